@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: MIT
+# smcrd: SMC-R (RFC 7609) in user space.
+#
+#   make            everything, below build/
+#   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
+#   make check      every test; installs what it needs (Debian 12); needs root
+#   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
+#   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
+#   make install DESTDIR= PREFIX=
+#
+# Sources are found by directory: a new .c file needs no change here.
+
+PREFIX ?= /usr/local
+CC = gcc
+CLANG ?= clang
+BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
+PKG_CONFIG ?= pkg-config
+SEEDS ?= 200
+FUZZ_SECONDS ?= 60
+
+VERSION := 0.1.0
+
+ifeq ($(SAN),1)
+B := build/san
+SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+# An address-sanitized preload library aborts ordinary programs: traps only.
+PRELOAD_SAN_FLAGS := -fsanitize=undefined -fsanitize-undefined-trap-on-error
+OPT ?= -O1
+else
+B := build
+SAN_FLAGS :=
+PRELOAD_SAN_FLAGS :=
+OPT ?= -O2
+endif
+
+WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+	-Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2 \
+	-Wno-missing-field-initializers -Wimplicit-fallthrough
+BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
+	-MMD -MP -fstack-protector-strong
+PKGS := libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
+# Expanded when a recipe runs, so that `make check` can install the packages first.
+PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
+PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))
+CMOCKA_LIBS = $(shell $(PKG_CONFIG) --libs cmocka)
+CFLAGS_ALL = $(BASE_CFLAGS) $(SAN_FLAGS) $(PKG_CFLAGS) $(CFLAGS)
+LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
+
+PROTO_SRCS := $(wildcard proto/*/*.c)
+ENGINE_SRCS := $(wildcard daemon/engine/*.c)
+RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
+DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/host/*.c \
+	daemon/control/*.c daemon/fabric/*.c)
+PRELOAD_SRCS := $(wildcard lib/preload/*.c)
+SMCRCTL_SRCS := $(wildcard cli/smcrctl/*.c)
+SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c)
+SIM_SRCS := $(wildcard tests/sim/*.c)
+TESTLIB_SRCS := $(wildcard tests/lib/*.c)
+UNIT_SRCS := $(wildcard tests/unit/test_*.c)
+PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
+HELPER_SRCS := $(wildcard tests/programs/*.c)
+FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
+BENCH_SRCS := $(wildcard bench/*.c)
+
+obj = $(patsubst %.c,$(B)/obj/%.o,$(1))
+
+PROTO_LIB := $(B)/lib/proto.a
+ENGINE_LIB := $(B)/lib/engine.a
+RNIC_LIB := $(B)/lib/rnic.a
+DAEMON_LIB := $(B)/lib/daemon.a
+TEST_LIB := $(B)/lib/testlib.a
+
+UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
+PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
+HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
+FUZZ_BINS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRCS))
+BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
+
+BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
+	$(if $(SMCRCTL_SRCS),$(B)/bin/smcrctl) $(if $(SMCRRUN_SRCS),$(B)/bin/smcr-run)
+LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
+
+.PHONY: all tests check demo bench sim fuzz fuzz-build conformance interop install clean format \
+	format-check deps
+.DELETE_ON_ERROR:
+.SECONDARY:
+
+all: $(BINS) $(LIBS)
+
+tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(BENCH_BINS) \
+	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
+
+# ---- objects and archives
+
+$(B)/obj/lib/preload/%.o: lib/preload/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
+
+# What the preload library needs of proto/ is built once more, position independent and unsanitized.
+$(B)/pic/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
+
+$(B)/obj/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -c $< -o $@
+
+$(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h
+
+$(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
+	@mkdir -p $(@D)
+	$(CLANG) -g -O2 -Wall -Werror -target bpf -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
+		-c $< -o $(B)/gen/$*.bpf.o
+	$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
+
+define archive
+$(1): $(call obj,$(2))
+	@mkdir -p $$(@D)
+	rm -f $$@ && $(AR) rcs $$@ $$^
+endef
+$(eval $(call archive,$(PROTO_LIB),$(PROTO_SRCS)))
+$(eval $(call archive,$(ENGINE_LIB),$(ENGINE_SRCS)))
+$(eval $(call archive,$(RNIC_LIB),$(RNIC_SRCS)))
+$(eval $(call archive,$(DAEMON_LIB),$(DAEMON_SRCS)))
+$(eval $(call archive,$(TEST_LIB),$(TESTLIB_SRCS)))
+
+ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
+
+# ---- programs and libraries
+
+$(B)/bin/smcrd: $(call obj,daemon/main.c) $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+
+$(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS)) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson)
+
+$(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^
+
+PRELOAD_PIC := $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c))
+$(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(PRELOAD_PIC)
+	@mkdir -p $(@D)
+	$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl
+
+$(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^
+
+$(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+
+# The preload library's logic, linked into sanitized test programs.
+$(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(patsubst %.c,$(B)/obj/preload-test/%.o,$(PRELOAD_SRCS)) $(TEST_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
+
+$(B)/obj/preload-test/%.o: %.c
+	@mkdir -p $(@D)
+	$(CC) $(CFLAGS_ALL) -c $< -o $@
+
+# Ordinary programs that tests run, plain on purpose.
+$(B)/tests/programs/%: tests/programs/%.c
+	@mkdir -p $(@D)
+	$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< -lpthread
+
+$(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+
+# ---- fuzzing (libFuzzer)
+
+FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
+build/fuzz/%: tests/fuzz/%.c $(PROTO_SRCS) $(ENGINE_SRCS) $(wildcard proto/*/*.h daemon/engine/*.h tests/fuzz/*.h)
+	@mkdir -p $(@D)
+	$(CLANG) $(filter-out -MMD -MP,$(BASE_CFLAGS)) -Wno-unused-command-line-argument -O1 \
+		$(FUZZ_FLAGS) -o $@ $< $(PROTO_SRCS) $(ENGINE_SRCS) $(shell $(PKG_CONFIG) --cflags --libs libisal)
+
+fuzz-build: $(FUZZ_BINS)
+
+fuzz: fuzz-build
+	FUZZ_SECONDS=$(FUZZ_SECONDS) scripts/fuzz.sh $(FUZZ_BINS)
+
+# ---- tests, demo, measurements
+
+deps:
+	scripts/install-deps.sh
+
+check: deps
+	scripts/check.sh
+
+demo: deps
+	$(MAKE) all
+	scripts/demo.sh
+
+bench: deps
+	$(MAKE) all tests
+	scripts/bench.sh
+
+sim: $(B)/bin/smcr-sim
+	$(B)/bin/smcr-sim --seeds $(SEEDS)
+
+# docs/conformance.md from docs/requirements.tsv and the proofs that a test run left.
+conformance:
+	scripts/conformance.py --proofs build/proofs.txt --write docs/conformance.md
+
+format:
+	git ls-files '*.c' '*.h' | xargs clang-format -i
+
+format-check:
+	git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+
+install: all
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd
+	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
+	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
+	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
+
+clean:
+	rm -rf build
+
+-include $(shell find build -name '*.d' 2>/dev/null)

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file engine.h
+ * The SMC-R machine (RFC 7609): peers, link groups, links, LLC flows, RMBs and tokens, connections.
+ *
+ * It does no I/O and knows no clock, socket, thread or verb: the host (smcrd, or the simulator) tells
+ * it events and the time, and it answers through one table of operations (ops.h). No globals: a host
+ * may run several engines; one engine is used by one thread.
+ *
+ * Rules for the host
+ * - Call smcr_engine_run() with the current time before a batch of inputs, and again no later than
+ *   smcr_engine_next_deadline().
+ * - Never call into the engine from inside an operation or a connection event, except functions
+ *   marked [anywhere]. Note the event, return, and act on it afterwards.
+ * - After FALLBACK, FAILED or CLOSED the `struct smcr_conn` is gone.
+ * Functions return 0 or a negative errno unless said otherwise.
+ */
+#ifndef SMCRD_ENGINE_ENGINE_H
+#define SMCRD_ENGINE_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/uio.h>
+
+#include "proto/smcr/reason.h"
+#include "proto/smcr/wire.h"
+
+struct smcr_engine;
+struct smcr_conn;
+struct smcr_ops;
+
+#define SMCR_NO_VLAN     0xFFFF
+#define SMCR_NO_DEADLINE UINT64_MAX
+
+enum smcr_role {
+	SMCR_ROLE_SERVER, /* the side that accepted the TCP connection */
+	SMCR_ROLE_CLIENT,
+};
+
+enum smcr_dialect_policy {
+	SMCR_DIALECT_AUTO, /* by the CONFIRM LINK flag bits (design decision 4) */
+	SMCR_DIALECT_FORCE_RFC,
+	SMCR_DIALECT_FORCE_DEPLOYED,
+};
+
+/** All times in microseconds. Zero in a field means the default in parentheses. */
+struct smcr_config {
+	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* PEER-1..3: instance ID and a MAC, fixed for life */
+	enum smcr_dialect_policy dialect;
+	uint8_t max_links; /* 2..8 (4) */
+	uint8_t bsize; /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512 KiB) */
+	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (2: 64 KiB) */
+	uint32_t sndbuf; /* bytes of send buffer a connection, a power of two (the element size) */
+	uint8_t elements_per_rmb; /* 1..255 (min(255, 4 MiB / element size)) */
+	uint64_t memory_budget; /* bytes of RMBs and send buffers together (1 GiB) */
+	uint32_t send_depth; /* work requests outstanding a link (1024) */
+	uint64_t clc_timeout; /* one CLC message (10 s) */
+	uint64_t clc_total_timeout; /* whole rendezvous (30 s) */
+	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s) */
+	uint64_t llc_timeout; /* LLC answer in an established group (4 s) */
+	/** First contact, before the point of no return: an LLC SEND without completion for this long
+	 *  counts as failed (ERR-17/18), so that a dead RoCE path costs little. The client waits
+	 *  longer, so that Declines do not cross. (1 s server, 1.5 s client) */
+	uint64_t fc_send_timeout_server;
+	uint64_t fc_send_timeout_client;
+	uint64_t lgr_idle_timeout; /* LG-16 (600 s) */
+	uint64_t rmb_idle_timeout; /* delay before an unused RMB is deleted (60 s) */
+	uint64_t add_link_retry; /* C.8, doubled up to 20 times itself (30 s) */
+	uint64_t close_wait_timeout; /* PeerCloseWait1/2, PeerFinCloseWait after close (60 s) */
+	uint64_t half_close_timeout; /* PeerCloseWait1/2 after shutdown only (7200 s) */
+	uint64_t abort_wait_timeout; /* PeerAbortWait (10 s) */
+	uint64_t fin_grace; /* TERM-3 (1 s) */
+	uint32_t retry_ms; /* QP retry limit of a link in milliseconds (4000) */
+};
+
+/** An address; IPv4 in the first four bytes of `ip`. */
+struct smcr_addr {
+	uint8_t family; /* AF_INET or AF_INET6 */
+	uint8_t ip[16];
+	uint16_t port; /* host byte order */
+};
+
+struct smcr_prefix {
+	uint8_t family;
+	uint8_t ip[16]; /* an address inside it; bits beyond prefix_len do not matter */
+	uint8_t prefix_len;
+};
+
+#define SMCR_MAX_DEVICE_PREFIXES 8
+#define SMCR_DEVICE_NAME_LEN     64
+
+/** One RNIC port as the engine needs to know it. */
+struct smcr_device_info {
+	uint32_t id; /* the host's, unique among devices present */
+	char name[SMCR_DEVICE_NAME_LEN];
+	uint8_t gid[SMCR_GID_LEN]; /* the one QPs will use */
+	uint8_t mac[SMCR_MAC_LEN];
+	uint8_t mtu; /* enum smcr_mtu, largest path MTU */
+	uint16_t vlan; /* or SMCR_NO_VLAN */
+	bool active;
+	size_t num_prefixes; /* addresses of the network interface behind it */
+	struct smcr_prefix prefixes[SMCR_MAX_DEVICE_PREFIXES];
+};
+
+/** Create. `ops` must outlive the engine; `ctx` is handed to each operation. */
+int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, void *ctx,
+		    uint64_t now, struct smcr_engine **ret_engine);
+/** Free everything, silently: no message is sent, no event raised; host resources are given back. */
+void smcr_engine_free(struct smcr_engine *engine);
+
+/** Set the clock (microseconds, monotonic, never back) and run the timers that are due. */
+void smcr_engine_run(struct smcr_engine *engine, uint64_t now);
+/** When smcr_engine_run() is needed next, or SMCR_NO_DEADLINE. [anywhere] */
+uint64_t smcr_engine_next_deadline(const struct smcr_engine *engine);
+/** Orderly stop (TERM-1): decline what is in rendezvous, reset connections, DELETE LINK A=1 on every
+ *  group. Run on until smcr_engine_idle() or patience ends. */
+void smcr_engine_shutdown(struct smcr_engine *engine);
+/** True when no link group and no connection is left. [anywhere] */
+bool smcr_engine_idle(const struct smcr_engine *engine);
+
+/* Devices. */
+int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info);
+/** Port state, MTU or addresses changed. A port that goes down fails its links. */
+int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_device_info *info);
+/** The device is gone: its links fail; the engine destroys its QPs before this returns. */
+void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
+
+/* RDMA inputs. `link_ref` is what qp_create() was given; stale ones are ignored. */
+/** A SEND arrived on the link's QP. `data` is read during the call only. */
+void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data, size_t len);
+
+enum smcr_send_status {
+	SMCR_SEND_OK,
+	SMCR_SEND_FLUSHED, /* the QP was in error before this one was done */
+	SMCR_SEND_FAILED, /* this one took the QP into error */
+};
+
+/** A posted request completed. Success covers all earlier requests of the same QP. `text` says what
+ *  failed, for the log ("retry exceeded"); may be NULL. */
+void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
+			   enum smcr_send_status status, const char *text);
+
+/* Connections: rendezvous. */
+struct smcr_conn_params {
+	enum smcr_role role;
+	struct smcr_addr local, peer; /* of the TCP connection */
+	uint8_t local_prefix_len; /* bits of the local interface address' prefix (CLC-6) */
+	uint16_t vlan; /* of the interface the TCP connection uses, or SMCR_NO_VLAN */
+	uint32_t rcvbuf; /* the socket's SO_RCVBUF meaning (RMB-6), bytes, 0 = default */
+	void *user; /* handed to CLC and event operations */
+	uint32_t pid; /* of the program, for views */
+};
+
+/**
+ * Start the rendezvous of a TCP connection on which both sides sent the option. The client's
+ * Proposal (or Decline) goes out from here; the server waits for one.
+ * Outcomes come as events: ESTABLISHED, FALLBACK or FAILED.
+ */
+int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *params,
+		    struct smcr_conn **ret_conn);
+
+/** A whole CLC message (as smcr_clc_peek_length() cut it) arrived on the TCP connection. */
+void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *msg, size_t len);
+/** Bytes arrived that cannot be a CLC message (ERR-11, ERR-13). */
+void smcr_conn_clc_garbage(struct smcr_conn *conn);
+
+/**
+ * May bytes on the TCP connection still be CLC? The transport reads TCP only while this is true, so
+ * that application data are never inspected (ERR-14). [anywhere]
+ */
+bool smcr_conn_wants_clc(const struct smcr_conn *conn);
+
+enum smcr_tcp_event {
+	SMCR_TCP_FIN,
+	SMCR_TCP_RESET, /* RST, or any error of the TCP socket */
+};
+
+/** What happened to the TCP connection under the conn, in any state. */
+void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
+
+/** Local resources for this connection went away before it was established: decline if the rules
+ *  allow, else reset. Ends in FALLBACK or FAILED. */
+void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason);
+
+/* Connections: data. Valid between ESTABLISHED and close/abort/RESET/CLOSED. */
+/** Free part of the send buffer, to be filled by the caller. @return segments in `iov`, 0..2 */
+int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2]);
+/** The first `n` bytes of that space are data now. n must not exceed it. */
+void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n);
+/** Received, unread bytes. @return segments in `iov`, 0..2 */
+int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2]);
+/** The first `n` of them were taken by the program. n must not exceed what there is. */
+void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n);
+
+/** True when the peer will send nothing more and everything was consumed. [anywhere] */
+bool smcr_conn_rx_eof(const struct smcr_conn *conn);
+
+/** shutdown(WR): D is sent when everything has been written (CLOSE). */
+void smcr_conn_shutdown(struct smcr_conn *conn);
+/** close(): unread data abort, else C when everything has been written. `unread` tells that bytes
+ *  already consumed were never read by the program. Ends in CLOSED; no other event comes. */
+void smcr_conn_close(struct smcr_conn *conn, bool unread);
+/** Abort (ABORT): the program died, or must see an error. Ends in CLOSED; no other event comes. */
+void smcr_conn_abort(struct smcr_conn *conn);
+
+/** What the host passed as `user`. [anywhere] */
+void *smcr_conn_user(const struct smcr_conn *conn);
+
+#endif

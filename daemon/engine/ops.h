@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file ops.h
+ * What the engine asks of its host. All of them are required. None may call back into the engine
+ * (engine.h, rules). Failures are negative errnos; the engine copes with each of them.
+ */
+#ifndef SMCRD_ENGINE_OPS_H
+#define SMCRD_ENGINE_OPS_H
+
+#include "daemon/engine/engine.h"
+
+/** One work request: an RDMA WRITE of one segment, or a 44-byte SEND that the host copies. */
+struct smcr_wr {
+	uint64_t wr_id;
+	bool is_write;
+	bool signaled; /* a completion is wanted on success too */
+	const void *addr; /* WRITE: unchanged until completion; SEND: copied before post returns */
+	uint32_t length;
+	uint32_t lkey; /* WRITE */
+	uint32_t rkey; /* WRITE */
+	uint64_t remote_addr; /* WRITE */
+};
+
+/** The far end of a QP. */
+struct smcr_qp_peer {
+	uint8_t gid[SMCR_GID_LEN];
+	uint8_t mac[SMCR_MAC_LEN];
+	uint32_t qpn;
+	uint32_t psn; /* the peer's initial send PSN */
+	uint8_t mtu; /* enum smcr_mtu: the smaller of both */
+};
+
+enum smcr_conn_event_type {
+	/** Data may flow; the program's connect()/accept() is complete. */
+	SMCR_CONN_ESTABLISHED,
+	/** Plain TCP from the next byte on. The conn is gone. */
+	SMCR_CONN_FALLBACK,
+	/** Rendezvous broke the connection: reset TCP, report `error`. The conn is gone. */
+	SMCR_CONN_FAILED,
+	SMCR_CONN_READABLE, /* rx_data() has more than before, or rx_eof() became true */
+	SMCR_CONN_WRITABLE, /* tx_space() has more than before */
+	/** Abnormal end: reset TCP now, the program sees `error`; CLOSED follows. */
+	SMCR_CONN_RESET,
+	/** Over: close TCP (FIN, or RST if `tcp_reset`). The conn is gone. */
+	SMCR_CONN_CLOSED,
+};
+
+struct smcr_conn_event {
+	enum smcr_conn_event_type type;
+	int error; /* FAILED, RESET: positive errno */
+	bool tcp_reset; /* CLOSED */
+	uint32_t reason; /* FALLBACK, FAILED: enum smcr_reason, why (our own view) */
+	uint32_t peer_reason; /* FALLBACK: the peer's diagnosis if it declined, else 0 */
+	/** FALLBACK: the RoCE path to this peer did not work; skip SMC-R with it for a while. */
+	bool path_dead;
+};
+
+struct smcr_ops {
+	/** Unpredictable bytes (tokens, PSNs). Cannot fail. */
+	void (*random)(void *ctx, void *buf, size_t len);
+	/** Page-aligned zeroed memory for RMBs and send buffers. */
+	int (*mem_alloc)(void *ctx, size_t len, void **ret_addr);
+	void (*mem_free)(void *ctx, void *addr, size_t len);
+
+	/**
+	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted.
+	 * `link_ref` names it in smcr_engine_recv() and smcr_engine_send_done().
+	 */
+	int (*qp_create)(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
+			 void **ret_qp, uint32_t *ret_qpn);
+	int (*qp_connect)(void *ctx, void *qp, const struct smcr_qp_peer *peer); /* INIT -> RTR */
+	int (*qp_start)(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms); /* RTR -> RTS */
+	void (*qp_error)(void *ctx, void *qp); /* flush: completions follow later */
+	/** All MRs of the QP are gone by now. No input for its link_ref follows. */
+	void (*qp_destroy)(void *ctx, void *qp);
+
+	/** Register in the QP's PD; remote: for remote write, else for sending from. */
+	int (*mr_register)(void *ctx, void *qp, void *addr, size_t len, bool remote, void **ret_mr,
+			   uint32_t *ret_lkey, uint32_t *ret_rkey);
+	void (*mr_deregister)(void *ctx, void *mr);
+
+	/** Post all or nothing, in order. The engine stays within send_depth. */
+	int (*post)(void *ctx, void *qp, const struct smcr_wr *wr, size_t n);
+
+	/** Put a CLC message on the TCP connection. Cannot fail here; a broken TCP connection comes
+	 *  back as smcr_conn_tcp_event(). */
+	void (*clc_send)(void *ctx, void *user, const uint8_t *msg, size_t len);
+	void (*conn_event)(void *ctx, void *user, const struct smcr_conn_event *event);
+
+	/** One line for the log, priority as in syslog.h, no newline. */
+	void (*log)(void *ctx, int priority, const char *line);
+};
+
+#endif

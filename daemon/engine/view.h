@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file view.h
+ * What operators see of an engine: snapshots, never pointers into it. All [anywhere].
+ */
+#ifndef SMCRD_ENGINE_VIEW_H
+#define SMCRD_ENGINE_VIEW_H
+
+#include "daemon/engine/engine.h"
+
+/** Names as `smcrctl` prints them; static storage; never NULL. */
+const char *smcr_conn_state_name(int state); /* "ACTIVE", "PeerCloseWait1", .. (RFC 7609 4.8) */
+const char *smcr_link_state_name(int state); /* activating active deactivating failed */
+
+struct smcr_lgr_view {
+	uint32_t id;
+	enum smcr_role role;
+	const char *type; /* single symmetric asymmetric_local asymmetric_peer */
+	uint8_t version;
+	enum smcr_dialect dialect;
+	uint8_t peer_id[SMCR_PEER_ID_LEN];
+	uint16_t vlan;
+	uint8_t max_links;
+	uint32_t num_conns, num_links, num_rmbs, num_peer_rmbs;
+	uint64_t idle_us; /* since the last connection ended; 0 with connections */
+};
+
+struct smcr_link_view {
+	uint32_t lgr_id;
+	uint8_t number;
+	int state; /* enum smcr_link_state */
+	uint32_t device_id;
+	char device_name[SMCR_DEVICE_NAME_LEN];
+	uint8_t local_gid[SMCR_GID_LEN], peer_gid[SMCR_GID_LEN];
+	uint8_t local_mac[SMCR_MAC_LEN], peer_mac[SMCR_MAC_LEN];
+	uint32_t local_qpn, peer_qpn;
+	uint8_t mtu; /* enum smcr_mtu */
+	uint32_t uid, peer_uid;
+	uint32_t num_conns; /* that write on it */
+	uint64_t tx_bytes, rx_bytes; /* application bytes; rx: of connections whose CDC came on it */
+	void *qp; /* host's handle, for its own counters */
+	char last_error[96]; /* "" if none */
+};
+
+struct smcr_conn_view {
+	struct smcr_addr local, peer;
+	enum smcr_role role;
+	uint32_t lgr_id; /* 0 while none */
+	uint8_t link_number; /* 0 while none */
+	int state; /* enum smcr_conn_state */
+	uint64_t tx_bytes, rx_bytes; /* application bytes */
+	uint32_t rmbe_size, peer_rmbe_size;
+	uint32_t pid;
+	void *user;
+};
+
+struct smcr_engine_view {
+	uint64_t memory_used; /* bytes of RMBs and send buffers */
+	uint64_t memory_budget;
+	uint32_t num_conns, num_lgrs, num_links, num_rmbs, num_elements_used, num_timers;
+	uint32_t num_qps, num_mrs; /* held from the host now; leak checks rely on them */
+	uint64_t conns_established, conns_fallback, conns_failed, conns_reset; /* since start */
+	uint64_t cdc_dropped_token, cdc_dropped_old, llc_dropped, llc_protocol_errors;
+};
+
+void smcr_engine_get_view(const struct smcr_engine *engine, struct smcr_engine_view *ret_view);
+void smcr_engine_each_lgr(const struct smcr_engine *engine,
+			  void (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg);
+void smcr_engine_each_link(const struct smcr_engine *engine,
+			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg);
+void smcr_engine_each_conn(const struct smcr_engine *engine,
+			   void (*fn)(void *arg, const struct smcr_conn_view *view), void *arg);
+void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);
+
+/**
+ * Check every internal invariant that can be seen from one side (RKEY-11, element accounting, hash
+ * and list consistency). For the simulator and tests.
+ * @return 0, or -EINVAL with a sentence in `ret_text`
+ */
+int smcr_engine_check(const struct smcr_engine *engine, char *ret_text, size_t len);
+
+#endif

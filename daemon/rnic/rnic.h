@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file rnic.h
+ * RDMA devices behind one interface: `soft` (RoCEv2 RC in user space) and `verbs` (libibverbs).
+ *
+ * The shape is libibverbs': protection domains, memory regions, reliable-connected queue pairs,
+ * work requests, work completions. An rnic knows neither the SMC-R engine nor clients.
+ *
+ * Thread rules: everything belonging to one rnic is called from its event loop's thread. Completion
+ * and event callbacks run from the event loop, never from inside a call made by the user; so a
+ * callback may call anything here, destroying the QP it is told about included.
+ * Functions return 0 or a negative errno; where `ret_error` is given, a sentence for the operator
+ * that says what, where and what to do is put there.
+ */
+#ifndef SMCRD_RNIC_RNIC_H
+#define SMCRD_RNIC_RNIC_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct event_base;
+struct rnic;
+struct rnic_pd;
+struct rnic_mr;
+struct rnic_qp;
+
+#define RNIC_NAME_LEN  64
+#define RNIC_ERROR_LEN 256
+#define RNIC_MAX_GIDS  16
+
+enum rnic_kind {
+	RNIC_SOFT,
+	RNIC_VERBS,
+};
+
+enum rnic_port_state {
+	RNIC_PORT_DOWN,
+	RNIC_PORT_ACTIVE,
+};
+
+enum rnic_gid_type {
+	RNIC_GID_ROCE_V1,
+	RNIC_GID_ROCE_V2,
+};
+
+struct rnic_gid {
+	uint8_t raw[16]; /* IPv4 as ::ffff:a.b.c.d */
+	enum rnic_gid_type type;
+	uint8_t prefix_len; /* of the interface address behind the GID, bits of its own family */
+};
+
+/** What a device and its port are now. Strings are NUL terminated. */
+struct rnic_info {
+	char name[RNIC_NAME_LEN]; /* "soft:eth1", "verbs:mlx5_0/1" */
+	enum rnic_kind kind;
+	uint8_t port; /* 1 for soft */
+	enum rnic_port_state state;
+	char netdev[IF_NAMESIZE];
+	unsigned int ifindex;
+	uint8_t mac[6];
+	uint8_t max_path_mtu; /* enum ibv_mtu codes 1..5 = 256..4096, largest that the port can carry */
+	struct rnic_gid gids[RNIC_MAX_GIDS];
+	size_t num_gids;
+};
+
+/** Counters of a device, since it was opened. */
+struct rnic_stats {
+	uint64_t tx_packets, tx_bytes; /* RoCE packets; bytes of UDP payload */
+	uint64_t rx_packets, rx_bytes;
+	uint64_t retransmits; /* packets sent again */
+	uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
+	uint64_t timeouts;
+	uint64_t duplicates; /* packets received again */
+	uint64_t out_of_order;
+	uint64_t drop_malformed; /* short, bad version, bad opcode, bad pad, length mismatch */
+	uint64_t drop_icrc;
+	uint64_t drop_qp; /* no such QP, or QP not ready to receive */
+	uint64_t drop_peer; /* not from the QP's peer address */
+	uint64_t drop_psn; /* outside any window that may be answered */
+	uint64_t drop_access; /* rkey, bounds, protection domain or access rights */
+};
+
+enum rnic_event_type {
+	RNIC_EVENT_PORT_ACTIVE,
+	RNIC_EVENT_PORT_DOWN,
+	RNIC_EVENT_REMOVED, /* the device is gone; close it */
+	RNIC_EVENT_CHANGED, /* addresses (GIDs) or MTU changed: read rnic_get_info() again */
+};
+
+struct rnic_event {
+	enum rnic_event_type type;
+};
+
+/** Neighbour entries are the host's business: the soft RNIC asks for them through this. May be NULL
+ *  for verbs. IPv4 or IPv6 by `family`; `addr` 4 or 16 bytes. */
+struct rnic_host_ops {
+	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
+			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
+	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
+};
+
+struct rnic_open_params {
+	struct event_base *base;
+	const struct rnic_host_ops *host_ops;
+	void *host_ctx;
+	void (*on_event)(void *ctx, struct rnic *rnic, const struct rnic_event *event);
+	void *event_ctx;
+	uint16_t udp_port; /* soft: 0 = 4791; other values serve tests only */
+};
+
+/**
+ * Open a device by its name, "soft:IFNAME" or "verbs:DEV[/PORT]".
+ * soft binds UDP 4791 on the interface's IPv4 address and device only.
+ * @return 0; -EADDRINUSE with the holder named in `ret_error`; -ENODEV; -EPERM; -ENOTSUP (a kind
+ *         that this build has not)
+ */
+int rnic_open(const char *name, const struct rnic_open_params *params, struct rnic **ret_rnic,
+	      char ret_error[RNIC_ERROR_LEN]);
+/** Close: every QP, MR and PD must have been destroyed before. */
+void rnic_close(struct rnic *rnic);
+void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info);
+void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats);
+
+int rnic_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd);
+void rnic_pd_free(struct rnic_pd *pd);
+
+enum {
+	RNIC_ACCESS_LOCAL_WRITE = 1 << 0,
+	RNIC_ACCESS_REMOTE_WRITE = 1 << 1,
+};
+
+/**
+ * Register memory in a protection domain. The memory stays the caller's and must outlive the MR.
+ * The remote address of byte i is (uintptr_t)addr + i.
+ */
+int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
+		     struct rnic_mr **ret_mr);
+void rnic_mr_deregister(struct rnic_mr *mr);
+uint32_t rnic_mr_lkey(const struct rnic_mr *mr);
+uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getrandom) */
+
+enum rnic_opcode {
+	RNIC_WR_SEND,
+	RNIC_WR_RDMA_WRITE,
+};
+
+enum {
+	RNIC_SEND_SIGNALED = 1 << 0, /* a completion even on success; failures always complete */
+	RNIC_SEND_INLINE = 1 << 1, /* data are copied before the post returns; up to max_inline */
+	RNIC_SEND_SOLICITED = 1 << 2,
+};
+
+#define RNIC_MAX_SGE    2
+#define RNIC_MAX_INLINE 64
+
+struct rnic_sge {
+	const void *addr;
+	uint32_t length;
+	uint32_t lkey; /* ignored with RNIC_SEND_INLINE */
+};
+
+struct rnic_send_wr {
+	uint64_t wr_id;
+	enum rnic_opcode opcode;
+	unsigned int flags;
+	unsigned int num_sge;
+	struct rnic_sge sge[RNIC_MAX_SGE];
+	uint64_t remote_addr; /* RDMA WRITE only */
+	uint32_t rkey;
+};
+
+enum rnic_wc_status {
+	RNIC_WC_SUCCESS,
+	RNIC_WC_LOC_PROT_ERR, /* lkey or bounds of an own buffer */
+	RNIC_WC_REM_ACCESS_ERR,
+	RNIC_WC_REM_INV_REQ_ERR,
+	RNIC_WC_REM_OP_ERR,
+	RNIC_WC_RETRY_EXC_ERR, /* no acknowledgement within the retry limit */
+	RNIC_WC_RNR_RETRY_EXC_ERR,
+	RNIC_WC_WR_FLUSH_ERR, /* QP went to ERR before this one was done */
+	RNIC_WC_GENERAL_ERR,
+};
+
+/** Name of a status ("retry exceeded"). Static storage. */
+const char *rnic_wc_status_text(enum rnic_wc_status status);
+
+struct rnic_wc {
+	bool is_recv;
+	enum rnic_wc_status status;
+	uint64_t wr_id; /* sends */
+	const uint8_t *data; /* received SEND payload, valid during the callback only */
+	uint32_t length;
+};
+
+struct rnic_qp_params {
+	unsigned int send_depth; /* work requests outstanding, 1..4096 */
+	unsigned int recv_depth; /* receive buffers kept posted; the rnic posts them again itself */
+	unsigned int recv_size; /* bytes a receive buffer, 44..8192 */
+	/**
+	 * Completions, in order, in batches. Runs from the event loop. A received message is gone
+	 * when the callback returns, and its buffer is posted again.
+	 */
+	void (*on_completion)(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n);
+	void *ctx;
+};
+
+/** Create a QP in state RESET and move it to INIT with its receive buffers posted (LLC-8). */
+int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
+		   struct rnic_qp **ret_qp);
+/** 24 bits, never 0 or 1; unpredictable for soft. */
+uint32_t rnic_qp_num(const struct rnic_qp *qp);
+
+struct rnic_qp_peer {
+	uint8_t gid[16];
+	uint8_t mac[6]; /* CLC-17: no ARP for RNICs is assumed */
+	uint32_t qpn;
+	uint32_t rq_psn; /* the peer's initial send PSN */
+	uint8_t path_mtu; /* code 1..5, the smaller of both sides */
+	uint8_t sgid_index; /* index in rnic_info.gids of the own GID */
+};
+
+/** INIT -> RTR: may receive and answer. */
+int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
+
+struct rnic_qp_send_params {
+	uint32_t sq_psn; /* own initial send PSN, as announced */
+	unsigned int retry_ms; /* give up after this long without progress; verbs: the next larger
+				  timeout x count */
+	unsigned int rnr_retry; /* 0..7, 7 = for ever while the peer answers */
+};
+
+/** RTR -> RTS: may send. */
+int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+/** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
+void rnic_qp_error(struct rnic_qp *qp);
+/** Destroy; no callback for this QP runs any more. */
+void rnic_qp_destroy(struct rnic_qp *qp);
+
+/**
+ * Post `n` work requests in order; the whole list or nothing is taken. Requests posted together may
+ * leave in one system call.
+ * @return 0; -ENOMEM (send queue full); -EINVAL; -ENOTCONN (not RTS); -EIO (QP in ERR)
+ */
+int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+
+struct rnic_qp_stats {
+	uint64_t tx_bytes, rx_bytes; /* payload bytes of SENDs and WRITEs */
+	uint64_t retransmits;
+};
+
+void rnic_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
+
+#endif

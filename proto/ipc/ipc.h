@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file ipc.h
+ * The messages on smcrd's Unix stream socket, shared by programs (the preload library) and tools.
+ *
+ * A frame is an 8-byte header and a payload:
+ *   @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
+ * Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS with the frame's first
+ * byte, at most one a frame. Message numbers are never reused; a new meaning gets a new number.
+ *
+ * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
+ * daemon (the version chosen) or ERROR and close. A client may send its first request right behind
+ * its HELLO. Every request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY or ERROR.
+ * An unknown type gets ERROR with EOPNOTSUPP, never silence.
+ *
+ * Pure functions: no I/O, no allocation; thread safe. Errors as in proto/smcr/wire.h.
+ */
+#ifndef SMCRD_PROTO_IPC_IPC_H
+#define SMCRD_PROTO_IPC_IPC_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+#define IPC_HEADER_LEN        8
+#define IPC_FORMAT            1
+#define IPC_VERSION           1
+#define IPC_MAX_CLIENT_LEN    512 /* payload of every type but the two CONTROL types */
+#define IPC_MAX_CONTROL_LEN   (16u << 20)
+#define IPC_DEFAULT_SOCKET    "/run/smcrd/smcrd.sock"
+#define IPC_SOCKET_ENV        "SMCRD_SOCKET"
+#define IPC_SOCKOPT_VALUE_MAX 256
+#define IPC_TEXT_MAX          255
+
+enum ipc_type {
+	IPC_HELLO = 1,
+	IPC_ERROR = 2, /* daemon: struct ipc_error */
+	IPC_HANDOVER = 3, /* program: struct ipc_handover + the TCP socket */
+	IPC_RESULT = 4, /* daemon: struct ipc_result, + the pair end if outcome is PAIR */
+	IPC_STATUS_REQUEST = 5, /* program: empty payload + its pair end (or a dup of it) as proof */
+	IPC_STATUS = 6, /* daemon: struct ipc_status, + the TCP socket if IPC_STATUS_TAKE_BACK */
+	IPC_SOCKOPT_REQUEST = 7, /* program: struct ipc_sockopt + its pair end as proof */
+	IPC_SOCKOPT = 8, /* daemon: struct ipc_sockopt with result */
+	IPC_CONTROL = 9, /* tool: JSON request */
+	IPC_CONTROL_REPLY = 10, /* daemon: JSON reply */
+};
+
+struct ipc_header {
+	uint8_t type; /* enum ipc_type, unknown values are passed on */
+	uint32_t length; /* payload bytes */
+};
+
+struct ipc_hello {
+	uint16_t min_version; /* daemon: both fields carry the version chosen */
+	uint16_t max_version;
+};
+
+struct ipc_error {
+	int32_t error; /* positive errno */
+	char text[IPC_TEXT_MAX + 1]; /* a sentence, NUL terminated here, not on the wire */
+};
+
+/** What the program hands over. */
+enum ipc_handover_kind {
+	IPC_HANDOVER_CONNECTED = 1, /* blocking connect() has succeeded: reply after rendezvous */
+	IPC_HANDOVER_CONNECTING = 2, /* connect() gave EINPROGRESS: reply with a plugged end at once */
+	IPC_HANDOVER_ACCEPTED = 3, /* accept() result: reply with a pair end at once */
+};
+
+enum {
+	IPC_HANDOVER_REQUIRE = 1 << 0, /* smcr-run --require: a fallback is an error, not TCP */
+};
+
+struct ipc_handover {
+	uint8_t kind; /* enum ipc_handover_kind */
+	uint8_t flags;
+};
+
+enum ipc_outcome {
+	IPC_OUTCOME_PAIR = 1, /* a pair end comes with this frame: put it in the socket's place */
+	IPC_OUTCOME_TCP = 2, /* keep the TCP socket: it is clean and stays plain TCP */
+	IPC_OUTCOME_FAILED = 3, /* the connection is gone: report `error` */
+};
+
+struct ipc_result {
+	uint8_t outcome; /* enum ipc_outcome */
+	int32_t error; /* positive errno with FAILED, else 0 */
+	uint32_t reason; /* enum smcr_reason with TCP, else 0 */
+};
+
+enum ipc_conn_state {
+	IPC_CONN_CONNECTING = 1, /* TCP handshake or rendezvous under way */
+	IPC_CONN_SMCR = 2,
+	IPC_CONN_RELAY = 3, /* fell back: the daemon relays between the pair and TCP */
+	IPC_CONN_FAILED = 4, /* `error` says why (what SO_ERROR reports once) */
+	IPC_CONN_CLOSED = 5,
+};
+
+enum {
+	/** The fallback came before any byte passed: the TCP socket comes with the STATUS frame, the
+	 *  daemon has let go of it, and the program puts it back in the pair end's place. */
+	IPC_STATUS_TAKE_BACK = 1 << 0,
+};
+
+struct ipc_status {
+	uint8_t state; /* enum ipc_conn_state */
+	uint8_t flags;
+	int32_t error;
+	uint32_t reason;
+};
+
+enum ipc_sockopt_op {
+	IPC_SOCKOPT_GET = 1,
+	IPC_SOCKOPT_SET = 2,
+};
+
+/** getsockopt or setsockopt on the TCP socket behind a pair end. */
+struct ipc_sockopt {
+	uint8_t op;
+	int32_t level;
+	int32_t name;
+	int32_t result; /* reply: 0 or positive errno */
+	uint16_t length; /* request GET: room; else bytes in value */
+	uint8_t value[IPC_SOCKOPT_VALUE_MAX];
+};
+
+/** Write a frame header. @return 8 or -ENOBUFS */
+int ipc_encode_header(uint8_t type, uint32_t length, uint8_t *buf, size_t len);
+/** Read a frame header. @return 0, -EAGAIN (len < 8), -EBADMSG (magic, format, or a length above
+ *  what the type may have) */
+int ipc_decode_header(const uint8_t *buf, size_t len, struct ipc_header *ret_header);
+
+/* Payloads. Encoders return the payload length; decoders 0 or -EBADMSG. */
+int ipc_encode_hello(const struct ipc_hello *msg, uint8_t *buf, size_t len);
+int ipc_decode_hello(const uint8_t *buf, size_t len, struct ipc_hello *ret_msg);
+int ipc_encode_error(const struct ipc_error *msg, uint8_t *buf, size_t len);
+int ipc_decode_error(const uint8_t *buf, size_t len, struct ipc_error *ret_msg);
+int ipc_encode_handover(const struct ipc_handover *msg, uint8_t *buf, size_t len);
+int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret_msg);
+int ipc_encode_result(const struct ipc_result *msg, uint8_t *buf, size_t len);
+int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg);
+int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len);
+int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg);
+int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
+int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg);
+
+/**
+ * The name that the daemon's end of a pair is bound to, in the abstract namespace, so that any
+ * holder of the program's end learns both addresses from getpeername() alone, after exec, dup and
+ * descriptor passing too (design decision 5).
+ */
+struct ipc_pair_name {
+	struct sockaddr_in local; /* what getsockname() of the TCP socket says */
+	struct sockaddr_in peer; /* what getpeername() of the TCP socket says, or would say */
+	uint64_t id; /* unique in the daemon's life, random start */
+};
+
+#define IPC_PAIR_NAME_PREFIX "smcr-pair:"
+
+/** Fill a sockaddr_un (leading NUL included). @return address length for bind(), or -EINVAL */
+int ipc_pair_name_encode(const struct ipc_pair_name *name, void *ret_sockaddr_un, size_t len);
+/** @return 0, or -EINVAL if this is not the name of a pair of smcrd's */
+int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_name *ret_name);
+
+/**
+ * Private socket options, caught by the cgroup programs of smcrd (they never reach the kernel's own
+ * options; without the programs the kernel answers ENOPROTOOPT). Level SOL_TCP... is not used: the
+ * level is IPC_SOL_SMCR.
+ */
+#define IPC_SOL_SMCR       0x534d4352 /* "SMCR" */
+#define IPC_SO_CLAIM       1 /* setsockopt, int 1: this socket wants the option (before connect/listen) */
+#define IPC_SO_NEGOTIATED  2 /* getsockopt, int: enum ipc_negotiated */
+
+enum ipc_negotiated {
+	IPC_NEGOTIATED_UNKNOWN = 0, /* handshake not finished, or socket not claimed */
+	IPC_NEGOTIATED_YES = 1, /* both sides carried the option */
+	IPC_NEGOTIATED_NO = 2, /* the peer did not: plain TCP */
+};
+
+#endif
