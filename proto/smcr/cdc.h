@@ -13,18 +13,18 @@
 
 /** Producer flags, byte 24. */
 enum {
-	SMCR_CDC_WRITE_BLOCKED = 0x80, /* B */
-	SMCR_CDC_URGENT_PENDING = 0x40, /* P */
-	SMCR_CDC_URGENT_PRESENT = 0x20, /* U */
+	SMCR_CDC_WRITE_BLOCKED = 0x80,   /* B */
+	SMCR_CDC_URGENT_PENDING = 0x40,  /* P */
+	SMCR_CDC_URGENT_PRESENT = 0x20,  /* U */
 	SMCR_CDC_CONS_UPDATE_REQ = 0x10, /* R */
-	SMCR_CDC_FAILOVER = 0x08, /* F */
+	SMCR_CDC_FAILOVER = 0x08,        /* F */
 };
 
 /** Connection state flags, byte 25. */
 enum {
 	SMCR_CDC_SENDING_DONE = 0x80, /* D, PeerDoneWriting */
-	SMCR_CDC_CLOSED = 0x40, /* C, PeerConnectionClosed */
-	SMCR_CDC_ABORT = 0x20, /* A, PeerConnAbort */
+	SMCR_CDC_CLOSED = 0x40,       /* C, PeerConnectionClosed */
+	SMCR_CDC_ABORT = 0x20,        /* A, PeerConnAbort */
 };
 
 /** A position in an element as on the wire; its meaning depends on the dialect (section 15). */
@@ -36,7 +36,8 @@ struct smcr_cdc_cursor {
 struct smcr_cdc {
 	uint16_t seq;
 	uint32_t alert_token; /* the one the receiver of this message gave */
-	struct smcr_cdc_cursor producer; /* next byte the sender will write into the receiver's RMBE */
+	struct smcr_cdc_cursor
+		producer; /* next byte the sender will write into the receiver's RMBE */
 	struct smcr_cdc_cursor consumer; /* next byte the sender will read from its own RMBE */
 	uint8_t prod_flags;
 	uint8_t conn_flags;

@@ -32,39 +32,40 @@ struct smcr_clc_prefix {
 
 /** Client to server: what the client is and where (A.2.2, CLC-5..7). */
 struct smcr_clc_proposal {
-	uint8_t version; /* as received; encode writes version 1 */
+	uint8_t version;  /* as received; encode writes version 1 */
 	bool offers_r_v1; /* true for version 1; of version 2 as its type bits say (SMC-R v1) */
 	bool offers_r_v2; /* version 2 only */
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint8_t gid[SMCR_GID_LEN];
 	uint8_t mac[SMCR_MAC_LEN];
-	uint16_t ip_offset; /* O of A.2.2; encode writes the O given here (0..40, growth area zero) */
-	uint32_t ipv4_subnet; /* host byte order, 0 for IPv6 (A1: subnet number or mask) */
+	uint16_t ip_offset; /* O of A.2.2; encode writes the O given here (0..40, growth area zero)
+			     */
+	uint32_t ipv4_subnet;  /* host byte order, 0 for IPv6 (A1: subnet number or mask) */
 	uint8_t ipv4_mask_len; /* bits 0..32 */
-	uint8_t num_prefixes; /* 0..8, 0 for IPv4 */
+	uint8_t num_prefixes;  /* 0..8, 0 for IPv4 */
 	struct smcr_clc_prefix prefixes[SMCR_CLC_MAX_PREFIXES];
 };
 
 /** Accept and Confirm: RDMA credentials of the sender (A.2.3, A.2.4). */
 struct smcr_clc_accept {
-	uint8_t type; /* SMCR_CLC_ACCEPT or SMCR_CLC_CONFIRM */
+	uint8_t type;       /* SMCR_CLC_ACCEPT or SMCR_CLC_CONFIRM */
 	bool first_contact; /* flag F; in a Confirm reserved by the RFC, set by deployed peers */
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint8_t gid[SMCR_GID_LEN];
 	uint8_t mac[SMCR_MAC_LEN];
-	uint32_t qpn; /* 24 bits */
-	uint32_t rkey; /* RMB RKey on this link */
+	uint32_t qpn;       /* 24 bits */
+	uint32_t rkey;      /* RMB RKey on this link */
 	uint8_t rmbe_index; /* 1..255 */
 	uint32_t alert_token;
-	uint8_t bsize; /* element size code, 0..5 */
-	uint8_t mtu; /* enum smcr_mtu */
+	uint8_t bsize;      /* element size code, 0..5 */
+	uint8_t mtu;        /* enum smcr_mtu; checked here with first_contact only (CLC-9) */
 	uint64_t rmb_vaddr; /* start of the RMB on this link */
-	uint32_t psn; /* sender's initial send PSN, 24 bits */
+	uint32_t psn;       /* sender's initial send PSN, 24 bits */
 };
 
 /** Either side: back to TCP (A.2.5, CLC-13, CLC-14). */
 struct smcr_clc_decline {
-	uint8_t version; /* 1, or 2 for the 44-byte form */
+	uint8_t version;  /* 1, or 2 for the 44-byte form */
 	bool out_of_sync; /* flag S */
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint32_t diagnosis; /* sender defined; see reason.h */
@@ -85,13 +86,15 @@ struct smcr_clc_msg {
  * How long is the message that starts at `buf`? Reads the 8-byte header only (CLC-15), so that a
  * stream reader can take exactly that many bytes from TCP and no application byte after them.
  * @return length in bytes (header and trailer included, 28..652), -EAGAIN if len < 8, or -EBADMSG
- *         (eye catcher, type 0 or > 4, version 0, or a length no message of that type can have)
+ *         (eye catcher, type 0 or > 4, or a length no message of that type and version can have;
+ *         of Accept and Confirm version 1 only)
  */
 int smcr_clc_peek_length(const uint8_t *buf, size_t len);
 
 /**
  * Decode one whole message of exactly `len` bytes.
- * @return 0, -EAGAIN (buffer shorter than the header says), -EBADMSG, -ENOTSUP (see wire.h)
+ * @return 0, -EAGAIN (buffer shorter than the header says), -EBADMSG, -ENOTSUP (see wire.h): Bsize
+ *         above 5, reserved MTU, version 0 of a Proposal, any but version 1 of Accept and Confirm
  */
 int smcr_clc_decode(const uint8_t *buf, size_t len, struct smcr_clc_msg *ret_msg);
 

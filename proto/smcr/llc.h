@@ -48,11 +48,12 @@ struct smcr_llc_confirm_link {
 	uint32_t link_user_id;
 	uint8_t max_links;
 	uint8_t max_conns; /* byte 35: version 2 peers; 0 in version 1 */
-	uint8_t flags; /* low bits as on the wire, R excluded: SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER */
+	uint8_t flags; /* low bits as on the wire, R excluded: SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER
+			*/
 };
 
 struct smcr_llc_add_link {
-	bool reject; /* Z, replies only */
+	bool reject;           /* Z, replies only */
 	uint8_t reject_reason; /* enum smcr_llc_reject, with Z */
 	uint8_t mac[SMCR_MAC_LEN];
 	uint8_t gid[SMCR_GID_LEN];
@@ -70,12 +71,12 @@ struct smcr_llc_rtoken_pair {
 
 struct smcr_llc_add_link_cont {
 	uint8_t link_number;
-	uint8_t num_rtokens; /* still to send including this message (ADDL-9) */
+	uint8_t num_rtokens;                 /* still to send including this message (ADDL-9) */
 	struct smcr_llc_rtoken_pair pair[2]; /* min(2, num_rtokens) are meaningful */
 };
 
 struct smcr_llc_delete_link {
-	bool all; /* A */
+	bool all;     /* A */
 	bool orderly; /* O */
 	uint8_t link_number;
 	uint32_t reason;
@@ -88,23 +89,23 @@ struct smcr_llc_link_rtoken {
 };
 
 struct smcr_llc_confirm_rkey {
-	bool negative; /* Z, replies */
-	bool retry; /* C, replies */
+	bool negative;      /* Z, replies */
+	bool retry;         /* C, replies */
 	uint8_t num_tokens; /* other links, 0..8 (A10) */
-	uint32_t rkey; /* on the carrying link */
+	uint32_t rkey;      /* on the carrying link */
 	uint64_t vaddr;
 	struct smcr_llc_link_rtoken other[2]; /* min(2, num_tokens) are meaningful */
 };
 
 struct smcr_llc_confirm_rkey_cont {
 	bool negative;
-	uint8_t num_left; /* still to send including this message */
+	uint8_t num_left;                     /* still to send including this message */
 	struct smcr_llc_link_rtoken other[3]; /* min(3, num_left) are meaningful */
 };
 
 struct smcr_llc_delete_rkey {
 	bool negative;
-	uint8_t count; /* 1..8 */
+	uint8_t count;      /* 1..8 */
 	uint8_t error_mask; /* replies: 0x80 = first failed */
 	uint32_t rkey[8];
 };
@@ -116,7 +117,7 @@ struct smcr_llc_test_link {
 /** A decoded LLC message. */
 struct smcr_llc_msg {
 	uint8_t type; /* enum smcr_llc_type */
-	bool reply; /* R */
+	bool reply;   /* R */
 	union {
 		struct smcr_llc_confirm_link confirm_link;
 		struct smcr_llc_add_link add_link;

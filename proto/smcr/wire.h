@@ -25,15 +25,15 @@
 #define SMCR_MAC_LEN         6
 #define SMCR_QPN_MAX         0xFFFFFFu
 #define SMCR_PSN_MASK        0xFFFFFFu
-#define SMCR_MAX_LINKS       8 /* symmetric links of a group (LG-6) */
-#define SMCR_MAX_LINKS_TOTAL 9 /* and one asymmetric link more */
+#define SMCR_MAX_LINKS       8   /* symmetric links of a group (LG-6) */
+#define SMCR_MAX_LINKS_TOTAL 9   /* and one asymmetric link more */
 #define SMCR_MAX_RMBS        255 /* RMBs a peer a link group (LG-13) */
 #define SMCR_MAX_ELEMENTS    255 /* elements an RMB (LG-13) */
-#define SMCR_BSIZE_MAX       5 /* element size code: 16 KiB << code (CLC-8) */
+#define SMCR_BSIZE_MAX       5   /* element size code: 16 KiB << code (CLC-8) */
 
 /** Which of two field layouts and cursor bases a link group uses (docs/dialects.md). */
 enum smcr_dialect {
-	SMCR_DIALECT_RFC, /* ADD LINK as in RFC 7609 A.3.2, RMBE eye catcher, cursors from 4 */
+	SMCR_DIALECT_RFC,      /* ADD LINK as in RFC 7609 A.3.2, RMBE eye catcher, cursors from 4 */
 	SMCR_DIALECT_DEPLOYED, /* ADD LINK fields two bytes later, no eye catcher, cursors from 0 */
 };
 
