@@ -146,14 +146,22 @@ int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg
 int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
 int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg);
 
+/** A socket address as the program's socket family gives it: an AF_INET6 socket that talks IPv4 has
+ *  IPv4-mapped addresses in `in6`. Port and address in network byte order, as in sockaddr. */
+union ipc_addr {
+	struct sockaddr sa; /* sa_family: AF_INET or AF_INET6 */
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6; /* sin6_flowinfo is 0; sin6_scope_id is kept */
+};
+
 /**
  * The name that the daemon's end of a pair is bound to, in the abstract namespace, so that any
  * holder of the program's end learns both addresses from getpeername() alone, after exec, dup and
- * descriptor passing too (design decision 5).
+ * descriptor passing too (design decision 5). Both addresses have the same family.
  */
 struct ipc_pair_name {
-	struct sockaddr_in local; /* what getsockname() of the TCP socket says */
-	struct sockaddr_in peer; /* what getpeername() of the TCP socket says, or would say */
+	union ipc_addr local; /* what getsockname() of the TCP socket says */
+	union ipc_addr peer; /* what getpeername() of the TCP socket says, or would say */
 	uint64_t id; /* unique in the daemon's life, random start */
 };
 
