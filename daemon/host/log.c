@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/host/log.h"
+
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <systemd/sd-journal.h>
+
+static int max_level = LOG_INFO;
+static bool to_journal;
+
+/* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream that the journal gave us. */
+static bool stderr_is_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long dev, ino;
+	struct stat st;
+	return stream && sscanf(stream, "%llu:%llu", &dev, &ino) == 2 && fstat(2, &st) == 0 &&
+	       st.st_dev == dev && st.st_ino == ino;
+}
+
+void log_open(int level)
+{
+	max_level = level;
+	to_journal = stderr_is_journal();
+}
+
+static const char *level_name(int priority)
+{
+	switch (priority) {
+	case LOG_EMERG:
+	case LOG_ALERT:
+	case LOG_CRIT: return "critical";
+	case LOG_ERR: return "error";
+	case LOG_WARNING: return "warning";
+	case LOG_NOTICE: return "notice";
+	case LOG_INFO: return "info";
+	default: return "debug";
+	}
+}
+
+void log_messagev(int priority, const char *format, va_list args)
+{
+	if (priority > max_level)
+		return;
+	if (to_journal) {
+		sd_journal_printv(priority, format, args);
+		return;
+	}
+	char line[1024];
+	vsnprintf(line, sizeof(line), format, args);
+	fprintf(stderr, "smcrd: %s: %s\n", level_name(priority), line);
+}
+
+void log_message(int priority, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	log_messagev(priority, format, args);
+	va_end(args);
+}
+
+int log_level_parse(const char *name)
+{
+	for (int level = LOG_ERR; level <= LOG_DEBUG; level++)
+		if (strcmp(name, level_name(level)) == 0)
+			return level;
+	return -1;
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/host/netif.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <linux/if_arp.h>
+#include <linux/neighbour.h>
+#include <netlink/cache.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <netlink/route/link.h>
+#include <netlink/route/link/vlan.h>
+#include <netlink/route/neighbour.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/engine/engine.h"
+
+/** A neighbour entry that we made: RFC 7609 gives the MAC (CLC-17), ARP must not override it. */
+struct neigh_entry {
+	unsigned int ifindex;
+	int family;
+	uint8_t addr[16];
+	unsigned int users;
+	struct neigh_entry *next, *prev;
+};
+
+struct netif_watch {
+	struct nl_cache_mngr *manager;
+	struct nl_sock *sock; /* requests: neighbour entries */
+	struct nl_cache *links, *addrs; /* owned by the manager */
+	struct event *event;
+	void (*on_change)(void *ctx, const struct netif *netif);
+	void *ctx;
+	struct neigh_entry *neighs;
+};
+
+struct addr_collector {
+	struct netif *netif;
+};
+
+static void collect_addr(struct nl_object *object, void *arg)
+{
+	struct netif *netif = ((struct addr_collector *)arg)->netif;
+	struct rtnl_addr *addr = (struct rtnl_addr *)object;
+	if ((unsigned int)rtnl_addr_get_ifindex(addr) != netif->ifindex ||
+	    rtnl_addr_get_family(addr) != AF_INET || netif->num_addrs == NETIF_MAX_ADDRS)
+		return;
+	struct nl_addr *local = rtnl_addr_get_local(addr);
+	if (!local || nl_addr_get_len(local) != 4)
+		return;
+	uint32_t be;
+	memcpy(&be, nl_addr_get_binary_addr(local), 4);
+	netif->addrs[netif->num_addrs].addr = ntohl(be);
+	netif->addrs[netif->num_addrs].prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
+	netif->num_addrs++;
+}
+
+static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif *ret)
+{
+	*ret = (struct netif){ .ifindex = (unsigned int)rtnl_link_get_ifindex(link),
+			       .mtu = rtnl_link_get_mtu(link),
+			       .vlan = SMCR_NO_VLAN };
+	const char *name = rtnl_link_get_name(link);
+	strncpy(ret->name, name ? name : "", sizeof(ret->name) - 1);
+	unsigned int flags = rtnl_link_get_flags(link);
+	struct nl_addr *mac = rtnl_link_get_addr(link);
+	if (mac && nl_addr_get_len(mac) == sizeof(ret->mac))
+		memcpy(ret->mac, nl_addr_get_binary_addr(mac), sizeof(ret->mac));
+	ret->ethernet = rtnl_link_get_arptype(link) == ARPHRD_ETHER && !(flags & IFF_LOOPBACK);
+	ret->running = (flags & IFF_UP) && (flags & IFF_RUNNING);
+	if (rtnl_link_is_vlan(link))
+		ret->vlan = (uint16_t)rtnl_link_vlan_get_id(link);
+	struct addr_collector collector = { ret };
+	nl_cache_foreach(watch->addrs, collect_addr, &collector);
+}
+
+static void announce(struct netif_watch *watch, int ifindex)
+{
+	struct rtnl_link *link = rtnl_link_get(watch->links, ifindex);
+	struct netif netif = { .ifindex = 0 };
+	if (!link)
+		return; /* its own deletion was announced from link_changed() */
+	fill(watch, link, &netif);
+	rtnl_link_put(link);
+	watch->on_change(watch->ctx, &netif);
+}
+
+static void link_changed(struct nl_cache *cache, struct nl_object *object, int action, void *arg)
+{
+	struct netif_watch *watch = arg;
+	struct rtnl_link *link = (struct rtnl_link *)object;
+	(void)cache;
+	if (action != NL_ACT_DEL) {
+		announce(watch, rtnl_link_get_ifindex(link));
+		return;
+	}
+	struct netif gone = { .ifindex = 0, .vlan = SMCR_NO_VLAN };
+	const char *name = rtnl_link_get_name(link);
+	strncpy(gone.name, name ? name : "", sizeof(gone.name) - 1);
+	watch->on_change(watch->ctx, &gone);
+}
+
+static void addr_changed(struct nl_cache *cache, struct nl_object *object, int action, void *arg)
+{
+	(void)cache;
+	(void)action;
+	announce(arg, rtnl_addr_get_ifindex((struct rtnl_addr *)object));
+}
+
+static void on_readable(evutil_socket_t fd, short what, void *arg)
+{
+	struct netif_watch *watch = arg;
+	(void)fd;
+	(void)what;
+	nl_cache_mngr_data_ready(watch->manager);
+}
+
+static int watch_init(struct netif_watch *watch, struct event_base *base)
+{
+	watch->sock = nl_socket_alloc();
+	if (!watch->sock || nl_connect(watch->sock, NETLINK_ROUTE) < 0)
+		return -EIO;
+	if (nl_cache_mngr_alloc(NULL, NETLINK_ROUTE, NL_AUTO_PROVIDE, &watch->manager) < 0)
+		return -EIO;
+	if (nl_cache_mngr_add(watch->manager, "route/link", link_changed, watch, &watch->links) < 0 ||
+	    nl_cache_mngr_add(watch->manager, "route/addr", addr_changed, watch, &watch->addrs) < 0)
+		return -EIO;
+	watch->event = event_new(base, nl_cache_mngr_get_fd(watch->manager), EV_READ | EV_PERSIST,
+				 on_readable, watch);
+	return watch->event && event_add(watch->event, NULL) == 0 ? 0 : -ENOMEM;
+}
+
+int netif_watch_new(struct event_base *base, void (*on_change)(void *ctx, const struct netif *netif),
+		    void *ctx, struct netif_watch **ret_watch)
+{
+	struct netif_watch *watch = calloc(1, sizeof(*watch));
+	if (!watch)
+		return -ENOMEM;
+	watch->on_change = on_change;
+	watch->ctx = ctx;
+	int error = watch_init(watch, base);
+	if (error) {
+		netif_watch_free(watch);
+		return error;
+	}
+	*ret_watch = watch;
+	return 0;
+}
+
+/* Add or delete the permanent entry in the kernel. `mac` NULL deletes. */
+static int neigh_apply(struct netif_watch *watch, const struct neigh_entry *entry,
+		       const uint8_t *mac)
+{
+	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
+	struct nl_addr *dst =
+		nl_addr_build(entry->family, entry->addr, entry->family == AF_INET ? 4 : 16);
+	struct nl_addr *lladdr = mac ? nl_addr_build(AF_LLC, mac, 6) : NULL;
+	int error = -ENOMEM;
+	if (neigh && dst && (!mac || lladdr)) {
+		rtnl_neigh_set_ifindex(neigh, (int)entry->ifindex);
+		rtnl_neigh_set_dst(neigh, dst);
+		if (mac) {
+			rtnl_neigh_set_lladdr(neigh, lladdr);
+			rtnl_neigh_set_state(neigh, NUD_PERMANENT);
+			error = rtnl_neigh_add(watch->sock, neigh, NLM_F_CREATE | NLM_F_REPLACE);
+		} else {
+			error = rtnl_neigh_delete(watch->sock, neigh, 0);
+		}
+		error = error < 0 ? -EIO : 0;
+	}
+	nl_addr_put(lladdr);
+	nl_addr_put(dst);
+	rtnl_neigh_put(neigh);
+	return error;
+}
+
+static struct neigh_entry *neigh_find(struct netif_watch *watch, unsigned int ifindex, int family,
+				      const void *addr)
+{
+	struct neigh_entry *entry;
+	DL_FOREACH(watch->neighs, entry)
+	{
+		if (entry->ifindex == ifindex && entry->family == family &&
+		    !memcmp(entry->addr, addr, family == AF_INET ? 4 : 16))
+			return entry;
+	}
+	return NULL;
+}
+
+static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *addr,
+		     const uint8_t mac[6])
+{
+	struct netif_watch *watch = ctx;
+	struct neigh_entry *entry = neigh_find(watch, ifindex, family, addr);
+	bool is_new = !entry;
+	if (is_new) {
+		entry = calloc(1, sizeof(*entry));
+		if (!entry)
+			return -ENOMEM;
+		entry->ifindex = ifindex;
+		entry->family = family;
+		memcpy(entry->addr, addr, family == AF_INET ? 4 : 16);
+	}
+	int error = neigh_apply(watch, entry, mac); /* also when known: the MAC may have changed */
+	if (error) {
+		if (is_new)
+			free(entry);
+		return error;
+	}
+	if (is_new)
+		DL_APPEND(watch->neighs, entry);
+	entry->users++;
+	return 0;
+}
+
+static void neigh_drop(struct netif_watch *watch, struct neigh_entry *entry)
+{
+	neigh_apply(watch, entry, NULL); /* fails when the interface is gone: so is the entry */
+	DL_DELETE(watch->neighs, entry);
+	free(entry);
+}
+
+static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+{
+	struct netif_watch *watch = ctx;
+	struct neigh_entry *entry = neigh_find(watch, ifindex, family, addr);
+	if (entry && --entry->users == 0)
+		neigh_drop(watch, entry);
+}
+
+const struct rnic_host_ops netif_rnic_host_ops = { neigh_set, neigh_unset };
+
+void netif_watch_free(struct netif_watch *watch)
+{
+	if (!watch)
+		return;
+	while (watch->neighs)
+		neigh_drop(watch, watch->neighs);
+	if (watch->event)
+		event_free(watch->event);
+	if (watch->manager)
+		nl_cache_mngr_free(watch->manager);
+	nl_socket_free(watch->sock);
+	free(watch);
+}
+
+struct each_context {
+	struct netif_watch *watch;
+	void (*fn)(void *ctx, const struct netif *netif);
+	void *ctx;
+};
+
+static void each_link(struct nl_object *object, void *arg)
+{
+	struct each_context *each = arg;
+	struct netif netif;
+	fill(each->watch, (struct rtnl_link *)object, &netif);
+	each->fn(each->ctx, &netif);
+}
+
+void netif_each(struct netif_watch *watch, void (*fn)(void *ctx, const struct netif *netif),
+		void *ctx)
+{
+	struct each_context each = { watch, fn, ctx };
+	nl_cache_foreach(watch->links, each_link, &each);
+}
+
+int netif_by_name(struct netif_watch *watch, const char *name, struct netif *ret_netif)
+{
+	struct rtnl_link *link = rtnl_link_get_by_name(watch->links, name);
+	if (!link)
+		return -ENODEV;
+	fill(watch, link, ret_netif);
+	rtnl_link_put(link);
+	return 0;
+}
