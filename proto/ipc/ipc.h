@@ -39,7 +39,7 @@ enum ipc_type {
 	IPC_ERROR = 2, /* daemon: struct ipc_error */
 	IPC_HANDOVER = 3, /* program: struct ipc_handover + the TCP socket */
 	IPC_RESULT = 4, /* daemon: struct ipc_result, + the pair end if outcome is PAIR */
-	IPC_STATUS_REQUEST = 5, /* program: empty payload + its pair end (or a dup of it) as proof */
+	IPC_STATUS_REQUEST = 5, /* program: struct ipc_status_request + its pair end as proof */
 	IPC_STATUS = 6, /* daemon: struct ipc_status, + the TCP socket if IPC_STATUS_TAKE_BACK */
 	IPC_SOCKOPT_REQUEST = 7, /* program: struct ipc_sockopt + its pair end as proof */
 	IPC_SOCKOPT = 8, /* daemon: struct ipc_sockopt with result */
@@ -90,6 +90,17 @@ struct ipc_result {
 	uint32_t reason; /* enum smcr_reason with TCP, else 0 */
 };
 
+enum {
+	/** The program can put a TCP socket in the pair end's place: nobody else holds the pair end
+	 *  (no dup, no fork since) and its epoll registrations are known. Without it the daemon
+	 *  never answers IPC_STATUS_TAKE_BACK. */
+	IPC_STATUS_MAY_TAKE_BACK = 1 << 0,
+};
+
+struct ipc_status_request {
+	uint8_t flags;
+};
+
 enum ipc_conn_state {
 	IPC_CONN_CONNECTING = 1, /* TCP handshake or rendezvous under way */
 	IPC_CONN_SMCR = 2,
@@ -99,8 +110,10 @@ enum ipc_conn_state {
 };
 
 enum {
-	/** The fallback came before any byte passed: the TCP socket comes with the STATUS frame, the
-	 *  daemon has let go of it, and the program puts it back in the pair end's place. */
+	/** The fallback, or the failure of connect(), came before any byte passed: the TCP socket
+	 *  comes with the STATUS frame, the daemon has let go of it, and the program puts it back in
+	 *  the pair end's place. With RELAY it goes on as plain TCP, with FAILED the program may
+	 *  call connect() on it again. */
 	IPC_STATUS_TAKE_BACK = 1 << 0,
 };
 
@@ -141,6 +154,9 @@ int ipc_encode_handover(const struct ipc_handover *msg, uint8_t *buf, size_t len
 int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret_msg);
 int ipc_encode_result(const struct ipc_result *msg, uint8_t *buf, size_t len);
 int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg);
+int ipc_encode_status_request(const struct ipc_status_request *msg, uint8_t *buf, size_t len);
+int ipc_decode_status_request(const uint8_t *buf, size_t len,
+			      struct ipc_status_request *ret_msg);
 int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len);
 int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg);
 int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
