@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file option.h
+ * The SMC-R TCP option (RFC 7609 3.1, 3.5.1.1, A.1) on the sockets of programs, without a kernel
+ * patch: BPF programs on the root of the cgroup hierarchy, limited to the network namespace of the
+ * daemon and to sockets that were claimed (proto/ipc/ipc.h: IPC_SO_CLAIM). They vanish with the
+ * process that opened them, however it ends.
+ *
+ * What a program without the daemon sees: setsockopt(IPC_SO_CLAIM) fails. What it sees with it:
+ * setsockopt(IPC_SO_CLAIM) succeeds, and getsockopt(IPC_SO_NEGOTIATED) answers
+ *   UNKNOWN   not claimed with this daemon (for an accepted socket: its listener was not; claiming
+ *             the listener again helps), or the handshake is not finished;
+ *   YES, NO   settled.
+ *
+ * One thread uses a `struct rdv_option`. Functions return 0 or a negative errno. Where `option` may
+ * be NULL (no BPF on this host) it is said.
+ */
+#ifndef SMCRD_RENDEZVOUS_OPTION_H
+#define SMCRD_RENDEZVOUS_OPTION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "daemon/engine/engine.h"
+#include "proto/ipc/ipc.h"
+
+struct rdv_option;
+
+/** Room that a sentence for the operator needs at most. */
+#define RDV_TEXT_MAX 256
+
+/** What the BPF programs know of one socket. */
+struct rdv_option_state {
+	bool claimed; /* by the program, or inherited from a claimed listener */
+	enum smcr_role role; /* valid once negotiated is YES or NO */
+	enum ipc_negotiated negotiated;
+	uint32_t reason; /* enum smcr_reason: why NO; else SMCR_REASON_NONE */
+};
+
+/** A peer for which the option is left off for a while. */
+struct rdv_skipped_peer {
+	struct smcr_addr peer; /* port 0 */
+	uint32_t seconds_left; /* 1.. */
+	char reason[RDV_TEXT_MAX]; /* sentence given when it was skipped */
+};
+
+/**
+ * Load the programs and attach them. From here on claimed sockets of the calling thread's network
+ * namespace carry the option.
+ * @param ret_text  on failure: what is missing and what to do, for the log; room RDV_TEXT_MAX. The
+ *                  daemon can go on without: all connections are plain TCP then
+ * @return 0, -EPERM (needs CAP_BPF and CAP_NET_ADMIN, CAP_SYS_ADMIN where cgroup2 is not mounted),
+ *         -ENOSYS or -EOPNOTSUPP (kernel too old or built without), or what the kernel said
+ */
+int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);
+
+/** Detach and free. Claims and outcomes are forgotten. NULL is allowed. */
+void rdv_option_close(struct rdv_option *option);
+
+/**
+ * Send and answer the option (true, as after open) or leave it off every new connection (false):
+ * while no RNIC is usable, and while the daemon stops (TCPO-8). Claims are recorded in both cases;
+ * connections that negotiated it are not touched.
+ */
+void rdv_option_enable(struct rdv_option *option, bool enabled);
+
+/**
+ * What is known about a socket.
+ * @param option  NULL: nothing is claimed
+ * @param fd      any descriptor of the socket, also one received from another process
+ * @return 0, -EBADF, -ENOTSOCK
+ */
+int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_state *ret_state);
+
+/** SO_NETNS_COOKIE of the namespace that the programs serve. */
+uint64_t rdv_option_netns_cookie(const struct rdv_option *option);
+
+/**
+ * Leave the option off connections from and to a peer for a while, because SMC-R with it did not
+ * work (path_dead of a FALLBACK event: UDP 4791 dropped on the way, say). Again for the same peer:
+ * the later end and the new reason hold.
+ * @param option   NULL: nothing to do
+ * @param peer     address; the port does not matter
+ * @param seconds  1..86400, more is cut
+ * @param reason   sentence for the operator, copied
+ * @return 0, -EINVAL (family), -ENOMEM
+ */
+int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer, uint32_t seconds,
+			 const char *reason);
+
+/** Forget that. @return 0, -ENOENT */
+int rdv_option_unskip_peer(struct rdv_option *option, const struct smcr_addr *peer);
+
+/**
+ * Peers that are skipped now, in no order.
+ * @param option  NULL: none
+ * @return number written to `ret_peers`, at most `max`
+ */
+size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_peer *ret_peers,
+				size_t max);
+
+/**
+ * Never send or answer the option where the local or the remote address is inside a prefix (local
+ * policy, IPsec, an interface without RNIC: TCPO-8). Holds until it is removed.
+ * @return 0, -EINVAL (family, length), -ENOSPC (1024 prefixes)
+ */
+int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix);
+
+/** Take such a prefix back. @return 0, -EINVAL, -ENOENT */
+int rdv_option_include(struct rdv_option *option, const struct smcr_prefix *prefix);
+
+#endif
