@@ -129,7 +129,8 @@ enum ipc_sockopt_op {
 	IPC_SOCKOPT_SET = 2,
 };
 
-/** getsockopt or setsockopt on the TCP socket behind a pair end. */
+/** getsockopt or setsockopt on the TCP socket behind a pair end. The payload always has `length`
+ *  bytes of value, also where they are room only. */
 struct ipc_sockopt {
 	uint8_t op;
 	int32_t level;
@@ -139,13 +140,14 @@ struct ipc_sockopt {
 	uint8_t value[IPC_SOCKOPT_VALUE_MAX];
 };
 
-/** Write a frame header. @return 8 or -ENOBUFS */
+/** Write a frame header. @return 8, -ENOBUFS or -EINVAL (more than the type may have) */
 int ipc_encode_header(uint8_t type, uint32_t length, uint8_t *buf, size_t len);
 /** Read a frame header. @return 0, -EAGAIN (len < 8), -EBADMSG (magic, format, or a length above
  *  what the type may have) */
 int ipc_decode_header(const uint8_t *buf, size_t len, struct ipc_header *ret_header);
 
-/* Payloads. Encoders return the payload length; decoders 0 or -EBADMSG. */
+/* Payloads. Encoders return the payload length, -ENOBUFS or -EINVAL (a field out of its range);
+ * decoders 0 or -EBADMSG (length, or a field out of its range). */
 int ipc_encode_hello(const struct ipc_hello *msg, uint8_t *buf, size_t len);
 int ipc_decode_hello(const uint8_t *buf, size_t len, struct ipc_hello *ret_msg);
 int ipc_encode_error(const struct ipc_error *msg, uint8_t *buf, size_t len);
@@ -167,7 +169,7 @@ int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_m
 union ipc_addr {
 	struct sockaddr sa; /* sa_family: AF_INET or AF_INET6 */
 	struct sockaddr_in in;
-	struct sockaddr_in6 in6; /* sin6_flowinfo is 0; sin6_scope_id is kept */
+	struct sockaddr_in6 in6; /* sin6_flowinfo is 0; sin6_scope_id as getsockname gives it */
 };
 
 /**

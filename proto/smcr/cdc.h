@@ -35,10 +35,9 @@ struct smcr_cdc_cursor {
 
 struct smcr_cdc {
 	uint16_t seq;
-	uint32_t alert_token; /* the one the receiver of this message gave */
-	struct smcr_cdc_cursor
-		producer; /* next byte the sender will write into the receiver's RMBE */
-	struct smcr_cdc_cursor consumer; /* next byte the sender will read from its own RMBE */
+	uint32_t alert_token;            /* the one the receiver of this message gave */
+	struct smcr_cdc_cursor producer; /* next byte the sender writes into the receiver's RMBE */
+	struct smcr_cdc_cursor consumer; /* next byte the sender reads from its own RMBE */
 	uint8_t prod_flags;
 	uint8_t conn_flags;
 };

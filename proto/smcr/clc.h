@@ -38,8 +38,7 @@ struct smcr_clc_proposal {
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint8_t gid[SMCR_GID_LEN];
 	uint8_t mac[SMCR_MAC_LEN];
-	uint16_t ip_offset; /* O of A.2.2; encode writes the O given here (0..40, growth area zero)
-			     */
+	uint16_t ip_offset;    /* O of A.2.2; encode writes 0..40, growth area zero */
 	uint32_t ipv4_subnet;  /* host byte order, 0 for IPv6 (A1: subnet number or mask) */
 	uint8_t ipv4_mask_len; /* bits 0..32 */
 	uint8_t num_prefixes;  /* 0..8, 0 for IPv4 */

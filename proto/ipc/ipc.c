@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/ipc/ipc.h"
+
+#include <errno.h>
+
+#include "proto/smcr/bytes.h"
+
+#define IPC_MAGIC 0x534du /* "SM" */
+
+/* ---- frame header */
+
+static uint32_t max_length(uint8_t type)
+{
+	return type == IPC_CONTROL || type == IPC_CONTROL_REPLY ? IPC_MAX_CONTROL_LEN
+								: IPC_MAX_CLIENT_LEN;
+}
+
+int ipc_encode_header(uint8_t type, uint32_t length, uint8_t *buf, size_t len)
+{
+	struct bytes_writer w = bytes_writer(buf, len);
+	if (length > max_length(type))
+		return -EINVAL;
+	write_be16(&w, IPC_MAGIC);
+	write_u8(&w, IPC_FORMAT);
+	write_u8(&w, type);
+	write_be32(&w, length);
+	return w.failed ? -ENOBUFS : IPC_HEADER_LEN;
+}
+
+int ipc_decode_header(const uint8_t *buf, size_t len, struct ipc_header *ret_header)
+{
+	if (len < IPC_HEADER_LEN)
+		return -EAGAIN;
+	struct bytes_reader r = bytes_reader(buf, len);
+	uint16_t magic = read_be16(&r);
+	uint8_t format = read_u8(&r);
+	struct ipc_header header = { .type = read_u8(&r) };
+	header.length = read_be32(&r);
+	if (magic != IPC_MAGIC || format != IPC_FORMAT || header.length > max_length(header.type))
+		return -EBADMSG;
+	*ret_header = header;
+	return 0;
+}
+
+/*
+ * ---- payloads
+ *
+ * One function a message says what is sound, for both directions. A payload has exactly the bytes
+ * of its message: a longer one would have another meaning and so another number.
+ */
+
+static int written(const struct bytes_writer *w, size_t len)
+{
+	return w->failed ? -ENOBUFS : (int)(len - w->left);
+}
+
+static bool read_whole(const struct bytes_reader *r)
+{
+	return !r->failed && r->left == 0;
+}
+
+static int32_t read_i32(struct bytes_reader *r)
+{
+	return (int32_t)read_be32(r);
+}
+
+static void write_i32(struct bytes_writer *w, int32_t value)
+{
+	write_be32(w, (uint32_t)value);
+}
+
+static bool hello_valid(const struct ipc_hello *m)
+{
+	return m->min_version >= 1 && m->min_version <= m->max_version;
+}
+
+int ipc_encode_hello(const struct ipc_hello *msg, uint8_t *buf, size_t len)
+{
+	if (!hello_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_be16(&w, msg->min_version);
+	write_be16(&w, msg->max_version);
+	return written(&w, len);
+}
+
+int ipc_decode_hello(const uint8_t *buf, size_t len, struct ipc_hello *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_hello msg = { .min_version = read_be16(&r) };
+	msg.max_version = read_be16(&r);
+	if (!read_whole(&r) || !hello_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+int ipc_encode_error(const struct ipc_error *msg, uint8_t *buf, size_t len)
+{
+	size_t text_len = strnlen(msg->text, sizeof(msg->text));
+	if (msg->error <= 0 || text_len > IPC_TEXT_MAX)
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_i32(&w, msg->error);
+	write_bytes(&w, msg->text, text_len);
+	return written(&w, len);
+}
+
+int ipc_decode_error(const uint8_t *buf, size_t len, struct ipc_error *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_error msg = { .error = read_i32(&r) };
+	size_t text_len = r.left;
+	if (r.failed || msg.error <= 0 || text_len > IPC_TEXT_MAX)
+		return -EBADMSG;
+	read_bytes(&r, msg.text, text_len);
+	if (memchr(msg.text, '\0', text_len))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool handover_valid(const struct ipc_handover *m)
+{
+	return m->kind >= IPC_HANDOVER_CONNECTED && m->kind <= IPC_HANDOVER_ACCEPTED &&
+	       !(m->flags & ~IPC_HANDOVER_REQUIRE);
+}
+
+int ipc_encode_handover(const struct ipc_handover *msg, uint8_t *buf, size_t len)
+{
+	if (!handover_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->kind);
+	write_u8(&w, msg->flags);
+	return written(&w, len);
+}
+
+int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_handover msg = { .kind = read_u8(&r) };
+	msg.flags = read_u8(&r);
+	if (!read_whole(&r) || !handover_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool result_valid(const struct ipc_result *m)
+{
+	return m->outcome >= IPC_OUTCOME_PAIR && m->outcome <= IPC_OUTCOME_FAILED &&
+	       m->error >= 0 && (m->error > 0) == (m->outcome == IPC_OUTCOME_FAILED);
+}
+
+int ipc_encode_result(const struct ipc_result *msg, uint8_t *buf, size_t len)
+{
+	if (!result_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->outcome);
+	write_i32(&w, msg->error);
+	write_be32(&w, msg->reason);
+	return written(&w, len);
+}
+
+int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_result msg = { .outcome = read_u8(&r) };
+	msg.error = read_i32(&r);
+	msg.reason = read_be32(&r);
+	if (!read_whole(&r) || !result_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool status_request_valid(const struct ipc_status_request *m)
+{
+	return !(m->flags & ~IPC_STATUS_MAY_TAKE_BACK);
+}
+
+int ipc_encode_status_request(const struct ipc_status_request *msg, uint8_t *buf, size_t len)
+{
+	if (!status_request_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->flags);
+	return written(&w, len);
+}
+
+int ipc_decode_status_request(const uint8_t *buf, size_t len, struct ipc_status_request *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_status_request msg = { .flags = read_u8(&r) };
+	if (!read_whole(&r) || !status_request_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool status_valid(const struct ipc_status *m)
+{
+	return m->state >= IPC_CONN_CONNECTING && m->state <= IPC_CONN_CLOSED && m->error >= 0 &&
+	       !(m->flags & ~IPC_STATUS_TAKE_BACK);
+}
+
+int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len)
+{
+	if (!status_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->state);
+	write_u8(&w, msg->flags);
+	write_i32(&w, msg->error);
+	write_be32(&w, msg->reason);
+	return written(&w, len);
+}
+
+int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_status msg = { .state = read_u8(&r) };
+	msg.flags = read_u8(&r);
+	msg.error = read_i32(&r);
+	msg.reason = read_be32(&r);
+	if (!read_whole(&r) || !status_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool sockopt_valid(const struct ipc_sockopt *m)
+{
+	return (m->op == IPC_SOCKOPT_GET || m->op == IPC_SOCKOPT_SET) && m->result >= 0 &&
+	       m->length <= IPC_SOCKOPT_VALUE_MAX;
+}
+
+int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len)
+{
+	if (!sockopt_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->op);
+	write_i32(&w, msg->level);
+	write_i32(&w, msg->name);
+	write_i32(&w, msg->result);
+	write_be16(&w, msg->length);
+	write_bytes(&w, msg->value, msg->length);
+	return written(&w, len);
+}
+
+int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_sockopt msg = { .op = read_u8(&r) };
+	msg.level = read_i32(&r);
+	msg.name = read_i32(&r);
+	msg.result = read_i32(&r);
+	msg.length = read_be16(&r);
+	if (r.failed || !sockopt_valid(&msg))
+		return -EBADMSG;
+	read_bytes(&r, msg.value, msg.length);
+	if (!read_whole(&r))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
