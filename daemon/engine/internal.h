@@ -14,6 +14,13 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
  *   close.c     CLOSE and ABORT state tables (4.8)
+ * llc.h and rendezvous.h hold what only the llc*.c and clc*.c files share.
+ *
+ * Who may free what, and when. Events (ops->conn_event) are raised at once, and a connection may be
+ * freed by any call that can raise one. Links and link groups are never freed inside an input or a
+ * call of the data path: their end is decided there (smcr_link_fail(), smcr_lgr_end()) and carried
+ * out from the timer queue, with delay zero, so that a `struct smcr_link *` stays good for the
+ * whole call.
  *
  * Positions: inside the engine a position in a byte stream is a 64-bit count of bytes since the
  * start, never a cursor; cursor.h converts at the wire.
@@ -37,14 +44,16 @@
 
 struct smcr_timer {
 	uint64_t deadline;
-	size_t pos; /* 1-based place in the heap, 0 = not running */
+	uint64_t seq; /* timers of one deadline fire in the order they were started */
+	size_t pos;   /* 1-based place in the heap, 0 = not running */
 	void (*fire)(struct smcr_engine *engine, void *arg);
 	void *arg;
 };
 
-void smcr_timer_init(struct smcr_timer *timer,
-		     void (*fire)(struct smcr_engine *engine, void *arg), void *arg);
-/** (Re)start: fires `delay` microseconds from now. */
+void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *engine, void *arg),
+		     void *arg);
+/** (Re)start: fires `delay` microseconds from now. Delay 0 fires in the next smcr_engine_run(), or
+ * in the running one: never inside this call. */
 void smcr_timer_start(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay);
 void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer);
 static inline bool smcr_timer_running(const struct smcr_timer *timer)
@@ -62,10 +71,10 @@ struct smcr_device {
 /* ---- memory: RMBs and send buffers (slab.c) ---- */
 
 enum smcr_slab_state {
-	SMCR_SLAB_NEW, /* not known to the peer: its tokens have not been told */
+	SMCR_SLAB_NEW,        /* not known to the peer: its tokens have not been told */
 	SMCR_SLAB_ANNOUNCING, /* CONFIRM RKEY exchange under way */
-	SMCR_SLAB_READY, /* elements may be given to connections */
-	SMCR_SLAB_DELETING, /* DELETE RKEY under way */
+	SMCR_SLAB_READY,      /* elements may be given to connections */
+	SMCR_SLAB_DELETING,   /* DELETE RKEY under way */
 };
 
 /** A piece of registered memory cut into elements of one size: an RMB (remote write), or the send
@@ -76,13 +85,14 @@ struct smcr_slab {
 	enum smcr_slab_state state;
 	uint8_t *base;
 	uint32_t element_size; /* E, bytes */
-	uint8_t bsize; /* code of E */
-	uint16_t count; /* elements, 1..255 */
+	uint8_t bsize;         /* code of E */
+	uint16_t count;        /* elements, 1..255 */
 	uint16_t used;
 	uint8_t map[32]; /* bit i: element i (0-based) is used */
 	struct {
 		void *mr; /* NULL: not registered on that link slot */
 		uint32_t lkey, rkey;
+		bool told; /* the peer has this RToken (CLC, CONFIRM RKEY or ADD LINK CONT.) */
 	} reg[SMCR_LINK_SLOTS];
 	struct smcr_timer idle; /* RKEY-13: delay before an unused RMB goes */
 	struct smcr_slab *next, *prev;
@@ -91,7 +101,7 @@ struct smcr_slab {
 /** One element of a slab, as a connection holds it. */
 struct smcr_element {
 	struct smcr_slab *slab; /* NULL: none */
-	uint8_t index; /* 1-based, as on the wire */
+	uint8_t index;          /* 1-based, as on the wire */
 	uint8_t *addr;
 	uint32_t size;
 };
@@ -104,8 +114,12 @@ struct smcr_rtoken {
 	uint64_t vaddr;
 };
 
+/** A token that is not valid must not be written with: the link is not theirs, or the peer has
+ *  withdrawn the RMB (RKEY-16). */
 struct smcr_peer_rmb {
-	struct smcr_rtoken token[SMCR_LINK_SLOTS]; /* by link slot (RMB-10) */
+	bool withdrawn; /* DELETE RKEY came; kept for its users' sake */
+	uint16_t users;
+	struct smcr_rtoken token[SMCR_LINK_SLOTS];     /* by link slot (RMB-10) */
 	struct smcr_conn *user[SMCR_MAX_ELEMENTS + 1]; /* by element index, who writes into it */
 	struct smcr_peer_rmb *next, *prev;
 };
@@ -116,7 +130,7 @@ enum smcr_link_state {
 	SMCR_LINK_ACTIVATING, /* being set up; carries LLC of its own setup only */
 	SMCR_LINK_ACTIVE,
 	SMCR_LINK_DEACTIVATING, /* DELETE LINK under way: nothing new on it */
-	SMCR_LINK_FAILED, /* unusable; kept until the peer agrees that it is gone (DELL-7) */
+	SMCR_LINK_FAILED,       /* unusable; kept until the peer agrees that it is gone (DELL-7) */
 };
 
 enum smcr_tx_kind {
@@ -129,39 +143,54 @@ enum smcr_tx_kind {
 struct smcr_tx_entry {
 	enum smcr_tx_kind kind;
 	struct smcr_conn *conn; /* WRITE, CDC; NULL when the connection is gone */
-	uint64_t tx_end; /* WRITE: send-buffer position that is free once it is done */
-	uint16_t cdc_seq; /* CDC */
-	uint8_t llc_type; /* LLC: what was sent */
+	uint64_t tx_end;        /* WRITE: send-buffer position that is free once it is done */
+	uint16_t cdc_seq;       /* CDC */
+	uint8_t llc_type;       /* LLC: what was sent */
 	bool llc_reply;
+	uint8_t llc_number; /* LLC: the link number it is about, if any */
+	/** Send buffer of a connection that is gone, whose last WRITE this is: it goes back with
+	 * the completion, not before (CDC-17). Set by smcr_link_forget(). */
+	struct smcr_element release;
 };
 
 struct smcr_link {
 	uint64_t ref; /* names it towards the host */
 	struct smcr_lgr *lgr;
-	uint8_t slot; /* index in lgr->links and in the token tables */
+	uint8_t slot;   /* index in lgr->links and in the token tables */
 	uint8_t number; /* on the wire, 1..255 (LG-11) */
 	enum smcr_link_state state;
 	struct smcr_device *device; /* NULL once the device is gone */
 	char device_name[SMCR_DEVICE_NAME_LEN];
 	uint8_t local_gid[SMCR_GID_LEN];
 	uint8_t local_mac[SMCR_MAC_LEN];
-	void *qp; /* NULL once destroyed */
-	bool qp_failed; /* in error: nothing can be sent */
+	void *qp;          /* NULL once destroyed */
+	bool qp_failed;    /* in error: nothing can be sent */
 	uint32_t qpn, psn; /* own */
 	uint8_t peer_gid[SMCR_GID_LEN];
 	uint8_t peer_mac[SMCR_MAC_LEN];
 	uint32_t peer_qpn, peer_psn;
-	uint8_t mtu; /* smaller of both, enum smcr_mtu */
+	uint8_t mtu;            /* smaller of both, enum smcr_mtu */
 	uint32_t uid, peer_uid; /* link user IDs (LG-12) */
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;
-	uint64_t tx_next, tx_done; /* next wr_id to post; all below tx_done have completed */
-	struct smcr_conn *waiting; /* connections that wait for room (DL list, conn->tx.wait_*) */
-	uint32_t num_conns; /* connections that write on it */
+	uint64_t tx_next, tx_done;   /* next wr_id to post; all below tx_done have completed */
+	struct smcr_timer fail_work; /* carries out smcr_link_fail() */
+	struct smcr_conn *waiting;   /* connections that wait for room (DL list, conn->tx.wait_*) */
+	uint32_t num_conns;          /* connections that write on it */
 	uint64_t tx_bytes, rx_bytes;
 	char last_error[96];
-	UT_hash_handle hh; /* engine->links by ref */
+	bool path_dead; /* it failed because nothing gets through, not by a local cause */
+	/* llc_delete_link.c: the end of this link */
+	bool delete_wanted; /* server: a DELETE LINK exchange is due */
+	uint32_t delete_reason;
+	struct smcr_link *delete_carrier; /* client: link that carried our request */
+	struct smcr_timer delete_timer;   /* client: the server's request is awaited (ERR-33) */
+	/* llc_test.c */
+	bool test_pending;
+	uint8_t test_data[16];
+	struct smcr_timer test_timer; /* ERR-38 */
+	UT_hash_handle hh;            /* engine->links by ref */
 };
 
 /* ---- link groups (lgr.c, llc*.c) ---- */
@@ -174,9 +203,16 @@ enum smcr_lgr_state {
 
 struct smcr_llc_flow; /* the configuration exchange in progress and the queue: llc.h */
 
+/** First contact: its connection, and who waits for its end (RV-15). */
+struct smcr_first_contact {
+	struct smcr_conn *conn; /* NULL once the gate is open (RV-12), or the connection is gone */
+	bool committed;         /* past the own point of no return (ERR-8) */
+	struct smcr_conn *held; /* server: proposals of the same peer, DL list, conn->rv.held_* */
+};
+
 struct smcr_lgr {
 	struct smcr_engine *engine;
-	uint32_t id; /* local, never on the wire */
+	uint32_t id;         /* local, never on the wire */
 	enum smcr_role role; /* ours */
 	enum smcr_lgr_state state;
 	enum smcr_dialect dialect; /* fixed when the first CONFIRM LINK exchange is done */
@@ -184,7 +220,7 @@ struct smcr_lgr {
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
-	uint8_t max_links; /* negotiated (LG-7) */
+	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
 	struct smcr_link *links[SMCR_LINK_SLOTS];
 	struct smcr_slab *rmbs; /* own */
@@ -192,9 +228,13 @@ struct smcr_lgr {
 	struct smcr_peer_rmb *peer_rmbs;
 	struct smcr_conn *conns; /* DL list, conn->lgr_next/prev */
 	uint32_t num_conns;
+	struct smcr_first_contact fc;
 	struct smcr_llc_flow *llc;
+	int end_error;              /* TERMINATING: what programs are told */
+	bool path_dead;             /* lost because nothing gets through */
+	struct smcr_timer end_work; /* carries out smcr_lgr_end() */
 	uint64_t idle_since;
-	struct smcr_timer idle; /* LG-16 */
+	struct smcr_timer idle;           /* LG-16 */
 	struct smcr_timer add_link_retry; /* ERR-70 */
 	struct smcr_lgr *next, *prev;
 };
@@ -203,8 +243,8 @@ struct smcr_lgr {
 
 enum smcr_conn_phase {
 	SMCR_PHASE_RENDEZVOUS, /* CLC, and in first contact LLC: conn->rv tells where */
-	SMCR_PHASE_OPEN, /* ESTABLISHED was raised */
-	SMCR_PHASE_GONE, /* outcome told; being freed */
+	SMCR_PHASE_OPEN,       /* ESTABLISHED was raised */
+	SMCR_PHASE_GONE,       /* outcome told; being freed */
 };
 
 /** RFC 7609 4.8 and section 20/21 of docs/requirements: the states of a connection. */
@@ -223,36 +263,42 @@ enum smcr_conn_state {
 
 /** Rendezvous side of a connection; owned by clc*.c. */
 struct smcr_conn_rv {
-	int step; /* enum smcr_rv_step, clc.h */
+	int step; /* enum smcr_rv_step, rendezvous.h */
 	bool first_contact;
+	bool give_up; /* decline at the next occasion that the rules allow (ERR-3) */
+	uint32_t give_up_reason;
+	struct smcr_conn_event outcome; /* decided inside smcr_conn_start(), raised by clc_timer */
 	struct smcr_timer clc_timer, total_timer;
 	struct smcr_clc_proposal proposal; /* server: as received */
-	struct smcr_clc_accept accept; /* client: as received */
-	struct smcr_link *link; /* the link that CLC names */
-	bool held; /* server: waits for a first contact with the same peer (RV-15) */
+	struct smcr_clc_accept accept;     /* client: as received */
+	struct smcr_device
+		*device;        /* client: the RNIC that the Proposal named; NULL if it went away */
+	struct smcr_link *link; /* the link that CLC names; NULL if it went away */
+	struct smcr_lgr *held_by; /* server: waits for this first contact (RV-15) */
 	struct smcr_conn *held_next, *held_prev;
 };
 
 /** Writing into the peer's element; owned by tx.c. Positions are byte counts since the start. */
 struct smcr_conn_tx {
-	struct smcr_element buf; /* send buffer, from lgr->sndbufs; size is a power of two */
-	uint64_t committed; /* the program has put this many bytes into the buffer */
-	uint64_t written; /* RDMA writes posted up to here */
-	uint64_t completed; /* their completions up to here: buffer space below is free */
-	uint64_t peer_consumed; /* from the peer's consumer cursor */
+	struct smcr_element buf;   /* send buffer, from lgr->sndbufs; size is a power of two */
+	uint64_t committed;        /* the program has put this many bytes into the buffer */
+	uint64_t written;          /* RDMA writes posted up to here */
+	uint64_t completed;        /* their completions up to here: buffer space below is free */
+	uint64_t peer_consumed;    /* from the peer's consumer cursor */
 	struct smcr_peer_rmb *rmb; /* where to */
-	uint8_t index; /* element index there, 1-based */
-	uint32_t element_size; /* E of the peer's element */
-	uint32_t usable; /* U: E, or E-4 in the RFC dialect */
-	struct smcr_link *link; /* own choice (RS-11) */
-	uint32_t outstanding; /* requests posted and not completed, over all links */
-	bool blocked; /* B is to be sent, or was in the last CDC */
+	uint8_t index;             /* element index there, 1-based */
+	uint32_t element_size;     /* E of the peer's element */
+	uint32_t usable;           /* U: E, or E-4 in the RFC dialect */
+	struct smcr_link *link;    /* own choice (RS-11) */
+	uint32_t
+		outstanding; /* requests posted and not completed, over all links; kept by link.c */
+	bool blocked;        /* B is to be sent, or was in the last CDC */
 	bool blocked_sent;
-	bool cdc_due; /* a CDC must go as soon as the link has room */
+	bool cdc_due;                            /* a CDC must go as soon as the link has room */
 	bool done_sent, closed_sent, abort_sent; /* D, C, A */
-	uint16_t cdc_seq; /* number of the last CDC posted; first is 1 (CDC-2) */
+	uint16_t cdc_seq;       /* number of the last CDC posted; first is 1 (CDC-2) */
 	uint16_t cdc_completed; /* SS (FO-5) */
-	bool waiting; /* in link->waiting */
+	bool waiting;           /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
 };
@@ -260,16 +306,16 @@ struct smcr_conn_tx {
 /** The own element; owned by rx.c. */
 struct smcr_conn_rx {
 	struct smcr_element element;
-	uint32_t usable; /* U */
-	uint64_t produced; /* from the peer's producer cursor: readable up to here */
-	uint64_t consumed; /* taken by the program */
-	uint64_t consumed_sent; /* as told to the peer last */
-	bool peer_blocked; /* B of the peer's last CDC (WIN-3) */
-	bool update_requested; /* R (WIN-4) */
-	bool any; /* a CDC was processed */
-	uint16_t cdc_seq; /* SR: last number processed */
+	uint32_t usable;            /* U */
+	uint64_t produced;          /* from the peer's producer cursor: readable up to here */
+	uint64_t consumed;          /* taken by the program */
+	uint64_t consumed_sent;     /* as told to the peer last */
+	bool peer_blocked;          /* B of the peer's last CDC (WIN-3) */
+	bool update_requested;      /* R (WIN-4) */
+	bool any;                   /* a CDC was processed */
+	uint16_t cdc_seq;           /* SR: last number processed */
 	bool done, closed, aborted; /* D, C, A seen */
-	bool early_valid; /* newest CDC that came before the gate opened (RV-13, RS-9) */
+	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */
 	struct smcr_cdc early;
 	struct smcr_link *last_link; /* link of the last CDC (TEST-8) */
 	uint64_t bytes;
@@ -287,14 +333,14 @@ struct smcr_conn {
 	struct smcr_conn_tx tx;
 	struct smcr_conn_rx rx;
 	/* close.c */
-	bool app_closed; /* the host called close or abort: no events but CLOSED */
+	bool app_closed;   /* the host called close or abort: no events but CLOSED */
 	bool app_shutdown; /* shutdown(WR) asked */
 	bool reset_raised;
 	bool tcp_dead, tcp_fin;
 	struct smcr_timer close_timer, fin_timer;
 	struct smcr_conn *lgr_next, *lgr_prev;
 	struct smcr_conn *next, *prev; /* engine->conns */
-	UT_hash_handle hh; /* engine->tokens by token, once it has one */
+	UT_hash_handle hh;             /* engine->tokens by token, once it has one */
 };
 
 struct smcr_engine {
@@ -304,14 +350,16 @@ struct smcr_engine {
 	uint64_t now;
 	struct smcr_timer **heap;
 	size_t heap_len, heap_cap;
+	uint64_t timer_seq;
 	struct smcr_device *devices;
 	struct smcr_lgr *lgrs;
-	struct smcr_link *links; /* hash by ref */
-	struct smcr_conn *conns; /* all, DL list */
+	struct smcr_link *links;  /* hash by ref */
+	struct smcr_conn *conns;  /* all, DL list */
 	struct smcr_conn *tokens; /* hash by token */
 	uint64_t memory_used;
 	uint64_t next_link_ref;
 	uint32_t next_lgr_id;
+	uint32_t next_link_uid; /* LG-12 */
 	bool shutting_down;
 	struct smcr_engine_view count; /* counters kept as they happen */
 };
@@ -320,50 +368,144 @@ struct smcr_engine {
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
+/* ---- engine.c: devices ---- */
+struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id);
+/** Does the device's network interface belong to this prefix, with the same length? */
+bool smcr_device_on_prefix(const struct smcr_device *device, const struct smcr_prefix *prefix);
+/** Are the first `bits` of two addresses equal? */
+bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
+/** Random, not zero, 24 or 32 bits. */
+uint32_t smcr_random24(struct smcr_engine *engine);
+uint32_t smcr_random32(struct smcr_engine *engine);
+
 /* ---- slab.c ---- */
-/** A free element that fits `want` bytes of usable room best, in a READY slab; its `used` mark is
- *  set. @return 0, -ENOENT: a slab must be added first (smcr_slab_add) */
-int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint32_t want, struct smcr_element *ret);
+/** Element size code for a connection that wants `want` bytes of receive buffer (0: the default,
+ *  which shrinks under memory pressure). RMB-6. */
+uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want);
+/**
+ * A free element of code `bsize` or the next larger one there is; READY slabs first. Its `used`
+ * mark is set. Until its slab is READY the element must not be told to the peer.
+ * @return 0, -ENOENT: a slab must be added first (smcr_slab_add)
+ */
+int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret);
+/** Give it back; does nothing for an element that is none. */
 void smcr_element_release(struct smcr_element *element);
-/** Allocate a slab fitting `want`, register it on every usable link; RMBs start NEW. Shrinks under
- *  memory pressure (RMB-12). */
-int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint32_t want, struct smcr_slab **ret_slab);
+/** Allocate a slab of elements of this size (or smaller, under memory pressure: RMB-12) and
+ * register it on every link that has a QP; RMBs start NEW, send buffers READY. */
+int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_slab **ret_slab);
 int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link);
+void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_free(struct smcr_slab *slab);
+unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr);
+
+/* ---- peer_rmb.c ---- */
+/** The peer's RMB that has this RKey on this link, or NULL. Withdrawn ones are not found. */
+struct smcr_peer_rmb *smcr_peer_rmb_find(struct smcr_lgr *lgr, const struct smcr_link *link,
+					 uint32_t rkey);
+/** @return 0; -ENOSPC: the peer has 255 already (LG-13); -ENOMEM */
+int smcr_peer_rmb_add(struct smcr_lgr *lgr, struct smcr_peer_rmb **ret_rmb);
+void smcr_peer_rmb_set(struct smcr_peer_rmb *rmb, const struct smcr_link *link, uint32_t rkey,
+		       uint64_t vaddr);
+/** Forget its tokens on all links (RKEY-14); the entry goes with its last user. */
+void smcr_peer_rmb_withdraw(struct smcr_lgr *lgr, struct smcr_peer_rmb *rmb);
+/** `conn` writes into element `index` from now on; the element must be free (RMB-7). */
+void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, uint8_t index, struct smcr_conn *conn);
+void smcr_peer_rmb_unclaim(struct smcr_conn *conn);
+/** A link slot is gone. */
+void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link);
+void smcr_peer_rmb_free_all(struct smcr_lgr *lgr);
+unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr);
 
 /* ---- link.c ---- */
-/** Room for `n` more work requests on a link that may carry data? */
+/** A link with a QP on `device`, ACTIVATING, every slab of the group registered on it. `number` 0:
+ *  the next free one (LG-11). */
+int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t number,
+		  struct smcr_link **ret_link);
+/** Flush what is posted, deregister, destroy the QP; the structure stays. */
+void smcr_link_drop_qp(struct smcr_link *link);
+/** Drop the QP and forget the link. From the timer queue only. */
+void smcr_link_free(struct smcr_link *link);
+/** Far end known: INIT -> RTR. */
+int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
+		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu);
+/** RTR -> RTS. */
+int smcr_link_start(struct smcr_link *link);
+/** QP there and not in error. */
+static inline bool smcr_link_usable(const struct smcr_link *link)
+{
+	return link->qp && !link->qp_failed && link->state != SMCR_LINK_FAILED;
+}
+/** Room for `n` more work requests on a link that may carry data? (Some is kept for LLC.) */
 bool smcr_link_room(const struct smcr_link *link, uint32_t n);
 /**
  * Post requests; entries[i] tells what wr[i] is (copied). wr_id and signaled are set here: the last
- * of the list is signaled. A failure to post fails the link (later, from the timer queue: never
- * inside this call) and counts as posted and flushed.
+ * of the list is signaled. Counts entries' connections as outstanding. A failure to post fails the
+ * link (later, from the timer queue: never inside this call) and counts as posted and flushed.
  */
-void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr,
-		    const struct smcr_tx_entry *entries, size_t n);
+void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
+		    size_t n);
+/** Post one 44-byte LLC message. @return 0; -ENOBUFS: the send queue is full */
+int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
+		       const struct smcr_tx_entry *entry);
 /** Queue for room; smcr_conn_tx_resume() is called once when there is some. */
 void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn);
-/** Forget a connection everywhere: waiting list, entries of posted requests, counts. */
+/** Make it the link that the connection writes on (NULL: none). */
+void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link);
+/** Forget a connection everywhere: waiting list, entries of posted requests. A send buffer that is
+ *  still being read moves to its last entry (conn->tx.buf is none afterwards). */
 void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn);
-/** The link cannot be used any more: tell the peer on another link, move or reset connections. */
-void smcr_link_fail(struct smcr_link *link, const char *why);
+/** The link cannot be used any more: tell the peer on another link, move or reset connections.
+ *  `reason` is an smcr_llc_delete_reason for the peer. */
+void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/** Do now what smcr_link_fail() put off. From the timer queue and device removal only. */
+void smcr_link_fail_now(struct smcr_link *link);
+
+/* ---- lgr.c ---- */
+int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
+		 const uint8_t peer_id[SMCR_PEER_ID_LEN], uint16_t vlan,
+		 const struct smcr_prefix *prefix, struct smcr_lgr **ret_lgr);
+/** No link is left, or both sides agreed: connections are reset with `error`, everything is freed;
+ *  from the timer queue. No message is sent. */
+void smcr_lgr_end(struct smcr_lgr *lgr, int error);
+/** As above, at once. Engine end and timer queue only. */
+void smcr_lgr_free(struct smcr_lgr *lgr);
+struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number);
+/** An ACTIVE link other than `except` for LLC, or NULL. */
+struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except);
+/** The ACTIVE link with the fewest connections writing on it (LG-17), or NULL. */
+struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr);
+/** A connection joined or left: idle timer (LG-16). */
+void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn);
+void smcr_lgr_remove_conn(struct smcr_conn *conn);
+const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
 
 /* ---- conn.c ---- */
 /** By alert token; NULL if none or stale (CDC-5). */
 struct smcr_conn *smcr_conn_by_token(struct smcr_engine *engine, uint32_t token);
+/** Give it an alert token: unpredictable, not zero, unique (CLC-12). */
+void smcr_conn_new_token(struct smcr_conn *conn);
+/** Tell the host, count. After FALLBACK, FAILED or CLOSED call smcr_conn_free(). */
 void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event);
-/** Take it out of everything, give back elements and token, free it. Raises nothing. */
+/** Give back elements, token and claims and leave the group; the connection goes on without. */
+void smcr_conn_detach(struct smcr_conn *conn);
+/** Take it out of everything and free it. Raises nothing. */
 void smcr_conn_free(struct smcr_conn *conn);
 
 /* ---- tx.c, rx.c, cdc.c, close.c: the data path of a connection ---- */
+/* They also define smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort(). */
 /** Own element and send buffer are held: zero the element, write the eye catcher (RMB-3). */
 void smcr_conn_data_prepare(struct smcr_conn *conn);
 /** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8..10): set up
- *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. */
+ *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. tcp_fin
+ *  may be set already (a FIN may overtake). May free the connection. */
 void smcr_conn_data_open(struct smcr_conn *conn);
-/** A CDC for this connection came on `link` (already decoded; token matched). */
-void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc);
-/** A WRITE or CDC of this connection completed on `link`. */
+/** A CDC for this connection came on `link` (decoded; token and group matched); also in phase
+ *  RENDEZVOUS, where it is kept in rx.early. May free the connection. */
+void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link,
+			 const struct smcr_cdc *cdc);
+/** A WRITE or CDC of this connection completed on `link` (tx.outstanding is already less). Not ok:
+ *  account only, the link's failure is told separately. May free the connection. */
 void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 		       const struct smcr_tx_entry *entry, bool ok);
 /** Room on the link again. */
@@ -371,9 +513,11 @@ void smcr_conn_tx_resume(struct smcr_conn *conn);
 /** The link it writes on is gone. Until failover exists this resets the connection (GEN-5). */
 void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
 /** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
- *  if the program has not closed, then CLOSED, free. */
+ *  if the program has not closed, then CLOSED, free. Phase OPEN only. */
 void smcr_conn_kill(struct smcr_conn *conn, int error);
 /** Local cause of an abnormal end, a link being there (section 21): send A, PeerAbortWait. */
 void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why);
+/** smcr_conn_tcp_event() in phase OPEN (the rendezvous handles it before). */
+void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
 
 #endif
