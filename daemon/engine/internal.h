@@ -13,7 +13,7 @@
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
- *   close.c     CLOSE and ABORT state tables (4.8)
+ *   close.c     CLOSE and ABORT state tables (4.8)  data.h       what these four share
  * llc.h and rendezvous.h hold what only the llc*.c and clc*.c files share.
  *
  * Who may free what, and when. Events (ops->conn_event) are raised at once, and a connection may be
@@ -258,7 +258,8 @@ enum smcr_conn_state {
 	SMCR_CONN_APP_FIN_CLOSE_WAIT,
 	SMCR_CONN_PEER_FIN_CLOSE_WAIT,
 	SMCR_CONN_PEER_ABORT_WAIT,
-	SMCR_CONN_CLOSED_STATE,
+	SMCR_CONN_PROCESS_ABORT, /* the peer aborted; own A is on its way (Figure 23) */
+	SMCR_CONN_CLOSED_STATE,  /* over; kept until no request is outstanding */
 };
 
 /** Rendezvous side of a connection; owned by clc*.c. */
@@ -292,13 +293,14 @@ struct smcr_conn_tx {
 	struct smcr_link *link;    /* own choice (RS-11) */
 	uint32_t
 		outstanding; /* requests posted and not completed, over all links; kept by link.c */
-	bool blocked;        /* B is to be sent, or was in the last CDC */
-	bool blocked_sent;
-	bool cdc_due;                            /* a CDC must go as soon as the link has room */
-	bool done_sent, closed_sent, abort_sent; /* D, C, A */
-	uint16_t cdc_seq;       /* number of the last CDC posted; first is 1 (CDC-2) */
-	uint16_t cdc_completed; /* SS (FO-5) */
-	bool waiting;           /* in link->waiting */
+	bool blocked_sent;   /* B of the last CDC */
+	bool cdc_due;        /* a CDC must go even without data */
+	bool freed;          /* buffer space came free since WRITABLE was raised last */
+	bool done_sent, closed_sent; /* D, C */
+	bool abort_due, abort_sent;  /* A */
+	uint16_t cdc_seq;            /* number of the last CDC posted; first is 1 (CDC-2) */
+	uint16_t cdc_completed;      /* SS (FO-5) */
+	bool waiting;                /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
 };
@@ -306,14 +308,15 @@ struct smcr_conn_tx {
 /** The own element; owned by rx.c. */
 struct smcr_conn_rx {
 	struct smcr_element element;
-	uint32_t usable;            /* U */
-	uint64_t produced;          /* from the peer's producer cursor: readable up to here */
-	uint64_t consumed;          /* taken by the program */
-	uint64_t consumed_sent;     /* as told to the peer last */
-	bool peer_blocked;          /* B of the peer's last CDC (WIN-3) */
-	bool update_requested;      /* R (WIN-4) */
-	bool any;                   /* a CDC was processed */
-	uint16_t cdc_seq;           /* SR: last number processed */
+	uint32_t usable;        /* U */
+	uint64_t produced;      /* from the peer's producer cursor: readable up to here */
+	uint64_t consumed;      /* taken by the program */
+	uint64_t consumed_sent; /* as told to the peer last */
+	bool peer_blocked;      /* B of the peer's last CDC (WIN-3) */
+	bool update_requested;  /* R (WIN-4) */
+	bool urgent;            /* U came and the byte before urgent_end is not yet taken */
+	uint64_t urgent_end;
+	uint16_t cdc_seq;           /* SR: last number processed, 0 if none */
 	bool done, closed, aborted; /* D, C, A seen */
 	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */
 	struct smcr_cdc early;
@@ -335,8 +338,10 @@ struct smcr_conn {
 	/* close.c */
 	bool app_closed;   /* the host called close or abort: no events but CLOSED */
 	bool app_shutdown; /* shutdown(WR) asked */
-	bool reset_raised;
-	bool tcp_dead, tcp_fin;
+	bool reset_raised; /* RESET was raised: only CLOSED follows */
+	bool told;         /* CLOSED was raised: gone for the host, params.user is NULL */
+	bool tcp_reset;    /* TCP ends by RST */
+	bool tcp_fin;      /* FIN came */
 	struct smcr_timer close_timer, fin_timer;
 	struct smcr_conn *lgr_next, *lgr_prev;
 	struct smcr_conn *next, *prev; /* engine->conns */
@@ -447,7 +452,8 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 /** Post one 44-byte LLC message. @return 0; -ENOBUFS: the send queue is full */
 int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
 		       const struct smcr_tx_entry *entry);
-/** Queue for room; smcr_conn_tx_resume() is called once when there is some. */
+/** Queue for room; when there is some, conn->tx.waiting is cleared and smcr_conn_tx_resume() is
+ *  called, once. */
 void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn);
 /** Make it the link that the connection writes on (NULL: none). */
 void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link);
@@ -510,12 +516,15 @@ void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 		       const struct smcr_tx_entry *entry, bool ok);
 /** Room on the link again. */
 void smcr_conn_tx_resume(struct smcr_conn *conn);
-/** The link it writes on is gone. Until failover exists this resets the connection (GEN-5). */
+/** The link it writes on is gone. Until failover exists this resets the connection (GEN-5): with A
+ *  over another link of the group if there is one. May free the connection. */
 void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
-/** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
- *  if the program has not closed, then CLOSED, free. Phase OPEN only. */
+/** No link left, or the group ends (DELL-9, FO-13), or the peer uses its element anew (RMB-9):
+ * reset without any RDMA, raise RESET (`error`) if the program has not closed, then CLOSED, free.
+ * Phase OPEN only. */
 void smcr_conn_kill(struct smcr_conn *conn, int error);
-/** Local cause of an abnormal end, a link being there (section 21): send A, PeerAbortWait. */
+/** Local cause of an abnormal end (section 21): raise RESET (`error`) if the program has not
+ * closed, send A, PeerAbortWait. Never frees. `why` is for the log; NULL: the program wanted it. */
 void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why);
 /** smcr_conn_tcp_event() in phase OPEN (the rendezvous handles it before). */
 void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
