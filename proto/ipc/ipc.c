@@ -120,10 +120,49 @@ int ipc_decode_error(const uint8_t *buf, size_t len, struct ipc_error *ret_msg)
 	return 0;
 }
 
+/* Families on the wire: 0 none, 4 and 6. */
+static void write_addr(struct bytes_writer *w, const union ipc_addr *addr)
+{
+	if (addr->sa.sa_family == AF_INET) {
+		write_u8(w, 4);
+		write_bytes(w, &addr->in.sin_port, 2);
+		write_bytes(w, &addr->in.sin_addr, 4);
+	} else if (addr->sa.sa_family == AF_INET6) {
+		write_u8(w, 6);
+		write_bytes(w, &addr->in6.sin6_port, 2);
+		write_bytes(w, &addr->in6.sin6_addr, 16);
+		write_be32(w, addr->in6.sin6_scope_id);
+	} else {
+		write_u8(w, 0);
+	}
+}
+
+static bool read_addr(struct bytes_reader *r, union ipc_addr *ret_addr)
+{
+	uint8_t family = read_u8(r);
+	memset(ret_addr, 0, sizeof(*ret_addr));
+	if (family == 4) {
+		ret_addr->in.sin_family = AF_INET;
+		read_bytes(r, &ret_addr->in.sin_port, 2);
+		read_bytes(r, &ret_addr->in.sin_addr, 4);
+	} else if (family == 6) {
+		ret_addr->in6.sin6_family = AF_INET6;
+		read_bytes(r, &ret_addr->in6.sin6_port, 2);
+		read_bytes(r, &ret_addr->in6.sin6_addr, 16);
+		ret_addr->in6.sin6_scope_id = read_be32(r);
+	} else if (family != 0) {
+		return false;
+	}
+	return true;
+}
+
 static bool handover_valid(const struct ipc_handover *m)
 {
+	sa_family_t family = m->peer.sa.sa_family;
 	return m->kind >= IPC_HANDOVER_CONNECTED && m->kind <= IPC_HANDOVER_ACCEPTED &&
-	       !(m->flags & ~IPC_HANDOVER_REQUIRE);
+	       !(m->flags & ~IPC_HANDOVER_REQUIRE) &&
+	       (m->kind == IPC_HANDOVER_CONNECTING ? family == AF_INET || family == AF_INET6
+						   : family == AF_UNSPEC);
 }
 
 int ipc_encode_handover(const struct ipc_handover *msg, uint8_t *buf, size_t len)
@@ -133,6 +172,7 @@ int ipc_encode_handover(const struct ipc_handover *msg, uint8_t *buf, size_t len
 	struct bytes_writer w = bytes_writer(buf, len);
 	write_u8(&w, msg->kind);
 	write_u8(&w, msg->flags);
+	write_addr(&w, &msg->peer);
 	return written(&w, len);
 }
 
@@ -141,7 +181,7 @@ int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret
 	struct bytes_reader r = bytes_reader(buf, len);
 	struct ipc_handover msg = { .kind = read_u8(&r) };
 	msg.flags = read_u8(&r);
-	if (!read_whole(&r) || !handover_valid(&msg))
+	if (!read_addr(&r, &msg.peer) || !read_whole(&r) || !handover_valid(&msg))
 		return -EBADMSG;
 	*ret_msg = msg;
 	return 0;

@@ -62,6 +62,14 @@ struct ipc_error {
 	char text[IPC_TEXT_MAX + 1]; /* a sentence, NUL terminated here, not on the wire */
 };
 
+/** A socket address as the program's socket family gives it: an AF_INET6 socket that talks IPv4 has
+ *  IPv4-mapped addresses in `in6`. Port and address in network byte order, as in sockaddr. */
+union ipc_addr {
+	struct sockaddr sa; /* sa_family: AF_INET or AF_INET6 */
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6; /* sin6_flowinfo is 0; sin6_scope_id as getsockname gives it */
+};
+
 /** What the program hands over. */
 enum ipc_handover_kind {
 	IPC_HANDOVER_CONNECTED = 1, /* blocking connect() has succeeded: reply after rendezvous */
@@ -76,6 +84,9 @@ enum {
 struct ipc_handover {
 	uint8_t kind; /* enum ipc_handover_kind */
 	uint8_t flags;
+	/** CONNECTING: the address given to connect(), in the socket's family, because the kernel does
+	 *  not tell it while the handshake runs. AF_UNSPEC with the other kinds. */
+	union ipc_addr peer;
 };
 
 enum ipc_outcome {
@@ -163,14 +174,6 @@ int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len);
 int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg);
 int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
 int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg);
-
-/** A socket address as the program's socket family gives it: an AF_INET6 socket that talks IPv4 has
- *  IPv4-mapped addresses in `in6`. Port and address in network byte order, as in sockaddr. */
-union ipc_addr {
-	struct sockaddr sa; /* sa_family: AF_INET or AF_INET6 */
-	struct sockaddr_in in;
-	struct sockaddr_in6 in6; /* sin6_flowinfo is 0; sin6_scope_id as getsockname gives it */
-};
 
 /**
  * The name that the daemon's end of a pair is bound to, in the abstract namespace, so that any
