@@ -128,7 +128,7 @@ ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 
 # ---- programs and libraries
 
-$(B)/bin/smcrd: $(call obj,daemon/main.c) $(ALL_LIBS)
+$(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 

@@ -21,10 +21,10 @@ static bool stderr_is_journal(void)
 	       st.st_dev == dev && st.st_ino == ino;
 }
 
-void log_open(int level)
+void log_open(int level, bool detached)
 {
 	max_level = level;
-	to_journal = stderr_is_journal();
+	to_journal = detached || stderr_is_journal();
 }
 
 static const char *level_name(int priority)

@@ -8,10 +8,14 @@
 #define SMCRD_HOST_LOG_H
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <syslog.h>
 
-/** Choose the destination and drop what is less important than `level` (LOG_ERR .. LOG_DEBUG). */
-void log_open(int level);
+/**
+ * Choose the destination and drop what is less important than `level` (LOG_ERR .. LOG_DEBUG).
+ * @param detached  standard error will be closed: use the journal whatever it is now
+ */
+void log_open(int level, bool detached);
 void log_message(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_messagev(int priority, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));

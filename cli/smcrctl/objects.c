@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/objects.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/smcrctl/table.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+static const char *text_of(const json_t *row, const char *key)
+{
+	return json_string_value(json_object_get(row, key));
+}
+
+/* GROUP/NUMBER, as links are named on the command line. */
+static char *link_name(const json_t *row, const char *number_key)
+{
+	const json_t *group = json_object_get(row, "linkgroup");
+	const json_t *number = json_object_get(row, number_key);
+	char *text = NULL;
+	if (!json_is_integer(group) || !json_is_integer(number))
+		return NULL;
+	if (asprintf(&text, "%" JSON_INTEGER_FORMAT "/%" JSON_INTEGER_FORMAT,
+		     json_integer_value(group), json_integer_value(number)) < 0)
+		return NULL;
+	return text;
+}
+
+static char *link_of_link(const json_t *row)
+{
+	return link_name(row, "number");
+}
+
+static char *link_of_connection(const json_t *row)
+{
+	return link_name(row, "link");
+}
+
+static char *qpn_pair(const json_t *row)
+{
+	char *text = NULL;
+	if (asprintf(&text, "%06llx/%06llx",
+		     (unsigned long long)json_integer_value(json_object_get(row, "local_qpn")),
+		     (unsigned long long)json_integer_value(json_object_get(row, "peer_qpn"))) < 0)
+		return NULL;
+	return text;
+}
+
+/* Our own reason in words, then the peer's if it declined. */
+static char *fallback(const json_t *row)
+{
+	const char *own = text_of(row, "fallback_text"), *peer = text_of(row, "peer_fallback_text");
+	char *text = NULL;
+	if (!own)
+		return NULL;
+	if (asprintf(&text, peer ? "%s; the peer says: %s" : "%s", own, peer) < 0)
+		return NULL;
+	return text;
+}
+
+static char *fallbacks(const json_t *info)
+{
+	const json_t *list = json_object_get(info, "fallbacks");
+	char *text = NULL;
+	size_t size = 0, i;
+	json_t *item;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	json_array_foreach(list, i, item)
+	{
+		fprintf(out, "%s%s (%" JSON_INTEGER_FORMAT ")", i ? "; " : "",
+			text_of(item, "text"),
+			json_integer_value(json_object_get(item, "connections")));
+	}
+	fclose(out);
+	return text;
+}
+
+static char *skipped(const json_t *info)
+{
+	const json_t *list = json_object_get(info, "skipped_peers");
+	char *text = NULL;
+	size_t size = 0, i;
+	json_t *item;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	json_array_foreach(list, i, item)
+	{
+		fprintf(out, "%s%s for %" JSON_INTEGER_FORMAT " s (%s)", i ? "; " : "",
+			text_of(item, "peer"),
+			json_integer_value(json_object_get(item, "seconds_left")),
+			text_of(item, "reason"));
+	}
+	fclose(out);
+	return text;
+}
+
+static char *tcp_option(const json_t *info)
+{
+	const json_t *option = json_object_get(info, "tcp_option");
+	char *text = NULL;
+	if (json_is_true(json_object_get(option, "available")))
+		return strdup("in use");
+	if (asprintf(&text, "not available, connections stay TCP: %s",
+		     text_of(option, "error") ? text_of(option, "error") : "no reason known") < 0)
+		return NULL;
+	return text;
+}
+
+static const struct column info_columns[] = {
+	{ "version", "version" },
+	{ "pid", "pid" },
+	{ "uptime (ms)", "uptime_ms" },
+	{ "socket", "socket" },
+	{ "peer id", "peer_id" },
+	{ "tcp option", NULL, .format = tcp_option },
+	{ "devices", "devices" },
+	{ "connections over SMC-R", "connections.smcr" },
+	{ "connections relayed", "connections.relayed" },
+	{ "connections pending", "connections.pending" },
+	{ "established so far", "connections.established_total" },
+	{ "fallen back so far", "connections.fallbacks_total" },
+	{ "plain TCP so far", "connections.plain_tcp_total" },
+	{ "failed so far", "connections.failed_total" },
+	{ "reset so far", "connections.resets_total" },
+	{ "why not SMC-R", NULL, .format = fallbacks },
+	{ "peers skipped", NULL, .format = skipped },
+	{ "link groups", "engine.linkgroups" },
+	{ "memory used (bytes)", "engine.memory_used_bytes" },
+	{ "memory budget (bytes)", "engine.memory_budget_bytes" },
+	{ "links", "engine.links", .details = true },
+	{ "rmbs", "engine.rmbs", .details = true },
+	{ "elements used", "engine.elements_used", .details = true },
+	{ "queue pairs", "engine.queue_pairs", .details = true },
+	{ "memory regions", "engine.memory_regions", .details = true },
+	{ "timers", "engine.timers", .details = true },
+	{ "cdc dropped", "engine.cdc_dropped", .details = true },
+	{ "llc dropped", "engine.llc_dropped", .details = true },
+	{ "llc protocol errors", "engine.llc_protocol_errors", .details = true },
+};
+
+static const struct column device_columns[] = {
+	{ "NAME", "name" },
+	{ "STATE", "state" },
+	{ "NETDEV", "netdev" },
+	{ "GIDS", "gids" },
+	{ "MTU", "mtu" },
+	{ "LINKS", "links" },
+	{ "CRITICAL", "critical" },
+	{ "RETRANSMITS", "counters.retransmits", .details = true },
+	{ "TIMEOUTS", "counters.timeouts", .details = true },
+	{ "BAD-ICRC", "counters.drop_icrc", .details = true },
+	{ "BAD-QP", "counters.drop_qp", .details = true },
+	{ "BAD-PEER", "counters.drop_peer", .details = true },
+	{ "BAD-PSN", "counters.drop_psn", .details = true },
+	{ "BAD-ACCESS", "counters.drop_access", .details = true },
+	{ "MALFORMED", "counters.drop_malformed", .details = true },
+};
+
+static const struct column linkgroup_columns[] = {
+	{ "ID", "id" },
+	{ "ROLE", "role" },
+	{ "TYPE", "type" },
+	{ "DIALECT", "dialect" },
+	{ "PEER-ID", "peer_id" },
+	{ "VLAN", "vlan" },
+	{ "LINKS", "links" },
+	{ "MAX-LINKS", "max_links", .details = true },
+	{ "CONNECTIONS", "connections" },
+	{ "RMBS", "rmbs" },
+	{ "PEER-RMBS", "peer_rmbs", .details = true },
+	{ "IDLE-MS", "idle_ms", .details = true },
+};
+
+static const struct column link_columns[] = {
+	{ "LINK", NULL, .format = link_of_link },
+	{ "STATE", "state" },
+	{ "RNIC", "rnic" },
+	{ "LOCAL-GID", "local_gid" },
+	{ "PEER-GID", "peer_gid" },
+	{ "QPN", NULL, .format = qpn_pair },
+	{ "MTU", "path_mtu" },
+	{ "CONNECTIONS", "connections" },
+	{ "TX-BYTES", "tx_bytes" },
+	{ "RX-BYTES", "rx_bytes" },
+	{ "UID", "uid", .details = true },
+	{ "PEER-UID", "peer_uid", .details = true },
+	{ "RETRANSMITS", "retransmits" },
+	{ "LAST-ERROR", "last_error", .details = true },
+};
+
+static const struct column connection_columns[] = {
+	{ "LOCAL", "local" },
+	{ "PEER", "peer" },
+	{ "ROLE", "role", .details = true },
+	{ "MODE", "mode" },
+	{ "LINK", NULL, .format = link_of_connection },
+	{ "STATE", "state" },
+	{ "TX-BYTES", "tx_bytes" },
+	{ "RX-BYTES", "rx_bytes" },
+	{ "RMBE", "rmbe_size", .details = true },
+	{ "PEER-RMBE", "peer_rmbe_size", .details = true },
+	{ "PID", "pid" },
+	{ "ERROR", "error", .details = true },
+	{ "FALLBACK", NULL, .format = fallback },
+};
+
+static void print_info(const json_t *result, bool details)
+{
+	table_print_object(result, info_columns, COUNT(info_columns), details);
+}
+
+static void print_devices(const json_t *result, bool details)
+{
+	table_print(result, device_columns, COUNT(device_columns), details);
+}
+
+static void print_linkgroups(const json_t *result, bool details)
+{
+	table_print(result, linkgroup_columns, COUNT(linkgroup_columns), details);
+}
+
+static void print_links(const json_t *result, bool details)
+{
+	table_print(result, link_columns, COUNT(link_columns), details);
+}
+
+static void print_connections(const json_t *result, bool details)
+{
+	table_print(result, connection_columns, COUNT(connection_columns), details);
+}
+
+const struct object objects[] = {
+	{ "info", "the daemon: version, TCP option, counts, why connections fell back", print_info },
+	{ "device", "RDMA devices", print_devices },
+	{ "linkgroup", "link groups: one for each peer and role", print_linkgroups },
+	{ "link", "links of the groups: one for each pair of RDMA devices", print_links },
+	{ "connection", "connections of programs, and why some stayed TCP", print_connections },
+};
+const size_t num_objects = COUNT(objects);
+
+const struct object *object_find(const char *word)
+{
+	const struct object *found = NULL;
+	for (size_t i = 0; i < num_objects; i++) {
+		if (!strcmp(objects[i].name, word))
+			return &objects[i];
+		if (strncmp(objects[i].name, word, strlen(word)))
+			continue;
+		if (found) {
+			fprintf(stderr, "smcrctl: '%s' may be %s or %s\n", word, found->name,
+				objects[i].name);
+			return NULL;
+		}
+		found = &objects[i];
+	}
+	if (!found)
+		fprintf(stderr, "smcrctl: there is no object '%s'; see smcrctl --help\n", word);
+	return found;
+}

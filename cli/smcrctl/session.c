@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/session.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "proto/ipc/ipc.h"
+
+#define REPLY_TIMEOUT_S 10
+
+static int fail(char *ret_error, int error, const char *path, const char *what)
+{
+	snprintf(ret_error, SESSION_ERROR_LEN, "%s: %s", path, what);
+	return error;
+}
+
+static int open_socket(const char *path, char *ret_error)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval patience = { .tv_sec = REPLY_TIMEOUT_S };
+	if (strlen(path) >= sizeof(addr.sun_path))
+		return fail(ret_error, -ECONNREFUSED, path, "the socket path is too long");
+	strcpy(addr.sun_path, path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return fail(ret_error, -errno, path, strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof(patience));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0)
+		return fd;
+	int error = errno;
+	close(fd);
+	if (error == EACCES || error == EPERM)
+		return fail(ret_error, -EACCES, path, "no permission to talk to smcrd");
+	snprintf(ret_error, SESSION_ERROR_LEN, "no smcrd answers on %s: %s (is it running?)", path,
+		 strerror(error));
+	return -ECONNREFUSED;
+}
+
+static int send_all(int fd, const void *buf, size_t len)
+{
+	const char *at = buf;
+	while (len > 0) {
+		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int receive_all(int fd, void *buf, size_t len)
+{
+	char *at = buf;
+	while (len > 0) {
+		ssize_t n = recv(fd, at, len, 0);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return errno == EAGAIN ? -ETIMEDOUT : -errno;
+		if (n == 0)
+			return -EPIPE;
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static int send_frame(int fd, uint8_t type, const void *payload, size_t len)
+{
+	uint8_t header[IPC_HEADER_LEN];
+	ipc_encode_header(type, (uint32_t)len, header, sizeof(header));
+	int error = send_all(fd, header, sizeof(header));
+	return error ? error : send_all(fd, payload, len);
+}
+
+/* The next frame; the payload is malloc'ed and NUL terminated. */
+static int receive_frame(int fd, struct ipc_header *ret_header, char **ret_payload)
+{
+	uint8_t raw[IPC_HEADER_LEN];
+	struct ipc_header header;
+	int error = receive_all(fd, raw, sizeof(raw));
+	if (error)
+		return error;
+	if (ipc_decode_header(raw, sizeof(raw), &header) < 0)
+		return -EPROTO;
+	char *payload = malloc((size_t)header.length + 1);
+	if (!payload)
+		return -ENOMEM;
+	error = receive_all(fd, payload, header.length);
+	if (error) {
+		free(payload);
+		return error;
+	}
+	payload[header.length] = '\0';
+	*ret_header = header;
+	*ret_payload = payload;
+	return 0;
+}
+
+static int send_request(int fd, const char *request)
+{
+	struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	int len = ipc_encode_hello(&hello, buf, sizeof(buf));
+	int error = send_frame(fd, IPC_HELLO, buf, (size_t)len);
+	return error ? error : send_frame(fd, IPC_CONTROL, request, strlen(request));
+}
+
+/* HELLO, then the reply; ERROR may come in place of either. */
+static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_error)
+{
+	for (;;) {
+		struct ipc_header header;
+		char *payload;
+		int error = receive_frame(fd, &header, &payload);
+		if (error == -ETIMEDOUT)
+			return fail(ret_error, error, path, "smcrd does not answer in time");
+		if (error)
+			return fail(ret_error, error, path, strerror(-error));
+		if (header.type == IPC_CONTROL_REPLY) {
+			*ret_reply = payload;
+			return 0;
+		}
+		struct ipc_error refused;
+		bool is_error = header.type == IPC_ERROR &&
+				ipc_decode_error((uint8_t *)payload, header.length, &refused) == 0;
+		free(payload);
+		if (is_error)
+			return fail(ret_error, -EPROTO, path, refused.text);
+		if (header.type != IPC_HELLO)
+			return fail(ret_error, -EPROTO, path, "this is not smcrd's protocol");
+	}
+}
+
+int session_request(const char *path, const char *request, char **ret_reply,
+		    char ret_error[SESSION_ERROR_LEN])
+{
+	int fd = open_socket(path, ret_error);
+	if (fd < 0)
+		return fd;
+	int error = send_request(fd, request);
+	/* A refusal may already lie there when sending fails. */
+	int reply_error = receive_reply(fd, path, ret_reply, ret_error);
+	close(fd);
+	return reply_error ? (error ? error : reply_error) : 0;
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/control/views.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/clients/view.h"
+#include "daemon/engine/view.h"
+#include "daemon/rnic/rnic.h"
+
+#define MAX_SKIPPED_SHOWN 256
+
+/* ---- small pieces ---- */
+
+static json_t *json_u64(uint64_t value)
+{
+	return json_integer((json_int_t)value);
+}
+
+static json_t *json_gid(const uint8_t gid[SMCR_GID_LEN])
+{
+	char text[INET6_ADDRSTRLEN];
+	return json_string(inet_ntop(AF_INET6, gid, text, sizeof(text)));
+}
+
+static json_t *json_addr(const struct smcr_addr *addr)
+{
+	char ip[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 10];
+	inet_ntop(addr->family, addr->ip, ip, sizeof(ip));
+	snprintf(text, sizeof(text), addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip,
+		 (unsigned int)addr->port);
+	return json_string(text);
+}
+
+static json_t *json_peer_id(const uint8_t id[SMCR_PEER_ID_LEN])
+{
+	char text[32];
+	snprintf(text, sizeof(text), "%02x%02x-%02x:%02x:%02x:%02x:%02x:%02x", id[0], id[1], id[2],
+		 id[3], id[4], id[5], id[6], id[7]);
+	return json_string(text);
+}
+
+static json_t *json_string_or_null(const char *text)
+{
+	return text && *text ? json_string(text) : json_null();
+}
+
+static json_t *json_size_or_null(uint32_t value)
+{
+	return value ? json_u64(value) : json_null();
+}
+
+static const char *role_name(enum smcr_role role)
+{
+	return role == SMCR_ROLE_SERVER ? "server" : "client";
+}
+
+static json_t *json_mtu(uint8_t code)
+{
+	return smcr_mtu_valid(code) ? json_u64(smcr_mtu_bytes(code)) : json_null();
+}
+
+/* ---- devices ---- */
+
+struct device_context {
+	struct control *control;
+	json_t *list;
+	uint32_t id;
+	uint32_t links;
+};
+
+static void count_link(void *arg, const struct smcr_link_view *view)
+{
+	struct device_context *context = arg;
+	if (view->device_id == context->id)
+		context->links++;
+}
+
+static void add_device(void *arg, uint32_t id, const struct rnic *rnic)
+{
+	struct device_context *context = arg;
+	struct rnic_info info;
+	struct rnic_stats stats;
+	rnic_get_info(rnic, &info);
+	rnic_get_stats(rnic, &stats);
+	context->id = id;
+	context->links = 0;
+	smcr_engine_each_link(fabric_engine(context->control->fabric), count_link, context);
+	json_t *gids = json_array();
+	for (size_t i = 0; i < info.num_gids; i++)
+		json_array_append_new(gids, json_gid(info.gids[i].raw));
+	/* critical: links depend on it and no other device could take them over */
+	bool critical = context->links > 0 && fabric_num_devices(context->control->fabric) < 2;
+	json_t *object = json_pack(
+		"{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:n, s:i, s:b}", "name", info.name, "kind",
+		info.kind == RNIC_SOFT ? "soft" : "verbs", "port", info.port, "state",
+		info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev", info.netdev, "gids",
+		gids, "mtu", json_mtu(info.max_path_mtu), "pnetid", "links", (int)context->links,
+		"critical", critical);
+	json_t *counters = json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:I}",
+		"tx_packets", (json_int_t)stats.tx_packets, "tx_bytes", (json_int_t)stats.tx_bytes,
+		"rx_packets", (json_int_t)stats.rx_packets, "rx_bytes", (json_int_t)stats.rx_bytes,
+		"retransmits", (json_int_t)stats.retransmits, "naks_sent",
+		(json_int_t)stats.naks_sent, "naks_received", (json_int_t)stats.naks_received,
+		"rnr_naks_sent", (json_int_t)stats.rnr_naks_sent, "rnr_naks_received",
+		(json_int_t)stats.rnr_naks_received, "timeouts", (json_int_t)stats.timeouts,
+		"duplicates", (json_int_t)stats.duplicates, "out_of_order",
+		(json_int_t)stats.out_of_order, "drop_malformed", (json_int_t)stats.drop_malformed,
+		"drop_icrc", (json_int_t)stats.drop_icrc, "drop_qp", (json_int_t)stats.drop_qp,
+		"drop_peer", (json_int_t)stats.drop_peer, "drop_psn", (json_int_t)stats.drop_psn,
+		"drop_access", (json_int_t)stats.drop_access);
+	json_object_set_new(object, "counters", counters);
+	json_array_append_new(context->list, object);
+}
+
+json_t *control_show_devices(struct control *control)
+{
+	struct device_context context = { .control = control, .list = json_array() };
+	fabric_each_device(control->fabric, add_device, &context);
+	return context.list;
+}
+
+/* ---- link groups and links ---- */
+
+static void add_linkgroup(void *arg, const struct smcr_lgr_view *view)
+{
+	json_t *object = json_pack(
+		"{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:n, s:n, s:i, s:I, s:I, s:I, s:I, s:o}", "id",
+		(json_int_t)view->id, "role", role_name(view->role), "type", view->type, "version",
+		view->version, "dialect",
+		view->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc", "peer_id",
+		json_peer_id(view->peer_id), "vlan",
+		view->vlan == SMCR_NO_VLAN ? json_null() : json_u64(view->vlan), "pnetid", "eid",
+		"max_links", view->max_links, "connections", (json_int_t)view->num_conns, "links",
+		(json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs, "peer_rmbs",
+		(json_int_t)view->num_peer_rmbs, "idle_ms",
+		view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
+	json_array_append_new(arg, object);
+}
+
+json_t *control_show_linkgroups(struct control *control)
+{
+	json_t *list = json_array();
+	smcr_engine_each_lgr(fabric_engine(control->fabric), add_linkgroup, list);
+	return list;
+}
+
+static void add_link(void *arg, const struct smcr_link_view *view)
+{
+	struct rnic_qp_stats stats = { 0 };
+	if (view->qp)
+		fabric_qp_stats(view->qp, &stats);
+	json_t *object = json_pack(
+		"{s:I, s:i, s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
+		"s:o}",
+		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "state",
+		smcr_link_state_name(view->state), "rnic", view->device_name, "port", 1,
+		"local_gid", json_gid(view->local_gid), "peer_gid", json_gid(view->peer_gid),
+		"local_qpn", (json_int_t)view->local_qpn, "peer_qpn", (json_int_t)view->peer_qpn,
+		"path_mtu", json_mtu(view->mtu), "uid", (json_int_t)view->uid, "peer_uid",
+		(json_int_t)view->peer_uid, "connections", (json_int_t)view->num_conns, "tx_bytes",
+		(json_int_t)view->tx_bytes, "rx_bytes", (json_int_t)view->rx_bytes, "retransmits",
+		(json_int_t)stats.retransmits, "last_error", json_string_or_null(view->last_error));
+	json_array_append_new(arg, object);
+}
+
+json_t *control_show_links(struct control *control)
+{
+	json_t *list = json_array();
+	smcr_engine_each_link(fabric_engine(control->fabric), add_link, list);
+	return list;
+}
+
+/* ---- connections ---- */
+
+static const char *conn_state(const struct client_conn_view *view)
+{
+	if (view->in_engine)
+		return smcr_conn_state_name(view->engine.state);
+	switch (view->state) {
+	case IPC_CONN_CONNECTING: return "INIT";
+	case IPC_CONN_RELAY: return "ACTIVE";
+	case IPC_CONN_FAILED: return "FAILED";
+	case IPC_CONN_SMCR:
+	case IPC_CONN_CLOSED: break;
+	}
+	return "CLOSED";
+}
+
+static void set_fallback(json_t *object, const struct client_conn_view *view)
+{
+	bool fell_back = view->reason != SMCR_REASON_NONE;
+	json_object_set_new(object, "fallback_reason",
+			    fell_back ? json_string(smcr_reason_name(view->reason)) : json_null());
+	json_object_set_new(object, "fallback_code", fell_back ? json_u64(view->reason) : json_null());
+	json_object_set_new(object, "fallback_text",
+			    fell_back ? json_string(smcr_reason_text(view->reason)) : json_null());
+	bool peer = view->peer_reason != SMCR_REASON_NONE;
+	json_object_set_new(object, "peer_fallback_reason",
+			    peer ? json_string(smcr_reason_name(view->peer_reason)) : json_null());
+	json_object_set_new(object, "peer_fallback_code",
+			    peer ? json_u64(view->peer_reason) : json_null());
+	json_object_set_new(object, "peer_fallback_text",
+			    peer ? json_string(smcr_reason_text(view->peer_reason)) : json_null());
+}
+
+static void add_connection(void *arg, const struct client_conn_view *view)
+{
+	bool linked = view->in_engine && view->engine.lgr_id;
+	json_t *object = json_pack(
+		"{s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:b, s:I, s:s?}",
+		"local", json_addr(&view->local), "peer", json_addr(&view->peer), "role",
+		role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
+		linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
+		linked && view->engine.link_number ? json_u64(view->engine.link_number) :
+						     json_null(),
+		"state", conn_state(view), "tx_bytes",
+		view->bytes_known ? json_u64(view->tx_bytes) : json_null(), "rx_bytes",
+		view->bytes_known ? json_u64(view->rx_bytes) : json_null(), "rmbe_size",
+		json_size_or_null(linked ? view->engine.rmbe_size : 0), "peer_rmbe_size",
+		json_size_or_null(linked ? view->engine.peer_rmbe_size : 0), "pid",
+		view->pid ? json_u64((uint64_t)view->pid) : json_null(), "uid", (int)view->uid,
+		"ended", view->ended, "age_ms", (json_int_t)view->age_ms, "error",
+		view->error ? strerrorname_np(view->error) : NULL);
+	set_fallback(object, view);
+	json_array_append_new(arg, object);
+}
+
+json_t *control_show_connections(struct control *control)
+{
+	json_t *list = json_array();
+	if (control->clients)
+		clients_each_conn(control->clients, add_connection, list);
+	return list;
+}
+
+/* ---- info ---- */
+
+static void add_reason(void *arg, uint32_t reason, uint64_t count)
+{
+	json_array_append_new(arg, json_pack("{s:s, s:I, s:s, s:I}", "reason",
+					     smcr_reason_name(reason), "code", (json_int_t)reason,
+					     "text", smcr_reason_text(reason), "connections",
+					     (json_int_t)count));
+}
+
+static json_t *skipped_peers(struct control *control)
+{
+	static struct rdv_skipped_peer peers[MAX_SKIPPED_SHOWN];
+	json_t *list = json_array();
+	size_t n = control->option ?
+			   rdv_option_skipped_peers(control->option, peers, MAX_SKIPPED_SHOWN) :
+			   0;
+	for (size_t i = 0; i < n; i++) {
+		char ip[INET6_ADDRSTRLEN];
+		inet_ntop(peers[i].peer.family, peers[i].peer.ip, ip, sizeof(ip));
+		json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "peer", ip, "seconds_left",
+						      (json_int_t)peers[i].seconds_left, "reason",
+						      peers[i].reason));
+	}
+	return list;
+}
+
+static json_t *connection_counts(struct control *control)
+{
+	struct clients_view view = { 0 };
+	if (control->clients)
+		clients_get_view(control->clients, &view);
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr",
+			 (json_int_t)view.conns_smcr, "relayed", (json_int_t)view.conns_relay,
+			 "pending", (json_int_t)view.conns_pending, "established_total",
+			 (json_int_t)view.established, "fallbacks_total",
+			 (json_int_t)view.fallbacks, "plain_tcp_total",
+			 (json_int_t)view.not_candidates, "failed_total", (json_int_t)view.failed,
+			 "resets_total", (json_int_t)view.resets);
+}
+
+static json_t *engine_counts(const struct smcr_engine_view *view)
+{
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+			 "memory_used_bytes", (json_int_t)view->memory_used,
+			 "memory_budget_bytes", (json_int_t)view->memory_budget, "linkgroups",
+			 (json_int_t)view->num_lgrs, "links", (json_int_t)view->num_links, "rmbs",
+			 (json_int_t)view->num_rmbs, "elements_used",
+			 (json_int_t)view->num_elements_used, "connections",
+			 (json_int_t)view->num_conns, "queue_pairs", (json_int_t)view->num_qps,
+			 "memory_regions", (json_int_t)view->num_mrs, "timers",
+			 (json_int_t)view->num_timers, "cdc_dropped",
+			 (json_int_t)(view->cdc_dropped_token + view->cdc_dropped_old),
+			 "llc_dropped", (json_int_t)view->llc_dropped, "llc_protocol_errors",
+			 (json_int_t)view->llc_protocol_errors);
+}
+
+json_t *control_show_info(struct control *control)
+{
+	struct smcr_engine_view view;
+	smcr_engine_get_view(fabric_engine(control->fabric), &view);
+	json_t *reasons = json_array();
+	if (control->clients)
+		clients_each_reason(control->clients, add_reason, reasons);
+	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o}",
+			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
+			 control->config->socket_path, "peer_id",
+			 json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
+			 control->option != NULL, "error",
+			 json_string_or_null(control->option_error), "devices",
+			 (json_int_t)fabric_num_devices(control->fabric), "connections",
+			 connection_counts(control), "engine", engine_counts(&view), "fallbacks",
+			 reasons, "skipped_peers", skipped_peers(control));
+}

@@ -1,0 +1,501 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/fabric/fabric.h"
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <syslog.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "daemon/host/log.h"
+
+/* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
+#define RECV_SIZE  64
+#define RECV_DEPTH 1024
+
+struct fabric_device {
+	struct fabric *fabric;
+	uint32_t id;
+	uint16_t vlan;
+	struct rnic *rnic;
+	struct fabric_device *next, *prev;
+};
+
+struct fabric_qp {
+	struct fabric *fabric;
+	struct rnic_pd *pd; /* its own (A18) */
+	struct rnic_qp *qp;
+	uint64_t link_ref;
+	bool *destroyed; /* set through this when destroyed inside its own callback */
+};
+
+struct fabric {
+	struct fabric_params params;
+	struct smcr_engine *engine;
+	struct event *timer;
+	uint64_t armed; /* deadline the timer is set for */
+	uint32_t next_device_id;
+	struct fabric_device *devices;
+};
+
+uint64_t fabric_now(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* ---- engine operations: host ---- */
+
+static void op_random(void *ctx, void *buf, size_t len)
+{
+	(void)ctx;
+	for (size_t at = 0; at < len;) {
+		ssize_t n = getrandom((uint8_t *)buf + at, len - at, 0);
+		if (n > 0)
+			at += (size_t)n;
+		else if (errno != EINTR)
+			abort(); /* tokens must not be guessed: there is no way on without entropy */
+	}
+}
+
+static int op_mem_alloc(void *ctx, size_t len, void **ret_addr)
+{
+	(void)ctx;
+	void *addr = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (addr == MAP_FAILED)
+		return -errno;
+	*ret_addr = addr;
+	return 0;
+}
+
+static void op_mem_free(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	munmap(addr, len);
+}
+
+static void op_log(void *ctx, int priority, const char *line)
+{
+	(void)ctx;
+	log_message(priority, "%s", line);
+}
+
+/* ---- engine operations: RDMA ---- */
+
+static struct fabric_device *device_by_id(struct fabric *fabric, uint32_t id)
+{
+	struct fabric_device *device;
+	DL_FOREACH(fabric->devices, device)
+	{
+		if (device->id == id)
+			return device;
+	}
+	return NULL;
+}
+
+static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
+{
+	struct smcr_engine *engine = qp->fabric->engine;
+	if (wc->is_recv) {
+		if (wc->status == RNIC_WC_SUCCESS)
+			smcr_engine_recv(engine, qp->link_ref, wc->data, wc->length);
+		return;
+	}
+	enum smcr_send_status status = SMCR_SEND_FAILED;
+	if (wc->status == RNIC_WC_SUCCESS)
+		status = SMCR_SEND_OK;
+	else if (wc->status == RNIC_WC_WR_FLUSH_ERR)
+		status = SMCR_SEND_FLUSHED;
+	smcr_engine_send_done(engine, qp->link_ref, wc->wr_id, status,
+			      rnic_wc_status_text(wc->status));
+}
+
+static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_wc *wc, size_t n)
+{
+	struct fabric_qp *qp = ctx;
+	bool destroyed = false;
+	(void)rnic_qp;
+	qp->destroyed = &destroyed;
+	smcr_engine_run(qp->fabric->engine, fabric_now());
+	for (size_t i = 0; i < n && !destroyed; i++)
+		deliver(qp, &wc[i]);
+	if (!destroyed)
+		qp->destroyed = NULL;
+}
+
+static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
+			void **ret_qp, uint32_t *ret_qpn)
+{
+	struct fabric *fabric = ctx;
+	struct fabric_device *device = device_by_id(fabric, device_id);
+	struct fabric_qp *qp = device ? calloc(1, sizeof(*qp)) : NULL;
+	if (!qp)
+		return device ? -ENOMEM : -ENODEV;
+	qp->fabric = fabric;
+	qp->link_ref = link_ref;
+	int error = rnic_pd_alloc(device->rnic, &qp->pd);
+	if (!error) {
+		struct rnic_qp_params params = { .send_depth = send_depth,
+						 .recv_depth = RECV_DEPTH,
+						 .recv_size = RECV_SIZE,
+						 .on_completion = on_completion,
+						 .ctx = qp };
+		error = rnic_qp_create(qp->pd, &params, &qp->qp);
+		if (error)
+			rnic_pd_free(qp->pd);
+	}
+	if (error) {
+		free(qp);
+		return error;
+	}
+	*ret_qp = qp;
+	*ret_qpn = rnic_qp_num(qp->qp);
+	return 0;
+}
+
+static int op_qp_connect(void *ctx, void *handle, const struct smcr_qp_peer *peer)
+{
+	struct fabric_qp *qp = handle;
+	struct rnic_qp_peer rnic_peer = { .qpn = peer->qpn,
+					  .rq_psn = peer->psn,
+					  .path_mtu = peer->mtu,
+					  .sgid_index = 0 };
+	(void)ctx;
+	memcpy(rnic_peer.gid, peer->gid, sizeof(rnic_peer.gid));
+	memcpy(rnic_peer.mac, peer->mac, sizeof(rnic_peer.mac));
+	return rnic_qp_connect(qp->qp, &rnic_peer);
+}
+
+static int op_qp_start(void *ctx, void *handle, uint32_t psn, uint32_t retry_ms)
+{
+	struct fabric_qp *qp = handle;
+	struct rnic_qp_send_params params = { .sq_psn = psn, .retry_ms = retry_ms, .rnr_retry = 7 };
+	(void)ctx;
+	return rnic_qp_start(qp->qp, &params);
+}
+
+static void op_qp_error(void *ctx, void *handle)
+{
+	(void)ctx;
+	rnic_qp_error(((struct fabric_qp *)handle)->qp);
+}
+
+static void op_qp_destroy(void *ctx, void *handle)
+{
+	struct fabric_qp *qp = handle;
+	(void)ctx;
+	rnic_qp_destroy(qp->qp);
+	rnic_pd_free(qp->pd);
+	if (qp->destroyed)
+		*qp->destroyed = true;
+	free(qp);
+}
+
+static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool remote,
+			  void **ret_mr, uint32_t *ret_lkey, uint32_t *ret_rkey)
+{
+	struct fabric_qp *qp = handle;
+	struct rnic_mr *mr;
+	unsigned int access =
+		RNIC_ACCESS_LOCAL_WRITE | (remote ? (unsigned int)RNIC_ACCESS_REMOTE_WRITE : 0);
+	(void)ctx;
+	int error = rnic_mr_register(qp->pd, addr, len, access, &mr);
+	if (error)
+		return error;
+	*ret_mr = mr;
+	*ret_lkey = rnic_mr_lkey(mr);
+	*ret_rkey = rnic_mr_rkey(mr);
+	return 0;
+}
+
+static void op_mr_deregister(void *ctx, void *mr)
+{
+	(void)ctx;
+	rnic_mr_deregister(mr);
+}
+
+static void convert_wr(const struct smcr_wr *wr, struct rnic_send_wr *ret)
+{
+	*ret = (struct rnic_send_wr){
+		.wr_id = wr->wr_id,
+		.opcode = wr->is_write ? RNIC_WR_RDMA_WRITE : RNIC_WR_SEND,
+		.flags = (wr->signaled ? RNIC_SEND_SIGNALED : 0u) |
+			 (wr->is_write ? 0u : RNIC_SEND_INLINE | RNIC_SEND_SOLICITED),
+		.num_sge = 1,
+		.sge = { { wr->addr, wr->length, wr->lkey } },
+		.remote_addr = wr->remote_addr,
+		.rkey = wr->rkey,
+	};
+}
+
+static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
+{
+	struct fabric_qp *qp = handle;
+	struct rnic_send_wr list[16];
+	(void)ctx;
+	if (n > sizeof(list) / sizeof(list[0]))
+		return -EINVAL; /* the engine posts a handful at a time */
+	for (size_t i = 0; i < n; i++)
+		convert_wr(&wr[i], &list[i]);
+	return rnic_post_send(qp->qp, list, n);
+}
+
+/* ---- engine operations: TCP side, to whoever owns the connections ---- */
+
+static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
+{
+	struct fabric *fabric = ctx;
+	fabric->params.clc_send(user, msg, len);
+}
+
+static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *event)
+{
+	struct fabric *fabric = ctx;
+	fabric->params.conn_event(user, event);
+}
+
+static const struct smcr_ops fabric_ops = {
+	.random = op_random,
+	.mem_alloc = op_mem_alloc,
+	.mem_free = op_mem_free,
+	.qp_create = op_qp_create,
+	.qp_connect = op_qp_connect,
+	.qp_start = op_qp_start,
+	.qp_error = op_qp_error,
+	.qp_destroy = op_qp_destroy,
+	.mr_register = op_mr_register,
+	.mr_deregister = op_mr_deregister,
+	.post = op_post,
+	.clc_send = op_clc_send,
+	.conn_event = op_conn_event,
+	.log = op_log,
+};
+
+/* ---- time ---- */
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct fabric *fabric = arg;
+	(void)fd;
+	(void)what;
+	fabric->armed = SMCR_NO_DEADLINE;
+	smcr_engine_run(fabric->engine, fabric_now());
+}
+
+void fabric_rearm(struct fabric *fabric)
+{
+	uint64_t deadline = smcr_engine_next_deadline(fabric->engine);
+	if (deadline == fabric->armed)
+		return;
+	fabric->armed = deadline;
+	if (deadline == SMCR_NO_DEADLINE) {
+		evtimer_del(fabric->timer);
+		return;
+	}
+	uint64_t now = fabric_now();
+	uint64_t delay = deadline > now ? deadline - now : 0;
+	struct timeval tv = { .tv_sec = (time_t)(delay / 1000000),
+			      .tv_usec = (suseconds_t)(delay % 1000000) };
+	evtimer_add(fabric->timer, &tv);
+}
+
+/* ---- devices ---- */
+
+static bool gid_is_ipv4(const uint8_t *gid)
+{
+	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
+	return !memcmp(gid, mapped, sizeof(mapped));
+}
+
+static void describe(const struct fabric_device *device, struct smcr_device_info *ret)
+{
+	struct rnic_info info;
+	rnic_get_info(device->rnic, &info);
+	*ret = (struct smcr_device_info){ .id = device->id,
+					  .mtu = info.max_path_mtu,
+					  .vlan = device->vlan,
+					  .active = info.state == RNIC_PORT_ACTIVE };
+	snprintf(ret->name, sizeof(ret->name), "%s", info.name);
+	memcpy(ret->mac, info.mac, sizeof(ret->mac));
+	if (info.num_gids)
+		memcpy(ret->gid, info.gids[0].raw, sizeof(ret->gid));
+	for (size_t i = 0; i < info.num_gids && ret->num_prefixes < SMCR_MAX_DEVICE_PREFIXES; i++) {
+		const struct rnic_gid *gid = &info.gids[i];
+		struct smcr_prefix *prefix = &ret->prefixes[ret->num_prefixes++];
+		bool ipv4 = gid_is_ipv4(gid->raw);
+		prefix->family = ipv4 ? AF_INET : AF_INET6;
+		memcpy(prefix->ip, gid->raw + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
+		prefix->prefix_len = gid->prefix_len;
+	}
+}
+
+static void device_drop(struct fabric *fabric, struct fabric_device *device)
+{
+	smcr_engine_run(fabric->engine, fabric_now());
+	smcr_engine_device_remove(fabric->engine, device->id);
+	rnic_close(device->rnic);
+	DL_DELETE(fabric->devices, device);
+	free(device);
+}
+
+static const char *event_text(enum rnic_event_type type)
+{
+	switch (type) {
+	case RNIC_EVENT_PORT_ACTIVE: return "port is active";
+	case RNIC_EVENT_PORT_DOWN: return "port is down";
+	case RNIC_EVENT_REMOVED: return "device is gone";
+	case RNIC_EVENT_CHANGED: return "addresses or MTU changed";
+	}
+	return "unknown event";
+}
+
+static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_event *event)
+{
+	struct fabric_device *device = ctx;
+	struct rnic_info info;
+	rnic_get_info(rnic, &info);
+	log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
+	if (event->type == RNIC_EVENT_REMOVED) {
+		device_drop(device->fabric, device);
+		return;
+	}
+	struct smcr_device_info smcr_info;
+	describe(device, &smcr_info);
+	smcr_engine_run(device->fabric->engine, fabric_now());
+	smcr_engine_device_update(device->fabric->engine, &smcr_info);
+}
+
+static bool device_is_open(const struct fabric *fabric, const char *name)
+{
+	const struct fabric_device *device;
+	DL_FOREACH(fabric->devices, device)
+	{
+		struct rnic_info info;
+		rnic_get_info(device->rnic, &info);
+		if (!strcmp(info.name, name))
+			return true;
+	}
+	return false;
+}
+
+int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
+		      char ret_error[RNIC_ERROR_LEN])
+{
+	if (device_is_open(fabric, name))
+		return -EEXIST;
+	struct fabric_device *device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->fabric = fabric;
+	device->vlan = vlan;
+	device->id = fabric->next_device_id++;
+	struct rnic_open_params params = { .base = fabric->params.base,
+					   .host_ops = fabric->params.host_ops,
+					   .host_ctx = fabric->params.host_ctx,
+					   .on_event = on_device_event,
+					   .event_ctx = device };
+	int error = rnic_open(name, &params, &device->rnic, ret_error);
+	if (error) {
+		free(device);
+		return error;
+	}
+	struct smcr_device_info info;
+	describe(device, &info);
+	smcr_engine_run(fabric->engine, fabric_now());
+	error = smcr_engine_device_add(fabric->engine, &info);
+	if (error) {
+		rnic_close(device->rnic);
+		free(device);
+		return error;
+	}
+	DL_APPEND(fabric->devices, device);
+	return 0;
+}
+
+size_t fabric_num_devices(const struct fabric *fabric)
+{
+	const struct fabric_device *device;
+	size_t n;
+	DL_COUNT(fabric->devices, device, n);
+	return n;
+}
+
+struct rnic *fabric_soft_rnic(struct fabric *fabric, const char *ifname)
+{
+	struct fabric_device *device;
+	DL_FOREACH(fabric->devices, device)
+	{
+		struct rnic_info info;
+		rnic_get_info(device->rnic, &info);
+		if (info.kind == RNIC_SOFT && !strcmp(info.netdev, ifname))
+			return device->rnic;
+	}
+	return NULL;
+}
+
+void fabric_each_device(struct fabric *fabric,
+			void (*fn)(void *arg, uint32_t id, const struct rnic *rnic), void *arg)
+{
+	struct fabric_device *device;
+	DL_FOREACH(fabric->devices, device)
+	{
+		fn(arg, device->id, device->rnic);
+	}
+}
+
+void fabric_qp_stats(void *qp, struct rnic_qp_stats *ret_stats)
+{
+	rnic_qp_get_stats(((struct fabric_qp *)qp)->qp, ret_stats);
+}
+
+/* ---- life ---- */
+
+int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
+{
+	struct fabric *fabric = calloc(1, sizeof(*fabric));
+	if (!fabric)
+		return -ENOMEM;
+	fabric->params = *params;
+	fabric->armed = SMCR_NO_DEADLINE;
+	fabric->next_device_id = 1;
+	int error = smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(),
+				    &fabric->engine);
+	fabric->timer = error ? NULL : evtimer_new(params->base, on_timer, fabric);
+	if (!error && !fabric->timer)
+		error = -ENOMEM;
+	if (error) {
+		fabric_free(fabric);
+		return error;
+	}
+	*ret_fabric = fabric;
+	return 0;
+}
+
+void fabric_free(struct fabric *fabric)
+{
+	if (!fabric)
+		return;
+	if (fabric->timer)
+		event_free(fabric->timer);
+	if (fabric->engine)
+		smcr_engine_free(fabric->engine); /* destroys the QPs: devices can close then */
+	struct fabric_device *device, *next;
+	DL_FOREACH_SAFE(fabric->devices, device, next)
+	{
+		rnic_close(device->rnic);
+		DL_DELETE(fabric->devices, device);
+		free(device);
+	}
+	free(fabric);
+}
+
+struct smcr_engine *fabric_engine(struct fabric *fabric)
+{
+	return fabric->engine;
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file fabric.h
+ * Where the engine meets the RDMA devices: gives it the operations of engine/ops.h on top of
+ * rnic/rnic.h, and turns completions, device events and the passing of time into its inputs.
+ * One event loop, one thread.
+ */
+#ifndef SMCRD_FABRIC_FABRIC_H
+#define SMCRD_FABRIC_FABRIC_H
+
+#include "daemon/engine/engine.h"
+#include "daemon/engine/ops.h"
+#include "daemon/rnic/rnic.h"
+
+struct event_base;
+struct fabric;
+
+struct fabric_params {
+	struct event_base *base;
+	const struct smcr_config *config;
+	const struct rnic_host_ops *host_ops;
+	void *host_ctx;
+	/** The TCP side of the engine's operations (ops.h). */
+	void (*clc_send)(void *user, const uint8_t *msg, size_t len);
+	void (*conn_event)(void *user, const struct smcr_conn_event *event);
+};
+
+int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);
+/** Frees the engine and closes every device. */
+void fabric_free(struct fabric *fabric);
+
+struct smcr_engine *fabric_engine(struct fabric *fabric);
+
+/** Microseconds of CLOCK_MONOTONIC: the engine's time. */
+uint64_t fabric_now(void);
+
+/** Arm the timer for the engine's next deadline. To be called after each turn of the event loop. */
+void fabric_rearm(struct fabric *fabric);
+
+/**
+ * Open an RNIC and give it to the engine. `vlan` is that of its interface, or SMCR_NO_VLAN.
+ * @return 0, or as rnic_open() with its sentence; -EEXIST if it is open
+ */
+int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
+		      char ret_error[RNIC_ERROR_LEN]);
+/** Number of devices that are open. */
+size_t fabric_num_devices(const struct fabric *fabric);
+/** The soft RNIC on that interface, or NULL. */
+struct rnic *fabric_soft_rnic(struct fabric *fabric, const char *ifname);
+
+/** For views: every device with the engine's id of it. */
+void fabric_each_device(struct fabric *fabric,
+			void (*fn)(void *arg, uint32_t id, const struct rnic *rnic), void *arg);
+/** Counters of the QP behind a `struct smcr_link_view.qp` handle. */
+void fabric_qp_stats(void *qp, struct rnic_qp_stats *ret_stats);
+
+#endif
