@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include "proto/roce/icrc.h"
+
+#include <isa-l/crc.h>
+#include <string.h>
+
+#define IPV4_HEADER_LEN 20
+#define UDP_HEADER_LEN  8
+#define MASKED_LEN      8 /* the link-layer header of InfiniBand, which RoCEv2 has not: FF */
+#define PSEUDO_LEN      (MASKED_LEN + IPV4_HEADER_LEN + UDP_HEADER_LEN)
+/* From the end of the identification field to the start of the UDP payload. */
+#define ID_TO_PAYLOAD   (IPV4_HEADER_LEN - 6 + UDP_HEADER_LEN)
+#define IPPROTO_UDP_NUM 17
+#define BTH_MASKED_BYTE 4 /* FECN, BECN, reserved */
+
+/* The CRC-32 polynomial in reflected form: bit 31 is x^0. */
+#define POLYNOMIAL 0xEDB88320u
+
+static void store16(uint8_t *p, uint16_t v)
+{
+	p[0] = (uint8_t)(v >> 8);
+	p[1] = (uint8_t)v;
+}
+
+uint32_t roce_icrc_begin(const struct roce_flow *flow, size_t udp_len, uint16_t ip_id,
+			 const uint8_t *header, size_t header_len)
+{
+	uint8_t buf[PSEUDO_LEN + ROCE_MAX_HEADER];
+	uint8_t *ip = buf + MASKED_LEN;
+	uint8_t *udp = ip + IPV4_HEADER_LEN;
+	uint16_t datagram = (uint16_t)(udp_len + UDP_HEADER_LEN);
+
+	memset(buf, 0xFF, PSEUDO_LEN);
+	ip[0] = 0x45;
+	store16(ip + 2, (uint16_t)(datagram + IPV4_HEADER_LEN));
+	store16(ip + 4, ip_id);
+	store16(ip + 6, 0x4000); /* do not fragment */
+	ip[9] = IPPROTO_UDP_NUM;
+	memcpy(ip + 12, &flow->saddr, 4);
+	memcpy(ip + 16, &flow->daddr, 4);
+	memcpy(udp, &flow->sport, 2);
+	memcpy(udp + 2, &flow->dport, 2);
+	store16(udp + 4, datagram);
+	memcpy(buf + PSEUDO_LEN, header, header_len);
+	buf[PSEUDO_LEN + BTH_MASKED_BYTE] = 0xFF;
+	return crc32_gzip_refl(0, buf, PSEUDO_LEN + header_len);
+}
+
+uint32_t roce_icrc_update(uint32_t crc, const void *data, size_t len)
+{
+	return len ? crc32_gzip_refl(crc, data, len) : crc;
+}
+
+void roce_icrc_put(uint32_t icrc, uint8_t *buf)
+{
+	buf[0] = (uint8_t)icrc;
+	buf[1] = (uint8_t)(icrc >> 8);
+	buf[2] = (uint8_t)(icrc >> 16);
+	buf[3] = (uint8_t)(icrc >> 24);
+}
+
+/* a * b modulo the polynomial. */
+static uint32_t multiply(uint32_t a, uint32_t b)
+{
+	uint32_t product = 0;
+	for (uint32_t bit = 1u << 31; bit; bit >>= 1) {
+		product ^= a & bit ? b : 0;
+		b = b >> 1 ^ (b & 1 ? POLYNOMIAL : 0);
+	}
+	return product;
+}
+
+/* a / x modulo the polynomial, the opposite of the step above. */
+static uint32_t divide_by_x(uint32_t a)
+{
+	return a & 1u << 31 ? (a ^ POLYNOMIAL) << 1 | 1 : a << 1;
+}
+
+void roce_icrc_solver_init(struct roce_icrc_solver *solver)
+{
+	/* A difference in the identification has gone through its own two bytes and through all
+	 * that follow, each a multiplication by x^8. */
+	uint32_t factor = 1u << 31;
+	for (size_t i = 0; i < 8 * (2 + ID_TO_PAYLOAD); i++)
+		factor = divide_by_x(factor);
+	for (size_t covered = 0; covered <= ROCE_MAX_LEN; covered++) {
+		solver->inverse[covered] = factor;
+		for (int i = 0; i < 8; i++)
+			factor = divide_by_x(factor);
+	}
+}
+
+bool roce_icrc_check(const struct roce_icrc_solver *solver, const struct roce_flow *flow,
+		     const uint8_t *buf, size_t len, size_t header_len, uint16_t ip_id_guess)
+{
+	if (len < header_len + ROCE_ICRC_LEN || header_len < ROCE_BTH_LEN ||
+	    header_len > ROCE_MAX_HEADER || len > ROCE_MAX_LEN)
+		return false;
+	size_t covered = len - ROCE_ICRC_LEN;
+	uint32_t crc = roce_icrc_begin(flow, len, ip_id_guess, buf, header_len);
+	crc = roce_icrc_update(crc, buf + header_len, covered - header_len);
+
+	uint8_t computed[ROCE_ICRC_LEN];
+	roce_icrc_put(crc, computed);
+	if (memcmp(computed, buf + covered, ROCE_ICRC_LEN) == 0)
+		return true;
+	uint32_t stored = (uint32_t)buf[covered] | (uint32_t)buf[covered + 1] << 8 |
+			  (uint32_t)buf[covered + 2] << 16 | (uint32_t)buf[covered + 3] << 24;
+	/* The register can have held a difference of 16 bits only, the guess xor what was sent. */
+	return multiply(solver->inverse[covered], crc ^ stored) < 1u << 16;
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file roce.h
+ * RoCEv2 packets of the reliable-connected service as they lie in a UDP datagram: BTH, RETH, AETH,
+ * payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and Annex A17).
+ *
+ * What smcrd speaks is SEND, RDMA WRITE and ACKNOWLEDGE; other requests are told apart from nonsense
+ * so that they can be answered with "invalid request".
+ *
+ * Pure: no allocation, no I/O, no clock, no globals, no log; every function is thread safe.
+ * Numbers in structures are in host byte order.
+ */
+#ifndef SMCRD_PROTO_ROCE_ROCE_H
+#define SMCRD_PROTO_ROCE_ROCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define ROCE_UDP_PORT    4791
+#define ROCE_BTH_LEN     12
+#define ROCE_RETH_LEN    16
+#define ROCE_AETH_LEN    4
+#define ROCE_ICRC_LEN    4
+#define ROCE_ACK_LEN     (ROCE_BTH_LEN + ROCE_AETH_LEN + ROCE_ICRC_LEN)
+#define ROCE_MAX_HEADER  (ROCE_BTH_LEN + ROCE_RETH_LEN)
+#define ROCE_MAX_PAYLOAD 4096
+#define ROCE_MIN_LEN     (ROCE_BTH_LEN + ROCE_ICRC_LEN)
+#define ROCE_MAX_LEN     (ROCE_MAX_HEADER + ROCE_MAX_PAYLOAD + ROCE_ICRC_LEN)
+/** IPv4 and UDP headers and the largest RoCE header and trailer around a payload. */
+#define ROCE_IPV4_OVERHEAD (20 + 8 + ROCE_MAX_HEADER + ROCE_ICRC_LEN)
+
+#define ROCE_PKEY_DEFAULT 0xFFFF
+#define ROCE_QPN_MASK     0xFFFFFFu
+#define ROCE_PSN_MASK     0xFFFFFFu
+
+/** Opcodes of the reliable-connected service that are understood. */
+enum roce_opcode {
+	ROCE_SEND_FIRST = 0x00,
+	ROCE_SEND_MIDDLE = 0x01,
+	ROCE_SEND_LAST = 0x02,
+	ROCE_SEND_ONLY = 0x04,
+	ROCE_WRITE_FIRST = 0x06,
+	ROCE_WRITE_MIDDLE = 0x07,
+	ROCE_WRITE_LAST = 0x08,
+	ROCE_WRITE_ONLY = 0x0A,
+	ROCE_ACKNOWLEDGE = 0x11,
+};
+
+/** Base transport header. */
+struct roce_bth {
+	uint8_t opcode;
+	bool solicited;
+	bool migrated;
+	uint8_t pad; /* 0..3 bytes between payload and ICRC */
+	uint16_t pkey;
+	uint32_t dest_qp; /* 24 bits */
+	bool ack_req;
+	uint32_t psn; /* 24 bits */
+};
+
+/** RDMA extended transport header: FIRST and ONLY packets of an RDMA WRITE. */
+struct roce_reth {
+	uint64_t va;
+	uint32_t rkey;
+	uint32_t length; /* of the whole message */
+};
+
+/** What an AETH says (top bits of its syndrome). */
+enum roce_ack_kind {
+	ROCE_ACK = 0,
+	ROCE_RNR_NAK = 1,
+	ROCE_ACK_RESERVED = 2,
+	ROCE_NAK = 3,
+};
+
+enum roce_nak_code {
+	ROCE_NAK_PSN_SEQUENCE = 0,
+	ROCE_NAK_INVALID_REQUEST = 1,
+	ROCE_NAK_REMOTE_ACCESS = 2,
+	ROCE_NAK_REMOTE_OPERATIONAL = 3,
+};
+
+/** In ACKs: the responder gives no end-to-end credits. */
+#define ROCE_CREDITS_UNLIMITED 31
+
+/** ACK extended transport header. */
+struct roce_aeth {
+	enum roce_ack_kind kind;
+	uint8_t value; /* 5 bits: credit code, RNR timer code or enum roce_nak_code */
+	uint32_t msn; /* 24 bits: messages completed by the responder */
+};
+
+/** A decoded packet; `payload` points into the decoded buffer. */
+struct roce_packet {
+	struct roce_bth bth;
+	struct roce_reth reth; /* WRITE FIRST and ONLY */
+	struct roce_aeth aeth; /* ACKNOWLEDGE */
+	size_t header_len;
+	const uint8_t *payload;
+	size_t payload_len; /* padding and ICRC excluded */
+	uint32_t icrc; /* as stored */
+};
+
+/** True for the opcodes that carry a RETH. */
+static inline bool roce_has_reth(uint8_t opcode)
+{
+	return opcode == ROCE_WRITE_FIRST || opcode == ROCE_WRITE_ONLY;
+}
+
+/** `a - b` of packet sequence numbers as a signed number, -2^23 .. 2^23 - 1. */
+static inline int32_t roce_psn_diff(uint32_t a, uint32_t b)
+{
+	return (int32_t)((a - b) << 8) >> 8;
+}
+
+/**
+ * Decode a UDP payload. The ICRC is not checked here (icrc.h).
+ * @return 0; -EBADMSG: too short or long, another transport or header version, an opcode that no
+ *         requester or responder of ours can be sent, or lengths that do not fit the opcode;
+ *         -ENOTSUP: a sound RC request that is not understood (RDMA READ, atomic, immediate data,
+ *         invalidate): only `bth`, `header_len` and `icrc` of `ret_packet` are filled
+ */
+int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet);
+
+/** Write a BTH, RETH or AETH to exactly ROCE_{BTH,RETH,AETH}_LEN bytes. */
+void roce_encode_bth(const struct roce_bth *bth, uint8_t *buf);
+void roce_encode_reth(const struct roce_reth *reth, uint8_t *buf);
+void roce_encode_aeth(const struct roce_aeth *aeth, uint8_t *buf);
+
+/** Number of receive buffers that a credit code 0..30 stands for. */
+uint32_t roce_credits_decode(uint8_t code);
+/** Largest credit code 0..30 that stands for no more than `credits` buffers. */
+uint8_t roce_credits_encode(uint32_t credits);
+/** Microseconds that an RNR NAK timer code 0..31 stands for. */
+uint32_t roce_rnr_timer_us(uint8_t code);
+
+/** Name of an opcode as operators read it ("RDMA WRITE ONLY"), or "unknown". Static storage. */
+const char *roce_opcode_name(uint8_t opcode);
+
+#endif
