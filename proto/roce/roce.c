@@ -48,7 +48,7 @@ static uint32_t get32(const uint8_t *p)
 
 /* What an opcode's packet consists of. */
 enum payload_rule {
-	OPCODE_INVALID, /* nothing that our requester or responder can be sent */
+	OPCODE_INVALID,     /* nothing that our requester or responder can be sent */
 	OPCODE_UNSUPPORTED, /* a request that a responder may refuse */
 	PAYLOAD_NONE,
 	PAYLOAD_FULL, /* FIRST and MIDDLE: the path MTU, which is a multiple of four */

@@ -2,10 +2,11 @@
 /**
  * @file roce.h
  * RoCEv2 packets of the reliable-connected service as they lie in a UDP datagram: BTH, RETH, AETH,
- * payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and Annex A17).
+ * payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and Annex
+ * A17).
  *
- * What smcrd speaks is SEND, RDMA WRITE and ACKNOWLEDGE; other requests are told apart from nonsense
- * so that they can be answered with "invalid request".
+ * What smcrd speaks is SEND, RDMA WRITE and ACKNOWLEDGE; other requests are told apart from
+ * nonsense so that they can be answered with "invalid request".
  *
  * Pure: no allocation, no I/O, no clock, no globals, no log; every function is thread safe.
  * Numbers in structures are in host byte order.
@@ -88,7 +89,7 @@ enum roce_nak_code {
 struct roce_aeth {
 	enum roce_ack_kind kind;
 	uint8_t value; /* 5 bits: credit code, RNR timer code or enum roce_nak_code */
-	uint32_t msn; /* 24 bits: messages completed by the responder */
+	uint32_t msn;  /* 24 bits: messages completed by the responder */
 };
 
 /** A decoded packet; `payload` points into the decoded buffer. */
@@ -99,7 +100,7 @@ struct roce_packet {
 	size_t header_len;
 	const uint8_t *payload;
 	size_t payload_len; /* padding and ICRC excluded */
-	uint32_t icrc; /* as stored */
+	uint32_t icrc;      /* as stored */
 };
 
 /** True for the opcodes that carry a RETH. */

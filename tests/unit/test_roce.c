@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* proto/roce: golden bytes of Linux rxe, refusals, and the ICRC of every captured packet. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "proto/roce/icrc.h"
+#include "proto/roce/roce.h"
+#include "tests/lib/pcap.h"
+
+/* linux-smcr-v2.pcap: UDP payloads of frames 10 and 71, both from 10.0.0.2:49441 to 10.0.0.1. */
+static const uint8_t ack_packet[] = { 0x11, 0x00, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x11, 0x00, 0x74,
+				      0x5E, 0x19, 0x1F, 0x00, 0x00, 0x01, 0x70, 0x46, 0x63, 0x4F };
+static const uint8_t write_packet[] = { 0x0A, 0x30, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x11, 0x80,
+					0x02, 0x01, 0xC9, 0xFF, 0x39, 0x59, 0x1A, 0x44, 0x74,
+					0x01, 0xF4, 0x00, 0x00, 0x03, 0xB1, 0x00, 0x00, 0x00,
+					0x01, 0x21, 0x00, 0x00, 0x00, 0x72, 0xD9, 0x67, 0x97 };
+#define ACK_IP_ID   0x9CB7
+#define WRITE_IP_ID 0x9D2B
+
+static struct roce_flow golden_flow(void)
+{
+	return (struct roce_flow){ .saddr = htonl(0x0A000002),
+				   .daddr = htonl(0x0A000001),
+				   .sport = htons(49441),
+				   .dport = htons(ROCE_UDP_PORT) };
+}
+
+static struct roce_icrc_solver *new_solver(void)
+{
+	struct roce_icrc_solver *solver = malloc(sizeof(*solver));
+	assert_non_null(solver);
+	roce_icrc_solver_init(solver);
+	return solver;
+}
+
+static void decodes_golden_packets(void **state)
+{
+	(void)state;
+	struct roce_packet p;
+
+	assert_int_equal(roce_decode(ack_packet, sizeof(ack_packet), &p), 0);
+	assert_int_equal(p.bth.opcode, ROCE_ACKNOWLEDGE);
+	assert_int_equal(p.bth.pkey, ROCE_PKEY_DEFAULT);
+	assert_int_equal(p.bth.dest_qp, 0x11);
+	assert_int_equal(p.bth.psn, 0x745E19);
+	assert_false(p.bth.ack_req);
+	assert_int_equal(p.aeth.kind, ROCE_ACK);
+	assert_int_equal(p.aeth.value, ROCE_CREDITS_UNLIMITED);
+	assert_int_equal(p.aeth.msn, 1);
+	assert_int_equal(p.payload_len, 0);
+	assert_int_equal(p.icrc, 0x4F634670);
+
+	assert_int_equal(roce_decode(write_packet, sizeof(write_packet), &p), 0);
+	assert_int_equal(p.bth.opcode, ROCE_WRITE_ONLY);
+	assert_int_equal(p.bth.pad, 3);
+	assert_true(p.bth.ack_req);
+	assert_int_equal(p.bth.psn, 0x0201C9);
+	assert_true(p.reth.va == 0xFF39591A447401F4);
+	assert_int_equal(p.reth.rkey, 0x3B1);
+	assert_int_equal(p.reth.length, 1);
+	assert_int_equal(p.payload_len, 1);
+	assert_ptr_equal(p.payload, write_packet + ROCE_BTH_LEN + ROCE_RETH_LEN);
+	assert_int_equal(p.payload[0], 0x21);
+}
+
+static void encodes_golden_packets(void **state)
+{
+	(void)state;
+	struct roce_flow flow = golden_flow();
+	uint8_t buf[sizeof(write_packet)] = { 0 };
+
+	roce_encode_bth(&(struct roce_bth){ .opcode = ROCE_ACKNOWLEDGE,
+					    .pkey = ROCE_PKEY_DEFAULT,
+					    .dest_qp = 0x11,
+					    .psn = 0x745E19 },
+			buf);
+	roce_encode_aeth(&(struct roce_aeth){ .value = ROCE_CREDITS_UNLIMITED, .msn = 1 },
+			 buf + ROCE_BTH_LEN);
+	roce_icrc_put(roce_icrc_begin(&flow, ROCE_ACK_LEN, ACK_IP_ID, buf, 16), buf + 16);
+	assert_memory_equal(buf, ack_packet, sizeof(ack_packet));
+
+	roce_encode_bth(&(struct roce_bth){ .opcode = ROCE_WRITE_ONLY,
+					    .pad = 3,
+					    .pkey = ROCE_PKEY_DEFAULT,
+					    .dest_qp = 0x11,
+					    .ack_req = true,
+					    .psn = 0x0201C9 },
+			buf);
+	roce_encode_reth(
+		&(struct roce_reth){ .va = 0xFF39591A447401F4, .rkey = 0x3B1, .length = 1 },
+		buf + ROCE_BTH_LEN);
+	memcpy(buf + ROCE_MAX_HEADER, "\x21\0\0\0", 4);
+	uint32_t crc = roce_icrc_begin(&flow, sizeof(buf), WRITE_IP_ID, buf, ROCE_MAX_HEADER);
+	roce_icrc_put(roce_icrc_update(crc, buf + ROCE_MAX_HEADER, 4), buf + 32);
+	assert_memory_equal(buf, write_packet, sizeof(write_packet));
+}
+
+static void bth_flags_survive(void **state)
+{
+	(void)state;
+	uint8_t buf[ROCE_MIN_LEN] = { 0 };
+	roce_encode_bth(&(struct roce_bth){ .opcode = ROCE_SEND_ONLY,
+					    .solicited = true,
+					    .migrated = true,
+					    .pkey = 0x7FFF,
+					    .dest_qp = 0xFEDCBA,
+					    .psn = 0xFFFFFF },
+			buf);
+	struct roce_packet p;
+	assert_int_equal(roce_decode(buf, sizeof(buf), &p), 0);
+	assert_true(p.bth.solicited);
+	assert_true(p.bth.migrated);
+	assert_false(p.bth.ack_req);
+	assert_int_equal(p.bth.pkey, 0x7FFF);
+	assert_int_equal(p.bth.dest_qp, 0xFEDCBA);
+	assert_int_equal(p.bth.psn, 0xFFFFFF);
+	assert_int_equal(p.payload_len, 0);
+}
+
+/* Decode a packet of `len` bytes in all, in a buffer of its own, with this opcode and pad count. */
+static int decode_shape(uint8_t opcode, uint8_t pad, size_t len)
+{
+	uint8_t *buf = calloc(1, len ? len : 1);
+	assert_non_null(buf);
+	if (len >= ROCE_BTH_LEN)
+		roce_encode_bth(&(struct roce_bth){ .opcode = opcode, .pad = pad }, buf);
+	struct roce_packet p;
+	int r = roce_decode(buf, len, &p);
+	free(buf);
+	return r;
+}
+
+static void refuses_malformed(void **state)
+{
+	(void)state;
+	for (size_t len = 0; len < ROCE_MIN_LEN; len++)
+		assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, len), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN), 0);
+	/* Headers cut short. */
+	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MIN_LEN + 15), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MIN_LEN + 16), 0);
+	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_MIN_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_ACK_LEN), 0);
+	/* Payload not in fours, padding larger than it, an ACK with payload. */
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + 2), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 1, ROCE_MIN_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_ACKNOWLEDGE, 0, ROCE_ACK_LEN + 4), -EBADMSG);
+	/* FIRST and MIDDLE are full packets, LAST has at least a byte. */
+	assert_int_equal(decode_shape(ROCE_SEND_FIRST, 1, ROCE_MIN_LEN + 256), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_SEND_FIRST, 0, ROCE_MIN_LEN + 256), 0);
+	assert_int_equal(decode_shape(ROCE_WRITE_MIDDLE, 0, ROCE_MIN_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_WRITE_LAST, 0, ROCE_MIN_LEN), -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_SEND_LAST, 3, ROCE_MIN_LEN + 4), 0);
+	/* Longer than the largest path MTU. */
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD), 0);
+	assert_int_equal(decode_shape(ROCE_SEND_ONLY, 0, ROCE_MIN_LEN + ROCE_MAX_PAYLOAD + 4),
+			 -EBADMSG);
+	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MAX_LEN), 0);
+	assert_int_equal(decode_shape(ROCE_WRITE_ONLY, 0, ROCE_MAX_LEN + 4), -EBADMSG);
+
+	/* A header version to come. */
+	uint8_t buf[sizeof(ack_packet)];
+	memcpy(buf, ack_packet, sizeof(buf));
+	buf[1] = 0x01;
+	struct roce_packet p;
+	assert_int_equal(roce_decode(buf, sizeof(buf), &p), -EBADMSG);
+}
+
+static void tells_unsupported_from_nonsense(void **state)
+{
+	(void)state;
+	static const uint8_t unsupported[] = {
+		0x03, 0x05, 0x09, 0x0B, 0x0C, 0x13, 0x14, 0x16, 0x17
+	};
+	static const uint8_t understood[] = {
+		0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x08, 0x0A, 0x11
+	};
+	for (unsigned int opcode = 0; opcode <= 0xFF; opcode++) {
+		int expect = -EBADMSG;
+		if (memchr(unsupported, (int)opcode, sizeof(unsupported)))
+			expect = -ENOTSUP;
+		if (memchr(understood, (int)opcode, sizeof(understood)))
+			expect = 0;
+		size_t len = opcode == ROCE_ACKNOWLEDGE ? ROCE_ACK_LEN : ROCE_MIN_LEN + 256;
+		assert_int_equal(decode_shape((uint8_t)opcode, 0, len), expect);
+		assert_int_equal(strcmp(roce_opcode_name((uint8_t)opcode), "unknown") == 0,
+				 expect != 0);
+	}
+}
+
+static void psn_differences_wrap(void **state)
+{
+	(void)state;
+	assert_int_equal(roce_psn_diff(5, 5), 0);
+	assert_int_equal(roce_psn_diff(0, 0xFFFFFF), 1);
+	assert_int_equal(roce_psn_diff(0xFFFFFF, 0), -1);
+	assert_int_equal(roce_psn_diff(0x7FFFFF, 0), 0x7FFFFF);
+	assert_int_equal(roce_psn_diff(0x800000, 0), -0x800000);
+}
+
+static void credit_and_timer_codes(void **state)
+{
+	(void)state;
+	static const uint32_t credits[] = { 0,    1,    2,    3,     4,     6,     8,    12,
+					    16,   24,   32,   48,    64,    96,    128,  192,
+					    256,  384,  512,  768,   1024,  1536,  2048, 3072,
+					    4096, 6144, 8192, 12288, 16384, 24576, 32768 };
+	for (uint8_t code = 0; code < 31; code++) {
+		assert_int_equal(roce_credits_decode(code), credits[code]);
+		assert_int_equal(roce_credits_encode(credits[code]), code);
+	}
+	assert_int_equal(roce_credits_encode(5), 4);
+	assert_int_equal(roce_credits_encode(127), 13);
+	assert_int_equal(roce_credits_encode(UINT32_MAX), 30);
+	assert_int_equal(roce_rnr_timer_us(0), 655360);
+	assert_int_equal(roce_rnr_timer_us(1), 10);
+	assert_int_equal(roce_rnr_timer_us(5), 60);
+	assert_int_equal(roce_rnr_timer_us(14), 1280);
+	assert_int_equal(roce_rnr_timer_us(31), 491520);
+}
+
+static void icrc_finds_every_identification(void **state)
+{
+	(void)state;
+	struct roce_icrc_solver *solver = new_solver();
+	struct roce_flow flow = golden_flow();
+	assert_true(roce_icrc_check(solver, &flow, ack_packet, sizeof(ack_packet), 16, 0));
+
+	uint8_t buf[sizeof(ack_packet)];
+	memcpy(buf, ack_packet, sizeof(buf));
+	for (uint32_t id = 0; id <= 0xFFFF; id++) {
+		roce_icrc_put(roce_icrc_begin(&flow, sizeof(buf), (uint16_t)id, buf, 16), buf + 16);
+		assert_true(roce_icrc_check(solver, &flow, buf, sizeof(buf), 16, 0));
+		assert_true(roce_icrc_check(solver, &flow, buf, sizeof(buf), 16, 0xA5C3));
+	}
+	free(solver);
+}
+
+/* Any change of one or two bits of what is covered is noticed, whatever the identification. */
+static void icrc_notices_damage(void **state)
+{
+	(void)state;
+	struct roce_icrc_solver *solver = new_solver();
+	struct roce_flow flow = golden_flow();
+	uint8_t buf[sizeof(write_packet)];
+	unsigned int bits = 8 * sizeof(buf);
+	for (unsigned int a = 0; a < bits; a++) {
+		for (unsigned int b = a; b < bits; b++) {
+			if (a / 8 == 4 && b / 8 == 4)
+				continue; /* FECN, BECN and reserved bits are not covered */
+			memcpy(buf, write_packet, sizeof(buf));
+			buf[a / 8] ^= (uint8_t)(1 << a % 8);
+			if (b != a)
+				buf[b / 8] ^= (uint8_t)(1 << b % 8);
+			assert_false(roce_icrc_check(solver, &flow, buf, sizeof(buf),
+						     ROCE_MAX_HEADER, 0));
+		}
+	}
+	/* Another address or port is damage too. */
+	flow.saddr ^= htonl(1);
+	assert_false(roce_icrc_check(solver, &flow, write_packet, sizeof(write_packet),
+				     ROCE_MAX_HEADER, 0));
+	flow = golden_flow();
+	flow.sport ^= htons(1);
+	assert_false(roce_icrc_check(solver, &flow, write_packet, sizeof(write_packet),
+				     ROCE_MAX_HEADER, 0));
+	/* The masked byte may change on the way. */
+	flow = golden_flow();
+	memcpy(buf, write_packet, sizeof(buf));
+	buf[4] = 0xC0;
+	assert_true(roce_icrc_check(solver, &flow, buf, sizeof(buf), ROCE_MAX_HEADER, 0));
+	free(solver);
+}
+
+/* Decode, encode again and compare; compute the ICRC with and without the identification. */
+static bool reproduces(const struct roce_icrc_solver *solver, const struct pcap_packet *udp)
+{
+	struct roce_packet p;
+	const uint8_t *buf = udp->payload;
+	size_t len = udp->payload_len;
+	assert_int_equal(roce_decode(buf, len, &p), 0);
+
+	uint8_t header[ROCE_MAX_HEADER];
+	roce_encode_bth(&p.bth, header);
+	if (roce_has_reth(p.bth.opcode))
+		roce_encode_reth(&p.reth, header + ROCE_BTH_LEN);
+	else if (p.bth.opcode == ROCE_ACKNOWLEDGE)
+		roce_encode_aeth(&p.aeth, header + ROCE_BTH_LEN);
+	assert_memory_equal(header, buf, p.header_len);
+
+	struct roce_flow flow = { .saddr = htonl(udp->src),
+				  .daddr = htonl(udp->dst),
+				  .sport = htons(udp->src_port),
+				  .dport = htons(udp->dst_port) };
+	uint16_t id = (uint16_t)(udp->ip[4] << 8 | udp->ip[5]);
+	uint32_t crc = roce_icrc_begin(&flow, len, id, buf, p.header_len);
+	crc = roce_icrc_update(crc, p.payload, len - p.header_len - ROCE_ICRC_LEN);
+	return crc == p.icrc && roce_icrc_check(solver, &flow, buf, len, p.header_len, 0);
+}
+
+static void icrc_of_every_captured_packet(void **state)
+{
+	(void)state;
+	static const struct {
+		const char *path;
+		unsigned int packets;
+	} captures[] = {
+		{ "tests/captures/linux-smcr-v1.pcap.gz", 7935 },
+		{ "tests/captures/linux-smcr-v2.pcap.gz", 8159 },
+		{ "tests/captures/linux-smcr-v2-failover.pcap.gz", 630 },
+		{ "tests/captures/user-space-client-to-linux-v1.pcap.gz", 34 },
+		{ "tests/captures/user-space-client-to-linux-v2.pcap.gz", 37 },
+	};
+	struct roce_icrc_solver *solver = new_solver();
+	for (size_t i = 0; i < sizeof(captures) / sizeof(captures[0]); i++) {
+		struct pcap *pcap;
+		struct pcap_packet packet;
+		unsigned int seen = 0;
+		int r;
+		assert_int_equal(pcap_open(captures[i].path, &pcap), 0);
+		while ((r = pcap_next(pcap, &packet)) > 0) {
+			if (packet.protocol != IPPROTO_UDP || packet.dst_port != ROCE_UDP_PORT)
+				continue;
+			seen++;
+			if (!reproduces(solver, &packet))
+				fail_msg("%s frame %u: ICRC not reproduced", captures[i].path,
+					 packet.number);
+		}
+		pcap_close(pcap);
+		assert_int_equal(r, 0);
+		print_message("# %s: %u RoCE packets\n", captures[i].path, seen);
+		assert_int_equal(seen, captures[i].packets);
+	}
+	free(solver);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(decodes_golden_packets),
+		cmocka_unit_test(encodes_golden_packets),
+		cmocka_unit_test(bth_flags_survive),
+		cmocka_unit_test(refuses_malformed),
+		cmocka_unit_test(tells_unsupported_from_nonsense),
+		cmocka_unit_test(psn_differences_wrap),
+		cmocka_unit_test(credit_and_timer_codes),
+		cmocka_unit_test(icrc_finds_every_identification),
+		cmocka_unit_test(icrc_notices_damage),
+		cmocka_unit_test(icrc_of_every_captured_packet),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
