@@ -38,7 +38,7 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 	-Wno-missing-field-initializers -Wimplicit-fallthrough
 BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
 	-MMD -MP -fstack-protector-strong
-PKGS := inih libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
+PKGS := libconfuse libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
 # Expanded when a recipe runs, so that `make check` can install the packages first.
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))
@@ -59,6 +59,7 @@ TESTLIB_SRCS := $(wildcard tests/lib/*.c)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
 HELPER_SRCS := $(wildcard tests/programs/*.c)
+TOOL_SRCS := $(wildcard tests/tools/*.c)
 FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRCS := $(wildcard bench/*.c)
 
@@ -73,6 +74,7 @@ TEST_LIB := $(B)/lib/testlib.a
 UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
 PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
 HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
+TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOL_SRCS))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRCS))
 BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
 
@@ -87,7 +89,7 @@ LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
 
 all: $(BINS) $(LIBS)
 
-tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(BENCH_BINS) \
+tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(BENCH_BINS) \
 	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
 
 # ---- objects and archives
@@ -109,7 +111,7 @@ $(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h
 
 $(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
 	@mkdir -p $(@D)
-	$(CLANG) -g -O2 -Wall -Werror -target bpf -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
+	$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-c $< -o $(B)/gen/$*.bpf.o
 	$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
 
@@ -166,6 +168,11 @@ $(B)/obj/preload-test/%.o: %.c
 $(B)/tests/programs/%: tests/programs/%.c
 	@mkdir -p $(@D)
 	$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< -lpthread
+
+# Programs that tests run and that are made of parts of the daemon.
+$(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
 $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)

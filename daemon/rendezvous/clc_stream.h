@@ -7,9 +7,9 @@
  * A message is taken from the socket whole or not at all, so at any moment everything that was not
  * handed to `message` is still in the socket.
  *
- * One libevent loop, one thread. The stream registers the descriptor edge-triggered: nobody else may
- * register the same descriptor in the same event_base while the stream is in a mode other than OFF
- * or has unsent bytes.
+ * One libevent loop, one thread. The stream registers the descriptor edge-triggered: nobody else
+ * may register the same descriptor in the same event_base while the stream is in a mode other than
+ * OFF or has unsent bytes.
  */
 #ifndef SMCRD_RENDEZVOUS_CLC_STREAM_H
 #define SMCRD_RENDEZVOUS_CLC_STREAM_H
@@ -37,14 +37,15 @@ enum clc_stream_mode {
  * them, clc_stream_free() too.
  */
 struct clc_stream_callbacks {
-	/** One whole message as smcr_clc_peek_length() cut it. After each one the stream goes on only
-	 *  if it still is in mode CLC: set another mode from here if no more CLC is wanted. */
+	/** One whole message as smcr_clc_peek_length() cut it. After each one the stream goes on
+	 * only if it still is in mode CLC: set another mode from here if no more CLC is wanted. */
 	void (*message)(void *ctx, const uint8_t *msg, size_t len);
-	/** Bytes that are no CLC message in mode CLC (ERR-11, ERR-13), or any byte in mode WATCH. The
-	 *  bytes stay in the socket. The stream has gone to mode OFF. */
+	/** Bytes that are no CLC message in mode CLC (ERR-11, ERR-13), or any byte in mode WATCH.
+	 * The bytes stay in the socket. The stream has gone to mode OFF. */
 	void (*garbage)(void *ctx);
-	/** FIN or RST, each at most once; `error` is the errno of RESET, 0 with FIN. After RESET the
-	 *  stream is in mode OFF and drops what it had to send; after FIN it still notices RESET. */
+	/** FIN or RST, each at most once; `error` is the errno of RESET, 0 with FIN. After RESET
+	 * the stream is in mode OFF and drops what it had to send; after FIN it still notices
+	 * RESET. */
 	void (*tcp_event)(void *ctx, enum smcr_tcp_event event, int error);
 	/** Bytes that clc_stream_send() had to keep are with the kernel now. May be NULL. */
 	void (*flushed)(void *ctx);
@@ -65,8 +66,8 @@ void clc_stream_free(struct clc_stream *stream);
 
 /**
  * Change what is read. In mode OFF the socket is as the program would find it had nobody read: its
- * SO_RCVLOWAT is restored, no byte behind the last `message` is gone. Bytes that already wait in the
- * socket are noticed after a change to CLC or WATCH. @return 0, -ENOMEM
+ * SO_RCVLOWAT is restored, no byte behind the last `message` is gone. Bytes that already wait in
+ * the socket are noticed after a change to CLC or WATCH. @return 0, -ENOMEM
  */
 int clc_stream_set_mode(struct clc_stream *stream, enum clc_stream_mode mode);
 enum clc_stream_mode clc_stream_mode(const struct clc_stream *stream);

@@ -20,20 +20,23 @@ struct event_base;
 
 /** What rdv_verify_socket() found out. */
 struct rdv_verdict {
-	struct rdv_option_state option;
-	struct smcr_addr local, peer; /* of the connection; IPv4 also where the socket is IPv6 */
+	struct rdv_option_state option; /* UNKNOWN for a connect() that ended this moment: wait */
+	/** Of the connection, known also while connect() is in progress. IPv4-mapped IPv6 addresses
+	 * come as IPv4. */
+	struct smcr_addr local, peer;
 	char text[RDV_TEXT_MAX]; /* on refusal: a sentence that says why; else empty */
 };
 
 /**
- * May the daemon run CLC on this socket? It must be a TCP socket (not MPTCP) of the daemon's network
- * namespace that was claimed and has carried no application byte; received bytes that nobody read
- * are fine, for they may be the peer's Proposal. `kind` says which TCP states are right.
+ * May the daemon run CLC on this socket? It must be a TCP socket (not MPTCP) of the daemon's
+ * network namespace that was claimed and has carried no application byte; received bytes that
+ * nobody read are fine, for they may be the peer's Proposal. `kind` says which TCP states are
+ * right.
  * @param option       NULL: refused, no option can have been negotiated
  * @param ret_verdict  filled in any case
  * @return 0; -ENOTSOCK, -EPROTONOSUPPORT (no TCP), -EXDEV (other namespace), -EACCES (not claimed),
- *         -ENOTCONN (TCP state does not fit the kind), -EISCONN (bytes have passed), -EINVAL (kind),
- *         -EOPNOTSUPP (no BPF)
+ *         -ENOTCONN (TCP state does not fit the kind), -EISCONN (bytes have passed), -EINVAL
+ * (kind), -EOPNOTSUPP (no BPF)
  */
 int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover_kind kind,
 		      struct rdv_verdict *ret_verdict);
@@ -75,14 +78,10 @@ struct rdv_path {
 	char ifname[IF_NAMESIZE];
 	unsigned int ifindex;
 	uint8_t prefix_len; /* bits (CLC-6) */
-	uint16_t vlan; /* 0..4094, or SMCR_NO_VLAN */
+	uint16_t vlan;      /* 0..4094, or SMCR_NO_VLAN */
 };
 
 /** @return 0, -EADDRNOTAVAIL (no interface has it), -EINVAL (family), -ENOMEM */
 int rdv_path_of(const struct smcr_addr *local, struct rdv_path *ret_path);
-
-/** Both addresses of a connection; an IPv4-mapped IPv6 address comes as IPv4. @return 0, -ENOTCONN,
- *  -EAFNOSUPPORT, -EBADF, -ENOTSOCK */
-int rdv_socket_addrs(int fd, struct smcr_addr *ret_local, struct smcr_addr *ret_peer);
 
 #endif

@@ -32,16 +32,19 @@ struct rdv_option;
 
 /** What the BPF programs know of one socket. */
 struct rdv_option_state {
-	bool claimed; /* by the program, or inherited from a claimed listener */
+	bool claimed;        /* by the program, or inherited from a claimed listener */
 	enum smcr_role role; /* valid once negotiated is YES or NO */
 	enum ipc_negotiated negotiated;
 	uint32_t reason; /* enum smcr_reason: why NO; else SMCR_REASON_NONE */
+	/** Where the last connect() goes, also while the kernel does not tell (SYN_SENT); family 0
+	 * for other sockets. IPv4-mapped addresses come as IPv4. */
+	struct smcr_addr peer;
 };
 
 /** A peer for which the option is left off for a while. */
 struct rdv_skipped_peer {
-	struct smcr_addr peer; /* port 0 */
-	uint32_t seconds_left; /* 1.. */
+	struct smcr_addr peer;     /* port 0 */
+	uint32_t seconds_left;     /* 1.. */
 	char reason[RDV_TEXT_MAX]; /* sentence given when it was skipped */
 };
 
@@ -59,11 +62,11 @@ int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 void rdv_option_close(struct rdv_option *option);
 
 /**
- * Send and answer the option (true, as after open) or leave it off every new connection (false):
- * while no RNIC is usable, and while the daemon stops (TCPO-8). Claims are recorded in both cases;
- * connections that negotiated it are not touched.
+ * Leave the option off every new connection for a reason, or (SMCR_REASON_NONE, as after open) send
+ * and answer it: while no RNIC is usable, and while the daemon stops (TCPO-8). Claims are recorded
+ * in both cases; connections that have negotiated it are not touched. NULL is allowed.
  */
-void rdv_option_enable(struct rdv_option *option, bool enabled);
+void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason);
 
 /**
  * What is known about a socket.
@@ -73,8 +76,8 @@ void rdv_option_enable(struct rdv_option *option, bool enabled);
  */
 int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_state *ret_state);
 
-/** SO_NETNS_COOKIE of the namespace that the programs serve. */
-uint64_t rdv_option_netns_cookie(const struct rdv_option *option);
+/** SO_NETNS_COOKIE of the calling thread's network namespace. @return 0 or what the kernel said */
+int rdv_netns_cookie(uint64_t *ret_cookie);
 
 /**
  * Leave the option off connections from and to a peer for a while, because SMC-R with it did not
@@ -102,7 +105,7 @@ size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_pe
 
 /**
  * Never send or answer the option where the local or the remote address is inside a prefix (local
- * policy, IPsec, an interface without RNIC: TCPO-8). Holds until it is removed.
+ * policy, IPsec, an interface without RNIC: TCPO-8). Holds until it is removed. NULL is allowed.
  * @return 0, -EINVAL (family, length), -ENOSPC (1024 prefixes)
  */
 int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix);

@@ -1,0 +1,556 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The SMC-R TCP option (RFC 7609 3.1, 3.5.1.1, A.1) on claimed sockets of one network namespace.
+ *
+ * Attached to the root of the cgroup hierarchy, because the daemon and its clients live in
+ * different cgroups; several daemons, one a namespace, run side by side there. So every program
+ * first asks whether the socket is of its own namespace and leaves the call alone if not.
+ *
+ * Helpers that kernels 6.1 to 6.18 have, and no kernel types: nothing here depends on the kernel's
+ * BTF.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <linux/errno.h>
+#include <stdbool.h>
+
+#include "daemon/rendezvous/bpf/smcr.h"
+#include "proto/smcr/reason.h"
+
+/* From uapi headers that need libc headers, and (the last) newer than Debian 12's headers. */
+#define AF_INET                   2
+#define AF_INET6                  10
+#define SOCK_STREAM               1
+#define IPPROTO_TCP               6
+#define SOL_TCP                   6
+#define TCP_SAVE_SYN              27
+#define TCPHDR_SYN                0x02
+#define TCPHDR_ACK                0x10
+#define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* since 6.12 */
+
+/* proto/ipc/ipc.h, which needs libc headers too; option.c checks that these are the same. */
+#define IPC_SOL_SMCR           0x534d4352
+#define IPC_SO_CLAIM           1
+#define IPC_SO_NEGOTIATED      2
+#define IPC_NEGOTIATED_UNKNOWN 0
+#define IPC_NEGOTIATED_YES     1
+#define IPC_NEGOTIATED_NO      2
+
+#define OPTION_LEN 6
+
+const volatile __u64 netns_cookie;
+const volatile __s32 page_size = 4096;
+
+/* enum smcr_reason: leave the option off everywhere for this reason; 0: send it. */
+__u32 hold_reason;
+/* Entries of `excluded`. */
+__u32 num_excluded;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct smcr_sock);
+} socks SEC(".maps");
+
+/*
+ * Number of claimed listeners at an address. While a SYN is answered the listener itself is out of
+ * reach (ctx->sk is the request), and that the callback fires says only that somebody, perhaps
+ * another BPF program, wanted header options on that listener.
+ * LRU, so that entries that fell to 0 need no deletion, which could race with a new listener.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, struct smcr_listen_key);
+	__type(value, __u32);
+} listeners SEC(".maps");
+
+/*
+ * How a SYN with the option was answered, by the cookie of the request socket, which its child
+ * inherits: 0 with the option, else an enum smcr_reason. The first answer binds the later ones, as
+ * the client may have seen any of them.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 16384);
+	__type(key, __u64);
+	__type(value, __u32);
+} answers SEC(".maps");
+
+/* Peers for which the option is left off until a time (bpf_ktime_get_ns). */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, SMCR_MAX_SKIPPED);
+	__type(key, struct smcr_addr16);
+	__type(value, __u64);
+} skipped SEC(".maps");
+
+/* Local and remote prefixes that stay plain TCP. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_EXCLUDED);
+	__type(key, struct smcr_prefix_key);
+	__type(value, __u32);
+} excluded SEC(".maps");
+
+static const __u8 option[OPTION_LEN] = { 0xFE, 0x06, 0xE2, 0xD4, 0xC3, 0xD9 };
+
+/* ---- addresses */
+
+static __always_inline void set_ip4(struct smcr_addr16 *addr, __u32 ip4)
+{
+	addr->word[0] = addr->word[1] = 0;
+	addr->word[2] = bpf_htonl(0xFFFF);
+	addr->word[3] = ip4;
+}
+
+static __always_inline void set_ip6(struct smcr_addr16 *addr, __u32 a, __u32 b, __u32 c, __u32 d)
+{
+	addr->word[0] = a;
+	addr->word[1] = b;
+	addr->word[2] = c;
+	addr->word[3] = d;
+}
+
+/* A load straight from the context: compilers like to compute the address of the field first, which
+ * the verifier forbids. */
+#define LOAD(ctx, field)                                                                           \
+	({                                                                                         \
+		__u32 loaded;                                                                      \
+		asm volatile("%0 = *(u32 *)(%1 + %2)"                                              \
+			     : "=r"(loaded)                                                        \
+			     : "r"(ctx), "i"(__builtin_offsetof(__typeof__(*(ctx)), field)));      \
+		loaded;                                                                            \
+	})
+#define SET_IP6(addr, ctx, field)                                                                  \
+	set_ip6(addr, LOAD(ctx, field[0]), LOAD(ctx, field[1]), LOAD(ctx, field[2]),               \
+		LOAD(ctx, field[3]))
+
+static __always_inline void remote_addr(struct bpf_sock_ops *ctx, struct smcr_addr16 *addr)
+{
+	if (ctx->family == AF_INET6)
+		SET_IP6(addr, ctx, remote_ip6);
+	else
+		set_ip4(addr, LOAD(ctx, remote_ip4));
+}
+
+static __always_inline void local_addr(struct bpf_sock_ops *ctx, struct smcr_addr16 *addr)
+{
+	if (ctx->family == AF_INET6)
+		SET_IP6(addr, ctx, local_ip6);
+	else
+		set_ip4(addr, LOAD(ctx, local_ip4));
+}
+
+/* ---- policy */
+
+static __always_inline bool is_excluded(const struct smcr_addr16 *addr)
+{
+	struct smcr_prefix_key key = { .bits = 128, .prefix = *addr };
+	return bpf_map_lookup_elem(&excluded, &key) != NULL;
+}
+
+/* Why the option is left off this connection, or 0 (TCPO-8). */
+static __always_inline __u32 policy(struct bpf_sock_ops *ctx)
+{
+	struct smcr_addr16 addr;
+	if (hold_reason)
+		return hold_reason;
+	remote_addr(ctx, &addr);
+	__u64 *until = bpf_map_lookup_elem(&skipped, &addr);
+	if (until && *until > bpf_ktime_get_ns())
+		return SMCR_REASON_PEER_SKIPPED;
+	if (!num_excluded)
+		return 0;
+	if (is_excluded(&addr))
+		return SMCR_REASON_LOCAL_POLICY;
+	local_addr(ctx, &addr);
+	return is_excluded(&addr) ? SMCR_REASON_LOCAL_POLICY : 0;
+}
+
+/* ---- the option */
+
+/* Exactly our kind, length and ExID (TCPO-7); a longer option of the same ExID gives -ENOSPC. */
+static __always_inline bool has_option(struct bpf_sock_ops *ctx, __u64 flags)
+{
+	__u8 found[OPTION_LEN];
+	__builtin_memcpy(found, option, sizeof(found));
+	return bpf_load_hdr_opt(ctx, found, sizeof(found), flags) == OPTION_LEN;
+}
+
+static __always_inline struct smcr_sock *storage_of(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	if (!sk)
+		return NULL;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	return sock && (sock->flags & SMCR_SOCK_CLAIMED) ? sock : NULL;
+}
+
+static __always_inline void switch_on(struct bpf_sock_ops *ctx, struct smcr_sock *sock, __u32 flags)
+{
+	__u32 now = ctx->bpf_sock_ops_cb_flags;
+	sock->cb_flags |= flags & ~now;
+	bpf_sock_ops_cb_flags_set(ctx, now | flags);
+}
+
+/* Only once established: before that a SYN may have to be sent again. */
+static __always_inline void switch_off(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	if (sock->cb_flags)
+		bpf_sock_ops_cb_flags_set(ctx, ctx->bpf_sock_ops_cb_flags & ~sock->cb_flags);
+	sock->cb_flags = 0;
+}
+
+static __always_inline void settle(struct smcr_sock *sock, __u32 role, __u32 reason)
+{
+	sock->flags = SMCR_SOCK_CLAIMED;
+	sock->role = role;
+	sock->reason = reason;
+	sock->negotiated = reason ? IPC_NEGOTIATED_NO : IPC_NEGOTIATED_YES;
+}
+
+/* ---- client */
+
+static __always_inline void on_connect(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock)
+		return;
+	sock->flags = SMCR_SOCK_CLAIMED;
+	sock->role = SMCR_SOCK_CLIENT;
+	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
+	sock->peer_port = bpf_ntohl(ctx->remote_port);
+	remote_addr(ctx, &sock->peer);
+	sock->reason = policy(ctx);
+	if (sock->reason)
+		return;
+	sock->flags |= SMCR_SOCK_OFFER;
+	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
+}
+
+static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock || !(sock->flags & SMCR_SOCK_OFFER))
+		return;
+	/* TCP Fast Open: application bytes are under way before CLC could be. They stay in the send
+	 * queue when the SYN has to be repeated without them. */
+	if (ctx->skb_len > 0) {
+		sock->flags &= ~SMCR_SOCK_OFFER;
+		sock->reason = SMCR_REASON_SOCKET_OPTION;
+		return;
+	}
+	if (bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
+		sock->reason = SMCR_REASON_SOCKET_OPTION;
+}
+
+static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock || !(sock->flags & SMCR_SOCK_OFFER))
+		return;
+	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
+	/* -EEXIST: another daemon of this namespace has written it. */
+	if (r == 0 || r == -EEXIST)
+		sock->flags |= SMCR_SOCK_SENT;
+}
+
+static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock)
+		return;
+	__u32 reason = sock->reason;
+	if (sock->flags & SMCR_SOCK_SENT)
+		reason = has_option(ctx, 0) ? 0 : SMCR_REASON_PEER_NO_SMC;
+	else if (!reason)
+		reason = SMCR_REASON_INTERNAL;
+	settle(sock, SMCR_SOCK_CLIENT, reason);
+	switch_off(ctx, sock);
+}
+
+/* ---- server */
+
+/* 0.0.0.0 and :: are both "everywhere": a socket of the latter takes IPv4 connections too. */
+static __always_inline void unify_any(struct smcr_addr16 *addr)
+{
+	if (!addr->word[0] && !addr->word[1] && addr->word[2] == bpf_htonl(0xFFFF) &&
+	    !addr->word[3])
+		addr->word[2] = 0;
+}
+
+static __always_inline void count_listener(struct smcr_listen_key *key, __s32 change)
+{
+	unify_any(&key->local);
+	__u32 *count = bpf_map_lookup_elem(&listeners, key);
+	if (!count && change > 0) {
+		__u32 zero = 0;
+		bpf_map_update_elem(&listeners, key, &zero, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&listeners, key);
+	}
+	if (count)
+		__sync_fetch_and_add(count, change);
+}
+
+static __always_inline bool is_listened(const struct smcr_listen_key *key)
+{
+	__u32 *count = bpf_map_lookup_elem(&listeners, key);
+	return count && *count > 0;
+}
+
+static __always_inline bool listener_is_claimed(struct bpf_sock_ops *ctx)
+{
+	struct smcr_listen_key key;
+	local_addr(ctx, &key.local);
+	key.port = ctx->local_port;
+	if (is_listened(&key))
+		return true;
+	__builtin_memset(&key.local, 0, sizeof(key.local));
+	return is_listened(&key);
+}
+
+static __always_inline void on_listen(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	struct smcr_listen_key key;
+	int one = 1, have = 0;
+	if (!sock)
+		return;
+	/* Without the SYN repeated SYN-ACKs would lose the option. The program may have set it. */
+	if (bpf_getsockopt(ctx, SOL_TCP, TCP_SAVE_SYN, &have, sizeof(have)) || !have)
+		bpf_setsockopt(ctx, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
+	sock->flags = SMCR_SOCK_CLAIMED;
+	sock->role = SMCR_SOCK_SERVER;
+	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
+	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
+	local_addr(ctx, &key.local);
+	key.port = ctx->local_port;
+	count_listener(&key, 1);
+}
+
+static __always_inline void on_state(struct bpf_sock_ops *ctx)
+{
+	struct smcr_listen_key key;
+	if (ctx->args[0] != BPF_TCP_LISTEN || !storage_of(ctx))
+		return;
+	local_addr(ctx, &key.local);
+	key.port = ctx->local_port;
+	count_listener(&key, -1);
+}
+
+/* What the SYN-ACK says, decided once a request. @return 0: the option, or why not */
+static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
+{
+	__u32 *before = bpf_map_lookup_elem(&answers, &cookie);
+	if (before)
+		return *before;
+	if (!has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
+		return SMCR_REASON_PEER_NO_SMC;
+	if (!listener_is_claimed(ctx))
+		return SMCR_REASON_NOT_CLAIMED;
+	return policy(ctx);
+}
+
+static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
+{
+	/* SYN cookies keep no state, so nobody would know on the ACK. */
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
+		return;
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 reason = answer(ctx, cookie);
+	if (reason == SMCR_REASON_PEER_NO_SMC || reason == SMCR_REASON_NOT_CLAIMED)
+		return;
+	if (!reason && bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
+		reason = SMCR_REASON_SOCKET_OPTION;
+	if (reason)
+		bpf_map_update_elem(&answers, &cookie, &reason, BPF_NOEXIST);
+}
+
+static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 sent = 0;
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || answer(ctx, cookie))
+		return;
+	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
+	if (r == 0 || r == -EEXIST)
+		bpf_map_update_elem(&answers, &cookie, &sent, BPF_NOEXIST);
+}
+
+/*
+ * The peer had the option and we sent it. An answer that the LRU map has lost counts as sent: if it
+ * was not, the peer's data will be refused as CLC, while the other mistake would hand the peer's
+ * CLC to the application.
+ */
+static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	/* TCP Fast Open: the connection exists before our SYN-ACK, which has no option. */
+	if (ctx->skb_tcp_flags & TCPHDR_SYN)
+		return SMCR_REASON_SOCKET_OPTION;
+	if (answered)
+		return *answered;
+	/* -ENOENT after a SYN cookie: no SYN was kept. */
+	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
+}
+
+static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock)
+		return;
+	/* Both sides connected to each other: nobody is the server. */
+	if (sock->role == SMCR_SOCK_CLIENT)
+		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
+	else
+		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx));
+	switch_off(ctx, sock);
+}
+
+/* ---- programs */
+
+/* A SYN or SYN-ACK of a request socket, of which only the listener's callback flag is known, or of
+ * a client's own socket. */
+static __always_inline void on_hdr_opt_len(struct bpf_sock_ops *ctx)
+{
+	if (!(ctx->skb_tcp_flags & TCPHDR_SYN))
+		return;
+	if (ctx->is_fullsock)
+		reserve_in_syn(ctx);
+	else if (ctx->skb_tcp_flags & TCPHDR_ACK)
+		reserve_in_synack(ctx);
+}
+
+static __always_inline void on_write_hdr_opt(struct bpf_sock_ops *ctx)
+{
+	if (!(ctx->skb_tcp_flags & TCPHDR_SYN))
+		return;
+	if (ctx->is_fullsock)
+		write_in_syn(ctx);
+	else if (ctx->skb_tcp_flags & TCPHDR_ACK)
+		write_in_synack(ctx);
+}
+
+SEC("sockops")
+int smcr_sockops(struct bpf_sock_ops *ctx)
+{
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB:
+	case BPF_SOCK_OPS_TCP_LISTEN_CB:
+	case BPF_SOCK_OPS_STATE_CB:
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB:
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB: break;
+	default: return 1;
+	}
+	if (bpf_get_netns_cookie(ctx) != netns_cookie)
+		return 1;
+	switch (ctx->op) {
+	case BPF_SOCK_OPS_TCP_CONNECT_CB: on_connect(ctx); break;
+	case BPF_SOCK_OPS_TCP_LISTEN_CB: on_listen(ctx); break;
+	case BPF_SOCK_OPS_STATE_CB: on_state(ctx); break;
+	case BPF_SOCK_OPS_HDR_OPT_LEN_CB: on_hdr_opt_len(ctx); break;
+	case BPF_SOCK_OPS_WRITE_HDR_OPT_CB: on_write_hdr_opt(ctx); break;
+	case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB: on_active_established(ctx); break;
+	case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB: on_passive_established(ctx); break;
+	}
+	return 1;
+}
+
+/*
+ * A listener that was claimed with an earlier daemon (or, before kernel 6.12, with none: then its
+ * callbacks stay off and it stays plain TCP) is claimed with this one.
+ */
+static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	struct smcr_listen_key key;
+	int one = 1;
+	int flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
+	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
+	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+	sock->flags = SMCR_SOCK_CLAIMED;
+	sock->role = SMCR_SOCK_SERVER;
+	sock->cb_flags = flags;
+	if (sk->family == AF_INET6)
+		SET_IP6(&key.local, sk, src_ip6);
+	else
+		set_ip4(&key.local, LOAD(sk, src_ip4));
+	key.port = sk->src_port;
+	count_listener(&key, 1);
+}
+
+static __always_inline int claim(struct bpf_sock *sk, bool wanted)
+{
+	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
+	    sk->protocol != IPPROTO_TCP)
+		return -EOPNOTSUPP; /* MPTCP among them */
+	if (sk->state != BPF_TCP_CLOSE && !(sk->state == BPF_TCP_LISTEN && wanted))
+		return -EISCONN;
+	if (!wanted) {
+		bpf_sk_storage_delete(&socks, sk);
+		return 0;
+	}
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!sock)
+		return -ENOMEM;
+	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
+		adopt_listener(sk, sock);
+	sock->flags |= SMCR_SOCK_CLAIMED;
+	return 0;
+}
+
+/* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
+ * EFAULT unless each program waves it through. */
+static __always_inline int leave_alone(struct bpf_sockopt *ctx)
+{
+	if (ctx->optlen > page_size)
+		ctx->optlen = 0;
+	return 1;
+}
+
+SEC("cgroup/setsockopt")
+int smcr_setsockopt(struct bpf_sockopt *ctx)
+{
+	if (ctx->level != IPC_SOL_SMCR || ctx->optname != IPC_SO_CLAIM || !ctx->sk ||
+	    bpf_get_netns_cookie(ctx) != netns_cookie)
+		return leave_alone(ctx);
+	const int *value = ctx->optval;
+	int r = -EINVAL;
+	if ((void *)(value + 1) <= ctx->optval_end)
+		r = claim(ctx->sk, *value != 0);
+	ctx->optlen = -1; /* never to the kernel's own handler */
+	if (r < 0)
+		bpf_set_retval(r);
+	return 1;
+}
+
+SEC("cgroup/getsockopt")
+int smcr_getsockopt(struct bpf_sockopt *ctx)
+{
+	if (ctx->level != IPC_SOL_SMCR || ctx->optname != IPC_SO_NEGOTIATED || !ctx->sk ||
+	    bpf_get_netns_cookie(ctx) != netns_cookie)
+		return leave_alone(ctx);
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, ctx->sk, NULL, 0);
+	/* Another daemon of this namespace, to which the socket is claimed, may have answered. */
+	if (!sock && ctx->retval == 0)
+		return 1;
+	int *value = ctx->optval;
+	if ((void *)(value + 1) > ctx->optval_end) {
+		ctx->retval = -EINVAL;
+		return 1;
+	}
+	*value = sock ? sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
+	ctx->optlen = sizeof(*value);
+	barrier(); /* or both become one store, which the verifier forbids */
+	ctx->retval = 0;
+	return 1;
+}
+
+char LICENSE[] SEC("license") = "MIT";

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file smcr.h
+ * Map keys and values that the BPF programs (smcr.bpf.c) share with option.c. Fixed-width types and
+ * explicit padding only: both sides compile it on their own. Addresses are 16 bytes, IPv4 as
+ * IPv4-mapped IPv6.
+ */
+#ifndef SMCRD_RENDEZVOUS_BPF_SMCR_H
+#define SMCRD_RENDEZVOUS_BPF_SMCR_H
+
+#include <linux/types.h>
+
+enum {
+	SMCR_SOCK_CLAIMED = 1 << 0,
+	SMCR_SOCK_OFFER = 1 << 1, /* this connect() sends the option */
+	SMCR_SOCK_SENT = 1 << 2,  /* a SYN with the option has left */
+};
+
+enum {
+	SMCR_SOCK_CLIENT = 1,
+	SMCR_SOCK_SERVER = 2,
+};
+
+struct smcr_addr16 {
+	__u32 word[4]; /* network byte order */
+};
+
+/** Socket storage of a claimed socket, and of the children of a claimed listener. */
+struct smcr_sock {
+	__u32 flags;      /* SMCR_SOCK_... */
+	__u32 cb_flags;   /* sock_ops callbacks that we switched on for this socket */
+	__u32 role;       /* SMCR_SOCK_CLIENT, SMCR_SOCK_SERVER; 0 before a handshake */
+	__u32 negotiated; /* enum ipc_negotiated */
+	__u32 reason;     /* enum smcr_reason: why NO */
+	__u32 peer_port;  /* host byte order, of the last connect() */
+	struct smcr_addr16 peer;
+};
+
+/** Where a claimed listener listens; all-zero address: everywhere. */
+struct smcr_listen_key {
+	struct smcr_addr16 local;
+	__u32 port; /* host byte order */
+};
+
+struct smcr_prefix_key {
+	__u32 bits; /* 0..128 */
+	struct smcr_addr16 prefix;
+};
+
+#define SMCR_MAX_SKIPPED  4096
+#define SMCR_MAX_EXCLUDED 1024
+
+#endif

@@ -1,0 +1,379 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rendezvous/handshake.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <ifaddrs.h>
+#include <linux/bpf.h> /* BPF_TCP_*: the states of TCP_INFO; netinet/tcp.h and linux/tcp.h clash */
+#include <linux/if_vlan.h>
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+/* ---- addresses */
+
+static int to_addr(const struct sockaddr_storage *ss, struct smcr_addr *ret_addr)
+{
+	struct smcr_addr addr = { .family = AF_INET };
+	if (ss->ss_family == AF_INET) {
+		const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
+		memcpy(addr.ip, &in->sin_addr, 4);
+		addr.port = ntohs(in->sin_port);
+	} else if (ss->ss_family == AF_INET6) {
+		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
+		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
+			memcpy(addr.ip, in6->sin6_addr.s6_addr + 12, 4);
+		} else {
+			addr.family = AF_INET6;
+			memcpy(addr.ip, &in6->sin6_addr, 16);
+		}
+		addr.port = ntohs(in6->sin6_port);
+	} else {
+		return -EAFNOSUPPORT;
+	}
+	*ret_addr = addr;
+	return 0;
+}
+
+static int local_addr(int fd, struct smcr_addr *ret_addr)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
+		return -errno;
+	return to_addr(&ss, ret_addr);
+}
+
+static int peer_addr(int fd, struct smcr_addr *ret_addr)
+{
+	struct sockaddr_storage ss;
+	socklen_t len = sizeof(ss);
+	if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
+		return -errno;
+	return to_addr(&ss, ret_addr);
+}
+
+/* ---- is it fit for a rendezvous */
+
+static int refuse(struct rdv_verdict *verdict, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+static int refuse(struct rdv_verdict *verdict, int error, const char *format, ...)
+{
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(verdict->text, sizeof(verdict->text), format, ap);
+	va_end(ap);
+	return error;
+}
+
+/** An option of level SOL_SOCKET that is an int. @return its value or a negative errno */
+static int int_option(int fd, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -errno : value;
+}
+
+static int verify_kind_of_socket(int fd, struct rdv_verdict *verdict)
+{
+	int domain = int_option(fd, SO_DOMAIN);
+	if (domain < 0)
+		return refuse(verdict, domain, "the descriptor handed over is not a socket: %s",
+			      strerror(-domain));
+	if ((domain != AF_INET && domain != AF_INET6) || int_option(fd, SO_TYPE) != SOCK_STREAM)
+		return refuse(verdict, -EPROTONOSUPPORT,
+			      "the socket is not a TCP socket (address family %d)", domain);
+	int protocol = int_option(fd, SO_PROTOCOL);
+	if (protocol == IPPROTO_MPTCP)
+		return refuse(verdict, -EPROTONOSUPPORT,
+			      "the socket is an MPTCP socket, whose data SMC-R cannot carry");
+	if (protocol != IPPROTO_TCP)
+		return refuse(verdict, -EPROTONOSUPPORT,
+			      "the socket is not a TCP socket (protocol %d)", protocol);
+	return 0;
+}
+
+static int verify_namespace(int fd, struct rdv_verdict *verdict)
+{
+	uint64_t own = 0, cookie = 0;
+	socklen_t len = sizeof(cookie);
+	int r = rdv_netns_cookie(&own);
+	if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
+		r = -errno;
+	if (r < 0)
+		return refuse(verdict, r, "cannot tell the socket's network namespace: %s",
+			      strerror(-r));
+	if (cookie != own)
+		return refuse(verdict, -EXDEV,
+			      "the socket belongs to another network namespace than the daemon");
+	return 0;
+}
+
+static int verify_claim(const struct rdv_option *option, struct rdv_verdict *verdict)
+{
+	if (!option)
+		return refuse(verdict, -EOPNOTSUPP,
+			      "the daemon runs without the SMC-R TCP option on this host");
+	if (!verdict->option.claimed)
+		return refuse(verdict, -EACCES,
+			      "the socket was not claimed before connect() or listen()");
+	return 0;
+}
+
+static bool state_fits(uint8_t state, enum ipc_handover_kind kind)
+{
+	switch (kind) {
+	case IPC_HANDOVER_CONNECTING:
+		/* The handshake may be over by now, well or badly. */
+		return state == BPF_TCP_SYN_SENT || state == BPF_TCP_ESTABLISHED ||
+		       state == BPF_TCP_CLOSE_WAIT || state == BPF_TCP_CLOSE;
+	case IPC_HANDOVER_CONNECTED:
+	case IPC_HANDOVER_ACCEPTED:
+		/* A peer that is gone already shows as FIN or RST in its turn. */
+		return state == BPF_TCP_ESTABLISHED || state == BPF_TCP_CLOSE_WAIT;
+	}
+	return false;
+}
+
+static const char *kind_name(enum ipc_handover_kind kind)
+{
+	switch (kind) {
+	case IPC_HANDOVER_CONNECTED: return "connected";
+	case IPC_HANDOVER_CONNECTING: return "connecting";
+	case IPC_HANDOVER_ACCEPTED: return "accepted";
+	}
+	return NULL;
+}
+
+static int verify_progress(int fd, enum ipc_handover_kind kind, struct rdv_verdict *verdict)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	int unread = 0, unacked = 0;
+	memset(&info, 0, sizeof(info));
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return refuse(verdict, -errno, "cannot read TCP_INFO: %s", strerror(errno));
+	if (!state_fits(info.tcpi_state, kind))
+		return refuse(verdict, -ENOTCONN, "TCP state %u is not that of a %s socket",
+			      info.tcpi_state, kind_name(kind));
+	/* With TCP_FASTOPEN_CONNECT no SYN leaves before the first write, which could not come. */
+	if (info.tcpi_state == BPF_TCP_SYN_SENT && !info.tcpi_unacked)
+		return refuse(verdict, -ENOTCONN,
+			      "connect() was deferred by TCP_FASTOPEN_CONNECT: no SYN was sent");
+	if (ioctl(fd, SIOCINQ, &unread) < 0 || ioctl(fd, SIOCOUTQ, &unacked) < 0)
+		return refuse(verdict, -errno, "cannot read the queue lengths: %s",
+			      strerror(errno));
+	/* FIN counts as a received byte. */
+	uint64_t fin = info.tcpi_state == BPF_TCP_CLOSE_WAIT || info.tcpi_state == BPF_TCP_CLOSE;
+	uint64_t received = info.tcpi_bytes_received;
+	if (info.tcpi_bytes_sent || info.tcpi_notsent_bytes || unacked > 0 ||
+	    received > (uint64_t)unread + fin)
+		return refuse(verdict, -EISCONN,
+			      "application data has passed already: %llu bytes sent, %llu read",
+			      (unsigned long long)info.tcpi_bytes_sent,
+			      (unsigned long long)(received > (uint64_t)unread
+							   ? received - (uint64_t)unread
+							   : 0));
+	return 0;
+}
+
+/** While a connect() is in progress only the BPF programs know where it goes. */
+static int read_addrs(int fd, struct rdv_verdict *verdict)
+{
+	int r = local_addr(fd, &verdict->local);
+	if (r == 0 && verdict->option.peer.family)
+		verdict->peer = verdict->option.peer;
+	else if (r == 0)
+		r = peer_addr(fd, &verdict->peer);
+	if (r < 0)
+		return refuse(verdict, r, "cannot read the socket's addresses: %s", strerror(-r));
+	return 0;
+}
+
+int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover_kind kind,
+		      struct rdv_verdict *ret_verdict)
+{
+	memset(ret_verdict, 0, sizeof(*ret_verdict));
+	if (!kind_name(kind))
+		return refuse(ret_verdict, -EINVAL, "unknown kind of handover %d", (int)kind);
+	int r = verify_kind_of_socket(fd, ret_verdict);
+	if (r == 0)
+		r = verify_namespace(fd, ret_verdict);
+	if (r == 0)
+		r = verify_progress(fd, kind, ret_verdict);
+	if (r < 0)
+		return r;
+	r = rdv_option_query(option, fd, &ret_verdict->option);
+	if (r < 0)
+		return refuse(ret_verdict, r, "cannot look the socket up: %s", strerror(-r));
+	r = read_addrs(fd, ret_verdict);
+	return r < 0 ? r : verify_claim(option, ret_verdict);
+}
+
+/* ---- a connect() in progress */
+
+struct rdv_connect_wait {
+	const struct rdv_option *option;
+	int fd;
+	struct event *event;
+	rdv_connected_cb callback;
+	void *ctx;
+};
+
+/** @return the TCP state, or BPF_TCP_CLOSE when there is none */
+static uint8_t tcp_state(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	memset(&info, 0, sizeof(info));
+	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return BPF_TCP_CLOSE;
+	return info.tcpi_state;
+}
+
+static void on_connect_end(evutil_socket_t fd, short what, void *arg)
+{
+	struct rdv_connect_wait *wait = arg;
+	struct rdv_option_state state = { 0 };
+	(void)what;
+	/* TCP_INFO takes the socket lock, so the BPF callback of a handshake that has just ended
+	 * has run when it returns. */
+	uint8_t tcp = tcp_state(fd);
+	if (tcp == BPF_TCP_SYN_SENT || tcp == BPF_TCP_SYN_RECV)
+		return;
+	int error = int_option(fd, SO_ERROR);
+	if (error < 0)
+		error = -error;
+	if (!error && tcp == BPF_TCP_CLOSE)
+		error = ECONNREFUSED; /* somebody else has read the error from the socket */
+	if (!error)
+		error = -rdv_option_query(wait->option, fd, &state);
+	rdv_connected_cb callback = wait->callback;
+	void *ctx = wait->ctx;
+	rdv_connect_wait_cancel(wait);
+	callback(ctx, error, &state);
+}
+
+int rdv_connect_wait(struct event_base *base, const struct rdv_option *option, int fd,
+		     rdv_connected_cb callback, void *ctx, struct rdv_connect_wait **ret_wait)
+{
+	struct rdv_connect_wait *wait = calloc(1, sizeof(*wait));
+	if (!wait)
+		return -ENOMEM;
+	wait->option = option;
+	wait->fd = fd;
+	wait->callback = callback;
+	wait->ctx = ctx;
+	/* Edge-triggered like the CLC stream that may follow on the same descriptor. */
+	wait->event = event_new(base, fd, EV_WRITE | EV_ET | EV_PERSIST, on_connect_end, wait);
+	if (!wait->event || event_add(wait->event, NULL) < 0) {
+		rdv_connect_wait_cancel(wait);
+		return -ENOMEM;
+	}
+	*ret_wait = wait;
+	return 0;
+}
+
+void rdv_connect_wait_cancel(struct rdv_connect_wait *wait)
+{
+	if (!wait)
+		return;
+	if (wait->event)
+		event_free(wait->event);
+	free(wait);
+}
+
+/* ---- SO_LINGER */
+
+int rdv_linger_arm(int fd, struct linger *ret_before)
+{
+	const struct linger reset = { .l_onoff = 1, .l_linger = 0 };
+	struct linger before;
+	socklen_t len = sizeof(before);
+	if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &before, &len) < 0 ||
+	    setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)) < 0)
+		return -errno;
+	*ret_before = before;
+	return 0;
+}
+
+int rdv_linger_restore(int fd, const struct linger *before)
+{
+	return setsockopt(fd, SOL_SOCKET, SO_LINGER, before, sizeof(*before)) < 0 ? -errno : 0;
+}
+
+/* ---- where an address is */
+
+static uint8_t mask_length(const struct sockaddr *mask)
+{
+	const uint8_t *bytes = NULL;
+	size_t n = 0;
+	uint8_t bits = 0;
+	if (mask && mask->sa_family == AF_INET) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in *)mask)->sin_addr;
+		n = 4;
+	} else if (mask && mask->sa_family == AF_INET6) {
+		bytes = (const uint8_t *)&((const struct sockaddr_in6 *)mask)->sin6_addr;
+		n = 16;
+	}
+	for (size_t i = 0; i < n; i++)
+		bits = (uint8_t)(bits + __builtin_popcount(bytes[i]));
+	return bits;
+}
+
+static bool is_address(const struct sockaddr *sa, const struct smcr_addr *addr)
+{
+	if (!sa || sa->sa_family != addr->family)
+		return false;
+	if (addr->family == AF_INET)
+		return !memcmp(&((const struct sockaddr_in *)sa)->sin_addr, addr->ip, 4);
+	return !memcmp(&((const struct sockaddr_in6 *)sa)->sin6_addr, addr->ip, 16);
+}
+
+/** VLAN id of an interface, SMCR_NO_VLAN if it is no VLAN interface. */
+static uint16_t vlan_of(const char *ifname)
+{
+	struct vlan_ioctl_args args = { .cmd = GET_VLAN_VID_CMD };
+	uint16_t vlan = SMCR_NO_VLAN;
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return SMCR_NO_VLAN;
+	snprintf(args.device1, sizeof(args.device1), "%s", ifname);
+	if (ioctl(fd, SIOCGIFVLAN, &args) == 0 && args.u.VID >= 0 && args.u.VID < 4095)
+		vlan = (uint16_t)args.u.VID;
+	close(fd);
+	return vlan;
+}
+
+int rdv_path_of(const struct smcr_addr *local, struct rdv_path *ret_path)
+{
+	struct ifaddrs *all = NULL;
+	if (local->family != AF_INET && local->family != AF_INET6)
+		return -EINVAL;
+	if (getifaddrs(&all) < 0)
+		return -errno;
+	const struct ifaddrs *ifa = all;
+	while (ifa && !is_address(ifa->ifa_addr, local))
+		ifa = ifa->ifa_next;
+	if (!ifa) {
+		freeifaddrs(all);
+		return -EADDRNOTAVAIL;
+	}
+	struct rdv_path path = { .prefix_len = mask_length(ifa->ifa_netmask) };
+	/* The label of an IPv4 address may be "eth0:1". */
+	snprintf(path.ifname, sizeof(path.ifname), "%.*s", (int)strcspn(ifa->ifa_name, ":"),
+		 ifa->ifa_name);
+	freeifaddrs(all);
+	path.ifindex = if_nametoindex(path.ifname);
+	path.vlan = vlan_of(path.ifname);
+	*ret_path = path;
+	return 0;
+}

@@ -1,0 +1,405 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rendezvous/option.h"
+
+#include <arpa/inet.h>
+#include <bpf/bpf.h>
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/vfs.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/host/log.h"
+#include "daemon/rendezvous/bpf/smcr.h"
+#include "smcr.skel.h"
+
+#define MAX_SKIP_SECONDS 86400
+#define NSEC_PER_SEC     1000000000ull
+
+/* smcr.bpf.c cannot include ipc.h. */
+_Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
+		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
+		       IPC_NEGOTIATED_NO == 2,
+	       "smcr.bpf.c has other numbers");
+
+struct skip {
+	struct skip *next;
+	struct smcr_addr peer;
+	uint64_t until; /* CLOCK_MONOTONIC, ns: what bpf_ktime_get_ns() counts */
+	char reason[RDV_TEXT_MAX];
+};
+
+struct rdv_option {
+	struct smcr *skel;
+	uint64_t netns_cookie;
+	struct skip *skips;
+};
+
+/* ---- opening */
+
+static int fail(char text[RDV_TEXT_MAX], int error, const char *what, const char *todo)
+{
+	snprintf(text, RDV_TEXT_MAX, "cannot send the SMC-R TCP option: %s: %s; %s", what,
+		 strerror(-error), todo);
+	return error;
+}
+
+static bool is_cgroup2(int fd)
+{
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/** The root of the hierarchy by a mount of our own: `ip netns exec` hides the host's. */
+static int mount_cgroup_root(void)
+{
+	int root = -1;
+	int fs = fsopen("cgroup2", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -errno;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0) {
+		int mount = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+		if (mount >= 0) {
+			/* A handle of the mount is no directory; the mount lives as long as this.
+			 */
+			root = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			int saved = errno;
+			close(mount);
+			errno = saved;
+		}
+	}
+	int error = errno;
+	close(fs);
+	return root < 0 ? -error : root;
+}
+
+static int open_cgroup_root(void)
+{
+	static const char *const usual[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+	int root = mount_cgroup_root();
+	/* Mounting takes CAP_SYS_ADMIN, looking does not. */
+	for (size_t i = 0; root < 0 && i < sizeof(usual) / sizeof(usual[0]); i++) {
+		int fd = open(usual[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && is_cgroup2(fd))
+			root = fd;
+		else if (fd >= 0)
+			close(fd);
+	}
+	return root;
+}
+
+int rdv_netns_cookie(uint64_t *ret_cookie)
+{
+	socklen_t len = sizeof(*ret_cookie);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
+		return -errno;
+	int r = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, ret_cookie, &len) < 0 ? -errno : 0;
+	close(fd);
+	return r;
+}
+
+static int attach_one(struct bpf_program *prog, int cgroup, struct bpf_link **ret_link)
+{
+	/* A link, unlike BPF_PROG_ATTACH, goes away with its owner, and lets others stay attached.
+	 */
+	struct bpf_link *link = bpf_program__attach_cgroup(prog, cgroup);
+	if (!link)
+		return -errno;
+	*ret_link = link;
+	return 0;
+}
+
+static int attach(struct smcr *skel, int cgroup)
+{
+	int r = attach_one(skel->progs.smcr_sockops, cgroup, &skel->links.smcr_sockops);
+	if (r == 0)
+		r = attach_one(skel->progs.smcr_getsockopt, cgroup, &skel->links.smcr_getsockopt);
+	/* Last, so that no socket can be claimed before the rest works. */
+	if (r == 0)
+		r = attach_one(skel->progs.smcr_setsockopt, cgroup, &skel->links.smcr_setsockopt);
+	return r;
+}
+
+/* What libbpf says, the verifier's complaints among it, is for developers. */
+__attribute__((format(printf, 2, 0))) static int print_debug(enum libbpf_print_level level,
+							     const char *format, va_list args)
+{
+	if (level != LIBBPF_DEBUG)
+		log_messagev(LOG_DEBUG, format, args);
+	return 0;
+}
+
+static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
+{
+	int r = rdv_netns_cookie(&option->netns_cookie);
+	if (r < 0)
+		return fail(text, r, "the kernel has no SO_NETNS_COOKIE",
+			    "a kernel of version 6.1 or newer is needed");
+	option->skel = smcr__open();
+	if (!option->skel)
+		return fail(text, -errno, "cannot open the built-in BPF object",
+			    "the installation is damaged, install smcrd again");
+	option->skel->rodata->netns_cookie = option->netns_cookie;
+	option->skel->rodata->page_size = (int)sysconf(_SC_PAGESIZE);
+	r = smcr__load(option->skel);
+	if (r == -EPERM) /* what the verifier dislikes is -EACCES or -EINVAL */
+		return fail(text, r, "the kernel does not let us load BPF programs",
+			    "give the daemon CAP_BPF and CAP_NET_ADMIN");
+	if (r < 0)
+		return fail(text, r, "the kernel refuses the BPF programs",
+			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
+	int cgroup = open_cgroup_root();
+	if (cgroup < 0)
+		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy",
+			    "mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN");
+	r = attach(option->skel, cgroup);
+	close(cgroup);
+	if (r == -EPERM)
+		return fail(text, r, "cannot attach to the root cgroup",
+			    "give the daemon CAP_NET_ADMIN, or find with `bpftool cgroup tree` "
+			    "who attached a program there without allowing others");
+	if (r < 0)
+		return fail(text, r, "cannot attach to the root cgroup",
+			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
+	return 0;
+}
+
+int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
+{
+	struct rdv_option *option = calloc(1, sizeof(*option));
+	if (!option)
+		return fail(ret_text, -ENOMEM, "no memory", "free some");
+	libbpf_print_fn_t before = libbpf_set_print(print_debug);
+	int r = load(option, ret_text);
+	libbpf_set_print(before);
+	if (r < 0) {
+		rdv_option_close(option);
+		return r;
+	}
+	*ret_option = option;
+	return 0;
+}
+
+void rdv_option_close(struct rdv_option *option)
+{
+	struct skip *skip, *next;
+	if (!option)
+		return;
+	LL_FOREACH_SAFE (option->skips, skip, next)
+		free(skip);
+	smcr__destroy(option->skel);
+	free(option);
+}
+
+void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason)
+{
+	if (option)
+		option->skel->bss->hold_reason = reason;
+}
+
+/* ---- what is known of a socket */
+
+static struct smcr_addr16 to_addr16(uint8_t family, const uint8_t *ip)
+{
+	struct smcr_addr16 addr = { { 0, 0, htonl(0xFFFF), 0 } };
+	if (family == AF_INET)
+		memcpy(&addr.word[3], ip, 4);
+	else
+		memcpy(addr.word, ip, 16);
+	return addr;
+}
+
+static struct smcr_addr from_addr16(const struct smcr_addr16 *addr16, uint16_t port)
+{
+	struct smcr_addr addr = { .family = AF_INET, .port = port };
+	if (addr16->word[0] || addr16->word[1] || addr16->word[2] != htonl(0xFFFF)) {
+		addr.family = AF_INET6;
+		memcpy(addr.ip, addr16->word, 16);
+	} else {
+		memcpy(addr.ip, &addr16->word[3], 4);
+	}
+	return addr;
+}
+
+int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_state *ret_state)
+{
+	struct rdv_option_state state = { .negotiated = IPC_NEGOTIATED_UNKNOWN };
+	struct smcr_sock sock;
+	if (!option) {
+		*ret_state = state;
+		return 0;
+	}
+	if (bpf_map_lookup_elem(bpf_map__fd(option->skel->maps.socks), &fd, &sock) < 0) {
+		if (errno != ENOENT)
+			return -errno;
+		*ret_state = state;
+		return 0;
+	}
+	state.claimed = sock.flags & SMCR_SOCK_CLAIMED;
+	state.role = sock.role == SMCR_SOCK_CLIENT ? SMCR_ROLE_CLIENT : SMCR_ROLE_SERVER;
+	state.negotiated = (enum ipc_negotiated)sock.negotiated;
+	state.reason = sock.reason;
+	if (sock.role == SMCR_SOCK_CLIENT)
+		state.peer = from_addr16(&sock.peer, (uint16_t)sock.peer_port);
+	*ret_state = state;
+	return 0;
+}
+
+/* ---- peers to skip */
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+static bool same_ip(const struct smcr_addr *a, const struct smcr_addr *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+}
+
+static struct skip *find_skip(struct rdv_option *option, const struct smcr_addr *peer)
+{
+	struct skip *skip;
+	LL_FOREACH (option->skips, skip)
+		if (same_ip(&skip->peer, peer))
+			return skip;
+	return NULL;
+}
+
+static void forget_skip(struct rdv_option *option, struct skip *skip)
+{
+	struct smcr_addr16 key = to_addr16(skip->peer.family, skip->peer.ip);
+	bpf_map_delete_elem(bpf_map__fd(option->skel->maps.skipped), &key);
+	LL_DELETE(option->skips, skip);
+	free(skip);
+}
+
+static void forget_expired(struct rdv_option *option)
+{
+	uint64_t now = now_ns();
+	struct skip *skip, *next;
+	LL_FOREACH_SAFE (option->skips, skip, next)
+		if (skip->until <= now)
+			forget_skip(option, skip);
+}
+
+int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer, uint32_t seconds,
+			 const char *reason)
+{
+	if (!option)
+		return 0;
+	if (peer->family != AF_INET && peer->family != AF_INET6)
+		return -EINVAL;
+	forget_expired(option);
+	if (seconds > MAX_SKIP_SECONDS)
+		seconds = MAX_SKIP_SECONDS;
+	uint64_t until = now_ns() + seconds * NSEC_PER_SEC;
+	struct skip *skip = find_skip(option, peer);
+	if (!skip) {
+		skip = calloc(1, sizeof(*skip));
+		if (!skip)
+			return -ENOMEM;
+		skip->peer = *peer;
+		skip->peer.port = 0;
+		LL_PREPEND(option->skips, skip);
+	}
+	if (until > skip->until)
+		skip->until = until;
+	snprintf(skip->reason, sizeof(skip->reason), "%s", reason);
+	struct smcr_addr16 key = to_addr16(peer->family, peer->ip);
+	if (bpf_map_update_elem(bpf_map__fd(option->skel->maps.skipped), &key, &skip->until,
+				BPF_ANY) == 0)
+		return 0;
+	int error = errno;
+	forget_skip(option, skip);
+	return -error;
+}
+
+int rdv_option_unskip_peer(struct rdv_option *option, const struct smcr_addr *peer)
+{
+	struct skip *skip;
+	if (!option)
+		return -ENOENT;
+	forget_expired(option);
+	skip = find_skip(option, peer);
+	if (!skip)
+		return -ENOENT;
+	forget_skip(option, skip);
+	return 0;
+}
+
+size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_peer *ret_peers,
+				size_t max)
+{
+	const struct skip *skip;
+	size_t n = 0;
+	if (!option)
+		return 0;
+	forget_expired(option);
+	uint64_t now = now_ns();
+	LL_FOREACH (option->skips, skip) {
+		if (n == max || skip->until <= now)
+			continue;
+		ret_peers[n].peer = skip->peer;
+		ret_peers[n].seconds_left =
+			(uint32_t)((skip->until - now + NSEC_PER_SEC - 1) / NSEC_PER_SEC);
+		memcpy(ret_peers[n].reason, skip->reason, sizeof(skip->reason));
+		n++;
+	}
+	return n;
+}
+
+/* ---- prefixes to leave alone */
+
+static int prefix_key(const struct smcr_prefix *prefix, struct smcr_prefix_key *ret_key)
+{
+	uint32_t bits = prefix->prefix_len;
+	if (prefix->family == AF_INET)
+		bits += 96;
+	else if (prefix->family != AF_INET6)
+		return -EINVAL;
+	if (bits > 128)
+		return -EINVAL;
+	ret_key->bits = bits;
+	ret_key->prefix = to_addr16(prefix->family, prefix->ip);
+	return 0;
+}
+
+int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix)
+{
+	struct smcr_prefix_key key;
+	uint32_t used = 1;
+	int r = prefix_key(prefix, &key);
+	if (r < 0 || !option)
+		return r;
+	r = bpf_map_update_elem(bpf_map__fd(option->skel->maps.excluded), &key, &used, BPF_NOEXIST);
+	if (r < 0 && errno == EEXIST)
+		return 0;
+	if (r < 0)
+		return -errno;
+	option->skel->bss->num_excluded++;
+	return 0;
+}
+
+int rdv_option_include(struct rdv_option *option, const struct smcr_prefix *prefix)
+{
+	struct smcr_prefix_key key;
+	int r = prefix_key(prefix, &key);
+	if (r < 0)
+		return r;
+	if (!option || bpf_map_delete_elem(bpf_map__fd(option->skel->maps.excluded), &key) < 0)
+		return -ENOENT;
+	option->skel->bss->num_excluded--;
+	return 0;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program with one TCP socket, told step by step on standard input what to do with it. Each
+ * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
+ *   socket tcp|mptcp [6] | claim [0|1] | negotiated | bind ADDR PORT | port | listen
+ *   connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect ADDR PORT DATA
+ *   send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
+ *   accept (then the child is the socket) | parent (close the child, back to the listener)
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "proto/ipc/ipc.h"
+
+#define BIG_VALUE 65536
+
+static int fd = -1;
+static int parent = -1;
+
+static socklen_t parse(const char *ip, const char *port, struct sockaddr_storage *ret_addr)
+{
+	struct sockaddr_in *in = (struct sockaddr_in *)ret_addr;
+	struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)ret_addr;
+	memset(ret_addr, 0, sizeof(*ret_addr));
+	if (inet_pton(AF_INET, ip, &in->sin_addr) == 1) {
+		in->sin_family = AF_INET;
+		in->sin_port = htons((uint16_t)atoi(port));
+		return sizeof(*in);
+	}
+	if (inet_pton(AF_INET6, ip, &in6->sin6_addr) != 1) {
+		fprintf(stderr, "no address: %s\n", ip);
+		exit(2);
+	}
+	in6->sin6_family = AF_INET6;
+	in6->sin6_port = htons((uint16_t)atoi(port));
+	return sizeof(*in6);
+}
+
+static int make_socket(const char *protocol, const char *family)
+{
+	int one = 1;
+	fd = socket(*family == '6' ? AF_INET6 : AF_INET, SOCK_STREAM,
+		    !strcmp(protocol, "mptcp") ? IPPROTO_MPTCP : IPPROTO_TCP);
+	return fd < 0 ? -1 : setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+}
+
+static int claim(const char *value)
+{
+	int wanted = *value ? atoi(value) : 1;
+	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &wanted, sizeof(wanted));
+}
+
+static int negotiated(const char **ret_text)
+{
+	static const char *const names[] = { "unknown", "yes", "no" };
+	int value = -1;
+	socklen_t len = sizeof(value);
+	if (getsockopt(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED, &value, &len) < 0)
+		return -1;
+	*ret_text = value >= 0 && value <= 2 && len == sizeof(value) ? names[value] : "nonsense";
+	return 0;
+}
+
+static int accept_child(void)
+{
+	int child = accept(fd, NULL, NULL);
+	if (child < 0)
+		return -1;
+	parent = fd;
+	fd = child;
+	return 0;
+}
+
+static int disconnect(void)
+{
+	struct sockaddr none = { .sa_family = AF_UNSPEC };
+	return connect(fd, &none, sizeof(none));
+}
+
+static int fastopen_listen(void)
+{
+	int backlog = 16;
+	return setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN, &backlog, sizeof(backlog));
+}
+
+static int fastopen_connect(const char *ip, const char *port, const char *data)
+{
+	struct sockaddr_storage addr;
+	socklen_t len = parse(ip, port, &addr);
+	return sendto(fd, data, strlen(data), MSG_FASTOPEN, (struct sockaddr *)&addr, len) < 0 ? -1
+											       : 0;
+}
+
+static int get_option(const char *level, const char *name, const char *length,
+		      const char **ret_text)
+{
+	static char value[BIG_VALUE], text[16];
+	socklen_t len = (socklen_t)atoi(length);
+	if (len > sizeof(value) || getsockopt(fd, atoi(level), atoi(name), value, &len) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%u", len);
+	*ret_text = text;
+	return 0;
+}
+
+static int set_option(const char *level, const char *name, const char *length)
+{
+	static const char value[BIG_VALUE];
+	return setsockopt(fd, atoi(level), atoi(name), value, (socklen_t)atoi(length));
+}
+
+static int local_port(const char **ret_text)
+{
+	static char text[16];
+	struct sockaddr_in6 addr;
+	socklen_t len = sizeof(addr);
+	if (getsockname(fd, (struct sockaddr *)&addr, &len) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%u", ntohs(addr.sin6_port));
+	*ret_text = text;
+	return 0;
+}
+
+static int receive(const char **ret_text)
+{
+	static char data[256];
+	ssize_t n = recv(fd, data, sizeof(data) - 1, 0);
+	if (n < 0)
+		return -1;
+	data[n] = '\0';
+	*ret_text = data;
+	return 0;
+}
+
+static int obey(char *line, const char **ret_text)
+{
+	char arg[5][64] = { "" };
+	struct sockaddr_storage addr;
+	sscanf(line, "%63s %63s %63s %63s %63s", arg[0], arg[1], arg[2], arg[3], arg[4]);
+	const char *command = arg[0];
+	if (!strcmp(command, "socket"))
+		return make_socket(arg[1], arg[2]);
+	if (!strcmp(command, "claim"))
+		return claim(arg[1]);
+	if (!strcmp(command, "bind")) {
+		socklen_t len = parse(arg[1], arg[2], &addr);
+		return bind(fd, (struct sockaddr *)&addr, len);
+	}
+	if (!strcmp(command, "listen"))
+		return listen(fd, 16);
+	if (!strcmp(command, "connect")) {
+		socklen_t len = parse(arg[1], arg[2], &addr);
+		return connect(fd, (struct sockaddr *)&addr, len);
+	}
+	if (!strcmp(command, "accept"))
+		return accept_child();
+	if (!strcmp(command, "negotiated"))
+		return negotiated(ret_text);
+	if (!strcmp(command, "disconnect"))
+		return disconnect();
+	if (!strcmp(command, "fastopen-listen"))
+		return fastopen_listen();
+	if (!strcmp(command, "fastopen-connect"))
+		return fastopen_connect(arg[1], arg[2], arg[3]);
+	if (!strcmp(command, "send"))
+		return send(fd, arg[1], strlen(arg[1]), MSG_NOSIGNAL) < 0 ? -1 : 0;
+	if (!strcmp(command, "receive"))
+		return receive(ret_text);
+	if (!strcmp(command, "getsockopt"))
+		return get_option(arg[1], arg[2], arg[3], ret_text);
+	if (!strcmp(command, "setsockopt"))
+		return set_option(arg[1], arg[2], arg[3]);
+	if (!strcmp(command, "port"))
+		return local_port(ret_text);
+	if (!strcmp(command, "parent")) {
+		close(fd);
+		fd = parent;
+		return 0;
+	}
+	if (!strcmp(command, "close"))
+		return close(fd);
+	errno = ENOSYS;
+	return -1;
+}
+
+int main(void)
+{
+	char line[256];
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	while (fgets(line, sizeof(line), stdin)) {
+		const char *text = "";
+		if (obey(line, &text) < 0)
+			printf("%s\n", strerrorname_np(errno));
+		else
+			printf("ok%s%s\n", *text ? " " : "", text);
+	}
+	return 0;
+}

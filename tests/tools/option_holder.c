@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Stands in for the daemon in tests of the TCP option: opens it, says "ready", then obeys one
+ * command a line on standard input and answers each with one line; the end of input ends it.
+ *   skip ADDR SECONDS REASON... | unskip ADDR | skipped | hold REASON_CODE
+ *   exclude ADDR/LEN | include ADDR/LEN
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/host/log.h"
+#include "daemon/rendezvous/option.h"
+
+static int parse_addr(const char *text, struct smcr_addr *ret_addr)
+{
+	struct smcr_addr addr = { .family = strchr(text, ':') ? AF_INET6 : AF_INET };
+	if (inet_pton(addr.family, text, addr.ip) != 1)
+		return -1;
+	*ret_addr = addr;
+	return 0;
+}
+
+static int parse_prefix(char *text, struct smcr_prefix *ret_prefix)
+{
+	struct smcr_addr addr;
+	char *slash = strchr(text, '/');
+	if (!slash)
+		return -1;
+	*slash = '\0';
+	if (parse_addr(text, &addr) < 0)
+		return -1;
+	ret_prefix->family = addr.family;
+	memcpy(ret_prefix->ip, addr.ip, sizeof(addr.ip));
+	ret_prefix->prefix_len = (uint8_t)atoi(slash + 1);
+	return 0;
+}
+
+static void show_skipped(struct rdv_option *option)
+{
+	struct rdv_skipped_peer peers[16];
+	size_t n = rdv_option_skipped_peers(option, peers, 16);
+	printf("%zu", n);
+	for (size_t i = 0; i < n; i++) {
+		char text[INET6_ADDRSTRLEN];
+		inet_ntop(peers[i].peer.family, peers[i].peer.ip, text, sizeof(text));
+		printf(" [%s %u %s]", text, peers[i].seconds_left, peers[i].reason);
+	}
+	printf("\n");
+}
+
+static void obey(struct rdv_option *option, char *line)
+{
+	char command[16] = "", arg[64] = "", reason[128] = "";
+	unsigned int seconds = 0;
+	struct smcr_addr addr;
+	struct smcr_prefix prefix;
+	int r = -1;
+	sscanf(line, "%15s %63s %u %127[^\n]", command, arg, &seconds, reason);
+	if (!strcmp(command, "skip") && parse_addr(arg, &addr) == 0)
+		r = rdv_option_skip_peer(option, &addr, seconds, reason);
+	else if (!strcmp(command, "unskip") && parse_addr(arg, &addr) == 0)
+		r = rdv_option_unskip_peer(option, &addr);
+	else if (!strcmp(command, "exclude") && parse_prefix(arg, &prefix) == 0)
+		r = rdv_option_exclude(option, &prefix);
+	else if (!strcmp(command, "include") && parse_prefix(arg, &prefix) == 0)
+		r = rdv_option_include(option, &prefix);
+	else if (!strcmp(command, "hold")) {
+		rdv_option_hold(option, (enum smcr_reason)strtoul(arg, NULL, 0));
+		r = 0;
+	} else if (!strcmp(command, "skipped")) {
+		show_skipped(option);
+		return;
+	}
+	printf("%s\n", r == 0 ? "ok" : "failed");
+}
+
+int main(void)
+{
+	struct rdv_option *option;
+	char text[RDV_TEXT_MAX], line[256];
+	log_open(LOG_DEBUG, false);
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	if (rdv_option_open(&option, text) < 0) {
+		fprintf(stderr, "%s\n", text);
+		return 1;
+	}
+	printf("ready\n");
+	while (fgets(line, sizeof(line), stdin))
+		obey(option, line);
+	rdv_option_close(option);
+	return 0;
+}
