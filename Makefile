@@ -38,7 +38,7 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 	-Wno-missing-field-initializers -Wimplicit-fallthrough
 BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
 	-MMD -MP -fstack-protector-strong
-PKGS := libconfuse libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
+PKGS := inih libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
 # Expanded when a recipe runs, so that `make check` can install the packages first.
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))

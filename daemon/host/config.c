@@ -2,31 +2,36 @@
 #include "daemon/host/config.h"
 
 #include <arpa/inet.h>
-#include <confuse.h>
 #include <errno.h>
 #include <glob.h>
+#include <ini.h>
 #include <libgen.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "daemon/host/log.h"
 #include "proto/ipc/ipc.h"
 
-/* libconfuse hands its error function no context: where the sentence of the running parse goes. */
-static char *error_out;
+/* What a key's value may be is said by its setter: false with a sentence in `why`. */
+#define WHY_LEN 160
+typedef bool (*setter)(struct config *config, const char *value, char why[WHY_LEN]);
 
-static void note_error(cfg_t *cfg, const char *format, va_list args)
+static bool refuse(char why[WHY_LEN], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static bool refuse(char why[WHY_LEN], const char *format, ...)
 {
-	if (!error_out || error_out[0])
-		return; /* the first error is the cause */
-	int at = snprintf(error_out, CONFIG_ERROR_LEN, "%s:%d: ",
-			  cfg && cfg->filename ? cfg->filename : "configuration",
-			  cfg ? cfg->line : 0);
-	vsnprintf(error_out + at, CONFIG_ERROR_LEN - (size_t)at, format, args);
+	va_list args;
+	va_start(args, format);
+	vsnprintf(why, WHY_LEN, format, args);
+	va_end(args);
+	return false;
 }
+
+/* ---- kinds of values ---- */
 
 /** "64K", "1G", "4096": bytes; -1 if it is none of that. */
 static int64_t parse_size(const char *text)
@@ -47,259 +52,313 @@ static int64_t parse_size(const char *text)
 	return value > (uint64_t)(INT64_MAX >> shift) ? -1 : (int64_t)(value << shift);
 }
 
-/** Element size code of a size in bytes; -1 if no element has that size (CLC-8). */
-static int bsize_code(int64_t bytes)
+static bool set_text(char **ret, const char *value, char why[WHY_LEN])
 {
-	for (int code = 0; code <= SMCR_BSIZE_MAX; code++)
-		if (bytes == smcr_bsize_bytes((uint8_t)code))
-			return code;
-	return -1;
+	char *copy = strdup(value);
+	if (!copy)
+		return refuse(why, "out of memory");
+	free(*ret);
+	*ret = copy;
+	return true;
 }
 
-static int check_element_size(cfg_t *cfg, cfg_opt_t *opt)
+static bool set_number(const char *value, long min, long max, long *ret, char why[WHY_LEN])
 {
-	const char *value = cfg_opt_getnstr(opt, 0);
-	if (bsize_code(parse_size(value)) >= 0)
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not 16K, 32K, 64K, 128K, 256K or 512K", opt->name, value);
-	return -1;
+	char *end;
+	errno = 0;
+	long number = strtol(value, &end, 10);
+	if (errno || end == value || *end || number < min || number > max)
+		return refuse(why, "'%.40s' is not a number between %ld and %ld", value, min, max);
+	*ret = number;
+	return true;
 }
 
-static int check_memory(cfg_t *cfg, cfg_opt_t *opt)
+/* Element size code of a size (CLC-8). */
+static bool set_element_size(uint8_t *ret, const char *value, char why[WHY_LEN])
 {
-	const char *value = cfg_opt_getnstr(opt, 0);
-	if (parse_size(value) >= (1 << 20))
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not a size of 1M or more (K, M and G may follow the number)",
-		  opt->name, value);
-	return -1;
-}
-
-static int check_dialect(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *value = cfg_opt_getnstr(opt, 0);
-	if (!strcmp(value, "auto") || !strcmp(value, "rfc") || !strcmp(value, "deployed"))
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not auto, rfc or deployed", opt->name, value);
-	return -1;
-}
-
-static int check_log_level(cfg_t *cfg, cfg_opt_t *opt)
-{
-	const char *value = cfg_opt_getnstr(opt, 0);
-	if (log_level_parse(value) >= 0)
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not error, warning, notice, info or debug", opt->name, value);
-	return -1;
-}
-
-static int check_rnic(cfg_t *cfg, cfg_opt_t *opt)
-{
-	if (cfg_opt_size(opt) > CONFIG_MAX_RNICS) {
-		cfg_error(cfg, "%s: more than %d devices", opt->name, CONFIG_MAX_RNICS);
-		return -1;
+	int64_t bytes = parse_size(value);
+	for (uint8_t code = 0; code <= SMCR_BSIZE_MAX; code++) {
+		if (bytes == smcr_bsize_bytes(code)) {
+			*ret = code;
+			return true;
+		}
 	}
-	const char *value = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
-	if ((!strncmp(value, "soft:", 5) && value[5]) || (!strncmp(value, "verbs:", 6) && value[6]))
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not soft:INTERFACE or verbs:DEVICE[/PORT]", opt->name, value);
-	return -1;
+	return refuse(why, "'%.40s' is not 16K, 32K, 64K, 128K, 256K or 512K", value);
 }
 
-static int parse_subnet(const char *text, struct config_subnet *ret_subnet)
+/* ---- keys ---- */
+
+static bool set_rnic(struct config *config, const char *value, char why[WHY_LEN])
+{
+	if (config->num_rnics == CONFIG_MAX_RNICS)
+		return refuse(why, "more than %d devices", CONFIG_MAX_RNICS);
+	if (!(!strncmp(value, "soft:", 5) && value[5]) &&
+	    !(!strncmp(value, "verbs:", 6) && value[6]))
+		return refuse(why, "'%.40s' is not soft:INTERFACE or verbs:DEVICE[/PORT]", value);
+	if (!set_text(&config->rnics[config->num_rnics], value, why))
+		return false;
+	config->num_rnics++;
+	return true;
+}
+
+static bool set_socket(struct config *config, const char *value, char why[WHY_LEN])
+{
+	if (value[0] != '/')
+		return refuse(why, "'%.40s' is not an absolute path", value);
+	return set_text(&config->socket_path, value, why);
+}
+
+static bool set_admin_group(struct config *config, const char *value, char why[WHY_LEN])
+{
+	return set_text(&config->admin_group, value, why);
+}
+
+static bool set_log_level(struct config *config, const char *value, char why[WHY_LEN])
+{
+	int level = log_level_parse(value);
+	if (level < 0)
+		return refuse(why, "'%.40s' is not error, warning, notice, info or debug", value);
+	config->log_level = level;
+	return true;
+}
+
+static bool set_dialect(struct config *config, const char *value, char why[WHY_LEN])
+{
+	if (!strcmp(value, "auto"))
+		config->engine.dialect = SMCR_DIALECT_AUTO;
+	else if (!strcmp(value, "rfc"))
+		config->engine.dialect = SMCR_DIALECT_FORCE_RFC;
+	else if (!strcmp(value, "deployed"))
+		config->engine.dialect = SMCR_DIALECT_FORCE_DEPLOYED;
+	else
+		return refuse(why, "'%.40s' is not auto, rfc or deployed", value);
+	return true;
+}
+
+static bool set_bsize(struct config *config, const char *value, char why[WHY_LEN])
+{
+	return set_element_size(&config->engine.bsize, value, why);
+}
+
+static bool set_bsize_min(struct config *config, const char *value, char why[WHY_LEN])
+{
+	return set_element_size(&config->engine.bsize_min, value, why);
+}
+
+static bool set_memory(struct config *config, const char *value, char why[WHY_LEN])
+{
+	int64_t bytes = parse_size(value);
+	if (bytes < 1 << 20)
+		return refuse(why, "'%.40s' is not a size of 1M or more (K, M, G may follow)",
+			      value);
+	config->engine.memory_budget = (uint64_t)bytes;
+	return true;
+}
+
+static bool set_capable_subnet(struct config *config, const char *value, char why[WHY_LEN])
 {
 	char addr[INET_ADDRSTRLEN], extra;
 	unsigned int len;
 	struct in_addr in;
-	if (sscanf(text, "%15[0-9.]/%u%c", addr, &len, &extra) != 2 || len > 32 ||
+	if (config->num_capable_subnets == CONFIG_MAX_SUBNETS)
+		return refuse(why, "more than %d networks", CONFIG_MAX_SUBNETS);
+	if (sscanf(value, "%15[0-9.]/%u%c", addr, &len, &extra) != 2 || len > 32 ||
 	    inet_pton(AF_INET, addr, &in) != 1)
-		return -EINVAL;
+		return refuse(why, "'%.40s' is not an IPv4 network such as 10.1.0.0/16", value);
 	uint32_t mask = len ? UINT32_MAX << (32 - len) : 0;
-	*ret_subnet = (struct config_subnet){ ntohl(in.s_addr) & mask, (uint8_t)len };
-	return 0;
+	config->capable_subnets[config->num_capable_subnets++] =
+		(struct config_subnet){ ntohl(in.s_addr) & mask, (uint8_t)len };
+	return true;
 }
 
-static int check_subnet(cfg_t *cfg, cfg_opt_t *opt)
+static bool set_max_links(struct config *config, const char *value, char why[WHY_LEN])
 {
-	struct config_subnet subnet;
-	if (cfg_opt_size(opt) > CONFIG_MAX_SUBNETS) {
-		cfg_error(cfg, "%s: more than %d networks", opt->name, CONFIG_MAX_SUBNETS);
-		return -1;
-	}
-	const char *value = cfg_opt_getnstr(opt, cfg_opt_size(opt) - 1);
-	if (parse_subnet(value, &subnet) == 0)
-		return 0;
-	cfg_error(cfg, "%s: '%s' is not an IPv4 network such as 10.1.0.0/16", opt->name, value);
-	return -1;
+	long number;
+	if (!set_number(value, 2, SMCR_MAX_LINKS, &number, why))
+		return false;
+	config->engine.max_links = (uint8_t)number;
+	return true;
 }
 
-/* Whole numbers and the range that each may have. */
-static const struct number_range {
-	const char *key;
-	long min, max;
-} number_ranges[] = {
-	{ "max_links", 2, SMCR_MAX_LINKS },
-	{ "skip_seconds", 0, 86400 },
-	{ "max_connections_per_user", 1, 1000000 },
-	{ "max_sessions_per_user", 1, 1000000 },
-	{ "linkgroup_idle_seconds", 1, 7 * 86400 },
-	{ "rmb_idle_seconds", 1, 7 * 86400 },
-	{ "link_retry_milliseconds", 100, 60000 },
+static bool set_skip_seconds(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 1, 86400, &number, why))
+		return false;
+	config->skip_seconds = (unsigned int)number;
+	return true;
+}
+
+static bool set_max_connections(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 1, 1000000, &number, why))
+		return false;
+	config->max_connections_per_user = (unsigned int)number;
+	return true;
+}
+
+static bool set_max_sessions(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 1, 1000000, &number, why))
+		return false;
+	config->max_sessions_per_user = (unsigned int)number;
+	return true;
+}
+
+static bool set_lgr_idle(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 1, 7 * 86400, &number, why))
+		return false;
+	config->engine.lgr_idle_timeout = (uint64_t)number * 1000000;
+	return true;
+}
+
+static bool set_rmb_idle(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 1, 7 * 86400, &number, why))
+		return false;
+	config->engine.rmb_idle_timeout = (uint64_t)number * 1000000;
+	return true;
+}
+
+static bool set_link_retry(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 100, 60000, &number, why))
+		return false;
+	config->engine.retry_ms = (uint32_t)number;
+	return true;
+}
+
+/* Every key of smcrd.conf(5) with its default; lists have none and may be given several times. */
+static const struct key {
+	const char *name;
+	setter set;
+	const char *initial;
+} keys[] = {
+	{ "rnic", set_rnic, NULL },
+	{ "socket", set_socket, IPC_DEFAULT_SOCKET },
+	{ "admin_group", set_admin_group, "" },
+	{ "log_level", set_log_level, "info" },
+	{ "dialect", set_dialect, "auto" },
+	{ "element_size", set_bsize, "512K" },
+	{ "element_size_min", set_bsize_min, "64K" },
+	{ "memory", set_memory, "1G" },
+	{ "capable_subnet", set_capable_subnet, NULL },
+	{ "max_links", set_max_links, "4" },
+	{ "skip_seconds", set_skip_seconds, "60" },
+	{ "max_connections_per_user", set_max_connections, "10000" },
+	{ "max_sessions_per_user", set_max_sessions, "1000" },
+	{ "linkgroup_idle_seconds", set_lgr_idle, "600" },
+	{ "rmb_idle_seconds", set_rmb_idle, "60" },
+	{ "link_retry_milliseconds", set_link_retry, "4000" },
 };
-#define NUM_RANGES (sizeof(number_ranges) / sizeof(number_ranges[0]))
+#define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
 
-static int check_number(cfg_t *cfg, cfg_opt_t *opt)
+/* ---- files ---- */
+
+struct parse {
+	struct config *config;
+	char key[64];
+	char why[WHY_LEN]; /* of the first line that was refused */
+};
+
+/* libinih calls this for each "key = value"; 0 makes ini_parse() return the line's number. */
+static int on_line(void *ctx, const char *section, const char *name, const char *value)
 {
-	long value = cfg_opt_getnint(opt, 0);
-	for (size_t i = 0; i < NUM_RANGES; i++) {
-		const struct number_range *range = &number_ranges[i];
-		if (strcmp(opt->name, range->key))
-			continue;
-		if (value >= range->min && value <= range->max)
-			return 0;
-		cfg_error(cfg, "%s: %ld is not between %ld and %ld", opt->name, value, range->min,
-			  range->max);
-	}
-	return -1;
+	struct parse *parse = ctx;
+	if (parse->why[0])
+		return 0; /* the first error is the cause */
+	snprintf(parse->key, sizeof(parse->key), "%s", name);
+	if (*section)
+		return refuse(parse->why, "sections such as [%.40s] have no meaning", section);
+	for (size_t i = 0; i < NUM_KEYS; i++)
+		if (!strcmp(keys[i].name, name))
+			return keys[i].set(parse->config, value, parse->why);
+	return refuse(parse->why, "there is no such key");
 }
 
-static void set_checks(cfg_t *cfg)
+static int parse_file(struct config *config, const char *path, char ret_error[CONFIG_ERROR_LEN])
 {
-	cfg_set_error_function(cfg, note_error);
-	cfg_set_validate_func(cfg, "element_size", check_element_size);
-	cfg_set_validate_func(cfg, "element_size_min", check_element_size);
-	cfg_set_validate_func(cfg, "memory", check_memory);
-	cfg_set_validate_func(cfg, "dialect", check_dialect);
-	cfg_set_validate_func(cfg, "log_level", check_log_level);
-	cfg_set_validate_func(cfg, "rnic", check_rnic);
-	cfg_set_validate_func(cfg, "capable_subnet", check_subnet);
-	for (size_t i = 0; i < NUM_RANGES; i++)
-		cfg_set_validate_func(cfg, number_ranges[i].key, check_number);
-}
-
-/* One file into `cfg`. */
-static int parse_file(cfg_t *cfg, const char *path)
-{
-	if (access(path, R_OK) < 0) {
+	struct parse parse = { .config = config };
+	FILE *file = fopen(path, "re");
+	if (!file) {
 		int error = errno;
-		snprintf(error_out, CONFIG_ERROR_LEN, "%s: %s", path, strerror(error));
+		snprintf(ret_error, CONFIG_ERROR_LEN, "%s: %s", path, strerror(error));
 		return -error;
 	}
-	if (cfg_parse(cfg, path) == CFG_SUCCESS)
+	int line = ini_parse_file(file, on_line, &parse);
+	fclose(file);
+	if (line == 0)
 		return 0;
-	if (!error_out[0])
-		snprintf(error_out, CONFIG_ERROR_LEN, "%s: cannot be parsed", path);
+	if (parse.why[0])
+		snprintf(ret_error, CONFIG_ERROR_LEN, "%s:%d: %s: %s", path, line, parse.key,
+			 parse.why);
+	else if (line > 0)
+		snprintf(ret_error, CONFIG_ERROR_LEN, "%s:%d: this is not 'key = value'", path,
+			 line);
+	else
+		snprintf(ret_error, CONFIG_ERROR_LEN, "%s: cannot be read", path);
 	return -EINVAL;
 }
 
 /* The file itself, then what lies in smcrd.conf.d beside it. */
-static int parse_files(cfg_t *cfg, const char *path)
+static int parse_files(struct config *config, const char *path, char ret_error[CONFIG_ERROR_LEN])
 {
 	const char *main_file = path ? path : CONFIG_DEFAULT_PATH;
-	if (path || access(main_file, F_OK) == 0) {
-		int error = parse_file(cfg, main_file);
-		if (error)
-			return error;
-	}
+	int error = parse_file(config, main_file, ret_error);
+	if (error && (path || error != -ENOENT))
+		return error;
 	char copy[PATH_MAX], pattern[PATH_MAX + 32];
 	snprintf(copy, sizeof(copy), "%s", main_file);
 	snprintf(pattern, sizeof(pattern), "%s/smcrd.conf.d/*.conf", dirname(copy));
 	glob_t found;
 	if (glob(pattern, 0, NULL, &found) != 0)
 		return 0;
-	int error = 0;
+	error = 0;
 	for (size_t i = 0; i < found.gl_pathc && !error; i++)
-		error = parse_file(cfg, found.gl_pathv[i]);
+		error = parse_file(config, found.gl_pathv[i], ret_error);
 	globfree(&found);
 	return error;
 }
 
-static enum smcr_dialect_policy dialect_policy(const char *name)
+static int set_defaults(struct config *config, char ret_error[CONFIG_ERROR_LEN])
 {
-	if (!strcmp(name, "rfc"))
-		return SMCR_DIALECT_FORCE_RFC;
-	return !strcmp(name, "deployed") ? SMCR_DIALECT_FORCE_DEPLOYED : SMCR_DIALECT_AUTO;
+	char why[WHY_LEN];
+	for (size_t i = 0; i < NUM_KEYS; i++) {
+		if (keys[i].initial && !keys[i].set(config, keys[i].initial, why)) {
+			snprintf(ret_error, CONFIG_ERROR_LEN, "default of %s: %s", keys[i].name, why);
+			return -EINVAL;
+		}
+	}
+	return 0;
 }
 
-static int fill_engine(cfg_t *cfg, struct smcr_config *ret, char *ret_error)
+static int check_whole(const struct config *config, const char *path,
+		       char ret_error[CONFIG_ERROR_LEN])
 {
-	*ret = (struct smcr_config){
-		.dialect = dialect_policy(cfg_getstr(cfg, "dialect")),
-		.max_links = (uint8_t)cfg_getint(cfg, "max_links"),
-		.bsize = (uint8_t)bsize_code(parse_size(cfg_getstr(cfg, "element_size"))),
-		.bsize_min = (uint8_t)bsize_code(parse_size(cfg_getstr(cfg, "element_size_min"))),
-		.memory_budget = (uint64_t)parse_size(cfg_getstr(cfg, "memory")),
-		.lgr_idle_timeout = (uint64_t)cfg_getint(cfg, "linkgroup_idle_seconds") * 1000000,
-		.rmb_idle_timeout = (uint64_t)cfg_getint(cfg, "rmb_idle_seconds") * 1000000,
-		.retry_ms = (uint32_t)cfg_getint(cfg, "link_retry_milliseconds"),
-	};
-	if (ret->bsize_min <= ret->bsize)
+	if (config->engine.bsize_min <= config->engine.bsize)
 		return 0;
 	snprintf(ret_error, CONFIG_ERROR_LEN,
-		 "%s: element_size_min (%s) is larger than element_size (%s)",
-		 cfg->filename ? cfg->filename : "configuration",
-		 cfg_getstr(cfg, "element_size_min"), cfg_getstr(cfg, "element_size"));
+		 "%s: element_size_min (%uK) is larger than element_size (%uK)",
+		 path ? path : CONFIG_DEFAULT_PATH,
+		 smcr_bsize_bytes(config->engine.bsize_min) / 1024,
+		 smcr_bsize_bytes(config->engine.bsize) / 1024);
 	return -EINVAL;
-}
-
-static int fill(cfg_t *cfg, struct config *ret, char *ret_error)
-{
-	int error = fill_engine(cfg, &ret->engine, ret_error);
-	if (error)
-		return error;
-	ret->num_rnics = cfg_size(cfg, "rnic");
-	for (size_t i = 0; i < ret->num_rnics; i++)
-		if (!(ret->rnics[i] = strdup(cfg_getnstr(cfg, "rnic", (unsigned int)i))))
-			return -ENOMEM;
-	ret->socket_path = strdup(cfg_getstr(cfg, "socket"));
-	ret->admin_group = strdup(cfg_getstr(cfg, "admin_group"));
-	if (!ret->socket_path || !ret->admin_group)
-		return -ENOMEM;
-	ret->log_level = log_level_parse(cfg_getstr(cfg, "log_level"));
-	ret->skip_seconds = (unsigned int)cfg_getint(cfg, "skip_seconds");
-	ret->max_connections_per_user = (unsigned int)cfg_getint(cfg, "max_connections_per_user");
-	ret->max_sessions_per_user = (unsigned int)cfg_getint(cfg, "max_sessions_per_user");
-	ret->num_capable_subnets = cfg_size(cfg, "capable_subnet");
-	for (size_t i = 0; i < ret->num_capable_subnets; i++)
-		parse_subnet(cfg_getnstr(cfg, "capable_subnet", (unsigned int)i),
-			     &ret->capable_subnets[i]);
-	return 0;
 }
 
 int config_load(const char *path, struct config *ret_config, char ret_error[CONFIG_ERROR_LEN])
 {
-	static char empty_list[] = "{}"; /* libconfuse takes no const */
-	cfg_opt_t options[] = {
-		CFG_STR_LIST("rnic", empty_list, CFGF_NONE),
-		CFG_STR("socket", IPC_DEFAULT_SOCKET, CFGF_NONE),
-		CFG_STR("admin_group", "", CFGF_NONE),
-		CFG_STR("log_level", "info", CFGF_NONE),
-		CFG_STR("dialect", "auto", CFGF_NONE),
-		CFG_STR("element_size", "512K", CFGF_NONE),
-		CFG_STR("element_size_min", "64K", CFGF_NONE),
-		CFG_STR("memory", "1G", CFGF_NONE),
-		CFG_STR_LIST("capable_subnet", empty_list, CFGF_NONE),
-		CFG_INT("max_links", 4, CFGF_NONE),
-		CFG_INT("skip_seconds", 60, CFGF_NONE),
-		CFG_INT("max_connections_per_user", 10000, CFGF_NONE),
-		CFG_INT("max_sessions_per_user", 1000, CFGF_NONE),
-		CFG_INT("linkgroup_idle_seconds", 600, CFGF_NONE),
-		CFG_INT("rmb_idle_seconds", 60, CFGF_NONE),
-		CFG_INT("link_retry_milliseconds", 4000, CFGF_NONE),
-		CFG_END(),
-	};
-	cfg_t *cfg = cfg_init(options, CFGF_NONE);
-	if (!cfg)
-		return -ENOMEM;
-	ret_error[0] = '\0';
-	error_out = ret_error;
-	set_checks(cfg);
 	struct config config = { 0 };
-	int error = parse_files(cfg, path);
+	int error = set_defaults(&config, ret_error);
 	if (!error)
-		error = fill(cfg, &config, ret_error);
-	error_out = NULL;
-	cfg_free(cfg);
+		error = parse_files(&config, path, ret_error);
+	if (!error)
+		error = check_whole(&config, path, ret_error);
 	if (error) {
 		config_free(&config);
 		return error;

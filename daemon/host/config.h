@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file config.h
- * The configuration file (smcrd.conf(5)), parsed by libconfuse, and what it means to the daemon.
+ * The configuration file (smcrd.conf(5)), parsed by libinih, and what it means to the daemon.
  */
 #ifndef SMCRD_HOST_CONFIG_H
 #define SMCRD_HOST_CONFIG_H

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Connection Data Control messages (RFC 7609 A.4; requirements CDC-1..17). */
+#include <errno.h>
+#include <syslog.h>
+
+#include "daemon/engine/data.h"
+
+/* ---- out ---- */
+
+/* CDC-16 and A36: B while the window is full. All that fits is always written first, so that
+ * waiting data never stand before an open window. */
+static bool blocked(const struct smcr_conn *conn)
+{
+	return smcr_tx_window(conn) == 0;
+}
+
+/* CDC-4: both cursors and every flag, each time; D, C and A once sent are repeated. */
+static struct smcr_cdc describe(const struct smcr_conn *conn)
+{
+	struct smcr_cdc cdc = {
+		.seq = conn->tx.cdc_seq,
+		.alert_token = conn->peer_token,
+		.producer = smcr_cursor_encode(smcr_tx_ring(conn), conn->tx.written),
+		.consumer = smcr_cursor_encode(smcr_rx_ring(conn), conn->rx.consumed),
+	};
+	if (blocked(conn))
+		cdc.prod_flags |= SMCR_CDC_WRITE_BLOCKED;
+	if (conn->tx.done_sent)
+		cdc.conn_flags |= SMCR_CDC_SENDING_DONE;
+	if (conn->tx.closed_sent)
+		cdc.conn_flags |= SMCR_CDC_CLOSED;
+	if (conn->tx.abort_sent)
+		cdc.conn_flags |= SMCR_CDC_ABORT;
+	return cdc;
+}
+
+void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_entry *entries,
+		   size_t n)
+{
+	uint8_t msg[SMCR_CDC_LEN];
+	conn->tx.cdc_seq++; /* 65535 -> 0 (CDC-2) */
+	struct smcr_cdc cdc = describe(conn);
+	smcr_cdc_encode(&cdc, msg, sizeof(msg));
+	wr[n] = (struct smcr_wr){ .addr = msg, .length = sizeof(msg) };
+	entries[n] = (struct smcr_tx_entry){
+		.kind = SMCR_TX_CDC,
+		.conn = conn,
+		.cdc_seq = cdc.seq,
+	};
+	conn->tx.blocked_sent = blocked(conn);
+	conn->tx.cdc_due = false;
+	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
+	if (conn->rx.urgent && conn->rx.consumed >= conn->rx.urgent_end)
+		conn->rx.urgent = false;
+	smcr_link_post(conn->tx.link, wr, entries, n + 1);
+}
+
+/* ---- in ---- */
+
+/* RV-13, RS-9: the own gate is still shut. Each CDC carries the whole state: the newest is enough.
+ */
+static void keep_early(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
+{
+	if (conn->rx.early_valid && !smcr_cdc_seq_newer(cdc->seq, conn->rx.early.seq))
+		return;
+	conn->rx.early = *cdc;
+	conn->rx.early_valid = true;
+	conn->rx.last_link = link;
+}
+
+/* FO-7: the peer moved the connection to another link; its number is the last that it knows to
+ * have arrived. Nothing else in the message counts (FO-4). */
+static void failover_validation(struct smcr_conn *conn, const struct smcr_cdc *cdc)
+{
+	if (smcr_conn_flowing(conn) && smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq))
+		smcr_conn_local_abort(conn, ECONNRESET, "data were lost with a link");
+}
+
+/* CDC-12: never beyond the window that the peer was told of, never more consumed than it was told
+ * to be there. */
+static bool take_positions(struct smcr_conn *conn, const struct smcr_cdc *cdc, uint64_t *ret_fresh,
+			   uint64_t *ret_opened)
+{
+	uint64_t produced, consumed;
+	if (smcr_cursor_decode(smcr_rx_ring(conn), cdc->producer, conn->rx.produced,
+			       conn->rx.consumed_sent + conn->rx.usable, &produced) < 0) {
+		smcr_conn_local_abort(conn, ECONNRESET, "producer cursor outside the window");
+		return false;
+	}
+	if (smcr_cursor_decode(smcr_tx_ring(conn), cdc->consumer, conn->tx.peer_consumed,
+			       conn->tx.written, &consumed) < 0) {
+		smcr_conn_local_abort(conn, ECONNRESET, "consumer cursor beyond what was written");
+		return false;
+	}
+	*ret_fresh = produced - conn->rx.produced;
+	*ret_opened = consumed - conn->tx.peer_consumed;
+	conn->rx.produced = produced;
+	conn->tx.peer_consumed = consumed;
+	return true;
+}
+
+static void take_producer_flags(struct smcr_conn *conn, uint8_t flags)
+{
+	conn->rx.peer_blocked = flags & SMCR_CDC_WRITE_BLOCKED;
+	conn->rx.update_requested = flags & SMCR_CDC_CONS_UPDATE_REQ;
+	if (flags & SMCR_CDC_URGENT_PRESENT && conn->rx.urgent_end != conn->rx.produced) {
+		conn->rx.urgent = true; /* URG-5: the byte before the producer position */
+		conn->rx.urgent_end = conn->rx.produced;
+	}
+	/* WIN-4: tell at once what R asks for. WIN-7: a writer that says it is blocked though all
+	 * was read knows an old position; nothing will be consumed that could tell it later. */
+	if (conn->rx.consumed != conn->rx.consumed_sent &&
+	    (conn->rx.update_requested ||
+	     (conn->rx.peer_blocked && conn->rx.consumed == conn->rx.produced)))
+		conn->tx.cdc_due = true;
+	/* CDC-16: the window is open again; if no data go now, a CDC just to take B back. */
+	if (conn->tx.blocked_sent && smcr_tx_window(conn) > 0)
+		conn->tx.cdc_due = true;
+}
+
+/* CLOSE-6, CLOSE-8, RMB-5: may these bytes have come at all? If not, the connection is aborted. */
+static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
+{
+	if (conn->rx.done || conn->rx.closed) {
+		smcr_conn_local_abort(conn, ECONNRESET, "data after the peer's end of data");
+		return false;
+	}
+	if (!smcr_rx_eye_catcher_ok(conn)) {
+		smcr_conn_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
+		return false;
+	}
+	/* Nobody will read them. As at close: no matter if the peer has closed too (A22). */
+	if (conn->tx.closed_sent || (conn->app_closed && !(cdc->conn_flags & SMCR_CDC_CLOSED))) {
+		conn->rx.closed |= !!(cdc->conn_flags & SMCR_CDC_CLOSED);
+		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		return false;
+	}
+	return true;
+}
+
+/* CDC-15: everything that one message of a flowing connection says. */
+static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
+{
+	uint64_t fresh, opened;
+	if (!take_positions(conn, cdc, &fresh, &opened))
+		return;
+	if (fresh && !fresh_data_ok(conn, cdc))
+		return;
+	take_producer_flags(conn, cdc->prod_flags);
+	conn->rx.bytes += fresh;
+	if (conn->rx.last_link)
+		conn->rx.last_link->rx_bytes += fresh;
+
+	bool done = cdc->conn_flags & SMCR_CDC_SENDING_DONE && !conn->rx.done;
+	bool closed = cdc->conn_flags & SMCR_CDC_CLOSED && !conn->rx.closed;
+	smcr_close_activity(conn, opened > 0);
+	if (done)
+		smcr_close_peer_done(conn);
+	if (closed && !smcr_close_peer_closed(conn))
+		return;
+	if ((fresh || done || closed) && !conn->app_closed)
+		smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_READABLE });
+	smcr_tx_push(conn);
+}
+
+void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
+{
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS) {
+		if (!(cdc->prod_flags & SMCR_CDC_FAILOVER))
+			keep_early(conn, link, cdc);
+		return;
+	}
+	if (cdc->prod_flags & SMCR_CDC_FAILOVER) {
+		failover_validation(conn, cdc);
+		return;
+	}
+	if (!smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq)) {
+		conn->engine->count.cdc_dropped_old++; /* CDC-3 */
+		return;
+	}
+	conn->rx.cdc_seq = cdc->seq;
+	conn->rx.last_link = link;
+	if (!smcr_conn_flowing(conn)) {
+		if (cdc->conn_flags & (SMCR_CDC_ABORT | SMCR_CDC_CLOSED))
+			smcr_close_abort_answered(conn);
+	} else if (cdc->conn_flags & SMCR_CDC_ABORT) {
+		smcr_close_peer_abort(conn);
+	} else {
+		process(conn, cdc);
+	}
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Life and end of an established connection: the state tables of RFC 7609 4.8.1 (normal, CLOSE) and
+ * 4.8.2 (abnormal, ABORT). One function an event; in it one case a row, in the RFC's state names.
+ *
+ * A state changes when its message is posted, not when the program asks: a shutdown or close that
+ * waits for completions ("pending close", step 3A) stays in its state, app_shutdown or app_closed
+ * say what is wanted.
+ *
+ * The host sees RESET at once when a connection breaks and CLOSED when the exchange of A is over.
+ * When the program has closed before there is nobody to tell: CLOSED with tcp_reset comes at once,
+ * so that TCP's reset and A run in parallel (ABORT-2), and the connection stays behind without a
+ * user until the peer is done with the own element (RMB-8).
+ */
+#include <errno.h>
+#include <syslog.h>
+
+#include "daemon/engine/data.h"
+
+/* ---- telling the host ---- */
+
+static void tell_closed(struct smcr_conn *conn)
+{
+	if (conn->told)
+		return;
+	conn->told = true;
+	smcr_conn_raise(conn, &(struct smcr_conn_event){
+				      .type = SMCR_CONN_CLOSED,
+				      .tcp_reset = conn->tcp_reset,
+			      });
+	conn->params.user = NULL;
+}
+
+static void tell_reset(struct smcr_conn *conn, int error)
+{
+	conn->tcp_reset = true;
+	if (conn->app_closed) {
+		tell_closed(conn);
+		return;
+	}
+	if (conn->reset_raised)
+		return;
+	conn->reset_raised = true;
+	smcr_conn_raise(conn, &(struct smcr_conn_event){
+				      .type = SMCR_CONN_RESET,
+				      .error = error,
+			      });
+}
+
+/* ---- -> CLOSED ---- */
+
+static void end(struct smcr_conn *conn)
+{
+	smcr_timer_stop(conn->engine, &conn->close_timer);
+	smcr_timer_stop(conn->engine, &conn->fin_timer);
+	tell_closed(conn);
+	smcr_conn_free(conn);
+}
+
+/* The element goes free; the send buffer is still being read while requests are outstanding. May
+ * free. */
+static void enter_closed(struct smcr_conn *conn)
+{
+	conn->state = SMCR_CONN_CLOSED_STATE;
+	smcr_timer_stop(conn->engine, &conn->close_timer);
+	if (conn->tx.outstanding == 0)
+		end(conn);
+}
+
+/* The same for callers that must not free. */
+static void enter_closed_later(struct smcr_conn *conn)
+{
+	conn->state = SMCR_CONN_CLOSED_STATE;
+	smcr_timer_start(conn->engine, &conn->close_timer, 0);
+}
+
+/* ---- abnormal end, section 21 ---- */
+
+/* A is due: the peer's answer (PeerAbortWait) or the own completion (ProcessAbort) ends it. */
+static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
+{
+	conn->state = state;
+	conn->tx.abort_due = true;
+	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
+	smcr_tx_push(conn);
+}
+
+/* Own C is sent: nothing may be sent any more. The element stays until the peer is done with it or
+ * the timer says so (RMB-8). */
+static void reset_after_closed_sent(struct smcr_conn *conn)
+{
+	if (conn->rx.closed || conn->rx.aborted) {
+		enter_closed_later(conn);
+		return;
+	}
+	conn->state = SMCR_CONN_PEER_ABORT_WAIT;
+	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
+}
+
+void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
+{
+	if (!smcr_conn_flowing(conn))
+		return;
+	if (why)
+		smcr_log(conn->engine, LOG_WARNING,
+			 "connection %08x of link group %u is aborted: %s", conn->token,
+			 conn->lgr->id, why);
+	tell_reset(conn, error);
+	if (conn->tx.closed_sent)
+		reset_after_closed_sent(conn);
+	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for */
+		start_abort(conn, SMCR_CONN_PROCESS_ABORT);
+	else
+		start_abort(conn, SMCR_CONN_PEER_ABORT_WAIT);
+}
+
+void smcr_close_peer_abort(struct smcr_conn *conn)
+{
+	conn->rx.aborted = true;
+	tell_reset(conn, ECONNRESET);
+	if (conn->tx.closed_sent)
+		enter_closed(conn);
+	else
+		start_abort(conn, SMCR_CONN_PROCESS_ABORT);
+}
+
+void smcr_close_abort_answered(struct smcr_conn *conn)
+{
+	if (conn->state != SMCR_CONN_PEER_ABORT_WAIT)
+		return;
+	conn->rx.aborted = true;
+	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
+		conn->state = SMCR_CONN_PROCESS_ABORT;
+	else
+		enter_closed(conn);
+}
+
+void smcr_close_completed(struct smcr_conn *conn)
+{
+	if (conn->tx.outstanding > 0)
+		return;
+	if (conn->state == SMCR_CONN_CLOSED_STATE ||
+	    (conn->state == SMCR_CONN_PROCESS_ABORT && conn->tx.abort_sent))
+		end(conn);
+}
+
+void smcr_conn_kill(struct smcr_conn *conn, int error)
+{
+	if (conn->phase != SMCR_PHASE_OPEN)
+		return;
+	if (conn->state != SMCR_CONN_CLOSED_STATE)
+		tell_reset(conn, error);
+	end(conn);
+}
+
+void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
+{
+	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != link)
+		return;
+	struct smcr_link *next = smcr_lgr_least_loaded(conn->lgr);
+	if (!next || next == link || !conn->tx.rmb->token[next->slot].valid) {
+		smcr_conn_kill(conn, ECONNRESET);
+		return;
+	}
+	smcr_link_assign(conn, next);
+	if (!smcr_conn_flowing(conn))
+		smcr_tx_push(conn); /* an A that waited */
+	else if (!conn->tx.closed_sent || conn->tx.outstanding > 0)
+		smcr_conn_local_abort(conn, ECONNRESET, "its link is lost");
+}
+
+/* ---- normal end, section 20 ---- */
+
+/* D was posted. */
+static void done_sent(struct smcr_conn *conn)
+{
+	switch (conn->state) {
+	case SMCR_CONN_ACTIVE:
+		conn->state = SMCR_CONN_PEER_CLOSE_WAIT_1;
+		smcr_timer_start(conn->engine, &conn->close_timer,
+				 conn->engine->config.half_close_timeout);
+		break;
+	case SMCR_CONN_APP_CLOSE_WAIT_1: conn->state = SMCR_CONN_APP_CLOSE_WAIT_2; break;
+	default: break;
+	}
+}
+
+/* C was posted. */
+static void closed_sent(struct smcr_conn *conn)
+{
+	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
+	switch (conn->state) {
+	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_PEER_CLOSE_WAIT_1; break;
+	case SMCR_CONN_APP_FIN_CLOSE_WAIT: enter_closed(conn); break;
+	case SMCR_CONN_APP_CLOSE_WAIT_1:
+	case SMCR_CONN_APP_CLOSE_WAIT_2:
+		if (conn->rx.closed)
+			enter_closed(conn);
+		else
+			conn->state = SMCR_CONN_PEER_FIN_CLOSE_WAIT;
+		break;
+	default: /* PeerCloseWait1/2 after shutdown(WR): same */ break;
+	}
+}
+
+static bool wants_closed(const struct smcr_conn *conn)
+{
+	return conn->app_closed && !conn->tx.closed_sent;
+}
+
+static bool wants_done(const struct smcr_conn *conn)
+{
+	return conn->app_shutdown && !conn->app_closed && !conn->tx.done_sent;
+}
+
+bool smcr_close_draining(const struct smcr_conn *conn)
+{
+	return (wants_closed(conn) || wants_done(conn)) && conn->tx.written == conn->tx.committed;
+}
+
+void smcr_close_step(struct smcr_conn *conn)
+{
+	struct smcr_wr wr[1];
+	struct smcr_tx_entry entries[1];
+	if (!smcr_close_draining(conn) || conn->tx.outstanding > 0 || !smcr_tx_room(conn, 1))
+		return;
+	if (wants_closed(conn)) {
+		conn->tx.closed_sent = true;
+		smcr_cdc_post(conn, wr, entries, 0);
+		closed_sent(conn);
+	} else {
+		conn->tx.done_sent = true;
+		smcr_cdc_post(conn, wr, entries, 0);
+		done_sent(conn);
+	}
+}
+
+void smcr_close_peer_done(struct smcr_conn *conn)
+{
+	conn->rx.done = true;
+	switch (conn->state) {
+	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_APP_CLOSE_WAIT_1; break;
+	case SMCR_CONN_PEER_CLOSE_WAIT_1: conn->state = SMCR_CONN_PEER_CLOSE_WAIT_2; break;
+	default: break;
+	}
+}
+
+bool smcr_close_peer_closed(struct smcr_conn *conn)
+{
+	conn->rx.closed = true;
+	if (conn->tx.committed != conn->tx.written) {
+		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		return false;
+	}
+	switch (conn->state) {
+	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_APP_CLOSE_WAIT_1; break;
+	case SMCR_CONN_PEER_CLOSE_WAIT_1:
+	case SMCR_CONN_PEER_CLOSE_WAIT_2:
+		if (conn->tx.closed_sent) {
+			enter_closed(conn);
+			return false;
+		}
+		/* If the program has closed too, C is only waiting for completions. */
+		conn->state = SMCR_CONN_APP_FIN_CLOSE_WAIT;
+		if (!conn->app_closed)
+			smcr_timer_stop(conn->engine, &conn->close_timer);
+		break;
+	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: enter_closed(conn); return false;
+	default: break; /* AppCloseWait1/2: remember */
+	}
+	return true;
+}
+
+/* ---- what the program does ---- */
+
+void smcr_conn_shutdown(struct smcr_conn *conn)
+{
+	if (!smcr_conn_usable(conn) || conn->app_shutdown)
+		return;
+	conn->app_shutdown = true;
+	smcr_tx_push(conn);
+}
+
+void smcr_conn_close(struct smcr_conn *conn, bool unread)
+{
+	if (conn->app_closed)
+		return;
+	conn->app_closed = true;
+	if (!smcr_conn_flowing(conn))
+		return;
+	unread |= conn->rx.produced != conn->rx.consumed;
+	if (unread && !conn->rx.closed) { /* A22 */
+		smcr_conn_local_abort(conn, ECONNABORTED, NULL);
+		return;
+	}
+	/* Bounds the wait for the last completions too (ABORT-4: a stall becomes an abort). */
+	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
+	smcr_tx_push(conn);
+}
+
+void smcr_conn_abort(struct smcr_conn *conn)
+{
+	if (conn->app_closed)
+		return;
+	conn->app_closed = true;
+	smcr_conn_local_abort(conn, ECONNABORTED, NULL);
+}
+
+/* ---- timers ---- */
+
+static void close_timeout(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_conn *conn = arg;
+	(void)engine;
+	switch (conn->state) {
+	case SMCR_CONN_PEER_ABORT_WAIT:
+	case SMCR_CONN_PROCESS_ABORT:
+	case SMCR_CONN_CLOSED_STATE: enter_closed(conn); break;
+	default:
+		if (conn->tx.closed_sent) { /* PeerCloseWait1/2, PeerFinCloseWait: TCP reset */
+			tell_reset(conn, ETIMEDOUT);
+			enter_closed(conn);
+		} else { /* ABORT-4 */
+			smcr_conn_local_abort(conn, ETIMEDOUT, "its end stalled");
+		}
+	}
+}
+
+/* TERM-3, A28: FIN came first; the CDC that explains it did not follow. A peer that still has data
+ * unread here may be waiting for room to write what comes before its D. */
+static void fin_timeout(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_conn *conn = arg;
+	if (!smcr_conn_flowing(conn) || conn->rx.done || conn->rx.closed)
+		return;
+	if (conn->rx.produced != conn->rx.consumed)
+		smcr_timer_start(engine, &conn->fin_timer, engine->config.fin_grace);
+	else
+		smcr_conn_local_abort(conn, ECONNRESET, "TCP ended before it did");
+}
+
+/* Half closed, the timer counts silence only; after close it counts lack of progress. */
+void smcr_close_activity(struct smcr_conn *conn, bool progress)
+{
+	if (smcr_timer_running(&conn->fin_timer))
+		smcr_timer_start(conn->engine, &conn->fin_timer, conn->engine->config.fin_grace);
+	if (!smcr_timer_running(&conn->close_timer))
+		return;
+	if (!conn->app_closed)
+		smcr_timer_start(conn->engine, &conn->close_timer,
+				 conn->engine->config.half_close_timeout);
+	else if (progress)
+		smcr_timer_start(conn->engine, &conn->close_timer,
+				 conn->engine->config.close_wait_timeout);
+}
+
+/* ---- TCP ---- */
+
+void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
+{
+	if (!smcr_conn_flowing(conn))
+		return; /* ABORT-2: RST after A, or TCP's end after C, says nothing new */
+	switch (event) {
+	case SMCR_TCP_RESET: smcr_conn_local_abort(conn, ECONNRESET, NULL); break;
+	case SMCR_TCP_FIN:
+		conn->tcp_fin = true;
+		if (!conn->rx.done && !conn->rx.closed)
+			smcr_timer_start(conn->engine, &conn->fin_timer,
+					 conn->engine->config.fin_grace);
+		break;
+	}
+}
+
+/* ---- CLOSED, rendezvous complete -> ACTIVE ---- */
+
+void smcr_conn_data_open(struct smcr_conn *conn)
+{
+	uint32_t reserved = conn->lgr->dialect == SMCR_DIALECT_RFC ? 4 : 0; /* the eye catcher */
+	conn->tx.usable = conn->tx.element_size - reserved;
+	conn->rx.usable = conn->rx.element.size - reserved;
+	smcr_timer_init(&conn->close_timer, close_timeout, conn);
+	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
+	conn->phase = SMCR_PHASE_OPEN;
+	conn->state = SMCR_CONN_ACTIVE;
+	smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_ESTABLISHED });
+	if (conn->tcp_fin)
+		smcr_conn_open_tcp_event(conn, SMCR_TCP_FIN);
+	if (conn->rx.early_valid)
+		smcr_conn_cdc_input(conn, conn->rx.last_link, &conn->rx.early);
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file data.h
+ * What cdc.c, tx.c, rx.c and close.c share: the data path of a connection in SMCR_PHASE_OPEN.
+ *
+ * Who may free: the connection is freed only where internal.h or this file says so. What the host
+ * calls while it fills or empties buffers (smcr_conn_tx_*, smcr_conn_rx_*, smcr_conn_shutdown)
+ * never frees; an end that such a call finds is carried out from the timer queue.
+ */
+#ifndef SMCRD_ENGINE_DATA_H
+#define SMCRD_ENGINE_DATA_H
+
+#include "daemon/engine/cursor.h"
+#include "daemon/engine/internal.h"
+
+/** Most RDMA writes that one range needs: it is cut where the peer's element wraps and where the
+ *  send buffer wraps (CDC-11). */
+#define SMCR_MAX_WRITES 3
+
+static inline struct smcr_ring smcr_tx_ring(const struct smcr_conn *conn)
+{
+	return (struct smcr_ring){ conn->tx.element_size, conn->tx.usable };
+}
+
+static inline struct smcr_ring smcr_rx_ring(const struct smcr_conn *conn)
+{
+	return (struct smcr_ring){ conn->rx.element.size, conn->rx.usable };
+}
+
+/** Open and not ending abnormally: data, cursors and flags still mean something. */
+static inline bool smcr_conn_flowing(const struct smcr_conn *conn)
+{
+	return conn->phase == SMCR_PHASE_OPEN && conn->state != SMCR_CONN_PEER_ABORT_WAIT &&
+	       conn->state != SMCR_CONN_PROCESS_ABORT && conn->state != SMCR_CONN_CLOSED_STATE;
+}
+
+/** May the host still use the data calls? */
+static inline bool smcr_conn_usable(const struct smcr_conn *conn)
+{
+	return smcr_conn_flowing(conn) && !conn->app_closed;
+}
+
+/* ---- cdc.c ---- */
+/**
+ * Post `n` RDMA writes (0..SMCR_MAX_WRITES) and the CDC that describes the connection's whole
+ * present state (CDC-4, CDC-6) in one call; both arrays have room for one more. The caller has made
+ * sure of the room (smcr_tx_room).
+ */
+void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_entry *entries,
+		   size_t n);
+
+/* ---- tx.c ---- */
+/** May the connection post `n` requests now? If not, smcr_tx_push() will be called when it may. */
+bool smcr_tx_room(struct smcr_conn *conn, uint32_t n);
+/** Post whatever is due and possible: A; data; a CDC on its own; then D or C. Never frees. */
+void smcr_tx_push(struct smcr_conn *conn);
+/** Free window of the peer's element, bytes. */
+static inline uint64_t smcr_tx_window(const struct smcr_conn *conn)
+{
+	return conn->tx.usable - (conn->tx.written - conn->tx.peer_consumed);
+}
+
+/* ---- rx.c ---- */
+/** RMB-5: is the eye catcher of the own element whole? True where the dialect has none. */
+bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn);
+/** After a consumption: do the rules of section 16 want a CDC for the consumer cursor? */
+bool smcr_rx_update_due(const struct smcr_conn *conn);
+
+/* ---- close.c ---- */
+/** Send D or C if the program asked for it and all data and CDCs have completed. Never frees. */
+void smcr_close_step(struct smcr_conn *conn);
+/** Is D or C going to be sent as soon as what is outstanding has completed? */
+bool smcr_close_draining(const struct smcr_conn *conn);
+/** A CDC came while flowing; its positions are in force, rx.done and rx.closed are not yet. */
+void smcr_close_activity(struct smcr_conn *conn, bool progress);
+/** D came for the first time. */
+void smcr_close_peer_done(struct smcr_conn *conn);
+/** C came for the first time. May free. @return the connection is still flowing */
+bool smcr_close_peer_closed(struct smcr_conn *conn);
+/** A came while flowing. May free. */
+void smcr_close_peer_abort(struct smcr_conn *conn);
+/** A or C came while the connection is being aborted. May free. */
+void smcr_close_abort_answered(struct smcr_conn *conn);
+/** A request completed while the connection does not flow any more. May free. */
+void smcr_close_completed(struct smcr_conn *conn);
+
+#endif

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* The own element: what the peer wrote, and telling it what was read (RFC 7609 4.2, 4.4, 4.5.1;
+ * RMB-2..5, WIN-1..4). */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine/data.h"
+
+/* A private value (section 4.2); the same letters as elsewhere. */
+static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
+
+void smcr_conn_data_prepare(struct smcr_conn *conn)
+{
+	struct smcr_element *element = &conn->rx.element;
+	memset(element->addr, 0, element->size);
+	memcpy(element->addr, eye_catcher, sizeof(eye_catcher));
+}
+
+bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn)
+{
+	if (conn->rx.usable == conn->rx.element.size)
+		return true; /* deployed dialect: these bytes are data */
+	return memcmp(conn->rx.element.addr, eye_catcher, sizeof(eye_catcher)) == 0;
+}
+
+bool smcr_rx_update_due(const struct smcr_conn *conn)
+{
+	const struct smcr_conn_rx *rx = &conn->rx;
+	uint64_t gain = rx->consumed - rx->consumed_sent;              /* Wr - Ws */
+	uint64_t ws = rx->usable - (rx->produced - rx->consumed_sent); /* as the peer knows it */
+	if (!gain)
+		return false;
+	if (rx->peer_blocked || rx->update_requested) /* WIN-3, WIN-4 */
+		return true;
+	if (rx->urgent && rx->consumed >= rx->urgent_end) /* URG-6 */
+		return true;
+	return 2 * ws < rx->usable && 10 * gain >= rx->usable; /* WIN-1, A25 */
+}
+
+int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
+{
+	if (!smcr_conn_usable(conn))
+		return 0;
+	uint64_t len = conn->rx.produced - conn->rx.consumed;
+	if (len && !smcr_rx_eye_catcher_ok(conn)) {
+		smcr_conn_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
+		return 0;
+	}
+	struct smcr_ring ring = smcr_rx_ring(conn);
+	int n = 0;
+	for (uint64_t pos = conn->rx.consumed; len > 0; n++) {
+		uint64_t run = smcr_ring_run(ring, pos);
+		if (run > len)
+			run = len;
+		iov[n] = (struct iovec){ conn->rx.element.addr + smcr_ring_offset(ring, pos), run };
+		pos += run;
+		len -= run;
+	}
+	return n;
+}
+
+void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
+{
+	if (!n || !smcr_conn_usable(conn))
+		return;
+	assert(n <= conn->rx.produced - conn->rx.consumed);
+	conn->rx.consumed += n;
+	if (!smcr_rx_update_due(conn))
+		return;
+	conn->tx.cdc_due = true;
+	smcr_tx_push(conn);
+}
+
+bool smcr_conn_rx_eof(const struct smcr_conn *conn)
+{
+	return (conn->rx.done || conn->rx.closed) && conn->rx.consumed == conn->rx.produced;
+}

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Writing into the peer's element (RFC 7609 sections 4.5, 4.7; CDC-6, 10, 11, 17; DATA). */
+#include <assert.h>
+#include <errno.h>
+
+#include "daemon/engine/data.h"
+
+static uint64_t buffer_free(const struct smcr_conn *conn)
+{
+	return conn->tx.buf.size - (conn->tx.committed - conn->tx.completed);
+}
+
+static uint32_t buffer_offset(const struct smcr_conn *conn, uint64_t pos)
+{
+	return (uint32_t)(pos & (conn->tx.buf.size - 1));
+}
+
+static uint64_t min64(uint64_t a, uint64_t b)
+{
+	return a < b ? a : b;
+}
+
+bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
+{
+	struct smcr_link *link = conn->tx.link;
+	if (!link)
+		return false;
+	/* No connection takes more than half of a link. Its own completions let it go on. */
+	uint32_t share = link->tx_depth / 2;
+	if (share < SMCR_MAX_WRITES + 1)
+		share = SMCR_MAX_WRITES + 1;
+	if (conn->tx.outstanding + n > share)
+		return false;
+	if (smcr_link_room(link, n))
+		return true;
+	if (!conn->tx.waiting)
+		smcr_link_wait(link, conn);
+	return false;
+}
+
+/* Cut `len` bytes from tx.written on into writes. */
+static size_t build_writes(const struct smcr_conn *conn, uint64_t len, struct smcr_wr *wr,
+			   struct smcr_tx_entry *entries)
+{
+	const struct smcr_link *link = conn->tx.link;
+	const struct smcr_rtoken *token = &conn->tx.rmb->token[link->slot]; /* RMB-10 */
+	const struct smcr_element *buf = &conn->tx.buf;
+	struct smcr_ring ring = smcr_tx_ring(conn);
+	uint64_t element = token->vaddr + (uint64_t)(conn->tx.index - 1) * ring.size;
+	uint64_t pos = conn->tx.written, end = pos + len;
+	size_t n = 0;
+	while (pos < end) {
+		uint32_t from = buffer_offset(conn, pos);
+		uint64_t run = min64(end - pos, min64(smcr_ring_run(ring, pos), buf->size - from));
+		wr[n] = (struct smcr_wr){
+			.is_write = true,
+			.addr = buf->addr + from,
+			.length = (uint32_t)run,
+			.lkey = buf->slab->reg[link->slot].lkey,
+			.rkey = token->rkey,
+			.remote_addr = element + smcr_ring_offset(ring, pos),
+		};
+		pos += run;
+		entries[n++] = (struct smcr_tx_entry){
+			.kind = SMCR_TX_WRITE,
+			.conn = (struct smcr_conn *)conn,
+			.tx_end = pos,
+		};
+	}
+	return n;
+}
+
+/* WIN-5: as much as the window allows, at once. @return false: wait, or the connection is ending */
+static bool push_data(struct smcr_conn *conn)
+{
+	uint64_t waiting = conn->tx.committed - conn->tx.written;
+	uint64_t len = min64(waiting, smcr_tx_window(conn));
+	if (waiting && conn->rx.closed) { /* the peer takes nothing any more (section 20) */
+		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		return false;
+	}
+	if (!len)
+		return true;
+	if (!conn->tx.rmb->token[conn->tx.link->slot].valid) { /* RKEY-16 */
+		smcr_conn_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
+		return false;
+	}
+	struct smcr_wr wr[SMCR_MAX_WRITES + 1];
+	struct smcr_tx_entry entries[SMCR_MAX_WRITES + 1];
+	size_t n = build_writes(conn, len, wr, entries);
+	if (!smcr_tx_room(conn, (uint32_t)n + 1))
+		return false;
+	conn->tx.written += len;
+	conn->tx.bytes += len;
+	conn->tx.link->tx_bytes += len;
+	smcr_cdc_post(conn, wr, entries, n);
+	return true;
+}
+
+static void push_cdc(struct smcr_conn *conn)
+{
+	struct smcr_wr wr[1];
+	struct smcr_tx_entry entries[1];
+	if (smcr_tx_room(conn, 1))
+		smcr_cdc_post(conn, wr, entries, 0);
+}
+
+/* A needs no share of the link: it is the last request of the connection. */
+static void push_abort(struct smcr_conn *conn)
+{
+	struct smcr_wr wr[1];
+	struct smcr_tx_entry entries[1];
+	if (!smcr_link_room(conn->tx.link, 1)) {
+		if (!conn->tx.waiting)
+			smcr_link_wait(conn->tx.link, conn);
+		return;
+	}
+	conn->tx.abort_due = false;
+	conn->tx.abort_sent = true;
+	smcr_cdc_post(conn, wr, entries, 0);
+}
+
+void smcr_tx_push(struct smcr_conn *conn)
+{
+	if (conn->phase != SMCR_PHASE_OPEN || !conn->tx.link)
+		return;
+	if (conn->tx.abort_due) {
+		push_abort(conn);
+		return;
+	}
+	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent) /* CDC-13 */
+		return;
+	if (!push_data(conn))
+		return;
+	/* While D or C waits for the last completions it will carry the news. Anything posted now
+	 * would only put it off. */
+	if (conn->tx.cdc_due && !smcr_close_draining(conn))
+		push_cdc(conn);
+	smcr_close_step(conn);
+}
+
+void smcr_conn_tx_resume(struct smcr_conn *conn)
+{
+	smcr_tx_push(conn);
+}
+
+void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
+		       const struct smcr_tx_entry *entry, bool ok)
+{
+	(void)link;
+	if (ok && entry->kind == SMCR_TX_WRITE) {
+		conn->tx.completed = entry->tx_end;
+		conn->tx.freed = true;
+	}
+	if (ok && entry->kind == SMCR_TX_CDC)
+		conn->tx.cdc_completed = entry->cdc_seq;
+	if (!smcr_conn_flowing(conn)) {
+		smcr_close_completed(conn);
+		return;
+	}
+	/* A CDC is the last of each list that is posted: go on once a list, not once a request. */
+	if (!ok || entry->kind != SMCR_TX_CDC)
+		return;
+	if (conn->tx.freed && !conn->app_closed && !conn->app_shutdown)
+		smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_WRITABLE });
+	if (conn->tx.freed)
+		smcr_close_activity(conn, true);
+	conn->tx.freed = false;
+	smcr_tx_push(conn);
+}
+
+int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
+{
+	if (!smcr_conn_usable(conn) || conn->app_shutdown)
+		return 0;
+	uint64_t len = buffer_free(conn);
+	int n = 0;
+	for (uint64_t pos = conn->tx.committed; len > 0; n++) {
+		uint32_t from = buffer_offset(conn, pos);
+		uint64_t run = min64(len, conn->tx.buf.size - from);
+		iov[n] = (struct iovec){ conn->tx.buf.addr + from, run };
+		pos += run;
+		len -= run;
+	}
+	return n;
+}
+
+void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
+{
+	if (!n || !smcr_conn_usable(conn) || conn->app_shutdown)
+		return;
+	assert(n <= buffer_free(conn));
+	conn->tx.committed += n;
+	smcr_tx_push(conn);
+}

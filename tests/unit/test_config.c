@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/host/config.h"
+
+struct dir {
+	char path[64], file[96], more_dir[96], more[160];
+};
+
+static int setup(void **state)
+{
+	struct dir *dir = calloc(1, sizeof(*dir));
+	strcpy(dir->path, "/tmp/smcrd-config-XXXXXX");
+	if (!dir || !mkdtemp(dir->path))
+		return -1;
+	snprintf(dir->file, sizeof(dir->file), "%s/smcrd.conf", dir->path);
+	snprintf(dir->more_dir, sizeof(dir->more_dir), "%s/smcrd.conf.d", dir->path);
+	snprintf(dir->more, sizeof(dir->more), "%s/50-more.conf", dir->more_dir);
+	*state = dir;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct dir *dir = *state;
+	unlink(dir->more);
+	rmdir(dir->more_dir);
+	unlink(dir->file);
+	rmdir(dir->path);
+	free(dir);
+	return 0;
+}
+
+static void write_file(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+}
+
+static void defaults_without_any_file(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "");
+	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_string_equal(config.socket_path, "/run/smcrd/smcrd.sock");
+	assert_int_equal(config.num_rnics, 0);
+	assert_int_equal(config.engine.bsize, 5);
+	assert_int_equal(config.engine.bsize_min, 2);
+	assert_int_equal(config.engine.memory_budget, 1u << 30);
+	assert_int_equal(config.engine.max_links, 4);
+	assert_int_equal(config.log_level, LOG_INFO);
+	config_free(&config);
+}
+
+static void values_are_read_and_later_files_win(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "# comment\nrnic = soft:eth1\nrnic = soft:eth2\nmemory = 64M\n"
+			      "element_size = 128K\ncapable_subnet = 10.1.2.3/16\n"
+			      "dialect = rfc\nlog_level = debug\nmax_links = 2\n");
+	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
+	write_file(dir->more, "max_links = 3\nadmin_group = wheel\n");
+	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(config.num_rnics, 2);
+	assert_string_equal(config.rnics[1], "soft:eth2");
+	assert_int_equal(config.engine.memory_budget, 64u << 20);
+	assert_int_equal(config.engine.bsize, 3);
+	assert_int_equal(config.engine.dialect, SMCR_DIALECT_FORCE_RFC);
+	assert_int_equal(config.engine.max_links, 3);
+	assert_string_equal(config.admin_group, "wheel");
+	assert_int_equal(config.log_level, LOG_DEBUG);
+	assert_true(config_peer_assumed_capable(&config, 0x0A01FFFF));
+	assert_false(config_peer_assumed_capable(&config, 0x0A020001));
+	config_free(&config);
+}
+
+/* Each wrong line is refused with the file, the line and the key in the sentence. */
+static void errors_name_file_line_and_key(void **state)
+{
+	static const struct {
+		const char *line, *key;
+	} cases[] = {
+		{ "no_such_key = 1", "no_such_key" },
+		{ "max_links = 9", "max_links" },
+		{ "max_links = 1", "max_links" },
+		{ "max_links = many", "max_links" },
+		{ "element_size = 100K", "element_size" },
+		{ "element_size_min = 1G", "element_size_min" },
+		{ "memory = 1K", "memory" },
+		{ "memory = 99999999999G", "memory" },
+		{ "memory = -1", "memory" },
+		{ "dialect = klingon", "dialect" },
+		{ "log_level = loud", "log_level" },
+		{ "rnic = eth0", "rnic" },
+		{ "rnic = soft:", "rnic" },
+		{ "capable_subnet = 10.0.0.0", "capable_subnet" },
+		{ "capable_subnet = 10.0.0.0/33", "capable_subnet" },
+		{ "capable_subnet = 10.0.0.0/8x", "capable_subnet" },
+		{ "socket = relative", "socket" },
+		{ "skip_seconds = -1", "skip_seconds" },
+		{ "link_retry_milliseconds = 1", "link_retry_milliseconds" },
+	};
+	struct dir *dir = *state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct config config;
+		char text[CONFIG_ERROR_LEN], contents[256], place[128];
+		snprintf(contents, sizeof(contents), "# one\n# two\n%s\n# four\n", cases[i].line);
+		snprintf(place, sizeof(place), "%s:3: ", dir->file);
+		write_file(dir->file, contents);
+		assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+		if (strncmp(text, place, strlen(place)) || !strstr(text, cases[i].key))
+			fail_msg("'%s' gives '%s'", cases[i].line, text);
+	}
+}
+
+static void sizes_that_contradict_are_refused(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "element_size = 64K\nelement_size_min = 128K\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, "element_size_min"));
+	assert_non_null(strstr(text, dir->file));
+}
+
+static void a_named_file_must_exist(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	assert_int_equal(config_load(dir->file, &config, text), -ENOENT);
+	assert_non_null(strstr(text, dir->file));
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(defaults_without_any_file),
+		CASE(values_are_read_and_later_files_win),
+		CASE(errors_name_file_line_and_key),
+		CASE(sizes_that_contradict_are_refused),
+		CASE(a_named_file_must_exist),
+	};
+	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
+}

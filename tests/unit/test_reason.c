@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <ctype.h>
+#include <string.h>
+
+#include "proto/smcr/reason.h"
+
+static const uint32_t ours[] = {
+	SMCR_REASON_NONE,
+	SMCR_REASON_NO_MEMORY,
+	SMCR_REASON_CONFIRM_LINK_FAILED,
+	SMCR_REASON_ADD_LINK_FAILED,
+	SMCR_REASON_CONFIG,
+	SMCR_REASON_PEER_NO_SMC,
+	SMCR_REASON_LOCAL_POLICY,
+	SMCR_REASON_IPSEC,
+	SMCR_REASON_NO_DEVICE,
+	SMCR_REASON_NO_R_DEVICE,
+	SMCR_REASON_MODE_MISMATCH,
+	SMCR_REASON_EYE_CATCHER,
+	SMCR_REASON_SOCKET_OPTION,
+	SMCR_REASON_PREFIX_MISMATCH,
+	SMCR_REASON_VLAN,
+	SMCR_REASON_NO_ACTIVE_LINK,
+	SMCR_REASON_UNKNOWN_LINK,
+	SMCR_REASON_VERSION_MISMATCH,
+	SMCR_REASON_OUT_OF_SYNC,
+	SMCR_REASON_PEER_DECLINED,
+	SMCR_REASON_INTERNAL,
+	SMCR_REASON_RTOKEN,
+	SMCR_REASON_QP_NOT_READY,
+	SMCR_REASON_RKEY_EXCHANGE,
+	SMCR_REASON_BAD_ENUM,
+	SMCR_REASON_RMBE_EXHAUSTED,
+	SMCR_REASON_PEER_SKIPPED,
+	SMCR_REASON_NO_BPF,
+	SMCR_REASON_SHUTTING_DOWN,
+	SMCR_REASON_NOT_CLAIMED,
+};
+#define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
+
+/* Sent by deployed peers, never by us. */
+static const uint32_t theirs[] = {
+	0x03030001, 0x03030003, 0x03030004, 0x03030005, 0x03030006, 0x03030007, 0x03030008,
+	0x03030009, 0x0303000a, 0x0303000b, 0x03090000, 0x030d0000, 0x030e0000, 0x030f0000,
+};
+
+static void is_a_name(const char *name)
+{
+	assert_string_not_equal(name, "unknown");
+	assert_true(islower((unsigned char)name[0]));
+	for (const char *c = name; *c; c++)
+		assert_true(islower((unsigned char)*c) || isdigit((unsigned char)*c) || *c == '-');
+}
+
+static void every_code_has_a_name_and_a_sentence(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_OURS; i++) {
+		is_a_name(smcr_reason_name(ours[i]));
+		assert_true(strlen(smcr_reason_text(ours[i])) > 10);
+	}
+	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+		is_a_name(smcr_reason_name(theirs[i]));
+		assert_string_not_equal(smcr_reason_text(theirs[i]), smcr_reason_text(0xFFFFFFFF));
+	}
+}
+
+static void names_differ(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_OURS; i++) {
+		for (size_t j = 0; j < i; j++) {
+			assert_string_not_equal(smcr_reason_name(ours[i]),
+						smcr_reason_name(ours[j]));
+			assert_string_not_equal(smcr_reason_text(ours[i]),
+						smcr_reason_text(ours[j]));
+		}
+	}
+}
+
+static void codes_of_others_are_unknown(void **state)
+{
+	(void)state;
+	assert_string_equal(smcr_reason_name(0x99990000), "unknown");
+	assert_string_equal(smcr_reason_text(0x99990000),
+			    "the peer gave a code that only its own documentation explains");
+	assert_string_equal(smcr_reason_name(SMCR_REASON_PREFIX_MISMATCH), "prefix-mismatch");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_code_has_a_name_and_a_sentence),
+		cmocka_unit_test(names_differ),
+		cmocka_unit_test(codes_of_others_are_unknown),
+	};
+	return cmocka_run_group_tests_name("reason", tests, NULL, NULL);
+}
