@@ -1,0 +1,119 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# Two hosts, a and b, as network namespaces with two NICs each on one bridge (in a third namespace):
+#
+#   a: eth0 10.77.0.1/24, eth1 10.77.0.11/24      b: eth0 10.77.0.2/24, eth1 10.77.0.12/24
+#
+# Sourced by the demo, the benchmark and the bats tests. Everything lies in namespaces with a random
+# name and one directory; it goes away with hosts_down, and also when the caller is killed: a guard
+# process waits for the caller's end of a pipe to close.
+
+HOSTS_ROOT=${HOSTS_ROOT:-$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)}
+HOSTS_BUILD=${HOSTS_BUILD:-$HOSTS_ROOT/build}
+
+# hosts_up [MTU]: make the hosts; sets HOSTS_DIR and HOSTS_ID.
+hosts_up() {
+	local mtu=${1:-1500} host nic n=0
+	HOSTS_ID=smcr$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
+	HOSTS_DIR=$(mktemp -d "/tmp/$HOSTS_ID-XXXXXX")
+	exec {HOSTS_GUARD}> >(hosts_guard "$HOSTS_ID" "$HOSTS_DIR")
+	ip netns add "$HOSTS_ID-sw"
+	ip -n "$HOSTS_ID-sw" link add br0 type bridge
+	ip -n "$HOSTS_ID-sw" link set br0 mtu "$mtu" up
+	for host in a b; do
+		n=$((n + 1))
+		ip netns add "$HOSTS_ID-$host"
+		ip -n "$HOSTS_ID-$host" link set lo up
+		for nic in 0 1; do
+			ip -n "$HOSTS_ID-$host" link add "eth$nic" mtu "$mtu" type veth \
+				peer name "$host$nic" mtu "$mtu" netns "$HOSTS_ID-sw"
+			ip -n "$HOSTS_ID-sw" link set "$host$nic" master br0 up
+			ip -n "$HOSTS_ID-$host" addr add "10.77.0.$((nic * 10 + n))/24" dev "eth$nic"
+			ip -n "$HOSTS_ID-$host" link set "eth$nic" up
+		done
+	done
+}
+
+# hosts_guard ID DIR: cleans up when standard input ends, whatever ended it.
+hosts_guard() {
+	trap '' INT TERM HUP PIPE
+	cat >/dev/null
+	hosts_sweep "$1" "$2"
+}
+
+# hosts_sweep ID DIR: end what runs in the namespaces of ID, remove them and DIR.
+hosts_sweep() {
+	local id=$1 dir=$2 host pids
+	for host in a b sw; do
+		[ -e "/run/netns/$id-$host" ] || continue
+		pids=$(ip netns pids "$id-$host" 2>/dev/null)
+		# shellcheck disable=SC2086
+		[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
+		ip netns del "$id-$host" 2>/dev/null
+	done
+	rm -rf "$dir"
+}
+
+# hosts_down: remove them.
+hosts_down() {
+	[ -n "${HOSTS_ID:-}" ] || return 0
+	hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
+	exec {HOSTS_GUARD}>&-
+	HOSTS_ID=
+}
+
+# on HOST COMMAND..: run a command on host a or b (or sw, the bridge's namespace). The guard's pipe is
+# closed for it: the guard waits for the end of this shell, not of what it started.
+on() {
+	local host=$1
+	shift
+	ip netns exec "$HOSTS_ID-$host" env SMCRD_SOCKET="$HOSTS_DIR/$host.sock" "$@" {HOSTS_GUARD}>&-
+}
+
+# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over.
+until_true() {
+	local end=$((SECONDS + $1))
+	shift
+	until "$@"; do
+		[ "$SECONDS" -lt "$end" ] || return 1
+		sleep 0.05
+	done
+}
+
+smcrctl_on() {
+	local host=$1
+	shift
+	on "$host" "$HOSTS_BUILD/bin/smcrctl" "$@"
+}
+
+# answers HOST: does smcrd there serve?
+answers() {
+	smcrctl_on "$1" info >/dev/null 2>&1
+}
+
+answers_or_ended() {
+	answers "$1" || ! kill -0 "$2" 2>/dev/null
+}
+
+# smcrd_start HOST [OPTIONS..]: start the daemon on a host and wait until it answers; its process id
+# goes to SMCRD_PID_a or SMCRD_PID_b, its log to $HOSTS_DIR/HOST.log.
+smcrd_start() {
+	local host=$1 pid
+	shift
+	# A configuration file of its own: the machine's must not matter.
+	[ -e "$HOSTS_DIR/$host.conf" ] || : >"$HOSTS_DIR/$host.conf"
+	on "$host" "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/$host.conf" \
+		--socket "$HOSTS_DIR/$host.sock" "$@" >>"$HOSTS_DIR/$host.log" 2>&1 &
+	pid=$!
+	printf -v "SMCRD_PID_$host" %s "$pid"
+	if ! until_true 10 answers_or_ended "$host" "$pid" || ! answers "$host"; then
+		echo "smcrd on host $host does not answer:" >&2
+		cat "$HOSTS_DIR/$host.log" >&2
+		return 1
+	fi
+}
+
+# tcp_listens HOST PORT: does anybody listen there?
+tcp_listens() {
+	[ -n "$(on "$1" ss -Hltn "sport = :$2")" ]
+}
