@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * An ordinary TCP program to measure with: it knows nothing of SMC-R.
+ *
+ *   tcpbench serve ADDRESS PORT            serve until killed
+ *   tcpbench bulk ADDRESS PORT SECONDS     send for that long; prints MB/s as the receiver saw it
+ *   tcpbench rtt ADDRESS PORT COUNT        COUNT ping-pongs of 64 bytes; prints the median and the
+ *                                          99th percentile in microseconds
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PING_SIZE 64
+#define BULK_SIZE (256 * 1024)
+
+static void die(const char *what)
+{
+	fprintf(stderr, "tcpbench: %s: %s\n", what, strerror(errno));
+	exit(1);
+}
+
+static double now(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void send_all(int fd, const void *buf, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = send(fd, (const char *)buf + at, len - at, MSG_NOSIGNAL);
+		if (n < 0 && errno != EINTR)
+			die("send");
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static void recv_all(int fd, void *buf, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = recv(fd, (char *)buf + at, len - at, 0);
+		if (n == 0) {
+			fprintf(stderr, "tcpbench: the peer closed too early\n");
+			exit(1);
+		}
+		if (n < 0 && errno != EINTR)
+			die("recv");
+		at += n > 0 ? (size_t)n : 0;
+	}
+}
+
+static struct sockaddr_in address(const char *addr, const char *port)
+{
+	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(port)) };
+	if (inet_pton(AF_INET, addr, &in.sin_addr) != 1) {
+		fprintf(stderr, "tcpbench: '%s' is not an IPv4 address\n", addr);
+		exit(2);
+	}
+	return in;
+}
+
+static void no_delay(int fd)
+{
+	int one = 1;
+	if (setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one)) < 0)
+		die("TCP_NODELAY");
+}
+
+static int open_connection(const char *addr, const char *port, char mode)
+{
+	struct sockaddr_in in = address(addr, port);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&in, sizeof(in)) < 0)
+		die("connect");
+	no_delay(fd);
+	send_all(fd, &mode, 1);
+	return fd;
+}
+
+/* Take bytes until the end, then answer how many came and how long it took. */
+static void serve_bulk(int fd)
+{
+	static char buf[BULK_SIZE];
+	double start = now(), result[2] = { 0 };
+	ssize_t n;
+	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
+		result[0] += (double)n;
+	result[1] = now() - start;
+	send_all(fd, result, sizeof(result));
+}
+
+static void serve_rtt(int fd)
+{
+	char buf[PING_SIZE];
+	size_t have = 0;
+	ssize_t n;
+	while ((n = recv(fd, buf + have, sizeof(buf) - have, 0)) > 0) {
+		have += (size_t)n;
+		if (have < sizeof(buf))
+			continue;
+		send_all(fd, buf, sizeof(buf));
+		have = 0;
+	}
+}
+
+static void serve_one(int fd)
+{
+	char mode;
+	no_delay(fd);
+	recv_all(fd, &mode, 1);
+	if (mode == 'B')
+		serve_bulk(fd);
+	else
+		serve_rtt(fd);
+	close(fd);
+	_exit(0);
+}
+
+static int serve(const char *addr, const char *port)
+{
+	struct sockaddr_in in = address(addr, port);
+	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(fd, 16) < 0)
+		die("listen");
+	signal(SIGCHLD, SIG_IGN);
+	for (;;) {
+		int conn = accept(fd, NULL, NULL);
+		if (conn < 0)
+			die("accept");
+		if (fork() == 0)
+			serve_one(conn);
+		close(conn);
+	}
+}
+
+static int bulk(const char *addr, const char *port, double seconds)
+{
+	static char buf[BULK_SIZE];
+	int fd = open_connection(addr, port, 'B');
+	double end = now() + seconds, result[2];
+	while (now() < end)
+		send_all(fd, buf, sizeof(buf));
+	shutdown(fd, SHUT_WR);
+	recv_all(fd, result, sizeof(result));
+	printf("%.1f\n", result[0] / result[1] / 1e6);
+	return 0;
+}
+
+static int compare(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return (x > y) - (x < y);
+}
+
+static int rtt(const char *addr, const char *port, size_t count)
+{
+	char buf[PING_SIZE] = { 0 };
+	double *times = calloc(count, sizeof(*times));
+	int fd = open_connection(addr, port, 'R');
+	if (!times || !count)
+		die("memory");
+	for (size_t i = 0; i < count; i++) {
+		double start = now();
+		send_all(fd, buf, sizeof(buf));
+		recv_all(fd, buf, sizeof(buf));
+		times[i] = (now() - start) * 1e6;
+	}
+	qsort(times, count, sizeof(*times), compare);
+	printf("%.1f %.1f\n", times[count / 2], times[count - 1 - count / 100]);
+	free(times);
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc == 4 && !strcmp(argv[1], "serve"))
+		return serve(argv[2], argv[3]);
+	if (argc == 5 && !strcmp(argv[1], "bulk"))
+		return bulk(argv[2], argv[3], atof(argv[4]));
+	if (argc == 5 && !strcmp(argv[1], "rtt"))
+		return rtt(argv[2], argv[3], (size_t)atol(argv[4]));
+	fprintf(stderr, "usage: tcpbench serve ADDRESS PORT | bulk ADDRESS PORT SECONDS | "
+			"rtt ADDRESS PORT COUNT\n");
+	return 2;
+}
