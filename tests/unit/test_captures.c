@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * What a real implementation sends (tests/captures/README.md) decodes, and encodes to the same
+ * bytes again.
+ */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "proto/roce/roce.h"
+#include "proto/smcr/bytes.h"
+#include "proto/smcr/cdc.h"
+#include "proto/smcr/clc.h"
+#include "proto/smcr/llc.h"
+#include "proto/smcr/tcpopt.h"
+#include "tests/lib/pcap.h"
+#include "tests/lib/proves.h"
+
+#define SMC_TCP_PORT 5001
+#define MAX_STREAMS  64
+#define STREAM_ROOM  2048
+#define MAX_TYPES    16
+
+/* One direction of a TCP connection. */
+struct stream {
+	uint32_t src;
+	uint32_t dst;
+	uint16_t src_port;
+	uint16_t dst_port;
+	uint32_t next_seq;
+	uint8_t bytes[STREAM_ROOM];
+	size_t len;
+};
+
+struct story {
+	struct stream streams[MAX_STREAMS];
+	size_t num_streams;
+	unsigned int syns; /* SYN or SYN-ACK with the SMC option */
+	unsigned int clc[MAX_TYPES];
+	unsigned int llc[MAX_TYPES];
+	unsigned int llc_replies[MAX_TYPES];
+	unsigned int cdc;
+};
+
+static struct story story;
+
+/* ---- TCP */
+
+static struct stream *stream_of(const struct pcap_packet *p)
+{
+	for (size_t i = 0; i < story.num_streams; i++) {
+		struct stream *s = &story.streams[i];
+		if (s->src == p->src && s->dst == p->dst && s->src_port == p->src_port &&
+		    s->dst_port == p->dst_port)
+			return s;
+	}
+	return NULL;
+}
+
+static void open_stream(const struct pcap_packet *p)
+{
+	const uint8_t *options = p->l4 + 20;
+	assert_int_equal(smcr_tcpopt_find(options, (size_t)(p->payload - options)), 1);
+	story.syns++;
+	if (stream_of(p))
+		return; /* a SYN sent again */
+	assert_true(story.num_streams < MAX_STREAMS);
+	struct stream *s = &story.streams[story.num_streams++];
+	*s = (struct stream){ .src = p->src,
+			      .dst = p->dst,
+			      .src_port = p->src_port,
+			      .dst_port = p->dst_port,
+			      .next_seq = get_be32(p->l4 + 4) + 1 };
+}
+
+/* Append what is new; segments come in order in these captures, some of them twice. */
+static void take_tcp(const struct pcap_packet *p)
+{
+	const uint8_t flags = p->l4[13];
+	if (p->src_port != SMC_TCP_PORT && p->dst_port != SMC_TCP_PORT)
+		return;
+	if (flags & 0x02)
+		open_stream(p);
+	struct stream *s = stream_of(p);
+	assert_non_null(s);
+	if (get_be32(p->l4 + 4) != s->next_seq)
+		return;
+	assert_true(s->len + p->payload_len <= STREAM_ROOM);
+	memcpy(s->bytes + s->len, p->payload, p->payload_len);
+	s->len += p->payload_len;
+	s->next_seq += (uint32_t)p->payload_len;
+}
+
+/* ---- CLC */
+
+/* A version 2 Proposal that offers version 1 only has the content of a version 1 Proposal. */
+static void check_proposal(const struct smcr_clc_proposal *proposal, const uint8_t *bytes,
+			   size_t len)
+{
+	uint8_t expected[SMCR_CLC_MAX_LEN];
+	uint8_t again[SMCR_CLC_MAX_LEN];
+	memcpy(expected, bytes, len);
+	assert_true(proposal->offers_r_v1);
+	assert_false(proposal->offers_r_v2);
+	if (proposal->version == 2)
+		expected[7] = 0x10; /* instead of version 2 and its two types */
+	assert_int_equal(smcr_clc_encode_proposal(proposal, again, sizeof(again)), len);
+	/* The growth area has room for SMC-D's GID and CHID: zero in these captures, as we send. */
+	assert_memory_equal(again, expected, len);
+}
+
+static size_t check_clc_v1(const uint8_t *bytes, size_t len)
+{
+	int length = smcr_clc_peek_length(bytes, len);
+	struct smcr_clc_msg msg;
+	assert_true(length > 0 && (size_t)length <= len);
+	assert_int_equal(smcr_clc_decode(bytes, (size_t)length, &msg), 0);
+	story.clc[msg.type]++;
+	if (msg.type == SMCR_CLC_PROPOSAL) {
+		check_proposal(&msg.proposal, bytes, (size_t)length);
+	} else {
+		uint8_t again[SMCR_CLC_MAX_LEN];
+		assert_int_equal(smcr_clc_encode(&msg, again, sizeof(again)), length);
+		assert_memory_equal(again, bytes, (size_t)length);
+	}
+	return (size_t)length;
+}
+
+/* Nothing but CLC runs on these connections once both sides carried the option. */
+static void check_clc_streams_v1(void)
+{
+	for (size_t i = 0; i < story.num_streams; i++) {
+		const struct stream *s = &story.streams[i];
+		for (size_t at = 0; at < s->len;)
+			at += check_clc_v1(s->bytes + at, s->len - at);
+	}
+}
+
+/* ---- LLC and CDC */
+
+static void check_send_v1(const uint8_t *bytes, size_t len)
+{
+	uint8_t again[SMCR_LLC_LEN];
+	assert_int_equal(len, SMCR_LLC_LEN);
+	if (bytes[0] == SMCR_CDC_TYPE) {
+		struct smcr_cdc cdc;
+		assert_int_equal(smcr_cdc_decode(bytes, len, &cdc), 0);
+		assert_int_equal(smcr_cdc_encode(&cdc, again, sizeof(again)), len);
+		story.cdc++;
+	} else {
+		struct smcr_llc_msg msg;
+		assert_int_equal(smcr_llc_decode(bytes, len, SMCR_DIALECT_DEPLOYED, &msg), 0);
+		assert_int_equal(smcr_llc_encode(&msg, SMCR_DIALECT_DEPLOYED, again, sizeof(again)),
+				 len);
+		(msg.reply ? story.llc_replies : story.llc)[msg.type]++;
+	}
+	assert_memory_equal(again, bytes, len);
+}
+
+static void check_cdc_only(const uint8_t *bytes, size_t len)
+{
+	struct smcr_cdc cdc;
+	if (bytes[0] != SMCR_CDC_TYPE)
+		return;
+	uint8_t again[SMCR_CDC_LEN];
+	assert_int_equal(smcr_cdc_decode(bytes, len, &cdc), 0);
+	assert_int_equal(smcr_cdc_encode(&cdc, again, sizeof(again)), len);
+	assert_memory_equal(again, bytes, len);
+	story.cdc++;
+}
+
+static void take_udp(const struct pcap_packet *p,
+		     void (*check_send)(const uint8_t *bytes, size_t len))
+{
+	struct roce_packet roce;
+	if (p->dst_port != ROCE_UDP_PORT)
+		return;
+	assert_int_equal(roce_decode(p->payload, p->payload_len, &roce), 0);
+	if (roce.bth.opcode == ROCE_SEND_ONLY)
+		check_send(roce.payload, roce.payload_len);
+}
+
+static void read_capture(const char *path, void (*check_send)(const uint8_t *bytes, size_t len))
+{
+	struct pcap *pcap;
+	struct pcap_packet packet;
+	int more;
+	memset(&story, 0, sizeof(story));
+	assert_int_equal(pcap_open(path, &pcap), 0);
+	while ((more = pcap_next(pcap, &packet)) > 0) {
+		if (packet.protocol == IPPROTO_TCP)
+			take_tcp(&packet);
+		else
+			take_udp(&packet, check_send);
+	}
+	pcap_close(pcap);
+	assert_int_equal(more, 0);
+}
+
+/* ---- tests */
+
+static void linux_version_1(void **state)
+{
+	(void)state;
+	read_capture("tests/captures/linux-smcr-v1.pcap.gz", check_send_v1);
+	check_clc_streams_v1();
+	assert_int_equal(story.syns, 50);
+	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 25);
+	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 25);
+	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 25);
+	assert_int_equal(story.clc[SMCR_CLC_DECLINE], 0);
+	assert_int_equal(story.cdc, 1371);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_LINK], 4);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_LINK], 4);
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 4); /* one is the client's notice */
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 3);
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK_CONT], 3);
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK_CONT], 3);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 6);
+	assert_int_equal(story.llc_replies[SMCR_LLC_DELETE_LINK], 2);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_RKEY], 48);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_RKEY], 48);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_RKEY], 50);
+	assert_int_equal(story.llc_replies[SMCR_LLC_DELETE_RKEY], 50);
+	PROVES("CLC-1 LLC-1 CDC-1 PEER-1");
+}
+
+static void rfc_form_of_version_1(void **state)
+{
+	(void)state;
+	read_capture("tests/captures/user-space-client-to-linux-v1.pcap.gz", check_send_v1);
+	check_clc_streams_v1();
+	assert_int_equal(story.syns, 2);
+	assert_int_equal(story.streams[0].len, SMCR_CLC_ACCEPT_LEN + 52); /* no growth area */
+	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 1);
+	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 1);
+	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 1);
+	assert_int_equal(story.cdc, 4);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_LINK], 1);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_LINK], 1);
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 1);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 12);
+	PROVES("CLC-1 LLC-1 CDC-1");
+}
+
+/* Version 2 Proposals are understood as far as needed to decline them or to answer in version 1. */
+static void check_version_2(const char *path, unsigned int proposals, unsigned int cdcs)
+{
+	read_capture(path, check_cdc_only);
+	unsigned int seen = 0;
+	for (size_t i = 0; i < story.num_streams; i++) {
+		const struct stream *s = &story.streams[i];
+		struct smcr_clc_msg msg;
+		if (s->dst_port != SMC_TCP_PORT)
+			continue;
+		int length = smcr_clc_peek_length(s->bytes, s->len);
+		assert_int_equal(length, 156);
+		assert_int_equal(smcr_clc_decode(s->bytes, (size_t)length, &msg), 0);
+		assert_int_equal(msg.type, SMCR_CLC_PROPOSAL);
+		assert_int_equal(msg.proposal.version, 2);
+		assert_false(msg.proposal.offers_r_v1);
+		assert_true(msg.proposal.offers_r_v2);
+		/* Behind it comes a version 2 Confirm, which nobody can send to us. */
+		assert_int_equal(smcr_clc_peek_length(s->bytes + 156, s->len - 156), -EBADMSG);
+		seen++;
+	}
+	assert_int_equal(seen, proposals);
+	assert_int_equal(story.cdc, cdcs);
+}
+
+static void version_2_proposals(void **state)
+{
+	(void)state;
+	check_version_2("tests/captures/linux-smcr-v2.pcap.gz", 25, 1419);
+	check_version_2("tests/captures/linux-smcr-v2-failover.pcap.gz", 2, 257);
+	check_version_2("tests/captures/user-space-client-to-linux-v2.pcap.gz", 1, 4);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(linux_version_1),
+		cmocka_unit_test(rfc_form_of_version_1),
+		cmocka_unit_test(version_2_proposals),
+	};
+	return cmocka_run_group_tests_name("captures", tests, NULL, NULL);
+}
