@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/clients/pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/*
+ * What each end may have queued, half of what the kernel makes of it. Four times the largest buffer
+ * that one write makes must fit (37 KiB charged for 36 KiB; 66 KiB for the plug's), or a program
+ * whose only queued byte is the kept one would not be told that it can write: a buffer stays
+ * charged whole until its last byte is read, and "writable" means a quarter is charged at most.
+ */
+#define QUEUE_BYTES  (512 * 1024)
+#define LARGEST_SKB  (72 * 1024)
+#define SMALLEST_SKB 1024 /* at least what the smallest write is charged for (768 seen) */
+
+#define PEEK_MAX (32 * 1024) /* above this, copying twice costs more than asking how much there is */
+#define BULK_MIN (8 * 1024) /* below this, a pair is no bulk writer any more */
+
+static uint8_t dropped[64 * 1024]; /* where bytes go that nobody wants: written, never read */
+
+/* ---- opening */
+
+static void size_queue(int fd)
+{
+	int bytes = QUEUE_BYTES;
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* How many forwarded bytes may stay queued so that "writable" is still told in time, were each of
+ * them a write of its own. */
+static uint32_t slack_of(int program_fd)
+{
+	int sndbuf = 0;
+	socklen_t len = sizeof(sndbuf);
+	if (getsockopt(program_fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) < 0 ||
+	    sndbuf / 4 <= LARGEST_SKB)
+		return 0;
+	return (uint32_t)(sndbuf / 4 - LARGEST_SKB) / SMALLEST_SKB;
+}
+
+int pair_plug_file(void)
+{
+	int fd = memfd_create("smcrd-plug", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, 4 * QUEUE_BYTES) < 0) {
+		int r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Fill the program's send queue with references to the file's pages. */
+static int plug(int program_fd, int plug_fd, uint32_t *ret_bytes)
+{
+	uint32_t total = 0;
+	for (;;) {
+		off_t offset = 0;
+		ssize_t n = sendfile(program_fd, plug_fd, &offset, 4 * QUEUE_BYTES);
+		if (n > 0)
+			total += (uint32_t)n;
+		else if (n < 0 && errno == EAGAIN)
+			break;
+		else if (n == 0 || errno != EINTR)
+			return n < 0 ? -errno : -EIO;
+	}
+	*ret_bytes = total;
+	return 0;
+}
+
+static int set_peek_offset(const struct pair *pair)
+{
+	int offset = (int)pair->ahead;
+	return setsockopt(pair->fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) < 0 ? -errno
+											  : 0;
+}
+
+static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_name *name,
+		     int plug_fd)
+{
+	struct sockaddr_un addr;
+	int addr_len = ipc_pair_name_encode(name, &addr, sizeof(addr));
+	if (addr_len < 0)
+		return addr_len;
+	if (bind(pair->fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
+		return -errno;
+	struct stat st;
+	if (fstat(program_fd, &st) < 0)
+		return -errno;
+	pair->program_inode = st.st_ino;
+	size_queue(pair->fd);
+	size_queue(program_fd);
+	pair->slack = slack_of(program_fd);
+	/* Urgent data that a program sends in spite of everything stays in the stream. */
+	int on = 1;
+	if (setsockopt(pair->fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
+		on = 0; /* a kernel without urgent data on Unix sockets refuses the send itself */
+	if (plug_fd >= 0)
+		return plug(program_fd, plug_fd, &pair->ahead);
+	if (send(program_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		return -errno;
+	pair->ahead = 1;
+	return set_peek_offset(pair);
+}
+
+int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
+	      int *ret_program_fd)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return -errno;
+	struct pair pair = { .fd = ends[0] };
+	int r = open_ends(&pair, ends[1], name, plug_fd);
+	if (r < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		return r;
+	}
+	*ret_pair = pair;
+	*ret_program_fd = ends[1];
+	return 0;
+}
+
+/* ---- dropping forwarded bytes */
+
+/* Drop bytes from the head of the queue until only `keep` forwarded ones are left. */
+static void drop(struct pair *pair, uint32_t keep)
+{
+	struct iovec iov[16];
+	while (pair->ahead > keep) {
+		size_t left = pair->ahead - keep;
+		int n = 0;
+		for (; left > 0 && n < 16; n++) {
+			iov[n].iov_base = dropped;
+			iov[n].iov_len = MIN(left, sizeof(dropped));
+			left -= iov[n].iov_len;
+		}
+		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)n };
+		ssize_t got = recvmsg(pair->fd, &msg, MSG_DONTWAIT);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break; /* what was peeked is there: cannot happen */
+		pair->ahead -= (uint32_t)got;
+	}
+}
+
+void pair_unplug(struct pair *pair)
+{
+	drop(pair, 1);
+	set_peek_offset(pair);
+}
+
+void pair_settle(struct pair *pair)
+{
+	if (pair->ahead > pair->slack + 1)
+		drop(pair, 1);
+}
+
+/* ---- from the program */
+
+static size_t iov_bytes(const struct iovec *iov, int iovcnt)
+{
+	size_t bytes = 0;
+	for (int i = 0; i < iovcnt; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+/* Segments of bytes [skip, skip + len) of `iov`. @return number of them */
+static int iov_slice(const struct iovec *iov, int iovcnt, size_t skip, size_t len,
+		     struct iovec *ret_iov)
+{
+	int n = 0;
+	for (int i = 0; i < iovcnt && len > 0; i++) {
+		if (skip >= iov[i].iov_len) {
+			skip -= iov[i].iov_len;
+			continue;
+		}
+		size_t part = MIN(iov[i].iov_len - skip, len);
+		ret_iov[n].iov_base = (uint8_t *)iov[i].iov_base + skip;
+		ret_iov[n++].iov_len = part;
+		len -= part;
+		skip = 0;
+	}
+	return n;
+}
+
+/* Copy without taking: cheapest for little. */
+static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t len)
+{
+	struct iovec part[2];
+	struct msghdr msg = { .msg_iov = part };
+	msg.msg_iovlen = (size_t)iov_slice(iov, iovcnt, skip, len, part);
+	ssize_t n;
+	do
+		n = recvmsg(pair->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		if (errno == ECONNRESET)
+			pair->unread = true;
+		return errno == EAGAIN ? -EAGAIN : 0;
+	}
+	pair->ahead += (uint32_t)n;
+	/* A short count means an empty queue, unless descriptors that a program sent (they were
+	 * closed on the way) or urgent data ended the call: the owner looks again after
+	 * EPOLLPRI. */
+	pair->drained = n > 0 && (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
+	return n;
+}
+
+/*
+ * Ask how much there is and take it, but for the last byte, which is peeked: cheapest for much. A
+ * read may stop early (descriptors, urgent data): then the first byte left is not a forwarded one,
+ * and is the kept byte all the same.
+ */
+static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t room)
+{
+	size_t fresh = pair_pending(pair);
+	size_t want = MIN(fresh, room);
+	if (want < BULK_MIN || pair->ahead > sizeof(dropped)) {
+		pair->bulk = false;
+		return peek(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+	}
+	struct iovec part[3] = { { dropped, pair->ahead } };
+	struct msghdr msg = { .msg_iov = part };
+	msg.msg_iovlen = 1 + (size_t)iov_slice(iov, iovcnt, skip, want - 1, part + 1);
+	ssize_t n;
+	do
+		n = recvmsg(pair->fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -EAGAIN; /* cannot happen: there are bytes */
+	size_t got = (size_t)n;
+	if (got <= pair->ahead) {
+		pair->ahead -= (uint32_t)got;
+		return peek(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+	}
+	got -= pair->ahead;
+	pair->ahead = 0;
+	pair->drained = false;
+	n = peek(pair, iov, iovcnt, skip + got, 1);
+	pair->drained = n == 1 && got + 1 == fresh && fresh < room;
+	return (ssize_t)got + MAX(n, 0);
+}
+
+ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	size_t room = iov_bytes(iov, iovcnt);
+	pair->drained = false;
+	if (pair->bulk)
+		return take(pair, iov, iovcnt, 0, room);
+	ssize_t n = peek(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
+	if (n == PEEK_MAX)
+		pair->bulk = true;
+	return n;
+}
+
+size_t pair_pending(const struct pair *pair)
+{
+	int queued = 0;
+	if (ioctl(pair->fd, FIONREAD, &queued) < 0 || queued < 0)
+		return 0;
+	return (size_t)queued > pair->ahead ? (size_t)queued - pair->ahead : 0;
+}
+
+/* ---- to the program */
+
+ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
+	ssize_t n;
+	do
+		n = sendmsg(pair->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return n;
+	if (errno == EAGAIN)
+		return -EAGAIN;
+	if (errno == ENOBUFS || errno == ENOMEM)
+		return -ENOBUFS;
+	if (errno == ECONNRESET)
+		pair->unread = true;
+	return -EPIPE;
+}
+
+void pair_shutdown(struct pair *pair)
+{
+	shutdown(pair->fd, SHUT_WR);
+}
+
+bool pair_closed(struct pair *pair)
+{
+	struct pollfd pfd = { .fd = pair->fd };
+	if (poll(&pfd, 1, 0) <= 0 || !(pfd.revents & (POLLHUP | POLLERR)))
+		return false;
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNRESET)
+		pair->unread = true;
+	return true;
+}
+
+/* ---- the end */
+
+void pair_finish(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	drop(pair, 0);
+	close(pair->fd);
+	pair->fd = -1;
+}
+
+void pair_reset(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	close(pair->fd); /* with the kept byte unread */
+	pair->fd = -1;
+}

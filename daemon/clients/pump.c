@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/clients/pump.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+/* Bytes a direction and turn: large enough to be cheap, small enough to be fair. */
+#define TURN (256 * 1024)
+
+/* Results of a step. */
+enum step {
+	STEP_WAIT, /* an event will tell when there is more to do */
+	STEP_MORE, /* there is more to do now */
+};
+
+static bool active(const struct pump *pump)
+{
+	return pump->conn && !pump->closing;
+}
+
+void pump_note(struct pump *pump, uint32_t events)
+{
+	if (!events || events & ~(uint32_t)EPOLLOUT)
+		pump->tx_ready = true;
+	if (!events || events & EPOLLOUT)
+		pump->rx_full = false;
+	if (events & EPOLLPRI)
+		pump->urgent = true;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		pump->write_ended = true;
+	/* Both directions ended counts as close() too (CLOSE-5). */
+	if (events & (EPOLLHUP | EPOLLERR))
+		pump->closed = true;
+	if (events & EPOLLERR)
+		pair_closed(pump->pair); /* left unread data behind? */
+}
+
+static void close_conn(struct pump *pump)
+{
+	pump->closing = true;
+	if (pump->linger_reset)
+		smcr_conn_abort(pump->conn);
+	else
+		smcr_conn_close(pump->conn, pump->pair->unread);
+}
+
+/* The program writes no more and all was taken. */
+static void end_tx(struct pump *pump)
+{
+	pump->tx_ready = false;
+	if (pump->closed) {
+		close_conn(pump);
+	} else if (!pump->tx_ended) {
+		pump->tx_ended = true;
+		smcr_conn_shutdown(pump->conn);
+	}
+}
+
+static void cut(struct iovec iov[2], int n, size_t max)
+{
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len > max)
+			iov[i].iov_len = max;
+		max -= iov[i].iov_len;
+	}
+}
+
+static enum step pump_tx(struct pump *pump)
+{
+	size_t moved = 0;
+	while (active(pump) && pump->tx_ready) {
+		struct iovec iov[2];
+		if (moved >= TURN)
+			return STEP_MORE;
+		if (pump->tx_ended) {
+			end_tx(pump);
+			break;
+		}
+		int n = smcr_conn_tx_space(pump->conn, iov);
+		if (n == 0) /* WRITABLE will come, but the end needs no room */
+			break;
+		cut(iov, n, TURN - moved);
+		ssize_t got = pair_read(pump->pair, iov, n);
+		if (got == -EAGAIN) {
+			pump->tx_ready = false;
+			pump->urgent = false;
+			break;
+		}
+		if (got <= 0) {
+			end_tx(pump);
+			break;
+		}
+		moved += (size_t)got;
+		pump->tx_bytes += (size_t)got;
+		/* The usual case: no need to be told by EAGAIN. */
+		if (pump->pair->drained && !pump->write_ended && !pump->urgent)
+			pump->tx_ready = false;
+		smcr_conn_tx_commit(pump->conn, (size_t)got);
+		pair_settle(pump->pair);
+	}
+	if (active(pump) && pump->write_ended && pump->tx_ready && pair_pending(pump->pair) == 0)
+		end_tx(pump);
+	return STEP_WAIT;
+}
+
+/* The program's end takes nothing any more. */
+static void lose_reader(struct pump *pump)
+{
+	if (pair_closed(pump->pair)) {
+		/* It is gone, and what has arrived for it since is unread data. */
+		pump->closed = pump->write_ended = true;
+		pump->pair->unread = true;
+	} else {
+		pump->deaf = true; /* shutdown(RD) sends nothing (CLOSE-5) */
+	}
+}
+
+static enum step pump_rx(struct pump *pump)
+{
+	size_t moved = 0;
+	while (active(pump) && !pump->rx_full) {
+		struct iovec iov[2];
+		if (moved >= TURN)
+			return STEP_MORE;
+		int n = smcr_conn_rx_data(pump->conn, iov);
+		if (n == 0)
+			break;
+		cut(iov, n, TURN - moved);
+		ssize_t put = pump->deaf ? (ssize_t)(iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0))
+					 : pair_write(pump->pair, iov, n);
+		if (put == -EAGAIN) {
+			pump->rx_full = true;
+			return STEP_WAIT;
+		}
+		if (put == -ENOBUFS)
+			return STEP_MORE;
+		if (put < 0) {
+			lose_reader(pump);
+			if (pump->closed)
+				return STEP_WAIT;
+			continue;
+		}
+		moved += (size_t)put;
+		pump->rx_bytes += (size_t)put;
+		smcr_conn_rx_consume(pump->conn, (size_t)put);
+	}
+	if (active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
+		pump->rx_ended = true;
+		pair_shutdown(pump->pair);
+	}
+	return STEP_WAIT;
+}
+
+bool pump_run(struct pump *pump)
+{
+	enum step rx = STEP_WAIT, tx = STEP_WAIT;
+	if (active(pump) && !pump->closed)
+		rx = pump_rx(pump);
+	/* Closed with data left unread: TCP would reset at once and drop what is not sent yet. */
+	if (active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
+		close_conn(pump);
+	if (active(pump))
+		tx = pump_tx(pump);
+	return active(pump) && (rx == STEP_MORE || tx == STEP_MORE);
+}
