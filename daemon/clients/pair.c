@@ -215,6 +215,8 @@ static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size
 		return errno == EAGAIN ? -EAGAIN : 0;
 	}
 	pair->ahead += (uint32_t)n;
+	if (msg.msg_flags & MSG_CTRUNC)
+		pair->slack = 0; /* do not keep them in flight: the pair itself may be among them */
 	/* A short count means an empty queue, unless descriptors that a program sent (they were
 	 * closed on the way) or urgent data ended the call: the owner looks again after
 	 * EPOLLPRI. */
