@@ -180,11 +180,19 @@ $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 
 # ---- fuzzing (libFuzzer)
 
-FUZZ_FLAGS := -fsanitize=fuzzer,address,undefined -fno-sanitize-recover=all
-build/fuzz/%: tests/fuzz/%.c $(PROTO_SRCS) $(ENGINE_SRCS) $(wildcard proto/*/*.h daemon/engine/*.h tests/fuzz/*.h)
+# What the targets call is built once, instrumented; each links what it needs of it.
+FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
+FUZZ_LIB := build/fuzz-obj/fuzzed.a
+build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CLANG) $(filter-out -MMD -MP,$(BASE_CFLAGS)) -Wno-unused-command-line-argument -O1 \
-		$(FUZZ_FLAGS) -o $@ $< $(PROTO_SRCS) $(ENGINE_SRCS) $(shell $(PKG_CONFIG) --cflags --libs libisal)
+	$(CLANG) $(BASE_CFLAGS) -O1 $(FUZZ_FLAGS) $(shell $(PKG_CONFIG) --cflags libisal) -c $< -o $@
+
+$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS))
+	rm -f $@ && $(AR) rcs $@ $^
+
+build/fuzz/%: build/fuzz-obj/tests/fuzz/%.o $(FUZZ_LIB)
+	@mkdir -p $(@D)
+	$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(shell $(PKG_CONFIG) --libs libisal)
 
 fuzz-build: $(FUZZ_BINS)
 

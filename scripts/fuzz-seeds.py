@@ -1,0 +1,123 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Make the seed corpora of the fuzz targets from the captures.
+
+usage: fuzz-seeds.py DIRECTORY
+
+Writes DIRECTORY/fuzz_NAME/... with one file a distinct message: TCP options, CLC messages, LLC and
+CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), and frames
+of the daemon's socket.
+"""
+import glob
+import gzip
+import hashlib
+import os
+import struct
+import sys
+
+ROCE_PORT = 4791
+CLC_PORT = 5001
+CLC_MAGIC = bytes.fromhex("E2D4C3D9")
+SEND_ONLY = 0x04
+BTH_LEN, ICRC_LEN = 12, 4
+ROCE_SEEDS_PER_CAPTURE = 200
+
+
+def frames(path):
+    """IPv4 packets of an Ethernet capture in little-endian pcap format."""
+    data = gzip.open(path).read()
+    if data[:4] not in (b"\xd4\xc3\xb2\xa1", b"\x4d\x3c\xb2\xa1"):
+        sys.exit(f"{path}: not a little-endian pcap file")
+    at = 24
+    while at + 16 <= len(data):
+        captured = struct.unpack_from("<I", data, at + 8)[0]
+        frame = data[at + 16 : at + 16 + captured]
+        at += 16 + captured
+        if len(frame) >= 34 and frame[12:14] == b"\x08\x00":
+            yield frame[14:]
+
+
+class Seeds:
+    """Distinct inputs, a directory for each target."""
+
+    def __init__(self, top):
+        self.top = top
+
+    def add(self, target, data):
+        directory = os.path.join(self.top, target)
+        os.makedirs(directory, exist_ok=True)
+        name = hashlib.sha1(data).hexdigest()[:16]
+        with open(os.path.join(directory, name), "wb") as out:
+            out.write(data)
+
+
+def add_tcp(seeds, tcp):
+    header = 4 * (tcp[12] >> 4)
+    ports = struct.unpack_from("!HH", tcp)
+    if header > 20:
+        seeds.add("fuzz_tcpopt", tcp[20:header])
+    if CLC_PORT in ports and tcp[header : header + 4] == CLC_MAGIC:
+        seeds.add("fuzz_clc", tcp[header:])
+
+
+def add_roce(seeds, roce, count):
+    if count < ROCE_SEEDS_PER_CAPTURE:
+        seeds.add("fuzz_roce", b"\x12\x34" + roce)
+    if roce[0] != SEND_ONLY:
+        return
+    message = roce[BTH_LEN:-ICRC_LEN]
+    if message[0] != 0xFE:
+        seeds.add("fuzz_llc", message)
+    elif count < ROCE_SEEDS_PER_CAPTURE:
+        seeds.add("fuzz_cdc", message)
+
+
+def add_captures(seeds, paths):
+    for path in paths:
+        roce_count = 0
+        for ip in frames(path):
+            header = 4 * (ip[0] & 15)
+            packet = ip[header : struct.unpack_from("!H", ip, 2)[0]]
+            if ip[9] == 6:
+                add_tcp(seeds, packet)
+            elif ip[9] == 17 and struct.unpack_from("!H", packet, 2)[0] == ROCE_PORT:
+                add_roce(seeds, packet[8:], roce_count)
+                roce_count += 1
+
+
+def add_ipc(seeds):
+    payloads = [
+        (1, struct.pack("!HH", 1, 1)),
+        (2, struct.pack("!i", 13) + b"not allowed"),
+        (3, bytes([1, 1, 0])),
+        (3, bytes([2, 0, 4]) + bytes.fromhex("1389 0A000001")),
+        (3, bytes([2, 0, 6]) + bytes.fromhex("1389 FE80000000000000 0000000000000001 00000007")),
+        (4, struct.pack("!BiI", 1, 0, 0)),
+        (4, struct.pack("!BiI", 2, 0, 0x03070000)),
+        (4, struct.pack("!BiI", 3, 111, 0)),
+        (5, bytes([1])),
+        (6, struct.pack("!BBiI", 3, 1, 0, 0x03010000)),
+        (7, struct.pack("!BiiiH", 1, 6, 1, 0, 4) + bytes(4)),
+        (8, struct.pack("!BiiiH", 2, 6, 1, 22, 0)),
+        (9, b'{"method":"info"}'),
+    ]
+    for kind, payload in payloads:
+        seeds.add("fuzz_ipc", struct.pack("!2sBBI", b"SM", 1, kind, len(payload)) + payload)
+    for name in (
+        "smcr-pair:000000001234abcd:10.0.0.1:5001:10.0.0.2:40000",
+        "smcr-pair:ffffffffffffffff:fe800000000000070000000000000001:80:"
+        "fe800000000000070000000000000002:65535",
+    ):
+        seeds.add("fuzz_ipc", struct.pack("=H", 1) + b"\0" + name.encode())
+
+
+def main():
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    seeds = Seeds(sys.argv[1])
+    captures = os.path.join(os.path.dirname(__file__), "../tests/captures/*.pcap.gz")
+    add_captures(seeds, sorted(glob.glob(captures)))
+    add_ipc(seeds)
+
+
+main()
