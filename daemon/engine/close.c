@@ -165,8 +165,9 @@ void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
 	smcr_link_assign(conn, next);
 	if (!smcr_conn_flowing(conn))
 		smcr_tx_push(conn); /* an A that waited */
-	else if (!conn->tx.closed_sent || conn->tx.outstanding > 0)
+	else if (!conn->tx.closed_sent || conn->tx.cdc_completed != conn->tx.cdc_seq)
 		smcr_conn_local_abort(conn, ECONNRESET, "its link is lost");
+	/* else: C arrived, nothing will be sent any more */
 }
 
 /* ---- normal end, section 20 ---- */
