@@ -128,7 +128,7 @@ static void serve_one(int fd)
 	_exit(0);
 }
 
-static int serve(const char *addr, const char *port)
+static _Noreturn void serve(const char *addr, const char *port)
 {
 	struct sockaddr_in in = address(addr, port);
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
@@ -187,7 +187,7 @@ static int rtt(const char *addr, const char *port, size_t count)
 int main(int argc, char **argv)
 {
 	if (argc == 4 && !strcmp(argv[1], "serve"))
-		return serve(argv[2], argv[3]);
+		serve(argv[2], argv[3]);
 	if (argc == 5 && !strcmp(argv[1], "bulk"))
 		return bulk(argv[2], argv[3], atof(argv[4]));
 	if (argc == 5 && !strcmp(argv[1], "rtt"))

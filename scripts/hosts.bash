@@ -59,6 +59,8 @@ hosts_down() {
 	[ -n "${HOSTS_ID:-}" ] || return 0
 	hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
 	exec {HOSTS_GUARD}>&-
+	# The shell's remarks on the jobs that were killed just now are of no interest.
+	wait 2>/dev/null
 	HOSTS_ID=
 }
 
