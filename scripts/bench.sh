@@ -31,9 +31,9 @@ measure() {
 	hosts_up "$mtu"
 	smcrd_start a
 	smcrd_start b
-	on a "$bench" serve 10.77.0.1 5001 &
+	start_on a "$bench" serve 10.77.0.1 5001
 	# shellcheck disable=SC2086
-	on a $run "$bench" serve 10.77.0.1 5002 &
+	start_on a $run "$bench" serve 10.77.0.1 5002
 	until_true 10 tcp_listens a 5001
 	until_true 10 tcp_listens a 5002
 	for ((round = 0; round < ROUNDS; round++)); do

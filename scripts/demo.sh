@@ -51,8 +51,8 @@ watch_wire() {
 		}
 	}
 	EOF
-	on sw tcpdump -i br0 -s 128 -w "$HOSTS_DIR/tcp.pcap" --immediate-mode tcp \
-		2>"$HOSTS_DIR/tcpdump.log" &
+	start_on sw tcpdump -i br0 -s 128 -w "$HOSTS_DIR/tcp.pcap" --immediate-mode tcp \
+		2>"$HOSTS_DIR/tcpdump.log"
 	TCPDUMP_PID=$!
 	until_true 10 grep -q 'listening on' "$HOSTS_DIR/tcpdump.log" || fail "tcpdump does not start"
 }
@@ -100,7 +100,7 @@ http {
 	server { listen 10.77.0.1:8080; root @DIR@/www; }
 }
 EOF
-on a "$run" nginx -c "$HOSTS_DIR/nginx.conf" -e "$HOSTS_DIR/nginx.log" &
+start_on a "$run" nginx -c "$HOSTS_DIR/nginx.conf" -e "$HOSTS_DIR/nginx.log"
 until_true 10 tcp_listens a 8080 || fail "nginx does not listen: $(cat "$HOSTS_DIR/nginx.log")"
 on b "$run" --require curl -sS -o "$HOSTS_DIR/copy" \
 	-w 'downloaded %{size_download} bytes in %{time_total} s: %{speed_download} bytes a second\n' \
@@ -112,7 +112,7 @@ echo "sha256 on both sides: ${sum_a%% *}"
 rm "$HOSTS_DIR/copy" "$HOSTS_DIR/www/file"
 
 step "iperf3, both ways"
-on a "$run" iperf3 -s -B 10.77.0.1 >"$HOSTS_DIR/iperf3.log" 2>&1 &
+start_on a "$run" iperf3 -s -B 10.77.0.1 >"$HOSTS_DIR/iperf3.log" 2>&1
 until_true 10 tcp_listens a 5201 || fail "iperf3 does not listen"
 for way in "b to a:" "a to b: -R"; do
 	echo "${way%%:*}:"

@@ -16,7 +16,8 @@ hosts_up() {
 	local mtu=${1:-1500} host nic n=0
 	HOSTS_ID=smcr$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 	HOSTS_DIR=$(mktemp -d "/tmp/$HOSTS_ID-XXXXXX")
-	exec {HOSTS_GUARD}> >(hosts_guard "$HOSTS_ID" "$HOSTS_DIR")
+	# Descriptor 3 is where bats listens.
+	exec {HOSTS_GUARD}> >(hosts_guard "$HOSTS_ID" "$HOSTS_DIR" >/dev/null 2>&1 3>&-)
 	ip netns add "$HOSTS_ID-sw"
 	ip -n "$HOSTS_ID-sw" link add br0 type bridge
 	ip -n "$HOSTS_ID-sw" link set br0 mtu "$mtu" up
@@ -57,19 +58,32 @@ hosts_sweep() {
 # hosts_down: remove them.
 hosts_down() {
 	[ -n "${HOSTS_ID:-}" ] || return 0
-	hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
-	exec {HOSTS_GUARD}>&-
-	# The shell's remarks on the jobs that were killed just now are of no interest.
-	wait 2>/dev/null
+	# The shell's remarks on the jobs that are killed here are of no interest.
+	{
+		hosts_sweep "$HOSTS_ID" "$HOSTS_DIR"
+		exec {HOSTS_GUARD}>&-
+		wait
+	} 2>/dev/null
 	HOSTS_ID=
 }
 
-# on HOST COMMAND..: run a command on host a or b (or sw, the bridge's namespace). The guard's pipe is
-# closed for it: the guard waits for the end of this shell, not of what it started.
-on() {
+# In a subshell: become COMMAND on a host. The guard's pipe is closed for it: the guard waits for the
+# end of the caller, not of what it started.
+hosts_exec() {
 	local host=$1
 	shift
-	ip netns exec "$HOSTS_ID-$host" env SMCRD_SOCKET="$HOSTS_DIR/$host.sock" "$@" {HOSTS_GUARD}>&-
+	exec ip netns exec "$HOSTS_ID-$host" env SMCRD_SOCKET="$HOSTS_DIR/$host.sock" "$@" \
+		{HOSTS_GUARD}>&- 3>&-
+}
+
+# on HOST COMMAND..: run a command on host a or b (or sw, the bridge's namespace).
+on() {
+	(hosts_exec "$@")
+}
+
+# start_on HOST COMMAND..: the same in the background; $! is the command itself.
+start_on() {
+	hosts_exec "$@" &
 }
 
 # until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over.
@@ -104,8 +118,8 @@ smcrd_start() {
 	shift
 	# A configuration file of its own: the machine's must not matter.
 	[ -e "$HOSTS_DIR/$host.conf" ] || : >"$HOSTS_DIR/$host.conf"
-	on "$host" "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/$host.conf" \
-		--socket "$HOSTS_DIR/$host.sock" "$@" >>"$HOSTS_DIR/$host.log" 2>&1 &
+	start_on "$host" "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/$host.conf" \
+		--socket "$HOSTS_DIR/$host.sock" "$@" >>"$HOSTS_DIR/$host.log" 2>&1
 	pid=$!
 	printf -v "SMCRD_PID_$host" %s "$pid"
 	if ! until_true 10 answers_or_ended "$host" "$pid" || ! answers "$host"; then
