@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A client whose SYN carries the SMC-R option and that then breaks the rules of the CLC exchange.
+
+usage: clc_attack.py ADDRESS PORT ATTACK
+Exits 0 if the server ended the TCP connection (or, for `decline`, went on in plain TCP).
+"""
+import socket
+import struct
+import sys
+
+EYE = b"\xe2\xd4\xc3\xd9"
+SOL_SMCR, SO_CLAIM, SO_NEGOTIATED = 0x534D4352, 1, 2
+
+
+def message(kind, body, length=None, trailer=EYE):
+    total = 8 + len(body) + 4 if length is None else length
+    return EYE + struct.pack(">BHB", kind, total, 0x10) + body + trailer
+
+
+PROPOSAL = message(1, bytes(8) + bytes(16) + b"\x02" + bytes(5) + struct.pack(">H", 0)
+                   + socket.inet_aton("10.77.0.0") + bytes([24, 0, 0, 0]))
+ACCEPT = message(2, bytes(56))
+CONFIRM = message(3, bytes(56))
+DECLINE = message(4, bytes(8) + struct.pack(">I", 0x03030000) + bytes(4))
+
+ATTACKS = {
+    "garbage": b"\x00" * 52,
+    "bad-trailer": PROPOSAL[:-4] + b"XXXX",
+    "oversized": message(1, bytes(40), length=60000),
+    "truncated": PROPOSAL[:30],
+    "accept-first": ACCEPT,
+    "confirm-first": CONFIRM,
+    "wrong-type": message(9, bytes(40)),
+    "application-data": b"GET / HTTP/1.0\r\n\r\n" + b"x" * 100,
+    "zero-length": message(1, b"", length=0),
+    "decline": DECLINE + b"hello",
+}
+
+
+def main():
+    addr, port, attack = sys.argv[1], int(sys.argv[2]), sys.argv[3]
+    sock = socket.socket()
+    sock.setsockopt(SOL_SMCR, SO_CLAIM, 1)
+    sock.connect((addr, port))
+    if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) != 1:
+        sys.exit("the option was not negotiated")
+    sock.settimeout(5)
+    sock.sendall(ATTACKS[attack])
+    if attack == "truncated":
+        sock.shutdown(socket.SHUT_WR)
+    try:
+        answer = sock.recv(100)
+    except ConnectionResetError:
+        answer = b""
+    if attack == "decline":
+        sys.exit(0 if answer == b"hello" else f"plain TCP did not go on: {answer!r}")
+    sys.exit(f"{attack}: the server answered {answer!r}" if answer else 0)
+
+
+main()

@@ -1,0 +1,77 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# What the bats tests share: two hosts (scripts/hosts.bash), proofs, and how to look at smcrd.
+
+# shellcheck source=scripts/hosts.bash
+. "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
+# shellcheck source=tests/bats/proves.bash
+. "$BATS_TEST_DIRNAME/proves.bash"
+
+PROGRAMS=$HOSTS_BUILD/tests/programs
+RUN=$HOSTS_BUILD/bin/smcr-run
+SERVER=10.77.0.1 # host a
+CLIENT=10.77.0.2 # host b
+
+# two_daemons [OPTIONS..]: the two hosts with an smcrd each.
+two_daemons() {
+	hosts_up 1500
+	smcrd_start a "$@"
+	smcrd_start b "$@"
+}
+
+teardown() {
+	if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ -n "${HOSTS_ID:-}" ]; then
+		for host in a b; do
+			echo "--- smcrd on host $host"
+			tail -30 "$HOSTS_DIR/$host.log" 2>/dev/null || true
+			smcrctl_on "$host" -d connection 2>/dev/null || true
+		done
+	fi
+	hosts_down
+}
+
+# show HOST OBJECT FILTER: a value of `smcrctl -j OBJECT`, by a jq filter on the object or list.
+show() {
+	smcrctl_on "$1" -j "$2" | jq -r ".$2 | $3"
+}
+
+# shows HOST OBJECT FILTER: is the filter's value true?
+shows() {
+	smcrctl_on "$1" -j "$2" | jq -e ".$2 | $3" >/dev/null
+}
+
+# random_file PATH MIB
+random_file() {
+	head -c "$(($2 << 20))" /dev/urandom >"$1"
+}
+
+# web_server HOST ADDRESS [WRAPPER..]: a server that sends files of $HOSTS_DIR/www, on port 8080
+web_server() {
+	local host=$1 addr=$2
+	shift 2
+	mkdir -p "$HOSTS_DIR/www"
+	cat >"$HOSTS_DIR/nginx.conf" <<-EOF
+	daemon off;
+	master_process off;
+	pid $HOSTS_DIR/nginx.pid;
+	error_log $HOSTS_DIR/nginx.log;
+	events { worker_connections 1024; }
+	http {
+		access_log off;
+		sendfile on;
+		keepalive_requests 100000;
+		client_body_temp_path $HOSTS_DIR/t1; proxy_temp_path $HOSTS_DIR/t2;
+		fastcgi_temp_path $HOSTS_DIR/t3; uwsgi_temp_path $HOSTS_DIR/t4;
+		scgi_temp_path $HOSTS_DIR/t5;
+		server { listen $addr:8080; root $HOSTS_DIR/www; }
+	}
+	EOF
+	start_on "$host" "$@" nginx -c "$HOSTS_DIR/nginx.conf" -e "$HOSTS_DIR/nginx.log"
+	WEB_PID=$!
+	until_true 10 tcp_listens "$host" 8080
+}
+
+# What an idle daemon may hold: compare before and after.
+leftovers() {
+	show "$1" info '.engine | [.connections, .elements_used, .timers] | join(" ")'
+}

@@ -1,0 +1,88 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# When SMC-R cannot be, connections are plain TCP, whole, and the operator reads why.
+load common
+
+echo_server_on_a() {
+	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
+	ECHO_PID=$!
+	until_true 5 tcp_listens a 7001
+}
+
+# drop_roce HOST: what host receives on UDP 4791 vanishes.
+drop_roce() {
+	on "$1" nft -f - <<-'EOF'
+	table inet dead {
+		chain in {
+			type filter hook input priority 0
+			udp dport 4791 drop
+		}
+	}
+	EOF
+}
+
+@test "a peer without SMC-R: plain TCP, no CLC byte, the reason is shown" {
+	hosts_up 1500
+	smcrd_start b
+	echo_server_on_a
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	shows b linkgroup 'length == 0'
+	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
+	proves TCPO-5
+}
+
+@test "an unclaimed server on a host with smcrd: plain TCP" {
+	two_daemons
+	echo_server_on_a
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	shows b linkgroup 'length == 0'
+}
+
+@test "hosts without a common subnet: declined, both sides say why, the bytes go over TCP" {
+	hosts_up 1500
+	ip -n "$HOSTS_ID-b" addr del 10.77.0.2/24 dev eth0
+	ip -n "$HOSTS_ID-b" addr add 10.77.0.2/28 dev eth0
+	ip -n "$HOSTS_ID-b" link set eth1 down
+	smcrd_start a
+	smcrd_start b --rnic soft:eth0
+	echo_server_on_a "$RUN"
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000 --half-close
+	until_true 5 shows a connection '[.[] | select(.fallback_reason == "prefix-mismatch")] | length == 1'
+	shows b connection '[.[] | select(.fallback_reason == "peer-declined" and
+		.peer_fallback_reason == "prefix-mismatch" and (.peer_fallback_text | length) > 10)] | length == 1'
+	proves RV-3 ERR-2 GEN-4 SEC-2
+}
+
+@test "UDP 4791 dropped at either side: TCP within 2 s, the reason is shown, the next skips SMC-R" {
+	for dead in a b; do
+		two_daemons
+		drop_roce "$dead"
+		echo_server_on_a "$RUN"
+		start=$(date +%s%N)
+		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+		elapsed=$((($(date +%s%N) - start) / 1000000))
+		echo "dead side $dead: $elapsed ms"
+		[ "$elapsed" -lt 2000 ]
+		shows b connection '[.[] | select(.mode == "tcp" and (.fallback_text | length) > 10)] | length >= 1'
+		shows b info '.skipped_peers | length == 1'
+		start=$(date +%s%N)
+		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+		elapsed=$((($(date +%s%N) - start) / 1000000))
+		echo "second connection: $elapsed ms"
+		[ "$elapsed" -lt 500 ]
+		[ "$(show b info .connections.fallbacks_total)" = 1 ]
+		until_true 5 shows b info '.engine.queue_pairs == 0 and .engine.memory_used_bytes == 0'
+		until_true 5 shows a info '.engine.queue_pairs == 0 and .engine.memory_used_bytes == 0'
+		hosts_down
+	done
+	proves ERR-5 ERR-6 ERR-18 RV-14
+}
+
+@test "non-blocking programs get their bytes whole over TCP after a fallback in mid-connect" {
+	two_daemons
+	drop_roce a
+	echo_server_on_a "$RUN"
+	for way in epoll select; do
+		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 3000000 --way "$way" --half-close
+	done
+}

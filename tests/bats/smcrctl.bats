@@ -1,0 +1,107 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What operators see and do: smcrctl, configuration errors, who holds a socket or a port.
+load common
+
+@test "smcrctl without a daemon exits 3 and says so" {
+	run -3 "$HOSTS_BUILD/bin/smcrctl" -s "$BATS_TEST_TMPDIR/nobody.sock" info
+	[[ "$output" == *"no smcrd answers on $BATS_TEST_TMPDIR/nobody.sock"* ]]
+	run -3 "$HOSTS_BUILD/bin/smcrctl" -j -s "$BATS_TEST_TMPDIR/nobody.sock" link
+	[[ "$output" == *'"code":"no-daemon"'* ]]
+}
+
+@test "wrong usage exits 2, prefixes are found, an exact word beats a prefix" {
+	two_daemons
+	run -2 smcrctl_on a
+	run -2 smcrctl_on a nonsense
+	run -2 smcrctl_on a link explode
+	run -2 smcrctl_on a --nonsense
+	run -2 smcrctl_on a l
+	[[ "$output" == *"linkgroup or link"* ]]
+	run -0 smcrctl_on a link
+	[[ "$output" == LINK* ]]
+	run -0 smcrctl_on a dev sh
+	[[ "$output" == *soft:eth0* ]]
+	run -0 smcrctl_on a --help
+	run -0 smcrctl_on a --version
+}
+
+@test "every show has its JSON keys, with arrays that stay arrays" {
+	two_daemons
+	for object in device linkgroup link connection; do
+		[ "$(show a "$object" type)" = array ]
+	done
+	[ "$(show a device length)" = 2 ]
+	run -0 show a device '.[0] | keys | join(" ")'
+	for key in name kind port state netdev gids mtu pnetid links critical; do
+		[[ " $output " == *" $key "* ]]
+	done
+	shows a info '.tcp_option.available == true and .tcp_option.error == null'
+}
+
+@test "an error in the configuration names file, line and key" {
+	hosts_up 1500
+	printf '# one\nmax_links = 99\n' >"$HOSTS_DIR/bad.conf"
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/bad.conf"
+	[[ "$output" == *"$HOSTS_DIR/bad.conf:2: max_links:"* ]]
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/missing.conf"
+	[[ "$output" == *"$HOSTS_DIR/missing.conf: No such file"* ]]
+	run -2 on a "$HOSTS_BUILD/bin/smcrd" --nonsense
+	: >"$HOSTS_DIR/ok.conf"
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/ok.conf" \
+		--socket "$HOSTS_DIR/x.sock" --rnic soft:nosuch0
+	[[ "$output" == *nosuch0* ]]
+}
+
+@test "a second smcrd on the same socket, and on the same port, says who holds it" {
+	hosts_up 1500
+	smcrd_start a
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
+		--socket "$HOSTS_DIR/other.sock" --rnic soft:eth0
+	[[ "$output" == *"soft:eth0"*4791*"smcrd"*"$SMCRD_PID_a"* ]]
+	ip -n "$HOSTS_ID-a" link add dummy0 type veth peer name dummy1
+	ip -n "$HOSTS_ID-a" addr add 10.78.0.1/24 dev dummy0
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
+		--socket "$HOSTS_DIR/a.sock" --rnic soft:dummy0
+	[[ "$output" == *"$HOSTS_DIR/a.sock"*"$SMCRD_PID_a"* ]]
+	answers a
+}
+
+@test "where BPF is not permitted smcrd says so once and connections stay TCP" {
+	hosts_up 1500
+	: >"$HOSTS_DIR/a.conf"
+	start_on a capsh --drop=cap_bpf,cap_sys_admin -- -c "exec '$HOSTS_BUILD/bin/smcrd' \
+		--foreground --config '$HOSTS_DIR/a.conf' --socket '$HOSTS_DIR/a.sock'" \
+		>"$HOSTS_DIR/a.log" 2>&1
+	until_true 10 answers a
+	shows a info '.tcp_option.available == false and (.tcp_option.error | length) > 10'
+	[ "$(grep -c 'TCP option' "$HOSTS_DIR/a.log")" = 1 ]
+	web_server a "$SERVER" "$RUN"
+	echo hello >"$HOSTS_DIR/www/hello"
+	[ "$(on b curl -sS "http://$SERVER:8080/hello")" = hello ]
+}
+
+@test "smcrd in the background returns when it serves and reports failure by its status" {
+	hosts_up 1500
+	: >"$HOSTS_DIR/a.conf"
+	run -0 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	answers a
+	run -1 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	[ -n "$output" ]
+}
+
+@test "SIGTERM stops the daemon in order and leaves nothing" {
+	two_daemons
+	web_server a "$SERVER" "$RUN"
+	echo hello >"$HOSTS_DIR/www/hello"
+	[ "$(on b "$RUN" --require curl -sS "http://$SERVER:8080/hello")" = hello ]
+	kill "$SMCRD_PID_b"
+	wait "$SMCRD_PID_b"
+	[ ! -e "$HOSTS_DIR/b.sock" ]
+	[ -z "$(ip -n "$HOSTS_ID-b" neigh show nud permanent)" ]
+	# TERM-1: the client's daemon asked for the end of the link group
+	until_true 5 shows a linkgroup 'length == 0'
+	kill "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a"
+	proves TERM-1
+}

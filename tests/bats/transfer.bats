@@ -1,0 +1,131 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Unmodified programs exchange their bytes over SMC-R between two hosts.
+load common
+
+@test "a web server and curl: the file is whole, no byte of it goes over TCP" {
+	two_daemons
+	on sw tcpdump -i br0 -s 200 -w "$HOSTS_DIR/tcp.pcap" --immediate-mode tcp port 8080 \
+		2>"$HOSTS_DIR/tcpdump.log" &
+	until_true 10 grep -q 'listening on' "$HOSTS_DIR/tcpdump.log"
+	web_server a "$SERVER" "$RUN"
+	random_file "$HOSTS_DIR/www/file" 64
+	on b "$RUN" --require curl -sS -o "$HOSTS_DIR/copy" "http://$SERVER:8080/file"
+	cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy"
+	shows b connection '[.[] | select(.mode == "smcr" and .rx_bytes > 67108864)] | length == 1'
+	until_true 5 eval "tshark -r '$HOSTS_DIR/tcp.pcap' -Y 'tcp.flags.fin == 1' 2>/dev/null | grep -q ."
+	# GEN-3: besides CLC messages the TCP connection carries nothing
+	run -0 tshark -r "$HOSTS_DIR/tcp.pcap" -T fields -e tcp.len \
+		-Y 'tcp.len > 0 && !(tcp.payload[0:4] == e2:d4:c3:d9)'
+	[ -z "$(grep -v root <<<"$output")" ]
+	proves GEN-1 GEN-2 GEN-3 CLOSE-2
+}
+
+@test "first contact gives a symmetric group with two links over two NICs, both used by their MAC" {
+	two_daemons
+	web_server a "$SERVER" "$RUN"
+	random_file "$HOSTS_DIR/www/file" 1
+	for _ in 1 2 3 4; do
+		on b "$RUN" --require curl -sS -o /dev/null "http://$SERVER:8080/file"
+	done
+	for host in a b; do
+		shows "$host" linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
+		[ "$(show "$host" link '[.[] | select(.state == "active") | .rnic] | unique | length')" = 2 ]
+		[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" -ge 2 ]
+	done
+	# the neighbour entries name the peer's NIC, not whichever answered ARP
+	for nic in 0 1; do
+		mac=$(ip -n "$HOSTS_ID-a" -j link show "eth$nic" | jq -r '.[0].address')
+		ip -n "$HOSTS_ID-b" neigh show dev "eth$nic" nud permanent | grep -q "$mac"
+	done
+	[ "$(show a linkgroup '.[0].role')" = server ]
+	[ "$(show b linkgroup '.[0].role')" = client ]
+	proves GEN-7 GEN-12 CLC-17 LG-17
+}
+
+@test "one NIC a side gives a single link; one and two as well" {
+	hosts_up 1500
+	smcrd_start a --rnic soft:eth0
+	smcrd_start b --rnic soft:eth0
+	web_server a "$SERVER" "$RUN"
+	echo hello >"$HOSTS_DIR/www/hello"
+	[ "$(on b "$RUN" --require curl -sS "http://$SERVER:8080/hello")" = hello ]
+	shows a linkgroup 'length == 1 and .[0].type == "single" and .[0].links == 1'
+	proves GEN-8
+}
+
+@test "connections in both directions use two link groups with opposite roles" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	start_on b "$RUN" "$PROGRAMS/echo_server" "$CLIENT" 7001
+	until_true 5 tcp_listens a 7001
+	until_true 5 tcp_listens b 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	on a "$RUN" --require "$PROGRAMS/echo_client" "$CLIENT" 7001 --bytes 100000
+	[ "$(show a linkgroup '[.[].role] | sort | join(" ")')" = "client server" ]
+	proves PLG-4
+}
+
+@test "half close: the client ends its direction and still gets everything" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 5000000 --half-close
+	proves CLOSE-5 CLOSE-6
+}
+
+@test "100 connections at once, from several processes, with epoll before connect, select and threads" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	pids=()
+	for way in epoll select threads; do
+		start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 200000 \
+			--connections 34 --way "$way"
+		pids+=($!)
+	done
+	for pid in "${pids[@]}"; do
+		wait "$pid"
+	done
+	# every one of them was SMC-R, and they share one link group
+	shows b linkgroup 'length == 1'
+	[ "$(show b info .connections.established_total)" -ge 102 ]
+	[ "$(show b info .connections.fallbacks_total)" = 0 ]
+	proves SOCK-1
+}
+
+@test "1,000 connections through one link group leave nothing behind" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
+	until_true 5 shows a info '.engine.connections == 0'
+	until_true 5 shows b info '.engine.connections == 0'
+	before_a=$(leftovers a) before_b=$(leftovers b)
+	fds_a=$(ls "/proc/$SMCRD_PID_a/fd" | wc -l) fds_b=$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --repeat 1000
+	[ "$(show b info .connections.established_total)" = 1001 ]
+	shows b linkgroup 'length == 1'
+	until_true 5 shows a info '.engine.connections == 0 and .engine.elements_used == 0'
+	until_true 5 shows b info '.engine.connections == 0 and .engine.elements_used == 0'
+	[ "$(leftovers a)" = "$before_a" ]
+	[ "$(leftovers b)" = "$before_b" ]
+	[ "$(ls "/proc/$SMCRD_PID_a/fd" | wc -l)" = "$fds_a" ]
+	[ "$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)" = "$fds_b" ]
+}
+
+@test "tshark decodes CLC, LLC and CDC of a recorded session without an expert error" {
+	two_daemons
+	on sw tcpdump -i br0 -s 0 -B 65536 -w "$HOSTS_DIR/all.pcap" --immediate-mode \
+		'tcp port 7001 or udp port 4791' 2>"$HOSTS_DIR/tcpdump.log" &
+	until_true 10 grep -q 'listening on' "$HOSTS_DIR/tcpdump.log"
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 300000 --repeat 3
+	until_true 5 shows b info '.engine.connections == 0'
+	for type in smc.clc_msg smc.llc_msg; do
+		until_true 5 eval "tshark -r '$HOSTS_DIR/all.pcap' -Y '$type' 2>/dev/null | grep -q ."
+	done
+	run -0 tshark -r "$HOSTS_DIR/all.pcap" -Y 'smc && (_ws.malformed || _ws.expert.severity == error)'
+	[ -z "$(grep -v root <<<"$output")" ]
+}
