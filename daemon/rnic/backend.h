@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file backend.h
+ * What a kind of RNIC gives to rnic.c, which checks parameters that are wrong for any kind and then
+ * dispatches. The structures are the first member of the backend's own.
+ */
+#ifndef SMCRD_RNIC_BACKEND_H
+#define SMCRD_RNIC_BACKEND_H
+
+#include "daemon/rnic/rnic.h"
+
+struct rnic_backend {
+	/** `device` is the name without its "soft:" or "verbs:". */
+	int (*open)(const char *device, const struct rnic_open_params *params,
+		    struct rnic **ret_rnic, char ret_error[RNIC_ERROR_LEN]);
+	void (*close)(struct rnic *rnic);
+	void (*get_info)(const struct rnic *rnic, struct rnic_info *ret_info);
+	void (*get_stats)(const struct rnic *rnic, struct rnic_stats *ret_stats);
+	int (*pd_alloc)(struct rnic *rnic, struct rnic_pd **ret_pd);
+	void (*pd_free)(struct rnic_pd *pd);
+	int (*mr_register)(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
+			   struct rnic_mr **ret_mr);
+	void (*mr_deregister)(struct rnic_mr *mr);
+	int (*qp_create)(struct rnic_pd *pd, const struct rnic_qp_params *params,
+			 struct rnic_qp **ret_qp);
+	int (*qp_connect)(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
+	int (*qp_start)(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+	void (*qp_error)(struct rnic_qp *qp);
+	void (*qp_destroy)(struct rnic_qp *qp);
+	int (*post_send)(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+	void (*qp_get_stats)(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
+};
+
+struct rnic {
+	const struct rnic_backend *backend;
+};
+
+struct rnic_pd {
+	struct rnic *rnic;
+};
+
+struct rnic_mr {
+	struct rnic *rnic;
+	uint32_t lkey, rkey;
+};
+
+struct rnic_qp {
+	struct rnic *rnic;
+	uint32_t qpn;
+};
+
+extern const struct rnic_backend rnic_soft_backend;
+
+#endif

@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rnic/backend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MAX_SEND_DEPTH 4096
+#define MAX_RECV_DEPTH 4096
+#define MIN_RECV_SIZE  44
+#define MAX_RECV_SIZE  8192
+/* IBA 9.7.4: a message has at most 2^31 bytes. */
+#define MAX_MESSAGE (UINT64_C(1) << 31)
+
+int rnic_open(const char *name, const struct rnic_open_params *params, struct rnic **ret_rnic,
+	      char ret_error[RNIC_ERROR_LEN])
+{
+	if (strncmp(name, "soft:", 5) == 0 && name[5])
+		return rnic_soft_backend.open(name + 5, params, ret_rnic, ret_error);
+	if (strncmp(name, "verbs:", 6) == 0 && name[6]) {
+		snprintf(ret_error, RNIC_ERROR_LEN,
+			 "%s: this smcrd is built without verbs; name a network interface instead, "
+			 "soft:IFNAME",
+			 name);
+		return -ENOTSUP;
+	}
+	snprintf(ret_error, RNIC_ERROR_LEN,
+		 "%s: not an RNIC name; use soft:IFNAME or verbs:DEV[/PORT]", name);
+	return -EINVAL;
+}
+
+void rnic_close(struct rnic *rnic)
+{
+	rnic->backend->close(rnic);
+}
+
+void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
+{
+	rnic->backend->get_info(rnic, ret_info);
+}
+
+void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)
+{
+	rnic->backend->get_stats(rnic, ret_stats);
+}
+
+int rnic_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd)
+{
+	return rnic->backend->pd_alloc(rnic, ret_pd);
+}
+
+void rnic_pd_free(struct rnic_pd *pd)
+{
+	pd->rnic->backend->pd_free(pd);
+}
+
+int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
+		     struct rnic_mr **ret_mr)
+{
+	if (!addr || len == 0 || (uintptr_t)addr + len < (uintptr_t)addr)
+		return -EINVAL;
+	/* As in verbs: who lets others write must be able to write. */
+	if (access & RNIC_ACCESS_REMOTE_WRITE && !(access & RNIC_ACCESS_LOCAL_WRITE))
+		return -EINVAL;
+	return pd->rnic->backend->mr_register(pd, addr, len, access, ret_mr);
+}
+
+void rnic_mr_deregister(struct rnic_mr *mr)
+{
+	mr->rnic->backend->mr_deregister(mr);
+}
+
+uint32_t rnic_mr_lkey(const struct rnic_mr *mr)
+{
+	return mr->lkey;
+}
+
+uint32_t rnic_mr_rkey(const struct rnic_mr *mr)
+{
+	return mr->rkey;
+}
+
+int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, struct rnic_qp **ret_qp)
+{
+	if (params->send_depth < 1 || params->send_depth > MAX_SEND_DEPTH ||
+	    params->recv_depth < 1 || params->recv_depth > MAX_RECV_DEPTH ||
+	    params->recv_size < MIN_RECV_SIZE || params->recv_size > MAX_RECV_SIZE ||
+	    !params->on_completion)
+		return -EINVAL;
+	return pd->rnic->backend->qp_create(pd, params, ret_qp);
+}
+
+uint32_t rnic_qp_num(const struct rnic_qp *qp)
+{
+	return qp->qpn;
+}
+
+int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer)
+{
+	if (peer->path_mtu < 1 || peer->path_mtu > 5 || peer->qpn > 0xFFFFFF ||
+	    peer->rq_psn > 0xFFFFFF)
+		return -EINVAL;
+	return qp->rnic->backend->qp_connect(qp, peer);
+}
+
+int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params)
+{
+	if (params->sq_psn > 0xFFFFFF || params->retry_ms == 0 || params->rnr_retry > 7)
+		return -EINVAL;
+	return qp->rnic->backend->qp_start(qp, params);
+}
+
+void rnic_qp_error(struct rnic_qp *qp)
+{
+	qp->rnic->backend->qp_error(qp);
+}
+
+void rnic_qp_destroy(struct rnic_qp *qp)
+{
+	qp->rnic->backend->qp_destroy(qp);
+}
+
+static bool wr_sound(const struct rnic_send_wr *wr)
+{
+	uint64_t length = 0;
+	if (wr->num_sge > RNIC_MAX_SGE)
+		return false;
+	if (wr->opcode != RNIC_WR_SEND && wr->opcode != RNIC_WR_RDMA_WRITE)
+		return false;
+	for (unsigned int i = 0; i < wr->num_sge; i++)
+		length += wr->sge[i].length;
+	return length <= (wr->flags & RNIC_SEND_INLINE ? RNIC_MAX_INLINE : MAX_MESSAGE);
+}
+
+int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		if (!wr_sound(&wr[i]))
+			return -EINVAL;
+	}
+	return qp->rnic->backend->post_send(qp, wr, n);
+}
+
+void rnic_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats)
+{
+	qp->rnic->backend->qp_get_stats(qp, ret_stats);
+}
+
+const char *rnic_wc_status_text(enum rnic_wc_status status)
+{
+	switch (status) {
+	case RNIC_WC_SUCCESS: return "success";
+	case RNIC_WC_LOC_PROT_ERR: return "local protection error";
+	case RNIC_WC_REM_ACCESS_ERR: return "remote access error";
+	case RNIC_WC_REM_INV_REQ_ERR: return "remote invalid request";
+	case RNIC_WC_REM_OP_ERR: return "remote operation error";
+	case RNIC_WC_RETRY_EXC_ERR: return "retry exceeded";
+	case RNIC_WC_RNR_RETRY_EXC_ERR: return "receiver not ready, retry exceeded";
+	case RNIC_WC_WR_FLUSH_ERR: return "flushed";
+	case RNIC_WC_GENERAL_ERR: return "general error";
+	}
+	return "unknown";
+}

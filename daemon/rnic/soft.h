@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file soft.h
+ * What only a soft RNIC needs to be told. Thread rules as in rnic.h. `rnic` must be of kind
+ * RNIC_SOFT.
+ */
+#ifndef SMCRD_RNIC_SOFT_H
+#define SMCRD_RNIC_SOFT_H
+
+#include "daemon/rnic/rnic.h"
+
+/**
+ * Something about the network interface may have changed (link state, MTU, MAC, addresses,
+ * removal): read it again and raise RNIC_EVENT_* from the event loop for what did change. To be
+ * called when netlink tells about the interface.
+ */
+void rnic_soft_link_changed(struct rnic *rnic);
+
+/**
+ * Use UDP segmentation offload (true at open) or one datagram a packet. Without it RDMA WRITEs
+ * posted from now on travel as FIRST/MIDDLE/LAST packets rather than as ONLY packets. The RNIC
+ * itself turns it off where the interface refuses it.
+ */
+void rnic_soft_set_segmentation(struct rnic *rnic, bool on);
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/random.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+/* Rounds of receiving and sending before the event loop may look at others. */
+#define MAX_ROUNDS 8
+
+#define HOLD_BUDGET (64u << 20)
+
+uint64_t soft_clock(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+uint32_t soft_random(void)
+{
+	uint32_t value;
+	/* Up to 256 bytes are never interrupted once the pool is ready; before that it waits. */
+	while (getrandom(&value, sizeof(value), 0) != (ssize_t)sizeof(value))
+		;
+	return value;
+}
+
+/* ---- the run loop */
+
+void soft_device_kick(struct soft_device *dev)
+{
+	if (!dev->running)
+		event_active(dev->kick, EV_TIMEOUT, 0);
+}
+
+static size_t receive(struct soft_device *dev)
+{
+	size_t n = 0;
+	struct soft_endpoint *ep;
+	DL_FOREACH (dev->endpoints, ep)
+		n += soft_rx_poll(ep);
+	return n;
+}
+
+static void tell_events(struct soft_device *dev)
+{
+	for (unsigned int type = 0; dev->events && !dev->closed; type++) {
+		if (!(dev->events & 1u << type))
+			continue;
+		dev->events &= ~(1u << type);
+		struct rnic_event event = { .type = (enum rnic_event_type)type };
+		if (dev->params.on_event)
+			dev->params.on_event(dev->params.event_ctx, &dev->base, &event);
+	}
+}
+
+/* QPs that a callback destroys stay on the list, marked dead, until tidy(). */
+static void deliver(struct soft_device *dev)
+{
+	struct soft_qp *qp;
+	DL_FOREACH (dev->busy, qp) {
+		if (dev->closed)
+			return;
+		if (!qp->dead)
+			soft_qp_deliver(qp);
+	}
+	tell_events(dev);
+}
+
+static size_t transmit(struct soft_device *dev)
+{
+	size_t n = 0;
+	struct soft_qp *qp;
+	DL_FOREACH (dev->busy, qp) {
+		if (!qp->dead && soft_requester_ready(qp))
+			n += soft_requester_transmit(qp);
+	}
+	DL_FOREACH (dev->busy, qp) {
+		if (!qp->dead && qp->rs.ack_pending)
+			soft_responder_send_ack(qp);
+	}
+	return n;
+}
+
+/* A blocked endpoint makes its QPs busy again when it is writable. */
+static bool still_busy(const struct soft_qp *qp)
+{
+	return qp->num_wcs > 0 || qp->flush || soft_requester_ready(qp) ||
+	       (qp->rs.ack_pending && !qp->ep->blocked);
+}
+
+static void tidy(struct soft_device *dev)
+{
+	struct soft_qp *qp, *next;
+	DL_FOREACH_SAFE (dev->busy, qp, next) {
+		if (!qp->dead && still_busy(qp))
+			continue;
+		DL_DELETE(dev->busy, qp);
+		qp->busy = false;
+		if (qp->dead)
+			soft_qp_free(qp);
+	}
+	DL_FOREACH_SAFE (dev->graveyard, qp, next) {
+		DL_DELETE(dev->graveyard, qp);
+		soft_qp_free(qp);
+	}
+}
+
+static void device_free(struct soft_device *dev);
+
+void soft_device_run(struct soft_device *dev)
+{
+	if (dev->running)
+		return;
+	dev->running = true;
+	for (unsigned int round = 0; round < MAX_ROUNDS && !dev->closed; round++) {
+		dev->now = soft_clock();
+		size_t n = receive(dev);
+		deliver(dev);
+		if (!dev->closed)
+			n += transmit(dev);
+		tidy(dev);
+		if (n == 0)
+			break;
+	}
+	dev->running = false;
+	if (dev->closed) {
+		device_free(dev);
+	} else if (dev->busy || dev->events) {
+		struct timeval at_once = { 0, 0 };
+		event_add(dev->resume, &at_once);
+	}
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	soft_device_run(arg);
+}
+
+/* ---- the interface's state */
+
+static uint8_t path_mtu_for(uint32_t interface_mtu)
+{
+	uint8_t code = 5;
+	while (code > 0 && (128u << code) + ROCE_IPV4_OVERHEAD > interface_mtu)
+		code--;
+	return code;
+}
+
+static void fill_gids(struct soft_device *dev)
+{
+	struct rnic_info *info = &dev->info;
+	struct soft_endpoint *ep;
+	info->num_gids = 0;
+	DL_FOREACH (dev->endpoints, ep) {
+		if (!ep->present || info->num_gids == RNIC_MAX_GIDS)
+			continue;
+		struct rnic_gid *gid = &info->gids[info->num_gids++];
+		*gid = (struct rnic_gid){ .type = RNIC_GID_ROCE_V2, .prefix_len = ep->prefix_len };
+		gid->raw[10] = gid->raw[11] = 0xFF;
+		memcpy(gid->raw + 12, &ep->addr, 4);
+	}
+}
+
+/* Sockets for the addresses that the interface has now; those of addresses that went stay as long
+ * as QPs use them, for the addresses often come back. @return 0, or the first failure */
+static int match_endpoints(struct soft_device *dev, const struct soft_netif *netif, char *ret_error)
+{
+	int result = 0;
+	struct soft_endpoint *ep, *next;
+	DL_FOREACH (dev->endpoints, ep)
+		ep->present = false;
+	for (size_t i = 0; i < netif->num_addrs; i++) {
+		struct in_addr addr = netif->addrs[i].addr;
+		DL_FOREACH (dev->endpoints, ep) {
+			if (ep->addr.s_addr == addr.s_addr)
+				break;
+		}
+		if (ep) {
+			ep->present = true;
+			ep->prefix_len = netif->addrs[i].prefix_len;
+			continue;
+		}
+		int r = soft_endpoint_open(dev, addr, netif->addrs[i].prefix_len, &ep, ret_error);
+		if (r && !result)
+			result = r;
+	}
+	DL_FOREACH_SAFE (dev->endpoints, ep, next) {
+		if (!ep->present && ep->users == 0)
+			soft_endpoint_close(ep);
+	}
+	return result;
+}
+
+static int apply(struct soft_device *dev, const struct soft_netif *netif, char *ret_error)
+{
+	struct rnic_info *info = &dev->info;
+	info->ifindex = netif->ifindex;
+	snprintf(info->netdev, sizeof(info->netdev), "%s", netif->name);
+	memcpy(info->mac, netif->mac, sizeof(info->mac));
+	info->max_path_mtu = path_mtu_for(netif->mtu);
+	dev->loopback = netif->loopback;
+	int r = match_endpoints(dev, netif, ret_error);
+	fill_gids(dev);
+	info->state = netif->active && info->num_gids > 0 && info->max_path_mtu > 0
+			      ? RNIC_PORT_ACTIVE
+			      : RNIC_PORT_DOWN;
+	return r;
+}
+
+static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
+{
+	return a->num_gids == b->num_gids && a->max_path_mtu == b->max_path_mtu &&
+	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0;
+}
+
+void rnic_soft_link_changed(struct rnic *rnic)
+{
+	struct soft_device *dev = soft_device_of(rnic);
+	struct rnic_info before = dev->info;
+	struct soft_netif netif;
+	char error[RNIC_ERROR_LEN];
+	int r = soft_netif_read(dev->nl, NULL, dev->info.ifindex, &netif);
+	if (r == -ENODEV) {
+		dev->info.state = RNIC_PORT_DOWN;
+		dev->events |= 1u << RNIC_EVENT_REMOVED;
+	} else if (r == 0) {
+		/* An address whose port is taken gives no GID; that is all there is to say. */
+		apply(dev, &netif, error);
+		if (!same_identity(&before, &dev->info))
+			dev->events |= 1u << RNIC_EVENT_CHANGED;
+		if (before.state != dev->info.state)
+			dev->events |=
+				1u << (dev->info.state == RNIC_PORT_ACTIVE ? RNIC_EVENT_PORT_ACTIVE
+									   : RNIC_EVENT_PORT_DOWN);
+	}
+	if (dev->events)
+		soft_device_kick(dev);
+}
+
+void rnic_soft_set_segmentation(struct rnic *rnic, bool on)
+{
+	soft_device_of(rnic)->segmentation = on;
+}
+
+/* ---- open and close */
+
+static int fail(const struct soft_device *dev, int error, const char *what, char *ret_error)
+{
+	snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: cannot %s: %s", dev->info.name, what,
+		 strerror(-error));
+	return error;
+}
+
+static int open_parts(struct soft_device *dev)
+{
+	dev->solver = malloc(sizeof(*dev->solver));
+	dev->nl = nl_socket_alloc();
+	dev->kick = event_new(dev->params.base, -1, 0, on_kick, dev);
+	dev->resume = evtimer_new(dev->params.base, on_kick, dev);
+	if (!dev->solver || !dev->nl || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
+	    soft_tx_new(&dev->tx))
+		return -ENOMEM;
+	roce_icrc_solver_init(dev->solver);
+	return 0;
+}
+
+static int open_interface(struct soft_device *dev, const char *ifname, char *ret_error)
+{
+	struct soft_netif netif;
+	if (nl_connect(dev->nl, NETLINK_ROUTE) < 0)
+		return fail(dev, -EIO, "open a netlink socket", ret_error);
+	int r = soft_netif_read(dev->nl, ifname, 0, &netif);
+	if (r == -ENODEV) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: no such network interface",
+			 dev->info.name);
+		return r;
+	}
+	if (r)
+		return fail(dev, r, "read the interface", ret_error);
+	return apply(dev, &netif, ret_error);
+}
+
+static int soft_open(const char *ifname, const struct rnic_open_params *params,
+		     struct rnic **ret_rnic, char ret_error[RNIC_ERROR_LEN])
+{
+	struct soft_device *dev = calloc(1, sizeof(*dev));
+	if (!dev) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic soft:%s: out of memory", ifname);
+		return -ENOMEM;
+	}
+	dev->base.backend = &rnic_soft_backend;
+	dev->params = *params;
+	dev->port = params->udp_port ? params->udp_port : ROCE_UDP_PORT;
+	dev->info.kind = RNIC_SOFT;
+	dev->info.port = 1;
+	snprintf(dev->info.name, sizeof(dev->info.name), "soft:%s", ifname);
+	dev->segmentation = true;
+	dev->max_segments = 128;
+	dev->hold_budget = HOLD_BUDGET;
+	int r = open_parts(dev);
+	if (r)
+		fail(dev, r, "open", ret_error);
+	else
+		r = open_interface(dev, ifname, ret_error);
+	if (r) {
+		device_free(dev);
+		return r;
+	}
+	*ret_rnic = &dev->base;
+	return 0;
+}
+
+static void device_free(struct soft_device *dev)
+{
+	struct soft_endpoint *ep, *next;
+	DL_FOREACH_SAFE (dev->endpoints, ep, next)
+		soft_endpoint_close(ep);
+	if (dev->kick)
+		event_free(dev->kick);
+	if (dev->resume)
+		event_free(dev->resume);
+	if (dev->nl)
+		nl_socket_free(dev->nl);
+	soft_rx_free(dev->rx);
+	soft_tx_free(dev->tx);
+	free(dev->solver);
+	free(dev);
+}
+
+static void soft_close(struct rnic *rnic)
+{
+	struct soft_device *dev = soft_device_of(rnic);
+	assert(!dev->qps && !dev->mrs && dev->pds == 0);
+	if (dev->running)
+		dev->closed = true;
+	else
+		device_free(dev);
+}
+
+static void soft_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
+{
+	*ret_info = soft_device_of(rnic)->info;
+}
+
+static void soft_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)
+{
+	*ret_stats = soft_device_of(rnic)->stats;
+}
+
+static int soft_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd)
+{
+	struct soft_pd *pd = calloc(1, sizeof(*pd));
+	if (!pd)
+		return -ENOMEM;
+	pd->base.rnic = rnic;
+	soft_device_of(rnic)->pds++;
+	*ret_pd = &pd->base;
+	return 0;
+}
+
+static void soft_pd_free(struct rnic_pd *base)
+{
+	struct soft_pd *pd = (struct soft_pd *)base;
+	assert(pd->users == 0);
+	soft_device_of(base->rnic)->pds--;
+	free(pd);
+}
+
+const struct rnic_backend rnic_soft_backend = {
+	.open = soft_open,
+	.close = soft_close,
+	.get_info = soft_get_info,
+	.get_stats = soft_get_stats,
+	.pd_alloc = soft_pd_alloc,
+	.pd_free = soft_pd_free,
+	.mr_register = soft_mr_register,
+	.mr_deregister = soft_mr_deregister,
+	.qp_create = soft_qp_create,
+	.qp_connect = soft_qp_connect,
+	.qp_start = soft_qp_start,
+	.qp_error = soft_qp_user_error,
+	.qp_destroy = soft_qp_destroy,
+	.post_send = soft_qp_post_send,
+	.qp_get_stats = soft_qp_get_stats,
+};

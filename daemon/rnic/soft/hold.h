@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file hold.h
+ * Packets that came before their turn, kept for a short time until the missing ones arrive, so that
+ * reordering on the way costs no retransmission. Bounded in packets a QP and bytes a device.
+ */
+#ifndef SMCRD_RNIC_SOFT_HOLD_H
+#define SMCRD_RNIC_SOFT_HOLD_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define SOFT_HOLD_PACKETS 4096 /* farthest PSN ahead of the expected one, a power of two */
+
+struct soft_held {
+	uint64_t at; /* when it came */
+	uint32_t psn;
+	size_t len;
+	uint8_t packet[]; /* UDP payload */
+};
+
+/** Zero-initialized: empty. */
+struct soft_hold {
+	struct soft_held **slots; /* by PSN modulo SOFT_HOLD_PACKETS; allocated at first use */
+	unsigned int count;
+	size_t *budget; /* bytes that may still be held on the device */
+};
+
+enum soft_hold_result {
+	SOFT_HOLD_KEPT,
+	SOFT_HOLD_DUPLICATE,
+	SOFT_HOLD_FULL,
+};
+
+/**
+ * Keep a copy of a packet.
+ * @param expected  PSN that the QP waits for; `psn` lies behind it
+ */
+enum soft_hold_result soft_hold_put(struct soft_hold *hold, uint32_t expected, uint32_t psn,
+				    const uint8_t *packet, size_t len, uint64_t now);
+/** Take out the packet with this PSN, or NULL; to be given to soft_hold_release(). */
+struct soft_held *soft_hold_take(struct soft_hold *hold, uint32_t psn);
+void soft_hold_release(struct soft_hold *hold, struct soft_held *held);
+/** The first packet held behind `expected`, or NULL. */
+const struct soft_held *soft_hold_first(const struct soft_hold *hold, uint32_t expected);
+/** Forget everything. */
+void soft_hold_clear(struct soft_hold *hold);
+
+#endif

@@ -1,0 +1,100 @@
+/* SPDX-License-Identifier: MIT */
+#include <ctype.h>
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+#define MAX_HOLDERS 8
+
+/* Inodes of UDP sockets that a bind to addr:port collides with, from /proc/net/udp or udp6.
+ * A socket bound to all addresses (and, on udp6, to all of both families) counts too. */
+static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint16_t port,
+			   unsigned long *inodes, size_t max)
+{
+	FILE *f = fopen(path, "re");
+	if (!f)
+		return 0;
+	char line[512];
+	size_t n = 0;
+	while (n < max && fgets(line, sizeof(line), f)) {
+		char local[33];
+		unsigned int local_port;
+		unsigned long inode;
+		if (sscanf(line, " %*d: %32[0-9A-F]:%x %*s %*s %*s %*s %*s %*s %*s %lu", local,
+			   &local_port, &inode) != 3 ||
+		    local_port != port)
+			continue;
+		bool any = strspn(local, "0") == strlen(local);
+		if (any || (!v6 && strtoul(local, NULL, 16) == addr.s_addr))
+			inodes[n++] = inode;
+	}
+	fclose(f);
+	return n;
+}
+
+/* True if a descriptor of the process is one of the sockets. */
+static bool process_has(const char *pid, const unsigned long *inodes, size_t n)
+{
+	char path[300];
+	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
+	DIR *dir = opendir(path);
+	if (!dir)
+		return false;
+	bool found = false;
+	for (struct dirent *fd; !found && (fd = readdir(dir));) {
+		char target[64];
+		ssize_t len = readlinkat(dirfd(dir), fd->d_name, target, sizeof(target) - 1);
+		unsigned long inode;
+		if (len <= 0)
+			continue;
+		target[len] = '\0';
+		if (sscanf(target, "socket:[%lu]", &inode) != 1)
+			continue;
+		for (size_t i = 0; i < n; i++)
+			found = found || inodes[i] == inode;
+	}
+	closedir(dir);
+	return found;
+}
+
+static void name_process(const char *pid, char *buf, size_t len)
+{
+	char path[300];
+	char comm[32] = "";
+	snprintf(path, sizeof(path), "/proc/%s/comm", pid);
+	FILE *f = fopen(path, "re");
+	if (f) {
+		if (fgets(comm, sizeof(comm), f))
+			comm[strcspn(comm, "\n")] = '\0';
+		fclose(f);
+	}
+	snprintf(buf, len, "%s (pid %s)", *comm ? comm : "a process", pid);
+}
+
+void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
+{
+	unsigned long inodes[MAX_HOLDERS];
+	size_t n =
+		read_sockets("/proc/thread-self/net/udp", false, addr, port, inodes, MAX_HOLDERS);
+	n += read_sockets("/proc/thread-self/net/udp6", true, addr, port, inodes + n,
+			  MAX_HOLDERS - n);
+	DIR *proc = opendir("/proc");
+	bool found = false;
+	for (struct dirent *entry; proc && n > 0 && !found && (entry = readdir(proc));) {
+		if (isdigit((unsigned char)entry->d_name[0]) &&
+		    process_has(entry->d_name, inodes, n)) {
+			name_process(entry->d_name, buf, len);
+			found = true;
+		}
+	}
+	if (proc)
+		closedir(proc);
+	if (found)
+		return;
+	/* Sockets of the kernel are on the list, but no process has them. */
+	snprintf(buf, len, "%s", n > 0 ? "the kernel (rdma_rxe)" : "an unknown socket");
+}

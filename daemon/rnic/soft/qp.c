@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+/* Numbers 0 and 1 are special queue pairs in InfiniBand. */
+static uint32_t new_qpn(struct soft_device *dev)
+{
+	for (;;) {
+		uint32_t qpn = soft_random() & ROCE_QPN_MASK;
+		struct soft_qp *other;
+		HASH_FIND(hh, dev->qps, &qpn, sizeof(qpn), other);
+		if (qpn > 1 && !other)
+			return qpn;
+	}
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	struct soft_qp *qp = arg;
+	qp->timer_at = 0;
+	qp->dev->now = soft_clock();
+	soft_requester_timer(qp);
+	soft_responder_timer(qp);
+	soft_qp_arm(qp);
+	soft_device_run(qp->dev);
+}
+
+void soft_qp_arm(struct soft_qp *qp)
+{
+	uint64_t at = qp->rq.deadline;
+	if (qp->rs.nak_deadline && (!at || qp->rs.nak_deadline < at))
+		at = qp->rs.nak_deadline;
+	/* A timer that fires too early only looks and is set again: cheaper than moving it. */
+	if (!at || (qp->timer_at && qp->timer_at <= at))
+		return;
+	uint64_t now = soft_clock();
+	uint64_t wait = at > now ? at - now : 0;
+	struct timeval tv = { (time_t)(wait / 1000000), (suseconds_t)(wait % 1000000) };
+	event_add(qp->timer, &tv);
+	qp->timer_at = at;
+}
+
+int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, struct rnic_qp **ret_qp)
+{
+	struct soft_device *dev = soft_device_of(pd->rnic);
+	struct soft_qp *qp = calloc(1, sizeof(*qp));
+	if (!qp)
+		return -ENOMEM;
+	qp->base.rnic = pd->rnic;
+	qp->dev = dev;
+	qp->params = *params;
+	qp->timer = evtimer_new(dev->params.base, on_timer, qp);
+	/* One completion a work request and a receive buffer, and the one that tells of ERR. */
+	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
+	if (!qp->timer || !qp->wcs || soft_requester_init(&qp->rq, params->send_depth) ||
+	    soft_responder_init(qp)) {
+		soft_qp_free(qp);
+		return -ENOMEM;
+	}
+	qp->pd = (struct soft_pd *)pd;
+	qp->pd->users++;
+	qp->state = SOFT_QP_INIT;
+	qp->base.qpn = new_qpn(dev);
+	HASH_ADD(hh, dev->qps, base.qpn, sizeof(qp->base.qpn), qp);
+	*ret_qp = &qp->base;
+	return 0;
+}
+
+static struct soft_endpoint *endpoint_of(struct soft_device *dev, uint8_t gid_index)
+{
+	struct soft_endpoint *ep;
+	DL_FOREACH (dev->endpoints, ep) {
+		if (ep->present && gid_index-- == 0)
+			return ep;
+	}
+	return NULL;
+}
+
+/* IPv4-mapped GIDs only. */
+static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
+{
+	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
+	if (memcmp(gid, mapped, sizeof(mapped)) != 0)
+		return false;
+	memcpy(ret_addr, gid + sizeof(mapped), sizeof(*ret_addr));
+	return true;
+}
+
+/* The peer is reached by the MAC it gave (CLC-17), not by what ARP would find. */
+static int set_neighbour(struct soft_qp *qp, const struct rnic_qp_peer *peer)
+{
+	const struct rnic_open_params *params = &qp->dev->params;
+	if (!params->host_ops || qp->dev->loopback)
+		return 0;
+	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
+					    &qp->peer.sin_addr, peer->mac);
+	qp->neigh = r == 0;
+	return r;
+}
+
+static void unset_neighbour(struct soft_qp *qp)
+{
+	const struct rnic_open_params *params = &qp->dev->params;
+	if (qp->neigh)
+		params->host_ops->neigh_unset(params->host_ctx, qp->dev->info.ifindex, AF_INET,
+					      &qp->peer.sin_addr);
+	qp->neigh = false;
+}
+
+int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	struct in_addr addr;
+	struct soft_endpoint *ep = endpoint_of(qp->dev, peer->sgid_index);
+	if (qp->state != SOFT_QP_INIT || !gid_addr(peer->gid, &addr) ||
+	    peer->path_mtu > qp->dev->info.max_path_mtu)
+		return -EINVAL;
+	if (!ep)
+		return -EADDRNOTAVAIL;
+	qp->peer = (struct sockaddr_in){ .sin_family = AF_INET,
+					 .sin_port = htons(qp->dev->port),
+					 .sin_addr = addr };
+	int r = set_neighbour(qp, peer);
+	if (r)
+		return r;
+	qp->ep = ep;
+	ep->users++;
+	qp->flow = (struct roce_flow){ .saddr = ep->addr.s_addr,
+				       .daddr = addr.s_addr,
+				       .sport = htons(qp->dev->port),
+				       .dport = htons(qp->dev->port) };
+	qp->peer_qpn = peer->qpn;
+	qp->mtu = 128u << peer->path_mtu;
+	qp->rs.expected = peer->rq_psn;
+	qp->state = SOFT_QP_RTR;
+	return 0;
+}
+
+int soft_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *params)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	if (qp->state != SOFT_QP_RTR)
+		return -EINVAL;
+	soft_requester_start(qp, params);
+	qp->state = SOFT_QP_RTS;
+	return 0;
+}
+
+void soft_qp_busy(struct soft_qp *qp)
+{
+	if (qp->busy || qp->dead)
+		return;
+	qp->busy = true;
+	DL_APPEND(qp->dev->busy, qp);
+}
+
+void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status)
+{
+	if (qp->state == SOFT_QP_ERR)
+		return;
+	qp->state = SOFT_QP_ERR;
+	qp->flush = true;
+	qp->flush_status = status;
+	qp->rq.deadline = 0;
+	qp->rs.nak_deadline = 0;
+	qp->rs.ack_pending = false;
+	soft_hold_clear(&qp->rs.hold);
+	soft_qp_busy(qp);
+}
+
+void soft_qp_user_error(struct rnic_qp *base)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
+	soft_device_kick(qp->dev);
+}
+
+void soft_qp_complete(struct soft_qp *qp, const struct rnic_wc *wc)
+{
+	assert(qp->num_wcs < qp->params.send_depth + qp->params.recv_depth + 1);
+	qp->wcs[qp->num_wcs++] = *wc;
+	if (!wc->is_recv)
+		qp->send_wcs++;
+	soft_qp_busy(qp);
+}
+
+void soft_qp_deliver(struct soft_qp *qp)
+{
+	if (qp->flush) {
+		qp->flush = false;
+		soft_requester_flush(qp, qp->flush_status);
+		soft_qp_complete(
+			qp, &(struct rnic_wc){ .is_recv = true, .status = RNIC_WC_WR_FLUSH_ERR });
+	}
+	size_t n = qp->num_wcs;
+	if (n == 0)
+		return;
+	size_t received = 0;
+	for (size_t i = 0; i < n; i++)
+		received += qp->wcs[i].is_recv && qp->wcs[i].status == RNIC_WC_SUCCESS;
+	/* What the callback posts may take the places of what it is told about. */
+	qp->num_wcs = 0;
+	qp->send_wcs = 0;
+	qp->params.on_completion(qp->params.ctx, &qp->base, qp->wcs, n);
+	qp->rs.buffers_used -= (unsigned int)received;
+}
+
+void soft_qp_free(struct soft_qp *qp)
+{
+	if (qp->timer)
+		event_free(qp->timer);
+	soft_requester_free(&qp->rq);
+	soft_responder_free(&qp->rs);
+	free(qp->wcs);
+	free(qp);
+}
+
+void soft_qp_destroy(struct rnic_qp *base)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	struct soft_device *dev = qp->dev;
+	HASH_DEL(dev->qps, qp);
+	qp->pd->users--;
+	unset_neighbour(qp);
+	if (qp->ep && --qp->ep->users == 0 && !qp->ep->present)
+		soft_endpoint_close(qp->ep);
+	qp->ep = NULL;
+	event_del(qp->timer);
+	/* The run loop may be looking at it: it is freed when that is over. */
+	qp->dead = true;
+	if (!dev->running) {
+		if (qp->busy)
+			DL_DELETE(dev->busy, qp);
+		soft_qp_free(qp);
+	} else if (!qp->busy) {
+		DL_APPEND(dev->graveyard, qp);
+	}
+}
+
+int soft_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size_t n)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	if (qp->state == SOFT_QP_ERR)
+		return -EIO;
+	if (qp->state != SOFT_QP_RTS)
+		return -ENOTCONN;
+	int r = soft_requester_post(qp, wr, n);
+	if (r)
+		return r;
+	soft_qp_busy(qp);
+	soft_device_kick(qp->dev);
+	return 0;
+}
+
+void soft_qp_get_stats(const struct rnic_qp *base, struct rnic_qp_stats *ret_stats)
+{
+	const struct soft_qp *qp = soft_qp_of(base);
+	*ret_stats = (struct rnic_qp_stats){ .tx_bytes = qp->rq.tx_bytes,
+					     .rx_bytes = qp->rs.rx_bytes,
+					     .retransmits = qp->rq.retransmits };
+}

@@ -1,0 +1,483 @@
+/* SPDX-License-Identifier: MIT */
+/* The sending half of a queue pair (IBA 9.7.2..9.7.5): packets out of the send queue, answers,
+ * retransmission. A loss is repaired by going back to the packet that the peer misses. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+/* Retransmission timer: not so short that a peer that waits for a processor looks dead. */
+#define RTO_INITIAL_US 50000
+#define RTO_MIN_US     8000
+#define RTO_MAX_US     200000
+/* A peer has had a fair chance only after so many transmissions, whatever the clock says: our own
+ * process may have been stopped. */
+#define MIN_TRIES 4
+
+/* Packets that one QP sends before it is another's turn. */
+#define QUANTUM 256
+
+int soft_requester_init(struct soft_requester *rq, unsigned int depth)
+{
+	rq->depth = depth;
+	rq->wqes = calloc(depth, sizeof(*rq->wqes));
+	return rq->wqes ? 0 : -ENOMEM;
+}
+
+void soft_requester_free(struct soft_requester *rq)
+{
+	free(rq->wqes);
+}
+
+void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params)
+{
+	struct soft_requester *rq = &qp->rq;
+	rq->psn0 = params->sq_psn;
+	rq->retry_limit = (uint64_t)params->retry_ms * 1000;
+	rq->rnr_retry = params->rnr_retry;
+	soft_window_init(&rq->window, qp->mtu);
+}
+
+static struct soft_wqe *wqe_at(const struct soft_requester *rq, unsigned int i)
+{
+	return &rq->wqes[(rq->head + i) % rq->depth];
+}
+
+static uint32_t psn_of(const struct soft_requester *rq, uint64_t packet)
+{
+	return (uint32_t)(rq->psn0 + packet) & ROCE_PSN_MASK;
+}
+
+/* ---- posting */
+
+static void post_one(struct soft_qp *qp, const struct rnic_send_wr *wr)
+{
+	struct soft_requester *rq = &qp->rq;
+	struct soft_wqe *wqe = wqe_at(rq, rq->count++);
+	wqe->wr = *wr;
+	wqe->length = 0;
+	for (unsigned int i = 0; i < wr->num_sge; i++) {
+		if (wr->flags & RNIC_SEND_INLINE)
+			memcpy(wqe->inline_data + wqe->length, wr->sge[i].addr, wr->sge[i].length);
+		wqe->length += wr->sge[i].length;
+	}
+	if (wr->flags & RNIC_SEND_INLINE) {
+		wqe->wr.num_sge = 1;
+		wqe->wr.sge[0] = (struct rnic_sge){ wqe->inline_data, wqe->length, 0 };
+	}
+	wqe->first = rq->end;
+	wqe->packets = wqe->length ? (wqe->length - 1) / qp->mtu + 1 : 1;
+	/* Packets of one size make full use of segmentation offload: a WRITE then goes as one
+	 * WRITE ONLY a packet. */
+	wqe->one_message = wr->opcode == RNIC_WR_SEND || !qp->dev->segmentation;
+	wqe->send_ordinal = rq->sends_posted;
+	rq->sends_posted += wr->opcode == RNIC_WR_SEND;
+	rq->end += wqe->packets;
+}
+
+int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n)
+{
+	struct soft_requester *rq = &qp->rq;
+	if (n > rq->depth - rq->count - qp->send_wcs)
+		return -ENOMEM;
+	for (size_t i = 0; i < n; i++)
+		post_one(qp, &wr[i]);
+	return 0;
+}
+
+/* ---- sending */
+
+/* Patience is at an end: no progress for as long as we were told to try. */
+static bool given_up(const struct soft_requester *rq, uint64_t now)
+{
+	return now - rq->progress_at >= rq->retry_limit && rq->tries >= MIN_TRIES;
+}
+
+/* The peer has a buffer for this SEND as far as its last answer says. With nothing under way one
+ * is tried all the same: its answer brings news. */
+static bool credit(const struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t packet)
+{
+	return wqe->wr.opcode != RNIC_WR_SEND || !rq->credits_known ||
+	       wqe->send_ordinal < rq->send_limit || packet == rq->acked;
+}
+
+bool soft_requester_ready(const struct soft_qp *qp)
+{
+	const struct soft_requester *rq = &qp->rq;
+	if (qp->state != SOFT_QP_RTS || qp->ep->blocked || rq->not_ready_until || rq->stuck ||
+	    rq->next == rq->end || rq->next - rq->acked >= rq->window.size)
+		return false;
+	return credit(rq, wqe_at(rq, rq->cursor), rq->next);
+}
+
+static bool wqe_readable(struct soft_qp *qp, const struct soft_wqe *wqe)
+{
+	if (wqe->wr.flags & RNIC_SEND_INLINE)
+		return true;
+	for (unsigned int i = 0; i < wqe->wr.num_sge; i++) {
+		const struct rnic_sge *sge = &wqe->wr.sge[i];
+		if (sge->length &&
+		    !soft_mr_local_ok(qp->dev, qp->pd, sge->lkey, sge->addr, sge->length))
+			return false;
+	}
+	return true;
+}
+
+/* The pieces of [offset, offset + len) of a work request. */
+static unsigned int gather(const struct soft_wqe *wqe, uint32_t offset, uint32_t len,
+			   struct iovec pieces[RNIC_MAX_SGE])
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < wqe->wr.num_sge && len > 0; i++) {
+		const struct rnic_sge *sge = &wqe->wr.sge[i];
+		if (offset >= sge->length) {
+			offset -= sge->length;
+			continue;
+		}
+		uint32_t part = sge->length - offset < len ? sge->length - offset : len;
+		pieces[n++] = (struct iovec){ (uint8_t *)sge->addr + offset, part };
+		len -= part;
+		offset = 0;
+	}
+	return n;
+}
+
+static uint8_t opcode_of(const struct soft_wqe *wqe, uint32_t index)
+{
+	static const uint8_t send[] = { ROCE_SEND_FIRST, ROCE_SEND_MIDDLE, ROCE_SEND_LAST };
+	static const uint8_t write[] = { ROCE_WRITE_FIRST, ROCE_WRITE_MIDDLE, ROCE_WRITE_LAST };
+	bool is_send = wqe->wr.opcode == RNIC_WR_SEND;
+	if (!wqe->one_message || wqe->packets == 1)
+		return is_send ? ROCE_SEND_ONLY : ROCE_WRITE_ONLY;
+	const uint8_t *forms = is_send ? send : write;
+	return forms[index == 0 ? 0 : index == wqe->packets - 1 ? 2 : 1];
+}
+
+static bool add_packet(struct soft_qp *qp, const struct soft_wqe *wqe, uint64_t packet)
+{
+	const struct soft_requester *rq = &qp->rq;
+	uint32_t index = (uint32_t)(packet - wqe->first);
+	uint32_t offset = index * qp->mtu;
+	uint32_t len = wqe->length - offset < qp->mtu ? wqe->length - offset : qp->mtu;
+	bool last = index == wqe->packets - 1;
+	struct roce_bth bth = { .opcode = opcode_of(wqe, index),
+				.solicited = last && wqe->wr.flags & RNIC_SEND_SOLICITED,
+				.psn = psn_of(rq, packet) };
+	struct roce_reth reth = { .va = wqe->wr.remote_addr + offset,
+				  .rkey = wqe->wr.rkey,
+				  .length = wqe->one_message ? wqe->length : len };
+	struct iovec pieces[RNIC_MAX_SGE];
+	unsigned int n = gather(wqe, offset, len, pieces);
+	/* Whoever owns the memory may change it between our ICRC and the kernel's copy, and the
+	 * peer drops the packet. The second time it is taken from a private copy, so that a
+	 * program that writes where it should not cannot break the link for others. */
+	bool again = packet < rq->sent;
+	return soft_tx_add(qp->dev->tx, &bth, roce_has_reth(bth.opcode) ? &reth : NULL, pieces, n,
+			   again);
+}
+
+/* Fill a batch from packet `next` on. @return packets in it */
+static size_t fill(struct soft_qp *qp)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t packet = rq->next;
+	unsigned int at = rq->cursor;
+	bool fresh = true; /* first packet of this wqe that we look at */
+	soft_tx_begin(qp->dev->tx, qp);
+	while (packet < rq->end && packet - rq->next < QUANTUM &&
+	       packet - rq->acked < rq->window.size) {
+		struct soft_wqe *wqe = wqe_at(rq, at);
+		/* Memory may have been deregistered since the post. What was posted before it is
+		 * completed first. */
+		if (fresh && !wqe_readable(qp, wqe)) {
+			rq->stuck = packet == rq->next;
+			if (packet == rq->acked)
+				soft_qp_fail(qp, RNIC_WC_LOC_PROT_ERR);
+			break;
+		}
+		if (fresh && !credit(rq, wqe, packet))
+			break;
+		if (!add_packet(qp, wqe, packet))
+			break;
+		packet++;
+		fresh = packet == wqe->first + wqe->packets;
+		at += fresh;
+	}
+	return (size_t)(packet - rq->next);
+}
+
+static uint64_t timeout(const struct soft_requester *rq)
+{
+	uint64_t rto = rq->rtt ? rq->rtt + 4 * (uint64_t)rq->rtt_var : RTO_INITIAL_US;
+	if (rto < RTO_MIN_US)
+		rto = RTO_MIN_US;
+	rto <<= rq->tries < 5 ? rq->tries : 5;
+	/* Several tries within the limit. */
+	uint64_t most = rq->retry_limit / 8 < RTO_MAX_US ? rq->retry_limit / 8 : RTO_MAX_US;
+	return rto < most ? rto : most > RTO_MIN_US ? most : RTO_MIN_US;
+}
+
+static void count_payload(struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t from,
+			  uint64_t to, uint32_t mtu)
+{
+	uint64_t begin = (from - wqe->first) * mtu;
+	uint64_t end = (to - wqe->first) * mtu;
+	rq->tx_bytes += (end < wqe->length ? end : wqe->length) - begin;
+}
+
+/* `n` packets from `next` on are on their way. */
+static void sent(struct soft_qp *qp, size_t n)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t now = qp->dev->now;
+	uint64_t to = rq->next + n;
+	uint64_t again = rq->next < rq->sent ? (to < rq->sent ? to : rq->sent) - rq->next : 0;
+	rq->retransmits += again;
+	qp->dev->stats.retransmits += again;
+	if (rq->sent == rq->acked)
+		rq->progress_at = now;
+	while (rq->next < to) {
+		struct soft_wqe *wqe = wqe_at(rq, rq->cursor);
+		uint64_t end = wqe->first + wqe->packets;
+		uint64_t part = to < end ? to : end;
+		uint64_t from = rq->next > rq->sent ? rq->next : rq->sent;
+		if (part > from)
+			count_payload(rq, wqe, from, part, qp->mtu);
+		rq->next = part;
+		rq->cursor += part == end;
+	}
+	if (rq->next > rq->sent)
+		rq->sent = rq->next;
+	rq->window_full = rq->next - rq->acked >= rq->window.size;
+	/* Round trips are measured on packets sent once. */
+	if (again)
+		rq->sample_at = 0;
+	else if (!rq->sample_at) {
+		rq->sample_at = now;
+		rq->sample_packet = rq->next - 1;
+	}
+	if (!rq->deadline) {
+		rq->deadline = now + timeout(rq);
+		soft_qp_arm(qp);
+	}
+}
+
+size_t soft_requester_transmit(struct soft_qp *qp)
+{
+	size_t total = 0;
+	int r = -ERESTART;
+	while (r == -ERESTART && soft_requester_ready(qp)) {
+		size_t n;
+		if (fill(qp) == 0)
+			break;
+		r = soft_tx_flush(qp->dev->tx, qp->ep, &n);
+		if (n > 0)
+			sent(qp, n);
+		total += n;
+	}
+	return total;
+}
+
+/* ---- answers */
+
+static void measure(struct soft_requester *rq, uint64_t now)
+{
+	uint32_t sample = (uint32_t)(now - rq->sample_at) | 1;
+	rq->sample_at = 0;
+	if (!rq->rtt) {
+		rq->rtt = sample;
+		rq->rtt_var = sample / 2;
+		return;
+	}
+	uint32_t off = sample > rq->rtt ? sample - rq->rtt : rq->rtt - sample;
+	rq->rtt_var += (off >> 2) - (rq->rtt_var >> 2);
+	rq->rtt += (sample >> 3) - (rq->rtt >> 3);
+	rq->rtt |= 1;
+}
+
+static void complete_head(struct soft_qp *qp, enum rnic_wc_status status)
+{
+	struct soft_requester *rq = &qp->rq;
+	struct soft_wqe *wqe = wqe_at(rq, 0);
+	if (status != RNIC_WC_SUCCESS || wqe->wr.flags & RNIC_SEND_SIGNALED)
+		soft_qp_complete(qp, &(struct rnic_wc){ .status = status,
+							.wr_id = wqe->wr.wr_id,
+							.length = wqe->length });
+	rq->sends_acked += wqe->wr.opcode == RNIC_WR_SEND;
+	rq->head = (rq->head + 1) % rq->depth;
+	rq->count--;
+	if (rq->cursor > 0)
+		rq->cursor--;
+}
+
+/* Everything before `packet` has arrived. */
+static void advance(struct soft_qp *qp, uint64_t packet)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t now = qp->dev->now;
+	if (packet <= rq->acked)
+		return;
+	if (rq->sample_at && rq->sample_packet < packet)
+		measure(rq, now);
+	soft_window_acked(&rq->window, (uint32_t)(packet - rq->acked), rq->window_full);
+	rq->window_full = false;
+	rq->stuck = false;
+	rq->acked = packet;
+	rq->tries = 0;
+	rq->rnr_tries = 0;
+	rq->not_ready_until = 0;
+	rq->progress_at = now;
+	while (rq->count > 0 && wqe_at(rq, 0)->first + wqe_at(rq, 0)->packets <= packet)
+		complete_head(qp, RNIC_WC_SUCCESS);
+	/* A resent packet's answer may cover what was to be sent again after it. */
+	if (rq->next < packet) {
+		rq->next = packet;
+		rq->cursor = 0;
+	}
+	rq->deadline = rq->next > rq->acked ? now + timeout(rq) : 0;
+	soft_qp_arm(qp);
+	soft_qp_busy(qp);
+}
+
+static void go_back(struct soft_requester *rq)
+{
+	rq->next = rq->acked;
+	rq->cursor = 0;
+	rq->sample_at = 0;
+}
+
+static void on_ack(struct soft_qp *qp, uint64_t packet, const struct roce_aeth *aeth)
+{
+	struct soft_requester *rq = &qp->rq;
+	advance(qp, packet + 1);
+	rq->credits_known = aeth->value != ROCE_CREDITS_UNLIMITED;
+	rq->send_limit = rq->sends_acked + roce_credits_decode(aeth->value);
+	soft_qp_busy(qp);
+}
+
+static void on_rnr_nak(struct soft_qp *qp, uint64_t packet, uint8_t timer_code)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t now = qp->dev->now;
+	qp->dev->stats.rnr_naks_received++;
+	advance(qp, packet);
+	if (rq->rnr_retry != 7 && rq->rnr_tries >= rq->rnr_retry) {
+		soft_qp_fail(qp, RNIC_WC_RNR_RETRY_EXC_ERR);
+		return;
+	}
+	rq->rnr_tries++;
+	go_back(rq);
+	/* The peer is there: patience starts anew. */
+	rq->tries = 0;
+	rq->progress_at = now;
+	rq->not_ready_until = now + roce_rnr_timer_us(timer_code);
+	rq->deadline = rq->not_ready_until;
+	soft_qp_arm(qp);
+}
+
+static void on_sequence_nak(struct soft_qp *qp, uint64_t packet)
+{
+	struct soft_requester *rq = &qp->rq;
+	advance(qp, packet);
+	if (given_up(rq, qp->dev->now)) {
+		soft_qp_fail(qp, RNIC_WC_RETRY_EXC_ERR);
+		return;
+	}
+	rq->tries++;
+	if (packet >= rq->recover) {
+		soft_window_lost(&rq->window, (uint32_t)(rq->next - rq->acked));
+		rq->recover = rq->sent;
+	}
+	go_back(rq);
+	rq->deadline = qp->dev->now + timeout(rq);
+	soft_qp_arm(qp);
+	soft_qp_busy(qp);
+}
+
+static void on_nak(struct soft_qp *qp, uint64_t packet, uint8_t code)
+{
+	qp->dev->stats.naks_received++;
+	if (code == ROCE_NAK_PSN_SEQUENCE) {
+		on_sequence_nak(qp, packet);
+		return;
+	}
+	advance(qp, packet);
+	switch (code) {
+	case ROCE_NAK_INVALID_REQUEST: soft_qp_fail(qp, RNIC_WC_REM_INV_REQ_ERR); break;
+	case ROCE_NAK_REMOTE_ACCESS: soft_qp_fail(qp, RNIC_WC_REM_ACCESS_ERR); break;
+	case ROCE_NAK_REMOTE_OPERATIONAL: soft_qp_fail(qp, RNIC_WC_REM_OP_ERR); break;
+	default: soft_qp_fail(qp, RNIC_WC_GENERAL_ERR); break;
+	}
+}
+
+void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
+{
+	struct soft_requester *rq = &qp->rq;
+	struct rnic_stats *stats = &qp->dev->stats;
+	if (qp->state != SOFT_QP_RTS) {
+		stats->drop_psn++;
+		return;
+	}
+	/* Relative to the first packet not acknowledged; an ACK names the last one that came, a
+	 * NAK the first one that did not. */
+	int64_t ahead = roce_psn_diff(answer->bth.psn, psn_of(rq, rq->acked));
+	int64_t out = (int64_t)(rq->sent - rq->acked);
+	if (ahead >= out || ahead < -SOFT_PSN_WINDOW) {
+		stats->drop_psn++;
+		return;
+	}
+	if (ahead < -1 || (ahead < 0 && answer->aeth.kind != ROCE_ACK)) {
+		stats->duplicates++;
+		return;
+	}
+	uint64_t packet = (uint64_t)((int64_t)rq->acked + ahead);
+	switch (answer->aeth.kind) {
+	case ROCE_ACK: on_ack(qp, packet, &answer->aeth); break;
+	case ROCE_RNR_NAK: on_rnr_nak(qp, packet, answer->aeth.value); break;
+	case ROCE_NAK: on_nak(qp, packet, answer->aeth.value); break;
+	case ROCE_ACK_RESERVED: stats->drop_malformed++; break;
+	}
+}
+
+/* ---- time and end */
+
+void soft_requester_timer(struct soft_qp *qp)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t now = qp->dev->now;
+	if (!rq->deadline || now < rq->deadline)
+		return;
+	if (now < rq->not_ready_until) {
+		rq->deadline = rq->not_ready_until;
+		return;
+	}
+	rq->deadline = 0;
+	if (rq->not_ready_until) {
+		rq->not_ready_until = 0;
+		soft_qp_busy(qp);
+		return;
+	}
+	if (rq->sent == rq->acked)
+		return;
+	qp->dev->stats.timeouts++;
+	if (given_up(rq, now)) {
+		soft_qp_fail(qp, RNIC_WC_RETRY_EXC_ERR);
+		return;
+	}
+	rq->tries++;
+	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
+	rq->recover = rq->sent;
+	go_back(rq);
+	rq->deadline = now + timeout(rq);
+	soft_qp_busy(qp);
+}
+
+void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first)
+{
+	while (qp->rq.count > 0) {
+		complete_head(qp, first);
+		first = RNIC_WC_WR_FLUSH_ERR;
+	}
+}

@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: MIT */
+/* The receiving half of a queue pair (IBA 9.7.4, 9.9.3): requests are carried out strictly in the
+ * order of their PSNs, each once. Packets that come early are held for a while (hold.h). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+/* How long a gap may last before its packet counts as lost: senders that move from core to core
+ * reorder hundreds of packets on a veth pair within this time. */
+#define HOLD_US 1000
+
+/* An ACK in the middle of a burst, so that the sender's window keeps moving. */
+#define ACK_BYTES (128u << 10)
+
+/* RNR NAK timer code 5, 60 us, as Linux SMC asks for: buffers are free again within one run. */
+#define RNR_TIMER_CODE 5
+
+/* The message under way. */
+enum {
+	MESSAGE_NONE,
+	MESSAGE_SEND,
+	MESSAGE_WRITE,
+};
+
+/* What became of a packet in its turn. */
+enum outcome {
+	OUTCOME_DONE,
+	OUTCOME_NOT_READY, /* no receive buffer */
+	OUTCOME_INVALID_REQUEST,
+	OUTCOME_REMOTE_ACCESS,
+};
+
+int soft_responder_init(struct soft_qp *qp)
+{
+	qp->rs.hold.budget = &qp->dev->hold_budget;
+	qp->rs.buffers = malloc((size_t)qp->params.recv_depth * qp->params.recv_size);
+	return qp->rs.buffers ? 0 : -ENOMEM;
+}
+
+void soft_responder_free(struct soft_responder *rs)
+{
+	soft_hold_clear(&rs->hold);
+	free(rs->buffers);
+}
+
+/* ---- answers */
+
+static uint8_t credits(const struct soft_qp *qp)
+{
+	return roce_credits_encode(qp->params.recv_depth - qp->rs.buffers_used);
+}
+
+void soft_responder_send_ack(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	struct roce_aeth aeth = { .kind = ROCE_ACK, .value = credits(qp), .msn = rs->msn };
+	if (qp->ep->blocked || soft_tx_ack(qp, rs->expected - 1, &aeth))
+		return;
+	rs->ack_pending = false;
+	rs->unacked_bytes = 0;
+}
+
+static void want_ack(struct soft_qp *qp)
+{
+	qp->rs.ack_pending = true;
+	soft_qp_busy(qp);
+}
+
+/* A NAK says too that everything before `expected` came. One that finds the socket full is lost;
+ * the requester's timer makes up for it. */
+static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
+{
+	struct roce_aeth aeth = { .kind = kind, .value = value, .msn = qp->rs.msn };
+	if (kind == ROCE_NAK)
+		qp->dev->stats.naks_sent++;
+	else
+		qp->dev->stats.rnr_naks_sent++;
+	if (!soft_tx_ack(qp, qp->rs.expected, &aeth)) {
+		qp->rs.ack_pending = false;
+		qp->rs.unacked_bytes = 0;
+	}
+}
+
+/* NAK that ends the QP (IBA 9.9.3, class C). It is kept to be repeated, in case it gets lost. */
+static void refuse(struct soft_qp *qp, uint8_t code)
+{
+	send_nak(qp, ROCE_NAK, code);
+	qp->rs.refused = true;
+	qp->rs.refusal = (struct roce_aeth){ .kind = ROCE_NAK, .value = code, .msn = qp->rs.msn };
+	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
+}
+
+bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (!rs->refused || packet->bth.opcode == ROCE_ACKNOWLEDGE ||
+	    packet->bth.psn != rs->expected || qp->ep->blocked)
+		return false;
+	qp->dev->stats.duplicates++;
+	send_nak(qp, rs->refusal.kind, rs->refusal.value);
+	return true;
+}
+
+/* ---- carrying out */
+
+static enum outcome execute_send(struct soft_qp *qp, const struct roce_packet *p, bool first,
+				 bool last)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (first) {
+		if (rs->buffers_used == qp->params.recv_depth)
+			return OUTCOME_NOT_READY;
+		rs->send_length = 0;
+	}
+	if (p->payload_len > qp->params.recv_size - rs->send_length)
+		return OUTCOME_INVALID_REQUEST;
+	uint8_t *buffer = rs->buffers + (size_t)rs->buffer_head * qp->params.recv_size;
+	memcpy(buffer + rs->send_length, p->payload, p->payload_len);
+	rs->send_length += (uint32_t)p->payload_len;
+	rs->message = last ? MESSAGE_NONE : MESSAGE_SEND;
+	if (!last)
+		return OUTCOME_DONE;
+	rs->buffer_head = (rs->buffer_head + 1) % qp->params.recv_depth;
+	rs->buffers_used++;
+	soft_qp_complete(qp, &(struct rnic_wc){ .is_recv = true,
+						.status = RNIC_WC_SUCCESS,
+						.data = buffer,
+						.length = rs->send_length });
+	return OUTCOME_DONE;
+}
+
+static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *p, bool first,
+				  bool last)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (first) {
+		rs->write_rkey = p->reth.rkey;
+		rs->write_va = p->reth.va;
+		rs->write_left = p->reth.length;
+		/* The whole message is checked at its start... */
+		if (rs->write_left &&
+		    !soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va, rs->write_left))
+			return OUTCOME_REMOTE_ACCESS;
+	}
+	if (p->payload_len > rs->write_left || (last && p->payload_len != rs->write_left))
+		return OUTCOME_INVALID_REQUEST;
+	if (p->payload_len) {
+		/* ... and each packet again: the memory may have been deregistered meanwhile. */
+		uint8_t *to = soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va,
+					     (uint32_t)p->payload_len);
+		if (!to)
+			return OUTCOME_REMOTE_ACCESS;
+		memcpy(to, p->payload, p->payload_len);
+	}
+	rs->write_va += p->payload_len;
+	rs->write_left -= (uint32_t)p->payload_len;
+	rs->message = last ? MESSAGE_NONE : MESSAGE_WRITE;
+	return OUTCOME_DONE;
+}
+
+/* Payload of FIRST and MIDDLE is the path MTU, of the others at most that (IBA 9.7.4.1.6). */
+static bool length_ok(const struct soft_qp *qp, const struct roce_packet *p, bool last)
+{
+	return last ? p->payload_len <= qp->mtu : p->payload_len == qp->mtu;
+}
+
+static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
+{
+	static const struct {
+		uint8_t message;
+		bool first, last;
+	} forms[] = {
+		[ROCE_SEND_FIRST] = { MESSAGE_SEND, true, false },
+		[ROCE_SEND_MIDDLE] = { MESSAGE_SEND, false, false },
+		[ROCE_SEND_LAST] = { MESSAGE_SEND, false, true },
+		[ROCE_SEND_ONLY] = { MESSAGE_SEND, true, true },
+		[ROCE_WRITE_FIRST] = { MESSAGE_WRITE, true, false },
+		[ROCE_WRITE_MIDDLE] = { MESSAGE_WRITE, false, false },
+		[ROCE_WRITE_LAST] = { MESSAGE_WRITE, false, true },
+		[ROCE_WRITE_ONLY] = { MESSAGE_WRITE, true, true },
+	};
+	uint8_t message = forms[p->bth.opcode].message;
+	bool first = forms[p->bth.opcode].first;
+	bool last = forms[p->bth.opcode].last;
+	/* A message is begun only when none is under way, and continued as what it began. */
+	if (qp->rs.message != (first ? MESSAGE_NONE : message) || !length_ok(qp, p, last))
+		return OUTCOME_INVALID_REQUEST;
+	enum outcome outcome = message == MESSAGE_SEND ? execute_send(qp, p, first, last)
+						       : execute_write(qp, p, first, last);
+	if (outcome == OUTCOME_DONE && last)
+		qp->rs.msn = (qp->rs.msn + 1) & ROCE_PSN_MASK;
+	return outcome;
+}
+
+/* The packet whose turn it is. @return false: the QP does not go on now */
+static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supported)
+{
+	struct soft_responder *rs = &qp->rs;
+	enum outcome outcome = supported ? execute(qp, p) : OUTCOME_INVALID_REQUEST;
+	switch (outcome) {
+	case OUTCOME_DONE: break;
+	case OUTCOME_NOT_READY:
+		rs->rnr_sent = true;
+		send_nak(qp, ROCE_RNR_NAK, RNR_TIMER_CODE);
+		return false;
+	case OUTCOME_INVALID_REQUEST: refuse(qp, ROCE_NAK_INVALID_REQUEST); return false;
+	case OUTCOME_REMOTE_ACCESS:
+		qp->dev->stats.drop_access++;
+		refuse(qp, ROCE_NAK_REMOTE_ACCESS);
+		return false;
+	}
+	rs->expected = (rs->expected + 1) & ROCE_PSN_MASK;
+	rs->nak_sent = false;
+	rs->rnr_sent = false;
+	rs->rx_bytes += p->payload_len;
+	rs->unacked_bytes += (uint32_t)p->payload_len;
+	if (p->bth.ack_req)
+		want_ack(qp);
+	return true;
+}
+
+static void execute_held(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	struct soft_held *held;
+	bool on = true;
+	while (on && (held = soft_hold_take(&rs->hold, rs->expected))) {
+		struct roce_packet p;
+		on = roce_decode(held->packet, held->len, &p) == 0 && take_turn(qp, &p, true);
+		soft_hold_release(&rs->hold, held);
+	}
+}
+
+/* ---- order */
+
+/* What is held for later must be fit to be carried out, so that a forged packet cannot wait in the
+ * place of a true one. */
+static bool worth_holding(struct soft_qp *qp, const struct roce_packet *p)
+{
+	if (p->payload_len > qp->mtu)
+		return false;
+	return !roce_has_reth(p->bth.opcode) || p->reth.length == 0 ||
+	       soft_mr_remote(qp->dev, qp->pd, p->reth.rkey, p->reth.va, p->reth.length);
+}
+
+static void send_sequence_nak(struct soft_qp *qp)
+{
+	qp->rs.nak_sent = true;
+	qp->rs.nak_deadline = 0;
+	send_nak(qp, ROCE_NAK, ROCE_NAK_PSN_SEQUENCE);
+}
+
+/* Set the time when the packet that is missing now counts as lost. */
+static void watch_gap(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	const struct soft_held *held = soft_hold_first(&rs->hold, rs->expected);
+	rs->nak_deadline = held && !rs->nak_sent && !rs->rnr_sent ? held->at + HOLD_US : 0;
+	if (rs->nak_deadline && qp->dev->now >= rs->nak_deadline)
+		send_sequence_nak(qp);
+	else if (rs->nak_deadline)
+		soft_qp_arm(qp);
+}
+
+static void early(struct soft_qp *qp, const struct roce_packet *p, const uint8_t *buf, size_t len,
+		  bool supported)
+{
+	struct soft_responder *rs = &qp->rs;
+	struct rnic_stats *stats = &qp->dev->stats;
+	stats->out_of_order++;
+	if (!supported || !worth_holding(qp, p)) {
+		stats->drop_access++;
+		return;
+	}
+	switch (soft_hold_put(&rs->hold, rs->expected, p->bth.psn, buf, len, qp->dev->now)) {
+	case SOFT_HOLD_KEPT:
+		if (!rs->nak_deadline)
+			watch_gap(qp);
+		break;
+	case SOFT_HOLD_DUPLICATE: stats->duplicates++; break;
+	case SOFT_HOLD_FULL:
+		/* It will have to be sent again anyway. */
+		if (!rs->nak_sent && !rs->rnr_sent)
+			send_sequence_nak(qp);
+		break;
+	}
+}
+
+void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet,
+			    const uint8_t *buf, size_t len, bool supported)
+{
+	struct soft_responder *rs = &qp->rs;
+	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->expected);
+	if (ahead >= SOFT_PSN_WINDOW || ahead < -SOFT_PSN_WINDOW) {
+		qp->dev->stats.drop_psn++;
+		return;
+	}
+	if (ahead > 0) {
+		early(qp, packet, buf, len, supported);
+		return;
+	}
+	if (ahead < 0) {
+		/* Done already; its answer may have been lost. */
+		qp->dev->stats.duplicates++;
+		want_ack(qp);
+		return;
+	}
+	if (!take_turn(qp, packet, supported))
+		return;
+	if (rs->hold.count > 0 || rs->nak_deadline) {
+		execute_held(qp);
+		if (qp->state != SOFT_QP_ERR)
+			watch_gap(qp);
+	}
+	if (rs->ack_pending && rs->unacked_bytes >= ACK_BYTES)
+		soft_responder_send_ack(qp);
+}
+
+void soft_responder_timer(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (!rs->nak_deadline || qp->dev->now < rs->nak_deadline)
+		return;
+	send_sequence_nak(qp);
+}

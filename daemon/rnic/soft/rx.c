@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <linux/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+#define RX_MESSAGES 8
+#define RX_BUFFER   65536 /* the largest datagram that UDP_GRO puts together */
+#define RX_CONTROL  CMSG_SPACE(sizeof(int))
+
+struct soft_rx {
+	struct mmsghdr msgs[RX_MESSAGES];
+	struct iovec iov[RX_MESSAGES];
+	struct sockaddr_in from[RX_MESSAGES];
+	_Alignas(struct cmsghdr) uint8_t control[RX_MESSAGES][RX_CONTROL];
+	uint8_t *buffers;
+};
+
+int soft_rx_new(struct soft_rx **ret_rx)
+{
+	struct soft_rx *rx = calloc(1, sizeof(*rx));
+	if (!rx)
+		return -ENOMEM;
+	rx->buffers = aligned_alloc(4096, (size_t)RX_MESSAGES * RX_BUFFER);
+	if (!rx->buffers) {
+		free(rx);
+		return -ENOMEM;
+	}
+	for (size_t i = 0; i < RX_MESSAGES; i++)
+		rx->iov[i] = (struct iovec){ rx->buffers + i * RX_BUFFER, RX_BUFFER };
+	*ret_rx = rx;
+	return 0;
+}
+
+void soft_rx_free(struct soft_rx *rx)
+{
+	if (!rx)
+		return;
+	free(rx->buffers);
+	free(rx);
+}
+
+static struct soft_qp *find_qp(struct soft_device *dev, uint32_t qpn)
+{
+	struct soft_qp *qp;
+	HASH_FIND(hh, dev->qps, &qpn, sizeof(qpn), qp);
+	return qp;
+}
+
+/* The default partition, full or limited member (IBA 10.9.1.2). */
+static bool pkey_ok(uint16_t pkey)
+{
+	return (pkey & 0x7FFF) == (ROCE_PKEY_DEFAULT & 0x7FFF);
+}
+
+static bool icrc_ok(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
+		    size_t len, size_t header_len, uint16_t ip_id_guess)
+{
+	struct roce_flow flow = { .saddr = from->sin_addr.s_addr,
+				  .daddr = ep->addr.s_addr,
+				  .sport = from->sin_port,
+				  .dport = htons(ep->dev->port) };
+	return roce_icrc_check(ep->dev->solver, &flow, buf, len, header_len, ip_id_guess);
+}
+
+void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
+		    size_t len, uint16_t ip_id_guess)
+{
+	struct soft_device *dev = ep->dev;
+	struct roce_packet packet;
+	dev->stats.rx_packets++;
+	dev->stats.rx_bytes += len;
+	int r = roce_decode(buf, len, &packet);
+	if (r == -EBADMSG || !pkey_ok(packet.bth.pkey)) {
+		dev->stats.drop_malformed++;
+		return;
+	}
+	struct soft_qp *qp = find_qp(dev, packet.bth.dest_qp);
+	if (!qp || qp->state == SOFT_QP_INIT) {
+		dev->stats.drop_qp++;
+		return;
+	}
+	if (qp->ep != ep || qp->peer.sin_addr.s_addr != from->sin_addr.s_addr) {
+		dev->stats.drop_peer++;
+		return;
+	}
+	if (!icrc_ok(ep, from, buf, len, packet.header_len, ip_id_guess)) {
+		dev->stats.drop_icrc++;
+		return;
+	}
+	if (qp->state == SOFT_QP_ERR) {
+		if (!soft_responder_refuse_again(qp, &packet))
+			dev->stats.drop_qp++;
+	} else if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
+		soft_requester_ack(qp, &packet);
+	} else {
+		soft_responder_request(qp, &packet, buf, len, r == 0);
+	}
+}
+
+/* Bytes of each packet in a datagram that UDP_GRO put together, or the datagram's own size. */
+static size_t segment_size(struct msghdr *msg, size_t len)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		int size;
+		if (c->cmsg_level != IPPROTO_UDP || c->cmsg_type != UDP_GRO)
+			continue;
+		memcpy(&size, CMSG_DATA(c), sizeof(size));
+		if (size > 0)
+			return (size_t)size;
+	}
+	return len;
+}
+
+static void split(struct soft_endpoint *ep, struct mmsghdr *m)
+{
+	const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
+	size_t len = m->msg_len;
+	size_t segment = segment_size(&m->msg_hdr, len);
+	uint16_t index = 0;
+	if (m->msg_hdr.msg_flags & MSG_TRUNC || len == 0) {
+		ep->dev->stats.rx_packets++;
+		ep->dev->stats.drop_malformed++;
+		return;
+	}
+	while (len > 0) {
+		size_t n = len < segment ? len : segment;
+		/* A sender of our kind numbers the segments of a send from 0 (tx.c). */
+		soft_rx_packet(ep, m->msg_hdr.msg_name, buf, n, index++);
+		buf += n;
+		len -= n;
+	}
+}
+
+size_t soft_rx_poll(struct soft_endpoint *ep)
+{
+	struct soft_rx *rx = ep->dev->rx;
+	for (size_t i = 0; i < RX_MESSAGES; i++) {
+		rx->msgs[i].msg_hdr = (struct msghdr){ .msg_name = &rx->from[i],
+						       .msg_namelen = sizeof(rx->from[i]),
+						       .msg_iov = &rx->iov[i],
+						       .msg_iovlen = 1,
+						       .msg_control = rx->control[i],
+						       .msg_controllen = RX_CONTROL };
+	}
+	int n = recvmmsg(ep->fd, rx->msgs, RX_MESSAGES, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++)
+		split(ep, &rx->msgs[i]);
+	return n > 0 ? (size_t)n : 0;
+}

@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <linux/udp.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/rnic/soft/internal.h"
+
+#define TX_MESSAGES  4   /* datagram batches a flush */
+#define TX_SEGMENTS  256 /* packets a flush */
+#define TX_IOV       1024
+#define TX_ARENA     (512u << 10) /* headers, trailers and copied payload of a flush */
+#define TX_MAX_BATCH 65507        /* UDP payload that one send takes */
+#define TX_CONTROL   CMSG_SPACE(sizeof(uint16_t))
+#define TX_TRAILER   (3 + ROCE_ICRC_LEN)
+
+/* Payload this small is copied next to its headers: cheaper than a piece of its own. */
+#define TX_SMALL 256
+
+/* One packet. Its bytes are iov[first_iov..] of the batch, but neighbours in the arena share. */
+struct segment {
+	struct roce_bth bth;
+	uint8_t *header;
+	uint8_t *trailer; /* padding and ICRC */
+	size_t header_len, payload_len;
+	struct iovec payload[RNIC_MAX_SGE];
+	unsigned int pieces;
+};
+
+/* The packets of one send: all as long as the first, only the last may be shorter. */
+struct batch {
+	unsigned int first_iov;
+	size_t first_segment, segments;
+	size_t segment_size;
+	size_t bytes;
+	bool closed; /* a shorter packet came */
+};
+
+struct soft_tx {
+	const struct soft_qp *qp;
+	struct batch batches[TX_MESSAGES];
+	size_t num_batches;
+	struct segment segments[TX_SEGMENTS];
+	size_t num_segments;
+	struct iovec iov[TX_IOV];
+	unsigned int num_iov;
+	size_t arena_used;
+	struct mmsghdr msgs[TX_MESSAGES];
+	_Alignas(struct cmsghdr) uint8_t control[TX_MESSAGES][TX_CONTROL];
+	uint8_t arena[TX_ARENA];
+};
+
+int soft_tx_new(struct soft_tx **ret_tx)
+{
+	*ret_tx = calloc(1, sizeof(**ret_tx));
+	return *ret_tx ? 0 : -ENOMEM;
+}
+
+void soft_tx_free(struct soft_tx *tx)
+{
+	free(tx);
+}
+
+void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp)
+{
+	tx->qp = qp;
+	tx->num_batches = 0;
+	tx->num_segments = 0;
+	tx->num_iov = 0;
+	tx->arena_used = 0;
+}
+
+static size_t packet_len(const struct segment *s)
+{
+	return s->header_len + s->payload_len + s->bth.pad + ROCE_ICRC_LEN;
+}
+
+/* The batch that takes a packet of this length, a new one if need be, or NULL. */
+static struct batch *batch_for(struct soft_tx *tx, size_t len)
+{
+	const struct soft_device *dev = tx->qp->dev;
+	struct batch *last = tx->num_batches ? &tx->batches[tx->num_batches - 1] : NULL;
+	if (last && dev->segmentation && !last->closed && len <= last->segment_size &&
+	    last->segments < dev->max_segments && last->bytes + len <= TX_MAX_BATCH)
+		return last;
+	if (tx->num_batches == TX_MESSAGES)
+		return NULL;
+	struct batch *batch = &tx->batches[tx->num_batches++];
+	*batch = (struct batch){ .first_iov = tx->num_iov,
+				 .first_segment = tx->num_segments,
+				 .segment_size = len };
+	return batch;
+}
+
+/* Append bytes to a batch; what continues the piece before it becomes part of that. */
+static void append(struct soft_tx *tx, const struct batch *batch, void *base, size_t len)
+{
+	if (len == 0)
+		return;
+	if (tx->num_iov > batch->first_iov) {
+		struct iovec *last = &tx->iov[tx->num_iov - 1];
+		if ((uint8_t *)last->iov_base + last->iov_len == base) {
+			last->iov_len += len;
+			return;
+		}
+	}
+	tx->iov[tx->num_iov++] = (struct iovec){ base, len };
+}
+
+static uint8_t *arena_take(struct soft_tx *tx, size_t len)
+{
+	uint8_t *p = tx->arena + tx->arena_used;
+	tx->arena_used += len;
+	return p;
+}
+
+static void copy_payload(struct soft_tx *tx, struct segment *s)
+{
+	uint8_t *to = arena_take(tx, s->payload_len);
+	size_t at = 0;
+	for (unsigned int i = 0; i < s->pieces; i++) {
+		memcpy(to + at, s->payload[i].iov_base, s->payload[i].iov_len);
+		at += s->payload[i].iov_len;
+	}
+	s->payload[0] = (struct iovec){ to, s->payload_len };
+	s->pieces = 1;
+}
+
+bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
+		 const struct iovec *payload, unsigned int pieces, bool copy)
+{
+	if (tx->num_segments == TX_SEGMENTS || tx->num_iov + RNIC_MAX_SGE + 2 > TX_IOV)
+		return false;
+	struct segment *s = &tx->segments[tx->num_segments];
+	*s = (struct segment){ .bth = *bth,
+			       .header_len = ROCE_BTH_LEN + (reth ? ROCE_RETH_LEN : 0),
+			       .pieces = pieces };
+	for (unsigned int i = 0; i < pieces; i++) {
+		s->payload[i] = payload[i];
+		s->payload_len += payload[i].iov_len;
+	}
+	s->bth.pad = (uint8_t)(-s->payload_len & 3);
+	copy = copy || s->payload_len <= TX_SMALL;
+	if (tx->arena_used + s->header_len + TX_TRAILER + (copy ? s->payload_len : 0) > TX_ARENA)
+		return false;
+	size_t len = packet_len(s);
+	struct batch *batch = batch_for(tx, len);
+	if (!batch)
+		return false;
+
+	s->header = arena_take(tx, s->header_len);
+	if (reth)
+		roce_encode_reth(reth, s->header + ROCE_BTH_LEN);
+	if (copy)
+		copy_payload(tx, s);
+	s->trailer = arena_take(tx, s->bth.pad + ROCE_ICRC_LEN);
+	memset(s->trailer, 0, s->bth.pad);
+	append(tx, batch, s->header, s->header_len);
+	for (unsigned int i = 0; i < s->pieces; i++)
+		append(tx, batch, s->payload[i].iov_base, s->payload[i].iov_len);
+	append(tx, batch, s->trailer, s->bth.pad + ROCE_ICRC_LEN);
+
+	batch->segments++;
+	batch->bytes += len;
+	batch->closed = len < batch->segment_size;
+	tx->num_segments++;
+	return true;
+}
+
+/* Packets that leave in one send get the identifications 0, 1, 2... when the kernel cuts it. */
+static void seal(const struct soft_qp *qp, struct segment *s, uint16_t ip_id)
+{
+	s->bth.pkey = ROCE_PKEY_DEFAULT;
+	s->bth.migrated = true; /* some hardware takes a slow path for packets without it */
+	s->bth.dest_qp = qp->peer_qpn;
+	roce_encode_bth(&s->bth, s->header);
+	uint32_t crc = roce_icrc_begin(&qp->flow, packet_len(s), ip_id, s->header, s->header_len);
+	for (unsigned int i = 0; i < s->pieces; i++)
+		crc = roce_icrc_update(crc, s->payload[i].iov_base, s->payload[i].iov_len);
+	crc = roce_icrc_update(crc, s->trailer, s->bth.pad);
+	roce_icrc_put(crc, s->trailer + s->bth.pad);
+}
+
+static void prepare(struct soft_tx *tx, size_t index)
+{
+	struct batch *batch = &tx->batches[index];
+	struct segment *first = &tx->segments[batch->first_segment];
+	unsigned int end_iov =
+		index + 1 < tx->num_batches ? tx->batches[index + 1].first_iov : tx->num_iov;
+	/* One answer a send is enough to keep the window moving. */
+	first[batch->segments - 1].bth.ack_req = true;
+	for (size_t i = 0; i < batch->segments; i++)
+		seal(tx->qp, &first[i], (uint16_t)i);
+
+	struct msghdr *msg = &tx->msgs[index].msg_hdr;
+	*msg = (struct msghdr){ .msg_name = (void *)&tx->qp->peer,
+				.msg_namelen = sizeof(tx->qp->peer),
+				.msg_iov = &tx->iov[batch->first_iov],
+				.msg_iovlen = end_iov - batch->first_iov };
+	if (batch->segments == 1)
+		return;
+	msg->msg_control = tx->control[index];
+	msg->msg_controllen = TX_CONTROL;
+	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	c->cmsg_level = IPPROTO_UDP;
+	c->cmsg_type = UDP_SEGMENT;
+	c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
+	uint16_t size = (uint16_t)batch->segment_size;
+	memcpy(CMSG_DATA(c), &size, sizeof(size));
+}
+
+/* A send was refused. @return 0: take it as lost on the way; else what soft_tx_flush() returns */
+static int refused(struct soft_device *dev, struct soft_endpoint *ep, const struct batch *batch,
+		   int error)
+{
+	bool segmented = batch->segments > 1;
+	switch (error) {
+	case EAGAIN: soft_endpoint_block(ep); return -EAGAIN;
+	case EINVAL:
+		/* Kernels before 6.9 take 64 segments. */
+		if (!segmented || dev->max_segments <= 64)
+			return 0;
+		dev->max_segments = 64;
+		return -ERESTART;
+	case EIO: /* no checksum offload on the interface */
+	case EMSGSIZE:
+		if (!segmented)
+			return 0;
+		dev->segmentation = false;
+		return -ERESTART;
+	default: return 0;
+	}
+}
+
+int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets)
+{
+	struct soft_device *dev = ep->dev;
+	size_t done = 0;
+	int r = 0;
+	for (size_t i = 0; i < tx->num_batches; i++)
+		prepare(tx, i);
+	*ret_packets = 0;
+	while (done < tx->num_batches && r == 0) {
+		int n = sendmmsg(ep->fd, tx->msgs + done, (unsigned int)(tx->num_batches - done),
+				 0);
+		if (n <= 0) {
+			r = refused(dev, ep, &tx->batches[done], errno);
+			n = r == 0; /* lost: go on behind it */
+		}
+		for (; n > 0; n--, done++) {
+			dev->stats.tx_packets += tx->batches[done].segments;
+			dev->stats.tx_bytes += tx->batches[done].bytes;
+			*ret_packets += tx->batches[done].segments;
+		}
+	}
+	return r;
+}
+
+int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *aeth)
+{
+	uint8_t buf[ROCE_ACK_LEN];
+	struct soft_device *dev = qp->dev;
+	struct roce_bth bth = { .opcode = ROCE_ACKNOWLEDGE,
+				.migrated = true,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.dest_qp = qp->peer_qpn,
+				.psn = psn & ROCE_PSN_MASK };
+	size_t header_len = ROCE_BTH_LEN + ROCE_AETH_LEN;
+	roce_encode_bth(&bth, buf);
+	roce_encode_aeth(aeth, buf + ROCE_BTH_LEN);
+	roce_icrc_put(roce_icrc_begin(&qp->flow, sizeof(buf), 0, buf, header_len),
+		      buf + header_len);
+	if (sendto(qp->ep->fd, buf, sizeof(buf), 0, (const struct sockaddr *)&qp->peer,
+		   sizeof(qp->peer)) < 0 &&
+	    errno == EAGAIN) {
+		soft_endpoint_block(qp->ep);
+		return -EAGAIN;
+	}
+	dev->stats.tx_packets++;
+	dev->stats.tx_bytes += sizeof(buf);
+	return 0;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rnic/soft/window.h"
+
+/* Below 512 KiB throughput suffers; the peer's socket buffer takes SOFT_SOCKET_BUFFER (udp.c). */
+#define WINDOW_START_BYTES (1u << 20)
+#define WINDOW_MAX_BYTES   (4u << 20)
+#define WINDOW_STEP_BYTES  (32u << 10)
+
+/* Packets, so that a window is never too small for the peer to notice a hole in it. */
+#define WINDOW_MIN           16
+#define WINDOW_AFTER_TIMEOUT 4
+
+static uint32_t min(uint32_t a, uint32_t b)
+{
+	return a < b ? a : b;
+}
+
+static uint32_t max(uint32_t a, uint32_t b)
+{
+	return a > b ? a : b;
+}
+
+void soft_window_init(struct soft_window *window, uint32_t mtu)
+{
+	*window = (struct soft_window){
+		.size = WINDOW_START_BYTES / mtu,
+		.threshold = WINDOW_START_BYTES / mtu,
+		.max = WINDOW_MAX_BYTES / mtu,
+		.step = WINDOW_STEP_BYTES / mtu,
+	};
+}
+
+void soft_window_acked(struct soft_window *window, uint32_t n, bool full)
+{
+	if (!full)
+		return;
+	if (window->size < window->threshold) {
+		window->size = min(window->size + n, window->threshold);
+		return;
+	}
+	window->acked += n;
+	if (window->acked >= window->size) {
+		window->acked = 0;
+		window->size = min(window->size + window->step, window->max);
+	}
+}
+
+void soft_window_lost(struct soft_window *window, uint32_t in_flight)
+{
+	/* The peer may hold what came after the lost packet: send little until it says so. */
+	window->threshold = max(min(in_flight, window->size) / 2, WINDOW_MIN);
+	window->size = min(window->size, WINDOW_MIN);
+	window->acked = 0;
+}
+
+void soft_window_timeout(struct soft_window *window, uint32_t in_flight)
+{
+	window->threshold = max(min(in_flight, window->size) / 2, WINDOW_MIN);
+	window->size = WINDOW_AFTER_TIMEOUT;
+	window->acked = 0;
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/lib/testnet.h"
+
+#include <fcntl.h>
+#include <net/if.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <netlink/route/link.h>
+#include <netlink/route/link/veth.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void must(int ok, const char *what)
+{
+	if (ok)
+		return;
+	perror(what);
+	fprintf(stderr, "testnet: %s failed (root is needed)\n", what);
+	abort();
+}
+
+static struct nl_sock *netlink_open(void)
+{
+	struct nl_sock *nl = nl_socket_alloc();
+	must(nl && nl_connect(nl, NETLINK_ROUTE) == 0, "netlink");
+	return nl;
+}
+
+static struct rtnl_link *get_link(struct nl_sock *nl, const char *ifname)
+{
+	struct rtnl_link *link;
+	must(rtnl_link_get_kernel(nl, 0, ifname, &link) == 0, ifname);
+	return link;
+}
+
+static void change_link(const char *ifname, struct rtnl_link *change)
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = get_link(nl, ifname);
+	must(rtnl_link_change(nl, link, change, 0) == 0, "change link");
+	rtnl_link_put(link);
+	rtnl_link_put(change);
+	nl_socket_free(nl);
+}
+
+void testnet_link_up(const char *ifname, int up)
+{
+	struct rtnl_link *change = rtnl_link_alloc();
+	if (up)
+		rtnl_link_set_flags(change, IFF_UP);
+	else
+		rtnl_link_unset_flags(change, IFF_UP);
+	change_link(ifname, change);
+}
+
+void testnet_link_mtu(const char *ifname, unsigned int mtu)
+{
+	struct rtnl_link *change = rtnl_link_alloc();
+	rtnl_link_set_mtu(change, mtu);
+	change_link(ifname, change);
+}
+
+void testnet_link_delete(const char *ifname)
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = get_link(nl, ifname);
+	must(rtnl_link_delete(nl, link) == 0, "delete link");
+	rtnl_link_put(link);
+	nl_socket_free(nl);
+}
+
+void testnet_link_mac(const char *ifname, unsigned char mac[6])
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = get_link(nl, ifname);
+	memcpy(mac, nl_addr_get_binary_addr(rtnl_link_get_addr(link)), 6);
+	rtnl_link_put(link);
+	nl_socket_free(nl);
+}
+
+static void change_addr(const char *ifname, const char *text,
+			int (*change)(struct nl_sock *, struct rtnl_addr *, int))
+{
+	struct nl_sock *nl = netlink_open();
+	struct nl_addr *local;
+	must(nl_addr_parse(text, AF_INET, &local) == 0, text);
+	struct rtnl_addr *addr = rtnl_addr_alloc();
+	rtnl_addr_set_ifindex(addr, (int)if_nametoindex(ifname));
+	rtnl_addr_set_local(addr, local);
+	must(change(nl, addr, 0) == 0, "change address");
+	rtnl_addr_put(addr);
+	nl_addr_put(local);
+	nl_socket_free(nl);
+}
+
+void testnet_addr_add(const char *ifname, const char *addr_and_prefix)
+{
+	change_addr(ifname, addr_and_prefix, rtnl_addr_add);
+}
+
+void testnet_addr_delete(const char *ifname, const char *addr_and_prefix)
+{
+	change_addr(ifname, addr_and_prefix, rtnl_addr_delete);
+}
+
+static int new_namespace(void)
+{
+	must(unshare(CLONE_NEWNET) == 0, "unshare");
+	int fd = open("/proc/thread-self/ns/net", O_RDONLY | O_CLOEXEC);
+	must(fd >= 0, "/proc/thread-self/ns/net");
+	testnet_link_up("lo", 1);
+	return fd;
+}
+
+/* The pair is made in namespace 1, where the calling thread is. */
+static void add_veth(int peer_ns, unsigned int mtu)
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = rtnl_link_veth_alloc();
+	struct rtnl_link *peer = rtnl_link_veth_get_peer(link);
+	rtnl_link_set_name(link, "t1");
+	rtnl_link_set_mtu(link, mtu);
+	rtnl_link_set_name(peer, "t0");
+	rtnl_link_set_mtu(peer, mtu);
+	rtnl_link_set_ns_fd(peer, peer_ns);
+	must(rtnl_link_add(nl, link, NLM_F_CREATE | NLM_F_EXCL) == 0, "add veth");
+	rtnl_link_put(peer);
+	rtnl_link_put(link);
+	nl_socket_free(nl);
+}
+
+void testnet_new(struct testnet *net, unsigned int mtu)
+{
+	net->ns[0] = new_namespace();
+	net->ns[1] = new_namespace();
+	add_veth(net->ns[0], mtu);
+	testnet_addr_add("t1", "10.77.0.2/24");
+	testnet_link_up("t1", 1);
+	testnet_enter(net, 0);
+	testnet_addr_add("t0", "10.77.0.1/24");
+	testnet_link_up("t0", 1);
+}
+
+void testnet_enter(const struct testnet *net, int which)
+{
+	must(setns(net->ns[which], CLONE_NEWNET) == 0, "setns");
+}
+
+void testnet_free(struct testnet *net)
+{
+	close(net->ns[0]);
+	close(net->ns[1]);
+}

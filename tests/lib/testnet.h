@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file testnet.h
+ * Two network namespaces of this process's own, joined by a veth pair. They have no name and go
+ * away with the process, however it ends. Needs root. Failures abort with a message.
+ */
+#ifndef SMCRD_TESTS_TESTNET_H
+#define SMCRD_TESTS_TESTNET_H
+
+/** Interfaces are "t0" with 10.77.0.1/24 in namespace 0 and "t1" with 10.77.0.2/24 in 1; `lo` is up
+ *  in both. */
+struct testnet {
+	int ns[2];
+};
+
+/** Create them; the calling thread is in namespace 0 afterwards. */
+void testnet_new(struct testnet *net, unsigned int mtu);
+/** Put the calling thread into a namespace. */
+void testnet_enter(const struct testnet *net, int which);
+void testnet_free(struct testnet *net);
+
+/* All of these act in the calling thread's namespace. */
+void testnet_addr_add(const char *ifname, const char *addr_and_prefix);
+void testnet_addr_delete(const char *ifname, const char *addr_and_prefix);
+void testnet_link_up(const char *ifname, int up);
+void testnet_link_mtu(const char *ifname, unsigned int mtu);
+void testnet_link_delete(const char *ifname);
+/** MAC address of an interface. */
+void testnet_link_mac(const char *ifname, unsigned char mac[6]);
+
+#endif
