@@ -1,0 +1,71 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Install the Debian 12 packages that building, testing, the demo and the benchmark need.
+# Says and does nothing when all are there; needs root when some are missing.
+set -euo pipefail
+
+packages=(
+	# building
+	gcc make pkg-config libc6-dev linux-libc-dev clang llvm libclang-rt-14-dev bpftool
+	libbpf-dev libevent-dev libibverbs-dev libinih-dev libisal-dev libjansson-dev
+	libnl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
+	# testing
+	bats git gzip jq libcmocka-dev python3 tshark xxd
+	# demo, benchmark, and programs that tests run over SMC-R
+	curl ethtool iperf3 iproute2 kmod ncat nginx-light procps tcpdump util-linux ca-certificates
+)
+
+installed() {
+	# shellcheck disable=SC2016
+	[ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+missing=()
+for package in "${packages[@]}"; do
+	installed "$package" || missing+=("$package")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+if ! command -v apt-get >/dev/null; then
+	echo "install-deps: this is not a Debian system; needed are: ${missing[*]}" >&2
+	exit 1
+fi
+if [ "$(id -u)" -ne 0 ]; then
+	echo "install-deps: packages are missing; as root: apt-get install ${missing[*]}" >&2
+	exit 1
+fi
+
+# No service may start because its package is installed: invoke-rc.d and systemd's helper both ask
+# this script. The administrator's own, if there is one, comes back afterwards.
+policy=/usr/sbin/policy-rc.d
+saved=
+log=$(mktemp)
+restore() {
+	rm -f "$policy"
+	[ -z "$saved" ] || mv "$saved" "$policy"
+	rm -f "$log"
+}
+trap restore EXIT
+if [ -e "$policy" ]; then
+	saved=$(mktemp "$policy.XXXXXX")
+	mv "$policy" "$saved"
+fi
+printf '#!/bin/sh\nexit 101\n' >"$policy"
+chmod 755 "$policy"
+
+export DEBIAN_FRONTEND=noninteractive
+apt=(apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300)
+echo "install-deps: installing ${missing[*]}"
+"${apt[@]}" update >"$log" 2>&1 || true # old lists may do; the installation says if they do not
+if ! "${apt[@]}" install -y --no-install-recommends "${missing[@]}" >>"$log" 2>&1; then
+	cat "$log" >&2
+	echo "install-deps: apt-get could not install: ${missing[*]}" >&2
+	exit 1
+fi
+
+# Nor at the next boot, if it was us who brought it.
+for package in "${missing[@]}"; do
+	if [ "$package" = nginx-light ] && command -v systemctl >/dev/null; then
+		systemctl disable --quiet nginx.service 2>/dev/null || true
+	fi
+done
