@@ -36,19 +36,19 @@
 
 enum ipc_type {
 	IPC_HELLO = 1,
-	IPC_ERROR = 2, /* daemon: struct ipc_error */
-	IPC_HANDOVER = 3, /* program: struct ipc_handover + the TCP socket */
-	IPC_RESULT = 4, /* daemon: struct ipc_result, + the pair end if outcome is PAIR */
+	IPC_ERROR = 2,          /* daemon: struct ipc_error */
+	IPC_HANDOVER = 3,       /* program: struct ipc_handover + the TCP socket */
+	IPC_RESULT = 4,         /* daemon: struct ipc_result, + the pair end if outcome is PAIR */
 	IPC_STATUS_REQUEST = 5, /* program: struct ipc_status_request + its pair end as proof */
 	IPC_STATUS = 6, /* daemon: struct ipc_status, + the TCP socket if IPC_STATUS_TAKE_BACK */
 	IPC_SOCKOPT_REQUEST = 7, /* program: struct ipc_sockopt + its pair end as proof */
-	IPC_SOCKOPT = 8, /* daemon: struct ipc_sockopt with result */
-	IPC_CONTROL = 9, /* tool: JSON request */
-	IPC_CONTROL_REPLY = 10, /* daemon: JSON reply */
+	IPC_SOCKOPT = 8,         /* daemon: struct ipc_sockopt with result */
+	IPC_CONTROL = 9,         /* tool: JSON request */
+	IPC_CONTROL_REPLY = 10,  /* daemon: JSON reply */
 };
 
 struct ipc_header {
-	uint8_t type; /* enum ipc_type, unknown values are passed on */
+	uint8_t type;    /* enum ipc_type, unknown values are passed on */
 	uint32_t length; /* payload bytes */
 };
 
@@ -58,7 +58,7 @@ struct ipc_hello {
 };
 
 struct ipc_error {
-	int32_t error; /* positive errno */
+	int32_t error;               /* positive errno */
 	char text[IPC_TEXT_MAX + 1]; /* a sentence, NUL terminated here, not on the wire */
 };
 
@@ -72,9 +72,9 @@ union ipc_addr {
 
 /** What the program hands over. */
 enum ipc_handover_kind {
-	IPC_HANDOVER_CONNECTED = 1, /* blocking connect() has succeeded: reply after rendezvous */
-	IPC_HANDOVER_CONNECTING = 2, /* connect() gave EINPROGRESS: reply with a plugged end at once */
-	IPC_HANDOVER_ACCEPTED = 3, /* accept() result: reply with a pair end at once */
+	IPC_HANDOVER_CONNECTED = 1,  /* blocking connect() has succeeded: reply after rendezvous */
+	IPC_HANDOVER_CONNECTING = 2, /* connect() gave EINPROGRESS: reply a plugged end at once */
+	IPC_HANDOVER_ACCEPTED = 3,   /* accept() result: reply with a pair end at once */
 };
 
 enum {
@@ -84,20 +84,20 @@ enum {
 struct ipc_handover {
 	uint8_t kind; /* enum ipc_handover_kind */
 	uint8_t flags;
-	/** CONNECTING: the address given to connect(), in the socket's family, because the kernel does
-	 *  not tell it while the handshake runs. AF_UNSPEC with the other kinds. */
+	/** CONNECTING: the address given to connect(), in the socket's family, because the kernel
+	 * does not tell it while the handshake runs. AF_UNSPEC with the other kinds. */
 	union ipc_addr peer;
 };
 
 enum ipc_outcome {
-	IPC_OUTCOME_PAIR = 1, /* a pair end comes with this frame: put it in the socket's place */
-	IPC_OUTCOME_TCP = 2, /* keep the TCP socket: it is clean and stays plain TCP */
+	IPC_OUTCOME_PAIR = 1,   /* a pair end comes with this frame: put it in the socket's place */
+	IPC_OUTCOME_TCP = 2,    /* keep the TCP socket: it is clean and stays plain TCP */
 	IPC_OUTCOME_FAILED = 3, /* the connection is gone: report `error` */
 };
 
 struct ipc_result {
 	uint8_t outcome; /* enum ipc_outcome */
-	int32_t error; /* positive errno with FAILED, else 0 */
+	int32_t error;   /* positive errno with FAILED, else 0 */
 	uint32_t reason; /* enum smcr_reason with TCP, else 0 */
 };
 
@@ -115,15 +115,15 @@ struct ipc_status_request {
 enum ipc_conn_state {
 	IPC_CONN_CONNECTING = 1, /* TCP handshake or rendezvous under way */
 	IPC_CONN_SMCR = 2,
-	IPC_CONN_RELAY = 3, /* fell back: the daemon relays between the pair and TCP */
+	IPC_CONN_RELAY = 3,  /* fell back: the daemon relays between the pair and TCP */
 	IPC_CONN_FAILED = 4, /* `error` says why (what SO_ERROR reports once) */
 	IPC_CONN_CLOSED = 5,
 };
 
 enum {
 	/** The fallback, or the failure of connect(), came before any byte passed: the TCP socket
-	 *  comes with the STATUS frame, the daemon has let go of it, and the program puts it back in
-	 *  the pair end's place. With RELAY it goes on as plain TCP, with FAILED the program may
+	 *  comes with the STATUS frame, the daemon has let go of it, and the program puts it back
+	 * in the pair end's place. With RELAY it goes on as plain TCP, with FAILED the program may
 	 *  call connect() on it again. */
 	IPC_STATUS_TAKE_BACK = 1 << 0,
 };
@@ -146,7 +146,7 @@ struct ipc_sockopt {
 	uint8_t op;
 	int32_t level;
 	int32_t name;
-	int32_t result; /* reply: 0 or positive errno */
+	int32_t result;  /* reply: 0 or positive errno */
 	uint16_t length; /* request GET: room; else bytes in value */
 	uint8_t value[IPC_SOCKOPT_VALUE_MAX];
 };
@@ -168,8 +168,7 @@ int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret
 int ipc_encode_result(const struct ipc_result *msg, uint8_t *buf, size_t len);
 int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg);
 int ipc_encode_status_request(const struct ipc_status_request *msg, uint8_t *buf, size_t len);
-int ipc_decode_status_request(const uint8_t *buf, size_t len,
-			      struct ipc_status_request *ret_msg);
+int ipc_decode_status_request(const uint8_t *buf, size_t len, struct ipc_status_request *ret_msg);
 int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len);
 int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg);
 int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
@@ -182,8 +181,8 @@ int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_m
  */
 struct ipc_pair_name {
 	union ipc_addr local; /* what getsockname() of the TCP socket says */
-	union ipc_addr peer; /* what getpeername() of the TCP socket says, or would say */
-	uint64_t id; /* unique in the daemon's life, random start */
+	union ipc_addr peer;  /* what getpeername() of the TCP socket says, or would say */
+	uint64_t id;          /* unique in the daemon's life, random start */
 };
 
 #define IPC_PAIR_NAME_PREFIX "smcr-pair:"
@@ -198,14 +197,14 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * options; without the programs the kernel answers ENOPROTOOPT). Level SOL_TCP... is not used: the
  * level is IPC_SOL_SMCR.
  */
-#define IPC_SOL_SMCR       0x534d4352 /* "SMCR" */
-#define IPC_SO_CLAIM       1 /* setsockopt, int 1: this socket wants the option (before connect/listen) */
-#define IPC_SO_NEGOTIATED  2 /* getsockopt, int: enum ipc_negotiated */
+#define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
+#define IPC_SO_CLAIM      1 /* setsockopt, int 1, before connect or listen: wants the option */
+#define IPC_SO_NEGOTIATED 2 /* getsockopt, int: enum ipc_negotiated */
 
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* handshake not finished, or socket not claimed */
-	IPC_NEGOTIATED_YES = 1, /* both sides carried the option */
-	IPC_NEGOTIATED_NO = 2, /* the peer did not: plain TCP */
+	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */
+	IPC_NEGOTIATED_NO = 2,      /* the peer did not: plain TCP */
 };
 
 #endif
