@@ -23,13 +23,8 @@ static uint64_t min64(uint64_t a, uint64_t b)
 bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
 {
 	struct smcr_link *link = conn->tx.link;
-	if (!link)
-		return false;
 	/* No connection takes more than half of a link. Its own completions let it go on. */
-	uint32_t share = link->tx_depth / 2;
-	if (share < SMCR_MAX_WRITES + 1)
-		share = SMCR_MAX_WRITES + 1;
-	if (conn->tx.outstanding + n > share)
+	if (conn->tx.outstanding + n > link->tx_depth / 2)
 		return false;
 	if (smcr_link_room(link, n))
 		return true;
