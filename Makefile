@@ -229,10 +229,17 @@ format-check:
 	git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd
+	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
+		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
+	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
+	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
+	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/smcrd.service \
+		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
 
 clean:
 	rm -rf build

@@ -12,7 +12,8 @@ packages=(
 	# testing
 	bats git gzip jq libcmocka-dev python3 tshark xxd
 	# demo, benchmark, and programs that tests run over SMC-R
-	curl ethtool iperf3 iproute2 kmod ncat nginx-light procps tcpdump util-linux ca-certificates
+	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light openssl
+	procps tcpdump util-linux
 )
 
 installed() {
