@@ -142,7 +142,7 @@ $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-PRELOAD_PIC := $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c))
+PRELOAD_PIC := $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c) proto/smcr/reason.c)
 $(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(PRELOAD_PIC)
 	@mkdir -p $(@D)
 	$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * smcr-run: start a program with its TCP connections over SMC-R, by putting the preload library
+ * into its environment. Says so where that cannot work, because the dynamic loader would not.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "cli/smcr-run/inspect.h"
+#include "proto/ipc/ipc.h"
+
+#define LIBRARY "libsmcr-preload.so"
+
+/* As env(1), so that scripts can tell our failures from the program's. */
+enum {
+	EXIT_OURS = 125,
+	EXIT_CANNOT_RUN = 126,
+	EXIT_NOT_FOUND = 127,
+};
+
+struct options {
+	bool require;
+	bool verbose;
+	const char *socket;
+};
+
+static void usage(FILE *out)
+{
+	fprintf(out,
+		"Usage: smcr-run [OPTION]... PROGRAM [ARGUMENT]...\n"
+		"Run PROGRAM with its TCP connections over SMC-R where the peer can.\n"
+		"\n"
+		"  -r, --require      a connection that would be plain TCP fails instead\n"
+		"  -v, --verbose      say on standard error what became of each connection\n"
+		"  -s, --socket PATH  where smcrd listens (default: $%s or\n"
+		"                     %s)\n"
+		"  -h, --help         print this help\n"
+		"  -V, --version      print the version\n"
+		"\n"
+		"Exit status: that of PROGRAM; 125 if smcr-run itself fails, 126 if PROGRAM cannot "
+		"be\n"
+		"run (with --require also: if it cannot use SMC-R), 127 if it is not found.\n",
+		IPC_SOCKET_ENV, IPC_DEFAULT_SOCKET);
+}
+
+static bool parse_options(int argc, char **argv, struct options *ret_options)
+{
+	static const struct option longs[] = {
+		{ "require", no_argument, NULL, 'r' },      { "verbose", no_argument, NULL, 'v' },
+		{ "socket", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },      { NULL, 0, NULL, 0 },
+	};
+	struct options options = { 0 };
+	int c;
+	/* "+": what follows the program's name is the program's. */
+	while ((c = getopt_long(argc, argv, "+rvs:hV", longs, NULL)) != -1) {
+		switch (c) {
+		case 'r': options.require = true; break;
+		case 'v': options.verbose = true; break;
+		case 's': options.socket = optarg; break;
+		case 'h': usage(stdout); exit(EXIT_SUCCESS);
+		case 'V': printf("smcr-run %s\n", SMCRD_VERSION); exit(EXIT_SUCCESS);
+		default: return false;
+		}
+	}
+	if (optind == argc) {
+		fprintf(stderr, "smcr-run: no program given\n");
+		return false;
+	}
+	*ret_options = options;
+	return true;
+}
+
+/* Beside the build's programs, or where `make install` puts it. */
+static bool find_library(char *ret_path)
+{
+	static const char *const places[] = { "../lib/smcrd/" LIBRARY, "../lib/" LIBRARY };
+	char self[PATH_MAX];
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n < 0)
+		return false;
+	self[n] = '\0';
+	char *name = strrchr(self, '/') + 1;
+	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		char path[PATH_MAX];
+		*name = '\0';
+		int len = snprintf(path, sizeof(path), "%s%s", self, places[i]);
+		if (len > 0 && (size_t)len < sizeof(path) && realpath(path, ret_path))
+			return true;
+	}
+	return false;
+}
+
+/* Ours first: a library behind it then sees the calls that we pass on. */
+static int set_preload(const char *library)
+{
+	const char *others = getenv("LD_PRELOAD");
+	char *value;
+	if (!others || !*others)
+		return setenv("LD_PRELOAD", library, 1);
+	if (asprintf(&value, "%s:%s", library, others) < 0)
+		return -1;
+	int rc = setenv("LD_PRELOAD", value, 1);
+	free(value);
+	return rc;
+}
+
+static int set_environment(const struct options *options, const char *library)
+{
+	if (options->socket && setenv(IPC_SOCKET_ENV, options->socket, 1) < 0)
+		return -1;
+	if ((options->require ? setenv("SMCR_REQUIRE", "1", 1) : unsetenv("SMCR_REQUIRE")) < 0)
+		return -1;
+	if ((options->verbose ? setenv("SMCR_VERBOSE", "1", 1) : unsetenv("SMCR_VERBOSE")) < 0)
+		return -1;
+	return set_preload(library);
+}
+
+static bool daemon_path_fits(const char *path)
+{
+	return strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
+}
+
+/* With -v only: without the daemon programs run all the same, as plain TCP. */
+static void report_daemon(const char *path)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(addr.sun_path, path);
+	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		fprintf(stderr, "smcr-run: no smcrd at %s: %s\n", path, strerror(errno));
+	if (fd >= 0)
+		close(fd);
+}
+
+/* @return 0, or the exit status of a refusal */
+static int check_program(const char *path, const char *library, bool require)
+{
+	struct inspect_result result;
+	inspect_program(path, library, &result);
+	if (result.verdict == INSPECT_OK || result.verdict == INSPECT_UNKNOWN)
+		return 0;
+	fprintf(stderr, "smcr-run: %s cannot use SMC-R: %s%s\n", result.file, result.text,
+		require ? "" : "; it runs over plain TCP");
+	return require ? EXIT_CANNOT_RUN : 0;
+}
+
+static int not_run(const char *program, int error)
+{
+	fprintf(stderr, "smcr-run: %s: %s\n", program, strerror(error));
+	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
+}
+
+int main(int argc, char **argv)
+{
+	struct options options;
+	char library[PATH_MAX], program[PATH_MAX];
+	if (!parse_options(argc, argv, &options)) {
+		fprintf(stderr, "Try 'smcr-run --help'.\n");
+		return EXIT_OURS;
+	}
+	const char *socket_path = options.socket ? options.socket : getenv(IPC_SOCKET_ENV);
+	if (!socket_path || !*socket_path)
+		socket_path = IPC_DEFAULT_SOCKET;
+	if (!daemon_path_fits(socket_path)) {
+		fprintf(stderr, "smcr-run: the socket path %s is too long\n", socket_path);
+		return EXIT_OURS;
+	}
+	if (!find_library(library)) {
+		fprintf(stderr,
+			"smcr-run: %s is neither in ../lib/smcrd nor in ../lib, seen from "
+			"this program: is smcrd installed completely?\n",
+			LIBRARY);
+		return EXIT_OURS;
+	}
+	if (strpbrk(library, " :")) {
+		fprintf(stderr,
+			"smcr-run: LD_PRELOAD cannot name %s: there is a blank or colon in "
+			"the path\n",
+			library);
+		return EXIT_OURS;
+	}
+	int rc = inspect_find(argv[optind], program);
+	if (rc < 0)
+		return not_run(argv[optind], -rc);
+	int refusal = check_program(program, library, options.require);
+	if (refusal)
+		return refusal;
+	if (options.verbose)
+		report_daemon(socket_path);
+	if (set_environment(&options, library) < 0) {
+		fprintf(stderr, "smcr-run: environment: %s\n", strerror(errno));
+		return EXIT_OURS;
+	}
+	execvp(argv[optind], argv + optind);
+	return not_run(argv[optind], errno);
+}

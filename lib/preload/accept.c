@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * listen(), accept() and accept4(): a connection whose handshake carried the SMC option goes to the
+ * daemon, and the program gets a pair end with the same number and flags.
+ */
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/preload/calls.h"
+#include "lib/preload/claim.h"
+#include "lib/preload/log.h"
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/replace.h"
+#include "lib/preload/session.h"
+#include "lib/preload/sys.h"
+#include "proto/smcr/reason.h"
+
+/* Accepted sockets inherit SO_ZEROCOPY: see unfit() in connect.c. */
+static void claim_listener(int fd)
+{
+	int value;
+	if (pre_is_tcp(fd) && !(sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value))
+		pre_claim(fd);
+}
+
+int pre_listen(int fd, int backlog)
+{
+	claim_listener(fd);
+	return sys_result(pre_next.listen(fd, backlog));
+}
+
+/* ---- one accepted connection: the program gets it, or never hears of it */
+
+/* Its peer sees a reset. */
+static bool drop(int fd)
+{
+	const struct linger reset = { .l_onoff = 1 };
+	sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	sys_close(fd);
+	return false;
+}
+
+static bool stays_tcp(int fd, const char *text, uint32_t reason)
+{
+	if (!pre_is_tcp(fd))
+		return true;
+	pre_log_fallback(fd, text, reason);
+	return pre_settings.require ? drop(fd) : true;
+}
+
+/*
+ * The peer was promised SMC-R and waits for it. Later connections shall not be promised it as long
+ * as there is no daemon: a listener that is not claimed is claimed again by the next accept() that
+ * finds the daemon's programs at work (see take()).
+ */
+static bool no_daemon(int listener, int fd, bool promised, int error)
+{
+	const char *description = strerrordesc_np(error);
+	char text[128];
+	snprintf(text, sizeof(text), "smcrd: %s", description ? description : "unknown error");
+	if (!promised)
+		return stays_tcp(fd, text, SMCR_REASON_NO_BPF);
+	pre_log(fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
+	pre_unclaim(listener);
+	return drop(fd);
+}
+
+static bool take_pair(int fd, int pair)
+{
+	uint64_t cookie;
+	if (pre_cookie(fd, &cookie) < 0 || pre_replace(fd, cookie, pair, false) < 0)
+		return drop(fd);
+	pre_log(fd, "SMC-R rendezvous begun");
+	return true;
+}
+
+static bool hand_over(int listener, int fd, bool promised)
+{
+	struct pre_handover handover;
+	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, pre_settings.require, &handover);
+	switch (handover.handed) {
+	case PRE_HANDED_PAIR: return take_pair(fd, handover.fd);
+	case PRE_HANDED_TCP: return stays_tcp(fd, NULL, handover.reason);
+	case PRE_NOT_HANDED: return no_daemon(listener, fd, promised, handover.error);
+	case PRE_HANDED_FAILED:
+	case PRE_HANDED_LOST: break;
+	}
+	pre_log(fd, "dropped: smcrd could not take it");
+	return drop(fd);
+}
+
+/** @return false: the connection was dropped, accept the next one */
+static bool take(int listener, int fd)
+{
+	int negotiated = pre_negotiated(fd);
+	switch (negotiated) {
+	case IPC_NEGOTIATED_YES: return hand_over(listener, fd, true);
+	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, SMCR_REASON_PEER_NO_SMC);
+	case IPC_NEGOTIATED_UNKNOWN:
+		/* The listener is older than the daemon: the next connections can have it. */
+		if (!pre_daemon_absent())
+			claim_listener(listener);
+		return stays_tcp(fd, NULL, SMCR_REASON_NOT_CLAIMED);
+	case -ENOPROTOOPT:
+		if (!pre_daemon_absent() && pre_is_tcp(fd))
+			return hand_over(listener, fd, false);
+		return stays_tcp(fd, NULL, SMCR_REASON_NO_BPF);
+	default: return stays_tcp(fd, "no socket that SMC-R can serve", SMCR_REASON_NONE);
+	}
+}
+
+/* ---- accept() and accept4(): a dropped connection makes us wait for the next */
+
+int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	const socklen_t room = pre_room_at(len);
+	for (;;) {
+		int rc = sys_result(pre_next.accept(fd, addr, len));
+		if (rc < 0 || take(fd, rc))
+			return rc;
+		if (len)
+			*len = room;
+	}
+}
+
+int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+{
+	const socklen_t room = pre_room_at(len);
+	for (;;) {
+		int rc = sys_result(pre_next.accept4(fd, addr, len, flags));
+		if (rc < 0 || take(fd, rc))
+			return rc;
+		if (len)
+			*len = room;
+	}
+}

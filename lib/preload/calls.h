@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file calls.h
+ * What the interposed functions do. Arguments as their namesakes have them; each returns a
+ * non-negative result or a negative errno. Async-signal-safe and safe in any number of threads.
+ */
+#ifndef SMCRD_LIB_PRELOAD_CALLS_H
+#define SMCRD_LIB_PRELOAD_CALLS_H
+
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+int pre_connect(int fd, const struct sockaddr *addr, socklen_t len);
+int pre_accept(int fd, struct sockaddr *addr, socklen_t *len);
+int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
+int pre_listen(int fd, int backlog);
+int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
+int pre_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
+int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
+int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+
+/** What a caller's address length holds before the kernel overwrites it. NULL and wild pointers are
+ *  the kernel's to refuse: 0. */
+static inline socklen_t pre_room_at(const socklen_t *len)
+{
+	return len && (uintptr_t)len % _Alignof(socklen_t) == 0 ? *len : 0;
+}
+
+#endif

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file claim.h
+ * Asking for the SMC option on a TCP socket, and what came of it in the handshake: private socket
+ * options that smcrd's cgroup programs answer (proto/ipc/ipc.h).
+ */
+#ifndef SMCRD_LIB_PRELOAD_CLAIM_H
+#define SMCRD_LIB_PRELOAD_CLAIM_H
+
+#include "proto/ipc/ipc.h"
+
+enum pre_claim {
+	PRE_CLAIM_MADE,    /* the handshake will carry the option if smcrd lets it */
+	PRE_CLAIM_NO_BPF,  /* nobody knows the private options: smcrd decides, if it is there */
+	PRE_CLAIM_REFUSED, /* not for this socket */
+};
+
+/** Before connect() or listen(). */
+enum pre_claim pre_claim(int fd);
+
+/** From the next connect() on no option. @return 0 or a negative errno */
+int pre_unclaim(int fd);
+
+/** @return enum ipc_negotiated, or -ENOPROTOOPT: nobody knows the private options; another negative
+ *  errno: this is no socket that could have one */
+int pre_negotiated(int fd);
+
+#endif

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connect(): the program's own connect() first, with its own rights and errors; if both sides have
+ * put the SMC option into the handshake, the daemon gets the socket and the program a pair end.
+ */
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/preload/calls.h"
+#include "lib/preload/claim.h"
+#include "lib/preload/log.h"
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/pending.h"
+#include "lib/preload/replace.h"
+#include "lib/preload/session.h"
+#include "lib/preload/status.h"
+#include "lib/preload/sys.h"
+#include "lib/preload/watch.h"
+#include "proto/smcr/reason.h"
+
+/* One call of connect() on a TCP socket. */
+struct attempt {
+	int fd;
+	const struct sockaddr *addr;
+	socklen_t len;
+	uint64_t cookie;
+	enum pre_claim claim;
+};
+
+static int plain_connect(const struct attempt *a)
+{
+	return sys_result(pre_next.connect(a->fd, a->addr, a->len));
+}
+
+/* Ends the connection with a reset and leaves a socket that connect() can be called on again. */
+static void disconnect(int fd)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	sys_connect(fd, &none, sizeof(none));
+}
+
+/* ---- which sockets are left alone */
+
+/** @return NULL, or why this socket must stay on TCP */
+static const char *unfit(int fd)
+{
+	int value;
+	if (sys_get_int(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &value) == 0 && value)
+		return "TCP_FASTOPEN_CONNECT is set: the handshake waits for data";
+	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
+		return "SO_ZEROCOPY is set: the program will wait for the kernel's notices";
+	if (!pre_watch_complete(fd))
+		return "too many epoll registrations to follow";
+	return NULL;
+}
+
+/* connect() that only asks how an earlier one on plain TCP went. */
+static bool is_first_connect(int fd)
+{
+	uint8_t state; /* the first byte of struct tcp_info */
+	socklen_t len = sizeof(state);
+	return sys_getsockopt(fd, IPPROTO_TCP, TCP_INFO, &state, &len) == 0 && state == TCP_CLOSE;
+}
+
+/* ---- outcomes */
+
+/* @param rc  what connect() has given and the program is to see */
+static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t reason)
+{
+	pre_log_fallback(a->fd, text, reason);
+	if (pre_settings.require) {
+		disconnect(a->fd);
+		return -EPROTONOSUPPORT;
+	}
+	if (rc == 0)
+		pre_watch_forget(a->fd);
+	return rc;
+}
+
+/*
+ * The handshake promised SMC-R, but there is no daemon to keep the promise: the peer waits for CLC.
+ * No byte has passed, so another connection without the option is as good as this one.
+ */
+static int connect_again_plain(const struct attempt *a, const char *text)
+{
+	disconnect(a->fd);
+	if (pre_unclaim(a->fd) < 0) {
+		pre_log(a->fd, "failed: no daemon, and the SMC option cannot be taken back");
+		return -ECONNRESET;
+	}
+	if (pre_settings.require)
+		return stays_tcp(a, -EPROTONOSUPPORT, text, SMCR_REASON_NONE);
+	return stays_tcp(a, plain_connect(a), text, SMCR_REASON_NONE);
+}
+
+static int not_handed(const struct attempt *a, int rc, const struct pre_handover *handover)
+{
+	const char *error = strerrordesc_np(handover->error);
+	char text[128];
+	snprintf(text, sizeof(text), "smcrd: %s", error ? error : "unknown error");
+	if (a->claim == PRE_CLAIM_MADE)
+		return connect_again_plain(a, text);
+	return stays_tcp(a, rc, text, SMCR_REASON_NO_BPF);
+}
+
+/* The daemon may have sent CLC messages: nobody can use this connection any more. */
+static int lost(const struct attempt *a)
+{
+	pre_log(a->fd, "failed: smcrd went away during the rendezvous");
+	disconnect(a->fd);
+	return -ECONNRESET;
+}
+
+static int take_pair(const struct attempt *a, int rc, int pair, bool connected)
+{
+	uint64_t cookie;
+	if (pre_replace(a->fd, a->cookie, pair, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
+		return lost(a);
+	if (connected) {
+		pre_watch_forget(a->fd);
+		pre_log(a->fd, "SMC-R");
+		return 0;
+	}
+	pre_pending_add(a->fd, cookie);
+	return rc == 0 ? -EINPROGRESS : rc;
+}
+
+static int hand_over(const struct attempt *a, int rc, bool wait)
+{
+	struct pre_handover handover;
+	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
+			 pre_settings.require, &handover);
+	switch (handover.handed) {
+	case PRE_HANDED_PAIR: return take_pair(a, rc, handover.fd, wait);
+	case PRE_HANDED_TCP: return stays_tcp(a, rc, NULL, handover.reason);
+	case PRE_HANDED_FAILED:
+		pre_log(a->fd, "failed during the rendezvous");
+		disconnect(a->fd);
+		return -handover.error;
+	case PRE_NOT_HANDED: return not_handed(a, rc, &handover);
+	case PRE_HANDED_LOST: break;
+	}
+	return lost(a);
+}
+
+/* @param rc  0, or the error of a connect() that goes on in the background */
+static int after_connect(const struct attempt *a, int rc)
+{
+	int flags = sys_fcntl(a->fd, F_GETFL, 0);
+	if (a->addr->sa_family == AF_UNSPEC)
+		return rc; /* that was a disconnect */
+	if (a->claim == PRE_CLAIM_MADE) {
+		enum ipc_negotiated negotiated = pre_negotiated(a->fd);
+		if (negotiated == IPC_NEGOTIATED_NO)
+			return stays_tcp(a, rc, NULL, SMCR_REASON_PEER_NO_SMC);
+		if (negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
+			return stays_tcp(a, rc, NULL, SMCR_REASON_NOT_CLAIMED);
+	}
+	return hand_over(a, rc, rc == 0 && flags >= 0 && !(flags & O_NONBLOCK));
+}
+
+static int connect_tcp(struct attempt *a)
+{
+	const char *why = unfit(a->fd);
+	if (!why && pre_cookie(a->fd, &a->cookie) < 0)
+		why = "the kernel does not tell which socket this is";
+	if (!why && pre_daemon_absent())
+		why = "smcrd was out of reach a moment ago";
+	if (!why) {
+		a->claim = pre_claim(a->fd);
+		if (a->claim == PRE_CLAIM_REFUSED)
+			why = "the SMC option was refused for this socket";
+	}
+	if (why && pre_settings.require)
+		return stays_tcp(a, -EPROTONOSUPPORT, why, SMCR_REASON_NONE);
+	int rc = plain_connect(a);
+	if (rc < 0 && rc != -EINPROGRESS && rc != -EINTR)
+		return rc;
+	return why ? stays_tcp(a, rc, why, SMCR_REASON_NONE) : after_connect(a, rc);
+}
+
+/* ---- connect() on a pair end: how did the earlier one go? */
+
+/* As the kernel on a blocking socket: until the outcome is there, a signal comes, or SO_SNDTIMEO
+ * runs out. Whatever the outcome, the pair end becomes writable or hangs up. */
+static int wait_writable(int fd)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+	short revents;
+	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
+	const struct timespec ts = { .tv_sec = limit.tv_sec, .tv_nsec = limit.tv_usec * 1000 };
+	bool limited = limit.tv_sec || limit.tv_usec;
+	int rc = sys_poll_one(fd, POLLOUT, limited ? &ts : NULL, &revents);
+	return rc == 0 ? -EALREADY : rc;
+}
+
+static int report_outcome(int fd, const struct ipc_status *status)
+{
+	uint64_t cookie;
+	switch ((enum ipc_conn_state)status->state) {
+	case IPC_CONN_CONNECTING: return -EALREADY;
+	case IPC_CONN_FAILED:
+		pre_pending_drop(fd);
+		return status->error ? -status->error : -ECONNABORTED;
+	case IPC_CONN_SMCR:
+	case IPC_CONN_RELAY:
+	case IPC_CONN_CLOSED: break;
+	}
+	return pre_cookie(fd, &cookie) == 0 && pre_pending_report(fd, cookie) ? 0 : -EISCONN;
+}
+
+static int connect_pair(const struct attempt *a)
+{
+	struct pre_status status;
+	int flags = sys_fcntl(a->fd, F_GETFL, 0);
+	if (flags >= 0 && !(flags & O_NONBLOCK) && pre_pending_open_at(a->fd)) {
+		int rc = wait_writable(a->fd);
+		if (rc < 0)
+			return rc;
+	}
+	if (pre_status(a->fd, &status) < 0)
+		return -EISCONN;
+	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
+		return plain_connect(a); /* the kernel knows whether it has said so before */
+	return report_outcome(a->fd, &status.ipc);
+}
+
+int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
+{
+	struct attempt attempt = { .fd = fd, .addr = addr, .len = len };
+	struct ipc_pair_name name;
+	int protocol;
+	/* `addr` may point anywhere until the kernel has read it. */
+	if (sys_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol) == 0) {
+		if (protocol == IPPROTO_TCP && pre_is_tcp(fd) && is_first_connect(fd))
+			return connect_tcp(&attempt);
+		if (protocol == 0 && pre_pair_name(fd, &name) == 0)
+			return connect_pair(&attempt);
+	}
+	return plain_connect(&attempt);
+}

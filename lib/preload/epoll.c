@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* epoll_ctl(): remember who watches a socket that may be replaced (watch.h). */
+#include "lib/preload/calls.h"
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/pending.h"
+#include "lib/preload/sys.h"
+#include "lib/preload/watch.h"
+
+/* TCP sockets before connect(), and pair ends whose connect() is in progress. */
+static bool may_be_replaced(int fd)
+{
+	struct sockaddr_storage peer;
+	socklen_t len = sizeof(peer);
+	if (pre_is_tcp(fd))
+		return sys_getpeername(fd, &peer, &len) == -ENOTCONN;
+	return pre_pending_open_at(fd);
+}
+
+static void added(int epfd, int fd, const struct epoll_event *event)
+{
+	uint64_t cookie;
+	if (may_be_replaced(fd) && pre_cookie(fd, &cookie) == 0)
+		pre_watch_set(epfd, fd, cookie, event);
+	else
+		pre_watch_drop(epfd, fd); /* the number's last owner was closed */
+}
+
+int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	int rc = sys_result(pre_next.epoll_ctl(epfd, op, fd, event));
+	if (rc < 0)
+		return rc;
+	switch (op) {
+	case EPOLL_CTL_ADD: added(epfd, fd, event); break;
+	case EPOLL_CTL_MOD: pre_watch_change(epfd, fd, event); break;
+	case EPOLL_CTL_DEL: pre_watch_drop(epfd, fd); break;
+	default: break;
+	}
+	return rc;
+}

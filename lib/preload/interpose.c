@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions that programs call instead of the C library's: the whole list of what is
+ * interposed. Nothing on the data path is here (design decision 5).
+ *
+ * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success.
+ */
+#include <errno.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/preload/calls.h"
+#include "lib/preload/next.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int finish(int rc, int saved_errno)
+{
+	errno = rc < 0 ? -rc : saved_errno;
+	return rc < 0 ? -1 : rc;
+}
+
+EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_connect, fd, addr.__sockaddr__, len);
+	return finish(pre_connect(fd, addr.__sockaddr__, len), saved);
+}
+
+/* The C library exports this name too. */
+EXPORT int __connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+	__attribute__((alias("connect")));
+
+EXPORT int accept(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, 0);
+	return finish(pre_accept(fd, addr.__sockaddr__, len), saved);
+}
+
+EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len, int flags)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, flags);
+	return finish(pre_accept4(fd, addr.__sockaddr__, len, flags), saved);
+}
+
+EXPORT int listen(int fd, int backlog)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_listen, fd, backlog);
+	return finish(pre_listen(fd, backlog), saved);
+}
+
+EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+	return finish(pre_epoll_ctl(epfd, op, fd, event), saved);
+}
+
+EXPORT int getsockname(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_getsockname, fd, addr.__sockaddr__, len);
+	return finish(pre_getsockname(fd, addr.__sockaddr__, len), saved);
+}
+
+EXPORT int getpeername(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_getpeername, fd, addr.__sockaddr__, len);
+	return finish(pre_getpeername(fd, addr.__sockaddr__, len), saved);
+}
+
+EXPORT int getsockopt(int fd, int level, int name, void *restrict value, socklen_t *restrict len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_getsockopt, fd, level, name, value, len);
+	return finish(pre_getsockopt(fd, level, name, value, len), saved);
+}
+
+EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
+	return finish(pre_setsockopt(fd, level, name, value, len), saved);
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/log.h"
+
+#include <arpa/inet.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/sys.h"
+#include "proto/smcr/reason.h"
+
+static struct stat standard_error;
+static bool have_standard_error;
+
+void pre_log_open(void)
+{
+	have_standard_error = fstat(STDERR_FILENO, &standard_error) == 0;
+}
+
+/* Programs close descriptor 2, and the next socket gets its number. */
+static bool still_standard_error(void)
+{
+	struct stat now;
+	return have_standard_error && fstat(STDERR_FILENO, &now) == 0 &&
+	       now.st_dev == standard_error.st_dev && now.st_ino == standard_error.st_ino;
+}
+
+struct addr_text {
+	char text[INET6_ADDRSTRLEN + sizeof("[]:65535")];
+};
+
+static struct addr_text describe(const union ipc_addr *addr)
+{
+	struct addr_text out = { "?" };
+	char ip[INET6_ADDRSTRLEN];
+	if (addr->sa.sa_family == AF_INET && inet_ntop(AF_INET, &addr->in.sin_addr, ip, sizeof(ip)))
+		snprintf(out.text, sizeof(out.text), "%s:%u", ip, ntohs(addr->in.sin_port));
+	else if (addr->sa.sa_family == AF_INET6 &&
+		 inet_ntop(AF_INET6, &addr->in6.sin6_addr, ip, sizeof(ip)))
+		snprintf(out.text, sizeof(out.text), "[%s]:%u", ip, ntohs(addr->in6.sin6_port));
+	return out;
+}
+
+static void addresses(int fd, union ipc_addr *ret_local, union ipc_addr *ret_peer)
+{
+	struct ipc_pair_name name;
+	if (pre_pair_name(fd, &name) == 0) {
+		*ret_local = name.local;
+		*ret_peer = name.peer;
+		return;
+	}
+	*ret_local = *ret_peer = (union ipc_addr){ .sa = { .sa_family = AF_UNSPEC } };
+	socklen_t local_len = sizeof(*ret_local), peer_len = sizeof(*ret_peer);
+	sys_getsockname(fd, ret_local, &local_len);
+	sys_getpeername(fd, ret_peer, &peer_len);
+}
+
+void pre_log(int fd, const char *text)
+{
+	if (!pre_settings.verbose || !still_standard_error())
+		return;
+	union ipc_addr local, peer;
+	char line[512];
+	addresses(fd, &local, &peer);
+	int n = snprintf(line, sizeof(line), "smcr-run[%d]: fd %d %s > %s: %s\n", (int)getpid(), fd,
+			 describe(&local).text, describe(&peer).text, text);
+	if (n > 0)
+		sys_write(STDERR_FILENO, line,
+			  (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+}
+
+void pre_log_fallback(int fd, const char *text, uint32_t reason)
+{
+	char line[384];
+	if (!pre_settings.verbose)
+		return;
+	if (reason == SMCR_REASON_NONE)
+		snprintf(line, sizeof(line), "TCP: %s", text ? text : "no reason given");
+	else
+		snprintf(line, sizeof(line), "TCP: %s%s%s: %s", text ? text : "", text ? ", " : "",
+			 smcr_reason_name(reason), smcr_reason_text(reason));
+	pre_log(fd, line);
+}

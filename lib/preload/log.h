@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file log.h
+ * What smcr-run -v shows: a line on standard error for what became of each connection. Silent
+ * otherwise, and once the program has put something else in the place of its standard error.
+ */
+#ifndef SMCRD_LIB_PRELOAD_LOG_H
+#define SMCRD_LIB_PRELOAD_LOG_H
+
+#include <stdint.h>
+
+/** Remember what standard error is now. Called once, before the program can have changed it. */
+void pre_log_open(void);
+
+/**
+ * "smcr-run[PID]: fd 5 10.0.0.1:40000 > 10.0.0.2:80: TEXT". Does nothing without -v.
+ * @param fd  a TCP socket or a pair end, whose addresses are shown
+ */
+void pre_log(int fd, const char *text);
+
+/** The same with "TCP: ", `text` unless NULL, and the name and sentence of an enum smcr_reason. */
+void pre_log_fallback(int fd, const char *text, uint32_t reason);
+
+#endif

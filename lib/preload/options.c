@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/options.h"
+
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+struct row {
+	int level;
+	int name;
+	struct pre_option option;
+};
+
+static const struct row rows[] = {
+	{ SOL_SOCKET, SO_ERROR, { PRE_OPT_ERROR, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_DOMAIN, { PRE_OPT_FAMILY, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_PROTOCOL, { PRE_OPT_PROTOCOL, PRE_OPT_LOCAL } },
+
+	/* What recv(), send() and poll() on the program's end go by. */
+	{ SOL_SOCKET, SO_TYPE, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_ACCEPTCONN, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_RCVTIMEO_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_RCVTIMEO_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_SNDTIMEO_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_SNDTIMEO_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_RCVLOWAT, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_SNDLOWAT, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_OOBINLINE, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_PEEK_OFF, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_BUF_LOCK, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	/* A Unix socket refuses it, as programs expect of sockets that cannot: they copy then. */
+	{ SOL_SOCKET, SO_ZEROCOPY, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	/* Stored and without effect there; received data carries no timestamps over SMC-R. */
+	{ SOL_SOCKET, SO_TIMESTAMP_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_TIMESTAMP_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_TIMESTAMPNS_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_TIMESTAMPNS_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
+
+	/* The program would wait for notices on an error queue that pair ends do not have. */
+	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TIMESTAMPING_NEW, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_TXTIME, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
+
+	/* The values are pointers or descriptors of the program's. */
+	{ SOL_SOCKET, SO_ATTACH_FILTER, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_ATTACH_BPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
+	{ IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, ENOPROTOOPT } },
+
+	/* They change what is in the stream, or how it is received. ENOENT: as without the kernel's
+	 * TLS module, for which programs have a way of their own. */
+	{ IPPROTO_TCP, TCP_ULP, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOENT } },
+	{ IPPROTO_TCP, TCP_INQ, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOPROTOOPT } },
+	{ IPPROTO_TCP, TCP_REPAIR, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
+	{ IPPROTO_TCP, TCP_REPAIR_QUEUE, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
+	{ IPPROTO_TCP, TCP_REPAIR_OPTIONS, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
+	{ IPPROTO_TCP, TCP_REPAIR_WINDOW, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
+	{ IPPROTO_TCP, TCP_QUEUE_SEQ, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },
+};
+
+struct pre_option pre_option_of(int level, int name)
+{
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (rows[i].level == level && rows[i].name == name)
+			return rows[i].option;
+	return (struct pre_option){ .get = PRE_OPT_TCP, .set = PRE_OPT_TCP };
+}

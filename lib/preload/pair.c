@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/pair.h"
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+#include <sys/un.h>
+
+#include "lib/preload/next.h"
+#include "lib/preload/sys.h"
+
+/* Who made the pair ends that the daemon gave to this process; -1: none yet. */
+static _Atomic int64_t daemon_uid = -1;
+
+bool pre_is_tcp(int fd)
+{
+	int protocol, domain;
+	return sys_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol) == 0 &&
+	       protocol == IPPROTO_TCP && sys_get_int(fd, SOL_SOCKET, SO_DOMAIN, &domain) == 0 &&
+	       (domain == AF_INET || domain == AF_INET6);
+}
+
+/* For a socket pair: who made it. For a connected Unix socket: who connected or listened. */
+static int maker_of(int fd, uid_t *ret_uid)
+{
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	int rc = sys_getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len);
+	if (rc < 0)
+		return rc;
+	*ret_uid = cred.uid;
+	return 0;
+}
+
+/*
+ * Without this anybody could connect a socket named like a pair to a program's Unix socket, and the
+ * program would take the peer for an IP address of the other's choice. Root and our own user could
+ * do worse; others must own the daemon's socket, or have given us a pair end in a hand-over.
+ */
+static bool trusted(uid_t uid)
+{
+	struct stat st;
+	if (uid == 0 || uid == geteuid() || (int64_t)uid == atomic_load(&daemon_uid))
+		return true;
+	return pre_settings.daemon_len > 0 &&
+	       fstatat(AT_FDCWD, pre_settings.daemon.sun_path, &st, 0) == 0 && st.st_uid == uid;
+}
+
+int pre_pair_name(int fd, struct ipc_pair_name *ret_name)
+{
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
+	uid_t uid;
+	if (sys_getpeername(fd, &addr, &len) < 0 || len > sizeof(addr) ||
+	    ipc_pair_name_decode(&addr, len, ret_name) < 0)
+		return -ENOTSOCK;
+	return maker_of(fd, &uid) == 0 && trusted(uid) ? 0 : -ENOTSOCK;
+}
+
+void pre_pair_trust(int fd)
+{
+	uid_t uid;
+	if (maker_of(fd, &uid) == 0)
+		atomic_store(&daemon_uid, uid);
+}
+
+int pre_cookie(int fd, uint64_t *ret_cookie)
+{
+	uint64_t cookie;
+	socklen_t len = sizeof(cookie);
+	int rc = sys_getsockopt(fd, SOL_SOCKET, SO_COOKIE, &cookie, &len);
+	if (rc < 0)
+		return rc;
+	*ret_cookie = cookie;
+	return 0;
+}

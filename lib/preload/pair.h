@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file pair.h
+ * What kind of descriptor is this: a TCP socket, one end of a pair of smcrd's, or neither.
+ *
+ * All of it is asked from the kernel each time, so that it holds after dup, fork, exec and
+ * descriptor passing as well.
+ */
+#ifndef SMCRD_LIB_PRELOAD_PAIR_H
+#define SMCRD_LIB_PRELOAD_PAIR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/ipc/ipc.h"
+
+/** A TCP socket over IPv4 or IPv6 (no MPTCP). */
+bool pre_is_tcp(int fd);
+
+/**
+ * Is this an end of a pair of smcrd's, and of which connection? Only pairs made by a user whom we
+ * trust count: a Unix socket's peer chooses its own name.
+ * @return 0, -ENOTSOCK (also for Unix sockets that are no such end)
+ */
+int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
+
+/** Remember that the daemon gave us this pair end: who made it is trusted. */
+void pre_pair_trust(int fd);
+
+/**
+ * The kernel's number of a socket, the same for all dups of it and never used again.
+ * @return 0 or a negative errno
+ */
+int pre_cookie(int fd, uint64_t *ret_cookie);
+
+#endif

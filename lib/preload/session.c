@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/session.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/sys.h"
+
+#define REPLY_MS      10000 /* answers that the daemon gives at once */
+#define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
+#define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
+
+static _Atomic int64_t absent_until;
+
+bool pre_daemon_absent(void)
+{
+	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
+	return until != 0 && sys_now_ms() < until;
+}
+
+/* One request and its answer. */
+struct session {
+	int socket;
+	int64_t deadline;
+	bool given; /* the daemon may have the descriptor that came with the request */
+	int fd;     /* received with the answer, or -1 */
+	uint8_t type;
+	uint32_t len;
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+};
+
+static int wait_for(const struct session *s, short events)
+{
+	for (;;) {
+		int64_t left = s->deadline - sys_now_ms();
+		short revents;
+		if (left <= 0)
+			return -ETIMEDOUT;
+		struct timespec ts = { .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
+		int rc = sys_poll_one(s->socket, events, &ts, &revents);
+		if (rc > 0)
+			return 0;
+		if (rc < 0 && rc != -EINTR)
+			return rc;
+	}
+}
+
+/* ---- sending */
+
+union fd_control {
+	struct cmsghdr header;
+	char room[CMSG_SPACE(sizeof(int))];
+};
+
+/** @param fd  travels with the first byte; -1: none */
+static int send_all(struct session *s, const uint8_t *buf, size_t len, int fd)
+{
+	size_t sent = 0;
+	while (sent < len) {
+		struct iovec iov = { .iov_base = (void *)(uintptr_t)(buf + sent),
+				     .iov_len = len - sent };
+		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+		union fd_control control;
+		if (fd >= 0 && sent == 0) {
+			memset(&control, 0, sizeof(control));
+			msg.msg_control = &control;
+			msg.msg_controllen = sizeof(control.room);
+			control.header.cmsg_level = SOL_SOCKET;
+			control.header.cmsg_type = SCM_RIGHTS;
+			control.header.cmsg_len = CMSG_LEN(sizeof(int));
+			memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
+		}
+		int rc = sys_sendmsg(s->socket, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (rc == -EAGAIN)
+			rc = wait_for(s, POLLOUT);
+		else if (rc > 0) {
+			sent += (size_t)rc;
+			s->given = s->given || fd >= 0;
+		}
+		if (rc < 0 && rc != -EINTR)
+			return rc;
+	}
+	return 0;
+}
+
+/* The descriptor belongs to the frame's first byte, so the greeting goes in a send of its own. */
+static int send_request(struct session *s, uint8_t type, const uint8_t *payload, size_t len, int fd)
+{
+	const struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
+	uint8_t frame[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
+	int n = ipc_encode_hello(&hello, frame + IPC_HEADER_LEN, sizeof(frame) - IPC_HEADER_LEN);
+	if (n < 0 || ipc_encode_header(IPC_HELLO, (uint32_t)n, frame, IPC_HEADER_LEN) < 0)
+		return -EINVAL;
+	int rc = send_all(s, frame, IPC_HEADER_LEN + (size_t)n, -1);
+	if (rc < 0)
+		return rc;
+	if (len > IPC_MAX_CLIENT_LEN ||
+	    ipc_encode_header(type, (uint32_t)len, frame, IPC_HEADER_LEN) < 0)
+		return -EINVAL;
+	memcpy(frame + IPC_HEADER_LEN, payload, len);
+	return send_all(s, frame, IPC_HEADER_LEN + len, fd);
+}
+
+/* ---- receiving */
+
+/* At most one descriptor comes in a session; what is too much is closed. */
+static int take_fds(struct session *s, struct msghdr *msg)
+{
+	int rc = msg->msg_flags & MSG_CTRUNC ? -EMFILE : 0;
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(int), sizeof(fd));
+			if (s->fd < 0)
+				s->fd = fd;
+			else {
+				sys_close(fd);
+				rc = -EBADMSG;
+			}
+		}
+	}
+	return rc;
+}
+
+static int receive_all(struct session *s, uint8_t *buf, size_t len)
+{
+	size_t got = 0;
+	while (got < len) {
+		union fd_control control;
+		struct iovec iov = { .iov_base = buf + got, .iov_len = len - got };
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = &control,
+				      .msg_controllen = sizeof(control.room) };
+		int rc = sys_recvmsg(s->socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (rc == -EAGAIN)
+			rc = wait_for(s, POLLIN);
+		else if (rc == 0)
+			rc = -ECONNRESET;
+		else if (rc > 0) {
+			got += (size_t)rc;
+			rc = take_fds(s, &msg);
+		}
+		if (rc < 0 && rc != -EINTR)
+			return rc;
+	}
+	return 0;
+}
+
+static int receive_frame(struct session *s)
+{
+	uint8_t bytes[IPC_HEADER_LEN];
+	struct ipc_header header;
+	int rc = receive_all(s, bytes, sizeof(bytes));
+	if (rc < 0)
+		return rc;
+	if (ipc_decode_header(bytes, sizeof(bytes), &header) < 0 ||
+	    header.length > sizeof(s->payload))
+		return -EBADMSG;
+	rc = receive_all(s, s->payload, header.length);
+	if (rc < 0)
+		return rc;
+	s->type = header.type;
+	s->len = header.length;
+	return 0;
+}
+
+static int receive_answer(struct session *s)
+{
+	struct ipc_hello hello;
+	int rc = receive_frame(s);
+	if (rc < 0 || s->type == IPC_ERROR)
+		return rc;
+	if (s->type != IPC_HELLO || ipc_decode_hello(s->payload, s->len, &hello) < 0 ||
+	    hello.min_version != IPC_VERSION || hello.max_version != IPC_VERSION)
+		return -EBADMSG;
+	return receive_frame(s);
+}
+
+/* ---- a session from beginning to end */
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
+}
+
+/* A full backlog makes connect() wait: the send timeout bounds that. */
+static int connect_to_daemon(struct session *s)
+{
+	const struct timeval limit = { .tv_sec = REPLY_MS / 1000 };
+	int rc = sys_setsockopt(s->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+	if (rc < 0)
+		return rc;
+	do
+		rc = sys_connect(s->socket, &pre_settings.daemon, pre_settings.daemon_len);
+	while (rc == -EINTR && sys_now_ms() < s->deadline);
+	if (rc < 0 && !is_shortage(rc))
+		atomic_store(&absent_until, sys_now_ms() + ABSENT_MS);
+	return rc;
+}
+
+/** @return 0: there is an answer (which may be IPC_ERROR). ret_session->fd is to be closed in any
+ *  case unless it is -1 */
+static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms,
+	       struct session *ret_session)
+{
+	struct session *s = ret_session;
+	s->fd = -1;
+	s->given = false;
+	s->deadline = sys_now_ms() + limit_ms;
+	if (len < 0)
+		return len;
+	if (pre_settings.daemon_len == 0)
+		return -ENAMETOOLONG;
+	s->socket = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (s->socket < 0) {
+		/* A sandbox that forbids Unix sockets stays for the life of the process. */
+		if (!is_shortage(s->socket))
+			atomic_store(&absent_until, INT64_MAX);
+		return s->socket;
+	}
+	int rc = connect_to_daemon(s);
+	if (rc == 0)
+		rc = send_request(s, type, payload, (size_t)len, fd);
+	if (rc == 0)
+		rc = receive_answer(s);
+	sys_close(s->socket);
+	return rc;
+}
+
+static int drop_fd(struct session *s)
+{
+	if (s->fd >= 0)
+		sys_close(s->fd);
+	s->fd = -1;
+	return 0;
+}
+
+static int error_of(const struct session *s)
+{
+	struct ipc_error error;
+	return ipc_decode_error(s->payload, s->len, &error) < 0 ? EBADMSG : error.error;
+}
+
+/* ---- requests */
+
+static bool is_pair(int fd)
+{
+	struct ipc_pair_name name;
+	if (fd < 0)
+		return false;
+	pre_pair_trust(fd);
+	return pre_pair_name(fd, &name) == 0;
+}
+
+static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_handover)
+{
+	struct ipc_result result;
+	if (s->type == IPC_ERROR) {
+		ret_handover->error = error_of(s);
+		return PRE_NOT_HANDED;
+	}
+	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0 ||
+	    (result.outcome == IPC_OUTCOME_PAIR) != is_pair(s->fd))
+		return PRE_HANDED_LOST;
+	ret_handover->error = result.error;
+	ret_handover->reason = result.reason;
+	switch ((enum ipc_outcome)result.outcome) {
+	case IPC_OUTCOME_PAIR:
+		ret_handover->fd = s->fd;
+		s->fd = -1;
+		return PRE_HANDED_PAIR;
+	case IPC_OUTCOME_TCP: return PRE_HANDED_TCP;
+	case IPC_OUTCOME_FAILED: return PRE_HANDED_FAILED;
+	}
+	return PRE_HANDED_LOST;
+}
+
+void pre_ask_handover(int fd, enum ipc_handover_kind kind, bool require,
+		      struct pre_handover *ret_handover)
+{
+	const struct ipc_handover request = { .kind = (uint8_t)kind,
+					      .flags = require ? IPC_HANDOVER_REQUIRE : 0 };
+	struct pre_handover handover = { .fd = -1 };
+	struct session s;
+	uint8_t payload[8];
+	int len = ipc_encode_handover(&request, payload, sizeof(payload));
+	int rc = ask(IPC_HANDOVER, payload, len, fd,
+		     kind == IPC_HANDOVER_CONNECTED ? RENDEZVOUS_MS : REPLY_MS, &s);
+	if (rc == 0) {
+		handover.handed = judge_result(&s, &handover);
+	} else {
+		handover.handed = s.given ? PRE_HANDED_LOST : PRE_NOT_HANDED;
+		handover.error = -rc;
+	}
+	drop_fd(&s);
+	*ret_handover = handover;
+}
+
+int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp)
+{
+	const struct ipc_status_request request = {
+		.flags = may_take_back ? IPC_STATUS_MAY_TAKE_BACK : 0,
+	};
+	struct ipc_status status;
+	struct session s;
+	uint8_t payload[8];
+	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
+	int rc = ask(IPC_STATUS_REQUEST, payload, len, fd, REPLY_MS, &s);
+	if (rc == 0 && s.type == IPC_ERROR)
+		rc = -error_of(&s);
+	else if (rc == 0 &&
+		 (s.type != IPC_STATUS || ipc_decode_status(s.payload, s.len, &status) < 0))
+		rc = -EBADMSG;
+	if (rc < 0) {
+		drop_fd(&s);
+		return rc;
+	}
+	if (!may_take_back || !(status.flags & IPC_STATUS_TAKE_BACK) || !pre_is_tcp(s.fd))
+		drop_fd(&s);
+	*ret_status = status;
+	*ret_tcp = s.fd;
+	return 0;
+}
+
+int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
+{
+	struct ipc_sockopt answer;
+	struct session s;
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	int len = ipc_encode_sockopt(inout_option, payload, sizeof(payload));
+	int rc = ask(IPC_SOCKOPT_REQUEST, payload, len, fd, REPLY_MS, &s);
+	drop_fd(&s);
+	/* Why the daemon cannot be asked is nothing that setsockopt() may say. */
+	if (rc < 0)
+		return is_shortage(rc) ? rc : -ECONNRESET;
+	if (s.type == IPC_ERROR)
+		return -error_of(&s);
+	if (s.type != IPC_SOCKOPT || ipc_decode_sockopt(s.payload, s.len, &answer) < 0)
+		return -EBADMSG;
+	if (answer.result != 0)
+		return -answer.result;
+	*inout_option = answer;
+	return 0;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file session.h
+ * Asking the daemon: each function opens a session, makes one request and closes it, so that no
+ * descriptor of the library's stays in the program (design decision 5).
+ *
+ * Every wait has a limit. Signals do not end it: half a hand-over cannot be taken back.
+ */
+#ifndef SMCRD_LIB_PRELOAD_SESSION_H
+#define SMCRD_LIB_PRELOAD_SESSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "proto/ipc/ipc.h"
+
+/** Was the daemon out of reach a moment ago? Then it is not worth asking again yet. */
+bool pre_daemon_absent(void);
+
+enum pre_handed {
+	PRE_HANDED_PAIR,   /* the pair end is in ret_fd */
+	PRE_HANDED_TCP,    /* the socket is the program's again; `reason` says why */
+	PRE_HANDED_FAILED, /* the connection is gone; `error` says why */
+	PRE_NOT_HANDED,    /* no daemon, or it refused: the socket was never touched */
+	PRE_HANDED_LOST, /* it took the socket and did not answer as it must: nobody knows what the
+			    peer was told */
+};
+
+struct pre_handover {
+	enum pre_handed handed;
+	int fd;          /* PAIR: with FD_CLOEXEC; the caller's */
+	int error;       /* FAILED, NOT_HANDED: positive errno */
+	uint32_t reason; /* TCP: enum smcr_reason */
+};
+
+/** Hand a TCP socket over. `fd` stays open here. */
+void pre_ask_handover(int fd, enum ipc_handover_kind kind, bool require,
+		      struct pre_handover *ret_handover);
+
+/**
+ * How is the connection behind a pair end?
+ * @param may_take_back  IPC_STATUS_MAY_TAKE_BACK holds
+ * @param ret_tcp        the TCP socket if the daemon gave it back (the caller's then), else -1
+ * @return 0, or a negative errno: the daemon is gone, or does not know the connection (any more)
+ */
+int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp);
+
+/**
+ * getsockopt() or setsockopt() on the TCP socket behind a pair end.
+ * @param inout_option  request; replaced by the answer with 0
+ * @return 0, or a negative errno: of the option, or because the daemon could not be asked
+ */
+int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option);
+
+#endif

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * getsockopt() and setsockopt(): on a pair end, most options are about the TCP socket that the
+ * daemon holds.
+ */
+#include <netinet/in.h>
+#include <string.h>
+
+#include "lib/preload/calls.h"
+#include "lib/preload/next.h"
+#include "lib/preload/options.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/session.h"
+#include "lib/preload/status.h"
+#include "lib/preload/sys.h"
+
+/* ---- getsockopt() */
+
+static int copy_out(const void *from, socklen_t size, void *value, socklen_t *len)
+{
+	if (!value || !len)
+		return -EFAULT;
+	if ((int)*len < 0)
+		return -EINVAL;
+	if (*len > size)
+		*len = size;
+	memcpy(value, from, *len);
+	return 0;
+}
+
+static int copy_out_int(int number, void *value, socklen_t *len)
+{
+	return copy_out(&number, sizeof(number), value, len);
+}
+
+static int get_from_tcp(int fd, int level, int name, void *value, socklen_t *len)
+{
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_GET, .level = level, .name = name };
+	if (!value || !len)
+		return -EFAULT;
+	if ((int)*len < 0)
+		return -EINVAL;
+	option.length = *len < IPC_SOCKOPT_VALUE_MAX ? (uint16_t)*len : IPC_SOCKOPT_VALUE_MAX;
+	int rc = pre_ask_sockopt(fd, &option);
+	return rc < 0 ? rc : copy_out(option.value, option.length, value, len);
+}
+
+/* Tells the outcome of connect() once, as TCP does: the daemon counts. Errors of the time after it
+ * are the pair end's own. */
+static int get_error(int fd, void *value, socklen_t *len)
+{
+	struct pre_status status;
+	int own = 0;
+	int rc = pre_status(fd, &status);
+	if (rc == 0 && status.taken_back && status.ipc.state != IPC_CONN_FAILED)
+		return sys_result(pre_next.getsockopt(fd, SOL_SOCKET, SO_ERROR, value, len));
+	/* Reading the own error clears it: of one failure there shall be one report. */
+	sys_get_int(fd, SOL_SOCKET, SO_ERROR, &own);
+	if (rc == 0 && status.ipc.state == IPC_CONN_FAILED && status.ipc.error)
+		own = status.ipc.error;
+	return copy_out_int(own, value, len);
+}
+
+static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name, void *value,
+		       socklen_t *len)
+{
+	struct pre_option option = pre_option_of(level, name);
+	switch (option.get) {
+	case PRE_OPT_TCP: return get_from_tcp(fd, level, name, value, len);
+	case PRE_OPT_FAMILY: return copy_out_int(pair->peer.sa.sa_family, value, len);
+	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
+	case PRE_OPT_ERROR: return get_error(fd, value, len);
+	case PRE_OPT_REFUSED: return -option.error;
+	case PRE_OPT_LOCAL: break;
+	}
+	return sys_result(pre_next.getsockopt(fd, level, name, value, len));
+}
+
+/* ---- setsockopt() */
+
+static int set_on_tcp(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_SET, .level = level, .name = name };
+	if (len > sizeof(option.value))
+		return -EINVAL;
+	if (!value && len > 0)
+		return -EFAULT;
+	option.length = (uint16_t)len;
+	memcpy(option.value, value ? value : "", len);
+	return pre_ask_sockopt(fd, &option);
+}
+
+static int set_on_pair(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct pre_option option = pre_option_of(level, name);
+	switch (option.set) {
+	case PRE_OPT_TCP: return set_on_tcp(fd, level, name, value, len);
+	case PRE_OPT_REFUSED: return -option.error;
+	case PRE_OPT_LOCAL:
+	case PRE_OPT_FAMILY:
+	case PRE_OPT_PROTOCOL:
+	case PRE_OPT_ERROR: break;
+	}
+	return sys_result(pre_next.setsockopt(fd, level, name, value, len));
+}
+
+/* ---- which descriptors are concerned */
+
+/* A Unix socket knows none of these levels, so that only its refusal needs a second look. */
+static bool may_be_refusal(int rc)
+{
+	return rc == -EOPNOTSUPP || rc == -ENOPROTOOPT;
+}
+
+int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	struct ipc_pair_name pair;
+	int rc = -EOPNOTSUPP;
+	if (level != SOL_SOCKET || pre_option_of(level, name).get == PRE_OPT_LOCAL)
+		rc = sys_result(pre_next.getsockopt(fd, level, name, value, len));
+	if (!may_be_refusal(rc))
+		return rc;
+	if (pre_pair_name(fd, &pair) == 0)
+		return get_on_pair(fd, &pair, level, name, value, len);
+	if (level != SOL_SOCKET)
+		return rc;
+	return sys_result(pre_next.getsockopt(fd, level, name, value, len));
+}
+
+int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct ipc_pair_name pair;
+	int rc = -EOPNOTSUPP;
+	if (level != SOL_SOCKET || pre_option_of(level, name).set == PRE_OPT_LOCAL)
+		rc = sys_result(pre_next.setsockopt(fd, level, name, value, len));
+	if (!may_be_refusal(rc))
+		return rc;
+	if (pre_pair_name(fd, &pair) == 0)
+		return set_on_pair(fd, level, name, value, len);
+	if (level != SOL_SOCKET)
+		return rc;
+	return sys_result(pre_next.setsockopt(fd, level, name, value, len));
+}

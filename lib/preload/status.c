@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/status.h"
+
+#include "lib/preload/log.h"
+#include "lib/preload/pair.h"
+#include "lib/preload/pending.h"
+#include "lib/preload/replace.h"
+#include "lib/preload/session.h"
+#include "lib/preload/sys.h"
+#include "lib/preload/watch.h"
+
+static bool may_take_back(int fd, uint64_t cookie)
+{
+	return pre_pending_is_ours(fd, cookie) && pre_watch_complete(fd) &&
+	       !pre_has_dup(fd, cookie);
+}
+
+static int take_back(int fd, uint64_t cookie, int tcp)
+{
+	int rc = pre_replace(fd, cookie, tcp, true);
+	if (rc < 0)
+		return rc;
+	pre_pending_drop(fd);
+	return 0;
+}
+
+static void log_status(int fd, const struct ipc_status *status)
+{
+	switch ((enum ipc_conn_state)status->state) {
+	case IPC_CONN_SMCR: pre_log(fd, "SMC-R"); break;
+	case IPC_CONN_RELAY: pre_log_fallback(fd, NULL, status->reason); break;
+	case IPC_CONN_FAILED: pre_log(fd, "failed"); break;
+	case IPC_CONN_CONNECTING:
+	case IPC_CONN_CLOSED: break;
+	}
+}
+
+int pre_status(int fd, struct pre_status *ret_status)
+{
+	struct pre_status status = { 0 };
+	uint64_t cookie;
+	int tcp;
+	int rc = pre_cookie(fd, &cookie);
+	if (rc < 0)
+		return rc;
+	bool news = pre_pending_open_at(fd);
+	rc = pre_ask_status(fd, may_take_back(fd, cookie), &status.ipc, &tcp);
+	if (rc < 0)
+		return rc;
+	if (tcp >= 0) {
+		rc = take_back(fd, cookie, tcp);
+		if (rc < 0)
+			return rc;
+		status.taken_back = true;
+		if (status.ipc.state != IPC_CONN_FAILED)
+			pre_watch_forget(fd);
+	} else if (status.ipc.state != IPC_CONN_CONNECTING) {
+		pre_pending_settle(fd, cookie);
+		pre_watch_forget(fd);
+	}
+	if (news)
+		log_status(fd, &status.ipc);
+	*ret_status = status;
+	return 0;
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file status.h
+ * How is the connection behind a pair end? The answer may bring the TCP socket back.
+ */
+#ifndef SMCRD_LIB_PRELOAD_STATUS_H
+#define SMCRD_LIB_PRELOAD_STATUS_H
+
+#include <stdbool.h>
+
+#include "proto/ipc/ipc.h"
+
+struct pre_status {
+	struct ipc_status ipc;
+	bool taken_back; /* the TCP socket is at the descriptor again */
+};
+
+/**
+ * Ask the daemon. If it gives the TCP socket back, that is put in the pair end's place.
+ * @return 0 or a negative errno: the daemon is gone or does not know the connection
+ */
+int pre_status(int fd, struct pre_status *ret_status);
+
+#endif

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file sys.h
+ * The library's own system calls, made directly: they are async-signal-safe, are no cancellation
+ * points (a thread must not vanish with half a hand-over done) and pass by other preloaded
+ * libraries, which know nothing of what is done here. Each returns a negative errno on failure.
+ *
+ * errno is clobbered; the interposed functions restore it before they return.
+ */
+#ifndef SMCRD_LIB_PRELOAD_SYS_H
+#define SMCRD_LIB_PRELOAD_SYS_H
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(long) == 8, "the system calls below have the 64-bit argument layout");
+
+static inline int sys_result(long rc)
+{
+	return rc < 0 ? -errno : (int)rc;
+}
+
+static inline int sys_socket(int domain, int type, int protocol)
+{
+	return sys_result(syscall(SYS_socket, domain, type, protocol));
+}
+
+static inline int sys_connect(int fd, const void *addr, socklen_t len)
+{
+	return sys_result(syscall(SYS_connect, fd, addr, len));
+}
+
+static inline int sys_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	return sys_result(syscall(SYS_getsockopt, fd, level, name, value, len));
+}
+
+static inline int sys_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	return sys_result(syscall(SYS_setsockopt, fd, level, name, value, len));
+}
+
+static inline int sys_getpeername(int fd, void *addr, socklen_t *len)
+{
+	return sys_result(syscall(SYS_getpeername, fd, addr, len));
+}
+
+static inline int sys_getsockname(int fd, void *addr, socklen_t *len)
+{
+	return sys_result(syscall(SYS_getsockname, fd, addr, len));
+}
+
+static inline int sys_sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	return sys_result(syscall(SYS_sendmsg, fd, msg, flags));
+}
+
+static inline int sys_recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	return sys_result(syscall(SYS_recvmsg, fd, msg, flags));
+}
+
+static inline int sys_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	return sys_result(syscall(SYS_epoll_ctl, epfd, op, fd, event));
+}
+
+static inline int sys_fcntl(int fd, int cmd, uintptr_t arg)
+{
+	return sys_result(syscall(SYS_fcntl, fd, cmd, arg));
+}
+
+static inline int sys_dup3(int fd, int new_fd, int flags)
+{
+	return sys_result(syscall(SYS_dup3, fd, new_fd, flags));
+}
+
+static inline int sys_close(int fd)
+{
+	return sys_result(syscall(SYS_close, fd));
+}
+
+static inline int sys_write(int fd, const void *buf, size_t len)
+{
+	return sys_result(syscall(SYS_write, fd, buf, len));
+}
+
+/** @param timeout  NULL: without end */
+static inline int sys_poll_one(int fd, short events, const struct timespec *timeout,
+			       short *ret_revents)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	/* The kernel may write the time left back. */
+	struct timespec left = timeout ? *timeout : (struct timespec){ 0 };
+	int rc = sys_result(
+		syscall(SYS_ppoll, &p, 1UL, timeout ? &left : NULL, NULL, (size_t)(_NSIG / 8)));
+	if (rc >= 0)
+		*ret_revents = p.revents;
+	return rc;
+}
+
+/** An integer socket option. @return 0 or a negative errno */
+static inline int sys_get_int(int fd, int level, int name, int *ret_value)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	int rc = sys_getsockopt(fd, level, name, &value, &len);
+	if (rc < 0)
+		return rc;
+	*ret_value = value;
+	return 0;
+}
+
+/** Milliseconds of CLOCK_MONOTONIC; no system call on the usual hosts (vDSO). */
+static inline int64_t sys_now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000 + ts.tv_nsec / 1000000;
+}
+
+#endif

@@ -1,0 +1,535 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/lib/pre_daemon.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "lib/preload/next.h"
+#include "proto/ipc/ipc.h"
+
+#define MAX_CONNS 64
+#define CHUNK     16384
+
+/* One direction's bytes that were read and not yet written. */
+struct flow {
+	char bytes[CHUNK];
+	size_t from, to;
+	bool eof, eof_passed;
+};
+
+struct conn {
+	bool used;
+	int tcp;             /* -1: given back */
+	int end;             /* ours of the pair, -1: closed */
+	ino_t program_inode; /* of the program's end */
+	size_t plug;         /* bytes of the plug, dropped when the rendezvous ends */
+	enum ipc_conn_state state;
+	int error;
+	uint32_t reason;
+	bool passed; /* application bytes have been seen */
+	struct flow out, in;
+};
+
+static struct conn conns[MAX_CONNS];
+static struct pre_daemon_script *script;
+static uint64_t next_id = 1;
+
+static struct pre_daemon self; /* in the daemon's process: what to clean up */
+
+static void clean_up(void)
+{
+	unlink(self.path);
+	rmdir(self.dir);
+}
+
+static void on_end(int signal)
+{
+	(void)signal;
+	clean_up();
+	_exit(0);
+}
+
+static void die(const char *what)
+{
+	fprintf(stderr, "pre_daemon: %s: %s\n", what, strerror(errno));
+	clean_up();
+	_exit(1);
+}
+
+/* ---- frames; the other side is under test and may do anything, so nothing here insists */
+
+static void put(int fd, const uint8_t *bytes, size_t len, int sent_fd)
+{
+	for (size_t at = 0; at < len;) {
+		struct iovec iov = { .iov_base = (void *)(uintptr_t)(bytes + at),
+				     .iov_len = script->dribble ? 1 : len - at };
+		struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+		union {
+			struct cmsghdr header;
+			char room[CMSG_SPACE(sizeof(int))];
+		} control;
+		if (sent_fd >= 0 && at == 0) {
+			memset(&control, 0, sizeof(control));
+			control.header = (struct cmsghdr){ .cmsg_len = CMSG_LEN(sizeof(int)),
+							   .cmsg_level = SOL_SOCKET,
+							   .cmsg_type = SCM_RIGHTS };
+			memcpy(CMSG_DATA(&control.header), &sent_fd, sizeof(int));
+			msg.msg_control = &control;
+			msg.msg_controllen = sizeof(control);
+		}
+		ssize_t n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+		if (n < 0)
+			return;
+		at += (size_t)n;
+	}
+}
+
+static void put_frame(int fd, uint8_t type, const uint8_t *payload, int len, int sent_fd)
+{
+	uint8_t frame[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
+	if (len < 0 || ipc_encode_header(type, (uint32_t)len, frame, sizeof(frame)) < 0)
+		die("a frame to send");
+	memcpy(frame + IPC_HEADER_LEN, payload, (size_t)len);
+	put(fd, frame, IPC_HEADER_LEN + (size_t)len, sent_fd);
+}
+
+static bool get(int fd, uint8_t *bytes, size_t len, int *ret_fd)
+{
+	for (size_t at = 0; at < len;) {
+		union {
+			struct cmsghdr header;
+			char room[CMSG_SPACE(sizeof(int))];
+		} control;
+		struct iovec iov = { .iov_base = bytes + at, .iov_len = len - at };
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = &control,
+				      .msg_controllen = sizeof(control) };
+		ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
+		if (n <= 0)
+			return false;
+		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+		if (c && c->cmsg_type == SCM_RIGHTS)
+			memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
+		at += (size_t)n;
+	}
+	return true;
+}
+
+static bool get_frame(int fd, struct ipc_header *ret_header, uint8_t *payload, int *ret_fd)
+{
+	uint8_t bytes[IPC_HEADER_LEN];
+	return get(fd, bytes, sizeof(bytes), ret_fd) &&
+	       ipc_decode_header(bytes, sizeof(bytes), ret_header) == 0 &&
+	       ret_header->length <= IPC_MAX_CLIENT_LEN &&
+	       get(fd, payload, ret_header->length, ret_fd);
+}
+
+static void put_error(int fd, int error)
+{
+	struct ipc_error message = { .error = error, .text = "as the test has it" };
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	put_frame(fd, IPC_ERROR, payload, ipc_encode_error(&message, payload, sizeof(payload)), -1);
+}
+
+static void put_result(int fd, uint8_t outcome, int sent_fd)
+{
+	struct ipc_result result = { .outcome = outcome };
+	uint8_t payload[64];
+	if (outcome == IPC_OUTCOME_FAILED)
+		result.error = script->error;
+	if (outcome == IPC_OUTCOME_TCP)
+		result.reason = (uint32_t)script->reason;
+	put_frame(fd, IPC_RESULT, payload, ipc_encode_result(&result, payload, sizeof(payload)),
+		  sent_fd);
+}
+
+/* ---- pairs */
+
+static void name_pair(int end, int tcp)
+{
+	struct ipc_pair_name name = { .id = next_id++ };
+	struct sockaddr_un addr;
+	socklen_t local_len = sizeof(name.local), peer_len = sizeof(name.peer);
+	getsockname(tcp, &name.local.sa, &local_len);
+	/* In SYN_SENT the kernel does not tell; tests that look at the name connect on loopback,
+	 * where the handshake is over by now. */
+	if (getpeername(tcp, &name.peer.sa, &peer_len) < 0)
+		name.peer = name.local;
+	int len = ipc_pair_name_encode(&name, &addr, sizeof(addr));
+	if (len < 0 || bind(end, (struct sockaddr *)&addr, (socklen_t)len) < 0)
+		die("pair name");
+}
+
+/* @return the program's end */
+static int open_pair(struct conn *conn, bool plugged)
+{
+	int ends[2];
+	struct stat st;
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0 ||
+	    fstat(ends[1], &st) < 0)
+		die("socketpair");
+	conn->end = ends[0];
+	conn->program_inode = st.st_ino;
+	name_pair(conn->end, conn->tcp);
+	static const char zeros[4096];
+	conn->plug = 0;
+	do {
+		ssize_t n = send(ends[1], zeros, plugged ? sizeof(zeros) : 1, MSG_NOSIGNAL);
+		if (n < 0)
+			break;
+		conn->plug += (size_t)n;
+	} while (plugged);
+	return ends[1];
+}
+
+static void close_conn(struct conn *conn)
+{
+	if (conn->end >= 0)
+		close(conn->end);
+	if (conn->tcp >= 0)
+		close(conn->tcp);
+	conn->used = false;
+	script->conns--;
+}
+
+static struct conn *new_conn(int tcp)
+{
+	for (size_t i = 0; i < MAX_CONNS; i++)
+		if (!conns[i].used) {
+			conns[i] = (struct conn){ .used = true, .tcp = tcp, .end = -1 };
+			script->conns++;
+			return &conns[i];
+		}
+	die("too many connections");
+	return NULL;
+}
+
+static struct conn *conn_of(int pair_end)
+{
+	struct stat st;
+	if (pair_end < 0 || fstat(pair_end, &st) < 0)
+		return NULL;
+	for (size_t i = 0; i < MAX_CONNS; i++)
+		if (conns[i].used && conns[i].program_inode == st.st_ino)
+			return &conns[i];
+	return NULL;
+}
+
+/* ---- requests */
+
+static void hand_over_pair(int fd, struct conn *conn, uint8_t kind)
+{
+	int program_end = open_pair(conn, kind == IPC_HANDOVER_CONNECTING);
+	conn->state = kind == IPC_HANDOVER_CONNECTED ? IPC_CONN_SMCR : IPC_CONN_CONNECTING;
+	put_result(fd, IPC_OUTCOME_PAIR, program_end);
+	close(program_end);
+}
+
+/* @return true: the socket is kept */
+static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp)
+{
+	struct ipc_handover handover;
+	int pipes[2];
+	if (ipc_decode_handover(payload, len, &handover) < 0 || tcp < 0) {
+		put_error(fd, EBADMSG);
+		return false;
+	}
+	script->last_flags = handover.flags;
+	switch (handover.kind) {
+	case IPC_HANDOVER_CONNECTED: script->connected++; break;
+	case IPC_HANDOVER_CONNECTING: script->connecting++; break;
+	default: script->accepted++; break;
+	}
+	switch ((enum pre_daemon_answer)script->answer) {
+	case ANSWER_PAIR:
+	case ANSWER_OTHER_VERSION:
+		fcntl(tcp, F_SETFL, O_NONBLOCK);
+		hand_over_pair(fd, new_conn(tcp), handover.kind);
+		return true;
+	case ANSWER_TCP: put_result(fd, IPC_OUTCOME_TCP, -1); break;
+	case ANSWER_FAILED: put_result(fd, IPC_OUTCOME_FAILED, -1); break;
+	case ANSWER_ERROR: put_error(fd, script->error); break;
+	case ANSWER_GARBAGE:
+		put(fd, (const uint8_t *)"HTTP/1.1 400 Bad Request\r\n", 26, -1);
+		break;
+	case ANSWER_WRONG_TYPE:
+		put_frame(fd, IPC_CONTROL_REPLY, (const uint8_t *)"{}", 2, -1);
+		break;
+	case ANSWER_NO_FD: put_result(fd, IPC_OUTCOME_PAIR, -1); break;
+	case ANSWER_WRONG_FD:
+		if (pipe(pipes) < 0)
+			die("pipe");
+		put_result(fd, IPC_OUTCOME_PAIR, pipes[0]);
+		close(pipes[0]);
+		close(pipes[1]);
+		break;
+	case ANSWER_HANG_UP: break;
+	case ANSWER_DIE: clean_up(); _exit(0);
+	}
+	return false;
+}
+
+static bool gives_back(const struct conn *conn, bool may)
+{
+	bool over =
+		conn->state == IPC_CONN_FAILED || (conn->state == IPC_CONN_RELAY && !conn->passed);
+	return may && script->take_back && over && conn->tcp >= 0;
+}
+
+static void on_status(int fd, const uint8_t *payload, size_t len, int pair_end)
+{
+	struct ipc_status_request request;
+	struct conn *conn = conn_of(pair_end);
+	uint8_t answer[64];
+	script->status_requests++;
+	if (ipc_decode_status_request(payload, len, &request) < 0 || !conn) {
+		put_error(fd, conn ? EBADMSG : ENOENT);
+		return;
+	}
+	bool may = request.flags & IPC_STATUS_MAY_TAKE_BACK;
+	bool give = gives_back(conn, may);
+	struct ipc_status status = { .state = (uint8_t)conn->state,
+				     .flags = give ? IPC_STATUS_TAKE_BACK : 0,
+				     .error = conn->error,
+				     .reason = conn->reason };
+	script->may_take_back = may;
+	conn->error = 0; /* told once */
+	put_frame(fd, IPC_STATUS, answer, ipc_encode_status(&status, answer, sizeof(answer)),
+		  give ? conn->tcp : -1);
+	if (give) {
+		script->taken_back++;
+		close_conn(conn);
+	}
+}
+
+static void on_sockopt(int fd, const uint8_t *payload, size_t len, int pair_end)
+{
+	struct ipc_sockopt option;
+	struct conn *conn = conn_of(pair_end);
+	uint8_t answer[IPC_MAX_CLIENT_LEN];
+	script->sockopts++;
+	if (ipc_decode_sockopt(payload, len, &option) < 0 || !conn || conn->tcp < 0) {
+		put_error(fd, ENOTCONN);
+		return;
+	}
+	socklen_t size = option.length;
+	int rc;
+	if (option.op == IPC_SOCKOPT_GET)
+		rc = getsockopt(conn->tcp, option.level, option.name, option.value, &size);
+	else
+		rc = setsockopt(conn->tcp, option.level, option.name, option.value, size);
+	option.result = rc < 0 ? errno : 0;
+	option.length = (uint16_t)(option.op == IPC_SOCKOPT_GET && rc == 0 ? size : 0);
+	put_frame(fd, IPC_SOCKOPT, answer, ipc_encode_sockopt(&option, answer, sizeof(answer)), -1);
+}
+
+static void serve(int fd)
+{
+	struct ipc_header header;
+	struct ipc_hello hello;
+	uint8_t payload[IPC_MAX_CLIENT_LEN], bytes[16];
+	int received = -1;
+	bool kept = false;
+	script->sessions++;
+	if (!get_frame(fd, &header, payload, &received) || header.type != IPC_HELLO ||
+	    ipc_decode_hello(payload, header.length, &hello) < 0)
+		return;
+	hello = (struct ipc_hello){ IPC_VERSION, IPC_VERSION };
+	if (script->answer == ANSWER_OTHER_VERSION)
+		hello = (struct ipc_hello){ IPC_VERSION + 1, IPC_VERSION + 1 };
+	if (!get_frame(fd, &header, payload, &received))
+		return;
+	put_frame(fd, IPC_HELLO, bytes, ipc_encode_hello(&hello, bytes, sizeof(bytes)), -1);
+	switch (header.type) {
+	case IPC_HANDOVER: kept = on_handover(fd, payload, header.length, received); break;
+	case IPC_STATUS_REQUEST: on_status(fd, payload, header.length, received); break;
+	case IPC_SOCKOPT_REQUEST: on_sockopt(fd, payload, header.length, received); break;
+	default: put_error(fd, EOPNOTSUPP); break;
+	}
+	if (received >= 0 && !kept)
+		close(received);
+}
+
+/* ---- rendezvous and relay */
+
+static void drop_plug(struct conn *conn)
+{
+	char bytes[CHUNK];
+	while (conn->plug > 1) {
+		size_t part = conn->plug - 1 < CHUNK ? conn->plug - 1 : CHUNK;
+		ssize_t n = recv(conn->end, bytes, part, MSG_DONTWAIT);
+		if (n <= 0)
+			return;
+		conn->plug -= (size_t)n;
+	}
+}
+
+/* The pair end stays known for the status; its loss is a reset, as bytes of the plug are unread. */
+static void fail(struct conn *conn, int error)
+{
+	conn->state = IPC_CONN_FAILED;
+	conn->error = error;
+	close(conn->end);
+	conn->end = -1;
+}
+
+static void check_rendezvous(struct conn *conn)
+{
+	struct pollfd p = { .fd = conn->tcp, .events = POLLOUT };
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (script->hold || poll(&p, 1, 0) <= 0)
+		return;
+	getsockopt(conn->tcp, SOL_SOCKET, SO_ERROR, &error, &len);
+	if (error) {
+		fail(conn, error);
+		return;
+	}
+	conn->state = script->fallback ? IPC_CONN_RELAY : IPC_CONN_SMCR;
+	conn->reason = script->fallback ? (uint32_t)script->reason : 0;
+	drop_plug(conn);
+}
+
+/* Forward what the program wrote, but leave the last byte of it unread (the kept byte). */
+static ssize_t read_program(struct conn *conn, char *bytes, size_t len)
+{
+	char peeked[CHUNK + 1];
+	ssize_t n = recv(conn->end, peeked, len + 1 < sizeof(peeked) ? len + 1 : sizeof(peeked),
+			 MSG_PEEK | MSG_DONTWAIT);
+	if (n <= 0)
+		return n;
+	if (n == 1) {
+		struct pollfd p = { .fd = conn->end, .events = POLLRDHUP };
+		poll(&p, 1, 0);
+		errno = EAGAIN;
+		return p.revents & (POLLRDHUP | POLLHUP) ? 0 : -1;
+	}
+	memcpy(bytes, peeked + 1, (size_t)n - 1);
+	conn->passed = true;
+	return recv(conn->end, peeked, (size_t)n - 1, MSG_DONTWAIT);
+}
+
+static void move(struct conn *conn, struct flow *flow, bool from_program)
+{
+	if (flow->from == flow->to && !flow->eof) {
+		ssize_t n = from_program ? read_program(conn, flow->bytes, CHUNK)
+					 : recv(conn->tcp, flow->bytes, CHUNK, MSG_DONTWAIT);
+		flow->from = 0;
+		flow->to = n > 0 ? (size_t)n : 0;
+		flow->eof = n == 0;
+	}
+	int to = from_program ? conn->tcp : conn->end;
+	if (flow->from < flow->to) {
+		ssize_t n = send(to, flow->bytes + flow->from, flow->to - flow->from,
+				 MSG_NOSIGNAL | MSG_DONTWAIT);
+		if (n > 0)
+			flow->from += (size_t)n;
+		conn->passed = true;
+	} else if (flow->eof && !flow->eof_passed) {
+		flow->eof_passed = shutdown(to, SHUT_WR) == 0 || errno == ENOTCONN;
+	}
+}
+
+static void run_conn(struct conn *conn)
+{
+	char last;
+	if (conn->state == IPC_CONN_CONNECTING)
+		check_rendezvous(conn);
+	if (conn->state != IPC_CONN_SMCR && conn->state != IPC_CONN_RELAY)
+		return;
+	move(conn, &conn->out, true);
+	move(conn, &conn->in, false);
+	if (conn->out.eof_passed && conn->in.eof_passed) {
+		recv(conn->end, &last, 1, MSG_DONTWAIT);
+		close_conn(conn);
+	}
+}
+
+static void run(int listener)
+{
+	for (;;) {
+		/* Short rounds instead of exact interest: simple, and nothing else runs here. */
+		struct pollfd p = { .fd = listener, .events = POLLIN };
+		bool busy = false;
+		for (size_t i = 0; i < MAX_CONNS; i++) {
+			if (conns[i].used)
+				run_conn(&conns[i]);
+			busy = busy || (conns[i].used && conns[i].state != IPC_CONN_FAILED);
+		}
+		if (poll(&p, 1, busy ? 1 : 1000) <= 0)
+			continue;
+		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		if (fd < 0)
+			continue;
+		serve(fd);
+		close(fd);
+	}
+}
+
+/* ---- start and stop */
+
+static int listen_at(struct pre_daemon *daemon)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	strcpy(daemon->dir, "/tmp/smcr-test-XXXXXX");
+	if (!mkdtemp(daemon->dir))
+		die("mkdtemp");
+	snprintf(daemon->path, sizeof(daemon->path), "%s/sock", daemon->dir);
+	strcpy(addr.sun_path, daemon->path);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0 || listen(fd, 64) < 0)
+		die("listen");
+	return fd;
+}
+
+void pre_daemon_start(struct pre_daemon *ret_daemon)
+{
+	struct pre_daemon daemon;
+	int listener = listen_at(&daemon);
+	pid_t parent = getpid();
+	daemon.script = mmap(NULL, sizeof(*daemon.script), PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (daemon.script == MAP_FAILED)
+		die("mmap");
+	fflush(NULL);
+	daemon.pid = fork();
+	if (daemon.pid < 0)
+		die("fork");
+	if (daemon.pid == 0) {
+		self = daemon;
+		script = daemon.script;
+		signal(SIGTERM, on_end);
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (getppid() != parent)
+			on_end(SIGTERM);
+		run(listener);
+	}
+	close(listener);
+	/* For programs that tests start, and for the library in the test itself. */
+	setenv(IPC_SOCKET_ENV, daemon.path, 1);
+	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	strcpy(pre_settings.daemon.sun_path, daemon.path);
+	pre_settings.daemon_len = sizeof(pre_settings.daemon);
+	*ret_daemon = daemon;
+}
+
+void pre_daemon_stop(struct pre_daemon *daemon)
+{
+	kill(daemon->pid, SIGTERM);
+	waitpid(daemon->pid, NULL, 0);
+	munmap(daemon->script, sizeof(*daemon->script));
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/lib/pre_net.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/preload/next.h"
+#include "lib/preload/pair.h"
+
+#define WAIT_MS 10000
+
+int pre_net_socket(int family, int type)
+{
+	int fd = socket(family, type, 0);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+socklen_t pre_net_len(const union ipc_addr *addr)
+{
+	return addr->sa.sa_family == AF_INET6 ? sizeof(addr->in6) : sizeof(addr->in);
+}
+
+int pre_net_listen(int family, union ipc_addr *ret_addr)
+{
+	int fd = pre_net_socket(family, SOCK_STREAM | SOCK_CLOEXEC);
+	union ipc_addr addr = { .sa = { .sa_family = (sa_family_t)family } };
+	if (family == AF_INET6)
+		addr.in6.sin6_addr = in6addr_loopback;
+	else
+		addr.in.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(bind(fd, &addr.sa, pre_net_len(&addr)), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	socklen_t len = sizeof(addr);
+	assert_int_equal(getsockname(fd, &addr.sa, &len), 0);
+	*ret_addr = addr;
+	return fd;
+}
+
+int pre_net_connect(int fd, const union ipc_addr *addr)
+{
+	return connect(fd, &addr->sa, pre_net_len(addr)) < 0 ? errno : 0;
+}
+
+int pre_net_accept_plain(int listener)
+{
+	pre_net_wait(listener, POLLIN);
+	int fd = (int)syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+int pre_net_kernel_family(int fd)
+{
+	int family = -1;
+	socklen_t len = sizeof(family);
+	assert_int_equal(syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
+	return family;
+}
+
+static short poll_for(int fd, short events, int limit)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	int rc;
+	do
+		rc = poll(&p, 1, limit);
+	while (rc < 0 && errno == EINTR);
+	assert_true(rc >= 0);
+	return rc == 0 ? 0 : p.revents;
+}
+
+short pre_net_poll_now(int fd, short events)
+{
+	return poll_for(fd, events, 0);
+}
+
+short pre_net_wait(int fd, short events)
+{
+	short revents = poll_for(fd, events, WAIT_MS);
+	assert_int_not_equal(revents, 0);
+	return revents;
+}
+
+static void pass(int from, int to, const char *text)
+{
+	char got[64] = "";
+	size_t len = strlen(text), at = 0;
+	assert_int_equal(send(from, text, len, MSG_NOSIGNAL), len);
+	while (at < len) {
+		pre_net_wait(to, POLLIN);
+		ssize_t n = recv(to, got + at, sizeof(got) - at, 0);
+		assert_true(n > 0);
+		at += (size_t)n;
+	}
+	assert_string_equal(got, text);
+}
+
+void pre_net_exchange(int a, int b)
+{
+	pass(a, b, "there");
+	pass(b, a, "and back again");
+}
+
+void pre_net_expect_reset(int fd)
+{
+	char byte;
+	pre_net_wait(fd, POLLIN);
+	assert_int_equal(recv(fd, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+}
+
+size_t pre_net_count_fds(void)
+{
+	size_t count = 0;
+	DIR *dir = opendir("/proc/self/fd");
+	assert_non_null(dir);
+	while (readdir(dir))
+		count++;
+	closedir(dir);
+	return count;
+}
+
+/* ---- the private options */
+
+struct pre_net_option pre_net_option;
+static struct pre_next behind;
+
+static int fails(int error)
+{
+	errno = error;
+	return -1;
+}
+
+static int set_option(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct pre_net_option *o = &pre_net_option;
+	int on;
+	if (level != IPC_SOL_SMCR || name != IPC_SO_CLAIM || o->absent)
+		return behind.setsockopt(fd, level, name, value, len);
+	assert_int_equal(len, sizeof(on));
+	memcpy(&on, value, sizeof(on));
+	if (on) {
+		o->claims++;
+		o->last_claimed = fd;
+		return o->claim_error ? fails(o->claim_error) : 0;
+	}
+	o->unclaims++;
+	o->last_unclaimed = fd;
+	return o->cannot_unclaim ? fails(EISCONN) : 0;
+}
+
+static int get_option(int fd, int level, int name, void *value, socklen_t *len)
+{
+	if (level != IPC_SOL_SMCR || name != IPC_SO_NEGOTIATED || pre_net_option.absent)
+		return behind.getsockopt(fd, level, name, value, len);
+	int negotiated = pre_is_tcp(fd) ? pre_net_option.negotiated : IPC_NEGOTIATED_UNKNOWN;
+	assert_true(*len >= sizeof(negotiated));
+	memcpy(value, &negotiated, sizeof(negotiated));
+	*len = sizeof(negotiated);
+	return 0;
+}
+
+void pre_net_play_option(void)
+{
+	assert_true(pre_ready());
+	pre_net_option = (struct pre_net_option){ 0 };
+	if (pre_next.setsockopt == set_option)
+		return;
+	behind = pre_next;
+	pre_next.setsockopt = set_option;
+	pre_next.getsockopt = get_option;
+}

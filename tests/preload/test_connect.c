@@ -1,0 +1,527 @@
+/* SPDX-License-Identifier: MIT */
+/* connect() on blocking sockets: what the program sees of each way that a hand-over can go. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "lib/preload/next.h"
+#include "proto/smcr/reason.h"
+#include "tests/lib/pre_daemon.h"
+#include "tests/lib/pre_net.h"
+#include "tests/lib/proves.h"
+
+static struct pre_daemon smcrd;
+static int listener;
+static union ipc_addr server;
+
+static int start(void **state)
+{
+	(void)state;
+	pre_daemon_start(&smcrd);
+	pre_net_play_option();
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	pre_settings.require = false;
+	listener = pre_net_listen(AF_INET, &server);
+	pre_net_option.claims = 0;
+	return 0;
+}
+
+static int stop(void **state)
+{
+	(void)state;
+	close(listener);
+	pre_daemon_stop(&smcrd);
+	return 0;
+}
+
+static int client(void)
+{
+	return pre_net_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC);
+}
+
+/* ---- SMC-R */
+
+static void test_pair_takes_the_place(void **state)
+{
+	(void)state;
+	size_t fds = pre_net_count_fds();
+	int fd = client();
+	errno = 77;
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(errno, 77);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(smcrd.script->connected, 1);
+	assert_int_equal(smcrd.script->last_flags, 0);
+	assert_int_equal(pre_net_option.claims, 1);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(pre_net_count_fds(), fds + 2);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	char byte;
+	assert_int_equal(read(peer, &byte, 1), 0);
+	close(peer);
+	PROVES("SOCK-5");
+}
+
+static void test_addresses_are_those_of_tcp(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const int family = i == 0 ? AF_INET : AF_INET6;
+		union ipc_addr there, local, peer;
+		int other = pre_net_listen(family, &there);
+		int fd = pre_net_socket(family, SOCK_STREAM);
+		assert_int_equal(pre_net_connect(fd, &there), 0);
+		int accepted = pre_net_accept_plain(other);
+		memset(&local, 0, sizeof(local));
+		memset(&peer, 0, sizeof(peer));
+		socklen_t local_len = sizeof(local), peer_len = sizeof(peer);
+		assert_int_equal(getsockname(fd, &local.sa, &local_len), 0);
+		assert_int_equal(getpeername(fd, &peer.sa, &peer_len), 0);
+		assert_int_equal(peer_len, pre_net_len(&there));
+		assert_memory_equal(&peer, &there, peer_len);
+		union ipc_addr seen = { .sa = { 0 } };
+		socklen_t seen_len = sizeof(seen);
+		assert_int_equal(getpeername(accepted, &seen.sa, &seen_len), 0);
+		assert_int_equal(local_len, seen_len);
+		assert_memory_equal(&local, &seen, seen_len);
+		int value = 0;
+		socklen_t len = sizeof(value);
+		assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &len), 0);
+		assert_int_equal(value, family);
+		close(accepted);
+		close(fd);
+		close(other);
+	}
+	PROVES("SOCK-1 GEN-1");
+}
+
+static void test_short_room_for_a_name(void **state)
+{
+	(void)state;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	struct {
+		struct sockaddr_in addr;
+		char behind[4];
+	} room;
+	memset(&room, 'x', sizeof(room));
+	socklen_t len = 4;
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&room, &len), 0);
+	assert_int_equal(len, sizeof(struct sockaddr_in));
+	assert_int_equal(room.addr.sin_port, server.in.sin_port);
+	assert_int_equal(((char *)&room)[4], 'x');
+	len = 0;
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&room, &len), 0);
+	assert_int_equal(len, sizeof(struct sockaddr_in));
+	assert_int_equal(getpeername(fd, NULL, &len), -1);
+	assert_int_equal(errno, EFAULT);
+	close(fd);
+}
+
+static void test_file_state_moves(void **state)
+{
+	(void)state;
+	int fd = client();
+	const struct timeval limit = { .tv_sec = 3, .tv_usec = 500000 };
+	const struct f_owner_ex owner = { F_OWNER_PID, getpid() };
+	int low = 5, on = 1;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)), 0);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)), 0);
+	assert_int_equal(fcntl(fd, F_SETOWN_EX, &owner), 0);
+	assert_int_equal(fcntl(fd, F_SETSIG, SIGUSR2), 0);
+	signal(SIGUSR2, SIG_IGN);
+	assert_int_equal(fcntl(fd, F_SETFL, O_ASYNC), 0);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+
+	struct timeval got = { 0 };
+	socklen_t len = sizeof(got);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
+	assert_memory_equal(&got, &limit, sizeof(got));
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &got, &len), 0);
+	assert_memory_equal(&got, &limit, sizeof(got));
+	int value = 0;
+	len = sizeof(value);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &value, &len), 0);
+	assert_int_equal(value, 5);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_OOBINLINE, &value, &len), 0);
+	assert_int_equal(value, 1);
+	struct f_owner_ex got_owner = { 0 };
+	assert_int_equal(fcntl(fd, F_GETOWN_EX, &got_owner), 0);
+	assert_int_equal(got_owner.pid, getpid());
+	assert_int_equal(fcntl(fd, F_GETSIG), SIGUSR2);
+	assert_int_equal(fcntl(fd, F_GETFL) & (O_ASYNC | O_NONBLOCK), O_ASYNC);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	close(fd);
+	signal(SIGUSR2, SIG_DFL);
+}
+
+static void test_dups_are_replaced_too(void **state)
+{
+	(void)state;
+	int fd = client();
+	int copy = dup(fd);
+	int far = fcntl(fd, F_DUPFD_CLOEXEC, 120);
+	assert_true(copy >= 0 && far >= 120);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(pre_net_kernel_family(copy), AF_UNIX);
+	assert_int_equal(fcntl(copy, F_GETFD), 0);
+	assert_int_equal(pre_net_kernel_family(far), AF_UNIX);
+	assert_int_equal(fcntl(far, F_GETFD), FD_CLOEXEC);
+	pre_net_exchange(copy, peer);
+	close(fd);
+	pre_net_exchange(far, peer);
+	close(copy);
+	close(far);
+	close(peer);
+}
+
+/* ---- plain TCP */
+
+static void expect_plain(int fd)
+{
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(fd, peer);
+	close(peer);
+	close(fd);
+}
+
+static void test_peer_without_option(void **state)
+{
+	(void)state;
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+static void test_daemon_decides_for_tcp(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_TCP;
+	smcrd.script->reason = SMCR_REASON_PREFIX_MISMATCH;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(smcrd.script->connected, 1);
+}
+
+static void test_without_bpf_the_daemon_is_asked(void **state)
+{
+	(void)state;
+	pre_net_option.absent = true;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	close(fd);
+	close(pre_net_accept_plain(listener));
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EOPNOTSUPP;
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(smcrd.script->connected, 2);
+}
+
+static void test_refused_claim(void **state)
+{
+	(void)state;
+	pre_net_option.claim_error = EPERM;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+/* The handshake promised SMC-R and the daemon refuses: a second connection without the promise. */
+static void test_refusal_after_the_promise(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EUSERS;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_option.unclaims, 1);
+	int broken = pre_net_accept_plain(listener);
+	pre_net_expect_reset(broken);
+	close(broken);
+	expect_plain(fd);
+}
+
+static void test_promise_that_cannot_be_taken_back(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EUSERS;
+	pre_net_option.cannot_unclaim = true;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), ECONNRESET);
+	close(fd);
+	int broken = pre_net_accept_plain(listener);
+	pre_net_expect_reset(broken);
+	close(broken);
+}
+
+/* An absent daemon is not asked for each connection. */
+static void test_absent_daemon(void **state)
+{
+	(void)state;
+	struct sockaddr_un there = pre_settings.daemon;
+	pre_net_option.absent = true;
+	strcpy(pre_settings.daemon.sun_path, "/nonexistent/sock");
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	pre_settings.daemon = there;
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(smcrd.script->sessions, 0);
+	/* After a while it is. */
+	for (int i = 0; smcrd.script->sessions == 0; i++) {
+		assert_true(i < 100);
+		nanosleep(&(struct timespec){ .tv_nsec = 50000000 }, NULL);
+		fd = client();
+		assert_int_equal(pre_net_connect(fd, &server), 0);
+		close(fd);
+		close(pre_net_accept_plain(listener));
+	}
+}
+
+static void test_no_descriptor_left(void **state)
+{
+	(void)state;
+	struct rlimit before, tight;
+	int fd = client();
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+	tight = before;
+	tight.rlim_cur = (rlim_t)fd + 1;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+	int rc = pre_net_connect(fd, &server);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_int_equal(rc, 0);
+	assert_int_equal(pre_net_option.unclaims, 1);
+	close(pre_net_accept_plain(listener));
+	expect_plain(fd);
+}
+
+static void test_unfit_sockets_are_not_claimed(void **state)
+{
+	(void)state;
+	int on = 1;
+	int fd = client();
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	fd = client();
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &on, sizeof(on)), 0);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	close(fd);
+	close(pre_net_accept_plain(listener));
+	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+static void test_everything_else_passes(void **state)
+{
+	(void)state;
+	int udp = pre_net_socket(AF_INET, SOCK_DGRAM);
+	assert_int_equal(pre_net_connect(udp, &server), 0);
+	close(udp);
+	int local = pre_net_socket(AF_UNIX, SOCK_STREAM);
+	const struct sockaddr_un nowhere = { .sun_family = AF_UNIX, .sun_path = "/nonexistent" };
+	assert_int_equal(connect(local, (const struct sockaddr *)&nowhere, sizeof(nowhere)), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(pre_net_connect(local, &server), EINVAL);
+	close(local);
+	assert_int_equal(pre_net_connect(-1, &server), EBADF);
+	assert_int_equal(pre_net_connect(STDIN_FILENO, &server), ENOTSOCK);
+	int fd = client();
+	union ipc_addr wild = server;
+	assert_int_equal(connect(fd, &wild.sa, 3), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(connect(fd, (const struct sockaddr *)8, sizeof(wild.in)), -1);
+	assert_int_equal(errno, EFAULT);
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	assert_int_equal(connect(fd, &none, sizeof(none)), 0);
+	assert_int_equal(smcrd.script->sessions, 0);
+	close(fd);
+}
+
+static void test_refused_connection(void **state)
+{
+	(void)state;
+	union ipc_addr gone;
+	close(pre_net_listen(AF_INET, &gone));
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &gone), ECONNREFUSED);
+	assert_int_equal(smcrd.script->sessions, 0);
+	/* The same socket may try again. */
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	close(fd);
+}
+
+/* ---- failures */
+
+static void test_failed_rendezvous(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_FAILED;
+	smcrd.script->error = EPROTO;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), EPROTO);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_expect_reset(peer);
+	close(peer);
+	smcrd.script->answer = ANSWER_PAIR;
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	close(fd);
+}
+
+/* The daemon took the socket and then did not answer as it must: nobody knows what the peer was
+ * told, so the connection is over, for both sides. */
+static void test_lost_sockets(void **state)
+{
+	(void)state;
+	static const int answers[] = {
+		ANSWER_GARBAGE, ANSWER_WRONG_TYPE,    ANSWER_NO_FD, ANSWER_WRONG_FD,
+		ANSWER_HANG_UP, ANSWER_OTHER_VERSION, ANSWER_DIE,
+	};
+	size_t fds = pre_net_count_fds();
+	for (size_t i = 0; i < sizeof(answers) / sizeof(answers[0]); i++) {
+		smcrd.script->answer = answers[i];
+		int fd = client();
+		assert_int_equal(pre_net_connect(fd, &server), ECONNRESET);
+		assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+		assert_int_equal(pre_net_count_fds(), fds + 1);
+		int peer = pre_net_accept_plain(listener);
+		pre_net_expect_reset(peer);
+		close(peer);
+		close(fd);
+	}
+}
+
+static void test_answer_in_pieces(void **state)
+{
+	(void)state;
+	smcrd.script->dribble = 1;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+static void on_alarm(int number)
+{
+	(void)number;
+}
+
+/* Signals do not end the wait for the daemon: half a hand-over cannot be taken back. */
+static void test_signals_during_the_hand_over(void **state)
+{
+	(void)state;
+	struct sigaction action = { .sa_handler = on_alarm }, before;
+	const struct itimerval often = { { .tv_usec = 500 }, { .tv_usec = 500 } };
+	const struct itimerval never = { { 0 }, { 0 } };
+	smcrd.script->dribble = 1;
+	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
+	for (int i = 0; i < 20; i++) {
+		int fd = client();
+		setitimer(ITIMER_REAL, &often, NULL);
+		int rc = pre_net_connect(fd, &server);
+		setitimer(ITIMER_REAL, &never, NULL);
+		assert_int_equal(rc, 0);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		close(fd);
+		close(pre_net_accept_plain(listener));
+	}
+	sigaction(SIGALRM, &before, NULL);
+}
+
+/* ---- --require */
+
+static void test_require(void **state)
+{
+	(void)state;
+	pre_settings.require = true;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(smcrd.script->last_flags, IPC_HANDOVER_REQUIRE);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	close(fd);
+	close(pre_net_accept_plain(listener));
+
+	fd = client();
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	assert_int_equal(pre_net_connect(fd, &server), EPROTONOSUPPORT);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_expect_reset(peer);
+	close(peer);
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	smcrd.script->answer = ANSWER_TCP;
+	assert_int_equal(pre_net_connect(fd, &server), EPROTONOSUPPORT);
+	close(pre_net_accept_plain(listener));
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EUSERS;
+	assert_int_equal(pre_net_connect(fd, &server), EPROTONOSUPPORT);
+	close(pre_net_accept_plain(listener));
+	pre_net_option.claim_error = EPERM;
+	assert_int_equal(pre_net_connect(fd, &server), EPROTONOSUPPORT);
+	assert_int_equal(pre_net_poll_now(listener, POLLIN), 0);
+	close(fd);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_pair_takes_the_place),
+		TEST(test_addresses_are_those_of_tcp),
+		TEST(test_short_room_for_a_name),
+		TEST(test_file_state_moves),
+		TEST(test_dups_are_replaced_too),
+		TEST(test_peer_without_option),
+		TEST(test_daemon_decides_for_tcp),
+		TEST(test_without_bpf_the_daemon_is_asked),
+		TEST(test_refused_claim),
+		TEST(test_refusal_after_the_promise),
+		TEST(test_promise_that_cannot_be_taken_back),
+		TEST(test_absent_daemon),
+		TEST(test_no_descriptor_left),
+		TEST(test_unfit_sockets_are_not_claimed),
+		TEST(test_everything_else_passes),
+		TEST(test_refused_connection),
+		TEST(test_failed_rendezvous),
+		TEST(test_lost_sockets),
+		TEST(test_answer_in_pieces),
+		TEST(test_signals_during_the_hand_over),
+		TEST(test_require),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
