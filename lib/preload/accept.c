@@ -67,10 +67,9 @@ static bool no_daemon(int listener, int fd, bool promised, int error)
 	return drop(fd);
 }
 
-static bool take_pair(int fd, int pair)
+static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 {
-	uint64_t cookie;
-	if (pre_cookie(fd, &cookie) < 0 || pre_replace(fd, cookie, pair, false) < 0)
+	if (pre_replace(fd, state, pair, false) < 0)
 		return drop(fd);
 	pre_log(fd, "SMC-R rendezvous begun");
 	return true;
@@ -79,10 +78,15 @@ static bool take_pair(int fd, int pair)
 static bool hand_over(int listener, int fd, bool promised)
 {
 	struct pre_handover handover;
+	struct pre_file_state state;
+	if (pre_file_state(fd, &state) < 0)
+		return drop(fd);
 	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, pre_settings.require, &handover);
 	switch (handover.handed) {
-	case PRE_HANDED_PAIR: return take_pair(fd, handover.fd);
-	case PRE_HANDED_TCP: return stays_tcp(fd, NULL, handover.reason);
+	case PRE_HANDED_PAIR: return take_pair(fd, &state, handover.fd);
+	case PRE_HANDED_TCP:
+		pre_restore_status(fd, &state);
+		return stays_tcp(fd, NULL, handover.reason);
 	case PRE_NOT_HANDED: return no_daemon(listener, fd, promised, handover.error);
 	case PRE_HANDED_FAILED:
 	case PRE_HANDED_LOST: break;

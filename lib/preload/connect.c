@@ -26,7 +26,7 @@ struct attempt {
 	int fd;
 	const struct sockaddr *addr;
 	socklen_t len;
-	uint64_t cookie;
+	struct pre_file_state state;
 	enum pre_claim claim;
 };
 
@@ -117,7 +117,7 @@ static int lost(const struct attempt *a)
 static int take_pair(const struct attempt *a, int rc, int pair, bool connected)
 {
 	uint64_t cookie;
-	if (pre_replace(a->fd, a->cookie, pair, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
+	if (pre_replace(a->fd, &a->state, pair, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
 		return lost(a);
 	if (connected) {
 		pre_watch_forget(a->fd);
@@ -128,11 +128,17 @@ static int take_pair(const struct attempt *a, int rc, int pair, bool connected)
 	return rc == 0 ? -EINPROGRESS : rc;
 }
 
-static int hand_over(const struct attempt *a, int rc, bool wait)
+/* @param rc  0, or the error of a connect() that goes on in the background */
+static int hand_over(struct attempt *a, int rc)
 {
 	struct pre_handover handover;
+	if (pre_file_state(a->fd, &a->state) < 0)
+		return -EBADF; /* the program has closed it meanwhile */
+	bool wait = rc == 0 && !(a->state.status & O_NONBLOCK);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
 			 pre_settings.require, &handover);
+	if (handover.handed != PRE_HANDED_PAIR && handover.handed != PRE_NOT_HANDED)
+		pre_restore_status(a->fd, &a->state);
 	switch (handover.handed) {
 	case PRE_HANDED_PAIR: return take_pair(a, rc, handover.fd, wait);
 	case PRE_HANDED_TCP: return stays_tcp(a, rc, NULL, handover.reason);
@@ -146,10 +152,8 @@ static int hand_over(const struct attempt *a, int rc, bool wait)
 	return lost(a);
 }
 
-/* @param rc  0, or the error of a connect() that goes on in the background */
-static int after_connect(const struct attempt *a, int rc)
+static int after_connect(struct attempt *a, int rc)
 {
-	int flags = sys_fcntl(a->fd, F_GETFL, 0);
 	if (a->addr->sa_family == AF_UNSPEC)
 		return rc; /* that was a disconnect */
 	if (a->claim == PRE_CLAIM_MADE) {
@@ -159,14 +163,12 @@ static int after_connect(const struct attempt *a, int rc)
 		if (negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
 			return stays_tcp(a, rc, NULL, SMCR_REASON_NOT_CLAIMED);
 	}
-	return hand_over(a, rc, rc == 0 && flags >= 0 && !(flags & O_NONBLOCK));
+	return hand_over(a, rc);
 }
 
 static int connect_tcp(struct attempt *a)
 {
 	const char *why = unfit(a->fd);
-	if (!why && pre_cookie(a->fd, &a->cookie) < 0)
-		why = "the kernel does not tell which socket this is";
 	if (!why && pre_daemon_absent())
 		why = "smcrd was out of reach a moment ago";
 	if (!why) {

@@ -37,34 +37,52 @@ bool pre_has_dup(int fd, uint64_t cookie)
 
 /* ---- what belongs to the file */
 
-static void copy_option(int from, int to, int name)
+static void get_option(int fd, int name, void *value, socklen_t len)
 {
-	struct timeval value; /* the largest of those below */
-	socklen_t len = sizeof(value);
-	if (sys_getsockopt(from, SOL_SOCKET, name, &value, &len) == 0)
-		sys_setsockopt(to, SOL_SOCKET, name, &value, len);
+	sys_getsockopt(fd, SOL_SOCKET, name, value, &len);
 }
 
-static void copy_signal_owner(int from, int to)
+int pre_file_state(int fd, struct pre_file_state *ret_state)
 {
-	struct f_owner_ex owner;
-	if (sys_fcntl(from, F_GETOWN_EX, (uintptr_t)&owner) == 0 && owner.pid != 0)
-		sys_fcntl(to, F_SETOWN_EX, (uintptr_t)&owner);
-	int signal = sys_fcntl(from, F_GETSIG, 0);
-	if (signal > 0)
-		sys_fcntl(to, F_SETSIG, (uintptr_t)signal);
+	struct pre_file_state state = { .receive_low = 1 };
+	int rc = pre_cookie(fd, &state.cookie);
+	if (rc < 0)
+		return rc;
+	state.status = sys_fcntl(fd, F_GETFL, 0);
+	if (state.status < 0)
+		return state.status;
+	state.signal = sys_fcntl(fd, F_GETSIG, 0);
+	sys_fcntl(fd, F_GETOWN_EX, (uintptr_t)&state.owner);
+	get_option(fd, SO_RCVTIMEO, &state.receive_timeout, sizeof(state.receive_timeout));
+	get_option(fd, SO_SNDTIMEO, &state.send_timeout, sizeof(state.send_timeout));
+	get_option(fd, SO_RCVLOWAT, &state.receive_low, sizeof(state.receive_low));
+	get_option(fd, SO_OOBINLINE, &state.oob_inline, sizeof(state.oob_inline));
+	*ret_state = state;
+	return 0;
 }
 
-static void copy_file_state(int from, int to)
+void pre_restore_status(int fd, const struct pre_file_state *state)
 {
-	static const int options[] = { SO_RCVTIMEO, SO_SNDTIMEO, SO_RCVLOWAT, SO_OOBINLINE };
-	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
-		copy_option(from, to, options[i]);
-	copy_signal_owner(from, to);
+	sys_fcntl(fd, F_SETFL, (uintptr_t)state->status);
+}
+
+static void set_option(int fd, int name, const void *value, socklen_t len)
+{
+	sys_setsockopt(fd, SOL_SOCKET, name, value, len);
+}
+
+static void apply(const struct pre_file_state *state, int fd)
+{
+	set_option(fd, SO_RCVTIMEO, &state->receive_timeout, sizeof(state->receive_timeout));
+	set_option(fd, SO_SNDTIMEO, &state->send_timeout, sizeof(state->send_timeout));
+	set_option(fd, SO_RCVLOWAT, &state->receive_low, sizeof(state->receive_low));
+	set_option(fd, SO_OOBINLINE, &state->oob_inline, sizeof(state->oob_inline));
+	if (state->owner.pid != 0)
+		sys_fcntl(fd, F_SETOWN_EX, (uintptr_t)&state->owner);
+	if (state->signal > 0)
+		sys_fcntl(fd, F_SETSIG, (uintptr_t)state->signal);
 	/* Last: with O_ASYNC signals go to the owner set above. */
-	int status = sys_fcntl(from, F_GETFL, 0);
-	if (status >= 0)
-		sys_fcntl(to, F_SETFL, (uintptr_t)status);
+	pre_restore_status(fd, state);
 }
 
 /* ---- what belongs to the number */
@@ -104,12 +122,13 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 	return rc;
 }
 
-int pre_replace(int fd, uint64_t cookie, int new_fd, bool shared)
+int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared)
 {
+	const uint64_t cookie = state->cookie;
 	uint64_t now;
 	int rc = -ESTALE;
 	if (pre_cookie(fd, &now) == 0 && now == cookie) {
-		copy_file_state(fd, new_fd);
+		apply(state, new_fd);
 		rc = shared ? move_number(fd, cookie, new_fd) : put_at(fd, new_fd);
 	}
 	if (rc == 0 && shared)

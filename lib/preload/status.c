@@ -15,13 +15,18 @@ static bool may_take_back(int fd, uint64_t cookie)
 	       !pre_has_dup(fd, cookie);
 }
 
-static int take_back(int fd, uint64_t cookie, int tcp)
+static int take_back(int fd, int tcp)
 {
-	int rc = pre_replace(fd, cookie, tcp, true);
-	if (rc < 0)
+	struct pre_file_state state;
+	int rc = pre_file_state(fd, &state);
+	if (rc < 0) {
+		sys_close(tcp);
 		return rc;
-	pre_pending_drop(fd);
-	return 0;
+	}
+	rc = pre_replace(fd, &state, tcp, true);
+	if (rc == 0)
+		pre_pending_drop(fd);
+	return rc;
 }
 
 static void log_status(int fd, const struct ipc_status *status)
@@ -48,7 +53,7 @@ int pre_status(int fd, struct pre_status *ret_status)
 	if (rc < 0)
 		return rc;
 	if (tcp >= 0) {
-		rc = take_back(fd, cookie, tcp);
+		rc = take_back(fd, tcp);
 		if (rc < 0)
 			return rc;
 		status.taken_back = true;
