@@ -51,7 +51,7 @@ struct smcr_conn_view {
 	uint64_t tx_bytes, rx_bytes; /* application bytes */
 	uint32_t rmbe_size, peer_rmbe_size;
 	uint32_t pid;
-	void *user;
+	void *user; /* NULL once CLOSED was raised: it ends without the host (close.c) */
 };
 
 struct smcr_engine_view {
