@@ -35,6 +35,8 @@ void soft_window_acked(struct soft_window *window, uint32_t n, bool full)
 	if (!full)
 		return;
 	if (window->size < window->threshold) {
+		/* One answer may cover what the peer had kept from before: twice at most. */
+		n = min(n, window->size);
 		window->size = min(window->size + n, window->threshold);
 		return;
 	}

@@ -1,0 +1,595 @@
+/* SPDX-License-Identifier: MIT */
+/* Soft RNIC, sending half, against a scripted peer: what leaves, and what each answer does. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/rnic/soft.h"
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/roce_peer.h"
+#include "tests/lib/testnet.h"
+
+#define MEM      (1u << 20)
+#define MTU_CODE 3
+#define MTU      1024
+#define PEER_QPN 0x000077
+#define PEER_PSN 0x000100
+#define OWN_PSN  0xFFFFFE /* wraps early */
+#define PATIENCE 3000
+#define QUIET    30
+#define FAR_ADDR 0x1000000020000000
+#define FAR_KEY  0xCAFE0001
+
+static struct testnet net;
+static struct event_base *base;
+static struct rnic_side side;
+static struct roce_peer peer;
+static struct rnic_stats before;
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	base = event_base_new();
+	rnic_side_open(&side, base, "soft:t0", MEM);
+	side.psn = OWN_PSN;
+	rnic_side_pattern(side.mem, MEM, 42);
+	testnet_enter(&net, 1);
+	roce_peer_open(&peer, base, "10.77.0.2", "10.77.0.1", ROCE_UDP_PORT);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rnic_side_close(&side);
+	roce_peer_close(&peer);
+	event_base_free(base);
+	testnet_free(&net);
+	return 0;
+}
+
+static void connect_with(unsigned int retry_ms, unsigned int rnr_retry)
+{
+	struct rnic_qp_peer to = { .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 },
+				   .qpn = PEER_QPN,
+				   .rq_psn = PEER_PSN,
+				   .path_mtu = MTU_CODE };
+	rnic_side_qp(&side, 64, 4, 64);
+	rnic_side_connect(&side, &to, retry_ms, rnr_retry);
+	rnic_get_stats(side.rnic, &before);
+}
+
+static int connect_one(void **state)
+{
+	(void)state;
+	connect_with(4000, 7);
+	return 0;
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	struct roce_packet left;
+	rnic_side_qp_destroy(&side);
+	rnic_side_forget(&side);
+	side.hook = NULL;
+	rnic_soft_set_segmentation(side.rnic, true);
+	while (roce_peer_receive(&peer, &left, 1))
+		;
+	return 0;
+}
+
+#define GREW(counter) (stats_now().counter - before.counter)
+
+static struct rnic_stats stats_now(void)
+{
+	struct rnic_stats stats;
+	rnic_get_stats(side.rnic, &stats);
+	return stats;
+}
+
+static void answer(enum roce_ack_kind kind, uint32_t n, uint8_t value)
+{
+	struct roce_peer_packet p = { .opcode = ROCE_ACKNOWLEDGE,
+				      .qpn = rnic_qp_num(side.qp),
+				      .psn = OWN_PSN + n,
+				      .aeth = { .kind = kind, .value = value } };
+	roce_peer_send(&peer, &p);
+}
+
+static void ack(uint32_t n)
+{
+	answer(ROCE_ACK, n, ROCE_CREDITS_UNLIMITED);
+}
+
+/* The next packet must be number `n` of the QP; an earlier one that the timer sent again because
+ * this process was slow does not count. */
+static struct roce_packet expect_packet(uint32_t n, uint8_t opcode)
+{
+	struct roce_packet p;
+	do {
+		assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+	} while (roce_psn_diff(p.bth.psn, (OWN_PSN + n) & ROCE_PSN_MASK) < 0);
+	assert_int_equal(p.bth.psn, (OWN_PSN + n) & ROCE_PSN_MASK);
+	assert_int_equal(p.bth.opcode, opcode);
+	assert_int_equal(p.bth.dest_qp, PEER_QPN);
+	assert_int_equal(p.bth.pkey, ROCE_PKEY_DEFAULT);
+	return p;
+}
+
+/* No packet beyond the first `n` has left, the timer's repetitions aside. */
+static void expect_no_more_than(uint64_t n)
+{
+	rnic_side_idle(base, 5);
+	assert_int_equal(GREW(tx_packets) - GREW(retransmits), n);
+}
+
+static void expect_silence(void)
+{
+	struct roce_packet p;
+	assert_false(roce_peer_receive(&peer, &p, QUIET));
+}
+
+static int post_write(size_t from, uint32_t len, uint64_t wr_id)
+{
+	struct rnic_send_wr wr = { .wr_id = wr_id,
+				   .opcode = RNIC_WR_RDMA_WRITE,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { side.mem + from, len, rnic_mr_lkey(side.mr) } },
+				   .remote_addr = FAR_ADDR,
+				   .rkey = FAR_KEY };
+	return rnic_post_send(side.qp, &wr, 1);
+}
+
+static int post_send(uint64_t wr_id)
+{
+	return rnic_side_send(&side, "hello", 5, wr_id);
+}
+
+static void expect_done(size_t n, uint64_t wr_id, enum rnic_wc_status status)
+{
+	assert_true(rnic_side_wait(base, &side.num_sends, n + 1, PATIENCE));
+	assert_int_equal(side.sends[n].wr_id, wr_id);
+	assert_int_equal(side.sends[n].status, status);
+}
+
+static void what_leaves(void **state)
+{
+	(void)state;
+	assert_int_equal(post_write(3, MTU + 1, 1), 0);
+	struct rnic_send_wr wr = { .wr_id = 2,
+				   .opcode = RNIC_WR_SEND,
+				   .flags = RNIC_SEND_SOLICITED | RNIC_SEND_INLINE,
+				   .num_sge = 1,
+				   .sge = { { "hello", 5, 0 } } };
+	assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+	struct roce_packet p = expect_packet(0, ROCE_WRITE_ONLY);
+	assert_true(p.reth.va == FAR_ADDR);
+	assert_int_equal(p.reth.rkey, FAR_KEY);
+	assert_int_equal(p.reth.length, MTU);
+	assert_int_equal(p.payload_len, MTU);
+	assert_memory_equal(p.payload, side.mem + 3, MTU);
+	assert_false(p.bth.ack_req);
+	p = expect_packet(1, ROCE_WRITE_ONLY);
+	assert_true(p.reth.va == FAR_ADDR + MTU);
+	assert_int_equal(p.reth.length, 1);
+	assert_int_equal(p.payload_len, 1);
+	assert_int_equal(p.payload[0], side.mem[3 + MTU]);
+	assert_int_equal(p.bth.pad, 3);
+	assert_false(p.bth.solicited);
+	p = expect_packet(2, ROCE_SEND_ONLY);
+	assert_int_equal(p.payload_len, 5);
+	assert_memory_equal(p.payload, "hello", 5);
+	assert_true(p.bth.solicited);
+	assert_true(p.bth.ack_req);
+	ack(2);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	rnic_side_idle(base, QUIET);
+	assert_int_equal(side.num_sends, 1); /* the SEND was not signaled */
+}
+
+static void first_middle_last(void **state)
+{
+	(void)state;
+	rnic_soft_set_segmentation(side.rnic, false);
+	assert_int_equal(post_write(0, 3 * MTU - 8, 1), 0);
+	struct roce_packet p = expect_packet(0, ROCE_WRITE_FIRST);
+	assert_true(p.reth.va == FAR_ADDR);
+	assert_int_equal(p.reth.length, 3 * MTU - 8);
+	expect_packet(1, ROCE_WRITE_MIDDLE);
+	p = expect_packet(2, ROCE_WRITE_LAST);
+	assert_int_equal(p.payload_len, MTU - 8);
+	assert_memory_equal(p.payload, side.mem + 2 * MTU, MTU - 8);
+	ack(2);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+}
+
+static void acknowledgements(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 6; i++)
+		assert_int_equal(post_send(i), 0);
+	for (uint32_t n = 0; n < 6; n++)
+		expect_packet(n, ROCE_SEND_ONLY);
+	/* For several at once, also in the middle; an old one changes nothing. */
+	ack(2);
+	expect_done(2, 2, RNIC_WC_SUCCESS);
+	assert_int_equal(side.num_sends, 3);
+	ack(0);
+	rnic_side_idle(base, 5);
+	assert_int_equal(side.num_sends, 3);
+	assert_int_equal(GREW(duplicates), 1);
+	/* Of what was never sent. */
+	ack(6);
+	answer(ROCE_NAK, 6, ROCE_NAK_REMOTE_ACCESS);
+	ack(1u << 22);
+	ack(0u - (1u << 22));
+	rnic_side_idle(base, 5);
+	assert_int_equal(side.num_sends, 3);
+	assert_int_equal(GREW(drop_psn), 4);
+	answer(ROCE_ACK_RESERVED, 3, 0);
+	rnic_side_idle(base, 5);
+	assert_int_equal(GREW(drop_malformed), 1);
+	ack(5);
+	expect_done(5, 5, RNIC_WC_SUCCESS);
+	for (size_t i = 0; i < 6; i++)
+		assert_int_equal(side.sends[i].wr_id, i);
+}
+
+static void sequence_error_resends(void **state)
+{
+	(void)state;
+	assert_int_equal(post_write(0, 5 * MTU, 1), 0);
+	for (uint32_t n = 0; n < 5; n++)
+		expect_packet(n, ROCE_WRITE_ONLY);
+	answer(ROCE_NAK, 3, ROCE_NAK_PSN_SEQUENCE);
+	struct roce_packet p = expect_packet(3, ROCE_WRITE_ONLY);
+	assert_memory_equal(p.payload, side.mem + 3 * MTU, MTU);
+	p = expect_packet(4, ROCE_WRITE_ONLY);
+	assert_true(p.bth.ack_req);
+	ack(4);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	assert_int_equal(GREW(naks_received), 1);
+	assert_int_equal(GREW(retransmits), 2);
+	struct rnic_qp_stats stats;
+	rnic_qp_get_stats(side.qp, &stats);
+	assert_int_equal(stats.retransmits, 2);
+	assert_int_equal(stats.tx_bytes, 5 * MTU);
+	/* A NAK that was on its way twice. */
+	answer(ROCE_NAK, 3, ROCE_NAK_PSN_SEQUENCE);
+	expect_silence();
+}
+
+/* A program that writes into a buffer under way spoils the ICRC of one transmission only. */
+static void resends_a_private_copy(void **state)
+{
+	(void)state;
+	uint8_t old[MTU];
+	memcpy(old, side.mem, MTU);
+	assert_int_equal(post_write(0, MTU, 1), 0);
+	expect_packet(0, ROCE_WRITE_ONLY);
+	memset(side.mem, 0x77, MTU);
+	struct roce_packet p = expect_packet(0, ROCE_WRITE_ONLY); /* after the timer */
+	assert_memory_equal(p.payload, side.mem, MTU);
+	ack(0);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	memcpy(side.mem, old, MTU);
+}
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static void silence_ends_the_qp(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(400, 7);
+	uint64_t start = now_ms();
+	assert_int_equal(post_send(1), 0);
+	assert_int_equal(post_write(0, 3 * MTU, 2), 0);
+	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
+	uint64_t took = now_ms() - start;
+	assert_in_range(took, 400, 1500);
+	expect_done(1, 2, RNIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(side.recv_errors, 1);
+	assert_true(GREW(timeouts) >= 4);
+	assert_true(GREW(retransmits) >= 4);
+	assert_int_equal(post_send(3), -EIO);
+	/* ERR is silent. */
+	disconnect(NULL);
+}
+
+/* The limit counts from the last progress, not from the start. */
+static void slow_peer_is_borne_with(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(400, 7);
+	for (uint64_t i = 0; i < 4; i++)
+		assert_int_equal(post_send(i), 0);
+	for (uint32_t n = 0; n < 4; n++) {
+		rnic_side_idle(base, 250);
+		ack(n);
+		expect_done(n, n, RNIC_WC_SUCCESS);
+	}
+}
+
+static void refusals_end_the_qp(void **state)
+{
+	(void)state;
+	static const struct {
+		uint8_t code;
+		enum rnic_wc_status status;
+	} cases[] = {
+		{ ROCE_NAK_INVALID_REQUEST, RNIC_WC_REM_INV_REQ_ERR },
+		{ ROCE_NAK_REMOTE_ACCESS, RNIC_WC_REM_ACCESS_ERR },
+		{ ROCE_NAK_REMOTE_OPERATIONAL, RNIC_WC_REM_OP_ERR },
+		{ 4, RNIC_WC_GENERAL_ERR },
+	};
+	for (size_t i = 0; i < 4; i++) {
+		disconnect(NULL);
+		connect_one(NULL);
+		assert_int_equal(post_send(1), 0);
+		assert_int_equal(post_write(0, 2 * MTU, 2), 0);
+		assert_int_equal(post_send(3), 0);
+		expect_packet(0, ROCE_SEND_ONLY);
+		answer(ROCE_NAK, 2, cases[i].code);
+		/* Done before it, guilty, and never carried out. */
+		expect_done(0, 1, RNIC_WC_SUCCESS);
+		expect_done(1, 2, cases[i].status);
+		expect_done(2, 3, RNIC_WC_WR_FLUSH_ERR);
+		assert_int_equal(side.recv_errors, 1);
+		assert_int_equal(post_send(4), -EIO);
+	}
+}
+
+static void receiver_not_ready(void **state)
+{
+	(void)state;
+	assert_int_equal(post_send(1), 0);
+	assert_int_equal(post_send(2), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	expect_packet(1, ROCE_SEND_ONLY);
+	/* 20.48 ms for the second; the first has arrived. */
+	uint64_t start = now_ms();
+	answer(ROCE_RNR_NAK, 1, 22);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	expect_packet(1, ROCE_SEND_ONLY);
+	assert_true(now_ms() - start >= 20);
+	/* Any number of times. */
+	for (int i = 0; i < 20; i++) {
+		answer(ROCE_RNR_NAK, 1, 1);
+		expect_packet(1, ROCE_SEND_ONLY);
+	}
+	ack(1);
+	expect_done(1, 2, RNIC_WC_SUCCESS);
+	assert_int_equal(GREW(rnr_naks_received), 21);
+}
+
+static void receiver_not_ready_limit(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(4000, 2);
+	assert_int_equal(post_send(1), 0);
+	for (int i = 0; i < 3; i++) {
+		expect_packet(0, ROCE_SEND_ONLY);
+		answer(ROCE_RNR_NAK, 0, 1);
+	}
+	expect_done(0, 1, RNIC_WC_RNR_RETRY_EXC_ERR);
+	assert_int_equal(side.recv_errors, 1);
+}
+
+/* SENDs wait for buffers that the peer said it has not; one is tried when nothing is under way. */
+static void credits(void **state)
+{
+	(void)state;
+	assert_int_equal(post_send(0), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	answer(ROCE_ACK, 0, 2);
+	expect_done(0, 0, RNIC_WC_SUCCESS);
+	for (uint64_t i = 1; i <= 5; i++)
+		assert_int_equal(post_send(i), 0);
+	expect_packet(1, ROCE_SEND_ONLY);
+	expect_packet(2, ROCE_SEND_ONLY);
+	expect_no_more_than(3);
+	/* None left, and both done: one is tried. */
+	answer(ROCE_ACK, 2, 0);
+	expect_packet(3, ROCE_SEND_ONLY);
+	expect_no_more_than(4);
+	/* News without progress, after a buffer was posted. */
+	answer(ROCE_ACK, 2, 2);
+	expect_packet(4, ROCE_SEND_ONLY);
+	expect_no_more_than(5);
+	answer(ROCE_ACK, 4, ROCE_CREDITS_UNLIMITED);
+	expect_packet(5, ROCE_SEND_ONLY);
+	ack(5);
+	expect_done(5, 5, RNIC_WC_SUCCESS);
+}
+
+static void own_memory_errors(void **state)
+{
+	(void)state;
+	struct rnic_pd *other_pd;
+	struct rnic_mr *other_mr, *gone_mr;
+	assert_int_equal(rnic_pd_alloc(side.rnic, &other_pd), 0);
+	assert_int_equal(rnic_mr_register(other_pd, side.mem, MEM, 0, &other_mr), 0);
+	const struct {
+		uint32_t lkey;
+		size_t from;
+		uint32_t len;
+	} cases[] = {
+		{ rnic_mr_lkey(side.mr) ^ 1, 0, 4 },
+		{ rnic_mr_lkey(other_mr), 0, 4 },
+		{ rnic_mr_lkey(side.mr), MEM - 3, 4 },
+	};
+	for (size_t i = 0; i < 3; i++) {
+		disconnect(NULL);
+		connect_one(NULL);
+		assert_int_equal(post_send(1), 0);
+		struct rnic_send_wr wr = {
+			.wr_id = 2,
+			.opcode = RNIC_WR_RDMA_WRITE,
+			.num_sge = 1,
+			.sge = { { side.mem + cases[i].from, cases[i].len, cases[i].lkey } },
+		};
+		assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+		assert_int_equal(post_send(3), 0);
+		expect_packet(0, ROCE_SEND_ONLY);
+		expect_no_more_than(1);
+		/* What was posted before it is done first. */
+		assert_int_equal(side.num_sends, 0);
+		ack(0);
+		expect_done(0, 1, RNIC_WC_SUCCESS);
+		expect_done(1, 2, RNIC_WC_LOC_PROT_ERR);
+		expect_done(2, 3, RNIC_WC_WR_FLUSH_ERR);
+	}
+	rnic_mr_deregister(other_mr);
+	rnic_pd_free(other_pd);
+
+	/* Memory that goes away under a request is not sent again. */
+	disconnect(NULL);
+	connect_one(NULL);
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, MEM, 0, &gone_mr), 0);
+	struct rnic_send_wr wr = { .wr_id = 1,
+				   .opcode = RNIC_WR_RDMA_WRITE,
+				   .num_sge = 1,
+				   .sge = { { side.mem, 512, rnic_mr_lkey(gone_mr) } } };
+	assert_int_equal(rnic_post_send(side.qp, &wr, 1), 0);
+	expect_packet(0, ROCE_WRITE_ONLY);
+	rnic_mr_deregister(gone_mr);
+	expect_done(0, 1, RNIC_WC_LOC_PROT_ERR);
+}
+
+static void error_flushes(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 5; i++)
+		assert_int_equal(post_send(i), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	ack(1);
+	expect_done(1, 1, RNIC_WC_SUCCESS);
+	rnic_qp_error(side.qp);
+	assert_int_equal(side.num_sends, 2); /* from the event loop only */
+	for (uint64_t i = 2; i < 5; i++)
+		expect_done(i, i, RNIC_WC_WR_FLUSH_ERR);
+	assert_int_equal(side.recv_errors, 1);
+	rnic_qp_error(side.qp);
+	rnic_side_idle(base, 5);
+	assert_int_equal(side.num_sends, 5);
+	assert_int_equal(side.recv_errors, 1);
+}
+
+static void destroy_hook(struct rnic_side *s, const struct rnic_wc *wc)
+{
+	(void)wc;
+	if (s->qp)
+		rnic_side_qp_destroy(s);
+}
+
+/* A callback may destroy the QP it is told about; nothing is told after that. */
+static void destroyed_in_callback(void **state)
+{
+	(void)state;
+	side.hook = destroy_hook;
+	assert_int_equal(post_send(1), 0);
+	expect_packet(0, ROCE_SEND_ONLY);
+	ack(0);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	assert_null(side.qp);
+	size_t batches = side.batches;
+	rnic_side_idle(base, QUIET);
+	assert_int_equal(side.batches, batches);
+}
+
+static void post_hook(struct rnic_side *s, const struct rnic_wc *wc)
+{
+	if (!wc->is_recv && wc->wr_id < 100)
+		assert_int_equal(rnic_side_send(s, "again", 5, wc->wr_id + 1), 0);
+}
+
+static void posted_in_callback(void **state)
+{
+	(void)state;
+	side.hook = post_hook;
+	assert_int_equal(post_send(1), 0);
+	for (uint32_t n = 0; n < 99; n++) {
+		expect_packet(n, ROCE_SEND_ONLY);
+		ack(n);
+	}
+	expect_done(98, 99, RNIC_WC_SUCCESS);
+}
+
+/* How many packets have left at least once, when nothing new comes any more. */
+static uint32_t settled(void)
+{
+	struct roce_packet p;
+	uint32_t highest = 0;
+	while (roce_peer_receive(&peer, &p, 5)) {
+		int32_t n = roce_psn_diff(p.bth.psn, OWN_PSN);
+		if (n >= 0 && (uint32_t)n >= highest)
+			highest = (uint32_t)n + 1;
+	}
+	return highest;
+}
+
+/* Losing everything makes the sender modest, answers make it bold again. */
+static void window_shrinks_on_loss(void **state)
+{
+	(void)state;
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(post_write(0, MEM, i), 0);
+	assert_int_equal(settled(), 1024); /* 1 MiB at first */
+	while (GREW(timeouts) == 0)
+		event_base_loop(base, EVLOOP_ONCE);
+	ack(1023);
+	expect_packet(1024, ROCE_WRITE_ONLY);
+	assert_int_equal(settled(), 1032);
+	uint32_t out = 1032;
+	for (int i = 0; i < 12; i++) {
+		ack(out - 1);
+		expect_packet(out, ROCE_WRITE_ONLY);
+		uint32_t now = settled();
+		assert_true(now > out);
+		/* Doubled at most. */
+		assert_true(now - out <= 8u << (i + 1));
+		out = now;
+	}
+	assert_true(out > 1500);
+}
+
+int main(void)
+{
+#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
+	const struct CMUnitTest tests[] = {
+		CONNECTED(what_leaves),
+		CONNECTED(first_middle_last),
+		CONNECTED(acknowledgements),
+		CONNECTED(sequence_error_resends),
+		CONNECTED(resends_a_private_copy),
+		CONNECTED(silence_ends_the_qp),
+		CONNECTED(slow_peer_is_borne_with),
+		CONNECTED(refusals_end_the_qp),
+		CONNECTED(receiver_not_ready),
+		CONNECTED(receiver_not_ready_limit),
+		CONNECTED(credits),
+		CONNECTED(own_memory_errors),
+		CONNECTED(error_flushes),
+		CONNECTED(destroyed_in_callback),
+		CONNECTED(posted_in_callback),
+		CONNECTED(window_shrinks_on_loss),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}

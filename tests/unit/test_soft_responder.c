@@ -1,0 +1,644 @@
+/* SPDX-License-Identifier: MIT */
+/* Soft RNIC, receiving half, against a scripted peer: answers, order, refusals, stray packets. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/roce_peer.h"
+#include "tests/lib/testnet.h"
+
+#define MEM      65536
+#define MTU_CODE 3
+#define MTU      1024
+#define PEER_QPN 0x000077
+#define PEER_PSN 0xFFFFFE /* wraps early */
+#define PATIENCE 3000
+#define QUIET    30
+#define RECV     64 /* receive buffer, bytes */
+
+static struct testnet net;
+static struct event_base *base;
+static struct rnic_side side;
+static struct roce_peer peer, stranger;
+static struct rnic_stats before;
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	base = event_base_new();
+	rnic_side_open(&side, base, "soft:t0", MEM);
+	testnet_enter(&net, 1);
+	testnet_addr_add("t1", "10.77.0.3/24");
+	roce_peer_open(&peer, base, "10.77.0.2", "10.77.0.1", ROCE_UDP_PORT);
+	roce_peer_open(&stranger, base, "10.77.0.3", "10.77.0.1", ROCE_UDP_PORT);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rnic_side_close(&side);
+	roce_peer_close(&peer);
+	roce_peer_close(&stranger);
+	event_base_free(base);
+	testnet_free(&net);
+	return 0;
+}
+
+static struct rnic_qp_peer scripted(void)
+{
+	return (struct rnic_qp_peer){ .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 },
+				      .qpn = PEER_QPN,
+				      .rq_psn = PEER_PSN,
+				      .path_mtu = MTU_CODE };
+}
+
+static int connect_one(void **state)
+{
+	(void)state;
+	struct rnic_qp_peer to = scripted();
+	rnic_side_qp(&side, 8, 4, RECV);
+	rnic_side_connect(&side, &to, 1000, 7);
+	memset(side.mem, 0, MEM);
+	rnic_get_stats(side.rnic, &before);
+	return 0;
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	struct roce_packet left;
+	rnic_side_qp_destroy(&side);
+	rnic_side_forget(&side);
+	while (roce_peer_receive(&peer, &left, 1))
+		;
+	return 0;
+}
+
+static int reconnect(void)
+{
+	disconnect(NULL);
+	return connect_one(NULL);
+}
+
+/* What a counter of the device has grown by since the QP was connected. */
+#define GREW(counter) (stats_now().counter - before.counter)
+
+static struct rnic_stats stats_now(void)
+{
+	struct rnic_stats stats;
+	rnic_get_stats(side.rnic, &stats);
+	return stats;
+}
+
+static struct roce_peer_packet send_only(uint32_t n, const char *text)
+{
+	return (struct roce_peer_packet){ .opcode = ROCE_SEND_ONLY,
+					  .qpn = rnic_qp_num(side.qp),
+					  .psn = PEER_PSN + n,
+					  .ack_req = true,
+					  .payload = text,
+					  .len = strlen(text) };
+}
+
+static struct roce_peer_packet write_packet(uint32_t n, uint8_t opcode, size_t at, size_t total,
+					    const void *payload, size_t len)
+{
+	return (struct roce_peer_packet){ .opcode = opcode,
+					  .qpn = rnic_qp_num(side.qp),
+					  .psn = PEER_PSN + n,
+					  .reth = { .va = (uintptr_t)side.mem + at,
+						    .rkey = rnic_mr_rkey(side.mr),
+						    .length = (uint32_t)total },
+					  .payload = payload,
+					  .len = len };
+}
+
+static void expect_answer(enum roce_ack_kind kind, uint32_t n, int value)
+{
+	struct roce_packet p;
+	assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+	assert_int_equal(p.bth.opcode, ROCE_ACKNOWLEDGE);
+	assert_int_equal(p.bth.dest_qp, PEER_QPN);
+	assert_int_equal(p.bth.psn, (PEER_PSN + n) & ROCE_PSN_MASK);
+	assert_int_equal(p.aeth.kind, kind);
+	if (value >= 0)
+		assert_int_equal(p.aeth.value, value);
+}
+
+static void expect_ack(uint32_t n)
+{
+	expect_answer(ROCE_ACK, n, -1);
+}
+
+static void expect_nak(uint32_t n, enum roce_nak_code code)
+{
+	expect_answer(ROCE_NAK, n, (int)code);
+}
+
+static void expect_silence(void)
+{
+	struct roce_packet p;
+	assert_false(roce_peer_receive(&peer, &p, QUIET));
+}
+
+static void sends_are_answered(void **state)
+{
+	(void)state;
+	struct roce_packet p;
+	struct roce_peer_packet one = send_only(0, "one");
+	roce_peer_send(&peer, &one);
+	assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+	assert_int_equal(p.bth.psn, PEER_PSN);
+	assert_int_equal(p.aeth.kind, ROCE_ACK);
+	assert_int_equal(p.aeth.msn, 1);
+	/* Four buffers, all free again when the message has been told. */
+	assert_int_equal(roce_credits_decode(p.aeth.value), 4);
+	assert_int_equal(side.num_messages, 1);
+	assert_memory_equal(side.messages[0].data, "one", 3);
+
+	/* Answered only when asked to, and then for all before. */
+	struct roce_peer_packet two = send_only(1, "two");
+	two.ack_req = false;
+	roce_peer_send(&peer, &two);
+	expect_silence();
+	assert_int_equal(side.num_messages, 2);
+	struct roce_peer_packet three = send_only(2, "three");
+	roce_peer_send(&peer, &three);
+	expect_ack(2);
+	assert_int_equal(side.num_messages, 3);
+	expect_silence();
+}
+
+static void first_middle_last(void **state)
+{
+	(void)state;
+	uint8_t data[2 * MTU + 5];
+	rnic_side_pattern(data, sizeof(data), 3);
+	struct roce_peer_packet p;
+	p = write_packet(0, ROCE_WRITE_FIRST, 100, sizeof(data), data, MTU);
+	roce_peer_send(&peer, &p);
+	p = write_packet(1, ROCE_WRITE_MIDDLE, 0, 0, data + MTU, MTU);
+	roce_peer_send(&peer, &p);
+	p = write_packet(2, ROCE_WRITE_LAST, 0, 0, data + 2 * MTU, 5);
+	p.ack_req = true;
+	roce_peer_send(&peer, &p);
+	struct roce_packet ack;
+	assert_true(roce_peer_receive(&peer, &ack, PATIENCE));
+	assert_int_equal(ack.aeth.msn, 1);
+	assert_memory_equal(side.mem + 100, data, sizeof(data));
+	assert_int_equal(side.mem[99], 0);
+	assert_int_equal(side.mem[100 + sizeof(data)], 0);
+	struct rnic_qp_stats stats;
+	rnic_qp_get_stats(side.qp, &stats);
+	assert_int_equal(stats.rx_bytes, sizeof(data));
+}
+
+/* Zero bytes go anywhere: no key is looked at (IBA 9.7.4.1.3). */
+static void empty_write(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p = write_packet(0, ROCE_WRITE_ONLY, 0, 0, NULL, 0);
+	p.reth.rkey ^= 0x5555;
+	p.ack_req = true;
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+}
+
+static void reordering_costs_nothing(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p;
+	for (uint32_t n = 3; n-- > 1;) {
+		p = send_only(n, n == 2 ? "c" : "b");
+		roce_peer_send(&peer, &p);
+	}
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(side.num_messages, 0);
+	p = send_only(0, "a");
+	roce_peer_send(&peer, &p);
+	expect_ack(2);
+	assert_int_equal(side.num_messages, 3);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(side.messages[i].data[0], "abc"[i]);
+	assert_int_equal(GREW(out_of_order), 2);
+	assert_int_equal(GREW(naks_sent), 0);
+	expect_silence();
+}
+
+static void duplicates_are_answered_not_repeated(void **state)
+{
+	(void)state;
+	struct roce_peer_packet one = send_only(0, "one");
+	roce_peer_send(&peer, &one);
+	expect_ack(0);
+	roce_peer_send(&peer, &one);
+	expect_ack(0);
+	struct roce_peer_packet w = write_packet(1, ROCE_WRITE_ONLY, 0, 4, "AAAA", 4);
+	w.ack_req = true;
+	roce_peer_send(&peer, &w);
+	expect_ack(1);
+	assert_memory_equal(side.mem, "AAAA", 4);
+	memcpy(side.mem, "BBBB", 4);
+	roce_peer_send(&peer, &w);
+	expect_ack(1);
+	roce_peer_send(&peer, &one);
+	expect_ack(1);
+	assert_memory_equal(side.mem, "BBBB", 4);
+	assert_int_equal(side.num_messages, 1);
+	assert_int_equal(GREW(duplicates), 3);
+}
+
+/* A gap is reported once, after a while; what came behind it is not asked for again. */
+static void gap_is_reported(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p = send_only(1, "b");
+	roce_peer_send(&peer, &p);
+	expect_nak(0, ROCE_NAK_PSN_SEQUENCE);
+	p = send_only(2, "c");
+	roce_peer_send(&peer, &p);
+	roce_peer_send(&peer, &p);
+	expect_silence();
+	assert_int_equal(GREW(duplicates), 1);
+	p = send_only(0, "a");
+	roce_peer_send(&peer, &p);
+	expect_ack(2);
+	assert_int_equal(side.num_messages, 3);
+	assert_int_equal(GREW(naks_sent), 1);
+
+	/* Another gap, two wide: both ends are reported. */
+	p = send_only(4, "e");
+	roce_peer_send(&peer, &p);
+	p = send_only(6, "g");
+	roce_peer_send(&peer, &p);
+	expect_nak(3, ROCE_NAK_PSN_SEQUENCE);
+	p = send_only(3, "d");
+	p.ack_req = false;
+	roce_peer_send(&peer, &p);
+	expect_nak(5, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(GREW(naks_sent), 3);
+}
+
+static void far_packets_are_not_held(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p = send_only(5000, "x");
+	roce_peer_send(&peer, &p);
+	expect_nak(0, ROCE_NAK_PSN_SEQUENCE);
+	p = send_only(1u << 21, "x");
+	roce_peer_send(&peer, &p);
+	p = send_only(0u - (1u << 21), "x");
+	roce_peer_send(&peer, &p);
+	expect_silence();
+	assert_int_equal(GREW(drop_psn), 2);
+	p = send_only(0, "a");
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	assert_int_equal(side.num_messages, 1);
+}
+
+/* An early packet with a wrong key does not take the place of the true one. */
+static void forged_early_packet(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p = write_packet(1, ROCE_WRITE_ONLY, 0, 4, "evil", 4);
+	p.reth.rkey ^= 1;
+	roce_peer_send(&peer, &p);
+	p = write_packet(1, ROCE_WRITE_ONLY, 0, 4, "good", 4);
+	roce_peer_send(&peer, &p);
+	p = send_only(0, "a");
+	roce_peer_send(&peer, &p);
+	expect_ack(1);
+	assert_memory_equal(side.mem, "good", 4);
+	assert_int_equal(GREW(drop_access), 1);
+}
+
+/* Messages faster than they can be told: the fifth finds no buffer and is sent again later. */
+static void receiver_not_ready(void **state)
+{
+	(void)state;
+	struct roce_peer_packet p;
+	for (uint32_t n = 0; n < 6; n++) {
+		p = send_only(n, "m");
+		roce_peer_send(&peer, &p);
+	}
+	struct roce_packet answer;
+	assert_true(roce_peer_receive(&peer, &answer, PATIENCE));
+	assert_int_equal(answer.aeth.kind, ROCE_RNR_NAK);
+	assert_int_equal(answer.bth.psn, (PEER_PSN + 4) & ROCE_PSN_MASK);
+	assert_int_equal(roce_rnr_timer_us(answer.aeth.value), 60);
+	assert_int_equal(GREW(rnr_naks_sent), 1);
+	assert_true(rnic_side_wait(base, &side.num_messages, 4, PATIENCE));
+	/* No sequence error for what came behind it. */
+	expect_silence();
+	p = send_only(4, "m");
+	roce_peer_send(&peer, &p);
+	expect_ack(5);
+	assert_int_equal(side.num_messages, 6);
+	assert_int_equal(GREW(naks_sent), 0);
+}
+
+/* The QP is in ERR after a NAK of this kind; a lost NAK is said again. */
+static void expect_end(const struct roce_peer_packet *packet, uint32_t n, enum roce_nak_code code)
+{
+	expect_nak(n, code);
+	assert_true(rnic_side_wait(base, &side.recv_errors, 1, PATIENCE));
+	assert_int_equal(rnic_side_send(&side, "x", 1, 1), -EIO);
+	roce_peer_send(&peer, packet);
+	expect_nak(n, code);
+	uint64_t dropped = GREW(drop_qp);
+	struct roce_peer_packet next = send_only(n + 1, "x");
+	roce_peer_send(&peer, &next);
+	expect_silence();
+	assert_int_equal(GREW(drop_qp), dropped + 1);
+	assert_int_equal(side.recv_errors, 1);
+}
+
+static void invalid_requests(void **state)
+{
+	(void)state;
+	static const uint8_t data[2 * MTU];
+	static const struct {
+		const char *what;
+		size_t n;
+		struct {
+			uint8_t opcode;
+			size_t total, len;
+		} packets[2];
+	} cases[] = {
+		{ "SEND MIDDLE first", 1, { { ROCE_SEND_MIDDLE, 0, MTU } } },
+		{ "SEND LAST first", 1, { { ROCE_SEND_LAST, 0, 4 } } },
+		{ "WRITE MIDDLE first", 1, { { ROCE_WRITE_MIDDLE, 0, MTU } } },
+		{ "WRITE LAST first", 1, { { ROCE_WRITE_LAST, 0, 4 } } },
+		{ "SEND in a WRITE",
+		  2,
+		  { { ROCE_WRITE_FIRST, 2 * MTU, MTU }, { ROCE_SEND_ONLY, 0, 4 } } },
+		{ "SEND LAST in a WRITE",
+		  2,
+		  { { ROCE_WRITE_FIRST, 2 * MTU, MTU }, { ROCE_SEND_LAST, 0, 4 } } },
+		{ "two WRITE FIRST",
+		  2,
+		  { { ROCE_WRITE_FIRST, 2 * MTU, MTU }, { ROCE_WRITE_FIRST, 2 * MTU, MTU } } },
+		{ "WRITE ends early",
+		  2,
+		  { { ROCE_WRITE_FIRST, 2 * MTU, MTU }, { ROCE_WRITE_LAST, 0, MTU - 4 } } },
+		{ "WRITE too long",
+		  2,
+		  { { ROCE_WRITE_FIRST, MTU + 4, MTU }, { ROCE_WRITE_MIDDLE, 0, MTU } } },
+		{ "WRITE ONLY shorter than said", 1, { { ROCE_WRITE_ONLY, 8, 4 } } },
+		{ "WRITE ONLY longer than said", 1, { { ROCE_WRITE_ONLY, 4, 8 } } },
+		{ "FIRST of half a path MTU", 1, { { ROCE_WRITE_FIRST, MTU, MTU / 2 } } },
+		{ "more than the path MTU", 1, { { ROCE_WRITE_ONLY, MTU + 4, MTU + 4 } } },
+		{ "SEND larger than the buffer", 1, { { ROCE_SEND_ONLY, 0, RECV + 1 } } },
+		{ "RDMA READ", 1, { { 0x0C, 0, 16 } } },
+		{ "SEND with immediate", 1, { { 0x05, 0, 16 } } },
+		{ "compare and swap", 1, { { 0x13, 0, 28 } } },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct roce_peer_packet p;
+		reconnect();
+		print_message("# %s\n", cases[i].what);
+		for (size_t k = 0; k < cases[i].n; k++) {
+			p = write_packet((uint32_t)k, cases[i].packets[k].opcode, 0,
+					 cases[i].packets[k].total, data, cases[i].packets[k].len);
+			roce_peer_send(&peer, &p);
+		}
+		expect_end(&p, (uint32_t)cases[i].n - 1, ROCE_NAK_INVALID_REQUEST);
+	}
+}
+
+static void remote_access(void **state)
+{
+	(void)state;
+	struct rnic_pd *other_pd;
+	struct rnic_mr *other_mr, *local_mr, *gone_mr;
+	unsigned int remote = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE;
+	uint64_t mem = (uintptr_t)side.mem;
+	assert_int_equal(rnic_pd_alloc(side.rnic, &other_pd), 0);
+	assert_int_equal(rnic_mr_register(other_pd, side.mem, MEM, remote, &other_mr), 0);
+	assert_int_equal(
+		rnic_mr_register(side.pd, side.mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &local_mr), 0);
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, MEM, remote, &gone_mr), 0);
+	uint32_t gone = rnic_mr_rkey(gone_mr);
+	rnic_mr_deregister(gone_mr);
+	uint32_t key = rnic_mr_rkey(side.mr);
+	const struct {
+		const char *what;
+		uint32_t rkey;
+		uint64_t va;
+		uint32_t total;
+		uint8_t opcode;
+	} cases[] = {
+		{ "wrong rkey", key ^ 1, mem, 8, ROCE_WRITE_ONLY },
+		{ "rkey 0", 0, mem, 8, ROCE_WRITE_ONLY },
+		{ "rkey of another PD", rnic_mr_rkey(other_mr), mem, 8, ROCE_WRITE_ONLY },
+		{ "no right to write", rnic_mr_rkey(local_mr), mem, 8, ROCE_WRITE_ONLY },
+		{ "deregistered", gone, mem, 8, ROCE_WRITE_ONLY },
+		{ "before the start", key, mem - 1, 8, ROCE_WRITE_ONLY },
+		{ "past the end", key, mem + MEM - 7, 8, ROCE_WRITE_ONLY },
+		{ "behind the end", key, mem + MEM, 8, ROCE_WRITE_ONLY },
+		{ "address 0", key, 0, 8, ROCE_WRITE_ONLY },
+		{ "around the end of memory", key, UINT64_MAX - 3, 8, ROCE_WRITE_ONLY },
+		{ "whole message past the end", key, mem + 8, MEM, ROCE_WRITE_FIRST },
+		{ "4 GiB", key, mem, UINT32_MAX, ROCE_WRITE_FIRST },
+	};
+	static const uint8_t data[MTU] = { [0 ... MTU - 1] = 0xEE };
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		reconnect();
+		print_message("# %s\n", cases[i].what);
+		struct roce_peer_packet p =
+			write_packet(0, cases[i].opcode, 0, cases[i].total, data,
+				     cases[i].opcode == ROCE_WRITE_FIRST ? MTU : cases[i].total);
+		p.reth.rkey = cases[i].rkey;
+		p.reth.va = cases[i].va;
+		roce_peer_send(&peer, &p);
+		expect_end(&p, 0, ROCE_NAK_REMOTE_ACCESS);
+		assert_int_equal(GREW(drop_access), 1);
+		for (size_t k = 0; k < MEM; k++)
+			assert_int_equal(side.mem[k], 0);
+	}
+	/* The last byte is inside. */
+	reconnect();
+	struct roce_peer_packet p = write_packet(0, ROCE_WRITE_ONLY, MEM - 8, 8, data, 8);
+	p.ack_req = true;
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	rnic_mr_deregister(other_mr);
+	rnic_mr_deregister(local_mr);
+	rnic_pd_free(other_pd);
+}
+
+/* Memory that is deregistered between FIRST and LAST is not written any more. */
+static void deregistered_under_way(void **state)
+{
+	(void)state;
+	static const uint8_t data[MTU] = { [0 ... MTU - 1] = 0xEE };
+	struct rnic_mr *mr;
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, MEM,
+					  RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &mr),
+			 0);
+	struct roce_peer_packet p = write_packet(0, ROCE_WRITE_FIRST, 0, MTU + 4, data, MTU);
+	p.reth.rkey = rnic_mr_rkey(mr);
+	p.ack_req = true;
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	rnic_mr_deregister(mr);
+	p = write_packet(1, ROCE_WRITE_LAST, 0, 0, data, 4);
+	roce_peer_send(&peer, &p);
+	expect_end(&p, 1, ROCE_NAK_REMOTE_ACCESS);
+	assert_int_equal(side.mem[MTU], 0);
+}
+
+/* Nothing of this is answered or has an effect; each is counted. */
+static void stray_packets(void **state)
+{
+	(void)state;
+	uint8_t buf[ROCE_MAX_LEN];
+	size_t len;
+	struct roce_peer_packet p = send_only(0, "forged!!");
+
+	p.qpn ^= 1;
+	roce_peer_send(&peer, &p);
+	expect_silence();
+	assert_int_equal(GREW(drop_qp), 1);
+
+	p = send_only(0, "forged!!");
+	roce_peer_send(&stranger, &p);
+	expect_silence();
+	assert_int_equal(GREW(drop_peer), 1);
+
+	len = roce_peer_build(&peer, &p, 0, buf);
+	buf[ROCE_BTH_LEN] ^= 1;
+	roce_peer_send_raw(&peer, buf, len);
+	expect_silence();
+	assert_int_equal(GREW(drop_icrc), 1);
+	/* ICRC made for other addresses. */
+	len = roce_peer_build(&stranger, &p, 0, buf);
+	roce_peer_send_raw(&peer, buf, len);
+	expect_silence();
+	assert_int_equal(GREW(drop_icrc), 2);
+
+	len = roce_peer_build(&peer, &p, 0, buf);
+	roce_peer_send_raw(&peer, buf, len - 1);
+	roce_peer_send_raw(&peer, buf, ROCE_MIN_LEN - 1);
+	roce_peer_send_raw(&peer, buf, 0);
+	buf[1] |= 1; /* header version */
+	roce_peer_send_raw(&peer, buf, len);
+	p.opcode = 0x64; /* unreliable datagram */
+	roce_peer_send(&peer, &p);
+	p.opcode = ROCE_SEND_ONLY;
+	p.pkey = 0x1234;
+	roce_peer_send(&peer, &p);
+	expect_silence();
+	assert_int_equal(GREW(drop_malformed), 6);
+
+	/* Answers to what was never asked. */
+	struct roce_peer_packet ack = { .opcode = ROCE_ACKNOWLEDGE,
+					.qpn = rnic_qp_num(side.qp),
+					.psn = side.psn };
+	roce_peer_send(&peer, &ack);
+	ack.aeth.kind = ROCE_NAK;
+	roce_peer_send(&peer, &ack);
+	expect_silence();
+	assert_int_equal(GREW(drop_psn), 2);
+
+	assert_int_equal(side.num_messages + side.recv_errors + side.num_sends, 0);
+	assert_int_equal(GREW(naks_sent), 0);
+	p = send_only(0, "true");
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	assert_int_equal(GREW(rx_packets), 13);
+}
+
+static void not_ready_to_receive(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	rnic_get_stats(side.rnic, &before);
+	rnic_side_qp(&side, 8, 4, RECV);
+	assert_true(rnic_qp_num(side.qp) > 1 && rnic_qp_num(side.qp) <= ROCE_QPN_MASK);
+	struct roce_peer_packet p = send_only(0, "early");
+	roce_peer_send(&peer, &p);
+	expect_silence();
+	assert_int_equal(GREW(drop_qp), 1);
+	assert_int_equal(rnic_side_send(&side, "x", 1, 1), -ENOTCONN);
+
+	/* RTR: receives and answers, does not send yet. */
+	struct rnic_qp_peer to = scripted();
+	assert_int_equal(rnic_qp_connect(side.qp, &to), 0);
+	assert_int_equal(rnic_qp_connect(side.qp, &to), -EINVAL);
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	assert_int_equal(side.num_messages, 1);
+	assert_int_equal(rnic_side_send(&side, "x", 1, 1), -ENOTCONN);
+}
+
+/* Other senders (kernel rxe, hardware) count the IPv4 identification up. */
+static void any_identification(void **state)
+{
+	(void)state;
+	int raw = socket(AF_INET, SOCK_RAW | SOCK_CLOEXEC, IPPROTO_RAW);
+	assert_true(raw >= 0);
+	static const uint16_t ids[] = { 0, 1, 0x1234, 0xFFFF };
+	for (uint32_t n = 0; n < 4; n++) {
+		uint8_t packet[28 + ROCE_MAX_LEN] = {
+			0x45, [6] = 0x40, [8] = 64, [9] = IPPROTO_UDP
+		};
+		struct roce_peer_packet p = send_only(n, "identified");
+		size_t len = roce_peer_build(&peer, &p, ids[n], packet + 28);
+		memcpy(packet + 12, &peer.flow.saddr, 4);
+		memcpy(packet + 16, &peer.flow.daddr, 4);
+		memcpy(packet + 20, &peer.flow.sport, 2);
+		memcpy(packet + 22, &peer.flow.dport, 2);
+		uint16_t udp_len = htons((uint16_t)(len + 8));
+		memcpy(packet + 24, &udp_len, 2);
+		/* The kernel fills in an identification of 0 by itself: leave that to the socket.
+		 */
+		uint16_t id = htons(ids[n]);
+		memcpy(packet + 4, &id, 2);
+		if (ids[n] == 0)
+			roce_peer_send(&peer, &p);
+		else
+			assert_int_equal(sendto(raw, packet, 28 + len, 0,
+						(struct sockaddr *)&peer.to, sizeof(peer.to)),
+					 28 + len);
+		expect_ack(n);
+	}
+	close(raw);
+	assert_int_equal(GREW(drop_icrc), 0);
+	assert_int_equal(side.num_messages, 4);
+}
+
+int main(void)
+{
+#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
+	const struct CMUnitTest tests[] = {
+		CONNECTED(sends_are_answered),
+		CONNECTED(first_middle_last),
+		CONNECTED(empty_write),
+		CONNECTED(reordering_costs_nothing),
+		CONNECTED(duplicates_are_answered_not_repeated),
+		CONNECTED(gap_is_reported),
+		CONNECTED(far_packets_are_not_held),
+		CONNECTED(forged_early_packet),
+		CONNECTED(receiver_not_ready),
+		CONNECTED(invalid_requests),
+		CONNECTED(remote_access),
+		CONNECTED(deregistered_under_way),
+		CONNECTED(stray_packets),
+		CONNECTED(not_ready_to_receive),
+		CONNECTED(any_identification),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
