@@ -65,7 +65,7 @@ struct clients_limits {
 	uint32_t sessions_per_uid;      /* (1024) */
 	uint32_t conns;                 /* all uids together (131072) */
 	uint32_t conns_per_uid;         /* (16384) */
-	uint32_t control_request_bytes; /* largest CONTROL request (1 MiB) */
+	uint32_t control_request_bytes; /* largest CONTROL request (256 KiB) */
 	uint32_t frame_timeout_ms; /* greeting, half-sent frames, replies nobody reads (10000) */
 	uint32_t peer_skip_ms;     /* after a dead RoCE path to a peer (60000) */
 	uint32_t

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file internal.h
+ * What the files of this room share. Nothing outside daemon/clients includes it.
+ *
+ *   clients.c   life of the whole, engine batches, work that was put off, views' counters
+ *   service.c   listening socket, quotas            session.c   frames of one client
+ *   handover.c  a TCP socket arrives: is it fit, start its rendezvous
+ *   conn.c      one handed-over connection: outcome, fallback, end
+ *   conn_ops.c  the engine's CLC and event operations
+ *   query.c     STATUS and SOCKOPT requests         sockopt.c   which options programs may use
+ *   pair.c      the socket pair                     pump.c, relay.c   bytes
+ *   closer.c    close() that may block
+ *   poller.c    edge-triggered readiness            history.c   connections that ended, views
+ *
+ * Rule of calls: the engine may only be called between clients_begin() and clients_end(), and not
+ * from its own operations. So the operations note what happened in the connection and mark it; what
+ * follows is done in clients_end(), or from the event loop if the engine was called by others.
+ * Objects are freed at the end of the outermost clients_end() only.
+ */
+#ifndef SMCRD_DAEMON_CLIENTS_INTERNAL_H
+#define SMCRD_DAEMON_CLIENTS_INTERNAL_H
+
+#include <event2/event.h>
+#include <sys/socket.h>
+#include <uthash.h>
+#include <utlist.h>
+
+#include "daemon/clients/clients.h"
+#include "daemon/clients/pair.h"
+#include "daemon/clients/poller.h"
+#include "daemon/clients/pump.h"
+#include "daemon/clients/relay.h"
+#include "daemon/clients/view.h"
+#include "daemon/rendezvous/clc_stream.h"
+#include "daemon/rendezvous/handshake.h"
+#include "daemon/rendezvous/option.h"
+#include "proto/ipc/ipc.h"
+#include "proto/smcr/reason.h"
+
+#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+
+/* ---- connections ---- */
+
+enum conn_phase {
+	PHASE_CONNECTING, /* TCP handshake of a non-blocking connect() */
+	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC: the engine has it */
+	PHASE_FALLBACK, /* over to TCP as soon as our Decline is with the kernel */
+	PHASE_SMCR,
+	PHASE_RELAY,
+	PHASE_CLOSING, /* the program's side is over; the engine has still to say CLOSED */
+	PHASE_DEAD, /* to be freed */
+};
+
+/* What the engine's operations noted. */
+enum {
+	NOTED_ESTABLISHED = 1 << 0,
+	NOTED_FALLBACK = 1 << 1,
+	NOTED_FAILED = 1 << 2,
+	NOTED_RESET = 1 << 3,
+	NOTED_CLOSED = 1 << 4,
+};
+#define NOTED_GONE (NOTED_FALLBACK | NOTED_FAILED | NOTED_CLOSED)
+
+/** One connection that a program handed over. */
+struct client_conn {
+	struct clients *clients;
+	uint64_t id;
+	struct ucred cred; /* of the session that handed it over */
+	struct quota *quota;
+	enum ipc_handover_kind kind;
+	bool require; /* a fallback is an error */
+	enum conn_phase phase;
+	uint64_t started_ms;
+
+	int tcp; /* -1: closed, or given back */
+	bool armed; /* SO_LINGER {1,0} is set on it; `linger` is the program's */
+	struct linger linger;
+	struct smcr_addr local, peer;
+	struct ipc_pair_name name; /* id and both addresses in the socket's own family */
+
+	struct session *session; /* blocking connect(): waits for RESULT */
+	struct rdv_connect_wait *wait;
+	struct clc_stream *stream;
+	struct smcr_conn *engine; /* NULL: none, or it let go */
+	struct pair pair;
+	struct watch pair_watch, tcp_watch;
+	struct pump pump;
+	struct relay relay;
+	uint64_t relay_deadline_ms; /* the program is gone: without progress until then, reset */
+
+	uint32_t noted; /* NOTED_.. not yet acted upon */
+	bool path_dead, tcp_reset;
+	bool was_established;
+	int error; /* positive errno */
+	uint32_t reason, peer_reason;
+
+	bool dirty, more; /* on those lists */
+	struct client_conn *prev, *next; /* all of them, newest first */
+	struct client_conn *dirty_prev, *dirty_next;
+	struct client_conn *more_prev, *more_next;
+	UT_hash_handle hh; /* by id */
+};
+
+/** What is left of a connection that failed while its program may still ask why. */
+struct failed_conn {
+	uint64_t id;
+	ino_t program_inode;
+	int error;
+	uint32_t reason;
+	int tcp; /* -1, or the socket of a connect() that failed: may be had back */
+	uint64_t expires_ms;
+	UT_hash_handle hh; /* by id, oldest first */
+};
+
+/* ---- sessions ---- */
+
+struct session {
+	struct clients *clients;
+	int socket;
+	struct watch watch;
+	struct ucred cred;
+	struct quota *quota;
+	bool greeted; /* HELLO was exchanged */
+	bool closing; /* once `out` is empty */
+	bool dead;
+	struct client_conn *waiting; /* its RESULT goes here */
+	uint64_t deadline_ms; /* 0: none */
+
+	/* Input: a header, then its payload; nothing is read while a reply is due. */
+	uint8_t header[IPC_HEADER_LEN];
+	size_t header_len;
+	struct ipc_header frame;
+	uint8_t small[IPC_MAX_CLIENT_LEN];
+	uint8_t *payload; /* `small`, or malloc'ed for a large CONTROL */
+	size_t payload_len, payload_room;
+	int fd; /* descriptor that came with the frame, or -1 */
+
+	/* Output that the kernel has not taken yet. */
+	uint8_t *out;
+	size_t out_at, out_len;
+	int out_fd; /* goes with its first byte, or -1 */
+
+	bool more; /* on the list of those that have more to read */
+	struct session *prev, *next;
+	struct session *more_prev, *more_next;
+};
+
+struct quota {
+	uid_t uid;
+	uint32_t sessions, conns;
+	UT_hash_handle hh;
+};
+
+struct reason_count {
+	uint32_t reason;
+	uint64_t count;
+	UT_hash_handle hh;
+};
+
+/* ---- the whole ---- */
+
+struct clients {
+	struct clients_config config; /* limits with defaults filled in */
+	struct poller *poller;
+	struct event *work_event; /* somebody is dirty, and nobody here is at work */
+	struct event *more_timer; /* zero: go on after others had their turn */
+	struct event *sweep_timer; /* deadlines of sessions, relays and failed connections */
+	int plug_fd;
+	unsigned int depth; /* of clients_begin() */
+	bool stopped, freeing;
+
+	int listen_fd;
+	struct event *listen_event;
+	struct event *listen_pause; /* out of descriptors: try again later */
+	dev_t socket_dev;
+	ino_t socket_ino;
+
+	struct session *sessions, *more_sessions, *dead_sessions;
+	struct quota *quotas;
+	struct client_conn *conns, *dirty, *more, *dead_conns;
+	struct client_conn *conns_by_id;
+	struct failed_conn *failed;
+	uint64_t next_id;
+
+	struct client_conn_view *history; /* ring */
+	uint32_t history_len, history_at;
+	struct reason_count *reasons;
+	struct clients_view counts; /* the current numbers are counted here too */
+};
+
+/* clients.c */
+void clients_begin(struct clients *clients);
+void clients_end(struct clients *clients);
+/** Have conn_process() called at the end of this batch, or from the event loop. */
+void clients_mark(struct client_conn *conn);
+/** Have it called after others had their turn. */
+void clients_mark_later(struct client_conn *conn);
+void clients_mark_session_later(struct session *session);
+/** A deadline was set somewhere: see that sweeps run. */
+void clients_need_sweep(struct clients *clients);
+uint64_t clients_now_ms(void);
+void clients_log(const struct clients *clients, int priority, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* closer.c */
+/**
+ * Close a descriptor that came from a client; -1 is allowed. Such a close() may block: on lingering
+ * TCP sockets, on files of network or user-space file systems.
+ */
+void close_foreign(int fd);
+
+/* service.c */
+int service_open(struct clients *clients, char *ret_text, size_t len);
+/** Stop listening and remove the socket file, if it is still ours. */
+void service_close(struct clients *clients);
+/** The quota of a uid, made if need be; NULL: no memory. */
+struct quota *quota_get(struct clients *clients, uid_t uid);
+/** Free it if nothing counts on it any more. */
+void quota_put(struct clients *clients, struct quota *quota);
+
+/* session.c */
+/** Takes `fd` over, also on failure. */
+void session_new(struct clients *clients, int fd);
+/** Let go at once; freed later. Tells a waiting connection. */
+void session_close(struct session *session);
+void session_free(struct session *session);
+/** Go on with frames that are there already. */
+void session_resume(struct session *session);
+/** The one reply to a request. `fd` (or -1) goes along and is taken over. */
+void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
+		   int fd);
+void session_reply_result(struct session *session, enum ipc_outcome outcome, int error,
+			  uint32_t reason, int fd);
+void session_reply_error(struct session *session, int error, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* handover.c */
+/** A HANDOVER request; takes `fd` over; replies now or later. */
+void conn_handover(struct session *session, const struct ipc_handover *msg, int fd);
+/** TCP and option are settled: put the engine on it, or end in FAILED. */
+void conn_start_rendezvous(struct client_conn *conn);
+
+/* conn.c */
+struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kind, int tcp);
+/** Make the pair. @return the program's end or a negative errno */
+int conn_open_pair(struct client_conn *conn, bool plugged);
+/** Act on what was noted and move bytes. */
+void conn_process(struct client_conn *conn);
+/** The stream is plain TCP from here on: not negotiated, or declined. */
+void conn_fall_back(struct client_conn *conn, uint32_t reason);
+/** Reset TCP; the program gets `error` where it can. */
+void conn_fail(struct client_conn *conn, int error, uint32_t reason);
+/** Reset whatever there is, tell the engine, keep no record of why. For clients_free(). */
+void conn_drop(struct client_conn *conn);
+/** Its session has gone before the RESULT. */
+void conn_session_gone(struct client_conn *conn);
+/** Read TCP as CLC messages while the engine wants them. */
+void conn_update_stream(struct client_conn *conn);
+/** Nothing of it is left but the memory. */
+void conn_end(struct client_conn *conn);
+void conn_free(struct client_conn *conn);
+/** The daemon stops in good order. */
+void conn_stop(struct client_conn *conn);
+/** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the socket,
+ *  and the connection has ended. */
+int conn_take_back(struct client_conn *conn);
+/** `linger` has another value. */
+void conn_linger_changed(struct client_conn *conn);
+/** A relay whose program is gone makes no progress. */
+void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
+
+/* query.c */
+void query_status(struct session *session, const struct ipc_status_request *msg, int proof);
+void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof);
+/** Remember a connection that failed. Takes `tcp` (or -1) over. */
+void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp);
+void failed_expire(struct clients *clients, uint64_t now_ms);
+
+/* sockopt.c */
+/**
+ * Do what the program asked of the TCP socket behind its pair end, with no more rights than any
+ * program has.
+ * @param msg     request; value, length and result of the reply are put in
+ * @param linger  the program's SO_LINGER, which is not the socket's
+ */
+void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger);
+
+/* history.c */
+int history_new(struct clients *clients);
+void history_free(struct clients *clients);
+/** The connection has ended, or has become plain TCP out of our sight. */
+void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state);
+/** Count why a connection does not use SMC-R. */
+void history_count_reason(struct clients *clients, uint32_t reason);
+
+#endif

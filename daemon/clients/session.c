@@ -1,0 +1,490 @@
+/* SPDX-License-Identifier: MIT */
+/* One client of the Unix socket: frames in, frames out (proto/ipc/ipc.h). */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "daemon/clients/internal.h"
+
+#define FRAMES_A_TURN 16
+#define FIRST_ROOM    4096 /* of a large payload; it grows as bytes come */
+#define MAX_FDS       4 /* taken from one call, to be closed if they are not wanted */
+
+/* ---- life ---- */
+
+static void set_deadline(struct session *session)
+{
+	session->deadline_ms =
+		clients_now_ms() + session->clients->config.limits.frame_timeout_ms;
+	clients_need_sweep(session->clients);
+}
+
+static void close_fd(int *fd)
+{
+	close_foreign(*fd);
+	*fd = -1;
+}
+
+static void drop_payload(struct session *session)
+{
+	if (session->payload != session->small)
+		free(session->payload);
+	session->payload = NULL;
+	session->payload_len = session->payload_room = 0;
+}
+
+void session_close(struct session *session)
+{
+	struct clients *clients = session->clients;
+	struct client_conn *waiting = session->waiting;
+	if (session->dead)
+		return;
+	session->dead = true;
+	poller_remove(clients->poller, &session->watch);
+	if (session->more)
+		DL_DELETE2(clients->more_sessions, session, more_prev, more_next);
+	DL_DELETE(clients->sessions, session);
+	DL_APPEND(clients->dead_sessions, session);
+	clients->counts.sessions--;
+	session->quota->sessions--;
+	quota_put(clients, session->quota);
+	session->quota = NULL;
+	session->waiting = NULL;
+	if (waiting)
+		conn_session_gone(waiting);
+}
+
+void session_free(struct session *session)
+{
+	drop_payload(session);
+	free(session->out);
+	close_fd(&session->fd);
+	close_fd(&session->out_fd);
+	close(session->socket);
+	free(session);
+}
+
+/* ---- output ---- */
+
+/* One send; the descriptor goes with the first byte. */
+static ssize_t send_bytes(struct session *session)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { session->out + session->out_at, session->out_len - session->out_at };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (session->out_fd >= 0) {
+		msg.msg_control = control.buf;
+		msg.msg_controllen = sizeof(control.buf);
+		struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &session->out_fd, sizeof(int));
+	}
+	return sendmsg(session->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void flush(struct session *session)
+{
+	while (session->out) {
+		ssize_t n = send_bytes(session);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0 && errno == EAGAIN) {
+			poller_modify(session->clients->poller, &session->watch,
+				      POLLER_INPUT | EPOLLOUT);
+			set_deadline(session);
+			return;
+		}
+		if (n < 0) {
+			session_close(session);
+			return;
+		}
+		close_fd(&session->out_fd);
+		session->out_at += (size_t)n;
+		if (session->out_at < session->out_len)
+			continue;
+		free(session->out);
+		session->out = NULL;
+		session->deadline_ms = 0;
+	}
+	if (session->closing)
+		session_close(session);
+}
+
+/* Replies are due one at a time, so there never is more than one to keep. */
+void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
+		   int fd)
+{
+	if (session->dead || session->out) {
+		close_fd(&fd);
+		return;
+	}
+	session->out = malloc(IPC_HEADER_LEN + len);
+	if (!session->out ||
+	    ipc_encode_header((uint8_t)type, (uint32_t)len, session->out, IPC_HEADER_LEN) < 0) {
+		close_fd(&fd);
+		session_close(session);
+		return;
+	}
+	memcpy(session->out + IPC_HEADER_LEN, payload, len);
+	session->out_at = 0;
+	session->out_len = IPC_HEADER_LEN + len;
+	session->out_fd = fd;
+	flush(session);
+}
+
+void session_reply_result(struct session *session, enum ipc_outcome outcome, int error,
+			  uint32_t reason, int fd)
+{
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	const struct ipc_result msg = {
+		.outcome = (uint8_t)outcome,
+		.error = outcome == IPC_OUTCOME_FAILED && error <= 0 ? EIO : error,
+		.reason = outcome == IPC_OUTCOME_TCP ? reason : 0,
+	};
+	int len = ipc_encode_result(&msg, buf, sizeof(buf));
+	session_reply(session, IPC_RESULT, buf, (size_t)len, fd);
+}
+
+void session_reply_error(struct session *session, int error, const char *format, ...)
+{
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	struct ipc_error msg = { .error = error };
+	va_list args;
+	va_start(args, format);
+	vsnprintf(msg.text, sizeof(msg.text), format, args);
+	va_end(args);
+	int len = ipc_encode_error(&msg, buf, sizeof(buf));
+	session_reply(session, IPC_ERROR, buf, (size_t)len, -1);
+}
+
+/* What the client sent makes no sense: say so and hang up. */
+static void protocol_error(struct session *session, int error, const char *text)
+{
+	session->clients->counts.protocol_errors++;
+	session->closing = true;
+	session_reply_error(session, error, "%s", text);
+}
+
+/* ---- requests ---- */
+
+static void do_hello(struct session *session)
+{
+	struct ipc_hello msg;
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	if (session->greeted ||
+	    ipc_decode_hello(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the HELLO is malformed, or the second one");
+		return;
+	}
+	if (msg.min_version > IPC_VERSION || msg.max_version < IPC_VERSION) {
+		protocol_error(session, EPROTONOSUPPORT,
+			       "smcrd speaks version 1 of the socket protocol only");
+		return;
+	}
+	session->greeted = true;
+	session->deadline_ms = 0;
+	msg.min_version = msg.max_version = IPC_VERSION;
+	int len = ipc_encode_hello(&msg, buf, sizeof(buf));
+	session_reply(session, IPC_HELLO, buf, (size_t)len, -1);
+}
+
+static void do_control(struct session *session)
+{
+	const struct clients_callbacks *callbacks = &session->clients->config.callbacks;
+	char *reply = NULL;
+	if (!callbacks->control) {
+		session_reply_error(session, EOPNOTSUPP, "this daemon takes no control requests");
+		return;
+	}
+	int r = callbacks->control(callbacks->ctx, &session->cred, (const char *)session->payload,
+				   session->payload_len, &reply);
+	if (r == 0 && reply && strlen(reply) <= IPC_MAX_CONTROL_LEN)
+		session_reply(session, IPC_CONTROL_REPLY, reply, strlen(reply), -1);
+	else if (r == 0)
+		session_reply_error(session, EMSGSIZE, "the answer is too long for one frame");
+	else
+		session_reply_error(session, -r, "%s", reply ? reply : strerror(-r));
+	free(reply);
+}
+
+static bool take_fd(struct session *session, int *ret_fd)
+{
+	if (session->fd < 0) {
+		session_reply_error(session, EBADF, "no descriptor came with the request");
+		return false;
+	}
+	*ret_fd = session->fd;
+	session->fd = -1;
+	return true;
+}
+
+static void do_handover(struct session *session)
+{
+	struct ipc_handover msg;
+	int fd;
+	if (ipc_decode_handover(session->payload, session->payload_len, &msg) < 0)
+		protocol_error(session, EPROTO, "the HANDOVER is malformed");
+	else if (take_fd(session, &fd))
+		conn_handover(session, &msg, fd);
+}
+
+static void do_status(struct session *session)
+{
+	struct ipc_status_request msg;
+	int fd;
+	if (ipc_decode_status_request(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the STATUS_REQUEST is malformed");
+	} else if (take_fd(session, &fd)) {
+		query_status(session, &msg, fd);
+		close_foreign(fd);
+	}
+}
+
+static void do_sockopt(struct session *session)
+{
+	struct ipc_sockopt msg;
+	int fd;
+	if (ipc_decode_sockopt(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the SOCKOPT_REQUEST is malformed");
+	} else if (take_fd(session, &fd)) {
+		query_sockopt(session, &msg, fd);
+		close_foreign(fd);
+	}
+}
+
+static void dispatch(struct session *session)
+{
+	if (session->frame.type == IPC_HELLO) {
+		do_hello(session);
+		return;
+	}
+	if (!session->greeted) {
+		protocol_error(session, EPROTO, "a session starts with HELLO");
+		return;
+	}
+	switch (session->frame.type) {
+	case IPC_HANDOVER: do_handover(session); break;
+	case IPC_STATUS_REQUEST: do_status(session); break;
+	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
+	case IPC_CONTROL: do_control(session); break;
+	default:
+		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
+				    session->frame.type);
+	}
+	/* A descriptor may come with a HELLO that was sent in one go with the request it is for. */
+	close_fd(&session->fd);
+}
+
+/* ---- input ---- */
+
+/* Keep the first descriptor, close the others. @return false if there is one too many */
+static bool take_descriptors(struct session *session, struct msghdr *msg)
+{
+	bool fits = true;
+	for (struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg); cmsg; cmsg = CMSG_NXTHDR(msg, cmsg)) {
+		if (cmsg->cmsg_level != SOL_SOCKET || cmsg->cmsg_type != SCM_RIGHTS)
+			continue;
+		size_t n = (cmsg->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		for (size_t i = 0; i < n; i++) {
+			int fd;
+			memcpy(&fd, CMSG_DATA(cmsg) + i * sizeof(int), sizeof(fd));
+			if (session->fd < 0) {
+				session->fd = fd;
+			} else {
+				close_foreign(fd);
+				fits = false;
+			}
+		}
+	}
+	return fits && !(msg->msg_flags & MSG_CTRUNC);
+}
+
+/* @return bytes, 0: nothing more for now, or the session is closed */
+static size_t receive(struct session *session, void *buf, size_t len)
+{
+	union {
+		char buf[CMSG_SPACE(MAX_FDS * sizeof(int))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { buf, len };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.buf,
+			      .msg_controllen = sizeof(control.buf) };
+	ssize_t n;
+	do
+		n = recvmsg(session->socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	while (n < 0 && errno == EINTR);
+	if (n < 0 && errno == EAGAIN)
+		return 0;
+	if (n <= 0) {
+		session_close(session);
+		return 0;
+	}
+	if (!take_descriptors(session, &msg)) {
+		protocol_error(session, EPROTO, "more than one descriptor came with a frame");
+		return 0;
+	}
+	return (size_t)n;
+}
+
+static void start_payload(struct session *session)
+{
+	const struct clients_limits *limits = &session->clients->config.limits;
+	if (ipc_decode_header(session->header, IPC_HEADER_LEN, &session->frame) < 0) {
+		protocol_error(session, EPROTO, "this is no frame of smcrd's socket protocol");
+		return;
+	}
+	if (session->frame.type == IPC_CONTROL &&
+	    session->frame.length > limits->control_request_bytes) {
+		protocol_error(session, EMSGSIZE, "the control request is too long");
+		return;
+	}
+	session->payload = session->small;
+	session->payload_len = 0;
+	session->payload_room = sizeof(session->small);
+}
+
+/* @return false: no memory, and the session is closed */
+static bool grow_payload(struct session *session)
+{
+	size_t room = session->payload_room * 2;
+	if (room < FIRST_ROOM)
+		room = FIRST_ROOM;
+	if (room > session->frame.length)
+		room = session->frame.length;
+	uint8_t *payload = malloc(room);
+	if (!payload) {
+		session_close(session);
+		return false;
+	}
+	memcpy(payload, session->payload, session->payload_len);
+	if (session->payload != session->small)
+		free(session->payload);
+	session->payload = payload;
+	session->payload_room = room;
+	return true;
+}
+
+/* @return true if a whole frame is there */
+static bool read_frame(struct session *session)
+{
+	while (!session->payload && !session->closing && !session->dead) {
+		size_t n = receive(session, session->header + session->header_len,
+				   IPC_HEADER_LEN - session->header_len);
+		if (n == 0)
+			return false;
+		session->header_len += n;
+		if (session->header_len == IPC_HEADER_LEN)
+			start_payload(session);
+		else if (!session->deadline_ms)
+			set_deadline(session);
+	}
+	while (!session->closing && !session->dead &&
+	       session->payload_len < session->frame.length) {
+		size_t room = session->payload_room;
+		if (session->payload_len == room && !grow_payload(session))
+			return false;
+		room = session->payload_room < session->frame.length ? session->payload_room
+								     : session->frame.length;
+		size_t n = receive(session, session->payload + session->payload_len,
+				   room - session->payload_len);
+		if (n == 0) {
+			if (!session->dead && !session->deadline_ms)
+				set_deadline(session);
+			return false;
+		}
+		session->payload_len += n;
+	}
+	return !session->closing && !session->dead;
+}
+
+void session_resume(struct session *session)
+{
+	for (int i = 0; !session->dead && !session->closing && !session->out && !session->waiting;
+	     i++) {
+		if (i == FRAMES_A_TURN) {
+			clients_mark_session_later(session);
+			return;
+		}
+		if (!read_frame(session))
+			return;
+		if (session->greeted)
+			session->deadline_ms = 0;
+		session->header_len = 0;
+		dispatch(session);
+		drop_payload(session);
+	}
+}
+
+static void on_ready(struct watch *watch, uint32_t events)
+{
+	struct session *session = container_of(watch, struct session, watch);
+	/* While a reply is due nothing is read that could tell. */
+	if (events & (EPOLLHUP | EPOLLERR) && (session->waiting || session->out)) {
+		session_close(session);
+		return;
+	}
+	if (session->out && events & EPOLLOUT) {
+		flush(session);
+		if (!session->out && !session->dead)
+			poller_modify(session->clients->poller, &session->watch, POLLER_INPUT);
+	}
+	session_resume(session);
+}
+
+/* ---- a new one ---- */
+
+static void refuse(int fd, int error, const char *text)
+{
+	uint8_t buf[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
+	struct ipc_error msg = { .error = error };
+	snprintf(msg.text, sizeof(msg.text), "%s", text);
+	int len = ipc_encode_error(&msg, buf + IPC_HEADER_LEN, sizeof(buf) - IPC_HEADER_LEN);
+	if (len > 0 && ipc_encode_header(IPC_ERROR, (uint32_t)len, buf, IPC_HEADER_LEN) > 0)
+		send(fd, buf, (size_t)(IPC_HEADER_LEN + len), MSG_DONTWAIT | MSG_NOSIGNAL);
+	close(fd);
+}
+
+void session_new(struct clients *clients, int fd)
+{
+	const struct clients_limits *limits = &clients->config.limits;
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	struct quota *quota = NULL;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
+		quota = quota_get(clients, cred.uid);
+	if (!quota || clients->counts.sessions >= limits->sessions ||
+	    quota->sessions >= limits->sessions_per_uid) {
+		clients->counts.sessions_refused++;
+		refuse(fd, EUSERS, "too many sessions with smcrd are open");
+		quota_put(clients, quota);
+		return;
+	}
+	struct session *session = calloc(1, sizeof(*session));
+	if (!session || poller_add(clients->poller, &session->watch, fd, POLLER_INPUT, on_ready)) {
+		free(session);
+		refuse(fd, ENOMEM, "smcrd is out of memory");
+		quota_put(clients, quota);
+		return;
+	}
+	session->clients = clients;
+	session->socket = fd;
+	session->cred = cred;
+	session->quota = quota;
+	session->fd = session->out_fd = -1;
+	quota->sessions++;
+	clients->counts.sessions++;
+	clients->counts.sessions_total++;
+	DL_APPEND(clients->sessions, session);
+	set_deadline(session);
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Socket options of the TCP connection behind a pair end (SOCK-2..4). The daemon asks the kernel in
+ * the program's name, so only options with plain values are let through (none with addresses of
+ * memory in them, none that changes what the stream is), and with no privilege in force.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/clients/internal.h"
+
+enum {
+	GET = 1 << IPC_SOCKOPT_GET,
+	SET = 1 << IPC_SOCKOPT_SET,
+};
+
+static const struct option {
+	int level, name;
+	unsigned int allowed;
+} options[] = {
+	{ SOL_SOCKET, SO_ACCEPTCONN, GET },
+	{ SOL_SOCKET, SO_BINDTODEVICE, GET },
+	{ SOL_SOCKET, SO_BROADCAST, GET | SET },
+	{ SOL_SOCKET, SO_BUSY_POLL, GET | SET },
+	{ SOL_SOCKET, SO_COOKIE, GET },
+	{ SOL_SOCKET, SO_DOMAIN, GET },
+	{ SOL_SOCKET, SO_DONTROUTE, GET | SET },
+	{ SOL_SOCKET, SO_INCOMING_CPU, GET },
+	{ SOL_SOCKET, SO_INCOMING_NAPI_ID, GET },
+	{ SOL_SOCKET, SO_KEEPALIVE, GET | SET },
+	{ SOL_SOCKET, SO_MARK, GET | SET },
+	{ SOL_SOCKET, SO_MAX_PACING_RATE, GET | SET },
+	{ SOL_SOCKET, SO_NETNS_COOKIE, GET },
+	{ SOL_SOCKET, SO_OOBINLINE, GET | SET },
+	{ SOL_SOCKET, SO_PRIORITY, GET | SET },
+	{ SOL_SOCKET, SO_PROTOCOL, GET },
+	{ SOL_SOCKET, SO_RCVBUF, GET | SET },
+	{ SOL_SOCKET, SO_REUSEADDR, GET | SET },
+	{ SOL_SOCKET, SO_REUSEPORT, GET | SET },
+	{ SOL_SOCKET, SO_SNDBUF, GET | SET },
+	{ SOL_SOCKET, SO_TYPE, GET },
+	{ IPPROTO_TCP, TCP_CC_INFO, GET },
+	{ IPPROTO_TCP, TCP_CONGESTION, GET | SET },
+	{ IPPROTO_TCP, TCP_CORK, GET | SET },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, GET | SET },
+	{ IPPROTO_TCP, TCP_INFO, GET },
+	{ IPPROTO_TCP, TCP_KEEPCNT, GET | SET },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, GET | SET },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, GET | SET },
+	{ IPPROTO_TCP, TCP_LINGER2, GET | SET },
+	{ IPPROTO_TCP, TCP_MAXSEG, GET | SET },
+	{ IPPROTO_TCP, TCP_NODELAY, GET | SET },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, GET | SET },
+	{ IPPROTO_TCP, TCP_QUICKACK, GET | SET },
+	{ IPPROTO_TCP, TCP_SYNCNT, GET | SET },
+	{ IPPROTO_TCP, TCP_THIN_DUPACK, GET | SET },
+	{ IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, GET | SET },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, GET | SET },
+	{ IPPROTO_TCP, TCP_WINDOW_CLAMP, GET | SET },
+	{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, GET | SET },
+	{ IPPROTO_IP, IP_FREEBIND, GET | SET },
+	{ IPPROTO_IP, IP_MINTTL, GET | SET },
+	{ IPPROTO_IP, IP_MTU, GET },
+	{ IPPROTO_IP, IP_MTU_DISCOVER, GET | SET },
+	{ IPPROTO_IP, IP_TOS, GET | SET },
+	{ IPPROTO_IP, IP_TTL, GET | SET },
+	{ IPPROTO_IPV6, IPV6_MTU, GET },
+	{ IPPROTO_IPV6, IPV6_MTU_DISCOVER, GET | SET },
+	{ IPPROTO_IPV6, IPV6_TCLASS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_V6ONLY, GET },
+};
+
+static bool allowed(const struct ipc_sockopt *msg)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].level == msg->level && options[i].name == msg->name)
+			return options[i].allowed & 1u << msg->op;
+	return false;
+}
+
+static int kernel_sockopt(int fd, struct ipc_sockopt *msg)
+{
+	socklen_t len = msg->length;
+	if (msg->op == IPC_SOCKOPT_SET)
+		return setsockopt(fd, msg->level, msg->name, msg->value, len) < 0 ? errno : 0;
+	memset(msg->value, 0, sizeof(msg->value));
+	if (getsockopt(fd, msg->level, msg->name, msg->value, &len) < 0)
+		return errno;
+	msg->length = (uint16_t)(len > sizeof(msg->value) ? sizeof(msg->value) : len);
+	return 0;
+}
+
+/* What the program may do is for the kernel to say, but it sees the daemon: so the daemon takes its
+ * own privileges off for the call. */
+static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct full[_LINUX_CAPABILITY_U32S_3], none[2];
+	if (syscall(SYS_capget, &header, full) < 0)
+		return errno;
+	memcpy(none, full, sizeof(none));
+	none[0].effective = none[1].effective = 0;
+	if (syscall(SYS_capset, &header, none) < 0)
+		return errno;
+	int error = kernel_sockopt(fd, msg);
+	/* Effective capabilities may always be raised again to the permitted ones. */
+	syscall(SYS_capset, &header, full);
+	return error;
+}
+
+static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
+{
+	if (msg->op == IPC_SOCKOPT_SET) {
+		if (msg->length < sizeof(*linger))
+			return EINVAL;
+		memcpy(linger, msg->value, sizeof(*linger));
+		return 0;
+	}
+	if (msg->length > sizeof(*linger))
+		msg->length = sizeof(*linger);
+	memcpy(msg->value, linger, msg->length);
+	return 0;
+}
+
+void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
+{
+	if (tcp < 0)
+		msg->result = ENOTCONN;
+	else if (msg->level == SOL_SOCKET && msg->name == SO_LINGER)
+		msg->result = linger ? linger_option(msg, linger) : kernel_sockopt(tcp, msg);
+	else if (!allowed(msg))
+		msg->result = ENOPROTOOPT;
+	else if (msg->op == IPC_SOCKOPT_GET)
+		msg->result = kernel_sockopt(tcp, msg);
+	else
+		msg->result = unprivileged_sockopt(tcp, msg);
+}
