@@ -141,6 +141,12 @@ enum smcr_send_status {
 void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			   enum smcr_send_status status, const char *text);
 
+/**
+ * Probe a link with TEST LINK; if no answer comes within llc_timeout, or a wrong one, it fails.
+ * @return 0, -ENOENT: no such link, -ENETDOWN: it is not active
+ */
+int smcr_engine_test_link(struct smcr_engine *engine, uint32_t lgr_id, uint8_t number);
+
 /* Connections: rendezvous. */
 struct smcr_conn_params {
 	enum smcr_role role;

@@ -38,7 +38,9 @@
 #include "proto/smcr/clc.h"
 #include "proto/smcr/llc.h"
 
-#define SMCR_LINK_SLOTS SMCR_MAX_LINKS_TOTAL
+#define SMCR_LINK_SLOTS      SMCR_MAX_LINKS_TOTAL
+#define SMCR_LINK_MIN_DEPTH  64 /* of a send queue */
+#define SMCR_EYE_CATCHER_LEN 4  /* at the start of an element, RFC dialect (RMB-2) */
 
 /* ---- timers (timer.c) ---- */
 
@@ -56,6 +58,15 @@ void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *
  * in the running one: never inside this call. */
 void smcr_timer_start(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay);
 void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer);
+/** Starting a timer cannot fail: whatever holds timers reserves room for them when it is made, and
+ *  gives it back when it goes. @return 0 or -ENOMEM */
+int smcr_timer_reserve(struct smcr_engine *engine, size_t more);
+void smcr_timer_unreserve(struct smcr_engine *engine, size_t less);
+/* At least as many as each holds. */
+#define SMCR_TIMERS_CONN 6
+#define SMCR_TIMERS_LINK 4
+#define SMCR_TIMERS_LGR  8
+#define SMCR_TIMERS_SLAB 1
 static inline bool smcr_timer_running(const struct smcr_timer *timer)
 {
 	return timer->pos != 0;
@@ -178,16 +189,17 @@ struct smcr_link {
 	struct smcr_timer fail_work; /* carries out smcr_link_fail() */
 	struct smcr_conn *waiting;   /* connections that wait for room (DL list, conn->tx.wait_*) */
 	uint32_t num_conns;          /* connections that write on it */
+	uint32_t num_promised;       /* connections in rendezvous that CLC has put on it */
 	uint64_t tx_bytes, rx_bytes;
 	char last_error[96];
 	bool path_dead; /* it failed because nothing gets through, not by a local cause */
 	/* llc_delete_link.c: the end of this link */
 	bool delete_wanted; /* server: a DELETE LINK exchange is due */
 	uint32_t delete_reason;
-	struct smcr_link *delete_carrier; /* client: link that carried our request */
+	bool agreed_gone;                 /* both sides know: to be freed */
+	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
 	struct smcr_timer delete_timer;   /* client: the server's request is awaited (ERR-33) */
 	/* llc_test.c */
-	bool test_pending;
 	uint8_t test_data[16];
 	struct smcr_timer test_timer; /* ERR-38 */
 	UT_hash_handle hh;            /* engine->links by ref */
@@ -231,6 +243,7 @@ struct smcr_lgr {
 	struct smcr_first_contact fc;
 	struct smcr_llc_flow *llc;
 	int end_error;              /* TERMINATING: what programs are told */
+	uint32_t end_reason;        /* TERMINATING: what the peer is told */
 	bool path_dead;             /* lost because nothing gets through */
 	struct smcr_timer end_work; /* carries out smcr_lgr_end() */
 	uint64_t idle_since;
@@ -354,7 +367,7 @@ struct smcr_engine {
 	void *ctx;
 	uint64_t now;
 	struct smcr_timer **heap;
-	size_t heap_len, heap_cap;
+	size_t heap_len, heap_cap, timers_reserved;
 	uint64_t timer_seq;
 	struct smcr_device *devices;
 	struct smcr_lgr *lgrs;
@@ -366,6 +379,7 @@ struct smcr_engine {
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
 	bool shutting_down;
+	bool silent;                   /* being freed: no log, no event, no message */
 	struct smcr_engine_view count; /* counters kept as they happen */
 };
 
@@ -377,9 +391,14 @@ void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id);
 /** Does the device's network interface belong to this prefix, with the same length? */
 bool smcr_device_on_prefix(const struct smcr_device *device, const struct smcr_prefix *prefix);
+/** Is this address in one of the device's prefixes, of this length? */
+bool smcr_device_has_address(const struct smcr_device *device, const struct smcr_addr *addr,
+			     unsigned int prefix_len);
+/** Is it an address of the device's own network interface? */
+bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr);
 /** Are the first `bits` of two addresses equal? */
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
-/** Random, not zero, 24 or 32 bits. */
+/** Random: 24 bits; 32 bits and not zero. */
 uint32_t smcr_random24(struct smcr_engine *engine);
 uint32_t smcr_random32(struct smcr_engine *engine);
 
@@ -430,6 +449,8 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 void smcr_link_drop_qp(struct smcr_link *link);
 /** Drop the QP and forget the link. From the timer queue only. */
 void smcr_link_free(struct smcr_link *link);
+/** Is this the active link that a peer's Accept or Confirm names (QPN, GID, MAC)? */
+bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Far end known: INIT -> RTR. */
 int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu);
@@ -474,7 +495,9 @@ int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
 /** No link is left, or both sides agreed: connections are reset with `error`, everything is freed;
  *  from the timer queue. No message is sent. */
 void smcr_lgr_end(struct smcr_lgr *lgr, int error);
-/** As above, at once. Engine end and timer queue only. */
+/** Reset, or send back to TCP, every connection of a group that ends. */
+void smcr_lgr_end_conns(struct smcr_lgr *lgr);
+/** Free a group without connections. Engine end and timer queue only. */
 void smcr_lgr_free(struct smcr_lgr *lgr);
 struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number);
 /** An ACTIVE link other than `except` for LLC, or NULL. */
@@ -484,6 +507,10 @@ struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr);
 /** A connection joined or left: idle timer (LG-16). */
 void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn);
 void smcr_lgr_remove_conn(struct smcr_conn *conn);
+/** Do these addresses belong to one RNIC? */
+bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *gid_b,
+		    const uint8_t *mac_b);
+/** "single", "symmetric", "asymmetric_local" (shared RNIC here), "asymmetric_peer". */
 const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
 
 /* ---- conn.c ---- */

@@ -1,0 +1,504 @@
+/* SPDX-License-Identifier: MIT */
+/* Rendezvous: what server and client have in common, and the ways out (RFC 7609 3.5, C.1 to C.6).
+ */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool first_contact,
+						 bool committed)
+{
+	switch (step) {
+	case SMCR_RV_S_AWAIT_PROPOSAL:
+	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER; /* ERR-3 */
+	case SMCR_RV_S_HELD:
+	case SMCR_RV_S_ANNOUNCE:
+	case SMCR_RV_C_ANNOUNCE: return SMCR_DECLINE_NOW; /* ERR-1 */
+	case SMCR_RV_S_AWAIT_CONFIRM:                     /* ERR-3, ERR-4 */
+		return first_contact ? SMCR_DECLINE_LATER : SMCR_DECLINE_NEVER;
+	case SMCR_RV_LLC: return committed ? SMCR_DECLINE_NEVER : SMCR_DECLINE_NOW; /* ERR-5 */
+	case SMCR_RV_OUTCOME: break;
+	}
+	return SMCR_DECLINE_NEVER;
+}
+
+enum smcr_contact smcr_clc_classify(bool first_contact_flag, bool matches_active_link)
+{
+	if (first_contact_flag)
+		return SMCR_CONTACT_FIRST;
+	return matches_active_link ? SMCR_CONTACT_SUBSEQUENT : SMCR_CONTACT_OUT_OF_SYNC;
+}
+
+static bool committed(const struct smcr_conn *conn)
+{
+	return conn->lgr && conn->lgr->fc.conn == conn && conn->lgr->fc.committed;
+}
+
+static enum smcr_decline_window window(const struct smcr_conn *conn)
+{
+	return smcr_clc_decline_window(conn->rv.step, conn->rv.first_contact, committed(conn));
+}
+
+/* ---- ways out ---- */
+
+/** The connection is gone from a first contact that is not over: so is the group (RV-14). Past the
+ *  point of no return the peer may count on it, and is told. */
+static void end_first_contact(struct smcr_lgr *lgr)
+{
+	if (lgr->state != SMCR_LGR_FIRST_CONTACT)
+		return;
+	if (lgr->fc.committed)
+		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_LOST_PATH, ECONNRESET);
+	else
+		smcr_lgr_end(lgr, ECONNRESET);
+}
+
+/** Raise the last event of a connection in rendezvous and free it. */
+static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
+{
+	struct smcr_lgr *lgr = conn->lgr && conn->lgr->fc.conn == conn ? conn->lgr : NULL;
+	conn->phase = SMCR_PHASE_GONE;
+	smcr_conn_raise(conn, event);
+	smcr_conn_free(conn);
+	if (lgr) {
+		lgr->path_dead = lgr->path_dead || event->path_dead;
+		end_first_contact(lgr);
+	}
+}
+
+void smcr_clc_fallback(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
+		       bool path_dead)
+{
+	struct smcr_conn_event event = { .type = SMCR_CONN_FALLBACK,
+					 .reason = reason,
+					 .peer_reason = peer_reason,
+					 .path_dead = path_dead };
+	finish(conn, &event);
+}
+
+void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason)
+{
+	struct smcr_conn_event event = { .type = SMCR_CONN_FAILED,
+					 .error = error,
+					 .reason = reason };
+	finish(conn, &event);
+}
+
+static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
+{
+	struct smcr_engine *engine = conn->engine;
+	uint8_t buf[SMCR_CLC_DECLINE_V2_LEN];
+	struct smcr_clc_decline decline = {
+		.version = conn->rv.proposal.version >= 2 ? 2 : SMCR_CLC_VERSION_1,
+		.out_of_sync = out_of_sync,
+		.diagnosis = reason,
+	};
+	memcpy(decline.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
+	int len = smcr_clc_encode_decline(&decline, buf, sizeof(buf));
+	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+}
+
+void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
+{
+	bool path_dead = conn->rv.step == SMCR_RV_LLC && conn->lgr && conn->lgr->path_dead;
+	send_decline(conn, reason, out_of_sync);
+	smcr_clc_fallback(conn, reason, 0, path_dead);
+}
+
+void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
+{
+	switch (window(conn)) {
+	case SMCR_DECLINE_NOW: smcr_clc_decline(conn, reason, false); break;
+	case SMCR_DECLINE_LATER:
+		conn->rv.give_up = true;
+		conn->rv.give_up_reason = reason;
+		break;
+	case SMCR_DECLINE_NEVER: smcr_clc_fail(conn, error, reason); break;
+	}
+}
+
+void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
+{
+	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
+		return;
+	smcr_clc_quit(conn, reason, ECONNABORTED);
+}
+
+/* ---- waiting ---- */
+
+static void on_clc_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_conn *conn = arg;
+	(void)engine;
+	if (conn->rv.step == SMCR_RV_OUTCOME) {
+		struct smcr_conn_event event = conn->rv.outcome;
+		finish(conn, &event);
+	} else if (conn->rv.step == SMCR_RV_S_HELD) {
+		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
+	} else {
+		smcr_clc_fail(conn, ETIMEDOUT, SMCR_REASON_NONE); /* ERR-10 */
+	}
+}
+
+static void on_total_timer(struct smcr_engine *engine, void *arg)
+{
+	(void)engine;
+	smcr_clc_fail(arg, ETIMEDOUT, SMCR_REASON_NONE); /* ERR-10 */
+}
+
+void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step)
+{
+	conn->rv.step = step;
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.clc_timeout);
+}
+
+void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step)
+{
+	conn->rv.step = step;
+	smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
+}
+
+int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *params,
+		    struct smcr_conn **ret_conn)
+{
+	struct smcr_conn *conn;
+	int rc = smcr_conn_new(engine, params, &conn);
+	if (rc)
+		return rc;
+	smcr_timer_init(&conn->rv.clc_timer, on_clc_timer, conn);
+	smcr_timer_init(&conn->rv.total_timer, on_total_timer, conn);
+	smcr_timer_start(engine, &conn->rv.total_timer, engine->config.clc_total_timeout);
+	*ret_conn = conn;
+	if (params->role == SMCR_ROLE_SERVER)
+		smcr_clc_await(conn, SMCR_RV_S_AWAIT_PROPOSAL);
+	else
+		smcr_clc_client_start(conn);
+	return 0;
+}
+
+void smcr_clc_start_outcome(struct smcr_conn *conn, enum smcr_reason reason)
+{
+	send_decline(conn, reason, false);
+	conn->rv.outcome = (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK, .reason = reason };
+	conn->rv.step = SMCR_RV_OUTCOME;
+	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, 0);
+}
+
+/* ---- what comes in ---- */
+
+bool smcr_conn_wants_clc(const struct smcr_conn *conn)
+{
+	if (conn->phase != SMCR_PHASE_RENDEZVOUS)
+		return false;
+	switch ((enum smcr_rv_step)conn->rv.step) {
+	case SMCR_RV_S_AWAIT_PROPOSAL:
+	case SMCR_RV_S_HELD:
+	case SMCR_RV_S_ANNOUNCE:
+	case SMCR_RV_S_AWAIT_CONFIRM:
+	case SMCR_RV_C_AWAIT_ACCEPT: return true;
+	case SMCR_RV_LLC: return !committed(conn); /* a Decline may come (ERR-6) */
+	case SMCR_RV_C_ANNOUNCE:
+	case SMCR_RV_OUTCOME: break;
+	}
+	return false;
+}
+
+/** May the peer decline at this point? It must owe us the next message (ERR-1, ERR-6). */
+static bool may_be_declined(const struct smcr_conn *conn)
+{
+	switch ((enum smcr_rv_step)conn->rv.step) {
+	case SMCR_RV_S_AWAIT_PROPOSAL:
+	case SMCR_RV_S_AWAIT_CONFIRM:
+	case SMCR_RV_C_AWAIT_ACCEPT: return true;
+	case SMCR_RV_LLC: return !committed(conn);
+	case SMCR_RV_S_HELD:
+	case SMCR_RV_S_ANNOUNCE:
+	case SMCR_RV_C_ANNOUNCE:
+	case SMCR_RV_OUTCOME: break;
+	}
+	return false;
+}
+
+static void protocol_error(struct smcr_conn *conn, const char *what)
+{
+	smcr_log(conn->engine, LOG_NOTICE, "rendezvous: %s; the TCP connection is reset", what);
+	smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE); /* ERR-11 */
+}
+
+static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *decline)
+{
+	if (!may_be_declined(conn)) {
+		protocol_error(conn, "Decline where none is allowed");
+		return;
+	}
+	struct smcr_lgr *lgr = conn->lgr;
+	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
+		smcr_lgr_end(lgr, ECONNRESET); /* CLC-14, ERR-9 */
+	bool path_dead = conn->rv.step == SMCR_RV_LLC &&
+			 decline->diagnosis == SMCR_REASON_CONFIRM_LINK_FAILED;
+	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
+}
+
+/** Sound, but with a reserved value that matters: MTU on first contact only (CLC-9, ERR-12). */
+static bool bad_enum(const struct smcr_clc_accept *msg, bool first_contact)
+{
+	return msg->bsize > SMCR_BSIZE_MAX || (first_contact && !smcr_mtu_valid(msg->mtu));
+}
+
+/** `reserved`: the decoder found a reserved value in it. */
+static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, bool reserved)
+{
+	bool server = conn->params.role == SMCR_ROLE_SERVER;
+	if (msg->type == SMCR_CLC_DECLINE) {
+		on_decline(conn, &msg->decline);
+	} else if (msg->type == SMCR_CLC_PROPOSAL && conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL) {
+		conn->rv.proposal = msg->proposal;
+		smcr_clc_server_decide(conn);
+	} else if (msg->type == SMCR_CLC_ACCEPT && conn->rv.step == SMCR_RV_C_AWAIT_ACCEPT) {
+		if (reserved || bad_enum(&msg->accept, msg->accept.first_contact))
+			smcr_clc_decline(conn, SMCR_REASON_BAD_ENUM, false);
+		else
+			smcr_clc_client_accept(conn, &msg->accept);
+	} else if (msg->type == SMCR_CLC_CONFIRM && conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM) {
+		if (!reserved && !bad_enum(&msg->accept, conn->rv.first_contact))
+			smcr_clc_server_confirm(conn, &msg->accept);
+		else if (conn->rv.first_contact)
+			smcr_clc_decline(conn, SMCR_REASON_BAD_ENUM, false);
+		else /* too late for a Decline (ERR-4) */
+			smcr_clc_fail(conn, EPROTO, SMCR_REASON_BAD_ENUM);
+	} else {
+		protocol_error(conn, server ? "unexpected CLC message from the client"
+					    : "unexpected CLC message from the server");
+	}
+}
+
+void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *buf, size_t len)
+{
+	struct smcr_clc_msg msg;
+	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
+		return;
+	int rc = smcr_clc_decode(buf, len, &msg);
+	if (rc && rc != -ENOTSUP)
+		protocol_error(conn, "malformed CLC message"); /* ERR-13 */
+	else if (rc == -ENOTSUP && msg.type != SMCR_CLC_ACCEPT && msg.type != SMCR_CLC_CONFIRM)
+		protocol_error(conn, "CLC message with reserved values");
+	else
+		on_message(conn, &msg, rc == -ENOTSUP);
+}
+
+void smcr_conn_clc_garbage(struct smcr_conn *conn)
+{
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rv.step != SMCR_RV_OUTCOME)
+		protocol_error(conn, "bytes that are no CLC message");
+}
+
+void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
+{
+	if (conn->rv.step == SMCR_RV_OUTCOME)
+		return;
+	/* A FIN may overtake what ends the first contact on the links (deployed peers close TCP
+	 * early): the data path deals with it. Where CLC is awaited it means that none will come.
+	 */
+	if (event == SMCR_TCP_FIN && !smcr_conn_wants_clc(conn))
+		conn->tcp_fin = true;
+	else
+		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NONE);
+}
+
+/* ---- steps that both roles take ---- */
+
+/** Element size code of a send buffer. */
+static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
+{
+	uint32_t want = conn->engine->config.sndbuf;
+	uint8_t bsize = 0;
+	if (!want)
+		return conn->rx.element.slab->bsize;
+	while (bsize < SMCR_BSIZE_MAX && smcr_bsize_bytes(bsize) < want)
+		bsize++;
+	return bsize;
+}
+
+static int take_or_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+{
+	int rc = smcr_element_take(lgr, is_rmb, bsize, ret);
+	if (rc != -ENOENT)
+		return rc;
+	struct smcr_slab *slab;
+	rc = smcr_slab_add(lgr, is_rmb, bsize, &slab);
+	if (rc)
+		return rc;
+	return smcr_element_take(lgr, is_rmb, slab->bsize, ret);
+}
+
+int smcr_clc_take_memory(struct smcr_conn *conn)
+{
+	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
+	int rc = take_or_add(conn->lgr, true, bsize, &conn->rx.element);
+	if (rc)
+		return rc;
+	rc = take_or_add(conn->lgr, false, sndbuf_bsize(conn), &conn->tx.buf);
+	if (rc)
+		return rc;
+	smcr_conn_data_prepare(conn);
+	return 0;
+}
+
+enum smcr_reason smcr_clc_memory_reason(int rc)
+{
+	return rc == -ENOMEM || rc == -ENOSPC ? SMCR_REASON_RMBE_EXHAUSTED : SMCR_REASON_INTERNAL;
+}
+
+void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
+{
+	struct smcr_engine *engine = conn->engine;
+	struct smcr_link *link = conn->rv.link;
+	struct smcr_slab *slab = conn->rx.element.slab;
+	uint8_t buf[SMCR_CLC_ACCEPT_LEN];
+	if (!conn->token)
+		smcr_conn_new_token(conn);
+	struct smcr_clc_accept msg = {
+		.type = type,
+		.first_contact = type == SMCR_CLC_ACCEPT && conn->rv.first_contact,
+		.qpn = link->qpn,
+		.rkey = slab->reg[link->slot].rkey,
+		.rmbe_index = conn->rx.element.index,
+		.alert_token = conn->token,
+		.bsize = slab->bsize,
+		.mtu = link->mtu,
+		.rmb_vaddr = (uintptr_t)slab->base,
+		.psn = link->psn,
+	};
+	memcpy(msg.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
+	memcpy(msg.gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(msg.mac, link->local_mac, SMCR_MAC_LEN);
+	if (conn->rv.first_contact)
+		slab->reg[link->slot].told = true; /* RKEY-12 */
+	int len = smcr_clc_encode_accept(&msg, buf, sizeof(buf));
+	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+}
+
+int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg)
+{
+	struct smcr_peer_rmb *rmb;
+	int rc = smcr_peer_rmb_add(link->lgr, &rmb);
+	if (rc)
+		return rc;
+	smcr_peer_rmb_set(rmb, link, msg->rkey, msg->rmb_vaddr);
+	return 0;
+}
+
+/** RMB-9: the peer has given an element anew that this connection believes to be its own. */
+static void evict(struct smcr_conn *old)
+{
+	smcr_log(old->engine, LOG_NOTICE,
+		 "the peer has reused the buffer of a connection; the old one is reset");
+	if (old->phase == SMCR_PHASE_OPEN)
+		smcr_conn_kill(old, ECONNRESET);
+	else
+		smcr_clc_quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
+}
+
+int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
+			   const struct smcr_clc_accept *msg)
+{
+	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(conn->lgr, link, msg->rkey);
+	if (!rmb || rmb->token[link->slot].vaddr != msg->rmb_vaddr)
+		return -ENOENT; /* RS-4, RKEY-16 */
+	if (rmb->user[msg->rmbe_index])
+		evict(rmb->user[msg->rmbe_index]);
+	smcr_peer_rmb_claim(rmb, msg->rmbe_index, conn);
+	conn->peer_token = msg->alert_token;
+	conn->tx.element_size = smcr_bsize_bytes(msg->bsize);
+	return 0;
+}
+
+void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link)
+{
+	smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
+	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
+	smcr_conn_promise(conn, NULL);
+	smcr_link_assign(conn, link);
+	conn->phase = SMCR_PHASE_OPEN;
+	smcr_conn_data_open(conn);
+}
+
+/* ---- what others tell ---- */
+
+void smcr_clc_lgr_lost(struct smcr_conn *conn)
+{
+	switch ((enum smcr_rv_step)conn->rv.step) {
+	case SMCR_RV_S_ANNOUNCE: /* nothing has been said yet: decide anew */
+		smcr_conn_detach(conn);
+		smcr_clc_server_decide(conn);
+		break;
+	case SMCR_RV_S_AWAIT_CONFIRM:
+		smcr_conn_detach(conn);
+		smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET);
+		break;
+	default: smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET); break;
+	}
+}
+
+void smcr_clc_slab_ready(struct smcr_slab *slab)
+{
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2(slab->lgr->conns, conn, next, lgr_next)
+	{
+		if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rx.element.slab != slab)
+			continue;
+		if (conn->rv.step == SMCR_RV_S_ANNOUNCE)
+			smcr_clc_server_accept(conn);
+		else if (conn->rv.step == SMCR_RV_C_ANNOUNCE)
+			smcr_clc_client_confirm(conn);
+	}
+}
+
+void smcr_clc_slab_refused(struct smcr_slab *slab)
+{
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2(slab->lgr->conns, conn, next, lgr_next)
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rx.element.slab == slab)
+		smcr_clc_quit(conn, SMCR_REASON_RKEY_EXCHANGE, ECONNRESET); /* RKEY-9 */
+}
+
+void smcr_clc_unhold(struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr = conn->rv.held_by;
+	if (!lgr)
+		return;
+	conn->rv.held_by = NULL;
+	DL_DELETE2(lgr->fc.held, conn, rv.held_prev, rv.held_next);
+}
+
+void smcr_clc_release_held(struct smcr_engine *engine, struct smcr_conn *held, bool path_dead)
+{
+	struct smcr_conn *conn, *next;
+	(void)engine;
+	DL_FOREACH2(held, conn, rv.held_next)
+	conn->rv.held_by = NULL;
+	DL_FOREACH_SAFE2(held, conn, next, rv.held_next)
+	{
+		if (path_dead) { /* each would only find out the same, one after the other */
+			send_decline(conn, SMCR_REASON_PEER_SKIPPED, false);
+			smcr_clc_fallback(conn, SMCR_REASON_PEER_SKIPPED, 0, true);
+		} else {
+			smcr_clc_server_decide(conn);
+		}
+	}
+}
+
+void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
+{
+	struct smcr_conn *conn = lgr->fc.conn, *held = lgr->fc.held;
+	lgr->state = SMCR_LGR_ACTIVE;
+	lgr->fc.conn = NULL;
+	lgr->fc.held = NULL;
+	if (conn)
+		smcr_clc_open(conn, conn->rv.link ? conn->rv.link : smcr_lgr_any_link(lgr, NULL));
+	smcr_clc_release_held(lgr->engine, held, false);
+}

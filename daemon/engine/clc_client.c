@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Rendezvous as the client: Proposal, Accept, Confirm (RFC 7609 3.5.1, 3.5.2). */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/* ---- Proposal ---- */
+
+/** An active RNIC on the network that the TCP connection uses. */
+static struct smcr_device *choose_device(const struct smcr_conn *conn)
+{
+	struct smcr_device *device, *best = NULL;
+	DL_FOREACH (conn->engine->devices, device) {
+		if (!device->info.active || device->info.vlan != conn->params.vlan ||
+		    !smcr_device_has_address(device, &conn->params.local,
+					     conn->params.local_prefix_len))
+			continue;
+		if (smcr_device_owns_address(device, &conn->params.local))
+			return device;
+		if (!best)
+			best = device;
+	}
+	return best;
+}
+
+static void clear_host_bits(uint8_t *ip, size_t len, unsigned int bits)
+{
+	for (size_t i = 0; i < len; i++) {
+		unsigned int keep = bits > 8 * i ? bits - 8 * (unsigned int)i : 0;
+		if (keep < 8)
+			ip[i] &= (uint8_t)(0xFF << (8 - keep));
+	}
+}
+
+static void add_prefix(struct smcr_clc_proposal *proposal, const uint8_t ip[16], uint8_t len)
+{
+	struct smcr_clc_prefix *prefix = &proposal->prefixes[proposal->num_prefixes];
+	memcpy(prefix->addr, ip, 16);
+	clear_host_bits(prefix->addr, 16, len);
+	prefix->len = len;
+	for (unsigned int i = 0; i < proposal->num_prefixes; i++)
+		if (!memcmp(&proposal->prefixes[i], prefix, sizeof(*prefix)))
+			return;
+	proposal->num_prefixes++;
+}
+
+static bool link_local(const struct smcr_prefix *prefix)
+{
+	return prefix->ip[0] == 0xFE && (prefix->ip[1] & 0xC0) == 0x80;
+}
+
+/** CLC-6, CLC-7: the network of the interface that the Proposal leaves by. */
+static void fill_network(struct smcr_clc_proposal *proposal, const struct smcr_conn *conn)
+{
+	const struct smcr_addr *local = &conn->params.local;
+	uint8_t len = conn->params.local_prefix_len;
+	if (local->family == AF_INET) {
+		uint8_t ip[4];
+		memcpy(ip, local->ip, 4);
+		clear_host_bits(ip, 4, len);
+		proposal->ipv4_subnet = (uint32_t)ip[0] << 24 | (uint32_t)ip[1] << 16 |
+					(uint32_t)ip[2] << 8 | ip[3];
+		proposal->ipv4_mask_len = len;
+		return;
+	}
+	add_prefix(proposal, local->ip, len);
+	const struct smcr_device_info *info = &conn->rv.device->info;
+	for (size_t i = 0; i < info->num_prefixes; i++)
+		if (info->prefixes[i].family == AF_INET6 && !link_local(&info->prefixes[i]) &&
+		    proposal->num_prefixes < SMCR_CLC_MAX_PREFIXES)
+			add_prefix(proposal, info->prefixes[i].ip, info->prefixes[i].prefix_len);
+}
+
+void smcr_clc_client_start(struct smcr_conn *conn)
+{
+	struct smcr_engine *engine = conn->engine;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	conn->rv.device = choose_device(conn);
+	if (engine->shutting_down || !conn->rv.device) {
+		smcr_clc_start_outcome(conn, engine->shutting_down ? SMCR_REASON_SHUTTING_DOWN
+								   : SMCR_REASON_NO_R_DEVICE);
+		return;
+	}
+	struct smcr_clc_proposal proposal = { .version = SMCR_CLC_VERSION_1, .offers_r_v1 = true };
+	memcpy(proposal.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
+	memcpy(proposal.gid, conn->rv.device->info.gid, SMCR_GID_LEN);
+	memcpy(proposal.mac, conn->rv.device->info.mac, SMCR_MAC_LEN);
+	fill_network(&proposal, conn);
+	int len = smcr_clc_encode_proposal(&proposal, buf, sizeof(buf));
+	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+	smcr_clc_await(conn, SMCR_RV_C_AWAIT_ACCEPT);
+}
+
+/* ---- Accept ---- */
+
+/** The link that an Accept names, in a group in which we are the client (RV-5). */
+static struct smcr_link *find_link(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_lgr *lgr;
+	DL_FOREACH (conn->engine->lgrs, lgr) {
+		if (lgr->role != SMCR_ROLE_CLIENT || lgr->state != SMCR_LGR_ACTIVE ||
+		    lgr->vlan != conn->params.vlan ||
+		    memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN))
+			continue;
+		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+			if (lgr->links[i] && smcr_link_is_named(lgr->links[i], msg))
+				return lgr->links[i];
+	}
+	return NULL;
+}
+
+/** Set up our end of a new group (RV-6). @return 0 or why not */
+static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
+					      const struct smcr_clc_accept *msg)
+{
+	struct smcr_prefix prefix = { .family = conn->params.local.family,
+				      .prefix_len = conn->params.local_prefix_len };
+	struct smcr_lgr *lgr;
+	struct smcr_link *link;
+	memcpy(prefix.ip, conn->params.local.ip, sizeof(prefix.ip));
+	if (!conn->rv.device || !conn->rv.device->info.active)
+		return SMCR_REASON_NO_R_DEVICE; /* ERR-3 */
+	if (smcr_lgr_new(conn->engine, SMCR_ROLE_CLIENT, msg->peer_id, conn->params.vlan, &prefix,
+			 &lgr))
+		return SMCR_REASON_NO_MEMORY;
+	smcr_lgr_add_conn(lgr, conn);
+	lgr->fc.conn = conn;
+	conn->rv.first_contact = true;
+	if (smcr_link_new(lgr, conn->rv.device, 0, &link))
+		return SMCR_REASON_QP_NOT_READY;
+	int rc = smcr_clc_take_memory(conn);
+	if (rc)
+		return smcr_clc_memory_reason(rc);
+	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
+	smcr_conn_promise(conn, link);
+	rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
+	if (rc) {
+		smcr_log(conn->engine, LOG_WARNING, "%s: cannot connect the queue pair: %s",
+			 link->device_name, strerror(-rc));
+		return SMCR_REASON_QP_NOT_READY;
+	}
+	if (smcr_clc_learn_rmb(link, msg) || smcr_clc_claim_element(conn, link, msg))
+		return SMCR_REASON_RTOKEN;
+	return SMCR_REASON_NONE;
+}
+
+static void first_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_link *stale = find_link(conn, msg);
+	if (stale) /* PLG-5: the server has a new QP of that number, so this one is dead */
+		smcr_link_fail(stale, SMCR_LLC_DEL_LOST_PATH, "the peer has set it up anew");
+	enum smcr_reason reason = prepare_first_contact(conn, msg);
+	if (reason) {
+		smcr_clc_decline(conn, reason, false);
+		return;
+	}
+	smcr_clc_send_credentials(conn, SMCR_CLC_CONFIRM);
+	smcr_clc_proceed(conn, SMCR_RV_LLC);
+	smcr_llc_first_contact(conn->lgr, conn->rv.link);
+}
+
+static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
+			       const struct smcr_clc_accept *msg)
+{
+	smcr_lgr_add_conn(link->lgr, conn);
+	conn->rv.first_contact = false;
+	smcr_conn_promise(conn, link);
+	if (smcr_clc_claim_element(conn, link, msg)) {
+		smcr_clc_decline(conn, SMCR_REASON_RTOKEN, false);
+		return;
+	}
+	int rc = smcr_clc_take_memory(conn);
+	if (rc) {
+		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false);
+	} else if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
+		smcr_clc_client_confirm(conn);
+	} else {
+		smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE); /* RS-5 */
+		smcr_llc_kick(link->lgr);
+	}
+}
+
+void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_link *link = find_link(conn, msg);
+	/* We owe the next message now: a Decline may take its place. */
+	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE);
+	if (conn->rv.give_up) {
+		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
+		return;
+	}
+	switch (smcr_clc_classify(msg->first_contact, link != NULL)) {
+	case SMCR_CONTACT_FIRST: first_contact(conn, msg); break;
+	case SMCR_CONTACT_SUBSEQUENT: subsequent_contact(conn, link, msg); break;
+	case SMCR_CONTACT_OUT_OF_SYNC:
+		smcr_clc_decline(conn, SMCR_REASON_OUT_OF_SYNC, true); /* ERR-9 */
+		break;
+	}
+}
+
+/* ---- Confirm of a subsequent contact ---- */
+
+/** Deployed servers keep our token under the link that they chose: use it. By the RFC each side
+ *  chooses for itself (RS-11). */
+static struct smcr_link *choose_link(const struct smcr_conn *conn)
+{
+	struct smcr_link *link = conn->rv.link;
+	if (conn->lgr->dialect == SMCR_DIALECT_DEPLOYED)
+		return link && link->state == SMCR_LINK_ACTIVE ? link : NULL;
+	return smcr_lgr_least_loaded(conn->lgr);
+}
+
+void smcr_clc_client_confirm(struct smcr_conn *conn)
+{
+	struct smcr_link *link = choose_link(conn);
+	if (!link) {
+		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
+	} else if (conn->tx.rmb->withdrawn) {
+		smcr_clc_decline(conn, SMCR_REASON_RTOKEN, false); /* RKEY-16 */
+	} else {
+		smcr_conn_promise(conn, link);
+		smcr_clc_send_credentials(conn, SMCR_CLC_CONFIRM);
+		smcr_clc_open(conn, link); /* RS-8 */
+	}
+}

@@ -1,0 +1,270 @@
+/* SPDX-License-Identifier: MIT */
+/* Rendezvous as the server: Proposal, Accept, Confirm (RFC 7609 3.5.1, 3.5.2). */
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/* ---- which LAN ---- */
+
+static uint32_t get_be32(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
+}
+
+static uint32_t mask_of(unsigned int bits)
+{
+	return bits ? UINT32_MAX << (32 - bits) : 0;
+}
+
+/** The IPv4 network a Proposal means: the field is a network number, or, from some peers, the mask
+ *  itself, and then the client's address says the rest (A1). */
+static uint32_t proposed_network(const struct smcr_clc_proposal *proposal,
+				 const struct smcr_addr *client)
+{
+	uint32_t mask = mask_of(proposal->ipv4_mask_len);
+	if (proposal->ipv4_subnet == mask)
+		return get_be32(client->ip) & mask;
+	return proposal->ipv4_subnet & mask;
+}
+
+bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
+				const struct smcr_addr *client, const struct smcr_prefix *prefix)
+{
+	if (prefix->family == AF_INET)
+		return client->family == AF_INET && proposal->num_prefixes == 0 &&
+		       prefix->prefix_len == proposal->ipv4_mask_len &&
+		       (get_be32(prefix->ip) & mask_of(prefix->prefix_len)) ==
+			       proposed_network(proposal, client);
+	for (unsigned int i = 0; i < proposal->num_prefixes; i++)
+		if (proposal->prefixes[i].len == prefix->prefix_len &&
+		    smcr_prefix_match(proposal->prefixes[i].addr, prefix->ip, prefix->prefix_len))
+			return true;
+	return false;
+}
+
+/** The prefix of a device that the Proposal names, or NULL. */
+static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
+					       const struct smcr_device *device)
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++)
+		if (smcr_proposal_names_prefix(&conn->rv.proposal, &conn->params.peer,
+					       &device->info.prefixes[i]))
+			return &device->info.prefixes[i];
+	return NULL;
+}
+
+/** An RNIC on the common LAN, the one that has the TCP connection's address first (RV-3, RV-4). */
+static struct smcr_device *choose_device(struct smcr_conn *conn,
+					 const struct smcr_prefix **ret_prefix)
+{
+	struct smcr_device *device, *best = NULL;
+	DL_FOREACH (conn->engine->devices, device) {
+		const struct smcr_prefix *prefix = common_prefix(conn, device);
+		if (!device->info.active || device->info.vlan != conn->params.vlan || !prefix)
+			continue;
+		bool own = smcr_device_owns_address(device, &conn->params.local);
+		if (best && !own)
+			continue;
+		best = device;
+		*ret_prefix = prefix;
+		if (own)
+			break;
+	}
+	return best;
+}
+
+/* ---- which group ---- */
+
+/** Is one of the group's links on the LAN that the Proposal names? */
+static bool on_lan(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->device &&
+		    common_prefix(conn, lgr->links[i]->device))
+			return true;
+	return false;
+}
+
+/** The group with this peer in which we are the server (RV-2, PEER-4), being set up or usable. */
+static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr;
+	DL_FOREACH (conn->engine->lgrs, lgr) {
+		if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING ||
+		    lgr->vlan != conn->params.vlan ||
+		    memcmp(lgr->peer_id, conn->rv.proposal.peer_id, SMCR_PEER_ID_LEN) ||
+		    !on_lan(conn, lgr))
+			continue;
+		if (lgr->state == SMCR_LGR_FIRST_CONTACT || smcr_lgr_least_loaded(lgr))
+			return lgr;
+	}
+	return NULL;
+}
+
+static void hold(struct smcr_conn *conn, struct smcr_lgr *lgr)
+{
+	conn->rv.held_by = lgr;
+	DL_APPEND2(lgr->fc.held, conn, rv.held_prev, rv.held_next);
+	conn->rv.step = SMCR_RV_S_HELD;
+	/* Shorter than any client waits for its Accept. */
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.clc_timeout / 2);
+}
+
+/** Set up a new group up to the Accept (RV-4). @return 0 or why not */
+static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smcr_device *device,
+					      const struct smcr_prefix *prefix)
+{
+	struct smcr_lgr *lgr;
+	struct smcr_link *link;
+	int rc = smcr_lgr_new(conn->engine, SMCR_ROLE_SERVER, conn->rv.proposal.peer_id,
+			      conn->params.vlan, prefix, &lgr);
+	if (rc)
+		return SMCR_REASON_NO_MEMORY;
+	smcr_lgr_add_conn(lgr, conn);
+	lgr->fc.conn = conn;
+	conn->rv.first_contact = true;
+	if (smcr_link_new(lgr, device, 0, &link))
+		return SMCR_REASON_QP_NOT_READY;
+	rc = smcr_clc_take_memory(conn);
+	if (rc)
+		return smcr_clc_memory_reason(rc);
+	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
+	smcr_conn_promise(conn, link);
+	return SMCR_REASON_NONE;
+}
+
+static void first_contact(struct smcr_conn *conn)
+{
+	const struct smcr_prefix *prefix = NULL;
+	struct smcr_device *device = choose_device(conn, &prefix);
+	if (!device) {
+		smcr_clc_decline(conn, SMCR_REASON_PREFIX_MISMATCH, false);
+		return;
+	}
+	enum smcr_reason reason = prepare_first_contact(conn, device, prefix);
+	if (reason) {
+		smcr_clc_decline(conn, reason, false);
+		return;
+	}
+	smcr_clc_send_credentials(conn, SMCR_CLC_ACCEPT);
+	smcr_clc_await(conn, SMCR_RV_S_AWAIT_CONFIRM);
+}
+
+static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
+{
+	conn->rv.first_contact = false;
+	smcr_lgr_add_conn(lgr, conn);
+	int rc = smcr_clc_take_memory(conn);
+	if (rc) {
+		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false); /* LG-14 */
+		return;
+	}
+	smcr_conn_promise(conn, smcr_lgr_least_loaded(lgr)); /* RS-2, LG-17 */
+	if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
+		smcr_clc_server_accept(conn);
+		return;
+	}
+	smcr_clc_proceed(conn, SMCR_RV_S_ANNOUNCE); /* RS-3 */
+	smcr_llc_kick(lgr);
+}
+
+void smcr_clc_server_decide(struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr;
+	conn->rv.step = SMCR_RV_S_HELD; /* we owe the next message: a Decline may take its place */
+	if (conn->engine->shutting_down) {
+		smcr_clc_decline(conn, SMCR_REASON_SHUTTING_DOWN, false);
+	} else if (conn->rv.give_up) {
+		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
+	} else if (!conn->rv.proposal.offers_r_v1) {
+		smcr_clc_decline(conn, SMCR_REASON_VERSION_MISMATCH, false); /* CLC-4 */
+	} else if ((lgr = find_lgr(conn)) == NULL) {
+		first_contact(conn);
+	} else if (lgr->state == SMCR_LGR_FIRST_CONTACT) {
+		hold(conn, lgr); /* RV-15 */
+	} else {
+		subsequent_contact(conn, lgr);
+	}
+}
+
+/** The own element may be told: Accept of a subsequent contact. */
+void smcr_clc_server_accept(struct smcr_conn *conn)
+{
+	if (!conn->rv.link || conn->rv.link->state != SMCR_LINK_ACTIVE)
+		smcr_conn_promise(conn, smcr_lgr_least_loaded(conn->lgr));
+	if (!conn->rv.link) {
+		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
+		return;
+	}
+	smcr_clc_send_credentials(conn, SMCR_CLC_ACCEPT);
+	smcr_clc_await(conn, SMCR_RV_S_AWAIT_CONFIRM);
+}
+
+/* ---- Confirm ---- */
+
+/** RV-7: the client's end of link 1 is known; on to CONFIRM LINK. */
+static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_link *link = conn->rv.link;
+	if (!smcr_link_usable(link)) {
+		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
+		return;
+	}
+	int rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
+	if (!rc)
+		rc = smcr_link_start(link);
+	if (rc) {
+		smcr_log(conn->engine, LOG_WARNING, "%s: cannot connect the queue pair: %s",
+			 link->device_name, strerror(-rc));
+		smcr_clc_decline(conn, SMCR_REASON_QP_NOT_READY, false);
+		return;
+	}
+	rc = smcr_clc_learn_rmb(link, msg);
+	if (!rc)
+		rc = smcr_clc_claim_element(conn, link, msg);
+	if (rc) {
+		smcr_clc_decline(conn, SMCR_REASON_RTOKEN, false);
+		return;
+	}
+	smcr_llc_first_contact(conn->lgr, link);
+}
+
+/** The active link that the client names: any of the group (RS-6). */
+static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && smcr_link_is_named(link, msg))
+			return link;
+	}
+	return NULL;
+}
+
+static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_link *link = named_link(conn->lgr, msg);
+	if (!link || smcr_clc_claim_element(conn, link, msg)) {
+		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_UNKNOWN_LINK); /* RS-7, RKEY-16 */
+		return;
+	}
+	struct smcr_link *own = conn->rv.link; /* the one in our Accept, as long as it is there */
+	smcr_clc_open(conn, own && own->state == SMCR_LINK_ACTIVE ? own : link);
+}
+
+void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	bool other_peer = memcmp(msg->peer_id, conn->rv.proposal.peer_id, SMCR_PEER_ID_LEN) != 0;
+	smcr_clc_proceed(conn, SMCR_RV_LLC);
+	if (other_peer)
+		smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE);
+	else if (conn->rv.give_up)
+		smcr_clc_decline(conn, conn->rv.give_up_reason, false); /* first contact only */
+	else if (conn->rv.first_contact)
+		confirm_first_contact(conn, msg);
+	else
+		confirm_subsequent_contact(conn, msg);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+/* Connections: life, alert tokens, and what the host hears of them. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,
+		  struct smcr_conn **ret_conn)
+{
+	struct smcr_conn *conn = calloc(1, sizeof(*conn));
+	if (!conn)
+		return -ENOMEM;
+	if (smcr_timer_reserve(engine, SMCR_TIMERS_CONN)) {
+		free(conn);
+		return -ENOMEM;
+	}
+	conn->engine = engine;
+	conn->params = *params;
+	conn->phase = SMCR_PHASE_RENDEZVOUS;
+	conn->state = SMCR_CONN_INIT;
+	DL_APPEND(engine->conns, conn);
+	*ret_conn = conn;
+	return 0;
+}
+
+struct smcr_conn *smcr_conn_by_token(struct smcr_engine *engine, uint32_t token)
+{
+	struct smcr_conn *conn;
+	HASH_FIND(hh, engine->tokens, &token, sizeof(token), conn);
+	return conn;
+}
+
+void smcr_conn_new_token(struct smcr_conn *conn)
+{
+	struct smcr_engine *engine = conn->engine;
+	uint32_t token;
+	do {
+		token = smcr_random32(engine);
+	} while (smcr_conn_by_token(engine, token));
+	conn->token = token;
+	HASH_ADD(hh, engine->tokens, token, sizeof(conn->token), conn);
+}
+
+void smcr_conn_promise(struct smcr_conn *conn, struct smcr_link *link)
+{
+	if (conn->rv.link)
+		conn->rv.link->num_promised--;
+	conn->rv.link = link;
+	if (link)
+		link->num_promised++;
+}
+
+void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event)
+{
+	struct smcr_engine *engine = conn->engine;
+	switch (event->type) {
+	case SMCR_CONN_ESTABLISHED: engine->count.conns_established++; break;
+	case SMCR_CONN_FALLBACK: engine->count.conns_fallback++; break;
+	case SMCR_CONN_FAILED: engine->count.conns_failed++; break;
+	case SMCR_CONN_RESET: engine->count.conns_reset++; break;
+	case SMCR_CONN_READABLE:
+	case SMCR_CONN_WRITABLE:
+	case SMCR_CONN_CLOSED: break;
+	}
+	if (!engine->silent)
+		engine->ops->conn_event(engine->ctx, conn->params.user, event);
+}
+
+void smcr_conn_detach(struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr = conn->lgr;
+	if (conn->token)
+		HASH_DEL(conn->engine->tokens, conn);
+	conn->token = 0;
+	if (!lgr)
+		return;
+	smcr_conn_promise(conn, NULL);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i])
+			smcr_link_forget(lgr->links[i], conn);
+	smcr_link_assign(conn, NULL);
+	smcr_peer_rmb_unclaim(conn);
+	smcr_element_release(&conn->tx.buf);
+	smcr_element_release(&conn->rx.element);
+	if (lgr->fc.conn == conn)
+		lgr->fc.conn = NULL;
+	smcr_lgr_remove_conn(conn);
+}
+
+void smcr_conn_free(struct smcr_conn *conn)
+{
+	struct smcr_engine *engine = conn->engine;
+	smcr_clc_unhold(conn);
+	smcr_conn_detach(conn);
+	smcr_timer_stop(engine, &conn->rv.clc_timer);
+	smcr_timer_stop(engine, &conn->rv.total_timer);
+	smcr_timer_stop(engine, &conn->close_timer);
+	smcr_timer_stop(engine, &conn->fin_timer);
+	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
+	DL_DELETE(engine->conns, conn);
+	free(conn);
+}
+
+void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
+{
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS)
+		smcr_clc_tcp_event(conn, event);
+	else
+		smcr_conn_open_tcp_event(conn, event);
+}
+
+void *smcr_conn_user(const struct smcr_conn *conn)
+{
+	return conn->params.user;
+}

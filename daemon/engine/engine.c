@@ -1,0 +1,277 @@
+/* SPDX-License-Identifier: MIT */
+/* Life of an engine, its devices, and what comes in from them. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+#define SECONDS (1000u * 1000u)
+
+static void or_default(uint64_t *value, uint64_t fallback)
+{
+	if (!*value)
+		*value = fallback;
+}
+
+static uint8_t clamp8(uint8_t value, uint8_t low, uint8_t high)
+{
+	return value < low ? low : value > high ? high : value;
+}
+
+static struct smcr_config with_defaults(const struct smcr_config *given)
+{
+	struct smcr_config c = *given;
+	c.max_links = c.max_links ? clamp8(c.max_links, 2, SMCR_MAX_LINKS) : 4; /* LG-6 */
+	c.bsize = c.bsize == 0xFF ? SMCR_BSIZE_MAX : clamp8(c.bsize, 0, SMCR_BSIZE_MAX);
+	c.bsize_min = c.bsize_min == 0xFF ? 2 : c.bsize_min;
+	c.bsize_min = clamp8(c.bsize_min, 0, c.bsize);
+	if (!c.send_depth)
+		c.send_depth = 1024;
+	if (c.send_depth < SMCR_LINK_MIN_DEPTH)
+		c.send_depth = SMCR_LINK_MIN_DEPTH;
+	if (!c.retry_ms)
+		c.retry_ms = 4000;
+	or_default(&c.memory_budget, UINT64_C(1) << 30);
+	or_default(&c.clc_timeout, 10 * SECONDS);
+	or_default(&c.clc_total_timeout, 30 * SECONDS);
+	or_default(&c.llc_fc_timeout, 10 * SECONDS);
+	or_default(&c.llc_timeout, 4 * SECONDS);
+	or_default(&c.fc_send_timeout_server, SECONDS);
+	or_default(&c.fc_send_timeout_client, SECONDS + SECONDS / 2);
+	or_default(&c.lgr_idle_timeout, 600ull * SECONDS);
+	or_default(&c.rmb_idle_timeout, 60 * SECONDS);
+	or_default(&c.add_link_retry, 30 * SECONDS);
+	or_default(&c.close_wait_timeout, 60 * SECONDS);
+	or_default(&c.half_close_timeout, 7200ull * SECONDS);
+	or_default(&c.abort_wait_timeout, 10 * SECONDS);
+	or_default(&c.fin_grace, SECONDS);
+	return c;
+}
+
+int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, void *ctx,
+		    uint64_t now, struct smcr_engine **ret_engine)
+{
+	struct smcr_engine *engine = calloc(1, sizeof(*engine));
+	if (!engine)
+		return -ENOMEM;
+	engine->config = with_defaults(config);
+	engine->ops = ops;
+	engine->ctx = ctx;
+	engine->now = now;
+	engine->next_link_ref = 1;
+	engine->next_lgr_id = 1;
+	engine->next_link_uid = smcr_random32(engine);
+	*ret_engine = engine;
+	return 0;
+}
+
+void smcr_engine_free(struct smcr_engine *engine)
+{
+	if (!engine)
+		return;
+	engine->silent = true;
+	struct smcr_conn *conn, *next_conn;
+	DL_FOREACH_SAFE (engine->conns, conn, next_conn)
+		smcr_conn_free(conn);
+	while (engine->lgrs)
+		smcr_lgr_free(engine->lgrs);
+	struct smcr_device *device, *next_device;
+	DL_FOREACH_SAFE (engine->devices, device, next_device) {
+		DL_DELETE(engine->devices, device);
+		free(device);
+	}
+	free(engine->heap);
+	free(engine);
+}
+
+void smcr_engine_shutdown(struct smcr_engine *engine)
+{
+	engine->shutting_down = true;
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE (engine->conns, conn, next) {
+		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
+			smcr_conn_give_up(conn, SMCR_REASON_SHUTTING_DOWN);
+		else
+			smcr_conn_local_abort(conn, ECONNRESET, "shutting down");
+	}
+	struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr)
+		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
+}
+
+bool smcr_engine_idle(const struct smcr_engine *engine)
+{
+	return !engine->lgrs && !engine->conns;
+}
+
+void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
+{
+	char line[256];
+	if (engine->silent)
+		return;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(line, sizeof(line), format, ap);
+	va_end(ap);
+	engine->ops->log(engine->ctx, priority, line);
+}
+
+uint32_t smcr_random24(struct smcr_engine *engine)
+{
+	uint32_t value = 0;
+	engine->ops->random(engine->ctx, &value, sizeof(value));
+	return value & SMCR_PSN_MASK;
+}
+
+uint32_t smcr_random32(struct smcr_engine *engine)
+{
+	uint32_t value = 0;
+	while (!value)
+		engine->ops->random(engine->ctx, &value, sizeof(value));
+	return value;
+}
+
+/* ---- devices ---- */
+
+bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits)
+{
+	unsigned int bytes = bits / 8, rest = bits % 8;
+	if (memcmp(a, b, bytes))
+		return false;
+	return !rest || !((a[bytes] ^ b[bytes]) >> (8 - rest));
+}
+
+static unsigned int family_bits(const struct smcr_prefix *prefix)
+{
+	return prefix->family == AF_INET ? 32 : 128;
+}
+
+bool smcr_device_on_prefix(const struct smcr_device *device, const struct smcr_prefix *prefix)
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family == prefix->family && own->prefix_len == prefix->prefix_len &&
+		    smcr_prefix_match(own->ip, prefix->ip, prefix->prefix_len))
+			return true;
+	}
+	return false;
+}
+
+bool smcr_device_has_address(const struct smcr_device *device, const struct smcr_addr *addr,
+			     unsigned int prefix_len)
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family == addr->family && own->prefix_len == prefix_len &&
+		    smcr_prefix_match(own->ip, addr->ip, prefix_len))
+			return true;
+	}
+	return false;
+}
+
+bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr)
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family == addr->family &&
+		    smcr_prefix_match(own->ip, addr->ip, family_bits(own)))
+			return true;
+	}
+	return false;
+}
+
+struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id)
+{
+	struct smcr_device *device;
+	DL_FOREACH (engine->devices, device)
+		if (device->info.id == id)
+			return device;
+	return NULL;
+}
+
+static int check_info(const struct smcr_device_info *info)
+{
+	if (info->num_prefixes > SMCR_MAX_DEVICE_PREFIXES || !smcr_mtu_valid(info->mtu))
+		return -EINVAL;
+	if (!memchr(info->name, '\0', sizeof(info->name)))
+		return -EINVAL;
+	for (size_t i = 0; i < info->num_prefixes; i++) {
+		const struct smcr_prefix *p = &info->prefixes[i];
+		if ((p->family != AF_INET && p->family != AF_INET6) ||
+		    p->prefix_len > family_bits(p))
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info)
+{
+	int rc = check_info(info);
+	if (rc)
+		return rc;
+	if (smcr_device_by_id(engine, info->id))
+		return -EEXIST;
+	struct smcr_device *device = calloc(1, sizeof(*device));
+	if (!device)
+		return -ENOMEM;
+	device->info = *info;
+	DL_APPEND(engine->devices, device);
+	return 0;
+}
+
+/** Every link on a device fails. */
+static void fail_links(struct smcr_engine *engine, const struct smcr_device *device,
+		       const char *why)
+{
+	struct smcr_link *link, *next;
+	HASH_ITER (hh, engine->links, link, next)
+		if (link->device == device)
+			smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "%s: %s", device->info.name,
+				       why);
+}
+
+int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_device_info *info)
+{
+	int rc = check_info(info);
+	if (rc)
+		return rc;
+	struct smcr_device *device = smcr_device_by_id(engine, info->id);
+	if (!device)
+		return -ENODEV;
+	bool identity = memcmp(device->info.gid, info->gid, SMCR_GID_LEN) ||
+			memcmp(device->info.mac, info->mac, SMCR_MAC_LEN);
+	device->info = *info;
+	if (!info->active)
+		fail_links(engine, device, "port is down");
+	else if (identity)
+		fail_links(engine, device, "its address changed");
+	return 0;
+}
+
+void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id)
+{
+	struct smcr_device *device = smcr_device_by_id(engine, id);
+	if (!device)
+		return;
+	fail_links(engine, device, "device removed");
+	struct smcr_link *link, *next;
+	HASH_ITER (hh, engine->links, link, next) {
+		if (link->device != device)
+			continue;
+		smcr_link_fail_now(link);
+		smcr_link_drop_qp(link);
+		link->device = NULL;
+	}
+	struct smcr_conn *conn;
+	DL_FOREACH (engine->conns, conn)
+		if (conn->rv.device == device)
+			conn->rv.device = NULL;
+	DL_DELETE(engine->devices, device);
+	free(device);
+}

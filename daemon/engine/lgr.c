@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Link groups: life, links, idle time (RFC 7609 2.2, 3.5.4). */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/** LG-16: nobody has used the group for a long time. Only the server ends it (DELL-8). */
+static void on_idle(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	(void)engine;
+	if (!lgr->num_conns && lgr->role == SMCR_ROLE_SERVER)
+		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
+}
+
+void smcr_lgr_end_conns(struct smcr_lgr *lgr)
+{
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2(lgr->conns, conn, next, lgr_next)
+	{
+		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
+			smcr_clc_lgr_lost(conn);
+		else
+			smcr_conn_kill(conn, lgr->end_error);
+	}
+}
+
+static void on_end_work(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	smcr_lgr_end_conns(lgr);
+	struct smcr_conn *held = lgr->fc.held;
+	bool path_dead = lgr->path_dead;
+	lgr->fc.held = NULL;
+	smcr_lgr_free(lgr);
+	smcr_clc_release_held(engine, held, path_dead);
+}
+
+int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
+		 const uint8_t peer_id[SMCR_PEER_ID_LEN], uint16_t vlan,
+		 const struct smcr_prefix *prefix, struct smcr_lgr **ret_lgr)
+{
+	struct smcr_lgr *lgr = calloc(1, sizeof(*lgr));
+	if (!lgr)
+		return -ENOMEM;
+	lgr->engine = engine;
+	lgr->role = role;
+	lgr->state = SMCR_LGR_FIRST_CONTACT;
+	lgr->vlan = vlan;
+	lgr->prefix = *prefix;
+	memcpy(lgr->peer_id, peer_id, SMCR_PEER_ID_LEN);
+	if (smcr_timer_reserve(engine, SMCR_TIMERS_LGR)) {
+		free(lgr);
+		return -ENOMEM;
+	}
+	smcr_timer_init(&lgr->idle, on_idle, lgr);
+	smcr_timer_init(&lgr->end_work, on_end_work, lgr);
+	int rc = smcr_llc_init(lgr);
+	if (rc) {
+		smcr_timer_unreserve(engine, SMCR_TIMERS_LGR);
+		free(lgr);
+		return rc;
+	}
+	lgr->id = engine->next_lgr_id++;
+	lgr->idle_since = engine->now;
+	DL_APPEND(engine->lgrs, lgr);
+	*ret_lgr = lgr;
+	return 0;
+}
+
+void smcr_lgr_end(struct smcr_lgr *lgr, int error)
+{
+	if (smcr_timer_running(&lgr->end_work))
+		return;
+	lgr->state = SMCR_LGR_TERMINATING;
+	lgr->end_error = error;
+	smcr_timer_start(lgr->engine, &lgr->end_work, 0);
+}
+
+void smcr_lgr_free(struct smcr_lgr *lgr)
+{
+	struct smcr_engine *engine = lgr->engine;
+	assert(!lgr->conns);
+	lgr->state = SMCR_LGR_TERMINATING;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i])
+			smcr_link_free(lgr->links[i]);
+	while (lgr->rmbs)
+		smcr_slab_free(lgr->rmbs);
+	while (lgr->sndbufs)
+		smcr_slab_free(lgr->sndbufs);
+	smcr_peer_rmb_free_all(lgr);
+	smcr_llc_free(lgr);
+	smcr_timer_stop(engine, &lgr->idle);
+	smcr_timer_stop(engine, &lgr->end_work);
+	smcr_timer_unreserve(engine, SMCR_TIMERS_LGR);
+	DL_DELETE(engine->lgrs, lgr);
+	free(lgr);
+}
+
+struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->number == number)
+			return lgr->links[i];
+	return NULL;
+}
+
+struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link != except && link->state == SMCR_LINK_ACTIVE &&
+		    smcr_link_usable(link))
+			return link;
+	}
+	return NULL;
+}
+
+struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr)
+{
+	struct smcr_link *best = NULL;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+		    (!best ||
+		     link->num_conns + link->num_promised < best->num_conns + best->num_promised))
+			best = link;
+	}
+	return best;
+}
+
+void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn)
+{
+	assert(!conn->lgr);
+	conn->lgr = lgr;
+	lgr->num_conns++;
+	DL_APPEND2(lgr->conns, conn, lgr_prev, lgr_next);
+	smcr_timer_stop(lgr->engine, &lgr->idle);
+}
+
+void smcr_lgr_remove_conn(struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr = conn->lgr;
+	DL_DELETE2(lgr->conns, conn, lgr_prev, lgr_next);
+	conn->lgr = NULL;
+	lgr->num_conns--;
+	if (lgr->num_conns)
+		return;
+	lgr->idle_since = lgr->engine->now;
+	smcr_timer_start(lgr->engine, &lgr->idle, lgr->engine->config.lgr_idle_timeout);
+}
+
+/** Same RNIC: by GID, or by MAC where there is one. */
+bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *gid_b,
+		    const uint8_t *mac_b)
+{
+	static const uint8_t no_mac[SMCR_MAC_LEN];
+	return !memcmp(gid_a, gid_b, SMCR_GID_LEN) ||
+	       (!memcmp(mac_a, mac_b, SMCR_MAC_LEN) && memcmp(mac_a, no_mac, SMCR_MAC_LEN));
+}
+
+const char *smcr_lgr_type_name(const struct smcr_lgr *lgr)
+{
+	const struct smcr_link *first = NULL;
+	bool local_shared = false, peer_shared = false, more = false;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (!link || link->state != SMCR_LINK_ACTIVE)
+			continue;
+		if (!first) {
+			first = link;
+			continue;
+		}
+		more = true;
+		local_shared = smcr_same_rnic(link->local_gid, link->local_mac, first->local_gid,
+					      first->local_mac);
+		peer_shared = smcr_same_rnic(link->peer_gid, link->peer_mac, first->peer_gid,
+					     first->peer_mac);
+		if (!local_shared && !peer_shared)
+			return "symmetric";
+	}
+	if (!more)
+		return "single";
+	return local_shared ? "asymmetric_local" : "asymmetric_peer";
+}

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* SMC-R links: the queue pair, what is posted on it, and its failure (RFC 7609 2.2). */
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+
+/** Entries of the send queue that data must leave free, so that LLC always finds room. */
+#define LLC_RESERVE 16
+
+static struct smcr_tx_entry *entry_of(struct smcr_link *link, uint64_t wr_id)
+{
+	return &link->tx[wr_id % link->tx_depth];
+}
+
+static uint32_t in_flight(const struct smcr_link *link)
+{
+	return (uint32_t)(link->tx_next - link->tx_done);
+}
+
+/* ---- life ---- */
+
+static void on_fail_work(struct smcr_engine *engine, void *arg)
+{
+	(void)engine;
+	smcr_link_fail_now(arg);
+}
+
+static uint8_t free_slot(const struct smcr_lgr *lgr)
+{
+	uint8_t slot = 0;
+	while (slot < SMCR_LINK_SLOTS && lgr->links[slot])
+		slot++;
+	return slot;
+}
+
+/** The next number that no link of the group has; the whole space is used before one comes again,
+ *  and 0 is none (LG-11). */
+static uint8_t next_number(struct smcr_lgr *lgr)
+{
+	do {
+		lgr->last_link_number++;
+	} while (!lgr->last_link_number || smcr_lgr_link_by_number(lgr, lgr->last_link_number));
+	return lgr->last_link_number;
+}
+
+static int register_slabs(struct smcr_link *link)
+{
+	struct smcr_slab *slab;
+	int rc;
+	DL_FOREACH (link->lgr->rmbs, slab) {
+		rc = smcr_slab_register(slab, link);
+		if (rc)
+			return rc;
+	}
+	DL_FOREACH (link->lgr->sndbufs, slab) {
+		rc = smcr_slab_register(slab, link);
+		if (rc)
+			return rc;
+	}
+	return 0;
+}
+
+static struct smcr_link *link_alloc(struct smcr_lgr *lgr, struct smcr_device *device)
+{
+	struct smcr_engine *engine = lgr->engine;
+	struct smcr_link *link = calloc(1, sizeof(*link));
+	if (!link)
+		return NULL;
+	link->tx_depth = engine->config.send_depth;
+	link->tx = calloc(link->tx_depth, sizeof(*link->tx));
+	if (!link->tx || smcr_timer_reserve(engine, SMCR_TIMERS_LINK)) {
+		free(link->tx);
+		free(link);
+		return NULL;
+	}
+	link->ref = engine->next_link_ref++;
+	link->lgr = lgr;
+	link->device = device;
+	memcpy(link->device_name, device->info.name, sizeof(link->device_name));
+	memcpy(link->local_gid, device->info.gid, SMCR_GID_LEN);
+	memcpy(link->local_mac, device->info.mac, SMCR_MAC_LEN);
+	link->mtu = device->info.mtu;
+	link->psn = smcr_random24(engine);
+	link->uid = engine->next_link_uid++;
+	smcr_timer_init(&link->fail_work, on_fail_work, link);
+	smcr_llc_link_init(link);
+	return link;
+}
+
+int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t number,
+		  struct smcr_link **ret_link)
+{
+	struct smcr_engine *engine = lgr->engine;
+	uint8_t slot = free_slot(lgr);
+	if (slot == SMCR_LINK_SLOTS)
+		return -ENOSPC; /* LG-6 */
+	struct smcr_link *link = link_alloc(lgr, device);
+	if (!link)
+		return -ENOMEM;
+	link->slot = slot;
+	link->number = number ? number : next_number(lgr);
+	lgr->links[slot] = link;
+	HASH_ADD(hh, engine->links, ref, sizeof(link->ref), link);
+	int rc = engine->ops->qp_create(engine->ctx, device->info.id, link->ref, link->tx_depth,
+					&link->qp, &link->qpn);
+	if (rc)
+		link->qp = NULL;
+	else
+		engine->count.num_qps++;
+	if (!rc)
+		rc = register_slabs(link);
+	if (rc) {
+		smcr_log(engine, LOG_WARNING, "%s: cannot set up a link: %s", link->device_name,
+			 strerror(-rc));
+		smcr_link_free(link);
+		return rc;
+	}
+	*ret_link = link;
+	return 0;
+}
+
+static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
+{
+	struct smcr_tx_entry entry = *entry_of(link, wr_id);
+	memset(entry_of(link, wr_id), 0, sizeof(entry));
+	smcr_element_release(&entry.release);
+	if (entry.kind == SMCR_TX_LLC) {
+		smcr_llc_sent(link, &entry, ok);
+	} else if (entry.conn) {
+		entry.conn->tx.outstanding--;
+		smcr_conn_tx_done(entry.conn, link, &entry, ok);
+	}
+}
+
+void smcr_link_drop_qp(struct smcr_link *link)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	link->qp_failed = true;
+	if (link->qp) {
+		struct smcr_slab *slab;
+		DL_FOREACH (link->lgr->rmbs, slab)
+			smcr_slab_deregister(slab, link);
+		DL_FOREACH (link->lgr->sndbufs, slab)
+			smcr_slab_deregister(slab, link);
+		engine->ops->qp_destroy(engine->ctx, link->qp);
+		engine->count.num_qps--;
+		link->qp = NULL;
+	}
+	while (link->tx_done < link->tx_next)
+		complete(link, link->tx_done++, false);
+}
+
+void smcr_link_free(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_engine *engine = lgr->engine;
+	smcr_link_drop_qp(link);
+	smcr_llc_link_free(link);
+	struct smcr_conn *conn;
+	DL_FOREACH2(lgr->conns, conn, lgr_next)
+	{
+		smcr_link_forget(link, conn);
+		if (conn->tx.link == link)
+			smcr_link_assign(conn, NULL);
+		if (conn->rv.link == link)
+			conn->rv.link = NULL;
+		if (conn->rx.last_link == link)
+			conn->rx.last_link = NULL;
+	}
+	smcr_peer_rmb_forget_link(lgr, link);
+	smcr_timer_stop(engine, &link->fail_work);
+	smcr_timer_unreserve(engine, SMCR_TIMERS_LINK);
+	HASH_DEL(engine->links, link);
+	lgr->links[link->slot] = NULL;
+	free(link->tx);
+	free(link);
+}
+
+bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg)
+{
+	return link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+	       link->peer_qpn == msg->qpn && !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
+	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+}
+
+int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
+		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	memcpy(link->peer_gid, gid, SMCR_GID_LEN);
+	memcpy(link->peer_mac, mac, SMCR_MAC_LEN);
+	link->peer_qpn = qpn;
+	link->peer_psn = psn;
+	if (mtu < link->mtu)
+		link->mtu = mtu; /* CLC-9 */
+	struct smcr_qp_peer peer = { .qpn = qpn, .psn = psn, .mtu = link->mtu };
+	memcpy(peer.gid, gid, SMCR_GID_LEN);
+	memcpy(peer.mac, mac, SMCR_MAC_LEN);
+	return engine->ops->qp_connect(engine->ctx, link->qp, &peer);
+}
+
+int smcr_link_start(struct smcr_link *link)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	return engine->ops->qp_start(engine->ctx, link->qp, link->psn, engine->config.retry_ms);
+}
+
+/* ---- posting ---- */
+
+bool smcr_link_room(const struct smcr_link *link, uint32_t n)
+{
+	return link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+	       in_flight(link) + n <= link->tx_depth - LLC_RESERVE;
+}
+
+void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
+		    size_t n)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	assert(n && in_flight(link) + n <= link->tx_depth);
+	for (size_t i = 0; i < n; i++) {
+		wr[i].wr_id = link->tx_next++;
+		wr[i].signaled = i == n - 1;
+		*entry_of(link, wr[i].wr_id) = entries[i];
+		if (entries[i].conn)
+			entries[i].conn->tx.outstanding++;
+	}
+	if (!smcr_link_usable(link))
+		return; /* flushed when the QP goes */
+	int rc = engine->ops->post(engine->ctx, link->qp, wr, n);
+	if (rc)
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot post: %s", strerror(-rc));
+}
+
+int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
+		       const struct smcr_tx_entry *entry)
+{
+	if (in_flight(link) >= link->tx_depth)
+		return -ENOBUFS;
+	struct smcr_wr wr = { .addr = msg, .length = SMCR_LLC_LEN };
+	smcr_link_post(link, &wr, entry, 1);
+	return 0;
+}
+
+void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn)
+{
+	if (conn->tx.waiting)
+		return;
+	conn->tx.waiting = true;
+	DL_APPEND2(link->waiting, conn, tx.wait_prev, tx.wait_next);
+}
+
+static void stop_waiting(struct smcr_link *link, struct smcr_conn *conn)
+{
+	conn->tx.waiting = false;
+	DL_DELETE2(link->waiting, conn, tx.wait_prev, tx.wait_next);
+}
+
+/** Each connection that waits now gets one turn; one that waits again comes after the others. */
+static void resume_waiting(struct smcr_link *link)
+{
+	unsigned int turns = 0;
+	struct smcr_conn *conn;
+	DL_COUNT2(link->waiting, conn, turns, tx.wait_next);
+	while (turns-- && link->waiting && smcr_link_room(link, 1)) {
+		conn = link->waiting;
+		stop_waiting(link, conn);
+		smcr_conn_tx_resume(conn);
+	}
+}
+
+void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
+			   enum smcr_send_status status, const char *text)
+{
+	struct smcr_link *link;
+	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	if (!link || wr_id < link->tx_done || wr_id >= link->tx_next)
+		return;
+	if (status != SMCR_SEND_OK) {
+		link->path_dead = link->path_dead || status == SMCR_SEND_FAILED;
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "send failed: %s",
+			       text ? text : "no detail");
+	}
+	/* A request that failed shows that those before it were done; a flush shows nothing. */
+	while (link->tx_done <= wr_id) {
+		bool ok = status == SMCR_SEND_OK ||
+			  (status == SMCR_SEND_FAILED && link->tx_done < wr_id);
+		complete(link, link->tx_done++, ok);
+	}
+	resume_waiting(link);
+}
+
+/* ---- connections on a link ---- */
+
+void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link)
+{
+	if (conn->tx.waiting)
+		stop_waiting(conn->tx.link, conn);
+	if (conn->tx.link)
+		conn->tx.link->num_conns--;
+	conn->tx.link = link;
+	if (link)
+		link->num_conns++;
+}
+
+void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)
+{
+	if (conn->tx.waiting && conn->tx.link == link)
+		stop_waiting(link, conn);
+	struct smcr_tx_entry *last_write = NULL;
+	for (uint64_t id = link->tx_done; conn->tx.outstanding && id < link->tx_next; id++) {
+		struct smcr_tx_entry *entry = entry_of(link, id);
+		if (entry->conn != conn)
+			continue;
+		entry->conn = NULL;
+		conn->tx.outstanding--;
+		if (entry->kind == SMCR_TX_WRITE)
+			last_write = entry;
+	}
+	if (last_write) {
+		last_write->release = conn->tx.buf;
+		conn->tx.buf = (struct smcr_element){ 0 };
+	}
+}
+
+/* ---- failure ---- */
+
+void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format, ...)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	if (link->state == SMCR_LINK_FAILED)
+		return;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(link->last_error, sizeof(link->last_error), format, ap);
+	va_end(ap);
+	smcr_log(engine, LOG_WARNING, "link %u/%u on %s failed: %s", link->lgr->id, link->number,
+		 link->device_name, link->last_error);
+	link->state = SMCR_LINK_FAILED;
+	link->qp_failed = true;
+	link->delete_reason = reason;
+	if (link->qp)
+		engine->ops->qp_error(engine->ctx, link->qp);
+	smcr_timer_start(engine, &link->fail_work, 0);
+}
+
+void smcr_link_fail_now(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!smcr_timer_running(&link->fail_work) && link->state == SMCR_LINK_FAILED)
+		return; /* done already */
+	smcr_timer_stop(lgr->engine, &link->fail_work);
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2(lgr->conns, conn, next, lgr_next)
+	if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
+		smcr_conn_link_lost(conn, link);
+	smcr_llc_link_lost(link);
+}

@@ -1,0 +1,576 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * LLC: what comes in goes to its exchange by type and role; what may run next is decided here; and
+ * what an answer that does not come, or a failed link, means for each step (RFC 7609 C.7).
+ */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/* ---- sending ---- */
+
+static uint8_t number_of(const struct smcr_llc_msg *msg)
+{
+	switch (msg->type) {
+	case SMCR_LLC_CONFIRM_LINK: return msg->confirm_link.link_number;
+	case SMCR_LLC_ADD_LINK: return msg->add_link.link_number;
+	case SMCR_LLC_DELETE_LINK: return msg->delete_link.link_number;
+	default: return 0;
+	}
+}
+
+void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	uint8_t buf[SMCR_LLC_LEN];
+	struct smcr_tx_entry entry = { .kind = SMCR_TX_LLC,
+				       .llc_type = msg->type,
+				       .llc_reply = msg->reply,
+				       .llc_number = number_of(msg) };
+	int len = smcr_llc_encode(msg, link->lgr->dialect, buf, sizeof(buf));
+	assert(len == SMCR_LLC_LEN);
+	if (smcr_link_post_llc(link, buf, &entry))
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the send queue is full");
+}
+
+void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool server = lgr->role == SMCR_ROLE_SERVER;
+	if (!ok || !flow)
+		return;
+	switch (entry->llc_type) {
+	case SMCR_LLC_CONFIRM_LINK: smcr_timer_stop(lgr->engine, &flow->send_timer); break;
+	case SMCR_LLC_ADD_LINK:
+		smcr_timer_stop(lgr->engine, &flow->send_timer);
+		if (entry->llc_reply != server)
+			lgr->fc.committed = true; /* ERR-8 */
+		break;
+	case SMCR_LLC_DELETE_LINK:
+		if (flow->step == SMCR_LLC_S_DELETE_ALL && !entry->llc_number && !entry->llc_reply)
+			smcr_lgr_end(lgr, lgr->end_error); /* DELL-8 */
+		struct smcr_link *gone = smcr_lgr_link_by_number(lgr, entry->llc_number);
+		if (entry->llc_reply && gone && gone->delete_carrier == link)
+			smcr_llc_link_agreed_gone(gone); /* DELL-2 */
+		break;
+	default: break;
+	}
+}
+
+/* ---- the exchange about links ---- */
+
+static uint64_t answer_time(const struct smcr_lgr *lgr)
+{
+	return lgr->state == SMCR_LGR_FIRST_CONTACT ? lgr->engine->config.llc_fc_timeout
+						    : lgr->engine->config.llc_timeout;
+}
+
+void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
+		    struct smcr_link *subject)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	flow->step = step;
+	flow->carrier = carrier;
+	flow->subject = subject;
+	smcr_timer_stop(lgr->engine, &flow->send_timer);
+	if (step == SMCR_LLC_IDLE) {
+		smcr_timer_stop(lgr->engine, &flow->timer);
+		smcr_llc_kick(lgr);
+	} else {
+		smcr_timer_start(lgr->engine, &flow->timer, answer_time(lgr)); /* ERR-15 */
+	}
+}
+
+void smcr_llc_expect_completion(struct smcr_lgr *lgr)
+{
+	const struct smcr_config *config = &lgr->engine->config;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		smcr_timer_start(lgr->engine, &lgr->llc->send_timer,
+				 lgr->role == SMCR_ROLE_SERVER ? config->fc_send_timeout_server
+							       : config->fc_send_timeout_client);
+}
+
+static void on_send_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_llc_flow *flow = ((struct smcr_lgr *)arg)->llc;
+	struct smcr_link *link =
+		flow->step == SMCR_LLC_S_CONFIRM_ADDED ? flow->subject : flow->carrier;
+	(void)engine;
+	link->path_dead = true;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
+}
+
+void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error)
+{
+	struct smcr_conn *conn = lgr->fc.conn;
+	bool may_decline = !lgr->fc.committed;
+	smcr_lgr_end(lgr, error);
+	if (conn && may_decline)
+		smcr_clc_decline(conn, reason, false); /* ERR-18 */
+	else if (conn)
+		smcr_clc_fail(conn, error, reason); /* ERR-7 */
+}
+
+/** A first contact in which the peer does not answer: the peer's state is unknown, so there is no
+ *  fallback even before the point of no return. */
+static void first_contact_timed_out(struct smcr_lgr *lgr, enum smcr_reason reason)
+{
+	struct smcr_conn *conn = lgr->fc.conn;
+	smcr_log(lgr->engine, LOG_WARNING, "group %u: the peer does not answer in first contact",
+		 lgr->id);
+	smcr_lgr_end(lgr, ETIMEDOUT);
+	if (conn)
+		smcr_clc_fail(conn, ETIMEDOUT, reason);
+}
+
+/** The table of C.7.1: an expected answer did not come. */
+static void on_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	(void)engine;
+	switch (flow->step) {
+	case SMCR_LLC_S_CONFIRM_FIRST:       /* ERR-21 */
+	case SMCR_LLC_C_AWAIT_CONFIRM_FIRST: /* ERR-19 */
+	case SMCR_LLC_C_AWAIT_ADD:           /* ERR-24 */
+		first_contact_timed_out(lgr, SMCR_REASON_CONFIRM_LINK_FAILED);
+		break;
+	case SMCR_LLC_S_ADD:            /* ERR-25, ERR-26 */
+	case SMCR_LLC_S_ADD_CONT:       /* ERR-30 */
+	case SMCR_LLC_C_AWAIT_ADD_CONT: /* ERR-27, ERR-31, ERR-32 */
+		if (first)
+			first_contact_timed_out(lgr, SMCR_REASON_ADD_LINK_FAILED);
+		else
+			smcr_link_fail(flow->carrier, SMCR_LLC_DEL_LOST_PATH,
+				       "no answer to ADD LINK");
+		break;
+	case SMCR_LLC_S_CONFIRM_ADDED:       /* ERR-22, ERR-23 */
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: /* ERR-28, ERR-29 */
+		smcr_link_fail(flow->subject, SMCR_LLC_DEL_LOST_PATH, "CONFIRM LINK was not %s",
+			       lgr->role == SMCR_ROLE_SERVER ? "answered" : "received");
+		break;
+	case SMCR_LLC_S_DELETE: /* ERR-36 */
+		smcr_link_fail(flow->carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
+		break;
+	case SMCR_LLC_C_AWAIT_DELETE: break; /* ERR-33: the link's own timer */
+	case SMCR_LLC_S_DELETE_ALL: smcr_lgr_end(lgr, lgr->end_error); break; /* ERR-35 */
+	case SMCR_LLC_C_AWAIT_DELETE_ALL:                                     /* ERR-34 */
+		smcr_link_fail(flow->carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
+		break;
+	case SMCR_LLC_IDLE: break;
+	}
+}
+
+/* ---- a failed link ---- */
+
+/** The link that carries the exchange about links has failed. */
+static void carrier_lost(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	switch (flow->step) {
+	case SMCR_LLC_S_CONFIRM_FIRST:
+	case SMCR_LLC_C_AWAIT_CONFIRM_FIRST:
+	case SMCR_LLC_C_AWAIT_ADD:
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
+		break;
+	case SMCR_LLC_S_ADD:
+	case SMCR_LLC_S_ADD_CONT:
+	case SMCR_LLC_C_AWAIT_ADD_CONT:
+		if (first) {
+			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			break;
+		}
+		smcr_llc_link_agreed_gone(flow->subject); /* both sides see the carrier fail */
+		smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+		break;
+	case SMCR_LLC_S_CONFIRM_ADDED: /* the new link can be confirmed without the carrier */
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED:
+		if (first)
+			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+		else
+			flow->carrier = NULL;
+		break;
+	case SMCR_LLC_S_DELETE: /* resent on another link, with one for the carrier (ERR-36) */
+		if (first) {
+			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			break;
+		}
+		flow->subject->delete_wanted = true;
+		smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+		break;
+	case SMCR_LLC_C_AWAIT_DELETE: /* the request is resent on another link, or all is lost */
+		if (first)
+			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+		break;
+	case SMCR_LLC_S_DELETE_ALL:
+	case SMCR_LLC_C_AWAIT_DELETE_ALL: smcr_llc_send_delete_all(lgr); break;
+	case SMCR_LLC_IDLE: break;
+	}
+}
+
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool half_built = flow->step == SMCR_LLC_C_AWAIT_ADD_CONT ||
+			  flow->step == SMCR_LLC_C_AWAIT_CONFIRM_ADDED;
+	if (half_built && flow->subject != keep)
+		smcr_llc_link_agreed_gone(flow->subject);
+	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+}
+
+static bool being_deleted(const struct smcr_link *link)
+{
+	return link->delete_carrier || link->agreed_gone;
+}
+
+/** Client: requests to delete that went out on a link that has failed now go out again (ERR-33). */
+static void resend_requests(struct smcr_link *lost)
+{
+	struct smcr_lgr *lgr = lost->lgr;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->delete_carrier != lost)
+			continue;
+		link->delete_carrier = NULL;
+		if (link->state == SMCR_LINK_DEACTIVATING) /* our reply was on its way (DELL-2) */
+			smcr_llc_link_agreed_gone(link);
+		else
+			smcr_llc_request_delete(link);
+	}
+}
+
+static bool alive(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	if (smcr_lgr_any_link(lgr, NULL))
+		return true;
+	return (flow->step == SMCR_LLC_S_CONFIRM_ADDED ||
+		flow->step == SMCR_LLC_C_AWAIT_CONFIRM_ADDED) &&
+	       smcr_link_usable(flow->subject);
+}
+
+static void drop_queued(struct smcr_llc_flow *flow, const struct smcr_link *link)
+{
+	unsigned int kept = 0;
+	for (unsigned int i = 0; i < flow->queued; i++)
+		if (flow->queue[i].link_ref != link->ref)
+			flow->queue[kept++] = flow->queue[i];
+	flow->queued = kept;
+}
+
+void smcr_llc_link_lost(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (smcr_timer_running(&lgr->end_work))
+		return;
+	lgr->path_dead = lgr->path_dead || link->path_dead;
+	drop_queued(flow, link);
+	if (flow->peer_rkey.link == link)
+		flow->peer_rkey.link = NULL;
+	if (flow->rkey.link == link)
+		smcr_llc_rkey_broken(lgr);
+	bool subject = flow->subject == link;
+	if (flow->carrier == link)
+		carrier_lost(lgr);
+	else if (subject)
+		smcr_llc_add_link_subject_failed(lgr);
+	if (smcr_timer_running(&lgr->end_work))
+		return;
+	if (lgr->state != SMCR_LGR_TERMINATING && !alive(lgr)) {
+		smcr_lgr_end(lgr, ECONNRESET); /* FO-13 */
+		return;
+	}
+	resend_requests(link);
+	if (subject || being_deleted(link) || lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_request_delete(link);
+	} else {
+		link->delete_wanted = true;
+		smcr_llc_kick(lgr);
+	}
+}
+
+/* ---- what may run next ---- */
+
+static void on_work(struct smcr_engine *engine, void *arg);
+
+void smcr_llc_kick(struct smcr_lgr *lgr)
+{
+	if (lgr->state != SMCR_LGR_TERMINATING && !smcr_timer_running(&lgr->llc->work))
+		smcr_timer_start(lgr->engine, &lgr->llc->work, 0);
+}
+
+static void free_gone_links(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->agreed_gone)
+			smcr_link_free(lgr->links[i]);
+}
+
+static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->delete_wanted)
+			return lgr->links[i];
+	return NULL;
+}
+
+/** Server: an exchange about links, if one is due. @return true: started */
+static bool start_link_exchange(struct smcr_lgr *lgr)
+{
+	struct smcr_link *gone = find_delete_wanted(lgr);
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
+	if (!gone || !carrier || lgr->llc->peer_rkey.link)
+		return false;
+	smcr_llc_delete_link(lgr, gone, carrier);
+	return true;
+}
+
+static void start_rkey_exchange(struct smcr_lgr *lgr)
+{
+	struct smcr_slab *slab;
+	if (!smcr_lgr_any_link(lgr, NULL))
+		return;
+	if (!lgr->llc->rkey.hold)
+		DL_FOREACH (lgr->rmbs, slab)
+			if (smcr_llc_rkey_due(slab)) {
+				smcr_llc_confirm_rkey(slab);
+				return;
+			}
+	smcr_llc_delete_rkey(lgr);
+}
+
+static void dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/** Handle what the peer asked for meanwhile, in order, until it starts something (SER-5). */
+static void serve_queue(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	while (flow->queued && flow->step == SMCR_LLC_IDLE && lgr->state != SMCR_LGR_TERMINATING) {
+		struct smcr_llc_queued first = flow->queue[0];
+		struct smcr_link *link;
+		flow->queued--;
+		memmove(&flow->queue[0], &flow->queue[1], flow->queued * sizeof(flow->queue[0]));
+		HASH_FIND(hh, lgr->engine->links, &first.link_ref, sizeof(first.link_ref), link);
+		if (link && link->state == SMCR_LINK_ACTIVE)
+			dispatch(link, &first.msg);
+	}
+}
+
+static void on_work(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	(void)engine;
+	if (lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	free_gone_links(lgr);
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		return;
+	if (flow->step == SMCR_LLC_IDLE && !alive(lgr)) {
+		smcr_lgr_end(lgr, ECONNRESET);
+		return;
+	}
+	if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE)
+		return;
+	serve_queue(lgr);
+	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	if (lgr->role == SMCR_ROLE_SERVER && start_link_exchange(lgr))
+		return;
+	start_rkey_exchange(lgr);
+}
+
+void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	if (flow->queued == SMCR_LLC_QUEUE_MAX) {
+		smcr_llc_protocol_error(link, "too many requests at once");
+		return;
+	}
+	flow->queue[flow->queued++] =
+		(struct smcr_llc_queued){ .link_ref = link->ref, .msg = *msg };
+}
+
+/* ---- receiving ---- */
+
+enum receiver {
+	BY_CLIENT = 1,
+	BY_SERVER = 2,
+	BY_BOTH = 3,
+};
+
+static const struct {
+	uint8_t type;
+	bool reply;
+	enum receiver receiver;
+	void (*handle)(struct smcr_link *link, const struct smcr_llc_msg *msg);
+} handlers[] = {
+	{ SMCR_LLC_CONFIRM_LINK, false, BY_CLIENT, smcr_llc_on_confirm_link },
+	{ SMCR_LLC_CONFIRM_LINK, true, BY_SERVER, smcr_llc_on_confirm_link_reply },
+	{ SMCR_LLC_ADD_LINK, false, BY_CLIENT, smcr_llc_on_add_link },
+	{ SMCR_LLC_ADD_LINK, false, BY_SERVER, smcr_llc_on_add_link_notice },
+	{ SMCR_LLC_ADD_LINK, true, BY_SERVER, smcr_llc_on_add_link_reply },
+	{ SMCR_LLC_ADD_LINK_CONT, false, BY_CLIENT, smcr_llc_on_add_link_cont },
+	{ SMCR_LLC_ADD_LINK_CONT, true, BY_SERVER, smcr_llc_on_add_link_cont_reply },
+	{ SMCR_LLC_DELETE_LINK, false, BY_SERVER, smcr_llc_on_delete_link_request },
+	{ SMCR_LLC_DELETE_LINK, false, BY_CLIENT, smcr_llc_on_delete_link },
+	{ SMCR_LLC_DELETE_LINK, true, BY_SERVER, smcr_llc_on_delete_link_reply },
+	{ SMCR_LLC_DELETE_LINK, true, BY_CLIENT, smcr_llc_on_delete_link_refused },
+	{ SMCR_LLC_CONFIRM_RKEY, false, BY_BOTH, smcr_llc_on_confirm_rkey },
+	{ SMCR_LLC_CONFIRM_RKEY, true, BY_BOTH, smcr_llc_on_confirm_rkey_reply },
+	{ SMCR_LLC_CONFIRM_RKEY_CONT, false, BY_BOTH, smcr_llc_on_confirm_rkey_cont },
+	{ SMCR_LLC_CONFIRM_RKEY_CONT, true, BY_BOTH, smcr_llc_on_confirm_rkey_cont_reply },
+	{ SMCR_LLC_DELETE_RKEY, false, BY_BOTH, smcr_llc_on_delete_rkey },
+	{ SMCR_LLC_DELETE_RKEY, true, BY_BOTH, smcr_llc_on_delete_rkey_reply },
+	{ SMCR_LLC_TEST_LINK, false, BY_BOTH, smcr_llc_on_test_link },
+	{ SMCR_LLC_TEST_LINK, true, BY_BOTH, smcr_llc_on_test_link_reply },
+};
+
+static void dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	enum receiver us = link->lgr->role == SMCR_ROLE_SERVER ? BY_SERVER : BY_CLIENT;
+	for (size_t i = 0; i < sizeof(handlers) / sizeof(handlers[0]); i++)
+		if (handlers[i].type == msg->type && handlers[i].reply == msg->reply &&
+		    handlers[i].receiver & us) {
+			handlers[i].handle(link, msg);
+			return;
+		}
+	smcr_llc_protocol_error(link, "LLC message that the peer's role does not send");
+}
+
+void smcr_llc_protocol_error(struct smcr_link *link, const char *what)
+{
+	link->lgr->engine->count.llc_protocol_errors++;
+	smcr_link_fail(link, SMCR_LLC_DEL_PROTOCOL_VIOLATION, "protocol error: %s", what);
+}
+
+static bool delete_all(const struct smcr_llc_msg *msg)
+{
+	return msg->type == SMCR_LLC_DELETE_LINK && !msg->reply && msg->delete_link.all;
+}
+
+static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_msg msg;
+	int rc = smcr_llc_decode(data, len, lgr->dialect, &msg);
+	bool lost = link->state == SMCR_LINK_FAILED || link->state == SMCR_LINK_DEACTIVATING;
+	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
+	if (rc == -EOPNOTSUPP)
+		lgr->engine->count.llc_dropped++; /* ERR-61 */
+	else if (lost && (rc || !delete_all(&msg)))
+		lgr->engine->count.llc_dropped++; /* ERR-54 */
+	else if (lgr->state == SMCR_LGR_TERMINATING &&
+		 (rc || (!delete_all(&msg) && msg.type != SMCR_LLC_TEST_LINK)))
+		lgr->engine->count.llc_dropped++; /* the group is over */
+	else if (rc)
+		smcr_llc_protocol_error(link, "malformed or unknown LLC message"); /* ERR-63 */
+	else if (link->state == SMCR_LINK_ACTIVATING && !own_setup)
+		smcr_llc_protocol_error(link, "link used before it was confirmed");
+	else
+		dispatch(link, &msg);
+}
+
+static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	struct smcr_cdc cdc;
+	if (smcr_cdc_decode(data, len, &cdc)) {
+		smcr_llc_protocol_error(link, "malformed CDC message");
+		return;
+	}
+	struct smcr_conn *conn = smcr_conn_by_token(engine, cdc.alert_token);
+	if (!conn || conn->lgr != link->lgr) {
+		engine->count.cdc_dropped_token++; /* CDC-5 */
+		smcr_log(engine, LOG_DEBUG, "link %u/%u: CDC for an unknown connection dropped",
+			 link->lgr->id, link->number);
+		return;
+	}
+	smcr_conn_cdc_input(conn, link, &cdc);
+}
+
+void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
+		      size_t len)
+{
+	struct smcr_link *link;
+	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	if (!link || smcr_timer_running(&link->lgr->end_work))
+		return;
+	if (len && data[0] == SMCR_CDC_TYPE)
+		recv_cdc(link, data, len);
+	else
+		recv_llc(link, data, len);
+}
+
+/* ---- life ---- */
+
+static void on_rkey_retry(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	(void)engine;
+	lgr->llc->rkey.hold = false;
+	smcr_llc_kick(lgr);
+}
+
+int smcr_llc_init(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = calloc(1, sizeof(*flow));
+	if (!flow)
+		return -ENOMEM;
+	smcr_timer_init(&flow->timer, on_timer, lgr);
+	smcr_timer_init(&flow->send_timer, on_send_timer, lgr);
+	smcr_timer_init(&flow->work, on_work, lgr);
+	smcr_timer_init(&flow->rkey.retry, on_rkey_retry, lgr);
+	smcr_llc_rkey_init(lgr, flow);
+	lgr->llc = flow;
+	return 0;
+}
+
+void smcr_llc_free(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	smcr_timer_stop(lgr->engine, &flow->timer);
+	smcr_timer_stop(lgr->engine, &flow->send_timer);
+	smcr_timer_stop(lgr->engine, &flow->work);
+	smcr_timer_stop(lgr->engine, &flow->rkey.retry);
+	smcr_timer_stop(lgr->engine, &flow->rkey.timer);
+	free(flow);
+	lgr->llc = NULL;
+}
+
+void smcr_llc_link_init(struct smcr_link *link)
+{
+	smcr_llc_delete_link_init(link);
+	smcr_llc_test_link_init(link);
+}
+
+/** Nothing may point to a link that goes. */
+void smcr_llc_link_free(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	smcr_timer_stop(lgr->engine, &link->delete_timer);
+	smcr_timer_stop(lgr->engine, &link->test_timer);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->delete_carrier == link)
+			lgr->links[i]->delete_carrier = NULL;
+	if (flow->carrier == link)
+		flow->carrier = NULL;
+	if (flow->subject == link)
+		flow->subject = NULL;
+	if (flow->rkey.link == link)
+		flow->rkey.link = NULL;
+	if (flow->peer_rkey.link == link)
+		flow->peer_rkey.link = NULL;
+	drop_queued(flow, link);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file llc.h
+ * The LLC exchanges of a link group (RFC 7609 3.5.1, 3.5.5, C.7, C.8): what the llc*.c files share.
+ *
+ * A group has one exchange about links at a time (`step`), started by the server and served by the
+ * client, and beside it each side's RKEY exchanges (SER-2, SER-3). Who wants to start something
+ * leaves a mark where it belongs (a slab that is NEW and in use, a link with `delete_wanted`) and
+ * calls smcr_llc_kick(); what may run then is decided in one place, llc.c. So an exchange that a
+ * link failure breaks is simply found again when the group is stable (SER-6).
+ */
+#ifndef SMCRD_ENGINE_LLC_H
+#define SMCRD_ENGINE_LLC_H
+
+#include "daemon/engine/internal.h"
+
+/** Where the exchange about links is: S server, C client. */
+enum smcr_llc_step {
+	SMCR_LLC_IDLE,
+	/* first contact, link 1 */
+	SMCR_LLC_S_CONFIRM_FIRST,       /* CONFIRM LINK sent, the reply is awaited (ERR-21) */
+	SMCR_LLC_C_AWAIT_CONFIRM_FIRST, /* Confirm sent, CONFIRM LINK is awaited (ERR-19) */
+	SMCR_LLC_C_AWAIT_ADD,           /* CONFIRM LINK reply sent, ADD LINK is awaited (ERR-24) */
+	/* ADD LINK */
+	SMCR_LLC_S_ADD,                 /* ADD LINK sent, the reply is awaited (ERR-25, ERR-26) */
+	SMCR_LLC_S_ADD_CONT,            /* CONTINUATION sent, the reply is awaited (ERR-30) */
+	SMCR_LLC_S_CONFIRM_ADDED,       /* CONFIRM LINK sent on the new link (ERR-22, ERR-23) */
+	SMCR_LLC_C_AWAIT_ADD_CONT,      /* CONTINUATION is awaited (ERR-27, ERR-31, ERR-32) */
+	SMCR_LLC_C_AWAIT_CONFIRM_ADDED, /* CONFIRM LINK on the new link is awaited (ERR-28, ERR-29)
+					 */
+	/* DELETE LINK of one link */
+	SMCR_LLC_S_DELETE,       /* DELETE LINK sent, the reply is awaited (ERR-36) */
+	SMCR_LLC_C_AWAIT_DELETE, /* first contact: link 2 failed, its deletion is awaited (ERR-28)
+				  */
+	/* end of the group */
+	SMCR_LLC_S_DELETE_ALL,       /* DELETE LINK A=1 sent, its completion is awaited (ERR-35) */
+	SMCR_LLC_C_AWAIT_DELETE_ALL, /* A=1 asked for, the server's is awaited (ERR-34) */
+};
+
+/** The own RKEY exchange. */
+enum smcr_rkey_step {
+	SMCR_RKEY_IDLE,
+	SMCR_RKEY_CONFIRM, /* CONFIRM RKEY or a CONTINUATION sent, the reply is awaited (ERR-37) */
+	SMCR_RKEY_DELETE,  /* DELETE RKEY sent, the reply is awaited (ERR-39) */
+};
+
+#define SMCR_LLC_QUEUE_MAX   16
+#define SMCR_RKEY_DELETE_MAX 8
+
+struct smcr_llc_queued {
+	uint64_t link_ref; /* on which it came */
+	struct smcr_llc_msg msg;
+};
+
+/** An RToken as it was when a CONFIRM RKEY exchange began. */
+struct smcr_llc_told {
+	uint64_t ref; /* of the link */
+	uint8_t number;
+	uint32_t rkey;
+};
+
+struct smcr_llc_flow {
+	/* the exchange about links */
+	enum smcr_llc_step step;
+	struct smcr_link *carrier;            /* the link it runs on */
+	struct smcr_link *subject;            /* the link it is about */
+	struct smcr_timer timer;              /* for the answer */
+	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
+	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
+	/* ADD LINK CONTINUATION */
+	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
+	unsigned int own_count, own_next;
+	bool peer_counted; /* its first CONTINUATION has come */
+	uint8_t peer_left; /* what its next one must say (ADDL-9) */
+	/* own RKEY exchange */
+	struct {
+		enum smcr_rkey_step step;
+		struct smcr_link *link;                      /* carries it */
+		struct smcr_slab *slab;                      /* CONFIRM */
+		struct smcr_llc_told other[SMCR_LINK_SLOTS]; /* CONFIRM: the other links */
+		unsigned int others, sent;
+		bool continued; /* the reply to a CONTINUATION is awaited */
+		struct smcr_slab *slabs[SMCR_RKEY_DELETE_MAX]; /* DELETE */
+		unsigned int num_slabs;
+		unsigned int retries; /* negative replies with C in a row */
+		bool hold;            /* a negative reply with C came: wait for `retry` */
+		struct smcr_timer timer, retry;
+	} rkey;
+	/* the peer's CONFIRM RKEY while its CONTINUATIONs are due (RKEY-8) */
+	struct {
+		struct smcr_link *link; /* NULL: none */
+		unsigned int left;
+		uint32_t rkey;
+		uint64_t vaddr;
+		struct smcr_llc_link_rtoken other[SMCR_MAX_LINKS];
+		unsigned int others;
+	} peer_rkey;
+	struct smcr_llc_queued
+		queue[SMCR_LLC_QUEUE_MAX]; /* the peer's requests, in order (SER-5) */
+	unsigned int queued;
+	struct smcr_timer work; /* starts what may run now */
+};
+
+/* ---- pure rules, one table each ---- */
+
+/** LG-7: the group's limit, from the server's request and the client's reply. */
+uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client);
+/** Design decision 4: the group's dialect, from the flag bits of the first CONFIRM LINK. */
+enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
+				      uint8_t reply_flags);
+
+/** ADDL-3: what a client does with an ADD LINK. */
+enum smcr_add_link_answer {
+	SMCR_ADD_LINK_REJECT,    /* reason 1 */
+	SMCR_ADD_LINK_ON_UNUSED, /* accept on an RNIC that no link uses yet */
+	SMCR_ADD_LINK_ON_USED,   /* accept on an RNIC in use */
+};
+/**
+ * @param server_rnic_new  the server's RNIC has no link of the group yet
+ * @param have_unused      we have an RNIC on the LAN that has none
+ * @param have_asymmetric  the group has an asymmetric link (LG-4)
+ */
+enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
+					       bool have_asymmetric);
+/** ADDL-9: pairs in the message that says `left`, and what the next one says. */
+unsigned int smcr_cont_pairs(uint8_t left);
+uint8_t smcr_cont_next(uint8_t left);
+/** RKEY-4: specs of other links in a message that says `left`. */
+unsigned int smcr_rkey_specs(unsigned int left, bool continuation);
+
+/* ---- llc.c ---- */
+int smcr_llc_init(struct smcr_lgr *lgr);
+void smcr_llc_free(struct smcr_lgr *lgr);
+void smcr_llc_link_init(struct smcr_link *link);
+void smcr_llc_link_free(struct smcr_link *link);
+/** Start what may run now, from the timer queue. */
+void smcr_llc_kick(struct smcr_lgr *lgr);
+/** A link has failed: break what runs on it (SER-6), tell the peer on another, or end the group. */
+void smcr_llc_link_lost(struct smcr_link *link);
+/** An LLC message was completed. */
+void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok);
+/** Encode and post. A full send queue fails the link. */
+void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** The link is out of sync (ERR-63): it goes down. */
+void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
+/** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
+void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
+		    struct smcr_link *subject);
+/** First contact, before the point of no return: the SEND just posted must complete soon
+ *  (ERR-17, ERR-18). */
+void smcr_llc_expect_completion(struct smcr_lgr *lgr);
+/** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
+ *  group ends. */
+void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
+/** Client: a new request of the server shows that it has given up its exchange (SER-7). The
+ * half-built link goes, unless it is `keep`. */
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
+/** Keep a request of the peer until the exchange that runs has ended (SER-5). */
+void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- llc_confirm_link.c ---- */
+/** CLC is done: prove link 1 (RV-8, RV-9). */
+void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link);
+/** The new link of an ADD LINK exchange (ADDL-12), server. */
+void smcr_llc_confirm_added(struct smcr_lgr *lgr);
+void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- llc_add_link.c ---- */
+/** Server: set up one link more. @return 0 or why not */
+int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier);
+/** The exchange is over, with or without a new link. Opens the gate of a first contact. */
+void smcr_llc_add_link_done(struct smcr_lgr *lgr);
+/** The new link has failed while being set up: as far as the peer knows it, it must be deleted. */
+void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr);
+void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** The peer's RTokens for the new link are in force, ours are known to it. */
+void smcr_llc_added_link_active(struct smcr_lgr *lgr);
+
+/* ---- llc_delete_link.c ---- */
+void smcr_llc_delete_link_init(struct smcr_link *link);
+/** Server: start the exchange that deletes `link` (DELL-1). */
+void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
+/** Client: ask for the deletion of a failed link on another one (DELL-5). */
+void smcr_llc_request_delete(struct smcr_link *link);
+/** End the group with the peer's knowledge (DELL-8, DELL-10, TERM-1). */
+void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error);
+/** Send the message of smcr_llc_delete_all() (again) on a link that works, or end the group. */
+void smcr_llc_send_delete_all(struct smcr_lgr *lgr);
+/** Both sides agree that this link is gone: free it, from the timer queue. */
+void smcr_llc_link_agreed_gone(struct smcr_link *link);
+void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- llc_rkey.c ---- */
+void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
+/** Is a slab to be announced, or to be announced again for a link that it is not told for? */
+bool smcr_llc_rkey_due(const struct smcr_slab *slab);
+void smcr_llc_confirm_rkey(struct smcr_slab *slab);
+/** Withdraw what is deletable. @return false: nothing is */
+bool smcr_llc_delete_rkey(struct smcr_lgr *lgr);
+/** The link that carries the own exchange is gone. */
+void smcr_llc_rkey_broken(struct smcr_lgr *lgr);
+void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab);
+void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_confirm_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_confirm_rkey_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- llc_test_link.c ---- */
+void smcr_llc_test_link_init(struct smcr_link *link);
+/** Probe a link; no answer in time, or a wrong one, fails it (ERR-38, TEST-2). */
+void smcr_llc_test_link(struct smcr_link *link);
+void smcr_llc_on_test_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- slab.c ---- */
+/** Idle long enough, and not the last RMB of its group (RKEY-13). */
+bool smcr_slab_deletable(const struct smcr_slab *slab);
+
+#endif

@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * ADD LINK and ADD LINK CONTINUATION: one more link for a group (RFC 7609 3.5.1.6, 3.5.5.1.1,
+ * A.3.2, A.3.3). In first contact the data gate stays closed until it is decided (RV-11, RV-12).
+ */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/* ---- rules ---- */
+
+enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
+					       bool have_asymmetric)
+{
+	if (server_rnic_new && have_unused)
+		return SMCR_ADD_LINK_ON_UNUSED; /* symmetric */
+	if (have_asymmetric || (!server_rnic_new && !have_unused))
+		return SMCR_ADD_LINK_REJECT; /* second asymmetric, or parallel */
+	return have_unused ? SMCR_ADD_LINK_ON_UNUSED : SMCR_ADD_LINK_ON_USED; /* asymmetric */
+}
+
+unsigned int smcr_cont_pairs(uint8_t left)
+{
+	return left < 2 ? left : 2;
+}
+
+uint8_t smcr_cont_next(uint8_t left)
+{
+	return left > 2 ? (uint8_t)(left - 2) : 0;
+}
+
+/* ---- RNICs of a group ---- */
+
+/** Does this link count when RNICs are compared? */
+static bool counts(const struct smcr_link *link)
+{
+	return link && link->state != SMCR_LINK_FAILED && !link->agreed_gone;
+}
+
+static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *device)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (counts(lgr->links[i]) && lgr->links[i]->device == device)
+			return true;
+	return false;
+}
+
+static bool peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (counts(link) && smcr_same_rnic(link->peer_gid, link->peer_mac, gid, mac))
+			return true;
+	}
+	return false;
+}
+
+/** An active RNIC on the group's LAN (ADDL-17) that has a link of the group, or has none. */
+static struct smcr_device *lan_device(const struct smcr_lgr *lgr, bool in_use)
+{
+	struct smcr_device *device;
+	DL_FOREACH (lgr->engine->devices, device)
+		if (device->info.active && device->info.vlan == lgr->vlan &&
+		    smcr_device_on_prefix(device, &lgr->prefix) &&
+		    device_in_use(lgr, device) == in_use)
+			return device;
+	return NULL;
+}
+
+static bool have_asymmetric(const struct smcr_lgr *lgr)
+{
+	return !strncmp(smcr_lgr_type_name(lgr), "asymmetric", strlen("asymmetric"));
+}
+
+/** Would the new link have both RNICs in common with another one (LG-3)? */
+static bool parallel(const struct smcr_lgr *lgr, const struct smcr_link *new_link,
+		     const struct smcr_llc_add_link *reply)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (counts(link) && link != new_link &&
+		    smcr_same_rnic(link->local_gid, link->local_mac, new_link->local_gid,
+				   new_link->local_mac) &&
+		    smcr_same_rnic(link->peer_gid, link->peer_mac, reply->gid, reply->mac))
+			return true;
+	}
+	return false;
+}
+
+/* ---- the end of the exchange, either side ---- */
+
+void smcr_llc_add_link_done(struct smcr_lgr *lgr)
+{
+	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		smcr_clc_first_contact_done(lgr); /* RV-12 */
+}
+
+void smcr_llc_added_link_active(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	for (unsigned int i = 0; i < flow->own_count; i++)
+		flow->own[i]->reg[flow->subject->slot].told = true;
+	smcr_llc_add_link_done(lgr);
+}
+
+/** Server: the new link must go; the client knows of it. The gate waits for its answer (ERR-22). */
+static void delete_subject(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *subject = flow->subject;
+	struct smcr_link *carrier = flow->carrier ? flow->carrier : smcr_lgr_any_link(lgr, subject);
+	if (carrier)
+		smcr_llc_delete_link(lgr, subject, carrier);
+}
+
+void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	switch (flow->step) {
+	case SMCR_LLC_S_CONFIRM_ADDED: delete_subject(lgr); break; /* ERR-22, ERR-23 */
+	case SMCR_LLC_C_AWAIT_ADD_CONT:
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: { /* ERR-28, ERR-29 */
+		struct smcr_link *subject = flow->subject;
+		smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_DELETE, flow->carrier, subject);
+		smcr_llc_request_delete(subject);
+		break;
+	}
+	default: break; /* S_ADD, S_ADD_CONT: when the answer comes that is on its way */
+	}
+}
+
+/* ---- RTokens (ADDL-8..11) ---- */
+
+/** Start of the exchange: which own RMBs the peer knows, and so must learn anew. */
+static void list_own_rmbs(struct smcr_llc_flow *flow, const struct smcr_lgr *lgr)
+{
+	struct smcr_slab *slab;
+	flow->own_count = flow->own_next = 0;
+	flow->peer_counted = false;
+	flow->peer_left = 0;
+	DL_FOREACH (lgr->rmbs, slab)
+		if (slab->reg[flow->carrier->slot].told)
+			flow->own[flow->own_count++] = slab;
+}
+
+static void send_cont(struct smcr_lgr *lgr, bool reply)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT, .reply = reply };
+	struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
+	cont->link_number = flow->subject->number;
+	cont->num_rtokens = (uint8_t)(flow->own_count - flow->own_next);
+	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+		const struct smcr_slab *slab = flow->own[flow->own_next++];
+		cont->pair[i].ref_rkey = slab->reg[flow->carrier->slot].rkey;
+		cont->pair[i].new_rkey = slab->reg[flow->subject->slot].rkey;
+		cont->pair[i].new_vaddr = (uintptr_t)slab->base;
+	}
+	smcr_llc_send(flow->carrier, &msg);
+}
+
+/** Every RMB of the peer has an RToken on the new link (ADDL-10). */
+static bool peer_complete(const struct smcr_lgr *lgr)
+{
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		if (!rmb->withdrawn && !rmb->token[lgr->llc->subject->slot].valid)
+			return false;
+	return true;
+}
+
+/** Take in the peer's pairs. @return false: they do not fit (ERR-55) */
+static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (cont->link_number != flow->subject->number ||
+	    (flow->peer_counted && cont->num_rtokens != flow->peer_left))
+		return false;
+	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
+		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
+		if (!rmb || rmb->token[flow->subject->slot].valid)
+			return false;
+		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
+	}
+	flow->peer_counted = true;
+	flow->peer_left = smcr_cont_next(cont->num_rtokens);
+	return flow->peer_left || peer_complete(lgr);
+}
+
+/* ---- server ---- */
+
+static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK, .reply = reply };
+	struct smcr_llc_add_link *add = &msg.add_link;
+	memcpy(add->mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(add->gid, link->local_gid, SMCR_GID_LEN);
+	add->qpn = link->qpn;
+	add->link_number = link->number;
+	add->mtu = link->mtu;
+	add->psn = link->psn;
+	return msg;
+}
+
+int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier)
+{
+	struct smcr_device *device = lan_device(lgr, false);
+	struct smcr_link *link;
+	if (!device)
+		device = carrier->device; /* ADDL-2: the client may have a second RNIC */
+	if (!device)
+		return -ENODEV;
+	int rc = smcr_link_new(lgr, device, 0, &link);
+	if (rc)
+		return rc;
+	struct smcr_llc_msg msg = add_link_of(link, false);
+	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, carrier, link);
+	list_own_rmbs(lgr->llc, lgr);
+	smcr_llc_send(carrier, &msg);
+	smcr_llc_expect_completion(lgr);
+	return 0;
+}
+
+/** ADDL-7: the client's end is known. @return 0 or why the new link cannot be */
+static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *reply)
+{
+	struct smcr_link *subject = lgr->llc->subject;
+	if (subject->state == SMCR_LINK_FAILED)
+		return -ENETDOWN;
+	if (reply->link_number != subject->number || !smcr_mtu_valid(reply->mtu) ||
+	    parallel(lgr, subject, reply))
+		return -EPROTO; /* ERR-53 */
+	int rc = smcr_link_connect(subject, reply->gid, reply->mac, reply->qpn, reply->psn,
+				   reply->mtu);
+	return rc ? rc : smcr_link_start(subject);
+}
+
+void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->step != SMCR_LLC_S_ADD || link != flow->carrier) {
+		smcr_llc_protocol_error(link, "unexpected ADD LINK reply");
+		return;
+	}
+	lgr->fc.committed = true;   /* ERR-8 */
+	if (msg->add_link.reject) { /* ADDL-6 */
+		smcr_llc_link_agreed_gone(flow->subject);
+		smcr_llc_add_link_done(lgr);
+		return;
+	}
+	int rc = connect_added(lgr, &msg->add_link);
+	if (rc) {
+		smcr_link_fail(flow->subject,
+			       rc == -EPROTO ? SMCR_LLC_DEL_PROTOCOL_VIOLATION
+					     : SMCR_LLC_DEL_LOST_PATH,
+			       "cannot connect it: %s", strerror(-rc));
+		delete_subject(lgr);
+		return;
+	}
+	smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
+	send_cont(lgr, false);
+}
+
+void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->step != SMCR_LLC_S_ADD_CONT || link != flow->carrier)
+		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION reply");
+	else if (!take_cont(lgr, &msg->add_link_cont))
+		smcr_llc_protocol_error(link, "RTokens do not match"); /* ERR-55 */
+	else if (flow->subject->state == SMCR_LINK_FAILED)
+		delete_subject(lgr);
+	else if (flow->own_next < flow->own_count || flow->peer_left) {
+		smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
+		send_cont(lgr, false);
+	} else {
+		smcr_llc_confirm_added(lgr); /* ADDL-12 */
+	}
+}
+
+void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	(void)link;
+	(void)msg;
+}
+
+/* ---- client ---- */
+
+static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *request,
+		   uint8_t reason)
+{
+	struct smcr_lgr *lgr = carrier->lgr;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK, .reply = true };
+	msg.add_link = *request;
+	msg.add_link.reject = true;
+	msg.add_link.reject_reason = reason;
+	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
+	smcr_llc_send(carrier, &msg);
+	smcr_llc_add_link_done(lgr);
+}
+
+/** The RNIC to accept on, or NULL (ADDL-3). */
+static struct smcr_device *choose_device(const struct smcr_lgr *lgr,
+					 const struct smcr_llc_add_link *request)
+{
+	struct smcr_device *unused = lan_device(lgr, false);
+	bool server_rnic_new = !peer_rnic_in_use(lgr, request->gid, request->mac);
+	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, have_asymmetric(lgr))) {
+	case SMCR_ADD_LINK_ON_UNUSED: return unused;
+	case SMCR_ADD_LINK_ON_USED: return lan_device(lgr, true);
+	case SMCR_ADD_LINK_REJECT: break;
+	}
+	return NULL;
+}
+
+/** ADDL-4. @return 0 or why we cannot have the link */
+static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
+		  const struct smcr_llc_add_link *request)
+{
+	struct smcr_device *device = choose_device(lgr, request);
+	struct smcr_link *link;
+	if (!device)
+		return -ENODEV;
+	int rc = smcr_link_new(lgr, device, request->link_number, &link);
+	if (rc)
+		return rc;
+	rc = smcr_link_connect(link, request->gid, request->mac, request->qpn, request->psn,
+			       request->mtu);
+	if (rc) {
+		smcr_llc_link_agreed_gone(link);
+		return rc;
+	}
+	struct smcr_llc_msg msg = add_link_of(link, true);
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD_CONT, carrier, link);
+	list_own_rmbs(lgr->llc, lgr);
+	smcr_llc_send(carrier, &msg);
+	smcr_llc_expect_completion(lgr);
+	return 0;
+}
+
+void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_llc_add_link *request = &msg->add_link;
+	if (flow->step != SMCR_LLC_IDLE && flow->step != SMCR_LLC_C_AWAIT_ADD)
+		smcr_llc_server_gave_up(lgr, NULL);
+	if (!smcr_mtu_valid(request->mtu)) {
+		reject(link, request, SMCR_LLC_REJECT_INVALID_MTU); /* ERR-52 */
+	} else if (!request->link_number || smcr_lgr_link_by_number(lgr, request->link_number)) {
+		smcr_llc_protocol_error(link, "ADD LINK with a number that is in use");
+	} else if (set_up(lgr, link, request)) {
+		reject(link, request, SMCR_LLC_REJECT_NO_ALT_PATH); /* ADDL-5 */
+	}
+}
+
+/** More CONTINUATIONs are due from the server as long as either side has RTokens left. */
+static bool more_due(const struct smcr_llc_flow *flow)
+{
+	return flow->peer_left || flow->own_next < flow->own_count;
+}
+
+void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->step == SMCR_LLC_C_AWAIT_DELETE)
+		return; /* we have given the new link up */
+	if (flow->step != SMCR_LLC_C_AWAIT_ADD_CONT || link != flow->carrier) {
+		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");
+		return;
+	}
+	if (!take_cont(lgr, &msg->add_link_cont)) {
+		smcr_llc_protocol_error(link, "RTokens do not match"); /* ERR-55 */
+		return;
+	}
+	send_cont(lgr, true);
+	smcr_llc_enter(lgr,
+		       more_due(flow) ? SMCR_LLC_C_AWAIT_ADD_CONT : SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
+		       link, flow->subject);
+}

@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+/* CONFIRM LINK: proof that a new link works both ways (RFC 7609 3.5.1.4, 3.5.1.5, A.3.1). */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client)
+{
+	if (server < 2)
+		return 2;
+	if (server > SMCR_MAX_LINKS)
+		server = SMCR_MAX_LINKS;
+	if (client == 0 || client > server)
+		return server;
+	return client < 2 ? 2 : client;
+}
+
+enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
+				      uint8_t reply_flags)
+{
+	switch (policy) {
+	case SMCR_DIALECT_FORCE_RFC: return SMCR_DIALECT_RFC;
+	case SMCR_DIALECT_FORCE_DEPLOYED: return SMCR_DIALECT_DEPLOYED;
+	case SMCR_DIALECT_AUTO: break;
+	}
+	return (request_flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER) &&
+			       (reply_flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER)
+		       ? SMCR_DIALECT_DEPLOYED
+		       : SMCR_DIALECT_RFC;
+}
+
+static struct smcr_llc_msg confirm_link_of(const struct smcr_link *link, bool reply,
+					   uint8_t max_links)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK, .reply = reply };
+	struct smcr_llc_confirm_link *c = &msg.confirm_link;
+	memcpy(c->mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(c->gid, link->local_gid, SMCR_GID_LEN);
+	c->qpn = link->qpn;
+	c->link_number = link->number;
+	c->link_user_id = link->uid;
+	c->max_links = max_links;
+	if (link->lgr->engine->config.dialect != SMCR_DIALECT_FORCE_RFC)
+		c->flags = SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER;
+	return msg;
+}
+
+/** Does the message come from the far end that this link was connected to? */
+static bool right_sender(const struct smcr_link *link, const struct smcr_llc_confirm_link *c)
+{
+	return c->qpn == link->peer_qpn && !memcmp(c->gid, link->peer_gid, SMCR_GID_LEN) &&
+	       !memcmp(c->mac, link->peer_mac, SMCR_MAC_LEN);
+}
+
+void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link)
+{
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_CONFIRM_FIRST, link, NULL); /* RV-6 */
+		return;
+	}
+	struct smcr_llc_msg msg = confirm_link_of(link, false, lgr->engine->config.max_links);
+	lgr->llc->request = msg.confirm_link;
+	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_FIRST, link, NULL);
+	smcr_llc_send(link, &msg); /* RV-8 */
+	smcr_llc_expect_completion(lgr);
+}
+
+void smcr_llc_confirm_added(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = confirm_link_of(flow->subject, false, lgr->max_links);
+	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_ADDED, flow->carrier, flow->subject);
+	smcr_llc_send(flow->subject, &msg);
+	smcr_llc_expect_completion(lgr);
+}
+
+/** What the first exchange fixes for the life of the group. */
+static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
+		   const struct smcr_llc_confirm_link *reply)
+{
+	lgr->max_links = smcr_max_links_negotiate(request->max_links, reply->max_links);
+	if (request->max_links < 2 || reply->max_links == 1 ||
+	    reply->max_links > request->max_links)
+		smcr_log(lgr->engine, LOG_NOTICE,
+			 "group %u: link limits %u and %u break the rules; %u is used", lgr->id,
+			 request->max_links, reply->max_links, lgr->max_links);
+	lgr->dialect =
+		smcr_dialect_choose(lgr->engine->config.dialect, request->flags, reply->flags);
+	lgr->dialect_known = true;
+}
+
+/* ---- client ---- */
+
+static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!right_sender(link, request) || !request->link_number) {
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED,
+					      EPROTO); /* ERR-51 */
+		return;
+	}
+	if (smcr_link_start(link)) {
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_QP_NOT_READY, ECONNRESET);
+		return;
+	}
+	link->number = request->link_number;
+	link->peer_uid = request->link_user_id;
+	uint8_t limit = lgr->engine->config.max_links;
+	if (request->max_links >= 2 && request->max_links < limit)
+		limit = request->max_links;
+	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
+	settle(lgr, request, &reply.confirm_link);
+	link->state = SMCR_LINK_ACTIVE;
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
+	smcr_llc_send(link, &reply); /* RV-9 */
+	smcr_llc_expect_completion(lgr);
+}
+
+static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!right_sender(link, request) || request->link_number != link->number) {
+		smcr_llc_protocol_error(link, "CONFIRM LINK with wrong link information");
+		return; /* ERR-51: DELETE LINK follows on the carrier */
+	}
+	int rc = smcr_link_start(link);
+	if (rc) {
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot start the queue pair: %s",
+			       strerror(-rc));
+		return;
+	}
+	link->peer_uid = request->link_user_id;
+	link->state = SMCR_LINK_ACTIVE;
+	lgr->fc.committed = true; /* ERR-8 */
+	struct smcr_llc_msg reply = confirm_link_of(link, true, lgr->max_links);
+	smcr_llc_send(link, &reply);
+	smcr_llc_added_link_active(lgr);
+}
+
+void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_FIRST && link == flow->carrier)
+		confirm_first(link, &msg->confirm_link);
+	else if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_ADDED && link == flow->subject)
+		confirm_added(link, &msg->confirm_link);
+	else
+		smcr_llc_protocol_error(link, "unexpected CONFIRM LINK");
+}
+
+/* ---- server ---- */
+
+/** Link 1 is proven; the first contact goes on with the second one (ADDL-2). */
+static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confirm_link *reply)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	settle(lgr, &lgr->llc->request, reply);
+	link->peer_uid = reply->link_user_id;
+	link->state = SMCR_LINK_ACTIVE;
+	if (smcr_llc_add_link(lgr, link)) /* A34 */
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+}
+
+void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_llc_confirm_link *reply = &msg->confirm_link;
+	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST && link == flow->carrier;
+	bool added = flow->step == SMCR_LLC_S_CONFIRM_ADDED && link == flow->subject;
+	if (!first && !added) {
+		smcr_llc_protocol_error(link, "unexpected CONFIRM LINK reply");
+	} else if (!right_sender(link, reply) || reply->link_number != link->number) {
+		smcr_llc_protocol_error(link, "CONFIRM LINK reply with wrong link information");
+	} else if (first) {
+		first_confirmed(link, reply);
+	} else {
+		link->peer_uid = reply->link_user_id;
+		link->state = SMCR_LINK_ACTIVE;
+		smcr_llc_added_link_active(lgr);
+	}
+}

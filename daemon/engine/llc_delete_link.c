@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+/* DELETE LINK: one link, or the whole group (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4, A.3.4). */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+static struct smcr_llc_msg delete_link_of(uint8_t number, uint32_t reason, bool reply)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK, .reply = reply };
+	msg.delete_link.link_number = number;
+	msg.delete_link.reason = reason;
+	return msg;
+}
+
+void smcr_llc_link_agreed_gone(struct smcr_link *link)
+{
+	link->agreed_gone = true;
+	link->delete_wanted = false;
+	smcr_timer_stop(link->lgr->engine, &link->delete_timer);
+	smcr_llc_kick(link->lgr);
+}
+
+/* ---- one link, server ---- */
+
+void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier)
+{
+	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	link->delete_wanted = false;
+	smcr_llc_enter(lgr, SMCR_LLC_S_DELETE, carrier, link);
+	smcr_llc_send(carrier, &msg);
+}
+
+void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->step != SMCR_LLC_S_DELETE || link != flow->carrier ||
+	    msg->delete_link.link_number != flow->subject->number) {
+		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
+		return;
+	}
+	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
+	smcr_llc_add_link_done(lgr);
+}
+
+/** The client asks for the deletion of one link; the answer is our own request (DELL-6). */
+static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_llc_delete_link *request = &msg->delete_link;
+	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
+	bool adding = flow->step == SMCR_LLC_S_ADD || flow->step == SMCR_LLC_S_ADD_CONT ||
+		      flow->step == SMCR_LLC_S_CONFIRM_ADDED;
+	if (!target) { /* ERR-56 */
+		struct smcr_llc_msg reply =
+			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
+		smcr_llc_send(link, &reply);
+	} else if (target->state == SMCR_LINK_FAILED || target->agreed_gone) {
+		return;                                 /* it is being cleaned up */
+	} else if (adding && target == flow->subject) { /* the exchange has failed with it */
+		smcr_link_fail(target, request->reason, "the peer cannot use it");
+		smcr_llc_delete_link(lgr, target, link);
+	} else if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE) {
+		smcr_llc_queue(link, msg); /* SER-4 */
+	} else {
+		smcr_link_fail(target, request->reason, "the peer asked to delete it");
+	}
+}
+
+void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	if (msg->delete_link.all)
+		smcr_llc_delete_all(link->lgr, msg->delete_link.reason, ECONNRESET); /* DELL-10 */
+	else
+		delete_requested(link, msg);
+}
+
+/* ---- one link, client ---- */
+
+/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
+static void on_delete_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_link *link = arg;
+	(void)engine;
+	if (link->delete_carrier)
+		smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH,
+			       "no answer to DELETE LINK");
+}
+
+void smcr_llc_delete_link_init(struct smcr_link *link)
+{
+	smcr_timer_init(&link->delete_timer, on_delete_timer, link);
+}
+
+void smcr_llc_request_delete(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	const struct smcr_config *config = &lgr->engine->config;
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, link);
+	if (!carrier)
+		return;
+	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	link->delete_carrier = carrier;
+	smcr_timer_start(lgr->engine, &link->delete_timer,
+			 lgr->state == SMCR_LGR_FIRST_CONTACT ? config->llc_fc_timeout
+							      : config->llc_timeout);
+	smcr_llc_send(carrier, &msg);
+}
+
+/** Connections that write on a link which goes away in good order. */
+static void leave_link(struct smcr_link *link)
+{
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2(link->lgr->conns, conn, next, lgr_next)
+	if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
+		smcr_conn_link_lost(conn, link);
+}
+
+/** The server deletes a link; a client cannot refuse (DELL-2). */
+static void delete_ordered(struct smcr_link *link, struct smcr_link *target)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg reply = delete_link_of(target->number, 0, true);
+	bool open_gate = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	if (open_gate && target != flow->subject) {
+		smcr_llc_protocol_error(link, "DELETE LINK for the first link in first contact");
+		return;
+	}
+	if (flow->step != SMCR_LLC_IDLE)
+		smcr_llc_server_gave_up(lgr, target);
+	if (target->state != SMCR_LINK_FAILED)
+		target->state = SMCR_LINK_DEACTIVATING;
+	target->delete_carrier = link;
+	smcr_timer_stop(lgr->engine, &target->delete_timer);
+	if (flow->rkey.link == target)
+		smcr_llc_rkey_broken(lgr);
+	smcr_llc_send(link, &reply);
+	leave_link(target);
+	if (open_gate)
+		smcr_llc_add_link_done(lgr); /* RV-12, ERR-28 */
+}
+
+void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	uint8_t number = msg->delete_link.link_number;
+	if (msg->delete_link.all) {
+		smcr_lgr_end(lgr, ECONNRESET); /* DELL-9 */
+		return;
+	}
+	struct smcr_link *target = smcr_lgr_link_by_number(lgr, number);
+	if (target && !target->agreed_gone) {
+		delete_ordered(link, target);
+		return;
+	}
+	struct smcr_llc_msg reply = delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
+	smcr_llc_send(link, &reply); /* ERR-57 */
+}
+
+/** The server does not know the link that we asked it to delete: then it is gone. */
+void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_link *target = smcr_lgr_link_by_number(lgr, msg->delete_link.link_number);
+	if (!target || target->delete_carrier != link) {
+		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
+		return;
+	}
+	bool exchange = lgr->llc->subject == target;
+	smcr_llc_link_agreed_gone(target);
+	if (exchange)
+		smcr_llc_add_link_done(lgr);
+}
+
+/* ---- the whole group ---- */
+
+void smcr_llc_send_delete_all(struct smcr_lgr *lgr)
+{
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);
+	if (!carrier) {
+		smcr_lgr_end(lgr, lgr->end_error);
+		return;
+	}
+	struct smcr_llc_msg msg = delete_link_of(0, lgr->end_reason, false);
+	msg.delete_link.all = true;
+	msg.delete_link.orderly = lgr->end_reason == SMCR_LLC_DEL_OPERATOR ||
+				  lgr->end_reason == SMCR_LLC_DEL_INACTIVITY;
+	smcr_llc_enter(lgr,
+		       lgr->role == SMCR_ROLE_SERVER ? SMCR_LLC_S_DELETE_ALL
+						     : SMCR_LLC_C_AWAIT_DELETE_ALL,
+		       carrier, NULL);
+	smcr_llc_send(carrier, &msg);
+}
+
+void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error)
+{
+	if (lgr->state == SMCR_LGR_TERMINATING || lgr->fc.conn)
+		return; /* ending already, or with its first connection */
+	lgr->state = SMCR_LGR_TERMINATING;
+	lgr->end_error = error;
+	lgr->end_reason = reason;
+	smcr_timer_stop(lgr->engine, &lgr->idle);
+	smcr_llc_rkey_broken(lgr);
+	smcr_lgr_end_conns(lgr);
+	smcr_llc_send_delete_all(lgr);
+}

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * CONFIRM RKEY (with CONTINUATION) and DELETE RKEY: RMBs come and go in a running group (RFC 7609
+ * 3.5.5.2, A.3.5 to A.3.7). Each side has one exchange of its own at a time; those of the two sides
+ * are independent of each other (SER-3).
+ */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+#define RETRIES_MAX 8
+
+unsigned int smcr_rkey_specs(unsigned int left, bool continuation)
+{
+	unsigned int room = continuation ? 3 : 2;
+	return left < room ? left : room;
+}
+
+/* ---- own CONFIRM RKEY ---- */
+
+static bool told_everywhere(const struct smcr_slab *slab)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = slab->lgr->links[i];
+		if (link && link->state == SMCR_LINK_ACTIVE && !slab->reg[i].told)
+			return false;
+	}
+	return true;
+}
+
+bool smcr_llc_rkey_due(const struct smcr_slab *slab)
+{
+	if (slab->state == SMCR_SLAB_NEW)
+		return slab->used > 0;
+	return slab->state == SMCR_SLAB_READY && !told_everywhere(slab);
+}
+
+/** The link that the first connection of the RMB will use, if there is one (RKEY-2). */
+static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
+{
+	const struct smcr_conn *conn;
+	DL_FOREACH2(slab->lgr->conns, conn, lgr_next)
+	{
+		struct smcr_link *link = conn->rv.link;
+		if (conn->rx.element.slab == slab && link && link->state == SMCR_LINK_ACTIVE)
+			return link;
+	}
+	return smcr_lgr_any_link(slab->lgr, NULL);
+}
+
+static struct smcr_link *link_by_ref(struct smcr_lgr *lgr, uint64_t ref)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->ref == ref)
+			return lgr->links[i];
+	return NULL;
+}
+
+/** The specs of the next message; a link that has gone since leaves its old RToken there. */
+static void fill_specs(struct smcr_lgr *lgr, struct smcr_llc_link_rtoken *specs, unsigned int n)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_slab *slab = flow->rkey.slab;
+	for (unsigned int i = 0; i < n; i++) {
+		const struct smcr_llc_told *told = &flow->rkey.other[flow->rkey.sent++];
+		specs[i].link_number = told->number;
+		specs[i].rkey = told->rkey;
+		specs[i].vaddr = (uintptr_t)slab->base;
+	}
+}
+
+static void send_confirm_rkey(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_slab *slab = flow->rkey.slab;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
+	msg.confirm_rkey.num_tokens = (uint8_t)flow->rkey.others;
+	msg.confirm_rkey.rkey = slab->reg[flow->rkey.link->slot].rkey;
+	msg.confirm_rkey.vaddr = (uintptr_t)slab->base;
+	fill_specs(lgr, msg.confirm_rkey.other, smcr_rkey_specs(flow->rkey.others, false));
+	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
+	smcr_llc_send(flow->rkey.link, &msg);
+}
+
+static void send_confirm_rkey_cont(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	unsigned int left = flow->rkey.others - flow->rkey.sent;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY_CONT };
+	msg.confirm_rkey_cont.num_left = (uint8_t)left;
+	fill_specs(lgr, msg.confirm_rkey_cont.other, smcr_rkey_specs(left, true));
+	flow->rkey.continued = true;
+	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
+	smcr_llc_send(flow->rkey.link, &msg);
+}
+
+void smcr_llc_confirm_rkey(struct smcr_slab *slab)
+{
+	struct smcr_lgr *lgr = slab->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *carrier = choose_carrier(slab);
+	flow->rkey.step = SMCR_RKEY_CONFIRM;
+	flow->rkey.link = carrier;
+	flow->rkey.slab = slab;
+	flow->rkey.others = flow->rkey.sent = 0;
+	flow->rkey.continued = false;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link != carrier && link->state == SMCR_LINK_ACTIVE)
+			flow->rkey.other[flow->rkey.others++] = (struct smcr_llc_told){
+				.ref = link->ref, .number = link->number, .rkey = slab->reg[i].rkey
+			};
+	}
+	if (slab->state == SMCR_SLAB_NEW)
+		slab->state = SMCR_SLAB_ANNOUNCING;
+	send_confirm_rkey(lgr);
+}
+
+static void own_done(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	smcr_timer_stop(lgr->engine, &flow->rkey.timer);
+	flow->rkey.step = SMCR_RKEY_IDLE;
+	flow->rkey.link = NULL;
+	flow->rkey.slab = NULL;
+	flow->rkey.num_slabs = 0;
+	smcr_llc_kick(lgr);
+}
+
+/** The peer has all RTokens of the RMB (RKEY-1). */
+static void confirmed(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_slab *slab = flow->rkey.slab;
+	slab->reg[flow->rkey.link->slot].told = true;
+	for (unsigned int i = 0; i < flow->rkey.others; i++) {
+		struct smcr_link *link = link_by_ref(lgr, flow->rkey.other[i].ref);
+		if (link)
+			slab->reg[link->slot].told = true;
+	}
+	slab->state = SMCR_SLAB_READY;
+	if (!slab->used)
+		smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
+	flow->rkey.retries = 0;
+	own_done(lgr);
+	smcr_clc_slab_ready(slab);
+}
+
+/** A negative reply (RKEY-6, RKEY-7): again after the change that is under way, or not at all. */
+static void refused(struct smcr_lgr *lgr, bool retry)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_slab *slab = flow->rkey.slab;
+	const struct smcr_config *config = &lgr->engine->config;
+	bool again = retry && flow->rkey.retries++ < RETRIES_MAX;
+	bool told = slab->state == SMCR_SLAB_READY; /* announced again for a new link only */
+	if (slab->state == SMCR_SLAB_ANNOUNCING)
+		slab->state = SMCR_SLAB_NEW;
+	if (again && flow->step == SMCR_LLC_IDLE) {
+		/* The change is not known here yet: it comes at any moment. */
+		flow->rkey.hold = true;
+		smcr_timer_start(lgr->engine, &flow->rkey.retry, config->llc_timeout / 40);
+	} else if (!again && told) {
+		flow->rkey.hold = true;
+		smcr_timer_start(lgr->engine, &flow->rkey.retry, config->llc_timeout);
+	}
+	own_done(lgr);
+	if (again)
+		return;
+	flow->rkey.retries = 0;
+	smcr_log(lgr->engine, LOG_NOTICE, "group %u: the peer refuses an RMB", lgr->id);
+	if (!told)
+		smcr_clc_slab_refused(slab);
+}
+
+void smcr_llc_on_confirm_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_llc_confirm_rkey *reply = &msg->confirm_rkey;
+	if (flow->rkey.step != SMCR_RKEY_CONFIRM || flow->rkey.link != link ||
+	    flow->rkey.continued || reply->rkey != flow->rkey.slab->reg[link->slot].rkey)
+		smcr_llc_protocol_error(link, "unexpected CONFIRM RKEY reply");
+	else if (reply->negative)
+		refused(lgr, reply->retry);
+	else if (flow->rkey.sent < flow->rkey.others)
+		send_confirm_rkey_cont(lgr);
+	else
+		confirmed(lgr);
+}
+
+void smcr_llc_on_confirm_rkey_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->rkey.step != SMCR_RKEY_CONFIRM || flow->rkey.link != link ||
+	    !flow->rkey.continued)
+		smcr_llc_protocol_error(link, "unexpected CONFIRM RKEY CONTINUATION reply");
+	else if (msg->confirm_rkey_cont.negative)
+		refused(lgr, false);
+	else if (flow->rkey.sent < flow->rkey.others)
+		send_confirm_rkey_cont(lgr);
+	else
+		confirmed(lgr);
+}
+
+/* ---- own DELETE RKEY ---- */
+
+bool smcr_llc_delete_rkey(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
+	struct smcr_link *link = smcr_lgr_any_link(lgr, NULL);
+	struct smcr_slab *slab;
+	flow->rkey.num_slabs = 0;
+	DL_FOREACH (lgr->rmbs, slab) {
+		/* DELETING: an attempt that a link failure has broken */
+		if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
+			continue;
+		slab->state = SMCR_SLAB_DELETING;
+		msg.delete_rkey.rkey[flow->rkey.num_slabs] = slab->reg[link->slot].rkey;
+		flow->rkey.slabs[flow->rkey.num_slabs++] = slab;
+		if (flow->rkey.num_slabs == SMCR_RKEY_DELETE_MAX)
+			break;
+	}
+	if (!flow->rkey.num_slabs)
+		return false;
+	msg.delete_rkey.count = (uint8_t)flow->rkey.num_slabs;
+	flow->rkey.step = SMCR_RKEY_DELETE;
+	flow->rkey.link = link;
+	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
+	smcr_llc_send(link, &msg);
+	return true;
+}
+
+/** The peer has forgotten it: its memory may go, unless an ADD LINK exchange still lists it. */
+static void withdrawn(struct smcr_slab *slab)
+{
+	struct smcr_lgr *lgr = slab->lgr;
+	if (lgr->llc->step == SMCR_LLC_IDLE) {
+		smcr_slab_free(slab);
+		return;
+	}
+	slab->state = SMCR_SLAB_NEW;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		slab->reg[i].told = false;
+	smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
+}
+
+void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->rkey.step != SMCR_RKEY_DELETE || flow->rkey.link != link) {
+		smcr_llc_protocol_error(link, "unexpected DELETE RKEY reply");
+		return;
+	}
+	if (msg->delete_rkey.negative) /* RKEY-15 */
+		smcr_log(lgr->engine, LOG_NOTICE,
+			 "group %u: the peer did not know an RKey (0x%02x)", lgr->id,
+			 msg->delete_rkey.error_mask);
+	while (flow->rkey.num_slabs)
+		withdrawn(flow->rkey.slabs[--flow->rkey.num_slabs]);
+	own_done(lgr);
+}
+
+/* ---- either own exchange ---- */
+
+static void on_rkey_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->step != SMCR_LLC_IDLE) /* A16: the answer may wait for the end of that exchange */
+		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
+	else
+		smcr_link_fail(flow->rkey.link, SMCR_LLC_DEL_LOST_PATH,
+			       "no answer to %s RKEY", /* ERR-37, ERR-39 */
+			       flow->rkey.step == SMCR_RKEY_CONFIRM ? "CONFIRM" : "DELETE");
+}
+
+void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
+{
+	smcr_timer_init(&flow->rkey.timer, on_rkey_timer, lgr);
+}
+
+void smcr_llc_rkey_broken(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow->rkey.step == SMCR_RKEY_IDLE)
+		return;
+	if (flow->rkey.slab && flow->rkey.slab->state == SMCR_SLAB_ANNOUNCING)
+		flow->rkey.slab->state = SMCR_SLAB_NEW; /* RKEY-6: from the first message */
+	own_done(lgr);
+}
+
+void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (flow && flow->rkey.slab == slab)
+		smcr_llc_rkey_broken(lgr);
+}
+
+/* ---- the peer's CONFIRM RKEY ---- */
+
+/** May the peer start an RKEY exchange now? Answers or drops the message if not. */
+static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || flow->peer_rkey.link == link) {
+		smcr_llc_protocol_error(link, "RKEY exchange out of turn");
+		return false;
+	}
+	if (flow->step == SMCR_LLC_IDLE || flow->step == SMCR_LLC_C_AWAIT_DELETE)
+		return true;
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_server_gave_up(lgr, NULL); /* SER-7 */
+		return true;
+	}
+	if (msg->type == SMCR_LLC_DELETE_RKEY) {
+		smcr_llc_queue(link, msg); /* A16 */
+		return false;
+	}
+	struct smcr_llc_msg reply = *msg;
+	reply.reply = reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
+	smcr_llc_send(link, &reply); /* SER-4 */
+	return false;
+}
+
+/** The RTokens of one RMB that the peer has told: numbers that are no link of ours are those of a
+ *  link that has gone meanwhile. @return false: they contradict each other or what is in use */
+static bool consistent(struct smcr_lgr *lgr, const struct smcr_peer_rmb *known)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_link *carrier = flow->peer_rkey.link;
+	if (known && known->users && known->token[carrier->slot].vaddr != flow->peer_rkey.vaddr)
+		return false;
+	for (unsigned int i = 0; i < flow->peer_rkey.others; i++) {
+		const struct smcr_llc_link_rtoken *spec = &flow->peer_rkey.other[i];
+		const struct smcr_link *link = smcr_lgr_link_by_number(lgr, spec->link_number);
+		struct smcr_peer_rmb *other =
+			link ? smcr_peer_rmb_find(lgr, link, spec->rkey) : NULL;
+		if (link == carrier || (other && other != known))
+			return false;
+		for (unsigned int j = 0; j < i; j++)
+			if (flow->peer_rkey.other[j].link_number == spec->link_number)
+				return false;
+	}
+	return true;
+}
+
+/** ERR-58: a link for which no RToken came cannot be used for this RMB, so not at all. */
+static void fail_links_without(struct smcr_lgr *lgr, const struct smcr_peer_rmb *rmb)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE &&
+		    !rmb->token[i].valid)
+			smcr_link_fail(lgr->links[i], SMCR_LLC_DEL_LOST_PATH,
+				       "the peer has announced an RMB without an RToken for it");
+}
+
+/** All RTokens are there: put them in force together (RKEY-8). @return accepted */
+static bool commit(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *carrier = flow->peer_rkey.link;
+	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, carrier, flow->peer_rkey.rkey);
+	bool ok = consistent(lgr, rmb) && (rmb || !smcr_peer_rmb_add(lgr, &rmb));
+	flow->peer_rkey.link = NULL;
+	if (!ok)
+		return false;
+	smcr_peer_rmb_set(rmb, carrier, flow->peer_rkey.rkey, flow->peer_rkey.vaddr);
+	for (unsigned int i = 0; i < flow->peer_rkey.others; i++) {
+		const struct smcr_llc_link_rtoken *spec = &flow->peer_rkey.other[i];
+		struct smcr_link *link = smcr_lgr_link_by_number(lgr, spec->link_number);
+		if (link)
+			smcr_peer_rmb_set(rmb, link, spec->rkey, spec->vaddr);
+	}
+	fail_links_without(lgr, rmb);
+	smcr_llc_kick(lgr);
+	return true;
+}
+
+static void take_specs(struct smcr_llc_flow *flow, const struct smcr_llc_link_rtoken *specs,
+		       unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		flow->peer_rkey.other[flow->peer_rkey.others++] = specs[i];
+	flow->peer_rkey.left -= n;
+}
+
+void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	const struct smcr_llc_confirm_rkey *request = &msg->confirm_rkey;
+	if (!admit(link, msg))
+		return;
+	flow->peer_rkey.link = link;
+	flow->peer_rkey.rkey = request->rkey;
+	flow->peer_rkey.vaddr = request->vaddr;
+	flow->peer_rkey.left = request->num_tokens;
+	flow->peer_rkey.others = 0;
+	take_specs(flow, request->other, smcr_rkey_specs(request->num_tokens, false));
+	struct smcr_llc_msg reply = *msg;
+	reply.reply = true;
+	reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
+	smcr_llc_send(link, &reply); /* RKEY-5 */
+}
+
+void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	const struct smcr_llc_confirm_rkey_cont *request = &msg->confirm_rkey_cont;
+	if (flow->peer_rkey.link != link || request->num_left != flow->peer_rkey.left) {
+		smcr_llc_protocol_error(link,
+					"CONFIRM RKEY CONTINUATION does not fit"); /* ERR-63 */
+		return;
+	}
+	take_specs(flow, request->other, smcr_rkey_specs(request->num_left, true));
+	struct smcr_llc_msg reply = *msg;
+	reply.reply = true;
+	reply.confirm_rkey_cont.negative = !flow->peer_rkey.left && !commit(link->lgr);
+	smcr_llc_send(link, &reply);
+}
+
+/* ---- the peer's DELETE RKEY ---- */
+
+void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!admit(link, msg))
+		return;
+	struct smcr_llc_msg reply = *msg;
+	reply.reply = true;
+	reply.delete_rkey.error_mask = 0;
+	for (unsigned int i = 0; i < msg->delete_rkey.count; i++) {
+		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, link, msg->delete_rkey.rkey[i]);
+		if (rmb)
+			smcr_peer_rmb_withdraw(lgr, rmb); /* RKEY-14 */
+		else
+			reply.delete_rkey.error_mask |= (uint8_t)(0x80 >> i);
+	}
+	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0; /* ERR-59 */
+	smcr_llc_send(link, &reply);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* The peer's RMBs: one RToken a link each (RMB-10), and who writes into which element. */
+#include <assert.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/engine/internal.h"
+
+struct smcr_peer_rmb *smcr_peer_rmb_find(struct smcr_lgr *lgr, const struct smcr_link *link,
+					 uint32_t rkey)
+{
+	struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		if (rmb->token[link->slot].valid && rmb->token[link->slot].rkey == rkey)
+			return rmb;
+	return NULL;
+}
+
+unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		n += !rmb->withdrawn;
+	return n;
+}
+
+int smcr_peer_rmb_add(struct smcr_lgr *lgr, struct smcr_peer_rmb **ret_rmb)
+{
+	if (smcr_peer_rmb_count(lgr) >= SMCR_MAX_RMBS)
+		return -ENOSPC;
+	struct smcr_peer_rmb *rmb = calloc(1, sizeof(*rmb));
+	if (!rmb)
+		return -ENOMEM;
+	DL_APPEND(lgr->peer_rmbs, rmb);
+	*ret_rmb = rmb;
+	return 0;
+}
+
+void smcr_peer_rmb_set(struct smcr_peer_rmb *rmb, const struct smcr_link *link, uint32_t rkey,
+		       uint64_t vaddr)
+{
+	rmb->token[link->slot] =
+		(struct smcr_rtoken){ .valid = true, .rkey = rkey, .vaddr = vaddr };
+}
+
+static void remove_rmb(struct smcr_lgr *lgr, struct smcr_peer_rmb *rmb)
+{
+	DL_DELETE(lgr->peer_rmbs, rmb);
+	free(rmb);
+}
+
+void smcr_peer_rmb_withdraw(struct smcr_lgr *lgr, struct smcr_peer_rmb *rmb)
+{
+	memset(rmb->token, 0, sizeof(rmb->token));
+	rmb->withdrawn = true;
+	if (!rmb->users)
+		remove_rmb(lgr, rmb);
+}
+
+void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, uint8_t index, struct smcr_conn *conn)
+{
+	assert(!rmb->user[index]);
+	rmb->user[index] = conn;
+	rmb->users++;
+	conn->tx.rmb = rmb;
+	conn->tx.index = index;
+}
+
+void smcr_peer_rmb_unclaim(struct smcr_conn *conn)
+{
+	struct smcr_peer_rmb *rmb = conn->tx.rmb;
+	if (!rmb)
+		return;
+	rmb->user[conn->tx.index] = NULL;
+	rmb->users--;
+	conn->tx.rmb = NULL;
+	if (rmb->withdrawn && !rmb->users)
+		remove_rmb(conn->lgr, rmb);
+}
+
+void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link)
+{
+	struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		rmb->token[link->slot].valid = false;
+}
+
+void smcr_peer_rmb_free_all(struct smcr_lgr *lgr)
+{
+	struct smcr_peer_rmb *rmb, *next;
+	DL_FOREACH_SAFE (lgr->peer_rmbs, rmb, next)
+		remove_rmb(lgr, rmb);
+}

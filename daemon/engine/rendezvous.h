@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file rendezvous.h
+ * The rendezvous of one connection (RFC 7609 3.5, C.1 to C.6): what the clc*.c files share, and
+ * what link groups and LLC ask of them.
+ */
+#ifndef SMCRD_ENGINE_RENDEZVOUS_H
+#define SMCRD_ENGINE_RENDEZVOUS_H
+
+#include "daemon/engine/internal.h"
+
+/** Where a connection in phase RENDEZVOUS is. */
+enum smcr_rv_step {
+	SMCR_RV_OUTCOME, /* decided inside smcr_conn_start(); the event is due */
+	SMCR_RV_S_AWAIT_PROPOSAL,
+	SMCR_RV_S_HELD,     /* a first contact with the same peer is under way (RV-15) */
+	SMCR_RV_S_ANNOUNCE, /* the own RMB is being announced, Accept waits (RS-3) */
+	SMCR_RV_S_AWAIT_CONFIRM,
+	SMCR_RV_C_AWAIT_ACCEPT,
+	SMCR_RV_C_ANNOUNCE, /* the own RMB is being announced, Confirm waits (RS-5) */
+	SMCR_RV_LLC,        /* first contact: CLC is done, links are being set up */
+};
+
+/** May a Decline be sent at this point? (ERR-3..5, ERR-7, ERR-8) */
+enum smcr_decline_window {
+	SMCR_DECLINE_NOW,
+	SMCR_DECLINE_LATER, /* in place of the next own CLC message (no chasing) */
+	SMCR_DECLINE_NEVER, /* reset the TCP connection instead */
+};
+
+enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool first_contact,
+						 bool committed);
+
+/** What an Accept means to the client (RV-5). */
+enum smcr_contact {
+	SMCR_CONTACT_FIRST,
+	SMCR_CONTACT_SUBSEQUENT,
+	SMCR_CONTACT_OUT_OF_SYNC, /* Decline with S (ERR-9) */
+};
+
+enum smcr_contact smcr_clc_classify(bool first_contact_flag, bool matches_active_link);
+
+/* ---- clc.c ---- */
+
+/** Decline and end in FALLBACK. The caller has checked the window. Frees the connection. */
+void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync);
+/** End in FALLBACK without a word of our own. Frees the connection. */
+void smcr_clc_fallback(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
+		       bool path_dead);
+/** Break the TCP connection: FAILED. Frees the connection. */
+void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason);
+/** Decline if and when the rules allow, else fail. May free the connection. */
+void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error);
+
+/** End in FALLBACK from inside smcr_conn_start(): Decline now, the event comes with the next run.
+ */
+void smcr_clc_start_outcome(struct smcr_conn *conn, enum smcr_reason reason);
+
+/** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
+int smcr_clc_take_memory(struct smcr_conn *conn);
+/** Why smcr_clc_take_memory() failed, as the peer is told. */
+enum smcr_reason smcr_clc_memory_reason(int rc);
+/** Wait for a CLC message (ERR-10). */
+void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step);
+/** Stop waiting for one and do `step` instead. */
+void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
+/** Send Accept or Confirm with the credentials of conn->rv.link and the own element. */
+void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
+/** Learn the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on the
+ *  link. An old user of the element is reset (RMB-9). @return 0 or -ENOENT: no such RToken */
+int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
+			   const struct smcr_clc_accept *msg);
+/** First contact: the peer's RMB comes with CLC (RKEY-12). */
+int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** Enter phase OPEN, writing on `link`. May free the connection. */
+void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
+
+/* What others tell the rendezvous. Each may free the connection. */
+void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
+/** The group it belongs to ends. Afterwards the connection has no group, or is gone. */
+void smcr_clc_lgr_lost(struct smcr_conn *conn);
+/** An RMB has been announced, or cannot be: connections that wait for it go on. */
+void smcr_clc_slab_ready(struct smcr_slab *slab);
+void smcr_clc_slab_refused(struct smcr_slab *slab);
+/** The data gate of a first contact opens (RV-12): its connection is established, held Proposals
+ *  are answered. */
+void smcr_clc_first_contact_done(struct smcr_lgr *lgr);
+/** Proposals that waited for a first contact (a DL list, taken over). */
+void smcr_clc_release_held(struct smcr_engine *engine, struct smcr_conn *held, bool path_dead);
+void smcr_clc_unhold(struct smcr_conn *conn);
+
+/* ---- clc_server.c ---- */
+void smcr_clc_server_decide(struct smcr_conn *conn);
+void smcr_clc_server_accept(struct smcr_conn *conn);
+void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
+/** Does a Proposal list this prefix? (A1) */
+bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
+				const struct smcr_addr *client, const struct smcr_prefix *prefix);
+
+/* ---- clc_client.c ---- */
+void smcr_clc_client_start(struct smcr_conn *conn);
+void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
+void smcr_clc_client_confirm(struct smcr_conn *conn);
+
+/* ---- conn.c ---- */
+int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,
+		  struct smcr_conn **ret_conn);
+/** The link that CLC names for it (NULL: none); counted in link->num_promised. */
+void smcr_conn_promise(struct smcr_conn *conn, struct smcr_link *link);
+
+#endif

@@ -1,0 +1,241 @@
+/* SPDX-License-Identifier: MIT */
+/* RMBs and send buffers: pieces of registered memory cut into elements (RFC 7609 2.1, 4.2). */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+
+#define DEFAULT_SLAB_BYTES (4u << 20)
+
+static unsigned int elements_of(const struct smcr_engine *engine, uint8_t bsize)
+{
+	if (engine->config.elements_per_rmb)
+		return engine->config.elements_per_rmb;
+	unsigned int count = DEFAULT_SLAB_BYTES / smcr_bsize_bytes(bsize);
+	return count < SMCR_MAX_ELEMENTS ? count : SMCR_MAX_ELEMENTS;
+}
+
+static uint64_t memory_left(const struct smcr_engine *engine)
+{
+	return engine->memory_used < engine->config.memory_budget
+		       ? engine->config.memory_budget - engine->memory_used
+		       : 0;
+}
+
+uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want)
+{
+	uint8_t bsize;
+	if (want) { /* the smallest that holds it beside an eye catcher (A37) */
+		for (bsize = 0; bsize < SMCR_BSIZE_MAX; bsize++)
+			if (smcr_bsize_bytes(bsize) - SMCR_EYE_CATCHER_LEN >= want)
+				break;
+		return bsize;
+	}
+	/* Halve the element each time that half of the remaining budget is used up. */
+	uint64_t enough = engine->config.memory_budget / 2;
+	bsize = engine->config.bsize;
+	while (bsize > engine->config.bsize_min && memory_left(engine) < enough) {
+		bsize--;
+		enough /= 2;
+	}
+	return bsize;
+}
+
+static bool map_test(const struct smcr_slab *slab, unsigned int i)
+{
+	return slab->map[i / 8] & 1u << i % 8;
+}
+
+static void take_from(struct smcr_slab *slab, struct smcr_element *ret)
+{
+	unsigned int i = 0;
+	while (map_test(slab, i))
+		i++;
+	slab->map[i / 8] |= (uint8_t)(1u << i % 8);
+	slab->used++;
+	smcr_timer_stop(slab->lgr->engine, &slab->idle);
+	*ret = (struct smcr_element){ .slab = slab,
+				      .index = (uint8_t)(i + 1),
+				      .addr = slab->base + (size_t)i * slab->element_size,
+				      .size = slab->element_size };
+}
+
+/** Is `a` to be preferred over `b` for an element of at least the wanted size? */
+static bool better(const struct smcr_slab *a, const struct smcr_slab *b)
+{
+	if (!b)
+		return true;
+	bool a_ready = a->state == SMCR_SLAB_READY, b_ready = b->state == SMCR_SLAB_READY;
+	return a_ready != b_ready ? a_ready : a->bsize < b->bsize;
+}
+
+int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+{
+	struct smcr_slab *slab, *best = NULL;
+	DL_FOREACH (is_rmb ? lgr->rmbs : lgr->sndbufs, slab)
+		if (slab->bsize >= bsize && slab->used < slab->count &&
+		    slab->state != SMCR_SLAB_DELETING && better(slab, best))
+			best = slab;
+	if (!best)
+		return -ENOENT;
+	take_from(best, ret);
+	return 0;
+}
+
+void smcr_element_release(struct smcr_element *element)
+{
+	struct smcr_slab *slab = element->slab;
+	if (!slab)
+		return;
+	unsigned int i = element->index - 1u;
+	slab->map[i / 8] &= (uint8_t) ~(1u << i % 8);
+	slab->used--;
+	if (!slab->used)
+		smcr_timer_start(slab->lgr->engine, &slab->idle,
+				 slab->lgr->engine->config.rmb_idle_timeout);
+	*element = (struct smcr_element){ 0 };
+}
+
+/** Nobody has used the slab for a while (RKEY-13). */
+static void on_idle(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_slab *slab = arg;
+	(void)engine;
+	if (slab->used)
+		return;
+	if (!slab->is_rmb || slab->state == SMCR_SLAB_NEW)
+		smcr_slab_free(slab);
+	else
+		smcr_llc_kick(slab->lgr);
+}
+
+bool smcr_slab_deletable(const struct smcr_slab *slab)
+{
+	if (slab->used || slab->state != SMCR_SLAB_READY || smcr_timer_running(&slab->idle))
+		return false;
+	const struct smcr_slab *other;
+	DL_FOREACH (slab->lgr->rmbs, other) /* keep one for the next connection */
+		if (other != slab && other->state == SMCR_SLAB_READY)
+			return true;
+	return false;
+}
+
+unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	const struct smcr_slab *slab;
+	DL_COUNT(lgr->rmbs, slab, n);
+	return n;
+}
+
+/** How many elements of this size the budget still has room for, at most as many as usual. */
+static unsigned int affordable(const struct smcr_engine *engine, uint8_t bsize)
+{
+	unsigned int usual = elements_of(engine, bsize);
+	uint64_t room = memory_left(engine) / smcr_bsize_bytes(bsize);
+	return room < usual ? (unsigned int)room : usual;
+}
+
+static int allocate(struct smcr_slab *slab, uint8_t bsize)
+{
+	struct smcr_engine *engine = slab->lgr->engine;
+	while (!affordable(engine, bsize) && bsize > engine->config.bsize_min)
+		bsize--;
+	slab->count = (uint16_t)affordable(engine, bsize);
+	if (!slab->count)
+		return -ENOMEM;
+	slab->bsize = bsize;
+	slab->element_size = smcr_bsize_bytes(bsize);
+	void *base;
+	int rc = engine->ops->mem_alloc(engine->ctx, (size_t)slab->count * slab->element_size,
+					&base);
+	if (rc)
+		return rc;
+	slab->base = base;
+	engine->memory_used += (uint64_t)slab->count * slab->element_size;
+	return 0;
+}
+
+int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_slab **ret_slab)
+{
+	struct smcr_engine *engine = lgr->engine;
+	if (is_rmb && smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS)
+		return -ENOSPC; /* LG-13 */
+	if (smcr_timer_reserve(engine, SMCR_TIMERS_SLAB))
+		return -ENOMEM;
+	struct smcr_slab *slab = calloc(1, sizeof(*slab));
+	if (!slab) {
+		smcr_timer_unreserve(engine, SMCR_TIMERS_SLAB);
+		return -ENOMEM;
+	}
+	slab->lgr = lgr;
+	slab->is_rmb = is_rmb;
+	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
+	smcr_timer_init(&slab->idle, on_idle, slab);
+	int rc = allocate(slab, bsize);
+	if (is_rmb)
+		DL_APPEND(lgr->rmbs, slab);
+	else
+		DL_APPEND(lgr->sndbufs, slab);
+	for (unsigned int i = 0; !rc && i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->qp)
+			rc = smcr_slab_register(slab, lgr->links[i]);
+	if (rc) {
+		smcr_slab_free(slab);
+		return rc;
+	}
+	*ret_slab = slab;
+	return 0;
+}
+
+int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link)
+{
+	struct smcr_engine *engine = slab->lgr->engine;
+	uint32_t lkey, rkey;
+	void *mr;
+	int rc = engine->ops->mr_register(engine->ctx, link->qp, slab->base,
+					  (size_t)slab->count * slab->element_size, slab->is_rmb,
+					  &mr, &lkey, &rkey);
+	if (rc)
+		return rc;
+	slab->reg[link->slot].mr = mr;
+	slab->reg[link->slot].lkey = lkey;
+	slab->reg[link->slot].rkey = rkey;
+	slab->reg[link->slot].told = false;
+	engine->count.num_mrs++;
+	return 0;
+}
+
+void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link)
+{
+	struct smcr_engine *engine = slab->lgr->engine;
+	if (!slab->reg[link->slot].mr)
+		return;
+	engine->ops->mr_deregister(engine->ctx, slab->reg[link->slot].mr);
+	memset(&slab->reg[link->slot], 0, sizeof(slab->reg[link->slot]));
+	engine->count.num_mrs--;
+}
+
+void smcr_slab_free(struct smcr_slab *slab)
+{
+	struct smcr_lgr *lgr = slab->lgr;
+	struct smcr_engine *engine = lgr->engine;
+	smcr_llc_forget_slab(lgr, slab);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i])
+			smcr_slab_deregister(slab, lgr->links[i]);
+	if (slab->base) {
+		size_t len = (size_t)slab->count * slab->element_size;
+		engine->ops->mem_free(engine->ctx, slab->base, len);
+		engine->memory_used -= len;
+	}
+	smcr_timer_stop(engine, &slab->idle);
+	smcr_timer_unreserve(engine, SMCR_TIMERS_SLAB);
+	if (slab->is_rmb)
+		DL_DELETE(lgr->rmbs, slab);
+	else
+		DL_DELETE(lgr->sndbufs, slab);
+	free(slab);
+}

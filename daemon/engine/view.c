@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/* What operators see, and the invariants that hold between inputs. */
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/engine/llc.h"
+
+const char *smcr_conn_state_name(int state)
+{
+	switch ((enum smcr_conn_state)state) {
+	case SMCR_CONN_INIT: return "INIT";
+	case SMCR_CONN_ACTIVE: return "ACTIVE";
+	case SMCR_CONN_PEER_CLOSE_WAIT_1: return "PeerCloseWait1";
+	case SMCR_CONN_PEER_CLOSE_WAIT_2: return "PeerCloseWait2";
+	case SMCR_CONN_APP_CLOSE_WAIT_1: return "AppCloseWait1";
+	case SMCR_CONN_APP_CLOSE_WAIT_2: return "AppCloseWait2";
+	case SMCR_CONN_APP_FIN_CLOSE_WAIT: return "AppFinCloseWait";
+	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: return "PeerFinCloseWait";
+	case SMCR_CONN_PEER_ABORT_WAIT: return "PeerAbortWait";
+	case SMCR_CONN_CLOSED_STATE: return "CLOSED";
+	}
+	return "unknown";
+}
+
+const char *smcr_link_state_name(int state)
+{
+	switch ((enum smcr_link_state)state) {
+	case SMCR_LINK_ACTIVATING: return "activating";
+	case SMCR_LINK_ACTIVE: return "active";
+	case SMCR_LINK_DEACTIVATING: return "deactivating";
+	case SMCR_LINK_FAILED: return "failed";
+	}
+	return "unknown";
+}
+
+static unsigned int num_links(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		n += lgr->links[i] != NULL;
+	return n;
+}
+
+void smcr_engine_get_view(const struct smcr_engine *engine, struct smcr_engine_view *ret_view)
+{
+	struct smcr_engine_view view = engine->count;
+	const struct smcr_lgr *lgr;
+	const struct smcr_slab *slab;
+	const struct smcr_conn *conn;
+	view.memory_used = engine->memory_used;
+	view.memory_budget = engine->config.memory_budget;
+	DL_COUNT(engine->conns, conn, view.num_conns);
+	view.num_links = HASH_COUNT(engine->links);
+	view.num_timers = (uint32_t)engine->heap_len;
+	DL_FOREACH (engine->lgrs, lgr) {
+		view.num_lgrs++;
+		DL_FOREACH (lgr->rmbs, slab) {
+			view.num_rmbs++;
+			view.num_elements_used += slab->used;
+		}
+	}
+	*ret_view = view;
+}
+
+void smcr_engine_each_lgr(const struct smcr_engine *engine,
+			  void (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr) {
+		struct smcr_lgr_view view = {
+			.id = lgr->id,
+			.role = lgr->role,
+			.type = smcr_lgr_type_name(lgr),
+			.version = SMCR_CLC_VERSION_1,
+			.dialect = lgr->dialect,
+			.vlan = lgr->vlan,
+			.max_links = lgr->max_links,
+			.num_conns = lgr->num_conns,
+			.num_links = num_links(lgr),
+			.num_rmbs = smcr_lgr_num_rmbs(lgr),
+			.num_peer_rmbs = smcr_peer_rmb_count(lgr),
+			.idle_us = lgr->num_conns ? 0 : engine->now - lgr->idle_since,
+		};
+		memcpy(view.peer_id, lgr->peer_id, SMCR_PEER_ID_LEN);
+		fn(arg, &view);
+	}
+}
+
+static struct smcr_link_view view_of_link(const struct smcr_link *link)
+{
+	struct smcr_link_view view = {
+		.lgr_id = link->lgr->id,
+		.number = link->number,
+		.state = link->state,
+		.device_id = link->device ? link->device->info.id : 0,
+		.local_qpn = link->qpn,
+		.peer_qpn = link->peer_qpn,
+		.mtu = link->mtu,
+		.uid = link->uid,
+		.peer_uid = link->peer_uid,
+		.num_conns = link->num_conns,
+		.tx_bytes = link->tx_bytes,
+		.rx_bytes = link->rx_bytes,
+		.qp = link->qp,
+	};
+	memcpy(view.device_name, link->device_name, sizeof(view.device_name));
+	memcpy(view.local_gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(view.peer_gid, link->peer_gid, SMCR_GID_LEN);
+	memcpy(view.local_mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(view.peer_mac, link->peer_mac, SMCR_MAC_LEN);
+	memcpy(view.last_error, link->last_error, sizeof(view.last_error));
+	return view;
+}
+
+void smcr_engine_each_link(const struct smcr_engine *engine,
+			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr)
+		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+			if (lgr->links[i]) {
+				struct smcr_link_view view = view_of_link(lgr->links[i]);
+				fn(arg, &view);
+			}
+}
+
+void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view)
+{
+	const struct smcr_link *link = conn->tx.link ? conn->tx.link : conn->rv.link;
+	*ret_view = (struct smcr_conn_view){
+		.local = conn->params.local,
+		.peer = conn->params.peer,
+		.role = conn->params.role,
+		.lgr_id = conn->lgr ? conn->lgr->id : 0,
+		.link_number = link ? link->number : 0,
+		.state = conn->state,
+		.tx_bytes = conn->tx.bytes,
+		.rx_bytes = conn->rx.bytes,
+		.rmbe_size = conn->rx.element.size,
+		.peer_rmbe_size = conn->tx.element_size,
+		.pid = conn->params.pid,
+		.user = conn->params.user,
+	};
+}
+
+void smcr_engine_each_conn(const struct smcr_engine *engine,
+			   void (*fn)(void *arg, const struct smcr_conn_view *view), void *arg)
+{
+	const struct smcr_conn *conn;
+	DL_FOREACH (engine->conns, conn) {
+		struct smcr_conn_view view;
+		smcr_conn_get_view(conn, &view);
+		fn(arg, &view);
+	}
+}
+
+/* ---- invariants ---- */
+
+struct check {
+	const struct smcr_engine *engine;
+	char *text;
+	size_t len;
+	bool broken;
+	uint64_t memory;
+	uint32_t mrs, qps;
+};
+
+__attribute__((format(printf, 3, 4))) static void expect(struct check *check, bool holds,
+							 const char *format, ...)
+{
+	if (holds || check->broken)
+		return;
+	check->broken = true;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(check->text, check->len, format, ap);
+	va_end(ap);
+}
+
+static void check_timers(struct check *check)
+{
+	const struct smcr_engine *engine = check->engine;
+	for (size_t i = 0; i < engine->heap_len; i++) {
+		const struct smcr_timer *timer = engine->heap[i];
+		expect(check, timer->pos == i + 1, "timer at %zu believes to be at %zu", i + 1,
+		       timer->pos);
+		expect(check, !i || engine->heap[(i + 1) / 2 - 1]->deadline <= timer->deadline,
+		       "timer heap is not ordered at %zu", i + 1);
+	}
+}
+
+static void check_conn(struct check *check, const struct smcr_conn *conn)
+{
+	const struct smcr_lgr *lgr = conn->lgr;
+	expect(check, conn->phase != SMCR_PHASE_GONE, "a connection that is gone is listed");
+	expect(check, conn->phase != SMCR_PHASE_OPEN || lgr, "an open connection has no group");
+	expect(check,
+	       !conn->token ||
+		       smcr_conn_by_token((struct smcr_engine *)check->engine, conn->token) == conn,
+	       "token %08x does not find its connection", conn->token);
+	expect(check,
+	       lgr || (!conn->token && !conn->rx.element.slab && !conn->tx.buf.slab &&
+		       !conn->tx.rmb && !conn->tx.link),
+	       "a connection without group holds something of one");
+	expect(check, !conn->tx.link || conn->tx.link->lgr == lgr,
+	       "a connection writes on a link of another group");
+	expect(check, !conn->tx.rmb || conn->tx.rmb->user[conn->tx.index] == conn,
+	       "a connection's element of the peer is not marked as its own");
+	expect(check, !conn->tx.waiting || conn->tx.link, "a connection waits for no link");
+}
+
+/** Elements held by connections and by posted requests of connections that are gone. */
+static unsigned int holders(const struct smcr_lgr *lgr, const struct smcr_slab *slab)
+{
+	unsigned int n = 0;
+	const struct smcr_conn *conn;
+	DL_FOREACH2(lgr->conns, conn, lgr_next)
+	n += (conn->rx.element.slab == slab) + (conn->tx.buf.slab == slab);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		for (uint64_t id = link ? link->tx_done : 0; link && id < link->tx_next; id++)
+			n += link->tx[id % link->tx_depth].release.slab == slab;
+	}
+	return n;
+}
+
+static void check_slab(struct check *check, const struct smcr_lgr *lgr,
+		       const struct smcr_slab *slab)
+{
+	unsigned int marked = 0;
+	for (unsigned int i = 0; i < sizeof(slab->map); i++)
+		marked += (unsigned int)__builtin_popcount(slab->map[i]);
+	expect(check, marked == slab->used, "slab: %u elements marked, %u counted", marked,
+	       slab->used);
+	expect(check, holders(lgr, slab) == slab->used, "slab: %u elements held, %u used",
+	       holders(lgr, slab), slab->used);
+	check->memory += (uint64_t)slab->count * slab->element_size;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		bool registered = slab->reg[i].mr != NULL;
+		check->mrs += registered;
+		expect(check, registered == (link && link->qp),
+		       "slab: registration on link slot %u does not match the link", i);
+	}
+}
+
+static void check_peer_rmb(struct check *check, const struct smcr_peer_rmb *rmb)
+{
+	unsigned int users = 0;
+	for (unsigned int i = 0; i <= SMCR_MAX_ELEMENTS; i++) {
+		const struct smcr_conn *conn = rmb->user[i];
+		users += conn != NULL;
+		expect(check, !conn || (conn->tx.rmb == rmb && conn->tx.index == i),
+		       "peer RMB: element %u is marked for a connection that does not use it", i);
+	}
+	expect(check, users == rmb->users, "peer RMB: %u users marked, %u counted", users,
+	       rmb->users);
+	expect(check, rmb->users || !rmb->withdrawn, "a withdrawn peer RMB is kept for nobody");
+}
+
+static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned int slot)
+{
+	const struct smcr_link *link = lgr->links[slot], *found;
+	uint32_t conns = 0, promised = 0;
+	const struct smcr_conn *conn;
+	HASH_FIND(hh, check->engine->links, &link->ref, sizeof(link->ref), found);
+	expect(check, found == link && link->lgr == lgr && link->slot == slot,
+	       "link %u/%u is not where it belongs", lgr->id, link->number);
+	expect(check, link->number && smcr_lgr_link_by_number(lgr, link->number) == link,
+	       "link number %u/%u is not unique", lgr->id, link->number);
+	expect(check, link->tx_next - link->tx_done <= link->tx_depth,
+	       "link %u/%u: send queue overrun", lgr->id, link->number);
+	DL_FOREACH2(lgr->conns, conn, lgr_next)
+	{
+		conns += conn->tx.link == link;
+		promised += conn->rv.link == link;
+	}
+	expect(check, conns == link->num_conns && promised == link->num_promised,
+	       "link %u/%u: %u connections counted, %u found", lgr->id, link->number,
+	       link->num_conns, conns);
+	check->qps += link->qp != NULL;
+}
+
+/** RKEY-11: outside an exchange there is one RToken for every RMB, of either side, and link. */
+static void check_tokens(struct check *check, const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->state != SMCR_LGR_ACTIVE || flow->step != SMCR_LLC_IDLE || flow->peer_rkey.link ||
+	    flow->rkey.step != SMCR_RKEY_IDLE || flow->rkey.hold || smcr_timer_running(&flow->work))
+		return;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_peer_rmb *rmb;
+		const struct smcr_slab *slab;
+		if (!lgr->links[i] || lgr->links[i]->state != SMCR_LINK_ACTIVE)
+			continue;
+		DL_FOREACH (lgr->peer_rmbs, rmb)
+			expect(check, rmb->withdrawn || rmb->token[i].valid,
+			       "link %u/%u: no RToken for an RMB of the peer (RKEY-11)", lgr->id,
+			       lgr->links[i]->number);
+		DL_FOREACH (lgr->rmbs, slab)
+			expect(check, slab->state != SMCR_SLAB_READY || slab->reg[i].told,
+			       "link %u/%u: the peer has no RToken for an RMB (RKEY-11)", lgr->id,
+			       lgr->links[i]->number);
+	}
+}
+
+static void check_lgr(struct check *check, const struct smcr_lgr *lgr)
+{
+	const struct smcr_conn *conn;
+	const struct smcr_slab *slab;
+	const struct smcr_peer_rmb *rmb;
+	uint32_t conns = 0;
+	DL_FOREACH2(lgr->conns, conn, lgr_next)
+	{
+		conns++;
+		expect(check, conn->lgr == lgr, "group %u lists a connection of another", lgr->id);
+	}
+	expect(check, conns == lgr->num_conns, "group %u: %u connections counted, %u found",
+	       lgr->id, lgr->num_conns, conns);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i])
+			check_link(check, lgr, i);
+	DL_FOREACH (lgr->rmbs, slab)
+		check_slab(check, lgr, slab);
+	DL_FOREACH (lgr->sndbufs, slab)
+		check_slab(check, lgr, slab);
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		check_peer_rmb(check, rmb);
+	expect(check, smcr_lgr_num_rmbs(lgr) <= SMCR_MAX_RMBS, "group %u: too many RMBs", lgr->id);
+	check_tokens(check, lgr);
+}
+
+int smcr_engine_check(const struct smcr_engine *engine, char *ret_text, size_t len)
+{
+	struct check check = { .engine = engine, .text = ret_text, .len = len };
+	const struct smcr_lgr *lgr;
+	const struct smcr_conn *conn;
+	check_timers(&check);
+	DL_FOREACH (engine->conns, conn)
+		check_conn(&check, conn);
+	DL_FOREACH (engine->lgrs, lgr)
+		check_lgr(&check, lgr);
+	expect(&check, check.memory == engine->memory_used, "memory: %llu bytes held, %llu counted",
+	       (unsigned long long)check.memory, (unsigned long long)engine->memory_used);
+	expect(&check, check.mrs == engine->count.num_mrs && check.qps == engine->count.num_qps,
+	       "%u QPs and %u MRs held, %u and %u counted", check.qps, check.mrs,
+	       engine->count.num_qps, engine->count.num_mrs);
+	return check.broken ? -EINVAL : 0;
+}
