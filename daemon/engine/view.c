@@ -19,6 +19,7 @@ const char *smcr_conn_state_name(int state)
 	case SMCR_CONN_APP_FIN_CLOSE_WAIT: return "AppFinCloseWait";
 	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: return "PeerFinCloseWait";
 	case SMCR_CONN_PEER_ABORT_WAIT: return "PeerAbortWait";
+	case SMCR_CONN_PROCESS_ABORT: return "ProcessAbort";
 	case SMCR_CONN_CLOSED_STATE: return "CLOSED";
 	}
 	return "unknown";
