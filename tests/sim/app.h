@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file app.h
+ * Programs and their connections: a pair is one TCP connection with a program at each end (a side).
+ * Sides write a stream whose every byte depends on connection, direction and position, check what
+ * they read, and end as their plan says, over SMC-R or, after a fallback, over TCP.
+ */
+#ifndef SMCRD_TESTS_SIM_APP_H
+#define SMCRD_TESTS_SIM_APP_H
+
+#include "proto/smcr/clc.h"
+#include "tests/sim/host.h"
+#include "tests/sim/tcp.h"
+
+enum { CLIENT, SERVER };
+
+enum plan_end {
+	END_CLOSE_DONE,  /* close when everything is sent and the peer's total was read */
+	END_SHUTDOWN,    /* shutdown(WR) when everything is sent, read to the end, close */
+	END_CLOSE_EOF,   /* close when everything is sent and the peer's end was read */
+	END_CLOSE_SENT,  /* close when everything is handed over, read or not */
+	END_CLOSE_EARLY, /* close at a moment of its own */
+	END_ABORT,       /* die at a moment of its own */
+	END_GIVE_UP,     /* lose its resources during rendezvous, then as CLOSE_DONE */
+};
+
+struct plan {
+	uint64_t tx_total;
+	uint32_t write_min, write_max, write_pause; /* bytes a call; up to this long between */
+	uint32_t read_min, read_max, read_pause;
+	uint32_t read_start;              /* no read before this long after the connection opened */
+	uint32_t rr_request, rr_response; /* if set: the client sends a request, waits for its
+					   * response, sends the next .. */
+	enum plan_end end;
+	uint64_t end_bytes; /* CLOSE_EARLY, ABORT: after so many bytes read and written .. */
+	uint64_t end_after; /* .. or so long after it opened, whichever comes first */
+	uint32_t rcvbuf;
+};
+
+enum side_mode {
+	SIDE_NEW,
+	SIDE_RENDEZVOUS,
+	SIDE_SMC,
+	SIDE_TCP,
+	SIDE_OVER,
+};
+
+struct stream {
+	uint64_t key;
+	uint8_t prefix[48]; /* looks like CLC, in some streams (ERR-14) */
+	size_t prefix_len;
+};
+
+struct side {
+	struct world *world;
+	struct pair *pair;
+	int index; /* CLIENT or SERVER */
+	struct host *host;
+	struct smcr_conn *conn;
+	enum side_mode mode;
+	struct plan plan;
+	struct stream stream;         /* what it sends */
+	uint64_t committed, consumed; /* bytes handed over; bytes read and found right */
+	bool established, fallback;   /* outcome of the rendezvous */
+	bool reset;                   /* the program saw an error */
+	bool shut, closed, aborted;   /* it called shutdown(WR), close(), died */
+	bool unread_close;            /* close() left data unread */
+	bool eof;
+	bool tcp_fin_told;
+	uint64_t open_at, over_at;
+	uint64_t next_read, next_write;
+	uint64_t wake_number;
+	bool wake_pending;
+	uint64_t wake_at;
+	uint8_t clc[SMCR_CLC_MAX_LEN];
+	size_t clc_len;
+};
+
+struct pair {
+	struct world *world;
+	uint32_t number;
+	struct side side[2];
+	struct tcp tcp;
+	uint8_t family;
+	unsigned int lan;
+	bool clean; /* the plans let every byte arrive and both ends close in peace */
+	struct obs_conn *obs;
+};
+
+/** Where the connection's addresses are. */
+struct route {
+	struct host *host[2];
+	unsigned int lan[2]; /* subnet of each end's address */
+	uint8_t family;
+};
+
+/** A connection that opens at `when`, with these plans. */
+struct pair *pair_open(struct world *w, const struct route *route, const struct plan plan[2],
+		       uint64_t when);
+void pair_free(struct pair *pair);
+struct side *side_peer(struct side *side);
+
+/** From the TCP pipes. */
+void side_tcp_bytes(struct side *side);
+void side_tcp_reset(struct side *side);
+/** From the host: inside the operation, and after the engine has returned. */
+void side_event_raised(struct side *side, const struct smcr_conn_event *event);
+void side_event(struct side *side, const struct smcr_conn_event *event);
+/** The daemon of this side died. */
+void side_daemon_died(struct side *side);
+void side_clc_send(struct side *side, const uint8_t *msg, size_t len);
+
+/** Are these bytes of the side's stream, at this position? */
+bool stream_check(const struct stream *stream, uint64_t pos, const uint8_t *buf, size_t len);
+void stream_fill(const struct stream *stream, uint64_t pos, uint8_t *buf, size_t len);
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file host.h
+ * One engine and what surrounds it: its operations on the fake RNIC, its clock, its events.
+ */
+#ifndef SMCRD_TESTS_SIM_HOST_H
+#define SMCRD_TESTS_SIM_HOST_H
+
+#include "daemon/engine/engine.h"
+#include "daemon/engine/ops.h"
+#include "daemon/engine/view.h"
+#include "tests/sim/fabric.h"
+
+struct side;
+
+/** An event of a connection, to be acted on after the engine has returned. */
+struct note {
+	struct side *side;
+	struct smcr_conn_event event;
+};
+
+struct host {
+	struct world *world;
+	size_t index;
+	char name[8];
+	struct smcr_config config;
+	struct smcr_engine *engine;
+	bool in_engine;
+	struct note *notes;
+	size_t num_notes, cap_notes;
+	uint64_t wake_at, wake_number;
+	uint64_t spin_at, spins; /* timer runs without progress of the clock */
+	uint64_t steps, next_check;
+	uint32_t num_conns;        /* that the engine holds */
+	uint32_t num_qps, num_mrs; /* the engine holds; must equal what it says itself */
+	uint32_t qps_high;         /* the most it held at once */
+	uint64_t memory;
+	uint16_t generation;
+};
+
+/** A host with an engine configured by `config`; its peer ID is made here. */
+struct host *host_new(struct world *w, const struct smcr_config *config);
+void host_free(struct host *host);
+struct world *host_world(const struct host *host);
+size_t host_index(const struct host *host);
+
+/** Around every call into the engine: the clock is set; afterwards events are acted on, invariants
+ *  are checked and the next timer run is planned. */
+void host_enter(struct host *host);
+void host_leave(struct host *host);
+
+void host_add_device(struct host *host, struct device *device);
+/** Tell the engine what the device is now (port, presence). */
+void host_device_changed(struct host *host, struct device *device);
+void host_shutdown(struct host *host);
+/** The daemon dies without a word and starts again with another instance ID. */
+void host_restart(struct host *host);
+
+/** From the fabric. */
+void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_t len);
+void host_rdma_done(struct host *host, struct qp *qp, uint64_t wr_id, enum smcr_send_status status);
+void host_stale_input(struct host *host, struct qp *qp, uint64_t kind);
+
+/** No link group, connection, memory, QP, MR or timer is left; else a violation. */
+void host_check_empty(struct host *host, const char *when);
+
+#endif

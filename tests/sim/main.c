@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file main.c
+ * smcr-sim [--seeds N] [--start S] [--seed S] [--scenario NAME] [-v] [--list]
+ *
+ * TAP on standard output: a line for each scenario and block of seeds. A seed that fails is printed
+ * with the violated requirement and the command that repeats it.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/time.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "tests/lib/proves.h"
+#include "tests/sim/scenario.h"
+
+#define BLOCK        100 /* seeds a TAP line */
+#define MAX_FAILURES 5   /* seeds of a scenario that are looked at */
+#define CPU_LIMIT    300 /* seconds of processor time a run may take */
+
+static const struct scenario *const families[] = { scenarios_data, scenarios_group,
+						   scenarios_failure };
+
+/** Seeds that once found an error. */
+static const struct {
+	const char *scenario;
+	uint64_t seed;
+} regressions[] = {
+#include "tests/sim/regressions.txt"
+	{ NULL, 0 },
+};
+
+static struct {
+	uint64_t seeds, start;
+	bool one_seed, verbose;
+	const char *scenario;
+	const char *program;
+} options = { .seeds = 200, .start = 1 };
+
+static unsigned int tests, failures;
+static uint64_t runs;
+
+/* ---- a run that does not come back ---- */
+
+static const char *current_scenario = "";
+static volatile uint64_t current_seed;
+
+static void say_where(const char *what)
+{
+	char text[256];
+	int n = snprintf(text, sizeof(text),
+			 "\n# %s in scenario %s, seed %" PRIu64
+			 "\n# reproduce: %s --scenario %s --seed %" PRIu64 " -v\n",
+			 what, current_scenario, current_seed, options.program, current_scenario,
+			 current_seed);
+	if (n > 0 && write(STDOUT_FILENO, text, (size_t)n) < 0)
+		_exit(3);
+}
+
+static void on_signal(int number)
+{
+	say_where(number == SIGVTALRM ? "no end" : "crash");
+	signal(number, SIG_DFL);
+	raise(number);
+}
+
+void __sanitizer_set_death_callback(void (*callback)(void)) __attribute__((weak));
+
+static void on_sanitizer(void)
+{
+	say_where("sanitizer report");
+}
+
+static void catch_crashes(void)
+{
+	static const int signals[] = { SIGABRT, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGVTALRM };
+	if (__sanitizer_set_death_callback)
+		__sanitizer_set_death_callback(on_sanitizer);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		/* The sanitizers want their own signals for themselves. */
+		if (!__sanitizer_set_death_callback || signals[i] == SIGVTALRM ||
+		    signals[i] == SIGABRT)
+			signal(signals[i], on_signal);
+	}
+}
+
+/* ---- runs ---- */
+
+static bool run_one(const struct scenario *scenario, uint64_t seed, uint64_t *ret_digest)
+{
+	const struct itimerval limit = { .it_value = { .tv_sec = CPU_LIMIT } };
+	current_scenario = scenario->name;
+	current_seed = seed;
+	setitimer(ITIMER_VIRTUAL, &limit, NULL);
+	struct world *w = world_new(scenario->name, seed, options.verbose);
+	scenario->run(w);
+	bool ok = !w->failed;
+	if (!ok)
+		printf("# seed %" PRIu64 " at %.6f s: %s: %s\n# reproduce: %s --scenario %s --seed "
+		       "%" PRIu64 " -v\n",
+		       seed, (double)w->clock.now / 1e6, w->failed_id, w->failed_text,
+		       options.program, scenario->name, seed);
+	if (options.verbose) {
+		const struct obs_counts *c = obs_counts(w->observer);
+		printf("# %.6f s, %" PRIu64 " events, %zu connections, %u groups, %u Declines, "
+		       "%" PRIu64 " CDCs, %" PRIu64 " WRITEs, %u early, digest %016" PRIx64 "\n",
+		       (double)w->clock.now / 1e6, w->clock.fired, w->num_pairs, c->groups,
+		       c->declines, c->cdc, c->writes, c->early, w->digest);
+	}
+	*ret_digest = w->digest;
+	world_free(w);
+	runs++;
+	fflush(stdout);
+	return ok;
+}
+
+/** Seeds first..last. One of them is run twice: the same seed must be the same run. */
+static unsigned int run_block(const struct scenario *scenario, uint64_t first, uint64_t last,
+			      unsigned int allowed)
+{
+	unsigned int bad = 0;
+	for (uint64_t seed = first; seed <= last && bad < allowed; seed++) {
+		uint64_t digest = 0, again = 0;
+		if (!run_one(scenario, seed, &digest)) {
+			bad++;
+		} else if (seed == first && !options.one_seed) {
+			run_one(scenario, seed, &again);
+			if (again != digest) {
+				printf("# seed %" PRIu64 ": two runs differ\n", seed);
+				bad++;
+			}
+		}
+	}
+	printf("%sok %u - %s, seeds %" PRIu64 "..%" PRIu64 "\n", bad ? "not " : "", ++tests,
+	       scenario->name, first, last);
+	fflush(stdout);
+	return bad;
+}
+
+static double seconds(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void run_scenario(const struct scenario *scenario)
+{
+	unsigned int bad = 0;
+	uint64_t n = options.seeds / scenario->cost;
+	uint64_t last = options.start + (n ? n : 1) - 1;
+	uint64_t before = runs;
+	double begin = seconds();
+	if (options.one_seed)
+		last = options.start;
+	for (size_t i = 0; regressions[i].scenario && !options.one_seed; i++) {
+		if (strcmp(regressions[i].scenario, scenario->name) == 0)
+			bad += run_block(scenario, regressions[i].seed, regressions[i].seed, 1);
+	}
+	for (uint64_t seed = options.start; seed <= last && bad < MAX_FAILURES; seed += BLOCK) {
+		uint64_t end = seed + BLOCK - 1 < last ? seed + BLOCK - 1 : last;
+		bad += run_block(scenario, seed, end, MAX_FAILURES - bad);
+	}
+	failures += bad;
+	double took = seconds() - begin;
+	printf("# %s: %.1f seeds/second\n", scenario->name,
+	       (double)(runs - before) / (took > 0 ? took : 1e-9));
+	if (!bad && !options.one_seed)
+		proves_by(scenario->file, scenario->name, scenario->proves);
+}
+
+/* ---- command line ---- */
+
+static void usage(FILE *out)
+{
+	fprintf(out,
+		"usage: %s [OPTIONS]\n"
+		"  --seeds N        seeds to run of every scenario (%" PRIu64
+		"); costly ones run fewer\n"
+		"  --start S        the first of them (%" PRIu64 ")\n"
+		"  --seed S         this seed only\n"
+		"  --scenario NAME  this scenario only\n"
+		"  -v, --verbose    print the event log\n"
+		"  --list           name the scenarios\n",
+		options.program, options.seeds, options.start);
+}
+
+static void list(void)
+{
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		for (const struct scenario *s = families[f]; s->name; s++)
+			printf("%-10s %s\n", s->name, s->what);
+	}
+}
+
+static uint64_t number(const char *text)
+{
+	char *end;
+	errno = 0;
+	uint64_t value = strtoull(text, &end, 0);
+	if (errno || end == text || *end || *text == '-') {
+		fprintf(stderr, "%s: not a number: %s\n", options.program, text);
+		exit(2);
+	}
+	return value;
+}
+
+static void parse(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "seeds", required_argument, NULL, 'n' },
+		{ "start", required_argument, NULL, 's' },
+		{ "seed", required_argument, NULL, 'o' },
+		{ "scenario", required_argument, NULL, 'c' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "list", no_argument, NULL, 'l' },
+		{ "help", no_argument, NULL, 'h' },
+		{ 0 },
+	};
+	int c;
+	options.program = argv[0];
+	while ((c = getopt_long(argc, argv, "vh", longs, NULL)) != -1) {
+		switch (c) {
+		case 'n': options.seeds = number(optarg); break;
+		case 's': options.start = number(optarg); break;
+		case 'o':
+			options.one_seed = true;
+			options.start = number(optarg);
+			break;
+		case 'c': options.scenario = optarg; break;
+		case 'v': options.verbose = true; break;
+		case 'l': list(); exit(0);
+		case 'h': usage(stdout); exit(0);
+		default: usage(stderr); exit(2);
+		}
+	}
+	if (optind < argc) {
+		usage(stderr);
+		exit(2);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	bool found = false;
+	parse(argc, argv);
+	catch_crashes();
+	double begin = seconds();
+	for (size_t f = 0; f < sizeof(families) / sizeof(families[0]); f++) {
+		for (const struct scenario *s = families[f]; s->name; s++) {
+			if (options.scenario && strcmp(options.scenario, s->name) != 0)
+				continue;
+			found = true;
+			run_scenario(s);
+		}
+	}
+	if (!found) {
+		fprintf(stderr, "%s: no scenario %s; --list names them\n", options.program,
+			options.scenario);
+		return 2;
+	}
+	double took = seconds() - begin;
+	printf("1..%u\n# %" PRIu64 " runs in %.1f s, %.1f seeds/second\n", tests, runs, took,
+	       (double)runs / (took > 0 ? took : 1e-9));
+	return failures ? 1 : 0;
+}

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/** @file obs.h What the observer's own files share. */
+#ifndef SMCRD_TESTS_SIM_OBS_H
+#define SMCRD_TESTS_SIM_OBS_H
+
+#include "proto/smcr/cdc.h"
+#include "proto/smcr/clc.h"
+#include "proto/smcr/llc.h"
+#include "tests/sim/observer.h"
+
+/* Sides of a group are named as those of its connections: CLIENT, SERVER. */
+
+enum {
+	X_ADD = 1,         /* ADD LINK .. CONFIRM LINK */
+	X_DEL = 2,         /* the server's DELETE LINK of one link */
+	X_RKEY_CLIENT = 4, /* CONFIRM or DELETE RKEY */
+	X_RKEY_SERVER = 8,
+};
+
+struct obs_link {
+	struct obs_group *group;
+	struct qp *qp[2];
+	uint8_t number; /* 0: not told yet */
+	bool first;     /* of the group: from CLC */
+	bool active[2]; /* as the side knows */
+	bool gone[2];   /* the side's QP is destroyed, or it knows that the link is deleted */
+	uint32_t uid[2];
+	struct obs_link *next, *prev;
+};
+
+struct obs_token {
+	struct obs_link *link;
+	uint32_t rkey;
+	bool told; /* the peer has the message that tells it */
+};
+
+struct obs_rmb {
+	struct obs_group *group;
+	int owner; /* side */
+	struct block *block;
+	uint32_t element_size; /* 0 until CLC tells it */
+	bool announced;        /* the exchange that tells it is complete at the peer */
+	bool deleting;         /* DELETE RKEY was sent */
+	bool deleted;          /* and the peer has answered it */
+	bool delete_confirmed; /* and the answer has reached the owner */
+	struct obs_token token[SMCR_MAX_LINKS_TOTAL + 1];
+	struct obs_flow *user[SMCR_MAX_ELEMENTS + 1]; /* last to be given the element */
+	struct obs_rmb *next, *prev;
+};
+
+/** One direction of a connection. */
+struct obs_flow {
+	struct obs_conn *conn;
+	int writer;          /* side; the other one owns the element */
+	struct obs_rmb *rmb; /* NULL until CLC tells it */
+	uint8_t index;
+	uint32_t token;    /* of the owner, that the writer puts into its CDCs */
+	UT_hash_handle hh; /* by (owner's host, token) */
+	struct {
+		uint32_t host, token;
+	} key;
+	/* posted by the writer */
+	uint64_t written;
+	uint32_t writes_open; /* not reported done */
+	bool any_cdc;
+	struct smcr_cdc last;        /* its last CDC */
+	uint64_t produced, consumed; /* positions that CDC told; consumed: of its own element */
+	struct qp *last_qp;
+	/* delivered to the owner */
+	uint64_t seen_produced, seen_consumed;
+	bool seen_any;
+	struct smcr_cdc seen;
+};
+
+/** A connection from its Proposal on. */
+struct obs_conn {
+	struct pair *pair;
+	struct obs_group *group; /* from Accept (subsequent) or Confirm (first contact) on */
+	bool proposal_sent, proposal_seen, accept_sent, accept_seen, confirm_sent, confirm_seen;
+	bool decline_sent[2], decline_seen[2];
+	bool gone[2]; /* let go by the side's engine */
+	bool pnr[2];  /* first contact: the side is past its point of no return (ERR-8) */
+	struct smcr_clc_accept accept, confirm;
+	struct obs_flow flow[2]; /* by writer */
+	struct obs_conn *next, *prev;
+};
+
+struct obs_request {
+	bool used;
+	struct obs_link *link;
+	int from;
+	bool delivered;
+	bool expect_negative; /* the receiver had an exchange in progress when it came (SER-4) */
+	struct smcr_llc_msg msg;
+	uint8_t raw[SMCR_LLC_LEN];
+};
+
+#define OBS_MAX_REQUESTS 16
+
+/** Tokens of a CONFIRM RKEY in progress. */
+struct obs_stage {
+	struct obs_rmb *rmb;
+	struct obs_token token[SMCR_MAX_LINKS_TOTAL + 1];
+	size_t num;
+	uint8_t left; /* tokens that CONTINUATIONs still owe */
+};
+
+struct obs_group {
+	struct observer *obs;
+	uint32_t number;
+	struct host *host[2];
+	struct obs_conn *first; /* connection of the first contact */
+	struct obs_link *links;
+	struct obs_rmb *rmbs;
+	bool ended; /* declined, or DELETE LINK of all */
+	bool shaky; /* something failed: exchanges may be given up */
+	bool dialect_known;
+	enum smcr_dialect dialect;
+	uint8_t confirm_flags[2], max_links[2];
+	bool gate[2];          /* data may be sent by that side */
+	unsigned int known[2]; /* exchanges in progress, as the side knows */
+	bool add_attempted;
+	uint8_t used_numbers[32];
+	bool dirty; /* something happened that RKEY-11 depends on */
+	/* the ADD LINK in progress */
+	struct obs_link *adding;
+	struct obs_link *carrier;
+	int cont_left[2]; /* -1: its first CONTINUATION has not come */
+	bool cont_turn_client;
+	size_t cont_told[2];
+	struct obs_stage stage[2];
+	struct obs_request requests[OBS_MAX_REQUESTS];
+	struct obs_group *next, *prev;
+};
+
+struct observer {
+	struct world *world;
+	struct obs_group *groups;
+	struct obs_conn *conns;
+	struct obs_flow *tokens; /* hash by (host, token) */
+	struct obs_counts counts;
+	uint32_t next_group;
+};
+
+static inline struct host *flow_owner_host(const struct obs_flow *flow)
+{
+	return flow->conn->pair->side[!flow->writer].host;
+}
+
+static inline struct side *flow_writer(const struct obs_flow *flow)
+{
+	return &flow->conn->pair->side[flow->writer];
+}
+
+/** Which side of the link's group does this QP belong to? */
+static inline int link_side(const struct obs_link *link, const struct qp *qp)
+{
+	return link->qp[SERVER] == qp ? SERVER : CLIENT;
+}
+
+static inline uint32_t flow_base(const struct obs_flow *flow)
+{
+	return flow->conn->group->dialect == SMCR_DIALECT_RFC ? 4 : 0;
+}
+
+/** Usable bytes of the element the flow writes into. */
+static inline uint32_t flow_usable(const struct obs_flow *flow)
+{
+	return flow->rmb->element_size - flow_base(flow);
+}
+
+/* obs_clc.c */
+struct obs_conn *obs_conn_of(struct observer *obs, struct pair *pair);
+
+/* obs_rmb.c: RMBs, elements and tokens */
+/** The RMB behind a token of `side`, checked against the fabric: a live MR of that QP that may be
+ *  written remotely, starting at vaddr. NULL after a violation. */
+struct block *rmb_block(struct observer *obs, struct qp *qp, uint32_t rkey, uint64_t vaddr,
+			const char *what);
+struct obs_rmb *rmb_new(struct obs_group *group, int owner, struct block *block);
+struct obs_token *rmb_token(struct obs_rmb *rmb, const struct obs_link *link);
+void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, bool told);
+void rmb_drop_tokens(struct obs_group *group, const struct obs_link *link);
+/** CLC gives the element to the flow: it must be free (RMB-7, RMB-8). */
+void rmb_claim(struct obs_rmb *rmb, uint8_t index, uint32_t element_size, struct obs_flow *flow);
+bool rmb_in_use(const struct obs_rmb *rmb);
+size_t rmb_count(const struct obs_group *group, int owner);
+/** RKEY-11 as far as `side` knows about the other's RMBs. */
+void rmb_check_complete(struct obs_group *group, int side);
+
+/* obs_llc.c */
+/** `side` starts an exchange (SER-2), or learns that one has started, or ended. */
+void exchange_start(struct obs_group *group, int side, unsigned int bit);
+void exchange_end(struct obs_group *group, int side, unsigned int bit);
+/** The request that this reply of `from` answers; it is forgotten, `raw` stays until the next. */
+struct obs_request *request_answered(struct obs_link *link, int from,
+				     const struct smcr_llc_msg *reply);
+struct obs_link *link_by_number(struct obs_group *group, uint8_t number);
+void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
+		size_t len);
+void llc_delivered(struct observer *obs, struct obs_link *link, int to, const uint8_t *data,
+		   size_t len);
+void llc_done(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
+	      size_t len);
+/* obs_add.c */
+void add_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+		const struct obs_request *request);
+void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+void confirm_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+			 const struct obs_request *request);
+void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+			const struct obs_request *request);
+void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+/* obs_rkey.c */
+void cont_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg);
+void cont_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+/** Both sides have told every RMB for the new link. */
+void cont_check_complete(struct obs_group *group);
+void rkey_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+		 const struct obs_request *request);
+void rkey_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+
+/* obs_cdc.c */
+void cdc_posted(struct observer *obs, struct qp *qp, struct request *req);
+void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
+void write_posted(struct observer *obs, struct qp *qp, struct request *req);
+
+/* describe.c: messages for the event log */
+const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dialect);
+const char *describe_clc(const uint8_t *data, size_t len);
+
+#endif

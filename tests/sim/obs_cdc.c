@@ -1,0 +1,394 @@
+/* SPDX-License-Identifier: MIT */
+/* WRITEs and CDC: sequence, cursors, window, flags, ends (sections 15, 16, 20, 21). */
+#include <string.h>
+
+#include "tests/sim/obs.h"
+
+static const char *side_text(int side)
+{
+	return side == SERVER ? "server" : "client";
+}
+
+static bool over(const struct smcr_cdc *cdc)
+{
+	return cdc->conn_flags & (SMCR_CDC_CLOSED | SMCR_CDC_ABORT);
+}
+
+/** What the writer knows of the reader's position. */
+static uint64_t known_consumed(const struct obs_flow *flow)
+{
+	return flow->conn->flow[!flow->writer].seen_consumed;
+}
+
+/** May this side send data on this connection, on this link? */
+static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link)
+{
+	const struct obs_conn *conn = flow->conn;
+	const struct obs_group *group = link->group;
+	int side = flow->writer;
+	if (!group->gate[side])
+		world_fail(obs->world, "RV-11",
+			   "group %u: the %s sends data before its gate is open", group->number,
+			   side_text(side));
+	else if (side == CLIENT ? !conn->confirm_sent : !conn->confirm_seen)
+		world_fail(obs->world, side == CLIENT ? "RS-8" : "RS-10",
+			   "connection %u: the %s sends data before Confirm", conn->pair->number,
+			   side_text(side));
+	else if (!link->active[side] || link->gone[side])
+		world_fail(obs->world, "ADDL-12",
+			   "connection %u: the %s sends data on a link that is not active",
+			   conn->pair->number, side_text(side));
+	else if (conn->gone[side])
+		world_fail(obs->world, "HOST", "connection %u: the %s sends after its end",
+			   conn->pair->number, side_text(side));
+	else if (over(&flow->last))
+		world_fail(obs->world, "CDC-13", "connection %u: the %s sends after C or A",
+			   conn->pair->number, side_text(side));
+	return !obs->world->failed;
+}
+
+/* ---- WRITE ---- */
+
+static struct obs_rmb *rmb_by_rkey(struct obs_group *group, int owner, const struct obs_link *link,
+				   uint32_t rkey)
+{
+	struct obs_rmb *rmb;
+	DL_FOREACH (group->rmbs, rmb) {
+		struct obs_token *token = rmb_token(rmb, link);
+		if (rmb->owner == owner && token && token->rkey == rkey)
+			return rmb;
+	}
+	return NULL;
+}
+
+static struct obs_flow *write_flow(struct observer *obs, struct obs_link *link, int side,
+				   const struct smcr_wr *wr, uint64_t *ret_offset)
+{
+	struct world *w = obs->world;
+	struct obs_rmb *rmb = rmb_by_rkey(link->group, !side, link, wr->rkey);
+	if (!rmb) {
+		world_fail(w, "RMB-10", "group %u: the %s writes with a key that link %u has not",
+			   link->group->number, side_text(side), link->number);
+		return NULL;
+	}
+	if (rmb->deleted) {
+		world_fail(w, "RKEY-16", "group %u: the %s writes with a withdrawn RToken",
+			   link->group->number, side_text(side));
+		return NULL;
+	}
+	uint64_t offset = wr->remote_addr - rmb->block->start;
+	if (wr->remote_addr < rmb->block->start || offset >= rmb->block->len) {
+		world_fail(w, "RMB-11", "group %u: the %s writes outside the peer's RMB",
+			   link->group->number, side_text(side));
+		return NULL;
+	}
+	struct obs_flow *flow = rmb->user[offset / rmb->element_size + 1];
+	if (!flow || flow->writer != side) {
+		world_fail(w, "RMB-11", "group %u: the %s writes into an element nobody has",
+			   link->group->number, side_text(side));
+		return NULL;
+	}
+	*ret_offset = offset % rmb->element_size;
+	return flow;
+}
+
+void write_posted(struct observer *obs, struct qp *qp, struct request *req)
+{
+	struct world *w = obs->world;
+	struct obs_link *link = qp->link;
+	uint64_t offset = 0;
+	if (!link || !link->group) {
+		world_fail(w, "RV-11", "WRITE on QP %06x, which is no link yet", qp->qpn);
+		return;
+	}
+	int side = link_side(link, qp);
+	struct obs_flow *flow = write_flow(obs, link, side, &req->wr, &offset);
+	if (!flow || !may_send(obs, flow, link))
+		return;
+	uint32_t len = req->wr.length, base = flow_base(flow), usable = flow_usable(flow);
+	uint32_t number = flow->conn->pair->number;
+	if (offset < base || offset + len > flow->rmb->element_size)
+		world_fail(w, "RMB-11", "connection %u: WRITE of %llu+%u beyond the element",
+			   number, (unsigned long long)offset, len);
+	else if (offset - base != flow->written % usable)
+		world_fail(w, "CDC-11", "connection %u: WRITE at %llu, the stream goes on at %llu",
+			   number, (unsigned long long)offset,
+			   (unsigned long long)(base + flow->written % usable));
+	else if (flow->written + len - known_consumed(flow) > usable)
+		world_fail(w, "CDC-10", "connection %u: WRITE of %u bytes, the window has %llu",
+			   number, len,
+			   (unsigned long long)(usable - (flow->written - known_consumed(flow))));
+	else if (flow->written + len > flow_writer(flow)->committed)
+		world_fail(w, "DATA", "connection %u: more is written than the program gave",
+			   number);
+	req->flow = flow;
+	req->pos = flow->written;
+	flow->written += len;
+	flow->writes_open++;
+	flow->last_qp = qp;
+	obs->counts.writes++;
+	world_log(w, qp->device->info.name, "connection %u: WRITE %llu+%u", number,
+		  (unsigned long long)offset, len);
+}
+
+void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, struct mr *mr,
+		     size_t offset)
+{
+	struct world *w = obs->world;
+	struct obs_flow *flow = req->flow;
+	(void)qp;
+	if (w->failed || !flow)
+		return;
+	uint32_t number = flow->conn->pair->number;
+	struct obs_rmb *rmb = flow->rmb;
+	const struct side *reader = side_peer(flow_writer(flow));
+	if (mr->block != rmb->block || rmb->user[flow->index] != flow ||
+	    offset / rmb->element_size + 1 != flow->index)
+		world_fail(w, "RMB-8",
+			   "connection %u: a WRITE lands in an element that is another's", number);
+	else if (req->pos + req->wr.length > reader->consumed + flow_usable(flow) &&
+		 !flow->conn->gone[reader->index] && !reader->closed && !reader->aborted)
+		world_fail(w, "CDC-10", "connection %u: a WRITE overwrites unread bytes", number);
+	else if (!stream_check(&flow_writer(flow)->stream, req->pos, req->wr.addr, req->wr.length))
+		world_fail(w, "DATA", "connection %u: a WRITE carries wrong bytes", number);
+	if (!flow->conn->pair->side[!flow->writer].established)
+		obs->counts.early++;
+}
+
+/* ---- CDC as posted ---- */
+
+static struct obs_flow *flow_by_token(struct observer *obs, const struct host *host, uint32_t token)
+{
+	struct obs_flow *flow, probe = { .key = { (uint32_t)host->index, token } };
+	HASH_FIND(hh, obs->tokens, &probe.key, sizeof(probe.key), flow);
+	return flow;
+}
+
+/** The position that a cursor tells, not before `last`. */
+static uint64_t position(struct world *w, const struct obs_flow *flow,
+			 const struct smcr_cdc_cursor *cursor, uint64_t last)
+{
+	uint32_t base = flow_base(flow), usable = flow_usable(flow);
+	if (cursor->offset < base || cursor->offset >= flow->rmb->element_size) {
+		world_fail(w, "CDC-7", "cursor %u in an element of %u bytes", cursor->offset,
+			   flow->rmb->element_size);
+		return last;
+	}
+	uint64_t range = UINT64_C(65536) * usable;
+	uint64_t told = (uint64_t)cursor->wrap * usable + (cursor->offset - base);
+	return last + (told + range - last % range) % range;
+}
+
+static void check_raw(struct world *w, const uint8_t *data, size_t len, const struct smcr_cdc *cdc)
+{
+	uint8_t again[SMCR_CDC_LEN];
+	if (smcr_cdc_encode(cdc, again, sizeof(again)) != (int)len || memcmp(again, data, len) != 0)
+		world_fail(w, "CDC-1", "reserved fields of a CDC are not 0");
+	if (cdc->prod_flags & 0x07 || cdc->conn_flags & 0x1f)
+		world_fail(w, "CDC-1", "reserved flags of a CDC are not 0");
+	if (cdc->prod_flags & (SMCR_CDC_URGENT_PENDING | SMCR_CDC_URGENT_PRESENT))
+		world_fail(w, "URG-1", "urgent flags, but nobody sends urgent data");
+}
+
+static void check_positions(struct world *w, struct obs_flow *flow, const struct smcr_cdc *cdc,
+			    uint64_t produced, uint64_t consumed)
+{
+	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
+	const struct side *side = flow_writer(flow);
+	uint32_t number = flow->conn->pair->number;
+	bool free_running = !side->closed && !side->aborted && !side->reset &&
+			    !(cdc->conn_flags & SMCR_CDC_ABORT);
+	if (produced > flow->written)
+		world_fail(w, "CDC-6", "connection %u: CDC tells %llu, written is %llu", number,
+			   (unsigned long long)produced, (unsigned long long)flow->written);
+	else if (produced < flow->written && free_running)
+		world_fail(w, "CDC-4", "connection %u: CDC tells %llu of %llu written", number,
+			   (unsigned long long)produced, (unsigned long long)flow->written);
+	else if (consumed > back->seen_produced)
+		world_fail(w, "CDC-12", "connection %u: CDC tells %llu read, only %llu came",
+			   number, (unsigned long long)consumed,
+			   (unsigned long long)back->seen_produced);
+	else if (free_running && consumed != side->consumed)
+		world_fail(w, "WIN-2",
+			   "connection %u: CDC tells %llu read, the program has read %llu", number,
+			   (unsigned long long)consumed, (unsigned long long)side->consumed);
+}
+
+/** WRITE BLOCKED: set while the window is full, never without a reason (CDC-16, A36). */
+static void check_blocked(struct world *w, const struct obs_flow *flow, const struct smcr_cdc *cdc)
+{
+	bool blocked = cdc->prod_flags & SMCR_CDC_WRITE_BLOCKED;
+	uint64_t window = flow_usable(flow) - (flow->written - known_consumed(flow));
+	bool waiting = flow_writer(flow)->committed > flow->written;
+	if (over(cdc))
+		return;
+	if (!window && !blocked)
+		world_fail(w, "CDC-16", "connection %u: the window is full, but B is not set",
+			   flow->conn->pair->number);
+	if (window && !waiting && blocked)
+		world_fail(w, "CDC-16", "connection %u: B is set, but nothing waits",
+			   flow->conn->pair->number);
+}
+
+/** A CDC for the consumer cursor alone needs a reason (WIN-1, 3, 4). */
+static void check_update(struct world *w, const struct obs_flow *flow, const struct smcr_cdc *cdc,
+			 uint64_t produced, uint64_t consumed)
+{
+	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
+	if (produced != flow->produced || cdc->conn_flags != flow->last.conn_flags ||
+	    cdc->prod_flags != flow->last.prod_flags)
+		return;
+	if (back->seen_any &&
+	    back->seen.prod_flags & (SMCR_CDC_WRITE_BLOCKED | SMCR_CDC_CONS_UPDATE_REQ)) {
+		if (consumed == flow->consumed)
+			world_fail(w, "WIN-3", "connection %u: a CDC that tells nothing new",
+				   flow->conn->pair->number);
+		return;
+	}
+	uint64_t usable = flow_usable(back);
+	uint64_t told_window = usable - (back->seen_produced - flow->consumed);
+	uint64_t gain = consumed - flow->consumed;
+	if (2 * told_window >= usable || 10 * gain < usable)
+		world_fail(w, "WIN-1",
+			   "connection %u: window update from %llu by %llu of %llu bytes",
+			   flow->conn->pair->number, (unsigned long long)told_window,
+			   (unsigned long long)gain, (unsigned long long)usable);
+}
+
+/** D, C and A: when the program asked for it and everything before has completed. */
+static void check_end(struct world *w, const struct obs_flow *flow, const struct smcr_cdc *cdc)
+{
+	const struct side *side = flow_writer(flow);
+	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
+	uint32_t number = flow->conn->pair->number;
+	uint8_t fresh = cdc->conn_flags & (uint8_t)~flow->last.conn_flags;
+	if (flow->last.conn_flags & ~cdc->conn_flags & SMCR_CDC_SENDING_DONE &&
+	    !(cdc->conn_flags & SMCR_CDC_ABORT))
+		world_fail(w, "CDC-4", "connection %u: D is taken back", number);
+	if (cdc->conn_flags & SMCR_CDC_ABORT)
+		return;
+	if (fresh & (SMCR_CDC_SENDING_DONE | SMCR_CDC_CLOSED)) {
+		if (flow->written != side->committed)
+			world_fail(w, "CLOSE-1",
+				   "connection %u: %s with %llu of %llu bytes written", number,
+				   fresh & SMCR_CDC_CLOSED ? "C" : "D",
+				   (unsigned long long)flow->written,
+				   (unsigned long long)side->committed);
+		else if (flow->writes_open)
+			world_fail(w, "CLOSE-1", "connection %u: %s with %u WRITEs not completed",
+				   number, fresh & SMCR_CDC_CLOSED ? "C" : "D", flow->writes_open);
+	}
+	if (fresh & SMCR_CDC_SENDING_DONE && !side->shut && !side->closed)
+		world_fail(w, "CLOSE-1", "connection %u: D, but the program has not shut down",
+			   number);
+	if (fresh & SMCR_CDC_CLOSED && !side->closed)
+		world_fail(w, "CLOSE-1", "connection %u: C, but the program has not closed",
+			   number);
+	if (fresh & SMCR_CDC_CLOSED && side->unread_close && !over(&back->seen))
+		world_fail(w, "CLOSE-1", "connection %u: C although data were left unread", number);
+}
+
+void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
+{
+	struct world *w = obs->world;
+	struct obs_link *link = qp->link;
+	struct smcr_cdc cdc;
+	if (!link || !link->qp[CLIENT] || !link->qp[SERVER]) {
+		world_fail(w, "RV-11", "CDC on QP %06x, which is no link yet", qp->qpn);
+		return;
+	}
+	if (smcr_cdc_decode(req->payload, req->wr.length, &cdc) < 0) {
+		world_fail(w, "CDC-1", "malformed CDC");
+		return;
+	}
+	int side = link_side(link, qp);
+	struct obs_flow *flow = flow_by_token(obs, link->group->host[!side], cdc.alert_token);
+	if (!flow || flow->writer != side || flow->conn->group != link->group) {
+		world_fail(w, "CDC-5", "group %u: the %s sends a CDC with an unknown token",
+			   link->group->number, side_text(side));
+		return;
+	}
+	world_log(w, qp->device->info.name, "connection %u: > %s", flow->conn->pair->number,
+		  describe_send(req->payload, req->wr.length, link->group->dialect));
+	req->flow = flow;
+	check_raw(w, req->payload, req->wr.length, &cdc);
+	if (cdc.prod_flags & SMCR_CDC_FAILOVER) {
+		world_fail(w, "FO-4", "connection %u: F, but no link was switched",
+			   flow->conn->pair->number);
+		return;
+	}
+	if (!may_send(obs, flow, link))
+		return;
+	if (cdc.seq != (uint16_t)(flow->last.seq + 1))
+		world_fail(w, "CDC-2", "connection %u: CDC %u after %u", flow->conn->pair->number,
+			   cdc.seq, flow->last.seq);
+	uint64_t produced = position(w, flow, &cdc.producer, flow->produced);
+	uint64_t consumed = position(w, &flow->conn->flow[!side], &cdc.consumer, flow->consumed);
+	if (w->failed)
+		return;
+	if (produced > flow->produced && flow->last_qp != qp)
+		world_fail(w, "CDC-6", "connection %u: WRITE and its CDC on different QPs",
+			   flow->conn->pair->number);
+	check_positions(w, flow, &cdc, produced, consumed);
+	check_blocked(w, flow, &cdc);
+	check_update(w, flow, &cdc, produced, consumed);
+	check_end(w, flow, &cdc);
+	flow->any_cdc = true;
+	flow->last = cdc;
+	flow->produced = produced;
+	flow->consumed = consumed;
+	obs->counts.cdc++;
+}
+
+/* ---- CDC as delivered ---- */
+
+void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len)
+{
+	struct world *w = obs->world;
+	struct obs_link *link = qp->link;
+	struct smcr_cdc cdc;
+	if (!link || smcr_cdc_decode(data, len, &cdc) < 0)
+		return;
+	int side = link_side(link, qp);
+	struct obs_flow *flow = flow_by_token(obs, qp->host, cdc.alert_token);
+	if (!flow || flow->writer == side)
+		return;
+	world_log(w, qp->device->info.name, "connection %u: < %s", flow->conn->pair->number,
+		  describe_send(data, len, link->group->dialect));
+	if (!flow->conn->pair->side[side].established)
+		obs->counts.early++;
+	if (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0)
+		return;
+	flow->seen_produced = position(w, flow, &cdc.producer, flow->seen_produced);
+	flow->seen_consumed =
+		position(w, &flow->conn->flow[side], &cdc.consumer, flow->seen_consumed);
+	flow->seen = cdc;
+	flow->seen_any = true;
+}
+
+/* ---- what reading must lead to ---- */
+
+void obs_consumed(struct observer *obs, struct side *side)
+{
+	struct obs_conn *conn = side->pair->obs;
+	if (obs->world->failed || !conn || conn->gone[side->index])
+		return;
+	const struct obs_flow *flow = &conn->flow[side->index], *back = &conn->flow[!side->index];
+	const struct qp *qp = flow->last_qp;
+	if (over(&flow->last) || flow->consumed == side->consumed || over(&back->seen))
+		return;
+	if (qp && (qp->state != QP_RTS || qp->posted - qp->reported + 4 > qp->depth))
+		return;
+	uint64_t usable = flow_usable(back);
+	uint64_t told_window = usable - (back->seen_produced - flow->consumed);
+	uint64_t gain = side->consumed - flow->consumed;
+	if (back->seen_any && back->seen.prod_flags & SMCR_CDC_WRITE_BLOCKED)
+		world_fail(obs->world, "WIN-3",
+			   "connection %u: the peer is blocked, but reading is not told",
+			   side->pair->number);
+	else if (2 * told_window < usable && 10 * gain >= usable)
+		world_fail(obs->world, "WIN-1",
+			   "connection %u: no window update at %llu, gain %llu of %llu",
+			   side->pair->number, (unsigned long long)told_window,
+			   (unsigned long long)gain, (unsigned long long)usable);
+}

@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC as seen on the links: requests and their replies, one exchange at a time (section 12). */
+#include <string.h>
+
+#include "tests/sim/obs.h"
+
+static const char *side_text(int side)
+{
+	return side == SERVER ? "server" : "client";
+}
+
+struct obs_link *link_by_number(struct obs_group *group, uint8_t number)
+{
+	struct obs_link *link, *found = NULL;
+	DL_FOREACH (group->links, link) {
+		/* Numbers come again after 255 links: the youngest counts. */
+		if (link->number == number)
+			found = link;
+	}
+	return found;
+}
+
+/* ---- exchanges ---- */
+
+void exchange_start(struct obs_group *group, int side, unsigned int bit)
+{
+	unsigned int other = group->known[side];
+	/* RKEY exchanges of both sides may overlap (SER-3). */
+	if (bit & (X_RKEY_CLIENT | X_RKEY_SERVER))
+		other &= ~(unsigned int)((X_RKEY_CLIENT | X_RKEY_SERVER) & ~bit);
+	if (other && !group->shaky && !group->ended)
+		world_fail(group->obs->world, "SER-2",
+			   "group %u: the %s starts exchange %x while it knows of %x",
+			   group->number, side_text(side), bit, other);
+	group->known[side] |= bit;
+}
+
+void exchange_end(struct obs_group *group, int side, unsigned int bit)
+{
+	group->known[side] &= ~bit;
+	group->dirty = true;
+}
+
+/* ---- requests and replies ---- */
+
+static bool wants_reply(int from, const struct smcr_llc_msg *msg)
+{
+	if (msg->reply)
+		return false;
+	if (msg->type == SMCR_LLC_ADD_LINK)
+		return from == SERVER;
+	if (msg->type == SMCR_LLC_DELETE_LINK)
+		return from == SERVER && !msg->delete_link.all;
+	return true;
+}
+
+static void remember(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+		     const uint8_t *raw)
+{
+	struct obs_group *group = link->group;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		struct obs_request *request = &group->requests[i];
+		if (request->used)
+			continue;
+		*request = (struct obs_request){
+			.used = true, .link = link, .from = from, .msg = *msg
+		};
+		memcpy(request->raw, raw, SMCR_LLC_LEN);
+		return;
+	}
+	if (!group->shaky)
+		world_fail(group->obs->world, "LLC-4", "group %u: more than %d requests unanswered",
+			   group->number, OBS_MAX_REQUESTS);
+}
+
+struct obs_request *request_answered(struct obs_link *link, int from,
+				     const struct smcr_llc_msg *reply)
+{
+	struct obs_group *group = link->group;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		struct obs_request *request = &group->requests[i];
+		if (request->used && request->delivered && request->link == link &&
+		    request->from != from && request->msg.type == reply->type) {
+			request->used = false;
+			return request;
+		}
+	}
+	return NULL;
+}
+
+static void mark_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg)
+{
+	struct obs_group *group = link->group;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		struct obs_request *request = &group->requests[i];
+		if (!request->used || request->delivered || request->link != link ||
+		    request->from == to || request->msg.type != msg->type)
+			continue;
+		request->delivered = true;
+		/* SER-4: a CONFIRM RKEY that crosses an exchange of the server is refused. */
+		request->expect_negative = msg->type == SMCR_LLC_CONFIRM_RKEY && to == SERVER &&
+					   group->known[SERVER] & (X_ADD | X_DEL);
+		return;
+	}
+}
+
+/** Which roles may send what (LLC-4, 3.5.5). */
+static bool role_allowed(int from, const struct smcr_llc_msg *msg)
+{
+	switch (msg->type) {
+	case SMCR_LLC_CONFIRM_LINK:
+	case SMCR_LLC_ADD_LINK_CONT: return msg->reply == (from == CLIENT);
+	case SMCR_LLC_ADD_LINK: return msg->reply ? from == CLIENT : true;
+	default: return true;
+	}
+}
+
+static void dispatch_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+			    const struct obs_request *request, const uint8_t *raw)
+{
+	struct world *w = link->group->obs->world;
+	switch (msg->type) {
+	case SMCR_LLC_CONFIRM_LINK: confirm_link_posted(link, from, msg, request); break;
+	case SMCR_LLC_ADD_LINK: add_posted(link, from, msg, request); break;
+	case SMCR_LLC_ADD_LINK_CONT: cont_posted(link, from, msg); break;
+	case SMCR_LLC_DELETE_LINK: delete_link_posted(link, from, msg, request); break;
+	case SMCR_LLC_CONFIRM_RKEY:
+	case SMCR_LLC_CONFIRM_RKEY_CONT:
+	case SMCR_LLC_DELETE_RKEY: rkey_posted(link, from, msg, request); break;
+	case SMCR_LLC_TEST_LINK:
+		link->group->obs->counts.test_link += !msg->reply;
+		if (request && memcmp(request->raw + 4, raw + 4, SMCR_LLC_LEN - 4) != 0)
+			world_fail(w, "TEST-1", "TEST LINK is not echoed");
+		break;
+	default: break;
+	}
+}
+
+void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
+		size_t len)
+{
+	struct world *w = obs->world;
+	struct obs_group *group = link->group;
+	struct smcr_llc_msg msg;
+	uint8_t again[SMCR_LLC_LEN];
+	int r = smcr_llc_decode(data, len, group->dialect, &msg);
+	if (r < 0) {
+		world_fail(w, "LLC-1", "group %u: the %s sends a malformed LLC message (%d)",
+			   group->number, side_text(from), r);
+		return;
+	}
+	world_log(w, link->qp[from]->device->info.name, "group %u: > %s", group->number,
+		  describe_send(data, len, group->dialect));
+	world_note(w, 6, link->qp[from]->qpn, (uint64_t)msg.type << 8 | msg.reply);
+	if (smcr_llc_encode(&msg, group->dialect, again, sizeof(again)) != SMCR_LLC_LEN ||
+	    memcmp(again, data, len) != 0)
+		world_fail(w, "LLC-2", "group %u: reserved fields of %s are not 0", group->number,
+			   smcr_llc_type_name(msg.type));
+	if (!role_allowed(from, &msg))
+		world_fail(w, "LG-10", "group %u: the %s must not send %s", group->number,
+			   side_text(from), smcr_llc_type_name(msg.type));
+	if (msg.type == SMCR_LLC_ADD_LINK && !group->dialect_known)
+		world_fail(w, "DIALECT", "group %u: ADD LINK before the dialect is known",
+			   group->number);
+	if (!link->active[from] && msg.type != SMCR_LLC_CONFIRM_LINK && !group->shaky)
+		world_fail(w, "LLC-6", "group %u: %s on a link that is not active", group->number,
+			   smcr_llc_type_name(msg.type));
+	const struct obs_request *request = NULL;
+	if (msg.reply) {
+		request = request_answered(link, from, &msg);
+		if (!request && !group->shaky)
+			world_fail(w, "LLC-5", "group %u: %s reply of the %s without a request",
+				   group->number, smcr_llc_type_name(msg.type), side_text(from));
+	} else if (wants_reply(from, &msg)) {
+		remember(link, from, &msg, data);
+	}
+	group->dirty = true;
+	if (!w->failed)
+		dispatch_posted(link, from, &msg, request, data);
+}
+
+void llc_delivered(struct observer *obs, struct obs_link *link, int to, const uint8_t *data,
+		   size_t len)
+{
+	struct obs_group *group = link->group;
+	struct smcr_llc_msg msg;
+	if (smcr_llc_decode(data, len, group->dialect, &msg) < 0)
+		return;
+	world_log(obs->world, link->qp[to]->device->info.name, "group %u: < %s", group->number,
+		  describe_send(data, len, group->dialect));
+	if (!msg.reply)
+		mark_delivered(link, to, &msg);
+	group->dirty = true;
+	switch (msg.type) {
+	case SMCR_LLC_CONFIRM_LINK: confirm_link_delivered(link, to, &msg); break;
+	case SMCR_LLC_ADD_LINK: add_delivered(link, to, &msg); break;
+	case SMCR_LLC_ADD_LINK_CONT: cont_delivered(link, to, &msg); break;
+	case SMCR_LLC_DELETE_LINK: delete_link_delivered(link, to, &msg); break;
+	case SMCR_LLC_CONFIRM_RKEY:
+	case SMCR_LLC_CONFIRM_RKEY_CONT:
+	case SMCR_LLC_DELETE_RKEY: rkey_delivered(link, to, &msg); break;
+	default: break;
+	}
+}
+
+/** Completions that are points of no return (ERR-8). */
+void llc_done(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
+	      size_t len)
+{
+	struct obs_group *group = link->group;
+	struct smcr_llc_msg msg;
+	(void)obs;
+	if (smcr_llc_decode(data, len, group->dialect, &msg) < 0 || msg.type != SMCR_LLC_ADD_LINK ||
+	    !link->first)
+		return;
+	if (from == SERVER ? !msg.reply : msg.reply)
+		group->first->pnr[from] = true;
+}

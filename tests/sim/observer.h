@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file observer.h
+ * Someone on the wire who reads every CLC, LLC and CDC message and watches every WRITE, knows from
+ * them what each side knows, and checks what it does against RFC 7609. It sees nothing of the
+ * engines: its truth are the messages, the fabric and the programs.
+ */
+#ifndef SMCRD_TESTS_SIM_OBSERVER_H
+#define SMCRD_TESTS_SIM_OBSERVER_H
+
+#include "tests/sim/app.h"
+#include "tests/sim/fabric.h"
+
+/** What a run came to, for scenarios that expect something of it. */
+struct obs_counts {
+	uint32_t groups, first_contacts, subsequent_contacts, declines;
+	uint32_t links_added, links_rejected, links_deleted, groups_deleted;
+	uint32_t confirm_rkey, delete_rkey, rkey_retries, test_link;
+	uint32_t early; /* data or CDC that came before the receiver's gate was open */
+	uint64_t cdc, writes;
+};
+
+struct observer *obs_new(struct world *w);
+void obs_free(struct observer *obs);
+const struct obs_counts *obs_counts(const struct observer *obs);
+
+/* CLC: as it is sent, and as the engine gets it. */
+void obs_clc_send(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
+void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
+
+/* RDMA: as it is posted, lands, is handed to the receiver, and is reported done to the poster. */
+void obs_post(struct observer *obs, struct qp *qp, struct request *req);
+void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, struct mr *mr,
+		     size_t offset);
+void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
+void obs_done(struct observer *obs, struct qp *qp, struct request *req);
+/** The QP goes into error. */
+void obs_qp_error(struct observer *obs, struct qp *qp);
+void obs_qp_destroy(struct observer *obs, struct qp *qp);
+void obs_mem_free(struct observer *obs, struct block *block);
+void obs_mr_deregister(struct observer *obs, struct mr *mr);
+
+/* Connections. */
+void obs_established(struct observer *obs, struct side *side);
+/** The engine has let the connection go. */
+void obs_side_gone(struct observer *obs, struct side *side);
+/** The program has read something and the engine was told. */
+void obs_consumed(struct observer *obs, struct side *side);
+void obs_host_died(struct observer *obs, struct host *host);
+
+/** After each step of a host. */
+void obs_step(struct observer *obs, struct host *host);
+/** No exchange is in progress and every request has its answer (LLC-4), as far as groups are sound.
+ *  @return false, with a sentence in `ret_text` */
+bool obs_quiet(const struct observer *obs, char *ret_text, size_t len);
+
+#endif

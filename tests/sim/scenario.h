@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file scenario.h
+ * Families of runs. Each takes a world with nothing but a seed in it and decides everything else.
+ */
+#ifndef SMCRD_TESTS_SIM_SCENARIO_H
+#define SMCRD_TESTS_SIM_SCENARIO_H
+
+#include "tests/sim/app.h"
+#include "tests/sim/host.h"
+#include "tests/sim/observer.h"
+
+struct scenario {
+	const char *name;
+	const char *what;
+	void (*run)(struct world *w);
+	unsigned int cost;  /* of --seeds N it runs N / cost seeds, at least one */
+	const char *proves; /* ids that its runs really check */
+	const char *file;   /* source that it stands in */
+};
+
+/* NULL terminated by name. */
+extern const struct scenario scenarios_data[];
+extern const struct scenario scenarios_group[];
+extern const struct scenario scenarios_failure[];
+
+/* ---- building blocks ---- */
+
+/** Delays of the network and of programs, from fast to slow; nothing fails. */
+void any_settings(struct world *w);
+/** Configurations of two engines that can talk to each other. */
+void any_configs(struct world *w, struct smcr_config config[2]);
+/** Two hosts on one LAN with these numbers of devices. */
+void two_hosts(struct world *w, const struct smcr_config config[2], unsigned int devices0,
+	       unsigned int devices1);
+/** Client hosts[from], server hosts[!from], IPv4 or IPv6. */
+struct route route_from(struct world *w, size_t from);
+/** Plans that end in peace; about `bytes` at most in each direction. */
+void any_clean_plans(struct world *w, struct plan plan[2], uint64_t bytes);
+/** Plans with early ends and aborts among them. */
+void any_plans(struct world *w, struct plan plan[2], uint64_t bytes);
+
+bool all_over(struct world *w);
+/** Run until all connections are over; it is a violation if they do not end. */
+void run_connections(struct world *w);
+/** Then let the groups end, by idleness or by orderly stop of the hosts; nothing must be left. */
+void run_down(struct world *w);
+
+#endif

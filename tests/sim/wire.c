@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/wire.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/sim/host.h"
+#include "tests/sim/observer.h"
+
+static struct request *slot(struct qp *qp, uint64_t number)
+{
+	return &qp->sq[number % qp->depth];
+}
+
+static uint64_t delay(struct qp *qp, uint32_t lo, uint32_t hi)
+{
+	return prng_range(&qp->world->rng, lo, hi);
+}
+
+static uint64_t hash_bytes(const uint8_t *p, size_t len)
+{
+	uint64_t h = len;
+	for (; len >= 8; len -= 8, p += 8) {
+		uint64_t v;
+		memcpy(&v, p, 8);
+		h = (h ^ v) * UINT64_C(0x9e3779b97f4a7c15);
+		h ^= h >> 29;
+	}
+	for (; len; len--)
+		h = (h ^ *p++) * UINT64_C(0x100000001b3);
+	return h;
+}
+
+/* ---- receiving SENDs ---- */
+
+static void recv_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	(void)arg;
+	qp->recv_pending = false;
+	size_t taken = 0;
+	while (taken < qp->rq_len && qp->rq[taken].when <= qp->world->clock.now &&
+	       qp->state != QP_DESTROYED && !qp->world->failed) {
+		struct message msg = qp->rq[taken++];
+		host_rdma_recv(qp->host, qp, msg.data, msg.len);
+	}
+	qp->rq_len -= taken;
+	memmove(qp->rq, qp->rq + taken, qp->rq_len * sizeof(*qp->rq));
+	if (qp->rq_len && qp->state != QP_DESTROYED && !qp->recv_pending) {
+		qp->recv_pending = true;
+		clock_at(&qp->world->clock, qp->rq[0].when, recv_event, qp, 0);
+	}
+}
+
+static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
+{
+	struct world *w = qp->world;
+	if (qp->rq_len == qp->rq_cap) {
+		qp->rq_cap = qp->rq_cap ? 2 * qp->rq_cap : 16;
+		qp->rq = realloc(qp->rq, qp->rq_cap * sizeof(*qp->rq));
+		if (!qp->rq)
+			abort();
+	}
+	uint64_t when = w->clock.now + delay(qp, 0, w->set.recv_max);
+	if (when < qp->last_recv)
+		when = qp->last_recv;
+	qp->last_recv = when;
+	struct message *msg = &qp->rq[qp->rq_len++];
+	msg->when = when;
+	msg->len = len;
+	memcpy(msg->data, data, len);
+	if (!qp->recv_pending) {
+		qp->recv_pending = true;
+		clock_at(&w->clock, when, recv_event, qp, 0);
+	}
+}
+
+/* ---- executing ---- */
+
+static bool path_open(const struct qp *from, const struct device *to)
+{
+	const struct device *own = from->device;
+	return own->present && own->port_up && to->present && to->port_up &&
+	       !own->world->fabric->cut[own->index][to->index];
+}
+
+/** The peer's QP if it takes packets from this one now. */
+static struct qp *ready_peer(struct qp *qp)
+{
+	struct qp *peer = fabric_qp_find(qp->world->fabric, qp->peer.qpn);
+	if (!peer || (peer->state != QP_RTR && peer->state != QP_RTS))
+		return NULL;
+	const struct smcr_device_info *info = &peer->device->info;
+	if (memcmp(info->gid, qp->peer.gid, SMCR_GID_LEN) != 0 ||
+	    memcmp(info->mac, qp->peer.mac, SMCR_MAC_LEN) != 0 || peer->peer.qpn != qp->qpn ||
+	    memcmp(peer->peer.gid, qp->device->info.gid, SMCR_GID_LEN) != 0)
+		return NULL;
+	if (!path_open(qp, peer->device))
+		return NULL;
+	if (peer->peer.psn != qp->psn)
+		world_fail(qp->world, "CLC-10",
+			   "QP %06x sends from PSN %06x, its peer expects %06x", qp->qpn, qp->psn,
+			   peer->peer.psn);
+	if (peer->peer.mtu != qp->peer.mtu)
+		world_fail(qp->world, "CLC-9", "path MTU codes %u and %u on one link", qp->peer.mtu,
+			   peer->peer.mtu);
+	return peer;
+}
+
+static void check_unchanged(struct qp *qp, const struct request *req)
+{
+	if (req->wr.is_write && hash_bytes(req->wr.addr, req->wr.length) != req->hash)
+		world_fail(
+			qp->world, "CDC-17",
+			"bytes of a posted WRITE changed before its completion (QP %06x, wr %llu)",
+			qp->qpn, (unsigned long long)req->wr.wr_id);
+}
+
+static void execute_write(struct qp *qp, struct qp *peer, struct request *req)
+{
+	struct world *w = qp->world;
+	struct mr *mr = fabric_mr_find(w->fabric, req->wr.rkey);
+	if (!mr || mr->qp != peer || !mr->remote) {
+		world_fail(w, "RMB-10", "WRITE on QP %06x with rkey %08x: %s", qp->qpn,
+			   req->wr.rkey,
+			   !mr              ? "no such key"
+			   : mr->qp != peer ? "key of another protection domain"
+					    : "no remote access");
+		return;
+	}
+	uint64_t start = (uintptr_t)mr->addr;
+	if (req->wr.remote_addr < start || req->wr.length > mr->len ||
+	    req->wr.remote_addr - start > mr->len - req->wr.length) {
+		world_fail(w, "RMB-11", "WRITE on QP %06x outside the peer's RMB", qp->qpn);
+		return;
+	}
+	check_unchanged(qp, req);
+	size_t offset = (size_t)(req->wr.remote_addr - start);
+	obs_write_lands(w->observer, qp, req, mr, offset);
+	memcpy(mr->addr + offset, req->wr.addr, req->wr.length);
+}
+
+static void execute(struct qp *qp, struct qp *peer, struct request *req)
+{
+	struct world *w = qp->world;
+	world_note(w, req->wr.is_write ? 1 : 2, qp->qpn, req->wr.length);
+	if (req->wr.is_write) {
+		execute_write(qp, peer, req);
+		w->fabric->num_writes++;
+		w->fabric->write_bytes += req->wr.length;
+	} else {
+		enqueue(peer, req->payload, req->wr.length);
+		w->fabric->num_sends++;
+	}
+	req->state = WR_EXECUTED;
+	qp->executed++;
+}
+
+/* ---- completing ---- */
+
+static void cq_event(void *object, uint64_t arg);
+
+static void schedule_cq(struct qp *qp)
+{
+	if (qp->cq_pending)
+		return;
+	qp->cq_pending = true;
+	clock_in(&qp->world->clock, delay(qp, 0, qp->world->set.cq_max), cq_event, qp, 0);
+}
+
+/** Report the next completion. @return false when there is none */
+static bool report_next(struct qp *qp)
+{
+	uint64_t i = qp->reported;
+	while (i < qp->posted && slot(qp, i)->state == WR_ACKED && !slot(qp, i)->wr.signaled)
+		i++;
+	if (i == qp->posted || slot(qp, i)->state < WR_ACKED)
+		return false;
+	struct request *last = slot(qp, i);
+	for (uint64_t k = qp->reported; last->state == WR_ACKED && k <= i; k++) {
+		check_unchanged(qp, slot(qp, k));
+		obs_done(qp->world->observer, qp, slot(qp, k));
+	}
+	qp->reported = i + 1;
+	enum smcr_send_status status = last->state == WR_ACKED    ? SMCR_SEND_OK
+				       : last->state == WR_FAILED ? SMCR_SEND_FAILED
+								  : SMCR_SEND_FLUSHED;
+	host_rdma_done(qp->host, qp, last->wr.wr_id, status);
+	return true;
+}
+
+static void cq_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	(void)arg;
+	qp->cq_pending = false;
+	while (qp->state != QP_DESTROYED && !qp->world->failed && report_next(qp))
+		;
+}
+
+/** A request was given up: the QP is in error. */
+static void give_up(struct qp *qp, struct request *req)
+{
+	world_log(qp->world, qp->device->info.name, "QP %06x: retry limit reached", qp->qpn);
+	req->state = WR_FAILED;
+	qp->state = QP_ERR;
+	obs_qp_error(qp->world->observer, qp);
+	wire_flush(qp);
+}
+
+/** Nothing came back for a request. @return when to try again, 0: the limit is reached */
+static uint64_t try_again(struct qp *qp, struct request *req)
+{
+	struct world *w = qp->world;
+	if (!req->first_try)
+		req->first_try = w->clock.now;
+	else if (w->clock.now - req->first_try >= qp->retry_us)
+		return 0;
+	w->fabric->num_retries++;
+	return w->clock.now + delay(qp, 500, 20000);
+}
+
+static void ack_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	(void)arg;
+	qp->ack_pending = false;
+	bool signaled = false;
+	while (qp->state == QP_RTS && qp->acked < qp->executed &&
+	       slot(qp, qp->acked)->ack_at <= qp->world->clock.now) {
+		struct request *req = slot(qp, qp->acked);
+		struct qp *peer = fabric_qp_find(qp->world->fabric, qp->peer.qpn);
+		bool lost = !path_open(peer, qp->device);
+		/* The first one was sent when the request came; who is gone cannot repeat it. */
+		if (lost || (req->first_try && peer->state >= QP_ERR)) {
+			uint64_t again = try_again(qp, req);
+			if (!again) {
+				give_up(qp, req);
+				return;
+			}
+			req->ack_at = again;
+			break;
+		}
+		req->state = WR_ACKED;
+		req->first_try = 0;
+		signaled |= req->wr.signaled;
+		qp->acked++;
+	}
+	if (signaled)
+		schedule_cq(qp);
+	if (qp->state == QP_RTS && qp->acked < qp->executed) {
+		qp->ack_pending = true;
+		clock_at(&qp->world->clock, slot(qp, qp->acked)->ack_at, ack_event, qp, 0);
+	}
+}
+
+static void schedule_ack(struct qp *qp, struct request *req)
+{
+	req->ack_at = qp->world->clock.now + delay(qp, 1, qp->world->set.ack_max);
+	if (req->ack_at < qp->last_ack)
+		req->ack_at = qp->last_ack;
+	qp->last_ack = req->ack_at;
+	if (!qp->ack_pending) {
+		qp->ack_pending = true;
+		clock_at(&qp->world->clock, req->ack_at, ack_event, qp, 0);
+	}
+}
+
+static void arrive_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	struct world *w = qp->world;
+	(void)arg;
+	qp->arrive_pending = false;
+	while (qp->state == QP_RTS && qp->executed < qp->posted && !w->failed) {
+		struct request *req = slot(qp, qp->executed);
+		if (req->ready_at > w->clock.now)
+			break;
+		struct qp *peer = ready_peer(qp);
+		if (!peer) {
+			req->ready_at = try_again(qp, req);
+			if (!req->ready_at) {
+				give_up(qp, req);
+				return;
+			}
+			break;
+		}
+		if (!req->wr.is_write && !req->rnr_done &&
+		    prng_chance(&w->rng, w->set.rnr_permille)) {
+			req->rnr_done = true;
+			req->ready_at = w->clock.now + delay(qp, 100, 2000);
+			break;
+		}
+		req->first_try = 0;
+		execute(qp, peer, req);
+		schedule_ack(qp, req);
+	}
+	if (qp->state == QP_RTS && qp->executed < qp->posted) {
+		qp->arrive_pending = true;
+		clock_at(&w->clock, slot(qp, qp->executed)->ready_at, arrive_event, qp, 0);
+	}
+}
+
+void wire_post(struct qp *qp, const struct smcr_wr *wr)
+{
+	struct world *w = qp->world;
+	struct request *req = slot(qp, qp->posted);
+	*req = (struct request){ .wr = *wr, .state = WR_FLYING };
+	if (wr->is_write) {
+		struct mr *mr = fabric_mr_find(w->fabric, wr->lkey);
+		const uint8_t *addr = wr->addr;
+		if (!wr->length || !mr || mr->qp != qp || addr < mr->addr || wr->length > mr->len ||
+		    (size_t)(addr - mr->addr) > mr->len - wr->length) {
+			world_fail(w, "HOST",
+				   "WRITE of %u bytes from memory not registered on QP %06x",
+				   wr->length, qp->qpn);
+			return;
+		}
+		req->hash = hash_bytes(wr->addr, wr->length);
+	} else if (wr->length > SIM_MESSAGE_LEN) {
+		world_fail(w, "LLC-1", "SEND of %u bytes", wr->length);
+		return;
+	} else {
+		memcpy(req->payload, wr->addr, wr->length);
+	}
+	obs_post(w->observer, qp, req);
+	req->ready_at = w->clock.now + delay(qp, w->set.wire_min, w->set.wire_max);
+	if (req->ready_at < qp->last_ready)
+		req->ready_at = qp->last_ready;
+	qp->last_ready = req->ready_at;
+	qp->posted++;
+	if (!qp->arrive_pending) {
+		qp->arrive_pending = true;
+		clock_at(&w->clock, req->ready_at, arrive_event, qp, 0);
+	}
+}
+
+void wire_land_some(struct qp *qp)
+{
+	if (qp->state != QP_RTS || qp->executed == qp->posted)
+		return;
+	uint64_t n = delay(qp, 0, (uint32_t)(qp->posted - qp->executed));
+	struct qp *peer = ready_peer(qp);
+	for (; peer && n && !qp->world->failed; n--)
+		execute(qp, peer, slot(qp, qp->executed));
+}
+
+void wire_flush(struct qp *qp)
+{
+	for (uint64_t i = qp->acked; i < qp->posted; i++) {
+		struct request *req = slot(qp, i);
+		if (req->state != WR_FAILED)
+			req->state = WR_FLUSHED;
+	}
+	if (qp->reported < qp->posted)
+		schedule_cq(qp);
+}
+
+static void stale_event(void *object, uint64_t arg)
+{
+	host_stale_input(((struct qp *)object)->host, object, arg);
+}
+
+void wire_gone(struct qp *qp)
+{
+	struct world *w = qp->world;
+	if (prng_chance(&w->rng, w->set.stale_permille))
+		clock_in(&w->clock, delay(qp, 0, 5000), stale_event, qp, prng_range(&w->rng, 0, 1));
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/** @file wire.h How posted requests travel, execute and complete. For fabric.c. */
+#ifndef SMCRD_TESTS_SIM_WIRE_H
+#define SMCRD_TESTS_SIM_WIRE_H
+
+#include "tests/sim/fabric.h"
+
+/** Take one request; there is room. */
+void wire_post(struct qp *qp, const struct smcr_wr *wr);
+/** The QP is about to end: some of what is under way may still reach the peer. */
+void wire_land_some(struct qp *qp);
+/** The QP is in error: what is left completes as flushed, later. */
+void wire_flush(struct qp *qp);
+/** The QP is gone: perhaps an input for it comes late, which the engine has to ignore. */
+void wire_gone(struct qp *qp);
+
+#endif

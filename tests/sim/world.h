@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file world.h
+ * The ground of the simulator: one seed, one virtual clock, one list of what went wrong.
+ *
+ * A run is a function of its seed and its scenario alone: every choice comes from the world's PRNG,
+ * every delay from the virtual clock, and no address or hash order enters a decision. `digest`
+ * folds everything that happened, so that two runs of one seed can be compared.
+ */
+#ifndef SMCRD_TESTS_SIM_WORLD_H
+#define SMCRD_TESTS_SIM_WORLD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* ---- prng.c: xoshiro256** seeded by splitmix64 (Blackman and Vigna, public domain) ---- */
+
+struct prng {
+	uint64_t s[4];
+};
+
+void prng_seed(struct prng *p, uint64_t seed);
+uint64_t prng_next(struct prng *p);
+/** Uniform in lo..hi, both included. */
+uint64_t prng_range(struct prng *p, uint64_t lo, uint64_t hi);
+/** True in `permille` of 1000 cases. */
+bool prng_chance(struct prng *p, unsigned int permille);
+/** lo..hi, small values as likely as large ones (uniform in the logarithm). */
+uint64_t prng_size(struct prng *p, uint64_t lo, uint64_t hi);
+/** One step of splitmix64: a well mixed function of its argument. */
+uint64_t prng_mix(uint64_t x);
+
+/* ---- clock.c: virtual time in microseconds, events in order of (time, order of asking) ---- */
+
+struct world;
+typedef void (*event_fn)(void *object, uint64_t arg);
+
+struct event {
+	uint64_t when, order;
+	event_fn fn;
+	void *object;
+	uint64_t arg;
+};
+
+struct clock {
+	uint64_t now;
+	uint64_t next_order;
+	uint64_t fired;
+	struct event *heap;
+	size_t len, cap;
+};
+
+void clock_free(struct clock *clock);
+/** Call fn(object, arg) at `when` (not before now). Events cannot be taken back: objects live as
+ *  long as the world, and an event that came too late knows it by its argument. */
+void clock_at(struct clock *clock, uint64_t when, event_fn fn, void *object, uint64_t arg);
+void clock_in(struct clock *clock, uint64_t delay, event_fn fn, void *object, uint64_t arg);
+/** Fire the next event. @return false when there is none */
+bool clock_step(struct clock *clock);
+
+#define USEC  UINT64_C(1)
+#define MSEC  UINT64_C(1000)
+#define SEC   UINT64_C(1000000)
+#define HOURS (3600 * SEC)
+
+/* ---- world.c ---- */
+
+#define SIM_MAX_HOSTS   4
+#define SIM_MAX_DEVICES 16
+
+/** How this run's world behaves. Delays are upper bounds of uniform choices, in microseconds. */
+struct settings {
+	uint32_t wire_min, wire_max; /* posted request to its execution at the peer */
+	uint32_t ack_max;            /* from there to the acknowledgement */
+	uint32_t cq_max;             /* and to the completion in the poster's hands */
+	uint32_t recv_max;           /* executed SEND to the receiver's hands */
+	uint32_t rnr_permille;       /* SENDs that find no receive buffer at first */
+	uint32_t tcp_min, tcp_max;   /* a TCP segment's travel */
+	uint32_t tcp_split_permille; /* TCP writes that travel in pieces */
+	uint32_t wake_max;           /* a program between its event and its next call */
+	uint32_t timer_late_max;     /* the host running engine timers */
+	uint32_t op_fail_permille;   /* resource operations refused by the host */
+	uint32_t stale_permille;     /* inputs for QPs that are gone */
+	bool failures;               /* links may break: connections may be reset */
+	bool short_memory;           /* connections may be declined */
+	bool timeouts;               /* termination timers may expire */
+	uint64_t time_limit;         /* all connections are over by then */
+};
+
+struct host;
+struct fabric;
+struct observer;
+struct pair;
+
+struct world {
+	uint64_t seed;
+	const char *scenario;
+	bool verbose;
+	struct prng rng;
+	struct clock clock;
+	struct settings set;
+	struct host *hosts[SIM_MAX_HOSTS];
+	size_t num_hosts;
+	struct fabric *fabric;
+	struct observer *observer;
+	struct pair **pairs;
+	size_t num_pairs, cap_pairs;
+	size_t sides_open; /* ends of connections that are not over */
+	bool failed;
+	char failed_id[32]; /* the violated requirement or invariant */
+	char failed_text[512];
+	uint64_t digest;
+};
+
+struct world *world_new(const char *scenario, uint64_t seed, bool verbose);
+void world_free(struct world *w);
+/** Record a violation; the first one counts. The run stops after the event in progress. */
+void world_fail(struct world *w, const char *id, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/** A line of the event log (-v). */
+void world_log(struct world *w, const char *who, const char *format, ...)
+	__attribute__((format(printf, 3, 4)));
+/** Fold something that happened into the digest. */
+void world_note(struct world *w, uint64_t what, uint64_t a, uint64_t b);
+/** Run until `done` says so, the clock passes `until`, or something failed.
+ *  @return true when `done` was reached */
+bool world_run(struct world *w, uint64_t until, bool (*done)(struct world *w));
+
+/** calloc that does not fail. */
+void *sim_zalloc(size_t len);
+
+#endif
