@@ -20,8 +20,10 @@ static uint64_t known_consumed(const struct obs_flow *flow)
 	return flow->conn->flow[!flow->writer].seen_consumed;
 }
 
-/** May this side send data on this connection, on this link? */
-static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link)
+/** May this side send on this connection, on this link? Only an A may follow CLOSED: an abort goes on
+ *  when the program is no longer interested (ABORT-2). */
+static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link,
+		     bool last_words)
 {
 	const struct obs_conn *conn = flow->conn;
 	const struct obs_group *group = link->group;
@@ -38,7 +40,7 @@ static bool may_send(struct observer *obs, const struct obs_flow *flow, const st
 		world_fail(obs->world, "ADDL-12",
 			   "connection %u: the %s sends data on a link that is not active",
 			   conn->pair->number, side_text(side));
-	else if (conn->gone[side])
+	else if (conn->gone[side] && !last_words)
 		world_fail(obs->world, "HOST", "connection %u: the %s sends after its end",
 			   conn->pair->number, side_text(side));
 	else if (over(&flow->last))
@@ -103,7 +105,7 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	}
 	int side = link_side(link, qp);
 	struct obs_flow *flow = write_flow(obs, link, side, &req->wr, &offset);
-	if (!flow || !may_send(obs, flow, link))
+	if (!flow || !may_send(obs, flow, link, false))
 		return;
 	uint32_t len = req->wr.length, base = flow_base(flow), usable = flow_usable(flow);
 	uint32_t number = flow->conn->pair->number;
@@ -317,7 +319,7 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 			   flow->conn->pair->number);
 		return;
 	}
-	if (!may_send(obs, flow, link))
+	if (!may_send(obs, flow, link, cdc.conn_flags & SMCR_CDC_ABORT))
 		return;
 	if (cdc.seq != (uint16_t)(flow->last.seq + 1))
 		world_fail(w, "CDC-2", "connection %u: CDC %u after %u", flow->conn->pair->number,
