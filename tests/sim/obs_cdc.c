@@ -20,8 +20,8 @@ static uint64_t known_consumed(const struct obs_flow *flow)
 	return flow->conn->flow[!flow->writer].seen_consumed;
 }
 
-/** May this side send on this connection, on this link? Only an A may follow CLOSED: an abort goes on
- *  when the program is no longer interested (ABORT-2). */
+/** May this side send on this connection, on this link? Only an A may follow CLOSED: an abort goes
+ * on when the program is no longer interested (ABORT-2). */
 static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link,
 		     bool last_words)
 {
