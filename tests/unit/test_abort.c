@@ -1,0 +1,619 @@
+/* SPDX-License-Identifier: MIT */
+/* Abnormal termination (RFC 7609 4.8.2, 4.8.3): each row of the table in section 21 of the
+ * requirements, from every state it names; loss of links; RMB-9. */
+#include "tests/lib/connfix.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/proves.h"
+
+#define D SMCR_CDC_SENDING_DONE
+#define C SMCR_CDC_CLOSED
+#define A SMCR_CDC_ABORT
+
+#define SECOND 1000000ull
+
+static void peer(struct connfix *f, uint8_t conn_flags)
+{
+	connfix_peer_reads_all(f);
+	connfix_peer_flags(f, 0, conn_flags);
+}
+
+/* ---- the states, own C not sent ---- */
+
+static void to_active(struct connfix *f)
+{
+	(void)f;
+}
+
+static void to_peer_close_wait_1(struct connfix *f)
+{
+	smcr_conn_shutdown(f->conn);
+	connfix_complete(f);
+}
+
+static void to_peer_close_wait_2(struct connfix *f)
+{
+	to_peer_close_wait_1(f);
+	peer(f, D);
+}
+
+static void to_app_close_wait_1(struct connfix *f)
+{
+	peer(f, D);
+}
+
+static void to_app_close_wait_2(struct connfix *f)
+{
+	peer(f, D);
+	smcr_conn_shutdown(f->conn);
+	connfix_complete(f);
+}
+
+static const struct {
+	void (*enter)(struct connfix *f);
+	enum smcr_conn_state state;
+} states[] = {
+	{ to_active, SMCR_CONN_ACTIVE },
+	{ to_peer_close_wait_1, SMCR_CONN_PEER_CLOSE_WAIT_1 },
+	{ to_peer_close_wait_2, SMCR_CONN_PEER_CLOSE_WAIT_2 },
+	{ to_app_close_wait_1, SMCR_CONN_APP_CLOSE_WAIT_1 },
+	{ to_app_close_wait_2, SMCR_CONN_APP_CLOSE_WAIT_2 },
+};
+#define NUM_STATES (sizeof(states) / sizeof(states[0]))
+
+/* Everything so far has been looked at. */
+static void caught_up(struct connfix *f)
+{
+	f->events_seen = f->num_events;
+	f->seen = f->num_posts;
+	f->out_seq = f->conn->tx.cdc_seq;
+}
+
+static struct connfix *in_state(size_t i)
+{
+	struct connfix *f = connfix_new(NULL);
+	states[i].enter(f);
+	expect_state(f, states[i].state);
+	caught_up(f);
+	return f;
+}
+
+/* ---- rows: local cause ---- */
+
+static void cause_tcp_reset(struct connfix *f)
+{
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+}
+
+static void cause_application(struct connfix *f)
+{
+	smcr_conn_abort(f->conn);
+}
+
+static void cause_unread(struct connfix *f)
+{
+	smcr_conn_close(f->conn, true);
+}
+
+static void cause_integrity(struct connfix *f)
+{
+	f->peer_prod += 20000;
+	connfix_peer_cdc(f);
+}
+
+static void cause_engine(struct connfix *f)
+{
+	smcr_conn_local_abort(f->conn, ETIMEDOUT, "its end stalled");
+}
+
+static const struct {
+	void (*happen)(struct connfix *f);
+	bool closes; /* the program is gone afterwards */
+} causes[] = {
+	{ cause_tcp_reset, false }, { cause_application, true }, { cause_unread, true },
+	{ cause_integrity, false }, { cause_engine, false },
+};
+#define NUM_CAUSES (sizeof(causes) / sizeof(causes[0]))
+
+static void local_cause(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_STATES; i++) {
+		for (size_t j = 0; j < NUM_CAUSES; j++) {
+			struct connfix *f = in_state(i);
+			uint8_t d = f->conn->tx.done_sent ? D : 0;
+			causes[j].happen(f);
+			if (causes[j].closes) /* TCP reset at once, in parallel to A */
+				expect_closed(f, true);
+			else
+				expect_event(f, SMCR_CONN_RESET);
+			expect_no_event(f);
+			expect_flags(f, 0, A | d);
+			expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+			/* Inbound data are ignored, calls do nothing. */
+			connfix_peer_writes(f, 10);
+			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
+			assert_int_equal(connfix_readable(f), 0);
+			assert_int_equal(connfix_space(f), 0);
+			smcr_conn_tx_commit(f->conn, 1);
+			smcr_conn_rx_consume(f->conn, 1);
+			smcr_conn_shutdown(f->conn);
+			smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+			smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+			connfix_complete(f);
+			connfix_run(f, 2 * SECOND);
+			expect_no_event(f);
+			expect_none(f); /* CDC-13 */
+			expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+			connfix_free(f);
+		}
+	}
+	PROVES("ABORT-1 ABORT-2 CDC-13");
+}
+
+static void peer_abort_wait_answered(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_STATES; i++) {
+		struct connfix *f = in_state(i);
+		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		expect_event(f, SMCR_CONN_RESET);
+		connfix_complete(f);
+		peer(f, A);
+		expect_closed(f, true);
+		assert_true(connfix_gone(f));
+		connfix_free(f);
+	}
+	PROVES("ABORT-1");
+}
+
+static void peer_abort_wait_timer(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	expect_event(f, SMCR_CONN_RESET);
+	connfix_complete(f);
+	connfix_run(f, 10 * SECOND - 1);
+	expect_no_event(f);
+	connfix_run(f, 1);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+
+	f = in_state(0); /* nothing completes: the buffers are still in use, the element waits */
+	connfix_write(f, 100);
+	smcr_conn_abort(f->conn);
+	expect_closed(f, true);
+	connfix_run(f, 20 * SECOND);
+	assert_false(connfix_gone(f));
+	connfix_complete(f);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1 ABORT-4 ABORT-5");
+}
+
+/* ---- row: A received ---- */
+
+static void abort_received(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_STATES; i++) {
+		struct connfix *f = in_state(i);
+		uint8_t d = f->conn->tx.done_sent ? D : 0;
+		if (!d) { /* unsent data are purged */
+			connfix_write(f, 12000);
+			connfix_complete(f);
+			caught_up(f);
+		}
+		if (!f->conn->rx.done) { /* unread data are purged */
+			connfix_peer_writes(f, 10);
+			connfix_peer_cdc(f);
+			caught_up(f);
+		}
+		connfix_peer_flags(f, 0, A);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_int_equal(f->events[f->num_events - 1].error, ECONNRESET);
+		assert_int_equal(connfix_readable(f), 0);
+		expect_flags(f, d ? 0 : SMCR_CDC_WRITE_BLOCKED, A | d);
+		expect_state(f, SMCR_CONN_PROCESS_ABORT);
+		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET); /* ABORT-2: RST after A */
+		expect_no_event(f);
+		connfix_complete(f);
+		expect_closed(f, true);
+		assert_true(connfix_gone(f));
+		connfix_free(f);
+	}
+	PROVES("ABORT-1 ABORT-2 ABORT-5");
+}
+
+/* A overrules whatever else stands in the message. */
+static void abort_with_nonsense(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	struct smcr_cdc cdc = {
+		.seq = 1,
+		.producer = { 9, 77777 },
+		.consumer = { 8, 1 },
+		.conn_flags = A | C | D,
+	};
+	connfix_inject(f, &cdc);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_state(f, SMCR_CONN_PROCESS_ABORT);
+	assert_int_equal(f->log_lines, 0);
+	connfix_free(f);
+	PROVES("ABORT-1 SEC-6");
+}
+
+/* The program had closed already, C was waiting for completions: it is told once. */
+static void abort_received_while_closing(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	connfix_write(f, 10);
+	smcr_conn_close(f->conn, false);
+	caught_up(f);
+	connfix_peer_flags(f, 0, A);
+	expect_closed(f, true);
+	expect_flags(f, 0, A);
+	connfix_complete(f);
+	expect_no_event(f);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1");
+}
+
+/* ---- row: own C already sent ---- */
+
+static struct connfix *own_closed_sent(bool completed)
+{
+	struct connfix *f = in_state(0);
+	smcr_conn_close(f->conn, false);
+	expect_flags(f, 0, C);
+	if (completed)
+		connfix_complete(f);
+	return f;
+}
+
+static void own_closed_sent_abort_received(void **state)
+{
+	(void)state;
+	struct connfix *f = own_closed_sent(true);
+	peer(f, A);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	expect_none(f);
+	connfix_free(f);
+
+	f = own_closed_sent(false); /* the C is still on its way */
+	peer(f, A);
+	expect_closed(f, true);
+	assert_false(connfix_gone(f));
+	expect_none(f);
+	connfix_complete(f);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1 CDC-13");
+}
+
+/* TCP is reset at once and nothing is posted. The element is not given to another connection until
+ * the peer says C or A, or the timer runs out (RMB-8). */
+static void own_closed_sent_cause(void **state)
+{
+	(void)state;
+	static const uint8_t answers[] = { A, C, 0 };
+	for (size_t i = 0; i < sizeof(answers); i++) {
+		struct connfix *f = own_closed_sent(true);
+		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		expect_closed(f, true);
+		assert_false(connfix_gone(f));
+		if (answers[i])
+			peer(f, answers[i]);
+		else
+			connfix_run(f, 10 * SECOND);
+		assert_true(connfix_gone(f));
+		expect_none(f);
+		connfix_free(f);
+	}
+	PROVES("ABORT-1 RMB-8 CDC-13");
+}
+
+/* ---- row: no usable link ---- */
+
+static void no_link(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_STATES; i++) {
+		struct connfix *f = in_state(i);
+		if (!f->conn->tx.done_sent)
+			connfix_write(f, 100);
+		caught_up(f);
+		connfix_break_link(f, f->link);
+		expect_event(f, SMCR_CONN_RESET);
+		expect_closed(f, true);
+		assert_true(connfix_gone(f));
+		expect_none(f); /* no A possible */
+		connfix_free(f);
+	}
+	PROVES("ABORT-1 FO-13 GEN-5");
+}
+
+static void no_link_after_close(void **state)
+{
+	(void)state;
+	struct connfix *f = own_closed_sent(true);
+	connfix_break_link(f, f->link);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+
+	f = in_state(0); /* in the middle of an abort */
+	smcr_conn_abort(f->conn);
+	expect_closed(f, true);
+	connfix_break_link(f, f->link);
+	assert_true(connfix_gone(f));
+	expect_no_event(f);
+	connfix_free(f);
+	PROVES("ABORT-5 FO-13");
+}
+
+/* The device refuses to post: found while the program writes; told from the timer queue. */
+static void post_fails(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	f->post_fails = true;
+	connfix_write(f, 100);
+	expect_no_event(f);
+	connfix_write(f, 100); /* still allowed to the program */
+	connfix_run(f, 0);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("GEN-5 ABORT-5");
+}
+
+/* Another link of the group is there: data may be lost, so the connection is reset, but A still
+ * tells the peer, over that link with that link's key (RMB-10; the RNIC checks the key). */
+static void link_lost_other_left(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .two_links = true };
+	struct connfix *f = connfix_new(&params);
+	connfix_write(f, 100);
+	caught_up(f);
+	connfix_break_link(f, f->link);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_no_event(f);
+	assert_ptr_equal(f->conn->tx.link, f->link2);
+	assert_int_equal(f->posts[f->seen].link_ref, f->link2->ref);
+	expect_flags(f, 0, A);
+	connfix_complete(f);
+	connfix_peer_flags(f, 0, A);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+
+	/* All is said: the link does not matter any more. */
+	f = connfix_new(&params);
+	smcr_conn_close(f->conn, false);
+	connfix_complete(f);
+	connfix_break_link(f, f->link);
+	expect_no_event(f);
+	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	connfix_peer_flags(f, 0, C);
+	expect_closed(f, false);
+	connfix_free(f);
+
+	/* C may not have arrived. */
+	f = connfix_new(&params);
+	smcr_conn_close(f->conn, false);
+	caught_up(f);
+	connfix_break_link(f, f->link);
+	expect_closed(f, true);
+	expect_none(f);
+	connfix_free(f);
+	PROVES("GEN-5 RMB-10");
+}
+
+/* The peer aborted; the own A waits for room while earlier requests complete. It still goes out. */
+static void answer_waits_for_room(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .send_depth = 64 };
+	struct connfix *f = connfix_new(&params);
+	struct smcr_wr wr = { .addr = "x", .length = 1 };
+	const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
+	connfix_write(f, 100);
+	caught_up(f);
+	while (smcr_link_room(f->link, 1))
+		smcr_link_post(f->link, &wr, &entry, 1);
+	f->num_posts = f->seen = 2; /* the others' requests are none of ours */
+	connfix_peer_flags(f, 0, A);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_none(f);
+	smcr_engine_send_done(f->engine, f->link->ref, f->posts[1].wr_id, SMCR_SEND_OK, NULL);
+	expect_no_event(f);
+	expect_flags(f, 0, A);
+	smcr_engine_send_done(f->engine, f->link->ref, f->link->tx_next - 1, SMCR_SEND_OK, NULL);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1");
+}
+
+/* A that waits for room when its link goes is sent on the next one. */
+static void abort_waits_for_room(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .two_links = true, .send_depth = 64 };
+	struct connfix *f = connfix_new(&params);
+	struct smcr_wr wr = { .addr = "x", .length = 1 };
+	const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
+	while (smcr_link_room(f->link, 1))
+		smcr_link_post(f->link, &wr, &entry, 1);
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_none(f);
+	/* ABORT-3: the peer's A crosses; it waits for ours all the same. */
+	connfix_peer_flags(f, 0, A);
+	expect_no_event(f);
+	expect_state(f, SMCR_CONN_PROCESS_ABORT);
+	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
+	connfix_run(f, 0);
+	expect_flags(f, 0, A);
+	connfix_complete(f);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-3 ABORT-5");
+}
+
+/* ---- both sides ---- */
+
+static void both_abort_at_once(void **state)
+{
+	(void)state;
+	struct connfix *a, *b;
+	connfix_new_pair(NULL, NULL, &a, &b);
+	connfix_write(a, 100);
+	connfix_write(b, 100);
+	smcr_conn_abort(a->conn);
+	smcr_conn_abort(b->conn);
+	connfix_complete(a);
+	connfix_complete(b);
+	connfix_deliver(a);
+	connfix_deliver(b);
+	expect_closed(a, true);
+	expect_closed(b, true);
+	assert_true(connfix_gone(a) && connfix_gone(b));
+	connfix_free(a);
+	connfix_free(b);
+	PROVES("ABORT-3");
+}
+
+/* ABORT-2: RST and A in either order lead to the same end at the other side. */
+static void reset_and_abort_in_either_order(void **state)
+{
+	(void)state;
+	for (unsigned int rst_first = 0; rst_first < 2; rst_first++) {
+		struct connfix *a, *b;
+		connfix_new_pair(NULL, NULL, &a, &b);
+		connfix_write(b, 300);
+		smcr_conn_abort(a->conn);
+		if (rst_first)
+			smcr_conn_tcp_event(b->conn, SMCR_TCP_RESET);
+		connfix_deliver(a);
+		connfix_complete(a);
+		if (!rst_first)
+			smcr_conn_tcp_event(b->conn, SMCR_TCP_RESET);
+		connfix_deliver(b);
+		connfix_complete(b);
+		expect_event(b, SMCR_CONN_RESET);
+		expect_closed(b, true);
+		expect_closed(a, true);
+		assert_true(connfix_gone(a) && connfix_gone(b));
+		connfix_free(a);
+		connfix_free(b);
+	}
+	PROVES("ABORT-2");
+}
+
+/* ---- end of the group, reuse of the element ---- */
+
+static void killed(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	connfix_peer_writes(f, 10);
+	connfix_peer_cdc(f);
+	connfix_write(f, 100); /* outstanding: the send buffer outlives the connection */
+	caught_up(f);
+	smcr_conn_kill(f->conn, ECONNRESET);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	expect_none(f); /* RMB-9: no RDMA write, no CDC */
+	connfix_complete(f);
+	connfix_free(f);
+
+	f = own_closed_sent(false); /* both sides said C: the end stays orderly */
+	peer(f, C);
+	smcr_conn_kill(f->conn, ECONNRESET);
+	expect_closed(f, false);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-5 RMB-9 FO-13");
+}
+
+/* RKEY-16: the peer deletes the RMB while the connection writes into it. */
+static void rmb_withdrawn(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	smcr_peer_rmb_withdraw(f->lgr, f->conn->tx.rmb);
+	connfix_write(f, 100);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_flags(f, 0, A);
+	expect_none(f);
+	assert_non_null(strstr(f->last_log, "withdrew"));
+	connfix_free(f);
+	PROVES("RKEY-16");
+}
+
+/* ABORT-5: after any of this the group holds no element, token or claim. */
+static void nothing_left(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < NUM_STATES; i++) {
+		for (size_t j = 0; j < NUM_CAUSES; j++) {
+			struct connfix *f = in_state(i);
+			struct smcr_slab *rmb = f->lgr->rmbs, *sndbuf = f->lgr->sndbufs;
+			assert_int_equal(rmb->used, 1);
+			assert_int_equal(sndbuf->used, 1);
+			causes[j].happen(f);
+			connfix_complete(f);
+			connfix_run(f, 10 * SECOND);
+			assert_true(connfix_gone(f));
+			assert_true(f->closed_raised);
+			assert_int_equal(rmb->used, 0);
+			assert_int_equal(sndbuf->used, 0);
+			assert_null(f->engine->tokens);
+			assert_int_equal(f->lgr->num_conns, 0);
+			assert_int_equal(f->lgr->peer_rmbs->users, 0);
+			assert_int_equal(f->link->num_conns, 0);
+			connfix_free(f);
+		}
+	}
+	PROVES("ABORT-5");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(local_cause),
+		cmocka_unit_test(peer_abort_wait_answered),
+		cmocka_unit_test(peer_abort_wait_timer),
+		cmocka_unit_test(abort_received),
+		cmocka_unit_test(abort_with_nonsense),
+		cmocka_unit_test(abort_received_while_closing),
+		cmocka_unit_test(own_closed_sent_abort_received),
+		cmocka_unit_test(own_closed_sent_cause),
+		cmocka_unit_test(no_link),
+		cmocka_unit_test(no_link_after_close),
+		cmocka_unit_test(post_fails),
+		cmocka_unit_test(link_lost_other_left),
+		cmocka_unit_test(answer_waits_for_room),
+		cmocka_unit_test(abort_waits_for_room),
+		cmocka_unit_test(both_abort_at_once),
+		cmocka_unit_test(reset_and_abort_in_either_order),
+		cmocka_unit_test(killed),
+		cmocka_unit_test(rmb_withdrawn),
+		cmocka_unit_test(nothing_left),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

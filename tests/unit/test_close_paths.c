@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Normal termination (RFC 7609 4.8.1), what crosses the rows of its table: both sides at once, data
+ * and FIN at the wrong time, peers that stall. The table itself: test_close.c. */
+#include "tests/lib/connfix.h"
+
+#include "tests/lib/proves.h"
+
+#define D SMCR_CDC_SENDING_DONE
+#define C SMCR_CDC_CLOSED
+#define A SMCR_CDC_ABORT
+
+#define SECOND 1000000ull
+
+/* The peer's message with these connection flags; it has read everything. */
+static void peer(struct connfix *f, uint8_t conn_flags)
+{
+	connfix_peer_reads_all(f);
+	connfix_peer_flags(f, 0, conn_flags);
+}
+
+static void peer_data(struct connfix *f, size_t n)
+{
+	connfix_peer_writes(f, n);
+	connfix_peer_cdc(f);
+}
+
+static struct connfix *active(void)
+{
+	return connfix_new(NULL);
+}
+
+/* CLOSE-3: both close at once, both take the active path. */
+static void both_close_at_once(void **state)
+{
+	(void)state;
+	struct connfix *a, *b;
+	connfix_new_pair(NULL, NULL, &a, &b);
+	smcr_conn_close(a->conn, false);
+	smcr_conn_close(b->conn, false);
+	expect_state(a, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(b, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	connfix_complete(a);
+	connfix_complete(b);
+	connfix_deliver(a);
+	connfix_deliver(b);
+	expect_closed(a, false);
+	expect_closed(b, false);
+	assert_true(connfix_gone(a) && connfix_gone(b));
+	connfix_free(a);
+	connfix_free(b);
+	PROVES("CLOSE-3");
+}
+
+/* One after the other, half closed first, data both ways meanwhile. */
+static void half_close_and_answer(void **state)
+{
+	(void)state;
+	struct connfix *a, *b;
+	connfix_new_pair(NULL, NULL, &a, &b);
+	connfix_write(a, 500);
+	smcr_conn_shutdown(a->conn);
+	connfix_deliver(a);
+	connfix_complete(a);
+	connfix_deliver(a); /* D */
+	connfix_complete(a);
+	expect_state(b, SMCR_CONN_APP_CLOSE_WAIT_1);
+	connfix_read(b, 500);
+	assert_true(smcr_conn_rx_eof(b->conn));
+	connfix_write(b, 9000);
+	connfix_deliver(b);
+	connfix_read(a, 9000); /* the update flows after D */
+	connfix_complete(b);
+	connfix_deliver(a);
+	connfix_complete(a);
+	smcr_conn_close(b->conn, false);
+	connfix_deliver(b);
+	connfix_complete(b);
+	expect_state(b, SMCR_CONN_PEER_FIN_CLOSE_WAIT);
+	expect_state(a, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	assert_true(smcr_conn_rx_eof(a->conn));
+	smcr_conn_close(a->conn, false);
+	connfix_deliver(a);
+	connfix_complete(a);
+	assert_true(a->closed_raised && b->closed_raised);
+	assert_true(connfix_gone(a) && connfix_gone(b));
+	connfix_free(a);
+	connfix_free(b);
+	PROVES("CLOSE-6");
+}
+
+/* CLOSE-6, CDC-13: after C nothing is posted, whatever comes. */
+static void nothing_after_closed(void **state)
+{
+	(void)state;
+	struct connfix *f = active();
+	smcr_conn_close(f->conn, false);
+	expect_flags(f, 0, C);
+	connfix_complete(f);
+	connfix_peer_flags(f, SMCR_CDC_WRITE_BLOCKED | SMCR_CDC_CONS_UPDATE_REQ, 0);
+	connfix_peer_flags(f, 0, D);
+	smcr_conn_close(f->conn, false);
+	smcr_conn_tx_commit(f->conn, 5);
+	smcr_conn_tx_resume(f->conn);
+	connfix_run(f, SECOND);
+	expect_none(f);
+	connfix_free(f);
+	PROVES("CLOSE-6 CDC-13");
+}
+
+/* CLOSE-8: data after the own C are discarded, TCP is reset, nothing is sent; the element is kept
+ * until the peer is done with it. */
+static void data_after_own_closed(void **state)
+{
+	(void)state;
+	struct connfix *f = active();
+	smcr_conn_close(f->conn, false);
+	expect_flags(f, 0, C);
+	connfix_complete(f);
+	peer_data(f, 10);
+	expect_closed(f, true);
+	expect_none(f);
+	assert_false(connfix_gone(f));
+	peer(f, A);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+
+	f = active(); /* with the peer's C in the same message it is done at once */
+	smcr_conn_close(f->conn, false);
+	expect_flags(f, 0, C);
+	connfix_complete(f);
+	connfix_peer_writes(f, 10);
+	peer(f, C);
+	expect_closed(f, true);
+	connfix_run(f, 0);
+	assert_true(connfix_gone(f));
+	expect_none(f);
+	connfix_free(f);
+	PROVES("CLOSE-8 CDC-13");
+}
+
+/* Data that come between close() and C: nobody will read them, as on TCP. */
+static void data_while_closing(void **state)
+{
+	(void)state;
+	struct connfix *f = active();
+	connfix_write(f, 10);
+	expect_w(f, 4, 13);
+	expect_flags(f, 0, 0);
+	smcr_conn_close(f->conn, false);
+	peer_data(f, 10);
+	expect_flags(f, 0, A);
+	expect_closed(f, true);
+	connfix_free(f);
+}
+
+/* A peer that takes nothing any more keeps a closing connection for a bounded time; one that does
+ * keeps it alive (ABORT-4). */
+static void drain_stalls(void **state)
+{
+	(void)state;
+	struct connfix *f = active();
+	connfix_write(f, 20000);
+	f->seen = f->num_posts;
+	f->out_seq++;
+	connfix_complete(f);
+	smcr_conn_close(f->conn, false);
+	connfix_run(f, 59 * SECOND);
+	f->peer_cons += 100;
+	connfix_peer_cdc(f);
+	f->seen = f->num_posts;
+	f->out_seq++;
+	connfix_run(f, 30 * SECOND);
+	connfix_complete(f); /* of the 100 bytes: progress too */
+	connfix_run(f, 59 * SECOND);
+	connfix_peer_cdc(f); /* nothing new in it: none */
+	expect_no_event(f);
+	connfix_run(f, SECOND);
+	expect_closed(f, true);
+	expect_flags(f, SMCR_CDC_WRITE_BLOCKED, A);
+	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	connfix_free(f);
+	PROVES("ABORT-4");
+}
+
+/* TERM-3, A28: FIN before D or C. */
+static void fin_before_cdc(void **state)
+{
+	(void)state;
+	struct connfix *f = active(); /* the CDC follows */
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+	connfix_run(f, SECOND / 2);
+	peer(f, D);
+	expect_event(f, SMCR_CONN_READABLE);
+	connfix_run(f, 10 * SECOND);
+	expect_no_event(f);
+	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	connfix_free(f);
+
+	f = active(); /* others come first, each a sign that the peer is at work */
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+	for (unsigned int i = 0; i < 5; i++) {
+		connfix_run(f, SECOND - 1);
+		connfix_peer_cdc(f);
+	}
+	expect_no_event(f);
+	connfix_run(f, SECOND);
+	expect_event(f, SMCR_CONN_RESET);
+	connfix_free(f);
+
+	f = active(); /* it does not */
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+	connfix_run(f, SECOND - 1);
+	expect_no_event(f);
+	connfix_run(f, 1);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_flags(f, 0, A);
+	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	connfix_free(f);
+
+	f = active(); /* the peer may be waiting for the program here to read */
+	peer_data(f, 10);
+	expect_event(f, SMCR_CONN_READABLE);
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+	connfix_run(f, 20 * SECOND);
+	expect_no_event(f);
+	connfix_read(f, 10);
+	connfix_run(f, 2 * SECOND);
+	expect_event(f, SMCR_CONN_RESET);
+	connfix_free(f);
+
+	f = active(); /* expected: no grace needed */
+	peer(f, D);
+	expect_event(f, SMCR_CONN_READABLE);
+	smcr_conn_tcp_event(f->conn, SMCR_TCP_FIN);
+	connfix_run(f, 10 * SECOND);
+	expect_no_event(f);
+	connfix_free(f);
+
+	/* Overtaken even the gate. */
+	struct connfix_params params = { .gate_shut = true };
+	f = connfix_new(&params);
+	f->conn->tcp_fin = true;
+	connfix_open(f);
+	connfix_run(f, SECOND);
+	expect_event(f, SMCR_CONN_RESET);
+	connfix_free(f);
+	PROVES("TERM-3");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_close_at_once),   cmocka_unit_test(half_close_and_answer),
+		cmocka_unit_test(nothing_after_closed), cmocka_unit_test(data_after_own_closed),
+		cmocka_unit_test(data_while_closing),   cmocka_unit_test(drain_stalls),
+		cmocka_unit_test(fin_before_cdc),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
