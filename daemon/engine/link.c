@@ -27,8 +27,15 @@ static uint32_t in_flight(const struct smcr_link *link)
 
 static void on_fail_work(struct smcr_engine *engine, void *arg)
 {
+	struct smcr_link *link = arg;
+	struct smcr_conn *conn, *next;
 	(void)engine;
-	smcr_link_fail_now(arg);
+	DL_FOREACH_SAFE2(link->lgr->conns, conn, next, lgr_next)
+	{
+		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
+			smcr_conn_link_lost(conn, link);
+	}
+	smcr_llc_link_lost(link);
 }
 
 static uint8_t free_slot(const struct smcr_lgr *lgr)
@@ -352,13 +359,8 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 
 void smcr_link_fail_now(struct smcr_link *link)
 {
-	struct smcr_lgr *lgr = link->lgr;
-	if (!smcr_timer_running(&link->fail_work) && link->state == SMCR_LINK_FAILED)
+	if (!smcr_timer_running(&link->fail_work))
 		return; /* done already */
-	smcr_timer_stop(lgr->engine, &link->fail_work);
-	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2(lgr->conns, conn, next, lgr_next)
-	if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
-		smcr_conn_link_lost(conn, link);
-	smcr_llc_link_lost(link);
+	smcr_timer_stop(link->lgr->engine, &link->fail_work);
+	on_fail_work(link->lgr->engine, link);
 }

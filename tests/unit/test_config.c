@@ -154,10 +154,8 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(defaults_without_any_file),
-		CASE(values_are_read_and_later_files_win),
-		CASE(errors_name_file_line_and_key),
-		CASE(sizes_that_contradict_are_refused),
+		CASE(defaults_without_any_file),     CASE(values_are_read_and_later_files_win),
+		CASE(errors_name_file_line_and_key), CASE(sizes_that_contradict_are_refused),
 		CASE(a_named_file_must_exist),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
