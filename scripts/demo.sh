@@ -86,7 +86,7 @@ mkdir "$HOSTS_DIR/www"
 openssl enc -aes-128-ctr -pass pass:demo -nosalt -pbkdf2 -in /dev/zero 2>/dev/null |
 	head -c $((SIZE_MB << 20)) >"$HOSTS_DIR/www/file" || true
 [ "$(stat -c %s "$HOSTS_DIR/www/file")" = $((SIZE_MB << 20)) ] || fail "cannot make the file"
-sed "s#@DIR@#$HOSTS_DIR#" >"$HOSTS_DIR/nginx.conf" <<'EOF'
+sed "s#@DIR@#$HOSTS_DIR#g" >"$HOSTS_DIR/nginx.conf" <<'EOF'
 daemon off;
 master_process off;
 pid @DIR@/nginx.pid;

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # When SMC-R cannot be, connections are plain TCP, whole, and the operator reads why.
+bats_require_minimum_version 1.5.0
 load common
 
 echo_server_on_a() {

@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Death and hostility: programs killed, daemons killed or stopped, peers and packets that lie.
+bats_require_minimum_version 1.5.0
 load common
 
 echo_server_on_a() {

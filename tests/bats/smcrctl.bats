@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # What operators see and do: smcrctl, configuration errors, who holds a socket or a port.
+bats_require_minimum_version 1.5.0
 load common
 
 @test "smcrctl without a daemon exits 3 and says so" {

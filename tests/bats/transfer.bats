@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Unmodified programs exchange their bytes over SMC-R between two hosts.
+bats_require_minimum_version 1.5.0
 load common
 
 @test "a web server and curl: the file is whole, no byte of it goes over TCP" {

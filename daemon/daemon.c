@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/daemon.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon/clients/clients.h"
+#include "daemon/control/control.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/host/log.h"
+#include "daemon/host/netif.h"
+#include "daemon/host/peer_id.h"
+#include "daemon/rendezvous/option.h"
+#include "daemon/rnic/soft.h"
+
+/* How long an orderly stop waits for connections and peers before it leaves them. */
+#define STOP_PATIENCE_US 3000000
+
+struct smcrd {
+	struct config config;
+	bool discover; /* no RNIC was named: use every Ethernet interface */
+	struct event_base *base;
+	struct event *on_term, *on_int, *stop_check;
+	struct netif_watch *netifs;
+	struct fabric *fabric;
+	struct rdv_option *option;
+	bool option_off; /* excluded for every address */
+	char option_error[RDV_TEXT_MAX];
+	struct clients *clients;
+	struct control control;
+	bool stopping, done;
+	uint64_t stop_deadline;
+};
+
+/* ---- RNICs ---- */
+
+/* TCPO-8: without a usable RNIC, and while we stop, no peer is promised SMC-R. */
+static void update_option(struct smcrd *smcrd)
+{
+	static const struct smcr_prefix everything = { .family = AF_INET, .prefix_len = 0 };
+	bool off = smcrd->stopping || fabric_num_devices(smcrd->fabric) == 0;
+	if (!smcrd->option || off == smcrd->option_off)
+		return;
+	int error = off ? rdv_option_exclude(smcrd->option, &everything) :
+			  rdv_option_include(smcrd->option, &everything);
+	if (error)
+		log_message(LOG_WARNING, "cannot switch the TCP option %s: %s", off ? "off" : "on",
+			    strerror(-error));
+	else
+		smcrd->option_off = off;
+}
+
+static int open_rnic(struct smcrd *smcrd, const char *name, char ret_error[RNIC_ERROR_LEN])
+{
+	struct netif netif;
+	uint16_t vlan = SMCR_NO_VLAN;
+	if (!strncmp(name, "soft:", 5) && netif_by_name(smcrd->netifs, name + 5, &netif) == 0)
+		vlan = netif.vlan;
+	int error = fabric_add_device(smcrd->fabric, name, vlan, ret_error);
+	if (!error)
+		log_message(LOG_INFO, "rnic %s: in use", name);
+	return error;
+}
+
+/* Is this interface one whose soft RNIC we should have? */
+static bool wants_soft_rnic(const struct smcrd *smcrd, const struct netif *netif)
+{
+	if (smcrd->discover)
+		return netif->ethernet && netif->num_addrs > 0;
+	for (size_t i = 0; i < smcrd->config.num_rnics; i++)
+		if (!strncmp(smcrd->config.rnics[i], "soft:", 5) &&
+		    !strcmp(smcrd->config.rnics[i] + 5, netif->name))
+			return true;
+	return false;
+}
+
+static void open_soft_rnic(struct smcrd *smcrd, const struct netif *netif)
+{
+	char name[RNIC_NAME_LEN], text[RNIC_ERROR_LEN];
+	snprintf(name, sizeof(name), "soft:%s", netif->name);
+	int error = open_rnic(smcrd, name, text);
+	if (error && error != -EEXIST)
+		log_message(LOG_WARNING, "%s", text);
+}
+
+static void discover_one(void *ctx, const struct netif *netif)
+{
+	struct smcrd *smcrd = ctx;
+	if (wants_soft_rnic(smcrd, netif))
+		open_soft_rnic(smcrd, netif);
+}
+
+/* An interface changed, came or went. */
+static void on_netif_change(void *ctx, const struct netif *netif)
+{
+	struct smcrd *smcrd = ctx;
+	struct rnic *rnic = smcrd->fabric ? fabric_soft_rnic(smcrd->fabric, netif->name) : NULL;
+	if (!smcrd->fabric || smcrd->stopping)
+		return;
+	if (rnic)
+		rnic_soft_link_changed(rnic);
+	else if (netif->ifindex && netif->num_addrs > 0 && wants_soft_rnic(smcrd, netif))
+		open_soft_rnic(smcrd, netif);
+	update_option(smcrd);
+}
+
+static int open_rnics(struct smcrd *smcrd, char *ret_error)
+{
+	char text[RNIC_ERROR_LEN];
+	if (smcrd->discover)
+		netif_each(smcrd->netifs, discover_one, smcrd);
+	for (size_t i = 0; i < smcrd->config.num_rnics; i++) {
+		int error = open_rnic(smcrd, smcrd->config.rnics[i], text);
+		if (error) {
+			snprintf(ret_error, DAEMON_ERROR_LEN, "%s", text);
+			return error;
+		}
+	}
+	if (fabric_num_devices(smcrd->fabric) == 0)
+		log_message(LOG_WARNING, "no RNIC is usable: connections stay TCP until an "
+					 "Ethernet interface has an IPv4 address");
+	return 0;
+}
+
+/* ---- what the rooms ask of each other ---- */
+
+static void engine_enter(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	smcr_engine_run(fabric_engine(smcrd->fabric), fabric_now());
+}
+
+static void engine_leave(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	fabric_rearm(smcrd->fabric);
+}
+
+struct path_search {
+	uint32_t addr;
+	bool found;
+	uint8_t prefix_len;
+	uint16_t vlan;
+};
+
+static void match_path(void *ctx, const struct netif *netif)
+{
+	struct path_search *search = ctx;
+	for (size_t i = 0; i < netif->num_addrs; i++) {
+		if (netif->addrs[i].addr != search->addr)
+			continue;
+		search->found = true;
+		search->prefix_len = netif->addrs[i].prefix_len;
+		search->vlan = netif->vlan;
+	}
+}
+
+static uint32_t addr_ipv4(const struct smcr_addr *addr)
+{
+	uint32_t be;
+	memcpy(&be, addr->ip, sizeof(be));
+	return ntohl(be);
+}
+
+static int find_path(void *ctx, const struct smcr_addr *local, uint8_t *ret_prefix_len,
+		     uint16_t *ret_vlan)
+{
+	struct smcrd *smcrd = ctx;
+	struct path_search search = { .addr = addr_ipv4(local) };
+	if (local->family != AF_INET)
+		return -EAFNOSUPPORT;
+	netif_each(smcrd->netifs, match_path, &search);
+	if (!search.found)
+		return -ENOENT;
+	*ret_prefix_len = search.prefix_len;
+	*ret_vlan = search.vlan;
+	return 0;
+}
+
+static bool assume_capable(void *ctx, const struct smcr_addr *peer)
+{
+	struct smcrd *smcrd = ctx;
+	return peer->family == AF_INET &&
+	       config_peer_assumed_capable(&smcrd->config, addr_ipv4(peer));
+}
+
+static int serve_control(void *ctx, const struct ucred *cred, const char *json, size_t len,
+			 char **ret_reply)
+{
+	struct smcrd *smcrd = ctx;
+	return control_handle(&smcrd->control, cred, json, len, ret_reply);
+}
+
+static void write_log(void *ctx, int priority, const char *line)
+{
+	(void)ctx;
+	log_message(priority, "%s", line);
+}
+
+/* ---- up ---- */
+
+static void raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < limit.rlim_max) {
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_NOFILE, &limit);
+	}
+}
+
+/* /run/smcrd, when the service manager did not make it. */
+static void make_socket_directory(const char *socket_path)
+{
+	char copy[sizeof(IPC_DEFAULT_SOCKET) + 4096];
+	snprintf(copy, sizeof(copy), "%s", socket_path);
+	char *slash = strrchr(copy, '/');
+	if (!slash || slash == copy)
+		return;
+	*slash = '\0';
+	mkdir(copy, 0755); /* EEXIST is the usual case; the bind says what else is wrong */
+}
+
+static void first_mac(void *ctx, const struct netif *netif)
+{
+	struct netif *first = ctx;
+	if (!first->ifindex && netif->ethernet && netif->num_addrs > 0)
+		*first = *netif;
+}
+
+static void choose_peer_id(struct smcrd *smcrd)
+{
+	struct netif netif = { .ifindex = 0 };
+	const char *name = smcrd->config.num_rnics ? smcrd->config.rnics[0] : "";
+	if (strncmp(name, "soft:", 5) || netif_by_name(smcrd->netifs, name + 5, &netif) < 0)
+		netif_each(smcrd->netifs, first_mac, &netif);
+	peer_id_make(netif.ifindex ? netif.mac : NULL, smcrd->config.socket_path,
+		     smcrd->config.engine.peer_id);
+}
+
+static void open_option(struct smcrd *smcrd)
+{
+	int error = rdv_option_open(&smcrd->option, smcrd->option_error);
+	if (!error) {
+		smcrd->option_error[0] = '\0';
+		return;
+	}
+	smcrd->option = NULL;
+	log_message(LOG_WARNING, "the SMC-R TCP option cannot be used, connections stay TCP%s: %s",
+		    smcrd->config.num_capable_subnets ? " but to the capable_subnet networks" : "",
+		    smcrd->option_error);
+}
+
+static int open_fabric(struct smcrd *smcrd)
+{
+	struct fabric_params params = { .base = smcrd->base,
+					.config = &smcrd->config.engine,
+					.host_ops = &netif_rnic_host_ops,
+					.host_ctx = smcrd->netifs,
+					.clc_send = clients_clc_send,
+					.conn_event = clients_conn_event };
+	return fabric_new(&params, &smcrd->fabric);
+}
+
+static int open_clients(struct smcrd *smcrd, char *ret_error)
+{
+	struct clients_config config = {
+		.base = smcrd->base,
+		.engine = fabric_engine(smcrd->fabric),
+		.option = smcrd->option,
+		.socket_path = smcrd->config.socket_path,
+		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
+			    .conns_per_uid = smcrd->config.max_connections_per_user,
+			    .peer_skip_ms = smcrd->config.skip_seconds * 1000 },
+		.callbacks = { .ctx = smcrd,
+			       .engine_enter = engine_enter,
+			       .engine_leave = engine_leave,
+			       .path = find_path,
+			       .assume_capable = assume_capable,
+			       .control = serve_control,
+			       .log = write_log },
+	};
+	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg);
+static void on_stop_check(evutil_socket_t fd, short what, void *arg);
+
+static int open_loop(struct smcrd *smcrd)
+{
+	smcrd->base = event_base_new();
+	if (!smcrd->base)
+		return -ENOMEM;
+	smcrd->on_term = evsignal_new(smcrd->base, SIGTERM, on_signal, smcrd);
+	smcrd->on_int = evsignal_new(smcrd->base, SIGINT, on_signal, smcrd);
+	smcrd->stop_check = event_new(smcrd->base, -1, EV_PERSIST, on_stop_check, smcrd);
+	if (!smcrd->on_term || !smcrd->on_int || !smcrd->stop_check ||
+	    event_add(smcrd->on_term, NULL) || event_add(smcrd->on_int, NULL))
+		return -ENOMEM;
+	return 0;
+}
+
+static int bring_up(struct smcrd *smcrd, char *ret_error)
+{
+	int error = open_loop(smcrd);
+	if (!error)
+		error = netif_watch_new(smcrd->base, on_netif_change, smcrd, &smcrd->netifs);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot watch network interfaces: %s",
+			 strerror(-error));
+		return error;
+	}
+	make_socket_directory(smcrd->config.socket_path);
+	choose_peer_id(smcrd);
+	error = open_fabric(smcrd);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",
+			 strerror(-error));
+		return error;
+	}
+	error = open_rnics(smcrd, ret_error);
+	if (error)
+		return error;
+	open_option(smcrd);
+	update_option(smcrd);
+	smcrd->control = (struct control){ .config = &smcrd->config,
+					   .fabric = smcrd->fabric,
+					   .option = smcrd->option,
+					   .option_error = smcrd->option_error,
+					   .started = fabric_now() };
+	error = open_clients(smcrd, ret_error);
+	smcrd->control.clients = smcrd->clients;
+	return error;
+}
+
+int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DAEMON_ERROR_LEN])
+{
+	struct smcrd *smcrd = calloc(1, sizeof(*smcrd));
+	if (!smcrd) {
+		config_free(config);
+		snprintf(ret_error, DAEMON_ERROR_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	smcrd->config = *config;
+	smcrd->discover = config->num_rnics == 0;
+	*config = (struct config){ 0 };
+	raise_descriptor_limit();
+	signal(SIGPIPE, SIG_IGN);
+	int error = bring_up(smcrd, ret_error);
+	if (error) {
+		smcrd_free(smcrd);
+		return error;
+	}
+	*ret_smcrd = smcrd;
+	return 0;
+}
+
+/* ---- run and stop ---- */
+
+static bool stop_finished(const struct smcrd *smcrd)
+{
+	return smcr_engine_idle(fabric_engine(smcrd->fabric)) &&
+	       clients_active(smcrd->clients) == 0;
+}
+
+static void on_stop_check(evutil_socket_t fd, short what, void *arg)
+{
+	struct smcrd *smcrd = arg;
+	(void)fd;
+	(void)what;
+	smcrd->done = stop_finished(smcrd) || fabric_now() >= smcrd->stop_deadline;
+}
+
+static void on_signal(evutil_socket_t sig, short what, void *arg)
+{
+	struct smcrd *smcrd = arg;
+	struct timeval often = { .tv_usec = 10000 };
+	(void)what;
+	if (smcrd->stopping) {
+		smcrd->done = true; /* asked twice: at once */
+		return;
+	}
+	log_message(LOG_NOTICE, "stopping on signal %d", (int)sig);
+	sd_notify(0, "STOPPING=1");
+	smcrd->stopping = true;
+	smcrd->stop_deadline = fabric_now() + STOP_PATIENCE_US;
+	update_option(smcrd);
+	clients_stop(smcrd->clients);
+	engine_enter(smcrd);
+	smcr_engine_shutdown(fabric_engine(smcrd->fabric));
+	event_add(smcrd->stop_check, &often);
+}
+
+void smcrd_run(struct smcrd *smcrd)
+{
+	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s",
+		   fabric_num_devices(smcrd->fabric), smcrd->option ? "in use" : "not available");
+	while (!smcrd->done) {
+		fabric_rearm(smcrd->fabric);
+		if (event_base_loop(smcrd->base, EVLOOP_ONCE) < 0)
+			break;
+	}
+}
+
+void smcrd_free(struct smcrd *smcrd)
+{
+	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
+	rdv_option_close(smcrd->option);
+	fabric_free(smcrd->fabric);
+	if (smcrd->clients)
+		clients_free(smcrd->clients);
+	netif_watch_free(smcrd->netifs);
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
+		if (events[i])
+			event_free(events[i]);
+	if (smcrd->base)
+		event_base_free(smcrd->base);
+	config_free(&smcrd->config);
+	free(smcrd);
+}
