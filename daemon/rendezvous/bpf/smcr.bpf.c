@@ -26,6 +26,8 @@
 #define IPPROTO_TCP               6
 #define SOL_TCP                   6
 #define TCP_SAVE_SYN              27
+#define TCPOPT_FASTOPEN           34
+#define TCPOLEN_FASTOPEN_MAX      16
 #define TCPHDR_SYN                0x02
 #define TCPHDR_ACK                0x10
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* since 6.12 */
@@ -233,20 +235,31 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
+/* TCP Fast Open: application bytes are under way before CLC could be. They are still when the SYN
+ * has to be repeated without them. */
+static __always_inline void no_fastopen(struct smcr_sock *sock)
+{
+	sock->flags &= ~SMCR_SOCK_OFFER;
+	sock->reason = SMCR_REASON_SOCKET_OPTION;
+}
+
 static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
 	if (!sock || !(sock->flags & SMCR_SOCK_OFFER))
 		return;
-	/* TCP Fast Open: application bytes are under way before CLC could be. They stay in the send
-	 * queue when the SYN has to be repeated without them. */
 	if (ctx->skb_len > 0) {
-		sock->flags &= ~SMCR_SOCK_OFFER;
-		sock->reason = SMCR_REASON_SOCKET_OPTION;
+		no_fastopen(sock);
 		return;
 	}
 	if (bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
 		sock->reason = SMCR_REASON_SOCKET_OPTION;
+}
+
+static __always_inline bool has_fastopen(struct bpf_sock_ops *ctx)
+{
+	__u8 found[2 + TCPOLEN_FASTOPEN_MAX] = { TCPOPT_FASTOPEN };
+	return bpf_load_hdr_opt(ctx, found, sizeof(found), 0) > 0;
 }
 
 static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
@@ -254,6 +267,11 @@ static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 	struct smcr_sock *sock = storage_of(ctx);
 	if (!sock || !(sock->flags & SMCR_SOCK_OFFER))
 		return;
+	/* A SYN that asks for a cookie has no data yet, but the program has queued some. */
+	if (has_fastopen(ctx)) {
+		no_fastopen(sock);
+		return;
+	}
 	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
 	/* -EEXIST: another daemon of this namespace has written it. */
 	if (r == 0 || r == -EEXIST)

@@ -1,0 +1,91 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# For bats tests on a network: two hosts (scripts/hosts.bash), captures on their interfaces, and
+# programs that are told step by step what to do.
+
+# shellcheck source=scripts/hosts.bash
+. "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
+
+declare -A CAPTURE_PID TALK_PID TALK_IN TALK_OUT
+
+# capture_start HOST INTERFACE NAME [FILTER..]: record to $HOSTS_DIR/NAME.pcap; returns when tcpdump
+# listens.
+capture_start() {
+	local host=$1 interface=$2 name=$3
+	shift 3
+	on "$host" tcpdump -n -U --immediate-mode -s 0 -i "$interface" \
+		-w "$HOSTS_DIR/$name.pcap" "$@" 2>"$HOSTS_DIR/$name.tcpdump" 3>&- &
+	CAPTURE_PID[$name]=$!
+	until_true 10 grep -q 'listening on' "$HOSTS_DIR/$name.tcpdump"
+}
+
+# capture_stop NAME: the file is complete when this returns.
+capture_stop() {
+	kill -INT "${CAPTURE_PID[$1]}"
+	wait "${CAPTURE_PID[$1]}" || true
+	unset "CAPTURE_PID[$1]"
+}
+
+# capture_fields NAME FILTER FIELD..: of the packets recorded so far, one line each, by tshark.
+capture_fields() {
+	local file=$HOSTS_DIR/$1.pcap filter=$2 field
+	local -a fields=()
+	shift 2
+	for field in "$@"; do fields+=(-e "$field"); done
+	tshark -n -r "$file" -Y "$filter" -T fields "${fields[@]}" 2>/dev/null
+}
+
+# talk_start NAME HOST COMMAND..: start a program that answers each line on its standard input with
+# one line.
+talk_start() {
+	local name=$1 host=$2 in out
+	shift 2
+	rm -f "$HOSTS_DIR/$name".{in,out}
+	mkfifo "$HOSTS_DIR/$name".{in,out}
+	on "$host" "$@" <"$HOSTS_DIR/$name.in" >"$HOSTS_DIR/$name.out" \
+		2>"$HOSTS_DIR/$name.err" 3>&- &
+	TALK_PID[$name]=$!
+	exec {in}>"$HOSTS_DIR/$name.in" {out}<"$HOSTS_DIR/$name.out"
+	TALK_IN[$name]=$in
+	TALK_OUT[$name]=$out
+}
+
+# talk_hear NAME: the next line that the program says.
+talk_hear() {
+	local line
+	read -r -t 20 -u "${TALK_OUT[$1]}" line || return 1
+	printf '%s\n' "$line"
+}
+
+# talk_send NAME LINE: without waiting for the answer.
+talk_send() {
+	printf '%s\n' "$2" >&"${TALK_IN[$1]}"
+}
+
+# tell NAME LINE [ANSWER]: fails unless the answer is this ("ok" if not given).
+tell() {
+	local answer
+	talk_send "$1" "$2"
+	answer=$(talk_hear "$1")
+	[ "$answer" = "${3:-ok}" ] || {
+		echo "$1: $2: answers '$answer', not '${3:-ok}'" >&2
+		return 1
+	}
+}
+
+# talk_kill NAME [SIGNAL]: end the program; returns when it has ended.
+talk_kill() {
+	local in=${TALK_IN[$1]} out=${TALK_OUT[$1]}
+	kill "-${2:-TERM}" "${TALK_PID[$1]}" 2>/dev/null || true
+	wait "${TALK_PID[$1]}" 2>/dev/null || true
+	exec {in}>&- {out}<&-
+	unset "TALK_PID[$1]" "TALK_IN[$1]" "TALK_OUT[$1]"
+}
+
+# net_down: end what was started, then the hosts. For teardown.
+net_down() {
+	local name
+	for name in "${!TALK_PID[@]}"; do talk_kill "$name" KILL; done
+	for name in "${!CAPTURE_PID[@]}"; do capture_stop "$name"; done
+	hosts_down
+}

@@ -1,0 +1,481 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The SMC-R TCP option on the wire (RFC 7609 3.5.1.1): which sockets carry it, and what programs and
+# the daemon learn. A holder stands for the daemon of a host; a program is a plain TCP program.
+
+load proves
+load net
+
+OPTION=fe06e2d4c3d9
+
+setup() {
+	hosts_up
+	holder_start a
+	holder_start b
+	talk_start client a "$HOSTS_BUILD/tests/programs/tcp_claim"
+	talk_start server b "$HOSTS_BUILD/tests/programs/tcp_claim"
+}
+
+teardown() {
+	net_down
+}
+
+holder_start() {
+	talk_start "daemon_$1" "$1" "$HOSTS_BUILD/tests/tools/option_holder"
+	[ "$(talk_hear "daemon_$1")" = ready ] || {
+		cat "$HOSTS_DIR/daemon_$1.err" >&2
+		return 1
+	}
+}
+
+# serve PORT [claim]: the server listens.
+serve() {
+	tell server 'socket tcp'
+	[ -z "${2:-}" ] || tell server claim
+	tell server "bind 10.77.0.2 $1"
+	tell server listen
+}
+
+# meet PORT [claim]: the client connects, the server accepts.
+meet() {
+	tell client 'socket tcp'
+	[ -z "${2:-}" ] || tell client claim
+	tell client "connect 10.77.0.2 $1"
+	tell server accept
+}
+
+part() {
+	tell client close
+	tell server parent
+}
+
+# both ANSWER: what both ends say was negotiated.
+both() {
+	tell client negotiated "$1"
+	tell server negotiated "$1"
+}
+
+# options NAME syn|synack: the option area of each such packet, in hexadecimal.
+options() {
+	local ack=0
+	[ "$2" = syn ] || ack=1
+	capture_fields "$1" "tcp.flags.syn == 1 && tcp.flags.ack == $ack" tcp.options
+}
+
+# at_least N NAME syn|synack
+at_least() {
+	[ "$(options "$2" "$3" | wc -l)" -ge "$1" ]
+}
+
+# carry NAME syn|synack: there are such packets, and each has the option, once.
+carry() {
+	local line
+	at_least 1 "$1" "$2"
+	while read -r line; do
+		[ "$(grep -o "$OPTION" <<<"$line" | wc -l)" = 1 ] || return 1
+	done < <(options "$1" "$2")
+}
+
+# bare NAME syn|synack: there are such packets, and none has kind 254 at all.
+bare() {
+	at_least 1 "$1" "$2"
+	[ -z "$(capture_fields "$1" 'tcp.option_kind == 254' frame.number)" ]
+}
+
+@test "claimed client, claimed server: SYN and SYN-ACK carry the option, the ACK does not" {
+	capture_start b eth0 wire tcp port 7001
+	serve 7001 claim
+	meet 7001 claim
+	both 'ok yes'
+	tell client 'send hello'
+	tell server receive 'ok hello'
+	tell server 'send world'
+	tell client receive 'ok world'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	carry wire syn
+	carry wire synack
+	[ -z "$(capture_fields wire 'tcp.flags.syn == 0 && tcp.option_kind == 254' frame.number)" ]
+	proves TCPO-1 TCPO-2 TCPO-3 TCPO-4
+}
+
+@test "claimed client, unclaimed server: no option on the SYN-ACK" {
+	capture_start b eth0 wire tcp port 7002
+	serve 7002
+	meet 7002 claim
+	tell client negotiated 'ok no'
+	tell server negotiated 'ok unknown'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	carry wire syn
+	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
+	proves TCPO-6
+}
+
+@test "unclaimed client, claimed server: no option anywhere" {
+	capture_start b eth0 wire tcp port 7003
+	serve 7003 claim
+	meet 7003
+	tell client negotiated 'ok unknown'
+	tell server negotiated 'ok no'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	bare wire syn
+	bare wire synack
+	proves TCPO-3 TCPO-6
+}
+
+@test "unclaimed on both sides: no option anywhere" {
+	capture_start b eth0 wire tcp port 7004
+	serve 7004
+	meet 7004
+	both 'ok unknown'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	bare wire syn
+	bare wire synack
+}
+
+@test "repeated SYNs carry the option" {
+	capture_start a eth0 wire tcp port 7005
+	on b nft -f - <<-'END'
+		table ip filter { chain in {
+			type filter hook input priority 0; tcp dport 7005 drop; }; }
+	END
+	serve 7005 claim
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7005'
+	until_true 10 at_least 2 wire syn
+	on b nft delete table ip filter
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok yes'
+	capture_stop wire
+	carry wire syn
+	proves TCPO-2
+}
+
+@test "repeated SYN-ACKs carry the option" {
+	capture_start b eth0 wire tcp port 7006
+	on a nft -f - <<-'END'
+		table ip filter { chain in {
+			type filter hook input priority 0; tcp sport 7006 drop; }; }
+	END
+	serve 7006 claim
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7006'
+	until_true 10 at_least 3 wire synack
+	on a nft delete table ip filter
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok yes'
+	capture_stop wire
+	carry wire synack
+	proves TCPO-2 TCPO-3
+}
+
+@test "a middlebox that strips the option from the SYN: plain TCP on both sides" {
+	capture_start b eth0 wire tcp port 7007
+	on a nft -f - <<-'END'
+		table ip filter { chain out {
+			type filter hook output priority 0; tcp dport 7007 reset tcp option 254; }; }
+	END
+	serve 7007 claim
+	meet 7007 claim
+	both 'ok no'
+	tell client 'send hello'
+	tell server receive 'ok hello'
+	capture_stop wire
+	bare wire syn
+	bare wire synack
+	proves TCPO-7
+}
+
+@test "kind 254 with another ExID or another length is not the option; the right one behind it is" {
+	serve 7008 claim
+	capture_start b eth0 wire tcp port 7008
+	raw_syn 40001 fe06e2d4c3d8
+	raw_syn 40002 fe08e2d4c3d90000
+	raw_syn 40003 fe04e2d4
+	raw_syn 40004 fd06e2d4c3d9
+	raw_syn 40005 fe06e2d4c3d80101fe06e2d4c3d9
+	until_true 5 at_least 5 wire synack
+	capture_stop wire
+	[ "$(capture_fields wire "tcp.flags.ack == 1 && tcp.options contains fe:06:e2:d4:c3:d9" \
+		tcp.dstport)" = 40005 ]
+	proves TCPO-7
+}
+
+# raw_syn SOURCE_PORT OPTIONS: send a SYN to the server's port 7008 with these options.
+raw_syn() {
+	on a python3 "$BATS_TEST_DIRNAME/raw_syn.py" 10.77.0.1 "$1" 10.77.0.2 7008 "$2"
+}
+
+@test "SYN cookies: the server does not answer the option" {
+	on b sysctl -qw net.ipv4.tcp_syncookies=2
+	capture_start b eth0 wire tcp port 7009
+	serve 7009 claim
+	meet 7009 claim
+	both 'ok no'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	carry wire syn
+	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
+	proves TCPO-6
+}
+
+@test "TCP Fast Open: neither the cookie request nor the SYN with data carries the option" {
+	on b sysctl -qw net.ipv4.tcp_fastopen=3
+	capture_start b eth0 wire tcp port 7010
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'bind 10.77.0.2 7010'
+	tell server fastopen-listen
+	tell server listen
+	for data in first second; do
+		tell client 'socket tcp'
+		tell client claim
+		tell client "fastopen-connect 10.77.0.2 7010 $data"
+		tell server accept
+		tell server receive "ok $data"
+		both 'ok no'
+		part
+	done
+	until_true 5 at_least 2 wire synack
+	capture_stop wire
+	bare wire syn
+	# The second SYN did have data.
+	[ "$(capture_fields wire 'tcp.flags.syn == 1 && tcp.len > 0' frame.number | wc -l)" = 1 ]
+	proves TCPO-8
+}
+
+@test "an MPTCP socket cannot be claimed and carries no option" {
+	tell client 'socket mptcp'
+	tell client claim EOPNOTSUPP
+	serve 7011 claim
+	capture_start b eth0 wire tcp port 7011
+	tell client 'connect 10.77.0.2 7011'
+	tell server accept
+	tell server negotiated 'ok no'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	bare wire syn
+	proves TCPO-8
+}
+
+@test "a skipped peer: no option sent or answered until the time is over or it is taken back" {
+	serve 7012 claim
+	capture_start b eth0 wire tcp port 7012
+	tell daemon_a 'skip 10.77.0.2 600 UDP 4791 is dropped on the way'
+	tell daemon_a skipped '1 [10.77.0.2 600 UDP 4791 is dropped on the way]'
+	meet 7012 claim
+	both 'ok no'
+	until_true 5 at_least 1 wire syn
+	capture_stop wire
+	bare wire syn
+	part
+
+	tell daemon_a 'unskip 10.77.0.2'
+	tell daemon_a 'unskip 10.77.0.2' failed
+	meet 7012 claim
+	both 'ok yes'
+	part
+
+	tell daemon_b 'skip 10.77.0.1 600 it does not answer'
+	meet 7012 claim
+	both 'ok no'
+	part
+
+	tell daemon_b 'unskip 10.77.0.1'
+	tell daemon_b 'skip 10.77.0.1 1 it does not answer'
+	until_true 5 negotiates 7012
+	tell daemon_b skipped 0
+}
+
+# negotiates PORT: does a new connection get SMC-R?
+negotiates() {
+	local result=1
+	meet "$1" claim
+	if tell client negotiated 'ok yes' 2>/dev/null; then result=0; fi
+	part
+	return $result
+}
+
+@test "local policy: excluded prefixes on either side, and a daemon that holds the option back" {
+	serve 7013 claim
+	meet 7013 claim
+	both 'ok yes'
+	part
+	for prefix in 10.77.0.2/32 10.77.0.0/24 0.0.0.0/0; do
+		tell daemon_a "exclude $prefix"
+		meet 7013 claim
+		both 'ok no'
+		part
+		tell daemon_a "include $prefix"
+	done
+	tell daemon_a 'include 10.77.0.0/24' failed
+	tell daemon_a 'exclude 10.77.0.0/33' failed
+	tell daemon_b 'exclude 10.77.0.2/32'
+	meet 7013 claim
+	both 'ok no'
+	part
+	tell daemon_b 'include 10.77.0.2/32'
+	tell daemon_b 'hold 0x03030000'
+	meet 7013 claim
+	both 'ok no'
+	part
+	tell daemon_b 'hold 0'
+	meet 7013 claim
+	both 'ok yes'
+	proves TCPO-8
+}
+
+@test "a namespace without a daemon: claims fail, other namespaces' daemons leave it alone" {
+	talk_start stranger sw "$HOSTS_BUILD/tests/programs/tcp_claim"
+	tell stranger 'socket tcp'
+	tell stranger claim ENOPROTOOPT
+	talk_send stranger negotiated
+	[ "$(talk_hear stranger)" != 'ok unknown' ]
+	# What is no business of ours passes, also where it is larger than BPF programs may see.
+	tell stranger 'setsockopt 1 8 4'
+	tell stranger 'getsockopt 1 8 4' 'ok 4'
+	tell stranger 'setsockopt 1 8 16384'
+	tell stranger 'getsockopt 1 8 16384' 'ok 4'
+	tell client 'socket tcp'
+	tell client 'setsockopt 1 8 16384'
+	tell client 'getsockopt 1 8 16384' 'ok 4'
+}
+
+@test "the death of the daemon removes its programs, and only its own" {
+	serve 7014 claim
+	meet 7014 claim
+	both 'ok yes'
+	part
+	talk_kill daemon_a KILL
+	tell client 'socket tcp'
+	tell client claim ENOPROTOOPT
+	capture_start b eth0 wire tcp port 7014
+	tell client 'connect 10.77.0.2 7014'
+	tell server accept
+	tell server negotiated 'ok no'
+	until_true 5 at_least 1 wire syn
+	capture_stop wire
+	bare wire syn
+	part
+	holder_start a
+	meet 7014 claim
+	both 'ok yes'
+}
+
+@test "two daemons in one namespace: one option on the wire, and either may go" {
+	talk_start second a "$HOSTS_BUILD/tests/tools/option_holder"
+	[ "$(talk_hear second)" = ready ]
+	capture_start b eth0 wire tcp port 7015
+	serve 7015 claim
+	meet 7015 claim
+	both 'ok yes'
+	talk_kill daemon_a KILL
+	both 'ok yes'
+	part
+	meet 7015 claim
+	both 'ok yes'
+	until_true 5 at_least 2 wire syn
+	capture_stop wire
+	carry wire syn
+	carry wire synack
+}
+
+@test "a listener older than the daemon is plain TCP until it is claimed again" {
+	serve 7016 claim
+	meet 7016 claim
+	both 'ok yes'
+	part
+	talk_kill daemon_b KILL
+	holder_start b
+	capture_start b eth0 wire tcp port 7016
+	meet 7016 claim
+	tell client negotiated 'ok no'
+	tell server negotiated 'ok unknown'
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
+	part
+	tell server claim
+	meet 7016 claim
+	both 'ok yes'
+}
+
+@test "one claimed socket in several roles: refused, connected, disconnected, listening" {
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'connect 10.77.0.2 7017' ECONNREFUSED
+	tell client negotiated 'ok unknown'
+	serve 7017 claim
+	tell client 'connect 10.77.0.2 7017'
+	tell server accept
+	both 'ok yes'
+	tell client claim EISCONN
+	tell client 'claim 0' EISCONN
+	tell server parent
+	tell client disconnect
+	tell client 'bind 10.77.0.1 7018'
+	tell client listen
+	tell server close
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'connect 10.77.0.1 7018'
+	tell client accept
+	both 'ok yes'
+	tell client parent
+	tell server close
+	# Now it listens no more, and its claim is taken back.
+	tell client disconnect
+	tell client 'claim 0'
+	tell client listen
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'connect 10.77.0.1 7018'
+	tell client accept
+	tell client negotiated 'ok unknown'
+	tell server negotiated 'ok no'
+}
+
+@test "a listener on every address, and on IPv6 for both families" {
+	ip -n "$HOSTS_ID-a" addr add fd77::1/64 dev eth0 nodad
+	ip -n "$HOSTS_ID-b" addr add fd77::2/64 dev eth0 nodad
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'bind 0.0.0.0 7019'
+	tell server listen
+	meet 7019 claim
+	both 'ok yes'
+	part
+	tell server close
+	tell server 'socket tcp 6'
+	tell server claim
+	tell server 'bind :: 7019'
+	tell server listen
+	meet 7019 claim
+	both 'ok yes'
+	part
+	tell client 'socket tcp 6'
+	tell client claim
+	tell client 'connect fd77::2 7019'
+	tell server accept
+	both 'ok yes'
+	part
+	tell client 'socket tcp 6'
+	tell client claim
+	tell client 'connect ::ffff:10.77.0.2 7019'
+	tell server accept
+	both 'ok yes'
+	part
+	tell daemon_a 'skip fd77::2 600 no path'
+	tell client 'socket tcp 6'
+	tell client claim
+	tell client 'connect fd77::2 7019'
+	tell server accept
+	both 'ok no'
+}

@@ -1,0 +1,39 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Send one TCP SYN with given options: raw_syn.py SOURCE SPORT DESTINATION DPORT OPTIONS_IN_HEX"""
+import socket
+import struct
+import sys
+
+
+def checksum(data):
+    if len(data) % 2:
+        data += b"\0"
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return ~total & 0xFFFF
+
+
+def syn(source, sport, destination, dport, options):
+    options += b"\0" * (-len(options) % 4)
+    words = 5 + len(options) // 4
+
+    def header(check):
+        return struct.pack("!HHIIBBHHH", sport, dport, 1000, 0, words << 4, 2, 64240, check, 0)
+
+    addresses = socket.inet_aton(source) + socket.inet_aton(destination)
+    pseudo = addresses + struct.pack("!BBH", 0, socket.IPPROTO_TCP, words * 4)
+    return header(checksum(pseudo + header(0) + options)) + options
+
+
+def main():
+    source, sport, destination, dport, options = sys.argv[1:]
+    segment = syn(source, int(sport), destination, int(dport), bytes.fromhex(options))
+    with socket.socket(socket.AF_INET, socket.SOCK_RAW, socket.IPPROTO_TCP) as raw:
+        raw.bind((source, 0))
+        raw.sendto(segment, (destination, 0))
+
+
+if __name__ == "__main__":
+    main()
