@@ -6,22 +6,22 @@
 # shellcheck source=scripts/hosts.bash
 . "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
 
-declare -A CAPTURE_PID TALK_PID TALK_IN TALK_OUT
+declare -gA CAPTURE_PID TALK_PID TALK_IN TALK_OUT
 
 # capture_start HOST INTERFACE NAME [FILTER..]: record to $HOSTS_DIR/NAME.pcap; returns when tcpdump
 # listens.
 capture_start() {
 	local host=$1 interface=$2 name=$3
 	shift 3
-	on "$host" tcpdump -n -U --immediate-mode -s 0 -i "$interface" \
-		-w "$HOSTS_DIR/$name.pcap" "$@" 2>"$HOSTS_DIR/$name.tcpdump" 3>&- &
+	start_on "$host" tcpdump -n -U --immediate-mode -s 0 -i "$interface" \
+		-w "$HOSTS_DIR/$name.pcap" "$@" 2>"$HOSTS_DIR/$name.tcpdump"
 	CAPTURE_PID[$name]=$!
 	until_true 10 grep -q 'listening on' "$HOSTS_DIR/$name.tcpdump"
 }
 
 # capture_stop NAME: the file is complete when this returns.
 capture_stop() {
-	kill -INT "${CAPTURE_PID[$1]}"
+	kill "${CAPTURE_PID[$1]}"
 	wait "${CAPTURE_PID[$1]}" || true
 	unset "CAPTURE_PID[$1]"
 }
@@ -42,8 +42,9 @@ talk_start() {
 	shift 2
 	rm -f "$HOSTS_DIR/$name".{in,out}
 	mkfifo "$HOSTS_DIR/$name".{in,out}
-	on "$host" "$@" <"$HOSTS_DIR/$name.in" >"$HOSTS_DIR/$name.out" \
-		2>"$HOSTS_DIR/$name.err" 3>&- &
+	# Opening the pipes waits for the other side, so it is left to the program's process.
+	hosts_exec "$host" "$@" <"$HOSTS_DIR/$name.in" >"$HOSTS_DIR/$name.out" \
+		2>"$HOSTS_DIR/$name.err" &
 	TALK_PID[$name]=$!
 	exec {in}>"$HOSTS_DIR/$name.in" {out}<"$HOSTS_DIR/$name.out"
 	TALK_IN[$name]=$in
