@@ -81,7 +81,7 @@ static bool hand_over(int listener, int fd, bool promised)
 	struct pre_file_state state;
 	if (pre_file_state(fd, &state) < 0)
 		return drop(fd);
-	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, pre_settings.require, &handover);
+	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, NULL, &handover);
 	switch (handover.handed) {
 	case PRE_HANDED_PAIR: return take_pair(fd, &state, handover.fd);
 	case PRE_HANDED_TCP:
@@ -108,6 +108,8 @@ static bool take(int listener, int fd)
 			claim_listener(listener);
 		return stays_tcp(fd, NULL, SMCR_REASON_NOT_CLAIMED);
 	case -ENOPROTOOPT:
+	case -EOPNOTSUPP:
+		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
 		if (!pre_daemon_absent() && pre_is_tcp(fd))
 			return hand_over(listener, fd, false);
 		return stays_tcp(fd, NULL, SMCR_REASON_NO_BPF);

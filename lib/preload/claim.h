@@ -21,8 +21,8 @@ enum pre_claim pre_claim(int fd);
 /** From the next connect() on no option. @return 0 or a negative errno */
 int pre_unclaim(int fd);
 
-/** @return enum ipc_negotiated, or -ENOPROTOOPT: nobody knows the private options; another negative
- *  errno: this is no socket that could have one */
+/** @return enum ipc_negotiated; -ENOPROTOOPT or -EOPNOTSUPP: nobody knows the private options, or
+ *  this is no socket that could have them; another negative errno */
 int pre_negotiated(int fd);
 
 #endif

@@ -128,6 +128,31 @@ static int take_pair(const struct attempt *a, int rc, int pair, bool connected)
 	return rc == 0 ? -EINPROGRESS : rc;
 }
 
+static bool is_any(const union ipc_addr *addr)
+{
+	if (addr->sa.sa_family == AF_INET6)
+		return IN6_IS_ADDR_UNSPECIFIED(&addr->in6.sin6_addr);
+	return addr->in.sin_addr.s_addr == htonl(INADDR_ANY);
+}
+
+/* Whom the handshake goes to, which the kernel does not tell before its end. It takes "any" for the
+ * host's own address. */
+static union ipc_addr peer_of(const struct attempt *a)
+{
+	union ipc_addr peer = { .sa = { .sa_family = AF_UNSPEC } }, own;
+	socklen_t len = sizeof(own);
+	memcpy(&peer, a->addr, a->len < sizeof(peer) ? a->len : sizeof(peer));
+	if (is_any(&peer) && sys_getsockname(a->fd, &own, &len) == 0) {
+		if (peer.sa.sa_family == AF_INET6)
+			peer.in6.sin6_addr = own.in6.sin6_addr;
+		else
+			peer.in.sin_addr = own.in.sin_addr;
+	}
+	if (peer.sa.sa_family == AF_INET6)
+		peer.in6.sin6_flowinfo = 0;
+	return peer;
+}
+
 /* @param rc  0, or the error of a connect() that goes on in the background */
 static int hand_over(struct attempt *a, int rc)
 {
@@ -135,8 +160,9 @@ static int hand_over(struct attempt *a, int rc)
 	if (pre_file_state(a->fd, &a->state) < 0)
 		return -EBADF; /* the program has closed it meanwhile */
 	bool wait = rc == 0 && !(a->state.status & O_NONBLOCK);
+	union ipc_addr peer = peer_of(a);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
-			 pre_settings.require, &handover);
+			 wait ? NULL : &peer, &handover);
 	if (handover.handed != PRE_HANDED_PAIR && handover.handed != PRE_NOT_HANDED)
 		pre_restore_status(a->fd, &a->state);
 	switch (handover.handed) {

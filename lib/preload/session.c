@@ -281,14 +281,18 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 	return PRE_HANDED_LOST;
 }
 
-void pre_ask_handover(int fd, enum ipc_handover_kind kind, bool require,
+void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr *peer,
 		      struct pre_handover *ret_handover)
 {
-	const struct ipc_handover request = { .kind = (uint8_t)kind,
-					      .flags = require ? IPC_HANDOVER_REQUIRE : 0 };
+	struct ipc_handover request = {
+		.kind = (uint8_t)kind,
+		.flags = pre_settings.require ? IPC_HANDOVER_REQUIRE : 0,
+	};
+	if (peer)
+		request.peer = *peer;
 	struct pre_handover handover = { .fd = -1 };
 	struct session s;
-	uint8_t payload[8];
+	uint8_t payload[64];
 	int len = ipc_encode_handover(&request, payload, sizeof(payload));
 	int rc = ask(IPC_HANDOVER, payload, len, fd,
 		     kind == IPC_HANDOVER_CONNECTED ? RENDEZVOUS_MS : REPLY_MS, &s);

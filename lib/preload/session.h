@@ -33,8 +33,11 @@ struct pre_handover {
 	uint32_t reason; /* TCP: enum smcr_reason */
 };
 
-/** Hand a TCP socket over. `fd` stays open here. */
-void pre_ask_handover(int fd, enum ipc_handover_kind kind, bool require,
+/**
+ * Hand a TCP socket over. `fd` stays open here.
+ * @param peer  CONNECTING: whom the handshake goes to; NULL with the other kinds
+ */
+void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr *peer,
 		      struct pre_handover *ret_handover);
 
 /**

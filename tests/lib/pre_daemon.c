@@ -15,9 +15,11 @@
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "lib/preload/next.h"
+#include "lib/preload/session.h"
 #include "proto/ipc/ipc.h"
 
 #define MAX_CONNS 64
@@ -159,24 +161,24 @@ static void put_result(int fd, uint8_t outcome, int sent_fd)
 
 /* ---- pairs */
 
-static void name_pair(int end, int tcp)
+static void name_pair(int end, int tcp, const union ipc_addr *peer)
 {
 	struct ipc_pair_name name = { .id = next_id++ };
 	struct sockaddr_un addr;
 	socklen_t local_len = sizeof(name.local), peer_len = sizeof(name.peer);
 	getsockname(tcp, &name.local.sa, &local_len);
-	/* In SYN_SENT the kernel does not tell; tests that look at the name connect on loopback,
-	 * where the handshake is over by now. */
+	/* In SYN_SENT the kernel does not tell. */
 	if (getpeername(tcp, &name.peer.sa, &peer_len) < 0)
-		name.peer = name.local;
+		name.peer = *peer;
 	int len = ipc_pair_name_encode(&name, &addr, sizeof(addr));
 	if (len < 0 || bind(end, (struct sockaddr *)&addr, (socklen_t)len) < 0)
 		die("pair name");
 }
 
 /* @return the program's end */
-static int open_pair(struct conn *conn, bool plugged)
+static int open_pair(struct conn *conn, const struct ipc_handover *handover)
 {
+	const bool plugged = handover->kind == IPC_HANDOVER_CONNECTING;
 	int ends[2];
 	struct stat st;
 	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, ends) < 0 ||
@@ -184,7 +186,7 @@ static int open_pair(struct conn *conn, bool plugged)
 		die("socketpair");
 	conn->end = ends[0];
 	conn->program_inode = st.st_ino;
-	name_pair(conn->end, conn->tcp);
+	name_pair(conn->end, conn->tcp, &handover->peer);
 	static const char zeros[4096];
 	conn->plug = 0;
 	do {
@@ -231,10 +233,11 @@ static struct conn *conn_of(int pair_end)
 
 /* ---- requests */
 
-static void hand_over_pair(int fd, struct conn *conn, uint8_t kind)
+static void hand_over_pair(int fd, struct conn *conn, const struct ipc_handover *handover)
 {
-	int program_end = open_pair(conn, kind == IPC_HANDOVER_CONNECTING);
-	conn->state = kind == IPC_HANDOVER_CONNECTED ? IPC_CONN_SMCR : IPC_CONN_CONNECTING;
+	int program_end = open_pair(conn, handover);
+	conn->state =
+		handover->kind == IPC_HANDOVER_CONNECTED ? IPC_CONN_SMCR : IPC_CONN_CONNECTING;
 	put_result(fd, IPC_OUTCOME_PAIR, program_end);
 	close(program_end);
 }
@@ -258,7 +261,7 @@ static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp)
 	case ANSWER_PAIR:
 	case ANSWER_OTHER_VERSION:
 		fcntl(tcp, F_SETFL, O_NONBLOCK);
-		hand_over_pair(fd, new_conn(tcp), handover.kind);
+		hand_over_pair(fd, new_conn(tcp), &handover);
 		return true;
 	case ANSWER_TCP: put_result(fd, IPC_OUTCOME_TCP, -1); break;
 	case ANSWER_FAILED: put_result(fd, IPC_OUTCOME_FAILED, -1); break;
@@ -308,12 +311,11 @@ static void on_status(int fd, const uint8_t *payload, size_t len, int pair_end)
 				     .reason = conn->reason };
 	script->may_take_back = may;
 	conn->error = 0; /* told once */
+	script->taken_back += give;
 	put_frame(fd, IPC_STATUS, answer, ipc_encode_status(&status, answer, sizeof(answer)),
 		  give ? conn->tcp : -1);
-	if (give) {
-		script->taken_back++;
+	if (give)
 		close_conn(conn);
-	}
 }
 
 static void on_sockopt(int fd, const uint8_t *payload, size_t len, int pair_end)
@@ -524,6 +526,9 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	strcpy(pre_settings.daemon.sun_path, daemon.path);
 	pre_settings.daemon_len = sizeof(pre_settings.daemon);
+	/* A test before may have had none, which the library remembers for a second. */
+	while (pre_daemon_absent())
+		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	*ret_daemon = daemon;
 }
 

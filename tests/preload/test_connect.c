@@ -4,11 +4,7 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <setjmp.h>
 #include <signal.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -17,37 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cmocka.h>
-
-#include "lib/preload/next.h"
 #include "proto/smcr/reason.h"
-#include "tests/lib/pre_daemon.h"
-#include "tests/lib/pre_net.h"
-#include "tests/lib/proves.h"
-
-static struct pre_daemon smcrd;
-static int listener;
-static union ipc_addr server;
-
-static int start(void **state)
-{
-	(void)state;
-	pre_daemon_start(&smcrd);
-	pre_net_play_option();
-	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
-	pre_settings.require = false;
-	listener = pre_net_listen(AF_INET, &server);
-	pre_net_option.claims = 0;
-	return 0;
-}
-
-static int stop(void **state)
-{
-	(void)state;
-	close(listener);
-	pre_daemon_stop(&smcrd);
-	return 0;
-}
+#include "tests/preload/fixture.h"
 
 static int client(void)
 {
@@ -495,8 +462,6 @@ static void test_require(void **state)
 	assert_int_equal(pre_net_poll_now(listener, POLLIN), 0);
 	close(fd);
 }
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, start, stop)
 
 int main(void)
 {

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* getsockopt() and setsockopt() on pair ends, compared with a TCP socket where there is a choice.
+ */
+#include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+#include "tests/preload/fixture.h"
+
+static int pair_end(void)
+{
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	return fd;
+}
+
+static int get_int(int fd, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+	if (getsockopt(fd, level, name, &value, &len) < 0)
+		return -errno;
+	assert_int_equal(len, sizeof(value));
+	return value;
+}
+
+static int set_int(int fd, int level, int name, int value)
+{
+	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
+}
+
+static void test_what_kind_of_socket(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_DOMAIN), AF_INET);
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_TYPE), SOCK_STREAM);
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_PROTOCOL), IPPROTO_TCP);
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_ACCEPTCONN), 0);
+	assert_int_equal(smcrd.script->sockopts, 0);
+	/* No process is at the other end, as far as the program can see. */
+	struct ucred cred;
+	socklen_t len = sizeof(cred);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len), 0);
+	assert_int_equal(cred.pid, 0);
+	close(fd);
+	PROVES("SOCK-1");
+}
+
+/* Set and read back, by way of the daemon. */
+static void test_options_of_the_tcp_socket(void **state)
+{
+	(void)state;
+	static const struct {
+		int level, name, value;
+	} options[] = {
+		{ IPPROTO_TCP, TCP_NODELAY, 1 },         { IPPROTO_TCP, TCP_CORK, 1 },
+		{ IPPROTO_TCP, TCP_KEEPIDLE, 77 },       { IPPROTO_TCP, TCP_KEEPCNT, 3 },
+		{ IPPROTO_TCP, TCP_MAXSEG, 500 },        { SOL_SOCKET, SO_KEEPALIVE, 1 },
+		{ SOL_SOCKET, SO_REUSEADDR, 1 },         { SOL_SOCKET, SO_SNDBUF, 20000 },
+		{ SOL_SOCKET, SO_RCVBUF, 30000 },        { IPPROTO_IP, IP_TOS, 0x10 },
+		{ IPPROTO_TCP, TCP_QUICKACK, 1 },        { SOL_SOCKET, SO_PRIORITY, 4 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 5000 },
+	};
+	int fd = pair_end();
+	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		const int level = options[i].level, name = options[i].name;
+		int asked = smcrd.script->sockopts;
+		assert_int_equal(set_int(fd, level, name, options[i].value),
+				 set_int(tcp, level, name, options[i].value));
+		assert_int_equal(smcrd.script->sockopts, asked + 1);
+		if (name != TCP_MAXSEG || level != IPPROTO_TCP)
+			assert_int_equal(get_int(fd, level, name), get_int(tcp, level, name));
+	}
+	close(tcp);
+	close(fd);
+	PROVES("SOCK-2 SOCK-3 SOCK-4");
+}
+
+static void test_values_of_any_size(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	const struct linger linger = { 1, 5 };
+	struct linger got = { 0 };
+	socklen_t len = sizeof(got);
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_LINGER, &got, &len), 0);
+	assert_memory_equal(&got, &linger, sizeof(linger));
+	struct tcp_info info;
+	len = sizeof(info);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	assert_true(len >= 104 && len <= sizeof(info));
+	assert_int_equal(info.tcpi_state, 1); /* established */
+	uint8_t first = 0;
+	len = 1;
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_INFO, &first, &len), 0);
+	assert_int_equal(first, 1);
+	char name[32] = "";
+	len = sizeof(name);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4), 0);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+	assert_string_equal(name, "reno");
+	close(fd);
+}
+
+static void test_options_of_the_own_end(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	const struct timeval limit = { .tv_usec = 40000 };
+	char byte;
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)), 0);
+	assert_int_equal(recv(fd, &byte, 1, 0), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_RCVLOWAT, 9), 0);
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_RCVLOWAT), 9);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_OOBINLINE, 1), 0);
+	assert_int_equal(smcrd.script->sockopts, 0);
+	close(fd);
+}
+
+/* A pair end's own send buffer decides when it counts as writable: never touched. */
+static void test_buffer_sizes_leave_the_pair_alone(void **state)
+{
+	(void)state;
+	smcrd.script->hold = 1;
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK);
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	int before = 0, after = 0;
+	socklen_t len = sizeof(before);
+	assert_int_equal(pre_next.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &before, &len), 0);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_SNDBUF, 8 << 20), 0);
+	assert_int_equal(pre_next.getsockopt(fd, SOL_SOCKET, SO_SNDBUF, &after, &len), 0);
+	assert_int_equal(before, after);
+	assert_int_equal(pre_net_poll_now(fd, POLLOUT), 0);
+	close(fd);
+	PROVES("SOCK-2");
+}
+
+static void test_what_cannot_be_had(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_ZEROCOPY, 1), -EOPNOTSUPP);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_ULP, "tls", 3), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_int_equal(set_int(fd, IPPROTO_TCP, TCP_REPAIR, 1), -EPERM);
+	assert_int_equal(set_int(fd, SOL_SOCKET, SO_ATTACH_BPF, 0), -EOPNOTSUPP);
+	assert_int_equal(smcrd.script->sockopts, 0);
+	close(fd);
+}
+
+static void test_errors(void **state)
+{
+	(void)state;
+	int fd = pair_end();
+	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);
+	static char large[300];
+	assert_int_equal(set_int(fd, IPPROTO_TCP, 9999, 1), set_int(tcp, IPPROTO_TCP, 9999, 1));
+	assert_int_equal(get_int(fd, IPPROTO_TCP, 9999), get_int(tcp, IPPROTO_TCP, 9999));
+	assert_int_equal(get_int(fd, 4711, 1), get_int(tcp, 4711, 1));
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, "", 1), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, sizeof(large)), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, NULL, 4), -1);
+	assert_int_equal(errno, EFAULT);
+	socklen_t len = (socklen_t)-1;
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, &len), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, large, NULL), -1);
+	assert_int_equal(errno, EFAULT);
+	close(tcp);
+	/* The daemon is gone, and the connection with it. */
+	kill(smcrd.pid, SIGTERM);
+	assert_int_equal(waitid(P_PID, (id_t)smcrd.pid, NULL, WEXITED | WNOWAIT), 0);
+	assert_int_equal(set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1), -ECONNRESET);
+	close(fd);
+}
+
+static void test_other_sockets_pass(void **state)
+{
+	(void)state;
+	int ends[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	assert_int_equal(get_int(ends[0], SOL_SOCKET, SO_DOMAIN), AF_UNIX);
+	assert_int_equal(get_int(ends[0], SOL_SOCKET, SO_PROTOCOL), 0);
+	assert_int_equal(set_int(ends[0], SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	assert_int_equal(get_int(ends[0], IPPROTO_TCP, TCP_NODELAY), -EOPNOTSUPP);
+	assert_int_equal(set_int(ends[0], IPPROTO_TCP, TCP_NODELAY, 1), -EOPNOTSUPP);
+	close(ends[0]);
+	close(ends[1]);
+	int udp = pre_net_socket(AF_INET, SOCK_DGRAM);
+	assert_int_equal(set_int(udp, IPPROTO_TCP, TCP_NODELAY, 1), -ENOPROTOOPT);
+	assert_int_equal(get_int(udp, SOL_SOCKET, SO_ERROR), 0);
+	close(udp);
+	assert_int_equal(get_int(-1, SOL_SOCKET, SO_ERROR), -EBADF);
+	assert_int_equal(set_int(STDIN_FILENO, SOL_SOCKET, SO_KEEPALIVE, 1), -ENOTSOCK);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_what_kind_of_socket),
+		TEST(test_options_of_the_tcp_socket),
+		TEST(test_values_of_any_size),
+		TEST(test_options_of_the_own_end),
+		TEST(test_buffer_sizes_leave_the_pair_alone),
+		TEST(test_what_cannot_be_had),
+		TEST(test_errors),
+		TEST(test_other_sockets_pass),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
