@@ -7,6 +7,7 @@
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/veth.h>
+#include <netlink/route/link/vxlan.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,18 @@ void testnet_link_delete(const char *ifname)
 	struct nl_sock *nl = netlink_open();
 	struct rtnl_link *link = get_link(nl, ifname);
 	must(rtnl_link_delete(nl, link) == 0, "delete link");
+	rtnl_link_put(link);
+	nl_socket_free(nl);
+}
+
+void testnet_vxlan_add(const char *ifname, unsigned int port)
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = rtnl_link_vxlan_alloc();
+	rtnl_link_set_name(link, ifname);
+	rtnl_link_vxlan_set_id(link, 1);
+	rtnl_link_vxlan_set_port(link, port);
+	must(rtnl_link_add(nl, link, NLM_F_CREATE | NLM_F_EXCL) == 0, "add vxlan");
 	rtnl_link_put(link);
 	nl_socket_free(nl);
 }

@@ -25,6 +25,8 @@ void testnet_addr_delete(const char *ifname, const char *addr_and_prefix);
 void testnet_link_up(const char *ifname, int up);
 void testnet_link_mtu(const char *ifname, unsigned int mtu);
 void testnet_link_delete(const char *ifname);
+/** A VXLAN device: when it is up, the kernel has this UDP port. */
+void testnet_vxlan_add(const char *ifname, unsigned int port);
 /** MAC address of an interface. */
 void testnet_link_mac(const char *ifname, unsigned char mac[6]);
 

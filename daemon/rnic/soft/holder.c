@@ -96,5 +96,10 @@ void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
 	if (found)
 		return;
 	/* Sockets of the kernel are on the list, but no process has them. */
-	snprintf(buf, len, "%s", n > 0 ? "the kernel (rdma_rxe)" : "an unknown socket");
+	if (n == 0)
+		snprintf(buf, len, "an unknown socket");
+	else if (access("/sys/module/rdma_rxe", F_OK) == 0)
+		snprintf(buf, len, "the kernel (rdma_rxe)");
+	else
+		snprintf(buf, len, "the kernel");
 }

@@ -1,0 +1,499 @@
+/* SPDX-License-Identifier: MIT */
+/* Soft RNIC as a device: opening and being refused, what the interface does, neighbour entries. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "daemon/rnic/soft.h"
+#include "proto/roce/roce.h"
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/testnet.h"
+
+#define PATIENCE 3000
+
+static struct testnet net;
+static struct event_base *base;
+static struct rnic_side side;
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	base = event_base_new();
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	event_base_free(base);
+	testnet_free(&net);
+	return 0;
+}
+
+static int try_open(const char *name, char error[RNIC_ERROR_LEN])
+{
+	struct rnic_open_params params = { .base = base };
+	struct rnic *rnic = NULL;
+	error[0] = '\0';
+	int r = rnic_open(name, &params, &rnic, error);
+	if (r == 0)
+		rnic_close(rnic);
+	else
+		assert_null(rnic);
+	return r;
+}
+
+static void refused_names(void **state)
+{
+	(void)state;
+	char error[RNIC_ERROR_LEN];
+	assert_int_equal(try_open("soft:nosuch0", error), -ENODEV);
+	assert_string_equal(error, "rnic soft:nosuch0: no such network interface");
+	assert_int_equal(try_open("verbs:mlx5_0/1", error), -ENOTSUP);
+	assert_non_null(strstr(error, "verbs:mlx5_0/1: "));
+	assert_int_equal(try_open("soft:", error), -EINVAL);
+	assert_int_equal(try_open("eth0", error), -EINVAL);
+	assert_non_null(strstr(error, "soft:IFNAME"));
+	assert_int_equal(try_open("soft:t0", error), 0);
+	assert_int_equal(try_open("soft:t0", error), 0); /* given back by the first */
+}
+
+/* A process that has the port until it is killed. */
+static pid_t hold_port(const char *name, const char *addr)
+{
+	int ready[2];
+	assert_int_equal(pipe(ready), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		prctl(PR_SET_NAME, name);
+		int fd = socket(AF_INET, SOCK_DGRAM, 0);
+		struct sockaddr_in sin = { .sin_family = AF_INET,
+					   .sin_port = htons(ROCE_UDP_PORT) };
+		inet_pton(AF_INET, addr, &sin.sin_addr);
+		if (bind(fd, (struct sockaddr *)&sin, sizeof(sin)) || write(ready[1], "", 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	char c;
+	assert_int_equal(read(ready[0], &c, 1), 1);
+	close(ready[0]);
+	close(ready[1]);
+	return child;
+}
+
+static void holder_is_named(void **state)
+{
+	(void)state;
+	static const char *const addrs[] = { "10.77.0.1", "0.0.0.0" };
+	for (int i = 0; i < 2; i++) {
+		char error[RNIC_ERROR_LEN], expect[64];
+		pid_t child = hold_port("other-smcrd", addrs[i]);
+		assert_int_equal(try_open("soft:t0", error), -EADDRINUSE);
+		snprintf(expect, sizeof(expect), "in use by other-smcrd (pid %d)", (int)child);
+		assert_non_null(strstr(error, "rnic soft:t0: cannot bind UDP 10.77.0.1:4791"));
+		assert_non_null(strstr(error, expect));
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+	/* One on another address is no obstacle. */
+	char error[RNIC_ERROR_LEN];
+	pid_t child = hold_port("harmless", "127.0.0.1");
+	assert_int_equal(try_open("soft:t0", error), 0);
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+/* What rdma_rxe does, here done by a tunnel device: the kernel itself has the port. */
+static void kernel_is_named(void **state)
+{
+	(void)state;
+	char error[RNIC_ERROR_LEN];
+	testnet_vxlan_add("tunnel", ROCE_UDP_PORT);
+	testnet_link_up("tunnel", 1);
+	assert_int_equal(try_open("soft:t0", error), -EADDRINUSE);
+	assert_non_null(strstr(error, "in use by the kernel"));
+	testnet_link_delete("tunnel");
+	assert_int_equal(try_open("soft:t0", error), 0);
+}
+
+static struct rnic_info info_now(void)
+{
+	struct rnic_info info;
+	rnic_get_info(side.rnic, &info);
+	return info;
+}
+
+static void changed(void)
+{
+	memset(side.events, 0, sizeof(side.events));
+	rnic_soft_link_changed(side.rnic);
+	assert_int_equal(side.events[RNIC_EVENT_CHANGED], 0); /* from the event loop only */
+	rnic_side_idle(base, 1);
+}
+
+/* The kernel notices carrier a little later than the change that causes it. */
+static void changed_at_last(enum rnic_event_type type)
+{
+	memset(side.events, 0, sizeof(side.events));
+	for (int i = 0; i < PATIENCE && side.events[type] == 0; i++) {
+		rnic_soft_link_changed(side.rnic);
+		rnic_side_idle(base, 1);
+	}
+}
+
+static void expect_events(unsigned int active, unsigned int down, unsigned int removed,
+			  unsigned int change)
+{
+	assert_int_equal(side.events[RNIC_EVENT_PORT_ACTIVE], active);
+	assert_int_equal(side.events[RNIC_EVENT_PORT_DOWN], down);
+	assert_int_equal(side.events[RNIC_EVENT_REMOVED], removed);
+	assert_int_equal(side.events[RNIC_EVENT_CHANGED], change);
+}
+
+static void interface_changes(void **state)
+{
+	(void)state;
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	assert_int_equal(info_now().max_path_mtu, 3);
+	changed();
+	expect_events(0, 0, 0, 0);
+
+	testnet_link_up("t0", 0);
+	changed();
+	expect_events(0, 1, 0, 0);
+	assert_int_equal(info_now().state, RNIC_PORT_DOWN);
+	testnet_link_up("t0", 1);
+	changed_at_last(RNIC_EVENT_PORT_ACTIVE);
+	expect_events(1, 0, 0, 0);
+
+	/* No carrier: the other end is down. */
+	testnet_enter(&net, 1);
+	testnet_link_up("t1", 0);
+	changed_at_last(RNIC_EVENT_PORT_DOWN);
+	expect_events(0, 1, 0, 0);
+	testnet_link_up("t1", 1);
+	changed_at_last(RNIC_EVENT_PORT_ACTIVE);
+	expect_events(1, 0, 0, 0);
+	testnet_enter(&net, 0);
+
+	testnet_link_mtu("t0", 9000);
+	changed();
+	expect_events(0, 0, 0, 1);
+	assert_int_equal(info_now().max_path_mtu, 5);
+	testnet_link_mtu("t0", 1000);
+	changed();
+	assert_int_equal(info_now().max_path_mtu, 2);
+	testnet_link_mtu("t0", 1500);
+	changed();
+
+	testnet_addr_add("t0", "10.78.0.1/16");
+	changed();
+	expect_events(0, 0, 0, 1);
+	assert_int_equal(info_now().num_gids, 2);
+	static const uint8_t second[16] = { [10] = 0xFF, 0xFF, 10, 78, 0, 1 };
+	assert_memory_equal(info_now().gids[1].raw, second, 16);
+	assert_int_equal(info_now().gids[1].prefix_len, 16);
+	testnet_addr_delete("t0", "10.77.0.1/24");
+	changed();
+	expect_events(0, 0, 0, 1);
+	assert_int_equal(info_now().num_gids, 1);
+	assert_memory_equal(info_now().gids[0].raw, second, 16);
+	testnet_addr_delete("t0", "10.78.0.1/16");
+	changed();
+	expect_events(0, 1, 0, 1);
+	assert_int_equal(info_now().num_gids, 0);
+	testnet_addr_add("t0", "10.77.0.1/24");
+	changed();
+	expect_events(1, 0, 0, 1);
+	rnic_side_close(&side);
+}
+
+/* An address that goes and comes back: the queue pair that uses it goes on. */
+static void address_flaps(void **state)
+{
+	(void)state;
+	struct rnic_side other;
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	testnet_enter(&net, 1);
+	rnic_side_open(&other, base, "soft:t1", 4096);
+	testnet_enter(&net, 0);
+	rnic_side_qp(&side, 8, 8, 64);
+	rnic_side_qp(&other, 8, 8, 64);
+	rnic_side_join(&side, &other, 3);
+	assert_int_equal(rnic_side_send(&side, "1", 1, 1), 0);
+	assert_true(rnic_side_wait(base, &other.num_messages, 1, PATIENCE));
+
+	testnet_addr_delete("t0", "10.77.0.1/24");
+	changed();
+	expect_events(0, 1, 0, 1);
+	assert_int_equal(rnic_side_send(&side, "2", 1, 2), 0);
+	rnic_side_idle(base, 50);
+	assert_int_equal(other.num_messages, 1);
+	testnet_addr_add("t0", "10.77.0.1/24");
+	changed();
+	expect_events(1, 0, 0, 1);
+	assert_true(rnic_side_wait(base, &other.num_messages, 2, PATIENCE));
+	assert_true(rnic_side_wait(base, &side.num_sends, 2, PATIENCE));
+	assert_int_equal(side.sends[1].status, RNIC_WC_SUCCESS);
+	rnic_side_close(&side);
+	rnic_side_close(&other);
+}
+
+/* Opened before there is an address, as at boot: no GID, port down; it comes alive later. */
+static void address_comes_later(void **state)
+{
+	(void)state;
+	testnet_addr_delete("t0", "10.77.0.1/24");
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	assert_int_equal(info_now().num_gids, 0);
+	assert_int_equal(info_now().state, RNIC_PORT_DOWN);
+	rnic_side_qp(&side, 8, 8, 64);
+	struct rnic_qp_peer peer = { .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 }, .path_mtu = 1 };
+	assert_int_equal(rnic_qp_connect(side.qp, &peer), -EADDRNOTAVAIL);
+	testnet_addr_add("t0", "10.77.0.1/24");
+	changed();
+	expect_events(1, 0, 0, 1);
+	assert_int_equal(rnic_qp_connect(side.qp, &peer), 0);
+	rnic_side_close(&side);
+}
+
+static void close_on_removed(void *ctx, struct rnic *rnic, const struct rnic_event *event)
+{
+	size_t *removed = ctx;
+	if (event->type == RNIC_EVENT_REMOVED) {
+		rnic_close(rnic);
+		++*removed;
+	}
+}
+
+/* Removal; the device may be closed from the event's own callback. */
+static void interface_removed(void **state)
+{
+	(void)state;
+	struct testnet own;
+	size_t removed = 0;
+	char error[RNIC_ERROR_LEN];
+	struct rnic *rnic;
+	testnet_new(&own, 1500);
+	struct rnic_open_params params = { .base = base,
+					   .on_event = close_on_removed,
+					   .event_ctx = &removed };
+	assert_int_equal(rnic_open("soft:t0", &params, &rnic, error), 0);
+	testnet_link_delete("t0");
+	rnic_soft_link_changed(rnic);
+	assert_int_equal(removed, 0);
+	assert_true(rnic_side_wait(base, &removed, 1, PATIENCE));
+	assert_int_equal(try_open("soft:t0", error), -ENODEV);
+	testnet_free(&own);
+	testnet_enter(&net, 0);
+}
+
+struct neighbours {
+	int users; /* set less unset */
+	unsigned int ifindex;
+	uint8_t addr[4];
+	uint8_t mac[6];
+	int refuse;
+};
+
+static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *addr,
+		     const uint8_t mac[6])
+{
+	struct neighbours *n = ctx;
+	assert_int_equal(family, AF_INET);
+	if (n->refuse)
+		return n->refuse;
+	n->users++;
+	n->ifindex = ifindex;
+	memcpy(n->addr, addr, 4);
+	memcpy(n->mac, mac, 6);
+	return 0;
+}
+
+static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+{
+	struct neighbours *n = ctx;
+	assert_int_equal(family, AF_INET);
+	assert_int_equal(ifindex, n->ifindex);
+	assert_memory_equal(addr, n->addr, 4);
+	n->users--;
+}
+
+static void told(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
+{
+	(void)ctx;
+	(void)qp;
+	(void)wc;
+	(void)n;
+}
+
+/* CLC-17: the peer is reached by the MAC that it gave, as long as a queue pair needs it. */
+static void neighbour_entries(void **state)
+{
+	(void)state;
+	static const struct rnic_host_ops ops = { neigh_set, neigh_unset };
+	struct neighbours n = { 0 };
+	char error[RNIC_ERROR_LEN];
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	struct rnic_qp *qp;
+	struct rnic_open_params params = { .base = base, .host_ops = &ops, .host_ctx = &n };
+	struct rnic_qp_params qp_params = {
+		.send_depth = 1, .recv_depth = 1, .recv_size = 44, .on_completion = told
+	};
+	struct rnic_qp_peer peer = { .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 },
+				     .mac = { 2, 0, 0, 0, 0, 9 },
+				     .qpn = 2,
+				     .path_mtu = 3 };
+	assert_int_equal(rnic_open("soft:t0", &params, &rnic, error), 0);
+	assert_int_equal(rnic_pd_alloc(rnic, &pd), 0);
+	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
+
+	/* Peers that cannot be reached, before one that can. */
+	struct rnic_qp_peer bad = peer;
+	bad.gid[0] = 0xFE;
+	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
+	bad = peer;
+	bad.path_mtu = 4; /* the interface carries 1024 */
+	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
+	bad.path_mtu = 0;
+	assert_int_equal(rnic_qp_connect(qp, &bad), -EINVAL);
+	bad = peer;
+	bad.sgid_index = 1;
+	assert_int_equal(rnic_qp_connect(qp, &bad), -EADDRNOTAVAIL);
+	n.refuse = -EPERM;
+	assert_int_equal(rnic_qp_connect(qp, &peer), -EPERM);
+	n.refuse = 0;
+	assert_int_equal(n.users, 0);
+
+	assert_int_equal(rnic_qp_connect(qp, &peer), 0);
+	struct rnic_info info;
+	rnic_get_info(rnic, &info);
+	assert_int_equal(n.users, 1);
+	assert_int_equal(n.ifindex, info.ifindex);
+	assert_memory_equal(n.addr, peer.gid + 12, 4);
+	assert_memory_equal(n.mac, peer.mac, 6);
+	rnic_qp_destroy(qp);
+	assert_int_equal(n.users, 0);
+
+	/* One that never was connected has none. */
+	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
+	rnic_qp_destroy(qp);
+	assert_int_equal(n.users, 0);
+	rnic_pd_free(pd);
+	rnic_close(rnic);
+}
+
+static void parameters_are_checked(void **state)
+{
+	(void)state;
+	struct rnic_qp *qp;
+	struct rnic_mr *mr;
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	const struct rnic_qp_params good = {
+		.send_depth = 1, .recv_depth = 1, .recv_size = 44, .on_completion = told
+	};
+	struct rnic_qp_params bad[] = { good, good, good, good, good, good };
+	bad[0].send_depth = 0;
+	bad[1].send_depth = 4097;
+	bad[2].recv_depth = 0;
+	bad[3].recv_size = 43;
+	bad[4].recv_size = 8193;
+	bad[5].on_completion = NULL;
+	for (int i = 0; i < 6; i++)
+		assert_int_equal(rnic_qp_create(side.pd, &bad[i], &qp), -EINVAL);
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, 0, 0, &mr), -EINVAL);
+	assert_int_equal(rnic_mr_register(side.pd, NULL, 1, 0, &mr), -EINVAL);
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, SIZE_MAX, 0, &mr), -EINVAL);
+	assert_int_equal(rnic_mr_register(side.pd, side.mem, 1, RNIC_ACCESS_REMOTE_WRITE, &mr),
+			 -EINVAL);
+	rnic_side_close(&side);
+}
+
+/* Numbers and keys cannot be foreseen, and do not come back soon. */
+static void numbers_are_random(void **state)
+{
+	(void)state;
+	uint32_t qpns[64], keys[64];
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	unsigned int small_steps = 0;
+	for (int i = 0; i < 64; i++) {
+		struct rnic_mr *mr;
+		rnic_side_qp(&side, 1, 1, 44);
+		assert_int_equal(rnic_mr_register(side.pd, side.mem, 1, 0, &mr), 0);
+		qpns[i] = rnic_qp_num(side.qp);
+		keys[i] = rnic_mr_rkey(mr);
+		assert_true(qpns[i] > 1 && qpns[i] <= ROCE_QPN_MASK);
+		for (int k = 0; k < i; k++) {
+			assert_int_not_equal(keys[i], keys[k]);
+			small_steps += qpns[i] - qpns[k] + 16 <= 32;
+		}
+		rnic_mr_deregister(mr);
+		rnic_side_qp_destroy(&side);
+	}
+	assert_true(small_steps <= 2);
+	rnic_side_close(&side);
+}
+
+/* A queue pair may talk to another one of the same device, over the loopback interface too. */
+static void loopback(void **state)
+{
+	(void)state;
+	struct rnic_side a, b;
+	rnic_side_open(&a, base, "soft:lo", 65536);
+	assert_int_equal(rnic_pd_alloc(a.rnic, &b.pd), 0);
+	struct rnic_pd *pd = b.pd;
+	b = a;
+	b.pd = pd;
+	rnic_side_qp(&a, 8, 8, 64);
+	rnic_side_qp(&b, 8, 8, 64);
+	assert_int_equal(rnic_mr_register(b.pd, b.mem + 32768, 32768,
+					  RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE,
+					  &b.mr),
+			 0);
+	rnic_side_join(&a, &b, 5);
+	rnic_side_pattern(a.mem, 30000, 5);
+	assert_int_equal(rnic_side_write(&a, 0, 30000, &b, 32768, 1), 0);
+	assert_int_equal(rnic_side_send(&a, "x", 1, 2), 0);
+	assert_true(rnic_side_wait(base, &b.num_messages, 1, PATIENCE));
+	assert_memory_equal(a.mem + 32768, a.mem, 30000);
+	assert_true(rnic_side_wait(base, &a.num_sends, 2, PATIENCE));
+	rnic_side_qp_destroy(&b);
+	rnic_side_forget(&b);
+	rnic_mr_deregister(b.mr);
+	rnic_pd_free(b.pd);
+	rnic_side_close(&a);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refused_names),
+		cmocka_unit_test(holder_is_named),
+		cmocka_unit_test(kernel_is_named),
+		cmocka_unit_test(interface_changes),
+		cmocka_unit_test(address_flaps),
+		cmocka_unit_test(address_comes_later),
+		cmocka_unit_test(interface_removed),
+		cmocka_unit_test(neighbour_entries),
+		cmocka_unit_test(parameters_are_checked),
+		cmocka_unit_test(numbers_are_random),
+		cmocka_unit_test(loopback),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
