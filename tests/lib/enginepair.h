@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file enginepair.h
+ * Two engines, the RNICs between them and the TCP connections that carry CLC, all in memory and
+ * under a virtual clock: for unit tests and fuzzing of whole exchanges.
+ *
+ * Nothing happens but in pair_pump() and pair_run(). A filter sees every SEND and CLC message
+ * before it is delivered and may hold, lose or fail it; messages that went through are kept
+ * decoded, in order. After every delivery both engines are checked (smcr_engine_check()), every
+ * RDMA write is checked against the registration it names. A violation prints what it is and
+ * aborts.
+ *
+ * The default configuration has small buffers (16 KiB elements, four an RMB).
+ */
+#ifndef SMCRD_TESTS_ENGINEPAIR_H
+#define SMCRD_TESTS_ENGINEPAIR_H
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+#define PAIR_SERVER 0 /* by habit; either side may play either role */
+#define PAIR_CLIENT 1
+
+#define PAIR_MAX_DEVICES 4
+#define PAIR_MAX_CONNS   64
+#define PAIR_LOG         8192
+
+struct pair;
+
+/** What becomes of a message. */
+enum pair_verdict {
+	PAIR_PASS,
+	PAIR_HOLD, /* not now: it and what is behind it wait */
+	PAIR_LOSE, /* never arrives, and its sender believes that it did */
+	PAIR_FAIL, /* SEND only: completes with an error at once */
+};
+
+/** A message on its way. */
+struct pair_msg {
+	int from; /* side */
+	bool is_clc;
+	struct smcr_clc_msg clc;
+	int conn;     /* CLC: index in pair->conns */
+	uint8_t link; /* SEND: number of the sender's link */
+	bool is_cdc;
+	struct smcr_llc_msg llc;
+	struct smcr_cdc cdc;
+};
+
+typedef enum pair_verdict (*pair_filter)(struct pair *pair, const struct pair_msg *msg, void *arg);
+
+struct pair_qp;
+struct pair_mr;
+struct pair_mem;
+
+struct pair_clc {
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len;
+	struct pair_clc *next, *prev;
+};
+
+/** What the host of one end of a TCP connection has heard. */
+struct pair_end {
+	struct pair *pair;
+	int side, conn;
+	struct smcr_conn *smc; /* NULL once gone */
+	unsigned int established, fallback, failed, reset, closed, readable, writable;
+	struct smcr_conn_event last; /* the last of FALLBACK, FAILED, RESET, CLOSED */
+	bool tcp_dead;               /* RST sent or received */
+	bool tcp_fin;                /* FIN sent */
+	struct pair_clc *in;         /* CLC messages that wait to be read */
+};
+
+struct pair_conn {
+	struct pair_end end[2];
+	int client; /* side of the client */
+};
+
+struct pair_side {
+	struct pair *pair;
+	int index;
+	struct smcr_engine *engine;
+	struct smcr_device_info devices[PAIR_MAX_DEVICES];
+	size_t num_devices;
+	struct pair_qp *qps;
+	struct pair_mr *mrs;
+	struct pair_mem *mems;
+	uint32_t next_qpn, next_key;
+	bool blocked; /* nothing that this side sends on RNICs arrives */
+	bool hold_completions;
+	/* faults: make the n-th next call fail, counted down; 0: none */
+	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
+		fail_post;
+	unsigned int log_lines;
+};
+
+struct pair {
+	uint64_t now;
+	uint64_t random;
+	struct pair_side side[2];
+	struct pair_conn conns[PAIR_MAX_CONNS];
+	int num_conns;
+	pair_filter filter;
+	void *filter_arg;
+	struct pair_msg *log; /* what was delivered */
+	size_t log_len;
+	bool tolerant; /* fuzzing: peers may break rules; RDMA faults fail the QP instead */
+};
+
+/** Devices of a pair, `n` a side: 10.0.0.1.. on the server side, 10.0.0.101.. on the client's, /24.
+ *  NULL configurations mean the default. */
+struct pair *pair_new(const struct smcr_config *server, const struct smcr_config *client,
+		      size_t server_devices, size_t client_devices);
+/** Shut nothing down; check that both engines give everything back. */
+void pair_free(struct pair *pair);
+struct smcr_config pair_config(int side);
+/** One more device: number `n` has address 10.0.0.(n + 1), or + 101. */
+struct smcr_device_info pair_device(int side, size_t n);
+void pair_add_device(struct pair *pair, int side, const struct smcr_device_info *info);
+/** The device is unplugged: its queue pairs are gone. */
+void pair_remove_device(struct pair *pair, int side, uint32_t id);
+
+/** Open a TCP connection with the option on both sides, and start both rendezvous.
+ *  @return index in pair->conns */
+int pair_connect(struct pair *pair, int client);
+/** Start one end only; the test plays the other. */
+int pair_start_alone(struct pair *pair, int side, enum smcr_role role);
+/** Parameters as pair_connect() uses them. */
+struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role role, int conn);
+
+/** Deliver everything that can be delivered now; time stands still. */
+void pair_pump(struct pair *pair);
+/** Deliver and let time pass. */
+void pair_run(struct pair *pair, uint64_t us);
+/** Deliver one message or completion. @return false: there is none */
+bool pair_step(struct pair *pair);
+
+/** Put a SEND on the far end of a side's link as if its engine had posted it. */
+void pair_inject_llc(struct pair *pair, int from, uint8_t link, const struct smcr_llc_msg *msg);
+void pair_inject_raw(struct pair *pair, int from, uint8_t link, const void *data, size_t len);
+/** Put CLC on a TCP connection as if `from` had sent it. */
+void pair_inject_clc(struct pair *pair, int conn, int from, const struct smcr_clc_msg *msg);
+void pair_inject_clc_raw(struct pair *pair, int conn, int from, const void *data, size_t len);
+
+/** The QP of a link completes what is outstanding with an error. */
+void pair_fail_link(struct pair *pair, int side, uint8_t link);
+
+struct smcr_lgr *pair_lgr(struct pair *pair, int side); /* the first one, or NULL */
+struct smcr_link *pair_link(struct pair *pair, int side, uint8_t number);
+struct pair_end *pair_end(struct pair *pair, int conn, int side);
+bool pair_both_established(struct pair *pair, int conn);
+
+/** Write `len` patterned bytes; read and check them at the other end. */
+void pair_send(struct pair *pair, int conn, int from, size_t len, uint8_t seed);
+void pair_expect(struct pair *pair, int conn, int at, size_t len, uint8_t seed);
+/** Send a few bytes both ways and check that they arrive. */
+void pair_exchange(struct pair *pair, int conn);
+/** Both ends close; run until both are gone. */
+void pair_close(struct pair *pair, int conn);
+
+/** How many LLC messages of this kind were delivered? */
+unsigned int pair_count_llc(const struct pair *pair, int from, uint8_t type, bool reply);
+unsigned int pair_count_clc(const struct pair *pair, int from, uint8_t type);
+/** The last one, or NULL. */
+const struct pair_msg *pair_last_llc(const struct pair *pair, int from, uint8_t type, bool reply);
+const struct pair_msg *pair_last_clc(const struct pair *pair, int from, uint8_t type);
+void pair_clear_log(struct pair *pair);
+/** QPs that a side's host holds. */
+unsigned int pair_num_qps(const struct pair *pair, int side);
+
+#endif
