@@ -1,10 +1,85 @@
 /* SPDX-License-Identifier: MIT */
+/*
+ * Descriptors that clients sent are closed here. close() of some files waits for others: a TCP
+ * socket with SO_LINGER for its peer, a file of a user-space file system for the program behind it.
+ * The event loop must not wait for either, so those are closed by threads, few at a time. More than
+ * that is hostile: the descriptors stay open until a thread is free.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clients/internal.h"
 
+#define THREADS_MAX 32
+#define STACK_BYTES (64 * 1024)
+
+struct waiting {
+	int fd;
+	struct waiting *next;
+};
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static struct waiting *queue; /* no thread has taken them yet */
+static unsigned int threads;
+
+static bool may_block(int fd)
+{
+	struct linger linger;
+	socklen_t len = sizeof(linger);
+	struct stat st;
+	if (fstat(fd, &st) < 0)
+		return false;
+	if (!S_ISSOCK(st.st_mode))
+		return true;
+	return getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) == 0 && linger.l_onoff &&
+	       linger.l_linger > 0;
+}
+
+static void *close_queued(void *arg)
+{
+	(void)arg;
+	pthread_mutex_lock(&lock);
+	while (queue) {
+		struct waiting *item = queue;
+		LL_DELETE(queue, item);
+		pthread_mutex_unlock(&lock);
+		close(item->fd);
+		free(item);
+		pthread_mutex_lock(&lock);
+	}
+	threads--;
+	pthread_mutex_unlock(&lock);
+	return NULL;
+}
+
+/* Called with the lock held. */
+static void start_thread(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	if (threads == THREADS_MAX || pthread_attr_init(&attr) != 0)
+		return;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	if (pthread_create(&thread, &attr, close_queued, NULL) == 0)
+		threads++; /* it stays in the queue otherwise, for the next one */
+	pthread_attr_destroy(&attr);
+}
+
 void close_foreign(int fd)
 {
-	if (fd >= 0)
+	if (fd < 0)
+		return;
+	struct waiting *item = may_block(fd) ? malloc(sizeof(*item)) : NULL;
+	if (!item) {
 		close(fd);
+		return;
+	}
+	item->fd = fd;
+	pthread_mutex_lock(&lock);
+	LL_APPEND(queue, item);
+	start_thread();
+	pthread_mutex_unlock(&lock);
 }

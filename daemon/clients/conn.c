@@ -106,7 +106,7 @@ static void reset_tcp(struct client_conn *conn)
 	connect(conn->tcp, &unspec, sizeof(unspec));
 	if (conn->armed)
 		rdv_linger_restore(conn->tcp, &conn->linger);
-	close(conn->tcp);
+	close_foreign(conn->tcp);
 	conn->tcp = -1;
 }
 
@@ -119,7 +119,7 @@ static void close_tcp(struct client_conn *conn)
 		return;
 	rdv_linger_restore(conn->tcp, &background);
 	shutdown(conn->tcp, SHUT_WR);
-	close(conn->tcp);
+	close_foreign(conn->tcp);
 	conn->tcp = -1;
 }
 

@@ -132,6 +132,7 @@ void query_status(struct session *session, const struct ipc_status_request *msg,
 		status.state = IPC_CONN_FAILED;
 		status.error = shown.failed->error;
 		status.reason = shown.failed->reason;
+		shown.failed->error = 0; /* told once, as SO_ERROR does */
 	}
 	if (msg->flags & IPC_STATUS_MAY_TAKE_BACK)
 		tcp = take_back(session, &shown);

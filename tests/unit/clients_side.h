@@ -1,0 +1,801 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file clients_side.h
+ * For tests/unit/test_clients*.c: the clients' room as a process of its own, on top of an engine
+ * that does what the test says and sends every byte back, and the other side of its Unix socket.
+ * Included once by a test program.
+ */
+#ifndef SMCRD_TESTS_CLIENTS_SIDE_H
+#define SMCRD_TESTS_CLIENTS_SIDE_H
+
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "daemon/clients/clients.h"
+#include "daemon/clients/view.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/view.h"
+#include "proto/ipc/ipc.h"
+#include "tests/lib/proves.h"
+
+#pragma GCC diagnostic ignored "-Wunused-function" /* no program uses all of it */
+
+#define WAIT_MS 10000
+
+/* ---- what the engine shall do, and what it was told (shared memory) ---- */
+
+enum scripted_outcome {
+	OUTCOME_HOLD, /* until the test says otherwise */
+	OUTCOME_ESTABLISHED,
+	OUTCOME_FALLBACK,
+	OUTCOME_FAILED,
+};
+
+static struct script {
+	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
+	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
+	_Atomic int capable; /* peers are assumed to speak SMC-R */
+	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
+	_Atomic int give_ups, last_role, last_rcvbuf;
+	_Atomic long taken; /* bytes that programs wrote */
+} *script;
+
+struct smcr_conn {
+	void *user;
+	uint8_t tx[100000], rx[100000];
+	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes ever put in and taken out */
+	bool established, shut, eof;
+	struct smcr_conn *next;
+};
+
+static struct smcr_conn *fake_conns;
+
+static void fake_event(struct smcr_conn *conn, struct smcr_conn_event event)
+{
+	clients_conn_event(conn->user, &event);
+}
+
+static void fake_free(struct smcr_conn *conn)
+{
+	for (struct smcr_conn **at = &fake_conns; *at; at = &(*at)->next)
+		if (*at == conn) {
+			*at = conn->next;
+			break;
+		}
+	free(conn);
+}
+
+static void fake_settle(struct smcr_conn *conn, int outcome)
+{
+	static const uint8_t decline[28] = { 0xe2, 0xd4, 0xc3, 0xd9 };
+	switch (outcome) {
+	case OUTCOME_ESTABLISHED:
+		conn->established = true;
+		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_ESTABLISHED });
+		break;
+	case OUTCOME_FALLBACK:
+		if (script->decline)
+			clients_clc_send(conn->user, decline, sizeof(decline));
+		fake_event(conn, (struct smcr_conn_event){
+					 .type = SMCR_CONN_FALLBACK,
+					 .reason = SMCR_REASON_PEER_DECLINED,
+					 .peer_reason = 0x03070000 });
+		fake_free(conn);
+		break;
+	case OUTCOME_FAILED:
+		fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_FAILED,
+							   .error = ETIMEDOUT });
+		fake_free(conn);
+		break;
+	default: break;
+	}
+}
+
+int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *params,
+		    struct smcr_conn **ret_conn)
+{
+	(void)engine;
+	struct smcr_conn *conn = calloc(1, sizeof(*conn));
+	conn->user = params->user;
+	conn->next = fake_conns;
+	fake_conns = conn;
+	script->starts++;
+	script->last_role = (int)params->role;
+	script->last_rcvbuf = (int)params->rcvbuf;
+	*ret_conn = conn;
+	fake_settle(conn, script->outcome);
+	return 0;
+}
+
+void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *msg, size_t len)
+{
+	(void)conn;
+	(void)msg;
+	(void)len;
+	script->clc++;
+}
+
+void smcr_conn_clc_garbage(struct smcr_conn *conn)
+{
+	fake_settle(conn, OUTCOME_FAILED);
+}
+
+bool smcr_conn_wants_clc(const struct smcr_conn *conn)
+{
+	return !conn->established;
+}
+
+void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
+{
+	if (event == SMCR_TCP_FIN) {
+		script->tcp_fins++;
+		return;
+	}
+	script->tcp_resets++;
+	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_RESET, .error = ECONNRESET });
+	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
+	fake_free(conn);
+}
+
+void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
+{
+	(void)reason;
+	script->give_ups++;
+	fake_settle(conn, OUTCOME_FALLBACK);
+}
+
+static int ring_segments(uint8_t *ring, size_t size, uint64_t at, size_t len, struct iovec iov[2])
+{
+	size_t split = at % size, first = len < size - split ? len : size - split;
+	iov[0] = (struct iovec){ ring + split, first };
+	iov[1] = (struct iovec){ ring, len - first };
+	return len == 0 ? 0 : len > first ? 2 : 1;
+}
+
+/* Everything that was written comes back, as far as there is room. */
+static void fake_echo(struct smcr_conn *conn)
+{
+	bool moved = false;
+	while (conn->tx_tail < conn->tx_head && conn->rx_head - conn->rx_tail < sizeof(conn->rx)) {
+		conn->rx[conn->rx_head++ % sizeof(conn->rx)] =
+			conn->tx[conn->tx_tail++ % sizeof(conn->tx)];
+		moved = true;
+	}
+	bool ended = conn->shut && conn->tx_tail == conn->tx_head && !conn->eof;
+	conn->eof |= ended;
+	if (moved || ended)
+		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_READABLE });
+	if (moved)
+		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
+}
+
+int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
+{
+	size_t room = sizeof(conn->tx) - (conn->tx_head - conn->tx_tail);
+	return ring_segments(conn->tx, sizeof(conn->tx), conn->tx_head, conn->shut ? 0 : room, iov);
+}
+
+void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
+{
+	conn->tx_head += n;
+	script->taken += (long)n;
+	fake_echo(conn);
+}
+
+int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
+{
+	return ring_segments(conn->rx, sizeof(conn->rx), conn->rx_tail,
+			     conn->rx_head - conn->rx_tail, iov);
+}
+
+void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
+{
+	conn->rx_tail += n;
+	fake_echo(conn);
+}
+
+bool smcr_conn_rx_eof(const struct smcr_conn *conn)
+{
+	return conn->eof && conn->rx_tail == conn->rx_head;
+}
+
+void smcr_conn_shutdown(struct smcr_conn *conn)
+{
+	script->shutdowns++;
+	conn->shut = true;
+	fake_echo(conn);
+}
+
+void smcr_conn_close(struct smcr_conn *conn, bool unread)
+{
+	bool reset = unread || conn->rx_tail != conn->rx_head;
+	script->closes++;
+	script->closes_unread += reset;
+	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = reset });
+	fake_free(conn);
+}
+
+void smcr_conn_abort(struct smcr_conn *conn)
+{
+	script->aborts++;
+	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
+	fake_free(conn);
+}
+
+void *smcr_conn_user(const struct smcr_conn *conn)
+{
+	return conn->user;
+}
+
+void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view)
+{
+	*ret_view = (struct smcr_conn_view){ .user = conn->user };
+}
+
+/* ---- the daemon ---- */
+
+struct daemon_side {
+	pid_t pid;
+	int commands; /* bytes: one of "efxrsq" each, see on_command() */
+	char dir[32];
+	char path[64];
+};
+
+static struct clients *daemon_clients;
+
+static void on_engine(void *ctx)
+{
+	(void)ctx;
+}
+
+static bool on_capable(void *ctx, const struct smcr_addr *peer)
+{
+	(void)ctx;
+	(void)peer;
+	return script->capable;
+}
+
+struct text {
+	char *at;
+	size_t left;
+};
+
+static void add_line(void *arg, const struct client_conn_view *view)
+{
+	struct text *text = arg;
+	int n = snprintf(text->at, text->left, "%s state=%d ended=%d reason=%x/%x pid=%d tx=%llu rx=%llu port=%u\n",
+			 client_mode_name(view->mode), (int)view->state, view->ended, view->reason,
+			 view->peer_reason, (int)view->pid, (unsigned long long)view->tx_bytes,
+			 (unsigned long long)view->rx_bytes, view->peer.port);
+	text->at += n;
+	text->left -= (size_t)n;
+}
+
+/* "conns": a line for each; "long": 200 KB; "echo ..": the same; "no": refused. */
+static int on_control(void *ctx, const struct ucred *cred, const char *json, size_t len,
+		      char **ret_reply)
+{
+	(void)ctx;
+	char *reply = calloc(1, 300000);
+	struct text text = { reply, 300000 };
+	if (len == 5 && memcmp(json, "conns", 5) == 0) {
+		clients_each_conn(daemon_clients, add_line, &text);
+	} else if (len == 4 && memcmp(json, "long", 4) == 0) {
+		memset(reply, 'x', 200000);
+	} else if (len == 2 && memcmp(json, "no", 2) == 0) {
+		snprintf(reply, 100, "uid %d may not", (int)cred->uid);
+		*ret_reply = reply;
+		return -EPERM;
+	} else {
+		memcpy(reply, json, len);
+	}
+	*ret_reply = reply;
+	return 0;
+}
+
+static void on_log(void *ctx, int priority, const char *line)
+{
+	(void)ctx;
+	(void)priority;
+	if (getenv("CLIENTS_LOG"))
+		fprintf(stderr, "# %s\n", line);
+}
+
+/* e, f, x: the outcome of all rendezvous under way; r: reset what is established; s: stop in good
+ * order; q: free everything and exit. */
+static void on_command(evutil_socket_t fd, short what, void *arg)
+{
+	char command;
+	(void)what;
+	if (read(fd, &command, 1) != 1)
+		_exit(0); /* the test is gone */
+	struct smcr_conn *conn = fake_conns, *next;
+	for (; conn; conn = next) {
+		next = conn->next;
+		if (command == 'e' && !conn->established)
+			fake_settle(conn, OUTCOME_ESTABLISHED);
+		else if (command == 'f' && !conn->established)
+			fake_settle(conn, OUTCOME_FALLBACK);
+		else if (command == 'x' && !conn->established)
+			fake_settle(conn, OUTCOME_FAILED);
+		else if (command == 'r' && conn->established)
+			smcr_conn_tcp_event(conn, SMCR_TCP_RESET);
+	}
+	if (command == 's')
+		clients_stop(daemon_clients);
+	if (command == 'q')
+		event_base_loopbreak(arg);
+}
+
+static void run_daemon(const char *path, const struct clients_limits *limits, int commands,
+		       int ready)
+{
+	char text[256];
+	struct event_base *base = event_base_new();
+	struct clients_config config = {
+		.base = base,
+		.socket_path = path,
+		.callbacks = { .engine_enter = on_engine,
+			       .engine_leave = on_engine,
+			       .assume_capable = on_capable,
+			       .control = on_control,
+			       .log = on_log },
+	};
+	if (limits)
+		config.limits = *limits;
+	int r = clients_new(&config, &daemon_clients, text, sizeof(text));
+	if (r < 0) {
+		fprintf(stderr, "# clients_new: %s\n", text);
+		_exit(1);
+	}
+	struct event *event = event_new(base, commands, EV_READ | EV_PERSIST, on_command, base);
+	event_add(event, NULL);
+	if (write(ready, "r", 1) != 1)
+		_exit(1);
+	event_base_dispatch(base);
+	clients_free(daemon_clients);
+	while (fake_conns)
+		fake_free(fake_conns);
+	event_free(event);
+	event_base_free(base);
+	libevent_global_shutdown();
+	exit(0); /* the leak checker looks */
+}
+
+static void daemon_start_limited(struct daemon_side *daemon, const struct clients_limits *limits)
+{
+	int commands[2], ready[2];
+	char byte;
+	if (!script)
+		script = mmap(NULL, sizeof(*script), PROT_READ | PROT_WRITE,
+			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	memset(script, 0, sizeof(*script));
+	script->capable = 1;
+	snprintf(daemon->dir, sizeof(daemon->dir), "/tmp/clients.XXXXXX");
+	assert_non_null(mkdtemp(daemon->dir));
+	snprintf(daemon->path, sizeof(daemon->path), "%s/sock", daemon->dir);
+	assert_int_equal(pipe2(commands, O_CLOEXEC), 0);
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	fflush(NULL);
+	daemon->pid = fork();
+	assert_true(daemon->pid >= 0);
+	if (daemon->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		for (int fd = 3; fd < 256; fd++) /* it shall hold nothing of the test's */
+			if (fd != commands[0] && fd != ready[1])
+				close(fd);
+		run_daemon(daemon->path, limits, commands[0], ready[1]);
+	}
+	close(commands[0]);
+	close(ready[1]);
+	daemon->commands = commands[1];
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	close(ready[0]);
+}
+
+static void daemon_start(struct daemon_side *daemon)
+{
+	daemon_start_limited(daemon, NULL);
+}
+
+static void daemon_command(struct daemon_side *daemon, char command)
+{
+	assert_int_equal(write(daemon->commands, &command, 1), 1);
+}
+
+/* End it in good order; it must not have leaked or crashed. */
+static void daemon_stop(struct daemon_side *daemon)
+{
+	int status;
+	daemon_command(daemon, 'q');
+	assert_int_equal(waitpid(daemon->pid, &status, 0), daemon->pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	close(daemon->commands);
+	unlink(daemon->path);
+	rmdir(daemon->dir);
+}
+
+static void daemon_kill(struct daemon_side *daemon)
+{
+	kill(daemon->pid, SIGKILL);
+	waitpid(daemon->pid, NULL, 0);
+	close(daemon->commands);
+	unlink(daemon->path);
+	rmdir(daemon->dir);
+}
+
+/* ---- waiting ---- */
+
+static bool wait_bits(int fd, short events)
+{
+	struct pollfd pfd = { .fd = fd, .events = events };
+	return poll(&pfd, 1, WAIT_MS) == 1;
+}
+
+/* Wait until a counter that another process moves has a value. */
+#define WAIT_COUNT(counter, value)                                                                 \
+	do {                                                                                       \
+		int waited_ = 0;                                                                   \
+		while ((counter) != (value) && waited_++ < WAIT_MS)                                \
+			poll(NULL, 0, 1);                                                          \
+		assert_int_equal((counter), (value));                                              \
+	} while (0)
+
+/* ---- the other side of the Unix socket ---- */
+
+struct frame {
+	uint8_t type;
+	size_t len;
+	uint8_t *payload;
+	int fd;
+};
+
+static int session_connect(const struct daemon_side *daemon)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	struct timeval limit = { .tv_sec = WAIT_MS / 1000 };
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", daemon->path);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	return fd;
+}
+
+static void send_with_fd(int session, const void *data, size_t len, int fd)
+{
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec iov = { (void *)data, len };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	if (fd >= 0) {
+		msg.msg_control = control.buf;
+		msg.msg_controllen = sizeof(control.buf);
+		struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &fd, sizeof(fd));
+	}
+	assert_int_equal(sendmsg(session, &msg, MSG_NOSIGNAL), len);
+}
+
+static void send_frame(int session, uint8_t type, const void *payload, size_t len, int fd)
+{
+	uint8_t buf[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
+	assert_int_equal(ipc_encode_header(type, (uint32_t)len, buf, sizeof(buf)), IPC_HEADER_LEN);
+	memcpy(buf + IPC_HEADER_LEN, payload, len);
+	send_with_fd(session, buf, IPC_HEADER_LEN + len, fd);
+}
+
+/* @return false at end of file */
+static bool receive_bytes(int session, void *buf, size_t len, int *ret_fd)
+{
+	for (size_t at = 0; at < len;) {
+		char control[CMSG_SPACE(sizeof(int))];
+		struct iovec iov = { (uint8_t *)buf + at, len - at };
+		struct msghdr msg = { .msg_iov = &iov,
+				      .msg_iovlen = 1,
+				      .msg_control = control,
+				      .msg_controllen = sizeof(control) };
+		ssize_t n = recvmsg(session, &msg, MSG_CMSG_CLOEXEC);
+		if (n == 0 || (n < 0 && errno == ECONNRESET))
+			return false;
+		assert_true(n > 0);
+		struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+		if (cmsg)
+			memcpy(ret_fd, CMSG_DATA(cmsg), sizeof(*ret_fd));
+		at += (size_t)n;
+	}
+	return true;
+}
+
+/* @return false at end of file. The payload is to be freed. */
+static bool receive_frame(int session, struct frame *ret_frame)
+{
+	uint8_t header[IPC_HEADER_LEN];
+	struct ipc_header decoded;
+	struct frame frame = { .fd = -1 };
+	if (!receive_bytes(session, header, sizeof(header), &frame.fd))
+		return false;
+	assert_int_equal(ipc_decode_header(header, sizeof(header), &decoded), 0);
+	frame.type = decoded.type;
+	frame.len = decoded.length;
+	frame.payload = calloc(1, frame.len + 1);
+	assert_true(receive_bytes(session, frame.payload, frame.len, &frame.fd));
+	*ret_frame = frame;
+	return true;
+}
+
+static void send_hello(int session)
+{
+	const uint8_t hello[] = { 0, 1, 0, 1 };
+	send_frame(session, IPC_HELLO, hello, sizeof(hello), -1);
+}
+
+static int session_open(const struct daemon_side *daemon)
+{
+	struct frame frame;
+	int session = session_connect(daemon);
+	send_hello(session);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_HELLO);
+	free(frame.payload);
+	return session;
+}
+
+/* @return positive errno of the ERROR frame that must come */
+static int receive_error(int session)
+{
+	struct frame frame;
+	struct ipc_error error;
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_ERROR);
+	assert_int_equal(ipc_decode_error(frame.payload, frame.len, &error), 0);
+	free(frame.payload);
+	return error.error;
+}
+
+/* The reply of a tool's request, to be freed. */
+static char *control(const struct daemon_side *daemon, const char *request)
+{
+	struct frame frame;
+	int session = session_open(daemon);
+	send_frame(session, IPC_CONTROL, request, strlen(request), -1);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_CONTROL_REPLY);
+	close(session);
+	return (char *)frame.payload;
+}
+
+/* Wait until `text` stands in the list of connections. */
+static void wait_for_line(const struct daemon_side *daemon, const char *text)
+{
+	for (int i = 0; i < 1000; i++) {
+		char *list = control(daemon, "conns");
+		bool found = strstr(list, text) != NULL;
+		if (!found && i == 999)
+			fail_msg("no \"%s\" in:\n%s", text, list);
+		free(list);
+		if (found)
+			return;
+		poll(NULL, 0, 5);
+	}
+}
+
+/* ---- handing over ---- */
+
+static void ask_handover(int session, enum ipc_handover_kind kind, uint8_t flags,
+			 const struct sockaddr_in *peer, int tcp)
+{
+	struct ipc_handover msg = { .kind = (uint8_t)kind, .flags = flags };
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	if (peer)
+		msg.peer.in = *peer;
+	int len = ipc_encode_handover(&msg, buf, sizeof(buf));
+	assert_true(len > 0);
+	send_frame(session, IPC_HANDOVER, buf, (size_t)len, tcp);
+}
+
+static struct ipc_result receive_result(int session, int *ret_pair)
+{
+	struct frame frame;
+	struct ipc_result result;
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_RESULT);
+	assert_int_equal(ipc_decode_result(frame.payload, frame.len, &result), 0);
+	assert_int_equal(frame.fd >= 0, result.outcome == IPC_OUTCOME_PAIR);
+	free(frame.payload);
+	*ret_pair = frame.fd;
+	return result;
+}
+
+static struct ipc_status ask_status(const struct daemon_side *daemon, int proof, uint8_t flags,
+				    int *ret_tcp)
+{
+	struct frame frame;
+	struct ipc_status status;
+	int session = session_open(daemon);
+	send_frame(session, IPC_STATUS_REQUEST, &flags, 1, proof);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_STATUS);
+	assert_int_equal(ipc_decode_status(frame.payload, frame.len, &status), 0);
+	assert_int_equal(frame.fd >= 0, !!(status.flags & IPC_STATUS_TAKE_BACK));
+	free(frame.payload);
+	close(session);
+	*ret_tcp = frame.fd;
+	return status;
+}
+
+/* A TCP connection on loopback: `near` is the program's, `far` the peer's. */
+struct tcp {
+	int near, far;
+	struct sockaddr_in peer;
+};
+
+static int listen_tcp(struct sockaddr_in *ret_addr)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(listen(fd, 16), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	*ret_addr = addr;
+	return fd;
+}
+
+static void limit_waiting(int fd)
+{
+	struct timeval limit = { .tv_sec = WAIT_MS / 1000 };
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
+}
+
+static struct tcp connect_tcp(void)
+{
+	struct tcp tcp;
+	int listener = listen_tcp(&tcp.peer);
+	tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(tcp.near, (struct sockaddr *)&tcp.peer, sizeof(tcp.peer)), 0);
+	tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(tcp.far >= 0);
+	limit_waiting(tcp.near);
+	limit_waiting(tcp.far);
+	close(listener);
+	return tcp;
+}
+
+static void make_blocking(int fd)
+{
+	fcntl(fd, F_SETFL, fcntl(fd, F_GETFL) & ~O_NONBLOCK);
+	limit_waiting(fd);
+}
+
+/* Hand `tcp->near` over as the kind says and put the pair end in its place. */
+static int hand_over(const struct daemon_side *daemon, struct tcp *tcp, enum ipc_handover_kind kind)
+{
+	int pair, session = session_open(daemon);
+	ask_handover(session, kind, 0, kind == IPC_HANDOVER_CONNECTING ? &tcp->peer : NULL,
+		     tcp->near);
+	struct ipc_result result = receive_result(session, &pair);
+	assert_int_equal(result.outcome, IPC_OUTCOME_PAIR);
+	close(tcp->near);
+	tcp->near = -1;
+	close(session);
+	make_blocking(pair);
+	return pair;
+}
+
+/* ---- bytes ---- */
+
+static uint8_t pattern(size_t at)
+{
+	return (uint8_t)((at * 2654435761u) >> 13);
+}
+
+/* A process that writes `total` bytes of the pattern and then half-closes. */
+static pid_t start_sender(int fd, int close_this, size_t total)
+{
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid > 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (close_this >= 0)
+		close(close_this);
+	static uint8_t buf[70000];
+	for (size_t at = 0; at < total;) {
+		size_t len = total - at < sizeof(buf) ? total - at : 1 + at % sizeof(buf);
+		if (len > total - at)
+			len = total - at;
+		for (size_t i = 0; i < len; i++)
+			buf[i] = pattern(at + i);
+		for (size_t done = 0; done < len;) {
+			ssize_t n = send(fd, buf + done, len - done, MSG_NOSIGNAL);
+			if (n < 0)
+				_exit(1);
+			done += (size_t)n;
+		}
+		at += len;
+	}
+	shutdown(fd, SHUT_WR);
+	_exit(0);
+}
+
+/* Read until end of file: exactly the pattern, `total` bytes. */
+static void expect_pattern(int fd, size_t total)
+{
+	static uint8_t buf[50000];
+	size_t at = 0;
+	for (;;) {
+		ssize_t n = recv(fd, buf, sizeof(buf), 0);
+		assert_true(n >= 0);
+		if (n == 0)
+			break;
+		for (ssize_t i = 0; i < n; i++, at++)
+			if (buf[i] != pattern(at))
+				fail_msg("byte %zu is wrong", at);
+	}
+	assert_int_equal(at, total);
+}
+
+static void expect_child_ok(pid_t pid)
+{
+	int status;
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
+static void expect_bytes(int fd, const char *text)
+{
+	char buf[64];
+	size_t len = strlen(text), at = 0;
+	while (at < len) {
+		ssize_t n = recv(fd, buf + at, len - at, 0);
+		assert_true(n > 0);
+		at += (size_t)n;
+	}
+	assert_memory_equal(buf, text, len);
+}
+
+static void expect_end(int fd)
+{
+	char byte;
+	assert_int_equal(recv(fd, &byte, 1, 0), 0);
+}
+
+static void expect_reset(int fd)
+{
+	char byte;
+	assert_int_equal(recv(fd, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+}
+
+#endif
