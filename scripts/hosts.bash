@@ -25,10 +25,6 @@ hosts_up() {
 		n=$((n + 1))
 		ip netns add "$HOSTS_ID-$host"
 		ip -n "$HOSTS_ID-$host" link set lo up
-		# Each NIC answers ARP for its own address only: both are on one LAN and subnet, and
-		# TCP would arrive at either.
-		ip netns exec "$HOSTS_ID-$host" sysctl -qw net.ipv4.conf.all.arp_ignore=1 \
-			net.ipv4.conf.all.arp_announce=2
 		for nic in 0 1; do
 			ip -n "$HOSTS_ID-$host" link add "eth$nic" mtu "$mtu" type veth \
 				peer name "$host$nic" mtu "$mtu" netns "$HOSTS_ID-sw"

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: MIT
 # What the bats tests share: two hosts (scripts/hosts.bash), proofs, and how to look at smcrd.
 
-# shellcheck source=scripts/hosts.bash
-. "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
+# shellcheck source=tests/bats/net.bash
+. "$BATS_TEST_DIRNAME/net.bash"
 # shellcheck source=tests/bats/proves.bash
 . "$BATS_TEST_DIRNAME/proves.bash"
 
@@ -27,7 +27,7 @@ teardown() {
 			smcrctl_on "$host" -d connection 2>/dev/null || true
 		done
 	fi
-	hosts_down
+	net_down
 }
 
 # show HOST OBJECT FILTER: a value of `smcrctl -j OBJECT`, by a jq filter on the object or list.

@@ -10,6 +10,8 @@ OPTION=fe06e2d4c3d9
 
 setup() {
 	hosts_up
+	arp_own_only a
+	arp_own_only b
 	holder_start a
 	holder_start b
 	talk_start client a "$HOSTS_BUILD/tests/programs/tcp_claim"

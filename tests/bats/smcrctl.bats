@@ -27,6 +27,20 @@ load common
 	run -0 smcrctl_on a --version
 }
 
+@test "an interface that appears later becomes a device, one that goes ends it" {
+	hosts_up 1500
+	smcrd_start a
+	ip -n "$HOSTS_ID-a" link add late0 type veth peer name late1
+	ip -n "$HOSTS_ID-a" addr add 10.78.0.1/24 dev late0
+	ip -n "$HOSTS_ID-a" link set late1 up
+	ip -n "$HOSTS_ID-a" link set late0 up
+	until_true 5 shows a device '[.[] | select(.name == "soft:late0" and .state == "active")] | length == 1'
+	ip -n "$HOSTS_ID-a" link set late0 down
+	until_true 5 shows a device '[.[] | select(.name == "soft:late0" and .state == "down")] | length == 1'
+	ip -n "$HOSTS_ID-a" link del late0
+	until_true 5 shows a device 'length == 2'
+}
+
 @test "every show has its JSON keys, with arrays that stay arrays" {
 	two_daemons
 	for object in device linkgroup link connection; do
@@ -56,14 +70,12 @@ load common
 
 @test "a second smcrd on the same socket, and on the same port, says who holds it" {
 	hosts_up 1500
-	smcrd_start a
+	smcrd_start a --rnic soft:eth0
 	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
 		--socket "$HOSTS_DIR/other.sock" --rnic soft:eth0
 	[[ "$output" == *"soft:eth0"*4791*"smcrd"*"$SMCRD_PID_a"* ]]
-	ip -n "$HOSTS_ID-a" link add dummy0 type veth peer name dummy1
-	ip -n "$HOSTS_ID-a" addr add 10.78.0.1/24 dev dummy0
 	run -1 on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
-		--socket "$HOSTS_DIR/a.sock" --rnic soft:dummy0
+		--socket "$HOSTS_DIR/a.sock" --rnic soft:eth1
 	[[ "$output" == *"$HOSTS_DIR/a.sock"*"$SMCRD_PID_a"* ]]
 	answers a
 }
