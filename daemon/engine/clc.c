@@ -395,10 +395,8 @@ int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg
 /** RMB-9: the peer has given an element anew that this connection believes to be its own. */
 static void evict(struct smcr_conn *old)
 {
-	smcr_log(old->engine, LOG_NOTICE,
-		 "the peer has reused the buffer of a connection; the old one is reset");
 	if (old->phase == SMCR_PHASE_OPEN)
-		smcr_conn_kill(old, ECONNRESET);
+		smcr_conn_evict(old);
 	else
 		smcr_clc_quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
 }

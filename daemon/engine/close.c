@@ -85,14 +85,10 @@ static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
 	smcr_tx_push(conn);
 }
 
-/* Own C is sent: nothing may be sent any more. The element stays until the peer is done with it or
- * the timer says so (RMB-8). */
-static void reset_after_closed_sent(struct smcr_conn *conn)
+/* Nothing may be sent any more. The element stays until the peer is done with it or the timer says
+ * so (RMB-8). */
+static void await_abort(struct smcr_conn *conn)
 {
-	if (conn->rx.closed || conn->rx.aborted) {
-		enter_closed_later(conn);
-		return;
-	}
 	conn->state = SMCR_CONN_PEER_ABORT_WAIT;
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
@@ -106,8 +102,10 @@ void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
 			 "connection %08x of link group %u is aborted: %s", conn->token,
 			 conn->lgr->id, why);
 	tell_reset(conn, error);
-	if (conn->tx.closed_sent)
-		reset_after_closed_sent(conn);
+	if (conn->tx.closed_sent && conn->rx.closed)
+		enter_closed_later(conn);
+	else if (conn->tx.closed_sent)
+		await_abort(conn);
 	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for */
 		start_abort(conn, SMCR_CONN_PROCESS_ABORT);
 	else
@@ -153,12 +151,27 @@ void smcr_conn_kill(struct smcr_conn *conn, int error)
 	end(conn);
 }
 
+void smcr_conn_evict(struct smcr_conn *conn)
+{
+	smcr_peer_rmb_unclaim(conn);
+	conn->tx.abort_due = false;
+	if (conn->state == SMCR_CONN_PROCESS_ABORT)
+		enter_closed(conn);
+	/* Own C sent: it arrived, else the peer would not be done; its own C is on the way. */
+	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent)
+		return;
+	smcr_log(conn->engine, LOG_NOTICE,
+		 "the peer has reused the buffer of connection %08x, which is reset", conn->token);
+	tell_reset(conn, ECONNRESET);
+	await_abort(conn);
+}
+
 void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
 {
 	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != link)
 		return;
 	struct smcr_link *next = smcr_lgr_least_loaded(conn->lgr);
-	if (!next || next == link || !conn->tx.rmb->token[next->slot].valid) {
+	if (!next || next == link || (conn->tx.rmb && !conn->tx.rmb->token[next->slot].valid)) {
 		smcr_conn_kill(conn, ECONNRESET);
 		return;
 	}

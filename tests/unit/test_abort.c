@@ -537,7 +537,7 @@ static void killed(void **state)
 	expect_event(f, SMCR_CONN_RESET);
 	expect_closed(f, true);
 	assert_true(connfix_gone(f));
-	expect_none(f); /* RMB-9: no RDMA write, no CDC */
+	expect_none(f);
 	connfix_complete(f);
 	connfix_free(f);
 
@@ -547,7 +547,82 @@ static void killed(void **state)
 	expect_closed(f, false);
 	assert_true(connfix_gone(f));
 	connfix_free(f);
-	PROVES("ABORT-5 RMB-9 FO-13");
+	PROVES("ABORT-5 FO-13");
+}
+
+/* RMB-9: the peer has given the element that we write into to a new connection. */
+static void evicted(void **state)
+{
+	(void)state;
+	static const uint8_t answers[] = { A, C, 0 };
+	for (size_t i = 0; i < sizeof(answers); i++) {
+		struct connfix *f = in_state(0);
+		struct smcr_peer_rmb *rmb = f->conn->tx.rmb;
+		connfix_peer_writes(f, 10);
+		connfix_peer_cdc(f);
+		connfix_write(f, 12000);
+		connfix_complete(f);
+		caught_up(f);
+		smcr_conn_evict(f->conn);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_int_equal(connfix_readable(f), 0); /* unread data are ignored */
+		assert_int_equal(rmb->users, 0);          /* the new connection may have it */
+		if (answers[i])
+			peer(f, answers[i]);
+		else
+			connfix_run(f, 10 * SECOND);
+		expect_closed(f, true);
+		assert_true(connfix_gone(f));
+		expect_none(f); /* no RDMA write, no CDC */
+		connfix_free(f);
+	}
+	PROVES("RMB-9 RMB-8");
+}
+
+/* CLC of the new connection overtakes the last C of the old one, which ended in good order. */
+static void evicted_after_close(void **state)
+{
+	(void)state;
+	struct connfix *f = own_closed_sent(true);
+	struct smcr_peer_rmb *rmb = f->conn->tx.rmb;
+	smcr_conn_evict(f->conn);
+	expect_no_event(f);
+	assert_int_equal(rmb->users, 0);
+	peer(f, C);
+	expect_closed(f, false);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("RMB-9");
+}
+
+/* An A that still waits for room has no address any more. */
+static void evicted_while_aborting(void **state)
+{
+	(void)state;
+	for (unsigned int answered = 0; answered < 2; answered++) {
+		struct connfix_params params = { .send_depth = 64 };
+		struct connfix *f = connfix_new(&params);
+		struct smcr_wr wr = { .addr = "x", .length = 1 };
+		const struct smcr_tx_entry entry = { .kind = SMCR_TX_WRITE };
+		while (smcr_link_room(f->link, 1))
+			smcr_link_post(f->link, &wr, &entry, 1);
+		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
+		expect_event(f, SMCR_CONN_RESET);
+		if (answered)
+			connfix_peer_flags(f, 0, A);
+		smcr_conn_evict(f->conn);
+		if (!answered) {
+			expect_no_event(f);
+			connfix_peer_flags(f, 0, A);
+		}
+		expect_closed(f, true);
+		assert_true(connfix_gone(f));
+		smcr_engine_send_done(f->engine, f->link->ref, f->link->tx_next - 1, SMCR_SEND_OK,
+				      NULL);
+		expect_none(f);
+		connfix_free(f);
+	}
+	PROVES("RMB-9");
 }
 
 /* RKEY-16: the peer deletes the RMB while the connection writes into it. */
@@ -612,6 +687,9 @@ int main(void)
 		cmocka_unit_test(both_abort_at_once),
 		cmocka_unit_test(reset_and_abort_in_either_order),
 		cmocka_unit_test(killed),
+		cmocka_unit_test(evicted),
+		cmocka_unit_test(evicted_after_close),
+		cmocka_unit_test(evicted_while_aborting),
 		cmocka_unit_test(rmb_withdrawn),
 		cmocka_unit_test(nothing_left),
 	};
