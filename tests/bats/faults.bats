@@ -104,6 +104,8 @@ echo_server_on_a() {
 	before=$(drops)
 	# from the bridge's namespace: an address that is no QP's peer
 	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
+	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')
+	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP
 	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" "$qpn"
 	until_true 5 eval '[ "$(drops)" -ge $((before + 6)) ]'
 	shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'

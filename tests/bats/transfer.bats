@@ -144,7 +144,9 @@ load common
 	for message in smc.clc_msg smc.llc_msg 'smc.llc_msg == 0xfe'; do
 		[ -n "$(capture_fields all "$message" frame.number)" ]
 	done
-	capture_fields all 'smc && (_ws.malformed || _ws.expert.severity == error)' frame.number \
-		>"$HOSTS_DIR/errors"
+	# tshark 4.0 takes the growth area that deployed peers put into a Proposal for granted and runs
+	# off the end of one that is exactly as A.2.2 says (offset 0, 52 bytes): those alone may fail.
+	capture_fields all 'smc && (_ws.malformed || _ws.expert.severity == error) &&
+		!(smc.clc_msg == 1 && tcp.len == 52)' frame.number >"$HOSTS_DIR/errors"
 	[ ! -s "$HOSTS_DIR/errors" ]
 }
