@@ -102,6 +102,8 @@ struct side *side_peer(struct side *side);
 
 /** From the TCP pipes. */
 void side_tcp_bytes(struct side *side);
+/** The other end has taken something. */
+void side_tcp_space(struct side *side);
 void side_tcp_reset(struct side *side);
 /** From the host: inside the operation, and after the engine has returned. */
 void side_event_raised(struct side *side, const struct smcr_conn_event *event);

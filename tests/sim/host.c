@@ -353,6 +353,7 @@ void host_restart(struct host *host)
 	struct world *w = host->world;
 	struct fabric *fabric = w->fabric;
 	world_log(w, host->name, "daemon dies and starts again");
+	obs_host_died(w->observer, host);
 	smcr_engine_free(host->engine);
 	host->engine = NULL;
 	host->num_notes = 0;
@@ -363,7 +364,6 @@ void host_restart(struct host *host)
 				side_daemon_died(&w->pairs[i]->side[s]);
 		}
 	}
-	obs_host_died(w->observer, host);
 	start_engine(host);
 	for (size_t i = 0; i < fabric->num_devices; i++) {
 		if (fabric->devices[i]->host == host && fabric->devices[i]->present)

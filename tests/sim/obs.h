@@ -65,6 +65,7 @@ struct obs_flow {
 	bool any_cdc;
 	struct smcr_cdc last;        /* its last CDC */
 	uint64_t produced, consumed; /* positions that CDC told; consumed: of its own element */
+	bool owed;                   /* a window update is due, but had to wait for room */
 	struct qp *last_qp;
 	/* delivered to the owner */
 	uint64_t seen_produced, seen_consumed;

@@ -27,6 +27,9 @@ static void check_clean(struct side *side)
 	const struct side *peer = side_peer(side);
 	if (!side->pair->clean)
 		return;
+	if (!side->established && !side->fallback &&
+	    (side->plan.end == END_GIVE_UP || peer->plan.end == END_GIVE_UP))
+		return;
 	if ((w->set.failures || w->set.timeouts) && (side->reset || !side->closed))
 		return;
 	if (side->reset || !side->closed)
@@ -51,7 +54,8 @@ static void check_outcomes(struct pair *pair)
 	struct world *w = pair->world;
 	const struct side *c = &pair->side[CLIENT], *s = &pair->side[SERVER];
 	bool broken = (!c->established && !c->fallback) || (!s->established && !s->fallback);
-	bool expected = w->set.failures || c->plan.end == END_GIVE_UP || s->plan.end == END_GIVE_UP;
+	bool expected = w->set.failures || !pair->clean || c->plan.end == END_GIVE_UP ||
+			s->plan.end == END_GIVE_UP;
 	if ((c->established && s->fallback) || (c->fallback && s->established))
 		world_fail(w, "GEN-4", "connection %u: client on %s, server on %s", pair->number,
 			   c->established ? "SMC-R" : "TCP", s->established ? "SMC-R" : "TCP");
@@ -284,6 +288,12 @@ void side_tcp_bytes(struct side *side)
 	} else if (side->mode == SIDE_OVER && side->fallback && tcp_readable(side_in(side))) {
 		tcp_reset(&side->pair->tcp, side->index);
 	}
+}
+
+void side_tcp_space(struct side *side)
+{
+	if (side->mode == SIDE_TCP)
+		side_wake(side);
 }
 
 void side_tcp_reset(struct side *side)

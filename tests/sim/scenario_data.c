@@ -85,8 +85,10 @@ static void run_close(struct world *w)
 			plan[s].read_start = prng_chance(&w->rng, 300) ? 50000 : 0;
 			if (prng_chance(&w->rng, 500))
 				plan[s].end_after = moment;
-			if (prng_chance(&w->rng, 200))
+			if (prng_chance(&w->rng, 200)) {
 				plan[s].tx_total = 0;
+				plan[s].rr_request = plan[!s].rr_request = 0;
+			}
 		}
 		struct route route = route_from(w, 0);
 		pair_open(w, &route, plan, prng_size(&w->rng, 0, SEC));

@@ -8,11 +8,13 @@
 
 #define WINDOW 65536u
 
-static void init_pipe(struct tcp *tcp, int from, struct world *w, struct side *to)
+static void init_pipe(struct tcp *tcp, int from, struct world *w, struct side *source,
+		      struct side *to)
 {
 	tcp->pipe[from] = (struct tcp_pipe){
 		.world = w,
 		.tcp = tcp,
+		.from = source,
 		.to = to,
 		.delay = (uint32_t)prng_range(&w->rng, w->set.tcp_min, w->set.tcp_max),
 	};
@@ -20,8 +22,8 @@ static void init_pipe(struct tcp *tcp, int from, struct world *w, struct side *t
 
 void tcp_init(struct tcp *tcp, struct world *w, struct side *client, struct side *server)
 {
-	init_pipe(tcp, 0, w, server);
-	init_pipe(tcp, 1, w, client);
+	init_pipe(tcp, 0, w, client, server);
+	init_pipe(tcp, 1, w, server, client);
 }
 
 void tcp_free(struct tcp *tcp)
@@ -130,6 +132,7 @@ void tcp_take(struct tcp_pipe *pipe, uint8_t *buf, size_t len)
 	for (size_t i = 0; i < len; i++)
 		buf[i] = pipe->ring[(pipe->taken + i) % pipe->cap];
 	pipe->taken += len;
+	side_tcp_space(pipe->from);
 }
 
 void tcp_finish(struct tcp_pipe *pipe)

@@ -14,7 +14,7 @@ struct side;
 struct tcp_pipe {
 	struct world *world;
 	struct tcp *tcp;
-	struct side *to;
+	struct side *from, *to;
 	uint8_t *ring;
 	size_t cap;
 	uint64_t written, sent, arrived, taken;
