@@ -56,12 +56,27 @@ static void end_first_contact(struct smcr_lgr *lgr)
 		smcr_lgr_end(lgr, ECONNRESET);
 }
 
+/** Has the client been offered an element in a group that goes on? If no Decline says otherwise it
+ *  may be writing there (RS-8). */
+static bool offered(const struct smcr_conn *conn)
+{
+	return conn->lgr && conn->params.role == SMCR_ROLE_SERVER && !conn->rv.first_contact &&
+	       (conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM || conn->rv.step == SMCR_RV_LLC);
+}
+
 /** Raise the last event of a connection in rendezvous and free it. */
 static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 {
 	struct smcr_lgr *lgr = conn->lgr && conn->lgr->fc.conn == conn ? conn->lgr : NULL;
 	conn->phase = SMCR_PHASE_GONE;
 	smcr_conn_raise(conn, event);
+	if (event->type == SMCR_CONN_FAILED && offered(conn)) {
+		smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
+		smcr_timer_stop(conn->engine, &conn->rv.total_timer);
+		smcr_conn_promise(conn, NULL);
+		smcr_conn_linger(conn);
+		return;
+	}
 	smcr_conn_free(conn);
 	if (lgr) {
 		lgr->path_dead = lgr->path_dead || event->path_dead;
@@ -118,6 +133,16 @@ void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
 		break;
 	case SMCR_DECLINE_NEVER: smcr_clc_fail(conn, error, reason); break;
 	}
+}
+
+void smcr_clc_shutdown(struct smcr_conn *conn)
+{
+	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being stopped
+	 * too, two Declines cross, and each would reach the other's program as data. */
+	if (conn->rv.step == SMCR_RV_LLC)
+		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
+	else
+		smcr_conn_give_up(conn, SMCR_REASON_SHUTTING_DOWN);
 }
 
 void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)

@@ -127,6 +127,8 @@ void smcr_close_abort_answered(struct smcr_conn *conn)
 	if (conn->state != SMCR_CONN_PEER_ABORT_WAIT)
 		return;
 	conn->rx.aborted = true;
+	if (!conn->peer_token) /* it waits for ours, which cannot be sent: see smcr_conn_linger() */
+		return;
 	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
 		conn->state = SMCR_CONN_PROCESS_ABORT;
 	else
@@ -383,6 +385,20 @@ void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 					 conn->engine->config.fin_grace);
 		break;
 	}
+}
+
+/* ---- rendezvous broke after Accept of a subsequent contact ---- */
+
+void smcr_conn_linger(struct smcr_conn *conn)
+{
+	smcr_timer_init(&conn->close_timer, close_timeout, conn);
+	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
+	conn->phase = SMCR_PHASE_OPEN;
+	conn->app_closed = true;
+	conn->told = true;
+	conn->params.user = NULL;
+	conn->state = SMCR_CONN_PEER_ABORT_WAIT;
+	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
 
 /* ---- CLOSED, rendezvous complete -> ACTIVE ---- */

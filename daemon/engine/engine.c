@@ -96,7 +96,7 @@ void smcr_engine_shutdown(struct smcr_engine *engine)
 	struct smcr_conn *conn, *next;
 	DL_FOREACH_SAFE (engine->conns, conn, next) {
 		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
-			smcr_conn_give_up(conn, SMCR_REASON_SHUTTING_DOWN);
+			smcr_clc_shutdown(conn);
 		else
 			smcr_conn_local_abort(conn, ECONNRESET, "shutting down");
 	}

@@ -533,6 +533,10 @@ void smcr_conn_data_prepare(struct smcr_conn *conn);
  *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. tcp_fin
  *  may be set already (a FIN may overtake). May free the connection. */
 void smcr_conn_data_open(struct smcr_conn *conn);
+/** The rendezvous broke after Accept of a subsequent contact, and the host was told: the client may
+ *  have sent Confirm and be writing already. No A can be sent, the peer's token is unknown: the own
+ *  element stays until the abort timer ends the wait (RMB-8). */
+void smcr_conn_linger(struct smcr_conn *conn);
 /** A CDC for this connection came on `link` (decoded; token and group matched); also in phase
  *  RENDEZVOUS, where it is kept in rx.early. May free the connection. */
 void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link,

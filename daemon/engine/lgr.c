@@ -9,13 +9,26 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
+/** Nothing else would show a client that its server has gone without a word (TERM-2). */
+static void probe(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
+			smcr_llc_test_link(lgr->links[i]);
+	smcr_timer_start(lgr->engine, &lgr->idle, lgr->engine->config.lgr_idle_timeout);
+}
+
 /** LG-16: nobody has used the group for a long time. Only the server ends it (DELL-8). */
 static void on_idle(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
 	(void)engine;
-	if (!lgr->num_conns && lgr->role == SMCR_ROLE_SERVER)
+	if (lgr->num_conns)
+		return;
+	if (lgr->role == SMCR_ROLE_SERVER)
 		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
+	else
+		probe(lgr);
 }
 
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)

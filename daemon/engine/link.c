@@ -148,9 +148,11 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 void smcr_link_drop_qp(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
-	link->qp_failed = true;
 	if (link->qp) {
 		struct smcr_slab *slab;
+		/* Nothing may be read from memory that is being deregistered. */
+		if (!link->qp_failed && in_flight(link))
+			engine->ops->qp_error(engine->ctx, link->qp);
 		DL_FOREACH (link->lgr->rmbs, slab)
 			smcr_slab_deregister(slab, link);
 		DL_FOREACH (link->lgr->sndbufs, slab)
@@ -159,6 +161,7 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		engine->count.num_qps--;
 		link->qp = NULL;
 	}
+	link->qp_failed = true;
 	while (link->tx_done < link->tx_next)
 		complete(link, link->tx_done++, false);
 }

@@ -76,6 +76,8 @@ int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg
 void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
 
 /* What others tell the rendezvous. Each may free the connection. */
+/** The engine stops (TERM-1). */
+void smcr_clc_shutdown(struct smcr_conn *conn);
 void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
 /** The group it belongs to ends. Afterwards the connection has no group, or is gone. */
 void smcr_clc_lgr_lost(struct smcr_conn *conn);

@@ -155,7 +155,7 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	if (!block)
 		return;
 	struct obs_rmb *rmb = block->rmb ? block->rmb : rmb_new(group, from, block);
-	if (!rmb || rmb->group != group || rmb->announced) {
+	if (!rmb || rmb->group != group || (rmb->announced && !group->shaky)) {
 		world_fail(w, "RKEY-1", "group %u: the %s announces an RMB that is not new",
 			   group->number, side_text(from));
 		return;
@@ -243,6 +243,8 @@ static void delete_request(struct obs_link *link, int from, const struct smcr_ll
 	exchange_start(group, from, rkey_bit(from));
 	for (unsigned int i = 0; i < m->count; i++) {
 		struct obs_rmb *rmb = rmb_by_key(group, from, link, m->rkey[i]);
+		if (group->shaky && (!rmb || rmb->deleting))
+			continue; /* an exchange that a failure broke */
 		if (!rmb || rmb->deleting)
 			world_fail(w, "RKEY-13", "group %u: the %s withdraws an unknown RMB",
 				   group->number, side_text(from));

@@ -4,6 +4,9 @@
 
 #include "tests/sim/obs.h"
 
+/* PeerAbortWait in the configurations of the simulator: the default. */
+#define ABORT_WAIT (10 * SEC)
+
 static const char *side_text(int side)
 {
 	return side == SERVER ? "server" : "client";
@@ -96,14 +99,19 @@ static void check_free(struct obs_rmb *rmb, const struct obs_flow *flow)
 		return;
 	}
 	const struct side *side = &conn->pair->side[owner];
-	if (!side->established || w->set.timeouts || w->set.failures)
+	/* Who waits for the other's last word waits as long as PeerAbortWait lasts, at least. */
+	if (conn->decline_seen[owner] || conn->decline_sent[owner] || !conn->confirm_sent ||
+	    w->set.timeouts || w->set.failures || w->clock.now >= side->over_at + ABORT_WAIT)
 		return;
-	if (!ended(flow, true) || !ended(&conn->flow[owner], false))
+	/* The peer's C may still be on its way when its Accept shows that it is done (RMB-9). */
+	const struct obs_flow *back = &conn->flow[owner];
+	bool evicted = back->rmb && back->rmb->user[back->index] != back;
+	if (!ended(flow, !evicted) || !ended(back, false))
 		world_fail(w, "RMB-8",
 			   "group %u: the %s reuses the element of connection %u, but %s",
 			   rmb->group->number, side_text(owner), conn->pair->number,
-			   ended(flow, true) ? "has not said C or A itself"
-					     : "the peer has not said C or A");
+			   ended(flow, !evicted) ? "has not said C or A itself"
+						 : "the peer has not said C or A");
 }
 
 void rmb_claim(struct obs_rmb *rmb, uint8_t index, uint32_t element_size, struct obs_flow *flow)

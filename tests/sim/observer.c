@@ -134,7 +134,11 @@ void obs_established(struct observer *obs, struct side *side)
 
 void obs_side_gone(struct observer *obs, struct side *side)
 {
-	obs_conn_of(obs, side->pair)->gone[side->index] = true;
+	struct obs_conn *conn = obs_conn_of(obs, side->pair);
+	conn->gone[side->index] = true;
+	/* A group does not outlive a first contact that fails (RV-14). */
+	if (conn->group && conn->group->first == conn && !side->established)
+		conn->group->ended = true;
 }
 
 void obs_host_died(struct observer *obs, struct host *host)
