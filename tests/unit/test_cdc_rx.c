@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "daemon/engine/llc.h"
 #include "tests/lib/proves.h"
 
 /* A CDC number `seq` that says: `n` bytes were written since the start. */
@@ -327,6 +328,33 @@ static void unknown_token(void **state)
 	PROVES("CDC-5");
 }
 
+/* CDC-14: requests about links and RMBs wait for one another; a CDC waits for none of them. */
+static void before_llc(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .two_links = true };
+	struct connfix *f = connfix_new(&params);
+	struct smcr_llc_msg request = {
+		.type = SMCR_LLC_DELETE_RKEY,
+		.delete_rkey = { .count = 1, .rkey = { 0x7777 } },
+	};
+	uint8_t msg[SMCR_LLC_LEN];
+	smcr_llc_enter(f->lgr, SMCR_LLC_S_DELETE, f->link, f->link2);
+	smcr_llc_encode(&request, f->lgr->dialect, msg, sizeof(msg));
+	smcr_engine_recv(f->engine, f->link->ref, msg, sizeof(msg));
+	assert_int_equal(f->lgr->llc->queued, 1);
+	connfix_peer_writes(f, 10);
+	connfix_peer_cdc(f);
+	expect_event(f, SMCR_CONN_READABLE);
+	connfix_read(f, 10);
+	connfix_write(f, 5);
+	expect_w(f, 4, 8);
+	expect_cdc(f, 0, 9, 0, 14, 0, 0);
+	assert_int_equal(f->lgr->llc->queued, 1);
+	connfix_free(f);
+	PROVES("CDC-14");
+}
+
 /* FO-7, the receiving side: nothing lost -> go on; else reset. */
 static void failover_validation(void **state)
 {
@@ -411,6 +439,7 @@ int main(void)
 		cmocka_unit_test(eye_catcher_overwritten),
 		cmocka_unit_test(owner_only_reads),
 		cmocka_unit_test(unknown_token),
+		cmocka_unit_test(before_llc),
 		cmocka_unit_test(failover_validation),
 		cmocka_unit_test(fuzzed),
 	};
