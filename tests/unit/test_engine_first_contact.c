@@ -5,40 +5,631 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
 
-#include "tests/lib/enginepair.h"
+#include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 
-static void single_rnic_each(void **state)
+#define S PAIR_SERVER
+#define C PAIR_CLIENT
+
+/** The kinds of messages that went through, in order, as text: "P" Proposal, "A1"/"A0" Accept with
+ * F, "C" Confirm, "D" Decline; "cl1"/"CL1" CONFIRM LINK and reply on link 1, "al"/"AL"/"AL-" ADD
+ * LINK, reply, negative reply, "ac"/"AC" CONTINUATION; others by number. */
+static const char *story(const struct pair *pair)
+{
+	static char text[1024];
+	size_t n = 0;
+	text[0] = '\0';
+	for (size_t i = 0; i < pair->log_len && n < sizeof(text) - 20; i++) {
+		const struct pair_msg *m = &pair->log[i];
+		const struct smcr_llc_msg *l = &m->llc;
+		if (m->is_cdc)
+			continue;
+		if (m->is_clc)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%c%s ",
+					      "?PACD"[m->clc.type],
+					      m -> clc.type != SMCR_CLC_ACCEPT   ? ""
+						   : m->clc.accept.first_contact ? "1"
+										 : "0");
+		else if (l->type == SMCR_LLC_CONFIRM_LINK)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%u ",
+					      l->reply ? "CL" : "cl", m->link);
+		else if (l->type == SMCR_LLC_ADD_LINK)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s%s ",
+					      l->reply ? "AL" : "al",
+					      l->add_link.reject ? "-" : "");
+		else if (l->type == SMCR_LLC_ADD_LINK_CONT)
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%s ",
+					      l->reply ? "AC" : "ac");
+		else
+			n += (size_t)snprintf(text + n, sizeof(text) - n, "%u%s ", l->type,
+					      l->reply ? "r" : "");
+	}
+	return text;
+}
+
+static void established(struct pair *pair, int conn)
+{
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, conn));
+	pair_exchange(pair, conn);
+}
+
+/* ---- RNIC combinations ---- */
+
+static void one_rnic_each(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	int c = pair_connect(pair, PAIR_CLIENT);
-	pair_pump(pair);
-	assert_true(pair_both_established(pair, c));
-	pair_exchange(pair, c);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	assert_string_equal(story(pair), "P A1 C cl1 CL1 al AL- ");
+	/* the server tried on its only RNIC, hoping for an asymmetric link (ADDL-2) */
+	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+	assert_memory_equal(add->llc.add_link.gid, pair->side[S].devices[0].gid, SMCR_GID_LEN);
+	const struct pair_msg *answer = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
+	assert_int_equal(answer->llc.add_link.reject_reason, SMCR_LLC_REJECT_NO_ALT_PATH);
+	/* and has freed what it had set up for it (ADDL-6) */
+	assert_int_equal(pair_num_qps(pair, S), 1);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
 	pair_close(pair, c);
 	pair_free(pair);
+	PROVES("RV-2 RV-4 RV-6 RV-7 RV-8 RV-9 ADDL-1 ADDL-5 ADDL-6 GEN-8 LLC-4");
 }
 
 static void two_rnics_each(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
-	int c = pair_connect(pair, PAIR_CLIENT);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	assert_string_equal(story(pair), "P A1 C cl1 CL1 al AL ac AC cl2 CL2 ");
+	for (int side = 0; side < 2; side++) {
+		struct smcr_lgr *lgr = pair_lgr(pair, side);
+		assert_string_equal(smcr_lgr_type_name(lgr), "symmetric");
+		assert_int_equal(pair_num_qps(pair, side), 2);
+		for (uint8_t n = 1; n <= 2; n++) {
+			struct smcr_link *link = pair_link(pair, side, n);
+			assert_int_equal(link->state, SMCR_LINK_ACTIVE);
+			assert_int_equal(link->device->info.id, pair->side[side].devices[n - 1].id);
+			assert_int_equal(link->peer_uid, pair_link(pair, !side, n)->uid);
+			assert_true(lgr->peer_rmbs->token[link->slot].valid);
+			assert_true(lgr->rmbs->reg[link->slot].told);
+		}
+		assert_int_equal(lgr->max_links, 4);
+		assert_int_equal(lgr->dialect, SMCR_DIALECT_DEPLOYED);
+		assert_true(pair_link(pair, side, 1)->uid != pair_link(pair, side, 2)->uid);
+	}
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("ADDL-4 ADDL-8 ADDL-10 ADDL-12 LLC-5 LLC-6 LLC-7 LG-1 LG-9 LG-12 RKEY-12 RMB-10 "
+	       "RKEY-11");
+}
+
+static void server_has_two(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 1);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_peer");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric_local");
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+static void client_has_two(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 2);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_local");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric_peer");
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("ADDL-2");
+}
+
+static void rfc_dialect(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.dialect = SMCR_DIALECT_FORCE_RFC;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	assert_int_equal(pair_lgr(pair, S)->dialect, SMCR_DIALECT_RFC);
+	assert_int_equal(pair_lgr(pair, C)->dialect, SMCR_DIALECT_RFC);
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+/* ---- CLC contents ---- */
+
+static void credentials(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct smcr_device_info small = pair->side[C].devices[0];
+	small.mtu = SMCR_MTU_512;
+	pair->side[C].devices[0] = small;
+	assert_int_equal(smcr_engine_device_update(pair->side[C].engine, &small), 0);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	const struct smcr_clc_proposal *p =
+		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
+	const struct smcr_clc_accept *a = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
+	const struct smcr_clc_accept *f = &pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept;
+	struct smcr_config sc = pair_config(S), cc = pair_config(C);
+	assert_memory_equal(p->peer_id, cc.peer_id, SMCR_PEER_ID_LEN);
+	assert_memory_equal(a->peer_id, sc.peer_id, SMCR_PEER_ID_LEN);
+	assert_memory_equal(f->peer_id, cc.peer_id, SMCR_PEER_ID_LEN);
+	assert_int_equal(p->version, 1);
+	assert_int_equal(p->ipv4_subnet, 0x0A000000);
+	assert_int_equal(p->ipv4_mask_len, 24);
+	assert_int_equal(p->num_prefixes, 0);
+	assert_memory_equal(p->gid, small.gid, SMCR_GID_LEN);
+	assert_memory_equal(p->mac, small.mac, SMCR_MAC_LEN);
+	assert_true(a->first_contact);
+	assert_memory_equal(a->mac, pair->side[S].devices[0].mac, SMCR_MAC_LEN);
+	assert_memory_equal(f->mac, small.mac, SMCR_MAC_LEN);
+	assert_int_equal(a->rmbe_index, 1);
+	assert_true(a->alert_token && f->alert_token && a->alert_token != f->alert_token);
+	/* the smaller MTU at both ends, initial PSNs crossed over (also checked by the fabric) */
+	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_512);
+	assert_int_equal(pair_link(pair, C, 1)->mtu, SMCR_MTU_512);
+	assert_int_equal(pair_link(pair, S, 1)->peer_psn, f->psn);
+	assert_int_equal(pair_link(pair, C, 1)->peer_psn, a->psn);
+	assert_int_equal(pair_link(pair, S, 1)->psn, a->psn);
+	assert_memory_equal(pair_link(pair, S, 1)->peer_mac, small.mac, SMCR_MAC_LEN);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("PEER-1 CLC-4 CLC-6 CLC-9 CLC-10 CLC-17");
+}
+
+static void ipv6(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 0);
+		info.num_prefixes = 3;
+		info.prefixes[1] = (struct smcr_prefix){ .family = AF_INET6,
+							 .ip = { 0xFE, 0x80, [15] = 1 },
+							 .prefix_len = 64 };
+		info.prefixes[2] = (struct smcr_prefix){ .family = AF_INET6,
+							 .ip = { 0x20, 1, 0xD,
+								 0xB8, [15] = (uint8_t)(side + 1) },
+							 .prefix_len = 64 };
+		pair_add_device(pair, side, &info);
+	}
+	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, c);
+	params.local = params.peer =
+		(struct smcr_addr){ .family = AF_INET6, .ip = { 0x20, 1, 0xD, 0xB8 } };
+	params.local.ip[15] = 2;
+	params.local_prefix_len = 64;
+	assert_int_equal(smcr_conn_start(pair->side[C].engine, &params, &pair_end(pair, c, C)->smc),
+			 0);
+	established(pair, c);
+	const struct smcr_clc_proposal *p =
+		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
+	const uint8_t network[16] = { 0x20, 1, 0xD, 0xB8 };
+	assert_int_equal(p->num_prefixes, 1); /* link-local ones say nothing */
+	assert_memory_equal(p->prefixes[0].addr, network, 16);
+	assert_int_equal(p->prefixes[0].len, 64);
+	assert_int_equal(p->ipv4_subnet, 0);
+	/* the group serves IPv4 connections between the same RNICs as well (PEER-4) */
+	int second = pair_connect(pair, C);
+	established(pair, second);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false), 1);
+	pair_close(pair, c);
+	pair_close(pair, second);
+	pair_free(pair);
+	PROVES("CLC-7");
+}
+
+static void other_subnet_is_declined(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 1);
+	struct smcr_device_info info = pair_device(S, 0);
+	info.prefixes[0].ip[2] = 1; /* 10.0.1.0/24 */
+	pair_add_device(pair, S, &info);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_string_equal(story(pair), "P D ");
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, S)->last.reason, SMCR_REASON_PREFIX_MISMATCH);
+	assert_int_equal(pair_end(pair, c, C)->last.reason, SMCR_REASON_PEER_DECLINED);
+	assert_int_equal(pair_end(pair, c, C)->last.peer_reason, SMCR_REASON_PREFIX_MISMATCH);
+	assert_false(pair_end(pair, c, C)->last.path_dead);
+	/* the device's netmask must be the same, too */
+	info.prefixes[0].ip[2] = 0;
+	info.prefixes[0].prefix_len = 23;
+	assert_int_equal(smcr_engine_device_update(pair->side[S].engine, &info), 0);
+	c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+	assert_true(smcr_engine_idle(pair->side[S].engine));
+	pair_free(pair);
+	PROVES("RV-3");
+}
+
+static void other_vlan_is_declined(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	struct smcr_device_info server = pair_device(S, 0), client = pair_device(C, 0);
+	server.vlan = 7;
+	pair_add_device(pair, S, &server);
+	pair_add_device(pair, C, &client);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+	pair_free(pair);
+	PROVES("LG-2");
+}
+
+static void version_two(void **state)
+{
+	(void)state;
+	/* a version 2 Proposal that offers R of version 1 is answered in version 1 */
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	uint8_t buf[92] = { 0xE2, 0xD4, 0xC3, 0xD9, 1, 0, 92, 0x28 };
+	struct smcr_device_info client = pair->side[C].devices[0];
+	struct smcr_config cc = pair_config(C);
+	memcpy(buf + 8, cc.peer_id, 8);
+	memcpy(buf + 16, client.gid, 16);
+	memcpy(buf + 32, client.mac, 6);
+	buf[39] = 40;
+	buf[80] = 10;
+	buf[84] = 24;
+	memcpy(buf + 88, buf, 4);
+	pair_inject_clc_raw(pair, c, C, buf, sizeof(buf));
+	/* the client's end is not there: look at what is on its way to it */
+	pair_pump(pair);
+	struct smcr_clc_msg answer;
+	const struct pair_clc *out = pair_end(pair, c, C)->in;
+	assert_non_null(out);
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_ACCEPT);
+	assert_int_equal(out->buf[7] >> 4, 1);
+	pair_free(pair);
+	/* one that offers version 2 only is declined, never reset, in the long form */
+	pair = pair_new(NULL, NULL, 1, 1);
+	c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	uint8_t v2[156] = { 0xE2, 0xD4, 0xC3, 0xD9, 1, 0, 156, 0x22 };
+	v2[51] = 28;
+	v2[80] = 1;
+	v2[83] = 0x10;
+	memcpy(v2 + 120, "SMCLAB                          ", 32);
+	memcpy(v2 + 152, buf, 4);
+	pair_inject_clc_raw(pair, c, C, v2, sizeof(v2));
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	out = pair_end(pair, c, C)->in;
+	assert_non_null(out);
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.version, 2);
+	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_VERSION_MISMATCH);
+	pair_free(pair);
+	PROVES("CLC-4");
+}
+
+/* ---- the data gate ---- */
+
+static void nothing_before_accept(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	pair_pump(pair);
+	struct smcr_engine_view view;
+	smcr_engine_get_view(pair->side[C].engine, &view);
+	assert_int_equal(view.num_lgrs + view.num_links + view.num_qps + view.num_mrs, 0);
+	assert_int_equal(view.memory_used, 0);
+	struct smcr_clc_msg msg;
+	const struct pair_clc *out = pair_end(pair, c, S)->in;
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &msg), 0);
+	assert_int_equal(msg.type, SMCR_CLC_PROPOSAL);
+	pair_free(pair);
+	PROVES("RV-1");
+}
+
+/** Hold one kind of message: who is established then? */
+static void gate(size_t server_rnics, size_t client_rnics, struct pair_pick pick,
+		 unsigned int server, unsigned int client)
+{
+	struct pair *pair = pair_new(NULL, NULL, server_rnics, client_rnics);
+	pick.verdict = PAIR_HOLD;
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	assert_int_equal(pair_end(pair, c, S)->established, server);
+	assert_int_equal(pair_end(pair, c, C)->established, client);
+	if (client) { /* what the client writes at once is kept until the server's gate opens */
+		pair_send(pair, c, C, 100, 1);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c, S)->readable, 0);
+	}
+	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	assert_true(pair_both_established(pair, c));
-	assert_int_equal(pair_link(pair, PAIR_SERVER, 2)->state, SMCR_LINK_ACTIVE);
+	if (client)
+		pair_expect(pair, c, S, 100, 1);
 	pair_exchange(pair, c);
 	pair_close(pair, c);
+	pair_free(pair);
+}
+
+static void gates(void **state)
+{
+	(void)state;
+	const struct pair_pick confirm_link = { .from = S, .type = SMCR_LLC_CONFIRM_LINK };
+	const struct pair_pick confirm_reply = { .from = C,
+						 .type = SMCR_LLC_CONFIRM_LINK,
+						 .reply = true };
+	const struct pair_pick add = { .from = S, .type = SMCR_LLC_ADD_LINK };
+	const struct pair_pick add_reply = { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true };
+	const struct pair_pick cont = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT };
+	const struct pair_pick cont_reply = { .from = C,
+					      .type = SMCR_LLC_ADD_LINK_CONT,
+					      .reply = true };
+	const struct pair_pick confirm2 = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2 };
+	const struct pair_pick confirm2_reply = {
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .link = 2
+	};
+	gate(1, 1, confirm_link, 0, 0);
+	gate(1, 1, confirm_reply, 0, 0);
+	gate(1, 1, add, 0, 0);
+	gate(1, 1, add_reply, 0, 1); /* the client has sent its negative reply */
+	gate(2, 2, add_reply, 0, 0);
+	gate(2, 2, cont, 0, 0);
+	gate(2, 2, cont_reply, 0, 0);
+	gate(2, 2, confirm2, 0, 0);
+	gate(2, 2, confirm2_reply, 0, 1);
+	PROVES("RV-11 RV-12 RV-13");
+}
+
+/** Link 2 fails while it is being set up: one link is enough, after both sides agree on that. */
+static void second_link_fails(void **state)
+{
+	struct smcr_config config = pair_config(S);
+	config.fc_send_timeout_server = 5000000; /* so that the client's rules are seen, too */
+	(void)state;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_FAIL
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	/* the server deletes link 2 over link 1; the gates open with the reply (ERR-22) */
+	assert_true(pair_both_established(pair, c));
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
+	assert_int_equal(pair_num_qps(pair, S), 1);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	pair_set_pick(pair, NULL);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+static void second_path_is_dead(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 900000);
+	assert_false(pair_both_established(pair, c));
+	pair_run(pair, 200000); /* the server does not wait for the RNIC's own retry limit */
+	assert_true(pair_both_established(pair, c));
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+/** The client loses its second RNIC while CONFIRM LINK is awaited on it (ERR-28). */
+static void client_loses_second_rnic(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_remove_device(pair, C, pair->side[C].devices[1].id);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	assert_int_equal(pair_end(pair, c, C)->established, 0);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
+	assert_int_equal(pair_num_qps(pair, S), 1);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+/* ---- who the peer is ---- */
+
+static void a_new_instance_is_a_new_peer(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	/* the client's host restarts: same addresses, another instance ID */
+	struct smcr_config config = pair_config(C);
+	config.peer_id[1] ^= 0x55;
+	smcr_engine_free(pair->side[C].engine);
+	pair_end(pair, c, C)->smc = NULL;
+	assert_int_equal(smcr_engine_new(&config, pair->side[S].engine->ops, &pair->side[C],
+					 pair->now, &pair->side[C].engine),
+			 0);
+	assert_int_equal(smcr_engine_device_add(pair->side[C].engine, &pair->side[C].devices[0]),
+			 0);
+	pair_clear_log(pair);
+	int second = pair_connect(pair, C);
+	established(pair, second);
+	assert_true(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.first_contact);
+	struct smcr_engine_view view;
+	smcr_engine_get_view(pair->side[S].engine, &view);
+	assert_int_equal(view.num_lgrs, 2);
+	/* the old group ends by its own failures (TERM-2) */
+	pair_send(pair, c, S, 10, 1);
+	pair_run(pair, 5000000);
+	smcr_engine_get_view(pair->side[S].engine, &view);
+	assert_int_equal(view.num_lgrs, 1);
+	assert_int_equal(pair_end(pair, c, S)->reset, 1);
+	pair_exchange(pair, second);
+	pair_close(pair, second);
+	pair_free(pair);
+	PROVES("PEER-5 PEER-4 TERM-2");
+}
+
+static void peer_id_survives_its_rnic(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	pair_close(pair, c);
+	pair_remove_device(pair, C, pair->side[C].devices[0].id);
+	pair_run(pair, 1000);
+	c = pair_connect(pair, C);
+	pair_pump(pair);
+	struct smcr_config config = pair_config(C);
+	assert_memory_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.peer_id,
+			    config.peer_id, SMCR_PEER_ID_LEN);
+	pair_free(pair);
+	PROVES("PEER-3");
+}
+
+/* ---- several at once (RV-15) ---- */
+
+static void parallel_connects_make_one_group(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	int c[50];
+	for (int i = 0; i < 50; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 1000000);
+	for (int i = 0; i < 50; i++)
+		assert_true(pair_both_established(pair, c[i]));
+	assert_int_equal(pair_num_qps(pair, S), 2);
+	assert_int_equal(pair_num_qps(pair, C), 2);
+	/* spread over the links (LG-17) */
+	assert_int_equal(pair_link(pair, S, 1)->num_conns, 25);
+	assert_int_equal(pair_link(pair, S, 2)->num_conns, 25);
+	/* the deployed dialect: the client adopts the server's links */
+	assert_int_equal(pair_link(pair, C, 1)->num_conns, 25);
+	for (int i = 0; i < 50; i++)
+		pair_exchange(pair, c[i]);
+	for (int i = 0; i < 50; i++)
+		pair_close(pair, c[i]);
+	pair_free(pair);
+	PROVES("RV-15 GEN-12 LG-17");
+}
+
+static void held_proposals_do_not_wait_for_ever(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct pair_pick pick = {
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int first = pair_connect(pair, C), second = pair_connect(pair, C);
+	pair_run(pair, 6000000);
+	assert_int_equal(pair_end(pair, first, C)->established, 0);
+	assert_int_equal(pair_end(pair, second, C)->fallback, 1);
+	assert_int_equal(pair_end(pair, second, S)->fallback, 1);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, first));
+	pair_close(pair, first);
+	pair_free(pair);
+	PROVES("RV-15");
+}
+
+static void held_proposals_after_a_failed_first_contact(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c[3];
+	/* the first contact fails for a reason of its own: the next one tries again */
+	pair->side[C].fail_qp_create = 1;
+	for (int i = 0; i < 3; i++)
+		c[i] = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c[0], C)->fallback, 1);
+	assert_int_equal(pair_end(pair, c[0], S)->fallback, 1);
+	assert_true(pair_both_established(pair, c[1]));
+	assert_true(pair_both_established(pair, c[2]));
+	assert_int_equal(pair_num_qps(pair, S), 1);
+	pair_close(pair, c[1]);
+	pair_close(pair, c[2]);
+	pair_free(pair);
+	/* the path is dead: nobody else needs to find out */
+	pair = pair_new(NULL, NULL, 1, 1);
+	pair->side[S].blocked = true;
+	for (int i = 0; i < 3; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 1100000);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pair_end(pair, c[i], C)->fallback, 1);
+		assert_int_equal(pair_end(pair, c[i], S)->fallback, 1);
+		assert_true(pair_end(pair, c[i], S)->last.path_dead);
+	}
 	pair_free(pair);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(single_rnic_each),
+		cmocka_unit_test(one_rnic_each),
 		cmocka_unit_test(two_rnics_each),
+		cmocka_unit_test(server_has_two),
+		cmocka_unit_test(client_has_two),
+		cmocka_unit_test(rfc_dialect),
+		cmocka_unit_test(credentials),
+		cmocka_unit_test(ipv6),
+		cmocka_unit_test(other_subnet_is_declined),
+		cmocka_unit_test(other_vlan_is_declined),
+		cmocka_unit_test(version_two),
+		cmocka_unit_test(nothing_before_accept),
+		cmocka_unit_test(gates),
+		cmocka_unit_test(second_link_fails),
+		cmocka_unit_test(second_path_is_dead),
+		cmocka_unit_test(client_loses_second_rnic),
+		cmocka_unit_test(a_new_instance_is_a_new_peer),
+		cmocka_unit_test(peer_id_survives_its_rnic),
+		cmocka_unit_test(parallel_connects_make_one_group),
+		cmocka_unit_test(held_proposals_do_not_wait_for_ever),
+		cmocka_unit_test(held_proposals_after_a_failed_first_contact),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+/* The engine's rules that are tables of their own. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "tests/lib/enginepair.h"
+#include "tests/lib/proves.h"
+
+static void max_links(void **state)
+{
+	static const struct {
+		uint8_t server, client, want;
+	} rows[] = {
+		{ 2, 0, 2 }, { 5, 0, 5 }, { 8, 0, 8 },   { 2, 2, 2 }, { 8, 2, 2 },   { 8, 3, 3 },
+		{ 4, 4, 4 }, { 4, 5, 4 }, { 2, 255, 2 }, { 8, 1, 2 }, { 2, 1, 2 },   { 0, 0, 2 },
+		{ 0, 8, 2 }, { 1, 0, 2 }, { 1, 5, 2 },   { 9, 0, 8 }, { 255, 0, 8 }, { 255, 9, 8 },
+		{ 9, 8, 8 }, { 9, 3, 3 }, { 9, 1, 2 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(smcr_max_links_negotiate(rows[i].server, rows[i].client),
+				 rows[i].want);
+	PROVES("LG-7");
+}
+
+static void dialect(void **state)
+{
+	(void)state;
+	for (unsigned int request = 0; request < 128; request++)
+		for (unsigned int reply = 0; reply < 128; reply++) {
+			bool both = (request & 3) && (reply & 3);
+			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_AUTO, (uint8_t)request,
+							     (uint8_t)reply),
+					 both ? SMCR_DIALECT_DEPLOYED : SMCR_DIALECT_RFC);
+			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_FORCE_RFC,
+							     (uint8_t)request, (uint8_t)reply),
+					 SMCR_DIALECT_RFC);
+			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_FORCE_DEPLOYED,
+							     (uint8_t)request, (uint8_t)reply),
+					 SMCR_DIALECT_DEPLOYED);
+		}
+}
+
+static void add_link_answer(void **state)
+{
+	static const struct {
+		bool server_new, unused, asymmetric;
+		enum smcr_add_link_answer want;
+	} rows[] = {
+		{ false, false, false, SMCR_ADD_LINK_REJECT },   /* parallel */
+		{ false, true, false, SMCR_ADD_LINK_ON_UNUSED }, /* asymmetric */
+		{ true, true, false, SMCR_ADD_LINK_ON_UNUSED },  /* symmetric */
+		{ true, false, false, SMCR_ADD_LINK_ON_USED },   /* asymmetric */
+		{ false, false, true, SMCR_ADD_LINK_REJECT },
+		{ false, true, true, SMCR_ADD_LINK_REJECT },   /* second asymmetric */
+		{ true, false, true, SMCR_ADD_LINK_REJECT },   /* second asymmetric */
+		{ true, true, true, SMCR_ADD_LINK_ON_UNUSED }, /* symmetric */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(smcr_add_link_decide(rows[i].server_new, rows[i].unused,
+						      rows[i].asymmetric),
+				 rows[i].want);
+	PROVES("ADDL-3 LG-4");
+}
+
+/** Messages that one side with `n` RTokens needs, and pairs in all of them. */
+static void count_down(unsigned int n, unsigned int want_messages)
+{
+	unsigned int pairs = 0, messages = 0;
+	uint8_t left = (uint8_t)n;
+	do {
+		assert_true(smcr_cont_pairs(left) <= 2);
+		pairs += smcr_cont_pairs(left);
+		messages++;
+		if (left > 2)
+			assert_int_equal(smcr_cont_next(left), left - 2);
+		else
+			assert_int_equal(smcr_cont_next(left), 0);
+		left = smcr_cont_next(left);
+	} while (left);
+	assert_int_equal(pairs, n);
+	assert_int_equal(messages, want_messages);
+}
+
+static void add_link_continuation(void **state)
+{
+	(void)state;
+	count_down(0, 1);
+	count_down(1, 1);
+	count_down(2, 1);
+	count_down(3, 2);
+	count_down(4, 2);
+	count_down(5, 3);
+	count_down(255, 128);
+	PROVES("ADDL-9");
+}
+
+static void confirm_rkey_specs(void **state)
+{
+	(void)state;
+	for (unsigned int links = 1; links <= SMCR_LINK_SLOTS; links++) {
+		unsigned int left = links - 1, told = smcr_rkey_specs(left, false), n;
+		assert_int_equal(told, left < 2 ? left : 2);
+		while (told < left) {
+			n = smcr_rkey_specs(left - told, true);
+			assert_int_equal(n, left - told < 3 ? left - told : 3);
+			told += n;
+		}
+		assert_int_equal(told, left);
+	}
+	/* 9 links: 8 -> 6 -> 3 */
+	assert_int_equal(8 - smcr_rkey_specs(8, false), 6);
+	assert_int_equal(6 - smcr_rkey_specs(6, true), 3);
+	assert_int_equal(3 - smcr_rkey_specs(3, true), 0);
+	PROVES("RKEY-4");
+}
+
+static void classification(void **state)
+{
+	(void)state;
+	assert_int_equal(smcr_clc_classify(true, false), SMCR_CONTACT_FIRST);
+	assert_int_equal(smcr_clc_classify(true, true), SMCR_CONTACT_FIRST);
+	assert_int_equal(smcr_clc_classify(false, true), SMCR_CONTACT_SUBSEQUENT);
+	assert_int_equal(smcr_clc_classify(false, false), SMCR_CONTACT_OUT_OF_SYNC);
+}
+
+static void decline_window(void **state)
+{
+	static const struct {
+		enum smcr_rv_step step;
+		bool first, committed;
+		enum smcr_decline_window want;
+	} rows[] = {
+		/* no chasing: the peer owes the next message (ERR-3) */
+		{ SMCR_RV_S_AWAIT_PROPOSAL, false, false, SMCR_DECLINE_LATER },
+		{ SMCR_RV_C_AWAIT_ACCEPT, false, false, SMCR_DECLINE_LATER },
+		{ SMCR_RV_S_AWAIT_CONFIRM, true, false, SMCR_DECLINE_LATER },
+		/* in place of the own next message (ERR-1) */
+		{ SMCR_RV_S_HELD, false, false, SMCR_DECLINE_NOW },
+		{ SMCR_RV_S_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
+		{ SMCR_RV_C_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
+		/* subsequent contact: never after the Accept (ERR-4) */
+		{ SMCR_RV_S_AWAIT_CONFIRM, false, false, SMCR_DECLINE_NEVER },
+		/* first contact: up to the point of no return (ERR-5, ERR-7) */
+		{ SMCR_RV_LLC, true, false, SMCR_DECLINE_NOW },
+		{ SMCR_RV_LLC, true, true, SMCR_DECLINE_NEVER },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(
+			smcr_clc_decline_window(rows[i].step, rows[i].first, rows[i].committed),
+			rows[i].want);
+}
+
+static struct smcr_prefix prefix4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint8_t len)
+{
+	return (struct smcr_prefix){ .family = AF_INET, .ip = { a, b, c, d }, .prefix_len = len };
+}
+
+static bool names4(uint32_t subnet, uint8_t mask_len, struct smcr_prefix prefix)
+{
+	const struct smcr_addr client = { .family = AF_INET, .ip = { 10, 0, 0, 2 } };
+	const struct smcr_clc_proposal proposal = { .ipv4_subnet = subnet,
+						    .ipv4_mask_len = mask_len };
+	return smcr_proposal_names_prefix(&proposal, &client, &prefix);
+}
+
+static void ipv4_subnet(void **state)
+{
+	(void)state;
+	assert_true(names4(0x0A000000, 24, prefix4(10, 0, 0, 1, 24)));
+	assert_true(names4(0x0A0000FF, 24, prefix4(10, 0, 0, 1, 24))); /* host bits do not matter */
+	assert_false(names4(0x0A000000, 24, prefix4(10, 0, 1, 1, 24))); /* another network */
+	assert_false(names4(0x0A000000, 24, prefix4(10, 0, 0, 1, 16))); /* another mask */
+	assert_false(names4(0x0A000000, 16, prefix4(10, 0, 0, 1, 24)));
+	assert_true(names4(0x0A000002, 32, prefix4(10, 0, 0, 2, 32)));
+	assert_true(names4(0, 0, prefix4(10, 0, 0, 1, 0)));
+	/* a peer that sends the mask itself: its address says the network (A1) */
+	assert_true(names4(0xFFFFFF00, 24, prefix4(10, 0, 0, 1, 24)));
+	assert_false(names4(0xFFFFFF00, 24, prefix4(10, 0, 1, 1, 24)));
+}
+
+static void ipv6_prefixes(void **state)
+{
+	const struct smcr_addr client = { .family = AF_INET6, .ip = { 0x20, 0x01, [15] = 2 } };
+	struct smcr_clc_proposal proposal = { .num_prefixes = 2 };
+	struct smcr_prefix own = { .family = AF_INET6, .prefix_len = 64 };
+	(void)state;
+	proposal.prefixes[0] = (struct smcr_clc_prefix){ .addr = { 0x20, 0x02 }, .len = 48 };
+	proposal.prefixes[1] =
+		(struct smcr_clc_prefix){ .addr = { 0x20, 0x01, 1, 2, 3, 4, 5, 6 }, .len = 64 };
+	memcpy(own.ip, proposal.prefixes[1].addr, 8);
+	own.ip[15] = 9;
+	assert_true(smcr_proposal_names_prefix(&proposal, &client, &own));
+	own.ip[7] ^= 1;
+	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+	own.ip[7] ^= 1;
+	own.prefix_len = 63;
+	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+	own = prefix4(10, 0, 0, 1, 0);
+	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+}
+
+static void prefix_bits(void **state)
+{
+	const uint8_t a[2] = { 0xFF, 0x80 }, b[2] = { 0xFF, 0xC0 };
+	(void)state;
+	assert_true(smcr_prefix_match(a, b, 0));
+	assert_true(smcr_prefix_match(a, b, 9));
+	assert_false(smcr_prefix_match(a, b, 10));
+	assert_false(smcr_prefix_match(a, b, 16));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(max_links),          cmocka_unit_test(dialect),
+		cmocka_unit_test(add_link_answer),    cmocka_unit_test(add_link_continuation),
+		cmocka_unit_test(confirm_rkey_specs), cmocka_unit_test(classification),
+		cmocka_unit_test(decline_window),     cmocka_unit_test(ipv4_subnet),
+		cmocka_unit_test(ipv6_prefixes),      cmocka_unit_test(prefix_bits),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
