@@ -48,6 +48,8 @@ static void close_conn(struct pump *pump)
 static void end_tx(struct pump *pump)
 {
 	pump->tx_ready = false;
+	/* The event that tells close() from shutdown() may still be on its way. */
+	pump->closed = pump->closed || pair_closed(pump->pair);
 	if (pump->closed) {
 		close_conn(pump);
 	} else if (!pump->tx_ended) {

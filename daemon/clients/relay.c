@@ -110,11 +110,19 @@ static enum relay_result tcp_broken(struct relay *relay)
 	return RELAY_MORE;
 }
 
+/* Would TCP reset when the program closes now? */
+static bool left_unread(const struct relay *relay)
+{
+	return relay->pair->unread || relay->linger_reset || relay->rx_rest.data;
+}
+
 static enum relay_result end_tx(struct relay *relay)
 {
 	relay->tx_ready = false;
+	/* The event that tells close() from shutdown() may still be on its way. */
+	relay->closed = relay->closed || pair_closed(relay->pair);
 	if (relay->closed)
-		return RELAY_FINISHED;
+		return left_unread(relay) ? RELAY_ABORTED : RELAY_FINISHED;
 	if (!relay->tx_ended) {
 		relay->tx_ended = true;
 		shutdown(relay->tcp, SHUT_WR);
@@ -226,8 +234,7 @@ static enum relay_result relay_rx(struct relay *relay)
 enum relay_result relay_run(struct relay *relay)
 {
 	/* Closed with data left unread: TCP would reset at once and drop what is not sent yet. */
-	if (relay->closed &&
-	    (relay->pair->unread || relay->linger_reset || relay->rx_rest.data))
+	if (relay->closed && left_unread(relay))
 		return RELAY_ABORTED;
 	if (relay->tcp_failed && (relay->closed || relay->rx_ended))
 		return RELAY_RESET;

@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* After a fallback with the pair end in the program's hands: relay, take-back, failed connect(). */
+#include "tests/unit/clients_side.h"
+
+/* A connection that is relayed, from an accept() or a connect() in progress. */
+static int relayed(const struct daemon_side *daemon, struct tcp *tcp, enum ipc_handover_kind kind)
+{
+	script->outcome = OUTCOME_FALLBACK;
+	*tcp = connect_tcp();
+	int pair = hand_over(daemon, tcp, kind);
+	if (kind == IPC_HANDOVER_CONNECTING)
+		assert_true(wait_bits(pair, POLLOUT));
+	return pair;
+}
+
+static void the_relay_passes_bulk_and_half_closes(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const size_t total = 16u << 20;
+	daemon_start(&daemon);
+	for (int kind = IPC_HANDOVER_CONNECTING; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		struct tcp tcp;
+		int pair = relayed(&daemon, &tcp, (enum ipc_handover_kind)kind);
+		/* Program first, then the peer: each half outlives the other. */
+		pid_t sender = start_sender(pair, -1, total);
+		expect_pattern(tcp.far, total);
+		expect_child_ok(sender);
+		sender = start_sender(tcp.far, -1, total);
+		expect_pattern(pair, total);
+		expect_child_ok(sender);
+		close(pair);
+		close(tcp.far);
+	}
+	wait_for_line(&daemon, "tcp state=5 ended=1 reason=5000000/3070000");
+	wait_for_line(&daemon, "tx=16777216 rx=16777216");
+	daemon_stop(&daemon);
+	PROVES("GEN-4 ERR-14");
+}
+
+static void the_relay_carries_both_directions_at_once(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	const size_t total = 8u << 20;
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	pid_t near = start_sender(pair, tcp.far, total);
+	pid_t far = start_sender(tcp.far, pair, total);
+	pid_t reader = fork();
+	assert_true(reader >= 0);
+	if (reader == 0) {
+		close(tcp.far);
+		expect_pattern(pair, total);
+		_exit(0);
+	}
+	expect_pattern(tcp.far, total);
+	expect_child_ok(reader);
+	expect_child_ok(near);
+	expect_child_ok(far);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void the_relay_waits_for_a_slow_reader(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	static char block[100000];
+	daemon_start(&daemon);
+	for (int to_program = 0; to_program < 2; to_program++) {
+		int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+		int from = to_program ? tcp.far : pair, to = to_program ? pair : tcp.far;
+		size_t sent = 0, got = 0;
+		struct pollfd pfd = { .fd = from, .events = POLLOUT };
+		while (poll(&pfd, 1, 200) == 1) { /* until nobody takes any more */
+			ssize_t n = send(from, block, sizeof(block), MSG_DONTWAIT);
+			assert_true(n > 0);
+			sent += (size_t)n;
+		}
+		assert_true(sent > 500000);
+		assert_true(sent < 32u << 20); /* bounded */
+		shutdown(from, SHUT_WR);
+		for (ssize_t n; (n = recv(to, block, sizeof(block), 0)) > 0;)
+			got += (size_t)n;
+		assert_int_equal(got, sent);
+		close(pair);
+		close(tcp.far);
+	}
+	daemon_stop(&daemon);
+}
+
+static void resets_pass_the_relay(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	const struct linger reset = { .l_onoff = 1 };
+	daemon_start(&daemon);
+
+	/* The peer's: the program reads what came before, then the error. */
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_int_equal(send(tcp.far, "last", 4, 0), 4);
+	assert_true(wait_bits(pair, POLLIN));
+	setsockopt(tcp.far, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(tcp.far);
+	expect_bytes(pair, "last");
+	expect_reset(pair);
+	close(pair);
+
+	/* The program's: it closed with data unread. */
+	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_int_equal(send(tcp.far, "unread", 6, 0), 6);
+	assert_true(wait_bits(pair, POLLIN));
+	close(pair);
+	expect_reset(tcp.far);
+	close(tcp.far);
+
+	/* After the peer's end of file, seen by the program as it writes. */
+	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	shutdown(tcp.far, SHUT_WR);
+	expect_end(pair);
+	setsockopt(tcp.far, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(tcp.far);
+	assert_true(wait_bits(pair, POLLERR));
+	assert_int_equal(send(pair, "x", 1, MSG_NOSIGNAL), -1);
+	close(pair);
+	daemon_stop(&daemon);
+}
+
+static void a_reset_waits_for_the_reader_of_what_came_before(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	static char block[100000];
+	const struct linger reset = { .l_onoff = 1 };
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	size_t sent = 0, got = 0;
+	struct pollfd pfd = { .fd = tcp.far, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1)
+		sent += (size_t)send(tcp.far, block, sizeof(block), MSG_DONTWAIT);
+	setsockopt(tcp.far, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	close(tcp.far);
+	ssize_t n;
+	while ((n = recv(pair, block, sizeof(block), 0)) > 0)
+		got += (size_t)n;
+	assert_int_equal(n, -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_true(got > 500000 && got <= sent);
+	close(pair);
+	daemon_stop(&daemon);
+}
+
+static void close_sends_everything_and_then_fin(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	static char block[400000];
+	daemon_start(&daemon);
+	for (int killed = 0; killed < 2; killed++) {
+		int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+		pid_t child = fork();
+		assert_true(child >= 0);
+		if (child == 0) {
+			if (send(pair, block, sizeof(block), MSG_NOSIGNAL) != sizeof(block))
+				_exit(1);
+			if (!killed)
+				_exit(0);
+			raise(SIGKILL);
+		}
+		close(pair);
+		size_t got = 0;
+		for (ssize_t n; (n = recv(tcp.far, block, sizeof(block), 0)) > 0;)
+			got += (size_t)n;
+		assert_int_equal(got, sizeof(block));
+		waitpid(child, NULL, 0);
+		close(tcp.far);
+	}
+	daemon_stop(&daemon);
+	PROVES("GEN-10");
+}
+
+static void a_peer_that_never_reads_is_not_waited_for_for_ever(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	const struct clients_limits limits = { .close_wait_ms = 300 };
+	static char block[100000];
+	daemon_start_limited(&daemon, &limits);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1)
+		assert_true(send(pair, block, sizeof(block), MSG_DONTWAIT) > 0);
+	close(pair);
+	wait_for_line(&daemon, "tcp state=5 ended=1");
+	ssize_t n;
+	while ((n = recv(tcp.far, block, sizeof(block), 0)) > 0)
+		;
+	assert_int_equal(n, -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void shutdown_of_reading_drops_what_arrives(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	shutdown(pair, SHUT_RD);
+	assert_int_equal(send(tcp.far, "dropped", 7, 0), 7);
+	assert_int_equal(send(pair, "sent", 4, 0), 4);
+	expect_bytes(tcp.far, "sent");
+	shutdown(pair, SHUT_WR);
+	expect_end(tcp.far);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+	PROVES("CLOSE-5");
+}
+
+/* ---- taking the TCP socket back ---- */
+
+static void nothing_passed_so_the_socket_goes_back(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	int back;
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_CONNECTING);
+	assert_int_equal(ask_status(&daemon, pair, 0, &back).flags, 0); /* it must be wanted */
+	struct ipc_status status = ask_status(&daemon, pair, IPC_STATUS_MAY_TAKE_BACK, &back);
+	assert_int_equal(status.state, IPC_CONN_RELAY);
+	assert_int_equal(status.reason, SMCR_REASON_PEER_DECLINED);
+	assert_true(back >= 0);
+	close(pair);
+	assert_int_equal(send(back, "direct", 6, 0), 6);
+	expect_bytes(tcp.far, "direct");
+	assert_int_equal(send(tcp.far, "answer", 6, 0), 6);
+	expect_bytes(back, "answer");
+	close(back);
+	expect_end(tcp.far); /* the daemon holds it no more */
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void once_bytes_have_passed_it_stays(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	int back;
+	daemon_start(&daemon);
+	for (int who = 0; who < 2; who++) {
+		int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+		assert_int_equal(send(who ? pair : tcp.far, "x", 1, 0), 1);
+		assert_true(wait_bits(who ? tcp.far : pair, POLLIN));
+		struct ipc_status status =
+			ask_status(&daemon, pair, IPC_STATUS_MAY_TAKE_BACK, &back);
+		assert_int_equal(status.state, IPC_CONN_RELAY);
+		assert_int_equal(back, -1);
+		expect_bytes(who ? tcp.far : pair, "x");
+		close(pair);
+		close(tcp.far);
+	}
+	daemon_stop(&daemon);
+}
+
+/* ---- connect() that fails ---- */
+
+/* A connect() that stays in progress: the listener, to be closed, drops SYNs as its queue is full. */
+static int connect_slowly(struct sockaddr_in *ret_addr, int *ret_listener)
+{
+	struct pollfd pfd = { .events = POLLOUT };
+	int listener = listen_tcp(ret_addr);
+	listen(listener, 0);
+	for (int i = 0; i < 16; i++) {
+		int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(fd, (struct sockaddr *)ret_addr, sizeof(*ret_addr)), -1);
+		assert_int_equal(errno, EINPROGRESS);
+		pfd.fd = fd;
+		if (poll(&pfd, 1, 20) == 0) {
+			*ret_listener = listener;
+			return fd;
+		}
+		close(fd);
+	}
+	fail_msg("the listener takes everything");
+	return -1;
+}
+
+static void a_refused_connect_is_told_once_and_the_socket_goes_back(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct sockaddr_in addr;
+	int pair, back, listener = -1;
+	daemon_start(&daemon);
+	int tcp = connect_slowly(&addr, &listener);
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &addr, tcp);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp);
+	assert_int_equal(ask_status(&daemon, pair, 0, &back).state, IPC_CONN_CONNECTING);
+	assert_int_equal(poll(&(struct pollfd){ .fd = pair, .events = POLLOUT }, 1, 0), 0);
+	close(listener); /* the next SYN is refused */
+	assert_true(wait_bits(pair, POLLOUT));
+	short bits = POLLERR | POLLHUP;
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	poll(&pfd, 1, 0);
+	assert_int_equal(pfd.revents & bits, bits);
+
+	struct ipc_status status = ask_status(&daemon, pair, 0, &back);
+	assert_int_equal(status.state, IPC_CONN_FAILED);
+	assert_int_equal(status.error, ECONNREFUSED);
+	status = ask_status(&daemon, pair, IPC_STATUS_MAY_TAKE_BACK, &back);
+	assert_int_equal(status.state, IPC_CONN_FAILED);
+	assert_int_equal(status.error, 0);
+	assert_true(back >= 0);
+
+	/* And it can be used again. */
+	listener = listen_tcp(&addr);
+	fcntl(back, F_SETFL, 0);
+	/* The kernel tells of the failure once more, SO_ERROR having been read, as it always does. */
+	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), -1);
+	assert_int_equal(errno, ECONNABORTED);
+	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	close(listener);
+	close(back);
+	close(pair);
+	daemon_stop(&daemon);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_relay_passes_bulk_and_half_closes),
+		cmocka_unit_test(the_relay_carries_both_directions_at_once),
+		cmocka_unit_test(the_relay_waits_for_a_slow_reader),
+		cmocka_unit_test(resets_pass_the_relay),
+		cmocka_unit_test(a_reset_waits_for_the_reader_of_what_came_before),
+		cmocka_unit_test(close_sends_everything_and_then_fin),
+		cmocka_unit_test(a_peer_that_never_reads_is_not_waited_for_for_ever),
+		cmocka_unit_test(shutdown_of_reading_drops_what_arrives),
+		cmocka_unit_test(nothing_passed_so_the_socket_goes_back),
+		cmocka_unit_test(once_bytes_have_passed_it_stays),
+		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

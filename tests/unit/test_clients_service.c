@@ -1,0 +1,568 @@
+/* SPDX-License-Identifier: MIT */
+/* The Unix socket: greeting, frames, limits, proofs, socket options, two daemons on one path. */
+#include "tests/unit/clients_side.h"
+
+#include <sched.h>
+#include <sys/stat.h>
+
+/* ---- frames ---- */
+
+static void a_session_starts_with_hello(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const uint8_t future[] = { 0, 7, 0, 9 };
+	struct frame frame;
+	daemon_start(&daemon);
+	int session = session_connect(&daemon);
+	send_frame(session, IPC_CONTROL, "conns", 5, -1);
+	assert_int_equal(receive_error(session), EPROTO);
+	assert_false(receive_frame(session, &frame));
+	close(session);
+
+	session = session_connect(&daemon);
+	send_frame(session, IPC_HELLO, future, sizeof(future), -1);
+	assert_int_equal(receive_error(session), EPROTONOSUPPORT);
+	assert_false(receive_frame(session, &frame));
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void unknown_types_get_an_error_and_garbage_the_end(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	send_frame(session, 99, "payload", 7, -1);
+	assert_int_equal(receive_error(session), EOPNOTSUPP);
+	send_frame(session, IPC_CONTROL, "echo", 4, -1); /* the session goes on */
+	assert_true(receive_frame(session, &frame));
+	assert_memory_equal(frame.payload, "echo", 4);
+	free(frame.payload);
+	send_with_fd(session, "GET / HTTP/1.1\r\n", 16, -1);
+	assert_int_equal(receive_error(session), EPROTO);
+	assert_false(receive_frame(session, &frame));
+	close(session);
+
+	session = session_open(&daemon);
+	send_frame(session, IPC_HANDOVER, "xyz", 3, -1);
+	assert_int_equal(receive_error(session), EPROTO);
+	close(session);
+	session = session_open(&daemon);
+	send_frame(session, IPC_STATUS_REQUEST, "\0", 1, -1);
+	assert_int_equal(receive_error(session), EBADF); /* no descriptor */
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void requests_may_come_in_one_piece_or_byte_by_byte(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	uint8_t buf[64];
+	size_t len = 0;
+	const uint8_t hello[] = { 0, 1, 0, 1 };
+	len += (size_t)ipc_encode_header(IPC_HELLO, 4, buf, 8);
+	memcpy(buf + len, hello, 4);
+	len += 4;
+	for (int i = 0; i < 3; i++) {
+		len += (size_t)ipc_encode_header(IPC_CONTROL, 4, buf + len, 8);
+		memcpy(buf + len, "ech0", 4);
+		buf[len + 3] = (uint8_t)('0' + i);
+		len += 4;
+	}
+	daemon_start(&daemon);
+	for (int single = 0; single < 2; single++) {
+		int session = session_connect(&daemon);
+		for (size_t at = 0; at < len; at += single ? 1 : len)
+			send_with_fd(session, buf + at, single ? 1 : len, -1);
+		assert_true(receive_frame(session, &frame));
+		assert_int_equal(frame.type, IPC_HELLO);
+		free(frame.payload);
+		for (int i = 0; i < 3; i++) {
+			assert_true(receive_frame(session, &frame));
+			assert_int_equal(frame.payload[3], '0' + i);
+			free(frame.payload);
+		}
+		close(session);
+	}
+	daemon_stop(&daemon);
+}
+
+static void half_sent_frames_and_silent_sessions_time_out(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct clients_limits limits = { .frame_timeout_ms = 100 };
+	struct frame frame;
+	uint8_t header[8];
+	daemon_start_limited(&daemon, &limits);
+	int silent = session_connect(&daemon), half = session_open(&daemon),
+	    payload = session_open(&daemon), idle = session_open(&daemon);
+	ipc_encode_header(IPC_CONTROL, 4, header, sizeof(header));
+	send_with_fd(half, header, 5, -1);
+	send_with_fd(payload, header, 8, -1);
+	assert_false(receive_frame(silent, &frame));
+	assert_false(receive_frame(half, &frame));
+	assert_false(receive_frame(payload, &frame));
+	send_frame(idle, IPC_CONTROL, "echo", 4, -1); /* between requests there is no hurry */
+	assert_true(receive_frame(idle, &frame));
+	free(frame.payload);
+	close(silent);
+	close(half);
+	close(payload);
+	close(idle);
+	daemon_stop(&daemon);
+}
+
+static void control_requests_and_replies_of_any_size(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	static uint8_t request[100000];
+	daemon_start(&daemon);
+	char *reply = control(&daemon, "long");
+	assert_int_equal(strlen(reply), 200000);
+	free(reply);
+
+	int session = session_open(&daemon);
+	memset(request, 'y', sizeof(request));
+	ipc_encode_header(IPC_CONTROL, sizeof(request) - 8, request, 8);
+	send_with_fd(session, request, sizeof(request), -1);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.len, sizeof(request) - 8);
+	free(frame.payload);
+	send_frame(session, IPC_CONTROL, "no", 2, -1);
+	assert_int_equal(receive_error(session), EPERM);
+	ipc_encode_header(IPC_CONTROL, 1u << 20, request, 8); /* above the limit */
+	send_with_fd(session, request, 8, -1);
+	assert_int_equal(receive_error(session), EMSGSIZE);
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void a_client_that_does_not_read_blocks_nobody(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct clients_limits limits = { .frame_timeout_ms = 1000 };
+	struct pollfd pfd = { .events = POLLOUT };
+	char byte;
+	daemon_start_limited(&daemon, &limits);
+	int slow = session_open(&daemon);
+	fcntl(slow, F_SETFL, O_NONBLOCK);
+	pfd.fd = slow;
+	uint8_t frame[12];
+	ipc_encode_header(IPC_CONTROL, 4, frame, sizeof(frame));
+	memcpy(frame + 8, "long", 4);
+	/* Requests until the daemon takes no more of them: its output is bounded. */
+	size_t sent = 0;
+	while (poll(&pfd, 1, 100) == 1 && !(pfd.revents & (POLLHUP | POLLERR)) && sent < 1u << 20) {
+		ssize_t n = send(slow, frame, sizeof(frame), MSG_NOSIGNAL);
+		sent += n > 0 ? (size_t)n : 0;
+	}
+	assert_true(sent < 1u << 20);
+	char *reply = control(&daemon, "long");
+	free(reply);
+	/* In the end it is dropped. */
+	pfd.events = 0;
+	assert_int_equal(poll(&pfd, 1, WAIT_MS), 1);
+	while (recv(slow, &byte, 1, 0) == 1)
+		;
+	close(slow);
+	daemon_stop(&daemon);
+}
+
+static void a_client_that_never_stops_asking_blocks_nobody(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		int session = session_open(&daemon);
+		pid_t reader = fork();
+		if (reader == 0) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			struct frame frame;
+			while (receive_frame(session, &frame))
+				free(frame.payload);
+			_exit(0);
+		}
+		for (;;)
+			send_frame(session, IPC_CONTROL, "echo", 4, -1);
+	}
+	for (int i = 0; i < 20; i++)
+		free(control(&daemon, "echo"));
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+	daemon_stop(&daemon);
+}
+
+/* ---- descriptors ---- */
+
+/* The other end of a pipe tells when the last copy of this one is closed. */
+static int fresh_pipe(int *ret_write)
+{
+	int ends[2];
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	*ret_write = ends[1];
+	return ends[0];
+}
+
+static void descriptors_nobody_wants_are_closed(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	int write_end;
+	daemon_start(&daemon);
+
+	/* With a request that takes none. */
+	int read_end = fresh_pipe(&write_end);
+	int session = session_open(&daemon);
+	send_frame(session, IPC_CONTROL, "echo", 4, write_end);
+	close(write_end);
+	assert_true(receive_frame(session, &frame));
+	free(frame.payload);
+	assert_true(wait_bits(read_end, 0)); /* hang-up */
+	close(read_end);
+
+	/* A handover of something else. */
+	read_end = fresh_pipe(&write_end);
+	ask_handover(session, IPC_HANDOVER_ACCEPTED, 0, NULL, write_end);
+	close(write_end);
+	assert_int_equal(receive_error(session), ENOTSOCK);
+	assert_true(wait_bits(read_end, 0));
+	close(read_end);
+
+	/* Two frames' worth at once. */
+	read_end = fresh_pipe(&write_end);
+	uint8_t header[8];
+	ipc_encode_header(IPC_CONTROL, 4, header, sizeof(header));
+	send_with_fd(session, header, 4, write_end);
+	send_with_fd(session, header + 4, 4, write_end);
+	close(write_end);
+	assert_int_equal(receive_error(session), EPROTO);
+	assert_true(wait_bits(read_end, 0));
+	close(read_end);
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void sockets_that_are_no_tcp_stay_with_the_program(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int pair;
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	int udp = socket(AF_INET, SOCK_DGRAM, 0), unconnected = socket(AF_INET, SOCK_STREAM, 0);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, udp);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_TCP);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, unconnected);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_TCP);
+
+	struct tcp tcp = connect_tcp();
+	assert_int_equal(send(tcp.near, "used", 4, 0), 4);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_TCP);
+	assert_int_equal(script->starts, 0);
+	close(tcp.near);
+	close(tcp.far);
+	close(udp);
+	close(unconnected);
+	close(session);
+	daemon_stop(&daemon);
+	PROVES("ERR-14");
+}
+
+static void a_status_needs_the_descriptor_itself(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	daemon_start(&daemon);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon), forged[2], tcp_back;
+
+	send_frame(session, IPC_STATUS_REQUEST, "\0", 1, tcp.far);
+	assert_int_equal(receive_error(session), EACCES);
+
+	/* Another pair whose name says the same, which another network namespace allows. */
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
+	assert_int_equal(getpeername(pair, (struct sockaddr *)&addr, &len), 0);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		struct frame frame;
+		if (unshare(CLONE_NEWNET) < 0)
+			_exit(77);
+		if (socketpair(AF_UNIX, SOCK_STREAM, 0, forged) < 0 ||
+		    bind(forged[0], (struct sockaddr *)&addr, len) < 0)
+			_exit(1);
+		send_frame(session, IPC_STATUS_REQUEST, "\0", 1, forged[1]);
+		_exit(receive_frame(session, &frame) && frame.type == IPC_ERROR ? 0 : 2);
+	}
+	int status;
+	waitpid(child, &status, 0);
+	if (WEXITSTATUS(status) == 77)
+		print_message("# no network namespaces here: forged name not tried\n");
+	else
+		assert_int_equal(WEXITSTATUS(status), 0);
+	assert_int_equal(ask_status(&daemon, pair, 0, &tcp_back).state, IPC_CONN_CONNECTING);
+	close(session);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* ---- socket options ---- */
+
+static struct ipc_sockopt sockopt(int session, int proof, const struct ipc_sockopt *request)
+{
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	struct ipc_sockopt answer;
+	struct frame frame;
+	int len = ipc_encode_sockopt(request, buf, sizeof(buf));
+	send_frame(session, IPC_SOCKOPT_REQUEST, buf, (size_t)len, proof);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_SOCKOPT);
+	assert_int_equal(ipc_decode_sockopt(frame.payload, frame.len, &answer), 0);
+	free(frame.payload);
+	return answer;
+}
+
+static int set_int(int session, int proof, int level, int name, int value)
+{
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_SET, .level = level, .name = name,
+				       .length = sizeof(value) };
+	memcpy(request.value, &value, sizeof(value));
+	return sockopt(session, proof, &request).result;
+}
+
+static int get_int(int session, int proof, int level, int name)
+{
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET, .level = level, .name = name,
+				       .length = sizeof(int) };
+	struct ipc_sockopt answer = sockopt(session, proof, &request);
+	int value;
+	assert_int_equal(answer.result, 0);
+	assert_int_equal(answer.length, sizeof(value));
+	memcpy(&value, answer.value, sizeof(value));
+	return value;
+}
+
+static void options_act_on_the_tcp_socket(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	int size = 100000;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	setsockopt(tcp.near, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	int copy = dup(tcp.near);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon);
+	assert_int_equal(script->last_rcvbuf, size); /* RMB-6 */
+
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_NODELAY), 0);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_NODELAY, 1), 0);
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_NODELAY), 1);
+	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_KEEPALIVE, 1), 0);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, 77), 0);
+	socklen_t len = sizeof(size);
+	assert_int_equal(getsockopt(copy, IPPROTO_TCP, TCP_KEEPIDLE, &size, &len), 0);
+	assert_int_equal(size, 77);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, -1), EINVAL);
+
+	/* Nothing that would use the daemon's privileges or memory. */
+	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_MARK, 1), EPERM);
+	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_ATTACH_FILTER, 1), ENOPROTOOPT);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_REPAIR, 1), ENOPROTOOPT);
+	/* .. which it has got back. */
+	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_PRIORITY, 6), 0);
+	close(session);
+	close(copy);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+	PROVES("SOCK-2 SOCK-3 SOCK-4 RMB-6");
+}
+
+static void linger_is_the_programs_not_ours(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET, .level = SOL_SOCKET,
+				       .name = SO_LINGER, .length = sizeof(struct linger) };
+	struct linger linger;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon);
+	struct ipc_sockopt answer = sockopt(session, pair, &request);
+	memcpy(&linger, answer.value, sizeof(linger));
+	assert_int_equal(linger.l_onoff, 0);
+	linger = (struct linger){ .l_onoff = 1 };
+	request.op = IPC_SOCKOPT_SET;
+	memcpy(request.value, &linger, sizeof(linger));
+	assert_int_equal(sockopt(session, pair, &request).result, 0);
+	close(session);
+	close(pair);
+	WAIT_COUNT(script->aborts, 1);
+	expect_reset(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* ---- limits ---- */
+
+static void sessions_and_connections_of_a_user_are_limited(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct clients_limits limits = { .sessions_per_uid = 3, .conns_per_uid = 2 };
+	struct frame frame;
+	int sessions[3], pairs[2];
+	struct tcp tcp[3];
+	daemon_start_limited(&daemon, &limits);
+	for (int i = 0; i < 3; i++)
+		sessions[i] = session_open(&daemon);
+	int refused = session_connect(&daemon);
+	assert_int_equal(receive_error(refused), EUSERS);
+	assert_false(receive_frame(refused, &frame));
+	close(refused);
+
+	for (int i = 0; i < 3; i++)
+		tcp[i] = connect_tcp();
+	for (int i = 0; i < 2; i++) {
+		ask_handover(sessions[0], IPC_HANDOVER_ACCEPTED, 0, NULL, tcp[i].near);
+		assert_int_equal(receive_result(sessions[0], &pairs[i]).outcome, IPC_OUTCOME_PAIR);
+	}
+	ask_handover(sessions[0], IPC_HANDOVER_ACCEPTED, 0, NULL, tcp[2].near);
+	assert_int_equal(receive_error(sessions[0]), EUSERS);
+	assert_int_equal(send(tcp[2].near, "plain", 5, 0), 5); /* untouched */
+	expect_bytes(tcp[2].far, "plain");
+
+	for (int i = 0; i < 3; i++) {
+		close(sessions[i]);
+		close(tcp[i].near);
+		close(tcp[i].far);
+	}
+	for (int i = 0; i < 2; i++)
+		close(pairs[i]);
+	daemon_stop(&daemon);
+}
+
+/* ---- life of the socket ---- */
+
+static int try_clients(const char *path, char text[256])
+{
+	struct clients *clients = NULL;
+	struct event_base *base = event_base_new();
+	const struct clients_config config = {
+		.base = base,
+		.socket_path = path,
+		.callbacks = { .engine_enter = on_engine, .engine_leave = on_engine },
+	};
+	int r = clients_new(&config, &clients, text, 256);
+	clients_free(clients);
+	event_base_free(base);
+	return r;
+}
+
+static void one_daemon_a_path(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	char text[256], want[64];
+	struct stat st;
+	daemon_start(&daemon);
+	assert_int_equal(stat(daemon.path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+	assert_int_equal(try_clients(daemon.path, text), -EADDRINUSE);
+	snprintf(want, sizeof(want), "held by smcrd pid %d", (int)daemon.pid);
+	assert_non_null(strstr(text, want));
+	free(control(&daemon, "echo")); /* it is none the worse */
+
+	/* A file that a dead daemon left is replaced. */
+	kill(daemon.pid, SIGKILL);
+	waitpid(daemon.pid, NULL, 0);
+	close(daemon.commands);
+	assert_int_equal(access(daemon.path, F_OK), 0);
+	assert_int_equal(try_clients(daemon.path, text), 0);
+	assert_int_equal(access(daemon.path, F_OK), -1); /* and removed at the end */
+
+	/* Other files are not. */
+	close(open(daemon.path, O_CREAT | O_WRONLY, 0600));
+	assert_int_equal(try_clients(daemon.path, text), -EEXIST);
+	assert_int_equal(access(daemon.path, F_OK), 0);
+	unlink(daemon.path);
+	rmdir(daemon.dir);
+	assert_int_equal(try_clients(daemon.path, text), -ENOENT);
+	memset(text, 'x', 200);
+	text[200] = '\0';
+	char sentence[256];
+	assert_int_equal(try_clients(text, sentence), -ENAMETOOLONG);
+}
+
+static void an_orderly_stop_ends_everything(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp waiting = connect_tcp(), relay = connect_tcp();
+	int result_pair;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FALLBACK;
+	int pair = hand_over(&daemon, &relay, IPC_HANDOVER_ACCEPTED);
+	WAIT_COUNT(script->starts, 1);
+	script->outcome = OUTCOME_HOLD;
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, waiting.near);
+	WAIT_COUNT(script->starts, 2);
+	daemon_command(&daemon, 's');
+	assert_int_equal(receive_result(session, &result_pair).outcome, IPC_OUTCOME_TCP);
+	assert_int_equal(script->give_ups, 1);
+	expect_reset(pair);
+	expect_reset(relay.far);
+	assert_int_equal(access(daemon.path, F_OK), -1);
+	close(session);
+	close(pair);
+	close(relay.far);
+	close(waiting.near);
+	close(waiting.far);
+	daemon_stop(&daemon);
+	PROVES("TERM-1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_session_starts_with_hello),
+		cmocka_unit_test(unknown_types_get_an_error_and_garbage_the_end),
+		cmocka_unit_test(requests_may_come_in_one_piece_or_byte_by_byte),
+		cmocka_unit_test(half_sent_frames_and_silent_sessions_time_out),
+		cmocka_unit_test(control_requests_and_replies_of_any_size),
+		cmocka_unit_test(a_client_that_does_not_read_blocks_nobody),
+		cmocka_unit_test(a_client_that_never_stops_asking_blocks_nobody),
+		cmocka_unit_test(descriptors_nobody_wants_are_closed),
+		cmocka_unit_test(sockets_that_are_no_tcp_stay_with_the_program),
+		cmocka_unit_test(a_status_needs_the_descriptor_itself),
+		cmocka_unit_test(options_act_on_the_tcp_socket),
+		cmocka_unit_test(linger_is_the_programs_not_ours),
+		cmocka_unit_test(sessions_and_connections_of_a_user_are_limited),
+		cmocka_unit_test(one_daemon_a_path),
+		cmocka_unit_test(an_orderly_stop_ends_everything),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
