@@ -155,12 +155,14 @@ simulator() {
 	judge "$2"
 }
 
+# bats_files BUILD PREFIX: the two-host tests, with the programs of one build. Tests end the daemons in
+# order and look at their status: with sanitizers that includes leaks.
 bats_files() {
 	local file name
 	for file in tests/bats/*.bats; do
 		[ -e "$file" ] || continue
-		name=bats/$(basename "$file" .bats)
-		run "$name" bats --tap "$file"
+		name=$2bats/$(basename "$file" .bats)
+		HOSTS_BUILD=$PWD/$1 run "$name" bats --tap "$file"
 		judge "$name"
 	done
 }
@@ -202,9 +204,10 @@ build build all tests fuzz-build
 programs build ""
 simulator build/bin/smcr-sim sim "$sim_seeds"
 fuzz
-bats_files
+bats_files build ""
 build "build with sanitizers" SAN=1 tests
 programs build/san "san/"
+bats_files build/san "san/"
 simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
 conformance
 finish

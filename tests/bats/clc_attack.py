@@ -35,6 +35,7 @@ ATTACKS = {
     "application-data": b"GET / HTTP/1.0\r\n\r\n" + b"x" * 100,
     "zero-length": message(1, b"", length=0),
     "decline": DECLINE + b"hello",
+    "silent": b"",
 }
 
 
@@ -45,7 +46,7 @@ def main():
     sock.connect((addr, port))
     if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) != 1:
         sys.exit("the option was not negotiated")
-    sock.settimeout(5)
+    sock.settimeout(20 if attack == "silent" else 5)
     sock.sendall(ATTACKS[attack])
     if attack == "truncated":
         sock.shutdown(socket.SHUT_WR)

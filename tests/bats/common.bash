@@ -19,15 +19,38 @@ two_daemons() {
 	smcrd_start b "$@"
 }
 
+# daemon_ends HOST: an orderly stop of the daemon, if it runs, succeeds: with sanitizers that says that
+# nothing leaked. The programs end first.
+daemon_ends() {
+	local name=SMCRD_PID_$1 pid others
+	pid=${!name:-}
+	[ -n "$pid" ] && kill -0 "$pid" 2>/dev/null || return 0
+	others=$(ip netns pids "$HOSTS_ID-$1" | grep -vx "$pid")
+	# shellcheck disable=SC2086
+	[ -z "$others" ] || kill -KILL $others 2>/dev/null
+	kill -TERM "$pid"
+	wait "$pid"
+}
+
 teardown() {
+	local host status=0
 	if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ -n "${HOSTS_ID:-}" ]; then
 		for host in a b; do
 			echo "--- smcrd on host $host"
 			tail -30 "$HOSTS_DIR/$host.log" 2>/dev/null || true
 			smcrctl_on "$host" -d connection 2>/dev/null || true
 		done
+	elif [ -n "${HOSTS_ID:-}" ]; then
+		for host in a b; do
+			daemon_ends "$host" || {
+				status=$?
+				echo "smcrd on host $host ends with status $status:"
+				tail -60 "$HOSTS_DIR/$host.log"
+			}
+		done
 	fi
 	net_down
+	return "$status"
 }
 
 # show HOST OBJECT FILTER: a value of `smcrctl -j OBJECT`, by a jq filter on the object or list.

@@ -94,6 +94,23 @@ load common
 	[ "$(on b curl -sS "http://$SERVER:8080/hello")" = hello ]
 }
 
+@test "without BPF, hosts of a capable_subnet are assumed to run smcrd" {
+	hosts_up 1500
+	for host in a b; do
+		echo "capable_subnet = 10.77.0.0/24" >"$HOSTS_DIR/$host.conf"
+		start_on "$host" capsh --drop=cap_bpf,cap_sys_admin -- -c "exec '$HOSTS_BUILD/bin/smcrd' \
+			--foreground --config '$HOSTS_DIR/$host.conf' --socket '$HOSTS_DIR/$host.sock'" \
+			>"$HOSTS_DIR/$host.log" 2>&1
+		until_true 10 answers "$host"
+	done
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	for way in block epoll; do
+		on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000 --way "$way"
+	done
+	[ "$(show b info .connections.established_total)" = 2 ]
+}
+
 @test "smcrd in the background returns when it serves and reports failure by its status" {
 	hosts_up 1500
 	: >"$HOSTS_DIR/a.conf"
