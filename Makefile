@@ -20,6 +20,13 @@ FUZZ_SECONDS ?= 60
 
 VERSION := 0.1.0
 
+# One short line a step; `make V=1` shows the commands.
+ifeq ($(V),1)
+say :=
+else
+say = @printf '  %-5s %s\n' $(1) $@;
+endif
+
 ifeq ($(SAN),1)
 B := build/san
 SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
@@ -96,29 +103,29 @@ tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(BENCH
 
 $(B)/obj/lib/preload/%.o: lib/preload/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
+	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 
 # What the preload library needs of proto/ is built once more, position independent and unsanitized.
 $(B)/pic/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
+	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS_ALL) -c $< -o $@
 
 $(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h
 
 $(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
 	@mkdir -p $(@D)
-	$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
+	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-c $< -o $(B)/gen/$*.bpf.o
-	$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
+	$(call say,GEN)$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
 
 define archive
 $(1): $(call obj,$(2))
 	@mkdir -p $$(@D)
-	rm -f $$@ && $(AR) rcs $$@ $$^
+	$$(call say,AR)rm -f $$@ && $(AR) rcs $$@ $$^
 endef
 $(eval $(call archive,$(PROTO_LIB),$(PROTO_SRCS)))
 $(eval $(call archive,$(ENGINE_LIB),$(ENGINE_SRCS)))
@@ -132,51 +139,51 @@ ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 
 $(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
 $(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson)
 
 $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 PRELOAD_PIC := $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c) proto/smcr/reason.c)
 $(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(PRELOAD_PIC)
 	@mkdir -p $(@D)
-	$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl
+	$(call say,LD)$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl
 
 $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
 # The preload library's logic, linked into sanitized test programs.
 $(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(patsubst %.c,$(B)/obj/preload-test/%.o,$(PRELOAD_SRCS)) $(TEST_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
 
 $(B)/obj/preload-test/%.o: %.c
 	@mkdir -p $(@D)
-	$(CC) $(CFLAGS_ALL) -c $< -o $@
+	$(call say,CC)$(CC) $(CFLAGS_ALL) -c $< -o $@
 
 # Ordinary programs that tests run, plain on purpose.
 $(B)/tests/programs/%: tests/programs/%.c
 	@mkdir -p $(@D)
-	$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< -lpthread
+	$(call say,CC)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< -lpthread
 
 # Programs that tests run and that are made of parts of the daemon.
 $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
 $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
 # ---- fuzzing (libFuzzer)
 
@@ -186,14 +193,14 @@ FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=
 FUZZ_LIB := build/fuzz-obj/fuzzed.a
 build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(shell $(PKG_CONFIG) --cflags libisal) -c $< -o $@
+	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(shell $(PKG_CONFIG) --cflags libisal) -c $< -o $@
 
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS))
-	rm -f $@ && $(AR) rcs $@ $^
+	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 build/fuzz/%: build/fuzz-obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@mkdir -p $(@D)
-	$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(shell $(PKG_CONFIG) --libs libisal)
+	$(call say,FUZZ)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(shell $(PKG_CONFIG) --libs libisal)
 
 fuzz-build: $(FUZZ_BINS)
 
@@ -209,11 +216,11 @@ check: deps
 	scripts/check.sh
 
 demo: deps
-	$(MAKE) all
+	$(MAKE) -j$$(nproc) all
 	scripts/demo.sh
 
 bench: deps
-	$(MAKE) all tests
+	$(MAKE) -j$$(nproc) all tests
 	scripts/bench.sh
 
 sim: $(B)/bin/smcr-sim
