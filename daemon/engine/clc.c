@@ -225,7 +225,7 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_S_AWAIT_CONFIRM:
 	case SMCR_RV_C_AWAIT_ACCEPT: return true;
-	case SMCR_RV_LLC: return !committed(conn); /* a Decline may come (ERR-6) */
+	case SMCR_RV_LLC: return true; /* a Decline may come (ERR-6) */
 	case SMCR_RV_C_ANNOUNCE:
 	case SMCR_RV_OUTCOME: break;
 	}
@@ -328,7 +328,8 @@ void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 	/* A FIN may overtake what ends the first contact on the links (deployed peers close TCP
 	 * early): the data path deals with it. Where CLC is awaited it means that none will come.
 	 */
-	if (event == SMCR_TCP_FIN && !smcr_conn_wants_clc(conn))
+	bool awaited = smcr_conn_wants_clc(conn) && !committed(conn);
+	if (event == SMCR_TCP_FIN && !awaited)
 		conn->tcp_fin = true;
 	else
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NONE);

@@ -219,6 +219,7 @@ struct smcr_llc_flow; /* the configuration exchange in progress and the queue: l
 struct smcr_first_contact {
 	struct smcr_conn *conn; /* NULL once the gate is open (RV-12), or the connection is gone */
 	bool committed;         /* past the own point of no return (ERR-8) */
+	bool declining;         /* client: the link is lost; the server may decline first */
 	struct smcr_conn *held; /* server: proposals of the same peer, DL list, conn->rv.held_* */
 };
 

@@ -37,6 +37,12 @@ void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the send queue is full");
 }
 
+static void completion_came(struct smcr_lgr *lgr)
+{
+	if (!lgr->fc.declining)
+		smcr_timer_stop(lgr->engine, &lgr->llc->send_timer);
+}
+
 void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -45,9 +51,9 @@ void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bo
 	if (!ok || !flow)
 		return;
 	switch (entry->llc_type) {
-	case SMCR_LLC_CONFIRM_LINK: smcr_timer_stop(lgr->engine, &flow->send_timer); break;
+	case SMCR_LLC_CONFIRM_LINK: completion_came(lgr); break;
 	case SMCR_LLC_ADD_LINK:
-		smcr_timer_stop(lgr->engine, &flow->send_timer);
+		completion_came(lgr);
 		if (entry->llc_reply != server)
 			lgr->fc.committed = true; /* ERR-8 */
 		break;
@@ -95,16 +101,6 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr)
 							       : config->fc_send_timeout_client);
 }
 
-static void on_send_timer(struct smcr_engine *engine, void *arg)
-{
-	struct smcr_llc_flow *flow = ((struct smcr_lgr *)arg)->llc;
-	struct smcr_link *link =
-		flow->step == SMCR_LLC_S_CONFIRM_ADDED ? flow->subject : flow->carrier;
-	(void)engine;
-	link->path_dead = true;
-	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
-}
-
 void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error)
 {
 	struct smcr_conn *conn = lgr->fc.conn;
@@ -114,6 +110,40 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 		smcr_clc_decline(conn, reason, false); /* ERR-18 */
 	else if (conn)
 		smcr_clc_fail(conn, error, reason); /* ERR-7 */
+}
+
+/**
+ * The link of a first contact is lost before the own point of no return. Both sides may see that at
+ * the same moment, a dead switch for instance, and neither may read what comes after its own Decline:
+ * two that cross reach the programs as data. So the server declines at once, and the client when
+ * that Decline has had the time to come. (C.1 knows no such rule; the RFC leaves it open.)
+ */
+static void first_contact_link_lost(struct smcr_lgr *lgr, enum smcr_reason reason)
+{
+	struct smcr_engine *engine = lgr->engine;
+	if (lgr->role == SMCR_ROLE_SERVER || lgr->fc.committed || lgr->fc.declining) {
+		smcr_llc_first_contact_failed(lgr, reason, ECONNRESET);
+		return;
+	}
+	lgr->fc.declining = true;
+	smcr_timer_stop(engine, &lgr->llc->timer);
+	smcr_timer_start(engine, &lgr->llc->send_timer, engine->config.fc_send_timeout_client);
+}
+
+static void on_send_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *link =
+		flow->step == SMCR_LLC_S_CONFIRM_ADDED ? flow->subject : flow->carrier;
+	(void)engine;
+	if (lgr->fc.declining) {
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
+		return;
+	}
+	lgr->fc.declining = lgr->role == SMCR_ROLE_CLIENT; /* it has waited long enough */
+	link->path_dead = true;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
 }
 
 /** A first contact in which the peer does not answer: the peer's state is unknown, so there is no
@@ -178,13 +208,13 @@ static void carrier_lost(struct smcr_lgr *lgr)
 	case SMCR_LLC_S_CONFIRM_FIRST:
 	case SMCR_LLC_C_AWAIT_CONFIRM_FIRST:
 	case SMCR_LLC_C_AWAIT_ADD:
-		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
+		first_contact_link_lost(lgr, SMCR_REASON_CONFIRM_LINK_FAILED);
 		break;
 	case SMCR_LLC_S_ADD:
 	case SMCR_LLC_S_ADD_CONT:
 	case SMCR_LLC_C_AWAIT_ADD_CONT:
 		if (first) {
-			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			first_contact_link_lost(lgr, SMCR_REASON_ADD_LINK_FAILED);
 			break;
 		}
 		smcr_llc_link_agreed_gone(flow->subject); /* both sides see the carrier fail */
@@ -193,13 +223,13 @@ static void carrier_lost(struct smcr_lgr *lgr)
 	case SMCR_LLC_S_CONFIRM_ADDED: /* the new link can be confirmed without the carrier */
 	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED:
 		if (first)
-			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			first_contact_link_lost(lgr, SMCR_REASON_ADD_LINK_FAILED);
 		else
 			flow->carrier = NULL;
 		break;
 	case SMCR_LLC_S_DELETE: /* resent on another link, with one for the carrier (ERR-36) */
 		if (first) {
-			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			first_contact_link_lost(lgr, SMCR_REASON_ADD_LINK_FAILED);
 			break;
 		}
 		flow->subject->delete_wanted = true;
@@ -207,7 +237,7 @@ static void carrier_lost(struct smcr_lgr *lgr)
 		break;
 	case SMCR_LLC_C_AWAIT_DELETE: /* the request is resent on another link, or all is lost */
 		if (first)
-			smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+			first_contact_link_lost(lgr, SMCR_REASON_ADD_LINK_FAILED);
 		break;
 	case SMCR_LLC_S_DELETE_ALL:
 	case SMCR_LLC_C_AWAIT_DELETE_ALL: smcr_llc_send_delete_all(lgr); break;
@@ -282,7 +312,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 		carrier_lost(lgr);
 	else if (subject)
 		smcr_llc_add_link_subject_failed(lgr);
-	if (smcr_timer_running(&lgr->end_work))
+	if (smcr_timer_running(&lgr->end_work) || lgr->fc.declining)
 		return;
 	if (lgr->state != SMCR_LGR_TERMINATING && !alive(lgr)) {
 		smcr_lgr_end(lgr, ECONNRESET); /* FO-13 */

@@ -9,6 +9,7 @@
 #include "proto/smcr/cdc.h"
 #include "tests/sim/app.h"
 #include "tests/sim/observer.h"
+#include "tests/sim/wire.h"
 
 struct world *host_world(const struct host *host)
 {
@@ -384,11 +385,11 @@ void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_
 	host_leave(host);
 }
 
-void host_rdma_done(struct host *host, struct qp *qp, uint64_t wr_id, enum smcr_send_status status)
+void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr_send_status status)
 {
 	host_enter(host);
 	if (qp->state != QP_DESTROYED)
-		smcr_engine_send_done(host->engine, qp->link_ref, wr_id, status,
+		smcr_engine_send_done(host->engine, qp->link_ref, wire_done(qp, number), status,
 				      status == SMCR_SEND_FAILED ? "retry exceeded" : NULL);
 	host_leave(host);
 }

@@ -58,7 +58,9 @@ void host_restart(struct host *host);
 
 /** From the fabric. */
 void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_t len);
-void host_rdma_done(struct host *host, struct qp *qp, uint64_t wr_id, enum smcr_send_status status);
+/** Request `number` of the QP, see wire_done(). */
+void host_rdma_done(struct host *host, struct qp *qp, uint64_t number,
+		    enum smcr_send_status status);
 void host_stale_input(struct host *host, struct qp *qp, uint64_t kind);
 
 /** No link group, connection, memory, QP, MR or timer is left; else a violation. */

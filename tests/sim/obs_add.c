@@ -387,6 +387,8 @@ void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_
 	struct obs_group *group = link->group;
 	const struct smcr_llc_delete_link *m = &msg->delete_link;
 	struct obs_link *target = link_by_number(group, m->link_number);
+	if (m->all)
+		group->ended = true;
 	if (m->all || !target)
 		return;
 	if (to == CLIENT && !msg->reply)

@@ -70,11 +70,11 @@ static struct block *check_credentials(struct observer *obs, struct side *side,
 	struct world *w = obs->world;
 	struct qp *qp = fabric_qp_find(w->fabric, msg->qpn);
 	check_identity(w, side->host, msg->peer_id, msg->gid, msg->mac);
-	if (!qp || qp->host != side->host || qp->state >= QP_ERR ||
+	if (!qp || qp->host != side->host || qp->state == QP_DESTROYED ||
+	    (qp->state == QP_ERR && !w->set.failures) ||
 	    memcmp(qp->device->info.gid, msg->gid, SMCR_GID_LEN) != 0) {
-		if (!w->set.failures || !qp)
-			world_fail(w, "RV-4", "%s: CLC names QP %06x, which is not its own",
-				   side->host->name, msg->qpn);
+		world_fail(w, "RV-4", "%s: CLC names QP %06x, which is not its own",
+			   side->host->name, msg->qpn);
 		return NULL;
 	}
 	struct block *block = rmb_block(obs, qp, msg->rkey, msg->rmb_vaddr, "CLC");

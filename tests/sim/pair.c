@@ -27,8 +27,10 @@ static void check_clean(struct side *side)
 	const struct side *peer = side_peer(side);
 	if (!side->pair->clean)
 		return;
-	if (!side->established && !side->fallback &&
-	    (side->plan.end == END_GIVE_UP || peer->plan.end == END_GIVE_UP))
+	/* A Decline that comes after the peer's point of no return ends in a reset (ERR-6, A8). */
+	bool gave_up = side->plan.end == END_GIVE_UP || peer->plan.end == END_GIVE_UP;
+	if (gave_up && !(side->established && peer->established) &&
+	    !(side->fallback && peer->fallback))
 		return;
 	if ((w->set.failures || w->set.timeouts) && (side->reset || !side->closed))
 		return;

@@ -161,6 +161,7 @@ static void plug_event(void *object, uint64_t arg)
 {
 	struct device *device = object;
 	(void)arg;
+	device->present = true;
 	host_add_device(device->host, device);
 }
 
@@ -182,6 +183,7 @@ static void run_links(struct world *w)
 	for (uint64_t i = 0; i < late; i++) {
 		struct host *host = w->hosts[prng_range(&w->rng, 0, 1)];
 		struct device *device = fabric_device_new(w, host, 1, SMCR_MTU_2048);
+		device->present = false;
 		clock_at(&w->clock, prng_size(&w->rng, 0, 5 * SEC), plug_event, device, 0);
 	}
 	uint64_t n = prng_range(&w->rng, 10, 30);

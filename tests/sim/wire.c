@@ -177,16 +177,22 @@ static bool report_next(struct qp *qp)
 	if (i == qp->posted || slot(qp, i)->state < WR_ACKED)
 		return false;
 	struct request *last = slot(qp, i);
-	for (uint64_t k = qp->reported; last->state == WR_ACKED && k <= i; k++) {
-		check_unchanged(qp, slot(qp, k));
-		obs_done(qp->world->observer, qp, slot(qp, k));
-	}
-	qp->reported = i + 1;
 	enum smcr_send_status status = last->state == WR_ACKED    ? SMCR_SEND_OK
 				       : last->state == WR_FAILED ? SMCR_SEND_FAILED
 								  : SMCR_SEND_FLUSHED;
-	host_rdma_done(qp->host, qp, last->wr.wr_id, status);
+	host_rdma_done(qp->host, qp, i, status);
 	return true;
+}
+
+uint64_t wire_done(struct qp *qp, uint64_t number)
+{
+	struct request *last = slot(qp, number);
+	for (uint64_t k = qp->reported; last->state == WR_ACKED && k <= number; k++) {
+		check_unchanged(qp, slot(qp, k));
+		obs_done(qp->world->observer, qp, slot(qp, k));
+	}
+	qp->reported = number + 1;
+	return last->wr.wr_id;
 }
 
 static void cq_event(void *object, uint64_t arg)

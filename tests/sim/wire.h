@@ -7,6 +7,9 @@
 
 /** Take one request; there is room. */
 void wire_post(struct qp *qp, const struct smcr_wr *wr);
+/** Request `number` and what it covers are done as far as the poster is concerned.
+ *  @return its wr_id */
+uint64_t wire_done(struct qp *qp, uint64_t number);
 /** The QP is about to end: some of what is under way may still reach the peer. */
 void wire_land_some(struct qp *qp);
 /** The QP is in error: what is left completes as flushed, later. */
