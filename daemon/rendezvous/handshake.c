@@ -168,20 +168,19 @@ static int verify_progress(int fd, enum ipc_handover_kind kind, struct rdv_verdi
 	if (info.tcpi_state == BPF_TCP_SYN_SENT && !info.tcpi_unacked)
 		return refuse(verdict, -ENOTCONN,
 			      "connect() was deferred by TCP_FASTOPEN_CONNECT: no SYN was sent");
+	if (info.tcpi_state == BPF_TCP_CLOSE)
+		return 0; /* the connect() has failed already, which the wait for it will tell */
 	if (ioctl(fd, SIOCINQ, &unread) < 0 || ioctl(fd, SIOCOUTQ, &unacked) < 0)
 		return refuse(verdict, -errno, "cannot read the queue lengths: %s",
 			      strerror(errno));
-	/* FIN counts as a received byte. */
-	uint64_t fin = info.tcpi_state == BPF_TCP_CLOSE_WAIT || info.tcpi_state == BPF_TCP_CLOSE;
-	uint64_t received = info.tcpi_bytes_received;
-	if (info.tcpi_bytes_sent || info.tcpi_notsent_bytes || unacked > 0 ||
-	    received > (uint64_t)unread + fin)
+	/* FIN counts as a received byte that nobody reads. */
+	uint64_t sent = info.tcpi_bytes_sent;
+	uint64_t waiting = (uint64_t)unread + (info.tcpi_state == BPF_TCP_CLOSE_WAIT);
+	uint64_t read = info.tcpi_bytes_received > waiting ? info.tcpi_bytes_received - waiting : 0;
+	if (sent || info.tcpi_notsent_bytes || unacked > 0 || read)
 		return refuse(verdict, -EISCONN,
 			      "application data has passed already: %llu bytes sent, %llu read",
-			      (unsigned long long)info.tcpi_bytes_sent,
-			      (unsigned long long)(received > (uint64_t)unread
-							   ? received - (uint64_t)unread
-							   : 0));
+			      (unsigned long long)sent, (unsigned long long)read);
 	return 0;
 }
 

@@ -1,0 +1,554 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/rendezvous/handshake.h"
+#include "daemon/rendezvous/option.h"
+#include "proto/smcr/reason.h"
+#include "tests/lib/proves.h"
+
+#define PATIENCE_S 10
+
+/* All tests run in one network namespace of their own, with the option attached to it. */
+static struct rdv_option *option;
+static struct event_base *base;
+
+static int setup_group(void **state)
+{
+	char text[RDV_TEXT_MAX];
+	(void)state;
+	if (unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0) {
+		print_error("needs root: network namespaces and BPF\n");
+		return -1;
+	}
+	if (rdv_option_open(&option, text) < 0) {
+		print_error("%s\n", text);
+		return -1;
+	}
+	base = event_base_new();
+	return base ? 0 : -1;
+}
+
+static int teardown_group(void **state)
+{
+	(void)state;
+	rdv_option_close(option);
+	event_base_free(base);
+	return 0;
+}
+
+static void claim(int fd)
+{
+	int one = 1;
+	assert_int_equal(setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &one, sizeof(one)), 0);
+}
+
+static int tcp_socket(bool claimed)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_true(fd >= 0);
+	if (claimed)
+		claim(fd);
+	return fd;
+}
+
+static int listen_on_loopback(bool claimed, int backlog, struct sockaddr_in *ret_addr)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	int fd = tcp_socket(claimed);
+	assert_int_equal(bind(fd, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(listen(fd, backlog), 0);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	*ret_addr = addr;
+	return fd;
+}
+
+static int connect_to(int fd, const struct sockaddr_in *addr)
+{
+	return connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ? -errno : 0;
+}
+
+struct ends {
+	int client, server;
+	struct sockaddr_in addr; /* where the server listened */
+};
+
+static struct ends connected(bool client_claimed, bool server_claimed)
+{
+	struct ends ends;
+	int listener = listen_on_loopback(server_claimed, 4, &ends.addr);
+	ends.client = tcp_socket(client_claimed);
+	assert_int_equal(connect_to(ends.client, &ends.addr), 0);
+	ends.server = accept(listener, NULL, NULL);
+	assert_true(ends.server >= 0);
+	close(listener);
+	return ends;
+}
+
+static void close_ends(struct ends *ends)
+{
+	close(ends->client);
+	close(ends->server);
+}
+
+static int verify(int fd, enum ipc_handover_kind kind, struct rdv_verdict *ret_verdict)
+{
+	int r = rdv_verify_socket(option, fd, kind, ret_verdict);
+	/* A refusal has a sentence, consent has none. */
+	assert_int_equal(r < 0, ret_verdict->text[0] != '\0');
+	return r;
+}
+
+static void assert_refused(int fd, enum ipc_handover_kind kind, int error, const char *why)
+{
+	struct rdv_verdict verdict;
+	assert_int_equal(verify(fd, kind, &verdict), error);
+	if (!strstr(verdict.text, why))
+		fail_msg("\"%s\" does not say \"%s\"", verdict.text, why);
+}
+
+static void fit_sockets_pass_with_their_addresses_and_outcome(void **state)
+{
+	struct rdv_verdict verdict;
+	struct ends ends = connected(true, true);
+	(void)state;
+	assert_int_equal(verify(ends.client, IPC_HANDOVER_CONNECTED, &verdict), 0);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
+	assert_int_equal(verdict.option.role, SMCR_ROLE_CLIENT);
+	assert_int_equal(verdict.peer.family, AF_INET);
+	assert_int_equal(verdict.peer.port, ntohs(ends.addr.sin_port));
+	assert_memory_equal(verdict.peer.ip, &ends.addr.sin_addr, 4);
+	uint16_t client_port = verdict.local.port;
+	assert_int_equal(verify(ends.client, IPC_HANDOVER_CONNECTING, &verdict), 0);
+
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
+	assert_int_equal(verdict.option.role, SMCR_ROLE_SERVER);
+	assert_int_equal(verdict.local.port, ntohs(ends.addr.sin_port));
+	assert_int_equal(verdict.peer.port, client_port);
+	close_ends(&ends);
+	PROVES("TCPO-6");
+}
+
+static void the_outcome_says_why_not(void **state)
+{
+	struct rdv_option_state known;
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } };
+	struct ends ends = connected(true, false);
+	(void)state;
+	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
+	assert_int_equal(known.reason, SMCR_REASON_PEER_NO_SMC);
+	assert_int_equal(rdv_option_query(option, ends.server, &known), 0);
+	assert_false(known.claimed);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_UNKNOWN);
+	close_ends(&ends);
+
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 60, "no path"), 0);
+	ends = connected(true, true);
+	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
+	assert_int_equal(known.reason, SMCR_REASON_PEER_SKIPPED);
+	assert_int_equal(rdv_option_query(option, ends.server, &known), 0);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
+	assert_int_equal(known.reason, SMCR_REASON_PEER_NO_SMC);
+	close_ends(&ends);
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+
+	rdv_option_hold(option, SMCR_REASON_NO_DEVICE);
+	ends = connected(true, true);
+	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
+	assert_int_equal(known.reason, SMCR_REASON_NO_DEVICE);
+	close_ends(&ends);
+	rdv_option_hold(option, SMCR_REASON_NONE);
+	PROVES("TCPO-5 TCPO-8");
+}
+
+static void other_descriptors_are_refused(void **state)
+{
+	int pipes[2], pair[2];
+	struct rdv_option_state known;
+	(void)state;
+	assert_int_equal(pipe(pipes), 0);
+	assert_refused(pipes[0], IPC_HANDOVER_CONNECTED, -ENOTSOCK, "not a socket");
+	assert_int_equal(rdv_option_query(option, pipes[0], &known), -ENOTSOCK);
+	close(pipes[0]);
+	close(pipes[1]);
+	assert_refused(pipes[0], IPC_HANDOVER_CONNECTED, -EBADF, "not a socket");
+	assert_int_equal(rdv_option_query(option, pipes[0], &known), -EBADF);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_refused(pair[0], IPC_HANDOVER_CONNECTED, -EPROTONOSUPPORT, "not a TCP socket");
+	close(pair[0]);
+	close(pair[1]);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	assert_refused(fd, IPC_HANDOVER_CONNECTED, -EPROTONOSUPPORT, "not a TCP socket");
+	close(fd);
+	fd = socket(AF_INET, SOCK_STREAM, IPPROTO_MPTCP);
+	assert_true(fd >= 0);
+	assert_refused(fd, IPC_HANDOVER_CONNECTED, -EPROTONOSUPPORT, "MPTCP");
+	close(fd);
+	fd = tcp_socket(true);
+	assert_refused(fd, (enum ipc_handover_kind)9, -EINVAL, "unknown kind");
+	close(fd);
+}
+
+static void a_socket_of_another_namespace_is_refused(void **state)
+{
+	int own = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	(void)state;
+	assert_true(own >= 0);
+	assert_int_equal(unshare(CLONE_NEWNET), 0);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	int one = 1;
+	assert_int_equal(setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &one, sizeof(one)), -1);
+	assert_int_equal(setns(own, CLONE_NEWNET), 0);
+	close(own);
+	assert_refused(fd, IPC_HANDOVER_CONNECTED, -EXDEV, "another network namespace");
+	close(fd);
+}
+
+static void an_unclaimed_socket_is_refused(void **state)
+{
+	struct rdv_verdict verdict;
+	struct ends ends = connected(false, true);
+	(void)state;
+	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EACCES, "not claimed");
+	assert_int_equal(rdv_verify_socket(NULL, ends.client, IPC_HANDOVER_CONNECTED, &verdict),
+			 -EOPNOTSUPP);
+	/* It is fit otherwise: what is known of it is filled in. */
+	assert_int_equal(verdict.peer.port, ntohs(ends.addr.sin_port));
+	close_ends(&ends);
+}
+
+static void the_state_must_fit_the_kind(void **state)
+{
+	struct sockaddr_in addr;
+	struct ends ends = connected(true, true);
+	(void)state;
+	int listener = listen_on_loopback(true, 1, &addr);
+	assert_refused(listener, IPC_HANDOVER_ACCEPTED, -ENOTCONN, "accepted");
+	assert_refused(listener, IPC_HANDOVER_CONNECTING, -ENOTCONN, "connecting");
+	close(listener);
+	int fresh = tcp_socket(true);
+	assert_refused(fresh, IPC_HANDOVER_CONNECTED, -ENOTCONN, "connected");
+	close(fresh);
+	shutdown(ends.client, SHUT_WR);
+	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -ENOTCONN, "connected");
+	close_ends(&ends);
+}
+
+static void bytes_that_passed_are_noticed_and_waiting_ones_allowed(void **state)
+{
+	struct rdv_verdict verdict;
+	struct ends ends = connected(true, true);
+	char byte;
+	(void)state;
+	/* The client's Proposal may be there before accept() returned, and even its end. */
+	assert_int_equal(send(ends.client, "proposal", 8, 0), 8);
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EISCONN, "8 bytes sent");
+	shutdown(ends.client, SHUT_WR);
+	assert_int_equal(recv(ends.server, &byte, 1, MSG_PEEK), 1);
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	assert_int_equal(recv(ends.server, &byte, 1, 0), 1);
+	assert_refused(ends.server, IPC_HANDOVER_ACCEPTED, -EISCONN, "1 read");
+	close_ends(&ends);
+	ends = connected(true, true);
+	shutdown(ends.client, SHUT_WR);
+	assert_int_equal(recv(ends.server, &byte, 1, 0), 0);
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	close_ends(&ends);
+}
+
+static void a_deferred_fast_open_connect_is_refused(void **state)
+{
+	struct sockaddr_in addr;
+	int one = 1, listener = listen_on_loopback(true, 1, &addr), fd = tcp_socket(true);
+	(void)state;
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &one, sizeof(one)), 0);
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_FASTOPEN_NO_COOKIE, &one, sizeof(one)), 0);
+	assert_int_equal(connect_to(fd, &addr), 0);
+	assert_refused(fd, IPC_HANDOVER_CONNECTING, -ENOTCONN, "TCP_FASTOPEN_CONNECT");
+	close(fd);
+	close(listener);
+}
+
+/* ---- connect() in progress */
+
+/* A listener whose queue is full: SYNs are dropped until the first connection is accepted. */
+struct full {
+	int listener, first;
+	struct sockaddr_in addr;
+};
+
+static struct full full_listener(void)
+{
+	struct full full;
+	full.listener = listen_on_loopback(true, 0, &full.addr);
+	full.first = tcp_socket(true);
+	assert_int_equal(connect_to(full.first, &full.addr), 0);
+	return full;
+}
+
+static int connecting_to(const struct full *full)
+{
+	int fd = tcp_socket(true);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	assert_int_equal(connect_to(fd, &full->addr), -EINPROGRESS);
+	return fd;
+}
+
+struct outcome {
+	int calls, error;
+	struct rdv_option_state state;
+};
+
+static void on_connected(void *ctx, int error, const struct rdv_option_state *state)
+{
+	struct outcome *outcome = ctx;
+	outcome->calls++;
+	outcome->error = error;
+	outcome->state = *state;
+	event_base_loopbreak(base);
+}
+
+/* Run the loop until on_connected(), or patience ends. */
+static void await_connected(void)
+{
+	struct timeval tv = { .tv_sec = PATIENCE_S };
+	event_base_loopexit(base, &tv);
+	event_base_dispatch(base);
+}
+
+static void a_connect_in_progress_tells_its_peer_and_succeeds_later(void **state)
+{
+	struct rdv_verdict verdict;
+	struct outcome outcome = { 0 };
+	struct rdv_connect_wait *wait;
+	struct full full = full_listener();
+	int fd = connecting_to(&full);
+	(void)state;
+	assert_int_equal(verify(fd, IPC_HANDOVER_CONNECTING, &verdict), 0);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_UNKNOWN);
+	assert_int_equal(verdict.peer.port, ntohs(full.addr.sin_port));
+	assert_memory_equal(verdict.peer.ip, &full.addr.sin_addr, 4);
+	assert_refused(fd, IPC_HANDOVER_CONNECTED, -ENOTCONN, "connected");
+	assert_int_equal(rdv_connect_wait(base, option, fd, on_connected, &outcome, &wait), 0);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(outcome.calls, 0);
+	close(accept(full.listener, NULL, NULL));
+	await_connected();
+	assert_int_equal(outcome.calls, 1);
+	assert_int_equal(outcome.error, 0);
+	assert_int_equal(outcome.state.negotiated, IPC_NEGOTIATED_YES);
+	assert_int_equal(outcome.state.role, SMCR_ROLE_CLIENT);
+	close(fd);
+	close(full.first);
+	close(full.listener);
+}
+
+static void a_refused_connect_tells_the_error(void **state)
+{
+	struct rdv_verdict verdict;
+	struct outcome outcome = { 0 };
+	struct rdv_connect_wait *wait;
+	struct full full = full_listener();
+	int fd = connecting_to(&full);
+	(void)state;
+	assert_int_equal(rdv_connect_wait(base, option, fd, on_connected, &outcome, &wait), 0);
+	close(full.listener);
+	await_connected();
+	assert_int_equal(outcome.calls, 1);
+	assert_int_equal(outcome.error, ECONNREFUSED);
+	/* Handed over only now, when even the error is gone: the daemon still learns where to. */
+	assert_int_equal(verify(fd, IPC_HANDOVER_CONNECTING, &verdict), 0);
+	assert_int_equal(verdict.peer.port, ntohs(full.addr.sin_port));
+	assert_int_equal(rdv_connect_wait(base, option, fd, on_connected, &outcome, &wait), 0);
+	await_connected();
+	assert_int_equal(outcome.calls, 2);
+	assert_int_equal(outcome.error, ECONNREFUSED);
+	close(fd);
+	close(full.first);
+}
+
+static void a_cancelled_wait_stays_silent(void **state)
+{
+	struct outcome outcome = { 0 };
+	struct rdv_connect_wait *wait;
+	struct ends ends = connected(true, true);
+	(void)state;
+	assert_int_equal(rdv_connect_wait(base, option, ends.client, on_connected, &outcome, &wait),
+			 0);
+	rdv_connect_wait_cancel(wait);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	assert_int_equal(outcome.calls, 0);
+	/* And one for a connect() that is over already speaks at once. */
+	assert_int_equal(rdv_connect_wait(base, option, ends.client, on_connected, &outcome, &wait),
+			 0);
+	assert_int_equal(outcome.calls, 0);
+	await_connected();
+	assert_int_equal(outcome.calls, 1);
+	assert_int_equal(outcome.state.negotiated, IPC_NEGOTIATED_YES);
+	close_ends(&ends);
+}
+
+/* ---- SO_LINGER, paths, skipped peers */
+
+static void linger_resets_until_it_is_restored(void **state)
+{
+	const struct linger programs = { .l_onoff = 1, .l_linger = 30 };
+	struct linger before, now;
+	socklen_t len = sizeof(now);
+	struct ends ends = connected(true, true);
+	char byte;
+	(void)state;
+	setsockopt(ends.client, SOL_SOCKET, SO_LINGER, &programs, sizeof(programs));
+	assert_int_equal(rdv_linger_arm(ends.client, &before), 0);
+	assert_int_equal(rdv_linger_restore(ends.client, &before), 0);
+	assert_int_equal(getsockopt(ends.client, SOL_SOCKET, SO_LINGER, &now, &len), 0);
+	assert_int_equal(now.l_onoff, 1);
+	assert_int_equal(now.l_linger, 30);
+	assert_int_equal(rdv_linger_arm(ends.client, &before), 0);
+	close(ends.client);
+	assert_int_equal(recv(ends.server, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(ends.server);
+	assert_int_equal(rdv_linger_arm(-1, &before), -EBADF);
+}
+
+static void an_address_has_an_interface_and_a_prefix(void **state)
+{
+	struct smcr_addr addr = { .family = AF_INET, .ip = { 127, 0, 0, 1 } };
+	struct rdv_path path;
+	(void)state;
+	assert_int_equal(rdv_path_of(&addr, &path), 0);
+	assert_string_equal(path.ifname, "lo");
+	assert_int_equal(path.ifindex, if_nametoindex("lo"));
+	assert_int_equal(path.prefix_len, 8);
+	assert_int_equal(path.vlan, SMCR_NO_VLAN);
+	assert_int_equal(system("ip link add v0 type veth peer name v1 && "
+				"ip addr add 10.9.8.7/20 dev v0 label v0:alias && "
+				"ip addr add fd09::7/60 dev v0 nodad"),
+			 0);
+	memcpy(addr.ip, (uint8_t[]){ 10, 9, 8, 7 }, 4);
+	assert_int_equal(rdv_path_of(&addr, &path), 0);
+	assert_string_equal(path.ifname, "v0");
+	assert_int_equal(path.ifindex, if_nametoindex("v0"));
+	assert_int_equal(path.prefix_len, 20);
+	addr.family = AF_INET6;
+	assert_int_equal(inet_pton(AF_INET6, "fd09::7", addr.ip), 1);
+	assert_int_equal(rdv_path_of(&addr, &path), 0);
+	assert_string_equal(path.ifname, "v0");
+	assert_int_equal(path.prefix_len, 60);
+	addr.family = AF_INET;
+	memcpy(addr.ip, (uint8_t[]){ 10, 9, 8, 6 }, 4);
+	assert_int_equal(rdv_path_of(&addr, &path), -EADDRNOTAVAIL);
+	addr.family = AF_UNIX;
+	assert_int_equal(rdv_path_of(&addr, &path), -EINVAL);
+	PROVES("CLC-6");
+}
+
+static void a_vlan_interface_has_its_id(void **state)
+{
+	struct smcr_addr addr = { .family = AF_INET, .ip = { 10, 42, 0, 1 } };
+	struct rdv_path path;
+	(void)state;
+	if (system("ip link add link lo name lo.42 type vlan id 42 2>/dev/null") != 0) {
+		print_message("this kernel has no VLAN interfaces\n");
+		skip();
+	}
+	assert_int_equal(system("ip addr add 10.42.0.1/24 dev lo.42"), 0);
+	assert_int_equal(rdv_path_of(&addr, &path), 0);
+	assert_string_equal(path.ifname, "lo.42");
+	assert_int_equal(path.vlan, 42);
+}
+
+static void skipped_peers_are_listed(void **state)
+{
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 1 }, .port = 80 };
+	struct rdv_skipped_peer peers[4];
+	(void)state;
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "first"), 0);
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 50, "second"), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 1);
+	assert_int_equal(peers[0].peer.family, AF_INET);
+	assert_int_equal(peers[0].peer.port, 0);
+	assert_memory_equal(peers[0].peer.ip, peer.ip, 4);
+	assert_string_equal(peers[0].reason, "second");
+	assert_in_range(peers[0].seconds_left, 60, 100);
+	peer.ip[3] = 2;
+	assert_int_equal(rdv_option_skip_peer(option, &peer, UINT32_MAX, "third"), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 1), 1);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 2);
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), -ENOENT);
+	peer.family = AF_UNIX;
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 1, "no address"), -EINVAL);
+	peer.family = AF_INET;
+	peer.ip[3] = 1;
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
+}
+
+static void without_bpf_nothing_is_claimed(void **state)
+{
+	struct smcr_addr peer = { .family = AF_INET };
+	struct smcr_prefix prefix = { .family = AF_INET };
+	struct rdv_option_state known;
+	struct rdv_skipped_peer peers[1];
+	struct ends ends = connected(true, true);
+	(void)state;
+	assert_int_equal(rdv_option_query(NULL, ends.client, &known), 0);
+	assert_false(known.claimed);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_UNKNOWN);
+	rdv_option_hold(NULL, SMCR_REASON_NO_DEVICE);
+	assert_int_equal(rdv_option_skip_peer(NULL, &peer, 1, "none"), 0);
+	assert_int_equal(rdv_option_skipped_peers(NULL, peers, 1), 0);
+	assert_int_equal(rdv_option_unskip_peer(NULL, &peer), -ENOENT);
+	assert_int_equal(rdv_option_exclude(NULL, &prefix), 0);
+	assert_int_equal(rdv_option_include(NULL, &prefix), -ENOENT);
+	rdv_option_close(NULL);
+	close_ends(&ends);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(fit_sockets_pass_with_their_addresses_and_outcome),
+		cmocka_unit_test(the_outcome_says_why_not),
+		cmocka_unit_test(other_descriptors_are_refused),
+		cmocka_unit_test(a_socket_of_another_namespace_is_refused),
+		cmocka_unit_test(an_unclaimed_socket_is_refused),
+		cmocka_unit_test(the_state_must_fit_the_kind),
+		cmocka_unit_test(bytes_that_passed_are_noticed_and_waiting_ones_allowed),
+		cmocka_unit_test(a_deferred_fast_open_connect_is_refused),
+		cmocka_unit_test(a_connect_in_progress_tells_its_peer_and_succeeds_later),
+		cmocka_unit_test(a_refused_connect_tells_the_error),
+		cmocka_unit_test(a_cancelled_wait_stays_silent),
+		cmocka_unit_test(linger_resets_until_it_is_restored),
+		cmocka_unit_test(an_address_has_an_interface_and_a_prefix),
+		cmocka_unit_test(a_vlan_interface_has_its_id),
+		cmocka_unit_test(skipped_peers_are_listed),
+		cmocka_unit_test(without_bpf_nothing_is_claimed),
+	};
+	return cmocka_run_group_tests_name("verify", tests, setup_group, teardown_group);
+}
