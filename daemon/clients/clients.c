@@ -59,10 +59,10 @@ static void free_dead(struct clients *clients)
 {
 	struct session *session, *next_session;
 	struct client_conn *conn, *next_conn;
-	DL_FOREACH_SAFE(clients->dead_sessions, session, next_session)
+	DL_FOREACH_SAFE (clients->dead_sessions, session, next_session)
 		session_free(session);
 	clients->dead_sessions = NULL;
-	DL_FOREACH_SAFE(clients->dead_conns, conn, next_conn)
+	DL_FOREACH_SAFE (clients->dead_conns, conn, next_conn)
 		conn_free(conn);
 	clients->dead_conns = NULL;
 }
@@ -175,14 +175,12 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	clients_begin(clients);
 	uint64_t now = clients_now_ms();
-	DL_FOREACH_SAFE(clients->sessions, session, next_session)
-	{
+	DL_FOREACH_SAFE (clients->sessions, session, next_session) {
 		again |= session->deadline_ms != 0;
 		if (session->deadline_ms && session->deadline_ms <= now)
 			session_close(session);
 	}
-	DL_FOREACH_SAFE(clients->conns, conn, next_conn)
-	{
+	DL_FOREACH_SAFE (clients->conns, conn, next_conn) {
 		again |= conn->relay_deadline_ms != 0;
 		conn_check_deadline(conn, now);
 	}
@@ -272,8 +270,7 @@ void clients_stop(struct clients *clients)
 	clients->stopped = true;
 	service_close(clients);
 	clients_begin(clients);
-	DL_FOREACH_SAFE(clients->conns, conn, next)
-	{
+	DL_FOREACH_SAFE (clients->conns, conn, next) {
 		conn_stop(conn);
 	}
 	clients_end(clients);
@@ -298,9 +295,9 @@ void clients_free(struct clients *clients)
 		return;
 	clients->freeing = true;
 	service_close(clients);
-	DL_FOREACH_SAFE(clients->conns, conn, next_conn)
+	DL_FOREACH_SAFE (clients->conns, conn, next_conn)
 		conn_drop(conn);
-	DL_FOREACH_SAFE(clients->sessions, session, next_session)
+	DL_FOREACH_SAFE (clients->sessions, session, next_session)
 		session_close(session);
 	free_dead(clients);
 	failed_expire(clients, UINT64_MAX);
@@ -320,8 +317,7 @@ void clients_get_view(const struct clients *clients, struct clients_view *ret_vi
 {
 	const struct client_conn *conn;
 	*ret_view = clients->counts;
-	DL_FOREACH(clients->conns, conn)
-	{
+	DL_FOREACH (clients->conns, conn) {
 		switch (conn->phase) {
 		case PHASE_CONNECTING:
 		case PHASE_RENDEZVOUS:

@@ -224,8 +224,8 @@ void conn_update_stream(struct client_conn *conn)
 		return;
 	if (conn->engine)
 		mode = smcr_conn_wants_clc(conn->engine) ? CLC_STREAM_CLC : CLC_STREAM_WATCH;
-	if (mode != clc_stream_mode(conn->stream) &&
-	    clc_stream_set_mode(conn->stream, mode) < 0 && conn->engine)
+	if (mode != clc_stream_mode(conn->stream) && clc_stream_set_mode(conn->stream, mode) < 0 &&
+	    conn->engine)
 		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
 }
 

@@ -22,7 +22,8 @@ static int read_name(int fd, bool peer, union ipc_addr *ret_addr)
 	return 0;
 }
 
-/* The addresses as the program knows them. During connect() only the program can tell the peer's. */
+/* The addresses as the program knows them. During connect() only the program can tell the peer's.
+ */
 static int fill_name(struct client_conn *conn, const union ipc_addr *connecting_to)
 {
 	int r = read_name(conn->tcp, false, &conn->name.local);
@@ -108,8 +109,7 @@ static uint32_t rcvbuf_of(int tcp)
 {
 	int lock = 0, bytes = 0;
 	socklen_t len = sizeof(lock);
-	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 ||
-	    !(lock & SOCK_RCVBUF_LOCK))
+	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 || !(lock & SOCK_RCVBUF_LOCK))
 		return 0;
 	len = sizeof(bytes);
 	if (getsockopt(tcp, SOL_SOCKET, SO_RCVBUF, &bytes, &len) < 0 || bytes < 0)
@@ -148,8 +148,10 @@ static void on_clc_garbage(void *ctx)
 {
 	struct client_conn *conn = ctx;
 	clients_begin(conn->clients);
-	if (conn->engine)
+	if (conn->engine && conn->phase == PHASE_RENDEZVOUS)
 		smcr_conn_clc_garbage(conn->engine);
+	else if (conn->engine) /* no byte belongs there while SMC-R carries the data (GEN-3) */
+		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
 	clients_end(conn->clients);
 }
 
@@ -301,8 +303,8 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 		to_smcr_addr(&conn->name.local, &conn->local);
 		to_smcr_addr(&conn->name.peer, &conn->peer);
 	}
-	uint32_t reason = name_error < 0 ? (uint32_t)SMCR_REASON_SOCKET_OPTION
-					 : judge(conn, r, &verdict);
+	uint32_t reason =
+		name_error < 0 ? (uint32_t)SMCR_REASON_SOCKET_OPTION : judge(conn, r, &verdict);
 	if (reason != SMCR_REASON_NONE) {
 		clients_log(clients, LOG_DEBUG, "pid %d: plain TCP: %s%s%s", (int)conn->cred.pid,
 			    smcr_reason_text(reason), *verdict.text ? ": " : "", verdict.text);

@@ -15,8 +15,7 @@ void history_free(struct clients *clients)
 {
 	struct reason_count *reason, *next;
 	free(clients->history);
-	HASH_ITER(hh, clients->reasons, reason, next)
-	{
+	HASH_ITER (hh, clients->reasons, reason, next) {
 		HASH_DELETE(hh, clients->reasons, reason);
 		free(reason);
 	}
@@ -115,8 +114,7 @@ void clients_each_conn(const struct clients *clients,
 	const struct client_conn *conn;
 	struct client_conn_view view;
 	uint64_t now = clients_now_ms();
-	DL_FOREACH(clients->conns, conn)
-	{
+	DL_FOREACH (clients->conns, conn) {
 		describe_live(conn, now, &view);
 		fn(arg, &view);
 	}

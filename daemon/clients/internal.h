@@ -38,18 +38,18 @@
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
 
-#define container_of(ptr, type, member) ((type *)((char *)(ptr) - offsetof(type, member)))
+#define container_of(ptr, type, member) ((type *)((char *)(ptr)-offsetof(type, member)))
 
 /* ---- connections ---- */
 
 enum conn_phase {
 	PHASE_CONNECTING, /* TCP handshake of a non-blocking connect() */
 	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC: the engine has it */
-	PHASE_FALLBACK, /* over to TCP as soon as our Decline is with the kernel */
+	PHASE_FALLBACK,   /* over to TCP as soon as our Decline is with the kernel */
 	PHASE_SMCR,
 	PHASE_RELAY,
 	PHASE_CLOSING, /* the program's side is over; the engine has still to say CLOSED */
-	PHASE_DEAD, /* to be freed */
+	PHASE_DEAD,    /* to be freed */
 };
 
 /* What the engine's operations noted. */
@@ -73,7 +73,7 @@ struct client_conn {
 	enum conn_phase phase;
 	uint64_t started_ms;
 
-	int tcp; /* -1: closed, or given back */
+	int tcp;    /* -1: closed, or given back */
 	bool armed; /* SO_LINGER {1,0} is set on it; `linger` is the program's */
 	struct linger linger;
 	struct smcr_addr local, peer;
@@ -95,7 +95,7 @@ struct client_conn {
 	int error; /* positive errno */
 	uint32_t reason, peer_reason;
 
-	bool dirty, more; /* on those lists */
+	bool dirty, more;                /* on those lists */
 	struct client_conn *prev, *next; /* all of them, newest first */
 	struct client_conn *dirty_prev, *dirty_next;
 	struct client_conn *more_prev, *more_next;
@@ -125,7 +125,7 @@ struct session {
 	bool closing; /* once `out` is empty */
 	bool dead;
 	struct client_conn *waiting; /* its RESULT goes here */
-	uint64_t deadline_ms; /* 0: none */
+	uint64_t deadline_ms;        /* 0: none */
 
 	/* Input: a header, then its payload; nothing is read while a reply is due. */
 	uint8_t header[IPC_HEADER_LEN];
@@ -163,8 +163,8 @@ struct reason_count {
 struct clients {
 	struct clients_config config; /* limits with defaults filled in */
 	struct poller *poller;
-	struct event *work_event; /* somebody is dirty, and nobody here is at work */
-	struct event *more_timer; /* zero: go on after others had their turn */
+	struct event *work_event;  /* somebody is dirty, and nobody here is at work */
+	struct event *more_timer;  /* zero: go on after others had their turn */
 	struct event *sweep_timer; /* deadlines of sessions, relays and failed connections */
 	int plug_fd;
 	unsigned int depth; /* of clients_begin() */
@@ -262,8 +262,8 @@ void conn_end(struct client_conn *conn);
 void conn_free(struct client_conn *conn);
 /** The daemon stops in good order. */
 void conn_stop(struct client_conn *conn);
-/** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the socket,
- *  and the connection has ended. */
+/** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the
+ * socket, and the connection has ended. */
 int conn_take_back(struct client_conn *conn);
 /** `linger` has another value. */
 void conn_linger_changed(struct client_conn *conn);

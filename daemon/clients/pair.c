@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <poll.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -15,39 +16,57 @@
 #include <unistd.h>
 
 /*
- * What each end may have queued, half of what the kernel makes of it. Four times the largest buffer
- * that one write makes must fit (37 KiB charged for 36 KiB; 66 KiB for the plug's), or a program
- * whose only queued byte is the kept one would not be told that it can write: a buffer stays
- * charged whole until its last byte is read, and "writable" means a quarter is charged at most.
+ * What each end may have queued; the kernel doubles it. Four times the largest buffer that one
+ * write makes must fit (37 KiB charged for 36 KiB; 66 KiB for the plug's), or a program whose only
+ * queued byte is the kept one would not be told that it can write: a buffer stays charged whole
+ * until its last byte is read, and "writable" means a quarter is charged at most. What is beyond
+ * that lets forwarded bytes stay in the queue: dropping them costs a system call and wakes a
+ * program that sleeps in recv() for nothing.
  */
-#define QUEUE_BYTES  (512 * 1024)
-#define LARGEST_SKB  (72 * 1024)
-#define SMALLEST_SKB 1024 /* at least what the smallest write is charged for (768 seen) */
+#define TO_PROGRAM_BYTES   (512 * 1024)
+#define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
+#define PLUGGED_BYTES      (512 * 1024) /* filled at once: pair_widen() later */
+#define LARGEST_SKB        (72 * 1024)
 
-#define PEEK_MAX (32 * 1024) /* above this, copying twice costs more than asking how much there is */
+#define PEEK_MAX                                                                                   \
+	(32 * 1024)         /* above this, copying twice costs more than asking how much there is */
 #define BULK_MIN (8 * 1024) /* below this, a pair is no bulk writer any more */
 
 static uint8_t dropped[64 * 1024]; /* where bytes go that nobody wants: written, never read */
 
 /* ---- opening */
 
-static void size_queue(int fd)
+static void size_queue(int fd, int bytes)
 {
-	int bytes = QUEUE_BYTES;
 	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
 /* How many forwarded bytes may stay queued so that "writable" is still told in time, were each of
- * them a write of its own. */
-static uint32_t slack_of(int program_fd)
+ * them a write of its own that is charged `one_byte`. */
+static uint32_t slack_of(int program_fd, int one_byte)
 {
 	int sndbuf = 0;
 	socklen_t len = sizeof(sndbuf);
 	if (getsockopt(program_fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) < 0 ||
-	    sndbuf / 4 <= LARGEST_SKB)
+	    sndbuf / 4 <= LARGEST_SKB || one_byte <= 0)
 		return 0;
-	return (uint32_t)(sndbuf / 4 - LARGEST_SKB) / SMALLEST_SKB;
+	return (uint32_t)((sndbuf / 4 - LARGEST_SKB) / one_byte);
+}
+
+/* What the kernel charges for a write of one byte: asked of a queue that holds just that. */
+static int charge_of_one_byte(int program_fd)
+{
+	static int charge;
+	if (charge == 0 && ioctl(program_fd, SIOCOUTQ, &charge) < 0)
+		charge = 0;
+	return charge;
+}
+
+void pair_widen(struct pair *pair, int program_fd)
+{
+	size_queue(program_fd, FROM_PROGRAM_BYTES);
+	pair->slack = slack_of(program_fd, pair->one_byte);
 }
 
 int pair_plug_file(void)
@@ -55,7 +74,7 @@ int pair_plug_file(void)
 	int fd = memfd_create("smcrd-plug", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
-	if (ftruncate(fd, 4 * QUEUE_BYTES) < 0) {
+	if (ftruncate(fd, 4 * PLUGGED_BYTES) < 0) {
 		int r = -errno;
 		close(fd);
 		return r;
@@ -64,12 +83,12 @@ int pair_plug_file(void)
 }
 
 /* Fill the program's send queue with references to the file's pages. */
-static int plug(int program_fd, int plug_fd, uint32_t *ret_bytes)
+static int plug(int program_fd, int plug_fd, uint32_t *inout_bytes)
 {
 	uint32_t total = 0;
 	for (;;) {
 		off_t offset = 0;
-		ssize_t n = sendfile(program_fd, plug_fd, &offset, 4 * QUEUE_BYTES);
+		ssize_t n = sendfile(program_fd, plug_fd, &offset, 4 * PLUGGED_BYTES);
 		if (n > 0)
 			total += (uint32_t)n;
 		else if (n < 0 && errno == EAGAIN)
@@ -77,7 +96,7 @@ static int plug(int program_fd, int plug_fd, uint32_t *ret_bytes)
 		else if (n == 0 || errno != EINTR)
 			return n < 0 ? -errno : -EIO;
 	}
-	*ret_bytes = total;
+	*inout_bytes += total;
 	return 0;
 }
 
@@ -101,19 +120,18 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 	if (fstat(program_fd, &st) < 0)
 		return -errno;
 	pair->program_inode = st.st_ino;
-	size_queue(pair->fd);
-	size_queue(program_fd);
-	pair->slack = slack_of(program_fd);
+	size_queue(pair->fd, TO_PROGRAM_BYTES);
+	size_queue(program_fd, plug_fd < 0 ? FROM_PROGRAM_BYTES : PLUGGED_BYTES);
 	/* Urgent data that a program sends in spite of everything stays in the stream. */
 	int on = 1;
 	if (setsockopt(pair->fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
 		on = 0; /* a kernel without urgent data on Unix sockets refuses the send itself */
-	if (plug_fd >= 0)
-		return plug(program_fd, plug_fd, &pair->ahead);
 	if (send(program_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return -errno;
 	pair->ahead = 1;
-	return set_peek_offset(pair);
+	pair->one_byte = charge_of_one_byte(program_fd);
+	pair->slack = slack_of(program_fd, pair->one_byte);
+	return plug_fd >= 0 ? plug(program_fd, plug_fd, &pair->ahead) : set_peek_offset(pair);
 }
 
 int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
@@ -229,7 +247,8 @@ static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size
  * read may stop early (descriptors, urgent data): then the first byte left is not a forwarded one,
  * and is the kept byte all the same.
  */
-static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t room)
+static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
+		    size_t room)
 {
 	size_t fresh = pair_pending(pair);
 	size_t want = MIN(fresh, room);

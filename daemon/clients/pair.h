@@ -24,13 +24,14 @@
 #include "proto/ipc/ipc.h"
 
 struct pair {
-	int fd; /* the daemon's end, non-blocking; -1: none */
+	int fd;              /* the daemon's end, non-blocking; -1: none */
 	ino_t program_inode; /* of the program's end: proof of a descriptor that is shown to us */
-	uint32_t ahead; /* bytes at the head of the queue that are forwarded (or the plug) */
-	uint32_t slack; /* forwarded bytes that may stay queued without starving the program */
-	bool bulk; /* the program writes much at once: ask how much, then read instead of peek */
+	uint32_t ahead;      /* bytes at the head of the queue that are forwarded (or the plug) */
+	uint32_t slack;      /* forwarded bytes that may stay queued without starving the program */
+	int one_byte;        /* what the kernel charges the program for a write of one byte */
+	bool bulk;    /* the program writes much at once: ask how much, then read instead of peek */
 	bool drained; /* after pair_read(): nothing was left; more comes with an event */
-	bool unread; /* the program closed its end with delivered bytes unread */
+	bool unread;  /* the program closed its end with delivered bytes unread */
 };
 
 /**
@@ -48,6 +49,10 @@ int pair_plug_file(void);
 
 /** Make a plugged program's end writable, with a wake-up. */
 void pair_unplug(struct pair *pair);
+
+/** Enlarge what the program may have queued, which plugged pairs start small with, at a chance when
+ *  its end (or a copy) is at hand. */
+void pair_widen(struct pair *pair, int program_fd);
 
 /**
  * Take bytes that the program wrote; the last of them stays in the queue. Call pair_settle() when

@@ -19,9 +19,10 @@ struct poller;
 
 /** What the owner of a descriptor embeds. */
 struct watch {
-	int fd; /* -1: not watched */
+	int fd;          /* -1: not watched */
 	uint32_t events; /* asked for */
-	/** Called with EPOLL bits once for each change; `watch` may be removed in it, others too. */
+	/** Called with EPOLL bits once for each change; `watch` may be removed in it, others too.
+	 */
 	void (*ready)(struct watch *watch, uint32_t events);
 };
 

@@ -23,15 +23,15 @@ struct pump {
 	struct smcr_conn *conn;
 	bool linger_reset; /* the program set SO_LINGER {1,0}: its close() aborts */
 
-	bool tx_ready; /* the pair may have bytes for us */
-	bool rx_full; /* the pair has no room: the owner watches it for EPOLLOUT */
-	bool urgent; /* a read may end early: look again */
+	bool tx_ready;    /* the pair may have bytes for us */
+	bool rx_full;     /* the pair has no room: the owner watches it for EPOLLOUT */
+	bool urgent;      /* a read may end early: look again */
 	bool write_ended; /* the program writes no more, or is gone */
-	bool closed; /* it is gone, or the stream has ended in both directions */
-	bool tx_ended; /* smcr_conn_shutdown() was called */
-	bool rx_ended; /* end of file was passed on */
-	bool deaf; /* the program reads no more but did not close: what arrives is dropped */
-	bool closing; /* smcr_conn_close() or _abort() was called: the pump is at rest */
+	bool closed;      /* it is gone, or the stream has ended in both directions */
+	bool tx_ended;    /* smcr_conn_shutdown() was called */
+	bool rx_ended;    /* end of file was passed on */
+	bool deaf;        /* the program reads no more but did not close: what arrives is dropped */
+	bool closing;     /* smcr_conn_close() or _abort() was called: the pump is at rest */
 	uint64_t tx_bytes, rx_bytes;
 };
 

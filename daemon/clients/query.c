@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program asks about a pair end that it holds. The descriptor itself is the proof: its peer's
- * name says which connection it claims to be, its inode that it is the end we made (a name alone
- * could be made up in another network namespace).
+ * What a program asks about a pair end that it holds. The descriptor itself is the proof: its
+ * peer's name says which connection it claims to be, its inode that it is the end we made (a name
+ * alone could be made up in another network namespace).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -125,6 +125,8 @@ void query_status(struct session *session, const struct ipc_status_request *msg,
 		return;
 	}
 	if (shown.conn) {
+		if (shown.conn->phase == PHASE_SMCR || shown.conn->phase == PHASE_RELAY)
+			pair_widen(&shown.conn->pair, proof);
 		status.state = (uint8_t)state_of(shown.conn);
 		status.error = shown.conn->error;
 		status.reason = shown.conn->reason;

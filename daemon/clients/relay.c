@@ -49,9 +49,8 @@ void relay_note_tcp(struct relay *relay, uint32_t events)
 
 bool relay_untouched(const struct relay *relay)
 {
-	return relay->tx_bytes == 0 && relay->rx_bytes == 0 && !relay->closed &&
-	       !relay->tx_ended && !relay->rx_ended && !relay->deaf &&
-	       pair_pending(relay->pair) == 0;
+	return relay->tx_bytes == 0 && relay->rx_bytes == 0 && !relay->closed && !relay->tx_ended &&
+	       !relay->rx_ended && !relay->deaf && pair_pending(relay->pair) == 0;
 }
 
 /* ---- what was not taken at once */
@@ -155,8 +154,7 @@ static enum relay_result relay_tx(struct relay *relay)
 		pair_settle(relay->pair);
 		if (put < 0)
 			return tcp_broken(relay);
-		if (put < got &&
-		    keep_rest(&relay->tx_rest, passing + put, (size_t)(got - put)) < 0)
+		if (put < got && keep_rest(&relay->tx_rest, passing + put, (size_t)(got - put)) < 0)
 			return RELAY_ABORTED; /* bytes are lost: nobody may think otherwise */
 	}
 	return RELAY_WAIT;

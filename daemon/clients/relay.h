@@ -21,28 +21,29 @@ struct relay_rest {
 
 struct relay {
 	struct pair *pair;
-	int tcp; /* not closed here */
+	int tcp;           /* not closed here */
 	bool linger_reset; /* the program set SO_LINGER {1,0} */
 
-	bool tx_ready; /* the pair may have bytes */
-	bool tx_full; /* TCP has no room */
-	bool rx_ready; /* TCP may have bytes */
-	bool rx_full; /* the pair has no room: the owner watches it for EPOLLOUT */
-	bool closed; /* the program is gone, or the stream has ended in both directions */
+	bool tx_ready;   /* the pair may have bytes */
+	bool tx_full;    /* TCP has no room */
+	bool rx_ready;   /* TCP may have bytes */
+	bool rx_full;    /* the pair has no room: the owner watches it for EPOLLOUT */
+	bool closed;     /* the program is gone, or the stream has ended in both directions */
 	bool tcp_failed; /* a send failed: end of file on TCP means reset */
-	bool tx_ended; /* FIN was sent */
-	bool rx_ended; /* end of file was passed to the program */
-	bool deaf; /* the program reads no more but did not close: what arrives is dropped */
+	bool tx_ended;   /* FIN was sent */
+	bool rx_ended;   /* end of file was passed to the program */
+	bool deaf;       /* the program reads no more but did not close: what arrives is dropped */
 	struct relay_rest tx_rest, rx_rest;
 	uint64_t tx_bytes, rx_bytes; /* taken from the program; from TCP */
 };
 
 enum relay_result {
-	RELAY_WAIT, /* an event will tell when there is more to do */
-	RELAY_MORE, /* call again after others had their turn */
-	RELAY_FINISHED, /* both directions are over: close TCP with FIN, the pair with pair_finish() */
-	RELAY_ABORTED, /* the program closed with data unread: reset TCP */
-	RELAY_RESET, /* TCP was reset, everything received is delivered: pair_reset() */
+	RELAY_WAIT,     /* an event will tell when there is more to do */
+	RELAY_MORE,     /* call again after others had their turn */
+	RELAY_FINISHED, /* both directions are over: close TCP with FIN, the pair with pair_finish()
+			 */
+	RELAY_ABORTED,  /* the program closed with data unread: reset TCP */
+	RELAY_RESET,    /* TCP was reset, everything received is delivered: pair_reset() */
 };
 
 /** Start with nothing passed: both sides are looked at by the first relay_run(). */

@@ -78,7 +78,8 @@ static int clear_stale(const struct sockaddr_un *addr, char *ret_text, size_t le
 	int r = holder_of(addr, &pid);
 	if (r == 0) {
 		snprintf(ret_text, len,
-			 "%s is held by smcrd pid %d: stop it, or choose another socket with --socket",
+			 "%s is held by smcrd pid %d: stop it, or choose another socket with "
+			 "--socket",
 			 path, (int)pid);
 		return -EADDRINUSE;
 	}
@@ -105,9 +106,10 @@ static int bind_and_listen(int fd, const struct sockaddr_un *addr, char *ret_tex
 {
 	int lock = lock_directory(addr->sun_path);
 	int r = clear_stale(addr, ret_text, len);
-	if (r == 0 && (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
-		       /* Every program may connect; methods that change something check who asks. */
-		       chmod(addr->sun_path, 0666) < 0 || listen(fd, BACKLOG) < 0)) {
+	if (r == 0 &&
+	    (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
+	     /* Every program may connect; methods that change something check who asks. */
+	     chmod(addr->sun_path, 0666) < 0 || listen(fd, BACKLOG) < 0)) {
 		r = -errno;
 		snprintf(ret_text, len, "cannot listen on %s: %s", addr->sun_path, strerror(-r));
 	}

@@ -12,14 +12,13 @@
 
 #define FRAMES_A_TURN 16
 #define FIRST_ROOM    4096 /* of a large payload; it grows as bytes come */
-#define MAX_FDS       4 /* taken from one call, to be closed if they are not wanted */
+#define MAX_FDS       4    /* taken from one call, to be closed if they are not wanted */
 
 /* ---- life ---- */
 
 static void set_deadline(struct session *session)
 {
-	session->deadline_ms =
-		clients_now_ms() + session->clients->config.limits.frame_timeout_ms;
+	session->deadline_ms = clients_now_ms() + session->clients->config.limits.frame_timeout_ms;
 	clients_need_sweep(session->clients);
 }
 

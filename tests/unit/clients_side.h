@@ -60,7 +60,7 @@ static struct script {
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int give_ups, last_role, last_rcvbuf;
 	_Atomic long taken; /* bytes that programs wrote */
-} *script;
+} * script;
 
 struct smcr_conn {
 	void *user;
@@ -98,10 +98,9 @@ static void fake_settle(struct smcr_conn *conn, int outcome)
 	case OUTCOME_FALLBACK:
 		if (script->decline)
 			clients_clc_send(conn->user, decline, sizeof(decline));
-		fake_event(conn, (struct smcr_conn_event){
-					 .type = SMCR_CONN_FALLBACK,
-					 .reason = SMCR_REASON_PEER_DECLINED,
-					 .peer_reason = 0x03070000 });
+		fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
+							   .reason = SMCR_REASON_PEER_DECLINED,
+							   .peer_reason = 0x03070000 });
 		fake_free(conn);
 		break;
 	case OUTCOME_FAILED:
@@ -285,7 +284,8 @@ struct text {
 static void add_line(void *arg, const struct client_conn_view *view)
 {
 	struct text *text = arg;
-	int n = snprintf(text->at, text->left, "%s state=%d ended=%d reason=%x/%x pid=%d tx=%llu rx=%llu port=%u\n",
+	int n = snprintf(text->at, text->left,
+			 "%s state=%d ended=%d reason=%x/%x pid=%d tx=%llu rx=%llu port=%u\n",
 			 client_mode_name(view->mode), (int)view->state, view->ended, view->reason,
 			 view->peer_reason, (int)view->pid, (unsigned long long)view->tx_bytes,
 			 (unsigned long long)view->rx_bytes, view->peer.port);

@@ -278,7 +278,8 @@ static void once_bytes_have_passed_it_stays(void **state)
 
 /* ---- connect() that fails ---- */
 
-/* A connect() that stays in progress: the listener, to be closed, drops SYNs as its queue is full. */
+/* A connect() that stays in progress: the listener, to be closed, drops SYNs as its queue is full.
+ */
 static int connect_slowly(struct sockaddr_in *ret_addr, int *ret_listener)
 {
 	struct pollfd pfd = { .events = POLLOUT };
@@ -332,7 +333,8 @@ static void a_refused_connect_is_told_once_and_the_socket_goes_back(void **state
 	/* And it can be used again. */
 	listener = listen_tcp(&addr);
 	fcntl(back, F_SETFL, 0);
-	/* The kernel tells of the failure once more, SO_ERROR having been read, as it always does. */
+	/* The kernel tells of the failure once more, SO_ERROR having been read, as it always does.
+	 */
 	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), -1);
 	assert_int_equal(errno, ECONNABORTED);
 	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), 0);

@@ -342,16 +342,18 @@ static struct ipc_sockopt sockopt(int session, int proof, const struct ipc_socko
 
 static int set_int(int session, int proof, int level, int name, int value)
 {
-	struct ipc_sockopt request = { .op = IPC_SOCKOPT_SET, .level = level, .name = name,
-				       .length = sizeof(value) };
+	struct ipc_sockopt request = {
+		.op = IPC_SOCKOPT_SET, .level = level, .name = name, .length = sizeof(value)
+	};
 	memcpy(request.value, &value, sizeof(value));
 	return sockopt(session, proof, &request).result;
 }
 
 static int get_int(int session, int proof, int level, int name)
 {
-	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET, .level = level, .name = name,
-				       .length = sizeof(int) };
+	struct ipc_sockopt request = {
+		.op = IPC_SOCKOPT_GET, .level = level, .name = name, .length = sizeof(int)
+	};
 	struct ipc_sockopt answer = sockopt(session, proof, &request);
 	int value;
 	assert_int_equal(answer.result, 0);
@@ -403,8 +405,10 @@ static void linger_is_the_programs_not_ours(void **state)
 	(void)state;
 	struct daemon_side daemon;
 	struct tcp tcp = connect_tcp();
-	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET, .level = SOL_SOCKET,
-				       .name = SO_LINGER, .length = sizeof(struct linger) };
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET,
+				       .level = SOL_SOCKET,
+				       .name = SO_LINGER,
+				       .length = sizeof(struct linger) };
 	struct linger linger;
 	daemon_start(&daemon);
 	script->outcome = OUTCOME_ESTABLISHED;

@@ -29,9 +29,11 @@ static uint64_t next_id = 1;
 static struct ipc_pair_name name_of(uint64_t id)
 {
 	return (struct ipc_pair_name){
-		.local.in = { .sin_family = AF_INET, .sin_port = htons(1000),
+		.local.in = { .sin_family = AF_INET,
+			      .sin_port = htons(1000),
 			      .sin_addr.s_addr = htonl(0x0a000001) },
-		.peer.in = { .sin_family = AF_INET, .sin_port = htons(2000),
+		.peer.in = { .sin_family = AF_INET,
+			     .sin_port = htons(2000),
 			     .sin_addr.s_addr = htonl(0x0a000002) },
 		.id = ((uint64_t)getpid() << 32) + id,
 	};
