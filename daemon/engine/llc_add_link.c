@@ -378,6 +378,7 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");
 		return;
 	}
+	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
 	if (!take_cont(lgr, &msg->add_link_cont)) {
 		smcr_llc_protocol_error(link, "RTokens do not match"); /* ERR-55 */
 		return;

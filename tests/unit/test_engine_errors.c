@@ -1,0 +1,792 @@
+/* SPDX-License-Identifier: MIT */
+/* Rendezvous that goes wrong: fallback, reset, or neither too early nor too late (Appendix C). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+/** Nothing is left of the rendezvous on either side (RV-14). */
+static void all_freed(struct pair *pair)
+{
+	for (int side = 0; side < 2; side++) {
+		struct smcr_engine_view view;
+		pair_pump(pair);
+		smcr_engine_get_view(pair->side[side].engine, &view);
+		assert_int_equal(view.num_lgrs + view.num_links + view.num_qps + view.num_mrs +
+					 view.num_rmbs + view.num_conns + view.num_timers,
+				 0);
+		assert_int_equal(view.memory_used, 0);
+		assert_true(smcr_engine_idle(pair->side[side].engine));
+	}
+}
+
+static void both_fell_back(struct pair *pair, int c)
+{
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+		assert_int_equal(pair_end(pair, c, side)->failed, 0);
+		assert_int_equal(pair_end(pair, c, side)->established, 0);
+		/* nothing that is CLC is left for the program to read */
+		assert_null(pair_end(pair, c, side)->in);
+	}
+}
+
+static void both_were_reset(struct pair *pair, int c)
+{
+	for (int side = 0; side < 2; side++) {
+		const struct pair_end *end = pair_end(pair, c, side);
+		assert_int_equal(end->fallback, 0);
+		assert_true(end->failed == 1 || end->reset == 1);
+	}
+}
+
+/** Plain TCP for both, or a TCP connection that was reset: never plain TCP for one only. */
+static void ended_alike(struct pair *pair, int c)
+{
+	const struct pair_end *s = pair_end(pair, c, S), *e = pair_end(pair, c, C);
+	if (s->failed || s->reset || e->failed || e->reset)
+		return;
+	both_fell_back(pair, c);
+}
+
+static int connected(struct pair *pair)
+{
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	return c;
+}
+
+/* ---- local resources run out (ERR-1, GEN-4) ---- */
+
+/** Make the n-th call of one operation fail, for every n until nothing fails any more: each time
+ *  both ends must come out of it alike and nothing may leak. */
+static void fail_each(size_t rnics, size_t offset, int existing)
+{
+	for (int side = 0; side < 2; side++)
+		for (int n = 1;; n++) {
+			struct pair *pair = pair_new(NULL, NULL, rnics, rnics);
+			int first[4] = { -1, -1, -1, -1 };
+			for (int i = 0; i < existing; i++)
+				first[i] = connected(pair);
+			int *fault = (int *)((char *)&pair->side[side] + offset);
+			*fault = n;
+			int c = pair_connect(pair, C);
+			pair_run(pair, 100);
+			bool hit = *fault == 0;
+			*fault = 0;
+			if (!pair_both_established(pair, c))
+				pair_run(pair, 40 * SECOND);
+			if (pair_both_established(pair, c)) {
+				pair_exchange(pair, c);
+				pair_close(pair, c);
+			} else {
+				ended_alike(pair, c);
+			}
+			for (int i = 0; i < existing; i++)
+				if (pair_both_established(pair, first[i]))
+					pair_exchange(pair, first[i]);
+			/* the pair works, now that the fault is gone */
+			pair_run(pair, 20 * SECOND);
+			int again = connected(pair);
+			pair_exchange(pair, again);
+			pair_free(pair);
+			if (!hit)
+				break;
+		}
+}
+
+static void resources_fail(void **state)
+{
+	(void)state;
+	for (int existing = 0; existing <= 4; existing += 4)
+		for (size_t rnics = 1; rnics <= 2; rnics++) {
+			fail_each(rnics, offsetof(struct pair_side, fail_qp_create), existing);
+			fail_each(rnics, offsetof(struct pair_side, fail_qp_connect), existing);
+			fail_each(rnics, offsetof(struct pair_side, fail_qp_start), existing);
+			fail_each(rnics, offsetof(struct pair_side, fail_mr_register), existing);
+			fail_each(rnics, offsetof(struct pair_side, fail_mem_alloc), existing);
+			fail_each(rnics, offsetof(struct pair_side, fail_post), existing);
+		}
+	PROVES("ERR-1 ERR-2 GEN-4 RV-14 RMB-12 LG-14");
+}
+
+static void no_device(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 0);
+	int c = pair_connect(pair, C);
+	/* the outcome comes after smcr_conn_start() has returned */
+	assert_int_equal(pair_end(pair, c, C)->fallback, 0);
+	assert_non_null(pair_end(pair, c, C)->smc);
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
+	pair_pump(pair);
+	both_fell_back(pair, c);
+	assert_int_equal(pair_end(pair, c, S)->last.peer_reason, SMCR_REASON_NO_R_DEVICE);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-1");
+}
+
+/** The client's RNIC goes after the Proposal: it waits for the Accept and answers that (ERR-3). */
+static void no_chasing(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct pair_pick pick = {
+		.from = C, .clc = true, .type = SMCR_CLC_PROPOSAL, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_remove_device(pair, C, pair->side[C].devices[0].id);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->fallback, 0);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_ACCEPT), 1);
+	both_fell_back(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+	/* the server's goes after its Accept: it waits for the Confirm */
+	pair = pair_new(NULL, NULL, 1, 1);
+	pick.type = SMCR_CLC_CONFIRM;
+	pair_set_pick(pair, &pick);
+	c = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_remove_device(pair, S, pair->side[S].devices[0].id);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 0);
+	assert_int_equal(pair_num_qps(pair, S), 0);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	both_fell_back(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-3");
+}
+
+static void giving_up(void **state)
+{
+	static const struct {
+		int side; /* who gives up */
+		bool clc;
+		uint8_t type; /* the message that is held meanwhile */
+		int from;
+		bool reply, fallback;
+	} rows[] = {
+		{ C, true, SMCR_CLC_PROPOSAL, C, false, true },
+		{ S, true, SMCR_CLC_PROPOSAL, C, false, true },
+		{ S, true, SMCR_CLC_CONFIRM, C, false, true },
+		{ C, false, SMCR_LLC_CONFIRM_LINK, S, false, true },
+		{ S, false, SMCR_LLC_CONFIRM_LINK, S, false, true },
+		{ C, false, SMCR_LLC_ADD_LINK, S, false, true },
+		{ S, false, SMCR_LLC_ADD_LINK, S, false, true },
+		{ S, false, SMCR_LLC_ADD_LINK, C, true, false }, /* ADD LINK was completed */
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = { .from = rows[i].from,
+					  .clc = rows[i].clc,
+					  .type = rows[i].type,
+					  .reply = rows[i].reply,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		smcr_conn_give_up(pair_end(pair, c, rows[i].side)->smc, SMCR_REASON_INTERNAL);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		if (rows[i].fallback)
+			both_fell_back(pair, c);
+		else
+			both_were_reset(pair, c);
+		pair_run(pair, 5 * SECOND);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-5 ERR-6 ERR-7");
+}
+
+/* ---- CLC protocol errors ---- */
+
+static void wrong_clc(void **state)
+{
+	(void)state;
+	for (int variant = 0; variant < 8; variant++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		int side = variant < 4 ? S : C;
+		int c = pair_start_alone(pair, side,
+					 side == S ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT);
+		struct smcr_clc_msg msg = { .type = SMCR_CLC_ACCEPT };
+		uint8_t buf[SMCR_CLC_MAX_LEN] = { 0xE2, 0xD4, 0xC3, 0xD9, 1, 0, 52, 0x10 };
+		msg.accept = (struct smcr_clc_accept){ .type = SMCR_CLC_ACCEPT,
+						       .rmbe_index = 1,
+						       .mtu = SMCR_MTU_1024 };
+		struct pair_end *end = pair_end(pair, c, side);
+		switch (variant) {
+		case 0: /* the server gets what only a server sends */
+			pair_inject_clc(pair, c, C, &msg);
+			break;
+		case 1: /* a Confirm before anything else */
+		case 4:
+			msg.type = msg.accept.type = SMCR_CLC_CONFIRM;
+			pair_inject_clc(pair, c, !side, &msg);
+			break;
+		case 2: /* no trailing eye catcher */
+		case 5: pair_inject_clc_raw(pair, c, !side, buf, 52); break;
+		case 3:
+		case 6: smcr_conn_clc_garbage(end->smc); break;
+		case 7: /* the client gets a Proposal */
+			memcpy(buf + 48, buf, 4);
+			pair_inject_clc_raw(pair, c, S, buf, 52);
+			break;
+		}
+		pair_pump(pair);
+		assert_int_equal(end->failed, 1);
+		assert_int_equal(end->last.error, EPROTO);
+		assert_int_equal(end->fallback, 0);
+		assert_true(smcr_engine_idle(pair->side[side].engine));
+		pair_free(pair);
+	}
+	PROVES("CLC-2 CLC-16 ERR-11 ERR-13");
+}
+
+static void change_enum(struct pair *pair, int from, uint8_t bsize, uint8_t mtu)
+{
+	int c = pair_start_alone(pair, from == S ? C : S,
+				 from == S ? SMCR_ROLE_CLIENT : SMCR_ROLE_SERVER);
+	struct pair_end *end = pair_end(pair, c, !from);
+	struct smcr_clc_msg proposal = { .type = SMCR_CLC_PROPOSAL };
+	struct smcr_config config = pair_config(from);
+	if (from == C) {
+		proposal.proposal = (struct smcr_clc_proposal){ .version = 1,
+								.offers_r_v1 = true,
+								.ipv4_subnet = 0x0A000000,
+								.ipv4_mask_len = 24 };
+		memcpy(proposal.proposal.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+		pair_inject_clc(pair, c, C, &proposal);
+		pair_pump(pair);
+	}
+	struct smcr_clc_msg msg = { .type = from == S ? SMCR_CLC_ACCEPT : SMCR_CLC_CONFIRM };
+	msg.accept = (struct smcr_clc_accept){ .type = (uint8_t)msg.type,
+					       .first_contact = from == S,
+					       .qpn = 0x77,
+					       .rmbe_index = 1,
+					       .mtu = SMCR_MTU_1024 };
+	memcpy(msg.accept.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+	uint8_t buf[SMCR_CLC_ACCEPT_LEN];
+	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), SMCR_CLC_ACCEPT_LEN);
+	buf[50] = (uint8_t)(bsize << 4 | mtu);
+	pair_inject_clc_raw(pair, c, from, buf, sizeof(buf));
+	pair_pump(pair);
+	assert_int_equal(end->fallback, 1);
+	assert_int_equal(end->last.reason, SMCR_REASON_BAD_ENUM);
+	all_freed(pair);
+}
+
+static void reserved_values(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	for (int from = 0; from < 2; from++) {
+		change_enum(pair, from, 6, SMCR_MTU_1024);
+		change_enum(pair, from, 15, SMCR_MTU_1024);
+		change_enum(pair, from, 2, 0);
+		change_enum(pair, from, 2, 6);
+		change_enum(pair, from, 2, 15);
+	}
+	pair_free(pair);
+	PROVES("ERR-12 CLC-8 CLC-9");
+}
+
+/* ---- waiting for CLC ---- */
+
+static void silent_peer(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int server = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	int client = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	pair_run(pair, 9 * SECOND);
+	assert_int_equal(pair_end(pair, server, S)->failed, 0);
+	pair_run(pair, 2 * SECOND);
+	assert_int_equal(pair_end(pair, server, S)->failed, 1);
+	assert_int_equal(pair_end(pair, client, C)->failed, 1);
+	assert_int_equal(pair_end(pair, client, C)->last.error, ETIMEDOUT);
+	all_freed(pair);
+	/* no Confirm */
+	struct pair_pick pick = {
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 11 * SECOND);
+	both_were_reset(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-10");
+}
+
+static void tcp_ends_meanwhile(void **state)
+{
+	(void)state;
+	for (int event = 0; event < 2; event++)
+		for (int side = 0; side < 2; side++) {
+			struct pair *pair = pair_new(NULL, NULL, 1, 1);
+			int c = pair_start_alone(pair, side,
+						 side == S ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT);
+			smcr_conn_tcp_event(pair_end(pair, c, side)->smc,
+					    event ? SMCR_TCP_RESET : SMCR_TCP_FIN);
+			assert_int_equal(pair_end(pair, c, side)->failed, 1);
+			assert_int_equal(pair_end(pair, c, side)->last.error, ECONNRESET);
+			pair_free(pair);
+		}
+	/* in first contact */
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	smcr_conn_tcp_event(pair_end(pair, c, S)->smc, SMCR_TCP_RESET);
+	pair_pump(pair);
+	both_were_reset(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+}
+
+/** Once application data may come, nothing is read as CLC any more. */
+static void no_clc_after_the_end(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	/* the server's ADD LINK is complete: its point of no return; the client's reply is not */
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
+	assert_true(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
+	/* a subsequent contact: the client after its Confirm */
+	pick = (struct pair_pick){
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, C)->smc));
+	assert_true(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_false(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
+	pair_free(pair);
+}
+
+/* ---- first contact: the RoCE path does not work ---- */
+
+static void path_is_dead(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		pair->side[side].blocked = true;
+		int c = pair_connect(pair, C);
+		pair_run(pair, 2 * SECOND);
+		both_fell_back(pair, c);
+		assert_true(pair_end(pair, c, S)->last.path_dead);
+		assert_true(pair_end(pair, c, C)->last.path_dead);
+		/* one Decline, from the server: they do not cross */
+		assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 1);
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 0);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-17 ERR-18 RV-14 GEN-4");
+}
+
+/** Each of the four SENDs fails before the point of no return: the sender declines (ERR-18). */
+static void send_fails(void **state)
+{
+	static const struct pair_pick rows[] = {
+		{ .from = S, .type = SMCR_LLC_CONFIRM_LINK },
+		{ .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true },
+		{ .from = S, .type = SMCR_LLC_ADD_LINK },
+		{ .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = rows[i];
+		pick.verdict = PAIR_FAIL;
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c, rows[i].from)->fallback, 1);
+		if (i < 3) {
+			both_fell_back(pair, c);
+		} else {
+			/* The server's ADD LINK was completed: it cannot go back any more, and must
+			 * not look at what comes on TCP. It hears nothing, and breaks the
+			 * connection (ERR-25). */
+			assert_int_equal(pair_end(pair, c, S)->fallback, 0);
+			pair_run(pair, 11 * SECOND);
+			assert_int_equal(pair_end(pair, c, S)->failed, 1);
+		}
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-18 ERR-8 RV-14");
+}
+
+/** A message is lost although its sender believes that it arrived: timers (C.7.1). */
+static void answers_that_do_not_come(void **state)
+{
+	static const struct {
+		struct pair_pick pick;
+		bool established;
+	} rows[] = {
+		/* ERR-19 client, ERR-21 server */
+		{ { .from = S, .type = SMCR_LLC_CONFIRM_LINK }, false },
+		/* ERR-21 server, ERR-24 client */
+		{ { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true }, false },
+		/* ERR-24 client, ERR-25 server */
+		{ { .from = S, .type = SMCR_LLC_ADD_LINK }, false },
+		/* ERR-25 server, ERR-27 client */
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true }, false },
+		/* ERR-30 server, ERR-27 client */
+		{ { .from = S, .type = SMCR_LLC_ADD_LINK_CONT }, false },
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true }, false },
+		/* ERR-22 server, ERR-28 client: one link is left */
+		{ { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2 }, true },
+		{ { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .reply = true }, true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = rows[i].pick;
+		pick.verdict = PAIR_LOSE;
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_run(pair, 9900000);
+		assert_int_equal(pick.seen, 1);
+		assert_int_equal(pair_end(pair, c, S)->failed + pair_end(pair, c, C)->failed, 0);
+		assert_int_equal(pair_end(pair, c, S)->established, 0);
+		pair_run(pair, 400000);
+		if (rows[i].established) {
+			assert_int_equal(pair_end(pair, c, S)->established, 1);
+			assert_int_equal(pair_end(pair, c, C)->established, 1);
+			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "single");
+			pair_set_pick(pair, NULL);
+			if (pair_end(pair, c, C)->smc && pair_end(pair, c, S)->smc) {
+				pair_exchange(pair, c);
+				pair_close(pair, c);
+			}
+		} else {
+			both_were_reset(pair, c);
+			pair_run(pair, 5 * SECOND);
+			all_freed(pair);
+		}
+		pair_free(pair);
+	}
+	PROVES("ERR-15 ERR-19 ERR-21 ERR-22 ERR-24 ERR-25 ERR-27 ERR-28 ERR-30 ERR-31");
+}
+
+/** ERR-16: the first-contact timers leave the peer room for a failed write and some Declines. */
+static void timers_are_long_enough(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	const struct smcr_config *config = &pair->side[S].engine->config;
+	uint64_t write = (uint64_t)config->retry_ms * 1000;
+	assert_true(config->llc_fc_timeout >= write + 3 * SECOND);
+	assert_true(config->llc_fc_timeout > config->fc_send_timeout_client);
+	assert_true(config->fc_send_timeout_client > config->fc_send_timeout_server);
+	assert_true(config->clc_timeout >= config->llc_timeout);
+	pair_free(pair);
+	PROVES("ERR-16");
+}
+
+static void past_the_point_of_no_return(void **state)
+{
+	(void)state;
+	/* link 1 dies while link 2 is being set up, after the ADD LINK exchange */
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = {
+			.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		pair_fail_link(pair, side, 1);
+		pair_pump(pair);
+		both_were_reset(pair, c);
+		assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 0);
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 0);
+		pair_run(pair, 5 * SECOND);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	/* a Decline that the host had read already */
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	uint8_t buf[SMCR_CLC_DECLINE_LEN];
+	const struct smcr_clc_decline decline = { .version = 1 };
+	assert_int_equal(smcr_clc_encode_decline(&decline, buf, sizeof(buf)), sizeof(buf));
+	smcr_conn_clc_input(pair_end(pair, c, S)->smc, buf, sizeof(buf));
+	assert_int_equal(pair_end(pair, c, S)->failed, 1);
+	pair_run(pair, 5 * SECOND);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-6 ERR-7 GEN-5");
+}
+
+/* ---- first contact: wrong LLC ---- */
+
+static void wrong_link_information(void **state)
+{
+	(void)state;
+	/* from the server: MAC, GID, QPN, number */
+	for (int field = 0; field < 4; field++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_link *link = pair_link(pair, S, 1);
+		struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK };
+		msg.confirm_link = pair_lgr(pair, S)->llc->request;
+		assert_int_equal(msg.confirm_link.qpn, link->qpn);
+		if (field == 0)
+			msg.confirm_link.mac[3] ^= 1;
+		else if (field == 1)
+			msg.confirm_link.gid[3] ^= 1;
+		else if (field == 2)
+			msg.confirm_link.qpn ^= 1;
+		else
+			msg.confirm_link.link_number = 0;
+		pair_inject_llc(pair, S, 1, &msg);
+		pair_pump(pair);
+		both_fell_back(pair, c); /* ERR-51 */
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 1);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	/* from the client: the same, and another number */
+	for (int field = 0; field < 4; field++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		struct pair_pick pick = { .from = C,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .reply = true,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_link *link = pair_link(pair, C, 1);
+		struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK, .reply = true };
+		msg.confirm_link.link_number = 1;
+		msg.confirm_link.qpn = link->qpn;
+		memcpy(msg.confirm_link.gid, link->local_gid, SMCR_GID_LEN);
+		memcpy(msg.confirm_link.mac, link->local_mac, SMCR_MAC_LEN);
+		if (field == 0)
+			msg.confirm_link.mac[3] ^= 1;
+		else if (field == 1)
+			msg.confirm_link.gid[3] ^= 1;
+		else if (field == 2)
+			msg.confirm_link.qpn ^= 1;
+		else
+			msg.confirm_link.link_number = 2;
+		pair_inject_llc(pair, C, 1, &msg);
+		pair_pump(pair);
+		both_fell_back(pair, c);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("RV-9 RV-10 ERR-51");
+}
+
+static void reserved_mtu_in_add_link(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	struct smcr_link *link = pair_link(pair, S, 2);
+	msg.add_link.link_number = 2;
+	msg.add_link.qpn = link->qpn;
+	msg.add_link.mtu = 9;
+	memcpy(msg.add_link.gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(msg.add_link.mac, link->local_mac, SMCR_MAC_LEN);
+	pair_inject_llc(pair, S, 1, &msg);
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
+	assert_true(reply->llc.add_link.reject);
+	assert_int_equal(reply->llc.add_link.reject_reason, SMCR_LLC_REJECT_INVALID_MTU);
+	assert_int_equal(reply->llc.add_link.link_number, 2);
+	assert_true(pair_both_established(pair, c));
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("ERR-52 ADDL-5");
+}
+
+/** The client's reply would make a parallel link, or carries a reserved MTU. */
+static void bad_add_link_reply(void **state)
+{
+	(void)state;
+	for (int variant = 0; variant < 3; variant++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 2);
+		struct pair_pick pick = {
+			.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_LOSE
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK, .reply = true };
+		struct smcr_link *link = pair_link(pair, C, 2);
+		msg.add_link.link_number = variant == 2 ? 3 : 2;
+		msg.add_link.qpn = link->qpn;
+		msg.add_link.mtu = variant == 1 ? 6 : link->mtu;
+		/* variant 0: the RNIC of link 1 at both ends */
+		const struct smcr_link *rnic = variant == 0 ? pair_link(pair, C, 1) : link;
+		memcpy(msg.add_link.gid, rnic->local_gid, SMCR_GID_LEN);
+		memcpy(msg.add_link.mac, rnic->local_mac, SMCR_MAC_LEN);
+		pair_set_pick(pair, NULL);
+		pair_inject_llc(pair, C, 1, &msg);
+		pair_pump(pair);
+		/* deleted over link 1; the gates open after that */
+		const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_non_null(del);
+		assert_int_equal(del->llc.delete_link.link_number, 2);
+		assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_PROTOCOL_VIOLATION);
+		assert_true(pair_both_established(pair, c));
+		assert_int_equal(pair_num_qps(pair, S), 1);
+		assert_int_equal(pair_num_qps(pair, C), 1);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-53 ADDL-7 LG-3");
+}
+
+/** RTokens that do not match the announced count, or name what is not there (ERR-55). */
+static void bad_continuation(void **state)
+{
+	(void)state;
+	for (int from = 0; from < 2; from++)
+		for (int variant = 0; variant < 4; variant++) {
+			struct pair *pair = pair_new(NULL, NULL, 2, 2);
+			struct pair_pick pick = { .from = from,
+						  .type = SMCR_LLC_ADD_LINK_CONT,
+						  .reply = from == C,
+						  .verdict = PAIR_LOSE };
+			pair_set_pick(pair, &pick);
+			int c = pair_connect(pair, C);
+			pair_pump(pair);
+			struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT,
+						    .reply = from == C };
+			struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
+			const struct smcr_slab *slab = pair_lgr(pair, from)->rmbs;
+			cont->link_number = variant == 0 ? 3 : 2;
+			cont->num_rtokens = variant == 1 ? 2 : variant == 2 ? 0 : 1;
+			cont->pair[0].ref_rkey = slab->reg[0].rkey + (variant == 3);
+			cont->pair[0].new_rkey = slab->reg[1].rkey;
+			cont->pair[0].new_vaddr = (uintptr_t)slab->base;
+			cont->pair[1] = cont->pair[0]; /* variant 1: twice the same */
+			pair_inject_llc(pair, from, 1, &msg);
+			pair_pump(pair);
+			/* link outage; in first contact there is no other link */
+			both_were_reset(pair, c);
+			pair_run(pair, 5 * SECOND);
+			all_freed(pair);
+			pair_free(pair);
+		}
+	PROVES("ERR-55 ADDL-10 ADDL-11");
+}
+
+static void unexpected_llc_in_first_contact(void **state)
+{
+	(void)state;
+	static const struct smcr_llc_msg rows[] = {
+		{ .type = SMCR_LLC_ADD_LINK, .reply = true },
+		{ .type = SMCR_LLC_ADD_LINK_CONT, .reply = true },
+		{ .type = SMCR_LLC_CONFIRM_RKEY },
+		{ .type = SMCR_LLC_CONFIRM_RKEY, .reply = true },
+		{ .type = SMCR_LLC_DELETE_RKEY, .delete_rkey = { .count = 1 } },
+		{ .type = SMCR_LLC_DELETE_LINK, .reply = true },
+		{ .type = SMCR_LLC_TEST_LINK, .reply = true },
+		{ .type = SMCR_LLC_TEST_LINK },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		struct pair_pick pick = { .from = C,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .reply = true,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		pair_inject_llc(pair, C, 1, &rows[i]); /* in place of CONFIRM LINK reply */
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		both_fell_back(pair, c);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-63 LLC-3");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(resources_fail),
+		cmocka_unit_test(no_device),
+		cmocka_unit_test(no_chasing),
+		cmocka_unit_test(giving_up),
+		cmocka_unit_test(wrong_clc),
+		cmocka_unit_test(reserved_values),
+		cmocka_unit_test(silent_peer),
+		cmocka_unit_test(tcp_ends_meanwhile),
+		cmocka_unit_test(no_clc_after_the_end),
+		cmocka_unit_test(path_is_dead),
+		cmocka_unit_test(send_fails),
+		cmocka_unit_test(answers_that_do_not_come),
+		cmocka_unit_test(timers_are_long_enough),
+		cmocka_unit_test(past_the_point_of_no_return),
+		cmocka_unit_test(wrong_link_information),
+		cmocka_unit_test(reserved_mtu_in_add_link),
+		cmocka_unit_test(bad_add_link_reply),
+		cmocka_unit_test(bad_continuation),
+		cmocka_unit_test(unexpected_llc_in_first_contact),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
