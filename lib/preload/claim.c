@@ -20,7 +20,8 @@ enum pre_claim pre_claim(int fd)
 
 int pre_unclaim(int fd)
 {
-	return set_claim(fd, 0);
+	int rc = set_claim(fd, 0);
+	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and its programs with it */
 }
 
 int pre_negotiated(int fd)

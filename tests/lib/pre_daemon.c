@@ -22,8 +22,9 @@
 #include "lib/preload/session.h"
 #include "proto/ipc/ipc.h"
 
-#define MAX_CONNS 64
-#define CHUNK     16384
+#define MAX_CONNS    512
+#define MAX_SESSIONS 64
+#define CHUNK        4096
 
 /* One direction's bytes that were read and not yet written. */
 struct flow {
@@ -108,36 +109,46 @@ static void put_frame(int fd, uint8_t type, const uint8_t *payload, int len, int
 	put(fd, frame, IPC_HEADER_LEN + (size_t)len, sent_fd);
 }
 
-static bool get(int fd, uint8_t *bytes, size_t len, int *ret_fd)
+/* A program that has connected: what it sent so far. A signal handler of a program may connect
+ * while the code that it interrupts is in the midst of a session. */
+struct session {
+	int fd; /* -1: free */
+	int received;
+	size_t len;
+	uint8_t bytes[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
+};
+
+static struct session sessions[MAX_SESSIONS];
+
+/* @return false: the program hung up */
+static bool receive(struct session *s)
 {
-	for (size_t at = 0; at < len;) {
-		union {
-			struct cmsghdr header;
-			char room[CMSG_SPACE(sizeof(int))];
-		} control;
-		struct iovec iov = { .iov_base = bytes + at, .iov_len = len - at };
-		struct msghdr msg = { .msg_iov = &iov,
-				      .msg_iovlen = 1,
-				      .msg_control = &control,
-				      .msg_controllen = sizeof(control) };
-		ssize_t n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-		if (n <= 0)
-			return false;
-		struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
-		if (c && c->cmsg_type == SCM_RIGHTS)
-			memcpy(ret_fd, CMSG_DATA(c), sizeof(int));
-		at += (size_t)n;
-	}
+	union {
+		struct cmsghdr header;
+		char room[CMSG_SPACE(sizeof(int))];
+	} control;
+	struct iovec iov = { s->bytes + s->len, sizeof(s->bytes) - s->len };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	ssize_t n = recvmsg(s->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n <= 0)
+		return n < 0 && errno == EAGAIN;
+	struct cmsghdr *c = CMSG_FIRSTHDR(&msg);
+	if (c && c->cmsg_type == SCM_RIGHTS)
+		memcpy(&s->received, CMSG_DATA(c), sizeof(int));
+	s->len += (size_t)n;
 	return true;
 }
 
-static bool get_frame(int fd, struct ipc_header *ret_header, uint8_t *payload, int *ret_fd)
+/* The frame that begins at `at`. @return its length with the header, 0: not all there */
+static size_t frame_at(const struct session *s, size_t at, struct ipc_header *ret_header)
 {
-	uint8_t bytes[IPC_HEADER_LEN];
-	return get(fd, bytes, sizeof(bytes), ret_fd) &&
-	       ipc_decode_header(bytes, sizeof(bytes), ret_header) == 0 &&
-	       ret_header->length <= IPC_MAX_CLIENT_LEN &&
-	       get(fd, payload, ret_header->length, ret_fd);
+	if (s->len < at || ipc_decode_header(s->bytes + at, s->len - at, ret_header) < 0)
+		return 0;
+	size_t len = IPC_HEADER_LEN + (size_t)ret_header->length;
+	return s->len - at < len ? 0 : len;
 }
 
 static void put_error(int fd, int error)
@@ -339,31 +350,59 @@ static void on_sockopt(int fd, const uint8_t *payload, size_t len, int pair_end)
 	put_frame(fd, IPC_SOCKOPT, answer, ipc_encode_sockopt(&option, answer, sizeof(answer)), -1);
 }
 
-static void serve(int fd)
+static void answer(struct session *s, const struct ipc_header *header, const uint8_t *payload)
 {
-	struct ipc_header header;
-	struct ipc_hello hello;
-	uint8_t payload[IPC_MAX_CLIENT_LEN], bytes[16];
-	int received = -1;
+	uint8_t bytes[16];
 	bool kept = false;
-	script->sessions++;
-	if (!get_frame(fd, &header, payload, &received) || header.type != IPC_HELLO ||
-	    ipc_decode_hello(payload, header.length, &hello) < 0)
-		return;
-	hello = (struct ipc_hello){ IPC_VERSION, IPC_VERSION };
+	struct ipc_hello hello = { IPC_VERSION, IPC_VERSION };
 	if (script->answer == ANSWER_OTHER_VERSION)
 		hello = (struct ipc_hello){ IPC_VERSION + 1, IPC_VERSION + 1 };
-	if (!get_frame(fd, &header, payload, &received))
-		return;
-	put_frame(fd, IPC_HELLO, bytes, ipc_encode_hello(&hello, bytes, sizeof(bytes)), -1);
-	switch (header.type) {
-	case IPC_HANDOVER: kept = on_handover(fd, payload, header.length, received); break;
-	case IPC_STATUS_REQUEST: on_status(fd, payload, header.length, received); break;
-	case IPC_SOCKOPT_REQUEST: on_sockopt(fd, payload, header.length, received); break;
-	default: put_error(fd, EOPNOTSUPP); break;
+	put_frame(s->fd, IPC_HELLO, bytes, ipc_encode_hello(&hello, bytes, sizeof(bytes)), -1);
+	switch (header->type) {
+	case IPC_HANDOVER: kept = on_handover(s->fd, payload, header->length, s->received); break;
+	case IPC_STATUS_REQUEST: on_status(s->fd, payload, header->length, s->received); break;
+	case IPC_SOCKOPT_REQUEST: on_sockopt(s->fd, payload, header->length, s->received); break;
+	default: put_error(s->fd, EOPNOTSUPP); break;
 	}
-	if (received >= 0 && !kept)
-		close(received);
+	if (kept)
+		s->received = -1;
+}
+
+static void end_session(struct session *s)
+{
+	if (s->received >= 0)
+		close(s->received);
+	close(s->fd);
+	s->fd = -1;
+}
+
+/* A greeting and one request make a session. */
+static void run_session(struct session *s)
+{
+	struct ipc_header hello, header;
+	bool goes_on = receive(s);
+	size_t first = frame_at(s, 0, &hello);
+	size_t second = first ? frame_at(s, first, &header) : 0;
+	if (second && hello.type == IPC_HELLO) {
+		answer(s, &header, s->bytes + first + IPC_HEADER_LEN);
+		goes_on = false;
+	}
+	if (!goes_on)
+		end_session(s);
+}
+
+static void take_session(int listener)
+{
+	int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	if (fd < 0)
+		return;
+	script->sessions++;
+	for (size_t i = 0; i < MAX_SESSIONS; i++)
+		if (sessions[i].fd < 0) {
+			sessions[i] = (struct session){ .fd = fd, .received = -1 };
+			return;
+		}
+	die("too many sessions");
 }
 
 /* ---- rendezvous and relay */
@@ -432,7 +471,7 @@ static void move(struct conn *conn, struct flow *flow, bool from_program)
 					 : recv(conn->tcp, flow->bytes, CHUNK, MSG_DONTWAIT);
 		flow->from = 0;
 		flow->to = n > 0 ? (size_t)n : 0;
-		flow->eof = n == 0;
+		flow->eof = n == 0 || (n < 0 && errno != EAGAIN && errno != EINTR);
 	}
 	int to = from_program ? conn->tcp : conn->end;
 	if (flow->from < flow->to) {
@@ -463,22 +502,26 @@ static void run_conn(struct conn *conn)
 
 static void run(int listener)
 {
+	for (size_t i = 0; i < MAX_SESSIONS; i++)
+		sessions[i].fd = -1;
 	for (;;) {
 		/* Short rounds instead of exact interest: simple, and nothing else runs here. */
-		struct pollfd p = { .fd = listener, .events = POLLIN };
+		struct pollfd polls[1 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN } };
 		bool busy = false;
 		for (size_t i = 0; i < MAX_CONNS; i++) {
 			if (conns[i].used)
 				run_conn(&conns[i]);
 			busy = busy || (conns[i].used && conns[i].state != IPC_CONN_FAILED);
 		}
-		if (poll(&p, 1, busy ? 1 : 1000) <= 0)
+		for (size_t i = 0; i < MAX_SESSIONS; i++)
+			polls[1 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
+		if (poll(polls, 1 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)
 			continue;
-		int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-		if (fd < 0)
-			continue;
-		serve(fd);
-		close(fd);
+		for (size_t i = 0; i < MAX_SESSIONS; i++)
+			if (polls[1 + i].revents)
+				run_session(&sessions[i]);
+		if (polls[0].revents)
+			take_session(listener);
 	}
 }
 

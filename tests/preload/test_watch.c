@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* The memory of epoll registrations: what it keeps, what it forgets, and when it says so. */
+#include <pthread.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+
+#include "lib/preload/pair.h"
+#include "lib/preload/watch.h"
+#include "tests/preload/fixture.h"
+
+static uint64_t cookie_of(int fd)
+{
+	uint64_t cookie;
+	assert_int_equal(pre_cookie(fd, &cookie), 0);
+	return cookie;
+}
+
+static struct epoll_event event(uint32_t events, uint64_t data)
+{
+	return (struct epoll_event){ .events = events, .data = { .u64 = data } };
+}
+
+static void test_set_change_drop(void **state)
+{
+	(void)state;
+	struct pre_watch list[PRE_WATCH_MAX];
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	const uint64_t cookie = cookie_of(fd);
+	struct epoll_event e = event(EPOLLIN | EPOLLET, 1);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 0);
+	pre_watch_change(100, fd, &e);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 0);
+	pre_watch_set(100, fd, cookie, &e);
+	e = event(EPOLLOUT, UINT64_MAX);
+	pre_watch_set(101, fd, cookie, &e);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 2);
+	assert_int_equal(list[0].epfd, 100);
+	assert_int_equal(list[0].event.events, EPOLLIN | EPOLLET);
+	assert_int_equal(list[0].event.data.u64, 1);
+	assert_int_equal(list[1].epfd, 101);
+	assert_true(list[1].event.data.u64 == UINT64_MAX);
+	/* Once more for the same pair replaces it. */
+	e = event(EPOLLRDHUP, 3);
+	pre_watch_set(100, fd, cookie, &e);
+	e = event(EPOLLIN, 4);
+	pre_watch_change(101, fd, &e);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 2);
+	assert_int_equal(list[0].event.events, EPOLLRDHUP);
+	assert_int_equal(list[1].event.data.u64, 4);
+	/* Of another socket with that number there is nothing. */
+	assert_int_equal(pre_watch_list(fd, cookie + 1, list), 0);
+	pre_watch_drop(100, fd);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 1);
+	assert_int_equal(list[0].epfd, 101);
+	pre_watch_forget(fd);
+	assert_int_equal(pre_watch_list(fd, cookie, list), 0);
+	close(fd);
+}
+
+/* Sockets closed without EPOLL_CTL_DEL leave entries that make room when it is needed. */
+static void test_stale_entries_make_room(void **state)
+{
+	(void)state;
+	struct pre_watch list[PRE_WATCH_MAX];
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	const struct epoll_event e = event(EPOLLIN, 7);
+	uint64_t cookie = cookie_of(fd);
+	for (int round = 0; round < 3; round++) {
+		for (int i = 0; i < PRE_WATCH_MAX; i++)
+			pre_watch_set(200 + round * 10 + i, fd, cookie, &e);
+		assert_int_equal(pre_watch_list(fd, cookie, list), PRE_WATCH_MAX);
+		int other = pre_net_socket(AF_INET, SOCK_STREAM);
+		assert_int_equal(dup2(other, fd), fd);
+		close(other);
+		cookie = cookie_of(fd);
+	}
+	assert_true(pre_watch_complete(fd));
+	pre_watch_forget(fd);
+	close(fd);
+}
+
+/* What finds no room is not silently lost: the socket stays on TCP. Last in this program, for the
+ * number stays marked. */
+static void test_overflow_is_told(void **state)
+{
+	(void)state;
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+	struct epoll_event e = event(EPOLLIN, 7);
+	int epolls[PRE_WATCH_MAX + 1];
+	for (int i = 0; i <= PRE_WATCH_MAX; i++) {
+		assert_true(pre_watch_complete(fd));
+		epolls[i] = epoll_create1(EPOLL_CLOEXEC);
+		assert_int_equal(epoll_ctl(epolls[i], EPOLL_CTL_ADD, fd, &e), 0);
+	}
+	assert_false(pre_watch_complete(fd));
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(smcrd.script->sessions, 0);
+	for (int i = 0; i <= PRE_WATCH_MAX; i++)
+		close(epolls[i]);
+	close(fd);
+}
+
+/* ---- threads that use the same bucket */
+
+#define THREADS 4
+#define ROUNDS  20000
+
+struct worker {
+	pthread_t thread;
+	int fd;
+	uint64_t cookie;
+	int errors;
+};
+
+static void *work(void *arg)
+{
+	struct worker *w = arg;
+	struct pre_watch list[PRE_WATCH_MAX];
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		const struct epoll_event e = event(i & 0x7fff, ~(uint64_t)i);
+		pre_watch_set(w->fd, w->fd, w->cookie, &e);
+		size_t count = pre_watch_list(w->fd, w->cookie, list);
+		w->errors += count != 1 || list[0].epfd != w->fd ||
+			     list[0].event.events != (i & 0x7fff) ||
+			     list[0].event.data.u64 != ~(uint64_t)i;
+		pre_watch_drop(w->fd, w->fd);
+		w->errors += pre_watch_list(w->fd, w->cookie, list) != 0;
+	}
+	return NULL;
+}
+
+static void test_threads_share_a_bucket(void **state)
+{
+	(void)state;
+	struct worker workers[THREADS] = { 0 };
+	struct rlimit limit;
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	if (limit.rlim_max < 600 + 4096 * THREADS)
+		skip();
+	limit.rlim_cur = limit.rlim_max;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	for (int i = 0; i < THREADS; i++) {
+		int fd = pre_net_socket(AF_INET, SOCK_STREAM);
+		workers[i].fd = dup2(fd, 500 + 4096 * i);
+		assert_int_equal(workers[i].fd, 500 + 4096 * i);
+		workers[i].cookie = cookie_of(fd);
+		close(fd);
+	}
+	for (int i = 0; i < THREADS; i++)
+		pthread_create(&workers[i].thread, NULL, work, &workers[i]);
+	for (int i = 0; i < THREADS; i++) {
+		pthread_join(workers[i].thread, NULL);
+		assert_int_equal(workers[i].errors, 0);
+		close(workers[i].fd);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_set_change_drop),
+		cmocka_unit_test(test_stale_entries_make_room),
+		cmocka_unit_test(test_threads_share_a_bucket),
+		TEST(test_overflow_is_told),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
