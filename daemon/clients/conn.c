@@ -193,7 +193,17 @@ void conn_fail(struct client_conn *conn, int error, uint32_t reason)
 	}
 	if (conn->session)
 		reply(conn, IPC_OUTCOME_FAILED, conn->error, -1);
-	history_add(conn, CLIENT_MODE_PENDING, IPC_CONN_FAILED);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_FAILED);
+	conn_end(conn);
+}
+
+/* The program closed its end before connect() was over: nobody wants the connection any more. */
+static void abandon(struct client_conn *conn)
+{
+	stop_watching(conn);
+	reset_tcp(conn);
+	pair_reset(&conn->pair);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
 }
 
@@ -480,5 +490,7 @@ void conn_process(struct client_conn *conn)
 		run_relay(conn);
 	} else if (conn->phase == PHASE_RENDEZVOUS) {
 		conn_update_stream(conn);
+	} else if (conn->phase == PHASE_CONNECTING && conn->pump.closed) {
+		abandon(conn);
 	}
 }

@@ -344,6 +344,27 @@ static void a_refused_connect_is_told_once_and_the_socket_goes_back(void **state
 	daemon_stop(&daemon);
 }
 
+static void a_program_that_gives_up_ends_the_connect(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct sockaddr_in addr;
+	int pair, listener = -1;
+	daemon_start(&daemon);
+	int tcp = connect_slowly(&addr, &listener);
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &addr, tcp);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp);
+	wait_for_line(&daemon, "pending state=1");
+	close(pair);
+	wait_for_line(&daemon, "tcp state=5 ended=1");
+	close(listener);
+	assert_int_equal(script->starts, 0);
+	daemon_stop(&daemon);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -358,6 +379,7 @@ int main(void)
 		cmocka_unit_test(nothing_passed_so_the_socket_goes_back),
 		cmocka_unit_test(once_bytes_have_passed_it_stays),
 		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
+		cmocka_unit_test(a_program_that_gives_up_ends_the_connect),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
