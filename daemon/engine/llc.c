@@ -114,9 +114,10 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 
 /**
  * The link of a first contact is lost before the own point of no return. Both sides may see that at
- * the same moment, a dead switch for instance, and neither may read what comes after its own Decline:
- * two that cross reach the programs as data. So the server declines at once, and the client when
- * that Decline has had the time to come. (C.1 knows no such rule; the RFC leaves it open.)
+ * the same moment, a dead switch for instance, and neither may read what comes after its own
+ * Decline: two that cross reach the programs as data. So the server declines at once, and the
+ * client when that Decline has had the time to come. (C.1 knows no such rule; the RFC leaves it
+ * open.)
  */
 static void first_contact_link_lost(struct smcr_lgr *lgr, enum smcr_reason reason)
 {
@@ -359,10 +360,15 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	struct smcr_link *gone = find_delete_wanted(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
-	if (!gone || !carrier || lgr->llc->peer_rkey.link)
+	if (!carrier || lgr->llc->peer_rkey.link)
 		return false;
-	smcr_llc_delete_link(lgr, gone, carrier);
-	return true;
+	if (gone) {
+		smcr_llc_delete_link(lgr, gone, carrier);
+		return true;
+	}
+	bool add = lgr->llc->add_wanted && !smcr_lgr_any_link(lgr, carrier);
+	lgr->llc->add_wanted = false;
+	return add && !smcr_llc_add_link(lgr, carrier);
 }
 
 static void start_rkey_exchange(struct smcr_lgr *lgr)

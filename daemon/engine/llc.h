@@ -67,6 +67,7 @@ struct smcr_llc_flow {
 	struct smcr_timer timer;              /* for the answer */
 	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
 	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
+	bool add_wanted; /* server: another link is to be set up, if the group has one only */
 	/* ADD LINK CONTINUATION */
 	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
 	unsigned int own_count, own_next;

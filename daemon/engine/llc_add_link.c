@@ -241,10 +241,25 @@ static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *r
 	return rc ? rc : smcr_link_start(subject);
 }
 
+/** Deployed clients may reject after they have accepted, when something fails on their side later.
+ */
+static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link *link,
+			const struct smcr_llc_add_link *reply)
+{
+	return reply->reject && link == flow->carrier &&
+	       (flow->step == SMCR_LLC_S_ADD_CONT || flow->step == SMCR_LLC_S_CONFIRM_ADDED) &&
+	       reply->link_number == flow->subject->number;
+}
+
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (late_reject(flow, link, &msg->add_link)) {
+		smcr_link_fail(flow->subject, SMCR_LLC_DEL_LOST_PATH, "the peer cannot use it");
+		delete_subject(lgr);
+		return;
+	}
 	if (flow->step != SMCR_LLC_S_ADD || link != flow->carrier) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK reply");
 		return;
@@ -286,10 +301,17 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 	}
 }
 
+/** The client has an RNIC more (ADDL-16): worth an attempt if the group has one link only. Nothing
+ *  is owed to the client; what is wanted already, or under way, is enough. */
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
-	(void)link;
+	struct smcr_lgr *lgr = link->lgr;
 	(void)msg;
+	if (lgr->state != SMCR_LGR_ACTIVE || lgr->llc->step == SMCR_LLC_S_ADD ||
+	    lgr->llc->step == SMCR_LLC_S_ADD_CONT || lgr->llc->step == SMCR_LLC_S_CONFIRM_ADDED)
+		return;
+	lgr->llc->add_wanted = true;
+	smcr_llc_kick(lgr);
 }
 
 /* ---- client ---- */

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+/* ADD LINK in an established group: many RMBs, traffic that goes on, failures (RFC 7609 3.5.5.1).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+#define NEW    3 /* number of the second link: 2 was refused in first contact */
+
+static int connected(struct pair *pair)
+{
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	return c;
+}
+
+/** One link, `conns` connections with so many elements an RMB, and a second RNIC on both sides that
+ *  is not used yet. */
+static struct pair *single(unsigned int conns, uint8_t server_elements, uint8_t client_elements)
+{
+	struct smcr_config sc = pair_config(S), cc = pair_config(C);
+	sc.elements_per_rmb = server_elements;
+	cc.elements_per_rmb = client_elements;
+	struct pair *pair = pair_new(&sc, &cc, 1, 1);
+	for (unsigned int i = 0; i < conns; i++)
+		(void)connected(pair);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		pair_add_device(pair, side, &info);
+	}
+	pair_clear_log(pair);
+	return pair;
+}
+
+static void notice(struct pair *pair)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	memcpy(msg.add_link.gid, pair->side[C].devices[1].gid, SMCR_GID_LEN);
+	memcpy(msg.add_link.mac, pair->side[C].devices[1].mac, SMCR_MAC_LEN);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+}
+
+/** Numbers that the CONTINUATIONs of one side said. */
+static size_t counts(const struct pair *pair, int from, uint8_t *ret, size_t max)
+{
+	size_t n = 0;
+	for (size_t i = 0; i < pair->log_len && n < max; i++)
+		if (!pair->log[i].is_clc && !pair->log[i].is_cdc && pair->log[i].from == from &&
+		    pair->log[i].llc.type == SMCR_LLC_ADD_LINK_CONT) {
+			assert_int_equal(pair->log[i].llc.reply, from == C);
+			assert_int_equal(pair->log[i].link, 1);
+			ret[n++] = pair->log[i].llc.add_link_cont.num_rtokens;
+		}
+	return n;
+}
+
+static void tokens_for_a_new_link(void **state)
+{
+	static const struct {
+		unsigned int conns;
+		uint8_t server_elements, client_elements; /* an RMB */
+		unsigned int server, client;              /* RMBs that makes */
+		uint8_t s[4], c[4];                       /* what the CONTINUATIONs say */
+		size_t n;
+	} rows[] = {
+		{ 1, 1, 1, 1, 1, { 1 }, { 1 }, 1 },
+		{ 2, 1, 2, 2, 1, { 2 }, { 1 }, 1 },
+		{ 3, 1, 3, 3, 1, { 3, 1 }, { 1, 0 }, 2 },
+		{ 5, 2, 1, 3, 5, { 3, 1, 0 }, { 5, 3, 1 }, 3 }, /* the example of section 9 */
+		{ 4, 4, 1, 1, 4, { 1, 0 }, { 4, 2 }, 2 },
+		{ 5, 1, 3, 5, 2, { 5, 3, 1 }, { 2, 0, 0 }, 3 },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair =
+			single(rows[i].conns, rows[i].server_elements, rows[i].client_elements);
+		uint8_t said[8];
+		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), rows[i].server);
+		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), rows[i].client);
+		notice(pair);
+		assert_int_equal(counts(pair, S, said, sizeof(said)), rows[i].n);
+		assert_memory_equal(said, rows[i].s, rows[i].n);
+		assert_int_equal(counts(pair, C, said, sizeof(said)), rows[i].n);
+		assert_memory_equal(said, rows[i].c, rows[i].n);
+		for (int side = 0; side < 2; side++) {
+			struct smcr_link *link = pair_link(pair, side, NEW);
+			const struct smcr_slab *slab;
+			const struct smcr_peer_rmb *rmb;
+			assert_int_equal(link->state, SMCR_LINK_ACTIVE);
+			DL_FOREACH (pair_lgr(pair, side)->peer_rmbs, rmb) {
+				unsigned int found = 0;
+				DL_FOREACH (pair_lgr(pair, !side)->rmbs, slab)
+					found +=
+						slab->reg[pair_link(pair, !side, NEW)->slot].rkey ==
+							rmb->token[link->slot].rkey &&
+						(uintptr_t)slab->base ==
+							rmb->token[link->slot].vaddr;
+				assert_int_equal(found, 1);
+			}
+		}
+		/* writes on the new link use its tokens */
+		int c = connected(pair);
+		assert_int_equal(pair_end(pair, c, S)->smc->tx.link->number, NEW);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ADDL-8 ADDL-9 ADDL-10 ADDL-11 ADDL-12 RMB-10");
+}
+
+static void traffic_goes_on(void **state)
+{
+	static const struct pair_pick rows[] = {
+		{ .from = S, .type = SMCR_LLC_ADD_LINK },
+		{ .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },
+		{ .from = S, .type = SMCR_LLC_ADD_LINK_CONT },
+		{ .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true },
+		{ .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = NEW },
+		{ .from = C, .type = SMCR_LLC_CONFIRM_LINK, .link = NEW, .reply = true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = single(1, 1, 1);
+		struct pair_pick pick = rows[i];
+		pick.verdict = PAIR_LOSE;
+		pair_set_pick(pair, &pick);
+		notice(pair);
+		assert_int_equal(pick.seen, 1);
+		pair_exchange(pair, 0);
+		/* no other exchange starts meanwhile, but that does not touch the connection */
+		pair_run(pair, 20 * SECOND);
+		assert_int_equal(pair_num_qps(pair, S), pair_num_qps(pair, C));
+		if (i >= 4) { /* only the new link was lost */
+			assert_true(pair_both_established(pair, 0));
+			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+			pair_exchange(pair, 0);
+		}
+		pair_free(pair);
+	}
+	PROVES("ADDL-13 ERR-23 ERR-29");
+}
+
+static void notice_is_not_always_needed(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	int c = connected(pair);
+	pair_clear_log(pair);
+	notice(pair); /* two links already */
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	/* while one is being added */
+	pair = single(1, 1, 1);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	notice(pair);
+	notice(pair);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 1);
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+	pair_free(pair);
+	PROVES("SER-4");
+}
+
+/** A client's RKEY exchange and the server's ADD LINK cross on the way. */
+static void rkey_crosses_add_link(void **state)
+{
+	(void)state;
+	struct pair *pair = single(1, 1, 1);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C); /* the client needs an RMB, and has asked */
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, C)->llc->rkey.step, SMCR_RKEY_CONFIRM);
+	notice(pair); /* the server is at ADD LINK now, and the client serves it at once */
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, SECOND);
+	/* the first attempt got Z and C (perhaps another one, that overtook the end of ADD LINK);
+	 * the last names both links */
+	unsigned int negative = 0;
+	for (size_t i = 0; i < pair->log_len; i++)
+		negative += !pair->log[i].is_clc && pair->log[i].from == S &&
+			    pair->log[i].llc.type == SMCR_LLC_CONFIRM_RKEY &&
+			    pair->log[i].llc.reply && pair->log[i].llc.confirm_rkey.negative &&
+			    pair->log[i].llc.confirm_rkey.retry;
+	assert_true(negative >= 1);
+	const struct pair_msg *again = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false);
+	assert_int_equal(again->llc.confirm_rkey.num_tokens, 1);
+	assert_true(pair_both_established(pair, c));
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "symmetric");
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("SER-4 RKEY-6 RKEY-7 RKEY-11");
+}
+
+/** Deployed peers answer a CONFIRM RKEY positively that crosses their ADD LINK: the new link has no
+ *  RToken for that RMB then, and is told of it afterwards. */
+static void rmb_is_announced_again_for_a_new_link(void **state)
+{
+	(void)state;
+	struct pair *pair = single(1, 1, 1);
+	notice(pair);
+	pair_clear_log(pair);
+	struct smcr_slab *slab = pair_lgr(pair, C)->rmbs;
+	slab->reg[pair_link(pair, C, NEW)->slot].told = false;
+	smcr_llc_kick(pair_lgr(pair, C));
+	pair_pump(pair);
+	const struct pair_msg *msg = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false);
+	assert_non_null(msg);
+	assert_int_equal(msg->llc.confirm_rkey.num_tokens, 1);
+	assert_int_equal(slab->state, SMCR_SLAB_READY);
+	assert_true(slab->reg[pair_link(pair, C, NEW)->slot].told);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	pair_exchange(pair, 0);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(tokens_for_a_new_link),
+		cmocka_unit_test(traffic_goes_on),
+		cmocka_unit_test(notice_is_not_always_needed),
+		cmocka_unit_test(rkey_crosses_add_link),
+		cmocka_unit_test(rmb_is_announced_again_for_a_new_link),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
