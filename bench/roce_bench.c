@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How fast the soft RNIC is between two network namespaces joined by a veth pair, next to TCP over
+ * the same pair. One process a side. Needs root; the namespaces go away with the processes.
+ *
+ *   roce_bench [--mtu BYTES] [--seconds S] [--rounds N] [--size BYTES] [--spin] [--pin]
+ *
+ * Each round measures, one after the other: bulk (RDMA WRITEs of SIZE bytes, each with a 44-byte
+ * SEND behind it, one way), TCP bulk, latency (64-byte WRITE + SEND, ping-pong), TCP latency.
+ * Medians of the rounds are printed. --spin: both sides poll and yield instead of sleeping.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <getopt.h>
+#include <netinet/tcp.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/rnic/rnic.h"
+
+#define WINDOW   16 /* messages of bulk under way */
+#define MAX_SIZE (4u << 20)
+#define TCP_PORT 7000
+#define ROUNDS   99
+#define SEND_LEN 44
+
+static unsigned int mtu = 1500;
+static unsigned int seconds = 2;
+static unsigned int rounds = 3;
+static unsigned int size = 262144;
+static bool spin, pin;
+
+struct hello {
+	struct rnic_qp_peer peer;
+	uint64_t mem;
+	uint32_t rkey;
+};
+
+/* One process's side. */
+struct side {
+	int which;
+	int sock; /* to the other process, for the start and end of each part */
+	struct event_base *base;
+	struct rnic *rnic;
+	struct rnic_pd *pd;
+	struct rnic_mr *mr;
+	struct rnic_qp *qp;
+	uint8_t *mem;
+	struct hello other;
+	uint64_t received, completed;
+	double *samples;
+};
+
+static void die(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static double clock_now(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static double cpu_now(void)
+{
+	struct rusage u;
+	getrusage(RUSAGE_SELF, &u);
+	return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+	       (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
+}
+
+static void turn(struct side *s)
+{
+	if (!spin) {
+		event_base_loop(s->base, EVLOOP_ONCE);
+		return;
+	}
+	event_base_loop(s->base, EVLOOP_NONBLOCK);
+	sched_yield();
+}
+
+static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
+{
+	struct side *s = ctx;
+	(void)qp;
+	for (size_t i = 0; i < n; i++) {
+		if (wc[i].status != RNIC_WC_SUCCESS) {
+			fprintf(stderr, "roce_bench: %s\n", rnic_wc_status_text(wc[i].status));
+			exit(1);
+		}
+		if (wc[i].is_recv)
+			s->received++;
+		else
+			s->completed++;
+	}
+}
+
+static void tell(struct side *s, const void *data, size_t len)
+{
+	if (write(s->sock, data, len) != (ssize_t)len)
+		die("write");
+}
+
+static void hear(struct side *s, void *data, size_t len)
+{
+	if (recv(s->sock, data, len, MSG_WAITALL) != (ssize_t)len)
+		die("the other side is gone");
+}
+
+/* Both sides are here. */
+static void meet(struct side *s)
+{
+	char c = 'x';
+	tell(s, &c, 1);
+	hear(s, &c, 1);
+}
+
+static void open_side(struct side *s)
+{
+	char error[RNIC_ERROR_LEN];
+	s->base = event_base_new();
+	struct rnic_open_params params = { .base = s->base };
+	struct rnic_qp_params qp = { .send_depth = 4 * WINDOW,
+				     .recv_depth = 1024,
+				     .recv_size = 64,
+				     .on_completion = on_completion,
+				     .ctx = s };
+	if (rnic_open(s->which ? "soft:t1" : "soft:t0", &params, &s->rnic, error)) {
+		fprintf(stderr, "%s\n", error);
+		exit(1);
+	}
+	s->mem = mmap(NULL, 2 * MAX_SIZE, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+	if (s->mem == MAP_FAILED || rnic_pd_alloc(s->rnic, &s->pd) ||
+	    rnic_mr_register(s->pd, s->mem, 2 * MAX_SIZE,
+			     RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &s->mr) ||
+	    rnic_qp_create(s->pd, &qp, &s->qp))
+		die("out of memory");
+
+	struct rnic_info info;
+	rnic_get_info(s->rnic, &info);
+	struct hello own = { .peer = { .qpn = rnic_qp_num(s->qp), .rq_psn = 0x123 },
+			     .mem = (uintptr_t)s->mem,
+			     .rkey = rnic_mr_rkey(s->mr) };
+	own.peer.path_mtu = info.max_path_mtu;
+	memcpy(own.peer.gid, info.gids[0].raw, 16);
+	memcpy(own.peer.mac, info.mac, 6);
+	tell(s, &own, sizeof(own));
+	hear(s, &s->other, sizeof(s->other));
+	struct rnic_qp_send_params start = { .sq_psn = 0x123, .retry_ms = 4000, .rnr_retry = 7 };
+	if (rnic_qp_connect(s->qp, &s->other.peer) || rnic_qp_start(s->qp, &start))
+		die("connect");
+}
+
+static bool post(struct side *s, size_t at, uint32_t len)
+{
+	static const uint8_t note[SEND_LEN];
+	struct rnic_send_wr wr[2] = {
+		{ .opcode = RNIC_WR_RDMA_WRITE,
+		  .num_sge = 1,
+		  .sge = { { s->mem + at, len, rnic_mr_lkey(s->mr) } },
+		  .remote_addr = s->other.mem + MAX_SIZE + at,
+		  .rkey = s->other.rkey },
+		{ .opcode = RNIC_WR_SEND,
+		  .flags = RNIC_SEND_INLINE | RNIC_SEND_SIGNALED,
+		  .num_sge = 1,
+		  .sge = { { note, SEND_LEN, 0 } } },
+	};
+	return rnic_post_send(s->qp, wr, 2) == 0;
+}
+
+/* What the sender of bulk tells the receiver at the end, and what the receiver answers. */
+struct result {
+	uint64_t messages;
+	double cpu;
+};
+
+static void roce_bulk_send(struct side *s, double *ret_rate, double *ret_cpu)
+{
+	double start = clock_now(), cpu = cpu_now();
+	uint64_t posted = 0;
+	s->completed = 0;
+	meet(s);
+	while (clock_now() - start < seconds) {
+		while (posted < s->completed + WINDOW && post(s, posted * size % MAX_SIZE, size))
+			posted++;
+		turn(s);
+	}
+	while (s->completed < posted)
+		turn(s);
+	double took = clock_now() - start;
+	struct result r = { .messages = posted, .cpu = cpu_now() - cpu };
+	tell(s, &r, sizeof(r));
+	hear(s, &r, sizeof(r));
+	*ret_rate = (double)posted * size / took / 1e9;
+	*ret_cpu = (r.cpu + cpu_now() - cpu) / ((double)posted * size / 1e9);
+}
+
+static void roce_bulk_receive(struct side *s)
+{
+	double cpu = cpu_now();
+	struct result r;
+	s->received = 0;
+	meet(s);
+	/* The end is told on the socket; look at it now and then. */
+	while (recv(s->sock, &r, sizeof(r), MSG_PEEK | MSG_DONTWAIT) != sizeof(r)) {
+		struct timeval tick = { 0, 20000 };
+		event_base_loopexit(s->base, &tick);
+		if (spin) {
+			for (int i = 0; i < 1000; i++)
+				turn(s);
+		} else {
+			event_base_loop(s->base, 0);
+		}
+	}
+	hear(s, &r, sizeof(r));
+	r.cpu = cpu_now() - cpu;
+	tell(s, &r, sizeof(r));
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+	return x < y ? -1 : x > y;
+}
+
+static double median(double *values, size_t n)
+{
+	qsort(values, n, sizeof(*values), by_value);
+	return n ? values[n / 2] : 0;
+}
+
+#define PINGS 20000
+
+static double roce_latency(struct side *s)
+{
+	uint64_t posted = 0;
+	s->received = s->completed = 0;
+	meet(s);
+	for (uint64_t i = 0; i < PINGS; i++) {
+		double start = clock_now();
+		if (s->which == 0)
+			posted += post(s, 0, 64);
+		while (s->received <= i)
+			turn(s);
+		if (s->which == 1)
+			posted += post(s, 0, 64);
+		s->samples[i] = (clock_now() - start) * 1e6;
+	}
+	/* The last answer and its acknowledgement. */
+	while (s->completed < posted)
+		turn(s);
+	meet(s);
+	return median(s->samples, PINGS);
+}
+
+static int tcp_connect(struct side *s)
+{
+	struct sockaddr_in sin = { .sin_family = AF_INET, .sin_port = htons(TCP_PORT) };
+	int one = 1;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	inet_pton(AF_INET, "10.77.0.2", &sin.sin_addr);
+	if (s->which == 1) {
+		setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+		if (bind(fd, (struct sockaddr *)&sin, sizeof(sin)) || listen(fd, 1))
+			die("listen");
+		meet(s);
+		int conn = accept(fd, NULL, NULL);
+		close(fd);
+		fd = conn;
+	} else {
+		meet(s);
+		if (connect(fd, (struct sockaddr *)&sin, sizeof(sin)))
+			die("connect");
+	}
+	setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	return fd;
+}
+
+static void tcp_read(int fd, uint8_t *buf, size_t len)
+{
+	for (size_t at = 0; at < len;) {
+		ssize_t n = recv(fd, buf + at, len - at, spin ? MSG_DONTWAIT : 0);
+		if (n > 0)
+			at += (size_t)n;
+		else if (n == 0)
+			return;
+		else if (errno == EAGAIN)
+			sched_yield();
+		else
+			die("recv");
+	}
+}
+
+static void tcp_bulk(struct side *s, double *ret_rate, double *ret_cpu)
+{
+	int fd = tcp_connect(s);
+	double start = clock_now(), cpu = cpu_now();
+	struct result r = { 0 };
+	if (s->which == 0) {
+		uint64_t total = 0;
+		while (clock_now() - start < seconds) {
+			ssize_t n = send(fd, s->mem, size, 0);
+			if (n < 0)
+				die("send");
+			total += (uint64_t)n;
+		}
+		double took = clock_now() - start;
+		shutdown(fd, SHUT_WR);
+		hear(s, &r, sizeof(r));
+		*ret_rate = (double)total / took / 1e9;
+		*ret_cpu = (r.cpu + cpu_now() - cpu) / ((double)total / 1e9);
+	} else {
+		while (recv(fd, s->mem, size, 0) > 0)
+			;
+		r.cpu = cpu_now() - cpu;
+		tell(s, &r, sizeof(r));
+	}
+	close(fd);
+}
+
+static double tcp_latency(struct side *s)
+{
+	int fd = tcp_connect(s);
+	for (uint64_t i = 0; i < PINGS; i++) {
+		double start = clock_now();
+		if (s->which == 0 && send(fd, s->mem, 64, 0) != 64)
+			die("send");
+		tcp_read(fd, s->mem, 64);
+		if (s->which == 1 && send(fd, s->mem, 64, 0) != 64)
+			die("send");
+		s->samples[i] = (clock_now() - start) * 1e6;
+	}
+	close(fd);
+	return median(s->samples, PINGS);
+}
+
+static void show(const struct side *s)
+{
+	struct rnic_stats t;
+	rnic_get_stats(s->rnic, &t);
+	printf("rnic %d: tx %lu packets, rx %lu, retransmits %lu, naks sent %lu, timeouts %lu, "
+	       "duplicates %lu, out of order %lu, dropped %lu\n",
+	       s->which, t.tx_packets, t.rx_packets, t.retransmits, t.naks_sent, t.timeouts,
+	       t.duplicates, t.out_of_order,
+	       t.drop_malformed + t.drop_icrc + t.drop_qp + t.drop_peer + t.drop_psn +
+		       t.drop_access);
+}
+
+static void run(struct side *s)
+{
+	double bulk[ROUNDS], bulk_cpu[ROUNDS], tcp[ROUNDS], tcp_cpu[ROUNDS];
+	double lat[ROUNDS], tcp_lat[ROUNDS];
+	s->samples = calloc(PINGS, sizeof(*s->samples));
+	if (pin) {
+		cpu_set_t set;
+		CPU_ZERO(&set);
+		CPU_SET((size_t)s->which, &set);
+		sched_setaffinity(0, sizeof(set), &set);
+	}
+	open_side(s);
+	for (unsigned int i = 0; i < rounds; i++) {
+		if (s->which == 0)
+			roce_bulk_send(s, &bulk[i], &bulk_cpu[i]);
+		else
+			roce_bulk_receive(s);
+		tcp_bulk(s, &tcp[i], &tcp_cpu[i]);
+		lat[i] = roce_latency(s);
+		tcp_lat[i] = tcp_latency(s);
+		if (s->which == 0)
+			printf("round %u: bulk %.2f GB/s (%.2f CPU-s/GB), TCP %.2f (%.2f); latency "
+			       "%.1f us, TCP %.1f\n",
+			       i + 1, bulk[i], bulk_cpu[i], tcp[i], tcp_cpu[i], lat[i], tcp_lat[i]);
+	}
+	meet(s);
+	show(s);
+	if (s->which == 0)
+		printf("median, MTU %u%s%s: bulk %.2f GB/s (%.2f CPU-s/GB), TCP %.2f (%.2f); "
+		       "latency "
+		       "%.1f us, TCP %.1f\n",
+		       mtu, spin ? ", spinning" : "", pin ? ", pinned" : "", median(bulk, rounds),
+		       median(bulk_cpu, rounds), median(tcp, rounds), median(tcp_cpu, rounds),
+		       median(lat, rounds), median(tcp_lat, rounds));
+	fflush(stdout);
+}
+
+static void shell(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static void shell(const char *format, ...)
+{
+	char command[256];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(command, sizeof(command), format, args);
+	va_end(args);
+	if (system(command) != 0) {
+		fprintf(stderr, "roce_bench: failed: %s\n", command);
+		exit(1);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "mtu", required_argument, NULL, 'm' },
+		{ "seconds", required_argument, NULL, 's' },
+		{ "rounds", required_argument, NULL, 'r' },
+		{ "size", required_argument, NULL, 'b' },
+		{ "spin", no_argument, NULL, 'y' },
+		{ "pin", no_argument, NULL, 'p' },
+		{ 0 },
+	};
+	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
+		switch (c) {
+		case 'm': mtu = (unsigned int)atoi(optarg); break;
+		case 's': seconds = (unsigned int)atoi(optarg); break;
+		case 'r': rounds = (unsigned int)atoi(optarg); break;
+		case 'b': size = (unsigned int)atoi(optarg); break;
+		case 'y': spin = true; break;
+		case 'p': pin = true; break;
+		default: return 2;
+		}
+	}
+	if (rounds < 1 || rounds > ROUNDS || size < 1 || MAX_SIZE % size != 0)
+		return fprintf(stderr, "roce_bench: rounds 1..%d; the size must divide %u\n",
+			       ROUNDS, MAX_SIZE),
+		       2;
+	int fds[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM, 0, fds) || unshare(CLONE_NEWNET))
+		die("network namespace");
+	pid_t child = fork();
+	struct side side = { .which = child == 0, .sock = fds[child == 0] };
+	if (child == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (unshare(CLONE_NEWNET))
+			die("network namespace");
+		meet(&side);
+		meet(&side);
+		shell("ip addr add 10.77.0.2/24 dev t1 && ip link set t1 up");
+		meet(&side);
+		run(&side);
+		return 0;
+	}
+	meet(&side);
+	shell("ip link add t0 mtu %u type veth peer name t1 mtu %u netns %d", mtu, mtu, (int)child);
+	shell("ip addr add 10.77.0.1/24 dev t0 && ip link set t0 up");
+	meet(&side);
+	meet(&side);
+	run(&side);
+	int status;
+	waitpid(child, &status, 0);
+	return status != 0;
+}
