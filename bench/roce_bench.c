@@ -4,6 +4,7 @@
  * the same pair. One process a side. Needs root; the namespaces go away with the processes.
  *
  *   roce_bench [--mtu BYTES] [--seconds S] [--rounds N] [--size BYTES] [--spin] [--pin]
+ *              [--only bulk|latency] [--no-tcp]
  *
  * Each round measures, one after the other: bulk (RDMA WRITEs of SIZE bytes, each with a 44-byte
  * SEND behind it, one way), TCP bulk, latency (64-byte WRITE + SEND, ping-pong), TCP latency.
@@ -35,12 +36,14 @@
 #define TCP_PORT 7000
 #define ROUNDS   99
 #define SEND_LEN 44
+#define PINGS    20000
 
 static unsigned int mtu = 1500;
 static unsigned int seconds = 2;
 static unsigned int rounds = 3;
 static unsigned int size = 262144;
 static bool spin, pin;
+static bool measure_bulk = true, measure_latency = true, measure_tcp = true;
 
 struct hello {
 	struct rnic_qp_peer peer;
@@ -60,6 +63,9 @@ struct side {
 	uint8_t *mem;
 	struct hello other;
 	uint64_t received, completed;
+	bool echo; /* answer each message at once, from the callback */
+	uint64_t posted;
+	double sent_at;
 	double *samples;
 };
 
@@ -94,6 +100,37 @@ static void turn(struct side *s)
 	sched_yield();
 }
 
+static bool post(struct side *s, size_t at, uint32_t len)
+{
+	static const uint8_t note[SEND_LEN];
+	struct rnic_send_wr wr[2] = {
+		{ .opcode = RNIC_WR_RDMA_WRITE,
+		  .num_sge = 1,
+		  .sge = { { s->mem + at, len, rnic_mr_lkey(s->mr) } },
+		  .remote_addr = s->other.mem + MAX_SIZE + at,
+		  .rkey = s->other.rkey },
+		{ .opcode = RNIC_WR_SEND,
+		  .flags = RNIC_SEND_INLINE | RNIC_SEND_SIGNALED,
+		  .num_sge = 1,
+		  .sge = { { note, SEND_LEN, 0 } } },
+	};
+	return rnic_post_send(s->qp, wr, 2) == 0;
+}
+
+static void on_message(struct side *s)
+{
+	double now = clock_now();
+	s->received++;
+	if (!s->echo)
+		return;
+	if (s->which == 0) {
+		s->samples[s->received - 1] = (now - s->sent_at) * 1e6;
+		s->sent_at = now;
+	}
+	if (s->posted < PINGS)
+		s->posted += post(s, 0, 64);
+}
+
 static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	struct side *s = ctx;
@@ -104,7 +141,7 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 			exit(1);
 		}
 		if (wc[i].is_recv)
-			s->received++;
+			on_message(s);
 		else
 			s->completed++;
 	}
@@ -167,23 +204,6 @@ static void open_side(struct side *s)
 		die("connect");
 }
 
-static bool post(struct side *s, size_t at, uint32_t len)
-{
-	static const uint8_t note[SEND_LEN];
-	struct rnic_send_wr wr[2] = {
-		{ .opcode = RNIC_WR_RDMA_WRITE,
-		  .num_sge = 1,
-		  .sge = { { s->mem + at, len, rnic_mr_lkey(s->mr) } },
-		  .remote_addr = s->other.mem + MAX_SIZE + at,
-		  .rkey = s->other.rkey },
-		{ .opcode = RNIC_WR_SEND,
-		  .flags = RNIC_SEND_INLINE | RNIC_SEND_SIGNALED,
-		  .num_sge = 1,
-		  .sge = { { note, SEND_LEN, 0 } } },
-	};
-	return rnic_post_send(s->qp, wr, 2) == 0;
-}
-
 /* What the sender of bulk tells the receiver at the end, and what the receiver answers. */
 struct result {
 	uint64_t messages;
@@ -211,14 +231,11 @@ static void roce_bulk_send(struct side *s, double *ret_rate, double *ret_cpu)
 	*ret_cpu = (r.cpu + cpu_now() - cpu) / ((double)posted * size / 1e9);
 }
 
-static void roce_bulk_receive(struct side *s)
+/* Answer the other side's packets until it says on the socket that it is done. */
+static void serve(struct side *s)
 {
-	double cpu = cpu_now();
-	struct result r;
-	s->received = 0;
-	meet(s);
-	/* The end is told on the socket; look at it now and then. */
-	while (recv(s->sock, &r, sizeof(r), MSG_PEEK | MSG_DONTWAIT) != sizeof(r)) {
+	char c;
+	while (recv(s->sock, &c, 1, MSG_PEEK | MSG_DONTWAIT) != 1) {
 		struct timeval tick = { 0, 20000 };
 		event_base_loopexit(s->base, &tick);
 		if (spin) {
@@ -228,6 +245,15 @@ static void roce_bulk_receive(struct side *s)
 			event_base_loop(s->base, 0);
 		}
 	}
+}
+
+static void roce_bulk_receive(struct side *s)
+{
+	double cpu = cpu_now();
+	struct result r;
+	s->received = 0;
+	meet(s);
+	serve(s);
 	hear(s, &r, sizeof(r));
 	r.cpu = cpu_now() - cpu;
 	tell(s, &r, sizeof(r));
@@ -245,27 +271,23 @@ static double median(double *values, size_t n)
 	return n ? values[n / 2] : 0;
 }
 
-#define PINGS 20000
-
 static double roce_latency(struct side *s)
 {
-	uint64_t posted = 0;
-	s->received = s->completed = 0;
+	s->posted = s->received = s->completed = 0;
+	s->echo = true;
 	meet(s);
-	for (uint64_t i = 0; i < PINGS; i++) {
-		double start = clock_now();
-		if (s->which == 0)
-			posted += post(s, 0, 64);
-		while (s->received <= i)
-			turn(s);
-		if (s->which == 1)
-			posted += post(s, 0, 64);
-		s->samples[i] = (clock_now() - start) * 1e6;
+	if (s->which == 0) {
+		s->sent_at = clock_now();
+		s->posted += post(s, 0, 64);
 	}
-	/* The last answer and its acknowledgement. */
-	while (s->completed < posted)
+	while (s->completed < PINGS || s->received < PINGS)
 		turn(s);
-	meet(s);
+	s->echo = false;
+	/* The other side may still want its last acknowledgement. */
+	char c = 'x';
+	tell(s, &c, 1);
+	serve(s);
+	hear(s, &c, 1);
 	return median(s->samples, PINGS);
 }
 
@@ -375,13 +397,19 @@ static void run(struct side *s)
 	}
 	open_side(s);
 	for (unsigned int i = 0; i < rounds; i++) {
-		if (s->which == 0)
-			roce_bulk_send(s, &bulk[i], &bulk_cpu[i]);
-		else
-			roce_bulk_receive(s);
-		tcp_bulk(s, &tcp[i], &tcp_cpu[i]);
-		lat[i] = roce_latency(s);
-		tcp_lat[i] = tcp_latency(s);
+		bulk[i] = bulk_cpu[i] = tcp[i] = tcp_cpu[i] = lat[i] = tcp_lat[i] = 0;
+		if (measure_bulk) {
+			if (s->which == 0)
+				roce_bulk_send(s, &bulk[i], &bulk_cpu[i]);
+			else
+				roce_bulk_receive(s);
+			if (measure_tcp)
+				tcp_bulk(s, &tcp[i], &tcp_cpu[i]);
+		}
+		if (measure_latency) {
+			lat[i] = roce_latency(s);
+			tcp_lat[i] = measure_tcp ? tcp_latency(s) : 0;
+		}
 		if (s->which == 0)
 			printf("round %u: bulk %.2f GB/s (%.2f CPU-s/GB), TCP %.2f (%.2f); latency "
 			       "%.1f us, TCP %.1f\n",
@@ -423,6 +451,8 @@ int main(int argc, char **argv)
 		{ "size", required_argument, NULL, 'b' },
 		{ "spin", no_argument, NULL, 'y' },
 		{ "pin", no_argument, NULL, 'p' },
+		{ "only", required_argument, NULL, 'o' },
+		{ "no-tcp", no_argument, NULL, 'n' },
 		{ 0 },
 	};
 	for (int c; (c = getopt_long(argc, argv, "", options, NULL)) != -1;) {
@@ -433,6 +463,11 @@ int main(int argc, char **argv)
 		case 'b': size = (unsigned int)atoi(optarg); break;
 		case 'y': spin = true; break;
 		case 'p': pin = true; break;
+		case 'n': measure_tcp = false; break;
+		case 'o':
+			measure_bulk = strcmp(optarg, "bulk") == 0;
+			measure_latency = strcmp(optarg, "latency") == 0;
+			break;
 		default: return 2;
 		}
 	}

@@ -95,16 +95,21 @@ static bool payload_fits(enum payload_rule rule, size_t len, unsigned int pad)
 	return false;
 }
 
-static void decode_bth(const uint8_t *buf, struct roce_bth *bth)
+/* What every packet has. */
+static void decode_fixed(const uint8_t *buf, size_t len, struct roce_packet *packet)
 {
-	bth->opcode = buf[0];
-	bth->solicited = buf[1] & BTH_SOLICITED;
-	bth->migrated = buf[1] & BTH_MIGRATED;
-	bth->pad = buf[1] >> BTH_PAD_SHIFT & 3;
-	bth->pkey = get16(buf + 2);
-	bth->dest_qp = get24(buf + 5);
-	bth->ack_req = buf[8] & BTH_ACK_REQ;
-	bth->psn = get24(buf + 9);
+	const uint8_t *icrc = buf + len - ROCE_ICRC_LEN;
+	packet->bth = (struct roce_bth){ .opcode = buf[0],
+					 .solicited = buf[1] & BTH_SOLICITED,
+					 .migrated = buf[1] & BTH_MIGRATED,
+					 .pad = buf[1] >> BTH_PAD_SHIFT & 3,
+					 .pkey = get16(buf + 2),
+					 .dest_qp = get24(buf + 5),
+					 .ack_req = buf[8] & BTH_ACK_REQ,
+					 .psn = get24(buf + 9) };
+	packet->header_len = ROCE_BTH_LEN;
+	packet->icrc = (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 |
+		       (uint32_t)icrc[3] << 24;
 }
 
 int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
@@ -113,41 +118,36 @@ int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 		return -EBADMSG;
 	if ((buf[1] & BTH_VERSION) != 0 || buf[0] >= TRANSPORT_OPCODES)
 		return -EBADMSG;
-	struct roce_packet packet = { .header_len = ROCE_BTH_LEN };
-	decode_bth(buf, &packet.bth);
-	const uint8_t *icrc = buf + len - ROCE_ICRC_LEN;
-	packet.icrc = (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 |
-		      (uint32_t)icrc[3] << 24;
-
-	struct opcode_rule rule = opcode_rules[packet.bth.opcode];
+	struct opcode_rule rule = opcode_rules[buf[0]];
 	if (rule.payload == OPCODE_INVALID)
 		return -EBADMSG;
 	if (rule.payload == OPCODE_UNSUPPORTED) {
-		*ret_packet = packet;
+		decode_fixed(buf, len, ret_packet);
 		return -ENOTSUP;
 	}
 	if (len < (size_t)rule.header_len + ROCE_ICRC_LEN)
 		return -EBADMSG;
 	size_t body = len - rule.header_len - ROCE_ICRC_LEN;
-	if (body % 4 != 0 || packet.bth.pad > body || body - packet.bth.pad > ROCE_MAX_PAYLOAD)
+	unsigned int pad = buf[1] >> BTH_PAD_SHIFT & 3;
+	if (body % 4 != 0 || pad > body || body - pad > ROCE_MAX_PAYLOAD)
 		return -EBADMSG;
-	if (!payload_fits(rule.payload, body - packet.bth.pad, packet.bth.pad))
+	if (!payload_fits(rule.payload, body - pad, pad))
 		return -EBADMSG;
 
-	packet.header_len = rule.header_len;
-	packet.payload = buf + rule.header_len;
-	packet.payload_len = body - packet.bth.pad;
+	decode_fixed(buf, len, ret_packet);
+	ret_packet->header_len = rule.header_len;
+	ret_packet->payload = buf + rule.header_len;
+	ret_packet->payload_len = body - pad;
 	const uint8_t *ext = buf + ROCE_BTH_LEN;
-	if (roce_has_reth(packet.bth.opcode)) {
-		packet.reth.va = (uint64_t)get32(ext) << 32 | get32(ext + 4);
-		packet.reth.rkey = get32(ext + 8);
-		packet.reth.length = get32(ext + 12);
-	} else if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
-		packet.aeth.kind = (enum roce_ack_kind)(ext[0] >> 5 & 3);
-		packet.aeth.value = ext[0] & 0x1F;
-		packet.aeth.msn = get24(ext + 1);
+	if (roce_has_reth(buf[0])) {
+		ret_packet->reth.va = (uint64_t)get32(ext) << 32 | get32(ext + 4);
+		ret_packet->reth.rkey = get32(ext + 8);
+		ret_packet->reth.length = get32(ext + 12);
+	} else if (buf[0] == ROCE_ACKNOWLEDGE) {
+		ret_packet->aeth.kind = (enum roce_ack_kind)(ext[0] >> 5 & 3);
+		ret_packet->aeth.value = ext[0] & 0x1F;
+		ret_packet->aeth.msn = get24(ext + 1);
 	}
-	*ret_packet = packet;
 	return 0;
 }
 

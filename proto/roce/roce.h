@@ -92,7 +92,8 @@ struct roce_aeth {
 	uint32_t msn;  /* 24 bits: messages completed by the responder */
 };
 
-/** A decoded packet; `payload` points into the decoded buffer. */
+/** A decoded packet; `payload` points into the decoded buffer. Headers that the opcode has not are
+ *  left as they were. */
 struct roce_packet {
 	struct roce_bth bth;
 	struct roce_reth reth; /* WRITE FIRST and ONLY */

@@ -42,13 +42,14 @@ void soft_device_kick(struct soft_device *dev)
 		event_active(dev->kick, EV_TIMEOUT, 0);
 }
 
-static size_t receive(struct soft_device *dev)
+/* @return true if it is likely that more has come meanwhile */
+static bool receive(struct soft_device *dev)
 {
-	size_t n = 0;
+	bool more = false;
 	struct soft_endpoint *ep;
 	DL_FOREACH (dev->endpoints, ep)
-		n += soft_rx_poll(ep);
-	return n;
+		more |= soft_rx_poll(ep);
+	return more;
 }
 
 static void tell_events(struct soft_device *dev)
@@ -117,19 +118,19 @@ static void tidy(struct soft_device *dev)
 
 static void device_free(struct soft_device *dev);
 
-void soft_device_run(struct soft_device *dev)
+static void run(struct soft_device *dev, bool from_socket)
 {
 	if (dev->running)
 		return;
 	dev->running = true;
 	for (unsigned int round = 0; round < MAX_ROUNDS && !dev->closed; round++) {
 		dev->now = soft_clock();
-		size_t n = receive(dev);
+		bool more = from_socket && receive(dev);
 		deliver(dev);
 		if (!dev->closed)
-			n += transmit(dev);
+			more |= transmit(dev) > 0;
 		tidy(dev);
-		if (n == 0)
+		if (!more)
 			break;
 	}
 	dev->running = false;
@@ -141,11 +142,24 @@ void soft_device_run(struct soft_device *dev)
 	}
 }
 
+void soft_device_run(struct soft_device *dev)
+{
+	run(dev, true);
+}
+
+/* What came meanwhile makes the socket readable: what was posted goes first. */
 static void on_kick(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	soft_device_run(arg);
+	run(arg, false);
+}
+
+static void on_resume(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	run(arg, true);
 }
 
 /* ---- the interface's state */
@@ -269,7 +283,7 @@ static int open_parts(struct soft_device *dev)
 	dev->solver = malloc(sizeof(*dev->solver));
 	dev->nl = nl_socket_alloc();
 	dev->kick = event_new(dev->params.base, -1, 0, on_kick, dev);
-	dev->resume = evtimer_new(dev->params.base, on_kick, dev);
+	dev->resume = evtimer_new(dev->params.base, on_resume, dev);
 	if (!dev->solver || !dev->nl || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
 	    soft_tx_new(&dev->tx))
 		return -ENOMEM;

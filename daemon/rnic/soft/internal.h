@@ -149,8 +149,8 @@ struct soft_rx;
 
 int soft_rx_new(struct soft_rx **ret_rx);
 void soft_rx_free(struct soft_rx *rx);
-/** Receive one burst. @return the number of datagrams (of any number of packets each) */
-size_t soft_rx_poll(struct soft_endpoint *ep);
+/** Receive one burst. @return true if it is likely that more has come meanwhile */
+bool soft_rx_poll(struct soft_endpoint *ep);
 /** Handle one RoCE packet that came from `from` to `ep`. */
 void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
 		    size_t len, uint16_t ip_id_guess);
@@ -220,8 +220,9 @@ struct soft_responder {
 	uint64_t write_va;
 	uint8_t *buffers; /* receive buffers, a ring */
 	unsigned int buffer_head, buffers_used;
-	bool ack_pending;
-	uint32_t unacked_bytes;
+	bool ack_pending;      /* at the end of this round */
+	uint64_t ack_deadline; /* or then */
+	uint32_t unacked_bytes, unacked_packets;
 	struct soft_hold hold;
 	bool nak_sent; /* for the gap at `expected` */
 	bool rnr_sent; /* for the SEND at `expected` */

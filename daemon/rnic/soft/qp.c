@@ -33,11 +33,15 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	soft_device_run(qp->dev);
 }
 
+/* Of two deadlines, either of which may be none. */
+static uint64_t earlier(uint64_t a, uint64_t b)
+{
+	return !a || (b && b < a) ? b : a;
+}
+
 void soft_qp_arm(struct soft_qp *qp)
 {
-	uint64_t at = qp->rq.deadline;
-	if (qp->rs.nak_deadline && (!at || qp->rs.nak_deadline < at))
-		at = qp->rs.nak_deadline;
+	uint64_t at = earlier(qp->rq.deadline, earlier(qp->rs.nak_deadline, qp->rs.ack_deadline));
 	/* A timer that fires too early only looks and is set again: cheaper than moving it. */
 	if (!at || (qp->timer_at && qp->timer_at <= at))
 		return;
@@ -170,7 +174,7 @@ void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status)
 	qp->flush = true;
 	qp->flush_status = status;
 	qp->rq.deadline = 0;
-	qp->rs.nak_deadline = 0;
+	qp->rs.nak_deadline = qp->rs.ack_deadline = 0;
 	qp->rs.ack_pending = false;
 	soft_hold_clear(&qp->rs.hold);
 	soft_qp_busy(qp);

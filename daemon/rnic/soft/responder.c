@@ -14,6 +14,12 @@
 /* An ACK in the middle of a burst, so that the sender's window keeps moving. */
 #define ACK_BYTES (128u << 10)
 
+/* Less than this is acknowledged a little later, together with what comes next: in a ping-pong an
+ * ACK a message would cost both sides as much as the message. It is less than the smallest window
+ * of a sender that is not in trouble (window.c). */
+#define ACK_PACKETS  8
+#define ACK_DELAY_US 1000
+
 /* RNR NAK timer code 5, 60 us, as Linux SMC asks for: buffers are free again within one run. */
 #define RNR_TIMER_CODE 5
 
@@ -52,20 +58,39 @@ static uint8_t credits(const struct soft_qp *qp)
 	return roce_credits_encode(qp->params.recv_depth - qp->rs.buffers_used);
 }
 
+static void acknowledged(struct soft_responder *rs)
+{
+	rs->ack_pending = false;
+	rs->ack_deadline = 0;
+	rs->unacked_bytes = 0;
+	rs->unacked_packets = 0;
+}
+
 void soft_responder_send_ack(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
 	struct roce_aeth aeth = { .kind = ROCE_ACK, .value = credits(qp), .msn = rs->msn };
 	if (qp->ep->blocked || soft_tx_ack(qp, rs->expected - 1, &aeth))
 		return;
-	rs->ack_pending = false;
-	rs->unacked_bytes = 0;
+	acknowledged(rs);
 }
 
-static void want_ack(struct soft_qp *qp)
+/* An ACK is due at the end of this round. */
+static void ack_now(struct soft_qp *qp)
 {
 	qp->rs.ack_pending = true;
 	soft_qp_busy(qp);
+}
+
+static void ack_later(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (rs->unacked_packets >= ACK_PACKETS || rs->unacked_bytes >= ACK_BYTES) {
+		ack_now(qp);
+	} else if (!rs->ack_deadline) {
+		rs->ack_deadline = qp->dev->now + ACK_DELAY_US;
+		soft_qp_arm(qp);
+	}
 }
 
 /* A NAK says too that everything before `expected` came. One that finds the socket full is lost;
@@ -77,10 +102,8 @@ static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
 		qp->dev->stats.naks_sent++;
 	else
 		qp->dev->stats.rnr_naks_sent++;
-	if (!soft_tx_ack(qp, qp->rs.expected, &aeth)) {
-		qp->rs.ack_pending = false;
-		qp->rs.unacked_bytes = 0;
-	}
+	if (!soft_tx_ack(qp, qp->rs.expected, &aeth))
+		acknowledged(&qp->rs);
 }
 
 /* NAK that ends the QP (IBA 9.9.3, class C). It is kept to be repeated, in case it gets lost. */
@@ -216,8 +239,9 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	rs->rnr_sent = false;
 	rs->rx_bytes += p->payload_len;
 	rs->unacked_bytes += (uint32_t)p->payload_len;
+	rs->unacked_packets++;
 	if (p->bth.ack_req)
-		want_ack(qp);
+		ack_later(qp);
 	return true;
 }
 
@@ -304,15 +328,18 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 	if (ahead < 0) {
 		/* Done already; its answer may have been lost. */
 		qp->dev->stats.duplicates++;
-		want_ack(qp);
+		ack_now(qp);
 		return;
 	}
 	if (!take_turn(qp, packet, supported))
 		return;
 	if (rs->hold.count > 0 || rs->nak_deadline) {
+		/* The sender waits to hear that the gap is closed. */
 		execute_held(qp);
-		if (qp->state != SOFT_QP_ERR)
-			watch_gap(qp);
+		if (qp->state == SOFT_QP_ERR)
+			return;
+		ack_now(qp);
+		watch_gap(qp);
 	}
 	if (rs->ack_pending && rs->unacked_bytes >= ACK_BYTES)
 		soft_responder_send_ack(qp);
@@ -321,7 +348,8 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 void soft_responder_timer(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	if (!rs->nak_deadline || qp->dev->now < rs->nak_deadline)
-		return;
-	send_sequence_nak(qp);
+	if (rs->nak_deadline && qp->dev->now >= rs->nak_deadline)
+		send_sequence_nak(qp);
+	if (rs->ack_deadline && qp->dev->now >= rs->ack_deadline)
+		ack_now(qp);
 }

@@ -7,8 +7,9 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-#define RX_MESSAGES 8
+#define RX_MESSAGES 4
 #define RX_BUFFER   65536 /* the largest datagram that UDP_GRO puts together */
+#define RX_BULK     32768 /* while this much comes, looking again is cheaper than the event loop */
 #define RX_CONTROL  CMSG_SPACE(sizeof(int))
 
 struct soft_rx {
@@ -135,7 +136,7 @@ static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 	}
 }
 
-size_t soft_rx_poll(struct soft_endpoint *ep)
+bool soft_rx_poll(struct soft_endpoint *ep)
 {
 	struct soft_rx *rx = ep->dev->rx;
 	for (size_t i = 0; i < RX_MESSAGES; i++) {
@@ -147,7 +148,10 @@ size_t soft_rx_poll(struct soft_endpoint *ep)
 						       .msg_controllen = RX_CONTROL };
 	}
 	int n = recvmmsg(ep->fd, rx->msgs, RX_MESSAGES, MSG_DONTWAIT, NULL);
-	for (int i = 0; i < n; i++)
+	size_t bytes = 0;
+	for (int i = 0; i < n; i++) {
+		bytes += rx->msgs[i].msg_len;
 		split(ep, &rx->msgs[i]);
-	return n > 0 ? (size_t)n : 0;
+	}
+	return n == RX_MESSAGES || bytes >= RX_BULK;
 }

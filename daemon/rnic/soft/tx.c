@@ -233,17 +233,28 @@ static int refused(struct soft_device *dev, struct soft_endpoint *ep, const stru
 	}
 }
 
+/* Seal batches from `first` on: as many as stay in the cache until the kernel copies them, at least
+ * one. @return the first that is not sealed */
+static size_t prepare_some(struct soft_tx *tx, size_t first)
+{
+	size_t i = first, bytes = 0;
+	do {
+		prepare(tx, i);
+		bytes += tx->batches[i].bytes;
+		i++;
+	} while (i < tx->num_batches && bytes + tx->batches[i].bytes <= TX_MAX_BATCH);
+	return i;
+}
+
 int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets)
 {
 	struct soft_device *dev = ep->dev;
 	size_t done = 0;
 	int r = 0;
-	for (size_t i = 0; i < tx->num_batches; i++)
-		prepare(tx, i);
 	*ret_packets = 0;
 	while (done < tx->num_batches && r == 0) {
-		int n = sendmmsg(ep->fd, tx->msgs + done, (unsigned int)(tx->num_batches - done),
-				 0);
+		size_t sealed = prepare_some(tx, done);
+		int n = sendmmsg(ep->fd, tx->msgs + done, (unsigned int)(sealed - done), 0);
 		if (n <= 0) {
 			r = refused(dev, ep, &tx->batches[done], errno);
 			n = r == 0; /* lost: go on behind it */
