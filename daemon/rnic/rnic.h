@@ -201,6 +201,9 @@ struct rnic_qp_params {
 	/**
 	 * Completions, in order, in batches. Runs from the event loop. A received message is gone
 	 * when the callback returns, and its buffer is posted again.
+	 * When the QP goes to ERR, whoever caused it, the work requests outstanding complete with
+	 * an error, and then at least one completion with `is_recv` and an error status comes: so
+	 * the user always learns of it, also with nothing outstanding.
 	 */
 	void (*on_completion)(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n);
 	void *ctx;

@@ -450,12 +450,11 @@ static void numbers_are_random(void **state)
 	rnic_side_close(&side);
 }
 
-/* A queue pair may talk to another one of the same device, over the loopback interface too. */
-static void loopback(void **state)
+/* A queue pair may talk to another one of the same device. */
+static void loopback(const char *device, uint8_t path_mtu)
 {
-	(void)state;
 	struct rnic_side a, b;
-	rnic_side_open(&a, base, "soft:lo", 65536);
+	rnic_side_open(&a, base, device, 65536);
 	assert_int_equal(rnic_pd_alloc(a.rnic, &b.pd), 0);
 	struct rnic_pd *pd = b.pd;
 	b = a;
@@ -466,7 +465,7 @@ static void loopback(void **state)
 					  RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE,
 					  &b.mr),
 			 0);
-	rnic_side_join(&a, &b, 5);
+	rnic_side_join(&a, &b, path_mtu);
 	rnic_side_pattern(a.mem, 30000, 5);
 	assert_int_equal(rnic_side_write(&a, 0, 30000, &b, 32768, 1), 0);
 	assert_int_equal(rnic_side_send(&a, "x", 1, 2), 0);
@@ -480,20 +479,22 @@ static void loopback(void **state)
 	rnic_side_close(&a);
 }
 
+static void peer_on_the_same_device(void **state)
+{
+	(void)state;
+	loopback("soft:lo", 5);
+	loopback("soft:t0", 3);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused_names),
-		cmocka_unit_test(holder_is_named),
-		cmocka_unit_test(kernel_is_named),
-		cmocka_unit_test(interface_changes),
-		cmocka_unit_test(address_flaps),
-		cmocka_unit_test(address_comes_later),
-		cmocka_unit_test(interface_removed),
-		cmocka_unit_test(neighbour_entries),
-		cmocka_unit_test(parameters_are_checked),
-		cmocka_unit_test(numbers_are_random),
-		cmocka_unit_test(loopback),
+		cmocka_unit_test(refused_names),           cmocka_unit_test(holder_is_named),
+		cmocka_unit_test(kernel_is_named),         cmocka_unit_test(interface_changes),
+		cmocka_unit_test(address_flaps),           cmocka_unit_test(address_comes_later),
+		cmocka_unit_test(interface_removed),       cmocka_unit_test(neighbour_entries),
+		cmocka_unit_test(parameters_are_checked),  cmocka_unit_test(numbers_are_random),
+		cmocka_unit_test(peer_on_the_same_device),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -14,7 +14,7 @@
 #include "daemon/rnic/soft/internal.h"
 
 /* Rounds of receiving and sending before the event loop may look at others. */
-#define MAX_ROUNDS 8
+#define MAX_ROUNDS 4
 
 #define HOLD_BUDGET (64u << 20)
 

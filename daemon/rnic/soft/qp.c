@@ -98,11 +98,13 @@ static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 	return true;
 }
 
-/* The peer is reached by the MAC it gave (CLC-17), not by what ARP would find. */
-static int set_neighbour(struct soft_qp *qp, const struct rnic_qp_peer *peer)
+/* The peer is reached by the MAC it gave (CLC-17), not by what ARP would find; we ourselves are
+ * reached by the loopback interface. */
+static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
+			 const struct rnic_qp_peer *peer)
 {
 	const struct rnic_open_params *params = &qp->dev->params;
-	if (!params->host_ops || qp->dev->loopback)
+	if (!params->host_ops || qp->dev->loopback || qp->peer.sin_addr.s_addr == ep->addr.s_addr)
 		return 0;
 	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
@@ -132,7 +134,7 @@ int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 	qp->peer = (struct sockaddr_in){ .sin_family = AF_INET,
 					 .sin_port = htons(qp->dev->port),
 					 .sin_addr = addr };
-	int r = set_neighbour(qp, peer);
+	int r = set_neighbour(qp, ep, peer);
 	if (r)
 		return r;
 	qp->ep = ep;

@@ -42,7 +42,8 @@ void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *
 
 static struct soft_wqe *wqe_at(const struct soft_requester *rq, unsigned int i)
 {
-	return &rq->wqes[(rq->head + i) % rq->depth];
+	unsigned int at = rq->head + i;
+	return &rq->wqes[at < rq->depth ? at : at - rq->depth];
 }
 
 static uint32_t psn_of(const struct soft_requester *rq, uint64_t packet)
@@ -306,7 +307,7 @@ static void complete_head(struct soft_qp *qp, enum rnic_wc_status status)
 							.wr_id = wqe->wr.wr_id,
 							.length = wqe->length });
 	rq->sends_acked += wqe->wr.opcode == RNIC_WR_SEND;
-	rq->head = (rq->head + 1) % rq->depth;
+	rq->head = rq->head + 1 < rq->depth ? rq->head + 1 : 0;
 	rq->count--;
 	if (rq->cursor > 0)
 		rq->cursor--;

@@ -133,9 +133,10 @@ bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct ro
 	if (tx->num_segments == TX_SEGMENTS || tx->num_iov + RNIC_MAX_SGE + 2 > TX_IOV)
 		return false;
 	struct segment *s = &tx->segments[tx->num_segments];
-	*s = (struct segment){ .bth = *bth,
-			       .header_len = ROCE_BTH_LEN + (reth ? ROCE_RETH_LEN : 0),
-			       .pieces = pieces };
+	s->bth = *bth;
+	s->header_len = ROCE_BTH_LEN + (reth ? ROCE_RETH_LEN : 0);
+	s->payload_len = 0;
+	s->pieces = pieces;
 	for (unsigned int i = 0; i < pieces; i++) {
 		s->payload[i] = payload[i];
 		s->payload_len += payload[i].iov_len;
