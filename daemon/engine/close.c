@@ -157,8 +157,10 @@ void smcr_conn_evict(struct smcr_conn *conn)
 {
 	smcr_peer_rmb_unclaim(conn);
 	conn->tx.abort_due = false;
-	if (conn->state == SMCR_CONN_PROCESS_ABORT)
+	if (conn->state == SMCR_CONN_PROCESS_ABORT) {
 		enter_closed(conn);
+		return;
+	}
 	/* Own C sent: it arrived, else the peer would not be done; its own C is on the way. */
 	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent)
 		return;
@@ -181,7 +183,7 @@ void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
 	if (!smcr_conn_flowing(conn))
 		smcr_tx_push(conn); /* an A that waited */
 	else if (!conn->tx.closed_sent || conn->tx.cdc_completed != conn->tx.cdc_seq)
-		smcr_conn_local_abort(conn, ECONNRESET, "its link is lost");
+		smcr_conn_local_abort(conn, ECONNRESET, NULL); /* the link's end was logged */
 	/* else: C arrived, nothing will be sent any more */
 }
 

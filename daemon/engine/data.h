@@ -71,7 +71,8 @@ bool smcr_rx_update_due(const struct smcr_conn *conn);
 void smcr_close_step(struct smcr_conn *conn);
 /** Is D or C going to be sent as soon as what is outstanding has completed? */
 bool smcr_close_draining(const struct smcr_conn *conn);
-/** A CDC came while flowing; its positions are in force, rx.done and rx.closed are not yet. */
+/** The peer or the RNIC shows life: timers that wait for the end start anew. `progress`: data of
+ * ours arrived or were read. */
 void smcr_close_activity(struct smcr_conn *conn, bool progress);
 /** D came for the first time. */
 void smcr_close_peer_done(struct smcr_conn *conn);

@@ -98,7 +98,7 @@ void smcr_engine_shutdown(struct smcr_engine *engine)
 		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
 			smcr_clc_shutdown(conn);
 		else
-			smcr_conn_local_abort(conn, ECONNRESET, "shutting down");
+			smcr_conn_local_abort(conn, ECONNRESET, NULL);
 	}
 	struct smcr_lgr *lgr;
 	DL_FOREACH (engine->lgrs, lgr)

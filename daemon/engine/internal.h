@@ -551,14 +551,14 @@ void smcr_conn_tx_resume(struct smcr_conn *conn);
 /** The link it writes on is gone. Until failover exists this resets the connection (GEN-5): with A
  *  over another link of the group if there is one. May free the connection. */
 void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
-/** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`) if
- *  the program has not closed, then CLOSED, free. Phase OPEN only. */
+/** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
+ * if the program has not closed, then CLOSED, free. Phase OPEN only. */
 void smcr_conn_kill(struct smcr_conn *conn, int error);
 /**
  * The peer has given the element that this connection writes into to another one (RMB-9): give up
- * the claim on it and, if the own C is not sent, reset without any RDMA. The own element stays until
- * the peer's last word comes or PeerAbortWait is over: CLC may overtake it. Phase OPEN only. May
- * free the connection.
+ * the claim on it and, if the own C is not sent, reset without any RDMA. The own element stays
+ * until the peer's last word comes or PeerAbortWait is over: CLC may overtake it. Phase OPEN only.
+ * May free the connection.
  */
 void smcr_conn_evict(struct smcr_conn *conn);
 /** Local cause of an abnormal end (section 21): raise RESET (`error`) if the program has not
