@@ -213,6 +213,10 @@ static void wake_event(void *object, uint64_t arg)
 	struct host *host = object;
 	if (arg != host->wake_number || !host->engine)
 		return;
+	if (host_frozen(host)) {
+		clock_at(&host->world->clock, host_frozen(host), wake_event, host, arg);
+		return;
+	}
 	host->wake_at = SMCR_NO_DEADLINE;
 	if (host->spin_at == host->world->clock.now) {
 		if (++host->spins > 10000)
@@ -330,6 +334,17 @@ void host_device_changed(struct host *host, struct device *device)
 			world_fail(host->world, "HOST", "device_update fails");
 	}
 	host_leave(host);
+}
+
+void host_freeze(struct host *host, uint64_t time)
+{
+	world_log(host->world, host->name, "falls silent for %.6f s", (double)time / 1e6);
+	host->frozen_until = host->world->clock.now + time;
+}
+
+uint64_t host_frozen(const struct host *host)
+{
+	return host->frozen_until > host->world->clock.now ? host->frozen_until : 0;
 }
 
 void host_shutdown(struct host *host)

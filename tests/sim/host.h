@@ -29,6 +29,7 @@ struct host {
 	struct note *notes;
 	size_t num_notes, cap_notes;
 	uint64_t wake_at, wake_number;
+	uint64_t frozen_until;
 	uint64_t spin_at, spins; /* timer runs without progress of the clock */
 	uint64_t steps, next_check;
 	uint32_t num_conns;        /* that the engine holds */
@@ -52,6 +53,10 @@ void host_leave(struct host *host);
 void host_add_device(struct host *host, struct device *device);
 /** Tell the engine what the device is now (port, presence). */
 void host_device_changed(struct host *host, struct device *device);
+/** The daemon and its programs do nothing for a while; its RNICs go on. */
+void host_freeze(struct host *host, uint64_t time);
+/** @return when it goes on, or 0: it is not frozen */
+uint64_t host_frozen(const struct host *host);
 void host_shutdown(struct host *host);
 /** The daemon dies without a word and starts again with another instance ID. */
 void host_restart(struct host *host);

@@ -143,6 +143,12 @@ struct observer {
 	uint32_t next_group;
 };
 
+/** Nothing is judged after a failure, nor what mangled messages lead to. */
+static inline bool obs_blind(const struct observer *obs)
+{
+	return obs->world->failed || obs->world->set.hostile;
+}
+
 static inline struct host *flow_owner_host(const struct obs_flow *flow)
 {
 	return flow->conn->pair->side[!flow->writer].host;

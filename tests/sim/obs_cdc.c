@@ -139,7 +139,7 @@ void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, s
 	struct world *w = obs->world;
 	struct obs_flow *flow = req->flow;
 	(void)qp;
-	if (w->failed || !flow)
+	if (obs_blind(obs) || !flow)
 		return;
 	uint32_t number = flow->conn->pair->number;
 	struct obs_rmb *rmb = flow->rmb;
@@ -390,7 +390,7 @@ static bool links_free(const struct obs_group *group, int side)
 void obs_consumed(struct observer *obs, struct side *side)
 {
 	struct obs_conn *conn = side->pair->obs;
-	if (obs->world->failed || !conn || conn->gone[side->index])
+	if (obs_blind(obs) || !conn || conn->gone[side->index])
 		return;
 	struct obs_flow *flow = &conn->flow[side->index];
 	const struct obs_flow *back = &conn->flow[!side->index];

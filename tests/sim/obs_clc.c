@@ -301,7 +301,7 @@ void obs_clc_send(struct observer *obs, struct side *side, const uint8_t *data, 
 	struct world *w = obs->world;
 	struct smcr_clc_msg msg;
 	uint8_t again[SMCR_CLC_MAX_LEN];
-	if (w->failed)
+	if (obs_blind(obs))
 		return;
 	struct obs_conn *conn = obs_conn_of(obs, side->pair);
 	world_log(w, side->host->name, "connection %u: > %s", side->pair->number,
@@ -335,7 +335,7 @@ static void told(struct obs_rmb *rmb, const struct obs_link *link)
 void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *data, size_t len)
 {
 	struct smcr_clc_msg msg;
-	if (obs->world->failed || smcr_clc_decode(data, len, &msg) != 0)
+	if (obs_blind(obs) || smcr_clc_decode(data, len, &msg) != 0)
 		return;
 	struct obs_conn *conn = obs_conn_of(obs, side->pair);
 	bool fc = conn->group && conn->group->first == conn;

@@ -182,7 +182,7 @@ void obs_mr_deregister(struct observer *obs, struct mr *mr)
 {
 	struct obs_rmb *rmb = mr->block->rmb;
 	struct obs_link *link = mr->qp->link;
-	if (obs->world->failed || !rmb || !link || !mr->remote || mr->qp->state >= QP_ERR)
+	if (obs_blind(obs) || !rmb || !link || !mr->remote || mr->qp->state >= QP_ERR)
 		return;
 	if (peer_may_write(rmb, link) && !link->gone[rmb->owner])
 		world_fail(obs->world, "RKEY-13",
@@ -193,7 +193,7 @@ void obs_mr_deregister(struct observer *obs, struct mr *mr)
 void obs_mem_free(struct observer *obs, struct block *block)
 {
 	struct obs_rmb *rmb = block->rmb;
-	if (obs->world->failed || !rmb)
+	if (obs_blind(obs) || !rmb)
 		return;
 	if (rmb_in_use(rmb) && !rmb->group->ended && !obs->world->set.failures)
 		world_fail(obs->world, "RKEY-13", "group %u: the %s frees an RMB in use",

@@ -46,7 +46,7 @@ const struct obs_counts *obs_counts(const struct observer *obs)
 void obs_post(struct observer *obs, struct qp *qp, struct request *req)
 {
 	struct obs_link *link = qp->link;
-	if (obs->world->failed)
+	if (obs_blind(obs))
 		return;
 	if (req->wr.is_write) {
 		write_posted(obs, qp, req);
@@ -68,7 +68,7 @@ void obs_post(struct observer *obs, struct qp *qp, struct request *req)
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len)
 {
 	struct obs_link *link = qp->link;
-	if (obs->world->failed || !link)
+	if (obs_blind(obs) || !link)
 		return;
 	if (data[0] == SMCR_CDC_TYPE)
 		cdc_delivered(obs, qp, data, len);
@@ -79,7 +79,7 @@ void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t l
 void obs_done(struct observer *obs, struct qp *qp, struct request *req)
 {
 	struct obs_link *link = qp->link;
-	if (obs->world->failed || !link)
+	if (obs_blind(obs) || !link)
 		return;
 	if (req->wr.is_write && req->flow)
 		req->flow->writes_open--;
@@ -96,7 +96,7 @@ void obs_qp_error(struct observer *obs, struct qp *qp)
 void obs_qp_destroy(struct observer *obs, struct qp *qp)
 {
 	struct obs_link *link = qp->link;
-	if (!link || obs->world->failed)
+	if (!link || obs_blind(obs))
 		return;
 	struct obs_group *group = link->group;
 	int side = link_side(link, qp);
@@ -117,7 +117,7 @@ void obs_established(struct observer *obs, struct side *side)
 	const struct obs_conn *conn = obs_conn_of(obs, side->pair);
 	const struct obs_group *group = conn->group;
 	int s = side->index;
-	if (w->failed)
+	if (obs_blind(obs))
 		return;
 	if (!group || !(s == CLIENT ? conn->confirm_sent : conn->confirm_seen)) {
 		world_fail(w, s == CLIENT ? "RS-8" : "RS-9", "connection %u: open before Confirm",
@@ -135,6 +135,8 @@ void obs_established(struct observer *obs, struct side *side)
 void obs_side_gone(struct observer *obs, struct side *side)
 {
 	struct obs_conn *conn = obs_conn_of(obs, side->pair);
+	if (obs->world->set.hostile)
+		return;
 	conn->gone[side->index] = true;
 	/* A group does not outlive a first contact that fails (RV-14). */
 	if (conn->group && conn->group->first == conn && !side->established)

@@ -58,6 +58,8 @@ static void check_outcomes(struct pair *pair)
 	bool broken = (!c->established && !c->fallback) || (!s->established && !s->fallback);
 	bool expected = w->set.failures || !pair->clean || c->plan.end == END_GIVE_UP ||
 			s->plan.end == END_GIVE_UP;
+	if (w->set.hostile)
+		return;
 	if ((c->established && s->fallback) || (c->fallback && s->established))
 		world_fail(w, "GEN-4", "connection %u: client on %s, server on %s", pair->number,
 			   c->established ? "SMC-R" : "TCP", s->established ? "SMC-R" : "TCP");
@@ -220,8 +222,13 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 
 void side_clc_send(struct side *side, const uint8_t *msg, size_t len)
 {
+	struct prng *rng = &side->world->rng;
+	uint8_t copy[SMCR_CLC_MAX_LEN];
 	obs_clc_send(side->world->observer, side, msg, len);
-	tcp_write(side_out(side), msg, len);
+	memcpy(copy, msg, len);
+	if (prng_chance(rng, side->world->set.mangle_permille))
+		mangle(rng, copy, len);
+	tcp_write(side_out(side), copy, len);
 }
 
 /** Cut CLC messages out of what arrived, not a byte more (CLC-15). */
@@ -283,6 +290,10 @@ void side_tcp_bytes(struct side *side)
 	struct world *w = side->world;
 	if (w->failed || side->pair->tcp.dead)
 		return;
+	if (host_frozen(side->host)) {
+		clock_at(&w->clock, host_frozen(side->host), recheck_event, side, 0);
+		return;
+	}
 	if (side->conn && side->host->engine) {
 		bytes_for_engine(side);
 	} else if (side->mode == SIDE_TCP) {
@@ -298,10 +309,20 @@ void side_tcp_space(struct side *side)
 		side_wake(side);
 }
 
+static void reset_later_event(void *object, uint64_t arg)
+{
+	(void)arg;
+	side_tcp_reset(object);
+}
+
 void side_tcp_reset(struct side *side)
 {
 	if (side->world->failed)
 		return;
+	if (host_frozen(side->host)) {
+		clock_at(&side->world->clock, host_frozen(side->host), reset_later_event, side, 0);
+		return;
+	}
 	world_log(side->world, side->host->name, "connection %u: TCP reset by the peer",
 		  side->pair->number);
 	if (side->conn) {
@@ -334,7 +355,8 @@ static void give_up_event(void *object, uint64_t arg)
 {
 	struct side *side = object;
 	(void)arg;
-	if (side->world->failed || !side->conn || side->mode != SIDE_RENDEZVOUS)
+	if (side->world->failed || !side->conn || side->mode != SIDE_RENDEZVOUS ||
+	    host_frozen(side->host))
 		return;
 	host_enter(side->host);
 	if (side->conn && side->mode == SIDE_RENDEZVOUS)
@@ -364,6 +386,10 @@ static void start_event(void *object, uint64_t arg)
 	struct side *peer = side_peer(side);
 	if (side->mode != SIDE_NEW || w->failed)
 		return;
+	if (host_frozen(side->host)) {
+		clock_at(&w->clock, host_frozen(side->host), start_event, side, arg);
+		return;
+	}
 	unsigned int lan = (unsigned int)arg & 0xff, peer_lan = (unsigned int)arg >> 8;
 	uint16_t port = (uint16_t)(20000 + pair->number % 40000);
 	bool client = side->index == CLIENT;

@@ -208,6 +208,91 @@ static void run_give_up(struct world *w)
 	run_down(w);
 }
 
+/* ---- what breaks during the first contact ---- */
+
+static void break_something(struct world *w, uint64_t when)
+{
+	struct device *device =
+		w->fabric->devices[prng_range(&w->rng, 0, w->fabric->num_devices - 1)];
+	switch (prng_range(&w->rng, 0, 2)) {
+	case 0: {
+		uint64_t other = prng_range(&w->rng, 0, w->fabric->num_devices - 1);
+		clock_at(&w->clock, when, cut_event, w->fabric,
+			 device->index | other << 8 | 1 << 16);
+		break;
+	}
+	case 1: clock_at(&w->clock, when, port_event, device, 0); break;
+	case 2: clock_at(&w->clock, when, unplug_event, device, 0); break;
+	}
+}
+
+/** Paths, ports and devices fail while the first links are set up, on one side or on both. */
+static void run_fc_loss(struct world *w)
+{
+	struct smcr_config config[2];
+	struct plan plan[2];
+	start(w, config, 2);
+	w->set.wire_max = (uint32_t)prng_size(&w->rng, w->set.wire_min, 2000);
+	w->set.tcp_max = (uint32_t)prng_size(&w->rng, w->set.tcp_min, 2000);
+	uint64_t n = prng_range(&w->rng, 1, 3), moment = prng_size(&w->rng, 0, 30 * MSEC);
+	for (uint64_t i = 0; i < n; i++) {
+		any_clean_plans(w, plan, 30000);
+		struct route route = route_from(w, 0);
+		pair_open(w, &route, plan, prng_size(&w->rng, 0, 5 * MSEC));
+	}
+	uint64_t breaks = prng_range(&w->rng, 1, 3);
+	for (uint64_t i = 0; i < breaks; i++)
+		break_something(w, moment + prng_size(&w->rng, 0, 2 * MSEC));
+	run_connections(w);
+	run_down(w);
+}
+
+/* ---- peers that say nothing, or nonsense ---- */
+
+static void freeze_event(void *object, uint64_t arg)
+{
+	host_freeze(object, arg);
+}
+
+/** A daemon falls silent for a while; its RNICs still acknowledge. */
+static void run_silent(struct world *w)
+{
+	struct smcr_config config[2];
+	start(w, config, 2);
+	traffic(w, prng_range(&w->rng, 2, 12), 3 * SEC);
+	uint64_t times = prng_range(&w->rng, 1, 3);
+	for (uint64_t i = 0; i < times; i++)
+		clock_at(&w->clock, prng_size(&w->rng, 0, 4 * SEC), freeze_event,
+			 w->hosts[prng_range(&w->rng, 0, 1)], prng_size(&w->rng, MSEC, 60 * SEC));
+	run_connections(w);
+	run_down(w);
+}
+
+/** Messages are changed, lost and doubled on their way: what comes of it may be anything but a
+ *  crash, a hang or a leak. */
+static void run_mangled(struct world *w)
+{
+	struct smcr_config config[2];
+	struct plan plan[2];
+	start(w, config, 2);
+	w->set.hostile = true;
+	w->set.mangle_permille = (uint32_t)prng_size(&w->rng, 1, 300);
+	uint64_t n = prng_range(&w->rng, 2, 16);
+	for (uint64_t i = 0; i < n; i++) {
+		any_plans(w, plan, 100000);
+		for (int s = 0; s < 2; s++) {
+			plan[s].end = prng_chance(&w->rng, 800) ? END_CLOSE_EARLY : END_ABORT;
+			plan[s].end_bytes = prng_size(&w->rng, 0, 100000);
+			plan[s].end_after = prng_size(&w->rng, 0, 10 * SEC);
+		}
+		struct route route = route_from(w, prng_chance(&w->rng, 300));
+		pair_open(w, &route, plan, prng_size(&w->rng, 0, 3 * SEC));
+	}
+	run_connections(w);
+	w->set.mangle_permille = 0;
+	run_down(w);
+}
+
 const struct scenario scenarios_failure[] = {
 	{ "cut", "paths are cut for a while or for good", run_cut, 1,
 	  "GEN-5 ABORT-4 ABORT-5 CLOSE-4", __FILE__ },
@@ -221,5 +306,11 @@ const struct scenario scenarios_failure[] = {
 	  __FILE__ },
 	{ "give-up", "resources go away during rendezvous", run_give_up, 1,
 	  "ERR-3 ERR-4 ERR-5 ERR-6", __FILE__ },
+	{ "fc-loss", "links fail while the first contact sets them up", run_fc_loss, 1,
+	  "GEN-4 ERR-5 ERR-6 ERR-7 ERR-18 RV-14", __FILE__ },
+	{ "silent", "a daemon falls silent for a while", run_silent, 1,
+	  "ERR-10 ERR-15 CLOSE-4 ABORT-4", __FILE__ },
+	{ "mangled", "messages are changed, lost and doubled", run_mangled, 1, "SEC-6 CDC-12",
+	  __FILE__ },
 	{ 0 },
 };

@@ -37,6 +37,11 @@ static void recv_event(void *object, uint64_t arg)
 {
 	struct qp *qp = object;
 	(void)arg;
+	uint64_t thaw = host_frozen(qp->host);
+	if (thaw) {
+		clock_at(&qp->world->clock, thaw, recv_event, qp, 0);
+		return;
+	}
 	qp->recv_pending = false;
 	size_t taken = 0;
 	while (taken < qp->rq_len && qp->rq[taken].when <= qp->world->clock.now &&
@@ -75,7 +80,43 @@ static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 	}
 }
 
+/** Hand it over, in hostile runs perhaps not as it was sent. */
+static void deliver(struct qp *qp, const uint8_t *data, uint32_t len)
+{
+	struct prng *rng = &qp->world->rng;
+	uint8_t copy[SIM_MESSAGE_LEN];
+	if (!prng_chance(rng, qp->world->set.mangle_permille)) {
+		enqueue(qp, data, len);
+		return;
+	}
+	memcpy(copy, data, len);
+	switch (prng_range(rng, 0, 5)) {
+	case 0: return;
+	case 1: enqueue(qp, data, len); break;
+	case 2: len = (uint32_t)prng_range(rng, 1, len); break;
+	default: mangle(rng, copy, len); break;
+	}
+	enqueue(qp, copy, len);
+}
+
 /* ---- executing ---- */
+
+static void fail_request(struct qp *qp, struct request *req)
+{
+	req->state = WR_FAILED;
+	qp->state = QP_ERR;
+	obs_qp_error(qp->world->observer, qp);
+	wire_flush(qp);
+}
+
+static void refuse(struct qp *qp, struct qp *peer, struct request *req)
+{
+	world_log(qp->world, qp->device->info.name, "QP %06x: remote access error", qp->qpn);
+	fail_request(qp, req);
+	peer->state = QP_ERR;
+	obs_qp_error(peer->world->observer, peer);
+	wire_flush(peer);
+}
 
 static bool path_open(const struct qp *from, const struct device *to)
 {
@@ -97,6 +138,9 @@ static struct qp *ready_peer(struct qp *qp)
 		return NULL;
 	if (!path_open(qp, peer->device))
 		return NULL;
+	bool match = peer->peer.psn == qp->psn && peer->peer.mtu == qp->peer.mtu;
+	if (!match && qp->world->set.hostile)
+		return NULL;
 	if (peer->peer.psn != qp->psn)
 		world_fail(qp->world, "CLC-10",
 			   "QP %06x sends from PSN %06x, its peer expects %06x", qp->qpn, qp->psn,
@@ -116,44 +160,53 @@ static void check_unchanged(struct qp *qp, const struct request *req)
 			qp->qpn, (unsigned long long)req->wr.wr_id);
 }
 
-static void execute_write(struct qp *qp, struct qp *peer, struct request *req)
+/** A WRITE that the peer's RNIC refuses: an error of the poster, except when it was lied to. */
+static bool execute_write(struct qp *qp, struct qp *peer, struct request *req)
 {
 	struct world *w = qp->world;
 	struct mr *mr = fabric_mr_find(w->fabric, req->wr.rkey);
 	if (!mr || mr->qp != peer || !mr->remote) {
-		world_fail(w, "RMB-10", "WRITE on QP %06x with rkey %08x: %s", qp->qpn,
-			   req->wr.rkey,
-			   !mr              ? "no such key"
-			   : mr->qp != peer ? "key of another protection domain"
-					    : "no remote access");
-		return;
+		if (!w->set.hostile)
+			world_fail(w, "RMB-10", "WRITE on QP %06x with rkey %08x: %s", qp->qpn,
+				   req->wr.rkey,
+				   !mr              ? "no such key"
+				   : mr->qp != peer ? "key of another protection domain"
+						    : "no remote access");
+		return false;
 	}
 	uint64_t start = (uintptr_t)mr->addr;
 	if (req->wr.remote_addr < start || req->wr.length > mr->len ||
 	    req->wr.remote_addr - start > mr->len - req->wr.length) {
-		world_fail(w, "RMB-11", "WRITE on QP %06x outside the peer's RMB", qp->qpn);
-		return;
+		if (!w->set.hostile)
+			world_fail(w, "RMB-11", "WRITE on QP %06x outside the peer's RMB", qp->qpn);
+		return false;
 	}
 	check_unchanged(qp, req);
 	size_t offset = (size_t)(req->wr.remote_addr - start);
 	obs_write_lands(w->observer, qp, req, mr, offset);
 	memcpy(mr->addr + offset, req->wr.addr, req->wr.length);
+	return true;
 }
 
-static void execute(struct qp *qp, struct qp *peer, struct request *req)
+/** @return false: both QPs are in error now */
+static bool execute(struct qp *qp, struct qp *peer, struct request *req)
 {
 	struct world *w = qp->world;
 	world_note(w, req->wr.is_write ? 1 : 2, qp->qpn, req->wr.length);
 	if (req->wr.is_write) {
-		execute_write(qp, peer, req);
+		if (!execute_write(qp, peer, req)) {
+			refuse(qp, peer, req);
+			return false;
+		}
 		w->fabric->num_writes++;
 		w->fabric->write_bytes += req->wr.length;
 	} else {
-		enqueue(peer, req->payload, req->wr.length);
+		deliver(peer, req->payload, req->wr.length);
 		w->fabric->num_sends++;
 	}
 	req->state = WR_EXECUTED;
 	qp->executed++;
+	return true;
 }
 
 /* ---- completing ---- */
@@ -199,6 +252,11 @@ static void cq_event(void *object, uint64_t arg)
 {
 	struct qp *qp = object;
 	(void)arg;
+	uint64_t thaw = host_frozen(qp->host);
+	if (thaw) {
+		clock_at(&qp->world->clock, thaw, cq_event, qp, 0);
+		return;
+	}
 	qp->cq_pending = false;
 	while (qp->state != QP_DESTROYED && !qp->world->failed && report_next(qp))
 		;
@@ -208,10 +266,7 @@ static void cq_event(void *object, uint64_t arg)
 static void give_up(struct qp *qp, struct request *req)
 {
 	world_log(qp->world, qp->device->info.name, "QP %06x: retry limit reached", qp->qpn);
-	req->state = WR_FAILED;
-	qp->state = QP_ERR;
-	obs_qp_error(qp->world->observer, qp);
-	wire_flush(qp);
+	fail_request(qp, req);
 }
 
 /** Nothing came back for a request. @return when to try again, 0: the limit is reached */
@@ -298,7 +353,8 @@ static void arrive_event(void *object, uint64_t arg)
 			break;
 		}
 		req->first_try = 0;
-		execute(qp, peer, req);
+		if (!execute(qp, peer, req))
+			return;
 		schedule_ack(qp, req);
 	}
 	if (qp->state == QP_RTS && qp->executed < qp->posted) {
@@ -347,8 +403,8 @@ void wire_land_some(struct qp *qp)
 		return;
 	uint64_t n = delay(qp, 0, (uint32_t)(qp->posted - qp->executed));
 	struct qp *peer = ready_peer(qp);
-	for (; peer && n && !qp->world->failed; n--)
-		execute(qp, peer, slot(qp, qp->executed));
+	while (peer && n-- && !qp->world->failed && execute(qp, peer, slot(qp, qp->executed)))
+		;
 }
 
 void wire_flush(struct qp *qp)

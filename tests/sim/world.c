@@ -22,6 +22,18 @@ void *sim_zalloc(size_t len)
 	return p;
 }
 
+void mangle(struct prng *p, uint8_t *data, size_t len)
+{
+	static const uint8_t favourites[] = { 0, 1, 0x7f, 0x80, 0xff };
+	for (uint64_t n = prng_size(p, 1, len); n && len; n--) {
+		uint8_t *byte = &data[prng_range(p, 0, len - 1)];
+		if (prng_chance(p, 500))
+			*byte = favourites[prng_range(p, 0, sizeof(favourites) - 1)];
+		else
+			*byte ^= (uint8_t)(1u << prng_range(p, 0, 7));
+	}
+}
+
 struct world *world_new(const char *scenario, uint64_t seed, bool verbose)
 {
 	struct world *w = sim_zalloc(sizeof(*w));

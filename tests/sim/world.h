@@ -82,10 +82,12 @@ struct settings {
 	uint32_t timer_late_max;     /* the host running engine timers */
 	uint32_t op_fail_permille;   /* resource operations refused by the host */
 	uint32_t stale_permille;     /* inputs for QPs that are gone */
-	bool failures;               /* links may break: connections may be reset */
-	bool short_memory;           /* connections may be declined */
-	bool timeouts;               /* termination timers may expire */
-	uint64_t time_limit;         /* all connections are over by then */
+	uint32_t mangle_permille;    /* messages that are changed, lost or doubled on their way */
+	bool hostile;        /* messages were mangled: the observer is blind, bytes may be wrong */
+	bool failures;       /* links may break: connections may be reset */
+	bool short_memory;   /* connections may be declined */
+	bool timeouts;       /* termination timers may expire */
+	uint64_t time_limit; /* all connections are over by then */
 };
 
 struct host;
@@ -126,6 +128,9 @@ void world_note(struct world *w, uint64_t what, uint64_t a, uint64_t b);
 /** Run until `done` says so, the clock passes `until`, or something failed.
  *  @return true when `done` was reached */
 bool world_run(struct world *w, uint64_t until, bool (*done)(struct world *w));
+
+/** Change some bytes. */
+void mangle(struct prng *p, uint8_t *data, size_t len);
 
 /** calloc that does not fail. */
 void *sim_zalloc(size_t len);
