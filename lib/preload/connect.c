@@ -254,6 +254,8 @@ static int connect_pair(const struct attempt *a)
 		return -EISCONN;
 	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
 		return plain_connect(a); /* the kernel knows whether it has said so before */
+	if (status.taken_back)
+		disconnect(a->fd); /* or it would tell the next connect() of this failure */
 	return report_outcome(a->fd, &status.ipc);
 }
 

@@ -16,6 +16,7 @@ struct row {
 static const struct row rows[] = {
 	{ SOL_SOCKET, SO_ERROR, { PRE_OPT_ERROR, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_DOMAIN, { PRE_OPT_FAMILY, PRE_OPT_LOCAL } },
+	{ SOL_SOCKET, SO_PEERCRED, { PRE_OPT_NOBODY, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_PROTOCOL, { PRE_OPT_PROTOCOL, PRE_OPT_LOCAL } },
 
 	/* What recv(), send() and poll() on the program's end go by. */
@@ -66,5 +67,8 @@ struct pre_option pre_option_of(int level, int name)
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		if (rows[i].level == level && rows[i].name == name)
 			return rows[i].option;
+	if (level != SOL_SOCKET && level != IPPROTO_TCP && level != IPPROTO_IP &&
+	    level != IPPROTO_IPV6)
+		return (struct pre_option){ PRE_OPT_LOCAL, PRE_OPT_REFUSED, ENOPROTOOPT };
 	return (struct pre_option){ .get = PRE_OPT_TCP, .set = PRE_OPT_TCP };
 }

@@ -11,6 +11,7 @@ enum pre_treatment {
 	PRE_OPT_LOCAL,    /* acts on the program's own end */
 	PRE_OPT_FAMILY,   /* SO_DOMAIN: of the connection */
 	PRE_OPT_PROTOCOL, /* SO_PROTOCOL: TCP */
+	PRE_OPT_NOBODY,   /* SO_PEERCRED: no process, as on TCP */
 	PRE_OPT_ERROR,    /* SO_ERROR: the outcome of connect(), else as LOCAL */
 	PRE_OPT_REFUSED,  /* cannot be had on a pair end */
 };
@@ -20,7 +21,8 @@ struct pre_option {
 	int error; /* REFUSED: positive errno, what a kernel without the function says */
 };
 
-/** Never fails: options that nobody knows here are the daemon's to judge. */
+/** Never fails: options that nobody knows here are the daemon's to judge. Levels that TCP does not
+ *  have are refused, in the words of a Unix socket where these are the same. */
 struct pre_option pre_option_of(int level, int name);
 
 #endif

@@ -64,11 +64,13 @@ static int get_error(int fd, void *value, socklen_t *len)
 static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name, void *value,
 		       socklen_t *len)
 {
+	const struct ucred nobody = { .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.get) {
 	case PRE_OPT_TCP: return get_from_tcp(fd, level, name, value, len);
 	case PRE_OPT_FAMILY: return copy_out_int(pair->peer.sa.sa_family, value, len);
 	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
+	case PRE_OPT_NOBODY: return copy_out(&nobody, sizeof(nobody), value, len);
 	case PRE_OPT_ERROR: return get_error(fd, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
 	case PRE_OPT_LOCAL: break;
@@ -99,6 +101,7 @@ static int set_on_pair(int fd, int level, int name, const void *value, socklen_t
 	case PRE_OPT_LOCAL:
 	case PRE_OPT_FAMILY:
 	case PRE_OPT_PROTOCOL:
+	case PRE_OPT_NOBODY:
 	case PRE_OPT_ERROR: break;
 	}
 	return sys_result(pre_next.setsockopt(fd, level, name, value, len));

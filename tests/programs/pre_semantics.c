@@ -1,0 +1,413 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Asks of TCP sockets everything that programs ask, and prints the answers, one a line. Run with
+ * and without SMC-R the output must be the same but for what tests/bats/semantics.diff lists.
+ *
+ *   pre_semantics ADDRESS PORT      a client of echo_server; nobody may listen at PORT + 1
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static struct sockaddr_in server;
+
+/* ---- answers */
+
+static void number(const char *what, long value)
+{
+	printf("%s: %ld\n", what, value);
+}
+
+/* A result, or the name of the error. */
+static void result(const char *what, long rc)
+{
+	if (rc < 0)
+		printf("%s: %s\n", what, strerrorname_np(errno));
+	else
+		number(what, rc);
+}
+
+static void option(const char *what, int fd, int level, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	int rc = getsockopt(fd, level, name, &value, &len);
+	result(what, rc < 0 ? rc : value);
+}
+
+static void set_option(const char *what, int fd, int level, int name, int value)
+{
+	char label[64];
+	snprintf(label, sizeof(label), "set %s", what);
+	result(label, setsockopt(fd, level, name, &value, sizeof(value)));
+	option(what, fd, level, name);
+}
+
+static void give_up(const char *what)
+{
+	perror(what);
+	exit(1);
+}
+
+static short wait_for(int fd, short events)
+{
+	struct pollfd p = { .fd = fd, .events = events };
+	if (poll(&p, 1, 10000) <= 0)
+		give_up("poll");
+	return p.revents;
+}
+
+static int open_socket(int flags)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | flags, 0);
+	if (fd < 0)
+		give_up("socket");
+	return fd;
+}
+
+static int connect_to(int fd, int port_offset)
+{
+	struct sockaddr_in addr = server;
+	addr.sin_port = htons((uint16_t)(ntohs(server.sin_port) + port_offset));
+	return connect(fd, (struct sockaddr *)&addr, sizeof(addr));
+}
+
+static int connected(void)
+{
+	int fd = open_socket(0);
+	if (connect_to(fd, 0) < 0)
+		give_up("connect");
+	return fd;
+}
+
+static void read_whole(int fd, size_t len)
+{
+	char buf[4096];
+	while (len > 0) {
+		ssize_t n = read(fd, buf, len < sizeof(buf) ? len : sizeof(buf));
+		if (n <= 0)
+			give_up("read");
+		len -= (size_t)n;
+	}
+}
+
+/* ---- connect */
+
+static void names(int fd)
+{
+	struct sockaddr_in addr = { 0 };
+	socklen_t len = sizeof(addr);
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	number("peer is the server",
+	       addr.sin_addr.s_addr == server.sin_addr.s_addr && addr.sin_port == server.sin_port);
+	len = 5;
+	result("getsockname", getsockname(fd, (struct sockaddr *)&addr, &len));
+	number("getsockname length", len);
+	number("getsockname family", addr.sin_family);
+}
+
+static void blocking_connect(void)
+{
+	puts("# blocking connect");
+	int fd = open_socket(0);
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	result("getpeername before", getpeername(fd, (struct sockaddr *)&addr, &len));
+	result("connect", connect_to(fd, 0));
+	result("connect again", connect_to(fd, 0));
+	names(fd);
+	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+	result("listen", listen(fd, 1));
+	result("accept", accept(fd, NULL, NULL));
+	const struct sockaddr_in any = { .sin_family = AF_INET };
+	result("bind", bind(fd, (const struct sockaddr *)&any, sizeof(any)));
+	result("close", close(fd));
+	result("close again", close(fd));
+}
+
+static void non_blocking_connect(void)
+{
+	puts("# non-blocking connect");
+	int fd = open_socket(SOCK_NONBLOCK);
+	result("connect", connect_to(fd, 0));
+	number("writable", !!(wait_for(fd, POLLOUT) & POLLOUT));
+	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+	result("connect for the outcome", connect_to(fd, 0));
+	result("connect again", connect_to(fd, 0));
+	names(fd);
+	number("O_NONBLOCK", !!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	close(fd);
+	fd = open_socket(SOCK_NONBLOCK);
+	result("connect", connect_to(fd, 0));
+	number("writable", !!(wait_for(fd, POLLOUT) & POLLOUT));
+	result("connect for the outcome", connect_to(fd, 0));
+	result("connect again", connect_to(fd, 0));
+	close(fd);
+}
+
+static void refused_connect(void)
+{
+	puts("# refused connect");
+	int fd = open_socket(0);
+	result("blocking", connect_to(fd, 1));
+	result("the same socket to the server", connect_to(fd, 0));
+	close(fd);
+	fd = open_socket(SOCK_NONBLOCK);
+	result("non-blocking", connect_to(fd, 1));
+	number("revents", wait_for(fd, POLLOUT) & (POLLOUT | POLLHUP));
+	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+	option("SO_ERROR again", fd, SOL_SOCKET, SO_ERROR);
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	close(fd);
+	fd = open_socket(SOCK_NONBLOCK);
+	result("non-blocking", connect_to(fd, 1));
+	wait_for(fd, POLLOUT);
+	result("connect for the outcome", connect_to(fd, 1));
+	result("the same socket to the server", connect_to(fd, 0));
+	close(fd);
+}
+
+/* ---- options */
+
+static void options(void)
+{
+	puts("# options");
+	int fd = connected();
+	struct linger linger = { 1, 3 };
+	struct timeval limit = { .tv_sec = 2 };
+	struct tcp_info info = { 0 };
+	struct ucred cred = { 1, 1, 1 };
+	socklen_t len;
+	option("SO_DOMAIN", fd, SOL_SOCKET, SO_DOMAIN);
+	option("SO_TYPE", fd, SOL_SOCKET, SO_TYPE);
+	option("SO_PROTOCOL", fd, SOL_SOCKET, SO_PROTOCOL);
+	option("SO_ACCEPTCONN", fd, SOL_SOCKET, SO_ACCEPTCONN);
+	set_option("TCP_NODELAY", fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option("TCP_NODELAY", fd, IPPROTO_TCP, TCP_NODELAY, 0);
+	set_option("TCP_CORK", fd, IPPROTO_TCP, TCP_CORK, 1);
+	set_option("TCP_KEEPIDLE", fd, IPPROTO_TCP, TCP_KEEPIDLE, 77);
+	set_option("TCP_KEEPINTVL", fd, IPPROTO_TCP, TCP_KEEPINTVL, 7);
+	set_option("TCP_USER_TIMEOUT", fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
+	set_option("TCP_FASTOPEN_CONNECT", fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+	set_option("SO_KEEPALIVE", fd, SOL_SOCKET, SO_KEEPALIVE, 1);
+	set_option("SO_REUSEADDR", fd, SOL_SOCKET, SO_REUSEADDR, 1);
+	set_option("SO_SNDBUF", fd, SOL_SOCKET, SO_SNDBUF, 60000);
+	set_option("SO_RCVBUF", fd, SOL_SOCKET, SO_RCVBUF, 50000);
+	set_option("SO_RCVLOWAT", fd, SOL_SOCKET, SO_RCVLOWAT, 1);
+	set_option("SO_OOBINLINE", fd, SOL_SOCKET, SO_OOBINLINE, 1);
+	set_option("SO_PRIORITY", fd, SOL_SOCKET, SO_PRIORITY, 5);
+	set_option("IP_TOS", fd, IPPROTO_IP, IP_TOS, 0x20);
+	set_option("IP_TTL", fd, IPPROTO_IP, IP_TTL, 33);
+	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
+	set_option("unknown level", fd, 30000, 1, 1);
+	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	memset(&linger, 0, sizeof(linger));
+	len = sizeof(linger);
+	result("SO_LINGER", getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len));
+	number("l_linger", linger.l_linger);
+	result("set SO_RCVTIMEO", setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit)));
+	limit.tv_sec = 0;
+	len = sizeof(limit);
+	result("SO_RCVTIMEO", getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len));
+	number("tv_sec", limit.tv_sec);
+	len = sizeof(info);
+	result("TCP_INFO", getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+	number("tcpi_state", info.tcpi_state);
+	len = sizeof(cred);
+	result("SO_PEERCRED", getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len));
+	number("pid", cred.pid);
+	number("uid", (int)cred.uid);
+	result("TCP_NODELAY of one byte", setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, "", 1));
+	close(fd);
+}
+
+/* ---- data */
+
+static void receiving(void)
+{
+	puts("# receiving");
+	int fd = connected();
+	char buf[64];
+	struct sockaddr_storage from;
+	socklen_t len = sizeof(from);
+	int waiting = -1;
+	struct timeval limit = { .tv_usec = 50000 };
+	result("recv of nothing", recv(fd, buf, sizeof(buf), MSG_DONTWAIT));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	result("recv with a limit", recv(fd, buf, sizeof(buf), 0));
+	limit.tv_usec = 0;
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
+	result("send", send(fd, "0123456789", 10, 0));
+	result("recv MSG_PEEK | MSG_WAITALL", recv(fd, buf, 10, MSG_PEEK | MSG_WAITALL));
+	result("FIONREAD", ioctl(fd, FIONREAD, &waiting));
+	number("bytes waiting", waiting);
+	result("recv of no bytes", recv(fd, buf, 0, 0));
+	result("recv of 4", recv(fd, buf, 4, 0));
+	result("recvfrom", recvfrom(fd, buf, 1, 0, (struct sockaddr *)&from, &len));
+	number("address length", len);
+	struct iovec iov[2] = { { buf, 2 }, { buf + 2, 2 } };
+	result("readv", readv(fd, iov, 2));
+	result("read", read(fd, buf, sizeof(buf)));
+	result("send", send(fd, "abc", 3, 0));
+	result("recv MSG_WAITALL", recv(fd, buf, 3, MSG_WAITALL));
+	result("FIONBIO", ioctl(fd, FIONBIO, &(int){ 1 }));
+	result("read of nothing", read(fd, buf, 1));
+	close(fd);
+}
+
+static void sending(void)
+{
+	puts("# sending");
+	int fd = connected();
+	struct iovec iov[2] = { { (void *)(size_t) "ab", 2 }, { (void *)(size_t) "cde", 3 } };
+	result("writev", writev(fd, iov, 2));
+	result("send of nothing", send(fd, "", 0, 0));
+	result("send MSG_MORE", send(fd, "x", 1, MSG_MORE));
+	ssize_t addressed = sendto(fd, "yz", 2, 0, (struct sockaddr *)&server, sizeof(server));
+	result("sendto with an address", addressed);
+	result("send", send(fd, "end", 3, 0));
+	read_whole(fd, 9 + (addressed > 0 ? (size_t)addressed : 0));
+	int file = memfd_create("data", 0);
+	if (ftruncate(file, 100000) < 0)
+		give_up("ftruncate");
+	off_t offset = 0;
+	size_t sent = 0;
+	while (sent < 100000) {
+		ssize_t n = sendfile(fd, file, &offset, 100000 - sent);
+		if (n <= 0)
+			give_up("sendfile");
+		sent += (size_t)n;
+	}
+	read_whole(fd, 100000);
+	number("sendfile", (long)sent);
+	int pipes[2];
+	if (pipe(pipes) < 0)
+		give_up("pipe");
+	result("write to a pipe", write(pipes[1], "spliced", 7));
+	result("splice out", splice(pipes[0], NULL, fd, NULL, 7, 0));
+	char peeked[7];
+	recv(fd, peeked, sizeof(peeked), MSG_PEEK | MSG_WAITALL);
+	result("splice in", splice(fd, NULL, pipes[1], NULL, 7, 0));
+	close(pipes[0]);
+	close(pipes[1]);
+	close(file);
+	close(fd);
+}
+
+/* ---- the end of a connection */
+
+static void half_close(void)
+{
+	puts("# half close");
+	int fd = connected();
+	char buf[16];
+	result("send", send(fd, "last", 4, 0));
+	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	result("send after it", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("recv", recv(fd, buf, 4, MSG_WAITALL));
+	result("end of file", recv(fd, buf, 4, 0));
+	result("and again", recv(fd, buf, 4, 0));
+	number("poll", wait_for(fd, POLLIN | POLLRDHUP) & (POLLIN | POLLRDHUP));
+	close(fd);
+	fd = connected();
+	result("shutdown SHUT_RD", shutdown(fd, SHUT_RD));
+	result("recv after it", recv(fd, buf, 4, 0));
+	close(fd);
+	fd = connected();
+	result("shutdown SHUT_RDWR", shutdown(fd, SHUT_RDWR));
+	result("send after it", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("recv after it", recv(fd, buf, 4, 0));
+	result("shutdown of no such half", shutdown(fd, 7));
+	close(fd);
+}
+
+static void descriptors(void)
+{
+	puts("# descriptors");
+	int fd = connected();
+	char byte;
+	int copy = dup(fd);
+	close(fd);
+	result("send by the dup", send(copy, "a", 1, 0));
+	result("recv by the dup", recv(copy, &byte, 1, MSG_WAITALL));
+	fflush(stdout);
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(send(copy, "b", 1, 0) == 1 ? 0 : 1);
+	int status = -1;
+	waitpid(pid, &status, 0);
+	number("send by the child", status);
+	result("recv by the parent", recv(copy, &byte, 1, MSG_WAITALL));
+	result("fcntl F_SETFD", fcntl(copy, F_SETFD, FD_CLOEXEC));
+	number("F_GETFD", fcntl(copy, F_GETFD));
+	result("lseek", lseek(copy, 0, SEEK_SET));
+	close(copy);
+}
+
+static void epoll_before_connect(bool edge)
+{
+	printf("# epoll before connect, %s\n", edge ? "edges" : "levels");
+	int ep = epoll_create1(0);
+	int fd = open_socket(SOCK_NONBLOCK);
+	struct epoll_event event = { .events = EPOLLIN | EPOLLOUT | (edge ? EPOLLET : 0),
+				     .data.u64 = 42 };
+	char buf[8];
+	result("add", epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+	result("connect", connect_to(fd, 0));
+	/* An unconnected TCP socket has told of itself before connect(), edges too. */
+	do
+		result("wait", epoll_wait(ep, &event, 1, 10000));
+	while (event.events & EPOLLHUP);
+	number("events", event.events);
+	number("data", (long)event.data.u64);
+	result("add again", epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event));
+	event.events = EPOLLIN | (edge ? EPOLLET : 0);
+	result("modify", epoll_ctl(ep, EPOLL_CTL_MOD, fd, &event));
+	result("send", send(fd, "x", 1, 0));
+	result("wait", epoll_wait(ep, &event, 1, 10000));
+	number("events", event.events);
+	result("recv", recv(fd, buf, 1, 0));
+	result("nothing more", epoll_wait(ep, &event, 1, 50));
+	result("delete", epoll_ctl(ep, EPOLL_CTL_DEL, fd, NULL));
+	result("delete again", epoll_ctl(ep, EPOLL_CTL_DEL, fd, NULL));
+	close(fd);
+	close(ep);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 3 || inet_pton(AF_INET, argv[1], &server.sin_addr) != 1) {
+		fprintf(stderr, "usage: pre_semantics ADDRESS PORT\n");
+		return 2;
+	}
+	server.sin_family = AF_INET;
+	server.sin_port = htons((uint16_t)atoi(argv[2]));
+	blocking_connect();
+	non_blocking_connect();
+	refused_connect();
+	options();
+	receiving();
+	sending();
+	half_close();
+	descriptors();
+	epoll_before_connect(false);
+	epoll_before_connect(true);
+	return 0;
+}
