@@ -25,7 +25,7 @@
  */
 #define TO_PROGRAM_BYTES   (512 * 1024)
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
-#define PLUGGED_BYTES      (512 * 1024) /* filled at once: pair_widen() later */
+#define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
 #define LARGEST_SKB        (72 * 1024)
 
 #define PEEK_MAX                                                                                   \

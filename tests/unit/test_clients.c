@@ -70,6 +70,57 @@ static void bulk_passes_both_ways_with_half_close(void **state)
 	PROVES("CLOSE-6");
 }
 
+static void a_program_that_does_not_read_is_waited_for(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	static uint8_t block[65536];
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
+	size_t sent = 0;
+	while (poll(&pfd, 1, 200) == 1) { /* until every buffer on the way there and back is full */
+		for (size_t i = 0; i < sizeof(block); i++)
+			block[i] = pattern(sent + i);
+		ssize_t n = send(pair, block, sizeof(block), MSG_DONTWAIT);
+		assert_true(n > 0);
+		sent += (size_t)n;
+	}
+	assert_true(sent > 1u << 20);
+	assert_true(sent < 32u << 20);
+	shutdown(pair, SHUT_WR);
+	expect_pattern(pair, sent);
+	close(pair);
+	WAIT_COUNT(script->closes, 1);
+	assert_int_equal(script->closes_unread, 0);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void shutdown_of_reading_lets_the_rest_flow(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	static uint8_t block[500000];
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	shutdown(pair, SHUT_RD);
+	/* All of it comes back, more than the engine can hold: it must be taken and dropped. */
+	assert_int_equal(send(pair, block, sizeof(block), 0), sizeof(block));
+	WAIT_COUNT(script->taken, (long)sizeof(block));
+	assert_int_equal(script->closes, 0);
+	shutdown(pair, SHUT_WR);
+	WAIT_COUNT(script->closes, 1); /* both halves: a close */
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+	PROVES("CLOSE-5");
+}
+
 static void data_written_before_the_outcome_flows_after_it(void **state)
 {
 	(void)state;
@@ -445,6 +496,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_blocking_connect_gets_its_pair_when_established),
 		cmocka_unit_test(bulk_passes_both_ways_with_half_close),
+		cmocka_unit_test(a_program_that_does_not_read_is_waited_for),
+		cmocka_unit_test(shutdown_of_reading_lets_the_rest_flow),
 		cmocka_unit_test(data_written_before_the_outcome_flows_after_it),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(close_with_unread_data_aborts),
