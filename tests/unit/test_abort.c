@@ -625,6 +625,29 @@ static void evicted_while_aborting(void **state)
 	PROVES("RMB-9");
 }
 
+/* The rendezvous broke after the element was offered: the client may be writing into it already. */
+static void lingers(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .gate_shut = true };
+	struct connfix *f = connfix_new(&params);
+	struct smcr_slab *rmb = f->lgr->rmbs;
+	f->conn->peer_token = 0; /* Confirm has not come */
+	smcr_conn_linger(f->conn);
+	connfix_peer_writes(f, 10);
+	connfix_peer_cdc(f);
+	connfix_peer_flags(f, 0, A);
+	connfix_run(f, 10 * SECOND - 1);
+	assert_int_equal(rmb->used, 1);
+	connfix_run(f, 1);
+	assert_true(connfix_gone(f));
+	assert_int_equal(rmb->used, 0);
+	expect_no_event(f); /* the host was told before */
+	expect_none(f);
+	connfix_free(f);
+	PROVES("RMB-8");
+}
+
 /* RKEY-16: the peer deletes the RMB while the connection writes into it. */
 static void rmb_withdrawn(void **state)
 {
@@ -690,6 +713,7 @@ int main(void)
 		cmocka_unit_test(evicted),
 		cmocka_unit_test(evicted_after_close),
 		cmocka_unit_test(evicted_while_aborting),
+		cmocka_unit_test(lingers),
 		cmocka_unit_test(rmb_withdrawn),
 		cmocka_unit_test(nothing_left),
 	};
