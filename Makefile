@@ -193,14 +193,14 @@ FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=
 FUZZ_LIB := build/fuzz-obj/fuzzed.a
 build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(shell $(PKG_CONFIG) --cflags libisal) -c $< -o $@
+	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
-$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS))
+$(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS) $(RNIC_SRCS))
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 build/fuzz/%: build/fuzz-obj/tests/fuzz/%.o $(FUZZ_LIB)
 	@mkdir -p $(@D)
-	$(call say,FUZZ)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(shell $(PKG_CONFIG) --libs libisal)
+	$(call say,FUZZ)$(CLANG) $(FUZZ_FLAGS) -fsanitize=fuzzer -o $@ $^ $(PKG_LIBS)
 
 fuzz-build: $(FUZZ_BINS)
 

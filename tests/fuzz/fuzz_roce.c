@@ -1,21 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* proto/roce: the decoder never reads past its buffer, what it accepts encodes to the same bytes,
  * and the ICRC that roce_icrc_begin() and roce_icrc_update() make is the one that is accepted. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "proto/roce/icrc.h"
 #include "proto/roce/roce.h"
-
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+#include "tests/fuzz/fuzz.h"
 
 static struct roce_icrc_solver solver;
-
-static void must(bool ok)
-{
-	if (!ok)
-		abort();
-}
 
 /* BTH bytes that a sender of ours leaves 0 and a receiver ignores. */
 static void clear_reserved(uint8_t *header)

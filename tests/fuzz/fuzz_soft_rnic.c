@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+/* A soft RNIC's queue pair against a peer that sends anything: the input is a list of packets (with
+ * a sound ICRC, the right queue pair and PSNs near the expected ones, or else nothing would get
+ * far), posts and runs of the event loop. Memory outside the registered block is the address
+ * sanitizer's business; besides, work requests complete once, in order, and none is forgotten.
+ * Needs root. */
+#include <event2/event.h>
+#include <net/if.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "daemon/rnic/soft/internal.h"
+#include "tests/fuzz/fuzz.h"
+
+#define MEM       4096
+#define DEPTH     8
+#define RECV_SIZE 600 /* SENDs of up to three packets */
+#define MTU_CODE  1
+
+static struct event_base *base;
+static struct rnic *rnic;
+static struct rnic_pd *pd;
+
+struct run {
+	const uint8_t *data;
+	size_t left;
+	struct soft_qp *qp;
+	struct rnic_mr *mr;
+	uint8_t *mem;
+	uint64_t posted, completed, recv_errors;
+};
+
+static void open_device(void)
+{
+	char error[RNIC_ERROR_LEN];
+	struct ifreq ifr = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+	int fd;
+	if (unshare(CLONE_NEWNET) || (fd = socket(AF_INET, SOCK_DGRAM, 0)) < 0 ||
+	    ioctl(fd, SIOCSIFFLAGS, &ifr)) {
+		perror("fuzz_soft_rnic: network namespace (root is needed)");
+		exit(1);
+	}
+	close(fd);
+	base = event_base_new();
+	struct rnic_open_params params = { .base = base };
+	if (rnic_open("soft:lo", &params, &rnic, error)) {
+		fprintf(stderr, "%s\n", error);
+		exit(1);
+	}
+	must(rnic_pd_alloc(rnic, &pd) == 0);
+}
+
+/* ---- the input */
+
+static uint8_t take8(struct run *run)
+{
+	if (run->left == 0)
+		return 0;
+	run->left--;
+	return *run->data++;
+}
+
+static uint16_t take16(struct run *run)
+{
+	uint16_t high = take8(run);
+	return (uint16_t)(high << 8 | take8(run));
+}
+
+/* ---- the user */
+
+static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
+{
+	struct run *run = ctx;
+	must(qp == &run->qp->base && n > 0);
+	for (size_t i = 0; i < n; i++) {
+		if (!wc[i].is_recv) {
+			must(wc[i].wr_id == run->completed);
+			run->completed++;
+		} else if (wc[i].status == RNIC_WC_SUCCESS) {
+			must(wc[i].length <= RECV_SIZE);
+			/* All of it is there to be read. */
+			volatile uint8_t sum = 0;
+			for (uint32_t k = 0; k < wc[i].length; k++)
+				sum = (uint8_t)(sum + wc[i].data[k]);
+		} else {
+			run->recv_errors++;
+		}
+	}
+	must(run->completed <= run->posted);
+}
+
+static void post(struct run *run)
+{
+	uint8_t kind = take8(run);
+	uint32_t len = take16(run) % (MEM + 64);
+	struct rnic_send_wr wr = {
+		.wr_id = run->posted,
+		.opcode = kind & 1 ? RNIC_WR_SEND : RNIC_WR_RDMA_WRITE,
+		.flags = RNIC_SEND_SIGNALED | (kind & 2 ? RNIC_SEND_SOLICITED : 0),
+		.num_sge = 1 + (kind >> 2 & 1),
+		.sge = { { run->mem, len / 2, rnic_mr_lkey(run->mr) },
+			 { run->mem + len / 2, len - len / 2, rnic_mr_lkey(run->mr) } },
+		.remote_addr = 0x1000,
+		.rkey = 1,
+	};
+	if (rnic_post_send(&run->qp->base, &wr, 1) == 0)
+		run->posted++;
+}
+
+/* ---- the peer */
+
+static void feed(struct run *run, uint8_t *buf, size_t len, size_t header_len)
+{
+	struct soft_endpoint *ep = soft_device_of(rnic)->endpoints;
+	struct sockaddr_in from = run->qp->peer;
+	struct roce_flow flow = { .saddr = from.sin_addr.s_addr,
+				  .daddr = ep->addr.s_addr,
+				  .sport = from.sin_port,
+				  .dport = htons(ROCE_UDP_PORT) };
+	uint32_t crc = roce_icrc_begin(&flow, len, 0, buf, header_len);
+	crc = roce_icrc_update(crc, buf + header_len, len - header_len - ROCE_ICRC_LEN);
+	roce_icrc_put(crc, buf + len - ROCE_ICRC_LEN);
+	/* A block of exactly this size, so that any read beyond is seen. */
+	uint8_t *exact = malloc(len);
+	must(exact != NULL);
+	memcpy(exact, buf, len);
+	soft_rx_packet(ep, &from, exact, len, 0);
+	free(exact);
+}
+
+static void packet(struct run *run)
+{
+	uint8_t buf[ROCE_MAX_LEN] = { 0 };
+	uint8_t opcode = take8(run);
+	int8_t psn_offset = (int8_t)take8(run);
+	uint8_t flags = take8(run);
+	const struct soft_requester *rq = &run->qp->rq;
+	uint32_t psn =
+		opcode == ROCE_ACKNOWLEDGE ? rq->psn0 + (uint32_t)rq->acked : run->qp->rs.expected;
+	size_t header = ROCE_BTH_LEN;
+	if (roce_has_reth(opcode)) {
+		int16_t offset = (int16_t)take16(run);
+		struct roce_reth reth = { .va = (uintptr_t)run->mem + (uint64_t)(int64_t)offset,
+					  .rkey = rnic_mr_rkey(run->mr) ^ (flags >> 6),
+					  .length = take16(run) };
+		roce_encode_reth(&reth, buf + header);
+		header += ROCE_RETH_LEN;
+	} else if (opcode == ROCE_ACKNOWLEDGE) {
+		struct roce_aeth aeth = { .kind = (enum roce_ack_kind)(flags >> 1 & 3),
+					  .value = flags >> 3 };
+		roce_encode_aeth(&aeth, buf + header);
+		header += ROCE_AETH_LEN;
+	}
+	/* Full packets are worth a shorthand. */
+	size_t len = flags & 8 ? 256 : take16(run) % 300;
+	size_t pad = -len & 3;
+	struct roce_bth bth = { .opcode = opcode,
+				.pad = (uint8_t)pad,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.dest_qp = run->qp->base.qpn,
+				.ack_req = flags & 1,
+				.psn = (psn + (uint32_t)(int32_t)psn_offset) & ROCE_PSN_MASK };
+	if (opcode == ROCE_ACKNOWLEDGE)
+		len = pad = bth.pad = 0;
+	roce_encode_bth(&bth, buf);
+	feed(run, buf, header + len + pad + ROCE_ICRC_LEN, header);
+}
+
+static void raw_packet(struct run *run)
+{
+	uint8_t buf[ROCE_MAX_LEN];
+	size_t len = take16(run) % 64;
+	for (size_t i = 0; i < len; i++)
+		buf[i] = take8(run);
+	if (len < ROCE_MIN_LEN + 4)
+		return;
+	buf[5] = (uint8_t)(run->qp->base.qpn >> 16);
+	buf[6] = (uint8_t)(run->qp->base.qpn >> 8);
+	buf[7] = (uint8_t)run->qp->base.qpn;
+	feed(run, buf, len, ROCE_BTH_LEN);
+}
+
+/* ---- */
+
+static void start(struct run *run)
+{
+	struct rnic_qp *qp;
+	struct rnic_qp_params params = { .send_depth = DEPTH,
+					 .recv_depth = DEPTH,
+					 .recv_size = RECV_SIZE,
+					 .on_completion = on_completion,
+					 .ctx = run };
+	struct rnic_qp_peer peer = { .gid = { [10] = 0xFF, 0xFF, 127, 0, 0, 2 },
+				     .qpn = 2,
+				     .rq_psn = 0xFFFFF8,
+				     .path_mtu = MTU_CODE };
+	struct rnic_qp_send_params send = { .sq_psn = 0xFFFFF8, .retry_ms = 4000, .rnr_retry = 3 };
+	run->mem = malloc(MEM);
+	must(run->mem != NULL);
+	memset(run->mem, 0, MEM);
+	must(rnic_mr_register(pd, run->mem, MEM, RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE,
+			      &run->mr) == 0);
+	must(rnic_qp_create(pd, &params, &qp) == 0);
+	must(rnic_qp_connect(qp, &peer) == 0 && rnic_qp_start(qp, &send) == 0);
+	run->qp = soft_qp_of(qp);
+}
+
+/* However the queue pair fared, everything posted completes now at the latest. */
+static void finish(struct run *run)
+{
+	rnic_qp_error(&run->qp->base);
+	event_base_loop(base, EVLOOP_NONBLOCK);
+	must(run->completed == run->posted);
+	must(run->recv_errors == 1);
+	must(run->qp->rs.hold.count == 0);
+	must(soft_device_of(rnic)->hold_budget == 64u << 20);
+	rnic_qp_destroy(&run->qp->base);
+	rnic_mr_deregister(run->mr);
+	free(run->mem);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct run run = { .data = data, .left = size };
+	if (!rnic)
+		open_device();
+	start(&run);
+	soft_device_of(rnic)->now = soft_clock();
+	while (run.left > 0) {
+		switch (take8(&run) & 3) {
+		case 0: packet(&run); break;
+		case 1: raw_packet(&run); break;
+		case 2: post(&run); break;
+		case 3: event_base_loop(base, EVLOOP_NONBLOCK); break;
+		}
+	}
+	finish(&run);
+	return 0;
+}
