@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Two engines that talk to each other while the input forges CLC, LLC and CDC between them, cuts
+ * paths, removes RNICs and lets time pass. Whatever comes, the invariants of both engines hold
+ * after every step (the engine pair checks them), nothing is read or written outside a buffer, and
+ * nothing is left when the engines are freed (SEC-6).
+ */
+#include <string.h>
+
+#include "tests/fuzz/fuzz.h"
+#include "tests/lib/enginepair.h"
+
+#define MAX_STEPS 96
+#define MAX_CONNS 10
+
+struct input {
+	const uint8_t *at;
+	size_t left;
+};
+
+static uint8_t next(struct input *in)
+{
+	if (!in->left)
+		return 0;
+	in->left--;
+	return *in->at++;
+}
+
+static size_t take(struct input *in, uint8_t *buf, size_t len)
+{
+	len = len < in->left ? len : in->left;
+	memcpy(buf, in->at, len);
+	in->at += len;
+	in->left -= len;
+	return len;
+}
+
+/** Change some bytes. */
+static void mutate(struct input *in, uint8_t *buf, size_t len)
+{
+	for (unsigned int n = next(in) % 4; n > 0; n--) {
+		uint8_t offset = next(in);
+		buf[offset % len] ^= next(in);
+	}
+}
+
+static struct smcr_link *any_link(struct pair *pair, int side, uint8_t which)
+{
+	struct smcr_link *links[16];
+	unsigned int n = 0;
+	struct smcr_lgr *lgr;
+	DL_FOREACH (pair->side[side].engine->lgrs, lgr)
+		for (unsigned int i = 0; i < SMCR_LINK_SLOTS && n < 16; i++)
+			if (lgr->links[i])
+				links[n++] = lgr->links[i];
+	return n ? links[which % n] : NULL;
+}
+
+/** A SEND for one side, from nowhere. */
+static void receive(struct pair *pair, int side, uint8_t which, const uint8_t *data, size_t len)
+{
+	const struct smcr_link *link = any_link(pair, side, which);
+	if (!link)
+		return;
+	uint8_t *exact = malloc(len ? len : 1);
+	must(exact != NULL);
+	memcpy(exact, data, len);
+	smcr_engine_recv(pair->side[side].engine, link->ref, exact, len);
+	free(exact);
+}
+
+static void forge_bytes(struct pair *pair, struct input *in, int side)
+{
+	uint8_t buf[64], which = next(in);
+	size_t len = next(in) % 4 ? SMCR_LLC_LEN : next(in) % sizeof(buf);
+	memset(buf, 0, sizeof(buf));
+	(void)take(in, buf, len < 8 ? len : 8); /* the rest is zero more often than not */
+	mutate(in, buf, sizeof(buf));
+	receive(pair, side, which, buf, len);
+}
+
+/** Something that went over the links or TCP before, a little different. */
+static void replay(struct pair *pair, struct input *in)
+{
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	if (!pair->log_len)
+		return;
+	const struct pair_msg msg = pair->log[(next(in) << 8 | next(in)) % pair->log_len];
+	int side = next(in) % 2;
+	if (msg.is_clc) {
+		int len = smcr_clc_encode(&msg.clc, buf, sizeof(buf));
+		if (len < 0)
+			return;
+		mutate(in, buf, (size_t)len);
+		pair_inject_clc_raw(pair, next(in) % pair->num_conns, side, buf, (size_t)len);
+		return;
+	}
+	int len = msg.is_cdc ? smcr_cdc_encode(&msg.cdc, buf, sizeof(buf))
+			     : smcr_llc_encode(&msg.llc, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf));
+	if (len != SMCR_LLC_LEN)
+		return;
+	mutate(in, buf, SMCR_LLC_LEN);
+	receive(pair, side, next(in), buf, SMCR_LLC_LEN);
+}
+
+/** A CDC with the right token and any contents. */
+static void forge_cdc(struct pair *pair, struct input *in, const struct pair_end *end)
+{
+	uint8_t buf[SMCR_CDC_LEN];
+	if (!end->smc || !end->smc->token || !end->smc->lgr)
+		return;
+	struct smcr_cdc cdc = { .alert_token = end->smc->token };
+	cdc.seq = next(in);
+	cdc.producer.wrap = next(in) % 3;
+	cdc.producer.offset = (uint32_t)next(in) << next(in) % 24;
+	cdc.consumer.wrap = next(in) % 3;
+	cdc.consumer.offset = (uint32_t)next(in) << next(in) % 24;
+	cdc.prod_flags = next(in);
+	cdc.conn_flags = next(in);
+	must(smcr_cdc_encode(&cdc, buf, sizeof(buf)) == SMCR_CDC_LEN);
+	receive(pair, end->side, next(in), buf, sizeof(buf));
+}
+
+static void forge_clc(struct pair *pair, struct input *in, int conn, int side)
+{
+	uint8_t buf[200];
+	size_t len = take(in, buf, next(in) % sizeof(buf));
+	if (len)
+		pair_inject_clc_raw(pair, conn, side, buf, len);
+}
+
+static void use_data(struct pair *pair, struct input *in, const struct pair_end *end)
+{
+	struct iovec iov[2];
+	(void)pair;
+	if (!end->smc || end->smc->phase != SMCR_PHASE_OPEN || end->reset)
+		return;
+	if (next(in) % 2) {
+		int n = smcr_conn_tx_space(end->smc, iov);
+		size_t len = (size_t)next(in) << next(in) % 8;
+		if (!n)
+			return;
+		len = len < iov[0].iov_len ? len : iov[0].iov_len;
+		memset(iov[0].iov_base, 0x5A, len);
+		smcr_conn_tx_commit(end->smc, len);
+	} else {
+		int n = smcr_conn_rx_data(end->smc, iov);
+		if (n)
+			smcr_conn_rx_consume(end->smc, iov[0].iov_len);
+	}
+}
+
+static void end_conn(struct input *in, const struct pair_end *end)
+{
+	if (!end->smc)
+		return;
+	bool open = end->smc->phase == SMCR_PHASE_OPEN && !end->reset;
+	switch (next(in) % 6) {
+	case 0: smcr_conn_tcp_event(end->smc, SMCR_TCP_RESET); break;
+	case 1: smcr_conn_tcp_event(end->smc, SMCR_TCP_FIN); break;
+	case 2: smcr_conn_give_up(end->smc, SMCR_REASON_INTERNAL); break;
+	case 3:
+		if (open)
+			smcr_conn_shutdown(end->smc);
+		break;
+	case 4:
+		if (open && !end->smc->app_closed)
+			smcr_conn_close(end->smc, next(in) % 2);
+		break;
+	case 5:
+		if (open && !end->smc->app_closed)
+			smcr_conn_abort(end->smc);
+		break;
+	}
+}
+
+static void change_device(struct pair *pair, struct input *in, int side)
+{
+	size_t n = next(in) % 2;
+	struct smcr_device_info info = pair_device(side, n);
+	if (!smcr_engine_device_update(pair->side[side].engine, &info)) {
+		pair_remove_device(pair, side, info.id);
+		return;
+	}
+	pair_add_device(pair, side, &info);
+}
+
+/** @return false: enough */
+static bool step(struct pair *pair, struct input *in)
+{
+	int side = next(in) % 2, conn = pair->num_conns ? next(in) % pair->num_conns : 0;
+	struct pair_end *end = &pair->conns[conn].end[side];
+	switch (next(in) % 16) {
+	case 0:
+	case 1:
+		if (pair->num_conns < MAX_CONNS)
+			(void)pair_connect(pair, side);
+		break;
+	case 2: pair_pump(pair); break;
+	case 3: pair_run(pair, (uint64_t)next(in) * 40000); break;
+	case 4: forge_bytes(pair, in, side); break;
+	case 5:
+	case 6:
+	case 7:
+		if (pair->num_conns)
+			replay(pair, in);
+		break;
+	case 8: forge_cdc(pair, in, end); break;
+	case 9:
+		if (pair->num_conns)
+			forge_clc(pair, in, conn, side);
+		break;
+	case 10: use_data(pair, in, end); break;
+	case 11: end_conn(in, end); break;
+	case 12: change_device(pair, in, side); break;
+	case 13: pair->side[side].blocked = next(in) % 2; break;
+	case 14:
+		for (unsigned int n = next(in); n > 0 && pair_step(pair); n--)
+			;
+		break;
+	case 15:
+		if (!next(in))
+			smcr_engine_shutdown(pair->side[side].engine);
+		else if (end->smc && pair->side[side].engine->lgrs)
+			(void)smcr_engine_test_link(pair->side[side].engine,
+						    pair->side[side].engine->lgrs->id, 1);
+		break;
+	}
+	return in->left > 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct input in = { data, size };
+	struct smcr_config config[2] = { pair_config(0), pair_config(1) };
+	uint8_t options = next(&in);
+	for (int i = 0; i < 2; i++) {
+		if (options & 1 << i)
+			config[i].dialect = SMCR_DIALECT_FORCE_RFC;
+		config[i].elements_per_rmb = 1 + (options >> 2) % 4;
+	}
+	struct pair *pair =
+		pair_new(&config[0], &config[1], 1 + (options >> 4) % 2, 1 + (options >> 5) % 2);
+	pair->tolerant = true;
+	(void)pair_connect(pair, PAIR_CLIENT);
+	if (options & 0x80)
+		pair_pump(pair);
+	for (int steps = 0; steps < MAX_STEPS && step(pair, &in); steps++)
+		;
+	pair_run(pair, 1000000);
+	pair_free(pair);
+	return 0;
+}

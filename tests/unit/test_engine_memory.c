@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* RMBs and send buffers: sizes, counts, budget, and who holds an element (RFC 7609 2.1, 4.1, 4.2).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S   PAIR_SERVER
+#define C   PAIR_CLIENT
+#define KIB 1024u
+
+static int connected(struct pair *pair)
+{
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	return c;
+}
+
+static void element_for_a_receive_buffer(void **state)
+{
+	static const struct {
+		uint32_t want;
+		uint8_t bsize;
+	} rows[] = {
+		{ 1, 0 },          { 16 * KIB - 4, 0 },  { 16 * KIB - 3, 1 },
+		{ 16 * KIB, 1 },   { 32 * KIB - 4, 1 },  { 32 * KIB, 2 },
+		{ 64 * KIB, 3 },   { 128 * KIB, 4 },     { 212992, 4 },
+		{ 256 * KIB, 5 },  { 512 * KIB - 4, 5 }, { 512 * KIB, 5 },
+		{ UINT32_MAX, 5 },
+	};
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.bsize = config.bsize_min = 0xFF;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(smcr_bsize_choose(pair->side[S].engine, rows[i].want),
+				 rows[i].bsize);
+	pair_free(pair);
+	PROVES("RMB-6");
+}
+
+/** The default element shrinks as the budget is used up, from 512 KiB to 64 KiB. */
+static void default_shrinks_under_pressure(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.bsize = config.bsize_min = 0xFF;
+	config.memory_budget = 1 << 30;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	struct smcr_engine *engine = pair->side[S].engine;
+	static const struct {
+		uint64_t used;
+		uint8_t bsize;
+	} rows[] = {
+		{ 0, 5 },          { 512u << 20, 5 },  { (512u << 20) + 1, 4 }, { 768u << 20, 4 },
+		{ 800u << 20, 3 }, { 1000u << 20, 2 }, { 1023u << 20, 2 },      { 1u << 30, 2 },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		engine->memory_used = rows[i].used;
+		assert_int_equal(smcr_bsize_choose(engine, 0), rows[i].bsize);
+	}
+	engine->memory_used = 0;
+	pair_free(pair);
+	PROVES("RMB-12");
+}
+
+static void slabs_and_elements(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.elements_per_rmb = 0;
+	config.bsize = 0xFF;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	int c = connected(pair);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_slab *slab;
+	lgr->rmbs->state = SMCR_SLAB_DELETING; /* out of the way */
+	/* min(255, 4 MiB / E) elements */
+	static const uint16_t counts[] = { 255, 128, 64, 32, 16, 8 };
+	for (uint8_t bsize = 0; bsize <= SMCR_BSIZE_MAX; bsize++) {
+		assert_int_equal(smcr_slab_add(lgr, true, bsize, &slab), 0);
+		assert_int_equal(slab->count, counts[bsize]);
+		assert_int_equal(slab->element_size, 16384u << bsize);
+		assert_int_equal(slab->state, SMCR_SLAB_NEW);
+		struct smcr_element *e = calloc(slab->count, sizeof(*e));
+		for (unsigned int i = 0; i < slab->count; i++) {
+			assert_int_equal(smcr_element_take(lgr, true, bsize, &e[i]), 0);
+			assert_ptr_equal(e[i].slab, slab);
+			assert_int_equal(e[i].index, i + 1);
+			assert_ptr_equal(e[i].addr, slab->base + (size_t)i * slab->element_size);
+			assert_int_equal(e[i].size, slab->element_size);
+		}
+		assert_int_equal(slab->used, slab->count);
+		for (unsigned int i = 0; i < slab->count; i++)
+			smcr_element_release(&e[i]);
+		assert_int_equal(slab->used, 0);
+		free(e);
+		smcr_slab_free(slab);
+	}
+	lgr->rmbs->state = SMCR_SLAB_READY;
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("RMB-1 RMB-7 LG-13");
+}
+
+static void best_fit(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = connected(pair);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_slab *small, *large;
+	struct smcr_element e;
+	assert_int_equal(smcr_slab_add(lgr, true, 3, &large), 0);
+	assert_int_equal(smcr_slab_add(lgr, true, 1, &small), 0);
+	small->state = large->state = SMCR_SLAB_READY;
+	assert_int_equal(smcr_element_take(lgr, true, 1, &e), 0);
+	assert_ptr_equal(e.slab, small);
+	smcr_element_release(&e);
+	assert_int_equal(smcr_element_take(lgr, true, 2, &e), 0);
+	assert_ptr_equal(e.slab, large);
+	smcr_element_release(&e);
+	/* one that may be told at once before one that has to be announced */
+	small->state = SMCR_SLAB_NEW;
+	assert_int_equal(smcr_element_take(lgr, true, 1, &e), 0);
+	assert_ptr_equal(e.slab, large);
+	smcr_element_release(&e);
+	/* one that is being withdrawn not at all */
+	large->state = SMCR_SLAB_DELETING;
+	assert_int_equal(smcr_element_take(lgr, true, 2, &e), -ENOENT);
+	smcr_slab_free(small);
+	smcr_slab_free(large);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("RMB-6");
+}
+
+/** The budget is used up: connections that do not fit go to TCP, the others go on. */
+static void budget(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[side].memory_budget = 7 * 16384;
+		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+		int c[4];
+		for (int i = 0; i < 3; i++) /* 4 + 3 elements: the slab shrinks to what is left */
+			c[i] = connected(pair);
+		assert_int_equal(pair->side[side].engine->memory_used, 7 * 16384);
+		c[3] = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c[3], S)->fallback, 1);
+		assert_int_equal(pair_end(pair, c[3], C)->fallback, 1);
+		assert_int_equal(pair_end(pair, c[3], side)->last.reason,
+				 SMCR_REASON_RMBE_EXHAUSTED);
+		for (int i = 0; i < 3; i++)
+			pair_exchange(pair, c[i]);
+		/* an element that comes free serves the next one */
+		pair_close(pair, c[0]);
+		c[0] = connected(pair);
+		pair_exchange(pair, c[0]);
+		pair_free(pair);
+	}
+	PROVES("RMB-12 LG-14 ERR-1");
+}
+
+static void at_most_255_rmbs(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.elements_per_rmb = 1;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	int c = connected(pair);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_slab *slab;
+	for (int i = 1; i < SMCR_MAX_RMBS; i++)
+		assert_int_equal(smcr_slab_add(lgr, true, 0, &slab), 0);
+	assert_int_equal(smcr_slab_add(lgr, true, 0, &slab), -ENOSPC);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("LG-13");
+}
+
+/** A connection that is cut off with writes posted: its send buffer is not given away before the
+ *  RNIC is done with it (CDC-17). */
+static void send_buffer_is_kept_for_the_rnic(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = connected(pair);
+	pair->side[C].blocked = true;
+	pair_send(pair, c, C, 1000, 1);
+	struct smcr_slab *slab = pair_lgr(pair, C)->sndbufs;
+	assert_int_equal(slab->used, 1);
+	smcr_conn_kill(pair_end(pair, c, C)->smc, ECONNRESET);
+	assert_int_equal(pair_lgr(pair, C)->num_conns, 0);
+	assert_int_equal(slab->used, 1);
+	pair->side[C].blocked = false;
+	pair_pump(pair);
+	assert_int_equal(slab->used, 0);
+	pair_free(pair);
+	PROVES("CDC-17");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(element_for_a_receive_buffer),
+		cmocka_unit_test(default_shrinks_under_pressure),
+		cmocka_unit_test(slabs_and_elements),
+		cmocka_unit_test(best_fit),
+		cmocka_unit_test(budget),
+		cmocka_unit_test(at_most_255_rmbs),
+		cmocka_unit_test(send_buffer_is_kept_for_the_rnic),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
