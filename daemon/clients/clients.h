@@ -92,9 +92,9 @@ int clients_new(const struct clients_config *config, struct clients **ret_client
 		size_t len);
 
 /**
- * Orderly stop: no new session, handover or request is taken, the socket file is removed, what is
- * in rendezvous is given up. Call before smcr_engine_shutdown(); the engine then ends the
- * connections.
+ * Orderly stop: no new session or handover is taken, the socket file is removed, what is
+ * in rendezvous is given up, what is relayed is reset. Call before smcr_engine_shutdown(); the
+ * engine then ends the connections.
  */
 void clients_stop(struct clients *clients);
 

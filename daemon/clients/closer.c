@@ -2,8 +2,8 @@
 /*
  * Descriptors that clients sent are closed here. close() of some files waits for others: a TCP
  * socket with SO_LINGER for its peer, a file of a user-space file system for the program behind it.
- * The event loop must not wait for either, so those are closed by threads, few at a time. More than
- * that is hostile: the descriptors stay open until a thread is free.
+ * The event loop must not wait for either, so those are closed by threads, few at a time; and the
+ * sessions of a user who sends many of them are ended.
  */
 #include <pthread.h>
 #include <stdlib.h>
@@ -13,10 +13,12 @@
 #include "daemon/clients/internal.h"
 
 #define THREADS_MAX 32
+#define OVERDUE     64 /* of one user: more is not taken */
 #define STACK_BYTES (64 * 1024)
 
 struct waiting {
 	int fd;
+	struct quota *quota; /* stays as long as something is counted in it */
 	struct waiting *next;
 };
 
@@ -46,6 +48,7 @@ static void *close_queued(void *arg)
 		LL_DELETE(queue, item);
 		pthread_mutex_unlock(&lock);
 		close(item->fd);
+		item->quota->closing--;
 		free(item);
 		pthread_mutex_lock(&lock);
 	}
@@ -68,7 +71,12 @@ static void start_thread(void)
 	pthread_attr_destroy(&attr);
 }
 
-void close_foreign(int fd)
+bool close_overdue(const struct quota *quota)
+{
+	return quota->closing >= OVERDUE;
+}
+
+void close_foreign(int fd, struct quota *quota)
 {
 	if (fd < 0)
 		return;
@@ -78,6 +86,8 @@ void close_foreign(int fd)
 		return;
 	}
 	item->fd = fd;
+	item->quota = quota;
+	quota->closing++;
 	pthread_mutex_lock(&lock);
 	LL_APPEND(queue, item);
 	start_thread();

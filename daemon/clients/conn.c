@@ -16,8 +16,7 @@ struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kin
 	struct clients *clients = session->clients;
 	const struct clients_limits *limits = &clients->config.limits;
 	struct quota *quota = session->quota;
-	if (!quota || clients->counts.conns >= limits->conns ||
-	    quota->conns >= limits->conns_per_uid)
+	if (clients->counts.conns >= limits->conns || quota->conns >= limits->conns_per_uid)
 		return NULL;
 	struct client_conn *conn = calloc(1, sizeof(*conn));
 	if (!conn)
@@ -106,7 +105,7 @@ static void reset_tcp(struct client_conn *conn)
 	connect(conn->tcp, &unspec, sizeof(unspec));
 	if (conn->armed)
 		rdv_linger_restore(conn->tcp, &conn->linger);
-	close_foreign(conn->tcp);
+	close_foreign(conn->tcp, conn->quota);
 	conn->tcp = -1;
 }
 
@@ -119,7 +118,7 @@ static void close_tcp(struct client_conn *conn)
 		return;
 	rdv_linger_restore(conn->tcp, &background);
 	shutdown(conn->tcp, SHUT_WR);
-	close_foreign(conn->tcp);
+	close_foreign(conn->tcp, conn->quota);
 	conn->tcp = -1;
 }
 
@@ -160,15 +159,15 @@ void conn_end(struct client_conn *conn)
 	DL_DELETE(clients->conns, conn);
 	HASH_DELETE(hh, clients->conns_by_id, conn);
 	counts->conns--;
-	conn->quota->conns--;
-	quota_put(clients, conn->quota);
 	DL_APPEND(clients->dead_conns, conn);
 }
 
 void conn_free(struct client_conn *conn)
 {
 	pair_reset(&conn->pair);
-	close_foreign(conn->tcp);
+	close_foreign(conn->tcp, conn->quota);
+	conn->quota->conns--;
+	quota_put(conn->clients, conn->quota);
 	free(conn);
 }
 
@@ -243,7 +242,6 @@ static void established(struct client_conn *conn)
 {
 	struct clients *clients = conn->clients;
 	conn->phase = PHASE_SMCR;
-	conn->was_established = true;
 	clients->counts.established++;
 	conn_update_stream(conn);
 	if (conn->kind == IPC_HANDOVER_CONNECTED) {

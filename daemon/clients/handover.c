@@ -162,7 +162,7 @@ static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 	clients_begin(conn->clients);
 	if (conn->engine)
 		smcr_conn_tcp_event(conn->engine, event);
-	else if (conn->phase == PHASE_FALLBACK)
+	else if (conn->phase == PHASE_FALLBACK && event == SMCR_TCP_RESET)
 		conn_fail(conn, ECONNRESET, conn->reason);
 	clients_end(conn->clients);
 }
@@ -283,7 +283,7 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 	if (r == -ENOTSOCK || r == -EBADF || r == -EINVAL) {
 		clients->counts.handovers_refused++;
 		session_reply_error(session, -r, "%s", verdict.text);
-		close_foreign(fd);
+		close_foreign(fd, session->quota);
 		return;
 	}
 	struct client_conn *conn = conn_new(session, msg->kind, fd);
@@ -291,7 +291,7 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 		clients->counts.handovers_refused++;
 		session_reply_error(session, EUSERS, "smcrd carries no more connections of user %u",
 				    (unsigned int)session->cred.uid);
-		close_foreign(fd);
+		close_foreign(fd, session->quota);
 		return;
 	}
 	count_kind(&clients->counts, msg->kind);

@@ -91,7 +91,6 @@ struct client_conn {
 
 	uint32_t noted; /* NOTED_.. not yet acted upon */
 	bool path_dead, tcp_reset;
-	bool was_established;
 	int error; /* positive errno */
 	uint32_t reason, peer_reason;
 
@@ -109,6 +108,7 @@ struct failed_conn {
 	int error;
 	uint32_t reason;
 	int tcp; /* -1, or the socket of a connect() that failed: may be had back */
+	struct quota *quota;
 	uint64_t expires_ms;
 	UT_hash_handle hh; /* by id, oldest first */
 };
@@ -146,9 +146,11 @@ struct session {
 	struct session *more_prev, *more_next;
 };
 
+/** What one user holds. */
 struct quota {
 	uid_t uid;
-	uint32_t sessions, conns;
+	uint32_t sessions, conns, failed;
+	_Atomic uint32_t closing; /* descriptors whose close() may block, see closer.c */
 	UT_hash_handle hh;
 };
 
@@ -206,9 +208,11 @@ void clients_log(const struct clients *clients, int priority, const char *format
 /* closer.c */
 /**
  * Close a descriptor that came from a client; -1 is allowed. Such a close() may block: on lingering
- * TCP sockets, on files of network or user-space file systems.
+ * TCP sockets, on files of network or user-space file systems. `quota` is that of the client.
  */
-void close_foreign(int fd);
+void close_foreign(int fd, struct quota *quota);
+/** Has the user sent so many of those that no more are taken? */
+bool close_overdue(const struct quota *quota);
 
 /* service.c */
 int service_open(struct clients *clients, char *ret_text, size_t len);

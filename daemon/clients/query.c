@@ -21,7 +21,9 @@
 static void failed_remove(struct clients *clients, struct failed_conn *failed)
 {
 	HASH_DELETE(hh, clients->failed, failed);
-	close_foreign(failed->tcp);
+	close_foreign(failed->tcp, failed->quota);
+	failed->quota->failed--;
+	quota_put(clients, failed->quota);
 	free(failed);
 }
 
@@ -31,7 +33,7 @@ void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp)
 	struct failed_conn *failed = calloc(1, sizeof(*failed));
 	if (!failed || clients->freeing) {
 		free(failed);
-		close_foreign(tcp);
+		close_foreign(tcp, conn->quota);
 		return;
 	}
 	if (HASH_COUNT(clients->failed) >= FAILED_MAX)
@@ -41,6 +43,8 @@ void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp)
 	failed->error = error;
 	failed->reason = reason;
 	failed->tcp = tcp;
+	failed->quota = conn->quota;
+	failed->quota->failed++;
 	failed->expires_ms = clients_now_ms() + FAILED_LIFETIME_MS;
 	HASH_ADD(hh, clients->failed, id, sizeof(failed->id), failed);
 	clients_need_sweep(clients);

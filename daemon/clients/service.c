@@ -36,7 +36,7 @@ struct quota *quota_get(struct clients *clients, uid_t uid)
 
 void quota_put(struct clients *clients, struct quota *quota)
 {
-	if (!quota || quota->sessions || quota->conns)
+	if (!quota || quota->sessions || quota->conns || quota->failed || quota->closing)
 		return;
 	HASH_DELETE(hh, clients->quotas, quota);
 	free(quota);

@@ -22,9 +22,9 @@ static void set_deadline(struct session *session)
 	clients_need_sweep(session->clients);
 }
 
-static void close_fd(int *fd)
+static void close_fd(const struct session *session, int *fd)
 {
-	close_foreign(*fd);
+	close_foreign(*fd, session->quota);
 	*fd = -1;
 }
 
@@ -49,9 +49,6 @@ void session_close(struct session *session)
 	DL_DELETE(clients->sessions, session);
 	DL_APPEND(clients->dead_sessions, session);
 	clients->counts.sessions--;
-	session->quota->sessions--;
-	quota_put(clients, session->quota);
-	session->quota = NULL;
 	session->waiting = NULL;
 	if (waiting)
 		conn_session_gone(waiting);
@@ -61,8 +58,10 @@ void session_free(struct session *session)
 {
 	drop_payload(session);
 	free(session->out);
-	close_fd(&session->fd);
-	close_fd(&session->out_fd);
+	close_fd(session, &session->fd);
+	close_fd(session, &session->out_fd);
+	session->quota->sessions--;
+	quota_put(session->clients, session->quota);
 	close(session->socket);
 	free(session);
 }
@@ -106,7 +105,7 @@ static void flush(struct session *session)
 			session_close(session);
 			return;
 		}
-		close_fd(&session->out_fd);
+		close_fd(session, &session->out_fd);
 		session->out_at += (size_t)n;
 		if (session->out_at < session->out_len)
 			continue;
@@ -123,13 +122,13 @@ void session_reply(struct session *session, enum ipc_type type, const void *payl
 		   int fd)
 {
 	if (session->dead || session->out) {
-		close_fd(&fd);
+		close_fd(session, &fd);
 		return;
 	}
 	session->out = malloc(IPC_HEADER_LEN + len);
 	if (!session->out ||
 	    ipc_encode_header((uint8_t)type, (uint32_t)len, session->out, IPC_HEADER_LEN) < 0) {
-		close_fd(&fd);
+		close_fd(session, &fd);
 		session_close(session);
 		return;
 	}
@@ -244,7 +243,7 @@ static void do_status(struct session *session)
 		protocol_error(session, EPROTO, "the STATUS_REQUEST is malformed");
 	} else if (take_fd(session, &fd)) {
 		query_status(session, &msg, fd);
-		close_foreign(fd);
+		close_foreign(fd, session->quota);
 	}
 }
 
@@ -256,7 +255,7 @@ static void do_sockopt(struct session *session)
 		protocol_error(session, EPROTO, "the SOCKOPT_REQUEST is malformed");
 	} else if (take_fd(session, &fd)) {
 		query_sockopt(session, &msg, fd);
-		close_foreign(fd);
+		close_foreign(fd, session->quota);
 	}
 }
 
@@ -280,7 +279,7 @@ static void dispatch(struct session *session)
 				    session->frame.type);
 	}
 	/* A descriptor may come with a HELLO that was sent in one go with the request it is for. */
-	close_fd(&session->fd);
+	close_fd(session, &session->fd);
 }
 
 /* ---- input ---- */
@@ -299,12 +298,12 @@ static bool take_descriptors(struct session *session, struct msghdr *msg)
 			if (session->fd < 0) {
 				session->fd = fd;
 			} else {
-				close_foreign(fd);
+				close_foreign(fd, session->quota);
 				fits = false;
 			}
 		}
 	}
-	return fits && !(msg->msg_flags & MSG_CTRUNC);
+	return fits && !(msg->msg_flags & MSG_CTRUNC) && !close_overdue(session->quota);
 }
 
 /* @return bytes, 0: nothing more for now, or the session is closed */
@@ -330,7 +329,7 @@ static size_t receive(struct session *session, void *buf, size_t len)
 		return 0;
 	}
 	if (!take_descriptors(session, &msg)) {
-		protocol_error(session, EPROTO, "more than one descriptor came with a frame");
+		protocol_error(session, EPROTO, "too many descriptors came with the frames");
 		return 0;
 	}
 	return (size_t)n;
@@ -463,7 +462,7 @@ void session_new(struct clients *clients, int fd)
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
 		quota = quota_get(clients, cred.uid);
 	if (!quota || clients->counts.sessions >= limits->sessions ||
-	    quota->sessions >= limits->sessions_per_uid) {
+	    quota->sessions >= limits->sessions_per_uid || close_overdue(quota)) {
 		clients->counts.sessions_refused++;
 		refuse(fd, EUSERS, "too many sessions with smcrd are open");
 		quota_put(clients, quota);

@@ -256,6 +256,39 @@ static void descriptors_nobody_wants_are_closed(void **state)
 	daemon_stop(&daemon);
 }
 
+static void a_close_that_takes_its_time_blocks_nobody(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	const struct linger linger = { .l_onoff = 1, .l_linger = 3 };
+	static char block[100000];
+	uint8_t request[12];
+	struct timespec before, after;
+	daemon_start(&daemon);
+	/* The peer does not read, so that the last close() waits for 3 seconds. */
+	struct tcp tcp = connect_tcp();
+	struct pollfd pfd = { .fd = tcp.near, .events = POLLOUT };
+	while (poll(&pfd, 1, 200) == 1)
+		assert_true(send(tcp.near, block, sizeof(block), MSG_DONTWAIT) > 0);
+	setsockopt(tcp.near, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger));
+	int session = session_open(&daemon);
+	ipc_encode_header(IPC_CONTROL, 4, request, sizeof(request));
+	memcpy(request + IPC_HEADER_LEN, "echo", 4);
+	send_with_fd(session, request, 6, tcp.near);
+	close(tcp.near); /* the daemon's will be the last */
+	clock_gettime(CLOCK_MONOTONIC, &before);
+	send_with_fd(session, request + 6, 6, -1);
+	assert_true(receive_frame(session, &frame));
+	free(frame.payload);
+	free(control(&daemon, "echo"));
+	clock_gettime(CLOCK_MONOTONIC, &after);
+	assert_true(after.tv_sec - before.tv_sec < 2);
+	close(session);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void sockets_that_are_no_tcp_stay_with_the_program(void **state)
 {
 	(void)state;
@@ -560,6 +593,7 @@ int main(void)
 		cmocka_unit_test(a_client_that_does_not_read_blocks_nobody),
 		cmocka_unit_test(a_client_that_never_stops_asking_blocks_nobody),
 		cmocka_unit_test(descriptors_nobody_wants_are_closed),
+		cmocka_unit_test(a_close_that_takes_its_time_blocks_nobody),
 		cmocka_unit_test(sockets_that_are_no_tcp_stay_with_the_program),
 		cmocka_unit_test(a_status_needs_the_descriptor_itself),
 		cmocka_unit_test(options_act_on_the_tcp_socket),
