@@ -137,8 +137,8 @@ void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
 
 void smcr_clc_shutdown(struct smcr_conn *conn)
 {
-	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being stopped
-	 * too, two Declines cross, and each would reach the other's program as data. */
+	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
+	 * stopped too, two Declines cross, and each would reach the other's program as data. */
 	if (conn->rv.step == SMCR_RV_LLC)
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
 	else
@@ -471,8 +471,7 @@ void smcr_clc_lgr_lost(struct smcr_conn *conn)
 void smcr_clc_slab_ready(struct smcr_slab *slab)
 {
 	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2(slab->lgr->conns, conn, next, lgr_next)
-	{
+	DL_FOREACH_SAFE2 (slab->lgr->conns, conn, next, lgr_next) {
 		if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rx.element.slab != slab)
 			continue;
 		if (conn->rv.step == SMCR_RV_S_ANNOUNCE)
@@ -485,9 +484,9 @@ void smcr_clc_slab_ready(struct smcr_slab *slab)
 void smcr_clc_slab_refused(struct smcr_slab *slab)
 {
 	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2(slab->lgr->conns, conn, next, lgr_next)
-	if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rx.element.slab == slab)
-		smcr_clc_quit(conn, SMCR_REASON_RKEY_EXCHANGE, ECONNRESET); /* RKEY-9 */
+	DL_FOREACH_SAFE2 (slab->lgr->conns, conn, next, lgr_next)
+		if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rx.element.slab == slab)
+			smcr_clc_quit(conn, SMCR_REASON_RKEY_EXCHANGE, ECONNRESET); /* RKEY-9 */
 }
 
 void smcr_clc_unhold(struct smcr_conn *conn)
@@ -503,10 +502,9 @@ void smcr_clc_release_held(struct smcr_engine *engine, struct smcr_conn *held, b
 {
 	struct smcr_conn *conn, *next;
 	(void)engine;
-	DL_FOREACH2(held, conn, rv.held_next)
-	conn->rv.held_by = NULL;
-	DL_FOREACH_SAFE2(held, conn, next, rv.held_next)
-	{
+	DL_FOREACH2 (held, conn, rv.held_next)
+		conn->rv.held_by = NULL;
+	DL_FOREACH_SAFE2 (held, conn, next, rv.held_next) {
 		if (path_dead) { /* each would only find out the same, one after the other */
 			send_decline(conn, SMCR_REASON_PEER_SKIPPED, false);
 			smcr_clc_fallback(conn, SMCR_REASON_PEER_SKIPPED, 0, true);

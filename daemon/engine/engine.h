@@ -3,9 +3,9 @@
  * @file engine.h
  * The SMC-R machine (RFC 7609): peers, link groups, links, LLC flows, RMBs and tokens, connections.
  *
- * It does no I/O and knows no clock, socket, thread or verb: the host (smcrd, or the simulator) tells
- * it events and the time, and it answers through one table of operations (ops.h). No globals: a host
- * may run several engines; one engine is used by one thread.
+ * It does no I/O and knows no clock, socket, thread or verb: the host (smcrd, or the simulator)
+ * tells it events and the time, and it answers through one table of operations (ops.h). No globals:
+ * a host may run several engines; one engine is used by one thread.
  *
  * Rules for the host
  * - Call smcr_engine_run() with the current time before a batch of inputs, and again no later than
@@ -49,29 +49,30 @@ struct smcr_config {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* PEER-1..3: instance ID and a MAC, fixed for life */
 	enum smcr_dialect_policy dialect;
 	uint8_t max_links; /* 2..8 (4) */
-	uint8_t bsize; /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512 KiB) */
+	uint8_t bsize;     /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512
+			      KiB) */
 	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (2: 64 KiB) */
 	uint32_t sndbuf; /* bytes of send buffer a connection, a power of two (the element size) */
-	uint8_t elements_per_rmb; /* 1..255 (min(255, 4 MiB / element size)) */
-	uint64_t memory_budget; /* bytes of RMBs and send buffers together (1 GiB) */
-	uint32_t send_depth; /* work requests outstanding a link (1024) */
-	uint64_t clc_timeout; /* one CLC message (10 s) */
+	uint8_t elements_per_rmb;   /* 1..255 (min(255, 4 MiB / element size)) */
+	uint64_t memory_budget;     /* bytes of RMBs and send buffers together (1 GiB) */
+	uint32_t send_depth;        /* work requests outstanding a link (1024) */
+	uint64_t clc_timeout;       /* one CLC message (10 s) */
 	uint64_t clc_total_timeout; /* whole rendezvous (30 s) */
-	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s) */
-	uint64_t llc_timeout; /* LLC answer in an established group (4 s) */
-	/** First contact, before the point of no return: an LLC SEND without completion for this long
-	 *  counts as failed (ERR-17/18), so that a dead RoCE path costs little. The client waits
-	 *  longer, so that Declines do not cross. (1 s server, 1.5 s client) */
+	uint64_t llc_fc_timeout;    /* LLC answer in first contact (10 s) */
+	uint64_t llc_timeout;       /* LLC answer in an established group (4 s) */
+	/** First contact, before the point of no return: an LLC SEND without completion for this
+	 * long counts as failed (ERR-17/18), so that a dead RoCE path costs little. The client
+	 * waits longer, so that Declines do not cross. (1 s server, 1.5 s client) */
 	uint64_t fc_send_timeout_server;
 	uint64_t fc_send_timeout_client;
-	uint64_t lgr_idle_timeout; /* LG-16 (600 s) */
-	uint64_t rmb_idle_timeout; /* delay before an unused RMB is deleted (60 s) */
-	uint64_t add_link_retry; /* C.8, doubled up to 20 times itself (30 s) */
+	uint64_t lgr_idle_timeout;   /* LG-16 (600 s) */
+	uint64_t rmb_idle_timeout;   /* delay before an unused RMB is deleted (60 s) */
+	uint64_t add_link_retry;     /* C.8, doubled up to 20 times itself (30 s) */
 	uint64_t close_wait_timeout; /* PeerCloseWait1/2, PeerFinCloseWait after close (60 s) */
 	uint64_t half_close_timeout; /* PeerCloseWait1/2 after shutdown only (7200 s) */
 	uint64_t abort_wait_timeout; /* PeerAbortWait (10 s) */
-	uint64_t fin_grace; /* TERM-3 (1 s) */
-	uint32_t retry_ms; /* QP retry limit of a link in milliseconds (4000) */
+	uint64_t fin_grace;          /* TERM-3 (1 s) */
+	uint32_t retry_ms;           /* QP retry limit of a link in milliseconds (4000) */
 };
 
 /** An address; IPv4 in the first four bytes of `ip`. */
@@ -96,7 +97,7 @@ struct smcr_device_info {
 	char name[SMCR_DEVICE_NAME_LEN];
 	uint8_t gid[SMCR_GID_LEN]; /* the one QPs will use */
 	uint8_t mac[SMCR_MAC_LEN];
-	uint8_t mtu; /* enum smcr_mtu, largest path MTU */
+	uint8_t mtu;   /* enum smcr_mtu, largest path MTU */
 	uint16_t vlan; /* or SMCR_NO_VLAN */
 	bool active;
 	size_t num_prefixes; /* addresses of the network interface behind it */
@@ -106,15 +107,16 @@ struct smcr_device_info {
 /** Create. `ops` must outlive the engine; `ctx` is handed to each operation. */
 int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, void *ctx,
 		    uint64_t now, struct smcr_engine **ret_engine);
-/** Free everything, silently: no message is sent, no event raised; host resources are given back. */
+/** Free everything, silently: no message is sent, no event raised; host resources are given back.
+ */
 void smcr_engine_free(struct smcr_engine *engine);
 
 /** Set the clock (microseconds, monotonic, never back) and run the timers that are due. */
 void smcr_engine_run(struct smcr_engine *engine, uint64_t now);
 /** When smcr_engine_run() is needed next, or SMCR_NO_DEADLINE. [anywhere] */
 uint64_t smcr_engine_next_deadline(const struct smcr_engine *engine);
-/** Orderly stop (TERM-1): decline what is in rendezvous, reset connections, DELETE LINK A=1 on every
- *  group. Run on until smcr_engine_idle() or patience ends. */
+/** Orderly stop (TERM-1): decline what is in rendezvous, reset connections, DELETE LINK A=1 on
+ * every group. Run on until smcr_engine_idle() or patience ends. */
 void smcr_engine_shutdown(struct smcr_engine *engine);
 /** True when no link group and no connection is left. [anywhere] */
 bool smcr_engine_idle(const struct smcr_engine *engine);
@@ -128,12 +130,13 @@ void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
 
 /* RDMA inputs. `link_ref` is what qp_create() was given; stale ones are ignored. */
 /** A SEND arrived on the link's QP. `data` is read during the call only. */
-void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data, size_t len);
+void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
+		      size_t len);
 
 enum smcr_send_status {
 	SMCR_SEND_OK,
 	SMCR_SEND_FLUSHED, /* the QP was in error before this one was done */
-	SMCR_SEND_FAILED, /* this one took the QP into error */
+	SMCR_SEND_FAILED,  /* this one took the QP into error */
 };
 
 /** A posted request completed. Success covers all earlier requests of the same QP. `text` says what
@@ -151,11 +154,11 @@ int smcr_engine_test_link(struct smcr_engine *engine, uint32_t lgr_id, uint8_t n
 struct smcr_conn_params {
 	enum smcr_role role;
 	struct smcr_addr local, peer; /* of the TCP connection */
-	uint8_t local_prefix_len; /* bits of the local interface address' prefix (CLC-6) */
-	uint16_t vlan; /* of the interface the TCP connection uses, or SMCR_NO_VLAN */
+	uint8_t local_prefix_len;     /* bits of the local interface address' prefix (CLC-6) */
+	uint16_t vlan;   /* of the interface the TCP connection uses, or SMCR_NO_VLAN */
 	uint32_t rcvbuf; /* the socket's SO_RCVBUF meaning (RMB-6), bytes, 0 = default */
-	void *user; /* handed to CLC and event operations */
-	uint32_t pid; /* of the program, for views */
+	void *user;      /* handed to CLC and event operations */
+	uint32_t pid;    /* of the program, for views */
 };
 
 /**

@@ -34,8 +34,7 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2(lgr->conns, conn, next, lgr_next)
-	{
+	DL_FOREACH_SAFE2 (lgr->conns, conn, next, lgr_next) {
 		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
 			smcr_clc_lgr_lost(conn);
 		else

@@ -30,8 +30,7 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	struct smcr_link *link = arg;
 	struct smcr_conn *conn, *next;
 	(void)engine;
-	DL_FOREACH_SAFE2(link->lgr->conns, conn, next, lgr_next)
-	{
+	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next) {
 		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
 			smcr_conn_link_lost(conn, link);
 	}
@@ -173,8 +172,7 @@ void smcr_link_free(struct smcr_link *link)
 	smcr_link_drop_qp(link);
 	smcr_llc_link_free(link);
 	struct smcr_conn *conn;
-	DL_FOREACH2(lgr->conns, conn, lgr_next)
-	{
+	DL_FOREACH2 (lgr->conns, conn, lgr_next) {
 		smcr_link_forget(link, conn);
 		if (conn->tx.link == link)
 			smcr_link_assign(conn, NULL);

@@ -115,9 +115,9 @@ void smcr_llc_request_delete(struct smcr_link *link)
 static void leave_link(struct smcr_link *link)
 {
 	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2(link->lgr->conns, conn, next, lgr_next)
-	if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
-		smcr_conn_link_lost(conn, link);
+	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
+		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
+			smcr_conn_link_lost(conn, link);
 }
 
 /** The server deletes a link; a client cannot refuse (DELL-2). */

@@ -42,8 +42,7 @@ bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 {
 	const struct smcr_conn *conn;
-	DL_FOREACH2(slab->lgr->conns, conn, lgr_next)
-	{
+	DL_FOREACH2 (slab->lgr->conns, conn, lgr_next) {
 		struct smcr_link *link = conn->rv.link;
 		if (conn->rx.element.slab == slab && link && link->state == SMCR_LINK_ACTIVE)
 			return link;

@@ -13,11 +13,11 @@
 struct smcr_wr {
 	uint64_t wr_id;
 	bool is_write;
-	bool signaled; /* a completion is wanted on success too */
+	bool signaled;    /* a completion is wanted on success too */
 	const void *addr; /* WRITE: unchanged until completion; SEND: copied before post returns */
 	uint32_t length;
-	uint32_t lkey; /* WRITE */
-	uint32_t rkey; /* WRITE */
+	uint32_t lkey;        /* WRITE */
+	uint32_t rkey;        /* WRITE */
 	uint64_t remote_addr; /* WRITE */
 };
 
@@ -27,7 +27,7 @@ struct smcr_qp_peer {
 	uint8_t mac[SMCR_MAC_LEN];
 	uint32_t qpn;
 	uint32_t psn; /* the peer's initial send PSN */
-	uint8_t mtu; /* enum smcr_mtu: the smaller of both */
+	uint8_t mtu;  /* enum smcr_mtu: the smaller of both */
 };
 
 enum smcr_conn_event_type {
@@ -47,9 +47,9 @@ enum smcr_conn_event_type {
 
 struct smcr_conn_event {
 	enum smcr_conn_event_type type;
-	int error; /* FAILED, RESET: positive errno */
-	bool tcp_reset; /* CLOSED */
-	uint32_t reason; /* FALLBACK, FAILED: enum smcr_reason, why (our own view) */
+	int error;            /* FAILED, RESET: positive errno */
+	bool tcp_reset;       /* CLOSED */
+	uint32_t reason;      /* FALLBACK, FAILED: enum smcr_reason, why (our own view) */
 	uint32_t peer_reason; /* FALLBACK: the peer's diagnosis if it declined, else 0 */
 	/** FALLBACK: the RoCE path to this peer did not work; skip SMC-R with it for a while. */
 	bool path_dead;
@@ -69,7 +69,7 @@ struct smcr_ops {
 	int (*qp_create)(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
 			 void **ret_qp, uint32_t *ret_qpn);
 	int (*qp_connect)(void *ctx, void *qp, const struct smcr_qp_peer *peer); /* INIT -> RTR */
-	int (*qp_start)(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms); /* RTR -> RTS */
+	int (*qp_start)(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms);   /* RTR -> RTS */
 	void (*qp_error)(void *ctx, void *qp); /* flush: completions follow later */
 	/** All MRs of the QP are gone by now. No input for its link_ref follows. */
 	void (*qp_destroy)(void *ctx, void *qp);

@@ -217,8 +217,8 @@ static unsigned int holders(const struct smcr_lgr *lgr, const struct smcr_slab *
 {
 	unsigned int n = 0;
 	const struct smcr_conn *conn;
-	DL_FOREACH2(lgr->conns, conn, lgr_next)
-	n += (conn->rx.element.slab == slab) + (conn->tx.buf.slab == slab);
+	DL_FOREACH2 (lgr->conns, conn, lgr_next)
+		n += (conn->rx.element.slab == slab) + (conn->tx.buf.slab == slab);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
 		for (uint64_t id = link ? link->tx_done : 0; link && id < link->tx_next; id++)
@@ -273,8 +273,7 @@ static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned
 	       "link number %u/%u is not unique", lgr->id, link->number);
 	expect(check, link->tx_next - link->tx_done <= link->tx_depth,
 	       "link %u/%u: send queue overrun", lgr->id, link->number);
-	DL_FOREACH2(lgr->conns, conn, lgr_next)
-	{
+	DL_FOREACH2 (lgr->conns, conn, lgr_next) {
 		conns += conn->tx.link == link;
 		promised += conn->rv.link == link;
 	}
@@ -313,8 +312,7 @@ static void check_lgr(struct check *check, const struct smcr_lgr *lgr)
 	const struct smcr_slab *slab;
 	const struct smcr_peer_rmb *rmb;
 	uint32_t conns = 0;
-	DL_FOREACH2(lgr->conns, conn, lgr_next)
-	{
+	DL_FOREACH2 (lgr->conns, conn, lgr_next) {
 		conns++;
 		expect(check, conn->lgr == lgr, "group %u lists a connection of another", lgr->id);
 	}

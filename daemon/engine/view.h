@@ -37,17 +37,18 @@ struct smcr_link_view {
 	uint8_t mtu; /* enum smcr_mtu */
 	uint32_t uid, peer_uid;
 	uint32_t num_conns; /* that write on it */
-	uint64_t tx_bytes, rx_bytes; /* application bytes; rx: of connections whose CDC came on it */
-	void *qp; /* host's handle, for its own counters */
+	uint64_t tx_bytes,
+		rx_bytes;    /* application bytes; rx: of connections whose CDC came on it */
+	void *qp;            /* host's handle, for its own counters */
 	char last_error[96]; /* "" if none */
 };
 
 struct smcr_conn_view {
 	struct smcr_addr local, peer;
 	enum smcr_role role;
-	uint32_t lgr_id; /* 0 while none */
-	uint8_t link_number; /* 0 while none */
-	int state; /* enum smcr_conn_state */
+	uint32_t lgr_id;             /* 0 while none */
+	uint8_t link_number;         /* 0 while none */
+	int state;                   /* enum smcr_conn_state */
 	uint64_t tx_bytes, rx_bytes; /* application bytes */
 	uint32_t rmbe_size, peer_rmbe_size;
 	uint32_t pid;

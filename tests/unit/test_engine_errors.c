@@ -398,6 +398,7 @@ static void no_clc_after_the_end(void **state)
 	pair_pump(pair);
 	assert_false(smcr_conn_wants_clc(pair_end(pair, c, S)->smc));
 	pair_free(pair);
+	PROVES("ERR-14");
 }
 
 /* ---- first contact: the RoCE path does not work ---- */

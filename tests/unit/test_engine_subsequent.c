@@ -54,6 +54,42 @@ static void reuse_of_the_group(void **state)
 	PROVES("RS-1 RS-2 RS-3 RMB-7 CLC-12");
 }
 
+/** An alert token names a connection, not an element: that of an old one is not taken for the one
+ *  that has the element now. */
+static void stale_token(void **state)
+{
+	(void)state;
+	int first;
+	struct pair *pair = grouped(1, &first);
+	uint32_t token = pair_end(pair, first, S)->smc->token;
+	pair_close(pair, first);
+	int second = connected(pair);
+	assert_int_equal(pair_end(pair, second, S)->smc->rx.element.index, 1);
+	assert_true(pair_end(pair, second, S)->smc->token != token);
+	uint8_t buf[SMCR_CDC_LEN];
+	const struct smcr_cdc cdc = { .seq = 1,
+				      .alert_token = token,
+				      .conn_flags = SMCR_CDC_ABORT };
+	assert_int_equal(smcr_cdc_encode(&cdc, buf, sizeof(buf)), SMCR_CDC_LEN);
+	pair_inject_raw(pair, C, 1, buf, sizeof(buf));
+	pair_pump(pair);
+	assert_int_equal(pair->side[S].engine->count.cdc_dropped_token, 1);
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, second);
+	/* a token of another group is no token here either */
+	int back = pair_connect(pair, S);
+	pair_pump(pair);
+	struct smcr_cdc other = cdc;
+	other.alert_token = pair_end(pair, back, S)->smc->token;
+	assert_int_equal(smcr_cdc_encode(&other, buf, sizeof(buf)), SMCR_CDC_LEN);
+	pair_inject_raw(pair, C, 1, buf, sizeof(buf));
+	pair_pump(pair);
+	assert_int_equal(pair->side[S].engine->count.cdc_dropped_token, 2);
+	assert_true(pair_both_established(pair, back));
+	pair_free(pair);
+	PROVES("CLC-12 CDC-5 SEC-6");
+}
+
 static void client_may_write_at_once(void **state)
 {
 	(void)state;
@@ -822,6 +858,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reuse_of_the_group),
+		cmocka_unit_test(stale_token),
 		cmocka_unit_test(client_may_write_at_once),
 		cmocka_unit_test(both_sides_add_an_rmb),
 		cmocka_unit_test(unused_rmb_is_deleted),
