@@ -241,6 +241,13 @@ static void run_fc_loss(struct world *w)
 		pair_open(w, &route, plan, prng_size(&w->rng, 0, 5 * MSEC));
 	}
 	uint64_t breaks = prng_range(&w->rng, 1, 3);
+	if (prng_chance(&w->rng, 300)) {
+		/* The switch dies: every port goes down. */
+		for (size_t i = 0; i < w->fabric->num_devices; i++)
+			clock_at(&w->clock, moment + prng_range(&w->rng, 0, 300), port_event,
+				 w->fabric->devices[i], 0);
+		breaks = 0;
+	}
 	for (uint64_t i = 0; i < breaks; i++)
 		break_something(w, moment + prng_size(&w->rng, 0, 2 * MSEC));
 	run_connections(w);
@@ -276,7 +283,7 @@ static void run_mangled(struct world *w)
 	struct plan plan[2];
 	start(w, config, 2);
 	w->set.hostile = true;
-	w->set.mangle_permille = (uint32_t)prng_size(&w->rng, 1, 300);
+	w->set.mangle_permille = (uint32_t)prng_size(&w->rng, 5, 400);
 	uint64_t n = prng_range(&w->rng, 2, 16);
 	for (uint64_t i = 0; i < n; i++) {
 		any_plans(w, plan, 100000);
