@@ -403,9 +403,14 @@ void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr_send_status status)
 {
 	host_enter(host);
-	if (qp->state != QP_DESTROYED)
-		smcr_engine_send_done(host->engine, qp->link_ref, wire_done(qp, number), status,
+	if (qp->state != QP_DESTROYED) {
+		uint64_t ref = qp->link_ref, wr_id = wire_done(qp, number);
+		smcr_engine_send_done(host->engine, ref, wr_id, status,
 				      status == SMCR_SEND_FAILED ? "retry exceeded" : NULL);
+		/* Some RNICs say it twice. */
+		if (prng_chance(&host->world->rng, host->world->set.stale_permille / 10))
+			smcr_engine_send_done(host->engine, ref, wr_id, SMCR_SEND_OK, NULL);
+	}
 	host_leave(host);
 }
 

@@ -189,6 +189,6 @@ const struct scenario scenarios_data[] = {
 	  __FILE__ },
 	{ "soak", "1000 connections, a few at a time, leave nothing behind", run_soak, 50,
 	  "GEN-12 RKEY-13", __FILE__ },
-	{ "many", "up to 1000 connections at a time", run_many, 50, "GEN-12 LG-13", __FILE__ },
+	{ "many", "up to 1000 connections at a time", run_many, 50, "GEN-12", __FILE__ },
 	{ 0 },
 };

@@ -83,6 +83,43 @@ static void run_memory(struct world *w)
 	run_down(w);
 }
 
+/** More connections than 255 RMBs of one element have room for: the rest goes by TCP (LG-13,
+ * LG-14). */
+static void run_limits(struct world *w)
+{
+	struct smcr_config config[2];
+	struct plan plan[2];
+	uint32_t smc = 0;
+	any_settings(w);
+	any_configs(w, config);
+	w->set.short_memory = true;
+	for (int i = 0; i < 2; i++) {
+		config[i].bsize = config[i].bsize_min = 0;
+		config[i].sndbuf = 16384;
+		config[i].elements_per_rmb = 255;
+	}
+	config[prng_range(&w->rng, 0, 1)].elements_per_rmb = 1;
+	two_hosts(w, config, 1, 1);
+	for (int i = 0; i < 270; i++) {
+		memset(plan, 0, sizeof(plan));
+		for (int s = 0; s < 2; s++) {
+			plan[s] = (struct plan){ .tx_total = 10,
+						 .read_start = 60 * SEC,
+						 .rcvbuf = 1 };
+			plan[s].write_min = plan[s].write_max = 10;
+			plan[s].read_min = plan[s].read_max = 10;
+		}
+		struct route route = route_from(w, 0);
+		pair_open(w, &route, plan, prng_range(&w->rng, 0, SEC));
+	}
+	run_connections(w);
+	for (size_t i = 0; i < w->num_pairs; i++)
+		smc += w->pairs[i]->side[SERVER].established;
+	if (!w->failed && smc != SMCR_MAX_RMBS)
+		world_fail(w, "LG-13", "%u connections on SMC-R, there is room for 255", smc);
+	run_down(w);
+}
+
 /** Hosts that have no LAN in common, no device, or none that fits: plain TCP, whole and at once. */
 static void run_decline(struct world *w)
 {
@@ -202,6 +239,8 @@ const struct scenario scenarios_group[] = {
 	{ "roles", "servers and clients on three hosts", run_roles, 1, "PLG-3 PLG-4 LG-1",
 	  __FILE__ },
 	{ "memory", "too little memory for all", run_memory, 1, "GEN-4 LG-14 RMB-12 RKEY-9",
+	  __FILE__ },
+	{ "limits", "more connections than 255 RMBs hold", run_limits, 50, "LG-13 LG-14",
 	  __FILE__ },
 	{ "decline", "hosts without a LAN in common", run_decline, 1,
 	  "GEN-4 RV-3 RV-14 ERR-1 ERR-2 ERR-3 ERR-14 CLC-15", __FILE__ },
