@@ -92,9 +92,10 @@ run_fault() {
 # judge NAME: count a finished run and print its line.
 judge() {
 	local base=$work/${1//\//_} ok bad skip fault
-	bad=$(count "$base.out" '^not ok\b')
-	skip=$(count "$base.out" '^ok\b.*# *[Ss][Kk][Ii][Pp]')
-	ok=$(($(count "$base.out" '^ok\b') - skip))
+	# cmocka writes "not ok N # SKIP" for a test that asks to be skipped.
+	skip=$(count "$base.out" '^(not )?ok\b.*# *[Ss][Kk][Ii][Pp]')
+	bad=$(grep -E '^not ok\b' "$base.out" | grep -Evc '# *[Ss][Kk][Ii][Pp]')
+	ok=$(grep -E '^ok\b' "$base.out" | grep -Evc '# *[Ss][Kk][Ii][Pp]')
 	fault=$(run_fault "$base" $((ok + bad + skip)))
 	[ -z "$fault" ] || bad=$((bad + 1))
 	passed=$((passed + ok))

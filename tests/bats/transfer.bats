@@ -113,6 +113,43 @@ load common
 	[ "$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)" = "$fds_b" ]
 }
 
+@test "TLS runs unchanged above it, handshake included" {
+	two_daemons
+	openssl req -x509 -newkey rsa:2048 -nodes -days 1 -subj /CN=a -keyout "$HOSTS_DIR/key.pem" \
+		-out "$HOSTS_DIR/cert.pem" 2>/dev/null
+	mkdir "$HOSTS_DIR/www"
+	random_file "$HOSTS_DIR/www/file" 8
+	cd "$HOSTS_DIR/www"
+	start_on a "$RUN" openssl s_server -quiet -WWW -accept "$SERVER:8443" \
+		-cert "$HOSTS_DIR/cert.pem" -key "$HOSTS_DIR/key.pem" >"$HOSTS_DIR/tls.log" 2>&1
+	until_true 5 tcp_listens a 8443
+	on b "$RUN" --require curl -sS --insecure -o "$HOSTS_DIR/copy" "https://$SERVER:8443/file"
+	cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy"
+	shows b connection '[.[] | select(.mode == "smcr" and .rx_bytes > 8388608)] | length == 1'
+	proves SEC-5
+}
+
+@test "filters on the TCP handshake work: a connection they refuse is refused" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on a nft -f - <<-'EOF'
+	table inet guard {
+		chain in {
+			type filter hook input priority 0
+			tcp dport 7001 tcp flags & (syn | ack) == syn reject with tcp reset
+		}
+	}
+	EOF
+	run -1 on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001
+	[[ "$output" == *"Connection refused"* ]]
+	run -1 on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --way epoll
+	[[ "$output" == *"Connection refused"* ]]
+	on a nft delete table inet guard
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	proves SEC-3
+}
+
 @test "two links are two paths: each NIC carries the packets of its own link, with default sysctls" {
 	two_daemons
 	for nic in 0 1; do

@@ -6,9 +6,11 @@
 #include <cmocka.h>
 
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "proto/smcr/reason.h"
+#include "tests/lib/proves.h"
 
 static const uint32_t ours[] = {
 	SMCR_REASON_NONE,
@@ -93,9 +95,31 @@ static void codes_of_others_are_unknown(void **state)
 	assert_string_equal(smcr_reason_name(SMCR_REASON_PREFIX_MISMATCH), "prefix-mismatch");
 }
 
+/* CLC-13: our list is published, and what is published is what we say. */
+static void the_published_list_is_the_code(void **state)
+{
+	static char page[16384];
+	FILE *file = fopen("docs/reasons.md", "r");
+	(void)state;
+	assert_non_null(file);
+	page[fread(page, 1, sizeof(page) - 1, file)] = '\0';
+	fclose(file);
+	for (size_t i = 0; i < NUM_OURS; i++) {
+		char row[512];
+		if (ours[i] == SMCR_REASON_NONE)
+			continue;
+		snprintf(row, sizeof(row), "| %08x | %s | %s |\n", ours[i],
+			 smcr_reason_name(ours[i]), smcr_reason_text(ours[i]));
+		if (!strstr(page, row))
+			fail_msg("docs/reasons.md lacks: %s", row);
+	}
+	PROVES("CLC-13");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_published_list_is_the_code),
 		cmocka_unit_test(every_code_has_a_name_and_a_sentence),
 		cmocka_unit_test(names_differ),
 		cmocka_unit_test(codes_of_others_are_unknown),
