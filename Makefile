@@ -239,12 +239,14 @@ format-check:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man8 \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5 \
+		$(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
 	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
 	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/smcrd.service \
