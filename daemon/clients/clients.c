@@ -301,6 +301,7 @@ void clients_free(struct clients *clients)
 		session_close(session);
 	free_dead(clients);
 	failed_expire(clients, UINT64_MAX);
+	quota_free_all(clients);
 	poller_free(clients->poller);
 	free_event(clients->work_event);
 	free_event(clients->more_timer);

@@ -48,9 +48,10 @@ static void *close_queued(void *arg)
 		LL_DELETE(queue, item);
 		pthread_mutex_unlock(&lock);
 		close(item->fd);
-		item->quota->closing--;
-		free(item);
 		pthread_mutex_lock(&lock);
+		if (--item->quota->closing == 0 && item->quota->abandoned)
+			free(item->quota);
+		free(item);
 	}
 	threads--;
 	pthread_mutex_unlock(&lock);
@@ -71,9 +72,26 @@ static void start_thread(void)
 	pthread_attr_destroy(&attr);
 }
 
+uint32_t close_pending(const struct quota *quota)
+{
+	pthread_mutex_lock(&lock);
+	uint32_t closing = quota->closing;
+	pthread_mutex_unlock(&lock);
+	return closing;
+}
+
 bool close_overdue(const struct quota *quota)
 {
-	return quota->closing >= OVERDUE;
+	return close_pending(quota) >= OVERDUE;
+}
+
+void close_abandon(struct quota *quota)
+{
+	pthread_mutex_lock(&lock);
+	quota->abandoned = true;
+	if (quota->closing == 0)
+		free(quota);
+	pthread_mutex_unlock(&lock);
 }
 
 void close_foreign(int fd, struct quota *quota)
@@ -87,8 +105,8 @@ void close_foreign(int fd, struct quota *quota)
 	}
 	item->fd = fd;
 	item->quota = quota;
-	quota->closing++;
 	pthread_mutex_lock(&lock);
+	quota->closing++;
 	LL_APPEND(queue, item);
 	start_thread();
 	pthread_mutex_unlock(&lock);

@@ -150,7 +150,8 @@ struct session {
 struct quota {
 	uid_t uid;
 	uint32_t sessions, conns, failed;
-	_Atomic uint32_t closing; /* descriptors whose close() may block, see closer.c */
+	uint32_t closing; /* descriptors whose close() may block: closer.c's */
+	bool abandoned;   /* nobody but closer.c knows it any more */
 	UT_hash_handle hh;
 };
 
@@ -211,8 +212,12 @@ void clients_log(const struct clients *clients, int priority, const char *format
  * TCP sockets, on files of network or user-space file systems. `quota` is that of the client.
  */
 void close_foreign(int fd, struct quota *quota);
-/** Has the user sent so many of those that no more are taken? */
+/** How many of the user's are not closed yet. */
+uint32_t close_pending(const struct quota *quota);
+/** Are they so many that no more are taken? */
 bool close_overdue(const struct quota *quota);
+/** Free the quota, or leave that to the last of those closes. */
+void close_abandon(struct quota *quota);
 
 /* service.c */
 int service_open(struct clients *clients, char *ret_text, size_t len);
@@ -222,6 +227,7 @@ void service_close(struct clients *clients);
 struct quota *quota_get(struct clients *clients, uid_t uid);
 /** Free it if nothing counts on it any more. */
 void quota_put(struct clients *clients, struct quota *quota);
+void quota_free_all(struct clients *clients);
 
 /* session.c */
 /** Takes `fd` over, also on failure. */

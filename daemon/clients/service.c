@@ -36,10 +36,19 @@ struct quota *quota_get(struct clients *clients, uid_t uid)
 
 void quota_put(struct clients *clients, struct quota *quota)
 {
-	if (!quota || quota->sessions || quota->conns || quota->failed || quota->closing)
+	if (!quota || quota->sessions || quota->conns || quota->failed || close_pending(quota))
 		return;
 	HASH_DELETE(hh, clients->quotas, quota);
 	free(quota);
+}
+
+void quota_free_all(struct clients *clients)
+{
+	struct quota *quota, *next;
+	HASH_ITER (hh, clients->quotas, quota, next) {
+		HASH_DELETE(hh, clients->quotas, quota);
+		close_abandon(quota);
+	}
 }
 
 /* ---- opening the socket ---- */

@@ -35,7 +35,28 @@ static void the_relay_passes_bulk_and_half_closes(void **state)
 	wait_for_line(&daemon, "tcp state=5 ended=1 reason=5000000/3070000");
 	wait_for_line(&daemon, "tx=16777216 rx=16777216");
 	daemon_stop(&daemon);
-	PROVES("GEN-4 ERR-14");
+	PROVES("GEN-4");
+}
+
+static void data_that_looks_like_clc_is_only_data(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp;
+	const char *decline = "\xe2\xd4\xc3\xd9\x04 and so on";
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(send(tcp.far, decline, strlen(decline), 0), strlen(decline));
+		expect_bytes(pair, decline);
+		assert_int_equal(send(pair, decline, strlen(decline), 0), strlen(decline));
+		expect_bytes(tcp.far, decline);
+	}
+	assert_int_equal(script->clc, 0);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+	PROVES("ERR-14");
 }
 
 static void the_relay_carries_both_directions_at_once(void **state)
@@ -369,6 +390,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_relay_passes_bulk_and_half_closes),
+		cmocka_unit_test(data_that_looks_like_clc_is_only_data),
 		cmocka_unit_test(the_relay_carries_both_directions_at_once),
 		cmocka_unit_test(the_relay_waits_for_a_slow_reader),
 		cmocka_unit_test(resets_pass_the_relay),

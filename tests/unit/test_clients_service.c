@@ -313,7 +313,6 @@ static void sockets_that_are_no_tcp_stay_with_the_program(void **state)
 	close(unconnected);
 	close(session);
 	daemon_stop(&daemon);
-	PROVES("ERR-14");
 }
 
 static void a_status_needs_the_descriptor_itself(void **state)
@@ -430,7 +429,7 @@ static void options_act_on_the_tcp_socket(void **state)
 	close(pair);
 	close(tcp.far);
 	daemon_stop(&daemon);
-	PROVES("SOCK-2 SOCK-3 SOCK-4 RMB-6");
+	PROVES("SOCK-3 SOCK-4");
 }
 
 static void linger_is_the_programs_not_ours(void **state)
@@ -579,7 +578,6 @@ static void an_orderly_stop_ends_everything(void **state)
 	close(waiting.near);
 	close(waiting.far);
 	daemon_stop(&daemon);
-	PROVES("TERM-1");
 }
 
 int main(void)
