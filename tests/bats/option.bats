@@ -409,6 +409,18 @@ negotiates() {
 	both 'ok yes'
 }
 
+@test "a listener that was never claimed may be, since kernel 6.12; before, it stays plain TCP" {
+	local answer='ok no'
+	if [ "$(printf '%s\n' 6.12 "$(uname -r)" | sort -V | head -1)" = 6.12 ]; then answer='ok yes'; fi
+	serve 7020
+	meet 7020 claim
+	tell server negotiated 'ok unknown'
+	part
+	tell server claim
+	meet 7020 claim
+	both "$answer"
+}
+
 @test "one claimed socket in several roles: refused, connected, disconnected, listening" {
 	tell client 'socket tcp'
 	tell client claim

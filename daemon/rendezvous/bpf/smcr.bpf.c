@@ -483,19 +483,22 @@ int smcr_sockops(struct bpf_sock_ops *ctx)
 }
 
 /*
- * A listener that was claimed with an earlier daemon (or, before kernel 6.12, with none: then its
- * callbacks stay off and it stays plain TCP) is claimed with this one.
+ * A socket that listens already is claimed: one that was claimed with an earlier daemon, whose
+ * callbacks are still on, or one that never was. Programs can switch the latter's on since kernel
+ * 6.12; before, it stays plain TCP.
  */
 static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock *sock)
 {
 	struct smcr_listen_key key;
-	int one = 1;
-	int flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
+	int one = 1, now = 0;
+	int wanted = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
-	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &flags, sizeof(flags));
+	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
+	wanted |= now;
+	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &wanted, sizeof(wanted));
 	sock->flags = SMCR_SOCK_CLAIMED;
 	sock->role = SMCR_SOCK_SERVER;
-	sock->cb_flags = flags;
+	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 	if (sk->family == AF_INET6)
 		SET_IP6(&key.local, sk, src_ip6);
 	else
