@@ -193,16 +193,20 @@ int ipc_pair_name_encode(const struct ipc_pair_name *name, void *ret_sockaddr_un
 int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_name *ret_name);
 
 /**
- * Private socket options, caught by the cgroup programs of smcrd (they never reach the kernel's own
- * options; without the programs the kernel answers ENOPROTOOPT). Level SOL_TCP... is not used: the
- * level is IPC_SOL_SMCR.
+ * Private socket options of level IPC_SOL_SMCR, caught by the cgroup programs of smcrd: they never
+ * reach the kernel's own options. Without the programs in this network namespace the kernel answers
+ * ENOPROTOOPT or EOPNOTSUPP.
+ *
+ * IPC_SO_CLAIM holds for the life of the socket and comes before connect() or listen(); on a
+ * listener it counts for the connections to come (one that was never claimed: since kernel 6.12).
+ * Errors: EOPNOTSUPP not plain TCP (MPTCP), EISCONN too late, EINVAL, ENOMEM.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
-#define IPC_SO_CLAIM      1 /* setsockopt, int 1, before connect or listen: wants the option */
+#define IPC_SO_CLAIM      1 /* setsockopt, int: 1 wants the option, 0 does not (any more) */
 #define IPC_SO_NEGOTIATED 2 /* getsockopt, int: enum ipc_negotiated */
 
 enum ipc_negotiated {
-	IPC_NEGOTIATED_UNKNOWN = 0, /* handshake not finished, or socket not claimed */
+	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */
 	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */
 	IPC_NEGOTIATED_NO = 2,      /* the peer did not: plain TCP */
 };

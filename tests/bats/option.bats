@@ -421,6 +421,34 @@ negotiates() {
 	both "$answer"
 }
 
+@test "a listener whose claim is taken back is plain TCP; what it has promised before holds" {
+	serve 7021 claim
+	# A handshake that stops after the SYN-ACK.
+	on a nft -f - <<-'END'
+		table ip filter { chain in {
+			type filter hook input priority 0; tcp sport 7021 drop; }; }
+	END
+	capture_start b eth0 wire tcp port 7021
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7021'
+	until_true 10 at_least 1 wire synack
+	capture_stop wire
+	tell server 'claim 0'
+	on a nft delete table ip filter
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok yes'
+	part
+	meet 7021 claim
+	tell client negotiated 'ok no'
+	tell server negotiated 'ok unknown'
+	part
+	tell server claim
+	meet 7021 claim
+	both 'ok yes'
+}
+
 @test "one claimed socket in several roles: refused, connected, disconnected, listening" {
 	tell client 'socket tcp'
 	tell client claim

@@ -418,9 +418,22 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
 	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
 }
 
+/* The listener's claim was withdrawn after it had answered with the option: that binds. */
+static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	struct bpf_sock *sk = ctx->sk;
+	if (!answered || *answered || !sk)
+		return NULL;
+	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+}
+
 static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
+	if (!sock && (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+		sock = late_child(ctx);
 	if (!sock)
 		return;
 	/* Both sides connected to each other: nobody is the server. */
@@ -482,6 +495,15 @@ int smcr_sockops(struct bpf_sock_ops *ctx)
 	return 1;
 }
 
+static __always_inline void listener_address(struct bpf_sock *sk, struct smcr_listen_key *key)
+{
+	if (sk->family == AF_INET6)
+		SET_IP6(&key->local, sk, src_ip6);
+	else
+		set_ip4(&key->local, LOAD(sk, src_ip4));
+	key->port = sk->src_port;
+}
+
 /*
  * A socket that listens already is claimed: one that was claimed with an earlier daemon, whose
  * callbacks are still on, or one that never was. Programs can switch the latter's on since kernel
@@ -496,15 +518,22 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
 	wanted |= now;
 	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &wanted, sizeof(wanted));
-	sock->flags = SMCR_SOCK_CLAIMED;
 	sock->role = SMCR_SOCK_SERVER;
 	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
-	if (sk->family == AF_INET6)
-		SET_IP6(&key.local, sk, src_ip6);
-	else
-		set_ip4(&key.local, LOAD(sk, src_ip4));
-	key.port = sk->src_port;
+	listener_address(sk, &key);
 	count_listener(&key, 1);
+}
+
+static __always_inline int unclaim(struct bpf_sock *sk)
+{
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	struct smcr_listen_key key;
+	if (sock && sk->state == BPF_TCP_LISTEN) {
+		listener_address(sk, &key);
+		count_listener(&key, -1);
+	}
+	bpf_sk_storage_delete(&socks, sk);
+	return 0;
 }
 
 static __always_inline int claim(struct bpf_sock *sk, bool wanted)
@@ -512,12 +541,10 @@ static __always_inline int claim(struct bpf_sock *sk, bool wanted)
 	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
 	    sk->protocol != IPPROTO_TCP)
 		return -EOPNOTSUPP; /* MPTCP among them */
-	if (sk->state != BPF_TCP_CLOSE && !(sk->state == BPF_TCP_LISTEN && wanted))
+	if (sk->state != BPF_TCP_CLOSE && sk->state != BPF_TCP_LISTEN)
 		return -EISCONN;
-	if (!wanted) {
-		bpf_sk_storage_delete(&socks, sk);
-		return 0;
-	}
+	if (!wanted)
+		return unclaim(sk);
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!sock)
 		return -ENOMEM;
