@@ -10,7 +10,7 @@
 
 /* Retransmission timer: not so short that a peer that waits for a processor looks dead. */
 #define RTO_INITIAL_US 50000
-#define RTO_MIN_US     8000
+#define RTO_MIN_US     10000
 #define RTO_MAX_US     200000
 /* A peer has had a fair chance only after so many transmissions, whatever the clock says: our own
  * process may have been stopped. */

@@ -226,6 +226,7 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	case OUTCOME_DONE: break;
 	case OUTCOME_NOT_READY:
 		rs->rnr_sent = true;
+		rs->nak_deadline = 0; /* what is missing now was not lost */
 		send_nak(qp, ROCE_RNR_NAK, RNR_TIMER_CODE);
 		return false;
 	case OUTCOME_INVALID_REQUEST: refuse(qp, ROCE_NAK_INVALID_REQUEST); return false;
@@ -350,6 +351,8 @@ void soft_responder_timer(struct soft_qp *qp)
 	struct soft_responder *rs = &qp->rs;
 	if (rs->nak_deadline && qp->dev->now >= rs->nak_deadline)
 		send_sequence_nak(qp);
-	if (rs->ack_deadline && qp->dev->now >= rs->ack_deadline)
+	if (rs->ack_deadline && qp->dev->now >= rs->ack_deadline) {
+		rs->ack_deadline = 0;
 		ack_now(qp);
+	}
 }

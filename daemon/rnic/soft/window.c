@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/rnic/soft/window.h"
 
-/* Below 512 KiB throughput suffers; the peer's socket buffer takes SOFT_SOCKET_BUFFER (udp.c). */
+#include "daemon/rnic/soft/hold.h"
+
+/* Below 512 KiB throughput suffers. The peer's socket buffer takes several windows (endpoint.c),
+ * and a peer of our kind can hold a whole window behind a lost packet. */
 #define WINDOW_START_BYTES (1u << 20)
 #define WINDOW_MAX_BYTES   (4u << 20)
 #define WINDOW_STEP_BYTES  (32u << 10)
@@ -25,7 +28,7 @@ void soft_window_init(struct soft_window *window, uint32_t mtu)
 	*window = (struct soft_window){
 		.size = WINDOW_START_BYTES / mtu,
 		.threshold = WINDOW_START_BYTES / mtu,
-		.max = WINDOW_MAX_BYTES / mtu,
+		.max = min(WINDOW_MAX_BYTES / mtu, SOFT_HOLD_PACKETS),
 		.step = WINDOW_STEP_BYTES / mtu,
 	};
 }
