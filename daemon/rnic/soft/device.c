@@ -4,6 +4,7 @@
 #include <event2/event.h>
 #include <netlink/netlink.h>
 #include <netlink/socket.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,11 @@
 
 /* Rounds of receiving and sending before the event loop may look at others. */
 #define MAX_ROUNDS 4
+
+/* After a burst the next one is near: for so long we look again and again, and let others run in
+ * between, which costs both sides less than falling asleep and being woken. */
+#define LINGER_US     30
+#define BURST_PACKETS 32
 
 #define HOLD_BUDGET (64u << 20)
 
@@ -118,20 +124,41 @@ static void tidy(struct soft_device *dev)
 
 static void device_free(struct soft_device *dev);
 
+enum round {
+	ROUND_IDLE,
+	ROUND_SENT,  /* perhaps there is more to send */
+	ROUND_BURST, /* it is likely that more, or an answer, has come meanwhile */
+};
+
+static enum round run_round(struct soft_device *dev, bool from_socket)
+{
+	dev->now = soft_clock();
+	bool burst = from_socket && receive(dev);
+	deliver(dev);
+	size_t sent = dev->closed ? 0 : transmit(dev);
+	tidy(dev);
+	if (burst || (from_socket && sent >= BURST_PACKETS))
+		return ROUND_BURST;
+	return sent > 0 ? ROUND_SENT : ROUND_IDLE;
+}
+
 static void run(struct soft_device *dev, bool from_socket)
 {
 	if (dev->running)
 		return;
 	dev->running = true;
-	for (unsigned int round = 0; round < MAX_ROUNDS && !dev->closed; round++) {
-		dev->now = soft_clock();
-		bool more = from_socket && receive(dev);
-		deliver(dev);
-		if (!dev->closed)
-			more |= transmit(dev) > 0;
-		tidy(dev);
-		if (!more)
+	unsigned int rounds = 0;
+	uint64_t linger_until = 0;
+	while (rounds < MAX_ROUNDS && !dev->closed) {
+		enum round result = run_round(dev, from_socket);
+		if (result == ROUND_BURST)
+			linger_until = dev->now + LINGER_US;
+		if (result != ROUND_IDLE)
+			rounds++;
+		else if (dev->now >= linger_until)
 			break;
+		else
+			sched_yield();
 	}
 	dev->running = false;
 	if (dev->closed) {

@@ -222,7 +222,7 @@ struct soft_responder {
 	unsigned int buffer_head, buffers_used;
 	bool ack_pending;      /* at the end of this round */
 	uint64_t ack_deadline; /* or then */
-	uint32_t unacked_bytes, unacked_packets;
+	uint32_t unacked_packets;
 	struct soft_hold hold;
 	bool nak_sent; /* for the gap at `expected` */
 	bool rnr_sent; /* for the SEND at `expected` */

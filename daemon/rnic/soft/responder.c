@@ -11,12 +11,10 @@
  * reorder hundreds of packets on a veth pair within this time. */
 #define HOLD_US 1000
 
-/* An ACK in the middle of a burst, so that the sender's window keeps moving. */
-#define ACK_BYTES (128u << 10)
-
 /* Less than this is acknowledged a little later, together with what comes next: in a ping-pong an
  * ACK a message would cost both sides as much as the message. It is less than the smallest window
- * of a sender that is not in trouble (window.c). */
+ * of a sender that is not in trouble (window.c). A round of the run loop receives no more than a
+ * quarter of the window that a sender starts with, so that its end is soon enough otherwise. */
 #define ACK_PACKETS  8
 #define ACK_DELAY_US 1000
 
@@ -62,7 +60,6 @@ static void acknowledged(struct soft_responder *rs)
 {
 	rs->ack_pending = false;
 	rs->ack_deadline = 0;
-	rs->unacked_bytes = 0;
 	rs->unacked_packets = 0;
 }
 
@@ -85,7 +82,7 @@ static void ack_now(struct soft_qp *qp)
 static void ack_later(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	if (rs->unacked_packets >= ACK_PACKETS || rs->unacked_bytes >= ACK_BYTES) {
+	if (rs->unacked_packets >= ACK_PACKETS) {
 		ack_now(qp);
 	} else if (!rs->ack_deadline) {
 		rs->ack_deadline = qp->dev->now + ACK_DELAY_US;
@@ -239,7 +236,6 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	rs->nak_sent = false;
 	rs->rnr_sent = false;
 	rs->rx_bytes += p->payload_len;
-	rs->unacked_bytes += (uint32_t)p->payload_len;
 	rs->unacked_packets++;
 	if (p->bth.ack_req)
 		ack_later(qp);
@@ -342,8 +338,6 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 		ack_now(qp);
 		watch_gap(qp);
 	}
-	if (rs->ack_pending && rs->unacked_bytes >= ACK_BYTES)
-		soft_responder_send_ack(qp);
 }
 
 void soft_responder_timer(struct soft_qp *qp)
