@@ -43,12 +43,21 @@ static void completion_came(struct smcr_lgr *lgr)
 		smcr_timer_stop(lgr->engine, &lgr->llc->send_timer);
 }
 
+static void delete_link_sent(struct smcr_link *link, const struct smcr_tx_entry *entry)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_link *gone = smcr_lgr_link_by_number(lgr, entry->llc_number);
+	if (lgr->llc->step == SMCR_LLC_S_DELETE_ALL && !entry->llc_number && !entry->llc_reply)
+		smcr_lgr_end(lgr, lgr->end_error); /* DELL-8 */
+	if (entry->llc_reply && gone && gone->delete_carrier == link)
+		smcr_llc_link_agreed_gone(gone); /* DELL-2 */
+}
+
 void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok)
 {
 	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_llc_flow *flow = lgr->llc;
 	bool server = lgr->role == SMCR_ROLE_SERVER;
-	if (!ok || !flow)
+	if (!ok || !lgr->llc)
 		return;
 	switch (entry->llc_type) {
 	case SMCR_LLC_CONFIRM_LINK: completion_came(lgr); break;
@@ -57,13 +66,7 @@ void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bo
 		if (entry->llc_reply != server)
 			lgr->fc.committed = true; /* ERR-8 */
 		break;
-	case SMCR_LLC_DELETE_LINK:
-		if (flow->step == SMCR_LLC_S_DELETE_ALL && !entry->llc_number && !entry->llc_reply)
-			smcr_lgr_end(lgr, lgr->end_error); /* DELL-8 */
-		struct smcr_link *gone = smcr_lgr_link_by_number(lgr, entry->llc_number);
-		if (entry->llc_reply && gone && gone->delete_carrier == link)
-			smcr_llc_link_agreed_gone(gone); /* DELL-2 */
-		break;
+	case SMCR_LLC_DELETE_LINK: delete_link_sent(link, entry); break;
 	default: break;
 	}
 }
@@ -331,8 +334,6 @@ void smcr_llc_link_lost(struct smcr_link *link)
 }
 
 /* ---- what may run next ---- */
-
-static void on_work(struct smcr_engine *engine, void *arg);
 
 void smcr_llc_kick(struct smcr_lgr *lgr)
 {

@@ -516,6 +516,82 @@ static void negative_rkey_is_tried_again(void **state)
 	PROVES("SER-4 RKEY-6 RKEY-7");
 }
 
+/** The link that carries an RKEY exchange dies, or its peer does not answer: the exchange is not
+ *  replayed but started again, on another link. */
+static void rkey_exchange_starts_again(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int timeout = 0; timeout < 2; timeout++) {
+			int c[5];
+			struct pair *pair = grouped(2, &c[0]);
+			for (int i = 1; i < 4; i++)
+				c[i] = connected(pair);
+			struct pair_pick pick = { .from = side,
+						  .type = SMCR_LLC_CONFIRM_RKEY,
+						  .verdict = timeout ? PAIR_LOSE : PAIR_HOLD };
+			pair_set_pick(pair, &pick);
+			c[4] = pair_connect(pair, C);
+			pair_pump(pair);
+			struct smcr_lgr *lgr = pair_lgr(pair, side);
+			assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_CONFIRM);
+			struct smcr_slab *slab = lgr->llc->rkey.slab;
+			uint8_t carrier = lgr->llc->rkey.link->number;
+			if (timeout) { /* ERR-37 */
+				pair_run(pair, 3900000);
+				assert_int_equal(pair_link(pair, side, carrier)->state,
+						 SMCR_LINK_ACTIVE);
+				pair_set_pick(pair, NULL);
+				pair_run(pair, 200000);
+			} else {
+				pair_set_pick(pair, NULL);
+				pair_fail_link(pair, side, carrier);
+				pair_run(pair, 200000);
+			}
+			assert_null(pair_link(pair, S, carrier));
+			assert_null(pair_link(pair, C, carrier));
+			assert_int_equal(slab->state, SMCR_SLAB_READY);
+			const struct pair_msg *again =
+				pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false);
+			assert_true(again->link != carrier);
+			assert_int_equal(again->llc.confirm_rkey.num_tokens, 0);
+			pair_run(pair, SECOND);
+			/* a client whose server's link has gone declines; else it is established */
+			for (int i = 0; i < 2; i++)
+				assert_true(pair_end(pair, c[4], i)->established == 1 ||
+					    pair_end(pair, c[4], i)->fallback == 1);
+			assert_int_equal(pair_end(pair, c[4], S)->fallback,
+					 pair_end(pair, c[4], C)->fallback);
+			pair_free(pair);
+		}
+	PROVES("SER-6 ERR-37 RKEY-6");
+}
+
+static void delete_rkey_starts_again(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = grouped(2, &c[0]);
+	for (int i = 1; i < 5; i++)
+		c[i] = connected(pair);
+	pair_close(pair, c[4]);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_RKEY, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_run(pair, 61ull * SECOND);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_DELETE);
+	uint8_t carrier = lgr->llc->rkey.link->number;
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 4ull * SECOND); /* ERR-39 */
+	assert_null(pair_link(pair, S, carrier));
+	assert_int_equal(smcr_lgr_num_rmbs(lgr), 1);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
+	int more = connected(pair);
+	pair_exchange(pair, more);
+	pair_free(pair);
+	PROVES("SER-6 ERR-39");
+}
+
 static void request_flood(void **state)
 {
 	(void)state;
@@ -775,6 +851,8 @@ int main(void)
 		cmocka_unit_test(requests_wait_for_the_rkey_exchange),
 		cmocka_unit_test(rkey_while_links_change),
 		cmocka_unit_test(negative_rkey_is_tried_again),
+		cmocka_unit_test(rkey_exchange_starts_again),
+		cmocka_unit_test(delete_rkey_starts_again),
 		cmocka_unit_test(request_flood),
 		cmocka_unit_test(test_link_answers),
 		cmocka_unit_test(test_link_fails),
