@@ -18,16 +18,17 @@
 #include "proto/smcr/reason.h"
 
 /* Accepted sockets inherit SO_ZEROCOPY: see unfit() in connect.c. */
-static void claim_listener(int fd)
+static void claim_listener(int fd, bool daemon_alive)
 {
 	int value;
-	if (pre_is_tcp(fd) && !(sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value))
+	if (pre_is_tcp(fd) && !(sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value) &&
+	    pre_daemon_usable(daemon_alive))
 		pre_claim(fd);
 }
 
 int pre_listen(int fd, int backlog)
 {
-	claim_listener(fd);
+	claim_listener(fd, false);
 	return sys_result(pre_next.listen(fd, backlog));
 }
 
@@ -51,11 +52,10 @@ static bool stays_tcp(int fd, const char *text, uint32_t reason)
 }
 
 /*
- * The peer was promised SMC-R and waits for it. Later connections shall not be promised it as long
- * as there is no daemon: a listener that is not claimed is claimed again by the next accept() that
- * finds the daemon's programs at work (see take()).
+ * If the peer was promised SMC-R it waits for that, and nobody can give it. A listener that is
+ * claimed stays so: a daemon that dies takes its programs along.
  */
-static bool no_daemon(int listener, int fd, bool promised, int error)
+static bool no_daemon(int fd, bool promised, int error)
 {
 	const char *description = strerrordesc_np(error);
 	char text[128];
@@ -63,7 +63,6 @@ static bool no_daemon(int listener, int fd, bool promised, int error)
 	if (!promised)
 		return stays_tcp(fd, text, SMCR_REASON_NO_BPF);
 	pre_log(fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
-	pre_unclaim(listener);
 	return drop(fd);
 }
 
@@ -75,7 +74,7 @@ static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 	return true;
 }
 
-static bool hand_over(int listener, int fd, bool promised)
+static bool hand_over(int fd, bool promised)
 {
 	struct pre_handover handover;
 	struct pre_file_state state;
@@ -87,7 +86,7 @@ static bool hand_over(int listener, int fd, bool promised)
 	case PRE_HANDED_TCP:
 		pre_restore_status(fd, &state);
 		return stays_tcp(fd, NULL, handover.reason);
-	case PRE_NOT_HANDED: return no_daemon(listener, fd, promised, handover.error);
+	case PRE_NOT_HANDED: return no_daemon(fd, promised, handover.error);
 	case PRE_HANDED_FAILED:
 	case PRE_HANDED_LOST: break;
 	}
@@ -100,18 +99,17 @@ static bool take(int listener, int fd)
 {
 	int negotiated = pre_negotiated(fd);
 	switch (negotiated) {
-	case IPC_NEGOTIATED_YES: return hand_over(listener, fd, true);
+	case IPC_NEGOTIATED_YES: return hand_over(fd, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, SMCR_REASON_PEER_NO_SMC);
 	case IPC_NEGOTIATED_UNKNOWN:
 		/* The listener is older than the daemon: the next connections can have it. */
-		if (!pre_daemon_absent())
-			claim_listener(listener);
+		claim_listener(listener, true);
 		return stays_tcp(fd, NULL, SMCR_REASON_NOT_CLAIMED);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:
 		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
-		if (!pre_daemon_absent() && pre_is_tcp(fd))
-			return hand_over(listener, fd, false);
+		if (pre_is_tcp(fd) && pre_daemon_usable(false))
+			return hand_over(fd, false);
 		return stays_tcp(fd, NULL, SMCR_REASON_NO_BPF);
 	default: return stays_tcp(fd, "no socket that SMC-R can serve", SMCR_REASON_NONE);
 	}

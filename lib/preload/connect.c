@@ -195,8 +195,8 @@ static int after_connect(struct attempt *a, int rc)
 static int connect_tcp(struct attempt *a)
 {
 	const char *why = unfit(a->fd);
-	if (!why && pre_daemon_absent())
-		why = "smcrd was out of reach a moment ago";
+	if (!why && !pre_daemon_usable(false))
+		why = "smcrd is out of reach";
 	if (!why) {
 		a->claim = pre_claim(a->fd);
 		if (a->claim == PRE_CLAIM_REFUSED)

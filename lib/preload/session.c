@@ -12,12 +12,60 @@
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
 #define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
 
-static _Atomic int64_t absent_until;
+#define BARRED INT64_MAX
 
-bool pre_daemon_absent(void)
+static _Atomic int64_t absent_until; /* milliseconds; 0: not known to be absent */
+static _Atomic bool looked;
+
+static bool is_shortage(int error)
+{
+	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
+}
+
+static void note_absence(void)
+{
+	atomic_store(&absent_until, sys_now_ms() + ABSENT_MS);
+}
+
+static int open_socket(void)
+{
+	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	/* A sandbox that forbids Unix sockets stays for the life of the process. */
+	if (fd < 0 && !is_shortage(fd))
+		atomic_store(&absent_until, BARRED);
+	return fd;
+}
+
+/* Without a connection: the daemon is not to be woken by programs that only talk to others. */
+static bool look(void)
+{
+	if (pre_settings.daemon_len == 0)
+		return false;
+	int fd = open_socket();
+	if (fd < 0)
+		return false;
+	sys_close(fd);
+	int rc = sys_may_write(pre_settings.daemon.sun_path);
+	if (rc == -EACCES || rc == -ENOENT || rc == -ENOTDIR) {
+		note_absence();
+		return false;
+	}
+	atomic_store(&looked, true);
+	return true;
+}
+
+bool pre_daemon_usable(bool alive)
 {
 	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	return until != 0 && sys_now_ms() < until;
+	if (until == BARRED)
+		return false;
+	if (alive && until != 0) {
+		atomic_store(&absent_until, 0);
+		return look();
+	}
+	if (until != 0 && sys_now_ms() < until)
+		return false;
+	return atomic_load_explicit(&looked, memory_order_relaxed) || look();
 }
 
 /* One request and its answer. */
@@ -184,11 +232,6 @@ static int receive_answer(struct session *s)
 
 /* ---- a session from beginning to end */
 
-static bool is_shortage(int error)
-{
-	return error == -EMFILE || error == -ENFILE || error == -ENOMEM || error == -ENOBUFS;
-}
-
 /* A full backlog makes connect() wait: the send timeout bounds that. */
 static int connect_to_daemon(struct session *s)
 {
@@ -200,7 +243,7 @@ static int connect_to_daemon(struct session *s)
 		rc = sys_connect(s->socket, &pre_settings.daemon, pre_settings.daemon_len);
 	while (rc == -EINTR && sys_now_ms() < s->deadline);
 	if (rc < 0 && !is_shortage(rc))
-		atomic_store(&absent_until, sys_now_ms() + ABSENT_MS);
+		note_absence();
 	return rc;
 }
 
@@ -217,13 +260,9 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 		return len;
 	if (pre_settings.daemon_len == 0)
 		return -ENAMETOOLONG;
-	s->socket = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (s->socket < 0) {
-		/* A sandbox that forbids Unix sockets stays for the life of the process. */
-		if (!is_shortage(s->socket))
-			atomic_store(&absent_until, INT64_MAX);
+	s->socket = open_socket();
+	if (s->socket < 0)
 		return s->socket;
-	}
 	int rc = connect_to_daemon(s);
 	if (rc == 0)
 		rc = send_request(s, type, payload, (size_t)len, fd);

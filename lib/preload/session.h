@@ -14,8 +14,14 @@
 
 #include "proto/ipc/ipc.h"
 
-/** Was the daemon out of reach a moment ago? Then it is not worth asking again yet. */
-bool pre_daemon_absent(void);
+/**
+ * May this process hope to reach the daemon? To be asked before the SMC option is promised to a
+ * peer. Looks, once, whether the process may open a Unix socket and write to the daemon's; after a
+ * failure the answer is no for a second, or for ever where a sandbox forbids the socket.
+ * @param alive  the daemon's programs have just shown that it is there: what was noted before does
+ *               not count
+ */
+bool pre_daemon_usable(bool alive);
 
 enum pre_handed {
 	PRE_HANDED_PAIR,   /* the pair end is in ret_fd */

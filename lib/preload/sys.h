@@ -94,6 +94,12 @@ static inline int sys_write(int fd, const void *buf, size_t len)
 	return sys_result(syscall(SYS_write, fd, buf, len));
 }
 
+/** May the process, with its effective ids, write to the file? */
+static inline int sys_may_write(const char *path)
+{
+	return sys_result(syscall(SYS_faccessat2, AT_FDCWD, path, W_OK, AT_EACCESS));
+}
+
 /** @param timeout  NULL: without end */
 static inline int sys_poll_one(int fd, short events, const struct timespec *timeout,
 			       short *ret_revents)

@@ -19,3 +19,158 @@ echo_server_on_a() {
 	diff "$HOSTS_DIR/plain" "$HOSTS_DIR/smcr" | grep '^[<>]' >"$HOSTS_DIR/diff" || true
 	diff "$BATS_TEST_DIRNAME/semantics.diff" "$HOSTS_DIR/diff"
 }
+
+# all_smcr HOST COUNT: has the host had that many connections at least, all over SMC-R?
+all_smcr() {
+	shows "$1" info ".connections | .established_total >= $2 and .fallbacks_total == 0"
+}
+
+python_on() {
+	local host=$1
+	shift
+	on "$host" "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" "$@"
+}
+
+@test "asyncio: 60 connections in one loop, on both sides" {
+	two_daemons
+	start_on a "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" \
+		asyncio-server "$SERVER" 7001
+	until_true 10 tcp_listens a 7001
+	python_on b asyncio-client "$SERVER" 7001 60
+	all_smcr b 60
+	proves SOCK-1
+}
+
+@test "a process for each connection; limits by poll(); stdio on top" {
+	two_daemons
+	start_on a "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" \
+		forking-server "$SERVER" 7001
+	until_true 10 tcp_listens a 7001
+	for _ in 1 2 3; do
+		python_on b timeout-client "$SERVER" 7001
+	done
+	all_smcr b 3
+	proves GEN-9
+}
+
+@test "a descriptor is passed to another process, which was started anew" {
+	two_daemons
+	echo_server_on_a "$RUN"
+	[ "$(python_on b pass "$SERVER" 7001)" = "('$SERVER', 7001)" ]
+	all_smcr b 1
+	proves GEN-9
+}
+
+@test "inetd style: the program at the other side of exec knows who it talks to" {
+	two_daemons
+	start_on a "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" \
+		inetd "$SERVER" 7001 /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" whoami
+	until_true 10 tcp_listens a 7001
+	on b "$RUN" --require ncat -p 5555 --recv-only "$SERVER" 7001 >"$HOSTS_DIR/out"
+	cat "$HOSTS_DIR/out"
+	[ "$(cat "$HOSTS_DIR/out")" = \
+		"AF_INET SOCK_STREAM 6 ('$SERVER', 7001) ('$CLIENT', 5555)" ]
+	all_smcr b 1
+	proves GEN-9 SOCK-1
+}
+
+@test "a listener made without smcr-run is claimed by the first accept()" {
+	two_daemons
+	start_on a /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" hand-on "$SERVER" 7001 \
+		"$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" inherited-server
+	until_true 10 tcp_listens a 7001
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	shows b info '.connections.established_total == 0'
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	all_smcr b 1
+}
+
+@test "the daemon starts again: servers that went on listening serve SMC-R again" {
+	two_daemons
+	echo_server_on_a "$RUN"
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	kill -TERM "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a"
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	smcrd_start a
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+}
+
+@test "nginx: worker processes, connections kept alive, and a reload in the middle" {
+	two_daemons
+	mkdir -p "$HOSTS_DIR/www"
+	random_file "$HOSTS_DIR/www/file" 4
+	cat >"$HOSTS_DIR/nginx.conf" <<-EOF
+	daemon off;
+	worker_processes 2;
+	pid $HOSTS_DIR/nginx.pid;
+	error_log $HOSTS_DIR/nginx.log;
+	events { worker_connections 256; }
+	http {
+		access_log off;
+		sendfile on;
+		tcp_nopush on;
+		client_body_temp_path $HOSTS_DIR/t1; proxy_temp_path $HOSTS_DIR/t2;
+		fastcgi_temp_path $HOSTS_DIR/t3; uwsgi_temp_path $HOSTS_DIR/t4;
+		scgi_temp_path $HOSTS_DIR/t5;
+		server { listen $SERVER:8080; root $HOSTS_DIR/www; }
+	}
+	EOF
+	chmod 755 "$HOSTS_DIR"
+	start_on a "$RUN" --require nginx -c "$HOSTS_DIR/nginx.conf" -e "$HOSTS_DIR/nginx.log"
+	until_true 10 tcp_listens a 8080
+	start_on b "$RUN" --require curl -sS --fail -Z --parallel-max 8 \
+		-o "$HOSTS_DIR/copy#1" "http://$SERVER:8080/file?[1-24]"
+	client=$!
+	until_true 10 test -s "$HOSTS_DIR/copy1"
+	kill -HUP "$(cat "$HOSTS_DIR/nginx.pid")"
+	wait "$client"
+	for i in $(seq 24); do
+		cmp "$HOSTS_DIR/www/file" "$HOSTS_DIR/copy$i"
+	done
+	all_smcr b 1
+}
+
+@test "iperf3 listens for both families: IPv4 over an IPv6 socket" {
+	two_daemons
+	start_on a "$RUN" --require iperf3 -s -p 7001 >/dev/null
+	until_true 10 tcp_listens a 7001
+	on b "$RUN" --require iperf3 -c "$SERVER" -p 7001 -t 1 -P 2 >"$HOSTS_DIR/out"
+	all_smcr b 3
+	proves GEN-1
+}
+
+@test "smcr-run -v says what became of each connection" {
+	two_daemons
+	echo_server_on_a "$RUN"
+	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 2>"$HOSTS_DIR/block"
+	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --way epoll \
+		2>"$HOSTS_DIR/epoll"
+	cat "$HOSTS_DIR/block" "$HOSTS_DIR/epoll"
+	for way in block epoll; do
+		grep -q "$CLIENT:[0-9]* > $SERVER:7001: SMC-R$" "$HOSTS_DIR/$way"
+	done
+	start_on a "$PROGRAMS/echo_server" "$SERVER" 7002
+	until_true 5 tcp_listens a 7002
+	for way in block epoll; do
+		on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 1000 --way "$way" \
+			2>"$HOSTS_DIR/$way"
+		cat "$HOSTS_DIR/$way"
+		grep -q "$SERVER:7002: TCP: peer-no-smc: ..........*" "$HOSTS_DIR/$way"
+	done
+}
+
+@test "smcr-run --require: what would be plain TCP fails, on either side" {
+	two_daemons
+	start_on a "$PROGRAMS/echo_server" "$SERVER" 7002
+	until_true 5 tcp_listens a 7002
+	for way in block epoll select; do
+		run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --way "$way"
+		[[ $output == *"rotocol not supported"* ]]
+	done
+	# A server drops those who come without, and serves those who come with.
+	echo_server_on_a "$RUN" --require
+	run ! on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+}

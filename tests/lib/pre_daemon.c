@@ -570,7 +570,7 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 	strcpy(pre_settings.daemon.sun_path, daemon.path);
 	pre_settings.daemon_len = sizeof(pre_settings.daemon);
 	/* A test before may have had none, which the library remembers for a second. */
-	while (pre_daemon_absent())
+	while (!pre_daemon_usable(false))
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);
 	*ret_daemon = daemon;
 }

@@ -155,7 +155,6 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 		return o->claim_error ? fails(o->claim_error) : 0;
 	}
 	o->unclaims++;
-	o->last_unclaimed = fd;
 	return o->cannot_unclaim ? fails(EISCONN) : 0;
 }
 

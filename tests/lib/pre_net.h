@@ -43,7 +43,7 @@ struct pre_net_option {
 	bool cannot_unclaim;
 	enum ipc_negotiated negotiated;
 	int claims, unclaims;
-	int last_claimed, last_unclaimed;
+	int last_claimed;
 };
 extern struct pre_net_option pre_net_option;
 /** Put them in front of the kernel's options. All fields are zero then. */

@@ -364,10 +364,21 @@ static int connect_and_tell(void)
 	return pre_net_kernel_family(fd) == AF_INET && write(fd, "hello", 5) == 5 ? 0 : 21;
 }
 
-/* The first connection has to be made twice, as the promise was given; later ones are plain. */
-static void test_sandbox_without_unix_sockets(void **state)
+static void expect_hello_from_next(void)
+{
+	int peer = pre_net_accept_plain(listener);
+	expect_hello(peer);
+	close(peer);
+}
+
+/* A program that goes into its sandbox after it has used SMC-R: the first connection has to be made
+ * twice, as the promise was given; later ones are plain. */
+static void test_sandbox_entered_later(void **state)
 {
 	(void)state;
+	close(pair_end(0));
+	close(pre_net_accept_plain(listener));
+	pre_net_option.claims = 0;
 	pid_t pid = fork();
 	if (pid == 0) {
 		if (forbid_unix_sockets() < 0)
@@ -377,16 +388,39 @@ static void test_sandbox_without_unix_sockets(void **state)
 			status = connect_and_tell();
 		_exit(status ? status : pre_net_option.claims != 1);
 	}
-	int status = exit_status(pid);
-	assert_int_equal(status, 0);
+	assert_int_equal(exit_status(pid), 0);
 	int broken = pre_net_accept_plain(listener);
 	pre_net_expect_reset(broken);
 	close(broken);
-	for (int i = 0; i < 2; i++) {
-		int peer = pre_net_accept_plain(listener);
-		expect_hello(peer);
-		close(peer);
+	expect_hello_from_next();
+	expect_hello_from_next();
+}
+
+/* A program that is started in a sandbox (systemd's RestrictAddressFamilies=, say) promises nothing
+ * that it could not keep. */
+static void test_sandbox_from_the_start(void **state)
+{
+	(void)state;
+	char port[16];
+	snprintf(port, sizeof(port), "%d", ntohs(server.in.sin_port));
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (forbid_unix_sockets() == 0)
+			execl("/proc/self/exe", "test_process", "sandboxed", port, NULL);
+		_exit(22);
 	}
+	assert_int_equal(exit_status(pid), 0);
+	expect_hello_from_next();
+}
+
+/* Run by the one above. */
+static int in_a_sandbox(void)
+{
+	union ipc_addr addr;
+	pre_net_play_option();
+	close(pre_net_listen(AF_INET, &addr));
+	int status = connect_and_tell();
+	return status ? status : pre_net_option.claims;
 }
 
 /* closefrom() and descriptors closed behind our back: the library keeps none of its own. */
@@ -430,7 +464,7 @@ static void test_verbose_keeps_to_standard_error(void **state)
 	close(peer);
 }
 
-/* Started again by test_exec: argv are the descriptor and the server's port. */
+/* Started again: argv are a descriptor or "sandboxed", and the server's port. */
 static int after_exec(char **argv)
 {
 	server.in = (struct sockaddr_in){
@@ -438,7 +472,7 @@ static int after_exec(char **argv)
 		.sin_port = htons((uint16_t)atoi(argv[2])),
 		.sin_addr = { htonl(INADDR_LOOPBACK) },
 	};
-	return look_at(atoi(argv[1]));
+	return strcmp(argv[1], "sandboxed") == 0 ? in_a_sandbox() : look_at(atoi(argv[1]));
 }
 
 int main(int argc, char **argv)
@@ -453,7 +487,8 @@ int main(int argc, char **argv)
 		TEST(test_forged_pair_name),
 		TEST(test_threads),
 		TEST(test_signal_handlers),
-		TEST(test_sandbox_without_unix_sockets),
+		TEST(test_sandbox_entered_later),
+		TEST(test_sandbox_from_the_start),
 		TEST(test_closefrom),
 		TEST(test_verbose_keeps_to_standard_error),
 	};

@@ -1,0 +1,161 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Python programs that use sockets in ways that C programs seldom do.
+
+  sockets.py asyncio-server ADDRESS PORT      echo until killed, many connections in one loop
+  sockets.py asyncio-client ADDRESS PORT N    N connections at once, half closed, checked
+  sockets.py forking-server ADDRESS PORT      a process for each connection, echoes until the end
+  sockets.py timeout-client ADDRESS PORT      create_connection() with a limit, makefile(), sendall()
+  sockets.py inetd ADDRESS PORT PROGRAM..     run PROGRAM.. for each connection, which is its 0 and 1
+  sockets.py whoami                           addresses and kind of the socket at descriptor 0
+  sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
+  sockets.py inherited-server                 echo, with the listener that is at descriptor 0
+  sockets.py pass ADDRESS PORT                connect and send the descriptor to another process,
+                                              which was started anew and does the talking
+"""
+import asyncio
+import array
+import os
+import socket
+import socketserver
+import subprocess
+import sys
+
+
+async def serve(reader, writer):
+    while data := await reader.read(65536):
+        writer.write(data)
+        await writer.drain()
+    writer.write_eof()
+    writer.close()
+
+
+async def asyncio_server(address, port):
+    server = await asyncio.start_server(serve, address, int(port), backlog=256)
+    await server.serve_forever()
+
+
+async def one(address, port, i):
+    sent = bytes(j * (i + 1) % 251 for j in range(50000 + i))
+    reader, writer = await asyncio.open_connection(address, int(port))
+    assert writer.get_extra_info("peername") == (address, int(port))
+    assert writer.get_extra_info("socket").family == socket.AF_INET
+    writer.write(sent)
+    writer.write_eof()
+    got = await reader.read()
+    assert got == sent, f"connection {i}: {len(got)} of {len(sent)} bytes"
+    writer.close()
+    await writer.wait_closed()
+
+
+async def asyncio_client(address, port, count):
+    await asyncio.gather(*(one(address, port, i) for i in range(int(count))))
+
+
+def echo(connection):
+    while data := connection.recv(65536):
+        connection.sendall(data)
+
+
+class Forked(socketserver.BaseRequestHandler):
+    def handle(self):
+        assert self.request.getpeername() == self.client_address
+        echo(self.request)
+
+
+def forking_server(address, port):
+    socketserver.ForkingTCPServer.allow_reuse_address = True
+    with socketserver.ForkingTCPServer((address, int(port)), Forked) as server:
+        server.serve_forever()
+
+
+def timeout_client(address, port):
+    with socket.create_connection((address, int(port)), timeout=10) as connection:
+        sent = os.urandom(300000)
+        with connection.makefile("rb") as incoming:
+            for at in range(0, len(sent), 10000):
+                connection.sendall(sent[at : at + 10000])
+                assert incoming.read(10000) == sent[at : at + 10000]
+            connection.settimeout(0.2)
+            try:
+                connection.recv(1)
+                raise AssertionError("recv() must run into its limit")
+            except TimeoutError:
+                pass
+            connection.shutdown(socket.SHUT_WR)
+            assert incoming.read() == b""
+
+
+def inetd(address, port, *program):
+    listener = socket.create_server((address, int(port)))
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            subprocess.run(program, stdin=connection, stdout=connection, check=True)
+
+
+def whoami():
+    me = socket.socket(fileno=0)
+    print(me.family.name, me.type.name, me.proto, me.getsockname(), me.getpeername())
+
+
+def hand_on(address, port, *program):
+    listener = socket.create_server((address, int(port)))
+    os.dup2(listener.fileno(), 0)
+    os.execvp(program[0], program)
+
+
+def inherited_server():
+    listener = socket.socket(fileno=0)
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            echo(connection)
+
+
+def talk(channel):
+    """In the other process: take a descriptor, use it."""
+    fds = array.array("i")
+    _, control, _, _ = channel.recvmsg(1, socket.CMSG_SPACE(4))
+    fds.frombytes(control[0][2])
+    with socket.socket(fileno=fds[0]) as connection:
+        connection.sendall(b"from elsewhere")
+        got = b""
+        while len(got) < 14:
+            got += connection.recv(100)
+        assert got == b"from elsewhere"
+        print(connection.getpeername())
+
+
+def pass_on(address, port):
+    ours, theirs = socket.socketpair()
+    other = subprocess.Popen([sys.executable, __file__, "talk"], stdin=theirs)
+    theirs.close()
+    connection = socket.create_connection((address, int(port)))
+    rights = (socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [connection.fileno()]))
+    ours.sendmsg([b"x"], [rights])
+    connection.close()
+    sys.exit(other.wait())
+
+
+def main():
+    what, args = sys.argv[1], sys.argv[2:]
+    if what == "asyncio-server":
+        asyncio.run(asyncio_server(*args))
+    elif what == "asyncio-client":
+        asyncio.run(asyncio_client(*args))
+    elif what == "talk":
+        talk(socket.socket(fileno=0))
+    else:
+        {
+            "forking-server": forking_server,
+            "timeout-client": timeout_client,
+            "inetd": inetd,
+            "whoami": whoami,
+            "hand-on": hand_on,
+            "inherited-server": inherited_server,
+            "pass": pass_on,
+        }[what](*args)
+
+
+main()
