@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# smcr-run by itself: how it starts programs, and where it says that preloading cannot work.
+bats_require_minimum_version 1.5.0
+
+setup() {
+	ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+	BUILD=${HOSTS_BUILD:-$ROOT/build}
+	RUN=$BUILD/bin/smcr-run
+	LIBRARY=$(readlink -f "$BUILD/lib/libsmcr-preload.so")
+	# not /tmp, which may be mounted nosuid
+	DIR=$(mktemp -d "$BUILD/smcr-run-XXXXXX")
+	export ASAN_OPTIONS=verify_asan_link_order=0 # a test preloads a library before smcr-run
+	unset LD_PRELOAD SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE
+}
+
+teardown() {
+	rm -rf "$DIR"
+}
+
+# elf CLASS MACHINE NOTE: the headers of an executable, as far as they are looked at
+elf() {
+	/usr/bin/python3 - "$@" >"$DIR/program" <<-'EOF'
+	import struct, sys
+	elf_class, machine, note = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode()
+	ident = b"\x7fELF" + bytes([elf_class, 1, 1]) + bytes(9)
+	segments = 2 if note else 1
+	out = ident + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, segments, 0, 0, 0)
+	note = struct.pack("<III", 4, 4, 4) + note.ljust(4, b"\0") + b"abcd" if note else b""
+	at = 64 + 56 * segments
+	if note:
+	    out += struct.pack("<IIQQQQQQ", 4, 4, at, at, at, len(note), len(note), 4)
+	out += struct.pack("<IIQQQQQQ", 3, 4, at + len(note), 0, 0, 8, 8, 1)
+	sys.stdout.buffer.write(out + note + b"/ld.so\0\0")
+	EOF
+	chmod 755 "$DIR/program"
+}
+
+@test "the program gets its arguments, its exit status counts, options behind it are its own" {
+	run -7 "$RUN" sh -c 'echo "$0 $*"; exit 7' --require -v "a b"
+	[ "$output" = "--require -v a b" ]
+	run -143 "$RUN" -- sh -c 'kill -TERM $$'
+}
+
+@test "the environment: the library first, other preloaded ones behind it, and what was asked for" {
+	other=$(ldconfig -p | sed -n 's/.*libm\.so\.6.*=> //p' | head -n 1)
+	run -0 env LD_PRELOAD="$other" SMCR_REQUIRE=1 "$RUN" env
+	[[ $'\n'$output$'\n' == *$'\n'"LD_PRELOAD=$LIBRARY:$other"$'\n'* ]]
+	[[ $output != *SMCR_REQUIRE* ]]
+	[[ $output != *SMCR_VERBOSE* ]]
+	run -0 "$RUN" --require --verbose --socket "$DIR/sock" env
+	[[ $'\n'$output$'\n' == *$'\n'"LD_PRELOAD=$LIBRARY"$'\n'* ]]
+	[[ $output == *SMCR_REQUIRE=1* ]]
+	[[ $output == *SMCR_VERBOSE=1* ]]
+	[[ $output == *"SMCRD_SOCKET=$DIR/sock"* ]]
+	[[ $output == *"no smcrd at $DIR/sock"* ]]
+}
+
+@test "the library is in the program, once, and exports what it interposes and nothing else" {
+	run -0 "$RUN" cat /proc/self/maps
+	[[ $output == *"$LIBRARY"* ]]
+	run -0 sh -c "nm -D --defined-only '$LIBRARY' | cut -d ' ' -f 3 | sort | tr '\n' ' '"
+	[ "$output" = "__connect accept accept4 connect epoll_ctl getpeername getsockname getsockopt listen setsockopt " ]
+}
+
+@test "exit status 125, 126 and 127 as env(1) has them" {
+	run -125 "$RUN"
+	[[ $output == *"no program given"* ]]
+	run -125 "$RUN" --nonsense true
+	run -125 "$RUN" --socket "$(printf '/%.0s' $(seq 108))" true
+	[[ $output == *"too long"* ]]
+	run -127 "$RUN" /nonexistent/program
+	run -127 "$RUN" surely-no-such-program
+	[[ $output == *"No such file or directory"* ]]
+	run -126 "$RUN" /etc/passwd
+	run -126 "$RUN" "$DIR"
+	run -0 "$RUN" --help
+	[[ $output == "Usage: smcr-run "* ]]
+	run -0 "$RUN" --version
+	[[ $output =~ ^smcr-run\ [0-9]+\.[0-9]+\.[0-9]+$ ]]
+}
+
+@test "PATH is searched as the shell does" {
+	mkdir "$DIR/first" "$DIR/second"
+	printf '#!/bin/sh\necho second\n' >"$DIR/second/tool"
+	echo data >"$DIR/first/tool"
+	chmod 755 "$DIR/second/tool"
+	PATH="$DIR/first:$DIR/second:$PATH" run -0 "$RUN" tool
+	[ "$output" = second ]
+	PATH="$DIR/first" run -126 "$RUN" tool
+	cd "$DIR/second"
+	PATH=":/bin" run -0 "$RUN" tool
+	[ "$output" = second ]
+}
+
+# refused TEXT PROGRAM..: --require does not start it; without, it is told
+refused() {
+	local text=$1
+	shift
+	run -126 "$RUN" --require "$@"
+	[[ $output == *"$text"* ]]
+	status=0
+	output=$("$RUN" "$@" 2>&1) || status=$?
+	[[ $output == *"$text"*"; it runs over plain TCP"* ]]
+}
+
+@test "static programs are told from dynamic ones" {
+	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
+	gcc -static -o "$DIR/static" "$DIR/main.c"
+	refused "statically linked" "$DIR/static"
+	[ "$status" = 5 ]
+	gcc -static-pie -o "$DIR/static-pie" "$DIR/main.c"
+	refused "statically linked" "$DIR/static-pie"
+	gcc -o "$DIR/dynamic" "$DIR/main.c"
+	run -5 "$RUN" --require "$DIR/dynamic"
+	[ -z "$output" ]
+}
+
+@test "setuid, setgid and privileged programs are found" {
+	cp /bin/true "$DIR/program"
+	chown 65534 "$DIR/program"
+	chmod 4755 "$DIR/program"
+	refused "it is setuid" "$DIR/program"
+	chown 0:65534 "$DIR/program"
+	chmod 2755 "$DIR/program"
+	refused "it is setgid" "$DIR/program"
+	chmod 755 "$DIR/program"
+	setcap cap_net_raw+ep "$DIR/program"
+	run -0 "$RUN" --require "$DIR/program"
+	# root gains nothing by it; others do
+	chmod 755 "$DIR"
+	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	if "${nobody[@]}" test -x "$RUN" -a -x "$DIR/program"; then
+		run -126 "${nobody[@]}" "$RUN" --require "$DIR/program"
+		[[ $output == *"file capabilities"* ]]
+	fi
+}
+
+@test "other architectures and Go programs are found" {
+	elf 1 3 ""
+	refused "another architecture" "$DIR/program"
+	elf 2 243 ""
+	refused "another architecture" "$DIR/program"
+	machine=$(od -An -tu2 -j18 -N2 "$LIBRARY" | tr -d ' ')
+	elf 2 "$machine" Go
+	refused "Go program" "$DIR/program"
+	elf 2 "$machine" GNU
+	output=$("$RUN" --require "$DIR/program" 2>&1) || true
+	[[ $output != *"cannot use SMC-R"* ]]
+}
+
+@test "a script is judged by its interpreter" {
+	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
+	gcc -static -o "$DIR/static" "$DIR/main.c"
+	printf '#!%s --flag\n' "$DIR/static" >"$DIR/script"
+	chmod 755 "$DIR/script"
+	run -126 "$RUN" --require "$DIR/script"
+	[[ $output == *"$DIR/static cannot use SMC-R: it is statically linked"* ]]
+	printf '#! /bin/sh\nexit 3\n' >"$DIR/script"
+	run -3 "$RUN" --require "$DIR/script"
+	# endless: the kernel refuses it, and so it is refused
+	printf '#!%s\n' "$DIR/script" >"$DIR/script"
+	run -126 "$RUN" --require "$DIR/script"
+	: >"$DIR/script"
+	run -0 "$RUN" "$DIR/script" # an empty file is an empty script for execvp(3)
+	[[ $output != *"cannot use SMC-R"* ]]
+}
+
+@test "a copy without its library says so" {
+	mkdir -p "$DIR/bin"
+	cp "$RUN" "$DIR/bin/"
+	run -125 "$DIR/bin/smcr-run" true
+	[[ $output == *"is smcrd installed completely?"* ]]
+	mkdir -p "$DIR/lib/smcrd"
+	cp "$LIBRARY" "$DIR/lib/smcrd/"
+	run -0 "$DIR/bin/smcr-run" env
+	[[ $output == *"LD_PRELOAD=$DIR/lib/smcrd/libsmcr-preload.so"* ]]
+}
