@@ -58,7 +58,7 @@ static struct script {
 	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
-	_Atomic int give_ups, last_role, last_rcvbuf;
+	_Atomic int give_ups, last_role, last_rcvbuf, last_family;
 	_Atomic long taken; /* bytes that programs wrote */
 } * script;
 
@@ -123,6 +123,7 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	script->starts++;
 	script->last_role = (int)params->role;
 	script->last_rcvbuf = (int)params->rcvbuf;
+	script->last_family = params->peer.family;
 	*ret_conn = conn;
 	fake_settle(conn, script->outcome);
 	return 0;

@@ -2,7 +2,7 @@
 /* Connections that programs hand over: outcome, data, half close, reset, death of either side. */
 #include "tests/unit/clients_side.h"
 
-#include <sys/stat.h>
+#include <arpa/inet.h>
 
 /* ---- over SMC-R ---- */
 
@@ -44,6 +44,43 @@ static void a_blocking_connect_gets_its_pair_when_established(void **state)
 	close(tcp.far);
 	daemon_stop(&daemon);
 	PROVES("GEN-6");
+}
+
+/* Names are in the family of the program's socket, the engine gets IPv4 where IPv4 is spoken. */
+static void ipv6_sockets_keep_their_family(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	for (int mapped = 0; mapped < 2; mapped++) {
+		struct sockaddr_in6 addr = { .sin6_family = AF_INET6 };
+		struct tcp tcp;
+		socklen_t len = sizeof(addr);
+		int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
+		setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
+		if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+			skip(); /* no IPv6 here */
+		assert_int_equal(listen(listener, 1), 0);
+		assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+		inet_pton(AF_INET6, mapped ? "::ffff:127.0.0.1" : "::1", &addr.sin6_addr);
+		tcp.near = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
+		assert_int_equal(connect(tcp.near, (struct sockaddr *)&addr, sizeof(addr)), 0);
+		tcp.far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+
+		struct sockaddr_un un;
+		struct ipc_pair_name name;
+		len = sizeof(un);
+		assert_int_equal(getpeername(pair, (struct sockaddr *)&un, &len), 0);
+		assert_int_equal(ipc_pair_name_decode(&un, len, &name), 0);
+		assert_memory_equal(&name.peer.in6, &addr, sizeof(addr));
+		assert_int_equal(script->last_family, mapped ? AF_INET : AF_INET6);
+		close(pair);
+		close(tcp.far);
+		close(listener);
+	}
+	daemon_stop(&daemon);
 }
 
 static void bulk_passes_both_ways_with_half_close(void **state)
@@ -492,6 +529,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_blocking_connect_gets_its_pair_when_established),
+		cmocka_unit_test(ipv6_sockets_keep_their_family),
 		cmocka_unit_test(bulk_passes_both_ways_with_half_close),
 		cmocka_unit_test(a_program_that_does_not_read_is_waited_for),
 		cmocka_unit_test(shutdown_of_reading_lets_the_rest_flow),
