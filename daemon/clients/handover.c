@@ -81,6 +81,8 @@ static uint32_t judge_option(const struct client_conn *conn, const struct rdv_op
 static uint32_t judge(const struct client_conn *conn, int verdict_error,
 		      const struct rdv_verdict *verdict)
 {
+	/* The socket is fit but for the option. During connect() the check ends one step earlier:
+	 * without BPF it cannot learn the peer's address, which the program has told us. */
 	bool no_option = !conn->clients->config.option &&
 			 (verdict_error == -EOPNOTSUPP ||
 			  (verdict_error == -ENOTCONN && verdict->local.family != 0));
