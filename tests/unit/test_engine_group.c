@@ -90,8 +90,20 @@ static void end_that_nobody_confirms(void **state)
 	pair_close(pair, c);
 	pair->side[S].hold_completions = true;
 	pair_run(pair, 606ull * SECOND);
-	gone(pair, S); /* ERR-35 */
+	gone(pair, S);
 	pair_free(pair);
+	/* the client asks for the end, and nobody answers: one link after the other */
+	pair = grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	smcr_engine_shutdown(pair->side[C].engine);
+	pair_run(pair, 5 * SECOND);
+	assert_int_equal(pick.seen, 2);
+	assert_non_null(pair_lgr(pair, C));
+	pair_run(pair, 4 * SECOND);
+	gone(pair, C);
+	pair_free(pair);
+	PROVES("ERR-34 ERR-35");
 }
 
 static void delete_all_resets_connections(void **state)

@@ -232,6 +232,49 @@ static void rmb_is_announced_again_for_a_new_link(void **state)
 	pair_free(pair);
 }
 
+/** An ADD LINK exchange breaks on its carrier while the group has another link: the carrier counts
+ * as failed, the half-built link goes on both sides, the group lives on with the other. */
+static void add_link_breaks_on_its_carrier(void **state)
+{
+	static const struct pair_pick rows[] = {
+		{ .from = S, .type = SMCR_LLC_ADD_LINK },                     /* ERR-26 */
+		{ .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },      /* ERR-26, ERR-27 */
+		{ .from = S, .type = SMCR_LLC_ADD_LINK_CONT },                /* ERR-30, ERR-27 */
+		{ .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true }, /* ERR-30, ERR-32 */
+	};
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].elements_per_rmb = config[C].elements_per_rmb = 1;
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		for (int slow = 0; slow < 2; slow++) { /* who loses patience first */
+			config[slow].llc_timeout = 5 * SECOND;
+			config[!slow].llc_timeout = 4 * SECOND;
+			struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
+			for (int n = 0; n < 3; n++) /* more RTokens than one message holds */
+				(void)connected(pair);
+			struct pair_pick pick = rows[i];
+			pick.verdict = PAIR_LOSE;
+			pair_set_pick(pair, &pick);
+			assert_int_equal(
+				smcr_llc_add_link(pair_lgr(pair, S), pair_link(pair, S, 1)), 0);
+			pair_pump(pair);
+			assert_int_equal(pick.seen, 1);
+			pair_set_pick(pair, NULL);
+			pair_run(pair, 15 * SECOND);
+			for (int side = 0; side < 2; side++) {
+				assert_null(pair_link(pair, side, 1));
+				assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+				assert_null(pair_link(pair, side, 3));
+				assert_int_equal(pair_num_qps(pair, side), 1);
+				assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);
+			}
+			int c = connected(pair);
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("ERR-26 ERR-27 ERR-30 ERR-32");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,6 +282,7 @@ int main(void)
 		cmocka_unit_test(traffic_goes_on),
 		cmocka_unit_test(notice_is_not_always_needed),
 		cmocka_unit_test(rkey_crosses_add_link),
+		cmocka_unit_test(add_link_breaks_on_its_carrier),
 		cmocka_unit_test(rmb_is_announced_again_for_a_new_link),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
