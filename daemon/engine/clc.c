@@ -263,8 +263,9 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	struct smcr_lgr *lgr = conn->lgr;
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
 		smcr_lgr_end(lgr, ECONNRESET); /* CLC-14, ERR-9 */
-	bool path_dead = conn->rv.step == SMCR_RV_LLC &&
-			 decline->diagnosis == SMCR_REASON_CONFIRM_LINK_FAILED;
+	bool path_dead =
+		conn->rv.step == SMCR_RV_LLC &&
+		(decline->diagnosis == SMCR_REASON_CONFIRM_LINK_FAILED || (lgr && lgr->path_dead));
 	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 
@@ -498,10 +499,9 @@ void smcr_clc_unhold(struct smcr_conn *conn)
 	DL_DELETE2(lgr->fc.held, conn, rv.held_prev, rv.held_next);
 }
 
-void smcr_clc_release_held(struct smcr_engine *engine, struct smcr_conn *held, bool path_dead)
+void smcr_clc_release_held(struct smcr_conn *held, bool path_dead)
 {
 	struct smcr_conn *conn, *next;
-	(void)engine;
 	DL_FOREACH2 (held, conn, rv.held_next)
 		conn->rv.held_by = NULL;
 	DL_FOREACH_SAFE2 (held, conn, next, rv.held_next) {
@@ -522,5 +522,5 @@ void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 	lgr->fc.held = NULL;
 	if (conn)
 		smcr_clc_open(conn, conn->rv.link ? conn->rv.link : smcr_lgr_any_link(lgr, NULL));
-	smcr_clc_release_held(lgr->engine, held, false);
+	smcr_clc_release_held(held, false);
 }

@@ -45,12 +45,13 @@ void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 static void on_end_work(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
+	(void)engine;
 	smcr_lgr_end_conns(lgr);
 	struct smcr_conn *held = lgr->fc.held;
 	bool path_dead = lgr->path_dead;
 	lgr->fc.held = NULL;
 	smcr_lgr_free(lgr);
-	smcr_clc_release_held(engine, held, path_dead);
+	smcr_clc_release_held(held, path_dead);
 }
 
 int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,

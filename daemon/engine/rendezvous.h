@@ -88,7 +88,7 @@ void smcr_clc_slab_refused(struct smcr_slab *slab);
  *  are answered. */
 void smcr_clc_first_contact_done(struct smcr_lgr *lgr);
 /** Proposals that waited for a first contact (a DL list, taken over). */
-void smcr_clc_release_held(struct smcr_engine *engine, struct smcr_conn *held, bool path_dead);
+void smcr_clc_release_held(struct smcr_conn *held, bool path_dead);
 void smcr_clc_unhold(struct smcr_conn *conn);
 
 /* ---- clc_server.c ---- */

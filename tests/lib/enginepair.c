@@ -299,6 +299,23 @@ void pair_run(struct pair *pair, uint64_t us)
 	pair_pump(pair);
 }
 
+int pair_connected(struct pair *pair)
+{
+	int conn = pair_connect(pair, PAIR_CLIENT);
+	pair_pump(pair);
+	if (!pair_both_established(pair, conn))
+		pair_violation("a connection is not established");
+	return conn;
+}
+
+struct pair *pair_grouped(size_t rnics, int *ret_conn)
+{
+	struct pair *pair = pair_new(NULL, NULL, rnics, rnics);
+	*ret_conn = pair_connected(pair);
+	pair_clear_log(pair);
+	return pair;
+}
+
 /* ---- looking and poking ---- */
 
 struct smcr_lgr *pair_lgr(struct pair *pair, int side)

@@ -123,6 +123,10 @@ void pair_remove_device(struct pair *pair, int side, uint32_t id);
 /** Open a TCP connection with the option on both sides, and start both rendezvous.
  *  @return index in pair->conns */
 int pair_connect(struct pair *pair, int client);
+/** Connect from the client's side and deliver until both ends are established. */
+int pair_connected(struct pair *pair);
+/** A pair with so many RNICs on both sides and one connection; the log is empty. */
+struct pair *pair_grouped(size_t rnics, int *ret_conn);
 /** Start one end only; the test plays the other. */
 int pair_start_alone(struct pair *pair, int side, enum smcr_role role);
 /** Parameters as pair_connect() uses them. */

@@ -60,14 +60,6 @@ static void ended_alike(struct pair *pair, int c)
 	both_fell_back(pair, c);
 }
 
-static int connected(struct pair *pair)
-{
-	int c = pair_connect(pair, C);
-	pair_pump(pair);
-	assert_true(pair_both_established(pair, c));
-	return c;
-}
-
 /* ---- local resources run out (ERR-1, GEN-4) ---- */
 
 /** Make the n-th call of one operation fail, for every n until nothing fails any more: each time
@@ -79,7 +71,7 @@ static void fail_each(size_t rnics, size_t offset, int existing)
 			struct pair *pair = pair_new(NULL, NULL, rnics, rnics);
 			int first[4] = { -1, -1, -1, -1 };
 			for (int i = 0; i < existing; i++)
-				first[i] = connected(pair);
+				first[i] = pair_connected(pair);
 			int *fault = (int *)((char *)&pair->side[side] + offset);
 			*fault = n;
 			int c = pair_connect(pair, C);
@@ -99,7 +91,7 @@ static void fail_each(size_t rnics, size_t offset, int existing)
 					pair_exchange(pair, first[i]);
 			/* the pair works, now that the fault is gone */
 			pair_run(pair, 20 * SECOND);
-			int again = connected(pair);
+			int again = pair_connected(pair);
 			pair_exchange(pair, again);
 			pair_free(pair);
 			if (!hit)

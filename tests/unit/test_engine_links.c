@@ -17,14 +17,6 @@
 #define SECOND 1000000
 #define NEW    3 /* number of the second link: 2 was refused in first contact */
 
-static int connected(struct pair *pair)
-{
-	int c = pair_connect(pair, C);
-	pair_pump(pair);
-	assert_true(pair_both_established(pair, c));
-	return c;
-}
-
 /** One link, `conns` connections with so many elements an RMB, and a second RNIC on both sides that
  *  is not used yet. */
 static struct pair *single(unsigned int conns, uint8_t server_elements, uint8_t client_elements)
@@ -34,7 +26,7 @@ static struct pair *single(unsigned int conns, uint8_t server_elements, uint8_t 
 	cc.elements_per_rmb = client_elements;
 	struct pair *pair = pair_new(&sc, &cc, 1, 1);
 	for (unsigned int i = 0; i < conns; i++)
-		(void)connected(pair);
+		(void)pair_connected(pair);
 	for (int side = 0; side < 2; side++) {
 		struct smcr_device_info info = pair_device(side, 1);
 		pair_add_device(pair, side, &info);
@@ -111,7 +103,7 @@ static void tokens_for_a_new_link(void **state)
 			}
 		}
 		/* writes on the new link use its tokens */
-		int c = connected(pair);
+		int c = pair_connected(pair);
 		assert_int_equal(pair_end(pair, c, S)->smc->tx.link->number, NEW);
 		pair_exchange(pair, c);
 		pair_free(pair);
@@ -155,7 +147,7 @@ static void notice_is_not_always_needed(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	pair_clear_log(pair);
 	notice(pair); /* two links already */
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
@@ -251,7 +243,7 @@ static void add_link_breaks_on_its_carrier(void **state)
 			config[!slow].llc_timeout = 4 * SECOND;
 			struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
 			for (int n = 0; n < 3; n++) /* more RTokens than one message holds */
-				(void)connected(pair);
+				(void)pair_connected(pair);
 			struct pair_pick pick = rows[i];
 			pick.verdict = PAIR_LOSE;
 			pair_set_pick(pair, &pick);
@@ -268,7 +260,7 @@ static void add_link_breaks_on_its_carrier(void **state)
 				assert_int_equal(pair_num_qps(pair, side), 1);
 				assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);
 			}
-			int c = connected(pair);
+			int c = pair_connected(pair);
 			pair_exchange(pair, c);
 			pair_free(pair);
 		}

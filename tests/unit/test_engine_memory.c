@@ -17,14 +17,6 @@
 #define C   PAIR_CLIENT
 #define KIB 1024u
 
-static int connected(struct pair *pair)
-{
-	int c = pair_connect(pair, C);
-	pair_pump(pair);
-	assert_true(pair_both_established(pair, c));
-	return c;
-}
-
 static void element_for_a_receive_buffer(void **state)
 {
 	static const struct {
@@ -80,7 +72,7 @@ static void slabs_and_elements(void **state)
 	config.elements_per_rmb = 0;
 	config.bsize = 0xFF;
 	struct pair *pair = pair_new(&config, NULL, 1, 1);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *slab;
 	lgr->rmbs->state = SMCR_SLAB_DELETING; /* out of the way */
@@ -117,7 +109,7 @@ static void best_fit(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *small, *large;
 	struct smcr_element e;
@@ -155,7 +147,7 @@ static void budget(void **state)
 		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 		int c[4];
 		for (int i = 0; i < 3; i++) /* 4 + 3 elements: the slab shrinks to what is left */
-			c[i] = connected(pair);
+			c[i] = pair_connected(pair);
 		assert_int_equal(pair->side[side].engine->memory_used, 7 * 16384);
 		c[3] = pair_connect(pair, C);
 		pair_pump(pair);
@@ -167,7 +159,7 @@ static void budget(void **state)
 			pair_exchange(pair, c[i]);
 		/* an element that comes free serves the next one */
 		pair_close(pair, c[0]);
-		c[0] = connected(pair);
+		c[0] = pair_connected(pair);
 		pair_exchange(pair, c[0]);
 		pair_free(pair);
 	}
@@ -180,7 +172,7 @@ static void at_most_255_rmbs(void **state)
 	struct smcr_config config = pair_config(S);
 	config.elements_per_rmb = 1;
 	struct pair *pair = pair_new(&config, NULL, 1, 1);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *slab;
 	for (int i = 1; i < SMCR_MAX_RMBS; i++)
@@ -197,7 +189,7 @@ static void send_buffer_is_kept_for_the_rnic(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	pair->side[C].blocked = true;
 	pair_send(pair, c, C, 1000, 1);
 	struct smcr_slab *slab = pair_lgr(pair, C)->sndbufs;

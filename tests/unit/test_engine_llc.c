@@ -1,0 +1,446 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC at any time: collisions, TEST LINK, what no peer may send (RFC 7609 3.5.5.3, C.7.1). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static void gone(struct pair *pair, int side)
+{
+	struct smcr_engine_view view;
+	smcr_engine_get_view(pair->side[side].engine, &view);
+	assert_int_equal(view.num_lgrs + view.num_qps + view.num_mrs + view.num_conns, 0);
+	assert_int_equal(view.memory_used, 0);
+	assert_int_equal(view.num_timers, 0);
+}
+
+/* ---- collisions (SER) ---- */
+
+/** A client's request comes while the server's RKEY exchange runs: it waits its turn. */
+static void requests_wait_for_the_rkey_exchange(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	for (int i = 0; i < 3; i++)
+		(void)pair_connected(pair);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int last = pair_connect(pair, C); /* needs an RMB more */
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, S)->llc->rkey.step, SMCR_RKEY_CONFIRM);
+	uint8_t carrier = pair_lgr(pair, S)->llc->rkey.link->number;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK };
+	msg.delete_link.link_number = carrier == 1 ? 2 : 1;
+	msg.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+	pair_clear_log(pair);
+	pair_inject_llc(pair, C, carrier, &msg);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	assert_int_equal(pair_lgr(pair, S)->llc->queued, 1);
+	/* its own RKEY exchange is independent of ours (SER-3) */
+	struct smcr_llc_msg rkey = { .type = SMCR_LLC_CONFIRM_RKEY };
+	rkey.confirm_rkey.num_tokens = 1;
+	rkey.confirm_rkey.rkey = 0x7777;
+	rkey.confirm_rkey.other[0].link_number = msg.delete_link.link_number;
+	rkey.confirm_rkey.other[0].rkey = 0x7778;
+	pair_inject_llc(pair, C, carrier, &rkey);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 2);
+	pair_set_pick(pair, NULL);
+	struct pair_pick drop = {
+		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
+	};
+	drop.skip = 0;
+	pair_set_pick(pair, &drop);
+	pair_run(pair, 100000);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	(void)last;
+	pair_free(pair);
+	PROVES("SER-2 SER-3 SER-5");
+}
+
+/** CONFIRM RKEY of the client while the server changes links: negative, with C (SER-4). */
+static void rkey_while_links_change(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, S, 2);
+	pair_pump(pair);
+	struct smcr_llc_msg rkey = { .type = SMCR_LLC_CONFIRM_RKEY };
+	rkey.confirm_rkey.rkey = 0x7777;
+	rkey.confirm_rkey.num_tokens = 1;
+	rkey.confirm_rkey.other[0].link_number = 2;
+	rkey.confirm_rkey.other[0].rkey = 0x7778;
+	struct smcr_llc_msg del = { .type = SMCR_LLC_DELETE_RKEY };
+	del.delete_rkey.count = 1;
+	del.delete_rkey.rkey[0] = 0x9999;
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+	pair_inject_llc(pair, C, 1, &del); /* DELETE RKEY has no C: it waits */
+	assert_int_equal(pair_lgr(pair, S)->llc->queued, 1);
+	pair_inject_llc(pair, C, 1, &rkey);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	/* look at the answers on their way, past the one that is held: on link 1, in order */
+	struct smcr_link *link = pair_link(pair, S, 1);
+	assert_int_equal(link->tx_next - link->tx_done, 2);
+	const struct smcr_tx_entry *e = &link->tx[(link->tx_next - 1) % link->tx_depth];
+	assert_int_equal(e->llc_type, SMCR_LLC_CONFIRM_RKEY);
+	assert_true(e->llc_reply);
+	pair_free(pair);
+}
+
+static void negative_rkey_is_tried_again(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = pair_grouped(2, &c[0]);
+	for (int i = 1; i < 4; i++)
+		c[i] = pair_connected(pair);
+	/* the client's CONFIRM RKEY meets the server's deletion of link 2 */
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	c[4] = pair_connect(pair, C);
+	pair_pump(pair);
+	uint8_t carrier = pair_lgr(pair, C)->llc->rkey.link->number;
+	uint8_t other = carrier == 1 ? 2 : 1;
+	struct pair_pick reply = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_clear_log(pair);
+	pair_set_pick(pair, &reply);
+	pair_fail_link(pair, S, other); /* its deletion starts before CONFIRM RKEY arrives */
+	smcr_engine_run(pair->side[S].engine, pair->now);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+	pair_pump(pair);
+	const struct pair_msg *neg = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true);
+	assert_non_null(neg);
+	assert_true(neg->llc.confirm_rkey.negative && neg->llc.confirm_rkey.retry);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, SECOND);
+	assert_true(pair_both_established(pair, c[4]));
+	/* the second attempt names the links that are left */
+	const struct pair_msg *again = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false);
+	assert_int_equal(again->llc.confirm_rkey.num_tokens, 0);
+	pair_exchange(pair, c[4]);
+	pair_free(pair);
+	PROVES("SER-4 RKEY-6 RKEY-7");
+}
+
+/** The link that carries an RKEY exchange dies, or its peer does not answer: the exchange is not
+ *  replayed but started again, on another link. */
+static void rkey_exchange_starts_again(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int timeout = 0; timeout < 2; timeout++) {
+			int c[5];
+			struct pair *pair = pair_grouped(2, &c[0]);
+			for (int i = 1; i < 4; i++)
+				c[i] = pair_connected(pair);
+			struct pair_pick pick = { .from = side,
+						  .type = SMCR_LLC_CONFIRM_RKEY,
+						  .verdict = timeout ? PAIR_LOSE : PAIR_HOLD };
+			pair_set_pick(pair, &pick);
+			c[4] = pair_connect(pair, C);
+			pair_pump(pair);
+			struct smcr_lgr *lgr = pair_lgr(pair, side);
+			assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_CONFIRM);
+			struct smcr_slab *slab = lgr->llc->rkey.slab;
+			uint8_t carrier = lgr->llc->rkey.link->number;
+			if (timeout) { /* ERR-37 */
+				pair_run(pair, 3900000);
+				assert_int_equal(pair_link(pair, side, carrier)->state,
+						 SMCR_LINK_ACTIVE);
+				pair_set_pick(pair, NULL);
+				pair_run(pair, 200000);
+			} else {
+				pair_set_pick(pair, NULL);
+				pair_fail_link(pair, side, carrier);
+				pair_run(pair, 200000);
+			}
+			assert_null(pair_link(pair, S, carrier));
+			assert_null(pair_link(pair, C, carrier));
+			assert_int_equal(slab->state, SMCR_SLAB_READY);
+			const struct pair_msg *again =
+				pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false);
+			assert_true(again->link != carrier);
+			assert_int_equal(again->llc.confirm_rkey.num_tokens, 0);
+			pair_run(pair, SECOND);
+			/* a client whose server's link has gone declines; else it is established */
+			for (int i = 0; i < 2; i++)
+				assert_true(pair_end(pair, c[4], i)->established == 1 ||
+					    pair_end(pair, c[4], i)->fallback == 1);
+			assert_int_equal(pair_end(pair, c[4], S)->fallback,
+					 pair_end(pair, c[4], C)->fallback);
+			pair_free(pair);
+		}
+	PROVES("SER-6 ERR-37 RKEY-6");
+}
+
+static void delete_rkey_starts_again(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = pair_grouped(2, &c[0]);
+	for (int i = 1; i < 5; i++)
+		c[i] = pair_connected(pair);
+	pair_close(pair, c[4]);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_RKEY, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_run(pair, 61ull * SECOND);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_DELETE);
+	uint8_t carrier = lgr->llc->rkey.link->number;
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 4ull * SECOND); /* ERR-39 */
+	assert_null(pair_link(pair, S, carrier));
+	assert_int_equal(smcr_lgr_num_rmbs(lgr), 1);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
+	int more = pair_connected(pair);
+	pair_exchange(pair, more);
+	pair_free(pair);
+	PROVES("SER-6 ERR-39");
+}
+
+static void request_flood(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, S, 2);
+	pair_pump(pair);
+	struct smcr_llc_msg del = { .type = SMCR_LLC_DELETE_RKEY };
+	del.delete_rkey.count = 1;
+	for (int i = 0; i < SMCR_LLC_QUEUE_MAX; i++) {
+		pair_inject_llc(pair, C, 1, &del);
+		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	}
+	pair_inject_llc(pair, C, 1, &del);
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_FAILED);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 5 * SECOND);
+	gone(pair, S);
+	pair_free(pair);
+	PROVES("SER-5");
+}
+
+/* ---- TEST LINK ---- */
+
+static void test_link_answers(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	for (int side = 0; side < 2; side++) {
+		uint32_t id = pair_lgr(pair, side)->id;
+		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id, 2), 0);
+		pair_pump(pair);
+		const struct pair_msg *q = pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, false);
+		const struct pair_msg *a = pair_last_llc(pair, !side, SMCR_LLC_TEST_LINK, true);
+		assert_int_equal(q->link, 2);
+		assert_int_equal(a->link, 2);
+		assert_memory_equal(q->llc.test_link.user_data, a->llc.test_link.user_data, 16);
+		pair_run(pair, 5 * SECOND);
+		assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id, 3), -ENOENT);
+		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id + 9, 2),
+				 -ENOENT);
+	}
+	/* in the middle of exchanges, either way */
+	struct smcr_llc_msg test = { .type = SMCR_LLC_TEST_LINK,
+				     .test_link = { "user data 16 by" } };
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, S, 2);
+	pair_pump(pair);
+	pair_clear_log(pair);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+	struct pair_pick answer = {
+		.from = S, .type = SMCR_LLC_TEST_LINK, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &answer);
+	pair_inject_llc(pair, C, 1, &test);
+	pair_pump(pair);
+	assert_int_equal(answer.seen, 1);
+	pair_free(pair);
+	PROVES("TEST-1 LLC-6 SER-1");
+}
+
+static void test_link_fails(void **state)
+{
+	(void)state;
+	for (int variant = 0; variant < 3; variant++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		struct pair_pick pick = {
+			.from = C, .type = SMCR_LLC_TEST_LINK, .reply = true, .verdict = PAIR_LOSE
+		};
+		pair_set_pick(pair, &pick);
+		struct smcr_llc_msg reply = { .type = SMCR_LLC_TEST_LINK, .reply = true };
+		if (variant != 2)
+			assert_int_equal(smcr_engine_test_link(pair->side[S].engine,
+							       pair_lgr(pair, S)->id, 2),
+					 0);
+		pair_pump(pair);
+		if (variant == 0) {
+			pair_run(pair, 3900000);
+			assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+			pair_run(pair, 200000); /* ERR-38 */
+		} else if (variant == 1) {      /* other user data */
+			memcpy(reply.test_link.user_data, pair_link(pair, S, 2)->test_data, 16);
+			reply.test_link.user_data[15] ^= 1;
+			pair_inject_llc(pair, C, 2, &reply);
+		} else { /* nobody asked */
+			pair_inject_llc(pair, C, 2, &reply);
+		}
+		pair_pump(pair);
+		assert_null(pair_link(pair, S, 2));
+		assert_null(pair_link(pair, C, 2));
+		pair_free(pair);
+	}
+	PROVES("TEST-2 ERR-38 ERR-60");
+}
+
+/* ---- numbers and unknown messages ---- */
+
+static void unknown_messages(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	for (unsigned int type = 0; type < 256; type++) {
+		uint8_t buf[SMCR_LLC_LEN] = { (uint8_t)type, SMCR_LLC_LEN };
+		if ((type & 0xC0) != 0x80)
+			continue;
+		uint64_t dropped = pair->side[S].engine->count.llc_dropped;
+		pair_inject_raw(pair, C, 1, buf, sizeof(buf));
+		assert_int_equal(pair->side[S].engine->count.llc_dropped, dropped + 1);
+		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	}
+	pair_exchange(pair, c);
+	pair_free(pair);
+	static const uint8_t errors[] = { 0, 5, 10, 0x3F, 0x40, 0x7F, 0xC0, 0xFF };
+	for (size_t i = 0; i < sizeof(errors); i++) {
+		pair = pair_grouped(2, &c);
+		uint8_t buf[SMCR_LLC_LEN] = { errors[i], SMCR_LLC_LEN };
+		pair_inject_raw(pair, C, 2, buf, sizeof(buf));
+		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+		pair_pump(pair);
+		const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_PROTOCOL_VIOLATION);
+		pair_free(pair);
+	}
+	/* lengths */
+	for (size_t len = 0; len < 64; len++) {
+		if (len == SMCR_LLC_LEN)
+			continue;
+		pair = pair_grouped(2, &c);
+		uint8_t buf[64] = { SMCR_LLC_TEST_LINK, SMCR_LLC_LEN };
+		pair_inject_raw(pair, C, 2, buf, len);
+		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+		pair_free(pair);
+	}
+	PROVES("LLC-3 ERR-61 ERR-63");
+}
+
+static void wrong_role(void **state)
+{
+	static const struct {
+		int from;
+		struct smcr_llc_msg msg;
+	} rows[] = {
+		{ C, { .type = SMCR_LLC_CONFIRM_LINK } },
+		{ S, { .type = SMCR_LLC_CONFIRM_LINK, .reply = true } },
+		{ C, { .type = SMCR_LLC_CONFIRM_LINK, .reply = true } },
+		{ S, { .type = SMCR_LLC_CONFIRM_LINK } },
+		{ S, { .type = SMCR_LLC_ADD_LINK, .reply = true } },
+		{ C, { .type = SMCR_LLC_ADD_LINK, .reply = true } },
+		{ C, { .type = SMCR_LLC_ADD_LINK_CONT } },
+		{ S, { .type = SMCR_LLC_ADD_LINK_CONT } },
+		{ S, { .type = SMCR_LLC_ADD_LINK_CONT, .reply = true } },
+		{ C, { .type = SMCR_LLC_ADD_LINK_CONT, .reply = true } },
+		{ C, { .type = SMCR_LLC_DELETE_LINK, .reply = true } },
+		{ S, { .type = SMCR_LLC_DELETE_LINK, .reply = true } },
+		{ S, { .type = SMCR_LLC_CONFIRM_RKEY, .reply = true } },
+		{ C, { .type = SMCR_LLC_CONFIRM_RKEY, .reply = true } },
+		{ C,
+		  { .type = SMCR_LLC_CONFIRM_RKEY_CONT, .confirm_rkey_cont = { .num_left = 1 } } },
+		{ C,
+		  { .type = SMCR_LLC_DELETE_RKEY, .reply = true, .delete_rkey = { .count = 1 } } },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		pair_inject_llc(pair, rows[i].from, 2, &rows[i].msg);
+		assert_int_equal(pair_link(pair, !rows[i].from, 2)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link(pair, !rows[i].from, 1)->state, SMCR_LINK_ACTIVE);
+		pair_pump(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-63 LG-10");
+}
+
+/** A client that has asked to delete a link ignores what still comes on it (ERR-54). */
+static void deleted_link_is_deaf(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	struct smcr_link *link = pair_link(pair, C, 2);
+	pair_fail_link(pair, C, 2);
+	pair_pump(pair);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
+	uint8_t buf[SMCR_LLC_LEN];
+	assert_int_equal(smcr_llc_encode(&msg, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
+			 SMCR_LLC_LEN);
+	uint64_t posted = pair_link(pair, C, 1)->tx_next;
+	smcr_engine_recv(pair->side[C].engine, link->ref, buf, sizeof(buf));
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
+	assert_true(pair_link(pair, C, 1)->tx_next == posted);
+	/* except the end of the whole group */
+	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_LINK, .delete_link = { .all = true } };
+	assert_int_equal(smcr_llc_encode(&msg, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
+			 SMCR_LLC_LEN);
+	smcr_engine_recv(pair->side[C].engine, link->ref, buf, sizeof(buf));
+	pair_pump(pair);
+	gone(pair, C);
+	pair_free(pair);
+	PROVES("ERR-54");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(requests_wait_for_the_rkey_exchange),
+		cmocka_unit_test(rkey_while_links_change),
+		cmocka_unit_test(negative_rkey_is_tried_again),
+		cmocka_unit_test(rkey_exchange_starts_again),
+		cmocka_unit_test(delete_rkey_starts_again),
+		cmocka_unit_test(request_flood),
+		cmocka_unit_test(test_link_answers),
+		cmocka_unit_test(test_link_fails),
+		cmocka_unit_test(unknown_messages),
+		cmocka_unit_test(wrong_role),
+		cmocka_unit_test(deleted_link_is_deaf),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

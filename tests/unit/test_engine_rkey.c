@@ -1,0 +1,478 @@
+/* SPDX-License-Identifier: MIT */
+/* RMBs that come and go in a running group (RFC 7609 3.5.5.2). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static void both_sides_add_an_rmb(void **state)
+{
+	(void)state;
+	int c[9];
+	struct pair *pair = pair_grouped(2, &c[0]);
+	for (int i = 1; i < 4; i++)
+		c[i] = pair_connected(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, false), 0);
+	pair_clear_log(pair);
+	c[4] = pair_connected(pair); /* four elements an RMB */
+	/* server's CONFIRM RKEY before Accept, client's before Confirm */
+	static const struct {
+		int from;
+		bool clc;
+		uint8_t type;
+		bool reply;
+	} order[] = {
+		{ C, true, SMCR_CLC_PROPOSAL, false },
+		{ S, false, SMCR_LLC_CONFIRM_RKEY, false },
+		{ C, false, SMCR_LLC_CONFIRM_RKEY, true },
+		{ S, true, SMCR_CLC_ACCEPT, false },
+		{ C, false, SMCR_LLC_CONFIRM_RKEY, false },
+		{ S, false, SMCR_LLC_CONFIRM_RKEY, true },
+		{ C, true, SMCR_CLC_CONFIRM, false },
+	};
+	assert_int_equal(pair->log_len, sizeof(order) / sizeof(order[0]));
+	for (size_t i = 0; i < pair->log_len; i++) {
+		const struct pair_msg *m = &pair->log[i];
+		assert_int_equal(m->from, order[i].from);
+		assert_int_equal(m->is_clc, order[i].clc);
+		assert_int_equal(m->is_clc ? m->clc.type : m->llc.type, order[i].type);
+		assert_int_equal(m->is_clc ? false : m->llc.reply, order[i].reply);
+	}
+	/* the message tells the own link's RToken and that of the other one; the reply echoes */
+	const struct smcr_llc_confirm_rkey *r =
+		&pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, false)->llc.confirm_rkey;
+	const struct smcr_llc_confirm_rkey *e =
+		&pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, true)->llc.confirm_rkey;
+	uint8_t carrier = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, false)->link;
+	const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs->next;
+	struct smcr_link *other = pair_link(pair, S, carrier == 1 ? 2 : 1);
+	assert_int_equal(r->num_tokens, 1);
+	assert_int_equal(r->rkey, slab->reg[pair_link(pair, S, carrier)->slot].rkey);
+	assert_int_equal(r->other[0].link_number, other->number);
+	assert_int_equal(r->other[0].rkey, slab->reg[other->slot].rkey);
+	assert_true(r->vaddr == (uintptr_t)slab->base);
+	assert_memory_equal(r, e, sizeof(*r));
+	/* on the link that the first connection of the RMB uses (RKEY-2) */
+	assert_int_equal(pair_link(pair, S, carrier)->qpn,
+			 pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.qpn);
+	for (int i = 0; i < 5; i++)
+		pair_exchange(pair, c[i]);
+	for (int i = 0; i < 5; i++)
+		pair_close(pair, c[i]);
+	pair_free(pair);
+	PROVES("RS-3 RS-5 RKEY-1 RKEY-2 RKEY-3 RKEY-5 RKEY-11 LLC-5 RMB-10 SER-3");
+}
+
+static void fill_first_rmb(struct pair *pair, int *conns, int n)
+{
+	for (int i = 0; i < n; i++)
+		conns[i] = pair_connected(pair);
+	pair_clear_log(pair);
+}
+
+static void unused_rmb_is_deleted(void **state)
+{
+	(void)state;
+	int c[6];
+	struct pair *pair = pair_grouped(2, &c[0]);
+	fill_first_rmb(pair, c + 1, 5);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	uint64_t memory = pair->side[S].engine->memory_used;
+	pair_close(pair, c[4]);
+	pair_run(pair, 59000000);
+	pair_close(pair, c[5]);
+	pair_run(pair, 59000000); /* a delay against thrashing, from the last use */
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_RKEY, false), 0);
+	/* the memory stays until the reply has come */
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_RKEY, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	pair_run(pair, 1100000);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_RKEY, false), 1);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 1);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	assert_true(pair->side[S].engine->memory_used < memory);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, false), 1);
+	/* one stays for the next connection */
+	for (int i = 0; i < 4; i++)
+		pair_close(pair, c[i]);
+	pair_run(pair, 120000000);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
+	c[0] = pair_connected(pair);
+	pair_exchange(pair, c[0]);
+	pair_close(pair, c[0]);
+	pair_free(pair);
+	PROVES("RKEY-13 RKEY-14");
+}
+
+static void delete_unknown_rkeys(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
+	msg.delete_rkey.count = 4;
+	msg.delete_rkey.rkey[0] = 0xDEAD;
+	msg.delete_rkey.rkey[1] = 0xBEEF;
+	/* the only known one, by its name on link 2 */
+	msg.delete_rkey.rkey[2] = pair_lgr(pair, C)->rmbs->reg[pair_link(pair, C, 2)->slot].rkey;
+	msg.delete_rkey.rkey[3] = 0;
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_DELETE_RKEY, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	pair_inject_llc(pair, C, 2, &msg);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 0);
+	/* not to be written with any more, on any link (RKEY-16) */
+	struct smcr_peer_rmb *rmb = pair_lgr(pair, S)->peer_rmbs;
+	assert_true(rmb->withdrawn && !rmb->token[0].valid && !rmb->token[1].valid);
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	pair_free(pair);
+}
+
+/** The scripted peer sees the reply to its DELETE RKEY. */
+static enum pair_verdict see_reply(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)pair;
+	if (msg->is_clc || msg->is_cdc || !msg->llc.reply)
+		return PAIR_PASS;
+	*(struct smcr_llc_msg *)arg = msg->llc;
+	return PAIR_LOSE;
+}
+
+static void delete_rkey_reply(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY }, reply = { 0 };
+	msg.delete_rkey.count = 8;
+	for (int i = 0; i < 8; i++)
+		msg.delete_rkey.rkey[i] = 0xDEAD0000u + (unsigned int)i;
+	msg.delete_rkey.rkey[5] = pair_lgr(pair, C)->rmbs->reg[0].rkey;
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_int_equal(reply.type, SMCR_LLC_DELETE_RKEY);
+	assert_true(reply.delete_rkey.negative);
+	assert_int_equal(reply.delete_rkey.error_mask, 0xFB);
+	assert_memory_equal(reply.delete_rkey.rkey, msg.delete_rkey.rkey,
+			    sizeof(msg.delete_rkey.rkey));
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 0);
+	pair_free(pair);
+	PROVES("RKEY-14 RKEY-16 ERR-59");
+}
+
+static void negative_delete_is_only_logged(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = pair_grouped(1, &c[0]);
+	fill_first_rmb(pair, c + 1, 4);
+	/* the client forgets the server's second RMB by itself */
+	struct smcr_peer_rmb *rmb = pair_lgr(pair, C)->peer_rmbs->next;
+	pair_close(pair, c[4]);
+	smcr_peer_rmb_withdraw(pair_lgr(pair, C), rmb);
+	pair_run(pair, 61000000);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_DELETE_RKEY, true);
+	assert_true(reply->llc.delete_rkey.negative);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	for (int i = 0; i < 4; i++)
+		pair_close(pair, c[i]);
+	pair_free(pair);
+	PROVES("RKEY-15");
+}
+
+/* ---- CONFIRM RKEY that does not go through ---- */
+
+/** Answer the first CONFIRM RKEY of one side negatively, in the name of the other. */
+struct refusal {
+	int from;
+	bool retry;
+	int times;
+};
+
+static enum pair_verdict refuse(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct refusal *r = arg;
+	(void)pair;
+	if (msg->is_clc || msg->is_cdc || msg->from != r->from || msg->llc.reply ||
+	    msg->llc.type != SMCR_LLC_CONFIRM_RKEY)
+		return PAIR_PASS;
+	return r->times > 0 ? PAIR_LOSE : PAIR_PASS;
+}
+
+/** Let one connection run into `times` refusals of its side's RMB. */
+static int refused(struct pair *pair, struct refusal *r)
+{
+	int c = pair_connect(pair, C);
+	pair->filter = refuse;
+	pair->filter_arg = r;
+	for (; r->times > 0; r->times--) {
+		pair_run(pair, 200000);
+		struct smcr_lgr *lgr = pair_lgr(pair, r->from);
+		assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_CONFIRM);
+		struct smcr_llc_msg reply = { .type = SMCR_LLC_CONFIRM_RKEY, .reply = true };
+		reply.confirm_rkey.negative = true;
+		reply.confirm_rkey.retry = r->retry;
+		reply.confirm_rkey.rkey = lgr->llc->rkey.slab->reg[lgr->llc->rkey.link->slot].rkey;
+		pair_inject_llc(pair, !r->from, lgr->llc->rkey.link->number, &reply);
+	}
+	pair_run(pair, 500000);
+	pair->filter = NULL;
+	return c;
+}
+
+static void refused_with_retry(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c[4];
+		struct pair *pair = pair_grouped(1, &c[0]);
+		fill_first_rmb(pair, c + 1, 3);
+		struct refusal r = { .from = side, .retry = true, .times = 3 };
+		int last = refused(pair, &r);
+		assert_true(pair_both_established(pair, last));
+		pair_exchange(pair, last);
+		pair_free(pair);
+	}
+	PROVES("RKEY-6 RKEY-7");
+}
+
+static void refused_for_good(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c[4];
+		struct pair *pair = pair_grouped(1, &c[0]);
+		fill_first_rmb(pair, c + 1, 3);
+		struct refusal r = { .from = side, .retry = false, .times = 1 };
+		int last = refused(pair, &r);
+		/* Decline in place of the own next CLC message */
+		assert_int_equal(pair_end(pair, last, S)->fallback, 1);
+		assert_int_equal(pair_end(pair, last, C)->fallback, 1);
+		assert_int_equal(pair_end(pair, last, side)->last.reason,
+				 SMCR_REASON_RKEY_EXCHANGE);
+		pair_exchange(pair, c[0]);
+		/* the next connection that needs an RMB is the trigger for the next attempt */
+		assert_true(pair_count_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false) == 0);
+		last = pair_connected(pair);
+		assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false), 1);
+		pair_exchange(pair, last);
+		pair_free(pair);
+	}
+	PROVES("RKEY-7 RKEY-9 ERR-1");
+}
+
+/* ---- the peer's CONFIRM RKEY with CONTINUATION ---- */
+
+static struct smcr_llc_msg confirm_rkey(uint8_t others, uint32_t rkey)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
+	msg.confirm_rkey.num_tokens = others;
+	msg.confirm_rkey.rkey = rkey;
+	msg.confirm_rkey.vaddr = 0x100000;
+	for (uint8_t i = 0; i < 2 && i < others; i++)
+		msg.confirm_rkey.other[i] =
+			(struct smcr_llc_link_rtoken){ (uint8_t)(2 + i), rkey + 1u + i, 0x100000 };
+	return msg;
+}
+
+static struct smcr_llc_msg confirm_rkey_cont(uint8_t left, uint8_t first_link, uint32_t rkey)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY_CONT };
+	msg.confirm_rkey_cont.num_left = left;
+	for (uint8_t i = 0; i < 3 && i < left; i++)
+		msg.confirm_rkey_cont.other[i] =
+			(struct smcr_llc_link_rtoken){ (uint8_t)(first_link + i), rkey + 10u + i,
+						       0x100000 };
+	return msg;
+}
+
+static void tokens_come_into_force_together(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_llc_msg reply = { 0 }, msg = confirm_rkey(8, 0x7000);
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.reply && !reply.confirm_rkey.negative);
+	assert_int_equal(reply.confirm_rkey.num_tokens, 8);
+	assert_int_equal(smcr_peer_rmb_count(lgr), 1); /* nothing is in force yet */
+	msg = confirm_rkey_cont(6, 4, 0x7000);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_int_equal(reply.type, SMCR_LLC_CONFIRM_RKEY_CONT);
+	assert_int_equal(smcr_peer_rmb_count(lgr), 1);
+	msg = confirm_rkey_cont(3, 7, 0x8000);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_false(reply.confirm_rkey_cont.negative);
+	assert_int_equal(smcr_peer_rmb_count(lgr), 2);
+	const struct smcr_peer_rmb *rmb = lgr->peer_rmbs->next;
+	assert_int_equal(rmb->token[pair_link(pair, S, 1)->slot].rkey, 0x7000);
+	assert_int_equal(rmb->token[pair_link(pair, S, 2)->slot].rkey, 0x7001);
+	/* announced again, as deployed peers do after each connection: still one RMB */
+	msg = confirm_rkey(1, 0x7000);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_int_equal(smcr_peer_rmb_count(lgr), 2);
+	pair_free(pair);
+	PROVES("RKEY-8 RKEY-5");
+}
+
+static void broken_continuations(void **state)
+{
+	(void)state;
+	for (int variant = 0; variant < 4; variant++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		struct smcr_llc_msg reply = { 0 }, msg = confirm_rkey(4, 0x7000);
+		pair->filter = see_reply;
+		pair->filter_arg = &reply;
+		pair_inject_llc(pair, C, 1, &msg);
+		pair_pump(pair);
+		if (variant == 0) /* the count does not fit */
+			msg = confirm_rkey_cont(3, 4, 0x7000);
+		else if (variant == 1) /* a second request before the first is complete */
+			msg = confirm_rkey(1, 0x9000);
+		else if (variant == 2)
+			msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_RKEY,
+						     .delete_rkey = { .count = 1 } };
+		else /* a reply to nothing */
+			msg = (struct smcr_llc_msg){ .type = SMCR_LLC_CONFIRM_RKEY_CONT,
+						     .reply = true,
+						     .confirm_rkey_cont = { .num_left = 1 } };
+		pair_inject_llc(pair, C, 1, &msg);
+		/* out of sync: the link goes down, the others live (ERR-63) */
+		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+		pair->filter = NULL;
+		pair_pump(pair);
+		pair_free(pair);
+	}
+	PROVES("SER-7 ERR-63");
+}
+
+static void missing_tokens_fail_the_link(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_llc_msg msg = confirm_rkey(0, 0x7000);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	pair_inject_llc(pair, C, 1, &msg);
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+	pair_pump(pair);
+	assert_null(pair_link(pair, S, 2)); /* deleted with the client's consent */
+	assert_null(pair_link(pair, C, 2));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ERR-58");
+}
+
+static void contradicting_tokens(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	const struct smcr_slab *slab = pair_lgr(pair, C)->rmbs;
+	struct smcr_llc_msg reply = { 0 }, msg;
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	/* an RKey in use, with another address */
+	msg = confirm_rkey(1, slab->reg[pair_link(pair, C, 1)->slot].rkey);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative && !reply.confirm_rkey.retry);
+	/* another RMB's RKey on the other link */
+	msg = confirm_rkey(1, 0x7000);
+	msg.confirm_rkey.other[0].rkey = slab->reg[pair_link(pair, C, 2)->slot].rkey;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative);
+	/* one link twice, and the carrying link among the others */
+	msg = confirm_rkey(2, 0x7000);
+	msg.confirm_rkey.other[1].link_number = 2;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative);
+	msg.confirm_rkey.other[1].link_number = 1;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	pair->filter = NULL;
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+static void too_many_rmbs(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	struct smcr_llc_msg reply = { 0 }, msg;
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	for (unsigned int i = 1; i < SMCR_MAX_RMBS; i++) {
+		msg = confirm_rkey(0, 0x70000 + i);
+		pair_inject_llc(pair, C, 1, &msg);
+		pair_pump(pair);
+		assert_true(reply.reply && !reply.confirm_rkey.negative);
+	}
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), SMCR_MAX_RMBS);
+	msg = confirm_rkey(0, 0x80000);
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative);
+	pair->filter = NULL;
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("LG-13");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(both_sides_add_an_rmb),
+		cmocka_unit_test(unused_rmb_is_deleted),
+		cmocka_unit_test(delete_unknown_rkeys),
+		cmocka_unit_test(delete_rkey_reply),
+		cmocka_unit_test(negative_delete_is_only_logged),
+		cmocka_unit_test(refused_with_retry),
+		cmocka_unit_test(refused_for_good),
+		cmocka_unit_test(tokens_come_into_force_together),
+		cmocka_unit_test(broken_continuations),
+		cmocka_unit_test(missing_tokens_fail_the_link),
+		cmocka_unit_test(contradicting_tokens),
+		cmocka_unit_test(too_many_rmbs),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
