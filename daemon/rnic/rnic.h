@@ -60,7 +60,8 @@ struct rnic_info {
 	char netdev[IF_NAMESIZE];
 	unsigned int ifindex;
 	uint8_t mac[6];
-	uint8_t max_path_mtu; /* enum ibv_mtu codes 1..5 = 256..4096, largest that the port can carry */
+	uint8_t max_path_mtu; /* enum ibv_mtu codes 1..5 = 256..4096, largest that the port can
+				 carry */
 	struct rnic_gid gids[RNIC_MAX_GIDS];
 	size_t num_gids;
 };
@@ -76,9 +77,9 @@ struct rnic_stats {
 	uint64_t out_of_order;
 	uint64_t drop_malformed; /* short, bad version, bad opcode, bad pad, length mismatch */
 	uint64_t drop_icrc;
-	uint64_t drop_qp; /* no such QP, or QP not ready to receive */
-	uint64_t drop_peer; /* not from the QP's peer address */
-	uint64_t drop_psn; /* outside any window that may be answered */
+	uint64_t drop_qp;     /* no such QP, or QP not ready to receive */
+	uint64_t drop_peer;   /* not from the QP's peer address */
+	uint64_t drop_psn;    /* outside any window that may be answered */
 	uint64_t drop_access; /* rkey, bounds, protection domain or access rights */
 };
 
@@ -148,7 +149,7 @@ enum rnic_opcode {
 
 enum {
 	RNIC_SEND_SIGNALED = 1 << 0, /* a completion even on success; failures always complete */
-	RNIC_SEND_INLINE = 1 << 1, /* data are copied before the post returns; up to max_inline */
+	RNIC_SEND_INLINE = 1 << 1,   /* data are copied before the post returns; up to max_inline */
 	RNIC_SEND_SOLICITED = 1 << 2,
 };
 
@@ -189,7 +190,7 @@ const char *rnic_wc_status_text(enum rnic_wc_status status);
 struct rnic_wc {
 	bool is_recv;
 	enum rnic_wc_status status;
-	uint64_t wr_id; /* sends */
+	uint64_t wr_id;      /* sends */
 	const uint8_t *data; /* received SEND payload, valid during the callback only */
 	uint32_t length;
 };
@@ -197,7 +198,7 @@ struct rnic_wc {
 struct rnic_qp_params {
 	unsigned int send_depth; /* work requests outstanding, 1..4096 */
 	unsigned int recv_depth; /* receive buffers kept posted; the rnic posts them again itself */
-	unsigned int recv_size; /* bytes a receive buffer, 44..8192 */
+	unsigned int recv_size;  /* bytes a receive buffer, 44..8192 */
 	/**
 	 * Completions, in order, in batches. Runs from the event loop. A received message is gone
 	 * when the callback returns, and its buffer is posted again.
@@ -219,8 +220,8 @@ struct rnic_qp_peer {
 	uint8_t gid[16];
 	uint8_t mac[6]; /* CLC-17: no ARP for RNICs is assumed */
 	uint32_t qpn;
-	uint32_t rq_psn; /* the peer's initial send PSN */
-	uint8_t path_mtu; /* code 1..5, the smaller of both sides */
+	uint32_t rq_psn;    /* the peer's initial send PSN */
+	uint8_t path_mtu;   /* code 1..5, the smaller of both sides */
 	uint8_t sgid_index; /* index in rnic_info.gids of the own GID */
 };
 
@@ -228,9 +229,9 @@ struct rnic_qp_peer {
 int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 
 struct rnic_qp_send_params {
-	uint32_t sq_psn; /* own initial send PSN, as announced */
-	unsigned int retry_ms; /* give up after this long without progress; verbs: the next larger
-				  timeout x count */
+	uint32_t sq_psn;        /* own initial send PSN, as announced */
+	unsigned int retry_ms;  /* give up after this long without progress; verbs: the next larger
+				   timeout x count */
 	unsigned int rnr_retry; /* 0..7, 7 = for ever while the peer answers */
 };
 
