@@ -199,7 +199,7 @@ struct smcr_link {
 	bool agreed_gone;                 /* both sides know: to be freed */
 	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
 	struct smcr_timer delete_timer;   /* client: the server's request is awaited (ERR-33) */
-	/* llc_test.c */
+	/* llc_test_link.c */
 	uint8_t test_data[16];
 	struct smcr_timer test_timer; /* ERR-38 */
 	UT_hash_handle hh;            /* engine->links by ref */
