@@ -38,7 +38,7 @@ teardown() {
 		for host in a b; do
 			echo "--- smcrd on host $host"
 			tail -30 "$HOSTS_DIR/$host.log" 2>/dev/null || true
-			smcrctl_on "$host" -d connection 2>/dev/null || true
+			smcrctl_on "$host" -d connection 2>/dev/null | head -20 || true
 		done
 	elif [ -n "${HOSTS_ID:-}" ]; then
 		for host in a b; do
@@ -96,5 +96,5 @@ web_server() {
 
 # What an idle daemon may hold: compare before and after.
 leftovers() {
-	show "$1" info '.engine | [.connections, .elements_used, .timers] | join(" ")'
+	show "$1" info '.engine | [.connections, .elements_used, .rmbs, .queue_pairs, .memory_regions, .memory_used_bytes, .timers] | join(" ")'
 }
