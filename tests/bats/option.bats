@@ -51,6 +51,18 @@ part() {
 	tell server parent
 }
 
+# hold_synacks: the client sees no SYN-ACK from here on; release_synacks undoes it.
+hold_synacks() {
+	on a nft -f - <<-'END'
+		table ip filter { chain in {
+			type filter hook input priority 0; tcp flags & (syn | ack) == syn | ack drop; }; }
+	END
+}
+
+release_synacks() {
+	on a nft delete table ip filter
+}
+
 # both ANSWER: what both ends say was negotiated.
 both() {
 	tell client negotiated "$1"
@@ -160,16 +172,13 @@ bare() {
 
 @test "repeated SYN-ACKs carry the option" {
 	capture_start b eth0 wire tcp port 7006
-	on a nft -f - <<-'END'
-		table ip filter { chain in {
-			type filter hook input priority 0; tcp sport 7006 drop; }; }
-	END
+	hold_synacks
 	serve 7006 claim
 	tell client 'socket tcp'
 	tell client claim
 	talk_send client 'connect 10.77.0.2 7006'
 	until_true 10 at_least 3 wire synack
-	on a nft delete table ip filter
+	release_synacks
 	[ "$(talk_hear client)" = ok ]
 	tell server accept
 	both 'ok yes'
@@ -404,7 +413,20 @@ negotiates() {
 	capture_stop wire
 	[ -z "$(capture_fields wire 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
 	part
+	# Claimed in the middle of a handshake that was answered without the option: too late for it.
+	hold_synacks
+	capture_start b eth0 late tcp port 7016
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7016'
+	until_true 10 at_least 1 late synack
 	tell server claim
+	release_synacks
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok no'
+	capture_stop late
+	part
 	meet 7016 claim
 	both 'ok yes'
 }
@@ -423,11 +445,7 @@ negotiates() {
 
 @test "a listener whose claim is taken back is plain TCP; what it has promised before holds" {
 	serve 7021 claim
-	# A handshake that stops after the SYN-ACK.
-	on a nft -f - <<-'END'
-		table ip filter { chain in {
-			type filter hook input priority 0; tcp sport 7021 drop; }; }
-	END
+	hold_synacks
 	capture_start b eth0 wire tcp port 7021
 	tell client 'socket tcp'
 	tell client claim
@@ -435,7 +453,7 @@ negotiates() {
 	until_true 10 at_least 1 wire synack
 	capture_stop wire
 	tell server 'claim 0'
-	on a nft delete table ip filter
+	release_synacks
 	[ "$(talk_hear client)" = ok ]
 	tell server accept
 	both 'ok yes'

@@ -381,7 +381,7 @@ static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
 		return;
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 reason = answer(ctx, cookie);
-	if (reason == SMCR_REASON_PEER_NO_SMC || reason == SMCR_REASON_NOT_CLAIMED)
+	if (reason == SMCR_REASON_PEER_NO_SMC)
 		return;
 	if (!reason && bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
 		reason = SMCR_REASON_SOCKET_OPTION;
