@@ -179,7 +179,7 @@ static void the_outcome_says_why_not(void **state)
 	assert_int_equal(known.reason, SMCR_REASON_NO_DEVICE);
 	close_ends(&ends);
 	rdv_option_hold(option, SMCR_REASON_NONE);
-	PROVES("TCPO-5 TCPO-8");
+	PROVES("TCPO-8");
 }
 
 static void other_descriptors_are_refused(void **state)
@@ -463,7 +463,6 @@ static void an_address_has_an_interface_and_a_prefix(void **state)
 	assert_int_equal(rdv_path_of(&addr, &path), -EADDRNOTAVAIL);
 	addr.family = AF_UNIX;
 	assert_int_equal(rdv_path_of(&addr, &path), -EINVAL);
-	PROVES("CLC-6");
 }
 
 static void a_vlan_interface_has_its_id(void **state)
