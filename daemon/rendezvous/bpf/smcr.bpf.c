@@ -414,6 +414,9 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
 		return SMCR_REASON_SOCKET_OPTION;
 	if (answered)
 		return *answered;
+	/* A listener claimed so late that its callbacks stay off: nothing was ever answered. */
+	if (!(ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+		return SMCR_REASON_NOT_CLAIMED;
 	/* -ENOENT after a SYN cookie: no SYN was kept. */
 	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
 }
