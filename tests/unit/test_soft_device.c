@@ -18,6 +18,7 @@
 
 #include "daemon/rnic/soft.h"
 #include "proto/roce/roce.h"
+#include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
 
@@ -397,6 +398,7 @@ static void neighbour_entries(void **state)
 	assert_int_equal(n.users, 0);
 	rnic_pd_free(pd);
 	rnic_close(rnic);
+	PROVES("CLC-17");
 }
 
 static void parameters_are_checked(void **state)

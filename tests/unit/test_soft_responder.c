@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/roce_peer.h"
 #include "tests/lib/testnet.h"
@@ -352,6 +353,7 @@ static void receiver_not_ready(void **state)
 	expect_ack(3);
 	assert_int_equal(side.num_messages, 4);
 	assert_int_equal(GREW(naks_sent), 0);
+	PROVES("LLC-8");
 }
 
 /* The QP is in ERR after a NAK of this kind; a lost NAK is said again. */
@@ -482,6 +484,7 @@ static void remote_access(void **state)
 	rnic_mr_deregister(other_mr);
 	rnic_mr_deregister(local_mr);
 	rnic_pd_free(other_pd);
+	PROVES("LG-15");
 }
 
 /* Memory that is deregistered between FIRST and LAST is not written any more. */
