@@ -104,7 +104,8 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	for (unsigned int i = 0; i < flow->own_count; i++)
-		flow->own[i]->reg[flow->subject->slot].told = true;
+		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
+			flow->own[i]->reg[flow->subject->slot].told = true;
 	smcr_llc_add_link_done(lgr);
 }
 
@@ -121,6 +122,8 @@ static void delete_subject(struct smcr_lgr *lgr)
 void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->fc.declining)
+		return; /* the first contact ends, with all links */
 	switch (flow->step) {
 	case SMCR_LLC_S_CONFIRM_ADDED: delete_subject(lgr); break; /* ERR-22, ERR-23 */
 	case SMCR_LLC_C_AWAIT_ADD_CONT:
@@ -324,8 +327,10 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	msg.add_link = *request;
 	msg.add_link.reject = true;
 	msg.add_link.reject_reason = reason;
-	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
 	smcr_llc_send(carrier, &msg);
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && !smcr_link_usable(carrier))
+		return;           /* it could not be sent: the lost link decides (ERR-18) */
+	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
 	smcr_llc_add_link_done(lgr);
 }
 

@@ -102,10 +102,13 @@ void smcr_element_release(struct smcr_element *element)
 static void on_idle(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_slab *slab = arg;
-	(void)engine;
 	if (slab->used)
 		return;
-	if (!slab->is_rmb || slab->state == SMCR_SLAB_NEW)
+	if (!slab->is_rmb)
+		smcr_slab_free(slab);
+	else if (slab->state == SMCR_SLAB_NEW && slab->lgr->llc->step != SMCR_LLC_IDLE)
+		smcr_timer_start(engine, &slab->idle, engine->config.rmb_idle_timeout);
+	else if (slab->state == SMCR_SLAB_NEW) /* no ADD LINK exchange lists it */
 		smcr_slab_free(slab);
 	else
 		smcr_llc_kick(slab->lgr);

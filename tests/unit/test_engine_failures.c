@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* Links that fail at awkward moments of a first contact or an exchange: around the point of no
+ * return (ERR-8), both paths at once, while an exchange lists what is being withdrawn. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static int connected(struct pair *pair)
+{
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	return c;
+}
+
+/** Both engines have given back everything. */
+static void all_freed(struct pair *pair)
+{
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_engine_view view;
+		smcr_engine_get_view(pair->side[side].engine, &view);
+		assert_int_equal(view.num_lgrs + view.num_links + view.num_qps + view.num_mrs +
+					 view.num_rmbs + view.num_conns + view.num_timers,
+				 0);
+		assert_int_equal(view.memory_used, 0);
+	}
+}
+
+/* ---- the point of no return ---- */
+
+/** First contact stopped at one moment; then link 1 fails on one side. */
+struct moment {
+	const char *name;
+	size_t rnics;
+	int side;              /* whose link fails, whose point of no return it is about */
+	bool hold;             /* its completions do not come */
+	struct pair_pick pick; /* what does not arrive */
+	bool committed;        /* that side is past its point of no return */
+};
+
+static const struct moment moments[] = {
+	{ "server: CONFIRM LINK reply awaited",
+	  2,
+	  S,
+	  false,
+	  { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true },
+	  false },
+	{ "server: ADD LINK neither completed nor answered",
+	  2,
+	  S,
+	  true,
+	  { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },
+	  false },
+	{ "server: ADD LINK completed",
+	  2,
+	  S,
+	  false,
+	  { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },
+	  true },
+	{ "server: ADD LINK answered before its completion came",
+	  2,
+	  S,
+	  true,
+	  { .from = S, .type = SMCR_LLC_ADD_LINK_CONT },
+	  true },
+	{ "client: ADD LINK awaited",
+	  2,
+	  C,
+	  false,
+	  { .from = S, .type = SMCR_LLC_ADD_LINK },
+	  false },
+	{ "client: positive ADD LINK reply not completed",
+	  2,
+	  C,
+	  true,
+	  { .from = S, .type = SMCR_LLC_ADD_LINK_CONT },
+	  false },
+	{ "client: positive ADD LINK reply completed",
+	  2,
+	  C,
+	  false,
+	  { .from = S, .type = SMCR_LLC_ADD_LINK_CONT },
+	  true },
+	{ "client: what follows its reply came before the completion",
+	  2,
+	  C,
+	  true,
+	  { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2 },
+	  true },
+	{ "client: negative ADD LINK reply sent, not completed",
+	  1,
+	  C,
+	  true,
+	  { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true },
+	  true },
+};
+
+/** Before it both sides go back to TCP by one Decline (a client lets the server be first); after it
+ *  TCP is reset and no Decline is sent. */
+static void point_of_no_return(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+		const struct moment *m = &moments[i];
+		struct pair *pair = pair_new(NULL, NULL, m->rnics, m->rnics);
+		struct pair_pick pick = m->pick;
+		pick.verdict = PAIR_HOLD;
+		pair_set_pick(pair, &pick);
+		pair->side[m->side].hold_completions = m->hold;
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		const struct pair_end *end = pair_end(pair, c, m->side);
+		assert_non_null(end->smc);
+		assert_int_equal(pick.seen > 0, true);
+		pair_fail_link(pair, m->side, 1);
+		pair_run(pair, 2 * SECOND);
+		unsigned int own = pair_count_clc(pair, m->side, SMCR_CLC_DECLINE);
+		unsigned int theirs = pair_count_clc(pair, !m->side, SMCR_CLC_DECLINE);
+		if (m->committed != (end->failed + end->reset == 1) ||
+		    m->committed == (end->fallback == 1) || own + theirs != !m->committed)
+			fail_msg("%s: Declines %u %u fallback %u failed %u reset %u", m->name, own,
+				 theirs, end->fallback, end->failed, end->reset);
+		pair_set_pick(pair, NULL);
+		pair->side[m->side].hold_completions = false;
+		pair_run(pair, 30 * SECOND);
+		/* never plain TCP here and SMC-R there */
+		const struct pair_end *other = pair_end(pair, c, !m->side);
+		assert_null(other->smc);
+		assert_true(other->fallback == end->fallback || other->failed || other->reset);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-8 ERR-5 ERR-7 GEN-5");
+}
+
+/** A negative reply that cannot even be posted has not been sent: Decline (ERR-18). */
+static void rejection_cannot_be_posted(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	pair->side[S].hold_completions = true; /* the server may still go back */
+	pair->side[C].fail_post = 2;           /* CONFIRM LINK reply, ADD LINK reply */
+	int c = pair_connect(pair, C);
+	pair_run(pair, 3 * SECOND);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_end(pair, c, side)->established, 0);
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+		assert_null(pair_end(pair, c, side)->in);
+	}
+	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE) +
+				 pair_count_clc(pair, C, SMCR_CLC_DECLINE),
+			 1);
+	pair->side[S].hold_completions = false;
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-18 GEN-4");
+}
+
+/** A client loses both its RNICs before its point of no return: it declines, soon, whichever goes
+ *  first. */
+static void client_loses_both_rnics(void **state)
+{
+	(void)state;
+	for (uint32_t first = 0; first < 2; first++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = {
+			.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_non_null(pair_link(pair, C, 2));
+		pair_remove_device(pair, C, pair_device(C, first).id);
+		pair_remove_device(pair, C, pair_device(C, !first).id);
+		pair_run(pair, 2 * SECOND);
+		assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 1);
+		/* the server's ADD LINK was delivered: no way back for it (ERR-6) */
+		assert_int_equal(pair_end(pair, c, S)->failed, 1);
+		pair_run(pair, 10 * SECOND);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-18 ERR-6 RV-14");
+}
+
+/* ---- exchanges that overlap ---- */
+
+/** An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. A server that answers the
+ *  DELETE RKEY in the middle and then takes its time must not make the client use what is gone. */
+static void rmb_goes_while_add_link_lists_it(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].elements_per_rmb = 16;
+	config[C].elements_per_rmb = 1;
+	config[C].rmb_idle_timeout = SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+	int c[3];
+	for (int i = 0; i < 3; i++)
+		c[i] = connected(pair);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_RKEY, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair_close(pair, c[2]);
+	pair_run(pair, SECOND + SECOND / 2);
+	assert_true(pick.seen > 0); /* on its way, and all that the client sends is behind it */
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		pair_add_device(pair, side, &info);
+	}
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	lgr->llc->add_wanted = true;
+	smcr_llc_kick(lgr);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
+	assert_int_equal(pair_lgr(pair, C)->llc->own_count, 3);
+	const struct smcr_slab *slab;
+	struct smcr_llc_msg reply = { .type = SMCR_LLC_DELETE_RKEY, .reply = true };
+	reply.delete_rkey.count = 1;
+	DL_FOREACH (pair_lgr(pair, C)->rmbs, slab)
+		if (slab->state == SMCR_SLAB_DELETING)
+			reply.delete_rkey.rkey[0] = slab->reg[0].rkey;
+	pair_inject_llc(pair, S, 1, &reply);
+	pair_run(pair, 2 * SECOND);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 3); /* still listed */
+	pick.verdict = PAIR_LOSE;
+	pair_run(pair, SECOND / 2);
+	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE); /* 2 was rejected */
+	pair_run(pair, 2 * SECOND);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 2);
+	pair_exchange(pair, c[0]);
+	pair_exchange(pair, c[1]);
+	pair_free(pair);
+	PROVES("RKEY-13 SEC-6");
+}
+
+/* ---- limits ---- */
+
+/** No third link in a group whose limit is two, though both sides have RNICs for it and the client
+ *  says so. */
+static void no_link_beyond_the_limit(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[C].max_links = 2; /* the smaller one counts */
+	config[S].max_links = 8;
+	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
+	int c = connected(pair);
+	assert_int_equal(pair_lgr(pair, S)->max_links, 2);
+	for (int i = 0; i < 3; i++) {
+		struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };
+		struct smcr_device_info info = pair_device(C, 2);
+		memcpy(notice.add_link.gid, info.gid, SMCR_GID_LEN);
+		memcpy(notice.add_link.mac, info.mac, SMCR_MAC_LEN);
+		pair_inject_llc(pair, C, 1, &notice);
+		pair_run(pair, 60 * SECOND);
+		pair_exchange(pair, c);
+	}
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 0);
+	assert_int_equal(pair_num_qps(pair, S), 2);
+	assert_int_equal(pair_num_qps(pair, C), 2);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("LG-8");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(point_of_no_return),
+		cmocka_unit_test(rejection_cannot_be_posted),
+		cmocka_unit_test(client_loses_both_rnics),
+		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
+		cmocka_unit_test(no_link_beyond_the_limit),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
