@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,12 +33,12 @@ struct smcrd {
 	struct netif_watch *netifs;
 	struct fabric *fabric;
 	struct rdv_option *option;
-	bool option_off; /* excluded for every address */
 	char option_error[RDV_TEXT_MAX];
 	struct clients *clients;
 	struct control control;
 	bool stopping, done;
 	uint64_t stop_deadline;
+	uint64_t programs_active; /* counts batches of work for programs */
 };
 
 /* ---- RNICs ---- */
@@ -45,17 +46,13 @@ struct smcrd {
 /* TCPO-8: without a usable RNIC, and while we stop, no peer is promised SMC-R. */
 static void update_option(struct smcrd *smcrd)
 {
-	static const struct smcr_prefix everything = { .family = AF_INET, .prefix_len = 0 };
-	bool off = smcrd->stopping || fabric_num_devices(smcrd->fabric) == 0;
-	if (!smcrd->option || off == smcrd->option_off)
-		return;
-	int error = off ? rdv_option_exclude(smcrd->option, &everything) :
-			  rdv_option_include(smcrd->option, &everything);
-	if (error)
-		log_message(LOG_WARNING, "cannot switch the TCP option %s: %s", off ? "off" : "on",
-			    strerror(-error));
-	else
-		smcrd->option_off = off;
+	enum smcr_reason reason = SMCR_REASON_NONE;
+	if (smcrd->stopping)
+		reason = SMCR_REASON_SHUTTING_DOWN;
+	else if (fabric_num_devices(smcrd->fabric) == 0)
+		reason = SMCR_REASON_NO_DEVICE;
+	if (smcrd->option)
+		rdv_option_hold(smcrd->option, reason);
 }
 
 static int open_rnic(struct smcrd *smcrd, const char *name, char ret_error[RNIC_ERROR_LEN])
@@ -135,6 +132,7 @@ static int open_rnics(struct smcrd *smcrd, char *ret_error)
 static void engine_enter(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
+	smcrd->programs_active++;
 	smcr_engine_run(fabric_engine(smcrd->fabric), fabric_now());
 }
 
@@ -295,7 +293,12 @@ static void on_stop_check(evutil_socket_t fd, short what, void *arg);
 
 static int open_loop(struct smcrd *smcrd)
 {
-	smcrd->base = event_base_new();
+	struct event_config *config = event_config_new();
+	if (!config)
+		return -ENOMEM;
+	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER); /* RoCE timers are 1 ms */
+	smcrd->base = event_base_new_with_config(config);
+	event_config_free(config);
 	if (!smcrd->base)
 		return -ENOMEM;
 	smcrd->on_term = evsignal_new(smcrd->base, SIGTERM, on_signal, smcrd);
@@ -398,13 +401,26 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	event_add(smcrd->stop_check, &often);
 }
 
+/*
+ * After work the loop looks for more without sleeping for a short while, giving up the processor in
+ * between: the wakeup of a sleeping process is most of a round trip.
+ */
 void smcrd_run(struct smcrd *smcrd)
 {
 	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s",
 		   fabric_num_devices(smcrd->fabric), smcrd->option ? "in use" : "not available");
+	uint64_t seen = 0, busy_until = 0;
 	while (!smcrd->done) {
+		uint64_t active = smcrd->programs_active + fabric_activity(smcrd->fabric);
+		uint64_t now = smcrd->config.busy_poll_us ? fabric_now() : 0;
+		if (active != seen)
+			busy_until = now + smcrd->config.busy_poll_us;
+		bool busy = now < busy_until;
+		if (busy && active == seen)
+			sched_yield(); /* others first: on a loaded host the spin costs them nothing */
+		seen = active;
 		fabric_rearm(smcrd->fabric);
-		if (event_base_loop(smcrd->base, EVLOOP_ONCE) < 0)
+		if (event_base_loop(smcrd->base, busy ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}
 }

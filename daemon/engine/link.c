@@ -304,6 +304,15 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	resume_waiting(link);
 }
 
+void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text)
+{
+	struct smcr_link *link;
+	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	if (link)
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the queue pair failed: %s",
+			       text ? text : "no detail");
+}
+
 /* ---- connections on a link ---- */
 
 void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link)

@@ -40,6 +40,7 @@ struct fabric {
 	struct event *timer;
 	uint64_t armed; /* deadline the timer is set for */
 	uint32_t next_device_id;
+	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
 };
 
@@ -105,6 +106,9 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 	if (wc->is_recv) {
 		if (wc->status == RNIC_WC_SUCCESS)
 			smcr_engine_recv(engine, qp->link_ref, wc->data, wc->length);
+		else
+			smcr_engine_qp_failed(engine, qp->link_ref,
+					      rnic_wc_status_text(wc->status));
 		return;
 	}
 	enum smcr_send_status status = SMCR_SEND_FAILED;
@@ -122,6 +126,7 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	bool destroyed = false;
 	(void)rnic_qp;
 	qp->destroyed = &destroyed;
+	qp->fabric->activity++;
 	smcr_engine_run(qp->fabric->engine, fabric_now());
 	for (size_t i = 0; i < n && !destroyed; i++)
 		deliver(qp, &wc[i]);
@@ -303,6 +308,11 @@ void fabric_rearm(struct fabric *fabric)
 	struct timeval tv = { .tv_sec = (time_t)(delay / 1000000),
 			      .tv_usec = (suseconds_t)(delay % 1000000) };
 	evtimer_add(fabric->timer, &tv);
+}
+
+uint64_t fabric_activity(const struct fabric *fabric)
+{
+	return fabric->activity;
 }
 
 /* ---- devices ---- */

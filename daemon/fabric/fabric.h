@@ -37,6 +37,9 @@ uint64_t fabric_now(void);
 /** Arm the timer for the engine's next deadline. To be called after each turn of the event loop. */
 void fabric_rearm(struct fabric *fabric);
 
+/** A count that grows with each batch of completions: has anything happened lately? */
+uint64_t fabric_activity(const struct fabric *fabric);
+
 /**
  * Open an RNIC and give it to the engine. `vlan` is that of its interface, or SMCR_NO_VLAN.
  * @return 0, or as rnic_open() with its sentence; -EEXIST if it is open

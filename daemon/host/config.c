@@ -189,6 +189,15 @@ static bool set_skip_seconds(struct config *config, const char *value, char why[
 	return true;
 }
 
+static bool set_busy_poll(struct config *config, const char *value, char why[WHY_LEN])
+{
+	long number;
+	if (!set_number(value, 0, 10000, &number, why))
+		return false;
+	config->busy_poll_us = (unsigned int)number;
+	return true;
+}
+
 static bool set_max_connections(struct config *config, const char *value, char why[WHY_LEN])
 {
 	long number;
@@ -251,6 +260,7 @@ static const struct key {
 	{ "capable_subnet", set_capable_subnet, NULL },
 	{ "max_links", set_max_links, "4" },
 	{ "skip_seconds", set_skip_seconds, "60" },
+	{ "busy_poll_microseconds", set_busy_poll, "50" },
 	{ "max_connections_per_user", set_max_connections, "10000" },
 	{ "max_sessions_per_user", set_max_sessions, "1000" },
 	{ "linkgroup_idle_seconds", set_lgr_idle, "600" },

@@ -33,6 +33,7 @@ struct config {
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;
 	unsigned int skip_seconds; /* how long a peer whose RoCE path is dead is left to TCP */
+	unsigned int busy_poll_us; /* look for more work for this long before sleeping */
 	unsigned int max_connections_per_user;
 	unsigned int max_sessions_per_user;
 	struct smcr_config engine; /* peer_id is not set here */

@@ -285,6 +285,25 @@ static void port_goes_down(void **state)
 	pair_free(pair);
 }
 
+/** The device says that a queue pair is dead though nothing of ours was posted on it. */
+static void queue_pair_fails_by_itself(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	uint64_t ref = pair_link(pair, S, 2)->ref;
+	smcr_engine_qp_failed(pair->side[S].engine, ref, "refused a request");
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++) {
+		assert_null(pair_link(pair, side, 2));
+		assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+	}
+	smcr_engine_qp_failed(pair->side[S].engine, ref, "again"); /* stale: nothing happens */
+	pair_pump(pair);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
 static void last_link_fails(void **state)
 {
 	(void)state;
@@ -437,6 +456,7 @@ int main(void)
 		cmocka_unit_test(link_fails),
 		cmocka_unit_test(rnic_is_removed),
 		cmocka_unit_test(port_goes_down),
+		cmocka_unit_test(queue_pair_fails_by_itself),
 		cmocka_unit_test(last_link_fails),
 		cmocka_unit_test(both_links_fail),
 		cmocka_unit_test(unknown_link_numbers),
