@@ -39,6 +39,7 @@
 #include "proto/smcr/llc.h"
 
 #define SMCR_LINK_SLOTS      SMCR_MAX_LINKS_TOTAL
+#define SMCR_LINK_LLC_WAIT   16  /* LLC messages that may wait for room in a send queue */
 #define SMCR_LINK_MIN_DEPTH  64 /* of a send queue */
 #define SMCR_EYE_CATCHER_LEN 4  /* at the start of an element, RFC dialect (RMB-2) */
 
@@ -186,6 +187,11 @@ struct smcr_link {
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;
 	uint64_t tx_next, tx_done;   /* next wr_id to post; all below tx_done have completed */
+	struct { /* LLC messages that wait for room, in order */
+		uint8_t msg[SMCR_LLC_LEN];
+		struct smcr_tx_entry entry;
+	} llc_wait[SMCR_LINK_LLC_WAIT];
+	unsigned int llc_waiting;
 	struct smcr_timer fail_work; /* carries out smcr_link_fail() */
 	struct smcr_conn *waiting;   /* connections that wait for room (DL list, conn->tx.wait_*) */
 	uint32_t num_conns;          /* connections that write on it */
@@ -219,7 +225,7 @@ struct smcr_llc_flow; /* the configuration exchange in progress and the queue: l
 struct smcr_first_contact {
 	struct smcr_conn *conn; /* NULL once the gate is open (RV-12), or the connection is gone */
 	bool committed;         /* past the own point of no return (ERR-8) */
-	bool declining;         /* client: the link is lost; the server may decline first */
+	bool declining;         /* the link is lost, the Decline has to wait for something */
 	struct smcr_conn *held; /* server: proposals of the same peer, DL list, conn->rv.held_* */
 };
 
@@ -471,9 +477,11 @@ bool smcr_link_room(const struct smcr_link *link, uint32_t n);
  */
 void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
 		    size_t n);
-/** Post one 44-byte LLC message. @return 0; -ENOBUFS: the send queue is full */
+/** Post one 44-byte LLC message, or keep it until there is room. @return 0; -ENOBUFS: too many wait */
 int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
 		       const struct smcr_tx_entry *entry);
+/** Is the completion of an LLC message of that type still to come? */
+bool smcr_link_llc_posted(const struct smcr_link *link, uint8_t type);
 /** Queue for room; when there is some, conn->tx.waiting is cleared and smcr_conn_tx_resume() is
  *  called, once. */
 void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn);

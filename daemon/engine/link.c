@@ -161,6 +161,7 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		link->qp = NULL;
 	}
 	link->qp_failed = true;
+	link->llc_waiting = 0;
 	while (link->tx_done < link->tx_next)
 		complete(link, link->tx_done++, false);
 }
@@ -249,11 +250,39 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
 		       const struct smcr_tx_entry *entry)
 {
-	if (in_flight(link) >= link->tx_depth)
+	if (!link->llc_waiting && in_flight(link) < link->tx_depth) {
+		struct smcr_wr wr = { .addr = msg, .length = SMCR_LLC_LEN };
+		smcr_link_post(link, &wr, entry, 1);
+		return 0;
+	}
+	if (link->llc_waiting == SMCR_LINK_LLC_WAIT)
 		return -ENOBUFS;
-	struct smcr_wr wr = { .addr = msg, .length = SMCR_LLC_LEN };
-	smcr_link_post(link, &wr, entry, 1);
+	memcpy(link->llc_wait[link->llc_waiting].msg, msg, SMCR_LLC_LEN);
+	link->llc_wait[link->llc_waiting++].entry = *entry;
 	return 0;
+}
+
+/** Exchanges may follow each other faster than their completions are seen. */
+static void post_waiting_llc(struct smcr_link *link)
+{
+	unsigned int n = 0;
+	for (; n < link->llc_waiting && in_flight(link) < link->tx_depth; n++) {
+		struct smcr_wr wr = { .addr = link->llc_wait[n].msg, .length = SMCR_LLC_LEN };
+		smcr_link_post(link, &wr, &link->llc_wait[n].entry, 1);
+	}
+	link->llc_waiting -= n;
+	memmove(&link->llc_wait[0], &link->llc_wait[n],
+		link->llc_waiting * sizeof(link->llc_wait[0]));
+}
+
+bool smcr_link_llc_posted(const struct smcr_link *link, uint8_t type)
+{
+	for (uint64_t id = link->tx_done; id < link->tx_next; id++) {
+		const struct smcr_tx_entry *entry = &link->tx[id % link->tx_depth];
+		if (entry->kind == SMCR_TX_LLC && entry->llc_type == type)
+			return true;
+	}
+	return false;
 }
 
 void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn)
@@ -301,6 +330,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 			  (status == SMCR_SEND_FAILED && link->tx_done < wr_id);
 		complete(link, link->tx_done++, ok);
 	}
+	post_waiting_llc(link);
 	resume_waiting(link);
 }
 

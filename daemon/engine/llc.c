@@ -57,6 +57,12 @@ void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bo
 {
 	struct smcr_lgr *lgr = link->lgr;
 	bool server = lgr->role == SMCR_ROLE_SERVER;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && server && lgr->fc.declining &&
+	    entry->llc_type == SMCR_LLC_ADD_LINK) {
+		lgr->fc.committed = ok; /* ERR-8 */
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+		return;
+	}
 	if (!ok || !lgr->llc)
 		return;
 	switch (entry->llc_type) {
@@ -116,22 +122,30 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 }
 
 /**
- * The link of a first contact is lost before the own point of no return. Both sides may see that at
- * the same moment, a dead switch for instance, and neither may read what comes after its own
- * Decline: two that cross reach the programs as data. So the server declines at once, and the
- * client when that Decline has had the time to come. (C.1 knows no such rule; the RFC leaves it
- * open.)
+ * The link of a first contact is lost. Before the own point of no return that ends in a Decline,
+ * but not always at once:
+ * - The server's ADD LINK may have been completed without our having seen it: then the client may
+ *   be past its own point of no return and counts on the link (ERR-8). Its completion, good or
+ *   flushed, tells.
+ * - Both sides may see the loss at the same moment, and neither may read what comes after its own
+ *   Decline: two that cross reach the programs as data. So the client gives the server's Decline
+ *   the time to come before it sends its own. (The RFC leaves this open.)
  */
 static void first_contact_link_lost(struct smcr_lgr *lgr, enum smcr_reason reason)
 {
 	struct smcr_engine *engine = lgr->engine;
-	if (lgr->role == SMCR_ROLE_SERVER || lgr->fc.committed || lgr->fc.declining) {
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool server = lgr->role == SMCR_ROLE_SERVER;
+	if (lgr->fc.committed || lgr->fc.declining ||
+	    (server && !smcr_link_llc_posted(flow->carrier, SMCR_LLC_ADD_LINK))) {
 		smcr_llc_first_contact_failed(lgr, reason, ECONNRESET);
 		return;
 	}
 	lgr->fc.declining = true;
-	smcr_timer_stop(engine, &lgr->llc->timer);
-	smcr_timer_start(engine, &lgr->llc->send_timer, engine->config.fc_send_timeout_client);
+	smcr_timer_stop(engine, &flow->timer);
+	smcr_timer_start(engine, &flow->send_timer,
+			 server ? engine->config.fc_send_timeout_server
+				: engine->config.fc_send_timeout_client);
 }
 
 static void on_send_timer(struct smcr_engine *engine, void *arg)
@@ -145,7 +159,7 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
 		return;
 	}
-	lgr->fc.declining = lgr->role == SMCR_ROLE_CLIENT; /* it has waited long enough */
+	lgr->fc.declining = true; /* it has waited long enough */
 	link->path_dead = true;
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
 }

@@ -359,6 +359,8 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		if (conns_live(group, from) && !w->set.failures)
 			world_fail(w, "LG-16", "group %u: the %s ends it with connections in it",
 				   group->number, side_text(from));
+		/* A client that asks for the end lets its exchanges go. */
+		group->shaky = true;
 		if (from == SERVER) {
 			group->ended = true;
 			group->obs->counts.groups_deleted++;
