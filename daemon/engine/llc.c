@@ -159,7 +159,8 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
 		return;
 	}
-	lgr->fc.declining = true; /* it has waited long enough */
+	/* Link 1: a Decline has waited long enough. Link 2: only that goes (ERR-22). */
+	lgr->fc.declining = link == flow->carrier;
 	link->path_dead = true;
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
 }

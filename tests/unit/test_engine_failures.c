@@ -197,6 +197,31 @@ static void client_loses_both_rnics(void **state)
 	PROVES("ERR-18 ERR-6 RV-14");
 }
 
+/** CONFIRM LINK does not get through on link 2: the first contact goes on with link 1, and what
+ *  happens to that later is no part of a first contact any more. */
+static void second_path_is_dead(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 3 * SECOND);
+	assert_true(pair_both_established(pair, c));
+	assert_null(pair_link(pair, S, 2));
+	assert_null(pair_link(pair, C, 2));
+	pair_exchange(pair, c);
+	pair_fail_link(pair, S, 1);
+	pair_run(pair, 10 * SECOND);
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_end(pair, c, side)->reset, 1);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-22 ERR-17 FO-13");
+}
+
 /* ---- exchanges that overlap ---- */
 
 /** An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. A server that answers the
@@ -284,6 +309,7 @@ int main(void)
 		cmocka_unit_test(point_of_no_return),
 		cmocka_unit_test(rejection_cannot_be_posted),
 		cmocka_unit_test(client_loses_both_rnics),
+		cmocka_unit_test(second_path_is_dead),
 		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
 		cmocka_unit_test(no_link_beyond_the_limit),
 	};
