@@ -157,6 +157,16 @@ static void do_write(struct side *side)
 		side->next_write = w->clock.now + prng_range(&w->rng, 0, plan->write_pause);
 }
 
+/** Everything is done: close, now or when it gets round to it. */
+static void close_in_time(struct side *side)
+{
+	uint64_t now = side->world->clock.now;
+	if (!side->close_at)
+		side->close_at = now + side->plan.linger;
+	if (now >= side->close_at)
+		side_close(side);
+}
+
 static bool its_moment(const struct side *side)
 {
 	const struct plan *plan = &side->plan;
@@ -178,21 +188,21 @@ static void do_end(struct side *side)
 	case END_CLOSE_DONE:
 	case END_GIVE_UP:
 		if (got && sent)
-			side_close(side);
+			close_in_time(side);
 		break;
 	case END_SHUTDOWN:
 		if (sent && side->eof)
-			side_close(side);
+			close_in_time(side);
 		else if (sent && !side->shut)
 			side_shutdown(side);
 		break;
 	case END_CLOSE_EOF:
 		if (sent && side->eof)
-			side_close(side);
+			close_in_time(side);
 		break;
 	case END_CLOSE_SENT:
 		if (sent)
-			side_close(side);
+			close_in_time(side);
 		break;
 	case END_CLOSE_EARLY:
 		if (its_moment(side))
@@ -249,6 +259,8 @@ static void plan_next(struct side *side)
 		side_wake_at(side, later(soon, side->next_read));
 	if (wants_to_write(side) && io_space(side))
 		side_wake_at(side, later(soon, side->next_write));
+	if (side->close_at)
+		side_wake_at(side, later(soon, side->close_at));
 	if (side->plan.end == END_CLOSE_EARLY || side->plan.end == END_ABORT)
 		side_wake_at(side, later(soon, side->open_at + side->plan.end_after));
 }

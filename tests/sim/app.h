@@ -34,6 +34,7 @@ struct plan {
 	enum plan_end end;
 	uint64_t end_bytes; /* CLOSE_EARLY, ABORT: after so many bytes read and written .. */
 	uint64_t end_after; /* .. or so long after it opened, whichever comes first */
+	uint64_t linger;    /* it is in no hurry to close */
 	uint32_t rcvbuf;
 };
 
@@ -69,6 +70,7 @@ struct side {
 	bool tcp_fin_told;
 	uint64_t open_at, over_at;
 	uint64_t next_read, next_write;
+	uint64_t close_at; /* with linger, once it may close */
 	uint64_t wake_number;
 	bool wake_pending;
 	uint64_t wake_at;

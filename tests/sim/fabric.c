@@ -100,6 +100,30 @@ void fabric_device_unplug(struct device *device)
 	}
 }
 
+static void fault_told_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	(void)arg;
+	host_qp_failed(qp->host, qp);
+}
+
+void fabric_qp_fault(struct fabric *fabric)
+{
+	struct world *w = fabric->world;
+	struct qp *qp, *next, *live[64];
+	size_t n = 0;
+	HASH_ITER (hh, fabric->qps, qp, next) {
+		if (qp->state < QP_ERR && n < sizeof(live) / sizeof(live[0]))
+			live[n++] = qp;
+	}
+	if (!n)
+		return;
+	qp = live[prng_range(&w->rng, 0, n - 1)];
+	world_log(w, "fabric", "QP %06x on %s fails", qp->qpn, qp->device->info.name);
+	fabric_qp_error(qp);
+	clock_in(&w->clock, prng_range(&w->rng, 0, 3000), fault_told_event, qp, 0);
+}
+
 /* ---- memory ---- */
 
 int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block)

@@ -143,6 +143,9 @@ void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut);
 /** Unplug: its QPs are in error at once. The host must be told. */
 void fabric_device_unplug(struct device *device);
 
+/** A live QP of any host goes into error by itself; its host is told soon after. */
+void fabric_qp_fault(struct fabric *fabric);
+
 /* What a host's operations come to. */
 int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block);
 void fabric_mem_free(struct host *host, void *addr, size_t len);

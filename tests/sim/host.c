@@ -347,6 +347,38 @@ uint64_t host_frozen(const struct host *host)
 	return host->frozen_until > host->world->clock.now ? host->frozen_until : 0;
 }
 
+struct probe {
+	struct {
+		uint32_t lgr;
+		uint8_t number;
+	} link[64];
+	size_t num;
+};
+
+static void list_link(void *arg, const struct smcr_link_view *view)
+{
+	struct probe *probe = arg;
+	if (probe->num == sizeof(probe->link) / sizeof(probe->link[0]))
+		return;
+	probe->link[probe->num].lgr = view->lgr_id;
+	probe->link[probe->num++].number = view->number;
+}
+
+void host_test_links(struct host *host)
+{
+	struct probe probe = { .num = 0 };
+	host_enter(host);
+	smcr_engine_each_link(host->engine, list_link, &probe);
+	for (size_t i = 0; i < probe.num; i++) {
+		int r = smcr_engine_test_link(host->engine, probe.link[i].lgr,
+					      probe.link[i].number);
+		if (r < 0 && r != -ENETDOWN)
+			world_fail(host->world, "HOST", "test_link of a listed link: %s",
+				   strerror(-r));
+	}
+	host_leave(host);
+}
+
 void host_shutdown(struct host *host)
 {
 	world_log(host->world, host->name, "orderly stop");
@@ -411,6 +443,13 @@ void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr
 		if (prng_chance(&host->world->rng, host->world->set.stale_permille / 10))
 			smcr_engine_send_done(host->engine, ref, wr_id, SMCR_SEND_OK, NULL);
 	}
+	host_leave(host);
+}
+
+void host_qp_failed(struct host *host, struct qp *qp)
+{
+	host_enter(host);
+	smcr_engine_qp_failed(host->engine, qp->link_ref, "asynchronous error");
 	host_leave(host);
 }
 

@@ -57,6 +57,8 @@ void host_device_changed(struct host *host, struct device *device);
 void host_freeze(struct host *host, uint64_t time);
 /** @return when it goes on, or 0: it is not frozen */
 uint64_t host_frozen(const struct host *host);
+/** Probe every link (TEST LINK). */
+void host_test_links(struct host *host);
 void host_shutdown(struct host *host);
 /** The daemon dies without a word and starts again with another instance ID. */
 void host_restart(struct host *host);
@@ -66,6 +68,8 @@ void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_
 /** Request `number` of the QP, see wire_done(). */
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number,
 		    enum smcr_send_status status);
+/** The QP went into error by itself. */
+void host_qp_failed(struct host *host, struct qp *qp);
 void host_stale_input(struct host *host, struct qp *qp, uint64_t kind);
 
 /** No link group, connection, memory, QP, MR or timer is left; else a violation. */

@@ -97,6 +97,25 @@ static void run_close(struct world *w)
 	run_down(w);
 }
 
+/** Programs that take minutes to close: timers end what the other side waits for. */
+static void run_lazy(struct world *w)
+{
+	struct plan plan[2];
+	world_of_two(w);
+	w->set.timeouts = true;
+	uint64_t n = prng_range(&w->rng, 2, 12);
+	for (uint64_t i = 0; i < n; i++) {
+		any_plans(w, plan, 3000);
+		for (int s = 0; s < 2; s++)
+			plan[s].linger =
+				prng_chance(&w->rng, 500) ? prng_size(&w->rng, 1, 200 * SEC) : 0;
+		struct route route = route_from(w, 0);
+		pair_open(w, &route, plan, prng_size(&w->rng, 0, SEC));
+	}
+	run_connections(w);
+	run_down(w);
+}
+
 static void small_plan(struct world *w, struct plan plan[2])
 {
 	memset(plan, 0, 2 * sizeof(*plan));
@@ -187,6 +206,7 @@ const struct scenario scenarios_data[] = {
 	{ "close", "close, half close, unread data and abort against each other", run_close, 1,
 	  "CLOSE-1 CLOSE-2 CLOSE-3 CLOSE-6 CLOSE-7 ABORT-1 ABORT-2 ABORT-3 ABORT-5 RMB-8",
 	  __FILE__ },
+	{ "lazy", "programs that take minutes to close", run_lazy, 1, "CLOSE-4 ABORT-4", __FILE__ },
 	{ "soak", "1000 connections, a few at a time, leave nothing behind", run_soak, 50,
 	  "GEN-12 RKEY-13", __FILE__ },
 	{ "many", "up to 1000 connections at a time", run_many, 50, "GEN-12", __FILE__ },

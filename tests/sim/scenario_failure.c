@@ -134,6 +134,25 @@ static void run_unplug(struct world *w)
 	run_down(w);
 }
 
+static void fault_event(void *object, uint64_t arg)
+{
+	(void)arg;
+	fabric_qp_fault(object);
+}
+
+/** QPs fail by themselves. */
+static void run_qp_fault(struct world *w)
+{
+	struct smcr_config config[2];
+	start(w, config, 2);
+	traffic(w, prng_range(&w->rng, 2, 12), 3 * SEC);
+	uint64_t faults = prng_range(&w->rng, 1, 4);
+	for (uint64_t i = 0; i < faults; i++)
+		clock_at(&w->clock, prng_size(&w->rng, 0, 3 * SEC), fault_event, w->fabric, 0);
+	run_connections(w);
+	run_down(w);
+}
+
 /* ---- daemons ---- */
 
 static void restart_event(void *object, uint64_t arg)
@@ -305,6 +324,8 @@ const struct scenario scenarios_failure[] = {
 	  "GEN-5 ABORT-4 ABORT-5 CLOSE-4", __FILE__ },
 	{ "flap", "ports go down and up", run_flap, 1, "GEN-5 ABORT-5", __FILE__ },
 	{ "unplug", "devices go away and come back", run_unplug, 1, "GEN-5 PEER-3 ABORT-5",
+	  __FILE__ },
+	{ "qp-fault", "queue pairs fail by themselves", run_qp_fault, 1, "GEN-5 ABORT-5",
 	  __FILE__ },
 	{ "restart", "a daemon dies and starts again", run_restart, 1, "PEER-4 PEER-5 TERM-2",
 	  __FILE__ },

@@ -162,6 +162,20 @@ static void run_decline(struct world *w)
 	run_down(w);
 }
 
+static void probe_event(void *object, uint64_t arg)
+{
+	(void)arg;
+	host_test_links(object);
+}
+
+/** TEST LINK is free at any time. */
+static void probe_links(struct world *w, uint64_t within)
+{
+	for (uint64_t n = prng_range(&w->rng, 0, 8); n; n--)
+		clock_at(&w->clock, prng_range(&w->rng, 0, within), probe_event,
+			 w->hosts[prng_range(&w->rng, 0, 1)], 0);
+}
+
 /** RMBs of many sizes come and go on both sides, under traffic. */
 static void run_churn(struct world *w)
 {
@@ -188,6 +202,7 @@ static void run_churn(struct world *w)
 		pair_open(w, &route, plan, when);
 		when += prng_size(&w->rng, 0, 2 * SEC);
 	}
+	probe_links(w, when);
 	run_connections(w);
 	run_down(w);
 }
@@ -229,6 +244,7 @@ static void run_links(struct world *w)
 		struct route route = route_from(w, 0);
 		pair_open(w, &route, plan, prng_range(&w->rng, 0, 6 * SEC));
 	}
+	probe_links(w, 6 * SEC);
 	run_connections(w);
 	run_down(w);
 }
@@ -245,7 +261,8 @@ const struct scenario scenarios_group[] = {
 	{ "decline", "hosts without a LAN in common", run_decline, 1,
 	  "GEN-4 RV-3 RV-14 ERR-1 ERR-2 ERR-3 ERR-14 CLC-15", __FILE__ },
 	{ "churn", "RMBs of many sizes come and go", run_churn, 1,
-	  "RKEY-1 RKEY-3 RKEY-4 RKEY-5 RKEY-8 RKEY-11 RKEY-13 RKEY-16 SER-2 SER-3 LLC-5 RS-3 RS-4",
+	  "RKEY-1 RKEY-3 RKEY-4 RKEY-5 RKEY-8 RKEY-11 RKEY-13 RKEY-16 SER-1 SER-2 SER-3 LLC-5 RS-3 "
+	  "RS-4 TEST-1",
 	  __FILE__ },
 	{ "links", "devices come under traffic", run_links, 1,
 	  "ADDL-1 ADDL-3 ADDL-4 ADDL-6 ADDL-7 ADDL-9 ADDL-10 ADDL-11 ADDL-12 LG-3 LG-4 LG-8 LG-11 "

@@ -109,6 +109,13 @@ static void fail_request(struct qp *qp, struct request *req)
 	wire_flush(qp);
 }
 
+static void fault_event(void *object, uint64_t arg)
+{
+	struct qp *qp = object;
+	(void)arg;
+	host_qp_failed(qp->host, qp);
+}
+
 static void refuse(struct qp *qp, struct qp *peer, struct request *req)
 {
 	world_log(qp->world, qp->device->info.name, "QP %06x: remote access error", qp->qpn);
@@ -116,6 +123,7 @@ static void refuse(struct qp *qp, struct qp *peer, struct request *req)
 	peer->state = QP_ERR;
 	obs_qp_error(peer->world->observer, peer);
 	wire_flush(peer);
+	clock_in(&qp->world->clock, delay(qp, 0, 2000), fault_event, peer, 0);
 }
 
 static bool path_open(const struct qp *from, const struct device *to)
