@@ -17,14 +17,6 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
-static int connected(struct pair *pair)
-{
-	int c = pair_connect(pair, C);
-	pair_pump(pair);
-	assert_true(pair_both_established(pair, c));
-	return c;
-}
-
 /** Both engines have given back everything. */
 static void all_freed(struct pair *pair)
 {
@@ -236,7 +228,7 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 	int c[3];
 	for (int i = 0; i < 3; i++)
-		c[i] = connected(pair);
+		c[i] = pair_connected(pair);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_RKEY, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
 	pair_close(pair, c[2]);
@@ -283,7 +275,7 @@ static void no_link_beyond_the_limit(void **state)
 	config[C].max_links = 2; /* the smaller one counts */
 	config[S].max_links = 8;
 	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
-	int c = connected(pair);
+	int c = pair_connected(pair);
 	assert_int_equal(pair_lgr(pair, S)->max_links, 2);
 	for (int i = 0; i < 3; i++) {
 		struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };

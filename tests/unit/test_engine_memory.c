@@ -166,6 +166,70 @@ static void budget(void **state)
 	PROVES("RMB-12 LG-14 ERR-1");
 }
 
+/** Element n of an RMB starts at VA + (n - 1) * E, as both sides count: what the client writes is
+ *  found where the server's Accept says. There is no element 0. */
+static void elements_count_from_one(void **state)
+{
+	(void)state;
+	for (int rfc = 0; rfc < 2; rfc++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		if (rfc)
+			config[S].dialect = config[C].dialect = SMCR_DIALECT_FORCE_RFC;
+		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+		for (unsigned int n = 1; n <= 4; n++) {
+			int c = pair_connected(pair);
+			struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc;
+			const uint8_t *rmb = pair_lgr(pair, S)->rmbs->base;
+			assert_int_equal(msg.accept.rmbe_index, n);
+			assert_int_equal(msg.accept.rmb_vaddr, (uintptr_t)rmb);
+			pair_send(pair, c, C, 8, (uint8_t)n);
+			pair_pump(pair);
+			const uint8_t *data =
+				rmb + (n - 1) * smcr_bsize_bytes(msg.accept.bsize) + (rfc ? 4 : 0);
+			for (unsigned int i = 0; i < 8; i++)
+				assert_int_equal(data[i], n + 7 * i);
+			pair_expect(pair, c, S, 8, (uint8_t)n);
+
+			uint8_t buf[SMCR_CLC_ACCEPT_LEN];
+			assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), sizeof(buf));
+			assert_int_equal(buf[45], n);
+			buf[45] = 0;
+			assert_int_equal(smcr_clc_decode(buf, sizeof(buf), &msg), -EBADMSG);
+		}
+		pair_free(pair);
+	}
+	PROVES("CLC-11 RMB-2");
+}
+
+/** RMBs take remote writes, send buffers do not; and each is registered on every link (A18). */
+static void only_rmbs_take_remote_writes(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	int c = pair_connected(pair);
+	for (unsigned int slot = 0; slot < 2; slot++) {
+		struct smcr_conn *conn = pair_end(pair, c, C)->smc;
+		struct smcr_rtoken *token = &conn->tx.rmb->token[slot];
+		const struct smcr_slab *rmb = pair_lgr(pair, S)->rmbs;
+		const struct smcr_slab *sndbuf = pair_lgr(pair, S)->sndbufs;
+		assert_non_null(rmb->reg[slot].mr);
+		assert_non_null(sndbuf->reg[slot].mr);
+		assert_int_equal(token->rkey, rmb->reg[slot].rkey);
+	}
+	/* a client that writes by the key of the server's send buffers is refused by its RNIC */
+	pair->tolerant = true;
+	struct smcr_conn *conn = pair_end(pair, c, C)->smc;
+	struct smcr_rtoken *token = &conn->tx.rmb->token[conn->tx.link->slot];
+	const struct smcr_slab *sndbuf = pair_lgr(pair, S)->sndbufs;
+	token->rkey = sndbuf->reg[conn->tx.link->slot].rkey;
+	token->vaddr = (uintptr_t)sndbuf->base;
+	pair_send(pair, c, C, 100, 1);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	pair_free(pair);
+	PROVES("RMB-1");
+}
+
 static void at_most_255_rmbs(void **state)
 {
 	(void)state;
@@ -212,6 +276,8 @@ int main(void)
 		cmocka_unit_test(slabs_and_elements),
 		cmocka_unit_test(best_fit),
 		cmocka_unit_test(budget),
+		cmocka_unit_test(elements_count_from_one),
+		cmocka_unit_test(only_rmbs_take_remote_writes),
 		cmocka_unit_test(at_most_255_rmbs),
 		cmocka_unit_test(send_buffer_is_kept_for_the_rnic),
 	};
