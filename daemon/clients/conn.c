@@ -364,6 +364,15 @@ static void reset(struct client_conn *conn)
 static void closed(struct client_conn *conn)
 {
 	stop_watching(conn);
+	/* RST and A run in parallel (ABORT-2), but RST must not overtake the data posted before A:
+	 * the peer's program would lose an answer that TCP would have brought. Posted requests
+	 * leave when the devices have their turn. */
+	if (conn->tcp_reset && conn->tcp >= 0 && !conn->reset_waits) {
+		conn->reset_waits = true;
+		conn->noted |= NOTED_CLOSED;
+		clients_mark_later(conn);
+		return;
+	}
 	if (conn->tcp_reset) {
 		reset_tcp(conn);
 		pair_reset(&conn->pair);

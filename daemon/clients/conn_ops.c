@@ -36,6 +36,8 @@ void clients_conn_event(void *user, const struct smcr_conn_event *event)
 	case SMCR_CONN_RESET:
 		conn->noted |= NOTED_RESET;
 		conn->error = event->error;
+		if (event->rx_intact)
+			pump_last(&conn->pump); /* calls nothing that changes the engine */
 		conn->pump.conn = NULL;
 		break;
 	case SMCR_CONN_CLOSED:

@@ -91,7 +91,8 @@ struct client_conn {
 
 	uint32_t noted; /* NOTED_.. not yet acted upon */
 	bool path_dead, tcp_reset;
-	int error; /* positive errno */
+	bool reset_waits; /* CLOSED with tcp_reset is carried out a turn later */
+	int error;        /* positive errno */
 	uint32_t reason, peer_reason;
 
 	bool dirty, more;                /* on those lists */

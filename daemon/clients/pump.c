@@ -153,14 +153,36 @@ static enum step pump_rx(struct pump *pump)
 	return STEP_WAIT;
 }
 
+/*
+ * Closed with data left unread: TCP resets at once. What fits into the window would have been sent
+ * before, by the program's own write: an answer to a request that was not read to its end.
+ */
+static void close_hard(struct pump *pump)
+{
+	pump->tx_ready = true;
+	pump_tx(pump);
+	if (active(pump))
+		close_conn(pump);
+}
+
+void pump_last(struct pump *pump)
+{
+	struct iovec iov[2];
+	if (!active(pump) || pump->closed || pump->deaf || pump->rx_full)
+		return;
+	int n = smcr_conn_rx_data(pump->conn, iov);
+	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
+	if (put > 0)
+		pump->rx_bytes += (size_t)put;
+}
+
 bool pump_run(struct pump *pump)
 {
 	enum step rx = STEP_WAIT, tx = STEP_WAIT;
 	if (active(pump) && !pump->closed)
 		rx = pump_rx(pump);
-	/* Closed with data left unread: TCP would reset at once and drop what is not sent yet. */
 	if (active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
-		close_conn(pump);
+		close_hard(pump);
 	if (active(pump))
 		tx = pump_tx(pump);
 	return active(pump) && (rx == STEP_MORE || tx == STEP_MORE);

@@ -46,4 +46,8 @@ void pump_note(struct pump *pump, uint32_t events);
  */
 bool pump_run(struct pump *pump);
 
+/** Within RESET: the program gets what came before it, as far as it has room, as from a TCP socket.
+ */
+void pump_last(struct pump *pump);
+
 #endif

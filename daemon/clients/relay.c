@@ -231,9 +231,12 @@ static enum relay_result relay_rx(struct relay *relay)
 
 enum relay_result relay_run(struct relay *relay)
 {
-	/* Closed with data left unread: TCP would reset at once and drop what is not sent yet. */
-	if (relay->closed && left_unread(relay))
+	/* Closed with data left unread: TCP resets at once. What TCP takes now it would have sent
+	 * before, at the program's own write. */
+	if (relay->closed && left_unread(relay)) {
+		relay_tx(relay);
 		return RELAY_ABORTED;
+	}
 	if (relay->tcp_failed && (relay->closed || relay->rx_ended))
 		return RELAY_RESET;
 	enum relay_result rx = relay->closed || relay->rx_ended ? RELAY_WAIT : relay_rx(relay);

@@ -44,6 +44,7 @@ static void tell_reset(struct smcr_conn *conn, int error)
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_RESET,
 				      .error = error,
+				      .rx_intact = conn->rx.aborted || conn->tcp_rst,
 			      });
 }
 
@@ -379,7 +380,10 @@ void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 	if (!smcr_conn_flowing(conn))
 		return; /* ABORT-2: RST after A, or TCP's end after C, says nothing new */
 	switch (event) {
-	case SMCR_TCP_RESET: smcr_conn_local_abort(conn, ECONNRESET, NULL); break;
+	case SMCR_TCP_RESET:
+		conn->tcp_rst = true;
+		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		break;
 	case SMCR_TCP_FIN:
 		conn->tcp_fin = true;
 		if (!conn->rx.done && !conn->rx.closed)

@@ -362,6 +362,7 @@ struct smcr_conn {
 	bool told;         /* CLOSED was raised: gone for the host, params.user is NULL */
 	bool tcp_reset;    /* TCP ends by RST */
 	bool tcp_fin;      /* FIN came */
+	bool tcp_rst;      /* RST came */
 	struct smcr_timer close_timer, fin_timer;
 	struct smcr_conn *lgr_next, *lgr_prev;
 	struct smcr_conn *next, *prev; /* engine->conns */

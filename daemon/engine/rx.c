@@ -44,7 +44,9 @@ int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 		return 0;
 	uint64_t len = conn->rx.produced - conn->rx.consumed;
 	if (len && !smcr_rx_eye_catcher_ok(conn)) {
-		smcr_conn_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
+		if (!conn->reset_raised) /* else we are asked from within that event */
+			smcr_conn_local_abort(conn, ECONNRESET,
+					      "eye catcher of the element overwritten");
 		return 0;
 	}
 	struct smcr_ring ring = smcr_rx_ring(conn);

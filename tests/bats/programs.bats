@@ -174,3 +174,20 @@ python_on() {
 	run ! on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 }
+
+@test "an answer arrives though the server leaves the request unread and closes" {
+	local size i
+	two_daemons
+	mkdir "$HOSTS_DIR/www"
+	start_on a "$RUN" python3 -m http.server --bind "$SERVER" --directory "$HOSTS_DIR/www" 8000 \
+		>/dev/null 2>&1
+	until_true 5 tcp_listens a 8000
+	for size in 30000 3000000; do
+		head -c "$size" /dev/zero >"$HOSTS_DIR/body"
+		for i in {1..12}; do
+			[ "$(on b "$RUN" curl -s -o /dev/null -w '%{http_code}' \
+				--data-binary @"$HOSTS_DIR/body" "http://$SERVER:8000/")" = 501 ]
+		done
+	done
+	[ "$(show b info .connections.established_total)" = 24 ]
+}

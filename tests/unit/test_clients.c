@@ -226,6 +226,28 @@ static void close_with_unread_data_aborts(void **state)
 	PROVES("GEN-10");
 }
 
+/* An answer before the request was read to its end: TCP would have sent it at the write. */
+static void what_was_written_before_a_close_with_unread_data_goes_out(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	struct tcp tcp = connect_tcp();
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
+	assert_int_equal(send(pair, "request", 7, 0), 7);
+	assert_true(wait_bits(pair, POLLIN));
+	kill(daemon.pid, SIGSTOP); /* it sees answer and end at once */
+	assert_int_equal(send(pair, "answer", 6, 0), 6);
+	close(pair);
+	kill(daemon.pid, SIGCONT);
+	WAIT_COUNT(script->closes_unread, 1);
+	assert_int_equal(script->taken, 13);
+	expect_reset(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
 static void a_killed_program_with_nothing_unread_closes(void **state)
 {
 	(void)state;
@@ -536,6 +558,7 @@ int main(void)
 		cmocka_unit_test(data_written_before_the_outcome_flows_after_it),
 		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
 		cmocka_unit_test(close_with_unread_data_aborts),
+		cmocka_unit_test(what_was_written_before_a_close_with_unread_data_goes_out),
 		cmocka_unit_test(a_killed_program_with_nothing_unread_closes),
 		cmocka_unit_test(linger_zero_aborts),
 		cmocka_unit_test(a_copy_of_the_end_keeps_the_connection_open),
