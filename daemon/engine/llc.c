@@ -371,6 +371,16 @@ static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
 	return NULL;
 }
 
+/** Was a DELETE RKEY broken, so that it has to be sent again? */
+static bool withdrawing(const struct smcr_lgr *lgr)
+{
+	const struct smcr_slab *slab;
+	DL_FOREACH (lgr->rmbs, slab)
+		if (slab->state == SMCR_SLAB_DELETING)
+			return true;
+	return false;
+}
+
 /** Server: an exchange about links, if one is due. @return true: started */
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
@@ -382,6 +392,8 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 		smcr_llc_delete_link(lgr, gone, carrier);
 		return true;
 	}
+	if (withdrawing(lgr))
+		return false; /* the peer may have forgotten what an ADD LINK would list */
 	bool add = lgr->llc->add_wanted && !smcr_lgr_any_link(lgr, carrier);
 	lgr->llc->add_wanted = false;
 	return add && !smcr_llc_add_link(lgr, carrier);

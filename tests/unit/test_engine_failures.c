@@ -264,6 +264,41 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	PROVES("RKEY-13 SEC-6");
 }
 
+/** The answer to a DELETE RKEY is lost with its link, and a link is to be added at once: what the
+ *  peer may have forgotten must not be listed for the new link. */
+static void delete_rkey_is_settled_before_add_link(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.elements_per_rmb = 1;
+	config.rmb_idle_timeout = SECOND;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	int c[3];
+	for (int i = 0; i < 3; i++)
+		c[i] = pair_connected(pair);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_RKEY, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int on_2 = pair_end(pair, c[0], S)->smc->tx.link->number == 2 ? 0 : 1;
+	pair_close(pair, c[2]);
+	pair_run(pair, SECOND + SECOND / 2);
+	assert_true(pick.seen > 0);
+	assert_int_equal(pair_lgr(pair, S)->llc->rkey.link->number, 1);
+	struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };
+	pair_fail_link(pair, S, 1);
+	pair_inject_llc(pair, C, 2, &notice);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, SECOND);
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	assert_non_null(pair_link(pair, S, 3));
+	assert_int_equal(pair_link(pair, S, 3)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	pair_exchange(pair, c[on_2]);
+	pair_free(pair);
+	PROVES("RKEY-13 RKEY-15");
+}
+
 /* ---- limits ---- */
 
 /** No third link in a group whose limit is two, though both sides have RNICs for it and the client
@@ -303,6 +338,7 @@ int main(void)
 		cmocka_unit_test(client_loses_both_rnics),
 		cmocka_unit_test(second_path_is_dead),
 		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
+		cmocka_unit_test(delete_rkey_is_settled_before_add_link),
 		cmocka_unit_test(no_link_beyond_the_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
