@@ -139,7 +139,7 @@ struct observer {
 	struct obs_group *groups;
 	struct obs_conn *conns;
 	struct obs_flow *tokens; /* hash by (host, token) */
-	struct obs_counts counts;
+	struct witnesses seen;
 	uint32_t next_group;
 };
 
@@ -147,11 +147,6 @@ struct observer {
 static inline bool obs_blind(const struct observer *obs)
 {
 	return obs->world->failed || obs->world->set.hostile;
-}
-
-static inline struct host *flow_owner_host(const struct obs_flow *flow)
-{
-	return flow->conn->pair->side[!flow->writer].host;
 }
 
 static inline struct side *flow_writer(const struct obs_flow *flow)

@@ -144,7 +144,7 @@ void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc
 		exchange_end(group, SERVER, X_ADD);
 		open_gate(group, SERVER);
 		group->adding = NULL;
-		group->obs->counts.links_added++;
+		obs_see(group->obs, SEEN_LINK_ADDED);
 	}
 }
 
@@ -179,6 +179,8 @@ static void check_topology(struct obs_group *group)
 		symmetric |= !shared && drop == n;
 		with_one |= !shared;
 	}
+	if (!symmetric)
+		obs_see(group->obs, SEEN_ASYMMETRIC);
 	if (!with_one && !group->shaky)
 		world_fail(w, "LG-4", "group %u has more than one asymmetric link", group->number);
 	uint8_t limit = group->max_links[CLIENT] < group->max_links[SERVER]
@@ -280,7 +282,7 @@ static void add_reply_posted(struct obs_link *link, const struct smcr_llc_add_li
 		exchange_end(group, CLIENT, X_ADD);
 		open_gate(group, CLIENT);
 		group->first->pnr[CLIENT] = true;
-		group->obs->counts.links_rejected++;
+		obs_see(group->obs, SEEN_LINK_REJECTED);
 		return;
 	}
 	struct qp *qp = fabric_qp_find(w->fabric, m->qpn);
@@ -363,7 +365,7 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		group->shaky = true;
 		if (from == SERVER) {
 			group->ended = true;
-			group->obs->counts.groups_deleted++;
+			obs_see(group->obs, SEEN_GROUP_DELETED);
 		}
 		return;
 	}
@@ -397,6 +399,6 @@ void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_
 		group->known[CLIENT] |= X_DEL;
 	if (to == SERVER && msg->reply) {
 		link_deleted(target, SERVER);
-		group->obs->counts.links_deleted++;
+		obs_see(group->obs, SEEN_LINK_DELETED);
 	}
 }

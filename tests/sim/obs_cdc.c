@@ -128,7 +128,9 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	flow->written += len;
 	flow->writes_open++;
 	flow->last_qp = qp;
-	obs->counts.writes++;
+	obs_see(obs, SEEN_WRITE);
+	if (flow->written > usable)
+		obs_see(obs, SEEN_WRAP);
 	world_log(w, qp->device->info.name, "connection %u: WRITE %llu+%u", number,
 		  (unsigned long long)offset, len);
 }
@@ -154,7 +156,7 @@ void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, s
 	else if (!stream_check(&flow_writer(flow)->stream, req->pos, req->wr.addr, req->wr.length))
 		world_fail(w, "DATA", "connection %u: a WRITE carries wrong bytes", number);
 	if (!flow->conn->pair->side[!flow->writer].established)
-		obs->counts.early++;
+		obs_see(obs, SEEN_EARLY);
 }
 
 /* ---- CDC as posted ---- */
@@ -249,6 +251,7 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 	}
 	if (flow->owed)
 		return;
+	obs_see(flow->conn->group->obs, SEEN_UPDATE);
 	uint64_t usable = flow_usable(back);
 	uint64_t told_window = usable - (back->seen_produced - flow->consumed);
 	uint64_t gain = consumed - flow->consumed;
@@ -290,6 +293,26 @@ static void check_end(struct world *w, const struct obs_flow *flow, const struct
 			   number);
 	if (fresh & SMCR_CDC_CLOSED && side->unread_close && !over(&back->seen))
 		world_fail(w, "CLOSE-1", "connection %u: C although data were left unread", number);
+}
+
+static void see_flags(struct observer *obs, const struct obs_flow *flow, uint8_t prod_flags,
+		      uint8_t fresh)
+{
+	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
+	uint8_t crossing = back->last.conn_flags & (uint8_t)~back->seen.conn_flags & fresh;
+	obs_see(obs, SEEN_CDC);
+	if (prod_flags & SMCR_CDC_WRITE_BLOCKED)
+		obs_see(obs, SEEN_BLOCKED);
+	if (fresh & SMCR_CDC_SENDING_DONE)
+		obs_see(obs, SEEN_DONE);
+	if (fresh & SMCR_CDC_CLOSED)
+		obs_see(obs, SEEN_CLOSED);
+	if (fresh & SMCR_CDC_ABORT)
+		obs_see(obs, SEEN_ABORT);
+	if (crossing & SMCR_CDC_CLOSED)
+		obs_see(obs, SEEN_CROSSED_CLOSE);
+	if (crossing & SMCR_CDC_ABORT)
+		obs_see(obs, SEEN_CROSSED_ABORT);
 }
 
 void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
@@ -338,12 +361,13 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	check_blocked(w, flow, &cdc);
 	check_update(w, flow, &cdc, produced, consumed);
 	check_end(w, flow, &cdc);
+	uint8_t fresh = cdc.conn_flags & (uint8_t)~flow->last.conn_flags;
 	flow->any_cdc = true;
 	flow->owed = false;
 	flow->last = cdc;
 	flow->produced = produced;
 	flow->consumed = consumed;
-	obs->counts.cdc++;
+	see_flags(obs, flow, cdc.prod_flags, fresh);
 }
 
 /* ---- CDC as delivered ---- */
@@ -362,7 +386,7 @@ void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, siz
 	world_log(w, qp->device->info.name, "connection %u: < %s", flow->conn->pair->number,
 		  describe_send(data, len, link->group->dialect));
 	if (!flow->conn->pair->side[side].established)
-		obs->counts.early++;
+		obs_see(obs, SEEN_EARLY);
 	if (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0)
 		return;
 	flow->seen_produced = position(w, flow, &cdc.producer, flow->seen_produced);

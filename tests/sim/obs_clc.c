@@ -137,6 +137,8 @@ static void check_single_group(struct observer *obs, struct obs_group *fresh)
 	struct obs_group *group;
 	struct obs_link *link;
 	DL_FOREACH (obs->groups, group) {
+		if (group->host[0] == fresh->host[1] && group->host[1] == fresh->host[0])
+			obs_see(obs, SEEN_REVERSED);
 		if (group == fresh || group->ended || group->host[0] != fresh->host[0] ||
 		    group->host[1] != fresh->host[1])
 			continue;
@@ -164,7 +166,7 @@ static struct obs_group *new_group(struct observer *obs, struct obs_conn *conn, 
 	link->qp[SERVER] = qp;
 	qp->link = link;
 	DL_APPEND(group->links, link);
-	obs->counts.groups++;
+	obs_see(obs, SEEN_GROUP);
 	conn->group = group;
 	check_single_group(obs, group);
 	return group;
@@ -186,12 +188,12 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 		if (qp->link)
 			world_fail(w, "RV-4", "connection %u: first contact on a QP in use",
 				   conn->pair->number);
-		obs->counts.first_contacts++;
+		obs_see(obs, SEEN_FIRST_CONTACT);
 		rmb = rmb_new(new_group(obs, conn, qp), SERVER, block);
 		if (rmb)
 			rmb_set_token(rmb, qp->link, msg->rkey, false);
 	} else {
-		obs->counts.subsequent_contacts++;
+		obs_see(obs, SEEN_SUBSEQUENT);
 		if (!qp->link || !qp->link->active[SERVER] || link_side(qp->link, qp) != SERVER ||
 		    qp->link->group->host[CLIENT] != conn->pair->side[CLIENT].host) {
 			world_fail(w, "RS-2",
@@ -287,7 +289,7 @@ static void decline_sent(struct observer *obs, struct obs_conn *conn, struct sid
 			   conn->pair->number, side->index == CLIENT ? "client" : "server");
 	check_identity(w, side->host, msg->peer_id, NULL, NULL);
 	conn->decline_sent[side->index] = true;
-	obs->counts.declines++;
+	obs_see(obs, conn->confirm_sent ? SEEN_LATE_DECLINE : SEEN_DECLINE);
 	if (conn->group && conn->group->first == conn)
 		conn->group->ended = true;
 	if (msg->out_of_sync && !w->set.failures)

@@ -22,12 +22,17 @@ struct obs_link *link_by_number(struct obs_group *group, uint8_t number)
 
 /* ---- exchanges ---- */
 
+#define RKEY_BITS (X_RKEY_CLIENT | X_RKEY_SERVER)
+
 void exchange_start(struct obs_group *group, int side, unsigned int bit)
 {
 	unsigned int other = group->known[side];
 	/* RKEY exchanges of both sides may overlap (SER-3). */
-	if (bit & (X_RKEY_CLIENT | X_RKEY_SERVER))
-		other &= ~(unsigned int)((X_RKEY_CLIENT | X_RKEY_SERVER) & ~bit);
+	if (bit & RKEY_BITS) {
+		if (group->known[!side] & RKEY_BITS & ~bit)
+			obs_see(group->obs, SEEN_RKEY_OVERLAP);
+		other &= ~(unsigned int)RKEY_BITS | bit;
+	}
 	if (other && !group->shaky && !group->ended)
 		world_fail(group->obs->world, "SER-2",
 			   "group %u: the %s starts exchange %x while it knows of %x",
@@ -128,7 +133,7 @@ static void dispatch_posted(struct obs_link *link, int from, const struct smcr_l
 	case SMCR_LLC_CONFIRM_RKEY_CONT:
 	case SMCR_LLC_DELETE_RKEY: rkey_posted(link, from, msg, request); break;
 	case SMCR_LLC_TEST_LINK:
-		link->group->obs->counts.test_link += !msg->reply;
+		obs_see(link->group->obs, SEEN_TEST_LINK);
 		if (request && memcmp(request->raw + 4, raw + 4, SMCR_LLC_LEN - 4) != 0)
 			world_fail(w, "TEST-1", "TEST LINK is not echoed");
 		break;

@@ -86,6 +86,8 @@ void cont_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg
 		world_fail(w, "ADDL-9", "group %u: the %s has %u tokens left, %d before, %zu RMBs",
 			   group->number, side_text(from), m->num_rtokens, left, max);
 	group->cont_left[from] = m->num_rtokens;
+	if (m->num_rtokens > 2)
+		obs_see(group->obs, SEEN_CONT_MORE);
 	for (unsigned int i = 0; i < 2 && i < m->num_rtokens && !w->failed; i++)
 		tell_pair(group, link, from, &m->pair[i]);
 }
@@ -173,7 +175,7 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	for (unsigned int i = 0; i < 2 && i < m->num_tokens && !w->failed; i++)
 		stage_token(group, from, m->other[i].link_number, m->other[i].rkey,
 			    m->other[i].vaddr);
-	group->obs->counts.confirm_rkey++;
+	obs_see(group->obs, SEEN_CONFIRM_RKEY);
 }
 
 static void confirm_cont(struct obs_link *link, int from,
@@ -187,6 +189,7 @@ static void confirm_cont(struct obs_link *link, int from,
 			   group->number, m->num_left, stage->left);
 		return;
 	}
+	obs_see(group->obs, SEEN_RKEY_MORE);
 	stage->left = m->num_left > 3 ? m->num_left - 3 : 0;
 	for (unsigned int i = 0; i < 3 && i < m->num_left && !w->failed; i++)
 		stage_token(group, from, m->other[i].link_number, m->other[i].rkey,
@@ -222,7 +225,7 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 		if (first && request->expect_negative && !msg->confirm_rkey.retry)
 			world_fail(w, "RKEY-7", "group %u: refused for a collision without C",
 				   group->number);
-		group->obs->counts.rkey_retries++;
+		obs_see(group->obs, SEEN_RKEY_REFUSED);
 		exchange_end(group, from, rkey_bit(!from));
 		return;
 	}
@@ -254,7 +257,7 @@ static void delete_request(struct obs_link *link, int from, const struct smcr_ll
 		else
 			rmb->deleting = true;
 	}
-	group->obs->counts.delete_rkey++;
+	obs_see(group->obs, SEEN_DELETE_RKEY);
 }
 
 static void delete_reply(struct obs_link *link, int from, const struct smcr_llc_delete_rkey *m,

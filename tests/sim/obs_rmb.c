@@ -121,8 +121,10 @@ void rmb_claim(struct obs_rmb *rmb, uint8_t index, uint32_t element_size, struct
 		world_fail(w, "RMB-1", "group %u: one RMB, element sizes %u and %u",
 			   rmb->group->number, rmb->element_size, element_size);
 	rmb->element_size = element_size;
-	if (rmb->user[index])
+	if (rmb->user[index]) {
+		obs_see(rmb->group->obs, SEEN_REUSE);
 		check_free(rmb, rmb->user[index]);
+	}
 	rmb->user[index] = flow;
 	flow->rmb = rmb;
 	flow->index = index;

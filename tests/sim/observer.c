@@ -36,9 +36,14 @@ void obs_free(struct observer *obs)
 	free(obs);
 }
 
-const struct obs_counts *obs_counts(const struct observer *obs)
+const struct witnesses *obs_seen(const struct observer *obs)
 {
-	return &obs->counts;
+	return &obs->seen;
+}
+
+void obs_see(struct observer *obs, enum witness what)
+{
+	obs->seen.count[what]++;
 }
 
 /* ---- RDMA ---- */

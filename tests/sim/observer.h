@@ -10,19 +10,14 @@
 
 #include "tests/sim/app.h"
 #include "tests/sim/fabric.h"
-
-/** What a run came to, for scenarios that expect something of it. */
-struct obs_counts {
-	uint32_t groups, first_contacts, subsequent_contacts, declines;
-	uint32_t links_added, links_rejected, links_deleted, groups_deleted;
-	uint32_t confirm_rkey, delete_rkey, rkey_retries, test_link;
-	uint32_t early; /* data or CDC that came before the receiver's gate was open */
-	uint64_t cdc, writes;
-};
+#include "tests/sim/witness.h"
 
 struct observer *obs_new(struct world *w);
 void obs_free(struct observer *obs);
-const struct obs_counts *obs_counts(const struct observer *obs);
+/** What happened so far. */
+const struct witnesses *obs_seen(const struct observer *obs);
+/** Something happened. */
+void obs_see(struct observer *obs, enum witness what);
 
 /* CLC: as it is sent, and as the engine gets it. */
 void obs_clc_send(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);

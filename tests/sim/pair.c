@@ -60,6 +60,8 @@ static void check_outcomes(struct pair *pair)
 			s->plan.end == END_GIVE_UP;
 	if (w->set.hostile)
 		return;
+	if (c->fallback && s->fallback)
+		obs_see(w->observer, SEEN_FALLBACK);
 	/* When the acknowledgement of ADD LINK is lost with the link, the server cannot know that
 	 * the client has gone on. Nothing but an error may come of it. */
 	if (w->set.failures && c->established && s->fallback && c->reset && !c->consumed)
@@ -185,7 +187,14 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 				   side->pair->number, side_name(side));
 		break;
 	case SMCR_CONN_FAILED:
-	case SMCR_CONN_RESET: side->reset = true; break;
+		side->reset = true;
+		if (event->error == ETIMEDOUT)
+			obs_see(w->observer, SEEN_TIMED_OUT);
+		break;
+	case SMCR_CONN_RESET:
+		side->reset = true;
+		obs_see(w->observer, SEEN_RESET);
+		break;
 	default: break;
 	}
 	if (event->type == SMCR_CONN_FALLBACK || event->type == SMCR_CONN_FAILED ||
@@ -230,8 +239,10 @@ void side_clc_send(struct side *side, const uint8_t *msg, size_t len)
 	uint8_t copy[SMCR_CLC_MAX_LEN];
 	obs_clc_send(side->world->observer, side, msg, len);
 	memcpy(copy, msg, len);
-	if (prng_chance(rng, side->world->set.mangle_permille))
+	if (prng_chance(rng, side->world->set.mangle_permille)) {
+		obs_see(side->world->observer, SEEN_MANGLED);
 		mangle(rng, copy, len);
+	}
 	tcp_write(side_out(side), copy, len);
 }
 

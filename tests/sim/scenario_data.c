@@ -154,9 +154,9 @@ static void run_soak(struct world *w)
 		when += prng_size(&w->rng, 0, 100 * MSEC);
 	}
 	run_connections(w);
-	if (!w->failed && obs_counts(w->observer)->groups != 1)
-		world_fail(w, "GEN-12", "1000 connections took %u link groups",
-			   obs_counts(w->observer)->groups);
+	if (!w->failed && obs_seen(w->observer)->count[SEEN_GROUP] != 1)
+		world_fail(w, "GEN-12", "1000 connections took %llu link groups",
+			   (unsigned long long)obs_seen(w->observer)->count[SEEN_GROUP]);
 	if (!w->failed && (w->hosts[0]->qps_high > 2 || w->hosts[1]->qps_high > 2))
 		world_fail(w, "GEN-12", "1000 connections took %u and %u QPs at a time",
 			   w->hosts[0]->qps_high, w->hosts[1]->qps_high);
@@ -186,9 +186,10 @@ static void run_many(struct world *w)
 		pair_open(w, &route, plan, prng_range(&w->rng, 0, SEC));
 	}
 	run_connections(w);
-	if (!w->failed && obs_counts(w->observer)->groups != 1)
-		world_fail(w, "GEN-12", "%llu connections took %u link groups",
-			   (unsigned long long)n, obs_counts(w->observer)->groups);
+	if (!w->failed && obs_seen(w->observer)->count[SEEN_GROUP] != 1)
+		world_fail(w, "GEN-12", "%llu connections took %llu link groups",
+			   (unsigned long long)n,
+			   (unsigned long long)obs_seen(w->observer)->count[SEEN_GROUP]);
 	run_down(w);
 }
 

@@ -89,6 +89,7 @@ static void deliver(struct qp *qp, const uint8_t *data, uint32_t len)
 		enqueue(qp, data, len);
 		return;
 	}
+	obs_see(qp->world->observer, SEEN_MANGLED);
 	memcpy(copy, data, len);
 	switch (prng_range(rng, 0, 5)) {
 	case 0: return;
