@@ -430,6 +430,18 @@ static void serve_queue(struct smcr_lgr *lgr)
 	}
 }
 
+/** Client: a failed link of which the server has not been told, or no more, for want of a link to
+ *  carry it (DELL-5). */
+static void ask_for_deletions(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link->state == SMCR_LINK_FAILED && !being_deleted(link) &&
+		    !smcr_timer_running(&link->fail_work))
+			smcr_llc_request_delete(link);
+	}
+}
+
 static void on_work(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
@@ -449,7 +461,9 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	serve_queue(lgr);
 	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
 		return;
-	if (lgr->role == SMCR_ROLE_SERVER && start_link_exchange(lgr))
+	if (lgr->role == SMCR_ROLE_CLIENT)
+		ask_for_deletions(lgr);
+	else if (start_link_exchange(lgr))
 		return;
 	start_rkey_exchange(lgr);
 }

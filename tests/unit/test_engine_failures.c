@@ -299,6 +299,42 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 	PROVES("RKEY-13 RKEY-15");
 }
 
+/** The client's end of the only link dies, unseen by the server, while a second one is being set
+ *  up: as soon as that can carry it, the server is asked to delete the dead one (DELL-5). */
+static void only_link_dies_while_another_is_added(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int c = pair_connected(pair);
+	pair_close(pair, c);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		pair_add_device(pair, side, &info);
+	}
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 3, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	pair_lgr(pair, S)->llc->add_wanted = true;
+	smcr_llc_kick(pair_lgr(pair, S));
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	smcr_engine_qp_failed(pair->side[C].engine, pair_link(pair, C, 1)->ref, "by itself");
+	pair_pump(pair);
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++) {
+		assert_null(pair_link(pair, side, 1));
+		assert_int_equal(pair_link(pair, side, 3)->state, SMCR_LINK_ACTIVE);
+	}
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
+	c = pair_connected(pair);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("DELL-5");
+}
+
 /* ---- limits ---- */
 
 /** No third link in a group whose limit is two, though both sides have RNICs for it and the client
@@ -339,6 +375,7 @@ int main(void)
 		cmocka_unit_test(second_path_is_dead),
 		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
 		cmocka_unit_test(delete_rkey_is_settled_before_add_link),
+		cmocka_unit_test(only_link_dies_while_another_is_added),
 		cmocka_unit_test(no_link_beyond_the_limit),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
