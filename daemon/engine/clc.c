@@ -137,19 +137,19 @@ void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
 
 void smcr_clc_shutdown(struct smcr_conn *conn)
 {
-	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
-	 * stopped too, two Declines cross, and each would reach the other's program as data. */
-	if (conn->rv.step == SMCR_RV_LLC)
-		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
-	else
-		smcr_conn_give_up(conn, SMCR_REASON_SHUTTING_DOWN);
+	smcr_conn_give_up(conn, SMCR_REASON_SHUTTING_DOWN);
 }
 
 void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 {
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
 		return;
-	smcr_clc_quit(conn, reason, ECONNABORTED);
+	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
+	 * stopped too, two Declines cross, and each would reach the other's program as data. */
+	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
+		smcr_clc_fail(conn, ECONNRESET, reason);
+	else
+		smcr_clc_quit(conn, reason, ECONNABORTED);
 }
 
 /* ---- waiting ---- */

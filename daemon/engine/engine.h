@@ -193,7 +193,8 @@ enum smcr_tcp_event {
 void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
 
 /** Local resources for this connection went away before it was established: decline if the rules
- *  allow, else reset. Ends in FALLBACK or FAILED. */
+ *  allow, else reset. Ends in FALLBACK or FAILED. With SMCR_REASON_SHUTTING_DOWN no Decline is sent
+ *  once CLC is over: the peer may be stopping too, and Declines must not cross. */
 void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason);
 
 /* Connections: data. Valid between ESTABLISHED and close/abort/RESET/CLOSED. */

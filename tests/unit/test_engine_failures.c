@@ -214,6 +214,36 @@ static void second_path_is_dead(void **state)
 	PROVES("ERR-22 ERR-17 FO-13");
 }
 
+/** Both daemons are stopped while links are being set up: Declines that crossed would be read as
+ *  data by the programs. */
+static void both_daemons_stop(void **state)
+{
+	(void)state;
+	for (int order = 0; order < 2; order++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_true(pick.seen > 0);
+		for (int i = 0; i < 2; i++) {
+			int side = order ? i : !i;
+			smcr_conn_give_up(pair_end(pair, c, side)->smc, SMCR_REASON_SHUTTING_DOWN);
+			smcr_engine_shutdown(pair->side[side].engine);
+		}
+		pair_run(pair, 2 * SECOND);
+		for (int side = 0; side < 2; side++) {
+			assert_int_equal(pair_end(pair, c, side)->failed, 1);
+			assert_null(pair_end(pair, c, side)->in);
+		}
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("GEN-4");
+}
+
 /* ---- exchanges that overlap ---- */
 
 /** An ADD LINK exchange lists an RMB whose DELETE RKEY has crossed it. A server that answers the
@@ -373,6 +403,7 @@ int main(void)
 		cmocka_unit_test(rejection_cannot_be_posted),
 		cmocka_unit_test(client_loses_both_rnics),
 		cmocka_unit_test(second_path_is_dead),
+		cmocka_unit_test(both_daemons_stop),
 		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
 		cmocka_unit_test(delete_rkey_is_settled_before_add_link),
 		cmocka_unit_test(only_link_dies_while_another_is_added),
