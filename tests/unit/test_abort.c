@@ -378,7 +378,7 @@ static void post_fails(void **state)
 }
 
 /* Another link of the group is there: data may be lost, so the connection is reset, but A still
- * tells the peer, over that link with that link's key (RMB-10; the RNIC checks the key). */
+ * tells the peer, over that link. */
 static void link_lost_other_left(void **state)
 {
 	(void)state;
@@ -417,7 +417,7 @@ static void link_lost_other_left(void **state)
 	expect_closed(f, true);
 	expect_none(f);
 	connfix_free(f);
-	PROVES("GEN-5 RMB-10");
+	PROVES("GEN-5");
 }
 
 /* The peer aborted; the own A waits for room while earlier requests complete. It still goes out. */
