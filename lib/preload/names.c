@@ -27,19 +27,28 @@ static int answer(const union ipc_addr *from, struct sockaddr *addr, socklen_t *
 }
 
 /*
- * A pair end is not writable before the connection is there. One that is, or that has an end behind
- * it, tells its peer; only in between the daemon knows.
+ * A pair end is not writable before the connection is there. One that is tells its peer; before,
+ * and when the other end is gone (as after a reset), the daemon knows.
  */
 static bool is_connected(int fd)
 {
 	const struct timespec now = { 0 };
 	struct pre_status status;
 	short revents = 0;
-	if (sys_poll_one(fd, POLLOUT, &now, &revents) > 0 && !(revents & (POLLERR | POLLHUP)))
+	bool writable = sys_poll_one(fd, POLLOUT, &now, &revents) > 0;
+	bool gone = revents & (POLLERR | POLLHUP);
+	if (writable && !gone)
 		return true;
 	if (pre_status(fd, &status) < 0)
-		return true;
-	return status.ipc.state != IPC_CONN_CONNECTING && status.ipc.state != IPC_CONN_FAILED;
+		return !gone;
+	switch ((enum ipc_conn_state)status.ipc.state) {
+	case IPC_CONN_CONNECTING:
+	case IPC_CONN_FAILED: return false;
+	case IPC_CONN_SMCR:
+	case IPC_CONN_RELAY: return true;
+	case IPC_CONN_CLOSED: break;
+	}
+	return !gone;
 }
 
 int pre_getsockname(int fd, struct sockaddr *addr, socklen_t *len)

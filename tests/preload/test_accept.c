@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -75,6 +76,27 @@ static void test_pair_takes_the_place(void **state)
 	assert_int_equal(read(fd, &byte, 1), 0);
 	close(fd);
 	PROVES("SOCK-1");
+}
+
+/* As a TCP socket after a reset. */
+static void test_no_peer_after_a_reset(void **state)
+{
+	(void)state;
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	int client = plain_client();
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&addr, &len), 0);
+	kill(smcrd.pid, SIGKILL);
+	struct pollfd pfd = { .fd = fd };
+	assert_int_equal(poll(&pfd, 1, 10000), 1);
+	assert_true(pfd.revents & POLLHUP);
+	assert_int_equal(getpeername(fd, (struct sockaddr *)&addr, &len), -1);
+	assert_int_equal(errno, ENOTCONN);
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&addr, &len), 0);
+	close(fd);
+	close(client);
 }
 
 static void test_flags(void **state)
@@ -256,6 +278,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_listen_claims),
 		TEST(test_pair_takes_the_place),
+		TEST(test_no_peer_after_a_reset),
 		TEST(test_flags),
 		TEST(test_inherited_options),
 		TEST(test_plain_connections),
