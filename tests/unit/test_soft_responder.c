@@ -628,10 +628,34 @@ static void any_identification(void **state)
 	assert_int_equal(side.num_messages, 4);
 }
 
+static void destroy_at_once(struct rnic_side *on, const struct rnic_wc *wc)
+{
+	if (wc->is_recv)
+		rnic_side_qp_destroy(on);
+}
+
+/* The last message of a peer: its user destroys the QP inside the completion, the sender still gets
+ * the ACK, as from hardware. */
+static void what_was_delivered_is_acknowledged_before_the_end(void **state)
+{
+	(void)state;
+	struct roce_packet answer;
+	struct roce_peer_packet last = send_only(0, "bye");
+	side.hook = destroy_at_once;
+	roce_peer_send(&peer, &last);
+	assert_true(roce_peer_receive(&peer, &answer, PATIENCE));
+	side.hook = NULL;
+	assert_int_equal(answer.bth.opcode, ROCE_ACKNOWLEDGE);
+	assert_int_equal(answer.aeth.kind, ROCE_ACK);
+	assert_int_equal(answer.bth.psn, PEER_PSN);
+	assert_null(side.qp);
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
+		CONNECTED(what_was_delivered_is_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),
 		CONNECTED(empty_write),

@@ -242,6 +242,8 @@ bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *p
 void soft_responder_timer(struct soft_qp *qp);
 /** Send the pending ACK; it stays pending if the socket is full. */
 void soft_responder_send_ack(struct soft_qp *qp);
+/** Send the ACK that is owed, if any: the QP ends, and hardware would have sent it by now. */
+void soft_responder_settle(struct soft_qp *qp);
 
 /* ---- qp.c */
 

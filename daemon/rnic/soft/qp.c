@@ -185,6 +185,7 @@ void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status)
 void soft_qp_user_error(struct rnic_qp *base)
 {
 	struct soft_qp *qp = soft_qp_of(base);
+	soft_responder_settle(qp);
 	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 	soft_device_kick(qp->dev);
 }
@@ -233,6 +234,7 @@ void soft_qp_destroy(struct rnic_qp *base)
 {
 	struct soft_qp *qp = soft_qp_of(base);
 	struct soft_device *dev = qp->dev;
+	soft_responder_settle(qp);
 	HASH_DEL(dev->qps, qp);
 	qp->pd->users--;
 	unset_neighbour(qp);

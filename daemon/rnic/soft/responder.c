@@ -72,6 +72,12 @@ void soft_responder_send_ack(struct soft_qp *qp)
 	acknowledged(rs);
 }
 
+void soft_responder_settle(struct soft_qp *qp)
+{
+	if (qp->ep && (qp->rs.ack_pending || qp->rs.ack_deadline))
+		soft_responder_send_ack(qp);
+}
+
 /* An ACK is due at the end of this round. */
 static void ack_now(struct soft_qp *qp)
 {
