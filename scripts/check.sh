@@ -156,14 +156,19 @@ simulator() {
 	judge "$2"
 }
 
-# bats_files BUILD PREFIX: the two-host tests, with the programs of one build. Tests end the daemons in
-# order and look at their status: with sanitizers that includes leaks.
+# bats_files BUILD PREFIX: the two-host tests, with the programs of one build, side by side (each has its
+# own namespaces). Tests end the daemons in order and look at their status: with sanitizers that includes
+# leaks.
 bats_files() {
-	local file name
+	local file name names=()
 	for file in tests/bats/*.bats; do
 		[ -e "$file" ] || continue
 		name=$2bats/$(basename "$file" .bats)
-		HOSTS_BUILD=$PWD/$1 run "$name" bats --tap "$file"
+		names+=("$name")
+		HOSTS_BUILD=$PWD/$1 start "$name" bats --tap "$file"
+	done
+	wait
+	for name in "${names[@]}"; do
 		judge "$name"
 	done
 }
