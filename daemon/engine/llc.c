@@ -37,9 +37,26 @@ void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the send queue is full");
 }
 
-static void completion_came(struct smcr_lgr *lgr)
+/** Is it the message that was posted last on the way to the next step? Completions may be seen
+ * after the answer that they precede. */
+static bool is_latest(const struct smcr_link *link, const struct smcr_tx_entry *entry)
 {
-	if (!lgr->fc.declining)
+	const struct smcr_llc_flow *flow = link->lgr->llc;
+	bool add = entry->llc_type == SMCR_LLC_ADD_LINK;
+	switch (flow->step) {
+	case SMCR_LLC_S_CONFIRM_FIRST:
+	case SMCR_LLC_C_AWAIT_ADD: return !add;
+	case SMCR_LLC_S_ADD:
+	case SMCR_LLC_C_AWAIT_ADD_CONT: return add;
+	case SMCR_LLC_S_CONFIRM_ADDED: return !add && link == flow->subject;
+	default: return false;
+	}
+}
+
+static void completion_came(struct smcr_link *link, const struct smcr_tx_entry *entry)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!lgr->fc.declining && is_latest(link, entry))
 		smcr_timer_stop(lgr->engine, &lgr->llc->send_timer);
 }
 
@@ -66,9 +83,9 @@ void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bo
 	if (!ok || !lgr->llc)
 		return;
 	switch (entry->llc_type) {
-	case SMCR_LLC_CONFIRM_LINK: completion_came(lgr); break;
+	case SMCR_LLC_CONFIRM_LINK: completion_came(link, entry); break;
 	case SMCR_LLC_ADD_LINK:
-		completion_came(lgr);
+		completion_came(link, entry);
 		if (entry->llc_reply != server)
 			lgr->fc.committed = true; /* ERR-8 */
 		break;

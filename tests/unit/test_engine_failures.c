@@ -214,6 +214,28 @@ static void second_path_is_dead(void **state)
 	PROVES("ERR-22 ERR-17 FO-13");
 }
 
+/** The completion of CONFIRM LINK is seen late, when ADD LINK is on its way: it says nothing about
+ *  that, which still has to arrive in time (ERR-17). */
+static void late_completion(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair->side[S].hold_completions = true;
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
+	pair->side[S].hold_completions = false;
+	pair_run(pair, SECOND + SECOND / 4);
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 1);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-17 ERR-18");
+}
+
 /** Both daemons are stopped while links are being set up: Declines that crossed would be read as
  *  data by the programs. */
 static void both_daemons_stop(void **state)
@@ -403,6 +425,7 @@ int main(void)
 		cmocka_unit_test(rejection_cannot_be_posted),
 		cmocka_unit_test(client_loses_both_rnics),
 		cmocka_unit_test(second_path_is_dead),
+		cmocka_unit_test(late_completion),
 		cmocka_unit_test(both_daemons_stop),
 		cmocka_unit_test(rmb_goes_while_add_link_lists_it),
 		cmocka_unit_test(delete_rkey_is_settled_before_add_link),
