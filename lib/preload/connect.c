@@ -263,13 +263,10 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
 	struct attempt attempt = { .fd = fd, .addr = addr, .len = len };
 	struct ipc_pair_name name;
-	int protocol;
 	/* `addr` may point anywhere until the kernel has read it. */
-	if (sys_get_int(fd, SOL_SOCKET, SO_PROTOCOL, &protocol) == 0) {
-		if (protocol == IPPROTO_TCP && pre_is_tcp(fd) && is_first_connect(fd))
-			return connect_tcp(&attempt);
-		if (protocol == 0 && pre_pair_name(fd, &name) == 0)
-			return connect_pair(&attempt);
-	}
+	if (pre_is_tcp(fd))
+		return is_first_connect(fd) ? connect_tcp(&attempt) : plain_connect(&attempt);
+	if (pre_pair_name(fd, &name) == 0)
+		return connect_pair(&attempt);
 	return plain_connect(&attempt);
 }

@@ -579,5 +579,8 @@ void pre_daemon_stop(struct pre_daemon *daemon)
 {
 	kill(daemon->pid, SIGTERM);
 	waitpid(daemon->pid, NULL, 0);
+	/* It may have ended before it could do so itself. */
+	unlink(daemon->path);
+	rmdir(daemon->dir);
 	munmap(daemon->script, sizeof(*daemon->script));
 }
