@@ -166,6 +166,55 @@ refused() {
 	[[ $output != *"cannot use SMC-R"* ]]
 }
 
+@test "another preloaded library, which connects before main(), still gets the calls" {
+	cat >"$DIR/other.c" <<-'EOF'
+	#define _GNU_SOURCE
+	#include <dlfcn.h>
+	#include <netinet/in.h>
+	#include <stdio.h>
+	#include <sys/socket.h>
+	#include <unistd.h>
+	static int calls;
+	int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
+	{
+		int (*next)(int, const struct sockaddr *, socklen_t);
+		*(void **)&next = dlsym(RTLD_NEXT, "connect");
+		calls++;
+		return next(fd, addr.__sockaddr__, len);
+	}
+	__attribute__((constructor)) static void first(void)
+	{
+		struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(1),
+					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		int (*outer)(int, const struct sockaddr *, socklen_t);
+		*(void **)&outer = dlsym(RTLD_DEFAULT, "connect");
+		if (outer(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0 || calls != 1)
+			_exit(55);
+		close(fd);
+	}
+	__attribute__((destructor)) static void last(void)
+	{
+		printf("%d calls\n", calls);
+	}
+	EOF
+	cat >"$DIR/main.c" <<-'EOF'
+	#include <netinet/in.h>
+	#include <sys/socket.h>
+	int main(void)
+	{
+		struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons(1),
+					    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		return connect(fd, (struct sockaddr *)&addr, sizeof(addr)) == 0;
+	}
+	EOF
+	gcc -shared -fPIC -o "$DIR/other.so" "$DIR/other.c"
+	gcc -o "$DIR/program" "$DIR/main.c"
+	run -0 env LD_PRELOAD="$DIR/other.so" "$RUN" --socket "$DIR/none" "$DIR/program"
+	[[ $output == *"2 calls"* ]]
+}
+
 @test "a copy without its library says so" {
 	mkdir -p "$DIR/bin"
 	cp "$RUN" "$DIR/bin/"

@@ -6,6 +6,7 @@
   sockets.py asyncio-client ADDRESS PORT N    N connections at once, half closed, checked
   sockets.py forking-server ADDRESS PORT      a process for each connection, echoes until the end
   sockets.py timeout-client ADDRESS PORT      create_connection() with a limit, makefile(), sendall()
+  sockets.py buffered-client ADDRESS PORT N   set SO_RCVBUF to N, connect, exchange, stay until killed
   sockets.py inetd ADDRESS PORT PROGRAM..     run PROGRAM.. for each connection, which is its 0 and 1
   sockets.py whoami                           addresses and kind of the socket at descriptor 0
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
@@ -16,6 +17,7 @@
 import asyncio
 import array
 import os
+import signal
 import socket
 import socketserver
 import subprocess
@@ -86,6 +88,17 @@ def timeout_client(address, port):
             assert incoming.read() == b""
 
 
+def buffered_client(address, port, size):
+    with socket.socket() as connection:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(size))
+        before = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        connection.connect((address, int(port)))
+        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == before
+        connection.sendall(b"x")
+        assert connection.recv(1) == b"x"
+        signal.pause()
+
+
 def inetd(address, port, *program):
     listener = socket.create_server((address, int(port)))
     while True:
@@ -150,6 +163,7 @@ def main():
         {
             "forking-server": forking_server,
             "timeout-client": timeout_client,
+            "buffered-client": buffered_client,
             "inetd": inetd,
             "whoami": whoami,
             "hand-on": hand_on,

@@ -75,7 +75,7 @@ static void test_addresses_are_those_of_tcp(void **state)
 		close(fd);
 		close(other);
 	}
-	PROVES("SOCK-1 GEN-1");
+	PROVES("SOCK-1");
 }
 
 static void test_short_room_for_a_name(void **state)

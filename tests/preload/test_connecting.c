@@ -178,7 +178,6 @@ static void test_daemon_dies(void **state)
 	close(fd);
 	unlink(smcrd.path);
 	rmdir(smcrd.dir);
-	PROVES("GEN-10");
 }
 
 static void test_so_error_without_a_daemon(void **state)
