@@ -80,6 +80,11 @@ static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 	}
 }
 
+void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len)
+{
+	enqueue(qp, data, len);
+}
+
 /** Hand it over, in hostile runs perhaps not as it was sent. */
 static void deliver(struct qp *qp, const uint8_t *data, uint32_t len)
 {

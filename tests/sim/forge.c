@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+#include "tests/sim/forge.h"
+
+#include <string.h>
+
+#include "tests/sim/obs.h"
+#include "tests/sim/wire.h"
+
+void forge_add_link_notice(struct world *w, const struct device *device)
+{
+	struct obs_group *group;
+	struct obs_link *link;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	uint8_t data[SMCR_LLC_LEN];
+	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
+	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);
+	DL_FOREACH (w->observer->groups, group) {
+		if (group->host[CLIENT] != device->host || group->ended || group->shaky)
+			continue;
+		DL_FOREACH (group->links, link) {
+			if (!link->active[CLIENT] || !link->active[SERVER] || link->gone[CLIENT] ||
+			    link->gone[SERVER] || link->qp[SERVER]->state >= QP_ERR)
+				continue;
+			if (smcr_llc_encode(&msg, group->dialect, data, sizeof(data)) ==
+			    SMCR_LLC_LEN)
+				wire_inject(link->qp[SERVER], data, sizeof(data));
+			break;
+		}
+	}
+}
