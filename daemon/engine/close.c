@@ -128,7 +128,7 @@ void smcr_close_abort_answered(struct smcr_conn *conn)
 	if (conn->state != SMCR_CONN_PEER_ABORT_WAIT)
 		return;
 	conn->rx.aborted = true;
-	if (!conn->peer_token) /* it waits for ours, which cannot be sent: see smcr_conn_linger() */
+	if (!conn->tx.usable) /* it waits for ours, which cannot be sent: see smcr_conn_linger() */
 		return;
 	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
 		conn->state = SMCR_CONN_PROCESS_ABORT;

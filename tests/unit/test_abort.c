@@ -648,6 +648,22 @@ static void lingers(void **state)
 	PROVES("RMB-8");
 }
 
+/* The peer chooses its token as it likes (CLC-12): 0 is one. */
+static void token_zero(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	smcr_conn_abort(f->conn);
+	expect_closed(f, true);
+	expect_flags(f, 0, A);
+	connfix_complete(f);
+	f->conn->peer_token = 0; /* not before: the fixture knows another one */
+	connfix_peer_flags(f, 0, A);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+	PROVES("ABORT-1");
+}
+
 /* RKEY-16: the peer deletes the RMB while the connection writes into it. */
 static void rmb_withdrawn(void **state)
 {
@@ -714,6 +730,7 @@ int main(void)
 		cmocka_unit_test(evicted_after_close),
 		cmocka_unit_test(evicted_while_aborting),
 		cmocka_unit_test(lingers),
+		cmocka_unit_test(token_zero),
 		cmocka_unit_test(rmb_withdrawn),
 		cmocka_unit_test(nothing_left),
 	};
