@@ -188,6 +188,8 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 		f->writable++;
 		return;
 	}
+	if (event->type == SMCR_CONN_RESET && event->rx_intact)
+		f->readable_in_reset = connfix_readable(f);
 	assert_true(f->num_events < CONNFIX_EVENTS);
 	f->events[f->num_events++] = *event;
 }

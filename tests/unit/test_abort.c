@@ -117,6 +117,30 @@ static const struct {
 };
 #define NUM_CAUSES (sizeof(causes) / sizeof(causes[0]))
 
+/* What came before A or RST may go to the program; after a broken rule nothing is to be trusted. */
+static void last_data(void **state)
+{
+	(void)state;
+	static const struct {
+		void (*happen)(struct connfix *f);
+		size_t readable;
+	} ends[] = { { NULL, 10 }, { cause_tcp_reset, 10 }, { cause_integrity, 0 } };
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		struct connfix *f = in_state(0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_cdc(f);
+		caught_up(f);
+		if (ends[i].happen)
+			ends[i].happen(f);
+		else
+			connfix_peer_flags(f, 0, A);
+		expect_event(f, SMCR_CONN_RESET);
+		assert_int_equal(f->readable_in_reset, ends[i].readable);
+		assert_int_equal(connfix_readable(f), 0);
+		connfix_free(f);
+	}
+}
+
 static void local_cause(void **state)
 {
 	(void)state;
@@ -709,6 +733,7 @@ static void nothing_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(last_data),
 		cmocka_unit_test(local_cause),
 		cmocka_unit_test(peer_abort_wait_answered),
 		cmocka_unit_test(peer_abort_wait_timer),
