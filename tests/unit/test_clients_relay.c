@@ -132,11 +132,15 @@ static void resets_pass_the_relay(void **state)
 	expect_reset(pair);
 	close(pair);
 
-	/* The program's: it closed with data unread. */
+	/* The program's: it closed with data unread. What it wrote before goes out. */
 	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	assert_int_equal(send(tcp.far, "unread", 6, 0), 6);
 	assert_true(wait_bits(pair, POLLIN));
+	kill(daemon.pid, SIGSTOP); /* it sees answer and end at once */
+	assert_int_equal(send(pair, "answer", 6, 0), 6);
 	close(pair);
+	kill(daemon.pid, SIGCONT);
+	expect_bytes(tcp.far, "answer");
 	expect_reset(tcp.far);
 	close(tcp.far);
 
