@@ -238,6 +238,7 @@ static void what_was_written_before_a_close_with_unread_data_goes_out(void **sta
 	assert_int_equal(send(pair, "request", 7, 0), 7);
 	assert_true(wait_bits(pair, POLLIN));
 	kill(daemon.pid, SIGSTOP); /* it sees answer and end at once */
+	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
 	assert_int_equal(send(pair, "answer", 6, 0), 6);
 	close(pair);
 	kill(daemon.pid, SIGCONT);
