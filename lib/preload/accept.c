@@ -9,6 +9,7 @@
 
 #include "lib/preload/calls.h"
 #include "lib/preload/claim.h"
+#include "lib/preload/listeners.h"
 #include "lib/preload/log.h"
 #include "lib/preload/next.h"
 #include "lib/preload/pair.h"
@@ -29,7 +30,10 @@ static void claim_listener(int fd, bool daemon_alive)
 int pre_listen(int fd, int backlog)
 {
 	claim_listener(fd, false);
-	return sys_result(pre_next.listen(fd, backlog));
+	int rc = sys_result(pre_next.listen(fd, backlog));
+	if (rc == 0 && pre_is_tcp(fd))
+		pre_listeners_add(fd);
+	return rc;
 }
 
 /* ---- one accepted connection: the program gets it, or never hears of it */
@@ -51,11 +55,10 @@ static bool stays_tcp(int fd, const char *text, uint32_t reason)
 	return pre_settings.require ? drop(fd) : true;
 }
 
-/*
- * If the peer was promised SMC-R it waits for that, and nobody can give it. A listener that is
- * claimed stays so: a daemon that dies takes its programs along.
+/* If the peer was promised SMC-R it waits for that, and nobody can give it. Others shall not be
+ * promised it: the listener is claimed again when the daemon shows that it is there (see take()).
  */
-static bool no_daemon(int fd, bool promised, int error)
+static bool no_daemon(int listener, int fd, bool promised, int error)
 {
 	const char *description = strerrordesc_np(error);
 	char text[128];
@@ -63,6 +66,7 @@ static bool no_daemon(int fd, bool promised, int error)
 	if (!promised)
 		return stays_tcp(fd, text, SMCR_REASON_NO_BPF);
 	pre_log(fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
+	pre_unclaim(listener);
 	return drop(fd);
 }
 
@@ -74,7 +78,7 @@ static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 	return true;
 }
 
-static bool hand_over(int fd, bool promised)
+static bool hand_over(int listener, int fd, bool promised)
 {
 	struct pre_handover handover;
 	struct pre_file_state state;
@@ -86,7 +90,7 @@ static bool hand_over(int fd, bool promised)
 	case PRE_HANDED_TCP:
 		pre_restore_status(fd, &state);
 		return stays_tcp(fd, NULL, handover.reason);
-	case PRE_NOT_HANDED: return no_daemon(fd, promised, handover.error);
+	case PRE_NOT_HANDED: return no_daemon(listener, fd, promised, handover.error);
 	case PRE_HANDED_FAILED:
 	case PRE_HANDED_LOST: break;
 	}
@@ -99,7 +103,7 @@ static bool take(int listener, int fd)
 {
 	int negotiated = pre_negotiated(fd);
 	switch (negotiated) {
-	case IPC_NEGOTIATED_YES: return hand_over(fd, true);
+	case IPC_NEGOTIATED_YES: return hand_over(listener, fd, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, SMCR_REASON_PEER_NO_SMC);
 	case IPC_NEGOTIATED_UNKNOWN:
 		/* The listener is older than the daemon: the next connections can have it. */
@@ -109,7 +113,7 @@ static bool take(int listener, int fd)
 	case -EOPNOTSUPP:
 		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
 		if (pre_is_tcp(fd) && pre_daemon_usable(false))
-			return hand_over(fd, false);
+			return hand_over(listener, fd, false);
 		return stays_tcp(fd, NULL, SMCR_REASON_NO_BPF);
 	default: return stays_tcp(fd, "no socket that SMC-R can serve", SMCR_REASON_NONE);
 	}

@@ -18,7 +18,7 @@ enum pre_claim {
 /** Before connect() or listen(). */
 enum pre_claim pre_claim(int fd);
 
-/** From the next connect() on no option. Not for listeners. @return 0 or a negative errno */
+/** From the next connect() or incoming connection on no option. @return 0 or a negative errno */
 int pre_unclaim(int fd);
 
 /** @return enum ipc_negotiated; -ENOPROTOOPT or -EOPNOTSUPP: nobody knows the private options, or

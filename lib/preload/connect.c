@@ -10,6 +10,7 @@
 
 #include "lib/preload/calls.h"
 #include "lib/preload/claim.h"
+#include "lib/preload/listeners.h"
 #include "lib/preload/log.h"
 #include "lib/preload/next.h"
 #include "lib/preload/pair.h"
@@ -45,8 +46,9 @@ static void disconnect(int fd)
 /* ---- which sockets are left alone */
 
 /** @return NULL, or why this socket must stay on TCP */
-static const char *unfit(int fd)
+static const char *unfit(const struct attempt *a)
 {
+	const int fd = a->fd;
 	int value;
 	if (sys_get_int(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &value) == 0 && value)
 		return "TCP_FASTOPEN_CONNECT is set: the handshake waits for data";
@@ -54,6 +56,8 @@ static const char *unfit(int fd)
 		return "SO_ZEROCOPY is set: the program will wait for the kernel's notices";
 	if (!pre_watch_complete(fd))
 		return "too many epoll registrations to follow";
+	if (pre_listeners_have(a->addr, a->len))
+		return "the program connects to itself";
 	return NULL;
 }
 
@@ -194,7 +198,7 @@ static int after_connect(struct attempt *a, int rc)
 
 static int connect_tcp(struct attempt *a)
 {
-	const char *why = unfit(a->fd);
+	const char *why = unfit(a);
 	if (!why && !pre_daemon_usable(false))
 		why = "smcrd is out of reach";
 	if (!why) {

@@ -13,7 +13,8 @@
 
 #include "proto/ipc/ipc.h"
 
-/** A TCP listener on loopback. @param family  AF_INET or AF_INET6 */
+/** A TCP listener on loopback that the library knows nothing of, as if another program had it.
+ *  @param family  AF_INET or AF_INET6 */
 int pre_net_listen(int family, union ipc_addr *ret_addr);
 /** @param type  SOCK_STREAM and flags */
 int pre_net_socket(int family, int type);

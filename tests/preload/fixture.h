@@ -28,7 +28,6 @@ static int start(void **state)
 	pre_net_play_option();
 	pre_settings.require = false;
 	listener = pre_net_listen(AF_INET, &server);
-	pre_net_option.claims = 0;
 	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
 	return 0;
 }

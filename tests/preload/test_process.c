@@ -417,7 +417,9 @@ static int in_a_sandbox(void)
 {
 	union ipc_addr addr;
 	pre_net_play_option();
-	close(pre_net_listen(AF_INET, &addr));
+	int own = pre_net_listen(AF_INET, &addr);
+	if (listen(own, 1) < 0)
+		return 23;
 	int status = connect_and_tell();
 	return status ? status : pre_net_option.claims;
 }
