@@ -407,8 +407,8 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
  */
 void smcrd_run(struct smcrd *smcrd)
 {
-	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s",
-		   fabric_num_devices(smcrd->fabric), smcrd->option ? "in use" : "not available");
+	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s", fabric_num_devices(smcrd->fabric),
+		   smcrd->option ? "in use" : "not available");
 	uint64_t seen = 0, busy_until = 0;
 	while (!smcrd->done) {
 		uint64_t active = smcrd->programs_active + fabric_activity(smcrd->fabric);
@@ -417,7 +417,8 @@ void smcrd_run(struct smcrd *smcrd)
 			busy_until = now + smcrd->config.busy_poll_us;
 		bool busy = now < busy_until;
 		if (busy && active == seen)
-			sched_yield(); /* others first: on a loaded host the spin costs them nothing */
+			sched_yield(); /* others first: on a loaded host the spin costs them nothing
+					*/
 		seen = active;
 		fabric_rearm(smcrd->fabric);
 		if (event_base_loop(smcrd->base, busy ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)

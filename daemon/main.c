@@ -79,7 +79,8 @@ static void report_ready(int fd)
 	if (write(fd, "", 1) == 1)
 		close(fd);
 	if (chdir("/") < 0)
-		log_message(LOG_WARNING, "cannot change to the root directory: %s", strerror(errno));
+		log_message(LOG_WARNING, "cannot change to the root directory: %s",
+			    strerror(errno));
 }
 
 int main(int argc, char **argv)

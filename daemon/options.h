@@ -13,8 +13,8 @@
 
 struct options {
 	bool foreground;
-	const char *config_path; /* NULL: the default */
-	const char *socket_path; /* NULL: as configured */
+	const char *config_path;             /* NULL: the default */
+	const char *socket_path;             /* NULL: as configured */
 	const char *rnics[CONFIG_MAX_RNICS]; /* replace the configured ones */
 	size_t num_rnics;
 };

@@ -34,8 +34,8 @@ static void usage(FILE *out)
 	      "  -j, --json          JSON on one line\n"
 	      "  -p, --pretty        JSON, indented\n"
 	      "  -d, --details       more columns\n"
-	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV
-	      " or " IPC_DEFAULT_SOCKET ")\n"
+	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV " or " IPC_DEFAULT_SOCKET
+	      ")\n"
 	      "  -V, --version       print the version\n"
 	      "  -h, --help          print this\n\n"
 	      "Exit status: 0 done, 1 refused or failed, 2 usage, 3 no daemon, 4 not found.\n",
@@ -108,8 +108,8 @@ static int report(const struct arguments *args, int status, const char *code, co
 	fprintf(stderr, "smcrctl: %s\n", text);
 	if (!args->json)
 		return status;
-	json_t *error = json_pack("{s:i, s:{s:s, s:s}}", "schema", 1, "error", "code", code,
-				  "text", text);
+	json_t *error =
+		json_pack("{s:i, s:{s:s, s:s}}", "schema", 1, "error", "code", code, "text", text);
 	json_dumpf(error, stdout, args->pretty ? JSON_INDENT(2) : JSON_COMPACT);
 	putchar('\n');
 	json_decref(error);
@@ -158,8 +158,8 @@ static int run(const struct arguments *args)
 	json_error_t where;
 	json_t *reply = json_loads(raw, 0, &where);
 	free(raw);
-	int status = reply ? print_reply(args, reply) :
-			     report(args, STATUS_FAILED, "bad-reply", "smcrd's reply is not JSON");
+	int status = reply ? print_reply(args, reply)
+			   : report(args, STATUS_FAILED, "bad-reply", "smcrd's reply is not JSON");
 	json_decref(reply);
 	return status;
 }

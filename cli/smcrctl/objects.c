@@ -235,7 +235,8 @@ static void print_connections(const json_t *result, bool details)
 }
 
 const struct object objects[] = {
-	{ "info", "the daemon: version, TCP option, counts, why connections fell back", print_info },
+	{ "info", "the daemon: version, TCP option, counts, why connections fell back",
+	  print_info },
 	{ "device", "RDMA devices", print_devices },
 	{ "linkgroup", "link groups: one for each peer and role", print_linkgroups },
 	{ "link", "links of the groups: one for each pair of RDMA devices", print_links },

@@ -40,9 +40,9 @@ static char *value_text(const json_t *value)
 	switch (value ? json_typeof(value) : JSON_NULL) {
 	case JSON_STRING: return strdup(json_string_value(value));
 	case JSON_INTEGER:
-		return asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0 ?
-			       NULL :
-			       text;
+		return asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(value)) < 0
+			       ? NULL
+			       : text;
 	case JSON_TRUE: return strdup("yes");
 	case JSON_FALSE: return strdup("no");
 	case JSON_ARRAY: return array_text(value);

@@ -13,7 +13,7 @@
 struct column {
 	const char *title;
 	const char *key; /* of the row's object; a dot leads into an inner object */
-	bool details; /* only with --details */
+	bool details;    /* only with --details */
 	char *(*format)(const json_t *row); /* instead of the plain value; malloc'ed, or NULL */
 };
 

@@ -11,7 +11,7 @@
 /** A refusal: jansson cannot carry one, so methods return NULL and fill this. */
 struct refusal {
 	const char *code; /* short, stable */
-	int error; /* positive errno */
+	int error;        /* positive errno */
 	char text[256];
 };
 
@@ -20,7 +20,8 @@ struct method {
 	json_t *(*show)(struct control *control);
 };
 
-/* Unknown parameters are refused, so that a client of a later version learns that we ignore them. */
+/* Unknown parameters are refused, so that a client of a later version learns that we ignore them.
+ */
 static const struct method methods[] = {
 	{ "info.show", control_show_info },
 	{ "device.show", control_show_devices },
@@ -51,7 +52,8 @@ static json_t *call(struct control *control, json_t *request, struct refusal *re
 	json_t *params = json_object_get(request, "params");
 	char text[256];
 	if (!name)
-		return refuse(refusal, EINVAL, "bad-request", "the request has no \"method\" string");
+		return refuse(refusal, EINVAL, "bad-request",
+			      "the request has no \"method\" string");
 	const struct method *method = find_method(name);
 	if (!method) {
 		snprintf(text, sizeof(text), "this smcrd (%s) has no method \"%.64s\"",

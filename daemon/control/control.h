@@ -25,10 +25,10 @@
 struct control {
 	const struct config *config;
 	struct fabric *fabric;
-	struct clients *clients; /* may be NULL while the daemon starts */
+	struct clients *clients;   /* may be NULL while the daemon starts */
 	struct rdv_option *option; /* NULL: no TCP option on this host */
-	const char *option_error; /* why not: a sentence; "" otherwise */
-	uint64_t started; /* fabric_now() at the start */
+	const char *option_error;  /* why not: a sentence; "" otherwise */
+	uint64_t started;          /* fabric_now() at the start */
 };
 
 /**

@@ -93,12 +93,12 @@ static void add_device(void *arg, uint32_t id, const struct rnic *rnic)
 		json_array_append_new(gids, json_gid(info.gids[i].raw));
 	/* critical: links depend on it and no other device could take them over */
 	bool critical = context->links > 0 && fabric_num_devices(context->control->fabric) < 2;
-	json_t *object = json_pack(
-		"{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:n, s:i, s:b}", "name", info.name, "kind",
-		info.kind == RNIC_SOFT ? "soft" : "verbs", "port", info.port, "state",
-		info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev", info.netdev, "gids",
-		gids, "mtu", json_mtu(info.max_path_mtu), "pnetid", "links", (int)context->links,
-		"critical", critical);
+	json_t *object =
+		json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:n, s:i, s:b}", "name", info.name,
+			  "kind", info.kind == RNIC_SOFT ? "soft" : "verbs", "port", info.port,
+			  "state", info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev",
+			  info.netdev, "gids", gids, "mtu", json_mtu(info.max_path_mtu), "pnetid",
+			  "links", (int)context->links, "critical", critical);
 	json_t *counters = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
 		"s:I, s:I}",
@@ -196,7 +196,8 @@ static void set_fallback(json_t *object, const struct client_conn_view *view)
 	bool fell_back = view->reason != SMCR_REASON_NONE;
 	json_object_set_new(object, "fallback_reason",
 			    fell_back ? json_string(smcr_reason_name(view->reason)) : json_null());
-	json_object_set_new(object, "fallback_code", fell_back ? json_u64(view->reason) : json_null());
+	json_object_set_new(object, "fallback_code",
+			    fell_back ? json_u64(view->reason) : json_null());
 	json_object_set_new(object, "fallback_text",
 			    fell_back ? json_string(smcr_reason_text(view->reason)) : json_null());
 	bool peer = view->peer_reason != SMCR_REASON_NONE;
@@ -216,8 +217,8 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 		"local", json_addr(&view->local), "peer", json_addr(&view->peer), "role",
 		role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
 		linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
-		linked && view->engine.link_number ? json_u64(view->engine.link_number) :
-						     json_null(),
+		linked && view->engine.link_number ? json_u64(view->engine.link_number)
+						   : json_null(),
 		"state", conn_state(view), "tx_bytes",
 		view->bytes_known ? json_u64(view->tx_bytes) : json_null(), "rx_bytes",
 		view->bytes_known ? json_u64(view->rx_bytes) : json_null(), "rmbe_size",
@@ -252,9 +253,9 @@ static json_t *skipped_peers(struct control *control)
 {
 	static struct rdv_skipped_peer peers[MAX_SKIPPED_SHOWN];
 	json_t *list = json_array();
-	size_t n = control->option ?
-			   rdv_option_skipped_peers(control->option, peers, MAX_SKIPPED_SHOWN) :
-			   0;
+	size_t n = control->option
+			   ? rdv_option_skipped_peers(control->option, peers, MAX_SKIPPED_SHOWN)
+			   : 0;
 	for (size_t i = 0; i < n; i++) {
 		char ip[INET6_ADDRSTRLEN];
 		inet_ntop(peers[i].peer.family, peers[i].peer.ip, ip, sizeof(ip));
@@ -270,23 +271,21 @@ static json_t *connection_counts(struct control *control)
 	struct clients_view view = { 0 };
 	if (control->clients)
 		clients_get_view(control->clients, &view);
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr",
-			 (json_int_t)view.conns_smcr, "relayed", (json_int_t)view.conns_relay,
-			 "pending", (json_int_t)view.conns_pending, "established_total",
-			 (json_int_t)view.established, "fallbacks_total",
-			 (json_int_t)view.fallbacks, "plain_tcp_total",
-			 (json_int_t)view.not_candidates, "failed_total", (json_int_t)view.failed,
-			 "resets_total", (json_int_t)view.resets);
+	return json_pack(
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr", (json_int_t)view.conns_smcr,
+		"relayed", (json_int_t)view.conns_relay, "pending", (json_int_t)view.conns_pending,
+		"established_total", (json_int_t)view.established, "fallbacks_total",
+		(json_int_t)view.fallbacks, "plain_tcp_total", (json_int_t)view.not_candidates,
+		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
 }
 
 static json_t *engine_counts(const struct smcr_engine_view *view)
 {
 	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
-			 "memory_used_bytes", (json_int_t)view->memory_used,
-			 "memory_budget_bytes", (json_int_t)view->memory_budget, "linkgroups",
-			 (json_int_t)view->num_lgrs, "links", (json_int_t)view->num_links, "rmbs",
-			 (json_int_t)view->num_rmbs, "elements_used",
-			 (json_int_t)view->num_elements_used, "connections",
+			 "memory_used_bytes", (json_int_t)view->memory_used, "memory_budget_bytes",
+			 (json_int_t)view->memory_budget, "linkgroups", (json_int_t)view->num_lgrs,
+			 "links", (json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs,
+			 "elements_used", (json_int_t)view->num_elements_used, "connections",
 			 (json_int_t)view->num_conns, "queue_pairs", (json_int_t)view->num_qps,
 			 "memory_regions", (json_int_t)view->num_mrs, "timers",
 			 (json_int_t)view->num_timers, "cdc_dropped",

@@ -150,8 +150,8 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
  */
 int smcr_engine_test_link(struct smcr_engine *engine, uint32_t lgr_id, uint8_t number);
 
-/** The QP went into error by itself, possibly with nothing posted: a request of the peer was refused,
- *  or the device gave it up. The link fails. `text` as above. */
+/** The QP went into error by itself, possibly with nothing posted: a request of the peer was
+ * refused, or the device gave it up. The link fails. `text` as above. */
 void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text);
 
 /* Connections: rendezvous. */

@@ -39,7 +39,7 @@
 #include "proto/smcr/llc.h"
 
 #define SMCR_LINK_SLOTS      SMCR_MAX_LINKS_TOTAL
-#define SMCR_LINK_LLC_WAIT   16  /* LLC messages that may wait for room in a send queue */
+#define SMCR_LINK_LLC_WAIT   16 /* LLC messages that may wait for room in a send queue */
 #define SMCR_LINK_MIN_DEPTH  64 /* of a send queue */
 #define SMCR_EYE_CATCHER_LEN 4  /* at the start of an element, RFC dialect (RMB-2) */
 
@@ -186,8 +186,8 @@ struct smcr_link {
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;
-	uint64_t tx_next, tx_done;   /* next wr_id to post; all below tx_done have completed */
-	struct { /* LLC messages that wait for room, in order */
+	uint64_t tx_next, tx_done; /* next wr_id to post; all below tx_done have completed */
+	struct {                   /* LLC messages that wait for room, in order */
 		uint8_t msg[SMCR_LLC_LEN];
 		struct smcr_tx_entry entry;
 	} llc_wait[SMCR_LINK_LLC_WAIT];
@@ -478,7 +478,8 @@ bool smcr_link_room(const struct smcr_link *link, uint32_t n);
  */
 void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
 		    size_t n);
-/** Post one 44-byte LLC message, or keep it until there is room. @return 0; -ENOBUFS: too many wait */
+/** Post one 44-byte LLC message, or keep it until there is room. @return 0; -ENOBUFS: too many wait
+ */
 int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
 		       const struct smcr_tx_entry *entry);
 /** Is the completion of an LLC message of that type still to come? */

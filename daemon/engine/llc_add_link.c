@@ -39,8 +39,8 @@ uint8_t smcr_cont_next(uint8_t left)
  *  server may be adding its successor already. */
 static bool counts(const struct smcr_link *link)
 {
-	return link && link->state != SMCR_LINK_FAILED &&
-	       link->state != SMCR_LINK_DEACTIVATING && !link->agreed_gone;
+	return link && link->state != SMCR_LINK_FAILED && link->state != SMCR_LINK_DEACTIVATING &&
+	       !link->agreed_gone;
 }
 
 static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *device)

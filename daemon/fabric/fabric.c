@@ -61,7 +61,8 @@ static void op_random(void *ctx, void *buf, size_t len)
 		if (n > 0)
 			at += (size_t)n;
 		else if (errno != EINTR)
-			abort(); /* tokens must not be guessed: there is no way on without entropy */
+			abort(); /* tokens must not be guessed: there is no way on without entropy
+				  */
 	}
 }
 
@@ -92,8 +93,7 @@ static void op_log(void *ctx, int priority, const char *line)
 static struct fabric_device *device_by_id(struct fabric *fabric, uint32_t id)
 {
 	struct fabric_device *device;
-	DL_FOREACH(fabric->devices, device)
-	{
+	DL_FOREACH (fabric->devices, device) {
 		if (device->id == id)
 			return device;
 	}
@@ -167,10 +167,9 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 static int op_qp_connect(void *ctx, void *handle, const struct smcr_qp_peer *peer)
 {
 	struct fabric_qp *qp = handle;
-	struct rnic_qp_peer rnic_peer = { .qpn = peer->qpn,
-					  .rq_psn = peer->psn,
-					  .path_mtu = peer->mtu,
-					  .sgid_index = 0 };
+	struct rnic_qp_peer rnic_peer = {
+		.qpn = peer->qpn, .rq_psn = peer->psn, .path_mtu = peer->mtu, .sgid_index = 0
+	};
 	(void)ctx;
 	memcpy(rnic_peer.gid, peer->gid, sizeof(rnic_peer.gid));
 	memcpy(rnic_peer.mac, peer->mac, sizeof(rnic_peer.mac));
@@ -384,8 +383,7 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 static bool device_is_open(const struct fabric *fabric, const char *name)
 {
 	const struct fabric_device *device;
-	DL_FOREACH(fabric->devices, device)
-	{
+	DL_FOREACH (fabric->devices, device) {
 		struct rnic_info info;
 		rnic_get_info(device->rnic, &info);
 		if (!strcmp(info.name, name))
@@ -439,8 +437,7 @@ size_t fabric_num_devices(const struct fabric *fabric)
 struct rnic *fabric_soft_rnic(struct fabric *fabric, const char *ifname)
 {
 	struct fabric_device *device;
-	DL_FOREACH(fabric->devices, device)
-	{
+	DL_FOREACH (fabric->devices, device) {
 		struct rnic_info info;
 		rnic_get_info(device->rnic, &info);
 		if (info.kind == RNIC_SOFT && !strcmp(info.netdev, ifname))
@@ -453,8 +450,7 @@ void fabric_each_device(struct fabric *fabric,
 			void (*fn)(void *arg, uint32_t id, const struct rnic *rnic), void *arg)
 {
 	struct fabric_device *device;
-	DL_FOREACH(fabric->devices, device)
-	{
+	DL_FOREACH (fabric->devices, device) {
 		fn(arg, device->id, device->rnic);
 	}
 }
@@ -474,8 +470,8 @@ int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
 	fabric->params = *params;
 	fabric->armed = SMCR_NO_DEADLINE;
 	fabric->next_device_id = 1;
-	int error = smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(),
-				    &fabric->engine);
+	int error =
+		smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(), &fabric->engine);
 	fabric->timer = error ? NULL : evtimer_new(params->base, on_timer, fabric);
 	if (!error && !fabric->timer)
 		error = -ENOMEM;
@@ -496,8 +492,7 @@ void fabric_free(struct fabric *fabric)
 	if (fabric->engine)
 		smcr_engine_free(fabric->engine); /* destroys the QPs: devices can close then */
 	struct fabric_device *device, *next;
-	DL_FOREACH_SAFE(fabric->devices, device, next)
-	{
+	DL_FOREACH_SAFE (fabric->devices, device, next) {
 		rnic_close(device->rnic);
 		DL_DELETE(fabric->devices, device);
 		free(device);

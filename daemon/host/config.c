@@ -341,7 +341,8 @@ static int set_defaults(struct config *config, char ret_error[CONFIG_ERROR_LEN])
 	char why[WHY_LEN];
 	for (size_t i = 0; i < NUM_KEYS; i++) {
 		if (keys[i].initial && !keys[i].set(config, keys[i].initial, why)) {
-			snprintf(ret_error, CONFIG_ERROR_LEN, "default of %s: %s", keys[i].name, why);
+			snprintf(ret_error, CONFIG_ERROR_LEN, "default of %s: %s", keys[i].name,
+				 why);
 			return -EINVAL;
 		}
 	}

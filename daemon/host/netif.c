@@ -29,7 +29,7 @@ struct neigh_entry {
 
 struct netif_watch {
 	struct nl_cache_mngr *manager;
-	struct nl_sock *sock; /* requests: neighbour entries */
+	struct nl_sock *sock;           /* requests: neighbour entries */
 	struct nl_cache *links, *addrs; /* owned by the manager */
 	struct event *event;
 	void (*on_change)(void *ctx, const struct netif *netif);
@@ -125,7 +125,8 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 		return -EIO;
 	if (nl_cache_mngr_alloc(NULL, NETLINK_ROUTE, NL_AUTO_PROVIDE, &watch->manager) < 0)
 		return -EIO;
-	if (nl_cache_mngr_add(watch->manager, "route/link", link_changed, watch, &watch->links) < 0 ||
+	if (nl_cache_mngr_add(watch->manager, "route/link", link_changed, watch, &watch->links) <
+		    0 ||
 	    nl_cache_mngr_add(watch->manager, "route/addr", addr_changed, watch, &watch->addrs) < 0)
 		return -EIO;
 	watch->event = event_new(base, nl_cache_mngr_get_fd(watch->manager), EV_READ | EV_PERSIST,
@@ -133,8 +134,9 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 	return watch->event && event_add(watch->event, NULL) == 0 ? 0 : -ENOMEM;
 }
 
-int netif_watch_new(struct event_base *base, void (*on_change)(void *ctx, const struct netif *netif),
-		    void *ctx, struct netif_watch **ret_watch)
+int netif_watch_new(struct event_base *base,
+		    void (*on_change)(void *ctx, const struct netif *netif), void *ctx,
+		    struct netif_watch **ret_watch)
 {
 	struct netif_watch *watch = calloc(1, sizeof(*watch));
 	if (!watch)
@@ -181,8 +183,7 @@ static struct neigh_entry *neigh_find(struct netif_watch *watch, unsigned int if
 				      const void *addr)
 {
 	struct neigh_entry *entry;
-	DL_FOREACH(watch->neighs, entry)
-	{
+	DL_FOREACH (watch->neighs, entry) {
 		if (entry->ifindex == ifindex && entry->family == family &&
 		    !memcmp(entry->addr, addr, family == AF_INET ? 4 : 16))
 			return entry;

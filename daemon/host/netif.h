@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file netif.h
- * Network interfaces as the kernel knows them (libnl-3): list, addresses, changes, neighbour entries.
+ * Network interfaces as the kernel knows them (libnl-3): list, addresses, changes, neighbour
+ * entries.
  */
 #ifndef SMCRD_HOST_NETIF_H
 #define SMCRD_HOST_NETIF_H
@@ -24,9 +25,9 @@ struct netif {
 	char name[IF_NAMESIZE];
 	uint8_t mac[6];
 	bool ethernet; /* ARPHRD_ETHER and not loopback */
-	bool running; /* administratively up and carrier */
+	bool running;  /* administratively up and carrier */
 	uint32_t mtu;
-	uint16_t vlan; /* VLAN id, or SMCR_NO_VLAN of engine.h */
+	uint16_t vlan;    /* VLAN id, or SMCR_NO_VLAN of engine.h */
 	size_t num_addrs; /* IPv4 */
 	struct {
 		uint32_t addr; /* host byte order */
@@ -38,8 +39,9 @@ struct netif {
  * Subscribe to link and address changes. `on_change` runs from the event loop with the interface's
  * new state, once for each change; interfaces that exist already are not announced.
  */
-int netif_watch_new(struct event_base *base, void (*on_change)(void *ctx, const struct netif *netif),
-		    void *ctx, struct netif_watch **ret_watch);
+int netif_watch_new(struct event_base *base,
+		    void (*on_change)(void *ctx, const struct netif *netif), void *ctx,
+		    struct netif_watch **ret_watch);
 void netif_watch_free(struct netif_watch *watch);
 
 /** All interfaces, in the order of their indices. */

@@ -24,8 +24,7 @@ static uint16_t remembered_instance(const char *socket_path)
 	bool known = file && fscanf(file, "%x", &previous) == 1 && previous <= UINT16_MAX;
 	if (file)
 		fclose(file);
-	uint16_t instance =
-		peer_id_next_instance(known, (uint16_t)previous, (uint64_t)time(NULL));
+	uint16_t instance = peer_id_next_instance(known, (uint16_t)previous, (uint64_t)time(NULL));
 	file = fopen(path, "we");
 	if (file) {
 		fprintf(file, "%04x\n", instance);

@@ -10,7 +10,8 @@
  *   --way select       non-blocking connect(), select()
  *   --way threads      a thread a connection, each as in block
  *   --repeat N         all of it N times, one after the other
- *   --half-close       shutdown(SHUT_WR) when all is sent; the end of file must follow the last byte
+ *   --half-close       shutdown(SHUT_WR) when all is sent; the end of file must follow the last
+ * byte
  *   --hold             stay connected until killed, when all is done
  */
 #include <arpa/inet.h>

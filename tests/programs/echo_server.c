@@ -38,7 +38,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: echo_server ADDRESS PORT\n");
 		return 2;
 	}
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2])) };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)atoi(argv[2])) };
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
 	inet_pton(AF_INET, argv[1], &in.sin_addr);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Reads from a server that never stops until the connection ends, and tells how it ended: exit
- * status 0 for ECONNRESET, 1 for a clean end of file or another error, 3 if nothing happens for 10 s.
+ * status 0 for ECONNRESET, 1 for a clean end of file or another error, 3 if nothing happens for 10
+ * s.
  *
  *   reset_reader ADDRESS PORT [--reader plain|exec]
  *
@@ -60,7 +61,8 @@ int main(int argc, char **argv)
 		fprintf(stderr, "usage: reset_reader ADDRESS PORT [--reader plain|exec]\n");
 		return 2;
 	}
-	struct sockaddr_in in = { .sin_family = AF_INET, .sin_port = htons((uint16_t)atoi(argv[2])) };
+	struct sockaddr_in in = { .sin_family = AF_INET,
+				  .sin_port = htons((uint16_t)atoi(argv[2])) };
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	inet_pton(AF_INET, argv[1], &in.sin_addr);
 	if (connect(fd, (struct sockaddr *)&in, sizeof(in)) < 0) {
