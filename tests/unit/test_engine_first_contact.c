@@ -78,7 +78,7 @@ static void one_rnic_each(void **state)
 	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
 	pair_close(pair, c);
 	pair_free(pair);
-	PROVES("RV-2 RV-4 RV-6 RV-7 RV-8 RV-9 ADDL-1 ADDL-5 ADDL-6 GEN-8 LLC-4");
+	PROVES("RV-2 RV-4 RV-6 RV-7 RV-8 RV-9 ADDL-1 ADDL-5 ADDL-6 LLC-4");
 }
 
 static void two_rnics_each(void **state)
