@@ -49,7 +49,7 @@ static bool drop(int fd)
 
 static bool stays_tcp(int fd, const char *text, uint32_t reason)
 {
-	if (!pre_is_tcp(fd))
+	if ((!pre_settings.require && !pre_settings.verbose) || !pre_is_tcp(fd))
 		return true;
 	pre_log_fallback(fd, text, reason);
 	return pre_settings.require ? drop(fd) : true;
@@ -104,7 +104,7 @@ static bool take(int listener, int fd)
 	int negotiated = pre_negotiated(fd);
 	switch (negotiated) {
 	case IPC_NEGOTIATED_YES: return hand_over(listener, fd, true);
-	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, SMCR_REASON_PEER_NO_SMC);
+	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, pre_negotiated_reason(fd));
 	case IPC_NEGOTIATED_UNKNOWN:
 		/* The listener is older than the daemon: the next connections can have it. */
 		claim_listener(listener, true);

@@ -3,6 +3,7 @@
 
 #include "lib/preload/next.h"
 #include "lib/preload/sys.h"
+#include "proto/smcr/reason.h"
 
 static int set_claim(int fd, int on)
 {
@@ -24,13 +25,32 @@ int pre_unclaim(int fd)
 	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and its programs with it */
 }
 
+static int get_private(int fd, int name, int *ret_value)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	int rc = sys_result(pre_next.getsockopt(fd, IPC_SOL_SMCR, name, &value, &len));
+	if (rc < 0)
+		return rc;
+	*ret_value = value;
+	return 0;
+}
+
 int pre_negotiated(int fd)
 {
-	int value = IPC_NEGOTIATED_UNKNOWN;
-	socklen_t len = sizeof(value);
-	int rc = sys_result(pre_next.getsockopt(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED, &value, &len));
+	int value;
+	int rc = get_private(fd, IPC_SO_NEGOTIATED, &value);
 	if (rc < 0)
 		return rc;
 	return value == IPC_NEGOTIATED_YES || value == IPC_NEGOTIATED_NO ? value
 									 : IPC_NEGOTIATED_UNKNOWN;
+}
+
+uint32_t pre_negotiated_reason(int fd)
+{
+	int value;
+	if (!pre_settings.verbose || get_private(fd, IPC_SO_REASON, &value) < 0 ||
+	    value == SMCR_REASON_NONE)
+		return SMCR_REASON_PEER_NO_SMC;
+	return (uint32_t)value;
 }

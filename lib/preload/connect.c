@@ -189,7 +189,7 @@ static int after_connect(struct attempt *a, int rc)
 	if (a->claim == PRE_CLAIM_MADE) {
 		enum ipc_negotiated negotiated = pre_negotiated(a->fd);
 		if (negotiated == IPC_NEGOTIATED_NO)
-			return stays_tcp(a, rc, NULL, SMCR_REASON_PEER_NO_SMC);
+			return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
 		if (negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
 			return stays_tcp(a, rc, NULL, SMCR_REASON_NOT_CLAIMED);
 	}

@@ -204,6 +204,7 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1 /* setsockopt, int: 1 wants the option, 0 does not (any more) */
 #define IPC_SO_NEGOTIATED 2 /* getsockopt, int: enum ipc_negotiated */
+#define IPC_SO_REASON     3 /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
 
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */

@@ -178,6 +178,18 @@ python_on() {
 	done
 }
 
+@test "smcr-run -v tells reasons of this host from those of the peer" {
+	hosts_up 1500
+	smcrd_start a
+	smcrd_start b --rnic soft:eth1
+	ip -n "$HOSTS_ID-b" link set eth1 down
+	until_true 5 shows b device 'all(.state != "active")'
+	echo_server_on_a "$RUN"
+	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 2>"$HOSTS_DIR/err"
+	cat "$HOSTS_DIR/err"
+	grep -q "$SERVER:7001: TCP: no-.*device: ..........*" "$HOSTS_DIR/err"
+}
+
 @test "smcr-run --require: what would be plain TCP fails, on either side" {
 	two_daemons
 	start_on a "$PROGRAMS/echo_server" "$SERVER" 7002

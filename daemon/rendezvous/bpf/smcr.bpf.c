@@ -36,6 +36,7 @@
 #define IPC_SOL_SMCR           0x534d4352
 #define IPC_SO_CLAIM           1
 #define IPC_SO_NEGOTIATED      2
+#define IPC_SO_REASON          3
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -585,7 +586,8 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 SEC("cgroup/getsockopt")
 int smcr_getsockopt(struct bpf_sockopt *ctx)
 {
-	if (ctx->level != IPC_SOL_SMCR || ctx->optname != IPC_SO_NEGOTIATED || !ctx->sk ||
+	if (ctx->level != IPC_SOL_SMCR ||
+	    (ctx->optname != IPC_SO_NEGOTIATED && ctx->optname != IPC_SO_REASON) || !ctx->sk ||
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, ctx->sk, NULL, 0);
@@ -597,7 +599,10 @@ int smcr_getsockopt(struct bpf_sockopt *ctx)
 		ctx->retval = -EINVAL;
 		return 1;
 	}
-	*value = sock ? sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
+	if (ctx->optname == IPC_SO_REASON)
+		*value = sock && sock->negotiated == IPC_NEGOTIATED_NO ? sock->reason : 0;
+	else
+		*value = sock ? sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
 	ctx->optlen = sizeof(*value);
 	barrier(); /* or both become one store, which the verifier forbids */
 	ctx->retval = 0;
