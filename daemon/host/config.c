@@ -62,17 +62,6 @@ static bool set_text(char **ret, const char *value, char why[WHY_LEN])
 	return true;
 }
 
-static bool set_number(const char *value, long min, long max, long *ret, char why[WHY_LEN])
-{
-	char *end;
-	errno = 0;
-	long number = strtol(value, &end, 10);
-	if (errno || end == value || *end || number < min || number > max)
-		return refuse(why, "'%.40s' is not a number between %ld and %ld", value, min, max);
-	*ret = number;
-	return true;
-}
-
 /* Element size code of a size (CLC-8). */
 static bool set_element_size(uint8_t *ret, const char *value, char why[WHY_LEN])
 {
@@ -171,103 +160,74 @@ static bool set_capable_subnet(struct config *config, const char *value, char wh
 	return true;
 }
 
-static bool set_max_links(struct config *config, const char *value, char why[WHY_LEN])
+enum number {
+	MAX_LINKS,
+	SKIP_SECONDS,
+	BUSY_POLL,
+	MAX_CONNECTIONS,
+	MAX_SESSIONS,
+	LINKGROUP_IDLE,
+	RMB_IDLE,
+	LINK_RETRY,
+};
+
+static void store_number(struct config *config, enum number which, long value)
 {
-	long number;
-	if (!set_number(value, 2, SMCR_MAX_LINKS, &number, why))
-		return false;
-	config->engine.max_links = (uint8_t)number;
-	return true;
+	switch (which) {
+	case MAX_LINKS: config->engine.max_links = (uint8_t)value; break;
+	case SKIP_SECONDS: config->skip_seconds = (unsigned int)value; break;
+	case BUSY_POLL: config->busy_poll_us = (unsigned int)value; break;
+	case MAX_CONNECTIONS: config->max_connections_per_user = (unsigned int)value; break;
+	case MAX_SESSIONS: config->max_sessions_per_user = (unsigned int)value; break;
+	case LINKGROUP_IDLE: config->engine.lgr_idle_timeout = (uint64_t)value * 1000000; break;
+	case RMB_IDLE: config->engine.rmb_idle_timeout = (uint64_t)value * 1000000; break;
+	case LINK_RETRY: config->engine.retry_ms = (uint32_t)value; break;
+	}
 }
 
-static bool set_skip_seconds(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 1, 86400, &number, why))
-		return false;
-	config->skip_seconds = (unsigned int)number;
-	return true;
-}
-
-static bool set_busy_poll(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 0, 10000, &number, why))
-		return false;
-	config->busy_poll_us = (unsigned int)number;
-	return true;
-}
-
-static bool set_max_connections(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 1, 1000000, &number, why))
-		return false;
-	config->max_connections_per_user = (unsigned int)number;
-	return true;
-}
-
-static bool set_max_sessions(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 1, 1000000, &number, why))
-		return false;
-	config->max_sessions_per_user = (unsigned int)number;
-	return true;
-}
-
-static bool set_lgr_idle(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 1, 7 * 86400, &number, why))
-		return false;
-	config->engine.lgr_idle_timeout = (uint64_t)number * 1000000;
-	return true;
-}
-
-static bool set_rmb_idle(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 1, 7 * 86400, &number, why))
-		return false;
-	config->engine.rmb_idle_timeout = (uint64_t)number * 1000000;
-	return true;
-}
-
-static bool set_link_retry(struct config *config, const char *value, char why[WHY_LEN])
-{
-	long number;
-	if (!set_number(value, 100, 60000, &number, why))
-		return false;
-	config->engine.retry_ms = (uint32_t)number;
-	return true;
-}
-
-/* Every key of smcrd.conf(5) with its default; lists have none and may be given several times. */
+/* Every key of smcrd.conf(5) with its default. Lists have none and may be given several times.
+ * Keys without a setter are whole numbers from `min` to `max`. */
 static const struct key {
 	const char *name;
-	setter set;
 	const char *initial;
+	setter set;
+	enum number number;
+	long min, max;
 } keys[] = {
-	{ "rnic", set_rnic, NULL },
-	{ "socket", set_socket, IPC_DEFAULT_SOCKET },
-	{ "admin_group", set_admin_group, "" },
-	{ "log_level", set_log_level, "info" },
-	{ "dialect", set_dialect, "auto" },
-	{ "element_size", set_bsize, "512K" },
-	{ "element_size_min", set_bsize_min, "64K" },
-	{ "memory", set_memory, "1G" },
-	{ "capable_subnet", set_capable_subnet, NULL },
-	{ "max_links", set_max_links, "4" },
-	{ "skip_seconds", set_skip_seconds, "60" },
-	{ "busy_poll_microseconds", set_busy_poll, "50" },
-	{ "max_connections_per_user", set_max_connections, "10000" },
-	{ "max_sessions_per_user", set_max_sessions, "1000" },
-	{ "linkgroup_idle_seconds", set_lgr_idle, "600" },
-	{ "rmb_idle_seconds", set_rmb_idle, "60" },
-	{ "link_retry_milliseconds", set_link_retry, "4000" },
+	{ "rnic", NULL, set_rnic },
+	{ "socket", IPC_DEFAULT_SOCKET, set_socket },
+	{ "admin_group", "", set_admin_group },
+	{ "log_level", "info", set_log_level },
+	{ "dialect", "auto", set_dialect },
+	{ "element_size", "512K", set_bsize },
+	{ "element_size_min", "64K", set_bsize_min },
+	{ "memory", "1G", set_memory },
+	{ "capable_subnet", NULL, set_capable_subnet },
+	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
+	{ "skip_seconds", "60", NULL, SKIP_SECONDS, 1, 86400 },
+	{ "busy_poll_microseconds", "50", NULL, BUSY_POLL, 0, 10000 },
+	{ "max_connections_per_user", "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
+	{ "max_sessions_per_user", "1000", NULL, MAX_SESSIONS, 1, 1000000 },
+	{ "linkgroup_idle_seconds", "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
+	{ "rmb_idle_seconds", "60", NULL, RMB_IDLE, 1, 7 * 86400 },
+	{ "link_retry_milliseconds", "4000", NULL, LINK_RETRY, 100, 60000 },
 };
 #define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
+
+static bool set_key(const struct key *key, struct config *config, const char *value,
+		    char why[WHY_LEN])
+{
+	char *end;
+	if (key->set)
+		return key->set(config, value, why);
+	errno = 0;
+	long number = strtol(value, &end, 10);
+	if (errno || end == value || *end || number < key->min || number > key->max)
+		return refuse(why, "'%.40s' is not a number between %ld and %ld", value, key->min,
+			      key->max);
+	store_number(config, key->number, number);
+	return true;
+}
 
 /* ---- files ---- */
 
@@ -288,7 +248,7 @@ static int on_line(void *ctx, const char *section, const char *name, const char 
 		return refuse(parse->why, "sections such as [%.40s] have no meaning", section);
 	for (size_t i = 0; i < NUM_KEYS; i++)
 		if (!strcmp(keys[i].name, name))
-			return keys[i].set(parse->config, value, parse->why);
+			return set_key(&keys[i], parse->config, value, parse->why);
 	return refuse(parse->why, "there is no such key");
 }
 
@@ -340,7 +300,7 @@ static int set_defaults(struct config *config, char ret_error[CONFIG_ERROR_LEN])
 {
 	char why[WHY_LEN];
 	for (size_t i = 0; i < NUM_KEYS; i++) {
-		if (keys[i].initial && !keys[i].set(config, keys[i].initial, why)) {
+		if (keys[i].initial && !set_key(&keys[i], config, keys[i].initial, why)) {
 			snprintf(ret_error, CONFIG_ERROR_LEN, "default of %s: %s", keys[i].name,
 				 why);
 			return -EINVAL;
