@@ -204,19 +204,22 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 
 /* ---- Confirm of a subsequent contact ---- */
 
-/** Deployed servers keep our token under the link that they chose: use it. By the RFC each side
- *  chooses for itself (RS-11). */
-static struct smcr_link *choose_link(const struct smcr_conn *conn)
+/** The link to name in Confirm. By the RFC any active one will do (RS-6), but the server has
+ * confirmed for certain only the one that it named itself: one just added it may not yet know to be
+ * active (RS-7). Deployed servers keep our token under their own choice: no other will do. */
+static struct smcr_link *link_to_name(const struct smcr_conn *conn)
 {
 	struct smcr_link *link = conn->rv.link;
+	if (link && link->state == SMCR_LINK_ACTIVE)
+		return link;
 	if (conn->lgr->dialect == SMCR_DIALECT_DEPLOYED)
-		return link && link->state == SMCR_LINK_ACTIVE ? link : NULL;
+		return NULL;
 	return smcr_lgr_least_loaded(conn->lgr);
 }
 
 void smcr_clc_client_confirm(struct smcr_conn *conn)
 {
-	struct smcr_link *link = choose_link(conn);
+	struct smcr_link *link = link_to_name(conn);
 	if (!link) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
 	} else if (conn->tx.rmb->withdrawn) {
@@ -224,6 +227,8 @@ void smcr_clc_client_confirm(struct smcr_conn *conn)
 	} else {
 		smcr_conn_promise(conn, link);
 		smcr_clc_send_credentials(conn, SMCR_CLC_CONFIRM);
+		if (conn->lgr->dialect == SMCR_DIALECT_RFC) /* RS-11 */
+			link = smcr_lgr_least_loaded(conn->lgr);
 		smcr_clc_open(conn, link); /* RS-8 */
 	}
 }

@@ -233,12 +233,21 @@ static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_
 	smcr_llc_first_contact(conn->lgr, link);
 }
 
+/** Is its CONFIRM LINK reply all that is missing? A client that names it has sent that, but TCP was
+ *  faster. */
+static bool being_confirmed(const struct smcr_link *link)
+{
+	const struct smcr_llc_flow *flow = link->lgr->llc;
+	return flow->step == SMCR_LLC_S_CONFIRM_ADDED && flow->subject == link;
+}
+
 /** The active link that the client names: any of the group (RS-6). */
 static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && smcr_link_is_named(link, msg))
+		if (link && (smcr_link_is_named(link, msg) ||
+			     (being_confirmed(link) && smcr_link_leads_to(link, msg))))
 			return link;
 	}
 	return NULL;
@@ -252,7 +261,12 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 		return;
 	}
 	struct smcr_link *own = conn->rv.link; /* the one in our Accept, as long as it is there */
-	smcr_clc_open(conn, own && own->state == SMCR_LINK_ACTIVE ? own : link);
+	if (!own || own->state != SMCR_LINK_ACTIVE)
+		own = link->state == SMCR_LINK_ACTIVE ? link : smcr_lgr_least_loaded(conn->lgr);
+	if (own)
+		smcr_clc_open(conn, own);
+	else
+		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 }
 
 void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg)

@@ -457,7 +457,9 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 void smcr_link_drop_qp(struct smcr_link *link);
 /** Drop the QP and forget the link. From the timer queue only. */
 void smcr_link_free(struct smcr_link *link);
-/** Is this the active link that a peer's Accept or Confirm names (QPN, GID, MAC)? */
+/** Is the peer that a message of it names (QPN, GID, MAC) the far end of this link? */
+bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** Is this the active link that a peer's Accept or Confirm names? */
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Far end known: INIT -> RTR. */
 int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],

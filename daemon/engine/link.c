@@ -191,11 +191,16 @@ void smcr_link_free(struct smcr_link *link)
 	free(link);
 }
 
+bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg)
+{
+	return smcr_link_usable(link) && link->peer_qpn == msg->qpn &&
+	       !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
+	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+}
+
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg)
 {
-	return link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-	       link->peer_qpn == msg->qpn && !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
-	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+	return link->state == SMCR_LINK_ACTIVE && smcr_link_leads_to(link, msg);
 }
 
 int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],

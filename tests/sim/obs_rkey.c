@@ -270,6 +270,10 @@ static void delete_reply(struct obs_link *link, int from, const struct smcr_llc_
 	if (request->msg.delete_rkey.count != m->count ||
 	    memcmp(request->msg.delete_rkey.rkey, m->rkey, sizeof(m->rkey)) != 0)
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY is not echoed", group->number);
+	/* A16: answered when the exchange about links is over. */
+	if (from == SERVER && group->known[SERVER] & (X_ADD | X_DEL) && !group->shaky)
+		world_fail(w, "SER-4", "group %u: DELETE RKEY answered in the midst of an exchange",
+			   group->number);
 	if ((m->negative || m->error_mask) && !group->shaky)
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY of known keys refused",
 			   group->number);

@@ -232,11 +232,13 @@ static void run_links(struct world *w)
 {
 	struct smcr_config config[2];
 	struct plan plan[2];
+	bool busy = prng_chance(&w->rng, 600);
+	uint64_t within = busy ? 400 * MSEC : 6 * SEC;
 	any_settings(w);
 	any_configs(w, config);
 	for (int i = 0; i < 2; i++) {
 		config[i].elements_per_rmb = (uint8_t)prng_range(&w->rng, 1, 3);
-		config[i].rmb_idle_timeout = prng_size(&w->rng, 1, 2000) * MSEC;
+		config[i].rmb_idle_timeout = prng_size(&w->rng, 1, busy ? 50 : 2000) * MSEC;
 		config[i].lgr_idle_timeout = 600 * SEC;
 		config[i].add_link_retry = prng_size(&w->rng, 1, 30) * SEC;
 	}
@@ -249,18 +251,20 @@ static void run_links(struct world *w)
 		struct host *host = w->hosts[prng_chance(&w->rng, 300)];
 		struct device *device = fabric_device_new(w, host, 1, SMCR_MTU_2048);
 		device->present = false;
-		clock_at(&w->clock, prng_size(&w->rng, 0, 5 * SEC), plug_event, device, 0);
+		clock_at(&w->clock, prng_range(&w->rng, 0, within / 2), plug_event, device, 0);
 		for (uint64_t k = prng_range(&w->rng, 0, 5); k; k--)
-			clock_at(&w->clock, prng_range(&w->rng, 0, 6 * SEC), notice_event, device,
+			clock_at(&w->clock, prng_range(&w->rng, 0, within), notice_event, device,
 				 0);
 	}
 	uint64_t n = prng_range(&w->rng, 10, 50);
 	for (uint64_t i = 0; i < n; i++) {
-		any_clean_plans(w, plan, 30000);
+		any_clean_plans(w, plan, busy ? 1000 : 30000);
+		if (busy)
+			plan[CLIENT].read_start = plan[SERVER].read_start = 0;
 		struct route route = route_from(w, 0);
-		pair_open(w, &route, plan, prng_range(&w->rng, 0, 6 * SEC));
+		pair_open(w, &route, plan, prng_range(&w->rng, 0, within));
 	}
-	probe_links(w, 6 * SEC);
+	probe_links(w, within);
 	run_connections(w);
 	run_down(w);
 }
