@@ -84,7 +84,6 @@ struct pair {
 	struct side side[2];
 	struct tcp tcp;
 	uint8_t family;
-	unsigned int lan;
 	bool clean; /* the plans let every byte arrive and both ends close in peace */
 	struct obs_conn *obs;
 };

@@ -262,7 +262,6 @@ int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, s
 	qp->sq = sim_zalloc(depth * sizeof(*qp->sq));
 	HASH_ADD(hh, fabric->qps, qpn, sizeof(qp->qpn), qp);
 	device->num_qps++;
-	fabric->num_qps_created++;
 	*ret_qp = qp;
 	return 0;
 }

@@ -130,7 +130,6 @@ struct fabric {
 	struct mr *mrs;                             /* by key */
 	struct block *blocks;
 	uint32_t next_block;
-	uint64_t num_writes, num_sends, write_bytes, num_qps_created, num_retries;
 };
 
 struct fabric *fabric_new(struct world *w);

@@ -76,7 +76,7 @@ struct obs_flow {
 /** A connection from its Proposal on. */
 struct obs_conn {
 	struct pair *pair;
-	struct obs_group *group; /* from Accept (subsequent) or Confirm (first contact) on */
+	struct obs_group *group; /* from Accept on */
 	bool proposal_sent, proposal_seen, accept_sent, accept_seen, confirm_sent, confirm_seen;
 	bool decline_sent[2], decline_seen[2];
 	bool gone[2]; /* let go by the side's engine */
@@ -142,6 +142,11 @@ struct observer {
 	struct witnesses seen;
 	uint32_t next_group;
 };
+
+static inline const char *side_text(int side)
+{
+	return side == SERVER ? "server" : "client";
+}
 
 /** Nothing is judged after a failure, nor what mangled messages lead to. */
 static inline bool obs_blind(const struct observer *obs)

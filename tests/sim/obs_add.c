@@ -4,11 +4,6 @@
 
 #include "tests/sim/obs.h"
 
-static const char *side_text(int side)
-{
-	return side == SERVER ? "server" : "client";
-}
-
 static void check_qp(struct obs_group *group, const struct qp *qp, const char *what,
 		     const uint8_t *mac, const uint8_t *gid, uint32_t qpn)
 {

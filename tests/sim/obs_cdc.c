@@ -4,11 +4,6 @@
 
 #include "tests/sim/obs.h"
 
-static const char *side_text(int side)
-{
-	return side == SERVER ? "server" : "client";
-}
-
 static bool over(const struct smcr_cdc *cdc)
 {
 	return cdc->conn_flags & (SMCR_CDC_CLOSED | SMCR_CDC_ABORT);

@@ -117,7 +117,7 @@ static struct obs_rmb *known_rmb(struct obs_group *group, int owner, struct bloc
 	if (!rmb || rmb->group != group || rmb->owner != owner) {
 		world_fail(w, rmb ? "PLG-3" : "RKEY-1",
 			   "group %u: CLC of the %s names an RMB that %s", group->number,
-			   owner == SERVER ? "server" : "client",
+			   side_text(owner),
 			   rmb ? "belongs to another group" : "was not announced");
 		return NULL;
 	}
@@ -125,10 +125,10 @@ static struct obs_rmb *known_rmb(struct obs_group *group, int owner, struct bloc
 	if (!rmb->announced || !token || token->rkey != rkey)
 		world_fail(w, "RKEY-1",
 			   "group %u: CLC of the %s names an RMB not announced on link %u",
-			   group->number, owner == SERVER ? "server" : "client", link->number);
+			   group->number, side_text(owner), link->number);
 	if (rmb->deleted)
 		world_fail(w, "RKEY-16", "group %u: CLC of the %s names a withdrawn RMB",
-			   group->number, owner == SERVER ? "server" : "client");
+			   group->number, side_text(owner));
 	return rmb;
 }
 
@@ -286,7 +286,7 @@ static void decline_sent(struct observer *obs, struct obs_conn *conn, struct sid
 	struct world *w = obs->world;
 	if (!may_decline(conn, side->index))
 		world_fail(w, "ERR-3", "connection %u: the %s declines when it must not",
-			   conn->pair->number, side->index == CLIENT ? "client" : "server");
+			   conn->pair->number, side_text(side->index));
 	check_identity(w, side->host, msg->peer_id, NULL, NULL);
 	conn->decline_sent[side->index] = true;
 	obs_see(obs, conn->confirm_sent ? SEEN_LATE_DECLINE : SEEN_DECLINE);

@@ -4,11 +4,6 @@
 
 #include "tests/sim/obs.h"
 
-static const char *side_text(int side)
-{
-	return side == SERVER ? "server" : "client";
-}
-
 struct obs_link *link_by_number(struct obs_group *group, uint8_t number)
 {
 	struct obs_link *link, *found = NULL;

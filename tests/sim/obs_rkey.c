@@ -4,11 +4,6 @@
 
 #include "tests/sim/obs.h"
 
-static const char *side_text(int side)
-{
-	return side == SERVER ? "server" : "client";
-}
-
 static unsigned int rkey_bit(int side)
 {
 	return side == SERVER ? X_RKEY_SERVER : X_RKEY_CLIENT;

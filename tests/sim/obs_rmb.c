@@ -7,11 +7,6 @@
 /* PeerAbortWait in the configurations of the simulator: the default. */
 #define ABORT_WAIT (10 * SEC)
 
-static const char *side_text(int side)
-{
-	return side == SERVER ? "server" : "client";
-}
-
 struct block *rmb_block(struct observer *obs, struct qp *qp, uint32_t rkey, uint64_t vaddr,
 			const char *what)
 {

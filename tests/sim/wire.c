@@ -212,11 +212,8 @@ static bool execute(struct qp *qp, struct qp *peer, struct request *req)
 			refuse(qp, peer, req);
 			return false;
 		}
-		w->fabric->num_writes++;
-		w->fabric->write_bytes += req->wr.length;
 	} else {
 		deliver(peer, req->payload, req->wr.length);
-		w->fabric->num_sends++;
 	}
 	req->state = WR_EXECUTED;
 	qp->executed++;
@@ -291,7 +288,6 @@ static uint64_t try_again(struct qp *qp, struct request *req)
 		req->first_try = w->clock.now;
 	else if (w->clock.now - req->first_try >= qp->retry_us)
 		return 0;
-	w->fabric->num_retries++;
 	return w->clock.now + delay(qp, 500, 20000);
 }
 
