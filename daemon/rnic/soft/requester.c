@@ -17,7 +17,7 @@
 #define MIN_TRIES 4
 
 /* Packets that one QP sends before it is another's turn. */
-#define QUANTUM 256
+#define QUANTUM 384
 
 int soft_requester_init(struct soft_requester *rq, unsigned int depth)
 {

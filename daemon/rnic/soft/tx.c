@@ -7,9 +7,9 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-#define TX_MESSAGES  4   /* datagram batches a flush */
-#define TX_SEGMENTS  256 /* packets a flush */
-#define TX_IOV       1024
+#define TX_MESSAGES  8   /* datagram batches a flush */
+#define TX_SEGMENTS  384 /* packets a flush */
+#define TX_IOV       1536
 #define TX_ARENA     (512u << 10) /* headers, trailers and copied payload of a flush */
 #define TX_MAX_BATCH 65507        /* UDP payload that one send takes */
 #define TX_CONTROL   CMSG_SPACE(sizeof(uint16_t))
@@ -189,8 +189,8 @@ static void prepare(struct soft_tx *tx, size_t index)
 	struct segment *first = &tx->segments[batch->first_segment];
 	unsigned int end_iov =
 		index + 1 < tx->num_batches ? tx->batches[index + 1].first_iov : tx->num_iov;
-	/* One answer a send is enough to keep the window moving. */
-	first[batch->segments - 1].bth.ack_req = true;
+	/* One answer a flush is enough to keep the window moving. */
+	first[batch->segments - 1].bth.ack_req = index + 1 == tx->num_batches;
 	for (size_t i = 0; i < batch->segments; i++)
 		seal(tx->qp, &first[i], (uint16_t)i);
 
