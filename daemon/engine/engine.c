@@ -37,6 +37,8 @@ static struct smcr_config with_defaults(const struct smcr_config *given)
 		c.send_depth = SMCR_LINK_MIN_DEPTH;
 	if (!c.retry_ms)
 		c.retry_ms = 4000;
+	if (!c.retry_alternative_ms)
+		c.retry_alternative_ms = 300;
 	or_default(&c.memory_budget, UINT64_C(1) << 30);
 	or_default(&c.clc_timeout, 10 * SECONDS);
 	or_default(&c.clc_total_timeout, 30 * SECONDS);
@@ -46,7 +48,9 @@ static struct smcr_config with_defaults(const struct smcr_config *given)
 	or_default(&c.fc_send_timeout_client, SECONDS + SECONDS / 2);
 	or_default(&c.lgr_idle_timeout, 600ull * SECONDS);
 	or_default(&c.rmb_idle_timeout, 60 * SECONDS);
-	or_default(&c.add_link_retry, 30 * SECONDS);
+	or_default(&c.add_link_retry, 2 * SECONDS);
+	or_default(&c.test_link_interval, 30 * SECONDS);
+	or_default(&c.command_timeout, 10 * SECONDS);
 	or_default(&c.close_wait_timeout, 60 * SECONDS);
 	or_default(&c.half_close_timeout, 7200ull * SECONDS);
 	or_default(&c.abort_wait_timeout, 10 * SECONDS);
@@ -76,6 +80,7 @@ void smcr_engine_free(struct smcr_engine *engine)
 	if (!engine)
 		return;
 	engine->silent = true;
+	smcr_command_free_all(engine);
 	struct smcr_conn *conn, *next_conn;
 	DL_FOREACH_SAFE (engine->conns, conn, next_conn)
 		smcr_conn_free(conn);

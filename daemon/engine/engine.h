@@ -65,14 +65,22 @@ struct smcr_config {
 	 * waits longer, so that Declines do not cross. (1 s server, 1.5 s client) */
 	uint64_t fc_send_timeout_server;
 	uint64_t fc_send_timeout_client;
-	uint64_t lgr_idle_timeout;   /* LG-16 (600 s) */
-	uint64_t rmb_idle_timeout;   /* delay before an unused RMB is deleted (60 s) */
-	uint64_t add_link_retry;     /* C.8, doubled up to 20 times itself (30 s) */
+	uint64_t lgr_idle_timeout; /* LG-16 (600 s) */
+	uint64_t rmb_idle_timeout; /* delay before an unused RMB is deleted (60 s) */
+	/** C.8: pause before the server tries again to set up a missing link, doubled with every
+	 * attempt that fails, up to 600 s (2 s) */
+	uint64_t add_link_retry;
+	/** An active link without any traffic is probed this often (30 s); UINT64_MAX: never */
+	uint64_t test_link_interval;
+	uint64_t command_timeout;    /* a command waits this long for its outcome (10 s) */
 	uint64_t close_wait_timeout; /* PeerCloseWait1/2, PeerFinCloseWait after close (60 s) */
 	uint64_t half_close_timeout; /* PeerCloseWait1/2 after shutdown only (7200 s) */
 	uint64_t abort_wait_timeout; /* PeerAbortWait (10 s) */
 	uint64_t fin_grace;          /* TERM-3 (1 s) */
-	uint32_t retry_ms;           /* QP retry limit of a link in milliseconds (4000) */
+	/** How long a QP may go without progress, in milliseconds: the last link of a group (4000),
+	 * and a link of a group that has another active one (300) */
+	uint32_t retry_ms;
+	uint32_t retry_alternative_ms;
 };
 
 /** An address; IPv4 in the first four bytes of `ip`. */
@@ -149,6 +157,48 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
  * @return 0, -ENOENT: no such link, -ENETDOWN: it is not active
  */
 int smcr_engine_test_link(struct smcr_engine *engine, uint32_t lgr_id, uint8_t number);
+
+/* Commands of operators. */
+enum smcr_command_type {
+	SMCR_COMMAND_LINK_DELETE, /* orderly or not; refused for the last link of a group */
+	SMCR_COMMAND_LINK_ADD,
+	SMCR_COMMAND_LINK_TEST,
+	/** Own writes move off the link and stay off while another one is there; it stays up. */
+	SMCR_COMMAND_LINK_DISABLE,
+	SMCR_COMMAND_LINK_ENABLE,
+	SMCR_COMMAND_LGR_DELETE,
+	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). */
+	SMCR_COMMAND_FAILOVER,
+};
+
+struct smcr_command {
+	enum smcr_command_type type;
+	uint32_t lgr;     /* id of the link group */
+	uint8_t link, to; /* numbers of links; 0 where none is meant */
+	bool orderly;     /* LINK_DELETE */
+};
+
+#define SMCR_COMMAND_TEXT_LEN 160
+
+struct smcr_command_result {
+	int error;            /* 0 or a negative errno */
+	bool requested;       /* at the client: the server was asked, and has not acted in time */
+	uint8_t link;         /* LINK_ADD: number of the new link */
+	uint32_t connections; /* moved (own direction) or reset */
+	uint64_t rtt;         /* LINK_TEST: microseconds */
+	char text[SMCR_COMMAND_TEXT_LEN]; /* what happened, or why not, in one sentence */
+};
+
+/**
+ * Start a command. Its outcome comes later as ops->command_done(), never from inside this call, and
+ * no later than config.command_timeout.
+ * @return 0: ret_id names it; -ENOENT: no such group or link; -EINVAL: it makes no sense;
+ *         -EBUSY: not now (the group is being set up or ends, or it is its last link); -ENOMEM
+ */
+int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *command,
+			uint64_t *ret_id);
+/** The one who asked has gone: no command_done() comes for it. What was started goes on. */
+void smcr_engine_command_forget(struct smcr_engine *engine, uint64_t id);
 
 /** The QP went into error by itself, possibly with nothing posted: a request of the peer was
  * refused, or the device gave it up. The link fails. `text` as above. */

@@ -11,6 +11,7 @@
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
  *   llc.c       dispatch, queue, collisions (SER)   llc_*.c      one exchange a file
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
+ *   command.c   commands of operators
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
  *   close.c     CLOSE and ABORT state tables (4.8)  data.h       what these four share
@@ -207,6 +208,7 @@ struct smcr_link {
 	struct smcr_timer delete_timer;   /* client: the server's request is awaited (ERR-33) */
 	/* llc_test_link.c */
 	uint8_t test_data[16];
+	uint64_t test_sent;           /* when */
 	struct smcr_timer test_timer; /* ERR-38 */
 	UT_hash_handle hh;            /* engine->links by ref */
 };
@@ -219,6 +221,7 @@ enum smcr_lgr_state {
 	SMCR_LGR_TERMINATING, /* DELETE LINK A=1 sent, or all links lost */
 };
 
+struct smcr_pending;
 struct smcr_llc_flow; /* the configuration exchange in progress and the queue: llc.h */
 
 /** First contact: its connection, and who waits for its end (RV-15). */
@@ -379,9 +382,11 @@ struct smcr_engine {
 	uint64_t timer_seq;
 	struct smcr_device *devices;
 	struct smcr_lgr *lgrs;
-	struct smcr_link *links;  /* hash by ref */
-	struct smcr_conn *conns;  /* all, DL list */
-	struct smcr_conn *tokens; /* hash by token */
+	struct smcr_link *links;       /* hash by ref */
+	struct smcr_conn *conns;       /* all, DL list */
+	struct smcr_conn *tokens;      /* hash by token */
+	struct smcr_pending *commands; /* DL list (command.c) */
+	uint64_t last_command_id;
 	uint64_t memory_used;
 	uint64_t next_link_ref;
 	uint32_t next_lgr_id;
@@ -537,6 +542,15 @@ void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event
 void smcr_conn_detach(struct smcr_conn *conn);
 /** Take it out of everything and free it. Raises nothing. */
 void smcr_conn_free(struct smcr_conn *conn);
+
+/* ---- command.c: what commands wait for. Each may raise ops->command_done(). ---- */
+/** A probe of the link was answered, `rtt` microseconds after it was sent. */
+void smcr_command_tested(struct smcr_link *link, uint64_t rtt);
+void smcr_command_link_failed(struct smcr_link *link);
+/** The group is being freed. */
+void smcr_command_lgr_gone(struct smcr_lgr *lgr);
+/** Forget all of them, silently. */
+void smcr_command_free_all(struct smcr_engine *engine);
 
 /* ---- tx.c, rx.c, cdc.c, close.c: the data path of a connection ---- */
 /* They also define smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort(). */

@@ -100,6 +100,7 @@ void smcr_lgr_free(struct smcr_lgr *lgr)
 	struct smcr_engine *engine = lgr->engine;
 	assert(!lgr->conns);
 	lgr->state = SMCR_LGR_TERMINATING;
+	smcr_command_lgr_gone(lgr);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])
 			smcr_link_free(lgr->links[i]);

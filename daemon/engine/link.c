@@ -400,6 +400,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	if (link->qp)
 		engine->ops->qp_error(engine->ctx, link->qp);
 	smcr_timer_start(engine, &link->fail_work, 0);
+	smcr_command_link_failed(link);
 }
 
 void smcr_link_fail_now(struct smcr_link *link)

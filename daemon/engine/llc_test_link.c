@@ -25,6 +25,7 @@ void smcr_llc_test_link(struct smcr_link *link)
 	engine->ops->random(engine->ctx, link->test_data, sizeof(link->test_data));
 	memcpy(msg.test_link.user_data, link->test_data, sizeof(link->test_data));
 	smcr_timer_start(engine, &link->test_timer, engine->config.llc_timeout);
+	link->test_sent = engine->now;
 	smcr_llc_send(link, &msg);
 }
 
@@ -61,4 +62,6 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 	if (memcmp(msg->test_link.user_data, link->test_data, sizeof(link->test_data)))
 		smcr_llc_protocol_error(link,
 					"TEST LINK reply with other data"); /* TEST-2, ERR-60 */
+	else
+		smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
 }

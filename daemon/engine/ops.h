@@ -72,6 +72,12 @@ struct smcr_ops {
 			 void **ret_qp, uint32_t *ret_qpn);
 	int (*qp_connect)(void *ctx, void *qp, const struct smcr_qp_peer *peer); /* INIT -> RTR */
 	int (*qp_start)(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms);   /* RTR -> RTS */
+	/**
+	 * How long the QP may go without progress before it fails: told whenever the group gains
+	 * its second, or loses its last but one, active link. Devices that cannot change it on a
+	 * running QP go on with the one they have.
+	 */
+	void (*qp_set_retry)(void *ctx, void *qp, uint32_t retry_ms);
 	void (*qp_error)(void *ctx, void *qp); /* flush: completions follow later */
 	/** All MRs of the QP are gone by now. No input for its link_ref follows. */
 	void (*qp_destroy)(void *ctx, void *qp);
@@ -88,6 +94,9 @@ struct smcr_ops {
 	 *  back as smcr_conn_tcp_event(). */
 	void (*clc_send)(void *ctx, void *user, const uint8_t *msg, size_t len);
 	void (*conn_event)(void *ctx, void *user, const struct smcr_conn_event *event);
+
+	/** The outcome of smcr_engine_command(). `result` is read during the call only. */
+	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
 
 	/** One line for the log, priority as in syslog.h, no newline. */
 	void (*log)(void *ctx, int priority, const char *line);

@@ -184,6 +184,14 @@ static int op_qp_start(void *ctx, void *handle, uint32_t psn, uint32_t retry_ms)
 	return rnic_qp_start(qp->qp, &params);
 }
 
+/** Not every device can change it on a running QP: those go on with what qp_start() gave. */
+static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
+{
+	(void)ctx;
+	(void)handle;
+	(void)retry_ms;
+}
+
 static void op_qp_error(void *ctx, void *handle)
 {
 	(void)ctx;
@@ -264,6 +272,13 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 	fabric->params.conn_event(user, event);
 }
 
+static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct fabric *fabric = ctx;
+	if (fabric->params.command_done)
+		fabric->params.command_done(fabric->params.command_ctx, id, result);
+}
+
 static const struct smcr_ops fabric_ops = {
 	.random = op_random,
 	.mem_alloc = op_mem_alloc,
@@ -271,6 +286,7 @@ static const struct smcr_ops fabric_ops = {
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
+	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
@@ -278,6 +294,7 @@ static const struct smcr_ops fabric_ops = {
 	.post = op_post,
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
+	.command_done = op_command_done,
 	.log = op_log,
 };
 

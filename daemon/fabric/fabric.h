@@ -23,6 +23,9 @@ struct fabric_params {
 	/** The TCP side of the engine's operations (ops.h). */
 	void (*clc_send)(void *user, const uint8_t *msg, size_t len);
 	void (*conn_event)(void *user, const struct smcr_conn_event *event);
+	/** Outcome of smcr_engine_command(), for whoever starts commands; may be NULL. */
+	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
+	void *command_ctx;
 };
 
 int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);

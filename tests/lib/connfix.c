@@ -86,6 +86,13 @@ static int op_qp_start(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms)
 	return 0;
 }
 
+static void op_qp_set_retry(void *ctx, void *qp, uint32_t retry_ms)
+{
+	(void)ctx;
+	(void)qp;
+	(void)retry_ms;
+}
+
 static void op_qp_error(void *ctx, void *qp)
 {
 	(void)ctx;
@@ -194,6 +201,13 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 	f->events[f->num_events++] = *event;
 }
 
+static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	(void)ctx;
+	(void)id;
+	(void)result;
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	struct connfix *f = ctx;
@@ -209,6 +223,7 @@ static const struct smcr_ops ops = {
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
+	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
@@ -216,6 +231,7 @@ static const struct smcr_ops ops = {
 	.post = op_post,
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
+	.command_done = op_command_done,
 	.log = op_log,
 };
 

@@ -92,6 +92,10 @@ struct pair_side {
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
 	unsigned int log_lines;
+	/* the last command_done() */
+	unsigned int commands_done;
+	uint64_t command_id;
+	struct smcr_command_result command_result;
 };
 
 struct pair {

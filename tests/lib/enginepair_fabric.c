@@ -169,6 +169,15 @@ static int op_qp_start(void *ctx, void *handle, uint32_t psn, uint32_t retry_ms)
 	return 0;
 }
 
+static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
+{
+	struct pair_qp *qp = handle;
+	(void)ctx;
+	if (qp->state != QP_RTS && qp->state != QP_ERROR)
+		pair_violation("retry limit of a QP that was not started");
+	qp->retry_ms = retry_ms;
+}
+
 static void complete(struct pair_qp *qp, uint64_t wr_id, enum smcr_send_status status)
 {
 	struct completion *done = calloc(1, sizeof(*done));
@@ -294,6 +303,14 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 		end->smc = NULL;
 }
 
+static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct pair_side *side = ctx;
+	side->commands_done++;
+	side->command_id = id;
+	side->command_result = *result;
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	((struct pair_side *)ctx)->log_lines++;
@@ -308,6 +325,7 @@ const struct smcr_ops pair_ops = {
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
+	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
@@ -315,6 +333,7 @@ const struct smcr_ops pair_ops = {
 	.post = op_post,
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
+	.command_done = op_command_done,
 	.log = op_log,
 };
 

@@ -297,6 +297,13 @@ int fabric_qp_start(struct qp *qp, uint32_t psn, uint32_t retry_ms)
 	return 0;
 }
 
+void fabric_qp_set_retry(struct qp *qp, uint32_t retry_ms)
+{
+	if (qp->state != QP_RTS && qp->state != QP_ERR)
+		world_fail(qp->world, "HOST", "qp_set_retry in state %d", qp->state);
+	qp->retry_us = (uint64_t)retry_ms * MSEC;
+}
+
 void fabric_qp_error(struct qp *qp)
 {
 	if (qp->state >= QP_ERR)

@@ -100,6 +100,12 @@ static int op_qp_start(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms)
 	return refuse(host) ? -EINVAL : fabric_qp_start(qp, psn, retry_ms);
 }
 
+static void op_qp_set_retry(void *ctx, void *qp, uint32_t retry_ms)
+{
+	(void)ctx;
+	fabric_qp_set_retry(qp, retry_ms);
+}
+
 static void op_qp_error(void *ctx, void *qp)
 {
 	(void)ctx;
@@ -161,6 +167,13 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 	side_event_raised(user, event);
 }
 
+static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct host *host = ctx;
+	world_log(host->world, host->name, "command %llu: %s", (unsigned long long)id,
+		  result->text);
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	struct host *host = ctx;
@@ -174,6 +187,7 @@ static const struct smcr_ops host_ops = {
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
+	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
@@ -181,6 +195,7 @@ static const struct smcr_ops host_ops = {
 	.post = op_post,
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
+	.command_done = op_command_done,
 	.log = op_log,
 };
 
