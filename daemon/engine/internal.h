@@ -13,6 +13,7 @@
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   command.c   commands of operators
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
+ *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
  *   close.c     CLOSE and ABORT state tables (4.8)  data.h       what these four share
  * llc.h and rendezvous.h hold what only the llc*.c and clc*.c files share.
@@ -34,6 +35,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/engine/ops.h"
+#include "daemon/engine/rows.h"
 #include "daemon/engine/view.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/clc.h"
@@ -392,13 +394,21 @@ struct smcr_engine {
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
 	bool shutting_down;
-	bool silent;                   /* being freed: no log, no event, no message */
-	struct smcr_engine_view count; /* counters kept as they happen */
+	bool silent;                     /* being freed: no log, no event, no message */
+	struct smcr_engine_view count;   /* counters kept as they happen */
+	uint32_t rows[SMCR_NUM_ROWS][2]; /* taken, by role (rows.h) */
 };
 
 /** printf to ops->log. */
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* ---- rows.c ---- */
+/** A row of the tables of C.7.1 or C.8 is taken. */
+static inline void smcr_row(const struct smcr_lgr *lgr, enum smcr_row row)
+{
+	lgr->engine->rows[row][lgr->role]++;
+}
 
 /* ---- engine.c: devices ---- */
 struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id);

@@ -132,10 +132,12 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 	struct smcr_conn *conn = lgr->fc.conn;
 	bool may_decline = !lgr->fc.committed;
 	smcr_lgr_end(lgr, error);
-	if (conn && may_decline)
-		smcr_clc_decline(conn, reason, false); /* ERR-18 */
-	else if (conn)
+	if (conn && may_decline) {
+		smcr_row(lgr, SMCR_ROW_ERR_18);
+		smcr_clc_decline(conn, reason, false);
+	} else if (conn) {
 		smcr_clc_fail(conn, error, reason); /* ERR-7 */
+	}
 }
 
 /**
@@ -194,13 +196,42 @@ static void first_contact_timed_out(struct smcr_lgr *lgr, enum smcr_reason reaso
 		smcr_clc_fail(conn, ETIMEDOUT, reason);
 }
 
+/** The row of C.7.1 for the answer that did not come. */
+static enum smcr_row row_of_timeout(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	switch (flow->step) {
+	case SMCR_LLC_S_CONFIRM_FIRST: return SMCR_ROW_ERR_21;
+	case SMCR_LLC_C_AWAIT_CONFIRM_FIRST: return SMCR_ROW_ERR_19;
+	case SMCR_LLC_C_AWAIT_ADD: return SMCR_ROW_ERR_24;
+	case SMCR_LLC_S_ADD: return first ? SMCR_ROW_ERR_25 : SMCR_ROW_ERR_26;
+	case SMCR_LLC_S_ADD_CONT: return first ? SMCR_ROW_ERR_30_FIRST : SMCR_ROW_ERR_30;
+	case SMCR_LLC_C_AWAIT_ADD_CONT:
+		if (flow->peer_counted)
+			return first ? SMCR_ROW_ERR_31 : SMCR_ROW_ERR_32;
+		return first ? SMCR_ROW_ERR_27_FIRST : SMCR_ROW_ERR_27;
+	case SMCR_LLC_S_CONFIRM_ADDED: return first ? SMCR_ROW_ERR_22 : SMCR_ROW_ERR_23;
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: return first ? SMCR_ROW_ERR_28 : SMCR_ROW_ERR_29;
+	case SMCR_LLC_S_DELETE: return SMCR_ROW_ERR_36;
+	case SMCR_LLC_S_DELETE_ALL: return SMCR_ROW_ERR_35;
+	case SMCR_LLC_C_AWAIT_DELETE_ALL: return SMCR_ROW_ERR_34;
+	case SMCR_LLC_C_AWAIT_DELETE:
+	case SMCR_LLC_IDLE: break;
+	}
+	return SMCR_NUM_ROWS;
+}
+
 /** The table of C.7.1: an expected answer did not come. */
 static void on_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	enum smcr_row row = row_of_timeout(lgr);
 	(void)engine;
+	if (row != SMCR_NUM_ROWS)
+		smcr_row(lgr, row);
 	switch (flow->step) {
 	case SMCR_LLC_S_CONFIRM_FIRST:       /* ERR-21 */
 	case SMCR_LLC_C_AWAIT_CONFIRM_FIRST: /* ERR-19 */
@@ -546,6 +577,7 @@ static void dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg)
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what)
 {
 	link->lgr->engine->count.llc_protocol_errors++;
+	smcr_row(link->lgr, SMCR_ROW_ERR_63);
 	smcr_link_fail(link, SMCR_LLC_DEL_PROTOCOL_VIOLATION, "protocol error: %s", what);
 }
 
@@ -561,19 +593,23 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	int rc = smcr_llc_decode(data, len, lgr->dialect, &msg);
 	bool lost = link->state == SMCR_LINK_FAILED || link->state == SMCR_LINK_DEACTIVATING;
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
-	if (rc == -EOPNOTSUPP)
-		lgr->engine->count.llc_dropped++; /* ERR-61 */
-	else if (lost && (rc || !delete_all(&msg)))
-		lgr->engine->count.llc_dropped++; /* ERR-54 */
-	else if (lgr->state == SMCR_LGR_TERMINATING &&
-		 (rc || (!delete_all(&msg) && msg.type != SMCR_LLC_TEST_LINK)))
+	if (rc == -EOPNOTSUPP) {
+		smcr_row(lgr, SMCR_ROW_ERR_61);
+		lgr->engine->count.llc_dropped++;
+	} else if (lost && (rc || !delete_all(&msg))) {
+		smcr_row(lgr, SMCR_ROW_ERR_54);
+		lgr->engine->count.llc_dropped++;
+	} else if (lgr->state == SMCR_LGR_TERMINATING &&
+		   (rc || (!delete_all(&msg) && msg.type != SMCR_LLC_TEST_LINK))) {
 		lgr->engine->count.llc_dropped++; /* the group is over */
-	else if (rc)
+	} else if (rc) {
 		smcr_llc_protocol_error(link, "malformed or unknown LLC message"); /* ERR-63 */
-	else if (link->state == SMCR_LINK_ACTIVATING && !own_setup)
+	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup) {
 		smcr_llc_protocol_error(link, "link used before it was confirmed");
-	else
+	} else {
+		smcr_rows_collision(lgr, &msg);
 		dispatch(link, &msg);
+	}
 }
 
 static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)

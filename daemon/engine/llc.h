@@ -129,6 +129,10 @@ uint8_t smcr_cont_next(uint8_t left);
 /** RKEY-4: specs of other links in a message that says `left`. */
 unsigned int smcr_rkey_specs(unsigned int left, bool continuation);
 
+/* ---- rows.c ---- */
+/** A request of the peer comes in: note which cells of the collision matrix (3.5.5.3) apply. */
+void smcr_rows_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg);
+
 /* ---- llc.c ---- */
 int smcr_llc_init(struct smcr_lgr *lgr);
 void smcr_llc_free(struct smcr_lgr *lgr);

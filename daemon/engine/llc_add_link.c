@@ -198,6 +198,13 @@ static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont 
 	return flow->peer_left || peer_complete(lgr);
 }
 
+/** ERR-55. */
+static void rtokens_wrong(struct smcr_link *carrier)
+{
+	smcr_row(carrier->lgr, SMCR_ROW_ERR_55);
+	smcr_llc_protocol_error(carrier, "RTokens do not match");
+}
+
 /* ---- server ---- */
 
 static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
@@ -277,6 +284,8 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 	}
 	int rc = connect_added(lgr, &msg->add_link);
 	if (rc) {
+		if (rc == -EPROTO)
+			smcr_row(lgr, SMCR_ROW_ERR_53);
 		smcr_link_fail(flow->subject,
 			       rc == -EPROTO ? SMCR_LLC_DEL_PROTOCOL_VIOLATION
 					     : SMCR_LLC_DEL_LOST_PATH,
@@ -295,7 +304,7 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 	if (flow->step != SMCR_LLC_S_ADD_CONT || link != flow->carrier)
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION reply");
 	else if (!take_cont(lgr, &msg->add_link_cont))
-		smcr_llc_protocol_error(link, "RTokens do not match"); /* ERR-55 */
+		rtokens_wrong(link);
 	else if (flow->subject->state == SMCR_LINK_FAILED)
 		delete_subject(lgr);
 	else if (flow->own_next < flow->own_count || flow->peer_left) {
@@ -383,6 +392,7 @@ void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg
 	if (flow->step != SMCR_LLC_IDLE && flow->step != SMCR_LLC_C_AWAIT_ADD)
 		smcr_llc_server_gave_up(lgr, NULL);
 	if (!smcr_mtu_valid(request->mtu)) {
+		smcr_row(lgr, SMCR_ROW_ERR_52);
 		reject(link, request, SMCR_LLC_REJECT_INVALID_MTU); /* ERR-52 */
 	} else if (!request->link_number || smcr_lgr_link_by_number(lgr, request->link_number)) {
 		smcr_llc_protocol_error(link, "ADD LINK with a number that is in use");
@@ -409,7 +419,7 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
 	if (!take_cont(lgr, &msg->add_link_cont)) {
-		smcr_llc_protocol_error(link, "RTokens do not match"); /* ERR-55 */
+		rtokens_wrong(link);
 		return;
 	}
 	send_cont(lgr, true);

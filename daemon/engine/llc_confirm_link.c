@@ -98,6 +98,7 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 {
 	struct smcr_lgr *lgr = link->lgr;
 	if (!right_sender(link, request) || !request->link_number) {
+		smcr_row(lgr, SMCR_ROW_ERR_51_FIRST);
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED,
 					      EPROTO); /* ERR-51 */
 		return;
@@ -123,6 +124,7 @@ static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_
 {
 	struct smcr_lgr *lgr = link->lgr;
 	if (!right_sender(link, request) || request->link_number != link->number) {
+		smcr_row(lgr, SMCR_ROW_ERR_51);
 		smcr_llc_protocol_error(link, "CONFIRM LINK with wrong link information");
 		return; /* ERR-51: DELETE LINK follows on the carrier */
 	}

@@ -55,12 +55,13 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
 	bool adding = flow->step == SMCR_LLC_S_ADD || flow->step == SMCR_LLC_S_ADD_CONT ||
 		      flow->step == SMCR_LLC_S_CONFIRM_ADDED;
-	if (!target) { /* ERR-56 */
+	if (!target) {
+		smcr_row(lgr, SMCR_ROW_ERR_56);
 		struct smcr_llc_msg reply =
 			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
 	} else if (target->state == SMCR_LINK_FAILED || target->agreed_gone) {
-		return;                                 /* it is being cleaned up */
+		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN);   /* it is being cleaned up */
 	} else if (adding && target == flow->subject) { /* the exchange has failed with it */
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_delete_link(lgr, target, link);
@@ -86,9 +87,10 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
 	(void)engine;
-	if (link->delete_carrier)
-		smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH,
-			       "no answer to DELETE LINK");
+	if (!link->delete_carrier)
+		return;
+	smcr_row(link->lgr, SMCR_ROW_ERR_33);
+	smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
 }
 
 void smcr_llc_delete_link_init(struct smcr_link *link)
@@ -159,7 +161,8 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 		return;
 	}
 	struct smcr_llc_msg reply = delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
-	smcr_llc_send(link, &reply); /* ERR-57 */
+	smcr_row(lgr, SMCR_ROW_ERR_57);
+	smcr_llc_send(link, &reply);
 }
 
 /** The server does not know the link that we asked it to delete: then it is gone. */

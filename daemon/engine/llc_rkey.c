@@ -272,12 +272,17 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (flow->step != SMCR_LLC_IDLE) /* A16: the answer may wait for the end of that exchange */
+	bool confirm = flow->rkey.step == SMCR_RKEY_CONFIRM;
+	if (flow->step != SMCR_LLC_IDLE) {
+		/* A16: the answer may wait for the end of that exchange */
 		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
-	else
-		smcr_link_fail(flow->rkey.link, SMCR_LLC_DEL_LOST_PATH,
-			       "no answer to %s RKEY", /* ERR-37, ERR-39 */
-			       flow->rkey.step == SMCR_RKEY_CONFIRM ? "CONFIRM" : "DELETE");
+		return;
+	}
+	smcr_row(lgr, !confirm               ? SMCR_ROW_ERR_39
+		      : flow->rkey.continued ? SMCR_ROW_ERR_39_CONT
+					     : SMCR_ROW_ERR_37);
+	smcr_link_fail(flow->rkey.link, SMCR_LLC_DEL_LOST_PATH, "no answer to %s RKEY",
+		       confirm ? "CONFIRM" : "DELETE");
 }
 
 void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
@@ -354,11 +359,14 @@ static bool consistent(struct smcr_lgr *lgr, const struct smcr_peer_rmb *known)
 /** ERR-58: a link for which no RToken came cannot be used for this RMB, so not at all. */
 static void fail_links_without(struct smcr_lgr *lgr, const struct smcr_peer_rmb *rmb)
 {
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE &&
-		    !rmb->token[i].valid)
-			smcr_link_fail(lgr->links[i], SMCR_LLC_DEL_LOST_PATH,
-				       "the peer has announced an RMB without an RToken for it");
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->state != SMCR_LINK_ACTIVE || rmb->token[i].valid)
+			continue;
+		smcr_row(lgr, SMCR_ROW_ERR_58);
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH,
+			       "the peer has announced an RMB without an RToken for it");
+	}
 }
 
 /** All RTokens are there: put them in force together (RKEY-8). @return accepted */
@@ -442,6 +450,8 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 		else
 			reply.delete_rkey.error_mask |= (uint8_t)(0x80 >> i);
 	}
-	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0; /* ERR-59 */
+	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0;
+	if (reply.delete_rkey.negative)
+		smcr_row(lgr, SMCR_ROW_ERR_59);
 	smcr_llc_send(link, &reply);
 }

@@ -7,8 +7,10 @@
 
 static void on_test_timer(struct smcr_engine *engine, void *arg)
 {
+	struct smcr_link *link = arg;
 	(void)engine;
-	smcr_link_fail(arg, SMCR_LLC_DEL_LOST_PATH, "no answer to TEST LINK"); /* ERR-38 */
+	smcr_row(link->lgr, SMCR_ROW_ERR_38);
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "no answer to TEST LINK");
 }
 
 void smcr_llc_test_link_init(struct smcr_link *link)
@@ -59,9 +61,9 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 		return;
 	}
 	smcr_timer_stop(link->lgr->engine, &link->test_timer);
-	if (memcmp(msg->test_link.user_data, link->test_data, sizeof(link->test_data)))
-		smcr_llc_protocol_error(link,
-					"TEST LINK reply with other data"); /* TEST-2, ERR-60 */
-	else
+	if (memcmp(msg->test_link.user_data, link->test_data, sizeof(link->test_data))) {
+		smcr_row(link->lgr, SMCR_ROW_ERR_60);
+		smcr_llc_protocol_error(link, "TEST LINK reply with other data"); /* TEST-2 */
+	} else
 		smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
 }
