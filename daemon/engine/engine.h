@@ -137,7 +137,13 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
 
 /* RDMA inputs. `link_ref` is what qp_create() was given; stale ones are ignored. */
-/** A SEND arrived on the link's QP. `data` is read during the call only. */
+/**
+ * A SEND arrived on the link's QP. `data` is read during the call only.
+ * Before the host hands in a CDC with the failover flag (smcr_cdc_is_failover()) it hands in
+ * everything that has arrived on other links by then (FO-8): a write of the link that died, still
+ * waiting in a queue of its device, must be carried out before the peer's replay is judged and new
+ * data follow it to the same place.
+ */
 void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
 		      size_t len);
 

@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "daemon/host/log.h"
+#include "proto/smcr/cdc.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
 #define RECV_SIZE  64
@@ -100,6 +101,14 @@ static struct fabric_device *device_by_id(struct fabric *fabric, uint32_t id)
 	return NULL;
 }
 
+/** FO-8, see smcr_engine_recv(). The device that runs already is left alone by rnic_poll(). */
+static void poll_devices(struct fabric *fabric)
+{
+	struct fabric_device *device;
+	DL_FOREACH (fabric->devices, device)
+		rnic_poll(device->rnic);
+}
+
 static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 {
 	struct smcr_engine *engine = qp->fabric->engine;
@@ -120,6 +129,12 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 			      rnic_wc_status_text(wc->status));
 }
 
+static bool is_failover(const struct rnic_wc *wc)
+{
+	return wc->is_recv && wc->status == RNIC_WC_SUCCESS &&
+	       smcr_cdc_is_failover(wc->data, wc->length);
+}
+
 static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_wc *wc, size_t n)
 {
 	struct fabric_qp *qp = ctx;
@@ -128,8 +143,12 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	qp->destroyed = &destroyed;
 	qp->fabric->activity++;
 	smcr_engine_run(qp->fabric->engine, fabric_now());
-	for (size_t i = 0; i < n && !destroyed; i++)
-		deliver(qp, &wc[i]);
+	for (size_t i = 0; i < n && !destroyed; i++) {
+		if (is_failover(&wc[i]))
+			poll_devices(qp->fabric);
+		if (!destroyed)
+			deliver(qp, &wc[i]);
+	}
 	if (!destroyed)
 		qp->destroyed = NULL;
 }
@@ -184,12 +203,10 @@ static int op_qp_start(void *ctx, void *handle, uint32_t psn, uint32_t retry_ms)
 	return rnic_qp_start(qp->qp, &params);
 }
 
-/** Not every device can change it on a running QP: those go on with what qp_start() gave. */
 static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 {
 	(void)ctx;
-	(void)handle;
-	(void)retry_ms;
+	rnic_qp_set_retry(((struct fabric_qp *)handle)->qp, retry_ms);
 }
 
 static void op_qp_error(void *ctx, void *handle)

@@ -14,6 +14,7 @@ struct rnic_backend {
 	int (*open)(const char *device, const struct rnic_open_params *params,
 		    struct rnic **ret_rnic, char ret_error[RNIC_ERROR_LEN]);
 	void (*close)(struct rnic *rnic);
+	void (*poll)(struct rnic *rnic);
 	void (*get_info)(const struct rnic *rnic, struct rnic_info *ret_info);
 	void (*get_stats)(const struct rnic *rnic, struct rnic_stats *ret_stats);
 	int (*pd_alloc)(struct rnic *rnic, struct rnic_pd **ret_pd);
@@ -25,6 +26,7 @@ struct rnic_backend {
 			 struct rnic_qp **ret_qp);
 	int (*qp_connect)(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 	int (*qp_start)(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+	void (*qp_set_retry)(struct rnic_qp *qp, unsigned int retry_ms); /* may be NULL */
 	void (*qp_error)(struct rnic_qp *qp);
 	void (*qp_destroy)(struct rnic_qp *qp);
 	int (*post_send)(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);

@@ -34,6 +34,11 @@ void rnic_close(struct rnic *rnic)
 	rnic->backend->close(rnic);
 }
 
+void rnic_poll(struct rnic *rnic)
+{
+	rnic->backend->poll(rnic);
+}
+
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
 {
 	rnic->backend->get_info(rnic, ret_info);
@@ -108,6 +113,12 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params)
 	if (params->sq_psn > 0xFFFFFF || params->retry_ms == 0 || params->rnr_retry > 7)
 		return -EINVAL;
 	return qp->rnic->backend->qp_start(qp, params);
+}
+
+void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms)
+{
+	if (qp->rnic->backend->qp_set_retry && retry_ms)
+		qp->rnic->backend->qp_set_retry(qp, retry_ms);
 }
 
 void rnic_qp_error(struct rnic_qp *qp)

@@ -7,8 +7,8 @@
  * work requests, work completions. An rnic knows neither the SMC-R engine nor clients.
  *
  * Thread rules: everything belonging to one rnic is called from its event loop's thread. Completion
- * and event callbacks run from the event loop, never from inside a call made by the user; so a
- * callback may call anything here, destroying the QP it is told about included.
+ * and event callbacks run from the event loop, never from inside a call made by the user, but for
+ * rnic_poll(); so a callback may call anything here, destroying the QP it is told about included.
  * Functions return 0 or a negative errno; where `ret_error` is given, a sentence for the operator
  * that says what, where and what to do is put there.
  */
@@ -121,6 +121,13 @@ int rnic_open(const char *name, const struct rnic_open_params *params, struct rn
 	      char ret_error[RNIC_ERROR_LEN]);
 /** Close: every QP, MR and PD must have been destroyed before. */
 void rnic_close(struct rnic *rnic);
+/**
+ * Hand in everything that has arrived at the device by now: incoming RDMA WRITEs are carried out
+ * and completions delivered before this returns. May be called from inside a callback of another
+ * device; for a device that is in a callback of its own nothing happens. Device events keep to the
+ * event loop.
+ */
+void rnic_poll(struct rnic *rnic);
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info);
 void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats);
 
@@ -229,14 +236,21 @@ struct rnic_qp_peer {
 int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 
 struct rnic_qp_send_params {
-	uint32_t sq_psn;        /* own initial send PSN, as announced */
-	unsigned int retry_ms;  /* give up after this long without progress; verbs: the next larger
-				   timeout x count */
+	uint32_t sq_psn; /* own initial send PSN, as announced */
+	/** Give up after this long without progress; verbs: the next larger timeout x count. Time
+	 * in which this process did not run is not counted. */
+	unsigned int retry_ms;
 	unsigned int rnr_retry; /* 0..7, 7 = for ever while the peer answers */
 };
 
 /** RTR -> RTS: may send. */
 int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+/**
+ * Change the patience of a QP in RTS; `retry_ms` as in rnic_qp_send_params, at least 1. What is
+ * outstanding is judged by it at once: without progress for that long already, the QP fails from
+ * the event loop. A device that cannot change it on a running QP goes on with the one it has.
+ */
+void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
 void rnic_qp_error(struct rnic_qp *qp);
 /** Destroy; no callback for this QP runs any more. */

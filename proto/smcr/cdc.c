@@ -44,6 +44,12 @@ int smcr_cdc_decode(const uint8_t *buf, size_t len, struct smcr_cdc *ret_cdc)
 	return 0;
 }
 
+bool smcr_cdc_is_failover(const uint8_t *data, size_t len)
+{
+	struct smcr_cdc cdc;
+	return smcr_cdc_decode(data, len, &cdc) == 0 && cdc.prod_flags & SMCR_CDC_FAILOVER;
+}
+
 int smcr_cdc_encode(const struct smcr_cdc *cdc, uint8_t *buf, size_t len)
 {
 	if (len < SMCR_CDC_LEN)

@@ -45,6 +45,9 @@ struct smcr_cdc {
 /** Decode. @return 0, or -EBADMSG (length not 44, type or length byte wrong) */
 int smcr_cdc_decode(const uint8_t *buf, size_t len, struct smcr_cdc *ret_cdc);
 
+/** Is this a CDC message with the failover flag (FO-4)? Anything may be given. */
+bool smcr_cdc_is_failover(const uint8_t *data, size_t len);
+
 /** Encode to exactly 44 bytes. @return 44 or -ENOBUFS */
 int smcr_cdc_encode(const struct smcr_cdc *cdc, uint8_t *buf, size_t len);
 

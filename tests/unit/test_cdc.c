@@ -142,6 +142,22 @@ static void anything_else_is_refused(void **state)
 		assert_int_equal(smcr_cdc_encode(&cdc, bytes, len), -ENOBUFS);
 }
 
+static void failover_flag_is_seen_without_decoding(void **state)
+{
+	(void)state;
+	uint8_t bytes[SMCR_CDC_LEN + 1] = { SMCR_CDC_TYPE, SMCR_CDC_LEN };
+	assert_false(smcr_cdc_is_failover(bytes, SMCR_CDC_LEN));
+	bytes[24] = (uint8_t)~SMCR_CDC_FAILOVER;
+	assert_false(smcr_cdc_is_failover(bytes, SMCR_CDC_LEN));
+	bytes[24] = SMCR_CDC_FAILOVER;
+	assert_true(smcr_cdc_is_failover(bytes, SMCR_CDC_LEN));
+	for (size_t len = 0; len <= sizeof(bytes); len++)
+		if (len != SMCR_CDC_LEN)
+			assert_false(smcr_cdc_is_failover(bytes, len));
+	bytes[0] = 1; /* LLC */
+	assert_false(smcr_cdc_is_failover(bytes, SMCR_CDC_LEN));
+}
+
 static void random_messages_round_trip(void **state)
 {
 	(void)state;
@@ -165,6 +181,7 @@ int main(void)
 		cmocka_unit_test(flags_are_where_the_rfc_puts_them),
 		cmocka_unit_test(reserved_fields_are_ignored_and_sent_zero),
 		cmocka_unit_test(anything_else_is_refused),
+		cmocka_unit_test(failover_flag_is_seen_without_decoding),
 		cmocka_unit_test(random_messages_round_trip),
 	};
 	return cmocka_run_group_tests_name("cdc", tests, NULL, NULL);

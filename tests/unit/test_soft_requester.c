@@ -326,6 +326,103 @@ static void slow_peer_is_borne_with(void **state)
 	}
 }
 
+/* Patience of a link that has an alternative. */
+static void short_patience(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(300, 7);
+	uint64_t start = now_ms();
+	assert_int_equal(post_send(1), 0);
+	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
+	uint64_t took = now_ms() - start;
+	print_message("# given up after %lu ms of 300\n", took);
+	assert_in_range(took, 300, 600);
+	assert_true(GREW(retransmits) >= 4);
+}
+
+/* It may change while something is outstanding. */
+static void patience_changes(void **state)
+{
+	(void)state;
+	uint64_t start = now_ms();
+	/* Shorter, and not over yet. */
+	assert_int_equal(post_send(1), 0);
+	rnic_side_idle(base, 50);
+	rnic_qp_set_retry(side.qp, 300);
+	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
+	assert_in_range(now_ms() - start, 300, 600);
+
+	/* Shorter than what has passed: at once, but not from inside the call. */
+	disconnect(NULL);
+	connect_with(4000, 7);
+	assert_int_equal(post_send(1), 0);
+	rnic_side_idle(base, 700);
+	assert_int_equal(side.num_sends, 0);
+	start = now_ms();
+	rnic_qp_set_retry(side.qp, 300);
+	assert_int_equal(side.num_sends, 0);
+	expect_done(0, 1, RNIC_WC_RETRY_EXC_ERR);
+	assert_in_range(now_ms() - start, 0, 100);
+
+	/* Longer. */
+	disconnect(NULL);
+	connect_with(300, 7);
+	assert_int_equal(post_send(1), 0);
+	rnic_side_idle(base, 200);
+	rnic_qp_set_retry(side.qp, 4000);
+	rnic_side_idle(base, 500);
+	assert_int_equal(side.num_sends, 0);
+	ack(0);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	rnic_qp_set_retry(side.qp, 300); /* nothing outstanding */
+	rnic_side_idle(base, 400);
+	assert_int_equal(side.recv_errors, 0);
+
+	/* A QP that does not send yet, and one that does no more. */
+	disconnect(NULL);
+	rnic_side_qp(&side, 64, 4, 64);
+	rnic_qp_set_retry(side.qp, 300);
+	rnic_qp_error(side.qp);
+	rnic_qp_set_retry(side.qp, 300);
+}
+
+/* This process does not run, as when it is stopped by a signal. */
+static void absent(unsigned int ms)
+{
+	struct timespec ts = { ms / 1000, ms % 1000 * 1000000L };
+	nanosleep(&ts, NULL);
+}
+
+/* Time in which we did not run is not the peer's silence. */
+static void own_absence_is_not_counted(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	connect_with(300, 7);
+	assert_int_equal(post_write(0, 3 * MTU, 1), 0);
+	rnic_side_idle(base, 50);
+	absent(1000);
+	rnic_side_idle(base, 50);
+	absent(400);
+	assert_int_equal(side.num_sends, 0);
+	/* Nor if the peer's answer of before it is the first thing we see. */
+	absent(1000);
+	answer(ROCE_NAK, 0, ROCE_NAK_PSN_SEQUENCE);
+	rnic_side_idle(base, 20);
+	assert_int_equal(side.num_sends, 0);
+	ack(2);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+
+	/* What remains is counted in full. */
+	assert_int_equal(post_send(2), 0);
+	rnic_side_idle(base, 150);
+	absent(500);
+	uint64_t start = now_ms();
+	expect_done(1, 2, RNIC_WC_RETRY_EXC_ERR);
+	assert_in_range(now_ms() - start, 50, 400);
+}
+
 static void refusals_end_the_qp(void **state)
 {
 	(void)state;
@@ -581,6 +678,9 @@ int main(void)
 		CONNECTED(resends_a_private_copy),
 		CONNECTED(silence_ends_the_qp),
 		CONNECTED(slow_peer_is_borne_with),
+		CONNECTED(short_patience),
+		CONNECTED(patience_changes),
+		CONNECTED(own_absence_is_not_counted),
 		CONNECTED(refusals_end_the_qp),
 		CONNECTED(receiver_not_ready),
 		CONNECTED(receiver_not_ready_limit),

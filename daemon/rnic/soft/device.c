@@ -80,7 +80,6 @@ static void deliver(struct soft_device *dev)
 		if (!qp->dead)
 			soft_qp_deliver(qp);
 	}
-	tell_events(dev);
 }
 
 static size_t transmit(struct soft_device *dev)
@@ -135,11 +134,24 @@ static enum round run_round(struct soft_device *dev, bool from_socket)
 	dev->now = soft_clock();
 	bool burst = from_socket && receive(dev);
 	deliver(dev);
+	tell_events(dev);
 	size_t sent = dev->closed ? 0 : transmit(dev);
 	tidy(dev);
 	if (burst || (from_socket && sent >= BURST_PACKETS))
 		return ROUND_BURST;
 	return sent > 0 ? ROUND_SENT : ROUND_IDLE;
+}
+
+/* A run is over. */
+static void leave(struct soft_device *dev)
+{
+	dev->running = false;
+	if (dev->closed) {
+		device_free(dev);
+	} else if (dev->busy || dev->events) {
+		struct timeval at_once = { 0, 0 };
+		event_add(dev->resume, &at_once);
+	}
 }
 
 static void run(struct soft_device *dev, bool from_socket)
@@ -160,13 +172,23 @@ static void run(struct soft_device *dev, bool from_socket)
 		else
 			sched_yield();
 	}
-	dev->running = false;
-	if (dev->closed) {
-		device_free(dev);
-	} else if (dev->busy || dev->events) {
-		struct timeval at_once = { 0, 0 };
-		event_add(dev->resume, &at_once);
-	}
+	leave(dev);
+}
+
+/* Answers and what callbacks posted wait for the event loop. */
+static void soft_poll(struct rnic *rnic)
+{
+	struct soft_device *dev = soft_device_of(rnic);
+	struct soft_endpoint *ep;
+	if (dev->running)
+		return;
+	dev->running = true;
+	dev->now = soft_clock();
+	DL_FOREACH (dev->endpoints, ep)
+		soft_rx_drain(ep);
+	deliver(dev);
+	tidy(dev);
+	leave(dev);
 }
 
 void soft_device_run(struct soft_device *dev)
@@ -423,6 +445,7 @@ static void soft_pd_free(struct rnic_pd *base)
 const struct rnic_backend rnic_soft_backend = {
 	.open = soft_open,
 	.close = soft_close,
+	.poll = soft_poll,
 	.get_info = soft_get_info,
 	.get_stats = soft_get_stats,
 	.pd_alloc = soft_pd_alloc,
@@ -432,6 +455,7 @@ const struct rnic_backend rnic_soft_backend = {
 	.qp_create = soft_qp_create,
 	.qp_connect = soft_qp_connect,
 	.qp_start = soft_qp_start,
+	.qp_set_retry = soft_qp_set_retry,
 	.qp_error = soft_qp_user_error,
 	.qp_destroy = soft_qp_destroy,
 	.post_send = soft_qp_post_send,

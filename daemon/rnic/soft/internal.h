@@ -151,6 +151,8 @@ int soft_rx_new(struct soft_rx **ret_rx);
 void soft_rx_free(struct soft_rx *rx);
 /** Receive one burst. @return true if it is likely that more has come meanwhile */
 bool soft_rx_poll(struct soft_endpoint *ep);
+/** Receive everything that is in the socket now. */
+void soft_rx_drain(struct soft_endpoint *ep);
 /** Handle one RoCE packet that came from `from` to `ep`. */
 void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
 		    size_t len, uint16_t ip_id_guess);
@@ -188,7 +190,7 @@ struct soft_requester {
 	uint32_t rtt, rtt_var;             /* microseconds; rtt 0: unknown */
 	uint64_t sample_packet, sample_at; /* at 0: none under way */
 	uint64_t deadline;
-	uint64_t progress_at;
+	uint64_t progress_at; /* later by what we did not run since */
 	uint64_t retry_limit;
 	unsigned int tries;
 	uint64_t not_ready_until; /* RNR NAK */
@@ -198,6 +200,8 @@ struct soft_requester {
 
 int soft_requester_init(struct soft_requester *rq, unsigned int depth);
 void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params);
+/** Change the patience of a QP in RTS, with effect on what is outstanding. */
+void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms);
 void soft_requester_free(struct soft_requester *rq);
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n);
 /** True if soft_requester_transmit() would send something now. */
@@ -288,6 +292,7 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 		   struct rnic_qp **ret_qp);
 int soft_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 int soft_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+void soft_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 void soft_qp_user_error(struct rnic_qp *qp);
 void soft_qp_destroy(struct rnic_qp *qp);
 int soft_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);

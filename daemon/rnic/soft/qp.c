@@ -160,6 +160,13 @@ int soft_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *params
 	return 0;
 }
 
+void soft_qp_set_retry(struct rnic_qp *base, unsigned int retry_ms)
+{
+	struct soft_qp *qp = soft_qp_of(base);
+	if (qp->state == SOFT_QP_RTS)
+		soft_requester_set_retry(qp, retry_ms);
+}
+
 void soft_qp_busy(struct soft_qp *qp)
 {
 	if (qp->busy || qp->dead)

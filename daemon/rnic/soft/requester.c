@@ -12,9 +12,12 @@
 #define RTO_INITIAL_US 50000
 #define RTO_MIN_US     10000
 #define RTO_MAX_US     200000
-/* A peer has had a fair chance only after so many transmissions, whatever the clock says: our own
- * process may have been stopped. */
+/* A peer has had a fair chance only after so many transmissions, whatever the clock says. */
 #define MIN_TRIES 4
+/* A timer that comes later than this shows that we did not run. */
+#define TIMER_SLACK_US 5000
+/* So many timers fit at least into the limit, which leaves room for more than MIN_TRIES. */
+#define TIMERS_IN_LIMIT 8
 
 /* Packets that one QP sends before it is another's turn. */
 #define QUANTUM 384
@@ -216,8 +219,29 @@ static uint64_t timeout(const struct soft_requester *rq)
 		rto = RTO_MIN_US;
 	rto <<= rq->tries < 5 ? rq->tries : 5;
 	/* Several tries within the limit. */
-	uint64_t most = rq->retry_limit / 8 < RTO_MAX_US ? rq->retry_limit / 8 : RTO_MAX_US;
+	uint64_t most = rq->retry_limit / TIMERS_IN_LIMIT;
+	if (most > RTO_MAX_US)
+		most = RTO_MAX_US;
 	return rto < most ? rto : most > RTO_MIN_US ? most : RTO_MIN_US;
+}
+
+/* When to look at an unanswered packet next: at its timeout, or when patience ends before. */
+static uint64_t deadline(const struct soft_requester *rq, uint64_t now)
+{
+	uint64_t at = now + timeout(rq);
+	uint64_t limit = rq->progress_at + rq->retry_limit;
+	return limit > now && limit < at ? limit : at;
+}
+
+/* The timer of an unanswered packet is late: for so long we did not run, because the process was
+ * stopped or had no processor, and could not have seen an answer. That is not the peer's silence.
+ * To be called before patience is judged. */
+static void discount_absence(struct soft_requester *rq, uint64_t now)
+{
+	if (!rq->deadline || now <= rq->deadline + TIMER_SLACK_US)
+		return;
+	rq->progress_at += now - rq->deadline;
+	rq->deadline = now;
 }
 
 static void count_payload(struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t from,
@@ -260,7 +284,7 @@ static void sent(struct soft_qp *qp, size_t n)
 		rq->sample_packet = rq->next - 1;
 	}
 	if (!rq->deadline) {
-		rq->deadline = now + timeout(rq);
+		rq->deadline = deadline(rq, now);
 		soft_qp_arm(qp);
 	}
 }
@@ -337,7 +361,7 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 		rq->next = packet;
 		rq->cursor = 0;
 	}
-	rq->deadline = rq->next > rq->acked ? now + timeout(rq) : 0;
+	rq->deadline = rq->next > rq->acked ? deadline(rq, now) : 0;
 	soft_qp_arm(qp);
 	soft_qp_busy(qp);
 }
@@ -392,7 +416,7 @@ static void on_sequence_nak(struct soft_qp *qp, uint64_t packet)
 		rq->recover = rq->sent;
 	}
 	go_back(rq);
-	rq->deadline = qp->dev->now + timeout(rq);
+	rq->deadline = deadline(rq, qp->dev->now);
 	soft_qp_arm(qp);
 	soft_qp_busy(qp);
 }
@@ -434,6 +458,7 @@ void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
 		return;
 	}
 	uint64_t packet = (uint64_t)((int64_t)rq->acked + ahead);
+	discount_absence(rq, qp->dev->now);
 	switch (answer->aeth.kind) {
 	case ROCE_ACK: on_ack(qp, packet, &answer->aeth); break;
 	case ROCE_RNR_NAK: on_rnr_nak(qp, packet, answer->aeth.value); break;
@@ -454,6 +479,7 @@ void soft_requester_timer(struct soft_qp *qp)
 		rq->deadline = rq->not_ready_until;
 		return;
 	}
+	discount_absence(rq, now);
 	rq->deadline = 0;
 	if (rq->not_ready_until) {
 		rq->not_ready_until = 0;
@@ -471,8 +497,22 @@ void soft_requester_timer(struct soft_qp *qp)
 	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
 	rq->recover = rq->sent;
 	go_back(rq);
-	rq->deadline = now + timeout(rq);
+	rq->deadline = deadline(rq, now);
 	soft_qp_busy(qp);
+}
+
+void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms)
+{
+	struct soft_requester *rq = &qp->rq;
+	rq->retry_limit = (uint64_t)retry_ms * 1000;
+	if (!rq->deadline || rq->not_ready_until)
+		return; /* nothing outstanding, or the peer asked us to wait */
+	uint64_t now = soft_clock();
+	discount_absence(rq, now);
+	uint64_t sooner = given_up(rq, now) ? now : deadline(rq, now);
+	if (sooner < rq->deadline)
+		rq->deadline = sooner;
+	soft_qp_arm(qp);
 }
 
 void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <linux/udp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #define RX_BUFFER   65536 /* the largest datagram that UDP_GRO puts together */
 #define RX_BULK     32768 /* while this much comes, looking again is cheaper than the event loop */
 #define RX_CONTROL  CMSG_SPACE(sizeof(int))
+#define MIN_CHARGE  512 /* bytes that the kernel charges a socket for a datagram at least */
 
 struct soft_rx {
 	struct mmsghdr msgs[RX_MESSAGES];
@@ -136,7 +138,8 @@ static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 	}
 }
 
-bool soft_rx_poll(struct soft_endpoint *ep)
+/* @return datagrams received */
+static size_t receive(struct soft_endpoint *ep, size_t *ret_bytes)
 {
 	struct soft_rx *rx = ep->dev->rx;
 	for (size_t i = 0; i < RX_MESSAGES; i++) {
@@ -153,5 +156,35 @@ bool soft_rx_poll(struct soft_endpoint *ep)
 		bytes += rx->msgs[i].msg_len;
 		split(ep, &rx->msgs[i]);
 	}
+	*ret_bytes = bytes;
+	return n > 0 ? (size_t)n : 0;
+}
+
+bool soft_rx_poll(struct soft_endpoint *ep)
+{
+	size_t bytes;
+	size_t n = receive(ep, &bytes);
 	return n == RX_MESSAGES || bytes >= RX_BULK;
+}
+
+/* At most so many datagrams are in the socket now. */
+static size_t queued(const struct soft_endpoint *ep)
+{
+	uint32_t info[SK_MEMINFO_VARS] = { 0 };
+	socklen_t len = sizeof(info);
+	if (getsockopt(ep->fd, SOL_SOCKET, SO_MEMINFO, info, &len))
+		return 0;
+	return info[SK_MEMINFO_RMEM_ALLOC] / MIN_CHARGE;
+}
+
+void soft_rx_drain(struct soft_endpoint *ep)
+{
+	size_t left = queued(ep);
+	while (left > 0) {
+		size_t bytes;
+		size_t n = receive(ep, &bytes);
+		if (n < RX_MESSAGES)
+			return;
+		left -= n < left ? n : left;
+	}
 }

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* rnic_poll(): what has arrived at a device is handed in now, also from inside another one's
+ * callback. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/testnet.h"
+
+#define MEM      65536
+#define SLOT     200
+#define NOTES    100
+#define PATIENCE 3000
+
+static struct testnet net;
+static struct event_base *far_base, *base, *other_base;
+/* Each has an event loop of its own, which runs only where it is called. */
+static struct rnic_side far_end; /* sends */
+static struct rnic_side near;    /* receives */
+static struct rnic_side other;   /* in the same namespace, talks to itself */
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	far_base = event_base_new();
+	base = event_base_new();
+	other_base = event_base_new();
+	rnic_side_open(&far_end, far_base, "soft:t0", MEM);
+	testnet_enter(&net, 1);
+	rnic_side_open(&near, base, "soft:t1", MEM);
+	rnic_side_open(&other, other_base, "soft:lo", MEM);
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rnic_side_close(&far_end);
+	rnic_side_close(&near);
+	rnic_side_close(&other);
+	event_base_free(far_base);
+	event_base_free(base);
+	event_base_free(other_base);
+	testnet_free(&net);
+	return 0;
+}
+
+static int connect_all(void **state)
+{
+	(void)state;
+	rnic_side_qp(&far_end, 2 * NOTES, 8, 64);
+	rnic_side_qp(&near, 8, NOTES, 64);
+	rnic_side_qp(&other, 8, 8, 64);
+	rnic_side_join(&far_end, &near, 3);
+	struct rnic_qp_peer self = rnic_side_peer(&other, 0, 3);
+	rnic_side_connect(&other, &self, 4000, 7);
+	rnic_side_pattern(far_end.mem, MEM, 7);
+	memset(near.mem, 0, MEM);
+	return 0;
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	struct rnic_side *sides[] = { &far_end, &near, &other };
+	for (int i = 0; i < 3; i++) {
+		rnic_side_qp_destroy(sides[i]);
+		rnic_side_forget(sides[i]);
+		sides[i]->hook = NULL;
+	}
+	return 0;
+}
+
+/* NOTES times a WRITE and a SEND are in the near device's socket when this returns. */
+static void fill_socket(void)
+{
+	struct rnic_stats before, now;
+	rnic_get_stats(far_end.rnic, &before);
+	for (uint32_t i = 0; i < NOTES; i++) {
+		assert_int_equal(rnic_side_write(&far_end, i * SLOT, SLOT, &near, i * SLOT, i), 0);
+		assert_int_equal(rnic_side_send(&far_end, &i, sizeof(i), i), 0);
+	}
+	do {
+		event_base_loop(far_base, EVLOOP_ONCE);
+		rnic_get_stats(far_end.rnic, &now);
+	} while (now.tx_packets - before.tx_packets < 2 * NOTES);
+	assert_int_equal(near.num_messages, 0);
+	assert_int_equal(near.mem[0] | near.mem[SLOT], 0);
+}
+
+static void expect_everything(void)
+{
+	assert_int_equal(near.num_messages, NOTES);
+	assert_memory_equal(near.mem, far_end.mem, NOTES * SLOT);
+	for (uint32_t i = 0; i < NOTES; i++)
+		assert_memory_equal(near.messages[i].data, &i, sizeof(i));
+}
+
+/* The answers follow from the event loop. */
+static void expect_answers(void)
+{
+	for (int i = 0; i < PATIENCE && far_end.num_sends < 2 * NOTES; i++) {
+		rnic_side_idle(base, 1);
+		rnic_side_idle(far_base, 1);
+	}
+	assert_int_equal(far_end.num_sends, 2 * NOTES);
+	for (size_t i = 0; i < far_end.num_sends; i++)
+		assert_int_equal(far_end.sends[i].status, RNIC_WC_SUCCESS);
+	expect_everything(); /* once */
+}
+
+static void hands_in_what_has_arrived(void **state)
+{
+	(void)state;
+	rnic_poll(near.rnic); /* nothing has */
+	assert_int_equal(near.num_messages, 0);
+	fill_socket();
+	rnic_poll(near.rnic);
+	expect_everything();
+	rnic_poll(near.rnic);
+	expect_everything();
+	expect_answers();
+}
+
+static void poll_near(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	if (!wc->is_recv)
+		return;
+	assert_int_equal(near.num_messages, 0);
+	rnic_poll(near.rnic);
+	expect_everything();
+	rnic_poll(side->rnic); /* runs already: nothing happens */
+}
+
+static void from_another_devices_callback(void **state)
+{
+	(void)state;
+	other.hook = poll_near;
+	assert_int_equal(rnic_side_send(&other, "now", 3, 1), 0);
+	fill_socket();
+	assert_true(rnic_side_wait(other_base, &other.num_messages, 1, PATIENCE));
+	expect_answers();
+}
+
+static void destroy_all(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	(void)wc;
+	rnic_side_qp_destroy(side);
+	rnic_side_qp_destroy(&other);
+}
+
+/* A callback may destroy the queue pair here as anywhere. */
+static void callback_destroys(void **state)
+{
+	(void)state;
+	fill_socket();
+	near.hook = destroy_all;
+	rnic_poll(near.rnic);
+	assert_null(near.qp);
+	rnic_side_idle(base, 1);
+}
+
+int main(void)
+{
+#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_all, disconnect)
+	const struct CMUnitTest tests[] = {
+		CONNECTED(hands_in_what_has_arrived),
+		CONNECTED(from_another_devices_callback),
+		CONNECTED(callback_destroys),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
