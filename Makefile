@@ -5,6 +5,7 @@
 #   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
 #   make check      every test; installs what it needs (Debian 12); needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
+#   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
 #
@@ -17,6 +18,7 @@ BPFTOOL ?= $(firstword $(wildcard /usr/sbin/bpftool) bpftool)
 PKG_CONFIG ?= pkg-config
 SEEDS ?= 200
 FUZZ_SECONDS ?= 60
+FAILOVERS ?= 100
 
 VERSION := 0.1.0
 
@@ -89,7 +91,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 	$(if $(SMCRCTL_SRCS),$(B)/bin/smcrctl) $(if $(SMCRRUN_SRCS),$(B)/bin/smcr-run)
 LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
 
-.PHONY: all tests check demo bench sim fuzz fuzz-build conformance interop install clean format \
+.PHONY: all tests check demo bench soak sim fuzz fuzz-build conformance interop install clean format \
 	format-check deps
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -223,6 +225,10 @@ demo: deps
 bench: deps
 	$(MAKE) -j$$(nproc) all tests
 	scripts/bench.sh
+
+soak: deps
+	$(MAKE) -j$$(nproc) all tests
+	FAILOVERS=$(FAILOVERS) scripts/soak.sh
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS)

@@ -1,0 +1,53 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A TCP proxy for one connection that spoils what the client gets, once, behind byte 100003.
+
+    bad_proxy.py LISTEN_ADDRESS PORT ADDRESS PORT none|lose|double|flip|truncate
+"""
+import select
+import socket
+import sys
+
+AT = 100003
+
+
+def spoil(how, data):
+    if how == "lose":
+        return data[5000:]
+    if how == "double":
+        return data[:700] + data
+    if how == "flip":
+        return bytes([data[0] ^ 1]) + data[1:]
+    return data
+
+
+def main():
+    own, own_port, addr, port, how = sys.argv[1:]
+    listener = socket.create_server((own, int(own_port)))
+    client, _ = listener.accept()
+    server = socket.create_connection((addr, int(port)))
+    start = b""  # kept until there is enough to spoil it
+    spoiled = False
+    while True:
+        ready = select.select([client, server], [], [])[0]
+        if client in ready:
+            data = client.recv(65536)
+            if not data:
+                break
+            server.sendall(data)
+        if server in ready:
+            start += server.recv(65536)
+            if not spoiled and len(start) > AT + 10000:
+                start = start[:AT] + spoil(how, start[AT:])
+                spoiled = True
+            if spoiled:
+                client.sendall(start)
+                start = b""
+    server.shutdown(socket.SHUT_WR)
+    rest = b""
+    while data := server.recv(65536):
+        rest += data
+    client.sendall(rest[:-3] if how == "truncate" else rest)
+
+
+main()
