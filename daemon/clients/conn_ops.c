@@ -33,6 +33,7 @@ void clients_conn_event(void *user, const struct smcr_conn_event *event)
 		break;
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE: break; /* the pump looks at both */
+	case SMCR_CONN_URGENT: break;   /* the byte stays in the stream (docs/sockets.md) */
 	case SMCR_CONN_RESET:
 		conn->noted |= NOTED_RESET;
 		conn->error = event->error;

@@ -23,6 +23,7 @@ static struct smcr_cdc describe(const struct smcr_conn *conn)
 		.producer = smcr_cursor_encode(smcr_tx_ring(conn), conn->tx.written),
 		.consumer = smcr_cursor_encode(smcr_rx_ring(conn), conn->rx.consumed),
 	};
+	cdc.prod_flags = smcr_urgent_flags(conn);
 	if (blocked(conn))
 		cdc.prod_flags |= SMCR_CDC_WRITE_BLOCKED;
 	if (conn->tx.done_sent)
@@ -50,8 +51,7 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 	conn->tx.blocked_sent = blocked(conn);
 	conn->tx.cdc_due = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
-	if (conn->rx.urgent && conn->rx.consumed >= conn->rx.urgent_end)
-		conn->rx.urgent = false;
+	smcr_urgent_posted(conn, &cdc);
 	smcr_link_post(conn->tx.link, wr, entries, n + 1);
 }
 
@@ -63,7 +63,10 @@ static void keep_early(struct smcr_conn *conn, struct smcr_link *link, const str
 {
 	if (conn->rx.early_valid && !smcr_cdc_seq_newer(cdc->seq, conn->rx.early.seq))
 		return;
-	conn->rx.early = *cdc;
+	struct smcr_cdc newest = *cdc;
+	if (conn->rx.early_valid)
+		smcr_urgent_keep(&conn->rx.early, &newest);
+	conn->rx.early = newest;
 	conn->rx.early_valid = true;
 	conn->rx.last_link = link;
 }
@@ -103,10 +106,6 @@ static void take_producer_flags(struct smcr_conn *conn, uint8_t flags)
 {
 	conn->rx.peer_blocked = flags & SMCR_CDC_WRITE_BLOCKED;
 	conn->rx.update_requested = flags & SMCR_CDC_CONS_UPDATE_REQ;
-	if (flags & SMCR_CDC_URGENT_PRESENT && conn->rx.urgent_end != conn->rx.produced) {
-		conn->rx.urgent = true; /* URG-5: the byte before the producer position */
-		conn->rx.urgent_end = conn->rx.produced;
-	}
 	/* WIN-4: tell at once what R asks for. WIN-7: a writer that says it is blocked though all
 	 * was read knows an old position; nothing will be consumed that could tell it later. */
 	if (conn->rx.consumed != conn->rx.consumed_sent &&
@@ -146,6 +145,8 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 		return;
 	if (fresh && !fresh_data_ok(conn, cdc))
 		return;
+	smcr_urgent_acknowledged(conn);
+	smcr_urgent_input(conn, cdc);
 	take_producer_flags(conn, cdc->prod_flags);
 	conn->rx.bytes += fresh;
 	if (conn->rx.last_link)

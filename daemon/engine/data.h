@@ -66,6 +66,27 @@ bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn);
 /** After a consumption: do the rules of section 16 want a CDC for the consumer cursor? */
 bool smcr_rx_update_due(const struct smcr_conn *conn);
 
+/* ---- urgent.c ---- */
+/** How far data may be written now: not beyond an urgent byte that the peer has not consumed
+ * (URG-3). Not behind tx.written. */
+uint64_t smcr_urgent_limit(const struct smcr_conn *conn);
+/** P and U as the next CDC must say them; tx.written includes what is posted with it. */
+uint8_t smcr_urgent_flags(const struct smcr_conn *conn);
+/** tx.written has moved. */
+void smcr_urgent_written(struct smcr_conn *conn);
+/** This CDC was posted, with the newest consumer position. */
+void smcr_urgent_posted(struct smcr_conn *conn, const struct smcr_cdc *cdc);
+/** The connection writes on another link from now on; tx.cdc_completed is final for the old one. An
+ *  urgent byte that the peer may not have been told of is told again with the next CDC. */
+void smcr_urgent_moved(struct smcr_conn *conn);
+/** tx.peer_consumed has moved. Raises WRITABLE if a new urgent byte may come. */
+void smcr_urgent_acknowledged(struct smcr_conn *conn);
+/** P and U of a CDC that came, once rx.produced is up to date. Raises URGENT. */
+void smcr_urgent_input(struct smcr_conn *conn, const struct smcr_cdc *cdc);
+/** `newest` takes the place of a CDC that was never processed: what that said about an urgent byte
+ * still counts. */
+void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest);
+
 /* ---- close.c ---- */
 /** Send D or C if the program asked for it and all data and CDCs have completed. Never frees. */
 void smcr_close_step(struct smcr_conn *conn);

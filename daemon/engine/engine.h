@@ -258,10 +258,37 @@ void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason);
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2]);
 /** The first `n` bytes of that space are data now. n must not exceed it. */
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n);
+/**
+ * As smcr_conn_tx_commit(), and the last of the `n` bytes (at least one) is urgent, as the last byte
+ * of a send() with MSG_OOB. The peer hears at once that it is coming (URG-2) and where it is when it
+ * has arrived. One is on its way at a time: nothing behind it is written until the peer has consumed
+ * it (URG-3), and a further one waits with the caller (URG-8).
+ * @return 0; -EAGAIN: nothing was committed, an earlier urgent byte has not been consumed. The bytes
+ *         may stay where the caller put them; WRITABLE says when to try again. -EPIPE: the
+ *         connection takes no data any more. -EINVAL: n is 0
+ */
+int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n);
+/** Would smcr_conn_tx_commit_urgent() take an urgent byte now? [anywhere] */
+bool smcr_conn_tx_urgent_ready(const struct smcr_conn *conn);
 /** Received, unread bytes. @return segments in `iov`, 0..2 */
 int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2]);
 /** The first `n` of them were taken by the program. n must not exceed what there is. */
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n);
+
+enum smcr_urgent {
+	SMCR_URGENT_NONE,
+	SMCR_URGENT_PENDING, /* the peer has an urgent byte to send, which has not come yet */
+	SMCR_URGENT_PRESENT, /* it is among the bytes that rx_data() gives */
+};
+
+/**
+ * The peer's urgent byte, until it is consumed. A newer one that comes before replaces it. The
+ * engine never takes it out of the stream: whether the program reads it there (SO_OOBINLINE) or
+ * beside it is the host's. Consuming it acknowledges it (URG-6): the peer waits for that.
+ * @param ret_offset  PRESENT: bytes of rx_data() before it, so that 0 means that it is the next;
+ *                    else left alone [anywhere]
+ */
+enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_offset);
 
 /** True when the peer will send nothing more and everything was consumed. [anywhere] */
 bool smcr_conn_rx_eof(const struct smcr_conn *conn);

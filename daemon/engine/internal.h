@@ -15,7 +15,8 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
- *   close.c     CLOSE and ABORT state tables (4.8)  data.h       what these four share
+ *   close.c     CLOSE and ABORT state tables (4.8)  urgent.c     urgent data (URG)
+ *   data.h      what these five share
  * llc.h and rendezvous.h hold what only the llc*.c and clc*.c files share.
  *
  * Who may free what, and when. Events (ops->conn_event) are raised at once, and a connection may be
@@ -325,6 +326,10 @@ struct smcr_conn_tx {
 	bool abort_due, abort_sent;  /* A */
 	uint16_t cdc_seq;            /* number of the last CDC posted; first is 1 (CDC-2) */
 	uint16_t cdc_completed;      /* SS (FO-5) */
+	bool urgent;         /* an urgent byte was committed that the peer has not consumed */
+	uint64_t urgent_end; /* one past it: nothing is written beyond (URG-3) */
+	bool urgent_told;    /* U was said, and no data written since */
+	uint16_t urgent_seq; /* number of the first CDC that said it */
 	bool waiting;                /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
@@ -339,8 +344,9 @@ struct smcr_conn_rx {
 	uint64_t consumed_sent; /* as told to the peer last */
 	bool peer_blocked;      /* B of the peer's last CDC (WIN-3) */
 	bool update_requested;  /* R (WIN-4) */
-	bool urgent;            /* U came and the byte before urgent_end is not yet taken */
-	uint64_t urgent_end;
+	bool urgent;            /* U came, and no CDC has said yet that the byte was consumed */
+	uint64_t urgent_end;    /* one past the last byte that U named */
+	bool urgent_pending;    /* the peer's last CDC had P without U */
 	uint16_t cdc_seq;           /* SR: last number processed, 0 if none */
 	bool done, closed, aborted; /* D, C, A seen */
 	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */
@@ -562,7 +568,7 @@ void smcr_command_lgr_gone(struct smcr_lgr *lgr);
 /** Forget all of them, silently. */
 void smcr_command_free_all(struct smcr_engine *engine);
 
-/* ---- tx.c, rx.c, cdc.c, close.c: the data path of a connection ---- */
+/* ---- tx.c, rx.c, cdc.c, urgent.c, close.c: the data path of a connection ---- */
 /* They also define smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort(). */
 /** Own element and send buffer are held: zero the element, write the eye catcher (RMB-3). */
 void smcr_conn_data_prepare(struct smcr_conn *conn);

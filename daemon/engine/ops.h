@@ -38,7 +38,11 @@ enum smcr_conn_event_type {
 	/** Rendezvous broke the connection: reset TCP, report `error`. The conn is gone. */
 	SMCR_CONN_FAILED,
 	SMCR_CONN_READABLE, /* rx_data() has more than before, or rx_eof() became true */
-	SMCR_CONN_WRITABLE, /* tx_space() has more than before */
+	SMCR_CONN_WRITABLE, /* tx_space() has more than before, or tx_urgent_ready() became true */
+	/** rx_urgent() says more than before: the peer announces an urgent byte (URG-4: program may
+	 * have to be told, though the byte can be far), or it is here. One of the two may be left
+	 * out. Comes before the READABLE of the same data. */
+	SMCR_CONN_URGENT,
 	/** Abnormal end: reset TCP now, the program sees `error`; CLOSED follows. */
 	SMCR_CONN_RESET,
 	/** Over: close TCP (FIN, or RST if `tcp_reset`). The conn is gone. */

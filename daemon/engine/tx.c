@@ -65,11 +65,11 @@ static size_t build_writes(const struct smcr_conn *conn, uint64_t len, struct sm
 	return n;
 }
 
-/* WIN-5: as much as the window allows, at once. @return false: wait, or the connection is ending */
+/* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the connection is ending */
 static bool push_data(struct smcr_conn *conn)
 {
 	uint64_t waiting = conn->tx.committed - conn->tx.written;
-	uint64_t len = min64(waiting, smcr_tx_window(conn));
+	uint64_t len = min64(smcr_urgent_limit(conn) - conn->tx.written, smcr_tx_window(conn));
 	if (waiting && conn->rx.closed) { /* the peer takes nothing any more (section 20) */
 		smcr_conn_local_abort(conn, ECONNRESET, NULL);
 		return false;
@@ -86,6 +86,7 @@ static bool push_data(struct smcr_conn *conn)
 	if (!smcr_tx_room(conn, (uint32_t)n + 1))
 		return false;
 	conn->tx.written += len;
+	smcr_urgent_written(conn);
 	conn->tx.bytes += len;
 	conn->tx.link->tx_bytes += len;
 	smcr_cdc_post(conn, wr, entries, n);

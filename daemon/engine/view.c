@@ -210,6 +210,10 @@ static void check_conn(struct check *check, const struct smcr_conn *conn)
 	expect(check, !conn->tx.rmb || conn->tx.rmb->user[conn->tx.index] == conn,
 	       "a connection's element of the peer is not marked as its own");
 	expect(check, !conn->tx.waiting || conn->tx.link, "a connection waits for no link");
+	expect(check,
+	       !conn->tx.urgent || (conn->tx.written <= conn->tx.urgent_end &&
+				    conn->tx.urgent_end <= conn->tx.committed),
+	       "data were written beyond an urgent byte");
 }
 
 /** Elements held by connections and by posted requests of connections that are gone. */

@@ -432,7 +432,7 @@ size_t connfix_space(struct connfix *f)
 	return len;
 }
 
-void connfix_write(struct connfix *f, size_t n)
+static void fill(struct connfix *f, size_t n)
 {
 	struct iovec iov[2];
 	int num = smcr_conn_tx_space(f->conn, iov);
@@ -444,7 +444,18 @@ void connfix_write(struct connfix *f, size_t n)
 			out[j] = pattern(pos++);
 	}
 	assert_int_equal(left, 0);
+}
+
+void connfix_write(struct connfix *f, size_t n)
+{
+	fill(f, n);
 	smcr_conn_tx_commit(f->conn, n);
+}
+
+void connfix_write_urgent(struct connfix *f, size_t n)
+{
+	fill(f, n);
+	assert_int_equal(smcr_conn_tx_commit_urgent(f->conn, n), 0);
 }
 
 size_t connfix_readable(struct connfix *f)
@@ -678,7 +689,7 @@ static const char *event_name(enum smcr_conn_event_type type)
 		[SMCR_CONN_ESTABLISHED] = "ESTABLISHED", [SMCR_CONN_FALLBACK] = "FALLBACK",
 		[SMCR_CONN_FAILED] = "FAILED",           [SMCR_CONN_READABLE] = "READABLE",
 		[SMCR_CONN_WRITABLE] = "WRITABLE",       [SMCR_CONN_RESET] = "RESET",
-		[SMCR_CONN_CLOSED] = "CLOSED",
+		[SMCR_CONN_CLOSED] = "CLOSED",           [SMCR_CONN_URGENT] = "URGENT",
 	};
 	return names[type];
 }

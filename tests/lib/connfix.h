@@ -101,6 +101,8 @@ bool connfix_gone(const struct connfix *f);
 
 /* The program. Data is a pattern that readers check. */
 void connfix_write(struct connfix *f, size_t n);
+/** The last of the n bytes is urgent. */
+void connfix_write_urgent(struct connfix *f, size_t n);
 /** Read and check exactly n bytes, in one smcr_conn_rx_consume(). */
 void connfix_read(struct connfix *f, size_t n);
 size_t connfix_readable(struct connfix *f);

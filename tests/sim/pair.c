@@ -138,7 +138,7 @@ void side_abort(struct side *side)
 /* ---- events of the engine ---- */
 
 static const char *const event_names[] = {
-	"ESTABLISHED", "FALLBACK", "FAILED", "READABLE", "WRITABLE", "RESET", "CLOSED",
+	"ESTABLISHED", "FALLBACK", "FAILED", "READABLE", "WRITABLE", "URGENT", "RESET", "CLOSED",
 };
 
 static bool event_allowed(const struct side *side, enum smcr_conn_event_type type)
@@ -150,6 +150,7 @@ static bool event_allowed(const struct side *side, enum smcr_conn_event_type typ
 	case SMCR_CONN_FAILED: return side->mode == SIDE_RENDEZVOUS;
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
+	case SMCR_CONN_URGENT:
 	case SMCR_CONN_RESET: return open;
 	case SMCR_CONN_CLOSED: return side->mode == SIDE_SMC && !open;
 	}
@@ -212,6 +213,7 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 	case SMCR_CONN_FALLBACK:
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
+	case SMCR_CONN_URGENT:
 		if (event->type == SMCR_CONN_FALLBACK)
 			side_tcp_bytes(side);
 		side_wake(side);

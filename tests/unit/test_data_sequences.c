@@ -126,56 +126,85 @@ static void data_4_full_window(void **state)
 	PROVES("DATA-4 CDC-9 CDC-11 CDC-16 WIN-3");
 }
 
-/* Receiving halves of DATA-5 and DATA-6; the peer is scripted, because sending urgent data needs
- * more than this. */
-static void urgent_with_open_window(void **state)
+static void expect_urgent(struct connfix *f, enum smcr_urgent state, size_t offset)
+{
+	size_t at = SIZE_MAX;
+	assert_int_equal(smcr_conn_rx_urgent(f->conn, &at), state);
+	if (state == SMCR_URGENT_PRESENT)
+		assert_int_equal(at, offset);
+}
+
+static void data_5_urgent_window_open(void **state)
 {
 	(void)state;
-	struct connfix_params params = { .rx = { 1, 1000 } };
-	struct connfix *b = connfix_new(&params);
-	connfix_peer_writes(b, 500);
-	connfix_peer_flags(b, P_FLAG | U_FLAG, 0);
+	struct connfix *a, *b;
+	pair_at((struct connfix_pos){ 1, 1000 }, &a, &b);
+	connfix_write_urgent(a, 500);
+	expect_w(a, 1000, 1499);
+	expect_cdc(a, 1, 1500, 0, 4, P_FLAG | U_FLAG, 0);
+	connfix_write(a, 1000);
+	transfer(a);
+	expect_none(a); /* not before the CDC c=(1,1500) */
+	expect_event(b, SMCR_CONN_URGENT);
+	expect_urgent(b, SMCR_URGENT_PRESENT, 499); /* at 1499 */
 	expect_event(b, SMCR_CONN_READABLE);
 	expect_none(b);
 	connfix_read(b, 500);
 	expect_cdc(b, 0, 4, 1, 1500, 0, 0); /* mandatory */
-	connfix_complete(b);
-	connfix_peer_writes(b, 1000);
-	connfix_peer_flags(b, 0, 0);
+	transfer(b);
+	expect_w(a, 1500, 2499);
+	expect_cdc(a, 1, 2500, 0, 4, 0, 0);
+	transfer(a);
 	connfix_read(b, 1000);
 	expect_none(b); /* Ws = 8996 */
-	connfix_free(b);
+	free_pair(a, b);
+	PROVES("DATA-5 URG-1 URG-3 URG-6 URG-7");
 }
 
-static void urgent_with_closed_window(void **state)
+static void data_6_urgent_window_closed(void **state)
 {
 	(void)state;
-	struct connfix_params params = { .rx = { 1, 1000 } };
-	struct connfix *b = connfix_new(&params);
-	connfix_peer_writes(b, 9996);
-	connfix_peer_flags(b, B_FLAG, 0);
-	expect_none(b);
-	connfix_peer_flags(b, B_FLAG | P_FLAG, 0);
+	struct connfix *a, *b;
+	pair_at((struct connfix_pos){ 1, 1000 }, &a, &b);
+	connfix_write(a, 9996);
+	expect_w(a, 1000, 9999);
+	expect_w(a, 4, 999);
+	expect_cdc(a, 2, 1000, 0, 4, B_FLAG, 0);
+	transfer(a);
+	expect_event(b, SMCR_CONN_READABLE);
+	connfix_write_urgent(a, 500);
+	expect_cdc(a, 2, 1000, 0, 4, B_FLAG | P_FLAG, 0);
+	connfix_write(a, 1000);
+	expect_none(a);
+	transfer(a);
+	expect_event(b, SMCR_CONN_URGENT);
+	expect_urgent(b, SMCR_URGENT_PENDING, 0);
+	expect_no_event(b);
 	expect_none(b);
 	connfix_read(b, 9996);
 	expect_cdc(b, 0, 4, 2, 1000, 0, 0);
-	connfix_complete(b);
-	connfix_peer_writes(b, 500);
-	connfix_peer_flags(b, P_FLAG | U_FLAG, 0);
-	expect_none(b);
+	transfer(b);
+	expect_w(a, 1000, 1499);
+	expect_cdc(a, 2, 1500, 0, 4, P_FLAG | U_FLAG, 0);
+	expect_none(a);
+	transfer(a);
+	expect_event(b, SMCR_CONN_URGENT);
+	expect_event(b, SMCR_CONN_READABLE);
+	expect_urgent(b, SMCR_URGENT_PRESENT, 499);
 	connfix_read(b, 300);
 	expect_none(b);
 	connfix_read(b, 200);
 	expect_cdc(b, 0, 4, 2, 1500, 0, 0);
-	connfix_complete(b);
-	/* The same flags once more, without data, ask for nothing. */
-	connfix_peer_cdc(b);
-	expect_none(b);
-	connfix_peer_writes(b, 1000);
-	connfix_peer_flags(b, 0, 0);
+	transfer(b);
+	expect_w(a, 1500, 2499);
+	expect_cdc(a, 2, 2500, 0, 4, 0, 0);
+	transfer(a);
+	expect_event(b, SMCR_CONN_READABLE);
+	expect_no_event(b);
 	connfix_read(b, 1000);
 	expect_none(b);
-	connfix_free(b);
+	free_pair(a, b);
+	PROVES("DATA-6 URG-1 URG-2 URG-3 URG-6 URG-7");
 }
 
 /* DATA-7, CDC-17: the program is done with its bytes at once; the buffer space comes back with the
@@ -267,8 +296,8 @@ int main(void)
 		cmocka_unit_test(data_2_answer),
 		cmocka_unit_test(data_3_window_constrained),
 		cmocka_unit_test(data_4_full_window),
-		cmocka_unit_test(urgent_with_open_window),
-		cmocka_unit_test(urgent_with_closed_window),
+		cmocka_unit_test(data_5_urgent_window_open),
+		cmocka_unit_test(data_6_urgent_window_closed),
 		cmocka_unit_test(send_buffer),
 		cmocka_unit_test(three_writes),
 		cmocka_unit_test(deployed_dialect),

@@ -1,0 +1,606 @@
+/* SPDX-License-Identifier: MIT */
+/* Urgent data in both directions and both dialects (RFC 7609 4.7.5, 4.7.6, A.4; URG-1..7). The
+ * sequences of the RFC itself are in test_data_sequences.c. */
+#include "tests/lib/connfix.h"
+
+#include <errno.h>
+
+#include "tests/lib/proves.h"
+
+#define E 10000u
+
+enum {
+	B_FLAG = SMCR_CDC_WRITE_BLOCKED,
+	P_FLAG = SMCR_CDC_URGENT_PENDING,
+	U_FLAG = SMCR_CDC_URGENT_PRESENT,
+};
+
+static const bool dialects[] = { false, true }; /* deployed? */
+#define EACH_DIALECT(i) (size_t i = 0; i < 2; i++)
+
+/* First cursor of an element. */
+static uint32_t base(const struct connfix *f)
+{
+	return f->params.deployed ? 0 : 4;
+}
+
+static uint32_t usable(const struct connfix *f)
+{
+	return E - base(f);
+}
+
+/* A fixture whose directions start `lead` bytes before the end of an element. */
+static struct connfix *before_the_end(bool deployed, uint32_t lead)
+{
+	struct connfix_params params = {
+		.deployed = deployed,
+		.tx = { 5, E - lead },
+		.rx = { 5, E - lead },
+	};
+	return connfix_new(&params);
+}
+
+static void expect_mark(struct connfix *f, size_t offset)
+{
+	size_t at = SIZE_MAX;
+	assert_int_equal(smcr_conn_rx_urgent(f->conn, &at), SMCR_URGENT_PRESENT);
+	assert_int_equal(at, offset);
+}
+
+static void expect_no_mark(struct connfix *f, enum smcr_urgent state)
+{
+	size_t at = SIZE_MAX;
+	assert_int_equal(smcr_conn_rx_urgent(f->conn, &at), state);
+	assert_int_equal(at, SIZE_MAX);
+}
+
+/* The peer has read everything and says so. */
+static void acknowledge(struct connfix *f)
+{
+	connfix_complete(f);
+	connfix_peer_reads_all(f);
+	connfix_peer_cdc(f);
+}
+
+/* What was posted until now was looked at elsewhere. */
+static void pass_over(struct connfix *f)
+{
+	f->seen = f->num_posts;
+	f->out_seq = f->conn->tx.cdc_seq;
+	connfix_complete(f);
+}
+
+/* ---- sending ---- */
+
+/* Wherever the urgent byte is in the element, the producer position is one past it; what the
+ * program gave before it goes in the same write, what it gives afterwards does not. */
+static void one_past_the_byte(void **state)
+{
+	(void)state;
+	static const struct {
+		uint32_t lead, before, urgent, wrap, cursor; /* cursor: bytes after the base */
+	} rows[] = {
+		{ 1000, 0, 500, 5, E - 500 },
+		{ 1000, 300, 200, 5, E - 500 },
+		{ 1000, 0, 999, 5, E - 1 },
+		{ 1000, 0, 1000, 6, 0 }, /* the urgent byte is the last of the element */
+		{ 1000, 999, 1, 6, 0 },
+		{ 1000, 0, 1001, 6, 1 }, /* the first of the next round */
+		{ 1, 0, 1, 6, 0 },
+	};
+	for EACH_DIALECT (d) {
+		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			struct connfix *f = before_the_end(dialects[d], rows[i].lead);
+			uint32_t cursor =
+				rows[i].wrap == 5 ? rows[i].cursor : base(f) + rows[i].cursor;
+			f->link->tx_depth = 2; /* no room: everything waits, and goes at once */
+			if (rows[i].before)
+				connfix_write(f, rows[i].before);
+			connfix_write_urgent(f, rows[i].urgent);
+			connfix_write(f, 77);
+			f->link->tx_depth = 256;
+			expect_none(f);
+			smcr_tx_push(f->conn);
+			uint32_t len = rows[i].before + rows[i].urgent;
+			uint32_t from = E - rows[i].lead;
+			expect_w(f, from, len < rows[i].lead ? from + len - 1 : E - 1);
+			if (len > rows[i].lead)
+				expect_w(f, base(f), base(f) + len - rows[i].lead - 1);
+			expect_cdc(f, (uint16_t)rows[i].wrap, cursor, 5, E - rows[i].lead,
+				   P_FLAG | U_FLAG, 0);
+			connfix_complete(f);
+			expect_none(f);
+			connfix_free(f);
+		}
+	}
+	PROVES("URG-1 URG-3");
+}
+
+/* Closed window: P at once, B kept; half open: as much as goes, with P; then the rest, with U. */
+static void window_closed(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 1000);
+		connfix_write(f, usable(f));
+		pass_over(f);
+		connfix_write_urgent(f, 500);
+		expect_cdc(f, 6, E - 1000, 5, E - 1000, B_FLAG | P_FLAG, 0);
+		connfix_write(f, 10);
+		connfix_complete(f);
+		expect_none(f); /* once */
+		f->peer_cons += 200;
+		connfix_peer_cdc(f);
+		expect_w(f, E - 1000, E - 801);
+		expect_cdc(f, 6, E - 800, 5, E - 1000, B_FLAG | P_FLAG, 0);
+		connfix_complete(f);
+		f->peer_cons += usable(f) - 200;
+		connfix_peer_cdc(f);
+		expect_w(f, E - 800, E - 501);
+		expect_cdc(f, 6, E - 500, 5, E - 1000, P_FLAG | U_FLAG, 0);
+		connfix_complete(f);
+		expect_none(f);
+		connfix_free(f);
+	}
+	PROVES("URG-2 CDC-16");
+}
+
+/* P is part of the state: a CDC for another reason repeats it while the byte waits. */
+static void pending_is_repeated(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 1000);
+		connfix_write(f, usable(f));
+		connfix_write_urgent(f, 1);
+		pass_over(f);
+		connfix_peer_writes(f, usable(f));
+		connfix_peer_flags(f, B_FLAG, 0);
+		connfix_read(f, usable(f));
+		expect_cdc(f, 6, E - 1000, 6, E - 1000, B_FLAG | P_FLAG, 0);
+		connfix_free(f);
+	}
+	PROVES("URG-2 CDC-4");
+}
+
+/* After U only the consumer position that has reached it opens the way; the window does not count,
+ * nor does a part of it. A further urgent byte waits with the caller. */
+static void waits_for_the_reader(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		assert_true(smcr_conn_tx_urgent_ready(f->conn));
+		connfix_write_urgent(f, 500);
+		expect_w(f, E - 5000, E - 4501);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_write(f, 300);
+		connfix_complete(f);
+		assert_false(smcr_conn_tx_urgent_ready(f->conn));
+		assert_int_equal(smcr_conn_tx_commit_urgent(f->conn, 1), -EAGAIN);
+		assert_int_equal(f->conn->tx.committed - f->conn->tx.written, 300);
+		f->peer_cons += 499;
+		connfix_peer_cdc(f);
+		expect_none(f);
+		assert_false(smcr_conn_tx_urgent_ready(f->conn));
+		unsigned int writable = f->writable;
+		f->peer_cons += 1;
+		connfix_peer_cdc(f);
+		assert_int_equal(f->writable, writable + 1);
+		assert_true(smcr_conn_tx_urgent_ready(f->conn));
+		expect_w(f, E - 4500, E - 4201);
+		expect_cdc(f, 5, E - 4200, 5, E - 5000, 0, 0);
+		connfix_write_urgent(f, 1);
+		expect_w(f, E - 4200, E - 4200);
+		expect_cdc(f, 5, E - 4199, 5, E - 5000, P_FLAG | U_FLAG, 0);
+		connfix_free(f);
+	}
+	PROVES("URG-3");
+}
+
+/* P and U after they were told: the RFC has them stand in every CDC until normal data follow; in
+ * the deployed dialect a CDC that repeats them would announce another byte. */
+static void cleared_by_normal_data(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		uint8_t standing = dialects[d] ? 0 : P_FLAG | U_FLAG;
+		connfix_write_urgent(f, 500);
+		expect_w(f, E - 5000, E - 4501);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		for (int acknowledged = 0; acknowledged < 2; acknowledged++) {
+			if (acknowledged)
+				acknowledge(f);
+			connfix_peer_writes(f, 1);
+			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
+			connfix_read(f, 1);
+			expect_flags(f, standing, 0);
+			connfix_complete(f);
+		}
+		connfix_write(f, 1);
+		expect_w(f, E - 4500, E - 4500);
+		expect_flags(f, 0, 0);
+		connfix_peer_writes(f, 1);
+		connfix_peer_cdc(f);
+		connfix_read(f, 1);
+		expect_flags(f, 0, 0);
+		connfix_free(f);
+	}
+	PROVES("URG-7");
+}
+
+/* Two in a row, nothing between: P falls only if something follows. */
+static void one_after_another(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 2);
+		uint32_t at = E - 2;
+		for (unsigned int i = 0; i < 5; i++) {
+			connfix_write_urgent(f, 1);
+			expect_w(f, at, at);
+			at = at == E - 1 ? base(f) : at + 1;
+			expect_cdc(f, i < 1 ? 5 : 6, at, 5, E - 2, P_FLAG | U_FLAG, 0);
+			acknowledge(f);
+			expect_none(f);
+		}
+		connfix_free(f);
+	}
+	PROVES("URG-1 URG-3");
+}
+
+/* The program's end: all that waits behind an urgent byte is written first. */
+static void then_the_end(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		connfix_write_urgent(f, 500);
+		connfix_write(f, 300);
+		smcr_conn_shutdown(f->conn);
+		assert_int_equal(smcr_conn_tx_commit_urgent(f->conn, 1), -EPIPE);
+		assert_int_equal(smcr_conn_tx_commit_urgent(f->conn, 0), -EINVAL);
+		expect_w(f, E - 5000, E - 4501);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_complete(f);
+		expect_none(f);
+		unsigned int writable = f->writable;
+		acknowledge(f);
+		assert_int_equal(f->writable, writable); /* nothing may be written any more */
+		expect_w(f, E - 4500, E - 4201);
+		expect_flags(f, 0, 0);
+		connfix_complete(f);
+		expect_flags(f, 0, SMCR_CDC_SENDING_DONE);
+		connfix_free(f);
+
+		/* Nothing behind it: D need not wait for the reader. */
+		f = before_the_end(dialects[d], 5000);
+		connfix_write_urgent(f, 500);
+		smcr_conn_shutdown(f->conn);
+		expect_w(f, E - 5000, E - 4501);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_complete(f);
+		expect_flags(f, dialects[d] ? 0 : P_FLAG | U_FLAG, SMCR_CDC_SENDING_DONE);
+		connfix_free(f);
+	}
+	PROVES("URG-3 CLOSE-1");
+}
+
+/* After a move to another link a mark that may not have arrived is told again, one that has is
+ * not (deployed), or still stands (RFC). */
+static void told_again_after_a_move(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		connfix_write_urgent(f, 500);
+		expect_w(f, E - 5000, E - 4501);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		smcr_urgent_moved(f->conn);
+		assert_int_equal(smcr_urgent_flags(f->conn), P_FLAG | U_FLAG);
+		connfix_complete(f);
+		smcr_urgent_posted(f->conn, &(struct smcr_cdc){ .seq = 1, .prod_flags = U_FLAG });
+		smcr_urgent_moved(f->conn);
+		assert_int_equal(smcr_urgent_flags(f->conn), dialects[d] ? 0 : P_FLAG | U_FLAG);
+		assert_int_equal(smcr_urgent_limit(f->conn), f->conn->tx.written);
+		connfix_free(f);
+	}
+}
+
+/* ---- receiving ---- */
+
+/* The byte before the producer position, which may be the last of the element's former round. */
+static void byte_before_the_producer(void **state)
+{
+	(void)state;
+	static const uint32_t leads[] = { 1000, 501, 500, 499, 1 };
+	for EACH_DIALECT (d) {
+		for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
+			struct iovec iov[2];
+			struct connfix *f = before_the_end(dialects[d], leads[i]);
+			connfix_peer_writes(f, 500);
+			connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+			expect_event(f, SMCR_CONN_URGENT);
+			expect_event(f, SMCR_CONN_READABLE);
+			expect_mark(f, 499);
+			int n = smcr_conn_rx_data(f->conn, iov);
+			uint8_t *byte = (uint8_t *)iov[n - 1].iov_base + iov[n - 1].iov_len - 1;
+			uint32_t producer = leads[i] > 500 ? E - leads[i] + 500
+							   : base(f) + 500 - leads[i];
+			uint32_t place = producer == base(f) ? E - 1 : producer - 1;
+			assert_ptr_equal(byte, f->conn->rx.element.addr + place);
+			connfix_read(f, 499);
+			expect_mark(f, 0);
+			connfix_read(f, 1);
+			expect_no_mark(f, SMCR_URGENT_NONE);
+			connfix_free(f);
+		}
+	}
+	PROVES("URG-5");
+}
+
+/* Its consumption is told whatever the window; less is not, and nothing is told twice. */
+static void consumption_is_told(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_read(f, 9);
+		expect_none(f);
+		connfix_read(f, 1);
+		expect_cdc(f, 5, E - 5000, 5, E - 4990, 0, 0);
+		connfix_complete(f);
+		connfix_peer_cdc(f); /* flags repeated */
+		expect_none(f);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		connfix_read(f, 10);
+		expect_none(f);
+		/* One read beyond it is one update. */
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		connfix_read(f, 20);
+		expect_cdc(f, 5, E - 5000, 5, E - 4960, 0, 0);
+		expect_none(f);
+		connfix_free(f);
+	}
+	PROVES("URG-6");
+}
+
+/* If the link has no room, the update waits for it. */
+static void consumption_is_told_later(void **state)
+{
+	(void)state;
+	struct connfix *f = before_the_end(true, 5000);
+	connfix_peer_writes(f, 10);
+	connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+	uint32_t depth = f->link->tx_depth;
+	f->link->tx_depth = 1;
+	connfix_read(f, 10);
+	expect_none(f);
+	expect_no_mark(f, SMCR_URGENT_NONE);
+	f->link->tx_depth = depth;
+	smcr_tx_push(f->conn);
+	expect_cdc(f, 5, E - 5000, 5, E - 4990, 0, 0);
+	connfix_free(f);
+	PROVES("URG-6");
+}
+
+/* What is announced is told once; that the announced byte has come is told too. */
+static void announced(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix *f = before_the_end(dialects[d], 5000);
+		connfix_peer_flags(f, P_FLAG, 0);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_no_event(f);
+		expect_no_mark(f, SMCR_URGENT_PENDING);
+		connfix_peer_writes(f, 10);
+		connfix_peer_cdc(f);
+		expect_event(f, SMCR_CONN_READABLE);
+		expect_no_event(f);
+		expect_no_mark(f, SMCR_URGENT_PENDING);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_event(f, SMCR_CONN_READABLE);
+		expect_mark(f, 19);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_no_event(f);
+		connfix_read(f, 20);
+		/* The next one, with no CDC between that has neither. */
+		connfix_peer_writes(f, 1);
+		connfix_peer_flags(f, P_FLAG, 0);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_event(f, SMCR_CONN_READABLE);
+		connfix_peer_writes(f, 1);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_event(f, SMCR_CONN_READABLE);
+		expect_mark(f, 1);
+		connfix_free(f);
+	}
+	PROVES("URG-5");
+}
+
+/* A peer that calls a position urgent that it told of before (unread: fine; read already: too
+ * late, but it waits for the position), or names an old one (replay), or none at all. */
+static void odd_positions(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix_params params = { .deployed = dialects[d] };
+		struct connfix *f = connfix_new(&params);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0); /* nothing was ever written */
+		expect_no_event(f);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		expect_event(f, SMCR_CONN_READABLE);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_mark(f, 9);
+		connfix_read(f, 10);
+		expect_flags(f, 0, 0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		expect_event(f, SMCR_CONN_READABLE);
+		connfix_read(f, 10);
+		expect_none(f);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_no_event(f);
+		expect_cdc(f, 0, base(f), 0, base(f) + 20, 0, 0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		expect_event(f, SMCR_CONN_READABLE);
+		f->peer_prod -= 5; /* a replay has not got as far again */
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		expect_no_event(f);
+		expect_no_mark(f, SMCR_URGENT_NONE);
+		connfix_read(f, 10);
+		expect_none(f);
+		connfix_free(f);
+	}
+	PROVES("URG-5 URG-6 SEC-6");
+}
+
+/* A newer mark takes the place of one that was not reached, as with TCP. */
+static void newer_mark(void **state)
+{
+	(void)state;
+	struct connfix *f = connfix_new(NULL);
+	connfix_peer_writes(f, 10);
+	connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+	connfix_peer_writes(f, 10);
+	connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+	expect_event(f, SMCR_CONN_URGENT);
+	expect_event(f, SMCR_CONN_READABLE);
+	expect_event(f, SMCR_CONN_URGENT);
+	expect_event(f, SMCR_CONN_READABLE);
+	expect_mark(f, 19);
+	connfix_free(f);
+	PROVES("URG-5");
+}
+
+/* Before the gate opens only the newest CDC is kept: what an older one said of the same position
+ * still counts. */
+static void before_the_gate_opens(void **state)
+{
+	(void)state;
+	for EACH_DIALECT (d) {
+		struct connfix_params params = { .deployed = dialects[d], .gate_shut = true };
+		struct connfix *f = connfix_new(&params);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_peer_flags(f, 0, 0);
+		connfix_open(f);
+		expect_event(f, SMCR_CONN_URGENT);
+		expect_event(f, SMCR_CONN_READABLE);
+		expect_mark(f, 9);
+		connfix_free(f);
+
+		/* Data that went on say that it was read: there is no mark any more. */
+		f = connfix_new(&params);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
+		connfix_peer_writes(f, 10);
+		connfix_peer_flags(f, 0, 0);
+		connfix_open(f);
+		expect_event(f, SMCR_CONN_READABLE);
+		expect_no_mark(f, SMCR_URGENT_NONE);
+		connfix_free(f);
+	}
+	PROVES("URG-5 RV-13");
+}
+
+/* Whoever has closed is told nothing. */
+static void after_close(void **state)
+{
+	(void)state;
+	struct connfix *f = connfix_new(NULL);
+	smcr_conn_close(f->conn, false);
+	expect_flags(f, 0, SMCR_CDC_CLOSED);
+	connfix_peer_flags(f, P_FLAG, 0);
+	expect_no_event(f);
+	expect_no_mark(f, SMCR_URGENT_NONE);
+	assert_false(smcr_conn_tx_urgent_ready(f->conn));
+	assert_int_equal(smcr_conn_tx_commit_urgent(f->conn, 1), -EPIPE);
+	connfix_free(f);
+	PROVES("CLOSE-3");
+}
+
+/* ---- both ---- */
+
+/* Bytes of every size through two windows, one in `gap` urgent, from end to end: all arrive in
+ * order (the pattern), the mark is where it belongs, nothing comes before it is read. */
+static void stream_of_marks(void **state)
+{
+	(void)state;
+	static const uint32_t gaps[] = { 1, 7, 4096, 9996, 10000, 12345 };
+	for EACH_DIALECT (d) {
+		for (size_t g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
+			struct connfix_params params = { .deployed = dialects[d], .sndbuf = 16384 };
+			struct connfix *a, *b;
+			uint32_t gap = gaps[g], marks = 0, turn = 0;
+			connfix_new_pair(&params, &params, &a, &b);
+			while (marks < 20) {
+				uint64_t sent = a->conn->tx.committed;
+				uint64_t part = gap - sent % gap, space = connfix_space(a);
+				if (part > 3000)
+					connfix_write(a, space < 3000 ? space : 3000);
+				else if (smcr_conn_tx_urgent_ready(a->conn) && part <= space)
+					connfix_write_urgent(a, part);
+				connfix_deliver(a);
+				connfix_complete(a);
+				size_t have = connfix_readable(b), offset;
+				uint64_t from = b->conn->rx.consumed;
+				if (smcr_conn_rx_urgent(b->conn, &offset) == SMCR_URGENT_PRESENT) {
+					assert_int_equal(offset + 1, have);
+					assert_int_equal((from + have) % gap, 0);
+				} else {
+					assert_true(from % gap + have < gap);
+				}
+				size_t n = have && turn++ % 2 ? (have + 1) / 2 : have;
+				connfix_read(b, n);
+				marks += (uint32_t)((from + n) / gap - from / gap);
+				connfix_deliver(b);
+				connfix_complete(b);
+				connfix_forget(a);
+				connfix_forget(b);
+				b->num_events = b->events_seen = 0;
+			}
+			connfix_free(a);
+			connfix_free(b);
+		}
+	}
+	PROVES("URG-1 URG-3 URG-5 URG-6");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_past_the_byte),
+		cmocka_unit_test(window_closed),
+		cmocka_unit_test(pending_is_repeated),
+		cmocka_unit_test(waits_for_the_reader),
+		cmocka_unit_test(cleared_by_normal_data),
+		cmocka_unit_test(one_after_another),
+		cmocka_unit_test(then_the_end),
+		cmocka_unit_test(told_again_after_a_move),
+		cmocka_unit_test(byte_before_the_producer),
+		cmocka_unit_test(consumption_is_told),
+		cmocka_unit_test(consumption_is_told_later),
+		cmocka_unit_test(announced),
+		cmocka_unit_test(odd_positions),
+		cmocka_unit_test(newer_mark),
+		cmocka_unit_test(before_the_gate_opens),
+		cmocka_unit_test(after_close),
+		cmocka_unit_test(stream_of_marks),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
