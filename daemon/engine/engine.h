@@ -259,13 +259,13 @@ int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2]);
 /** The first `n` bytes of that space are data now. n must not exceed it. */
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n);
 /**
- * As smcr_conn_tx_commit(), and the last of the `n` bytes (at least one) is urgent, as the last byte
- * of a send() with MSG_OOB. The peer hears at once that it is coming (URG-2) and where it is when it
- * has arrived. One is on its way at a time: nothing behind it is written until the peer has consumed
- * it (URG-3), and a further one waits with the caller (URG-8).
- * @return 0; -EAGAIN: nothing was committed, an earlier urgent byte has not been consumed. The bytes
- *         may stay where the caller put them; WRITABLE says when to try again. -EPIPE: the
- *         connection takes no data any more. -EINVAL: n is 0
+ * As smcr_conn_tx_commit(), and the last of the `n` bytes (at least one) is urgent, as the last
+ * byte of a send() with MSG_OOB. The peer hears at once that it is coming (URG-2) and where it is
+ * when it has arrived. One is on its way at a time: nothing behind it is written until the peer has
+ * consumed it (URG-3), and a further one waits with the caller (URG-8).
+ * @return 0; -EAGAIN: nothing was committed, an earlier urgent byte has not been consumed. The
+ * bytes may stay where the caller put them; WRITABLE says when to try again. -EPIPE: the connection
+ * takes no data any more. -EINVAL: n is 0
  */
 int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n);
 /** Would smcr_conn_tx_commit_urgent() take an urgent byte now? [anywhere] */

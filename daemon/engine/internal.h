@@ -330,7 +330,7 @@ struct smcr_conn_tx {
 	uint64_t urgent_end; /* one past it: nothing is written beyond (URG-3) */
 	bool urgent_told;    /* U was said, and no data written since */
 	uint16_t urgent_seq; /* number of the first CDC that said it */
-	bool waiting;                /* in link->waiting */
+	bool waiting;        /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
 };
@@ -338,15 +338,15 @@ struct smcr_conn_tx {
 /** The own element; owned by rx.c. */
 struct smcr_conn_rx {
 	struct smcr_element element;
-	uint32_t usable;        /* U */
-	uint64_t produced;      /* from the peer's producer cursor: readable up to here */
-	uint64_t consumed;      /* taken by the program */
-	uint64_t consumed_sent; /* as told to the peer last */
-	bool peer_blocked;      /* B of the peer's last CDC (WIN-3) */
-	bool update_requested;  /* R (WIN-4) */
-	bool urgent;            /* U came, and no CDC has said yet that the byte was consumed */
-	uint64_t urgent_end;    /* one past the last byte that U named */
-	bool urgent_pending;    /* the peer's last CDC had P without U */
+	uint32_t usable;            /* U */
+	uint64_t produced;          /* from the peer's producer cursor: readable up to here */
+	uint64_t consumed;          /* taken by the program */
+	uint64_t consumed_sent;     /* as told to the peer last */
+	bool peer_blocked;          /* B of the peer's last CDC (WIN-3) */
+	bool update_requested;      /* R (WIN-4) */
+	bool urgent;                /* U came, and no CDC has said yet that the byte was consumed */
+	uint64_t urgent_end;        /* one past the last byte that U named */
+	bool urgent_pending;        /* the peer's last CDC had P without U */
 	uint16_t cdc_seq;           /* SR: last number processed, 0 if none */
 	bool done, closed, aborted; /* D, C, A seen */
 	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */

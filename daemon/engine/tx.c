@@ -65,7 +65,8 @@ static size_t build_writes(const struct smcr_conn *conn, uint64_t len, struct sm
 	return n;
 }
 
-/* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the connection is ending */
+/* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the
+ * connection is ending */
 static bool push_data(struct smcr_conn *conn)
 {
 	uint64_t waiting = conn->tx.committed - conn->tx.written;

@@ -15,9 +15,6 @@ enum {
 	U_FLAG = SMCR_CDC_URGENT_PRESENT,
 };
 
-static const bool dialects[] = { false, true }; /* deployed? */
-#define EACH_DIALECT(i) (size_t i = 0; i < 2; i++)
-
 /* First cursor of an element. */
 static uint32_t base(const struct connfix *f)
 {
@@ -88,9 +85,9 @@ static void one_past_the_byte(void **state)
 		{ 1000, 0, 1001, 6, 1 }, /* the first of the next round */
 		{ 1, 0, 1, 6, 0 },
 	};
-	for EACH_DIALECT (d) {
+	for (int deployed = 0; deployed < 2; deployed++) {
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-			struct connfix *f = before_the_end(dialects[d], rows[i].lead);
+			struct connfix *f = before_the_end(deployed, rows[i].lead);
 			uint32_t cursor =
 				rows[i].wrap == 5 ? rows[i].cursor : base(f) + rows[i].cursor;
 			f->link->tx_depth = 2; /* no room: everything waits, and goes at once */
@@ -120,8 +117,8 @@ static void one_past_the_byte(void **state)
 static void window_closed(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 1000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		pass_over(f);
 		connfix_write_urgent(f, 500);
@@ -149,8 +146,8 @@ static void window_closed(void **state)
 static void pending_is_repeated(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 1000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		connfix_write_urgent(f, 1);
 		pass_over(f);
@@ -168,8 +165,8 @@ static void pending_is_repeated(void **state)
 static void waits_for_the_reader(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
 		assert_true(smcr_conn_tx_urgent_ready(f->conn));
 		connfix_write_urgent(f, 500);
 		expect_w(f, E - 5000, E - 4501);
@@ -203,9 +200,9 @@ static void waits_for_the_reader(void **state)
 static void cleared_by_normal_data(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
-		uint8_t standing = dialects[d] ? 0 : P_FLAG | U_FLAG;
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
+		uint8_t standing = deployed ? 0 : P_FLAG | U_FLAG;
 		connfix_write_urgent(f, 500);
 		expect_w(f, E - 5000, E - 4501);
 		expect_flags(f, P_FLAG | U_FLAG, 0);
@@ -234,8 +231,8 @@ static void cleared_by_normal_data(void **state)
 static void one_after_another(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 2);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 2);
 		uint32_t at = E - 2;
 		for (unsigned int i = 0; i < 5; i++) {
 			connfix_write_urgent(f, 1);
@@ -254,8 +251,8 @@ static void one_after_another(void **state)
 static void then_the_end(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_write_urgent(f, 500);
 		connfix_write(f, 300);
 		smcr_conn_shutdown(f->conn);
@@ -275,13 +272,13 @@ static void then_the_end(void **state)
 		connfix_free(f);
 
 		/* Nothing behind it: D need not wait for the reader. */
-		f = before_the_end(dialects[d], 5000);
+		f = before_the_end(deployed, 5000);
 		connfix_write_urgent(f, 500);
 		smcr_conn_shutdown(f->conn);
 		expect_w(f, E - 5000, E - 4501);
 		expect_flags(f, P_FLAG | U_FLAG, 0);
 		connfix_complete(f);
-		expect_flags(f, dialects[d] ? 0 : P_FLAG | U_FLAG, SMCR_CDC_SENDING_DONE);
+		expect_flags(f, deployed ? 0 : P_FLAG | U_FLAG, SMCR_CDC_SENDING_DONE);
 		connfix_free(f);
 	}
 	PROVES("URG-3 CLOSE-1");
@@ -292,8 +289,8 @@ static void then_the_end(void **state)
 static void told_again_after_a_move(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_write_urgent(f, 500);
 		expect_w(f, E - 5000, E - 4501);
 		expect_flags(f, P_FLAG | U_FLAG, 0);
@@ -302,7 +299,7 @@ static void told_again_after_a_move(void **state)
 		connfix_complete(f);
 		smcr_urgent_posted(f->conn, &(struct smcr_cdc){ .seq = 1, .prod_flags = U_FLAG });
 		smcr_urgent_moved(f->conn);
-		assert_int_equal(smcr_urgent_flags(f->conn), dialects[d] ? 0 : P_FLAG | U_FLAG);
+		assert_int_equal(smcr_urgent_flags(f->conn), deployed ? 0 : P_FLAG | U_FLAG);
 		assert_int_equal(smcr_urgent_limit(f->conn), f->conn->tx.written);
 		connfix_free(f);
 	}
@@ -315,10 +312,10 @@ static void byte_before_the_producer(void **state)
 {
 	(void)state;
 	static const uint32_t leads[] = { 1000, 501, 500, 499, 1 };
-	for EACH_DIALECT (d) {
+	for (int deployed = 0; deployed < 2; deployed++) {
 		for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
 			struct iovec iov[2];
-			struct connfix *f = before_the_end(dialects[d], leads[i]);
+			struct connfix *f = before_the_end(deployed, leads[i]);
 			connfix_peer_writes(f, 500);
 			connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
 			expect_event(f, SMCR_CONN_URGENT);
@@ -326,8 +323,8 @@ static void byte_before_the_producer(void **state)
 			expect_mark(f, 499);
 			int n = smcr_conn_rx_data(f->conn, iov);
 			uint8_t *byte = (uint8_t *)iov[n - 1].iov_base + iov[n - 1].iov_len - 1;
-			uint32_t producer = leads[i] > 500 ? E - leads[i] + 500
-							   : base(f) + 500 - leads[i];
+			uint32_t producer =
+				leads[i] > 500 ? E - leads[i] + 500 : base(f) + 500 - leads[i];
 			uint32_t place = producer == base(f) ? E - 1 : producer - 1;
 			assert_ptr_equal(byte, f->conn->rx.element.addr + place);
 			connfix_read(f, 499);
@@ -344,8 +341,8 @@ static void byte_before_the_producer(void **state)
 static void consumption_is_told(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
 		connfix_read(f, 9);
@@ -395,8 +392,8 @@ static void consumption_is_told_later(void **state)
 static void announced(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix *f = before_the_end(dialects[d], 5000);
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_peer_flags(f, P_FLAG, 0);
 		expect_event(f, SMCR_CONN_URGENT);
 		expect_no_event(f);
@@ -434,8 +431,8 @@ static void announced(void **state)
 static void odd_positions(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix_params params = { .deployed = dialects[d] };
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix_params params = { .deployed = deployed };
 		struct connfix *f = connfix_new(&params);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0); /* nothing was ever written */
 		expect_no_event(f);
@@ -492,8 +489,8 @@ static void newer_mark(void **state)
 static void before_the_gate_opens(void **state)
 {
 	(void)state;
-	for EACH_DIALECT (d) {
-		struct connfix_params params = { .deployed = dialects[d], .gate_shut = true };
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix_params params = { .deployed = deployed, .gate_shut = true };
 		struct connfix *f = connfix_new(&params);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
@@ -542,9 +539,9 @@ static void stream_of_marks(void **state)
 {
 	(void)state;
 	static const uint32_t gaps[] = { 1, 7, 4096, 9996, 10000, 12345 };
-	for EACH_DIALECT (d) {
+	for (int deployed = 0; deployed < 2; deployed++) {
 		for (size_t g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
-			struct connfix_params params = { .deployed = dialects[d], .sndbuf = 16384 };
+			struct connfix_params params = { .deployed = deployed, .sndbuf = 16384 };
 			struct connfix *a, *b;
 			uint32_t gap = gaps[g], marks = 0, turn = 0;
 			connfix_new_pair(&params, &params, &a, &b);
