@@ -190,11 +190,29 @@ static bool assume_capable(void *ctx, const struct smcr_addr *peer)
 	       config_peer_assumed_capable(&smcrd->config, addr_ipv4(peer));
 }
 
-static int serve_control(void *ctx, const struct ucred *cred, const char *json, size_t len,
+static int serve_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 			 char **ret_reply)
 {
 	struct smcrd *smcrd = ctx;
-	return control_handle(&smcrd->control, cred, json, len, ret_reply);
+	return control_handle(&smcrd->control, asker, json, len, ret_reply);
+}
+
+static void asker_gone(void *ctx, uint64_t request)
+{
+	struct smcrd *smcrd = ctx;
+	control_forget(&smcrd->control, request);
+}
+
+static void command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct smcrd *smcrd = ctx;
+	control_command_done(&smcrd->control, id, result);
+}
+
+static void reply_later(void *ctx, uint64_t request, char *reply)
+{
+	struct smcrd *smcrd = ctx;
+	clients_control_reply(smcrd->clients, request, reply);
 }
 
 static void write_log(void *ctx, int priority, const char *line)
@@ -263,7 +281,9 @@ static int open_fabric(struct smcrd *smcrd)
 					.host_ops = &netif_rnic_host_ops,
 					.host_ctx = smcrd->netifs,
 					.clc_send = clients_clc_send,
-					.conn_event = clients_conn_event };
+					.conn_event = clients_conn_event,
+					.command_done = command_done,
+					.command_ctx = smcrd };
 	return fabric_new(&params, &smcrd->fabric);
 }
 
@@ -283,6 +303,7 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 			       .path = find_path,
 			       .assume_capable = assume_capable,
 			       .control = serve_control,
+			       .control_gone = asker_gone,
 			       .log = write_log },
 	};
 	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
@@ -335,6 +356,9 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
 					   .fabric = smcrd->fabric,
+					   .engine = fabric_engine(smcrd->fabric),
+					   .reply = reply_later,
+					   .reply_ctx = smcrd,
 					   .option = smcrd->option,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
@@ -430,6 +454,7 @@ void smcrd_free(struct smcrd *smcrd)
 {
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
 	rdv_option_close(smcrd->option);
+	control_close(&smcrd->control);
 	fabric_free(smcrd->fabric);
 	if (smcrd->clients)
 		clients_free(smcrd->clients);

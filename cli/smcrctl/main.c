@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* smcrctl(8): what operators see of smcrd. */
+/* smcrctl(8): what operators see of smcrd, and what they tell it. */
 #include <errno.h>
 #include <getopt.h>
 #include <jansson.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli/smcrctl/objects.h"
+#include "cli/smcrctl/commands.h"
 #include "cli/smcrctl/session.h"
 #include "proto/ipc/ipc.h"
 
@@ -19,26 +19,32 @@ enum exit_status {
 	STATUS_NOT_FOUND = 4,
 };
 
+/* Commands take smcrd up to ten seconds; it tells when time is over itself. */
+#define SHOW_PATIENCE_S    10
+#define COMMAND_PATIENCE_S 30
+
 struct arguments {
-	bool json, pretty, details;
+	bool json, pretty, details, disorderly;
 	const char *socket_path;
-	const struct object *object;
+	struct request request;
 };
 
 static void usage(FILE *out)
 {
-	fputs("usage: smcrctl [OPTIONS] OBJECT [show]\n\n", out);
-	for (size_t i = 0; i < num_objects; i++)
-		fprintf(out, "  %-12s %s\n", objects[i].name, objects[i].help);
-	fputs("\nObjects and commands may be shortened to a prefix that fits one only.\n\n"
+	fputs("usage: smcrctl [OPTIONS] OBJECT [COMMAND] [ARGUMENTS]\n\n", out);
+	commands_list(out);
+	fputs("\nWords may be shortened to a prefix that fits one only; LINK is NUMBER or\n"
+	      "GROUP/NUMBER. What changes something is for root and the administrators' group.\n\n"
 	      "  -j, --json          JSON on one line\n"
 	      "  -p, --pretty        JSON, indented\n"
 	      "  -d, --details       more columns\n"
 	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV " or " IPC_DEFAULT_SOCKET
 	      ")\n"
+	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
 	      "  -V, --version       print the version\n"
 	      "  -h, --help          print this\n\n"
-	      "Exit status: 0 done, 1 refused or failed, 2 usage, 3 no daemon, 4 not found.\n",
+	      "Exit status: 0 done or requested of the peer, 1 refused or failed, 2 usage,\n"
+	      "3 no daemon, 4 not found.\n",
 	      out);
 }
 
@@ -59,20 +65,9 @@ static int parse_words(int argc, char **argv, struct arguments *args)
 		usage(stdout);
 		return STATUS_DONE;
 	}
-	args->object = object_find(argv[optind]);
-	if (!args->object)
-		return STATUS_USAGE;
-	const char *command = optind + 1 < argc ? argv[optind + 1] : COMMAND_SHOW;
-	if (!*command || strncmp(COMMAND_SHOW, command, strlen(command))) {
-		fprintf(stderr, "smcrctl: %s has no command '%s'; it has: %s\n", args->object->name,
-			command, COMMAND_SHOW);
-		return STATUS_USAGE;
-	}
-	if (optind + 2 < argc) {
-		fprintf(stderr, "smcrctl: unexpected argument '%s'\n", argv[optind + 2]);
-		return STATUS_USAGE;
-	}
-	return -1;
+	return commands_parse(argc - optind, argv + optind, args->disorderly, &args->request)
+		       ? STATUS_USAGE
+		       : -1;
 }
 
 static int parse_arguments(int argc, char **argv, struct arguments *args)
@@ -82,6 +77,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 		{ "pretty", no_argument, NULL, 'p' },
 		{ "details", no_argument, NULL, 'd' },
 		{ "socket", required_argument, NULL, 's' },
+		{ "disorderly", no_argument, NULL, 'D' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ 0 },
@@ -94,6 +90,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 		case 'p': args->json = args->pretty = true; break;
 		case 'd': args->details = true; break;
 		case 's': args->socket_path = optarg; break;
+		case 'D': args->disorderly = true; break;
 		case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 		case 'h': usage(stdout); return STATUS_DONE;
 		default: usage(stderr); return STATUS_USAGE;
@@ -102,55 +99,69 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	return parse_words(argc, argv, args);
 }
 
+static void print_json(const struct arguments *args, const char *key, json_t *value)
+{
+	json_t *output = json_pack("{s:i, s:O}", "schema", 1, key, value);
+	json_dumpf(output, stdout, args->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+	putchar('\n');
+	json_decref(output);
+}
+
 /* With --json errors are objects too, on standard output, beside the sentence for people. */
 static int report(const struct arguments *args, int status, const char *code, const char *text)
 {
 	fprintf(stderr, "smcrctl: %s\n", text);
-	if (!args->json)
-		return status;
-	json_t *error =
-		json_pack("{s:i, s:{s:s, s:s}}", "schema", 1, "error", "code", code, "text", text);
-	json_dumpf(error, stdout, args->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-	putchar('\n');
-	json_decref(error);
+	if (args->json) {
+		json_t *error = json_pack("{s:s, s:s}", "code", code, "text", text);
+		print_json(args, "error", error);
+		json_decref(error);
+	}
 	return status;
 }
 
-static void print_json(const struct arguments *args, json_t *result)
+/* smcrd refuses, and says why. */
+static int print_error(const struct arguments *args, json_t *error)
 {
-	json_t *output = json_pack("{s:i, s:O}", "schema", 1, args->object->name, result);
-	json_dumpf(output, stdout, args->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-	putchar('\n');
-	json_decref(output);
+	const char *text = json_string_value(json_object_get(error, "text"));
+	bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
+	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
+	if (args->json)
+		print_json(args, "error", error);
+	return missing ? STATUS_NOT_FOUND : STATUS_FAILED;
+}
+
+/* A command's result is a sentence for people. */
+static void print_result(const struct arguments *args, json_t *result)
+{
+	const char *text = json_string_value(json_object_get(result, "text"));
+	if (args->json)
+		print_json(args, args->request.show ? args->request.object->name : "result",
+			   result);
+	else if (args->request.show)
+		args->request.object->print(result, args->details);
+	else
+		printf("%s\n", text ? text : "done");
 }
 
 static int print_reply(const struct arguments *args, json_t *reply)
 {
 	json_t *error = json_object_get(reply, "error");
 	json_t *result = json_object_get(reply, "result");
-	if (error) {
-		const char *code = json_string_value(json_object_get(error, "code"));
-		const char *text = json_string_value(json_object_get(error, "text"));
-		bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
-		return report(args, missing ? STATUS_NOT_FOUND : STATUS_FAILED,
-			      code ? code : "unknown", text ? text : "smcrd gave no reason");
-	}
+	if (error)
+		return print_error(args, error);
 	if (!result)
 		return report(args, STATUS_FAILED, "bad-reply", "smcrd's reply has no result");
-	if (args->json)
-		print_json(args, result);
-	else
-		args->object->print(result, args->details);
+	print_result(args, result);
 	return STATUS_DONE;
 }
 
 static int run(const struct arguments *args)
 {
-	char text[SESSION_ERROR_LEN], request[128];
+	char text[SESSION_ERROR_LEN];
 	char *raw;
-	snprintf(request, sizeof(request), "{\"method\":\"%s.%s\"}", args->object->name,
-		 COMMAND_SHOW);
-	int error = session_request(args->socket_path, request, &raw, text);
+	int error = session_request(args->socket_path, args->request.text,
+				    args->request.show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S, &raw,
+				    text);
 	if (error == -ECONNREFUSED)
 		return report(args, STATUS_NO_DAEMON, "no-daemon", text);
 	if (error)
@@ -170,6 +181,7 @@ int main(int argc, char **argv)
 	int status = parse_arguments(argc, argv, &args);
 	if (status < 0)
 		status = run(&args);
+	free(args.request.text);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "smcrctl: cannot write the output: %s\n", strerror(errno));
 		return STATUS_FAILED;

@@ -2,7 +2,6 @@
 #include "cli/smcrctl/objects.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cli/smcrctl/table.h"
@@ -235,31 +234,11 @@ static void print_connections(const json_t *result, bool details)
 }
 
 const struct object objects[] = {
-	{ "info", "the daemon: version, TCP option, counts, why connections fell back",
-	  print_info },
+	{ "info", "the daemon; why connections are TCP", print_info },
 	{ "device", "RDMA devices", print_devices },
-	{ "linkgroup", "link groups: one for each peer and role", print_linkgroups },
-	{ "link", "links of the groups: one for each pair of RDMA devices", print_links },
-	{ "connection", "connections of programs, and why some stayed TCP", print_connections },
+	{ "linkgroup", "link groups: one a peer and role", print_linkgroups },
+	{ "link", "links: one a pair of RDMA devices", print_links },
+	{ "failover", NULL, NULL },
+	{ "connection", "of programs, and why some stayed TCP", print_connections },
 };
 const size_t num_objects = COUNT(objects);
-
-const struct object *object_find(const char *word)
-{
-	const struct object *found = NULL;
-	for (size_t i = 0; i < num_objects; i++) {
-		if (!strcmp(objects[i].name, word))
-			return &objects[i];
-		if (strncmp(objects[i].name, word, strlen(word)))
-			continue;
-		if (found) {
-			fprintf(stderr, "smcrctl: '%s' may be %s or %s\n", word, found->name,
-				objects[i].name);
-			return NULL;
-		}
-		found = &objects[i];
-	}
-	if (!found)
-		fprintf(stderr, "smcrctl: there is no object '%s'; see smcrctl --help\n", word);
-	return found;
-}

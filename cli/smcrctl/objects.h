@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file objects.h
- * What smcrctl can show: objects, their commands, and how each looks as a table.
+ * What smcrctl can show: objects, and how each looks as a table. What it can do: commands.h.
  */
 #ifndef SMCRD_SMCRCTL_OBJECTS_H
 #define SMCRD_SMCRCTL_OBJECTS_H
@@ -13,19 +13,10 @@
 struct object {
 	const char *name;
 	const char *help;
-	void (*print)(const json_t *result, bool details);
+	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
 };
 
 extern const struct object objects[];
 extern const size_t num_objects;
-
-/** Every object has this one. */
-#define COMMAND_SHOW "show"
-
-/**
- * Find by name or by a prefix that only one object has; an exact word beats a prefix.
- * @return the object, or NULL with a sentence on standard error
- */
-const struct object *object_find(const char *word);
 
 #endif

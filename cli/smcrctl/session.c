@@ -12,18 +12,16 @@
 
 #include "proto/ipc/ipc.h"
 
-#define REPLY_TIMEOUT_S 10
-
 static int fail(char *ret_error, int error, const char *path, const char *what)
 {
 	snprintf(ret_error, SESSION_ERROR_LEN, "%s: %s", path, what);
 	return error;
 }
 
-static int open_socket(const char *path, char *ret_error)
+static int open_socket(const char *path, unsigned int seconds, char *ret_error)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	struct timeval patience = { .tv_sec = REPLY_TIMEOUT_S };
+	struct timeval patience = { .tv_sec = (time_t)seconds };
 	if (strlen(path) >= sizeof(addr.sun_path))
 		return fail(ret_error, -ECONNREFUSED, path, "the socket path is too long");
 	strcpy(addr.sun_path, path);
@@ -125,6 +123,8 @@ static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_e
 		int error = receive_frame(fd, &header, &payload);
 		if (error == -ETIMEDOUT)
 			return fail(ret_error, error, path, "smcrd does not answer in time");
+		if (error == -EPIPE)
+			return fail(ret_error, error, path, "smcrd ended before it replied");
 		if (error)
 			return fail(ret_error, error, path, strerror(-error));
 		if (header.type == IPC_CONTROL_REPLY) {
@@ -142,10 +142,10 @@ static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_e
 	}
 }
 
-int session_request(const char *path, const char *request, char **ret_reply,
+int session_request(const char *path, const char *request, unsigned int seconds, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN])
 {
-	int fd = open_socket(path, ret_error);
+	int fd = open_socket(path, seconds, ret_error);
 	if (fd < 0)
 		return fd;
 	int error = send_request(fd, request);

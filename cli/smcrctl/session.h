@@ -14,10 +14,11 @@
  * Connect, greet, send one CONTROL request and wait for its reply.
  * @param path       socket of the daemon
  * @param request    JSON text
+ * @param seconds    patience
  * @param ret_reply  malloc'ed, NUL terminated JSON text
  * @return 0; -ECONNREFUSED: no daemon there; -ETIMEDOUT; -EPROTO; in each case with a sentence
  */
-int session_request(const char *path, const char *request, char **ret_reply,
+int session_request(const char *path, const char *request, unsigned int seconds, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);
 
 #endif

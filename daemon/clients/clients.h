@@ -22,6 +22,14 @@ struct event_base;
 struct rdv_option;
 struct clients;
 
+/** Who makes a CONTROL request. */
+struct clients_asker {
+	uint64_t request;    /* names the request in clients_control_reply(); not 0, never reused */
+	struct ucred cred;   /* of the process that opened the session, as it was then */
+	const gid_t *groups; /* its supplementary groups, likewise; valid during the call */
+	size_t num_groups;
+};
+
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
 struct clients_callbacks {
 	void *ctx; /* handed to each of them */
@@ -46,14 +54,16 @@ struct clients_callbacks {
 	bool (*assume_capable)(void *ctx, const struct smcr_addr *peer);
 
 	/**
-	 * A CONTROL request of a tool. `json` is not NUL terminated. `cred` is who made the
-	 * session.
+	 * A CONTROL request of a tool. `json` is not NUL terminated. The engine may be called.
 	 * @param ret_reply  malloc'ed; freed here. With 0: the JSON reply. With an error: a
 	 * sentence for the ERROR frame, or untouched.
-	 * @return 0 or a negative errno
+	 * @return 0; -EINPROGRESS: clients_control_reply() brings the reply later, and this session
+	 * is served no other request until then; or another negative errno
 	 */
-	int (*control)(void *ctx, const struct ucred *cred, const char *json, size_t len,
+	int (*control)(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		       char **ret_reply);
+	/** Who waits for that later reply has gone. The engine may be called. */
+	void (*control_gone)(void *ctx, uint64_t request);
 
 	/** One line, priority as in syslog.h, no newline. */
 	void (*log)(void *ctx, int priority, const char *line);
@@ -107,6 +117,14 @@ size_t clients_active(const struct clients *clients);
  * after smcr_engine_free(), or with an engine that will not be run again.
  */
 void clients_free(struct clients *clients);
+
+/**
+ * The reply to a CONTROL request that was left open. May be called from inside operations of the
+ * engine; it is sent from the event loop. A request whose session has gone is ignored.
+ * @param reply  malloc'ed JSON; taken over. NULL: there was no memory for it, and the tool is told
+ * so
+ */
+void clients_control_reply(struct clients *clients, uint64_t request, char *reply);
 
 /* For the engine's operations table (ops.h). `user` is what the engine was given by this module. */
 void clients_clc_send(void *user, const uint8_t *msg, size_t len);

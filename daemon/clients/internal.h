@@ -5,6 +5,7 @@
  *
  *   clients.c   life of the whole, engine batches, work that was put off, views' counters
  *   service.c   listening socket, quotas            session.c   frames of one client
+ *   request.c   CONTROL requests of tools, answered at once or later
  *   handover.c  a TCP socket arrives: is it fit, start its rendezvous
  *   conn.c      one handed-over connection: outcome, fallback, end
  *   conn_ops.c  the engine's CLC and event operations
@@ -126,7 +127,10 @@ struct session {
 	bool closing; /* once `out` is empty */
 	bool dead;
 	struct client_conn *waiting; /* its RESULT goes here */
-	uint64_t deadline_ms;        /* 0: none */
+	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
+	bool answered;               /* it has come: `answer`, NULL without memory */
+	char *answer;
+	uint64_t deadline_ms; /* 0: none */
 
 	/* Input: a header, then its payload; nothing is read while a reply is due. */
 	uint8_t header[IPC_HEADER_LEN];
@@ -186,6 +190,7 @@ struct clients {
 	struct client_conn *conns_by_id;
 	struct failed_conn *failed;
 	uint64_t next_id;
+	uint64_t last_request; /* CONTROL requests so far */
 
 	struct client_conn_view *history; /* ring */
 	uint32_t history_len, history_at;
@@ -245,6 +250,14 @@ void session_reply_result(struct session *session, enum ipc_outcome outcome, int
 			  uint32_t reason, int fd);
 void session_reply_error(struct session *session, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+
+/* request.c */
+/** A CONTROL request lies in the session's payload; replies now or later. */
+void request_control(struct session *session);
+/** Send the answer that came later, if one did. */
+void request_answer(struct session *session);
+/** The session ends: no later answer is wanted. */
+void request_forget(struct session *session);
 
 /* handover.c */
 /** A HANDOVER request; takes `fd` over; replies now or later. */

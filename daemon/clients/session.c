@@ -52,6 +52,7 @@ void session_close(struct session *session)
 	session->waiting = NULL;
 	if (waiting)
 		conn_session_gone(waiting);
+	request_forget(session);
 }
 
 void session_free(struct session *session)
@@ -195,25 +196,6 @@ static void do_hello(struct session *session)
 	session_reply(session, IPC_HELLO, buf, (size_t)len, -1);
 }
 
-static void do_control(struct session *session)
-{
-	const struct clients_callbacks *callbacks = &session->clients->config.callbacks;
-	char *reply = NULL;
-	if (!callbacks->control) {
-		session_reply_error(session, EOPNOTSUPP, "this daemon takes no control requests");
-		return;
-	}
-	int r = callbacks->control(callbacks->ctx, &session->cred, (const char *)session->payload,
-				   session->payload_len, &reply);
-	if (r == 0 && reply && strlen(reply) <= IPC_MAX_CONTROL_LEN)
-		session_reply(session, IPC_CONTROL_REPLY, reply, strlen(reply), -1);
-	else if (r == 0)
-		session_reply_error(session, EMSGSIZE, "the answer is too long for one frame");
-	else
-		session_reply_error(session, -r, "%s", reply ? reply : strerror(-r));
-	free(reply);
-}
-
 static bool take_fd(struct session *session, int *ret_fd)
 {
 	if (session->fd < 0) {
@@ -273,7 +255,7 @@ static void dispatch(struct session *session)
 	case IPC_HANDOVER: do_handover(session); break;
 	case IPC_STATUS_REQUEST: do_status(session); break;
 	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
-	case IPC_CONTROL: do_control(session); break;
+	case IPC_CONTROL: request_control(session); break;
 	default:
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
 				    session->frame.type);
@@ -406,10 +388,15 @@ static bool read_frame(struct session *session)
 	return !session->closing && !session->dead;
 }
 
+static bool reply_is_due(const struct session *session)
+{
+	return session->out || session->waiting || session->asked;
+}
+
 void session_resume(struct session *session)
 {
-	for (int i = 0; !session->dead && !session->closing && !session->out && !session->waiting;
-	     i++) {
+	request_answer(session);
+	for (int i = 0; !session->dead && !session->closing && !reply_is_due(session); i++) {
 		if (i == FRAMES_A_TURN) {
 			clients_mark_session_later(session);
 			return;
@@ -428,7 +415,7 @@ static void on_ready(struct watch *watch, uint32_t events)
 {
 	struct session *session = container_of(watch, struct session, watch);
 	/* While a reply is due nothing is read that could tell. */
-	if (events & (EPOLLHUP | EPOLLERR) && (session->waiting || session->out)) {
+	if (events & (EPOLLHUP | EPOLLERR) && reply_is_due(session)) {
 		session_close(session);
 		return;
 	}

@@ -2,32 +2,37 @@
 #include "daemon/control/control.h"
 
 #include <errno.h>
-#include <jansson.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <syslog.h>
 
+#include "daemon/control/internal.h"
 #include "daemon/control/views.h"
+#include "daemon/host/log.h"
 
-/** A refusal: jansson cannot carry one, so methods return NULL and fill this. */
-struct refusal {
-	const char *code; /* short, stable */
-	int error;        /* positive errno */
-	char text[256];
-};
+#define NEEDS(name) (1u << PARAM_##name)
 
-struct method {
+/** A method shows something, or else it is a command of the engine, for administrators. */
+static const struct method {
 	const char *name;
 	json_t *(*show)(struct control *control);
-};
-
-/* Unknown parameters are refused, so that a client of a later version learns that we ignore them.
- */
-static const struct method methods[] = {
+	enum smcr_command_type command;
+	unsigned int required, optional; /* parameters */
+} methods[] = {
 	{ "info.show", control_show_info },
 	{ "device.show", control_show_devices },
 	{ "linkgroup.show", control_show_linkgroups },
 	{ "link.show", control_show_links },
 	{ "connection.show", control_show_connections },
+	{ "link.delete", NULL, SMCR_COMMAND_LINK_DELETE, NEEDS(LINKGROUP) | NEEDS(LINK),
+	  NEEDS(DISORDERLY) },
+	{ "link.add", NULL, SMCR_COMMAND_LINK_ADD, NEEDS(LINKGROUP) },
+	{ "link.test", NULL, SMCR_COMMAND_LINK_TEST, NEEDS(LINKGROUP) | NEEDS(LINK) },
+	{ "link.disable", NULL, SMCR_COMMAND_LINK_DISABLE, NEEDS(LINKGROUP) | NEEDS(LINK) },
+	{ "link.enable", NULL, SMCR_COMMAND_LINK_ENABLE, NEEDS(LINKGROUP) | NEEDS(LINK) },
+	{ "linkgroup.delete", NULL, SMCR_COMMAND_LGR_DELETE, NEEDS(LINKGROUP) },
+	{ "failover", NULL, SMCR_COMMAND_FAILOVER, NEEDS(LINKGROUP), NEEDS(FROM) | NEEDS(TO) },
 };
 
 static const struct method *find_method(const char *name)
@@ -38,64 +43,126 @@ static const struct method *find_method(const char *name)
 	return NULL;
 }
 
-static json_t *refuse(struct refusal *refusal, int error, const char *code, const char *text)
+void *refuse(struct refusal *refusal, int error, const char *code, const char *format, ...)
 {
+	va_list args;
 	refusal->error = error;
 	refusal->code = code;
-	snprintf(refusal->text, sizeof(refusal->text), "%s", text);
+	va_start(args, format);
+	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
+	va_end(args);
 	return NULL;
 }
 
-static json_t *call(struct control *control, json_t *request, struct refusal *refusal)
+/* ---- who may ---- */
+
+static bool in_group(const struct clients_asker *asker, gid_t gid)
 {
+	if (asker->cred.gid == gid)
+		return true;
+	for (size_t i = 0; i < asker->num_groups; i++)
+		if (asker->groups[i] == gid)
+			return true;
+	return false;
+}
+
+static bool may_change(const struct control *control, const struct clients_asker *asker)
+{
+	return asker->cred.uid == 0 ||
+	       (*control->config->admin_group && in_group(asker, control->config->admin_gid));
+}
+
+static void refuse_change(const struct control *control, const struct method *method,
+			  struct refusal *refusal)
+{
+	const char *group = control->config->admin_group;
+	if (*group)
+		refuse(refusal, EPERM, "not-permitted",
+		       "%s is for root and members of group %.64s; a new member logs in again "
+		       "first",
+		       method->name, group);
+	else
+		refuse(refusal, EPERM, "not-permitted",
+		       "%s is for root (smcrd.conf may name an admin_group)", method->name);
+}
+
+/* ---- requests ---- */
+
+/* Who made smcrd do what belongs in the log. */
+static void log_command(const struct method *method, const struct clients_asker *asker,
+			const json_t *params)
+{
+	char *text = json_dumps(params, JSON_COMPACT | JSON_ENSURE_ASCII);
+	log_message(LOG_NOTICE, "%s %s: asked for by uid %u, pid %d", method->name,
+		    text ? text : "", (unsigned int)asker->cred.uid, (int)asker->cred.pid);
+	free(text);
+}
+
+/* @return the result; NULL: refused, or *ret_later: it comes later */
+static json_t *call(struct control *control, const struct clients_asker *asker,
+		    const json_t *request, struct refusal *refusal, bool *ret_later)
+{
+	struct params params;
+	const json_t *json_params = json_object_get(request, "params");
 	const char *name = json_string_value(json_object_get(request, "method"));
-	json_t *params = json_object_get(request, "params");
-	char text[256];
 	if (!name)
 		return refuse(refusal, EINVAL, "bad-request",
 			      "the request has no \"method\" string");
 	const struct method *method = find_method(name);
-	if (!method) {
-		snprintf(text, sizeof(text), "this smcrd (%s) has no method \"%.64s\"",
-			 SMCRD_VERSION, name);
-		return refuse(refusal, EOPNOTSUPP, "unknown-method", text);
+	if (!method)
+		return refuse(refusal, EOPNOTSUPP, "unknown-method",
+			      "this smcrd (%s) has no method \"%.64s\"", SMCRD_VERSION, name);
+	if (!method->show && !may_change(control, asker)) {
+		refuse_change(control, method, refusal);
+		return NULL;
 	}
-	if (params && json_object_size(params) > 0) {
-		snprintf(text, sizeof(text), "%s takes no parameters", method->name);
-		return refuse(refusal, EINVAL, "bad-parameter", text);
+	if (!params_take(json_params, method->required, method->optional, &params, refusal))
+		return NULL;
+	if (!method->show) {
+		log_command(method, asker, json_params);
+		*ret_later =
+			command_start(control, asker->request, method->command, &params, refusal);
+		return NULL;
 	}
 	json_t *result = method->show(control);
 	return result ? result : refuse(refusal, ENOMEM, "no-memory", "out of memory");
 }
 
-static json_t *make_reply(json_t *result, const struct refusal *refusal)
+char *reply_text(json_t *result, const struct refusal *refusal)
 {
-	if (result)
-		return json_pack("{s:i, s:o}", "schema", CONTROL_SCHEMA, "result", result);
-	return json_pack("{s:i, s:{s:s, s:i, s:s}}", "schema", CONTROL_SCHEMA, "error", "code",
-			 refusal->code, "errno", refusal->error, "text", refusal->text);
+	json_t *reply;
+	if (result) {
+		reply = json_pack("{s:i, s:o}", "schema", CONTROL_SCHEMA, "result", result);
+	} else {
+		reply = json_pack("{s:i, s:{s:s, s:i, s:s}}", "schema", CONTROL_SCHEMA, "error",
+				  "code", refusal->code, "errno", refusal->error, "text",
+				  refusal->text);
+		if (refusal->parameter)
+			json_object_set_new(json_object_get(reply, "error"), "parameter",
+					    json_string(refusal->parameter));
+	}
+	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+	json_decref(reply);
+	return text;
 }
 
-int control_handle(struct control *control, const struct ucred *cred, const char *json, size_t len,
-		   char **ret_reply)
+int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
+		   size_t len, char **ret_reply)
 {
 	struct refusal refusal = { 0 };
 	json_error_t where;
 	json_t *result = NULL;
-	(void)cred; /* every method of the table only shows */
+	bool later = false;
 	json_t *request = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
-	if (json_is_object(request)) {
-		result = call(control, request, &refusal);
-	} else {
-		char text[256];
-		snprintf(text, sizeof(text), "the request is not a JSON object: %.160s",
-			 request ? "it is another value" : where.text);
-		refuse(&refusal, EINVAL, "bad-request", text);
-	}
-	json_decref(request);
-	json_t *reply = make_reply(result, &refusal);
-	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
-	json_decref(reply);
+	if (json_is_object(request))
+		result = call(control, asker, request, &refusal, &later);
+	else
+		refuse(&refusal, EINVAL, "bad-request", "the request is not a JSON object: %.160s",
+		       request ? "it is another value" : where.text);
+	char *text = later ? NULL : reply_text(result, &refusal);
+	json_decref(request); /* the refusal may point into it */
+	if (later)
+		return -EINPROGRESS;
 	if (!text)
 		return -ENOMEM;
 	*ret_reply = text;

@@ -3,10 +3,15 @@
  * @file control.h
  * One table of control methods (design decision 7), whatever the transport.
  *
- * A request is a JSON object {"method": "link.show", "params": {..}}; the reply has "schema": 1 and
- * either "result" or "error": {"code": NAME, "errno": N, "text": SENTENCE}. An unknown method, a
- * missing or wrong parameter and a lack of permission are errors too, never silence. Arrays stay
- * arrays, keys are snake_case with units in their names, null means unknown.
+ * A request is a JSON object {"method": "link.delete", "params": {..}}; the reply has "schema": 1
+ * and either "result" or "error": {"code": NAME, "errno": N, "text": SENTENCE}, with "parameter":
+ * NAME if one is missing, wrong or unknown. Arrays stay arrays, keys are snake_case with units in
+ * their names, null means unknown.
+ *
+ *   control.c   requests, the method table, who may do what
+ *   params.c    the one place where parameters are checked
+ *   commands.c  methods that change something: commands of the engine, answered when they have
+ * ended views.c     methods that show something
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
 #define SMCRD_CONTROL_CONTROL_H
@@ -21,24 +26,43 @@
 
 #define CONTROL_SCHEMA 1
 
+struct control_pending;
+
 /** What the methods look at. Owned by the daemon; must outlive the control. */
 struct control {
 	const struct config *config;
 	struct fabric *fabric;
-	struct clients *clients;   /* may be NULL while the daemon starts */
-	struct rdv_option *option; /* NULL: no TCP option on this host */
-	const char *option_error;  /* why not: a sentence; "" otherwise */
-	uint64_t started;          /* fabric_now() at the start */
+	struct smcr_engine *engine; /* the fabric's */
+	struct clients *clients;    /* may be NULL while the daemon starts */
+	struct rdv_option *option;  /* NULL: no TCP option on this host */
+	const char *option_error;   /* why not: a sentence; "" otherwise */
+	uint64_t started;           /* fabric_now() at the start */
+	/** The reply to a request that was left open; takes `reply` (NULL: no memory) over. Called
+	 * from inside operations of the engine. */
+	void (*reply)(void *ctx, uint64_t request, char *reply);
+	void *reply_ctx;
+	struct control_pending *pending; /* the control's own: commands that have not ended */
 };
 
 /**
- * Serve one request.
- * @param cred  who asks; methods that change something need root or the administrators' group
+ * Serve one request. Call smcr_engine_run() before, as for any input of the engine.
+ * @param asker  who asks; methods that change something need root or the administrators' group
  * @param json  request text, `len` bytes, not NUL terminated
  * @param ret_reply  malloc'ed, NUL terminated JSON; the caller frees it
- * @return 0 (errors of the request are in the reply) or -ENOMEM
+ * @return 0 (errors of the request are in the reply); -EINPROGRESS: control->reply() brings the
+ * reply under asker->request; or -ENOMEM
  */
-int control_handle(struct control *control, const struct ucred *cred, const char *json, size_t len,
-		   char **ret_reply);
+int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
+		   size_t len, char **ret_reply);
+
+/** A command of the engine has ended (engine/ops.h): reply to whoever asked for it. */
+void control_command_done(struct control *control, uint64_t id,
+			  const struct smcr_command_result *result);
+
+/** Nobody waits for the reply to this request any more. The command goes on. */
+void control_forget(struct control *control, uint64_t request);
+
+/** Forget every command that has not ended: the engine goes away. */
+void control_close(struct control *control);
 
 #endif

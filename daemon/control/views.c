@@ -87,7 +87,7 @@ static void add_device(void *arg, uint32_t id, const struct rnic *rnic)
 	rnic_get_stats(rnic, &stats);
 	context->id = id;
 	context->links = 0;
-	smcr_engine_each_link(fabric_engine(context->control->fabric), count_link, context);
+	smcr_engine_each_link(context->control->engine, count_link, context);
 	json_t *gids = json_array();
 	for (size_t i = 0; i < info.num_gids; i++)
 		json_array_append_new(gids, json_gid(info.gids[i].raw));
@@ -145,7 +145,7 @@ static void add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 json_t *control_show_linkgroups(struct control *control)
 {
 	json_t *list = json_array();
-	smcr_engine_each_lgr(fabric_engine(control->fabric), add_linkgroup, list);
+	smcr_engine_each_lgr(control->engine, add_linkgroup, list);
 	return list;
 }
 
@@ -171,7 +171,7 @@ static void add_link(void *arg, const struct smcr_link_view *view)
 json_t *control_show_links(struct control *control)
 {
 	json_t *list = json_array();
-	smcr_engine_each_link(fabric_engine(control->fabric), add_link, list);
+	smcr_engine_each_link(control->engine, add_link, list);
 	return list;
 }
 
@@ -297,7 +297,7 @@ static json_t *engine_counts(const struct smcr_engine_view *view)
 json_t *control_show_info(struct control *control)
 {
 	struct smcr_engine_view view;
-	smcr_engine_get_view(fabric_engine(control->fabric), &view);
+	smcr_engine_get_view(control->engine, &view);
 	json_t *reasons = json_array();
 	if (control->clients)
 		clients_each_reason(control->clients, add_reason, reasons);

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <glob.h>
+#include <grp.h>
 #include <ini.h>
 #include <libgen.h>
 #include <limits.h>
@@ -99,6 +100,11 @@ static bool set_socket(struct config *config, const char *value, char why[WHY_LE
 
 static bool set_admin_group(struct config *config, const char *value, char why[WHY_LEN])
 {
+	const struct group *group = *value ? getgrnam(value) : NULL;
+	if (*value && !group)
+		return refuse(why, "this host has no group '%.40s'", value);
+	if (group)
+		config->admin_gid = group->gr_gid;
 	return set_text(&config->admin_group, value, why);
 }
 

@@ -29,6 +29,7 @@ struct config {
 	size_t num_rnics;
 	char *socket_path;
 	char *admin_group; /* members may change things with smcrctl; "" = root only */
+	gid_t admin_gid;   /* its number, if there is one */
 	int log_level;     /* LOG_ERR .. LOG_DEBUG */
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;

@@ -96,6 +96,9 @@ struct pair_side {
 	unsigned int commands_done;
 	uint64_t command_id;
 	struct smcr_command_result command_result;
+	/* who else hears of it, if anybody */
+	void (*on_command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
+	void *on_command_ctx;
 };
 
 struct pair {

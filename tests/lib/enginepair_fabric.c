@@ -310,6 +310,8 @@ static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_re
 	side->commands_done++;
 	side->command_id = id;
 	side->command_result = *result;
+	if (side->on_command_done)
+		side->on_command_done(side->on_command_ctx, id, result);
 }
 
 static void op_log(void *ctx, int priority, const char *line)

@@ -294,26 +294,54 @@ static void add_line(void *arg, const struct client_conn_view *view)
 	text->left -= (size_t)n;
 }
 
-/* "conns": a line for each; "long": 200 KB; "echo ..": the same; "no": refused. */
-static int on_control(void *ctx, const struct ucred *cred, const char *json, size_t len,
+/* Requests that wait, and how many gave up waiting. */
+static uint64_t held[64];
+static unsigned int num_held, num_gone;
+
+static void answer_held(void)
+{
+	while (num_held > 0)
+		clients_control_reply(daemon_clients, held[--num_held], strdup("late"));
+}
+
+/* "conns": a line for each; "long": 200 KB; "no": refused; "later": when "answer" comes; "held":
+ * how many wait and how many of them are gone; "groups": whose they are; others come back. */
+static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
 	(void)ctx;
 	char *reply = calloc(1, 300000);
 	struct text text = { reply, 300000 };
-	if (len == 5 && memcmp(json, "conns", 5) == 0) {
-		clients_each_conn(daemon_clients, add_line, &text);
-	} else if (len == 4 && memcmp(json, "long", 4) == 0) {
-		memset(reply, 'x', 200000);
-	} else if (len == 2 && memcmp(json, "no", 2) == 0) {
-		snprintf(reply, 100, "uid %d may not", (int)cred->uid);
-		*ret_reply = reply;
-		return -EPERM;
-	} else {
-		memcpy(reply, json, len);
-	}
 	*ret_reply = reply;
+	memcpy(reply, json, len);
+	if (strcmp(reply, "conns") == 0) {
+		clients_each_conn(daemon_clients, add_line, &text);
+	} else if (strcmp(reply, "long") == 0) {
+		memset(reply, 'x', 200000);
+	} else if (strcmp(reply, "no") == 0) {
+		snprintf(reply, 100, "uid %d may not", (int)asker->cred.uid);
+		return -EPERM;
+	} else if (strcmp(reply, "later") == 0) {
+		held[num_held++] = asker->request;
+		return -EINPROGRESS;
+	} else if (strcmp(reply, "answer") == 0) {
+		answer_held();
+	} else if (strcmp(reply, "held") == 0) {
+		snprintf(reply, 100, "%u %u", num_held, num_gone);
+	} else if (strcmp(reply, "groups") == 0) {
+		for (size_t i = 0; i < asker->num_groups; i++)
+			sprintf(reply + strlen(reply), " %u", (unsigned int)asker->groups[i]);
+	}
 	return 0;
+}
+
+static void on_gone(void *ctx, uint64_t request)
+{
+	(void)ctx;
+	num_gone++;
+	for (unsigned int i = 0; i < num_held; i++)
+		if (held[i] == request)
+			held[i] = held[--num_held];
 }
 
 static void on_log(void *ctx, int priority, const char *line)
@@ -362,6 +390,7 @@ static void run_daemon(const char *path, const struct clients_limits *limits, in
 			       .engine_leave = on_engine,
 			       .assume_capable = on_capable,
 			       .control = on_control,
+			       .control_gone = on_gone,
 			       .log = on_log },
 	};
 	if (limits)

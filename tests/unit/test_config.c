@@ -76,7 +76,7 @@ static void values_are_read_and_later_files_win(void **state)
 			      "element_size = 128K\ncapable_subnet = 10.1.2.3/16\n"
 			      "dialect = rfc\nlog_level = debug\nmax_links = 2\n");
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
-	write_file(dir->more, "max_links = 3\nadmin_group = wheel\n");
+	write_file(dir->more, "max_links = 3\nadmin_group = root\n");
 	assert_int_equal(config_load(dir->file, &config, text), 0);
 	assert_int_equal(config.num_rnics, 2);
 	assert_string_equal(config.rnics[1], "soft:eth2");
@@ -84,7 +84,8 @@ static void values_are_read_and_later_files_win(void **state)
 	assert_int_equal(config.engine.bsize, 3);
 	assert_int_equal(config.engine.dialect, SMCR_DIALECT_FORCE_RFC);
 	assert_int_equal(config.engine.max_links, 3);
-	assert_string_equal(config.admin_group, "wheel");
+	assert_string_equal(config.admin_group, "root");
+	assert_int_equal(config.admin_gid, 0);
 	assert_int_equal(config.log_level, LOG_DEBUG);
 	assert_true(config_peer_assumed_capable(&config, 0x0A01FFFF));
 	assert_false(config_peer_assumed_capable(&config, 0x0A020001));
@@ -114,6 +115,7 @@ static void errors_name_file_line_and_key(void **state)
 		{ "capable_subnet = 10.0.0.0/33", "capable_subnet" },
 		{ "capable_subnet = 10.0.0.0/8x", "capable_subnet" },
 		{ "socket = relative", "socket" },
+		{ "admin_group = no such group", "admin_group" },
 		{ "skip_seconds = -1", "skip_seconds" },
 		{ "link_retry_milliseconds = 1", "link_retry_milliseconds" },
 	};

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The control methods without a transport: what is refused, and what the shows look like. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -12,11 +13,19 @@
 #include <jansson.h>
 
 #include "daemon/control/control.h"
+#include "daemon/host/log.h"
+#include "tests/lib/enginepair.h"
 
+/* The engine of the commands is one of a pair with a link group; the fabric of the shows is empty.
+ */
 struct fixture {
 	struct event_base *base;
 	struct config config;
 	struct control control;
+	struct pair *pair;
+	unsigned int num_replies;
+	uint64_t request; /* of the last reply that came later */
+	json_t *reply;
 };
 
 static void no_clc(void *user, const uint8_t *msg, size_t len)
@@ -34,6 +43,22 @@ static void no_event(void *user, const struct smcr_conn_event *event)
 	fail_msg("there is no connection");
 }
 
+static void on_reply(void *ctx, uint64_t request, char *reply)
+{
+	struct fixture *fixture = ctx;
+	fixture->num_replies++;
+	fixture->request = request;
+	json_decref(fixture->reply);
+	fixture->reply = json_loads(reply, 0, NULL);
+	free(reply);
+}
+
+static void on_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct fixture *fixture = ctx;
+	control_command_done(&fixture->control, id, result);
+}
+
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
@@ -47,9 +72,13 @@ static int setup(void **state)
 					.conn_event = no_event };
 	fixture->control = (struct control){ .config = &fixture->config,
 					     .option_error = "not here",
-					     .started = fabric_now() };
+					     .started = fabric_now(),
+					     .reply = on_reply,
+					     .reply_ctx = fixture };
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
+	fixture->control.engine = fabric_engine(fixture->control.fabric);
+	log_open(-1, false); /* who asked for a command is of no interest here */
 	*state = fixture;
 	return 0;
 }
@@ -57,19 +86,38 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	struct fixture *fixture = *state;
+	control_close(&fixture->control);
+	if (fixture->pair)
+		pair_free(fixture->pair);
 	fabric_free(fixture->control.fabric);
 	config_free(&fixture->config);
 	event_base_free(fixture->base);
+	json_decref(fixture->reply);
 	free(fixture);
 	return 0;
 }
 
-/* The parsed reply; its schema was looked at. */
-static json_t *ask(struct fixture *fixture, const char *request, size_t len)
+/* A link group with two links; its id. */
+static uint32_t have_group(struct fixture *fixture)
 {
-	static const struct ucred nobody = { .pid = 1, .uid = 65534, .gid = 65534 };
+	int conn;
+	fixture->pair = pair_grouped(2, &conn);
+	struct pair_side *side = &fixture->pair->side[PAIR_SERVER];
+	side->on_command_done = on_done;
+	side->on_command_ctx = fixture;
+	fixture->control.engine = side->engine;
+	return pair_lgr(fixture->pair, PAIR_SERVER)->id;
+}
+
+static const struct clients_asker nobody = { .request = 1,
+					     .cred = { .pid = 1, .uid = 65534, .gid = 65534 } };
+
+/* The parsed reply; its schema was looked at. */
+static json_t *ask_as(struct fixture *fixture, const struct clients_asker *asker,
+		      const char *request, size_t len)
+{
 	char *text = NULL;
-	assert_int_equal(control_handle(&fixture->control, &nobody, request, len, &text), 0);
+	assert_int_equal(control_handle(&fixture->control, asker, request, len, &text), 0);
 	json_t *reply = json_loads(text, 0, NULL);
 	free(text);
 	assert_non_null(reply);
@@ -77,30 +125,65 @@ static json_t *ask(struct fixture *fixture, const char *request, size_t len)
 	return reply;
 }
 
+static json_t *ask(struct fixture *fixture, const char *request, size_t len)
+{
+	return ask_as(fixture, &nobody, request, len);
+}
+
+/* A request of root that is left open. */
+static void start(struct fixture *fixture, uint64_t number, const char *request)
+{
+	const struct clients_asker root = { .request = number };
+	char *text = NULL;
+	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
+			 -EINPROGRESS);
+	assert_null(text);
+}
+
+static void expect_error(json_t *reply, const char *code, const char *parameter, const char *words)
+{
+	json_t *error = json_object_get(reply, "error");
+	const char *text = json_string_value(json_object_get(error, "text"));
+	assert_null(json_object_get(reply, "result"));
+	assert_string_equal(json_string_value(json_object_get(error, "code")), code);
+	assert_true(json_integer_value(json_object_get(error, "errno")) > 0);
+	assert_non_null(text);
+	if (!strstr(text, words))
+		fail_msg("\"%s\" does not say \"%s\"", text, words);
+	if (parameter)
+		assert_string_equal(json_string_value(json_object_get(error, "parameter")),
+				    parameter);
+	else
+		assert_null(json_object_get(error, "parameter"));
+	json_decref(reply);
+}
+
+static json_t *result_of(json_t *reply, const char *key)
+{
+	return json_object_get(json_object_get(reply, "result"), key);
+}
+
 static void bad_requests_are_refused_by_name(void **state)
 {
 	static const struct {
-		const char *request, *code;
+		const char *request, *code, *parameter, *words;
 	} cases[] = {
-		{ "", "bad-request" },
-		{ "{", "bad-request" },
-		{ "[]", "bad-request" },
-		{ "42", "bad-request" },
-		{ "{\"method\":1}", "bad-request" },
-		{ "{\"method\":\"info.show\",\"method\":\"link.show\"}", "bad-request" },
-		{ "{\"method\":\"nonsense\"}", "unknown-method" },
-		{ "{\"method\":\"link.show\",\"params\":{\"a\":1}}", "bad-parameter" },
+		{ "", "bad-request", NULL, "JSON" },
+		{ "{", "bad-request", NULL, "JSON" },
+		{ "[]", "bad-request", NULL, "JSON" },
+		{ "42", "bad-request", NULL, "JSON" },
+		{ "{\"method\":1}", "bad-request", NULL, "method" },
+		{ "{\"method\":\"info.show\",\"method\":\"link.show\"}", "bad-request", NULL,
+		  "duplicate" },
+		{ "{\"method\":\"nonsense\"}", "unknown-method", NULL, "nonsense" },
+		{ "{\"method\":\"link.show\",\"params\":{\"a\":1}}", "bad-parameter", "a", "none" },
+		{ "{\"method\":\"link.show\",\"params\":[]}", "bad-request", NULL, "params" },
+		{ "{\"method\":\"link.show\",\"params\":{\"linkgroup\":1}}", "bad-parameter",
+		  "linkgroup", "none" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		json_t *reply = ask(*state, cases[i].request, strlen(cases[i].request));
-		json_t *error = json_object_get(reply, "error");
-		assert_null(json_object_get(reply, "result"));
-		assert_string_equal(json_string_value(json_object_get(error, "code")),
-				    cases[i].code);
-		assert_true(json_integer_value(json_object_get(error, "errno")) > 0);
-		assert_true(strlen(json_string_value(json_object_get(error, "text"))) > 10);
-		json_decref(reply);
-	}
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_error(ask(*state, cases[i].request, strlen(cases[i].request)), cases[i].code,
+			     cases[i].parameter, cases[i].words);
 }
 
 /* A request ends where its length says, whatever lies behind it. */
@@ -131,6 +214,169 @@ static void empty_lists_are_arrays(void **state)
 	}
 }
 
+/* ---- commands ---- */
+
+static void parameters_are_checked_by_name(void **state)
+{
+	static const struct {
+		const char *method, *params, *parameter, *words;
+	} cases[] = {
+		{ "link.delete", "{}", "linkgroup", "missing" },
+		{ "link.delete", "{\"linkgroup\":1}", "link", "missing" },
+		{ "link.delete", "{\"linkgroup\":\"1\",\"link\":1}", "linkgroup", "type" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":1.0}", "link", "type" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":null}", "link", "type" },
+		{ "link.delete", "{\"linkgroup\":0,\"link\":1}", "linkgroup", "range" },
+		{ "link.delete", "{\"linkgroup\":-1,\"link\":1}", "linkgroup", "range" },
+		{ "link.delete", "{\"linkgroup\":4294967296,\"link\":1}", "linkgroup", "range" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":0}", "link", "range" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":256}", "link", "range" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":1,\"disorderly\":1}", "disorderly",
+		  "true or false" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":1,\"orderly\":true}", "orderly",
+		  "linkgroup, link, disorderly" },
+		{ "link.delete", "{\"linkgroup\":1,\"link\":1,\"to\":2}", "to", "no parameter" },
+		{ "link.test", "{\"linkgroup\":1,\"link\":1,\"disorderly\":true}", "disorderly",
+		  "no parameter" },
+		{ "link.add", "{\"linkgroup\":1,\"link\":1}", "link", "there is: linkgroup" },
+		{ "link.test", "{\"link\":1}", "linkgroup", "missing" },
+		{ "link.disable", "{\"linkgroup\":1}", "link", "missing" },
+		{ "link.enable", "{\"linkgroup\":1}", "link", "missing" },
+		{ "linkgroup.delete", "{}", "linkgroup", "missing" },
+		{ "failover", "{\"linkgroup\":1,\"from\":300}", "from", "range" },
+		{ "failover", "{\"linkgroup\":1,\"to\":\"x\"}", "to", "type" },
+		{ "failover", "{\"linkgroup\":1,\"from\":2,\"to\":2}", "to", "same link" },
+	};
+	struct fixture *fixture = *state;
+	const struct clients_asker root = { .request = 1 };
+	assert_int_equal(have_group(fixture), 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[200];
+		int len = snprintf(text, sizeof(text), "{\"method\":\"%s\",\"params\":%s}",
+				   cases[i].method, cases[i].params);
+		expect_error(ask_as(fixture, &root, text, (size_t)len), "bad-parameter",
+			     cases[i].parameter, cases[i].words);
+	}
+}
+
+static void what_is_not_there_is_named(void **state)
+{
+	static const struct {
+		const char *request, *words;
+	} cases[] = {
+		{ "{\"method\":\"link.add\",\"params\":{\"linkgroup\":77}}",
+		  "there is no link group 77" },
+		{ "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":9}}",
+		  "link group 1 has no link 9" },
+		{ "{\"method\":\"link.test\",\"params\":{\"linkgroup\":77,\"link\":1}}",
+		  "there is no link group 77" },
+	};
+	const struct clients_asker root = { .request = 1 };
+	assert_int_equal(have_group(*state), 1);
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		expect_error(ask_as(*state, &root, cases[i].request, strlen(cases[i].request)),
+			     "not-found", NULL, cases[i].words);
+}
+
+#define TEST_LINK_1  "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":1}}"
+#define TEST_LINK_2  "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":2}}"
+#define DELETE_GROUP "{\"method\":\"linkgroup.delete\",\"params\":{\"linkgroup\":1}}"
+
+/* Root, or the group if the configuration names one: as the primary or as another group. */
+static void only_administrators_may_change(void **state)
+{
+	struct fixture *fixture = *state;
+	const gid_t others[] = { 7, 8 }, with[] = { 7, 123, 200000 };
+	struct clients_asker asker = nobody;
+	assert_int_equal(have_group(fixture), 1);
+	size_t len = strlen(TEST_LINK_1);
+	asker.cred.gid = 0; /* root's group is not root */
+	expect_error(ask_as(fixture, &asker, TEST_LINK_1, len), "not-permitted", NULL, "root");
+
+	free(fixture->config.admin_group);
+	fixture->config.admin_group = strdup("operators");
+	fixture->config.admin_gid = 123;
+	expect_error(ask_as(fixture, &asker, TEST_LINK_1, len), "not-permitted", NULL, "operators");
+	asker.groups = others;
+	asker.num_groups = 2;
+	expect_error(ask_as(fixture, &asker, TEST_LINK_1, len), "not-permitted", NULL, "operators");
+	assert_int_equal(fixture->num_replies, 0);
+
+	char *text = NULL;
+	asker.groups = with;
+	asker.num_groups = 3;
+	assert_int_equal(control_handle(&fixture->control, &asker, TEST_LINK_1, len, &text),
+			 -EINPROGRESS);
+	asker.num_groups = 0;
+	asker.cred.gid = 123;
+	assert_int_equal(control_handle(&fixture->control, &asker, TEST_LINK_1, len, &text),
+			 -EINPROGRESS);
+}
+
+/* A command that nobody may start is refused before its parameters are looked at. */
+static void a_stranger_learns_nothing(void **state)
+{
+	expect_error(ask(*state, DELETE_GROUP, strlen(DELETE_GROUP)), "not-permitted", NULL,
+		     "root");
+}
+
+static void replies_come_when_commands_end(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(have_group(fixture), 1);
+	start(fixture, 41, TEST_LINK_1);
+	start(fixture, 42, TEST_LINK_2);
+	start(fixture, 43, TEST_LINK_2);
+	assert_int_equal(fixture->num_replies, 0);
+	pair_run(fixture->pair, 1000);
+	assert_int_equal(fixture->num_replies, 3);
+	assert_in_range(fixture->request, 41, 43);
+	assert_true(json_is_integer(result_of(fixture->reply, "rtt_us")));
+	assert_true(json_is_false(result_of(fixture->reply, "requested")));
+	assert_true(json_is_null(result_of(fixture->reply, "link")));
+	assert_true(json_is_null(result_of(fixture->reply, "connections")));
+	assert_non_null(json_string_value(result_of(fixture->reply, "text")));
+	assert_null(fixture->control.pending);
+}
+
+static void failures_come_as_errors(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(have_group(fixture), 1);
+	fixture->pair->side[PAIR_CLIENT].blocked = true;
+	start(fixture, 5, TEST_LINK_2);
+	pair_run(fixture->pair, 20000000);
+	assert_int_equal(fixture->num_replies, 1);
+	assert_int_equal(fixture->request, 5);
+	expect_error(json_incref(fixture->reply), "failed", NULL, "1/2");
+}
+
+static void a_deleted_group_counts_its_connections(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(have_group(fixture), 1);
+	start(fixture, 6, DELETE_GROUP);
+	pair_run(fixture->pair, 5000000);
+	assert_int_equal(fixture->num_replies, 1);
+	assert_int_equal(json_integer_value(result_of(fixture->reply, "connections")), 1);
+	assert_true(json_is_null(result_of(fixture->reply, "rtt_us")));
+}
+
+/* Nobody waits any more: no reply, and what was started goes on. */
+static void an_asker_who_goes_gets_no_reply(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(have_group(fixture), 1);
+	start(fixture, 7, TEST_LINK_2);
+	start(fixture, 8, DELETE_GROUP);
+	control_forget(&fixture->control, 8);
+	control_forget(&fixture->control, 99);
+	pair_run(fixture->pair, 5000000);
+	assert_int_equal(fixture->num_replies, 1);
+	assert_int_equal(fixture->request, 7);
+	assert_null(pair_lgr(fixture->pair, PAIR_SERVER));
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -138,6 +384,14 @@ int main(void)
 		CASE(bad_requests_are_refused_by_name),
 		CASE(the_length_counts),
 		CASE(empty_lists_are_arrays),
+		CASE(parameters_are_checked_by_name),
+		CASE(what_is_not_there_is_named),
+		CASE(only_administrators_may_change),
+		CASE(a_stranger_learns_nothing),
+		CASE(replies_come_when_commands_end),
+		CASE(failures_come_as_errors),
+		CASE(a_deleted_group_counts_its_connections),
+		CASE(an_asker_who_goes_gets_no_reply),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }

@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+/* CONTROL requests of tools: whoever answers them may take their time. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/clients/internal.h"
+
+/* Supplementary groups as they were when the session was opened. @return count, or a negative
+ * errno; *ret_groups is malloc'ed or NULL */
+static ssize_t peer_groups(int socket, gid_t **ret_groups)
+{
+	socklen_t len = 0;
+	*ret_groups = NULL;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, NULL, &len) == 0)
+		return 0;
+	if (errno != ERANGE)
+		return -errno;
+	gid_t *groups = malloc(len);
+	if (!groups)
+		return -ENOMEM;
+	if (getsockopt(socket, SOL_SOCKET, SO_PEERGROUPS, groups, &len) < 0) {
+		int error = errno;
+		free(groups);
+		return -error;
+	}
+	*ret_groups = groups;
+	return (ssize_t)(len / sizeof(*groups));
+}
+
+static void reply_now(struct session *session, int r, const char *reply)
+{
+	if (r == 0 && reply && strlen(reply) <= IPC_MAX_CONTROL_LEN)
+		session_reply(session, IPC_CONTROL_REPLY, reply, strlen(reply), -1);
+	else if (r == 0)
+		session_reply_error(session, EMSGSIZE, "the answer is too long for one frame");
+	else
+		session_reply_error(session, -r, "%s", reply ? reply : strerror(-r));
+}
+
+void request_control(struct session *session)
+{
+	struct clients *clients = session->clients;
+	const struct clients_callbacks *callbacks = &clients->config.callbacks;
+	gid_t *groups;
+	char *reply = NULL;
+	if (!callbacks->control) {
+		session_reply_error(session, EOPNOTSUPP, "this daemon takes no control requests");
+		return;
+	}
+	ssize_t n = peer_groups(session->socket, &groups);
+	const struct clients_asker asker = { .request = ++clients->last_request,
+					     .cred = session->cred,
+					     .groups = groups,
+					     .num_groups = n > 0 ? (size_t)n : 0 };
+	int r = callbacks->control(callbacks->ctx, &asker, (const char *)session->payload,
+				   session->payload_len, &reply);
+	if (r == -EINPROGRESS)
+		session->asked = asker.request;
+	else
+		reply_now(session, r, reply);
+	free(reply);
+	free(groups);
+}
+
+void clients_control_reply(struct clients *clients, uint64_t request, char *reply)
+{
+	struct session *session;
+	DL_SEARCH_SCALAR(clients->sessions, session, asked, request);
+	if (!session || session->answered) {
+		free(reply);
+		return;
+	}
+	session->answered = true;
+	session->answer = reply;
+	clients_mark_session_later(session);
+}
+
+void request_answer(struct session *session)
+{
+	char *answer = session->answer;
+	if (!session->answered || session->dead)
+		return;
+	session->asked = 0;
+	session->answered = false;
+	session->answer = NULL;
+	reply_now(session, answer ? 0 : -ENOMEM, answer);
+	free(answer);
+}
+
+void request_forget(struct session *session)
+{
+	const struct clients_callbacks *callbacks = &session->clients->config.callbacks;
+	if (session->asked && !session->answered && callbacks->control_gone)
+		callbacks->control_gone(callbacks->ctx, session->asked);
+	session->asked = 0;
+	free(session->answer);
+	session->answer = NULL;
+}

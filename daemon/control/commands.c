@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands of the engine end later than they start: who asked for which is kept here. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/control/internal.h"
+#include "daemon/engine/view.h"
+
+struct control_pending {
+	uint64_t id;      /* the engine's */
+	uint64_t request; /* who waits */
+	enum smcr_command_type type;
+	struct control_pending *prev, *next;
+};
+
+/* ---- refusals in words ---- */
+
+struct search {
+	uint32_t lgr;
+	uint8_t link;
+	bool has_lgr;
+	uint32_t num_links;
+	const char *state; /* of the link, by name; NULL: there is none */
+};
+
+static void look_at_lgr(void *arg, const struct smcr_lgr_view *view)
+{
+	struct search *search = arg;
+	if (view->id != search->lgr)
+		return;
+	search->has_lgr = true;
+	search->num_links = view->num_links;
+}
+
+static void look_at_link(void *arg, const struct smcr_link_view *view)
+{
+	struct search *search = arg;
+	if (view->lgr_id == search->lgr && view->number == search->link)
+		search->state = smcr_link_state_name(view->state);
+}
+
+static struct search search_for(const struct control *control, uint32_t lgr, uint8_t link)
+{
+	struct search search = { .lgr = lgr, .link = link };
+	smcr_engine_each_lgr(control->engine, look_at_lgr, &search);
+	smcr_engine_each_link(control->engine, look_at_link, &search);
+	return search;
+}
+
+static void refuse_missing(const struct control *control, const struct smcr_command *command,
+			   struct refusal *refusal)
+{
+	struct search search = search_for(control, command->lgr, command->link);
+	if (!search.has_lgr) {
+		refuse(refusal, ENOENT, "not-found", "there is no link group %u", command->lgr);
+		return;
+	}
+	bool has_first = !command->link || search.state;
+	refuse(refusal, ENOENT, "not-found", "link group %u has no link %u", command->lgr,
+	       has_first ? command->to : command->link);
+}
+
+static void refuse_busy(const struct control *control, const struct smcr_command *command,
+			struct refusal *refusal)
+{
+	struct search search = search_for(control, command->lgr, command->link);
+	if (search.state && strcmp(search.state, "active"))
+		refuse(refusal, EBUSY, "busy", "link %u/%u is not active but %s", command->lgr,
+		       command->link, search.state);
+	else if (command->type == SMCR_COMMAND_LINK_DELETE && search.num_links == 1)
+		refuse(refusal, EBUSY, "busy",
+		       "link %u/%u is the last one of its group: delete the link group instead",
+		       command->lgr, command->link);
+	else
+		refuse(refusal, EBUSY, "busy",
+		       "link group %u is being set up or ended: try again in a moment",
+		       command->lgr);
+}
+
+static const char *error_code(int error)
+{
+	switch (error) {
+	case ENOENT: return "not-found";
+	case EBUSY: return "busy";
+	case ETIMEDOUT: return "timeout";
+	case ENOMEM: return "no-memory";
+	default: return "failed";
+	}
+}
+
+/* The engine tells by a number only why it did not start. */
+static void refuse_start(const struct control *control, const struct smcr_command *command,
+			 int error, struct refusal *refusal)
+{
+	if (error == ENOENT)
+		refuse_missing(control, command, refusal);
+	else if (error == EBUSY)
+		refuse_busy(control, command, refusal);
+	else
+		refuse(refusal, error, error_code(error), "smcrd cannot do this: %s",
+		       strerror(error));
+}
+
+/* ---- start ---- */
+
+static void fill_command(enum smcr_command_type type, const struct params *params,
+			 struct smcr_command *ret)
+{
+	*ret = (struct smcr_command){ .type = type,
+				      .lgr = params->linkgroup,
+				      .link = params->link,
+				      .orderly = !params->disorderly };
+	if (type == SMCR_COMMAND_FAILOVER) {
+		ret->link = params->from;
+		ret->to = params->to;
+	}
+}
+
+bool command_start(struct control *control, uint64_t request, enum smcr_command_type type,
+		   const struct params *params, struct refusal *refusal)
+{
+	struct smcr_command command;
+	fill_command(type, params, &command);
+	if (command.link && command.link == command.to) {
+		refuse(refusal, EINVAL, "bad-parameter", "\"from\" and \"to\" are the same link");
+		refusal->parameter = "to";
+		return false;
+	}
+	struct control_pending *pending = calloc(1, sizeof(*pending));
+	int error =
+		pending ? smcr_engine_command(control->engine, &command, &pending->id) : -ENOMEM;
+	if (error) {
+		free(pending);
+		refuse_start(control, &command, -error, refusal);
+		return false;
+	}
+	pending->request = request;
+	pending->type = type;
+	DL_APPEND(control->pending, pending);
+	return true;
+}
+
+/* ---- end ---- */
+
+static json_t *known(bool is_known, uint64_t value)
+{
+	return is_known ? json_integer((json_int_t)value) : json_null();
+}
+
+static json_t *result_json(enum smcr_command_type type, const struct smcr_command_result *result)
+{
+	bool done = !result->requested;
+	bool is_add = type == SMCR_COMMAND_LINK_ADD, is_test = type == SMCR_COMMAND_LINK_TEST;
+	return json_pack("{s:s, s:b, s:o, s:o, s:o}", "text", result->text, "requested",
+			 result->requested, "link", known(done && is_add, result->link),
+			 "connections", known(done && !is_add && !is_test, result->connections),
+			 "rtt_us", known(done && is_test, result->rtt));
+}
+
+void control_command_done(struct control *control, uint64_t id,
+			  const struct smcr_command_result *result)
+{
+	struct control_pending *pending;
+	struct refusal refusal = { 0 };
+	json_t *json = NULL;
+	DL_SEARCH_SCALAR(control->pending, pending, id, id);
+	if (!pending)
+		return;
+	if (result->error)
+		refuse(&refusal, -result->error, error_code(-result->error), "%s", result->text);
+	else if (!(json = result_json(pending->type, result)))
+		refuse(&refusal, ENOMEM, "no-memory", "out of memory");
+	control->reply(control->reply_ctx, pending->request, reply_text(json, &refusal));
+	DL_DELETE(control->pending, pending);
+	free(pending);
+}
+
+void control_forget(struct control *control, uint64_t request)
+{
+	struct control_pending *pending;
+	DL_SEARCH_SCALAR(control->pending, pending, request, request);
+	if (!pending)
+		return;
+	smcr_engine_command_forget(control->engine, pending->id);
+	DL_DELETE(control->pending, pending);
+	free(pending);
+}
+
+void control_close(struct control *control)
+{
+	while (control->pending)
+		control_forget(control, control->pending->request);
+}

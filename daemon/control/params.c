@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/control/internal.h"
+
+#define LINK_MAX_NUMBER UINT8_MAX /* one byte in LLC messages */
+
+/* Numbers start at 1: link groups and links are counted from there. */
+static const struct {
+	const char *name;
+	json_int_t max; /* of a number; 0: true or false */
+} table[NUM_PARAMS] = {
+	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX }, [PARAM_LINK] = { "link", LINK_MAX_NUMBER },
+	[PARAM_FROM] = { "from", LINK_MAX_NUMBER },      [PARAM_TO] = { "to", LINK_MAX_NUMBER },
+	[PARAM_DISORDERLY] = { "disorderly", 0 },
+};
+
+static void store(struct params *params, enum param_name name, const json_t *value)
+{
+	json_int_t number = json_integer_value(value);
+	switch (name) {
+	case PARAM_LINKGROUP: params->linkgroup = (uint32_t)number; break;
+	case PARAM_LINK: params->link = (uint8_t)number; break;
+	case PARAM_FROM: params->from = (uint8_t)number; break;
+	case PARAM_TO: params->to = (uint8_t)number; break;
+	case PARAM_DISORDERLY: params->disorderly = json_is_true(value); break;
+	case NUM_PARAMS: break;
+	}
+}
+
+static bool wrong(struct refusal *refusal, enum param_name name, const char *what)
+{
+	if (table[name].max)
+		refuse(refusal, EINVAL, "bad-parameter",
+		       "parameter \"%s\" %s; it is a number from 1 to %" JSON_INTEGER_FORMAT,
+		       table[name].name, what, table[name].max);
+	else
+		refuse(refusal, EINVAL, "bad-parameter", "parameter \"%s\" %s; it is true or false",
+		       table[name].name, what);
+	refusal->parameter = table[name].name;
+	return false;
+}
+
+static bool take(const json_t *value, enum param_name name, struct params *params,
+		 struct refusal *refusal)
+{
+	if (table[name].max == 0 && !json_is_boolean(value))
+		return wrong(refusal, name, "is of the wrong type");
+	if (table[name].max != 0 && !json_is_integer(value))
+		return wrong(refusal, name, "is of the wrong type");
+	if (table[name].max != 0 &&
+	    (json_integer_value(value) < 1 || json_integer_value(value) > table[name].max))
+		return wrong(refusal, name, "is out of range");
+	store(params, name, value);
+	return true;
+}
+
+/* "linkgroup, link" */
+static void list_names(unsigned int set, char *text, size_t len)
+{
+	size_t at = 0;
+	snprintf(text, len, "none");
+	for (int name = 0; name < NUM_PARAMS; name++)
+		if (set & 1u << name)
+			at += (size_t)snprintf(text + at, len - at, "%s%s", at ? ", " : "",
+					       table[name].name);
+}
+
+static bool known_only(const json_t *json, unsigned int allowed, struct refusal *refusal)
+{
+	char names[128];
+	const char *key;
+	json_t *value;
+	json_object_foreach((json_t *)json, key, value)
+	{
+		int name = 0;
+		while (name < NUM_PARAMS && strcmp(table[name].name, key))
+			name++;
+		if (name < NUM_PARAMS && allowed & 1u << name)
+			continue;
+		list_names(allowed, names, sizeof(names));
+		refuse(refusal, EINVAL, "bad-parameter",
+		       "there is no parameter \"%.64s\" here; there is: %s", key, names);
+		refusal->parameter = key;
+		return false;
+	}
+	return true;
+}
+
+bool params_take(const json_t *json, unsigned int required, unsigned int optional,
+		 struct params *ret_params, struct refusal *refusal)
+{
+	struct params params = { 0 };
+	if (json && !json_is_object(json)) {
+		refuse(refusal, EINVAL, "bad-request", "\"params\" is not a JSON object");
+		return false;
+	}
+	if (!known_only(json, required | optional, refusal))
+		return false;
+	for (int name = 0; name < NUM_PARAMS; name++) {
+		const json_t *value = json_object_get(json, table[name].name);
+		if (!value && required & 1u << name)
+			return wrong(refusal, (enum param_name)name, "is missing");
+		if (value && !take(value, (enum param_name)name, &params, refusal))
+			return false;
+	}
+	*ret_params = params;
+	return true;
+}

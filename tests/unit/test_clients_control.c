@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT */
+/* CONTROL requests that are answered later, and who the daemon takes the asker to be. */
+#include <grp.h>
+
+#include "tests/unit/clients_side.h"
+
+static void ask(int session, const char *request)
+{
+	send_frame(session, IPC_CONTROL, request, strlen(request), -1);
+}
+
+static void expect_reply(int session, const char *text)
+{
+	struct frame frame;
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_CONTROL_REPLY);
+	assert_int_equal(frame.len, strlen(text));
+	assert_memory_equal(frame.payload, text, frame.len);
+	free(frame.payload);
+}
+
+static void wait_for_reply(const struct daemon_side *daemon, const char *request, const char *text)
+{
+	for (int i = 0; i < 1000; i++) {
+		char *reply = control(daemon, request);
+		bool same = !strcmp(reply, text);
+		if (!same && i == 999)
+			fail_msg("\"%s\" answers \"%s\", not \"%s\"", request, reply, text);
+		free(reply);
+		if (same)
+			return;
+		poll(NULL, 0, 5);
+	}
+}
+
+/* Several wait at once, and none keeps another session from being served. */
+static void each_session_waits_for_its_own_reply(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int sessions[20];
+	daemon_start(&daemon);
+	for (int i = 0; i < 20; i++) {
+		sessions[i] = session_open(&daemon);
+		ask(sessions[i], "later");
+	}
+	wait_for_reply(&daemon, "held", "20 0");
+	struct pollfd none = { .fd = sessions[0], .events = POLLIN };
+	assert_int_equal(poll(&none, 1, 0), 0);
+	free(control(&daemon, "answer"));
+	for (int i = 0; i < 20; i++) {
+		expect_reply(sessions[i], "late");
+		ask(sessions[i], "again"); /* the session is as good as before */
+		expect_reply(sessions[i], "again");
+		close(sessions[i]);
+	}
+	daemon_stop(&daemon);
+}
+
+/* What a session sends while its reply is due waits, in order. */
+static void requests_behind_an_open_one_wait(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	ask(session, "later");
+	ask(session, "second");
+	ask(session, "third");
+	wait_for_reply(&daemon, "held", "1 0");
+	free(control(&daemon, "answer"));
+	expect_reply(session, "late");
+	expect_reply(session, "second");
+	expect_reply(session, "third");
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void who_goes_meanwhile_is_told_of(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	int stays = session_open(&daemon), goes = session_open(&daemon);
+	ask(stays, "later");
+	ask(goes, "later");
+	wait_for_reply(&daemon, "held", "2 0");
+	close(goes);
+	wait_for_reply(&daemon, "held", "1 1");
+	shutdown(stays, SHUT_WR); /* half closed is not gone */
+	free(control(&daemon, "answer"));
+	expect_reply(stays, "late");
+	close(stays);
+	daemon_stop(&daemon);
+}
+
+/* The daemon is freed while a request is open: nothing leaks, the tool sees the end. */
+static void the_daemon_may_stop_meanwhile(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	ask(session, "later");
+	wait_for_reply(&daemon, "held", "1 0");
+	daemon_stop(&daemon);
+	assert_false(receive_frame(session, &frame));
+	close(session);
+}
+
+static void supplementary_groups_are_those_of_the_peer(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	gid_t before[256], groups[100];
+	char text[1000] = "groups";
+	int n = getgroups(256, before);
+	if (geteuid() != 0 || n < 0) {
+		skip();
+		return;
+	}
+	daemon_start(&daemon);
+	for (unsigned int i = 0; i < 100; i++) {
+		groups[i] = 50000 + i;
+		sprintf(text + strlen(text), " %u", groups[i]);
+	}
+	assert_int_equal(setgroups(100, groups), 0);
+	char *reply = control(&daemon, "groups");
+	assert_string_equal(reply, text);
+	free(reply);
+	assert_int_equal(setgroups(0, NULL), 0);
+	reply = control(&daemon, "groups");
+	assert_string_equal(reply, "groups");
+	free(reply);
+	assert_int_equal(setgroups((size_t)n, before), 0);
+	daemon_stop(&daemon);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_session_waits_for_its_own_reply),
+		cmocka_unit_test(requests_behind_an_open_one_wait),
+		cmocka_unit_test(who_goes_meanwhile_is_told_of),
+		cmocka_unit_test(the_daemon_may_stop_meanwhile),
+		cmocka_unit_test(supplementary_groups_are_those_of_the_peer),
+	};
+	return cmocka_run_group_tests_name("clients: control", tests, NULL, NULL);
+}
