@@ -72,10 +72,14 @@ static void keep_early(struct smcr_conn *conn, struct smcr_link *link, const str
 }
 
 /* FO-7: the peer moved the connection to another link; its number is the last that it knows to
- * have arrived. Nothing else in the message counts (FO-4). */
-static void failover_validation(struct smcr_conn *conn, const struct smcr_cdc *cdc)
+ * have arrived. Nothing else in the message counts (FO-4). The host has handed in before whatever
+ * arrived on the old link (FO-8). */
+static void failover_validation(struct smcr_conn *conn, struct smcr_link *link,
+				const struct smcr_cdc *cdc)
 {
-	if (smcr_conn_flowing(conn) && smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq))
+	bool lost = smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq); /* FO-6 */
+	conn->rx.last_link = link;
+	if (lost && smcr_conn_flowing(conn))
 		smcr_conn_local_abort(conn, ECONNRESET, "data were lost with a link");
 }
 
@@ -166,13 +170,18 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 
 void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
 {
-	if (conn->phase == SMCR_PHASE_RENDEZVOUS) {
-		if (!(cdc->prod_flags & SMCR_CDC_FAILOVER))
-			keep_early(conn, link, cdc);
+	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS && validation) {
+		uint16_t seen = conn->rx.early_valid ? conn->rx.early.seq : 0;
+		conn->rx.early_lost |= smcr_cdc_seq_newer(cdc->seq, seen);
 		return;
 	}
-	if (cdc->prod_flags & SMCR_CDC_FAILOVER) {
-		failover_validation(conn, cdc);
+	if (conn->phase == SMCR_PHASE_RENDEZVOUS) {
+		keep_early(conn, link, cdc);
+		return;
+	}
+	if (validation) {
+		failover_validation(conn, link, cdc);
 		return;
 	}
 	if (!smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq)) {

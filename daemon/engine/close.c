@@ -58,13 +58,19 @@ static void end(struct smcr_conn *conn)
 	smcr_conn_free(conn);
 }
 
-/* The element goes free; the send buffer is still being read while requests are outstanding. May
- * free. */
+/* The send buffer is still being read while requests are outstanding, and the peer waits for the
+ * last message: if its link fails first, it goes out again on another one (FO-9). */
+static bool settled(const struct smcr_conn *conn)
+{
+	return conn->tx.outstanding == 0 && !smcr_conn_last_word_pending(conn);
+}
+
+/* The element goes free as soon as all is settled. May free. */
 static void enter_closed(struct smcr_conn *conn)
 {
 	conn->state = SMCR_CONN_CLOSED_STATE;
 	smcr_timer_stop(conn->engine, &conn->close_timer);
-	if (conn->tx.outstanding == 0)
+	if (settled(conn))
 		end(conn);
 }
 
@@ -138,7 +144,7 @@ void smcr_close_abort_answered(struct smcr_conn *conn)
 
 void smcr_close_completed(struct smcr_conn *conn)
 {
-	if (conn->tx.outstanding > 0)
+	if (!settled(conn))
 		return;
 	if (conn->state == SMCR_CONN_CLOSED_STATE ||
 	    (conn->state == SMCR_CONN_PROCESS_ABORT && conn->tx.abort_sent))
@@ -169,23 +175,6 @@ void smcr_conn_evict(struct smcr_conn *conn)
 		 "the peer has reused the buffer of connection %08x, which is reset", conn->token);
 	tell_reset(conn, ECONNRESET);
 	await_abort(conn);
-}
-
-void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
-{
-	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != link)
-		return;
-	struct smcr_link *next = smcr_lgr_least_loaded(conn->lgr);
-	if (!next || next == link || (conn->tx.rmb && !conn->tx.rmb->token[next->slot].valid)) {
-		smcr_conn_kill(conn, ECONNRESET);
-		return;
-	}
-	smcr_link_assign(conn, next);
-	if (!smcr_conn_flowing(conn))
-		smcr_tx_push(conn); /* an A that waited */
-	else if (!conn->tx.closed_sent || conn->tx.cdc_completed != conn->tx.cdc_seq)
-		smcr_conn_local_abort(conn, ECONNRESET, NULL); /* the link's end was logged */
-	/* else: C arrived, nothing will be sent any more */
 }
 
 /* ---- normal end, section 20 ---- */
@@ -421,6 +410,10 @@ void smcr_conn_data_open(struct smcr_conn *conn)
 	smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_ESTABLISHED });
 	if (conn->tcp_fin)
 		smcr_conn_open_tcp_event(conn, SMCR_TCP_FIN);
+	if (conn->rx.early_lost) {
+		smcr_conn_local_abort(conn, ECONNRESET, "data were lost with a link");
+		return;
+	}
 	if (conn->rx.early_valid)
 		smcr_conn_cdc_input(conn, conn->rx.last_link, &conn->rx.early);
 }

@@ -60,6 +60,20 @@ static inline uint64_t smcr_tx_window(const struct smcr_conn *conn)
 	return conn->tx.usable - (conn->tx.written - conn->tx.peer_consumed);
 }
 
+/** Up to which position the window and the program allow to write now. */
+uint64_t smcr_tx_limit(const struct smcr_conn *conn);
+/** Cut the bytes [from, to) of the send buffer into writes into the peer's element. @return
+ * requests filled in, up to SMCR_MAX_WRITES */
+size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_t to,
+			    struct smcr_wr *wr, struct smcr_tx_entry *entries);
+
+/* ---- failover.c ---- */
+/** While tx.moving: post validation and replay as soon as nothing is outstanding elsewhere and
+ * there is room. */
+void smcr_conn_move_step(struct smcr_conn *conn);
+/** The last message of the connection, with C or A, is not known to have arrived. */
+bool smcr_conn_last_word_pending(const struct smcr_conn *conn);
+
 /* ---- rx.c ---- */
 /** RMB-5: is the eye catcher of the own element whole? True where the dialect has none. */
 bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn);

@@ -15,6 +15,7 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
+ *   failover.c  connections move between links (FO)
  *   close.c     CLOSE and ABORT state tables (4.8)  urgent.c     urgent data (URG)
  *   data.h      what these five share
  * llc.h and rendezvous.h hold what only the llc*.c and clc*.c files share.
@@ -203,6 +204,7 @@ struct smcr_link {
 	uint64_t tx_bytes, rx_bytes;
 	char last_error[96];
 	bool path_dead; /* it failed because nothing gets through, not by a local cause */
+	bool disabled;  /* the operator wants no writes on it while there is another one */
 	/* llc_delete_link.c: the end of this link */
 	bool delete_wanted; /* server: a DELETE LINK exchange is due */
 	uint32_t delete_reason;
@@ -316,7 +318,8 @@ struct smcr_conn_tx {
 	uint8_t index;             /* element index there, 1-based */
 	uint32_t element_size;     /* E of the peer's element */
 	uint32_t usable;           /* U: E, or E-4 in the RFC dialect */
-	struct smcr_link *link;    /* own choice (RS-11) */
+	struct smcr_link *link;    /* own choice (RS-11); NULL: none is left, one may come */
+	bool moving; /* `link` is new, the validation has not been posted there (failover.c) */
 	uint32_t
 		outstanding; /* requests posted and not completed, over all links; kept by link.c */
 	bool blocked_sent;   /* B of the last CDC */
@@ -349,6 +352,7 @@ struct smcr_conn_rx {
 	bool urgent_pending;        /* the peer's last CDC had P without U */
 	uint16_t cdc_seq;           /* SR: last number processed, 0 if none */
 	bool done, closed, aborted; /* D, C, A seen */
+	bool early_lost;            /* a validation before the gate opened found data missing */
 	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */
 	struct smcr_cdc early;
 	struct smcr_link *last_link; /* link of the last CDC (TEST-8) */
@@ -536,7 +540,8 @@ void smcr_lgr_free(struct smcr_lgr *lgr);
 struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number);
 /** An ACTIVE link other than `except` for LLC, or NULL. */
 struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except);
-/** The ACTIVE link with the fewest connections writing on it (LG-17), or NULL. */
+/** The ACTIVE link with the fewest connections writing on it (LG-17), disabled ones last, or NULL.
+ */
 struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr);
 /** A connection joined or left: idle timer (LG-16). */
 void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn);
@@ -546,6 +551,22 @@ bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *g
 		    const uint8_t *mac_b);
 /** "single", "symmetric", "asymmetric_local" (shared RNIC here), "asymmetric_peer". */
 const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
+
+/* ---- failover.c ---- */
+/** The link it writes on is gone, or goes: move to another one, or wait for one. */
+void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
+/** Write on `to` from now on (NULL: on none until one comes): what is outstanding elsewhere is
+ * waited for, then comes the validation and, if need be, the replay. Phase OPEN only. */
+void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to);
+/** Move what writes on `from` to `to`, or (NULL) spread it over the others. Connections for which
+ * that is not possible stay. @return how many move */
+unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to);
+/** Should a connection rather write on `a` than on `b` (NULL: none)? Fewer write there (LG-17); one
+ * that the operator has disabled is the last resort. */
+bool smcr_link_better(const struct smcr_link *a, const struct smcr_link *b);
+/** A link has become active, or is enabled again: it takes over those that have none, and its share
+ *  of the others (FO-12, LG-17). */
+void smcr_lgr_rebalance(struct smcr_lgr *lgr);
 
 /* ---- conn.c ---- */
 /** By alert token; NULL if none or stale (CDC-5). */
@@ -590,9 +611,6 @@ void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 		       const struct smcr_tx_entry *entry, bool ok);
 /** Room on the link again. */
 void smcr_conn_tx_resume(struct smcr_conn *conn);
-/** The link it writes on is gone. Until failover exists this resets the connection (GEN-5): with A
- *  over another link of the group if there is one. May free the connection. */
-void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
 /** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
  * if the program has not closed, then CLOSED, free. Phase OPEN only. */
 void smcr_conn_kill(struct smcr_conn *conn, int error);

@@ -142,8 +142,7 @@ struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
 		if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-		    (!best ||
-		     link->num_conns + link->num_promised < best->num_conns + best->num_promised))
+		    smcr_link_better(link, best))
 			best = link;
 	}
 	return best;

@@ -109,6 +109,7 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
 	smcr_llc_add_link_done(lgr);
+	smcr_lgr_rebalance(lgr);
 }
 
 /** Server: the new link must go; the client knows of it. The gate waits for its answer (ERR-22). */

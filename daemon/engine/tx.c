@@ -33,23 +33,22 @@ bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
 	return false;
 }
 
-/* Cut `len` bytes from tx.written on into writes. */
-static size_t build_writes(const struct smcr_conn *conn, uint64_t len, struct smcr_wr *wr,
-			   struct smcr_tx_entry *entries)
+size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_t to,
+			    struct smcr_wr *wr, struct smcr_tx_entry *entries)
 {
 	const struct smcr_link *link = conn->tx.link;
 	const struct smcr_rtoken *token = &conn->tx.rmb->token[link->slot]; /* RMB-10 */
 	const struct smcr_element *buf = &conn->tx.buf;
 	struct smcr_ring ring = smcr_tx_ring(conn);
 	uint64_t element = token->vaddr + (uint64_t)(conn->tx.index - 1) * ring.size;
-	uint64_t pos = conn->tx.written, end = pos + len;
+	uint64_t pos = from;
 	size_t n = 0;
-	while (pos < end) {
-		uint32_t from = buffer_offset(conn, pos);
-		uint64_t run = min64(end - pos, min64(smcr_ring_run(ring, pos), buf->size - from));
+	while (pos < to) {
+		uint32_t at = buffer_offset(conn, pos);
+		uint64_t run = min64(to - pos, min64(smcr_ring_run(ring, pos), buf->size - at));
 		wr[n] = (struct smcr_wr){
 			.is_write = true,
-			.addr = buf->addr + from,
+			.addr = buf->addr + at,
 			.length = (uint32_t)run,
 			.lkey = buf->slab->reg[link->slot].lkey,
 			.rkey = token->rkey,
@@ -65,13 +64,19 @@ static size_t build_writes(const struct smcr_conn *conn, uint64_t len, struct sm
 	return n;
 }
 
+uint64_t smcr_tx_limit(const struct smcr_conn *conn)
+{
+	return min64(smcr_urgent_limit(conn), conn->tx.written + smcr_tx_window(conn));
+}
+
 /* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the
  * connection is ending */
 static bool push_data(struct smcr_conn *conn)
 {
-	uint64_t waiting = conn->tx.committed - conn->tx.written;
-	uint64_t len = min64(smcr_urgent_limit(conn) - conn->tx.written, smcr_tx_window(conn));
-	if (waiting && conn->rx.closed) { /* the peer takes nothing any more (section 20) */
+	uint64_t end = smcr_tx_limit(conn);
+	uint64_t len = end - conn->tx.written;
+	if (conn->tx.committed != conn->tx.written &&
+	    conn->rx.closed) { /* the peer takes nothing any more (section 20) */
 		smcr_conn_local_abort(conn, ECONNRESET, NULL);
 		return false;
 	}
@@ -83,10 +88,10 @@ static bool push_data(struct smcr_conn *conn)
 	}
 	struct smcr_wr wr[SMCR_MAX_WRITES + 1];
 	struct smcr_tx_entry entries[SMCR_MAX_WRITES + 1];
-	size_t n = build_writes(conn, len, wr, entries);
+	size_t n = smcr_tx_build_writes(conn, conn->tx.written, end, wr, entries);
 	if (!smcr_tx_room(conn, (uint32_t)n + 1))
 		return false;
-	conn->tx.written += len;
+	conn->tx.written = end;
 	smcr_urgent_written(conn);
 	conn->tx.bytes += len;
 	conn->tx.link->tx_bytes += len;
@@ -121,6 +126,10 @@ void smcr_tx_push(struct smcr_conn *conn)
 {
 	if (conn->phase != SMCR_PHASE_OPEN || !conn->tx.link)
 		return;
+	if (conn->tx.moving)
+		smcr_conn_move_step(conn);
+	if (conn->tx.moving)
+		return;
 	if (conn->tx.abort_due) {
 		push_abort(conn);
 		return;
@@ -151,6 +160,8 @@ void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 	}
 	if (ok && entry->kind == SMCR_TX_CDC)
 		conn->tx.cdc_completed = entry->cdc_seq;
+	if (conn->tx.moving)
+		smcr_tx_push(conn);
 	if (!smcr_conn_flowing(conn)) {
 		smcr_close_completed(conn);
 		return;

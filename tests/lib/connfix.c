@@ -130,6 +130,8 @@ static void op_mr_deregister(void *ctx, void *mr)
 
 static struct smcr_link *link_of(struct connfix *f, uint64_t ref)
 {
+	if (f->link3 && f->link3->ref == ref)
+		return f->link3;
 	return f->link2 && f->link2->ref == ref ? f->link2 : f->link;
 }
 
@@ -270,8 +272,10 @@ static void build_group(struct connfix *f)
 	f->lgr->dialect = f->params.deployed ? SMCR_DIALECT_DEPLOYED : SMCR_DIALECT_RFC;
 	f->lgr->dialect_known = true;
 	f->link = build_link(f, 1);
-	if (f->params.two_links)
+	if (f->params.links >= 2)
 		f->link2 = build_link(f, 2);
+	if (f->params.links >= 3)
+		f->link3 = build_link(f, 3);
 }
 
 static void take_element(struct connfix *f, bool is_rmb, uint32_t size, struct smcr_element *ret)
@@ -295,6 +299,8 @@ static void target(struct connfix *f, uint64_t vaddr, uint8_t index)
 	smcr_peer_rmb_set(rmb, f->link, 0x1111, vaddr);
 	if (f->link2)
 		smcr_peer_rmb_set(rmb, f->link2, 0x2222, vaddr + 0x100000);
+	if (f->link3)
+		smcr_peer_rmb_set(rmb, f->link3, 0x3333, vaddr + 0x200000);
 }
 
 static void build_conn(struct connfix *f)
@@ -537,6 +543,19 @@ void connfix_forget(struct connfix *f)
 	f->seen = f->num_posts;
 }
 
+/* The far end of a link of f. */
+static struct smcr_link *same_link(struct connfix *f, const struct connfix *to, uint64_t ref)
+{
+	const struct smcr_link *link = link_of(f, ref);
+	return link == f->link3 ? to->link3 : link == f->link2 ? to->link2 : to->link;
+}
+
+void connfix_lose(struct connfix *f)
+{
+	for (size_t i = 0; i < f->num_posts; i++)
+		f->posts[i].delivered = true;
+}
+
 void connfix_deliver(struct connfix *f)
 {
 	struct connfix *to = f->peer;
@@ -552,7 +571,8 @@ void connfix_deliver(struct connfix *f)
 		} else {
 			uint8_t msg[SMCR_CDC_LEN];
 			smcr_cdc_encode(&post->cdc, msg, sizeof(msg));
-			smcr_engine_recv(to->engine, to->link->ref, msg, sizeof(msg));
+			smcr_engine_recv(to->engine, same_link(f, to, post->link_ref)->ref, msg,
+					 sizeof(msg));
 		}
 	}
 }
@@ -646,6 +666,23 @@ static const struct connfix_post *next_cdc(struct connfix *f, const char *file, 
 	if (!f->peer && post->cdc.alert_token != PEER_TOKEN)
 		fail_at(file, line, "CDC with token %08x", post->cdc.alert_token);
 	return post;
+}
+
+void connfix_expect_validation(struct connfix *f, uint16_t seq, const char *file, int line)
+{
+	const struct connfix_post *post = next_post(f, false, "a validation", file, line);
+	const struct smcr_cdc want = { .seq = seq,
+				       .alert_token = post->cdc.alert_token,
+				       .prod_flags = SMCR_CDC_FAILOVER };
+	uint8_t got_bytes[SMCR_CDC_LEN], want_bytes[SMCR_CDC_LEN];
+	char text[128];
+	describe(post, text, sizeof(text));
+	smcr_cdc_encode(&post->cdc, got_bytes, sizeof(got_bytes));
+	smcr_cdc_encode(&want, want_bytes, sizeof(want_bytes));
+	if (memcmp(got_bytes, want_bytes, sizeof(want_bytes)))
+		fail_at(file, line, "posted %s, expected a validation of %u", text, seq);
+	if (!f->peer && post->cdc.alert_token != PEER_TOKEN)
+		fail_at(file, line, "validation with token %08x", post->cdc.alert_token);
 }
 
 void connfix_expect_cdc(struct connfix *f, struct connfix_pos producer, struct connfix_pos consumer,

@@ -38,7 +38,7 @@ struct connfix_params {
 	uint32_t sndbuf;           /* send buffer, a power of two, ..65536 (65536) */
 	uint32_t send_depth;       /* of the link (256) */
 	struct connfix_pos tx, rx; /* where the directions start ((0, base)) */
-	bool two_links;            /* a second active link in the group */
+	unsigned int links;        /* active links in the group, 1..3 (1) */
 	bool gate_shut;            /* do not open the connection yet */
 };
 
@@ -56,7 +56,7 @@ struct connfix {
 	struct connfix_params params;
 	struct smcr_engine *engine;
 	struct smcr_lgr *lgr;
-	struct smcr_link *link, *link2;
+	struct smcr_link *link, *link2, *link3;
 	struct smcr_conn *conn; /* dangling once connfix_gone() */
 	struct connfix *peer;   /* joined, or NULL */
 	uint64_t now;
@@ -120,6 +120,8 @@ size_t connfix_in_flight(const struct connfix *f);
 void connfix_forget(struct connfix *f);
 /** Joined: carry out f's new posts at its peer, writes and CDCs in order. */
 void connfix_deliver(struct connfix *f);
+/** Joined: what f has posted so far never arrives. */
+void connfix_lose(struct connfix *f);
 /** The QP breaks: everything outstanding is flushed, then the link is failed. */
 void connfix_break_link(struct connfix *f, struct smcr_link *link);
 
@@ -142,6 +144,8 @@ uint64_t connfix_pos_of(const struct connfix *f, struct connfix_pos pos);
 	connfix_expect_cdc((f), (struct connfix_pos){ (pw), (pc) },                                \
 			   (struct connfix_pos){ (cw), (cc) }, (prod_flags), (conn_flags),         \
 			   __FILE__, __LINE__)
+/** A CDC with F and this number, all else zero; it does not count as one of the numbered. */
+#define expect_validation(f, seq) connfix_expect_validation((f), (seq), __FILE__, __LINE__)
 /** A CDC with these flags, cursors as they may be. */
 #define expect_flags(f, prod_flags, conn_flags)                                                    \
 	connfix_expect_flags((f), (prod_flags), (conn_flags), __FILE__, __LINE__)
@@ -158,6 +162,7 @@ void connfix_expect_cdc(struct connfix *f, struct connfix_pos producer, struct c
 			uint8_t prod_flags, uint8_t conn_flags, const char *file, int line);
 void connfix_expect_flags(struct connfix *f, uint8_t prod_flags, uint8_t conn_flags,
 			  const char *file, int line);
+void connfix_expect_validation(struct connfix *f, uint16_t seq, const char *file, int line);
 void connfix_expect_none(struct connfix *f, const char *file, int line);
 void connfix_expect_event(struct connfix *f, enum smcr_conn_event_type type, const char *file,
 			  int line);

@@ -37,6 +37,7 @@ struct host {
 	uint32_t qps_high;         /* the most it held at once */
 	uint64_t memory;
 	uint16_t generation;
+	bool draining; /* handing over what arrived on other links (FO-8) */
 };
 
 /** A host with an engine configured by `config`; its peer ID is made here. */

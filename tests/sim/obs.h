@@ -61,7 +61,12 @@ struct obs_flow {
 	} key;
 	/* posted by the writer */
 	uint64_t written;
-	uint32_t writes_open; /* not reported done */
+	uint32_t writes_open;   /* not reported done */
+	uint32_t open;          /* requests on last_qp not reported at all */
+	uint64_t high;          /* highest that `written` has been: a replay starts below */
+	uint64_t completed;     /* WRITEs reported done up to here */
+	uint16_t cdc_completed; /* number of the last CDC reported done (FO-5) */
+	bool replaying;         /* F was posted, the CDC that follows it was not */
 	bool any_cdc;
 	struct smcr_cdc last;        /* its last CDC */
 	uint64_t produced, consumed; /* positions that CDC told; consumed: of its own element */
@@ -229,6 +234,8 @@ void rkey_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg
 void rkey_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
 
 /* obs_cdc.c */
+/** A WRITE or CDC was reported to its poster. */
+void flow_done(struct qp *qp, struct request *req, bool ok);
 void cdc_posted(struct observer *obs, struct qp *qp, struct request *req);
 void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
 void write_posted(struct observer *obs, struct qp *qp, struct request *req);

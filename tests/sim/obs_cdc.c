@@ -35,13 +35,71 @@ static bool may_send(struct observer *obs, const struct obs_flow *flow, const st
 		world_fail(obs->world, "ADDL-12",
 			   "connection %u: the %s sends data on a link that is not active",
 			   conn->pair->number, side_text(side));
-	else if (conn->gone[side] && !last_words)
+	else if (conn->gone[side] && !last_words && !flow->replaying)
 		world_fail(obs->world, "HOST", "connection %u: the %s sends after its end",
 			   conn->pair->number, side_text(side));
-	else if (over(&flow->last))
+	else if (over(&flow->last) && !flow->replaying)
 		world_fail(obs->world, "CDC-13", "connection %u: the %s sends after C or A",
 			   conn->pair->number, side_text(side));
 	return !obs->world->failed;
+}
+
+/* ---- links ---- */
+
+/** Does the engine still wait to hear of requests that were posted on the last link? */
+static bool outstanding(const struct obs_flow *flow)
+{
+	return flow->last_qp && flow->last_qp->state != QP_DESTROYED && flow->open;
+}
+
+/** A request of this flow is posted: on the link that it used last, unless it is a validation. */
+static void note_post(struct world *w, struct obs_flow *flow, struct qp *qp, bool validation)
+{
+	uint32_t number = flow->conn->pair->number;
+	if (validation && outstanding(flow))
+		world_fail(w, "FO-3", "connection %u: F while %u requests are outstanding", number,
+			   flow->open);
+	else if (!validation && flow->last_qp && flow->last_qp != qp)
+		world_fail(w, "FO-4", "connection %u: on another link without F", number);
+	if (validation || !flow->last_qp)
+		flow->open = flow->writes_open = 0;
+	flow->last_qp = qp;
+	flow->open++;
+}
+
+void flow_done(struct qp *qp, struct request *req, bool ok)
+{
+	struct obs_flow *flow = req->flow;
+	struct smcr_cdc cdc;
+	if (flow->last_qp == qp) {
+		flow->open--;
+		flow->writes_open -= req->wr.is_write;
+	}
+	if (ok && req->wr.is_write)
+		flow->completed = req->pos + req->wr.length;
+	else if (ok && !smcr_cdc_decode(req->payload, req->wr.length, &cdc))
+		flow->cdc_completed = cdc.seq;
+}
+
+/** FO-4, FO-5: it tells the last CDC that arrived for certain, and nothing else. What follows
+ * starts behind what is known to have arrived (FO-9, FO-10). */
+static void check_validation(struct world *w, struct obs_flow *flow, struct qp *qp,
+			     const struct smcr_cdc *cdc)
+{
+	uint32_t number = flow->conn->pair->number;
+	if (cdc->producer.wrap || cdc->producer.offset || cdc->consumer.wrap ||
+	    cdc->consumer.offset || cdc->conn_flags || cdc->prod_flags != SMCR_CDC_FAILOVER)
+		world_fail(w, "FO-4", "connection %u: more than token, number and F", number);
+	else if (cdc->seq != flow->cdc_completed)
+		world_fail(w, "FO-5", "connection %u: F tells %u, the last one done is %u", number,
+			   cdc->seq, flow->cdc_completed);
+	else if (over(&flow->last) && flow->last.seq == flow->cdc_completed)
+		world_fail(w, "FO-4", "connection %u: F after an end that has arrived", number);
+	note_post(w, flow, qp, true);
+	if (flow->completed < known_consumed(flow))
+		flow->completed = known_consumed(flow);
+	flow->written = flow->completed;
+	flow->replaying = true;
 }
 
 /* ---- WRITE ---- */
@@ -118,11 +176,13 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	else if (flow->written + len > flow_writer(flow)->committed)
 		world_fail(w, "DATA", "connection %u: more is written than the program gave",
 			   number);
+	note_post(w, flow, qp, false);
 	req->flow = flow;
 	req->pos = flow->written;
 	flow->written += len;
+	if (flow->high < flow->written)
+		flow->high = flow->written;
 	flow->writes_open++;
-	flow->last_qp = qp;
 	obs_see(obs, SEEN_WRITE);
 	if (flow->written > usable)
 		obs_see(obs, SEEN_WRAP);
@@ -197,9 +257,9 @@ static void check_positions(struct world *w, struct obs_flow *flow, const struct
 	uint32_t number = flow->conn->pair->number;
 	bool free_running = !side->closed && !side->aborted && !side->reset &&
 			    !(cdc->conn_flags & SMCR_CDC_ABORT);
-	if (produced > flow->written && !flow->conn->group->shaky)
+	if (produced > flow->high && !flow->conn->group->shaky)
 		world_fail(w, "CDC-6", "connection %u: CDC tells %llu, written is %llu", number,
-			   (unsigned long long)produced, (unsigned long long)flow->written);
+			   (unsigned long long)produced, (unsigned long long)flow->high);
 	else if (produced < flow->written && free_running)
 		world_fail(w, "CDC-4", "connection %u: CDC tells %llu of %llu written", number,
 			   (unsigned long long)produced, (unsigned long long)flow->written);
@@ -234,8 +294,8 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 			 uint64_t produced, uint64_t consumed)
 {
 	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
-	if (produced != flow->produced || cdc->conn_flags != flow->last.conn_flags ||
-	    cdc->prod_flags != flow->last.prod_flags)
+	if (flow->replaying || produced != flow->produced ||
+	    cdc->conn_flags != flow->last.conn_flags || cdc->prod_flags != flow->last.prod_flags)
 		return;
 	if (back->seen_any &&
 	    back->seen.prod_flags & (SMCR_CDC_WRITE_BLOCKED | SMCR_CDC_CONS_UPDATE_REQ)) {
@@ -335,8 +395,7 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	req->flow = flow;
 	check_raw(w, req->payload, req->wr.length, &cdc);
 	if (cdc.prod_flags & SMCR_CDC_FAILOVER) {
-		world_fail(w, "FO-4", "connection %u: F, but no link was switched",
-			   flow->conn->pair->number);
+		check_validation(w, flow, qp, &cdc);
 		return;
 	}
 	if (!may_send(obs, flow, link, cdc.conn_flags & SMCR_CDC_ABORT))
@@ -349,13 +408,12 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	uint64_t consumed = position(w, &flow->conn->flow[!side], &cdc.consumer, flow->consumed);
 	if (w->failed)
 		return;
-	if (produced > flow->produced && flow->last_qp != qp && !link->group->shaky)
-		world_fail(w, "CDC-6", "connection %u: WRITE and its CDC on different QPs",
-			   flow->conn->pair->number);
 	check_positions(w, flow, &cdc, produced, consumed);
 	check_blocked(w, flow, &cdc);
 	check_update(w, flow, &cdc, produced, consumed);
 	check_end(w, flow, &cdc);
+	note_post(w, flow, qp, false);
+	flow->replaying = false;
 	uint8_t fresh = cdc.conn_flags & (uint8_t)~flow->last.conn_flags;
 	flow->any_cdc = true;
 	flow->owed = false;
@@ -382,7 +440,8 @@ void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, siz
 		  describe_send(data, len, link->group->dialect));
 	if (!flow->conn->pair->side[side].established)
 		obs_see(obs, SEEN_EARLY);
-	if (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0)
+	if (cdc.prod_flags & SMCR_CDC_FAILOVER ||
+	    (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0))
 		return;
 	flow->seen_produced = position(w, flow, &cdc.producer, flow->seen_produced);
 	flow->seen_consumed =
@@ -422,8 +481,11 @@ void obs_consumed(struct observer *obs, struct side *side)
 	if (!blocked && (2 * told_window >= usable || 10 * gain < usable))
 		return;
 	flow->owed = true;
-	/* D, when it waits for the last completions, will carry it. */
-	if (!links_free(conn->group, side->index) ||
+	/* D, when it waits for the last completions, will carry it; so will the move to another
+	 * link, which waits for them too. */
+	if ((outstanding(flow) && conn->group->links->next) ||
+	    (flow->last_qp && flow->last_qp->state >= QP_ERR) ||
+	    !links_free(conn->group, side->index) ||
 	    (side->shut && !(flow->last.conn_flags & SMCR_CDC_SENDING_DONE)))
 		return;
 	world_fail(obs->world, blocked ? "WIN-3" : "WIN-1",

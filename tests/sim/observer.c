@@ -81,14 +81,14 @@ void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t l
 		llc_delivered(obs, link, link_side(link, qp), data, len);
 }
 
-void obs_done(struct observer *obs, struct qp *qp, struct request *req)
+void obs_done(struct observer *obs, struct qp *qp, struct request *req, bool ok)
 {
 	struct obs_link *link = qp->link;
 	if (obs_blind(obs) || !link)
 		return;
-	if (req->wr.is_write && req->flow)
-		req->flow->writes_open--;
-	else if (!req->wr.is_write && req->payload[0] != SMCR_CDC_TYPE)
+	if (req->flow)
+		flow_done(qp, req, ok);
+	else if (ok && !req->wr.is_write && req->payload[0] != SMCR_CDC_TYPE)
 		llc_done(obs, link, link_side(link, qp), req->payload, req->wr.length);
 }
 

@@ -28,7 +28,8 @@ void obs_post(struct observer *obs, struct qp *qp, struct request *req);
 void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, struct mr *mr,
 		     size_t offset);
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
-void obs_done(struct observer *obs, struct qp *qp, struct request *req);
+/** ok: the poster is told that it was done, by itself or by what follows it. */
+void obs_done(struct observer *obs, struct qp *qp, struct request *req, bool ok);
 /** The QP goes into error. */
 void obs_qp_error(struct observer *obs, struct qp *qp);
 void obs_qp_destroy(struct observer *obs, struct qp *qp);

@@ -80,6 +80,17 @@ static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 	}
 }
 
+void wire_drain(struct qp *qp)
+{
+	size_t taken = 0, arrived = qp->rq_len;
+	while (taken < arrived && qp->state != QP_DESTROYED && !qp->world->failed) {
+		struct message msg = qp->rq[taken++];
+		host_rdma_recv(qp->host, qp, msg.data, msg.len);
+	}
+	qp->rq_len -= taken;
+	memmove(qp->rq, qp->rq + taken, qp->rq_len * sizeof(*qp->rq));
+}
+
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len)
 {
 	enqueue(qp, data, len);
@@ -251,9 +262,12 @@ static bool report_next(struct qp *qp)
 uint64_t wire_done(struct qp *qp, uint64_t number)
 {
 	struct request *last = slot(qp, number);
-	for (uint64_t k = qp->reported; last->state == WR_ACKED && k <= number; k++) {
-		check_unchanged(qp, slot(qp, k));
-		obs_done(qp->world->observer, qp, slot(qp, k));
+	for (uint64_t k = qp->reported; k <= number; k++) {
+		/* A failure shows that those before it were done; a flush shows nothing. */
+		bool ok = slot(qp, k)->state == WR_ACKED && last->state != WR_FLUSHED;
+		if (ok)
+			check_unchanged(qp, slot(qp, k));
+		obs_done(qp->world->observer, qp, slot(qp, k), ok);
 	}
 	qp->reported = number + 1;
 	return last->wr.wr_id;

@@ -10,6 +10,8 @@ void wire_post(struct qp *qp, const struct smcr_wr *wr);
 /** Request `number` and what it covers are done as far as the poster is concerned.
  *  @return its wr_id */
 uint64_t wire_done(struct qp *qp, uint64_t number);
+/** Hand over now what has arrived at this QP. */
+void wire_drain(struct qp *qp);
 /** A SEND arrives on the QP that its peer did not post. */
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len);
 /** The QP is about to end: some of what is under way may still reach the peer. */

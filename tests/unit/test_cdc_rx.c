@@ -332,7 +332,7 @@ static void unknown_token(void **state)
 static void before_llc(void **state)
 {
 	(void)state;
-	struct connfix_params params = { .two_links = true };
+	struct connfix_params params = { .links = 2 };
 	struct connfix *f = connfix_new(&params);
 	struct smcr_llc_msg request = {
 		.type = SMCR_LLC_DELETE_RKEY,

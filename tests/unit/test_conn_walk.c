@@ -149,7 +149,7 @@ static void walk(uint64_t seed, bool rough)
 		.element = 100 + dice(&w, 20000),
 		.sndbuf = 1u << (6 + dice(&w, 10)),
 		.send_depth = 64,
-		.two_links = dice(&w, 2),
+		.links = 1 + dice(&w, 2),
 	};
 	connfix_new_pair(&params, &params, &w.side[0].f, &w.side[1].f);
 	for (unsigned int i = 0; i < 2; i++)

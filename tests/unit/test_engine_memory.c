@@ -219,10 +219,11 @@ static void only_rmbs_take_remote_writes(void **state)
 	/* a client that writes by the key of the server's send buffers is refused by its RNIC */
 	pair->tolerant = true;
 	struct smcr_conn *conn = pair_end(pair, c, C)->smc;
-	struct smcr_rtoken *token = &conn->tx.rmb->token[conn->tx.link->slot];
-	const struct smcr_slab *sndbuf = pair_lgr(pair, S)->sndbufs;
-	token->rkey = sndbuf->reg[conn->tx.link->slot].rkey;
-	token->vaddr = (uintptr_t)sndbuf->base;
+	for (unsigned int slot = 0; slot < 2; slot++) {
+		const struct smcr_slab *sndbuf = pair_lgr(pair, S)->sndbufs;
+		conn->tx.rmb->token[slot].rkey = sndbuf->reg[slot].rkey;
+		conn->tx.rmb->token[slot].vaddr = (uintptr_t)sndbuf->base;
+	}
 	pair_send(pair, c, C, 100, 1);
 	pair_pump(pair);
 	assert_int_equal(pair_end(pair, c, C)->reset, 1);

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Connections move between links (RFC 7609 2.3, 4.6; requirements FO-1..14).
+ *
+ * Each side moves what it writes itself, on its own choice of link (FO-2). A connection that moves
+ * (`tx.moving`) posts nothing until whatever it has posted on the old link is back, completed or
+ * flushed (FO-3); so its requests are never outstanding on two links. Then one list goes out on the
+ * new link:
+ *   - the validation: a CDC with F and the number of the last CDC known to have arrived (FO-4),
+ *   - if anything after that is not known to have arrived, one replay of it, merged and with
+ *     whatever new data the window allows (FO-9): the bytes from the last completed WRITE on, and a
+ *     CDC with a new number that says everything anew, D, C and A included.
+ * The send buffer keeps each byte until its WRITE completes, so nothing else has to be remembered.
+ * A second failure before that list completes finds the same state and does the same (FO-14).
+ *
+ * A connection for which no link is left waits without one while another is being set up; the end
+ * of the group resets it (FO-13).
+ */
+#include <errno.h>
+
+#include "daemon/engine/data.h"
+
+/* ---- which link ---- */
+
+/** Can the connection write on this link? Not where the peer's RMB has no RToken yet; one that was
+ *  withdrawn has none anywhere, and an A can go out all the same. */
+static bool suits(const struct smcr_conn *conn, const struct smcr_link *link)
+{
+	const struct smcr_peer_rmb *rmb = conn->tx.rmb;
+	return link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+	       (!rmb || rmb->withdrawn || rmb->token[link->slot].valid);
+}
+
+bool smcr_link_better(const struct smcr_link *a, const struct smcr_link *b)
+{
+	if (!b || a->disabled != b->disabled)
+		return !b || b->disabled;
+	return a->num_conns + a->num_promised < b->num_conns + b->num_promised;
+}
+
+static struct smcr_link *choose(const struct smcr_conn *conn, const struct smcr_link *except)
+{
+	struct smcr_link *best = NULL;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = conn->lgr->links[i];
+		if (link != except && suits(conn, link) && smcr_link_better(link, best))
+			best = link;
+	}
+	return best;
+}
+
+/* ---- what has to be said on the new link ---- */
+
+bool smcr_conn_last_word_pending(const struct smcr_conn *conn)
+{
+	return conn->tx.rmb && (conn->tx.closed_sent || conn->tx.abort_sent) &&
+	       conn->tx.cdc_completed != conn->tx.cdc_seq;
+}
+
+/** Will the connection never post anything again? */
+static bool silent(const struct smcr_conn *conn)
+{
+	if (!conn->tx.rmb || !conn->tx.usable) /* nobody to write to: evicted, or never opened */
+		return true;
+	if (conn->tx.cdc_completed != conn->tx.cdc_seq || conn->tx.abort_due)
+		return false;
+	return conn->tx.closed_sent || conn->tx.abort_sent;
+}
+
+/** FO-10, A32: what the peer has read must have arrived, whatever the completions say. */
+static void skip_consumed(struct smcr_conn *conn)
+{
+	if (conn->tx.completed >= conn->tx.peer_consumed)
+		return;
+	conn->tx.completed = conn->tx.peer_consumed;
+	conn->tx.freed = true;
+}
+
+static void put_validation(struct smcr_conn *conn, uint8_t msg[SMCR_CDC_LEN], struct smcr_wr *wr,
+			   struct smcr_tx_entry *entry)
+{
+	struct smcr_cdc cdc = {
+		.seq = conn->tx.cdc_completed, /* FO-5 */
+		.alert_token = conn->peer_token,
+		.prod_flags = SMCR_CDC_FAILOVER,
+	};
+	smcr_cdc_encode(&cdc, msg, SMCR_CDC_LEN);
+	*wr = (struct smcr_wr){ .addr = msg, .length = SMCR_CDC_LEN };
+	*entry = (struct smcr_tx_entry){ .kind = SMCR_TX_CDC, .conn = conn, .cdc_seq = cdc.seq };
+}
+
+static bool room(struct smcr_conn *conn, uint32_t n)
+{
+	if (smcr_link_room(conn->tx.link, n))
+		return true;
+	smcr_link_wait(conn->tx.link, conn);
+	return false;
+}
+
+/** Where the merged replay ends. A connection that ends abnormally replays no data. */
+static uint64_t replay_end(const struct smcr_conn *conn)
+{
+	if (!smcr_conn_flowing(conn))
+		return conn->tx.completed;
+	if (conn->tx.closed_sent || conn->rx.closed) /* nothing new any more */
+		return conn->tx.written;
+	return smcr_tx_limit(conn);
+}
+
+/** The list described at the top. */
+static void post_move(struct smcr_conn *conn)
+{
+	struct smcr_wr wr[1 + SMCR_MAX_WRITES + 1];
+	struct smcr_tx_entry entries[1 + SMCR_MAX_WRITES + 1];
+	uint8_t msg[SMCR_CDC_LEN];
+	skip_consumed(conn);
+	smcr_urgent_moved(conn);
+	uint64_t from = conn->tx.completed, end = replay_end(conn);
+	size_t n = 1 + smcr_tx_build_writes(conn, from, end, wr + 1, entries + 1);
+	bool more = n > 1 || conn->tx.cdc_completed != conn->tx.cdc_seq || conn->tx.cdc_due ||
+		    conn->tx.abort_due;
+	if (!room(conn, (uint32_t)n + more))
+		return;
+	put_validation(conn, msg, &wr[0], &entries[0]);
+	conn->tx.moving = false;
+	if (!more) {
+		smcr_link_post(conn->tx.link, wr, entries, 1);
+		return;
+	}
+	if (end > conn->tx.written) {
+		conn->tx.bytes += end - conn->tx.written;
+		conn->tx.written = end;
+		smcr_urgent_written(conn);
+	}
+	conn->tx.link->tx_bytes += end - from;
+	conn->tx.abort_sent |= conn->tx.abort_due;
+	conn->tx.abort_due = false;
+	smcr_cdc_post(conn, wr, entries, n);
+}
+
+void smcr_conn_move_step(struct smcr_conn *conn)
+{
+	if (!conn->tx.link || conn->tx.outstanding > 0) /* FO-3 */
+		return;
+	if (silent(conn)) {
+		conn->tx.moving = false;
+		return;
+	}
+	if (smcr_conn_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {
+		smcr_conn_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
+		return; /* was here again, for the A */
+	}
+	post_move(conn);
+}
+
+/* ---- who moves ---- */
+
+void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to)
+{
+	if (conn->phase != SMCR_PHASE_OPEN || (to && to == conn->tx.link))
+		return;
+	smcr_link_assign(conn, to);
+	conn->tx.moving = true;
+	smcr_tx_push(conn);
+}
+
+void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
+{
+	if (conn->phase == SMCR_PHASE_OPEN && conn->tx.link == link)
+		smcr_conn_move(conn, choose(conn, link));
+}
+
+unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)
+{
+	struct smcr_conn *conn, *next;
+	unsigned int moved = 0;
+	DL_FOREACH_SAFE2 (from->lgr->conns, conn, next, lgr_next) {
+		if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != from)
+			continue;
+		struct smcr_link *target = to ? to : choose(conn, from);
+		if (!suits(conn, target) || target == from)
+			continue;
+		smcr_conn_move(conn, target);
+		moved++;
+	}
+	return moved;
+}
+
+void smcr_lgr_rebalance(struct smcr_lgr *lgr)
+{
+	struct smcr_conn *conn, *next;
+	if (lgr->state != SMCR_LGR_ACTIVE)
+		return;
+	DL_FOREACH_SAFE2 (lgr->conns, conn, next, lgr_next) {
+		struct smcr_link *link = conn->tx.link;
+		if (conn->phase != SMCR_PHASE_OPEN || (link && conn->tx.moving))
+			continue;
+		struct smcr_link *to = choose(conn, link);
+		if (to && (!link || (link->disabled && !to->disabled) ||
+			   (link->disabled == to->disabled && link->num_conns > to->num_conns + 1)))
+			smcr_conn_move(conn, to);
+	}
+}
