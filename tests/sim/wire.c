@@ -87,6 +87,8 @@ void wire_drain(struct qp *qp)
 		struct message msg = qp->rq[taken++];
 		host_rdma_recv(qp->host, qp, msg.data, msg.len);
 	}
+	if (!taken)
+		return;
 	qp->rq_len -= taken;
 	memmove(qp->rq, qp->rq + taken, qp->rq_len * sizeof(*qp->rq));
 }
