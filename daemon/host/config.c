@@ -174,7 +174,10 @@ enum number {
 	MAX_SESSIONS,
 	LINKGROUP_IDLE,
 	RMB_IDLE,
-	LINK_RETRY,
+	LINK_TIMEOUT,
+	LAST_LINK_TIMEOUT,
+	TEST_LINK_INTERVAL,
+	ADD_LINK_RETRY,
 };
 
 static void store_number(struct config *config, enum number which, long value)
@@ -187,7 +190,13 @@ static void store_number(struct config *config, enum number which, long value)
 	case MAX_SESSIONS: config->max_sessions_per_user = (unsigned int)value; break;
 	case LINKGROUP_IDLE: config->engine.lgr_idle_timeout = (uint64_t)value * 1000000; break;
 	case RMB_IDLE: config->engine.rmb_idle_timeout = (uint64_t)value * 1000000; break;
-	case LINK_RETRY: config->engine.retry_ms = (uint32_t)value; break;
+	case LINK_TIMEOUT: config->engine.retry_alternative_ms = (uint32_t)value; break;
+	case LAST_LINK_TIMEOUT: config->engine.retry_ms = (uint32_t)value; break;
+	case TEST_LINK_INTERVAL:
+		config->engine.test_link_interval =
+			value ? (uint64_t)value * 1000000 : SMCR_NO_DEADLINE;
+		break;
+	case ADD_LINK_RETRY: config->engine.add_link_retry = (uint64_t)value * 1000000; break;
 	}
 }
 
@@ -216,7 +225,10 @@ static const struct key {
 	{ "max_sessions_per_user", "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 	{ "linkgroup_idle_seconds", "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
 	{ "rmb_idle_seconds", "60", NULL, RMB_IDLE, 1, 7 * 86400 },
-	{ "link_retry_milliseconds", "4000", NULL, LINK_RETRY, 100, 60000 },
+	{ "link_timeout_milliseconds", "300", NULL, LINK_TIMEOUT, 100, 60000 },
+	{ "last_link_timeout_milliseconds", "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
+	{ "test_link_interval_seconds", "30", NULL, TEST_LINK_INTERVAL, 0, 86400 },
+	{ "add_link_retry_seconds", "2", NULL, ADD_LINK_RETRY, 1, 600 },
 };
 #define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -318,14 +330,23 @@ static int set_defaults(struct config *config, char ret_error[CONFIG_ERROR_LEN])
 static int check_whole(const struct config *config, const char *path,
 		       char ret_error[CONFIG_ERROR_LEN])
 {
-	if (config->engine.bsize_min <= config->engine.bsize)
-		return 0;
-	snprintf(ret_error, CONFIG_ERROR_LEN,
-		 "%s: element_size_min (%uK) is larger than element_size (%uK)",
-		 path ? path : CONFIG_DEFAULT_PATH,
-		 smcr_bsize_bytes(config->engine.bsize_min) / 1024,
-		 smcr_bsize_bytes(config->engine.bsize) / 1024);
-	return -EINVAL;
+	const struct smcr_config *engine = &config->engine;
+	const char *file = path ? path : CONFIG_DEFAULT_PATH;
+	if (engine->bsize_min > engine->bsize) {
+		snprintf(ret_error, CONFIG_ERROR_LEN,
+			 "%s: element_size_min (%uK) is larger than element_size (%uK)", file,
+			 smcr_bsize_bytes(engine->bsize_min) / 1024,
+			 smcr_bsize_bytes(engine->bsize) / 1024);
+		return -EINVAL;
+	}
+	if (engine->retry_alternative_ms > engine->retry_ms) {
+		snprintf(ret_error, CONFIG_ERROR_LEN,
+			 "%s: link_timeout_milliseconds (%u) is larger than "
+			 "last_link_timeout_milliseconds (%u)",
+			 file, engine->retry_alternative_ms, engine->retry_ms);
+		return -EINVAL;
+	}
+	return 0;
 }
 
 int config_load(const char *path, struct config *ret_config, char ret_error[CONFIG_ERROR_LEN])

@@ -63,6 +63,10 @@ static void defaults_without_any_file(void **state)
 	assert_int_equal(config.engine.bsize_min, 2);
 	assert_int_equal(config.engine.memory_budget, 1u << 30);
 	assert_int_equal(config.engine.max_links, 4);
+	assert_int_equal(config.engine.retry_alternative_ms, 300);
+	assert_int_equal(config.engine.retry_ms, 4000);
+	assert_int_equal(config.engine.test_link_interval, 30000000);
+	assert_int_equal(config.engine.add_link_retry, 2000000);
 	assert_int_equal(config.log_level, LOG_INFO);
 	config_free(&config);
 }
@@ -74,7 +78,10 @@ static void values_are_read_and_later_files_win(void **state)
 	struct dir *dir = *state;
 	write_file(dir->file, "# comment\nrnic = soft:eth1\nrnic = soft:eth2\nmemory = 64M\n"
 			      "element_size = 128K\ncapable_subnet = 10.1.2.3/16\n"
-			      "dialect = rfc\nlog_level = debug\nmax_links = 2\n");
+			      "dialect = rfc\nlog_level = debug\nmax_links = 2\n"
+			      "link_timeout_milliseconds = 500\n"
+			      "last_link_timeout_milliseconds = 2000\n"
+			      "test_link_interval_seconds = 0\nadd_link_retry_seconds = 5\n");
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
 	write_file(dir->more, "max_links = 3\nadmin_group = root\n");
 	assert_int_equal(config_load(dir->file, &config, text), 0);
@@ -84,6 +91,10 @@ static void values_are_read_and_later_files_win(void **state)
 	assert_int_equal(config.engine.bsize, 3);
 	assert_int_equal(config.engine.dialect, SMCR_DIALECT_FORCE_RFC);
 	assert_int_equal(config.engine.max_links, 3);
+	assert_int_equal(config.engine.retry_alternative_ms, 500);
+	assert_int_equal(config.engine.retry_ms, 2000);
+	assert_int_equal(config.engine.test_link_interval, UINT64_MAX); /* never */
+	assert_int_equal(config.engine.add_link_retry, 5000000);
 	assert_string_equal(config.admin_group, "root");
 	assert_int_equal(config.admin_gid, 0);
 	assert_int_equal(config.log_level, LOG_DEBUG);
@@ -117,7 +128,11 @@ static void errors_name_file_line_and_key(void **state)
 		{ "socket = relative", "socket" },
 		{ "admin_group = no such group", "admin_group" },
 		{ "skip_seconds = -1", "skip_seconds" },
-		{ "link_retry_milliseconds = 1", "link_retry_milliseconds" },
+		{ "link_timeout_milliseconds = 1", "link_timeout_milliseconds" },
+		{ "last_link_timeout_milliseconds = 0", "last_link_timeout_milliseconds" },
+		{ "test_link_interval_seconds = -1", "test_link_interval_seconds" },
+		{ "add_link_retry_seconds = 0", "add_link_retry_seconds" },
+		{ "add_link_retry_seconds = 601", "add_link_retry_seconds" },
 	};
 	struct dir *dir = *state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -143,6 +158,17 @@ static void sizes_that_contradict_are_refused(void **state)
 	assert_non_null(strstr(text, dir->file));
 }
 
+static void patience_with_the_last_link_is_the_longer_one(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "last_link_timeout_milliseconds = 200\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, "link_timeout_milliseconds (300)"));
+	assert_non_null(strstr(text, "last_link_timeout_milliseconds (200)"));
+}
+
 static void a_named_file_must_exist(void **state)
 {
 	struct config config;
@@ -156,8 +182,11 @@ int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
-		CASE(defaults_without_any_file),     CASE(values_are_read_and_later_files_win),
-		CASE(errors_name_file_line_and_key), CASE(sizes_that_contradict_are_refused),
+		CASE(defaults_without_any_file),
+		CASE(values_are_read_and_later_files_win),
+		CASE(errors_name_file_line_and_key),
+		CASE(sizes_that_contradict_are_refused),
+		CASE(patience_with_the_last_link_is_the_longer_one),
 		CASE(a_named_file_must_exist),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
