@@ -16,22 +16,22 @@
 #include "daemon/clients/clients.h"
 #include "daemon/control/control.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/fabric/rnics.h"
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
 #include "daemon/rendezvous/option.h"
-#include "daemon/rnic/soft.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
 #define STOP_PATIENCE_US 3000000
 
 struct smcrd {
 	struct config config;
-	bool discover; /* no RNIC was named: use every Ethernet interface */
 	struct event_base *base;
 	struct event *on_term, *on_int, *stop_check;
 	struct netif_watch *netifs;
 	struct fabric *fabric;
+	struct rnics *rnics;
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
 	struct clients *clients;
@@ -55,76 +55,39 @@ static void update_option(struct smcrd *smcrd)
 		rdv_option_hold(smcrd->option, reason);
 }
 
-static int open_rnic(struct smcrd *smcrd, const char *name, char ret_error[RNIC_ERROR_LEN])
-{
-	struct netif netif;
-	uint16_t vlan = SMCR_NO_VLAN;
-	if (!strncmp(name, "soft:", 5) && netif_by_name(smcrd->netifs, name + 5, &netif) == 0)
-		vlan = netif.vlan;
-	int error = fabric_add_device(smcrd->fabric, name, vlan, ret_error);
-	if (!error)
-		log_message(LOG_INFO, "rnic %s: in use", name);
-	return error;
-}
-
-/* Is this interface one whose soft RNIC we should have? */
-static bool wants_soft_rnic(const struct smcrd *smcrd, const struct netif *netif)
-{
-	if (smcrd->discover)
-		return netif->ethernet && netif->num_addrs > 0;
-	for (size_t i = 0; i < smcrd->config.num_rnics; i++)
-		if (!strncmp(smcrd->config.rnics[i], "soft:", 5) &&
-		    !strcmp(smcrd->config.rnics[i] + 5, netif->name))
-			return true;
-	return false;
-}
-
-static void open_soft_rnic(struct smcrd *smcrd, const struct netif *netif)
-{
-	char name[RNIC_NAME_LEN], text[RNIC_ERROR_LEN];
-	snprintf(name, sizeof(name), "soft:%s", netif->name);
-	int error = open_rnic(smcrd, name, text);
-	if (error && error != -EEXIST)
-		log_message(LOG_WARNING, "%s", text);
-}
-
-static void discover_one(void *ctx, const struct netif *netif)
-{
-	struct smcrd *smcrd = ctx;
-	if (wants_soft_rnic(smcrd, netif))
-		open_soft_rnic(smcrd, netif);
-}
-
-/* An interface changed, came or went. */
 static void on_netif_change(void *ctx, const struct netif *netif)
 {
 	struct smcrd *smcrd = ctx;
-	struct rnic *rnic = smcrd->fabric ? fabric_soft_rnic(smcrd->fabric, netif->name) : NULL;
-	if (!smcrd->fabric || smcrd->stopping)
-		return;
-	if (rnic)
-		rnic_soft_link_changed(rnic);
-	else if (netif->ifindex && netif->num_addrs > 0 && wants_soft_rnic(smcrd, netif))
-		open_soft_rnic(smcrd, netif);
+	if (smcrd->rnics && !smcrd->stopping)
+		rnics_netif_changed(smcrd->rnics, netif);
+}
+
+static void on_rnic_opened(void *ctx)
+{
+	update_option(ctx);
+}
+
+static void on_rnic_gone(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
 	update_option(smcrd);
+	if (smcrd->rnics && !smcrd->stopping)
+		rnics_look(smcrd->rnics);
 }
 
 static int open_rnics(struct smcrd *smcrd, char *ret_error)
 {
+	struct rnics_params params = { .base = smcrd->base,
+				       .fabric = smcrd->fabric,
+				       .netifs = smcrd->netifs,
+				       .config = &smcrd->config,
+				       .opened = on_rnic_opened,
+				       .ctx = smcrd };
 	char text[RNIC_ERROR_LEN];
-	if (smcrd->discover)
-		netif_each(smcrd->netifs, discover_one, smcrd);
-	for (size_t i = 0; i < smcrd->config.num_rnics; i++) {
-		int error = open_rnic(smcrd, smcrd->config.rnics[i], text);
-		if (error) {
-			snprintf(ret_error, DAEMON_ERROR_LEN, "%s", text);
-			return error;
-		}
-	}
-	if (fabric_num_devices(smcrd->fabric) == 0)
-		log_message(LOG_WARNING, "no RNIC is usable: connections stay TCP until an "
-					 "Ethernet interface has an IPv4 address");
-	return 0;
+	int error = rnics_new(&params, &smcrd->rnics, text);
+	if (error)
+		snprintf(ret_error, DAEMON_ERROR_LEN, "%s", text);
+	return error;
 }
 
 /* ---- what the rooms ask of each other ---- */
@@ -247,17 +210,17 @@ static void make_socket_directory(const char *socket_path)
 static void first_mac(void *ctx, const struct netif *netif)
 {
 	struct netif *first = ctx;
-	if (!first->ifindex && netif->ethernet && netif->num_addrs > 0)
+	if (!first->present && netif->ethernet && netif->num_addrs > 0)
 		*first = *netif;
 }
 
 static void choose_peer_id(struct smcrd *smcrd)
 {
-	struct netif netif = { .ifindex = 0 };
+	struct netif netif = { .present = false };
 	const char *name = smcrd->config.num_rnics ? smcrd->config.rnics[0] : "";
 	if (strncmp(name, "soft:", 5) || netif_by_name(smcrd->netifs, name + 5, &netif) < 0)
 		netif_each(smcrd->netifs, first_mac, &netif);
-	peer_id_make(netif.ifindex ? netif.mac : NULL, smcrd->config.socket_path,
+	peer_id_make(netif.present ? netif.mac : NULL, smcrd->config.socket_path,
 		     smcrd->config.engine.peer_id);
 }
 
@@ -283,7 +246,9 @@ static int open_fabric(struct smcrd *smcrd)
 					.clc_send = clients_clc_send,
 					.conn_event = clients_conn_event,
 					.command_done = command_done,
-					.command_ctx = smcrd };
+					.command_ctx = smcrd,
+					.device_gone = on_rnic_gone,
+					.device_ctx = smcrd };
 	return fabric_new(&params, &smcrd->fabric);
 }
 
@@ -376,7 +341,6 @@ int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DA
 		return -ENOMEM;
 	}
 	smcrd->config = *config;
-	smcrd->discover = config->num_rnics == 0;
 	*config = (struct config){ 0 };
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
@@ -455,6 +419,7 @@ void smcrd_free(struct smcrd *smcrd)
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
 	rdv_option_close(smcrd->option);
 	control_close(&smcrd->control);
+	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
 	if (smcrd->clients)
 		clients_free(smcrd->clients);

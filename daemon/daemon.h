@@ -15,7 +15,8 @@ struct smcrd;
 /**
  * Bring everything up: interfaces, RNICs, engine, TCP option, socket.
  * What can be done without is logged and done without: the TCP option where BPF is not permitted,
- * discovered RNICs that cannot be opened. What was asked for by name must work.
+ * discovered RNICs that cannot be opened. What was asked for by name must work; a named interface
+ * that is missing is waited for, if another RNIC is there.
  * @param config  taken over, also on failure
  * @return 0, or a negative errno with a sentence in `ret_error`
  */

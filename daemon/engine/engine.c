@@ -241,6 +241,21 @@ static void fail_links(struct smcr_engine *engine, const struct smcr_device *dev
 				       why);
 }
 
+/** Its links go by the device's new name; packets larger than its MTU would get lost. */
+static void refit_links(struct smcr_engine *engine, const struct smcr_device *device)
+{
+	struct smcr_link *link, *next;
+	HASH_ITER (hh, engine->links, link, next) {
+		if (link->device != device)
+			continue;
+		memcpy(link->device_name, device->info.name, sizeof(link->device_name));
+		if (link->mtu > device->info.mtu)
+			smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH,
+				       "%s: its MTU is less than the link's path MTU now",
+				       device->info.name);
+	}
+}
+
 int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_device_info *info)
 {
 	int rc = check_info(info);
@@ -256,6 +271,7 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 		fail_links(engine, device, "port is down");
 	else if (identity)
 		fail_links(engine, device, "its address changed");
+	refit_links(engine, device);
 	return 0;
 }
 

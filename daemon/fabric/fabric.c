@@ -360,8 +360,10 @@ static void describe(const struct fabric_device *device, struct smcr_device_info
 {
 	struct rnic_info info;
 	rnic_get_info(device->rnic, &info);
+	/* Below the smallest path MTU the port is down, but the engine wants a sound value. */
 	*ret = (struct smcr_device_info){ .id = device->id,
-					  .mtu = info.max_path_mtu,
+					  .mtu = info.max_path_mtu ? info.max_path_mtu
+								   : SMCR_MTU_256,
 					  .vlan = device->vlan,
 					  .active = info.state == RNIC_PORT_ACTIVE };
 	snprintf(ret->name, sizeof(ret->name), "%s", info.name);
@@ -385,6 +387,8 @@ static void device_drop(struct fabric *fabric, struct fabric_device *device)
 	rnic_close(device->rnic);
 	DL_DELETE(fabric->devices, device);
 	free(device);
+	if (fabric->params.device_gone)
+		fabric->params.device_gone(fabric->params.device_ctx);
 }
 
 static const char *event_text(enum rnic_event_type type)
@@ -393,7 +397,7 @@ static const char *event_text(enum rnic_event_type type)
 	case RNIC_EVENT_PORT_ACTIVE: return "port is active";
 	case RNIC_EVENT_PORT_DOWN: return "port is down";
 	case RNIC_EVENT_REMOVED: return "device is gone";
-	case RNIC_EVENT_CHANGED: return "addresses or MTU changed";
+	case RNIC_EVENT_CHANGED: return "name, addresses or MTU changed";
 	}
 	return "unknown event";
 }
@@ -432,8 +436,10 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	if (device_is_open(fabric, name))
 		return -EEXIST;
 	struct fabric_device *device = calloc(1, sizeof(*device));
-	if (!device)
+	if (!device) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: out of memory", name);
 		return -ENOMEM;
+	}
 	device->fabric = fabric;
 	device->vlan = vlan;
 	device->id = fabric->next_device_id++;
@@ -452,6 +458,8 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	smcr_engine_run(fabric->engine, fabric_now());
 	error = smcr_engine_device_add(fabric->engine, &info);
 	if (error) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the engine refuses it: %s", name,
+			 strerror(-error));
 		rnic_close(device->rnic);
 		free(device);
 		return error;
@@ -468,13 +476,13 @@ size_t fabric_num_devices(const struct fabric *fabric)
 	return n;
 }
 
-struct rnic *fabric_soft_rnic(struct fabric *fabric, const char *ifname)
+struct rnic *fabric_soft_rnic(struct fabric *fabric, unsigned int ifindex)
 {
 	struct fabric_device *device;
 	DL_FOREACH (fabric->devices, device) {
 		struct rnic_info info;
 		rnic_get_info(device->rnic, &info);
-		if (info.kind == RNIC_SOFT && !strcmp(info.netdev, ifname))
+		if (info.kind == RNIC_SOFT && info.ifindex == ifindex)
 			return device->rnic;
 	}
 	return NULL;

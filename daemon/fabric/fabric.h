@@ -26,6 +26,10 @@ struct fabric_params {
 	/** Outcome of smcr_engine_command(), for whoever starts commands; may be NULL. */
 	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
 	void *command_ctx;
+	/** A device has gone and was closed: from inside its event, where none may be opened. May
+	 * be NULL. */
+	void (*device_gone)(void *ctx);
+	void *device_ctx;
 };
 
 int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);
@@ -52,7 +56,7 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 /** Number of devices that are open. */
 size_t fabric_num_devices(const struct fabric *fabric);
 /** The soft RNIC on that interface, or NULL. */
-struct rnic *fabric_soft_rnic(struct fabric *fabric, const char *ifname);
+struct rnic *fabric_soft_rnic(struct fabric *fabric, unsigned int ifindex);
 
 /** For views: every device with the engine's id of it. */
 void fabric_each_device(struct fabric *fabric,

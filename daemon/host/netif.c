@@ -14,9 +14,15 @@
 #include <netlink/route/neighbour.h>
 #include <stdlib.h>
 #include <string.h>
+#include <syslog.h>
 #include <utlist.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/host/log.h"
+
+#define RECEIVE_BUFFER (256 << 10)
+/* While we empty the queue it may overflow again, so often that nothing is gained by going on. */
+#define MAX_OVERRUNS 100
 
 /** A neighbour entry that we made: RFC 7609 gives the MAC (CLC-17), ARP must not override it. */
 struct neigh_entry {
@@ -61,6 +67,7 @@ static void collect_addr(struct nl_object *object, void *arg)
 static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif *ret)
 {
 	*ret = (struct netif){ .ifindex = (unsigned int)rtnl_link_get_ifindex(link),
+			       .present = true,
 			       .mtu = rtnl_link_get_mtu(link),
 			       .vlan = SMCR_NO_VLAN };
 	const char *name = rtnl_link_get_name(link);
@@ -77,14 +84,37 @@ static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif
 	nl_cache_foreach(watch->addrs, collect_addr, &collector);
 }
 
+/* As a port of a bridge an interface is in the cache a second time, with less about it. */
+static bool is_interface(struct nl_object *object)
+{
+	return rtnl_link_get_family((struct rtnl_link *)object) == AF_UNSPEC;
+}
+
+struct link_search {
+	int ifindex;
+	const char *name; /* or NULL: by index */
+	struct rtnl_link *found;
+};
+
+static void match_link(struct nl_object *object, void *arg)
+{
+	struct link_search *search = arg;
+	struct rtnl_link *link = (struct rtnl_link *)object;
+	const char *name = rtnl_link_get_name(link);
+	if (is_interface(object) && (search->name ? name && !strcmp(name, search->name)
+						  : rtnl_link_get_ifindex(link) == search->ifindex))
+		search->found = link;
+}
+
+/* Address and link changes alike. A deletion is announced from link_changed(). */
 static void announce(struct netif_watch *watch, int ifindex)
 {
-	struct rtnl_link *link = rtnl_link_get(watch->links, ifindex);
-	struct netif netif = { .ifindex = 0 };
-	if (!link)
-		return; /* its own deletion was announced from link_changed() */
-	fill(watch, link, &netif);
-	rtnl_link_put(link);
+	struct link_search search = { .ifindex = ifindex };
+	struct netif netif;
+	nl_cache_foreach(watch->links, match_link, &search);
+	if (!search.found)
+		return;
+	fill(watch, search.found, &netif);
 	watch->on_change(watch->ctx, &netif);
 }
 
@@ -93,11 +123,14 @@ static void link_changed(struct nl_cache *cache, struct nl_object *object, int a
 	struct netif_watch *watch = arg;
 	struct rtnl_link *link = (struct rtnl_link *)object;
 	(void)cache;
+	if (!is_interface(object))
+		return;
 	if (action != NL_ACT_DEL) {
 		announce(watch, rtnl_link_get_ifindex(link));
 		return;
 	}
-	struct netif gone = { .ifindex = 0, .vlan = SMCR_NO_VLAN };
+	struct netif gone = { .ifindex = (unsigned int)rtnl_link_get_ifindex(link),
+			      .vlan = SMCR_NO_VLAN };
 	const char *name = rtnl_link_get_name(link);
 	strncpy(gone.name, name ? name : "", sizeof(gone.name) - 1);
 	watch->on_change(watch->ctx, &gone);
@@ -110,12 +143,32 @@ static void addr_changed(struct nl_cache *cache, struct nl_object *object, int a
 	announce(arg, rtnl_addr_get_ifindex((struct rtnl_addr *)object));
 }
 
+/* Messages were lost. What is still queued is older than what we read now, so it goes first. */
+static void read_again(struct netif_watch *watch)
+{
+	log_message(LOG_NOTICE,
+		    "too many changes of network interfaces at once: reading them again");
+	for (int i = 0; i < MAX_OVERRUNS && nl_cache_mngr_data_ready(watch->manager) < 0; i++)
+		;
+	nl_cache_resync(watch->sock, watch->links, link_changed, watch);
+	nl_cache_resync(watch->sock, watch->addrs, addr_changed, watch);
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct netif_watch *watch = arg;
 	(void)fd;
 	(void)what;
-	nl_cache_mngr_data_ready(watch->manager);
+	if (nl_cache_mngr_data_ready(watch->manager) < 0)
+		read_again(watch);
+}
+
+/* Room for the changes of a host that starts or stops many containers at once. */
+static void enlarge_buffer(int fd)
+{
+	int size = RECEIVE_BUFFER;
+	if (setsockopt(fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof(size)))
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
 }
 
 static int watch_init(struct netif_watch *watch, struct event_base *base)
@@ -129,6 +182,7 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 		    0 ||
 	    nl_cache_mngr_add(watch->manager, "route/addr", addr_changed, watch, &watch->addrs) < 0)
 		return -EIO;
+	enlarge_buffer(nl_cache_mngr_get_fd(watch->manager));
 	watch->event = event_new(base, nl_cache_mngr_get_fd(watch->manager), EV_READ | EV_PERSIST,
 				 on_readable, watch);
 	return watch->event && event_add(watch->event, NULL) == 0 ? 0 : -ENOMEM;
@@ -258,6 +312,8 @@ static void each_link(struct nl_object *object, void *arg)
 {
 	struct each_context *each = arg;
 	struct netif netif;
+	if (!is_interface(object))
+		return;
 	fill(each->watch, (struct rtnl_link *)object, &netif);
 	each->fn(each->ctx, &netif);
 }
@@ -271,10 +327,10 @@ void netif_each(struct netif_watch *watch, void (*fn)(void *ctx, const struct ne
 
 int netif_by_name(struct netif_watch *watch, const char *name, struct netif *ret_netif)
 {
-	struct rtnl_link *link = rtnl_link_get_by_name(watch->links, name);
-	if (!link)
+	struct link_search search = { .name = name };
+	nl_cache_foreach(watch->links, match_link, &search);
+	if (!search.found)
 		return -ENODEV;
-	fill(watch, link, ret_netif);
-	rtnl_link_put(link);
+	fill(watch, search.found, ret_netif);
 	return 0;
 }

@@ -19,9 +19,10 @@ struct netif_watch;
 
 #define NETIF_MAX_ADDRS 8
 
-/** An interface; `ifindex` is 0 for one that does not exist (any more). */
+/** An interface. Of one that has gone, only index and name are known. */
 struct netif {
-	unsigned int ifindex;
+	unsigned int ifindex; /* never 0 */
+	bool present;
 	char name[IF_NAMESIZE];
 	uint8_t mac[6];
 	bool ethernet; /* ARPHRD_ETHER and not loopback */
@@ -37,7 +38,9 @@ struct netif {
 
 /**
  * Subscribe to link and address changes. `on_change` runs from the event loop with the interface's
- * new state, once for each change; interfaces that exist already are not announced.
+ * new state, once for each change; interfaces that exist already are not announced. If the kernel
+ * has to drop messages because we are slow, everything is read again, and what differs is
+ * announced.
  */
 int netif_watch_new(struct event_base *base,
 		    void (*on_change)(void *ctx, const struct netif *netif), void *ctx,

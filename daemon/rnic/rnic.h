@@ -53,7 +53,7 @@ struct rnic_gid {
 
 /** What a device and its port are now. Strings are NUL terminated. */
 struct rnic_info {
-	char name[RNIC_NAME_LEN]; /* "soft:eth1", "verbs:mlx5_0/1" */
+	char name[RNIC_NAME_LEN]; /* "soft:eth1" (follows the interface), "verbs:mlx5_0/1" */
 	enum rnic_kind kind;
 	uint8_t port; /* 1 for soft */
 	enum rnic_port_state state;
@@ -87,7 +87,7 @@ enum rnic_event_type {
 	RNIC_EVENT_PORT_ACTIVE,
 	RNIC_EVENT_PORT_DOWN,
 	RNIC_EVENT_REMOVED, /* the device is gone; close it */
-	RNIC_EVENT_CHANGED, /* addresses (GIDs) or MTU changed: read rnic_get_info() again */
+	RNIC_EVENT_CHANGED, /* name, MAC, addresses (GIDs) or MTU: read rnic_get_info() again */
 };
 
 struct rnic_event {

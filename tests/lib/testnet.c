@@ -6,6 +6,7 @@
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
+#include <netlink/route/link/bridge.h>
 #include <netlink/route/link/veth.h>
 #include <netlink/route/link/vxlan.h>
 #include <sched.h>
@@ -63,6 +64,27 @@ void testnet_link_mtu(const char *ifname, unsigned int mtu)
 	struct rtnl_link *change = rtnl_link_alloc();
 	rtnl_link_set_mtu(change, mtu);
 	change_link(ifname, change);
+}
+
+void testnet_link_rename(const char *ifname, const char *name)
+{
+	struct rtnl_link *change = rtnl_link_alloc();
+	rtnl_link_set_name(change, name);
+	change_link(ifname, change);
+}
+
+void testnet_link_master(const char *ifname, const char *bridge)
+{
+	struct rtnl_link *change = rtnl_link_alloc();
+	rtnl_link_set_master(change, bridge ? (int)if_nametoindex(bridge) : 0);
+	change_link(ifname, change);
+}
+
+void testnet_bridge_add(const char *ifname)
+{
+	struct nl_sock *nl = netlink_open();
+	must(rtnl_link_bridge_add(nl, ifname) == 0, "add bridge");
+	nl_socket_free(nl);
 }
 
 void testnet_link_delete(const char *ifname)
@@ -144,6 +166,11 @@ static void add_veth(int peer_ns, unsigned int mtu)
 	rtnl_link_put(peer);
 	rtnl_link_put(link);
 	nl_socket_free(nl);
+}
+
+void testnet_veth_add(const struct testnet *net, unsigned int mtu)
+{
+	add_veth(net->ns[0], mtu);
 }
 
 void testnet_new(struct testnet *net, unsigned int mtu)

@@ -25,6 +25,13 @@ void testnet_addr_delete(const char *ifname, const char *addr_and_prefix);
 void testnet_link_up(const char *ifname, int up);
 void testnet_link_mtu(const char *ifname, unsigned int mtu);
 void testnet_link_delete(const char *ifname);
+void testnet_link_rename(const char *ifname, const char *name);
+/** Make "t0" and "t1" again after one of them was deleted, without addresses, down. To be called in
+ *  namespace 1. */
+void testnet_veth_add(const struct testnet *net, unsigned int mtu);
+void testnet_bridge_add(const char *ifname);
+/** Make an interface a port of a bridge, or of none (NULL). */
+void testnet_link_master(const char *ifname, const char *bridge);
 /** A VXLAN device: when it is up, the kernel has this UDP port. */
 void testnet_vxlan_add(const char *ifname, unsigned int port);
 /** MAC address of an interface. */

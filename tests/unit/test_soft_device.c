@@ -255,6 +255,42 @@ static void address_flaps(void **state)
 	rnic_side_close(&other);
 }
 
+static size_t down_events(void)
+{
+	return side.events[RNIC_EVENT_PORT_DOWN];
+}
+
+/* The kernel does not tell of carrier loss more than once a second: a queue pair whose peer is
+ * silent makes the device look for itself, well before it is given up. */
+static void carrier_loss_is_noticed_by_silence(void **state)
+{
+	(void)state;
+	struct rnic_side other;
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	testnet_enter(&net, 1);
+	rnic_side_open(&other, base, "soft:t1", 4096);
+	rnic_side_qp(&side, 8, 8, 64);
+	rnic_side_qp(&other, 8, 8, 64);
+	rnic_side_join(&side, &other, 3);
+	for (int i = 0; i < 3; i++) {
+		testnet_link_up("t1", 0);
+		unsigned int ms = 0;
+		assert_int_equal(rnic_side_send(&side, "1", 1, 1), 0);
+		for (; ms < PATIENCE && down_events() == 0; ms++)
+			rnic_side_idle(base, 1);
+		print_message("# noticed after %u ms\n", ms);
+		assert_in_range(ms, 0, 1000);
+		testnet_link_up("t1", 1);
+		changed_at_last(RNIC_EVENT_PORT_ACTIVE);
+		size_t want = side.num_sends + 1;
+		assert_true(rnic_side_wait(base, &side.num_sends, want, PATIENCE));
+		memset(side.events, 0, sizeof(side.events));
+	}
+	testnet_enter(&net, 0);
+	rnic_side_close(&side);
+	rnic_side_close(&other);
+}
+
 /* Opened before there is an address, as at boot: no GID, port down; it comes alive later. */
 static void address_comes_later(void **state)
 {
@@ -491,11 +527,17 @@ static void peer_on_the_same_device(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(refused_names),           cmocka_unit_test(holder_is_named),
-		cmocka_unit_test(kernel_is_named),         cmocka_unit_test(interface_changes),
-		cmocka_unit_test(address_flaps),           cmocka_unit_test(address_comes_later),
-		cmocka_unit_test(interface_removed),       cmocka_unit_test(neighbour_entries),
-		cmocka_unit_test(parameters_are_checked),  cmocka_unit_test(numbers_are_random),
+		cmocka_unit_test(refused_names),
+		cmocka_unit_test(holder_is_named),
+		cmocka_unit_test(kernel_is_named),
+		cmocka_unit_test(interface_changes),
+		cmocka_unit_test(address_flaps),
+		cmocka_unit_test(carrier_loss_is_noticed_by_silence),
+		cmocka_unit_test(address_comes_later),
+		cmocka_unit_test(interface_removed),
+		cmocka_unit_test(neighbour_entries),
+		cmocka_unit_test(parameters_are_checked),
+		cmocka_unit_test(numbers_are_random),
 		cmocka_unit_test(peer_on_the_same_device),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

@@ -271,6 +271,7 @@ static int apply(struct soft_device *dev, const struct soft_netif *netif, char *
 	struct rnic_info *info = &dev->info;
 	info->ifindex = netif->ifindex;
 	snprintf(info->netdev, sizeof(info->netdev), "%s", netif->name);
+	snprintf(info->name, sizeof(info->name), "soft:%s", netif->name);
 	memcpy(info->mac, netif->mac, sizeof(info->mac));
 	info->max_path_mtu = path_mtu_for(netif->mtu);
 	dev->loopback = netif->loopback;
@@ -284,8 +285,8 @@ static int apply(struct soft_device *dev, const struct soft_netif *netif, char *
 
 static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
 {
-	return a->num_gids == b->num_gids && a->max_path_mtu == b->max_path_mtu &&
-	       memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
+	return strcmp(a->name, b->name) == 0 && a->num_gids == b->num_gids &&
+	       a->max_path_mtu == b->max_path_mtu && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
 	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0;
 }
 

@@ -29,7 +29,8 @@ static int read_link(struct nl_sock *nl, const char *name, unsigned int ifindex,
 	unsigned int flags = rtnl_link_get_flags(link);
 	strncpy(netif->name, rtnl_link_get_name(link), sizeof(netif->name) - 1);
 	netif->ifindex = (unsigned int)rtnl_link_get_ifindex(link);
-	netif->active = (flags & IFF_UP) && (flags & IFF_RUNNING);
+	/* Carrier as it is now: the kernel may be late with IFF_RUNNING. */
+	netif->active = (flags & IFF_UP) && (flags & IFF_RUNNING) && rtnl_link_get_carrier(link);
 	netif->loopback = flags & IFF_LOOPBACK;
 	netif->mtu = rtnl_link_get_mtu(link);
 	struct nl_addr *mac = rtnl_link_get_addr(link);

@@ -14,6 +14,8 @@
 #define RTO_MAX_US     200000
 /* A peer has had a fair chance only after so many transmissions, whatever the clock says. */
 #define MIN_TRIES 4
+/* So many transmissions without an answer make us look whether the port is up. */
+#define TRIES_BEFORE_LOOK 2
 /* A timer that comes later than this shows that we did not run. */
 #define TIMER_SLACK_US 5000
 /* So many timers fit at least into the limit, which leaves room for more than MIN_TRIES. */
@@ -494,6 +496,9 @@ void soft_requester_timer(struct soft_qp *qp)
 		return;
 	}
 	rq->tries++;
+	/* The kernel tells of carrier loss at once, but only once a second. */
+	if (rq->tries == TRIES_BEFORE_LOOK)
+		rnic_soft_link_changed(&qp->dev->base);
 	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
 	rq->recover = rq->sent;
 	go_back(rq);

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file rnics.h
+ * Which RNICs the daemon has: those that the configuration names or, if it names none, soft RNICs
+ * on the host's Ethernet interfaces that have an IPv4 address. They are opened when they are there,
+ * at the start or later, and again when they come back; an RNIC keeps to its interface when that is
+ * renamed. One event loop, one thread.
+ */
+#ifndef SMCRD_FABRIC_RNICS_H
+#define SMCRD_FABRIC_RNICS_H
+
+#include "daemon/fabric/fabric.h"
+#include "daemon/host/config.h"
+#include "daemon/host/netif.h"
+
+struct rnics;
+
+struct rnics_params {
+	struct event_base *base;
+	struct fabric *fabric;
+	struct netif_watch *netifs;
+	const struct config *config;
+	/** An RNIC was opened from the event loop. */
+	void (*opened)(void *ctx);
+	void *ctx;
+};
+
+/**
+ * Open what is there. A named interface that is missing is waited for, if another RNIC is there.
+ * @return 0; else as rnic_open() with its sentence: no named RNIC is there, or one cannot be used
+ */
+int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
+	      char ret_error[RNIC_ERROR_LEN]);
+void rnics_free(struct rnics *rnics);
+
+/** An interface came, changed or went: tell its RNIC, or open one soon. */
+void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);
+/** An RNIC has gone: see soon whether its interface is back. May be called from anywhere. */
+void rnics_look(struct rnics *rnics);
+
+#endif

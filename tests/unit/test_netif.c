@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+/* Interfaces as netlink tells of them: every change is announced, also when the kernel had to drop
+ * messages. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/host/netif.h"
+#include "tests/lib/testnet.h"
+
+#define PATIENCE_MS 3000
+
+static struct testnet net;
+static struct event_base *base;
+static struct netif_watch *watch;
+static struct netif last; /* of t0, what was announced last */
+static unsigned int told;
+
+static void on_change(void *ctx, const struct netif *netif)
+{
+	(void)ctx;
+	if (strcmp(netif->name, "t0") && netif->ifindex != last.ifindex)
+		return;
+	last = *netif;
+	told++;
+}
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	base = event_base_new();
+	memset(&last, 0, sizeof(last));
+	told = 0;
+	return netif_watch_new(base, on_change, NULL, &watch);
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	netif_watch_free(watch);
+	event_base_free(base);
+	testnet_free(&net);
+	return 0;
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+#define EXPECT(condition)                                                                          \
+	do {                                                                                       \
+		uint64_t limit_ = now_us() + PATIENCE_MS * 1000;                                   \
+		while (!(condition) && now_us() < limit_)                                          \
+			event_base_loop(base, EVLOOP_NONBLOCK);                                    \
+		assert_true(condition);                                                            \
+	} while (0)
+
+static void carrier(void **state)
+{
+	(void)state;
+	struct netif t0;
+	/* The kernel sees the other end come up a little later. */
+	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
+	assert_true(t0.present && t0.ethernet);
+	for (int i = 0; i < 2; i++) {
+		testnet_enter(&net, 1);
+		uint64_t start = now_us();
+		testnet_link_up("t1", 0);
+		EXPECT(told && !last.running);
+		uint64_t took = now_us() - start;
+		/* The kernel holds a second one back for up to a second. */
+		print_message("# carrier loss told after %lu us\n", took);
+		testnet_link_up("t1", 1);
+		EXPECT(last.running);
+		testnet_enter(&net, 0);
+		testnet_link_up("t0", 0);
+		EXPECT(!last.running);
+		testnet_link_up("t0", 1);
+		EXPECT(last.running);
+	}
+	assert_true(last.present);
+	assert_int_equal(last.ifindex, t0.ifindex);
+}
+
+static void addresses_mtu_and_name(void **state)
+{
+	(void)state;
+	testnet_addr_delete("t0", "10.77.0.1/24");
+	EXPECT(told && last.num_addrs == 0);
+	testnet_addr_add("t0", "10.77.0.1/24");
+	testnet_addr_add("t0", "10.78.0.1/16");
+	EXPECT(last.num_addrs == 2);
+	assert_int_equal(last.addrs[0].addr, 0x0A4D0001);
+	assert_int_equal(last.addrs[1].prefix_len, 16);
+	testnet_link_mtu("t0", 900);
+	EXPECT(last.mtu == 900);
+
+	unsigned int ifindex = last.ifindex;
+	testnet_link_up("t0", 0);
+	testnet_link_rename("t0", "lan0");
+	EXPECT(!strcmp(last.name, "lan0"));
+	assert_int_equal(last.ifindex, ifindex);
+	assert_true(last.present);
+	struct netif t0;
+	assert_int_equal(netif_by_name(watch, "t0", &t0), -ENODEV);
+	assert_int_equal(netif_by_name(watch, "lan0", &t0), 0);
+}
+
+static void deleted_and_made_again(void **state)
+{
+	(void)state;
+	struct netif before;
+	assert_int_equal(netif_by_name(watch, "t0", &before), 0);
+	last = before;
+	testnet_link_delete("t0");
+	EXPECT(told && !last.present);
+	assert_string_equal(last.name, "t0");
+	assert_int_equal(last.ifindex, before.ifindex);
+	testnet_enter(&net, 1);
+	testnet_veth_add(&net, 1500);
+	testnet_enter(&net, 0);
+	EXPECT(last.present);
+	assert_int_not_equal(last.ifindex, before.ifindex);
+	assert_int_equal(last.num_addrs, 0);
+}
+
+static void count_t0(void *ctx, const struct netif *netif)
+{
+	*(unsigned int *)ctx += !strcmp(netif->name, "t0");
+}
+
+/* The kernel tells of a bridge's ports as such too: that is no second interface, and one that
+ * leaves the bridge has not gone. */
+static void bridge_ports_are_told_once(void **state)
+{
+	(void)state;
+	unsigned int seen = 0;
+	testnet_bridge_add("bridge");
+	testnet_link_master("t0", "bridge");
+	testnet_link_mtu("t0", 1400);
+	EXPECT(told && last.mtu == 1400);
+	netif_each(watch, count_t0, &seen);
+	assert_int_equal(seen, 1);
+	testnet_link_master("t0", NULL);
+	testnet_link_mtu("t0", 1300);
+	EXPECT(last.mtu == 1300);
+	assert_true(last.present);
+	assert_int_equal(last.num_addrs, 1);
+	seen = 0;
+	netif_each(watch, count_t0, &seen);
+	assert_int_equal(seen, 1);
+}
+
+/* More changes than fit while we do not look. */
+static void overrun(void **state)
+{
+	(void)state;
+	struct netif before;
+	assert_int_equal(netif_by_name(watch, "t0", &before), 0);
+	last = before;
+	testnet_addr_delete("t0", "10.77.0.1/24");
+	for (int i = 0; i < 1500; i++) {
+		testnet_addr_add("lo", "10.99.0.1/32");
+		testnet_addr_delete("lo", "10.99.0.1/32");
+	}
+	testnet_addr_add("t0", "10.79.0.1/24");
+	testnet_enter(&net, 1);
+	testnet_link_up("t1", 0);
+	testnet_enter(&net, 0);
+	EXPECT(told && !last.running && last.num_addrs == 1 && last.addrs[0].addr == 0x0A4F0001);
+	/* It goes on afterwards. */
+	testnet_link_mtu("t0", 1400);
+	EXPECT(last.mtu == 1400);
+
+	for (int i = 0; i < 1500; i++) {
+		testnet_addr_add("lo", "10.99.0.1/32");
+		testnet_addr_delete("lo", "10.99.0.1/32");
+	}
+	testnet_link_delete("t0");
+	EXPECT(!last.present);
+	assert_int_equal(last.ifindex, before.ifindex);
+	struct netif t0;
+	assert_int_equal(netif_by_name(watch, "t0", &t0), -ENODEV);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(carrier),
+		CASE(addresses_mtu_and_name),
+		CASE(deleted_and_made_again),
+		CASE(bridge_ports_are_told_once),
+		CASE(overrun),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
