@@ -18,6 +18,7 @@ struct smcr_pending {
 	struct smcr_engine *engine;
 	struct smcr_timer timer; /* command_timeout, or zero when the outcome is known */
 	bool known;              /* `result` is the outcome */
+	bool asks;               /* we are the client: the server has to do it */
 	struct smcr_command_result result;
 	struct smcr_pending *next, *prev;
 };
@@ -59,8 +60,12 @@ static void finish(struct smcr_pending *pending, int error, const char *format, 
 static void on_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_pending *pending = arg;
-	if (!pending->known)
-		finish(pending, -ETIMEDOUT, "No outcome in time.");
+	if (!pending->known && pending->asks) {
+		pending->result.requested = true;
+		finish(pending, 0, "The server was asked; it has not acted yet.");
+	} else if (!pending->known) {
+		finish(pending, -ETIMEDOUT, "It goes on, but has not come to an end in time.");
+	}
 	struct smcr_command_result result = pending->result;
 	uint64_t id = pending->id;
 	drop(pending);
@@ -80,7 +85,7 @@ void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
 {
 	struct smcr_pending *pending;
 	DL_FOREACH (link->lgr->engine->commands, pending) {
-		if (!about(pending, SMCR_COMMAND_LINK_TEST, link))
+		if (!about(pending, SMCR_COMMAND_LINK_TEST, link) || pending->known)
 			continue;
 		pending->result.rtt = rtt;
 		finish(pending, 0, "Link %u/%u answered in %llu microseconds.", link->lgr->id,
@@ -95,6 +100,41 @@ void smcr_command_link_failed(struct smcr_link *link)
 		if (about(pending, SMCR_COMMAND_LINK_TEST, link))
 			finish(pending, -ENETDOWN, "Link %u/%u has failed: %s.", link->lgr->id,
 			       link->number, link->last_error);
+}
+
+void smcr_command_link_active(struct smcr_link *link)
+{
+	struct smcr_pending *pending;
+	DL_FOREACH (link->lgr->engine->commands, pending) {
+		if (pending->command.type != SMCR_COMMAND_LINK_ADD ||
+		    pending->command.lgr != link->lgr->id || pending->known)
+			continue;
+		pending->result.link = link->number;
+		finish(pending, 0, "Link %u/%u is active.", link->lgr->id, link->number);
+	}
+}
+
+void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why)
+{
+	struct smcr_pending *pending;
+	DL_FOREACH (lgr->engine->commands, pending)
+		if (pending->command.type == SMCR_COMMAND_LINK_ADD &&
+		    pending->command.lgr == lgr->id)
+			finish(pending, -ENOLINK, "No link was added to link group %u: %s.",
+			       lgr->id, why);
+}
+
+void smcr_command_link_gone(struct smcr_link *link)
+{
+	struct smcr_pending *pending;
+	DL_FOREACH (link->lgr->engine->commands, pending) {
+		if (about(pending, SMCR_COMMAND_LINK_DELETE, link))
+			finish(pending, 0, "Link %u/%u is deleted; %u connections have left it.",
+			       link->lgr->id, link->number, pending->result.connections);
+		else if (about(pending, SMCR_COMMAND_LINK_TEST, link))
+			finish(pending, -ENETDOWN, "Link %u/%u was deleted meanwhile.",
+			       link->lgr->id, link->number);
+	}
 }
 
 void smcr_command_lgr_gone(struct smcr_lgr *lgr)
@@ -119,10 +159,85 @@ void smcr_command_free_all(struct smcr_engine *engine)
 
 /* ---- what is asked ---- */
 
-static void link_test(struct smcr_pending *pending, struct smcr_link *link)
+/** LINK_DELETE (DELL-11). The client only asks: for the end of a link that works, or of one that it
+ *  declares dead (DELL-5). */
+static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
 {
-	(void)pending;
-	smcr_llc_test_link(link);
+	pending->result.connections = link->num_conns;
+	if (!smcr_lgr_any_link(lgr, link)) {
+		finish(pending, -EBUSY, "Link %u/%u is the last of its group: delete the group.",
+		       lgr->id, link->number);
+	} else if (!pending->command.orderly) {
+		smcr_link_fail(link, SMCR_LLC_DEL_OPERATOR, "deleted by the operator");
+	} else if (lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+	} else if (!link->delete_carrier) {
+		link->delete_reason = SMCR_LLC_DEL_OPERATOR;
+		smcr_llc_request_delete(link);
+	}
+}
+
+/** LINK_ADD (ADDL-14). The client tells of an RNIC that has no link (ADDL-15). */
+static void link_add(struct smcr_pending *pending, struct smcr_lgr *lgr)
+{
+	bool server = lgr->role == SMCR_ROLE_SERVER;
+	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links) {
+		finish(pending, -EBUSY, "Link group %u has the %u links that were agreed.", lgr->id,
+		       lgr->max_links);
+	} else if (server ? !smcr_llc_add_candidate(lgr, true)
+			  : !smcr_llc_unused_device(lgr, NULL)) {
+		finish(pending, -ENODEV,
+		       "Every RNIC on the LAN of link group %u has a link already.", lgr->id);
+	} else if (server) {
+		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
+	} else {
+		lgr->llc->add.wanted = true;
+		smcr_llc_kick(lgr);
+	}
+}
+
+/** LINK_DISABLE: own writes only, so nothing has to be agreed with the peer. */
+static void link_disable(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
+{
+	link->disabled = true;
+	if (!smcr_lgr_any_link(lgr, link)) {
+		finish(pending, 0,
+		       "Link %u/%u is disabled, but stays in use: it is the last of its group.",
+		       lgr->id, link->number);
+		return;
+	}
+	pending->result.connections = smcr_link_move_conns(link, NULL);
+	finish(pending, 0, "Link %u/%u is disabled; %u connections write on others now.", lgr->id,
+	       link->number, pending->result.connections);
+}
+
+static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
+{
+	bool was = link->disabled;
+	link->disabled = false;
+	if (was)
+		smcr_lgr_rebalance(lgr);
+	pending->result.connections = link->num_conns;
+	finish(pending, 0, "Link %u/%u is %s; %u connections write on it.", lgr->id, link->number,
+	       was ? "enabled" : "enabled already", link->num_conns);
+}
+
+static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *from,
+		     struct smcr_link *to)
+{
+	unsigned int moved = 0;
+	if (from && !smcr_lgr_any_link(lgr, from)) {
+		finish(pending, -EBUSY, "Link %u/%u is the last of its group.", lgr->id,
+		       from->number);
+		return;
+	}
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link != to && (!from || link == from))
+			moved += smcr_link_move_conns(link, to);
+	}
+	pending->result.connections = moved;
+	finish(pending, 0, "%u connections of link group %u have moved.", moved, lgr->id);
 }
 
 static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)
@@ -131,37 +246,65 @@ static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
 }
 
-/** Can it be started? @return 0 and the group and link it is about, or as smcr_engine_command() */
-static int find(struct smcr_engine *engine, const struct smcr_command *command,
-		struct smcr_lgr **ret_lgr, struct smcr_link **ret_link)
+static void start(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link,
+		  struct smcr_link *to)
 {
-	struct smcr_lgr *lgr = lgr_by_id(engine, command->lgr);
-	struct smcr_link *link = NULL;
-	bool needs_link = command->type == SMCR_COMMAND_LINK_TEST;
-	if (!lgr)
-		return -ENOENT;
-	if (command->type != SMCR_COMMAND_LINK_TEST && command->type != SMCR_COMMAND_LGR_DELETE)
-		return -EOPNOTSUPP;
-	if (needs_link) {
-		link = smcr_lgr_link_by_number(lgr, command->link);
-		if (!link || link->agreed_gone)
-			return -ENOENT;
-		if (link->state != SMCR_LINK_ACTIVE)
-			return -EBUSY;
+	switch (pending->command.type) {
+	case SMCR_COMMAND_LINK_DELETE: link_delete(pending, lgr, link); break;
+	case SMCR_COMMAND_LINK_ADD: link_add(pending, lgr); break;
+	case SMCR_COMMAND_LINK_TEST: smcr_llc_test_link(link); break;
+	case SMCR_COMMAND_LINK_DISABLE: link_disable(pending, lgr, link); break;
+	case SMCR_COMMAND_LINK_ENABLE: link_enable(pending, lgr, link); break;
+	case SMCR_COMMAND_LGR_DELETE: lgr_delete(pending, lgr); break;
+	case SMCR_COMMAND_FAILOVER: failover(pending, lgr, link, to); break;
 	}
-	if (lgr->state != SMCR_LGR_ACTIVE)
+}
+
+/** A link by its number. @return 0 and the link, or NULL for number 0; -ENOENT; -EBUSY: not active
+ */
+static int find_link(const struct smcr_lgr *lgr, uint8_t number, struct smcr_link **ret_link)
+{
+	struct smcr_link *link = number ? smcr_lgr_link_by_number(lgr, number) : NULL;
+	if (number && (!link || link->agreed_gone))
+		return -ENOENT;
+	if (number && (link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link)))
 		return -EBUSY;
-	*ret_lgr = lgr;
 	*ret_link = link;
 	return 0;
+}
+
+/** What the command is about. @return 0 or as smcr_engine_command() */
+static int find(struct smcr_engine *engine, const struct smcr_command *command,
+		struct smcr_lgr **ret_lgr, struct smcr_link **ret_link, struct smcr_link **ret_to)
+{
+	struct smcr_lgr *lgr = lgr_by_id(engine, command->lgr);
+	bool optional = command->type == SMCR_COMMAND_FAILOVER;
+	bool none =
+		command->type == SMCR_COMMAND_LINK_ADD || command->type == SMCR_COMMAND_LGR_DELETE;
+	if ((unsigned int)command->type > SMCR_COMMAND_FAILOVER)
+		return -EINVAL;
+	if (!lgr)
+		return -ENOENT;
+	if (none ? command->link : !command->link && !optional)
+		return -EINVAL;
+	if (command->to && (!optional || command->to == command->link))
+		return -EINVAL;
+	int rc = find_link(lgr, command->link, ret_link);
+	if (!rc)
+		rc = find_link(lgr, command->to, ret_to);
+	if (!rc && lgr->state != SMCR_LGR_ACTIVE)
+		rc = -EBUSY;
+	if (!rc)
+		*ret_lgr = lgr;
+	return rc;
 }
 
 int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *command,
 			uint64_t *ret_id)
 {
-	struct smcr_lgr *lgr;
-	struct smcr_link *link;
-	int rc = find(engine, command, &lgr, &link);
+	struct smcr_lgr *lgr = NULL;
+	struct smcr_link *link = NULL, *to = NULL;
+	int rc = find(engine, command, &lgr, &link, &to);
 	if (rc)
 		return rc;
 	struct smcr_pending *pending = calloc(1, sizeof(*pending));
@@ -172,14 +315,15 @@ int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *c
 	pending->id = ++engine->last_command_id;
 	pending->command = *command;
 	pending->engine = engine;
+	pending->asks =
+		lgr->role == SMCR_ROLE_CLIENT && (command->type == SMCR_COMMAND_LINK_DELETE ||
+						  command->type == SMCR_COMMAND_LINK_ADD ||
+						  command->type == SMCR_COMMAND_LGR_DELETE);
 	smcr_timer_init(&pending->timer, on_timer, pending);
 	smcr_timer_start(engine, &pending->timer, engine->config.command_timeout);
 	DL_APPEND(engine->commands, pending);
 	*ret_id = pending->id;
-	if (command->type == SMCR_COMMAND_LINK_TEST)
-		link_test(pending, link);
-	else
-		lgr_delete(pending, lgr);
+	start(pending, lgr, link, to);
 	return 0;
 }
 

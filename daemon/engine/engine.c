@@ -227,6 +227,8 @@ int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_
 		return -ENOMEM;
 	device->info = *info;
 	DL_APPEND(engine->devices, device);
+	if (info->active)
+		smcr_lgr_rnic_appeared(engine, device);
 	return 0;
 }
 
@@ -272,6 +274,8 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 	else if (identity)
 		fail_links(engine, device, "its address changed");
 	refit_links(engine, device);
+	if (info->active)
+		smcr_lgr_rnic_appeared(engine, device);
 	return 0;
 }
 

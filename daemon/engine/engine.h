@@ -139,13 +139,17 @@ void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
 /* RDMA inputs. `link_ref` is what qp_create() was given; stale ones are ignored. */
 /**
  * A SEND arrived on the link's QP. `data` is read during the call only.
- * Before the host hands in a CDC with the failover flag (smcr_cdc_is_failover()) it hands in
+ * Before the host hands in a message that smcr_engine_recv_is_barrier() knows it hands in
  * everything that has arrived on other links by then (FO-8): a write of the link that died, still
  * waiting in a queue of its device, must be carried out before the peer's replay is judged and new
  * data follow it to the same place.
  */
 void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
 		      size_t len);
+
+/** A CDC with the failover flag, or DELETE LINK: what is unread of a link is lost once it is freed.
+ *  [anywhere] */
+bool smcr_engine_recv_is_barrier(const uint8_t *data, size_t len);
 
 enum smcr_send_status {
 	SMCR_SEND_OK,
@@ -197,9 +201,10 @@ struct smcr_command_result {
 
 /**
  * Start a command. Its outcome comes later as ops->command_done(), never from inside this call, and
- * no later than config.command_timeout.
+ * no later than config.command_timeout. At the client of the group LINK_DELETE, LINK_ADD and
+ * LGR_DELETE are requests to the server (DELL-5, DELL-10, ADDL-15).
  * @return 0: ret_id names it; -ENOENT: no such group or link; -EINVAL: it makes no sense;
- *         -EBUSY: not now (the group is being set up or ends, or it is its last link); -ENOMEM
+ *         -EBUSY: the group or link is being set up or ends; -ENOMEM. Other refusals are outcomes.
  */
 int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *command,
 			uint64_t *ret_id);

@@ -10,6 +10,7 @@
  *   slab.c      RMBs and send buffers               peer_rmb.c   the peer's RMBs and RTokens
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
  *   llc.c       dispatch, queue, collisions (SER)   llc_*.c      one exchange a file
+ *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   command.c   commands of operators
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
@@ -188,6 +189,7 @@ struct smcr_link {
 	uint32_t peer_qpn, peer_psn;
 	uint8_t mtu;            /* smaller of both, enum smcr_mtu */
 	uint32_t uid, peer_uid; /* link user IDs (LG-12) */
+	uint32_t retry_ms;      /* how long the QP may go without progress */
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;
@@ -210,7 +212,8 @@ struct smcr_link {
 	uint32_t delete_reason;
 	bool agreed_gone;                 /* both sides know: to be freed */
 	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
-	struct smcr_timer delete_timer;   /* client: the server's request is awaited (ERR-33) */
+	/** Client: the server's request is awaited (ERR-33). Server: own connections are moving. */
+	struct smcr_timer delete_timer;
 	/* llc_test_link.c */
 	uint8_t test_data[16];
 	uint64_t test_sent;           /* when */
@@ -262,8 +265,7 @@ struct smcr_lgr {
 	bool path_dead;             /* lost because nothing gets through */
 	struct smcr_timer end_work; /* carries out smcr_lgr_end() */
 	uint64_t idle_since;
-	struct smcr_timer idle;           /* LG-16 */
-	struct smcr_timer add_link_retry; /* ERR-70 */
+	struct smcr_timer idle; /* LG-16 */
 	struct smcr_lgr *next, *prev;
 };
 
@@ -546,6 +548,13 @@ struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr);
 /** A connection joined or left: idle timer (LG-16). */
 void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn);
 void smcr_lgr_remove_conn(struct smcr_conn *conn);
+/** An RNIC has come, or come up, or has got an address: groups on its LAN may use it (ADDL-14,
+ *  ADDL-15). */
+void smcr_lgr_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device);
+/** The number of active links has changed: so has the patience of their QPs. */
+void smcr_lgr_links_changed(struct smcr_lgr *lgr);
+/** The patience of its QPs in milliseconds, with one link more if `added` is not active yet. */
+uint32_t smcr_lgr_patience(const struct smcr_lgr *lgr, const struct smcr_link *added);
 /** Do these addresses belong to one RNIC? */
 bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *gid_b,
 		    const uint8_t *mac_b);
@@ -584,6 +593,11 @@ void smcr_conn_free(struct smcr_conn *conn);
 /** A probe of the link was answered, `rtt` microseconds after it was sent. */
 void smcr_command_tested(struct smcr_link *link, uint64_t rtt);
 void smcr_command_link_failed(struct smcr_link *link);
+/** A link more is active; there will be none. */
+void smcr_command_link_active(struct smcr_link *link);
+void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why);
+/** The link is being freed. */
+void smcr_command_link_gone(struct smcr_link *link);
 /** The group is being freed. */
 void smcr_command_lgr_gone(struct smcr_lgr *lgr);
 /** Forget all of them, silently. */

@@ -170,6 +170,7 @@ void smcr_link_free(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_engine *engine = lgr->engine;
+	smcr_command_link_gone(link);
 	smcr_link_drop_qp(link);
 	smcr_llc_link_free(link);
 	struct smcr_conn *conn;
@@ -222,7 +223,8 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 int smcr_link_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
-	return engine->ops->qp_start(engine->ctx, link->qp, link->psn, engine->config.retry_ms);
+	link->retry_ms = smcr_lgr_patience(link->lgr, link);
+	return engine->ops->qp_start(engine->ctx, link->qp, link->psn, link->retry_ms);
 }
 
 /* ---- posting ---- */
@@ -337,6 +339,8 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	}
 	post_waiting_llc(link);
 	resume_waiting(link);
+	if (link->delete_wanted && link->state == SMCR_LINK_ACTIVE)
+		smcr_llc_kick(link->lgr); /* perhaps it was the last that had to drain */
 }
 
 void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text)
@@ -399,6 +403,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	link->delete_reason = reason;
 	if (link->qp)
 		engine->ops->qp_error(engine->ctx, link->qp);
+	smcr_lgr_links_changed(link->lgr);
 	smcr_timer_start(engine, &link->fail_work, 0);
 	smcr_command_link_failed(link);
 }

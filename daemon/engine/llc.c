@@ -112,6 +112,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
+		smcr_llc_add_failed(lgr, "the exchange has failed");
 		smcr_llc_kick(lgr);
 	} else {
 		smcr_timer_start(lgr->engine, &flow->timer, answer_time(lgr)); /* ERR-15 */
@@ -414,9 +415,18 @@ static void free_gone_links(struct smcr_lgr *lgr)
 static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->delete_wanted)
+		if (lgr->links[i] && smcr_llc_delete_due(lgr->links[i]))
 			return lgr->links[i];
 	return NULL;
+}
+
+/** A link has failed just now: what that means comes before anything new. */
+static bool failing(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && smcr_timer_running(&lgr->links[i]->fail_work))
+			return true;
+	return false;
 }
 
 /** Was a DELETE RKEY broken, so that it has to be sent again? */
@@ -440,11 +450,9 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 		smcr_llc_delete_link(lgr, gone, carrier);
 		return true;
 	}
-	if (withdrawing(lgr))
+	if (failing(lgr) || withdrawing(lgr))
 		return false; /* the peer may have forgotten what an ADD LINK would list */
-	bool add = lgr->llc->add_wanted && !smcr_lgr_any_link(lgr, carrier);
-	lgr->llc->add_wanted = false;
-	return add && !smcr_llc_add_link(lgr, carrier);
+	return smcr_llc_start_add_link(lgr, carrier);
 }
 
 static void start_rkey_exchange(struct smcr_lgr *lgr)
@@ -504,7 +512,11 @@ static void on_work(struct smcr_engine *engine, void *arg)
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}
-	if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE)
+	if (flow->step != SMCR_LLC_IDLE)
+		return;
+	if (lgr->role == SMCR_ROLE_CLIENT)
+		smcr_llc_send_add_link_notice(lgr);
+	if (flow->rkey.step != SMCR_RKEY_IDLE)
 		return;
 	serve_queue(lgr);
 	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
@@ -630,6 +642,12 @@ static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)
 	smcr_conn_cdc_input(conn, link, &cdc);
 }
 
+bool smcr_engine_recv_is_barrier(const uint8_t *data, size_t len)
+{
+	return smcr_cdc_is_failover(data, len) ||
+	       (len == SMCR_LLC_LEN && data[0] == SMCR_LLC_DELETE_LINK);
+}
+
 void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
 		      size_t len)
 {
@@ -663,6 +681,7 @@ int smcr_llc_init(struct smcr_lgr *lgr)
 	smcr_timer_init(&flow->work, on_work, lgr);
 	smcr_timer_init(&flow->rkey.retry, on_rkey_retry, lgr);
 	smcr_llc_rkey_init(lgr, flow);
+	smcr_llc_links_init(lgr, flow);
 	lgr->llc = flow;
 	return 0;
 }
@@ -675,6 +694,7 @@ void smcr_llc_free(struct smcr_lgr *lgr)
 	smcr_timer_stop(lgr->engine, &flow->work);
 	smcr_timer_stop(lgr->engine, &flow->rkey.retry);
 	smcr_timer_stop(lgr->engine, &flow->rkey.timer);
+	smcr_timer_stop(lgr->engine, &flow->add.retry);
 	free(flow);
 	lgr->llc = NULL;
 }

@@ -59,6 +59,16 @@ struct smcr_llc_told {
 	uint32_t rkey;
 };
 
+/** Why the server tries for another link (ADDL-14, ERR-71). */
+enum smcr_add_occasion {
+	SMCR_ADD_MORE,     /* an attempt has succeeded: perhaps there is more */
+	SMCR_ADD_RNIC,     /* an own RNIC has appeared on the LAN */
+	SMCR_ADD_NOTICE,   /* the client has told of one */
+	SMCR_ADD_LOSS,     /* a link was lost */
+	SMCR_ADD_OPERATOR, /* a command */
+	SMCR_ADD_TIMER,    /* the pause after a failure is over */
+};
+
 struct smcr_llc_flow {
 	/* the exchange about links */
 	enum smcr_llc_step step;
@@ -67,7 +77,16 @@ struct smcr_llc_flow {
 	struct smcr_timer timer;              /* for the answer */
 	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
 	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
-	bool add_wanted; /* server: another link is to be set up, if the group has one only */
+	/* when to try for another link (llc_links.c) */
+	struct {
+		bool wanted;         /* server: ADD LINK is due; client: the notice is */
+		bool client_changed; /* server: the client may have an RNIC that it had not */
+		bool attempt;        /* an attempt is under way */
+		enum smcr_add_occasion why;
+		uint64_t last;           /* when the last attempt began */
+		uint64_t delay;          /* the last pause after a failure, 0: none failed */
+		struct smcr_timer retry; /* ERR-70 */
+	} add;
 	/* ADD LINK CONTINUATION */
 	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
 	unsigned int own_count, own_next;
@@ -123,6 +142,20 @@ enum smcr_add_link_answer {
  */
 enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
 					       bool have_asymmetric);
+/** ADDL-16: what a server does with the client's ADD LINK. */
+enum smcr_notice_answer {
+	SMCR_NOTICE_IGNORE,
+	SMCR_NOTICE_MAY,
+	SMCR_NOTICE_MUST,
+};
+/**
+ * @param links            links of the group
+ * @param asymmetric       one of them is asymmetric
+ * @param one_client_rnic  they share the client's RNIC
+ * @param limit            symmetric links agreed
+ */
+enum smcr_notice_answer smcr_add_link_notice_decide(unsigned int links, bool asymmetric,
+						    bool one_client_rnic, uint8_t limit);
 /** ADDL-9: pairs in the message that says `left`, and what the next one says. */
 unsigned int smcr_cont_pairs(uint8_t left);
 uint8_t smcr_cont_next(uint8_t left);
@@ -171,9 +204,40 @@ void smcr_llc_confirm_added(struct smcr_lgr *lgr);
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 
+/* ---- llc_links.c ---- */
+void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
+/** No two links are parallel (LG-3), at most one is asymmetric (LG-4). */
+bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr);
+/** The one without which all links are symmetric, or NULL; of two, the newer one. */
+struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr);
+/** Links that count against the limit (LG-4). */
+unsigned int smcr_lgr_symmetric_links(const struct smcr_lgr *lgr);
+/** Does a link other than `except` use this RNIC of the peer? */
+bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
+			       const struct smcr_link *except);
+/** An active RNIC on the group's LAN (ADDL-17) that has a link of the group, or NULL. */
+struct smcr_device *smcr_llc_used_device(const struct smcr_lgr *lgr);
+/** One that has none other than `except`, rather one that has none at all, or NULL. */
+struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
+					   const struct smcr_link *except);
+/** Server: the RNIC to try with, or NULL: nothing can be added (LG-8). `client_changed`: the client
+ *  may have an RNIC that it had not. */
+struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed);
+/** Server: try for another link as soon as nothing else runs. */
+void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
+/** Server: start ADD LINK if it is due. @return true: started */
+bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier);
+/** Client: tell the server of an RNIC without a link, if that is due (ADDL-15). */
+void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
+/** Either side: an attempt begins; has a link more for it; has ended without one (ERR-70). The last
+ *  does nothing when no attempt is under way. */
+void smcr_llc_add_attempt(struct smcr_lgr *lgr);
+void smcr_llc_add_succeeded(struct smcr_lgr *lgr);
+void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why);
+
 /* ---- llc_add_link.c ---- */
-/** Server: set up one link more. @return 0 or why not */
-int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier);
+/** Server: set up one link more on `device`. @return 0 or why not */
+int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier);
 /** The exchange is over, with or without a new link. Opens the gate of a first contact. */
 void smcr_llc_add_link_done(struct smcr_lgr *lgr);
 /** The new link has failed while being set up: as far as the peer knows it, it must be deleted. */
@@ -190,7 +254,12 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr);
 void smcr_llc_delete_link_init(struct smcr_link *link);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
-/** Client: ask for the deletion of a failed link on another one (DELL-5). */
+/** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
+void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
+/** Server: is a deletion due that need not wait any longer? */
+bool smcr_llc_delete_due(const struct smcr_link *link);
+/** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good
+ *  order (DELL-5). */
 void smcr_llc_request_delete(struct smcr_link *link);
 /** End the group with the peer's knowledge (DELL-8, DELL-10, TERM-1). */
 void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error);

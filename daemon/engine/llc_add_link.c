@@ -33,66 +33,6 @@ uint8_t smcr_cont_next(uint8_t left)
 	return left > 2 ? (uint8_t)(left - 2) : 0;
 }
 
-/* ---- RNICs of a group ---- */
-
-/** Does this link count when RNICs are compared? One whose deletion we have answered does not: the
- *  server may be adding its successor already. */
-static bool counts(const struct smcr_link *link)
-{
-	return link && link->state != SMCR_LINK_FAILED && link->state != SMCR_LINK_DEACTIVATING &&
-	       !link->agreed_gone;
-}
-
-static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *device)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (counts(lgr->links[i]) && lgr->links[i]->device == device)
-			return true;
-	return false;
-}
-
-static bool peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *link = lgr->links[i];
-		if (counts(link) && smcr_same_rnic(link->peer_gid, link->peer_mac, gid, mac))
-			return true;
-	}
-	return false;
-}
-
-/** An active RNIC on the group's LAN (ADDL-17) that has a link of the group, or has none. */
-static struct smcr_device *lan_device(const struct smcr_lgr *lgr, bool in_use)
-{
-	struct smcr_device *device;
-	DL_FOREACH (lgr->engine->devices, device)
-		if (device->info.active && device->info.vlan == lgr->vlan &&
-		    smcr_device_on_prefix(device, &lgr->prefix) &&
-		    device_in_use(lgr, device) == in_use)
-			return device;
-	return NULL;
-}
-
-static bool have_asymmetric(const struct smcr_lgr *lgr)
-{
-	return !strncmp(smcr_lgr_type_name(lgr), "asymmetric", strlen("asymmetric"));
-}
-
-/** Would the new link have both RNICs in common with another one (LG-3)? */
-static bool parallel(const struct smcr_lgr *lgr, const struct smcr_link *new_link,
-		     const struct smcr_llc_add_link *reply)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *link = lgr->links[i];
-		if (counts(link) && link != new_link &&
-		    smcr_same_rnic(link->local_gid, link->local_mac, new_link->local_gid,
-				   new_link->local_mac) &&
-		    smcr_same_rnic(link->peer_gid, link->peer_mac, reply->gid, reply->mac))
-			return true;
-	}
-	return false;
-}
-
 /* ---- the end of the exchange, either side ---- */
 
 void smcr_llc_add_link_done(struct smcr_lgr *lgr)
@@ -108,6 +48,9 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < flow->own_count; i++)
 		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
+	smcr_command_link_active(flow->subject);
+	smcr_lgr_links_changed(lgr);
+	smcr_llc_add_succeeded(lgr);
 	smcr_llc_add_link_done(lgr);
 	smcr_lgr_rebalance(lgr);
 }
@@ -221,18 +164,14 @@ static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
 	return msg;
 }
 
-int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier)
+int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier)
 {
-	struct smcr_device *device = lan_device(lgr, false);
 	struct smcr_link *link;
-	if (!device)
-		device = carrier->device; /* ADDL-2: the client may have a second RNIC */
-	if (!device)
-		return -ENODEV;
 	int rc = smcr_link_new(lgr, device, 0, &link);
 	if (rc)
 		return rc;
 	struct smcr_llc_msg msg = add_link_of(link, false);
+	smcr_llc_add_attempt(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, carrier, link);
 	list_own_rmbs(lgr->llc, lgr);
 	smcr_llc_send(carrier, &msg);
@@ -246,8 +185,10 @@ static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *r
 	struct smcr_link *subject = lgr->llc->subject;
 	if (subject->state == SMCR_LINK_FAILED)
 		return -ENETDOWN;
+	memcpy(subject->peer_gid, reply->gid, SMCR_GID_LEN);
+	memcpy(subject->peer_mac, reply->mac, SMCR_MAC_LEN);
 	if (reply->link_number != subject->number || !smcr_mtu_valid(reply->mtu) ||
-	    parallel(lgr, subject, reply))
+	    !smcr_lgr_topology_ok(lgr))
 		return -EPROTO; /* ERR-53 */
 	int rc = smcr_link_connect(subject, reply->gid, reply->mac, reply->qpn, reply->psn,
 				   reply->mtu);
@@ -280,6 +221,9 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 	lgr->fc.committed = true;   /* ERR-8 */
 	if (msg->add_link.reject) { /* ADDL-6 */
 		smcr_llc_link_agreed_gone(flow->subject);
+		smcr_llc_add_failed(lgr, msg->add_link.reject_reason == SMCR_LLC_REJECT_INVALID_MTU
+						 ? "the peer refuses the path MTU"
+						 : "the peer has no alternate path");
 		smcr_llc_add_link_done(lgr);
 		return;
 	}
@@ -316,17 +260,19 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 	}
 }
 
-/** The client has an RNIC more (ADDL-16): worth an attempt if the group has one link only. Nothing
- *  is owed to the client; what is wanted already, or under way, is enough. */
+/** The client has an RNIC more (ADDL-16). Nothing of the message is relied on (A29), so what comes
+ *  while an exchange runs need not be kept: that something is wanted is enough (SER-4). */
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
+	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	unsigned int symmetric = smcr_lgr_symmetric_links(lgr);
+	bool one_client_rnic =
+		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
 	(void)msg;
-	if (lgr->state != SMCR_LGR_ACTIVE || lgr->llc->step == SMCR_LLC_S_ADD ||
-	    lgr->llc->step == SMCR_LLC_S_ADD_CONT || lgr->llc->step == SMCR_LLC_S_CONFIRM_ADDED)
-		return;
-	lgr->llc->add_wanted = true;
-	smcr_llc_kick(lgr);
+	if (smcr_add_link_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
+					lgr->max_links) != SMCR_NOTICE_IGNORE)
+		smcr_llc_want_link(lgr, SMCR_ADD_NOTICE);
 }
 
 /* ---- client ---- */
@@ -346,15 +292,19 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	smcr_llc_add_link_done(lgr);
 }
 
-/** The RNIC to accept on, or NULL (ADDL-3). */
+/** The RNIC to accept on, or NULL (ADDL-3). The asymmetric link does not count: it goes when the
+ * new one takes its place (LG-5). */
 static struct smcr_device *choose_device(const struct smcr_lgr *lgr,
 					 const struct smcr_llc_add_link *request)
 {
-	struct smcr_device *unused = lan_device(lgr, false);
-	bool server_rnic_new = !peer_rnic_in_use(lgr, request->gid, request->mac);
-	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, have_asymmetric(lgr))) {
+	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	bool odd_again =
+		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
+	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
+	bool server_rnic_new = !smcr_llc_peer_rnic_in_use(lgr, request->gid, request->mac, odd);
+	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
 	case SMCR_ADD_LINK_ON_UNUSED: return unused;
-	case SMCR_ADD_LINK_ON_USED: return lan_device(lgr, true);
+	case SMCR_ADD_LINK_ON_USED: return smcr_llc_used_device(lgr);
 	case SMCR_ADD_LINK_REJECT: break;
 	}
 	return NULL;
@@ -378,6 +328,7 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 		return rc;
 	}
 	struct smcr_llc_msg msg = add_link_of(link, true);
+	smcr_llc_add_attempt(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD_CONT, carrier, link);
 	list_own_rmbs(lgr->llc, lgr);
 	smcr_llc_send(carrier, &msg);

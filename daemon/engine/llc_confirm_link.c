@@ -115,6 +115,7 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
 	settle(lgr, request, &reply.confirm_link);
 	link->state = SMCR_LINK_ACTIVE;
+	smcr_lgr_links_changed(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
 	smcr_llc_send(link, &reply); /* RV-9 */
 	smcr_llc_expect_completion(lgr);
@@ -162,7 +163,9 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 	settle(lgr, &lgr->llc->request, reply);
 	link->peer_uid = reply->link_user_id;
 	link->state = SMCR_LINK_ACTIVE;
-	if (smcr_llc_add_link(lgr, link)) /* A34 */
+	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
+	smcr_lgr_links_changed(lgr);
+	if (!device || smcr_llc_add_link(lgr, device, link)) /* A34 */
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
 }
 

@@ -23,14 +23,65 @@ void smcr_llc_link_agreed_gone(struct smcr_link *link)
 	smcr_llc_kick(link->lgr);
 }
 
+/** How long connections may take to leave a link that is to be deleted in good order (DELL-5). */
+#define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
+
+/** A link that works is to go: those that write on it move, and none comes. */
+static void leave_in_order(struct smcr_link *link)
+{
+	link->disabled = true;
+	smcr_link_move_conns(link, NULL);
+}
+
+/** A link goes now, whatever still writes on it. */
+static void leave_link(struct smcr_link *link)
+{
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
+		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
+			smcr_conn_link_lost(conn, link);
+}
+
 /* ---- one link, server ---- */
+
+void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
+{
+	if (link->delete_wanted || link->state != SMCR_LINK_ACTIVE)
+		return;
+	link->delete_wanted = true;
+	link->delete_reason = reason;
+	smcr_timer_start(link->lgr->engine, &link->delete_timer, LEAVE_TIME);
+	leave_in_order(link);
+	smcr_llc_kick(link->lgr);
+}
+
+bool smcr_llc_delete_due(const struct smcr_link *link)
+{
+	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
+	return link->delete_wanted && (link->state != SMCR_LINK_ACTIVE || !busy ||
+				       !smcr_timer_running(&link->delete_timer));
+}
 
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier)
 {
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
 	link->delete_wanted = false;
+	smcr_timer_stop(lgr->engine, &link->delete_timer);
+	if (link->state == SMCR_LINK_ACTIVE) {
+		link->state = SMCR_LINK_DEACTIVATING;
+		smcr_lgr_links_changed(lgr);
+		leave_link(link); /* those that have not moved in time */
+	}
 	smcr_llc_enter(lgr, SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
+}
+
+/** A link that has worked, and is missed (ADDL-14). */
+static bool missed(const struct smcr_link *link)
+{
+	return !link->lgr->llc->add.attempt && link->delete_reason != SMCR_LLC_DEL_OPERATOR &&
+	       link->delete_reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
 }
 
 void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -42,6 +93,8 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
 		return;
 	}
+	if (missed(flow->subject))
+		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
 	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
 	smcr_llc_add_link_done(lgr);
 }
@@ -60,13 +113,18 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		struct smcr_llc_msg reply =
 			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
-	} else if (target->state == SMCR_LINK_FAILED || target->agreed_gone) {
+	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING ||
+		   target->agreed_gone) {
 		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN);   /* it is being cleaned up */
 	} else if (adding && target == flow->subject) { /* the exchange has failed with it */
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_delete_link(lgr, target, link);
 	} else if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE) {
 		smcr_llc_queue(link, msg); /* SER-4 */
+	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
+		smcr_llc_order_delete(target, request->reason);
+	} else if (request->orderly) { /* the last link: the group goes with it */
+		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);
 	} else {
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
 	}
@@ -87,6 +145,8 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
 	(void)engine;
+	if (link->delete_wanted)
+		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
 	if (!link->delete_carrier)
 		return;
 	smcr_row(link->lgr, SMCR_ROW_ERR_33);
@@ -105,21 +165,16 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, link);
 	if (!carrier)
 		return;
+	uint64_t wait =
+		lgr->state == SMCR_LGR_FIRST_CONTACT ? config->llc_fc_timeout : config->llc_timeout;
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	msg.delete_link.orderly = link->state == SMCR_LINK_ACTIVE;
+	if (msg.delete_link.orderly)
+		leave_in_order(link);
 	link->delete_carrier = carrier;
 	smcr_timer_start(lgr->engine, &link->delete_timer,
-			 lgr->state == SMCR_LGR_FIRST_CONTACT ? config->llc_fc_timeout
-							      : config->llc_timeout);
+			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));
 	smcr_llc_send(carrier, &msg);
-}
-
-/** Connections that write on a link which goes away in good order. */
-static void leave_link(struct smcr_link *link)
-{
-	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
-		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
-			smcr_conn_link_lost(conn, link);
 }
 
 /** The server deletes a link; a client cannot refuse (DELL-2). */
@@ -137,6 +192,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target)
 		smcr_llc_server_gave_up(lgr, target);
 	if (target->state != SMCR_LINK_FAILED)
 		target->state = SMCR_LINK_DEACTIVATING;
+	smcr_lgr_links_changed(lgr);
 	target->delete_carrier = link;
 	smcr_timer_stop(lgr->engine, &target->delete_timer);
 	if (flow->rkey.link == target)

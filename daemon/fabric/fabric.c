@@ -13,7 +13,6 @@
 #include <utlist.h>
 
 #include "daemon/host/log.h"
-#include "proto/smcr/cdc.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
 #define RECV_SIZE  64
@@ -129,10 +128,10 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 			      rnic_wc_status_text(wc->status));
 }
 
-static bool is_failover(const struct rnic_wc *wc)
+static bool is_barrier(const struct rnic_wc *wc)
 {
 	return wc->is_recv && wc->status == RNIC_WC_SUCCESS &&
-	       smcr_cdc_is_failover(wc->data, wc->length);
+	       smcr_engine_recv_is_barrier(wc->data, wc->length);
 }
 
 static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_wc *wc, size_t n)
@@ -144,7 +143,7 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	qp->fabric->activity++;
 	smcr_engine_run(qp->fabric->engine, fabric_now());
 	for (size_t i = 0; i < n && !destroyed; i++) {
-		if (is_failover(&wc[i]))
+		if (is_barrier(&wc[i]))
 			poll_devices(qp->fabric);
 		if (!destroyed)
 			deliver(qp, &wc[i]);

@@ -10,7 +10,14 @@
 
 struct smcr_config pair_config(int side)
 {
-	struct smcr_config config = { .bsize = 0, .bsize_min = 0, .elements_per_rmb = 4 };
+	struct smcr_config config = {
+		.bsize = 0,
+		.bsize_min = 0,
+		.elements_per_rmb = 4,
+		.add_link_retry = UINT64_C(24) * 3600 * 1000 * 1000,
+		.test_link_interval = UINT64_MAX,
+		.retry_alternative_ms = 4000,
+	};
 	const uint8_t id[SMCR_PEER_ID_LEN] = { 0x12, (uint8_t)(0x34 + side), 2, 0, 0, 0,
 					       0,    (uint8_t)(1 + side) };
 	memcpy(config.peer_id, id, sizeof(id));
@@ -32,6 +39,14 @@ struct smcr_device_info pair_device(int side, size_t n)
 	};
 	snprintf(info.name, sizeof(info.name), "rnic%d%zu", side, n);
 	return info;
+}
+
+void pair_add_device_quietly(struct pair *pair, int side, const struct smcr_device_info *info)
+{
+	struct smcr_lgr *lgr = pair_lgr(pair, side);
+	pair_add_device(pair, side, info);
+	if (lgr)
+		lgr->llc->add.wanted = false;
 }
 
 void pair_add_device(struct pair *pair, int side, const struct smcr_device_info *info)

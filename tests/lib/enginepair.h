@@ -10,7 +10,8 @@
  * RDMA write is checked against the registration it names. A violation prints what it is and
  * aborts.
  *
- * The default configuration has small buffers (16 KiB elements, four an RMB).
+ * The default configuration has small buffers (16 KiB elements, four an RMB), never probes an idle
+ * link, does not try again by itself when a link is missing, and a QP has the same patience always.
  */
 #ifndef SMCRD_TESTS_ENGINEPAIR_H
 #define SMCRD_TESTS_ENGINEPAIR_H
@@ -124,6 +125,8 @@ struct smcr_config pair_config(int side);
 /** One more device: number `n` has address 10.0.0.(n + 1), or + 101. */
 struct smcr_device_info pair_device(int side, size_t n);
 void pair_add_device(struct pair *pair, int side, const struct smcr_device_info *info);
+/** The same, but the side's link group does not try to use it of its own accord. */
+void pair_add_device_quietly(struct pair *pair, int side, const struct smcr_device_info *info);
 /** The device is unplugged: its queue pairs are gone. */
 void pair_remove_device(struct pair *pair, int side, uint32_t id);
 

@@ -436,7 +436,7 @@ void host_restart(struct host *host)
 
 /* ---- from the fabric ---- */
 
-/* FO-8: the engine sees a validation after all that arrived before it, on whatever link. */
+/* FO-8: the engine sees a barrier after all that arrived before it, on whatever link. */
 static void drain_others(struct host *host, const struct qp *except)
 {
 	struct qp *qp, *next;
@@ -450,7 +450,7 @@ static void drain_others(struct host *host, const struct qp *except)
 
 void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_t len)
 {
-	if (smcr_cdc_is_failover(data, len) && !host->draining)
+	if (smcr_engine_recv_is_barrier(data, len) && !host->draining)
 		drain_others(host, qp);
 	host_enter(host);
 	/* The timers that host_enter() ran may have destroyed it. */

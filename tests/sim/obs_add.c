@@ -227,6 +227,8 @@ static bool may_reject(struct obs_group *group)
 	}
 	/* With two links there may be an asymmetric one already. */
 	bool asymmetric = server_used == spare;
+	if (group->ended)
+		return true; /* the server has freed its links already */
 	return (server_used && !spare) || (asymmetric && links > 1) || set->op_fail_permille ||
 	       set->failures || set->short_memory;
 }

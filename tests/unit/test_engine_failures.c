@@ -288,11 +288,10 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 	assert_true(pick.seen > 0); /* on its way, and all that the client sends is behind it */
 	for (int side = 0; side < 2; side++) {
 		struct smcr_device_info info = pair_device(side, 1);
-		pair_add_device(pair, side, &info);
+		pair_add_device_quietly(pair, side, &info);
 	}
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
-	lgr->llc->add_wanted = true;
-	smcr_llc_kick(lgr);
+	smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
 	assert_int_equal(pair_lgr(pair, C)->llc->own_count, 3);
@@ -361,14 +360,13 @@ static void only_link_dies_while_another_is_added(void **state)
 	pair_close(pair, c);
 	for (int side = 0; side < 2; side++) {
 		struct smcr_device_info info = pair_device(side, 1);
-		pair_add_device(pair, side, &info);
+		pair_add_device_quietly(pair, side, &info);
 	}
 	struct pair_pick pick = {
 		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 3, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	pair_lgr(pair, S)->llc->add_wanted = true;
-	smcr_llc_kick(pair_lgr(pair, S));
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
 	pair_pump(pair);
 	assert_true(pick.seen > 0);
 	smcr_engine_qp_failed(pair->side[C].engine, pair_link(pair, C, 1)->ref, "by itself");

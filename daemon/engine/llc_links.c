@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Which links a group should have, and when another one is tried for (RFC
+ * 7609 2.2.1, 2.2.2, 3.5.5.1, C.8): the rules about RNICs, the occasions for ADD LINK, the pause
+ * after one that failed.
+ */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+
+/** The longest pause between two attempts (ERR-72). */
+#define RETRY_MAX (UINT64_C(600) * 1000 * 1000)
+
+/* ---- which RNICs have links ---- */
+
+/** Does this link count when RNICs are compared? One whose deletion we have answered does not: the
+ *  server may be adding its successor already. */
+static bool counts(const struct smcr_link *link)
+{
+	return link && link->state != SMCR_LINK_FAILED && link->state != SMCR_LINK_DEACTIVATING &&
+	       !link->agreed_gone;
+}
+
+static bool same_local(const struct smcr_link *a, const struct smcr_link *b)
+{
+	return smcr_same_rnic(a->local_gid, a->local_mac, b->local_gid, b->local_mac);
+}
+
+static bool same_peer(const struct smcr_link *a, const struct smcr_link *b)
+{
+	return smcr_same_rnic(a->peer_gid, a->peer_mac, b->peer_gid, b->peer_mac);
+}
+
+/** Does the link have an RNIC in common with another one than `except`? */
+static bool shares(const struct smcr_link *link, const struct smcr_link *except)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (counts(other) && other != link && other != except &&
+		    (same_local(link, other) || same_peer(link, other)))
+			return true;
+	}
+	return false;
+}
+
+static bool all_symmetric(const struct smcr_lgr *lgr, const struct smcr_link *except)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (counts(lgr->links[i]) && lgr->links[i] != except &&
+		    shares(lgr->links[i], except))
+			return false;
+	return true;
+}
+
+struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr)
+{
+	struct smcr_link *newest = NULL;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (counts(link) && shares(link, NULL) && all_symmetric(lgr, link) &&
+		    (!newest || link->ref > newest->ref))
+			newest = link;
+	}
+	return newest;
+}
+
+bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		for (unsigned int j = 0; j < i; j++) {
+			const struct smcr_link *a = lgr->links[i], *b = lgr->links[j];
+			if (counts(a) && counts(b) && same_local(a, b) && same_peer(a, b))
+				return false; /* parallel (LG-3) */
+		}
+	return all_symmetric(lgr, smcr_lgr_asymmetric_link(lgr)); /* LG-4 */
+}
+
+unsigned int smcr_lgr_symmetric_links(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		n += counts(lgr->links[i]);
+	return n - (smcr_lgr_asymmetric_link(lgr) ? 1 : 0);
+}
+
+/** Are both its RNICs in use by other links, so that the group is no poorer without it? */
+static bool superfluous(const struct smcr_link *link)
+{
+	bool local = false, peer = false;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (!counts(other) || other == link)
+			continue;
+		local |= same_local(link, other);
+		peer |= same_peer(link, other);
+	}
+	return local && peer;
+}
+
+bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
+			       const struct smcr_link *except)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (counts(link) && link != except &&
+		    smcr_same_rnic(link->peer_gid, link->peer_mac, gid, mac))
+			return true;
+	}
+	return false;
+}
+
+static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *device,
+			  const struct smcr_link *except)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (counts(lgr->links[i]) && lgr->links[i] != except &&
+		    lgr->links[i]->device == device)
+			return true;
+	return false;
+}
+
+/** ADDL-17: active, and attached to the group's LAN. */
+static bool on_lan(const struct smcr_lgr *lgr, const struct smcr_device *device)
+{
+	return device->info.active && device->info.vlan == lgr->vlan &&
+	       smcr_device_on_prefix(device, &lgr->prefix);
+}
+
+struct smcr_device *smcr_llc_used_device(const struct smcr_lgr *lgr)
+{
+	struct smcr_device *device;
+	DL_FOREACH (lgr->engine->devices, device)
+		if (on_lan(lgr, device) && device_in_use(lgr, device, NULL))
+			return device;
+	return NULL;
+}
+
+struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
+					   const struct smcr_link *except)
+{
+	struct smcr_device *device, *found = NULL;
+	DL_FOREACH (lgr->engine->devices, device) {
+		if (!on_lan(lgr, device) || device_in_use(lgr, device, except))
+			continue;
+		if (!device_in_use(lgr, device, NULL))
+			return device;
+		found = device;
+	}
+	return found;
+}
+
+/* ---- is there anything to add? ---- */
+
+struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed)
+{
+	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links)
+		return NULL; /* LG-8 */
+	struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
+	/* LG-5: the RNIC of the asymmetric link that the client had no second one for */
+	if (!device && odd && client_changed)
+		device = smcr_llc_unused_device(lgr, odd);
+	/* ADDL-2: the only link; the client may have a second RNIC */
+	if (!device && !odd && smcr_lgr_symmetric_links(lgr) == 1)
+		device = smcr_llc_used_device(lgr);
+	return device;
+}
+
+enum smcr_notice_answer smcr_add_link_notice_decide(unsigned int links, bool asymmetric,
+						    bool one_client_rnic, uint8_t limit)
+{
+	unsigned int symmetric = links - (asymmetric ? 1 : 0);
+	if (links <= 1 || (asymmetric && one_client_rnic && symmetric == 1))
+		return SMCR_NOTICE_MUST;
+	return symmetric < limit ? SMCR_NOTICE_MAY : SMCR_NOTICE_IGNORE;
+}
+
+/* ---- occasions ---- */
+
+static void want(struct smcr_lgr *lgr, enum smcr_add_occasion why)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	flow->add.wanted = true;
+	flow->add.why = why;
+	flow->add.client_changed |=
+		why == SMCR_ADD_NOTICE || why == SMCR_ADD_TIMER || why == SMCR_ADD_OPERATOR;
+	smcr_llc_kick(lgr);
+}
+
+/** A changed world: what failed before may work now (ERR-72). */
+static void forget_failures(struct smcr_lgr *lgr)
+{
+	lgr->llc->add.delay = 0;
+	smcr_timer_stop(lgr->engine, &lgr->llc->add.retry);
+}
+
+void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
+{
+	struct smcr_engine *engine = lgr->engine;
+	struct smcr_llc_flow *flow = lgr->llc;
+	uint64_t again = flow->add.last + engine->config.add_link_retry;
+	if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	if (why == SMCR_ADD_RNIC || why == SMCR_ADD_NOTICE)
+		forget_failures(lgr);
+	if (why != SMCR_ADD_LOSS || !flow->add.last || engine->now >= again)
+		want(lgr, why);
+	else if (!smcr_timer_running(&flow->add.retry)) /* links that do not last long */
+		smcr_timer_start(engine, &flow->add.retry, again - engine->now);
+}
+
+void smcr_lgr_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device)
+{
+	struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr) {
+		if (lgr->state == SMCR_LGR_TERMINATING || !on_lan(lgr, device) ||
+		    device_in_use(lgr, device, NULL))
+			continue;
+		if (lgr->role == SMCR_ROLE_SERVER) {
+			smcr_llc_want_link(lgr, SMCR_ADD_RNIC); /* ADDL-14 */
+			continue;
+		}
+		forget_failures(lgr);
+		lgr->llc->add.wanted = true; /* ADDL-15 */
+		smcr_llc_kick(lgr);
+	}
+}
+
+static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion why)
+{
+	if (why == SMCR_ADD_TIMER)
+		smcr_row(lgr, SMCR_ROW_ERR_71_TIMER);
+	else if (why == SMCR_ADD_RNIC)
+		smcr_row(lgr, SMCR_ROW_ERR_71_RNIC);
+	else if (why == SMCR_ADD_NOTICE)
+		smcr_row(lgr, SMCR_ROW_ERR_71_NOTICE);
+}
+
+bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->add.wanted)
+		return false;
+	struct smcr_device *device = smcr_llc_add_candidate(lgr, flow->add.client_changed);
+	flow->add.wanted = flow->add.client_changed = false;
+	if (!device)
+		return false;
+	count_occasion(lgr, flow->add.why);
+	int rc = smcr_llc_add_link(lgr, device, carrier);
+	if (!rc)
+		return true;
+	smcr_llc_add_attempt(lgr);
+	smcr_llc_add_failed(lgr, strerror(-rc));
+	return false;
+}
+
+void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);
+	if (!flow->add.wanted || !carrier)
+		return;
+	flow->add.wanted = false;
+	if (!device || smcr_lgr_symmetric_links(lgr) >= lgr->max_links)
+		return; /* LG-8 */
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
+	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);
+	smcr_llc_send(carrier, &msg); /* ADDL-15 */
+}
+
+/* ---- the outcome of an attempt ---- */
+
+void smcr_llc_add_attempt(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	flow->add.attempt = true;
+	flow->add.last = lgr->engine->now;
+	smcr_timer_stop(lgr->engine, &flow->add.retry);
+}
+
+void smcr_llc_add_succeeded(struct smcr_lgr *lgr)
+{
+	lgr->llc->add.attempt = false;
+	forget_failures(lgr);
+	if (lgr->role == SMCR_ROLE_CLIENT)
+		return;
+	struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	if (odd && superfluous(odd))
+		smcr_llc_order_delete(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
+	smcr_llc_want_link(lgr, SMCR_ADD_MORE);
+}
+
+void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_config *config = &lgr->engine->config;
+	if (!flow->add.attempt)
+		return;
+	flow->add.attempt = false;
+	if (lgr->role == SMCR_ROLE_SERVER)
+		smcr_row(lgr, flow->add.delay ? SMCR_ROW_ERR_72 : SMCR_ROW_ERR_70);
+	flow->add.delay = flow->add.delay ? 2 * flow->add.delay : config->add_link_retry;
+	if (flow->add.delay > RETRY_MAX)
+		flow->add.delay = RETRY_MAX;
+	smcr_timer_start(lgr->engine, &flow->add.retry, flow->add.delay); /* C.8 */
+	smcr_command_add_failed(lgr, why);
+}
+
+/** Server: try again. Client: perhaps the server does not know of an RNIC (ERR-28, ERR-29). */
+static void on_retry(struct smcr_engine *engine, void *arg)
+{
+	(void)engine;
+	want(arg, SMCR_ADD_TIMER);
+}
+
+void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
+{
+	smcr_timer_init(&flow->add.retry, on_retry, lgr);
+}
+
+/* ---- patience ---- */
+
+void smcr_lgr_links_changed(struct smcr_lgr *lgr)
+{
+	struct smcr_engine *engine = lgr->engine;
+	uint32_t patience = smcr_lgr_patience(lgr, NULL);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link) ||
+		    link->retry_ms == patience)
+			continue;
+		link->retry_ms = patience;
+		engine->ops->qp_set_retry(engine->ctx, link->qp, patience);
+	}
+}
+
+uint32_t smcr_lgr_patience(const struct smcr_lgr *lgr, const struct smcr_link *added)
+{
+	unsigned int active = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		active += link && ((link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link)) ||
+				   link == added);
+	}
+	return active > 1 ? lgr->engine->config.retry_alternative_ms : lgr->engine->config.retry_ms;
+}
