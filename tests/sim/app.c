@@ -5,6 +5,7 @@
 
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"
+#include "tests/sim/urgent.h"
 
 /* ---- one interface over both ways ---- */
 
@@ -66,6 +67,7 @@ static void io_read(struct side *side, size_t len)
 	}
 	size_t left = len;
 	int segments = smcr_conn_rx_data(side->conn, iov);
+	urgent_read(side, len, iov_total(iov, segments));
 	for (int i = 0; i < segments && left; i++) {
 		size_t n = left < iov[i].iov_len ? left : iov[i].iov_len;
 		check_bytes(side, iov[i].iov_base, n);
@@ -96,7 +98,7 @@ static void io_write(struct side *side, size_t len)
 		side->committed += n;
 		left -= n;
 	}
-	smcr_conn_tx_commit(side->conn, len);
+	urgent_commit(side, len);
 }
 
 /* ---- what the plan wants ---- */
@@ -115,6 +117,7 @@ static uint64_t wants_to_write(const struct side *side)
 		if (rounds * plan->rr_response < allowed)
 			allowed = rounds * plan->rr_response;
 	}
+	allowed = urgent_limit(side, allowed);
 	if (side->shut || side->committed >= allowed)
 		return 0;
 	return allowed - side->committed;

@@ -31,6 +31,7 @@ struct plan {
 	uint32_t read_start;              /* no read before this long after the connection opened */
 	uint32_t rr_request, rr_response; /* if set: the client sends a request, waits for its
 					   * response, sends the next .. */
+	uint32_t urgent_gap; /* if set: the last of every so many bytes is urgent (urgent.h) */
 	enum plan_end end;
 	uint64_t end_bytes; /* CLOSE_EARLY, ABORT: after so many bytes read and written .. */
 	uint64_t end_after; /* .. or so long after it opened, whichever comes first */
@@ -68,6 +69,7 @@ struct side {
 	bool unread_close;            /* close() left data unread */
 	bool eof;
 	bool tcp_fin_told;
+	unsigned int urgent_events; /* since an urgent byte was read last */
 	uint64_t open_at, over_at;
 	uint64_t next_read, next_write;
 	uint64_t close_at; /* with linger, once it may close */

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "tests/sim/obs.h"
+#include "tests/sim/urgent.h"
 
 static bool over(const struct smcr_cdc *cdc)
 {
@@ -176,6 +177,7 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	else if (flow->written + len > flow_writer(flow)->committed)
 		world_fail(w, "DATA", "connection %u: more is written than the program gave",
 			   number);
+	obs_urgent_write(flow, len);
 	note_post(w, flow, qp, false);
 	req->flow = flow;
 	req->pos = flow->written;
@@ -245,8 +247,6 @@ static void check_raw(struct world *w, const uint8_t *data, size_t len, const st
 		world_fail(w, "CDC-1", "reserved fields of a CDC are not 0");
 	if (cdc->prod_flags & 0x07 || cdc->conn_flags & 0x1f)
 		world_fail(w, "CDC-1", "reserved flags of a CDC are not 0");
-	if (cdc->prod_flags & (SMCR_CDC_URGENT_PENDING | SMCR_CDC_URGENT_PRESENT))
-		world_fail(w, "URG-1", "urgent flags, but nobody sends urgent data");
 }
 
 static void check_positions(struct world *w, struct obs_flow *flow, const struct smcr_cdc *cdc,
@@ -304,7 +304,7 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 				   flow->conn->pair->number);
 		return;
 	}
-	if (flow->owed)
+	if (flow->owed || obs_urgent_consumed(flow, flow->consumed, consumed)) /* URG-6 */
 		return;
 	obs_see(flow->conn->group->obs, SEEN_UPDATE);
 	uint64_t usable = flow_usable(back);
@@ -410,6 +410,7 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 		return;
 	check_positions(w, flow, &cdc, produced, consumed);
 	check_blocked(w, flow, &cdc);
+	obs_urgent_cdc(flow, &cdc, produced);
 	check_update(w, flow, &cdc, produced, consumed);
 	check_end(w, flow, &cdc);
 	note_post(w, flow, qp, false);
@@ -478,7 +479,8 @@ void obs_consumed(struct observer *obs, struct side *side)
 	uint64_t told_window = usable - (back->seen_produced - flow->consumed);
 	uint64_t gain = side->consumed - flow->consumed;
 	bool blocked = back->seen_any && back->seen.prod_flags & SMCR_CDC_WRITE_BLOCKED;
-	if (!blocked && (2 * told_window >= usable || 10 * gain < usable))
+	bool urgent = obs_urgent_consumed(flow, flow->consumed, side->consumed);
+	if (!blocked && !urgent && (2 * told_window >= usable || 10 * gain < usable))
 		return;
 	flow->owed = true;
 	/* D, when it waits for the last completions, will carry it; so will the move to another
@@ -488,7 +490,10 @@ void obs_consumed(struct observer *obs, struct side *side)
 	    !links_free(conn->group, side->index) ||
 	    (side->shut && !(flow->last.conn_flags & SMCR_CDC_SENDING_DONE)))
 		return;
-	world_fail(obs->world, blocked ? "WIN-3" : "WIN-1",
+	world_fail(obs->world,
+		   urgent    ? "URG-6"
+		   : blocked ? "WIN-3"
+			     : "WIN-1",
 		   "connection %u: no window update at %llu, gain %llu of %llu%s",
 		   side->pair->number, (unsigned long long)told_window, (unsigned long long)gain,
 		   (unsigned long long)usable, blocked ? ", and the peer is blocked" : "");

@@ -7,6 +7,7 @@
 
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"
+#include "tests/sim/urgent.h"
 
 const char *side_name(const struct side *side)
 {
@@ -196,6 +197,7 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 		side->reset = true;
 		obs_see(w->observer, SEEN_RESET);
 		break;
+	case SMCR_CONN_URGENT: urgent_raised(side); break;
 	default: break;
 	}
 	if (event->type == SMCR_CONN_FALLBACK || event->type == SMCR_CONN_FAILED ||
@@ -493,6 +495,7 @@ struct pair *pair_open(struct world *w, const struct route *route, const struct 
 		clock_at(&w->clock, when + prng_range(&w->rng, 0, w->set.tcp_max), start_event,
 			 side, route->lan[s] | route->lan[!s] << 8);
 	}
+	urgent_plan(pair);
 	tcp_init(&pair->tcp, w, &pair->side[CLIENT], &pair->side[SERVER]);
 	return pair;
 }

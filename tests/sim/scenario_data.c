@@ -71,6 +71,36 @@ static void run_window(struct world *w)
 	run_down(w);
 }
 
+/** Urgent bytes, many of them, through windows of every size and at every place of the element. */
+static void run_urgent(struct world *w)
+{
+	struct plan plan[2];
+	struct smcr_config config[2];
+	any_settings(w);
+	any_configs(w, config);
+	for (int i = 0; i < 2; i++) {
+		config[i].bsize = config[i].bsize_min = (uint8_t)prng_range(&w->rng, 0, 1);
+		config[i].sndbuf = 4096u << prng_range(&w->rng, 0, 6);
+		config[i].send_depth = (uint32_t)prng_size(&w->rng, 16, 128);
+	}
+	two_hosts(w, config, (unsigned int)prng_range(&w->rng, 1, 2),
+		  (unsigned int)prng_range(&w->rng, 1, 2));
+	uint64_t n = prng_range(&w->rng, 1, 4);
+	for (uint64_t i = 0; i < n; i++) {
+		any_clean_plans(w, plan, 500000);
+		for (int s = 0; s < 2; s++) {
+			uint64_t total = plan[s].tx_total;
+			plan[s].rcvbuf = 1;
+			plan[s].urgent_gap =
+				(uint32_t)prng_size(&w->rng, 1 + total / 300, 1 + total / 2);
+		}
+		struct route route = route_from(w, 0);
+		pair_open(w, &route, plan, prng_size(&w->rng, 0, SEC));
+	}
+	run_connections(w);
+	run_down(w);
+}
+
 /** The ends of connections against each other: close, half close, close with unread data, abort, at
  *  nearly the same time on both sides. */
 static void run_close(struct world *w)
@@ -204,6 +234,8 @@ const struct scenario scenarios_data[] = {
 	  __FILE__ },
 	{ "window", "bulk data through small windows, slow readers", run_window, 1,
 	  "WIN-1 WIN-2 WIN-3 WIN-5 WIN-7 CDC-9 CDC-16 RMB-2", __FILE__ },
+	{ "urgent", "urgent bytes keep their place and are told once", run_urgent, 1,
+	  "URG-1 URG-2 URG-3 URG-5 URG-6 URG-7", __FILE__ },
 	{ "close", "close, half close, unread data and abort against each other", run_close, 1,
 	  "CLOSE-1 CLOSE-2 CLOSE-3 CLOSE-6 CLOSE-7 ABORT-1 ABORT-2 ABORT-3 ABORT-5 RMB-8",
 	  __FILE__ },

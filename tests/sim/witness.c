@@ -37,6 +37,8 @@ static const struct {
 	[SEEN_CDC] = { "CDCs", "CDC-2 CDC-4 CDC-6 CDC-7 WIN-2" },
 	[SEEN_WRAP] = { "wraps", "CDC-8 CDC-9 CDC-11 RMB-2" },
 	[SEEN_BLOCKED] = { "B", "CDC-16 WIN-3 WIN-7" },
+	[SEEN_URGENT] = { "U", "URG-1 URG-3 URG-5 URG-6 URG-7" },
+	[SEEN_URGENT_PENDING] = { "P", "URG-2" },
 	[SEEN_UPDATE] = { "window updates", "WIN-1" },
 	[SEEN_DONE] = { "D", "CLOSE-1 CLOSE-6" },
 	[SEEN_CLOSED] = { "C", "CLOSE-1 CLOSE-2 CLOSE-7 CDC-13" },

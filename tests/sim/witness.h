@@ -34,13 +34,15 @@ enum witness {
 	SEEN_TEST_LINK,
 	SEEN_WRITE,
 	SEEN_CDC,
-	SEEN_WRAP,          /* a stream past the end of the element */
-	SEEN_BLOCKED,       /* B */
-	SEEN_UPDATE,        /* a CDC for the consumer cursor alone */
-	SEEN_DONE,          /* D */
-	SEEN_CLOSED,        /* C */
-	SEEN_CROSSED_CLOSE, /* C of both sides, neither knowing of the other's */
-	SEEN_ABORT,         /* A */
+	SEEN_WRAP,           /* a stream past the end of the element */
+	SEEN_BLOCKED,        /* B */
+	SEEN_URGENT,         /* U */
+	SEEN_URGENT_PENDING, /* P without U */
+	SEEN_UPDATE,         /* a CDC for the consumer cursor alone */
+	SEEN_DONE,           /* D */
+	SEEN_CLOSED,         /* C */
+	SEEN_CROSSED_CLOSE,  /* C of both sides, neither knowing of the other's */
+	SEEN_ABORT,          /* A */
 	SEEN_CROSSED_ABORT,
 	SEEN_REUSE,   /* an element given to another connection */
 	SEEN_RESET,   /* established connections that ended in an error */

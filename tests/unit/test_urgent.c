@@ -546,6 +546,7 @@ static void stream_of_marks(void **state)
 			uint32_t gap = gaps[g], marks = 0, turn = 0;
 			connfix_new_pair(&params, &params, &a, &b);
 			while (marks < 20) {
+				assert_in_range(turn, 0, 1000); /* it goes on */
 				uint64_t sent = a->conn->tx.committed;
 				uint64_t part = gap - sent % gap, space = connfix_space(a);
 				if (part > 3000)
@@ -562,7 +563,7 @@ static void stream_of_marks(void **state)
 				} else {
 					assert_true(from % gap + have < gap);
 				}
-				size_t n = have && turn++ % 2 ? (have + 1) / 2 : have;
+				size_t n = ++turn % 2 ? (have + 1) / 2 : have;
 				connfix_read(b, n);
 				marks += (uint32_t)((from + n) / gap - from / gap);
 				connfix_deliver(b);
