@@ -260,7 +260,7 @@ static void established(struct client_conn *conn)
 		pair_unplug(&conn->pair);
 	}
 	conn->pump.conn = conn->noted & NOTED_RESET ? NULL : conn->engine;
-	conn_linger_changed(conn);
+	conn_options_changed(conn);
 	pump_note(&conn->pump, 0);
 }
 
@@ -285,7 +285,7 @@ static void start_relay(struct client_conn *conn)
 	conn->phase = PHASE_RELAY;
 	relay_start(&conn->relay, &conn->pair, conn->tcp);
 	conn->relay.closed = conn->pump.closed; /* it may have closed meanwhile */
-	conn_linger_changed(conn);
+	conn_options_changed(conn);
 	if (r == 0)
 		r = poller_add(clients->poller, &conn->tcp_watch, conn->tcp,
 			       EPOLLIN | EPOLLOUT | EPOLLRDHUP, on_tcp_ready);
@@ -468,10 +468,12 @@ int conn_take_back(struct client_conn *conn)
 	return tcp;
 }
 
-void conn_linger_changed(struct client_conn *conn)
+void conn_options_changed(struct client_conn *conn)
 {
 	bool reset_wanted = conn->linger.l_onoff && conn->linger.l_linger == 0;
 	conn->pump.linger_reset = conn->relay.linger_reset = reset_wanted;
+	if (conn->phase == PHASE_SMCR && conn->engine && conn->tcp >= 0)
+		smcr_conn_keepalive(conn->engine, sockopt_keepalive(conn->tcp)); /* TEST-3 */
 }
 
 void conn_process(struct client_conn *conn)

@@ -289,8 +289,8 @@ void conn_stop(struct client_conn *conn);
 /** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the
  * socket, and the connection has ended. */
 int conn_take_back(struct client_conn *conn);
-/** `linger` has another value. */
-void conn_linger_changed(struct client_conn *conn);
+/** Options of the TCP socket, or `linger`, have other values. */
+void conn_options_changed(struct client_conn *conn);
 /** A relay whose program is gone makes no progress. */
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
 
@@ -309,6 +309,9 @@ void failed_expire(struct clients *clients, uint64_t now_ms);
  * @param linger  the program's SO_LINGER, which is not the socket's
  */
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger);
+/** After how many microseconds without traffic the program wants to know that the peer is there
+ *  (SO_KEEPALIVE, TCP_KEEPIDLE); 0: it does not. */
+uint64_t sockopt_keepalive(int tcp);
 
 /* history.c */
 int history_new(struct clients *clients);

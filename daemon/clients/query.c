@@ -162,7 +162,7 @@ void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof)
 	if (shown.conn && shown.conn->tcp >= 0) {
 		bool armed = shown.conn->armed;
 		sockopt_apply(shown.conn->tcp, msg, armed ? &shown.conn->linger : NULL);
-		conn_linger_changed(shown.conn);
+		conn_options_changed(shown.conn);
 	} else if (shown.failed && shown.failed->tcp >= 0) {
 		sockopt_apply(shown.failed->tcp, msg, NULL);
 	} else {

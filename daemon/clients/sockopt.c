@@ -131,6 +131,18 @@ static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
 	return 0;
 }
 
+uint64_t sockopt_keepalive(int tcp)
+{
+	int on = 0, idle = 0;
+	socklen_t len = sizeof(on);
+	if (getsockopt(tcp, SOL_SOCKET, SO_KEEPALIVE, &on, &len) < 0 || !on)
+		return 0;
+	len = sizeof(idle);
+	if (getsockopt(tcp, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &len) < 0 || idle <= 0)
+		return 0;
+	return (uint64_t)idle * 1000 * 1000;
+}
+
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
 {
 	if (tcp < 0)

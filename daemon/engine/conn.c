@@ -21,6 +21,7 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	conn->params = *params;
 	conn->phase = SMCR_PHASE_RENDEZVOUS;
 	conn->state = SMCR_CONN_INIT;
+	smcr_conn_keepalive_init(conn);
 	DL_APPEND(engine->conns, conn);
 	*ret_conn = conn;
 	return 0;
@@ -100,6 +101,7 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_stop(engine, &conn->rv.total_timer);
 	smcr_timer_stop(engine, &conn->close_timer);
 	smcr_timer_stop(engine, &conn->fin_timer);
+	smcr_timer_stop(engine, &conn->keepalive);
 	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
 	DL_DELETE(engine->conns, conn);
 	free(conn);

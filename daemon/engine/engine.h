@@ -306,6 +306,13 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread);
 /** Abort (ABORT): the program died, or must see an error. Ends in CLOSED; no other event comes. */
 void smcr_conn_abort(struct smcr_conn *conn);
 
+/**
+ * The program's keepalive (4.5.3): after `interval` microseconds without traffic on the connection
+ * its links are probed, if they have been idle as long. 0: none (the state at the start). At any
+ * time before the connection is gone.
+ */
+void smcr_conn_keepalive(struct smcr_conn *conn, uint64_t interval);
+
 /** What the host passed as `user`. [anywhere] */
 void *smcr_conn_user(const struct smcr_conn *conn);
 

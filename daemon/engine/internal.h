@@ -12,7 +12,7 @@
  *   llc.c       dispatch, queue, collisions (SER)   llc_*.c      one exchange a file
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
- *   command.c   commands of operators
+ *   command.c   commands of operators               keepalive.c probes of what is idle (4.5.3)
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
@@ -71,7 +71,7 @@ int smcr_timer_reserve(struct smcr_engine *engine, size_t more);
 void smcr_timer_unreserve(struct smcr_engine *engine, size_t less);
 /* At least as many as each holds. */
 #define SMCR_TIMERS_CONN 6
-#define SMCR_TIMERS_LINK 4
+#define SMCR_TIMERS_LINK 5
 #define SMCR_TIMERS_LGR  8
 #define SMCR_TIMERS_SLAB 1
 static inline bool smcr_timer_running(const struct smcr_timer *timer)
@@ -218,7 +218,10 @@ struct smcr_link {
 	uint8_t test_data[16];
 	uint64_t test_sent;           /* when */
 	struct smcr_timer test_timer; /* ERR-38 */
-	UT_hash_handle hh;            /* engine->links by ref */
+	/* keepalive.c */
+	uint64_t last_active; /* when anything came, or was delivered, on it (TEST-3) */
+	struct smcr_timer idle_timer;
+	UT_hash_handle hh; /* engine->links by ref */
 };
 
 /* ---- link groups (lgr.c, llc*.c) ---- */
@@ -381,6 +384,10 @@ struct smcr_conn {
 	bool tcp_fin;      /* FIN came */
 	bool tcp_rst;      /* RST came */
 	struct smcr_timer close_timer, fin_timer;
+	/* keepalive.c */
+	uint64_t keepalive_interval; /* 0: none */
+	uint64_t last_active;        /* when anything came, or was delivered, for it (TEST-3) */
+	struct smcr_timer keepalive;
 	struct smcr_conn *lgr_next, *lgr_prev;
 	struct smcr_conn *next, *prev; /* engine->conns */
 	UT_hash_handle hh;             /* engine->tokens by token, once it has one */
@@ -588,6 +595,12 @@ void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event
 void smcr_conn_detach(struct smcr_conn *conn);
 /** Take it out of everything and free it. Raises nothing. */
 void smcr_conn_free(struct smcr_conn *conn);
+
+/* ---- keepalive.c ---- */
+void smcr_conn_keepalive_init(struct smcr_conn *conn);
+void smcr_link_keepalive_init(struct smcr_link *link);
+/** The link is active: probe it whenever it has been idle for long. */
+void smcr_link_keepalive_start(struct smcr_link *link);
 
 /* ---- command.c: what commands wait for. Each may raise ops->command_done(). ---- */
 /** A probe of the link was answered, `rtt` microseconds after it was sent. */

@@ -96,6 +96,7 @@ static struct smcr_link *link_alloc(struct smcr_lgr *lgr, struct smcr_device *de
 	link->uid = engine->next_link_uid++;
 	smcr_timer_init(&link->fail_work, on_fail_work, link);
 	smcr_llc_link_init(link);
+	smcr_link_keepalive_init(link);
 	return link;
 }
 
@@ -140,6 +141,8 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 		smcr_llc_sent(link, &entry, ok);
 	} else if (entry.conn) {
 		entry.conn->tx.outstanding--;
+		if (ok)
+			entry.conn->last_active = link->lgr->engine->now;
 		smcr_conn_tx_done(entry.conn, link, &entry, ok);
 	}
 }
@@ -185,6 +188,7 @@ void smcr_link_free(struct smcr_link *link)
 	}
 	smcr_peer_rmb_forget_link(lgr, link);
 	smcr_timer_stop(engine, &link->fail_work);
+	smcr_timer_stop(engine, &link->idle_timer);
 	smcr_timer_unreserve(engine, SMCR_TIMERS_LINK);
 	HASH_DEL(engine->links, link);
 	lgr->links[link->slot] = NULL;
@@ -331,6 +335,8 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "send failed: %s",
 			       text ? text : "no detail");
 	}
+	if (status == SMCR_SEND_OK)
+		link->last_active = engine->now;
 	/* A request that failed shows that those before it were done; a flush shows nothing. */
 	while (link->tx_done <= wr_id) {
 		bool ok = status == SMCR_SEND_OK ||

@@ -639,6 +639,7 @@ static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)
 			 link->lgr->id, link->number);
 		return;
 	}
+	conn->last_active = engine->now;
 	smcr_conn_cdc_input(conn, link, &cdc);
 }
 
@@ -655,6 +656,7 @@ void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8
 	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
 	if (!link || smcr_timer_running(&link->lgr->end_work))
 		return;
+	link->last_active = engine->now;
 	if (len && data[0] == SMCR_CDC_TYPE)
 		recv_cdc(link, data, len);
 	else

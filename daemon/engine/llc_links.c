@@ -330,8 +330,10 @@ void smcr_lgr_links_changed(struct smcr_lgr *lgr)
 	uint32_t patience = smcr_lgr_patience(lgr, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link) ||
-		    link->retry_ms == patience)
+		if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))
+			continue;
+		smcr_link_keepalive_start(link);
+		if (link->retry_ms == patience)
 			continue;
 		link->retry_ms = patience;
 		engine->ops->qp_set_retry(engine->ctx, link->qp, patience);

@@ -123,7 +123,8 @@ static int open_named(struct rnics *rnics, const char *name, char ret_error[RNIC
 {
 	struct netif netif = { .vlan = SMCR_NO_VLAN };
 	if (!strncmp(name, "soft:", 5))
-		netif_by_name(rnics->params.netifs, name + 5, &netif); /* stays as it is if missing */
+		netif_by_name(rnics->params.netifs, name + 5,
+			      &netif); /* stays as it is if missing */
 	return open_rnic(rnics, name, netif.vlan, ret_error);
 }
 

@@ -59,6 +59,7 @@ static struct script {
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int give_ups, last_role, last_rcvbuf, last_family;
+	_Atomic uint64_t last_keepalive;
 	_Atomic long taken; /* bytes that programs wrote */
 } * script;
 
@@ -242,6 +243,12 @@ void smcr_conn_abort(struct smcr_conn *conn)
 	script->aborts++;
 	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
 	fake_free(conn);
+}
+
+void smcr_conn_keepalive(struct smcr_conn *conn, uint64_t interval)
+{
+	(void)conn;
+	script->last_keepalive = interval;
 }
 
 void *smcr_conn_user(const struct smcr_conn *conn)

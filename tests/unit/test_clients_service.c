@@ -416,6 +416,9 @@ static void options_act_on_the_tcp_socket(void **state)
 	socklen_t len = sizeof(size);
 	assert_int_equal(getsockopt(copy, IPPROTO_TCP, TCP_KEEPIDLE, &size, &len), 0);
 	assert_int_equal(size, 77);
+	assert_int_equal(script->last_keepalive, 77000000); /* the links are probed then (TEST-3) */
+	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
+	assert_int_equal(script->last_keepalive, 0);
 	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, -1), EINVAL);
 
 	/* Nothing that would use the daemon's privileges or memory. */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Keepalive (RFC 7609 4.5.3): idle connections whose program wants it, and idle links, are probed with
+ * TEST LINK. Timers look back when they fire, so that traffic costs no more than noting the time.
+ */
+#include "daemon/engine/llc.h"
+
+/** Not active for `interval`? Else *ret_left tells when it may be. */
+static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_t interval,
+		 uint64_t *ret_left)
+{
+	uint64_t since = engine->now - last_active;
+	if (since < interval)
+		*ret_left = interval - since;
+	return since >= interval;
+}
+
+/* ---- connections (TEST-3, TEST-4) ---- */
+
+/** TEST-4: only a link that has been idle as long is probed; one probe serves all its connections. */
+static void probe(const struct smcr_conn *conn, struct smcr_link *link)
+{
+	uint64_t left;
+	if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+	    idle(conn->engine, link->last_active, conn->keepalive_interval, &left))
+		smcr_llc_test_link(link);
+}
+
+static void on_conn_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_conn *conn = arg;
+	uint64_t wait = conn->keepalive_interval;
+	if (idle(engine, conn->last_active, conn->keepalive_interval, &wait)) {
+		probe(conn, conn->tx.link);
+		if (conn->rx.last_link != conn->tx.link)
+			probe(conn, conn->rx.last_link); /* TEST-8 */
+	}
+	smcr_timer_start(engine, &conn->keepalive, wait);
+}
+
+void smcr_conn_keepalive_init(struct smcr_conn *conn)
+{
+	smcr_timer_init(&conn->keepalive, on_conn_timer, conn);
+	conn->last_active = conn->engine->now;
+}
+
+void smcr_conn_keepalive(struct smcr_conn *conn, uint64_t interval)
+{
+	if (interval == conn->keepalive_interval)
+		return;
+	conn->keepalive_interval = interval;
+	if (interval)
+		smcr_timer_start(conn->engine, &conn->keepalive, interval);
+	else
+		smcr_timer_stop(conn->engine, &conn->keepalive);
+}
+
+/* ---- links ---- */
+
+static void on_link_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_link *link = arg;
+	uint64_t wait = engine->config.test_link_interval;
+	if (link->state != SMCR_LINK_ACTIVE)
+		return;
+	if (idle(engine, link->last_active, wait, &wait))
+		smcr_llc_test_link(link);
+	smcr_timer_start(engine, &link->idle_timer, wait);
+}
+
+void smcr_link_keepalive_init(struct smcr_link *link)
+{
+	smcr_timer_init(&link->idle_timer, on_link_timer, link);
+	link->last_active = link->lgr->engine->now;
+}
+
+void smcr_link_keepalive_start(struct smcr_link *link)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	uint64_t interval = engine->config.test_link_interval;
+	if (interval != UINT64_MAX && !smcr_timer_running(&link->idle_timer))
+		smcr_timer_start(engine, &link->idle_timer, interval);
+}
