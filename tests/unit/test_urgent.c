@@ -284,25 +284,96 @@ static void then_the_end(void **state)
 	PROVES("URG-3 CLOSE-1");
 }
 
-/* After a move to another link a mark that may not have arrived is told again, one that has is
- * not (deployed), or still stands (RFC). */
+/* After a move to another link a mark that may not have arrived is told again, with the data or
+ * without; nothing goes beyond it until it is read. One that has arrived is not told again
+ * (deployed), or still stands (RFC). */
 static void told_again_after_a_move(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
-		struct connfix *f = before_the_end(deployed, 5000);
+		for (size_t done = 0; done < 3; done++) { /* requests of write and CDC completed */
+			struct connfix_params params = { .deployed = deployed, .links = 2 };
+			struct connfix *f = connfix_new(&params);
+			uint32_t at = base(f);
+			connfix_write_urgent(f, 500);
+			connfix_write(f, 300);
+			expect_w(f, at, at + 499);
+			expect_cdc(f, 0, at + 500, 0, at, P_FLAG | U_FLAG, 0);
+			connfix_complete_n(f, done);
+			connfix_break_link(f, f->link);
+			expect_validation(f, done == 2);
+			if (done == 0)
+				expect_w(f, at, at + 499);
+			if (done < 2)
+				expect_cdc(f, 0, at + 500, 0, at, P_FLAG | U_FLAG, 0);
+			connfix_complete(f);
+			connfix_peer_writes(f, 1);
+			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
+			connfix_read(f, 1);
+			expect_flags(f, deployed ? 0 : P_FLAG | U_FLAG, 0);
+			expect_none(f);
+			acknowledge(f);
+			expect_w(f, at + 500, at + 799);
+			expect_cdc(f, 0, at + 800, 0, at + 1, 0, 0);
+			connfix_free(f);
+		}
+	}
+	PROVES("URG-3 FO-9");
+}
+
+/* It was read before the link broke: the replay skips it and goes on with what waited. */
+static void read_before_the_move(void **state)
+{
+	(void)state;
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix_params params = { .deployed = deployed, .links = 2 };
+		struct connfix *f = connfix_new(&params);
+		uint32_t at = base(f);
 		connfix_write_urgent(f, 500);
-		expect_w(f, E - 5000, E - 4501);
+		connfix_write(f, 300);
+		expect_w(f, at, at + 499);
 		expect_flags(f, P_FLAG | U_FLAG, 0);
-		smcr_urgent_moved(f->conn);
-		assert_int_equal(smcr_urgent_flags(f->conn), P_FLAG | U_FLAG);
-		connfix_complete(f);
-		smcr_urgent_posted(f->conn, &(struct smcr_cdc){ .seq = 1, .prod_flags = U_FLAG });
-		smcr_urgent_moved(f->conn);
-		assert_int_equal(smcr_urgent_flags(f->conn), deployed ? 0 : P_FLAG | U_FLAG);
-		assert_int_equal(smcr_urgent_limit(f->conn), f->conn->tx.written);
+		connfix_peer_reads_all(f);
+		connfix_peer_cdc(f);
+		expect_w(f, at + 500, at + 799);
+		expect_flags(f, 0, 0);
+		connfix_break_link(f, f->link);
+		expect_validation(f, 0);
+		expect_w(f, at + 500, at + 799);
+		expect_cdc(f, 0, at + 800, 0, at, 0, 0);
 		connfix_free(f);
 	}
+	PROVES("URG-7 FO-10");
+}
+
+/* Announced, and not written: P again. */
+static void announced_before_the_move(void **state)
+{
+	(void)state;
+	struct connfix_params params = { .links = 2 };
+	struct connfix *f = connfix_new(&params);
+	connfix_write(f, usable(f));
+	connfix_write_urgent(f, 1);
+	pass_over(f);
+	connfix_break_link(f, f->link);
+	expect_validation(f, 2);
+	connfix_complete(f);
+	connfix_peer_reads_all(f);
+	connfix_peer_cdc(f);
+	expect_w(f, 4, 4);
+	expect_cdc(f, 1, 5, 0, 4, P_FLAG | U_FLAG, 0);
+	connfix_free(f);
+
+	f = connfix_new(&params);
+	connfix_write(f, usable(f));
+	pass_over(f);
+	connfix_write_urgent(f, 1);
+	expect_flags(f, B_FLAG | P_FLAG, 0);
+	connfix_break_link(f, f->link);
+	expect_validation(f, 1);
+	expect_flags(f, B_FLAG | P_FLAG, 0);
+	connfix_free(f);
+	PROVES("URG-2 FO-9");
 }
 
 /* ---- receiving ---- */
@@ -590,6 +661,8 @@ int main(void)
 		cmocka_unit_test(one_after_another),
 		cmocka_unit_test(then_the_end),
 		cmocka_unit_test(told_again_after_a_move),
+		cmocka_unit_test(read_before_the_move),
+		cmocka_unit_test(announced_before_the_move),
 		cmocka_unit_test(byte_before_the_producer),
 		cmocka_unit_test(consumption_is_told),
 		cmocka_unit_test(consumption_is_told_later),
