@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/fabric/fabric.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@ struct fabric_device {
 	uint32_t id;
 	uint16_t vlan;
 	struct rnic *rnic;
+	struct smcr_device_info info; /* as the engine was told */
 	struct fabric_device *next, *prev;
 };
 
@@ -355,8 +357,9 @@ static bool gid_is_ipv4(const uint8_t *gid)
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-static void describe(const struct fabric_device *device, struct smcr_device_info *ret)
+static void describe(struct fabric_device *device)
 {
+	struct smcr_device_info *ret = &device->info;
 	struct rnic_info info;
 	rnic_get_info(device->rnic, &info);
 	/* Below the smallest path MTU the port is down, but the engine wants a sound value. */
@@ -396,9 +399,34 @@ static const char *event_text(enum rnic_event_type type)
 	case RNIC_EVENT_PORT_ACTIVE: return "port is active";
 	case RNIC_EVENT_PORT_DOWN: return "port is down";
 	case RNIC_EVENT_REMOVED: return "device is gone";
-	case RNIC_EVENT_CHANGED: return "name, addresses or MTU changed";
+	case RNIC_EVENT_CHANGED: return "changed";
 	}
 	return "unknown event";
+}
+
+static void log_gid(const char *name, const struct rnic_info *info)
+{
+	char addr[INET6_ADDRSTRLEN];
+	if (!info->num_gids)
+		log_message(LOG_NOTICE, "rnic %s: has no address", name);
+	else if (inet_ntop(AF_INET6, info->gids[0].raw, addr, sizeof(addr)))
+		log_message(LOG_NOTICE, "rnic %s: its GID is %s now", name, addr);
+}
+
+/* `before` is what the engine knows. */
+static void log_change(const struct smcr_device_info *before, const struct rnic_info *now)
+{
+	static const uint8_t no_gid[SMCR_GID_LEN];
+	const uint8_t *gid = now->num_gids ? now->gids[0].raw : no_gid;
+	if (strcmp(before->name, now->name))
+		log_message(LOG_NOTICE, "rnic %s: is called %s now", before->name, now->name);
+	if (memcmp(before->gid, gid, sizeof(before->gid)))
+		log_gid(now->name, now);
+	if (memcmp(before->mac, now->mac, sizeof(before->mac)))
+		log_message(LOG_NOTICE, "rnic %s: has another MAC", now->name);
+	if (before->mtu != now->max_path_mtu)
+		log_message(LOG_NOTICE, "rnic %s: its largest path MTU is %u now", now->name,
+			    now->max_path_mtu ? 128u << now->max_path_mtu : 0);
 }
 
 static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_event *event)
@@ -406,15 +434,17 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	struct fabric_device *device = ctx;
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
-	log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
+	if (event->type == RNIC_EVENT_CHANGED)
+		log_change(&device->info, &info);
+	else
+		log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
 	if (event->type == RNIC_EVENT_REMOVED) {
 		device_drop(device->fabric, device);
 		return;
 	}
-	struct smcr_device_info smcr_info;
-	describe(device, &smcr_info);
+	describe(device);
 	smcr_engine_run(device->fabric->engine, fabric_now());
-	smcr_engine_device_update(device->fabric->engine, &smcr_info);
+	smcr_engine_device_update(device->fabric->engine, &device->info);
 }
 
 static bool device_is_open(const struct fabric *fabric, const char *name)
@@ -452,10 +482,9 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		free(device);
 		return error;
 	}
-	struct smcr_device_info info;
-	describe(device, &info);
+	describe(device);
 	smcr_engine_run(fabric->engine, fabric_now());
-	error = smcr_engine_device_add(fabric->engine, &info);
+	error = smcr_engine_device_add(fabric->engine, &device->info);
 	if (error) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the engine refuses it: %s", name,
 			 strerror(-error));
