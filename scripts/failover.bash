@@ -83,11 +83,11 @@ drop_roce() {
 	local port=$1$2 direction
 	shift 2
 	{
-		echo "table bridge cut { chain forward { type filter hook forward priority -10;"
+		printf 'table bridge cut {\nchain forward {\ntype filter hook forward priority -10\n'
 		for direction in "$@"; do
-			echo "$direction $port udp dport 4791 drop;"
+			echo "$direction $port udp dport 4791 drop"
 		done
-		echo "} }"
+		printf '}\n}\n'
 	} | on sw nft -f -
 }
 

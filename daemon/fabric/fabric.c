@@ -13,11 +13,14 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "daemon/engine/view.h"
 #include "daemon/host/log.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
 #define RECV_SIZE  64
 #define RECV_DEPTH 1024
+
+#define MAX_TESTS 256
 
 struct fabric_device {
 	struct fabric *fabric;
@@ -44,6 +47,12 @@ struct fabric {
 	uint32_t next_device_id;
 	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
+	struct event *test;
+	size_t num_tests;
+	struct {
+		uint32_t lgr;
+		uint8_t number;
+	} tests[MAX_TESTS]; /* of links, to be started */
 };
 
 uint64_t fabric_now(void)
@@ -154,6 +163,65 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 		qp->destroyed = NULL;
 }
 
+/* ---- patience ---- */
+
+struct alternatives {
+	struct fabric *fabric;
+	bool any, alive;
+};
+
+/** Test it from the event loop: the one who asks is in the middle of something. */
+static void test_later(struct fabric *fabric, const struct smcr_link_view *link)
+{
+	if (fabric->num_tests == MAX_TESTS)
+		return; /* asked again soon */
+	fabric->tests[fabric->num_tests].lgr = link->lgr_id;
+	fabric->tests[fabric->num_tests++].number = link->number;
+	event_active(fabric->test, EV_TIMEOUT, 0);
+}
+
+static void look_at_alternative(void *arg, const struct smcr_link_view *link)
+{
+	struct alternatives *alternatives = arg;
+	struct fabric *fabric = alternatives->fabric;
+	struct rnic_qp_stats stats;
+	fabric_qp_stats(link->qp, &stats);
+	alternatives->any = true;
+	if (stats.heard_us == UINT64_MAX ||
+	    stats.heard_us < fabric->params.config->retry_alternative_ms * 1000 / 2)
+		alternatives->alive = true;
+	else
+		test_later(fabric, link);
+}
+
+/**
+ * A link is given up early only for one that works. While the peer is silent on every path it may
+ * not run, or the network be down as a whole, and nothing is gained: all its links are last links
+ * then.
+ */
+static bool may_give_up(void *ctx, struct rnic_qp *rnic_qp, uint64_t silent_us)
+{
+	struct fabric_qp *qp = ctx;
+	struct alternatives alternatives = { .fabric = qp->fabric };
+	(void)rnic_qp;
+	smcr_engine_each_alternative(qp->fabric->engine, qp->link_ref, look_at_alternative,
+				     &alternatives);
+	return !alternatives.any || alternatives.alive ||
+	       silent_us >= (uint64_t)qp->fabric->params.config->retry_ms * 1000;
+}
+
+static void on_test(evutil_socket_t fd, short what, void *arg)
+{
+	struct fabric *fabric = arg;
+	(void)fd;
+	(void)what;
+	smcr_engine_run(fabric->engine, fabric_now());
+	for (size_t i = 0; i < fabric->num_tests; i++)
+		smcr_engine_test_link(fabric->engine, fabric->tests[i].lgr,
+				      fabric->tests[i].number);
+	fabric->num_tests = 0;
+}
+
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
 			void **ret_qp, uint32_t *ret_qpn)
 {
@@ -170,6 +238,7 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 						 .recv_depth = RECV_DEPTH,
 						 .recv_size = RECV_SIZE,
 						 .on_completion = on_completion,
+						 .may_give_up = may_give_up,
 						 .ctx = qp };
 		error = rnic_qp_create(qp->pd, &params, &qp->qp);
 		if (error)
@@ -543,7 +612,8 @@ int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
 	int error =
 		smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(), &fabric->engine);
 	fabric->timer = error ? NULL : evtimer_new(params->base, on_timer, fabric);
-	if (!error && !fabric->timer)
+	fabric->test = event_new(params->base, -1, 0, on_test, fabric);
+	if (!error && (!fabric->timer || !fabric->test))
 		error = -ENOMEM;
 	if (error) {
 		fabric_free(fabric);
@@ -559,6 +629,8 @@ void fabric_free(struct fabric *fabric)
 		return;
 	if (fabric->timer)
 		event_free(fabric->timer);
+	if (fabric->test)
+		event_free(fabric->test);
 	if (fabric->engine)
 		smcr_engine_free(fabric->engine); /* destroys the QPs: devices can close then */
 	struct fabric_device *device, *next;
