@@ -104,6 +104,7 @@ static struct smcr_link_view view_of_link(const struct smcr_link *link)
 		.num_conns = link->num_conns,
 		.tx_bytes = link->tx_bytes,
 		.rx_bytes = link->rx_bytes,
+		.disabled = link->disabled,
 		.qp = link->qp,
 	};
 	memcpy(view.device_name, link->device_name, sizeof(view.device_name));

@@ -39,6 +39,7 @@ struct smcr_link_view {
 	uint32_t num_conns; /* that write on it */
 	uint64_t tx_bytes,
 		rx_bytes;    /* application bytes; rx: of connections whose CDC came on it */
+	bool disabled;       /* the operator wants nothing written on it while there is another */
 	void *qp;            /* host's handle, for its own counters */
 	char last_error[96]; /* "" if none */
 };
