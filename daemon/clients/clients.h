@@ -78,6 +78,9 @@ struct clients_limits {
 	uint32_t control_request_bytes; /* largest CONTROL request (256 KiB) */
 	uint32_t frame_timeout_ms; /* greeting, half-sent frames, replies nobody reads (10000) */
 	uint32_t peer_skip_ms;     /* after a dead RoCE path to a peer (60000) */
+	/** TCP keepalives of SMC-R connections go no more often than this, 0..32767 seconds,
+	 * whatever the program wants (TEST-7). (0: as it wants) */
+	uint32_t keepalive_min_s;
 	uint32_t
 		close_wait_ms; /* relay: both sides' last bytes after the program's close (60000) */
 	uint32_t history;      /* ended and plain TCP connections remembered for views (256) */

@@ -472,8 +472,12 @@ void conn_options_changed(struct client_conn *conn)
 {
 	bool reset_wanted = conn->linger.l_onoff && conn->linger.l_linger == 0;
 	conn->pump.linger_reset = conn->relay.linger_reset = reset_wanted;
-	if (conn->phase == PHASE_SMCR && conn->engine && conn->tcp >= 0)
-		smcr_conn_keepalive(conn->engine, sockopt_keepalive(conn->tcp)); /* TEST-3 */
+	if (conn->phase != PHASE_SMCR || !conn->engine || conn->tcp < 0)
+		return;
+	sockopt_limit_keepalive(conn->tcp, conn->clients->config.limits.keepalive_min_s,
+				&conn->keepalive); /* TEST-7 */
+	smcr_conn_keepalive(conn->engine,
+			    sockopt_keepalive(conn->tcp, &conn->keepalive)); /* TEST-3 */
 }
 
 void conn_process(struct client_conn *conn)

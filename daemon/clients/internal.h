@@ -63,6 +63,12 @@ enum {
 };
 #define NOTED_GONE (NOTED_FALLBACK | NOTED_FAILED | NOTED_CLOSED)
 
+/** The program's TCP_KEEPIDLE and TCP_KEEPINTVL, seconds, where its TCP socket has the longest that
+ *  the configuration wants instead; 0: it has the program's. */
+struct own_keepalive {
+	int idle, interval;
+};
+
 /** One connection that a program handed over. */
 struct client_conn {
 	struct clients *clients;
@@ -77,6 +83,7 @@ struct client_conn {
 	int tcp;    /* -1: closed, or given back */
 	bool armed; /* SO_LINGER {1,0} is set on it; `linger` is the program's */
 	struct linger linger;
+	struct own_keepalive keepalive;
 	struct smcr_addr local, peer;
 	struct ipc_pair_name name; /* id and both addresses in the socket's own family */
 
@@ -311,7 +318,12 @@ void failed_expire(struct clients *clients, uint64_t now_ms);
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger);
 /** After how many microseconds without traffic the program wants to know that the peer is there
  *  (SO_KEEPALIVE, TCP_KEEPIDLE); 0: it does not. */
-uint64_t sockopt_keepalive(int tcp);
+uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own);
+/** After sockopt_apply(): the program is told its own keepalive times, or has set others. */
+void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own);
+/** The TCP socket probes no more often than every `seconds`; what the program wanted goes to `own`.
+ */
+void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *own);
 
 /* history.c */
 int history_new(struct clients *clients);

@@ -162,6 +162,7 @@ void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof)
 	if (shown.conn && shown.conn->tcp >= 0) {
 		bool armed = shown.conn->armed;
 		sockopt_apply(shown.conn->tcp, msg, armed ? &shown.conn->linger : NULL);
+		sockopt_own_keepalive(msg, &shown.conn->keepalive);
 		conn_options_changed(shown.conn);
 	} else if (shown.failed && shown.failed->tcp >= 0) {
 		sockopt_apply(shown.failed->tcp, msg, NULL);

@@ -131,17 +131,56 @@ static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
 	return 0;
 }
 
-uint64_t sockopt_keepalive(int tcp)
+/* ---- keepalive (4.5.3) ---- */
+
+static int get_number(int tcp, int level, int name)
 {
-	int on = 0, idle = 0;
-	socklen_t len = sizeof(on);
-	if (getsockopt(tcp, SOL_SOCKET, SO_KEEPALIVE, &on, &len) < 0 || !on)
-		return 0;
-	len = sizeof(idle);
-	if (getsockopt(tcp, IPPROTO_TCP, TCP_KEEPIDLE, &idle, &len) < 0 || idle <= 0)
-		return 0;
-	return (uint64_t)idle * 1000 * 1000;
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(tcp, level, name, &value, &len) < 0 ? 0 : value;
 }
+
+uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own)
+{
+	if (!get_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
+		return 0;
+	int idle = own->idle ? own->idle : get_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE);
+	return idle > 0 ? (uint64_t)idle * 1000 * 1000 : 0;
+}
+
+void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own)
+{
+	int *value;
+	if (msg->result || msg->level != IPPROTO_TCP)
+		return;
+	switch (msg->name) {
+	case TCP_KEEPIDLE: value = &own->idle; break;
+	case TCP_KEEPINTVL: value = &own->interval; break;
+	default: return;
+	}
+	if (msg->op == IPC_SOCKOPT_SET)
+		*value = 0;
+	else if (*value)
+		memcpy(msg->value, value,
+		       msg->length < sizeof(*value) ? msg->length : sizeof(*value));
+}
+
+static void limit(int tcp, int name, int least, int *own)
+{
+	int value = get_number(tcp, IPPROTO_TCP, name);
+	if (value <= 0 || value >= least)
+		return;
+	if (setsockopt(tcp, IPPROTO_TCP, name, &least, sizeof(least)) == 0)
+		*own = value;
+}
+
+void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *own)
+{
+	limit(tcp, TCP_KEEPIDLE, (int)seconds, &own->idle);
+	limit(tcp, TCP_KEEPINTVL, (int)seconds, &own->interval);
+}
+
+/* ---- all together ---- */
 
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
 {

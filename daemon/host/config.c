@@ -169,6 +169,7 @@ static bool set_capable_subnet(struct config *config, const char *value, char wh
 enum number {
 	MAX_LINKS,
 	SKIP_SECONDS,
+	TCP_KEEPALIVE_MIN,
 	BUSY_POLL,
 	MAX_CONNECTIONS,
 	MAX_SESSIONS,
@@ -185,6 +186,7 @@ static void store_number(struct config *config, enum number which, long value)
 	switch (which) {
 	case MAX_LINKS: config->engine.max_links = (uint8_t)value; break;
 	case SKIP_SECONDS: config->skip_seconds = (unsigned int)value; break;
+	case TCP_KEEPALIVE_MIN: config->tcp_keepalive_min_seconds = (unsigned int)value; break;
 	case BUSY_POLL: config->busy_poll_us = (unsigned int)value; break;
 	case MAX_CONNECTIONS: config->max_connections_per_user = (unsigned int)value; break;
 	case MAX_SESSIONS: config->max_sessions_per_user = (unsigned int)value; break;
@@ -220,6 +222,7 @@ static const struct key {
 	{ "capable_subnet", NULL, set_capable_subnet },
 	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
 	{ "skip_seconds", "60", NULL, SKIP_SECONDS, 1, 86400 },
+	{ "tcp_keepalive_min_seconds", "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
 	{ "busy_poll_microseconds", "50", NULL, BUSY_POLL, 0, 10000 },
 	{ "max_connections_per_user", "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
 	{ "max_sessions_per_user", "1000", NULL, MAX_SESSIONS, 1, 1000000 },

@@ -7,6 +7,10 @@
   sockets.py forking-server ADDRESS PORT      a process for each connection, echoes until the end
   sockets.py timeout-client ADDRESS PORT      create_connection() with a limit, makefile(), sendall()
   sockets.py buffered-client ADDRESS PORT N   set SO_RCVBUF to N, connect, exchange, stay until killed
+  sockets.py keepalive-client ADDRESS PORT IDLE before|after
+                                              keepalives every IDLE seconds, set before or after
+                                              connect(); answers "ok" to each line on standard
+                                              input when the server has echoed it
   sockets.py inetd ADDRESS PORT PROGRAM..     run PROGRAM.. for each connection, which is its 0 and 1
   sockets.py whoami                           addresses and kind of the socket at descriptor 0
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
@@ -99,6 +103,28 @@ def buffered_client(address, port, size):
         signal.pause()
 
 
+def keepalive_client(address, port, idle, when):
+    def ask(connection):
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, int(idle))
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPINTVL, int(idle))
+
+    with socket.socket() as connection:
+        if when == "before":
+            ask(connection)
+        connection.connect((address, int(port)))
+        if when == "after":
+            ask(connection)
+        assert connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE) == int(idle)
+        for line in sys.stdin:
+            connection.sendall(line.encode())
+            got = b""
+            while len(got) < len(line):
+                got += connection.recv(len(line) - len(got))
+            assert got == line.encode()
+            print("ok", flush=True)
+
+
 def inetd(address, port, *program):
     listener = socket.create_server((address, int(port)))
     while True:
@@ -164,6 +190,7 @@ def main():
             "forking-server": forking_server,
             "timeout-client": timeout_client,
             "buffered-client": buffered_client,
+            "keepalive-client": keepalive_client,
             "inetd": inetd,
             "whoami": whoami,
             "hand-on": hand_on,

@@ -435,6 +435,53 @@ static void options_act_on_the_tcp_socket(void **state)
 	PROVES("SOCK-3 SOCK-4");
 }
 
+static int kernel_int(int fd, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, name, &value, &len), 0);
+	return value;
+}
+
+/* The TCP connection probes no more often than the configuration wants, set before the hand-over or
+ * after; the program sees its own times, and its links are probed by them. */
+static void keepalive_has_a_floor(void **state)
+{
+	(void)state;
+	static const struct clients_limits limits = { .keepalive_min_s = 20 };
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	int on = 1, idle = 3;
+	daemon_start_limited(&daemon, &limits);
+	script->outcome = OUTCOME_ESTABLISHED;
+	setsockopt(tcp.near, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on));
+	setsockopt(tcp.near, IPPROTO_TCP, TCP_KEEPIDLE, &idle, sizeof(idle));
+	int copy = dup(tcp.near);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon);
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE), 3);
+	assert_int_equal(kernel_int(copy, TCP_KEEPIDLE), 20);
+	assert_int_equal(script->last_keepalive, 3000000);
+	assert_int_equal(kernel_int(copy, TCP_KEEPINTVL), 75);
+
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPINTVL, 1), 0);
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_KEEPINTVL), 1);
+	assert_int_equal(kernel_int(copy, TCP_KEEPINTVL), 20);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, -1), EINVAL);
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE), 3);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, 20), 0);
+	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE), 20);
+	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, 30), 0);
+	assert_int_equal(kernel_int(copy, TCP_KEEPIDLE), 30);
+	assert_int_equal(script->last_keepalive, 30000000);
+	close(session);
+	close(copy);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+	PROVES("TEST-7");
+}
+
 static void linger_is_the_programs_not_ours(void **state)
 {
 	(void)state;
@@ -598,6 +645,7 @@ int main(void)
 		cmocka_unit_test(sockets_that_are_no_tcp_stay_with_the_program),
 		cmocka_unit_test(a_status_needs_the_descriptor_itself),
 		cmocka_unit_test(options_act_on_the_tcp_socket),
+		cmocka_unit_test(keepalive_has_a_floor),
 		cmocka_unit_test(linger_is_the_programs_not_ours),
 		cmocka_unit_test(sessions_and_connections_of_a_user_are_limited),
 		cmocka_unit_test(one_daemon_a_path),

@@ -67,6 +67,7 @@ static void defaults_without_any_file(void **state)
 	assert_int_equal(config.engine.retry_ms, 4000);
 	assert_int_equal(config.engine.test_link_interval, 30000000);
 	assert_int_equal(config.engine.add_link_retry, 2000000);
+	assert_int_equal(config.tcp_keepalive_min_seconds, 0);
 	assert_int_equal(config.log_level, LOG_INFO);
 	config_free(&config);
 }
@@ -81,7 +82,8 @@ static void values_are_read_and_later_files_win(void **state)
 			      "dialect = rfc\nlog_level = debug\nmax_links = 2\n"
 			      "link_timeout_milliseconds = 500\n"
 			      "last_link_timeout_milliseconds = 2000\n"
-			      "test_link_interval_seconds = 0\nadd_link_retry_seconds = 5\n");
+			      "test_link_interval_seconds = 0\nadd_link_retry_seconds = 5\n"
+			      "tcp_keepalive_min_seconds = 3\n");
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
 	write_file(dir->more, "max_links = 3\nadmin_group = root\n");
 	assert_int_equal(config_load(dir->file, &config, text), 0);
@@ -95,6 +97,7 @@ static void values_are_read_and_later_files_win(void **state)
 	assert_int_equal(config.engine.retry_ms, 2000);
 	assert_int_equal(config.engine.test_link_interval, UINT64_MAX); /* never */
 	assert_int_equal(config.engine.add_link_retry, 5000000);
+	assert_int_equal(config.tcp_keepalive_min_seconds, 3);
 	assert_string_equal(config.admin_group, "root");
 	assert_int_equal(config.admin_gid, 0);
 	assert_int_equal(config.log_level, LOG_DEBUG);
@@ -128,6 +131,7 @@ static void errors_name_file_line_and_key(void **state)
 		{ "socket = relative", "socket" },
 		{ "admin_group = no such group", "admin_group" },
 		{ "skip_seconds = -1", "skip_seconds" },
+		{ "tcp_keepalive_min_seconds = 32768", "tcp_keepalive_min_seconds" },
 		{ "link_timeout_milliseconds = 1", "link_timeout_milliseconds" },
 		{ "last_link_timeout_milliseconds = 0", "last_link_timeout_milliseconds" },
 		{ "test_link_interval_seconds = -1", "test_link_interval_seconds" },
