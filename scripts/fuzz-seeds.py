@@ -67,7 +67,7 @@ def add_roce(seeds, roce, count):
         return
     message = roce[BTH_LEN:-ICRC_LEN]
     if message[0] != 0xFE:
-        seeds.add("fuzz_llc", message)
+        seeds.add("fuzz_llc_v2" if message[0] & 0xF0 == 0x20 else "fuzz_llc", message)
     elif count < ROCE_SEEDS_PER_CAPTURE:
         seeds.add("fuzz_cdc", message)
 

@@ -4,19 +4,7 @@
 
 #include <errno.h>
 
-#include "proto/smcr/bytes.h"
-
-#define HEADER_LEN 4
-
-/* Flags, byte 3. */
-enum {
-	FLAG_REPLY = 0x80,    /* R, every message */
-	FLAG_REJECT = 0x40,   /* Z of ADD LINK */
-	FLAG_ALL = 0x40,      /* A of DELETE LINK */
-	FLAG_ORDERLY = 0x20,  /* O of DELETE LINK */
-	FLAG_NEGATIVE = 0x20, /* Z of the RKEY messages */
-	FLAG_RETRY = 0x10,    /* C of CONFIRM RKEY */
-};
+#include "proto/smcr/llc_parts.h"
 
 enum {
 	CONFIRM_RKEY_MAX = 8,      /* other links of a group of nine (A10) */
@@ -30,13 +18,6 @@ enum {
 	TYPE_CLASS_OPTIONAL = 0x80,
 };
 
-/* The header's variable part, and which dialect the ADD LINK fields follow. */
-struct header {
-	uint8_t low_nibble; /* of byte 2 */
-	uint8_t flags;      /* byte 3 */
-	enum smcr_dialect dialect;
-};
-
 static unsigned int at_most(unsigned int count, unsigned int room)
 {
 	return count < room ? count : room;
@@ -44,7 +25,7 @@ static unsigned int at_most(unsigned int count, unsigned int room)
 
 /* ---- CONFIRM LINK (A.3.1) */
 
-static int read_confirm_link(struct bytes_reader *r, const struct header *h,
+static int read_confirm_link(struct bytes_reader *r, const struct llc_header *h,
 			     struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_confirm_link *m = &msg->confirm_link;
@@ -59,7 +40,7 @@ static int read_confirm_link(struct bytes_reader *r, const struct header *h,
 	return 0;
 }
 
-static int write_confirm_link(struct bytes_writer *w, struct header *h,
+static int write_confirm_link(struct bytes_writer *w, struct llc_header *h,
 			      const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_confirm_link *m = &msg->confirm_link;
@@ -78,11 +59,12 @@ static int write_confirm_link(struct bytes_writer *w, struct header *h,
 
 /* ---- ADD LINK (A.3.2); the deployed dialect has two reserved bytes before the GID (A33) */
 
-static int read_add_link(struct bytes_reader *r, const struct header *h, struct smcr_llc_msg *msg)
+static int read_add_link(struct bytes_reader *r, const struct llc_header *h,
+			 struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_add_link *m = &msg->add_link;
-	m->reject = msg->reply && (h->flags & FLAG_REJECT); /* on replies only (LLC-7) */
-	m->reject_reason = m->reject ? h->low_nibble : 0;
+	m->reject = msg->reply && (h->flags & LLC_FLAG_REJECT); /* on replies only (LLC-7) */
+	m->reject_reason = m->reject ? h->reason : 0;
 	read_bytes(r, m->mac, SMCR_MAC_LEN);
 	if (h->dialect == SMCR_DIALECT_DEPLOYED)
 		read_skip(r, 2);
@@ -94,7 +76,8 @@ static int read_add_link(struct bytes_reader *r, const struct header *h, struct 
 	return 0;
 }
 
-static int write_add_link(struct bytes_writer *w, struct header *h, const struct smcr_llc_msg *msg)
+static int write_add_link(struct bytes_writer *w, struct llc_header *h,
+			  const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_add_link *m = &msg->add_link;
 	if (m->qpn > SMCR_QPN_MAX || m->psn > SMCR_PSN_MASK || m->mtu > 0x0F ||
@@ -102,8 +85,8 @@ static int write_add_link(struct bytes_writer *w, struct header *h, const struct
 	    (m->reject_reason && !m->reject))
 		return -EINVAL;
 	if (m->reject)
-		h->flags |= FLAG_REJECT;
-	h->low_nibble = m->reject_reason;
+		h->flags |= LLC_FLAG_REJECT;
+	h->reason = m->reject_reason;
 	write_bytes(w, m->mac, SMCR_MAC_LEN);
 	if (h->dialect == SMCR_DIALECT_DEPLOYED)
 		write_zeros(w, 2);
@@ -117,7 +100,7 @@ static int write_add_link(struct bytes_writer *w, struct header *h, const struct
 
 /* ---- ADD LINK CONTINUATION (A.3.3) */
 
-static int read_add_link_cont(struct bytes_reader *r, const struct header *h,
+static int read_add_link_cont(struct bytes_reader *r, const struct llc_header *h,
 			      struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_add_link_cont *m = &msg->add_link_cont;
@@ -133,7 +116,7 @@ static int read_add_link_cont(struct bytes_reader *r, const struct header *h,
 	return 0;
 }
 
-static int write_add_link_cont(struct bytes_writer *w, struct header *h,
+static int write_add_link_cont(struct bytes_writer *w, struct llc_header *h,
 			       const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_add_link_cont *m = &msg->add_link_cont;
@@ -151,26 +134,26 @@ static int write_add_link_cont(struct bytes_writer *w, struct header *h,
 
 /* ---- DELETE LINK (A.3.4) */
 
-static int read_delete_link(struct bytes_reader *r, const struct header *h,
+static int read_delete_link(struct bytes_reader *r, const struct llc_header *h,
 			    struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_delete_link *m = &msg->delete_link;
-	m->all = h->flags & FLAG_ALL;
-	m->orderly = h->flags & FLAG_ORDERLY;
+	m->all = h->flags & LLC_FLAG_ALL;
+	m->orderly = h->flags & LLC_FLAG_ORDERLY;
 	uint8_t number = read_u8(r);
 	m->link_number = m->all ? 0 : number; /* ignored with A (LLC-7) */
 	m->reason = read_be32(r);
 	return 0;
 }
 
-static int write_delete_link(struct bytes_writer *w, struct header *h,
+static int write_delete_link(struct bytes_writer *w, struct llc_header *h,
 			     const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_delete_link *m = &msg->delete_link;
 	if (m->all)
-		h->flags |= FLAG_ALL;
+		h->flags |= LLC_FLAG_ALL;
 	if (m->orderly)
-		h->flags |= FLAG_ORDERLY;
+		h->flags |= LLC_FLAG_ORDERLY;
 	write_u8(w, m->all ? 0 : m->link_number);
 	write_be32(w, m->reason);
 	return 0;
@@ -198,12 +181,12 @@ static void write_link_rtokens(struct bytes_writer *w, const struct smcr_llc_lin
 	}
 }
 
-static int read_confirm_rkey(struct bytes_reader *r, const struct header *h,
+static int read_confirm_rkey(struct bytes_reader *r, const struct llc_header *h,
 			     struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_confirm_rkey *m = &msg->confirm_rkey;
-	m->negative = msg->reply && (h->flags & FLAG_NEGATIVE);
-	m->retry = msg->reply && (h->flags & FLAG_RETRY);
+	m->negative = msg->reply && (h->flags & LLC_FLAG_NEGATIVE);
+	m->retry = msg->reply && (h->flags & LLC_FLAG_RETRY);
 	m->num_tokens = read_u8(r);
 	if (m->num_tokens > CONFIRM_RKEY_MAX)
 		return -EBADMSG;
@@ -213,16 +196,16 @@ static int read_confirm_rkey(struct bytes_reader *r, const struct header *h,
 	return 0;
 }
 
-static int write_confirm_rkey(struct bytes_writer *w, struct header *h,
+static int write_confirm_rkey(struct bytes_writer *w, struct llc_header *h,
 			      const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_confirm_rkey *m = &msg->confirm_rkey;
 	if (m->num_tokens > CONFIRM_RKEY_MAX || ((m->negative || m->retry) && !msg->reply))
 		return -EINVAL;
 	if (m->negative)
-		h->flags |= FLAG_NEGATIVE;
+		h->flags |= LLC_FLAG_NEGATIVE;
 	if (m->retry)
-		h->flags |= FLAG_RETRY;
+		h->flags |= LLC_FLAG_RETRY;
 	write_u8(w, m->num_tokens);
 	write_be32(w, m->rkey);
 	write_be64(w, m->vaddr);
@@ -235,11 +218,11 @@ static bool cont_count_valid(uint8_t num_left)
 	return num_left >= 1 && num_left <= CONFIRM_RKEY_CONT_MAX;
 }
 
-static int read_confirm_rkey_cont(struct bytes_reader *r, const struct header *h,
+static int read_confirm_rkey_cont(struct bytes_reader *r, const struct llc_header *h,
 				  struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_confirm_rkey_cont *m = &msg->confirm_rkey_cont;
-	m->negative = msg->reply && (h->flags & FLAG_NEGATIVE);
+	m->negative = msg->reply && (h->flags & LLC_FLAG_NEGATIVE);
 	m->num_left = read_u8(r);
 	if (!cont_count_valid(m->num_left))
 		return -EBADMSG;
@@ -247,14 +230,14 @@ static int read_confirm_rkey_cont(struct bytes_reader *r, const struct header *h
 	return 0;
 }
 
-static int write_confirm_rkey_cont(struct bytes_writer *w, struct header *h,
+static int write_confirm_rkey_cont(struct bytes_writer *w, struct llc_header *h,
 				   const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_confirm_rkey_cont *m = &msg->confirm_rkey_cont;
 	if (!cont_count_valid(m->num_left) || (m->negative && !msg->reply))
 		return -EINVAL;
 	if (m->negative)
-		h->flags |= FLAG_NEGATIVE;
+		h->flags |= LLC_FLAG_NEGATIVE;
 	write_u8(w, m->num_left);
 	write_link_rtokens(w, m->other, at_most(m->num_left, 3));
 	return 0;
@@ -267,11 +250,11 @@ static bool delete_count_valid(uint8_t count)
 	return count >= 1 && count <= DELETE_RKEY_MAX;
 }
 
-static int read_delete_rkey(struct bytes_reader *r, const struct header *h,
+static int read_delete_rkey(struct bytes_reader *r, const struct llc_header *h,
 			    struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_delete_rkey *m = &msg->delete_rkey;
-	m->negative = msg->reply && (h->flags & FLAG_NEGATIVE);
+	m->negative = msg->reply && (h->flags & LLC_FLAG_NEGATIVE);
 	m->count = read_u8(r);
 	if (!delete_count_valid(m->count))
 		return -EBADMSG;
@@ -283,14 +266,14 @@ static int read_delete_rkey(struct bytes_reader *r, const struct header *h,
 	return 0;
 }
 
-static int write_delete_rkey(struct bytes_writer *w, struct header *h,
+static int write_delete_rkey(struct bytes_writer *w, struct llc_header *h,
 			     const struct smcr_llc_msg *msg)
 {
 	const struct smcr_llc_delete_rkey *m = &msg->delete_rkey;
 	if (!delete_count_valid(m->count) || ((m->negative || m->error_mask) && !msg->reply))
 		return -EINVAL;
 	if (m->negative)
-		h->flags |= FLAG_NEGATIVE;
+		h->flags |= LLC_FLAG_NEGATIVE;
 	write_u8(w, m->count);
 	write_u8(w, m->error_mask);
 	write_zeros(w, 2);
@@ -301,14 +284,16 @@ static int write_delete_rkey(struct bytes_writer *w, struct header *h,
 
 /* ---- TEST LINK (A.3.8) */
 
-static int read_test_link(struct bytes_reader *r, const struct header *h, struct smcr_llc_msg *msg)
+static int read_test_link(struct bytes_reader *r, const struct llc_header *h,
+			  struct smcr_llc_msg *msg)
 {
 	(void)h;
 	read_bytes(r, msg->test_link.user_data, sizeof(msg->test_link.user_data));
 	return 0;
 }
 
-static int write_test_link(struct bytes_writer *w, struct header *h, const struct smcr_llc_msg *msg)
+static int write_test_link(struct bytes_writer *w, struct llc_header *h,
+			   const struct smcr_llc_msg *msg)
 {
 	(void)h;
 	write_bytes(w, msg->test_link.user_data, sizeof(msg->test_link.user_data));
@@ -317,13 +302,7 @@ static int write_test_link(struct bytes_writer *w, struct header *h, const struc
 
 /* ---- the table of messages */
 
-struct codec {
-	const char *name;
-	int (*read)(struct bytes_reader *r, const struct header *h, struct smcr_llc_msg *msg);
-	int (*write)(struct bytes_writer *w, struct header *h, const struct smcr_llc_msg *msg);
-};
-
-static const struct codec codecs[] = {
+static const struct llc_codec codecs[] = {
 	[SMCR_LLC_CONFIRM_LINK] = { "CONFIRM LINK", read_confirm_link, write_confirm_link },
 	[SMCR_LLC_ADD_LINK] = { "ADD LINK", read_add_link, write_add_link },
 	[SMCR_LLC_ADD_LINK_CONT] = { "ADD LINK CONTINUATION", read_add_link_cont,
@@ -336,7 +315,7 @@ static const struct codec codecs[] = {
 	[SMCR_LLC_DELETE_RKEY] = { "DELETE RKEY", read_delete_rkey, write_delete_rkey },
 };
 
-static const struct codec *codec_of(uint8_t type)
+const struct llc_codec *llc_codec_of(uint8_t type)
 {
 	if (type >= sizeof(codecs) / sizeof(codecs[0]) || !codecs[type].name)
 		return NULL;
@@ -348,14 +327,14 @@ int smcr_llc_decode(const uint8_t *buf, size_t len, enum smcr_dialect dialect,
 {
 	if (len != SMCR_LLC_LEN)
 		return -EBADMSG;
-	const struct codec *codec = codec_of(buf[0]);
+	const struct llc_codec *codec = llc_codec_of(buf[0]);
 	if (!codec)
 		return (buf[0] & TYPE_CLASS_MASK) == TYPE_CLASS_OPTIONAL ? -EOPNOTSUPP : -EPROTO;
 	if (buf[1] != SMCR_LLC_LEN)
 		return -EBADMSG;
-	struct header h = { .low_nibble = buf[2] & 0x0F, .flags = buf[3], .dialect = dialect };
-	struct smcr_llc_msg msg = { .type = buf[0], .reply = buf[3] & FLAG_REPLY };
-	struct bytes_reader r = bytes_reader(buf + HEADER_LEN, len - HEADER_LEN);
+	struct llc_header h = { .reason = buf[2] & 0x0F, .flags = buf[3], .dialect = dialect };
+	struct smcr_llc_msg msg = { .type = buf[0], .reply = buf[3] & LLC_FLAG_REPLY };
+	struct bytes_reader r = bytes_reader(buf + LLC_HEADER_LEN, len - LLC_HEADER_LEN);
 	int rc = codec->read(&r, &h, &msg);
 	if (rc < 0)
 		return rc;
@@ -366,20 +345,21 @@ int smcr_llc_decode(const uint8_t *buf, size_t len, enum smcr_dialect dialect,
 int smcr_llc_encode(const struct smcr_llc_msg *msg, enum smcr_dialect dialect, uint8_t *buf,
 		    size_t len)
 {
-	const struct codec *codec = codec_of(msg->type);
+	const struct llc_codec *codec = llc_codec_of(msg->type);
 	if (!codec)
 		return -EINVAL;
 	if (len < SMCR_LLC_LEN)
 		return -ENOBUFS;
 	uint8_t bytes[SMCR_LLC_LEN] = { 0 }; /* reserved fields and padding (LLC-1, LLC-2) */
-	struct header h = { .flags = msg->reply ? FLAG_REPLY : 0, .dialect = dialect };
-	struct bytes_writer w = bytes_writer(bytes + HEADER_LEN, sizeof(bytes) - HEADER_LEN);
+	struct llc_header h = { .flags = msg->reply ? LLC_FLAG_REPLY : 0, .dialect = dialect };
+	struct bytes_writer w =
+		bytes_writer(bytes + LLC_HEADER_LEN, sizeof(bytes) - LLC_HEADER_LEN);
 	int rc = codec->write(&w, &h, msg);
 	if (rc < 0)
 		return rc;
 	bytes[0] = msg->type;
 	bytes[1] = SMCR_LLC_LEN;
-	bytes[2] = h.low_nibble;
+	bytes[2] = h.reason;
 	bytes[3] = h.flags;
 	memcpy(buf, bytes, sizeof(bytes));
 	return SMCR_LLC_LEN;
@@ -389,6 +369,8 @@ const char *smcr_llc_type_name(uint8_t type)
 {
 	if (type == SMCR_LLC_CDC)
 		return "CDC";
-	const struct codec *codec = codec_of(type);
+	if (type == SMCR_LLC_REQUEST_ADD_LINK)
+		return "REQUEST ADD LINK";
+	const struct llc_codec *codec = llc_codec_of(type);
 	return codec ? codec->name : "unknown";
 }

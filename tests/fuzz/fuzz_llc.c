@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC in both dialects: what decodes encodes to bytes that decode to the same. */
+/* LLC of version 1 in both dialects: what decodes encodes to bytes that decode to the same. */
 #include <errno.h>
 #include <string.h>
 

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC of version 2: what decodes encodes to bytes that decode to the same, in both byte orders. */
+#include <errno.h>
+#include <string.h>
+
+#include "proto/smcr/llc.h"
+#include "tests/fuzz/fuzz.h"
+
+/* A message with its RTokens. */
+struct both {
+	struct smcr_llc_msg msg;
+	struct smcr_llc_rtokens rtokens;
+};
+
+static void check_round_trip(const struct both *both, size_t size)
+{
+	uint8_t first[SMCR_LLC_V2_SEND_MAX];
+	uint8_t second[SMCR_LLC_V2_SEND_MAX];
+	struct both again;
+	int len = smcr_llc_encode_v2(&both->msg, &both->rtokens, first, sizeof(first));
+	must(len >= SMCR_LLC_LEN);
+	/* An ADD LINK may come without its extension, and a reply without the list that it counts.
+	 */
+	must((size_t)len <= size || both->msg.type == SMCR_LLC_ADD_LINK || both->msg.reply);
+	must(smcr_llc_decode_v2(first, (size_t)len, &again.msg, &again.rtokens) == 0);
+	bool palindrome = len >> 8 == (len & 0xFF); /* a length that tells no order */
+	must(palindrome ||
+	     again.msg.order ==
+		     (both->msg.order == SMCR_ORDER_BIG ? SMCR_ORDER_BIG : SMCR_ORDER_LITTLE));
+	again.msg.order = both->msg.order;
+	must(smcr_llc_encode_v2(&again.msg, &again.rtokens, second, sizeof(second)) == len);
+	must(memcmp(first, second, (size_t)len) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static const enum smcr_byte_order orders[] = { SMCR_ORDER_UNKNOWN, SMCR_ORDER_LITTLE,
+						       SMCR_ORDER_BIG };
+	static struct both both;
+	int rc = smcr_llc_decode_v2(data, size, &both.msg, &both.rtokens);
+	must(rc == 0 || rc == -EBADMSG || rc == -EOPNOTSUPP);
+	if (rc < 0)
+		return 0;
+	must(size >= SMCR_LLC_LEN && size <= SMCR_LLC_V2_MAX_LEN);
+	must(both.msg.type + SMCR_LLC_V2_TYPE == data[0] && both.msg.reply == (data[3] >> 7));
+	must(both.rtokens.count == 0 || both.msg.type == SMCR_LLC_ADD_LINK);
+	for (size_t i = 0; i < 3; i++) {
+		both.msg.order = orders[i];
+		check_round_trip(&both, size);
+	}
+	return 0;
+}
