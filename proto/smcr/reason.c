@@ -37,10 +37,24 @@ static struct reason of_ours(enum smcr_reason code)
 					"the connection is under IPsec, which RDMA would bypass" };
 	case SMCR_REASON_NO_DEVICE:
 		return (struct reason){
-			"no-device", "no usable RDMA device for the interface of this connection"
+			"no-device",
+			"no usable RDMA device for the interface of this connection; peers of "
+			"version 2 also say so when no user EID is in common"
 		};
 	case SMCR_REASON_NO_R_DEVICE:
 		return (struct reason){ "no-r-device", "no usable SMC-R device was found" };
+	case SMCR_REASON_NO_UEID:
+		return (struct reason){ "no-ueid", "SMC-Rv2 was offered without any user EID" };
+	case SMCR_REASON_RELEASE_MISMATCH:
+		return (struct reason){ "release-mismatch",
+					"the two sides disagree on the SMC release number" };
+	case SMCR_REASON_MAX_CONNS:
+		return (struct reason){
+			"max-conns", "the number of connections a link group was not acceptable"
+		};
+	case SMCR_REASON_MAX_LINKS:
+		return (struct reason){ "max-links",
+					"the number of links a link group was not acceptable" };
 	case SMCR_REASON_MODE_MISMATCH:
 		return (struct reason){ "mode-mismatch",
 					"the peer accepted a kind of SMC that was not offered" };
@@ -66,6 +80,13 @@ static struct reason of_ours(enum smcr_reason code)
 					"the server named a link that the client does not have" };
 	case SMCR_REASON_VERSION_MISMATCH:
 		return (struct reason){ "version-mismatch", "no SMC version in common" };
+	case SMCR_REASON_NO_ROUTE:
+		return (struct reason){ "no-route", "no route to the peer's RoCE address" };
+	case SMCR_REASON_NOT_INDIRECT:
+		return (struct reason){
+			"not-indirect",
+			"the server said that a gateway is between the RoCE addresses, and none is"
+		};
 	case SMCR_REASON_OUT_OF_SYNC:
 		return (struct reason){
 			"out-of-sync", "the server used a link group that the client no longer has"
@@ -106,6 +127,9 @@ static struct reason of_ours(enum smcr_reason code)
 			"not-claimed",
 			"the socket was made before the preload library or smcrd could prepare it"
 		};
+	case SMCR_REASON_UEID_MISMATCH:
+		return (struct reason){ "ueid-mismatch",
+					"the two sides have no user EID in common" };
 	}
 	return (struct reason){ 0 };
 }
@@ -126,18 +150,6 @@ static struct reason of_others(uint32_t code)
 	case 0x03030006: return (struct reason){ "no-seid", "no system EID" };
 	case 0x03030007:
 		return (struct reason){ "no-dv2-device", "the peer found no SMC-Dv2 device" };
-	case 0x03030008:
-		return (struct reason){ "no-ueid", "SMC-Rv2 was offered without any user EID" };
-	case 0x03030009:
-		return (struct reason){ "release-mismatch",
-					"the two sides disagree on the SMC release number" };
-	case 0x0303000a:
-		return (struct reason){
-			"max-conns", "the number of connections a link group was not acceptable"
-		};
-	case 0x0303000b:
-		return (struct reason){ "max-links",
-					"the number of links a link group was not acceptable" };
 	case 0x03090000:
 		return (struct reason){
 			"ism-vlan", "the peer could not register the VLAN with its ISM device"
@@ -145,12 +157,6 @@ static struct reason of_others(uint32_t code)
 	case 0x030d0000:
 		return (struct reason){ "d-buffer-limit",
 					"the peer reached its limit of SMC-D buffers" };
-	case 0x030e0000:
-		return (struct reason){ "no-route", "no route to the peer's RoCE address" };
-	case 0x030f0000:
-		return (struct reason){
-			"no-indirect", "the route to the peer's RoCE address is not what it said"
-		};
 	default:
 		return (struct reason){
 			"unknown", "the peer gave a code that only its own documentation explains"

@@ -21,6 +21,11 @@ enum smcr_reason {
 	SMCR_REASON_IPSEC = 0x03020000,
 	SMCR_REASON_NO_DEVICE = 0x03030000,
 	SMCR_REASON_NO_R_DEVICE = 0x03030002,
+	/* version 2 */
+	SMCR_REASON_NO_UEID = 0x03030008,
+	SMCR_REASON_RELEASE_MISMATCH = 0x03030009,
+	SMCR_REASON_MAX_CONNS = 0x0303000a,
+	SMCR_REASON_MAX_LINKS = 0x0303000b,
 	SMCR_REASON_MODE_MISMATCH = 0x03040000,
 	SMCR_REASON_EYE_CATCHER = 0x03050000,
 	SMCR_REASON_SOCKET_OPTION = 0x03060000,
@@ -29,6 +34,8 @@ enum smcr_reason {
 	SMCR_REASON_NO_ACTIVE_LINK = 0x030a0000,
 	SMCR_REASON_UNKNOWN_LINK = 0x030b0000,
 	SMCR_REASON_VERSION_MISMATCH = 0x030c0000,
+	SMCR_REASON_NO_ROUTE = 0x030e0000,     /* version 2 */
+	SMCR_REASON_NOT_INDIRECT = 0x030f0000, /* version 2 */
 	SMCR_REASON_OUT_OF_SYNC = 0x04000000,
 	SMCR_REASON_PEER_DECLINED =
 		0x05000000, /* local record only; the peer's code stands beside it */
@@ -41,7 +48,8 @@ enum smcr_reason {
 	SMCR_REASON_PEER_SKIPPED = 0x0a000003,   /* RoCE to this peer failed a moment ago */
 	SMCR_REASON_NO_BPF = 0x0a000004,         /* the TCP option cannot be sent on this host */
 	SMCR_REASON_SHUTTING_DOWN = 0x0a000005,
-	SMCR_REASON_NOT_CLAIMED = 0x0a000006, /* socket was not prepared by the preload library */
+	SMCR_REASON_NOT_CLAIMED = 0x0a000006,   /* socket was not prepared by the preload library */
+	SMCR_REASON_UEID_MISMATCH = 0x0a000007, /* version 2: deployed peers say NO_DEVICE for it */
 };
 
 /** Short stable name ("prefix-mismatch"), or "unknown". Static storage. */

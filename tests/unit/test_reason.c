@@ -23,6 +23,10 @@ static const uint32_t ours[] = {
 	SMCR_REASON_IPSEC,
 	SMCR_REASON_NO_DEVICE,
 	SMCR_REASON_NO_R_DEVICE,
+	SMCR_REASON_NO_UEID,
+	SMCR_REASON_RELEASE_MISMATCH,
+	SMCR_REASON_MAX_CONNS,
+	SMCR_REASON_MAX_LINKS,
 	SMCR_REASON_MODE_MISMATCH,
 	SMCR_REASON_EYE_CATCHER,
 	SMCR_REASON_SOCKET_OPTION,
@@ -31,6 +35,8 @@ static const uint32_t ours[] = {
 	SMCR_REASON_NO_ACTIVE_LINK,
 	SMCR_REASON_UNKNOWN_LINK,
 	SMCR_REASON_VERSION_MISMATCH,
+	SMCR_REASON_NO_ROUTE,
+	SMCR_REASON_NOT_INDIRECT,
 	SMCR_REASON_OUT_OF_SYNC,
 	SMCR_REASON_PEER_DECLINED,
 	SMCR_REASON_INTERNAL,
@@ -43,14 +49,21 @@ static const uint32_t ours[] = {
 	SMCR_REASON_NO_BPF,
 	SMCR_REASON_SHUTTING_DOWN,
 	SMCR_REASON_NOT_CLAIMED,
+	SMCR_REASON_UEID_MISMATCH,
 };
 #define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
 
 /* Sent by deployed peers, never by us. */
 static const uint32_t theirs[] = {
-	0x03030001, 0x03030003, 0x03030004, 0x03030005, 0x03030006, 0x03030007, 0x03030008,
-	0x03030009, 0x0303000a, 0x0303000b, 0x03090000, 0x030d0000, 0x030e0000, 0x030f0000,
+	0x03030001, 0x03030003, 0x03030004, 0x03030005,
+	0x03030006, 0x03030007, 0x03090000, 0x030d0000,
 };
+#define NUM_THEIRS (sizeof(theirs) / sizeof(theirs[0]))
+
+static uint32_t code(size_t i)
+{
+	return i < NUM_OURS ? ours[i] : theirs[i - NUM_OURS];
+}
 
 static void is_a_name(const char *name)
 {
@@ -67,7 +80,7 @@ static void every_code_has_a_name_and_a_sentence(void **state)
 		is_a_name(smcr_reason_name(ours[i]));
 		assert_true(strlen(smcr_reason_text(ours[i])) > 10);
 	}
-	for (size_t i = 0; i < sizeof(theirs) / sizeof(theirs[0]); i++) {
+	for (size_t i = 0; i < NUM_THEIRS; i++) {
 		is_a_name(smcr_reason_name(theirs[i]));
 		assert_string_not_equal(smcr_reason_text(theirs[i]), smcr_reason_text(0xFFFFFFFF));
 	}
@@ -76,12 +89,12 @@ static void every_code_has_a_name_and_a_sentence(void **state)
 static void names_differ(void **state)
 {
 	(void)state;
-	for (size_t i = 0; i < NUM_OURS; i++) {
+	for (size_t i = 0; i < NUM_OURS + NUM_THEIRS; i++) {
 		for (size_t j = 0; j < i; j++) {
-			assert_string_not_equal(smcr_reason_name(ours[i]),
-						smcr_reason_name(ours[j]));
-			assert_string_not_equal(smcr_reason_text(ours[i]),
-						smcr_reason_text(ours[j]));
+			assert_string_not_equal(smcr_reason_name(code(i)),
+						smcr_reason_name(code(j)));
+			assert_string_not_equal(smcr_reason_text(code(i)),
+						smcr_reason_text(code(j)));
 		}
 	}
 }
@@ -104,12 +117,12 @@ static void the_published_list_is_the_code(void **state)
 	assert_non_null(file);
 	page[fread(page, 1, sizeof(page) - 1, file)] = '\0';
 	fclose(file);
-	for (size_t i = 0; i < NUM_OURS; i++) {
+	for (size_t i = 0; i < NUM_OURS + NUM_THEIRS; i++) {
 		char row[512];
-		if (ours[i] == SMCR_REASON_NONE)
+		if (code(i) == SMCR_REASON_NONE)
 			continue;
-		snprintf(row, sizeof(row), "| %08x | %s | %s |\n", ours[i],
-			 smcr_reason_name(ours[i]), smcr_reason_text(ours[i]));
+		snprintf(row, sizeof(row), "| %08x | %s | %s |\n", code(i),
+			 smcr_reason_name(code(i)), smcr_reason_text(code(i)));
 		if (!strstr(page, row))
 			fail_msg("docs/reasons.md lacks: %s", row);
 	}
