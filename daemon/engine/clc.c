@@ -269,10 +269,12 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 
-/** Sound, but with a reserved value that matters: MTU on first contact only (CLC-9, ERR-12). */
+/** Sound, but with a reserved value that matters: a version that was not offered (CLC-4), the MTU
+ * on first contact only (CLC-9, ERR-12). */
 static bool bad_enum(const struct smcr_clc_accept *msg, bool first_contact)
 {
-	return msg->bsize > SMCR_BSIZE_MAX || (first_contact && !smcr_mtu_valid(msg->mtu));
+	return msg->version != SMCR_CLC_VERSION_1 || msg->bsize > SMCR_BSIZE_MAX ||
+	       (first_contact && !smcr_mtu_valid(msg->mtu));
 }
 
 /** `reserved`: the decoder found a reserved value in it. */

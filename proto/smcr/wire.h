@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file wire.h
- * What the SMC-R messages have in common (RFC 7609 Appendix A, SMC-R version 1).
+ * What the SMC-R messages have in common: version 1 is RFC 7609 Appendix A; version 2 is what
+ * deployed peers send over RoCEv2 (docs/version-2.md).
  *
  * Everything below proto/ is pure: no allocation, no I/O, no clock, no globals, no log.
  * Decoders take a bounded buffer and never read past it. They return
@@ -30,6 +31,8 @@
 #define SMCR_MAX_RMBS        255 /* RMBs a peer a link group (LG-13) */
 #define SMCR_MAX_ELEMENTS    255 /* elements an RMB (LG-13) */
 #define SMCR_BSIZE_MAX       5   /* element size code: 16 KiB << code (CLC-8) */
+#define SMCR_BSIZE_MAX_V2    15  /* 512 MiB: received in version 2; send no more than 5 there too */
+#define SMCR_EID_LEN         32  /* enterprise ID (version 2), see eid.h */
 
 /** Which of two field layouts and cursor bases a link group uses (docs/dialects.md). */
 enum smcr_dialect {
@@ -58,7 +61,7 @@ static inline uint32_t smcr_mtu_bytes(uint8_t code)
 	return 128u << code;
 }
 
-/** Element size in bytes of a Bsize code 0..5 (16 KiB .. 512 KiB). */
+/** Element size in bytes of a Bsize code: 0..5 (16 KiB .. 512 KiB), in version 2 up to 15. */
 static inline uint32_t smcr_bsize_bytes(uint8_t code)
 {
 	return 16384u << code;

@@ -43,8 +43,11 @@ struct story {
 	size_t num_streams;
 	unsigned int syns; /* SYN or SYN-ACK with the SMC option */
 	unsigned int clc[MAX_TYPES];
+	unsigned int first_contacts; /* Accepts and Confirms with F */
 	unsigned int llc[MAX_TYPES];
 	unsigned int llc_replies[MAX_TYPES];
+	unsigned int rejects;
+	unsigned int rtokens; /* in ADD LINK of version 2 */
 	unsigned int cdc;
 };
 
@@ -99,46 +102,30 @@ static void take_tcp(const struct pcap_packet *p)
 
 /* ---- CLC */
 
-/* A version 2 Proposal that offers version 1 only has the content of a version 1 Proposal. */
-static void check_proposal(const struct smcr_clc_proposal *proposal, const uint8_t *bytes,
-			   size_t len)
+/* Nothing in these messages is lost: the reserved bytes and what is SMC-D's are zero, as we send.
+ */
+static size_t check_clc(const uint8_t *bytes, size_t len)
 {
-	uint8_t expected[SMCR_CLC_MAX_LEN];
 	uint8_t again[SMCR_CLC_MAX_LEN];
-	memcpy(expected, bytes, len);
-	assert_true(proposal->offers_r_v1);
-	assert_false(proposal->offers_r_v2);
-	if (proposal->version == 2)
-		expected[7] = 0x10; /* instead of version 2 and its two types */
-	assert_int_equal(smcr_clc_encode_proposal(proposal, again, sizeof(again)), len);
-	/* The growth area has room for SMC-D's GID and CHID: zero in these captures, as we send. */
-	assert_memory_equal(again, expected, len);
-}
-
-static size_t check_clc_v1(const uint8_t *bytes, size_t len)
-{
 	int length = smcr_clc_peek_length(bytes, len);
 	struct smcr_clc_msg msg;
 	assert_true(length > 0 && (size_t)length <= len);
 	assert_int_equal(smcr_clc_decode(bytes, (size_t)length, &msg), 0);
+	assert_int_equal(smcr_clc_encode(&msg, again, sizeof(again)), length);
+	assert_memory_equal(again, bytes, (size_t)length);
 	story.clc[msg.type]++;
-	if (msg.type == SMCR_CLC_PROPOSAL) {
-		check_proposal(&msg.proposal, bytes, (size_t)length);
-	} else {
-		uint8_t again[SMCR_CLC_MAX_LEN];
-		assert_int_equal(smcr_clc_encode(&msg, again, sizeof(again)), length);
-		assert_memory_equal(again, bytes, (size_t)length);
-	}
+	if (msg.type == SMCR_CLC_ACCEPT || msg.type == SMCR_CLC_CONFIRM)
+		story.first_contacts += msg.accept.first_contact;
 	return (size_t)length;
 }
 
 /* Nothing but CLC runs on these connections once both sides carried the option. */
-static void check_clc_streams_v1(void)
+static void check_clc_streams(void)
 {
 	for (size_t i = 0; i < story.num_streams; i++) {
 		const struct stream *s = &story.streams[i];
 		for (size_t at = 0; at < s->len;)
-			at += check_clc_v1(s->bytes + at, s->len - at);
+			at += check_clc(s->bytes + at, s->len - at);
 	}
 }
 
@@ -163,16 +150,28 @@ static void check_send_v1(const uint8_t *bytes, size_t len)
 	assert_memory_equal(again, bytes, len);
 }
 
-static void check_cdc_only(const uint8_t *bytes, size_t len)
+/* The length in the header and the count of RTokens are in the byte order of the sender, which the
+ * decoded message tells; the count is the number of RTokens in these captures, as we send it. */
+static void check_llc_v2(const uint8_t *bytes, size_t len)
 {
-	struct smcr_cdc cdc;
-	if (bytes[0] != SMCR_CDC_TYPE)
-		return;
-	uint8_t again[SMCR_CDC_LEN];
-	assert_int_equal(smcr_cdc_decode(bytes, len, &cdc), 0);
-	assert_int_equal(smcr_cdc_encode(&cdc, again, sizeof(again)), len);
+	uint8_t again[SMCR_LLC_V2_SEND_MAX];
+	struct smcr_llc_msg msg;
+	struct smcr_llc_rtokens rtokens;
+	assert_int_equal(smcr_llc_decode_v2(bytes, len, &msg, &rtokens), 0);
+	assert_int_equal(msg.order, SMCR_ORDER_LITTLE);
+	assert_int_equal(smcr_llc_encode_v2(&msg, &rtokens, again, sizeof(again)), len);
 	assert_memory_equal(again, bytes, len);
-	story.cdc++;
+	(msg.reply ? story.llc_replies : story.llc)[msg.type]++;
+	story.rtokens += rtokens.count;
+	story.rejects += msg.type == SMCR_LLC_ADD_LINK && msg.add_link.reject;
+}
+
+static void check_send_v2(const uint8_t *bytes, size_t len)
+{
+	if (bytes[0] == SMCR_CDC_TYPE)
+		check_send_v1(bytes, len); /* the same in both versions */
+	else
+		check_llc_v2(bytes, len);
 }
 
 static void take_udp(const struct pcap_packet *p,
@@ -209,7 +208,7 @@ static void linux_version_1(void **state)
 {
 	(void)state;
 	read_capture("tests/captures/linux-smcr-v1.pcap.gz", check_send_v1);
-	check_clc_streams_v1();
+	check_clc_streams();
 	assert_int_equal(story.syns, 50);
 	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 25);
 	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 25);
@@ -235,7 +234,7 @@ static void rfc_form_of_version_1(void **state)
 {
 	(void)state;
 	read_capture("tests/captures/user-space-client-to-linux-v1.pcap.gz", check_send_v1);
-	check_clc_streams_v1();
+	check_clc_streams();
 	assert_int_equal(story.syns, 2);
 	assert_int_equal(story.streams[0].len, SMCR_CLC_ACCEPT_LEN + 52); /* no growth area */
 	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 1);
@@ -249,45 +248,77 @@ static void rfc_form_of_version_1(void **state)
 	PROVES("CLC-1 LLC-1 CDC-1");
 }
 
-/* Version 2 Proposals are understood as far as needed to decline them or to answer in version 1. */
-static void check_version_2(const char *path, unsigned int proposals, unsigned int cdcs)
-{
-	read_capture(path, check_cdc_only);
-	unsigned int seen = 0;
-	for (size_t i = 0; i < story.num_streams; i++) {
-		const struct stream *s = &story.streams[i];
-		struct smcr_clc_msg msg;
-		if (s->dst_port != SMC_TCP_PORT)
-			continue;
-		int length = smcr_clc_peek_length(s->bytes, s->len);
-		assert_int_equal(length, 156);
-		assert_int_equal(smcr_clc_decode(s->bytes, (size_t)length, &msg), 0);
-		assert_int_equal(msg.type, SMCR_CLC_PROPOSAL);
-		assert_int_equal(msg.proposal.version, 2);
-		assert_false(msg.proposal.offers_r_v1);
-		assert_true(msg.proposal.offers_r_v2);
-		/* Behind it comes a version 2 Confirm, which nobody can send to us. */
-		assert_int_equal(smcr_clc_peek_length(s->bytes + 156, s->len - 156), -EBADMSG);
-		seen++;
-	}
-	assert_int_equal(seen, proposals);
-	assert_int_equal(story.cdc, cdcs);
-}
-
-static void version_2_proposals(void **state)
+static void linux_version_2(void **state)
 {
 	(void)state;
-	check_version_2("tests/captures/linux-smcr-v2.pcap.gz", 25, 1419);
-	check_version_2("tests/captures/linux-smcr-v2-failover.pcap.gz", 2, 257);
-	check_version_2("tests/captures/user-space-client-to-linux-v2.pcap.gz", 1, 4);
+	read_capture("tests/captures/linux-smcr-v2.pcap.gz", check_send_v2);
+	check_clc_streams();
+	assert_int_equal(story.syns, 50);
+	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 25);
+	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 25);
+	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 25);
+	assert_int_equal(story.clc[SMCR_CLC_DECLINE], 0);
+	assert_int_equal(story.first_contacts, 2);
+	assert_int_equal(story.cdc, 1419);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_LINK], 4);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_LINK], 4);
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 3);
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 3);
+	assert_int_equal(story.rtokens, 4);
+	assert_int_equal(story.rejects, 0);
+	assert_int_equal(story.llc[SMCR_LLC_REQUEST_ADD_LINK], 1);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 51); /* most of them sent again */
+	assert_int_equal(story.llc_replies[SMCR_LLC_DELETE_LINK], 2);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_RKEY], 48);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_RKEY], 48);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_RKEY], 50);
+	assert_int_equal(story.llc_replies[SMCR_LLC_DELETE_RKEY], 50);
+}
+
+static void linux_version_2_failover(void **state)
+{
+	(void)state;
+	read_capture("tests/captures/linux-smcr-v2-failover.pcap.gz", check_send_v2);
+	check_clc_streams();
+	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 2);
+	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 2);
+	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 2);
+	assert_int_equal(story.first_contacts, 2);
+	assert_int_equal(story.cdc, 257);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_LINK], 2);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_LINK], 2);
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 1);
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 1);
+	assert_int_equal(story.rtokens, 2);
+	assert_int_equal(story.llc[SMCR_LLC_REQUEST_ADD_LINK], 1);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 2);
+	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_RKEY], 2);
+	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_RKEY], 2);
+}
+
+static void user_space_version_2(void **state)
+{
+	(void)state;
+	read_capture("tests/captures/user-space-client-to-linux-v2.pcap.gz", check_send_v2);
+	check_clc_streams();
+	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 1);
+	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 1);
+	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 1);
+	assert_int_equal(story.cdc, 4);
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 1);
+	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 1);
+	assert_int_equal(story.rejects, 1);
+	assert_int_equal(story.rtokens, 1);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_RKEY], 1);
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 15);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(linux_version_1),
-		cmocka_unit_test(rfc_form_of_version_1),
-		cmocka_unit_test(version_2_proposals),
+		cmocka_unit_test(linux_version_1),      cmocka_unit_test(rfc_form_of_version_1),
+		cmocka_unit_test(linux_version_2),      cmocka_unit_test(linux_version_2_failover),
+		cmocka_unit_test(user_space_version_2),
 	};
 	return cmocka_run_group_tests_name("captures", tests, NULL, NULL);
 }

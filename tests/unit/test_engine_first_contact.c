@@ -324,6 +324,20 @@ static void version_two(void **state)
 	assert_int_equal(answer.decline.version, 2);
 	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_VERSION_MISMATCH);
 	pair_free(pair);
+	/* an Accept of version 2 answers no Proposal of ours: declined too */
+	pair = pair_new(NULL, NULL, 1, 1);
+	c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	struct smcr_clc_msg accept = { .type = SMCR_CLC_ACCEPT };
+	accept.accept = (struct smcr_clc_accept){ .type = SMCR_CLC_ACCEPT,
+						  .version = 2,
+						  .first_contact = true,
+						  .rmbe_index = 1,
+						  .mtu = SMCR_MTU_1024 };
+	pair_inject_clc(pair, c, S, &accept);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, C)->last.reason, SMCR_REASON_BAD_ENUM);
+	pair_free(pair);
 	PROVES("CLC-4");
 }
 
