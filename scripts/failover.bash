@@ -69,10 +69,10 @@ link_is_lost() {
 	done
 }
 
-# link_is_empty HOST LINK: does no connection of that host write over it?
+# link_is_empty HOST LINK: does no connection of that host write over it? Nor if it is gone.
 link_is_empty() {
-	json "$1" link -e --arg link "$2" \
-		'.link[] | select("\(.linkgroup)/\(.number)" == $link) | .connections == 0' >/dev/null
+	json "$1" link -e --arg link "$2" '[.link[] | select("\(.linkgroup)/\(.number)" == $link) |
+		.connections] | all(. == 0)' >/dev/null
 }
 
 # ---- cutting and mending
@@ -128,10 +128,13 @@ cut() {
 	remove) remove_nic "$host" "$nic" ;;
 	silent) drop_roce "$host" "$nic" iifname oifname ;;
 	oneway) drop_roce "$host" "$nic" iifname ;;
-	delete) command_on "$host" link delete "$CUT_LINK" ;;
-	disorderly) command_on "$host" link delete "$CUT_LINK" --disorderly ;;
-	disable) command_on "$host" link disable "$CUT_LINK" ;;
-	failover) command_on "$host" failover "${CUT_LINK%/*}" from "${CUT_LINK#*/}" ;;
+	# On a busy machine the link may have gone by itself a moment before.
+	delete) command_on "$host" link delete "$CUT_LINK" || cut_took "$1" ;;
+	disorderly) command_on "$host" link delete "$CUT_LINK" --disorderly || cut_took "$1" ;;
+	disable) command_on "$host" link disable "$CUT_LINK" || cut_took "$1" ;;
+	failover)
+		command_on "$host" failover "${CUT_LINK%/*}" from "${CUT_LINK#*/}" || cut_took "$1"
+		;;
 	stop)
 		pid=SMCRD_PID_$host
 		kill -STOP "${!pid}"
@@ -158,9 +161,9 @@ mend() {
 	down) ip -n "$HOSTS_ID-$host" link set "eth$nic" up ;;
 	remove) return_nic "$host" "$nic" ;;
 	silent | oneway) on sw nft delete table bridge cut ;;
-	delete | disorderly) command_on "$host" link add "${CUT_LINK%/*}" ;;
-	disable) command_on "$host" link enable "$CUT_LINK" ;;
-	failover) command_on "$host" failover "${CUT_LINK%/*}" ;;
+	delete | disorderly) command_on "$host" link add "${CUT_LINK%/*}" || symmetric ;;
+	disable) command_on "$host" link enable "$CUT_LINK" || link_is_lost ;;
+	failover) command_on "$host" failover "${CUT_LINK%/*}" || link_is_lost ;;
 	esac
 }
 

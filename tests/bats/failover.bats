@@ -17,6 +17,13 @@ steady_pair() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 }
 
+# hosts_end: between two rounds of a test: the daemons that live end in order, the hosts go.
+hosts_end() {
+	daemon_ends a || return 1
+	daemon_ends b || return 1
+	hosts_down
+}
+
 idle() {
 	shows a info '.engine.connections == 0' && shows b info '.engine.connections == 0'
 }
@@ -42,4 +49,221 @@ idle() {
 	grep -q 'for byte 100703 comes byte 100003: 700 bytes come again' "$HOSTS_DIR/client-double.out"
 	grep -q 'byte 100003 is wrong' "$HOSTS_DIR/client-flip.out"
 	grep -q 'bytes of 17 of the trailer' "$HOSTS_DIR/client-truncate.out"
+}
+
+# readers: besides those of steady_pair 2 2, connections of b on which nothing is ever said, and ones on
+# which data stream, with a program blocked in read() or epoll_wait(); their process ids go to READERS.
+readers() {
+	local port how
+	start_on a "$RUN" "$PROGRAMS/endless_server" "$SERVER" 7002
+	until_true 10 tcp_listens a 7002
+	READERS=()
+	for port in 7100 7002; do
+		for how in plain epoll exec; do
+			start_on b "$RUN" --require "$PROGRAMS/reset_reader" "$SERVER" "$port" \
+				--reader "$how" >"$HOSTS_DIR/reader-$port-$how.out" 2>&1
+			READERS+=($!)
+		done
+	done
+	until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 10'
+}
+
+# resets FILE..: of the lines with which programs report ECONNRESET, the times of day.
+resets() {
+	sed -n 's/^reset \([0-9.]*\)$/\1/p; s/^error \([0-9.]*\) .*Connection reset by peer$/\1/p' "$@"
+}
+
+# reset_in_time SINCE COUNT FILE..: COUNT connections of these programs were reset, each within 5 s.
+reset_in_time() {
+	local since=$1 count=$2
+	shift 2
+	resets "$@" | awk -v since="$since" -v count="$count" '
+		{ n++; if ($1 - since > 5) late = $1 - since; else if ($1 - since > max) max = $1 - since }
+		END {
+			printf "%d of %d connections reset, the last after %.3f s\n", n, count, late ? late : max
+			exit n != count || late > 0
+		}'
+}
+
+# descriptors HOST: how many files and sockets smcrd there has open.
+descriptors() {
+	local pid=SMCRD_PID_$1
+	find "/proc/${!pid}/fd" -mindepth 1 | wc -l
+}
+
+has_freed_everything() {
+	local before=DESCRIPTORS_$1
+	shows "$1" info '.engine | [.connections, .linkgroups, .links, .queue_pairs, .rmbs,
+		.elements_used, .memory_regions, .memory_used_bytes] | all(. == 0)' &&
+		[ "$(descriptors "$1")" -le "${!before}" ] &&
+		[ -z "$(on "$1" ss -Htnp state connected exclude time-wait | grep smcrd)" ]
+}
+
+# end_of_everything COMMAND..: run it on two hosts with readers, steady streams and ping-pong; every
+# connection ends with ECONNRESET in time, on both sides, and the daemons that live have nothing left.
+end_of_everything() {
+	local since pid host errors=0
+	two_daemons
+	DESCRIPTORS_a=$(descriptors a) DESCRIPTORS_b=$(descriptors b)
+	steady_pair 2 2
+	readers
+	since=$EPOCHREALTIME
+	"$@"
+	for pid in "${READERS[@]}"; do
+		wait "$pid" || errors=$((errors + 1))
+	done
+	wait "${STEADY_PID[client]}" && return 1 # it reports errors
+	until_true 10 server_has_ended_all
+	echo "$*:"
+	reset_in_time "$since" 10 "$HOSTS_DIR/client.out" "$HOSTS_DIR"/reader-*.out
+	# what the server's program has: 4 of steady, 3 silent ones that never said hello
+	reset_in_time "$since" 7 "$HOSTS_DIR/server.out"
+	[ "$errors" = 0 ]
+	for host in a b; do
+		pid=SMCRD_PID_$host
+		! kill -0 "${!pid}" 2>/dev/null || until_true 10 has_freed_everything "$host"
+	done
+}
+
+server_has_ended_all() {
+	[ "$(grep -c '^error' "$HOSTS_DIR/server.out")" = 7 ]
+}
+
+kill_daemon() {
+	local pid=SMCRD_PID_$1
+	kill -KILL "${!pid}"
+}
+
+# All NICs of a host; both: of both hosts.
+all_carriers_down() {
+	local host nic
+	for host in "$@"; do
+		for nic in 0 1; do ip -n "$HOSTS_ID-sw" link set "$host$nic" down; done
+	done
+}
+
+all_silent() {
+	on sw nft -f - <<-'EOF'
+	table bridge cut {
+		chain forward {
+			type filter hook forward priority -10
+			udp dport 4791 drop
+		}
+	}
+	EOF
+}
+
+nics_removed() {
+	local nic
+	for nic in 0 1; do ip -n "$HOSTS_ID-$1" link del "eth$nic"; done
+}
+
+@test "kill -9 of the daemon of either host: ECONNRESET within 5 s for every reader, nothing is left" {
+	for host in a b; do
+		end_of_everything kill_daemon "$host"
+		hosts_end
+	done
+	proves GEN-10 TERM-2
+}
+
+@test "all links lost with their carriers: ECONNRESET within 5 s for every reader, nothing is left" {
+	end_of_everything all_carriers_down a b
+	hosts_end
+	# one side is told, the other finds out
+	for host in a b; do
+		end_of_everything all_carriers_down "$host"
+		hosts_end
+	done
+	end_of_everything nics_removed a
+	proves GEN-5 FO-13
+}
+
+@test "all paths lost in silence: ECONNRESET within 5 s for every reader, nothing is left" {
+	end_of_everything all_silent
+	# and when they come back there is a new link group
+	on sw nft delete table bridge cut
+	steady_start again b "$RUN" -- connect "$SERVER" 7100 --pingpong 1
+	steady_stop again
+	proves FO-13 TERM-2
+}
+
+@test "every kind of cut, on either side and NIC: programs see a pause, no byte is lost, nothing is left" {
+	hosts_up 1500
+	for host in a b; do
+		echo "rmb_idle_seconds = 1" >"$HOSTS_DIR/$host.conf"
+		smcrd_start "$host"
+	done
+	steady_pair 2 2
+	steady_start visitor b "$RUN" -- visit "$SERVER" 7100
+	for nic in 0 1; do
+		for cause in "${FAILOVER_CAUSES[@]}"; do
+			fail_over "$cause" "$nic"
+			run ! steady_errors client server visitor
+			echo "$cause on NIC $nic: $(steady_mark client "$cause-$nic") us"
+		done
+	done
+	steady_stop visitor
+	steady_stop client
+	until_true 30 idle
+	for host in a b; do
+		until_true 30 shows "$host" info '.engine | .elements_used == 0 and .queue_pairs == 2'
+		shows "$host" linkgroup 'length == 1'
+	done
+	steady_stop server
+	proves FO-2 DELL-3
+}
+
+# asymmetric HOST: one link group with two links, both over the one NIC of that host.
+asymmetric() {
+	local one=$1 other=a
+	[ "$one" = b ] || other=b
+	shows "$one" linkgroup 'length == 1 and .[0].type == "asymmetric_local" and .[0].links == 2' &&
+		shows "$other" linkgroup 'length == 1 and .[0].type == "asymmetric_peer" and .[0].links == 2' &&
+		shows "$one" link '[.[] | select(.state == "active") | .rnic] | length == 2 and
+			(unique | length == 1)' &&
+		shows "$other" link '[.[] | select(.state == "active") | .rnic] | unique | length == 2'
+}
+
+@test "one NIC and two: asymmetric; each link comes back with its NIC; a second NIC makes it symmetric" {
+	for one in a b; do
+		other=a
+		[ "$one" = b ] || other=b
+		hosts_up 1500
+		ip -n "$HOSTS_ID-$one" link set eth1 down
+		smcrd_start a
+		smcrd_start b
+		steady_start server a "$RUN" -- serve "$SERVER" 7100
+		steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
+		until_true "$FAILOVER_PATIENCE" asymmetric "$one"
+		for nic in 1 0; do
+			ip -n "$HOSTS_ID-sw" link set "$other$nic" down
+			until_true "$FAILOVER_PATIENCE" shows "$one" linkgroup '.[0].links == 1'
+			until_true "$FAILOVER_PATIENCE" shows "$other" linkgroup '.[0].links == 1'
+			ip -n "$HOSTS_ID-sw" link set "$other$nic" up
+			until_true "$FAILOVER_PATIENCE" asymmetric "$one"
+			run ! steady_errors client server
+		done
+		ip -n "$HOSTS_ID-$one" link set eth1 up
+		until_true "$FAILOVER_PATIENCE" symmetric
+		steady_stop client
+		steady_stop server
+		hosts_end
+	done
+	proves GEN-8
+}
+
+@test "a NIC that comes back as another one, with another MAC, restores symmetry" {
+	two_daemons
+	steady_pair 1 1
+	for host in a b; do
+		for nic in 0 1; do
+			cut "remove-$host" "$nic"
+			until_true "$FAILOVER_PATIENCE" link_is_lost
+			CUT_MAC=02:5e:00:00:0$nic:0$([ "$host" = a ] && echo 1 || echo 2)
+			mend "remove-$host" "$nic"
+			until_true "$FAILOVER_PATIENCE" symmetric
+		done
+	done
+	steady_stop client
+	steady_stop server
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads from a server that never stops until the connection ends, and tells how it ended: exit
- * status 0 for ECONNRESET, 1 for a clean end of file or another error, 3 if nothing happens for 10
- * s.
+ * Reads from a server that never stops, or one that never says anything, until the connection ends,
+ * and tells how it ended: exit status 0 for ECONNRESET, and its time of day on standard output; 1
+ * for a clean end of file or another error; ended by SIGALRM if nothing happens for 30 s.
  *
- *   reset_reader ADDRESS PORT [--reader plain|exec]
+ *   reset_reader ADDRESS PORT [--reader plain|exec|epoll]
  *
- *   plain  this process reads; exec  a child that runs without any preload library reads
+ *   plain  this process reads, blocked in read(); exec  a child that runs without any preload
+ * library does; epoll  this process waits in epoll_wait(), edge-triggered
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -14,25 +15,53 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+static int tell_end(ssize_t n)
+{
+	int error = errno;
+	struct timespec ts;
+	clock_gettime(CLOCK_REALTIME, &ts);
+	if (n < 0 && error == ECONNRESET) {
+		printf("reset %lld.%06ld\n", (long long)ts.tv_sec, ts.tv_nsec / 1000);
+		return 0;
+	}
+	fprintf(stderr, "reset_reader: %s\n", n == 0 ? "clean end of file" : strerror(error));
+	return 1;
+}
 
 static int read_to_the_end(int fd)
 {
 	static char buf[65536];
-	for (;;) {
-		alarm(10); /* its default action ends us: no end was seen */
-		ssize_t n = read(fd, buf, sizeof(buf));
-		if (n > 0)
-			continue;
-		if (n == 0)
-			fprintf(stderr, "reset_reader: clean end of file\n");
-		else if (errno == ECONNRESET)
-			return 0;
-		else
-			fprintf(stderr, "reset_reader: %s\n", strerror(errno));
+	ssize_t n;
+	do {
+		alarm(30); /* its default action ends us: no end was seen */
+		n = read(fd, buf, sizeof(buf));
+	} while (n > 0);
+	return tell_end(n);
+}
+
+static int wait_for_the_end(int fd)
+{
+	static char buf[65536];
+	struct epoll_event event = { .events = EPOLLIN | EPOLLRDHUP | EPOLLET };
+	int ep = epoll_create1(EPOLL_CLOEXEC);
+	ssize_t n;
+	if (ep < 0 || epoll_ctl(ep, EPOLL_CTL_ADD, fd, &event) < 0) {
+		perror("reset_reader: epoll");
 		return 1;
+	}
+	for (;;) {
+		alarm(30);
+		epoll_wait(ep, &event, 1, -1);
+		while ((n = recv(fd, buf, sizeof(buf), MSG_DONTWAIT)) > 0)
+			;
+		if (n == 0 || errno != EAGAIN)
+			return tell_end(n);
 	}
 }
 
@@ -58,7 +87,7 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "--fd"))
 		return read_to_the_end(atoi(argv[2]));
 	if (argc != 3 && !(argc == 5 && !strcmp(argv[3], "--reader"))) {
-		fprintf(stderr, "usage: reset_reader ADDRESS PORT [--reader plain|exec]\n");
+		fprintf(stderr, "usage: reset_reader ADDRESS PORT [--reader HOW]\n");
 		return 2;
 	}
 	struct sockaddr_in in = { .sin_family = AF_INET,
@@ -71,5 +100,7 @@ int main(int argc, char **argv)
 	}
 	if (argc == 5 && !strcmp(argv[4], "exec"))
 		return run_child("/proc/self/exe", fd);
+	if (argc == 5 && !strcmp(argv[4], "epoll"))
+		return wait_for_the_end(fd);
 	return read_to_the_end(fd);
 }

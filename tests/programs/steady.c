@@ -73,6 +73,7 @@ struct flow {
 	uint64_t credit, credit_at; /* bulk: bytes that may be sent; when that was reckoned */
 	uint64_t ping_at;           /* pingpong: when the next ping is due */
 	bool full;                  /* the socket takes no more at present */
+	bool broken;                /* it will never again; recv() tells why */
 	bool shut;                  /* own direction has ended */
 	uint64_t arrived_at;
 	uint8_t hello[HELLO]; /* server: as far as it came */
@@ -343,7 +344,7 @@ static size_t take_hello(struct flow *f, const uint8_t *buf, size_t len)
 /* Bytes of the stream that are due. */
 static uint64_t due(struct flow *f, uint64_t now)
 {
-	if (f->shut || !f->known)
+	if (f->shut || f->broken || !f->known)
 		return 0;
 	if (f->kind == PINGPONG && f->server)
 		return f->received - f->sent;
@@ -387,6 +388,10 @@ static ssize_t send_bytes(struct flow *f, const uint8_t *buf, size_t len)
 		f->full = true;
 		return 0;
 	}
+	if (n < 0 && errno == EPIPE) {
+		f->broken = true;
+		return 0;
+	}
 	if (n < 0)
 		flow_fail(f, "send: %s", strerror(errno));
 	return n;
@@ -417,7 +422,7 @@ static void send_due(struct flow *f)
 		left -= (uint64_t)n;
 		f->credit -= f->kind == BULK && f->rate ? (uint64_t)n : 0;
 	}
-	if (!f->failed && said_all(f))
+	if (!f->failed && !f->broken && said_all(f))
 		end_own_direction(f);
 }
 
@@ -440,7 +445,9 @@ static void note_arrival(struct flow *f)
 
 static void at_end_of_file(struct flow *f)
 {
-	if (!f->server) {
+	if (f->broken) {
+		flow_fail(f, "send: %s, and then end of file", strerror(EPIPE));
+	} else if (!f->server) {
 		judge_end(f);
 	} else if (f->shut) {
 		return; /* it stays at its end */
