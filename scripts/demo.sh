@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
 # The demonstration: two hosts (network namespaces) with two NICs each and an smcrd each; unmodified
-# nginx, curl and iperf3 exchange their data over SMC-R. Prints what an operator sees and what was on
-# the wire. Needs root. Cleans up, also when interrupted.
+# nginx, curl and iperf3 exchange their data over SMC-R, one download while a NIC goes down and comes
+# back. Prints what an operator sees and what was on the wire. Needs root. Cleans up, also when
+# interrupted.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
 . scripts/hosts.bash
+# shellcheck source=scripts/failover.bash
+. scripts/failover.bash
 
 SIZE_MB=${DEMO_SIZE_MB:-1024}
 IPERF_SECONDS=${DEMO_IPERF_SECONDS:-5}
@@ -68,6 +71,26 @@ tcp_payload() {
 		awk '{ sum += $1 } END { print sum + 0 }'
 }
 
+# ---- the cut
+
+mib_copied() {
+	echo $(($(stat -c %s "$HOSTS_DIR/copy" 2>/dev/null || echo 0) >> 20))
+}
+
+# copied PERCENT: has so much of the file arrived?
+copied() {
+	[ "$(mib_copied)" -ge $((SIZE_MB * $1 / 100)) ]
+}
+
+# Where host b writes what belongs to the download that runs.
+nic_of_download() {
+	local link
+	link=$(json b connection '[.connection[] | select(.state == "ACTIVE")][0] |
+		"\(.linkgroup)/\(.link)"')
+	json b link --arg link "$link" '.link[] | select("\(.linkgroup)/\(.number)" == $link) |
+		.rnic | sub("soft:"; "")'
+}
+
 # ---- the show
 
 step "two hosts, two NICs each, smcrd on both"
@@ -109,6 +132,32 @@ sum_a=$(sha256sum <"$HOSTS_DIR/www/file")
 sum_b=$(sha256sum <"$HOSTS_DIR/copy")
 [ "$sum_a" = "$sum_b" ] || fail "checksums differ: sent $sum_a received $sum_b"
 echo "sha256 on both sides: ${sum_a%% *}"
+rm "$HOSTS_DIR/copy"
+
+step "the same again; in the middle of it a NIC of host b goes down and comes back"
+until_true "$FAILOVER_PATIENCE" symmetric || fail "the link group is not symmetric"
+on b "$run" --require curl -sS http://10.77.0.1:8080/file |
+	scripts/pauses.py "$HOSTS_DIR/copy" >"$HOSTS_DIR/pause" &
+download=$!
+until_true "$FAILOVER_PATIENCE" copied 25 || fail "the download does not start"
+nic=$(nic_of_download)
+CUT_QPN_a=$(queue_pair a "${nic#eth}") CUT_QPN_b=$(queue_pair b "${nic#eth}")
+ip -n "$HOSTS_ID-b" link set "$nic" down
+echo "$nic, which carries it, goes down after $(mib_copied) MiB"
+until_true "$FAILOVER_PATIENCE" link_is_lost || fail "the link on $nic is still in use"
+smcrctl_on b link
+until_true "$FAILOVER_PATIENCE" eval 'copied 60 || ! kill -0 "$download" 2>/dev/null'
+copied 60 || fail "the download does not go on"
+ip -n "$HOSTS_ID-b" link set "$nic" up
+echo "$nic comes up after $(mib_copied) MiB"
+wait "$download" || fail "the download"
+sum_b=$(sha256sum <"$HOSTS_DIR/copy")
+[ "$sum_a" = "$sum_b" ] || fail "checksums differ: sent $sum_a received $sum_b"
+echo "sha256 on both sides: ${sum_b%% *}"
+read -r length after <"$HOSTS_DIR/pause"
+echo "the longest gap that curl saw: $length ms, after $after MiB"
+until_true "$FAILOVER_PATIENCE" symmetric || fail "the link on $nic does not come back"
+smcrctl_on b link
 rm "$HOSTS_DIR/copy" "$HOSTS_DIR/www/file"
 
 step "iperf3, both ways"

@@ -177,8 +177,7 @@ enum smcr_command_type {
 	SMCR_COMMAND_LINK_DISABLE,
 	SMCR_COMMAND_LINK_ENABLE,
 	SMCR_COMMAND_LGR_DELETE,
-	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). With neither
-	 *  they are spread evenly. */
+	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). */
 	SMCR_COMMAND_FAILOVER,
 };
 
