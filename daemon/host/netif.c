@@ -29,6 +29,7 @@ struct neigh_entry {
 	unsigned int ifindex;
 	int family;
 	uint8_t addr[16];
+	uint8_t mac[6];
 	unsigned int users;
 	struct neigh_entry *next, *prev;
 };
@@ -84,6 +85,42 @@ static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif
 	nl_cache_foreach(watch->addrs, collect_addr, &collector);
 }
 
+/* Have the entry in the kernel, or not. */
+static int neigh_apply(struct netif_watch *watch, const struct neigh_entry *entry, bool present)
+{
+	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
+	struct nl_addr *dst =
+		nl_addr_build(entry->family, entry->addr, entry->family == AF_INET ? 4 : 16);
+	struct nl_addr *lladdr = present ? nl_addr_build(AF_LLC, entry->mac, 6) : NULL;
+	int error = -ENOMEM;
+	if (neigh && dst && (!present || lladdr)) {
+		rtnl_neigh_set_ifindex(neigh, (int)entry->ifindex);
+		rtnl_neigh_set_dst(neigh, dst);
+		if (present) {
+			rtnl_neigh_set_lladdr(neigh, lladdr);
+			rtnl_neigh_set_state(neigh, NUD_PERMANENT);
+			error = rtnl_neigh_add(watch->sock, neigh, NLM_F_CREATE | NLM_F_REPLACE);
+		} else {
+			error = rtnl_neigh_delete(watch->sock, neigh, 0);
+		}
+		error = error < 0 ? -EIO : 0;
+	}
+	nl_addr_put(lladdr);
+	nl_addr_put(dst);
+	rtnl_neigh_put(neigh);
+	return error;
+}
+
+/* An interface that was down has lost them, even if we see it up before and after. */
+static void neigh_restore(struct netif_watch *watch, unsigned int ifindex)
+{
+	struct neigh_entry *entry;
+	DL_FOREACH (watch->neighs, entry) {
+		if (entry->ifindex == ifindex)
+			neigh_apply(watch, entry, true); /* fails while it is down */
+	}
+}
+
 /* As a port of a bridge an interface is in the cache a second time, with less about it. */
 static bool is_interface(struct nl_object *object)
 {
@@ -126,6 +163,7 @@ static void link_changed(struct nl_cache *cache, struct nl_object *object, int a
 	if (!is_interface(object))
 		return;
 	if (action != NL_ACT_DEL) {
+		neigh_restore(watch, (unsigned int)rtnl_link_get_ifindex(link));
 		announce(watch, rtnl_link_get_ifindex(link));
 		return;
 	}
@@ -206,33 +244,6 @@ int netif_watch_new(struct event_base *base,
 	return 0;
 }
 
-/* Add or delete the permanent entry in the kernel. `mac` NULL deletes. */
-static int neigh_apply(struct netif_watch *watch, const struct neigh_entry *entry,
-		       const uint8_t *mac)
-{
-	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
-	struct nl_addr *dst =
-		nl_addr_build(entry->family, entry->addr, entry->family == AF_INET ? 4 : 16);
-	struct nl_addr *lladdr = mac ? nl_addr_build(AF_LLC, mac, 6) : NULL;
-	int error = -ENOMEM;
-	if (neigh && dst && (!mac || lladdr)) {
-		rtnl_neigh_set_ifindex(neigh, (int)entry->ifindex);
-		rtnl_neigh_set_dst(neigh, dst);
-		if (mac) {
-			rtnl_neigh_set_lladdr(neigh, lladdr);
-			rtnl_neigh_set_state(neigh, NUD_PERMANENT);
-			error = rtnl_neigh_add(watch->sock, neigh, NLM_F_CREATE | NLM_F_REPLACE);
-		} else {
-			error = rtnl_neigh_delete(watch->sock, neigh, 0);
-		}
-		error = error < 0 ? -EIO : 0;
-	}
-	nl_addr_put(lladdr);
-	nl_addr_put(dst);
-	rtnl_neigh_put(neigh);
-	return error;
-}
-
 static struct neigh_entry *neigh_find(struct netif_watch *watch, unsigned int ifindex, int family,
 				      const void *addr)
 {
@@ -259,7 +270,9 @@ static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *ad
 		entry->family = family;
 		memcpy(entry->addr, addr, family == AF_INET ? 4 : 16);
 	}
-	int error = neigh_apply(watch, entry, mac); /* also when known: the MAC may have changed */
+	/* Also when known: the MAC may have changed. */
+	memcpy(entry->mac, mac, sizeof(entry->mac));
+	int error = neigh_apply(watch, entry, true);
 	if (error) {
 		if (is_new)
 			free(entry);
@@ -273,7 +286,7 @@ static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *ad
 
 static void neigh_drop(struct netif_watch *watch, struct neigh_entry *entry)
 {
-	neigh_apply(watch, entry, NULL); /* fails when the interface is gone: so is the entry */
+	neigh_apply(watch, entry, false); /* fails when the interface is gone: so is the entry */
 	DL_DELETE(watch->neighs, entry);
 	free(entry);
 }

@@ -11,6 +11,7 @@
 #include <event2/event.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <time.h>
 
 #include "daemon/host/netif.h"
@@ -163,6 +164,50 @@ static void bridge_ports_are_told_once(void **state)
 	assert_int_equal(seen, 1);
 }
 
+/* Is `mac` the permanent entry of 10.77.0.9 on t0? */
+static bool neighbour_is(const uint8_t *mac)
+{
+	char line[200];
+	unsigned int flags = 0, found[6];
+	FILE *arp = fopen("/proc/thread-self/net/arp", "r");
+	assert_non_null(arp);
+	while (fgets(line, sizeof(line), arp))
+		if (sscanf(line, "10.77.0.9 0x%*x 0x%x %x:%x:%x:%x:%x:%x", &flags, &found[0],
+			   &found[1], &found[2], &found[3], &found[4], &found[5]) == 7)
+			break;
+	fclose(arp);
+	bool same = flags & 4; /* ATF_PERM */
+	for (int i = 0; i < 6 && same; i++)
+		same = found[i] == mac[i];
+	return same;
+}
+
+/* They are ours as long as somebody uses them, whatever happens to the interface meanwhile. */
+static void neighbours(void **state)
+{
+	(void)state;
+	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
+	static const uint8_t addr[4] = { 10, 77, 0, 9 };
+	static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 } };
+	struct netif t0;
+	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
+	last = t0;
+	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[0]), 0);
+	assert_true(neighbour_is(macs[0]));
+	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[1]), 0);
+	assert_true(neighbour_is(macs[1]));
+
+	testnet_link_up("t0", 0);
+	assert_false(neighbour_is(macs[1]));
+	testnet_link_up("t0", 1);
+	EXPECT(neighbour_is(macs[1]));
+
+	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
+	assert_true(neighbour_is(macs[1]));
+	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
+	assert_false(neighbour_is(macs[1]));
+}
+
 /* More changes than fit while we do not look. */
 static void overrun(void **state)
 {
@@ -203,6 +248,7 @@ int main(void)
 		CASE(addresses_mtu_and_name),
 		CASE(deleted_and_made_again),
 		CASE(bridge_ports_are_told_once),
+		CASE(neighbours),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -24,6 +24,9 @@
 
 #define HOLD_BUDGET (64u << 20)
 
+/* It costs some system calls. */
+#define LOOK_INTERVAL_US 10000
+
 uint64_t soft_clock(void)
 {
 	struct timespec ts;
@@ -312,6 +315,14 @@ void rnic_soft_link_changed(struct rnic *rnic)
 	}
 	if (dev->events)
 		soft_device_kick(dev);
+}
+
+void soft_device_look(struct soft_device *dev)
+{
+	if (dev->now - dev->looked_at < LOOK_INTERVAL_US)
+		return;
+	dev->looked_at = dev->now;
+	rnic_soft_link_changed(&dev->base);
 }
 
 void rnic_soft_set_segmentation(struct rnic *rnic, bool on)

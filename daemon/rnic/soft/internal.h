@@ -339,6 +339,7 @@ struct soft_device {
 	bool closed;         /* during a run: freed at its end */
 	unsigned int events; /* 1 << enum rnic_event_type, to be told */
 	uint64_t now;        /* at the start of the round */
+	uint64_t looked_at;  /* whether the port is up */
 };
 
 static inline struct soft_device *soft_device_of(const struct rnic *rnic)
@@ -356,6 +357,8 @@ uint64_t soft_clock(void);
 uint32_t soft_random(void);
 /** Receive, deliver, send, acknowledge, until there is nothing to do or it is others' turn. */
 void soft_device_run(struct soft_device *dev);
+/** Look whether the port is up, for a QP's peer is silent. Many QPs may ask at once. */
+void soft_device_look(struct soft_device *dev);
 /** Ask for a run from the event loop. */
 void soft_device_kick(struct soft_device *dev);
 

@@ -498,7 +498,7 @@ void soft_requester_timer(struct soft_qp *qp)
 	rq->tries++;
 	/* The kernel tells of carrier loss at once, but only once a second. */
 	if (rq->tries == TRIES_BEFORE_LOOK)
-		rnic_soft_link_changed(&qp->dev->base);
+		soft_device_look(qp->dev);
 	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
 	rq->recover = rq->sent;
 	go_back(rq);
