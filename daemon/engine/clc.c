@@ -433,8 +433,10 @@ static void evict(struct smcr_conn *old)
 int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 			   const struct smcr_clc_accept *msg)
 {
-	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(conn->lgr, link, msg->rkey);
-	if (!rmb || rmb->token[link->slot].vaddr != msg->rmb_vaddr)
+	struct smcr_peer_rmb *rmb =
+		link ? smcr_peer_rmb_find(conn->lgr, link, msg->rkey)
+		     : smcr_peer_rmb_find_gone(conn->lgr, msg->qpn, msg->rkey, msg->rmb_vaddr);
+	if (!rmb || (link && rmb->token[link->slot].vaddr != msg->rmb_vaddr))
 		return -ENOENT; /* RS-4, RKEY-16 */
 	if (rmb->user[msg->rmbe_index])
 		evict(rmb->user[msg->rmbe_index]);

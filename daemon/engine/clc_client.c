@@ -97,20 +97,39 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 
 /* ---- Accept ---- */
 
+/** May an Accept name a link of this group? */
+static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
+			 const struct smcr_clc_accept *msg)
+{
+	return lgr->role == SMCR_ROLE_CLIENT && lgr->state == SMCR_LGR_ACTIVE &&
+	       lgr->vlan == conn->params.vlan &&
+	       !memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
+}
+
 /** The link that an Accept names, in a group in which we are the client (RV-5). */
 static struct smcr_link *find_link(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_lgr *lgr;
 	DL_FOREACH (conn->engine->lgrs, lgr) {
-		if (lgr->role != SMCR_ROLE_CLIENT || lgr->state != SMCR_LGR_ACTIVE ||
-		    lgr->vlan != conn->params.vlan ||
-		    memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN))
+		if (!may_be_named(lgr, conn, msg))
 			continue;
 		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 			if (lgr->links[i] && smcr_link_is_named(lgr->links[i], msg))
 				return lgr->links[i];
 	}
 	return NULL;
+}
+
+/** Does it name a link that has gone while the Accept was on its way, in a group that works? Then
+ * nothing is out of sync. */
+static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_lgr *lgr;
+	DL_FOREACH (conn->engine->lgrs, lgr)
+		if (may_be_named(lgr, conn, msg) && smcr_lgr_any_link(lgr, NULL) &&
+		    smcr_lgr_had_link(lgr, msg))
+			return true;
+	return false;
 }
 
 /** Set up our end of a new group (RV-6). @return 0 or why not */
@@ -197,7 +216,10 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 	case SMCR_CONTACT_FIRST: first_contact(conn, msg); break;
 	case SMCR_CONTACT_SUBSEQUENT: subsequent_contact(conn, link, msg); break;
 	case SMCR_CONTACT_OUT_OF_SYNC:
-		smcr_clc_decline(conn, SMCR_REASON_OUT_OF_SYNC, true); /* ERR-9 */
+		if (has_gone(conn, msg))
+			smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
+		else
+			smcr_clc_decline(conn, SMCR_REASON_OUT_OF_SYNC, true); /* ERR-9 */
 		break;
 	}
 }

@@ -253,16 +253,33 @@ static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smc
 	return NULL;
 }
 
+/** One that has failed since, or is being deleted, still tells which RMB is meant. The client,
+ * which is past the point where it could fall back, moves to another link, and so do we (ERR-4). */
+static struct smcr_link *former_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link->state != SMCR_LINK_ACTIVATING && link->peer_qpn == msg->qpn &&
+		    !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
+		    !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN))
+			return link;
+	}
+	return NULL;
+}
+
 static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_link *link = named_link(conn->lgr, msg);
-	if (!link || smcr_clc_claim_element(conn, link, msg)) {
+	if (!link)
+		link = former_link(conn->lgr, msg);
+	if (smcr_clc_claim_element(conn, link, msg)) {
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_UNKNOWN_LINK); /* RS-7, RKEY-16 */
 		return;
 	}
 	struct smcr_link *own = conn->rv.link; /* the one in our Accept, as long as it is there */
 	if (!own || own->state != SMCR_LINK_ACTIVE)
-		own = link->state == SMCR_LINK_ACTIVE ? link : smcr_lgr_least_loaded(conn->lgr);
+		own = link && link->state == SMCR_LINK_ACTIVE ? link
+							      : smcr_lgr_least_loaded(conn->lgr);
 	if (own)
 		smcr_clc_open(conn, own);
 	else

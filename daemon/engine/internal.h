@@ -132,9 +132,18 @@ struct smcr_rtoken {
 	uint64_t vaddr;
 };
 
+#define SMCR_GONE_TOKENS 4
+
 /** A token that is not valid must not be written with: the link is not theirs, or the peer has
  *  withdrawn the RMB (RKEY-16). */
 struct smcr_peer_rmb {
+	/** Tokens on the links that went last: a Confirm that was on its way may still name them.
+	 */
+	struct {
+		uint32_t qpn; /* the peer's */
+		struct smcr_rtoken token;
+	} gone[SMCR_GONE_TOKENS];
+	unsigned int next_gone;
 	bool withdrawn; /* DELETE RKEY came; kept for its users' sake */
 	uint16_t users;
 	struct smcr_rtoken token[SMCR_LINK_SLOTS];     /* by link slot (RMB-10) */
@@ -233,6 +242,8 @@ enum smcr_lgr_state {
 };
 
 struct smcr_pending;
+#define SMCR_GONE_LINKS 8
+
 struct smcr_llc_flow; /* the configuration exchange in progress and the queue: llc.h */
 
 /** First contact: its connection, and who waits for its end (RV-15). */
@@ -256,6 +267,11 @@ struct smcr_lgr {
 	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
 	struct smcr_link *links[SMCR_LINK_SLOTS];
+	struct { /* far ends of the links that went last: CLC on its way may still name them */
+		uint32_t qpn;
+		uint8_t gid[SMCR_GID_LEN], mac[SMCR_MAC_LEN];
+	} gone[SMCR_GONE_LINKS];
+	unsigned int next_gone;
 	struct smcr_slab *rmbs; /* own */
 	struct smcr_slab *sndbufs;
 	struct smcr_peer_rmb *peer_rmbs;
@@ -468,6 +484,9 @@ unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr);
 /** The peer's RMB that has this RKey on this link, or NULL. Withdrawn ones are not found. */
 struct smcr_peer_rmb *smcr_peer_rmb_find(struct smcr_lgr *lgr, const struct smcr_link *link,
 					 uint32_t rkey);
+/** As it was told for a link that is gone now; `qpn` is the peer's. */
+struct smcr_peer_rmb *smcr_peer_rmb_find_gone(struct smcr_lgr *lgr, uint32_t qpn, uint32_t rkey,
+					      uint64_t vaddr);
 /** @return 0; -ENOSPC: the peer has 255 already (LG-13); -ENOMEM */
 int smcr_peer_rmb_add(struct smcr_lgr *lgr, struct smcr_peer_rmb **ret_rmb);
 void smcr_peer_rmb_set(struct smcr_peer_rmb *rmb, const struct smcr_link *link, uint32_t rkey,
@@ -495,6 +514,8 @@ void smcr_link_free(struct smcr_link *link);
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Is this the active link that a peer's Accept or Confirm names? */
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** Does a peer's Accept or Confirm name a link that the group has, in whatever state, or had? */
+bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg);
 /** Far end known: INIT -> RTR. */
 int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu);

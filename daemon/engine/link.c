@@ -169,6 +169,31 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		complete(link, link->tx_done++, false);
 }
 
+bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (link && link->peer_qpn == msg->qpn &&
+		    !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
+		    !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN))
+			return true;
+	}
+	for (unsigned int i = 0; i < SMCR_GONE_LINKS; i++)
+		if (lgr->gone[i].qpn == msg->qpn &&
+		    !memcmp(lgr->gone[i].gid, msg->gid, SMCR_GID_LEN) &&
+		    !memcmp(lgr->gone[i].mac, msg->mac, SMCR_MAC_LEN))
+			return true;
+	return false;
+}
+
+static void remember_gone(struct smcr_lgr *lgr, const struct smcr_link *link)
+{
+	unsigned int i = lgr->next_gone++ % SMCR_GONE_LINKS;
+	lgr->gone[i].qpn = link->peer_qpn;
+	memcpy(lgr->gone[i].gid, link->peer_gid, SMCR_GID_LEN);
+	memcpy(lgr->gone[i].mac, link->peer_mac, SMCR_MAC_LEN);
+}
+
 void smcr_link_free(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -192,6 +217,8 @@ void smcr_link_free(struct smcr_link *link)
 	smcr_timer_unreserve(engine, SMCR_TIMERS_LINK);
 	HASH_DEL(engine->links, link);
 	lgr->links[link->slot] = NULL;
+	if (link->peer_qpn)
+		remember_gone(lgr, link);
 	free(link->tx);
 	free(link);
 }

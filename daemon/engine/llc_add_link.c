@@ -113,13 +113,19 @@ static void send_cont(struct smcr_lgr *lgr, bool reply)
 	smcr_llc_send(flow->carrier, &msg);
 }
 
-/** Every RMB of the peer has an RToken on the new link (ADDL-10). */
-static bool peer_complete(const struct smcr_lgr *lgr)
+/** Every RMB of the peer has an RToken on the new link (ADDL-10). One that the peer does not list
+ * and that nobody writes into is one whose CONFIRM RKEY reply was lost with a link: the peer will
+ * announce it anew. */
+static bool peer_complete(struct smcr_lgr *lgr)
 {
-	const struct smcr_peer_rmb *rmb;
-	DL_FOREACH (lgr->peer_rmbs, rmb)
-		if (!rmb->withdrawn && !rmb->token[lgr->llc->subject->slot].valid)
+	struct smcr_peer_rmb *rmb, *next;
+	DL_FOREACH_SAFE (lgr->peer_rmbs, rmb, next) {
+		if (rmb->withdrawn || rmb->token[lgr->llc->subject->slot].valid)
+			continue;
+		if (rmb->users)
 			return false;
+		smcr_peer_rmb_withdraw(lgr, rmb);
+	}
 	return true;
 }
 

@@ -113,12 +113,16 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		struct smcr_llc_msg reply =
 			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
-	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING ||
-		   target->agreed_gone) {
-		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN);   /* it is being cleaned up */
-	} else if (adding && target == flow->subject) { /* the exchange has failed with it */
+	} else if (adding && target == flow->subject) {
+		/* The exchange has failed with it: the client says no more about it. */
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_delete_link(lgr, target, link);
+	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING ||
+		   target->agreed_gone) {
+		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
+	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
+		/* The exchange that runs on it fails by itself (3.5.5.3): no need to wait. */
+		smcr_link_fail(target, request->reason, "the peer asked to delete it");
 	} else if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE) {
 		smcr_llc_queue(link, msg); /* SER-4 */
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {

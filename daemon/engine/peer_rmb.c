@@ -17,6 +17,18 @@ struct smcr_peer_rmb *smcr_peer_rmb_find(struct smcr_lgr *lgr, const struct smcr
 	return NULL;
 }
 
+struct smcr_peer_rmb *smcr_peer_rmb_find_gone(struct smcr_lgr *lgr, uint32_t qpn, uint32_t rkey,
+					      uint64_t vaddr)
+{
+	struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		for (unsigned int i = 0; i < SMCR_GONE_TOKENS && !rmb->withdrawn; i++)
+			if (rmb->gone[i].token.valid && rmb->gone[i].qpn == qpn &&
+			    rmb->gone[i].token.rkey == rkey && rmb->gone[i].token.vaddr == vaddr)
+				return rmb;
+	return NULL;
+}
+
 unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr)
 {
 	unsigned int n = 0;
@@ -83,8 +95,15 @@ void smcr_peer_rmb_unclaim(struct smcr_conn *conn)
 void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link)
 {
 	struct smcr_peer_rmb *rmb;
-	DL_FOREACH (lgr->peer_rmbs, rmb)
-		rmb->token[link->slot].valid = false;
+	DL_FOREACH (lgr->peer_rmbs, rmb) {
+		struct smcr_rtoken *token = &rmb->token[link->slot];
+		if (!token->valid)
+			continue;
+		unsigned int i = rmb->next_gone++ % SMCR_GONE_TOKENS;
+		rmb->gone[i].qpn = link->peer_qpn;
+		rmb->gone[i].token = *token;
+		token->valid = false;
+	}
 }
 
 void smcr_peer_rmb_free_all(struct smcr_lgr *lgr)

@@ -67,7 +67,8 @@ void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send Accept or Confirm with the credentials of conn->rv.link and the own element. */
 void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
 /** Learn the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on the
- *  link. An old user of the element is reset (RMB-9). @return 0 or -ENOENT: no such RToken */
+ *  link (NULL: on one that has gone). An old user of the element is reset (RMB-9). @return 0 or
+ * -ENOENT: no such RToken */
 int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 			   const struct smcr_clc_accept *msg);
 /** First contact: the peer's RMB comes with CLC (RKEY-12). */

@@ -80,13 +80,18 @@ struct device *fabric_device_new(struct world *w, struct host *host, unsigned in
 	return device;
 }
 
+void fabric_cut_one(struct fabric *fabric, size_t from, size_t to, bool cut)
+{
+	fabric->cut[from][to] = cut;
+	world_log(fabric->world, "fabric", "path from %s to %s %s",
+		  fabric->devices[from]->info.name, fabric->devices[to]->info.name,
+		  cut ? "cut" : "mended");
+}
+
 void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut)
 {
-	fabric->cut[a][b] = cut;
-	fabric->cut[b][a] = cut;
-	world_log(fabric->world, "fabric", "path between %s and %s %s",
-		  fabric->devices[a]->info.name, fabric->devices[b]->info.name,
-		  cut ? "cut" : "mended");
+	fabric_cut_one(fabric, a, b, cut);
+	fabric_cut_one(fabric, b, a, cut);
 }
 
 void fabric_device_unplug(struct device *device)
@@ -327,6 +332,7 @@ void fabric_qp_destroy(struct qp *qp)
 		wire_land_some(qp);
 	qp->state = QP_DESTROYED;
 	qp->device->num_qps--;
+	wire_forget(qp);
 	obs_qp_destroy(w->observer, qp);
 	wire_gone(qp);
 }

@@ -40,6 +40,7 @@ struct device {
 	size_t index; /* in the fabric */
 	struct smcr_device_info info;
 	bool present; /* plugged in */
+	bool known;   /* to its host's engine */
 	bool port_up;
 	uint32_t num_qps;
 };
@@ -91,6 +92,7 @@ struct request {
 
 struct message {
 	uint64_t when;
+	uint64_t order; /* of arrival, over all QPs */
 	uint8_t data[SIM_MESSAGE_LEN];
 	uint32_t len;
 };
@@ -130,6 +132,7 @@ struct fabric {
 	struct mr *mrs;                             /* by key */
 	struct block *blocks;
 	uint32_t next_block;
+	uint64_t next_message;
 };
 
 struct fabric *fabric_new(struct world *w);
@@ -137,6 +140,8 @@ void fabric_free(struct fabric *fabric);
 
 /** A device of `host` on LAN number `lan`: its addresses are 10.lan.0.x/24 and fd00:lan::x/64. */
 struct device *fabric_device_new(struct world *w, struct host *host, unsigned int lan, uint8_t mtu);
+/** Packets from one device to another vanish, or come through again. */
+void fabric_cut_one(struct fabric *fabric, size_t from, size_t to, bool cut);
 /** Both directions between two devices. */
 void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut);
 /** Unplug: its QPs are in error at once. The host must be told. */

@@ -170,8 +170,11 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {
 	struct host *host = ctx;
+	host->commands--;
 	world_log(host->world, host->name, "command %llu: %s", (unsigned long long)id,
 		  result->text);
+	if (!result->text[0])
+		world_fail(host->world, "DELL-11", "a command's outcome says nothing");
 }
 
 static void op_log(void *ctx, int priority, const char *line)
@@ -264,9 +267,10 @@ void host_enter(struct host *host)
 {
 	if (host->in_engine)
 		abort();
+	uint64_t now = host->world->clock.now;
 	host->in_engine = true;
 	host->steps++;
-	smcr_engine_run(host->engine, host->world->clock.now);
+	smcr_engine_run(host->engine, now);
 }
 
 void host_leave(struct host *host)
@@ -330,6 +334,7 @@ void host_free(struct host *host)
 void host_add_device(struct host *host, struct device *device)
 {
 	host_enter(host);
+	device->known = true;
 	if (smcr_engine_device_add(host->engine, &device->info) < 0)
 		world_fail(host->world, "HOST", "device_add fails");
 	host_leave(host);
@@ -339,6 +344,8 @@ void host_device_changed(struct host *host, struct device *device)
 {
 	host_enter(host);
 	if (!device->present) {
+		wire_hand_in(host, UINT64_MAX);
+		device->known = false;
 		smcr_engine_device_remove(host->engine, device->info.id);
 		if (device->num_qps)
 			world_fail(host->world, "HOST", "device_remove leaves %u QPs",
@@ -355,6 +362,7 @@ void host_freeze(struct host *host, uint64_t time)
 {
 	world_log(host->world, host->name, "falls silent for %.6f s", (double)time / 1e6);
 	host->frozen_until = host->world->clock.now + time;
+	obs_frozen(host->world->observer, host);
 }
 
 uint64_t host_frozen(const struct host *host)
@@ -394,6 +402,24 @@ void host_test_links(struct host *host)
 	host_leave(host);
 }
 
+void host_command(struct host *host, const struct smcr_command *command)
+{
+	static const char *const names[] = { "link delete",  "link add",    "link test",
+					     "link disable", "link enable", "linkgroup delete",
+					     "failover" };
+	uint64_t id = 0;
+	host_enter(host);
+	int r = smcr_engine_command(host->engine, command, &id);
+	world_log(host->world, host->name, "command %llu: %s %u/%u to %u%s: %s",
+		  (unsigned long long)id, names[command->type], command->lgr, command->link,
+		  command->to, command->orderly ? ", orderly" : "", strerror(-r));
+	if (!r)
+		host->commands++;
+	else if (r != -ENOENT && r != -EBUSY && r != -EINVAL && r != -EOPNOTSUPP && r != -ENODEV)
+		world_fail(host->world, "HOST", "smcr_engine_command: %s", strerror(-r));
+	host_leave(host);
+}
+
 void host_shutdown(struct host *host)
 {
 	world_log(host->world, host->name, "orderly stop");
@@ -419,6 +445,7 @@ void host_restart(struct host *host)
 	obs_host_died(w->observer, host);
 	smcr_engine_free(host->engine);
 	host->engine = NULL;
+	host->commands = 0;
 	host->num_notes = 0;
 	check_returned(host, "after smcr_engine_free()");
 	for (size_t i = 0; i < w->num_pairs; i++) {
@@ -436,29 +463,16 @@ void host_restart(struct host *host)
 
 /* ---- from the fabric ---- */
 
-/* FO-8: the engine sees a barrier after all that arrived before it, on whatever link. */
-static void drain_others(struct host *host, const struct qp *except)
+void host_rdma_recv(struct host *host, struct qp *qp, const struct message *msg)
 {
-	struct qp *qp, *next;
-	host->draining = true;
-	HASH_ITER (hh, host->world->fabric->qps, qp, next) {
-		if (qp != except && qp->host == host)
-			wire_drain(qp);
-	}
-	host->draining = false;
-}
-
-void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_t len)
-{
-	if (smcr_engine_recv_is_barrier(data, len) && !host->draining)
-		drain_others(host, qp);
-	host_enter(host);
-	/* The timers that host_enter() ran may have destroyed it. */
-	if (qp->state != QP_DESTROYED) {
-		obs_recv(host->world->observer, qp, data, len);
-		smcr_engine_recv(host->engine, qp->link_ref, data, len);
-	}
-	host_leave(host);
+	/* It counts on what has arrived on another link: that comes first (FO-8). */
+	if (smcr_engine_recv_is_barrier(msg->data, msg->len))
+		wire_hand_in(host, msg->order);
+	/* Timers may have destroyed it. */
+	if (qp->state == QP_DESTROYED)
+		return;
+	obs_recv(host->world->observer, qp, msg->data, msg->len);
+	smcr_engine_recv(host->engine, qp->link_ref, msg->data, msg->len);
 }
 
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr_send_status status)
@@ -510,6 +524,9 @@ void host_check_empty(struct host *host, const char *when)
 			   host->name, when, v.num_conns, v.num_lgrs, v.num_links, v.num_rmbs,
 			   v.num_elements_used, v.num_qps, v.num_mrs,
 			   (unsigned long long)v.memory_used, v.num_timers);
+	else if (host->commands)
+		world_fail(w, "DELL-11", "%s: %u commands have no outcome", host->name,
+			   host->commands);
 	else if (!smcr_engine_idle(host->engine))
 		world_fail(w, "LEAK", "%s: %s: holds nothing, but is not idle", host->name, when);
 	check_returned(host, when);

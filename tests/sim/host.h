@@ -36,8 +36,8 @@ struct host {
 	uint32_t num_qps, num_mrs; /* the engine holds; must equal what it says itself */
 	uint32_t qps_high;         /* the most it held at once */
 	uint64_t memory;
+	uint32_t commands; /* whose outcome is still to come */
 	uint16_t generation;
-	bool draining; /* handing over what arrived on other links (FO-8) */
 };
 
 /** A host with an engine configured by `config`; its peer ID is made here. */
@@ -60,12 +60,15 @@ void host_freeze(struct host *host, uint64_t time);
 uint64_t host_frozen(const struct host *host);
 /** Probe every link (TEST LINK). */
 void host_test_links(struct host *host);
+/** A command of an operator. Its outcome must come in time. */
+void host_command(struct host *host, const struct smcr_command *command);
 void host_shutdown(struct host *host);
 /** The daemon dies without a word and starts again with another instance ID. */
 void host_restart(struct host *host);
 
-/** From the fabric. */
-void host_rdma_recv(struct host *host, struct qp *qp, const uint8_t *data, size_t len);
+/** From the fabric. A message: between host_enter() and host_leave(), like everything it brings
+ *  with it. */
+void host_rdma_recv(struct host *host, struct qp *qp, const struct message *msg);
 /** Request `number` of the QP, see wire_done(). */
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number,
 		    enum smcr_send_status status);

@@ -25,7 +25,7 @@
 #define CPU_LIMIT    300 /* seconds of processor time a run may take */
 
 static const struct scenario *const families[] = { scenarios_data, scenarios_group,
-						   scenarios_failure };
+						   scenarios_failure, scenarios_survive };
 
 /** Seeds that once found an error. */
 static const struct {

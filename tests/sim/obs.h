@@ -23,6 +23,7 @@ struct obs_link {
 	uint8_t number; /* 0: not told yet */
 	bool first;     /* of the group: from CLC */
 	bool active[2]; /* as the side knows */
+	bool doomed;    /* its deletion was asked for, or has begun */
 	bool gone[2];   /* the side's QP is destroyed, or it knows that the link is deleted */
 	uint32_t uid[2];
 	struct obs_link *next, *prev;
@@ -61,17 +62,18 @@ struct obs_flow {
 	} key;
 	/* posted by the writer */
 	uint64_t written;
-	uint32_t writes_open;   /* not reported done */
-	uint32_t open;          /* requests on last_qp not reported at all */
-	uint64_t high;          /* highest that `written` has been: a replay starts below */
-	uint64_t completed;     /* WRITEs reported done up to here */
-	uint16_t cdc_completed; /* number of the last CDC reported done (FO-5) */
-	bool replaying;         /* F was posted, the CDC that follows it was not */
+	uint64_t high;        /* the most it has been: a replay starts below */
+	struct qp *qp;        /* on which it posts */
+	uint32_t open;        /* requests whose end the writer does not know */
+	uint32_t writes_open; /* WRITEs among them */
+	uint64_t done_pos;    /* end of the last WRITE that completed */
+	uint16_t done_seq;    /* last CDC that completed (SS) */
+	bool last_done;       /* it is the last one */
+	bool moved;           /* F was sent, and no numbered CDC since */
 	bool any_cdc;
 	struct smcr_cdc last;        /* its last CDC */
 	uint64_t produced, consumed; /* positions that CDC told; consumed: of its own element */
 	bool owed;                   /* a window update is due, but had to wait for room */
-	struct qp *last_qp;
 	/* delivered to the owner */
 	uint64_t seen_produced, seen_consumed;
 	bool seen_any;
@@ -118,8 +120,10 @@ struct obs_group {
 	struct obs_conn *first; /* connection of the first contact */
 	struct obs_link *links;
 	struct obs_rmb *rmbs;
-	bool ended; /* declined, or DELETE LINK of all */
-	bool shaky; /* something failed: exchanges may be given up */
+	bool ended;       /* declined, or DELETE LINK of all */
+	bool shaky;       /* something failed: exchanges may be given up .. */
+	uint64_t busy_at; /* .. until there was silence for a while after the last of that */
+	bool changed;     /* links have come or gone after the first contact */
 	bool dialect_known;
 	enum smcr_dialect dialect;
 	uint8_t confirm_flags[2], max_links[2];
@@ -127,6 +131,8 @@ struct obs_group {
 	unsigned int known[2]; /* exchanges in progress, as the side knows */
 	bool add_attempted;
 	uint8_t used_numbers[32];
+	struct obs_link *anchor; /* harm.h */
+	bool exposed;
 	bool dirty; /* something happened that RKEY-11 depends on */
 	/* the ADD LINK in progress */
 	struct obs_link *adding;
@@ -207,6 +213,8 @@ void exchange_end(struct obs_group *group, int side, unsigned int bit);
 /** The request that this reply of `from` answers; it is forgotten, `raw` stays until the next. */
 struct obs_request *request_answered(struct obs_link *link, int from,
 				     const struct smcr_llc_msg *reply);
+/** The link is gone: nobody answers on it any more. */
+void requests_void(const struct obs_link *link);
 struct obs_link *link_by_number(struct obs_group *group, uint8_t number);
 void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
 		size_t len);
@@ -234,11 +242,10 @@ void rkey_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg
 void rkey_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
 
 /* obs_cdc.c */
-/** A WRITE or CDC was reported to its poster. */
-void flow_done(struct qp *qp, struct request *req, bool ok);
 void cdc_posted(struct observer *obs, struct qp *qp, struct request *req);
 void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
 void write_posted(struct observer *obs, struct qp *qp, struct request *req);
+void flow_settled(const struct request *req, bool ok);
 
 /* describe.c: messages for the event log */
 const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dialect);

@@ -2,6 +2,7 @@
 /* Links of a group: CONFIRM LINK, ADD LINK, DELETE LINK (sections 5, 7, 9, 10). */
 #include <string.h>
 
+#include "tests/sim/harm.h"
 #include "tests/sim/obs.h"
 
 static void check_qp(struct obs_group *group, const struct qp *qp, const char *what,
@@ -16,7 +17,8 @@ static void check_qp(struct obs_group *group, const struct qp *qp, const char *w
 
 static bool live(const struct obs_link *link)
 {
-	return link->qp[CLIENT] && link->qp[SERVER] && !link->gone[CLIENT] && !link->gone[SERVER];
+	return link->qp[CLIENT] && link->qp[SERVER] && !link->gone[CLIENT] && !link->gone[SERVER] &&
+	       link->qp[CLIENT]->state < QP_ERR && link->qp[SERVER]->state < QP_ERR;
 }
 
 /** LG-11: not 0, not in use, not used again before all were. */
@@ -176,6 +178,10 @@ static void check_topology(struct obs_group *group)
 	}
 	if (!symmetric)
 		obs_see(group->obs, SEEN_ASYMMETRIC);
+	if (n > 2)
+		obs_see(group->obs, SEEN_MANY_LINKS);
+	if (n == SMCR_MAX_LINKS_TOTAL)
+		obs_see(group->obs, SEEN_NINE_LINKS);
 	if (!with_one && !group->shaky)
 		world_fail(w, "LG-4", "group %u has more than one asymmetric link", group->number);
 	uint8_t limit = group->max_links[CLIENT] < group->max_links[SERVER]
@@ -238,6 +244,7 @@ static void add_request_posted(struct obs_link *link, const struct smcr_llc_add_
 	struct obs_group *group = link->group;
 	struct world *w = group->obs->world;
 	struct qp *qp = fabric_qp_find(w->fabric, m->qpn);
+	group->changed |= group->add_attempted;
 	exchange_start(group, SERVER, X_ADD);
 	take_number(group, m->link_number);
 	group->add_attempted = true;
@@ -294,6 +301,30 @@ static void add_reply_posted(struct obs_link *link, const struct smcr_llc_add_li
 	check_topology(group);
 }
 
+/** ADDL-15: the MAC and the GID of an own RNIC on the LAN, and nothing else. */
+static void notice_posted(struct obs_link *link, const struct smcr_llc_add_link *m)
+{
+	struct obs_group *group = link->group;
+	struct world *w = group->obs->world;
+	struct smcr_llc_add_link rest = *m;
+	const struct device *found = NULL;
+	for (size_t i = 0; i < w->fabric->num_devices; i++) {
+		const struct device *device = w->fabric->devices[i];
+		if (device->host == group->host[CLIENT] &&
+		    memcmp(device->info.gid, m->gid, SMCR_GID_LEN) == 0 &&
+		    memcmp(device->info.mac, m->mac, SMCR_MAC_LEN) == 0)
+			found = device;
+	}
+	memset(rest.gid, 0, sizeof(rest.gid));
+	memset(rest.mac, 0, sizeof(rest.mac));
+	const struct smcr_llc_add_link zero = { 0 };
+	if (!found || found->info.gid[13] != link->qp[CLIENT]->device->info.gid[13] ||
+	    memcmp(&rest, &zero, sizeof(rest)) != 0)
+		world_fail(w, "ADDL-15", "group %u: the client's ADD LINK tells no RNIC of it",
+			   group->number);
+	obs_see(group->obs, SEEN_NOTICE);
+}
+
 void add_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 		const struct obs_request *request)
 {
@@ -301,6 +332,8 @@ void add_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 		add_reply_posted(link, &msg->add_link, request);
 	else if (from == SERVER)
 		add_request_posted(link, &msg->add_link);
+	else
+		notice_posted(link, &msg->add_link);
 }
 
 void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg)
@@ -330,6 +363,26 @@ static bool conns_live(const struct obs_group *group, int side)
 			return true;
 	}
 	return false;
+}
+
+/** LG-5: an asymmetric link goes when a symmetric one is there. */
+static void check_replaced(const struct obs_link *link)
+{
+	struct obs_group *group = link->group;
+	struct obs_link *other;
+	bool shared = false;
+	size_t others = 0;
+	DL_FOREACH (group->links, other) {
+		if (other == link || !live(other) || !live(link))
+			continue;
+		others++;
+		shared |= other->qp[SERVER]->device == link->qp[SERVER]->device ||
+			  other->qp[CLIENT]->device == link->qp[CLIENT]->device;
+	}
+	if (!group->shaky && (!shared || others < 2))
+		world_fail(group->obs->world, "LG-5",
+			   "group %u: link %u is deleted as asymmetric with %zu others",
+			   group->number, link->number, others);
 }
 
 static void link_deleted(struct obs_link *link, int side)
@@ -373,8 +426,22 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 				   group->number, m->link_number);
 		return;
 	}
-	if (from == SERVER && !msg->reply)
+	target->doomed |= !msg->reply;
+	if (w->set.no_reset && target == group->anchor)
+		harm_anchor(group);
+	if (from == SERVER && !msg->reply) {
 		exchange_start(group, SERVER, X_DEL);
+		group->changed = true;
+		if (m->reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED) {
+			obs_see(group->obs, SEEN_ASYMMETRIC_GONE);
+			check_replaced(target);
+		}
+	}
+	if (from == SERVER && msg->reply)
+		world_fail(w, "DELL-6", "group %u: the server replies to DELETE LINK of link %u",
+			   group->number, m->link_number);
+	if (from == CLIENT && !msg->reply)
+		obs_see(group->obs, SEEN_DELETE_ASKED);
 	if (from == CLIENT && msg->reply) {
 		if (request && request->msg.delete_link.link_number != m->link_number)
 			world_fail(w, "DELL-2", "group %u: link number is not echoed",

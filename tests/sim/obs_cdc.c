@@ -17,9 +17,10 @@ static uint64_t known_consumed(const struct obs_flow *flow)
 }
 
 /** May this side send on this connection, on this link? Only an A may follow CLOSED: an abort goes
- * on when the program is no longer interested (ABORT-2). */
+ * on when the program is no longer interested (ABORT-2). After C and A only they themselves may be
+ * sent again, when they were lost with a link. */
 static bool may_send(struct observer *obs, const struct obs_flow *flow, const struct obs_link *link,
-		     bool last_words)
+		     bool last_words, bool again)
 {
 	const struct obs_conn *conn = flow->conn;
 	const struct obs_group *group = link->group;
@@ -36,71 +37,47 @@ static bool may_send(struct observer *obs, const struct obs_flow *flow, const st
 		world_fail(obs->world, "ADDL-12",
 			   "connection %u: the %s sends data on a link that is not active",
 			   conn->pair->number, side_text(side));
-	else if (conn->gone[side] && !last_words && !flow->replaying)
+	else if (conn->gone[side] && !last_words && !flow->moved)
 		world_fail(obs->world, "HOST", "connection %u: the %s sends after its end",
 			   conn->pair->number, side_text(side));
-	else if (over(&flow->last) && !flow->replaying)
+	else if (over(&flow->last) && (!again || flow->last_done))
 		world_fail(obs->world, "CDC-13", "connection %u: the %s sends after C or A",
 			   conn->pair->number, side_text(side));
 	return !obs->world->failed;
 }
 
-/* ---- links ---- */
-
-/** Does the engine still wait to hear of requests that were posted on the last link? */
-static bool outstanding(const struct obs_flow *flow)
-{
-	return flow->last_qp && flow->last_qp->state != QP_DESTROYED && flow->open;
-}
-
-/** A request of this flow is posted: on the link that it used last, unless it is a validation. */
-static void note_post(struct world *w, struct obs_flow *flow, struct qp *qp, bool validation)
+/** All that a connection posts goes over one link; the next one begins with F (FO-3, FO-4). */
+static bool right_link(struct observer *obs, struct obs_flow *flow, struct qp *qp, bool validation)
 {
 	uint32_t number = flow->conn->pair->number;
-	if (validation && outstanding(flow))
-		world_fail(w, "FO-3", "connection %u: F while %u requests are outstanding", number,
-			   flow->open);
-	else if (!validation && flow->last_qp && flow->last_qp != qp)
-		world_fail(w, "FO-4", "connection %u: on another link without F", number);
-	if (validation || !flow->last_qp)
-		flow->open = flow->writes_open = 0;
-	flow->last_qp = qp;
+	const char *side = side_text(flow->writer);
+	if (flow->qp != qp && flow->open)
+		world_fail(obs->world, "FO-3",
+			   "connection %u: the %s has %u requests open on another link", number,
+			   side, flow->open);
+	else if (flow->qp && flow->qp != qp && !validation)
+		world_fail(obs->world, "FO-4",
+			   "connection %u: the %s goes on over another link without F", number,
+			   side);
+	flow->qp = qp;
 	flow->open++;
+	return !obs->world->failed;
 }
 
-void flow_done(struct qp *qp, struct request *req, bool ok)
+void flow_settled(const struct request *req, bool ok)
 {
 	struct obs_flow *flow = req->flow;
 	struct smcr_cdc cdc;
-	if (flow->last_qp == qp) {
-		flow->open--;
-		flow->writes_open -= req->wr.is_write;
+	flow->open--;
+	if (req->wr.is_write) {
+		flow->writes_open--;
+		if (ok)
+			flow->done_pos = req->pos + req->wr.length;
+	} else if (ok && smcr_cdc_decode(req->payload, req->wr.length, &cdc) == 0 &&
+		   !(cdc.prod_flags & SMCR_CDC_FAILOVER)) {
+		flow->done_seq = cdc.seq;
+		flow->last_done = cdc.seq == flow->last.seq;
 	}
-	if (ok && req->wr.is_write)
-		flow->completed = req->pos + req->wr.length;
-	else if (ok && !smcr_cdc_decode(req->payload, req->wr.length, &cdc))
-		flow->cdc_completed = cdc.seq;
-}
-
-/** FO-4, FO-5: it tells the last CDC that arrived for certain, and nothing else. What follows
- * starts behind what is known to have arrived (FO-9, FO-10). */
-static void check_validation(struct world *w, struct obs_flow *flow, struct qp *qp,
-			     const struct smcr_cdc *cdc)
-{
-	uint32_t number = flow->conn->pair->number;
-	if (cdc->producer.wrap || cdc->producer.offset || cdc->consumer.wrap ||
-	    cdc->consumer.offset || cdc->conn_flags || cdc->prod_flags != SMCR_CDC_FAILOVER)
-		world_fail(w, "FO-4", "connection %u: more than token, number and F", number);
-	else if (cdc->seq != flow->cdc_completed)
-		world_fail(w, "FO-5", "connection %u: F tells %u, the last one done is %u", number,
-			   cdc->seq, flow->cdc_completed);
-	else if (over(&flow->last) && flow->last.seq == flow->cdc_completed)
-		world_fail(w, "FO-4", "connection %u: F after an end that has arrived", number);
-	note_post(w, flow, qp, true);
-	if (flow->completed < known_consumed(flow))
-		flow->completed = known_consumed(flow);
-	flow->written = flow->completed;
-	flow->replaying = true;
 }
 
 /* ---- WRITE ---- */
@@ -159,7 +136,7 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	}
 	int side = link_side(link, qp);
 	struct obs_flow *flow = write_flow(obs, link, side, &req->wr, &offset);
-	if (!flow || !may_send(obs, flow, link, false))
+	if (!flow || !may_send(obs, flow, link, false, false) || !right_link(obs, flow, qp, false))
 		return;
 	uint32_t len = req->wr.length, base = flow_base(flow), usable = flow_usable(flow);
 	uint32_t number = flow->conn->pair->number;
@@ -178,14 +155,13 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 		world_fail(w, "DATA", "connection %u: more is written than the program gave",
 			   number);
 	obs_urgent_write(flow, len);
-	note_post(w, flow, qp, false);
 	req->flow = flow;
 	req->pos = flow->written;
 	flow->written += len;
 	if (flow->high < flow->written)
 		flow->high = flow->written;
 	flow->writes_open++;
-	obs_see(obs, SEEN_WRITE);
+	obs_see(obs, flow->moved && req->pos < flow->produced ? SEEN_REPLAY : SEEN_WRITE);
 	if (flow->written > usable)
 		obs_see(obs, SEEN_WRAP);
 	world_log(w, qp->device->info.name, "connection %u: WRITE %llu+%u", number,
@@ -257,9 +233,10 @@ static void check_positions(struct world *w, struct obs_flow *flow, const struct
 	uint32_t number = flow->conn->pair->number;
 	bool free_running = !side->closed && !side->aborted && !side->reset &&
 			    !(cdc->conn_flags & SMCR_CDC_ABORT);
-	if (produced > flow->high && !flow->conn->group->shaky)
+	/* An abort replays nothing (FO-9): it tells what was written on the link that failed. */
+	if (produced > (cdc->conn_flags & SMCR_CDC_ABORT ? flow->high : flow->written))
 		world_fail(w, "CDC-6", "connection %u: CDC tells %llu, written is %llu", number,
-			   (unsigned long long)produced, (unsigned long long)flow->high);
+			   (unsigned long long)produced, (unsigned long long)flow->written);
 	else if (produced < flow->written && free_running)
 		world_fail(w, "CDC-4", "connection %u: CDC tells %llu of %llu written", number,
 			   (unsigned long long)produced, (unsigned long long)flow->written);
@@ -294,8 +271,8 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 			 uint64_t produced, uint64_t consumed)
 {
 	const struct obs_flow *back = &flow->conn->flow[!flow->writer];
-	if (flow->replaying || produced != flow->produced ||
-	    cdc->conn_flags != flow->last.conn_flags || cdc->prod_flags != flow->last.prod_flags)
+	if (produced != flow->produced || cdc->conn_flags != flow->last.conn_flags ||
+	    cdc->prod_flags != flow->last.prod_flags || flow->moved)
 		return;
 	if (back->seen_any &&
 	    back->seen.prod_flags & (SMCR_CDC_WRITE_BLOCKED | SMCR_CDC_CONS_UPDATE_REQ)) {
@@ -350,6 +327,16 @@ static void check_end(struct world *w, const struct obs_flow *flow, const struct
 		world_fail(w, "CLOSE-1", "connection %u: C although data were left unread", number);
 }
 
+static void see_move(struct observer *obs, const struct obs_flow *flow)
+{
+	if (!flow->qp || flow->qp->state < QP_ERR)
+		obs_see(obs, SEEN_MOVED);
+	else if (flow->moved)
+		obs_see(obs, SEEN_DOUBLE_FAILOVER);
+	else
+		obs_see(obs, SEEN_FAILOVER);
+}
+
 static void see_flags(struct observer *obs, const struct obs_flow *flow, uint8_t prod_flags,
 		      uint8_t fresh)
 {
@@ -368,6 +355,38 @@ static void see_flags(struct observer *obs, const struct obs_flow *flow, uint8_t
 		obs_see(obs, SEEN_CROSSED_CLOSE);
 	if (crossing & SMCR_CDC_ABORT)
 		obs_see(obs, SEEN_CROSSED_ABORT);
+}
+
+/** F: nothing but the number of the last CDC that completed, ahead of everything else on the new
+ * link. What completed before, and what the peer is known to have read, is not sent again. */
+static void validation_posted(struct observer *obs, struct obs_flow *flow, struct qp *qp,
+			      struct request *req, const struct smcr_cdc *cdc)
+{
+	struct world *w = obs->world;
+	struct obs_link *link = qp->link;
+	uint32_t number = flow->conn->pair->number;
+	const struct smcr_cdc want = { .seq = flow->done_seq,
+				       .alert_token = cdc->alert_token,
+				       .prod_flags = SMCR_CDC_FAILOVER };
+	uint8_t raw[SMCR_CDC_LEN];
+	/* A connection may be called back to its link while it waits to leave it. */
+	if (flow->qp == qp && flow->open)
+		world_fail(w, "FO-4", "connection %u: F, but no link was switched", number);
+	else if (cdc->seq != flow->done_seq)
+		world_fail(w, "FO-5", "connection %u: F tells %u, the last that completed is %u",
+			   number, cdc->seq, flow->done_seq);
+	else if (smcr_cdc_encode(&want, raw, sizeof(raw)) < 0 ||
+		 memcmp(raw, req->payload, sizeof(raw)) != 0)
+		world_fail(w, "FO-4", "connection %u: F tells more than a number", number);
+	if (w->failed || !may_send(obs, flow, link, true, true))
+		return;
+	see_move(obs, flow);
+	if (!right_link(obs, flow, qp, true))
+		return;
+	req->flow = flow;
+	flow->moved = true;
+	flow->written =
+		known_consumed(flow) > flow->done_pos ? known_consumed(flow) : flow->done_pos;
 }
 
 void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
@@ -392,18 +411,22 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	}
 	world_log(w, qp->device->info.name, "connection %u: > %s", flow->conn->pair->number,
 		  describe_send(req->payload, req->wr.length, link->group->dialect));
-	req->flow = flow;
-	check_raw(w, req->payload, req->wr.length, &cdc);
 	if (cdc.prod_flags & SMCR_CDC_FAILOVER) {
-		check_validation(w, flow, qp, &cdc);
+		validation_posted(obs, flow, qp, req, &cdc);
 		return;
 	}
-	if (!may_send(obs, flow, link, cdc.conn_flags & SMCR_CDC_ABORT))
+	check_raw(w, req->payload, req->wr.length, &cdc);
+	bool again = flow->moved &&
+		     cdc.conn_flags & flow->last.conn_flags & (SMCR_CDC_CLOSED | SMCR_CDC_ABORT);
+	if (!may_send(obs, flow, link, cdc.conn_flags & SMCR_CDC_ABORT, again) ||
+	    !right_link(obs, flow, qp, false))
 		return;
+	req->flow = flow;
 	/* What could not be posted on a link that had failed has used its number up. */
-	if (cdc.seq != (uint16_t)(flow->last.seq + 1) && !link->group->shaky)
-		world_fail(w, "CDC-2", "connection %u: CDC %u after %u", flow->conn->pair->number,
-			   cdc.seq, flow->last.seq);
+	if (flow->moved ? (int16_t)(cdc.seq - flow->last.seq) <= 0
+			: cdc.seq != (uint16_t)(flow->last.seq + 1))
+		world_fail(w, flow->moved ? "FO-9" : "CDC-2", "connection %u: CDC %u after %u",
+			   flow->conn->pair->number, cdc.seq, flow->last.seq);
 	uint64_t produced = position(w, flow, &cdc.producer, flow->produced);
 	uint64_t consumed = position(w, &flow->conn->flow[!side], &cdc.consumer, flow->consumed);
 	if (w->failed)
@@ -413,11 +436,9 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 	obs_urgent_cdc(flow, &cdc, produced);
 	check_update(w, flow, &cdc, produced, consumed);
 	check_end(w, flow, &cdc);
-	note_post(w, flow, qp, false);
-	flow->replaying = false;
 	uint8_t fresh = cdc.conn_flags & (uint8_t)~flow->last.conn_flags;
 	flow->any_cdc = true;
-	flow->owed = false;
+	flow->owed = flow->moved = flow->last_done = false;
 	flow->last = cdc;
 	flow->produced = produced;
 	flow->consumed = consumed;
@@ -425,6 +446,16 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req)
 }
 
 /* ---- CDC as delivered ---- */
+
+/** A CDC that was acknowledged has not come: data may be lost (FO-7). */
+static void validation_fails(struct observer *obs, struct obs_flow *flow, int side)
+{
+	struct world *w = obs->world;
+	obs_see(obs, SEEN_LOST);
+	if (w->set.no_reset)
+		world_fail(w, "FO-8", "connection %u: the %s's host has lost what it acknowledged",
+			   flow->conn->pair->number, side_text(side));
+}
 
 void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len)
 {
@@ -441,8 +472,12 @@ void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, siz
 		  describe_send(data, len, link->group->dialect));
 	if (!flow->conn->pair->side[side].established)
 		obs_see(obs, SEEN_EARLY);
-	if (cdc.prod_flags & SMCR_CDC_FAILOVER ||
-	    (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0))
+	if (cdc.prod_flags & SMCR_CDC_FAILOVER) {
+		if ((int16_t)(cdc.seq - (flow->seen_any ? flow->seen.seq : 0)) > 0)
+			validation_fails(obs, flow, side);
+		return;
+	}
+	if (flow->seen_any && (int16_t)(cdc.seq - flow->seen.seq) <= 0)
 		return;
 	flow->seen_produced = position(w, flow, &cdc.producer, flow->seen_produced);
 	flow->seen_consumed =
@@ -483,11 +518,9 @@ void obs_consumed(struct observer *obs, struct side *side)
 	if (!blocked && !urgent && (2 * told_window >= usable || 10 * gain < usable))
 		return;
 	flow->owed = true;
-	/* D, when it waits for the last completions, will carry it; so will the move to another
-	 * link, which waits for them too. */
-	if ((outstanding(flow) && conn->group->links->next) ||
-	    (flow->last_qp && flow->last_qp->state >= QP_ERR) ||
-	    !links_free(conn->group, side->index) ||
+	/* D, when it waits for the last completions, will carry it. */
+	/* One that is being moved waits until what it has posted is done. */
+	if (!links_free(conn->group, side->index) || (flow->open && conn->group->changed) ||
 	    (side->shut && !(flow->last.conn_flags & SMCR_CDC_SENDING_DONE)))
 		return;
 	world_fail(obs->world,

@@ -41,6 +41,32 @@ void exchange_end(struct obs_group *group, int side, unsigned int bit)
 	group->dirty = true;
 }
 
+/* Longer than any exchange waits for an answer. */
+#define SETTLED (10 * SEC)
+
+/** After a failure both sides give up what was in progress, each at its own time. When nothing has
+ * been said for a while they must have done so, and the rules apply again. */
+static void settle(struct obs_group *group)
+{
+	struct obs_link *link;
+	uint64_t now = group->obs->world->clock.now;
+	bool whole = now > group->busy_at + SETTLED;
+	if (group->shaky && !group->ended && whole) {
+		DL_FOREACH (group->links, link)
+			whole &= link->gone[CLIENT] == link->gone[SERVER];
+		if (whole) {
+			group->shaky = false;
+			group->known[CLIENT] = group->known[SERVER] = 0;
+			group->adding = NULL;
+			memset(group->requests, 0, sizeof(group->requests));
+			memset(group->stage, 0, sizeof(group->stage));
+			obs_see(group->obs, SEEN_SETTLED);
+		}
+	}
+	if (group->busy_at < now)
+		group->busy_at = now;
+}
+
 /* ---- requests and replies ---- */
 
 static bool wants_reply(int from, const struct smcr_llc_msg *msg)
@@ -86,6 +112,15 @@ struct obs_request *request_answered(struct obs_link *link, int from,
 		}
 	}
 	return NULL;
+}
+
+void requests_void(const struct obs_link *link)
+{
+	struct obs_group *group = link->group;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		if (group->requests[i].link == link)
+			group->requests[i].used = false;
+	}
 }
 
 static void mark_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg)
@@ -144,6 +179,7 @@ void llc_posted(struct observer *obs, struct obs_link *link, int from, const uin
 	struct smcr_llc_msg msg;
 	uint8_t again[SMCR_LLC_LEN];
 	int r = smcr_llc_decode(data, len, group->dialect, &msg);
+	settle(group);
 	if (r < 0) {
 		world_fail(w, "LLC-1", "group %u: the %s sends a malformed LLC message (%d)",
 			   group->number, side_text(from), r);
@@ -184,6 +220,7 @@ void llc_delivered(struct observer *obs, struct obs_link *link, int to, const ui
 {
 	struct obs_group *group = link->group;
 	struct smcr_llc_msg msg;
+	settle(group);
 	if (smcr_llc_decode(data, len, group->dialect, &msg) < 0)
 		return;
 	world_log(obs->world, link->qp[to]->device->info.name, "group %u: < %s", group->number,

@@ -23,7 +23,8 @@ static struct obs_rmb *rmb_by_key(struct obs_group *group, int owner, struct obs
 
 /* ---- ADD LINK CONTINUATION ---- */
 
-/** RMBs that the side has to tell; one under DELETE RKEY may be told or not. */
+/** RMBs that the side has to tell; one under DELETE RKEY may be told or not, nor one whose CONFIRM
+ * RKEY was answered on a link that failed. */
 static void rmbs_to_tell(const struct obs_group *group, int side, size_t *ret_min, size_t *ret_max)
 {
 	const struct obs_rmb *rmb;
@@ -32,7 +33,7 @@ static void rmbs_to_tell(const struct obs_group *group, int side, size_t *ret_mi
 		if (rmb->owner != side || !rmb->announced || rmb->deleted)
 			continue;
 		++*ret_max;
-		*ret_min += !rmb->deleting;
+		*ret_min += !rmb->deleting && !group->shaky;
 	}
 }
 

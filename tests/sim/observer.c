@@ -81,21 +81,45 @@ void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t l
 		llc_delivered(obs, link, link_side(link, qp), data, len);
 }
 
-void obs_done(struct observer *obs, struct qp *qp, struct request *req, bool ok)
+void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool ok)
 {
 	struct obs_link *link = qp->link;
 	if (obs_blind(obs) || !link)
 		return;
 	if (req->flow)
-		flow_done(qp, req, ok);
-	else if (ok && !req->wr.is_write && req->payload[0] != SMCR_CDC_TYPE)
+		flow_settled(req, ok);
+	else if (ok && !req->wr.is_write)
 		llc_done(obs, link, link_side(link, qp), req->payload, req->wr.length);
+}
+
+/** From here on exchanges may be given up, on either side, until all is quiet again. */
+static void disturb(struct obs_group *group)
+{
+	group->shaky = group->changed = true;
+	group->busy_at = group->obs->world->clock.now;
 }
 
 void obs_qp_error(struct observer *obs, struct qp *qp)
 {
-	if (qp->link && obs->world->set.failures)
-		qp->link->group->shaky = true;
+	struct obs_link *link = qp->link;
+	if (!link || !obs->world->set.failures || obs->world->failed)
+		return;
+	disturb(link->group);
+	if (obs->world->set.no_reset && link == link->group->anchor && !link->doomed &&
+	    !link->group->ended)
+		world_fail(obs->world, "FO-1", "group %u: link %u is given up, which was sound",
+			   link->group->number, link->number);
+}
+
+void obs_frozen(struct observer *obs, const struct host *host)
+{
+	struct obs_group *group;
+	DL_FOREACH (obs->groups, group) {
+		if (group->host[CLIENT] != host && group->host[SERVER] != host)
+			continue;
+		disturb(group);
+		group->busy_at = host_frozen(host);
+	}
 }
 
 void obs_qp_destroy(struct observer *obs, struct qp *qp)
@@ -106,9 +130,10 @@ void obs_qp_destroy(struct observer *obs, struct qp *qp)
 	struct obs_group *group = link->group;
 	int side = link_side(link, qp);
 	/* Destroyed without an agreement: one side has given the link up. */
-	if (!link->gone[side] && !group->ended && link->active[side] && obs->world->set.failures)
-		group->shaky = true;
+	if (!link->gone[side] && !group->ended && obs->world->set.failures)
+		disturb(group);
 	link->gone[side] = true;
+	requests_void(link);
 	if (link->gone[!side])
 		rmb_drop_tokens(group, link);
 	group->dirty = true;
@@ -146,6 +171,12 @@ void obs_side_gone(struct observer *obs, struct side *side)
 	/* A group does not outlive a first contact that fails (RV-14). */
 	if (conn->group && conn->group->first == conn && !side->established)
 		conn->group->ended = true;
+}
+
+bool obs_must_survive(const struct observer *obs, const struct pair *pair)
+{
+	return obs->world->set.no_reset && pair->clean && pair->obs && pair->obs->group &&
+	       !pair->obs->group->exposed;
 }
 
 void obs_host_died(struct observer *obs, struct host *host)

@@ -23,13 +23,15 @@ void obs_see(struct observer *obs, enum witness what);
 void obs_clc_send(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
 void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *msg, size_t len);
 
-/* RDMA: as it is posted, lands, is handed to the receiver, and is reported done to the poster. */
+/* RDMA: as it is posted, lands, is handed to the receiver, and is reported to the poster. */
 void obs_post(struct observer *obs, struct qp *qp, struct request *req);
 void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, struct mr *mr,
 		     size_t offset);
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
-/** ok: the poster is told that it was done, by itself or by what follows it. */
-void obs_done(struct observer *obs, struct qp *qp, struct request *req, bool ok);
+/** The poster learns what became of a request; not ok: it takes it for lost. */
+void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool ok);
+/** The daemon and the programs fall silent. */
+void obs_frozen(struct observer *obs, const struct host *host);
 /** The QP goes into error. */
 void obs_qp_error(struct observer *obs, struct qp *qp);
 void obs_qp_destroy(struct observer *obs, struct qp *qp);
@@ -42,6 +44,8 @@ void obs_established(struct observer *obs, struct side *side);
 void obs_side_gone(struct observer *obs, struct side *side);
 /** The program has read something and the engine was told. */
 void obs_consumed(struct observer *obs, struct side *side);
+/** The connection's group has never been without a sound link: it must end well. */
+bool obs_must_survive(const struct observer *obs, const struct pair *pair);
 void obs_host_died(struct observer *obs, struct host *host);
 
 /** After each step of a host. */

@@ -33,7 +33,8 @@ static void check_clean(struct side *side)
 	if (gave_up && !(side->established && peer->established) &&
 	    !(side->fallback && peer->fallback))
 		return;
-	if ((w->set.failures || w->set.timeouts) && (side->reset || !side->closed))
+	if ((w->set.failures || w->set.timeouts) && (side->reset || !side->closed) &&
+	    !obs_must_survive(w->observer, side->pair))
 		return;
 	if (side->reset || !side->closed)
 		world_fail(w, "GEN-5",
@@ -190,11 +191,17 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 		break;
 	case SMCR_CONN_FAILED:
 		side->reset = true;
+		if (obs_must_survive(w->observer, side->pair))
+			world_fail(w, "ERR-4", "connection %u, %s: broken before it was open",
+				   side->pair->number, side_name(side));
 		if (event->error == ETIMEDOUT)
 			obs_see(w->observer, SEEN_TIMED_OUT);
 		break;
 	case SMCR_CONN_RESET:
 		side->reset = true;
+		if (obs_must_survive(w->observer, side->pair))
+			world_fail(w, "FO-2", "connection %u, %s: reset, but a link is left",
+				   side->pair->number, side_name(side));
 		obs_see(w->observer, SEEN_RESET);
 		break;
 	case SMCR_CONN_URGENT: urgent_raised(side); break;

@@ -23,6 +23,7 @@ struct scenario {
 extern const struct scenario scenarios_data[];
 extern const struct scenario scenarios_group[];
 extern const struct scenario scenarios_failure[];
+extern const struct scenario scenarios_survive[];
 
 /* ---- building blocks ---- */
 

@@ -33,27 +33,52 @@ static uint64_t hash_bytes(const uint8_t *p, size_t len)
 
 /* ---- receiving SENDs ---- */
 
+/** Hand in the first message of the queue. */
+static void hand_in(struct qp *qp)
+{
+	struct message msg = qp->rq[0];
+	qp->rq_len--;
+	memmove(qp->rq, qp->rq + 1, qp->rq_len * sizeof(*qp->rq));
+	host_rdma_recv(qp->host, qp, &msg);
+}
+
+void wire_hand_in(struct host *host, uint64_t before)
+{
+	struct world *w = host_world(host);
+	struct qp *qp, *next, *first;
+	do {
+		first = NULL;
+		HASH_ITER (hh, w->fabric->qps, qp, next) {
+			if (qp->host == host && qp->rq_len && qp->rq[0].order < before &&
+			    (!first || qp->rq[0].order < first->rq[0].order))
+				first = qp;
+		}
+		if (first)
+			hand_in(first);
+	} while (first && !w->failed);
+}
+
 static void recv_event(void *object, uint64_t arg)
 {
 	struct qp *qp = object;
+	struct world *w = qp->world;
 	(void)arg;
 	uint64_t thaw = host_frozen(qp->host);
 	if (thaw) {
-		clock_at(&qp->world->clock, thaw, recv_event, qp, 0);
+		clock_at(&w->clock, thaw, recv_event, qp, 0);
 		return;
 	}
 	qp->recv_pending = false;
-	size_t taken = 0;
-	while (taken < qp->rq_len && qp->rq[taken].when <= qp->world->clock.now &&
-	       qp->state != QP_DESTROYED && !qp->world->failed) {
-		struct message msg = qp->rq[taken++];
-		host_rdma_recv(qp->host, qp, msg.data, msg.len);
+	while (qp->rq_len && qp->rq[0].when <= w->clock.now && !w->failed) {
+		host_enter(qp->host);
+		/* What has arrived may have been handed in before the timers that ran there. */
+		if (qp->rq_len && qp->rq[0].when <= w->clock.now)
+			hand_in(qp);
+		host_leave(qp->host);
 	}
-	qp->rq_len -= taken;
-	memmove(qp->rq, qp->rq + taken, qp->rq_len * sizeof(*qp->rq));
-	if (qp->rq_len && qp->state != QP_DESTROYED && !qp->recv_pending) {
+	if (qp->rq_len && !qp->recv_pending) {
 		qp->recv_pending = true;
-		clock_at(&qp->world->clock, qp->rq[0].when, recv_event, qp, 0);
+		clock_at(&w->clock, qp->rq[0].when, recv_event, qp, 0);
 	}
 }
 
@@ -72,25 +97,13 @@ static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 	qp->last_recv = when;
 	struct message *msg = &qp->rq[qp->rq_len++];
 	msg->when = when;
+	msg->order = ++w->fabric->next_message;
 	msg->len = len;
 	memcpy(msg->data, data, len);
 	if (!qp->recv_pending) {
 		qp->recv_pending = true;
 		clock_at(&w->clock, when, recv_event, qp, 0);
 	}
-}
-
-void wire_drain(struct qp *qp)
-{
-	size_t taken = 0, arrived = qp->rq_len;
-	while (taken < arrived && qp->state != QP_DESTROYED && !qp->world->failed) {
-		struct message msg = qp->rq[taken++];
-		host_rdma_recv(qp->host, qp, msg.data, msg.len);
-	}
-	if (!taken)
-		return;
-	qp->rq_len -= taken;
-	memmove(qp->rq, qp->rq + taken, qp->rq_len * sizeof(*qp->rq));
 }
 
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len)
@@ -265,11 +278,11 @@ uint64_t wire_done(struct qp *qp, uint64_t number)
 {
 	struct request *last = slot(qp, number);
 	for (uint64_t k = qp->reported; k <= number; k++) {
-		/* A failure shows that those before it were done; a flush shows nothing. */
+		/* A flush tells nothing about what was acknowledged before it. */
 		bool ok = slot(qp, k)->state == WR_ACKED && last->state != WR_FLUSHED;
 		if (ok)
 			check_unchanged(qp, slot(qp, k));
-		obs_done(qp->world->observer, qp, slot(qp, k), ok);
+		obs_settled(qp->world->observer, qp, slot(qp, k), ok);
 	}
 	qp->reported = number + 1;
 	return last->wr.wr_id;
@@ -444,6 +457,12 @@ void wire_flush(struct qp *qp)
 		schedule_cq(qp);
 }
 
+void wire_forget(struct qp *qp)
+{
+	for (; qp->reported < qp->posted; qp->reported++)
+		obs_settled(qp->world->observer, qp, slot(qp, qp->reported), false);
+}
+
 static void stale_event(void *object, uint64_t arg)
 {
 	host_stale_input(((struct qp *)object)->host, object, arg);
@@ -452,6 +471,7 @@ static void stale_event(void *object, uint64_t arg)
 void wire_gone(struct qp *qp)
 {
 	struct world *w = qp->world;
+	qp->rq_len = 0;
 	if (prng_chance(&w->rng, w->set.stale_permille))
 		clock_in(&w->clock, delay(qp, 0, 5000), stale_event, qp, prng_range(&w->rng, 0, 1));
 }

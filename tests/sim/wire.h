@@ -10,14 +10,16 @@ void wire_post(struct qp *qp, const struct smcr_wr *wr);
 /** Request `number` and what it covers are done as far as the poster is concerned.
  *  @return its wr_id */
 uint64_t wire_done(struct qp *qp, uint64_t number);
-/** Hand over now what has arrived at this QP. */
-void wire_drain(struct qp *qp);
 /** A SEND arrives on the QP that its peer did not post. */
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len);
+/** Everything that arrived on the host's QPs before that message, in order. */
+void wire_hand_in(struct host *host, uint64_t before);
 /** The QP is about to end: some of what is under way may still reach the peer. */
 void wire_land_some(struct qp *qp);
 /** The QP is in error: what is left completes as flushed, later. */
 void wire_flush(struct qp *qp);
+/** The poster takes what it has no completion of for lost. */
+void wire_forget(struct qp *qp);
 /** The QP is gone: perhaps an input for it comes late, which the engine has to ignore. */
 void wire_gone(struct qp *qp);
 

@@ -44,9 +44,20 @@ enum witness {
 	SEEN_CROSSED_CLOSE,  /* C of both sides, neither knowing of the other's */
 	SEEN_ABORT,          /* A */
 	SEEN_CROSSED_ABORT,
-	SEEN_REUSE,   /* an element given to another connection */
-	SEEN_RESET,   /* established connections that ended in an error */
-	SEEN_MANGLED, /* messages changed, lost or doubled */
+	SEEN_REUSE,           /* an element given to another connection */
+	SEEN_SETTLED,         /* groups that were watched strictly again after a failure */
+	SEEN_NOTICE,          /* the client's ADD LINK */
+	SEEN_DELETE_ASKED,    /* the client's DELETE LINK */
+	SEEN_ASYMMETRIC_GONE, /* deleted because a symmetric one is there */
+	SEEN_MANY_LINKS,      /* groups of more than two */
+	SEEN_NINE_LINKS,      /* and of as many as there may be */
+	SEEN_MOVED,           /* connections moved off a sound link */
+	SEEN_FAILOVER,        /* off one that had failed */
+	SEEN_DOUBLE_FAILOVER, /* and again before they had gone on */
+	SEEN_REPLAY,          /* WRITEs posted again on the next link */
+	SEEN_LOST,            /* a CDC that was acknowledged and never came */
+	SEEN_RESET,           /* established connections that ended in an error */
+	SEEN_MANGLED,         /* messages changed, lost or doubled */
 	NUM_WITNESSES,
 };
 

@@ -67,7 +67,7 @@ bool clock_step(struct clock *clock);
 /* ---- world.c ---- */
 
 #define SIM_MAX_HOSTS   4
-#define SIM_MAX_DEVICES 16
+#define SIM_MAX_DEVICES 20
 
 /** How this run's world behaves. Delays are upper bounds of uniform choices, in microseconds. */
 struct settings {
@@ -84,7 +84,8 @@ struct settings {
 	uint32_t stale_permille;     /* inputs for QPs that are gone */
 	uint32_t mangle_permille;    /* messages that are changed, lost or doubled on their way */
 	bool hostile;        /* messages were mangled: the observer is blind, bytes may be wrong */
-	bool failures;       /* links may break: connections may be reset */
+	bool failures;       /* links may break: connections may be reset .. */
+	bool no_reset;       /* .. but need not: a link is always left */
 	bool short_memory;   /* connections may be declined */
 	bool timeouts;       /* termination timers may expire */
 	uint64_t time_limit; /* all connections are over by then */
