@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keepalive (RFC 7609 4.5.3): idle connections whose program wants it, and idle links, are probed with
- * TEST LINK. Timers look back when they fire, so that traffic costs no more than noting the time.
+ * Keepalive (RFC 7609 4.5.3): idle connections whose program wants it, and idle links, are probed
+ * with TEST LINK. Timers look back when they fire, so that traffic costs no more than noting the
+ * time.
  */
 #include "daemon/engine/llc.h"
 
@@ -17,7 +18,8 @@ static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_
 
 /* ---- connections (TEST-3, TEST-4) ---- */
 
-/** TEST-4: only a link that has been idle as long is probed; one probe serves all its connections. */
+/** TEST-4: only a link that has been idle as long is probed; one probe serves all its connections.
+ */
 static void probe(const struct smcr_conn *conn, struct smcr_link *link)
 {
 	uint64_t left;

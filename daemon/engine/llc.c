@@ -110,6 +110,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
+	flow->cont_held = false;
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
 		smcr_llc_add_failed(lgr, "the exchange has failed");
@@ -506,6 +507,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	if (lgr->state == SMCR_LGR_TERMINATING)
 		return;
 	free_gone_links(lgr);
+	smcr_llc_add_link_resume(lgr);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
 		return;
 	if (flow->step == SMCR_LLC_IDLE && !alive(lgr)) {
@@ -603,7 +605,9 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_msg msg;
 	int rc = smcr_llc_decode(data, len, lgr->dialect, &msg);
-	bool lost = link->state == SMCR_LINK_FAILED || link->state == SMCR_LINK_DEACTIVATING;
+	bool test = !rc && msg.type == SMCR_LLC_TEST_LINK; /* TEST-1: in every state */
+	bool lost =
+		link->state == SMCR_LINK_FAILED || (link->state == SMCR_LINK_DEACTIVATING && !test);
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
 	if (rc == -EOPNOTSUPP) {
 		smcr_row(lgr, SMCR_ROW_ERR_61);

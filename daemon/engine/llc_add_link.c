@@ -113,19 +113,15 @@ static void send_cont(struct smcr_lgr *lgr, bool reply)
 	smcr_llc_send(flow->carrier, &msg);
 }
 
-/** Every RMB of the peer has an RToken on the new link (ADDL-10). One that the peer does not list
- * and that nobody writes into is one whose CONFIRM RKEY reply was lost with a link: the peer will
- * announce it anew. */
-static bool peer_complete(struct smcr_lgr *lgr)
+/** Every RMB of the peer that connections use has an RToken on the new link (ADDL-10). Another one
+ * may be missing: when the reply to its CONFIRM RKEY was lost with a link, the peer does not count
+ * on it, and announces it anew. */
+static bool peer_complete(const struct smcr_lgr *lgr)
 {
-	struct smcr_peer_rmb *rmb, *next;
-	DL_FOREACH_SAFE (lgr->peer_rmbs, rmb, next) {
-		if (rmb->withdrawn || rmb->token[lgr->llc->subject->slot].valid)
-			continue;
-		if (rmb->users)
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		if (!rmb->withdrawn && rmb->users && !rmb->token[lgr->llc->subject->slot].valid)
 			return false;
-		smcr_peer_rmb_withdraw(lgr, rmb);
-	}
 	return true;
 }
 
@@ -376,6 +372,15 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 		return;
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
+	if (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->peer_counted) {
+		/* ADD LINK may have overtaken the reply, on another link: whether the server knows
+		 * the RMB has to be known before RMBs are listed. */
+		flow->held_cont = msg->add_link_cont;
+		flow->cont_held = true;
+		return;
+	}
+	if (!flow->peer_counted)
+		list_own_rmbs(flow, lgr);
 	if (!take_cont(lgr, &msg->add_link_cont)) {
 		rtokens_wrong(link);
 		return;
@@ -384,4 +389,16 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	smcr_llc_enter(lgr,
 		       more_due(flow) ? SMCR_LLC_C_AWAIT_ADD_CONT : SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
 		       link, flow->subject);
+}
+
+void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->cont_held || flow->rkey.step == SMCR_RKEY_CONFIRM)
+		return;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT,
+				    .add_link_cont = flow->held_cont };
+	flow->cont_held = false;
+	if (flow->step == SMCR_LLC_C_AWAIT_ADD_CONT && flow->carrier)
+		smcr_llc_on_add_link_cont(flow->carrier, &msg);
 }

@@ -213,8 +213,8 @@ void exchange_end(struct obs_group *group, int side, unsigned int bit);
 /** The request that this reply of `from` answers; it is forgotten, `raw` stays until the next. */
 struct obs_request *request_answered(struct obs_link *link, int from,
 				     const struct smcr_llc_msg *reply);
-/** The link is gone: nobody answers on it any more. */
-void requests_void(const struct obs_link *link);
+/** The link is gone for that side: it answers nothing on it any more. */
+void requests_void(const struct obs_link *link, int side);
 struct obs_link *link_by_number(struct obs_group *group, uint8_t number);
 void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
 		size_t len);

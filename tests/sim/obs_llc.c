@@ -114,11 +114,11 @@ struct obs_request *request_answered(struct obs_link *link, int from,
 	return NULL;
 }
 
-void requests_void(const struct obs_link *link)
+void requests_void(const struct obs_link *link, int side)
 {
 	struct obs_group *group = link->group;
 	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
-		if (group->requests[i].link == link)
+		if (group->requests[i].link == link && group->requests[i].from != side)
 			group->requests[i].used = false;
 	}
 }

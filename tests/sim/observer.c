@@ -133,7 +133,7 @@ void obs_qp_destroy(struct observer *obs, struct qp *qp)
 	if (!link->gone[side] && !group->ended && obs->world->set.failures)
 		disturb(group);
 	link->gone[side] = true;
-	requests_void(link);
+	requests_void(link, side);
 	if (link->gone[!side])
 		rmb_drop_tokens(group, link);
 	group->dirty = true;
