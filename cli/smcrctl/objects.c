@@ -37,6 +37,17 @@ static char *link_of_connection(const json_t *row)
 	return link_name(row, "link");
 }
 
+/* "active, disabled": it is up, but the operator wants nothing written on it. */
+static char *link_state(const json_t *row)
+{
+	char *text = NULL;
+	const char *state = text_of(row, "state");
+	bool disabled = json_is_true(json_object_get(row, "disabled"));
+	if (!state || asprintf(&text, "%s%s", state, disabled ? ", disabled" : "") < 0)
+		return NULL;
+	return text;
+}
+
 static char *qpn_pair(const json_t *row)
 {
 	char *text = NULL;
@@ -177,7 +188,7 @@ static const struct column linkgroup_columns[] = {
 
 static const struct column link_columns[] = {
 	{ "LINK", NULL, .format = link_of_link },
-	{ "STATE", "state" },
+	{ "STATE", NULL, .format = link_state },
 	{ "RNIC", "rnic" },
 	{ "LOCAL-GID", "local_gid" },
 	{ "PEER-GID", "peer_gid" },

@@ -21,17 +21,13 @@ struct search {
 	uint32_t lgr;
 	uint8_t link;
 	bool has_lgr;
-	uint32_t num_links;
 	const char *state; /* of the link, by name; NULL: there is none */
 };
 
 static void look_at_lgr(void *arg, const struct smcr_lgr_view *view)
 {
 	struct search *search = arg;
-	if (view->id != search->lgr)
-		return;
-	search->has_lgr = true;
-	search->num_links = view->num_links;
+	search->has_lgr |= view->id == search->lgr;
 }
 
 static void look_at_link(void *arg, const struct smcr_link_view *view)
@@ -57,26 +53,26 @@ static void refuse_missing(const struct control *control, const struct smcr_comm
 		refuse(refusal, ENOENT, "not-found", "there is no link group %u", command->lgr);
 		return;
 	}
-	bool has_first = !command->link || search.state;
+	bool first_is_there = !command->link || search.state;
 	refuse(refusal, ENOENT, "not-found", "link group %u has no link %u", command->lgr,
-	       has_first ? command->to : command->link);
+	       command->to && first_is_there ? command->to : command->link);
 }
 
 static void refuse_busy(const struct control *control, const struct smcr_command *command,
 			struct refusal *refusal)
 {
-	struct search search = search_for(control, command->lgr, command->link);
-	if (search.state && strcmp(search.state, "active"))
-		refuse(refusal, EBUSY, "busy", "link %u/%u is not active but %s", command->lgr,
-		       command->link, search.state);
-	else if (command->type == SMCR_COMMAND_LINK_DELETE && search.num_links == 1)
-		refuse(refusal, EBUSY, "busy",
-		       "link %u/%u is the last one of its group: delete the link group instead",
-		       command->lgr, command->link);
-	else
-		refuse(refusal, EBUSY, "busy",
-		       "link group %u is being set up or ended: try again in a moment",
-		       command->lgr);
+	uint8_t links[] = { command->link, command->to };
+	for (size_t i = 0; i < sizeof(links); i++) {
+		struct search search = search_for(control, command->lgr, links[i]);
+		if (search.state && strcmp(search.state, "active")) {
+			refuse(refusal, EBUSY, "busy", "link %u/%u is not active but %s",
+			       command->lgr, links[i], search.state);
+			return;
+		}
+	}
+	refuse(refusal, EBUSY, "busy",
+	       "link group %u, or the link, is just being set up or ended: try again in a moment",
+	       command->lgr);
 }
 
 static const char *error_code(int error)

@@ -155,16 +155,17 @@ static void add_link(void *arg, const struct smcr_link_view *view)
 	if (view->qp)
 		fabric_qp_stats(view->qp, &stats);
 	json_t *object = json_pack(
-		"{s:I, s:i, s:s, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:o}",
+		"{s:I, s:i, s:s, s:b, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, "
+		"s:I, s:o}",
 		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "state",
-		smcr_link_state_name(view->state), "rnic", view->device_name, "port", 1,
-		"local_gid", json_gid(view->local_gid), "peer_gid", json_gid(view->peer_gid),
-		"local_qpn", (json_int_t)view->local_qpn, "peer_qpn", (json_int_t)view->peer_qpn,
-		"path_mtu", json_mtu(view->mtu), "uid", (json_int_t)view->uid, "peer_uid",
-		(json_int_t)view->peer_uid, "connections", (json_int_t)view->num_conns, "tx_bytes",
-		(json_int_t)view->tx_bytes, "rx_bytes", (json_int_t)view->rx_bytes, "retransmits",
-		(json_int_t)stats.retransmits, "last_error", json_string_or_null(view->last_error));
+		smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
+		view->device_name, "port", 1, "local_gid", json_gid(view->local_gid), "peer_gid",
+		json_gid(view->peer_gid), "local_qpn", (json_int_t)view->local_qpn, "peer_qpn",
+		(json_int_t)view->peer_qpn, "path_mtu", json_mtu(view->mtu), "uid",
+		(json_int_t)view->uid, "peer_uid", (json_int_t)view->peer_uid, "connections",
+		(json_int_t)view->num_conns, "tx_bytes", (json_int_t)view->tx_bytes, "rx_bytes",
+		(json_int_t)view->rx_bytes, "retransmits", (json_int_t)stats.retransmits,
+		"last_error", json_string_or_null(view->last_error));
 	json_array_append_new(arg, object);
 }
 

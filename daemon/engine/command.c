@@ -41,6 +41,11 @@ static void drop(struct smcr_pending *pending)
 	free(pending);
 }
 
+static const char *plural(uint32_t connections)
+{
+	return connections == 1 ? "connection" : "connections";
+}
+
 /** The outcome, told from the timer queue. The first one counts. */
 static void finish(struct smcr_pending *pending, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
@@ -129,8 +134,9 @@ void smcr_command_link_gone(struct smcr_link *link)
 	struct smcr_pending *pending;
 	DL_FOREACH (link->lgr->engine->commands, pending) {
 		if (about(pending, SMCR_COMMAND_LINK_DELETE, link))
-			finish(pending, 0, "Link %u/%u is deleted; %u connections have left it.",
-			       link->lgr->id, link->number, pending->result.connections);
+			finish(pending, 0, "Link %u/%u is deleted; %u %s left it.", link->lgr->id,
+			       link->number, pending->result.connections,
+			       plural(pending->result.connections));
 		else if (about(pending, SMCR_COMMAND_LINK_TEST, link))
 			finish(pending, -ENETDOWN, "Link %u/%u was deleted meanwhile.",
 			       link->lgr->id, link->number);
@@ -144,8 +150,8 @@ void smcr_command_lgr_gone(struct smcr_lgr *lgr)
 		if (pending->command.lgr != lgr->id)
 			continue;
 		if (pending->command.type == SMCR_COMMAND_LGR_DELETE)
-			finish(pending, 0, "Link group %u is deleted; %u connections were reset.",
-			       lgr->id, pending->result.connections);
+			finish(pending, 0, "Link group %u is deleted, with %u %s.", lgr->id,
+			       pending->result.connections, plural(pending->result.connections));
 		else
 			finish(pending, -ENOENT, "Link group %u has gone meanwhile.", lgr->id);
 	}
@@ -207,8 +213,8 @@ static void link_disable(struct smcr_pending *pending, struct smcr_lgr *lgr, str
 		return;
 	}
 	pending->result.connections = smcr_link_move_conns(link, NULL);
-	finish(pending, 0, "Link %u/%u is disabled; %u connections write on others now.", lgr->id,
-	       link->number, pending->result.connections);
+	finish(pending, 0, "Link %u/%u is disabled; %u %s moved to others.", lgr->id, link->number,
+	       pending->result.connections, plural(pending->result.connections));
 }
 
 static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
@@ -218,14 +224,14 @@ static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 	if (was)
 		smcr_lgr_rebalance(lgr);
 	pending->result.connections = link->num_conns;
-	finish(pending, 0, "Link %u/%u is %s; %u connections write on it.", lgr->id, link->number,
-	       was ? "enabled" : "enabled already", link->num_conns);
+	finish(pending, 0, "Link %u/%u is %s; %u %s on it.", lgr->id, link->number,
+	       was ? "enabled" : "enabled already", link->num_conns, plural(link->num_conns));
 }
 
 static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *from,
 		     struct smcr_link *to)
 {
-	unsigned int moved = 0;
+	unsigned int moved = from || to ? 0 : smcr_lgr_rebalance(lgr);
 	if (from && !smcr_lgr_any_link(lgr, from)) {
 		finish(pending, -EBUSY, "Link %u/%u is the last of its group.", lgr->id,
 		       from->number);
@@ -233,11 +239,11 @@ static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct 
 	}
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link != to && (!from || link == from))
+		if (link && link != to && (from ? link == from : to != NULL))
 			moved += smcr_link_move_conns(link, to);
 	}
 	pending->result.connections = moved;
-	finish(pending, 0, "%u connections of link group %u have moved.", moved, lgr->id);
+	finish(pending, 0, "%u %s of link group %u moved.", moved, plural(moved), lgr->id);
 }
 
 static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)

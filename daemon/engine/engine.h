@@ -177,7 +177,8 @@ enum smcr_command_type {
 	SMCR_COMMAND_LINK_DISABLE,
 	SMCR_COMMAND_LINK_ENABLE,
 	SMCR_COMMAND_LGR_DELETE,
-	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). */
+	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). With neither
+	 *  they are spread evenly. */
 	SMCR_COMMAND_FAILOVER,
 };
 

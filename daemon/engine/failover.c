@@ -186,18 +186,29 @@ unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)
 	return moved;
 }
 
-void smcr_lgr_rebalance(struct smcr_lgr *lgr)
+/* Is a connection on `link` (NULL: none) worth moving to `to`? */
+static bool worth_moving(const struct smcr_link *link, const struct smcr_link *to)
+{
+	if (!link || (link->disabled && !to->disabled))
+		return true;
+	return link->disabled == to->disabled && link->num_conns > to->num_conns + 1;
+}
+
+unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
+	unsigned int moved = 0;
 	if (lgr->state != SMCR_LGR_ACTIVE)
-		return;
+		return 0;
 	DL_FOREACH_SAFE2 (lgr->conns, conn, next, lgr_next) {
 		struct smcr_link *link = conn->tx.link;
 		if (conn->phase != SMCR_PHASE_OPEN || (link && conn->tx.moving))
 			continue;
 		struct smcr_link *to = choose(conn, link);
-		if (to && (!link || (link->disabled && !to->disabled) ||
-			   (link->disabled == to->disabled && link->num_conns > to->num_conns + 1)))
-			smcr_conn_move(conn, to);
+		if (!to || !worth_moving(link, to))
+			continue;
+		smcr_conn_move(conn, to);
+		moved++;
 	}
+	return moved;
 }

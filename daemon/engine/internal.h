@@ -602,8 +602,8 @@ unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to);
  * that the operator has disabled is the last resort. */
 bool smcr_link_better(const struct smcr_link *a, const struct smcr_link *b);
 /** A link has become active, or is enabled again: it takes over those that have none, and its share
- *  of the others (FO-12, LG-17). */
-void smcr_lgr_rebalance(struct smcr_lgr *lgr);
+ *  of the others (FO-12, LG-17). @return how many move */
+unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr);
 
 /* ---- conn.c ---- */
 /** By alert token; NULL if none or stale (CDC-5). */

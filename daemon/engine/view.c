@@ -104,6 +104,7 @@ static struct smcr_link_view view_of_link(const struct smcr_link *link)
 		.num_conns = link->num_conns,
 		.tx_bytes = link->tx_bytes,
 		.rx_bytes = link->rx_bytes,
+		.disabled = link->disabled,
 		.qp = link->qp,
 	};
 	memcpy(view.device_name, link->device_name, sizeof(view.device_name));
@@ -125,6 +126,22 @@ void smcr_engine_each_link(const struct smcr_engine *engine,
 				struct smcr_link_view view = view_of_link(lgr->links[i]);
 				fn(arg, &view);
 			}
+}
+
+void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
+				  void (*fn)(void *arg, const struct smcr_link_view *view),
+				  void *arg)
+{
+	const struct smcr_link *link;
+	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	for (unsigned int i = 0; link && i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (other && other != link && other->state == SMCR_LINK_ACTIVE &&
+		    smcr_link_usable(other)) {
+			struct smcr_link_view view = view_of_link(other);
+			fn(arg, &view);
+		}
+	}
 }
 
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view)

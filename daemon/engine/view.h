@@ -39,6 +39,7 @@ struct smcr_link_view {
 	uint32_t num_conns; /* that write on it */
 	uint64_t tx_bytes,
 		rx_bytes;    /* application bytes; rx: of connections whose CDC came on it */
+	bool disabled;       /* the operator wants nothing written on it while there is another */
 	void *qp;            /* host's handle, for its own counters */
 	char last_error[96]; /* "" if none */
 };
@@ -69,6 +70,10 @@ void smcr_engine_each_lgr(const struct smcr_engine *engine,
 			  void (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg);
 void smcr_engine_each_link(const struct smcr_engine *engine,
 			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg);
+/** The other links of that link's group that are active, if there is such a link. */
+void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
+				  void (*fn)(void *arg, const struct smcr_link_view *view),
+				  void *arg);
 void smcr_engine_each_conn(const struct smcr_engine *engine,
 			   void (*fn)(void *arg, const struct smcr_conn_view *view), void *arg);
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/fabric/fabric.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
 #include <stdio.h>
@@ -12,17 +13,21 @@
 #include <time.h>
 #include <utlist.h>
 
+#include "daemon/engine/view.h"
 #include "daemon/host/log.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
 #define RECV_SIZE  64
 #define RECV_DEPTH 1024
 
+#define MAX_TESTS 256
+
 struct fabric_device {
 	struct fabric *fabric;
 	uint32_t id;
 	uint16_t vlan;
 	struct rnic *rnic;
+	struct smcr_device_info info; /* as the engine was told */
 	struct fabric_device *next, *prev;
 };
 
@@ -42,6 +47,12 @@ struct fabric {
 	uint32_t next_device_id;
 	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
+	struct event *test;
+	size_t num_tests;
+	struct {
+		uint32_t lgr;
+		uint8_t number;
+	} tests[MAX_TESTS]; /* of links, to be started */
 };
 
 uint64_t fabric_now(void)
@@ -152,6 +163,65 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 		qp->destroyed = NULL;
 }
 
+/* ---- patience ---- */
+
+struct alternatives {
+	struct fabric *fabric;
+	bool any, alive;
+};
+
+/** Test it from the event loop: the one who asks is in the middle of something. */
+static void test_later(struct fabric *fabric, const struct smcr_link_view *link)
+{
+	if (fabric->num_tests == MAX_TESTS)
+		return; /* asked again soon */
+	fabric->tests[fabric->num_tests].lgr = link->lgr_id;
+	fabric->tests[fabric->num_tests++].number = link->number;
+	event_active(fabric->test, EV_TIMEOUT, 0);
+}
+
+static void look_at_alternative(void *arg, const struct smcr_link_view *link)
+{
+	struct alternatives *alternatives = arg;
+	struct fabric *fabric = alternatives->fabric;
+	struct rnic_qp_stats stats;
+	fabric_qp_stats(link->qp, &stats);
+	alternatives->any = true;
+	if (stats.heard_us == UINT64_MAX ||
+	    stats.heard_us < fabric->params.config->retry_alternative_ms * 1000 / 2)
+		alternatives->alive = true;
+	else
+		test_later(fabric, link);
+}
+
+/**
+ * A link is given up early only for one that works. While the peer is silent on every path it may
+ * not run, or the network be down as a whole, and nothing is gained: all its links are last links
+ * then.
+ */
+static bool may_give_up(void *ctx, struct rnic_qp *rnic_qp, uint64_t silent_us)
+{
+	struct fabric_qp *qp = ctx;
+	struct alternatives alternatives = { .fabric = qp->fabric };
+	(void)rnic_qp;
+	smcr_engine_each_alternative(qp->fabric->engine, qp->link_ref, look_at_alternative,
+				     &alternatives);
+	return !alternatives.any || alternatives.alive ||
+	       silent_us >= (uint64_t)qp->fabric->params.config->retry_ms * 1000;
+}
+
+static void on_test(evutil_socket_t fd, short what, void *arg)
+{
+	struct fabric *fabric = arg;
+	(void)fd;
+	(void)what;
+	smcr_engine_run(fabric->engine, fabric_now());
+	for (size_t i = 0; i < fabric->num_tests; i++)
+		smcr_engine_test_link(fabric->engine, fabric->tests[i].lgr,
+				      fabric->tests[i].number);
+	fabric->num_tests = 0;
+}
+
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
 			void **ret_qp, uint32_t *ret_qpn)
 {
@@ -168,6 +238,7 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 						 .recv_depth = RECV_DEPTH,
 						 .recv_size = RECV_SIZE,
 						 .on_completion = on_completion,
+						 .may_give_up = may_give_up,
 						 .ctx = qp };
 		error = rnic_qp_create(qp->pd, &params, &qp->qp);
 		if (error)
@@ -355,8 +426,9 @@ static bool gid_is_ipv4(const uint8_t *gid)
 	return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-static void describe(const struct fabric_device *device, struct smcr_device_info *ret)
+static void describe(struct fabric_device *device)
 {
+	struct smcr_device_info *ret = &device->info;
 	struct rnic_info info;
 	rnic_get_info(device->rnic, &info);
 	/* Below the smallest path MTU the port is down, but the engine wants a sound value. */
@@ -396,9 +468,34 @@ static const char *event_text(enum rnic_event_type type)
 	case RNIC_EVENT_PORT_ACTIVE: return "port is active";
 	case RNIC_EVENT_PORT_DOWN: return "port is down";
 	case RNIC_EVENT_REMOVED: return "device is gone";
-	case RNIC_EVENT_CHANGED: return "name, addresses or MTU changed";
+	case RNIC_EVENT_CHANGED: return "changed";
 	}
 	return "unknown event";
+}
+
+static void log_gid(const char *name, const struct rnic_info *info)
+{
+	char addr[INET6_ADDRSTRLEN];
+	if (!info->num_gids)
+		log_message(LOG_NOTICE, "rnic %s: has no address", name);
+	else if (inet_ntop(AF_INET6, info->gids[0].raw, addr, sizeof(addr)))
+		log_message(LOG_NOTICE, "rnic %s: its GID is %s now", name, addr);
+}
+
+/* `before` is what the engine knows. */
+static void log_change(const struct smcr_device_info *before, const struct rnic_info *now)
+{
+	static const uint8_t no_gid[SMCR_GID_LEN];
+	const uint8_t *gid = now->num_gids ? now->gids[0].raw : no_gid;
+	if (strcmp(before->name, now->name))
+		log_message(LOG_NOTICE, "rnic %s: is called %s now", before->name, now->name);
+	if (memcmp(before->gid, gid, sizeof(before->gid)))
+		log_gid(now->name, now);
+	if (memcmp(before->mac, now->mac, sizeof(before->mac)))
+		log_message(LOG_NOTICE, "rnic %s: has another MAC", now->name);
+	if (before->mtu != now->max_path_mtu)
+		log_message(LOG_NOTICE, "rnic %s: its largest path MTU is %u now", now->name,
+			    now->max_path_mtu ? 128u << now->max_path_mtu : 0);
 }
 
 static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_event *event)
@@ -406,15 +503,17 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	struct fabric_device *device = ctx;
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
-	log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
+	if (event->type == RNIC_EVENT_CHANGED)
+		log_change(&device->info, &info);
+	else
+		log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
 	if (event->type == RNIC_EVENT_REMOVED) {
 		device_drop(device->fabric, device);
 		return;
 	}
-	struct smcr_device_info smcr_info;
-	describe(device, &smcr_info);
+	describe(device);
 	smcr_engine_run(device->fabric->engine, fabric_now());
-	smcr_engine_device_update(device->fabric->engine, &smcr_info);
+	smcr_engine_device_update(device->fabric->engine, &device->info);
 }
 
 static bool device_is_open(const struct fabric *fabric, const char *name)
@@ -452,10 +551,9 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		free(device);
 		return error;
 	}
-	struct smcr_device_info info;
-	describe(device, &info);
+	describe(device);
 	smcr_engine_run(fabric->engine, fabric_now());
-	error = smcr_engine_device_add(fabric->engine, &info);
+	error = smcr_engine_device_add(fabric->engine, &device->info);
 	if (error) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the engine refuses it: %s", name,
 			 strerror(-error));
@@ -514,7 +612,8 @@ int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
 	int error =
 		smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(), &fabric->engine);
 	fabric->timer = error ? NULL : evtimer_new(params->base, on_timer, fabric);
-	if (!error && !fabric->timer)
+	fabric->test = event_new(params->base, -1, 0, on_test, fabric);
+	if (!error && (!fabric->timer || !fabric->test))
 		error = -ENOMEM;
 	if (error) {
 		fabric_free(fabric);
@@ -530,6 +629,8 @@ void fabric_free(struct fabric *fabric)
 		return;
 	if (fabric->timer)
 		event_free(fabric->timer);
+	if (fabric->test)
+		event_free(fabric->test);
 	if (fabric->engine)
 		smcr_engine_free(fabric->engine); /* destroys the QPs: devices can close then */
 	struct fabric_device *device, *next;

@@ -151,9 +151,10 @@ static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 	option->skel->rodata->netns_cookie = option->netns_cookie;
 	option->skel->rodata->page_size = (int)sysconf(_SC_PAGESIZE);
 	r = smcr__load(option->skel);
-	if (r == -EPERM) /* what the verifier dislikes is -EACCES or -EINVAL */
+	/* Looking whether a pointer is NULL takes CAP_PERFMON: -EACCES without. */
+	if (r == -EPERM || r == -EACCES)
 		return fail(text, r, "the kernel does not let us load BPF programs",
-			    "give the daemon CAP_BPF and CAP_NET_ADMIN");
+			    "give the daemon CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN");
 	if (r < 0)
 		return fail(text, r, "the kernel refuses the BPF programs",
 			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");

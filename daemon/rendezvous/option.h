@@ -53,7 +53,8 @@ struct rdv_skipped_peer {
  * namespace carry the option.
  * @param ret_text  on failure: what is missing and what to do, for the log; room RDV_TEXT_MAX. The
  *                  daemon can go on without: all connections are plain TCP then
- * @return 0, -EPERM (needs CAP_BPF and CAP_NET_ADMIN, CAP_SYS_ADMIN where cgroup2 is not mounted),
+ * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN where
+ *         cgroup2 is not mounted on /sys/fs/cgroup or its unified directory),
  *         -ENOSYS or -EOPNOTSUPP (kernel too old or built without), or what the kernel said
  */
 int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);

@@ -214,6 +214,13 @@ struct rnic_qp_params {
 	 * the user always learns of it, also with nothing outstanding.
 	 */
 	void (*on_completion)(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n);
+	/**
+	 * Asked while the peer has acknowledged nothing for `silent_us`, from half the limit on:
+	 * may the QP be given up when retry_ms are over? It is, after two answers of true in a row;
+	 * till then it goes on trying. Must not call anything of this header but
+	 * rnic_qp_get_stats(). NULL: it may. A device with a timeout of its own does not ask.
+	 */
+	bool (*may_give_up)(void *ctx, struct rnic_qp *qp, uint64_t silent_us);
 	void *ctx;
 };
 
@@ -266,6 +273,7 @@ int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 struct rnic_qp_stats {
 	uint64_t tx_bytes, rx_bytes; /* payload bytes of SENDs and WRITEs */
 	uint64_t retransmits;
+	uint64_t heard_us; /* since a packet of the peer came; UINT64_MAX: it is not known */
 };
 
 void rnic_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);

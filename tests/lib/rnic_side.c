@@ -47,6 +47,13 @@ static void on_completion(void *ctx, struct rnic_qp *qp, const struct rnic_wc *w
 	}
 }
 
+static bool may_give_up(void *ctx, struct rnic_qp *qp, uint64_t silent_us)
+{
+	struct rnic_side *side = ctx;
+	must(qp == side->qp, "question about another QP");
+	return side->may_give_up(side, silent_us);
+}
+
 static void on_event(void *ctx, struct rnic *rnic, const struct rnic_event *event)
 {
 	struct rnic_side *side = ctx;
@@ -79,6 +86,7 @@ void rnic_side_qp(struct rnic_side *side, unsigned int send_depth, unsigned int 
 					 .recv_depth = recv_depth,
 					 .recv_size = recv_size,
 					 .on_completion = on_completion,
+					 .may_give_up = side->may_give_up ? may_give_up : NULL,
 					 .ctx = side };
 	must(rnic_qp_create(side->pd, &params, &side->qp) == 0, "QP");
 }

@@ -37,6 +37,8 @@ struct rnic_side {
 	/** If set, called for each completion. */
 	void (*hook)(struct rnic_side *side, const struct rnic_wc *wc);
 	void *hook_ctx;
+	/** If set before rnic_side_qp(), what rnic_qp_params.may_give_up answers. */
+	bool (*may_give_up)(struct rnic_side *side, uint64_t silent_us);
 };
 
 /** Open "soft:IFNAME" in the calling thread's namespace, a PD and `mem_len` bytes for remote

@@ -270,6 +270,12 @@ static void what_is_not_there_is_named(void **state)
 		  "link group 1 has no link 9" },
 		{ "{\"method\":\"link.test\",\"params\":{\"linkgroup\":77,\"link\":1}}",
 		  "there is no link group 77" },
+		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"to\":8}}",
+		  "link group 1 has no link 8" },
+		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"from\":1,\"to\":8}}",
+		  "link group 1 has no link 8" },
+		{ "{\"method\":\"failover\",\"params\":{\"linkgroup\":1,\"from\":7,\"to\":8}}",
+		  "link group 1 has no link 7" },
 	};
 	const struct clients_asker root = { .request = 1 };
 	assert_int_equal(have_group(*state), 1);

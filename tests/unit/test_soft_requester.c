@@ -387,6 +387,66 @@ static void patience_changes(void **state)
 	rnic_qp_set_retry(side.qp, 300);
 }
 
+static unsigned int asked, denied;
+static uint64_t first_silence;
+
+static bool agree_after_denials(struct rnic_side *s, uint64_t silent_us)
+{
+	(void)s;
+	if (asked++ == 0)
+		first_silence = silent_us;
+	if (denied == 0)
+		return true;
+	denied--;
+	return false;
+}
+
+static uint64_t heard_us(void)
+{
+	struct rnic_qp_stats stats;
+	rnic_qp_get_stats(side.qp, &stats);
+	return stats.heard_us;
+}
+
+/* The limit holds only if the user agrees, twice; in between the peer has one more chance. */
+static void user_is_asked_before_giving_up(void **state)
+{
+	(void)state;
+	disconnect(NULL);
+	side.may_give_up = agree_after_denials;
+	connect_with(300, 7);
+	asked = 0;
+	denied = 15; /* more than there are timers in 300 ms */
+	assert_true(heard_us() == UINT64_MAX);
+	assert_int_equal(post_send(1), 0);
+	rnic_side_idle(base, 20);
+	assert_int_equal(asked, 0);
+	uint64_t start = now_ms();
+	while (denied > 1 && now_ms() < start + PATIENCE)
+		rnic_side_idle(base, 5);
+	assert_in_range(first_silence, 150000, 300000);
+	assert_in_range(now_ms() - start, 350, PATIENCE);
+	assert_int_equal(side.num_sends, 0);
+	ack(0);
+	expect_done(0, 1, RNIC_WC_SUCCESS);
+	assert_in_range(heard_us(), 0, 500000);
+
+	/* Agreement of before does not count after progress, and once is not enough. */
+	asked = denied = 0;
+	assert_int_equal(post_send(2), 0);
+	while (asked < 2)
+		rnic_side_idle(base, 1);
+	ack(1);
+	expect_done(1, 2, RNIC_WC_SUCCESS);
+	asked = 0;
+	denied = 7;
+	assert_int_equal(post_send(3), 0);
+	expect_done(2, 3, RNIC_WC_RETRY_EXC_ERR);
+	assert_int_equal(denied, 0);
+	assert_true(asked >= 9);
+	side.may_give_up = NULL;
+}
+
 /* This process does not run, as when it is stopped by a signal. */
 static void absent(unsigned int ms)
 {
@@ -680,6 +740,7 @@ int main(void)
 		CONNECTED(slow_peer_is_borne_with),
 		CONNECTED(short_patience),
 		CONNECTED(patience_changes),
+		CONNECTED(user_is_asked_before_giving_up),
 		CONNECTED(own_absence_is_not_counted),
 		CONNECTED(refusals_end_the_qp),
 		CONNECTED(receiver_not_ready),

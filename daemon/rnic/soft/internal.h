@@ -193,6 +193,7 @@ struct soft_requester {
 	uint64_t progress_at; /* later by what we did not run since */
 	uint64_t retry_limit;
 	unsigned int tries;
+	bool may_give_up;         /* the user's last answer */
 	uint64_t not_ready_until; /* RNR NAK */
 	unsigned int rnr_retry, rnr_tries;
 	uint64_t tx_bytes, retransmits;
@@ -273,8 +274,9 @@ struct soft_qp {
 	struct sockaddr_in peer;
 	struct roce_flow flow; /* of what we send */
 	uint32_t peer_qpn;
-	uint32_t mtu; /* path MTU, bytes */
-	bool neigh;   /* an entry was asked for */
+	uint32_t mtu;      /* path MTU, bytes */
+	uint64_t heard_at; /* when a packet of the peer came */
+	bool neigh;        /* an entry was asked for */
 
 	struct soft_requester rq;
 	struct soft_responder rs;

@@ -278,7 +278,10 @@ int soft_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size_
 void soft_qp_get_stats(const struct rnic_qp *base, struct rnic_qp_stats *ret_stats)
 {
 	const struct soft_qp *qp = soft_qp_of(base);
-	*ret_stats = (struct rnic_qp_stats){ .tx_bytes = qp->rq.tx_bytes,
-					     .rx_bytes = qp->rs.rx_bytes,
-					     .retransmits = qp->rq.retransmits };
+	*ret_stats = (struct rnic_qp_stats){
+		.tx_bytes = qp->rq.tx_bytes,
+		.rx_bytes = qp->rs.rx_bytes,
+		.retransmits = qp->rq.retransmits,
+		.heard_us = qp->heard_at ? soft_clock() - qp->heard_at : UINT64_MAX,
+	};
 }

@@ -95,10 +95,25 @@ int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_
 
 /* ---- sending */
 
-/* Patience is at an end: no progress for as long as we were told to try. */
-static bool given_up(const struct soft_requester *rq, uint64_t now)
+/* No progress for as long as we were told to try. */
+static bool limit_reached(const struct soft_requester *rq, uint64_t now)
 {
 	return now - rq->progress_at >= rq->retry_limit && rq->tries >= MIN_TRIES;
+}
+
+/* Patience is at an end. The user has to agree twice: what it knows when it agrees first, we may
+ * learn by the transmission in between. When a network that was dead as a whole comes back, each
+ * side hears the other on one path first, and they would otherwise give up different ones. */
+static bool given_up(struct soft_qp *qp, uint64_t now)
+{
+	struct soft_requester *rq = &qp->rq;
+	uint64_t silent = now - rq->progress_at;
+	if (silent < rq->retry_limit / 2)
+		return false;
+	bool before = rq->may_give_up;
+	rq->may_give_up = !qp->params.may_give_up ||
+			  qp->params.may_give_up(qp->params.ctx, &qp->base, silent);
+	return limit_reached(rq, now) && before && rq->may_give_up;
 }
 
 /* The peer has a buffer for this SEND as far as its last answer says. With nothing under way one
@@ -263,8 +278,10 @@ static void sent(struct soft_qp *qp, size_t n)
 	uint64_t again = rq->next < rq->sent ? (to < rq->sent ? to : rq->sent) - rq->next : 0;
 	rq->retransmits += again;
 	qp->dev->stats.retransmits += again;
-	if (rq->sent == rq->acked)
+	if (rq->sent == rq->acked) {
 		rq->progress_at = now;
+		rq->may_give_up = false;
+	}
 	while (rq->next < to) {
 		struct soft_wqe *wqe = wqe_at(rq, rq->cursor);
 		uint64_t end = wqe->first + wqe->packets;
@@ -353,6 +370,7 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 	rq->stuck = false;
 	rq->acked = packet;
 	rq->tries = 0;
+	rq->may_give_up = false;
 	rq->rnr_tries = 0;
 	rq->not_ready_until = 0;
 	rq->progress_at = now;
@@ -398,6 +416,7 @@ static void on_rnr_nak(struct soft_qp *qp, uint64_t packet, uint8_t timer_code)
 	go_back(rq);
 	/* The peer is there: patience starts anew. */
 	rq->tries = 0;
+	rq->may_give_up = false;
 	rq->progress_at = now;
 	rq->not_ready_until = now + roce_rnr_timer_us(timer_code);
 	rq->deadline = rq->not_ready_until;
@@ -408,7 +427,7 @@ static void on_sequence_nak(struct soft_qp *qp, uint64_t packet)
 {
 	struct soft_requester *rq = &qp->rq;
 	advance(qp, packet);
-	if (given_up(rq, qp->dev->now)) {
+	if (given_up(qp, qp->dev->now)) {
 		soft_qp_fail(qp, RNIC_WC_RETRY_EXC_ERR);
 		return;
 	}
@@ -491,7 +510,7 @@ void soft_requester_timer(struct soft_qp *qp)
 	if (rq->sent == rq->acked)
 		return;
 	qp->dev->stats.timeouts++;
-	if (given_up(rq, now)) {
+	if (given_up(qp, now)) {
 		soft_qp_fail(qp, RNIC_WC_RETRY_EXC_ERR);
 		return;
 	}
@@ -514,7 +533,7 @@ void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms)
 		return; /* nothing outstanding, or the peer asked us to wait */
 	uint64_t now = soft_clock();
 	discount_absence(rq, now);
-	uint64_t sooner = given_up(rq, now) ? now : deadline(rq, now);
+	uint64_t sooner = limit_reached(rq, now) ? now : deadline(rq, now);
 	if (sooner < rq->deadline)
 		rq->deadline = sooner;
 	soft_qp_arm(qp);

@@ -94,6 +94,7 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, co
 		dev->stats.drop_icrc++;
 		return;
 	}
+	qp->heard_at = dev->now;
 	if (qp->state == SOFT_QP_ERR) {
 		if (!soft_responder_refuse_again(qp, &packet))
 			dev->stats.drop_qp++;

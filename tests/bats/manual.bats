@@ -1,0 +1,68 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What is written for operators is true: manual pages against --help, and the configuration file.
+bats_require_minimum_version 1.5.0
+load common
+
+# manual PAGE: as plain text.
+manual() {
+	mandoc -Tascii -Owidth=300 "$HOSTS_ROOT/man/$1" | col -bx
+}
+
+# options_of TEXT..: "-x, --long" and "--long" at the start of lines, one a line.
+options_of() {
+	sed -En 's/^ +(-[a-zA-Z], )?(--?[a-z-]+)( .*)?$/\1\2/p' | sort -u
+}
+
+@test "the manual pages have no errors" {
+	for page in "$HOSTS_ROOT"/man/*; do
+		run -0 mandoc -Tlint -W warning "$page"
+		[ -z "$output" ]
+	done
+}
+
+@test "every option is in --help and in the manual page" {
+	for page in smcrd.8 smcrctl.8 smcr-run.1; do
+		diff <("$HOSTS_BUILD/bin/${page%.*}" --help | options_of) <(manual "$page" | options_of)
+		[ "$("$HOSTS_BUILD/bin/${page%.*}" --help | options_of | wc -l)" -ge 5 ]
+	done
+}
+
+@test "every command is in smcrctl --help and in the manual page, with its arguments" {
+	commands() {
+		grep -E '^ {2,5}(info|device|linkgroup|link|failover|connection) ' |
+			sed -E 's/^ +//; s/  .*//' | tr '[:upper:]' '[:lower:]' | sort
+	}
+	diff <("$HOSTS_BUILD/bin/smcrctl" --help | commands) \
+		<(manual smcrctl.8 | sed '/^JSON/,$d' | commands)
+	[ "$("$HOSTS_BUILD/bin/smcrctl" --help | commands | wc -l)" -ge 12 ]
+}
+
+@test "the exit statuses of smcrctl are the same in --help and in the manual page" {
+	for line in '0 *done, or requested of the peer' '1 *refused or failed' '3 *no daemon' '4 *not found'; do
+		manual smcrctl.8 | grep -qE "^ *$line\$"
+	done
+	"$HOSTS_BUILD/bin/smcrctl" --help | tr '\n' ' ' | grep -q \
+		'0 done or requested of the peer, 1 refused or failed, 2 usage, 3 no daemon, 4 not found'
+}
+
+@test "every key of the configuration is in its manual page and in the file that is installed" {
+	keys=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ "\([a-z_]*\)".*/\1/p' \
+		"$HOSTS_ROOT/daemon/host/config.c" | sort)
+	[ "$(wc -l <<<"$keys")" -ge 15 ]
+	diff <(echo "$keys") <(sed -n 's/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" | sed 's/ , /\n/g' | sort)
+	diff <(echo "$keys") <(sed -n 's/^# \([a-z_]*\) =.*/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" | sort -u)
+}
+
+@test "the file that is installed shows the defaults" {
+	defaults=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ "\([a-z_]*\)", "*\([^",]*\).*/\1 = \2/p' \
+		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
+		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#" | sort)
+	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
+		grep -vE '^(rnic|capable_subnet) ' | sort)
+	# and it is what smcrd takes
+	hosts_up 1500
+	sed 's/^# \([a-z_]* =\)/\1/' "$HOSTS_ROOT/etc/smcrd.conf" >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	[ "$(show a device length)" = 2 ]
+}

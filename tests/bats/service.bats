@@ -1,0 +1,142 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The installed files, and smcrd as a service of systemd with all that its unit takes away from it.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=tests/bats/systemd.bash
+. "$BATS_TEST_DIRNAME/systemd.bash"
+
+setup() {
+	case $HOSTS_BUILD in
+	*/san) skip "sanitizers need what the unit takes away" ;;
+	esac
+}
+
+# install_to DIR: make install with PREFIX=/usr, as a package does.
+install_to() {
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$1" PREFIX=/usr >"$BATS_TEST_TMPDIR/install.log" 2>&1 || {
+		cat "$BATS_TEST_TMPDIR/install.log"
+		return 1
+	}
+}
+
+@test "make install puts everything in its place and leaves a configuration alone" {
+	root=$BATS_TEST_TMPDIR/root
+	install_to "$root"
+	diff - <(cd "$root" && find . -type f | sort) <<-'END'
+	./etc/smcrd/smcrd.conf
+	./usr/bin/smcr-run
+	./usr/bin/smcrctl
+	./usr/lib/smcrd/libsmcr-preload.so
+	./usr/lib/systemd/system/smcrd.service
+	./usr/sbin/smcrd
+	./usr/share/man/man1/smcr-run.1
+	./usr/share/man/man5/smcrd.conf.5
+	./usr/share/man/man8/smcrctl.8
+	./usr/share/man/man8/smcrd.8
+	END
+	grep -q '^ExecStart=/usr/sbin/smcrd --foreground$' "$root/usr/lib/systemd/system/smcrd.service"
+	echo "# mine" >"$root/etc/smcrd/smcrd.conf"
+	install_to "$root"
+	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
+}
+
+@test "systemd finds nothing wrong with the unit, and little exposed" {
+	unit=$BATS_TEST_TMPDIR/smcrd.service
+	sed "s#@SBINDIR@#$HOSTS_BUILD/bin#" "$HOSTS_ROOT/systemd/smcrd.service" >"$unit"
+	run -0 systemd-analyze verify --man=no "$unit"
+	[ -z "$output" ]
+	# In tenths; what is left is CAP_NET_ADMIN and the like
+	run -0 systemd-analyze security --offline=true --threshold=30 "$unit"
+}
+
+main_pid() {
+	inside systemctl show -P MainPID smcrd
+}
+
+is_active() {
+	[ "$(inside systemctl show -P ActiveState smcrd)" = active ]
+}
+
+has_failed() {
+	[ "$(inside systemctl show -P ActiveState smcrd)" = failed ]
+}
+
+# Another process than this one?
+has_restarted() {
+	is_active && [ "$(main_pid)" != "$1" ]
+}
+
+service_log() {
+	inside journalctl --no-pager -u smcrd
+}
+
+# serves: host b, with an smcrd of its own, gets an answer over SMC-R of the program beside the service.
+serves() {
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+}
+
+teardown() {
+	local status=0
+	if [ -z "${BATS_TEST_COMPLETED:-}" ] && [ -n "${SYSTEMD_PID:-}" ]; then
+		service_log | tail -30
+	fi
+	[ -z "${HOSTS_ID:-}" ] || daemon_ends b || status=$?
+	systemd_down || status=$?
+	net_down
+	return "$status"
+}
+
+@test "smcrd works as a service: notify, TCP option, transfer, stop, restart after a crash" {
+	missing=$(systemd_missing)
+	[ -z "$missing" ] || skip "$missing"
+	hosts_up 1500
+	install_to "$HOSTS_DIR/files"
+	systemd_boot "$HOSTS_DIR/files"
+	inside systemctl start smcrd
+	is_active
+	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use" ]
+	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
+	# only what the manual page says
+	pid=$(main_pid)
+	[ "$(inside grep ^CapEff "/proc/$pid/status" | cut -f2)" = 000000c000003000 ]
+	[ "$(inside grep ^NoNewPrivs "/proc/$pid/status" | cut -f2)" = 1 ]
+	inside "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
+	until_true 5 tcp_listens a 7001
+	smcrd_start b
+	serves
+	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]
+	inside smcrctl link test 1/1
+	# there is nothing to reload
+	run ! inside systemctl reload smcrd
+
+	# an orderly stop: the peer hears of it, nothing is left
+	inside systemctl stop smcrd
+	[ "$(inside systemctl show -P Result smcrd)" = success ]
+	until_true 5 shows b linkgroup 'length == 0'
+	run ! inside test -e /run/smcrd/smcrd.sock
+
+	# a crash
+	inside systemctl start smcrd
+	until_true 10 serves # the program's listening socket has to be claimed again
+	pid=$(main_pid)
+	inside kill -KILL "$pid"
+	until_true 10 has_restarted "$pid"
+	[ "$(inside systemctl show -P NRestarts smcrd)" = 1 ]
+	until_true 10 serves
+
+	service_log >"$HOSTS_DIR/service.log"
+	[ "$(grep -ciE 'denied|not permitted' "$HOSTS_DIR/service.log")" = 0 ]
+}
+
+@test "a service that cannot start fails and says why" {
+	missing=$(systemd_missing)
+	[ -z "$missing" ] || skip "$missing"
+	hosts_up 1500
+	install_to "$HOSTS_DIR/files"
+	echo "max_links = 99" >>"$HOSTS_DIR/files/etc/smcrd/smcrd.conf"
+	systemd_boot "$HOSTS_DIR/files"
+	run ! inside systemctl start smcrd
+	until_true 20 has_failed
+	service_log | grep -q '/etc/smcrd/smcrd.conf:[0-9]*: max_links:'
+}
