@@ -1,0 +1,308 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Operators' commands from either side of a link group, while connections check every byte. Host a is the
+# server of the group, host b the client.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
+
+# busy_pair: two daemons, two links, and connections that send both ways until busy_end.
+busy_pair() {
+	two_daemons
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
+	until_true "$FAILOVER_PATIENCE" symmetric
+}
+
+# busy_end: every connection is whole, and no byte was lost, doubled or changed.
+busy_end() {
+	steady_stop client || {
+		cat "$HOSTS_DIR/client.out"
+		return 1
+	}
+	steady_stop server
+}
+
+group() {
+	json "$1" linkgroup '.linkgroup[0].id'
+}
+
+# other_link HOST LINK: the number of the other one of two.
+other_link() {
+	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number != $number).number'
+}
+
+# connections_on HOST LINK: how many of that host write there.
+connections_on() {
+	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number == $number).connections'
+}
+
+has_connections() {
+	[ "$(connections_on "$1" "$2")" "$3" "$4" ]
+}
+
+# result HOST ARGUMENTS..: of a command that must succeed, as JSON.
+result() {
+	ctl "$1" -j "${@:2}" | jq -c .result
+}
+
+has_link() {
+	json "$1" link -e --argjson number "${2#*/}" 'any(.link[]; .number == $number)' >/dev/null
+}
+
+has_no_link() {
+	! has_link "$@"
+}
+
+# delete_link HOST [--disorderly]: delete the link over eth1 with a command on that host, then add one
+# again; nothing of the connections is lost.
+delete_link() {
+	local host=$1 link peer
+	shift
+	link=$(link_on "$host" 1)
+	[ "$link" != null ]
+	result "$host" link delete "$link" "$@" >"$HOSTS_DIR/result"
+	jq -e '.requested == false and (.connections | type) == "number" and .link == null' \
+		"$HOSTS_DIR/result"
+	for peer in a b; do
+		until_true 5 has_no_link "$peer" "$link"
+		until_true 5 shows "$peer" connection 'all(.[]; .ended or .state == "ACTIVE")'
+	done
+}
+
+# add_link HOST
+add_link() {
+	result "$1" link add "$(group "$1")" >"$HOSTS_DIR/result"
+	jq -e '.requested == false and (.link | type) == "number" and .connections == null' \
+		"$HOSTS_DIR/result"
+	until_true "$FAILOVER_PATIENCE" symmetric
+	has_link "$1" "$(jq .link "$HOSTS_DIR/result")"
+}
+
+@test "link delete and link add, orderly, by the server: nothing is lost" {
+	busy_pair
+	delete_link a
+	add_link a
+	busy_end
+}
+
+@test "link delete and link add, orderly, by the client: nothing is lost" {
+	busy_pair
+	delete_link b
+	add_link b
+	busy_end
+}
+
+@test "link delete --disorderly by either side: nothing is lost" {
+	busy_pair
+	delete_link a --disorderly
+	add_link a
+	delete_link b --disorderly
+	add_link b
+	busy_end
+}
+
+@test "the last link of a group is not deleted, and no more are added than make sense" {
+	two_daemons --rnic soft:eth0
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1
+	for host in a b; do
+		run -1 ctl "$host" link delete "$(link_on "$host" 0)"
+		[[ "$output" == *"last"* ]]
+		run -1 ctl "$host" -j link delete "$(link_on "$host" 0)" --disorderly
+		[[ "$output" == *'"code":"busy"'* ]]
+		run -1 ctl "$host" link add "$(group "$host")"
+		[[ "$output" == *"no alternate path"* || "$output" == *"Every RNIC"* ]]
+		run -1 ctl "$host" failover "$(group "$host")" from "$(link_on "$host" 0)"
+		[[ "$output" == *"last"* ]]
+	done
+	busy_end
+}
+
+@test "link test tells the round trip, or that the link has failed" {
+	busy_pair
+	for host in a b; do
+		for nic in 0 1; do
+			result "$host" link test "$(link_on "$host" "$nic")" |
+				jq -e '.rtt_us > 0 and .requested == false and .link == null and
+					.connections == null and (.text | contains("microseconds"))'
+		done
+	done
+	link=$(link_on b 1)
+	drop_roce b 1 iifname oifname
+	# who notices first that nothing passes is a race: the test, or the traffic
+	run ! ctl b link test "$link"
+	[[ "$output" == *failed* || "$output" == *"deleted meanwhile"* || "$output" == *"no link"* ||
+		"$output" == *"not active"* ]]
+	busy_end
+}
+
+@test "link disable keeps a host's writes off a link, on either side; enable brings them back" {
+	busy_pair
+	for host in a b; do
+		link=$(link_on "$host" 1)
+		until_true 5 has_connections "$host" "$link" -gt 0
+		before=$(connections_on "$host" "$link")
+		[ "$(result "$host" link disable "$link" | jq .connections)" = "$before" ]
+		has_connections "$host" "$link" -eq 0
+		shows "$host" link '.[] | select(.rnic == "soft:eth1") | .disabled and .state == "active"'
+		[[ "$(ctl "$host" link)" == *"active, disabled"* ]]
+		# the peer's own view of its writes is another one
+		shows "$([ "$host" = a ] && echo b || echo a)" link 'all(.[]; .disabled | not)'
+		# new connections stay off it too
+		steady_start "visitor-$host" b "$RUN" --require -- visit "$SERVER" 7100 --count 10
+		until_true 10 shows "$host" connection 'length > 6'
+		has_connections "$host" "$link" -eq 0
+		steady_stop "visitor-$host"
+		ctl "$host" link enable "$link"
+		until_true 5 has_connections "$host" "$link" -gt 0
+		shows "$host" link 'all(.[]; .disabled | not)'
+	done
+	busy_end
+}
+
+@test "failover moves a host's writes as it is told, on either side" {
+	busy_pair
+	for host in a b; do
+		group=$(group "$host")
+		link=$(link_on "$host" 1)
+		number=${link#*/}
+		other=$(other_link "$host" "$link")
+		ctl "$host" failover "$group" from "$number"
+		has_connections "$host" "$link" -eq 0
+		[ "$(result "$host" failover "$group" to "$link" | jq .connections)" = 4 ]
+		has_connections "$host" "$link" -eq 4
+		[ "$(result "$host" failover "$group" f "$number" t "$other" | jq .connections)" = 4 ]
+		has_connections "$host" "$link" -eq 0
+		[ "$(result "$host" failover "$group" from "$link" | jq .connections)" = 0 ]
+		[ "$(result "$host" failover "$group" | jq .connections)" = 2 ]
+		has_connections "$host" "$link" -eq 2
+	done
+	busy_end
+}
+
+@test "linkgroup delete resets the connections on both hosts, by either side" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/reset_reader" "$SERVER" 7002 >"$HOSTS_DIR/reader.out" 2>&1
+	for host in a b; do
+		start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 2>"$HOSTS_DIR/server.out"
+		server=$!
+		until_true 5 tcp_listens a 7001
+		start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000000000 \
+			2>"$HOSTS_DIR/client.out"
+		client=$!
+		until_true 10 shows "$host" connection 'any(.[]; .tx_bytes > 1000000 and (.ended | not))'
+		result "$host" linkgroup delete "$(group "$host")" |
+			jq -e '.connections == 1 and .link == null and .requested == false'
+		status=0
+		wait "$client" || status=$?
+		[ "$status" = 1 ]
+		grep -qE 'Connection reset by peer|Broken pipe' "$HOSTS_DIR/client.out"
+		for peer in a b; do
+			until_true 5 shows "$peer" linkgroup 'length == 0'
+			until_true 5 shows "$peer" connection 'any(.[]; .error == "ECONNRESET")'
+		done
+		# the next connection makes a new group
+		on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+		shows "$host" linkgroup 'length == 1'
+		kill "$server"
+		wait "$server" || true
+	done
+}
+
+@test "wrong arguments are usage, what is not there is 4" {
+	busy_pair
+	for arguments in "link delete" "link delete 1" "link delete 0/1" "link delete 1/0" \
+		"link delete 1/256" "link delete 1/1/1" "link delete 1/1 1/2" "link delete -- -1/1" \
+		"link test 1/1 --disorderly" "link add" "link add x" "link add 1/1" "link d 1/1" \
+		"linkgroup delete" "linkgroup delete 4294967296" "linkgroup add 1" "failover" \
+		"failover 1 from" "failover 1 from 2/1" "failover 1 from 1 from 2" "failover 1 1" \
+		"failover 1 show" "info delete"; do
+		# shellcheck disable=SC2086
+		run -2 ctl a $arguments
+		[[ "$output" == "smcrctl: "* ]]
+	done
+	for host in a b; do
+		group=$(group "$host")
+		for arguments in "linkgroup delete 999" "link add 999" "link test 999/1" \
+			"link delete $group/99" "link disable $group/99" "link enable $group/99" \
+			"link test $group/99" "failover $group to 99" "failover 999"; do
+			# shellcheck disable=SC2086
+			run -4 ctl "$host" $arguments
+			[[ "$output" == "smcrctl: "*"no link"* ]]
+			# shellcheck disable=SC2086
+			run -4 ctl "$host" -j $arguments
+			[[ "$output" == *'"code":"not-found"'* ]]
+		done
+		run -1 ctl "$host" failover "$group" from 1 to 1
+		[[ "$output" == *"same link"* ]]
+	done
+	busy_end
+}
+
+@test "an exact word beats a prefix, a prefix of one is enough" {
+	busy_pair
+	link=$(link_on a 0)
+	ctl a link te "$link"
+	ctl a lin en "$link" && return 1 # link or linkgroup
+	ctl a link en "$link"
+	ctl a fail "${link%/*}" fr "$link"
+	busy_end
+}
+
+@test "only root and the administrators' group may change things" {
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	echo "admin_group = games" >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	smcrd_start b
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1
+	until_true "$FAILOVER_PATIENCE" symmetric
+	games=$(getent group games | awk -F: '{ print $3 }')
+	as() {
+		local groups=$1 host=$2
+		shift 2
+		setpriv --reuid 65534 --regid 65534 --groups "$groups" \
+			"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/$host.sock" "$@"
+	}
+	link=$(link_on a 1)
+	for command in "link delete $link" "link add 1" "link test $link" "link disable $link" \
+		"link enable $link" "linkgroup delete 1" "failover 1"; do
+		# shellcheck disable=SC2086
+		run -1 as 65534 a -j $command
+		[[ "$output" == *'"code":"not-permitted"'* && "$output" == *games* ]]
+		# no group was named there
+		# shellcheck disable=SC2086
+		run -1 as "$games" b -j $command
+		[[ "$output" == *'"code":"not-permitted"'* && "$output" == *root* ]]
+	done
+	symmetric
+	# looking is free
+	as 65534 a link
+	as "65534,$games" a link test "$link"
+	grep -q 'link.test .*asked for by uid 65534' "$HOSTS_DIR/a.log"
+	busy_end
+}
+
+@test "commands at once, and askers who go meanwhile, keep nobody waiting" {
+	busy_pair
+	link=$(link_on b 1)
+	drop_roce b 1 iifname oifname
+	pids=()
+	for i in 1 2 3 4 5 6; do
+		ctl b -j link test "$link" >"$HOSTS_DIR/test$i" 2>/dev/null &
+		pids+=($!)
+	done
+	kill -KILL "${pids[0]}" "${pids[1]}"
+	ctl b link test "$(link_on b 0)"
+	ctl b info >/dev/null
+	for i in 3 4 5 6; do
+		status=0
+		wait "${pids[i - 1]}" || status=$?
+		[ "$status" = 1 ] || [ "$status" = 4 ]
+		jq -e '.error.text | length > 10' "$HOSTS_DIR/test$i"
+	done
+	busy_end
+}
