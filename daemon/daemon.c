@@ -17,6 +17,7 @@
 #include "daemon/control/control.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
+#include "daemon/host/hotplug.h"
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
@@ -30,6 +31,7 @@ struct smcrd {
 	struct event_base *base;
 	struct event *on_term, *on_int, *stop_check;
 	struct netif_watch *netifs;
+	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
 	struct rnics *rnics;
 	struct rdv_option *option;
@@ -60,6 +62,13 @@ static void on_netif_change(void *ctx, const struct netif *netif)
 	struct smcrd *smcrd = ctx;
 	if (smcrd->rnics && !smcrd->stopping)
 		rnics_netif_changed(smcrd->rnics, netif);
+}
+
+static void on_hotplug(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	if (smcrd->rnics && !smcrd->stopping)
+		rnics_devices_changed(smcrd->rnics);
 }
 
 static void on_rnic_opened(void *ctx)
@@ -307,6 +316,12 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 			 strerror(-error));
 		return error;
 	}
+	error = hotplug_watch_new(smcrd->base, on_hotplug, smcrd, &smcrd->hotplug);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot watch devices come and go: %s",
+			 strerror(-error));
+		return error;
+	}
 	make_socket_directory(smcrd->config.socket_path);
 	choose_peer_id(smcrd);
 	error = open_fabric(smcrd);
@@ -424,6 +439,7 @@ void smcrd_free(struct smcrd *smcrd)
 	fabric_free(smcrd->fabric);
 	if (smcrd->clients)
 		clients_free(smcrd->clients);
+	hotplug_watch_free(smcrd->hotplug);
 	netif_watch_free(smcrd->netifs);
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
 		if (events[i])

@@ -78,7 +78,7 @@ static void count_link(void *arg, const struct smcr_link_view *view)
 		context->links++;
 }
 
-static void add_device(void *arg, uint32_t id, const struct rnic *rnic)
+static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 {
 	struct device_context *context = arg;
 	struct rnic_info info;

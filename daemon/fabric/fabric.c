@@ -15,6 +15,7 @@
 
 #include "daemon/engine/view.h"
 #include "daemon/host/log.h"
+#include "daemon/rnic/verbs.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
 #define RECV_SIZE  64
@@ -28,11 +29,13 @@ struct fabric_device {
 	uint16_t vlan;
 	struct rnic *rnic;
 	struct smcr_device_info info; /* as the engine was told */
+	bool complained;              /* that memory cannot be registered */
 	struct fabric_device *next, *prev;
 };
 
 struct fabric_qp {
 	struct fabric *fabric;
+	struct fabric_device *device;
 	struct rnic_pd *pd; /* its own (A18) */
 	struct rnic_qp *qp;
 	uint64_t link_ref;
@@ -231,6 +234,7 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 	if (!qp)
 		return device ? -ENOMEM : -ENODEV;
 	qp->fabric = fabric;
+	qp->device = device;
 	qp->link_ref = link_ref;
 	int error = rnic_pd_alloc(device->rnic, &qp->pd);
 	if (!error) {
@@ -296,6 +300,19 @@ static void op_qp_destroy(void *ctx, void *handle)
 	free(qp);
 }
 
+/* Once a device: the operator has to do something about it, and connections stay TCP meanwhile. */
+static void complain(struct fabric_device *device, size_t len, int error)
+{
+	struct rnic_info info;
+	char text[RNIC_ERROR_LEN];
+	rnic_get_info(device->rnic, &info);
+	if (device->complained || info.kind != RNIC_VERBS)
+		return;
+	device->complained = true;
+	rnic_verbs_explain_memory(info.name, len, error, text);
+	log_message(LOG_WARNING, "%s", text);
+}
+
 static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool remote,
 			  void **ret_mr, uint32_t *ret_lkey, uint32_t *ret_rkey)
 {
@@ -305,8 +322,10 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 		RNIC_ACCESS_LOCAL_WRITE | (remote ? (unsigned int)RNIC_ACCESS_REMOTE_WRITE : 0);
 	(void)ctx;
 	int error = rnic_mr_register(qp->pd, addr, len, access, &mr);
-	if (error)
+	if (error) {
+		complain(qp->device, len, error);
 		return error;
+	}
 	*ret_mr = mr;
 	*ret_lkey = rnic_mr_lkey(mr);
 	*ret_rkey = rnic_mr_rkey(mr);
@@ -420,6 +439,19 @@ uint64_t fabric_activity(const struct fabric *fabric)
 
 /* ---- devices ---- */
 
+/* Each address once, though it may be a GID of both RoCE versions; link-local ones say nothing of
+ * where a peer is. */
+static bool gid_tells_prefix(const struct rnic_info *info, size_t n)
+{
+	const uint8_t *gid = info->gids[n].raw;
+	if (gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!memcmp(info->gids[i].raw, gid, sizeof(info->gids[i].raw)))
+			return false;
+	return true;
+}
+
 static bool gid_is_ipv4(const uint8_t *gid)
 {
 	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
@@ -443,6 +475,8 @@ static void describe(struct fabric_device *device)
 		memcpy(ret->gid, info.gids[0].raw, sizeof(ret->gid));
 	for (size_t i = 0; i < info.num_gids && ret->num_prefixes < SMCR_MAX_DEVICE_PREFIXES; i++) {
 		const struct rnic_gid *gid = &info.gids[i];
+		if (!gid_tells_prefix(&info, i))
+			continue;
 		struct smcr_prefix *prefix = &ret->prefixes[ret->num_prefixes++];
 		bool ipv4 = gid_is_ipv4(gid->raw);
 		prefix->family = ipv4 ? AF_INET : AF_INET6;
@@ -573,20 +607,20 @@ size_t fabric_num_devices(const struct fabric *fabric)
 	return n;
 }
 
-struct rnic *fabric_soft_rnic(struct fabric *fabric, unsigned int ifindex)
+struct rnic *fabric_find_rnic(struct fabric *fabric, enum rnic_kind kind, unsigned int ifindex)
 {
 	struct fabric_device *device;
 	DL_FOREACH (fabric->devices, device) {
 		struct rnic_info info;
 		rnic_get_info(device->rnic, &info);
-		if (info.kind == RNIC_SOFT && info.ifindex == ifindex)
+		if (info.kind == kind && (ifindex == 0 || info.ifindex == ifindex))
 			return device->rnic;
 	}
 	return NULL;
 }
 
 void fabric_each_device(struct fabric *fabric,
-			void (*fn)(void *arg, uint32_t id, const struct rnic *rnic), void *arg)
+			void (*fn)(void *arg, uint32_t id, struct rnic *rnic), void *arg)
 {
 	struct fabric_device *device;
 	DL_FOREACH (fabric->devices, device) {

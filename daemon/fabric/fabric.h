@@ -55,12 +55,12 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		      char ret_error[RNIC_ERROR_LEN]);
 /** Number of devices that are open. */
 size_t fabric_num_devices(const struct fabric *fabric);
-/** The soft RNIC on that interface, or NULL. */
-struct rnic *fabric_soft_rnic(struct fabric *fabric, unsigned int ifindex);
+/** The RNIC of a kind on that interface, or on any if `ifindex` is 0; or NULL. */
+struct rnic *fabric_find_rnic(struct fabric *fabric, enum rnic_kind kind, unsigned int ifindex);
 
 /** For views: every device with the engine's id of it. */
 void fabric_each_device(struct fabric *fabric,
-			void (*fn)(void *arg, uint32_t id, const struct rnic *rnic), void *arg);
+			void (*fn)(void *arg, uint32_t id, struct rnic *rnic), void *arg);
 /** Counters of the QP behind a `struct smcr_link_view.qp` handle. */
 void fabric_qp_stats(void *qp, struct rnic_qp_stats *ret_stats);
 

@@ -10,40 +10,46 @@
 #include <utlist.h>
 
 #include "daemon/host/log.h"
-#include "daemon/rnic/soft.h"
+#include "daemon/rnic/verbs.h"
 
-/** Why an interface could not be used, so that it is said once. */
+/* The kernel tells of an address before it makes a GID of it. */
+static const struct timeval gid_delay = { 1, 0 };
+
+/** Why an RNIC could not be used, so that it is said once. */
 struct refusal {
-	unsigned int ifindex;
+	char name[RNIC_NAME_LEN];
 	char text[RNIC_ERROR_LEN];
 	struct refusal *next, *prev;
 };
 
 struct rnics {
 	struct rnics_params params;
-	struct event *look;
+	struct event *look, *look_later;
 	struct refusal *refusals;
 };
 
-static struct refusal *refusal_of(const struct rnics *rnics, unsigned int ifindex)
+static struct refusal *refusal_of(const struct rnics *rnics, const char *name)
 {
 	struct refusal *refusal;
-	DL_SEARCH_SCALAR(rnics->refusals, refusal, ifindex, ifindex);
-	return refusal;
+	DL_FOREACH (rnics->refusals, refusal) {
+		if (!strcmp(refusal->name, name))
+			return refusal;
+	}
+	return NULL;
 }
 
-static void forget_refusal(struct rnics *rnics, unsigned int ifindex)
+static void forget_refusal(struct rnics *rnics, const char *name)
 {
-	struct refusal *refusal = refusal_of(rnics, ifindex);
+	struct refusal *refusal = refusal_of(rnics, name);
 	if (!refusal)
 		return;
 	DL_DELETE(rnics->refusals, refusal);
 	free(refusal);
 }
 
-static void say_refusal(struct rnics *rnics, unsigned int ifindex, const char *text)
+static void say_refusal(struct rnics *rnics, const char *name, const char *text)
 {
-	struct refusal *refusal = refusal_of(rnics, ifindex);
+	struct refusal *refusal = refusal_of(rnics, name);
 	if (refusal && !strcmp(refusal->text, text))
 		return;
 	log_message(LOG_WARNING, "%s", text);
@@ -51,13 +57,24 @@ static void say_refusal(struct rnics *rnics, unsigned int ifindex, const char *t
 		refusal = calloc(1, sizeof(*refusal));
 		if (!refusal)
 			return;
-		refusal->ifindex = ifindex;
+		snprintf(refusal->name, sizeof(refusal->name), "%s", name);
 		DL_APPEND(rnics->refusals, refusal);
 	}
 	snprintf(refusal->text, sizeof(refusal->text), "%s", text);
 }
 
-static bool is_wanted(const struct rnics *rnics, const struct netif *netif)
+/* That changes soon, and we are told. */
+static bool may_come(int error)
+{
+	return error == -ENODEV || error == -EADDRNOTAVAIL;
+}
+
+static bool is_verbs(const char *name)
+{
+	return !strncmp(name, "verbs:", 6);
+}
+
+static bool is_soft_wanted(const struct rnics *rnics, const struct netif *netif)
 {
 	const struct config *config = rnics->params.config;
 	if (config->num_rnics == 0)
@@ -78,18 +95,71 @@ static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
 	return error;
 }
 
-static void consider(void *ctx, const struct netif *netif)
+static void try_rnic(struct rnics *rnics, const char *name, uint16_t vlan)
+{
+	char text[RNIC_ERROR_LEN];
+	int error = open_rnic(rnics, name, vlan, text);
+	if (!error)
+		forget_refusal(rnics, name);
+	else if (error != -EEXIST && !may_come(error))
+		say_refusal(rnics, name, text);
+}
+
+static void consider_soft(void *ctx, const struct netif *netif)
 {
 	struct rnics *rnics = ctx;
-	char name[RNIC_NAME_LEN], text[RNIC_ERROR_LEN];
-	if (!is_wanted(rnics, netif) || fabric_soft_rnic(rnics->params.fabric, netif->ifindex))
+	char name[RNIC_NAME_LEN];
+	if (!is_soft_wanted(rnics, netif) ||
+	    fabric_find_rnic(rnics->params.fabric, RNIC_SOFT, netif->ifindex))
 		return;
 	snprintf(name, sizeof(name), "soft:%s", netif->name);
-	int error = open_rnic(rnics, name, netif->vlan, text);
-	if (!error)
-		forget_refusal(rnics, netif->ifindex);
-	else if (error != -EEXIST && error != -ENODEV) /* those change soon, and we are told */
-		say_refusal(rnics, netif->ifindex, text);
+	try_rnic(rnics, name, netif->vlan);
+}
+
+static bool is_verbs_wanted(const struct rnics *rnics, const struct rnic_verbs_port *port)
+{
+	const struct config *config = rnics->params.config;
+	char name[RNIC_NAME_LEN];
+	if (config->num_rnics == 0)
+		return true;
+	for (size_t i = 0; i < config->num_rnics; i++) {
+		rnic_verbs_full_name(config->rnics[i], name);
+		if (!strcmp(name, port->name))
+			return true;
+	}
+	return false;
+}
+
+static uint16_t vlan_of(const struct rnics *rnics, const char *netdev)
+{
+	struct netif netif = { .vlan = SMCR_NO_VLAN };
+	netif_by_name(rnics->params.netifs, netdev, &netif); /* stays as it is if missing */
+	return netif.vlan;
+}
+
+static void consider_verbs(void *ctx, const struct rnic_verbs_port *port)
+{
+	struct rnics *rnics = ctx;
+	if (is_verbs_wanted(rnics, port))
+		try_rnic(rnics, port->name, vlan_of(rnics, port->netdev));
+}
+
+static bool uses_verbs(const struct config *config)
+{
+	for (size_t i = 0; i < config->num_rnics; i++)
+		if (is_verbs(config->rnics[i]))
+			return true;
+	return config->num_rnics == 0;
+}
+
+/* With nothing configured soft RNICs are for hosts without any other. */
+static void open_what_is_there(struct rnics *rnics)
+{
+	const struct config *config = rnics->params.config;
+	if (uses_verbs(config))
+		rnic_verbs_each(consider_verbs, rnics);
+	if (config->num_rnics > 0 || !fabric_find_rnic(rnics->params.fabric, RNIC_VERBS, 0))
+		netif_each(rnics->params.netifs, consider_soft, rnics);
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
@@ -98,7 +168,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	size_t before = fabric_num_devices(rnics->params.fabric);
 	(void)fd;
 	(void)what;
-	netif_each(rnics->params.netifs, consider, rnics);
+	open_what_is_there(rnics);
 	if (fabric_num_devices(rnics->params.fabric) != before)
 		rnics->params.opened(rnics->params.ctx);
 }
@@ -110,47 +180,83 @@ void rnics_look(struct rnics *rnics)
 
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif)
 {
-	struct rnic *rnic = fabric_soft_rnic(rnics->params.fabric, netif->ifindex);
+	struct fabric *fabric = rnics->params.fabric;
+	struct rnic *soft = fabric_find_rnic(fabric, RNIC_SOFT, netif->ifindex);
+	struct rnic *verbs = fabric_find_rnic(fabric, RNIC_VERBS, netif->ifindex);
+	char name[RNIC_NAME_LEN];
+	snprintf(name, sizeof(name), "soft:%s", netif->name);
 	if (!netif->present)
-		forget_refusal(rnics, netif->ifindex);
-	if (rnic)
-		rnic_soft_link_changed(rnic);
-	else
-		rnics_look(rnics);
+		forget_refusal(rnics, name);
+	if (soft)
+		rnic_link_changed(soft);
+	if (verbs)
+		rnic_link_changed(verbs);
+	if (soft || verbs)
+		return;
+	rnics_look(rnics);
+	if (uses_verbs(rnics->params.config))
+		event_add(rnics->look_later, &gid_delay);
+}
+
+static void look_at(void *arg, uint32_t id, struct rnic *rnic)
+{
+	struct rnic_info info;
+	(void)arg;
+	(void)id;
+	rnic_get_info(rnic, &info);
+	if (info.kind == RNIC_VERBS)
+		rnic_link_changed(rnic);
+}
+
+void rnics_devices_changed(struct rnics *rnics)
+{
+	fabric_each_device(rnics->params.fabric, look_at, NULL);
+	rnics_look(rnics);
+}
+
+struct port_search {
+	char name[RNIC_NAME_LEN];
+	char netdev[IF_NAMESIZE];
+};
+
+static void match_port(void *ctx, const struct rnic_verbs_port *port)
+{
+	struct port_search *search = ctx;
+	if (!strcmp(search->name, port->name))
+		memcpy(search->netdev, port->netdev, sizeof(search->netdev));
 }
 
 static int open_named(struct rnics *rnics, const char *name, char ret_error[RNIC_ERROR_LEN])
 {
-	struct netif netif = { .vlan = SMCR_NO_VLAN };
-	if (!strncmp(name, "soft:", 5))
-		netif_by_name(rnics->params.netifs, name + 5,
-			      &netif); /* stays as it is if missing */
-	return open_rnic(rnics, name, netif.vlan, ret_error);
+	struct port_search search = { .netdev = "" };
+	rnic_verbs_full_name(name, search.name);
+	if (is_verbs(name))
+		rnic_verbs_each(match_port, &search);
+	else if (!strncmp(name, "soft:", 5))
+		snprintf(search.netdev, sizeof(search.netdev), "%s", name + 5);
+	return open_rnic(rnics, search.name, vlan_of(rnics, search.netdev), ret_error);
 }
 
+/* What is missing may come later, but not if it is all that there is to wait for: a name may be
+ * wrong. */
 static int open_all_named(struct rnics *rnics, char ret_error[RNIC_ERROR_LEN])
 {
 	const struct config *config = rnics->params.config;
-	const char *missing = NULL;
+	bool missing = false, waiting = false;
 	for (size_t i = 0; i < config->num_rnics; i++) {
 		char text[RNIC_ERROR_LEN] = "";
 		int error = open_named(rnics, config->rnics[i], text);
-		if (error && error != -ENODEV && error != -EEXIST) {
-			snprintf(ret_error, RNIC_ERROR_LEN, "%s", text);
-			return error;
-		}
-		if (error != -ENODEV)
+		if (!error || error == -EEXIST)
 			continue;
-		missing = config->rnics[i];
-		log_message(LOG_WARNING, "%s: waiting for it", text);
+		snprintf(ret_error, RNIC_ERROR_LEN, "%s", text);
+		if (!may_come(error))
+			return error;
+		missing |= error == -ENODEV;
+		waiting |= error == -EADDRNOTAVAIL;
+		if (config->num_rnics > 1 || error == -EADDRNOTAVAIL)
+			log_message(LOG_WARNING, "%s: waiting for it", text);
 	}
-	if (!missing || fabric_num_devices(rnics->params.fabric) > 0)
-		return 0;
-	snprintf(ret_error, RNIC_ERROR_LEN,
-		 "rnic %s: no such network interface, nor any other that is configured; name those "
-		 "of this host",
-		 missing);
-	return -ENODEV;
+	return missing && !waiting && fabric_num_devices(rnics->params.fabric) == 0 ? -ENODEV : 0;
 }
 
 int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
@@ -161,8 +267,9 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 	if (rnics) {
 		rnics->params = *params;
 		rnics->look = event_new(params->base, -1, 0, on_look, rnics);
+		rnics->look_later = evtimer_new(params->base, on_look, rnics);
 	}
-	if (!rnics || !rnics->look)
+	if (!rnics || !rnics->look || !rnics->look_later)
 		snprintf(ret_error, RNIC_ERROR_LEN, "out of memory");
 	else
 		error = open_all_named(rnics, ret_error);
@@ -171,7 +278,7 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 		return error;
 	}
 	if (params->config->num_rnics == 0)
-		netif_each(params->netifs, consider, rnics);
+		open_what_is_there(rnics);
 	if (fabric_num_devices(params->fabric) == 0)
 		log_message(LOG_WARNING, "no RNIC is usable: connections stay TCP until an "
 					 "Ethernet interface has an IPv4 address");
@@ -184,8 +291,10 @@ void rnics_free(struct rnics *rnics)
 	if (!rnics)
 		return;
 	while (rnics->refusals)
-		forget_refusal(rnics, rnics->refusals->ifindex);
+		forget_refusal(rnics, rnics->refusals->name);
 	if (rnics->look)
 		event_free(rnics->look);
+	if (rnics->look_later)
+		event_free(rnics->look_later);
 	free(rnics);
 }

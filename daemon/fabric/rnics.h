@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file rnics.h
- * Which RNICs the daemon has: those that the configuration names or, if it names none, soft RNICs
- * on the host's Ethernet interfaces that have an IPv4 address. They are opened when they are there,
- * at the start or later, and again when they come back; an RNIC keeps to its interface when that is
- * renamed. One event loop, one thread.
+ * Which RNICs the daemon has: those that the configuration names or, if it names none, every verbs
+ * device that has a RoCE GID of an interface's address; and as long as there is no verbs device,
+ * soft RNICs on the host's Ethernet interfaces that have an IPv4 address. They are opened when they
+ * are there, at the start or later, and again when they come back; an RNIC keeps to its interface
+ * when that is renamed. One event loop, one thread.
  */
 #ifndef SMCRD_FABRIC_RNICS_H
 #define SMCRD_FABRIC_RNICS_H
@@ -26,7 +27,7 @@ struct rnics_params {
 };
 
 /**
- * Open what is there. A named interface that is missing is waited for, if another RNIC is there.
+ * Open what is there. A named one that is missing is waited for, if another RNIC is there.
  * @return 0; else as rnic_open() with its sentence: no named RNIC is there, or one cannot be used
  */
 int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
@@ -35,6 +36,8 @@ void rnics_free(struct rnics *rnics);
 
 /** An interface came, changed or went: tell its RNIC, or open one soon. */
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);
+/** An RDMA device came or went: tell the RNICs, and open soon what is new. */
+void rnics_devices_changed(struct rnics *rnics);
 /** An RNIC has gone: see soon whether its interface is back. May be called from anywhere. */
 void rnics_look(struct rnics *rnics);
 

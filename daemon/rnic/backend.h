@@ -15,6 +15,7 @@ struct rnic_backend {
 		    struct rnic **ret_rnic, char ret_error[RNIC_ERROR_LEN]);
 	void (*close)(struct rnic *rnic);
 	void (*poll)(struct rnic *rnic);
+	void (*link_changed)(struct rnic *rnic);
 	void (*get_info)(const struct rnic *rnic, struct rnic_info *ret_info);
 	void (*get_stats)(const struct rnic *rnic, struct rnic_stats *ret_stats);
 	int (*pd_alloc)(struct rnic *rnic, struct rnic_pd **ret_pd);
@@ -52,5 +53,6 @@ struct rnic_qp {
 };
 
 extern const struct rnic_backend rnic_soft_backend;
+extern const struct rnic_backend rnic_verbs_backend;
 
 #endif

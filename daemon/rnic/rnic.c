@@ -17,13 +17,8 @@ int rnic_open(const char *name, const struct rnic_open_params *params, struct rn
 {
 	if (strncmp(name, "soft:", 5) == 0 && name[5])
 		return rnic_soft_backend.open(name + 5, params, ret_rnic, ret_error);
-	if (strncmp(name, "verbs:", 6) == 0 && name[6]) {
-		snprintf(ret_error, RNIC_ERROR_LEN,
-			 "%s: this smcrd is built without verbs; name a network interface instead, "
-			 "soft:IFNAME",
-			 name);
-		return -ENOTSUP;
-	}
+	if (strncmp(name, "verbs:", 6) == 0 && name[6])
+		return rnic_verbs_backend.open(name + 6, params, ret_rnic, ret_error);
 	snprintf(ret_error, RNIC_ERROR_LEN,
 		 "%s: not an RNIC name; use soft:IFNAME or verbs:DEV[/PORT]", name);
 	return -EINVAL;
@@ -37,6 +32,11 @@ void rnic_close(struct rnic *rnic)
 void rnic_poll(struct rnic *rnic)
 {
 	rnic->backend->poll(rnic);
+}
+
+void rnic_link_changed(struct rnic *rnic)
+{
+	rnic->backend->link_changed(rnic);
 }
 
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info)

@@ -94,8 +94,9 @@ struct rnic_event {
 	enum rnic_event_type type;
 };
 
-/** Neighbour entries are the host's business: the soft RNIC asks for them through this. May be NULL
- *  for verbs. IPv4 or IPv6 by `family`; `addr` 4 or 16 bytes. */
+/** Neighbour entries are the host's business: an RNIC asks for one for a peer's GID while a QP is
+ *  connected with it. May be NULL: the host's own entries serve then. IPv4 or IPv6 by `family`;
+ *  `addr` 4 or 16 bytes. */
 struct rnic_host_ops {
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
 			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
@@ -112,10 +113,11 @@ struct rnic_open_params {
 };
 
 /**
- * Open a device by its name, "soft:IFNAME" or "verbs:DEV[/PORT]".
+ * Open a device by its name, "soft:IFNAME" or "verbs:DEV[/PORT]" (port 1 if not given).
  * soft binds UDP 4791 on the interface's IPv4 address and device only.
- * @return 0; -EADDRINUSE with the holder named in `ret_error`; -ENODEV; -EPERM; -ENOTSUP (a kind
- *         that this build has not)
+ * @return 0; -EADDRINUSE with the holder named in `ret_error`; -ENODEV; -EPERM, -EACCES; verbs:
+ *         -EADDRNOTAVAIL (no GID for an interface of this network namespace: that may change),
+ *         -EPROTONOSUPPORT (not RoCE)
  */
 int rnic_open(const char *name, const struct rnic_open_params *params, struct rnic **ret_rnic,
 	      char ret_error[RNIC_ERROR_LEN]);
@@ -128,6 +130,12 @@ void rnic_close(struct rnic *rnic);
  * event loop.
  */
 void rnic_poll(struct rnic *rnic);
+/**
+ * Something about the device or its network interface may have changed (link state, MTU, MAC,
+ * addresses, removal): read it again and raise RNIC_EVENT_* from the event loop for what did
+ * change. To be called when netlink tells about the interface, or a uevent about the device.
+ */
+void rnic_link_changed(struct rnic *rnic);
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info);
 void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats);
 
@@ -232,7 +240,7 @@ uint32_t rnic_qp_num(const struct rnic_qp *qp);
 
 struct rnic_qp_peer {
 	uint8_t gid[16];
-	uint8_t mac[6]; /* CLC-17: no ARP for RNICs is assumed */
+	uint8_t mac[6]; /* CLC-17: no ARP for RNICs is assumed; zero: not known */
 	uint32_t qpn;
 	uint32_t rq_psn;    /* the peer's initial send PSN */
 	uint8_t path_mtu;   /* code 1..5, the smaller of both sides */
@@ -255,7 +263,8 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 /**
  * Change the patience of a QP in RTS; `retry_ms` as in rnic_qp_send_params, at least 1. What is
  * outstanding is judged by it at once: without progress for that long already, the QP fails from
- * the event loop. A device that cannot change it on a running QP goes on with the one it has.
+ * the event loop. A device that cannot change it on a running QP goes on with the one it has: so do
+ * verbs devices, for InfiniBand lets timeouts be set on the way to RTS only.
  */
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
@@ -271,9 +280,13 @@ void rnic_qp_destroy(struct rnic_qp *qp);
 int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 
 struct rnic_qp_stats {
-	uint64_t tx_bytes, rx_bytes; /* payload bytes of SENDs and WRITEs */
+	/* Payload bytes of SENDs and WRITEs. verbs: a peer's WRITEs are not seen, so that rx_bytes
+	 * counts SENDs only, and retransmits is 0: the device counts them for all its QPs. */
+	uint64_t tx_bytes, rx_bytes;
 	uint64_t retransmits;
-	uint64_t heard_us; /* since a packet of the peer came; UINT64_MAX: it is not known */
+	/* Since a packet of the peer came; verbs: since a completion told of one. UINT64_MAX: it is
+	 * not known. */
+	uint64_t heard_us;
 };
 
 void rnic_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);

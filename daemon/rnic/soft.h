@@ -10,13 +10,6 @@
 #include "daemon/rnic/rnic.h"
 
 /**
- * Something about the network interface may have changed (link state, MTU, MAC, addresses,
- * removal): read it again and raise RNIC_EVENT_* from the event loop for what did change. To be
- * called when netlink tells about the interface.
- */
-void rnic_soft_link_changed(struct rnic *rnic);
-
-/**
  * Use UDP segmentation offload (true at open) or one datagram a packet. Without it RDMA WRITEs
  * posted from now on travel as FIRST/MIDDLE/LAST packets rather than as ONLY packets. The RNIC
  * itself turns it off where the interface refuses it.

@@ -241,24 +241,28 @@ static void fill_gids(struct soft_device *dev)
 
 /* Sockets for the addresses that the interface has now; those of addresses that went stay as long
  * as QPs use them, for the addresses often come back. @return 0, or the first failure */
-static int match_endpoints(struct soft_device *dev, const struct soft_netif *netif, char *ret_error)
+static int match_endpoints(struct soft_device *dev, const struct rnic_netdev *netdev,
+			   char *ret_error)
 {
 	int result = 0;
 	struct soft_endpoint *ep, *next;
 	DL_FOREACH (dev->endpoints, ep)
 		ep->present = false;
-	for (size_t i = 0; i < netif->num_addrs; i++) {
-		struct in_addr addr = netif->addrs[i].addr;
+	for (size_t i = 0; i < netdev->num_addrs; i++) {
+		struct in_addr addr;
+		if (netdev->addrs[i].family != AF_INET)
+			continue;
+		memcpy(&addr, netdev->addrs[i].addr, sizeof(addr));
 		DL_FOREACH (dev->endpoints, ep) {
 			if (ep->addr.s_addr == addr.s_addr)
 				break;
 		}
 		if (ep) {
 			ep->present = true;
-			ep->prefix_len = netif->addrs[i].prefix_len;
+			ep->prefix_len = netdev->addrs[i].prefix_len;
 			continue;
 		}
-		int r = soft_endpoint_open(dev, addr, netif->addrs[i].prefix_len, &ep, ret_error);
+		int r = soft_endpoint_open(dev, addr, netdev->addrs[i].prefix_len, &ep, ret_error);
 		if (r && !result)
 			result = r;
 	}
@@ -269,18 +273,18 @@ static int match_endpoints(struct soft_device *dev, const struct soft_netif *net
 	return result;
 }
 
-static int apply(struct soft_device *dev, const struct soft_netif *netif, char *ret_error)
+static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char *ret_error)
 {
 	struct rnic_info *info = &dev->info;
-	info->ifindex = netif->ifindex;
-	snprintf(info->netdev, sizeof(info->netdev), "%s", netif->name);
-	snprintf(info->name, sizeof(info->name), "soft:%s", netif->name);
-	memcpy(info->mac, netif->mac, sizeof(info->mac));
-	info->max_path_mtu = path_mtu_for(netif->mtu);
-	dev->loopback = netif->loopback;
-	int r = match_endpoints(dev, netif, ret_error);
+	info->ifindex = netdev->ifindex;
+	snprintf(info->netdev, sizeof(info->netdev), "%s", netdev->name);
+	snprintf(info->name, sizeof(info->name), "soft:%s", netdev->name);
+	memcpy(info->mac, netdev->mac, sizeof(info->mac));
+	info->max_path_mtu = path_mtu_for(netdev->mtu);
+	dev->loopback = netdev->loopback;
+	int r = match_endpoints(dev, netdev, ret_error);
 	fill_gids(dev);
-	info->state = netif->active && info->num_gids > 0 && info->max_path_mtu > 0
+	info->state = netdev->active && info->num_gids > 0 && info->max_path_mtu > 0
 			      ? RNIC_PORT_ACTIVE
 			      : RNIC_PORT_DOWN;
 	return r;
@@ -293,19 +297,19 @@ static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
 	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0;
 }
 
-void rnic_soft_link_changed(struct rnic *rnic)
+static void soft_link_changed(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
 	struct rnic_info before = dev->info;
-	struct soft_netif netif;
+	struct rnic_netdev netdev;
 	char error[RNIC_ERROR_LEN];
-	int r = soft_netif_read(dev->nl, NULL, dev->info.ifindex, &netif);
+	int r = rnic_netdev_read(dev->nl, NULL, dev->info.ifindex, &netdev);
 	if (r == -ENODEV) {
 		dev->info.state = RNIC_PORT_DOWN;
 		dev->events |= 1u << RNIC_EVENT_REMOVED;
 	} else if (r == 0) {
 		/* An address whose port is taken gives no GID; that is all there is to say. */
-		apply(dev, &netif, error);
+		apply(dev, &netdev, error);
 		if (!same_identity(&before, &dev->info))
 			dev->events |= 1u << RNIC_EVENT_CHANGED;
 		if (before.state != dev->info.state)
@@ -322,7 +326,7 @@ void soft_device_look(struct soft_device *dev)
 	if (dev->now - dev->looked_at < LOOK_INTERVAL_US)
 		return;
 	dev->looked_at = dev->now;
-	rnic_soft_link_changed(&dev->base);
+	soft_link_changed(&dev->base);
 }
 
 void rnic_soft_set_segmentation(struct rnic *rnic, bool on)
@@ -354,10 +358,10 @@ static int open_parts(struct soft_device *dev)
 
 static int open_interface(struct soft_device *dev, const char *ifname, char *ret_error)
 {
-	struct soft_netif netif;
+	struct rnic_netdev netdev;
 	if (nl_connect(dev->nl, NETLINK_ROUTE) < 0)
 		return fail(dev, -EIO, "open a netlink socket", ret_error);
-	int r = soft_netif_read(dev->nl, ifname, 0, &netif);
+	int r = rnic_netdev_read(dev->nl, ifname, 0, &netdev);
 	if (r == -ENODEV) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: no such network interface",
 			 dev->info.name);
@@ -365,7 +369,7 @@ static int open_interface(struct soft_device *dev, const char *ifname, char *ret
 	}
 	if (r)
 		return fail(dev, r, "read the interface", ret_error);
-	return apply(dev, &netif, ret_error);
+	return apply(dev, &netdev, ret_error);
 }
 
 static int soft_open(const char *ifname, const struct rnic_open_params *params,
@@ -458,6 +462,7 @@ const struct rnic_backend rnic_soft_backend = {
 	.open = soft_open,
 	.close = soft_close,
 	.poll = soft_poll,
+	.link_changed = soft_link_changed,
 	.get_info = soft_get_info,
 	.get_stats = soft_get_stats,
 	.pd_alloc = soft_pd_alloc,

@@ -4,8 +4,7 @@
  * The soft RNIC: RoCEv2 reliable-connected queue pairs over UDP sockets, in one thread.
  *
  *   device.c     open, close, the interface's state, the run loop
- *   netif.c      what netlink says about the interface        holder.c     who has the UDP port
- *   endpoint.c   the UDP socket of one address
+ *   endpoint.c   the UDP socket of one address                 holder.c     who has the UDP port
  *   rx.c         datagrams in: split, check, give to the QP   tx.c         packets out in batches
  *   qp.c         life of a QP, completions, its timer         mr.c         memory regions
  *   requester.c  sending half                                 responder.c  receiving half
@@ -28,6 +27,7 @@
 #include <uthash.h>
 
 #include "daemon/rnic/backend.h"
+#include "daemon/rnic/netdev.h"
 #include "daemon/rnic/soft.h"
 #include "daemon/rnic/soft/hold.h"
 #include "daemon/rnic/soft/window.h"
@@ -42,25 +42,7 @@ struct soft_qp;
 /** PSNs this far from the expected one are neither early nor late but nonsense. */
 #define SOFT_PSN_WINDOW (1 << 20)
 
-/* ---- netif.c, holder.c */
-
-struct soft_netif {
-	char name[IF_NAMESIZE];
-	unsigned int ifindex;
-	bool active; /* up, with carrier */
-	bool loopback;
-	uint32_t mtu;
-	uint8_t mac[6];
-	size_t num_addrs;
-	struct {
-		struct in_addr addr;
-		uint8_t prefix_len;
-	} addrs[RNIC_MAX_GIDS];
-};
-
-/** Read an interface by name, or by index if `name` is NULL. @return 0, -ENODEV or another errno */
-int soft_netif_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
-		    struct soft_netif *ret_netif);
+/* ---- holder.c */
 
 /** Say who has UDP `port` of `addr` ("smcrd (pid 17)", "the kernel (rdma_rxe)"). */
 void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len);

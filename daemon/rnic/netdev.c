@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rnic/netdev.h"
+
+#include <errno.h>
+#include <netlink/netlink.h>
+#include <netlink/route/addr.h>
+#include <netlink/route/link.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* libnl's error codes as errnos, as far as they matter here. */
+static int from_nl(int error)
+{
+	switch (-error) {
+	case NLE_NODEV:
+	case NLE_OBJ_NOTFOUND: return -ENODEV;
+	case NLE_NOMEM: return -ENOMEM;
+	case NLE_PERM:
+	case NLE_NOACCESS: return -EPERM;
+	default: return -EIO;
+	}
+}
+
+static int read_link(struct nl_sock *nl, const char *name, unsigned int ifindex,
+		     struct rnic_netdev *netdev)
+{
+	struct rtnl_link *link = NULL;
+	int r = rtnl_link_get_kernel(nl, (int)ifindex, name, &link);
+	if (r < 0)
+		return from_nl(r);
+	unsigned int flags = rtnl_link_get_flags(link);
+	strncpy(netdev->name, rtnl_link_get_name(link), sizeof(netdev->name) - 1);
+	netdev->ifindex = (unsigned int)rtnl_link_get_ifindex(link);
+	/* Carrier as it is now: the kernel may be late with IFF_RUNNING. */
+	netdev->active = (flags & IFF_UP) && (flags & IFF_RUNNING) && rtnl_link_get_carrier(link);
+	netdev->loopback = flags & IFF_LOOPBACK;
+	netdev->mtu = rtnl_link_get_mtu(link);
+	struct nl_addr *mac = rtnl_link_get_addr(link);
+	if (mac && nl_addr_get_len(mac) == sizeof(netdev->mac))
+		memcpy(netdev->mac, nl_addr_get_binary_addr(mac), sizeof(netdev->mac));
+	rtnl_link_put(link);
+	return 0;
+}
+
+struct addr_search {
+	struct rnic_netdev *netdev;
+	int family;
+};
+
+static void add_addr(struct nl_object *object, void *arg)
+{
+	const struct addr_search *search = arg;
+	struct rnic_netdev *netdev = search->netdev;
+	struct rtnl_addr *addr = (struct rtnl_addr *)object;
+	struct nl_addr *local = rtnl_addr_get_local(addr);
+	if (!local || rtnl_addr_get_family(addr) != search->family ||
+	    rtnl_addr_get_ifindex(addr) != (int)netdev->ifindex ||
+	    netdev->num_addrs == RNIC_NETDEV_ADDRS ||
+	    nl_addr_get_len(local) != (search->family == AF_INET ? 4 : 16))
+		return;
+	struct rnic_netdev_addr *to = &netdev->addrs[netdev->num_addrs++];
+	to->family = search->family;
+	memcpy(to->addr, nl_addr_get_binary_addr(local), nl_addr_get_len(local));
+	to->prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
+}
+
+int rnic_netdev_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
+		     struct rnic_netdev *ret_netdev)
+{
+	struct rnic_netdev netdev = { 0 };
+	int r = read_link(nl, name, ifindex, &netdev);
+	if (r)
+		return r;
+	struct nl_cache *addrs = NULL;
+	r = rtnl_addr_alloc_cache(nl, &addrs);
+	if (r < 0)
+		return from_nl(r);
+	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ &netdev, AF_INET });
+	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ &netdev, AF_INET6 });
+	nl_cache_free(addrs);
+	*ret_netdev = netdev;
+	return 0;
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file netdev.h
+ * The network interface behind an RNIC, as netlink knows it in the calling thread's namespace.
+ */
+#ifndef SMCRD_RNIC_NETDEV_H
+#define SMCRD_RNIC_NETDEV_H
+
+#include <net/if.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct nl_sock;
+
+#define RNIC_NETDEV_ADDRS 32
+
+struct rnic_netdev_addr {
+	int family;       /* AF_INET or AF_INET6 */
+	uint8_t addr[16]; /* network byte order; the first 4 of IPv4 */
+	uint8_t prefix_len;
+};
+
+struct rnic_netdev {
+	char name[IF_NAMESIZE];
+	unsigned int ifindex;
+	bool active; /* up, with carrier */
+	bool loopback;
+	uint32_t mtu;
+	uint8_t mac[6];
+	size_t num_addrs; /* IPv4 first */
+	struct rnic_netdev_addr addrs[RNIC_NETDEV_ADDRS];
+};
+
+/**
+ * Read an interface by name, or by index if `name` is NULL. `nl` is connected to NETLINK_ROUTE.
+ * @return 0, -ENODEV or another errno
+ */
+int rnic_netdev_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
+		     struct rnic_netdev *ret_netdev);
+
+#endif

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "daemon/rnic/verbs/internal.h"
+
+/* IBA 9.7.6.1.3: devices need not be exact below, and a busy peer needs this long to answer. */
+#define MIN_TIMEOUT 11 /* 8.4 ms */
+#define MAX_TIMEOUT 31 /* 2.4 hours */
+/* As many attempts as the soft RNIC makes before it gives up. */
+#define MIN_RETRY_CNT 3
+
+/* A receiver that has no buffer is asked again after 0.64 ms (IBA table 45). */
+#define MIN_RNR_TIMER 12
+
+/* On the wire it counts for routed paths only; the kernel puts in what the route says. */
+#define HOP_LIMIT 64
+
+uint64_t verbs_patience_us(struct verbs_patience patience)
+{
+	return ((UINT64_C(4096) << patience.timeout) / 1000) * (patience.retry_cnt + 1u);
+}
+
+struct verbs_patience verbs_patience_for(unsigned int retry_ms, unsigned int max_retry_cnt)
+{
+	struct verbs_patience best = { MAX_TIMEOUT, (uint8_t)max_retry_cnt };
+	/* Of equal ones the one with more attempts: a lost packet is sent again sooner. */
+	for (unsigned int cnt = max_retry_cnt; cnt >= MIN_RETRY_CNT; cnt--) {
+		struct verbs_patience patience = { MIN_TIMEOUT, (uint8_t)cnt };
+		while (patience.timeout < MAX_TIMEOUT &&
+		       verbs_patience_us(patience) < (uint64_t)retry_ms * 1000)
+			patience.timeout++;
+		if (verbs_patience_us(patience) < verbs_patience_us(best))
+			best = patience;
+	}
+	return best;
+}
+
+int verbs_attr_init(uint8_t port, struct ibv_qp_attr *ret_attr)
+{
+	*ret_attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_INIT,
+		.port_num = port,
+		.qp_access_flags = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE,
+	};
+	return IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS;
+}
+
+int verbs_attr_rtr(uint8_t port, uint8_t gid_index, const struct rnic_qp_peer *peer,
+		   struct ibv_qp_attr *ret_attr)
+{
+	*ret_attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTR,
+		.path_mtu = (enum ibv_mtu)peer->path_mtu,
+		.dest_qp_num = peer->qpn,
+		.rq_psn = peer->rq_psn,
+		.max_dest_rd_atomic = 1,
+		.min_rnr_timer = MIN_RNR_TIMER,
+		.ah_attr = { .is_global = 1,
+			     .port_num = port,
+			     .grh = { .sgid_index = gid_index, .hop_limit = HOP_LIMIT } },
+	};
+	memcpy(ret_attr->ah_attr.grh.dgid.raw, peer->gid, sizeof(peer->gid));
+	return IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN |
+	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+}
+
+int verbs_attr_rts(const struct rnic_qp_send_params *params, unsigned int max_retry_cnt,
+		   struct ibv_qp_attr *ret_attr)
+{
+	struct verbs_patience patience = verbs_patience_for(params->retry_ms, max_retry_cnt);
+	*ret_attr = (struct ibv_qp_attr){
+		.qp_state = IBV_QPS_RTS,
+		.sq_psn = params->sq_psn,
+		.timeout = patience.timeout,
+		.retry_cnt = patience.retry_cnt,
+		.rnr_retry = (uint8_t)params->rnr_retry,
+		.max_rd_atomic = 1,
+	};
+	return IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN |
+	       IBV_QP_MAX_QP_RD_ATOMIC;
+}
+
+enum rnic_wc_status verbs_wc_status(enum ibv_wc_status status)
+{
+	switch (status) {
+	case IBV_WC_SUCCESS: return RNIC_WC_SUCCESS;
+	case IBV_WC_LOC_PROT_ERR:
+	case IBV_WC_LOC_LEN_ERR:
+	case IBV_WC_LOC_ACCESS_ERR: return RNIC_WC_LOC_PROT_ERR;
+	case IBV_WC_REM_ACCESS_ERR: return RNIC_WC_REM_ACCESS_ERR;
+	case IBV_WC_REM_INV_REQ_ERR: return RNIC_WC_REM_INV_REQ_ERR;
+	case IBV_WC_REM_OP_ERR: return RNIC_WC_REM_OP_ERR;
+	case IBV_WC_RETRY_EXC_ERR: return RNIC_WC_RETRY_EXC_ERR;
+	case IBV_WC_RNR_RETRY_EXC_ERR: return RNIC_WC_RNR_RETRY_EXC_ERR;
+	case IBV_WC_WR_FLUSH_ERR: return RNIC_WC_WR_FLUSH_ERR;
+	default: return RNIC_WC_GENERAL_ERR;
+	}
+}

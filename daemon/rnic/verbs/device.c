@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <netlink/netlink.h>
+#include <netlink/socket.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#include <utlist.h>
+
+#include "daemon/rnic/verbs/internal.h"
+
+/* Rounds of polling before the event loop may look at others. */
+#define MAX_ROUNDS 8
+/* Events of completion queues taken at a time. */
+#define MAX_CQ_EVENTS 256
+/* libibverbs wants to know which events are done with; it need not be at once. */
+#define MAX_UNACKED 1024
+
+/* What rdma_rxe says it is. It takes a retry count of 7 for "for ever". */
+#define RXE_VENDOR_ID     0xFFFFFF
+#define RXE_MAX_RETRY_CNT 6
+#define MAX_RETRY_CNT     7
+
+int verbs_result(int result)
+{
+	if (result < 0)
+		return errno ? -errno : -EIO;
+	return -result;
+}
+
+uint64_t verbs_clock(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* ---- the run loop */
+
+void verbs_device_kick(struct verbs_device *dev)
+{
+	if (!dev->running)
+		event_active(dev->kick, EV_TIMEOUT, 0);
+}
+
+static void device_free(struct verbs_device *dev);
+
+static void tell_events(struct verbs_device *dev)
+{
+	for (unsigned int type = 0; dev->events && !dev->closed; type++) {
+		if (!(dev->events & 1u << type))
+			continue;
+		dev->events &= ~(1u << type);
+		struct rnic_event event = { .type = (enum rnic_event_type)type };
+		if (dev->params.on_event)
+			dev->params.on_event(dev->params.event_ctx, &dev->base, &event);
+	}
+}
+
+static void tidy(struct verbs_device *dev)
+{
+	struct verbs_qp *qp, *next;
+	if (!dev->untidy)
+		return;
+	dev->untidy = false;
+	DL_FOREACH_SAFE (dev->qps, qp, next) {
+		if (!qp->dead)
+			continue;
+		DL_DELETE(dev->qps, qp);
+		verbs_qp_free(qp);
+	}
+}
+
+/* @return true if it may have more */
+static bool serve(struct verbs_qp *qp)
+{
+	bool more = verbs_qp_poll(qp);
+	if (!more && !qp->dead && !qp->ended && !qp->armed) {
+		/* What came before that is polled for once more, what comes after is told. */
+		verbs_qp_arm(qp);
+		more = verbs_qp_poll(qp);
+	}
+	if (!qp->dead)
+		qp->ready = more;
+	return more;
+}
+
+static bool serve_all(struct verbs_device *dev)
+{
+	bool more = false;
+	struct verbs_qp *qp;
+	DL_FOREACH (dev->qps, qp) {
+		if (dev->closed)
+			return false;
+		if (!qp->dead && qp->ready)
+			more |= serve(qp);
+	}
+	return more;
+}
+
+static void leave(struct verbs_device *dev, bool more)
+{
+	tidy(dev);
+	dev->running = false;
+	if (dev->closed)
+		device_free(dev);
+	else if (more || dev->events)
+		verbs_device_kick(dev);
+}
+
+static void run(struct verbs_device *dev)
+{
+	bool more = true;
+	if (dev->running)
+		return;
+	dev->running = true;
+	for (unsigned int i = 0; more && i < MAX_ROUNDS; i++)
+		more = serve_all(dev);
+	if (!dev->closed)
+		tell_events(dev);
+	leave(dev, more);
+}
+
+static void on_kick(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	run(arg);
+}
+
+/* The device's descriptors say that it is gone for good. */
+static void device_lost(struct verbs_device *dev)
+{
+	struct verbs_qp *qp;
+	if (dev->fatal)
+		return;
+	dev->fatal = true;
+	dev->info.state = RNIC_PORT_DOWN;
+	dev->events |= 1u << RNIC_EVENT_REMOVED;
+	event_del(dev->completions);
+	event_del(dev->async);
+	DL_FOREACH (dev->qps, qp) {
+		if (qp->dead)
+			continue;
+		verbs_qp_fail(qp);
+		qp->end_now = qp->ready = true;
+	}
+	verbs_device_kick(dev);
+}
+
+static void on_completions(evutil_socket_t fd, short what, void *arg)
+{
+	struct verbs_device *dev = arg;
+	(void)fd;
+	(void)what;
+	for (int i = 0; i < MAX_CQ_EVENTS; i++) {
+		struct ibv_cq *cq;
+		void *ctx;
+		if (ibv_get_cq_event(dev->channel, &cq, &ctx)) {
+			if (errno != EAGAIN && errno != EINTR)
+				device_lost(dev);
+			break;
+		}
+		struct verbs_qp *qp = ctx;
+		qp->armed = false;
+		qp->ready = true;
+		if (++qp->unacked == MAX_UNACKED) {
+			ibv_ack_cq_events(cq, qp->unacked);
+			qp->unacked = 0;
+		}
+	}
+	run(dev);
+}
+
+static void verbs_poll(struct rnic *rnic)
+{
+	struct verbs_device *dev = verbs_device_of(rnic);
+	struct verbs_qp *qp;
+	if (dev->running)
+		return;
+	dev->running = true;
+	DL_FOREACH (dev->qps, qp) {
+		/* No more than can have been there when we began. */
+		unsigned int left = qp->params.send_depth + qp->recv_depth;
+		while (!dev->closed && !qp->dead && verbs_qp_poll(qp) && left > 0)
+			left--;
+		if (dev->closed)
+			break;
+	}
+	leave(dev, false);
+}
+
+/* ---- the port's state */
+
+/* Another device in its place, of the same name, has another directory. */
+static uint64_t sysfs_inode(const struct ibv_device *device)
+{
+	struct stat st;
+	return stat(device->dev_path, &st) ? 0 : st.st_ino;
+}
+
+static void apply_netdev(struct rnic_info *info, const struct rnic_netdev *netdev)
+{
+	memcpy(info->netdev, netdev->name, sizeof(info->netdev));
+	info->ifindex = netdev->ifindex;
+	memcpy(info->mac, netdev->mac, sizeof(info->mac));
+}
+
+/* Read what may change. @return 0; -EADDRNOTAVAIL: no GID counts, which is in `info` too */
+static int read_port(struct verbs_device *dev)
+{
+	struct rnic_netdev netdevs[VERBS_MAX_NETDEVS];
+	struct rnic_info *info = &dev->info;
+	struct ibv_port_attr attr;
+	struct verbs_gids gids;
+	int error = verbs_result(ibv_query_port(dev->context, info->port, &attr));
+	if (error)
+		return error;
+	error = verbs_read_gids(dev->context, info->port, dev->nl, netdevs, &gids);
+	if (error && error != -EADDRNOTAVAIL)
+		return error;
+	info->num_gids = 0;
+	if (!error) {
+		apply_netdev(info, gids.netdev);
+		info->num_gids = gids.num;
+		memcpy(info->gids, gids.gid, sizeof(info->gids));
+		memcpy(dev->gid_index, gids.index, sizeof(dev->gid_index));
+	}
+	info->max_path_mtu = (uint8_t)attr.active_mtu;
+	info->state = attr.state == IBV_PORT_ACTIVE && info->num_gids > 0 ? RNIC_PORT_ACTIVE
+									  : RNIC_PORT_DOWN;
+	return error;
+}
+
+static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
+{
+	return a->ifindex == b->ifindex && !strcmp(a->netdev, b->netdev) &&
+	       a->num_gids == b->num_gids && a->max_path_mtu == b->max_path_mtu &&
+	       !memcmp(a->mac, b->mac, sizeof(a->mac)) &&
+	       !memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0]));
+}
+
+static void verbs_link_changed(struct rnic *rnic)
+{
+	struct verbs_device *dev = verbs_device_of(rnic);
+	struct rnic_info before = dev->info;
+	if (dev->fatal)
+		return;
+	/* A driver may wait with its removal until we have closed, and work on meanwhile. */
+	if (sysfs_inode(dev->context->device) != dev->sysfs_inode) {
+		device_lost(dev);
+		return;
+	}
+	int error = read_port(dev);
+	if (error && error != -EADDRNOTAVAIL)
+		return; /* the device's own event says so if it is lost */
+	if (!same_identity(&before, &dev->info))
+		dev->events |= 1u << RNIC_EVENT_CHANGED;
+	if (before.state != dev->info.state)
+		dev->events |= 1u << (dev->info.state == RNIC_PORT_ACTIVE ? RNIC_EVENT_PORT_ACTIVE
+									  : RNIC_EVENT_PORT_DOWN);
+	if (dev->events)
+		verbs_device_kick(dev);
+}
+
+/* ---- asynchronous events */
+
+static void handle_event(struct verbs_device *dev, const struct ibv_async_event *event)
+{
+	switch (event->event_type) {
+	case IBV_EVENT_QP_FATAL:
+	case IBV_EVENT_QP_REQ_ERR:
+	case IBV_EVENT_QP_ACCESS_ERR: verbs_qp_fail(event->element.qp->qp_context); break;
+	case IBV_EVENT_CQ_ERR: verbs_qp_fail(event->element.cq->cq_context); break;
+	case IBV_EVENT_DEVICE_FATAL: device_lost(dev); break;
+	case IBV_EVENT_PORT_ACTIVE:
+	case IBV_EVENT_PORT_ERR:
+	case IBV_EVENT_GID_CHANGE: verbs_link_changed(&dev->base); break;
+	default: break; /* not of queues and ports as we use them */
+	}
+}
+
+static void on_async(evutil_socket_t fd, short what, void *arg)
+{
+	struct verbs_device *dev = arg;
+	struct ibv_async_event event;
+	(void)fd;
+	(void)what;
+	while (!dev->fatal) {
+		if (ibv_get_async_event(dev->context, &event)) {
+			if (errno != EAGAIN && errno != EINTR)
+				device_lost(dev);
+			break;
+		}
+		handle_event(dev, &event);
+		ibv_ack_async_event(&event); /* destroying the QP would wait for that */
+	}
+}
+
+/* ---- open and close */
+
+static int fail(const struct verbs_device *dev, int error, const char *what, char *ret_error)
+{
+	snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: cannot %s: %s", dev->info.name, what,
+		 strerror(-error));
+	return error;
+}
+
+static void list_names(struct ibv_device **list, char *buf, size_t len)
+{
+	size_t at = 0;
+	buf[0] = '\0';
+	for (; *list && at < len; list++)
+		at += (size_t)snprintf(buf + at, len - at, "%s%s", at ? ", " : "",
+				       ibv_get_device_name(*list));
+}
+
+static int open_device(struct verbs_device *dev, struct ibv_device *device, char *ret_error)
+{
+	if (device->transport_type != IBV_TRANSPORT_IB) {
+		snprintf(ret_error, RNIC_ERROR_LEN,
+			 "rnic %s: the device does not speak RoCE, which SMC-R needs",
+			 dev->info.name);
+		return -EPROTONOSUPPORT;
+	}
+	dev->context = ibv_open_device(device);
+	if (dev->context)
+		return 0;
+	char node[RNIC_NAME_LEN + 32];
+	int error = errno ? -errno : -EIO;
+	snprintf(node, sizeof(node), "/dev/infiniband/%s", device->dev_name);
+	verbs_explain_open(dev->info.name, node, error, ret_error);
+	return error;
+}
+
+static int find_device(struct verbs_device *dev, const char *ibdev, char *ret_error)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL), **at = list;
+	char others[RNIC_ERROR_LEN] = "";
+	int error = -ENODEV;
+	while (at && *at && strcmp(ibv_get_device_name(*at), ibdev))
+		at++;
+	if (at && *at) {
+		error = open_device(dev, *at, ret_error);
+	} else {
+		if (list)
+			list_names(list, others, sizeof(others));
+		verbs_explain_absence(dev->info.name, verbs_absence_of("/sys", ibdev), others,
+				      ret_error);
+	}
+	if (list)
+		ibv_free_device_list(list);
+	return error;
+}
+
+static int check_port(struct verbs_device *dev, char *ret_error)
+{
+	struct ibv_port_attr port;
+	int error = verbs_result(ibv_query_device(dev->context, &dev->attr));
+	if (error)
+		return fail(dev, error, "query the device", ret_error);
+	if (dev->info.port > dev->attr.phys_port_cnt) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the device's ports are 1 to %u",
+			 dev->info.name, dev->attr.phys_port_cnt);
+		return -ENODEV;
+	}
+	error = verbs_result(ibv_query_port(dev->context, dev->info.port, &port));
+	if (error)
+		return fail(dev, error, "query the port", ret_error);
+	if (port.link_layer != IBV_LINK_LAYER_ETHERNET) {
+		snprintf(ret_error, RNIC_ERROR_LEN,
+			 "rnic %s: the port is InfiniBand; SMC-R needs RoCE, set it to Ethernet",
+			 dev->info.name);
+		return -EPROTONOSUPPORT;
+	}
+	dev->max_retry_cnt =
+		dev->attr.vendor_id == RXE_VENDOR_ID ? RXE_MAX_RETRY_CNT : MAX_RETRY_CNT;
+	return 0;
+}
+
+static int set_nonblocking(int fd)
+{
+	int flags = fcntl(fd, F_GETFL);
+	return flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK) < 0 ? -errno : 0;
+}
+
+static int open_events(struct verbs_device *dev)
+{
+	struct event_base *base = dev->params.base;
+	dev->channel = ibv_create_comp_channel(dev->context);
+	if (!dev->channel)
+		return -errno;
+	int error = set_nonblocking(dev->channel->fd);
+	if (!error)
+		error = set_nonblocking(dev->context->async_fd);
+	if (error)
+		return error;
+	dev->completions =
+		event_new(base, dev->channel->fd, EV_READ | EV_PERSIST, on_completions, dev);
+	dev->async = event_new(base, dev->context->async_fd, EV_READ | EV_PERSIST, on_async, dev);
+	dev->kick = event_new(base, -1, 0, on_kick, dev);
+	if (!dev->completions || !dev->async || !dev->kick || event_add(dev->completions, NULL) ||
+	    event_add(dev->async, NULL))
+		return -ENOMEM;
+	return 0;
+}
+
+static void port_dir(const struct verbs_device *dev, char *buf, size_t len)
+{
+	snprintf(buf, len, "%s/ports/%u", dev->context->device->ibdev_path, dev->info.port);
+}
+
+static int open_parts(struct verbs_device *dev, const char *ibdev, char *ret_error)
+{
+	char dir[PATH_MAX];
+	int error = find_device(dev, ibdev, ret_error);
+	if (!error)
+		error = check_port(dev, ret_error);
+	if (error)
+		return error;
+	dev->sysfs_inode = sysfs_inode(dev->context->device);
+	dev->nl = nl_socket_alloc();
+	if (!dev->nl || nl_connect(dev->nl, NETLINK_ROUTE) < 0)
+		return fail(dev, -EIO, "open a netlink socket", ret_error);
+	error = open_events(dev);
+	if (error)
+		return fail(dev, error, "watch the device", ret_error);
+	error = read_port(dev);
+	if (error == -EADDRNOTAVAIL)
+		verbs_explain_no_gid(dev->info.name, ret_error);
+	else if (error)
+		fail(dev, error, "read the port's state", ret_error);
+	port_dir(dev, dir, sizeof(dir));
+	verbs_counters_read(dir, &dev->before);
+	return error;
+}
+
+static int verbs_open(const char *name, const struct rnic_open_params *params,
+		      struct rnic **ret_rnic, char ret_error[RNIC_ERROR_LEN])
+{
+	char ibdev[RNIC_NAME_LEN];
+	uint8_t port;
+	if (verbs_parse_name(name, ibdev, &port)) {
+		snprintf(ret_error, RNIC_ERROR_LEN,
+			 "verbs:%s: not a verbs device; use verbs:DEV[/PORT]", name);
+		return -EINVAL;
+	}
+	struct verbs_device *dev = calloc(1, sizeof(*dev));
+	if (!dev) {
+		snprintf(ret_error, RNIC_ERROR_LEN, "rnic verbs:%s: out of memory", name);
+		return -ENOMEM;
+	}
+	dev->base.backend = &rnic_verbs_backend;
+	dev->params = *params;
+	dev->info.kind = RNIC_VERBS;
+	dev->info.port = port;
+	snprintf(dev->info.name, sizeof(dev->info.name), "verbs:%.53s/%u", ibdev, port);
+	dev->inline_wanted = RNIC_MAX_INLINE;
+	int error = open_parts(dev, ibdev, ret_error);
+	if (error) {
+		device_free(dev);
+		return error;
+	}
+	*ret_rnic = &dev->base;
+	return 0;
+}
+
+static void device_free(struct verbs_device *dev)
+{
+	struct event *events[] = { dev->completions, dev->async, dev->kick };
+	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
+		if (events[i])
+			event_free(events[i]);
+	}
+	if (dev->channel)
+		ibv_destroy_comp_channel(dev->channel);
+	if (dev->context)
+		ibv_close_device(dev->context);
+	nl_socket_free(dev->nl);
+	free(dev);
+}
+
+static void verbs_close(struct rnic *rnic)
+{
+	struct verbs_device *dev = verbs_device_of(rnic);
+	assert(dev->mrs == 0 && dev->pds == 0);
+	if (dev->running)
+		dev->closed = true;
+	else
+		device_free(dev);
+}
+
+static void verbs_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
+{
+	*ret_info = verbs_device_of(rnic)->info;
+}
+
+static void verbs_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)
+{
+	const struct verbs_device *dev = verbs_device_of(rnic);
+	char dir[PATH_MAX];
+	port_dir(dev, dir, sizeof(dir));
+	verbs_counters_read(dir, ret_stats);
+	verbs_counters_subtract(ret_stats, &dev->before);
+}
+
+const struct rnic_backend rnic_verbs_backend = {
+	.open = verbs_open,
+	.close = verbs_close,
+	.poll = verbs_poll,
+	.link_changed = verbs_link_changed,
+	.get_info = verbs_get_info,
+	.get_stats = verbs_get_stats,
+	.pd_alloc = verbs_pd_alloc,
+	.pd_free = verbs_pd_free,
+	.mr_register = verbs_mr_register,
+	.mr_deregister = verbs_mr_deregister,
+	.qp_create = verbs_qp_create,
+	.qp_connect = verbs_qp_connect,
+	.qp_start = verbs_qp_start,
+	.qp_error = verbs_qp_user_error,
+	.qp_destroy = verbs_qp_destroy,
+	.post_send = verbs_qp_post_send,
+	.qp_get_stats = verbs_qp_get_stats,
+};

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file internal.h
+ * RNICs of libibverbs: hardware, and the kernel's rdma_rxe.
+ *
+ *   device.c    open, close, the port's state, asynchronous events, the run loop
+ *   ports.c     which devices and ports there are              gids.c      which GIDs we use
+ *   explain.c   why a device cannot be used, and what to do    counters.c  the kernel's counters
+ *   mr.c        protection domains and memory regions          attrs.c     attributes of QPs
+ *   qp.c        life of a QP                                    sendq.c     places of the send
+ * queue completion.c  work completions
+ *
+ * Each QP has a completion queue of its own, for sends and receives, so that order is kept and
+ * nothing of a QP is left when it has been destroyed. All completion queues of a device share one
+ * completion channel, whose descriptor is on the event loop. Calls of the user only change state
+ * and ask for a run, so that no callback runs inside a call.
+ */
+#ifndef SMCRD_RNIC_VERBS_INTERNAL_H
+#define SMCRD_RNIC_VERBS_INTERNAL_H
+
+#include <infiniband/verbs.h>
+
+#include "daemon/rnic/backend.h"
+#include "daemon/rnic/netdev.h"
+#include "daemon/rnic/verbs.h"
+
+struct event;
+struct nl_sock;
+struct verbs_device;
+struct verbs_qp;
+
+/* ---- gids.c */
+
+/** Entries of the GID table that are looked at, and interfaces that they may belong to. */
+#define VERBS_MAX_GIDS    256
+#define VERBS_MAX_NETDEVS 16
+
+/** The GIDs that an RNIC goes by, best first, all of one interface. */
+struct verbs_gids {
+	size_t num;
+	struct rnic_gid gid[RNIC_MAX_GIDS];
+	uint8_t index[RNIC_MAX_GIDS]; /* in the port's GID table */
+	const struct rnic_netdev *netdev;
+};
+
+/**
+ * Choose from a port's table. A GID counts if its interface is among `netdevs`, those of our
+ * namespace, and has its address: devices can be shared by namespaces. Best is RoCE version 2 with
+ * an IPv4 address, then IPv6, then version 1, then link-local ones; the first of the best says
+ * which interface it is. @return false if none counts
+ */
+bool verbs_choose_gids(const struct ibv_gid_entry *entries, size_t num_entries, uint32_t port,
+		       const struct rnic_netdev *netdevs, size_t num_netdevs,
+		       struct verbs_gids *ret_gids);
+/** @return true with the address (4 or 16 bytes) and its family, false if it is link-local */
+bool verbs_gid_address(const uint8_t gid[16], int *ret_family, const uint8_t **ret_addr);
+
+/* ---- ports.c */
+
+/** A device's identifying "DEV[/PORT]". @return 0 or -EINVAL */
+int verbs_parse_name(const char *name, char ret_dev[RNIC_NAME_LEN], uint8_t *ret_port);
+/** The interfaces of our namespace that a port's GIDs belong to, and the choice among the GIDs.
+ *  `netdevs` has VERBS_MAX_NETDEVS places and must outlive `ret_gids`. @return 0,
+ *  -EADDRNOTAVAIL if no GID counts, or another errno */
+int verbs_read_gids(struct ibv_context *context, uint8_t port, struct nl_sock *nl,
+		    struct rnic_netdev *netdevs, struct verbs_gids *ret_gids);
+
+/* ---- explain.c */
+
+enum verbs_absence {
+	VERBS_NO_SUCH_DEVICE, /* the kernel has none of this name */
+	VERBS_NO_UVERBS,      /* it has, but ib_uverbs has not */
+	VERBS_NO_PROVIDER,    /* libibverbs knows no driver for it */
+};
+
+/** Look into sysfs for why libibverbs has not listed a device. */
+enum verbs_absence verbs_absence_of(const char *sysfs, const char *dev);
+/** Sentences for the operator. `others`: names of the devices there are, or "". */
+void verbs_explain_absence(const char *name, enum verbs_absence absence, const char *others,
+			   char ret_error[RNIC_ERROR_LEN]);
+/** ibv_open_device() failed. `node`: its device file */
+void verbs_explain_open(const char *name, const char *node, int error,
+			char ret_error[RNIC_ERROR_LEN]);
+void verbs_explain_no_gid(const char *name, char ret_error[RNIC_ERROR_LEN]);
+
+/* ---- attrs.c */
+
+/** Patience as InfiniBand has it: an acknowledgement is waited for 4.096 us * 2^timeout, and
+ *  retry_cnt times more. */
+struct verbs_patience {
+	uint8_t timeout;
+	uint8_t retry_cnt;
+};
+
+/** The smallest patience of at least `retry_ms`. `max_retry_cnt`: 3..7 */
+struct verbs_patience verbs_patience_for(unsigned int retry_ms, unsigned int max_retry_cnt);
+uint64_t verbs_patience_us(struct verbs_patience patience);
+
+int verbs_attr_init(uint8_t port, struct ibv_qp_attr *ret_attr);
+int verbs_attr_rtr(uint8_t port, uint8_t gid_index, const struct rnic_qp_peer *peer,
+		   struct ibv_qp_attr *ret_attr);
+int verbs_attr_rts(const struct rnic_qp_send_params *params, unsigned int max_retry_cnt,
+		   struct ibv_qp_attr *ret_attr);
+enum rnic_wc_status verbs_wc_status(enum ibv_wc_status status);
+
+/* ---- counters.c */
+
+/** Add up the kernel's counters of a port. `port_dir`: ".../infiniband/DEV/ports/PORT" */
+void verbs_counters_read(const char *port_dir, struct rnic_stats *ret_stats);
+void verbs_counters_subtract(struct rnic_stats *stats, const struct rnic_stats *before);
+
+/* ---- sendq.c */
+
+/** A work request on its way. */
+struct verbs_slot {
+	uint64_t wr_id; /* the user's */
+	bool wanted;    /* the user wants to know of success too */
+};
+
+/**
+ * Places of the send queue. The device may complete only some requests: a completion says that
+ * those before it are done as well. The last request of every call is signaled, so that each place
+ * becomes free by itself.
+ */
+struct verbs_sendq {
+	struct verbs_slot *slots;
+	uint32_t depth;
+	uint64_t head, tail; /* sequence numbers: next to post, oldest not yet done */
+};
+
+int verbs_sendq_init(struct verbs_sendq *sendq, uint32_t depth);
+void verbs_sendq_free(struct verbs_sendq *sendq);
+uint32_t verbs_sendq_room(const struct verbs_sendq *sendq);
+/** Take the next place. @return its sequence number */
+uint64_t verbs_sendq_push(struct verbs_sendq *sendq, uint64_t wr_id, bool wanted);
+/** Give back the last `n` places: the device has not taken them. */
+void verbs_sendq_unpush(struct verbs_sendq *sendq, size_t n);
+/** Request `seq` and those before it are done. @return the slot, or NULL: not on its way */
+const struct verbs_slot *verbs_sendq_retire(struct verbs_sendq *sendq, uint64_t seq);
+
+/* ---- device.c */
+
+struct verbs_device {
+	struct rnic base;
+	struct rnic_open_params params;
+	struct ibv_context *context;
+	struct ibv_comp_channel *channel;
+	struct event *completions, *async; /* the two descriptors */
+	struct event *kick;
+	struct nl_sock *nl;
+	uint64_t sysfs_inode; /* of the device's directory: another one has another */
+	struct ibv_device_attr attr;
+	struct rnic_info info;
+	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
+	unsigned int max_retry_cnt;
+	uint32_t inline_wanted; /* RNIC_MAX_INLINE; tests ask for less */
+	struct rnic_stats before;
+
+	bool running;        /* inside a run: callbacks may be on the stack */
+	bool closed;         /* closed by one of them */
+	bool fatal;          /* the device is lost: nothing comes from it any more */
+	unsigned int events; /* bits of enum rnic_event_type, to be told */
+	unsigned int pds, mrs;
+	struct verbs_qp *qps; /* destroyed ones until the end of the run */
+	bool untidy;          /* there are such */
+};
+
+static inline struct verbs_device *verbs_device_of(const struct rnic *rnic)
+{
+	return (struct verbs_device *)rnic;
+}
+
+/** libibverbs returns an errno, or -1 and sets errno. @return 0 or a negative errno */
+int verbs_result(int result);
+/** Microseconds of CLOCK_MONOTONIC. */
+uint64_t verbs_clock(void);
+/** Ask for a run. */
+void verbs_device_kick(struct verbs_device *dev);
+
+/* ---- mr.c */
+
+struct verbs_pd {
+	struct rnic_pd base;
+	struct ibv_pd *pd;
+};
+
+struct verbs_mr {
+	struct rnic_mr base;
+	struct ibv_mr *mr;
+};
+
+int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd);
+void verbs_pd_free(struct rnic_pd *pd);
+int verbs_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
+		      struct rnic_mr **ret_mr);
+void verbs_mr_deregister(struct rnic_mr *mr);
+
+/* ---- qp.c */
+
+enum verbs_qp_state {
+	VERBS_QP_INIT,
+	VERBS_QP_RTR,
+	VERBS_QP_RTS,
+	VERBS_QP_ERR,
+};
+
+/** Memory of a QP that the device reads or writes. */
+struct verbs_memory {
+	uint8_t *mem;
+	struct ibv_mr *mr;
+};
+
+struct verbs_qp {
+	struct rnic_qp base;
+	struct verbs_device *dev;
+	struct ibv_pd *pd;
+	struct ibv_qp *qp;
+	struct ibv_cq *cq;
+	struct rnic_qp_params params;
+	enum verbs_qp_state state;
+
+	struct verbs_sendq sendq;
+	struct ibv_send_wr *send_wrs; /* scratch of one call */
+	struct ibv_sge *send_sges;
+	uint32_t max_inline;
+	struct verbs_memory bounce; /* inline data that the device does not take, a place a slot */
+
+	unsigned int recv_depth; /* as the device allows */
+	unsigned int recvs_out;  /* receives that have not completed */
+	struct verbs_memory recv;
+
+	bool armed;              /* the completion queue will tell of what comes */
+	bool ready;              /* it may have something */
+	unsigned int unacked;    /* its events that libibverbs has to be told are done with */
+	struct event *end_timer; /* in ERR, for devices that do not flush */
+	bool ended;              /* the last completion was given: nothing comes any more */
+	bool end_now;            /* without waiting for the device */
+	bool dead;               /* destroyed in this run */
+
+	bool neigh; /* we asked for an entry for the peer */
+	unsigned int neigh_ifindex;
+	uint8_t peer_gid[16];
+
+	uint64_t tx_bytes, rx_bytes;
+	uint64_t heard_at; /* when a completion last said that the peer is there */
+	struct verbs_qp *prev, *next;
+};
+
+int verbs_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
+		    struct rnic_qp **ret_qp);
+int verbs_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
+int verbs_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
+void verbs_qp_user_error(struct rnic_qp *qp);
+void verbs_qp_destroy(struct rnic_qp *qp);
+int verbs_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
+void verbs_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
+
+/** To ERR, whoever caused it. What is outstanding comes back from the device. */
+void verbs_qp_fail(struct verbs_qp *qp);
+/** Post `n` receive buffers (again). */
+int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n);
+void verbs_qp_free(struct verbs_qp *qp);
+
+/* ---- completion.c */
+
+/** Work request ids: receives carry the number of their buffer. */
+#define VERBS_RECV_BIT (UINT64_C(1) << 63)
+
+/** Take one batch from the completion queue and hand it in. @return true if there may be more */
+bool verbs_qp_poll(struct verbs_qp *qp);
+/** Ask to be told of what comes from now on; what came before has to be polled for. */
+void verbs_qp_arm(struct verbs_qp *qp);
+/** Everything outstanding ends without the device, then comes the completion that tells of ERR. */
+void verbs_qp_end(struct verbs_qp *qp);
+
+#endif
