@@ -132,10 +132,10 @@ struct smcr_clc_accept {
 	uint8_t mtu;        /* enum smcr_mtu; checked here with first_contact only (CLC-9) */
 	uint64_t rmb_vaddr; /* start of the RMB on this link */
 	uint32_t psn;       /* sender's initial send PSN, 24 bits */
-	/* The receiver checks that version and SMC type are what it offered (CLC-4). */
+	/* The receiver checks that version and SMC type are what it offered (CLC-4), and declines
+	 * with VERSION_MISMATCH or MODE_MISMATCH. */
 	uint8_t version;
-	uint8_t smc_type; /* received in version 2: 0..3; if it is not SMC_R, nothing else is told
-			   */
+	uint8_t smc_type; /* received in version 2: 0..3; without SMC_R no credentials are told */
 	uint8_t eid[SMCR_EID_LEN]; /* version 2: chosen by the server, repeated by the client */
 	struct smcr_clc_first_contact fce; /* version 2 with F */
 	/* Confirm of version 2 with F: link GID first, then alternates; send at least the first.

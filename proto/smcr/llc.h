@@ -95,9 +95,9 @@ struct smcr_llc_add_link {
 	uint8_t mtu; /* enum smcr_mtu; reserved codes are passed on (ERR-52 answers them) */
 	uint32_t psn;
 	/* version 2 */
-	bool direct;                      /* no gateway between the new link's RoCE addresses */
-	uint8_t target_gid[SMCR_GID_LEN]; /* deployed peers: the same as gid; send that, ignore it
-					   */
+	bool direct; /* no gateway between the new link's RoCE addresses */
+	/* From deployed peers the same as `gid`: send that, ignore it when received. */
+	uint8_t target_gid[SMCR_GID_LEN];
 };
 
 struct smcr_llc_rtoken_pair {
@@ -106,7 +106,8 @@ struct smcr_llc_rtoken_pair {
 	uint64_t new_vaddr;
 };
 
-/** RTokens of a version 2 ADD LINK: every RMB of the sender that is in use. */
+/** RTokens of a version 2 ADD LINK: every RMB of the sender that is in use. Not part of the
+ * message, for its size: who puts the message aside keeps them too. */
 struct smcr_llc_rtokens {
 	uint8_t count;
 	struct smcr_llc_rtoken_pair pair[SMCR_MAX_RMBS];
@@ -130,7 +131,7 @@ struct smcr_llc_delete_link {
 struct smcr_llc_request_add_link {
 	bool reject; /* replies only */
 	uint8_t reject_reason;
-	uint8_t num_gids; /* 1..8, replies 0..8; of a longer list the first 8 */
+	uint8_t num_gids; /* 0..8, in a request at least the first; of a longer list the first 8 */
 	uint8_t gid[SMCR_LLC_MAX_GIDS][SMCR_GID_LEN]; /* the carrying link's, then alternates */
 };
 
@@ -141,11 +142,11 @@ struct smcr_llc_link_rtoken {
 };
 
 struct smcr_llc_confirm_rkey {
-	bool negative;      /* Z, replies */
-	bool retry;         /* C, replies */
-	uint8_t num_tokens; /* other links, 0..8 (A10); version 2: sent 0..2, more is to be refused
-			     */
-	uint32_t rkey;      /* on the carrying link */
+	bool negative; /* Z, replies */
+	bool retry;    /* C, replies */
+	/* Other links, 0..8 (A10). Version 2 has room for two: refuse more, negative and retry. */
+	uint8_t num_tokens;
+	uint32_t rkey; /* on the carrying link */
 	uint64_t vaddr;
 	struct smcr_llc_link_rtoken other[2]; /* min(2, num_tokens) are meaningful */
 };
@@ -158,10 +159,12 @@ struct smcr_llc_confirm_rkey_cont {
 
 struct smcr_llc_delete_rkey {
 	bool negative;
-	uint8_t count;                /* 1..8; version 2: 1..255 */
-	uint8_t error_mask;           /* replies, version 1: 0x80 = first failed */
-	uint8_t num_invalid;          /* replies, version 2 */
-	uint32_t rkey[SMCR_MAX_RMBS]; /* not checked in a reply: deployed peers clear them */
+	uint8_t count;       /* 1..8; version 2: 1..255 */
+	uint8_t error_mask;  /* replies, version 1: 0x80 = first failed */
+	uint8_t num_invalid; /* replies, version 2: how many were unknown */
+	/* Of a reply in version 2 do not check them: deployed peers clear them, others may list the
+	 * unknown ones only. What is not there is 0; we put the unknown ones first. */
+	uint32_t rkey[SMCR_MAX_RMBS];
 };
 
 struct smcr_llc_test_link {
