@@ -21,6 +21,7 @@
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
+#include "daemon/optout.h"
 #include "daemon/rendezvous/option.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
@@ -36,6 +37,7 @@ struct smcrd {
 	struct rnics *rnics;
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
+	struct optout optout;
 	struct clients *clients;
 	struct control control;
 	bool stopping, done;
@@ -153,6 +155,13 @@ static int find_path(void *ctx, const struct smcr_addr *local, uint8_t *ret_pref
 	*ret_prefix_len = search.prefix_len;
 	*ret_vlan = search.vlan;
 	return 0;
+}
+
+static enum smcr_reason refuse(void *ctx, const struct smcr_addr *local,
+			       const struct smcr_addr *peer, uint32_t mark)
+{
+	struct smcrd *smcrd = ctx;
+	return optout_judge(&smcrd->optout, local, peer, mark);
 }
 
 static bool assume_capable(void *ctx, const struct smcr_addr *peer)
@@ -276,6 +285,7 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 			       .engine_enter = engine_enter,
 			       .engine_leave = engine_leave,
 			       .path = find_path,
+			       .refuse = refuse,
 			       .assume_capable = assume_capable,
 			       .control = serve_control,
 			       .control_gone = asker_gone,
@@ -334,6 +344,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	if (error)
 		return error;
 	open_option(smcrd);
+	optout_start(&smcrd->optout, smcrd->base, smcrd->option);
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
 					   .fabric = smcrd->fabric,
@@ -433,6 +444,7 @@ void smcrd_run(struct smcrd *smcrd)
 void smcrd_free(struct smcrd *smcrd)
 {
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
+	optout_stop(&smcrd->optout);
 	rdv_option_close(smcrd->option);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);

@@ -48,6 +48,14 @@ struct clients_callbacks {
 		    uint16_t *ret_vlan);
 
 	/**
+	 * Must this connection not use SMC-R, whatever its handshake agreed upon (SEC-4)? `mark` is
+	 * the socket's SO_MARK. NULL: none must not.
+	 * @return why, or SMCR_REASON_NONE
+	 */
+	enum smcr_reason (*refuse)(void *ctx, const struct smcr_addr *local,
+				   const struct smcr_addr *peer, uint32_t mark);
+
+	/**
 	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that
 	 * this peer speaks SMC-R? NULL: none does.
 	 */

@@ -136,6 +136,18 @@ static void find_path(const struct client_conn *conn, struct smcr_conn_params *p
 	params->vlan = SMCR_NO_VLAN;
 }
 
+static enum smcr_reason must_refuse(const struct client_conn *conn)
+{
+	const struct clients_callbacks *callbacks = &conn->clients->config.callbacks;
+	uint32_t mark = 0;
+	socklen_t len = sizeof(mark);
+	if (!callbacks->refuse)
+		return SMCR_REASON_NONE;
+	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &mark, &len) < 0)
+		mark = 0;
+	return callbacks->refuse(callbacks->ctx, &conn->local, &conn->peer, mark);
+}
+
 static void on_clc_message(void *ctx, const uint8_t *msg, size_t len)
 {
 	struct client_conn *conn = ctx;
@@ -205,6 +217,7 @@ void conn_start_rendezvous(struct client_conn *conn)
 			.rcvbuf = rcvbuf_of(conn->tcp),
 			.user = conn,
 			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
+			.refuse = must_refuse(conn),
 		};
 		find_path(conn, &params);
 		r = smcr_conn_start(clients->config.engine, &params, &engine);

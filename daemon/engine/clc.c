@@ -196,6 +196,8 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	smcr_timer_init(&conn->rv.clc_timer, on_clc_timer, conn);
 	smcr_timer_init(&conn->rv.total_timer, on_total_timer, conn);
 	smcr_timer_start(engine, &conn->rv.total_timer, engine->config.clc_total_timeout);
+	conn->rv.give_up = params->refuse != SMCR_REASON_NONE;
+	conn->rv.give_up_reason = params->refuse;
 	*ret_conn = conn;
 	if (params->role == SMCR_ROLE_SERVER)
 		smcr_clc_await(conn, SMCR_RV_S_AWAIT_PROPOSAL);

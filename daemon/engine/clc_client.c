@@ -79,6 +79,10 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 {
 	struct smcr_engine *engine = conn->engine;
 	uint8_t buf[SMCR_CLC_MAX_LEN];
+	if (conn->rv.give_up) {
+		smcr_clc_start_outcome(conn, conn->rv.give_up_reason);
+		return;
+	}
 	conn->rv.device = choose_device(conn);
 	if (engine->shutting_down || !conn->rv.device) {
 		smcr_clc_start_outcome(conn, engine->shutting_down ? SMCR_REASON_SHUTTING_DOWN

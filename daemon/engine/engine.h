@@ -225,6 +225,8 @@ struct smcr_conn_params {
 	uint32_t rcvbuf; /* the socket's SO_RCVBUF meaning (RMB-6), bytes, 0 = default */
 	void *user;      /* handed to CLC and event operations */
 	uint32_t pid;    /* of the program, for views */
+	/** Not NONE: it must not use SMC-R, but the peer counts on CLC now: decline (SEC-4). */
+	enum smcr_reason refuse;
 };
 
 /**

@@ -377,14 +377,16 @@ static int prefix_key(const struct smcr_prefix *prefix, struct smcr_prefix_key *
 	return 0;
 }
 
-int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix)
+int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix,
+		       enum smcr_reason reason)
 {
 	struct smcr_prefix_key key;
-	uint32_t used = 1;
+	uint32_t value = reason;
 	int r = prefix_key(prefix, &key);
 	if (r < 0 || !option)
 		return r;
-	r = bpf_map_update_elem(bpf_map__fd(option->skel->maps.excluded), &key, &used, BPF_NOEXIST);
+	r = bpf_map_update_elem(bpf_map__fd(option->skel->maps.excluded), &key, &value,
+				BPF_NOEXIST);
 	if (r < 0 && errno == EEXIST)
 		return 0;
 	if (r < 0)

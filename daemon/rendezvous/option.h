@@ -53,9 +53,9 @@ struct rdv_skipped_peer {
  * namespace carry the option.
  * @param ret_text  on failure: what is missing and what to do, for the log; room RDV_TEXT_MAX. The
  *                  daemon can go on without: all connections are plain TCP then
- * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN where
- *         cgroup2 is not mounted on /sys/fs/cgroup or its unified directory),
- *         -ENOSYS or -EOPNOTSUPP (kernel too old or built without), or what the kernel said
+ * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN
+ * where cgroup2 is not mounted on /sys/fs/cgroup or its unified directory), -ENOSYS or -EOPNOTSUPP
+ * (kernel too old or built without), or what the kernel said
  */
 int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);
 
@@ -106,10 +106,13 @@ size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_pe
 
 /**
  * Never send or answer the option where the local or the remote address is inside a prefix (local
- * policy, IPsec, an interface without RNIC: TCPO-8). Holds until it is removed. NULL is allowed.
+ * policy, IPsec, an interface without RNIC: TCPO-8). Holds until it is removed. Of two prefixes the
+ * longer one gives the reason, of the same prefix the first call. NULL is allowed.
+ * @param reason  not SMCR_REASON_NONE
  * @return 0, -EINVAL (family, length), -ENOSPC (1024 prefixes)
  */
-int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix);
+int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *prefix,
+		       enum smcr_reason reason);
 
 /** Take such a prefix back. @return 0, -EINVAL, -ENOENT */
 int rdv_option_include(struct rdv_option *option, const struct smcr_prefix *prefix);

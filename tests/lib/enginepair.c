@@ -126,6 +126,7 @@ void pair_free(struct pair *pair)
 struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role role, int conn)
 {
 	struct smcr_conn_params params = {
+		.refuse = pair->side[side].refuse,
 		.role = role,
 		.local = { .family = AF_INET, .ip = { 10, 0, 0, side ? 101 : 1 } },
 		.peer = { .family = AF_INET, .ip = { 10, 0, 0, side ? 1 : 101 } },

@@ -92,6 +92,7 @@ struct pair_side {
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
+	enum smcr_reason refuse; /* its connections must not use SMC-R */
 	unsigned int log_lines;
 	/* the last command_done() */
 	unsigned int commands_done;

@@ -63,7 +63,7 @@ static void obey(struct rdv_option *option, char *line)
 	else if (!strcmp(command, "unskip") && parse_addr(arg, &addr) == 0)
 		r = rdv_option_unskip_peer(option, &addr);
 	else if (!strcmp(command, "exclude") && parse_prefix(arg, &prefix) == 0)
-		r = rdv_option_exclude(option, &prefix);
+		r = rdv_option_exclude(option, &prefix, SMCR_REASON_LOCAL_POLICY);
 	else if (!strcmp(command, "include") && parse_prefix(arg, &prefix) == 0)
 		r = rdv_option_include(option, &prefix);
 	else if (!strcmp(command, "hold")) {

@@ -131,6 +131,35 @@ static void no_device(void **state)
 	PROVES("ERR-1");
 }
 
+/** The host keeps the connection off SMC-R after its handshake has agreed upon it: whoever knows
+ * declines in its first message, also where there is a group to use. */
+static void refused_by_the_host(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		for (int existing = 0; existing < 2; existing++) {
+			if (existing)
+				pair_connected(pair);
+			pair->side[side].refuse = SMCR_REASON_IPSEC;
+			unsigned int proposals = pair_count_clc(pair, C, SMCR_CLC_PROPOSAL);
+			unsigned int accepts = pair_count_clc(pair, S, SMCR_CLC_ACCEPT);
+			int c = pair_connect(pair, C);
+			pair_pump(pair);
+			both_fell_back(pair, c);
+			assert_int_equal(pair_end(pair, c, side)->last.reason, SMCR_REASON_IPSEC);
+			assert_int_equal(pair_end(pair, c, !side)->last.peer_reason,
+					 SMCR_REASON_IPSEC);
+			assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_PROPOSAL) - proposals,
+					 side == S);
+			assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_ACCEPT), accepts);
+			pair->side[side].refuse = SMCR_REASON_NONE;
+		}
+		pair_free(pair);
+	}
+	PROVES("SEC-4 ERR-2");
+}
+
 /** The client's RNIC goes after the Proposal: it waits for the Accept and answers that (ERR-3). */
 static void no_chasing(void **state)
 {
@@ -763,6 +792,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(resources_fail),
 		cmocka_unit_test(no_device),
+		cmocka_unit_test(refused_by_the_host),
 		cmocka_unit_test(no_chasing),
 		cmocka_unit_test(giving_up),
 		cmocka_unit_test(wrong_clc),

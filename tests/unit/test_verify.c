@@ -524,7 +524,7 @@ static void without_bpf_nothing_is_claimed(void **state)
 	assert_int_equal(rdv_option_skip_peer(NULL, &peer, 1, "none"), 0);
 	assert_int_equal(rdv_option_skipped_peers(NULL, peers, 1), 0);
 	assert_int_equal(rdv_option_unskip_peer(NULL, &peer), -ENOENT);
-	assert_int_equal(rdv_option_exclude(NULL, &prefix), 0);
+	assert_int_equal(rdv_option_exclude(NULL, &prefix, SMCR_REASON_LOCAL_POLICY), 0);
 	assert_int_equal(rdv_option_include(NULL, &prefix), -ENOENT);
 	rdv_option_close(NULL);
 	close_ends(&ends);

@@ -91,7 +91,7 @@ struct {
 	__type(value, __u64);
 } skipped SEC(".maps");
 
-/* Local and remote prefixes that stay plain TCP. */
+/* Local and remote prefixes that stay plain TCP, and why. */
 struct {
 	__uint(type, BPF_MAP_TYPE_LPM_TRIE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -151,10 +151,11 @@ static __always_inline void local_addr(struct bpf_sock_ops *ctx, struct smcr_add
 
 /* ---- policy */
 
-static __always_inline bool is_excluded(const struct smcr_addr16 *addr)
+static __always_inline __u32 exclusion(const struct smcr_addr16 *addr)
 {
 	struct smcr_prefix_key key = { .bits = 128, .prefix = *addr };
-	return bpf_map_lookup_elem(&excluded, &key) != NULL;
+	__u32 *reason = bpf_map_lookup_elem(&excluded, &key);
+	return reason ? *reason : 0;
 }
 
 /* Why the option is left off this connection, or 0 (TCPO-8). */
@@ -169,10 +170,11 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx)
 		return SMCR_REASON_PEER_SKIPPED;
 	if (!num_excluded)
 		return 0;
-	if (is_excluded(&addr))
-		return SMCR_REASON_LOCAL_POLICY;
+	__u32 reason = exclusion(&addr);
+	if (reason)
+		return reason;
 	local_addr(ctx, &addr);
-	return is_excluded(&addr) ? SMCR_REASON_LOCAL_POLICY : 0;
+	return exclusion(&addr);
 }
 
 /* ---- the option */
