@@ -108,6 +108,15 @@ void testnet_vxlan_add(const char *ifname, unsigned int port)
 	nl_socket_free(nl);
 }
 
+void testnet_link_set_mac(const char *ifname, const unsigned char mac[6])
+{
+	struct rtnl_link *change = rtnl_link_alloc();
+	struct nl_addr *addr = nl_addr_build(AF_LLC, mac, 6);
+	rtnl_link_set_addr(change, addr);
+	nl_addr_put(addr);
+	change_link(ifname, change);
+}
+
 void testnet_link_mac(const char *ifname, unsigned char mac[6])
 {
 	struct nl_sock *nl = netlink_open();
@@ -151,33 +160,28 @@ static int new_namespace(void)
 	return fd;
 }
 
-/* The pair is made in namespace 1, where the calling thread is. */
-static void add_veth(int peer_ns, unsigned int mtu)
+void testnet_veth_add(const struct testnet *net, const char *name0, const char *name1,
+		      unsigned int mtu)
 {
 	struct nl_sock *nl = netlink_open();
 	struct rtnl_link *link = rtnl_link_veth_alloc();
 	struct rtnl_link *peer = rtnl_link_veth_get_peer(link);
-	rtnl_link_set_name(link, "t1");
+	rtnl_link_set_name(link, name1);
 	rtnl_link_set_mtu(link, mtu);
-	rtnl_link_set_name(peer, "t0");
+	rtnl_link_set_name(peer, name0);
 	rtnl_link_set_mtu(peer, mtu);
-	rtnl_link_set_ns_fd(peer, peer_ns);
+	rtnl_link_set_ns_fd(peer, net->ns[0]);
 	must(rtnl_link_add(nl, link, NLM_F_CREATE | NLM_F_EXCL) == 0, "add veth");
 	rtnl_link_put(peer);
 	rtnl_link_put(link);
 	nl_socket_free(nl);
 }
 
-void testnet_veth_add(const struct testnet *net, unsigned int mtu)
-{
-	add_veth(net->ns[0], mtu);
-}
-
 void testnet_new(struct testnet *net, unsigned int mtu)
 {
 	net->ns[0] = new_namespace();
 	net->ns[1] = new_namespace();
-	add_veth(net->ns[0], mtu);
+	testnet_veth_add(net, "t0", "t1", mtu);
 	testnet_addr_add("t1", "10.77.0.2/24");
 	testnet_link_up("t1", 1);
 	testnet_enter(net, 0);

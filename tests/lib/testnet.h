@@ -26,14 +26,16 @@ void testnet_link_up(const char *ifname, int up);
 void testnet_link_mtu(const char *ifname, unsigned int mtu);
 void testnet_link_delete(const char *ifname);
 void testnet_link_rename(const char *ifname, const char *name);
-/** Make "t0" and "t1" again after one of them was deleted, without addresses, down. To be called in
- *  namespace 1. */
-void testnet_veth_add(const struct testnet *net, unsigned int mtu);
+/** Make a pair, `name0` in namespace 0 and `name1` in 1: another one, or "t0" and "t1" again after
+ * one of them was deleted. No addresses, down. To be called in namespace 1. */
+void testnet_veth_add(const struct testnet *net, const char *name0, const char *name1,
+		      unsigned int mtu);
 void testnet_bridge_add(const char *ifname);
 /** Make an interface a port of a bridge, or of none (NULL). */
 void testnet_link_master(const char *ifname, const char *bridge);
 /** A VXLAN device: when it is up, the kernel has this UDP port. */
 void testnet_vxlan_add(const char *ifname, unsigned int port);
+void testnet_link_set_mac(const char *ifname, const unsigned char mac[6]);
 /** MAC address of an interface. */
 void testnet_link_mac(const char *ifname, unsigned char mac[6]);
 

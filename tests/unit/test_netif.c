@@ -130,7 +130,7 @@ static void deleted_and_made_again(void **state)
 	assert_string_equal(last.name, "t0");
 	assert_int_equal(last.ifindex, before.ifindex);
 	testnet_enter(&net, 1);
-	testnet_veth_add(&net, 1500);
+	testnet_veth_add(&net, "t0", "t1", 1500);
 	testnet_enter(&net, 0);
 	EXPECT(last.present);
 	assert_int_not_equal(last.ifindex, before.ifindex);

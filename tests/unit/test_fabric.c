@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/* Two engines on soft RNICs, two NICs each: what the fabric adds between them. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <event2/event.h>
+#include <net/if.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+
+#include "daemon/engine/view.h"
+#include "daemon/fabric/fabric.h"
+#include "daemon/rnic/soft.h"
+#include "tests/lib/proves.h"
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/testnet.h"
+
+#define PATIENCE_US 10000000
+#define DATA        10000
+#define INBOX       8
+
+struct side {
+	struct smcr_config config;
+	struct event_base *base;
+	struct fabric *fabric;
+	unsigned int ifindex[2];
+	struct smcr_conn *conn;
+	bool established, over;
+	struct {
+		uint8_t bytes[512];
+		size_t len;
+	} inbox[INBOX]; /* CLC messages that wait */
+	size_t num_inbox;
+};
+
+static struct testnet net;
+static struct side a, b; /* server in namespace 0, client in 1 */
+
+static void on_clc_send(void *user, const uint8_t *msg, size_t len)
+{
+	struct side *to = user == &a ? &b : &a;
+	assert_true(to->num_inbox < INBOX && len <= sizeof(to->inbox[0].bytes));
+	memcpy(to->inbox[to->num_inbox].bytes, msg, len);
+	to->inbox[to->num_inbox++].len = len;
+}
+
+static void on_conn_event(void *user, const struct smcr_conn_event *event)
+{
+	struct side *side = user;
+	switch (event->type) {
+	case SMCR_CONN_ESTABLISHED: side->established = true; break;
+	case SMCR_CONN_READABLE:
+	case SMCR_CONN_WRITABLE: break;
+	default: side->over = true;
+	}
+}
+
+/* One look of the event loop. */
+static void turn(struct side *side)
+{
+	smcr_engine_run(fabric_engine(side->fabric), fabric_now());
+	for (size_t i = 0; i < side->num_inbox; i++)
+		smcr_conn_clc_input(side->conn, side->inbox[i].bytes, side->inbox[i].len);
+	side->num_inbox = 0;
+	fabric_rearm(side->fabric);
+	event_base_loop(side->base, EVLOOP_NONBLOCK);
+}
+
+#define TURN_UNTIL(condition, turns)                                                               \
+	do {                                                                                       \
+		uint64_t limit_ = fabric_now() + PATIENCE_US;                                      \
+		while (!(condition) && fabric_now() < limit_) {                                    \
+			turns;                                                                     \
+		}                                                                                  \
+		assert_true(condition);                                                            \
+	} while (0)
+
+static void side_open(struct side *side, int which, const char *const names[2])
+{
+	struct fabric_params params = { .config = &side->config,
+					.clc_send = on_clc_send,
+					.conn_event = on_conn_event };
+	char error[RNIC_ERROR_LEN];
+	memset(side, 0, sizeof(*side));
+	side->config = (struct smcr_config){
+		.bsize = 0xFF, .bsize_min = 0xFF, .retry_ms = 4000, .retry_alternative_ms = 300
+	};
+	memset(side->config.peer_id, which + 1, sizeof(side->config.peer_id));
+	side->base = params.base = event_base_new();
+	assert_int_equal(fabric_new(&params, &side->fabric), 0);
+	testnet_enter(&net, which);
+	for (int i = 0; i < 2; i++) {
+		char name[RNIC_NAME_LEN] = "soft:";
+		strncat(name, names[i], IF_NAMESIZE);
+		assert_int_equal(fabric_add_device(side->fabric, name, SMCR_NO_VLAN, error), 0);
+		side->ifindex[i] = if_nametoindex(names[i]);
+	}
+}
+
+static void connect_one(struct side *side, enum smcr_role role)
+{
+	struct smcr_conn_params params = {
+		.role = role,
+		.local = { .family = AF_INET, .ip = { 10, 77, 0, side == &a ? 1 : 2 }, .port = 1 },
+		.peer = { .family = AF_INET, .ip = { 10, 77, 0, side == &a ? 2 : 1 }, .port = 1 },
+		.local_prefix_len = 24,
+		.vlan = SMCR_NO_VLAN,
+		.user = side,
+	};
+	assert_int_equal(smcr_conn_start(fabric_engine(side->fabric), &params, &side->conn), 0);
+}
+
+struct tally {
+	unsigned int active;
+	struct smcr_link_view in_use; /* the link that carries the connection */
+};
+
+static void tally_link(void *arg, const struct smcr_link_view *view)
+{
+	struct tally *tally = arg;
+	tally->active += !strcmp(smcr_link_state_name(view->state), "active");
+	if (view->num_conns)
+		tally->in_use = *view;
+}
+
+static struct tally links_of(const struct side *side)
+{
+	struct tally tally = { 0 };
+	smcr_engine_each_link(fabric_engine(side->fabric), tally_link, &tally);
+	return tally;
+}
+
+static struct rnic *nic(const struct side *side, int i)
+{
+	return fabric_soft_rnic(side->fabric, side->ifindex[i]);
+}
+
+/* Two links, and everything that goes with their setup is over. */
+static int setup(void **state)
+{
+	(void)state;
+	static const char *const names[2][2] = { { "t0", "u0" }, { "t1", "u1" } };
+	testnet_new(&net, 1500);
+	testnet_enter(&net, 1);
+	testnet_veth_add(&net, "u0", "u1", 1500);
+	for (int i = 1; i >= 0; i--) {
+		testnet_enter(&net, i);
+		testnet_addr_add(names[i][1], i ? "10.77.0.12/24" : "10.77.0.11/24");
+		testnet_link_up(names[i][1], 1);
+	}
+	struct timespec settle = { 0, 100000000 };
+	nanosleep(&settle, NULL); /* carrier on the new pair; the devices read it when they open */
+	side_open(&a, 0, names[0]);
+	side_open(&b, 1, names[1]);
+	connect_one(&a, SMCR_ROLE_SERVER);
+	connect_one(&b, SMCR_ROLE_CLIENT);
+	TURN_UNTIL(a.established && b.established, turn(&a); turn(&b));
+	TURN_UNTIL(links_of(&a).active == 2 && links_of(&b).active == 2, turn(&a); turn(&b));
+	for (int i = 0; i < 20; i++) {
+		rnic_side_idle(a.base, 1);
+		rnic_side_idle(b.base, 1);
+	}
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	struct side *sides[] = { &a, &b };
+	for (int i = 0; i < 2; i++) {
+		fabric_free(sides[i]->fabric);
+		event_base_free(sides[i]->base);
+	}
+	testnet_free(&net);
+	return 0;
+}
+
+static uint64_t packets(const struct side *side, int i, bool received)
+{
+	struct rnic_stats stats;
+	rnic_get_stats(nic(side, i), &stats);
+	return received ? stats.rx_packets : stats.tx_packets;
+}
+
+static void send_data(struct side *side, size_t len, uint32_t seed)
+{
+	static uint8_t data[DATA];
+	struct iovec iov[2];
+	rnic_side_pattern(data, len, seed);
+	smcr_engine_run(fabric_engine(side->fabric), fabric_now());
+	assert_true(smcr_conn_tx_space(side->conn, iov) > 0);
+	assert_true(iov[0].iov_len >= len);
+	memcpy(iov[0].iov_base, data, len);
+	smcr_conn_tx_commit(side->conn, len);
+}
+
+static size_t readable(struct side *side)
+{
+	struct iovec iov[2];
+	size_t len = 0;
+	int n = smcr_conn_rx_data(side->conn, iov);
+	for (int i = 0; i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+static void expect_data(struct side *side, size_t len, uint32_t seed)
+{
+	static uint8_t data[DATA];
+	struct iovec iov[2];
+	rnic_side_pattern(data, len, seed);
+	assert_int_equal(smcr_conn_rx_data(side->conn, iov), 1);
+	assert_int_equal(iov[0].iov_len, len);
+	assert_memory_equal(iov[0].iov_base, data, len);
+	smcr_conn_rx_consume(side->conn, len);
+}
+
+/* What waits in the socket of the NIC whose link died is taken in before a failover message that
+ * came by the other one. */
+static void failover_message_comes_after_what_has_arrived(void **state)
+{
+	(void)state;
+	static const char *const client_names[2] = { "t1", "u1" };
+	int dead = strcmp(links_of(&b).in_use.device_name, "soft:t1") ? 1 : 0;
+	uint64_t before = packets(&a, dead, true);
+	uint64_t left = packets(&b, dead, false);
+
+	/* The server does not run from here on. */
+	send_data(&b, DATA, 5);
+	TURN_UNTIL(packets(&b, dead, false) - left > DATA / 1024, turn(&b));
+	left = packets(&b, !dead, false);
+	testnet_enter(&net, 1);
+	testnet_link_up(client_names[dead], 0);
+	rnic_soft_link_changed(nic(&b, dead));
+	/* Validation, the data once more, and a new CDC. */
+	TURN_UNTIL(packets(&b, !dead, false) - left > 2 + DATA / 1024, turn(&b));
+	assert_int_equal(packets(&a, dead, true), before);
+	assert_int_equal(readable(&a), 0);
+
+	uint64_t on_time = packets(&a, !dead, true);
+	smcr_engine_run(fabric_engine(a.fabric), fabric_now());
+	rnic_poll(nic(&a, !dead));
+	assert_true(packets(&a, !dead, true) > on_time);
+	assert_true(packets(&a, dead, true) - before > DATA / 1024);
+	expect_data(&a, DATA, 5);
+
+	/* And it goes on. */
+	TURN_UNTIL(links_of(&b).active == 1, turn(&a); turn(&b));
+	send_data(&b, DATA, 6);
+	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+	expect_data(&a, DATA, 6);
+	assert_false(a.over || b.over);
+	PROVES("FO-8");
+}
+
+/* The peer does not run: its links fall silent all at once, and none is given up before the last
+ * one's time, though each has an alternative. */
+static void silence_everywhere_costs_no_link(void **state)
+{
+	(void)state;
+	send_data(&b, DATA, 7);
+	uint64_t until = fabric_now() + 1000000;
+	while (fabric_now() < until)
+		turn(&b);
+	assert_int_equal(links_of(&b).active, 2);
+	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+	expect_data(&a, DATA, 7);
+	assert_int_equal(links_of(&a).active, 2);
+	assert_int_equal(links_of(&b).active, 2);
+}
+
+static bool failed_link(const struct side *side, uint64_t *ret_at)
+{
+	if (links_of(side).active == 2)
+		return false;
+	*ret_at = fabric_now();
+	return true;
+}
+
+/* One path is silent, and the other one idle: it is tested, and the link given up in time. */
+static void silence_of_one_link_costs_it(void **state)
+{
+	(void)state;
+	int dead = strcmp(links_of(&b).in_use.device_name, "soft:t1") ? 1 : 0;
+	static const char *const server_names[2] = { "t0", "u0" };
+	uint64_t start = fabric_now(), at = 0;
+	/* The server keeps its carrier, and hears nothing: another MAC. */
+	testnet_enter(&net, 0);
+	testnet_link_set_mac(server_names[dead], (const unsigned char[6]){ 2, 0, 0, 0, 0, 1 });
+	send_data(&b, DATA, 8);
+	TURN_UNTIL(failed_link(&b, &at), turn(&a); turn(&b));
+	print_message("# given up after %lu us\n", at - start);
+	assert_in_range(at - start, 300000, 1000000);
+	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+	expect_data(&a, DATA, 8);
+	assert_false(a.over || b.over);
+}
+
+int main(void)
+{
+#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(failover_message_comes_after_what_has_arrived),
+		CASE(silence_everywhere_costs_no_link),
+		CASE(silence_of_one_link_costs_it),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
