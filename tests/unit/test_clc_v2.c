@@ -524,6 +524,39 @@ static void counts_and_offsets_are_bounded(void **state)
 	decoded(&r);
 }
 
+/* Even if the length agrees. */
+static void nine_of_anything_are_too_many(void **state)
+{
+	(void)state;
+	for (uint8_t count = 8; count <= 9; count++) {
+		const struct wire kinds[] = {
+			proposal_v2(&(struct v2){ 0, 2, count, 0, 0 }),
+			proposal_v2(&(struct v2){ 2, 0, 0, count, 0 }),
+			proposal_v2(&(struct v2){ 2, 3, 0, 0, count }),
+		};
+		for (size_t i = 0; i < 3; i++) {
+			if (count <= 8)
+				decoded(&kinds[i]);
+			else
+				refused(&kinds[i], -EBADMSG);
+		}
+	}
+}
+
+/* No IP area puts the extension further than 172: not even to bytes that look like one. */
+static void no_extension_far_away(void **state)
+{
+	(void)state;
+	struct wire w = proposal_v2(&(struct v2){ 0, 3, 8, 2, 8 });
+	size_t d_ext = 224 + 40 + 2 * 32;
+	assert_int_equal(get_be16(w.bytes + 50), 172);
+	decoded(&w);
+	w.bytes[d_ext] = 2;
+	w.bytes[d_ext + 1] = 8;
+	put_be16(w.bytes + 50, (uint16_t)(d_ext - 52));
+	refused(&w, -EBADMSG);
+}
+
 /* The extension is where its offset says; everything else stays in place. */
 static void the_extension_is_found_by_its_offset(void **state)
 {
@@ -757,6 +790,8 @@ int main(void)
 		cmocka_unit_test(proposals_tell_what_they_offer),
 		cmocka_unit_test(proposals_have_exactly_their_length),
 		cmocka_unit_test(counts_and_offsets_are_bounded),
+		cmocka_unit_test(nine_of_anything_are_too_many),
+		cmocka_unit_test(no_extension_far_away),
 		cmocka_unit_test(the_extension_is_found_by_its_offset),
 		cmocka_unit_test(sent_proposals_avoid_the_traps),
 		cmocka_unit_test(proposals_out_of_range_are_not_encoded),
