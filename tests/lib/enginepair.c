@@ -52,6 +52,8 @@ void pair_add_device_quietly(struct pair *pair, int side, const struct smcr_devi
 void pair_add_device(struct pair *pair, int side, const struct smcr_device_info *info)
 {
 	struct pair_side *s = &pair->side[side];
+	if (s->num_devices == PAIR_MAX_DEVICES)
+		pair_violation("too many devices");
 	s->devices[s->num_devices++] = *info;
 	if (smcr_engine_device_add(s->engine, info))
 		pair_violation("device_add");
@@ -85,6 +87,7 @@ struct pair *pair_new(const struct smcr_config *server, const struct smcr_config
 		const struct smcr_config *given = i ? client : server;
 		side->pair = pair;
 		side->index = i;
+		side->vlan = SMCR_NO_VLAN;
 		side->next_qpn = 0x100 + 0x1000 * (uint32_t)i;
 		side->next_key = 0x4000 + 0x10000 * (uint32_t)i;
 		if (smcr_engine_new(given ? given : &config, &pair_ops, side, pair->now,
@@ -131,7 +134,7 @@ struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role 
 		.local = { .family = AF_INET, .ip = { 10, 0, 0, side ? 101 : 1 } },
 		.peer = { .family = AF_INET, .ip = { 10, 0, 0, side ? 1 : 101 } },
 		.local_prefix_len = 24,
-		.vlan = SMCR_NO_VLAN,
+		.vlan = pair->side[side].vlan,
 		.user = &pair->conns[conn].end[side],
 		.pid = (uint32_t)(100 + conn),
 	};

@@ -22,7 +22,7 @@
 #define PAIR_SERVER 0 /* by habit; either side may play either role */
 #define PAIR_CLIENT 1
 
-#define PAIR_MAX_DEVICES 4
+#define PAIR_MAX_DEVICES 6
 #define PAIR_MAX_CONNS   64
 #define PAIR_LOG         8192
 
@@ -93,6 +93,7 @@ struct pair_side {
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
 	enum smcr_reason refuse; /* its connections must not use SMC-R */
+	uint16_t vlan;           /* of the interface that its connections use; SMCR_NO_VLAN */
 	unsigned int log_lines;
 	/* the last command_done() */
 	unsigned int commands_done;

@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+/* RDMA goes where the IP connection goes, and nowhere else: RNICs of one LAN and of several VLANs
+ * on both hosts, all with the same IP prefix, so that nothing but the VLAN tells them apart
+ * (SEC-1). */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include "tests/lib/enginepair.h"
+#include "tests/lib/proves.h"
+
+#define S PAIR_SERVER
+#define C PAIR_CLIENT
+
+#define VLAN_A 5
+#define VLAN_B 7
+
+static void add(struct pair *pair, int side, size_t n, uint16_t vlan)
+{
+	struct smcr_device_info info = pair_device(side, n);
+	info.vlan = vlan;
+	pair_add_device(pair, side, &info);
+}
+
+/* Two RNICs a VLAN on both hosts; no two sides list them in the same order. */
+static struct pair *three_lans(void)
+{
+	static const uint16_t vlans[] = { VLAN_A, SMCR_NO_VLAN, VLAN_B };
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	for (size_t n = 0; n < 6; n++) {
+		add(pair, S, n, vlans[n % 3]);
+		add(pair, C, n, vlans[2 - n / 2]);
+	}
+	return pair;
+}
+
+static int connect_on(struct pair *pair, uint16_t vlan)
+{
+	pair->side[S].vlan = pair->side[C].vlan = vlan;
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	return c;
+}
+
+/* Every link of every group has an RNIC of the group's VLAN at both ends. @return links */
+static unsigned int check_links(const struct pair *pair)
+{
+	unsigned int links = 0;
+	for (int side = 0; side < 2; side++) {
+		const struct smcr_lgr *lgr;
+		DL_FOREACH (pair->side[side].engine->lgrs, lgr) {
+			for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+				if (!lgr->links[i])
+					continue;
+				assert_int_equal(lgr->links[i]->device->info.vlan, lgr->vlan);
+				links++;
+			}
+		}
+	}
+	return links;
+}
+
+static unsigned int groups(const struct pair *pair, int side)
+{
+	const struct smcr_lgr *lgr;
+	unsigned int n = 0;
+	DL_FOREACH (pair->side[side].engine->lgrs, lgr)
+		n++;
+	return n;
+}
+
+static void each_on_its_own(void **state)
+{
+	(void)state;
+	static const uint16_t order[] = { SMCR_NO_VLAN, VLAN_B, VLAN_A, VLAN_B, SMCR_NO_VLAN };
+	struct pair *pair = three_lans();
+	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		int c = connect_on(pair, order[i]);
+		assert_true(pair_both_established(pair, c));
+		for (int side = 0; side < 2; side++) {
+			const struct smcr_conn *conn = pair_end(pair, c, side)->smc;
+			assert_int_equal(conn->lgr->vlan, order[i]);
+			assert_int_equal(conn->tx.link->device->info.vlan, order[i]);
+		}
+		pair_exchange(pair, c);
+		check_links(pair);
+	}
+	assert_int_equal(groups(pair, S), 3); /* shared within a VLAN, never across */
+	assert_int_equal(groups(pair, C), 3);
+	assert_int_equal(check_links(pair), 12); /* two links each, as there are two RNICs */
+	pair_free(pair);
+	PROVES("SEC-1 LG-2");
+}
+
+/* The RNICs there are, are on other VLANs. */
+static void none_there(void **state)
+{
+	(void)state;
+	for (int without = 0; without < 2; without++) {
+		struct pair *pair = pair_new(NULL, NULL, 0, 0);
+		add(pair, without, 0, VLAN_A);
+		add(pair, without, 1, SMCR_NO_VLAN);
+		add(pair, !without, 0, VLAN_B);
+		int c = connect_on(pair, VLAN_B);
+		assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+		assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+		assert_int_equal(pair_num_qps(pair, S) + pair_num_qps(pair, C), 0);
+		pair_free(pair);
+	}
+	PROVES("SEC-1");
+}
+
+/* A group grows by RNICs of its VLAN only, whichever side they appear on. */
+static void growing(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	add(pair, S, 0, VLAN_A);
+	add(pair, C, 0, VLAN_A);
+	int c = connect_on(pair, VLAN_A);
+	assert_true(pair_both_established(pair, c));
+	for (int side = 0; side < 2; side++) {
+		add(pair, side, 1, VLAN_B);
+		add(pair, side, 2, SMCR_NO_VLAN);
+		pair_run(pair, 1000000);
+	}
+	assert_int_equal(check_links(pair), 2);
+	add(pair, S, 3, VLAN_A);
+	add(pair, C, 3, VLAN_A);
+	pair_run(pair, 60000000);
+	assert_int_equal(check_links(pair), 4);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("SEC-1");
+}
+
+/* What the group uses leaves its VLAN: the link over it ends. */
+static void leaving(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	for (int side = 0; side < 2; side++)
+		for (size_t n = 0; n < 2; n++)
+			add(pair, side, n, VLAN_A);
+	int c = connect_on(pair, VLAN_A);
+	assert_int_equal(check_links(pair), 4);
+	struct smcr_device_info info = pair->side[S].devices[0];
+	info.vlan = VLAN_B;
+	assert_int_equal(smcr_engine_device_update(pair->side[S].engine, &info), 0);
+	pair_run(pair, 10000000);
+	check_links(pair);
+	assert_true(pair_both_established(pair, c));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("SEC-1");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_on_its_own),
+		cmocka_unit_test(none_there),
+		cmocka_unit_test(growing),
+		cmocka_unit_test(leaving),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
