@@ -166,6 +166,59 @@ static void callback_destroys(void **state)
 	rnic_side_idle(base, 1);
 }
 
+/* A second queue pair on the device of a side, with a record of its own. */
+static void second_open(struct rnic_side *second, const struct rnic_side *side)
+{
+	*second = (struct rnic_side){ .base = side->base, .rnic = side->rnic, .pd = side->pd };
+	second->psn = side->psn;
+	rnic_side_qp(second, 8, 8, 64);
+}
+
+static void destroy_second(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	(void)wc;
+	rnic_side_qp_destroy(side->hook_ctx);
+}
+
+/* What nobody has been told about is not acknowledged: its sender knows that it did not arrive. */
+static void destroyed_before_it_was_told(void **state)
+{
+	(void)state;
+	struct rnic_side far_second, near_second;
+	second_open(&far_second, &far_end);
+	second_open(&near_second, &near);
+	struct rnic_qp_peer far_peer = rnic_side_peer(&far_second, 0, 3);
+	struct rnic_qp_peer near_peer = rnic_side_peer(&near_second, 0, 3);
+	rnic_side_connect(&far_second, &near_peer, 200, 7);
+	rnic_side_connect(&near_second, &far_peer, 4000, 7);
+	near.hook = destroy_second;
+	near.hook_ctx = &near_second;
+
+	struct rnic_stats before, now;
+	rnic_get_stats(far_end.rnic, &before);
+	assert_int_equal(rnic_side_send(&far_end, "first", 5, 1), 0);
+	assert_int_equal(rnic_side_send(&far_second, "second", 6, 2), 0);
+	do {
+		event_base_loop(far_base, EVLOOP_ONCE);
+		rnic_get_stats(far_end.rnic, &now);
+	} while (now.tx_packets - before.tx_packets < 2);
+	assert_true(rnic_side_wait(base, &near.num_messages, 1, PATIENCE));
+	assert_null(near_second.qp);
+	assert_int_equal(near_second.num_messages, 0);
+
+	for (int i = 0; i < PATIENCE && far_second.num_sends < 1; i++) {
+		rnic_side_idle(base, 1);
+		rnic_side_idle(far_base, 1);
+	}
+	assert_int_equal(far_end.num_sends, 1);
+	assert_int_equal(far_end.sends[0].status, RNIC_WC_SUCCESS);
+	assert_int_equal(far_second.num_sends, 1);
+	assert_int_equal(far_second.sends[0].status, RNIC_WC_RETRY_EXC_ERR);
+	rnic_side_qp_destroy(&far_second);
+	rnic_side_forget(&far_second);
+	rnic_side_forget(&near_second);
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_all, disconnect)
@@ -173,6 +226,7 @@ int main(void)
 		CONNECTED(hands_in_what_has_arrived),
 		CONNECTED(from_another_devices_callback),
 		CONNECTED(callback_destroys),
+		CONNECTED(destroyed_before_it_was_told),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }

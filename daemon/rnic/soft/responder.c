@@ -74,6 +74,10 @@ void soft_responder_send_ack(struct soft_qp *qp)
 
 void soft_responder_settle(struct soft_qp *qp)
 {
+	/* The user may never be told of what waits for it now: the peer must not take that for
+	 * done. */
+	if (qp->num_wcs > qp->send_wcs)
+		return;
 	if (qp->ep && (qp->rs.ack_pending || qp->rs.ack_deadline))
 		soft_responder_send_ack(qp);
 }
