@@ -14,7 +14,6 @@
 
 #include "daemon/engine/view.h"
 #include "daemon/fabric/fabric.h"
-#include "daemon/rnic/soft.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
@@ -136,7 +135,7 @@ static struct tally links_of(const struct side *side)
 
 static struct rnic *nic(const struct side *side, int i)
 {
-	return fabric_soft_rnic(side->fabric, side->ifindex[i]);
+	return fabric_find_rnic(side->fabric, RNIC_SOFT, side->ifindex[i]);
 }
 
 /* Two links, and everything that goes with their setup is over. */
@@ -235,7 +234,7 @@ static void failover_message_comes_after_what_has_arrived(void **state)
 	left = packets(&b, !dead, false);
 	testnet_enter(&net, 1);
 	testnet_link_up(client_names[dead], 0);
-	rnic_soft_link_changed(nic(&b, dead));
+	rnic_link_changed(nic(&b, dead));
 	/* Validation, the data once more, and a new CDC. */
 	TURN_UNTIL(packets(&b, !dead, false) - left > 2 + DATA / 1024, turn(&b));
 	assert_int_equal(packets(&a, dead, true), before);
