@@ -107,7 +107,7 @@ static void engine_enter(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
 	smcrd->programs_active++;
-	smcr_engine_run(fabric_engine(smcrd->fabric), fabric_now());
+	smcr_engine_set_time(fabric_engine(smcrd->fabric), fabric_now());
 }
 
 static void engine_leave(void *ctx)

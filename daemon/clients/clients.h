@@ -34,7 +34,7 @@ struct clients_asker {
 struct clients_callbacks {
 	void *ctx; /* handed to each of them */
 
-	/** A batch of engine calls begins: smcr_engine_run(engine, now). */
+	/** A batch of engine calls begins: smcr_engine_set_time(engine, now). */
 	void (*engine_enter)(void *ctx);
 	/** The batch is over: rearm the timer for smcr_engine_next_deadline(). */
 	void (*engine_leave)(void *ctx);

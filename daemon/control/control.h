@@ -45,7 +45,7 @@ struct control {
 };
 
 /**
- * Serve one request. Call smcr_engine_run() before, as for any input of the engine.
+ * Serve one request. Call smcr_engine_set_time() before, as for any input of the engine.
  * @param asker  who asks; methods that change something need root or the administrators' group
  * @param json  request text, `len` bytes, not NUL terminated
  * @param ret_reply  malloc'ed, NUL terminated JSON; the caller frees it

@@ -8,8 +8,10 @@
  * a host may run several engines; one engine is used by one thread.
  *
  * Rules for the host
- * - Call smcr_engine_run() with the current time before a batch of inputs, and again no later than
- *   smcr_engine_next_deadline().
+ * - Call smcr_engine_set_time() before a batch of inputs, and smcr_engine_run() no later than
+ *   smcr_engine_next_deadline(), after everything that has arrived by then was handed in: an answer
+ *   that came in time counts, however long the host itself was kept from running, and nothing that
+ *   a device has acknowledged is lost when a timer ends its link.
  * - Never call into the engine from inside an operation or a connection event, except functions
  *   marked [anywhere]. Note the event, return, and act on it afterwards.
  * - After FALLBACK, FAILED or CLOSED the `struct smcr_conn` is gone.
@@ -119,7 +121,9 @@ int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops
  */
 void smcr_engine_free(struct smcr_engine *engine);
 
-/** Set the clock (microseconds, monotonic, never back) and run the timers that are due. */
+/** Set the clock (microseconds, monotonic, never back). Timers do not run. */
+void smcr_engine_set_time(struct smcr_engine *engine, uint64_t now);
+/** Set the clock and run the timers that are due. */
 void smcr_engine_run(struct smcr_engine *engine, uint64_t now);
 /** When smcr_engine_run() is needed next, or SMCR_NO_DEADLINE. [anywhere] */
 uint64_t smcr_engine_next_deadline(const struct smcr_engine *engine);

@@ -100,10 +100,15 @@ void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer)
 	timer->pos = 0;
 }
 
-void smcr_engine_run(struct smcr_engine *engine, uint64_t now)
+void smcr_engine_set_time(struct smcr_engine *engine, uint64_t now)
 {
 	if (now > engine->now)
 		engine->now = now;
+}
+
+void smcr_engine_run(struct smcr_engine *engine, uint64_t now)
+{
+	smcr_engine_set_time(engine, now);
 	while (engine->heap_len && engine->heap[0]->deadline <= engine->now) {
 		struct smcr_timer *timer = engine->heap[0];
 		smcr_timer_stop(engine, timer);

@@ -155,7 +155,7 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	(void)rnic_qp;
 	qp->destroyed = &destroyed;
 	qp->fabric->activity++;
-	smcr_engine_run(qp->fabric->engine, fabric_now());
+	smcr_engine_set_time(qp->fabric->engine, fabric_now());
 	for (size_t i = 0; i < n && !destroyed; i++) {
 		if (is_barrier(&wc[i]))
 			poll_devices(qp->fabric);
@@ -218,7 +218,7 @@ static void on_test(evutil_socket_t fd, short what, void *arg)
 	struct fabric *fabric = arg;
 	(void)fd;
 	(void)what;
-	smcr_engine_run(fabric->engine, fabric_now());
+	smcr_engine_set_time(fabric->engine, fabric_now());
 	for (size_t i = 0; i < fabric->num_tests; i++)
 		smcr_engine_test_link(fabric->engine, fabric->tests[i].lgr,
 				      fabric->tests[i].number);
@@ -412,6 +412,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	fabric->armed = SMCR_NO_DEADLINE;
+	poll_devices(fabric);
 	smcr_engine_run(fabric->engine, fabric_now());
 }
 
@@ -487,7 +488,8 @@ static void describe(struct fabric_device *device)
 
 static void device_drop(struct fabric *fabric, struct fabric_device *device)
 {
-	smcr_engine_run(fabric->engine, fabric_now());
+	poll_devices(fabric);
+	smcr_engine_set_time(fabric->engine, fabric_now());
 	smcr_engine_device_remove(fabric->engine, device->id);
 	rnic_close(device->rnic);
 	DL_DELETE(fabric->devices, device);
@@ -546,7 +548,7 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 		return;
 	}
 	describe(device);
-	smcr_engine_run(device->fabric->engine, fabric_now());
+	smcr_engine_set_time(device->fabric->engine, fabric_now());
 	smcr_engine_device_update(device->fabric->engine, &device->info);
 }
 
@@ -586,7 +588,7 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		return error;
 	}
 	describe(device);
-	smcr_engine_run(fabric->engine, fabric_now());
+	smcr_engine_set_time(fabric->engine, fabric_now());
 	error = smcr_engine_device_add(fabric->engine, &device->info);
 	if (error) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the engine refuses it: %s", name,
