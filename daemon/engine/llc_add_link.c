@@ -8,6 +8,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
@@ -85,7 +86,8 @@ void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr)
 
 /* ---- RTokens (ADDL-8..11) ---- */
 
-/** Start of the exchange: which own RMBs the peer knows, and so must learn anew. */
+/** Start of the exchange: which own RMBs the peer knows, and so must learn anew. Whether it still
+ * knows one whose DELETE RKEY broke is uncertain, and it has no more use for it. */
 static void list_own_rmbs(struct smcr_llc_flow *flow, const struct smcr_lgr *lgr)
 {
 	struct smcr_slab *slab;
@@ -93,7 +95,7 @@ static void list_own_rmbs(struct smcr_llc_flow *flow, const struct smcr_lgr *lgr
 	flow->peer_counted = false;
 	flow->peer_left = 0;
 	DL_FOREACH (lgr->rmbs, slab)
-		if (slab->reg[flow->carrier->slot].told)
+		if (slab->reg[flow->carrier->slot].told && slab->state != SMCR_SLAB_DELETING)
 			flow->own[flow->own_count++] = slab;
 }
 
@@ -113,14 +115,24 @@ static void send_cont(struct smcr_lgr *lgr, bool reply)
 	smcr_llc_send(flow->carrier, &msg);
 }
 
+static bool written_to(const struct smcr_peer_rmb *rmb)
+{
+	for (unsigned int i = 1; i <= SMCR_MAX_ELEMENTS && rmb->users; i++)
+		if (rmb->user[i] &&
+		    (rmb->user[i]->phase != SMCR_PHASE_OPEN || smcr_conn_flowing(rmb->user[i])))
+			return true;
+	return false;
+}
+
 /** Every RMB of the peer that connections use has an RToken on the new link (ADDL-10). Another one
  * may be missing: when the reply to its CONFIRM RKEY was lost with a link, the peer does not count
- * on it, and announces it anew. */
+ * on it, and announces it anew; or its DELETE RKEY is on its way. */
 static bool peer_complete(const struct smcr_lgr *lgr)
 {
 	const struct smcr_peer_rmb *rmb;
 	DL_FOREACH (lgr->peer_rmbs, rmb)
-		if (!rmb->withdrawn && rmb->users && !rmb->token[lgr->llc->subject->slot].valid)
+		if (!rmb->withdrawn && !rmb->token[lgr->llc->subject->slot].valid &&
+		    written_to(rmb))
 			return false;
 	return true;
 }

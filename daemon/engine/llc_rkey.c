@@ -208,33 +208,6 @@ void smcr_llc_on_confirm_rkey_cont_reply(struct smcr_link *link, const struct sm
 
 /* ---- own DELETE RKEY ---- */
 
-bool smcr_llc_delete_rkey(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
-	struct smcr_link *link = smcr_lgr_any_link(lgr, NULL);
-	struct smcr_slab *slab;
-	flow->rkey.num_slabs = 0;
-	DL_FOREACH (lgr->rmbs, slab) {
-		/* DELETING: an attempt that a link failure has broken */
-		if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
-			continue;
-		slab->state = SMCR_SLAB_DELETING;
-		msg.delete_rkey.rkey[flow->rkey.num_slabs] = slab->reg[link->slot].rkey;
-		flow->rkey.slabs[flow->rkey.num_slabs++] = slab;
-		if (flow->rkey.num_slabs == SMCR_RKEY_DELETE_MAX)
-			break;
-	}
-	if (!flow->rkey.num_slabs)
-		return false;
-	msg.delete_rkey.count = (uint8_t)flow->rkey.num_slabs;
-	flow->rkey.step = SMCR_RKEY_DELETE;
-	flow->rkey.link = link;
-	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
-	smcr_llc_send(link, &msg);
-	return true;
-}
-
 /** The peer has forgotten it: its memory may go, unless an ADD LINK exchange still lists it. */
 static void withdrawn(struct smcr_slab *slab)
 {
@@ -247,6 +220,60 @@ static void withdrawn(struct smcr_slab *slab)
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		slab->reg[i].told = false;
 	smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
+}
+
+/** A link on which the peer has its RToken, so that the RKey means something there. */
+static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = slab->lgr->links[i];
+		if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+		    slab->reg[i].told)
+			return link;
+	}
+	return NULL;
+}
+
+/** Is it to be withdrawn? DELETING: an attempt that a link failure has broken. One that the peer
+ * knows on no link any more just goes. */
+static bool withdrawable(struct smcr_slab *slab)
+{
+	if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
+		return false;
+	slab->state = SMCR_SLAB_DELETING;
+	if (link_that_knows(slab))
+		return true;
+	withdrawn(slab);
+	return false;
+}
+
+bool smcr_llc_delete_rkey(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
+	struct smcr_link *link = NULL;
+	struct smcr_slab *slab, *next;
+	flow->rkey.num_slabs = 0;
+	DL_FOREACH_SAFE (lgr->rmbs, slab, next) {
+		if (flow->rkey.num_slabs == SMCR_RKEY_DELETE_MAX)
+			break;
+		if (!withdrawable(slab))
+			continue;
+		if (!link)
+			link = link_that_knows(slab);
+		if (!slab->reg[link->slot].told)
+			continue; /* next time */
+		msg.delete_rkey.rkey[flow->rkey.num_slabs] = slab->reg[link->slot].rkey;
+		flow->rkey.slabs[flow->rkey.num_slabs++] = slab;
+	}
+	if (!flow->rkey.num_slabs)
+		return false;
+	msg.delete_rkey.count = (uint8_t)flow->rkey.num_slabs;
+	flow->rkey.step = SMCR_RKEY_DELETE;
+	flow->rkey.link = link;
+	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
+	smcr_llc_send(link, &msg);
+	return true;
 }
 
 void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)

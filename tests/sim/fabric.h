@@ -76,9 +76,18 @@ enum wr_state {
 	WR_FLUSHED,
 };
 
+/** What a scenario has decided about a request. */
+enum fate {
+	FATE_NONE,
+	FATE_LOST,       /* acknowledged, and never handed in */
+	FATE_FAILS,      /* it fails, the peer has not seen it */
+	FATE_FAILS_LATE, /* it fails, the peer has seen it */
+};
+
 /** A posted request on its way. */
 struct request {
 	struct smcr_wr wr;
+	enum fate fate;
 	uint8_t payload[SIM_MESSAGE_LEN];
 	enum wr_state state;
 	uint64_t ready_at; /* travel time is over */

@@ -5,8 +5,13 @@
 
 bool harm_sound(const struct obs_link *link)
 {
+	return !link->doomed && harm_works(link);
+}
+
+bool harm_works(const struct obs_link *link)
+{
 	const struct qp *c = link->qp[CLIENT], *s = link->qp[SERVER];
-	if (link->doomed || !c || !s || c->state != QP_RTS || s->state != QP_RTS)
+	if (!c || !s || c->state != QP_RTS || s->state != QP_RTS)
 		return false;
 	for (int side = 0; side < 2; side++) {
 		const struct device *device = link->qp[side]->device;

@@ -42,7 +42,9 @@ void harm_replug(struct device *device);
 /** Choose (again) the link of the group that nothing may harm. Without a sound one the group is
  *  exposed: its connections may be reset. */
 void harm_anchor(struct obs_group *group);
-/** Is the link sound and known to both sides, and does it stay? */
+/** Is the link sound and known to both sides? */
+bool harm_works(const struct obs_link *link);
+/** And does it stay? */
 bool harm_sound(const struct obs_link *link);
 
 #endif

@@ -25,7 +25,8 @@
 #define CPU_LIMIT    300 /* seconds of processor time a run may take */
 
 static const struct scenario *const families[] = { scenarios_data, scenarios_group,
-						   scenarios_failure, scenarios_survive };
+						   scenarios_failure, scenarios_survive,
+						   scenarios_sweep };
 
 /** Seeds that once found an error. */
 static const struct {

@@ -40,6 +40,7 @@ struct obs_rmb {
 	int owner; /* side */
 	struct block *block;
 	uint32_t element_size; /* 0 until CLC tells it */
+	bool confirmed;        /* and the owner knows */
 	bool announced;        /* the exchange that tells it is complete at the peer */
 	bool deleting;         /* DELETE RKEY was sent */
 	bool deleted;          /* and the peer has answered it */

@@ -437,7 +437,7 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 			check_replaced(target);
 		}
 	}
-	if (from == SERVER && msg->reply)
+	if (from == SERVER && msg->reply && m->reason != SMCR_LLC_DEL_UNKNOWN_LINK)
 		world_fail(w, "DELL-6", "group %u: the server replies to DELETE LINK of link %u",
 			   group->number, m->link_number);
 	if (from == CLIENT && !msg->reply)

@@ -331,7 +331,7 @@ static void told(struct obs_rmb *rmb, const struct obs_link *link)
 	if (token)
 		token->told = true;
 	if (rmb)
-		rmb->announced = true;
+		rmb->announced = rmb->confirmed = true;
 }
 
 void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *data, size_t len)

@@ -153,7 +153,9 @@ void rmb_check_complete(struct obs_group *group, int side)
 	if (group->ended || group->shaky || group->known[side])
 		return;
 	DL_FOREACH (group->rmbs, rmb) {
-		if (rmb->owner == side || !rmb->announced || rmb->deleted)
+		/* One that the owner does not count on it announces anew, when it is needed; one
+		 * that it withdraws it does not tell any more. */
+		if (rmb->owner == side || !rmb->announced || !rmb->confirmed || rmb->deleting)
 			continue;
 		DL_FOREACH (group->links, link) {
 			struct obs_token *token = rmb_token(rmb, link);

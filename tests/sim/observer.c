@@ -111,6 +111,12 @@ void obs_qp_error(struct observer *obs, struct qp *qp)
 			   link->group->number, link->number);
 }
 
+void obs_disturbed(struct observer *obs, struct obs_link *link)
+{
+	(void)obs;
+	disturb(link->group);
+}
+
 void obs_frozen(struct observer *obs, const struct host *host)
 {
 	struct obs_group *group;

@@ -30,6 +30,8 @@ void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, s
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
 /** The poster learns what became of a request; not ok: it takes it for lost. */
 void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool ok);
+/** Something is done to a message on the link. */
+void obs_disturbed(struct observer *obs, struct obs_link *link);
 /** The daemon and the programs fall silent. */
 void obs_frozen(struct observer *obs, const struct host *host);
 /** The QP goes into error. */

@@ -24,6 +24,9 @@ extern const struct scenario scenarios_data[];
 extern const struct scenario scenarios_group[];
 extern const struct scenario scenarios_failure[];
 extern const struct scenario scenarios_survive[];
+extern const struct scenario scenarios_sweep[];
+/** So many seeds of "sweep" are every fault at every message. */
+#define SWEEP_RUNS 19200
 
 /* ---- building blocks ---- */
 

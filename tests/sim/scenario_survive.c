@@ -94,7 +94,7 @@ static unsigned int disjoint(struct obs_group *group, unsigned int *ret_links)
 	*ret_links = 0;
 	DL_FOREACH (group->links, link) {
 		bool fresh = true;
-		if (!harm_sound(link))
+		if (!harm_works(link))
 			continue;
 		++*ret_links;
 		for (unsigned int i = 0; i < n; i++)

@@ -238,7 +238,7 @@ static bool execute(struct qp *qp, struct qp *peer, struct request *req)
 			refuse(qp, peer, req);
 			return false;
 		}
-	} else {
+	} else if (req->fate != FATE_LOST) {
 		deliver(peer, req->payload, req->wr.length);
 	}
 	req->state = WR_EXECUTED;
@@ -392,8 +392,16 @@ static void arrive_event(void *object, uint64_t arg)
 			break;
 		}
 		req->first_try = 0;
+		if (req->fate == FATE_FAILS) {
+			give_up(qp, req);
+			return;
+		}
 		if (!execute(qp, peer, req))
 			return;
+		if (req->fate == FATE_FAILS_LATE) {
+			give_up(qp, req);
+			return;
+		}
 		schedule_ack(qp, req);
 	}
 	if (qp->state == QP_RTS && qp->executed < qp->posted) {
@@ -430,6 +438,8 @@ void wire_post(struct qp *qp, const struct smcr_wr *wr)
 		req->ready_at = qp->last_ready;
 	qp->last_ready = req->ready_at;
 	qp->posted++;
+	if (w->posted)
+		w->posted(w, qp, req);
 	if (!qp->arrive_pending) {
 		qp->arrive_pending = true;
 		clock_at(&w->clock, req->ready_at, arrive_event, qp, 0);

@@ -92,6 +92,9 @@ struct settings {
 };
 
 struct host;
+struct qp;
+struct request;
+struct sweep;
 struct fabric;
 struct observer;
 struct pair;
@@ -109,6 +112,8 @@ struct world {
 	struct observer *observer;
 	struct pair **pairs;
 	size_t num_pairs, cap_pairs;
+	void (*posted)(struct world *w, struct qp *qp, struct request *req); /* may be NULL */
+	struct sweep *sweep;                                                 /* scenario_sweep.c */
 	size_t sides_open; /* ends of connections that are not over */
 	bool failed;
 	char failed_id[32]; /* the violated requirement or invariant */
