@@ -445,6 +445,10 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	struct smcr_link *gone = find_delete_wanted(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
+	if (gone && !carrier) { /* it has become the last one: another one must come first */
+		carrier = smcr_lgr_any_link(lgr, NULL);
+		gone = NULL;
+	}
 	if (!carrier || lgr->llc->peer_rkey.link)
 		return false;
 	if (gone) {

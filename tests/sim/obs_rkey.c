@@ -230,6 +230,8 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 	for (size_t i = 0; i < stage->num; i++)
 		rmb_set_token(stage->rmb, stage->token[i].link, stage->token[i].rkey, true);
 	stage->rmb->announced = true;
+	/* Its owner may want it back before the peer has answered that it has forgotten it. */
+	stage->rmb->deleting = stage->rmb->deleted = stage->rmb->delete_confirmed = false;
 	exchange_end(group, from, rkey_bit(!from));
 }
 

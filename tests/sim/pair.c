@@ -361,7 +361,9 @@ void side_tcp_reset(struct side *side)
 		if (side->conn)
 			smcr_conn_tcp_event(side->conn, SMCR_TCP_RESET);
 		host_leave(side->host);
-	} else if (side->mode == SIDE_TCP || side->mode == SIDE_NEW) {
+	}
+	/* Timers may just have sent it back to TCP. */
+	if (!side->conn && (side->mode == SIDE_TCP || side->mode == SIDE_NEW)) {
 		side->reset = true;
 		side_over(side);
 	}
