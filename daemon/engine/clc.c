@@ -448,12 +448,20 @@ int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 	return 0;
 }
 
+/** CLC has named a link, but the operator wants no writes on it: the choice is ours (RS-11). */
+static struct smcr_link *unless_disabled(const struct smcr_conn *conn, struct smcr_link *link)
+{
+	struct smcr_link *other = smcr_lgr_least_loaded(conn->lgr);
+	bool usable = other && conn->tx.rmb && conn->tx.rmb->token[other->slot].valid;
+	return link && link->disabled && usable ? other : link;
+}
+
 void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link)
 {
 	smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
 	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
 	smcr_conn_promise(conn, NULL);
-	smcr_link_assign(conn, link);
+	smcr_link_assign(conn, unless_disabled(conn, link));
 	conn->phase = SMCR_PHASE_OPEN;
 	smcr_conn_data_open(conn);
 }

@@ -101,6 +101,9 @@ struct smcr_slab {
 	struct smcr_lgr *lgr;
 	bool is_rmb;
 	enum smcr_slab_state state;
+	/** RMB, NEW: an announcement was broken, the peer may know it. It is announced again before
+	 * anything else that relies on what the peer knows. */
+	bool doubtful;
 	uint8_t *base;
 	uint32_t element_size; /* E, bytes */
 	uint8_t bsize;         /* code of E */

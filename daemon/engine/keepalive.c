@@ -19,13 +19,16 @@ static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_
 /* ---- connections (TEST-3, TEST-4) ---- */
 
 /** TEST-4: only a link that has been idle as long is probed; one probe serves all its connections.
- */
-static void probe(const struct smcr_conn *conn, struct smcr_link *link)
+ *  @param wait  until the next look; shortened if the link may be idle before */
+static void probe(const struct smcr_conn *conn, struct smcr_link *link, uint64_t *wait)
 {
-	uint64_t left;
-	if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-	    idle(conn->engine, link->last_active, conn->keepalive_interval, &left))
+	uint64_t left = *wait;
+	if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))
+		return;
+	if (idle(conn->engine, link->last_active, conn->keepalive_interval, &left))
 		smcr_llc_test_link(link);
+	else if (left < *wait)
+		*wait = left;
 }
 
 static void on_conn_timer(struct smcr_engine *engine, void *arg)
@@ -33,9 +36,9 @@ static void on_conn_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_conn *conn = arg;
 	uint64_t wait = conn->keepalive_interval;
 	if (idle(engine, conn->last_active, conn->keepalive_interval, &wait)) {
-		probe(conn, conn->tx.link);
+		probe(conn, conn->tx.link, &wait);
 		if (conn->rx.last_link != conn->tx.link)
-			probe(conn, conn->rx.last_link); /* TEST-8 */
+			probe(conn, conn->rx.last_link, &wait); /* TEST-8 */
 	}
 	smcr_timer_start(engine, &conn->keepalive, wait);
 }

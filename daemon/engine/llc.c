@@ -430,14 +430,15 @@ static bool failing(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** Was a DELETE RKEY broken, so that it has to be sent again? */
-static bool withdrawing(const struct smcr_lgr *lgr)
+/** The link that an ADD LINK should go out on, if there is a reason. */
+static struct smcr_link *answered_on(struct smcr_lgr *lgr)
 {
-	const struct smcr_slab *slab;
-	DL_FOREACH (lgr->rmbs, slab)
-		if (slab->state == SMCR_SLAB_DELETING)
-			return true;
-	return false;
+	struct smcr_link *link = lgr->llc->answered_on;
+	if (link && (link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))) {
+		smcr_llc_rkey_answer_lost(lgr);
+		link = NULL;
+	}
+	return link;
 }
 
 /** Server: an exchange about links, if one is due. @return true: started */
@@ -455,9 +456,10 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 		smcr_llc_delete_link(lgr, gone, carrier);
 		return true;
 	}
-	if (failing(lgr) || withdrawing(lgr))
-		return false; /* the peer may have forgotten what an ADD LINK would list */
-	return smcr_llc_start_add_link(lgr, carrier);
+	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))
+		return false; /* the peer may know other RMBs than an ADD LINK would list */
+	struct smcr_link *ordered = answered_on(lgr);
+	return smcr_llc_start_add_link(lgr, ordered ? ordered : carrier);
 }
 
 static void start_rkey_exchange(struct smcr_lgr *lgr)
@@ -609,9 +611,10 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_msg msg;
 	int rc = smcr_llc_decode(data, len, lgr->dialect, &msg);
-	bool test = !rc && msg.type == SMCR_LLC_TEST_LINK; /* TEST-1: in every state */
-	bool lost =
-		link->state == SMCR_LINK_FAILED || (link->state == SMCR_LINK_DEACTIVATING && !test);
+	/* The client has answered that the link goes; the server still has to hear so. */
+	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
+		     (rc || msg.type != SMCR_LLC_TEST_LINK);
+	bool lost = link->state == SMCR_LINK_FAILED || going;
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
 	if (rc == -EOPNOTSUPP) {
 		smcr_row(lgr, SMCR_ROW_ERR_61);
@@ -733,5 +736,7 @@ void smcr_llc_link_free(struct smcr_link *link)
 		flow->rkey.link = NULL;
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
+	if (flow->answered_on == link)
+		smcr_llc_rkey_answer_lost(lgr);
 	drop_queued(flow, link);
 }

@@ -34,7 +34,7 @@ static bool told_everywhere(const struct smcr_slab *slab)
 bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 {
 	if (slab->state == SMCR_SLAB_NEW)
-		return slab->used > 0;
+		return slab->used > 0 || slab->doubtful;
 	return slab->state == SMCR_SLAB_READY && !told_everywhere(slab);
 }
 
@@ -141,6 +141,7 @@ static void confirmed(struct smcr_lgr *lgr)
 			slab->reg[link->slot].told = true;
 	}
 	slab->state = SMCR_SLAB_READY;
+	slab->doubtful = false;
 	if (!slab->used)
 		smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
 	flow->rkey.retries = 0;
@@ -158,6 +159,7 @@ static void refused(struct smcr_lgr *lgr, bool retry)
 	bool told = slab->state == SMCR_SLAB_READY; /* announced again for a new link only */
 	if (slab->state == SMCR_SLAB_ANNOUNCING)
 		slab->state = SMCR_SLAB_NEW;
+	slab->doubtful &= again;
 	if (again && flow->step == SMCR_LLC_IDLE) {
 		/* The change is not known here yet: it comes at any moment. */
 		flow->rkey.hold = true;
@@ -204,6 +206,15 @@ void smcr_llc_on_confirm_rkey_cont_reply(struct smcr_link *link, const struct sm
 		send_confirm_rkey_cont(lgr);
 	else
 		confirmed(lgr);
+}
+
+bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr)
+{
+	const struct smcr_slab *slab;
+	DL_FOREACH (lgr->rmbs, slab)
+		if (slab->doubtful || slab->state == SMCR_SLAB_DELETING)
+			return true;
+	return false;
 }
 
 /* ---- own DELETE RKEY ---- */
@@ -322,8 +333,10 @@ void smcr_llc_rkey_broken(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->rkey.step == SMCR_RKEY_IDLE)
 		return;
-	if (flow->rkey.slab && flow->rkey.slab->state == SMCR_SLAB_ANNOUNCING)
+	if (flow->rkey.slab && flow->rkey.slab->state == SMCR_SLAB_ANNOUNCING) {
 		flow->rkey.slab->state = SMCR_SLAB_NEW; /* RKEY-6: from the first message */
+		flow->rkey.slab->doubtful = true;
+	}
 	own_done(lgr);
 }
 
@@ -335,6 +348,22 @@ void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
 }
 
 /* ---- the peer's CONFIRM RKEY ---- */
+
+static void answer(struct smcr_link *link, const struct smcr_llc_msg *reply)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	flow->answered_on = link;
+	flow->answered_delete = reply->type == SMCR_LLC_DELETE_RKEY;
+	if (flow->answered_delete)
+		flow->peer_withdrawal_doubtful = false;
+	smcr_llc_send(link, reply);
+}
+
+void smcr_llc_rkey_answer_lost(struct smcr_lgr *lgr)
+{
+	lgr->llc->answered_on = NULL;
+	lgr->llc->peer_withdrawal_doubtful |= lgr->llc->answered_delete;
+}
 
 /** May the peer start an RKEY exchange now? Answers or drops the message if not. */
 static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -357,7 +386,7 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	}
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
-	smcr_llc_send(link, &reply); /* SER-4 */
+	answer(link, &reply); /* SER-4 */
 	return false;
 }
 
@@ -441,7 +470,7 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
-	smcr_llc_send(link, &reply); /* RKEY-5 */
+	answer(link, &reply); /* RKEY-5 */
 }
 
 void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -457,7 +486,7 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	reply.confirm_rkey_cont.negative = !flow->peer_rkey.left && !commit(link->lgr);
-	smcr_llc_send(link, &reply);
+	answer(link, &reply);
 }
 
 /* ---- the peer's DELETE RKEY ---- */
@@ -480,5 +509,5 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0;
 	if (reply.delete_rkey.negative)
 		smcr_row(lgr, SMCR_ROW_ERR_59);
-	smcr_llc_send(link, &reply);
+	answer(link, &reply);
 }

@@ -106,6 +106,8 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 		return;
 	if (!slab->is_rmb)
 		smcr_slab_free(slab);
+	else if (slab->doubtful) /* first of all both sides must know of it */
+		smcr_llc_kick(slab->lgr);
 	else if (slab->state == SMCR_SLAB_NEW && slab->lgr->llc->step != SMCR_LLC_IDLE)
 		smcr_timer_start(engine, &slab->idle, engine->config.rmb_idle_timeout);
 	else if (slab->state == SMCR_SLAB_NEW) /* no ADD LINK exchange lists it */

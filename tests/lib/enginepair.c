@@ -59,6 +59,24 @@ void pair_add_device(struct pair *pair, int side, const struct smcr_device_info 
 		pair_violation("device_add");
 }
 
+void pair_update_device(struct pair *pair, int side, const struct smcr_device_info *info)
+{
+	struct pair_side *s = &pair->side[side];
+	for (size_t i = 0; i < s->num_devices; i++)
+		if (s->devices[i].id == info->id)
+			s->devices[i] = *info;
+	if (smcr_engine_device_update(s->engine, info))
+		pair_violation("device_update");
+	pair_check_engines(pair);
+}
+
+void pair_set_port(struct pair *pair, int side, size_t n, bool active)
+{
+	struct smcr_device_info info = pair_device(side, n);
+	info.active = active;
+	pair_update_device(pair, side, &info);
+}
+
 void pair_remove_device(struct pair *pair, int side, uint32_t id)
 {
 	struct pair_side *s = &pair->side[side];

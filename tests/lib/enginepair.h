@@ -22,7 +22,7 @@
 #define PAIR_SERVER 0 /* by habit; either side may play either role */
 #define PAIR_CLIENT 1
 
-#define PAIR_MAX_DEVICES 6
+#define PAIR_MAX_DEVICES 9
 #define PAIR_MAX_CONNS   64
 #define PAIR_LOG         8192
 
@@ -129,6 +129,10 @@ struct smcr_device_info pair_device(int side, size_t n);
 void pair_add_device(struct pair *pair, int side, const struct smcr_device_info *info);
 /** The same, but the side's link group does not try to use it of its own accord. */
 void pair_add_device_quietly(struct pair *pair, int side, const struct smcr_device_info *info);
+/** Something about the device has changed. */
+void pair_update_device(struct pair *pair, int side, const struct smcr_device_info *info);
+/** The port of device number `n` goes up or down. */
+void pair_set_port(struct pair *pair, int side, size_t n, bool active);
 /** The device is unplugged: its queue pairs are gone. */
 void pair_remove_device(struct pair *pair, int side, uint32_t id);
 
@@ -181,6 +185,8 @@ unsigned int pair_count_clc(const struct pair *pair, int from, uint8_t type);
 const struct pair_msg *pair_last_llc(const struct pair *pair, int from, uint8_t type, bool reply);
 const struct pair_msg *pair_last_clc(const struct pair *pair, int from, uint8_t type);
 void pair_clear_log(struct pair *pair);
+/** The patience that the QP of a link was given last, in milliseconds. */
+uint32_t pair_retry_ms(struct pair *pair, int side, uint8_t link);
 /** QPs that a side's host holds. */
 unsigned int pair_num_qps(const struct pair *pair, int side);
 

@@ -582,6 +582,11 @@ const char *pair_fabric_leaks(const struct pair_side *side)
 	return side->qps ? "queue pairs" : "";
 }
 
+uint32_t pair_retry_ms(struct pair *pair, int side, uint8_t link)
+{
+	return pair_fabric_qp(&pair->side[side], pair_link(pair, side, link)->ref)->retry_ms;
+}
+
 unsigned int pair_num_qps(const struct pair *pair, int side)
 {
 	unsigned int n = 0;

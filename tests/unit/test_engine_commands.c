@@ -1,0 +1,452 @@
+/* SPDX-License-Identifier: MIT */
+/* Commands of operators, at both ends (RFC 7609 2.3, 3.5.5.1, 3.5.4). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static int start(struct pair *pair, int side, struct smcr_command command, uint64_t *ret_id)
+{
+	if (!command.lgr)
+		command.lgr = pair_lgr(pair, side)->id;
+	return smcr_engine_command(pair->side[side].engine, &command, ret_id);
+}
+
+/** Start it, let things happen, and have the outcome. */
+static struct smcr_command_result command(struct pair *pair, int side, struct smcr_command what)
+{
+	uint64_t id;
+	unsigned int before = pair->side[side].commands_done;
+	assert_int_equal(start(pair, side, what, &id), 0);
+	assert_int_equal(pair->side[side].commands_done, before); /* never from inside */
+	pair_pump(pair);
+	assert_int_equal(pair->side[side].commands_done, before + 1);
+	assert_int_equal(pair->side[side].command_id, id);
+	assert_true(strlen(pair->side[side].command_result.text) > 10);
+	return pair->side[side].command_result;
+}
+
+static struct smcr_command link_command(enum smcr_command_type type, uint8_t link)
+{
+	return (struct smcr_command){ .type = type, .link = link, .orderly = true };
+}
+
+/** Four connections, two on each of two links. */
+static struct pair *loaded(int c[4])
+{
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	for (int i = 0; i < 4; i++)
+		c[i] = pair_connected(pair);
+	pair_clear_log(pair);
+	return pair;
+}
+
+static void exchange_all(struct pair *pair, const int c[4])
+{
+	for (int i = 0; i < 4; i++)
+		pair_exchange(pair, c[i]);
+}
+
+/* ---- links ---- */
+
+/** By the server, by the client that asks; in good order, or as if the link were dead. Connections
+ *  move, and the server does not undo what the operator wants. */
+static void a_link_is_deleted(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int orderly = 0; orderly < 2; orderly++) {
+			int c[4];
+			struct pair *pair = loaded(c);
+			struct smcr_command delete = link_command(SMCR_COMMAND_LINK_DELETE, 1);
+			delete.orderly = orderly;
+			struct smcr_command_result result = command(pair, side, delete);
+			assert_int_equal(result.error, 0);
+			assert_false(result.requested);
+			assert_int_equal(result.connections, 2);
+			assert_null(pair_link(pair, S, 1));
+			assert_null(pair_link(pair, C, 1));
+			const struct smcr_llc_delete_link *asked =
+				side == C ? &pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, false)
+						     ->llc.delete_link
+					  : NULL;
+			const struct smcr_llc_delete_link *ordered =
+				&pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false)
+					 ->llc.delete_link;
+			assert_int_equal(ordered->reason, SMCR_LLC_DEL_OPERATOR);
+			assert_int_equal(ordered->orderly, orderly);
+			assert_int_equal(ordered->link_number, 1);
+			assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false),
+					 side == C);
+			if (asked) {
+				assert_int_equal(asked->reason, SMCR_LLC_DEL_OPERATOR);
+				assert_int_equal(asked->orderly, orderly); /* DELL-5 */
+			}
+			exchange_all(pair, c);
+			pair_run(pair, 3600 * (uint64_t)SECOND);
+			assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+			pair_free(pair);
+		}
+	PROVES("DELL-3 DELL-4 DELL-5 DELL-6 DELL-11");
+}
+
+static void the_last_link_stays(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = pair_grouped(1, &c);
+		struct smcr_command_result result =
+			command(pair, side, link_command(SMCR_COMMAND_LINK_DELETE, 1));
+		assert_int_equal(result.error, -EBUSY);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+}
+
+/** Orderly: what the own connections have under way is done first. */
+static void an_orderly_deletion_waits_for_writes(void **state)
+{
+	(void)state;
+	int c[4];
+	uint64_t id;
+	struct pair *pair = loaded(c);
+	pair->side[S].hold_completions = true;
+	for (int i = 0; i < 4; i++)
+		pair_send(pair, c[i], S, 1000, 5);
+	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	pair->side[S].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_int_equal(pair->side[S].commands_done, 1);
+	for (int i = 0; i < 4; i++)
+		pair_expect(pair, c[i], C, 1000, 5);
+	pair_free(pair);
+	/* but not for ever */
+	pair = loaded(c);
+	pair->side[S].hold_completions = true;
+	pair_send(pair, c[0], S, 1000, 5);
+	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
+	pair_run(pair, 4900000);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	pair_run(pair, 200000);
+	pair->side[S].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	pair_expect(pair, c[0], C, 1000, 5);
+	exchange_all(pair, c);
+	pair_free(pair);
+	PROVES("DELL-1 DELL-3 DELL-5");
+}
+
+/** The server delays what the client asks for in good order; the client waits that long. */
+static void an_orderly_request_may_be_delayed(void **state)
+{
+	(void)state;
+	int c[4];
+	uint64_t id;
+	struct pair *pair = loaded(c);
+	pair->side[S].hold_completions = true;
+	pair_send(pair, c[0], S, 1000, 5);
+	pair_send(pair, c[1], S, 1000, 5);
+	assert_int_equal(start(pair, C, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
+	pair_run(pair, 4500000);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link(pair, C, 2)->state, SMCR_LINK_ACTIVE);
+	pair->side[S].hold_completions = false;
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, 1));
+	assert_int_equal(pair->side[C].commands_done, 1);
+	assert_int_equal(pair->side[C].command_result.error, 0);
+	pair_expect(pair, c[0], C, 1000, 5);
+	pair_expect(pair, c[1], C, 1000, 5);
+	exchange_all(pair, c);
+	pair_free(pair);
+	PROVES("DELL-5");
+}
+
+/** A client that asks for the end of the only link asks for the end of the group. */
+static void an_orderly_request_for_the_last_link(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	struct smcr_llc_msg request = { .type = SMCR_LLC_DELETE_LINK };
+	request.delete_link.link_number = 1;
+	request.delete_link.orderly = true;
+	request.delete_link.reason = SMCR_LLC_DEL_OPERATOR;
+	pair_inject_llc(pair, C, 1, &request);
+	pair_run(pair, SECOND);
+	assert_null(pair_lgr(pair, S));
+	assert_null(pair_lgr(pair, C));
+	assert_true(pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false)->llc.delete_link.all);
+	pair_free(pair);
+	PROVES("DELL-6");
+}
+
+static void a_link_is_added(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = pair_grouped(1, &c);
+		const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD };
+		struct smcr_command_result result = command(pair, side, add);
+		/* the server tries for an asymmetric link, the client knows better */
+		assert_int_equal(result.error, side == S ? -ENOLINK : -ENODEV);
+		for (int i = 0; i < 2; i++) {
+			struct smcr_device_info info = pair_device(i, 1);
+			pair_add_device_quietly(pair, i, &info);
+		}
+		pair_clear_log(pair);
+		result = command(pair, side, add);
+		assert_int_equal(result.error, 0);
+		assert_int_equal(pair_link(pair, !side, result.link)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), side == C);
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+		result = command(pair, side, add);
+		assert_int_equal(result.error, -ENODEV);
+		pair_lgr(pair, side)->max_links = 2;
+		result = command(pair, side, add);
+		assert_int_equal(result.error, -EBUSY);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ADDL-14 ADDL-15 LG-8");
+}
+
+/** Nothing comes of it: the client says so, and that it has asked; the server what has failed. */
+static void outcomes_that_do_not_come(void **state)
+{
+	(void)state;
+	int c[4];
+	uint64_t id;
+	struct pair *pair = loaded(c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair->side[S].engine->config.llc_timeout = 60 * SECOND;
+	pair->side[C].engine->config.llc_timeout = 60 * SECOND;
+	assert_int_equal(start(pair, C, link_command(SMCR_COMMAND_LINK_DELETE, 2), &id), 0);
+	pair_run(pair, 9900000);
+	assert_int_equal(pair->side[C].commands_done, 0);
+	pair_run(pair, 200000);
+	assert_int_equal(pair->side[C].commands_done, 1);
+	assert_true(pair->side[C].command_result.requested);
+	assert_int_equal(pair->side[C].command_result.error, 0);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, 2)); /* at last */
+	assert_int_equal(pair->side[C].commands_done, 1);
+	pair_free(pair);
+	pair = loaded(c);
+	pair_set_pick(pair, &pick);
+	pair->side[S].engine->config.llc_timeout = 60 * SECOND;
+	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
+	pair_run(pair, 11 * SECOND);
+	assert_int_equal(pair->side[S].command_result.error, -ETIMEDOUT);
+	assert_false(pair->side[S].command_result.requested);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_free(pair);
+	/* the one who asked has gone */
+	pair = loaded(c);
+	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 2), &id), 0);
+	smcr_engine_command_forget(pair->side[S].engine, id);
+	smcr_engine_command_forget(pair->side[S].engine, id + 1);
+	pair_pump(pair);
+	assert_int_equal(pair->side[S].commands_done, 0);
+	assert_null(pair_link(pair, S, 2)); /* what was started went on */
+	/* the engine goes while one waits */
+	pair_set_pick(pair, &pick);
+	assert_int_equal(
+		start(pair, C, (struct smcr_command){ .type = SMCR_COMMAND_LGR_DELETE }, &id), 0);
+	pair_free(pair);
+}
+
+static void a_link_is_tested(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		uint64_t id;
+		struct pair *pair = pair_grouped(2, &c);
+		struct smcr_command test = link_command(SMCR_COMMAND_LINK_TEST, 2);
+		struct smcr_command_result result = command(pair, side, test);
+		assert_int_equal(result.error, 0);
+		assert_int_equal(result.rtt, 0); /* time stood still */
+		struct pair_pick pick = { .from = !side,
+					  .type = SMCR_LLC_TEST_LINK,
+					  .reply = true,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		assert_int_equal(start(pair, side, test, &id), 0);
+		pair_run(pair, 1234);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_int_equal(pair->side[side].command_result.rtt, 1234);
+		pick.verdict = PAIR_LOSE;
+		pair_set_pick(pair, &pick);
+		assert_int_equal(start(pair, side, test, &id), 0);
+		pair_run(pair, 4100000);
+		assert_int_equal(pair->side[side].command_result.error, -ENETDOWN);
+		pair_free(pair);
+	}
+	PROVES("TEST-1 ERR-38");
+}
+
+static unsigned int on_link(struct pair *pair, int side, uint8_t number)
+{
+	return pair_link(pair, side, number)->num_conns;
+}
+
+static void own_writes_move(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c[4];
+		struct pair *pair = loaded(c);
+		struct smcr_command_result result =
+			command(pair, side, link_command(SMCR_COMMAND_LINK_DISABLE, 1));
+		assert_int_equal(result.error, 0);
+		assert_int_equal(result.connections, 2);
+		assert_int_equal(on_link(pair, side, 1), 0);
+		assert_int_equal(on_link(pair, !side, 1), 2); /* the peer chooses for itself */
+		exchange_all(pair, c);
+		(void)pair_connected(pair);
+		assert_int_equal(on_link(pair, side, 1), 0);
+		result = command(pair, side, link_command(SMCR_COMMAND_LINK_ENABLE, 1));
+		assert_int_equal(result.error, 0);
+		assert_in_range(on_link(pair, side, 1), 2, 3);
+		/* failover: off one, onto one, spread */
+		struct smcr_command to_2 = { .type = SMCR_COMMAND_FAILOVER, .to = 2 };
+		result = command(pair, side, to_2);
+		assert_int_equal(on_link(pair, side, 1), 0);
+		assert_int_equal(on_link(pair, side, 2), 5);
+		struct smcr_command off_2 = { .type = SMCR_COMMAND_FAILOVER, .link = 2, .to = 1 };
+		result = command(pair, side, off_2);
+		assert_int_equal(result.connections, 5);
+		assert_int_equal(on_link(pair, side, 1), 5);
+		struct smcr_command spread = { .type = SMCR_COMMAND_FAILOVER, .link = 1 };
+		result = command(pair, side, spread);
+		assert_int_equal(result.connections, 5);
+		assert_int_equal(on_link(pair, side, 2), 5);
+		exchange_all(pair, c);
+		assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_DELETE_LINK, false), 0);
+		/* nothing to move to */
+		pair_fail_link(pair, side, 1);
+		pair_pump(pair);
+		struct smcr_command off_last = { .type = SMCR_COMMAND_FAILOVER, .link = 2 };
+		assert_int_equal(command(pair, side, off_last).error, -EBUSY);
+		result = command(pair, side, link_command(SMCR_COMMAND_LINK_DISABLE, 2));
+		assert_int_equal(result.error, 0);
+		assert_int_equal(result.connections, 0);
+		exchange_all(pair, c);
+		pair_free(pair);
+	}
+	PROVES("FO-12 LG-17");
+}
+
+/* ---- groups ---- */
+
+static void a_group_is_deleted(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c[4];
+		struct pair *pair = loaded(c);
+		struct smcr_command_result result = command(
+			pair, side, (struct smcr_command){ .type = SMCR_COMMAND_LGR_DELETE });
+		assert_int_equal(result.error, 0);
+		assert_int_equal(result.connections, 4);
+		for (int i = 0; i < 2; i++) {
+			assert_null(pair_lgr(pair, i));
+			assert_int_equal(pair_num_qps(pair, i), 0);
+			for (int k = 0; k < 4; k++)
+				assert_int_equal(pair_end(pair, c[k], i)->reset, 1);
+		}
+		const struct pair_msg *order = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_true(order->llc.delete_link.all);
+		assert_int_equal(order->llc.delete_link.reason, SMCR_LLC_DEL_OPERATOR);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), side == C);
+		int again = pair_connected(pair); /* the next connection makes a new group */
+		pair_exchange(pair, again);
+		pair_free(pair);
+	}
+	PROVES("DELL-8 DELL-9 DELL-10 DELL-11");
+}
+
+/* ---- nonsense ---- */
+
+static void what_makes_no_sense(void **state)
+{
+	static const struct {
+		struct smcr_command command;
+		int error;
+	} rows[] = {
+		{ { .type = SMCR_COMMAND_LINK_DELETE, .link = 9 }, -ENOENT },
+		{ { .type = SMCR_COMMAND_LINK_DELETE }, -EINVAL },
+		{ { .type = SMCR_COMMAND_LINK_TEST, .link = 9 }, -ENOENT },
+		{ { .type = SMCR_COMMAND_LINK_TEST, .link = 1, .to = 2 }, -EINVAL },
+		{ { .type = SMCR_COMMAND_LINK_TEST, .lgr = 77, .link = 1 }, -ENOENT },
+		{ { .type = SMCR_COMMAND_LGR_DELETE, .lgr = 77 }, -ENOENT },
+		{ { .type = SMCR_COMMAND_LGR_DELETE, .link = 1 }, -EINVAL },
+		{ { .type = SMCR_COMMAND_LINK_ADD, .link = 1 }, -EINVAL },
+		{ { .type = SMCR_COMMAND_FAILOVER, .link = 1, .to = 1 }, -EINVAL },
+		{ { .type = SMCR_COMMAND_FAILOVER, .link = 1, .to = 9 }, -ENOENT },
+		{ { .type = (enum smcr_command_type)99 }, -EINVAL },
+	};
+	int c;
+	uint64_t id = 0;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(start(pair, S, rows[i].command, &id), rows[i].error);
+	assert_int_equal(id, 0);
+	smcr_link_fail(pair_link(pair, S, 2), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_TEST, 2), &id), -EBUSY);
+	pair_pump(pair);
+	pair_free(pair);
+	/* in first contact */
+	pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	(void)pair_connect(pair, C);
+	pair_pump(pair);
+	struct smcr_command delete = { .type = SMCR_COMMAND_LGR_DELETE };
+	assert_int_equal(start(pair, S, delete, &id), -EBUSY);
+	assert_int_equal(start(pair, C, delete, &id), -EBUSY);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_link_is_deleted),
+		cmocka_unit_test(the_last_link_stays),
+		cmocka_unit_test(an_orderly_deletion_waits_for_writes),
+		cmocka_unit_test(an_orderly_request_may_be_delayed),
+		cmocka_unit_test(an_orderly_request_for_the_last_link),
+		cmocka_unit_test(a_link_is_added),
+		cmocka_unit_test(outcomes_that_do_not_come),
+		cmocka_unit_test(a_link_is_tested),
+		cmocka_unit_test(own_writes_move),
+		cmocka_unit_test(a_group_is_deleted),
+		cmocka_unit_test(what_makes_no_sense),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

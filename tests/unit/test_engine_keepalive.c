@@ -1,0 +1,220 @@
+/* SPDX-License-Identifier: MIT */
+/* Probes of what is idle (RFC 7609 4.5.3). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static struct pair *idle_pair(size_t rnics, int *c, int n)
+{
+	struct pair *pair = pair_new(NULL, NULL, rnics, rnics);
+	for (int i = 0; i < n; i++)
+		c[i] = pair_connected(pair);
+	for (int i = 0; i < n; i++)
+		pair_exchange(pair, c[i]);
+	pair_clear_log(pair);
+	return pair;
+}
+
+static unsigned int probes(const struct pair *pair, int from)
+{
+	return pair_count_llc(pair, from, SMCR_LLC_TEST_LINK, false);
+}
+
+static void want(struct pair *pair, int conn, int side, uint64_t interval)
+{
+	smcr_conn_keepalive(pair_end(pair, conn, side)->smc, interval);
+}
+
+/** Idle for as long as the program has said, the link as well: one probe, whatever the number of
+ *  connections; then again after the same time. */
+static void one_probe_for_all(void **state)
+{
+	int c[60];
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = idle_pair(1, c, 60);
+		for (int i = 0; i < 60; i++)
+			want(pair, c[i], side, 10 * SECOND);
+		pair_run(pair, 10 * SECOND - 1);
+		assert_int_equal(probes(pair, side), 0);
+		pair_run(pair, 1);
+		assert_int_equal(probes(pair, side), 1);
+		assert_int_equal(pair_count_llc(pair, !side, SMCR_LLC_TEST_LINK, true), 1);
+		pair_run(pair, 10 * SECOND + 1000);
+		assert_int_equal(probes(pair, side), 2);
+		assert_int_equal(probes(pair, !side), 0);
+		for (int i = 0; i < 60; i++)
+			want(pair, c[i], side, 0);
+		pair_run(pair, 100 * SECOND);
+		assert_int_equal(probes(pair, side), 2);
+		pair_free(pair);
+	}
+	PROVES("TEST-3 TEST-4");
+}
+
+/** Neither a busy connection nor an idle one on a busy link is a reason to probe. */
+static void traffic_makes_probes_needless(void **state)
+{
+	int c[2];
+	(void)state;
+	struct pair *pair = idle_pair(1, c, 2);
+	want(pair, c[0], S, 10 * SECOND);
+	for (int busy = 0; busy < 2; busy++) /* the connection itself; another one of its link */
+		for (int i = 0; i < 10; i++) {
+			pair_run(pair, 6 * SECOND);
+			pair_exchange(pair, c[busy]);
+		}
+	assert_int_equal(probes(pair, S), 0);
+	pair_run(pair, 10 * SECOND);
+	assert_int_equal(probes(pair, S), 1);
+	pair_free(pair);
+	/* a change of mind counts from now on */
+	pair = idle_pair(1, c, 1);
+	want(pair, c[0], S, 10 * SECOND);
+	pair_run(pair, 5 * SECOND);
+	want(pair, c[0], S, 20 * SECOND);
+	pair_run(pair, 19 * SECOND);
+	assert_int_equal(probes(pair, S), 0);
+	pair_run(pair, 2 * SECOND);
+	assert_int_equal(probes(pair, S), 1);
+	pair_free(pair);
+	PROVES("TEST-3 TEST-4");
+}
+
+/** The two directions use different links: both are probed, no other. */
+static void both_directions_are_probed(void **state)
+{
+	int c[1];
+	(void)state;
+	struct pair *pair = idle_pair(3, c, 1);
+	struct smcr_command move = { .type = SMCR_COMMAND_FAILOVER,
+				     .lgr = pair_lgr(pair, C)->id,
+				     .to = 2 };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[C].engine, &move, &id), 0);
+	move.lgr = pair_lgr(pair, S)->id;
+	move.to = 3;
+	assert_int_equal(smcr_engine_command(pair->side[S].engine, &move, &id), 0);
+	pair_pump(pair);
+	pair_exchange(pair, c[0]);
+	struct smcr_conn *conn = pair_end(pair, c[0], S)->smc;
+	assert_int_equal(conn->tx.link->number, 3);
+	assert_int_equal(conn->rx.last_link->number, 2);
+	pair_clear_log(pair);
+	want(pair, c[0], S, 10 * SECOND);
+	pair_run(pair, 11 * SECOND);
+	assert_int_equal(probes(pair, S), 2);
+	bool seen[4] = { false };
+	for (size_t i = 0; i < pair->log_len; i++)
+		if (pair->log[i].from == S)
+			seen[pair->log[i].link] = true;
+	assert_true(seen[2] && seen[3] && !seen[1]);
+	pair_free(pair);
+	PROVES("TEST-8");
+}
+
+/** No answer: the link has failed; connections move to another one, or are reset with the last. */
+static void no_answer(void **state)
+{
+	int c[2];
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (size_t rnics = 1; rnics <= 2; rnics++) {
+			struct pair *pair = idle_pair(rnics, c, 2);
+			for (int i = 0; i < 2; i++)
+				want(pair, c[i], side, 10 * SECOND);
+			struct pair_pick pick = { .from = !side,
+						  .type = SMCR_LLC_TEST_LINK,
+						  .reply = true,
+						  .link = 1,
+						  .verdict = PAIR_LOSE };
+			pair_set_pick(pair, &pick);
+			pair_run(pair, 13900000);
+			assert_int_equal(pick.seen, 1);
+			assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+			pair_run(pair, 200000);
+			for (int i = 0; i < 2 && rnics == 2; i++) {
+				pair_exchange(pair, c[i]);
+				assert_int_equal(pair_end(pair, c[i], side)->reset, 0);
+			}
+			assert_int_equal(pair_end(pair, c[0], side)->reset, rnics == 1);
+			assert_int_equal(pair_end(pair, c[1], side)->reset, rnics == 1);
+			pair_free(pair);
+		}
+	PROVES("TEST-5 ERR-38");
+}
+
+/** The probe cannot even be sent. */
+static void the_probe_fails(void **state)
+{
+	int c[2];
+	(void)state;
+	struct pair *pair = idle_pair(2, c, 2);
+	for (int i = 0; i < 2; i++)
+		want(pair, c[i], S, 10 * SECOND);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_TEST_LINK, .link = 2, .verdict = PAIR_FAIL
+	};
+	pair_set_pick(pair, &pick);
+	pair_run(pair, 10 * SECOND);
+	assert_int_equal(pick.seen, 1);
+	assert_null(pair_link(pair, S, 2));
+	for (int i = 0; i < 2; i++)
+		pair_exchange(pair, c[i]);
+	pair_free(pair);
+	PROVES("TEST-5");
+}
+
+/** Links without any traffic are probed even if no program asks for it; a peer that has gone
+ * without a word is noticed (TERM-2). */
+static void idle_links(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].test_link_interval = 30 * SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	int c = pair_connected(pair);
+	for (int i = 0; i < 10; i++) { /* link 1 is busy */
+		pair_run(pair, 10 * SECOND);
+		pair_exchange(pair, c);
+	}
+	assert_int_equal(pair_end(pair, c, S)->smc->tx.link->number, 1);
+	assert_int_equal(probes(pair, S), 3);
+	for (size_t i = 0; i < pair->log_len; i++)
+		if (!pair->log[i].is_clc && !pair->log[i].is_cdc &&
+		    pair->log[i].llc.type == SMCR_LLC_TEST_LINK)
+			assert_int_equal(pair->log[i].link, 2);
+	assert_int_equal(probes(pair, C), 0);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_TEST_LINK, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	pair_run(pair, 60 * SECOND);
+	assert_int_equal(pair_end(pair, c, S)->reset, 1);
+	assert_null(pair_lgr(pair, S));
+	pair_free(pair);
+	PROVES("TERM-2 TEST-5");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_probe_for_all),
+		cmocka_unit_test(traffic_makes_probes_needless),
+		cmocka_unit_test(both_directions_are_probed),
+		cmocka_unit_test(no_answer),
+		cmocka_unit_test(the_probe_fails),
+		cmocka_unit_test(idle_links),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

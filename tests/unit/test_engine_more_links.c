@@ -1,0 +1,572 @@
+/* SPDX-License-Identifier: MIT */
+/* Which links an established group gets, and when (RFC 7609 2.2.1, 2.2.2, 3.5.5.1, C.8). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+/** A pair whose server tries again for missing links; so many RNICs on each side. */
+static struct pair *living(size_t server, size_t client, uint8_t limit)
+{
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].add_link_retry = config[C].add_link_retry = 2 * SECOND;
+	config[S].max_links = limit;
+	config[C].max_links = SMCR_MAX_LINKS;
+	return pair_new(&config[S], &config[C], server, client);
+}
+
+static unsigned int active_links(struct pair *pair, int side)
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = pair_lgr(pair, side)->links[i];
+		n += link && link->state == SMCR_LINK_ACTIVE;
+	}
+	return n;
+}
+
+static void assert_links(struct pair *pair, unsigned int n, unsigned int symmetric)
+{
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(active_links(pair, side), n);
+		assert_int_equal(pair_num_qps(pair, side), n);
+		assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, side)), symmetric);
+		assert_true(smcr_lgr_topology_ok(pair_lgr(pair, side)));
+		assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);
+	}
+}
+
+static unsigned int requests(const struct pair *pair)
+{
+	return pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+}
+
+static unsigned int notices(const struct pair *pair)
+{
+	return pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false);
+}
+
+static void one_more(struct pair *pair, int side, size_t n)
+{
+	struct smcr_device_info info = pair_device(side, n);
+	pair_add_device(pair, side, &info);
+	pair_pump(pair);
+}
+
+/* ---- first contact and the rest ---- */
+
+static void as_many_links_as_rnics_and_limit_allow(void **state)
+{
+	static const struct {
+		size_t server, client;
+		uint8_t limit;
+		unsigned int links, symmetric;
+		const char *type;
+	} rows[] = {
+		{ 1, 1, 4, 1, 1, "single" },     { 2, 1, 4, 2, 1, "asymmetric" },
+		{ 1, 2, 4, 2, 1, "asymmetric" }, { 2, 2, 4, 2, 2, "symmetric" },
+		{ 3, 2, 4, 3, 2, "symmetric" }, /* and an asymmetric one beside them */
+		{ 4, 2, 4, 3, 2, "symmetric" }, /* a second asymmetric one is refused */
+		{ 3, 3, 4, 3, 3, "symmetric" },  { 5, 5, 3, 3, 3, "symmetric" },
+		{ 5, 5, 2, 2, 2, "symmetric" },  { 8, 8, 8, 8, 8, "symmetric" },
+		{ 9, 9, 8, 8, 8, "symmetric" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = living(rows[i].server, rows[i].client, rows[i].limit);
+		int c = pair_connected(pair);
+		assert_links(pair, rows[i].links, rows[i].symmetric);
+		assert_ptr_equal(strstr(smcr_lgr_type_name(pair_lgr(pair, S)), rows[i].type),
+				 smcr_lgr_type_name(pair_lgr(pair, S)));
+		pair_run(pair, 700 * (uint64_t)SECOND); /* retries change nothing */
+		assert_links(pair, rows[i].links, rows[i].symmetric);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("LG-3 LG-4 LG-6 LG-8 ADDL-14");
+}
+
+/** Eight symmetric links and the asymmetric one: nine, and every RMB is told for each of them. */
+static void nine_links(void **state)
+{
+	(void)state;
+	struct pair *pair = living(9, 1, 8);
+	int c = pair_connected(pair);
+	assert_links(pair, 2, 1);
+	for (size_t n = 1; n < 8; n++)
+		one_more(pair, C, n);
+	assert_links(pair, 9, 8);
+	pair_clear_log(pair);
+	for (int i = 0; i < 5; i++) /* the fifth needs another RMB on both sides */
+		c = pair_connected(pair);
+	for (int side = 0; side < 2; side++) {
+		static const uint8_t left[] = { 6, 3 };
+		size_t n = 0;
+		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, side)), 2);
+		assert_int_equal(pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false)
+					 ->llc.confirm_rkey.num_tokens,
+				 8);
+		for (size_t i = 0; i < pair->log_len; i++) {
+			const struct pair_msg *msg = &pair->log[i];
+			if (msg->is_clc || msg->is_cdc || msg->from != side || msg->llc.reply ||
+			    msg->llc.type != SMCR_LLC_CONFIRM_RKEY_CONT)
+				continue;
+			assert_true(n < 2);
+			assert_int_equal(msg->llc.confirm_rkey_cont.num_left, left[n++]);
+		}
+		assert_int_equal(n, 2);
+	}
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("LG-6 RKEY-3 RKEY-4 RKEY-5 RKEY-11");
+}
+
+/** A side with 255 RMBs tells them all for a new link. */
+static void many_rmbs_for_a_new_link(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].elements_per_rmb = config[C].elements_per_rmb = 1;
+	config[S].rmb_idle_timeout = config[C].rmb_idle_timeout = 3600 * (uint64_t)SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+	int c = pair_connected(pair);
+	for (int side = 0; side < 2; side++)
+		while (smcr_lgr_num_rmbs(pair_lgr(pair, side)) < SMCR_MAX_RMBS) {
+			struct smcr_slab *slab;
+			assert_int_equal(smcr_slab_add(pair_lgr(pair, side), true, 0, &slab), 0);
+			smcr_llc_confirm_rkey(slab);
+			pair_pump(pair);
+		}
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), SMCR_MAX_RMBS);
+	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), SMCR_MAX_RMBS);
+	pair_clear_log(pair);
+	one_more(pair, S, 1);
+	assert_links(pair, 2, 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK_CONT, false), 128);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK_CONT, true), 128);
+	for (int side = 0; side < 2; side++) {
+		const struct smcr_peer_rmb *rmb;
+		DL_FOREACH (pair_lgr(pair, side)->peer_rmbs, rmb)
+			for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+				assert_int_equal(rmb->token[i].valid,
+						 pair_lgr(pair, side)->links[i] != NULL);
+	}
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("LG-13 ADDL-9 ADDL-10 RKEY-11");
+}
+
+/* ---- RNICs come ---- */
+
+/** Server: another RNIC on the LAN. Client: the same, and it tells the server. */
+static void a_new_rnic_gets_a_link(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int update = 0; update < 2; update++) { /* plugged in; its port comes up */
+			struct pair *pair = living(side == S ? 1 : 2, side == S ? 2 : 1, 4);
+			struct smcr_device_info info = pair_device(side, 1);
+			if (update) {
+				info.active = false;
+				pair_add_device(pair, side, &info);
+			}
+			int c = pair_connected(pair);
+			assert_links(pair, 2, 1);
+			pair_clear_log(pair);
+			if (update)
+				pair_set_port(pair, side, 1, true);
+			else
+				pair_add_device(pair, side, &info);
+			info.active = true;
+			pair_pump(pair);
+			assert_int_equal(requests(pair), 1);
+			assert_int_equal(notices(pair), side == C);
+			if (side == C) {
+				struct smcr_llc_msg expected = { .type = SMCR_LLC_ADD_LINK };
+				const struct smcr_llc_msg *got =
+					&pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, false)->llc;
+				memcpy(expected.add_link.mac, info.mac, SMCR_MAC_LEN);
+				memcpy(expected.add_link.gid, info.gid, SMCR_GID_LEN);
+				assert_int_equal(got->reply, false);
+				assert_memory_equal(&got->add_link, &expected.add_link,
+						    sizeof(expected.add_link)); /* A29 */
+			}
+			assert_links(pair, 2, 2);
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("ADDL-14 ADDL-15");
+}
+
+/** The notice is neither waited for nor missed: without an answer, with traffic beside it. */
+static void a_notice_needs_no_answer(void **state)
+{
+	(void)state;
+	struct pair *pair = living(2, 1, 4);
+	int c = pair_connected(pair);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	one_more(pair, C, 1);
+	assert_int_equal(pick.seen, 1);
+	pair_run(pair, 60 * SECOND);
+	assert_links(pair, 2, 1); /* nothing has come of it, and nothing has broken */
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_IDLE);
+	pair_exchange(pair, c);
+	/* the next occasion makes up for it */
+	pair_set_pick(pair, NULL);
+	one_more(pair, C, 2);
+	assert_links(pair, 2, 2);
+	pair_free(pair);
+	PROVES("ADDL-15 SER-1");
+}
+
+/** LG-5: the missing RNIC returns. First the symmetric link, then the end of the asymmetric one. */
+static void the_missing_rnic_returns(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = living(2, 2, 4);
+		int c[4];
+		for (int i = 0; i < 4; i++)
+			c[i] = pair_connected(pair);
+		assert_links(pair, 2, 2);
+		pair_set_port(pair, side, 1, false);
+		pair_run(pair, 3 * SECOND);
+		assert_links(pair, 2, 1);
+		assert_null(pair_link(pair, S, 2));
+		assert_int_equal(pair_link(pair, S, 3)->state, SMCR_LINK_ACTIVE);
+		pair_clear_log(pair);
+		pair_set_port(pair, side, 1, true);
+		pair_pump(pair);
+		assert_links(pair, 2, 2);
+		assert_null(pair_link(pair, S, 3));
+		assert_int_equal(pair_link(pair, S, 4)->state, SMCR_LINK_ACTIVE);
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "symmetric");
+		const struct pair_msg *gone = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		const struct pair_msg *there = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true);
+		assert_true(there && gone && there < gone); /* in the order of the log */
+		assert_int_equal(gone->llc.delete_link.link_number, 3);
+		assert_int_equal(gone->llc.delete_link.reason, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED);
+		assert_true(gone->llc.delete_link.orderly);
+		for (int i = 0; i < 4; i++)
+			pair_exchange(pair, c[i]); /* nobody has noticed anything */
+		pair_free(pair);
+	}
+	PROVES("LG-5 ADDL-13 DELL-3 FO-12");
+}
+
+/** ADDL-17: other VLAN, other subnet, port down: no candidate. */
+static void only_rnics_on_the_lan(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int wrong = 0; wrong < 3; wrong++) {
+			struct pair *pair = living(side == S ? 1 : 2, side == S ? 2 : 1, 4);
+			(void)pair_connected(pair);
+			struct smcr_device_info info = pair_device(side, 1);
+			info.vlan = wrong == 0 ? 5 : SMCR_NO_VLAN;
+			info.prefixes[0].ip[2] = wrong == 1;
+			info.active = wrong != 2;
+			pair_clear_log(pair);
+			pair_add_device(pair, side, &info);
+			pair_pump(pair);
+			assert_int_equal(requests(pair) + notices(pair), 0);
+			assert_links(pair, 2, 1);
+			pair_set_port(pair, side, 1, true); /* right in every respect now */
+			pair_pump(pair);
+			assert_links(pair, 2, 2);
+			pair_free(pair);
+		}
+	PROVES("ADDL-17 ADDL-14 ADDL-15");
+}
+
+/* ---- the client's notice, at the server ---- */
+
+static void what_a_notice_means(void **state)
+{
+	static const struct {
+		unsigned int links;
+		bool asymmetric, one_client_rnic;
+		uint8_t limit;
+		enum smcr_notice_answer answer;
+	} rows[] = {
+		{ 1, false, false, 2, SMCR_NOTICE_MUST }, /* no redundancy */
+		{ 1, false, false, 8, SMCR_NOTICE_MUST },
+		{ 2, true, true, 2, SMCR_NOTICE_MUST }, /* only asymmetric on one client RNIC */
+		{ 2, true, true, 8, SMCR_NOTICE_MUST },
+		{ 2, true, false, 4, SMCR_NOTICE_MAY },
+		{ 2, false, false, 4, SMCR_NOTICE_MAY }, /* symmetric, below the limit */
+		{ 3, true, true, 4, SMCR_NOTICE_MAY },
+		{ 2, false, false, 2, SMCR_NOTICE_IGNORE }, /* at the limit */
+		{ 3, true, true, 2, SMCR_NOTICE_IGNORE },
+		{ 8, false, false, 8, SMCR_NOTICE_IGNORE },
+		{ 9, true, false, 8, SMCR_NOTICE_IGNORE },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		assert_int_equal(smcr_add_link_notice_decide(rows[i].links, rows[i].asymmetric,
+							     rows[i].one_client_rnic,
+							     rows[i].limit),
+				 rows[i].answer);
+	/* and so it does */
+	static const struct {
+		size_t server, client;
+		uint8_t limit;
+		unsigned int requests;
+	} groups[] = {
+		{ 1, 1, 4, 1 }, /* again on the same RNIC: rejected, but it must try */
+		{ 2, 1, 4, 1 },
+		{ 2, 2, 4, 0 }, /* it may, but has no RNIC for it */
+		{ 3, 3, 2, 0 }, /* at the limit */
+	};
+	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		struct pair *pair = living(groups[i].server, groups[i].client, groups[i].limit);
+		(void)pair_connected(pair);
+		pair_clear_log(pair);
+		struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };
+		notice.add_link.gid[15] = 99;
+		pair_inject_llc(pair, C, 1, &notice);
+		pair_pump(pair);
+		assert_int_equal(requests(pair), groups[i].requests);
+		pair_free(pair);
+	}
+	PROVES("ADDL-16 LG-8");
+}
+
+/* ---- C.8 ---- */
+
+/** Without a second link the group goes on, and the server tries again: after 2 s, 4 s, .. up to
+ * ten minutes. */
+static void the_server_tries_again(void **state)
+{
+	(void)state;
+	struct pair *pair = living(1, 1, 4);
+	int c = pair_connected(pair);
+	uint64_t pause = 2 * SECOND;
+	for (int i = 0; i < 14; i++) {
+		unsigned int before = requests(pair);
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+		pair_exchange(pair, c);
+		pair_run(pair, pause - 100000);
+		assert_int_equal(requests(pair), before);
+		pair_run(pair, 100000);
+		assert_int_equal(requests(pair), before + 1);
+		pause = 2 * pause < 600 * (uint64_t)SECOND ? 2 * pause : 600 * (uint64_t)SECOND;
+	}
+	assert_true(pause == 600 * (uint64_t)SECOND);
+	struct smcr_engine *engine = pair->side[S].engine;
+	assert_true(smcr_engine_row(engine, SMCR_ROW_ERR_70, SMCR_ROLE_SERVER) > 0);
+	assert_true(smcr_engine_row(engine, SMCR_ROW_ERR_71_TIMER, SMCR_ROLE_SERVER) > 0);
+	assert_true(smcr_engine_row(engine, SMCR_ROW_ERR_72, SMCR_ROLE_SERVER) > 0);
+	pair_free(pair);
+	PROVES("ERR-70 ERR-71 ERR-72 ADDL-6");
+}
+
+/** An RNIC of either side ends the pause, and the next one is short again. */
+static void an_rnic_ends_the_pause(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = living(1, 1, 4);
+		(void)pair_connected(pair);
+		pair_run(pair,
+			 100 * (uint64_t)SECOND); /* at 62 s the last one; the next at 126 s */
+		/* the attempt that the RNIC brings about is rejected as well */
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_ADD_LINK,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		one_more(pair, side, 1);
+		assert_int_equal(pick.seen, 1);
+		const struct smcr_llc_msg rejection = {
+			.type = SMCR_LLC_ADD_LINK,
+			.reply = true,
+			.add_link = { .reject = true,
+				      .reject_reason = SMCR_LLC_REJECT_NO_ALT_PATH,
+				      .link_number = pair_lgr(pair, S)->llc->subject->number },
+		};
+		pair_inject_llc(pair, C, 1, &rejection);
+		pair_pump(pair);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_IDLE);
+		pair_run(pair, 2 * SECOND - 100000);
+		assert_int_equal(pick.seen, 1);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 100000); /* 2 s, not 64 */
+		assert_links(pair, 2, 1);
+		assert_int_equal(
+			smcr_engine_row(pair->side[S].engine,
+					side == S ? SMCR_ROW_ERR_71_RNIC : SMCR_ROW_ERR_71_NOTICE,
+					SMCR_ROLE_SERVER),
+			1);
+		pair_free(pair);
+	}
+	PROVES("ERR-71 ERR-72");
+}
+
+/** A dead path: the attempt ends by CONFIRM LINK, the new link goes, and the pause grows. */
+static void a_dead_path_is_tried_again(void **state)
+{
+	(void)state;
+	struct pair *pair = living(1, 1, 4);
+	int c = pair_connected(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		pair_add_device(pair, side, &info);
+	}
+	pair_run(pair, 40 * SECOND);
+	unsigned int tried = pick.seen;
+	assert_in_range(tried, 2, 6);
+	pair_exchange(pair, c);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 80 * (uint64_t)SECOND);
+	assert_links(pair, 2, 2);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ERR-23 ERR-29 ERR-70 ERR-71 ADDL-13");
+}
+
+/** ERR-29: the client has an RNIC without a link after an attempt that failed, and says so again.
+ */
+static void the_client_asks_again(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[C].add_link_retry = 3 * SECOND; /* the server's: never */
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 1);
+	(void)pair_connected(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	one_more(pair, C, 1);
+	assert_int_equal(pick.seen, 1);
+	assert_int_equal(notices(pair), 1);
+	pair_run(pair, 5 * SECOND); /* neither hears of the other: the link goes */
+	pair_set_pick(pair, NULL);
+	assert_links(pair, 2, 1);
+	pair_run(pair, 4 * SECOND);
+	assert_int_equal(notices(pair), 2);
+	assert_links(pair, 2, 2);
+	pair_free(pair);
+	PROVES("ERR-29 ADDL-15");
+}
+
+/** A link is lost: another one takes its place, on what RNICs there are; not in a hurry if the last
+ *  attempt was a moment ago (ERR-26: on another carrier, if more are needed). */
+static void a_lost_link_is_replaced(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = living(3, 3, 3);
+		int c = pair_connected(pair);
+		assert_links(pair, 3, 3);
+		pair_run(pair, 10 * SECOND);
+		pair_clear_log(pair);
+		pair_fail_link(pair, side, 2);
+		pair_pump(pair);
+		assert_links(pair, 3, 3); /* at once */
+		assert_int_equal(requests(pair), 1);
+		assert_non_null(pair_link(pair, S, 4));
+		pair_fail_link(pair, side, 4);
+		pair_pump(pair);
+		assert_links(pair, 2, 2);
+		pair_run(pair, 2 * SECOND);
+		assert_links(pair, 3, 3);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ADDL-14 ERR-26");
+}
+
+/** LG-11: numbers are not used again before all were. */
+static void numbers_go_round(void **state)
+{
+	(void)state;
+	bool seen[256] = { false };
+	struct pair *pair = living(2, 2, 2);
+	(void)pair_connected(pair);
+	unsigned int distinct = 0;
+	for (int i = 0; i < 300; i++) {
+		struct smcr_link *link = NULL;
+		pair_run(pair, 3 * SECOND);
+		assert_links(pair, 2, 2);
+		for (unsigned int k = 0; k < SMCR_LINK_SLOTS; k++)
+			if (pair_lgr(pair, S)->links[k] &&
+			    (!link || pair_lgr(pair, S)->links[k]->ref > link->ref))
+				link = pair_lgr(pair, S)->links[k];
+		assert_true(link->number > 1); /* link 1 is there all the time */
+		if (distinct < 254) {
+			assert_false(seen[link->number]);
+			distinct++;
+		}
+		seen[link->number] = true;
+		pair_fail_link(pair, S, link->number);
+		pair_pump(pair);
+		pair_clear_log(pair);
+	}
+	pair_free(pair);
+	PROVES("LG-11");
+}
+
+/* ---- patience ---- */
+
+static void patience_follows_the_number_of_links(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	for (int side = 0; side < 2; side++) {
+		config[side].retry_ms = 4000;
+		config[side].retry_alternative_ms = 300;
+	}
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_retry_ms(pair, side, 1), 4000);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_retry_ms(pair, side, 1), 300);
+		assert_int_equal(pair_retry_ms(pair, side, 2), 300);
+	}
+	/* the last one: at the very moment at which the other fails */
+	smcr_link_fail(pair_link(pair, C, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	assert_int_equal(pair_retry_ms(pair, C, 2), 4000);
+	pair_pump(pair);
+	assert_int_equal(pair_retry_ms(pair, S, 2), 4000);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(as_many_links_as_rnics_and_limit_allow),
+		cmocka_unit_test(nine_links),
+		cmocka_unit_test(many_rmbs_for_a_new_link),
+		cmocka_unit_test(a_new_rnic_gets_a_link),
+		cmocka_unit_test(a_notice_needs_no_answer),
+		cmocka_unit_test(the_missing_rnic_returns),
+		cmocka_unit_test(only_rnics_on_the_lan),
+		cmocka_unit_test(what_a_notice_means),
+		cmocka_unit_test(the_server_tries_again),
+		cmocka_unit_test(an_rnic_ends_the_pause),
+		cmocka_unit_test(a_dead_path_is_tried_again),
+		cmocka_unit_test(the_client_asks_again),
+		cmocka_unit_test(a_lost_link_is_replaced),
+		cmocka_unit_test(numbers_go_round),
+		cmocka_unit_test(patience_follows_the_number_of_links),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
