@@ -430,17 +430,6 @@ static bool failing(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** The link that an ADD LINK should go out on, if there is a reason. */
-static struct smcr_link *answered_on(struct smcr_lgr *lgr)
-{
-	struct smcr_link *link = lgr->llc->answered_on;
-	if (link && (link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))) {
-		smcr_llc_rkey_answer_lost(lgr);
-		link = NULL;
-	}
-	return link;
-}
-
 /** Server: an exchange about links, if one is due. @return true: started */
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
@@ -458,8 +447,7 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 	}
 	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))
 		return false; /* the peer may know other RMBs than an ADD LINK would list */
-	struct smcr_link *ordered = answered_on(lgr);
-	return smcr_llc_start_add_link(lgr, ordered ? ordered : carrier);
+	return smcr_llc_start_add_link(lgr, carrier);
 }
 
 static void start_rkey_exchange(struct smcr_lgr *lgr)
@@ -736,7 +724,5 @@ void smcr_llc_link_free(struct smcr_link *link)
 		flow->rkey.link = NULL;
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
-	if (flow->answered_on == link)
-		smcr_llc_rkey_answer_lost(lgr);
 	drop_queued(flow, link);
 }

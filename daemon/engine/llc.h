@@ -117,14 +117,6 @@ struct smcr_llc_flow {
 		struct smcr_llc_link_rtoken other[SMCR_MAX_LINKS];
 		unsigned int others;
 	} peer_rkey;
-	/** Server: the link that carried our last answer to an RKEY exchange of the client, or
-	 * NULL. An ADD LINK on the same link comes after it, so that both sides know the same RMBs.
-	 */
-	struct smcr_link *answered_on;
-	bool answered_delete; /* it was to DELETE RKEY */
-	/** That answer may be lost with its link: an RMB that the client still lists, though we
-	 * have forgotten it, is no error. It will withdraw it again (SER-6). */
-	bool peer_withdrawal_doubtful;
 	struct smcr_llc_queued
 		queue[SMCR_LLC_QUEUE_MAX]; /* the peer's requests, in order (SER-5) */
 	unsigned int queued;
@@ -293,8 +285,6 @@ void smcr_llc_confirm_rkey(struct smcr_slab *slab);
 bool smcr_llc_delete_rkey(struct smcr_lgr *lgr);
 /** Must an RMB that the peer may know be announced before a link is added? */
 bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr);
-/** Server: the link that carried the last answer is gone. */
-void smcr_llc_rkey_answer_lost(struct smcr_lgr *lgr);
 /** The link that carries the own exchange is gone. */
 void smcr_llc_rkey_broken(struct smcr_lgr *lgr);
 void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab);

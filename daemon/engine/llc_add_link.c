@@ -147,8 +147,6 @@ static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont 
 	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
 		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
 		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
-		if (!rmb && flow->peer_withdrawal_doubtful)
-			continue;
 		if (!rmb || rmb->token[flow->subject->slot].valid)
 			return false;
 		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);

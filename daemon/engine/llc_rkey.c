@@ -219,7 +219,7 @@ bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr)
 
 /* ---- own DELETE RKEY ---- */
 
-/** The peer has forgotten it: its memory may go, unless an ADD LINK exchange still lists it. */
+/** The peer has forgotten it: its memory may go, once no ADD LINK exchange runs. */
 static void withdrawn(struct smcr_slab *slab)
 {
 	struct smcr_lgr *lgr = slab->lgr;
@@ -349,22 +349,6 @@ void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
 
 /* ---- the peer's CONFIRM RKEY ---- */
 
-static void answer(struct smcr_link *link, const struct smcr_llc_msg *reply)
-{
-	struct smcr_llc_flow *flow = link->lgr->llc;
-	flow->answered_on = link;
-	flow->answered_delete = reply->type == SMCR_LLC_DELETE_RKEY;
-	if (flow->answered_delete)
-		flow->peer_withdrawal_doubtful = false;
-	smcr_llc_send(link, reply);
-}
-
-void smcr_llc_rkey_answer_lost(struct smcr_lgr *lgr)
-{
-	lgr->llc->answered_on = NULL;
-	lgr->llc->peer_withdrawal_doubtful |= lgr->llc->answered_delete;
-}
-
 /** May the peer start an RKEY exchange now? Answers or drops the message if not. */
 static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
@@ -386,7 +370,7 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	}
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
-	answer(link, &reply); /* SER-4 */
+	smcr_llc_send(link, &reply); /* SER-4 */
 	return false;
 }
 
@@ -470,7 +454,7 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
-	answer(link, &reply); /* RKEY-5 */
+	smcr_llc_send(link, &reply); /* RKEY-5 */
 }
 
 void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -486,7 +470,7 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	reply.confirm_rkey_cont.negative = !flow->peer_rkey.left && !commit(link->lgr);
-	answer(link, &reply);
+	smcr_llc_send(link, &reply);
 }
 
 /* ---- the peer's DELETE RKEY ---- */
@@ -509,5 +493,5 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0;
 	if (reply.delete_rkey.negative)
 		smcr_row(lgr, SMCR_ROW_ERR_59);
-	answer(link, &reply);
+	smcr_llc_send(link, &reply);
 }
