@@ -117,22 +117,17 @@ static void engine_leave(void *ctx)
 }
 
 struct path_search {
-	uint32_t addr;
+	const struct smcr_addr *addr;
 	bool found;
 	uint8_t prefix_len;
 	uint16_t vlan;
 };
 
-static void match_path(void *ctx, const struct netif *netif)
+static void found_path(struct path_search *search, const struct netif *netif, uint8_t prefix_len)
 {
-	struct path_search *search = ctx;
-	for (size_t i = 0; i < netif->num_addrs; i++) {
-		if (netif->addrs[i].addr != search->addr)
-			continue;
-		search->found = true;
-		search->prefix_len = netif->addrs[i].prefix_len;
-		search->vlan = netif->vlan;
-	}
+	search->found = true;
+	search->prefix_len = prefix_len;
+	search->vlan = netif->vlan;
 }
 
 static uint32_t addr_ipv4(const struct smcr_addr *addr)
@@ -142,13 +137,23 @@ static uint32_t addr_ipv4(const struct smcr_addr *addr)
 	return ntohl(be);
 }
 
+static void match_path(void *ctx, const struct netif *netif)
+{
+	struct path_search *search = ctx;
+	bool ipv4 = search->addr->family == AF_INET;
+	for (size_t i = 0; ipv4 && i < netif->num_addrs; i++)
+		if (netif->addrs[i].addr == addr_ipv4(search->addr))
+			found_path(search, netif, netif->addrs[i].prefix_len);
+	for (size_t i = 0; !ipv4 && i < netif->num_addrs6; i++)
+		if (!memcmp(netif->addrs6[i].addr, search->addr->ip, 16))
+			found_path(search, netif, netif->addrs6[i].prefix_len);
+}
+
 static int find_path(void *ctx, const struct smcr_addr *local, uint8_t *ret_prefix_len,
 		     uint16_t *ret_vlan)
 {
 	struct smcrd *smcrd = ctx;
-	struct path_search search = { .addr = addr_ipv4(local) };
-	if (local->family != AF_INET)
-		return -EAFNOSUPPORT;
+	struct path_search search = { .addr = local };
 	netif_each(smcrd->netifs, match_path, &search);
 	if (!search.found)
 		return -ENOENT;

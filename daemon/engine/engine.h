@@ -98,7 +98,7 @@ struct smcr_prefix {
 	uint8_t prefix_len;
 };
 
-#define SMCR_MAX_DEVICE_PREFIXES 8
+#define SMCR_MAX_DEVICE_PREFIXES 16
 #define SMCR_DEVICE_NAME_LEN     64
 
 /** One RNIC port as the engine needs to know it. */

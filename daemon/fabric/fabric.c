@@ -440,25 +440,6 @@ uint64_t fabric_activity(const struct fabric *fabric)
 
 /* ---- devices ---- */
 
-/* Each address once, though it may be a GID of both RoCE versions; link-local ones say nothing of
- * where a peer is. */
-static bool gid_tells_prefix(const struct rnic_info *info, size_t n)
-{
-	const uint8_t *gid = info->gids[n].raw;
-	if (gid[0] == 0xFE && (gid[1] & 0xC0) == 0x80)
-		return false;
-	for (size_t i = 0; i < n; i++)
-		if (!memcmp(info->gids[i].raw, gid, sizeof(info->gids[i].raw)))
-			return false;
-	return true;
-}
-
-static bool gid_is_ipv4(const uint8_t *gid)
-{
-	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
-	return !memcmp(gid, mapped, sizeof(mapped));
-}
-
 static void describe(struct fabric_device *device)
 {
 	struct smcr_device_info *ret = &device->info;
@@ -474,15 +455,11 @@ static void describe(struct fabric_device *device)
 	memcpy(ret->mac, info.mac, sizeof(ret->mac));
 	if (info.num_gids)
 		memcpy(ret->gid, info.gids[0].raw, sizeof(ret->gid));
-	for (size_t i = 0; i < info.num_gids && ret->num_prefixes < SMCR_MAX_DEVICE_PREFIXES; i++) {
-		const struct rnic_gid *gid = &info.gids[i];
-		if (!gid_tells_prefix(&info, i))
-			continue;
+	for (size_t i = 0; i < info.num_addrs && i < SMCR_MAX_DEVICE_PREFIXES; i++) {
 		struct smcr_prefix *prefix = &ret->prefixes[ret->num_prefixes++];
-		bool ipv4 = gid_is_ipv4(gid->raw);
-		prefix->family = ipv4 ? AF_INET : AF_INET6;
-		memcpy(prefix->ip, gid->raw + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
-		prefix->prefix_len = gid->prefix_len;
+		prefix->family = info.addrs[i].family;
+		memcpy(prefix->ip, info.addrs[i].addr, sizeof(prefix->ip));
+		prefix->prefix_len = info.addrs[i].prefix_len;
 	}
 }
 

@@ -48,21 +48,37 @@ struct addr_collector {
 	struct netif *netif;
 };
 
+static void collect_ipv4(struct netif *netif, const void *addr, uint8_t prefix_len)
+{
+	uint32_t be;
+	if (netif->num_addrs == NETIF_MAX_ADDRS)
+		return;
+	memcpy(&be, addr, 4);
+	netif->addrs[netif->num_addrs].addr = ntohl(be);
+	netif->addrs[netif->num_addrs++].prefix_len = prefix_len;
+}
+
+static void collect_ipv6(struct netif *netif, const void *addr, uint8_t prefix_len)
+{
+	if (netif->num_addrs6 == NETIF_MAX_ADDRS6)
+		return;
+	memcpy(netif->addrs6[netif->num_addrs6].addr, addr, 16);
+	netif->addrs6[netif->num_addrs6++].prefix_len = prefix_len;
+}
+
 static void collect_addr(struct nl_object *object, void *arg)
 {
 	struct netif *netif = ((struct addr_collector *)arg)->netif;
 	struct rtnl_addr *addr = (struct rtnl_addr *)object;
-	if ((unsigned int)rtnl_addr_get_ifindex(addr) != netif->ifindex ||
-	    rtnl_addr_get_family(addr) != AF_INET || netif->num_addrs == NETIF_MAX_ADDRS)
-		return;
 	struct nl_addr *local = rtnl_addr_get_local(addr);
-	if (!local || nl_addr_get_len(local) != 4)
+	if (!local || (unsigned int)rtnl_addr_get_ifindex(addr) != netif->ifindex)
 		return;
-	uint32_t be;
-	memcpy(&be, nl_addr_get_binary_addr(local), 4);
-	netif->addrs[netif->num_addrs].addr = ntohl(be);
-	netif->addrs[netif->num_addrs].prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
-	netif->num_addrs++;
+	int family = rtnl_addr_get_family(addr);
+	uint8_t prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
+	if (family == AF_INET && nl_addr_get_len(local) == 4)
+		collect_ipv4(netif, nl_addr_get_binary_addr(local), prefix_len);
+	else if (family == AF_INET6 && nl_addr_get_len(local) == 16)
+		collect_ipv6(netif, nl_addr_get_binary_addr(local), prefix_len);
 }
 
 static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif *ret)

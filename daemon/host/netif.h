@@ -17,7 +17,8 @@
 struct event_base;
 struct netif_watch;
 
-#define NETIF_MAX_ADDRS 8
+#define NETIF_MAX_ADDRS  8
+#define NETIF_MAX_ADDRS6 16
 
 /** An interface. Of one that has gone, only index and name are known. */
 struct netif {
@@ -29,11 +30,16 @@ struct netif {
 	bool running;  /* administratively up and carrier */
 	uint32_t mtu;
 	uint16_t vlan;    /* VLAN id, or SMCR_NO_VLAN of engine.h */
-	size_t num_addrs; /* IPv4 */
+	size_t num_addrs; /* IPv4; IPv6 below */
 	struct {
 		uint32_t addr; /* host byte order */
 		uint8_t prefix_len;
 	} addrs[NETIF_MAX_ADDRS];
+	size_t num_addrs6;
+	struct {
+		uint8_t addr[16];
+		uint8_t prefix_len;
+	} addrs6[NETIF_MAX_ADDRS6];
 };
 
 /**

@@ -59,7 +59,7 @@ static void add_addr(struct nl_object *object, void *arg)
 	    nl_addr_get_len(local) != (search->family == AF_INET ? 4 : 16))
 		return;
 	struct rnic_netdev_addr *to = &netdev->addrs[netdev->num_addrs++];
-	to->family = search->family;
+	to->family = (uint8_t)search->family;
 	memcpy(to->addr, nl_addr_get_binary_addr(local), nl_addr_get_len(local));
 	to->prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
 }
@@ -80,4 +80,17 @@ int rnic_netdev_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
 	nl_cache_free(addrs);
 	*ret_netdev = netdev;
 	return 0;
+}
+
+static bool link_local(const struct rnic_netdev_addr *addr)
+{
+	return addr->family == AF_INET6 && addr->addr[0] == 0xFE && (addr->addr[1] & 0xC0) == 0x80;
+}
+
+void rnic_netdev_list_addrs(const struct rnic_netdev *netdev, struct rnic_info *info)
+{
+	info->num_addrs = 0;
+	for (size_t i = 0; i < netdev->num_addrs && info->num_addrs < RNIC_MAX_ADDRS; i++)
+		if (!link_local(&netdev->addrs[i]))
+			info->addrs[info->num_addrs++] = netdev->addrs[i];
 }

@@ -11,15 +11,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/rnic/rnic.h"
+
 struct nl_sock;
 
 #define RNIC_NETDEV_ADDRS 32
-
-struct rnic_netdev_addr {
-	int family;       /* AF_INET or AF_INET6 */
-	uint8_t addr[16]; /* network byte order; the first 4 of IPv4 */
-	uint8_t prefix_len;
-};
 
 struct rnic_netdev {
 	char name[IF_NAMESIZE];
@@ -38,5 +34,8 @@ struct rnic_netdev {
  */
 int rnic_netdev_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
 		     struct rnic_netdev *ret_netdev);
+
+/** Its addresses as `info` lists them. */
+void rnic_netdev_list_addrs(const struct rnic_netdev *netdev, struct rnic_info *info);
 
 #endif

@@ -29,6 +29,7 @@ struct rnic_qp;
 #define RNIC_NAME_LEN  64
 #define RNIC_ERROR_LEN 256
 #define RNIC_MAX_GIDS  16
+#define RNIC_MAX_ADDRS 16
 
 enum rnic_kind {
 	RNIC_SOFT,
@@ -51,6 +52,13 @@ struct rnic_gid {
 	uint8_t prefix_len; /* of the interface address behind the GID, bits of its own family */
 };
 
+/** An address of the network interface behind an RNIC. */
+struct rnic_netdev_addr {
+	uint8_t family;   /* AF_INET or AF_INET6 */
+	uint8_t addr[16]; /* network byte order; the first 4 of IPv4 */
+	uint8_t prefix_len;
+};
+
 /** What a device and its port are now. Strings are NUL terminated. */
 struct rnic_info {
 	char name[RNIC_NAME_LEN]; /* "soft:eth1" (follows the interface), "verbs:mlx5_0/1" */
@@ -64,6 +72,10 @@ struct rnic_info {
 				 carry */
 	struct rnic_gid gids[RNIC_MAX_GIDS];
 	size_t num_gids;
+	/** What says on which IP networks it is: IPv4 first, link-local IPv6 left out. GIDs need
+	 * not be among them, nor the other way round. */
+	struct rnic_netdev_addr addrs[RNIC_MAX_ADDRS];
+	size_t num_addrs;
 };
 
 /** Counters of a device, since it was opened. */
@@ -87,7 +99,7 @@ enum rnic_event_type {
 	RNIC_EVENT_PORT_ACTIVE,
 	RNIC_EVENT_PORT_DOWN,
 	RNIC_EVENT_REMOVED, /* the device is gone; close it */
-	RNIC_EVENT_CHANGED, /* name, MAC, addresses (GIDs) or MTU: read rnic_get_info() again */
+	RNIC_EVENT_CHANGED, /* name, MAC, addresses, GIDs or MTU: read rnic_get_info() again */
 };
 
 struct rnic_event {

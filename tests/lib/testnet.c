@@ -131,7 +131,7 @@ static void change_addr(const char *ifname, const char *text,
 {
 	struct nl_sock *nl = netlink_open();
 	struct nl_addr *local;
-	must(nl_addr_parse(text, AF_INET, &local) == 0, text);
+	must(nl_addr_parse(text, AF_UNSPEC, &local) == 0, text);
 	struct rtnl_addr *addr = rtnl_addr_alloc();
 	rtnl_addr_set_ifindex(addr, (int)if_nametoindex(ifname));
 	rtnl_addr_set_local(addr, local);

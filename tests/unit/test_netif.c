@@ -95,6 +95,15 @@ static void carrier(void **state)
 	assert_int_equal(last.ifindex, t0.ifindex);
 }
 
+static bool has_ipv6(const struct netif *netif)
+{
+	static const uint8_t addr[16] = { 0xFD, 0, 0, 0x77, [15] = 1 };
+	for (size_t i = 0; i < netif->num_addrs6; i++)
+		if (!memcmp(netif->addrs6[i].addr, addr, 16) && netif->addrs6[i].prefix_len == 64)
+			return true;
+	return false;
+}
+
 static void addresses_mtu_and_name(void **state)
 {
 	(void)state;
@@ -105,6 +114,8 @@ static void addresses_mtu_and_name(void **state)
 	EXPECT(last.num_addrs == 2);
 	assert_int_equal(last.addrs[0].addr, 0x0A4D0001);
 	assert_int_equal(last.addrs[1].prefix_len, 16);
+	testnet_addr_add("t0", "fd00:77::1/64");
+	EXPECT(has_ipv6(&last));
 	testnet_link_mtu("t0", 900);
 	EXPECT(last.mtu == 900);
 

@@ -63,7 +63,7 @@ static void refused_names(void **state)
 	char error[RNIC_ERROR_LEN];
 	assert_int_equal(try_open("soft:nosuch0", error), -ENODEV);
 	assert_string_equal(error, "rnic soft:nosuch0: no such network interface");
-		assert_int_equal(try_open("soft:", error), -EINVAL);
+	assert_int_equal(try_open("soft:", error), -EINVAL);
 	assert_int_equal(try_open("eth0", error), -EINVAL);
 	assert_non_null(strstr(error, "soft:IFNAME"));
 	assert_int_equal(try_open("soft:t0", error), 0);
@@ -207,6 +207,21 @@ static void interface_changes(void **state)
 	static const uint8_t second[16] = { [10] = 0xFF, 0xFF, 10, 78, 0, 1 };
 	assert_memory_equal(info_now().gids[1].raw, second, 16);
 	assert_int_equal(info_now().gids[1].prefix_len, 16);
+	/* IPv6: no GID, but a network that it is on; link-local ones say nothing of that. */
+	testnet_addr_add("t0", "fd00:77::1/64");
+	testnet_addr_add("t0", "fe80::77/64");
+	changed();
+	expect_events(0, 0, 0, 1);
+	static const struct rnic_netdev_addr third = { AF_INET6,
+						       { 0xFD, 0, 0, 0x77, [15] = 1 },
+						       64 };
+	assert_int_equal(info_now().num_gids, 2);
+	assert_int_equal(info_now().num_addrs, 3);
+	assert_int_equal(info_now().addrs[0].family, AF_INET);
+	assert_memory_equal(&info_now().addrs[2], &third, sizeof(third));
+	testnet_addr_delete("t0", "fd00:77::1/64");
+	changed();
+	expect_events(0, 0, 0, 1);
 	testnet_addr_delete("t0", "10.77.0.1/24");
 	changed();
 	expect_events(0, 0, 0, 1);

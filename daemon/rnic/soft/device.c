@@ -281,6 +281,7 @@ static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char
 	snprintf(info->name, sizeof(info->name), "soft:%s", netdev->name);
 	memcpy(info->mac, netdev->mac, sizeof(info->mac));
 	info->max_path_mtu = path_mtu_for(netdev->mtu);
+	rnic_netdev_list_addrs(netdev, info);
 	dev->loopback = netdev->loopback;
 	int r = match_endpoints(dev, netdev, ret_error);
 	fill_gids(dev);
@@ -294,7 +295,9 @@ static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
 {
 	return strcmp(a->name, b->name) == 0 && a->num_gids == b->num_gids &&
 	       a->max_path_mtu == b->max_path_mtu && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
-	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0;
+	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0 &&
+	       a->num_addrs == b->num_addrs &&
+	       memcmp(a->addrs, b->addrs, a->num_addrs * sizeof(a->addrs[0])) == 0;
 }
 
 static void soft_link_changed(struct rnic *rnic)

@@ -211,6 +211,7 @@ static void apply_netdev(struct rnic_info *info, const struct rnic_netdev *netde
 	memcpy(info->netdev, netdev->name, sizeof(info->netdev));
 	info->ifindex = netdev->ifindex;
 	memcpy(info->mac, netdev->mac, sizeof(info->mac));
+	rnic_netdev_list_addrs(netdev, info);
 }
 
 /* Read what may change. @return 0; -EADDRNOTAVAIL: no GID counts, which is in `info` too */
@@ -244,7 +245,9 @@ static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
 	return a->ifindex == b->ifindex && !strcmp(a->netdev, b->netdev) &&
 	       a->num_gids == b->num_gids && a->max_path_mtu == b->max_path_mtu &&
 	       !memcmp(a->mac, b->mac, sizeof(a->mac)) &&
-	       !memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0]));
+	       !memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) &&
+	       a->num_addrs == b->num_addrs &&
+	       !memcmp(a->addrs, b->addrs, a->num_addrs * sizeof(a->addrs[0]));
 }
 
 static void verbs_link_changed(struct rnic *rnic)
