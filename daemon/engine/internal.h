@@ -9,7 +9,8 @@
  *   lgr.c       link groups                         link.c       links: QP, posting, completions
  *   slab.c      RMBs and send buffers               peer_rmb.c   the peer's RMBs and RTokens
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
- *   llc.c       dispatch, queue, collisions (SER)   llc_*.c      one exchange a file
+ *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
+ *   llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   command.c   commands of operators               keepalive.c probes of what is idle (4.5.3)

@@ -355,15 +355,6 @@ static bool alive(const struct smcr_lgr *lgr)
 	       smcr_link_usable(flow->subject);
 }
 
-static void drop_queued(struct smcr_llc_flow *flow, const struct smcr_link *link)
-{
-	unsigned int kept = 0;
-	for (unsigned int i = 0; i < flow->queued; i++)
-		if (flow->queue[i].link_ref != link->ref)
-			flow->queue[kept++] = flow->queue[i];
-	flow->queued = kept;
-}
-
 void smcr_llc_link_lost(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -371,7 +362,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 	if (smcr_timer_running(&lgr->end_work))
 		return;
 	lgr->path_dead = lgr->path_dead || link->path_dead;
-	drop_queued(flow, link);
+	smcr_llc_drop_queued(link);
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
 	if (flow->rkey.link == link)
@@ -469,16 +460,11 @@ static void dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** Handle what the peer asked for meanwhile, in order, until it starts something (SER-5). */
 static void serve_queue(struct smcr_lgr *lgr)
 {
-	struct smcr_llc_flow *flow = lgr->llc;
-	while (flow->queued && flow->step == SMCR_LLC_IDLE && lgr->state != SMCR_LGR_TERMINATING) {
-		struct smcr_llc_queued first = flow->queue[0];
-		struct smcr_link *link;
-		flow->queued--;
-		memmove(&flow->queue[0], &flow->queue[1], flow->queued * sizeof(flow->queue[0]));
-		HASH_FIND(hh, lgr->engine->links, &first.link_ref, sizeof(first.link_ref), link);
-		if (link && link->state == SMCR_LINK_ACTIVE)
-			dispatch(link, &first.msg);
-	}
+	struct smcr_link *link;
+	struct smcr_llc_msg msg;
+	while (lgr->llc->step == SMCR_LLC_IDLE && lgr->state != SMCR_LGR_TERMINATING &&
+	       smcr_llc_dequeue(lgr, &link, &msg))
+		dispatch(link, &msg);
 }
 
 /** Client: a failed link of which the server has not been told, or no more, for want of a link to
@@ -522,17 +508,6 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	else if (start_link_exchange(lgr))
 		return;
 	start_rkey_exchange(lgr);
-}
-
-void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg)
-{
-	struct smcr_llc_flow *flow = link->lgr->llc;
-	if (flow->queued == SMCR_LLC_QUEUE_MAX) {
-		smcr_llc_protocol_error(link, "too many requests at once");
-		return;
-	}
-	flow->queue[flow->queued++] =
-		(struct smcr_llc_queued){ .link_ref = link->ref, .msg = *msg };
 }
 
 /* ---- receiving ---- */
@@ -724,5 +699,5 @@ void smcr_llc_link_free(struct smcr_link *link)
 		flow->rkey.link = NULL;
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
-	drop_queued(flow, link);
+	smcr_llc_drop_queued(link);
 }

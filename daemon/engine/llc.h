@@ -195,8 +195,24 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 /** Client: a new request of the server shows that it has given up its exchange (SER-7). The
  * half-built link goes, unless it is `keep`. */
 void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
+
+/* ---- llc_collide.c ---- */
+/** What to do with a request that meets an exchange in progress. */
+enum smcr_collision {
+	SMCR_HANDLE,
+	SMCR_QUEUE,   /* keep it until the exchange has ended */
+	SMCR_REFUSE,  /* answer with Z and C: to be tried again then */
+	SMCR_GAVE_UP, /* the server has given up the exchange: so do we, then handle it (SER-7) */
+};
+/** The matrix of 3.5.5.3 (SER-4). */
+enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg);
 /** Keep a request of the peer until the exchange that runs has ended (SER-5). */
 void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** The next one whose link is still there. @return false: none */
+bool smcr_llc_dequeue(struct smcr_lgr *lgr, struct smcr_link **ret_link,
+		      struct smcr_llc_msg *ret_msg);
+/** Forget what came on a link that has failed. */
+void smcr_llc_drop_queued(const struct smcr_link *link);
 
 /* ---- llc_confirm_link.c ---- */
 /** CLC is done: prove link 1 (RV-8, RV-9). */

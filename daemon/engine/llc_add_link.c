@@ -353,9 +353,8 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_llc_flow *flow = lgr->llc;
 	const struct smcr_llc_add_link *request = &msg->add_link;
-	if (flow->step != SMCR_LLC_IDLE && flow->step != SMCR_LLC_C_AWAIT_ADD)
+	if (smcr_llc_collision(lgr, msg) == SMCR_GAVE_UP)
 		smcr_llc_server_gave_up(lgr, NULL);
 	if (!smcr_mtu_valid(request->mtu)) {
 		smcr_row(lgr, SMCR_ROW_ERR_52);

@@ -123,8 +123,8 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
 		/* The exchange that runs on it fails by itself (3.5.5.3): no need to wait. */
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
-	} else if (flow->step != SMCR_LLC_IDLE || flow->rkey.step != SMCR_RKEY_IDLE) {
-		smcr_llc_queue(link, msg); /* SER-4 */
+	} else if (smcr_llc_collision(lgr, msg) == SMCR_QUEUE) {
+		smcr_llc_queue(link, msg);
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
 		smcr_llc_order_delete(target, request->reason);
 	} else if (request->orderly) { /* the last link: the group goes with it */
@@ -182,7 +182,8 @@ void smcr_llc_request_delete(struct smcr_link *link)
 }
 
 /** The server deletes a link; a client cannot refuse (DELL-2). */
-static void delete_ordered(struct smcr_link *link, struct smcr_link *target)
+static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
+			   const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -192,7 +193,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target)
 		smcr_llc_protocol_error(link, "DELETE LINK for the first link in first contact");
 		return;
 	}
-	if (flow->step != SMCR_LLC_IDLE)
+	if (smcr_llc_collision(lgr, msg) == SMCR_GAVE_UP)
 		smcr_llc_server_gave_up(lgr, target);
 	if (target->state != SMCR_LINK_FAILED)
 		target->state = SMCR_LINK_DEACTIVATING;
@@ -217,7 +218,7 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	}
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, number);
 	if (target && !target->agreed_gone) {
-		delete_ordered(link, target);
+		delete_ordered(link, target, msg);
 		return;
 	}
 	struct smcr_llc_msg reply = delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);

@@ -358,19 +358,15 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 		smcr_llc_protocol_error(link, "RKEY exchange out of turn");
 		return false;
 	}
-	if (flow->step == SMCR_LLC_IDLE || flow->step == SMCR_LLC_C_AWAIT_DELETE)
-		return true;
-	if (lgr->role == SMCR_ROLE_CLIENT) {
-		smcr_llc_server_gave_up(lgr, NULL); /* SER-7 */
-		return true;
-	}
-	if (msg->type == SMCR_LLC_DELETE_RKEY) {
-		smcr_llc_queue(link, msg); /* A16 */
-		return false;
-	}
 	struct smcr_llc_msg reply = *msg;
+	switch (smcr_llc_collision(lgr, msg)) {
+	case SMCR_HANDLE: return true;
+	case SMCR_GAVE_UP: smcr_llc_server_gave_up(lgr, NULL); return true;
+	case SMCR_QUEUE: smcr_llc_queue(link, msg); return false;
+	case SMCR_REFUSE: break;
+	}
 	reply.reply = reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
-	smcr_llc_send(link, &reply); /* SER-4 */
+	smcr_llc_send(link, &reply);
 	return false;
 }
 

@@ -217,14 +217,73 @@ static void prefix_bits(void **state)
 	assert_false(smcr_prefix_match(a, b, 16));
 }
 
+/** 3.5.5.3: each cell of the matrix, for the side that receives the message. */
+static void collisions(void **state)
+{
+	enum { H = SMCR_HANDLE, Q = SMCR_QUEUE, Z = SMCR_REFUSE, G = SMCR_GAVE_UP };
+	static const struct {
+		uint8_t type;
+		bool all;
+		enum smcr_role receiver;
+		int add, del, rkey; /* during ADD LINK; DELETE LINK; an own RKEY exchange */
+	} rows[] = {
+		{ SMCR_LLC_TEST_LINK, false, SMCR_ROLE_SERVER, H, H, H },
+		{ SMCR_LLC_TEST_LINK, false, SMCR_ROLE_CLIENT, H, H, H },
+		{ SMCR_LLC_ADD_LINK, false, SMCR_ROLE_SERVER, H, H, H }, /* leaves a mark */
+		{ SMCR_LLC_ADD_LINK, false, SMCR_ROLE_CLIENT, G, G, H },
+		{ SMCR_LLC_DELETE_LINK, false, SMCR_ROLE_SERVER, Q, Q, Q },
+		{ SMCR_LLC_DELETE_LINK, false, SMCR_ROLE_CLIENT, G, G, H },
+		{ SMCR_LLC_DELETE_LINK, true, SMCR_ROLE_SERVER, H, H, H },
+		{ SMCR_LLC_DELETE_LINK, true, SMCR_ROLE_CLIENT, H, H, H },
+		{ SMCR_LLC_CONFIRM_RKEY, false, SMCR_ROLE_SERVER, Z, Z, H },
+		{ SMCR_LLC_CONFIRM_RKEY, false, SMCR_ROLE_CLIENT, G, H, H },
+		{ SMCR_LLC_DELETE_RKEY, false, SMCR_ROLE_SERVER, Q, Q, H },
+		{ SMCR_LLC_DELETE_RKEY, false, SMCR_ROLE_CLIENT, G, H, H },
+		{ SMCR_LLC_CONFIRM_LINK, false, SMCR_ROLE_CLIENT, H, H, H },
+	};
+	static const enum smcr_llc_step add[2][3] = {
+		{ SMCR_LLC_S_ADD, SMCR_LLC_S_ADD_CONT, SMCR_LLC_S_CONFIRM_ADDED },
+		{ SMCR_LLC_C_AWAIT_ADD_CONT, SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
+		  SMCR_LLC_C_AWAIT_ADD_CONT },
+	};
+	static const enum smcr_llc_step del[2] = { SMCR_LLC_S_DELETE, SMCR_LLC_C_AWAIT_DELETE };
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct smcr_llc_flow flow = { .step = SMCR_LLC_IDLE };
+		struct smcr_lgr lgr = { .role = rows[i].receiver, .llc = &flow };
+		struct smcr_llc_msg msg = { .type = rows[i].type };
+		if (rows[i].type == SMCR_LLC_DELETE_LINK)
+			msg.delete_link.all = rows[i].all;
+		assert_int_equal(smcr_llc_collision(&lgr, &msg), SMCR_HANDLE);
+		for (int k = 0; k < 3; k++) {
+			flow.step = add[rows[i].receiver == SMCR_ROLE_CLIENT][k];
+			assert_int_equal((int)smcr_llc_collision(&lgr, &msg), rows[i].add);
+		}
+		flow.step = del[rows[i].receiver == SMCR_ROLE_CLIENT];
+		assert_int_equal((int)smcr_llc_collision(&lgr, &msg), rows[i].del);
+		flow.step = SMCR_LLC_IDLE;
+		flow.rkey.step = SMCR_RKEY_CONFIRM;
+		assert_int_equal((int)smcr_llc_collision(&lgr, &msg), rows[i].rkey);
+		flow.rkey.step = SMCR_RKEY_DELETE;
+		assert_int_equal((int)smcr_llc_collision(&lgr, &msg), rows[i].rkey);
+	}
+	PROVES("SER-4");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(max_links),          cmocka_unit_test(dialect),
-		cmocka_unit_test(add_link_answer),    cmocka_unit_test(add_link_continuation),
-		cmocka_unit_test(confirm_rkey_specs), cmocka_unit_test(classification),
-		cmocka_unit_test(decline_window),     cmocka_unit_test(ipv4_subnet),
-		cmocka_unit_test(ipv6_prefixes),      cmocka_unit_test(prefix_bits),
+		cmocka_unit_test(collisions),
+		cmocka_unit_test(max_links),
+		cmocka_unit_test(dialect),
+		cmocka_unit_test(add_link_answer),
+		cmocka_unit_test(add_link_continuation),
+		cmocka_unit_test(confirm_rkey_specs),
+		cmocka_unit_test(classification),
+		cmocka_unit_test(decline_window),
+		cmocka_unit_test(ipv4_subnet),
+		cmocka_unit_test(ipv6_prefixes),
+		cmocka_unit_test(prefix_bits),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Requests that meet an exchange in progress (RFC 7609 3.5.5.3, requirement SER-4): the matrix, and the
+ * queue for those that have to wait (SER-5).
+ */
+#include <string.h>
+
+#include "daemon/engine/llc.h"
+
+/** What the receiver of a request has in progress, as it knows. */
+enum column {
+	DURING_ADD_LINK,    /* ADD LINK to CONFIRM LINK */
+	DURING_DELETE_LINK, /* of one link */
+	DURING_RKEY,        /* an own CONFIRM RKEY or DELETE RKEY */
+	NOTHING,
+};
+
+/*
+ * The matrix. Requests of the server reach the client while an exchange is in progress only after the
+ * server has given it up (SER-7): then the half-built link goes, and the request is handled. The
+ * client answers DELETE LINK of the server at once, so that nothing is in progress after it; while it
+ * waits for one that it has asked for, the server may do whatever it had begun.
+ * CONFIRM RKEY of either side is independent of one of the other (SER-3). A notice (ADD LINK of the
+ * client) leaves a mark that is looked at when nothing is in progress: that is as good as the queue,
+ * and during ADD LINK the mark finds nothing to add if the exchange was the answer.
+ */
+static const struct {
+	uint8_t type;
+	enum smcr_role receiver;
+	enum smcr_collision during[NOTHING];
+} matrix[] = {
+	/* type, receiver                             ADD LINK           DELETE LINK        RKEY */
+	{ SMCR_LLC_TEST_LINK, SMCR_ROLE_SERVER, { SMCR_HANDLE, SMCR_HANDLE, SMCR_HANDLE } },
+	{ SMCR_LLC_TEST_LINK, SMCR_ROLE_CLIENT, { SMCR_HANDLE, SMCR_HANDLE, SMCR_HANDLE } },
+	{ SMCR_LLC_ADD_LINK, SMCR_ROLE_SERVER, { SMCR_HANDLE, SMCR_HANDLE, SMCR_HANDLE } },
+	{ SMCR_LLC_ADD_LINK, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_GAVE_UP, SMCR_HANDLE } },
+	{ SMCR_LLC_DELETE_LINK, SMCR_ROLE_SERVER, { SMCR_QUEUE, SMCR_QUEUE, SMCR_QUEUE } },
+	{ SMCR_LLC_DELETE_LINK, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_GAVE_UP, SMCR_HANDLE } },
+	{ SMCR_LLC_CONFIRM_RKEY, SMCR_ROLE_SERVER, { SMCR_REFUSE, SMCR_REFUSE, SMCR_HANDLE } },
+	{ SMCR_LLC_CONFIRM_RKEY, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_HANDLE, SMCR_HANDLE } },
+	{ SMCR_LLC_DELETE_RKEY, SMCR_ROLE_SERVER, { SMCR_QUEUE, SMCR_QUEUE, SMCR_HANDLE } }, /* A16 */
+	{ SMCR_LLC_DELETE_RKEY, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_HANDLE, SMCR_HANDLE } },
+};
+
+static enum column in_progress(const struct smcr_llc_flow *flow)
+{
+	switch (flow->step) {
+	case SMCR_LLC_S_ADD:
+	case SMCR_LLC_S_ADD_CONT:
+	case SMCR_LLC_S_CONFIRM_ADDED:
+	case SMCR_LLC_C_AWAIT_ADD_CONT:
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: return DURING_ADD_LINK;
+	case SMCR_LLC_S_DELETE:
+	case SMCR_LLC_C_AWAIT_DELETE: return DURING_DELETE_LINK;
+	case SMCR_LLC_IDLE: return flow->rkey.step == SMCR_RKEY_IDLE ? NOTHING : DURING_RKEY;
+	default: return NOTHING; /* first contact before ADD LINK; the end of the group */
+	}
+}
+
+enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg)
+{
+	enum column column = in_progress(lgr->llc);
+	bool all = msg->type == SMCR_LLC_DELETE_LINK && msg->delete_link.all;
+	if (column == NOTHING || all) /* DELETE LINK of all ends everything at once */
+		return SMCR_HANDLE;
+	for (size_t i = 0; i < sizeof(matrix) / sizeof(matrix[0]); i++)
+		if (matrix[i].type == msg->type && matrix[i].receiver == lgr->role)
+			return matrix[i].during[column];
+	return SMCR_HANDLE; /* CONFIRM LINK: part of the exchange, or an error */
+}
+
+/* ---- the queue ---- */
+
+void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	if (flow->queued == SMCR_LLC_QUEUE_MAX) {
+		smcr_llc_protocol_error(link, "too many requests at once");
+		return;
+	}
+	flow->queue[flow->queued++] =
+		(struct smcr_llc_queued){ .link_ref = link->ref, .msg = *msg };
+}
+
+bool smcr_llc_dequeue(struct smcr_lgr *lgr, struct smcr_link **ret_link,
+		      struct smcr_llc_msg *ret_msg)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	while (flow->queued) {
+		struct smcr_llc_queued first = flow->queue[0];
+		struct smcr_link *link;
+		flow->queued--;
+		memmove(&flow->queue[0], &flow->queue[1], flow->queued * sizeof(flow->queue[0]));
+		HASH_FIND(hh, lgr->engine->links, &first.link_ref, sizeof(first.link_ref), link);
+		if (!link || link->state != SMCR_LINK_ACTIVE)
+			continue;
+		*ret_link = link;
+		*ret_msg = first.msg;
+		return true;
+	}
+	return false;
+}
+
+void smcr_llc_drop_queued(const struct smcr_link *link)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	unsigned int kept = 0;
+	for (unsigned int i = 0; i < flow->queued; i++)
+		if (flow->queue[i].link_ref != link->ref)
+			flow->queue[kept++] = flow->queue[i];
+	flow->queued = kept;
+}

@@ -1,0 +1,170 @@
+/* SPDX-License-Identifier: MIT */
+/* Links of an established group go (RFC 7609 3.5.5.1.3, 3.5.5.1.4, 2.3). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+/** DELL-7: the client does not wait for anybody to stop using a dead link, but keeps it in its books
+ *  until the server's order is answered. */
+static void dead_at_once_gone_by_agreement(void **state)
+{
+	(void)state;
+	int c[4];
+	struct smcr_config config = pair_config(S);
+	config.add_link_retry = SECOND;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	for (int i = 0; i < 4; i++)
+		c[i] = pair_connected(pair);
+	pair_clear_log(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	assert_int_equal(pair_link(pair, C, 1)->num_conns, 2);
+	pair_fail_link(pair, C, 1);
+	pair_pump(pair);
+	assert_true(pick.seen > 0); /* the server's order is on its way */
+	struct smcr_link *dead = pair_link(pair, C, 1);
+	assert_int_equal(dead->state, SMCR_LINK_FAILED);
+	assert_int_equal(dead->num_conns, 0);
+	assert_non_null(dead->qp);
+	for (int i = 0; i < 4; i++) /* CDCs of the server are held behind its order */
+		assert_int_equal(pair_end(pair, c[i], C)->smc->tx.link->number, 2);
+	const struct smcr_llc_delete_link *request =
+		&pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, false)->llc.delete_link;
+	assert_int_equal(request->link_number, 1);
+	assert_int_equal(request->reason, SMCR_LLC_DEL_LOST_PATH);
+	assert_false(request->orderly);
+	pair_run(pair, SECOND);
+	assert_ptr_equal(pair_link(pair, C, 1), dead);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, SECOND);
+	assert_null(pair_link(pair, C, 1));
+	assert_null(pair_link(pair, S, 1));
+	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE); /* a new number */
+	for (int i = 0; i < 4; i++) {
+		pair_exchange(pair, c[i]);
+		assert_int_equal(pair_end(pair, c[i], C)->reset, 0);
+	}
+	pair_free(pair);
+	PROVES("DELL-7 DELL-3 DELL-5 DELL-6");
+}
+
+/** Why a link goes is told with its number. */
+static void reasons(void **state)
+{
+	enum { PORT_DOWN, REMOVED, ADDRESS, PROTOCOL, PATH, NUM_CAUSES };
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int cause = 0; cause < NUM_CAUSES; cause++) {
+			int c;
+			struct pair *pair = pair_grouped(2, &c);
+			struct smcr_device_info info = pair_device(side, 1);
+			const uint8_t garbage[SMCR_LLC_LEN] = { 0x05, SMCR_LLC_LEN };
+			switch (cause) {
+			case PORT_DOWN: pair_set_port(pair, side, 1, false); break;
+			case REMOVED: pair_remove_device(pair, side, info.id); break;
+			case ADDRESS:
+				info.gid[15]++;
+				pair_update_device(pair, side, &info);
+				break;
+			case PROTOCOL:
+				pair_inject_raw(pair, !side, 2, garbage, sizeof(garbage));
+				break;
+			case PATH: pair_fail_link(pair, side, 2); break;
+			}
+			pair_pump(pair);
+			const struct smcr_llc_delete_link *told =
+				&pair_last_llc(pair, side, SMCR_LLC_DELETE_LINK, false)
+					 ->llc.delete_link;
+			assert_int_equal(told->link_number, 2);
+			assert_false(told->orderly);
+			assert_int_equal(told->reason, cause == PROTOCOL
+							       ? SMCR_LLC_DEL_PROTOCOL_VIOLATION
+							       : SMCR_LLC_DEL_LOST_PATH);
+			assert_null(pair_link(pair, S, 2));
+			assert_null(pair_link(pair, C, 2));
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("DELL-4 DELL-11 FO-1");
+}
+
+/** A transfer runs in both directions while its link is deleted, in either way. */
+static void transfers_go_on(void **state)
+{
+	(void)state;
+	for (int orderly = 0; orderly < 2; orderly++)
+		for (int side = 0; side < 2; side++) {
+			uint64_t id;
+			struct pair *pair = pair_new(NULL, NULL, 2, 2);
+			int c = pair_connected(pair);
+			uint8_t used = pair_end(pair, c, side)->smc->tx.link->number;
+			pair_send(pair, c, S, 9000, 1);
+			pair_send(pair, c, C, 9000, 2);
+			for (int i = 0; i < 3; i++)
+				(void)pair_step(pair);
+			struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+						       .lgr = pair_lgr(pair, side)->id,
+						       .link = used,
+						       .orderly = orderly };
+			assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id),
+					 0);
+			pair_pump(pair);
+			assert_null(pair_link(pair, S, used));
+			pair_expect(pair, c, C, 9000, 1);
+			pair_expect(pair, c, S, 9000, 2);
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("DELL-3");
+}
+
+/** A link that is leaving in good order dies meanwhile: then nothing is waited for. */
+static void leaving_and_dying(void **state)
+{
+	(void)state;
+	int c[2];
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	for (int i = 0; i < 2; i++)
+		c[i] = pair_connected(pair);
+	pair_clear_log(pair);
+	struct smcr_link *link = pair_link(pair, S, 1);
+	pair->side[S].hold_completions = true;
+	pair_send(pair, c[0], S, 100, 7);
+	pair_send(pair, c[1], S, 100, 8);
+	pair_pump(pair);
+	smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+	smcr_llc_order_delete(link, SMCR_LLC_DEL_LOST_PATH); /* once is enough */
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_pump(pair);
+	pair->side[S].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_null(pair_link(pair, C, 1));
+	pair_expect(pair, c[0], C, 100, 7);
+	pair_expect(pair, c[1], C, 100, 8);
+	pair_free(pair);
+	PROVES("DELL-1 DELL-3");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(dead_at_once_gone_by_agreement),
+		cmocka_unit_test(reasons),
+		cmocka_unit_test(transfers_go_on),
+		cmocka_unit_test(leaving_and_dying),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
