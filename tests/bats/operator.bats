@@ -38,6 +38,11 @@ connections_on() {
 	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number == $number).connections'
 }
 
+# bytes_on HOST LINK: how many that host has written there.
+bytes_on() {
+	json "$1" link --argjson number "${2#*/}" '.link[] | select(.number == $number).tx_bytes'
+}
+
 has_connections() {
 	[ "$(connections_on "$1" "$2")" "$3" "$4" ]
 }
@@ -151,10 +156,11 @@ add_link() {
 		# the peer's own view of its writes is another one
 		shows "$([ "$host" = a ] && echo b || echo a)" link 'all(.[]; .disabled | not)'
 		# new connections stay off it too
+		written=$(bytes_on "$host" "$link")
 		steady_start "visitor-$host" b "$RUN" --require -- visit "$SERVER" 7100 --count 10
-		until_true 10 shows "$host" connection 'length > 6'
-		has_connections "$host" "$link" -eq 0
+		until_true 10 shows "$host" connection 'length > 8'
 		steady_stop "visitor-$host"
+		[ "$(bytes_on "$host" "$link")" = "$written" ]
 		ctl "$host" link enable "$link"
 		until_true 5 has_connections "$host" "$link" -gt 0
 		shows "$host" link 'all(.[]; .disabled | not)'

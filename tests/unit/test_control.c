@@ -368,6 +368,33 @@ static void a_deleted_group_counts_its_connections(void **state)
 	assert_true(json_is_null(result_of(fixture->reply, "rtt_us")));
 }
 
+#define ADD_LINK "{\"method\":\"link.add\",\"params\":{\"linkgroup\":1}}"
+
+/* What the engine says of an added link, and of one that it has only asked for. */
+static void results_of_added_links(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct smcr_command_result added = { .link = 3, .text = "It is there." };
+	const struct smcr_command_result asked = { .requested = true, .text = "It was asked for." };
+	assert_int_equal(have_group(fixture), 1);
+	start(fixture, 1, ADD_LINK);
+	start(fixture, 2, ADD_LINK);
+	control_command_done(&fixture->control, 1, &added); /* the engine counts from 1 */
+	assert_int_equal(fixture->request, 1);
+	assert_int_equal(json_integer_value(result_of(fixture->reply, "link")), 3);
+	assert_true(json_is_false(result_of(fixture->reply, "requested")));
+	control_command_done(&fixture->control, 2, &asked);
+	assert_int_equal(fixture->request, 2);
+	assert_true(json_is_true(result_of(fixture->reply, "requested")));
+	assert_string_equal(json_string_value(result_of(fixture->reply, "text")),
+			    "It was asked for.");
+	const char *keys[] = { "link", "connections", "rtt_us" };
+	for (size_t i = 0; i < 3; i++)
+		assert_true(json_is_null(result_of(fixture->reply, keys[i])));
+	control_command_done(&fixture->control, 2, &asked); /* of nobody's any more */
+	assert_int_equal(fixture->num_replies, 2);
+}
+
 /* Nobody waits any more: no reply, and what was started goes on. */
 static void an_asker_who_goes_gets_no_reply(void **state)
 {
@@ -397,6 +424,7 @@ int main(void)
 		CASE(replies_come_when_commands_end),
 		CASE(failures_come_as_errors),
 		CASE(a_deleted_group_counts_its_connections),
+		CASE(results_of_added_links),
 		CASE(an_asker_who_goes_gets_no_reply),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
