@@ -231,7 +231,7 @@ soak: deps
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
 
 sim: $(B)/bin/smcr-sim
-	$(B)/bin/smcr-sim --seeds $(SEEDS)
+	$(B)/bin/smcr-sim --seeds $(SEEDS) --coverage
 
 # docs/conformance.md from docs/requirements.tsv and the proofs that a test run left.
 conformance:

@@ -110,7 +110,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
-	flow->cont_held = false;
+	flow->cont_held = flow->cont_overdue = false;
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
 		smcr_llc_add_failed(lgr, "the exchange has failed");
@@ -211,7 +211,7 @@ static enum smcr_row row_of_timeout(const struct smcr_lgr *lgr)
 	case SMCR_LLC_S_ADD_CONT: return first ? SMCR_ROW_ERR_30_FIRST : SMCR_ROW_ERR_30;
 	case SMCR_LLC_C_AWAIT_ADD_CONT:
 		if (flow->peer_counted)
-			return first ? SMCR_ROW_ERR_31 : SMCR_ROW_ERR_32;
+			return SMCR_ROW_ERR_32;
 		return first ? SMCR_ROW_ERR_27_FIRST : SMCR_ROW_ERR_27;
 	case SMCR_LLC_S_CONFIRM_ADDED: return first ? SMCR_ROW_ERR_22 : SMCR_ROW_ERR_23;
 	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: return first ? SMCR_ROW_ERR_28 : SMCR_ROW_ERR_29;

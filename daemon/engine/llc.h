@@ -93,6 +93,7 @@ struct smcr_llc_flow {
 	bool peer_counted; /* its first CONTINUATION has come */
 	uint8_t peer_left; /* what its next one must say (ADDL-9) */
 	bool cont_held;    /* client: its first one waits for the end of the own RKEY exchange */
+	bool cont_overdue; /* it has waited long enough */
 	struct smcr_llc_add_link_cont held_cont;
 	/* own RKEY exchange */
 	struct {
@@ -265,7 +266,7 @@ void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_m
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** The own RKEY exchange has ended: answer a CONTINUATION that waited for that. */
+/** The own RKEY exchange has ended, or takes too long: answer a CONTINUATION that waits for it. */
 void smcr_llc_add_link_resume(struct smcr_lgr *lgr);
 /** The peer's RTokens for the new link are in force, ours are known to it. */
 void smcr_llc_added_link_active(struct smcr_lgr *lgr);

@@ -383,11 +383,13 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 		return;
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
-	if (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->peer_counted) {
+	if (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->peer_counted && !flow->cont_overdue) {
 		/* ADD LINK may have overtaken the reply, on another link: whether the server knows
-		 * the RMB has to be known before RMBs are listed. */
+		 * the RMB should be known before RMBs are listed. */
 		flow->held_cont = msg->add_link_cont;
 		flow->cont_held = true;
+		smcr_timer_start(lgr->engine, &flow->rkey.timer,
+				 lgr->engine->config.llc_timeout / 8);
 		return;
 	}
 	if (!flow->peer_counted)
@@ -405,7 +407,7 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (!flow->cont_held || flow->rkey.step == SMCR_RKEY_CONFIRM)
+	if (!flow->cont_held || (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue))
 		return;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT,
 				    .add_link_cont = flow->held_cont };

@@ -314,6 +314,8 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 	if (flow->step != SMCR_LLC_IDLE) {
 		/* A16: the answer may wait for the end of that exchange */
 		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
+		flow->cont_overdue = true;
+		smcr_llc_add_link_resume(lgr);
 		return;
 	}
 	smcr_row(lgr, !confirm               ? SMCR_ROW_ERR_39

@@ -12,8 +12,9 @@
 #define SMCR_ROW_S 1 /* a row of the server */
 #define SMCR_ROW_C 2 /* of the client */
 
-/* X(name, roles, text). First the collision matrix: a message that comes in while an exchange is in
- * progress as its receiver knows, in the order of enum smcr_row_column. */
+/* X(name, roles, text). ERR-31 has none: in first contact each side has one RMB, so that the
+ * server's first CONTINUATION is the last one. First the collision matrix: a message that comes in
+ * while an exchange is in progress as its receiver knows, in the order of enum smcr_row_column. */
 #define SMCR_ROWS_COLLISION(X)                                                                     \
 	X(TEST_LINK, SMCR_ROW_S | SMCR_ROW_C, "TEST LINK")                                         \
 	X(ADD_LINK, SMCR_ROW_S | SMCR_ROW_C, "ADD LINK (S: notice)")                               \
@@ -38,7 +39,6 @@
 	X(ERR_29, SMCR_ROW_C, "no CONFIRM LINK for a new link")                                    \
 	X(ERR_30_FIRST, SMCR_ROW_S, "no reply to CONTINUATION, first contact")                     \
 	X(ERR_30, SMCR_ROW_S, "no reply to CONTINUATION")                                          \
-	X(ERR_31, SMCR_ROW_C, "no next CONTINUATION of the server, first contact")                 \
 	X(ERR_32, SMCR_ROW_C, "no next CONTINUATION of the server")                                \
 	X(ERR_33, SMCR_ROW_C, "the server does not act on DELETE LINK")                            \
 	X(ERR_34, SMCR_ROW_C, "the server does not act on DELETE LINK of all")                     \

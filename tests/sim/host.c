@@ -8,6 +8,7 @@
 
 #include "proto/smcr/cdc.h"
 #include "tests/sim/app.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/observer.h"
 #include "tests/sim/wire.h"
 
@@ -325,8 +326,10 @@ struct host *host_new(struct world *w, const struct smcr_config *config)
 
 void host_free(struct host *host)
 {
-	if (host->engine)
+	if (host->engine) {
+		coverage_add(host->engine);
 		smcr_engine_free(host->engine);
+	}
 	free(host->notes);
 	free(host);
 }
@@ -443,6 +446,7 @@ void host_restart(struct host *host)
 	struct fabric *fabric = w->fabric;
 	world_log(w, host->name, "daemon dies and starts again");
 	obs_host_died(w->observer, host);
+	coverage_add(host->engine);
 	smcr_engine_free(host->engine);
 	host->engine = NULL;
 	host->commands = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file main.c
- * smcr-sim [--seeds N] [--start S] [--seed S] [--scenario NAME] [-v] [--list]
+ * smcr-sim [--seeds N] [--start S] [--seed S] [--scenario NAME] [--coverage] [-v] [--list]
  *
  * TAP on standard output: a line for each scenario and block of seeds. A seed that fails is printed
  * with the violated requirement and the command that repeats it.
@@ -18,15 +18,17 @@
 #include <unistd.h>
 
 #include "tests/lib/proves.h"
+#include "tests/sim/coverage.h"
 #include "tests/sim/scenario.h"
 
-#define BLOCK        100 /* seeds a TAP line */
-#define MAX_FAILURES 5   /* seeds of a scenario that are looked at */
-#define CPU_LIMIT    300 /* seconds of processor time a run may take */
+#define BLOCK        100   /* seeds a TAP line */
+#define WHOLE        2000u /* seeds that must take every row */
+#define MAX_FAILURES 5     /* seeds of a scenario that are looked at */
+#define CPU_LIMIT    300   /* seconds of processor time a run may take */
 
-static const struct scenario *const families[] = { scenarios_data, scenarios_group,
+static const struct scenario *const families[] = { scenarios_data,    scenarios_group,
 						   scenarios_failure, scenarios_survive,
-						   scenarios_sweep };
+						   scenarios_sweep,   scenarios_break };
 
 /** Seeds that once found an error. */
 static const struct {
@@ -39,7 +41,7 @@ static const struct {
 
 static struct {
 	uint64_t seeds, start;
-	bool one_seed, verbose;
+	bool one_seed, verbose, coverage;
 	const char *scenario;
 	const char *program;
 } options = { .seeds = 200, .start = 1 };
@@ -206,9 +208,12 @@ static void usage(FILE *out)
 		"  --start S        the first of them (%" PRIu64 ")\n"
 		"  --seed S         this seed only\n"
 		"  --scenario NAME  this scenario only\n"
+		"  --coverage       print which rows of the collision matrix and of the\n"
+		"                   recovery tables were taken; with %u seeds or more of every\n"
+		"                   scenario it is an error if one was not\n"
 		"  -v, --verbose    print the event log\n"
 		"  --list           name the scenarios\n",
-		options.program, options.seeds, options.start);
+		options.program, options.seeds, options.start, WHOLE);
 }
 
 static void list(void)
@@ -238,6 +243,7 @@ static void parse(int argc, char **argv)
 		{ "start", required_argument, NULL, 's' },
 		{ "seed", required_argument, NULL, 'o' },
 		{ "scenario", required_argument, NULL, 'c' },
+		{ "coverage", no_argument, NULL, 'r' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "list", no_argument, NULL, 'l' },
 		{ "help", no_argument, NULL, 'h' },
@@ -254,6 +260,7 @@ static void parse(int argc, char **argv)
 			options.start = number(optarg);
 			break;
 		case 'c': options.scenario = optarg; break;
+		case 'r': options.coverage = true; break;
 		case 'v': options.verbose = true; break;
 		case 'l': list(); exit(0);
 		case 'h': usage(stdout); exit(0);
@@ -284,6 +291,14 @@ int main(int argc, char **argv)
 		fprintf(stderr, "%s: no scenario %s; --list names them\n", options.program,
 			options.scenario);
 		return 2;
+	}
+	if (options.coverage) {
+		unsigned int missing = coverage_print();
+		if (missing && !options.scenario && options.seeds >= WHOLE)
+			failures++;
+		printf("%sok %u - rows taken in both roles, %u are missing%s\n",
+		       missing ? "not " : "", ++tests, missing,
+		       failures || !missing ? "" : " # TODO fewer seeds than it takes");
 	}
 	double took = seconds() - begin;
 	printf("1..%u\n# %" PRIu64 " runs in %.1f s, %.1f seeds/second\n", tests, runs, took,

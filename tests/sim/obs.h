@@ -163,7 +163,7 @@ static inline const char *side_text(int side)
 /** Nothing is judged after a failure, nor what mangled messages lead to. */
 static inline bool obs_blind(const struct observer *obs)
 {
-	return obs->world->failed || obs->world->set.hostile;
+	return obs->world->failed || obs->world->set.hostile || obs->world->set.forged;
 }
 
 static inline struct side *flow_writer(const struct obs_flow *flow)

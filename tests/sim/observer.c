@@ -171,7 +171,7 @@ void obs_established(struct observer *obs, struct side *side)
 void obs_side_gone(struct observer *obs, struct side *side)
 {
 	struct obs_conn *conn = obs_conn_of(obs, side->pair);
-	if (obs->world->set.hostile)
+	if (obs_blind(obs))
 		return;
 	conn->gone[side->index] = true;
 	/* A group does not outlive a first contact that fails (RV-14). */

@@ -60,7 +60,7 @@ static void check_outcomes(struct pair *pair)
 	bool broken = (!c->established && !c->fallback) || (!s->established && !s->fallback);
 	bool expected = w->set.failures || !pair->clean || c->plan.end == END_GIVE_UP ||
 			s->plan.end == END_GIVE_UP;
-	if (w->set.hostile)
+	if (w->set.hostile || w->set.forged)
 		return;
 	if (c->fallback && s->fallback)
 		obs_see(w->observer, SEEN_FALLBACK);

@@ -25,6 +25,7 @@ extern const struct scenario scenarios_group[];
 extern const struct scenario scenarios_failure[];
 extern const struct scenario scenarios_survive[];
 extern const struct scenario scenarios_sweep[];
+extern const struct scenario scenarios_break[];
 /** So many seeds of "sweep" are every fault at every message. */
 #define SWEEP_RUNS 19200
 

@@ -84,6 +84,7 @@ struct settings {
 	uint32_t stale_permille;     /* inputs for QPs that are gone */
 	uint32_t mangle_permille;    /* messages that are changed, lost or doubled on their way */
 	bool hostile;        /* messages were mangled: the observer is blind, bytes may be wrong */
+	bool forged;         /* messages were forged: the observer is blind, bytes are right */
 	bool failures;       /* links may break: connections may be reset .. */
 	bool no_reset;       /* .. but need not: a link is always left */
 	bool short_memory;   /* connections may be declined */
@@ -95,6 +96,7 @@ struct host;
 struct qp;
 struct request;
 struct sweep;
+struct breaking;
 struct fabric;
 struct observer;
 struct pair;
@@ -114,6 +116,7 @@ struct world {
 	size_t num_pairs, cap_pairs;
 	void (*posted)(struct world *w, struct qp *qp, struct request *req); /* may be NULL */
 	struct sweep *sweep;                                                 /* scenario_sweep.c */
+	struct breaking *breaking;                                           /* scenario_break.c */
 	size_t sides_open; /* ends of connections that are not over */
 	bool failed;
 	char failed_id[32]; /* the violated requirement or invariant */
