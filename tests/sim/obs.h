@@ -70,6 +70,7 @@ struct obs_flow {
 	uint64_t done_pos;    /* end of the last WRITE that completed */
 	uint16_t done_seq;    /* last CDC that completed (SS) */
 	bool last_done;       /* it is the last one */
+	bool unproven;        /* F was sent, and nothing has completed since */
 	bool moved;           /* F was sent, and no numbered CDC since */
 	bool any_cdc;
 	struct smcr_cdc last;        /* its last CDC */

@@ -73,8 +73,10 @@ void flow_settled(const struct request *req, bool ok)
 		flow->writes_open--;
 		if (ok)
 			flow->done_pos = req->pos + req->wr.length;
-	} else if (ok && smcr_cdc_decode(req->payload, req->wr.length, &cdc) == 0 &&
-		   !(cdc.prod_flags & SMCR_CDC_FAILOVER)) {
+	} else if (ok && smcr_cdc_decode(req->payload, req->wr.length, &cdc) == 0) {
+		flow->unproven = false;
+		if (cdc.prod_flags & SMCR_CDC_FAILOVER)
+			return;
 		flow->done_seq = cdc.seq;
 		flow->last_done = cdc.seq == flow->last.seq;
 	}
@@ -331,7 +333,7 @@ static void see_move(struct observer *obs, const struct obs_flow *flow)
 {
 	if (!flow->qp || flow->qp->state < QP_ERR)
 		obs_see(obs, SEEN_MOVED);
-	else if (flow->moved)
+	else if (flow->unproven)
 		obs_see(obs, SEEN_DOUBLE_FAILOVER);
 	else
 		obs_see(obs, SEEN_FAILOVER);
@@ -384,7 +386,7 @@ static void validation_posted(struct observer *obs, struct obs_flow *flow, struc
 	if (!right_link(obs, flow, qp, true))
 		return;
 	req->flow = flow;
-	flow->moved = true;
+	flow->moved = flow->unproven = true;
 	flow->written =
 		known_consumed(flow) > flow->done_pos ? known_consumed(flow) : flow->done_pos;
 }

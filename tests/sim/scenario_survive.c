@@ -17,12 +17,15 @@
 static void start(struct world *w, struct smcr_config config[2], unsigned int devices0,
 		  unsigned int devices1)
 {
+	bool many = devices0 + devices1 > 8 && prng_chance(&w->rng, 700);
 	any_settings(w);
 	any_configs(w, config);
 	w->set.failures = true;
 	w->set.no_reset = true;
 	for (int i = 0; i < 2; i++) {
 		struct smcr_config *c = &config[i];
+		if (many)
+			c->max_links = SMCR_MAX_LINKS;
 		c->retry_alternative_ms = (uint32_t)prng_size(&w->rng, 50, 1000);
 		c->elements_per_rmb = (uint8_t)prng_range(&w->rng, 1, 4);
 		c->rmb_idle_timeout = prng_size(&w->rng, 1, 2000) * MSEC;
@@ -338,17 +341,17 @@ static void run_operate(struct world *w)
 	"SER-6 "
 
 const struct scenario scenarios_survive[] = {
-	{ "survive", "anything breaks, one link is left", run_survive, 2, FAILOVER_IDS "LG-11",
+	{ "survive", "anything breaks, one link is left", run_survive, 4, FAILOVER_IDS "LG-11",
 	  __FILE__ },
 	{ "double", "one failure after another under bulk data", run_double, 4,
 	  FAILOVER_IDS "FO-14", __FILE__ },
-	{ "asymmetric", "RNICs that only one side has", run_asymmetric, 2,
+	{ "asymmetric", "RNICs that only one side has", run_asymmetric, 4,
 	  FAILOVER_IDS "LG-3 LG-4 LG-5 ADDL-3 ADDL-14 ADDL-15 ADDL-16", __FILE__ },
 	{ "nine", "eight and nine RNICs", run_nine, 50,
 	  "LG-6 LG-8 RKEY-3 RKEY-4 RKEY-6 RKEY-8 ADDL-13 ADDL-14", __FILE__ },
-	{ "pause", "daemons that are stopped for up to a second", run_pause, 2, FAILOVER_IDS,
+	{ "pause", "daemons that are stopped for up to a second", run_pause, 4, FAILOVER_IDS,
 	  __FILE__ },
-	{ "operate", "operators at both sides", run_operate, 2,
+	{ "operate", "operators at both sides", run_operate, 4,
 	  FAILOVER_IDS "FO-12 DELL-4 DELL-5 DELL-6 DELL-11 ADDL-14", __FILE__ },
 	{ 0 },
 };
