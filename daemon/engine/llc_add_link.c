@@ -49,6 +49,8 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < flow->own_count; i++)
 		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
+	smcr_log(lgr->engine, LOG_INFO, "link %u/%u on %s is active", lgr->id,
+		 flow->subject->number, flow->subject->device_name);
 	smcr_command_link_active(flow->subject);
 	smcr_lgr_links_changed(lgr);
 	smcr_llc_add_succeeded(lgr);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that meet an exchange in progress (RFC 7609 3.5.5.3, requirement SER-4): the matrix, and the
- * queue for those that have to wait (SER-5).
+ * Requests that meet an exchange in progress (RFC 7609 3.5.5.3, requirement SER-4): the matrix, and
+ * the queue for those that have to wait (SER-5).
  */
 #include <string.h>
 
@@ -16,13 +16,13 @@ enum column {
 };
 
 /*
- * The matrix. Requests of the server reach the client while an exchange is in progress only after the
- * server has given it up (SER-7): then the half-built link goes, and the request is handled. The
- * client answers DELETE LINK of the server at once, so that nothing is in progress after it; while it
- * waits for one that it has asked for, the server may do whatever it had begun.
- * CONFIRM RKEY of either side is independent of one of the other (SER-3). A notice (ADD LINK of the
- * client) leaves a mark that is looked at when nothing is in progress: that is as good as the queue,
- * and during ADD LINK the mark finds nothing to add if the exchange was the answer.
+ * The matrix. Requests of the server reach the client while an exchange is in progress only after
+ * the server has given it up (SER-7): then the half-built link goes, and the request is handled.
+ * The client answers DELETE LINK of the server at once, so that nothing is in progress after it;
+ * while it waits for one that it has asked for, the server may do whatever it had begun. CONFIRM
+ * RKEY of either side is independent of one of the other (SER-3). A notice (ADD LINK of the client)
+ * leaves a mark that is looked at when nothing is in progress: that is as good as the queue, and
+ * during ADD LINK the mark finds nothing to add if the exchange was the answer.
  */
 static const struct {
 	uint8_t type;
@@ -38,7 +38,9 @@ static const struct {
 	{ SMCR_LLC_DELETE_LINK, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_GAVE_UP, SMCR_HANDLE } },
 	{ SMCR_LLC_CONFIRM_RKEY, SMCR_ROLE_SERVER, { SMCR_REFUSE, SMCR_REFUSE, SMCR_HANDLE } },
 	{ SMCR_LLC_CONFIRM_RKEY, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_HANDLE, SMCR_HANDLE } },
-	{ SMCR_LLC_DELETE_RKEY, SMCR_ROLE_SERVER, { SMCR_QUEUE, SMCR_QUEUE, SMCR_HANDLE } }, /* A16 */
+	{ SMCR_LLC_DELETE_RKEY,
+	  SMCR_ROLE_SERVER,
+	  { SMCR_QUEUE, SMCR_QUEUE, SMCR_HANDLE } }, /* A16 */
 	{ SMCR_LLC_DELETE_RKEY, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_HANDLE, SMCR_HANDLE } },
 };
 

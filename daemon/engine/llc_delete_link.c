@@ -48,6 +48,8 @@ void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 {
 	if (link->delete_wanted || link->state != SMCR_LINK_ACTIVE)
 		return;
+	smcr_log(link->lgr->engine, LOG_INFO, "link %u/%u on %s is to be deleted", link->lgr->id,
+		 link->number, link->device_name);
 	link->delete_wanted = true;
 	link->delete_reason = reason;
 	smcr_timer_start(link->lgr->engine, &link->delete_timer, LEAVE_TIME);

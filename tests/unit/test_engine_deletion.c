@@ -14,8 +14,8 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
-/** DELL-7: the client does not wait for anybody to stop using a dead link, but keeps it in its books
- *  until the server's order is answered. */
+/** DELL-7: the client does not wait for anybody to stop using a dead link, but keeps it in its
+ * books until the server's order is answered. */
 static void dead_at_once_gone_by_agreement(void **state)
 {
 	(void)state;
