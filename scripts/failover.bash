@@ -108,12 +108,15 @@ return_nic() {
 	ip -n "$HOSTS_ID-$1" link set "eth$2" up
 }
 
-# command_on HOST ARGUMENTS..: an operator's command; what it says is kept for a failure.
+# command_on HOST ARGUMENTS..: an operator's command; what it says is kept for fail_over.
 command_on() {
-	ctl "$@" >"$HOSTS_DIR/command.out" 2>&1 || {
-		echo "smcrctl on host $*: $(cat "$HOSTS_DIR/command.out")" >&2
-		return 1
-	}
+	COMMAND="smcrctl on host $*"
+	ctl "$@" >"$HOSTS_DIR/command.out" 2>&1
+}
+
+command_fails() {
+	echo "$COMMAND: $(cat "$HOSTS_DIR/command.out")" >&2
+	return 1
 }
 
 # cut CAUSE NIC: returns when it has been done, not when it has been noticed.
@@ -169,12 +172,12 @@ mend() {
 
 # fail_over CAUSE NIC: cut, wait until it took, mend, wait until all is as before.
 fail_over() {
-	cut "$1" "$2" || return 1
+	cut "$1" "$2" || command_fails || return 1
 	until_true "$FAILOVER_PATIENCE" cut_took "$1" || {
 		echo "$1 nic $2: the link (queue pairs $CUT_QPN_a, $CUT_QPN_b) is still in use" >&2
 		return 1
 	}
-	mend "$1" "$2" || return 1
+	mend "$1" "$2" || command_fails || return 1
 	until_true "$FAILOVER_PATIENCE" symmetric || {
 		echo "$1 nic $2: the link group does not become symmetric again" >&2
 		return 1
