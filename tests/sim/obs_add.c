@@ -180,8 +180,6 @@ static void check_topology(struct obs_group *group)
 		obs_see(group->obs, SEEN_ASYMMETRIC);
 	if (n > 2)
 		obs_see(group->obs, SEEN_MANY_LINKS);
-	if (n == SMCR_MAX_LINKS_TOTAL)
-		obs_see(group->obs, SEEN_NINE_LINKS);
 	if (!with_one && !group->shaky)
 		world_fail(w, "LG-4", "group %u has more than one asymmetric link", group->number);
 	uint8_t limit = group->max_links[CLIENT] < group->max_links[SERVER]

@@ -50,7 +50,6 @@ enum witness {
 	SEEN_DELETE_ASKED,    /* the client's DELETE LINK */
 	SEEN_ASYMMETRIC_GONE, /* deleted because a symmetric one is there */
 	SEEN_MANY_LINKS,      /* groups of more than two */
-	SEEN_NINE_LINKS,      /* and of as many as there may be */
 	SEEN_MOVED,           /* connections moved off a sound link */
 	SEEN_FAILOVER,        /* off one that had failed */
 	SEEN_DOUBLE_FAILOVER, /* and again before they had gone on */
