@@ -25,11 +25,34 @@ static uint32_t in_flight(const struct smcr_link *link)
 
 /* ---- life ---- */
 
+static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
+{
+	struct smcr_tx_entry entry = *entry_of(link, wr_id);
+	memset(entry_of(link, wr_id), 0, sizeof(entry));
+	smcr_element_release(&entry.release);
+	if (entry.kind == SMCR_TX_LLC) {
+		smcr_llc_sent(link, &entry, ok);
+	} else if (entry.conn) {
+		entry.conn->tx.outstanding--;
+		if (ok)
+			entry.conn->last_active = link->lgr->engine->now;
+		smcr_conn_tx_done(entry.conn, link, &entry, ok);
+	}
+}
+
+/** What could not be posted any more is over as soon as what was posted is: nobody reports it. */
+static void flush_unposted(struct smcr_link *link)
+{
+	while (link->qp_failed && link->tx_done >= link->tx_posted && link->tx_done < link->tx_next)
+		complete(link, link->tx_done++, false);
+}
+
 static void on_fail_work(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
 	struct smcr_conn *conn, *next;
 	(void)engine;
+	flush_unposted(link);
 	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next) {
 		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
 			smcr_conn_link_lost(conn, link);
@@ -130,21 +153,6 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	}
 	*ret_link = link;
 	return 0;
-}
-
-static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
-{
-	struct smcr_tx_entry entry = *entry_of(link, wr_id);
-	memset(entry_of(link, wr_id), 0, sizeof(entry));
-	smcr_element_release(&entry.release);
-	if (entry.kind == SMCR_TX_LLC) {
-		smcr_llc_sent(link, &entry, ok);
-	} else if (entry.conn) {
-		entry.conn->tx.outstanding--;
-		if (ok)
-			entry.conn->last_active = link->lgr->engine->now;
-		smcr_conn_tx_done(entry.conn, link, &entry, ok);
-	}
 }
 
 void smcr_link_drop_qp(struct smcr_link *link)
@@ -283,6 +291,8 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 	int rc = engine->ops->post(engine->ctx, link->qp, wr, n);
 	if (rc)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot post: %s", strerror(-rc));
+	else
+		link->tx_posted = link->tx_next;
 }
 
 int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
@@ -370,6 +380,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 			  (status == SMCR_SEND_FAILED && link->tx_done < wr_id);
 		complete(link, link->tx_done++, ok);
 	}
+	flush_unposted(link);
 	post_waiting_llc(link);
 	resume_waiting(link);
 	if (link->delete_wanted && link->state == SMCR_LINK_ACTIVE)

@@ -245,7 +245,15 @@ static void wake_event(void *object, uint64_t arg)
 		host->spin_at = host->world->clock.now;
 		host->spins = 0;
 	}
+	/* What has arrived comes before the timers (engine.h): messages, for they are lost with a
+	 * link that ends; completions at least when the daemon was kept from running. */
+	uint64_t now = host->world->clock.now;
+	bool thawed = host->frozen_until && now < host->frozen_until + 5 * MSEC;
+	if (thawed || prng_chance(&host->world->rng, 300))
+		wire_poll(host);
 	host_enter(host);
+	wire_hand_in(host, UINT64_MAX);
+	smcr_engine_run(host->engine, now);
 	host_leave(host);
 }
 
@@ -268,10 +276,9 @@ void host_enter(struct host *host)
 {
 	if (host->in_engine)
 		abort();
-	uint64_t now = host->world->clock.now;
 	host->in_engine = true;
 	host->steps++;
-	smcr_engine_run(host->engine, now);
+	smcr_engine_set_time(host->engine, host->world->clock.now);
 }
 
 void host_leave(struct host *host)

@@ -302,6 +302,17 @@ static void cq_event(void *object, uint64_t arg)
 		;
 }
 
+void wire_poll(struct host *host)
+{
+	struct world *w = host_world(host);
+	struct qp *qp, *next;
+	HASH_ITER (hh, w->fabric->qps, qp, next) {
+		while (qp->host == host && qp->state != QP_DESTROYED && !w->failed &&
+		       report_next(qp))
+			;
+	}
+}
+
 /** A request was given up: the QP is in error. */
 static void give_up(struct qp *qp, struct request *req)
 {

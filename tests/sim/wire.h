@@ -14,6 +14,8 @@ uint64_t wire_done(struct qp *qp, uint64_t number);
 void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len);
 /** Everything that arrived on the host's QPs before that message, in order. */
 void wire_hand_in(struct host *host, uint64_t before);
+/** Everything that has completed on the host's QPs is reported. */
+void wire_poll(struct host *host);
 /** The QP is about to end: some of what is under way may still reach the peer. */
 void wire_land_some(struct qp *qp);
 /** The QP is in error: what is left completes as flushed, later. */
