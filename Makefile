@@ -5,6 +5,7 @@
 #   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
 #   make check      every test; installs what it needs (Debian 12); needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
+#   make interop    with the kernel's rdma_rxe, in virtual machines; needs root
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
@@ -69,6 +70,7 @@ UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
 HELPER_SRCS := $(wildcard tests/programs/*.c)
 TOOL_SRCS := $(wildcard tests/tools/*.c)
+INTEROP_SRCS := $(wildcard tests/interop/*.c)
 FUZZ_SRCS := $(wildcard tests/fuzz/fuzz_*.c)
 BENCH_SRCS := $(wildcard bench/*.c)
 
@@ -83,6 +85,7 @@ TEST_LIB := $(B)/lib/testlib.a
 UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
 PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
 HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
+INTEROP_BINS := $(patsubst tests/interop/%.c,$(B)/tests/interop/%,$(INTEROP_SRCS))
 TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOL_SRCS))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRCS))
 BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
@@ -98,7 +101,8 @@ LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
 
 all: $(BINS) $(LIBS)
 
-tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(BENCH_BINS) \
+tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
+	$(BENCH_BINS) \
 	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
 
 # ---- objects and archives
@@ -183,6 +187,11 @@ $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
+# Test programs for virtual machines (tests/interop/README.md).
+$(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+
 $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
@@ -229,6 +238,10 @@ bench: deps
 soak: deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+interop: deps
+	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
+	tests/interop/run
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --coverage

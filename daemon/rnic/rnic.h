@@ -238,7 +238,8 @@ struct rnic_qp_params {
 	 * Asked while the peer has acknowledged nothing for `silent_us`, from half the limit on:
 	 * may the QP be given up when retry_ms are over? It is, after two answers of true in a row;
 	 * till then it goes on trying. Must not call anything of this header but
-	 * rnic_qp_get_stats(). NULL: it may. A device with a timeout of its own does not ask.
+	 * rnic_qp_get_stats(). NULL: it may. A verbs device may give up
+	 * by itself, without asking.
 	 */
 	bool (*may_give_up)(void *ctx, struct rnic_qp *qp, uint64_t silent_us);
 	void *ctx;
@@ -264,8 +265,8 @@ int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 
 struct rnic_qp_send_params {
 	uint32_t sq_psn; /* own initial send PSN, as announced */
-	/** Give up after this long without progress; verbs: the next larger timeout x count. Time
-	 * in which this process did not run is not counted. */
+	/** Give up after this long without progress. Time in which this process did not run is
+	 * not counted, but for a verbs device's own timeout: the next larger that it can have. */
 	unsigned int retry_ms;
 	unsigned int rnr_retry; /* 0..7, 7 = for ever while the peer answers */
 };
@@ -275,8 +276,8 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 /**
  * Change the patience of a QP in RTS; `retry_ms` as in rnic_qp_send_params, at least 1. What is
  * outstanding is judged by it at once: without progress for that long already, the QP fails from
- * the event loop. A device that cannot change it on a running QP goes on with the one it has: so do
- * verbs devices, for InfiniBand lets timeouts be set on the way to RTS only.
+ * the event loop. verbs: no less than two of the device's own timeouts, which are set on the way to
+ * RTS and stay (docs/verbs-rnic.md).
  */
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */

@@ -189,29 +189,27 @@ static void patience(void **state)
 {
 	(void)state;
 	static const struct {
-		unsigned int retry_ms, max_retry_cnt;
-		uint8_t timeout, retry_cnt;
+		unsigned int retry_ms;
+		bool endless;
+		uint8_t timeout;
 	} cases[] = {
-		{ 1, 7, 11, 3 },     /* 33 ms */
-		{ 300, 7, 14, 4 },   /* 335 ms */
-		{ 4000, 7, 17, 7 },  /* 4.3 s */
-		{ 4000, 6, 18, 3 },  /* 4.3 s */
-		{ 60000, 7, 21, 6 }, /* 60.1 s */
+		{ 1, false, 11 },     /* 67 ms */
+		{ 300, false, 14 },   /* 537 ms */
+		{ 4000, false, 17 },  /* 4.3 s */
+		{ 60000, false, 21 }, /* 69 s */
+		{ 1, true, 14 },      { 60000, true, 14 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-		struct verbs_patience p =
-			verbs_patience_for(cases[i].retry_ms, cases[i].max_retry_cnt);
+		struct verbs_patience p = verbs_patience_for(cases[i].retry_ms, cases[i].endless);
 		assert_int_equal(p.timeout, cases[i].timeout);
-		assert_int_equal(p.retry_cnt, cases[i].retry_cnt);
+		assert_int_equal(p.retry_cnt, 7);
 	}
 	/* Never less than asked for, never twice as much but for the smallest. */
-	for (unsigned int ms = 34; ms < 1000000; ms += ms / 3 + 1) {
-		for (unsigned int cnt = 6; cnt <= 7; cnt++) {
-			uint64_t us = verbs_patience_us(verbs_patience_for(ms, cnt));
-			assert_true(us >= ms * UINT64_C(1000) && us < ms * UINT64_C(1300));
-		}
+	for (unsigned int ms = 68; ms < 1000000; ms += ms / 3 + 1) {
+		uint64_t us = verbs_patience_us(verbs_patience_for(ms, false));
+		assert_true(us >= ms * UINT64_C(1000) && us < ms * UINT64_C(2000));
 	}
-	struct verbs_patience most = verbs_patience_for(UINT32_MAX, 7);
+	struct verbs_patience most = verbs_patience_for(UINT32_MAX, false);
 	assert_true(most.timeout <= 31 && most.retry_cnt <= 7);
 }
 
@@ -246,13 +244,13 @@ static void attributes(void **state)
 	assert_memory_equal(attr.ah_attr.grh.dgid.raw, peer.gid, 16);
 
 	struct rnic_qp_send_params params = { .sq_psn = 0x654321, .retry_ms = 300, .rnr_retry = 7 };
-	mask = verbs_attr_rts(&params, 7, &attr);
+	mask = verbs_attr_rts(&params, false, &attr);
 	assert_int_equal(mask, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
 				       IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	assert_int_equal(attr.qp_state, IBV_QPS_RTS);
 	assert_int_equal(attr.sq_psn, 0x654321);
 	assert_int_equal(attr.timeout, 14);
-	assert_int_equal(attr.retry_cnt, 4);
+	assert_int_equal(attr.retry_cnt, 7);
 	assert_int_equal(attr.rnr_retry, 7);
 }
 

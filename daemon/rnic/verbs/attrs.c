@@ -4,10 +4,10 @@
 #include "daemon/rnic/verbs/internal.h"
 
 /* IBA 9.7.6.1.3: devices need not be exact below, and a busy peer needs this long to answer. */
-#define MIN_TIMEOUT 11 /* 8.4 ms */
-#define MAX_TIMEOUT 31 /* 2.4 hours */
-/* As many attempts as the soft RNIC makes before it gives up. */
-#define MIN_RETRY_CNT 3
+#define MIN_TIMEOUT     11 /* 8.4 ms */
+#define MAX_TIMEOUT     31 /* 2.4 hours */
+#define ENDLESS_TIMEOUT 14 /* 67 ms */
+#define RETRY_CNT       7
 
 /* A receiver that has no buffer is asked again after 0.64 ms (IBA table 45). */
 #define MIN_RNR_TIMER 12
@@ -20,19 +20,13 @@ uint64_t verbs_patience_us(struct verbs_patience patience)
 	return ((UINT64_C(4096) << patience.timeout) / 1000) * (patience.retry_cnt + 1u);
 }
 
-struct verbs_patience verbs_patience_for(unsigned int retry_ms, unsigned int max_retry_cnt)
+struct verbs_patience verbs_patience_for(unsigned int retry_ms, bool endless)
 {
-	struct verbs_patience best = { MAX_TIMEOUT, (uint8_t)max_retry_cnt };
-	/* Of equal ones the one with more attempts: a lost packet is sent again sooner. */
-	for (unsigned int cnt = max_retry_cnt; cnt >= MIN_RETRY_CNT; cnt--) {
-		struct verbs_patience patience = { MIN_TIMEOUT, (uint8_t)cnt };
-		while (patience.timeout < MAX_TIMEOUT &&
-		       verbs_patience_us(patience) < (uint64_t)retry_ms * 1000)
-			patience.timeout++;
-		if (verbs_patience_us(patience) < verbs_patience_us(best))
-			best = patience;
-	}
-	return best;
+	struct verbs_patience patience = { endless ? ENDLESS_TIMEOUT : MIN_TIMEOUT, RETRY_CNT };
+	while (!endless && patience.timeout < MAX_TIMEOUT &&
+	       verbs_patience_us(patience) < (uint64_t)retry_ms * 1000)
+		patience.timeout++;
+	return patience;
 }
 
 int verbs_attr_init(uint8_t port, struct ibv_qp_attr *ret_attr)
@@ -64,10 +58,10 @@ int verbs_attr_rtr(uint8_t port, uint8_t gid_index, const struct rnic_qp_peer *p
 	       IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
 }
 
-int verbs_attr_rts(const struct rnic_qp_send_params *params, unsigned int max_retry_cnt,
+int verbs_attr_rts(const struct rnic_qp_send_params *params, bool endless,
 		   struct ibv_qp_attr *ret_attr)
 {
-	struct verbs_patience patience = verbs_patience_for(params->retry_ms, max_retry_cnt);
+	struct verbs_patience patience = verbs_patience_for(params->retry_ms, endless);
 	*ret_attr = (struct ibv_qp_attr){
 		.qp_state = IBV_QPS_RTS,
 		.sq_psn = params->sq_psn,

@@ -45,8 +45,12 @@ static void take_send(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch
 		batch->failed = true;
 	else if (!slot->wanted)
 		return;
-	batch->wcs[batch->num++] =
-		(struct rnic_wc){ .status = verbs_wc_status(wc->status), .wr_id = slot->wr_id };
+	enum rnic_wc_status status = verbs_wc_status(wc->status);
+	if (qp->given_up && status == RNIC_WC_WR_FLUSH_ERR) {
+		status = RNIC_WC_RETRY_EXC_ERR;
+		qp->given_up = false;
+	}
+	batch->wcs[batch->num++] = (struct rnic_wc){ .status = status, .wr_id = slot->wr_id };
 }
 
 static void tell(struct verbs_qp *qp, const struct rnic_wc *wcs, size_t num)
@@ -94,8 +98,10 @@ bool verbs_qp_poll(struct verbs_qp *qp)
 		else
 			take_send(qp, &wcs[i], &batch);
 	}
-	if (batch.heard)
+	if (batch.heard) {
 		qp->heard_at = verbs_clock();
+		qp->progress++;
+	}
 	/* What the callback posts shall not be taken any more. */
 	if (batch.failed || n < 0)
 		verbs_qp_fail(qp);

@@ -24,9 +24,7 @@
 #define MAX_UNACKED 1024
 
 /* What rdma_rxe says it is. It takes a retry count of 7 for "for ever". */
-#define RXE_VENDOR_ID     0xFFFFFF
-#define RXE_MAX_RETRY_CNT 6
-#define MAX_RETRY_CNT     7
+#define RXE_VENDOR_ID 0xFFFFFF
 
 int verbs_result(int result)
 {
@@ -383,8 +381,7 @@ static int check_port(struct verbs_device *dev, char *ret_error)
 			 dev->info.name);
 		return -EPROTONOSUPPORT;
 	}
-	dev->max_retry_cnt =
-		dev->attr.vendor_id == RXE_VENDOR_ID ? RXE_MAX_RETRY_CNT : MAX_RETRY_CNT;
+	dev->endless = dev->attr.vendor_id == RXE_VENDOR_ID;
 	return 0;
 }
 
@@ -528,6 +525,7 @@ const struct rnic_backend rnic_verbs_backend = {
 	.qp_create = verbs_qp_create,
 	.qp_connect = verbs_qp_connect,
 	.qp_start = verbs_qp_start,
+	.qp_set_retry = verbs_watch_set_retry,
 	.qp_error = verbs_qp_user_error,
 	.qp_destroy = verbs_qp_destroy,
 	.post_send = verbs_qp_post_send,

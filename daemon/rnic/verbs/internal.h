@@ -92,14 +92,16 @@ struct verbs_patience {
 	uint8_t retry_cnt;
 };
 
-/** The smallest patience of at least `retry_ms`. `max_retry_cnt`: 3..7 */
-struct verbs_patience verbs_patience_for(unsigned int retry_ms, unsigned int max_retry_cnt);
+/** The smallest patience of at least `retry_ms`, with as many attempts as there can be: the count
+ * is also used up by packets that are lost one after the other, each of which is reported at once.
+ *  `endless`: the device takes that count for "for ever"; then for attempts that come soon. */
+struct verbs_patience verbs_patience_for(unsigned int retry_ms, bool endless);
 uint64_t verbs_patience_us(struct verbs_patience patience);
 
 int verbs_attr_init(uint8_t port, struct ibv_qp_attr *ret_attr);
 int verbs_attr_rtr(uint8_t port, uint8_t gid_index, const struct rnic_qp_peer *peer,
 		   struct ibv_qp_attr *ret_attr);
-int verbs_attr_rts(const struct rnic_qp_send_params *params, unsigned int max_retry_cnt,
+int verbs_attr_rts(const struct rnic_qp_send_params *params, bool endless,
 		   struct ibv_qp_attr *ret_attr);
 enum rnic_wc_status verbs_wc_status(enum ibv_wc_status status);
 
@@ -152,8 +154,8 @@ struct verbs_device {
 	struct ibv_device_attr attr;
 	struct rnic_info info;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
-	unsigned int max_retry_cnt;
-	uint32_t inline_wanted; /* RNIC_MAX_INLINE; tests ask for less */
+	bool endless;                     /* a retry count of 7 is for ever */
+	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests ask for less */
 	struct rnic_stats before;
 
 	bool running;        /* inside a run: callbacks may be on the stack */
@@ -237,6 +239,15 @@ struct verbs_qp {
 	bool end_now;            /* without waiting for the device */
 	bool dead;               /* destroyed in this run */
 
+	/* Our own patience, watch.c. */
+	struct event *watch;
+	bool watching;
+	bool may_give_up; /* the user's last answer */
+	bool given_up;    /* to be told as the status of the oldest request */
+	uint64_t limit_us, floor_us;
+	uint64_t silent_us; /* without progress, as far as we were there to see */
+	uint64_t progress, seen;
+
 	bool neigh; /* we asked for an entry for the peer */
 	unsigned int neigh_ifindex;
 	uint8_t peer_gid[16];
@@ -260,6 +271,19 @@ void verbs_qp_fail(struct verbs_qp *qp);
 /** Post `n` receive buffers (again). */
 int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n);
 void verbs_qp_free(struct verbs_qp *qp);
+
+/* ---- watch.c */
+
+/*
+ * InfiniBand lets timeouts be set on the way to RTS only, and rdma_rxe has none. So that patience
+ * can change, we look for ourselves whether requests get done; a device that gives up sooner does.
+ */
+int verbs_watch_init(struct verbs_qp *qp);
+/** `floor_us`: no shorter patience makes sense, with the device's own timeout. */
+void verbs_watch_start(struct verbs_qp *qp, unsigned int retry_ms, uint64_t floor_us);
+void verbs_watch_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
+/** Requests were posted. */
+void verbs_watch_posted(struct verbs_qp *qp);
 
 /* ---- completion.c */
 

@@ -129,7 +129,9 @@ static int alloc_memory(struct verbs_qp *qp)
 	qp->end_timer = evtimer_new(qp->dev->params.base, on_end_timer, qp);
 	if (!qp->send_wrs || !qp->send_sges || !qp->end_timer)
 		return -ENOMEM;
-	int error = verbs_sendq_init(&qp->sendq, depth);
+	int error = verbs_watch_init(qp);
+	if (!error)
+		error = verbs_sendq_init(&qp->sendq, depth);
 	if (!error)
 		error = memory_alloc(&qp->recv, qp->pd,
 				     (size_t)qp->recv_depth * qp->params.recv_size);
@@ -183,6 +185,8 @@ static void release_objects(struct verbs_qp *qp)
 {
 	if (qp->end_timer)
 		event_del(qp->end_timer);
+	if (qp->watch)
+		event_del(qp->watch);
 	if (qp->qp)
 		ibv_destroy_qp(qp->qp);
 	if (qp->cq) {
@@ -207,6 +211,8 @@ void verbs_qp_free(struct verbs_qp *qp)
 	verbs_sendq_free(&qp->sendq);
 	if (qp->end_timer)
 		event_free(qp->end_timer);
+	if (qp->watch)
+		event_free(qp->watch);
 	free(qp->send_wrs);
 	free(qp->send_sges);
 	free(qp);
@@ -280,11 +286,15 @@ int verbs_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *param
 	struct ibv_qp_attr attr;
 	if (qp->state != VERBS_QP_RTR)
 		return -EINVAL;
-	int mask = verbs_attr_rts(params, qp->dev->max_retry_cnt, &attr);
+	int mask = verbs_attr_rts(params, qp->dev->endless, &attr);
 	int error = verbs_result(ibv_modify_qp(qp->qp, &attr, mask));
-	if (!error)
-		qp->state = VERBS_QP_RTS;
-	return error;
+	if (error)
+		return error;
+	qp->state = VERBS_QP_RTS;
+	/* One packet that is lost, and asked for anew, is no failure. */
+	struct verbs_patience once = { attr.timeout, 0 };
+	verbs_watch_start(qp, params->retry_ms, 2 * verbs_patience_us(once));
+	return 0;
 }
 
 void verbs_qp_fail(struct verbs_qp *qp)
@@ -405,6 +415,7 @@ int verbs_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size
 	/* Some were taken, which cannot be undone: all of them are flushed. */
 	if (error)
 		verbs_qp_fail(qp);
+	verbs_watch_posted(qp);
 	qp->tx_bytes += bytes;
 	return 0;
 }

@@ -1,0 +1,144 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# Virtual machines with Debian's 6.12 kernel under QEMU, by software emulation: it works everywhere, and
+# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system read-only, so the project and what it needs must
+# not lie below /tmp or /run. Everything is prepared once, from Debian packages, in a cache:
+# SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
+
+VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+VM_TOP=$(cd "$VM_HERE/../.." && pwd)
+VM_CACHE=${SMCRD_INTEROP_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/smcrd-interop}
+VM_KERNEL=$VM_CACHE/kernel # an unpacked linux-image package
+
+vm_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 ibverbs-providers ncat jq)
+
+# vm_install: what the host needs.
+vm_install() {
+	local package missing=()
+	for package in "${vm_packages[@]}"; do
+		dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
+			missing+=("$package")
+	done
+	[ ${#missing[@]} -gt 0 ] || return 0
+	echo "interop: installing ${missing[*]}" >&2
+	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
+		--no-install-recommends "${missing[@]}" >/dev/null
+}
+
+# vm_mirror: where this host gets its Debian packages.
+vm_mirror() {
+	cat /etc/apt/sources.list /etc/apt/sources.list.d/*.list 2>/dev/null |
+		sed -n 's/^deb \(\[[^]]*\] \)\?\(https\?:[^ ]*\).*/\2/p' >"$VM_CACHE/mirrors"
+	cat /etc/apt/sources.list.d/*.sources 2>/dev/null |
+		sed -n 's/^URIs: *\(https\?:[^ ]*\).*/\1/p' >>"$VM_CACHE/mirrors"
+	grep -v security "$VM_CACHE/mirrors" | head -n 1
+}
+
+# vm_fetch_kernel: the kernel of bookworm-backports, without a change to the host's package sources.
+vm_fetch_kernel() {
+	local apt=$VM_CACHE/apt options package
+	[ ! -e "$VM_KERNEL/complete" ] || return 0
+	rm -rf "$VM_KERNEL" "$apt"
+	mkdir -p "$VM_KERNEL" "$apt/lists/partial" "$apt/archives/partial" "$apt/parts"
+	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(vm_mirror)" \
+		"bookworm-backports main" >"$apt/sources.list"
+	options=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::Etc::SourceList="$apt/sources.list"
+		-o Dir::Etc::SourceParts="$apt/parts" -o Dir::Cache="$apt" -o APT::Sandbox::User=root
+		-o Acquire::Retries=3)
+	echo "interop: fetching the kernel" >&2
+	apt-get "${options[@]}" update >&2 || return
+	package=$(apt-cache "${options[@]}" depends linux-image-amd64 |
+		sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)
+	(cd "$apt" && apt-get "${options[@]}" download "$package" >&2) || return
+	dpkg-deb -x "$apt/$package"_*.deb "$VM_KERNEL" || return
+	depmod -b "$VM_KERNEL" "$(ls "$VM_KERNEL/lib/modules")" || return
+	rm -rf "$apt"
+	touch "$VM_KERNEL/complete"
+}
+
+# vm_make_initrd: busybox, our init, and the modules until the file systems are there.
+vm_make_initrd() {
+	local dir=$VM_CACHE/initrd release module
+	[ ! "$VM_CACHE/initrd.gz" -nt "$VM_HERE/guest/init" ] || return 0
+	release=$(ls "$VM_KERNEL/lib/modules")
+	rm -rf "$dir"
+	mkdir -p "$dir/bin" "$dir/modules"
+	cp /bin/busybox "$dir/bin/"
+	install -m 755 "$VM_HERE/guest/init" "$dir/init"
+	for module in virtio_pci virtio_net 9p 9pnet_virtio overlay; do
+		modprobe -d "$VM_KERNEL" -S "$release" --show-depends "$module" |
+			sed -n 's/^insmod \([^ ]*\).*/\1/p'
+	done | awk '!seen[$0]++' | while read -r module; do
+		case $module in
+		*.xz) xz -dc "$module" >"$dir/modules/$(basename "$module" .xz)" ;;
+		*) cp "$module" "$dir/modules/" ;;
+		esac
+		basename "$module" .xz >>"$dir/modules/order"
+	done
+	(cd "$dir" && find . | cpio -o -H newc 2>/dev/null | gzip -1) >"$VM_CACHE/initrd.new" &&
+		mv "$VM_CACHE/initrd.new" "$VM_CACHE/initrd.gz"
+	rm -rf "$dir"
+}
+
+# vm_prepare: all of it; says and does nothing the second time.
+vm_prepare() {
+	mkdir -p "$VM_CACHE"
+	(
+		flock 9
+		vm_install && vm_fetch_kernel && vm_make_initrd
+	) 9>"$VM_CACHE/lock"
+}
+
+# vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a machine of its own, in the
+# background; VM_WORK/NAME is its /mnt, VM_WORK/NAME.console what it prints.
+vm_boot() {
+	local script=$2 host=$3 work=$VM_WORK/$1 release
+	shift 3
+	release=$(ls "$VM_KERNEL/lib/modules")
+	mkdir -p "$work"
+	cp "$VM_HERE/guest/common.bash" "$work/"
+	cp "$VM_HERE/guest/$script" "$work/guest"
+	printf '%s=%q\n' KERNEL_DIR "$VM_KERNEL" TOP "$VM_TOP" BUILD "${VM_BUILD:-build}" HOST "$host" \
+		>"$work/env"
+	nice -n 15 qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
+		-nographic -no-reboot -nic none \
+		-kernel "$VM_KERNEL/boot/vmlinuz-$release" -initrd "$VM_CACHE/initrd.gz" \
+		-append "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable" \
+		-virtfs local,path=/,mount_tag=host,security_model=none,readonly=on,multidevs=remap \
+		-virtfs local,path="$work",mount_tag=work,security_model=none \
+		"$@" </dev/null >"$work.console" 2>&1 &
+	VM_PIDS+=($!)
+}
+
+# vm_wait_for NAME SECONDS: until that guest has said its status.
+vm_wait_for() {
+	local end=$((SECONDS + $2))
+	while [ ! -e "$VM_WORK/$1/status" ] && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
+}
+
+# vm_wait SECONDS: until all guests have ended; those that have not by then are ended.
+vm_wait() {
+	local end=$((SECONDS + $1)) pid
+	for pid in "${VM_PIDS[@]}"; do
+		while kill -0 "$pid" 2>/dev/null && [ "$SECONDS" -lt "$end" ]; do sleep 0.2; done
+		kill "$pid" 2>/dev/null
+		wait "$pid" 2>/dev/null
+	done
+	VM_PIDS=()
+}
+
+# vm_status NAME: what the guest said at its end.
+vm_status() {
+	cat "$VM_WORK/$1/status" 2>/dev/null || echo none
+}
+
+vm_cleanup() {
+	local pid
+	for pid in "${VM_PIDS[@]}"; do kill "$pid" 2>/dev/null; done
+	[ -n "${VM_KEEP:-}" ] || rm -rf "$VM_WORK"
+}
+
+VM_PIDS=()
+VM_WORK=$(mktemp -d)
+trap vm_cleanup EXIT
+trap 'exit 130' INT TERM HUP
