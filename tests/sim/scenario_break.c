@@ -254,8 +254,8 @@ static void on_post(struct world *w, struct qp *qp, struct request *req)
 	encode(w, &msg, breaking->extra);
 	if (!breach->make)
 		breaking->extra[0] = 0x85; /* optional, and unknown */
-	/* Behind the message, and before its consequences have run their course. */
-	clock_at(&w->clock, req->ready_at + 1 + w->set.wire_max, inject_event, breaking, 0);
+	/* Right behind the message. */
+	clock_at(&w->clock, req->ready_at + 1, inject_event, breaking, 0);
 }
 
 /* ---- the script ---- */
