@@ -97,7 +97,9 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	}
 	if (missed(flow->subject))
 		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
+	else if (flow->subject->delete_reason == SMCR_LLC_DEL_OPERATOR)
+		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
+	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
 	smcr_llc_add_link_done(lgr);
 }
 

@@ -68,6 +68,7 @@ static void a_link_is_deleted(void **state)
 		for (int orderly = 0; orderly < 2; orderly++) {
 			int c[4];
 			struct pair *pair = loaded(c);
+			pair->side[S].engine->config.add_link_retry = SECOND;
 			struct smcr_command delete = link_command(SMCR_COMMAND_LINK_DELETE, 1);
 			delete.orderly = orderly;
 			struct smcr_command_result result = command(pair, side, delete);
@@ -98,6 +99,24 @@ static void a_link_is_deleted(void **state)
 			pair_free(pair);
 		}
 	PROVES("DELL-3 DELL-4 DELL-5 DELL-6 DELL-11");
+}
+
+/** Nor does the pause after an earlier failure undo it. */
+static void a_deleted_link_stays_away(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.add_link_retry = 2 * SECOND;
+	struct pair *pair = pair_new(&config, NULL, 4, 2); /* the fourth RNIC is refused */
+	int c = pair_connected(pair);
+	assert_true(smcr_timer_running(&pair_lgr(pair, S)->llc->add.retry));
+	assert_int_equal(command(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 2)).error, 0);
+	pair_clear_log(pair);
+	pair_run(pair, 3600 * (uint64_t)SECOND);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("DELL-4 DELL-11");
 }
 
 static void the_last_link_stays(void **state)
@@ -437,6 +456,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_link_is_deleted),
+		cmocka_unit_test(a_deleted_link_stays_away),
 		cmocka_unit_test(the_last_link_stays),
 		cmocka_unit_test(an_orderly_deletion_waits_for_writes),
 		cmocka_unit_test(an_orderly_request_may_be_delayed),
