@@ -418,6 +418,7 @@ void host_command(struct host *host, const struct smcr_command *command)
 					     "link disable", "link enable", "linkgroup delete",
 					     "failover" };
 	uint64_t id = 0;
+	host->operated = true;
 	host_enter(host);
 	int r = smcr_engine_command(host->engine, command, &id);
 	world_log(host->world, host->name, "command %llu: %s %u/%u to %u%s: %s",
