@@ -37,7 +37,7 @@ struct host {
 	uint32_t qps_high;         /* the most it held at once */
 	uint64_t memory;
 	uint32_t commands; /* whose outcome is still to come */
-	bool operated; /* an operator gave a command, ever */
+	bool operated;     /* an operator gave a command, ever */
 	uint16_t generation;
 };
 

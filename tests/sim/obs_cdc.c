@@ -522,7 +522,8 @@ void obs_consumed(struct observer *obs, struct side *side)
 	flow->owed = true;
 	/* D, when it waits for the last completions, will carry it. */
 	/* One that is being moved waits until what it has posted is done. */
-	if (!links_free(conn->group, side->index) || (flow->open && (conn->group->changed || side->host->operated)) ||
+	if (!links_free(conn->group, side->index) ||
+	    (flow->open && (conn->group->changed || side->host->operated)) ||
 	    (side->shut && !(flow->last.conn_flags & SMCR_CDC_SENDING_DONE)))
 		return;
 	world_fail(obs->world,
