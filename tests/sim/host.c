@@ -380,31 +380,27 @@ uint64_t host_frozen(const struct host *host)
 	return host->frozen_until > host->world->clock.now ? host->frozen_until : 0;
 }
 
-struct probe {
-	struct {
-		uint32_t lgr;
-		uint8_t number;
-	} link[64];
-	size_t num;
-};
-
 static void list_link(void *arg, const struct smcr_link_view *view)
 {
-	struct probe *probe = arg;
-	if (probe->num == sizeof(probe->link) / sizeof(probe->link[0]))
-		return;
-	probe->link[probe->num].lgr = view->lgr_id;
-	probe->link[probe->num++].number = view->number;
+	struct host_links *list = arg;
+	if (list->num < sizeof(list->link) / sizeof(list->link[0]))
+		list->link[list->num++] = *view;
+}
+
+void host_list_links(struct host *host, struct host_links *ret_links)
+{
+	ret_links->num = 0;
+	smcr_engine_each_link(host->engine, list_link, ret_links);
 }
 
 void host_test_links(struct host *host)
 {
-	struct probe probe = { .num = 0 };
+	struct host_links list;
 	host_enter(host);
-	smcr_engine_each_link(host->engine, list_link, &probe);
-	for (size_t i = 0; i < probe.num; i++) {
-		int r = smcr_engine_test_link(host->engine, probe.link[i].lgr,
-					      probe.link[i].number);
+	host_list_links(host, &list);
+	for (size_t i = 0; i < list.num; i++) {
+		int r = smcr_engine_test_link(host->engine, list.link[i].lgr_id,
+					      list.link[i].number);
 		if (r < 0 && r != -ENETDOWN)
 			world_fail(host->world, "HOST", "test_link of a listed link: %s",
 				   strerror(-r));

@@ -61,6 +61,12 @@ void host_freeze(struct host *host, uint64_t time);
 uint64_t host_frozen(const struct host *host);
 /** Probe every link (TEST LINK). */
 void host_test_links(struct host *host);
+struct host_links {
+	struct smcr_link_view link[64];
+	size_t num;
+};
+/** What its engine shows of its links. */
+void host_list_links(struct host *host, struct host_links *ret_links);
 /** A command of an operator. Its outcome must come in time. */
 void host_command(struct host *host, const struct smcr_command *command);
 void host_shutdown(struct host *host);

@@ -260,23 +260,11 @@ static void on_post(struct world *w, struct qp *qp, struct request *req)
 
 /* ---- the script ---- */
 
-struct link_list {
-	struct smcr_link_view link[8];
-	size_t num;
-};
-
-static void list_link(void *arg, const struct smcr_link_view *view)
-{
-	struct link_list *list = arg;
-	if (list->num < sizeof(list->link) / sizeof(list->link[0]))
-		list->link[list->num++] = *view;
-}
-
 static void command_event(void *object, uint64_t arg)
 {
 	struct host *host = object;
-	struct link_list list = { .num = 0 };
-	smcr_engine_each_link(host->engine, list_link, &list);
+	struct host_links list;
+	host_list_links(host, &list);
 	if (!list.num)
 		return;
 	struct smcr_command command = { .type = (enum smcr_command_type)arg,

@@ -167,25 +167,13 @@ static void on_post(struct world *w, struct qp *qp, struct request *req)
 
 /* ---- the scripts ---- */
 
-struct link_list {
-	struct smcr_link_view link[32];
-	size_t num;
-};
-
-static void list_link(void *arg, const struct smcr_link_view *view)
-{
-	struct link_list *list = arg;
-	if (list->num < sizeof(list->link) / sizeof(list->link[0]))
-		list->link[list->num++] = *view;
-}
-
 /** A command about the nth link, or its group. */
 static void ask(struct host *host, enum smcr_command_type type, unsigned int nth)
 {
-	struct link_list list = { .num = 0 };
+	struct host_links list;
 	if (host_frozen(host))
 		return;
-	smcr_engine_each_link(host->engine, list_link, &list);
+	host_list_links(host, &list);
 	if (!list.num)
 		return;
 	const struct smcr_link_view *view = &list.link[nth % list.num];

@@ -50,7 +50,7 @@ static const struct {
 	[SEEN_NOTICE] = { "ADD LINK notices", "ADDL-15 ADDL-16" },
 	[SEEN_DELETE_ASKED] = { "deletions asked for", "DELL-5 DELL-6 DELL-7" },
 	[SEEN_ASYMMETRIC_GONE] = { "asymmetric links no longer needed", "LG-5" },
-	[SEEN_MANY_LINKS] = { "groups of more than two links", "ADDL-13 LG-17" },
+	[SEEN_MANY_LINKS] = { "groups of more than two links", "ADDL-13" },
 	[SEEN_MOVED] = { "moves", "FO-11 FO-12" },
 	[SEEN_FAILOVER] = { "failovers", "FO-1 FO-2 FO-3 FO-4 FO-5 FO-6 FO-8 DELL-3 GEN-8" },
 	[SEEN_DOUBLE_FAILOVER] = { "double failovers", "FO-14" },
