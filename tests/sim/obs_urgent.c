@@ -56,7 +56,8 @@ void obs_urgent_cdc(struct obs_flow *flow, const struct smcr_cdc *cdc, uint64_t 
 		fail(flow, "URG-2", "an urgent byte waits, but P is not set", produced);
 	else if (at_mark && !more && !present && produced > flow->produced)
 		fail(flow, "URG-1", "an urgent byte was written, but U is not set", produced);
-	else if (at_mark && !more && !present && repeats)
+	else if (at_mark && !more && !present && repeats &&
+		 !(flow->moved && known_consumed(flow) >= produced))
 		fail(flow, "CDC-4", "U is taken back before normal data", produced);
 	else if (again && present && !repeats && !flow->moved)
 		fail(flow, "URG-7", "U is told twice in the deployed dialect", produced);

@@ -223,6 +223,12 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
 	case SMCR_CONN_URGENT:
+		if (event->type == SMCR_CONN_FALLBACK && side->pair->tcp.dead) {
+			/* The peer was faster, and has reset it already. */
+			side->reset = true;
+			side_over(side);
+			break;
+		}
 		if (event->type == SMCR_CONN_FALLBACK)
 			side_tcp_bytes(side);
 		side_wake(side);

@@ -186,8 +186,10 @@ static void ask(struct host *host, enum smcr_command_type type, unsigned int nth
 		host->world->set.no_reset = false;
 	if (type == SMCR_COMMAND_LINK_DELETE) {
 		const struct qp *qp = fabric_qp_find(host->world->fabric, view->local_qpn);
-		if (qp && qp->link)
+		if (qp && qp->link) {
+			qp->link->doomed = true;
 			give_over(host->world, qp->link);
+		}
 	}
 	host_command(host, &command);
 }
