@@ -294,11 +294,11 @@ int main(int argc, char **argv)
 	}
 	if (options.coverage) {
 		unsigned int missing = coverage_print();
-		if (missing && !options.scenario && options.seeds >= WHOLE)
-			failures++;
-		printf("%sok %u - rows taken in both roles, %u are missing%s\n",
-		       missing ? "not " : "", ++tests, missing,
-		       failures || !missing ? "" : " # TODO fewer seeds than it takes");
+		if (!options.scenario && options.seeds >= WHOLE) {
+			failures += missing > 0;
+			printf("%sok %u - every row taken, in both roles\n", missing ? "not " : "",
+			       ++tests);
+		}
 	}
 	double took = seconds() - begin;
 	printf("1..%u\n# %" PRIu64 " runs in %.1f s, %.1f seeds/second\n", tests, runs, took,
