@@ -82,12 +82,11 @@ copied() {
 	[ "$(mib_copied)" -ge $((SIZE_MB * $1 / 100)) ]
 }
 
-# Where host b writes what belongs to the download that runs.
+# The NIC of host b behind the link on which host a sends the download that runs.
 nic_of_download() {
-	local link
-	link=$(json b connection '[.connection[] | select(.state == "ACTIVE")][0] |
-		"\(.linkgroup)/\(.link)"')
-	json b link --arg link "$link" '.link[] | select("\(.linkgroup)/\(.number)" == $link) |
+	local number
+	number=$(json a connection '[.connection[] | select(.state == "ACTIVE")][0].link')
+	json b link --argjson number "$number" '.link[] | select(.number == $number) |
 		.rnic | sub("soft:"; "")'
 }
 
