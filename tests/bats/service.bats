@@ -102,7 +102,7 @@ teardown() {
 	[ "$(inside grep ^CapEff "/proc/$pid/status" | cut -f2)" = 000000c000003000 ]
 	[ "$(inside grep ^NoNewPrivs "/proc/$pid/status" | cut -f2)" = 1 ]
 	inside "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
-	until_true 5 tcp_listens a 7001
+	until_true 20 tcp_listens a 7001
 	smcrd_start b
 	serves
 	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]

@@ -102,9 +102,9 @@ load common
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 5 tcp_listens a 7001
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
-	# at rest nothing but the timer that ends an idle group runs
-	until_true 10 shows a info '.engine.timers == 1'
-	until_true 10 shows b info '.engine.timers == 1'
+	# at rest run the timer that ends an idle group, and one a link that probes it
+	until_true 10 shows a info '.engine.timers == 3'
+	until_true 10 shows b info '.engine.timers == 3'
 	before_a=$(leftovers a) before_b=$(leftovers b)
 	fds_a=$(ls "/proc/$SMCRD_PID_a/fd" | wc -l) fds_b=$(ls "/proc/$SMCRD_PID_b/fd" | wc -l)
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --repeat 1000
