@@ -63,7 +63,6 @@ struct obs_flow {
 	} key;
 	/* posted by the writer */
 	uint64_t written;
-	uint64_t high;        /* the most it has been: a replay starts below */
 	struct qp *qp;        /* on which it posts */
 	uint32_t open;        /* requests whose end the writer does not know */
 	uint32_t writes_open; /* WRITEs among them */

@@ -160,8 +160,6 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	req->flow = flow;
 	req->pos = flow->written;
 	flow->written += len;
-	if (flow->high < flow->written)
-		flow->high = flow->written;
 	flow->writes_open++;
 	obs_see(obs, flow->moved && req->pos < flow->produced ? SEEN_REPLAY : SEEN_WRITE);
 	if (flow->written > usable)
@@ -235,8 +233,10 @@ static void check_positions(struct world *w, struct obs_flow *flow, const struct
 	uint32_t number = flow->conn->pair->number;
 	bool free_running = !side->closed && !side->aborted && !side->reset &&
 			    !(cdc->conn_flags & SMCR_CDC_ABORT);
-	/* An abort replays nothing (FO-9): it tells what was written on the link that failed. */
-	if (produced > (cdc->conn_flags & SMCR_CDC_ABORT ? flow->high : flow->written))
+	/* An abort replays nothing (FO-9): it tells what was written on the link that failed, or
+	 * would have been, had the link still taken it. */
+	if (produced >
+	    (cdc->conn_flags & SMCR_CDC_ABORT && flow->moved ? side->committed : flow->written))
 		world_fail(w, "CDC-6", "connection %u: CDC tells %llu, written is %llu", number,
 			   (unsigned long long)produced, (unsigned long long)flow->written);
 	else if (produced < flow->written && free_running)
