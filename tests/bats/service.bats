@@ -92,6 +92,8 @@ teardown() {
 	[ -z "$missing" ] || skip "$missing"
 	hosts_up 1500
 	install_to "$HOSTS_DIR/files"
+	# this clone may be where systemd mounts something of its own
+	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
 	systemd_boot "$HOSTS_DIR/files"
 	inside systemctl start smcrd
 	is_active
@@ -101,7 +103,7 @@ teardown() {
 	pid=$(main_pid)
 	[ "$(inside grep ^CapEff "/proc/$pid/status" | cut -f2)" = 000000c000003000 ]
 	[ "$(inside grep ^NoNewPrivs "/proc/$pid/status" | cut -f2)" = 1 ]
-	inside "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
+	inside smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
 	until_true 20 tcp_listens a 7001
 	smcrd_start b
 	serves
