@@ -259,9 +259,7 @@ static struct smcr_link *former_link(const struct smcr_lgr *lgr, const struct sm
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link->state != SMCR_LINK_ACTIVATING && link->peer_qpn == msg->qpn &&
-		    !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
-		    !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN))
+		if (link && link->state != SMCR_LINK_ACTIVATING && smcr_link_matches(link, msg))
 			return link;
 	}
 	return NULL;

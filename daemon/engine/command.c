@@ -273,7 +273,7 @@ static int find_link(const struct smcr_lgr *lgr, uint8_t number, struct smcr_lin
 	struct smcr_link *link = number ? smcr_lgr_link_by_number(lgr, number) : NULL;
 	if (number && (!link || link->agreed_gone))
 		return -ENOENT;
-	if (number && (link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link)))
+	if (number && !smcr_link_works(link))
 		return -EBUSY;
 	*ret_link = link;
 	return 0;

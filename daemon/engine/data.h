@@ -50,7 +50,10 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 		   size_t n);
 
 /* ---- tx.c ---- */
-/** May the connection post `n` requests now? If not, smcr_tx_push() will be called when it may. */
+/** Is there room for `n` requests on its link? If not, smcr_tx_push() will be called when there is.
+ */
+bool smcr_tx_link_room(struct smcr_conn *conn, uint32_t n);
+/** The same, within the connection's share of the link. */
 bool smcr_tx_room(struct smcr_conn *conn, uint32_t n);
 /** Post whatever is due and possible: A; data; a CDC on its own; then D or C. Never frees. */
 void smcr_tx_push(struct smcr_conn *conn);

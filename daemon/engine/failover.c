@@ -27,7 +27,7 @@
 static bool suits(const struct smcr_conn *conn, const struct smcr_link *link)
 {
 	const struct smcr_peer_rmb *rmb = conn->tx.rmb;
-	return link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
+	return link && smcr_link_works(link) &&
 	       (!rmb || rmb->withdrawn || rmb->token[link->slot].valid);
 }
 
@@ -89,14 +89,6 @@ static void put_validation(struct smcr_conn *conn, uint8_t msg[SMCR_CDC_LEN], st
 	*entry = (struct smcr_tx_entry){ .kind = SMCR_TX_CDC, .conn = conn, .cdc_seq = cdc.seq };
 }
 
-static bool room(struct smcr_conn *conn, uint32_t n)
-{
-	if (smcr_link_room(conn->tx.link, n))
-		return true;
-	smcr_link_wait(conn->tx.link, conn);
-	return false;
-}
-
 /** Where the merged replay ends. A connection that ends abnormally replays no data. */
 static uint64_t replay_end(const struct smcr_conn *conn)
 {
@@ -119,7 +111,7 @@ static void post_move(struct smcr_conn *conn)
 	size_t n = 1 + smcr_tx_build_writes(conn, from, end, wr + 1, entries + 1);
 	bool more = n > 1 || conn->tx.cdc_completed != conn->tx.cdc_seq || conn->tx.cdc_due ||
 		    conn->tx.abort_due;
-	if (!room(conn, (uint32_t)n + more))
+	if (!smcr_tx_link_room(conn, (uint32_t)n + more))
 		return;
 	put_validation(conn, msg, &wr[0], &entries[0]);
 	conn->tx.moving = false;
@@ -164,10 +156,12 @@ void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to)
 	smcr_tx_push(conn);
 }
 
-void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link)
+void smcr_link_leave(struct smcr_link *link)
 {
-	if (conn->phase == SMCR_PHASE_OPEN && conn->tx.link == link)
-		smcr_conn_move(conn, choose(conn, link));
+	struct smcr_conn *conn, *next;
+	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
+		if (conn->phase == SMCR_PHASE_OPEN && conn->tx.link == link)
+			smcr_conn_move(conn, choose(conn, link));
 }
 
 unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)

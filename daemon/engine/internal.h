@@ -515,7 +515,10 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 void smcr_link_drop_qp(struct smcr_link *link);
 /** Drop the QP and forget the link. From the timer queue only. */
 void smcr_link_free(struct smcr_link *link);
-/** Is the peer that a message of it names (QPN, GID, MAC) the far end of this link? */
+/** Is what a message of the peer names (QPN, GID, MAC) the far end of this link, in whatever state?
+ */
+bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** The same, and the link can be used. */
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Is this the active link that a peer's Accept or Confirm names? */
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg);
@@ -530,6 +533,11 @@ int smcr_link_start(struct smcr_link *link);
 static inline bool smcr_link_usable(const struct smcr_link *link)
 {
 	return link->qp && !link->qp_failed && link->state != SMCR_LINK_FAILED;
+}
+/** ACTIVE and usable: it may carry data and LLC of the group. */
+static inline bool smcr_link_works(const struct smcr_link *link)
+{
+	return link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link);
 }
 /** Room for `n` more work requests on a link that may carry data? (Some is kept for LLC.) */
 bool smcr_link_room(const struct smcr_link *link, uint32_t n);
@@ -595,8 +603,8 @@ bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *g
 const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
 
 /* ---- failover.c ---- */
-/** The link it writes on is gone, or goes: move to another one, or wait for one. */
-void smcr_conn_link_lost(struct smcr_conn *conn, struct smcr_link *link);
+/** The link is gone, or goes: what writes on it moves to others, or waits for one. */
+void smcr_link_leave(struct smcr_link *link);
 /** Write on `to` from now on (NULL: on none until one comes): what is outstanding elsewhere is
  * waited for, then comes the validation and, if need be, the replay. Phase OPEN only. */
 void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to);

@@ -23,7 +23,7 @@ static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_
 static void probe(const struct smcr_conn *conn, struct smcr_link *link, uint64_t *wait)
 {
 	uint64_t left = *wait;
-	if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))
+	if (!link || !smcr_link_works(link))
 		return;
 	if (idle(conn->engine, link->last_active, conn->keepalive_interval, &left))
 		smcr_llc_test_link(link);

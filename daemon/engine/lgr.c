@@ -129,8 +129,7 @@ struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smc
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link != except && link->state == SMCR_LINK_ACTIVE &&
-		    smcr_link_usable(link))
+		if (link && link != except && smcr_link_works(link))
 			return link;
 	}
 	return NULL;
@@ -141,8 +140,7 @@ struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr)
 	struct smcr_link *best = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-		    smcr_link_better(link, best))
+		if (link && smcr_link_works(link) && smcr_link_better(link, best))
 			best = link;
 	}
 	return best;

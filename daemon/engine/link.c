@@ -50,13 +50,9 @@ static void flush_unposted(struct smcr_link *link)
 static void on_fail_work(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
-	struct smcr_conn *conn, *next;
 	(void)engine;
 	flush_unposted(link);
-	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next) {
-		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
-			smcr_conn_link_lost(conn, link);
-	}
+	smcr_link_leave(link);
 	smcr_llc_link_lost(link);
 }
 
@@ -181,9 +177,7 @@ bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept 
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
-		if (link && link->peer_qpn == msg->qpn &&
-		    !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
-		    !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN))
+		if (link && smcr_link_matches(link, msg))
 			return true;
 	}
 	for (unsigned int i = 0; i < SMCR_GONE_LINKS; i++)
@@ -231,11 +225,15 @@ void smcr_link_free(struct smcr_link *link)
 	free(link);
 }
 
+bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg)
+{
+	return link->peer_qpn == msg->qpn && !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
+	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+}
+
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg)
 {
-	return smcr_link_usable(link) && link->peer_qpn == msg->qpn &&
-	       !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
-	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+	return smcr_link_usable(link) && smcr_link_matches(link, msg);
 }
 
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg)
@@ -270,8 +268,7 @@ int smcr_link_start(struct smcr_link *link)
 
 bool smcr_link_room(const struct smcr_link *link, uint32_t n)
 {
-	return link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-	       in_flight(link) + n <= link->tx_depth - LLC_RESERVE;
+	return smcr_link_works(link) && in_flight(link) + n <= link->tx_depth - LLC_RESERVE;
 }
 
 void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,

@@ -198,6 +198,13 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
 
 /* ---- llc_collide.c ---- */
+/** Which exchange about links a step belongs to, as the tables of the RFC see it. */
+enum smcr_llc_exchange {
+	SMCR_EXCHANGE_NONE,     /* also first contact before ADD LINK, and the end of the group */
+	SMCR_EXCHANGE_ADD_LINK, /* ADD LINK to CONFIRM LINK */
+	SMCR_EXCHANGE_DELETE_LINK, /* of one link */
+};
+enum smcr_llc_exchange smcr_llc_exchange_of(enum smcr_llc_step step);
 /** What to do with a request that meets an exchange in progress. */
 enum smcr_collision {
 	SMCR_HANDLE,

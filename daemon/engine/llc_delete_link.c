@@ -33,15 +33,6 @@ static void leave_in_order(struct smcr_link *link)
 	smcr_link_move_conns(link, NULL);
 }
 
-/** A link goes now, whatever still writes on it. */
-static void leave_link(struct smcr_link *link)
-{
-	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
-		if (conn->tx.link == link && conn->phase == SMCR_PHASE_OPEN)
-			smcr_conn_link_lost(conn, link);
-}
-
 /* ---- one link, server ---- */
 
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
@@ -73,7 +64,7 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	if (link->state == SMCR_LINK_ACTIVE) {
 		link->state = SMCR_LINK_DEACTIVATING;
 		smcr_lgr_links_changed(lgr);
-		leave_link(link); /* those that have not moved in time */
+		smcr_link_leave(link); /* those that have not moved in time */
 	}
 	smcr_llc_enter(lgr, SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
@@ -110,8 +101,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_llc_flow *flow = lgr->llc;
 	const struct smcr_llc_delete_link *request = &msg->delete_link;
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
-	bool adding = flow->step == SMCR_LLC_S_ADD || flow->step == SMCR_LLC_S_ADD_CONT ||
-		      flow->step == SMCR_LLC_S_CONFIRM_ADDED;
+	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (!target) {
 		smcr_row(lgr, SMCR_ROW_ERR_56);
 		struct smcr_llc_msg reply =
@@ -207,7 +197,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	if (flow->rkey.link == target)
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
-	leave_link(target);
+	smcr_link_leave(target);
 	if (open_gate)
 		smcr_llc_add_link_done(lgr); /* RV-12, ERR-28 */
 }

@@ -330,7 +330,7 @@ void smcr_lgr_links_changed(struct smcr_lgr *lgr)
 	uint32_t patience = smcr_lgr_patience(lgr, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (!link || link->state != SMCR_LINK_ACTIVE || !smcr_link_usable(link))
+		if (!link || !smcr_link_works(link))
 			continue;
 		smcr_link_keepalive_start(link);
 		if (link->retry_ms == patience)
@@ -345,8 +345,7 @@ uint32_t smcr_lgr_patience(const struct smcr_lgr *lgr, const struct smcr_link *a
 	unsigned int active = 0;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
-		active += link && ((link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link)) ||
-				   link == added);
+		active += link && (smcr_link_works(link) || link == added);
 	}
 	return active > 1 ? lgr->engine->config.retry_alternative_ms : lgr->engine->config.retry_ms;
 }

@@ -238,8 +238,7 @@ static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = slab->lgr->links[i];
-		if (link && link->state == SMCR_LINK_ACTIVE && smcr_link_usable(link) &&
-		    slab->reg[i].told)
+		if (link && smcr_link_works(link) && slab->reg[i].told)
 			return link;
 	}
 	return NULL;

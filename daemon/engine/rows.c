@@ -49,26 +49,15 @@ static bool link_going(const struct smcr_lgr *lgr)
 static bool in_progress(const struct smcr_lgr *lgr, enum smcr_row_column column)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
-	switch (flow->step) {
-	case SMCR_LLC_S_ADD:
-	case SMCR_LLC_S_ADD_CONT:
-	case SMCR_LLC_S_CONFIRM_ADDED:
-	case SMCR_LLC_C_AWAIT_ADD_CONT:
-	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED:
-		if (column == SMCR_ROW_DURING_ADD_LINK)
-			return true;
-		break;
-	case SMCR_LLC_S_DELETE:
-	case SMCR_LLC_C_AWAIT_DELETE:
-		if (column == SMCR_ROW_DURING_DELETE_LINK)
-			return true;
-		break;
-	default: break;
+	enum smcr_llc_exchange exchange = smcr_llc_exchange_of(flow->step);
+	switch (column) {
+	case SMCR_ROW_DURING_ADD_LINK: return exchange == SMCR_EXCHANGE_ADD_LINK;
+	case SMCR_ROW_DURING_DELETE_LINK:
+		return exchange == SMCR_EXCHANGE_DELETE_LINK ||
+		       (lgr->role == SMCR_ROLE_CLIENT && link_going(lgr));
+	case SMCR_ROW_DURING_RKEY: return flow->rkey.step != SMCR_RKEY_IDLE || flow->peer_rkey.link;
+	default: return false;
 	}
-	if (column == SMCR_ROW_DURING_DELETE_LINK)
-		return lgr->role == SMCR_ROLE_CLIENT && link_going(lgr);
-	return column == SMCR_ROW_DURING_RKEY &&
-	       (flow->rkey.step != SMCR_RKEY_IDLE || flow->peer_rkey.link);
 }
 
 static int row_of(const struct smcr_llc_msg *msg)

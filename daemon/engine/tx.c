@@ -20,17 +20,20 @@ static uint64_t min64(uint64_t a, uint64_t b)
 	return a < b ? a : b;
 }
 
+bool smcr_tx_link_room(struct smcr_conn *conn, uint32_t n)
+{
+	if (smcr_link_room(conn->tx.link, n))
+		return true;
+	smcr_link_wait(conn->tx.link, conn);
+	return false;
+}
+
 bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
 {
-	struct smcr_link *link = conn->tx.link;
 	/* No connection takes more than half of a link. Its own completions let it go on. */
-	if (conn->tx.outstanding + n > link->tx_depth / 2)
+	if (conn->tx.outstanding + n > conn->tx.link->tx_depth / 2)
 		return false;
-	if (smcr_link_room(link, n))
-		return true;
-	if (!conn->tx.waiting)
-		smcr_link_wait(link, conn);
-	return false;
+	return smcr_tx_link_room(conn, n);
 }
 
 size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_t to,
@@ -112,11 +115,8 @@ static void push_abort(struct smcr_conn *conn)
 {
 	struct smcr_wr wr[1];
 	struct smcr_tx_entry entries[1];
-	if (!smcr_link_room(conn->tx.link, 1)) {
-		if (!conn->tx.waiting)
-			smcr_link_wait(conn->tx.link, conn);
+	if (!smcr_tx_link_room(conn, 1))
 		return;
-	}
 	conn->tx.abort_due = false;
 	conn->tx.abort_sent = true;
 	smcr_cdc_post(conn, wr, entries, 0);

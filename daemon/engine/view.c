@@ -136,8 +136,7 @@ void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t lin
 	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
 	for (unsigned int i = 0; link && i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
-		if (other && other != link && other->state == SMCR_LINK_ACTIVE &&
-		    smcr_link_usable(other)) {
+		if (other && other != link && smcr_link_works(other)) {
 			struct smcr_link_view view = view_of_link(other);
 			fn(arg, &view);
 		}
