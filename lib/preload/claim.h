@@ -25,10 +25,8 @@ int pre_unclaim(int fd);
  *  this is no socket that could have them; another negative errno */
 int pre_negotiated(int fd);
 
-/** Why the handshake negotiated NO, for the log: enum smcr_reason. Only asked with -v. */
-uint32_t pre_negotiated_reason(int fd);
-
-/** Why the handshake negotiated NO: enum smcr_reason; the peer, where nobody says. */
+/** Why the handshake negotiated NO, for the log: enum smcr_reason; the peer, where nobody says.
+ * Only asked with -v. */
 uint32_t pre_negotiated_reason(int fd);
 
 #endif
