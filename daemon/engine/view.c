@@ -184,10 +184,10 @@ struct check {
 	uint32_t mrs, qps;
 };
 
-__attribute__((format(printf, 3, 4))) static void expect(struct check *check, bool holds,
-							 const char *format, ...)
+__attribute__((format(printf, 2, 3), cold)) static void broken(struct check *check,
+							       const char *format, ...)
 {
-	if (holds || check->broken)
+	if (check->broken)
 		return;
 	check->broken = true;
 	va_list ap;
@@ -195,6 +195,14 @@ __attribute__((format(printf, 3, 4))) static void expect(struct check *check, bo
 	vsnprintf(check->text, check->len, format, ap);
 	va_end(ap);
 }
+
+/** A macro, as the simulator asks after every event: what the text needs is only evaluated when it
+ * is told. */
+#define expect(check, holds, ...)                                                                  \
+	do {                                                                                       \
+		if (__builtin_expect(!(holds), 0))                                                 \
+			broken(check, __VA_ARGS__);                                                \
+	} while (0)
 
 static void check_timers(struct check *check)
 {
@@ -252,7 +260,8 @@ static void check_slab(struct check *check, const struct smcr_lgr *lgr,
 {
 	unsigned int marked = 0;
 	for (unsigned int i = 0; i < sizeof(slab->map); i++)
-		marked += (unsigned int)__builtin_popcount(slab->map[i]);
+		for (unsigned int bits = slab->map[i]; bits; bits &= bits - 1)
+			marked++;
 	expect(check, marked == slab->used, "slab: %u elements marked, %u counted", marked,
 	       slab->used);
 	expect(check, holders(lgr, slab) == slab->used, "slab: %u elements held, %u used",
@@ -272,8 +281,10 @@ static void check_peer_rmb(struct check *check, const struct smcr_peer_rmb *rmb)
 	unsigned int users = 0;
 	for (unsigned int i = 0; i <= SMCR_MAX_ELEMENTS; i++) {
 		const struct smcr_conn *conn = rmb->user[i];
-		users += conn != NULL;
-		expect(check, !conn || (conn->tx.rmb == rmb && conn->tx.index == i),
+		if (!conn)
+			continue;
+		users++;
+		expect(check, conn->tx.rmb == rmb && conn->tx.index == i,
 		       "peer RMB: element %u is marked for a connection that does not use it", i);
 	}
 	expect(check, users == rmb->users, "peer RMB: %u users marked, %u counted", users,

@@ -211,7 +211,7 @@ static void check(struct host *host)
 	char text[256] = "";
 	if (host->steps < host->next_check)
 		return;
-	host->next_check = host->steps + 1 + host->num_conns / 8;
+	host->next_check = host->steps + 4 + host->num_conns / 8;
 	if (smcr_engine_check(host->engine, text, sizeof(text)) < 0)
 		world_fail(w, "ENGINE-CHECK", "%s: %s", host->name, text);
 	struct smcr_engine_view view;

@@ -83,11 +83,9 @@ void world_fail(struct world *w, const char *id, const char *format, ...)
 		       w->failed_text);
 }
 
-void world_log(struct world *w, const char *who, const char *format, ...)
+void world_print(struct world *w, const char *who, const char *format, ...)
 {
 	va_list args;
-	if (!w->verbose)
-		return;
 	printf("# %12.6f %-8s ", (double)w->clock.now / 1e6, who);
 	va_start(args, format);
 	vprintf(format, args);

@@ -129,9 +129,14 @@ void world_free(struct world *w);
 /** Record a violation; the first one counts. The run stops after the event in progress. */
 void world_fail(struct world *w, const char *id, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/** A line of the event log (-v). */
-void world_log(struct world *w, const char *who, const char *format, ...)
+void world_print(struct world *w, const char *who, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/** A line of the event log (-v). A macro: without -v nobody describes anything. */
+#define world_log(w, ...)                                                                          \
+	do {                                                                                       \
+		if ((w)->verbose)                                                                  \
+			world_print((w), __VA_ARGS__);                                             \
+	} while (0)
 /** Fold something that happened into the digest. */
 void world_note(struct world *w, uint64_t what, uint64_t a, uint64_t b);
 /** Run until `done` says so, the clock passes `until`, or something failed.
