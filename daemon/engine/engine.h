@@ -33,6 +33,7 @@ struct smcr_conn;
 struct smcr_ops;
 
 #define SMCR_NO_VLAN     0xFFFF
+#define SMCR_MAX_UEIDS   8
 #define SMCR_NO_DEADLINE UINT64_MAX
 
 enum smcr_role {
@@ -50,6 +51,9 @@ enum smcr_dialect_policy {
 struct smcr_config {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* PEER-1..3: instance ID and a MAC, fixed for life */
 	enum smcr_dialect_policy dialect;
+	/** UEIDs: with at least one, and an IPv4 GID, version 2 is offered and taken. */
+	uint8_t num_ueids;
+	uint8_t ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN];
 	uint8_t max_links; /* 2..8 (4) */
 	uint8_t bsize;     /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512
 			      KiB) */

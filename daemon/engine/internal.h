@@ -266,6 +266,11 @@ struct smcr_lgr {
 	enum smcr_lgr_state state;
 	enum smcr_dialect dialect; /* fixed when the first CONFIRM LINK exchange is done */
 	bool dialect_known;
+	/** As Proposal and Accept negotiated it; of CLC and LLC alike (docs/version-2.md). */
+	uint8_t version;            /* SMCR_CLC_VERSION_1 or _2 */
+	uint8_t release;            /* version 2: 0, or from 1 on with limits of its own */
+	uint8_t max_conns;          /* at a time; 255 where nothing was negotiated */
+	enum smcr_byte_order order; /* version 2: of the peer's processor, once known */
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
