@@ -162,17 +162,6 @@ void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret
 	};
 }
 
-void smcr_engine_each_conn(const struct smcr_engine *engine,
-			   void (*fn)(void *arg, const struct smcr_conn_view *view), void *arg)
-{
-	const struct smcr_conn *conn;
-	DL_FOREACH (engine->conns, conn) {
-		struct smcr_conn_view view;
-		smcr_conn_get_view(conn, &view);
-		fn(arg, &view);
-	}
-}
-
 /* ---- invariants ---- */
 
 struct check {

@@ -74,8 +74,6 @@ void smcr_engine_each_link(const struct smcr_engine *engine,
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),
 				  void *arg);
-void smcr_engine_each_conn(const struct smcr_engine *engine,
-			   void (*fn)(void *arg, const struct smcr_conn_view *view), void *arg);
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);
 
 /**
