@@ -102,14 +102,24 @@ void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason)
 	finish(conn, &event);
 }
 
+/** The form of a Decline: the server's is that of the Proposal, the client's that of version 1
+ * until an Accept has told the version. */
+static uint8_t decline_version(const struct smcr_conn *conn)
+{
+	uint8_t version = conn->params.role == SMCR_ROLE_SERVER ? conn->rv.proposal.version
+								: conn->rv.agreed.version;
+	return version >= SMCR_CLC_VERSION_2 ? SMCR_CLC_VERSION_2 : SMCR_CLC_VERSION_1;
+}
+
 static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
 {
 	struct smcr_engine *engine = conn->engine;
 	uint8_t buf[SMCR_CLC_DECLINE_V2_LEN];
 	struct smcr_clc_decline decline = {
-		.version = conn->rv.proposal.version >= 2 ? 2 : SMCR_CLC_VERSION_1,
+		.version = decline_version(conn),
 		.out_of_sync = out_of_sync,
-		.diagnosis = reason,
+		.diagnosis = smcr_clc_diagnosis(reason),
+		.os = SMCR_CLC_OS_LINUX,
 	};
 	memcpy(decline.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
 	int len = smcr_clc_encode_decline(&decline, buf, sizeof(buf));
@@ -271,12 +281,44 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 
-/** Sound, but with a reserved value that matters: a version that was not offered (CLC-4), the MTU
- * on first contact only (CLC-9, ERR-12). */
-static bool bad_enum(const struct smcr_clc_accept *msg, bool first_contact)
+/**
+ * What is wrong with a sound Accept or Confirm: another version (CLC-4) or kind of SMC, a reserved
+ * value that matters (ERR-12), the MTU on first contact only (CLC-9). `reserved`: the decoder found
+ * one.
+ */
+static enum smcr_reason bad_value(const struct smcr_clc_accept *msg, bool first_contact,
+				  bool reserved)
 {
-	return msg->version != SMCR_CLC_VERSION_1 || msg->bsize > SMCR_BSIZE_MAX ||
-	       (first_contact && !smcr_mtu_valid(msg->mtu));
+	if (msg->smc_type != SMCR_CLC_SMC_R)
+		return SMCR_REASON_MODE_MISMATCH;
+	return reserved || (first_contact && !smcr_mtu_valid(msg->mtu)) ? SMCR_REASON_BAD_ENUM
+									: SMCR_REASON_NONE;
+}
+
+static void on_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg, bool reserved)
+{
+	enum smcr_reason reason = bad_value(msg, msg->first_contact, reserved);
+	if (!reason)
+		reason = smcr_clc_check_accept(&conn->rv.proposal, msg, &conn->rv.agreed);
+	if (reason)
+		smcr_clc_decline(conn, reason, false);
+	else
+		smcr_clc_client_accept(conn, msg);
+}
+
+static void on_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg, bool reserved)
+{
+	enum smcr_reason reason = bad_value(msg, conn->rv.first_contact, reserved);
+	if (!reason && msg->version != conn->rv.agreed.version)
+		reason = SMCR_REASON_VERSION_MISMATCH;
+	if (!reason && conn->rv.first_contact)
+		reason = smcr_clc_check_confirm(&conn->rv.agreed, msg);
+	if (!reason)
+		smcr_clc_server_confirm(conn, msg);
+	else if (conn->rv.first_contact)
+		smcr_clc_decline(conn, reason, false);
+	else /* too late for a Decline (ERR-4) */
+		smcr_clc_fail(conn, EPROTO, reason);
 }
 
 /** `reserved`: the decoder found a reserved value in it. */
@@ -289,17 +331,9 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 		conn->rv.proposal = msg->proposal;
 		smcr_clc_server_decide(conn);
 	} else if (msg->type == SMCR_CLC_ACCEPT && conn->rv.step == SMCR_RV_C_AWAIT_ACCEPT) {
-		if (reserved || bad_enum(&msg->accept, msg->accept.first_contact))
-			smcr_clc_decline(conn, SMCR_REASON_BAD_ENUM, false);
-		else
-			smcr_clc_client_accept(conn, &msg->accept);
+		on_accept(conn, &msg->accept, reserved);
 	} else if (msg->type == SMCR_CLC_CONFIRM && conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM) {
-		if (!reserved && !bad_enum(&msg->accept, conn->rv.first_contact))
-			smcr_clc_server_confirm(conn, &msg->accept);
-		else if (conn->rv.first_contact)
-			smcr_clc_decline(conn, SMCR_REASON_BAD_ENUM, false);
-		else /* too late for a Decline (ERR-4) */
-			smcr_clc_fail(conn, EPROTO, SMCR_REASON_BAD_ENUM);
+		on_confirm(conn, &msg->accept, reserved);
 	} else {
 		protocol_error(conn, server ? "unexpected CLC message from the client"
 					    : "unexpected CLC message from the server");
@@ -341,6 +375,31 @@ void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 }
 
 /* ---- steps that both roles take ---- */
+
+struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn)
+{
+	struct smcr_prefix lan = { .family = conn->params.local.family,
+				   .prefix_len = conn->params.local_prefix_len };
+	memcpy(lan.ip, conn->params.local.ip, sizeof(lan.ip));
+	return lan;
+}
+
+struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4)
+{
+	struct smcr_device *device, *best = NULL;
+	DL_FOREACH (conn->engine->devices, device) {
+		if (!device->info.active || device->info.vlan != conn->params.vlan ||
+		    (ipv4 && !smcr_gid_is_ipv4(device->info.gid)) ||
+		    !smcr_device_has_address(device, &conn->params.local,
+					     conn->params.local_prefix_len))
+			continue;
+		if (smcr_device_owns_address(device, &conn->params.local))
+			return device;
+		if (!best)
+			best = device;
+	}
+	return best;
+}
 
 /** Element size code of a send buffer. */
 static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
@@ -389,7 +448,7 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 	struct smcr_engine *engine = conn->engine;
 	struct smcr_link *link = conn->rv.link;
 	struct smcr_slab *slab = conn->rx.element.slab;
-	uint8_t buf[SMCR_CLC_ACCEPT_LEN];
+	uint8_t buf[SMCR_CLC_MAX_LEN];
 	if (!conn->token)
 		smcr_conn_new_token(conn);
 	struct smcr_clc_accept msg = {
@@ -407,6 +466,8 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 	memcpy(msg.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
 	memcpy(msg.gid, link->local_gid, SMCR_GID_LEN);
 	memcpy(msg.mac, link->local_mac, SMCR_MAC_LEN);
+	if (conn->rv.agreed.version == SMCR_CLC_VERSION_2)
+		smcr_clc_fill_v2(conn, &msg);
 	if (conn->rv.first_contact)
 		slab->reg[link->slot].told = true; /* RKEY-12 */
 	int len = smcr_clc_encode_accept(&msg, buf, sizeof(buf));

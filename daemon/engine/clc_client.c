@@ -10,23 +10,6 @@
 
 /* ---- Proposal ---- */
 
-/** An active RNIC on the network that the TCP connection uses. */
-static struct smcr_device *choose_device(const struct smcr_conn *conn)
-{
-	struct smcr_device *device, *best = NULL;
-	DL_FOREACH (conn->engine->devices, device) {
-		if (!device->info.active || device->info.vlan != conn->params.vlan ||
-		    !smcr_device_has_address(device, &conn->params.local,
-					     conn->params.local_prefix_len))
-			continue;
-		if (smcr_device_owns_address(device, &conn->params.local))
-			return device;
-		if (!best)
-			best = device;
-	}
-	return best;
-}
-
 static void clear_host_bits(uint8_t *ip, size_t len, unsigned int bits)
 {
 	for (size_t i = 0; i < len; i++) {
@@ -75,38 +58,64 @@ static void fill_network(struct smcr_clc_proposal *proposal, const struct smcr_c
 			add_prefix(proposal, info->prefixes[i].ip, info->prefixes[i].prefix_len);
 }
 
+/**
+ * The RNIC to propose, and through it the versions to offer. As deployed clients, we offer version
+ * 2 on IPv4 connections only. @return NONE or why nothing can be offered
+ */
+static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
+{
+	const struct smcr_config *config = &conn->engine->config;
+	struct smcr_clc_proposal *proposal = &conn->rv.proposal;
+	struct smcr_device *v2 = NULL, *v1 = NULL;
+	if (conn->engine->shutting_down)
+		return SMCR_REASON_SHUTTING_DOWN;
+	if (conn->params.local.family == AF_INET && smcr_version_allowed(config, 2))
+		v2 = smcr_clc_choose_device(conn, true);
+	if (!v2)
+		v1 = smcr_clc_choose_device(conn, false);
+	if (!v2 && !v1)
+		return SMCR_REASON_NO_R_DEVICE;
+	*proposal = (struct smcr_clc_proposal){ .version = SMCR_CLC_VERSION_1,
+						.offers_r_v1 = smcr_version_allowed(config, 1) };
+	if (!v2 && !proposal->offers_r_v1)
+		return SMCR_REASON_CONFIG;
+	conn->rv.device = v2 ? v2 : v1;
+	const struct smcr_device_info *info = &conn->rv.device->info;
+	memcpy(proposal->peer_id, config->peer_id, SMCR_PEER_ID_LEN);
+	memcpy(proposal->gid, info->gid, SMCR_GID_LEN);
+	memcpy(proposal->mac, info->mac, SMCR_MAC_LEN);
+	if (proposal->offers_r_v1)
+		fill_network(proposal, conn);
+	if (v2)
+		smcr_clc_offer_v2(config, info->gid, proposal);
+	return SMCR_REASON_NONE;
+}
+
 void smcr_clc_client_start(struct smcr_conn *conn)
 {
 	struct smcr_engine *engine = conn->engine;
 	uint8_t buf[SMCR_CLC_MAX_LEN];
-	if (conn->rv.give_up) {
-		smcr_clc_start_outcome(conn, conn->rv.give_up_reason);
+	enum smcr_reason reason =
+		conn->rv.give_up ? conn->rv.give_up_reason : prepare_proposal(conn);
+	if (reason) {
+		smcr_clc_start_outcome(conn, reason);
 		return;
 	}
-	conn->rv.device = choose_device(conn);
-	if (engine->shutting_down || !conn->rv.device) {
-		smcr_clc_start_outcome(conn, engine->shutting_down ? SMCR_REASON_SHUTTING_DOWN
-								   : SMCR_REASON_NO_R_DEVICE);
-		return;
-	}
-	struct smcr_clc_proposal proposal = { .version = SMCR_CLC_VERSION_1, .offers_r_v1 = true };
-	memcpy(proposal.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
-	memcpy(proposal.gid, conn->rv.device->info.gid, SMCR_GID_LEN);
-	memcpy(proposal.mac, conn->rv.device->info.mac, SMCR_MAC_LEN);
-	fill_network(&proposal, conn);
-	int len = smcr_clc_encode_proposal(&proposal, buf, sizeof(buf));
+	int len = smcr_clc_encode_proposal(&conn->rv.proposal, buf, sizeof(buf));
 	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
 	smcr_clc_await(conn, SMCR_RV_C_AWAIT_ACCEPT);
 }
 
 /* ---- Accept ---- */
 
-/** May an Accept name a link of this group? */
+/** May an Accept name a link of this group? Versions are never mixed; only the QP of a first
+ * contact may have belonged to a group of the other one. */
 static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
 			 const struct smcr_clc_accept *msg)
 {
 	return lgr->role == SMCR_ROLE_CLIENT && lgr->state == SMCR_LGR_ACTIVE &&
 	       lgr->vlan == conn->params.vlan &&
+	       (msg->first_contact || lgr->version == msg->version) &&
 	       !memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
 }
 
@@ -140,17 +149,17 @@ static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept 
 static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 					      const struct smcr_clc_accept *msg)
 {
-	struct smcr_prefix prefix = { .family = conn->params.local.family,
-				      .prefix_len = conn->params.local_prefix_len };
+	struct smcr_prefix lan = smcr_clc_own_lan(conn);
 	struct smcr_lgr *lgr;
 	struct smcr_link *link;
-	memcpy(prefix.ip, conn->params.local.ip, sizeof(prefix.ip));
 	if (!conn->rv.device || !conn->rv.device->info.active)
 		return SMCR_REASON_NO_R_DEVICE; /* ERR-3 */
-	if (smcr_lgr_new(conn->engine, SMCR_ROLE_CLIENT, msg->peer_id, conn->params.vlan, &prefix,
+	if (smcr_lgr_new(conn->engine, SMCR_ROLE_CLIENT, msg->peer_id, conn->params.vlan, &lan,
 			 &lgr))
 		return SMCR_REASON_NO_MEMORY;
 	smcr_lgr_add_conn(lgr, conn);
+	smcr_clc_agree_group(lgr, &conn->rv.agreed);
+	smcr_clc_learn_peer(lgr, msg);
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, conn->rv.device, 0, &link))

@@ -57,9 +57,10 @@ static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 	return NULL;
 }
 
-/** An RNIC on the common LAN, the one that has the TCP connection's address first (RV-3, RV-4). */
-static struct smcr_device *choose_device(struct smcr_conn *conn,
-					 const struct smcr_prefix **ret_prefix)
+/** Version 1: an RNIC on the common LAN, the one that has the TCP connection's address first (RV-3,
+ *  RV-4). */
+static struct smcr_device *choose_device(const struct smcr_conn *conn,
+					 struct smcr_prefix *ret_prefix)
 {
 	struct smcr_device *device, *best = NULL;
 	DL_FOREACH (conn->engine->devices, device) {
@@ -70,7 +71,7 @@ static struct smcr_device *choose_device(struct smcr_conn *conn,
 		if (best && !own)
 			continue;
 		best = device;
-		*ret_prefix = prefix;
+		*ret_prefix = *prefix;
 		if (own)
 			break;
 	}
@@ -79,30 +80,90 @@ static struct smcr_device *choose_device(struct smcr_conn *conn,
 
 /* ---- which group ---- */
 
-/** Is one of the group's links on the LAN that the Proposal names? */
+/** Is one of the group's links on the LAN that the Proposal names, or, in version 2, on that of the
+ *  address that the client has connected to? */
 static bool on_lan(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 {
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_device *device = lgr->links[i] ? lgr->links[i]->device : NULL;
+		if (!device)
+			continue;
+		if (lgr->version == SMCR_CLC_VERSION_1
+			    ? common_prefix(conn, device) != NULL
+			    : smcr_device_has_address(device, &conn->params.local,
+						      conn->params.local_prefix_len))
+			return true;
+	}
+	return false;
+}
+
+/** Does a link of the group, or what it was set up for, lead to this address of the client? */
+static bool leads_to(const struct smcr_lgr *lgr, const uint8_t gid[SMCR_GID_LEN])
+{
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		return !memcmp(lgr->v2.gid, gid, SMCR_GID_LEN);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->device &&
-		    common_prefix(conn, lgr->links[i]->device))
+		if (lgr->links[i] && smcr_link_works(lgr->links[i]) &&
+		    !memcmp(lgr->links[i]->peer_gid, gid, SMCR_GID_LEN))
 			return true;
 	return false;
 }
 
-/** The group with this peer in which we are the server (RV-2, PEER-4), being set up or usable. */
+static bool is_known(const uint8_t peer_id[SMCR_PEER_ID_LEN])
+{
+	static const uint8_t none[SMCR_PEER_ID_LEN];
+	return memcmp(peer_id, none, SMCR_PEER_ID_LEN) != 0;
+}
+
+/** PEER-4. Deployed clients that offer version 2 only tell no peer ID: their RoCE address has to
+ * do. If it belongs to another instance by now the client declines as out of sync. */
+static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal *proposal)
+{
+	if (lgr->version == SMCR_CLC_VERSION_1 ||
+	    (is_known(lgr->peer_id) && is_known(proposal->peer_id)))
+		return !memcmp(lgr->peer_id, proposal->peer_id, SMCR_PEER_ID_LEN);
+	return leads_to(lgr, proposal->v2.gid);
+}
+
+/** Version 2 limits the connections of a group; one more needs another group. */
+static bool is_full(const struct smcr_lgr *lgr)
+{
+	return lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns;
+}
+
+/** A group of the agreed version with this peer in which we are the server (RV-2), usable or, if
+ *  there is no such one, being set up. */
 static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 {
-	struct smcr_lgr *lgr;
+	struct smcr_lgr *lgr, *coming = NULL;
 	DL_FOREACH (conn->engine->lgrs, lgr) {
 		if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING ||
-		    lgr->vlan != conn->params.vlan ||
-		    memcmp(lgr->peer_id, conn->rv.proposal.peer_id, SMCR_PEER_ID_LEN) ||
-		    !on_lan(conn, lgr))
+		    lgr->vlan != conn->params.vlan || lgr->version != conn->rv.agreed.version ||
+		    !with_peer(lgr, &conn->rv.proposal) || !on_lan(conn, lgr))
 			continue;
-		if (lgr->state == SMCR_LGR_FIRST_CONTACT || smcr_lgr_least_loaded(lgr))
+		if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+			coming = lgr;
+		else if (smcr_lgr_least_loaded(lgr) && !is_full(lgr))
 			return lgr;
 	}
-	return NULL;
+	return coming;
+}
+
+/* ---- which version ---- */
+
+/** Version 2 if the client offers it and it can be, else version 1 in the same way. @return NONE:
+ *  it is in rv.agreed; or why there is none */
+static enum smcr_reason choose_version(struct smcr_conn *conn)
+{
+	const struct smcr_config *config = &conn->engine->config;
+	const struct smcr_clc_proposal *proposal = &conn->rv.proposal;
+	enum smcr_reason reason = smcr_clc_take_v2(config, proposal, &conn->rv.agreed);
+	if (!reason && (find_lgr(conn) || smcr_clc_choose_device(conn, true)))
+		return SMCR_REASON_NONE;
+	conn->rv.agreed = (struct smcr_agreed){ .version = SMCR_CLC_VERSION_1 };
+	if (proposal->offers_r_v1 && smcr_version_allowed(config, 1))
+		return SMCR_REASON_NONE;
+	return reason ? reason : SMCR_REASON_NO_R_DEVICE;
 }
 
 static void hold(struct smcr_conn *conn, struct smcr_lgr *lgr)
@@ -125,6 +186,8 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	if (rc)
 		return SMCR_REASON_NO_MEMORY;
 	smcr_lgr_add_conn(lgr, conn);
+	smcr_clc_agree_group(lgr, &conn->rv.agreed);
+	memcpy(lgr->v2.gid, conn->rv.proposal.v2.gid, SMCR_GID_LEN);
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, device, 0, &link))
@@ -139,13 +202,18 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 
 static void first_contact(struct smcr_conn *conn)
 {
-	const struct smcr_prefix *prefix = NULL;
-	struct smcr_device *device = choose_device(conn, &prefix);
+	struct smcr_prefix lan = smcr_clc_own_lan(conn);
+	bool v2 = conn->rv.agreed.version == SMCR_CLC_VERSION_2;
+	struct smcr_device *device =
+		v2 ? smcr_clc_choose_device(conn, true) : choose_device(conn, &lan);
 	if (!device) {
-		smcr_clc_decline(conn, SMCR_REASON_PREFIX_MISMATCH, false);
+		smcr_clc_decline(conn, v2 ? SMCR_REASON_NO_R_DEVICE : SMCR_REASON_PREFIX_MISMATCH,
+				 false);
 		return;
 	}
-	enum smcr_reason reason = prepare_first_contact(conn, device, prefix);
+	if (v2)
+		conn->rv.agreed.direct = smcr_device_reaches(device, conn->rv.proposal.v2.gid);
+	enum smcr_reason reason = prepare_first_contact(conn, device, &lan);
 	if (reason) {
 		smcr_clc_decline(conn, reason, false);
 		return;
@@ -175,13 +243,14 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 void smcr_clc_server_decide(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr;
+	enum smcr_reason reason;
 	conn->rv.step = SMCR_RV_S_HELD; /* we owe the next message: a Decline may take its place */
 	if (conn->engine->shutting_down) {
 		smcr_clc_decline(conn, SMCR_REASON_SHUTTING_DOWN, false);
 	} else if (conn->rv.give_up) {
 		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
-	} else if (!conn->rv.proposal.offers_r_v1) {
-		smcr_clc_decline(conn, SMCR_REASON_VERSION_MISMATCH, false); /* CLC-4 */
+	} else if ((reason = choose_version(conn)) != SMCR_REASON_NONE) {
+		smcr_clc_decline(conn, reason, false); /* CLC-4 */
 	} else if ((lgr = find_lgr(conn)) == NULL) {
 		first_contact(conn);
 	} else if (lgr->state == SMCR_LGR_FIRST_CONTACT) {
@@ -214,6 +283,8 @@ static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_
 		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
 		return;
 	}
+	memcpy(conn->lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
+	smcr_clc_learn_peer(conn->lgr, msg);
 	int rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
 	if (!rc)
 		rc = smcr_link_start(link);
@@ -284,11 +355,19 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 }
 
+/** Is it from who made the Proposal, if that told, and from who the group is with, if we know? */
+static bool is_from_peer(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	const uint8_t *proposed = conn->rv.proposal.peer_id;
+	const uint8_t *known = conn->lgr ? conn->lgr->peer_id : proposed;
+	return (!is_known(proposed) || !memcmp(msg->peer_id, proposed, SMCR_PEER_ID_LEN)) &&
+	       (!is_known(known) || !memcmp(msg->peer_id, known, SMCR_PEER_ID_LEN));
+}
+
 void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
-	bool other_peer = memcmp(msg->peer_id, conn->rv.proposal.peer_id, SMCR_PEER_ID_LEN) != 0;
 	smcr_clc_proceed(conn, SMCR_RV_LLC);
-	if (other_peer)
+	if (!is_from_peer(conn, msg))
 		smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE);
 	else if (conn->rv.give_up)
 		smcr_clc_decline(conn, conn->rv.give_up_reason, false); /* first contact only */

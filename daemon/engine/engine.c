@@ -10,6 +10,7 @@
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
+#include "proto/smcr/eid.h"
 
 #define SECONDS (1000u * 1000u)
 
@@ -191,6 +192,24 @@ bool smcr_device_owns_address(const struct smcr_device *device, const struct smc
 	return false;
 }
 
+static const uint8_t ipv4_mapped[12] = { [10] = 0xFF, 0xFF };
+
+bool smcr_gid_is_ipv4(const uint8_t gid[SMCR_GID_LEN])
+{
+	return !memcmp(gid, ipv4_mapped, sizeof(ipv4_mapped));
+}
+
+bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMCR_GID_LEN])
+{
+	for (size_t i = 0; smcr_gid_is_ipv4(gid) && i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family == AF_INET &&
+		    smcr_prefix_match(own->ip, gid + sizeof(ipv4_mapped), own->prefix_len))
+			return true;
+	}
+	return false;
+}
+
 struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id)
 {
 	struct smcr_device *device;
@@ -214,6 +233,47 @@ static int check_info(const struct smcr_device_info *info)
 	}
 	return 0;
 }
+
+/* ---- UEIDs ---- */
+
+size_t smcr_engine_get_ueids(const struct smcr_engine *engine,
+			     uint8_t ret_ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN])
+{
+	const struct smcr_config *config = &engine->config;
+	memcpy(ret_ueids, config->ueids, (size_t)config->num_ueids * SMCR_EID_LEN);
+	return config->num_ueids;
+}
+
+static int find_ueid(const struct smcr_config *config, const uint8_t ueid[SMCR_EID_LEN])
+{
+	return smcr_eid_choose((const uint8_t(*)[SMCR_EID_LEN])config->ueids, config->num_ueids,
+			       (const uint8_t(*)[SMCR_EID_LEN])ueid, 1);
+}
+
+int smcr_engine_add_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID_LEN])
+{
+	struct smcr_config *config = &engine->config;
+	if (find_ueid(config, ueid) >= 0)
+		return -EEXIST;
+	if (config->num_ueids == SMCR_MAX_UEIDS)
+		return -ENOSPC;
+	memcpy(config->ueids[config->num_ueids++], ueid, SMCR_EID_LEN);
+	return 0;
+}
+
+int smcr_engine_remove_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID_LEN])
+{
+	struct smcr_config *config = &engine->config;
+	int at = find_ueid(config, ueid);
+	if (at < 0)
+		return at;
+	config->num_ueids--;
+	memmove(config->ueids[at], config->ueids[at + 1],
+		(size_t)(config->num_ueids - at) * SMCR_EID_LEN);
+	return 0;
+}
+
+/* ---- devices come and go ---- */
 
 int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info)
 {

@@ -47,14 +47,24 @@ enum smcr_dialect_policy {
 	SMCR_DIALECT_FORCE_DEPLOYED,
 };
 
+/** Versions of SMC-R that may be used with a peer. Version 2 also needs a UEID. */
+enum smcr_versions {
+	SMCR_VERSIONS_BOTH,
+	SMCR_VERSIONS_1_ONLY,
+	SMCR_VERSIONS_2_ONLY,
+};
+
 /** All times in microseconds. Zero in a field means the default in parentheses. */
 struct smcr_config {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* PEER-1..3: instance ID and a MAC, fixed for life */
 	enum smcr_dialect_policy dialect;
-	/** UEIDs: with at least one, and an IPv4 GID, version 2 is offered and taken. */
+	enum smcr_versions versions;
+	/** UEIDs: with at least one, and an IPv4 GID, version 2 is offered and taken, unless the
+	 * dialect is forced to be the RFC's: version 2 has no such thing. */
 	uint8_t num_ueids;
 	uint8_t ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN];
-	uint8_t max_links; /* 2..8 (4) */
+	char host_name[SMCR_EID_LEN + 1]; /* what version 2 tells peers, for their operators */
+	uint8_t max_links;                /* 2..8 (4) */
 	uint8_t bsize;     /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512
 			      KiB) */
 	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (2: 64 KiB) */
@@ -136,6 +146,15 @@ uint64_t smcr_engine_next_deadline(const struct smcr_engine *engine);
 void smcr_engine_shutdown(struct smcr_engine *engine);
 /** True when no link group and no connection is left. [anywhere] */
 bool smcr_engine_idle(const struct smcr_engine *engine);
+
+/* UEIDs at run time. New connections go by them; groups that exist stay. */
+/** How many there are; the first is offered first. [anywhere] */
+size_t smcr_engine_get_ueids(const struct smcr_engine *engine,
+			     uint8_t ret_ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN]);
+/** Behind the others. `ueid` as smcr_ueid_parse() makes it. @return 0, -EEXIST, -ENOSPC */
+int smcr_engine_add_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID_LEN]);
+/** @return 0 or -ENOENT */
+int smcr_engine_remove_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID_LEN]);
 
 /* Devices. */
 int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info);

@@ -9,6 +9,7 @@
  *   lgr.c       link groups                         link.c       links: QP, posting, completions
  *   slab.c      RMBs and send buffers               peer_rmb.c   the peer's RMBs and RTokens
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
+ *   clc_agree.c what both sides agree on: versions, EIDs, limits
  *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
  *   llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
@@ -269,9 +270,16 @@ struct smcr_lgr {
 	/** As Proposal and Accept negotiated it; of CLC and LLC alike (docs/version-2.md). */
 	uint8_t version;            /* SMCR_CLC_VERSION_1 or _2 */
 	uint8_t release;            /* version 2: 0, or from 1 on with limits of its own */
-	uint8_t max_conns;          /* at a time; 255 where nothing was negotiated */
+	uint8_t max_conns;          /* version 2: at a time; 255 where nothing was negotiated */
 	enum smcr_byte_order order; /* version 2: of the peer's processor, once known */
-	uint8_t peer_id[SMCR_PEER_ID_LEN];
+	struct {                    /* version 2 */
+		uint8_t eid[SMCR_EID_LEN];
+		bool direct;                /* no gateway between the RoCE addresses */
+		uint8_t os;                 /* the peer's, enum smcr_clc_os */
+		uint8_t host[SMCR_EID_LEN]; /* its host name, padded */
+		uint8_t gid[SMCR_GID_LEN];  /* server: of the Proposal that it was set up for */
+	} v2;
+	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* zero: not told by the Proposal, Confirm will */
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
 	uint8_t max_links;         /* negotiated (LG-7) */
@@ -321,6 +329,17 @@ enum smcr_conn_state {
 	SMCR_CONN_CLOSED_STATE,  /* over; kept until no request is outstanding */
 };
 
+/** What client and server agree on for a connection, and in first contact for its group. */
+struct smcr_agreed {
+	uint8_t version; /* 0: not known yet */
+	/* version 2 */
+	uint8_t eid[SMCR_EID_LEN];
+	/* and in first contact */
+	uint8_t release;
+	uint8_t max_conns, max_links;
+	bool direct;
+};
+
 /** Rendezvous side of a connection; owned by clc*.c. */
 struct smcr_conn_rv {
 	int step; /* enum smcr_rv_step, rendezvous.h */
@@ -329,8 +348,8 @@ struct smcr_conn_rv {
 	uint32_t give_up_reason;
 	struct smcr_conn_event outcome; /* decided inside smcr_conn_start(), raised by clc_timer */
 	struct smcr_timer clc_timer, total_timer;
-	struct smcr_clc_proposal proposal; /* server: as received */
-	struct smcr_clc_accept accept;     /* client: as received */
+	struct smcr_clc_proposal proposal; /* client: as sent; server: as received */
+	struct smcr_agreed agreed;
 	struct smcr_device
 		*device;        /* client: the RNIC that the Proposal named; NULL if it went away */
 	struct smcr_link *link; /* the link that CLC names; NULL if it went away */
@@ -466,6 +485,10 @@ bool smcr_device_has_address(const struct smcr_device *device, const struct smcr
 bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr);
 /** Are the first `bits` of two addresses equal? */
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
+/** Is it one that version 2 can use: an IPv4 address (::ffff:a.b.c.d)? */
+bool smcr_gid_is_ipv4(const uint8_t gid[SMCR_GID_LEN]);
+/** Is the address of this GID in one of the device's IPv4 networks? */
+bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMCR_GID_LEN]);
 /** Random: 24 bits; 32 bits and not zero. */
 uint32_t smcr_random24(struct smcr_engine *engine);
 uint32_t smcr_random32(struct smcr_engine *engine);
@@ -520,8 +543,8 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 void smcr_link_drop_qp(struct smcr_link *link);
 /** Drop the QP and forget the link. From the timer queue only. */
 void smcr_link_free(struct smcr_link *link);
-/** Is what a message of the peer names (QPN, GID, MAC) the far end of this link, in whatever state?
- */
+/** Is what a message of the peer names (QPN, GID and, in version 1, MAC) the far end of this link,
+ *  in whatever state? */
 bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** The same, and the link can be used. */
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg);

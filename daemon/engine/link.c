@@ -173,6 +173,13 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		complete(link, link->tx_done++, false);
 }
 
+/** CLC-17: in version 1 the MAC is part of what names a link. In version 2 it is not: the IP stack
+ *  may find out another one. */
+static bool same_mac(const struct smcr_lgr *lgr, const uint8_t *a, const uint8_t *b)
+{
+	return lgr->version >= SMCR_CLC_VERSION_2 || !memcmp(a, b, SMCR_MAC_LEN);
+}
+
 bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -183,7 +190,7 @@ bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept 
 	for (unsigned int i = 0; i < SMCR_GONE_LINKS; i++)
 		if (lgr->gone[i].qpn == msg->qpn &&
 		    !memcmp(lgr->gone[i].gid, msg->gid, SMCR_GID_LEN) &&
-		    !memcmp(lgr->gone[i].mac, msg->mac, SMCR_MAC_LEN))
+		    same_mac(lgr, lgr->gone[i].mac, msg->mac))
 			return true;
 	return false;
 }
@@ -228,7 +235,7 @@ void smcr_link_free(struct smcr_link *link)
 bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg)
 {
 	return link->peer_qpn == msg->qpn && !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
-	       !memcmp(link->peer_mac, msg->mac, SMCR_MAC_LEN);
+	       same_mac(link->lgr, link->peer_mac, msg->mac);
 }
 
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg)

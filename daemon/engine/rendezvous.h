@@ -56,6 +56,11 @@ void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error);
  */
 void smcr_clc_start_outcome(struct smcr_conn *conn, enum smcr_reason reason);
 
+/** The network that the TCP connection uses. */
+struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn);
+/** An active RNIC on the network that the TCP connection uses, the one that has its address first;
+ *  NULL if there is none. `ipv4`: with a GID that version 2 can use. */
+struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4);
 /** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
 int smcr_clc_take_memory(struct smcr_conn *conn);
 /** Why smcr_clc_take_memory() failed, as the peer is told. */
@@ -75,6 +80,34 @@ int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Enter phase OPEN, writing on `link`. May free the connection. */
 void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
+
+/* ---- clc_agree.c: what both sides agree on (docs/version-2.md) ---- */
+
+/** Do own settings allow this version? */
+bool smcr_version_allowed(const struct smcr_config *config, uint8_t version);
+/** Client: offer version 2, through the device with this GID. */
+void smcr_clc_offer_v2(const struct smcr_config *config, const uint8_t gid[SMCR_GID_LEN],
+		       struct smcr_clc_proposal *proposal);
+/** Server: version 2 of a Proposal as far as devices do not matter.
+ *  @return NONE: `ret` has what is agreed on but `direct`; else why it cannot be used */
+enum smcr_reason smcr_clc_take_v2(const struct smcr_config *config,
+				  const struct smcr_clc_proposal *proposal,
+				  struct smcr_agreed *ret);
+/** Client: is the Accept one that our Proposal allows? @return NONE: `ret` is filled; else why not
+ */
+enum smcr_reason smcr_clc_check_accept(const struct smcr_clc_proposal *proposal,
+				       const struct smcr_clc_accept *msg, struct smcr_agreed *ret);
+/** Server: does the Confirm of a first contact repeat what was agreed? @return NONE or why not */
+enum smcr_reason smcr_clc_check_confirm(const struct smcr_agreed *agreed,
+					const struct smcr_clc_accept *msg);
+/** First contact: the group is one of what was agreed. */
+void smcr_clc_agree_group(struct smcr_lgr *lgr, const struct smcr_agreed *agreed);
+/** First contact in version 2: what the peer's extension tells of it. */
+void smcr_clc_learn_peer(struct smcr_lgr *lgr, const struct smcr_clc_accept *msg);
+/** What version 2 adds to an Accept or Confirm of this connection. */
+void smcr_clc_fill_v2(const struct smcr_conn *conn, struct smcr_clc_accept *msg);
+/** The diagnosis that a Decline for this reason carries. */
+uint32_t smcr_clc_diagnosis(enum smcr_reason reason);
 
 /* What others tell the rendezvous. Each may free the connection. */
 /** The engine stops (TERM-1). */

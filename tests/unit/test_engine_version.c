@@ -1,0 +1,498 @@
+/* SPDX-License-Identifier: MIT */
+/* Version 2 in CLC: what is offered, taken and agreed on (docs/version-2.md). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "proto/smcr/eid.h"
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S PAIR_SERVER
+#define C PAIR_CLIENT
+
+static void add_ueid(struct smcr_config *config, const char *name)
+{
+	assert_int_equal(smcr_ueid_parse(name, config->ueids[config->num_ueids++]), 0);
+}
+
+/** UEIDs, of one letter each. */
+static struct smcr_config config_with(int side, const char *ueids)
+{
+	struct smcr_config config = pair_config(side);
+	for (const char *c = ueids; *c; c++)
+		add_ueid(&config, (char[]){ *c, '\0' });
+	snprintf(config.host_name, sizeof(config.host_name), "host%d", side);
+	return config;
+}
+
+static struct pair *new_pair(const char *server, const char *client, size_t rnics)
+{
+	struct smcr_config s = config_with(S, server), c = config_with(C, client);
+	return pair_new(&s, &c, rnics, rnics);
+}
+
+static int connected(struct pair *pair)
+{
+	int conn = pair_connected(pair);
+	pair_exchange(pair, conn);
+	return conn;
+}
+
+static void assert_text(const uint8_t eid[SMCR_EID_LEN], const char *text)
+{
+	char is[SMCR_EID_TEXT_LEN];
+	smcr_eid_text(eid, is);
+	assert_string_equal(is, text);
+}
+
+/* ---- the server's decision ---- */
+
+#define V2 SMCR_CLC_VERSION_2
+#define V1 SMCR_CLC_VERSION_1
+
+/** What a Proposal offers, what the server has, and what becomes of it. */
+static const struct decision {
+	const char *what;
+	const char *offered; /* UEIDs */
+	bool r_v1, r_v2;
+	uint8_t release, max_conns, max_links;
+	const char *own;
+	enum smcr_versions versions;
+	enum smcr_dialect_policy dialect;
+	/* expected */
+	enum smcr_reason reason;
+	const char *eid;
+	uint8_t is_release, is_conns, is_links;
+} decisions[] = {
+	{ "common UEID", "A", true, true, 1, 255, 2, "A", 0, 0, 0, "A", 1, 255, 2 },
+	{ "client's order", "BA", true, true, 1, 255, 2, "AB", 0, 0, 0, "B", 1, 255, 2 },
+	{ "first that is known", "XBA", false, true, 1, 200, 2, "AB", 0, 0, 0, "B", 1, 200, 2 },
+	{ "later release", "A", false, true, 7, 255, 2, "A", 0, 0, 0, "A", 1, 255, 2 },
+	{ "release 0", "A", false, true, 0, 0, 0, "A", 0, 0, 0, "A", 0, 255, 2 },
+	{ "fewest connections", "A", false, true, 1, 16, 2, "A", 0, 0, 0, "A", 1, 16, 2 },
+	{ "too few", "A", false, true, 1, 15, 2, "A", 0, 0, SMCR_REASON_MAX_CONNS },
+	{ "one link", "A", false, true, 1, 255, 1, "A", 0, 0, 0, "A", 1, 255, 1 },
+	{ "no link", "A", false, true, 1, 255, 0, "A", 0, 0, SMCR_REASON_MAX_LINKS },
+	{ "many links", "A", false, true, 1, 255, 8, "A", 0, 0, 0, "A", 1, 255, 2 },
+	{ "none in common", "AB", true, true, 1, 255, 2, "C", 0, 0, SMCR_REASON_UEID_MISMATCH },
+	{ "none here", "A", true, true, 1, 255, 2, "", 0, 0, SMCR_REASON_UEID_MISMATCH },
+	{ "none offered", "", true, true, 1, 255, 2, "A", 0, 0, SMCR_REASON_NO_UEID },
+	{ "not offered", "", true, false, 0, 0, 0, "A", 0, 0, SMCR_REASON_VERSION_MISMATCH },
+	{ "not wanted", "A", true, true, 1, 255, 2, "A", SMCR_VERSIONS_1_ONLY, 0,
+	  SMCR_REASON_VERSION_MISMATCH },
+	{ "RFC's dialect", "A", true, true, 1, 255, 2, "A", 0, SMCR_DIALECT_FORCE_RFC,
+	  SMCR_REASON_VERSION_MISMATCH },
+};
+
+static void what_a_server_takes(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++) {
+		const struct decision *d = &decisions[i];
+		struct smcr_config config = config_with(S, d->own),
+				   client = config_with(C, d->offered);
+		struct smcr_agreed agreed = { 0 };
+		struct smcr_clc_proposal proposal = {
+			.version = V2,
+			.offers_r_v1 = d->r_v1,
+			.offers_r_v2 = d->r_v2,
+			.v2 = { .num_eids = client.num_ueids,
+				.release = d->release,
+				.max_conns = d->max_conns,
+				.max_links = d->max_links },
+		};
+		memcpy(proposal.v2.eids, client.ueids, sizeof(client.ueids));
+		config.versions = d->versions;
+		config.dialect = d->dialect;
+		config.max_links = 4;
+		print_message("# %s\n", d->what);
+		assert_int_equal(smcr_clc_take_v2(&config, &proposal, &agreed), d->reason);
+		if (d->reason) {
+			assert_int_equal(agreed.version, 0);
+			continue;
+		}
+		assert_int_equal(agreed.version, V2);
+		assert_text(agreed.eid, d->eid);
+		assert_int_equal(agreed.release, d->is_release);
+		assert_int_equal(agreed.max_conns, d->is_conns);
+		assert_int_equal(agreed.max_links, d->is_links);
+	}
+}
+
+/* ---- the client's judgement of an Accept, the server's of a Confirm ---- */
+
+static const struct judgement {
+	const char *what;
+	uint8_t version;
+	const char *eid;
+	bool first;
+	uint8_t release, max_conns, max_links;
+	enum smcr_reason reason;
+} judgements[] = {
+	{ "as offered", V2, "B", true, 1, 255, 2, 0 },
+	{ "lower limits", V2, "A", true, 1, 16, 1, 0 },
+	{ "release 0", V2, "A", true, 0, 0, 0, 0 },
+	{ "release too high", V2, "A", true, 2, 255, 2, SMCR_REASON_RELEASE_MISMATCH },
+	{ "too few connections", V2, "A", true, 1, 15, 2, SMCR_REASON_MAX_CONNS },
+	{ "no link", V2, "A", true, 1, 255, 0, SMCR_REASON_MAX_LINKS },
+	{ "too many links", V2, "A", true, 1, 255, 3, SMCR_REASON_MAX_LINKS },
+	{ "another EID", V2, "X", true, 1, 255, 2, SMCR_REASON_UEID_MISMATCH },
+	{ "later contact", V2, "A", false, 0, 0, 0, 0 },
+	{ "later contact, another EID", V2, "X", false, 0, 0, 0, SMCR_REASON_UEID_MISMATCH },
+	{ "version 1", V1, "", true, 0, 0, 0, 0 },
+};
+
+static struct smcr_clc_accept message_of(const struct judgement *j, uint8_t type)
+{
+	struct smcr_clc_accept msg = {
+		.type = type,
+		.version = j->version,
+		.first_contact = j->first,
+		.fce = { .release = j->release,
+			 .max_conns = j->max_conns,
+			 .max_links = j->max_links,
+			 .direct = true },
+	};
+	memset(msg.eid, ' ', sizeof(msg.eid));
+	msg.eid[0] = (uint8_t)j->eid[0];
+	return msg;
+}
+
+static void what_a_client_takes(void **state)
+{
+	(void)state;
+	struct smcr_config config = config_with(C, "AB");
+	struct smcr_clc_proposal proposal = { .version = V2, .offers_r_v1 = true };
+	config.max_links = 4;
+	smcr_clc_offer_v2(&config, pair_device(C, 0).gid, &proposal);
+	assert_int_equal(proposal.v2.max_links, 2); /* RKeys of three links fit into LLC messages */
+	for (size_t i = 0; i < sizeof(judgements) / sizeof(judgements[0]); i++) {
+		const struct judgement *j = &judgements[i];
+		struct smcr_clc_accept msg = message_of(j, SMCR_CLC_ACCEPT);
+		struct smcr_agreed agreed = { 0 };
+		print_message("# %s\n", j->what);
+		assert_int_equal(smcr_clc_check_accept(&proposal, &msg, &agreed), j->reason);
+		assert_int_equal(agreed.version, j->version); /* a Decline has its form */
+		if (j->reason || j->version == V1 || !j->first)
+			continue;
+		assert_true(agreed.direct);
+		assert_int_equal(agreed.release, j->release);
+		assert_int_equal(agreed.max_conns, j->release ? j->max_conns : 255);
+		assert_int_equal(agreed.max_links, j->release ? j->max_links : 2);
+	}
+	/* what was not offered is not taken */
+	struct smcr_agreed agreed = { 0 };
+	struct smcr_clc_accept msg = message_of(&judgements[0], SMCR_CLC_ACCEPT);
+	proposal.offers_r_v1 = false;
+	msg.version = V1;
+	assert_int_equal(smcr_clc_check_accept(&proposal, &msg, &agreed),
+			 SMCR_REASON_VERSION_MISMATCH);
+	proposal.offers_r_v1 = true;
+	proposal.offers_r_v2 = false;
+	msg.version = V2;
+	assert_int_equal(smcr_clc_check_accept(&proposal, &msg, &agreed),
+			 SMCR_REASON_VERSION_MISMATCH);
+}
+
+static void what_a_confirm_must_repeat(void **state)
+{
+	(void)state;
+	struct smcr_agreed agreed = {
+		.version = V2, .release = 1, .max_conns = 100, .max_links = 2
+	};
+	static const struct judgement confirms[] = {
+		{ "the same", V2, "A", true, 1, 100, 2, 0 },
+		{ "release", V2, "A", true, 0, 0, 0, SMCR_REASON_RELEASE_MISMATCH },
+		{ "no extension", V2, "A", false, 0, 0, 0, SMCR_REASON_RELEASE_MISMATCH },
+		{ "connections", V2, "A", true, 1, 99, 2, SMCR_REASON_MAX_CONNS },
+		{ "links", V2, "A", true, 1, 100, 1, SMCR_REASON_MAX_LINKS },
+	};
+	for (size_t i = 0; i < sizeof(confirms) / sizeof(confirms[0]); i++) {
+		struct smcr_clc_accept msg = message_of(&confirms[i], SMCR_CLC_CONFIRM);
+		print_message("# %s\n", confirms[i].what);
+		assert_int_equal(smcr_clc_check_confirm(&agreed, &msg), confirms[i].reason);
+	}
+	struct smcr_clc_accept msg = message_of(&confirms[1], SMCR_CLC_CONFIRM);
+	agreed = (struct smcr_agreed){ .version = V2, .max_conns = 255, .max_links = 2 };
+	assert_int_equal(smcr_clc_check_confirm(&agreed, &msg), SMCR_REASON_NONE);
+}
+
+/* ---- two engines ---- */
+
+static void first_and_later_contact(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("BA", "XAB", 2);
+	int a = connected(pair);
+	const struct smcr_clc_proposal *p =
+		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
+	const struct smcr_clc_accept *accept = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
+	const struct smcr_clc_accept *confirm =
+		&pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept;
+	struct smcr_device_info first = pair_device(C, 0), second = pair_device(C, 1);
+	assert_int_equal(p->version, V2);
+	assert_true(p->offers_r_v1 && p->offers_r_v2 && !p->offers_d);
+	assert_int_equal(p->v2.num_eids, 3);
+	assert_memory_equal(p->v2.gid, first.gid, SMCR_GID_LEN);
+	assert_memory_equal(p->mac, first.mac, SMCR_MAC_LEN); /* deployed servers use it */
+	assert_int_equal(accept->version, V2);
+	assert_text(accept->eid, "A");
+	assert_text(accept->fce.host, "host0");
+	assert_true(accept->first_contact && accept->fce.direct);
+	assert_int_equal(accept->fce.os, SMCR_CLC_OS_LINUX);
+	assert_text(confirm->eid, "A");
+	assert_text(confirm->fce.host, "host1");
+	assert_int_equal(confirm->fce.max_conns, accept->fce.max_conns);
+	assert_int_equal(confirm->fce.max_links, accept->fce.max_links);
+	assert_int_equal(confirm->num_gids, 2);
+	assert_memory_equal(confirm->gids[0], confirm->gid, SMCR_GID_LEN);
+	assert_memory_equal(confirm->gids[0], p->v2.gid, SMCR_GID_LEN);
+	assert_memory_equal(confirm->gids[1], second.gid, SMCR_GID_LEN);
+	for (int side = 0; side < 2; side++) {
+		const struct smcr_lgr *lgr = pair_lgr(pair, side);
+		assert_int_equal(lgr->version, V2);
+		assert_int_equal(lgr->release, 1);
+		assert_int_equal(lgr->dialect, SMCR_DIALECT_DEPLOYED);
+		assert_text(lgr->v2.eid, "A");
+		assert_true(lgr->v2.direct);
+	}
+	pair_clear_log(pair);
+	int b = connected(pair);
+	accept = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
+	confirm = &pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept;
+	assert_false(accept->first_contact || confirm->first_contact);
+	assert_int_equal(accept->version, V2);
+	assert_text(accept->eid, "A");
+	assert_text(confirm->eid, "A");
+	assert_int_equal(pair_lgr(pair, S)->num_conns, 2);
+	pair_close(pair, a);
+	pair_close(pair, b);
+	pair_free(pair);
+}
+
+/** Nothing in common: version 1, if both may. */
+static void version_one_is_left(void **state)
+{
+	(void)state;
+	static const char *const ueids[][2] = {
+		{ "A", "B" }, { "", "A" }, { "A", "" }, { "", "" }
+	};
+	for (size_t i = 0; i < sizeof(ueids) / sizeof(ueids[0]); i++) {
+		struct pair *pair = new_pair(ueids[i][0], ueids[i][1], 1);
+		int conn = connected(pair);
+		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
+				 *ueids[i][1] ? V2 : V1);
+		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.version, V1);
+		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept.version, V1);
+		assert_int_equal(pair_lgr(pair, S)->version, V1);
+		assert_int_equal(pair_lgr(pair, C)->version, V1);
+		pair_close(pair, conn);
+		pair_free(pair);
+	}
+}
+
+static void one_version_only(void **state)
+{
+	(void)state;
+	/* no version 1: what does not fit falls back to TCP, and both sides know why */
+	struct smcr_config s = config_with(S, "A"), c = config_with(C, "B");
+	s.versions = c.versions = SMCR_VERSIONS_2_ONLY;
+	struct pair *pair = pair_new(&s, &c, 1, 1);
+	int conn = pair_connect(pair, C);
+	pair_pump(pair);
+	const struct smcr_clc_decline *d = &pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
+	assert_int_equal(d->version, 2);
+	assert_int_equal(d->os, SMCR_CLC_OS_LINUX);
+	assert_int_equal(d->diagnosis, SMCR_REASON_NO_DEVICE);
+	assert_int_equal(pair_end(pair, conn, S)->last.reason, SMCR_REASON_UEID_MISMATCH);
+	assert_int_equal(pair_end(pair, conn, C)->last.peer_reason, SMCR_REASON_NO_DEVICE);
+	pair_free(pair);
+	/* a client that offers version 1 only meets a server without it */
+	c = config_with(C, "");
+	pair = pair_new(&s, &c, 1, 1);
+	conn = pair_connect(pair, C);
+	pair_pump(pair);
+	d = &pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
+	assert_int_equal(d->version, 1);
+	assert_int_equal(d->diagnosis, SMCR_REASON_VERSION_MISMATCH);
+	pair_free(pair);
+	/* and a client that may not offer anything */
+	c.versions = SMCR_VERSIONS_2_ONLY;
+	pair = pair_new(&s, &c, 1, 1);
+	conn = pair_connect(pair, C);
+	pair_run(pair, 1000);
+	d = &pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline;
+	assert_int_equal(d->version, 1);
+	assert_int_equal(d->diagnosis, SMCR_REASON_CONFIG);
+	assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
+	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+	pair_free(pair);
+	/* version 1 in spite of UEIDs */
+	s = config_with(S, "A");
+	c = config_with(C, "A");
+	s.versions = SMCR_VERSIONS_1_ONLY;
+	pair = pair_new(&s, &c, 1, 1);
+	conn = connected(pair);
+	assert_int_equal(pair_lgr(pair, S)->version, V1);
+	pair_close(pair, conn);
+	pair_free(pair);
+}
+
+/** Without an IPv4 GID there is nothing that version 2 could use. */
+static void only_ipv4_gids(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = new_pair("A", "A", 0);
+		for (int i = 0; i < 2; i++) {
+			struct smcr_device_info info = pair_device(i, 0);
+			if (i == side)
+				memcpy(info.gid, (uint8_t[]){ 0xFE, 0x80, [15] = 7 }, 16);
+			pair_add_device(pair, i, &info);
+		}
+		int conn = connected(pair);
+		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
+				 side == C ? V1 : V2);
+		assert_int_equal(pair_lgr(pair, S)->version, V1);
+		pair_close(pair, conn);
+		pair_free(pair);
+	}
+}
+
+/** UEIDs come and go; a peer may have a group of each version, and none mixes them. */
+static void a_group_of_each_version(void **state)
+{
+	(void)state;
+	uint8_t ueid[SMCR_EID_LEN], all[SMCR_MAX_UEIDS][SMCR_EID_LEN];
+	struct pair *pair = new_pair("", "", 1);
+	struct smcr_engine *server = pair->side[S].engine, *client = pair->side[C].engine;
+	int conns[4];
+	assert_int_equal(smcr_ueid_parse("A", ueid), 0);
+	conns[0] = connected(pair);
+	assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
+	assert_int_equal(smcr_engine_add_ueid(server, ueid), -EEXIST);
+	assert_int_equal(smcr_engine_add_ueid(client, ueid), 0);
+	conns[1] = connected(pair);
+	assert_int_equal(smcr_engine_get_ueids(client, all), 1);
+	assert_text(all[0], "A");
+	assert_int_equal(smcr_engine_remove_ueid(server, ueid), 0);
+	assert_int_equal(smcr_engine_remove_ueid(server, ueid), -ENOENT);
+	conns[2] = connected(pair);
+	assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
+	conns[3] = connected(pair);
+	for (int side = 0; side < 2; side++) {
+		const struct smcr_lgr *v1 = pair_lgr(pair, side);
+		assert_int_equal(v1->version, V1);
+		assert_int_equal(v1->next->version, V2);
+		assert_null(v1->next->next);
+		assert_int_equal(v1->num_conns, 2);
+		assert_int_equal(v1->next->num_conns, 2);
+		for (int i = 0; i < 4; i++)
+			assert_ptr_equal(pair_end(pair, conns[i], side)->smc->lgr,
+					 i % 2 ? v1->next : v1);
+	}
+	/* the room for them ends, and what goes leaves the others in their order */
+	for (char c = 'B'; c <= 'H'; c++) {
+		assert_int_equal(smcr_ueid_parse((char[]){ c, '\0' }, ueid), 0);
+		assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
+	}
+	assert_int_equal(smcr_ueid_parse("I", ueid), 0);
+	assert_int_equal(smcr_engine_add_ueid(server, ueid), -ENOSPC);
+	assert_int_equal(smcr_ueid_parse("B", ueid), 0);
+	assert_int_equal(smcr_engine_remove_ueid(server, ueid), 0);
+	assert_int_equal(smcr_engine_get_ueids(server, all), 7);
+	assert_text(all[0], "A");
+	assert_text(all[1], "C");
+	assert_text(all[6], "H");
+	for (int i = 0; i < 4; i++)
+		pair_close(pair, conns[i]);
+	pair_free(pair);
+}
+
+/** An Accept of the other version than its link's group has is out of sync. */
+static void accept_of_the_other_version(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 1);
+	int a = connected(pair);
+	struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc;
+	int b = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	msg.accept.version = V1;
+	msg.accept.first_contact = false;
+	pair_inject_clc(pair, b, S, &msg);
+	pair_pump(pair);
+	struct smcr_clc_msg answer;
+	const struct pair_clc *out = pair_end(pair, b, S)->in->next; /* behind the Proposal */
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.version, 1);
+	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_OUT_OF_SYNC);
+	assert_true(answer.decline.out_of_sync);
+	pair_close(pair, a);
+	pair_free(pair);
+}
+
+/** A full group takes no more; the next connection founds another one. */
+static void a_full_group(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 1);
+	int conns[18];
+	conns[0] = connected(pair);
+	pair_lgr(pair, S)->max_conns = 16;
+	for (size_t i = 1; i < 18; i++)
+		conns[i] = connected(pair);
+	const struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_int_equal(lgr->num_conns, 16);
+	assert_int_equal(lgr->next->num_conns, 2);
+	assert_int_equal(pair_lgr(pair, C)->next->num_conns, 2);
+	/* where one has left there is room again */
+	pair_close(pair, conns[3]);
+	conns[3] = connected(pair);
+	assert_int_equal(lgr->num_conns, 16);
+	for (size_t i = 0; i < 18; i++)
+		pair_close(pair, conns[i]);
+	pair_free(pair);
+}
+
+/** Many at once: those that do not fit wait for the next group. */
+static void a_crowd(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 1);
+	int conns[40];
+	for (size_t i = 0; i < 40; i++)
+		conns[i] = pair_connect(pair, C);
+	pair_pump(pair);
+	for (size_t i = 0; i < 40; i++)
+		assert_true(pair_both_established(pair, conns[i]));
+	assert_null(pair_lgr(pair, S)->next);
+	for (size_t i = 0; i < 40; i++)
+		pair_close(pair, conns[i]);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_a_server_takes),
+		cmocka_unit_test(what_a_client_takes),
+		cmocka_unit_test(what_a_confirm_must_repeat),
+		cmocka_unit_test(first_and_later_contact),
+		cmocka_unit_test(version_one_is_left),
+		cmocka_unit_test(one_version_only),
+		cmocka_unit_test(only_ipv4_gids),
+		cmocka_unit_test(a_group_of_each_version),
+		cmocka_unit_test(accept_of_the_other_version),
+		cmocka_unit_test(a_full_group),
+		cmocka_unit_test(a_crowd),
+	};
+	return cmocka_run_group_tests_name("engine_version", tests, NULL, NULL);
+}
