@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/utsname.h>
 #include <systemd/sd-daemon.h>
 
 #include "daemon/clients/clients.h"
@@ -247,6 +248,15 @@ static void choose_peer_id(struct smcrd *smcrd)
 		     smcrd->config.engine.peer_id);
 }
 
+/* What peers of version 2 show their operators; blanks if there is none. */
+static void choose_host_name(struct smcrd *smcrd)
+{
+	struct utsname name;
+	if (uname(&name) == 0)
+		snprintf(smcrd->config.engine.host_name, sizeof(smcrd->config.engine.host_name),
+			 "%.*s", SMCR_EID_LEN, name.nodename);
+}
+
 static void open_option(struct smcrd *smcrd)
 {
 	int error = rdv_option_open(&smcrd->option, smcrd->option_error);
@@ -339,6 +349,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	}
 	make_socket_directory(smcrd->config.socket_path);
 	choose_peer_id(smcrd);
+	choose_host_name(smcrd);
 	error = open_fabric(smcrd);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",

@@ -149,6 +149,19 @@ static int failover_arguments(int argc, char **argv, json_t *params)
 	return taken;
 }
 
+static int ueid_argument(int argc, char **argv, json_t *params)
+{
+	if (argc < 1) {
+		refuse("which UEID? 'smcrctl ueid' lists them");
+		return -1;
+	}
+	if (json_object_set_new(params, "name", json_string(argv[0]))) {
+		refuse("'%s' is no UEID", argv[0]);
+		return -1;
+	}
+	return 1;
+}
+
 /* ---- the commands ---- */
 
 static const struct command {
@@ -168,6 +181,8 @@ static const struct command {
 	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument },
 	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
 	  failover_arguments },
+	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
+	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
 };
 
 static const struct object *find_object(const char *word)

@@ -175,12 +175,19 @@ static const struct column linkgroup_columns[] = {
 	{ "ID", "id" },
 	{ "ROLE", "role" },
 	{ "TYPE", "type" },
+	{ "VERSION", "version" },
+	{ "RELEASE", "release", .details = true },
 	{ "DIALECT", "dialect" },
 	{ "PEER-ID", "peer_id" },
+	{ "PEER-HOST", "peer_host", .details = true },
+	{ "PEER-OS", "peer_os", .details = true },
+	{ "EID", "eid", .details = true },
+	{ "DIRECT", "direct", .details = true },
 	{ "VLAN", "vlan" },
 	{ "LINKS", "links" },
 	{ "MAX-LINKS", "max_links", .details = true },
 	{ "CONNECTIONS", "connections" },
+	{ "MAX-CONNS", "max_connections", .details = true },
 	{ "RMBS", "rmbs" },
 	{ "PEER-RMBS", "peer_rmbs", .details = true },
 	{ "IDLE-MS", "idle_ms", .details = true },
@@ -219,6 +226,11 @@ static const struct column connection_columns[] = {
 	{ "FALLBACK", NULL, .format = fallback },
 };
 
+static const struct column ueid_columns[] = {
+	{ "UEID", "name" },
+	{ "LINKGROUPS", "linkgroups" },
+};
+
 static void print_info(const json_t *result, bool details)
 {
 	table_print_object(result, info_columns, COUNT(info_columns), details);
@@ -244,12 +256,18 @@ static void print_connections(const json_t *result, bool details)
 	table_print(result, connection_columns, COUNT(connection_columns), details);
 }
 
+static void print_ueids(const json_t *result, bool details)
+{
+	table_print(result, ueid_columns, COUNT(ueid_columns), details);
+}
+
 const struct object objects[] = {
 	{ "info", "the daemon; why connections are TCP", print_info },
 	{ "device", "RDMA devices", print_devices },
-	{ "linkgroup", "link groups: one a peer and role", print_linkgroups },
+	{ "linkgroup", "link groups: one a peer, role and version", print_linkgroups },
 	{ "link", "links: one a pair of RDMA devices", print_links },
 	{ "failover", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections },
+	{ "ueid", "names that hosts of version 2 have in common", print_ueids },
 };
 const size_t num_objects = COUNT(objects);

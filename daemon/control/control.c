@@ -13,18 +13,24 @@
 
 #define NEEDS(name) (1u << PARAM_##name)
 
-/** A method shows something, or else it is a command of the engine, for administrators. */
+/** A method shows something, or else it changes something, for administrators: at once, or as a
+ *  command of the engine. */
 static const struct method {
 	const char *name;
 	json_t *(*show)(struct control *control);
 	enum smcr_command_type command;
 	unsigned int required, optional; /* parameters */
+	json_t *(*change)(struct control *control, const struct params *params,
+			  struct refusal *refusal);
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "device.show", control_show_devices },
 	{ "linkgroup.show", control_show_linkgroups },
 	{ "link.show", control_show_links },
 	{ "connection.show", control_show_connections },
+	{ "ueid.show", control_show_ueids },
+	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
+	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
 	{ "link.delete", NULL, SMCR_COMMAND_LINK_DELETE, NEEDS(LINKGROUP) | NEEDS(LINK),
 	  NEEDS(DISORDERLY) },
 	{ "link.add", NULL, SMCR_COMMAND_LINK_ADD, NEEDS(LINKGROUP) },
@@ -120,6 +126,8 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 		return NULL;
 	if (!method->show) {
 		log_command(method, asker, json_params);
+		if (method->change)
+			return method->change(control, &params, refusal);
 		*ret_later =
 			command_start(control, asker->request, method->command, &params, refusal);
 		return NULL;

@@ -10,8 +10,9 @@
  *
  *   control.c   requests, the method table, who may do what
  *   params.c    the one place where parameters are checked
- *   commands.c  methods that change something: commands of the engine, answered when they have
- * ended views.c     methods that show something
+ *   commands.c  methods that are commands of the engine, answered when they have ended
+ *   ueids.c     UEIDs: shown, added, removed
+ *   views.c     methods that show something
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
 #define SMCRD_CONTROL_CONTROL_H

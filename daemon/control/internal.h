@@ -31,14 +31,16 @@ enum param_name {
 	PARAM_FROM,
 	PARAM_TO,
 	PARAM_DISORDERLY,
+	PARAM_NAME,
 	NUM_PARAMS,
 };
 
-/** Their values; 0 or false if not given. */
+/** Their values; 0, false or NULL if not given. Text belongs to the request. */
 struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
+	const char *name;
 };
 
 /**
@@ -48,6 +50,10 @@ struct params {
  */
 bool params_take(const json_t *json, unsigned int required, unsigned int optional,
 		 struct params *ret_params, struct refusal *refusal);
+
+/* ueids.c: these do what they are asked for at once. @return the result or NULL: refused */
+json_t *ueid_add(struct control *control, const struct params *params, struct refusal *refusal);
+json_t *ueid_remove(struct control *control, const struct params *params, struct refusal *refusal);
 
 /* commands.c */
 

@@ -10,11 +10,12 @@
 /* Numbers start at 1: link groups and links are counted from there. */
 static const struct {
 	const char *name;
-	json_int_t max; /* of a number; 0: true or false */
+	json_int_t max; /* of a number; 0: something else */
+	bool text;      /* of something else; false: true or false */
 } table[NUM_PARAMS] = {
 	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX }, [PARAM_LINK] = { "link", LINK_MAX_NUMBER },
 	[PARAM_FROM] = { "from", LINK_MAX_NUMBER },      [PARAM_TO] = { "to", LINK_MAX_NUMBER },
-	[PARAM_DISORDERLY] = { "disorderly", 0 },
+	[PARAM_DISORDERLY] = { "disorderly", 0 },        [PARAM_NAME] = { "name", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -26,6 +27,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_FROM: params->from = (uint8_t)number; break;
 	case PARAM_TO: params->to = (uint8_t)number; break;
 	case PARAM_DISORDERLY: params->disorderly = json_is_true(value); break;
+	case PARAM_NAME: params->name = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
 }
@@ -37,8 +39,8 @@ static bool wrong(struct refusal *refusal, enum param_name name, const char *wha
 		       "parameter \"%s\" %s; it is a number from 1 to %" JSON_INTEGER_FORMAT,
 		       table[name].name, what, table[name].max);
 	else
-		refuse(refusal, EINVAL, "bad-parameter", "parameter \"%s\" %s; it is true or false",
-		       table[name].name, what);
+		refuse(refusal, EINVAL, "bad-parameter", "parameter \"%s\" %s; it is %s",
+		       table[name].name, what, table[name].text ? "a string" : "true or false");
 	refusal->parameter = table[name].name;
 	return false;
 }
@@ -46,9 +48,10 @@ static bool wrong(struct refusal *refusal, enum param_name name, const char *wha
 static bool take(const json_t *value, enum param_name name, struct params *params,
 		 struct refusal *refusal)
 {
-	if (table[name].max == 0 && !json_is_boolean(value))
-		return wrong(refusal, name, "is of the wrong type");
-	if (table[name].max != 0 && !json_is_integer(value))
+	bool right = table[name].max    ? json_is_integer(value)
+		     : table[name].text ? json_is_string(value)
+					: json_is_boolean(value);
+	if (!right)
 		return wrong(refusal, name, "is of the wrong type");
 	if (table[name].max != 0 &&
 	    (json_integer_value(value) < 1 || json_integer_value(value) > table[name].max))

@@ -126,19 +126,33 @@ json_t *control_show_devices(struct control *control)
 
 /* ---- link groups and links ---- */
 
+/* What version 2 has agreed on; null in version 1. */
+static void set_v2(json_t *object, const struct smcr_lgr_view *view)
+{
+	bool v2 = view->version >= 2;
+	json_object_set_new(object, "release", v2 ? json_u64(view->v2.release) : json_null());
+	json_object_set_new(object, "eid", json_string_or_null(view->eid));
+	json_object_set_new(object, "peer_host", json_string_or_null(view->peer_host));
+	json_object_set_new(object, "peer_os", v2 ? json_string(view->v2.os) : json_null());
+	json_object_set_new(object, "direct", v2 ? json_boolean(view->v2.direct) : json_null());
+	json_object_set_new(object, "max_connections",
+			    v2 ? json_u64(view->v2.max_conns) : json_null());
+}
+
 static void add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 {
-	json_t *object = json_pack(
-		"{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:n, s:n, s:i, s:I, s:I, s:I, s:I, s:o}", "id",
-		(json_int_t)view->id, "role", role_name(view->role), "type", view->type, "version",
-		view->version, "dialect",
-		view->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc", "peer_id",
-		json_peer_id(view->peer_id), "vlan",
-		view->vlan == SMCR_NO_VLAN ? json_null() : json_u64(view->vlan), "pnetid", "eid",
-		"max_links", view->max_links, "connections", (json_int_t)view->num_conns, "links",
-		(json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs, "peer_rmbs",
-		(json_int_t)view->num_peer_rmbs, "idle_ms",
-		view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
+	json_t *object =
+		json_pack("{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:n, s:i, s:I, s:I, s:I, s:I, s:o}",
+			  "id", (json_int_t)view->id, "role", role_name(view->role), "type",
+			  view->type, "version", view->version, "dialect",
+			  view->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc", "peer_id",
+			  json_peer_id(view->peer_id), "vlan",
+			  view->vlan == SMCR_NO_VLAN ? json_null() : json_u64(view->vlan), "pnetid",
+			  "max_links", view->max_links, "connections", (json_int_t)view->num_conns,
+			  "links", (json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs,
+			  "peer_rmbs", (json_int_t)view->num_peer_rmbs, "idle_ms",
+			  view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
+	set_v2(object, view);
 	json_array_append_new(arg, object);
 }
 

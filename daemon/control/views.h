@@ -16,5 +16,6 @@ json_t *control_show_devices(struct control *control);
 json_t *control_show_linkgroups(struct control *control);
 json_t *control_show_links(struct control *control);
 json_t *control_show_connections(struct control *control);
+json_t *control_show_ueids(struct control *control); /* ueids.c */
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/engine/llc.h"
+#include "proto/smcr/eid.h"
 
 const char *smcr_conn_state_name(int state)
 {
@@ -74,10 +75,14 @@ void smcr_engine_each_lgr(const struct smcr_engine *engine,
 			.id = lgr->id,
 			.role = lgr->role,
 			.type = smcr_lgr_type_name(lgr),
-			.version = SMCR_CLC_VERSION_1,
+			.version = lgr->version,
 			.dialect = lgr->dialect,
 			.vlan = lgr->vlan,
 			.max_links = lgr->max_links,
+			.v2 = { .release = lgr->release,
+				.max_conns = lgr->max_conns,
+				.direct = lgr->v2.direct,
+				.os = smcr_clc_os_name(lgr->v2.os) },
 			.num_conns = lgr->num_conns,
 			.num_links = num_links(lgr),
 			.num_rmbs = smcr_lgr_num_rmbs(lgr),
@@ -85,6 +90,8 @@ void smcr_engine_each_lgr(const struct smcr_engine *engine,
 			.idle_us = lgr->num_conns ? 0 : engine->now - lgr->idle_since,
 		};
 		memcpy(view.peer_id, lgr->peer_id, SMCR_PEER_ID_LEN);
+		smcr_eid_text(lgr->v2.eid, view.eid);
+		smcr_eid_text(lgr->v2.host, view.peer_host);
 		fn(arg, &view);
 	}
 }

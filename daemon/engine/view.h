@@ -21,6 +21,12 @@ struct smcr_lgr_view {
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint16_t vlan;
 	uint8_t max_links;
+	struct { /* version 2 */
+		uint8_t release, max_conns;
+		bool direct;    /* no gateway between the RoCE addresses */
+		const char *os; /* the peer's */
+	} v2;
+	char eid[SMCR_EID_LEN + 1], peer_host[SMCR_EID_LEN + 1]; /* "" in version 1 */
 	uint32_t num_conns, num_links, num_rmbs, num_peer_rmbs;
 	uint64_t idle_us; /* since the last connection ended; 0 with connections */
 };

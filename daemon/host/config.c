@@ -15,6 +15,7 @@
 
 #include "daemon/host/log.h"
 #include "proto/ipc/ipc.h"
+#include "proto/smcr/eid.h"
 
 /* What a key's value may be is said by its setter: false with a sentence in `why`. */
 #define WHY_LEN 160
@@ -130,6 +131,34 @@ static bool set_dialect(struct config *config, const char *value, char why[WHY_L
 	return true;
 }
 
+static bool set_versions(struct config *config, const char *value, char why[WHY_LEN])
+{
+	if (!strcmp(value, "auto"))
+		config->engine.versions = SMCR_VERSIONS_BOTH;
+	else if (!strcmp(value, "1"))
+		config->engine.versions = SMCR_VERSIONS_1_ONLY;
+	else if (!strcmp(value, "2"))
+		config->engine.versions = SMCR_VERSIONS_2_ONLY;
+	else
+		return refuse(why, "'%.40s' is not auto, 1 or 2", value);
+	return true;
+}
+
+static bool set_ueid(struct config *config, const char *value, char why[WHY_LEN])
+{
+	struct smcr_config *engine = &config->engine;
+	uint8_t ueid[SMCR_EID_LEN];
+	if (smcr_ueid_parse(value, ueid))
+		return refuse(why, "'%.40s' is no UEID: " SMCR_UEID_RULE, value);
+	for (size_t i = 0; i < engine->num_ueids; i++)
+		if (!memcmp(engine->ueids[i], ueid, sizeof(ueid)))
+			return refuse(why, "'%s' is there twice", value);
+	if (engine->num_ueids == SMCR_MAX_UEIDS)
+		return refuse(why, "more than %d UEIDs", SMCR_MAX_UEIDS);
+	memcpy(engine->ueids[engine->num_ueids++], ueid, sizeof(ueid));
+	return true;
+}
+
 static bool set_bsize(struct config *config, const char *value, char why[WHY_LEN])
 {
 	return set_element_size(&config->engine.bsize, value, why);
@@ -216,6 +245,8 @@ static const struct key {
 	{ "admin_group", "", set_admin_group },
 	{ "log_level", "info", set_log_level },
 	{ "dialect", "auto", set_dialect },
+	{ "versions", "auto", set_versions },
+	{ "ueid", NULL, set_ueid },
 	{ "element_size", "512K", set_bsize },
 	{ "element_size_min", "64K", set_bsize_min },
 	{ "memory", "1G", set_memory },
@@ -347,6 +378,13 @@ static int check_whole(const struct config *config, const char *path,
 			 "%s: link_timeout_milliseconds (%u) is larger than "
 			 "last_link_timeout_milliseconds (%u)",
 			 file, engine->retry_alternative_ms, engine->retry_ms);
+		return -EINVAL;
+	}
+	if (engine->versions == SMCR_VERSIONS_2_ONLY && engine->dialect == SMCR_DIALECT_FORCE_RFC) {
+		snprintf(ret_error, CONFIG_ERROR_LEN,
+			 "%s: versions = 2 and dialect = rfc leave nothing to speak: version 2 has "
+			 "the deployed dialect only",
+			 file);
 		return -EINVAL;
 	}
 	return 0;

@@ -38,7 +38,7 @@ struct config {
 	unsigned int busy_poll_us; /* look for more work for this long before sleeping */
 	unsigned int max_connections_per_user;
 	unsigned int max_sessions_per_user;
-	struct smcr_config engine; /* peer_id is not set here */
+	struct smcr_config engine; /* peer_id and host_name are not set here */
 };
 
 /**

@@ -13,6 +13,9 @@
 /** Room for a name of 32 bytes as text. */
 #define SMCR_EID_TEXT_LEN (SMCR_EID_LEN + 1)
 
+/** What a UEID may look like, for error messages. */
+#define SMCR_UEID_RULE "it is 1 to 32 of A-Z, 0-9, '.' and '-', the first of them a letter or digit"
+
 /**
  * A UEID from configuration.
  * @param text     1..32 characters as above, without padding

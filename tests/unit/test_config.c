@@ -69,6 +69,8 @@ static void defaults_without_any_file(void **state)
 	assert_int_equal(config.engine.add_link_retry, 2000000);
 	assert_int_equal(config.tcp_keepalive_min_seconds, 0);
 	assert_int_equal(config.log_level, LOG_INFO);
+	assert_int_equal(config.engine.num_ueids, 0);
+	assert_int_equal(config.engine.versions, SMCR_VERSIONS_BOTH);
 	config_free(&config);
 }
 
@@ -83,9 +85,10 @@ static void values_are_read_and_later_files_win(void **state)
 			      "link_timeout_milliseconds = 500\n"
 			      "last_link_timeout_milliseconds = 2000\n"
 			      "test_link_interval_seconds = 0\nadd_link_retry_seconds = 5\n"
-			      "tcp_keepalive_min_seconds = 3\n");
+			      "tcp_keepalive_min_seconds = 3\nueid = A.B-1\n"
+			      "versions = 1\n");
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
-	write_file(dir->more, "max_links = 3\nadmin_group = root\n");
+	write_file(dir->more, "max_links = 3\nadmin_group = root\nueid = 0\n");
 	assert_int_equal(config_load(dir->file, &config, text), 0);
 	assert_int_equal(config.num_rnics, 2);
 	assert_string_equal(config.rnics[1], "soft:eth2");
@@ -100,6 +103,10 @@ static void values_are_read_and_later_files_win(void **state)
 	assert_int_equal(config.tcp_keepalive_min_seconds, 3);
 	assert_string_equal(config.admin_group, "root");
 	assert_int_equal(config.admin_gid, 0);
+	assert_int_equal(config.engine.num_ueids, 2);
+	assert_memory_equal(config.engine.ueids[0], "A.B-1                           ", 32);
+	assert_memory_equal(config.engine.ueids[1], "0                               ", 32);
+	assert_int_equal(config.engine.versions, SMCR_VERSIONS_1_ONLY);
 	assert_int_equal(config.log_level, LOG_DEBUG);
 	assert_true(config_peer_assumed_capable(&config, 0x0A01FFFF));
 	assert_false(config_peer_assumed_capable(&config, 0x0A020001));
@@ -122,6 +129,12 @@ static void errors_name_file_line_and_key(void **state)
 		{ "memory = 99999999999G", "memory" },
 		{ "memory = -1", "memory" },
 		{ "dialect = klingon", "dialect" },
+		{ "versions = 3", "versions" },
+		{ "ueid =", "ueid" },
+		{ "ueid = lower", "ueid" },
+		{ "ueid = .A", "ueid" },
+		{ "ueid = A B", "ueid" },
+		{ "ueid = ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456", "ueid" },
 		{ "log_level = loud", "log_level" },
 		{ "rnic = eth0", "rnic" },
 		{ "rnic = soft:", "rnic" },
@@ -173,6 +186,34 @@ static void patience_with_the_last_link_is_the_longer_one(void **state)
 	assert_non_null(strstr(text, "last_link_timeout_milliseconds (200)"));
 }
 
+static void ueids_are_counted_and_differ(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "ueid = A\nueid = B\nueid = A\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, ":3: ueid: 'A' is there twice"));
+	write_file(dir->file, "ueid = 1\nueid = 2\nueid = 3\nueid = 4\nueid = 5\nueid = 6\n"
+			      "ueid = 7\nueid = 8\nueid = 9\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, ":9: ueid: more than 8"));
+}
+
+static void a_version_without_a_dialect_is_refused(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	write_file(dir->file, "versions = 2\ndialect = rfc\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, "dialect = rfc"));
+	write_file(dir->file, "versions = 2\n");
+	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(config.engine.versions, SMCR_VERSIONS_2_ONLY);
+	config_free(&config);
+}
+
 static void a_named_file_must_exist(void **state)
 {
 	struct config config;
@@ -191,6 +232,8 @@ int main(void)
 		CASE(errors_name_file_line_and_key),
 		CASE(sizes_that_contradict_are_refused),
 		CASE(patience_with_the_last_link_is_the_longer_one),
+		CASE(ueids_are_counted_and_differ),
+		CASE(a_version_without_a_dialect_is_refused),
 		CASE(a_named_file_must_exist),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);

@@ -201,7 +201,7 @@ static void the_length_counts(void **state)
 static void empty_lists_are_arrays(void **state)
 {
 	static const char *const methods[] = { "device.show", "linkgroup.show", "link.show",
-					       "connection.show" };
+					       "connection.show", "ueid.show" };
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
 		char request[64];
 		int len = snprintf(request, sizeof(request), "{\"method\":\"%s\",\"params\":{}}",
@@ -246,6 +246,12 @@ static void parameters_are_checked_by_name(void **state)
 		{ "failover", "{\"linkgroup\":1,\"from\":300}", "from", "range" },
 		{ "failover", "{\"linkgroup\":1,\"to\":\"x\"}", "to", "type" },
 		{ "failover", "{\"linkgroup\":1,\"from\":2,\"to\":2}", "to", "same link" },
+		{ "ueid.add", "{}", "name", "missing" },
+		{ "ueid.add", "{\"name\":1}", "name", "a string" },
+		{ "ueid.add", "{\"name\":\"\"}", "name", "1 to 32" },
+		{ "ueid.add", "{\"name\":\"lower\"}", "name", "'lower' is no UEID" },
+		{ "ueid.remove", "{\"name\":\"A B\"}", "name", "'A B' is no UEID" },
+		{ "ueid.add", "{\"name\":\"A\",\"link\":1}", "link", "there is: name" },
 	};
 	struct fixture *fixture = *state;
 	const struct clients_asker root = { .request = 1 };
@@ -410,6 +416,60 @@ static void an_asker_who_goes_gets_no_reply(void **state)
 	assert_null(pair_lgr(fixture->pair, PAIR_SERVER));
 }
 
+/* ---- UEIDs ---- */
+
+static json_t *change_ueid(struct fixture *fixture, const char *method, const char *name)
+{
+	const struct clients_asker root = { .request = 1 };
+	char text[128];
+	int len = snprintf(text, sizeof(text), "{\"method\":\"%s\",\"params\":{\"name\":\"%s\"}}",
+			   method, name);
+	return ask_as(fixture, &root, text, (size_t)len);
+}
+
+static void expect_text(json_t *reply, const char *words)
+{
+	const char *text = json_string_value(result_of(reply, "text"));
+	assert_non_null(text);
+	if (!strstr(text, words))
+		fail_msg("\"%s\" does not say \"%s\"", text, words);
+	json_decref(reply);
+}
+
+static void expect_ueids(struct fixture *fixture, size_t n, const char *first)
+{
+	static const char show[] = "{\"method\":\"ueid.show\"}";
+	json_t *reply = ask(fixture, show, sizeof(show) - 1);
+	json_t *list = json_object_get(reply, "result");
+	assert_int_equal(json_array_size(list), n);
+	if (n) {
+		json_t *entry = json_array_get(list, 0);
+		assert_string_equal(json_string_value(json_object_get(entry, "name")), first);
+		assert_int_equal(json_integer_value(json_object_get(entry, "linkgroups")), 0);
+	}
+	json_decref(reply);
+}
+
+static void ueids_come_and_go(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char add[] = "{\"method\":\"ueid.add\",\"params\":{\"name\":\"A\"}}";
+	expect_error(ask(fixture, add, sizeof(add) - 1), "not-permitted", NULL, "root");
+	expect_ueids(fixture, 0, NULL);
+	expect_text(change_ueid(fixture, "ueid.add", "SMCLAB"), "SMCLAB");
+	expect_error(change_ueid(fixture, "ueid.add", "SMCLAB"), "exists", NULL, "already");
+	expect_ueids(fixture, 1, "SMCLAB");
+	expect_error(change_ueid(fixture, "ueid.remove", "OTHER"), "not-found", NULL, "OTHER");
+	for (char c = '1'; c <= '7'; c++)
+		expect_text(change_ueid(fixture, "ueid.add", (char[]){ c, '\0' }), "version 2");
+	expect_error(change_ueid(fixture, "ueid.add", "8"), "full", NULL, "8");
+	expect_ueids(fixture, 8, "SMCLAB");
+	expect_text(change_ueid(fixture, "ueid.remove", "SMCLAB"), "SMCLAB");
+	expect_ueids(fixture, 7, "1");
+	fixture->config.engine.versions = SMCR_VERSIONS_1_ONLY;
+	expect_text(change_ueid(fixture, "ueid.add", "8"), "version 1 only");
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -426,6 +486,7 @@ int main(void)
 		CASE(a_deleted_group_counts_its_connections),
 		CASE(results_of_added_links),
 		CASE(an_asker_who_goes_gets_no_reply),
+		CASE(ueids_come_and_go),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }
