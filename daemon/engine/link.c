@@ -54,6 +54,8 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	flush_unposted(link);
 	smcr_link_leave(link);
 	smcr_llc_link_lost(link);
+	if (link->agreed_gone)
+		smcr_llc_kick(link->lgr);
 }
 
 static uint8_t free_slot(const struct smcr_lgr *lgr)

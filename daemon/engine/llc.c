@@ -397,10 +397,12 @@ void smcr_llc_kick(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, &lgr->llc->work, 0);
 }
 
+/** One that has failed just now goes when that has been dealt with, which kicks again. */
 static void free_gone_links(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->agreed_gone)
+		if (lgr->links[i] && lgr->links[i]->agreed_gone &&
+		    !smcr_timer_running(&lgr->links[i]->fail_work))
 			smcr_link_free(lgr->links[i]);
 }
 
@@ -688,16 +690,23 @@ void smcr_llc_link_free(struct smcr_link *link)
 	struct smcr_llc_flow *flow = lgr->llc;
 	smcr_timer_stop(lgr->engine, &link->delete_timer);
 	smcr_timer_stop(lgr->engine, &link->test_timer);
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->delete_carrier == link)
-			lgr->links[i]->delete_carrier = NULL;
 	if (flow->carrier == link)
 		flow->carrier = NULL;
 	if (flow->subject == link)
 		flow->subject = NULL;
 	if (flow->rkey.link == link)
-		flow->rkey.link = NULL;
+		smcr_llc_rkey_broken(lgr);
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
 	smcr_llc_drop_queued(link);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *other = lgr->links[i];
+		if (!other || other->delete_carrier != link)
+			continue;
+		other->delete_carrier = NULL;
+		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
+		 */
+		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
+			smcr_llc_link_agreed_gone(other);
+	}
 }

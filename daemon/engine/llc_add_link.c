@@ -221,6 +221,14 @@ static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link
 	       reply->link_number == flow->subject->number;
 }
 
+/** Server: the client has given the new link up, and what it had said about it before comes now, on
+ *  another link than that. */
+static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
+{
+	return flow->step == SMCR_LLC_S_DELETE && flow->subject->number == link_number &&
+	       flow->subject->state == SMCR_LINK_FAILED;
+}
+
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -230,6 +238,8 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		delete_subject(lgr);
 		return;
 	}
+	if (overtaken(flow, msg->add_link.link_number))
+		return;
 	if (flow->step != SMCR_LLC_S_ADD || link != flow->carrier) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK reply");
 		return;
@@ -262,6 +272,8 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (overtaken(flow, msg->add_link_cont.link_number))
+		return;
 	if (flow->step != SMCR_LLC_S_ADD_CONT || link != flow->carrier)
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION reply");
 	else if (!take_cont(lgr, &msg->add_link_cont))

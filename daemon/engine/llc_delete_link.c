@@ -109,8 +109,9 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		smcr_llc_send(link, &reply);
 	} else if (adding && target == flow->subject) {
 		/* The exchange has failed with it: the client says no more about it. */
+		bool works = flow->carrier && smcr_link_works(flow->carrier);
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
-		smcr_llc_delete_link(lgr, target, link);
+		smcr_llc_delete_link(lgr, target, works ? flow->carrier : link);
 	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING ||
 		   target->agreed_gone) {
 		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
@@ -156,11 +157,21 @@ void smcr_llc_delete_link_init(struct smcr_link *link)
 	smcr_timer_init(&link->delete_timer, on_delete_timer, link);
 }
 
+/** On which link to ask: about the new link of an ADD LINK exchange on the one that carries it, so
+ *  that nothing said there before is overtaken. */
+static struct smcr_link *request_carrier(const struct smcr_link *link)
+{
+	const struct smcr_llc_flow *flow = link->lgr->llc;
+	if (flow->subject == link && flow->carrier && smcr_link_works(flow->carrier))
+		return flow->carrier;
+	return smcr_lgr_any_link(link->lgr, link);
+}
+
 void smcr_llc_request_delete(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	const struct smcr_config *config = &lgr->engine->config;
-	struct smcr_link *carrier = smcr_lgr_any_link(lgr, link);
+	struct smcr_link *carrier = request_carrier(link);
 	if (!carrier)
 		return;
 	uint64_t wait =
@@ -170,6 +181,7 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	if (msg.delete_link.orderly)
 		leave_in_order(link);
 	link->delete_carrier = carrier;
+	carrier->deletions_asked++;
 	smcr_timer_start(lgr->engine, &link->delete_timer,
 			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));
 	smcr_llc_send(carrier, &msg);
@@ -220,13 +232,22 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	smcr_llc_send(link, &reply);
 }
 
-/** The server does not know the link that we asked it to delete: then it is gone. */
+/** The server does not know a link that we asked it to delete: then it is gone. Perhaps both sides
+ * know that already, because its own order, on another link, was faster than our request. */
 void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, msg->delete_link.link_number);
-	if (!target || target->delete_carrier != link) {
+	if (!link->deletions_asked) {
 		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
+		return;
+	}
+	link->deletions_asked--;
+	if (!target || target->delete_carrier != link || target->state == SMCR_LINK_DEACTIVATING)
+		return;
+	if (target->state == SMCR_LINK_ACTIVE) { /* asked for in good order: it is in use */
+		target->delete_carrier = NULL;
+		smcr_link_fail(target, SMCR_LLC_DEL_LOST_PATH, "the peer does not know it");
 		return;
 	}
 	bool exchange = lgr->llc->subject == target;

@@ -89,6 +89,7 @@ struct pair_side {
 	uint32_t next_qpn, next_key;
 	bool blocked; /* nothing that this side sends on RNICs arrives */
 	bool hold_completions;
+	uint8_t hold_link; /* those of this link only; 0: of all */
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;

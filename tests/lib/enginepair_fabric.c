@@ -521,11 +521,13 @@ static bool send_one(struct pair *pair, struct pair_qp *qp)
 static bool complete_one(struct pair *pair, struct pair_qp *qp)
 {
 	struct completion *done = qp->done;
-	if (!done || qp->side->hold_completions)
+	const struct smcr_link *link = link_of(qp);
+	const struct pair_side *side = qp->side;
+	if (!done || (side->hold_completions &&
+		      (!side->hold_link || (link && link->number == side->hold_link))))
 		return false;
 	DL_DELETE(qp->done, done);
 	/* everything up to it is done; ids run without gaps */
-	const struct smcr_link *link = link_of(qp);
 	qp->outstanding = link ? (unsigned int)(link->tx_next - done->wr_id - 1) : 0;
 	smcr_engine_send_done(qp->side->engine, qp->link_ref, done->wr_id, done->status,
 			      done->status == SMCR_SEND_FAILED ? "retry exceeded" : NULL);

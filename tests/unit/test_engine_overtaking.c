@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC messages on different links overtake each other, and what tells that one was delivered is
+ * lost with its link (RFC 7609 3.5.5, C.7.1): no other link may suffer, nothing may be left. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+/** Links that a side has in this state. */
+static unsigned int links_in(struct pair *pair, int side, enum smcr_link_state state)
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = pair_lgr(pair, side)->links[i];
+		n += link && link->state == state;
+	}
+	return n;
+}
+
+/** `active` links on both sides, and no other. */
+static void only_active(struct pair *pair, unsigned int active)
+{
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(links_in(pair, side, SMCR_LINK_ACTIVE), active);
+		assert_int_equal(links_in(pair, side, SMCR_LINK_ACTIVATING), 0);
+		assert_int_equal(links_in(pair, side, SMCR_LINK_DEACTIVATING), 0);
+		assert_int_equal(links_in(pair, side, SMCR_LINK_FAILED), 0);
+		assert_int_equal(pair_num_qps(pair, side), active);
+	}
+}
+
+static void order_delete(struct pair *pair, int side, uint8_t link)
+{
+	uint64_t id;
+	struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
+					.lgr = pair_lgr(pair, side)->id,
+					.link = link,
+					.orderly = true };
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
+}
+
+/** The client's reply to DELETE LINK arrives, but before that is told to the client, the server
+ * deletes the link that carried it as well. */
+static void reply_whose_carrier_goes(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(3, &c);
+	pair->side[C].hold_completions = true;
+	pair->side[C].hold_link = 2;
+	order_delete(pair, S, 1);
+	pair_pump(pair);
+	assert_null(pair_link(pair, S, 1));
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_DEACTIVATING);
+	assert_int_equal(pair_link(pair, C, 1)->delete_carrier->number, 2);
+	pair_fail_link(pair, S, 2);
+	pair_run(pair, 100);
+	pair->side[C].hold_completions = false;
+	pair_run(pair, SECOND);
+	assert_null(pair_link(pair, C, 2));
+	assert_null(pair_link(pair, C, 1));
+	only_active(pair, 1);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("DELL-1 DELL-2");
+}
+
+/* ---- links in different places ---- */
+
+/** Two kinds of messages get a verdict of their own. */
+struct two_picks {
+	struct pair_pick first, second;
+};
+
+static enum pair_verdict two_picks_filter(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct two_picks *picks = arg;
+	if (pair_picked(&picks->first, msg))
+		return pair_pick_filter(pair, msg, &picks->first);
+	return pair_pick_filter(pair, msg, &picks->second);
+}
+
+static void set_picks(struct pair *pair, struct two_picks *picks)
+{
+	pair->filter = picks ? two_picks_filter : NULL;
+	pair->filter_arg = picks;
+}
+
+static void add_link(struct pair *pair, int side)
+{
+	uint64_t id;
+	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
+					.lgr = pair_lgr(pair, side)->id };
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
+}
+
+/** Four links, 2 to 5: the server sends on link 5 first of all, the client on link 2, because it
+ * was not yet told that its last word about link 1 was delivered when link 5 came. */
+static struct pair *each_its_own_carrier(int *ret_conn)
+{
+	struct pair *pair = pair_grouped(4, ret_conn);
+	pair->side[C].hold_completions = true;
+	pair->side[C].hold_link = 2;
+	order_delete(pair, S, 1);
+	pair_pump(pair);
+	add_link(pair, S);
+	pair_pump(pair);
+	pair->side[C].hold_completions = false;
+	pair_pump(pair);
+	only_active(pair, 4);
+	assert_int_equal(smcr_lgr_any_link(pair_lgr(pair, S), NULL)->number, 5);
+	assert_int_equal(smcr_lgr_any_link(pair_lgr(pair, C), NULL)->number, 2);
+	pair_clear_log(pair);
+	return pair;
+}
+
+/** The client gives up the new link while what it has said about it before is still on its way. */
+static void giving_up_overtakes_the_exchange(void **state)
+{
+	(void)state;
+	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT };
+	for (unsigned int i = 0; i < sizeof(held); i++) {
+		int c;
+		struct pair *pair = each_its_own_carrier(&c);
+		order_delete(pair, S, 3);
+		pair_pump(pair);
+		only_active(pair, 3);
+		struct pair_pick pick = {
+			.from = C, .type = held[i], .reply = true, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		add_link(pair, S);
+		pair_pump(pair);
+		assert_int_equal(pick.seen > 0, 1);
+		struct smcr_link *subject = pair_lgr(pair, C)->llc->subject;
+		assert_int_equal(pair_lgr(pair, C)->llc->carrier->number, 5);
+		smcr_link_fail(subject, SMCR_LLC_DEL_LOST_PATH, "made to fail");
+		pair_pump(pair);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, SECOND);
+		only_active(pair, 3);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-28 ERR-29 LLC-5");
+}
+
+/** A client that asks on any link: the server takes what comes late for what it is. */
+static void late_words_about_a_link_given_up(void **state)
+{
+	(void)state;
+	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT };
+	for (unsigned int i = 0; i < sizeof(held); i++) {
+		int c;
+		struct pair *pair = each_its_own_carrier(&c);
+		order_delete(pair, S, 3);
+		pair_pump(pair);
+		struct two_picks picks = {
+			.first = { .from = C,
+				   .type = held[i],
+				   .reply = true,
+				   .verdict = PAIR_HOLD },
+			.second = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD },
+		};
+		set_picks(pair, &picks);
+		add_link(pair, S);
+		pair_pump(pair);
+		struct smcr_llc_msg request = { .type = SMCR_LLC_DELETE_LINK };
+		request.delete_link.link_number = pair_lgr(pair, C)->llc->subject->number;
+		request.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+		pair_inject_llc(pair, C, 2, &request);
+		pair_pump(pair);
+		picks.first.verdict = PAIR_PASS;
+		pair_pump(pair);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+		set_picks(pair, NULL);
+		pair_run(pair, SECOND);
+		only_active(pair, 3);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("DELL-6 LLC-5");
+}
+
+/** Both sides see a link fail. When the client's request comes the server has long deleted it. */
+static void request_that_comes_too_late(void **state)
+{
+	(void)state;
+	for (int reply_on_its_way = 0; reply_on_its_way < 2; reply_on_its_way++) {
+		int c;
+		struct pair *pair = each_its_own_carrier(&c);
+		struct pair_pick pick = { .from = C,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		pair_fail_link(pair, C, 3);
+		pair_pump(pair);
+		assert_int_equal(pick.seen > 0, 1);
+		pair->side[C].hold_completions = reply_on_its_way;
+		pair->side[C].hold_link = 5;
+		pair_fail_link(pair, S, 3);
+		pair_pump(pair);
+		assert_null(pair_link(pair, S, 3));
+		assert_int_equal(pair_link(pair, C, 3) != NULL, reply_on_its_way);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_int_equal(
+			pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, true)->llc.delete_link.reason,
+			SMCR_LLC_DEL_UNKNOWN_LINK);
+		pair->side[C].hold_completions = false;
+		pair_run(pair, SECOND);
+		only_active(pair, 3);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-56");
+}
+
+/** The server says that it does not know a link that works, which the client wants to go in good
+ * order and has all kinds of things under way on. */
+static void unknown_link_that_works(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	for (int i = 0; i < 4; i++)
+		c[i] = pair_connected(pair);
+	struct two_picks picks = {
+		.first = { .from = S,
+			   .type = SMCR_LLC_CONFIRM_RKEY,
+			   .reply = true,
+			   .verdict = PAIR_HOLD },
+		.second = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD },
+	};
+	set_picks(pair, &picks);
+	c[4] = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_non_null(pair_lgr(pair, C)->llc->rkey.link);
+	uint8_t gone = pair_lgr(pair, C)->llc->rkey.link->number;
+	for (int i = 0; i < 4; i++) { /* is on its way when the link goes */
+		pair->side[C].hold_completions = true;
+		pair_send(pair, c[i], C, 1000, (uint8_t)i);
+	}
+	order_delete(pair, C, gone);
+	struct smcr_llc_msg unknown = { .type = SMCR_LLC_DELETE_LINK, .reply = true };
+	unknown.delete_link.link_number = gone;
+	unknown.delete_link.reason = SMCR_LLC_DEL_UNKNOWN_LINK;
+	pair_inject_llc(pair, S, pair_link(pair, C, gone)->delete_carrier->number, &unknown);
+	pair->side[C].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(pair_link(pair, C, gone)->state, SMCR_LINK_FAILED);
+	set_picks(pair, NULL);
+	pair_run(pair, 20 * SECOND);
+	assert_null(pair_link(pair, C, gone));
+	for (int i = 0; i < 4; i++) {
+		pair_expect(pair, c[i], S, 1000, (uint8_t)i);
+		pair_exchange(pair, c[i]);
+	}
+	pair_free(pair);
+	PROVES("ERR-56 ERR-37");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(reply_whose_carrier_goes),
+		cmocka_unit_test(giving_up_overtakes_the_exchange),
+		cmocka_unit_test(late_words_about_a_link_given_up),
+		cmocka_unit_test(request_that_comes_too_late),
+		cmocka_unit_test(unknown_link_that_works),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
