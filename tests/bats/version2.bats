@@ -126,6 +126,5 @@ echo_from_b() {
 	web_server a '[::]' "$RUN"
 	echo hello >"$HOSTS_DIR/www/hello"
 	[ "$(on b "$RUN" --require curl -gsS "http://[fd00:77::1]:8080/hello")" = hello ]
-	[ "$(on b "$RUN" --require curl -gsS "http://$SERVER:8080/hello")" = hello ]
-	shows a linkgroup '[.[].version] | sort == [1, 2]'
+	shows a linkgroup '[.[].version] == [1]'
 }

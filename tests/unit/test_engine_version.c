@@ -6,12 +6,14 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/pcap.h"
 #include "tests/lib/proves.h"
 
 #define S PAIR_SERVER
@@ -462,20 +464,291 @@ static void a_full_group(void **state)
 	pair_free(pair);
 }
 
-/** Many at once: those that do not fit wait for the next group. */
+/** Many wait for one first contact; those that do not fit found the next group, one of them, and
+ *  the others wait for that. */
 static void a_crowd(void **state)
 {
 	(void)state;
 	struct pair *pair = new_pair("A", "A", 1);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_HOLD };
 	int conns[40];
+	pair_set_pick(pair, &pick);
 	for (size_t i = 0; i < 40; i++)
 		conns[i] = pair_connect(pair, C);
 	pair_pump(pair);
+	pair_lgr(pair, S)->max_conns = 16;
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 1000);
 	for (size_t i = 0; i < 40; i++)
 		assert_true(pair_both_established(pair, conns[i]));
-	assert_null(pair_lgr(pair, S)->next);
+	const struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_int_equal(lgr->num_conns, 16);
+	assert_int_equal(lgr->next->num_conns, 24);
+	assert_null(lgr->next->next);
 	for (size_t i = 0; i < 40; i++)
 		pair_close(pair, conns[i]);
+	pair_free(pair);
+}
+
+/* ---- peers that say less, or something else ---- */
+
+/** Take the client's messages of one type off the wire, to be sent on changed. */
+struct caught {
+	uint8_t type;
+	struct smcr_clc_msg msg;
+	int conn;
+	unsigned int times;
+};
+
+static enum pair_verdict catch_one(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct caught *caught = arg;
+	(void)pair;
+	if (!msg->is_clc || msg->from != C || msg->clc.type != caught->type)
+		return PAIR_PASS;
+	caught->msg = msg->clc;
+	caught->conn = msg->conn;
+	caught->times++;
+	return PAIR_LOSE;
+}
+
+static struct smcr_clc_msg catch_clc(struct pair *pair, uint8_t type, int *ret_conn)
+{
+	struct caught caught = { .type = type };
+	pair->filter = catch_one;
+	pair->filter_arg = &caught;
+	*ret_conn = pair_connect(pair, C);
+	pair_pump(pair);
+	pair->filter = NULL;
+	assert_int_equal(caught.times, 1);
+	assert_int_equal(caught.conn, *ret_conn);
+	return caught.msg;
+}
+
+/** Deployed clients that offer version 2 only tell neither peer ID nor GID nor MAC of version 1. */
+static int connect_without_id(struct pair *pair)
+{
+	int conn;
+	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
+	msg.proposal.offers_r_v1 = false;
+	memset(msg.proposal.peer_id, 0, SMCR_PEER_ID_LEN);
+	memset(msg.proposal.gid, 0, SMCR_GID_LEN);
+	memset(msg.proposal.mac, 0, SMCR_MAC_LEN);
+	pair_inject_clc(pair, conn, C, &msg);
+	pair_pump(pair);
+	return conn;
+}
+
+/** Confirm tells who it is; then connections with and without ID find the group. */
+static void a_proposal_without_peer_id(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 2);
+	struct smcr_config client = pair_config(C);
+	int conns[4];
+	conns[0] = connect_without_id(pair);
+	pair_exchange(pair, conns[0]);
+	assert_memory_equal(pair_lgr(pair, S)->peer_id, client.peer_id, SMCR_PEER_ID_LEN);
+	conns[1] = connect_without_id(pair);
+	conns[2] = connected(pair);
+	conns[3] = connect_without_id(pair);
+	for (int i = 0; i < 4; i++)
+		assert_true(pair_both_established(pair, conns[i]));
+	assert_null(pair_lgr(pair, S)->next);
+	assert_null(pair_lgr(pair, C)->next);
+	for (int i = 0; i < 4; i++)
+		pair_close(pair, conns[i]);
+	pair_free(pair);
+}
+
+/** Another instance behind the same address does not know the group: out of sync, and the next
+ *  connection founds a new one. */
+static void a_peer_without_id_starts_again(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 1);
+	int first = connect_without_id(pair);
+	pair_exchange(pair, first);
+	struct smcr_config config = config_with(C, "A");
+	config.peer_id[1] ^= 0x55;
+	smcr_engine_free(pair->side[C].engine);
+	pair_end(pair, first, C)->smc = NULL;
+	assert_int_equal(smcr_engine_new(&config, pair->side[S].engine->ops, &pair->side[C],
+					 pair->now, &pair->side[C].engine),
+			 0);
+	assert_int_equal(smcr_engine_device_add(pair->side[C].engine, &pair->side[C].devices[0]),
+			 0);
+	int second = connect_without_id(pair);
+	const struct smcr_clc_decline *d = &pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline;
+	assert_int_equal(d->version, 2);
+	assert_true(d->out_of_sync);
+	assert_int_equal(pair_end(pair, second, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, second, C)->fallback, 1);
+	pair_run(pair, 1000);
+	assert_null(pair_lgr(pair, S));
+	int third = connect_without_id(pair);
+	pair_exchange(pair, third);
+	assert_memory_equal(pair_lgr(pair, S)->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+	pair_close(pair, third);
+	pair_free(pair);
+}
+
+/** Who confirms is who the group is with, also if the Proposal did not say who that is. */
+static void a_confirm_of_somebody_else(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 1);
+	int first = connect_without_id(pair), conn;
+	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
+	msg.accept.peer_id[7] ^= 1;
+	pair_inject_clc(pair, conn, C, &msg);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, conn, S)->failed, 1);
+	assert_int_equal(pair_end(pair, conn, S)->last.error, EPROTO);
+	pair_exchange(pair, first);
+	pair_close(pair, first);
+	pair_free(pair);
+}
+
+static void confirms_that_are_declined(void **state)
+{
+	(void)state;
+	static const enum smcr_reason reasons[] = { SMCR_REASON_VERSION_MISMATCH,
+						    SMCR_REASON_RELEASE_MISMATCH,
+						    SMCR_REASON_MAX_CONNS, SMCR_REASON_MAX_LINKS };
+	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		struct pair *pair = new_pair("A", "A", 1);
+		int conn;
+		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
+		if (reasons[i] == SMCR_REASON_VERSION_MISMATCH) {
+			msg.accept.version = V1;
+			msg.accept.num_gids = 0;
+		}
+		msg.accept.fce.release -= reasons[i] == SMCR_REASON_RELEASE_MISMATCH;
+		msg.accept.fce.max_conns -= reasons[i] == SMCR_REASON_MAX_CONNS;
+		msg.accept.fce.max_links -= reasons[i] == SMCR_REASON_MAX_LINKS;
+		pair_inject_clc(pair, conn, C, &msg);
+		pair_pump(pair);
+		const struct smcr_clc_decline *d =
+			&pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
+		assert_int_equal(d->version, 2);
+		assert_int_equal(d->diagnosis, reasons[i]);
+		assert_false(d->out_of_sync);
+		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+		assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
+		assert_int_equal(pair_end(pair, conn, C)->last.peer_reason, reasons[i]);
+		pair_run(pair, 1000);
+		assert_null(pair_lgr(pair, S));
+		assert_null(pair_lgr(pair, C));
+		pair_free(pair);
+	}
+}
+
+/* ---- what deployed peers sent once (tests/captures) ---- */
+
+#define MAX_CAPTURED 8
+
+struct captured {
+	uint8_t msg[MAX_CAPTURED][SMCR_CLC_MAX_LEN];
+	size_t len[MAX_CAPTURED];
+	size_t num;
+};
+
+/** The first messages of CLC in the capture, each in a segment of its own. */
+static void read_capture(struct captured *ret)
+{
+	struct pcap *pcap;
+	struct pcap_packet p;
+	assert_int_equal(pcap_open("tests/captures/linux-smcr-v2.pcap.gz", &pcap), 0);
+	ret->num = 0;
+	while (ret->num < MAX_CAPTURED && pcap_next(pcap, &p) == 1) {
+		int len = p.protocol == IPPROTO_TCP ? smcr_clc_peek_length(p.payload, p.payload_len)
+						    : -EAGAIN;
+		if (len < 0 || (size_t)len != p.payload_len)
+			continue;
+		memcpy(ret->msg[ret->num], p.payload, p.payload_len);
+		ret->len[ret->num++] = p.payload_len;
+	}
+	pcap_close(pcap);
+	assert_int_equal(ret->num, MAX_CAPTURED);
+}
+
+static struct smcr_clc_msg decoded(const uint8_t *buf, size_t len)
+{
+	struct smcr_clc_msg msg;
+	assert_int_equal(smcr_clc_decode(buf, len, &msg), 0);
+	return msg;
+}
+
+static struct pair *pair_for_capture(int side)
+{
+	struct smcr_config config = pair_config(side);
+	add_ueid(&config, "SMCLAB");
+	return side == S ? pair_new(&config, NULL, 1, 1) : pair_new(NULL, &config, 1, 1);
+}
+
+/** The last message that waits for the other end, which is not there. */
+static struct smcr_clc_msg answer_to(struct pair *pair, int conn, int side)
+{
+	const struct pair_clc *out = pair_end(pair, conn, side)->in;
+	assert_non_null(out);
+	while (out->next)
+		out = out->next;
+	return decoded(out->buf, out->len);
+}
+
+static void a_deployed_client(void **state)
+{
+	(void)state;
+	static struct captured captured;
+	read_capture(&captured);
+	struct pair *pair = pair_for_capture(S);
+	int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc_raw(pair, conn, C, captured.msg[0], captured.len[0]);
+	pair_pump(pair);
+	struct smcr_clc_msg accept = answer_to(pair, conn, C);
+	struct smcr_clc_msg theirs = decoded(captured.msg[1], captured.len[1]);
+	assert_int_equal(accept.type, SMCR_CLC_ACCEPT);
+	assert_int_equal(accept.length, theirs.length);
+	assert_memory_equal(accept.accept.eid, theirs.accept.eid, SMCR_EID_LEN);
+	assert_int_equal(accept.accept.fce.release, theirs.accept.fce.release);
+	assert_int_equal(accept.accept.fce.max_conns, theirs.accept.fce.max_conns);
+	assert_int_equal(accept.accept.fce.max_links, theirs.accept.fce.max_links);
+	assert_true(accept.accept.fce.direct);
+	struct smcr_clc_msg confirm = decoded(captured.msg[2], captured.len[2]);
+	assert_int_equal(confirm.type, SMCR_CLC_CONFIRM);
+	pair_inject_clc_raw(pair, conn, C, captured.msg[2], captured.len[2]);
+	pair_pump(pair);
+	const struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_non_null(lgr); /* it waits for the answer to CONFIRM LINK */
+	assert_memory_equal(lgr->peer_id, confirm.accept.peer_id, SMCR_PEER_ID_LEN);
+	assert_int_equal(lgr->v2.os, SMCR_CLC_OS_LINUX);
+	assert_int_equal(pair_link(pair, S, 1)->peer_qpn, confirm.accept.qpn);
+	assert_memory_equal(pair_link(pair, S, 1)->peer_gid, confirm.accept.gid, SMCR_GID_LEN);
+	pair_free(pair);
+}
+
+static void a_deployed_server(void **state)
+{
+	(void)state;
+	static struct captured captured;
+	read_capture(&captured);
+	struct pair *pair = pair_for_capture(C);
+	int conn = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	struct smcr_clc_msg theirs = decoded(captured.msg[2], captured.len[2]);
+	pair_inject_clc_raw(pair, conn, S, captured.msg[1], captured.len[1]);
+	pair_pump(pair);
+	struct smcr_clc_msg confirm = answer_to(pair, conn, S);
+	assert_int_equal(confirm.type, SMCR_CLC_CONFIRM);
+	assert_int_equal(confirm.accept.version, V2);
+	assert_memory_equal(confirm.accept.eid, theirs.accept.eid, SMCR_EID_LEN);
+	assert_int_equal(confirm.accept.fce.release, theirs.accept.fce.release);
+	assert_int_equal(confirm.accept.fce.max_conns, theirs.accept.fce.max_conns);
+	assert_int_equal(confirm.accept.fce.max_links, theirs.accept.fce.max_links);
+	assert_int_equal(confirm.accept.num_gids, 1);
+	const struct smcr_lgr *lgr = pair_lgr(pair, C);
+	assert_int_equal(lgr->version, V2);
+	assert_text(lgr->v2.eid, "SMCLAB");
 	pair_free(pair);
 }
 
@@ -493,6 +766,12 @@ int main(void)
 		cmocka_unit_test(accept_of_the_other_version),
 		cmocka_unit_test(a_full_group),
 		cmocka_unit_test(a_crowd),
+		cmocka_unit_test(a_proposal_without_peer_id),
+		cmocka_unit_test(a_peer_without_id_starts_again),
+		cmocka_unit_test(a_confirm_of_somebody_else),
+		cmocka_unit_test(confirms_that_are_declined),
+		cmocka_unit_test(a_deployed_client),
+		cmocka_unit_test(a_deployed_server),
 	};
 	return cmocka_run_group_tests_name("engine_version", tests, NULL, NULL);
 }
