@@ -180,6 +180,7 @@ struct smcr_tx_entry {
 	uint8_t llc_type;       /* LLC: what was sent */
 	bool llc_reply;
 	uint8_t llc_number; /* LLC: the link number it is about, if any */
+	bool llc_long;      /* LLC: longer than SMCR_LLC_LEN */
 	/** Send buffer of a connection that is gone, whose last WRITE this is: it goes back with
 	 * the completion, not before (CDC-17). Set by smcr_link_forget(). */
 	struct smcr_element release;
@@ -210,7 +211,8 @@ struct smcr_link {
 	uint64_t tx_next, tx_done; /* next wr_id to post; all below tx_done have completed */
 	uint64_t tx_posted;        /* from here on nothing was really posted: the QP had failed */
 	struct {                   /* LLC messages that wait for room, in order */
-		uint8_t msg[SMCR_LLC_LEN];
+		uint8_t *msg;      /* a copy */
+		size_t len;
 		struct smcr_tx_entry entry;
 	} llc_wait[SMCR_LINK_LLC_WAIT];
 	unsigned int llc_waiting;
@@ -273,6 +275,9 @@ struct smcr_lgr {
 	uint8_t release;            /* version 2: 0, or from 1 on with limits of its own */
 	uint8_t max_conns;          /* version 2: at a time; 255 where nothing was negotiated */
 	enum smcr_byte_order order; /* version 2: of the peer's processor, once known */
+	/** Version 2: a message longer than SMCR_LLC_LEN is on its way. The peer may have one buffer
+	 * for such messages: the next one waits for its completion (link.c). */
+	bool long_posted;
 	struct {                    /* version 2 */
 		uint8_t eid[SMCR_EID_LEN];
 		bool direct;                /* no gateway between the RoCE addresses */
@@ -577,10 +582,13 @@ bool smcr_link_room(const struct smcr_link *link, uint32_t n);
  */
 void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smcr_tx_entry *entries,
 		    size_t n);
-/** Post one 44-byte LLC message, or keep it until there is room. @return 0; -ENOBUFS: too many wait
- */
-int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
+/** Post one LLC message, or keep it until there is room, and, if it is longer than SMCR_LLC_LEN,
+ *  until no other one of that kind is on its way in the group. `entry` is copied.
+ *  @return 0; -ENOBUFS: too many wait; -ENOMEM */
+int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,
 		       const struct smcr_tx_entry *entry);
+/** Post what waits on the links of the group and can go now. */
+void smcr_lgr_post_waiting_llc(struct smcr_lgr *lgr);
 /** Is the completion of an LLC message of that type still to come? */
 bool smcr_link_llc_posted(const struct smcr_link *link, uint8_t type);
 /** Queue for room; when there is some, conn->tx.waiting is cleared and smcr_conn_tx_resume() is
@@ -609,6 +617,10 @@ void smcr_lgr_end(struct smcr_lgr *lgr, int error);
 void smcr_lgr_end_conns(struct smcr_lgr *lgr);
 /** Free a group without connections. Engine end and timer queue only. */
 void smcr_lgr_free(struct smcr_lgr *lgr);
+static inline bool smcr_lgr_is_v2(const struct smcr_lgr *lgr)
+{
+	return lgr->version == SMCR_CLC_VERSION_2;
+}
 struct smcr_link *smcr_lgr_link_by_number(const struct smcr_lgr *lgr, uint8_t number);
 /** An ACTIVE link other than `except` for LLC, or NULL. */
 struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smcr_link *except);

@@ -30,6 +30,10 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	struct smcr_tx_entry entry = *entry_of(link, wr_id);
 	memset(entry_of(link, wr_id), 0, sizeof(entry));
 	smcr_element_release(&entry.release);
+	if (entry.llc_long) {
+		link->lgr->long_posted = false;
+		smcr_llc_kick(link->lgr); /* another one may wait on any link */
+	}
 	if (entry.kind == SMCR_TX_LLC) {
 		smcr_llc_sent(link, &entry, ok);
 	} else if (entry.conn) {
@@ -135,8 +139,9 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	link->number = number ? number : next_number(lgr);
 	lgr->links[slot] = link;
 	HASH_ADD(hh, engine->links, ref, sizeof(link->ref), link);
+	uint32_t recv_len = smcr_lgr_is_v2(lgr) ? SMCR_LLC_V2_MAX_LEN : SMCR_LLC_LEN;
 	int rc = engine->ops->qp_create(engine->ctx, device->info.id, link->ref, link->tx_depth,
-					&link->qp, &link->qpn);
+					recv_len, &link->qp, &link->qpn);
 	if (rc)
 		link->qp = NULL;
 	else
@@ -151,6 +156,16 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	}
 	*ret_link = link;
 	return 0;
+}
+
+/** The first `n` messages do not wait any longer. */
+static void drop_waiting_llc(struct smcr_link *link, unsigned int n)
+{
+	for (unsigned int i = 0; i < n; i++)
+		free(link->llc_wait[i].msg);
+	link->llc_waiting -= n;
+	memmove(&link->llc_wait[0], &link->llc_wait[n],
+		link->llc_waiting * sizeof(link->llc_wait[0]));
 }
 
 void smcr_link_drop_qp(struct smcr_link *link)
@@ -170,7 +185,7 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		link->qp = NULL;
 	}
 	link->qp_failed = true;
-	link->llc_waiting = 0;
+	drop_waiting_llc(link, link->llc_waiting);
 	while (link->tx_done < link->tx_next)
 		complete(link, link->tx_done++, false);
 }
@@ -301,17 +316,37 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		link->tx_posted = link->tx_next;
 }
 
-int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
+static bool llc_may_go(const struct smcr_link *link, size_t len)
+{
+	return in_flight(link) < link->tx_depth &&
+	       (len <= SMCR_LLC_LEN || !link->lgr->long_posted);
+}
+
+static void post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,
+		     const struct smcr_tx_entry *entry)
+{
+	struct smcr_wr wr = { .addr = msg, .length = (uint32_t)len };
+	struct smcr_tx_entry copy = *entry;
+	copy.llc_long = len > SMCR_LLC_LEN;
+	link->lgr->long_posted |= copy.llc_long;
+	smcr_link_post(link, &wr, &copy, 1);
+}
+
+int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,
 		       const struct smcr_tx_entry *entry)
 {
-	if (!link->llc_waiting && in_flight(link) < link->tx_depth) {
-		struct smcr_wr wr = { .addr = msg, .length = SMCR_LLC_LEN };
-		smcr_link_post(link, &wr, entry, 1);
+	if (!link->llc_waiting && llc_may_go(link, len)) {
+		post_llc(link, msg, len, entry);
 		return 0;
 	}
 	if (link->llc_waiting == SMCR_LINK_LLC_WAIT)
 		return -ENOBUFS;
-	memcpy(link->llc_wait[link->llc_waiting].msg, msg, SMCR_LLC_LEN);
+	uint8_t *copy = malloc(len);
+	if (!copy)
+		return -ENOMEM;
+	memcpy(copy, msg, len);
+	link->llc_wait[link->llc_waiting].msg = copy;
+	link->llc_wait[link->llc_waiting].len = len;
 	link->llc_wait[link->llc_waiting++].entry = *entry;
 	return 0;
 }
@@ -320,13 +355,17 @@ int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg,
 static void post_waiting_llc(struct smcr_link *link)
 {
 	unsigned int n = 0;
-	for (; n < link->llc_waiting && in_flight(link) < link->tx_depth; n++) {
-		struct smcr_wr wr = { .addr = link->llc_wait[n].msg, .length = SMCR_LLC_LEN };
-		smcr_link_post(link, &wr, &link->llc_wait[n].entry, 1);
-	}
-	link->llc_waiting -= n;
-	memmove(&link->llc_wait[0], &link->llc_wait[n],
-		link->llc_waiting * sizeof(link->llc_wait[0]));
+	for (; n < link->llc_waiting && llc_may_go(link, link->llc_wait[n].len); n++)
+		post_llc(link, link->llc_wait[n].msg, link->llc_wait[n].len,
+			 &link->llc_wait[n].entry);
+	drop_waiting_llc(link, n);
+}
+
+void smcr_lgr_post_waiting_llc(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i])
+			post_waiting_llc(lgr->links[i]);
 }
 
 bool smcr_link_llc_posted(const struct smcr_link *link, uint8_t type)

@@ -24,17 +24,35 @@ static uint8_t number_of(const struct smcr_llc_msg *msg)
 	}
 }
 
-void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
+static int encode(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg,
+		  const struct smcr_llc_rtokens *rtokens, uint8_t *buf, size_t len)
 {
-	uint8_t buf[SMCR_LLC_LEN];
+	if (!smcr_lgr_is_v2(lgr))
+		return smcr_llc_encode(msg, lgr->dialect, buf, len);
+	struct smcr_llc_msg copy = *msg;
+	copy.order = lgr->order;
+	return smcr_llc_encode_v2(&copy, rtokens, buf, len);
+}
+
+void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *msg,
+			   const struct smcr_llc_rtokens *rtokens)
+{
+	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
 	struct smcr_tx_entry entry = { .kind = SMCR_TX_LLC,
 				       .llc_type = msg->type,
 				       .llc_reply = msg->reply,
 				       .llc_number = number_of(msg) };
-	int len = smcr_llc_encode(msg, link->lgr->dialect, buf, sizeof(buf));
-	assert(len == SMCR_LLC_LEN);
-	if (smcr_link_post_llc(link, buf, &entry))
-		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the send queue is full");
+	int len = encode(link->lgr, msg, rtokens, buf, sizeof(buf));
+	assert(len >= SMCR_LLC_LEN);
+	int rc = smcr_link_post_llc(link, buf, (size_t)len, &entry);
+	if (rc)
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot queue an LLC message: %s",
+			       strerror(-rc));
+}
+
+void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	smcr_llc_send_rtokens(link, msg, NULL);
 }
 
 /** Is it the message that was posted last on the way to the next step? Completions may be seen
@@ -488,6 +506,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	(void)engine;
 	if (lgr->state == SMCR_LGR_TERMINATING)
 		return;
+	smcr_lgr_post_waiting_llc(lgr);
 	free_gone_links(lgr);
 	smcr_llc_add_link_resume(lgr);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
@@ -622,7 +641,8 @@ static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)
 bool smcr_engine_recv_is_barrier(const uint8_t *data, size_t len)
 {
 	return smcr_cdc_is_failover(data, len) ||
-	       (len == SMCR_LLC_LEN && data[0] == SMCR_LLC_DELETE_LINK);
+	       (len == SMCR_LLC_LEN && (data[0] == SMCR_LLC_DELETE_LINK ||
+					data[0] == SMCR_LLC_V2_TYPE + SMCR_LLC_DELETE_LINK));
 }
 
 void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,

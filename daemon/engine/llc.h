@@ -180,8 +180,11 @@ void smcr_llc_kick(struct smcr_lgr *lgr);
 void smcr_llc_link_lost(struct smcr_link *link);
 /** An LLC message was completed. */
 void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok);
-/** Encode and post. A full send queue fails the link. */
+/** Encode in the group's version and post. A full send queue fails the link. */
 void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** The same for an ADD LINK of version 2 that does not reject. */
+void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *msg,
+			   const struct smcr_llc_rtokens *rtokens);
 /** The link is out of sync (ERR-63): it goes down. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
 /** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */

@@ -9,7 +9,9 @@
 
 #include "daemon/engine/engine.h"
 
-/** One work request: an RDMA WRITE of one segment, or a 44-byte SEND that the host copies. */
+/** One work request: an RDMA WRITE of one segment, or a SEND that the host copies: 44 bytes, in
+ *  groups of version 2 up to SMCR_LLC_V2_SEND_MAX; of those that are longer than 44 bytes no more
+ *  than one of a QP is outstanding. */
 struct smcr_wr {
 	uint64_t wr_id;
 	bool is_write;
@@ -69,11 +71,12 @@ struct smcr_ops {
 	void (*mem_free)(void *ctx, void *addr, size_t len);
 
 	/**
-	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted.
+	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted, each of at least
+	 * `recv_len` bytes: SMCR_LLC_LEN, or SMCR_LLC_V2_MAX_LEN in a group of version 2.
 	 * `link_ref` names it in smcr_engine_recv() and smcr_engine_send_done().
 	 */
 	int (*qp_create)(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
-			 void **ret_qp, uint32_t *ret_qpn);
+			 uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn);
 	int (*qp_connect)(void *ctx, void *qp, const struct smcr_qp_peer *peer); /* INIT -> RTR */
 	int (*qp_start)(void *ctx, void *qp, uint32_t psn, uint32_t retry_ms);   /* RTR -> RTS */
 	/**

@@ -16,10 +16,14 @@
 #include "daemon/engine/view.h"
 #include "daemon/host/log.h"
 #include "daemon/rnic/verbs.h"
+#include "proto/smcr/llc.h"
 
-/* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. */
-#define RECV_SIZE  64
-#define RECV_DEPTH 1024
+/* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. Those of
+ * version 2 are seldom longer, but may have 8192; that peer sends again when there is no buffer, and
+ * has no more than a few dozen SENDs under way on a link. */
+#define RECV_SIZE     64
+#define RECV_DEPTH    1024
+#define RECV_DEPTH_V2 256
 
 #define MAX_TESTS 256
 
@@ -39,6 +43,9 @@ struct fabric_qp {
 	struct rnic_pd *pd; /* its own (A18) */
 	struct rnic_qp *qp;
 	uint64_t link_ref;
+	/* The one SEND that is too long to be posted inline, once there was one. */
+	uint8_t *long_send;
+	struct rnic_mr *long_mr;
 	bool *destroyed; /* set through this when destroyed inside its own callback */
 };
 
@@ -226,7 +233,7 @@ static void on_test(evutil_socket_t fd, short what, void *arg)
 }
 
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
-			void **ret_qp, uint32_t *ret_qpn)
+			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
 	struct fabric *fabric = ctx;
 	struct fabric_device *device = device_by_id(fabric, device_id);
@@ -238,9 +245,10 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 	qp->link_ref = link_ref;
 	int error = rnic_pd_alloc(device->rnic, &qp->pd);
 	if (!error) {
+		bool v1 = recv_len <= RECV_SIZE;
 		struct rnic_qp_params params = { .send_depth = send_depth,
-						 .recv_depth = RECV_DEPTH,
-						 .recv_size = RECV_SIZE,
+						 .recv_depth = v1 ? RECV_DEPTH : RECV_DEPTH_V2,
+						 .recv_size = v1 ? RECV_SIZE : recv_len,
 						 .on_completion = on_completion,
 						 .may_give_up = may_give_up,
 						 .ctx = qp };
@@ -294,6 +302,9 @@ static void op_qp_destroy(void *ctx, void *handle)
 	struct fabric_qp *qp = handle;
 	(void)ctx;
 	rnic_qp_destroy(qp->qp);
+	if (qp->long_mr)
+		rnic_mr_deregister(qp->long_mr);
+	free(qp->long_send);
 	rnic_pd_free(qp->pd);
 	if (qp->destroyed)
 		*qp->destroyed = true;
@@ -338,18 +349,49 @@ static void op_mr_deregister(void *ctx, void *mr)
 	rnic_mr_deregister(mr);
 }
 
-static void convert_wr(const struct smcr_wr *wr, struct rnic_send_wr *ret)
+static bool is_long(const struct smcr_wr *wr)
 {
+	return !wr->is_write && wr->length > RNIC_MAX_INLINE;
+}
+
+/** Copy a long SEND to where it can be sent from: the one before it has completed. */
+static int keep_long_send(struct fabric_qp *qp, const struct smcr_wr *wr)
+{
+	if (wr->length > SMCR_LLC_V2_SEND_MAX)
+		return -EINVAL;
+	if (!qp->long_send)
+		qp->long_send = malloc(SMCR_LLC_V2_SEND_MAX);
+	if (!qp->long_send)
+		return -ENOMEM;
+	if (!qp->long_mr) {
+		int error = rnic_mr_register(qp->pd, qp->long_send, SMCR_LLC_V2_SEND_MAX,
+					     RNIC_ACCESS_LOCAL_WRITE, &qp->long_mr);
+		if (error)
+			return error;
+	}
+	memcpy(qp->long_send, wr->addr, wr->length);
+	return 0;
+}
+
+static int convert_wr(struct fabric_qp *qp, const struct smcr_wr *wr, struct rnic_send_wr *ret)
+{
+	int error = is_long(wr) ? keep_long_send(qp, wr) : 0;
+	if (error)
+		return error;
+	unsigned int send = RNIC_SEND_SOLICITED | (is_long(wr) ? 0u : RNIC_SEND_INLINE);
 	*ret = (struct rnic_send_wr){
 		.wr_id = wr->wr_id,
 		.opcode = wr->is_write ? RNIC_WR_RDMA_WRITE : RNIC_WR_SEND,
-		.flags = (wr->signaled ? RNIC_SEND_SIGNALED : 0u) |
-			 (wr->is_write ? 0u : RNIC_SEND_INLINE | RNIC_SEND_SOLICITED),
+		.flags = (wr->signaled ? RNIC_SEND_SIGNALED : 0u) | (wr->is_write ? 0u : send),
 		.num_sge = 1,
 		.sge = { { wr->addr, wr->length, wr->lkey } },
 		.remote_addr = wr->remote_addr,
 		.rkey = wr->rkey,
 	};
+	if (is_long(wr))
+		ret->sge[0] = (struct rnic_sge){ qp->long_send, wr->length,
+						 rnic_mr_lkey(qp->long_mr) };
+	return 0;
 }
 
 static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
@@ -359,8 +401,11 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	(void)ctx;
 	if (n > sizeof(list) / sizeof(list[0]))
 		return -EINVAL; /* the engine posts a handful at a time */
-	for (size_t i = 0; i < n; i++)
-		convert_wr(&wr[i], &list[i]);
+	for (size_t i = 0; i < n; i++) {
+		int error = convert_wr(qp, &wr[i], &list[i]);
+		if (error)
+			return error;
+	}
 	return rnic_post_send(qp->qp, list, n);
 }
 

@@ -55,11 +55,12 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 }
 
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
-			void **ret_qp, uint32_t *ret_qpn)
+			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
 	struct connfix *f = ctx;
 	(void)device_id;
 	(void)send_depth;
+	(void)recv_len;
 	uint64_t *qp = malloc(sizeof(*qp));
 	assert_non_null(qp);
 	*qp = link_ref;

@@ -389,11 +389,16 @@ void pair_inject_raw(struct pair *pair, int from, uint8_t number, const void *da
 
 void pair_inject_llc(struct pair *pair, int from, uint8_t number, const struct smcr_llc_msg *msg)
 {
-	uint8_t buf[SMCR_LLC_LEN];
+	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
 	struct smcr_link *link = pair_link(pair, from, number);
-	if (!link || smcr_llc_encode(msg, link->lgr->dialect, buf, sizeof(buf)) != SMCR_LLC_LEN)
+	if (!link)
+		pair_violation("cannot inject on a link that is not there");
+	int len = smcr_lgr_is_v2(link->lgr)
+			  ? smcr_llc_encode_v2(msg, NULL, buf, sizeof(buf))
+			  : smcr_llc_encode(msg, link->lgr->dialect, buf, sizeof(buf));
+	if (len < SMCR_LLC_LEN)
 		pair_violation("cannot inject");
-	pair_inject_raw(pair, from, number, buf, sizeof(buf));
+	pair_inject_raw(pair, from, number, buf, (size_t)len);
 }
 
 void pair_fail_link(struct pair *pair, int side, uint8_t number)

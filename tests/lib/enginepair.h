@@ -45,6 +45,8 @@ struct pair_msg {
 	uint8_t link; /* SEND: number of the sender's link */
 	bool is_cdc;
 	struct smcr_llc_msg llc;
+	uint8_t num_rtokens; /* ADD LINK of version 2 */
+	size_t length;       /* SEND: bytes */
 	struct smcr_cdc cdc;
 };
 

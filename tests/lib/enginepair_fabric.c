@@ -11,7 +11,7 @@ enum qp_state { QP_INIT, QP_RTR, QP_RTS, QP_ERROR, QP_GONE };
 
 struct request {
 	struct smcr_wr wr;
-	uint8_t send[SMCR_LLC_LEN];
+	uint8_t send[SMCR_LLC_V2_SEND_MAX];
 	bool arrived; /* at the far end, though nothing has come back yet */
 	struct request *next, *prev;
 };
@@ -24,7 +24,7 @@ struct completion {
 
 struct pair_qp {
 	struct pair_side *side;
-	uint32_t device_id, qpn, depth, psn, retry_ms;
+	uint32_t device_id, qpn, depth, recv_len, psn, retry_ms;
 	uint64_t link_ref;
 	enum qp_state state;
 	struct smcr_qp_peer peer;
@@ -120,7 +120,7 @@ static const struct smcr_device_info *device_of(const struct pair_side *side, ui
 }
 
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
-			void **ret_qp, uint32_t *ret_qpn)
+			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
 	struct pair_side *side = ctx;
 	if (falls_due(&side->fail_qp_create))
@@ -134,6 +134,7 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 	qp->device_id = device_id;
 	qp->link_ref = link_ref;
 	qp->depth = send_depth;
+	qp->recv_len = recv_len;
 	qp->qpn = side->next_qpn++;
 	qp->stalled_since = UINT64_MAX;
 	DL_APPEND(side->qps, qp);
@@ -252,6 +253,15 @@ static void op_mr_deregister(void *ctx, void *handle)
 	free(mr);
 }
 
+static bool send_length_ok(const struct pair_qp *qp, const struct smcr_wr *wr)
+{
+	if (wr->addr && *(const uint8_t *)wr->addr == SMCR_CDC_TYPE)
+		return wr->length == SMCR_CDC_LEN;
+	return wr->length == SMCR_LLC_LEN ||
+	       (wr->length > SMCR_LLC_LEN && wr->length <= qp->recv_len &&
+		wr->length <= SMCR_LLC_V2_SEND_MAX);
+}
+
 static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 {
 	struct pair_qp *qp = handle;
@@ -267,7 +277,7 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 		if (!request)
 			abort();
 		request->wr = wr[i];
-		if (!wr[i].is_write && wr[i].length != SMCR_LLC_LEN)
+		if (!wr[i].is_write && !send_length_ok(qp, &wr[i]))
 			pair_violation("SEND of %u bytes", wr[i].length);
 		if (!wr[i].is_write)
 			memcpy(request->send, wr[i].addr, wr[i].length);
@@ -400,17 +410,31 @@ static struct smcr_link *link_of(const struct pair_qp *qp)
 	return link;
 }
 
+static void decode_llc(const struct smcr_lgr *lgr, const struct request *request,
+		       struct pair_msg *ret_msg)
+{
+	struct smcr_llc_rtokens rtokens = { 0 };
+	if (lgr && smcr_lgr_is_v2(lgr)) {
+		(void)smcr_llc_decode_v2(request->send, request->wr.length, &ret_msg->llc,
+					 &rtokens);
+		ret_msg->num_rtokens = rtokens.count;
+	} else {
+		(void)smcr_llc_decode(request->send, request->wr.length,
+				      lgr ? lgr->dialect : SMCR_DIALECT_RFC, &ret_msg->llc);
+	}
+}
+
 static struct pair_msg describe(const struct pair_qp *qp, const struct request *request)
 {
 	struct pair_msg msg = { .from = qp->side->index };
 	const struct smcr_link *link = link_of(qp);
 	msg.link = link ? link->number : 0;
+	msg.length = request->wr.length;
 	msg.is_cdc = request->send[0] == SMCR_CDC_TYPE;
 	if (msg.is_cdc)
 		(void)smcr_cdc_decode(request->send, SMCR_CDC_LEN, &msg.cdc);
 	else
-		(void)smcr_llc_decode(request->send, SMCR_LLC_LEN,
-				      link ? link->lgr->dialect : SMCR_DIALECT_RFC, &msg.llc);
+		decode_llc(link ? link->lgr : NULL, request, &msg);
 	return msg;
 }
 
@@ -489,7 +513,7 @@ static bool send_unacknowledged(struct pair *pair, struct pair_qp *qp)
 			return false;
 		request->arrived = true;
 		if (!request->wr.is_write)
-			pair_fabric_deliver(pair, peer, request->send, SMCR_LLC_LEN);
+			pair_fabric_deliver(pair, peer, request->send, request->wr.length);
 		return true; /* the queue may have changed */
 	}
 	return false;
@@ -513,7 +537,7 @@ static bool send_one(struct pair *pair, struct pair_qp *qp)
 		complete(qp, request->wr.wr_id, SMCR_SEND_OK);
 	DL_DELETE(qp->queue, request);
 	if (request->arrived && !before)
-		pair_fabric_deliver(pair, peer, request->send, SMCR_LLC_LEN);
+		pair_fabric_deliver(pair, peer, request->send, request->wr.length);
 	free(request);
 	return true;
 }

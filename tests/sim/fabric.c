@@ -29,6 +29,7 @@ void fabric_free(struct fabric *fabric)
 	struct qp *qp, *next_qp;
 	HASH_ITER (hh, fabric->qps, qp, next_qp) {
 		HASH_DEL(fabric->qps, qp);
+		wire_free(qp);
 		free(qp->sq);
 		free(qp->rq);
 		free(qp);
@@ -244,7 +245,8 @@ struct qp *fabric_qp_find(struct fabric *fabric, uint32_t qpn)
 	return qp;
 }
 
-int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, struct qp **ret_qp)
+int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, uint32_t recv_len,
+		     struct qp **ret_qp)
 {
 	struct world *w = device->world;
 	struct fabric *fabric = w->fabric;
@@ -264,6 +266,7 @@ int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, s
 	qp->link_ref = link_ref;
 	qp->state = QP_INIT;
 	qp->depth = depth;
+	qp->recv_len = recv_len;
 	qp->sq = sim_zalloc(depth * sizeof(*qp->sq));
 	HASH_ADD(hh, fabric->qps, qpn, sizeof(qp->qpn), qp);
 	device->num_qps++;

@@ -88,7 +88,8 @@ enum fate {
 struct request {
 	struct smcr_wr wr;
 	enum fate fate;
-	uint8_t payload[SIM_MESSAGE_LEN];
+	uint8_t payload[SIM_MESSAGE_LEN]; /* of a SEND, or its beginning */
+	uint8_t *longer;                  /* all of it, if it is longer */
 	enum wr_state state;
 	uint64_t ready_at; /* travel time is over */
 	uint64_t ack_at;
@@ -103,8 +104,19 @@ struct message {
 	uint64_t when;
 	uint64_t order; /* of arrival, over all QPs */
 	uint8_t data[SIM_MESSAGE_LEN];
+	uint8_t *longer; /* the message, if it does not fit there */
 	uint32_t len;
 };
+
+static inline const uint8_t *request_bytes(const struct request *req)
+{
+	return req->longer ? req->longer : req->payload;
+}
+
+static inline const uint8_t *message_bytes(const struct message *msg)
+{
+	return msg->longer ? msg->longer : msg->data;
+}
 
 struct qp {
 	struct world *world;
@@ -114,6 +126,7 @@ struct qp {
 	uint32_t qpn;
 	enum qp_state state;
 	uint32_t depth;
+	uint32_t recv_len; /* of its receive buffers */
 	uint32_t num_mrs;
 	struct smcr_qp_peer peer;
 	uint32_t psn;
@@ -163,7 +176,8 @@ void fabric_qp_fault(struct fabric *fabric);
 int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block);
 void fabric_mem_free(struct host *host, void *addr, size_t len);
 struct block *fabric_block_at(struct host *host, const void *addr);
-int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, struct qp **ret_qp);
+int fabric_qp_create(struct device *device, uint64_t link_ref, uint32_t depth, uint32_t recv_len,
+		     struct qp **ret_qp);
 int fabric_qp_connect(struct qp *qp, const struct smcr_qp_peer *peer);
 int fabric_qp_start(struct qp *qp, uint32_t psn, uint32_t retry_ms);
 void fabric_qp_set_retry(struct qp *qp, uint32_t retry_ms);

@@ -69,7 +69,7 @@ static struct device *find_device(struct host *host, uint32_t id)
 }
 
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
-			void **ret_qp, uint32_t *ret_qpn)
+			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
 	struct host *host = ctx;
 	struct device *device = find_device(host, device_id);
@@ -78,7 +78,8 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 		world_fail(host->world, "HOST", "qp_create on unknown device %u", device_id);
 		return -ENODEV;
 	}
-	int r = refuse(host) ? -ENOMEM : fabric_qp_create(device, link_ref, send_depth, &qp);
+	int r = refuse(host) ? -ENOMEM : fabric_qp_create(device, link_ref, send_depth,
+							    recv_len, &qp);
 	if (r < 0)
 		return r;
 	if (++host->num_qps > host->qps_high)
@@ -474,13 +475,13 @@ void host_restart(struct host *host)
 void host_rdma_recv(struct host *host, struct qp *qp, const struct message *msg)
 {
 	/* It counts on what has arrived on another link: that comes first (FO-8). */
-	if (smcr_engine_recv_is_barrier(msg->data, msg->len))
+	if (smcr_engine_recv_is_barrier(message_bytes(msg), msg->len))
 		wire_hand_in(host, msg->order);
 	/* Timers may have destroyed it. */
 	if (qp->state == QP_DESTROYED)
 		return;
-	obs_recv(host->world->observer, qp, msg->data, msg->len);
-	smcr_engine_recv(host->engine, qp->link_ref, msg->data, msg->len);
+	obs_recv(host->world->observer, qp, message_bytes(msg), msg->len);
+	smcr_engine_recv(host->engine, qp->link_ref, message_bytes(msg), msg->len);
 }
 
 void host_rdma_done(struct host *host, struct qp *qp, uint64_t number, enum smcr_send_status status)

@@ -67,7 +67,7 @@ void obs_post(struct observer *obs, struct qp *qp, struct request *req)
 		world_fail(obs->world, "RV-8", "LLC message on QP %06x, which is no link yet",
 			   qp->qpn);
 	else
-		llc_posted(obs, link, link_side(link, qp), req->payload, req->wr.length);
+		llc_posted(obs, link, link_side(link, qp), request_bytes(req), req->wr.length);
 }
 
 void obs_recv(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len)
@@ -89,7 +89,7 @@ void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool 
 	if (req->flow)
 		flow_settled(req, ok);
 	else if (ok && !req->wr.is_write)
-		llc_done(obs, link, link_side(link, qp), req->payload, req->wr.length);
+		llc_done(obs, link, link_side(link, qp), request_bytes(req), req->wr.length);
 }
 
 /** From here on exchanges may be given up, on either side, until all is quiet again. */

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "proto/smcr/llc.h"
 #include "tests/sim/host.h"
 #include "tests/sim/observer.h"
 
@@ -40,6 +41,7 @@ static void hand_in(struct qp *qp)
 	qp->rq_len--;
 	memmove(qp->rq, qp->rq + 1, qp->rq_len * sizeof(*qp->rq));
 	host_rdma_recv(qp->host, qp, &msg);
+	free(msg.longer);
 }
 
 void wire_hand_in(struct host *host, uint64_t before)
@@ -82,6 +84,18 @@ static void recv_event(void *object, uint64_t arg)
 	}
 }
 
+/** NULL: it fits into SIM_MESSAGE_LEN. */
+static uint8_t *longer_copy(const uint8_t *data, uint32_t len)
+{
+	if (len <= SIM_MESSAGE_LEN)
+		return NULL;
+	uint8_t *copy = malloc(len);
+	if (!copy)
+		abort();
+	memcpy(copy, data, len);
+	return copy;
+}
+
 static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 {
 	struct world *w = qp->world;
@@ -99,7 +113,9 @@ static void enqueue(struct qp *qp, const uint8_t *data, uint32_t len)
 	msg->when = when;
 	msg->order = ++w->fabric->next_message;
 	msg->len = len;
-	memcpy(msg->data, data, len);
+	msg->longer = longer_copy(data, len);
+	if (!msg->longer)
+		memcpy(msg->data, data, len);
 	if (!qp->recv_pending) {
 		qp->recv_pending = true;
 		clock_at(&w->clock, when, recv_event, qp, 0);
@@ -115,7 +131,7 @@ void wire_inject(struct qp *qp, const uint8_t *data, uint32_t len)
 static void deliver(struct qp *qp, const uint8_t *data, uint32_t len)
 {
 	struct prng *rng = &qp->world->rng;
-	uint8_t copy[SIM_MESSAGE_LEN];
+	uint8_t copy[SMCR_LLC_V2_SEND_MAX];
 	if (!prng_chance(rng, qp->world->set.mangle_permille)) {
 		enqueue(qp, data, len);
 		return;
@@ -239,7 +255,14 @@ static bool execute(struct qp *qp, struct qp *peer, struct request *req)
 			return false;
 		}
 	} else if (req->fate != FATE_LOST) {
-		deliver(peer, req->payload, req->wr.length);
+		if (req->wr.length > peer->recv_len) { /* it does not fit (IBA 9.7.5.1.6) */
+			if (!w->set.hostile)
+				world_fail(w, "LLC-8", "SEND of %u bytes into a buffer of %u",
+					   req->wr.length, peer->recv_len);
+			refuse(qp, peer, req);
+			return false;
+		}
+		deliver(peer, request_bytes(req), req->wr.length);
 	}
 	req->state = WR_EXECUTED;
 	qp->executed++;
@@ -425,6 +448,7 @@ void wire_post(struct qp *qp, const struct smcr_wr *wr)
 {
 	struct world *w = qp->world;
 	struct request *req = slot(qp, qp->posted);
+	free(req->longer);
 	*req = (struct request){ .wr = *wr, .state = WR_FLYING };
 	if (wr->is_write) {
 		struct mr *mr = fabric_mr_find(w->fabric, wr->lkey);
@@ -437,11 +461,13 @@ void wire_post(struct qp *qp, const struct smcr_wr *wr)
 			return;
 		}
 		req->hash = hash_bytes(wr->addr, wr->length);
-	} else if (wr->length > SIM_MESSAGE_LEN) {
+	} else if (wr->length > SMCR_LLC_V2_SEND_MAX) {
 		world_fail(w, "LLC-1", "SEND of %u bytes", wr->length);
 		return;
 	} else {
-		memcpy(req->payload, wr->addr, wr->length);
+		req->longer = longer_copy(wr->addr, wr->length);
+		memcpy(req->payload, wr->addr,
+		       wr->length < SIM_MESSAGE_LEN ? wr->length : SIM_MESSAGE_LEN);
 	}
 	obs_post(w->observer, qp, req);
 	req->ready_at = w->clock.now + delay(qp, w->set.wire_min, w->set.wire_max);
@@ -489,10 +515,23 @@ static void stale_event(void *object, uint64_t arg)
 	host_stale_input(((struct qp *)object)->host, object, arg);
 }
 
+static void drop_received(struct qp *qp)
+{
+	while (qp->rq_len)
+		free(qp->rq[--qp->rq_len].longer);
+}
+
+void wire_free(struct qp *qp)
+{
+	drop_received(qp);
+	for (uint32_t i = 0; i < qp->depth; i++)
+		free(qp->sq[i].longer);
+}
+
 void wire_gone(struct qp *qp)
 {
 	struct world *w = qp->world;
-	qp->rq_len = 0;
+	drop_received(qp);
 	if (prng_chance(&w->rng, w->set.stale_permille))
 		clock_in(&w->clock, delay(qp, 0, 5000), stale_event, qp, prng_range(&w->rng, 0, 1));
 }

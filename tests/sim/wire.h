@@ -22,6 +22,8 @@ void wire_land_some(struct qp *qp);
 void wire_flush(struct qp *qp);
 /** The poster takes what it has no completion of for lost. */
 void wire_forget(struct qp *qp);
+/** What its queues hold is freed. */
+void wire_free(struct qp *qp);
 /** The QP is gone: perhaps an input for it comes late, which the engine has to ignore. */
 void wire_gone(struct qp *qp);
 
