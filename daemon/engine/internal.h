@@ -205,6 +205,7 @@ struct smcr_link {
 	uint8_t mtu;            /* smaller of both, enum smcr_mtu */
 	uint32_t uid, peer_uid; /* link user IDs (LG-12) */
 	uint32_t retry_ms;      /* how long the QP may go without progress */
+	uint64_t added;         /* when it became active, if it is not the first link */
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;

@@ -65,7 +65,8 @@ static bool is_latest(const struct smcr_link *link, const struct smcr_tx_entry *
 	case SMCR_LLC_S_CONFIRM_FIRST:
 	case SMCR_LLC_C_AWAIT_ADD: return !add;
 	case SMCR_LLC_S_ADD:
-	case SMCR_LLC_C_AWAIT_ADD_CONT: return add;
+	case SMCR_LLC_C_AWAIT_ADD_CONT:
+	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: return add; /* the latter: version 2 */
 	case SMCR_LLC_S_CONFIRM_ADDED: return !add && link == flow->subject;
 	default: return false;
 	}
@@ -114,10 +115,27 @@ void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bo
 
 /* ---- the exchange about links ---- */
 
+/** Version 2, server: the reply to a CONFIRM LINK that may be repeated. */
+static bool awaits_confirm_reply(const struct smcr_lgr *lgr)
+{
+	return smcr_lgr_is_v2(lgr) && (lgr->llc->step == SMCR_LLC_S_CONFIRM_FIRST ||
+				       lgr->llc->step == SMCR_LLC_S_CONFIRM_ADDED);
+}
+
+/* Version 2. */
+#define REPEAT_CONFIRM_AFTER (UINT64_C(500) * 1000)      /* CONFIRM LINK */
+#define ADD_LINK_WAIT        (UINT64_C(2) * 1000 * 1000) /* for the first ADD LINK */
+
 static uint64_t answer_time(const struct smcr_lgr *lgr)
 {
-	return lgr->state == SMCR_LGR_FIRST_CONTACT ? lgr->engine->config.llc_fc_timeout
-						    : lgr->engine->config.llc_timeout;
+	uint64_t time = lgr->state == SMCR_LGR_FIRST_CONTACT ? lgr->engine->config.llc_fc_timeout
+							     : lgr->engine->config.llc_timeout;
+	uint64_t limit = UINT64_MAX;
+	if (smcr_lgr_is_v2(lgr) && lgr->llc->step == SMCR_LLC_C_AWAIT_ADD)
+		limit = ADD_LINK_WAIT;
+	else if (awaits_confirm_reply(lgr) && !lgr->llc->confirm_repeated)
+		limit = REPEAT_CONFIRM_AFTER;
+	return time < limit ? time : limit;
 }
 
 void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
@@ -128,7 +146,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
-	flow->cont_held = flow->cont_overdue = false;
+	flow->cont_held = flow->cont_overdue = flow->confirm_repeated = false;
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
 		smcr_llc_add_failed(lgr, "the exchange has failed");
@@ -242,14 +260,32 @@ static enum smcr_row row_of_timeout(const struct smcr_lgr *lgr)
 	return SMCR_NUM_ROWS;
 }
 
+/** Version 2, client: our reply to CONFIRM LINK has arrived, so that the server counts on the link;
+ *  it seems to be unable to add another one. */
+static bool go_on_with_one_link(struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	if (!smcr_lgr_is_v2(lgr) || flow->step != SMCR_LLC_C_AWAIT_ADD || lgr->fc.declining ||
+	    smcr_link_llc_posted(flow->carrier, SMCR_LLC_CONFIRM_LINK))
+		return false;
+	lgr->fc.committed = true;
+	smcr_llc_add_link_done(lgr);
+	return true;
+}
+
 /** The table of C.7.1: an expected answer did not come. */
 static void on_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	if (awaits_confirm_reply(lgr) && smcr_llc_repeat_confirm(lgr)) {
+		smcr_timer_start(engine, &flow->timer, answer_time(lgr));
+		return;
+	}
+	if (go_on_with_one_link(lgr))
+		return;
 	enum smcr_row row = row_of_timeout(lgr);
-	(void)engine;
 	if (row != SMCR_NUM_ROWS)
 		smcr_row(lgr, row);
 	switch (flow->step) {
@@ -286,6 +322,19 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 
 /* ---- a failed link ---- */
 
+/** A link that was being deleted in order, and has become the last one that works: it stays until
+ * there is another one. */
+static void keep_last(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (link->state != SMCR_LINK_DEACTIVATING || !smcr_link_usable(link) ||
+	    smcr_lgr_any_link(lgr, link))
+		return;
+	link->state = SMCR_LINK_ACTIVE;
+	smcr_lgr_links_changed(lgr);
+	smcr_lgr_rebalance(lgr);
+}
+
 /** The link that carries the exchange about links has failed. */
 static void carrier_lost(struct smcr_lgr *lgr)
 {
@@ -320,6 +369,7 @@ static void carrier_lost(struct smcr_lgr *lgr)
 			break;
 		}
 		flow->subject->delete_wanted = true;
+		keep_last(flow->subject);
 		smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
 		break;
 	case SMCR_LLC_C_AWAIT_DELETE: /* the request is resent on another link, or all is lost */
@@ -487,14 +537,15 @@ static void serve_queue(struct smcr_lgr *lgr)
 		dispatch(link, &msg);
 }
 
-/** Client: a failed link of which the server has not been told, or no more, for want of a link to
- *  carry it (DELL-5). */
+/** Client: a link that has failed, or is not wanted, of which the server has not been told, or no
+ *  more, for want of a link to carry it (DELL-5). */
 static void ask_for_deletions(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link->state == SMCR_LINK_FAILED && !being_deleted(link) &&
-		    !smcr_timer_running(&link->fail_work))
+		if (link && !being_deleted(link) && !smcr_timer_running(&link->fail_work) &&
+		    (link->state == SMCR_LINK_FAILED ||
+		     (link->state == SMCR_LINK_ACTIVE && link->delete_wanted)))
 			smcr_llc_request_delete(link);
 	}
 }
@@ -552,6 +603,8 @@ static const struct {
 	{ SMCR_LLC_ADD_LINK, true, BY_SERVER, smcr_llc_on_add_link_reply },
 	{ SMCR_LLC_ADD_LINK_CONT, false, BY_CLIENT, smcr_llc_on_add_link_cont },
 	{ SMCR_LLC_ADD_LINK_CONT, true, BY_SERVER, smcr_llc_on_add_link_cont_reply },
+	{ SMCR_LLC_REQUEST_ADD_LINK, false, BY_SERVER, smcr_llc_on_request_add_link },
+	{ SMCR_LLC_REQUEST_ADD_LINK, true, BY_CLIENT, smcr_llc_on_request_add_link_reply },
 	{ SMCR_LLC_DELETE_LINK, false, BY_SERVER, smcr_llc_on_delete_link_request },
 	{ SMCR_LLC_DELETE_LINK, false, BY_CLIENT, smcr_llc_on_delete_link },
 	{ SMCR_LLC_DELETE_LINK, true, BY_SERVER, smcr_llc_on_delete_link_reply },
@@ -585,16 +638,40 @@ void smcr_llc_protocol_error(struct smcr_link *link, const char *what)
 	smcr_link_fail(link, SMCR_LLC_DEL_PROTOCOL_VIOLATION, "protocol error: %s", what);
 }
 
+void smcr_llc_unexpected(struct smcr_link *link, const char *what)
+{
+	if (smcr_lgr_is_v2(link->lgr))
+		link->lgr->engine->count.llc_dropped++;
+	else
+		smcr_llc_protocol_error(link, what);
+}
+
 static bool delete_all(const struct smcr_llc_msg *msg)
 {
 	return msg->type == SMCR_LLC_DELETE_LINK && !msg->reply && msg->delete_link.all;
+}
+
+/** A link carries messages of its group's version; those of the other one are no error. */
+static int decode(struct smcr_lgr *lgr, const uint8_t *data, size_t len, struct smcr_llc_msg *msg,
+		  struct smcr_llc_rtokens *rtokens)
+{
+	int rc;
+	if (!smcr_lgr_is_v2(lgr)) {
+		rc = smcr_llc_decode(data, len, lgr->dialect, msg);
+		return rc == -EPROTO && (data[0] & 0xF0) == SMCR_LLC_V2_TYPE ? -EOPNOTSUPP : rc;
+	}
+	rc = smcr_llc_decode_v2(data, len, msg, rtokens);
+	if (!rc && lgr->order == SMCR_ORDER_UNKNOWN)
+		lgr->order = msg->order;
+	return rc;
 }
 
 static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_msg msg;
-	int rc = smcr_llc_decode(data, len, lgr->dialect, &msg);
+	struct smcr_llc_rtokens rtokens;
+	int rc = decode(lgr, data, len, &msg, &rtokens);
 	/* The client has answered that the link goes; the server still has to hear so. */
 	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
 		     (rc || msg.type != SMCR_LLC_TEST_LINK);
@@ -615,6 +692,8 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		smcr_llc_protocol_error(link, "link used before it was confirmed");
 	} else {
 		smcr_rows_collision(lgr, &msg);
+		if (smcr_lgr_is_v2(lgr) && msg.type == SMCR_LLC_ADD_LINK)
+			lgr->llc->rtokens = rtokens;
 		dispatch(link, &msg);
 	}
 }

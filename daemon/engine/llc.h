@@ -52,6 +52,10 @@ struct smcr_llc_queued {
 	struct smcr_llc_msg msg;
 };
 
+/** Version 2: links of a group in all. CONFIRM RKEY tells RTokens of two links beside its own, and
+ *  nothing continues it. */
+#define SMCR_V2_LINKS_TOTAL 3
+
 /** An RToken as it was when a CONFIRM RKEY exchange began. */
 struct smcr_llc_told {
 	uint64_t ref; /* of the link */
@@ -77,6 +81,7 @@ struct smcr_llc_flow {
 	struct smcr_timer timer;              /* for the answer */
 	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
 	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
+	bool confirm_repeated;                /* CONFIRM LINK was sent again (version 2) */
 	/* when to try for another link (llc_links.c) */
 	struct {
 		bool wanted;         /* server: ADD LINK is due; client: the notice is */
@@ -86,7 +91,14 @@ struct smcr_llc_flow {
 		uint64_t last;           /* when the last attempt began */
 		uint64_t delay;          /* the last pause after a failure, 0: none failed */
 		struct smcr_timer retry; /* ERR-70 */
+		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
+		bool asked;
+		uint64_t asked_on;
 	} add;
+	/* ADD LINK of version 2 */
+	struct smcr_llc_rtokens rtokens; /* of the last one that came */
+	bool add_held; /* client: it waits for the end of the own CONFIRM RKEY exchange */
+	struct smcr_llc_queued held_add;
 	/* ADD LINK CONTINUATION */
 	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
 	unsigned int own_count, own_next;
@@ -187,6 +199,9 @@ void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *ms
 			   const struct smcr_llc_rtokens *rtokens);
 /** The link is out of sync (ERR-63): it goes down. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
+/** A message that nothing here waits for: out of sync. In version 2 it is dropped, as deployed peers
+ * do: they answer late, and repeat. */
+void smcr_llc_unexpected(struct smcr_link *link, const char *what);
 /** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
 void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
 		    struct smcr_link *subject);
@@ -230,6 +245,9 @@ void smcr_llc_drop_queued(const struct smcr_link *link);
 void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link);
 /** The new link of an ADD LINK exchange (ADDL-12), server. */
 void smcr_llc_confirm_added(struct smcr_lgr *lgr);
+/** Server, version 2: the answer to CONFIRM LINK takes long. Deployed clients drop one that comes
+ *  before they wait for it: say it once more. @return false: it was said twice */
+bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr);
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 
@@ -258,6 +276,12 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier);
 /** Client: tell the server of an RNIC without a link, if that is due (ADDL-15). */
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
+/** Is the number of links below what can be told of in CONFIRM RKEY (version 2)? */
+bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
+/** Server: no link can be added; a client that has asked is told so. */
+void smcr_llc_refuse_add(struct smcr_lgr *lgr);
+void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
+void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** Either side: an attempt begins; has a link more for it; has ended without one (ERR-70). The last
  *  does nothing when no attempt is under way. */
 void smcr_llc_add_attempt(struct smcr_lgr *lgr);

@@ -51,6 +51,7 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 			flow->own[i]->reg[flow->subject->slot].told = true;
 	smcr_log(lgr->engine, LOG_INFO, "link %u/%u on %s is active", lgr->id,
 		 flow->subject->number, flow->subject->device_name);
+	flow->subject->added = lgr->engine->now;
 	smcr_command_link_active(flow->subject);
 	smcr_lgr_links_changed(lgr);
 	smcr_llc_add_succeeded(lgr);
@@ -158,6 +159,23 @@ static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont 
 	return flow->peer_left || peer_complete(lgr);
 }
 
+/** Version 2: those of its ADD LINK. What the peer tells of an RMB that we do not know, or know no
+ * more, does not matter. @return false: an RMB in use has none (ERR-55) */
+static bool take_rtokens(struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	for (unsigned int i = 0; i < flow->rtokens.count; i++) {
+		const struct smcr_llc_rtoken_pair *pair = &flow->rtokens.pair[i];
+		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
+		if (rmb)
+			smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
+	}
+	if (peer_complete(lgr))
+		return true;
+	smcr_row(lgr, SMCR_ROW_ERR_55);
+	return false;
+}
+
 /** ERR-55. */
 static void rtokens_wrong(struct smcr_link *carrier)
 {
@@ -180,18 +198,53 @@ static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
 	return msg;
 }
 
+/** Version 2: `own` for the new link. */
+static struct smcr_llc_rtokens own_rtokens(const struct smcr_llc_flow *flow)
+{
+	struct smcr_llc_rtokens rtokens = { .count = (uint8_t)flow->own_count };
+	for (unsigned int i = 0; i < flow->own_count; i++) {
+		const struct smcr_slab *slab = flow->own[i];
+		rtokens.pair[i] = (struct smcr_llc_rtoken_pair){
+			.ref_rkey = slab->reg[flow->carrier->slot].rkey,
+			.new_rkey = slab->reg[flow->subject->slot].rkey,
+			.new_vaddr = (uintptr_t)slab->base,
+		};
+	}
+	return rtokens;
+}
+
+/** ADD LINK or an accepting reply, for the link that the exchange is about. */
+static void send_add_link(struct smcr_lgr *lgr, bool reply)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = add_link_of(flow->subject, reply);
+	list_own_rmbs(flow, lgr);
+	if (smcr_lgr_is_v2(lgr)) {
+		struct smcr_llc_rtokens rtokens = own_rtokens(flow);
+		msg.add_link.direct = lgr->v2.direct;
+		memcpy(msg.add_link.target_gid, flow->subject->local_gid, SMCR_GID_LEN);
+		smcr_llc_send_rtokens(flow->carrier, &msg, &rtokens);
+	} else {
+		smcr_llc_send(flow->carrier, &msg);
+	}
+	smcr_llc_expect_completion(lgr);
+}
+
+/**
+ * With one RNIC on either side the client refuses, and the group has one link. It is asked all the
+ * same: a deployed client of version 2 waits three seconds for the question, whatever its release,
+ * and a limit of one link, which would spare us that, holds for the life of the group, in which
+ * RNICs may come.
+ */
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier)
 {
 	struct smcr_link *link;
 	int rc = smcr_link_new(lgr, device, 0, &link);
 	if (rc)
 		return rc;
-	struct smcr_llc_msg msg = add_link_of(link, false);
 	smcr_llc_add_attempt(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, carrier, link);
-	list_own_rmbs(lgr->llc, lgr);
-	smcr_llc_send(carrier, &msg);
-	smcr_llc_expect_completion(lgr);
+	send_add_link(lgr, false);
 	return 0;
 }
 
@@ -241,7 +294,7 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 	if (overtaken(flow, msg->add_link.link_number))
 		return;
 	if (flow->step != SMCR_LLC_S_ADD || link != flow->carrier) {
-		smcr_llc_protocol_error(link, "unexpected ADD LINK reply");
+		smcr_llc_unexpected(link, "unexpected ADD LINK reply");
 		return;
 	}
 	lgr->fc.committed = true;   /* ERR-8 */
@@ -264,8 +317,16 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		delete_subject(lgr);
 		return;
 	}
-	smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
-	send_cont(lgr, false);
+	if (!smcr_lgr_is_v2(lgr)) {
+		smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
+		send_cont(lgr, false);
+	} else if (take_rtokens(lgr)) {
+		smcr_llc_confirm_added(lgr); /* ADDL-12 */
+	} else {
+		smcr_link_fail(flow->subject, SMCR_LLC_DEL_PROTOCOL_VIOLATION,
+			       "the peer has told no RToken for an RMB in use");
+		delete_subject(lgr);
+	}
 }
 
 void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -312,7 +373,8 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK, .reply = true };
 	msg.add_link = *request;
 	msg.add_link.reject = true;
-	msg.add_link.reject_reason = reason;
+	if (!smcr_lgr_is_v2(lgr)) /* there deployed peers give none */
+		msg.add_link.reject_reason = reason;
 	smcr_llc_send(carrier, &msg);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && !smcr_link_usable(carrier))
 		return;           /* it could not be sent: the lost link decides (ERR-18) */
@@ -344,7 +406,7 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 {
 	struct smcr_device *device = choose_device(lgr, request);
 	struct smcr_link *link;
-	if (!device)
+	if (!device || !smcr_llc_room_for_link(lgr))
 		return -ENODEV;
 	int rc = smcr_link_new(lgr, device, request->link_number, &link);
 	if (rc)
@@ -355,13 +417,31 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 		smcr_llc_link_agreed_gone(link);
 		return rc;
 	}
-	struct smcr_llc_msg msg = add_link_of(link, true);
+	bool v2 = smcr_lgr_is_v2(lgr);
 	smcr_llc_add_attempt(lgr);
-	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD_CONT, carrier, link);
-	list_own_rmbs(lgr->llc, lgr);
-	smcr_llc_send(carrier, &msg);
-	smcr_llc_expect_completion(lgr);
+	smcr_llc_enter(lgr, v2 ? SMCR_LLC_C_AWAIT_CONFIRM_ADDED : SMCR_LLC_C_AWAIT_ADD_CONT,
+		       carrier, link);
+	if (v2 && !take_rtokens(lgr)) {
+		smcr_llc_link_agreed_gone(link);
+		return -EPROTO;
+	}
+	send_add_link(lgr, true);
 	return 0;
+}
+
+/** Version 2: whether the server knows the RMB that is being announced should be known before RMBs
+ * are listed, so the answer waits for the end of that exchange; not for long, as deployed servers
+ * wait two seconds. */
+static bool hold_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!smcr_lgr_is_v2(lgr) || flow->rkey.step != SMCR_RKEY_CONFIRM || flow->cont_overdue)
+		return false;
+	flow->held_add = (struct smcr_llc_queued){ .link_ref = link->ref, .msg = *msg };
+	flow->add_held = true;
+	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout / 8);
+	return true;
 }
 
 void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -370,6 +450,9 @@ void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg
 	const struct smcr_llc_add_link *request = &msg->add_link;
 	if (smcr_llc_collision(lgr, msg) == SMCR_GAVE_UP)
 		smcr_llc_server_gave_up(lgr, NULL);
+	if (hold_add_link(link, msg))
+		return;
+	lgr->fc.committed |= smcr_lgr_is_v2(lgr); /* as the server is that sends it */
 	if (!smcr_mtu_valid(request->mtu)) {
 		smcr_row(lgr, SMCR_ROW_ERR_52);
 		reject(link, request, SMCR_LLC_REJECT_INVALID_MTU); /* ERR-52 */
@@ -418,9 +501,23 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 		       link, flow->subject);
 }
 
+static void resume_held_add(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	uint64_t ref = flow->held_add.link_ref;
+	struct smcr_link *link;
+	if (!flow->add_held || (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue))
+		return;
+	flow->add_held = false;
+	HASH_FIND(hh, lgr->engine->links, &ref, sizeof(ref), link);
+	if (link && smcr_link_works(link))
+		smcr_llc_on_add_link(link, &flow->held_add.msg);
+}
+
 void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
+	resume_held_add(lgr);
 	if (!flow->cont_held || (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue))
 		return;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT,

@@ -69,11 +69,24 @@ static enum column in_progress(const struct smcr_llc_flow *flow)
 	return rkey ? DURING_RKEY : NOTHING;
 }
 
+static bool is_rkey(const struct smcr_llc_msg *msg)
+{
+	return msg->type == SMCR_LLC_CONFIRM_RKEY || msg->type == SMCR_LLC_DELETE_RKEY;
+}
+
+/*
+ * In version 2 the server does not put the client's RKEY exchanges off. A deployed client takes no
+ * negative reply for a reason to try again, and answers nothing about links until its own exchange
+ * is over: it said what it says before it saw our request. The RTokens for the new link come with
+ * its reply to ADD LINK, which is behind that exchange; see also llc_rkey.c.
+ */
 enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg)
 {
 	enum column column = in_progress(lgr->llc);
 	bool all = msg->type == SMCR_LLC_DELETE_LINK && msg->delete_link.all;
 	if (column == NOTHING || all) /* DELETE LINK of all ends everything at once */
+		return SMCR_HANDLE;
+	if (smcr_lgr_is_v2(lgr) && lgr->role == SMCR_ROLE_SERVER && is_rkey(msg))
 		return SMCR_HANDLE;
 	for (size_t i = 0; i < sizeof(matrix) / sizeof(matrix[0]); i++)
 		if (matrix[i].type == msg->type && matrix[i].receiver == lgr->role)

@@ -43,7 +43,10 @@ static struct smcr_llc_msg confirm_link_of(const struct smcr_link *link, bool re
 	c->link_number = link->number;
 	c->link_user_id = link->uid;
 	c->max_links = max_links;
-	if (link->lgr->engine->config.dialect != SMCR_DIALECT_FORCE_RFC)
+	if (smcr_lgr_is_v2(link->lgr) && link->lgr->release)
+		c->max_conns = link->lgr->max_conns;
+	if (smcr_lgr_is_v2(link->lgr) ||
+	    link->lgr->engine->config.dialect != SMCR_DIALECT_FORCE_RFC)
 		c->flags = SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER;
 	return msg;
 }
@@ -61,7 +64,8 @@ void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link)
 		smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_CONFIRM_FIRST, link, NULL); /* RV-6 */
 		return;
 	}
-	struct smcr_llc_msg msg = confirm_link_of(link, false, lgr->engine->config.max_links);
+	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
+	struct smcr_llc_msg msg = confirm_link_of(link, false, limit);
 	lgr->llc->request = msg.confirm_link;
 	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_FIRST, link, NULL);
 	smcr_llc_send(link, &msg); /* RV-8 */
@@ -77,10 +81,26 @@ void smcr_llc_confirm_added(struct smcr_lgr *lgr)
 	smcr_llc_expect_completion(lgr);
 }
 
-/** What the first exchange fixes for the life of the group. */
+bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST;
+	struct smcr_link *link = first ? flow->carrier : flow->subject;
+	if (flow->confirm_repeated || !smcr_link_usable(link))
+		return false;
+	struct smcr_llc_msg msg = confirm_link_of(link, false, lgr->max_links);
+	flow->confirm_repeated = true;
+	smcr_llc_send(link, &msg);
+	return true;
+}
+
+/** What the first exchange fixes for the life of the group; in version 2 CLC did. */
 static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
 		   const struct smcr_llc_confirm_link *reply)
 {
+	lgr->dialect_known = true;
+	if (smcr_lgr_is_v2(lgr))
+		return;
 	lgr->max_links = smcr_max_links_negotiate(request->max_links, reply->max_links);
 	if (request->max_links < 2 || reply->max_links == 1 ||
 	    reply->max_links > request->max_links)
@@ -89,7 +109,22 @@ static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *req
 			 request->max_links, reply->max_links, lgr->max_links);
 	lgr->dialect =
 		smcr_dialect_choose(lgr->engine->config.dialect, request->flags, reply->flags);
-	lgr->dialect_known = true;
+}
+
+/** Version 2 has the deployed dialect only: the peer says whether it agrees. */
+static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *c)
+{
+	if (!smcr_lgr_is_v2(lgr) || c->flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER)
+		return true;
+	smcr_llc_first_contact_failed(lgr, SMCR_REASON_EYE_CATCHER, EPROTO);
+	return false;
+}
+
+/** No second link is meant to be: the first contact is over with the first one. */
+static void one_link_is_enough(struct smcr_lgr *lgr)
+{
+	lgr->fc.committed = true;
+	smcr_llc_add_link_done(lgr);
 }
 
 /* ---- client ---- */
@@ -103,14 +138,16 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 					      EPROTO); /* ERR-51 */
 		return;
 	}
+	if (!dialect_ok(lgr, request))
+		return;
 	if (smcr_link_start(link)) {
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_QP_NOT_READY, ECONNRESET);
 		return;
 	}
 	link->number = request->link_number;
 	link->peer_uid = request->link_user_id;
-	uint8_t limit = lgr->engine->config.max_links;
-	if (request->max_links >= 2 && request->max_links < limit)
+	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
+	if (!smcr_lgr_is_v2(lgr) && request->max_links >= 2 && request->max_links < limit)
 		limit = request->max_links;
 	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
 	settle(lgr, request, &reply.confirm_link);
@@ -118,7 +155,10 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 	smcr_lgr_links_changed(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
 	smcr_llc_send(link, &reply); /* RV-9 */
-	smcr_llc_expect_completion(lgr);
+	if (lgr->max_links == 1 && smcr_link_usable(link))
+		one_link_is_enough(lgr);
+	else /* one that could not be sent: the lost link decides (ERR-18) */
+		smcr_llc_expect_completion(lgr);
 }
 
 static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
@@ -151,7 +191,7 @@ void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg 
 	else if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_ADDED && link == flow->subject)
 		confirm_added(link, &msg->confirm_link);
 	else
-		smcr_llc_protocol_error(link, "unexpected CONFIRM LINK");
+		smcr_llc_unexpected(link, "unexpected CONFIRM LINK");
 }
 
 /* ---- server ---- */
@@ -160,11 +200,20 @@ void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg 
 static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confirm_link *reply)
 {
 	struct smcr_lgr *lgr = link->lgr;
+	if (!dialect_ok(lgr, reply))
+		return;
 	settle(lgr, &lgr->llc->request, reply);
 	link->peer_uid = reply->link_user_id;
 	link->state = SMCR_LINK_ACTIVE;
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
 	smcr_lgr_links_changed(lgr);
+	/* Deployed clients are past their point of no return now, or soon: of version 2 they go on
+	 * with one link when no ADD LINK comes. */
+	lgr->fc.committed |= smcr_lgr_is_v2(lgr);
+	if (lgr->max_links == 1) {
+		one_link_is_enough(lgr);
+		return;
+	}
 	if (!device || smcr_llc_add_link(lgr, device, link)) /* A34 */
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
 }
@@ -177,7 +226,7 @@ void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_ll
 	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST && link == flow->carrier;
 	bool added = flow->step == SMCR_LLC_S_CONFIRM_ADDED && link == flow->subject;
 	if (!first && !added) {
-		smcr_llc_protocol_error(link, "unexpected CONFIRM LINK reply");
+		smcr_llc_unexpected(link, "unexpected CONFIRM LINK reply");
 	} else if (!right_sender(link, reply) || reply->link_number != link->number) {
 		smcr_llc_protocol_error(link, "CONFIRM LINK reply with wrong link information");
 	} else if (first) {

@@ -83,7 +83,7 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->step != SMCR_LLC_S_DELETE || link != flow->carrier ||
 	    msg->delete_link.link_number != flow->subject->number) {
-		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
+		smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
 		return;
 	}
 	if (missed(flow->subject))
@@ -172,6 +172,7 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	struct smcr_lgr *lgr = link->lgr;
 	const struct smcr_config *config = &lgr->engine->config;
 	struct smcr_link *carrier = request_carrier(link);
+	link->delete_wanted = !carrier; /* asked for when there is one */
 	if (!carrier)
 		return;
 	uint64_t wait =
@@ -239,7 +240,7 @@ void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_l
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, msg->delete_link.link_number);
 	if (!link->deletions_asked) {
-		smcr_llc_protocol_error(link, "unexpected DELETE LINK reply");
+		smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
 		return;
 	}
 	link->deletions_asked--;

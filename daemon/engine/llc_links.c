@@ -153,10 +153,18 @@ struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
 
 /* ---- is there anything to add? ---- */
 
+bool smcr_llc_room_for_link(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		n += counts(lgr->links[i]);
+	return !smcr_lgr_is_v2(lgr) || n < SMCR_V2_LINKS_TOTAL;
+}
+
 struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed)
 {
 	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
-	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links)
+	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links || !smcr_llc_room_for_link(lgr))
 		return NULL; /* LG-8 */
 	struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
 	/* LG-5: the RNIC of the asymmetric link that the client had no second one for */
@@ -245,15 +253,30 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier)
 		return false;
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, flow->add.client_changed);
 	flow->add.wanted = flow->add.client_changed = false;
-	if (!device)
+	if (!device) {
+		smcr_llc_refuse_add(lgr);
 		return false;
+	}
 	count_occasion(lgr, flow->add.why);
 	int rc = smcr_llc_add_link(lgr, device, carrier);
-	if (!rc)
+	if (!rc) {
+		flow->add.asked = false; /* this is the answer */
 		return true;
+	}
+	smcr_llc_refuse_add(lgr);
 	smcr_llc_add_attempt(lgr);
 	smcr_llc_add_failed(lgr, strerror(-rc));
 	return false;
+}
+
+static struct smcr_llc_msg request_of(const struct smcr_link *carrier,
+				      const struct smcr_device *device)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_REQUEST_ADD_LINK,
+				    .request_add_link = { .num_gids = 2 } };
+	memcpy(msg.request_add_link.gid[0], carrier->local_gid, SMCR_GID_LEN);
+	memcpy(msg.request_add_link.gid[1], device->info.gid, SMCR_GID_LEN);
+	return msg;
 }
 
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
@@ -269,7 +292,41 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
 	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
 	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);
+	if (smcr_lgr_is_v2(lgr))
+		msg = request_of(carrier, device);
 	smcr_llc_send(carrier, &msg); /* ADDL-15 */
+}
+
+/* ---- REQUEST ADD LINK ---- */
+
+void smcr_llc_refuse_add(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *link;
+	if (!flow->add.asked)
+		return;
+	flow->add.asked = false;
+	HASH_FIND(hh, lgr->engine->links, &flow->add.asked_on, sizeof(flow->add.asked_on), link);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_REQUEST_ADD_LINK, .reply = true };
+	if (link && smcr_link_works(link))
+		smcr_llc_send(link, &msg);
+}
+
+void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	flow->add.asked = true;
+	flow->add.asked_on = link->ref;
+	smcr_llc_on_add_link_notice(link, msg);
+	if (!flow->add.wanted)
+		smcr_llc_refuse_add(lgr);
+}
+
+void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	(void)msg;
+	smcr_command_add_failed(link->lgr, "the server cannot add a link");
 }
 
 /* ---- the outcome of an attempt ---- */

@@ -184,7 +184,7 @@ void smcr_llc_on_confirm_rkey_reply(struct smcr_link *link, const struct smcr_ll
 	const struct smcr_llc_confirm_rkey *reply = &msg->confirm_rkey;
 	if (flow->rkey.step != SMCR_RKEY_CONFIRM || flow->rkey.link != link ||
 	    flow->rkey.continued || reply->rkey != flow->rkey.slab->reg[link->slot].rkey)
-		smcr_llc_protocol_error(link, "unexpected CONFIRM RKEY reply");
+		smcr_llc_unexpected(link, "unexpected CONFIRM RKEY reply");
 	else if (reply->negative)
 		refused(lgr, reply->retry);
 	else if (flow->rkey.sent < flow->rkey.others)
@@ -291,10 +291,13 @@ void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->rkey.step != SMCR_RKEY_DELETE || flow->rkey.link != link) {
-		smcr_llc_protocol_error(link, "unexpected DELETE RKEY reply");
+		smcr_llc_unexpected(link, "unexpected DELETE RKEY reply");
 		return;
 	}
-	if (msg->delete_rkey.negative) /* RKEY-15 */
+	if (msg->delete_rkey.negative && smcr_lgr_is_v2(lgr)) /* RKEY-15 */
+		smcr_log(lgr->engine, LOG_NOTICE, "group %u: the peer did not know %u RKeys",
+			 lgr->id, msg->delete_rkey.num_invalid);
+	else if (msg->delete_rkey.negative)
 		smcr_log(lgr->engine, LOG_NOTICE,
 			 "group %u: the peer did not know an RKey (0x%02x)", lgr->id,
 			 msg->delete_rkey.error_mask);
@@ -310,7 +313,7 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_lgr *lgr = arg;
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool confirm = flow->rkey.step == SMCR_RKEY_CONFIRM;
-	if (flow->step != SMCR_LLC_IDLE) {
+	if (flow->step != SMCR_LLC_IDLE || flow->add_held) {
 		/* A16: the answer may wait for the end of that exchange */
 		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
 		flow->cont_overdue = true;
@@ -355,6 +358,11 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_is_v2(lgr)) {
+		/* It may have overtaken the last message of the first contact, on another link. */
+		smcr_llc_queue(link, msg);
+		return false;
+	}
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT || flow->peer_rkey.link == link) {
 		smcr_llc_protocol_error(link, "RKEY exchange out of turn");
 		return false;
@@ -391,6 +399,31 @@ static bool consistent(struct smcr_lgr *lgr, const struct smcr_peer_rmb *known)
 				return false;
 	}
 	return true;
+}
+
+static bool named(const struct smcr_llc_flow *flow, const struct smcr_link *link)
+{
+	for (unsigned int i = 0; i < flow->peer_rkey.others; i++)
+		if (flow->peer_rkey.other[i].link_number == link->number)
+			return true;
+	return link == flow->peer_rkey.link;
+}
+
+/** Has the peer perhaps said this before there was a link of which it says nothing? A message takes
+ *  no longer than its QP tries, so that one link can be added meanwhile on another one. */
+static bool overtaken(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	uint64_t longest = (uint64_t)flow->peer_rkey.link->retry_ms * 1000;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		bool confirming = flow->step == SMCR_LLC_S_CONFIRM_ADDED && link == flow->subject;
+		bool fresh = link && link->state == SMCR_LINK_ACTIVE && link->added &&
+			     lgr->engine->now - link->added <= longest;
+		if ((fresh || confirming) && !named(flow, link))
+			return true;
+	}
+	return false;
 }
 
 /** ERR-58: a link for which no RToken came cannot be used for this RMB, so not at all. */
@@ -450,7 +483,13 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	take_specs(flow, request->other, smcr_rkey_specs(request->num_tokens, false));
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
-	reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
+	/* In version 2 nothing continues it. */
+	if (flow->peer_rkey.left ? smcr_lgr_is_v2(link->lgr) : overtaken(link->lgr)) {
+		flow->peer_rkey.link = NULL;
+		reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;
+	} else {
+		reply.confirm_rkey.negative = !flow->peer_rkey.left && !commit(link->lgr);
+	}
 	smcr_llc_send(link, &reply); /* RKEY-5 */
 }
 
@@ -479,15 +518,24 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 		return;
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
-	reply.delete_rkey.error_mask = 0;
+	uint32_t unknown[SMCR_MAX_RMBS] = { 0 };
+	uint8_t mask = 0, num_unknown = 0;
 	for (unsigned int i = 0; i < msg->delete_rkey.count; i++) {
 		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, link, msg->delete_rkey.rkey[i]);
-		if (rmb)
+		if (rmb) {
 			smcr_peer_rmb_withdraw(lgr, rmb); /* RKEY-14 */
-		else
-			reply.delete_rkey.error_mask |= (uint8_t)(0x80 >> i);
+			continue;
+		}
+		unknown[num_unknown++] = msg->delete_rkey.rkey[i];
+		mask |= i < 8 ? (uint8_t)(0x80 >> i) : 0;
 	}
-	reply.delete_rkey.negative = reply.delete_rkey.error_mask != 0;
+	if (smcr_lgr_is_v2(lgr)) {
+		reply.delete_rkey.num_invalid = num_unknown;
+		memcpy(reply.delete_rkey.rkey, unknown, sizeof(unknown));
+	} else {
+		reply.delete_rkey.error_mask = mask;
+	}
+	reply.delete_rkey.negative = num_unknown > 0;
 	if (reply.delete_rkey.negative)
 		smcr_row(lgr, SMCR_ROW_ERR_59);
 	smcr_llc_send(link, &reply);

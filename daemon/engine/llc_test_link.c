@@ -57,7 +57,7 @@ void smcr_llc_on_test_link(struct smcr_link *link, const struct smcr_llc_msg *ms
 void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	if (!smcr_timer_running(&link->test_timer)) {
-		smcr_llc_protocol_error(link, "TEST LINK reply without a request");
+		smcr_llc_unexpected(link, "TEST LINK reply without a request");
 		return;
 	}
 	smcr_timer_stop(link->lgr->engine, &link->test_timer);

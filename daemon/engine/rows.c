@@ -64,7 +64,8 @@ static int row_of(const struct smcr_llc_msg *msg)
 {
 	switch (msg->type) {
 	case SMCR_LLC_TEST_LINK: return SMCR_ROW_TEST_LINK;
-	case SMCR_LLC_ADD_LINK: return SMCR_ROW_ADD_LINK;
+	case SMCR_LLC_ADD_LINK:
+	case SMCR_LLC_REQUEST_ADD_LINK: return SMCR_ROW_ADD_LINK;
 	case SMCR_LLC_DELETE_LINK:
 		return msg->delete_link.all ? SMCR_ROW_DELETE_ALL : SMCR_ROW_DELETE_LINK;
 	case SMCR_LLC_CONFIRM_RKEY: return SMCR_ROW_CONFIRM_RKEY;

@@ -387,6 +387,7 @@ static void missing_tokens_fail_the_link(void **state)
 		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
 	};
 	pair_set_pick(pair, &pick);
+	pair_run(pair, 5000000); /* so that nothing of that link can have been overtaken */
 	pair_inject_llc(pair, C, 1, &msg);
 	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
 	pair_pump(pair);
@@ -395,6 +396,25 @@ static void missing_tokens_fail_the_link(void **state)
 	pair_exchange(pair, c);
 	pair_free(pair);
 	PROVES("ERR-58");
+}
+
+/** ADD LINK went by on another link while CONFIRM RKEY was on its way: the sender knows better by
+ *  now, and says it again. */
+static void overtaken_by_a_link(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_llc_msg msg = confirm_rkey(0, 0x7000), reply = { 0 };
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	pair_inject_llc(pair, C, 1, &msg);
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey.negative && reply.confirm_rkey.retry);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("RKEY-6");
 }
 
 static void contradicting_tokens(void **state)
@@ -471,6 +491,7 @@ int main(void)
 		cmocka_unit_test(tokens_come_into_force_together),
 		cmocka_unit_test(broken_continuations),
 		cmocka_unit_test(missing_tokens_fail_the_link),
+		cmocka_unit_test(overtaken_by_a_link),
 		cmocka_unit_test(contradicting_tokens),
 		cmocka_unit_test(too_many_rmbs),
 	};
