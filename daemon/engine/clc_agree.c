@@ -2,12 +2,9 @@
 /* What client and server agree on: version, EID, release, limits (docs/version-2.md). */
 #include <string.h>
 
+#include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
-
-/** LLC of version 2 tells the keys of an RMB on two other links at most: two symmetric links and an
- *  asymmetric one. */
-#define MAX_LINKS_V2 2
 
 bool smcr_version_allowed(const struct smcr_config *config, uint8_t version)
 {
@@ -24,7 +21,7 @@ static uint8_t smaller(uint8_t a, uint8_t b)
 
 static uint8_t own_max_links(const struct smcr_config *config)
 {
-	return smaller(config->max_links, MAX_LINKS_V2);
+	return smaller(config->max_links, SMCR_V2_LINKS_TOTAL);
 }
 
 /** Release 0 has no limits to negotiate. */

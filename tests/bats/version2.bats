@@ -32,7 +32,7 @@ echo_from_b() {
 		shows "$host" linkgroup 'length == 1'
 		shows "$host" linkgroup ".[0] | .version == 2 and .release == 1 and .eid == \"EXAMPLE.ORG\"
 			and .peer_host == \"$(uname -n | cut -c1-32)\" and .peer_os == \"Linux\"
-			and .direct and .max_connections == 255
+			and .direct and .max_connections == 255 and .max_links == 3
 			and .dialect == \"deployed\" and .links == 2"
 	done
 	shows a ueid '. == [{"name":"OTHER","linkgroups":0},{"name":"EXAMPLE.ORG","linkgroups":1}]'

@@ -82,7 +82,7 @@ static const struct decision {
 	{ "too few", "A", false, true, 1, 15, 2, "A", 0, 0, SMCR_REASON_MAX_CONNS },
 	{ "one link", "A", false, true, 1, 255, 1, "A", 0, 0, 0, "A", 1, 255, 1 },
 	{ "no link", "A", false, true, 1, 255, 0, "A", 0, 0, SMCR_REASON_MAX_LINKS },
-	{ "many links", "A", false, true, 1, 255, 8, "A", 0, 0, 0, "A", 1, 255, 2 },
+	{ "many links", "A", false, true, 1, 255, 8, "A", 0, 0, 0, "A", 1, 255, 3 },
 	{ "none in common", "AB", true, true, 1, 255, 2, "C", 0, 0, SMCR_REASON_UEID_MISMATCH },
 	{ "none here", "A", true, true, 1, 255, 2, "", 0, 0, SMCR_REASON_UEID_MISMATCH },
 	{ "none offered", "", true, true, 1, 255, 2, "A", 0, 0, SMCR_REASON_NO_UEID },
@@ -144,7 +144,7 @@ static const struct judgement {
 	{ "release too high", V2, "A", true, 2, 255, 2, SMCR_REASON_RELEASE_MISMATCH },
 	{ "too few connections", V2, "A", true, 1, 15, 2, SMCR_REASON_MAX_CONNS },
 	{ "no link", V2, "A", true, 1, 255, 0, SMCR_REASON_MAX_LINKS },
-	{ "too many links", V2, "A", true, 1, 255, 3, SMCR_REASON_MAX_LINKS },
+	{ "too many links", V2, "A", true, 1, 255, 4, SMCR_REASON_MAX_LINKS },
 	{ "another EID", V2, "X", true, 1, 255, 2, SMCR_REASON_UEID_MISMATCH },
 	{ "later contact", V2, "A", false, 0, 0, 0, 0 },
 	{ "later contact, another EID", V2, "X", false, 0, 0, 0, SMCR_REASON_UEID_MISMATCH },
@@ -174,7 +174,7 @@ static void what_a_client_takes(void **state)
 	struct smcr_clc_proposal proposal = { .version = V2, .offers_r_v1 = true };
 	config.max_links = 4;
 	smcr_clc_offer_v2(&config, pair_device(C, 0).gid, &proposal);
-	assert_int_equal(proposal.v2.max_links, 2); /* RKeys of three links fit into LLC messages */
+	assert_int_equal(proposal.v2.max_links, 3); /* RKeys of as many fit into LLC messages */
 	for (size_t i = 0; i < sizeof(judgements) / sizeof(judgements[0]); i++) {
 		const struct judgement *j = &judgements[i];
 		struct smcr_clc_accept msg = message_of(j, SMCR_CLC_ACCEPT);
@@ -261,6 +261,7 @@ static void first_and_later_contact(void **state)
 		const struct smcr_lgr *lgr = pair_lgr(pair, side);
 		assert_int_equal(lgr->version, V2);
 		assert_int_equal(lgr->release, 1);
+		assert_int_equal(lgr->max_links, 3);
 		assert_int_equal(lgr->dialect, SMCR_DIALECT_DEPLOYED);
 		assert_text(lgr->v2.eid, "A");
 		assert_true(lgr->v2.direct);
