@@ -148,6 +148,12 @@ static enum smcr_reason must_refuse(const struct client_conn *conn)
 	return callbacks->refuse(callbacks->ctx, &conn->local, &conn->peer, mark);
 }
 
+static bool is_clc_wanted(void *ctx, const uint8_t *msg, size_t len)
+{
+	const struct client_conn *conn = ctx;
+	return !conn->engine || smcr_conn_takes_clc(conn->engine, msg, len);
+}
+
 static void on_clc_message(void *ctx, const uint8_t *msg, size_t len)
 {
 	struct client_conn *conn = ctx;
@@ -191,6 +197,7 @@ static void on_flushed(void *ctx)
 }
 
 static const struct clc_stream_callbacks stream_callbacks = {
+	.wanted = is_clc_wanted,
 	.message = on_clc_message,
 	.garbage = on_clc_garbage,
 	.tcp_event = on_tcp_event,

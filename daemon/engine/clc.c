@@ -20,7 +20,8 @@ enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool fi
 	case SMCR_RV_S_AWAIT_CONFIRM:                     /* ERR-3, ERR-4 */
 		return first_contact ? SMCR_DECLINE_LATER : SMCR_DECLINE_NEVER;
 	case SMCR_RV_LLC: return committed ? SMCR_DECLINE_NEVER : SMCR_DECLINE_NOW; /* ERR-5 */
-	case SMCR_RV_OUTCOME: break;
+	case SMCR_RV_OUTCOME:
+	case SMCR_RV_DECLINED: break;
 	}
 	return SMCR_DECLINE_NEVER;
 }
@@ -64,10 +65,16 @@ static bool offered(const struct smcr_conn *conn)
 	       (conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM || conn->rv.step == SMCR_RV_LLC);
 }
 
+/** The group whose first contact this connection makes, or NULL. */
+static struct smcr_lgr *first_group(const struct smcr_conn *conn)
+{
+	return conn->lgr && conn->lgr->fc.conn == conn ? conn->lgr : NULL;
+}
+
 /** Raise the last event of a connection in rendezvous and free it. */
 static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 {
-	struct smcr_lgr *lgr = conn->lgr && conn->lgr->fc.conn == conn ? conn->lgr : NULL;
+	struct smcr_lgr *lgr = first_group(conn);
 	conn->phase = SMCR_PHASE_GONE;
 	smcr_conn_raise(conn, event);
 	if (event->type == SMCR_CONN_FAILED && offered(conn)) {
@@ -82,6 +89,13 @@ static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 		lgr->path_dead = lgr->path_dead || event->path_dead;
 		end_first_contact(lgr);
 	}
+}
+
+/** Raise the event that has been decided on before. */
+static void tell_outcome(struct smcr_conn *conn)
+{
+	struct smcr_conn_event event = conn->rv.outcome;
+	finish(conn, &event);
 }
 
 void smcr_clc_fallback(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
@@ -126,11 +140,33 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
 }
 
+/** Our Decline has gone out: wait whether one of the peer's crosses it. */
+static void await_crossing(struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr = first_group(conn);
+	bool path_dead = conn->rv.outcome.path_dead;
+	memcpy(conn->rv.decliner, conn->lgr->peer_id, SMCR_PEER_ID_LEN);
+	smcr_conn_detach(conn);
+	conn->rv.step = SMCR_RV_DECLINED;
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.decline_grace);
+	if (lgr) {
+		lgr->path_dead = lgr->path_dead || path_dead;
+		end_first_contact(lgr);
+	}
+}
+
 void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
 {
-	bool path_dead = conn->rv.step == SMCR_RV_LLC && conn->lgr && conn->lgr->path_dead;
+	bool llc = conn->rv.step == SMCR_RV_LLC;
+	bool path_dead = llc && conn->lgr && conn->lgr->path_dead;
 	send_decline(conn, reason, out_of_sync);
-	smcr_clc_fallback(conn, reason, 0, path_dead);
+	conn->rv.outcome = (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
+						     .reason = reason,
+						     .path_dead = path_dead };
+	if (llc && conn->lgr)
+		await_crossing(conn);
+	else
+		tell_outcome(conn);
 }
 
 void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
@@ -154,6 +190,8 @@ void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 {
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
 		return;
+	if (conn->rv.step == SMCR_RV_DECLINED)
+		return; /* it is on its way back to TCP */
 	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
 	 * stopped too, two Declines cross, and each would reach the other's program as data. */
 	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
@@ -168,9 +206,8 @@ static void on_clc_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;
 	(void)engine;
-	if (conn->rv.step == SMCR_RV_OUTCOME) {
-		struct smcr_conn_event event = conn->rv.outcome;
-		finish(conn, &event);
+	if (conn->rv.step == SMCR_RV_OUTCOME || conn->rv.step == SMCR_RV_DECLINED) {
+		tell_outcome(conn);
 	} else if (conn->rv.step == SMCR_RV_S_HELD) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
 	} else {
@@ -237,7 +274,8 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_S_AWAIT_CONFIRM:
 	case SMCR_RV_C_AWAIT_ACCEPT: return true;
-	case SMCR_RV_LLC: return true; /* a Decline may come (ERR-6) */
+	case SMCR_RV_LLC:
+	case SMCR_RV_DECLINED: return true; /* a Decline may come (ERR-6) */
 	case SMCR_RV_C_ANNOUNCE:
 	case SMCR_RV_OUTCOME: break;
 	}
@@ -255,6 +293,7 @@ static bool may_be_declined(const struct smcr_conn *conn)
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_C_ANNOUNCE:
+	case SMCR_RV_DECLINED:
 	case SMCR_RV_OUTCOME: break;
 	}
 	return false;
@@ -325,7 +364,9 @@ static void on_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg
 static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, bool reserved)
 {
 	bool server = conn->params.role == SMCR_ROLE_SERVER;
-	if (msg->type == SMCR_CLC_DECLINE) {
+	if (conn->rv.step == SMCR_RV_DECLINED) {
+		tell_outcome(conn); /* the crossing Decline */
+	} else if (msg->type == SMCR_CLC_DECLINE) {
 		on_decline(conn, &msg->decline);
 	} else if (msg->type == SMCR_CLC_PROPOSAL && conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL) {
 		conn->rv.proposal = msg->proposal;
@@ -338,6 +379,15 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 		protocol_error(conn, server ? "unexpected CLC message from the client"
 					    : "unexpected CLC message from the server");
 	}
+}
+
+bool smcr_conn_takes_clc(const struct smcr_conn *conn, const uint8_t *buf, size_t len)
+{
+	struct smcr_clc_msg msg;
+	if (conn->rv.step != SMCR_RV_DECLINED)
+		return true;
+	return smcr_clc_decode(buf, len, &msg) == 0 && msg.type == SMCR_CLC_DECLINE &&
+	       !memcmp(msg.decline.peer_id, conn->rv.decliner, SMCR_PEER_ID_LEN);
 }
 
 void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *buf, size_t len)
@@ -356,7 +406,11 @@ void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *buf, size_t len)
 
 void smcr_conn_clc_garbage(struct smcr_conn *conn)
 {
-	if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rv.step != SMCR_RV_OUTCOME)
+	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
+		return;
+	if (conn->rv.step == SMCR_RV_DECLINED)
+		tell_outcome(conn); /* the peer's program talks TCP already */
+	else
 		protocol_error(conn, "bytes that are no CLC message");
 }
 
@@ -368,7 +422,9 @@ void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 	 * early): the data path deals with it. Where CLC is awaited it means that none will come.
 	 */
 	bool awaited = smcr_conn_wants_clc(conn) && !committed(conn);
-	if (event == SMCR_TCP_FIN && !awaited)
+	if (event == SMCR_TCP_FIN && conn->rv.step == SMCR_RV_DECLINED)
+		tell_outcome(conn);
+	else if (event == SMCR_TCP_FIN && !awaited)
 		conn->tcp_fin = true;
 	else
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NONE);

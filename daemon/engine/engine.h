@@ -74,8 +74,11 @@ struct smcr_config {
 	uint32_t send_depth;        /* work requests outstanding a link (1024) */
 	uint64_t clc_timeout;       /* one CLC message (10 s) */
 	uint64_t clc_total_timeout; /* whole rendezvous (30 s) */
-	uint64_t llc_fc_timeout;    /* LLC answer in first contact (10 s) */
-	uint64_t llc_timeout;       /* LLC answer in an established group (4 s) */
+	/** After a Decline during the links' setup: one of the peer's that crosses it is waited for
+	 * (200 ms) */
+	uint64_t decline_grace;
+	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s) */
+	uint64_t llc_timeout;    /* LLC answer in an established group (4 s) */
 	/** First contact, before the point of no return: an LLC SEND without completion for this
 	 * long counts as failed (ERR-17/18), so that a dead RoCE path costs little. The client
 	 * waits longer, so that Declines do not cross. (1 s server, 1.5 s client) */
@@ -264,7 +267,13 @@ struct smcr_conn_params {
 int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *params,
 		    struct smcr_conn **ret_conn);
 
-/** A whole CLC message (as smcr_clc_peek_length() cut it) arrived on the TCP connection. */
+/**
+ * A whole CLC message (as smcr_clc_peek_length() cut it) is at the head of what arrived: is it for
+ * the engine? If not, it is the program's, though it looks like CLC: leave it there, and call
+ * smcr_conn_clc_garbage(). [anywhere]
+ */
+bool smcr_conn_takes_clc(const struct smcr_conn *conn, const uint8_t *msg, size_t len);
+/** A CLC message that the engine takes. */
 void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *msg, size_t len);
 /** Bytes arrived that cannot be a CLC message (ERR-11, ERR-13). */
 void smcr_conn_clc_garbage(struct smcr_conn *conn);

@@ -353,7 +353,8 @@ struct smcr_conn_rv {
 	bool first_contact;
 	bool give_up; /* decline at the next occasion that the rules allow (ERR-3) */
 	uint32_t give_up_reason;
-	struct smcr_conn_event outcome; /* decided inside smcr_conn_start(), raised by clc_timer */
+	struct smcr_conn_event outcome; /* decided, to be raised (RV_OUTCOME, RV_DECLINED) */
+	uint8_t decliner[SMCR_PEER_ID_LEN]; /* whose Decline may still come (RV_DECLINED) */
 	struct smcr_timer clc_timer, total_timer;
 	struct smcr_clc_proposal proposal; /* client: as sent; server: as received */
 	struct smcr_agreed agreed;

@@ -39,7 +39,9 @@ uint8_t smcr_cont_next(uint8_t left)
 void smcr_llc_add_link_done(struct smcr_lgr *lgr)
 {
 	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+	/* If the only link has just failed, nothing opens: what the failure brings is on its way.
+	 */
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_any_link(lgr, NULL))
 		smcr_clc_first_contact_done(lgr); /* RV-12 */
 }
 

@@ -19,6 +19,10 @@ enum smcr_rv_step {
 	SMCR_RV_C_AWAIT_ACCEPT,
 	SMCR_RV_C_ANNOUNCE, /* the own RMB is being announced, Confirm waits (RS-5) */
 	SMCR_RV_LLC,        /* first contact: CLC is done, links are being set up */
+	/** Declined from RV_LLC, where the peer may decline too (ERR-5): if its Decline crosses
+	 * ours it must not reach the program as data. The outcome is FALLBACK, told when it has
+	 * come, when something else has, or after a while. */
+	SMCR_RV_DECLINED,
 };
 
 /** May a Decline be sent at this point? (ERR-3..5, ERR-7, ERR-8) */

@@ -136,6 +136,8 @@ static enum head take_message(struct clc_stream *stream, uint8_t *buf, size_t *r
 		return HEAD_BROKEN;
 	if (n < length)
 		return wait_for(stream, (size_t)length);
+	if (!stream->callbacks->wanted(stream->ctx, buf, (size_t)length))
+		return HEAD_GARBAGE;
 	n = recv(stream->fd, buf, (size_t)length, MSG_DONTWAIT);
 	if (n != length)
 		return HEAD_BROKEN;

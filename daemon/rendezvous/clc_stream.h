@@ -37,6 +37,9 @@ enum clc_stream_mode {
  * them, clc_stream_free() too.
  */
 struct clc_stream_callbacks {
+	/** Is this whole message, which is still in the socket, one to be taken? If not it is
+	 * `garbage`. May not call any function below. */
+	bool (*wanted)(void *ctx, const uint8_t *msg, size_t len);
 	/** One whole message as smcr_clc_peek_length() cut it. After each one the stream goes on
 	 * only if it still is in mode CLC: set another mode from here if no more CLC is wanted. */
 	void (*message)(void *ctx, const uint8_t *msg, size_t len);

@@ -8,7 +8,6 @@
 #ifndef SMCRD_TESTS_SIM_APP_H
 #define SMCRD_TESTS_SIM_APP_H
 
-#include "proto/smcr/clc.h"
 #include "tests/sim/host.h"
 #include "tests/sim/tcp.h"
 
@@ -76,8 +75,6 @@ struct side {
 	uint64_t wake_number;
 	bool wake_pending;
 	uint64_t wake_at;
-	uint8_t clc[SMCR_CLC_MAX_LEN];
-	size_t clc_len;
 };
 
 struct pair {

@@ -8,6 +8,7 @@
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"
 #include "tests/sim/urgent.h"
+#include "proto/smcr/clc.h"
 
 const char *side_name(const struct side *side)
 {
@@ -185,9 +186,6 @@ void side_event_raised(struct side *side, const struct smcr_conn_event *event)
 		side->mode = SIDE_TCP;
 		side->open_at = w->clock.now;
 		side->next_read = w->clock.now + side->plan.read_start;
-		if (side->clc_len)
-			world_fail(w, "GEN-4", "connection %u, %s: fallback in the midst of CLC",
-				   side->pair->number, side_name(side));
 		break;
 	case SMCR_CONN_FAILED:
 		side->reset = true;
@@ -263,31 +261,29 @@ void side_clc_send(struct side *side, const uint8_t *msg, size_t len)
 	tcp_write(side_out(side), copy, len);
 }
 
-/** Cut CLC messages out of what arrived, not a byte more (CLC-15). */
+/** Take CLC messages out of what arrived, not a byte more: what is none stays (CLC-15). */
 static void feed_clc(struct side *side)
 {
 	struct tcp_pipe *in = side_in(side);
-	while (side->conn && smcr_conn_wants_clc(side->conn) && tcp_readable(in) &&
-	       !side->world->failed) {
-		size_t want = SMCR_CLC_HEADER_LEN;
-		if (side->clc_len >= SMCR_CLC_HEADER_LEN) {
-			int len = smcr_clc_peek_length(side->clc, side->clc_len);
-			if (len < 0) {
-				smcr_conn_clc_garbage(side->conn);
-				return;
-			}
-			want = (size_t)len;
+	uint8_t msg[SMCR_CLC_MAX_LEN];
+	while (side->conn && smcr_conn_wants_clc(side->conn) && !side->world->failed &&
+	       tcp_readable(in) >= SMCR_CLC_HEADER_LEN) {
+		tcp_peek(in, msg, SMCR_CLC_HEADER_LEN);
+		int len = smcr_clc_peek_length(msg, SMCR_CLC_HEADER_LEN);
+		if (len < 0) {
+			smcr_conn_clc_garbage(side->conn);
+			return;
 		}
-		size_t n = want - side->clc_len;
-		if (n > tcp_readable(in))
-			n = tcp_readable(in);
-		tcp_take(in, side->clc + side->clc_len, n);
-		side->clc_len += n;
-		if (side->clc_len < want || want == SMCR_CLC_HEADER_LEN)
-			continue;
-		side->clc_len = 0;
-		obs_clc_recv(side->world->observer, side, side->clc, want);
-		smcr_conn_clc_input(side->conn, side->clc, want);
+		if (tcp_readable(in) < (size_t)len)
+			return;
+		tcp_peek(in, msg, (size_t)len);
+		if (!smcr_conn_takes_clc(side->conn, msg, (size_t)len)) {
+			smcr_conn_clc_garbage(side->conn);
+			return;
+		}
+		tcp_take(in, msg, (size_t)len);
+		obs_clc_recv(side->world->observer, side, msg, (size_t)len);
+		smcr_conn_clc_input(side->conn, msg, (size_t)len);
 	}
 }
 
@@ -303,8 +299,7 @@ static void bytes_for_engine(struct side *side)
 	struct tcp_pipe *in = side_in(side);
 	host_enter(side->host);
 	feed_clc(side);
-	if (side->conn && in->fin_arrived && !side->tcp_fin_told &&
-	    (!tcp_readable(in) || !smcr_conn_wants_clc(side->conn))) {
+	if (side->conn && in->fin_arrived && !side->tcp_fin_told) {
 		side->tcp_fin_told = true;
 		smcr_conn_tcp_event(side->conn, SMCR_TCP_FIN);
 	}

@@ -127,10 +127,15 @@ void tcp_write(struct tcp_pipe *pipe, const uint8_t *data, size_t len)
 	schedule_flush(pipe);
 }
 
-void tcp_take(struct tcp_pipe *pipe, uint8_t *buf, size_t len)
+void tcp_peek(const struct tcp_pipe *pipe, uint8_t *buf, size_t len)
 {
 	for (size_t i = 0; i < len; i++)
 		buf[i] = pipe->ring[(pipe->taken + i) % pipe->cap];
+}
+
+void tcp_take(struct tcp_pipe *pipe, uint8_t *buf, size_t len)
+{
+	tcp_peek(pipe, buf, len);
 	pipe->taken += len;
 	side_tcp_space(pipe->from);
 }

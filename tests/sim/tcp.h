@@ -37,6 +37,8 @@ size_t tcp_space(const struct tcp_pipe *pipe);
 void tcp_write(struct tcp_pipe *pipe, const uint8_t *data, size_t len);
 /** Arrived bytes that were not taken. */
 size_t tcp_readable(const struct tcp_pipe *pipe);
+/** Read what has arrived, at most tcp_readable(); take it, or leave it there. */
+void tcp_peek(const struct tcp_pipe *pipe, uint8_t *buf, size_t len);
 void tcp_take(struct tcp_pipe *pipe, uint8_t *buf, size_t len);
 /** No byte follows. */
 void tcp_finish(struct tcp_pipe *pipe);

@@ -130,6 +130,14 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	return 0;
 }
 
+bool smcr_conn_takes_clc(const struct smcr_conn *conn, const uint8_t *msg, size_t len)
+{
+	(void)conn;
+	(void)msg;
+	(void)len;
+	return true;
+}
+
 void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *msg, size_t len)
 {
 	(void)conn;

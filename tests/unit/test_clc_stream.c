@@ -34,7 +34,8 @@ struct fixture {
 	int error;
 	enum clc_stream_mode then; /* mode to set after each message */
 	bool free_on_event;
-	bool inside; /* a function of the stream runs: no callback may come */
+	bool unwanted; /* messages that come are the program's */
+	bool inside;   /* a function of the stream runs: no callback may come */
 };
 
 static void say(struct fixture *f, char letter)
@@ -60,6 +61,14 @@ static void on_message(void *ctx, const uint8_t *msg, size_t len)
 		assert_int_equal(clc_stream_set_mode(f->stream, f->then), 0);
 }
 
+static bool is_wanted(void *ctx, const uint8_t *msg, size_t len)
+{
+	const struct fixture *f = ctx;
+	(void)msg;
+	(void)len;
+	return !f->unwanted;
+}
+
 static void on_garbage(void *ctx)
 {
 	say(ctx, 'g');
@@ -78,6 +87,7 @@ static void on_flushed(void *ctx)
 }
 
 static const struct clc_stream_callbacks callbacks = {
+	.wanted = is_wanted,
 	.message = on_message,
 	.garbage = on_garbage,
 	.tcp_event = on_tcp_event,
@@ -356,6 +366,17 @@ static void what_is_no_clc_is_garbage_and_stays(void **state)
 	PROVES("ERR-13");
 }
 
+/** After a Decline the peer's program may say what looks like CLC. */
+static void a_message_that_nobody_wants_is_garbage(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t n = decline(buf);
+	f->unwanted = true;
+	expect_garbage(f, buf, n);
+	PROVES("ERR-14 GEN-4");
+}
+
 static void garbage_behind_a_message(void **state)
 {
 	struct fixture *f = *state;
@@ -609,6 +630,7 @@ int main(void)
 		T(application_data_behind_a_decline_stay_in_the_socket),
 		T(payload_that_looks_like_clc_is_not_inspected),
 		T(what_is_no_clc_is_garbage_and_stays),
+		T(a_message_that_nobody_wants_is_garbage),
 		T(garbage_behind_a_message),
 		T(fin_alone_in_the_middle_and_behind_a_message),
 		T(message_and_fin_at_once),

@@ -33,6 +33,7 @@ static void all_freed(struct pair *pair)
 
 static void both_fell_back(struct pair *pair, int c)
 {
+	pair_run(pair, SECOND / 4); /* who has declined late waits whether the other does too */
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
 		assert_int_equal(pair_end(pair, c, side)->failed, 0);
@@ -462,20 +463,78 @@ static void send_fails(void **state)
 		pair_set_pick(pair, &pick);
 		int c = pair_connect(pair, C);
 		pair_run(pair, 2 * SECOND);
-		assert_int_equal(pair_end(pair, c, rows[i].from)->fallback, 1);
 		assert_int_equal(pair_count_clc(pair, rows[i].from, SMCR_CLC_DECLINE), 1);
 		assert_int_equal(pair_count_clc(pair, !rows[i].from, SMCR_CLC_DECLINE), 0);
 		if (i < 3) {
 			both_fell_back(pair, c);
 		} else { /* the server's ADD LINK was completed: it cannot go back any more (ERR-6)
 			  */
-			assert_int_equal(pair_end(pair, c, S)->failed, 1);
+			both_were_reset(pair, c);
 		}
 		pair_run(pair, 5 * SECOND);
 		all_freed(pair);
 		pair_free(pair);
 	}
 	PROVES("ERR-18 ERR-8 ERR-6 RV-14");
+}
+
+/** Both sides decline at the same time while links are set up: neither program gets the other's
+ * Decline as data (A52). */
+static void declines_cross(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++)
+		smcr_conn_give_up(pair_end(pair, c, side)->smc, SMCR_REASON_INTERNAL);
+	for (int side = 0; side < 2; side++) {
+		assert_non_null(pair_end(pair, c, side)->in); /* on its way */
+		assert_int_equal(pair_end(pair, c, side)->fallback, 0);
+	}
+	pair_pump(pair); /* no time passes */
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_count_clc(pair, side, SMCR_CLC_DECLINE), 1);
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+	}
+	both_fell_back(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-5 GEN-4");
+}
+
+/** Who has declined gives what is not the peer's Decline to the program. */
+static void program_talks_after_a_decline(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 2; row++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_conn *smc = pair_end(pair, c, C)->smc;
+		smcr_conn_give_up(smc, SMCR_REASON_INTERNAL);
+		assert_int_equal(pair_end(pair, c, C)->fallback, 0);
+		assert_true(smcr_conn_wants_clc(smc));
+		struct smcr_clc_decline nobodys = { .version = 1 };
+		uint8_t buf[SMCR_CLC_DECLINE_LEN];
+		assert_int_equal(smcr_clc_encode_decline(&nobodys, buf, sizeof(buf)), sizeof(buf));
+		assert_false(smcr_conn_takes_clc(smc, buf, sizeof(buf)));
+		if (row)
+			smcr_conn_tcp_event(smc, SMCR_TCP_FIN);
+		else
+			smcr_conn_clc_garbage(smc);
+		assert_int_equal(pair_end(pair, c, C)->fallback, 1);
+		both_fell_back(pair, c);
+		all_freed(pair);
+		pair_free(pair);
+	}
+	PROVES("ERR-5 ERR-14 GEN-4");
 }
 
 /** A message is lost although its sender believes that it arrived: timers (C.7.1). */
@@ -802,6 +861,8 @@ int main(void)
 		cmocka_unit_test(no_clc_after_the_end),
 		cmocka_unit_test(path_is_dead),
 		cmocka_unit_test(send_fails),
+		cmocka_unit_test(declines_cross),
+		cmocka_unit_test(program_talks_after_a_decline),
 		cmocka_unit_test(answers_that_do_not_come),
 		cmocka_unit_test(timers_are_long_enough),
 		cmocka_unit_test(past_the_point_of_no_return),
