@@ -31,6 +31,19 @@ static bool told_everywhere(const struct smcr_slab *slab)
 	return true;
 }
 
+/** Client: a link is being added, and the own RMBs that it will have RTokens of were listed without
+ *  this one. */
+static bool left_out(const struct smcr_slab *slab)
+{
+	const struct smcr_llc_flow *flow = slab->lgr->llc;
+	if (smcr_llc_exchange_of(flow->step) != SMCR_EXCHANGE_ADD_LINK || !flow->peer_counted)
+		return false;
+	for (unsigned int i = 0; i < flow->own_count; i++)
+		if (flow->own[i] == slab)
+			return false;
+	return true;
+}
+
 bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 {
 	if (slab->state == SMCR_SLAB_NEW)
@@ -140,13 +153,18 @@ static void confirmed(struct smcr_lgr *lgr)
 		if (link)
 			slab->reg[link->slot].told = true;
 	}
-	slab->state = SMCR_SLAB_READY;
-	slab->doubtful = false;
+	/* A link that has become active meanwhile, or will, may lack its RToken: once more then, before
+	 * any connection uses the RMB. */
+	bool complete = slab->state == SMCR_SLAB_READY ||
+			(told_everywhere(slab) && !left_out(slab));
+	slab->state = complete ? SMCR_SLAB_READY : SMCR_SLAB_NEW;
+	slab->doubtful = !complete;
 	if (!slab->used)
 		smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
 	flow->rkey.retries = 0;
 	own_done(lgr);
-	smcr_clc_slab_ready(slab);
+	if (complete)
+		smcr_clc_slab_ready(slab);
 }
 
 /** A negative reply (RKEY-6, RKEY-7): again after the change that is under way, or not at all. */

@@ -270,6 +270,72 @@ static void unknown_link_that_works(void **state)
 	PROVES("ERR-56 ERR-37");
 }
 
+/* ---- RTokens ---- */
+
+/** A link is added while the client's CONFIRM RKEY is under way on another one, and becomes active
+ * without an RToken of the new RMB: no connection may use that before the server has it (RKEY-1),
+ * whichever links are left then. */
+static void rmb_that_a_new_link_misses(void **state)
+{
+	(void)state;
+	for (int links_left = 1; links_left <= 3; links_left += 2) {
+		int c[7];
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		for (int i = 0; i < 4; i++)
+			c[i] = pair_connected(pair);
+		for (int side = 0; side < 2; side++) {
+			struct smcr_device_info info = pair_device(side, 2);
+			pair_add_device_quietly(pair, side, &info);
+		}
+		pair_link(pair, S, 1)->disabled = true; /* the next one is put on link 2 */
+		struct two_picks picks = {
+			.first = { .from = S,
+				   .type = SMCR_LLC_CONFIRM_RKEY,
+				   .reply = true,
+				   .verdict = PAIR_HOLD },
+			.second = { .from = C,
+				    .type = SMCR_LLC_CONFIRM_RKEY,
+				    .skip = 1,
+				    .verdict = PAIR_HOLD },
+		};
+		set_picks(pair, &picks);
+		c[4] = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_true(picks.first.seen > 0);
+		assert_int_equal(pair_lgr(pair, C)->llc->rkey.link->number, 2);
+		pair_link(pair, S, 1)->disabled = false;
+		add_link(pair, S);
+		pair_run(pair, SECOND);
+		assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+		picks.first.verdict = PAIR_PASS;
+		pair_pump(pair);
+		assert_true(picks.second.seen > 0); /* once more, for all three */
+		for (int i = 5; i < 7; i++)
+			c[i] = pair_connect(pair, C);
+		pair_run(pair, 1000);
+		for (int i = 4; i < 7; i++)
+			assert_int_equal(pair_end(pair, c[i], C)->established, 0);
+		if (links_left == 1) {
+			pair_fail_link(pair, S, 1);
+			pair_fail_link(pair, S, 2);
+			pair_run(pair, 100);
+		}
+		set_picks(pair, NULL);
+		pair_run(pair, SECOND);
+		only_active(pair, (unsigned int)links_left);
+		for (int i = 0; i < 7; i++) {
+			if (!pair_both_established(pair, c[i])) { /* its link has gone */
+				assert_int_equal(links_left, 1);
+				assert_int_equal(pair_end(pair, c[i], C)->fallback, 1);
+				continue;
+			}
+			pair_exchange(pair, c[i]);
+		}
+		pair_free(pair);
+	}
+	PROVES("RKEY-1 RKEY-9 RKEY-11");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +344,7 @@ int main(void)
 		cmocka_unit_test(late_words_about_a_link_given_up),
 		cmocka_unit_test(request_that_comes_too_late),
 		cmocka_unit_test(unknown_link_that_works),
+		cmocka_unit_test(rmb_that_a_new_link_misses),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
