@@ -131,7 +131,11 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 
 void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
-	if (msg->delete_link.all)
+	struct smcr_first_contact *fc = &link->lgr->fc;
+	if (msg->delete_link.all && fc->conn) {
+		fc->committed = true; /* the client is, so the group ends with an answer */
+		smcr_clc_fail(fc->conn, ECONNRESET, SMCR_REASON_NONE);
+	} else if (msg->delete_link.all)
 		smcr_llc_delete_all(link->lgr, msg->delete_link.reason, ECONNRESET); /* DELL-10 */
 	else
 		delete_requested(link, msg);

@@ -445,6 +445,41 @@ static void link_numbers(void **state)
 	PROVES("LG-11 LG-6");
 }
 
+/** The client ends the group while the server still waits for an answer of the first contact. */
+static void end_in_first_contact(void **state)
+{
+	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT,
+					SMCR_LLC_CONFIRM_LINK };
+	(void)state;
+	for (unsigned int i = 0; i < sizeof(held); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = { .from = C,
+					  .type = held[i],
+					  .reply = true,
+					  .skip = held[i] == SMCR_LLC_CONFIRM_LINK,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pick.seen, 1);
+		assert_int_equal(pair_lgr(pair, S)->state, SMCR_LGR_FIRST_CONTACT);
+		struct smcr_llc_msg end = { .type = SMCR_LLC_DELETE_LINK };
+		end.delete_link.all = true;
+		end.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+		pair_inject_llc(pair, C, 1, &end);
+		pair_run(pair, 1000);
+		assert_int_equal(pair_end(pair, c, S)->failed, 1);
+		/* it has opened its gate when it confirms the second link */
+		assert_int_equal(pair_end(pair, c, C)->failed + pair_end(pair, c, C)->reset, 1);
+		assert_null(pair_lgr(pair, S));
+		assert_null(pair_lgr(pair, C));
+		assert_true(
+			pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false)->llc.delete_link.all);
+		pair_free(pair);
+	}
+	PROVES("DELL-10 SER-4");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -461,6 +496,7 @@ int main(void)
 		cmocka_unit_test(both_links_fail),
 		cmocka_unit_test(unknown_link_numbers),
 		cmocka_unit_test(client_asks_for_deletion),
+		cmocka_unit_test(end_in_first_contact),
 		cmocka_unit_test(link_numbers),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
