@@ -19,6 +19,7 @@ struct smcr_pending {
 	struct smcr_timer timer; /* command_timeout, or zero when the outcome is known */
 	bool known;              /* `result` is the outcome */
 	bool asks;               /* we are the client: the server has to do it */
+	bool moves;              /* `result` is the outcome once no connection is moving */
 	struct smcr_command_result result;
 	struct smcr_pending *next, *prev;
 };
@@ -60,6 +61,48 @@ static void finish(struct smcr_pending *pending, int error, const char *format, 
 	vsnprintf(pending->result.text, sizeof(pending->result.text), format, ap);
 	va_end(ap);
 	smcr_timer_start(pending->engine, &pending->timer, 0);
+}
+
+static bool moving(const struct smcr_lgr *lgr)
+{
+	const struct smcr_conn *conn;
+	DL_FOREACH2 (lgr->conns, conn, lgr_next)
+		if (conn->phase == SMCR_PHASE_OPEN && conn->tx.moving)
+			return true;
+	return false;
+}
+
+/** Connections were told to move: the outcome, once they have. */
+static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lgr,
+			 unsigned int moved, const char *format, ...)
+	__attribute__((format(printf, 4, 5)));
+static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lgr,
+			 unsigned int moved, const char *format, ...)
+{
+	char text[SMCR_COMMAND_TEXT_LEN];
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	pending->result.connections = moved;
+	pending->moves = moving(lgr);
+	if (!pending->moves)
+		finish(pending, 0, "%s", text);
+	else
+		memcpy(pending->result.text, text, sizeof(text));
+}
+
+void smcr_command_moved(struct smcr_lgr *lgr)
+{
+	struct smcr_pending *pending;
+	DL_FOREACH (lgr->engine->commands, pending) {
+		if (!pending->moves || pending->known || pending->command.lgr != lgr->id ||
+		    moving(lgr))
+			continue;
+		char text[SMCR_COMMAND_TEXT_LEN];
+		memcpy(text, pending->result.text, sizeof(text));
+		finish(pending, 0, "%s", text);
+	}
 }
 
 static void on_timer(struct smcr_engine *engine, void *arg)
@@ -165,12 +208,24 @@ void smcr_command_free_all(struct smcr_engine *engine)
 
 /* ---- what is asked ---- */
 
+/** Has the group another link that works and is not to be deleted either? */
+static bool another_stays(const struct smcr_link *link)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (other && other != link && smcr_link_works(other) && !other->delete_wanted &&
+		    !other->delete_carrier)
+			return true;
+	}
+	return false;
+}
+
 /** LINK_DELETE (DELL-11). The client only asks: for the end of a link that works, or of one that it
  *  declares dead (DELL-5). */
 static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
 {
 	pending->result.connections = link->num_conns;
-	if (!smcr_lgr_any_link(lgr, link)) {
+	if (!another_stays(link)) {
 		finish(pending, -EBUSY, "Link %u/%u is the last of its group: delete the group.",
 		       lgr->id, link->number);
 	} else if (!pending->command.orderly) {
@@ -212,9 +267,9 @@ static void link_disable(struct smcr_pending *pending, struct smcr_lgr *lgr, str
 		       lgr->id, link->number);
 		return;
 	}
-	pending->result.connections = smcr_link_move_conns(link, NULL);
-	finish(pending, 0, "Link %u/%u is disabled; %u %s moved to others.", lgr->id, link->number,
-	       pending->result.connections, plural(pending->result.connections));
+	unsigned int moved = smcr_link_move_conns(link, NULL);
+	finish_moves(pending, lgr, moved, "Link %u/%u is disabled; %u %s moved to others.", lgr->id,
+		     link->number, moved, plural(moved));
 }
 
 static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
@@ -223,9 +278,9 @@ static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 	link->disabled = false;
 	if (was)
 		smcr_lgr_rebalance(lgr);
-	pending->result.connections = link->num_conns;
-	finish(pending, 0, "Link %u/%u is %s; %u %s on it.", lgr->id, link->number,
-	       was ? "enabled" : "enabled already", link->num_conns, plural(link->num_conns));
+	finish_moves(pending, lgr, link->num_conns, "Link %u/%u is %s; %u %s on it.", lgr->id,
+		     link->number, was ? "enabled" : "enabled already", link->num_conns,
+		     plural(link->num_conns));
 }
 
 static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *from,
@@ -242,8 +297,8 @@ static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct 
 		if (link && link != to && (from ? link == from : to != NULL))
 			moved += smcr_link_move_conns(link, to);
 	}
-	pending->result.connections = moved;
-	finish(pending, 0, "%u %s of link group %u moved.", moved, plural(moved), lgr->id);
+	finish_moves(pending, lgr, moved, "%u %s of link group %u moved.", moved, plural(moved),
+		     lgr->id);
 }
 
 static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)

@@ -99,6 +99,12 @@ static uint64_t replay_end(const struct smcr_conn *conn)
 	return smcr_tx_limit(conn);
 }
 
+static void moved(struct smcr_conn *conn)
+{
+	conn->tx.moving = false;
+	smcr_command_moved(conn->lgr);
+}
+
 /** The list described at the top. */
 static void post_move(struct smcr_conn *conn)
 {
@@ -114,7 +120,7 @@ static void post_move(struct smcr_conn *conn)
 	if (!smcr_tx_link_room(conn, (uint32_t)n + more))
 		return;
 	put_validation(conn, msg, &wr[0], &entries[0]);
-	conn->tx.moving = false;
+	moved(conn);
 	if (!more) {
 		smcr_link_post(conn->tx.link, wr, entries, 1);
 		return;
@@ -135,7 +141,7 @@ void smcr_conn_move_step(struct smcr_conn *conn)
 	if (!conn->tx.link || conn->tx.outstanding > 0) /* FO-3 */
 		return;
 	if (silent(conn)) {
-		conn->tx.moving = false;
+		moved(conn);
 		return;
 	}
 	if (smcr_conn_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {

@@ -686,6 +686,8 @@ void smcr_command_link_failed(struct smcr_link *link);
 /** A link more is active; there will be none. */
 void smcr_command_link_active(struct smcr_link *link);
 void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why);
+/** A connection of the group is not moving any more, or has left it. */
+void smcr_command_moved(struct smcr_lgr *lgr);
 /** The link is being freed. */
 void smcr_command_link_gone(struct smcr_link *link);
 /** The group is being freed. */

@@ -163,6 +163,7 @@ void smcr_lgr_remove_conn(struct smcr_conn *conn)
 	DL_DELETE2(lgr->conns, conn, lgr_prev, lgr_next);
 	conn->lgr = NULL;
 	lgr->num_conns--;
+	smcr_command_moved(lgr);
 	if (lgr->num_conns)
 		return;
 	lgr->idle_since = lgr->engine->now;

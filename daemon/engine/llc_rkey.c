@@ -153,10 +153,10 @@ static void confirmed(struct smcr_lgr *lgr)
 		if (link)
 			slab->reg[link->slot].told = true;
 	}
-	/* A link that has become active meanwhile, or will, may lack its RToken: once more then, before
-	 * any connection uses the RMB. */
-	bool complete = slab->state == SMCR_SLAB_READY ||
-			(told_everywhere(slab) && !left_out(slab));
+	/* A link that has become active meanwhile, or will, may lack its RToken: once more then,
+	 * before any connection uses the RMB. */
+	bool complete =
+		slab->state == SMCR_SLAB_READY || (told_everywhere(slab) && !left_out(slab));
 	slab->state = complete ? SMCR_SLAB_READY : SMCR_SLAB_NEW;
 	slab->doubtful = !complete;
 	if (!slab->used)

@@ -378,6 +378,108 @@ static void own_writes_move(void **state)
 	PROVES("FO-12 LG-17");
 }
 
+/** That connections have moved is said when they have: not while what they had under way on the old
+ * link is not back. */
+static void moves_are_waited_for(void **state)
+{
+	static const struct smcr_command commands[] = {
+		{ .type = SMCR_COMMAND_LINK_DISABLE, .link = 1 },
+		{ .type = SMCR_COMMAND_FAILOVER, .link = 1 },
+		{ .type = SMCR_COMMAND_FAILOVER, .to = 2 },
+		{ .type = SMCR_COMMAND_LINK_ENABLE, .link = 2 },
+		{ .type = SMCR_COMMAND_FAILOVER },
+	};
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+			int c[4];
+			uint64_t id;
+			struct pair *pair = loaded(c);
+			if (i >= 3) { /* all on link 1, so that there is something to spread */
+				(void)command(pair, side,
+					      (struct smcr_command){ .type = SMCR_COMMAND_FAILOVER,
+								     .to = 1 });
+				pair_link(pair, side, 2)->disabled = i == 3;
+			}
+			pair->side[side].commands_done = 0;
+			pair->side[side].hold_completions = true;
+			for (int k = 0; k < 4; k++)
+				pair_send(pair, c[k], side, 100, 3);
+			assert_int_equal(start(pair, side, commands[i], &id), 0);
+			pair_run(pair, SECOND);
+			assert_int_equal(pair->side[side].commands_done, 0);
+			pair->side[side].hold_completions = false;
+			pair_pump(pair);
+			assert_int_equal(pair->side[side].commands_done, 1);
+			assert_int_equal(pair->side[side].command_result.error, 0);
+			assert_int_equal(pair->side[side].command_result.connections, 2);
+			assert_non_null(strstr(pair->side[side].command_result.text, "2 conn"));
+			for (int k = 0; k < 4; k++)
+				pair_expect(pair, c[k], !side, 100, 3);
+			/* they may end instead; or take too long */
+			for (int k = 0; k < 4; k++)
+				pair_send(pair, c[k], side, 100, 4);
+			pair->side[side].hold_completions = true;
+			pair_send(pair, c[0], side, 100, 5);
+			const struct smcr_command back = { .type = SMCR_COMMAND_FAILOVER,
+							   .link = on_link(pair, side, 1) ? 1 : 2 };
+			assert_int_equal(start(pair, side, back, &id), 0);
+			pair_run(pair, 11 * SECOND);
+			assert_int_equal(pair->side[side].commands_done, 2);
+			assert_int_equal(pair->side[side].command_result.error, -ETIMEDOUT);
+			pair->side[side].hold_completions = false;
+			pair_pump(pair);
+			pair_free(pair);
+		}
+	PROVES("FO-12 LG-17");
+}
+
+struct outcome {
+	uint64_t id;
+	unsigned int seen;
+	int error;
+};
+
+static void note_outcome(void *ctx, uint64_t id, const struct smcr_command_result *result)
+{
+	struct outcome *outcome = ctx;
+	if (id != outcome->id)
+		return;
+	outcome->seen++;
+	outcome->error = result->error;
+}
+
+/** Of two links one stays, however soon after each other both are to be deleted. */
+static void one_of_two_links_stays(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int orderly = 0; orderly < 2; orderly++) {
+			int c[4];
+			uint64_t id;
+			struct pair *pair = loaded(c);
+			struct smcr_command delete = link_command(SMCR_COMMAND_LINK_DELETE, 2);
+			assert_int_equal(
+				start(pair, side, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id),
+				0);
+			delete.orderly = orderly;
+			struct outcome outcome = { 0 };
+			pair->side[side].on_command_done = note_outcome;
+			pair->side[side].on_command_ctx = &outcome;
+			assert_int_equal(start(pair, side, delete, &outcome.id), 0);
+			pair_pump(pair);
+			assert_int_equal(outcome.seen, 1);
+			assert_int_equal(outcome.error, -EBUSY);
+			pair_run(pair, 20 * SECOND);
+			assert_null(pair_link(pair, side, 1));
+			exchange_all(pair, c);
+			for (int k = 0; k < 4; k++)
+				assert_int_equal(pair_end(pair, c[k], !side)->reset, 0);
+			pair_free(pair);
+		}
+	PROVES("DELL-11");
+}
+
 /* ---- groups ---- */
 
 static void a_group_is_deleted(void **state)
@@ -465,6 +567,8 @@ int main(void)
 		cmocka_unit_test(outcomes_that_do_not_come),
 		cmocka_unit_test(a_link_is_tested),
 		cmocka_unit_test(own_writes_move),
+		cmocka_unit_test(moves_are_waited_for),
+		cmocka_unit_test(one_of_two_links_stays),
 		cmocka_unit_test(a_group_is_deleted),
 		cmocka_unit_test(what_makes_no_sense),
 	};
