@@ -53,6 +53,7 @@ PKGS := inih libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisa
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))
 CMOCKA_LIBS = $(shell $(PKG_CONFIG) --libs cmocka)
+GENL_LIBS = $(shell $(PKG_CONFIG) --libs libnl-genl-3.0)
 CFLAGS_ALL = $(BASE_CFLAGS) $(SAN_FLAGS) $(PKG_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 
@@ -85,7 +86,8 @@ TEST_LIB := $(B)/lib/testlib.a
 UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
 PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
 HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
-INTEROP_BINS := $(patsubst tests/interop/%.c,$(B)/tests/interop/%,$(INTEROP_SRCS))
+INTEROP_BINS := $(patsubst tests/interop/%.c,$(B)/tests/interop/%,$(INTEROP_SRCS)) \
+	$(patsubst tests/interop/preload/%.c,$(B)/tests/interop/%.so,$(wildcard tests/interop/preload/*.c))
 TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOL_SRCS))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRCS))
 BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
@@ -190,7 +192,11 @@ $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
 # Test programs for virtual machines (tests/interop/README.md).
 $(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS) $(GENL_LIBS)
+
+$(B)/tests/interop/%.so: tests/interop/preload/%.c
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(BASE_CFLAGS) -fPIC -shared $(CFLAGS) -o $@ $< -ldl
 
 $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)

@@ -8,7 +8,7 @@ packages=(
 	# building
 	gcc make pkg-config libc6-dev linux-libc-dev clang llvm libclang-rt-14-dev bpftool
 	libbpf-dev libevent-dev libibverbs-dev libinih-dev libisal-dev libjansson-dev
-	libnl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
+	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
 	# testing
 	bats git gzip jq libcmocka-dev mandoc python3 systemd tshark xxd
 	# demo, benchmark, and programs that tests run over SMC-R

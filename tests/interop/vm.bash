@@ -1,8 +1,8 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 # Virtual machines with Debian's 6.12 kernel under QEMU, by software emulation: it works everywhere, and
-# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system read-only, so the project and what it needs must
-# not lie below /tmp or /run. Everything is prepared once, from Debian packages, in a cache:
+# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system
+# read-only, so the project and what it needs must not lie below /tmp or /run. Everything is prepared once, from Debian packages, in a cache:
 # SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
 
 VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
@@ -90,7 +90,8 @@ vm_prepare() {
 }
 
 # vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a machine of its own, in the
-# background; VM_WORK/NAME is its /mnt, VM_WORK/NAME.console what it prints.
+# background; VM_WORK/NAME is its /mnt, VM_WORK/NAME.console what it prints. VM_RUN is put before the
+# command, VM_ENV has names and values for the guest.
 vm_boot() {
 	local script=$2 host=$3 work=$VM_WORK/$1 release
 	shift 3
@@ -99,8 +100,8 @@ vm_boot() {
 	cp "$VM_HERE/guest/common.bash" "$work/"
 	cp "$VM_HERE/guest/$script" "$work/guest"
 	printf '%s=%q\n' KERNEL_DIR "$VM_KERNEL" TOP "$VM_TOP" BUILD "${VM_BUILD:-build}" HOST "$host" \
-		>"$work/env"
-	nice -n 15 qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
+		${VM_ENV[@]+"${VM_ENV[@]}"} >"$work/env"
+	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n 15 qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
 		-nographic -no-reboot -nic none \
 		-kernel "$VM_KERNEL/boot/vmlinuz-$release" -initrd "$VM_CACHE/initrd.gz" \
 		-append "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable" \
@@ -139,6 +140,7 @@ vm_cleanup() {
 }
 
 VM_PIDS=()
+VM_RUN=() VM_ENV=()
 VM_WORK=$(mktemp -d)
 trap vm_cleanup EXIT
 trap 'exit 130' INT TERM HUP

@@ -1,0 +1,459 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# The cells of the matrix, sourced by matrix.sh: CLIENT and SERVER are the numbers of the hosts that have
+# these parts, C and S their kinds. A cell is a function cell_NAME; reason_NAME says why it cannot exist in
+# this pairing, if it cannot. What a cell prints is shown if it fails.
+
+CELLS=(echo links bulk stall half urgent abort many views loss-client loss-server silent remove-client
+	remove-server delete-client delete-server idle programs restart-client restart-server)
+
+declare -A CELL_TITLE=(
+	[echo]="requests and answers"
+	[links]="the group gets two links, and both sides call it symmetric"
+	[bulk]="bulk, both ways at once"
+	[stall]="a receiver that does not read stops the sender, both ways"
+	[half]="half close, from either side"
+	[urgent]="urgent data"
+	[abort]="close with unread data, by either side"
+	[many]="200 connections at a time"
+	[views]="both sides tell the same of group, links and connections"
+	[loss-client]="a NIC of the client goes down under traffic and comes back"
+	[loss-server]="a NIC of the server goes down under traffic and comes back"
+	[silent]="the LAN loses all on one path under traffic, nobody is told; and mends"
+	[remove-client]="an RDMA device of the client is removed under traffic and comes back"
+	[remove-server]="an RDMA device of the server is removed under traffic and comes back"
+	[delete-client]="the client's operator deletes a link under traffic and adds one"
+	[delete-server]="the server's operator deletes a link under traffic and adds one"
+	[idle]="idle links are tested, by both sides, and stay"
+	[programs]="curl, ncat and iperf3, unmodified"
+	[restart-client]="the client's smcrd stops in order and starts again; also when killed"
+	[restart-server]="the server's smcrd stops in order and starts again; also when killed"
+)
+
+PROGRAMS=$VM_TOP/$LAB_BUILD/tests/programs
+PORT=5000
+
+server_address() {
+	echo "10.88.0.$SERVER"
+}
+
+# wrap_of HOST: what an unmodified program is started with there, in WRAP.
+wrap_of() {
+	if has_smcrd "$1"; then
+		WRAP=("$VM_TOP/$LAB_BUILD/bin/smcr-run" --require)
+	else
+		WRAP=(env "LD_PRELOAD=$VM_TOP/$LAB_BUILD/tests/interop/afsmc.so")
+	fi
+}
+
+# program_start HOST JOB PROGRAM..: over SMC-R.
+program_start() {
+	local n=$1 job=$2 WRAP
+	shift 2
+	wrap_of "$n"
+	job_start "$n" "$job" "${WRAP[@]}" "$@"
+}
+
+# show_jobs NAME..: what they said on either host.
+show_jobs() {
+	local n name
+	for name in "$@"; do
+		for n in "$SERVER" "$CLIENT"; do
+			[ ! -e "$(job_out "$n" "$name")" ] ||
+				sed "s/^/$name on ${LAB_KIND[$n]}: /" "$(job_out "$n" "$name")"
+		done
+	done
+}
+
+# ---- the shapes of tests/programs/flow.c
+
+# flow_start HOST JOB ARGUMENTS..: AF_SMC sockets where that is the kernel's.
+flow_start() {
+	local n=$1 job=$2
+	shift 2
+	if has_smcrd "$n"; then
+		program_start "$n" "$job" "$PROGRAMS/flow" --in-stream "$@"
+	else
+		job_start "$n" "$job" "$PROGRAMS/flow" --smc "$@"
+	fi
+}
+
+# flow SHAPE [AMOUNT]
+flow() {
+	local status=0
+	PORT=$((PORT + 1))
+	flow_start "$SERVER" flow-server serve "$(server_address)" $PORT "$@"
+	until_true 30 job_says_or_ends "$SERVER" flow-server '^listening'
+	flow_start "$CLIENT" flow-client connect "$(server_address)" $PORT "$@"
+	job_wait "$CLIENT" flow-client 110 || status=1
+	[ "$status" = 0 ] || job_kill "$SERVER" flow-server TERM
+	job_wait "$SERVER" flow-server 20 || status=1
+	show_jobs flow-server flow-client
+	return "$status"
+}
+
+cell_echo() { flow echo; }
+cell_bulk() { flow bulk; }
+cell_stall() { flow stall; }
+cell_half() { flow half; }
+cell_abort() { flow abort; }
+cell_many() { flow many; }
+cell_urgent() { flow urgent; }
+
+reason_urgent() {
+	echo "programs of smcrd hold Unix sockets, whose urgent data is not sent as such yet"
+}
+
+# ---- what the two sides tell
+
+# The link group in this direction. A side may have one in the other direction too, which the kernel's
+# links do not tell apart: they are found by the user IDs that both sides know.
+is_symmetric() {
+	views "$1" --arg role "$2" \
+		'[.linkgroup[] | select(.role == $role)] | length == 1 and .[0].type == "symmetric"'
+}
+
+both_symmetric() {
+	is_symmetric "$CLIENT" client && is_symmetric "$SERVER" server
+}
+
+both_sides() {
+	echo "$C, client: $(view "$CLIENT" | jq -c .)"
+	echo "$S, server: $(view "$SERVER" | jq -c .)"
+}
+
+cell_links() {
+	until_true 30 both_symmetric && return
+	both_sides
+	return 1
+}
+
+# same_view: jq, with the view of the client's host in $c and of the server's in $s.
+# shellcheck disable=SC2016
+SAME_VIEW='
+def group($role): [.linkgroup[] | select(.role == $role)][0];
+def links($group): [.link[] | select(.state == "active" and
+	(if has("linkgroup") then .linkgroup == $group.id else true end))];
+def mirrored: {number, uid: .peer_uid, peer_uid: .uid, local_gid: .peer_gid, peer_gid: .local_gid,
+	connections};
+def plain: {number, uid, peer_uid, local_gid, peer_gid, connections};
+def mirror_type: {asymmetric_local: "asymmetric_peer", asymmetric_peer: "asymmetric_local"}[.] // .;
+($c | group("client")) as $cg | ($s | group("server")) as $sg
+| ($c | links($cg)) as $cl | ($s | links($sg)) as $sl
+| ([$cl[].peer_uid] | map({"\(.)": true}) | add) as $known_c
+| ([$sl[].peer_uid] | map({"\(.)": true}) | add) as $known_s
+| {client: {type: $cg.type, connections: $cg.connections,
+	version: $cg.version, eid: $cg.eid,
+	links: [$cl[] | select($known_s["\(.uid)"]) | plain] | sort},
+   server: {type: ($sg.type | mirror_type), connections: $sg.connections,
+	version: $sg.version, eid: $sg.eid,
+	links: [$sl[] | select($known_c["\(.uid)"]) | mirrored] | sort}}'
+
+view_pair() {
+	jq -cn --argjson c "$(view "$CLIENT")" --argjson s "$(view "$SERVER")" "$SAME_VIEW"
+}
+
+views_agree() {
+	VIEWS=$(view_pair) &&
+		jq -e '.client == .server and (.client.links | length) == 2 and
+			.client.connections >= 4' <<<"$VIEWS" >/dev/null
+}
+
+cell_views() {
+	local status=0
+	steady_start --bulk 2 --pingpong 2 || return
+	until_true 30 views_agree || status=1
+	[ "$status" = 0 ] || {
+		jq . <<<"$VIEWS"
+		both_sides
+	}
+	steady_stop || status=1
+	return "$status"
+}
+
+# ---- traffic that goes on while links come and go: tests/programs/steady.c, on ordinary sockets
+
+# steady_start OPTIONS..: returns when all connections are made.
+steady_start() {
+	PORT=$((PORT + 1))
+	program_start "$SERVER" steady-server "$PROGRAMS/steady" serve "$(server_address)" $PORT --gap 1000
+	until_true 30 job_says_or_ends "$SERVER" steady-server '^ready'
+	program_start "$CLIENT" steady-client "$PROGRAMS/steady" connect "$(server_address)" $PORT \
+		--rate 500 --pace 20000 --gap 1000 "$@"
+	until_true 60 job_says_or_ends "$CLIENT" steady-client '^ready'
+	job_says "$CLIENT" steady-client '^ready' && return
+	job_kill "$SERVER" steady-server KILL
+	show_jobs steady-server steady-client
+	return 1
+}
+
+# steady_stop: both end in order, and every byte was there, once and in order.
+steady_stop() {
+	local status=0
+	job_kill "$CLIENT" steady-client TERM
+	job_wait "$CLIENT" steady-client 70 || status=1
+	job_kill "$SERVER" steady-server TERM
+	job_wait "$SERVER" steady-server 20 || status=1
+	show_jobs steady-server steady-client
+	return "$status"
+}
+
+# A period in which what comes twice is explained, for wirecheck.
+cut_begins() {
+	CUT_FROM=$EPOCHREALTIME
+}
+
+cut_ends() {
+	CUTS+=("$CUT_FROM-$EPOCHREALTIME")
+}
+
+
+is_not_symmetric() {
+	! is_symmetric "$@"
+}
+
+# under_traffic DO NOTICED UNDO: traffic on two links; DO takes one away, until NOTICED is true; UNDO brings it
+# back, until both sides are symmetric again.
+under_traffic() {
+	local status=0
+	until_true 40 both_symmetric || {
+		echo "there are no two links to start with"
+		both_sides
+		return 1
+	}
+	steady_start --bulk 2 --pingpong 2 || return
+	cut_begins
+	$1 || { echo "$1 failed"; status=1; }
+	until_true 40 $2 || { echo "not noticed"; both_sides; status=1; }
+	$3 || { echo "$3 failed"; status=1; }
+	until_true 60 both_symmetric || { echo "not symmetric again"; both_sides; status=1; }
+	cut_ends
+	steady_stop || status=1
+	return "$status"
+}
+
+nic_is_down() {
+	on "$1" ip link set net1 down
+}
+
+nic_is_up() {
+	on "$1" bash -c ". $VM_HERE/guest/nic.bash; nic_up 1"
+}
+
+not_both_symmetric() {
+	is_not_symmetric "$CLIENT" client && is_not_symmetric "$SERVER" server
+}
+
+client_down() { nic_is_down "$CLIENT"; }
+client_up() { nic_is_up "$CLIENT"; }
+server_down() { nic_is_down "$SERVER"; }
+server_up() { nic_is_up "$SERVER"; }
+cell_loss-client() { under_traffic client_down not_both_symmetric client_up; }
+cell_loss-server() { under_traffic server_down not_both_symmetric server_up; }
+
+# The switch drops what comes and goes by RoCE on the port of one NIC.
+path_dead() {
+	ip netns exec "$LAB" nft -f - <<-EOF
+	table bridge cut {
+		chain forward {
+			type filter hook forward priority -10
+			iifname host${SERVER}1 udp dport 4791 drop
+			oifname host${SERVER}1 udp dport 4791 drop
+		}
+	}
+	EOF
+}
+
+path_alive() {
+	ip netns exec "$LAB" nft delete table bridge cut
+}
+
+cell_silent() { under_traffic path_dead not_both_symmetric path_alive; }
+
+# The RDMA device goes, its interface stays.
+device_goes() { on "$1" rdma link delete rxe1; }
+device_comes() { on "$1" rdma link add rxe1 type rxe netdev net1; }
+client_device_goes() { device_goes "$CLIENT"; }
+client_device_comes() { device_comes "$CLIENT"; }
+server_device_goes() { device_goes "$SERVER"; }
+server_device_comes() { device_comes "$SERVER"; }
+cell_remove-client() { under_traffic client_device_goes not_both_symmetric client_device_comes; }
+cell_remove-server() { under_traffic server_device_goes not_both_symmetric server_device_comes; }
+
+reason_remove() {
+	[ "$1" != S ] || echo "a software RNIC is its interface"
+}
+
+reason_remove-client() { reason_remove "$C"; }
+reason_remove-server() { reason_remove "$S"; }
+
+# a_link HOST ROLE: GROUP/NUMBER of the newest active link.
+a_link() {
+	view "$1" | jq -r --arg role "$2" '[.linkgroup[] | select(.role == $role)][0].id as $group |
+		[.link[] | select(.linkgroup == $group and .state == "active")] | max_by(.number) |
+		"\(.linkgroup)/\(.number)"'
+}
+
+link_is_gone() {
+	views "$DELETE_HOST" --arg link "$DELETE_LINK" \
+		'all(.link[]; "\(.linkgroup)/\(.number)" != $link or .state != "active")'
+}
+
+operator_deletes() { smcrctl_on "$DELETE_HOST" link delete "$DELETE_LINK"; }
+# The server may have brought one by itself by then.
+operator_adds() { smcrctl_on "$DELETE_HOST" link add "${DELETE_LINK%/*}" || true; }
+
+delete_link() {
+	DELETE_HOST=$1 DELETE_LINK=$(a_link "$1" "$2")
+	under_traffic operator_deletes link_is_gone operator_adds
+}
+
+cell_delete-client() { delete_link "$CLIENT" client; }
+cell_delete-server() { delete_link "$SERVER" server; }
+
+reason_delete() {
+	[ "$1" != K ] || echo "the kernel has no command that deletes a link (see loss and remove)"
+}
+
+reason_delete-client() { reason_delete "$C"; }
+reason_delete-server() { reason_delete "$S"; }
+
+# ---- idle links
+
+# tested_by HOST SINCE: has it sent TEST LINK since then, and did it get an answer to one, on two paths?
+tested_by() {
+	local me=$1 other=$((3 - $1))
+	"$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" --list "$VM_WORK/lan.pcap" |
+		awk -v since="$2" -v me="$me" -v other="$other" '
+			function host(address) { return substr(address, length(address)) }
+			$1 < since || $4 != "TEST" { next }
+			{ split($2, pair, "-") }
+			host(pair[1]) == me && $6 != "reply" { asked[$2] = 1 }
+			host(pair[1]) == other && $6 == "reply" { answered[pair[2] "-" pair[1]] = 1 }
+			END {
+				for (path in asked)
+					if (path in answered)
+						n++
+				exit n < 2
+			}'
+}
+
+tested_by_both() {
+	tested_by "$CLIENT" "$1" && tested_by "$SERVER" "$1"
+}
+
+cell_idle() {
+	local since=$EPOCHREALTIME status=0
+	until_true 40 tested_by_both "$since" || { echo "not tested"; status=1; }
+	both_symmetric || { echo "no longer symmetric"; status=1; }
+	[ "$status" = 0 ] || both_sides
+	return "$status"
+}
+
+# ---- real programs
+
+# transfer_ncat: from the client, which gives a file, to the server's file.
+transfer_ncat() {
+	local file=$VM_TOP/$LAB_BUILD/bin/smcrd status=0
+	PORT=$((PORT + 1))
+	program_start "$SERVER" ncat-server bash -c "ncat -l 0.0.0.0 $PORT --recv-only >/tmp/$LAB.got; \
+		cmp /tmp/$LAB.got $file; s=\$?; rm -f /tmp/$LAB.got; exit \$s"
+	until_true 20 listens "$SERVER" $PORT
+	program_start "$CLIENT" ncat-client ncat --send-only "$(server_address)" $PORT
+	job_wait "$CLIENT" ncat-client 60 || status=1
+	job_wait "$SERVER" ncat-server 20 || status=1
+	show_jobs ncat-server ncat-client
+	return "$status"
+}
+
+listens() {
+	[ -n "$(on "$1" ss -Hltn "sport = :$2")" ]
+}
+
+# curl from python's web server: a file, and what comes is compared.
+transfer_curl() {
+	local file=$LAB_BUILD/bin/smcrctl status=0
+	PORT=$((PORT + 1))
+	program_start "$SERVER" web python3 -m http.server -d "$VM_TOP" -b "$(server_address)" $PORT
+	until_true 40 listens "$SERVER" $PORT
+	program_start "$CLIENT" curl bash -c "set -o pipefail
+		curl -sS --max-time 60 http://$(server_address):$PORT/$file | cmp - $VM_TOP/$file"
+	job_wait "$CLIENT" curl 70 || status=1
+	job_kill "$SERVER" web TERM
+	job_wait "$SERVER" web 10
+	[ "$status" = 0 ] || show_jobs web curl
+	return "$status"
+}
+
+transfer_iperf3() {
+	local status=0
+	PORT=$((PORT + 1))
+	program_start "$SERVER" iperf3-server iperf3 -s -1 -p $PORT
+	until_true 20 listens "$SERVER" $PORT
+	program_start "$CLIENT" iperf3-client iperf3 -c "$(server_address)" -p $PORT -n 2M "$@"
+	job_wait "$CLIENT" iperf3-client 60 || status=1
+	[ "$status" = 0 ] || job_kill "$SERVER" iperf3-server KILL
+	job_wait "$SERVER" iperf3-server 20 || status=1
+	show_jobs iperf3-server iperf3-client
+	return "$status"
+}
+
+cell_programs() {
+	local status=0
+	transfer_ncat || { echo "ncat failed"; status=1; }
+	transfer_curl || { echo "curl failed"; status=1; }
+	transfer_iperf3 || { echo "iperf3 failed"; status=1; }
+	transfer_iperf3 -R || { echo "iperf3 -R failed"; status=1; }
+	return "$status"
+}
+
+# ---- an smcrd that goes and comes back
+
+group_is_gone() {
+	views "$1" --arg role "$2" 'all(.linkgroup[]; .role != $role)'
+}
+
+no_steady_left() {
+	job_has_ended "$CLIENT" steady-client
+}
+
+# restart HOST PEER PEER-ROLE SIGNAL: connections are reset on both sides, the peer's group goes, and when smcrd is
+# back all is as before.
+restart() {
+	local n=$1 peer=$2 role=$3 signal=$4 status=0
+	steady_start --bulk 1 --pingpong 1 || return
+	cut_begins
+	daemon_stop "$n" "$signal"
+	[ $? = 0 ] || [ "$signal" = KILL ] || { echo "smcrd does not stop in order"; status=1; }
+	until_true 40 no_steady_left || { echo "the client's connections are not reset"; status=1; }
+	job_kill "$SERVER" steady-server TERM
+	job_wait "$SERVER" steady-server 20 && { echo "the server has seen no reset"; status=1; }
+	until_true 40 group_is_gone "$peer" "$role" || { echo "the peer keeps its group"; status=1; }
+	show_jobs steady-server steady-client
+	daemon_start "$n" || { echo "smcrd does not start"; status=1; }
+	until_true 30 flow_again || { echo "no SMC-R after the restart"; status=1; }
+	until_true 30 both_symmetric || { echo "not symmetric again"; status=1; }
+	cut_ends
+	[ "$status" = 0 ] || both_sides
+	return "$status"
+}
+
+# After RoCE failed smcrd leaves a peer on TCP for a while.
+flow_again() {
+	flow echo 10
+}
+
+cell_restart-client() {
+	restart "$CLIENT" "$SERVER" server TERM && restart "$CLIENT" "$SERVER" server KILL
+}
+
+cell_restart-server() {
+	restart "$SERVER" "$CLIENT" client TERM && restart "$SERVER" "$CLIENT" client KILL
+}
+
+reason_restart() {
+	[ "$1" != K ] || echo "the kernel's SMC-R has no daemon"
+}
+
+reason_restart-client() { reason_restart "$C"; }
+reason_restart-server() { reason_restart "$S"; }

@@ -1,0 +1,23 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# The NICs of a host of the matrix, net0 and net1, both in one subnet; HOST is its number.
+
+nic_address() {
+	echo "10.88.0.$(($1 * 10 + HOST))"
+}
+
+# Each answers ARP for its own address only.
+nic_sysctl() {
+	sysctl -qw net.ipv4.conf.all.arp_ignore=1 net.ipv4.conf.all.arp_announce=2 \
+		net.ipv4.conf.all.rp_filter=0 net.ipv4.conf.default.rp_filter=0
+}
+
+# nic_up N: what comes from its address leaves by it; routes go when an interface goes down.
+nic_up() {
+	local table=$((100 + $1))
+	ip link set "net$1" up &&
+		ip route replace 10.88.0.0/24 dev "net$1" src "$(nic_address "$1")" table "$table" ||
+		return
+	ip rule show | grep -q "lookup $table" ||
+		ip rule add from "$(nic_address "$1")" table "$table"
+}

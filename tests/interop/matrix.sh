@@ -1,0 +1,172 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# smcrd and the Linux kernel's SMC-R as peers: every pairing of hosts (lab.bash) with an smcrd in it, each as client
+# and as server, over the cells of cells.bash. Prints TAP, one line a cell, and a table at the end.
+#
+#   matrix.sh [--quick] [PAIR..]     PAIR: two of S, V, K, as in "SK"; all that have smcrd in them if none is named
+#
+#   MATRIX_CELLS     only these cells
+#   MATRIX_SECONDS   the end of everything: what has not begun by then counts as failed
+set -uo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+
+pairs=() quick=
+for arg; do
+	case $arg in
+	--quick) quick=1 ;;
+	[SVK][SVK]) pairs+=("$arg") ;;
+	*)
+		echo "usage: matrix.sh [--quick] [SK|SV|VK|VV|SS|KK ..]" >&2
+		exit 2
+		;;
+	esac
+done
+if [ -n "$quick" ]; then
+	[ ${#pairs[@]} -gt 0 ] || pairs=(SK)
+	MATRIX_CELLS=${MATRIX_CELLS:-echo links bulk stall half urgent abort views loss-client idle}
+	MATRIX_SECONDS=${MATRIX_SECONDS:-420}
+fi
+[ ${#pairs[@]} -gt 0 ] || pairs=(SS SV SK VV VK)
+MATRIX_SECONDS=${MATRIX_SECONDS:-5400}
+
+# shellcheck source=tests/interop/vm.bash
+. "$here/vm.bash"
+# shellcheck source=tests/interop/lab.bash
+. "$here/lab.bash"
+# shellcheck source=tests/interop/cells.bash
+. "$here/cells.bash"
+
+read -r -a wanted <<<"${MATRIX_CELLS:-${CELLS[*]}}"
+number=0 failed=0 CUTS=()
+declare -A RESULT
+columns=()
+
+# result COLUMN CELL ok|FAIL|- TITLE: a line of TAP, a field of the table.
+result() {
+	number=$((number + 1))
+	RESULT[$1 $2]=$3
+	case $3 in
+	FAIL*)
+		failed=$((failed + 1))
+		echo "not ok $number - $1 $2: $4"
+		;;
+	-) echo "ok $number - $1 $2 # SKIP $4" ;;
+	*) echo "ok $number - $1 $2: $4" ;;
+	esac
+}
+
+# what_happened: for whoever looks for the reason of a failure.
+what_happened() {
+	local n
+	sed 's/^/# /' "$VM_WORK/cell.out"
+	for n in 1 2; do
+		! has_smcrd $n || tail -n 15 "$(job_out $n smcrd)" | sed "s/^/# host $n (${LAB_KIND[$n]}): /"
+		[ "${LAB_KIND[$n]}" != K ] || on $n dmesg | tail -n 8 | sed "s/^/# host $n (K): /"
+	done
+}
+
+# jobs_end: what a failed cell has left behind.
+jobs_end() {
+	local n file name
+	for n in 1 2; do
+		for file in "${LAB_DIR[$n]}"/job/*.pid; do
+			name=$(basename "$file" .pid)
+			[ "$name" = smcrd ] || job_has_ended $n "$name" || job_kill $n "$name" KILL
+		done
+	done
+	ip netns exec "$LAB" nft flush ruleset
+}
+
+# cell COLUMN NAME
+cell() {
+	local reason='' started=$SECONDS
+	! declare -F "reason_$2" >/dev/null || reason=$("reason_$2")
+	if [ -n "$reason" ]; then
+		result "$1" "$2" - "$reason"
+	elif [ "$SECONDS" -gt "$MATRIX_SECONDS" ]; then
+		result "$1" "$2" FAIL "not begun: the time is over"
+	elif "cell_$2" >"$VM_WORK/cell.out" 2>&1; then
+		result "$1" "$2" ok "${CELL_TITLE[$2]} ($((SECONDS - started)) s)"
+	else
+		result "$1" "$2" FAIL "${CELL_TITLE[$2]} ($((SECONDS - started)) s)"
+		what_happened
+		jobs_end
+	fi
+}
+
+# direction CLIENT SERVER: all cells, with these hosts as client and as server.
+direction() {
+	local name
+	CLIENT=$1 SERVER=$2 C=${LAB_KIND[$1]} S=${LAB_KIND[$2]}
+	columns+=("$C-$S")
+	for name in "${wanted[@]}"; do cell "$C-$S" "$name"; done
+}
+
+# wire PAIR: the capture of all that was said.
+wire() {
+	local out status=0 malformed
+	out=$("$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" "$VM_WORK/lan.pcap" ${CUTS[@]+"${CUTS[@]}"}) ||
+		status=1
+	grep -q '^0 packets dropped by kernel' "$VM_WORK/tcpdump" || {
+		status=1
+		out+=$'\n'"the capture is not complete: $(tail -n 3 "$VM_WORK/tcpdump" | tr '\n' ' ')"
+	}
+	malformed=$(tshark -n -r "$VM_WORK/lan.pcap" -Y 'smc and (_ws.malformed or _ws.expert.severity >= "Error")' \
+		2>"$VM_WORK/tshark") || status=1
+	[ -z "$malformed" ] || status=1
+	if [ "$status" = 0 ]; then
+		result "$1" wire ok "every packet is sound: $(awk '$1 == "roce" || $1 == "cdc" || $1 == "llc" {
+			printf "%s %s, ", $2, $1 }' <<<"$out")again after NAK, silence, cut: $(awk '
+			$1 ~ /^(after_nak|after_silence|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out")"
+	else
+		result "$1" wire FAIL "every packet is sound"
+		{
+			tail -n 60 <<<"$out"
+			head -n 20 <<<"$malformed"
+			tail -n 3 "$VM_WORK/tshark"
+		} | sed 's/^/# /'
+	fi
+	[ -z "${MATRIX_KEEP:-}" ] || cp "$VM_WORK/lan.pcap" "$MATRIX_KEEP/$1.pcap"
+}
+
+pair() {
+	local first=${1:0:1} second=${1:1:1} n
+	echo "# $first and $second"
+	CUTS=()
+	if ! lab_up "$first" "$second" || ! daemon_start 1 || ! daemon_start 2; then
+		result "$first-$second" boot FAIL "the two hosts are there"
+		for n in 1 2; do
+			tail -n 20 "$VM_WORK/host$n.console" "$(job_out $n smcrd)" 2>/dev/null
+		done | sed 's/^/# /'
+		lab_down
+		return
+	fi
+	direction 1 2
+	[ "$first" = "$second" ] || direction 2 1
+	for n in 1 2; do
+		! has_smcrd $n || daemon_stop $n ||
+			result "$first-$second" "stop-$n" FAIL "smcrd of host $n stops in order"
+	done
+	lab_down
+	wire "$1"
+}
+
+table() {
+	local column name
+	printf '# %-15s' cell
+	for column in "${columns[@]}"; do printf ' %5s' "$column"; done
+	echo
+	for name in "${wanted[@]}"; do
+		printf '# %-15s' "$name"
+		for column in "${columns[@]}"; do printf ' %5s' "${RESULT[$column $name]:-}"; done
+		echo
+	done
+}
+
+vm_prepare || exit 1
+lab_check || exit 1
+for pair in "${pairs[@]}"; do pair "$pair"; done
+echo "1..$number"
+table
+echo "# $((number - failed)) of $number, $SECONDS s"
+[ "$failed" = 0 ]

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Preload library: the TCP sockets of unmodified programs become sockets of the kernel's AF_SMC, as
+ * the tool smc_run of the package smc-tools does it, which Debian 12 does not have.
+ */
+#include <dlfcn.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+
+#ifndef AF_SMC
+#define AF_SMC 43
+#endif
+
+__attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
+{
+	int (*next)(int, int, int);
+	*(void **)&next = dlsym(RTLD_NEXT, "socket");
+	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (domain == AF_INET && kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP))
+		return next(AF_SMC, type, 0);
+	return next(domain, type, protocol);
+}

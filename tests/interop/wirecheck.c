@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Checks every RoCEv2 packet of a capture (pcap of an Ethernet interface):
+ *
+ *   wirecheck [--list] FILE [FROM-TO ..]
+ *
+ *   ICRC       of each packet; with the identification of its IP header
+ *   decoding   each packet, and each CDC and LLC message in a SEND of one packet
+ *   PSN        which requests come twice, and why: after a NAK, after a time without
+ * acknowledgement, or in one of the periods FROM-TO, in seconds since 1970, when links were cut.
+ * Others have no explanation.
+ *
+ *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
+ *
+ * The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for wrong usage.
+ */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#include "proto/roce/icrc.h"
+#include "proto/smcr/cdc.h"
+#include "proto/smcr/llc.h"
+
+#define PCAP_MICROSECONDS 0xa1b2c3d4u
+#define PCAP_NANOSECONDS  0xa1b23c4du
+#define PCAP_ETHERNET     1
+#define ETHERNET_LEN      14
+#define IPV4_LEN          20
+#define UDP_LEN           8
+#define FRAME_MAX         65536
+#define PLACES            16384  /* of the last packets of a queue pair the time is kept */
+#define SILENCE_US        8000   /* no sender's timer is shorter than 10 ms */
+#define NAK_US            200000 /* so long a NAK explains what comes again */
+#define NEW_QP            100000 /* a PSN so far away is another queue pair's */
+
+/* Requests of one host to one queue pair of another. */
+struct stream {
+	struct {
+		uint32_t from, to, qpn;
+	} key;
+	uint32_t next;  /* PSN that has not been there yet */
+	uint32_t again; /* in a repetition: the next one of it */
+	uint64_t at[PLACES];
+	UT_hash_handle hh;
+};
+
+/* From one host to another: the last time that it refused something. */
+struct refusal {
+	struct {
+		uint32_t from, to;
+	} key;
+	uint64_t at;
+	UT_hash_handle hh;
+};
+
+struct period {
+	double from, to;
+};
+
+static bool list;
+static const struct period *periods;
+static size_t num_periods;
+static struct stream *streams;
+static struct refusal *refusals;
+static struct {
+	uint64_t frames, roce, requests, acks, naks, rnr_naks, bad_icrc, undecodable;
+	uint64_t cdc, bad_cdc, llc, bad_llc, truncated;
+	uint64_t repeated, after_nak, after_silence, in_cut, unexplained;
+} count;
+
+struct frame {
+	uint64_t at; /* microseconds since 1970 */
+	struct roce_flow flow;
+	uint16_t ip_id;
+	const uint8_t *udp; /* payload */
+	size_t len;
+};
+
+static void print_time(uint64_t at)
+{
+	printf("%" PRIu64 ".%06" PRIu64 " ", at / 1000000, at % 1000000);
+}
+
+static void print_hosts(const struct frame *frame)
+{
+	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN];
+	inet_ntop(AF_INET, &frame->flow.saddr, from, sizeof(from));
+	inet_ntop(AF_INET, &frame->flow.daddr, to, sizeof(to));
+	print_time(frame->at);
+	printf("%s-%s ", from, to);
+}
+
+static void complain(const struct frame *frame, const char *what, uint64_t number)
+{
+	print_hosts(frame);
+	printf("%s %" PRIu64 "\n", what, number);
+}
+
+/* ---- repetitions */
+
+static struct stream *stream_of(const struct frame *frame, uint32_t qpn, uint32_t psn)
+{
+	struct stream key = { .key = { frame->flow.saddr, frame->flow.daddr, qpn } }, *found;
+	HASH_FIND(hh, streams, &key.key, sizeof(key.key), found);
+	if (!found) {
+		found = calloc(1, sizeof(*found));
+		if (!found)
+			exit(2);
+		found->key = key.key;
+		HASH_ADD(hh, streams, key, sizeof(found->key), found);
+		found->next = psn;
+	}
+	if (abs(roce_psn_diff(psn, found->next)) > NEW_QP)
+		found->next = psn;
+	return found;
+}
+
+static bool refused_lately(const struct frame *frame)
+{
+	struct refusal key = { .key = { frame->flow.daddr, frame->flow.saddr } }, *found;
+	HASH_FIND(hh, refusals, &key.key, sizeof(key.key), found);
+	return found && frame->at - found->at < NAK_US;
+}
+
+static bool in_period(uint64_t at)
+{
+	for (size_t i = 0; i < num_periods; i++)
+		if ((double)at / 1e6 >= periods[i].from && (double)at / 1e6 <= periods[i].to)
+			return true;
+	return false;
+}
+
+/* The first packet of a repetition is the oldest one that was not acknowledged. */
+static void repetition(const struct frame *frame, const struct stream *stream, uint32_t psn)
+{
+	count.repeated++;
+	if (in_period(frame->at))
+		count.in_cut++;
+	else if (refused_lately(frame))
+		count.after_nak++;
+	else if (frame->at - stream->at[psn % PLACES] >= SILENCE_US)
+		count.after_silence++;
+	else {
+		count.unexplained++;
+		complain(frame, "unexplained repetition of PSN", psn);
+	}
+}
+
+static void request(const struct frame *frame, const struct roce_bth *bth)
+{
+	struct stream *stream = stream_of(frame, bth->dest_qp, bth->psn);
+	count.requests++;
+	if (roce_psn_diff(bth->psn, stream->next) >= 0)
+		stream->next = (bth->psn + 1) & ROCE_PSN_MASK;
+	else if (bth->psn != stream->again)
+		repetition(frame, stream, bth->psn);
+	stream->again = (bth->psn + 1) & ROCE_PSN_MASK;
+	stream->at[bth->psn % PLACES] = frame->at;
+}
+
+static void acknowledgement(const struct frame *frame, const struct roce_aeth *aeth)
+{
+	struct refusal key = { .key = { frame->flow.saddr, frame->flow.daddr } }, *found;
+	count.acks++;
+	if (aeth->kind == ROCE_ACK)
+		return;
+	if (aeth->kind == ROCE_RNR_NAK)
+		count.rnr_naks++;
+	else
+		count.naks++;
+	HASH_FIND(hh, refusals, &key.key, sizeof(key.key), found);
+	if (!found) {
+		found = calloc(1, sizeof(*found));
+		if (!found)
+			exit(2);
+		found->key = key.key;
+		HASH_ADD(hh, refusals, key, sizeof(found->key), found);
+	}
+	found->at = frame->at;
+}
+
+/* ---- messages */
+
+static void llc(const struct frame *frame, const struct roce_packet *packet)
+{
+	const uint8_t *data = packet->payload;
+	size_t len = packet->payload_len;
+	static struct smcr_llc_rtokens rtokens;
+	struct smcr_llc_msg msg;
+	bool v2 = len > 0 && data[0] >> 4 == SMCR_LLC_V2_TYPE >> 4;
+	int err = v2 ? smcr_llc_decode_v2(data, len, &msg, &rtokens)
+		     : smcr_llc_decode(data, len, SMCR_DIALECT_DEPLOYED, &msg);
+	count.llc++;
+	if (err < 0) {
+		count.bad_llc++;
+		complain(frame, "undecodable LLC message of type", len > 0 ? data[0] : 0);
+	} else if (list) {
+		print_hosts(frame);
+		printf("v%d %s%s\n", v2 ? 2 : 1, smcr_llc_type_name(msg.type),
+		       msg.reply ? " reply" : "");
+	}
+}
+
+static void message(const struct frame *frame, const struct roce_packet *packet)
+{
+	struct smcr_cdc cdc;
+	if (packet->bth.opcode != ROCE_SEND_ONLY)
+		return;
+	if (packet->payload_len == 0 || packet->payload[0] != SMCR_CDC_TYPE) {
+		llc(frame, packet);
+		return;
+	}
+	count.cdc++;
+	if (smcr_cdc_decode(packet->payload, packet->payload_len, &cdc) < 0) {
+		count.bad_cdc++;
+		complain(frame, "undecodable CDC message of length", packet->payload_len);
+	}
+}
+
+static void check(const struct frame *frame)
+{
+	struct roce_packet packet;
+	uint8_t stored[ROCE_ICRC_LEN];
+	count.roce++;
+	if (roce_decode(frame->udp, frame->len, &packet) < 0) {
+		count.undecodable++;
+		complain(frame, "undecodable packet of length", frame->len);
+		return;
+	}
+	uint32_t icrc = roce_icrc_begin(&frame->flow, frame->len, frame->ip_id, frame->udp,
+					packet.header_len);
+	icrc = roce_icrc_update(icrc, frame->udp + packet.header_len,
+				frame->len - packet.header_len - ROCE_ICRC_LEN);
+	roce_icrc_put(icrc, stored);
+	if (memcmp(stored, frame->udp + frame->len - ROCE_ICRC_LEN, ROCE_ICRC_LEN) != 0) {
+		count.bad_icrc++;
+		complain(frame, "wrong ICRC, PSN", packet.bth.psn);
+	}
+	if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
+		acknowledgement(frame, &packet.aeth);
+	} else {
+		request(frame, &packet.bth);
+		message(frame, &packet);
+	}
+}
+
+/* ---- the file */
+
+static uint16_t get16(const uint8_t *at)
+{
+	return (uint16_t)(at[0] << 8 | at[1]);
+}
+
+/* An Ethernet frame; `len` of it were recorded. */
+static void ethernet(uint64_t at, const uint8_t *data, size_t len, size_t len_on_wire)
+{
+	const uint8_t *ip = data + ETHERNET_LEN, *udp = ip + IPV4_LEN;
+	struct frame frame = { .at = at };
+	count.frames++;
+	if (len < ETHERNET_LEN + IPV4_LEN + UDP_LEN || get16(data + 12) != 0x0800 ||
+	    ip[0] != 0x45 || ip[9] != IPPROTO_UDP || get16(udp + 2) != ROCE_UDP_PORT)
+		return;
+	if (len < len_on_wire || get16(udp + 4) < UDP_LEN ||
+	    (size_t)get16(udp + 4) > len - ETHERNET_LEN - IPV4_LEN) {
+		count.truncated++;
+		return;
+	}
+	frame.ip_id = get16(ip + 4);
+	memcpy(&frame.flow.saddr, ip + 12, 4);
+	memcpy(&frame.flow.daddr, ip + 16, 4);
+	memcpy(&frame.flow.sport, udp, 2);
+	memcpy(&frame.flow.dport, udp + 2, 2);
+	frame.udp = udp + UDP_LEN;
+	frame.len = (size_t)get16(udp + 4) - UDP_LEN;
+	check(&frame);
+}
+
+/* @return 0, or -1 if this is no capture, written on a machine like this one, of Ethernet */
+static int read_capture(FILE *file)
+{
+	static uint8_t data[FRAME_MAX];
+	uint32_t head[6], record[4];
+	if (fread(head, sizeof(head), 1, file) != 1 || head[5] != PCAP_ETHERNET ||
+	    (head[0] != PCAP_MICROSECONDS && head[0] != PCAP_NANOSECONDS))
+		return -1;
+	uint32_t unit = head[0] == PCAP_NANOSECONDS ? 1000 : 1;
+	while (fread(record, sizeof(record), 1, file) == 1) {
+		if (record[2] > sizeof(data) || fread(data, 1, record[2], file) != record[2])
+			return -1;
+		ethernet((uint64_t)record[0] * 1000000 + record[1] / unit, data, record[2],
+			 record[3]);
+	}
+	return 0;
+}
+
+static int report(void)
+{
+	printf("frames %" PRIu64 "\nroce %" PRIu64 "\ntruncated %" PRIu64 "\nundecodable %" PRIu64
+	       "\nbad_icrc %" PRIu64 "\n",
+	       count.frames, count.roce, count.truncated, count.undecodable, count.bad_icrc);
+	printf("requests %" PRIu64 "\nacks %" PRIu64 "\nnaks %" PRIu64 "\nrnr_naks %" PRIu64 "\n",
+	       count.requests, count.acks, count.naks, count.rnr_naks);
+	printf("cdc %" PRIu64 "\nbad_cdc %" PRIu64 "\nllc %" PRIu64 "\nbad_llc %" PRIu64 "\n",
+	       count.cdc, count.bad_cdc, count.llc, count.bad_llc);
+	printf("repetitions %" PRIu64 "\nafter_nak %" PRIu64 "\nafter_silence %" PRIu64
+	       "\nin_cut %" PRIu64 "\nunexplained %" PRIu64 "\n",
+	       count.repeated, count.after_nak, count.after_silence, count.in_cut,
+	       count.unexplained);
+	return count.truncated || count.undecodable || count.bad_icrc || count.bad_cdc ||
+	       count.bad_llc || count.unexplained;
+}
+
+int main(int argc, char **argv)
+{
+	struct period cuts[64];
+	int at = 1;
+	if (at < argc && strcmp(argv[at], "--list") == 0) {
+		list = true;
+		at++;
+	}
+	const char *path = at < argc ? argv[at++] : NULL;
+	for (; at < argc && num_periods < 64; at++)
+		if (sscanf(argv[at], "%lf-%lf", &cuts[num_periods].from, &cuts[num_periods].to) ==
+		    2)
+			num_periods++;
+	periods = cuts;
+	FILE *file = path ? fopen(path, "rb") : NULL;
+	if (!file || read_capture(file) < 0) {
+		fprintf(stderr, "usage: wirecheck [--list] FILE [FROM-TO ..]; FILE is a capture of"
+				" Ethernet\n");
+		return 2;
+	}
+	fclose(file);
+	return report();
+}
