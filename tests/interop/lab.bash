@@ -76,7 +76,7 @@ lab_up() {
 	for n in 1 2; do
 		until_true 120 lab_is_ready $n || lab_fail "host $n (${LAB_KIND[$n]}) does not boot" || return
 	done
-	until_true 10 grep -q 'listening on' "$VM_WORK/tcpdump"
+	until_true 10 grep -qs 'listening on' "$VM_WORK/tcpdump"
 }
 
 # In a subshell: become COMMAND in a namespace, without the guard's pipe.
@@ -99,6 +99,8 @@ lab_namespace() {
 	for nic in 0 1; do
 		ip -n "$name" link add "net$nic" type veth peer name "host$n$nic" netns "$LAB"
 		ip -n "$LAB" link set "host$n$nic" master br0 up
+		# The capture shall have packets as they are on a wire.
+		ip netns exec "$name" ethtool -K "net$nic" tx-udp-segmentation off gso off tso off
 		ip -n "$name" addr add "$(nic_address $nic)/24" dev "net$nic"
 		HOST=$n ip netns exec "$name" bash -c '. "$1"; nic_up "$2"' - \
 			"$VM_HERE/guest/nic.bash" "$nic"
@@ -236,12 +238,19 @@ daemon_start() {
 		options=(--rnic soft:net0 --rnic soft:net1)
 	fi
 	{
-		echo "ueid = $LAB_UEID"
-		echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
+		[ -n "$NOUEID" ] || echo "ueid = $LAB_UEID"
+		# The first test makes the other side see that the link is alive: the kernel shall be it.
+		[ "${LAB_KIND[$((3 - n))]}" = K ] ||
+			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
 	} >"$dir/smcrd.conf"
 	job_start "$n" smcrd "$VM_TOP/$LAB_BUILD/bin/smcrd" --foreground --config "$conf" \
 		--socket "$socket" "${options[@]}"
-	until_true 30 daemon_answers "$n"
+	until_true 30 daemon_answers_or_ended "$n"
+	daemon_answers "$n"
+}
+
+daemon_answers_or_ended() {
+	daemon_answers "$1" || job_has_ended "$1" smcrd
 }
 
 daemon_answers() {
