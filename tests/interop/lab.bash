@@ -238,7 +238,7 @@ daemon_start() {
 		options=(--rnic soft:net0 --rnic soft:net1)
 	fi
 	{
-		[ -n "$NOUEID" ] || echo "ueid = $LAB_UEID"
+		echo "ueid = $LAB_UEID"
 		# The first test makes the other side see that the link is alive: the kernel shall be it.
 		[ "${LAB_KIND[$((3 - n))]}" = K ] ||
 			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
