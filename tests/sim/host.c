@@ -213,7 +213,9 @@ static void check(struct host *host)
 	if (host->steps < host->next_check)
 		return;
 	host->next_check = host->steps + 4 + host->num_conns / 8;
-	if (smcr_engine_check(host->engine, text, sizeof(text)) < 0)
+	/* A token that was mangled on its way is missing: writes that need it are aborted. */
+	if (smcr_engine_check(host->engine, text, sizeof(text)) < 0 &&
+	    !(w->set.hostile && strstr(text, "RKEY-11")))
 		world_fail(w, "ENGINE-CHECK", "%s: %s", host->name, text);
 	struct smcr_engine_view view;
 	smcr_engine_get_view(host->engine, &view);

@@ -111,7 +111,9 @@ struct obs_stage {
 	struct obs_rmb *rmb;
 	struct obs_token token[SMCR_MAX_LINKS_TOTAL + 1];
 	size_t num;
-	uint8_t left; /* tokens that CONTINUATIONs still owe */
+	uint8_t left;                             /* tokens that CONTINUATIONs still owe */
+	uint8_t others[SMCR_MAX_LINKS_TOTAL + 1]; /* numbers of the links that have to be told */
+	size_t num_others;
 };
 
 struct obs_group {

@@ -41,8 +41,8 @@ void exchange_end(struct obs_group *group, int side, unsigned int bit)
 	group->dirty = true;
 }
 
-/* Longer than any exchange waits for an answer. */
-#define SETTLED (10 * SEC)
+/* Longer than any exchange waits for an answer, and any message for its receiver. */
+#define SETTLED (15 * SEC)
 
 /** After a failure both sides give up what was in progress, each at its own time. When nothing has
  * been said for a while they must have done so, and the rules apply again. */

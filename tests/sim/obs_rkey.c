@@ -123,6 +123,9 @@ static void stage_token(struct obs_group *group, int from, uint8_t number, uint3
 	struct world *w = group->obs->world;
 	struct obs_stage *stage = &group->stage[from];
 	struct obs_link *link = link_by_number(group, number);
+	bool was_there = memchr(stage->others, number, stage->num_others) != NULL;
+	if (was_there && (!link || link->gone[from]))
+		return; /* it went in the midst of the announcement, whose count stands */
 	if (!link || !link->active[from] || link->gone[from]) {
 		world_fail(w, "RKEY-3", "group %u: CONFIRM RKEY of the %s for link %u",
 			   group->number, side_text(from), number);
@@ -146,7 +149,6 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	struct world *w = group->obs->world;
 	struct obs_stage *stage = &group->stage[from];
 	struct obs_link *other;
-	unsigned int others = 0;
 	exchange_start(group, from, rkey_bit(from));
 	struct block *block =
 		rmb_block(group->obs, link->qp[from], m->rkey, m->vaddr, "CONFIRM RKEY");
@@ -160,12 +162,14 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	}
 	*stage = (struct obs_stage){ .rmb = rmb };
 	DL_FOREACH (group->links, other) {
-		if (other != link && other->active[from] && !other->gone[from])
-			others++;
+		if (other != link && other->active[from] && !other->gone[from] &&
+		    stage->num_others < sizeof(stage->others))
+			stage->others[stage->num_others++] = other->number;
 	}
-	if (m->num_tokens != others && !group->shaky)
-		world_fail(w, "RKEY-4", "group %u: CONFIRM RKEY of the %s for %u other links of %u",
-			   group->number, side_text(from), m->num_tokens, others);
+	if (m->num_tokens != stage->num_others && !group->shaky)
+		world_fail(w, "RKEY-4",
+			   "group %u: CONFIRM RKEY of the %s for %u other links of %zu",
+			   group->number, side_text(from), m->num_tokens, stage->num_others);
 	stage->left = m->num_tokens > 2 ? m->num_tokens - 2 : 0;
 	stage_token(group, from, link->number, m->rkey, m->vaddr);
 	for (unsigned int i = 0; i < 2 && i < m->num_tokens && !w->failed; i++)
