@@ -29,9 +29,13 @@ static const char *describe_cdc(const uint8_t *data, size_t len)
 const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dialect)
 {
 	struct smcr_llc_msg m;
+	struct smcr_llc_rtokens rtokens;
 	if (len && data[0] == SMCR_CDC_TYPE)
 		return describe_cdc(data, len);
-	if (smcr_llc_decode(data, len, dialect, &m) < 0)
+	bool v2 = len && (data[0] & 0xF0) == SMCR_LLC_V2_TYPE;
+	int r = v2 ? smcr_llc_decode_v2(data, len, &m, &rtokens)
+		   : smcr_llc_decode(data, len, dialect, &m);
+	if (r < 0)
 		return "broken LLC message";
 	int n = snprintf(line, sizeof(line), "%s%s", smcr_llc_type_name(m.type),
 			 m.reply ? " reply" : "");
@@ -43,9 +47,14 @@ const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dia
 			 m.confirm_link.qpn, m.confirm_link.max_links, m.confirm_link.flags);
 		break;
 	case SMCR_LLC_ADD_LINK:
-		snprintf(end, room, " link %u QP %06x%s reason %u", m.add_link.link_number,
-			 m.add_link.qpn, m.add_link.reject ? " rejected" : "",
-			 m.add_link.reject_reason);
+		n = snprintf(end, room, " link %u QP %06x%s reason %u", m.add_link.link_number,
+			     m.add_link.qpn, m.add_link.reject ? " rejected" : "",
+			     m.add_link.reject_reason);
+		if (v2)
+			snprintf(end + n, room - (size_t)n, ", %u tokens", rtokens.count);
+		break;
+	case SMCR_LLC_REQUEST_ADD_LINK:
+		snprintf(end, room, " %u GIDs", m.request_add_link.num_gids);
 		break;
 	case SMCR_LLC_ADD_LINK_CONT:
 		snprintf(end, room, " link %u, %u tokens left", m.add_link_cont.link_number,
@@ -67,7 +76,8 @@ const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dia
 		break;
 	case SMCR_LLC_DELETE_RKEY:
 		snprintf(end, room, " %u keys%s mask %02x", m.delete_rkey.count,
-			 m.delete_rkey.negative ? " negative" : "", m.delete_rkey.error_mask);
+			 m.delete_rkey.negative ? " negative" : "",
+			 v2 ? m.delete_rkey.num_invalid : m.delete_rkey.error_mask);
 		break;
 	default: break;
 	}

@@ -11,7 +11,10 @@ void forge_add_link_notice(struct world *w, const struct device *device)
 	struct obs_group *group;
 	struct obs_link *link;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	struct smcr_llc_msg request = { .type = SMCR_LLC_REQUEST_ADD_LINK,
+					.request_add_link = { .num_gids = 1 } };
 	uint8_t data[SMCR_LLC_LEN];
+	memcpy(request.request_add_link.gid[0], device->info.gid, SMCR_GID_LEN);
 	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
 	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);
 	DL_FOREACH (w->observer->groups, group) {
@@ -21,8 +24,9 @@ void forge_add_link_notice(struct world *w, const struct device *device)
 			if (!link->active[CLIENT] || !link->active[SERVER] || link->gone[CLIENT] ||
 			    link->gone[SERVER] || link->qp[SERVER]->state >= QP_ERR)
 				continue;
-			if (smcr_llc_encode(&msg, group->dialect, data, sizeof(data)) ==
-			    SMCR_LLC_LEN)
+			group->asked += group_is_v2(group);
+			if (group_encode(group, group_is_v2(group) ? &request : &msg, NULL, data,
+					 sizeof(data)) == SMCR_LLC_LEN)
 				wire_inject(link->qp[SERVER], data, sizeof(data));
 			break;
 		}

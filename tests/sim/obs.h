@@ -22,6 +22,7 @@ struct obs_link {
 	struct qp *qp[2];
 	uint8_t number; /* 0: not told yet */
 	bool first;     /* of the group: from CLC */
+	bool confirmed; /* CONFIRM LINK was sent on it */
 	bool active[2]; /* as the side knows */
 	bool doomed;    /* its deletion was asked for, or has begun */
 	bool gone[2];   /* the side's QP is destroyed, or it knows that the link is deleted */
@@ -121,6 +122,12 @@ struct obs_group {
 	uint32_t number;
 	struct host *host[2];
 	struct obs_conn *first; /* connection of the first contact */
+	uint8_t version;        /* of SMC-R, as Accept told */
+	uint8_t agreed_links;   /* version 2 */
+	uint8_t agreed_conns;   /* and from release 1 on */
+	unsigned int asked;     /* version 2: REQUEST ADD LINKs not refused */
+	unsigned int longs[2];  /* version 2: long SENDs of that side under way */
+	uint64_t proven_at;     /* the first link was proven */
 	struct obs_link *links;
 	struct obs_rmb *rmbs;
 	bool ended;       /* declined, or DELETE LINK of all */
@@ -210,6 +217,15 @@ size_t rmb_count(const struct obs_group *group, int owner);
 void rmb_check_complete(struct obs_group *group, int side);
 
 /* obs_llc.c */
+/** In the group's version. `ret_rtokens`: of an ADD LINK of version 2, else none. */
+int group_decode(const struct obs_group *group, const uint8_t *data, size_t len,
+		 struct smcr_llc_msg *ret_msg, struct smcr_llc_rtokens *ret_rtokens);
+int group_encode(const struct obs_group *group, const struct smcr_llc_msg *msg,
+		 const struct smcr_llc_rtokens *rtokens, uint8_t *data, size_t len);
+static inline bool group_is_v2(const struct obs_group *group)
+{
+	return group->version == SMCR_CLC_VERSION_2;
+}
 /** `side` starts an exchange (SER-2), or learns that one has started, or ended. */
 void exchange_start(struct obs_group *group, int side, unsigned int bit);
 void exchange_end(struct obs_group *group, int side, unsigned int bit);
@@ -227,8 +243,11 @@ void llc_done(struct observer *obs, struct obs_link *link, int from, const uint8
 	      size_t len);
 /* obs_add.c */
 void add_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
-		const struct obs_request *request);
-void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+		const struct smcr_llc_rtokens *rtokens, const struct obs_request *request);
+void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg,
+		   const struct smcr_llc_rtokens *rtokens);
+/** REQUEST ADD LINK, or its refusal. */
+void request_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg);
 void confirm_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			 const struct obs_request *request);
 void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
@@ -236,6 +255,9 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 			const struct obs_request *request);
 void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
 /* obs_rkey.c */
+/** RTokens inside ADD LINK (version 2). */
+void rtokens_posted(struct obs_link *link, int from, const struct smcr_llc_rtokens *rtokens);
+void rtokens_delivered(struct obs_link *link, int to, const struct smcr_llc_rtokens *rtokens);
 void cont_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg);
 void cont_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
 /** Both sides have told every RMB for the new link. */

@@ -94,7 +94,12 @@ void confirm_link_posted(struct obs_link *link, int from, const struct smcr_llc_
 	check_qp(group, link->qp[from], "CONFIRM LINK", m->mac, m->gid, m->qpn);
 	check_user_id(link, from, m->link_user_id);
 	group->confirm_flags[from] = m->flags;
-	if (link->first) {
+	if (group_is_v2(group)) {
+		group->max_links[from] = m->max_links;
+		if (m->max_links != group->agreed_links || m->max_conns != group->agreed_conns)
+			world_fail(group->obs->world, "LG-7", "group %u: limits %u/%u of the %s",
+				   group->number, m->max_links, m->max_conns, side_text(from));
+	} else if (link->first) {
 		group->max_links[from] = m->max_links;
 		if (m->max_links < 2 || m->max_links > SMCR_MAX_LINKS ||
 		    (msg->reply && m->max_links > group->max_links[SERVER]))
@@ -120,6 +125,10 @@ void confirm_link_posted(struct obs_link *link, int from, const struct smcr_llc_
 	if (link->first && !group->dialect_known)
 		fix_dialect(group);
 	link->active[CLIENT] = true;
+	if (link->first)
+		group->proven_at = group->obs->world->clock.now;
+	if (link->first && group->agreed_links == 1 && group_is_v2(group))
+		group->first->pnr[CLIENT] = true;
 	if (!link->first) {
 		exchange_end(group, CLIENT, X_ADD);
 		open_gate(group, CLIENT);
@@ -137,6 +146,8 @@ void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc
 	if (!msg->reply)
 		return;
 	link->active[SERVER] = true;
+	if (link->first && group_is_v2(group))
+		group->first->pnr[SERVER] = true;
 	if (!link->first) {
 		exchange_end(group, SERVER, X_ADD);
 		open_gate(group, SERVER);
@@ -278,7 +289,8 @@ static void add_reply_posted(struct obs_link *link, const struct smcr_llc_add_li
 	if (m->link_number != request->msg.add_link.link_number)
 		world_fail(w, "ADDL-4", "group %u: link number is not echoed", group->number);
 	if (m->reject) {
-		if (m->reject_reason != SMCR_LLC_REJECT_NO_ALT_PATH || !may_reject(group))
+		uint8_t reason = group_is_v2(group) ? 0 : SMCR_LLC_REJECT_NO_ALT_PATH;
+		if (m->reject_reason != reason || !may_reject(group))
 			world_fail(w, "ADDL-5", "group %u: ADD LINK rejected for reason %u",
 				   group->number, m->reject_reason);
 		exchange_end(group, CLIENT, X_ADD);
@@ -323,22 +335,72 @@ static void notice_posted(struct obs_link *link, const struct smcr_llc_add_link 
 	obs_see(group->obs, SEEN_NOTICE);
 }
 
+void request_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg)
+{
+	struct obs_group *group = link->group;
+	struct world *w = group->obs->world;
+	const struct smcr_llc_request_add_link *m = &msg->request_add_link;
+	if (from == SERVER) {
+		if (m->num_gids || m->reject || !group->asked)
+			world_fail(w, "ADDL-16", "group %u: REQUEST ADD LINK refused out of turn",
+				   group->number);
+		else
+			group->asked--;
+		obs_see(group->obs, SEEN_ADD_REFUSED);
+		return;
+	}
+	const struct device *own = link->qp[CLIENT]->device, *found = NULL;
+	for (size_t i = 0; i < w->fabric->num_devices; i++) {
+		const struct device *device = w->fabric->devices[i];
+		if (device->host == group->host[CLIENT] && device != own &&
+		    memcmp(device->info.gid, m->gid[1], SMCR_GID_LEN) == 0)
+			found = device;
+	}
+	if (m->num_gids != 2 || memcmp(m->gid[0], own->info.gid, SMCR_GID_LEN) != 0 || !found ||
+	    found->info.gid[13] != own->info.gid[13])
+		world_fail(w, "ADDL-15", "group %u: REQUEST ADD LINK tells no RNIC of the client",
+			   group->number);
+	group->asked++;
+	obs_see(group->obs, SEEN_NOTICE);
+}
+
+/** What version 2 tells besides. */
+static void extension_posted(struct obs_link *link, int from, const struct smcr_llc_add_link *m,
+			     const struct smcr_llc_rtokens *rtokens)
+{
+	struct obs_group *group = link->group;
+	if (!group_is_v2(group) || m->reject || !group->adding || group->obs->world->failed)
+		return;
+	if (memcmp(m->target_gid, m->gid, SMCR_GID_LEN) != 0 || !m->direct)
+		world_fail(group->obs->world, "ADDL-1", "group %u: ADD LINK with another GID",
+			   group->number);
+	rtokens_posted(link, from, rtokens);
+}
+
 void add_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
-		const struct obs_request *request)
+		const struct smcr_llc_rtokens *rtokens, const struct obs_request *request)
 {
 	if (msg->reply)
 		add_reply_posted(link, &msg->add_link, request);
 	else if (from == SERVER)
 		add_request_posted(link, &msg->add_link);
+	else if (group_is_v2(link->group))
+		world_fail(link->group->obs->world, "ADDL-15",
+			   "group %u: the client's ADD LINK in version 2", link->group->number);
 	else
 		notice_posted(link, &msg->add_link);
+	extension_posted(link, from, &msg->add_link, rtokens);
 }
 
-void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg)
+void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg,
+		   const struct smcr_llc_rtokens *rtokens)
 {
 	struct obs_group *group = link->group;
+	rtokens_delivered(link, to, rtokens);
 	if (to == CLIENT) {
 		group->known[CLIENT] |= X_ADD;
+		if (group_is_v2(group))
+			group->first->pnr[CLIENT] = true;
 		return;
 	}
 	if (!msg->reply)

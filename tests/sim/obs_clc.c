@@ -190,6 +190,11 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 				   conn->pair->number);
 		obs_see(obs, SEEN_FIRST_CONTACT);
 		rmb = rmb_new(new_group(obs, conn, qp), SERVER, block);
+		conn->group->version = msg->version;
+		conn->group->agreed_links = msg->fce.release ? msg->fce.max_links : 2;
+		conn->group->agreed_conns = msg->fce.release ? msg->fce.max_conns : 0;
+		if (group_is_v2(conn->group))
+			conn->group->dialect = SMCR_DIALECT_DEPLOYED;
 		if (rmb)
 			rmb_set_token(rmb, qp->link, msg->rkey, false);
 	} else {

@@ -4,6 +4,21 @@
 
 #include "tests/sim/obs.h"
 
+int group_decode(const struct obs_group *group, const uint8_t *data, size_t len,
+		 struct smcr_llc_msg *ret_msg, struct smcr_llc_rtokens *ret_rtokens)
+{
+	ret_rtokens->count = 0;
+	return group_is_v2(group) ? smcr_llc_decode_v2(data, len, ret_msg, ret_rtokens)
+				  : smcr_llc_decode(data, len, group->dialect, ret_msg);
+}
+
+int group_encode(const struct obs_group *group, const struct smcr_llc_msg *msg,
+		 const struct smcr_llc_rtokens *rtokens, uint8_t *data, size_t len)
+{
+	return group_is_v2(group) ? smcr_llc_encode_v2(msg, rtokens, data, len)
+				  : smcr_llc_encode(msg, group->dialect, data, len);
+}
+
 struct obs_link *link_by_number(struct obs_group *group, uint8_t number)
 {
 	struct obs_link *link, *found = NULL;
@@ -75,6 +90,8 @@ static bool wants_reply(int from, const struct smcr_llc_msg *msg)
 		return false;
 	if (msg->type == SMCR_LLC_ADD_LINK)
 		return from == SERVER;
+	if (msg->type == SMCR_LLC_REQUEST_ADD_LINK) /* ADD LINK is an answer too */
+		return false;
 	if (msg->type == SMCR_LLC_DELETE_LINK)
 		return from == SERVER && !msg->delete_link.all;
 	return true;
@@ -134,7 +151,8 @@ static void mark_delivered(struct obs_link *link, int to, const struct smcr_llc_
 		request->delivered = true;
 		/* SER-4: a CONFIRM RKEY that crosses an exchange of the server is refused. */
 		request->expect_negative = msg->type == SMCR_LLC_CONFIRM_RKEY && to == SERVER &&
-					   group->known[SERVER] & (X_ADD | X_DEL);
+					   group->known[SERVER] & (X_ADD | X_DEL) &&
+					   !group_is_v2(group);
 		return;
 	}
 }
@@ -146,17 +164,20 @@ static bool role_allowed(int from, const struct smcr_llc_msg *msg)
 	case SMCR_LLC_CONFIRM_LINK:
 	case SMCR_LLC_ADD_LINK_CONT: return msg->reply == (from == CLIENT);
 	case SMCR_LLC_ADD_LINK: return msg->reply ? from == CLIENT : true;
+	case SMCR_LLC_REQUEST_ADD_LINK: return msg->reply == (from == SERVER);
 	default: return true;
 	}
 }
 
 static void dispatch_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
+			    const struct smcr_llc_rtokens *rtokens,
 			    const struct obs_request *request, const uint8_t *raw)
 {
 	struct world *w = link->group->obs->world;
 	switch (msg->type) {
 	case SMCR_LLC_CONFIRM_LINK: confirm_link_posted(link, from, msg, request); break;
-	case SMCR_LLC_ADD_LINK: add_posted(link, from, msg, request); break;
+	case SMCR_LLC_ADD_LINK: add_posted(link, from, msg, rtokens, request); break;
+	case SMCR_LLC_REQUEST_ADD_LINK: request_posted(link, from, msg); break;
 	case SMCR_LLC_ADD_LINK_CONT: cont_posted(link, from, msg); break;
 	case SMCR_LLC_DELETE_LINK: delete_link_posted(link, from, msg, request); break;
 	case SMCR_LLC_CONFIRM_RKEY:
@@ -171,15 +192,43 @@ static void dispatch_posted(struct obs_link *link, int from, const struct smcr_l
 	}
 }
 
+/** How long messages are: 44 bytes, in version 2 some are longer, one at a time. */
+static void check_length(struct obs_group *group, int from, size_t len)
+{
+	struct world *w = group->obs->world;
+	if (len == SMCR_LLC_LEN)
+		return;
+	if (!group_is_v2(group) || len < SMCR_LLC_LEN)
+		world_fail(w, "LLC-1", "group %u: SEND of %zu bytes", group->number, len);
+	if (group->longs[from]++)
+		world_fail(w, "LLC-1", "group %u: the %s sends two long messages at once",
+			   group->number, side_text(from));
+	obs_see(group->obs, SEEN_LONG);
+}
+
+/** Version 2: the server has lost patience. */
+static bool is_repeated(struct obs_link *link, const struct smcr_llc_msg *msg)
+{
+	if (msg->type != SMCR_LLC_CONFIRM_LINK || msg->reply)
+		return false;
+	bool again = link->confirmed && group_is_v2(link->group);
+	link->confirmed = true;
+	if (again)
+		obs_see(link->group->obs, SEEN_REPEATED);
+	return again;
+}
+
 void llc_posted(struct observer *obs, struct obs_link *link, int from, const uint8_t *data,
 		size_t len)
 {
 	struct world *w = obs->world;
 	struct obs_group *group = link->group;
 	struct smcr_llc_msg msg;
-	uint8_t again[SMCR_LLC_LEN];
-	int r = smcr_llc_decode(data, len, group->dialect, &msg);
+	struct smcr_llc_rtokens rtokens;
+	uint8_t again[SMCR_LLC_V2_SEND_MAX];
+	int r = group_decode(group, data, len, &msg, &rtokens);
 	settle(group);
+	check_length(group, from, len);
 	if (r < 0) {
 		world_fail(w, "LLC-1", "group %u: the %s sends a malformed LLC message (%d)",
 			   group->number, side_text(from), r);
@@ -188,7 +237,7 @@ void llc_posted(struct observer *obs, struct obs_link *link, int from, const uin
 	world_log(w, link->qp[from]->device->info.name, "group %u: > %s", group->number,
 		  describe_send(data, len, group->dialect));
 	world_note(w, 6, link->qp[from]->qpn, (uint64_t)msg.type << 8 | msg.reply);
-	if (smcr_llc_encode(&msg, group->dialect, again, sizeof(again)) != SMCR_LLC_LEN ||
+	if (group_encode(group, &msg, &rtokens, again, sizeof(again)) != (int)len ||
 	    memcmp(again, data, len) != 0)
 		world_fail(w, "LLC-2", "group %u: reserved fields of %s are not 0", group->number,
 			   smcr_llc_type_name(msg.type));
@@ -201,8 +250,10 @@ void llc_posted(struct observer *obs, struct obs_link *link, int from, const uin
 	if (!link->active[from] && msg.type != SMCR_LLC_CONFIRM_LINK && !group->shaky)
 		world_fail(w, "LLC-6", "group %u: %s on a link that is not active", group->number,
 			   smcr_llc_type_name(msg.type));
+	if (is_repeated(link, &msg))
+		return;
 	const struct obs_request *request = NULL;
-	if (msg.reply) {
+	if (msg.reply && msg.type != SMCR_LLC_REQUEST_ADD_LINK) {
 		request = request_answered(link, from, &msg);
 		if (!request && !group->shaky)
 			world_fail(w, "LLC-5", "group %u: %s reply of the %s without a request",
@@ -212,7 +263,7 @@ void llc_posted(struct observer *obs, struct obs_link *link, int from, const uin
 	}
 	group->dirty = true;
 	if (!w->failed)
-		dispatch_posted(link, from, &msg, request, data);
+		dispatch_posted(link, from, &msg, &rtokens, request, data);
 }
 
 void llc_delivered(struct observer *obs, struct obs_link *link, int to, const uint8_t *data,
@@ -220,8 +271,9 @@ void llc_delivered(struct observer *obs, struct obs_link *link, int to, const ui
 {
 	struct obs_group *group = link->group;
 	struct smcr_llc_msg msg;
+	struct smcr_llc_rtokens rtokens;
 	settle(group);
-	if (smcr_llc_decode(data, len, group->dialect, &msg) < 0)
+	if (group_decode(group, data, len, &msg, &rtokens) < 0)
 		return;
 	world_log(obs->world, link->qp[to]->device->info.name, "group %u: < %s", group->number,
 		  describe_send(data, len, group->dialect));
@@ -230,7 +282,7 @@ void llc_delivered(struct observer *obs, struct obs_link *link, int to, const ui
 	group->dirty = true;
 	switch (msg.type) {
 	case SMCR_LLC_CONFIRM_LINK: confirm_link_delivered(link, to, &msg); break;
-	case SMCR_LLC_ADD_LINK: add_delivered(link, to, &msg); break;
+	case SMCR_LLC_ADD_LINK: add_delivered(link, to, &msg, &rtokens); break;
 	case SMCR_LLC_ADD_LINK_CONT: cont_delivered(link, to, &msg); break;
 	case SMCR_LLC_DELETE_LINK: delete_link_delivered(link, to, &msg); break;
 	case SMCR_LLC_CONFIRM_RKEY:
@@ -246,8 +298,9 @@ void llc_done(struct observer *obs, struct obs_link *link, int from, const uint8
 {
 	struct obs_group *group = link->group;
 	struct smcr_llc_msg msg;
+	struct smcr_llc_rtokens rtokens;
 	(void)obs;
-	if (smcr_llc_decode(data, len, group->dialect, &msg) < 0 || msg.type != SMCR_LLC_ADD_LINK ||
+	if (group_decode(group, data, len, &msg, &rtokens) < 0 || msg.type != SMCR_LLC_ADD_LINK ||
 	    !link->first)
 		return;
 	if (from == SERVER ? !msg.reply : msg.reply)

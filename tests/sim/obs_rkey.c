@@ -61,6 +61,31 @@ static void tell_pair(struct obs_group *group, struct obs_link *carrier, int fro
 	group->cont_told[from]++;
 }
 
+void rtokens_posted(struct obs_link *link, int from, const struct smcr_llc_rtokens *rtokens)
+{
+	struct obs_group *group = link->group;
+	struct world *w = group->obs->world;
+	size_t min, max;
+	rmbs_to_tell(group, from, &min, &max);
+	if (rtokens->count < min || (rtokens->count > max && !group->shaky))
+		world_fail(w, "ADDL-9", "group %u: the %s tells %u RTokens, it has %zu RMBs",
+			   group->number, side_text(from), rtokens->count, max);
+	group->cont_left[from] = 0;
+	for (unsigned int i = 0; i < rtokens->count && !w->failed; i++)
+		tell_pair(group, link, from, &rtokens->pair[i]);
+}
+
+void rtokens_delivered(struct obs_link *link, int to, const struct smcr_llc_rtokens *rtokens)
+{
+	struct obs_group *group = link->group;
+	for (unsigned int i = 0; group->adding && i < rtokens->count; i++) {
+		struct obs_rmb *rmb = rmb_by_key(group, !to, link, rtokens->pair[i].ref_rkey);
+		struct obs_token *token = rmb ? rmb_token(rmb, group->adding) : NULL;
+		if (token)
+			token->told = true;
+	}
+}
+
 void cont_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg)
 {
 	struct obs_group *group = link->group;
@@ -202,6 +227,15 @@ static bool negative(const struct smcr_llc_msg *msg)
 						  : msg->confirm_rkey_cont.negative;
 }
 
+static size_t links_known_to(const struct obs_group *group, int side)
+{
+	const struct obs_link *link;
+	size_t n = 0;
+	DL_FOREACH (group->links, link)
+		n += (link->active[side] || link == group->adding) && !link->gone[side];
+	return n;
+}
+
 /** The peer puts the tokens in force when all have come (RKEY-8). */
 static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			  const struct obs_request *request)
@@ -212,11 +246,14 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 	uint8_t raw[SMCR_LLC_LEN];
 	if (!request || !stage->rmb)
 		return;
-	if (smcr_llc_encode(msg, group->dialect, raw, sizeof(raw)) < 0 ||
+	if (group_encode(group, msg, NULL, raw, sizeof(raw)) < 0 ||
 	    memcmp(raw + 4, request->raw + 4, SMCR_LLC_LEN - 4) != 0)
 		world_fail(w, "RKEY-5", "group %u: CONFIRM RKEY is not echoed", group->number);
 	bool first = msg->type == SMCR_LLC_CONFIRM_RKEY;
-	if (negative(msg) != request->expect_negative && !group->shaky && !w->set.failures &&
+	/* A link that was added on another one while this was on its way (RKEY-6). */
+	bool overtaken = first && negative(msg) && msg->confirm_rkey.retry &&
+			 links_known_to(group, from) > stage->num;
+	if (negative(msg) != request->expect_negative && !overtaken && !group->shaky && !w->set.failures &&
 	    !w->set.op_fail_permille)
 		world_fail(w, "SER-4", "group %u: CONFIRM RKEY %s", group->number,
 			   negative(msg) ? "refused without a collision"
@@ -269,18 +306,20 @@ static void delete_reply(struct obs_link *link, int from, const struct smcr_llc_
 	struct world *w = group->obs->world;
 	if (!request)
 		return;
-	if (request->msg.delete_rkey.count != m->count ||
-	    memcmp(request->msg.delete_rkey.rkey, m->rkey, sizeof(m->rkey)) != 0)
+	bool v2 = group_is_v2(group);
+	const struct smcr_llc_delete_rkey *asked = &request->msg.delete_rkey;
+	if (asked->count != m->count ||
+	    (!v2 && memcmp(asked->rkey, m->rkey, sizeof(m->rkey)) != 0))
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY is not echoed", group->number);
 	/* A16: answered when the exchange about links is over. */
-	if (from == SERVER && group->known[SERVER] & (X_ADD | X_DEL) && !group->shaky)
+	if (from == SERVER && group->known[SERVER] & (X_ADD | X_DEL) && !group->shaky && !v2)
 		world_fail(w, "SER-4", "group %u: DELETE RKEY answered in the midst of an exchange",
 			   group->number);
-	if ((m->negative || m->error_mask) && !group->shaky)
+	if ((m->negative || m->error_mask || m->num_invalid) && !group->shaky)
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY of known keys refused",
 			   group->number);
 	for (unsigned int i = 0; i < m->count; i++) {
-		struct obs_rmb *rmb = rmb_by_key(group, !from, link, m->rkey[i]);
+		struct obs_rmb *rmb = rmb_by_key(group, !from, link, asked->rkey[i]);
 		if (rmb)
 			rmb->deleted = true;
 	}
@@ -322,7 +361,12 @@ void rkey_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *ms
 		group->known[to] |= rkey_bit(!to);
 		return;
 	}
-	if (msg->type == SMCR_LLC_DELETE_RKEY) {
+	if (msg->type == SMCR_LLC_DELETE_RKEY && group_is_v2(group)) {
+		struct obs_rmb *rmb; /* the reply repeats no keys */
+		DL_FOREACH (group->rmbs, rmb)
+			rmb->delete_confirmed |= rmb->owner == to && rmb->deleted;
+		exchange_end(group, to, rkey_bit(to));
+	} else if (msg->type == SMCR_LLC_DELETE_RKEY) {
 		for (unsigned int i = 0; i < msg->delete_rkey.count; i++) {
 			struct obs_rmb *rmb = rmb_by_key(group, to, link, msg->delete_rkey.rkey[i]);
 			if (rmb)

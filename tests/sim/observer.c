@@ -57,11 +57,9 @@ void obs_post(struct observer *obs, struct qp *qp, struct request *req)
 		write_posted(obs, qp, req);
 		return;
 	}
-	if (req->wr.length != SIM_MESSAGE_LEN) {
-		world_fail(obs->world, "LLC-1", "SEND of %u bytes", req->wr.length);
-		return;
-	}
-	if (req->payload[0] == SMCR_CDC_TYPE)
+	if (req->payload[0] == SMCR_CDC_TYPE && req->wr.length != SIM_MESSAGE_LEN)
+		world_fail(obs->world, "LLC-1", "CDC of %u bytes", req->wr.length);
+	else if (req->payload[0] == SMCR_CDC_TYPE)
 		cdc_posted(obs, qp, req);
 	else if (!link || !link->qp[CLIENT] || !link->qp[SERVER])
 		world_fail(obs->world, "RV-8", "LLC message on QP %06x, which is no link yet",
@@ -86,6 +84,8 @@ void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool 
 	struct obs_link *link = qp->link;
 	if (obs_blind(obs) || !link)
 		return;
+	if (!req->wr.is_write && req->wr.length > SMCR_LLC_LEN)
+		link->group->longs[link_side(link, qp)]--;
 	if (req->flow)
 		flow_settled(req, ok);
 	else if (ok && !req->wr.is_write)
@@ -162,9 +162,13 @@ void obs_established(struct observer *obs, struct side *side)
 	}
 	if (conn->decline_sent[0] || conn->decline_sent[1])
 		world_fail(w, "ERR-2", "connection %u: open after a Decline", side->pair->number);
-	if (!group->gate[s])
+	/* Version 2: a client waits two seconds for ADD LINK. */
+	bool one_link = group_is_v2(group) &&
+			(group->agreed_links == 1 ||
+			 (s == CLIENT && w->clock.now >= group->proven_at + 2 * SEC));
+	if (!group->gate[s] && !one_link)
 		world_fail(w, "RV-12", "connection %u: open before the gate", side->pair->number);
-	if (!group->add_attempted)
+	if (!group->add_attempted && !one_link)
 		world_fail(w, "ADDL-2", "group %u: no second link was tried", group->number);
 }
 

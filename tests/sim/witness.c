@@ -57,6 +57,9 @@ static const struct {
 	[SEEN_REPLAY] = { "replayed WRITEs", "FO-9 FO-10" },
 	[SEEN_LOST] = { "acknowledged CDCs lost", "FO-7" },
 	[SEEN_RESET] = { "resets", "GEN-5 CLOSE-4 ABORT-4 TERM-2" },
+	[SEEN_ADD_REFUSED] = { "REQUEST ADD LINK refused", "" },
+	[SEEN_LONG] = { "long LLC messages", "" },
+	[SEEN_REPEATED] = { "CONFIRM LINK repeated", "" },
 	[SEEN_MANGLED] = { "mangled messages", "SEC-6 CDC-12" },
 };
 

@@ -56,6 +56,9 @@ enum witness {
 	SEEN_REPLAY,          /* WRITEs posted again on the next link */
 	SEEN_LOST,            /* a CDC that was acknowledged and never came */
 	SEEN_RESET,           /* established connections that ended in an error */
+	SEEN_ADD_REFUSED,
+	SEEN_LONG,
+	SEEN_REPEATED,
 	SEEN_MANGLED,         /* messages changed, lost or doubled */
 	NUM_WITNESSES,
 };
