@@ -391,6 +391,7 @@ static void go_back(struct soft_requester *rq)
 	rq->next = rq->acked;
 	rq->cursor = 0;
 	rq->sample_at = 0;
+	rq->stuck = false;
 }
 
 static void on_ack(struct soft_qp *qp, uint64_t packet, const struct roce_aeth *aeth)
