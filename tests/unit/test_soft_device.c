@@ -137,12 +137,27 @@ static struct rnic_info info_now(void)
 	return info;
 }
 
+static uint64_t interface_reads(void)
+{
+	struct rnic_stats stats;
+	rnic_get_stats(side.rnic, &stats);
+	return stats.interface_reads;
+}
+
 static void changed(void)
 {
+	uint64_t before = interface_reads();
+	struct rnic_info info = info_now();
 	memset(side.events, 0, sizeof(side.events));
 	rnic_link_changed(side.rnic);
-	assert_int_equal(side.events[RNIC_EVENT_CHANGED], 0); /* from the event loop only */
-	rnic_side_idle(base, 1);
+	/* From the event loop only; nor does the call wait for what the kernel says. */
+	assert_int_equal(side.events[RNIC_EVENT_CHANGED], 0);
+	assert_int_equal(interface_reads(), before);
+	assert_int_equal(info_now().state, info.state);
+	for (int i = 0; i < PATIENCE && interface_reads() == before; i++)
+		rnic_side_idle(base, 1);
+	assert_int_equal(interface_reads(), before + 1);
+	rnic_side_idle(base, 1); /* the events */
 }
 
 /* The kernel notices carrier a little later than the change that causes it. */

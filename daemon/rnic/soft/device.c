@@ -300,19 +300,18 @@ static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
 	       memcmp(a->addrs, b->addrs, a->num_addrs * sizeof(a->addrs[0])) == 0;
 }
 
-static void soft_link_changed(struct rnic *rnic)
+static void on_read(void *ctx, int result, const struct rnic_netdev *netdev)
 {
-	struct soft_device *dev = soft_device_of(rnic);
+	struct soft_device *dev = ctx;
 	struct rnic_info before = dev->info;
-	struct rnic_netdev netdev;
 	char error[RNIC_ERROR_LEN];
-	int r = rnic_netdev_read(dev->nl, NULL, dev->info.ifindex, &netdev);
-	if (r == -ENODEV) {
+	dev->stats.interface_reads++;
+	if (result == -ENODEV) {
 		dev->info.state = RNIC_PORT_DOWN;
 		dev->events |= 1u << RNIC_EVENT_REMOVED;
-	} else if (r == 0) {
+	} else if (result == 0) {
 		/* An address whose port is taken gives no GID; that is all there is to say. */
-		apply(dev, &netdev, error);
+		apply(dev, netdev, error);
 		if (!same_identity(&before, &dev->info))
 			dev->events |= 1u << RNIC_EVENT_CHANGED;
 		if (before.state != dev->info.state)
@@ -324,12 +323,17 @@ static void soft_link_changed(struct rnic *rnic)
 		soft_device_kick(dev);
 }
 
+static void soft_link_changed(struct rnic *rnic)
+{
+	soft_reader_ask(soft_device_of(rnic)->reader);
+}
+
 void soft_device_look(struct soft_device *dev)
 {
 	if (dev->now - dev->looked_at < LOOK_INTERVAL_US)
 		return;
 	dev->looked_at = dev->now;
-	soft_link_changed(&dev->base);
+	soft_reader_ask(dev->reader);
 }
 
 void rnic_soft_set_segmentation(struct rnic *rnic, bool on)
@@ -349,10 +353,9 @@ static int fail(const struct soft_device *dev, int error, const char *what, char
 static int open_parts(struct soft_device *dev)
 {
 	dev->solver = malloc(sizeof(*dev->solver));
-	dev->nl = nl_socket_alloc();
 	dev->kick = event_new(dev->params.base, -1, 0, on_kick, dev);
 	dev->resume = evtimer_new(dev->params.base, on_resume, dev);
-	if (!dev->solver || !dev->nl || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
+	if (!dev->solver || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
 	    soft_tx_new(&dev->tx))
 		return -ENOMEM;
 	roce_icrc_solver_init(dev->solver);
@@ -362,9 +365,14 @@ static int open_parts(struct soft_device *dev)
 static int open_interface(struct soft_device *dev, const char *ifname, char *ret_error)
 {
 	struct rnic_netdev netdev;
-	if (nl_connect(dev->nl, NETLINK_ROUTE) < 0)
-		return fail(dev, -EIO, "open a netlink socket", ret_error);
-	int r = rnic_netdev_read(dev->nl, ifname, 0, &netdev);
+	struct nl_sock *nl = nl_socket_alloc();
+	int r = !nl ? -ENOMEM : nl_connect(nl, NETLINK_ROUTE) < 0 ? -EIO : 0;
+	if (r) {
+		nl_socket_free(nl);
+		return fail(dev, r, "open a netlink socket", ret_error);
+	}
+	r = rnic_netdev_read(nl, ifname, 0, &netdev);
+	nl_socket_free(nl);
 	if (r == -ENODEV) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: no such network interface",
 			 dev->info.name);
@@ -372,6 +380,9 @@ static int open_interface(struct soft_device *dev, const char *ifname, char *ret
 	}
 	if (r)
 		return fail(dev, r, "read the interface", ret_error);
+	r = soft_reader_new(dev->params.base, netdev.ifindex, on_read, dev, &dev->reader);
+	if (r)
+		return fail(dev, r, "watch the interface", ret_error);
 	return apply(dev, &netdev, ret_error);
 }
 
@@ -414,8 +425,7 @@ static void device_free(struct soft_device *dev)
 		event_free(dev->kick);
 	if (dev->resume)
 		event_free(dev->resume);
-	if (dev->nl)
-		nl_socket_free(dev->nl);
+	soft_reader_free(dev->reader);
 	soft_rx_free(dev->rx);
 	soft_tx_free(dev->tx);
 	free(dev->solver);

@@ -10,6 +10,7 @@
  *   requester.c  sending half                                 responder.c  receiving half
  *   window.c     packets in flight                            hold.c       packets before their
  * turn
+ *   reader.c     what the interface is now, in a thread of its own
  *
  * Everything happens in soft_device_run(): receive, deliver completions, send, acknowledge. Calls
  * of the user only change state and ask for a run, so that no callback runs inside a call.
@@ -35,7 +36,6 @@
 #include "proto/roce/roce.h"
 
 struct event;
-struct nl_sock;
 struct soft_device;
 struct soft_qp;
 
@@ -294,6 +294,22 @@ void soft_qp_deliver(struct soft_qp *qp);
 void soft_qp_arm(struct soft_qp *qp);
 void soft_qp_free(struct soft_qp *qp);
 
+/* ---- reader.c */
+
+struct soft_reader;
+
+/**
+ * Start a thread that reads the interface when it is asked, in the calling thread's namespace.
+ * @param on_read  called from the event loop: result and netdev as of rnic_netdev_read()
+ */
+int soft_reader_new(struct event_base *base, unsigned int ifindex,
+		    void (*on_read)(void *ctx, int result, const struct rnic_netdev *netdev),
+		    void *ctx, struct soft_reader **ret_reader);
+/** Read it once more, at any time after now. */
+void soft_reader_ask(struct soft_reader *reader);
+/** Does not wait for the thread. No callback runs any more. */
+void soft_reader_free(struct soft_reader *reader);
+
 /* ---- device.c */
 
 struct soft_device {
@@ -305,7 +321,7 @@ struct soft_device {
 	struct rnic_stats stats;
 	bool segmentation; /* UDP_SEGMENT works */
 	unsigned int max_segments;
-	struct nl_sock *nl;
+	struct soft_reader *reader;
 	struct soft_endpoint *endpoints;
 	struct soft_qp *qps; /* by number */
 	struct soft_mr *mrs; /* by key */
