@@ -146,7 +146,7 @@ void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc
 	if (!msg->reply)
 		return;
 	link->active[SERVER] = true;
-	if (link->first && group_is_v2(group))
+	if (link->first && group_is_v2(group) && link->qp[SERVER]->state < QP_ERR)
 		group->first->pnr[SERVER] = true;
 	if (!link->first) {
 		exchange_end(group, SERVER, X_ADD);
@@ -399,7 +399,7 @@ void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg
 	rtokens_delivered(link, to, rtokens);
 	if (to == CLIENT) {
 		group->known[CLIENT] |= X_ADD;
-		if (group_is_v2(group))
+		if (group_is_v2(group) && link->qp[CLIENT]->state < QP_ERR)
 			group->first->pnr[CLIENT] = true;
 		return;
 	}

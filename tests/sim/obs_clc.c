@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* CLC as seen on TCP: who may say what when, and whether it is true. */
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/sim/obs.h"
 
@@ -50,10 +51,12 @@ static void proposal_sent(struct observer *obs, struct obs_conn *conn, struct si
 	struct world *w = obs->world;
 	if (side->index != CLIENT || conn->proposal_sent || conn->decline_sent[CLIENT])
 		world_fail(w, "CLC-16", "connection %u: Proposal out of turn", conn->pair->number);
-	if (msg->version != 1 || msg->ip_offset)
+	bool v2 = side->host->config.num_ueids && conn->pair->family == AF_INET;
+	if (msg->version != (v2 ? 2 : 1) || msg->ip_offset != (v2 && msg->offers_r_v1 ? 40 : 0) ||
+	    msg->offers_r_v2 != v2)
 		world_fail(w, "CLC-4", "connection %u: Proposal of version %u, offset %u",
 			   conn->pair->number, msg->version, msg->ip_offset);
-	bool v4 = msg->num_prefixes == 0;
+	bool v4 = msg->offers_r_v1 && msg->num_prefixes == 0;
 	if (v4 && (msg->ipv4_mask_len != 24 || (msg->ipv4_subnet & 0xff)))
 		world_fail(w, "CLC-6", "connection %u: subnet %08x/%u", conn->pair->number,
 			   msg->ipv4_subnet, msg->ipv4_mask_len);
@@ -140,7 +143,7 @@ static void check_single_group(struct observer *obs, struct obs_group *fresh)
 		if (group->host[0] == fresh->host[1] && group->host[1] == fresh->host[0])
 			obs_see(obs, SEEN_REVERSED);
 		if (group == fresh || group->ended || group->host[0] != fresh->host[0] ||
-		    group->host[1] != fresh->host[1])
+		    group->host[1] != fresh->host[1] || group->version != fresh->version)
 			continue;
 		DL_FOREACH (group->links, link) {
 			if (!link->gone[CLIENT] && !link->gone[SERVER] && !group->shaky)
@@ -151,7 +154,8 @@ static void check_single_group(struct observer *obs, struct obs_group *fresh)
 	}
 }
 
-static struct obs_group *new_group(struct observer *obs, struct obs_conn *conn, struct qp *qp)
+static struct obs_group *new_group(struct observer *obs, struct obs_conn *conn, struct qp *qp,
+				   const struct smcr_clc_accept *msg)
 {
 	struct obs_group *group = sim_zalloc(sizeof(*group));
 	struct obs_link *link = sim_zalloc(sizeof(*link));
@@ -160,6 +164,11 @@ static struct obs_group *new_group(struct observer *obs, struct obs_conn *conn, 
 	group->host[CLIENT] = conn->pair->side[CLIENT].host;
 	group->host[SERVER] = conn->pair->side[SERVER].host;
 	group->first = conn;
+	group->version = msg->version;
+	group->agreed_links = msg->fce.release ? msg->fce.max_links : 2;
+	group->agreed_conns = msg->fce.release ? msg->fce.max_conns : 0;
+	if (group_is_v2(group))
+		group->dialect = SMCR_DIALECT_DEPLOYED;
 	DL_APPEND(obs->groups, group);
 	link->group = group;
 	link->first = true;
@@ -189,12 +198,7 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 			world_fail(w, "RV-4", "connection %u: first contact on a QP in use",
 				   conn->pair->number);
 		obs_see(obs, SEEN_FIRST_CONTACT);
-		rmb = rmb_new(new_group(obs, conn, qp), SERVER, block);
-		conn->group->version = msg->version;
-		conn->group->agreed_links = msg->fce.release ? msg->fce.max_links : 2;
-		conn->group->agreed_conns = msg->fce.release ? msg->fce.max_conns : 0;
-		if (group_is_v2(conn->group))
-			conn->group->dialect = SMCR_DIALECT_DEPLOYED;
+		rmb = rmb_new(new_group(obs, conn, qp, msg), SERVER, block);
 		if (rmb)
 			rmb_set_token(rmb, qp->link, msg->rkey, false);
 	} else {

@@ -140,7 +140,7 @@ void obs_qp_destroy(struct observer *obs, struct qp *qp)
 		disturb(group);
 	link->gone[side] = true;
 	requests_void(link, side);
-	if (link->gone[!side])
+	if (link->gone[!side] || !link->qp[!side])
 		rmb_drop_tokens(group, link);
 	group->dirty = true;
 }
@@ -151,7 +151,7 @@ void obs_established(struct observer *obs, struct side *side)
 {
 	struct world *w = obs->world;
 	const struct obs_conn *conn = obs_conn_of(obs, side->pair);
-	const struct obs_group *group = conn->group;
+	struct obs_group *group = conn->group;
 	int s = side->index;
 	if (obs_blind(obs))
 		return;
@@ -166,7 +166,8 @@ void obs_established(struct observer *obs, struct side *side)
 	bool one_link = group_is_v2(group) &&
 			(group->agreed_links == 1 ||
 			 (s == CLIENT && w->clock.now >= group->proven_at + 2 * SEC));
-	if (!group->gate[s] && !one_link)
+	group->gate[s] |= one_link;
+	if (!group->gate[s])
 		world_fail(w, "RV-12", "connection %u: open before the gate", side->pair->number);
 	if (!group->add_attempted && !one_link)
 		world_fail(w, "ADDL-2", "group %u: no second link was tried", group->number);

@@ -44,6 +44,26 @@ static void any_dialects(struct world *w, struct smcr_config config[2])
 	config[1].dialect = policies[i][1];
 }
 
+void any_versions(struct world *w, struct smcr_config config[2])
+{
+	if (w->seed % 3 != 2)
+		return;
+	for (int i = 0; i < 2; i++) {
+		memset(config[i].ueids[0], ' ', SMCR_EID_LEN);
+		memcpy(config[i].ueids[0], "SIM", 3);
+		config[i].num_ueids = 1;
+		if (config[i].dialect == SMCR_DIALECT_FORCE_RFC)
+			config[i].dialect = SMCR_DIALECT_AUTO;
+	}
+}
+
+bool few_groups(const struct world *w, uint64_t conns)
+{
+	uint64_t groups = obs_seen(w->observer)->count[SEEN_GROUP];
+	uint64_t most = w->hosts[0]->config.num_ueids ? 2 + conns / UINT8_MAX : 1;
+	return groups >= 1 && groups <= most;
+}
+
 void any_configs(struct world *w, struct smcr_config config[2])
 {
 	struct prng *rng = &w->rng;
@@ -60,6 +80,7 @@ void any_configs(struct world *w, struct smcr_config config[2])
 		c->lgr_idle_timeout = prng_size(rng, 1, 600) * SEC;
 		c->rmb_idle_timeout = prng_size(rng, 1, 60000) * MSEC;
 	}
+	any_versions(w, config);
 }
 
 void two_hosts(struct world *w, const struct smcr_config config[2], unsigned int devices0,

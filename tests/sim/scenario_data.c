@@ -216,7 +216,7 @@ static void run_many(struct world *w)
 		pair_open(w, &route, plan, prng_range(&w->rng, 0, SEC));
 	}
 	run_connections(w);
-	if (!w->failed && obs_seen(w->observer)->count[SEEN_GROUP] != 1)
+	if (!w->failed && !few_groups(w, n))
 		world_fail(w, "GEN-12", "%llu connections took %llu link groups",
 			   (unsigned long long)n,
 			   (unsigned long long)obs_seen(w->observer)->count[SEEN_GROUP]);
