@@ -248,11 +248,23 @@ static bool may_reject(struct obs_group *group)
 	       set->failures || set->short_memory;
 }
 
+/** Version 2: the server cannot add a link, and asks so that it is refused. */
+static bool is_excuse(const struct obs_group *group, const struct smcr_llc_add_link *m)
+{
+	return group_is_v2(group) && !m->mtu && !m->qpn;
+}
+
 static void add_request_posted(struct obs_link *link, const struct smcr_llc_add_link *m)
 {
 	struct obs_group *group = link->group;
 	struct world *w = group->obs->world;
 	struct qp *qp = fabric_qp_find(w->fabric, m->qpn);
+	if (is_excuse(group, m)) {
+		group->add_attempted = true;
+		open_gate(group, SERVER);
+		obs_see(group->obs, SEEN_EXCUSE);
+		return;
+	}
 	group->changed |= group->add_attempted;
 	exchange_start(group, SERVER, X_ADD);
 	take_number(group, m->link_number);
@@ -280,6 +292,13 @@ static void add_reply_posted(struct obs_link *link, const struct smcr_llc_add_li
 {
 	struct obs_group *group = link->group;
 	struct world *w = group->obs->world;
+	if (is_excuse(group, m)) {
+		if (!m->reject)
+			world_fail(w, "ADDL-5", "group %u: ADD LINK of no link accepted",
+				   group->number);
+		open_gate(group, CLIENT);
+		return;
+	}
 	if (!group->adding || !request) {
 		if (!group->shaky)
 			world_fail(w, "LLC-5", "group %u: ADD LINK reply out of turn",
@@ -369,7 +388,7 @@ static void extension_posted(struct obs_link *link, int from, const struct smcr_
 			     const struct smcr_llc_rtokens *rtokens)
 {
 	struct obs_group *group = link->group;
-	if (!group_is_v2(group) || m->reject || !group->adding || group->obs->world->failed)
+	if (!group_is_v2(group) || m->reject || is_excuse(group, m) || !group->adding || group->obs->world->failed)
 		return;
 	if (memcmp(m->target_gid, m->gid, SMCR_GID_LEN) != 0 || !m->direct)
 		world_fail(group->obs->world, "ADDL-1", "group %u: ADD LINK with another GID",
@@ -396,6 +415,10 @@ void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg
 		   const struct smcr_llc_rtokens *rtokens)
 {
 	struct obs_group *group = link->group;
+	if (is_excuse(group, &msg->add_link)) {
+		group->first->pnr[CLIENT] |= to == CLIENT && link->qp[CLIENT]->state < QP_ERR;
+		return;
+	}
 	rtokens_delivered(link, to, rtokens);
 	if (to == CLIENT) {
 		group->known[CLIENT] |= X_ADD;

@@ -44,10 +44,8 @@ static void any_dialects(struct world *w, struct smcr_config config[2])
 	config[1].dialect = policies[i][1];
 }
 
-void any_versions(struct world *w, struct smcr_config config[2])
+void both_versions(struct smcr_config config[2])
 {
-	if (w->seed % 3 != 2)
-		return;
 	for (int i = 0; i < 2; i++) {
 		memset(config[i].ueids[0], ' ', SMCR_EID_LEN);
 		memcpy(config[i].ueids[0], "SIM", 3);
@@ -55,6 +53,12 @@ void any_versions(struct world *w, struct smcr_config config[2])
 		if (config[i].dialect == SMCR_DIALECT_FORCE_RFC)
 			config[i].dialect = SMCR_DIALECT_AUTO;
 	}
+}
+
+static void any_versions(const struct world *w, struct smcr_config config[2])
+{
+	if (w->seed % 3 == 2)
+		both_versions(config);
 }
 
 bool few_groups(const struct world *w, uint64_t conns)

@@ -35,8 +35,8 @@ extern const struct scenario scenarios_break[];
 void any_settings(struct world *w);
 /** Configurations of two engines that can talk to each other. */
 void any_configs(struct world *w, struct smcr_config config[2]);
-/** Version 2 in a third of the runs; any_configs() does that. */
-void any_versions(struct world *w, struct smcr_config config[2]);
+/** Let both hosts offer version 2 too; any_configs() does that in a third of the runs. */
+void both_versions(struct smcr_config config[2]);
 /** Did `conns` connections from one host to the other make no more groups than they need? Beside each
  * other for each version, and of version 2 one for every 255. */
 bool few_groups(const struct world *w, uint64_t conns);

@@ -357,7 +357,7 @@ static void check_links(struct world *w, unsigned int script)
 	}
 }
 
-static void run_sweep(struct world *w)
+static void run(struct world *w, bool v2)
 {
 	uint64_t place = w->seed * 7919 % SWEEP_RUNS;
 	struct sweep *sweep = sim_zalloc(sizeof(*sweep));
@@ -386,6 +386,8 @@ static void run_sweep(struct world *w)
 	struct smcr_config config[2];
 	for (int i = 0; i < 2; i++)
 		configure(&config[i], sweep->script);
+	if (v2)
+		both_versions(config);
 	two_hosts(w, config, scripts[sweep->script].devices[0], scripts[sweep->script].devices[1]);
 	play(w, sweep->script);
 	connect_at(w, 0, 20000, KEEP_UNTIL - 5 * SEC, 100000);
@@ -407,10 +409,24 @@ static void run_sweep(struct world *w)
 	w->posted = NULL;
 }
 
+static void run_sweep(struct world *w)
+{
+	run(w, false);
+}
+
+static void run_sweep_v2(struct world *w)
+{
+	run(w, true);
+}
+
 _Static_assert(SWEEP_RUNS == SCRIPTS * FAULTS * MESSAGES, "every place once");
 
 const struct scenario scenarios_sweep[] = {
 	{ "sweep", "each message of each exchange harmed in each way", run_sweep, 1,
+	  "FO-1 FO-2 FO-3 FO-4 FO-5 FO-6 FO-8 FO-9 FO-10 FO-11 FO-14 SER-6 DELL-1 DELL-2 DELL-5 "
+	  "DELL-6 DELL-7 DELL-10 ADDL-14 TERM-2 PEER-5",
+	  __FILE__ },
+	{ "sweep-v2", "the same in version 2", run_sweep_v2, 1,
 	  "FO-1 FO-2 FO-3 FO-4 FO-5 FO-6 FO-8 FO-9 FO-10 FO-11 FO-14 SER-6 DELL-1 DELL-2 DELL-5 "
 	  "DELL-6 DELL-7 DELL-10 ADDL-14 TERM-2 PEER-5",
 	  __FILE__ },

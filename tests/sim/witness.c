@@ -58,6 +58,7 @@ static const struct {
 	[SEEN_LOST] = { "acknowledged CDCs lost", "FO-7" },
 	[SEEN_RESET] = { "resets", "GEN-5 CLOSE-4 ABORT-4 TERM-2" },
 	[SEEN_ADD_REFUSED] = { "REQUEST ADD LINK refused", "" },
+	[SEEN_EXCUSE] = { "ADD LINK only to be refused", "" },
 	[SEEN_LONG] = { "long LLC messages", "" },
 	[SEEN_REPEATED] = { "CONFIRM LINK repeated", "" },
 	[SEEN_MANGLED] = { "mangled messages", "SEC-6 CDC-12" },

@@ -57,6 +57,7 @@ enum witness {
 	SEEN_LOST,            /* a CDC that was acknowledged and never came */
 	SEEN_RESET,           /* established connections that ended in an error */
 	SEEN_ADD_REFUSED,
+	SEEN_EXCUSE,
 	SEEN_LONG,
 	SEEN_REPEATED,
 	SEEN_MANGLED,         /* messages changed, lost or doubled */
