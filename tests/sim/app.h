@@ -57,6 +57,7 @@ struct side {
 	struct pair *pair;
 	int index; /* CLIENT or SERVER */
 	struct host *host;
+	unsigned int lan; /* subnet of its address */
 	struct smcr_conn *conn;
 	enum side_mode mode;
 	struct plan plan;

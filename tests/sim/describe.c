@@ -90,11 +90,14 @@ const char *describe_clc(const uint8_t *data, size_t len)
 	if (smcr_clc_decode(data, len, &m) < 0)
 		return "broken CLC message";
 	switch (m.type) {
-	case SMCR_CLC_PROPOSAL: return "Proposal";
+	case SMCR_CLC_PROPOSAL:
+		snprintf(line, sizeof(line), "Proposal%s%s", m.proposal.offers_r_v1 ? " v1" : "",
+			 m.proposal.offers_r_v2 ? " v2" : "");
+		return line;
 	case SMCR_CLC_ACCEPT:
 	case SMCR_CLC_CONFIRM:
-		snprintf(line, sizeof(line), "%s%s QP %06x element %u of size code %u",
-			 m.type == SMCR_CLC_ACCEPT ? "Accept" : "Confirm",
+		snprintf(line, sizeof(line), "%s v%u%s QP %06x element %u of size code %u",
+			 m.type == SMCR_CLC_ACCEPT ? "Accept" : "Confirm", m.accept.version,
 			 m.accept.first_contact ? " F" : "", m.accept.qpn, m.accept.rmbe_index,
 			 m.accept.bsize);
 		return line;

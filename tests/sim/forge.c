@@ -6,6 +6,27 @@
 #include "tests/sim/obs.h"
 #include "tests/sim/wire.h"
 
+size_t forge_proposal(struct world *w, uint8_t *msg, size_t len, size_t room)
+{
+	struct smcr_clc_msg m;
+	struct smcr_clc_proposal *p = &m.proposal;
+	if (!w->set.proposals.others || smcr_clc_decode(msg, len, &m) != 0 ||
+	    m.type != SMCR_CLC_PROPOSAL || !p->offers_r_v2)
+		return len;
+	if (w->set.proposals.blank) {
+		p->offers_r_v1 = false;
+		memset(p->peer_id, 0, sizeof(p->peer_id));
+		memset(p->gid, 0, sizeof(p->gid));
+		memset(p->mac, 0, sizeof(p->mac));
+	}
+	if (w->set.proposals.release_0)
+		p->v2.release = p->v2.max_conns = p->v2.max_links = 0;
+	else
+		p->v2.max_conns = w->set.proposals.max_conns;
+	int n = smcr_clc_encode_proposal(p, msg, room);
+	return n < 0 ? len : (size_t)n;
+}
+
 void forge_add_link_notice(struct world *w, const struct device *device)
 {
 	struct obs_group *group;

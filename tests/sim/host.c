@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "proto/smcr/cdc.h"
+#include "proto/smcr/eid.h"
 #include "tests/sim/app.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/observer.h"
@@ -78,8 +79,8 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 		world_fail(host->world, "HOST", "qp_create on unknown device %u", device_id);
 		return -ENODEV;
 	}
-	int r = refuse(host) ? -ENOMEM : fabric_qp_create(device, link_ref, send_depth,
-							    recv_len, &qp);
+	int r = refuse(host) ? -ENOMEM
+			     : fabric_qp_create(device, link_ref, send_depth, recv_len, &qp);
 	if (r < 0)
 		return r;
 	if (++host->num_qps > host->qps_high)
@@ -312,6 +313,7 @@ static void start_engine(struct host *host)
 	config.peer_id[3] = 0x51;
 	config.peer_id[7] = (uint8_t)(host->index + 1);
 	memcpy(host->config.peer_id, config.peer_id, sizeof(config.peer_id));
+	snprintf(config.host_name, sizeof(config.host_name), "%s", host->name);
 	if (smcr_engine_new(&config, &host_ops, host, w->clock.now, &host->engine) < 0) {
 		fprintf(stderr, "smcr_engine_new fails\n");
 		abort();
@@ -427,6 +429,24 @@ void host_command(struct host *host, const struct smcr_command *command)
 		host->commands++;
 	else if (r != -ENOENT && r != -EBUSY && r != -EINVAL && r != -EOPNOTSUPP && r != -ENODEV)
 		world_fail(host->world, "HOST", "smcr_engine_command: %s", strerror(-r));
+	host_leave(host);
+}
+
+void host_toggle_ueid(struct host *host, const char *name)
+{
+	uint8_t ueid[SMCR_EID_LEN];
+	if (smcr_ueid_parse(name, ueid))
+		abort();
+	host_enter(host);
+	int r = smcr_engine_remove_ueid(host->engine, ueid);
+	bool removed = r == 0;
+	if (!removed)
+		r = smcr_engine_add_ueid(host->engine, ueid);
+	host->config.num_ueids = (uint8_t)smcr_engine_get_ueids(host->engine, host->config.ueids);
+	host->ueid_changes++;
+	world_log(host->world, host->name, "UEID %s %s", name, removed ? "removed" : "added");
+	if (r < 0)
+		world_fail(host->world, "HOST", "UEID %s: %s", name, strerror(-r));
 	host_leave(host);
 }
 

@@ -39,6 +39,7 @@ struct host {
 	uint32_t commands; /* whose outcome is still to come */
 	bool operated;     /* an operator gave a command, ever */
 	uint16_t generation;
+	unsigned int ueid_changes;
 };
 
 /** A host with an engine configured by `config`; its peer ID is made here. */
@@ -69,6 +70,8 @@ struct host_links {
 void host_list_links(struct host *host, struct host_links *ret_links);
 /** A command of an operator. Its outcome must come in time. */
 void host_command(struct host *host, const struct smcr_command *command);
+/** A UEID that it has goes, one that it has not comes. */
+void host_toggle_ueid(struct host *host, const char *name);
 void host_shutdown(struct host *host);
 /** The daemon dies without a word and starts again with another instance ID. */
 void host_restart(struct host *host);

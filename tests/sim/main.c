@@ -28,7 +28,8 @@
 
 static const struct scenario *const families[] = { scenarios_data,    scenarios_group,
 						   scenarios_failure, scenarios_survive,
-						   scenarios_sweep,   scenarios_break };
+						   scenarios_sweep,   scenarios_break,
+						   scenarios_version };
 
 /** Seeds that once found an error. */
 static const struct {

@@ -90,6 +90,8 @@ struct obs_conn {
 	bool decline_sent[2], decline_seen[2];
 	bool gone[2]; /* let go by the side's engine */
 	bool pnr[2];  /* first contact: the side is past its point of no return (ERR-8) */
+	struct smcr_clc_proposal proposal; /* as the server has it */
+	unsigned int ueid_changes;         /* of the server by then */
 	struct smcr_clc_accept accept, confirm;
 	struct obs_flow flow[2]; /* by writer */
 	struct obs_conn *next, *prev;
@@ -199,6 +201,20 @@ static inline uint32_t flow_usable(const struct obs_flow *flow)
 
 /* obs_clc.c */
 struct obs_conn *obs_conn_of(struct observer *obs, struct pair *pair);
+
+/* obs_version.c: which version, and what version 2 says in CLC */
+void version_proposal_sent(struct world *w, const struct side *side,
+			   const struct smcr_clc_proposal *msg);
+void version_accept_sent(struct world *w, const struct obs_conn *conn, const struct side *side,
+			 const struct smcr_clc_accept *msg);
+void version_confirm_sent(struct world *w, const struct obs_conn *conn, const struct side *side,
+			  const struct smcr_clc_accept *msg);
+void version_decline_sent(struct world *w, const struct obs_conn *conn, const struct side *side,
+			  const struct smcr_clc_decline *msg);
+/** The Accept puts the connection into its group. */
+void version_joined(struct obs_conn *conn, const struct smcr_clc_accept *msg);
+/** Is it possible that the group had no room for another connection? */
+bool version_may_be_full(const struct obs_group *group);
 
 /* obs_rmb.c: RMBs, elements and tokens */
 /** The RMB behind a token of `side`, checked against the fabric: a live MR of that QP that may be

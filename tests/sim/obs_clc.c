@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* CLC as seen on TCP: who may say what when, and whether it is true. */
 #include <string.h>
-#include <sys/socket.h>
 
 #include "tests/sim/obs.h"
 
@@ -51,11 +50,7 @@ static void proposal_sent(struct observer *obs, struct obs_conn *conn, struct si
 	struct world *w = obs->world;
 	if (side->index != CLIENT || conn->proposal_sent || conn->decline_sent[CLIENT])
 		world_fail(w, "CLC-16", "connection %u: Proposal out of turn", conn->pair->number);
-	bool v2 = side->host->config.num_ueids && conn->pair->family == AF_INET;
-	if (msg->version != (v2 ? 2 : 1) || msg->ip_offset != (v2 && msg->offers_r_v1 ? 40 : 0) ||
-	    msg->offers_r_v2 != v2)
-		world_fail(w, "CLC-4", "connection %u: Proposal of version %u, offset %u",
-			   conn->pair->number, msg->version, msg->ip_offset);
+	version_proposal_sent(w, side, msg);
 	bool v4 = msg->offers_r_v1 && msg->num_prefixes == 0;
 	if (v4 && (msg->ipv4_mask_len != 24 || (msg->ipv4_subnet & 0xff)))
 		world_fail(w, "CLC-6", "connection %u: subnet %08x/%u", conn->pair->number,
@@ -143,7 +138,8 @@ static void check_single_group(struct observer *obs, struct obs_group *fresh)
 		if (group->host[0] == fresh->host[1] && group->host[1] == fresh->host[0])
 			obs_see(obs, SEEN_REVERSED);
 		if (group == fresh || group->ended || group->host[0] != fresh->host[0] ||
-		    group->host[1] != fresh->host[1] || group->version != fresh->version)
+		    group->host[1] != fresh->host[1] || group->version != fresh->version ||
+		    version_may_be_full(group))
 			continue;
 		DL_FOREACH (group->links, link) {
 			if (!link->gone[CLIENT] && !link->gone[SERVER] && !group->shaky)
@@ -193,6 +189,7 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 	struct block *block = check_credentials(obs, side, msg, &qp);
 	if (!block)
 		return;
+	version_accept_sent(w, conn, side, msg);
 	if (msg->first_contact) {
 		if (qp->link)
 			world_fail(w, "RV-4", "connection %u: first contact on a QP in use",
@@ -213,6 +210,7 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 		conn->group = qp->link->group;
 		rmb = known_rmb(conn->group, SERVER, block, qp->link, msg->rkey);
 	}
+	version_joined(conn, msg);
 	conn->accept = *msg;
 	conn->accept_sent = true;
 	add_token(obs, &conn->flow[CLIENT], side->host, msg->alert_token);
@@ -232,6 +230,7 @@ static void confirm_sent(struct observer *obs, struct obs_conn *conn, struct sid
 	struct block *block = check_credentials(obs, side, msg, &qp);
 	if (!block || !conn->group)
 		return;
+	version_confirm_sent(w, conn, side, msg);
 	struct obs_link *link = conn->group->links;
 	if (conn->accept.first_contact) {
 		if (qp->link)
@@ -297,6 +296,7 @@ static void decline_sent(struct observer *obs, struct obs_conn *conn, struct sid
 		world_fail(w, "ERR-3", "connection %u: the %s declines when it must not",
 			   conn->pair->number, side_text(side->index));
 	check_identity(w, side->host, msg->peer_id, NULL, NULL);
+	version_decline_sent(w, conn, side, msg);
 	conn->decline_sent[side->index] = true;
 	obs_see(obs, conn->confirm_sent ? SEEN_LATE_DECLINE : SEEN_DECLINE);
 	if (conn->group && conn->group->first == conn)
@@ -353,7 +353,11 @@ void obs_clc_recv(struct observer *obs, struct side *side, const uint8_t *data, 
 	world_log(obs->world, side->host->name, "connection %u: < %s", side->pair->number,
 		  describe_clc(data, len));
 	switch (msg.type) {
-	case SMCR_CLC_PROPOSAL: conn->proposal_seen = true; break;
+	case SMCR_CLC_PROPOSAL:
+		conn->proposal_seen = true;
+		conn->proposal = msg.proposal;
+		conn->ueid_changes = side->host->ueid_changes;
+		break;
 	case SMCR_CLC_ACCEPT:
 		conn->accept_seen = true;
 		if (fc)

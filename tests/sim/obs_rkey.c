@@ -253,8 +253,8 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 	/* A link that was added on another one while this was on its way (RKEY-6). */
 	bool overtaken = first && negative(msg) && msg->confirm_rkey.retry &&
 			 links_known_to(group, from) > stage->num;
-	if (negative(msg) != request->expect_negative && !overtaken && !group->shaky && !w->set.failures &&
-	    !w->set.op_fail_permille)
+	if (negative(msg) != request->expect_negative && !overtaken && !group->shaky &&
+	    !w->set.failures && !w->set.op_fail_permille)
 		world_fail(w, "SER-4", "group %u: CONFIRM RKEY %s", group->number,
 			   negative(msg) ? "refused without a collision"
 					 : "accepted in the midst of an exchange");
@@ -308,8 +308,7 @@ static void delete_reply(struct obs_link *link, int from, const struct smcr_llc_
 		return;
 	bool v2 = group_is_v2(group);
 	const struct smcr_llc_delete_rkey *asked = &request->msg.delete_rkey;
-	if (asked->count != m->count ||
-	    (!v2 && memcmp(asked->rkey, m->rkey, sizeof(m->rkey)) != 0))
+	if (asked->count != m->count || (!v2 && memcmp(asked->rkey, m->rkey, sizeof(m->rkey)) != 0))
 		world_fail(w, "RKEY-14", "group %u: DELETE RKEY is not echoed", group->number);
 	/* A16: answered when the exchange about links is over. */
 	if (from == SERVER && group->known[SERVER] & (X_ADD | X_DEL) && !group->shaky && !v2)

@@ -163,9 +163,9 @@ void obs_established(struct observer *obs, struct side *side)
 	if (conn->decline_sent[0] || conn->decline_sent[1])
 		world_fail(w, "ERR-2", "connection %u: open after a Decline", side->pair->number);
 	/* Version 2: a client waits two seconds for ADD LINK. */
-	bool one_link = group_is_v2(group) &&
-			(group->agreed_links == 1 ||
-			 (s == CLIENT && w->clock.now >= group->proven_at + 2 * SEC));
+	bool one_link =
+		group_is_v2(group) && (group->agreed_links == 1 ||
+				       (s == CLIENT && w->clock.now >= group->proven_at + 2 * SEC));
 	group->gate[s] |= one_link;
 	if (!group->gate[s])
 		world_fail(w, "RV-12", "connection %u: open before the gate", side->pair->number);

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "tests/sim/forge.h"
 #include "tests/sim/observer.h"
 #include "tests/sim/side.h"
 #include "tests/sim/urgent.h"
@@ -254,6 +255,7 @@ void side_clc_send(struct side *side, const uint8_t *msg, size_t len)
 	uint8_t copy[SMCR_CLC_MAX_LEN];
 	obs_clc_send(side->world->observer, side, msg, len);
 	memcpy(copy, msg, len);
+	len = forge_proposal(side->world, copy, len, sizeof(copy));
 	if (prng_chance(rng, side->world->set.mangle_permille)) {
 		obs_see(side->world->observer, SEEN_MANGLED);
 		mangle(rng, copy, len);
@@ -499,6 +501,7 @@ struct pair *pair_open(struct world *w, const struct route *route, const struct 
 		side->pair = pair;
 		side->index = s;
 		side->host = route->host[s];
+		side->lan = route->lan[s];
 		side->plan = plan[s];
 		init_stream(side);
 		w->sides_open++;

@@ -26,6 +26,7 @@ extern const struct scenario scenarios_failure[];
 extern const struct scenario scenarios_survive[];
 extern const struct scenario scenarios_sweep[];
 extern const struct scenario scenarios_break[];
+extern const struct scenario scenarios_version[];
 /** So many seeds of "sweep" are every fault at every message. */
 #define SWEEP_RUNS 19200
 
@@ -37,9 +38,11 @@ void any_settings(struct world *w);
 void any_configs(struct world *w, struct smcr_config config[2]);
 /** Let both hosts offer version 2 too; any_configs() does that in a third of the runs. */
 void both_versions(struct smcr_config config[2]);
-/** Did `conns` connections from one host to the other make no more groups than they need? Beside each
- * other for each version, and of version 2 one for every 255. */
+/** Did `conns` connections from one host to the other make no more groups than they need? Beside
+ * each other for each version, and of version 2 one for every 255. */
 bool few_groups(const struct world *w, uint64_t conns);
+/** Give it a UEID. */
+void add_ueid(struct smcr_config *config, const char *name);
 /** Two hosts on one LAN with these numbers of devices. */
 void two_hosts(struct world *w, const struct smcr_config config[2], unsigned int devices0,
 	       unsigned int devices1);

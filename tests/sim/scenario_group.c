@@ -27,8 +27,8 @@ static void run_burst(struct world *w)
 		pair_open(w, &route, plan, prng_range(&w->rng, 0, within));
 	}
 	run_connections(w);
-	if (!w->failed && !few_groups(w, n) &&
-	    config[0].lgr_idle_timeout > 100 * SEC && config[1].lgr_idle_timeout > 100 * SEC)
+	if (!w->failed && !few_groups(w, n) && config[0].lgr_idle_timeout > 100 * SEC &&
+	    config[1].lgr_idle_timeout > 100 * SEC)
 		world_fail(w, "RV-15", "%llu connections at once made %llu link groups",
 			   (unsigned long long)n,
 			   (unsigned long long)obs_seen(w->observer)->count[SEEN_GROUP]);

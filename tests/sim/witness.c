@@ -10,6 +10,8 @@ static const struct {
 	const char *ids;
 } table[NUM_WITNESSES] = {
 	[SEEN_GROUP] = { "groups", "PLG-3" },
+	[SEEN_VERSION_1] = { "groups of version 1", "" },
+	[SEEN_VERSION_2] = { "groups of version 2", "" },
 	[SEEN_FIRST_CONTACT] = { "first contacts",
 				 "RV-1 RV-4 RV-6 RV-7 RV-8 RV-9 RV-11 RV-12 RV-15 ADDL-2" },
 	[SEEN_SUBSEQUENT] = { "subsequent contacts", "RS-1 RS-2 RS-6 RS-8 RS-10 GEN-12" },

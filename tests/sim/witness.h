@@ -11,7 +11,9 @@
 #include <stdint.h>
 
 enum witness {
-	SEEN_GROUP, /* link groups made */
+	SEEN_GROUP,     /* link groups made */
+	SEEN_VERSION_1, /* of each version */
+	SEEN_VERSION_2,
 	SEEN_FIRST_CONTACT,
 	SEEN_SUBSEQUENT,
 	SEEN_DECLINE,
@@ -60,7 +62,7 @@ enum witness {
 	SEEN_EXCUSE,
 	SEEN_LONG,
 	SEEN_REPEATED,
-	SEEN_MANGLED,         /* messages changed, lost or doubled */
+	SEEN_MANGLED, /* messages changed, lost or doubled */
 	NUM_WITNESSES,
 };
 

@@ -83,12 +83,18 @@ struct settings {
 	uint32_t op_fail_permille;   /* resource operations refused by the host */
 	uint32_t stale_permille;     /* inputs for QPs that are gone */
 	uint32_t mangle_permille;    /* messages that are changed, lost or doubled on their way */
-	bool hostile;        /* messages were mangled: the observer is blind, bytes may be wrong */
-	bool forged;         /* messages were forged: the observer is blind, bytes are right */
-	bool failures;       /* links may break: connections may be reset .. */
-	bool no_reset;       /* .. but need not: a link is always left */
-	bool short_memory;   /* connections may be declined */
-	bool timeouts;       /* termination timers may expire */
+	bool hostile;      /* messages were mangled: the observer is blind, bytes may be wrong */
+	bool forged;       /* messages were forged: the observer is blind, bytes are right */
+	bool failures;     /* links may break: connections may be reset .. */
+	bool no_reset;     /* .. but need not: a link is always left */
+	bool short_memory; /* connections may be declined */
+	bool timeouts;     /* termination timers may expire */
+	struct {           /* Proposals of version 2 come from other clients than ours .. */
+		bool others;
+		bool blank;     /* .. who tell neither peer ID, nor GID and MAC of version 1 */
+		bool release_0; /* .. of release 0 */
+		uint8_t max_conns;
+	} proposals;
 	uint64_t time_limit; /* all connections are over by then */
 };
 
