@@ -39,8 +39,8 @@ void smcr_conn_new_token(struct smcr_conn *conn)
 	struct smcr_engine *engine = conn->engine;
 	uint32_t token;
 	do {
-		token = smcr_random32(engine);
-	} while (smcr_conn_by_token(engine, token));
+		token = smcr_random32(engine) << 16 | engine->next_token++;
+	} while (!token || smcr_conn_by_token(engine, token));
 	conn->token = token;
 	HASH_ADD(hh, engine->tokens, token, sizeof(conn->token), conn);
 }

@@ -73,6 +73,7 @@ int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops
 	engine->next_link_ref = 1;
 	engine->next_lgr_id = 1;
 	engine->next_link_uid = smcr_random32(engine);
+	engine->next_token = (uint16_t)smcr_random32(engine);
 	*ret_engine = engine;
 	return 0;
 }

@@ -465,6 +465,7 @@ struct smcr_engine {
 	uint64_t next_link_ref;
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
+	uint16_t next_token;    /* lower half of the next alert token */
 	bool shutting_down;
 	bool silent;                     /* being freed: no log, no event, no message */
 	struct smcr_engine_view count;   /* counters kept as they happen */
@@ -664,7 +665,8 @@ unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr);
 /* ---- conn.c ---- */
 /** By alert token; NULL if none or stale (CDC-5). */
 struct smcr_conn *smcr_conn_by_token(struct smcr_engine *engine, uint32_t token);
-/** Give it an alert token: unpredictable, not zero, unique (CLC-12). */
+/** Give it an alert token: not zero, unique, and none of the last 65535, so that what comes late
+ * for a connection that has gone is not taken for another's (CLC-12). */
 void smcr_conn_new_token(struct smcr_conn *conn);
 /** Tell the host, count. After FALLBACK, FAILED or CLOSED call smcr_conn_free(). */
 void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event);
