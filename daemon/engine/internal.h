@@ -276,10 +276,10 @@ struct smcr_lgr {
 	uint8_t release;            /* version 2: 0, or from 1 on with limits of its own */
 	uint8_t max_conns;          /* version 2: at a time; 255 where nothing was negotiated */
 	enum smcr_byte_order order; /* version 2: of the peer's processor, once known */
-	/** Version 2: a message longer than SMCR_LLC_LEN is on its way. The peer may have one buffer
-	 * for such messages: the next one waits for its completion (link.c). */
+	/** Version 2: a message longer than SMCR_LLC_LEN is on its way. The peer may have one
+	 * buffer for such messages: the next one waits for its completion (link.c). */
 	bool long_posted;
-	struct {                    /* version 2 */
+	struct { /* version 2 */
 		uint8_t eid[SMCR_EID_LEN];
 		bool direct;                /* no gateway between the RoCE addresses */
 		uint8_t os;                 /* the peer's, enum smcr_clc_os */
@@ -353,7 +353,7 @@ struct smcr_conn_rv {
 	bool first_contact;
 	bool give_up; /* decline at the next occasion that the rules allow (ERR-3) */
 	uint32_t give_up_reason;
-	struct smcr_conn_event outcome; /* decided, to be raised (RV_OUTCOME, RV_DECLINED) */
+	struct smcr_conn_event outcome;     /* decided, to be raised (RV_OUTCOME, RV_DECLINED) */
 	uint8_t decliner[SMCR_PEER_ID_LEN]; /* whose Decline may still come (RV_DECLINED) */
 	struct smcr_timer clc_timer, total_timer;
 	struct smcr_clc_proposal proposal; /* client: as sent; server: as received */

@@ -318,8 +318,7 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 
 static bool llc_may_go(const struct smcr_link *link, size_t len)
 {
-	return in_flight(link) < link->tx_depth &&
-	       (len <= SMCR_LLC_LEN || !link->lgr->long_posted);
+	return in_flight(link) < link->tx_depth && (len <= SMCR_LLC_LEN || !link->lgr->long_posted);
 }
 
 static void post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,

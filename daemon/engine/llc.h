@@ -199,8 +199,8 @@ void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *ms
 			   const struct smcr_llc_rtokens *rtokens);
 /** The link is out of sync (ERR-63): it goes down. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
-/** A message that nothing here waits for: out of sync. In version 2 it is dropped, as deployed peers
- * do: they answer late, and repeat. */
+/** A message that nothing here waits for: out of sync. In version 2 it is dropped, as deployed
+ * peers do: they answer late, and repeat. */
 void smcr_llc_unexpected(struct smcr_link *link, const char *what);
 /** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
 void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,

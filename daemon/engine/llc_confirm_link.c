@@ -196,8 +196,8 @@ void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg 
 
 /* ---- server ---- */
 
-/** Version 2: no second link can be set up just now. The client, which waits for it, is told so by an
- *  ADD LINK that any client refuses at once, for its MTU; nobody waits for the answer. */
+/** Version 2: no second link can be set up just now. The client, which waits for it, is told so by
+ * an ADD LINK that any client refuses at once, for its MTU; nobody waits for the answer. */
 static void go_on_alone(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;

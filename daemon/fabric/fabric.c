@@ -19,8 +19,8 @@
 #include "proto/smcr/llc.h"
 
 /* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. Those of
- * version 2 are seldom longer, but may have 8192; that peer sends again when there is no buffer, and
- * has no more than a few dozen SENDs under way on a link. */
+ * version 2 are seldom longer, but may have 8192; that peer sends again when there is no buffer,
+ * and has no more than a few dozen SENDs under way on a link. */
 #define RECV_SIZE     64
 #define RECV_DEPTH    1024
 #define RECV_DEPTH_V2 256
@@ -389,8 +389,8 @@ static int convert_wr(struct fabric_qp *qp, const struct smcr_wr *wr, struct rni
 		.rkey = wr->rkey,
 	};
 	if (is_long(wr))
-		ret->sge[0] = (struct rnic_sge){ qp->long_send, wr->length,
-						 rnic_mr_lkey(qp->long_mr) };
+		ret->sge[0] =
+			(struct rnic_sge){ qp->long_send, wr->length, rnic_mr_lkey(qp->long_mr) };
 	return 0;
 }
 

@@ -388,7 +388,8 @@ static void extension_posted(struct obs_link *link, int from, const struct smcr_
 			     const struct smcr_llc_rtokens *rtokens)
 {
 	struct obs_group *group = link->group;
-	if (!group_is_v2(group) || m->reject || is_excuse(group, m) || !group->adding || group->obs->world->failed)
+	if (!group_is_v2(group) || m->reject || is_excuse(group, m) || !group->adding ||
+	    group->obs->world->failed)
 		return;
 	if (memcmp(m->target_gid, m->gid, SMCR_GID_LEN) != 0 || !m->direct)
 		world_fail(group->obs->world, "ADDL-1", "group %u: ADD LINK with another GID",

@@ -158,9 +158,58 @@ static void leaving_and_dying(void **state)
 	PROVES("DELL-1 DELL-3");
 }
 
+/** Add a link at the server's wish. */
+static void add_link(struct pair *pair)
+{
+	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
+					.lgr = pair_lgr(pair, S)->id };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[S].engine, &command, &id), 0);
+	pair_run(pair, 1000);
+}
+
+/** The other link dies while one is being deleted in good order: that one stays until it can be
+ *  spared, whoever wanted its end. */
+static void deleted_when_it_can_be_spared(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		struct pair_pick pick = { .from = side,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		struct smcr_link *link = pair_link(pair, side, 2);
+		if (side == S) {
+			smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+		} else {
+			link->delete_reason = SMCR_LLC_DEL_OPERATOR;
+			smcr_llc_request_delete(link);
+		}
+		pair_pump(pair);
+		assert_true(pick.seen > 0);
+		pair_fail_link(pair, side, 1);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 5000000);
+		assert_null(pair_link(pair, side, 1));
+		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link(pair, C, 2)->state, SMCR_LINK_ACTIVE);
+		pair_exchange(pair, c);
+		add_link(pair);
+		assert_null(pair_link(pair, S, 2));
+		assert_null(pair_link(pair, C, 2));
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("DELL-5 SER-6");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(deleted_when_it_can_be_spared),
 		cmocka_unit_test(dead_at_once_gone_by_agreement),
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(transfers_go_on),

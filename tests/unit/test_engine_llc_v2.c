@@ -1,0 +1,751 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC of version 2 between two engines, and with peers that do as deployed ones do
+ * (docs/version-2.md). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "proto/smcr/eid.h"
+#include "tests/lib/enginepair_filter.h"
+
+#define S  PAIR_SERVER
+#define C  PAIR_CLIENT
+#define MS UINT64_C(1000)
+
+static struct pair *new_pair(size_t server_rnics, size_t client_rnics)
+{
+	struct smcr_config config[2];
+	for (int i = 0; i < 2; i++) {
+		config[i] = pair_config(i);
+		assert_int_equal(smcr_ueid_parse("LLC", config[i].ueids[0]), 0);
+		config[i].num_ueids = 1;
+	}
+	return pair_new(&config[S], &config[C], server_rnics, client_rnics);
+}
+
+/** Two RNICs a side, two links, one connection; the log is empty. */
+static struct pair *grouped(size_t rnics, int *ret_conn)
+{
+	struct pair *pair = new_pair(rnics, rnics);
+	*ret_conn = pair_connected(pair);
+	assert_int_equal(pair_lgr(pair, S)->version, SMCR_CLC_VERSION_2);
+	pair_clear_log(pair);
+	return pair;
+}
+
+static void done(struct pair *pair, int conn)
+{
+	pair_exchange(pair, conn);
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pair->side[i].engine->count.llc_protocol_errors, 0);
+	pair_close(pair, conn);
+	pair_free(pair);
+}
+
+static void assert_links(struct pair *pair, unsigned int number, bool there)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct smcr_link *link = pair_link(pair, i, (uint8_t)number);
+		assert_int_equal(link && link->state == SMCR_LINK_ACTIVE, there);
+	}
+}
+
+/* ---- the first contact ---- */
+
+static void two_links(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	int c = pair_connected(pair);
+	const struct pair_msg *confirm = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false);
+	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
+	struct smcr_device_info second = pair_device(S, 1);
+	assert_int_equal(confirm->llc.confirm_link.max_links, pair_lgr(pair, S)->max_links);
+	assert_int_equal(confirm->llc.confirm_link.max_conns, 255);
+	assert_int_equal(confirm->llc.confirm_link.flags, SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER);
+	assert_int_equal(add->length, 72 + 16); /* as in the captures */
+	assert_int_equal(add->num_rtokens, 1);
+	assert_true(add->llc.add_link.direct);
+	assert_memory_equal(add->llc.add_link.gid, second.gid, SMCR_GID_LEN);
+	assert_memory_equal(add->llc.add_link.target_gid, second.gid, SMCR_GID_LEN);
+	assert_int_equal(reply->length, 72 + 16);
+	assert_int_equal(reply->num_rtokens, 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false), 2);
+	assert_links(pair, 2, true);
+	done(pair, c);
+}
+
+/** The refusal repeats 44 bytes of the request and gives no reason. */
+static void one_rnic(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(1, 1);
+	int c = pair_connected(pair);
+	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
+	assert_int_equal(reply->length, SMCR_LLC_LEN);
+	assert_true(reply->llc.add_link.reject);
+	assert_int_equal(reply->llc.add_link.reject_reason, 0);
+	assert_int_equal(reply->llc.add_link.qpn, add->llc.add_link.qpn);
+	assert_int_equal(reply->llc.add_link.psn, add->llc.add_link.psn);
+	done(pair, c);
+}
+
+/** Hold the Confirm, so that the groups are there and no link is proven yet. */
+static int connecting(struct pair *pair, struct pair_pick *pick)
+{
+	*pick = (struct pair_pick){
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_set_pick(pair, NULL);
+	return c;
+}
+
+/** A limit of one: nothing is asked, and nothing awaited. */
+static void one_link(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	struct pair_pick pick;
+	int c = connecting(pair, &pick);
+	pair_lgr(pair, S)->max_links = pair_lgr(pair, C)->max_links = 1;
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+	assert_int_equal(
+		pair_last_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false)->llc.confirm_link.max_links,
+		1);
+	done(pair, c);
+}
+
+/** Release 0 knows no limits. */
+static void release_0(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	struct pair_pick pick;
+	int c = connecting(pair, &pick);
+	for (int i = 0; i < 2; i++) {
+		pair_lgr(pair, i)->release = 0;
+		pair_lgr(pair, i)->max_links = 2;
+		pair->conns[c].end[i].smc->rv.agreed.release = 1;
+	}
+	pair_pump(pair);
+	const struct pair_msg *confirm = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false);
+	assert_int_equal(confirm->llc.confirm_link.max_links, 2);
+	assert_int_equal(confirm->llc.confirm_link.max_conns, 0);
+	assert_links(pair, 2, true);
+	done(pair, c);
+}
+
+/** A server that cannot set up a second link does not let the client wait. */
+static void a_link_that_cannot_be(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	struct pair_pick pick;
+	int c = connecting(pair, &pick);
+	pair->side[S].fail_qp_create = 1;
+	pair_pump(pair);
+	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+	assert_int_equal(add->llc.add_link.mtu, 0);
+	assert_true(pair_both_established(pair, c));
+	assert_links(pair, 1, true);
+	assert_links(pair, 2, false);
+	done(pair, c);
+}
+
+/** Deployed servers may stay silent then: a client goes on after two seconds. */
+static void no_add_link(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 1900 * MS);
+	assert_int_equal(pair_end(pair, c, C)->established, 0);
+	pair_run(pair, 200 * MS);
+	assert_int_equal(pair_end(pair, c, C)->established, 1);
+	pair_free(pair);
+}
+
+/** The peer means to have eye catchers: there is no such thing in version 2. */
+static void other_dialect(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = new_pair(1, 1);
+		struct pair_pick pick;
+		int c = connecting(pair, &pick);
+		pick = (struct pair_pick){ .from = !side,
+					   .type = SMCR_LLC_CONFIRM_LINK,
+					   .reply = side == S,
+					   .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		pair_pump(pair);
+		struct smcr_link *link = pair_link(pair, side, 1);
+		struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK, .reply = side == S };
+		memcpy(msg.confirm_link.gid, link->peer_gid, SMCR_GID_LEN);
+		memcpy(msg.confirm_link.mac, link->peer_mac, SMCR_MAC_LEN);
+		msg.confirm_link.qpn = link->peer_qpn;
+		msg.confirm_link.link_number = 1;
+		msg.confirm_link.max_links = 2;
+		pair_inject_llc(pair, !side, 1, &msg);
+		pair_run(pair, 1000 * MS);
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+		assert_int_equal(pair_last_clc(pair, side, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+				 SMCR_REASON_EYE_CATCHER);
+		pair_free(pair);
+	}
+}
+
+/** Deployed clients drop a CONFIRM LINK that comes before they wait for it. */
+static void confirm_link_is_repeated(void **state)
+{
+	(void)state;
+	for (int link = 1; link <= 2; link++) {
+		struct pair *pair = new_pair(2, 2);
+		struct pair_pick pick = {
+			.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = link, .verdict = PAIR_LOSE
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pick.seen, 1);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 499 * MS);
+		assert_int_equal(pair_end(pair, c, S)->established, 0);
+		pair_run(pair, 2 * MS);
+		assert_true(pair_both_established(pair, c));
+		assert_links(pair, 2, true);
+		done(pair, c);
+	}
+}
+
+/** A client that is only slow hears it twice, and answers once. */
+static void heard_twice(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 600 * MS);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false), 2);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), 2); /* a link each */
+	done(pair, c);
+}
+
+/* ---- links ---- */
+
+static void a_client_asks_for_a_link(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 1);
+	int c = pair_connected(pair);
+	struct smcr_device_info first = pair_device(C, 0), second = pair_device(C, 1);
+	pair_clear_log(pair);
+	pair_add_device(pair, C, &second);
+	pair_pump(pair);
+	const struct pair_msg *msg = pair_last_llc(pair, C, SMCR_LLC_REQUEST_ADD_LINK, false);
+	assert_int_equal(msg->length, 60); /* as in the captures */
+	assert_int_equal(msg->llc.request_add_link.num_gids, 2);
+	assert_memory_equal(msg->llc.request_add_link.gid[0], first.gid, SMCR_GID_LEN);
+	assert_memory_equal(msg->llc.request_add_link.gid[1], second.gid, SMCR_GID_LEN);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 0);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true), 0);
+	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	done(pair, c);
+}
+
+/** A server that can add none says so, at once or when it has tried. */
+static void and_is_refused(void **state)
+{
+	(void)state;
+	int c;
+	struct smcr_llc_msg ask = { .type = SMCR_LLC_REQUEST_ADD_LINK,
+				    .request_add_link = { .num_gids = 1 } };
+	for (int limited = 0; limited < 2; limited++) {
+		struct pair *pair = grouped(2, &c);
+		for (int i = 0; i < 2 && limited; i++)
+			pair_lgr(pair, i)->max_links = 2;
+		pair_inject_llc(pair, C, 1, &ask);
+		pair_pump(pair);
+		const struct pair_msg *reply =
+			pair_last_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true);
+		assert_non_null(reply);
+		assert_int_equal(reply->length, SMCR_LLC_LEN);
+		assert_int_equal(reply->llc.request_add_link.num_gids, 0);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+		done(pair, c);
+	}
+}
+
+/** An operator at the client hears of the refusal. */
+static void refusal_of_a_command(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	struct smcr_device_info second = pair_device(C, 1);
+	pair_add_device_quietly(pair, C, &second);
+	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
+					.lgr = pair_lgr(pair, C)->id };
+	uint64_t id;
+	pair->side[S].fail_qp_create = 1;
+	assert_int_equal(smcr_engine_command(pair->side[C].engine, &command, &id), 0);
+	pair_run(pair, 1000);
+	assert_int_equal(pair->side[C].commands_done, 1);
+	assert_int_not_equal(pair->side[C].command_result.error, 0);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true), 1);
+	done(pair, c);
+}
+
+/** CONFIRM RKEY has room for two links beside its own. */
+static void three_links_at_most(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(4, 4);
+	int c = pair_connected(pair);
+	for (int i = 0; i < 2; i++)
+		pair_lgr(pair, i)->max_links = 8;
+	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
+					.lgr = pair_lgr(pair, S)->id };
+	uint64_t id;
+	for (int n = 0; n < 3; n++) {
+		assert_int_equal(smcr_engine_command(pair->side[S].engine, &command, &id), 0);
+		pair_run(pair, 1000);
+	}
+	assert_links(pair, 3, true);
+	assert_null(pair_link(pair, S, 4));
+	/* nor does a client take more */
+	struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
+	memset(add.add_link.gid, 7, SMCR_GID_LEN);
+	add.add_link.qpn = 0x777;
+	add.add_link.link_number = 9;
+	add.add_link.mtu = SMCR_MTU_1024;
+	pair_inject_llc(pair, S, 1, &add);
+	pair_pump(pair);
+	assert_true(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->llc.add_link.reject);
+	done(pair, c);
+}
+
+/** The peer may have one buffer for what is longer than 44 bytes. */
+static void long_messages_one_at_a_time(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 1);
+	int c = pair_connected(pair);
+	struct smcr_device_info second = pair_device(C, 1);
+	pair_clear_log(pair);
+	pair->side[C].hold_completions = true;
+	pair_add_device(pair, C, &second);
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_REQUEST_ADD_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 0);
+	pair->side[C].hold_completions = false;
+	pair_pump(pair);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 1);
+	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, C)), 2);
+	done(pair, c);
+}
+
+/** One that waits goes with its link. */
+static void a_long_message_that_waits(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(2, 1);
+	int c = pair_connected(pair);
+	struct smcr_device_info second = pair_device(C, 1);
+	pair->side[C].hold_completions = true;
+	pair_add_device(pair, C, &second);
+	pair_pump(pair);
+	pair_fail_link(pair, C, 1);
+	pair->side[C].hold_completions = false;
+	pair_run(pair, 20000 * MS);
+	(void)c;
+	pair_free(pair);
+}
+
+/** Every RMB that the peer knows is listed: what an RMB each connection comes to. */
+static void many_rtokens(void **state)
+{
+	(void)state;
+	struct smcr_config config[2];
+	for (int i = 0; i < 2; i++) {
+		config[i] = pair_config(i);
+		assert_int_equal(smcr_ueid_parse("LLC", config[i].ueids[0]), 0);
+		config[i].num_ueids = 1;
+		config[i].elements_per_rmb = 1;
+	}
+	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+	int conns[40];
+	for (size_t i = 0; i < 40; i++)
+		conns[i] = pair_connected(pair);
+	pair_clear_log(pair);
+	for (int i = 0; i < 2; i++) {
+		struct smcr_device_info second = pair_device(i, 1);
+		pair_add_device(pair, i, &second);
+	}
+	pair_pump(pair);
+	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
+	assert_int_equal(add->num_rtokens, 40);
+	assert_int_equal(add->length, 72 + 40 * 16);
+	assert_int_equal(reply->num_rtokens, 40);
+	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	pair_fail_link(pair, S, 1);
+	pair_pump(pair);
+	for (size_t i = 0; i < 40; i++) {
+		pair_exchange(pair, conns[i]);
+		pair_close(pair, conns[i]);
+	}
+	pair_free(pair);
+}
+
+/** An RMB in use without an RToken on the new link: that link cannot be. */
+static void a_missing_rtoken(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	for (int i = 0; i < 2; i++) {
+		struct smcr_device_info second = pair_device(i, 1);
+		pair_add_device_quietly(pair, i, &second);
+	}
+	struct smcr_device_info second = pair_device(S, 1);
+	struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
+	memcpy(add.add_link.gid, second.gid, SMCR_GID_LEN);
+	memcpy(add.add_link.mac, second.mac, SMCR_MAC_LEN);
+	add.add_link.qpn = 0x777;
+	add.add_link.link_number = 9;
+	add.add_link.mtu = SMCR_MTU_1024;
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_PASS
+	};
+	pair_set_pick(pair, &pick);
+	pair_inject_llc(pair, S, 1, &add); /* it lists none */
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	assert_true(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->llc.add_link.reject);
+	assert_int_equal(smcr_engine_row(pair->side[C].engine, SMCR_ROW_ERR_55, SMCR_ROLE_CLIENT),
+			 1);
+	assert_links(pair, 1, true);
+	done(pair, c);
+}
+
+/** The one number that matters is in the order of the peer's processor. */
+static void byte_order(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	uint8_t test[SMCR_LLC_LEN] = { 0x27, 0x00, 0x2C };
+	assert_int_equal(lgr->order, SMCR_ORDER_LITTLE);
+	lgr->order = SMCR_ORDER_UNKNOWN;
+	pair_inject_raw(pair, C, 1, test, sizeof(test));
+	assert_int_equal(lgr->order, SMCR_ORDER_BIG);
+	struct smcr_device_info second = pair_device(S, 1);
+	pair_add_device(pair, S, &second);
+	pair_pump(pair);
+	assert_int_equal(pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc.order,
+			 SMCR_ORDER_BIG);
+	done(pair, c);
+}
+
+/* ---- RKEYs and links at once ---- */
+
+/** Start so many connections that the client needs another RMB. */
+static void fill(struct pair *pair, int conns[3])
+{
+	for (int i = 0; i < 3; i++)
+		conns[i] = pair_connected(pair);
+}
+
+/** An ADD LINK that meets the own CONFIRM RKEY is answered when that is over, or half a second
+ *  later. */
+static void add_link_waits_for_rkey(void **state)
+{
+	(void)state;
+	for (int patient = 0; patient < 2; patient++) {
+		int c, conns[3];
+		struct pair *pair = grouped(1, &c);
+		struct smcr_llc_msg add = { .type = SMCR_LLC_ADD_LINK };
+		fill(pair, conns);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_CONFIRM_RKEY,
+					  .reply = true,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int d = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pair_lgr(pair, C)->llc->rkey.step, SMCR_RKEY_CONFIRM);
+		memcpy(add.add_link.gid, pair_link(pair, C, 1)->peer_gid, SMCR_GID_LEN);
+		add.add_link.qpn = 0x777;
+		add.add_link.link_number = 9;
+		add.add_link.mtu = SMCR_MTU_1024;
+		pair_inject_llc(pair, S, 1, &add); /* nobody there waits for the answer */
+		pair_pump(pair);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 0);
+		if (patient)
+			pair_set_pick(pair, NULL);
+		else
+			pair_run(pair, 600 * MS);
+		pair_pump(pair);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 1);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_true(pair_both_established(pair, d));
+		pair_close(pair, d);
+		for (int i = 0; i < 3; i++)
+			pair_close(pair, conns[i]);
+		done(pair, c);
+	}
+}
+
+/** A server does not put the client's RKEY exchange off: it was said before the client saw ADD
+ *  LINK, and a deployed client answers that afterwards. */
+static void rkey_during_add_link(void **state)
+{
+	(void)state;
+	int c, conns[3];
+	struct pair *pair = grouped(1, &c);
+	fill(pair, conns);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	for (int i = 0; i < 2; i++) {
+		struct smcr_device_info second = pair_device(i, 1);
+		pair_add_device_quietly(pair, i, &second);
+	}
+	int d = pair_connect(pair, C);
+	struct pair_pick held = { .from = C, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &held);
+	pair_pump(pair);
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	smcr_engine_run(pair->side[S].engine, pair->now);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
+	pair_set_pick(pair, NULL);
+	pair_clear_log(pair);
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true);
+	assert_non_null(reply);
+	assert_false(reply->llc.confirm_rkey.negative);
+	assert_int_equal(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->num_rtokens, 2);
+	assert_true(pair_both_established(pair, d));
+	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	pair_fail_link(pair, C, 1);
+	pair_pump(pair);
+	pair_exchange(pair, d);
+	pair_close(pair, d);
+	for (int i = 0; i < 3; i++)
+		pair_close(pair, conns[i]);
+	done(pair, c);
+}
+
+/** More other links than there is room for cannot be. */
+static void too_many_other_links(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
+	msg.confirm_rkey.num_tokens = 3;
+	msg.confirm_rkey.rkey = 0x1234;
+	msg.confirm_rkey.vaddr = 0x7000;
+	msg.confirm_rkey.other[0].link_number = 7;
+	msg.confirm_rkey.other[1].link_number = 8;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true);
+	assert_true(reply->llc.confirm_rkey.negative && reply->llc.confirm_rkey.retry);
+	done(pair, c);
+}
+
+static void delete_rkey_counts(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(1, &c);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
+	uint32_t known = pair_lgr(pair, C)->rmbs->reg[0].rkey;
+	msg.delete_rkey.count = 12;
+	for (uint32_t i = 0; i < 12; i++)
+		msg.delete_rkey.rkey[i] = 0xDEAD0000 + i;
+	msg.delete_rkey.rkey[0] = known;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, S, SMCR_LLC_DELETE_RKEY, true);
+	assert_int_equal(reply->length, 8 + 4 * 12);
+	assert_true(reply->llc.delete_rkey.negative);
+	assert_int_equal(reply->llc.delete_rkey.count, 12);
+	assert_int_equal(reply->llc.delete_rkey.num_invalid, 11);
+	assert_int_equal(reply->llc.delete_rkey.rkey[0], 0xDEAD0001);
+	assert_int_equal(reply->llc.delete_rkey.rkey[11], 0);
+	pair_free(pair);
+}
+
+/** Deployed peers withdraw an RMB with every connection, and announce it again with the next. */
+static void withdrawn_and_announced_again(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_llc_msg confirm = { .type = SMCR_LLC_CONFIRM_RKEY };
+	struct smcr_llc_msg gone = { .type = SMCR_LLC_DELETE_RKEY };
+	unsigned int rmbs = smcr_peer_rmb_count(lgr);
+	confirm.confirm_rkey.num_tokens = 1;
+	confirm.confirm_rkey.rkey = 0x1234;
+	confirm.confirm_rkey.vaddr = 0x7000;
+	confirm.confirm_rkey.other[0].link_number = 2;
+	confirm.confirm_rkey.other[0].rkey = 0x2345;
+	confirm.confirm_rkey.other[0].vaddr = 0x7000;
+	gone.delete_rkey.count = 1;
+	gone.delete_rkey.rkey[0] = 0x1234;
+	for (int i = 0; i < 3; i++) {
+		pair_inject_llc(pair, C, 1, &confirm);
+		pair_pump(pair);
+		assert_int_equal(smcr_peer_rmb_count(lgr), rmbs + 1);
+		pair_inject_llc(pair, C, 1, &confirm); /* once more is no harm */
+		pair_pump(pair);
+		assert_int_equal(smcr_peer_rmb_count(lgr), rmbs + 1);
+		pair_inject_llc(pair, C, 1, &gone);
+		pair_pump(pair);
+		assert_int_equal(smcr_peer_rmb_count(lgr), rmbs);
+	}
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true), 6);
+	assert_false(
+		pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true)->llc.confirm_rkey.negative);
+	assert_false(pair_last_llc(pair, S, SMCR_LLC_DELETE_RKEY, true)->llc.delete_rkey.negative);
+	done(pair, c);
+}
+
+/* ---- what is dropped ---- */
+
+/** Answers that nobody waits for, and messages of the other version. */
+static void strays(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	static const uint8_t types[] = { SMCR_LLC_CONFIRM_LINK,    SMCR_LLC_ADD_LINK,
+					 SMCR_LLC_DELETE_LINK,     SMCR_LLC_CONFIRM_RKEY,
+					 SMCR_LLC_DELETE_RKEY,     SMCR_LLC_TEST_LINK,
+					 SMCR_LLC_REQUEST_ADD_LINK };
+	for (size_t i = 0; i < sizeof(types); i++) {
+		struct smcr_llc_msg msg = { .type = types[i], .reply = true };
+		msg.delete_rkey.count += types[i] == SMCR_LLC_DELETE_RKEY;
+		int from = types[i] == SMCR_LLC_REQUEST_ADD_LINK ? S : C;
+		pair_inject_llc(pair, from, 1, &msg);
+	}
+	for (uint8_t type = 0; type < 0xFD; type++) {
+		uint8_t raw[SMCR_LLC_LEN] = { type, SMCR_LLC_LEN };
+		if ((type & 0xF0) != SMCR_LLC_V2_TYPE || type == 0x23 || type == 0x28)
+			pair_inject_raw(pair, C, 1, raw, sizeof(raw));
+	}
+	pair_pump(pair);
+	assert_links(pair, 1, true);
+	assert_links(pair, 2, true);
+	done(pair, c);
+}
+
+static void version_2_in_version_1(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	for (uint8_t type = 0x20; type < 0x30; type++) {
+		uint8_t raw[SMCR_LLC_LEN] = { type, SMCR_LLC_LEN };
+		pair_inject_raw(pair, C, 1, raw, sizeof(raw));
+	}
+	pair_pump(pair);
+	assert_links(pair, 1, true);
+	done(pair, c);
+}
+
+/** What is shorter than 44 bytes is out of sync in any version. */
+static void malformed(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	uint8_t raw[SMCR_LLC_LEN - 1] = { 0x27, SMCR_LLC_LEN };
+	pair_inject_raw(pair, C, 2, raw, sizeof(raw));
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+	pair_pump(pair);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+/* ---- the end ---- */
+
+/** The end of a group is asked for, and answered by a request. */
+static void delete_all(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = grouped(2, &c);
+		pair_close(pair, c);
+		smcr_llc_delete_all(pair_lgr(pair, side), SMCR_LLC_DEL_OPERATOR, ECONNRESET);
+		pair_pump(pair);
+		const struct pair_msg *msg = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_true(msg->llc.delete_link.all);
+		assert_int_equal(msg->llc.delete_link.reason, SMCR_LLC_DEL_OPERATOR);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, true), 0);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 0);
+		assert_null(pair_lgr(pair, S));
+		assert_null(pair_lgr(pair, C));
+		pair_free(pair);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(two_links),
+		cmocka_unit_test(one_rnic),
+		cmocka_unit_test(one_link),
+		cmocka_unit_test(release_0),
+		cmocka_unit_test(a_link_that_cannot_be),
+		cmocka_unit_test(no_add_link),
+		cmocka_unit_test(other_dialect),
+		cmocka_unit_test(confirm_link_is_repeated),
+		cmocka_unit_test(heard_twice),
+		cmocka_unit_test(a_client_asks_for_a_link),
+		cmocka_unit_test(and_is_refused),
+		cmocka_unit_test(refusal_of_a_command),
+		cmocka_unit_test(three_links_at_most),
+		cmocka_unit_test(long_messages_one_at_a_time),
+		cmocka_unit_test(a_long_message_that_waits),
+		cmocka_unit_test(many_rtokens),
+		cmocka_unit_test(a_missing_rtoken),
+		cmocka_unit_test(byte_order),
+		cmocka_unit_test(add_link_waits_for_rkey),
+		cmocka_unit_test(rkey_during_add_link),
+		cmocka_unit_test(too_many_other_links),
+		cmocka_unit_test(delete_rkey_counts),
+		cmocka_unit_test(withdrawn_and_announced_again),
+		cmocka_unit_test(strays),
+		cmocka_unit_test(version_2_in_version_1),
+		cmocka_unit_test(malformed),
+		cmocka_unit_test(delete_all),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
