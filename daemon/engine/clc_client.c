@@ -113,7 +113,7 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
 			 const struct smcr_clc_accept *msg)
 {
-	return lgr->role == SMCR_ROLE_CLIENT && lgr->state == SMCR_LGR_ACTIVE &&
+	return lgr->role == SMCR_ROLE_CLIENT && lgr->state != SMCR_LGR_TERMINATING &&
 	       lgr->vlan == conn->params.vlan &&
 	       (msg->first_contact || lgr->version == msg->version) &&
 	       !memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
@@ -124,7 +124,7 @@ static struct smcr_link *find_link(const struct smcr_conn *conn, const struct sm
 {
 	struct smcr_lgr *lgr;
 	DL_FOREACH (conn->engine->lgrs, lgr) {
-		if (!may_be_named(lgr, conn, msg))
+		if (!may_be_named(lgr, conn, msg) || lgr->state != SMCR_LGR_ACTIVE)
 			continue;
 		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 			if (lgr->links[i] && smcr_link_is_named(lgr->links[i], msg))
@@ -134,13 +134,15 @@ static struct smcr_link *find_link(const struct smcr_conn *conn, const struct sm
 }
 
 /** Does it name a link that has gone while the Accept was on its way, in a group that works? Then
- * nothing is out of sync. */
+ * nothing is out of sync; nor if a deployed server, which has no second link to offer, is through
+ * with the first contact while we still wait for that (version 2). */
 static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_lgr *lgr;
 	DL_FOREACH (conn->engine->lgrs, lgr)
-		if (may_be_named(lgr, conn, msg) && smcr_lgr_any_link(lgr, NULL) &&
-		    smcr_lgr_had_link(lgr, msg))
+		if (may_be_named(lgr, conn, msg) &&
+		    (lgr->state == SMCR_LGR_ACTIVE || smcr_lgr_is_v2(lgr)) &&
+		    smcr_lgr_any_link(lgr, NULL) && smcr_lgr_had_link(lgr, msg))
 			return true;
 	return false;
 }

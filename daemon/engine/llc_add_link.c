@@ -299,7 +299,11 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		smcr_llc_unexpected(link, "unexpected ADD LINK reply");
 		return;
 	}
-	lgr->fc.committed = true;   /* ERR-8 */
+	lgr->fc.committed = true; /* ERR-8 */
+	if (!flow->subject) {     /* we have offered nothing */
+		smcr_llc_add_link_done(lgr);
+		return;
+	}
 	if (msg->add_link.reject) { /* ADDL-6 */
 		smcr_llc_link_agreed_gone(flow->subject);
 		smcr_llc_add_failed(lgr, msg->add_link.reject_reason == SMCR_LLC_REJECT_INVALID_MTU

@@ -196,9 +196,9 @@ void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg 
 
 /* ---- server ---- */
 
-/** Version 2: no second link can be set up just now. The client, which waits for it, is told so by
- * an ADD LINK that any client refuses at once, for its MTU; nobody waits for the answer. */
-static void go_on_alone(struct smcr_link *link)
+/** Version 2: no second link can be set up just now. The client, which waits for it, is asked in a
+ *  way that any client refuses at once, by the MTU. */
+static void offer_nothing(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
@@ -206,9 +206,10 @@ static void go_on_alone(struct smcr_link *link)
 	memcpy(msg.add_link.gid, link->local_gid, SMCR_GID_LEN);
 	memcpy(msg.add_link.target_gid, link->local_gid, SMCR_GID_LEN);
 	msg.add_link.direct = lgr->v2.direct;
+	smcr_llc_add_attempt(lgr); /* it will be made again later */
+	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, link, NULL);
 	smcr_llc_send(link, &msg);
-	smcr_llc_add_attempt(lgr); /* it fails with that, and is made again later */
-	one_link_is_enough(lgr);
+	smcr_llc_expect_completion(lgr);
 }
 
 /** Link 1 is proven; the first contact goes on with the second one (ADDL-2). */
@@ -232,7 +233,7 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 	if (device && !smcr_llc_add_link(lgr, device, link))
 		return;
 	if (smcr_lgr_is_v2(lgr))
-		go_on_alone(link);
+		offer_nothing(link);
 	else /* A34 */
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
 }

@@ -261,7 +261,6 @@ static void add_request_posted(struct obs_link *link, const struct smcr_llc_add_
 	struct qp *qp = fabric_qp_find(w->fabric, m->qpn);
 	if (is_excuse(group, m)) {
 		group->add_attempted = true;
-		open_gate(group, SERVER);
 		obs_see(group->obs, SEEN_EXCUSE);
 		return;
 	}
@@ -417,7 +416,10 @@ void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg
 {
 	struct obs_group *group = link->group;
 	if (is_excuse(group, &msg->add_link)) {
-		group->first->pnr[CLIENT] |= to == CLIENT && link->qp[CLIENT]->state < QP_ERR;
+		if (to == SERVER)
+			open_gate(group, SERVER);
+		else if (link->qp[CLIENT]->state < QP_ERR)
+			group->first->pnr[CLIENT] = true;
 		return;
 	}
 	rtokens_delivered(link, to, rtokens);
