@@ -352,12 +352,7 @@ static void on_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg
 		reason = SMCR_REASON_VERSION_MISMATCH;
 	if (!reason && conn->rv.first_contact)
 		reason = smcr_clc_check_confirm(&conn->rv.agreed, msg);
-	if (!reason)
-		smcr_clc_server_confirm(conn, msg);
-	else if (conn->rv.first_contact)
-		smcr_clc_decline(conn, reason, false);
-	else /* too late for a Decline (ERR-4) */
-		smcr_clc_fail(conn, EPROTO, reason);
+	smcr_clc_server_confirm(conn, msg, reason);
 }
 
 /** `reserved`: the decoder found a reserved value in it. */

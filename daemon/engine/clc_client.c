@@ -147,6 +147,14 @@ static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept 
 	return false;
 }
 
+/** Version 2: does the RNIC have another address than the Proposal said? Deployed servers connect
+ *  their QP to that one. */
+static bool has_moved(const struct smcr_conn *conn)
+{
+	return conn->rv.agreed.version == SMCR_CLC_VERSION_2 &&
+	       memcmp(conn->rv.device->info.gid, conn->rv.proposal.v2.gid, SMCR_GID_LEN) != 0;
+}
+
 /** Set up our end of a new group (RV-6). @return 0 or why not */
 static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 					      const struct smcr_clc_accept *msg)
@@ -154,7 +162,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	struct smcr_prefix lan = smcr_clc_own_lan(conn);
 	struct smcr_lgr *lgr;
 	struct smcr_link *link;
-	if (!conn->rv.device || !conn->rv.device->info.active)
+	if (!conn->rv.device || !conn->rv.device->info.active || has_moved(conn))
 		return SMCR_REASON_NO_R_DEVICE; /* ERR-3 */
 	if (smcr_lgr_new(conn->engine, SMCR_ROLE_CLIENT, msg->peer_id, conn->params.vlan, &lan,
 			 &lgr))

@@ -283,7 +283,6 @@ static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_
 		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
 		return;
 	}
-	memcpy(conn->lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
 	smcr_clc_learn_peer(conn->lgr, msg);
 	int rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
 	if (!rc)
@@ -364,13 +363,23 @@ static bool is_from_peer(const struct smcr_conn *conn, const struct smcr_clc_acc
 	       (!is_known(known) || !memcmp(msg->peer_id, known, SMCR_PEER_ID_LEN));
 }
 
-void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg,
+			     enum smcr_reason wrong)
 {
+	bool right_peer = is_from_peer(conn, msg);
 	smcr_clc_proceed(conn, SMCR_RV_LLC);
-	if (!is_from_peer(conn, msg))
+	if (!wrong && !right_peer) {
 		smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE);
-	else if (conn->rv.give_up)
-		smcr_clc_decline(conn, conn->rv.give_up_reason, false); /* first contact only */
+		return;
+	}
+	if (conn->rv.give_up && !wrong)
+		wrong = conn->rv.give_up_reason; /* first contact only */
+	if (conn->rv.first_contact && conn->lgr && right_peer)
+		memcpy(conn->lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
+	if (wrong && conn->rv.first_contact)
+		smcr_clc_decline(conn, wrong, false);
+	else if (wrong) /* too late for a Decline (ERR-4) */
+		smcr_clc_fail(conn, EPROTO, wrong);
 	else if (conn->rv.first_contact)
 		confirm_first_contact(conn, msg);
 	else

@@ -132,7 +132,9 @@ void smcr_clc_unhold(struct smcr_conn *conn);
 /* ---- clc_server.c ---- */
 void smcr_clc_server_decide(struct smcr_conn *conn);
 void smcr_clc_server_accept(struct smcr_conn *conn);
-void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
+/** `wrong`: what is, or NONE. */
+void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg,
+			     enum smcr_reason wrong);
 /** Does a Proposal list this prefix? (A1) */
 bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
 				const struct smcr_addr *client, const struct smcr_prefix *prefix);

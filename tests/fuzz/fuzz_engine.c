@@ -7,6 +7,7 @@
  */
 #include <string.h>
 
+#include "proto/smcr/eid.h"
 #include "tests/fuzz/fuzz.h"
 #include "tests/lib/enginepair.h"
 
@@ -238,6 +239,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (options & 1 << i)
 			config[i].dialect = SMCR_DIALECT_FORCE_RFC;
 		config[i].elements_per_rmb = 1 + (options >> 2) % 4;
+		if (options & 0x40) /* version 2 too */
+			must(!smcr_ueid_parse("SMCLAB", config[i].ueids[config[i].num_ueids++]));
 	}
 	struct pair *pair =
 		pair_new(&config[0], &config[1], 1 + (options >> 4) % 2, 1 + (options >> 5) % 2);

@@ -192,6 +192,9 @@ void version_confirm_sent(struct world *w, const struct obs_conn *conn, const st
 	    msg->fce.max_links != accept->fce.max_links || msg->fce.features)
 		world_fail(w, "VERSION", "connection %u: Confirm does not repeat what was agreed",
 			   number);
+	if (memcmp(msg->gid, conn->proposal.v2.gid, SMCR_GID_LEN) != 0)
+		world_fail(w, "VERSION", "connection %u: Confirm with another GID than proposed",
+			   number);
 	if (!gids_right(w, side, msg))
 		world_fail(w, "VERSION", "connection %u: wrong GIDs in Confirm", number);
 	check_name(w, side, &msg->fce);
