@@ -5,13 +5,11 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <linux/if_arp.h>
-#include <linux/neighbour.h>
 #include <netlink/cache.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/vlan.h>
-#include <netlink/route/neighbour.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -19,29 +17,20 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/host/log.h"
+#include "daemon/host/neigh.h"
 
 #define RECEIVE_BUFFER (256 << 10)
 /* While we empty the queue it may overflow again, so often that nothing is gained by going on. */
 #define MAX_OVERRUNS 100
 
-/** A neighbour entry that we made: RFC 7609 gives the MAC (CLC-17), ARP must not override it. */
-struct neigh_entry {
-	unsigned int ifindex;
-	int family;
-	uint8_t addr[16];
-	uint8_t mac[6];
-	unsigned int users;
-	struct neigh_entry *next, *prev;
-};
-
 struct netif_watch {
 	struct nl_cache_mngr *manager;
-	struct nl_sock *sock;           /* requests: neighbour entries */
+	struct nl_sock *sock;           /* requests: everything once more */
 	struct nl_cache *links, *addrs; /* owned by the manager */
 	struct event *event;
 	void (*on_change)(void *ctx, const struct netif *netif);
 	void *ctx;
-	struct neigh_entry *neighs;
+	struct neigh_table *neighs;
 };
 
 struct addr_collector {
@@ -101,42 +90,6 @@ static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif
 	nl_cache_foreach(watch->addrs, collect_addr, &collector);
 }
 
-/* Have the entry in the kernel, or not. */
-static int neigh_apply(struct netif_watch *watch, const struct neigh_entry *entry, bool present)
-{
-	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
-	struct nl_addr *dst =
-		nl_addr_build(entry->family, entry->addr, entry->family == AF_INET ? 4 : 16);
-	struct nl_addr *lladdr = present ? nl_addr_build(AF_LLC, entry->mac, 6) : NULL;
-	int error = -ENOMEM;
-	if (neigh && dst && (!present || lladdr)) {
-		rtnl_neigh_set_ifindex(neigh, (int)entry->ifindex);
-		rtnl_neigh_set_dst(neigh, dst);
-		if (present) {
-			rtnl_neigh_set_lladdr(neigh, lladdr);
-			rtnl_neigh_set_state(neigh, NUD_PERMANENT);
-			error = rtnl_neigh_add(watch->sock, neigh, NLM_F_CREATE | NLM_F_REPLACE);
-		} else {
-			error = rtnl_neigh_delete(watch->sock, neigh, 0);
-		}
-		error = error < 0 ? -EIO : 0;
-	}
-	nl_addr_put(lladdr);
-	nl_addr_put(dst);
-	rtnl_neigh_put(neigh);
-	return error;
-}
-
-/* An interface that was down has lost them, even if we see it up before and after. */
-static void neigh_restore(struct netif_watch *watch, unsigned int ifindex)
-{
-	struct neigh_entry *entry;
-	DL_FOREACH (watch->neighs, entry) {
-		if (entry->ifindex == ifindex)
-			neigh_apply(watch, entry, true); /* fails while it is down */
-	}
-}
-
 /* As a port of a bridge an interface is in the cache a second time, with less about it. */
 static bool is_interface(struct nl_object *object)
 {
@@ -179,7 +132,8 @@ static void link_changed(struct nl_cache *cache, struct nl_object *object, int a
 	if (!is_interface(object))
 		return;
 	if (action != NL_ACT_DEL) {
-		neigh_restore(watch, (unsigned int)rtnl_link_get_ifindex(link));
+		/* Even if we see it up before and after. */
+		neigh_restore(watch->neighs, (unsigned int)rtnl_link_get_ifindex(link));
 		announce(watch, rtnl_link_get_ifindex(link));
 		return;
 	}
@@ -239,7 +193,9 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 	enlarge_buffer(nl_cache_mngr_get_fd(watch->manager));
 	watch->event = event_new(base, nl_cache_mngr_get_fd(watch->manager), EV_READ | EV_PERSIST,
 				 on_readable, watch);
-	return watch->event && event_add(watch->event, NULL) == 0 ? 0 : -ENOMEM;
+	if (!watch->event || event_add(watch->event, NULL))
+		return -ENOMEM;
+	return neigh_table_new(&watch->neighs);
 }
 
 int netif_watch_new(struct event_base *base,
@@ -260,69 +216,31 @@ int netif_watch_new(struct event_base *base,
 	return 0;
 }
 
-static struct neigh_entry *neigh_find(struct netif_watch *watch, unsigned int ifindex, int family,
-				      const void *addr)
-{
-	struct neigh_entry *entry;
-	DL_FOREACH (watch->neighs, entry) {
-		if (entry->ifindex == ifindex && entry->family == family &&
-		    !memcmp(entry->addr, addr, family == AF_INET ? 4 : 16))
-			return entry;
-	}
-	return NULL;
-}
-
-static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *addr,
-		     const uint8_t mac[6])
+static int set(void *ctx, unsigned int ifindex, int family, const void *addr, const uint8_t mac[6])
 {
 	struct netif_watch *watch = ctx;
-	struct neigh_entry *entry = neigh_find(watch, ifindex, family, addr);
-	bool is_new = !entry;
-	if (is_new) {
-		entry = calloc(1, sizeof(*entry));
-		if (!entry)
-			return -ENOMEM;
-		entry->ifindex = ifindex;
-		entry->family = family;
-		memcpy(entry->addr, addr, family == AF_INET ? 4 : 16);
-	}
-	/* Also when known: the MAC may have changed. */
-	memcpy(entry->mac, mac, sizeof(entry->mac));
-	int error = neigh_apply(watch, entry, true);
-	if (error) {
-		if (is_new)
-			free(entry);
-		return error;
-	}
-	if (is_new)
-		DL_APPEND(watch->neighs, entry);
-	entry->users++;
-	return 0;
+	return neigh_set(watch->neighs, ifindex, family, addr, mac);
 }
 
-static void neigh_drop(struct netif_watch *watch, struct neigh_entry *entry)
-{
-	neigh_apply(watch, entry, false); /* fails when the interface is gone: so is the entry */
-	DL_DELETE(watch->neighs, entry);
-	free(entry);
-}
-
-static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+static void unset(void *ctx, unsigned int ifindex, int family, const void *addr)
 {
 	struct netif_watch *watch = ctx;
-	struct neigh_entry *entry = neigh_find(watch, ifindex, family, addr);
-	if (entry && --entry->users == 0)
-		neigh_drop(watch, entry);
+	neigh_unset(watch->neighs, ifindex, family, addr);
 }
 
-const struct rnic_host_ops netif_rnic_host_ops = { neigh_set, neigh_unset };
+static void settle(void *ctx)
+{
+	struct netif_watch *watch = ctx;
+	neigh_settle(watch->neighs);
+}
+
+const struct rnic_host_ops netif_rnic_host_ops = { set, unset, settle };
 
 void netif_watch_free(struct netif_watch *watch)
 {
 	if (!watch)
 		return;
-	while (watch->neighs)
-		neigh_drop(watch, watch->neighs);
+	neigh_table_free(watch->neighs);
 	if (watch->event)
 		event_free(watch->event);
 	if (watch->manager)

@@ -114,6 +114,9 @@ struct rnic_host_ops {
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
 			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
 	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
+	/** Wait until the entries asked for are there: they may come a little later. NULL: they
+	 *  come at once. */
+	void (*neigh_settle)(void *ctx);
 };
 
 struct rnic_open_params {

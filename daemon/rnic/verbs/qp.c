@@ -242,6 +242,8 @@ static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 						peer->mac);
 	if (error)
 		return error;
+	if (params->host_ops->neigh_settle)
+		params->host_ops->neigh_settle(params->host_ctx);
 	qp->neigh = true;
 	qp->neigh_ifindex = info->ifindex;
 	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));

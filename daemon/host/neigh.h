@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file neigh.h
+ * Permanent neighbour entries for peers' RNICs: RFC 7609 gives their MACs (CLC-17), ARP must not
+ * override them. Each is counted. The kernel makes who changes them wait for whoever changes any
+ * interface of the machine, so that a thread of its own does it, in the order of the calls.
+ *
+ * All functions belong to the thread that made the table.
+ */
+#ifndef SMCRD_HOST_NEIGH_H
+#define SMCRD_HOST_NEIGH_H
+
+#include <stdint.h>
+
+struct neigh_table;
+
+/** An empty one, for the calling thread's network namespace. @return 0 or a negative errno */
+int neigh_table_new(struct neigh_table **ret_table);
+/** Remove all entries, and wait until they are gone. NULL is none. */
+void neigh_table_free(struct neigh_table *table);
+
+/** One user more of an entry, and the MAC that counts from now on. `addr`: 4 or 16 bytes by
+ *  `family`. @return 0 or -ENOMEM */
+int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const void *addr,
+	      const uint8_t mac[6]);
+/** One user less; the last one takes the entry away. */
+void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr);
+/** An interface that was down has lost its entries: make them again. */
+void neigh_restore(struct neigh_table *table, unsigned int ifindex);
+/** Wait until everything asked for has been done. */
+void neigh_settle(struct neigh_table *table);
+
+#endif
