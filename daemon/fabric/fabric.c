@@ -603,7 +603,8 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 					   .host_ops = fabric->params.host_ops,
 					   .host_ctx = fabric->params.host_ctx,
 					   .on_event = on_device_event,
-					   .event_ctx = device };
+					   .event_ctx = device,
+					   .hurry = fabric->devices != NULL };
 	int error = rnic_open(name, &params, &device->rnic, ret_error);
 	if (error) {
 		free(device);

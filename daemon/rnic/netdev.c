@@ -6,7 +6,9 @@
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 /* libnl's error codes as errnos, as far as they matter here. */
 static int from_nl(int error)
@@ -21,11 +23,10 @@ static int from_nl(int error)
 	}
 }
 
-static int read_link(struct nl_sock *nl, const char *name, unsigned int ifindex,
-		     struct rnic_netdev *netdev)
+static int read_link(struct nl_sock *nl, unsigned int ifindex, struct rnic_netdev *netdev)
 {
 	struct rtnl_link *link = NULL;
-	int r = rtnl_link_get_kernel(nl, (int)ifindex, name, &link);
+	int r = rtnl_link_get_kernel(nl, (int)ifindex, NULL, &link);
 	if (r < 0)
 		return from_nl(r);
 	unsigned int flags = rtnl_link_get_flags(link);
@@ -64,22 +65,67 @@ static void add_addr(struct nl_object *object, void *arg)
 	to->prefix_len = (uint8_t)rtnl_addr_get_prefixlen(addr);
 }
 
-int rnic_netdev_read(struct nl_sock *nl, const char *name, unsigned int ifindex,
-		     struct rnic_netdev *ret_netdev)
+static int read_addrs(struct nl_sock *nl, struct rnic_netdev *netdev)
 {
-	struct rnic_netdev netdev = { 0 };
-	int r = read_link(nl, name, ifindex, &netdev);
-	if (r)
-		return r;
 	struct nl_cache *addrs = NULL;
-	r = rtnl_addr_alloc_cache(nl, &addrs);
+	int r = rtnl_addr_alloc_cache(nl, &addrs);
 	if (r < 0)
 		return from_nl(r);
-	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ &netdev, AF_INET });
-	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ &netdev, AF_INET6 });
+	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ netdev, AF_INET });
+	nl_cache_foreach(addrs, add_addr, &(struct addr_search){ netdev, AF_INET6 });
 	nl_cache_free(addrs);
-	*ret_netdev = netdev;
 	return 0;
+}
+
+int rnic_netdev_read(struct nl_sock *nl, unsigned int ifindex, struct rnic_netdev *ret_netdev)
+{
+	struct rnic_netdev netdev = { 0 };
+	int r = read_link(nl, ifindex, &netdev);
+	if (!r)
+		r = read_addrs(nl, &netdev);
+	if (!r)
+		*ret_netdev = netdev;
+	return r;
+}
+
+/* All of these requests leave the lock alone. */
+static int look_at_link(int fd, const char *name, struct rnic_netdev *netdev)
+{
+	struct ifreq ifr = { 0 };
+	strncpy(ifr.ifr_name, name, sizeof(ifr.ifr_name) - 1);
+	memcpy(netdev->name, ifr.ifr_name, sizeof(netdev->name));
+	if (strlen(name) >= sizeof(netdev->name) || ioctl(fd, SIOCGIFINDEX, &ifr))
+		return -ENODEV;
+	netdev->ifindex = (unsigned int)ifr.ifr_ifindex;
+	if (ioctl(fd, SIOCGIFFLAGS, &ifr))
+		return -errno;
+	netdev->active = (ifr.ifr_flags & IFF_UP) && (ifr.ifr_flags & IFF_RUNNING);
+	netdev->loopback = ifr.ifr_flags & IFF_LOOPBACK;
+	if (ioctl(fd, SIOCGIFMTU, &ifr))
+		return -errno;
+	netdev->mtu = (uint32_t)ifr.ifr_mtu;
+	if (ioctl(fd, SIOCGIFHWADDR, &ifr))
+		return -errno;
+	memcpy(netdev->mac, ifr.ifr_hwaddr.sa_data, sizeof(netdev->mac));
+	return 0;
+}
+
+int rnic_netdev_look(const char *name, struct rnic_netdev *ret_netdev)
+{
+	struct rnic_netdev netdev = { 0 };
+	struct nl_sock *nl = nl_socket_alloc();
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	int r = fd < 0 || !nl || nl_connect(nl, NETLINK_ROUTE) < 0 ? -EIO : 0;
+	if (!r)
+		r = look_at_link(fd, name, &netdev);
+	if (!r)
+		r = read_addrs(nl, &netdev);
+	if (!r)
+		*ret_netdev = netdev;
+	if (fd >= 0)
+		close(fd);
+	nl_socket_free(nl);
+	return r;
 }
 
 static bool link_local(const struct rnic_netdev_addr *addr)

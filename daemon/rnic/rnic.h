@@ -126,6 +126,10 @@ struct rnic_open_params {
 	void (*on_event)(void *ctx, struct rnic *rnic, const struct rnic_event *event);
 	void *event_ctx;
 	uint16_t udp_port; /* soft: 0 = 4791; other values serve tests only */
+	/** soft: do not wait for the kernel, which may take seconds when interfaces are being
+	 * changed: others have data to move. A port that has just come up may count as down for a
+	 * moment. */
+	bool hurry;
 };
 
 /**

@@ -346,6 +346,29 @@ static void close_on_removed(void *ctx, struct rnic *rnic, const struct rnic_eve
 	}
 }
 
+/* Opened in a hurry it knows all but the carrier at once, and that soon. */
+static void opened_in_a_hurry(void **state)
+{
+	(void)state;
+	char error[RNIC_ERROR_LEN];
+	struct rnic_open_params params = { .base = base, .hurry = true };
+	struct rnic_info info;
+	rnic_side_open(&side, base, "soft:t0", 4096);
+	struct rnic_info want = info_now();
+	rnic_side_close(&side);
+	side.rnic = NULL;
+	assert_int_equal(rnic_open("soft:missing", &params, &side.rnic, error), -ENODEV);
+	assert_int_equal(rnic_open("soft:t0", &params, &side.rnic, error), 0);
+	info = info_now();
+	for (int i = 0; i < PATIENCE && interface_reads() == 0; i++)
+		rnic_side_idle(base, 1);
+	assert_int_equal(info_now().state, RNIC_PORT_ACTIVE);
+	info.state = RNIC_PORT_ACTIVE;
+	assert_memory_equal(&info, &want, sizeof(info));
+	rnic_close(side.rnic);
+	memset(&side, 0, sizeof(side));
+}
+
 /* Removal; the device may be closed from the event's own callback. */
 static void interface_removed(void **state)
 {
@@ -562,6 +585,7 @@ int main(void)
 		cmocka_unit_test(address_flaps),
 		cmocka_unit_test(carrier_loss_is_noticed_by_silence),
 		cmocka_unit_test(address_comes_later),
+		cmocka_unit_test(opened_in_a_hurry),
 		cmocka_unit_test(interface_removed),
 		cmocka_unit_test(neighbour_entries),
 		cmocka_unit_test(parameters_are_checked),

@@ -362,17 +362,21 @@ static int open_parts(struct soft_device *dev)
 	return 0;
 }
 
+static int read_now(const char *ifname, struct rnic_netdev *ret_netdev)
+{
+	unsigned int ifindex = if_nametoindex(ifname);
+	struct nl_sock *nl = nl_socket_alloc();
+	int r = ifindex ? -EIO : -ENODEV;
+	if (ifindex && nl && nl_connect(nl, NETLINK_ROUTE) >= 0)
+		r = rnic_netdev_read(nl, ifindex, ret_netdev);
+	nl_socket_free(nl);
+	return r;
+}
+
 static int open_interface(struct soft_device *dev, const char *ifname, char *ret_error)
 {
 	struct rnic_netdev netdev;
-	struct nl_sock *nl = nl_socket_alloc();
-	int r = !nl ? -ENOMEM : nl_connect(nl, NETLINK_ROUTE) < 0 ? -EIO : 0;
-	if (r) {
-		nl_socket_free(nl);
-		return fail(dev, r, "open a netlink socket", ret_error);
-	}
-	r = rnic_netdev_read(nl, ifname, 0, &netdev);
-	nl_socket_free(nl);
+	int r = dev->params.hurry ? rnic_netdev_look(ifname, &netdev) : read_now(ifname, &netdev);
 	if (r == -ENODEV) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: no such network interface",
 			 dev->info.name);
@@ -383,6 +387,8 @@ static int open_interface(struct soft_device *dev, const char *ifname, char *ret
 	r = soft_reader_new(dev->params.base, netdev.ifindex, on_read, dev, &dev->reader);
 	if (r)
 		return fail(dev, r, "watch the interface", ret_error);
+	if (dev->params.hurry)
+		soft_reader_ask(dev->reader); /* the carrier as it is now */
 	return apply(dev, &netdev, ret_error);
 }
 

@@ -65,7 +65,7 @@ static void *run(void *arg)
 		}
 		reader->asked = false; /* who asks from here on gets another answer */
 		pthread_mutex_unlock(&reader->lock);
-		int result = rnic_netdev_read(reader->nl, NULL, reader->ifindex, &netdev);
+		int result = rnic_netdev_read(reader->nl, reader->ifindex, &netdev);
 		pthread_mutex_lock(&reader->lock);
 		reader->result = result;
 		reader->netdev = netdev;

@@ -52,7 +52,7 @@ static int read_netdevs(const struct ibv_gid_entry *entries, size_t num_entries,
 			known = netdevs[j].ifindex == entries[i].ndev_ifindex;
 		if (known)
 			continue;
-		int error = rnic_netdev_read(nl, NULL, entries[i].ndev_ifindex, &netdevs[num]);
+		int error = rnic_netdev_read(nl, entries[i].ndev_ifindex, &netdevs[num]);
 		if (error && error != -ENODEV)
 			return error;
 		if (!error)
