@@ -14,6 +14,7 @@
 
 #include "daemon/engine/view.h"
 #include "daemon/fabric/fabric.h"
+#include "proto/smcr/eid.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
@@ -38,6 +39,7 @@ struct side {
 
 static struct testnet net;
 static struct side a, b; /* server in namespace 0, client in 1 */
+static bool version_2;
 
 static void on_clc_send(void *user, const uint8_t *msg, size_t len)
 {
@@ -89,6 +91,9 @@ static void side_open(struct side *side, int which, const char *const names[2])
 		.bsize = 0xFF, .bsize_min = 0xFF, .retry_ms = 4000, .retry_alternative_ms = 300
 	};
 	memset(side->config.peer_id, which + 1, sizeof(side->config.peer_id));
+	if (version_2)
+		assert_int_equal(smcr_ueid_parse("FABRIC", side->config.ueids[0]), 0);
+	side->config.num_ueids = version_2;
 	side->base = params.base = event_base_new();
 	assert_int_equal(fabric_new(&params, &side->fabric), 0);
 	testnet_enter(&net, which);
@@ -133,6 +138,18 @@ static struct tally links_of(const struct side *side)
 	return tally;
 }
 
+static void note_version(void *arg, const struct smcr_lgr_view *view)
+{
+	*(unsigned int *)arg = view->version;
+}
+
+static unsigned int group_version(const struct side *side)
+{
+	unsigned int version = 0;
+	smcr_engine_each_lgr(fabric_engine(side->fabric), note_version, &version);
+	return version;
+}
+
 static struct rnic *nic(const struct side *side, int i)
 {
 	return fabric_find_rnic(side->fabric, RNIC_SOFT, side->ifindex[i]);
@@ -164,6 +181,14 @@ static int setup(void **state)
 		rnic_side_idle(b.base, 1);
 	}
 	return 0;
+}
+
+static int setup_version_2(void **state)
+{
+	version_2 = true;
+	int rc = setup(state);
+	version_2 = false;
+	return rc;
 }
 
 static int teardown(void **state)
@@ -272,6 +297,33 @@ static void silence_everywhere_costs_no_link(void **state)
 	assert_int_equal(links_of(&b).active, 2);
 }
 
+/* ADD LINK of version 2, which has brought the second link, is too long to be posted inline, and
+ * for the receive buffers of version 1. */
+static void long_messages(void **state)
+{
+	(void)state;
+	static const char *const client_names[2] = { "t1", "u1" };
+	assert_int_equal(group_version(&a), 2);
+	assert_int_equal(group_version(&b), 2);
+	for (int round = 0; round < 2; round++) {
+		send_data(&b, DATA, 9);
+		TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+		expect_data(&a, DATA, 9);
+		/* once more, on the link that was added, and one is added to that */
+		testnet_enter(&net, 1);
+		testnet_link_up(client_names[round], 0);
+		rnic_link_changed(nic(&b, round));
+		TURN_UNTIL(links_of(&a).active == 1 && links_of(&b).active == 1, turn(&a);
+			   turn(&b));
+		testnet_enter(&net, 1);
+		testnet_link_up(client_names[round], 1);
+		rnic_link_changed(nic(&b, round));
+		TURN_UNTIL(links_of(&a).active == 2 && links_of(&b).active == 2, turn(&a);
+			   turn(&b));
+	}
+	assert_false(a.over || b.over);
+}
+
 static bool failed_link(const struct side *side, uint64_t *ret_at)
 {
 	if (links_of(side).active == 2)
@@ -306,6 +358,7 @@ int main(void)
 		CASE(failover_message_comes_after_what_has_arrived),
 		CASE(silence_everywhere_costs_no_link),
 		CASE(silence_of_one_link_costs_it),
+		cmocka_unit_test_setup_teardown(long_messages, setup_version_2, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
