@@ -316,9 +316,13 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		link->tx_posted = link->tx_next;
 }
 
+/** A long message waits on a link that has failed as well, and goes with it: nothing may tell when
+ *  it is over there. */
 static bool llc_may_go(const struct smcr_link *link, size_t len)
 {
-	return in_flight(link) < link->tx_depth && (len <= SMCR_LLC_LEN || !link->lgr->long_posted);
+	bool is_long = len > SMCR_LLC_LEN;
+	return in_flight(link) < link->tx_depth &&
+	       (!is_long || (!link->lgr->long_posted && smcr_link_usable(link)));
 }
 
 static void post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,

@@ -102,7 +102,7 @@ struct smcr_llc_flow {
 	/* ADD LINK CONTINUATION */
 	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
 	unsigned int own_count, own_next;
-	bool peer_counted; /* its first CONTINUATION has come */
+	bool peer_counted; /* its first CONTINUATION has come, or its RTokens with ADD LINK */
 	uint8_t peer_left; /* what its next one must say (ADDL-9) */
 	bool cont_held;    /* client: its first one waits for the end of the own RKEY exchange */
 	bool cont_overdue; /* it has waited long enough */

@@ -223,6 +223,7 @@ static void send_add_link(struct smcr_lgr *lgr, bool reply)
 	list_own_rmbs(flow, lgr);
 	if (smcr_lgr_is_v2(lgr)) {
 		struct smcr_llc_rtokens rtokens = own_rtokens(flow);
+		flow->peer_counted = reply; /* the client has the server's */
 		msg.add_link.direct = lgr->v2.direct;
 		memcpy(msg.add_link.target_gid, flow->subject->local_gid, SMCR_GID_LEN);
 		smcr_llc_send_rtokens(flow->carrier, &msg, &rtokens);

@@ -86,11 +86,12 @@ bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST;
 	struct smcr_link *link = first ? flow->carrier : flow->subject;
-	if (flow->confirm_repeated || !smcr_link_usable(link))
+	if (flow->confirm_repeated)
 		return false;
 	struct smcr_llc_msg msg = confirm_link_of(link, false, lgr->max_links);
 	flow->confirm_repeated = true;
-	smcr_llc_send(link, &msg);
+	if (smcr_link_usable(link))
+		smcr_llc_send(link, &msg);
 	return true;
 }
 
