@@ -445,6 +445,49 @@ static void link_numbers(void **state)
 	PROVES("LG-11 LG-6");
 }
 
+/** Nobody answers on the link that carried DELETE LINK: it is dead as well, and both go by the
+ * third one. The message is lost, or what answers it. */
+static void deletion_goes_on_elsewhere(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int lost = 0; lost < 2; lost++) {
+			int c;
+			struct pair *pair = pair_grouped(3, &c);
+			struct pair_pick pick = { .from = lost ? !side : side,
+						  .type = SMCR_LLC_DELETE_LINK,
+						  .reply = lost && side == S,
+						  .link = 2,
+						  .verdict = PAIR_LOSE };
+			pair_set_pick(pair, &pick);
+			pair_fail_link(pair, side, 1);
+			pair_run(pair, 3900000);
+			assert_int_equal(pick.seen, 1);
+			assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+			pair_clear_log(pair);
+			pair_run(pair, SECOND);
+			bool told[4] = { false };
+			for (size_t i = 0; i < pair->log_len; i++) {
+				const struct pair_msg *msg = &pair->log[i];
+				if (msg->is_clc || msg->is_cdc || msg->from != side ||
+				    msg->llc.type != SMCR_LLC_DELETE_LINK || msg->llc.reply)
+					continue;
+				assert_int_equal(msg->link, 3);
+				told[msg->llc.delete_link.link_number] = true;
+			}
+			assert_true(told[1] && told[2] && !told[3]);
+			for (int i = 0; i < 2; i++) {
+				assert_null(pair_link(pair, i, 1));
+				assert_null(pair_link(pair, i, 2));
+				assert_int_equal(pair_link(pair, i, 3)->state, SMCR_LINK_ACTIVE);
+			}
+			pair_set_pick(pair, NULL);
+			pair_exchange(pair, c);
+			pair_free(pair);
+		}
+	PROVES("ERR-33 ERR-36");
+}
+
 /** The client ends the group while the server still waits for an answer of the first contact. */
 static void end_in_first_contact(void **state)
 {
@@ -496,6 +539,7 @@ int main(void)
 		cmocka_unit_test(both_links_fail),
 		cmocka_unit_test(unknown_link_numbers),
 		cmocka_unit_test(client_asks_for_deletion),
+		cmocka_unit_test(deletion_goes_on_elsewhere),
 		cmocka_unit_test(end_in_first_contact),
 		cmocka_unit_test(link_numbers),
 	};
