@@ -70,6 +70,22 @@ static char *fallback(const json_t *row)
 	return text;
 }
 
+/* The same as numbers, as other tools show them: "05000000/03030000". */
+static char *fallback_codes(const json_t *row)
+{
+	const json_t *own = json_object_get(row, "fallback_code");
+	const json_t *peer = json_object_get(row, "peer_fallback_code");
+	char *text = NULL;
+	if (!json_is_integer(own))
+		return NULL;
+	int n = json_is_integer(peer)
+			? asprintf(&text, "%08llx/%08llx",
+				   (unsigned long long)json_integer_value(own),
+				   (unsigned long long)json_integer_value(peer))
+			: asprintf(&text, "%08llx", (unsigned long long)json_integer_value(own));
+	return n < 0 ? NULL : text;
+}
+
 static char *fallbacks(const json_t *info)
 {
 	const json_t *list = json_object_get(info, "fallbacks");
@@ -223,6 +239,7 @@ static const struct column connection_columns[] = {
 	{ "PEER-RMBE", "peer_rmbe_size", .details = true },
 	{ "PID", "pid" },
 	{ "ERROR", "error", .details = true },
+	{ "CODES", NULL, .details = true, .format = fallback_codes },
 	{ "FALLBACK", NULL, .format = fallback },
 };
 

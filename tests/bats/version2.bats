@@ -63,6 +63,8 @@ echo_from_b() {
 	until_true 5 shows a connection '[.[] | select(.fallback_reason == "ueid-mismatch")] | length == 1'
 	shows b connection '[.[] | select(.fallback_reason == "peer-declined" and .peer_fallback_reason == "no-device"
 		and .peer_fallback_code == 50528256 and (.peer_fallback_text | contains("EID")))] | length == 1'
+	run -0 smcrctl_on b -d connection
+	[[ "$output" == *05000000/03030000* ]]
 }
 
 @test "UEIDs change while smcrd runs; a peer has a group of each version" {
