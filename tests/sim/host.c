@@ -213,7 +213,7 @@ static void check(struct host *host)
 	char text[256] = "";
 	if (host->steps < host->next_check)
 		return;
-	host->next_check = host->steps + 4 + host->num_conns / 8;
+	host->next_check = host->steps + 8 + host->num_conns / 2;
 	/* A token that was mangled on its way is missing: writes that need it are aborted. */
 	if (smcr_engine_check(host->engine, text, sizeof(text)) < 0 &&
 	    !(w->set.hostile && strstr(text, "RKEY-11")))
