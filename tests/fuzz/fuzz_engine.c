@@ -72,7 +72,7 @@ static void receive(struct pair *pair, int side, uint8_t which, const uint8_t *d
 
 static void forge_bytes(struct pair *pair, struct input *in, int side)
 {
-	uint8_t buf[64], which = next(in);
+	uint8_t buf[128], which = next(in);
 	size_t len = next(in) % 4 ? SMCR_LLC_LEN : next(in) % sizeof(buf);
 	memset(buf, 0, sizeof(buf));
 	(void)take(in, buf, len < 8 ? len : 8); /* the rest is zero more often than not */
@@ -80,10 +80,24 @@ static void forge_bytes(struct pair *pair, struct input *in, int side)
 	receive(pair, side, which, buf, len);
 }
 
+/** In either version, in version 2 with RTokens that mean something or not. */
+static int encode_llc(struct input *in, const struct smcr_llc_msg *msg, uint8_t *buf, size_t len)
+{
+	struct smcr_llc_rtokens rtokens = { .count = next(in) % 5 };
+	if (rtokens.count == 0)
+		return smcr_llc_encode(msg, SMCR_DIALECT_DEPLOYED, buf, len);
+	for (unsigned int i = 0; i < rtokens.count; i++) {
+		rtokens.pair[i].ref_rkey = 0x4000u + next(in) + (next(in) % 2 ? 0x10000u : 0);
+		rtokens.pair[i].new_rkey = next(in);
+		rtokens.pair[i].new_vaddr = next(in);
+	}
+	return smcr_llc_encode_v2(msg, &rtokens, buf, len);
+}
+
 /** Something that went over the links or TCP before, a little different. */
 static void replay(struct pair *pair, struct input *in)
 {
-	uint8_t buf[SMCR_CLC_MAX_LEN];
+	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
 	if (!pair->log_len)
 		return;
 	const struct pair_msg msg = pair->log[(next(in) << 8 | next(in)) % pair->log_len];
@@ -97,11 +111,11 @@ static void replay(struct pair *pair, struct input *in)
 		return;
 	}
 	int len = msg.is_cdc ? smcr_cdc_encode(&msg.cdc, buf, sizeof(buf))
-			     : smcr_llc_encode(&msg.llc, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf));
-	if (len != SMCR_LLC_LEN)
+			     : encode_llc(in, &msg.llc, buf, sizeof(buf));
+	if (len < SMCR_LLC_LEN)
 		return;
-	mutate(in, buf, SMCR_LLC_LEN);
-	receive(pair, side, next(in), buf, SMCR_LLC_LEN);
+	mutate(in, buf, (size_t)len);
+	receive(pair, side, next(in), buf, (size_t)len);
 }
 
 /** A CDC with the right token and any contents. */
