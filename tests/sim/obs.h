@@ -129,6 +129,7 @@ struct obs_group {
 	uint8_t agreed_conns;   /* and from release 1 on */
 	unsigned int asked;     /* version 2: REQUEST ADD LINKs not refused */
 	unsigned int longs[2];  /* version 2: long SENDs of that side under way */
+	unsigned int late[2];   /* exchanges that it heard of meanwhile */
 	uint64_t proven_at;     /* the first link was proven */
 	struct obs_link *links;
 	struct obs_rmb *rmbs;
@@ -244,6 +245,8 @@ static inline bool group_is_v2(const struct obs_group *group)
 }
 /** `side` starts an exchange (SER-2), or learns that one has started, or ended. */
 void exchange_start(struct obs_group *group, int side, unsigned int bit);
+/** `side` hears of one that the other side has started. */
+void exchange_learnt(struct obs_group *group, int side, unsigned int bit);
 void exchange_end(struct obs_group *group, int side, unsigned int bit);
 /** The request that this reply of `from` answers; it is forgotten, `raw` stays until the next. */
 struct obs_request *request_answered(struct obs_link *link, int from,

@@ -43,6 +43,9 @@ void exchange_start(struct obs_group *group, int side, unsigned int bit)
 			obs_see(group->obs, SEEN_RKEY_OVERLAP);
 		other &= ~(unsigned int)RKEY_BITS | bit;
 	}
+	/* Its ADD LINK of version 2 was due before, and waited for the end of another long SEND. */
+	if (bit & X_ADD)
+		other &= ~group->late[side];
 	if (other && !group->shaky && !group->ended)
 		world_fail(group->obs->world, "SER-2",
 			   "group %u: the %s starts exchange %x while it knows of %x",
@@ -50,9 +53,17 @@ void exchange_start(struct obs_group *group, int side, unsigned int bit)
 	group->known[side] |= bit;
 }
 
+void exchange_learnt(struct obs_group *group, int side, unsigned int bit)
+{
+	group->known[side] |= bit;
+	if (group->longs[side])
+		group->late[side] |= bit;
+}
+
 void exchange_end(struct obs_group *group, int side, unsigned int bit)
 {
 	group->known[side] &= ~bit;
+	group->late[side] &= ~bit;
 	group->dirty = true;
 }
 
@@ -72,6 +83,7 @@ static void settle(struct obs_group *group)
 		if (whole) {
 			group->shaky = false;
 			group->known[CLIENT] = group->known[SERVER] = 0;
+			group->late[CLIENT] = group->late[SERVER] = 0;
 			group->adding = NULL;
 			memset(group->requests, 0, sizeof(group->requests));
 			memset(group->stage, 0, sizeof(group->stage));

@@ -357,7 +357,7 @@ void rkey_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *ms
 {
 	struct obs_group *group = link->group;
 	if (!msg->reply) {
-		group->known[to] |= rkey_bit(!to);
+		exchange_learnt(group, to, rkey_bit(!to));
 		return;
 	}
 	if (msg->type == SMCR_LLC_DELETE_RKEY && group_is_v2(group)) {
