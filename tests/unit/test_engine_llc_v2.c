@@ -178,6 +178,32 @@ static void no_add_link(void **state)
 	pair_free(pair);
 }
 
+/** Such a server uses the link for the next connection while the client still waits: that one stays
+ *  on TCP, and the group is not out of sync. */
+static void accept_while_waiting(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair(1, 1);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	int a = pair_connect(pair, C);
+	pair_pump(pair);
+	struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc;
+	int b = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	msg.accept.first_contact = false;
+	pair_inject_clc(pair, b, S, &msg);
+	pair_pump(pair);
+	struct smcr_clc_msg answer;
+	const struct pair_clc *out = pair_end(pair, b, S)->in->next; /* behind the Proposal */
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_NO_ACTIVE_LINK);
+	assert_false(answer.decline.out_of_sync);
+	pair_run(pair, 2100 * MS);
+	assert_int_equal(pair_end(pair, a, C)->established, 1);
+	pair_free(pair);
+}
+
 /** The peer means to have eye catchers: there is no such thing in version 2. */
 static void other_dialect(void **state)
 {
@@ -725,6 +751,7 @@ int main(void)
 		cmocka_unit_test(release_0),
 		cmocka_unit_test(a_link_that_cannot_be),
 		cmocka_unit_test(no_add_link),
+		cmocka_unit_test(accept_while_waiting),
 		cmocka_unit_test(other_dialect),
 		cmocka_unit_test(confirm_link_is_repeated),
 		cmocka_unit_test(heard_twice),
