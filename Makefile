@@ -5,7 +5,8 @@
 #   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
 #   make check      every test; installs what it needs (Debian 12); needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
-#   make interop    with the kernel's rdma_rxe, in virtual machines; needs root
+#   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
+#   make interop-quick  the most telling part of it, in some minutes
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
@@ -96,7 +97,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 	$(if $(SMCRCTL_SRCS),$(B)/bin/smcrctl) $(if $(SMCRRUN_SRCS),$(B)/bin/smcr-run)
 LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
 
-.PHONY: all tests check demo bench soak sim fuzz fuzz-build conformance interop install clean format \
+.PHONY: all tests check demo bench soak sim fuzz fuzz-build conformance interop interop-quick install clean format \
 	format-check deps
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -248,6 +249,10 @@ soak: deps
 interop: deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
 	tests/interop/run
+
+interop-quick: deps
+	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
+	tests/interop/matrix.sh --quick
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --coverage

@@ -21,8 +21,11 @@ vm_install() {
 	done
 	[ ${#missing[@]} -gt 0 ] || return 0
 	echo "interop: installing ${missing[*]}" >&2
-	DEBIAN_FRONTEND=noninteractive apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
-		--no-install-recommends "${missing[@]}" >/dev/null
+	apt-get -qq -o Acquire::Retries=3 update >/dev/null 2>&1 # old lists may do
+	DEBIAN_FRONTEND=noninteractive timeout 600 apt-get -qq -o DPkg::Lock::Timeout=300 install -y \
+		--no-install-recommends "${missing[@]}" >/dev/null && return
+	echo "interop: apt-get could not install ${missing[*]}" >&2
+	return 1
 }
 
 # vm_mirror: where this host gets its Debian packages.
@@ -46,10 +49,11 @@ vm_fetch_kernel() {
 		-o Dir::Etc::SourceParts="$apt/parts" -o Dir::Cache="$apt" -o APT::Sandbox::User=root
 		-o Acquire::Retries=3)
 	echo "interop: fetching the kernel" >&2
-	apt-get "${options[@]}" update >&2 || return
+	timeout 120 apt-get "${options[@]}" update >&2 || return
 	package=$(apt-cache "${options[@]}" depends linux-image-amd64 |
 		sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)
-	(cd "$apt" && apt-get "${options[@]}" download "$package" >&2) || return
+	[ -n "$package" ] || return
+	(cd "$apt" && timeout 600 apt-get "${options[@]}" download "$package" >&2) || return
 	dpkg-deb -x "$apt/$package"_*.deb "$VM_KERNEL" || return
 	depmod -b "$VM_KERNEL" "$(ls "$VM_KERNEL/lib/modules")" || return
 	rm -rf "$apt"
@@ -85,7 +89,12 @@ vm_prepare() {
 	mkdir -p "$VM_CACHE"
 	(
 		flock 9
-		vm_install && vm_fetch_kernel && vm_make_initrd
+		vm_install || exit
+		vm_fetch_kernel || {
+			echo "interop: no kernel of bookworm-backports from '$(vm_mirror)'" >&2
+			exit 1
+		}
+		vm_make_initrd
 	) 9>"$VM_CACHE/lock"
 }
 
