@@ -104,9 +104,12 @@ direction() {
 
 # wire PAIR: the capture of all that was said.
 wire() {
-	local out status=0 malformed
-	out=$("$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" "$VM_WORK/lan.pcap" ${CUTS[@]+"${CUTS[@]}"}) ||
-		status=1
+	local out status=0 malformed n rxe=()
+	for n in 1 2; do
+		[ "${1:n-1:1}" = S ] || rxe+=(--rxe "10.88.0.$n" --rxe "10.88.0.1$n")
+	done
+	out=$("$VM_TOP/$LAB_BUILD/tests/interop/wirecheck" ${rxe[@]+"${rxe[@]}"} "$VM_WORK/lan.pcap" \
+		${CUTS[@]+"${CUTS[@]}"}) || status=1
 	grep -q '^0 packets dropped by kernel' "$VM_WORK/tcpdump" || {
 		status=1
 		out+=$'\n'"the capture is not complete: $(tail -n 3 "$VM_WORK/tcpdump" | tr '\n' ' ')"
@@ -116,8 +119,8 @@ wire() {
 	[ -z "$malformed" ] || status=1
 	if [ "$status" = 0 ]; then
 		result "$1" wire ok "every packet is sound: $(awk '$1 == "roce" || $1 == "cdc" || $1 == "llc" {
-			printf "%s %s, ", $2, $1 }' <<<"$out")again after NAK, silence, cut: $(awk '
-			$1 ~ /^(after_nak|after_silence|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out")"
+			printf "%s %s, ", $2, $1 }' <<<"$out")again after NAK, silence, rxe's timer, in cuts: $(awk '
+			$1 ~ /^(after_nak|after_silence|rxe_timer|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out")"
 	else
 		result "$1" wire FAIL "every packet is sound"
 		{

@@ -2,7 +2,7 @@
 /*
  * Checks every RoCEv2 packet of a capture (pcap of an Ethernet interface):
  *
- *   wirecheck [--list] FILE [FROM-TO ..]
+ *   wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]
  *
  *   ICRC       of each packet; with the identification of its IP header
  *   decoding   each packet, and each CDC and LLC message in a SEND of one packet
@@ -11,6 +11,8 @@
  * Others have no explanation.
  *
  *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
+ *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when it ends, a request
+ *              that was sent a moment ago comes again
  *
  * The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for wrong usage.
  */
@@ -45,7 +47,7 @@ struct stream {
 		uint32_t from, to, qpn;
 	} key;
 	uint32_t next;  /* PSN that has not been there yet */
-	uint32_t again; /* in a repetition: the next one of it */
+	uint32_t again; /* what follows the last one; a repetition leaves out what is acknowledged */
 	uint64_t at[PLACES];
 	UT_hash_handle hh;
 };
@@ -64,6 +66,8 @@ struct period {
 };
 
 static bool list;
+static uint32_t rxe[8];
+static size_t num_rxe;
 static const struct period *periods;
 static size_t num_periods;
 static struct stream *streams;
@@ -71,7 +75,7 @@ static struct refusal *refusals;
 static struct {
 	uint64_t frames, roce, requests, acks, naks, rnr_naks, bad_icrc, undecodable;
 	uint64_t cdc, bad_cdc, llc, bad_llc, truncated;
-	uint64_t repeated, after_nak, after_silence, in_cut, unexplained;
+	uint64_t repeated, after_nak, after_silence, rxe_timer, in_cut, unexplained;
 } count;
 
 struct frame {
@@ -136,6 +140,14 @@ static bool in_period(uint64_t at)
 	return false;
 }
 
+static bool by_rxe(const struct frame *frame)
+{
+	for (size_t i = 0; i < num_rxe; i++)
+		if (rxe[i] == frame->flow.saddr)
+			return true;
+	return false;
+}
+
 /* The first packet of a repetition is the oldest one that was not acknowledged. */
 static void repetition(const struct frame *frame, const struct stream *stream, uint32_t psn)
 {
@@ -146,6 +158,8 @@ static void repetition(const struct frame *frame, const struct stream *stream, u
 		count.after_nak++;
 	else if (frame->at - stream->at[psn % PLACES] >= SILENCE_US)
 		count.after_silence++;
+	else if (by_rxe(frame))
+		count.rxe_timer++;
 	else {
 		count.unexplained++;
 		complain(frame, "unexplained repetition of PSN", psn);
@@ -158,7 +172,7 @@ static void request(const struct frame *frame, const struct roce_bth *bth)
 	count.requests++;
 	if (roce_psn_diff(bth->psn, stream->next) >= 0)
 		stream->next = (bth->psn + 1) & ROCE_PSN_MASK;
-	else if (bth->psn != stream->again)
+	else if (roce_psn_diff(bth->psn, stream->again) < 0)
 		repetition(frame, stream, bth->psn);
 	stream->again = (bth->psn + 1) & ROCE_PSN_MASK;
 	stream->at[bth->psn % PLACES] = frame->at;
@@ -309,8 +323,8 @@ static int report(void)
 	printf("cdc %" PRIu64 "\nbad_cdc %" PRIu64 "\nllc %" PRIu64 "\nbad_llc %" PRIu64 "\n",
 	       count.cdc, count.bad_cdc, count.llc, count.bad_llc);
 	printf("repetitions %" PRIu64 "\nafter_nak %" PRIu64 "\nafter_silence %" PRIu64
-	       "\nin_cut %" PRIu64 "\nunexplained %" PRIu64 "\n",
-	       count.repeated, count.after_nak, count.after_silence, count.in_cut,
+	       "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nunexplained %" PRIu64 "\n",
+	       count.repeated, count.after_nak, count.after_silence, count.rxe_timer, count.in_cut,
 	       count.unexplained);
 	return count.truncated || count.undecodable || count.bad_icrc || count.bad_cdc ||
 	       count.bad_llc || count.unexplained;
@@ -320,9 +334,11 @@ int main(int argc, char **argv)
 {
 	struct period cuts[64];
 	int at = 1;
-	if (at < argc && strcmp(argv[at], "--list") == 0) {
-		list = true;
-		at++;
+	for (; at < argc && argv[at][0] == '-'; at++) {
+		if (strcmp(argv[at], "--list") == 0)
+			list = true;
+		else if (strcmp(argv[at], "--rxe") == 0 && at + 1 < argc && num_rxe < 8)
+			num_rxe += inet_pton(AF_INET, argv[++at], &rxe[num_rxe]) == 1;
 	}
 	const char *path = at < argc ? argv[at++] : NULL;
 	for (; at < argc && num_periods < 64; at++)
@@ -332,7 +348,7 @@ int main(int argc, char **argv)
 	periods = cuts;
 	FILE *file = path ? fopen(path, "rb") : NULL;
 	if (!file || read_capture(file) < 0) {
-		fprintf(stderr, "usage: wirecheck [--list] FILE [FROM-TO ..]; FILE is a capture of"
+		fprintf(stderr, "usage: wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]; FILE is a capture of"
 				" Ethernet\n");
 		return 2;
 	}

@@ -436,6 +436,24 @@ static void shape_abort(void)
 	}
 }
 
+/* Connections need not be accepted in the order in which they were made. */
+static void greet(struct conn *conn, uint32_t number)
+{
+	if (send(conn->fd, &number, sizeof(number), MSG_NOSIGNAL) != sizeof(number))
+		fail("%s", strerror(errno));
+	send_bytes(conn, MANY_BYTES);
+}
+
+static void take_greeting(struct conn *conn, uint32_t count)
+{
+	uint32_t number = 0;
+	ssize_t n = recv(conn->fd, &number, sizeof(number), MSG_WAITALL);
+	if (n != sizeof(number) || number >= count)
+		fail("no greeting: %s", n < 0 ? strerror(errno) : "wrong number");
+	conn->tx_key = number * 2 + 1;
+	conn->rx_key = number * 2;
+}
+
 static void shape_many(void)
 {
 	uint32_t count = (uint32_t)opt.amount;
@@ -444,19 +462,22 @@ static void shape_many(void)
 		fail("no memory");
 	for (uint32_t i = 0; i < count; i++) {
 		conns[i] = next_conn(i);
+		step = "greeting";
 		if (!opt.server)
-			send_bytes(&conns[i], MANY_BYTES);
+			greet(&conns[i], i);
 	}
 	step = "data on each";
 	for (uint32_t i = 0; i < count; i++) {
+		if (opt.server)
+			take_greeting(&conns[i], count);
 		receive_bytes(&conns[i], MANY_BYTES);
 		if (opt.server)
 			send_bytes(&conns[i], MANY_BYTES);
 	}
 	step = "end of each";
+	for (uint32_t i = 0; i < count && !opt.server; i++)
+		end_sending(&conns[i]);
 	for (uint32_t i = 0; i < count; i++) {
-		if (!opt.server)
-			end_sending(&conns[i]);
 		receive_end(&conns[i], MANY_BYTES);
 		close(conns[i].fd);
 	}

@@ -10,13 +10,16 @@
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif
+#define SMCPROTO_SMC  0 /* over IPv4 */
+#define SMCPROTO_SMC6 1 /* over IPv6, which includes IPv4 */
 
 __attribute__((visibility("default"))) int socket(int domain, int type, int protocol)
 {
 	int (*next)(int, int, int);
 	*(void **)&next = dlsym(RTLD_NEXT, "socket");
 	int kind = type & ~(SOCK_NONBLOCK | SOCK_CLOEXEC);
-	if (domain == AF_INET && kind == SOCK_STREAM && (protocol == 0 || protocol == IPPROTO_TCP))
-		return next(AF_SMC, type, 0);
+	if ((domain == AF_INET || domain == AF_INET6) && kind == SOCK_STREAM &&
+	    (protocol == 0 || protocol == IPPROTO_TCP))
+		return next(AF_SMC, type, domain == AF_INET ? SMCPROTO_SMC : SMCPROTO_SMC6);
 	return next(domain, type, protocol);
 }
