@@ -143,15 +143,23 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 
 /* ---- one link, client ---- */
 
-/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
+/**
+ * ERR-33: the server does not answer, so the link that carried the request is dead too. A server of
+ * version 2 may have accepted it and wait until what it has sent on the link is back, which
+ * rdma_rxe repeats until it is answered; so the carrying link is asked before it is given up.
+ */
 static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
-	(void)engine;
 	if (link->delete_wanted)
 		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
 	if (!link->delete_carrier)
 		return;
+	if (smcr_lgr_is_v2(link->lgr) && smcr_link_usable(link->delete_carrier)) {
+		smcr_llc_test_link(link->delete_carrier);
+		smcr_timer_start(engine, &link->delete_timer, 2 * engine->config.llc_timeout);
+		return;
+	}
 	smcr_row(link->lgr, SMCR_ROW_ERR_33);
 	smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
 }

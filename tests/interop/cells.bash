@@ -179,12 +179,18 @@ steady_start() {
 	program_start "$SERVER" steady-server "$PROGRAMS/steady" serve "$(server_address)" $PORT --gap 1000
 	until_true 30 job_says_or_ends "$SERVER" steady-server '^ready'
 	program_start "$CLIENT" steady-client "$PROGRAMS/steady" connect "$(server_address)" $PORT \
-		--rate 500 --pace 20000 --gap 1000 "$@"
+		--rate "$(steady_rate)" --pace 20000 --gap 1000 "$@"
 	until_true 60 job_says_or_ends "$CLIENT" steady-client '^ready'
 	job_says "$CLIENT" steady-client '^ready' && return
 	job_kill "$SERVER" steady-server KILL
 	show_jobs steady-server steady-client
 	return 1
+}
+
+# In kB/s each way. After a link was taken from it the kernel (6.12) may give room in its send buffer twice for what
+# was on its way, and loses 64 KB when that buffer is full next (docs/interop.md): slow enough not to fill it.
+steady_rate() {
+	if has_smcrd "$CLIENT" && has_smcrd "$SERVER"; then echo 500; else echo 50; fi
 }
 
 # steady_stop: both end in order, and every byte was there, once and in order.
@@ -240,8 +246,10 @@ nic_is_up() {
 	on "$1" bash -c ". $VM_HERE/guest/nic.bash; nic_up 1"
 }
 
+# Both sides know. Not the kernel as server, if the client tells it: it waits then for all that it has sent on the link
+# to come back, and rdma_rxe repeats that until an answer comes from the path that is lost (docs/interop.md).
 not_both_symmetric() {
-	is_not_symmetric "$CLIENT" client && is_not_symmetric "$SERVER" server
+	is_not_symmetric "$CLIENT" client && { [ "$S" = K ] || is_not_symmetric "$SERVER" server; }
 }
 
 client_down() { nic_is_down "$CLIENT"; }

@@ -11,8 +11,8 @@
  * Others have no explanation.
  *
  *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
- *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when it ends, a request
- *              that was sent a moment ago comes again
+ *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when
+ * it ends, a request that was sent a moment ago comes again
  *
  * The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for wrong usage.
  */
@@ -46,8 +46,9 @@ struct stream {
 	struct {
 		uint32_t from, to, qpn;
 	} key;
-	uint32_t next;  /* PSN that has not been there yet */
-	uint32_t again; /* what follows the last one; a repetition leaves out what is acknowledged */
+	uint32_t next; /* PSN that has not been there yet */
+	uint32_t
+		again; /* what follows the last one; a repetition leaves out what is acknowledged */
 	uint64_t at[PLACES];
 	UT_hash_handle hh;
 };
@@ -348,7 +349,8 @@ int main(int argc, char **argv)
 	periods = cuts;
 	FILE *file = path ? fopen(path, "rb") : NULL;
 	if (!file || read_capture(file) < 0) {
-		fprintf(stderr, "usage: wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]; FILE is a capture of"
+		fprintf(stderr, "usage: wirecheck [--list] [--rxe ADDR].. FILE [FROM-TO ..]; FILE "
+				"is a capture of"
 				" Ethernet\n");
 		return 2;
 	}

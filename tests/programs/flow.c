@@ -489,9 +489,9 @@ static const struct {
 	void (*run)(void);
 	uint64_t amount;
 } shapes[] = {
-	{ "echo", shape_echo, 100 },       { "bulk", shape_bulk, 4000000 },
+	{ "echo", shape_echo, 100 },        { "bulk", shape_bulk, 4000000 },
 	{ "stall", shape_stall, 60000000 }, { "half", shape_half, 100000 },
-	{ "urgent", shape_urgent, 1 },     { "abort", shape_abort, 100000 },
+	{ "urgent", shape_urgent, 1 },      { "abort", shape_abort, 100000 },
 	{ "many", shape_many, 200 },
 };
 

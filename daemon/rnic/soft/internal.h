@@ -224,7 +224,12 @@ void soft_responder_free(struct soft_responder *rs);
 /** A request; `buf` is the whole packet; `supported` as roce_decode() found. */
 void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet,
 			    const uint8_t *buf, size_t len, bool supported);
-/** A request for a QP in ERR: repeat the NAK that ended it. @return false: not that one */
+/**
+ * A packet for a QP in ERR. A NAK that ended it is repeated. Otherwise requests up to the one that
+ * would be next are answered with "remote operational error": a peer that repeats them for ever, as
+ * rdma_rxe does with the retry count that the kernel's SMC-R asks for, learns of the end.
+ * @return false: not answered
+ */
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet);
 void soft_responder_timer(struct soft_qp *qp);
 /** Send the pending ACK; it stays pending if the socket is full. */

@@ -122,14 +122,30 @@ static void refuse(struct soft_qp *qp, uint8_t code)
 	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
 
+/* What the user has not been told of may never be: it must not look as if it had arrived. */
+static bool has_told_everything(const struct soft_qp *qp)
+{
+	return !qp->flush && qp->num_wcs == 0;
+}
+
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet)
 {
 	struct soft_responder *rs = &qp->rs;
-	if (!rs->refused || packet->bth.opcode == ROCE_ACKNOWLEDGE ||
-	    packet->bth.psn != rs->expected || qp->ep->blocked)
+	int32_t ahead = roce_psn_diff(packet->bth.psn, rs->expected);
+	if (packet->bth.opcode == ROCE_ACKNOWLEDGE || ahead > 0 || qp->ep->blocked)
 		return false;
-	qp->dev->stats.duplicates++;
-	send_nak(qp, rs->refusal.kind, rs->refusal.value);
+	if (rs->refused && ahead == 0) {
+		qp->dev->stats.duplicates++;
+		send_nak(qp, rs->refusal.kind, rs->refusal.value);
+		return true;
+	}
+	if (rs->refused || !has_told_everything(qp))
+		return false;
+	struct roce_aeth aeth = { .kind = ROCE_NAK,
+				  .value = ROCE_NAK_REMOTE_OPERATIONAL,
+				  .msn = rs->msn };
+	qp->dev->stats.naks_sent++;
+	soft_tx_ack(qp, packet->bth.psn, &aeth);
 	return true;
 }
 
