@@ -742,6 +742,54 @@ static void delete_all(void **state)
 	}
 }
 
+/** A server that does not act on DELETE LINK, as deployed ones may while they wait for what is on
+ * its way. */
+static void server_takes_its_time(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, C, 2);
+	pair_run(pair, 60000 * MS);
+	assert_int_equal(pick.seen, 1);
+	assert_true(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false) > 1);
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_set_pick(pair, NULL);
+	pair_fail_link(pair, S, 2); /* now it knows */
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, 2));
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	done(pair, c);
+}
+
+static enum pair_verdict lose_from_client(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)pair;
+	(void)arg;
+	return msg->from == C ? PAIR_LOSE : PAIR_PASS;
+}
+
+/** The carrying link is asked before it is given up; then it is (ERR-33). */
+static void server_is_out_of_reach(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	pair->filter = lose_from_client;
+	pair_fail_link(pair, C, 2);
+	pair_run(pair, 7900 * MS);
+	assert_non_null(pair_lgr(pair, C));
+	pair_run(pair, 200 * MS);
+	assert_null(pair_lgr(pair, C));
+	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	pair->filter = NULL;
+	pair_run(pair, 10000 * MS);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -773,6 +821,8 @@ int main(void)
 		cmocka_unit_test(version_2_in_version_1),
 		cmocka_unit_test(malformed),
 		cmocka_unit_test(delete_all),
+		cmocka_unit_test(server_takes_its_time),
+		cmocka_unit_test(server_is_out_of_reach),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

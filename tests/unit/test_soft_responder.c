@@ -508,6 +508,28 @@ static void deregistered_under_way(void **state)
 	assert_int_equal(side.mem[MTU], 0);
 }
 
+/* A peer that repeats its requests for ever shall learn of the end, without being told of more than
+ * came. */
+static void ended_by_its_user(void **state)
+{
+	(void)state;
+	struct roce_peer_packet one = send_only(0, "one"), two = send_only(1, "two"),
+				three = send_only(2, "three");
+	roce_peer_send(&peer, &one);
+	expect_ack(0);
+	rnic_qp_error(side.qp);
+	assert_true(rnic_side_wait(base, &side.recv_errors, 1, PATIENCE));
+	roce_peer_send(&peer, &three);
+	expect_silence();
+	roce_peer_send(&peer, &two);
+	expect_nak(1, ROCE_NAK_REMOTE_OPERATIONAL);
+	roce_peer_send(&peer, &two);
+	expect_nak(1, ROCE_NAK_REMOTE_OPERATIONAL);
+	roce_peer_send(&peer, &one);
+	expect_nak(0, ROCE_NAK_REMOTE_OPERATIONAL);
+	assert_int_equal(side.num_messages, 1);
+}
+
 /* Nothing of this is answered or has an effect; each is counted. */
 static void stray_packets(void **state)
 {
@@ -668,6 +690,7 @@ int main(void)
 		CONNECTED(invalid_requests),
 		CONNECTED(remote_access),
 		CONNECTED(deregistered_under_way),
+		CONNECTED(ended_by_its_user),
 		CONNECTED(stray_packets),
 		CONNECTED(not_ready_to_receive),
 		CONNECTED(any_identification),
