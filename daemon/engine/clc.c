@@ -210,6 +210,8 @@ static void on_clc_timer(struct smcr_engine *engine, void *arg)
 		tell_outcome(conn);
 	} else if (conn->rv.step == SMCR_RV_S_HELD) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
+	} else if (conn->rv.step == SMCR_RV_S_ANNOUNCE || conn->rv.step == SMCR_RV_C_ANNOUNCE) {
+		smcr_clc_decline(conn, SMCR_REASON_RKEY_EXCHANGE, false); /* RKEY-9 */
 	} else {
 		smcr_clc_fail(conn, ETIMEDOUT, SMCR_REASON_NONE); /* ERR-10 */
 	}
@@ -225,6 +227,18 @@ void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step)
 {
 	conn->rv.step = step;
 	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.clc_timeout);
+}
+
+void smcr_clc_asked(struct smcr_conn *conn)
+{
+	conn->rv.answer_by = conn->engine->now + conn->engine->config.clc_timeout / 2;
+}
+
+void smcr_clc_owe(struct smcr_conn *conn, enum smcr_rv_step step)
+{
+	uint64_t now = conn->engine->now, by = conn->rv.answer_by;
+	conn->rv.step = step;
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, by > now ? by - now : 0);
 }
 
 void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step)
@@ -365,6 +379,7 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 		on_decline(conn, &msg->decline);
 	} else if (msg->type == SMCR_CLC_PROPOSAL && conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL) {
 		conn->rv.proposal = msg->proposal;
+		smcr_clc_asked(conn);
 		smcr_clc_server_decide(conn);
 	} else if (msg->type == SMCR_CLC_ACCEPT && conn->rv.step == SMCR_RV_C_AWAIT_ACCEPT) {
 		on_accept(conn, &msg->accept, reserved);

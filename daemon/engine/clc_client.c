@@ -221,7 +221,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
 	} else if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
 		smcr_clc_client_confirm(conn);
 	} else {
-		smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE); /* RS-5 */
+		smcr_clc_owe(conn, SMCR_RV_C_ANNOUNCE); /* RS-5 */
 		smcr_llc_kick(link->lgr);
 	}
 }
@@ -229,6 +229,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
 void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_link *link = find_link(conn, msg);
+	smcr_clc_asked(conn);
 	/* We owe the next message now: a Decline may take its place. */
 	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE);
 	if (conn->rv.give_up) {

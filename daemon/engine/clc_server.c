@@ -170,9 +170,7 @@ static void hold(struct smcr_conn *conn, struct smcr_lgr *lgr)
 {
 	conn->rv.held_by = lgr;
 	DL_APPEND2(lgr->fc.held, conn, rv.held_prev, rv.held_next);
-	conn->rv.step = SMCR_RV_S_HELD;
-	/* Shorter than any client waits for its Accept. */
-	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.clc_timeout / 2);
+	smcr_clc_owe(conn, SMCR_RV_S_HELD);
 }
 
 /** Set up a new group up to the Accept (RV-4). @return 0 or why not */
@@ -236,7 +234,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 		smcr_clc_server_accept(conn);
 		return;
 	}
-	smcr_clc_proceed(conn, SMCR_RV_S_ANNOUNCE); /* RS-3 */
+	smcr_clc_owe(conn, SMCR_RV_S_ANNOUNCE); /* RS-3 */
 	smcr_llc_kick(lgr);
 }
 

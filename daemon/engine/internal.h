@@ -356,6 +356,7 @@ struct smcr_conn_rv {
 	struct smcr_conn_event outcome;     /* decided, to be raised (RV_OUTCOME, RV_DECLINED) */
 	uint8_t decliner[SMCR_PEER_ID_LEN]; /* whose Decline may still come (RV_DECLINED) */
 	struct smcr_timer clc_timer, total_timer;
+	uint64_t answer_by; /* the peer waits for our next message: something is said until then */
 	struct smcr_clc_proposal proposal; /* client: as sent; server: as received */
 	struct smcr_agreed agreed;
 	struct smcr_device

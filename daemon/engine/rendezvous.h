@@ -71,6 +71,11 @@ int smcr_clc_take_memory(struct smcr_conn *conn);
 enum smcr_reason smcr_clc_memory_reason(int rc);
 /** Wait for a CLC message (ERR-10). */
 void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step);
+/** The peer has sent its message and waits for ours. */
+void smcr_clc_asked(struct smcr_conn *conn);
+/** Ours has to wait for something: decline when it takes so long that the peer might give up. It
+ *  would break the TCP connection then, deployed ones after six seconds (ERR-10). */
+void smcr_clc_owe(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Stop waiting for one and do `step` instead. */
 void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send Accept or Confirm with the credentials of conn->rv.link and the own element. */

@@ -394,6 +394,37 @@ static void links_are_chosen_independently(void **state)
 	PROVES("RS-11");
 }
 
+/** The peer waits for Accept or Confirm while an RMB is announced, on one link after the other: it
+ *  is told in time that nothing comes, for it would break the TCP connection. */
+static void an_announcement_takes_too_long(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int conns[4], late;
+		struct pair *pair = pair_grouped(2, &conns[0]);
+		for (int i = 1; i < 4; i++)
+			conns[i] = pair_connected(pair); /* the first RMB is full */
+		struct pair_pick pick = {
+			.from = side, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_LOSE
+		};
+		pair_set_pick(pair, &pick);
+		late = pair_connect(pair, C);
+		pair_run(pair, 4900000);
+		assert_int_equal(pick.seen, 2);
+		assert_int_equal(pair_count_clc(pair, side, SMCR_CLC_DECLINE), 0);
+		pair_run(pair, 200000);
+		assert_int_equal(pair_count_clc(pair, side, SMCR_CLC_DECLINE), 1);
+		assert_int_equal(pair_last_clc(pair, side, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+				 SMCR_REASON_RKEY_EXCHANGE);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(pair_end(pair, late, i)->fallback, 1);
+		for (int i = 0; i < 4; i++)
+			pair_exchange(pair, conns[i]);
+		pair_free(pair);
+	}
+	PROVES("RKEY-9 ERR-10");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -407,6 +438,7 @@ int main(void)
 		cmocka_unit_test(server_starts_anew),
 		cmocka_unit_test(server_reuses_the_qpn),
 		cmocka_unit_test(links_are_chosen_independently),
+		cmocka_unit_test(an_announcement_takes_too_long),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
