@@ -170,6 +170,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	smcr_lgr_add_conn(lgr, conn);
 	smcr_clc_agree_group(lgr, &conn->rv.agreed);
 	smcr_clc_learn_peer(lgr, msg);
+	lgr->near = smcr_device_near(conn->rv.device, &conn->params.peer);
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, conn->rv.device, 0, &link))

@@ -186,6 +186,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	smcr_lgr_add_conn(lgr, conn);
 	smcr_clc_agree_group(lgr, &conn->rv.agreed);
 	memcpy(lgr->v2.gid, conn->rv.proposal.v2.gid, SMCR_GID_LEN);
+	lgr->near = smcr_device_near(device, &conn->params.peer);
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, device, 0, &link))

@@ -183,6 +183,17 @@ bool smcr_device_has_address(const struct smcr_device *device, const struct smcr
 	return false;
 }
 
+bool smcr_device_near(const struct smcr_device *device, const struct smcr_addr *addr)
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family == addr->family &&
+		    smcr_prefix_match(own->ip, addr->ip, own->prefix_len))
+			return true;
+	}
+	return false;
+}
+
 bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr)
 {
 	for (size_t i = 0; i < device->info.num_prefixes; i++) {

@@ -289,6 +289,7 @@ struct smcr_lgr {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* zero: not told by the Proposal, Confirm will */
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
+	bool near;                 /* the peer that it was set up with is on it: see link.c */
 	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
 	struct smcr_link *links[SMCR_LINK_SLOTS];
@@ -493,6 +494,8 @@ bool smcr_device_has_address(const struct smcr_device *device, const struct smcr
 			     unsigned int prefix_len);
 /** Is it an address of the device's own network interface? */
 bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr);
+/** Is this address in one of the device's networks? */
+bool smcr_device_near(const struct smcr_device *device, const struct smcr_addr *addr);
 /** Are the first `bits` of two addresses equal? */
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
 /** Is it one that version 2 can use: an IPv4 address (::ffff:a.b.c.d)? */

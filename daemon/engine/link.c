@@ -265,6 +265,19 @@ bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_acce
 	return link->state == SMCR_LINK_ACTIVE && smcr_link_leads_to(link, msg);
 }
 
+/**
+ * May the MAC that the peer tells be used (CLC-17)? RNICs make it the neighbour entry of the GID's
+ * address, for the whole host: so only if the peer is on that network, where it could as well
+ * answer ARP. From afar it could divert what goes to a router. Behind one, the way there is the IP
+ * stack's business anyway (docs/version-2.md).
+ */
+static bool mac_counts(const struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN])
+{
+	const struct smcr_device *device = link->device;
+	return link->lgr->near && device &&
+	       (!smcr_gid_is_ipv4(gid) || smcr_device_reaches(device, gid));
+}
+
 int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu)
 {
@@ -277,7 +290,8 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 		link->mtu = mtu; /* CLC-9 */
 	struct smcr_qp_peer peer = { .qpn = qpn, .psn = psn, .mtu = link->mtu };
 	memcpy(peer.gid, gid, SMCR_GID_LEN);
-	memcpy(peer.mac, mac, SMCR_MAC_LEN);
+	if (mac_counts(link, gid))
+		memcpy(peer.mac, mac, SMCR_MAC_LEN);
 	return engine->ops->qp_connect(engine->ctx, link->qp, &peer);
 }
 

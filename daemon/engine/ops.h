@@ -26,7 +26,7 @@ struct smcr_wr {
 /** The far end of a QP. */
 struct smcr_qp_peer {
 	uint8_t gid[SMCR_GID_LEN];
-	uint8_t mac[SMCR_MAC_LEN];
+	uint8_t mac[SMCR_MAC_LEN]; /* zero: the host finds out */
 	uint32_t qpn;
 	uint32_t psn; /* the peer's initial send PSN */
 	uint8_t mtu;  /* enum smcr_mtu: the smaller of both */

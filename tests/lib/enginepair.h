@@ -97,6 +97,7 @@ struct pair_side {
 		fail_post;
 	enum smcr_reason refuse; /* its connections must not use SMC-R */
 	uint16_t vlan;           /* of the interface that its connections use; SMCR_NO_VLAN */
+	bool far;                /* the peers of its TCP connections are behind a router */
 	unsigned int log_lines;
 	/* the last command_done() */
 	unsigned int commands_done;
@@ -190,6 +191,8 @@ const struct pair_msg *pair_last_clc(const struct pair *pair, int from, uint8_t 
 void pair_clear_log(struct pair *pair);
 /** The patience that the QP of a link was given last, in milliseconds. */
 uint32_t pair_retry_ms(struct pair *pair, int side, uint8_t link);
+/** What the QP of a link was connected to. */
+const struct smcr_qp_peer *pair_qp_peer(struct pair *pair, int side, uint8_t link);
 /** QPs that a side's host holds. */
 unsigned int pair_num_qps(const struct pair *pair, int side);
 

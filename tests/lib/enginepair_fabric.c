@@ -613,6 +613,11 @@ uint32_t pair_retry_ms(struct pair *pair, int side, uint8_t link)
 	return pair_fabric_qp(&pair->side[side], pair_link(pair, side, link)->ref)->retry_ms;
 }
 
+const struct smcr_qp_peer *pair_qp_peer(struct pair *pair, int side, uint8_t link)
+{
+	return &pair_fabric_qp(&pair->side[side], pair_link(pair, side, link)->ref)->peer;
+}
+
 unsigned int pair_num_qps(const struct pair *pair, int side)
 {
 	unsigned int n = 0;

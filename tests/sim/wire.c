@@ -181,6 +181,13 @@ static bool path_open(const struct qp *from, const struct device *to)
 	       !own->world->fabric->cut[own->index][to->index];
 }
 
+/** Zero: the IP stack finds it out. */
+static bool mac_leads_to(const uint8_t mac[SMCR_MAC_LEN], const struct smcr_device_info *info)
+{
+	static const uint8_t unknown[SMCR_MAC_LEN];
+	return !memcmp(mac, info->mac, SMCR_MAC_LEN) || !memcmp(mac, unknown, SMCR_MAC_LEN);
+}
+
 /** The peer's QP if it takes packets from this one now. */
 static struct qp *ready_peer(struct qp *qp)
 {
@@ -189,7 +196,7 @@ static struct qp *ready_peer(struct qp *qp)
 		return NULL;
 	const struct smcr_device_info *info = &peer->device->info;
 	if (memcmp(info->gid, qp->peer.gid, SMCR_GID_LEN) != 0 ||
-	    memcmp(info->mac, qp->peer.mac, SMCR_MAC_LEN) != 0 || peer->peer.qpn != qp->qpn ||
+	    !mac_leads_to(qp->peer.mac, info) || peer->peer.qpn != qp->qpn ||
 	    memcmp(peer->peer.gid, qp->device->info.gid, SMCR_GID_LEN) != 0)
 		return NULL;
 	if (!path_open(qp, peer->device))

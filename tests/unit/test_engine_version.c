@@ -611,6 +611,44 @@ static void a_confirm_of_somebody_else(void **state)
 	pair_free(pair);
 }
 
+static bool uses_mac(struct pair *pair, int side, uint8_t link)
+{
+	static const uint8_t none[SMCR_MAC_LEN];
+	return memcmp(pair_qp_peer(pair, side, link)->mac, none, SMCR_MAC_LEN) != 0;
+}
+
+/** RNICs turn the MAC that a peer tells into the host's neighbour entry for the GID's address. A peer
+ *  from behind a router must not have that: it could name the router's address. */
+static void a_mac_from_afar(void **state)
+{
+	(void)state;
+	for (int version = 1; version <= 2; version++) {
+		struct pair *pair = version == 2 ? new_pair("A", "A", 2) : new_pair("", "", 2);
+		pair->side[S].far = true;
+		int conn = connected(pair);
+		assert_int_equal(pair_lgr(pair, S)->version, version);
+		for (uint8_t link = 1; link <= 2; link++) {
+			assert_false(uses_mac(pair, S, link));
+			assert_true(uses_mac(pair, C, link));
+		}
+		pair_close(pair, conn);
+		pair_free(pair);
+	}
+	/* nor is there anybody with an address of another network on this one */
+	struct pair *pair = new_pair("A", "A", 1);
+	int conn;
+	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
+	msg.accept.gid[13] = 9;
+	pair_inject_clc(pair, conn, C, &msg);
+	pair_step(pair);
+	assert_memory_equal(pair_qp_peer(pair, S, 1)->gid, msg.accept.gid, SMCR_GID_LEN);
+	assert_false(uses_mac(pair, S, 1));
+	assert_true(uses_mac(pair, C, 1));
+	pair_run(pair, 20000000);
+	pair_free(pair);
+	PROVES("SEC-2 SEC-6");
+}
+
 static void confirms_that_are_declined(void **state)
 {
 	(void)state;
@@ -770,6 +808,7 @@ int main(void)
 		cmocka_unit_test(a_peer_without_id_starts_again),
 		cmocka_unit_test(a_confirm_of_somebody_else),
 		cmocka_unit_test(confirms_that_are_declined),
+		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(a_deployed_client),
 		cmocka_unit_test(a_deployed_server),
 	};

@@ -479,6 +479,14 @@ static void neighbour_entries(void **state)
 	rnic_qp_destroy(qp);
 	assert_int_equal(n.users, 0);
 
+	/* A peer whose MAC is not known is found by ARP. */
+	peer.gid[15] = 3;
+	memset(peer.mac, 0, sizeof(peer.mac));
+	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
+	assert_int_equal(rnic_qp_connect(qp, &peer), 0);
+	assert_int_equal(n.users, 0);
+	rnic_qp_destroy(qp);
+
 	/* One that never was connected has none. */
 	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp), 0);
 	rnic_qp_destroy(qp);

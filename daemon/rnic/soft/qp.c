@@ -99,12 +99,13 @@ static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 }
 
 /* The peer is reached by the MAC it gave (CLC-17), not by what ARP would find; we ourselves are
- * reached by the loopback interface. */
+ * reached by the loopback interface. Zero: it gave none, or it is not on our network. */
 static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 			 const struct rnic_qp_peer *peer)
 {
+	static const uint8_t no_mac[6];
 	const struct rnic_open_params *params = &qp->dev->params;
-	if (!params->host_ops || qp->dev->loopback || qp->peer.sin_addr.s_addr == ep->addr.s_addr)
+	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) || qp->dev->loopback || qp->peer.sin_addr.s_addr == ep->addr.s_addr)
 		return 0;
 	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
