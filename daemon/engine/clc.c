@@ -319,6 +319,21 @@ static void protocol_error(struct smcr_conn *conn, const char *what)
 	smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE); /* ERR-11 */
 }
 
+/** CLC-14, ERR-9. In version 2 a Proposal without peer ID finds a group by an address that anybody
+ *  may name. So unless the group's peer itself says so, or there is nothing to lose, the group is
+ *  asked whether it is still there, and gets no new connection until it has answered. */
+static void out_of_sync(struct smcr_lgr *lgr, const uint8_t decliner[SMCR_PEER_ID_LEN])
+{
+	bool sure = !smcr_lgr_is_v2(lgr) || lgr->num_conns == 1 ||
+		    !memcmp(lgr->peer_id, decliner, SMCR_PEER_ID_LEN);
+	if (sure) {
+		smcr_lgr_end(lgr, ECONNRESET);
+		return;
+	}
+	lgr->doubted = true;
+	smcr_lgr_probe(lgr);
+}
+
 static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *decline)
 {
 	if (!may_be_declined(conn)) {
@@ -327,7 +342,7 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	}
 	struct smcr_lgr *lgr = conn->lgr;
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
-		smcr_lgr_end(lgr, ECONNRESET); /* CLC-14, ERR-9 */
+		out_of_sync(lgr, decline->peer_id);
 	bool path_dead =
 		conn->rv.step == SMCR_RV_LLC &&
 		(decline->diagnosis == SMCR_REASON_CONFIRM_LINK_FAILED || (lgr && lgr->path_dead));

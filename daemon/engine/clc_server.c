@@ -138,7 +138,7 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 	struct smcr_lgr *lgr, *coming = NULL;
 	DL_FOREACH (conn->engine->lgrs, lgr) {
 		if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING ||
-		    lgr->vlan != conn->params.vlan || lgr->version != conn->rv.agreed.version ||
+		    lgr->doubted || lgr->vlan != conn->params.vlan || lgr->version != conn->rv.agreed.version ||
 		    !with_peer(lgr, &conn->rv.proposal) || !on_lan(conn, lgr))
 			continue;
 		if (lgr->state == SMCR_LGR_FIRST_CONTACT)

@@ -289,6 +289,7 @@ struct smcr_lgr {
 	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* zero: not told by the Proposal, Confirm will */
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
+	bool doubted;              /* server: perhaps the peer knows it no more (ERR-9) */
 	bool near;                 /* the peer that it was set up with is on it: see link.c */
 	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
@@ -634,6 +635,8 @@ struct smcr_link *smcr_lgr_any_link(const struct smcr_lgr *lgr, const struct smc
 /** The ACTIVE link with the fewest connections writing on it (LG-17), disabled ones last, or NULL.
  */
 struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr);
+/** Test every link: those that are dead fail. */
+void smcr_lgr_probe(struct smcr_lgr *lgr);
 /** A connection joined or left: idle timer (LG-16). */
 void smcr_lgr_add_conn(struct smcr_lgr *lgr, struct smcr_conn *conn);
 void smcr_lgr_remove_conn(struct smcr_conn *conn);

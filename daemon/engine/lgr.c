@@ -9,12 +9,17 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
-/** Nothing else would show a client that its server has gone without a word (TERM-2). */
-static void probe(struct smcr_lgr *lgr)
+void smcr_lgr_probe(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
 			smcr_llc_test_link(lgr->links[i]);
+}
+
+/** Nothing else would show a client that its server has gone without a word (TERM-2). */
+static void idle_client(struct smcr_lgr *lgr)
+{
+	smcr_lgr_probe(lgr);
 	smcr_timer_start(lgr->engine, &lgr->idle, lgr->engine->config.lgr_idle_timeout);
 }
 
@@ -28,7 +33,7 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 	if (lgr->role == SMCR_ROLE_SERVER)
 		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
 	else
-		probe(lgr);
+		idle_client(lgr);
 }
 
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)

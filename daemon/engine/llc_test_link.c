@@ -64,6 +64,8 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 	if (memcmp(msg->test_link.user_data, link->test_data, sizeof(link->test_data))) {
 		smcr_row(link->lgr, SMCR_ROW_ERR_60);
 		smcr_llc_protocol_error(link, "TEST LINK reply with other data"); /* TEST-2 */
-	} else
-		smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
+		return;
+	}
+	link->lgr->doubted = false;
+	smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
 }

@@ -585,13 +585,73 @@ static void a_peer_without_id_starts_again(void **state)
 	assert_true(d->out_of_sync);
 	assert_int_equal(pair_end(pair, second, S)->fallback, 1);
 	assert_int_equal(pair_end(pair, second, C)->fallback, 1);
-	pair_run(pair, 1000);
-	assert_null(pair_lgr(pair, S));
 	int third = connect_without_id(pair);
 	pair_exchange(pair, third);
+	assert_memory_equal(pair_lgr(pair, S)->next->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+	pair_run(pair, 5000000); /* the old group does not answer any more */
+	assert_int_equal(pair_end(pair, first, S)->reset, 1);
+	assert_null(pair_lgr(pair, S)->next);
 	assert_memory_equal(pair_lgr(pair, S)->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
 	pair_close(pair, third);
 	pair_free(pair);
+}
+
+/** Some client has a group found by naming its peer's address, and declines as out of sync. */
+static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *proposal,
+			     const uint8_t peer_id[SMCR_PEER_ID_LEN])
+{
+	struct smcr_clc_msg decline = { .type = SMCR_CLC_DECLINE,
+					.decline = { .version = 2,
+						     .out_of_sync = true,
+						     .diagnosis = SMCR_REASON_OUT_OF_SYNC } };
+	memcpy(decline.decline.peer_id, peer_id, SMCR_PEER_ID_LEN);
+	int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc(pair, conn, C, proposal);
+	pair_pump(pair);
+	pair_inject_clc(pair, conn, C, &decline);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+}
+
+/** It is asked whether it is still there, not just ended. */
+static void out_of_sync_says_somebody_else(void **state)
+{
+	(void)state;
+	struct pair *pair = new_pair("A", "A", 2);
+	uint8_t other[SMCR_PEER_ID_LEN] = { 6, 6, 6 };
+	int first = connect_without_id(pair);
+	struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+	assert_int_equal(proposal.proposal.peer_id[0], 0);
+	pair_clear_log(pair);
+	says_out_of_sync(pair, &proposal, other);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 2);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, true), 2);
+	pair_exchange(pair, first);
+	int second = connect_without_id(pair);
+	pair_exchange(pair, second);
+	assert_null(pair_lgr(pair, S)->next);
+	/* until it has answered it gets no new connection */
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_TEST_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	says_out_of_sync(pair, &proposal, other);
+	int third = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc(pair, third, C, &proposal);
+	pair_pump(pair);
+	const struct pair_clc *in = pair_end(pair, third, C)->in;
+	struct smcr_clc_msg accept;
+	assert_int_equal(smcr_clc_decode(in->buf, in->len, &accept), 0);
+	assert_true(accept.accept.first_contact);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_exchange(pair, first);
+	/* if it says so itself, it is over */
+	says_out_of_sync(pair, &proposal, pair_lgr(pair, S)->peer_id);
+	pair_run(pair, 1000);
+	assert_int_equal(pair_end(pair, first, S)->reset, 1);
+	assert_int_equal(pair_end(pair, second, S)->reset, 1);
+	pair_run(pair, 30000000);
+	pair_free(pair);
+	PROVES("CLC-14 ERR-9 SEC-6");
 }
 
 /** Who confirms is who the group is with, also if the Proposal did not say who that is. */
@@ -806,6 +866,7 @@ int main(void)
 		cmocka_unit_test(a_crowd),
 		cmocka_unit_test(a_proposal_without_peer_id),
 		cmocka_unit_test(a_peer_without_id_starts_again),
+		cmocka_unit_test(out_of_sync_says_somebody_else),
 		cmocka_unit_test(a_confirm_of_somebody_else),
 		cmocka_unit_test(confirms_that_are_declined),
 		cmocka_unit_test(a_mac_from_afar),
