@@ -151,8 +151,11 @@ static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept 
  *  their QP to that one. */
 static bool has_moved(const struct smcr_conn *conn)
 {
+	const struct smcr_device_info *info = &conn->rv.device->info;
+	const struct smcr_clc_proposal *said = &conn->rv.proposal;
 	return conn->rv.agreed.version == SMCR_CLC_VERSION_2 &&
-	       memcmp(conn->rv.device->info.gid, conn->rv.proposal.v2.gid, SMCR_GID_LEN) != 0;
+	       (memcmp(info->gid, said->v2.gid, SMCR_GID_LEN) != 0 ||
+		memcmp(info->mac, said->mac, SMCR_MAC_LEN) != 0);
 }
 
 /** Set up our end of a new group (RV-6). @return 0 or why not */

@@ -671,6 +671,38 @@ static void a_confirm_of_somebody_else(void **state)
 	pair_free(pair);
 }
 
+/** Deployed servers connect their QP to the GID and the MAC of the Proposal: with another one by now
+ *  there is nothing to confirm. */
+static void an_rnic_that_changes(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct pair *pair = new_pair("A", "A", 1);
+		struct smcr_device_info info = pair_device(C, 0);
+		struct pair_pick pick = {
+			.from = S, .clc = true, .type = SMCR_CLC_ACCEPT, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int conn = pair_connect(pair, C);
+		pair_pump(pair);
+		info.gid[15] ^= i == 1;
+		info.mac[5] ^= i == 2 ? 0x40 : 0;
+		pair_update_device(pair, C, &info);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		if (i == 0) {
+			pair_exchange(pair, conn);
+		} else {
+			assert_int_equal(
+				pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+				SMCR_REASON_NO_R_DEVICE);
+			assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
+		}
+		pair_free(pair);
+	}
+	PROVES("ERR-3");
+}
+
 static bool uses_mac(struct pair *pair, int side, uint8_t link)
 {
 	static const uint8_t none[SMCR_MAC_LEN];
@@ -869,6 +901,7 @@ int main(void)
 		cmocka_unit_test(out_of_sync_says_somebody_else),
 		cmocka_unit_test(a_confirm_of_somebody_else),
 		cmocka_unit_test(confirms_that_are_declined),
+		cmocka_unit_test(an_rnic_that_changes),
 		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(a_deployed_client),
 		cmocka_unit_test(a_deployed_server),
