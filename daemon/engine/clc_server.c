@@ -125,6 +125,19 @@ static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal
 	return leads_to(lgr, proposal->v2.gid);
 }
 
+/** Is the group being set up by this client? Without peer ID, of either Proposal, the TCP address has
+ *  to be the same: nobody waits for somebody else who says that he has the same RoCE address. */
+static bool being_set_up_by(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
+{
+	const struct smcr_addr *client = &conn->params.peer;
+	const struct smcr_addr *first = lgr->fc.conn ? &lgr->fc.conn->params.peer : client;
+	if (lgr->version == SMCR_CLC_VERSION_1 ||
+	    (is_known(lgr->peer_id) && is_known(conn->rv.proposal.peer_id)))
+		return true;
+	return first->family == client->family &&
+	       smcr_prefix_match(first->ip, client->ip, first->family == AF_INET ? 32 : 128);
+}
+
 /** Version 2 limits the connections of a group; one more needs another group. */
 static bool is_full(const struct smcr_lgr *lgr)
 {
@@ -142,7 +155,7 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 		    !with_peer(lgr, &conn->rv.proposal) || !on_lan(conn, lgr))
 			continue;
 		if (lgr->state == SMCR_LGR_FIRST_CONTACT)
-			coming = lgr;
+			coming = being_set_up_by(lgr, conn) ? lgr : coming;
 		else if (smcr_lgr_least_loaded(lgr) && !is_full(lgr))
 			return lgr;
 	}

@@ -596,6 +596,35 @@ static void a_peer_without_id_starts_again(void **state)
 	pair_free(pair);
 }
 
+/** A client waits for a first contact of its own host, not for one without peer ID that another host
+ *  pretends to make from its address. */
+static void somebody_else_is_first(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		bool far = i & 1;
+		struct pair *pair = new_pair("A", "A", 1);
+		int conn, first = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
+		struct smcr_clc_msg with_id = msg;
+		memset(msg.proposal.peer_id, 0, SMCR_PEER_ID_LEN);
+		pair_inject_clc(pair, first, C, &msg);
+		pair_pump(pair);
+		pair->side[S].far = far;
+		int second = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		pair_inject_clc(pair, second, C, i & 2 ? &with_id : &msg);
+		pair_pump(pair);
+		assert_non_null(pair_end(pair, first, C)->in);
+		if (far)
+			assert_non_null(pair_end(pair, second, C)->in);
+		else
+			assert_null(pair_end(pair, second, C)->in);
+		pair_run(pair, 30000000);
+		pair_free(pair);
+	}
+	PROVES("RV-15 SEC-6");
+}
+
 /** Some client has a group found by naming its peer's address, and declines as out of sync. */
 static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *proposal,
 			     const uint8_t peer_id[SMCR_PEER_ID_LEN])
@@ -898,6 +927,7 @@ int main(void)
 		cmocka_unit_test(a_crowd),
 		cmocka_unit_test(a_proposal_without_peer_id),
 		cmocka_unit_test(a_peer_without_id_starts_again),
+		cmocka_unit_test(somebody_else_is_first),
 		cmocka_unit_test(out_of_sync_says_somebody_else),
 		cmocka_unit_test(a_confirm_of_somebody_else),
 		cmocka_unit_test(confirms_that_are_declined),
