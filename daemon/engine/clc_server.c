@@ -125,8 +125,8 @@ static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal
 	return leads_to(lgr, proposal->v2.gid);
 }
 
-/** Is the group being set up by this client? Without peer ID, of either Proposal, the TCP address has
- *  to be the same: nobody waits for somebody else who says that he has the same RoCE address. */
+/** Is the group being set up by this client? Without peer ID, of either Proposal, the TCP address
+ * has to be the same: nobody waits for somebody else who says that he has the same RoCE address. */
 static bool being_set_up_by(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
 {
 	const struct smcr_addr *client = &conn->params.peer;
@@ -151,7 +151,8 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 	struct smcr_lgr *lgr, *coming = NULL;
 	DL_FOREACH (conn->engine->lgrs, lgr) {
 		if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING ||
-		    lgr->doubted || lgr->vlan != conn->params.vlan || lgr->version != conn->rv.agreed.version ||
+		    lgr->doubted || lgr->vlan != conn->params.vlan ||
+		    lgr->version != conn->rv.agreed.version ||
 		    !with_peer(lgr, &conn->rv.proposal) || !on_lan(conn, lgr))
 			continue;
 		if (lgr->state == SMCR_LGR_FIRST_CONTACT)

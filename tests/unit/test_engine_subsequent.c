@@ -404,9 +404,9 @@ static void an_announcement_takes_too_long(void **state)
 		struct pair *pair = pair_grouped(2, &conns[0]);
 		for (int i = 1; i < 4; i++)
 			conns[i] = pair_connected(pair); /* the first RMB is full */
-		struct pair_pick pick = {
-			.from = side, .type = SMCR_LLC_CONFIRM_RKEY, .verdict = PAIR_LOSE
-		};
+		struct pair_pick pick = { .from = side,
+					  .type = SMCR_LLC_CONFIRM_RKEY,
+					  .verdict = PAIR_LOSE };
 		pair_set_pick(pair, &pick);
 		late = pair_connect(pair, C);
 		pair_run(pair, 4900000);

@@ -13,39 +13,12 @@
 
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/enginepair_v2.h"
 #include "tests/lib/pcap.h"
 #include "tests/lib/proves.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
-
-static void add_ueid(struct smcr_config *config, const char *name)
-{
-	assert_int_equal(smcr_ueid_parse(name, config->ueids[config->num_ueids++]), 0);
-}
-
-/** UEIDs, of one letter each. */
-static struct smcr_config config_with(int side, const char *ueids)
-{
-	struct smcr_config config = pair_config(side);
-	for (const char *c = ueids; *c; c++)
-		add_ueid(&config, (char[]){ *c, '\0' });
-	snprintf(config.host_name, sizeof(config.host_name), "host%d", side);
-	return config;
-}
-
-static struct pair *new_pair(const char *server, const char *client, size_t rnics)
-{
-	struct smcr_config s = config_with(S, server), c = config_with(C, client);
-	return pair_new(&s, &c, rnics, rnics);
-}
-
-static int connected(struct pair *pair)
-{
-	int conn = pair_connected(pair);
-	pair_exchange(pair, conn);
-	return conn;
-}
 
 static void assert_text(const uint8_t eid[SMCR_EID_LEN], const char *text)
 {
@@ -98,8 +71,8 @@ static void what_a_server_takes(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++) {
 		const struct decision *d = &decisions[i];
-		struct smcr_config config = config_with(S, d->own),
-				   client = config_with(C, d->offered);
+		struct smcr_config config = pair_config_with(S, d->own),
+				   client = pair_config_with(C, d->offered);
 		struct smcr_agreed agreed = { 0 };
 		struct smcr_clc_proposal proposal = {
 			.version = V2,
@@ -170,7 +143,7 @@ static struct smcr_clc_accept message_of(const struct judgement *j, uint8_t type
 static void what_a_client_takes(void **state)
 {
 	(void)state;
-	struct smcr_config config = config_with(C, "AB");
+	struct smcr_config config = pair_config_with(C, "AB");
 	struct smcr_clc_proposal proposal = { .version = V2, .offers_r_v1 = true };
 	config.max_links = 4;
 	smcr_clc_offer_v2(&config, pair_device(C, 0).gid, &proposal);
@@ -231,8 +204,8 @@ static void what_a_confirm_must_repeat(void **state)
 static void first_and_later_contact(void **state)
 {
 	(void)state;
-	struct pair *pair = new_pair("BA", "XAB", 2);
-	int a = connected(pair);
+	struct pair *pair = pair_new_with("BA", "XAB", 2);
+	int a = pair_connected_well(pair);
 	const struct smcr_clc_proposal *p =
 		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
 	const struct smcr_clc_accept *accept = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
@@ -267,7 +240,7 @@ static void first_and_later_contact(void **state)
 		assert_true(lgr->v2.direct);
 	}
 	pair_clear_log(pair);
-	int b = connected(pair);
+	int b = pair_connected_well(pair);
 	accept = &pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
 	confirm = &pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept;
 	assert_false(accept->first_contact || confirm->first_contact);
@@ -288,8 +261,8 @@ static void version_one_is_left(void **state)
 		{ "A", "B" }, { "", "A" }, { "A", "" }, { "", "" }
 	};
 	for (size_t i = 0; i < sizeof(ueids) / sizeof(ueids[0]); i++) {
-		struct pair *pair = new_pair(ueids[i][0], ueids[i][1], 1);
-		int conn = connected(pair);
+		struct pair *pair = pair_new_with(ueids[i][0], ueids[i][1], 1);
+		int conn = pair_connected_well(pair);
 		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
 				 *ueids[i][1] ? V2 : V1);
 		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.version, V1);
@@ -305,7 +278,7 @@ static void one_version_only(void **state)
 {
 	(void)state;
 	/* no version 1: what does not fit falls back to TCP, and both sides know why */
-	struct smcr_config s = config_with(S, "A"), c = config_with(C, "B");
+	struct smcr_config s = pair_config_with(S, "A"), c = pair_config_with(C, "B");
 	s.versions = c.versions = SMCR_VERSIONS_2_ONLY;
 	struct pair *pair = pair_new(&s, &c, 1, 1);
 	int conn = pair_connect(pair, C);
@@ -318,7 +291,7 @@ static void one_version_only(void **state)
 	assert_int_equal(pair_end(pair, conn, C)->last.peer_reason, SMCR_REASON_NO_DEVICE);
 	pair_free(pair);
 	/* a client that offers version 1 only meets a server without it */
-	c = config_with(C, "");
+	c = pair_config_with(C, "");
 	pair = pair_new(&s, &c, 1, 1);
 	conn = pair_connect(pair, C);
 	pair_pump(pair);
@@ -338,11 +311,11 @@ static void one_version_only(void **state)
 	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
 	pair_free(pair);
 	/* version 1 in spite of UEIDs */
-	s = config_with(S, "A");
-	c = config_with(C, "A");
+	s = pair_config_with(S, "A");
+	c = pair_config_with(C, "A");
 	s.versions = SMCR_VERSIONS_1_ONLY;
 	pair = pair_new(&s, &c, 1, 1);
-	conn = connected(pair);
+	conn = pair_connected_well(pair);
 	assert_int_equal(pair_lgr(pair, S)->version, V1);
 	pair_close(pair, conn);
 	pair_free(pair);
@@ -353,14 +326,14 @@ static void only_ipv4_gids(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
-		struct pair *pair = new_pair("A", "A", 0);
+		struct pair *pair = pair_new_with("A", "A", 0);
 		for (int i = 0; i < 2; i++) {
 			struct smcr_device_info info = pair_device(i, 0);
 			if (i == side)
 				memcpy(info.gid, (uint8_t[]){ 0xFE, 0x80, [15] = 7 }, 16);
 			pair_add_device(pair, i, &info);
 		}
-		int conn = connected(pair);
+		int conn = pair_connected_well(pair);
 		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
 				 side == C ? V1 : V2);
 		assert_int_equal(pair_lgr(pair, S)->version, V1);
@@ -374,22 +347,22 @@ static void a_group_of_each_version(void **state)
 {
 	(void)state;
 	uint8_t ueid[SMCR_EID_LEN], all[SMCR_MAX_UEIDS][SMCR_EID_LEN];
-	struct pair *pair = new_pair("", "", 1);
+	struct pair *pair = pair_new_with("", "", 1);
 	struct smcr_engine *server = pair->side[S].engine, *client = pair->side[C].engine;
 	int conns[4];
 	assert_int_equal(smcr_ueid_parse("A", ueid), 0);
-	conns[0] = connected(pair);
+	conns[0] = pair_connected_well(pair);
 	assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
 	assert_int_equal(smcr_engine_add_ueid(server, ueid), -EEXIST);
 	assert_int_equal(smcr_engine_add_ueid(client, ueid), 0);
-	conns[1] = connected(pair);
+	conns[1] = pair_connected_well(pair);
 	assert_int_equal(smcr_engine_get_ueids(client, all), 1);
 	assert_text(all[0], "A");
 	assert_int_equal(smcr_engine_remove_ueid(server, ueid), 0);
 	assert_int_equal(smcr_engine_remove_ueid(server, ueid), -ENOENT);
-	conns[2] = connected(pair);
+	conns[2] = pair_connected_well(pair);
 	assert_int_equal(smcr_engine_add_ueid(server, ueid), 0);
-	conns[3] = connected(pair);
+	conns[3] = pair_connected_well(pair);
 	for (int side = 0; side < 2; side++) {
 		const struct smcr_lgr *v1 = pair_lgr(pair, side);
 		assert_int_equal(v1->version, V1);
@@ -423,8 +396,8 @@ static void a_group_of_each_version(void **state)
 static void accept_of_the_other_version(void **state)
 {
 	(void)state;
-	struct pair *pair = new_pair("A", "A", 1);
-	int a = connected(pair);
+	struct pair *pair = pair_new_with("A", "A", 1);
+	int a = pair_connected_well(pair);
 	struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc;
 	int b = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
 	msg.accept.version = V1;
@@ -446,19 +419,19 @@ static void accept_of_the_other_version(void **state)
 static void a_full_group(void **state)
 {
 	(void)state;
-	struct pair *pair = new_pair("A", "A", 1);
+	struct pair *pair = pair_new_with("A", "A", 1);
 	int conns[18];
-	conns[0] = connected(pair);
+	conns[0] = pair_connected_well(pair);
 	pair_lgr(pair, S)->max_conns = 16;
 	for (size_t i = 1; i < 18; i++)
-		conns[i] = connected(pair);
+		conns[i] = pair_connected_well(pair);
 	const struct smcr_lgr *lgr = pair_lgr(pair, S);
 	assert_int_equal(lgr->num_conns, 16);
 	assert_int_equal(lgr->next->num_conns, 2);
 	assert_int_equal(pair_lgr(pair, C)->next->num_conns, 2);
 	/* where one has left there is room again */
 	pair_close(pair, conns[3]);
-	conns[3] = connected(pair);
+	conns[3] = pair_connected_well(pair);
 	assert_int_equal(lgr->num_conns, 16);
 	for (size_t i = 0; i < 18; i++)
 		pair_close(pair, conns[i]);
@@ -470,7 +443,7 @@ static void a_full_group(void **state)
 static void a_crowd(void **state)
 {
 	(void)state;
-	struct pair *pair = new_pair("A", "A", 1);
+	struct pair *pair = pair_new_with("A", "A", 1);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_HOLD };
 	int conns[40];
 	pair_set_pick(pair, &pick);
@@ -489,318 +462,6 @@ static void a_crowd(void **state)
 	for (size_t i = 0; i < 40; i++)
 		pair_close(pair, conns[i]);
 	pair_free(pair);
-}
-
-/* ---- peers that say less, or something else ---- */
-
-/** Take the client's messages of one type off the wire, to be sent on changed. */
-struct caught {
-	uint8_t type;
-	struct smcr_clc_msg msg;
-	int conn;
-	unsigned int times;
-};
-
-static enum pair_verdict catch_one(struct pair *pair, const struct pair_msg *msg, void *arg)
-{
-	struct caught *caught = arg;
-	(void)pair;
-	if (!msg->is_clc || msg->from != C || msg->clc.type != caught->type)
-		return PAIR_PASS;
-	caught->msg = msg->clc;
-	caught->conn = msg->conn;
-	caught->times++;
-	return PAIR_LOSE;
-}
-
-static struct smcr_clc_msg catch_clc(struct pair *pair, uint8_t type, int *ret_conn)
-{
-	struct caught caught = { .type = type };
-	pair->filter = catch_one;
-	pair->filter_arg = &caught;
-	*ret_conn = pair_connect(pair, C);
-	pair_pump(pair);
-	pair->filter = NULL;
-	assert_int_equal(caught.times, 1);
-	assert_int_equal(caught.conn, *ret_conn);
-	return caught.msg;
-}
-
-/** Deployed clients that offer version 2 only tell neither peer ID nor GID nor MAC of version 1. */
-static int connect_without_id(struct pair *pair)
-{
-	int conn;
-	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
-	msg.proposal.offers_r_v1 = false;
-	memset(msg.proposal.peer_id, 0, SMCR_PEER_ID_LEN);
-	memset(msg.proposal.gid, 0, SMCR_GID_LEN);
-	memset(msg.proposal.mac, 0, SMCR_MAC_LEN);
-	pair_inject_clc(pair, conn, C, &msg);
-	pair_pump(pair);
-	return conn;
-}
-
-/** Confirm tells who it is; then connections with and without ID find the group. */
-static void a_proposal_without_peer_id(void **state)
-{
-	(void)state;
-	struct pair *pair = new_pair("A", "A", 2);
-	struct smcr_config client = pair_config(C);
-	int conns[4];
-	conns[0] = connect_without_id(pair);
-	pair_exchange(pair, conns[0]);
-	assert_memory_equal(pair_lgr(pair, S)->peer_id, client.peer_id, SMCR_PEER_ID_LEN);
-	conns[1] = connect_without_id(pair);
-	conns[2] = connected(pair);
-	conns[3] = connect_without_id(pair);
-	for (int i = 0; i < 4; i++)
-		assert_true(pair_both_established(pair, conns[i]));
-	assert_null(pair_lgr(pair, S)->next);
-	assert_null(pair_lgr(pair, C)->next);
-	for (int i = 0; i < 4; i++)
-		pair_close(pair, conns[i]);
-	pair_free(pair);
-}
-
-/** Another instance behind the same address does not know the group: out of sync, and the next
- *  connection founds a new one. */
-static void a_peer_without_id_starts_again(void **state)
-{
-	(void)state;
-	struct pair *pair = new_pair("A", "A", 1);
-	int first = connect_without_id(pair);
-	pair_exchange(pair, first);
-	struct smcr_config config = config_with(C, "A");
-	config.peer_id[1] ^= 0x55;
-	smcr_engine_free(pair->side[C].engine);
-	pair_end(pair, first, C)->smc = NULL;
-	assert_int_equal(smcr_engine_new(&config, pair->side[S].engine->ops, &pair->side[C],
-					 pair->now, &pair->side[C].engine),
-			 0);
-	assert_int_equal(smcr_engine_device_add(pair->side[C].engine, &pair->side[C].devices[0]),
-			 0);
-	int second = connect_without_id(pair);
-	const struct smcr_clc_decline *d = &pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline;
-	assert_int_equal(d->version, 2);
-	assert_true(d->out_of_sync);
-	assert_int_equal(pair_end(pair, second, S)->fallback, 1);
-	assert_int_equal(pair_end(pair, second, C)->fallback, 1);
-	int third = connect_without_id(pair);
-	pair_exchange(pair, third);
-	assert_memory_equal(pair_lgr(pair, S)->next->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
-	pair_run(pair, 5000000); /* the old group does not answer any more */
-	assert_int_equal(pair_end(pair, first, S)->reset, 1);
-	assert_null(pair_lgr(pair, S)->next);
-	assert_memory_equal(pair_lgr(pair, S)->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
-	pair_close(pair, third);
-	pair_free(pair);
-}
-
-/** A client waits for a first contact of its own host, not for one without peer ID that another host
- *  pretends to make from its address. */
-static void somebody_else_is_first(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 4; i++) {
-		bool far = i & 1;
-		struct pair *pair = new_pair("A", "A", 1);
-		int conn, first = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
-		struct smcr_clc_msg with_id = msg;
-		memset(msg.proposal.peer_id, 0, SMCR_PEER_ID_LEN);
-		pair_inject_clc(pair, first, C, &msg);
-		pair_pump(pair);
-		pair->side[S].far = far;
-		int second = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-		pair_inject_clc(pair, second, C, i & 2 ? &with_id : &msg);
-		pair_pump(pair);
-		assert_non_null(pair_end(pair, first, C)->in);
-		if (far)
-			assert_non_null(pair_end(pair, second, C)->in);
-		else
-			assert_null(pair_end(pair, second, C)->in);
-		pair_run(pair, 30000000);
-		pair_free(pair);
-	}
-	PROVES("RV-15 SEC-6");
-}
-
-/** Some client has a group found by naming its peer's address, and declines as out of sync. */
-static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *proposal,
-			     const uint8_t peer_id[SMCR_PEER_ID_LEN])
-{
-	struct smcr_clc_msg decline = { .type = SMCR_CLC_DECLINE,
-					.decline = { .version = 2,
-						     .out_of_sync = true,
-						     .diagnosis = SMCR_REASON_OUT_OF_SYNC } };
-	memcpy(decline.decline.peer_id, peer_id, SMCR_PEER_ID_LEN);
-	int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-	pair_inject_clc(pair, conn, C, proposal);
-	pair_pump(pair);
-	pair_inject_clc(pair, conn, C, &decline);
-	pair_pump(pair);
-	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
-}
-
-/** It is asked whether it is still there, not just ended. */
-static void out_of_sync_says_somebody_else(void **state)
-{
-	(void)state;
-	struct pair *pair = new_pair("A", "A", 2);
-	uint8_t other[SMCR_PEER_ID_LEN] = { 6, 6, 6 };
-	int first = connect_without_id(pair);
-	struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
-	assert_int_equal(proposal.proposal.peer_id[0], 0);
-	pair_clear_log(pair);
-	says_out_of_sync(pair, &proposal, other);
-	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 2);
-	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, true), 2);
-	pair_exchange(pair, first);
-	int second = connect_without_id(pair);
-	pair_exchange(pair, second);
-	assert_null(pair_lgr(pair, S)->next);
-	/* until it has answered it gets no new connection */
-	struct pair_pick pick = { .from = S, .type = SMCR_LLC_TEST_LINK, .verdict = PAIR_HOLD };
-	pair_set_pick(pair, &pick);
-	says_out_of_sync(pair, &proposal, other);
-	int third = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-	pair_inject_clc(pair, third, C, &proposal);
-	pair_pump(pair);
-	const struct pair_clc *in = pair_end(pair, third, C)->in;
-	struct smcr_clc_msg accept;
-	assert_int_equal(smcr_clc_decode(in->buf, in->len, &accept), 0);
-	assert_true(accept.accept.first_contact);
-	pair_set_pick(pair, NULL);
-	pair_pump(pair);
-	pair_exchange(pair, first);
-	/* if it says so itself, it is over */
-	says_out_of_sync(pair, &proposal, pair_lgr(pair, S)->peer_id);
-	pair_run(pair, 1000);
-	assert_int_equal(pair_end(pair, first, S)->reset, 1);
-	assert_int_equal(pair_end(pair, second, S)->reset, 1);
-	pair_run(pair, 30000000);
-	pair_free(pair);
-	PROVES("CLC-14 ERR-9 SEC-6");
-}
-
-/** Who confirms is who the group is with, also if the Proposal did not say who that is. */
-static void a_confirm_of_somebody_else(void **state)
-{
-	(void)state;
-	struct pair *pair = new_pair("A", "A", 1);
-	int first = connect_without_id(pair), conn;
-	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
-	msg.accept.peer_id[7] ^= 1;
-	pair_inject_clc(pair, conn, C, &msg);
-	pair_pump(pair);
-	assert_int_equal(pair_end(pair, conn, S)->failed, 1);
-	assert_int_equal(pair_end(pair, conn, S)->last.error, EPROTO);
-	pair_exchange(pair, first);
-	pair_close(pair, first);
-	pair_free(pair);
-}
-
-/** Deployed servers connect their QP to the GID and the MAC of the Proposal: with another one by now
- *  there is nothing to confirm. */
-static void an_rnic_that_changes(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		struct pair *pair = new_pair("A", "A", 1);
-		struct smcr_device_info info = pair_device(C, 0);
-		struct pair_pick pick = {
-			.from = S, .clc = true, .type = SMCR_CLC_ACCEPT, .verdict = PAIR_HOLD
-		};
-		pair_set_pick(pair, &pick);
-		int conn = pair_connect(pair, C);
-		pair_pump(pair);
-		info.gid[15] ^= i == 1;
-		info.mac[5] ^= i == 2 ? 0x40 : 0;
-		pair_update_device(pair, C, &info);
-		pair_set_pick(pair, NULL);
-		pair_pump(pair);
-		if (i == 0) {
-			pair_exchange(pair, conn);
-		} else {
-			assert_int_equal(
-				pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
-				SMCR_REASON_NO_R_DEVICE);
-			assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
-		}
-		pair_free(pair);
-	}
-	PROVES("ERR-3");
-}
-
-static bool uses_mac(struct pair *pair, int side, uint8_t link)
-{
-	static const uint8_t none[SMCR_MAC_LEN];
-	return memcmp(pair_qp_peer(pair, side, link)->mac, none, SMCR_MAC_LEN) != 0;
-}
-
-/** RNICs turn the MAC that a peer tells into the host's neighbour entry for the GID's address. A peer
- *  from behind a router must not have that: it could name the router's address. */
-static void a_mac_from_afar(void **state)
-{
-	(void)state;
-	for (int version = 1; version <= 2; version++) {
-		struct pair *pair = version == 2 ? new_pair("A", "A", 2) : new_pair("", "", 2);
-		pair->side[S].far = true;
-		int conn = connected(pair);
-		assert_int_equal(pair_lgr(pair, S)->version, version);
-		for (uint8_t link = 1; link <= 2; link++) {
-			assert_false(uses_mac(pair, S, link));
-			assert_true(uses_mac(pair, C, link));
-		}
-		pair_close(pair, conn);
-		pair_free(pair);
-	}
-	/* nor is there anybody with an address of another network on this one */
-	struct pair *pair = new_pair("A", "A", 1);
-	int conn;
-	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
-	msg.accept.gid[13] = 9;
-	pair_inject_clc(pair, conn, C, &msg);
-	pair_step(pair);
-	assert_memory_equal(pair_qp_peer(pair, S, 1)->gid, msg.accept.gid, SMCR_GID_LEN);
-	assert_false(uses_mac(pair, S, 1));
-	assert_true(uses_mac(pair, C, 1));
-	pair_run(pair, 20000000);
-	pair_free(pair);
-	PROVES("SEC-2 SEC-6");
-}
-
-static void confirms_that_are_declined(void **state)
-{
-	(void)state;
-	static const enum smcr_reason reasons[] = { SMCR_REASON_VERSION_MISMATCH,
-						    SMCR_REASON_RELEASE_MISMATCH,
-						    SMCR_REASON_MAX_CONNS, SMCR_REASON_MAX_LINKS };
-	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
-		struct pair *pair = new_pair("A", "A", 1);
-		int conn;
-		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
-		if (reasons[i] == SMCR_REASON_VERSION_MISMATCH) {
-			msg.accept.version = V1;
-			msg.accept.num_gids = 0;
-		}
-		msg.accept.fce.release -= reasons[i] == SMCR_REASON_RELEASE_MISMATCH;
-		msg.accept.fce.max_conns -= reasons[i] == SMCR_REASON_MAX_CONNS;
-		msg.accept.fce.max_links -= reasons[i] == SMCR_REASON_MAX_LINKS;
-		pair_inject_clc(pair, conn, C, &msg);
-		pair_run(pair, 300000); /* a Decline of the client's might cross the server's */
-		const struct smcr_clc_decline *d =
-			&pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
-		assert_int_equal(d->version, 2);
-		assert_int_equal(d->diagnosis, reasons[i]);
-		assert_false(d->out_of_sync);
-		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
-		assert_int_equal(pair_end(pair, conn, C)->fallback, 1);
-		assert_int_equal(pair_end(pair, conn, C)->last.peer_reason, reasons[i]);
-		assert_null(pair_lgr(pair, S));
-		assert_null(pair_lgr(pair, C));
-		pair_free(pair);
-	}
 }
 
 /* ---- what deployed peers sent once (tests/captures) ---- */
@@ -842,7 +503,7 @@ static struct smcr_clc_msg decoded(const uint8_t *buf, size_t len)
 static struct pair *pair_for_capture(int side)
 {
 	struct smcr_config config = pair_config(side);
-	add_ueid(&config, "SMCLAB");
+	pair_add_ueid(&config, "SMCLAB");
 	return side == S ? pair_new(&config, NULL, 1, 1) : pair_new(NULL, &config, 1, 1);
 }
 
@@ -925,14 +586,6 @@ int main(void)
 		cmocka_unit_test(accept_of_the_other_version),
 		cmocka_unit_test(a_full_group),
 		cmocka_unit_test(a_crowd),
-		cmocka_unit_test(a_proposal_without_peer_id),
-		cmocka_unit_test(a_peer_without_id_starts_again),
-		cmocka_unit_test(somebody_else_is_first),
-		cmocka_unit_test(out_of_sync_says_somebody_else),
-		cmocka_unit_test(a_confirm_of_somebody_else),
-		cmocka_unit_test(confirms_that_are_declined),
-		cmocka_unit_test(an_rnic_that_changes),
-		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(a_deployed_client),
 		cmocka_unit_test(a_deployed_server),
 	};

@@ -105,7 +105,8 @@ static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 {
 	static const uint8_t no_mac[6];
 	const struct rnic_open_params *params = &qp->dev->params;
-	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) || qp->dev->loopback || qp->peer.sin_addr.s_addr == ep->addr.s_addr)
+	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) || qp->dev->loopback ||
+	    qp->peer.sin_addr.s_addr == ep->addr.s_addr)
 		return 0;
 	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
