@@ -255,6 +255,54 @@ static void an_rnic_that_changes(void **state)
 	PROVES("ERR-3");
 }
 
+/** A client that has nothing to offer may decline instead, in either form; there is no group that
+ *  could be out of sync. */
+static void a_decline_in_place_of_a_proposal(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct pair *pair = pair_new_with("A", "A", 1);
+		struct smcr_clc_msg msg = { .type = SMCR_CLC_DECLINE,
+					    .decline = { .version = i & 1 ? 2 : 1,
+							 .out_of_sync = i & 2,
+							 .diagnosis = SMCR_REASON_NO_DEVICE } };
+		int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		pair_inject_clc(pair, conn, C, &msg);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+		assert_int_equal(pair_end(pair, conn, S)->last.peer_reason, SMCR_REASON_NO_DEVICE);
+		assert_null(pair_end(pair, conn, C)->in); /* none is answered */
+		pair_free(pair);
+	}
+	PROVES("ERR-1");
+}
+
+/** Deployed clients look for a gateway themselves if the server knows of one, and decline if there
+ * is none; without one they send packets that no router forwards. */
+static void through_a_router(void **state)
+{
+	(void)state;
+	for (int routed = 0; routed < 2; routed++) {
+		struct pair *pair = pair_new_with("A", "A", 1);
+		int conn;
+		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
+		if (routed)
+			msg.proposal.v2.gid[13] = 9;
+		pair_inject_clc(pair, conn, C, &msg);
+		pair_pump(pair);
+		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.fce.direct,
+				 !routed);
+		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept.fce.direct,
+				 !routed);
+		assert_int_equal(
+			pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc.add_link.direct,
+			!routed);
+		pair_exchange(pair, conn);
+		pair_close(pair, conn);
+		pair_free(pair);
+	}
+}
+
 static bool uses_mac(struct pair *pair, int side, uint8_t link)
 {
 	static const uint8_t none[SMCR_MAC_LEN];
@@ -335,6 +383,8 @@ int main(void)
 		cmocka_unit_test(somebody_else_is_first),
 		cmocka_unit_test(out_of_sync_says_somebody_else),
 		cmocka_unit_test(a_confirm_of_somebody_else),
+		cmocka_unit_test(a_decline_in_place_of_a_proposal),
+		cmocka_unit_test(through_a_router),
 		cmocka_unit_test(an_rnic_that_changes),
 		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(confirms_that_are_declined),
