@@ -1,9 +1,9 @@
 # shellcheck shell=bash
 # SPDX-License-Identifier: MIT
 # Virtual machines with Debian's 6.12 kernel under QEMU, by software emulation: it works everywhere, and
-# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system
-# read-only, so the project and what it needs must not lie below /tmp or /run. Everything is prepared once, from Debian packages, in a cache:
-# SMCRD_INTEROP_CACHE, or ~/.cache/smcrd-interop.
+# the same everywhere (VM_ACCEL=kvm is faster where it works). They see the host's root file system,
+# read-only. Everything is prepared once, from Debian packages, in a cache: SMCRD_INTEROP_CACHE, or
+# ~/.cache/smcrd-interop.
 
 VM_HERE=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 VM_TOP=$(cd "$VM_HERE/../.." && pwd)
