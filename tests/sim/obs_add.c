@@ -424,7 +424,7 @@ void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg
 	}
 	rtokens_delivered(link, to, rtokens);
 	if (to == CLIENT) {
-		group->known[CLIENT] |= X_ADD;
+		exchange_learnt(group, CLIENT, X_ADD);
 		if (group_is_v2(group) && link->qp[CLIENT]->state < QP_ERR)
 			group->first->pnr[CLIENT] = true;
 		return;
@@ -546,7 +546,7 @@ void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_
 	if (m->all || !target)
 		return;
 	if (to == CLIENT && !msg->reply)
-		group->known[CLIENT] |= X_DEL;
+		exchange_learnt(group, CLIENT, X_DEL);
 	if (to == SERVER && msg->reply) {
 		link_deleted(target, SERVER);
 		obs_see(group->obs, SEEN_LINK_DELETED);

@@ -43,9 +43,8 @@ void exchange_start(struct obs_group *group, int side, unsigned int bit)
 			obs_see(group->obs, SEEN_RKEY_OVERLAP);
 		other &= ~(unsigned int)RKEY_BITS | bit;
 	}
-	/* Its ADD LINK of version 2 was due before, and waited for the end of another long SEND. */
-	if (bit & X_ADD)
-		other &= ~group->late[side];
+	/* Version 2: it was due before, and waited for the end of a long SEND. */
+	other &= ~group->late[side];
 	if (other && !group->shaky && !group->ended)
 		world_fail(group->obs->world, "SER-2",
 			   "group %u: the %s starts exchange %x while it knows of %x",

@@ -168,6 +168,19 @@ static void stage_token(struct obs_group *group, int from, uint8_t number, uint3
 		stage->token[stage->num++] = (struct obs_token){ .link = link, .rkey = rkey };
 }
 
+/** Has the peer got its token on every link? One that was not listed for a link just added is
+ * announced again (RKEY-11). */
+static bool known_everywhere(struct obs_rmb *rmb, int from)
+{
+	struct obs_link *link;
+	DL_FOREACH (rmb->group->links, link) {
+		const struct obs_token *token = rmb_token(rmb, link);
+		if (link->active[from] && !link->gone[from] && !(token && token->told))
+			return false;
+	}
+	return true;
+}
+
 static void confirm_request(struct obs_link *link, int from, const struct smcr_llc_confirm_rkey *m)
 {
 	struct obs_group *group = link->group;
@@ -180,7 +193,8 @@ static void confirm_request(struct obs_link *link, int from, const struct smcr_l
 	if (!block)
 		return;
 	struct obs_rmb *rmb = block->rmb ? block->rmb : rmb_new(group, from, block);
-	if (!rmb || rmb->group != group || (rmb->announced && !group->shaky)) {
+	if (!rmb || rmb->group != group ||
+	    (rmb->announced && known_everywhere(rmb, from) && !group->shaky)) {
 		world_fail(w, "RKEY-1", "group %u: the %s announces an RMB that is not new",
 			   group->number, side_text(from));
 		return;
