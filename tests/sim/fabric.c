@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 #include "tests/sim/host.h"
@@ -17,6 +18,28 @@ struct fabric *fabric_new(struct world *w)
 	struct fabric *fabric = sim_zalloc(sizeof(*fabric));
 	fabric->world = w;
 	return fabric;
+}
+
+#define PAGE 4096u
+
+/** The memory of a block: pages that cost nothing until they are used, with a page on either side
+ * that nobody may touch. */
+static uint8_t *map_block(size_t len)
+{
+	size_t whole = (len + PAGE - 1) / PAGE * PAGE;
+	uint8_t *pages = mmap(NULL, whole + (size_t)2 * PAGE, PROT_NONE,
+			      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	if (pages == MAP_FAILED || mprotect(pages + PAGE, whole, PROT_READ | PROT_WRITE) != 0)
+		abort();
+	return pages + PAGE;
+}
+
+static void unmap_block(struct block *block)
+{
+	if (block->base)
+		munmap(block->base - PAGE,
+		       (block->len + PAGE - 1) / PAGE * PAGE + (size_t)2 * PAGE);
+	block->base = NULL;
 }
 
 void fabric_free(struct fabric *fabric)
@@ -36,7 +59,7 @@ void fabric_free(struct fabric *fabric)
 	}
 	struct block *block, *next_block;
 	DL_FOREACH_SAFE (fabric->blocks, block, next_block) {
-		free(block->base);
+		unmap_block(block);
 		free(block);
 	}
 	for (size_t i = 0; i < fabric->num_devices; i++)
@@ -137,14 +160,12 @@ int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block)
 	struct world *w = host_world(host);
 	struct fabric *fabric = w->fabric;
 	struct block *block = sim_zalloc(sizeof(*block));
-	void *base = NULL;
-	if (!len || posix_memalign(&base, 4096, len) != 0)
+	if (!len)
 		abort();
-	memset(base, 0, len);
 	block->host = host;
 	block->id = ++fabric->next_block;
-	block->base = base;
-	block->start = (uintptr_t)base;
+	block->base = map_block(len);
+	block->start = (uintptr_t)block->base;
 	block->len = len;
 	DL_APPEND(fabric->blocks, block);
 	*ret_block = block;
@@ -178,8 +199,7 @@ void fabric_mem_free(struct host *host, void *addr, size_t len)
 	}
 	obs_mem_free(w->observer, block);
 	block->freed = true;
-	free(block->base);
-	block->base = NULL;
+	unmap_block(block);
 }
 
 int fabric_mr_register(struct qp *qp, void *addr, size_t len, bool remote, struct mr **ret_mr)
