@@ -1,4 +1,4 @@
-# shellcheck shell=bash
+# shellcheck shell=bash disable=SC2016,SC2034 # scripts for other shells; VM_* are vm.bash's
 # SPDX-License-Identifier: MIT
 # Two hosts on one LAN, for the matrix; sourced after vm.bash. A host is of one of three kinds:
 #

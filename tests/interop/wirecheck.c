@@ -36,10 +36,11 @@
 #define IPV4_LEN          20
 #define UDP_LEN           8
 #define FRAME_MAX         65536
-#define PLACES            16384  /* of the last packets of a queue pair the time is kept */
-#define SILENCE_US        8000   /* no sender's timer is shorter than 10 ms */
-#define NAK_US            200000 /* so long a NAK explains what comes again */
-#define NEW_QP            100000 /* a PSN so far away is another queue pair's */
+#define PLACES            16384 /* of the last packets of a queue pair the time is kept */
+/* A timer is 10 ms at least, from when the sender last looked at its clock. */
+#define SILENCE_US 2000
+#define NAK_US     200000 /* so long a NAK explains what comes again */
+#define NEW_QP     100000 /* a PSN so far away is another queue pair's */
 
 /* Requests of one host to one queue pair of another. */
 struct stream {

@@ -13,13 +13,13 @@
  *
  *   echo       AMOUNT requests and answers of 1 to 5000 bytes (100)
  *   bulk       AMOUNT bytes each way at the same time, then the end of each stream (4 MB)
- *   stall      AMOUNT bytes, first one way, then the other, to a receiver that reads nothing until
- *              nothing more arrives; the sender has to find itself blocked (6 MB)
- *   half       AMOUNT bytes, shutdown(SHUT_WR), and twice that back; then the same from the server
- * (100 kB) urgent     500 bytes, one urgent byte, 1000 bytes; first from the client, then from the
- * server abort      close() with unread data: the other side gets ECONNRESET; first the server
- * closes, then the client (AMOUNT bytes are sent: 100 kB) many       AMOUNT connections at a time,
- * 100 bytes each way on each (200)
+ *   stall      first one way, then the other, to a receiver that reads nothing until nothing more
+ * arrives: the sender has to find itself blocked before it has sent AMOUNT bytes (100 MB) half
+ * AMOUNT bytes, shutdown(SHUT_WR), and twice that back; then the same from the server (100 kB)
+ * urgent     500 bytes, one urgent byte, 1000 bytes; first from the client, then from the server
+ * abort      close() with unread data: the other side gets ECONNRESET; first the server closes,
+ * then the client (AMOUNT bytes are sent: 100 kB) many       AMOUNT connections at a time, 100
+ * bytes each way on each (200)
  *
  * "listening" tells that the server does; the last line begins with "ok", or with "failed". Exit
  * status 0, 1, and 2 for wrong usage.
@@ -46,7 +46,8 @@
 #endif
 
 #define CHUNK        65536
-#define STALL_MS     400  /* not writable for so long is blocked */
+#define STALL_MS     400 /* not writable for so long is blocked */
+#define STALL_MORE   500000
 #define QUIET_MS     2000 /* nothing more arrived for so long: the sender is blocked */
 #define URGENT_AT    500
 #define URGENT_AFTER 1000
@@ -283,12 +284,14 @@ static void wait_until_quiet(int fd)
 	}
 }
 
+/* Until blocked, and a little more; the other side tells how much it got. */
 static void stall_send(struct conn *conn)
 {
-	int stalls = 0;
+	uint64_t end = opt.amount, got = 0;
+	bool stalled = false;
 	step = "sending to one who does not read";
 	fcntl(conn->fd, F_SETFL, O_NONBLOCK);
-	for (uint64_t end = conn->sent + opt.amount; conn->sent < end;) {
+	while (conn->sent < end) {
 		uint8_t buf[CHUNK];
 		size_t part = end - conn->sent < CHUNK ? (size_t)(end - conn->sent) : CHUNK;
 		fill(buf, part, conn->tx_key, conn->sent);
@@ -300,13 +303,21 @@ static void stall_send(struct conn *conn)
 		if (errno != EAGAIN)
 			fail("send: %s", strerror(errno));
 		struct pollfd p = { .fd = conn->fd, .events = POLLOUT };
-		if (poll(&p, 1, STALL_MS) == 0 && stalls++ == 0)
+		if (poll(&p, 1, STALL_MS) == 0 && !stalled) {
 			printf("blocked after %llu bytes\n", (unsigned long long)conn->sent);
+			stalled = true;
+			end = conn->sent + STALL_MORE;
+		}
 		wait_for(conn->fd, POLLOUT);
 	}
-	fcntl(conn->fd, F_SETFL, 0);
-	if (stalls == 0)
+	if (!stalled)
 		fail("never blocked in %llu bytes", (unsigned long long)opt.amount);
+	fcntl(conn->fd, F_SETFL, 0);
+	end_sending(conn);
+	step = "waiting for what the other side got";
+	if (recv(conn->fd, &got, sizeof(got), MSG_WAITALL) != sizeof(got) || got != conn->sent)
+		fail("it got %llu bytes of %llu", (unsigned long long)got,
+		     (unsigned long long)conn->sent);
 }
 
 static void stall_receive(struct conn *conn)
@@ -314,23 +325,23 @@ static void stall_receive(struct conn *conn)
 	step = "waiting until the other side is blocked";
 	wait_until_quiet(conn->fd);
 	step = "reading what was held back";
-	receive_bytes(conn, opt.amount);
+	while (receive_some(conn, CHUNK) > 0)
+		;
+	if (send(conn->fd, &conn->received, sizeof(conn->received), MSG_NOSIGNAL) !=
+	    sizeof(conn->received))
+		fail("%s", strerror(errno));
 }
 
 static void shape_stall(void)
 {
-	struct conn conn = next_conn(0);
-	if (opt.server) {
-		stall_receive(&conn);
-		stall_send(&conn);
-	} else {
-		stall_send(&conn);
-		stall_receive(&conn);
+	for (uint32_t i = 0; i < 2; i++) {
+		struct conn conn = next_conn(i);
+		if (opt.server == (i == 1))
+			stall_send(&conn);
+		else
+			stall_receive(&conn);
+		close(conn.fd);
 	}
-	step = "end";
-	end_sending(&conn);
-	receive_end(&conn, opt.amount);
-	close(conn.fd);
 }
 
 static void shape_half(void)
@@ -389,6 +400,8 @@ static void urgent_receive(struct conn *conn)
 static void shape_urgent(void)
 {
 	for (uint32_t i = 0; i < 2; i++) {
+		if (!(opt.amount & 1u << i))
+			continue;
 		struct conn conn = next_conn(i);
 		if (opt.server == (i == 1))
 			urgent_send(&conn);
@@ -489,9 +502,9 @@ static const struct {
 	void (*run)(void);
 	uint64_t amount;
 } shapes[] = {
-	{ "echo", shape_echo, 100 },        { "bulk", shape_bulk, 4000000 },
-	{ "stall", shape_stall, 60000000 }, { "half", shape_half, 100000 },
-	{ "urgent", shape_urgent, 1 },      { "abort", shape_abort, 100000 },
+	{ "echo", shape_echo, 100 },         { "bulk", shape_bulk, 4000000 },
+	{ "stall", shape_stall, 100000000 }, { "half", shape_half, 100000 },
+	{ "urgent", shape_urgent, 3 },       { "abort", shape_abort, 100000 },
 	{ "many", shape_many, 200 },
 };
 
