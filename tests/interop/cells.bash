@@ -5,7 +5,8 @@
 # this pairing, if it cannot. What a cell prints is shown if it fails.
 
 CELLS=(echo links bulk stall half urgent abort many views loss-client loss-server silent remove-client
-	remove-server delete-client delete-server idle programs restart-client restart-server)
+	remove-server delete-client delete-server idle programs restart-client restart-server
+	cut-client)
 
 declare -A CELL_TITLE=(
 	[echo]="requests and answers"
@@ -27,6 +28,7 @@ declare -A CELL_TITLE=(
 	[idle]="idle links are tested and stay; so when an operator asks"
 	[programs]="curl, ncat and iperf3, unmodified"
 	[restart-client]="the client's smcrd stops in order and starts again; also when killed"
+	[cut-client]="a NIC of the client goes down under traffic: the streams stay whole"
 	[restart-server]="the server's smcrd stops in order and starts again; also when killed"
 )
 
@@ -225,8 +227,8 @@ is_not_symmetric() {
 	! is_symmetric "$@"
 }
 
-# under_traffic DO NOTICED UNDO: traffic on two links; DO takes one away, until NOTICED is true; UNDO brings it
-# back, until both sides are symmetric again.
+# under_traffic DO NOTICED UNDO [AGAIN]: traffic on two links; DO takes one away, until NOTICED is true; UNDO brings it
+# back, until AGAIN: both sides are symmetric again.
 under_traffic() {
 	local status=0
 	until_true 40 both_symmetric || {
@@ -239,7 +241,7 @@ under_traffic() {
 	$1 || { echo "$1 failed"; status=1; }
 	until_true 40 "$2" || { echo "not noticed"; both_sides; status=1; }
 	$3 || { echo "$3 failed"; status=1; }
-	until_true 60 both_symmetric || { echo "not symmetric again"; both_sides; status=1; }
+	until_true 60 "${4:-both_symmetric}" || { echo "not symmetric again"; both_sides; status=1; }
 	cut_ends
 	steady_stop || status=1
 	return "$status"
@@ -264,6 +266,8 @@ client_up() { nic_is_up "$CLIENT"; }
 server_down() { nic_is_down "$SERVER"; }
 server_up() { nic_is_up "$SERVER"; }
 cell_loss-client() { under_traffic client_down not_both_symmetric client_up; }
+# What else has to happen says loss-client, where it can; here the second link may stay away.
+cell_cut-client() { under_traffic client_down not_both_symmetric client_up true; }
 cell_loss-server() { under_traffic server_down not_both_symmetric server_up; }
 
 # The switch drops what comes and goes by RoCE on the port of one NIC.
