@@ -311,7 +311,7 @@ reason_rxe() {
 
 reason_loss-client() { reason_rxe; }
 reason_silent() { reason_rxe; }
-reason_remove-client() { [ "$C" = S ] && reason_remove "$C" || reason_rxe; }
+reason_remove-client() { reason_remove "$C"; reason_rxe; }
 reason_remove-server() { reason_remove "$S"; }
 
 # a_link HOST ROLE: GROUP/NUMBER of the newest active link.
