@@ -56,14 +56,14 @@ program_start() {
 	job_start "$n" "$job" "${WRAP[@]}" "$@"
 }
 
-# show_jobs NAME..: what they said on either host.
+# show_jobs NAME..: what they said. Those of the server's host have names that say so.
 show_jobs() {
 	local n name
 	for name in "$@"; do
-		for n in "$SERVER" "$CLIENT"; do
-			[ ! -e "$(job_out "$n" "$name")" ] ||
-				sed "s/^/$name on ${LAB_KIND[$n]}: /" "$(job_out "$n" "$name")"
-		done
+		n=$CLIENT
+		[[ $name != *server ]] || n=$SERVER
+		[ ! -e "$(job_out "$n" "$name")" ] ||
+			sed "s/^/$name on ${LAB_KIND[$n]}: /" "$(job_out "$n" "$name")"
 	done
 }
 
@@ -138,14 +138,14 @@ cell_links() {
 	return 1
 }
 
-# same_view: jq, with the view of the client's host in $c and of the server's in $s.
+# jq, with the view of the client's host in $c and of the server's in $s. Each side chooses on which link a
+# connection writes, so their number on each link is not compared.
 SAME_VIEW='
 def group($role): [.linkgroup[] | select(.role == $role)][0];
 def links($group): [.link[] | select(.state == "active" and
 	(if has("linkgroup") then .linkgroup == $group.id else true end))];
-def mirrored: {number, uid: .peer_uid, peer_uid: .uid, local_gid: .peer_gid, peer_gid: .local_gid,
-	connections};
-def plain: {number, uid, peer_uid, local_gid, peer_gid, connections};
+def mirrored: {number, uid: .peer_uid, peer_uid: .uid, local_gid: .peer_gid, peer_gid: .local_gid};
+def plain: {number, uid, peer_uid, local_gid, peer_gid};
 def mirror_type: {asymmetric_local: "asymmetric_peer", asymmetric_peer: "asymmetric_local"}[.] // .;
 ($c | group("client")) as $cg | ($s | group("server")) as $sg
 | ($c | links($cg)) as $cl | ($s | links($sg)) as $sl
@@ -412,14 +412,14 @@ listens() {
 transfer_curl() {
 	local file=$LAB_BUILD/bin/smcrctl status=0
 	PORT=$((PORT + 1))
-	program_start "$SERVER" web python3 -m http.server -d "$VM_TOP" -b "$(server_address)" $PORT
+	program_start "$SERVER" web-server python3 -m http.server -d "$VM_TOP" -b "$(server_address)" $PORT
 	until_true 40 listens "$SERVER" $PORT
 	program_start "$CLIENT" curl bash -c "set -o pipefail
 		curl -sS --max-time 60 http://$(server_address):$PORT/$file | cmp - $VM_TOP/$file"
 	job_wait "$CLIENT" curl 70 || status=1
-	job_kill "$SERVER" web TERM
-	job_wait "$SERVER" web 10
-	[ "$status" = 0 ] || show_jobs web curl
+	job_kill "$SERVER" web-server TERM
+	job_wait "$SERVER" web-server 10
+	[ "$status" = 0 ] || show_jobs web-server curl
 	return "$status"
 }
 

@@ -242,6 +242,8 @@ daemon_start() {
 		# The first test makes the other side see that the link is alive: the kernel shall be it.
 		[ "${LAB_KIND[$((3 - n))]}" = K ] ||
 			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
+		# An emulated machine may have no time for one of its devices for longer than the 300 ms.
+		echo "link_timeout_milliseconds = 1500"
 	} >"$dir/smcrd.conf"
 	job_start "$n" smcrd "$VM_TOP/$LAB_BUILD/bin/smcrd" --foreground --config "$conf" \
 		--socket "$socket" "${options[@]}"

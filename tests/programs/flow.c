@@ -427,9 +427,16 @@ static void send_until_reset(struct conn *conn)
 	}
 	step = "waiting for the reset";
 	ssize_t n = recv(conn->fd, buf, 1, 0);
-	if (n >= 0)
-		fail("%s", n == 0 ? "the stream ended in order" : "data came");
-	if (errno != ECONNRESET)
+	if (n > 0)
+		fail("data came");
+	/* AF_SMC wakes a reader before it notes the reset: the next call tells. */
+	for (int i = 0; n == 0 && opt.smc && i < 100; i++) {
+		n = send(conn->fd, buf, 1, MSG_NOSIGNAL) < 0 ? -1 : 0;
+		poll(NULL, 0, 10);
+	}
+	if (n == 0)
+		fail("the stream ended in order");
+	if (errno != ECONNRESET && !(opt.smc && errno == EPIPE))
 		fail("%s", strerror(errno));
 }
 
