@@ -74,7 +74,7 @@ lab_up() {
 		'tcp or udp port 4791' >/dev/null 2>"$VM_WORK/tcpdump" &
 	LAB_TCPDUMP=$!
 	for n in 1 2; do
-		until_true 120 lab_is_ready $n || lab_fail "host $n (${LAB_KIND[$n]}) does not boot" || return
+		until_true 200 lab_is_ready $n || lab_fail "host $n (${LAB_KIND[$n]}) does not boot" || return
 	done
 	until_true 10 grep -qs 'listening on' "$VM_WORK/tcpdump"
 }

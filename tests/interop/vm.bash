@@ -100,7 +100,7 @@ vm_prepare() {
 
 # vm_boot NAME SCRIPT HOST [QEMU OPTIONS..]: run guest/SCRIPT in a machine of its own, in the
 # background; VM_WORK/NAME is its /mnt, VM_WORK/NAME.console what it prints. VM_RUN is put before the
-# command, VM_ENV has names and values for the guest.
+# command, VM_ENV has names and values for the guest, VM_NICE their niceness (5).
 vm_boot() {
 	local script=$2 host=$3 work=$VM_WORK/$1 release
 	shift 3
@@ -110,7 +110,7 @@ vm_boot() {
 	cp "$VM_HERE/guest/$script" "$work/guest"
 	printf '%s=%q\n' KERNEL_DIR "$VM_KERNEL" TOP "$VM_TOP" BUILD "${VM_BUILD:-build}" HOST "$host" \
 		${VM_ENV[@]+"${VM_ENV[@]}"} >"$work/env"
-	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n 15 qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
+	${VM_RUN[@]+"${VM_RUN[@]}"} nice -n "${VM_NICE:-5}" qemu-system-x86_64 -accel "${VM_ACCEL:-tcg,thread=multi}" -cpu max -smp 1 -m 1024 \
 		-nographic -no-reboot -nic none \
 		-kernel "$VM_KERNEL/boot/vmlinuz-$release" -initrd "$VM_CACHE/initrd.gz" \
 		-append "console=ttyS0 panic=-1 quiet loglevel=4 mitigations=off tsc=reliable" \
