@@ -244,6 +244,8 @@ daemon_start() {
 			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
 		# An emulated machine may have no time for one of its devices for longer than the 300 ms.
 		echo "link_timeout_milliseconds = 1500"
+		# A handshake that fails shall not make the next cell fail too.
+		echo "skip_seconds = 1"
 	} >"$dir/smcrd.conf"
 	job_start "$n" smcrd "$VM_TOP/$LAB_BUILD/bin/smcrd" --foreground --config "$conf" \
 		--socket "$socket" "${options[@]}"
