@@ -255,7 +255,7 @@ interop-quick: deps
 	tests/interop/matrix.sh --quick
 
 sim: $(B)/bin/smcr-sim
-	$(B)/bin/smcr-sim --seeds $(SEEDS) --coverage
+	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
 
 # docs/conformance.md from docs/requirements.tsv and the proofs that a test run left.
 conformance:

@@ -152,7 +152,7 @@ programs() {
 # simulator PROGRAM NAME SEEDS
 simulator() {
 	[ -x "$1" ] || return 0
-	run "$2" "$1" --seeds "$3"
+	run "$2" "$1" --seeds "$3" --jobs "$jobs_max"
 	judge "$2"
 }
 

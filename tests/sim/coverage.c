@@ -4,14 +4,22 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-static uint64_t taken[SMCR_NUM_ROWS][2];
+struct coverage coverage;
 
 void coverage_add(const struct smcr_engine *engine)
 {
 	for (int row = 0; row < SMCR_NUM_ROWS; row++) {
 		for (int role = 0; role < 2; role++)
-			taken[row][role] +=
+			coverage.taken[row][role] +=
 				smcr_engine_row(engine, (enum smcr_row)row, (enum smcr_role)role);
+	}
+}
+
+void coverage_merge(const struct coverage *other)
+{
+	for (int row = 0; row < SMCR_NUM_ROWS; row++) {
+		for (int role = 0; role < 2; role++)
+			coverage.taken[row][role] += other->taken[row][role];
 	}
 }
 
@@ -32,8 +40,8 @@ unsigned int coverage_print(void)
 		unsigned int roles, before = missing;
 		const char *name = smcr_row_name((enum smcr_row)row, &roles);
 		printf("#");
-		print_role(roles, SMCR_ROW_S, taken[row][SMCR_ROLE_SERVER], &missing);
-		print_role(roles, SMCR_ROW_C, taken[row][SMCR_ROLE_CLIENT], &missing);
+		print_role(roles, SMCR_ROW_S, coverage.taken[row][SMCR_ROLE_SERVER], &missing);
+		print_role(roles, SMCR_ROW_C, coverage.taken[row][SMCR_ROLE_CLIENT], &missing);
 		printf("  %s%s\n", name, missing > before ? "  NOT TAKEN" : "");
 	}
 	return missing;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file main.c
- * smcr-sim [--seeds N] [--start S] [--seed S] [--scenario NAME] [--coverage] [-v] [--list]
+ * smcr-sim [--seeds N] [--start S] [--seed S] [--scenario NAME] [--jobs N] [--coverage] [-v]
+ * [--list]
  *
  * TAP on standard output: a line for each scenario and block of seeds. A seed that fails is printed
  * with the violated requirement and the command that repeats it.
@@ -13,7 +14,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -25,6 +28,7 @@
 #define WHOLE        2000u /* seeds that must take every row */
 #define MAX_FAILURES 5     /* seeds of a scenario that are looked at */
 #define CPU_LIMIT    300   /* seconds of processor time a run may take */
+#define MAX_JOBS     256
 
 static const struct scenario *const families[] = { scenarios_data,    scenarios_group,
 						   scenarios_failure, scenarios_survive,
@@ -41,15 +45,25 @@ static const struct {
 };
 
 static struct {
-	uint64_t seeds, start;
+	uint64_t seeds, start, jobs;
 	bool one_seed, verbose, coverage;
 	const char *scenario;
 	const char *program;
-} options = { .seeds = 200, .start = 1 };
+} options = { .seeds = 200, .start = 1, .jobs = 1 };
 
 static unsigned int tests, failures;
 static uint64_t runs;
-static struct witnesses seen; /* in all runs of the scenario */
+
+/** What the runs of a scenario came to, in one process. */
+struct tally {
+	unsigned int blocks; /* of the whole scenario */
+	unsigned int bad;
+	uint64_t runs;
+	struct witnesses seen;
+	struct coverage coverage;
+};
+
+static struct tally tally; /* this process */
 
 /* ---- a run that does not come back ---- */
 
@@ -121,35 +135,34 @@ static bool run_one(const struct scenario *scenario, uint64_t seed, uint64_t *re
 		}
 	}
 	for (int i = 0; i < NUM_WITNESSES; i++)
-		seen.count[i] += obs_seen(w->observer)->count[i];
+		tally.seen.count[i] += obs_seen(w->observer)->count[i];
 	*ret_digest = w->digest;
 	world_free(w);
-	runs++;
+	tally.runs++;
 	fflush(stdout);
 	return ok;
 }
 
-/** Seeds first..last. One of them is run twice: the same seed must be the same run. */
-static unsigned int run_block(const struct scenario *scenario, uint64_t first, uint64_t last,
-			      unsigned int allowed)
+/** Seeds first..last: test `test`. One of them is run twice: the same seed must be the same run. */
+static void run_block(const struct scenario *scenario, uint64_t first, uint64_t last,
+		      unsigned int test)
 {
-	unsigned int bad = 0;
-	for (uint64_t seed = first; seed <= last && bad < allowed; seed++) {
+	unsigned int before = tally.bad;
+	for (uint64_t seed = first; seed <= last && tally.bad < MAX_FAILURES; seed++) {
 		uint64_t digest = 0, again = 0;
 		if (!run_one(scenario, seed, &digest)) {
-			bad++;
+			tally.bad++;
 		} else if (seed == first && !options.one_seed) {
 			run_one(scenario, seed, &again);
 			if (again != digest) {
 				printf("# seed %" PRIu64 ": two runs differ\n", seed);
-				bad++;
+				tally.bad++;
 			}
 		}
 	}
-	printf("%sok %u - %s, seeds %" PRIu64 "..%" PRIu64 "\n", bad ? "not " : "", ++tests,
-	       scenario->name, first, last);
+	printf("%sok %u - %s, seeds %" PRIu64 "..%" PRIu64 "\n", tally.bad > before ? "not " : "",
+	       test, scenario->name, first, last);
 	fflush(stdout);
-	return bad;
 }
 
 static double seconds(void)
@@ -165,36 +178,94 @@ static void record_proofs(const struct scenario *scenario)
 	char copy[1024], *save = NULL;
 	snprintf(copy, sizeof(copy), "%s", scenario->proves);
 	for (char *id = strtok_r(copy, " ", &save); id; id = strtok_r(NULL, " ", &save)) {
-		if (witness_of(&seen, id))
+		if (witness_of(&tally.seen, id))
 			proves_by(scenario->file, scenario->name, id);
 		else
 			printf("# %s: no proof of %s, it did not come up\n", scenario->name, id);
 	}
 }
 
+/** The blocks of a scenario that are the turn of job number `job`. */
+static void run_blocks(const struct scenario *scenario, uint64_t job)
+{
+	unsigned int n = 0;
+	uint64_t count = options.seeds / scenario->cost;
+	uint64_t last = options.one_seed ? options.start : options.start + (count ? count : 1) - 1;
+	for (size_t i = 0; regressions[i].scenario && !options.one_seed; i++) {
+		if (strcmp(regressions[i].scenario, scenario->name) == 0 &&
+		    n++ % options.jobs == job)
+			run_block(scenario, regressions[i].seed, regressions[i].seed, tests + n);
+	}
+	for (uint64_t seed = options.start; seed <= last; seed += BLOCK) {
+		uint64_t end = seed + BLOCK - 1 < last ? seed + BLOCK - 1 : last;
+		if (n++ % options.jobs == job && tally.bad < MAX_FAILURES)
+			run_block(scenario, seed, end, tests + n);
+	}
+	tally.blocks = n;
+}
+
+/** Never returns: a process of its own. */
+static void work(const struct scenario *scenario, uint64_t job, struct tally *ret)
+{
+	memset(&coverage, 0, sizeof(coverage));
+	run_blocks(scenario, job);
+	tally.coverage = coverage;
+	*ret = tally;
+	fflush(stdout);
+	exit(0);
+}
+
+/** What a process has counted, and how it ended: a crash has left no count. */
+static void merge(const struct tally *part, int status)
+{
+	tally.blocks = part->blocks > tally.blocks ? part->blocks : tally.blocks;
+	tally.bad += part->bad + (status != 0);
+	tally.runs += part->runs;
+	for (int i = 0; i < NUM_WITNESSES; i++)
+		tally.seen.count[i] += part->seen.count[i];
+	coverage_merge(&part->coverage);
+}
+
+/** Share the blocks of a scenario among processes. */
+static void run_jobs(const struct scenario *scenario)
+{
+	size_t len = options.jobs * sizeof(struct tally);
+	struct tally *part =
+		mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pid_t pid[MAX_JOBS];
+	if (part == MAP_FAILED)
+		abort();
+	fflush(stdout);
+	for (uint64_t job = 0; job < options.jobs; job++) {
+		pid[job] = fork();
+		if (pid[job] < 0)
+			abort();
+		if (!pid[job])
+			work(scenario, job, &part[job]);
+	}
+	for (uint64_t job = 0; job < options.jobs; job++) {
+		int status = -1;
+		waitpid(pid[job], &status, 0);
+		merge(&part[job], status);
+	}
+	munmap(part, len);
+}
+
 static void run_scenario(const struct scenario *scenario)
 {
-	unsigned int bad = 0;
-	uint64_t n = options.seeds / scenario->cost;
-	uint64_t last = options.start + (n ? n : 1) - 1;
-	uint64_t before = runs;
 	double begin = seconds();
-	seen = (struct witnesses){ 0 };
-	if (options.one_seed)
-		last = options.start;
-	for (size_t i = 0; regressions[i].scenario && !options.one_seed; i++) {
-		if (strcmp(regressions[i].scenario, scenario->name) == 0)
-			bad += run_block(scenario, regressions[i].seed, regressions[i].seed, 1);
-	}
-	for (uint64_t seed = options.start; seed <= last && bad < MAX_FAILURES; seed += BLOCK) {
-		uint64_t end = seed + BLOCK - 1 < last ? seed + BLOCK - 1 : last;
-		bad += run_block(scenario, seed, end, MAX_FAILURES - bad);
-	}
-	failures += bad;
+	tally = (struct tally){ 0 };
+	if (options.jobs > 1)
+		run_jobs(scenario);
+	else
+		run_blocks(scenario, 0);
+	tests += tally.blocks;
+	failures += tally.bad;
+	runs += tally.runs;
 	double took = seconds() - begin;
 	printf("# %s: %.1f seeds/second\n", scenario->name,
-	       (double)(runs - before) / (took > 0 ? took : 1e-9));
-	if (!bad && !options.one_seed)
+	       (double)tally.runs / (took > 0 ? took : 1e-9));
+	if (!tally.bad && !options.one_seed)
 		record_proofs(scenario);
 }
 
@@ -209,6 +280,7 @@ static void usage(FILE *out)
 		"  --start S        the first of them (%" PRIu64 ")\n"
 		"  --seed S         this seed only\n"
 		"  --scenario NAME  this scenario only\n"
+		"  --jobs N         processes that share the work (1)\n"
 		"  --coverage       print which rows of the collision matrix and of the\n"
 		"                   recovery tables were taken; with %u seeds or more of every\n"
 		"                   scenario it is an error if one was not\n"
@@ -244,6 +316,7 @@ static void parse(int argc, char **argv)
 		{ "start", required_argument, NULL, 's' },
 		{ "seed", required_argument, NULL, 'o' },
 		{ "scenario", required_argument, NULL, 'c' },
+		{ "jobs", required_argument, NULL, 'j' },
 		{ "coverage", no_argument, NULL, 'r' },
 		{ "verbose", no_argument, NULL, 'v' },
 		{ "list", no_argument, NULL, 'l' },
@@ -252,7 +325,7 @@ static void parse(int argc, char **argv)
 	};
 	int c;
 	options.program = argv[0];
-	while ((c = getopt_long(argc, argv, "vh", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "j:vh", longs, NULL)) != -1) {
 		switch (c) {
 		case 'n': options.seeds = number(optarg); break;
 		case 's': options.start = number(optarg); break;
@@ -261,6 +334,7 @@ static void parse(int argc, char **argv)
 			options.start = number(optarg);
 			break;
 		case 'c': options.scenario = optarg; break;
+		case 'j': options.jobs = number(optarg); break;
 		case 'r': options.coverage = true; break;
 		case 'v': options.verbose = true; break;
 		case 'l': list(); exit(0);
@@ -268,7 +342,7 @@ static void parse(int argc, char **argv)
 		default: usage(stderr); exit(2);
 		}
 	}
-	if (optind < argc) {
+	if (optind < argc || !options.jobs || options.jobs > MAX_JOBS) {
 		usage(stderr);
 		exit(2);
 	}
