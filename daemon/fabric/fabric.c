@@ -121,7 +121,8 @@ static struct fabric_device *device_by_id(struct fabric *fabric, uint32_t id)
 	return NULL;
 }
 
-/** FO-8, see smcr_engine_recv(). The device that runs already is left alone by rnic_poll(). */
+/** FO-8, see smcr_engine_recv(). The links of one device are no less separate than those of two;
+ *  the QP that is being told is left alone by rnic_poll(). */
 static void poll_devices(struct fabric *fabric)
 {
 	struct fabric_device *device;

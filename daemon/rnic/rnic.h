@@ -145,9 +145,9 @@ int rnic_open(const char *name, const struct rnic_open_params *params, struct rn
 void rnic_close(struct rnic *rnic);
 /**
  * Hand in everything that has arrived at the device by now: incoming RDMA WRITEs are carried out
- * and completions delivered before this returns. May be called from inside a callback of another
- * device; for a device that is in a callback of its own nothing happens. Device events keep to the
- * event loop.
+ * and completions delivered before this returns. May be called from inside a callback, also of a
+ * QP of this device: then the other QPs have their turn, one that is in a callback has not. Device
+ * events keep to the event loop.
  */
 void rnic_poll(struct rnic *rnic);
 /**

@@ -188,7 +188,7 @@ static void poll_other(struct rnic_side *side, const struct rnic_wc *wc)
 {
 	if (!wc->is_recv)
 		return;
-	rnic_poll(side->rnic); /* runs already: nothing happens */
+	rnic_poll(side->rnic); /* no other QP there, so nothing happens */
 	for (int i = 0; i < PATIENCE && a.num_sends < 1; i++) {
 		usleep(1000);
 		rnic_poll(a.rnic);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATIENCE 10000
 #define QUIET    30
@@ -260,6 +261,46 @@ static void queue_pairs_share(void **state)
 	}
 }
 
+static struct rnic_side *behind;
+static size_t behind_had; /* messages, when the other QP was told */
+
+static void poll_hook(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	if (!wc->is_recv)
+		return;
+	for (int i = 0; i < 1000 && !behind->num_messages; i++) {
+		rnic_poll(side->rnic);
+		usleep(1000); /* an RNIC that works by itself may be a little behind */
+	}
+	behind_had = behind->num_messages;
+}
+
+/* What has come for one QP of a device is told before rnic_poll() returns, also when that is called
+ * from the callback of another one. */
+static void polled_in_callback(void **state)
+{
+	(void)state;
+	struct rnic_side x = a, y = b;
+	rnic_side_qp(&x, 32, 32, 44);
+	rnic_side_qp(&y, 32, 32, 44);
+	rnic_side_join(&x, &y, 3);
+	behind = &y;
+	behind_had = 0;
+	b.hook = poll_hook;
+	assert_int_equal(rnic_side_send(&a, "told first", 10, 1), 0);
+	assert_int_equal(rnic_side_send(&x, "came as well", 12, 1), 0);
+	assert_true(rnic_side_wait(behaviour_base, &b.num_messages, 1, PATIENCE));
+	assert_int_equal(behind_had, 1);
+	assert_true(rnic_side_wait(behaviour_base, &y.num_messages, 1, PATIENCE));
+	assert_true(rnic_side_wait(behaviour_base, &x.num_sends, 1, PATIENCE));
+	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 1, PATIENCE));
+	assert_int_equal(y.num_messages, 1);
+	rnic_side_qp_destroy(&x);
+	rnic_side_qp_destroy(&y);
+	rnic_side_forget(&x);
+	rnic_side_forget(&y);
+}
+
 /* ---- the end of a queue pair */
 
 /* The end has come: everything that was outstanding is told, then once that it is the end. */
@@ -512,6 +553,7 @@ const struct CMUnitTest rnic_behaviour_tests[] = {
 	CONNECTED(post_rules),
 	CONNECTED(inline_is_copied),
 	CONNECTED(queue_pairs_share),
+	CONNECTED(polled_in_callback),
 	CONNECTED(error_flushes),
 	CONNECTED(error_without_work),
 	CONNECTED(remote_access_is_refused),

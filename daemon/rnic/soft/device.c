@@ -80,7 +80,7 @@ static void deliver(struct soft_device *dev)
 	DL_FOREACH (dev->busy, qp) {
 		if (dev->closed)
 			return;
-		if (!qp->dead)
+		if (!qp->dead && !qp->telling)
 			soft_qp_deliver(qp);
 	}
 }
@@ -178,13 +178,17 @@ static void run(struct soft_device *dev, bool from_socket)
 	leave(dev);
 }
 
-/* Answers and what callbacks posted wait for the event loop. */
+/* Answers and what callbacks posted wait for the event loop. In a callback of this device the
+ * socket is left alone: it may bring more for the QP that is being told, and nothing in it has been
+ * acknowledged. */
 static void soft_poll(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
 	struct soft_endpoint *ep;
-	if (dev->running)
+	if (dev->running) {
+		deliver(dev);
 		return;
+	}
 	dev->running = true;
 	dev->now = soft_clock();
 	DL_FOREACH (dev->endpoints, ep)

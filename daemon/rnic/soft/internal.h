@@ -252,9 +252,10 @@ struct soft_qp {
 	struct soft_pd *pd;
 	struct rnic_qp_params params;
 	enum soft_qp_state state;
-	bool dead;  /* destroyed during a run: freed at its end */
-	bool busy;  /* on the device's list */
-	bool flush; /* went to ERR, completions to be made */
+	bool dead;    /* destroyed during a run: freed at its end */
+	bool telling; /* in its callback */
+	bool busy;    /* on the device's list */
+	bool flush;   /* went to ERR, completions to be made */
 	enum rnic_wc_status flush_status;
 
 	struct soft_endpoint *ep;

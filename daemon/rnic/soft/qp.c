@@ -225,7 +225,9 @@ void soft_qp_deliver(struct soft_qp *qp)
 	/* What the callback posts may take the places of what it is told about. */
 	qp->num_wcs = 0;
 	qp->send_wcs = 0;
+	qp->telling = true;
 	qp->params.on_completion(qp->params.ctx, &qp->base, qp->wcs, n);
+	qp->telling = false;
 	qp->rs.buffers_used -= (unsigned int)received;
 }
 

@@ -55,8 +55,11 @@ static void take_send(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch
 
 static void tell(struct verbs_qp *qp, const struct rnic_wc *wcs, size_t num)
 {
-	if (num > 0 && !qp->dead && !qp->ended)
-		qp->params.on_completion(qp->params.ctx, &qp->base, wcs, num);
+	if (num == 0 || qp->dead || qp->ended)
+		return;
+	qp->telling = true;
+	qp->params.on_completion(qp->params.ctx, &qp->base, wcs, num);
+	qp->telling = false;
 }
 
 void verbs_qp_end(struct verbs_qp *qp)

@@ -181,18 +181,18 @@ static void verbs_poll(struct rnic *rnic)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
 	struct verbs_qp *qp;
-	if (dev->running)
-		return;
+	bool nested = dev->running; /* in a callback of this device */
 	dev->running = true;
 	DL_FOREACH (dev->qps, qp) {
 		/* No more than can have been there when we began. */
 		unsigned int left = qp->params.send_depth + qp->recv_depth;
-		while (!dev->closed && !qp->dead && verbs_qp_poll(qp) && left > 0)
+		while (!dev->closed && !qp->dead && !qp->telling && verbs_qp_poll(qp) && left > 0)
 			left--;
 		if (dev->closed)
 			break;
 	}
-	leave(dev, false);
+	if (!nested)
+		leave(dev, false);
 }
 
 /* ---- the port's state */

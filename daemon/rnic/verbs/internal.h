@@ -238,6 +238,7 @@ struct verbs_qp {
 	bool ended;              /* the last completion was given: nothing comes any more */
 	bool end_now;            /* without waiting for the device */
 	bool dead;               /* destroyed in this run */
+	bool telling;            /* in its callback */
 
 	/* Our own patience, watch.c. */
 	struct event *watch;
