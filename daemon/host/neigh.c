@@ -13,6 +13,9 @@
 #include <sys/socket.h>
 #include <utlist.h>
 
+/* Usually it is some ten microseconds; with more the links of others would suffer. */
+#define SETTLE_MS 100
+
 struct entry {
 	unsigned int ifindex;
 	int family;
@@ -217,10 +220,18 @@ void neigh_restore(struct neigh_table *table, unsigned int ifindex)
 	}
 }
 
-void neigh_settle(struct neigh_table *table)
+bool neigh_settle(struct neigh_table *table)
 {
+	struct timespec end;
+	int late = 0;
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_nsec += SETTLE_MS * 1000000l;
+	end.tv_sec += end.tv_nsec / 1000000000l;
+	end.tv_nsec %= 1000000000l;
 	pthread_mutex_lock(&table->lock);
-	while (table->todo || table->busy)
-		pthread_cond_wait(&table->changed, &table->lock);
+	while ((table->todo || table->busy) && !late)
+		late = pthread_cond_clockwait(&table->changed, &table->lock, CLOCK_MONOTONIC, &end);
+	bool settled = !table->todo && !table->busy;
 	pthread_mutex_unlock(&table->lock);
+	return settled;
 }

@@ -10,6 +10,7 @@
 #ifndef SMCRD_HOST_NEIGH_H
 #define SMCRD_HOST_NEIGH_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct neigh_table;
@@ -27,7 +28,7 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr);
 /** An interface that was down has lost its entries: make them again. */
 void neigh_restore(struct neigh_table *table, unsigned int ifindex);
-/** Wait until everything asked for has been done. */
-void neigh_settle(struct neigh_table *table);
+/** Wait until everything asked for has been done, at most 100 ms. @return whether it has */
+bool neigh_settle(struct neigh_table *table);
 
 #endif

@@ -228,10 +228,10 @@ static void unset(void *ctx, unsigned int ifindex, int family, const void *addr)
 	neigh_unset(watch->neighs, ifindex, family, addr);
 }
 
-static void settle(void *ctx)
+static bool settle(void *ctx)
 {
 	struct netif_watch *watch = ctx;
-	neigh_settle(watch->neighs);
+	return neigh_settle(watch->neighs);
 }
 
 const struct rnic_host_ops netif_rnic_host_ops = { set, unset, settle };

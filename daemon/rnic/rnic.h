@@ -114,9 +114,10 @@ struct rnic_host_ops {
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
 			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
 	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
-	/** Wait until the entries asked for are there: they may come a little later. NULL: they
-	 *  come at once. */
-	void (*neigh_settle)(void *ctx);
+	/** They may come a little later: wait until those asked for are there, but not for long, as
+	 *  the host's own entries lead to the peer too, if by another path. NULL: they come at once.
+	 *  @return whether they are there */
+	bool (*neigh_settle)(void *ctx);
 };
 
 struct rnic_open_params {

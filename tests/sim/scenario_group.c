@@ -106,13 +106,14 @@ static void run_limits(struct world *w)
 		memset(plan, 0, sizeof(plan));
 		for (int s = 0; s < 2; s++) {
 			plan[s] = (struct plan){ .tx_total = 10,
-						 .read_start = 60 * SEC,
+						 .read_start = 90 * SEC,
 						 .rcvbuf = 1 };
 			plan[s].write_min = plan[s].write_max = 10;
 			plan[s].read_min = plan[s].read_max = 10;
 		}
 		struct route route = route_from(w, 0);
-		pair_open(w, &route, plan, prng_range(&w->rng, 0, SEC));
+		/* One RMB after another is announced, and nobody waits long for his Accept. */
+		pair_open(w, &route, plan, prng_range(&w->rng, 0, 30 * SEC));
 	}
 	run_connections(w);
 	for (size_t i = 0; i < w->num_pairs; i++)

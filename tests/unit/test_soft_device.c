@@ -397,6 +397,7 @@ struct neighbours {
 	uint8_t addr[4];
 	uint8_t mac[6];
 	int refuse;
+	bool unsettled; /* one was set, and nobody has waited for it yet */
 };
 
 static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *addr,
@@ -407,6 +408,7 @@ static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *ad
 	if (n->refuse)
 		return n->refuse;
 	n->users++;
+	n->unsettled = true;
 	n->ifindex = ifindex;
 	memcpy(n->addr, addr, 4);
 	memcpy(n->mac, mac, 6);
@@ -422,6 +424,13 @@ static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void 
 	n->users--;
 }
 
+static bool neigh_settle(void *ctx)
+{
+	struct neighbours *n = ctx;
+	n->unsettled = false;
+	return true;
+}
+
 static void told(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n)
 {
 	(void)ctx;
@@ -434,7 +443,7 @@ static void told(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t
 static void neighbour_entries(void **state)
 {
 	(void)state;
-	static const struct rnic_host_ops ops = { neigh_set, neigh_unset };
+	static const struct rnic_host_ops ops = { neigh_set, neigh_unset, neigh_settle };
 	struct neighbours n = { 0 };
 	char error[RNIC_ERROR_LEN];
 	struct rnic *rnic;
@@ -473,6 +482,7 @@ static void neighbour_entries(void **state)
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
 	assert_int_equal(n.users, 1);
+	assert_false(n.unsettled); /* before the first packet */
 	assert_int_equal(n.ifindex, info.ifindex);
 	assert_memory_equal(n.addr, peer.gid + 12, 4);
 	assert_memory_equal(n.mac, peer.mac, 6);

@@ -111,6 +111,9 @@ static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
 	qp->neigh = r == 0;
+	/* Its first packet would be sent to whoever answers ARP for that address. */
+	if (qp->neigh && params->host_ops->neigh_settle)
+		params->host_ops->neigh_settle(params->host_ctx);
 	return r;
 }
 
