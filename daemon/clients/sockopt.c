@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stddef.h>
+#include <pthread.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -99,9 +100,13 @@ static int kernel_sockopt(int fd, struct ipc_sockopt *msg)
 	return 0;
 }
 
-/* What the program may do is for the kernel to say, but it sees the daemon: so the daemon takes its
- * own privileges off for the call. */
-static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
+struct unprivileged_call {
+	int fd;
+	struct ipc_sockopt *msg;
+	int error;
+};
+
+static int without_privileges(int fd, struct ipc_sockopt *msg)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct full[_LINUX_CAPABILITY_U32S_3], none[2];
@@ -111,10 +116,28 @@ static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
 	none[0].effective = none[1].effective = 0;
 	if (syscall(SYS_capset, &header, none) < 0)
 		return errno;
-	int error = kernel_sockopt(fd, msg);
-	/* Effective capabilities may always be raised again to the permitted ones. */
-	syscall(SYS_capset, &header, full);
-	return error;
+	return kernel_sockopt(fd, msg);
+}
+
+static void *unprivileged_thread(void *arg)
+{
+	struct unprivileged_call *call = arg;
+	call->error = without_privileges(call->fd, call->msg);
+	return NULL;
+}
+
+/* What the program may do is for the kernel to say, but it sees the daemon: so the daemon takes its
+ * own privileges off for the call. In a thread of its own: capabilities are a thread's, and uverbs
+ * takes nothing any more from one that has ever changed them since it opened the device. */
+static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
+{
+	struct unprivileged_call call = { .fd = fd, .msg = msg };
+	pthread_t thread;
+	int error = pthread_create(&thread, NULL, unprivileged_thread, &call);
+	if (error)
+		return error;
+	pthread_join(thread, NULL);
+	return call.error;
 }
 
 static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
