@@ -27,6 +27,9 @@
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
 #define STOP_PATIENCE_US 3000000
+/* After that software RNICs answer for so long that their queue pairs have ended: a peer with
+ * rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for that. */
+#define STOP_ANSWER_US 300000
 
 struct smcrd {
 	struct config config;
@@ -43,6 +46,8 @@ struct smcrd {
 	struct control control;
 	bool stopping, done;
 	uint64_t stop_deadline;
+	uint64_t
+		stop_answer; /* when everything has ended, how much longer to stay; 0: not at all */
 	uint64_t programs_active; /* counts batches of work for programs */
 };
 
@@ -409,7 +414,10 @@ static void on_stop_check(evutil_socket_t fd, short what, void *arg)
 	struct smcrd *smcrd = arg;
 	(void)fd;
 	(void)what;
-	smcrd->done = stop_finished(smcrd) || fabric_now() >= smcrd->stop_deadline;
+	uint64_t now = fabric_now();
+	if (stop_finished(smcrd) && smcrd->stop_deadline > now + smcrd->stop_answer)
+		smcrd->stop_deadline = now + smcrd->stop_answer;
+	smcrd->done = now >= smcrd->stop_deadline;
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg)
@@ -425,6 +433,8 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	sd_notify(0, "STOPPING=1");
 	smcrd->stopping = true;
 	smcrd->stop_deadline = fabric_now() + STOP_PATIENCE_US;
+	if (!smcr_engine_idle(fabric_engine(smcrd->fabric)))
+		smcrd->stop_answer = STOP_ANSWER_US;
 	update_option(smcrd);
 	clients_stop(smcrd->clients);
 	engine_enter(smcrd);

@@ -422,8 +422,11 @@ static void silence_ends(void **state)
 {
 	(void)state;
 	rnic_behaviour_disconnect(NULL);
-	join(300);
-	rnic_side_qp_destroy(&b);
+	rnic_side_qp(&a, 64, 32, 8192);
+	rnic_side_qp(&b, 64, 32, 8192);
+	struct rnic_qp_peer nobody = rnic_side_peer(&b, 0, 3);
+	nobody.qpn ^= 0x800;
+	rnic_side_connect(&a, &nobody, 300, 7);
 	assert_int_equal(rnic_side_send(&a, "anybody", 7, 1), 0);
 	assert_int_equal(rnic_side_send(&a, "there", 5, 2), 0);
 	expect_end(&a, 2);

@@ -530,6 +530,27 @@ static void ended_by_its_user(void **state)
 	assert_int_equal(side.num_messages, 1);
 }
 
+/* So does the peer of a queue pair that is no more, for a while. */
+static void destroyed_by_its_user(void **state)
+{
+	(void)state;
+	struct roce_peer_packet one = send_only(0, "one"), two = send_only(1, "two"),
+				three = send_only(2, "three");
+	roce_peer_send(&peer, &one);
+	expect_ack(0);
+	rnic_side_qp_destroy(&side);
+	roce_peer_send(&peer, &three);
+	expect_silence();
+	roce_peer_send(&peer, &two);
+	expect_nak(1, ROCE_NAK_REMOTE_OPERATIONAL);
+	roce_peer_send(&peer, &one);
+	expect_nak(0, ROCE_NAK_REMOTE_OPERATIONAL);
+	rnic_side_idle(base, 1100);
+	roce_peer_send(&peer, &two);
+	expect_silence();
+	assert_int_equal(side.num_messages, 1);
+}
+
 /* Nothing of this is answered or has an effect; each is counted. */
 static void stray_packets(void **state)
 {
@@ -691,6 +712,7 @@ int main(void)
 		CONNECTED(remote_access),
 		CONNECTED(deregistered_under_way),
 		CONNECTED(ended_by_its_user),
+		CONNECTED(destroyed_by_its_user),
 		CONNECTED(stray_packets),
 		CONNECTED(not_ready_to_receive),
 		CONNECTED(any_identification),

@@ -445,6 +445,7 @@ static void device_free(struct soft_device *dev)
 static void soft_close(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
+	soft_qp_forget_gone(dev);
 	assert(!dev->qps && !dev->mrs && dev->pds == 0);
 	if (dev->running)
 		dev->closed = true;

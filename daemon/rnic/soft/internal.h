@@ -253,6 +253,7 @@ struct soft_qp {
 	struct rnic_qp_params params;
 	enum soft_qp_state state;
 	bool dead;    /* destroyed during a run: freed at its end */
+	bool gone;    /* destroyed, but answers that for a while */
 	bool telling; /* in its callback */
 	bool busy;    /* on the device's list */
 	bool flush;   /* went to ERR, completions to be made */
@@ -285,6 +286,8 @@ int soft_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void soft_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 void soft_qp_user_error(struct rnic_qp *qp);
 void soft_qp_destroy(struct rnic_qp *qp);
+/** The device closes: those that were destroyed do not answer any more. */
+void soft_qp_forget_gone(struct soft_device *dev);
 int soft_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 void soft_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 

@@ -20,11 +20,21 @@ static uint32_t new_qpn(struct soft_device *dev)
 	}
 }
 
+/* How long a QP that was destroyed still answers that it has ended. rdma_rxe repeats a request
+ * every 140 ms, and the kernel's SMC-R lets rdma_rxe do that for ever. */
+static const struct timeval gone_time = { 1, 0 };
+
+static void bury(struct soft_qp *qp);
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
 	struct soft_qp *qp = arg;
+	if (qp->gone) {
+		bury(qp);
+		return;
+	}
 	qp->timer_at = 0;
 	qp->dev->now = soft_clock();
 	soft_requester_timer(qp);
@@ -234,24 +244,60 @@ void soft_qp_deliver(struct soft_qp *qp)
 	qp->rs.buffers_used -= (unsigned int)received;
 }
 
+static void free_memory(struct soft_qp *qp)
+{
+	soft_requester_free(&qp->rq);
+	soft_responder_free(&qp->rs);
+	free(qp->wcs);
+	qp->wcs = NULL;
+}
+
 void soft_qp_free(struct soft_qp *qp)
 {
 	if (qp->timer)
 		event_free(qp->timer);
-	soft_requester_free(&qp->rq);
-	soft_responder_free(&qp->rs);
-	free(qp->wcs);
+	free_memory(qp);
 	free(qp);
+}
+
+/* Nothing but its number and where the peer is stays, to answer what the peer repeats. Not of a QP
+ * whose user was not told of all that it received: the answer says that it was. */
+static bool stay_as_gone(struct soft_qp *qp)
+{
+	if (!qp->ep || qp->telling || qp->num_wcs > qp->send_wcs)
+		return false;
+	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
+	qp->flush = false;
+	qp->num_wcs = qp->send_wcs = 0;
+	free_memory(qp);
+	qp->gone = true;
+	event_add(qp->timer, &gone_time);
+	return true;
 }
 
 void soft_qp_destroy(struct rnic_qp *base)
 {
 	struct soft_qp *qp = soft_qp_of(base);
-	struct soft_device *dev = qp->dev;
 	soft_responder_settle(qp);
-	HASH_DEL(dev->qps, qp);
 	qp->pd->users--;
+	qp->pd = NULL;
 	unset_neighbour(qp);
+	if (!stay_as_gone(qp))
+		bury(qp);
+}
+
+void soft_qp_forget_gone(struct soft_device *dev)
+{
+	struct soft_qp *qp, *next;
+	HASH_ITER (hh, dev->qps, qp, next)
+		if (qp->gone)
+			bury(qp);
+}
+
+static void bury(struct soft_qp *qp)
+{
+	struct soft_device *dev = qp->dev;
+	HASH_DEL(dev->qps, qp);
 	if (qp->ep && --qp->ep->users == 0 && !qp->ep->present)
 		soft_endpoint_close(qp->ep);
 	qp->ep = NULL;

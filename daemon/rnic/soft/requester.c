@@ -34,6 +34,7 @@ int soft_requester_init(struct soft_requester *rq, unsigned int depth)
 void soft_requester_free(struct soft_requester *rq)
 {
 	free(rq->wqes);
+	rq->wqes = NULL;
 }
 
 void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params)

@@ -47,6 +47,7 @@ void soft_responder_free(struct soft_responder *rs)
 {
 	soft_hold_clear(&rs->hold);
 	free(rs->buffers);
+	rs->buffers = NULL;
 }
 
 /* ---- answers */
