@@ -46,9 +46,12 @@ static enum smcr_decline_window window(const struct smcr_conn *conn)
 /* ---- ways out ---- */
 
 /** The connection is gone from a first contact that is not over: so is the group (RV-14). Past the
- *  point of no return the peer may count on it, and is told. */
-static void end_first_contact(struct smcr_lgr *lgr)
+ *  point of no return the peer may count on it, and is told. NULL: it made none. */
+static void end_first_contact(struct smcr_lgr *lgr, bool path_dead)
 {
+	if (!lgr)
+		return;
+	lgr->path_dead = lgr->path_dead || path_dead;
 	if (lgr->state != SMCR_LGR_FIRST_CONTACT)
 		return;
 	if (lgr->fc.committed)
@@ -85,10 +88,13 @@ static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 		return;
 	}
 	smcr_conn_free(conn);
-	if (lgr) {
-		lgr->path_dead = lgr->path_dead || event->path_dead;
-		end_first_contact(lgr);
-	}
+	end_first_contact(lgr, event->path_dead);
+}
+
+/** Is the outcome certain, and only still to be told? */
+static bool is_decided(const struct smcr_conn *conn)
+{
+	return conn->rv.step == SMCR_RV_OUTCOME || conn->rv.step == SMCR_RV_DECLINED;
 }
 
 /** Raise the event that has been decided on before. */
@@ -144,26 +150,22 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 static void await_crossing(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr = first_group(conn);
-	bool path_dead = conn->rv.outcome.path_dead;
 	memcpy(conn->rv.decliner, conn->lgr->peer_id, SMCR_PEER_ID_LEN);
 	smcr_conn_detach(conn);
 	conn->rv.step = SMCR_RV_DECLINED;
 	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.decline_grace);
-	if (lgr) {
-		lgr->path_dead = lgr->path_dead || path_dead;
-		end_first_contact(lgr);
-	}
+	end_first_contact(lgr, conn->rv.outcome.path_dead);
 }
 
 void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync)
 {
-	bool llc = conn->rv.step == SMCR_RV_LLC;
-	bool path_dead = llc && conn->lgr && conn->lgr->path_dead;
+	bool llc = conn->rv.step == SMCR_RV_LLC && conn->lgr;
+	bool path_dead = llc && conn->lgr->path_dead;
 	send_decline(conn, reason, out_of_sync);
 	conn->rv.outcome = (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
 						     .reason = reason,
 						     .path_dead = path_dead };
-	if (llc && conn->lgr)
+	if (llc)
 		await_crossing(conn);
 	else
 		tell_outcome(conn);
@@ -188,10 +190,8 @@ void smcr_clc_shutdown(struct smcr_conn *conn)
 
 void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 {
-	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
+	if (conn->phase != SMCR_PHASE_RENDEZVOUS || is_decided(conn))
 		return;
-	if (conn->rv.step == SMCR_RV_DECLINED)
-		return; /* it is on its way back to TCP */
 	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
 	 * stopped too, two Declines cross, and each would reach the other's program as data. */
 	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
@@ -206,7 +206,7 @@ static void on_clc_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;
 	(void)engine;
-	if (conn->rv.step == SMCR_RV_OUTCOME || conn->rv.step == SMCR_RV_DECLINED) {
+	if (is_decided(conn)) {
 		tell_outcome(conn);
 	} else if (conn->rv.step == SMCR_RV_S_HELD) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */

@@ -557,6 +557,8 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 void smcr_link_drop_qp(struct smcr_link *link);
 /** Drop the QP and forget the link. From the timer queue only. */
 void smcr_link_free(struct smcr_link *link);
+/** The link that the host, or a message that waits, names; NULL if it has gone. */
+struct smcr_link *smcr_link_by_ref(const struct smcr_engine *engine, uint64_t ref);
 /** Is what a message of the peer names (QPN, GID and, in version 1, MAC) the far end of this link,
  *  in whatever state? */
 bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg);

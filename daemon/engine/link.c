@@ -249,6 +249,13 @@ void smcr_link_free(struct smcr_link *link)
 	free(link);
 }
 
+struct smcr_link *smcr_link_by_ref(const struct smcr_engine *engine, uint64_t ref)
+{
+	struct smcr_link *link;
+	HASH_FIND(hh, engine->links, &ref, sizeof(ref), link);
+	return link;
+}
+
 bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accept *msg)
 {
 	return link->peer_qpn == msg->qpn && !memcmp(link->peer_gid, msg->gid, SMCR_GID_LEN) &&
@@ -425,8 +432,7 @@ static void resume_waiting(struct smcr_link *link)
 void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			   enum smcr_send_status status, const char *text)
 {
-	struct smcr_link *link;
-	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	if (!link || wr_id < link->tx_done || wr_id >= link->tx_next)
 		return;
 	if (status != SMCR_SEND_OK) {
@@ -451,8 +457,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 
 void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text)
 {
-	struct smcr_link *link;
-	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	if (link)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "the queue pair failed: %s",
 			       text ? text : "no detail");

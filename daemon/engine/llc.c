@@ -727,8 +727,7 @@ bool smcr_engine_recv_is_barrier(const uint8_t *data, size_t len)
 void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8_t *data,
 		      size_t len)
 {
-	struct smcr_link *link;
-	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	if (!link || smcr_timer_running(&link->lgr->end_work))
 		return;
 	link->last_active = engine->now;

@@ -436,18 +436,29 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 	return 0;
 }
 
-/** Version 2: whether the server knows the RMB that is being announced should be known before RMBs
- * are listed, so the answer waits for the end of that exchange; not for long, as deployed servers
- * wait two seconds. */
+/** Is an own RMB being announced? Whether the server knows it should be known before RMBs are
+ * listed, so the listing waits for the end of that exchange. */
+static bool announcing(const struct smcr_llc_flow *flow)
+{
+	return flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue;
+}
+
+/** The listing waits; not for long, as deployed servers wait two seconds. */
+static void hasten_announcement(struct smcr_lgr *lgr)
+{
+	smcr_timer_start(lgr->engine, &lgr->llc->rkey.timer, lgr->engine->config.llc_timeout / 8);
+}
+
+/** Version 2, where the answer itself lists the RMBs. */
 static bool hold_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (!smcr_lgr_is_v2(lgr) || flow->rkey.step != SMCR_RKEY_CONFIRM || flow->cont_overdue)
+	if (!smcr_lgr_is_v2(lgr) || !announcing(flow))
 		return false;
 	flow->held_add = (struct smcr_llc_queued){ .link_ref = link->ref, .msg = *msg };
 	flow->add_held = true;
-	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout / 8);
+	hasten_announcement(lgr);
 	return true;
 }
 
@@ -487,13 +498,11 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 		return;
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
-	if (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->peer_counted && !flow->cont_overdue) {
-		/* ADD LINK may have overtaken the reply, on another link: whether the server knows
-		 * the RMB should be known before RMBs are listed. */
+	if (announcing(flow) && !flow->peer_counted) {
+		/* ADD LINK may have overtaken the reply, on another link. */
 		flow->held_cont = msg->add_link_cont;
 		flow->cont_held = true;
-		smcr_timer_start(lgr->engine, &flow->rkey.timer,
-				 lgr->engine->config.llc_timeout / 8);
+		hasten_announcement(lgr);
 		return;
 	}
 	if (!flow->peer_counted)
@@ -511,12 +520,10 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 static void resume_held_add(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	uint64_t ref = flow->held_add.link_ref;
-	struct smcr_link *link;
-	if (!flow->add_held || (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue))
+	if (!flow->add_held || announcing(flow))
 		return;
 	flow->add_held = false;
-	HASH_FIND(hh, lgr->engine->links, &ref, sizeof(ref), link);
+	struct smcr_link *link = smcr_link_by_ref(lgr->engine, flow->held_add.link_ref);
 	if (link && smcr_link_works(link))
 		smcr_llc_on_add_link(link, &flow->held_add.msg);
 }
@@ -525,7 +532,7 @@ void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	resume_held_add(lgr);
-	if (!flow->cont_held || (flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue))
+	if (!flow->cont_held || announcing(flow))
 		return;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT,
 				    .add_link_cont = flow->held_cont };

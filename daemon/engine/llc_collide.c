@@ -113,10 +113,9 @@ bool smcr_llc_dequeue(struct smcr_lgr *lgr, struct smcr_link **ret_link,
 	struct smcr_llc_flow *flow = lgr->llc;
 	while (flow->queued) {
 		struct smcr_llc_queued first = flow->queue[0];
-		struct smcr_link *link;
+		struct smcr_link *link = smcr_link_by_ref(lgr->engine, first.link_ref);
 		flow->queued--;
 		memmove(&flow->queue[0], &flow->queue[1], flow->queued * sizeof(flow->queue[0]));
-		HASH_FIND(hh, lgr->engine->links, &first.link_ref, sizeof(first.link_ref), link);
 		if (!link || link->state != SMCR_LINK_ACTIVE)
 			continue;
 		*ret_link = link;

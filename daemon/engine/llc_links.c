@@ -302,11 +302,10 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 void smcr_llc_refuse_add(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_link *link;
 	if (!flow->add.asked)
 		return;
 	flow->add.asked = false;
-	HASH_FIND(hh, lgr->engine->links, &flow->add.asked_on, sizeof(flow->add.asked_on), link);
+	struct smcr_link *link = smcr_link_by_ref(lgr->engine, flow->add.asked_on);
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_REQUEST_ADD_LINK, .reply = true };
 	if (link && smcr_link_works(link))
 		smcr_llc_send(link, &msg);

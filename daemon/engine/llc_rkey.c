@@ -63,14 +63,6 @@ static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 	return smcr_lgr_any_link(slab->lgr, NULL);
 }
 
-static struct smcr_link *link_by_ref(struct smcr_lgr *lgr, uint64_t ref)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->ref == ref)
-			return lgr->links[i];
-	return NULL;
-}
-
 /** The specs of the next message; a link that has gone since leaves its old RToken there. */
 static void fill_specs(struct smcr_lgr *lgr, struct smcr_llc_link_rtoken *specs, unsigned int n)
 {
@@ -149,7 +141,7 @@ static void confirmed(struct smcr_lgr *lgr)
 	struct smcr_slab *slab = flow->rkey.slab;
 	slab->reg[flow->rkey.link->slot].told = true;
 	for (unsigned int i = 0; i < flow->rkey.others; i++) {
-		struct smcr_link *link = link_by_ref(lgr, flow->rkey.other[i].ref);
+		struct smcr_link *link = smcr_link_by_ref(lgr->engine, flow->rkey.other[i].ref);
 		if (link)
 			slab->reg[link->slot].told = true;
 	}

@@ -139,8 +139,7 @@ void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t lin
 				  void (*fn)(void *arg, const struct smcr_link_view *view),
 				  void *arg)
 {
-	const struct smcr_link *link;
-	HASH_FIND(hh, engine->links, &link_ref, sizeof(link_ref), link);
+	const struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	for (unsigned int i = 0; link && i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
 		if (other && other != link && smcr_link_works(other)) {
@@ -290,10 +289,10 @@ static void check_peer_rmb(struct check *check, const struct smcr_peer_rmb *rmb)
 
 static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned int slot)
 {
-	const struct smcr_link *link = lgr->links[slot], *found;
+	const struct smcr_link *link = lgr->links[slot];
+	const struct smcr_link *found = smcr_link_by_ref(check->engine, link->ref);
 	uint32_t conns = 0, promised = 0;
 	const struct smcr_conn *conn;
-	HASH_FIND(hh, check->engine->links, &link->ref, sizeof(link->ref), found);
 	expect(check, found == link && link->lgr == lgr && link->slot == slot,
 	       "link %u/%u is not where it belongs", lgr->id, link->number);
 	expect(check, link->number && smcr_lgr_link_by_number(lgr, link->number) == link,
