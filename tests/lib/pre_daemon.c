@@ -178,9 +178,10 @@ static void name_pair(int end, int tcp, const union ipc_addr *peer)
 	struct sockaddr_un addr;
 	socklen_t local_len = sizeof(name.local), peer_len = sizeof(name.peer);
 	getsockname(tcp, &name.local.sa, &local_len);
-	/* In SYN_SENT the kernel does not tell. */
+	/* The kernel tells neither in SYN_SENT nor when the program, which has seen a wrong version,
+	 * has reset the connection by now: then nobody will ask. */
 	if (getpeername(tcp, &name.peer.sa, &peer_len) < 0)
-		name.peer = *peer;
+		name.peer = peer->sa.sa_family == AF_UNSPEC ? name.local : *peer;
 	int len = ipc_pair_name_encode(&name, &addr, sizeof(addr));
 	if (len < 0 || bind(end, (struct sockaddr *)&addr, (socklen_t)len) < 0)
 		die("pair name");
