@@ -193,7 +193,8 @@ void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || is_decided(conn))
 		return;
 	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
-	 * stopped too, two Declines cross, and each would reach the other's program as data. */
+	 * stopped too, two Declines cross, and who stops does not wait for the other one: it
+	 * would reach the program as data. */
 	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
 		smcr_clc_fail(conn, ECONNRESET, reason);
 	else
