@@ -16,7 +16,6 @@ struct rnic_backend {
 	void (*close)(struct rnic *rnic);
 	void (*poll)(struct rnic *rnic);
 	void (*link_changed)(struct rnic *rnic);
-	void (*get_info)(const struct rnic *rnic, struct rnic_info *ret_info);
 	void (*get_stats)(const struct rnic *rnic, struct rnic_stats *ret_stats);
 	int (*pd_alloc)(struct rnic *rnic, struct rnic_pd **ret_pd);
 	void (*pd_free)(struct rnic_pd *pd);
@@ -36,6 +35,10 @@ struct rnic_backend {
 
 struct rnic {
 	const struct rnic_backend *backend;
+	struct rnic_open_params params;
+	struct rnic_info info; /* what rnic_get_info() tells */
+	unsigned int events;   /* bits of enum rnic_event_type, to be told */
+	bool closed;           /* by a callback: nothing more is told, freed when the run ends */
 };
 
 struct rnic_pd {
@@ -51,6 +54,15 @@ struct rnic_qp {
 	struct rnic *rnic;
 	uint32_t qpn;
 };
+
+/** Say in `ret_error` (RNIC_ERROR_LEN bytes) what cannot be done, and why. @return `error` */
+int rnic_fail(const struct rnic *rnic, int error, const char *what, char *ret_error);
+/** An event that is to be told. */
+void rnic_event_due(struct rnic *rnic, enum rnic_event_type type);
+/** The events that are due because rnic->info was `before`. */
+void rnic_changed_since(struct rnic *rnic, const struct rnic_info *before);
+/** Tell what is due, from the event loop. A callback may close the RNIC. */
+void rnic_tell_events(struct rnic *rnic);
 
 extern const struct rnic_backend rnic_soft_backend;
 extern const struct rnic_backend rnic_verbs_backend;

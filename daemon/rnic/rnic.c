@@ -41,7 +41,7 @@ void rnic_link_changed(struct rnic *rnic)
 
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
 {
-	rnic->backend->get_info(rnic, ret_info);
+	*ret_info = rnic->info;
 }
 
 void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)

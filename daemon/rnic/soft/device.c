@@ -61,24 +61,12 @@ static bool receive(struct soft_device *dev)
 	return more;
 }
 
-static void tell_events(struct soft_device *dev)
-{
-	for (unsigned int type = 0; dev->events && !dev->closed; type++) {
-		if (!(dev->events & 1u << type))
-			continue;
-		dev->events &= ~(1u << type);
-		struct rnic_event event = { .type = (enum rnic_event_type)type };
-		if (dev->params.on_event)
-			dev->params.on_event(dev->params.event_ctx, &dev->base, &event);
-	}
-}
-
 /* QPs that a callback destroys stay on the list, marked dead, until tidy(). */
 static void deliver(struct soft_device *dev)
 {
 	struct soft_qp *qp;
 	DL_FOREACH (dev->busy, qp) {
-		if (dev->closed)
+		if (dev->base.closed)
 			return;
 		if (!qp->dead && !qp->telling)
 			soft_qp_deliver(qp);
@@ -137,8 +125,8 @@ static enum round run_round(struct soft_device *dev, bool from_socket)
 	dev->now = soft_clock();
 	bool burst = from_socket && receive(dev);
 	deliver(dev);
-	tell_events(dev);
-	size_t sent = dev->closed ? 0 : transmit(dev);
+	rnic_tell_events(&dev->base);
+	size_t sent = dev->base.closed ? 0 : transmit(dev);
 	tidy(dev);
 	if (burst || (from_socket && sent >= BURST_PACKETS))
 		return ROUND_BURST;
@@ -149,9 +137,9 @@ static enum round run_round(struct soft_device *dev, bool from_socket)
 static void leave(struct soft_device *dev)
 {
 	dev->running = false;
-	if (dev->closed) {
+	if (dev->base.closed) {
 		device_free(dev);
-	} else if (dev->busy || dev->events) {
+	} else if (dev->busy || dev->base.events) {
 		struct timeval at_once = { 0, 0 };
 		event_add(dev->resume, &at_once);
 	}
@@ -164,7 +152,7 @@ static void run(struct soft_device *dev, bool from_socket)
 	dev->running = true;
 	unsigned int rounds = 0;
 	uint64_t linger_until = 0;
-	while (rounds < MAX_ROUNDS && !dev->closed) {
+	while (rounds < MAX_ROUNDS && !dev->base.closed) {
 		enum round result = run_round(dev, from_socket);
 		if (result == ROUND_BURST)
 			linger_until = dev->now + LINGER_US;
@@ -230,7 +218,7 @@ static uint8_t path_mtu_for(uint32_t interface_mtu)
 
 static void fill_gids(struct soft_device *dev)
 {
-	struct rnic_info *info = &dev->info;
+	struct rnic_info *info = &dev->base.info;
 	struct soft_endpoint *ep;
 	info->num_gids = 0;
 	DL_FOREACH (dev->endpoints, ep) {
@@ -279,7 +267,7 @@ static int match_endpoints(struct soft_device *dev, const struct rnic_netdev *ne
 
 static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char *ret_error)
 {
-	struct rnic_info *info = &dev->info;
+	struct rnic_info *info = &dev->base.info;
 	info->ifindex = netdev->ifindex;
 	snprintf(info->netdev, sizeof(info->netdev), "%s", netdev->name);
 	snprintf(info->name, sizeof(info->name), "soft:%s", netdev->name);
@@ -295,35 +283,21 @@ static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char
 	return r;
 }
 
-static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
-{
-	return strcmp(a->name, b->name) == 0 && a->num_gids == b->num_gids &&
-	       a->max_path_mtu == b->max_path_mtu && memcmp(a->mac, b->mac, sizeof(a->mac)) == 0 &&
-	       memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) == 0 &&
-	       a->num_addrs == b->num_addrs &&
-	       memcmp(a->addrs, b->addrs, a->num_addrs * sizeof(a->addrs[0])) == 0;
-}
-
 static void on_read(void *ctx, int result, const struct rnic_netdev *netdev)
 {
 	struct soft_device *dev = ctx;
-	struct rnic_info before = dev->info;
+	struct rnic_info before = dev->base.info;
 	char error[RNIC_ERROR_LEN];
 	dev->stats.interface_reads++;
 	if (result == -ENODEV) {
-		dev->info.state = RNIC_PORT_DOWN;
-		dev->events |= 1u << RNIC_EVENT_REMOVED;
+		dev->base.info.state = RNIC_PORT_DOWN;
+		rnic_event_due(&dev->base, RNIC_EVENT_REMOVED);
 	} else if (result == 0) {
 		/* An address whose port is taken gives no GID; that is all there is to say. */
 		apply(dev, netdev, error);
-		if (!same_identity(&before, &dev->info))
-			dev->events |= 1u << RNIC_EVENT_CHANGED;
-		if (before.state != dev->info.state)
-			dev->events |=
-				1u << (dev->info.state == RNIC_PORT_ACTIVE ? RNIC_EVENT_PORT_ACTIVE
-									   : RNIC_EVENT_PORT_DOWN);
+		rnic_changed_since(&dev->base, &before);
 	}
-	if (dev->events)
+	if (dev->base.events)
 		soft_device_kick(dev);
 }
 
@@ -347,18 +321,11 @@ void rnic_soft_set_segmentation(struct rnic *rnic, bool on)
 
 /* ---- open and close */
 
-static int fail(const struct soft_device *dev, int error, const char *what, char *ret_error)
-{
-	snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: cannot %s: %s", dev->info.name, what,
-		 strerror(-error));
-	return error;
-}
-
 static int open_parts(struct soft_device *dev)
 {
 	dev->solver = malloc(sizeof(*dev->solver));
-	dev->kick = event_new(dev->params.base, -1, 0, on_kick, dev);
-	dev->resume = evtimer_new(dev->params.base, on_resume, dev);
+	dev->kick = event_new(dev->base.params.base, -1, 0, on_kick, dev);
+	dev->resume = evtimer_new(dev->base.params.base, on_resume, dev);
 	if (!dev->solver || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
 	    soft_tx_new(&dev->tx))
 		return -ENOMEM;
@@ -380,18 +347,19 @@ static int read_now(const char *ifname, struct rnic_netdev *ret_netdev)
 static int open_interface(struct soft_device *dev, const char *ifname, char *ret_error)
 {
 	struct rnic_netdev netdev;
-	int r = dev->params.hurry ? rnic_netdev_look(ifname, &netdev) : read_now(ifname, &netdev);
+	int r = dev->base.params.hurry ? rnic_netdev_look(ifname, &netdev)
+				       : read_now(ifname, &netdev);
 	if (r == -ENODEV) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: no such network interface",
-			 dev->info.name);
+			 dev->base.info.name);
 		return r;
 	}
 	if (r)
-		return fail(dev, r, "read the interface", ret_error);
-	r = soft_reader_new(dev->params.base, netdev.ifindex, on_read, dev, &dev->reader);
+		return rnic_fail(&dev->base, r, "read the interface", ret_error);
+	r = soft_reader_new(dev->base.params.base, netdev.ifindex, on_read, dev, &dev->reader);
 	if (r)
-		return fail(dev, r, "watch the interface", ret_error);
-	if (dev->params.hurry)
+		return rnic_fail(&dev->base, r, "watch the interface", ret_error);
+	if (dev->base.params.hurry)
 		soft_reader_ask(dev->reader); /* the carrier as it is now */
 	return apply(dev, &netdev, ret_error);
 }
@@ -405,17 +373,17 @@ static int soft_open(const char *ifname, const struct rnic_open_params *params,
 		return -ENOMEM;
 	}
 	dev->base.backend = &rnic_soft_backend;
-	dev->params = *params;
+	dev->base.params = *params;
 	dev->port = params->udp_port ? params->udp_port : ROCE_UDP_PORT;
-	dev->info.kind = RNIC_SOFT;
-	dev->info.port = 1;
-	snprintf(dev->info.name, sizeof(dev->info.name), "soft:%s", ifname);
+	dev->base.info.kind = RNIC_SOFT;
+	dev->base.info.port = 1;
+	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "soft:%s", ifname);
 	dev->segmentation = true;
 	dev->max_segments = 128;
 	dev->hold_budget = HOLD_BUDGET;
 	int r = open_parts(dev);
 	if (r)
-		fail(dev, r, "open", ret_error);
+		rnic_fail(&dev->base, r, "open", ret_error);
 	else
 		r = open_interface(dev, ifname, ret_error);
 	if (r) {
@@ -448,14 +416,9 @@ static void soft_close(struct rnic *rnic)
 	soft_qp_forget_gone(dev);
 	assert(!dev->qps && !dev->mrs && dev->pds == 0);
 	if (dev->running)
-		dev->closed = true;
+		dev->base.closed = true;
 	else
 		device_free(dev);
-}
-
-static void soft_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
-{
-	*ret_info = soft_device_of(rnic)->info;
 }
 
 static void soft_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)
@@ -487,7 +450,6 @@ const struct rnic_backend rnic_soft_backend = {
 	.close = soft_close,
 	.poll = soft_poll,
 	.link_changed = soft_link_changed,
-	.get_info = soft_get_info,
 	.get_stats = soft_get_stats,
 	.pd_alloc = soft_pd_alloc,
 	.pd_free = soft_pd_free,

@@ -62,7 +62,7 @@ static void set_buffer(int fd, int force, int plain)
  * or 0, 1, 2... to the segments of one send, which is what the ICRC is computed for (tx.c). */
 static int socket_setup(struct soft_endpoint *ep, const char **ret_what)
 {
-	const char *ifname = ep->dev->info.netdev;
+	const char *ifname = ep->dev->base.info.netdev;
 	int r;
 	*ret_what = "bind to the interface";
 	if (setsockopt(ep->fd, SOL_SOCKET, SO_BINDTODEVICE, ifname, (socklen_t)strlen(ifname) + 1))
@@ -96,11 +96,11 @@ static void explain(const struct soft_endpoint *ep, const char *what, int error,
 			 "rnic soft:%s: cannot bind UDP %s:%u: address in use by %s; stop it or "
 			 "name "
 			 "another interface",
-			 ep->dev->info.netdev, addr, ep->dev->port, holder);
+			 ep->dev->base.info.netdev, addr, ep->dev->port, holder);
 		return;
 	}
 	snprintf(ret_error, RNIC_ERROR_LEN, "rnic soft:%s: UDP %s:%u: cannot %s: %s%s",
-		 ep->dev->info.netdev, addr, ep->dev->port, what, strerror(-error),
+		 ep->dev->base.info.netdev, addr, ep->dev->port, what, strerror(-error),
 		 error == -EPERM ? "; CAP_NET_RAW is needed" : "");
 }
 
@@ -114,8 +114,8 @@ static int open_socket(struct soft_endpoint *ep, char *ret_error)
 		return r;
 	}
 	ep->readable =
-		event_new(ep->dev->params.base, ep->fd, EV_READ | EV_PERSIST, on_readable, ep);
-	ep->writable = event_new(ep->dev->params.base, ep->fd, EV_WRITE, on_writable, ep);
+		event_new(ep->dev->base.params.base, ep->fd, EV_READ | EV_PERSIST, on_readable, ep);
+	ep->writable = event_new(ep->dev->base.params.base, ep->fd, EV_WRITE, on_writable, ep);
 	if (!ep->readable || !ep->writable || event_add(ep->readable, NULL)) {
 		explain(ep, "watch the socket", -ENOMEM, ret_error);
 		return -ENOMEM;
@@ -140,7 +140,7 @@ int soft_endpoint_open(struct soft_device *dev, struct in_addr addr, uint8_t pre
 	struct soft_endpoint *ep = calloc(1, sizeof(*ep));
 	if (!ep) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic soft:%s: out of memory",
-			 dev->info.netdev);
+			 dev->base.info.netdev);
 		return -ENOMEM;
 	}
 	ep->dev = dev;

@@ -323,9 +323,7 @@ void soft_reader_free(struct soft_reader *reader);
 
 struct soft_device {
 	struct rnic base;
-	struct rnic_open_params params;
 	uint16_t port; /* UDP, host byte order */
-	struct rnic_info info;
 	bool loopback;
 	struct rnic_stats stats;
 	bool segmentation; /* UDP_SEGMENT works */
@@ -345,10 +343,8 @@ struct soft_device {
 	struct event *kick;        /* a run now */
 	struct event *resume;      /* a run after the loop has looked at others */
 	bool running;
-	bool closed;         /* during a run: freed at its end */
-	unsigned int events; /* 1 << enum rnic_event_type, to be told */
-	uint64_t now;        /* at the start of the round */
-	uint64_t looked_at;  /* whether the port is up */
+	uint64_t now;       /* at the start of the round */
+	uint64_t looked_at; /* whether the port is up */
 };
 
 static inline struct soft_device *soft_device_of(const struct rnic *rnic)

@@ -71,7 +71,7 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	qp->base.rnic = pd->rnic;
 	qp->dev = dev;
 	qp->params = *params;
-	qp->timer = evtimer_new(dev->params.base, on_timer, qp);
+	qp->timer = evtimer_new(dev->base.params.base, on_timer, qp);
 	/* One completion a work request and a receive buffer, and the one that tells of ERR. */
 	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
 	if (!qp->timer || !qp->wcs || soft_requester_init(&qp->rq, params->send_depth) ||
@@ -114,11 +114,11 @@ static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 			 const struct rnic_qp_peer *peer)
 {
 	static const uint8_t no_mac[6];
-	const struct rnic_open_params *params = &qp->dev->params;
+	const struct rnic_open_params *params = &qp->dev->base.params;
 	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) || qp->dev->loopback ||
 	    qp->peer.sin_addr.s_addr == ep->addr.s_addr)
 		return 0;
-	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->info.ifindex, AF_INET,
+	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->base.info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
 	qp->neigh = r == 0;
 	/* Its first packet would be sent to whoever answers ARP for that address. */
@@ -129,9 +129,9 @@ static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 
 static void unset_neighbour(struct soft_qp *qp)
 {
-	const struct rnic_open_params *params = &qp->dev->params;
+	const struct rnic_open_params *params = &qp->dev->base.params;
 	if (qp->neigh)
-		params->host_ops->neigh_unset(params->host_ctx, qp->dev->info.ifindex, AF_INET,
+		params->host_ops->neigh_unset(params->host_ctx, qp->dev->base.info.ifindex, AF_INET,
 					      &qp->peer.sin_addr);
 	qp->neigh = false;
 }
@@ -142,7 +142,7 @@ int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 	struct in_addr addr;
 	struct soft_endpoint *ep = endpoint_of(qp->dev, peer->sgid_index);
 	if (qp->state != SOFT_QP_INIT || !gid_addr(peer->gid, &addr) ||
-	    peer->path_mtu > qp->dev->info.max_path_mtu)
+	    peer->path_mtu > qp->dev->base.info.max_path_mtu)
 		return -EINVAL;
 	if (!ep)
 		return -EADDRNOTAVAIL;

@@ -50,18 +50,6 @@ void verbs_device_kick(struct verbs_device *dev)
 
 static void device_free(struct verbs_device *dev);
 
-static void tell_events(struct verbs_device *dev)
-{
-	for (unsigned int type = 0; dev->events && !dev->closed; type++) {
-		if (!(dev->events & 1u << type))
-			continue;
-		dev->events &= ~(1u << type);
-		struct rnic_event event = { .type = (enum rnic_event_type)type };
-		if (dev->params.on_event)
-			dev->params.on_event(dev->params.event_ctx, &dev->base, &event);
-	}
-}
-
 static void tidy(struct verbs_device *dev)
 {
 	struct verbs_qp *qp, *next;
@@ -95,7 +83,7 @@ static bool serve_all(struct verbs_device *dev)
 	bool more = false;
 	struct verbs_qp *qp;
 	DL_FOREACH (dev->qps, qp) {
-		if (dev->closed)
+		if (dev->base.closed)
 			return false;
 		if (!qp->dead && qp->ready)
 			more |= serve(qp);
@@ -107,9 +95,9 @@ static void leave(struct verbs_device *dev, bool more)
 {
 	tidy(dev);
 	dev->running = false;
-	if (dev->closed)
+	if (dev->base.closed)
 		device_free(dev);
-	else if (more || dev->events)
+	else if (more || dev->base.events)
 		verbs_device_kick(dev);
 }
 
@@ -121,8 +109,7 @@ static void run(struct verbs_device *dev)
 	dev->running = true;
 	for (unsigned int i = 0; more && i < MAX_ROUNDS; i++)
 		more = serve_all(dev);
-	if (!dev->closed)
-		tell_events(dev);
+	rnic_tell_events(&dev->base);
 	leave(dev, more);
 }
 
@@ -140,8 +127,8 @@ static void device_lost(struct verbs_device *dev)
 	if (dev->fatal)
 		return;
 	dev->fatal = true;
-	dev->info.state = RNIC_PORT_DOWN;
-	dev->events |= 1u << RNIC_EVENT_REMOVED;
+	dev->base.info.state = RNIC_PORT_DOWN;
+	rnic_event_due(&dev->base, RNIC_EVENT_REMOVED);
 	event_del(dev->completions);
 	event_del(dev->async);
 	DL_FOREACH (dev->qps, qp) {
@@ -186,9 +173,10 @@ static void verbs_poll(struct rnic *rnic)
 	DL_FOREACH (dev->qps, qp) {
 		/* No more than can have been there when we began. */
 		unsigned int left = qp->params.send_depth + qp->recv_depth;
-		while (!dev->closed && !qp->dead && !qp->telling && verbs_qp_poll(qp) && left > 0)
+		while (!dev->base.closed && !qp->dead && !qp->telling && verbs_qp_poll(qp) &&
+		       left > 0)
 			left--;
-		if (dev->closed)
+		if (dev->base.closed)
 			break;
 	}
 	if (!nested)
@@ -216,7 +204,7 @@ static void apply_netdev(struct rnic_info *info, const struct rnic_netdev *netde
 static int read_port(struct verbs_device *dev)
 {
 	struct rnic_netdev netdevs[VERBS_MAX_NETDEVS];
-	struct rnic_info *info = &dev->info;
+	struct rnic_info *info = &dev->base.info;
 	struct ibv_port_attr attr;
 	struct verbs_gids gids;
 	int error = verbs_result(ibv_query_port(dev->context, info->port, &attr));
@@ -238,20 +226,10 @@ static int read_port(struct verbs_device *dev)
 	return error;
 }
 
-static bool same_identity(const struct rnic_info *a, const struct rnic_info *b)
-{
-	return a->ifindex == b->ifindex && !strcmp(a->netdev, b->netdev) &&
-	       a->num_gids == b->num_gids && a->max_path_mtu == b->max_path_mtu &&
-	       !memcmp(a->mac, b->mac, sizeof(a->mac)) &&
-	       !memcmp(a->gids, b->gids, a->num_gids * sizeof(a->gids[0])) &&
-	       a->num_addrs == b->num_addrs &&
-	       !memcmp(a->addrs, b->addrs, a->num_addrs * sizeof(a->addrs[0]));
-}
-
 static void verbs_link_changed(struct rnic *rnic)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
-	struct rnic_info before = dev->info;
+	struct rnic_info before = dev->base.info;
 	if (dev->fatal)
 		return;
 	/* A driver may wait with its removal until we have closed, and work on meanwhile. */
@@ -262,12 +240,8 @@ static void verbs_link_changed(struct rnic *rnic)
 	int error = read_port(dev);
 	if (error && error != -EADDRNOTAVAIL)
 		return; /* the device's own event says so if it is lost */
-	if (!same_identity(&before, &dev->info))
-		dev->events |= 1u << RNIC_EVENT_CHANGED;
-	if (before.state != dev->info.state)
-		dev->events |= 1u << (dev->info.state == RNIC_PORT_ACTIVE ? RNIC_EVENT_PORT_ACTIVE
-									  : RNIC_EVENT_PORT_DOWN);
-	if (dev->events)
+	rnic_changed_since(&dev->base, &before);
+	if (dev->base.events)
 		verbs_device_kick(dev);
 }
 
@@ -307,13 +281,6 @@ static void on_async(evutil_socket_t fd, short what, void *arg)
 
 /* ---- open and close */
 
-static int fail(const struct verbs_device *dev, int error, const char *what, char *ret_error)
-{
-	snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: cannot %s: %s", dev->info.name, what,
-		 strerror(-error));
-	return error;
-}
-
 static void list_names(struct ibv_device **list, char *buf, size_t len)
 {
 	size_t at = 0;
@@ -328,7 +295,7 @@ static int open_device(struct verbs_device *dev, struct ibv_device *device, char
 	if (device->transport_type != IBV_TRANSPORT_IB) {
 		snprintf(ret_error, RNIC_ERROR_LEN,
 			 "rnic %s: the device does not speak RoCE, which SMC-R needs",
-			 dev->info.name);
+			 dev->base.info.name);
 		return -EPROTONOSUPPORT;
 	}
 	dev->context = ibv_open_device(device);
@@ -337,7 +304,7 @@ static int open_device(struct verbs_device *dev, struct ibv_device *device, char
 	char node[RNIC_NAME_LEN + 32];
 	int error = errno ? -errno : -EIO;
 	snprintf(node, sizeof(node), "/dev/infiniband/%s", device->dev_name);
-	verbs_explain_open(dev->info.name, node, error, ret_error);
+	verbs_explain_open(dev->base.info.name, node, error, ret_error);
 	return error;
 }
 
@@ -353,7 +320,7 @@ static int find_device(struct verbs_device *dev, const char *ibdev, char *ret_er
 	} else {
 		if (list)
 			list_names(list, others, sizeof(others));
-		verbs_explain_absence(dev->info.name, verbs_absence_of("/sys", ibdev), others,
+		verbs_explain_absence(dev->base.info.name, verbs_absence_of("/sys", ibdev), others,
 				      ret_error);
 	}
 	if (list)
@@ -366,19 +333,19 @@ static int check_port(struct verbs_device *dev, char *ret_error)
 	struct ibv_port_attr port;
 	int error = verbs_result(ibv_query_device(dev->context, &dev->attr));
 	if (error)
-		return fail(dev, error, "query the device", ret_error);
-	if (dev->info.port > dev->attr.phys_port_cnt) {
+		return rnic_fail(&dev->base, error, "query the device", ret_error);
+	if (dev->base.info.port > dev->attr.phys_port_cnt) {
 		snprintf(ret_error, RNIC_ERROR_LEN, "rnic %s: the device's ports are 1 to %u",
-			 dev->info.name, dev->attr.phys_port_cnt);
+			 dev->base.info.name, dev->attr.phys_port_cnt);
 		return -ENODEV;
 	}
-	error = verbs_result(ibv_query_port(dev->context, dev->info.port, &port));
+	error = verbs_result(ibv_query_port(dev->context, dev->base.info.port, &port));
 	if (error)
-		return fail(dev, error, "query the port", ret_error);
+		return rnic_fail(&dev->base, error, "query the port", ret_error);
 	if (port.link_layer != IBV_LINK_LAYER_ETHERNET) {
 		snprintf(ret_error, RNIC_ERROR_LEN,
 			 "rnic %s: the port is InfiniBand; SMC-R needs RoCE, set it to Ethernet",
-			 dev->info.name);
+			 dev->base.info.name);
 		return -EPROTONOSUPPORT;
 	}
 	dev->endless = dev->attr.vendor_id == RXE_VENDOR_ID;
@@ -393,7 +360,7 @@ static int set_nonblocking(int fd)
 
 static int open_events(struct verbs_device *dev)
 {
-	struct event_base *base = dev->params.base;
+	struct event_base *base = dev->base.params.base;
 	dev->channel = ibv_create_comp_channel(dev->context);
 	if (!dev->channel)
 		return -errno;
@@ -414,7 +381,7 @@ static int open_events(struct verbs_device *dev)
 
 static void port_dir(const struct verbs_device *dev, char *buf, size_t len)
 {
-	snprintf(buf, len, "%s/ports/%u", dev->context->device->ibdev_path, dev->info.port);
+	snprintf(buf, len, "%s/ports/%u", dev->context->device->ibdev_path, dev->base.info.port);
 }
 
 static int open_parts(struct verbs_device *dev, const char *ibdev, char *ret_error)
@@ -428,15 +395,15 @@ static int open_parts(struct verbs_device *dev, const char *ibdev, char *ret_err
 	dev->sysfs_inode = sysfs_inode(dev->context->device);
 	dev->nl = nl_socket_alloc();
 	if (!dev->nl || nl_connect(dev->nl, NETLINK_ROUTE) < 0)
-		return fail(dev, -EIO, "open a netlink socket", ret_error);
+		return rnic_fail(&dev->base, -EIO, "open a netlink socket", ret_error);
 	error = open_events(dev);
 	if (error)
-		return fail(dev, error, "watch the device", ret_error);
+		return rnic_fail(&dev->base, error, "watch the device", ret_error);
 	error = read_port(dev);
 	if (error == -EADDRNOTAVAIL)
-		verbs_explain_no_gid(dev->info.name, ret_error);
+		verbs_explain_no_gid(dev->base.info.name, ret_error);
 	else if (error)
-		fail(dev, error, "read the port's state", ret_error);
+		rnic_fail(&dev->base, error, "read the port's state", ret_error);
 	port_dir(dev, dir, sizeof(dir));
 	verbs_counters_read(dir, &dev->before);
 	return error;
@@ -458,10 +425,10 @@ static int verbs_open(const char *name, const struct rnic_open_params *params,
 		return -ENOMEM;
 	}
 	dev->base.backend = &rnic_verbs_backend;
-	dev->params = *params;
-	dev->info.kind = RNIC_VERBS;
-	dev->info.port = port;
-	snprintf(dev->info.name, sizeof(dev->info.name), "verbs:%.53s/%u", ibdev, port);
+	dev->base.params = *params;
+	dev->base.info.kind = RNIC_VERBS;
+	dev->base.info.port = port;
+	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "verbs:%.53s/%u", ibdev, port);
 	dev->inline_wanted = RNIC_MAX_INLINE;
 	int error = open_parts(dev, ibdev, ret_error);
 	if (error) {
@@ -492,14 +459,9 @@ static void verbs_close(struct rnic *rnic)
 	struct verbs_device *dev = verbs_device_of(rnic);
 	assert(dev->mrs == 0 && dev->pds == 0);
 	if (dev->running)
-		dev->closed = true;
+		dev->base.closed = true;
 	else
 		device_free(dev);
-}
-
-static void verbs_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
-{
-	*ret_info = verbs_device_of(rnic)->info;
 }
 
 static void verbs_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats)
@@ -516,7 +478,6 @@ const struct rnic_backend rnic_verbs_backend = {
 	.close = verbs_close,
 	.poll = verbs_poll,
 	.link_changed = verbs_link_changed,
-	.get_info = verbs_get_info,
 	.get_stats = verbs_get_stats,
 	.pd_alloc = verbs_pd_alloc,
 	.pd_free = verbs_pd_free,

@@ -144,7 +144,6 @@ const struct verbs_slot *verbs_sendq_retire(struct verbs_sendq *sendq, uint64_t 
 
 struct verbs_device {
 	struct rnic base;
-	struct rnic_open_params params;
 	struct ibv_context *context;
 	struct ibv_comp_channel *channel;
 	struct event *completions, *async; /* the two descriptors */
@@ -152,16 +151,13 @@ struct verbs_device {
 	struct nl_sock *nl;
 	uint64_t sysfs_inode; /* of the device's directory: another one has another */
 	struct ibv_device_attr attr;
-	struct rnic_info info;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
 	bool endless;                     /* a retry count of 7 is for ever */
 	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests ask for less */
 	struct rnic_stats before;
 
-	bool running;        /* inside a run: callbacks may be on the stack */
-	bool closed;         /* closed by one of them */
-	bool fatal;          /* the device is lost: nothing comes from it any more */
-	unsigned int events; /* bits of enum rnic_event_type, to be told */
+	bool running; /* inside a run: callbacks may be on the stack */
+	bool fatal;   /* the device is lost: nothing comes from it any more */
 	unsigned int pds, mrs;
 	struct verbs_qp *qps; /* destroyed ones until the end of the run */
 	bool untidy;          /* there are such */

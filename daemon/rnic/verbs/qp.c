@@ -126,7 +126,7 @@ static int alloc_memory(struct verbs_qp *qp)
 	uint32_t depth = qp->params.send_depth;
 	qp->send_wrs = calloc(depth, sizeof(*qp->send_wrs));
 	qp->send_sges = calloc((size_t)depth * RNIC_MAX_SGE, sizeof(*qp->send_sges));
-	qp->end_timer = evtimer_new(qp->dev->params.base, on_end_timer, qp);
+	qp->end_timer = evtimer_new(qp->dev->base.params.base, on_end_timer, qp);
 	if (!qp->send_wrs || !qp->send_sges || !qp->end_timer)
 		return -ENOMEM;
 	int error = verbs_watch_init(qp);
@@ -143,7 +143,7 @@ static int alloc_memory(struct verbs_qp *qp)
 static int make_ready(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr;
-	int mask = verbs_attr_init(qp->dev->info.port, &attr);
+	int mask = verbs_attr_init(qp->dev->base.info.port, &attr);
 	int error = verbs_result(ibv_modify_qp(qp->qp, &attr, mask));
 	if (!error)
 		error = post_all_recvs(qp);
@@ -227,8 +227,8 @@ void verbs_qp_free(struct verbs_qp *qp)
 static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 {
 	static const uint8_t no_mac[6];
-	const struct rnic_open_params *params = &qp->dev->params;
-	const struct rnic_info *info = &qp->dev->info;
+	const struct rnic_open_params *params = &qp->dev->base.params;
+	const struct rnic_info *info = &qp->dev->base.info;
 	const uint8_t *addr;
 	int family;
 	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) ||
@@ -252,7 +252,7 @@ static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 
 static void unset_neighbour(struct verbs_qp *qp)
 {
-	const struct rnic_open_params *params = &qp->dev->params;
+	const struct rnic_open_params *params = &qp->dev->base.params;
 	const uint8_t *addr;
 	int family;
 	if (qp->neigh && verbs_gid_address(qp->peer_gid, &family, &addr))
@@ -265,14 +265,15 @@ int verbs_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 	struct verbs_qp *qp = (struct verbs_qp *)base;
 	const struct verbs_device *dev = qp->dev;
 	struct ibv_qp_attr attr;
-	if (qp->state != VERBS_QP_INIT || peer->path_mtu > dev->info.max_path_mtu)
+	if (qp->state != VERBS_QP_INIT || peer->path_mtu > dev->base.info.max_path_mtu)
 		return -EINVAL;
-	if (peer->sgid_index >= dev->info.num_gids)
+	if (peer->sgid_index >= dev->base.info.num_gids)
 		return -EADDRNOTAVAIL;
 	int error = set_neighbour(qp, peer);
 	if (error)
 		return error;
-	int mask = verbs_attr_rtr(dev->info.port, dev->gid_index[peer->sgid_index], peer, &attr);
+	int mask =
+		verbs_attr_rtr(dev->base.info.port, dev->gid_index[peer->sgid_index], peer, &attr);
 	error = verbs_result(ibv_modify_qp(qp->qp, &attr, mask));
 	if (error) {
 		unset_neighbour(qp);

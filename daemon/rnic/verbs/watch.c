@@ -52,7 +52,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 
 int verbs_watch_init(struct verbs_qp *qp)
 {
-	qp->watch = evtimer_new(qp->dev->params.base, on_look, qp);
+	qp->watch = evtimer_new(qp->dev->base.params.base, on_look, qp);
 	return qp->watch ? 0 : -ENOMEM;
 }
 
