@@ -4,8 +4,6 @@
 #include <event2/event.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -210,7 +208,7 @@ static int read_port(struct verbs_device *dev)
 	int error = verbs_result(ibv_query_port(dev->context, info->port, &attr));
 	if (error)
 		return error;
-	error = verbs_read_gids(dev->context, info->port, dev->nl, netdevs, &gids);
+	error = verbs_read_gids(dev->context, info->port, netdevs, &gids);
 	if (error && error != -EADDRNOTAVAIL)
 		return error;
 	info->num_gids = 0;
@@ -393,9 +391,6 @@ static int open_parts(struct verbs_device *dev, const char *ibdev, char *ret_err
 	if (error)
 		return error;
 	dev->sysfs_inode = sysfs_inode(dev->context->device);
-	dev->nl = nl_socket_alloc();
-	if (!dev->nl || nl_connect(dev->nl, NETLINK_ROUTE) < 0)
-		return rnic_fail(&dev->base, -EIO, "open a netlink socket", ret_error);
 	error = open_events(dev);
 	if (error)
 		return rnic_fail(&dev->base, error, "watch the device", ret_error);
@@ -450,7 +445,6 @@ static void device_free(struct verbs_device *dev)
 		ibv_destroy_comp_channel(dev->channel);
 	if (dev->context)
 		ibv_close_device(dev->context);
-	nl_socket_free(dev->nl);
 	free(dev);
 }
 

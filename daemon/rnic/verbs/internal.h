@@ -25,7 +25,6 @@
 #include "daemon/rnic/verbs.h"
 
 struct event;
-struct nl_sock;
 struct verbs_device;
 struct verbs_qp;
 
@@ -62,8 +61,8 @@ int verbs_parse_name(const char *name, char ret_dev[RNIC_NAME_LEN], uint8_t *ret
 /** The interfaces of our namespace that a port's GIDs belong to, and the choice among the GIDs.
  *  `netdevs` has VERBS_MAX_NETDEVS places and must outlive `ret_gids`. @return 0,
  *  -EADDRNOTAVAIL if no GID counts, or another errno */
-int verbs_read_gids(struct ibv_context *context, uint8_t port, struct nl_sock *nl,
-		    struct rnic_netdev *netdevs, struct verbs_gids *ret_gids);
+int verbs_read_gids(struct ibv_context *context, uint8_t port, struct rnic_netdev *netdevs,
+		    struct verbs_gids *ret_gids);
 
 /* ---- explain.c */
 
@@ -148,7 +147,6 @@ struct verbs_device {
 	struct ibv_comp_channel *channel;
 	struct event *completions, *async; /* the two descriptors */
 	struct event *kick;
-	struct nl_sock *nl;
 	uint64_t sysfs_inode; /* of the device's directory: another one has another */
 	struct ibv_device_attr attr;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <netlink/netlink.h>
-#include <netlink/socket.h>
+#include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -40,10 +39,18 @@ void rnic_verbs_full_name(const char *name, char ret_name[RNIC_NAME_LEN])
 		snprintf(ret_name, RNIC_NAME_LEN, "%s", name);
 }
 
+/* The port's state comes from the device, so that whether the interface is active does not matter
+ * and nobody has to wait for the kernel's lock of all interfaces. */
+static int look_at(unsigned int ifindex, struct rnic_netdev *ret_netdev)
+{
+	char name[IF_NAMESIZE];
+	return if_indextoname(ifindex, name) ? rnic_netdev_look(name, ret_netdev) : -ENODEV;
+}
+
 /* Interfaces that are not in our namespace are not found; an index that means another interface
  * here is found out by its addresses. */
 static int read_netdevs(const struct ibv_gid_entry *entries, size_t num_entries, uint8_t port,
-			struct nl_sock *nl, struct rnic_netdev *netdevs, size_t *ret_num)
+			struct rnic_netdev *netdevs, size_t *ret_num)
 {
 	size_t num = 0;
 	for (size_t i = 0; i < num_entries && num < VERBS_MAX_NETDEVS; i++) {
@@ -52,7 +59,7 @@ static int read_netdevs(const struct ibv_gid_entry *entries, size_t num_entries,
 			known = netdevs[j].ifindex == entries[i].ndev_ifindex;
 		if (known)
 			continue;
-		int error = rnic_netdev_read(nl, entries[i].ndev_ifindex, &netdevs[num]);
+		int error = look_at(entries[i].ndev_ifindex, &netdevs[num]);
 		if (error && error != -ENODEV)
 			return error;
 		if (!error)
@@ -62,15 +69,15 @@ static int read_netdevs(const struct ibv_gid_entry *entries, size_t num_entries,
 	return 0;
 }
 
-int verbs_read_gids(struct ibv_context *context, uint8_t port, struct nl_sock *nl,
-		    struct rnic_netdev *netdevs, struct verbs_gids *ret_gids)
+int verbs_read_gids(struct ibv_context *context, uint8_t port, struct rnic_netdev *netdevs,
+		    struct verbs_gids *ret_gids)
 {
 	struct ibv_gid_entry entries[VERBS_MAX_GIDS];
 	size_t num_netdevs = 0;
 	ssize_t num = ibv_query_gid_table(context, entries, VERBS_MAX_GIDS, 0);
 	if (num < 0)
 		return (int)num;
-	int error = read_netdevs(entries, (size_t)num, port, nl, netdevs, &num_netdevs);
+	int error = read_netdevs(entries, (size_t)num, port, netdevs, &num_netdevs);
 	if (error)
 		return error;
 	return verbs_choose_gids(entries, (size_t)num, port, netdevs, num_netdevs, ret_gids)
@@ -81,7 +88,6 @@ int verbs_read_gids(struct ibv_context *context, uint8_t port, struct nl_sock *n
 struct each {
 	void (*fn)(void *ctx, const struct rnic_verbs_port *port);
 	void *ctx;
-	struct nl_sock *nl;
 	struct rnic_netdev netdevs[VERBS_MAX_NETDEVS];
 };
 
@@ -91,7 +97,7 @@ static void each_port(struct each *each, struct ibv_context *context, uint8_t nu
 	struct verbs_gids gids;
 	struct rnic_verbs_port port = { 0 };
 	if (ibv_query_port(context, num, &attr) || attr.link_layer != IBV_LINK_LAYER_ETHERNET ||
-	    verbs_read_gids(context, num, each->nl, each->netdevs, &gids))
+	    verbs_read_gids(context, num, each->netdevs, &gids))
 		return;
 	snprintf(port.name, sizeof(port.name), "verbs:%.53s/%u",
 		 ibv_get_device_name(context->device), num);
@@ -116,13 +122,9 @@ void rnic_verbs_each(void (*fn)(void *ctx, const struct rnic_verbs_port *port), 
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct each each = { .fn = fn, .ctx = ctx };
-	if (list && list[0])
-		each.nl = nl_socket_alloc();
-	if (each.nl && nl_connect(each.nl, NETLINK_ROUTE) == 0) {
-		for (struct ibv_device **device = list; *device; device++)
-			each_device(&each, *device);
-	}
-	nl_socket_free(each.nl);
-	if (list)
-		ibv_free_device_list(list);
+	if (!list)
+		return;
+	for (struct ibv_device **device = list; *device; device++)
+		each_device(&each, *device);
+	ibv_free_device_list(list);
 }
