@@ -133,7 +133,7 @@ static uint64_t answer_time(const struct smcr_lgr *lgr)
 	uint64_t limit = UINT64_MAX;
 	if (smcr_lgr_is_v2(lgr) && lgr->llc->step == SMCR_LLC_C_AWAIT_ADD)
 		limit = ADD_LINK_WAIT;
-	else if (awaits_confirm_reply(lgr) && !lgr->llc->confirm_repeated)
+	else if (awaits_confirm_reply(lgr) && !lgr->llc->repeated)
 		limit = REPEAT_CONFIRM_AFTER;
 	return time < limit ? time : limit;
 }
@@ -146,7 +146,8 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
-	flow->cont_held = flow->cont_overdue = flow->confirm_repeated = false;
+	flow->cont_held = flow->cont_overdue = false;
+	flow->repeated = 0;
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
 		smcr_llc_add_failed(lgr, "the exchange has failed");
@@ -284,6 +285,8 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 		return;
 	}
 	if (go_on_with_one_link(lgr))
+		return;
+	if (flow->step == SMCR_LLC_S_DELETE && smcr_llc_repeat_delete(lgr))
 		return;
 	enum smcr_row row = row_of_timeout(lgr);
 	if (row != SMCR_NUM_ROWS)

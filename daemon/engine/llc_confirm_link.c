@@ -86,10 +86,10 @@ bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST;
 	struct smcr_link *link = first ? flow->carrier : flow->subject;
-	if (flow->confirm_repeated)
+	if (flow->repeated)
 		return false;
 	struct smcr_llc_msg msg = confirm_link_of(link, false, lgr->max_links);
-	flow->confirm_repeated = true;
+	flow->repeated = 1;
 	if (smcr_link_usable(link))
 		smcr_llc_send(link, &msg);
 	return true;

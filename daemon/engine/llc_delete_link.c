@@ -70,6 +70,42 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	smcr_llc_send(carrier, &msg);
 }
 
+/**
+ * DELETE LINK is not answered in time. The carrier is given up with that (ERR-33, ERR-36), but a
+ * peer of version 2 may be held up: Linux waits, with the group's lock, until nothing is
+ * outstanding on the link and its queue pair is gone, which with rdma_rxe may take as long as the
+ * path or the interface is down. So the carrier is tested, and stays if it answers.
+ */
+static bool carrier_may_stay(struct smcr_link *carrier)
+{
+	struct smcr_lgr *lgr = carrier->lgr;
+	if (!smcr_lgr_is_v2(lgr) || !smcr_link_usable(carrier) ||
+	    lgr->state == SMCR_LGR_FIRST_CONTACT)
+		return false;
+	smcr_llc_test_link(carrier);
+	return true;
+}
+
+/** At first after twice the time of an answer, which a TEST LINK has then had; then ever less
+ * often. */
+#define MAX_DOUBLINGS 6
+
+bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *link = flow->subject;
+	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	if (!carrier_may_stay(flow->carrier))
+		return false;
+	if (flow->repeated < MAX_DOUBLINGS)
+		flow->repeated++;
+	smcr_timer_start(lgr->engine, &flow->timer,
+			 lgr->engine->config.llc_timeout << flow->repeated);
+	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
+	smcr_llc_send(flow->carrier, &msg);
+	return true;
+}
+
 /** A link that has worked, and is missed (ADDL-14). */
 static bool missed(const struct smcr_link *link)
 {
@@ -143,11 +179,7 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 
 /* ---- one link, client ---- */
 
-/**
- * ERR-33: the server does not answer, so the link that carried the request is dead too. A server of
- * version 2 may have accepted it and wait until what it has sent on the link is back, which
- * rdma_rxe repeats until it is answered; so the carrying link is asked before it is given up.
- */
+/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
 static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
@@ -155,8 +187,7 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
 	if (!link->delete_carrier)
 		return;
-	if (smcr_lgr_is_v2(link->lgr) && smcr_link_usable(link->delete_carrier)) {
-		smcr_llc_test_link(link->delete_carrier);
+	if (carrier_may_stay(link->delete_carrier)) {
 		smcr_timer_start(engine, &link->delete_timer, 2 * engine->config.llc_timeout);
 		return;
 	}

@@ -266,8 +266,12 @@ client_up() { nic_is_up "$CLIENT"; }
 server_down() { nic_is_down "$SERVER"; }
 server_up() { nic_is_up "$SERVER"; }
 cell_loss-client() { under_traffic client_down not_both_symmetric client_up; }
-# What else has to happen says loss-client, where it can; here the second link may stay away.
-cell_cut-client() { under_traffic client_down not_both_symmetric client_up true; }
+# What else has to happen says loss-client, where it can; here the second link may stay away. Where what the kernel has
+# sent on the lost link is outstanding for ever, it must not wait for that with small writes (docs/interop.md).
+cell_cut-client() {
+	[ -z "$(reason_rxe)" ] || on "$SERVER" sysctl -qw net.smc.autocorking_size=0 || return
+	under_traffic client_down not_both_symmetric client_up true
+}
 cell_loss-server() { under_traffic server_down not_both_symmetric server_up; }
 
 # The switch drops what comes and goes by RoCE on the port of one NIC.

@@ -765,6 +765,36 @@ static void server_takes_its_time(void **state)
 	done(pair, c);
 }
 
+/** A client that does not answer DELETE LINK either: all goes on, and so does the exchange when the
+ * answer comes. */
+static void client_takes_its_time(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(2, &c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, S, 2);
+	pair_run(pair, 60000 * MS);
+	assert_true(pick.seen > 0);
+	assert_true(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false) > 1);
+	assert_true(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false) > 1);
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_set_pick(pair, NULL);
+	struct smcr_llc_msg reply = { .type = SMCR_LLC_DELETE_LINK, .reply = true };
+	reply.delete_link.link_number = 2;
+	pair_inject_llc(pair, C, 1, &reply);
+	pair_pump(pair);
+	pair_inject_llc(pair, C, 1, &reply); /* to the second request */
+	pair_pump(pair);
+	assert_null(pair_link(pair, S, 2));
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	done(pair, c);
+}
+
 static enum pair_verdict lose_from_client(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	(void)pair;
@@ -772,22 +802,31 @@ static enum pair_verdict lose_from_client(struct pair *pair, const struct pair_m
 	return msg->from == C ? PAIR_LOSE : PAIR_PASS;
 }
 
-/** The carrying link is asked before it is given up; then it is (ERR-33). */
-static void server_is_out_of_reach(void **state)
+static enum pair_verdict lose_from_server(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)pair;
+	(void)arg;
+	return msg->from == S ? PAIR_LOSE : PAIR_PASS;
+}
+
+/** The carrying link is asked before it is given up; then it is (ERR-33, ERR-36). */
+static void peer_is_out_of_reach(void **state)
 {
 	(void)state;
-	int c;
-	struct pair *pair = grouped(2, &c);
-	pair->filter = lose_from_client;
-	pair_fail_link(pair, C, 2);
-	pair_run(pair, 7900 * MS);
-	assert_non_null(pair_lgr(pair, C));
-	pair_run(pair, 200 * MS);
-	assert_null(pair_lgr(pair, C));
-	assert_int_equal(pair_end(pair, c, C)->reset, 1);
-	pair->filter = NULL;
-	pair_run(pair, 10000 * MS);
-	pair_free(pair);
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = grouped(2, &c);
+		pair->filter = side == C ? lose_from_client : lose_from_server;
+		pair_fail_link(pair, side, 2);
+		pair_run(pair, 7900 * MS);
+		assert_non_null(pair_lgr(pair, side));
+		pair_run(pair, 200 * MS);
+		assert_null(pair_lgr(pair, side));
+		assert_int_equal(pair_end(pair, c, side)->reset, 1);
+		pair->filter = NULL;
+		pair_run(pair, 10000 * MS);
+		pair_free(pair);
+	}
 }
 
 int main(void)
@@ -822,7 +861,8 @@ int main(void)
 		cmocka_unit_test(malformed),
 		cmocka_unit_test(delete_all),
 		cmocka_unit_test(server_takes_its_time),
-		cmocka_unit_test(server_is_out_of_reach),
+		cmocka_unit_test(client_takes_its_time),
+		cmocka_unit_test(peer_is_out_of_reach),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
