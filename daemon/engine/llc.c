@@ -477,11 +477,15 @@ static void free_gone_links(struct smcr_lgr *lgr)
 			smcr_link_free(lgr->links[i]);
 }
 
+/** One that may be deleted now: not what has become the last one that works, another one must come
+ *  first. */
 static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
 {
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && smcr_llc_delete_due(lgr->links[i]))
-			return lgr->links[i];
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && smcr_llc_delete_due(link) && smcr_lgr_any_link(lgr, link))
+			return link;
+	}
 	return NULL;
 }
 
@@ -499,10 +503,6 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	struct smcr_link *gone = find_delete_wanted(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
-	if (gone && !carrier) { /* it has become the last one: another one must come first */
-		carrier = smcr_lgr_any_link(lgr, NULL);
-		gone = NULL;
-	}
 	if (!carrier || lgr->llc->peer_rkey.link)
 		return false;
 	if (gone) {

@@ -78,9 +78,7 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
  */
 static bool carrier_may_stay(struct smcr_link *carrier)
 {
-	struct smcr_lgr *lgr = carrier->lgr;
-	if (!smcr_lgr_is_v2(lgr) || !smcr_link_usable(carrier) ||
-	    lgr->state == SMCR_LGR_FIRST_CONTACT)
+	if (!smcr_lgr_is_v2(carrier->lgr) || !smcr_link_usable(carrier))
 		return false;
 	smcr_llc_test_link(carrier);
 	return true;
@@ -95,7 +93,7 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *link = flow->subject;
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
-	if (!carrier_may_stay(flow->carrier))
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !carrier_may_stay(flow->carrier))
 		return false;
 	if (flow->repeated < MAX_DOUBLINGS)
 		flow->repeated++;

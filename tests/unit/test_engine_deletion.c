@@ -206,6 +206,41 @@ static void deleted_when_it_can_be_spared(void **state)
 	PROVES("DELL-5 SER-6");
 }
 
+/** The carrier of a DELETE LINK fails: now it is the one that has to go, and the other one stays.
+ */
+static void the_carrier_dies(void **state)
+{
+	(void)state;
+	for (uint8_t number = 1; number <= 2; number++) {
+		int c;
+		uint64_t id;
+		uint8_t carrier = 3 - number;
+		struct pair *pair = pair_grouped(2, &c);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_DELETE_LINK,
+					  .verdict = PAIR_LOSE };
+		struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+					       .lgr = pair_lgr(pair, S)->id,
+					       .link = number,
+					       .orderly = true };
+		pair_set_pick(pair, &pick);
+		assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+		pair_run(pair, 2000000);
+		assert_int_equal(pick.seen, 1);
+		pair_set_pick(pair, NULL);
+		pair_fail_link(pair, S, carrier);
+		pair_fail_link(pair, C, carrier);
+		pair_run(pair, 10000000);
+		assert_null(pair_link(pair, S, carrier));
+		assert_null(pair_link(pair, C, carrier));
+		assert_int_equal(pair_end(pair, c, S)->reset, 0);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-36");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -214,6 +249,7 @@ int main(void)
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(transfers_go_on),
 		cmocka_unit_test(leaving_and_dying),
+		cmocka_unit_test(the_carrier_dies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
