@@ -315,9 +315,10 @@ static void expect_end(struct rnic_side *side, size_t num_sends)
 	assert_int_equal(side->recv_errors, 1);
 }
 
-static void error_flushes(void **state)
+/* @return whether anything was flushed: a device works by itself, and may have been done before */
+static bool flush_five(void)
 {
-	(void)state;
+	bool flushed = false;
 	for (uint64_t i = 0; i < 5; i++)
 		assert_int_equal(rnic_side_write(&a, 0, 100000, &b, 0, i), 0);
 	rnic_qp_error(a.qp);
@@ -326,10 +327,23 @@ static void error_flushes(void **state)
 	expect_end(&a, 5);
 	for (uint64_t i = 0; i < 5; i++) {
 		assert_int_equal(a.sends[i].wr_id, i);
-		if (a.sends[i].status != RNIC_WC_SUCCESS)
-			assert_int_equal(a.sends[i].status, RNIC_WC_WR_FLUSH_ERR);
+		flushed |= a.sends[i].status != RNIC_WC_SUCCESS;
+		assert_int_equal(a.sends[i].status,
+				 flushed ? RNIC_WC_WR_FLUSH_ERR : RNIC_WC_SUCCESS);
 	}
-	assert_int_equal(a.sends[4].status, RNIC_WC_WR_FLUSH_ERR);
+	return flushed;
+}
+
+static void error_flushes(void **state)
+{
+	(void)state;
+	bool flushed = flush_five();
+	for (int attempt = 1; attempt < 10 && !flushed; attempt++) {
+		rnic_behaviour_disconnect(NULL);
+		rnic_behaviour_connect(NULL);
+		flushed = flush_five();
+	}
+	assert_true(flushed);
 }
 
 /* The user learns of it with nothing outstanding too, and before the queue pair is connected. */
