@@ -528,14 +528,14 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 			   group->number, m->link_number);
 	if (from == CLIENT && !msg->reply)
 		obs_see(group->obs, SEEN_DELETE_ASKED);
-	if (from == CLIENT && msg->reply && group_is_v2(group) && target->gone[CLIENT] &&
-	    m->reason == SMCR_LLC_DEL_UNKNOWN_LINK)
-		return; /* it has been asked twice, and the server is at another link by now */
 	if (from == CLIENT && msg->reply) {
 		if (request && request->msg.delete_link.link_number != m->link_number)
 			world_fail(w, "DELL-2", "group %u: link number is not echoed",
 				   group->number);
-		link_deleted(target, CLIENT);
+		bool again = group_is_v2(group) && target->gone[CLIENT] &&
+			     m->reason == SMCR_LLC_DEL_UNKNOWN_LINK;
+		if (!again)
+			link_deleted(target, CLIENT);
 	}
 }
 

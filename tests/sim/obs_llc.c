@@ -127,19 +127,38 @@ static void remember(struct obs_link *link, int from, const struct smcr_llc_msg 
 			   group->number, OBS_MAX_REQUESTS);
 }
 
+/** Deletions may be on their way at the same time, as a request of version 2 may be repeated. */
+static bool same_subject(const struct obs_request *request, const struct smcr_llc_msg *msg)
+{
+	return msg->type != SMCR_LLC_DELETE_LINK ||
+	       request->msg.delete_link.link_number == msg->delete_link.link_number;
+}
+
+/** What `msg` answers or is: preferably about the same, else another one of that type. */
+static struct obs_request *find_request(struct obs_link *link, int from, bool delivered,
+					const struct smcr_llc_msg *msg)
+{
+	struct obs_request *other = NULL;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		struct obs_request *request = &link->group->requests[i];
+		if (!request->used || request->delivered != delivered || request->link != link ||
+		    request->from != from || request->msg.type != msg->type)
+			continue;
+		if (same_subject(request, msg))
+			return request;
+		if (!other)
+			other = request;
+	}
+	return other;
+}
+
 struct obs_request *request_answered(struct obs_link *link, int from,
 				     const struct smcr_llc_msg *reply)
 {
-	struct obs_group *group = link->group;
-	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
-		struct obs_request *request = &group->requests[i];
-		if (request->used && request->delivered && request->link == link &&
-		    request->from != from && request->msg.type == reply->type) {
-			request->used = false;
-			return request;
-		}
-	}
-	return NULL;
+	struct obs_request *request = find_request(link, !from, true, reply);
+	if (request)
+		request->used = false;
+	return request;
 }
 
 void requests_void(const struct obs_link *link, int side)
@@ -154,18 +173,13 @@ void requests_void(const struct obs_link *link, int side)
 static void mark_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg)
 {
 	struct obs_group *group = link->group;
-	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
-		struct obs_request *request = &group->requests[i];
-		if (!request->used || request->delivered || request->link != link ||
-		    request->from == to || request->msg.type != msg->type)
-			continue;
-		request->delivered = true;
-		/* SER-4: a CONFIRM RKEY that crosses an exchange of the server is refused. */
-		request->expect_negative = msg->type == SMCR_LLC_CONFIRM_RKEY && to == SERVER &&
-					   group->known[SERVER] & (X_ADD | X_DEL) &&
-					   !group_is_v2(group);
+	struct obs_request *request = find_request(link, !to, false, msg);
+	if (!request)
 		return;
-	}
+	request->delivered = true;
+	/* SER-4: a CONFIRM RKEY that crosses an exchange of the server is refused. */
+	request->expect_negative = msg->type == SMCR_LLC_CONFIRM_RKEY && to == SERVER &&
+				   group->known[SERVER] & (X_ADD | X_DEL) && !group_is_v2(group);
 }
 
 /** Which roles may send what (LLC-4, 3.5.5). */
