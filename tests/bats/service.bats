@@ -64,7 +64,9 @@ has_failed() {
 
 # Another process than this one?
 has_restarted() {
-	is_active && [ "$(main_pid)" != "$1" ]
+	local pid
+	pid=$(main_pid) # 0: it has ended
+	[ "$pid" != 0 ] && [ "$pid" != "$1" ] && is_active
 }
 
 service_log() {
