@@ -63,7 +63,7 @@ ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/fabric/*.c)
-PRELOAD_SRCS := $(wildcard lib/preload/*.c)
+PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/smcr/*.c)
 SMCRCTL_SRCS := $(wildcard cli/smcrctl/*.c)
 SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c)
 SIM_SRCS := $(wildcard tests/sim/*.c)
@@ -110,7 +110,7 @@ tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTER
 
 # ---- objects and archives
 
-$(B)/obj/lib/preload/%.o: lib/preload/%.c
+$(B)/obj/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 

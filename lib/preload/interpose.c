@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "lib/preload/calls.h"
-#include "lib/preload/next.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
 
 #define EXPORT __attribute__((visibility("default")))
 

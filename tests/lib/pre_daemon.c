@@ -18,8 +18,8 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "lib/preload/next.h"
-#include "lib/preload/session.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/session.h"
 #include "proto/ipc/ipc.h"
 
 #define MAX_CONNS    512

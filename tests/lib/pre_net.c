@@ -14,8 +14,8 @@
 
 #include <cmocka.h>
 
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
 
 #define WAIT_MS 10000
 

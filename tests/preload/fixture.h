@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "lib/preload/next.h"
+#include "lib/smcr/next.h"
 #include "tests/lib/pre_daemon.h"
 #include "tests/lib/pre_net.h"
 #include "tests/lib/proves.h"

@@ -5,8 +5,8 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
-#include "lib/preload/pair.h"
-#include "lib/preload/watch.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/watch.h"
 #include "tests/preload/fixture.h"
 
 static uint64_t cookie_of(int fd)

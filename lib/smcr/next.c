@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/next.h"
+#include "lib/smcr/next.h"
 
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "lib/preload/log.h"
-#include "lib/preload/pending.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/log.h"
+#include "lib/smcr/pending.h"
+#include "lib/smcr/sys.h"
 #include "proto/ipc/ipc.h"
 
 struct pre_next pre_next;

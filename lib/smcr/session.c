@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/session.h"
+#include "lib/smcr/session.h"
 
 #include <stdatomic.h>
 #include <string.h>
 
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
 
 #define REPLY_MS      10000 /* answers that the daemon gives at once */
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/claim.h"
+#include "lib/smcr/claim.h"
 
-#include "lib/preload/next.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
 static int set_claim(int fd, int on)

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/status.h"
+#include "lib/smcr/status.h"
 
-#include "lib/preload/log.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/pending.h"
-#include "lib/preload/replace.h"
-#include "lib/preload/session.h"
-#include "lib/preload/sys.h"
-#include "lib/preload/watch.h"
+#include "lib/smcr/log.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/pending.h"
+#include "lib/smcr/replace.h"
+#include "lib/smcr/session.h"
+#include "lib/smcr/sys.h"
+#include "lib/smcr/watch.h"
 
 static bool may_take_back(int fd, uint64_t cookie)
 {

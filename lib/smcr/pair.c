@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/pair.h"
+#include "lib/smcr/pair.h"
 
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <sys/un.h>
 
-#include "lib/preload/next.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/sys.h"
 
 /* Who made the pair ends that the daemon gave to this process; -1: none yet. */
 static _Atomic int64_t daemon_uid = -1;

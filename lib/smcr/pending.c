@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/pending.h"
+#include "lib/smcr/pending.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
-#include "lib/preload/pair.h"
+#include "lib/smcr/pair.h"
 
 #define SLOTS 4096 /* one for each descriptor number modulo this; the newest connect() has it */
 

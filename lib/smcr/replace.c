@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/replace.h"
+#include "lib/smcr/replace.h"
 
-#include "lib/preload/pair.h"
-#include "lib/preload/sys.h"
-#include "lib/preload/watch.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
+#include "lib/smcr/watch.h"
 
 #define DUP_LOWEST 128 /* descriptors 0 to this are looked at, */
 #define DUP_AROUND 16  /* and this many before and after the socket's */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* epoll_ctl(): remember who watches a socket that may be replaced (watch.h). */
-#include "lib/preload/calls.h"
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/pending.h"
-#include "lib/preload/sys.h"
-#include "lib/preload/watch.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/pending.h"
+#include "lib/smcr/sys.h"
+#include "lib/smcr/watch.h"
 
 /* TCP sockets before connect(), and pair ends whose connect() is in progress. */
 static bool may_be_replaced(int fd)

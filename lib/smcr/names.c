@@ -5,11 +5,11 @@
  */
 #include <string.h>
 
-#include "lib/preload/calls.h"
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/status.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/status.h"
+#include "lib/smcr/sys.h"
 
 /* The kernel has written an address there: of a Unix socket? */
 static bool answered_unix(const struct sockaddr *addr, const socklen_t *len, socklen_t room)

@@ -8,18 +8,18 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/preload/calls.h"
-#include "lib/preload/claim.h"
-#include "lib/preload/listeners.h"
-#include "lib/preload/log.h"
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/pending.h"
-#include "lib/preload/replace.h"
-#include "lib/preload/session.h"
-#include "lib/preload/status.h"
-#include "lib/preload/sys.h"
-#include "lib/preload/watch.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/claim.h"
+#include "lib/smcr/listeners.h"
+#include "lib/smcr/log.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/pending.h"
+#include "lib/smcr/replace.h"
+#include "lib/smcr/session.h"
+#include "lib/smcr/status.h"
+#include "lib/smcr/sys.h"
+#include "lib/smcr/watch.h"
 #include "proto/smcr/reason.h"
 
 /* One call of connect() on a TCP socket. */

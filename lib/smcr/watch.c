@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/watch.h"
+#include "lib/smcr/watch.h"
 
 #include <stdatomic.h>
 
-#include "lib/preload/pair.h"
+#include "lib/smcr/pair.h"
 
 #define BUCKETS 4096 /* descriptors below it have a bucket of their own */
 #define FREE    0ULL

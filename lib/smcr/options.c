@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/options.h"
+#include "lib/smcr/options.h"
 
 #include <errno.h>
 #include <linux/tcp.h>

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/log.h"
+#include "lib/smcr/log.h"
 
 #include <arpa/inet.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "lib/preload/next.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
 static struct stat standard_error;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "lib/preload/listeners.h"
+#include "lib/smcr/listeners.h"
 
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <string.h>
 
-#include "lib/preload/pair.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
 #include "proto/ipc/ipc.h"
 
 #define SLOTS 64

@@ -6,13 +6,13 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#include "lib/preload/calls.h"
-#include "lib/preload/next.h"
-#include "lib/preload/options.h"
-#include "lib/preload/pair.h"
-#include "lib/preload/session.h"
-#include "lib/preload/status.h"
-#include "lib/preload/sys.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/options.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/session.h"
+#include "lib/smcr/status.h"
+#include "lib/smcr/sys.h"
 
 /* ---- getsockopt() */
 
