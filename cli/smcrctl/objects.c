@@ -116,8 +116,11 @@ static char *skipped(const json_t *info)
 		return NULL;
 	json_array_foreach(list, i, item)
 	{
-		fprintf(out, "%s%s for %" JSON_INTEGER_FORMAT " s (%s)", i ? "; " : "",
-			text_of(item, "peer"),
+		const json_t *port = json_object_get(item, "port");
+		fprintf(out, "%s%s", i ? "; " : "", text_of(item, "peer"));
+		if (json_is_integer(port))
+			fprintf(out, " port %" JSON_INTEGER_FORMAT, json_integer_value(port));
+		fprintf(out, " for %" JSON_INTEGER_FORMAT " s (%s)",
 			json_integer_value(json_object_get(item, "seconds_left")),
 			text_of(item, "reason"));
 	}

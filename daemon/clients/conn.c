@@ -340,8 +340,10 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 static void skip_peer(struct client_conn *conn)
 {
 	struct clients *clients = conn->clients;
+	struct smcr_addr peer = conn->peer;
 	uint32_t seconds = (clients->config.limits.peer_skip_ms + 999) / 1000;
-	int r = rdv_option_skip_peer(clients->config.option, &conn->peer, seconds,
+	peer.port = 0; /* whatever its program, the way to the peer is the same */
+	int r = rdv_option_skip_peer(clients->config.option, &peer, seconds,
 				     "RoCE to this peer did not work: the first message on the "
 				     "link was not acknowledged");
 	if (r < 0)

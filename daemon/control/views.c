@@ -274,9 +274,12 @@ static json_t *skipped_peers(struct control *control)
 	for (size_t i = 0; i < n; i++) {
 		char ip[INET6_ADDRSTRLEN];
 		inet_ntop(peers[i].peer.family, peers[i].peer.ip, ip, sizeof(ip));
-		json_array_append_new(list, json_pack("{s:s, s:I, s:s}", "peer", ip, "seconds_left",
-						      (json_int_t)peers[i].seconds_left, "reason",
-						      peers[i].reason));
+		json_array_append_new(
+			list, json_pack("{s:s, s:o, s:I, s:s}", "peer", ip, "port",
+					peers[i].peer.port ? json_integer(peers[i].peer.port)
+							   : json_null(),
+					"seconds_left", (json_int_t)peers[i].seconds_left, "reason",
+					peers[i].reason));
 	}
 	return list;
 }

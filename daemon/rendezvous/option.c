@@ -264,23 +264,29 @@ static uint64_t now_ns(void)
 	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
 }
 
-static bool same_ip(const struct smcr_addr *a, const struct smcr_addr *b)
+static bool same_addr(const struct smcr_addr *a, const struct smcr_addr *b)
 {
-	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+	return a->family == b->family && a->port == b->port &&
+	       !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+}
+
+static struct smcr_skip_key skip_key(const struct smcr_addr *peer)
+{
+	return (struct smcr_skip_key){ to_addr16(peer->family, peer->ip), peer->port };
 }
 
 static struct skip *find_skip(struct rdv_option *option, const struct smcr_addr *peer)
 {
 	struct skip *skip;
 	LL_FOREACH (option->skips, skip)
-		if (same_ip(&skip->peer, peer))
+		if (same_addr(&skip->peer, peer))
 			return skip;
 	return NULL;
 }
 
 static void forget_skip(struct rdv_option *option, struct skip *skip)
 {
-	struct smcr_addr16 key = to_addr16(skip->peer.family, skip->peer.ip);
+	struct smcr_skip_key key = skip_key(&skip->peer);
 	bpf_map_delete_elem(bpf_map__fd(option->skel->maps.skipped), &key);
 	LL_DELETE(option->skips, skip);
 	free(skip);
@@ -312,13 +318,12 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 		if (!skip)
 			return -ENOMEM;
 		skip->peer = *peer;
-		skip->peer.port = 0;
 		LL_PREPEND(option->skips, skip);
 	}
 	if (until > skip->until)
 		skip->until = until;
 	snprintf(skip->reason, sizeof(skip->reason), "%s", reason);
-	struct smcr_addr16 key = to_addr16(peer->family, peer->ip);
+	struct smcr_skip_key key = skip_key(peer);
 	if (bpf_map_update_elem(bpf_map__fd(option->skel->maps.skipped), &key, &skip->until,
 				BPF_ANY) == 0)
 		return 0;

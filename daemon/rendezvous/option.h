@@ -43,7 +43,7 @@ struct rdv_option_state {
 
 /** A peer for which the option is left off for a while. */
 struct rdv_skipped_peer {
-	struct smcr_addr peer;     /* port 0 */
+	struct smcr_addr peer;     /* port 0: all of it */
 	uint32_t seconds_left;     /* 1.. */
 	char reason[RDV_TEXT_MAX]; /* sentence given when it was skipped */
 };
@@ -81,11 +81,12 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 int rdv_netns_cookie(uint64_t *ret_cookie);
 
 /**
- * Leave the option off connections from and to a peer for a while, because SMC-R with it did not
- * work (path_dead of a FALLBACK event: UDP 4791 dropped on the way, say). Again for the same peer:
- * the later end and the new reason hold.
+ * Leave the option off connections to a peer for a while, because SMC-R with it did not work
+ * (path_dead of a FALLBACK event: UDP 4791 dropped on the way, say). Again for the same peer and
+ * port: the later end and the new reason hold.
  * @param option   NULL: nothing to do
- * @param peer     address; the port does not matter
+ * @param peer     port 0: all connections with the address, those that come from it included; else
+ *                 those to this TCP port there only
  * @param seconds  1..86400, more is cut
  * @param reason   sentence for the operator, copied
  * @return 0, -EINVAL (family), -ENOMEM
@@ -93,7 +94,7 @@ int rdv_netns_cookie(uint64_t *ret_cookie);
 int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer, uint32_t seconds,
 			 const char *reason);
 
-/** Forget that. @return 0, -ENOENT */
+/** Forget that, for the same address and port. @return 0, -ENOENT */
 int rdv_option_unskip_peer(struct rdv_option *option, const struct smcr_addr *peer);
 
 /**

@@ -115,7 +115,7 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_PEER_SKIPPED:
 		return (struct reason){
 			"peer-skipped",
-			"RoCE to this peer failed a moment ago and is not tried again yet"
+			"SMC-R with this peer failed a moment ago and is not tried again yet"
 		};
 	case SMCR_REASON_NO_BPF:
 		return (struct reason){ "no-bpf",

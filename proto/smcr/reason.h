@@ -45,7 +45,7 @@ enum smcr_reason {
 	SMCR_REASON_RKEY_EXCHANGE = 0x09990003,
 	SMCR_REASON_BAD_ENUM = 0x0a000001, /* reserved MTU or element size in a sound message */
 	SMCR_REASON_RMBE_EXHAUSTED = 0x0a000002, /* 255 RMBs or the memory budget used up */
-	SMCR_REASON_PEER_SKIPPED = 0x0a000003,   /* RoCE to this peer failed a moment ago */
+	SMCR_REASON_PEER_SKIPPED = 0x0a000003,   /* SMC-R with it failed a moment ago */
 	SMCR_REASON_NO_BPF = 0x0a000004,         /* the TCP option cannot be sent on this host */
 	SMCR_REASON_SHUTTING_DOWN = 0x0a000005,
 	SMCR_REASON_NOT_CLAIMED = 0x0a000006,   /* socket was not prepared by the preload library */

@@ -280,7 +280,7 @@ raw_syn() {
 	serve 7012 claim
 	capture_start b eth0 wire tcp port 7012
 	tell daemon_a 'skip 10.77.0.2 600 UDP 4791 is dropped on the way'
-	tell daemon_a skipped '1 [10.77.0.2 600 UDP 4791 is dropped on the way]'
+	tell daemon_a skipped '1 [10.77.0.2,0 600 UDP 4791 is dropped on the way]'
 	meet 7012 claim
 	both 'ok no'
 	until_true 5 at_least 1 wire syn
@@ -303,6 +303,40 @@ raw_syn() {
 	tell daemon_b 'skip 10.77.0.1 1 it does not answer'
 	until_true 5 negotiates 7012
 	tell daemon_b skipped 0
+}
+
+@test "a skipped port of a peer: connections to that port only, and none that come from it" {
+	serve 7022 claim
+	tell daemon_a 'skip 10.77.0.2,7022 600 no CLC message came'
+	tell daemon_a skipped '1 [10.77.0.2,7022 600 no CLC message came]'
+	meet 7022 claim
+	both 'ok no'
+	part
+	tell daemon_a 'unskip 10.77.0.2' failed
+	tell server close
+	serve 7023 claim
+	meet 7023 claim
+	both 'ok yes'
+	part
+	tell server close
+	# b as the client, from that port
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'bind 10.77.0.1 7024'
+	tell client listen
+	tell server 'socket tcp'
+	tell server claim
+	tell server 'bind 10.77.0.2 7022'
+	tell server 'connect 10.77.0.1 7024'
+	tell client accept
+	both 'ok yes'
+	tell client parent
+	tell client close
+	tell server close
+	tell daemon_a 'unskip 10.77.0.2,7022'
+	serve 7025 claim
+	meet 7025 claim
+	both 'ok yes'
 }
 
 # negotiates PORT: does a new connection get SMC-R?

@@ -2,7 +2,7 @@
 /*
  * Stands in for the daemon in tests of the TCP option: opens it, says "ready", then obeys one
  * command a line on standard input and answers each with one line; the end of input ends it.
- *   skip ADDR SECONDS REASON... | unskip ADDR | skipped | hold REASON_CODE
+ *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
  *   exclude ADDR/LEN | include ADDR/LEN
  */
 #include <arpa/inet.h>
@@ -20,6 +20,18 @@ static int parse_addr(const char *text, struct smcr_addr *ret_addr)
 		return -1;
 	*ret_addr = addr;
 	return 0;
+}
+
+/* ADDR or ADDR,PORT */
+static int parse_peer(char *text, struct smcr_addr *ret_addr)
+{
+	char *comma = strchr(text, ',');
+	if (comma)
+		*comma = '\0';
+	int r = parse_addr(text, ret_addr);
+	if (r == 0 && comma)
+		ret_addr->port = (uint16_t)atoi(comma + 1);
+	return r;
 }
 
 static int parse_prefix(char *text, struct smcr_prefix *ret_prefix)
@@ -45,7 +57,8 @@ static void show_skipped(struct rdv_option *option)
 	for (size_t i = 0; i < n; i++) {
 		char text[INET6_ADDRSTRLEN];
 		inet_ntop(peers[i].peer.family, peers[i].peer.ip, text, sizeof(text));
-		printf(" [%s %u %s]", text, peers[i].seconds_left, peers[i].reason);
+		printf(" [%s,%u %u %s]", text, peers[i].peer.port, peers[i].seconds_left,
+		       peers[i].reason);
 	}
 	printf("\n");
 }
@@ -58,9 +71,9 @@ static void obey(struct rdv_option *option, char *line)
 	struct smcr_prefix prefix;
 	int r = -1;
 	sscanf(line, "%15s %63s %u %127[^\n]", command, arg, &seconds, reason);
-	if (!strcmp(command, "skip") && parse_addr(arg, &addr) == 0)
+	if (!strcmp(command, "skip") && parse_peer(arg, &addr) == 0)
 		r = rdv_option_skip_peer(option, &addr, seconds, reason);
-	else if (!strcmp(command, "unskip") && parse_addr(arg, &addr) == 0)
+	else if (!strcmp(command, "unskip") && parse_peer(arg, &addr) == 0)
 		r = rdv_option_unskip_peer(option, &addr);
 	else if (!strcmp(command, "exclude") && parse_prefix(arg, &prefix) == 0)
 		r = rdv_option_exclude(option, &prefix, SMCR_REASON_LOCAL_POLICY);

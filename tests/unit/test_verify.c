@@ -483,7 +483,7 @@ static void a_vlan_interface_has_its_id(void **state)
 
 static void skipped_peers_are_listed(void **state)
 {
-	struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 1 }, .port = 80 };
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 1 } };
 	struct rdv_skipped_peer peers[4];
 	(void)state;
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
@@ -505,6 +505,24 @@ static void skipped_peers_are_listed(void **state)
 	assert_int_equal(rdv_option_skip_peer(option, &peer, 1, "no address"), -EINVAL);
 	peer.family = AF_INET;
 	peer.ip[3] = 1;
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
+}
+
+static void a_port_of_a_peer_is_skipped_by_itself(void **state)
+{
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 1 }, .port = 80 };
+	struct rdv_skipped_peer peers[4];
+	(void)state;
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "no CLC message came"), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 1);
+	assert_int_equal(peers[0].peer.port, 80);
+	peer.port = 0;
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), -ENOENT);
+	assert_int_equal(rdv_option_skip_peer(option, &peer, 100, "no path"), 0);
+	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 2);
+	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
+	peer.port = 80;
 	assert_int_equal(rdv_option_unskip_peer(option, &peer), 0);
 	assert_int_equal(rdv_option_skipped_peers(option, peers, 4), 0);
 }
@@ -548,6 +566,7 @@ int main(void)
 		cmocka_unit_test(an_address_has_an_interface_and_a_prefix),
 		cmocka_unit_test(a_vlan_interface_has_its_id),
 		cmocka_unit_test(skipped_peers_are_listed),
+		cmocka_unit_test(a_port_of_a_peer_is_skipped_by_itself),
 		cmocka_unit_test(without_bpf_nothing_is_claimed),
 	};
 	return cmocka_run_group_tests_name("verify", tests, setup_group, teardown_group);

@@ -87,7 +87,7 @@ struct {
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SMCR_MAX_SKIPPED);
-	__type(key, struct smcr_addr16);
+	__type(key, struct smcr_skip_key);
 	__type(value, __u64);
 } skipped SEC(".maps");
 
@@ -158,15 +158,22 @@ static __always_inline __u32 exclusion(const struct smcr_addr16 *addr)
 	return reason ? *reason : 0;
 }
 
-/* Why the option is left off this connection, or 0 (TCPO-8). */
-static __always_inline __u32 policy(struct bpf_sock_ops *ctx)
+static __always_inline bool is_skipped(const struct smcr_addr16 *peer, __u32 port)
+{
+	struct smcr_skip_key key = { .peer = *peer, .port = port };
+	__u64 *until = bpf_map_lookup_elem(&skipped, &key);
+	return until && *until > bpf_ktime_get_ns();
+}
+
+/* Why the option is left off this connection, or 0 (TCPO-8). `server_port`: the peer's if it is the
+ * server, else 0. */
+static __always_inline __u32 policy(struct bpf_sock_ops *ctx, __u32 server_port)
 {
 	struct smcr_addr16 addr;
 	if (hold_reason)
 		return hold_reason;
 	remote_addr(ctx, &addr);
-	__u64 *until = bpf_map_lookup_elem(&skipped, &addr);
-	if (until && *until > bpf_ktime_get_ns())
+	if (is_skipped(&addr, 0) || (server_port && is_skipped(&addr, server_port)))
 		return SMCR_REASON_PEER_SKIPPED;
 	if (!num_excluded)
 		return 0;
@@ -231,7 +238,7 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
 	sock->peer_port = bpf_ntohl(ctx->remote_port);
 	remote_addr(ctx, &sock->peer);
-	sock->reason = policy(ctx);
+	sock->reason = policy(ctx, sock->peer_port);
 	if (sock->reason)
 		return;
 	sock->flags |= SMCR_SOCK_OFFER;
@@ -374,7 +381,7 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
 		return SMCR_REASON_PEER_NO_SMC;
 	if (!listener_is_claimed(ctx))
 		return SMCR_REASON_NOT_CLAIMED;
-	return policy(ctx);
+	return policy(ctx, 0);
 }
 
 static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)

@@ -42,6 +42,12 @@ struct smcr_listen_key {
 	__u32 port; /* host byte order */
 };
 
+/** A peer that is skipped. */
+struct smcr_skip_key {
+	struct smcr_addr16 peer;
+	__u32 port; /* host byte order, of a server there; 0: all of the peer, also as a client */
+};
+
 struct smcr_prefix_key {
 	__u32 bits; /* 0..128 */
 	struct smcr_addr16 prefix;
