@@ -16,6 +16,11 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
+static enum pre_policy policy(void)
+{
+	return pre_settings.require ? PRE_REQUIRE : PRE_PREFER;
+}
+
 static int finish(int rc, int saved_errno)
 {
 	errno = rc < 0 ? -rc : saved_errno;
@@ -27,7 +32,7 @@ EXPORT int connect(int fd, __CONST_SOCKADDR_ARG addr, socklen_t len)
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_connect, fd, addr.__sockaddr__, len);
-	return finish(pre_connect(fd, addr.__sockaddr__, len), saved);
+	return finish(pre_connect(fd, addr.__sockaddr__, len, policy()), saved);
 }
 
 /* The C library exports this name too. */
@@ -39,7 +44,7 @@ EXPORT int accept(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len)
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, 0);
-	return finish(pre_accept(fd, addr.__sockaddr__, len), saved);
+	return finish(pre_accept(fd, addr.__sockaddr__, len, policy()), saved);
 }
 
 EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len, int flags)
@@ -47,7 +52,7 @@ EXPORT int accept4(int fd, __SOCKADDR_ARG addr, socklen_t *restrict len, int fla
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_accept4, fd, addr.__sockaddr__, len, flags);
-	return finish(pre_accept4(fd, addr.__sockaddr__, len, flags), saved);
+	return finish(pre_accept4(fd, addr.__sockaddr__, len, flags, policy()), saved);
 }
 
 EXPORT int listen(int fd, int backlog)
@@ -55,7 +60,7 @@ EXPORT int listen(int fd, int backlog)
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_listen, fd, backlog);
-	return finish(pre_listen(fd, backlog), saved);
+	return finish(pre_listen(fd, backlog, policy()), saved);
 }
 
 EXPORT int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

@@ -27,9 +27,12 @@ static void claim_listener(int fd, bool daemon_alive)
 		pre_claim(fd);
 }
 
-int pre_listen(int fd, int backlog)
+int pre_listen(int fd, int backlog, enum pre_policy policy)
 {
-	claim_listener(fd, false);
+	if (policy == PRE_NEVER)
+		pre_unclaim(fd);
+	else
+		claim_listener(fd, false);
 	int rc = sys_result(pre_next.listen(fd, backlog));
 	if (rc == 0 && pre_is_tcp(fd))
 		pre_listeners_add(fd);
@@ -37,6 +40,12 @@ int pre_listen(int fd, int backlog)
 }
 
 /* ---- one accepted connection: the program gets it, or never hears of it */
+
+struct incoming {
+	int listener;
+	int fd;
+	enum pre_policy policy;
+};
 
 /* Its peer sees a reset. */
 static bool drop(int fd)
@@ -47,27 +56,28 @@ static bool drop(int fd)
 	return false;
 }
 
-static bool stays_tcp(int fd, const char *text, uint32_t reason)
+static bool stays_tcp(const struct incoming *in, const char *text, uint32_t reason)
 {
-	if ((!pre_settings.require && !pre_settings.verbose) || !pre_is_tcp(fd))
+	bool required = in->policy == PRE_REQUIRE;
+	if ((!required && !pre_settings.verbose) || !pre_is_tcp(in->fd))
 		return true;
-	pre_log_fallback(fd, text, reason);
-	return pre_settings.require ? drop(fd) : true;
+	pre_log_fallback(in->fd, text, reason);
+	return required ? drop(in->fd) : true;
 }
 
 /* If the peer was promised SMC-R it waits for that, and nobody can give it. Others shall not be
  * promised it: the listener is claimed again when the daemon shows that it is there (see take()).
  */
-static bool no_daemon(int listener, int fd, bool promised, int error)
+static bool no_daemon(const struct incoming *in, bool promised, int error)
 {
 	const char *description = strerrordesc_np(error);
 	char text[128];
 	snprintf(text, sizeof(text), "smcrd: %s", description ? description : "unknown error");
 	if (!promised)
-		return stays_tcp(fd, text, SMCR_REASON_NO_BPF);
-	pre_log(fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
-	pre_unclaim(listener);
-	return drop(fd);
+		return stays_tcp(in, text, SMCR_REASON_NO_BPF);
+	pre_log(in->fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
+	pre_unclaim(in->listener);
+	return drop(in->fd);
 }
 
 static bool take_pair(int fd, const struct pre_file_state *state, int pair)
@@ -78,19 +88,20 @@ static bool take_pair(int fd, const struct pre_file_state *state, int pair)
 	return true;
 }
 
-static bool hand_over(int listener, int fd, bool promised)
+static bool hand_over(const struct incoming *in, bool promised)
 {
+	const int fd = in->fd;
 	struct pre_handover handover;
 	struct pre_file_state state;
 	if (pre_file_state(fd, &state) < 0)
 		return drop(fd);
-	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, NULL, &handover);
+	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, NULL, in->policy, &handover);
 	switch (handover.handed) {
 	case PRE_HANDED_PAIR: return take_pair(fd, &state, handover.fd);
 	case PRE_HANDED_TCP:
 		pre_restore_status(fd, &state);
-		return stays_tcp(fd, NULL, handover.reason);
-	case PRE_NOT_HANDED: return no_daemon(listener, fd, promised, handover.error);
+		return stays_tcp(in, NULL, handover.reason);
+	case PRE_NOT_HANDED: return no_daemon(in, promised, handover.error);
 	case PRE_HANDED_FAILED:
 	case PRE_HANDED_LOST: break;
 	}
@@ -98,47 +109,60 @@ static bool hand_over(int listener, int fd, bool promised)
 	return drop(fd);
 }
 
-/** @return false: the connection was dropped, accept the next one */
-static bool take(int listener, int fd)
+/* The listener had another policy when it answered: the peer speaks CLC now. */
+static bool take_plain(const struct incoming *in)
 {
-	int negotiated = pre_negotiated(fd);
+	if (pre_negotiated(in->fd) != IPC_NEGOTIATED_YES)
+		return true;
+	pre_log(in->fd, "dropped: plain TCP is wanted, but the handshake promised SMC-R");
+	return drop(in->fd);
+}
+
+/** @return false: the connection was dropped, accept the next one */
+static bool take(const struct incoming *in)
+{
+	if (in->policy == PRE_NEVER)
+		return take_plain(in);
+	int negotiated = pre_negotiated(in->fd);
 	switch (negotiated) {
-	case IPC_NEGOTIATED_YES: return hand_over(listener, fd, true);
-	case IPC_NEGOTIATED_NO: return stays_tcp(fd, NULL, pre_negotiated_reason(fd));
+	case IPC_NEGOTIATED_YES: return hand_over(in, true);
+	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
 	case IPC_NEGOTIATED_UNKNOWN:
 		/* The listener is older than the daemon: the next connections can have it. */
-		claim_listener(listener, true);
-		return stays_tcp(fd, NULL, SMCR_REASON_NOT_CLAIMED);
+		claim_listener(in->listener, true);
+		return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:
 		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
-		if (pre_is_tcp(fd) && pre_daemon_usable(false))
-			return hand_over(listener, fd, false);
-		return stays_tcp(fd, NULL, SMCR_REASON_NO_BPF);
-	default: return stays_tcp(fd, "no socket that SMC-R can serve", SMCR_REASON_NONE);
+		if (pre_is_tcp(in->fd) && pre_daemon_usable(false))
+			return hand_over(in, false);
+		return stays_tcp(in, NULL, SMCR_REASON_NO_BPF);
+	default: return stays_tcp(in, "no socket that SMC-R can serve", SMCR_REASON_NONE);
 	}
 }
 
 /* ---- accept() and accept4(): a dropped connection makes us wait for the next */
 
-int pre_accept(int fd, struct sockaddr *addr, socklen_t *len)
+int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy policy)
 {
 	const socklen_t room = pre_room_at(len);
 	for (;;) {
 		int rc = sys_result(pre_next.accept(fd, addr, len));
-		if (rc < 0 || take(fd, rc))
+		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
+		if (rc < 0 || take(&in))
 			return rc;
 		if (len)
 			*len = room;
 	}
 }
 
-int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags)
+int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum pre_policy policy)
 {
 	const socklen_t room = pre_room_at(len);
 	for (;;) {
 		int rc = sys_result(pre_next.accept4(fd, addr, len, flags));
-		if (rc < 0 || take(fd, rc))
+		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
+		if (rc < 0 || take(&in))
 			return rc;
 		if (len)
 			*len = room;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file calls.h
- * What the interposed functions do. Arguments as their namesakes have them; each returns a
- * non-negative result or a negative errno. Async-signal-safe and safe in any number of threads.
+ * What the interposed functions do. Arguments as their namesakes have them, and a policy where it
+ * matters; each returns a non-negative result or a negative errno. Async-signal-safe and safe in
+ * any number of threads.
  */
 #ifndef SMCRD_LIB_PRELOAD_CALLS_H
 #define SMCRD_LIB_PRELOAD_CALLS_H
@@ -11,10 +12,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-int pre_connect(int fd, const struct sockaddr *addr, socklen_t len);
-int pre_accept(int fd, struct sockaddr *addr, socklen_t *len);
-int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags);
-int pre_listen(int fd, int backlog);
+#include "lib/smcr/policy.h"
+
+int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy);
+int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy policy);
+int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum pre_policy policy);
+int pre_listen(int fd, int backlog, enum pre_policy policy);
 int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event);
 int pre_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);

@@ -27,6 +27,7 @@ struct attempt {
 	int fd;
 	const struct sockaddr *addr;
 	socklen_t len;
+	enum pre_policy policy;
 	struct pre_file_state state;
 	enum pre_claim claim;
 };
@@ -75,7 +76,7 @@ static bool is_first_connect(int fd)
 static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t reason)
 {
 	pre_log_fallback(a->fd, text, reason);
-	if (pre_settings.require) {
+	if (a->policy == PRE_REQUIRE) {
 		disconnect(a->fd);
 		return -EPROTONOSUPPORT;
 	}
@@ -95,7 +96,7 @@ static int connect_again_plain(const struct attempt *a, const char *text)
 		pre_log(a->fd, "failed: no daemon, and the SMC option cannot be taken back");
 		return -ECONNRESET;
 	}
-	if (pre_settings.require)
+	if (a->policy == PRE_REQUIRE)
 		return stays_tcp(a, -EPROTONOSUPPORT, text, SMCR_REASON_NONE);
 	return stays_tcp(a, plain_connect(a), text, SMCR_REASON_NONE);
 }
@@ -166,7 +167,7 @@ static int hand_over(struct attempt *a, int rc)
 	bool wait = rc == 0 && !(a->state.status & O_NONBLOCK);
 	union ipc_addr peer = peer_of(a);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
-			 wait ? NULL : &peer, &handover);
+			 wait ? NULL : &peer, a->policy, &handover);
 	if (handover.handed != PRE_HANDED_PAIR && handover.handed != PRE_NOT_HANDED)
 		pre_restore_status(a->fd, &a->state);
 	switch (handover.handed) {
@@ -196,8 +197,17 @@ static int after_connect(struct attempt *a, int rc)
 	return hand_over(a, rc);
 }
 
+/* An earlier connect() on this socket, with another policy, may have claimed it. */
+static int connect_without(const struct attempt *a)
+{
+	pre_unclaim(a->fd);
+	return plain_connect(a);
+}
+
 static int connect_tcp(struct attempt *a)
 {
+	if (a->policy == PRE_NEVER)
+		return connect_without(a);
 	const char *why = unfit(a);
 	if (!why && !pre_daemon_usable(false))
 		why = "smcrd is out of reach";
@@ -206,7 +216,7 @@ static int connect_tcp(struct attempt *a)
 		if (a->claim == PRE_CLAIM_REFUSED)
 			why = "the SMC option was refused for this socket";
 	}
-	if (why && pre_settings.require)
+	if (why && a->policy == PRE_REQUIRE)
 		return stays_tcp(a, -EPROTONOSUPPORT, why, SMCR_REASON_NONE);
 	int rc = plain_connect(a);
 	if (rc < 0 && rc != -EINPROGRESS && rc != -EINTR)
@@ -263,9 +273,9 @@ static int connect_pair(const struct attempt *a)
 	return report_outcome(a->fd, &status.ipc);
 }
 
-int pre_connect(int fd, const struct sockaddr *addr, socklen_t len)
+int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy)
 {
-	struct attempt attempt = { .fd = fd, .addr = addr, .len = len };
+	struct attempt attempt = { .fd = fd, .addr = addr, .len = len, .policy = policy };
 	struct ipc_pair_name name;
 	/* `addr` may point anywhere until the kernel has read it. */
 	if (pre_is_tcp(fd))

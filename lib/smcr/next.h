@@ -31,7 +31,7 @@ struct pre_next {
 struct pre_settings {
 	struct sockaddr_un daemon; /* where smcrd listens */
 	socklen_t daemon_len;      /* 0: the path in the environment does not fit an address */
-	bool require;              /* a fallback to plain TCP is an error */
+	bool require;              /* PRE_REQUIRE where PRE_PREFER was asked for */
 	bool verbose;              /* say on standard error what became of each connection */
 };
 

@@ -321,11 +321,11 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 }
 
 void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr *peer,
-		      struct pre_handover *ret_handover)
+		      enum pre_policy policy, struct pre_handover *ret_handover)
 {
 	struct ipc_handover request = {
 		.kind = (uint8_t)kind,
-		.flags = pre_settings.require ? IPC_HANDOVER_REQUIRE : 0,
+		.flags = policy == PRE_REQUIRE ? IPC_HANDOVER_REQUIRE : 0,
 	};
 	if (peer)
 		request.peer = *peer;

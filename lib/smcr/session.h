@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "lib/smcr/policy.h"
 #include "proto/ipc/ipc.h"
 
 /**
@@ -44,7 +45,7 @@ struct pre_handover {
  * @param peer  CONNECTING: whom the handshake goes to; NULL with the other kinds
  */
 void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr *peer,
-		      struct pre_handover *ret_handover);
+		      enum pre_policy policy, struct pre_handover *ret_handover);
 
 /**
  * How is the connection behind a pair end?
