@@ -4,6 +4,7 @@
  * into its environment. Says so where that cannot work, because the dynamic loader would not.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
 #include <stdbool.h>
@@ -14,7 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "cli/smcr-run/inspect.h"
+#include "lib/inspect/inspect.h"
 #include "proto/ipc/ipc.h"
 
 #define LIBRARY "libsmcr-preload.so"
@@ -113,6 +114,7 @@ static int set_preload(const char *library)
 	return rc;
 }
 
+/** @param library  NULL: not into this program */
 static int set_environment(const struct options *options, const char *library)
 {
 	if (options->socket && setenv(IPC_SOCKET_ENV, options->socket, 1) < 0)
@@ -121,7 +123,7 @@ static int set_environment(const struct options *options, const char *library)
 		return -1;
 	if ((options->verbose ? setenv("SMCR_VERBOSE", "1", 1) : unsetenv("SMCR_VERBOSE")) < 0)
 		return -1;
-	return set_preload(library);
+	return library ? set_preload(library) : 0;
 }
 
 static bool daemon_path_fits(const char *path)
@@ -141,16 +143,20 @@ static void report_daemon(const char *path)
 		close(fd);
 }
 
-/* @return 0, or the exit status of a refusal */
-static int check_program(const char *path, const char *library, bool require)
+/** @return true: it can, or the kernel will tell why not; else it was said why it cannot */
+static bool check_program(const char *path, bool require, bool *ret_harmful)
 {
+	struct inspect_measure measure;
 	struct inspect_result result;
-	inspect_program(path, library, &result);
+	inspect_measure_self(&measure);
+	inspect_program(AT_FDCWD, path, 0, &measure, &result);
+	*ret_harmful = inspect_harmful(result.verdict);
 	if (result.verdict == INSPECT_OK || result.verdict == INSPECT_UNKNOWN)
-		return 0;
-	fprintf(stderr, "smcr-run: %s cannot use SMC-R: %s%s\n", result.file, result.text,
+		return true;
+	fprintf(stderr, "smcr-run: %s cannot use SMC-R: %s%s\n",
+		*result.interpreter ? result.interpreter : path, result.text,
 		require ? "" : "; it runs over plain TCP");
-	return require ? EXIT_CANNOT_RUN : 0;
+	return false;
 }
 
 static int not_run(const char *program, int error)
@@ -191,12 +197,12 @@ int main(int argc, char **argv)
 	int rc = inspect_find(argv[optind], program);
 	if (rc < 0)
 		return not_run(argv[optind], -rc);
-	int refusal = check_program(program, library, options.require);
-	if (refusal)
-		return refusal;
+	bool harmful;
+	if (!check_program(program, options.require, &harmful) && options.require)
+		return EXIT_CANNOT_RUN;
 	if (options.verbose)
 		report_daemon(socket_path);
-	if (set_environment(&options, library) < 0) {
+	if (set_environment(&options, harmful ? NULL : library) < 0) {
 		fprintf(stderr, "smcr-run: environment: %s\n", strerror(errno));
 		return EXIT_OURS;
 	}

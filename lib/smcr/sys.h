@@ -94,6 +94,16 @@ static inline int sys_write(int fd, const void *buf, size_t len)
 	return sys_result(syscall(SYS_write, fd, buf, len));
 }
 
+static inline int sys_openat(int dirfd, const char *path, int flags)
+{
+	return sys_result(syscall(SYS_openat, dirfd, path, flags, 0));
+}
+
+static inline int sys_pread(int fd, void *buf, size_t len, off_t offset)
+{
+	return sys_result(syscall(SYS_pread64, fd, buf, len, offset));
+}
+
 /** May the process, with its effective ids, write to the file? */
 static inline int sys_may_write(const char *path)
 {

@@ -18,11 +18,17 @@ teardown() {
 	rm -rf "$DIR"
 }
 
+# loader_of PROGRAM: its dynamic loader
+loader_of() {
+	readelf -l "$1" | sed -n 's/.*program interpreter: \(.*\)]/\1/p'
+}
+
 # elf CLASS MACHINE NOTE: the headers of an executable, as far as they are looked at
 elf() {
-	/usr/bin/python3 - "$@" >"$DIR/program" <<-'EOF'
+	/usr/bin/python3 - "$@" "$(loader_of "$RUN")" >"$DIR/program" <<-'EOF'
 	import struct, sys
 	elf_class, machine, note = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3].encode()
+	loader = sys.argv[4].encode() + b"\0"
 	ident = b"\x7fELF" + bytes([elf_class, 1, 1]) + bytes(9)
 	segments = 2 if note else 1
 	out = ident + struct.pack("<HHIQQQIHHHHHH", 2, machine, 1, 0, 64, 0, 0, 64, 56, segments, 0, 0, 0)
@@ -30,8 +36,8 @@ elf() {
 	at = 64 + 56 * segments
 	if note:
 	    out += struct.pack("<IIQQQQQQ", 4, 4, at, at, at, len(note), len(note), 4)
-	out += struct.pack("<IIQQQQQQ", 3, 4, at + len(note), 0, 0, 8, 8, 1)
-	sys.stdout.buffer.write(out + note + b"/ld.so\0\0")
+	out += struct.pack("<IIQQQQQQ", 3, 4, at + len(note), 0, 0, len(loader), len(loader), 1)
+	sys.stdout.buffer.write(out + note + loader)
 	EOF
 	chmod 755 "$DIR/program"
 }
@@ -147,6 +153,14 @@ refused() {
 	elf 2 "$machine" GNU
 	output=$("$RUN" --require "$DIR/program" 2>&1) || true
 	[[ $output != *"cannot use SMC-R"* ]]
+}
+
+@test "a program of another C library starts, without the library" {
+	printf '#include <stdio.h>\nint main(void) { puts("runs"); return 5; }\n' >"$DIR/main.c"
+	musl-gcc -o "$DIR/program" "$DIR/main.c"
+	refused "another C library" "$DIR/program"
+	[ "$status" = 5 ]
+	[[ $output == *runs* ]]
 }
 
 @test "a script is judged by its interpreter" {

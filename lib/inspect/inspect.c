@@ -1,0 +1,317 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/inspect/inspect.h"
+
+#include <dlfcn.h>
+#include <elf.h>
+#include <endian.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/xattr.h>
+#include <unistd.h>
+
+#include "lib/smcr/sys.h"
+
+#define MAX_INTERPRETERS    4 /* as the kernel: a script may name a script, but not for ever */
+#define MAX_PROGRAM_HEADERS 512
+#define MAX_NOTES           64
+#define SEGMENTS_AT_ONCE    16
+#define ST_NOSUID_FLAG      2 /* in statfs(2)'s f_flags */
+
+/* ---- search */
+
+static int executable(const char *path)
+{
+	struct stat st;
+	if (fstatat(AT_FDCWD, path, &st, 0) < 0)
+		return errno == ENOENT || errno == ENOTDIR ? -ENOENT : -EACCES;
+	return S_ISREG(st.st_mode) && access(path, X_OK) == 0 ? 0 : -EACCES;
+}
+
+int inspect_find(const char *name, char *ret_path)
+{
+	const size_t name_len = strlen(name);
+	if (name_len >= PATH_MAX)
+		return -ENAMETOOLONG;
+	if (!*name)
+		return -ENOENT;
+	if (strchr(name, '/')) {
+		memcpy(ret_path, name, name_len + 1);
+		return executable(name);
+	}
+	const char *dir = getenv("PATH");
+	if (!dir)
+		dir = "/bin:/usr/bin";
+	for (int result = -ENOENT;; dir++) {
+		size_t len = strcspn(dir, ":");
+		if (len + sizeof("./") + name_len < PATH_MAX) {
+			/* An empty element is the current directory. */
+			memcpy(ret_path, len ? dir : ".", len ? len : 1);
+			size_t at = len ? len : 1;
+			ret_path[at] = '/';
+			memcpy(ret_path + at + 1, name, name_len + 1);
+			int rc = executable(ret_path);
+			if (rc == 0)
+				return 0;
+			if (rc == -EACCES)
+				result = -EACCES;
+		}
+		dir += len;
+		if (!*dir)
+			return result;
+	}
+}
+
+/* ---- ELF */
+
+/** What of an ELF file matters here. */
+struct elf_facts {
+	uint8_t class;
+	uint16_t machine;
+	bool interpreter;
+	char loader[INSPECT_LOADER]; /* its name without directory, if it fits */
+	bool go;
+};
+
+static bool read_at(int fd, void *buf, size_t len, uint64_t offset)
+{
+	return offset <= INT64_MAX && sys_pread(fd, buf, len, (off_t)offset) == (int)len;
+}
+
+/* The Go linker puts a note with the owner "Go" (its build id) into every program. */
+static bool notes_are_of_go(int fd, uint64_t offset, uint64_t size)
+{
+	uint64_t at = 0;
+	for (int i = 0; i < MAX_NOTES && size - at >= sizeof(Elf64_Nhdr); i++) {
+		struct {
+			Elf64_Nhdr header;
+			char owner[4];
+		} note;
+		if (!read_at(fd, &note, sizeof(note), offset + at))
+			return false;
+		if (note.header.n_namesz == 4 && memcmp(note.owner, "Go\0", 4) == 0)
+			return true;
+		uint64_t len = sizeof(note.header) +
+			       (((uint64_t)note.header.n_namesz + 3) & ~3ULL) +
+			       (((uint64_t)note.header.n_descsz + 3) & ~3ULL);
+		if (len > size - at)
+			return false;
+		at += len;
+	}
+	return false;
+}
+
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
+}
+
+/* A path that does not fit stays unknown. */
+static void read_loader(int fd, const Elf64_Phdr *segment, struct elf_facts *facts)
+{
+	char path[INSPECT_LINE];
+	facts->interpreter = true;
+	if (segment->p_filesz == 0 || segment->p_filesz > sizeof(path) ||
+	    !read_at(fd, path, (size_t)segment->p_filesz, segment->p_offset))
+		return;
+	path[segment->p_filesz - 1] = '\0';
+	const char *name = name_of(path);
+	if (strlen(name) < sizeof(facts->loader))
+		memcpy(facts->loader, name, strlen(name) + 1);
+}
+
+static void read_segment(int fd, const Elf64_Phdr *segment, struct elf_facts *facts)
+{
+	if (segment->p_type == PT_INTERP)
+		read_loader(fd, segment, facts);
+	if (segment->p_type == PT_NOTE && !facts->go)
+		facts->go = notes_are_of_go(fd, segment->p_offset, segment->p_filesz);
+}
+
+static bool read_segments64(int fd, struct elf_facts *facts)
+{
+	Elf64_Ehdr header;
+	if (!read_at(fd, &header, sizeof(header), 0) || header.e_phentsize != sizeof(Elf64_Phdr))
+		return false;
+	facts->machine = header.e_machine;
+	unsigned count =
+		header.e_phnum < MAX_PROGRAM_HEADERS ? header.e_phnum : MAX_PROGRAM_HEADERS;
+	for (unsigned i = 0; i < count; i += SEGMENTS_AT_ONCE) {
+		Elf64_Phdr segments[SEGMENTS_AT_ONCE];
+		unsigned n = count - i < SEGMENTS_AT_ONCE ? count - i : SEGMENTS_AT_ONCE;
+		if (!read_at(fd, segments, n * sizeof(segments[0]),
+			     header.e_phoff + (uint64_t)i * sizeof(segments[0])))
+			return false;
+		for (unsigned s = 0; s < n; s++)
+			read_segment(fd, &segments[s], facts);
+	}
+	return true;
+}
+
+/* Other classes and byte orders cannot load the library: no more is read of them. */
+static bool read_elf(int fd, struct elf_facts *ret_facts)
+{
+	unsigned char ident[EI_NIDENT];
+	const unsigned char native = __BYTE_ORDER == __LITTLE_ENDIAN ? ELFDATA2LSB : ELFDATA2MSB;
+	if (!read_at(fd, ident, sizeof(ident), 0) || memcmp(ident, ELFMAG, SELFMAG) != 0)
+		return false;
+	struct elf_facts facts = { .class = ident[EI_CLASS] };
+	if (facts.class == ELFCLASS64 && ident[EI_DATA] == native && !read_segments64(fd, &facts))
+		return false;
+	*ret_facts = facts;
+	return true;
+}
+
+/* The linker's name for the ELF header of whatever this is linked into. */
+extern const Elf64_Ehdr __ehdr_start __attribute__((visibility("hidden")));
+
+void inspect_measure_self(struct inspect_measure *ret_measure)
+{
+	struct inspect_measure measure = {
+		.class = __ehdr_start.e_ident[EI_CLASS],
+		.machine = __ehdr_start.e_machine,
+	};
+	Dl_info loader;
+	/* 0 in a program that was started by way of the loader, as an argument of it. */
+	unsigned long base = getauxval(AT_BASE);
+	if (base && dladdr((void *)base, &loader) && loader.dli_fname) {
+		const char *name = name_of(loader.dli_fname);
+		if (strlen(name) < sizeof(measure.loader))
+			memcpy(measure.loader, name, strlen(name) + 1);
+	}
+	*ret_measure = measure;
+}
+
+/* ---- privileges (what makes the kernel set AT_SECURE) */
+
+static bool may_gain(int fd)
+{
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && !(fs.f_flags & ST_NOSUID_FLAG) &&
+	       prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
+}
+
+#define PRIVILEGED(how) "it is " how ", so the dynamic loader ignores preload libraries"
+
+/** @return why, or NULL */
+static const char *privilege_of(int fd)
+{
+	struct stat st;
+	const char *how = NULL;
+	if (fstat(fd, &st) < 0)
+		return NULL;
+	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
+		how = PRIVILEGED("setuid");
+	else if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
+		how = PRIVILEGED("setgid");
+	else if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+		how = PRIVILEGED("privileged by file capabilities");
+	return how && may_gain(fd) ? how : NULL;
+}
+
+/* ---- verdict */
+
+static void judge(struct inspect_result *result, enum inspect_verdict verdict, const char *text)
+{
+	result->verdict = verdict;
+	result->text = text;
+}
+
+static bool is_other_loader(const struct elf_facts *program, const struct inspect_measure *measure)
+{
+	return *measure->loader && *program->loader &&
+	       strcmp(program->loader, measure->loader) != 0;
+}
+
+static void judge_elf(int fd, const struct elf_facts *program,
+		      const struct inspect_measure *measure, struct inspect_result *result)
+{
+	if (program->class != measure->class || program->machine != measure->machine) {
+		judge(result, INSPECT_WRONG_CLASS,
+		      "it is built for another architecture than the preload library");
+	} else if (program->go) {
+		/* Before the loader: "static" would suggest that linking it otherwise helps. */
+		judge(result, INSPECT_GO, "it is a Go program, which does not call the C library");
+	} else if (!program->interpreter) {
+		judge(result, INSPECT_STATIC,
+		      "it is statically linked, so no library can be loaded into it");
+	} else if (is_other_loader(program, measure)) {
+		judge(result, INSPECT_OTHER_LOADER,
+		      "it is built for another C library than the preload library");
+	} else {
+		const char *how = privilege_of(fd);
+		judge(result, how ? INSPECT_PRIVILEGED : INSPECT_OK, how ? how : "");
+	}
+}
+
+/* The interpreter in a script's first line. @return false: this is no script */
+static bool script_interpreter(int fd, char ret_path[INSPECT_LINE])
+{
+	char line[INSPECT_LINE];
+	int n = sys_pread(fd, line, sizeof(line) - 1, 0);
+	if (n < 3 || line[0] != '#' || line[1] != '!')
+		return false;
+	line[n] = '\0';
+	char *path = line + 2 + strspn(line + 2, " \t");
+	path[strcspn(path, " \t\n")] = '\0';
+	memcpy(ret_path, path, strlen(path) + 1);
+	return *path;
+}
+
+/* /proc tells a descriptor's file also where the descriptor is only a name for it (O_PATH). */
+static int open_descriptor(int fd)
+{
+	char path[sizeof("/proc/self/fd/2147483647")] = "/proc/self/fd/";
+	char digits[sizeof("2147483647")];
+	size_t at = strlen(path), n = 0;
+	if (fd < 0)
+		return -EBADF;
+	do
+		digits[n++] = (char)('0' + fd % 10);
+	while ((fd /= 10) > 0);
+	while (n > 0)
+		path[at++] = digits[--n];
+	path[at] = '\0';
+	return sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+}
+
+/* O_NONBLOCK: a FIFO of that name must not hold us up. */
+static int open_program(int dirfd, const char *path, int flags)
+{
+	if ((flags & AT_EMPTY_PATH) && !*path)
+		return open_descriptor(dirfd);
+	return sys_openat(dirfd, path,
+			  O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+				  (flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
+}
+
+void inspect_program(int dirfd, const char *path, int flags, const struct inspect_measure *measure,
+		     struct inspect_result *ret_result)
+{
+	struct inspect_result *result = ret_result;
+	struct elf_facts facts;
+	judge(result, INSPECT_UNKNOWN, "");
+	*result->interpreter = '\0';
+	int fd = open_program(dirfd, path, flags);
+	for (int depth = 0; fd >= 0 && depth <= MAX_INTERPRETERS; depth++) {
+		bool script = script_interpreter(fd, result->interpreter);
+		if (!script && read_elf(fd, &facts))
+			judge_elf(fd, &facts, measure, result);
+		sys_close(fd);
+		fd = script ? open_program(AT_FDCWD, result->interpreter, 0) : -EBADF;
+	}
+	if (fd >= 0)
+		sys_close(fd);
+}
+
+bool inspect_harmful(enum inspect_verdict verdict)
+{
+	return verdict == INSPECT_WRONG_CLASS || verdict == INSPECT_OTHER_LOADER;
+}
