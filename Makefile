@@ -63,13 +63,18 @@ ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/fabric/*.c)
-PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/smcr/*.c lib/inspect/*.c)
+# Both libraries are made of the same core, each of its own copy of it.
+CORE_SRCS := $(wildcard lib/smcr/*.c)
+PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/inspect/*.c)
+LIBSMCR_SRCS := $(wildcard lib/libsmcr/*.c)
 SMCRCTL_SRCS := $(wildcard cli/smcrctl/*.c)
 SMCRRUN_SRCS := $(wildcard cli/smcr-run/*.c lib/inspect/*.c)
 SIM_SRCS := $(wildcard tests/sim/*.c)
 TESTLIB_SRCS := $(wildcard tests/lib/*.c)
 UNIT_SRCS := $(wildcard tests/unit/test_*.c)
 PRELOAD_TEST_SRCS := $(wildcard tests/preload/test_*.c)
+LIBSMCR_TEST_SRCS := $(wildcard tests/libsmcr/test_*.c)
+EXAMPLE_SRCS := $(wildcard examples/*.c)
 HELPER_SRCS := $(wildcard tests/programs/*.c)
 TOOL_SRCS := $(wildcard tests/tools/*.c)
 INTEROP_SRCS := $(wildcard tests/interop/*.c)
@@ -86,6 +91,8 @@ TEST_LIB := $(B)/lib/testlib.a
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
 PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
+LIBSMCR_TEST_BINS := $(patsubst tests/libsmcr/%.c,$(B)/tests/libsmcr/%,$(LIBSMCR_TEST_SRCS))
+EXAMPLE_BINS := $(patsubst examples/%.c,$(B)/examples/%,$(EXAMPLE_SRCS))
 HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
 INTEROP_BINS := $(patsubst tests/interop/%.c,$(B)/tests/interop/%,$(INTEROP_SRCS)) \
 	$(patsubst tests/interop/preload/%.c,$(B)/tests/interop/%.so,$(wildcard tests/interop/preload/*.c))
@@ -95,7 +102,8 @@ BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
 
 BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 	$(if $(SMCRCTL_SRCS),$(B)/bin/smcrctl) $(if $(SMCRRUN_SRCS),$(B)/bin/smcr-run)
-LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
+LIBSMCR_SONAME := libsmcr.so.0
+LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
 .PHONY: all tests check demo bench soak sim fuzz fuzz-build conformance interop interop-quick install clean format \
 	format-check deps
@@ -104,7 +112,7 @@ LIBS := $(if $(PRELOAD_SRCS),$(B)/lib/libsmcr-preload.so)
 
 all: $(BINS) $(LIBS)
 
-tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
+tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
 	$(BENCH_BINS) \
 	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
 
@@ -114,7 +122,7 @@ $(B)/obj/lib/%.o: lib/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
 
-# What the preload library needs of proto/ is built once more, position independent and unsanitized.
+# What the libraries need of proto/ is built once more, position independent and unsanitized.
 $(B)/pic/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(PRELOAD_SAN_FLAGS) -fPIC -fvisibility=hidden $(CFLAGS) -c $< -o $@
@@ -158,10 +166,21 @@ $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-PRELOAD_PIC := $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c) proto/smcr/reason.c)
-$(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(PRELOAD_PIC)
+# The preload library does not link libsmcr.so: it must load into any program, wherever the loader
+# looks for libraries, and programs that use libsmcr as well keep their policies apart from its own.
+CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c) \
+	proto/smcr/reason.c)
+$(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(CORE_OBJS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl
+
+$(B)/lib/libsmcr.so.$(VERSION): $(call obj,$(LIBSMCR_SRCS)) $(CORE_OBJS) lib/libsmcr/libsmcr.map
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) -shared -Wl,-z,defs -Wl,-z,now -Wl,-soname,$(LIBSMCR_SONAME) \
+		-Wl,--version-script,lib/libsmcr/libsmcr.map $(LDFLAGS) -o $@ $(filter %.o,$^) -ldl
+
+$(B)/lib/libsmcr.so: $(B)/lib/libsmcr.so.$(VERSION)
+	$(call say,LN)ln -sf $(<F) $(@D)/$(LIBSMCR_SONAME) && ln -sf $(LIBSMCR_SONAME) $@
 
 $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
@@ -171,12 +190,23 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
-# The preload library's logic, linked into sanitized test programs.
-$(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(patsubst %.c,$(B)/obj/preload-test/%.o,$(PRELOAD_SRCS)) $(TEST_LIB) $(PROTO_LIB)
+# The libraries' logic, linked into sanitized test programs.
+lib_test_obj = $(patsubst %.c,$(B)/obj/lib-test/%.o,$(1))
+$(B)/tests/preload/%: $(B)/obj/tests/preload/%.o $(call lib_test_obj,$(PRELOAD_SRCS) $(CORE_SRCS)) $(TEST_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
 
-$(B)/obj/preload-test/%.o: %.c
+$(B)/tests/libsmcr/%: $(B)/obj/tests/libsmcr/%.o $(call lib_test_obj,$(LIBSMCR_SRCS) $(CORE_SRCS)) $(TEST_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
+
+# As a program of somebody else's would be built.
+$(B)/examples/%: examples/%.c include/smcr.h $(B)/lib/libsmcr.so
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) -std=c99 -pedantic -D_POSIX_C_SOURCE=200809L -g $(OPT) -Wall -Wextra -Werror -Iinclude \
+		-o $@ $< -L$(B)/lib -Wl,-rpath,$(abspath $(B)/lib) -lsmcr
+
+$(B)/obj/lib-test/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS_ALL) -c $< -o $@
 

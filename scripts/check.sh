@@ -133,10 +133,10 @@ build() {
 
 # ---- the suites
 
-# programs DIRECTORY PREFIX: unit and preload test programs built below it, in parallel.
+# programs DIRECTORY PREFIX: unit, preload and libsmcr test programs built below it, in parallel.
 programs() {
 	local top=$1 prefix=$2 names=() source name
-	for source in tests/unit/test_*.c tests/preload/test_*.c; do
+	for source in tests/unit/test_*.c tests/preload/test_*.c tests/libsmcr/test_*.c; do
 		[ -e "$source" ] || continue
 		name=${source#tests/}
 		name=${name%.c}

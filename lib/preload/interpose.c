@@ -13,8 +13,11 @@
 
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/status.h"
 
 #define EXPORT __attribute__((visibility("default")))
+
+const bool pre_sees_epoll = true;
 
 static enum pre_policy policy(void)
 {

@@ -16,6 +16,12 @@ struct pre_status {
 };
 
 /**
+ * Does the library that the core is part of see the program's epoll_ctl()? Otherwise the TCP socket
+ * does not come back unasked, since registrations would be lost. Defined by each library.
+ */
+extern const bool pre_sees_epoll;
+
+/**
  * Ask the daemon. If it gives the TCP socket back, that is put in the pair end's place.
  * @return 0 or a negative errno: the daemon is gone or does not know the connection
  */

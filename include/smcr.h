@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file smcr.h
+ * libsmcr: TCP sockets whose data may go over SMC-R (RFC 7609), for programs that want to say when
+ * and to know what became of it. Programs that need neither are started with smcr-run(1) unchanged.
+ *
+ * Where both sides of a connection agree on SMC-R the descriptor is no longer a TCP socket but one
+ * end of a Unix stream socket pair whose other end smcrd(8) holds: a pair end. It is read, written,
+ * polled, duplicated, inherited and passed on as any descriptor, with the C library's functions.
+ * Only what asks about the connection needs the functions below, because the C library's would
+ * answer for a Unix socket: smcr_getsockopt(), smcr_setsockopt(), smcr_getsockname() and
+ * smcr_getpeername(). On every other descriptor these do what their namesakes do.
+ *
+ * All functions return 0 (or what else is said there) or a negative errno, and leave errno alone.
+ * All are safe in any number of threads and in signal handlers; they take no lock, allocate nothing
+ * and leave no descriptor of their own open. smcr_connect() and smcr_accept() are cancellation
+ * points. What a program does under smcr-run(1) holds for its calls of libsmcr as well.
+ *
+ * SMCRD_SOCKET in the environment says where smcrd listens if that is not its usual place.
+ */
+#ifndef SMCR_H
+#define SMCR_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/socket.h>
+
+/** Of this header; smcr_version() tells the library's. */
+#define SMCR_VERSION_MAJOR 0
+#define SMCR_VERSION_MINOR 1
+#define SMCR_VERSION_PATCH 0
+#define SMCR_VERSION       "0.1.0"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+#pragma GCC visibility push(default)
+
+/** What one connection, or those of one listener, shall be. */
+enum smcr_policy {
+	SMCR_PREFER = 0,  /* SMC-R where both sides can, else plain TCP */
+	SMCR_REQUIRE = 1, /* SMC-R; plain TCP is an error */
+	SMCR_NEVER = 2    /* plain TCP, without asking anybody */
+};
+
+/**
+ * connect(2) with a policy. The descriptor keeps its number, flags and options, whatever it is
+ * afterwards; register it with epoll after this call, not before.
+ *
+ * On a blocking socket the call returns as soon as the program may send. The transport may still be
+ * open then: see smcr_wait_established(). On a non-blocking one it gives -EINPROGRESS; the
+ * descriptor becomes writable when the outcome is there, which smcr_getsockopt() of SO_ERROR or
+ * another smcr_connect() tells.
+ *
+ * @return 0; -EPROTONOSUPPORT: it would be plain TCP, and SMCR_REQUIRE was asked for (if that shows
+ *         after this call has returned the connection is reset, and SO_ERROR says the same);
+ *         -EPROTONOSUPPORT also for SMCR_NEVER under smcr-run --require; -EINVAL: no such policy;
+ *         -EAGAIN: called while the library is being loaded; -ECONNRESET also if smcrd went away in
+ *         the rendezvous; otherwise as connect(2)
+ */
+int smcr_connect(int fd, const struct sockaddr *addr, socklen_t len, enum smcr_policy policy);
+
+/**
+ * listen(2) that offers SMC-R to those who will connect, unless the policy is SMCR_NEVER. May be
+ * called again on a socket that listens, to change the policy or because the socket was inherited.
+ * Succeeds without smcrd too: smcr_accept() makes the offer good when smcrd is there.
+ * @return 0; -EPROTONOSUPPORT for SMCR_NEVER under smcr-run --require; -EINVAL: no such policy;
+ *         -EAGAIN: called while the library is being loaded; otherwise as listen(2)
+ */
+int smcr_listen(int fd, int backlog, enum smcr_policy policy);
+
+/**
+ * accept4(2) on a listener of smcr_listen(). The program may send and receive at once; whether over
+ * SMC-R may be open still: see smcr_wait_established().
+ *
+ * A connection that cannot be as it must is reset, and the call goes on to the next one: one that
+ * would be plain TCP with SMCR_REQUIRE, and one whose client was offered SMC-R that nobody can give
+ * (smcrd has gone, or the policy is SMCR_NEVER now). With SMCR_REQUIRE one that turns out to be
+ * plain TCP later is reset then.
+ *
+ * @param addr, len  as for accept(2); may both be NULL
+ * @param flags      SOCK_NONBLOCK, SOCK_CLOEXEC
+ * @param policy     in general the one that smcr_listen() was given
+ * @return the new descriptor; -EINVAL: no such policy; -EPROTONOSUPPORT for SMCR_NEVER under
+ *         smcr-run --require; -EAGAIN also if called while the library is being loaded; otherwise
+ * as accept(2)
+ */
+int smcr_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum smcr_policy policy);
+
+/**
+ * As their namesakes; on a pair end they answer for the TCP connection behind it. SO_ERROR tells
+ * the outcome of a smcr_connect() in progress once.
+ * @return 0 or a negative errno: as their namesakes; -ECONNRESET also if smcrd cannot be asked
+ */
+int smcr_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
+int smcr_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int smcr_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
+int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
+
+/** The library's version, "0.1.0". Static storage. */
+const char *smcr_version(void);
+
+/** A sentence for people that says why a connection does not use SMC-R. Never NULL; static storage.
+ * @param reason  of struct smcr_info, its peer_reason, or from a log */
+const char *smcr_strreason(uint32_t reason);
+
+/** The short stable name of the same, "peer-no-smc"; "unknown" for codes of others. */
+const char *smcr_strreasonname(uint32_t reason);
+
+#pragma GCC visibility pop
+#ifdef __cplusplus
+}
+#endif
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* libsmcr's functions that have a namesake in the C library. */
+#include "lib/libsmcr/call.h"
+#include "lib/smcr/calls.h"
+#include "lib/smcr/status.h"
+
+const bool pre_sees_epoll = false;
+
+struct call call_begin_with(enum smcr_policy policy, enum pre_policy *ret_policy)
+{
+	struct call call = call_begin();
+	const bool required = pre_settings.require;
+	if (call.error)
+		return call;
+	switch (policy) {
+	case SMCR_PREFER: *ret_policy = required ? PRE_REQUIRE : PRE_PREFER; return call;
+	case SMCR_REQUIRE: *ret_policy = PRE_REQUIRE; return call;
+	case SMCR_NEVER:
+		*ret_policy = PRE_NEVER;
+		call.error = required ? -EPROTONOSUPPORT : 0;
+		return call;
+	}
+	call.error = -EINVAL;
+	return call;
+}
+
+int smcr_connect(int fd, const struct sockaddr *addr, socklen_t len, enum smcr_policy policy)
+{
+	enum pre_policy wanted;
+	struct call call = call_begin_with(policy, &wanted);
+	return call_end(&call, call.error ? call.error : pre_connect(fd, addr, len, wanted));
+}
+
+int smcr_listen(int fd, int backlog, enum smcr_policy policy)
+{
+	enum pre_policy wanted;
+	struct call call = call_begin_with(policy, &wanted);
+	return call_end(&call, call.error ? call.error : pre_listen(fd, backlog, wanted));
+}
+
+int smcr_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum smcr_policy policy)
+{
+	enum pre_policy wanted;
+	struct call call = call_begin_with(policy, &wanted);
+	return call_end(&call, call.error ? call.error : pre_accept4(fd, addr, len, flags, wanted));
+}
+
+int smcr_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
+{
+	struct call call = call_begin();
+	return call_end(&call,
+			call.error ? call.error : pre_getsockopt(fd, level, name, value, len));
+}
+
+int smcr_setsockopt(int fd, int level, int name, const void *value, socklen_t len)
+{
+	struct call call = call_begin();
+	return call_end(&call,
+			call.error ? call.error : pre_setsockopt(fd, level, name, value, len));
+}
+
+int smcr_getsockname(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct call call = call_begin();
+	return call_end(&call, call.error ? call.error : pre_getsockname(fd, addr, len));
+}
+
+int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
+{
+	struct call call = call_begin();
+	return call_end(&call, call.error ? call.error : pre_getpeername(fd, addr, len));
+}

@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* libsmcr's socket calls: what a policy does, and what a program sees of a pair end. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "include/smcr.h"
+#include "proto/smcr/reason.h"
+#include "tests/preload/fixture.h"
+
+static int client(int flags)
+{
+	return pre_net_socket(AF_INET, SOCK_STREAM | flags);
+}
+
+static int connect_with(int fd, enum smcr_policy policy)
+{
+	return smcr_connect(fd, &server.sa, pre_net_len(&server), policy);
+}
+
+/* A connection to the listener that knows nothing of SMC-R. */
+static int plain_client(void)
+{
+	int fd = client(0);
+	assert_int_equal(connect(fd, &server.sa, pre_net_len(&server)), 0);
+	pre_net_wait(listener, POLLIN);
+	return fd;
+}
+
+static int accept_with(enum smcr_policy policy)
+{
+	return smcr_accept(listener, NULL, NULL, SOCK_CLOEXEC, policy);
+}
+
+/* ---- connect */
+
+static void test_connect_prefers(void **state)
+{
+	(void)state;
+	size_t fds = pre_net_count_fds();
+	int fd = client(0);
+	errno = 77;
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	assert_int_equal(errno, 77);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(smcrd.script->last_flags, 0);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(pre_net_count_fds(), fds + 2);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	fd = client(0);
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(smcrd.script->connected, 1);
+	close(fd);
+}
+
+static void test_connect_requires(void **state)
+{
+	(void)state;
+	int fd = client(0);
+	assert_int_equal(connect_with(fd, SMCR_REQUIRE), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(smcrd.script->last_flags, IPC_HANDOVER_REQUIRE);
+	close(fd);
+
+	fd = client(0);
+	smcrd.script->answer = ANSWER_TCP;
+	errno = 77;
+	assert_int_equal(connect_with(fd, SMCR_REQUIRE), -EPROTONOSUPPORT);
+	assert_int_equal(errno, 77);
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	assert_int_equal(connect_with(fd, SMCR_REQUIRE), -EPROTONOSUPPORT);
+	/* The socket is as new: it may still go without. */
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	close(fd);
+}
+
+static void test_connect_never(void **state)
+{
+	(void)state;
+	int fd = client(0);
+	assert_int_equal(connect_with(fd, SMCR_NEVER), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(pre_net_option.claims, 0);
+	/* What an earlier attempt may have claimed is taken back. */
+	assert_int_equal(pre_net_option.unclaims, 1);
+	assert_int_equal(smcrd.script->sessions, 0);
+	close(fd);
+}
+
+static void test_each_call_has_its_own_policy(void **state)
+{
+	(void)state;
+	static const enum smcr_policy policies[] = { SMCR_REQUIRE, SMCR_PREFER, SMCR_NEVER };
+	static const int results[] = { -EPROTONOSUPPORT, 0, 0 };
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	for (size_t i = 0; i < 6; i++) {
+		int fd = client(0);
+		assert_int_equal(connect_with(fd, policies[i % 3]), results[i % 3]);
+		close(fd);
+	}
+}
+
+static void test_errors_are_the_kernels(void **state)
+{
+	(void)state;
+	assert_int_equal(connect_with(-1, SMCR_PREFER), -EBADF);
+	assert_int_equal(smcr_listen(-1, 1, SMCR_PREFER), -EBADF);
+	assert_int_equal(smcr_accept(-1, NULL, NULL, 0, SMCR_PREFER), -EBADF);
+	int value;
+	socklen_t len = sizeof(value);
+	assert_int_equal(smcr_getsockopt(-1, SOL_SOCKET, SO_ERROR, &value, &len), -EBADF);
+	union ipc_addr nobody;
+	int other = pre_net_listen(AF_INET, &nobody);
+	close(other);
+	int fd = client(0);
+	assert_int_equal(smcr_connect(fd, &nobody.sa, pre_net_len(&nobody), SMCR_REQUIRE),
+			 -ECONNREFUSED);
+	close(fd);
+}
+
+static void test_unknown_policies(void **state)
+{
+	(void)state;
+	const enum smcr_policy unknown = (enum smcr_policy)3;
+	int fd = client(0);
+	assert_int_equal(connect_with(fd, unknown), -EINVAL);
+	assert_int_equal(smcr_listen(fd, 1, unknown), -EINVAL);
+	assert_int_equal(accept_with(unknown), -EINVAL);
+	assert_int_equal(pre_net_option.claims, 0);
+	close(fd);
+}
+
+/* smcr-run --require is the operator's word. */
+static void test_the_operator_requires(void **state)
+{
+	(void)state;
+	pre_settings.require = true;
+	int fd = client(0);
+	assert_int_equal(connect_with(fd, SMCR_NEVER), -EPROTONOSUPPORT);
+	assert_int_equal(smcr_listen(listener, 1, SMCR_NEVER), -EPROTONOSUPPORT);
+	assert_int_equal(accept_with(SMCR_NEVER), -EPROTONOSUPPORT);
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	assert_int_equal(smcrd.script->last_flags, IPC_HANDOVER_REQUIRE);
+	close(fd);
+}
+
+/* ---- listen and accept */
+
+static void test_listen(void **state)
+{
+	(void)state;
+	assert_int_equal(smcr_listen(listener, 8, SMCR_PREFER), 0);
+	assert_int_equal(pre_net_option.claims, 1);
+	assert_int_equal(pre_net_option.last_claimed, listener);
+	assert_int_equal(smcr_listen(listener, 8, SMCR_REQUIRE), 0);
+	assert_int_equal(pre_net_option.claims, 2);
+	assert_int_equal(pre_net_option.unclaims, 0);
+	assert_int_equal(smcr_listen(listener, 8, SMCR_NEVER), 0);
+	assert_int_equal(pre_net_option.claims, 2);
+	assert_int_equal(pre_net_option.unclaims, 1);
+}
+
+static void test_accept(void **state)
+{
+	(void)state;
+	int peer = plain_client();
+	struct sockaddr_in from, name;
+	socklen_t len = sizeof(from), name_len = sizeof(name);
+	errno = 77;
+	int fd = smcr_accept(listener, (struct sockaddr *)&from, &len, SOCK_CLOEXEC, SMCR_PREFER);
+	assert_true(fd >= 0);
+	assert_int_equal(errno, 77);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(getsockname(peer, (struct sockaddr *)&name, &name_len), 0);
+	assert_memory_equal(&from, &name, sizeof(name));
+	assert_int_equal(smcr_getpeername(fd, (struct sockaddr *)&from, &len), 0);
+	assert_memory_equal(&from, &name, sizeof(name));
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	peer = plain_client();
+	fd = accept_with(SMCR_PREFER);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+/* The client is turned away, and nobody else is there. */
+static void expect_turned_away(enum smcr_policy policy)
+{
+	int peer = plain_client();
+	assert_int_equal(accept_with(policy), -EAGAIN);
+	pre_net_expect_reset(peer);
+	close(peer);
+}
+
+static void test_accept_requires(void **state)
+{
+	(void)state;
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	expect_turned_away(SMCR_REQUIRE);
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	smcrd.script->answer = ANSWER_TCP;
+	expect_turned_away(SMCR_REQUIRE);
+	smcrd.script->answer = ANSWER_PAIR;
+	int peer = plain_client();
+	int fd = accept_with(SMCR_REQUIRE);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(smcrd.script->last_flags, IPC_HANDOVER_REQUIRE);
+	close(fd);
+	close(peer);
+}
+
+static void test_accept_never(void **state)
+{
+	(void)state;
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 2; i++) {
+		pre_net_option.negotiated = i ? IPC_NEGOTIATED_NO : IPC_NEGOTIATED_UNKNOWN;
+		int peer = plain_client();
+		int fd = accept_with(SMCR_NEVER);
+		assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+		pre_net_exchange(fd, peer);
+		close(fd);
+		close(peer);
+	}
+	/* A listener of another policy answered this one: its bytes are CLC messages. */
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	expect_turned_away(SMCR_NEVER);
+	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+/* ---- a pair end answers as TCP does */
+
+static void test_names_and_options(void **state)
+{
+	(void)state;
+	int fd = client(0), value = 0;
+	socklen_t len = sizeof(value), addr_len = sizeof(struct sockaddr_in);
+	struct sockaddr_in local, seen;
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	int peer = pre_net_accept_plain(listener);
+	assert_int_equal(smcr_getsockname(fd, (struct sockaddr *)&local, &addr_len), 0);
+	assert_int_equal(addr_len, sizeof(local));
+	assert_int_equal(getpeername(peer, (struct sockaddr *)&seen, &addr_len), 0);
+	assert_memory_equal(&local, &seen, sizeof(local));
+	errno = 77;
+	assert_int_equal(smcr_getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &value, &len), 0);
+	assert_int_equal(value, AF_INET);
+	value = 1;
+	assert_int_equal(smcr_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, len), 0);
+	value = 0;
+	assert_int_equal(smcr_getsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &value, &len), 0);
+	assert_int_equal(value, 1);
+	assert_int_equal(smcr_setsockopt(fd, SOL_SOCKET, SO_TXTIME, &value, len), -EOPNOTSUPP);
+	assert_int_equal(errno, 77);
+	close(fd);
+	close(peer);
+}
+
+/* Registrations with epoll are not seen here, so the descriptor stays what it is. */
+static void test_no_socket_comes_back_unasked(void **state)
+{
+	(void)state;
+	int fd = client(SOCK_NONBLOCK), value = 77;
+	socklen_t len = sizeof(value);
+	smcrd.script->fallback = 1;
+	smcrd.script->reason = SMCR_REASON_PREFIX_MISMATCH;
+	smcrd.script->take_back = 1;
+	assert_int_equal(connect_with(fd, SMCR_PREFER), -EINPROGRESS);
+	pre_net_wait(fd, POLLOUT);
+	assert_int_equal(smcr_getsockopt(fd, SOL_SOCKET, SO_ERROR, &value, &len), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	assert_int_equal(connect_with(fd, SMCR_PREFER), -EISCONN);
+	assert_int_equal(smcrd.script->taken_back, 0);
+	assert_int_equal(smcrd.script->may_take_back, 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	int peer = pre_net_accept_plain(listener);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+/* ---- words */
+
+static void test_words(void **state)
+{
+	(void)state;
+	assert_string_equal(smcr_version(), SMCR_VERSION);
+	assert_string_equal(smcr_strreasonname(SMCR_REASON_PEER_NO_SMC), "peer-no-smc");
+	assert_string_equal(smcr_strreasonname(0xffffffff), "unknown");
+	assert_non_null(strstr(smcr_strreason(SMCR_REASON_PREFIX_MISMATCH), "subnet"));
+	assert_true(*smcr_strreason(0xffffffff) != '\0');
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_connect_prefers),
+		TEST(test_connect_requires),
+		TEST(test_connect_never),
+		TEST(test_each_call_has_its_own_policy),
+		TEST(test_errors_are_the_kernels),
+		TEST(test_unknown_policies),
+		TEST(test_the_operator_requires),
+		TEST(test_listen),
+		TEST(test_accept),
+		TEST(test_accept_requires),
+		TEST(test_accept_never),
+		TEST(test_names_and_options),
+		TEST(test_no_socket_comes_back_unasked),
+		TEST(test_words),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
