@@ -26,7 +26,7 @@
 
 /* smcr.bpf.c cannot include ipc.h. */
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
-		       IPC_SO_REASON == 3 && IPC_NEGOTIATED_UNKNOWN == 0 &&
+		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_NEGOTIATED_UNKNOWN == 0 &&
 		       IPC_NEGOTIATED_YES == 1 && IPC_NEGOTIATED_NO == 2,
 	       "smcr.bpf.c has other numbers");
 

@@ -199,12 +199,17 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  *
  * IPC_SO_CLAIM holds for the life of the socket and comes before connect() or listen(); on a
  * listener it counts for the connections to come (one that was never claimed: since kernel 6.12).
- * Errors: EOPNOTSUPP not plain TCP (MPTCP), EISCONN too late, EINVAL, ENOMEM.
+ * Errors: EOPNOTSUPP not plain TCP (MPTCP), EISCONN too late, EPERM barred, EINVAL, ENOMEM.
+ *
+ * IPC_SO_BAR is for listeners that somebody who does not speak CLC may accept from: they lose the
+ * claim, if they have one, and nobody can claim them until it is taken back. It does not outlive
+ * this smcrd. Errors: EALREADY barred before, EINVAL also: no listener; else as above.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1 /* setsockopt, int: 1 wants the option, 0 does not (any more) */
 #define IPC_SO_NEGOTIATED 2 /* getsockopt, int: enum ipc_negotiated */
 #define IPC_SO_REASON     3 /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
+#define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
 
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */

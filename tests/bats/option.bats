@@ -501,6 +501,62 @@ negotiates() {
 	both 'ok yes'
 }
 
+@test "a barred listener is plain TCP and cannot be claimed until that is over" {
+	tell server 'socket tcp'
+	tell server bar EINVAL
+	serve 7022 claim
+	hold_synacks
+	capture_start b eth0 wire tcp port 7022
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7022'
+	until_true 10 at_least 1 wire synack
+	capture_stop wire
+	tell server bar
+	release_synacks
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok yes' # promised before
+	tell server bar EISCONN
+	part
+	tell server bar EALREADY
+	tell server claim EPERM
+	tell server listen
+	tell server 'claim 0'
+	meet 7022 claim
+	both 'ok no'
+	part
+	# The claim was taken back meanwhile.
+	tell server 'bar 0'
+	meet 7022 claim
+	tell server negotiated 'ok unknown'
+	part
+	tell server claim
+	tell server bar
+	tell server 'bar 0'
+	meet 7022 claim
+	both 'ok yes'
+	part
+	# One listener of two at an address says nothing about the other.
+	tell server bar
+	talk_start other b "$HOSTS_BUILD/tests/programs/tcp_claim"
+	tell other 'socket tcp'
+	tell other claim
+	tell other 'bind 0.0.0.0 7023'
+	tell other listen
+	serve 7024 claim
+	tell server bar
+	meet 7024 claim
+	both 'ok no'
+	tell client close
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'connect 10.77.0.2 7023'
+	tell other accept
+	tell other negotiated 'ok yes'
+	tell client negotiated 'ok yes'
+}
+
 @test "one claimed socket in several roles: refused, connected, disconnected, listening" {
 	tell client 'socket tcp'
 	tell client claim

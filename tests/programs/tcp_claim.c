@@ -2,7 +2,7 @@
 /*
  * A program with one TCP socket, told step by step on standard input what to do with it. Each
  * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
- *   socket tcp|mptcp [6] | claim [0|1] | negotiated | bind ADDR PORT | port | listen
+ *   socket tcp|mptcp [6] | claim [0|1] | bar [0|1] | negotiated | bind ADDR PORT | port | listen
  *   connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect ADDR PORT DATA
  *   send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
  *   accept (then the child is the socket) | parent (close the child, back to the listener)
@@ -50,10 +50,10 @@ static int make_socket(const char *protocol, const char *family)
 	return fd < 0 ? -1 : setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 }
 
-static int claim(const char *value)
+static int set_private(int name, const char *value)
 {
 	int wanted = *value ? atoi(value) : 1;
-	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &wanted, sizeof(wanted));
+	return setsockopt(fd, IPC_SOL_SMCR, name, &wanted, sizeof(wanted));
 }
 
 static int negotiated(const char **ret_text)
@@ -147,7 +147,9 @@ static int obey(char *line, const char **ret_text)
 	if (!strcmp(command, "socket"))
 		return make_socket(arg[1], arg[2]);
 	if (!strcmp(command, "claim"))
-		return claim(arg[1]);
+		return set_private(IPC_SO_CLAIM, arg[1]);
+	if (!strcmp(command, "bar"))
+		return set_private(IPC_SO_BAR, arg[1]);
 	if (!strcmp(command, "bind")) {
 		socklen_t len = parse(arg[1], arg[2], &addr);
 		return bind(fd, (struct sockaddr *)&addr, len);

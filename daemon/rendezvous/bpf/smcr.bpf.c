@@ -37,6 +37,7 @@
 #define IPC_SO_CLAIM           1
 #define IPC_SO_NEGOTIATED      2
 #define IPC_SO_REASON          3
+#define IPC_SO_BAR             4
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -442,13 +443,24 @@ static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
+/* A barred listener's child: the callbacks that it inherited would cost every packet something. */
+static __always_inline void leave_barred(struct bpf_sock_ops *ctx)
+{
+	struct bpf_sock *sk = ctx->sk;
+	struct smcr_sock *sock = sk ? bpf_sk_storage_get(&socks, sk, NULL, 0) : NULL;
+	if (sock && (sock->flags & SMCR_SOCK_BARRED))
+		switch_off(ctx, sock);
+}
+
 static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
 	if (!sock && (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
 		sock = late_child(ctx);
-	if (!sock)
+	if (!sock) {
+		leave_barred(ctx);
 		return;
+	}
 	/* Both sides connected to each other: nobody is the server. */
 	if (sock->role == SMCR_SOCK_CLIENT)
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
@@ -537,34 +549,81 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	count_listener(&key, 1);
 }
 
+static __always_inline void discount_listener(struct bpf_sock *sk)
+{
+	struct smcr_listen_key key;
+	listener_address(sk, &key);
+	count_listener(&key, -1);
+}
+
 static __always_inline int unclaim(struct bpf_sock *sk)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
-	struct smcr_listen_key key;
-	if (sock && sk->state == BPF_TCP_LISTEN) {
-		listener_address(sk, &key);
-		count_listener(&key, -1);
+	if (sock && (sock->flags & SMCR_SOCK_BARRED)) {
+		sock->flags = SMCR_SOCK_BARRED;
+		return 0;
 	}
+	if (sock && sk->state == BPF_TCP_LISTEN)
+		discount_listener(sk);
 	bpf_sk_storage_delete(&socks, sk);
 	return 0;
 }
 
-static __always_inline int claim(struct bpf_sock *sk, bool wanted)
+static __always_inline int claim(struct bpf_sock *sk)
+{
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!sock)
+		return -ENOMEM;
+	if (sock->flags & SMCR_SOCK_BARRED)
+		return -EPERM;
+	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
+		adopt_listener(sk, sock);
+	sock->flags |= SMCR_SOCK_CLAIMED;
+	return 0;
+}
+
+/* What the listener's storage says of the negotiation its children inherit: accept() is not to try
+ * to claim it again. */
+static __always_inline int bar(struct bpf_sock *sk)
+{
+	if (sk->state != BPF_TCP_LISTEN)
+		return -EINVAL;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!sock)
+		return -ENOMEM;
+	if (sock->flags & SMCR_SOCK_BARRED)
+		return -EALREADY;
+	__u32 was_claimed = 0;
+	if (sock->flags & SMCR_SOCK_CLAIMED) {
+		was_claimed = SMCR_SOCK_WAS_CLAIMED;
+		discount_listener(sk);
+	}
+	sock->flags = SMCR_SOCK_BARRED | was_claimed;
+	sock->negotiated = IPC_NEGOTIATED_NO;
+	sock->reason = SMCR_REASON_NOT_CLAIMED;
+	return 0;
+}
+
+static __always_inline int unbar(struct bpf_sock *sk)
+{
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
+		return 0;
+	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
+	bpf_sk_storage_delete(&socks, sk);
+	return was_claimed ? claim(sk) : 0;
+}
+
+static __always_inline int set_private(struct bpf_sock *sk, int name, bool on)
 {
 	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
 	    sk->protocol != IPPROTO_TCP)
 		return -EOPNOTSUPP; /* MPTCP among them */
 	if (sk->state != BPF_TCP_CLOSE && sk->state != BPF_TCP_LISTEN)
 		return -EISCONN;
-	if (!wanted)
-		return unclaim(sk);
-	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
-	if (!sock)
-		return -ENOMEM;
-	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
-		adopt_listener(sk, sock);
-	sock->flags |= SMCR_SOCK_CLAIMED;
-	return 0;
+	if (name == IPC_SO_BAR)
+		return on ? bar(sk) : unbar(sk);
+	return on ? claim(sk) : unclaim(sk);
 }
 
 /* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
@@ -579,13 +638,14 @@ static __always_inline int leave_alone(struct bpf_sockopt *ctx)
 SEC("cgroup/setsockopt")
 int smcr_setsockopt(struct bpf_sockopt *ctx)
 {
-	if (ctx->level != IPC_SOL_SMCR || ctx->optname != IPC_SO_CLAIM || !ctx->sk ||
+	if (ctx->level != IPC_SOL_SMCR ||
+	    (ctx->optname != IPC_SO_CLAIM && ctx->optname != IPC_SO_BAR) || !ctx->sk ||
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
 	const int *value = ctx->optval;
 	int r = -EINVAL;
 	if ((void *)(value + 1) <= ctx->optval_end)
-		r = claim(ctx->sk, *value != 0);
+		r = set_private(ctx->sk, ctx->optname, *value != 0);
 	ctx->optlen = -1; /* never to the kernel's own handler */
 	if (r < 0)
 		bpf_set_retval(r);

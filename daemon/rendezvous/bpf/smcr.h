@@ -12,8 +12,10 @@
 
 enum {
 	SMCR_SOCK_CLAIMED = 1 << 0,
-	SMCR_SOCK_OFFER = 1 << 1, /* this connect() sends the option */
-	SMCR_SOCK_SENT = 1 << 2,  /* a SYN with the option has left */
+	SMCR_SOCK_OFFER = 1 << 1,       /* this connect() sends the option */
+	SMCR_SOCK_SENT = 1 << 2,        /* a SYN with the option has left */
+	SMCR_SOCK_BARRED = 1 << 3,      /* IPC_SO_BAR: never together with CLAIMED */
+	SMCR_SOCK_WAS_CLAIMED = 1 << 4, /* BARRED: to be claimed again when that is over */
 };
 
 enum {
