@@ -114,7 +114,7 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 	int addr_len = ipc_pair_name_encode(name, &addr, sizeof(addr));
 	if (addr_len < 0)
 		return addr_len;
-	if (bind(pair->fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
+	if (bind(program_fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
 		return -errno;
 	struct stat st;
 	if (fstat(program_fd, &st) < 0)

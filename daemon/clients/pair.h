@@ -35,7 +35,8 @@ struct pair {
 };
 
 /**
- * Make a pair whose daemon's end is bound to the name.
+ * Make a pair whose program's end is bound to the name. The daemon's end has none, so that
+ * recvfrom() and recvmsg() give the program no address, as on TCP.
  * @param plug_fd  -1, or a file of zeros of at least 1 MiB: the program's end is made unwritable
  *                 until pair_unplug(). The file's pages are referenced, not copied.
  * @param ret_program_fd  the program's end, close-on-exec and non-blocking

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program asks about a pair end that it holds. The descriptor itself is the proof: its
- * peer's name says which connection it claims to be, its inode that it is the end we made (a name
- * alone could be made up in another network namespace).
+ * What a program asks about a pair end that it holds. The descriptor itself is the proof: its name
+ * says which connection it claims to be, its inode that it is the end we made (a name alone could
+ * be made up in another network namespace).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -72,7 +72,7 @@ static int look_up(const struct clients *clients, int proof, struct shown *ret_s
 	struct stat st;
 	socklen_t len = sizeof(addr);
 	struct shown shown = { 0 };
-	if (getpeername(proof, (struct sockaddr *)&addr, &len) < 0 ||
+	if (getsockname(proof, (struct sockaddr *)&addr, &len) < 0 ||
 	    ipc_pair_name_decode(&addr, len, &name) < 0 || fstat(proof, &st) < 0)
 		return -EACCES;
 	HASH_FIND(hh, clients->conns_by_id, &name.id, sizeof(name.id), shown.conn);

@@ -32,9 +32,10 @@ static int maker_of(int fd, uid_t *ret_uid)
 }
 
 /*
- * Without this anybody could connect a socket named like a pair to a program's Unix socket, and the
- * program would take the peer for an IP address of the other's choice. Root and our own user could
- * do worse; others must own the daemon's socket, or have given us a pair end in a hand-over.
+ * Without this anybody could name one end of a socket pair like a pair end and pass it to a
+ * program, which would take it for a connection with an IP address of the other's choice. Root and
+ * our own user could do worse; others must own the daemon's socket, or have given us a pair end in
+ * a hand-over.
  */
 static bool trusted(uid_t uid)
 {
@@ -45,13 +46,22 @@ static bool trusted(uid_t uid)
 	       fstatat(AT_FDCWD, pre_settings.daemon.sun_path, &st, 0) == 0 && st.st_uid == uid;
 }
 
+/* The daemon's end has none. A socket that was given such a name and connected to somebody's
+ * listener has a peer with a name, and the listener's user as its peer. */
+static bool peer_is_unnamed(int fd)
+{
+	struct sockaddr_un addr;
+	socklen_t len = sizeof(addr);
+	return sys_getpeername(fd, &addr, &len) == 0 && len == sizeof(addr.sun_family);
+}
+
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name)
 {
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
 	uid_t uid;
-	if (sys_getpeername(fd, &addr, &len) < 0 || len > sizeof(addr) ||
-	    ipc_pair_name_decode(&addr, len, ret_name) < 0)
+	if (sys_getsockname(fd, &addr, &len) < 0 || len > sizeof(addr) ||
+	    ipc_pair_name_decode(&addr, len, ret_name) < 0 || !peer_is_unnamed(fd))
 		return -ENOTSOCK;
 	return maker_of(fd, &uid) == 0 && trusted(uid) ? 0 : -ENOTSOCK;
 }

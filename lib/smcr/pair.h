@@ -18,8 +18,8 @@
 bool pre_is_tcp(int fd);
 
 /**
- * Is this an end of a pair of smcrd's, and of which connection? Only pairs made by a user whom we
- * trust count: a Unix socket's peer chooses its own name.
+ * Is this an end of a pair of smcrd's, and of which connection? Its own name says so. Only pairs
+ * made by a user whom we trust count: anybody can give a Unix socket a name.
  * @return 0, -ENOTSOCK (also for Unix sockets that are no such end)
  */
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name);

@@ -175,9 +175,9 @@ int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
 int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg);
 
 /**
- * The name that the daemon's end of a pair is bound to, in the abstract namespace, so that any
- * holder of the program's end learns both addresses from getpeername() alone, after exec, dup and
- * descriptor passing too (design decision 5). Both addresses have the same family.
+ * The name that the program's end of a pair is bound to, in the abstract namespace, so that any
+ * holder of it learns both addresses from getsockname() alone, after exec, dup and descriptor
+ * passing too (design decision 5). Both addresses have the same family.
  */
 struct ipc_pair_name {
 	union ipc_addr local; /* what getsockname() of the TCP socket says */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The abstract name of the daemon's end of a socket pair, "\0smcr-pair:ID:ADDR:PORT:ADDR:PORT": ID
+ * The abstract name of the program's end of a socket pair, "\0smcr-pair:ID:ADDR:PORT:ADDR:PORT": ID
  * in 16 hexadecimal digits, ADDR a dotted quad or, for AF_INET6, 32 hexadecimal digits, so that two
  * of them fit a sockaddr_un. For the same reason the scope of a link-local address stands in its
  * bytes 4..7, which are zero in every such address (RFC 4291 2.5.6).

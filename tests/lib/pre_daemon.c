@@ -172,18 +172,18 @@ static void put_result(int fd, uint8_t outcome, int sent_fd)
 
 /* ---- pairs */
 
-static void name_pair(int end, int tcp, const union ipc_addr *peer)
+static void name_pair(int program_end, int tcp, const union ipc_addr *peer)
 {
 	struct ipc_pair_name name = { .id = next_id++ };
 	struct sockaddr_un addr;
 	socklen_t local_len = sizeof(name.local), peer_len = sizeof(name.peer);
 	getsockname(tcp, &name.local.sa, &local_len);
-	/* The kernel tells neither in SYN_SENT nor when the program, which has seen a wrong version,
-	 * has reset the connection by now: then nobody will ask. */
+	/* The kernel tells neither in SYN_SENT nor when the program, which has seen a wrong
+	 * version, has reset the connection by now: then nobody will ask. */
 	if (getpeername(tcp, &name.peer.sa, &peer_len) < 0)
 		name.peer = peer->sa.sa_family == AF_UNSPEC ? name.local : *peer;
 	int len = ipc_pair_name_encode(&name, &addr, sizeof(addr));
-	if (len < 0 || bind(end, (struct sockaddr *)&addr, (socklen_t)len) < 0)
+	if (len < 0 || bind(program_end, (struct sockaddr *)&addr, (socklen_t)len) < 0)
 		die("pair name");
 }
 
@@ -198,7 +198,7 @@ static int open_pair(struct conn *conn, const struct ipc_handover *handover)
 		die("socketpair");
 	conn->end = ends[0];
 	conn->program_inode = st.st_ino;
-	name_pair(conn->end, conn->tcp, &handover->peer);
+	name_pair(ends[1], conn->tcp, &handover->peer);
 	static const char zeros[4096];
 	conn->plug = 0;
 	do {

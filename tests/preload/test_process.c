@@ -171,7 +171,22 @@ static void test_last_holder_ends_it(void **state)
 	close(peer);
 }
 
-/* A Unix socket's peer chooses its own name: nobody takes a stranger for a pair end. */
+static void expect_unix(int fd)
+{
+	union {
+		struct sockaddr sa;
+		struct sockaddr_un un;
+	} name;
+	socklen_t len = sizeof(name);
+	assert_int_equal(getpeername(fd, &name.sa, &len), 0);
+	assert_int_equal(name.sa.sa_family, AF_UNIX);
+	len = sizeof(name);
+	assert_int_equal(getsockname(fd, &name.sa, &len), 0);
+	assert_int_equal(name.sa.sa_family, AF_UNIX);
+}
+
+/* Anybody can name a Unix socket: nobody takes a stranger for a pair end, neither one that connects
+ * nor one that is passed to us. Root listens here, whom we trust with pairs. */
 static void test_forged_pair_name(void **state)
 {
 	(void)state;
@@ -187,6 +202,12 @@ static void test_forged_pair_name(void **state)
 	assert_int_equal(getsockname(local, (struct sockaddr *)&addr, &len), 0);
 	int forged_len = ipc_pair_name_encode(&name, &forged, sizeof(forged));
 	assert_true(forged_len > 0);
+	int passed = pre_net_socket(AF_UNIX, SOCK_STREAM);
+	assert_int_equal(bind(passed, (struct sockaddr *)&forged, (socklen_t)forged_len), 0);
+	assert_int_equal(connect(passed, (struct sockaddr *)&addr, len), 0);
+	expect_unix(passed);
+	close(passed);
+	close(accept(local, NULL, NULL));
 	pid_t pid = fork();
 	if (pid == 0) {
 		int fd = socket(AF_UNIX, SOCK_STREAM, 0);
@@ -198,13 +219,7 @@ static void test_forged_pair_name(void **state)
 	}
 	int fd = accept(local, NULL, NULL);
 	assert_true(fd >= 0);
-	union {
-		struct sockaddr sa;
-		struct sockaddr_un un;
-	} peer;
-	len = sizeof(peer);
-	assert_int_equal(getpeername(fd, &peer.sa, &len), 0);
-	assert_int_equal(peer.sa.sa_family, AF_UNIX);
+	expect_unix(fd);
 	kill(pid, SIGKILL);
 	assert_int_equal(exit_status(pid), 128 + SIGKILL);
 	close(fd);

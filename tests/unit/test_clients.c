@@ -28,7 +28,7 @@ static void a_blocking_connect_gets_its_pair_when_established(void **state)
 	struct sockaddr_un addr;
 	struct ipc_pair_name name;
 	socklen_t len = sizeof(addr);
-	assert_int_equal(getpeername(pair, (struct sockaddr *)&addr, &len), 0);
+	assert_int_equal(getsockname(pair, (struct sockaddr *)&addr, &len), 0);
 	assert_int_equal(ipc_pair_name_decode(&addr, len, &name), 0);
 	assert_int_equal(name.peer.in.sin_port, tcp.peer.sin_port);
 
@@ -72,7 +72,7 @@ static void ipv6_sockets_keep_their_family(void **state)
 		struct sockaddr_un un;
 		struct ipc_pair_name name;
 		len = sizeof(un);
-		assert_int_equal(getpeername(pair, (struct sockaddr *)&un, &len), 0);
+		assert_int_equal(getsockname(pair, (struct sockaddr *)&un, &len), 0);
 		assert_int_equal(ipc_pair_name_decode(&un, len, &name), 0);
 		assert_memory_equal(&name.peer.in6, &addr, sizeof(addr));
 		assert_int_equal(script->last_family, mapped ? AF_INET : AF_INET6);

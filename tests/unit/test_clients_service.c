@@ -330,7 +330,7 @@ static void a_status_needs_the_descriptor_itself(void **state)
 	/* Another pair whose name says the same, which another network namespace allows. */
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
-	assert_int_equal(getpeername(pair, (struct sockaddr *)&addr, &len), 0);
+	assert_int_equal(getsockname(pair, (struct sockaddr *)&addr, &len), 0);
 	pid_t child = fork();
 	assert_true(child >= 0);
 	if (child == 0) {
@@ -338,7 +338,7 @@ static void a_status_needs_the_descriptor_itself(void **state)
 		if (unshare(CLONE_NEWNET) < 0)
 			_exit(77);
 		if (socketpair(AF_UNIX, SOCK_STREAM, 0, forged) < 0 ||
-		    bind(forged[0], (struct sockaddr *)&addr, len) < 0)
+		    bind(forged[1], (struct sockaddr *)&addr, len) < 0)
 			_exit(1);
 		send_frame(session, IPC_STATUS_REQUEST, "\0", 1, forged[1]);
 		_exit(receive_frame(session, &frame) && frame.type == IPC_ERROR ? 0 : 2);

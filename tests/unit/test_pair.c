@@ -230,7 +230,7 @@ static void the_name_tells_both_addresses(void **state)
 
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
-	assert_int_equal(getpeername(copy, (struct sockaddr *)&addr, &len), 0);
+	assert_int_equal(getsockname(copy, (struct sockaddr *)&addr, &len), 0);
 	assert_int_equal(ipc_pair_name_decode(&addr, len, &got), 0);
 	assert_int_equal(got.id, want.id);
 	assert_int_equal(got.local.in.sin_port, want.local.in.sin_port);
