@@ -30,6 +30,11 @@ _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIA
 		       IPC_NEGOTIATED_YES == 1 && IPC_NEGOTIATED_NO == 2,
 	       "smcr.bpf.c has other numbers");
 
+_Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
+		       offsetof(struct smcr_claim, wanted) == offsetof(struct ipc_claim, wanted) &&
+		       offsetof(struct smcr_claim, program) == offsetof(struct ipc_claim, program),
+	       "smcr.h has another claim");
+
 struct skip {
 	struct skip *next;
 	struct smcr_addr peer;
@@ -249,6 +254,8 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 	state.role = sock.role == SMCR_SOCK_CLIENT ? SMCR_ROLE_CLIENT : SMCR_ROLE_SERVER;
 	state.negotiated = (enum ipc_negotiated)sock.negotiated;
 	state.reason = sock.reason;
+	state.uid = sock.uid;
+	state.program = sock.program;
 	if (sock.role == SMCR_SOCK_CLIENT)
 		state.peer = from_addr16(&sock.peer, (uint16_t)sock.peer_port);
 	*ret_state = state;

@@ -10,7 +10,8 @@
  * setsockopt(IPC_SO_CLAIM) succeeds, and getsockopt(IPC_SO_NEGOTIATED) answers
  *   UNKNOWN   not claimed with this daemon (for an accepted socket: its listener was not; claiming
  *             the listener again helps), or the handshake is not finished;
- *   YES, NO   settled.
+ *   YES       settled: both sides carried the option;
+ *   NO        settled: they did not, or (while connect() is still in progress) ours does not.
  *
  * One thread uses a `struct rdv_option`. Functions return 0 or a negative errno. Where `option` may
  * be NULL (no BPF on this host) it is said.
@@ -39,6 +40,8 @@ struct rdv_option_state {
 	/** Where the last connect() goes, also while the kernel does not tell (SYN_SENT); family 0
 	 * for other sockets. IPv4-mapped addresses come as IPv4. */
 	struct smcr_addr peer;
+	uint32_t uid;     /* real user of the process that claimed it (or its listener) */
+	uint64_t program; /* what that said it is: ipc_program_id(); 0: nothing */
 };
 
 /** A peer for which the option is left off for a while. */

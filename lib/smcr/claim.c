@@ -7,7 +7,9 @@
 
 static int set_claim(int fd, int on)
 {
-	return sys_result(pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &on, sizeof(on)));
+	const struct ipc_claim claim = { .wanted = on, .program = pre_settings.program };
+	return sys_result(
+		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)));
 }
 
 enum pre_claim pre_claim(int fd)

@@ -2,10 +2,12 @@
 #include "lib/smcr/next.h"
 
 #include <dlfcn.h>
+#include <limits.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 #include "lib/smcr/log.h"
 #include "lib/smcr/pending.h"
@@ -102,6 +104,18 @@ static bool is_set(const char *name)
 	return value && *value && strcmp(value, "0") != 0;
 }
 
+/* While /proc is in sight: a program may change its root later. Without /proc what execve() was
+ * given has to do, if it says where the program is. */
+static uint64_t own_program(void)
+{
+	char path[PATH_MAX];
+	int len = sys_readlink("/proc/self/exe", path, sizeof(path));
+	if (len > 0)
+		return ipc_program_id(path, (size_t)len);
+	const char *given = (const char *)getauxval(AT_EXECFN);
+	return given && *given == '/' ? ipc_program_id(given, strlen(given)) : 0;
+}
+
 static void read_settings(void)
 {
 	const char *path = secure_getenv(IPC_SOCKET_ENV);
@@ -109,6 +123,7 @@ static void read_settings(void)
 		path = IPC_DEFAULT_SOCKET;
 	size_t len = strlen(path);
 	pre_settings = (struct pre_settings){
+		.program = own_program(),
 		.require = is_set(PRE_REQUIRE_ENV),
 		.verbose = is_set(PRE_VERBOSE_ENV),
 	};

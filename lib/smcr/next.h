@@ -8,6 +8,7 @@
 #define SMCRD_LIB_PRELOAD_NEXT_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -31,6 +32,7 @@ struct pre_next {
 struct pre_settings {
 	struct sockaddr_un daemon; /* where smcrd listens */
 	socklen_t daemon_len;      /* 0: the path in the environment does not fit an address */
+	uint64_t program;          /* ipc_program_id() of this one; 0: nobody tells its path */
 	bool require;              /* PRE_REQUIRE where PRE_PREFER was asked for */
 	bool verbose;              /* say on standard error what became of each connection */
 };

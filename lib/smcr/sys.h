@@ -74,6 +74,12 @@ static inline int sys_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev
 	return sys_result(syscall(SYS_epoll_ctl, epfd, op, fd, event));
 }
 
+/** @return length of what was put into `buf`, which gets no NUL */
+static inline int sys_readlink(const char *path, char *buf, size_t len)
+{
+	return sys_result(syscall(SYS_readlinkat, AT_FDCWD, path, buf, len));
+}
+
 static inline int sys_fcntl(int fd, int cmd, uintptr_t arg)
 {
 	return sys_result(syscall(SYS_fcntl, fd, cmd, arg));

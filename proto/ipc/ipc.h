@@ -206,15 +206,31 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * this smcrd. Errors: EALREADY barred before, EINVAL also: no listener; else as above.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
-#define IPC_SO_CLAIM      1 /* setsockopt, int: 1 wants the option, 0 does not (any more) */
-#define IPC_SO_NEGOTIATED 2 /* getsockopt, int: enum ipc_negotiated */
-#define IPC_SO_REASON     3 /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
+#define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */
+#define IPC_SO_NEGOTIATED 2          /* getsockopt, int: enum ipc_negotiated */
+#define IPC_SO_REASON     3          /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
 #define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
+
+/** The first four bytes alone are the claim of a program that does not say which one it is. */
+struct ipc_claim {
+	int32_t wanted; /* 1: wants the option; 0: does not (any more) */
+	uint32_t reserved;
+	uint64_t program; /* ipc_program_id() of its path; 0: unknown */
+};
+
+/**
+ * A number for the path of a program's executable, by which rules of smcrd.conf know it. It is the
+ * program's own word: rules steer, they are no border.
+ * @param path  as /proc/self/exe gives it; " (deleted)" at its end does not count
+ * @return never 0
+ */
+uint64_t ipc_program_id(const char *path, size_t len);
 
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */
 	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */
-	IPC_NEGOTIATED_NO = 2,      /* the peer did not: plain TCP */
+	IPC_NEGOTIATED_NO =
+		2, /* plain TCP; as soon as connect() was called if it is our side's doing */
 };
 
 #endif

@@ -144,13 +144,15 @@ static int fails(int error)
 static int set_option(int fd, int level, int name, const void *value, socklen_t len)
 {
 	struct pre_net_option *o = &pre_net_option;
-	int on;
+	struct ipc_claim claim;
 	if (level != IPC_SOL_SMCR || name != IPC_SO_CLAIM || o->absent)
 		return behind.setsockopt(fd, level, name, value, len);
-	assert_int_equal(len, sizeof(on));
-	memcpy(&on, value, sizeof(on));
-	if (on) {
+	assert_int_equal(len, sizeof(claim));
+	memcpy(&claim, value, sizeof(claim));
+	assert_int_equal(claim.reserved, 0);
+	if (claim.wanted) {
 		o->claims++;
+		o->last_program = claim.program;
 		o->last_claimed = fd;
 		return o->claim_error ? fails(o->claim_error) : 0;
 	}

@@ -45,6 +45,7 @@ struct pre_net_option {
 	enum ipc_negotiated negotiated;
 	int claims, unclaims;
 	int last_claimed;
+	uint64_t last_program;
 };
 extern struct pre_net_option pre_net_option;
 /** Put them in front of the kernel's options. All fields are zero then. */

@@ -2,6 +2,7 @@
 /* connect() on blocking sockets: what the program sees of each way that a hand-over can go. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <signal.h>
@@ -43,6 +44,18 @@ static void test_pair_takes_the_place(void **state)
 	assert_int_equal(read(peer, &byte, 1), 0);
 	close(peer);
 	PROVES("SOCK-5");
+}
+
+static void test_claim_says_which_program(void **state)
+{
+	char path[PATH_MAX];
+	(void)state;
+	ssize_t len = readlink("/proc/self/exe", path, sizeof(path));
+	assert_true(len > 0);
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_true(pre_net_option.last_program == ipc_program_id(path, (size_t)len));
+	close(fd);
 }
 
 static void test_addresses_are_those_of_tcp(void **state)
@@ -467,6 +480,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		TEST(test_pair_takes_the_place),
+		TEST(test_claim_says_which_program),
 		TEST(test_addresses_are_those_of_tcp),
 		TEST(test_short_room_for_a_name),
 		TEST(test_file_state_moves),

@@ -483,6 +483,23 @@ static void test_require(void **state)
 	close(fd);
 }
 
+/* The handshake is under way, and our own side keeps the option off: there is nothing to ask. */
+static void test_option_kept_off(void **state)
+{
+	(void)state;
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), EINPROGRESS);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(smcrd.script->connecting, 0);
+	int peer = pre_net_accept_plain(listener);
+	struct pollfd poll_fd = { .fd = fd, .events = POLLOUT };
+	assert_int_equal(poll(&poll_fd, 1, 5000), 1);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
 static void test_outcomes_of_the_hand_over(void **state)
 {
 	(void)state;
@@ -507,14 +524,23 @@ static void test_outcomes_of_the_hand_over(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_looks_like_connecting),        TEST(test_select_waits_for_the_connection),
-		TEST(test_close_while_connecting),       TEST(test_refused_connection),
-		TEST(test_connect_again_after_refusal),  TEST(test_daemon_dies),
-		TEST(test_so_error_without_a_daemon),    TEST(test_socket_comes_back),
-		TEST(test_socket_comes_back_by_connect), TEST(test_shared_pair_ends_stay),
-		TEST(test_registration_follows),         TEST(test_changed_registrations),
-		TEST(test_stale_registrations),          TEST(test_registration_follows_back),
-		TEST(test_blocking_connect_cut_short),   TEST(test_require),
+		TEST(test_looks_like_connecting),
+		TEST(test_select_waits_for_the_connection),
+		TEST(test_close_while_connecting),
+		TEST(test_refused_connection),
+		TEST(test_connect_again_after_refusal),
+		TEST(test_daemon_dies),
+		TEST(test_so_error_without_a_daemon),
+		TEST(test_socket_comes_back),
+		TEST(test_socket_comes_back_by_connect),
+		TEST(test_shared_pair_ends_stay),
+		TEST(test_registration_follows),
+		TEST(test_changed_registrations),
+		TEST(test_stale_registrations),
+		TEST(test_registration_follows_back),
+		TEST(test_blocking_connect_cut_short),
+		TEST(test_require),
+		TEST(test_option_kept_off),
 		TEST(test_outcomes_of_the_hand_over),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -415,6 +415,23 @@ static void random_names_round_trip(void **state)
 	}
 }
 
+static uint64_t program(const char *path)
+{
+	return ipc_program_id(path, strlen(path));
+}
+
+static void programs_are_told_apart_by_their_paths(void **state)
+{
+	(void)state;
+	assert_true(program("/usr/bin/ssh") == program("/usr/bin/ssh"));
+	assert_true(program("/usr/bin/ssh") != program("/usr/bin/sshd"));
+	assert_true(program("/usr/bin/ssh") != program("/usr/sbin/ssh"));
+	assert_true(program("") != 0);
+	/* Its file was replaced while it runs. */
+	assert_true(program("/usr/bin/ssh (deleted)") == program("/usr/bin/ssh"));
+	assert_true(program("(deleted)") != program(""));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -430,6 +447,7 @@ int main(void)
 		cmocka_unit_test(families_must_agree),
 		cmocka_unit_test(other_names_are_not_ours),
 		cmocka_unit_test(random_names_round_trip),
+		cmocka_unit_test(programs_are_told_apart_by_their_paths),
 	};
 	return cmocka_run_group_tests_name("ipc", tests, NULL, NULL);
 }

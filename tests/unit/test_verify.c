@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "daemon/rendezvous/handshake.h"
@@ -182,6 +183,36 @@ static void the_outcome_says_why_not(void **state)
 	PROVES("TCPO-8");
 }
 
+static void a_claim_tells_user_and_program(void **state)
+{
+	const struct ipc_claim claim = { .wanted = 1, .program = 0x123456789abcdef0 };
+	struct rdv_option_state known;
+	struct sockaddr_in addr;
+	(void)state;
+	int listener = listen_on_loopback(false, 4, &addr);
+	assert_int_equal(setsockopt(listener, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)),
+			 0);
+	/* In a child: this process stays root. */
+	pid_t child = fork();
+	if (child == 0) {
+		bool ok = setuid(4711) == 0;
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		ok = ok && !setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(int)) &&
+		     connect_to(fd, &addr) == 0 && rdv_option_query(option, fd, &known) == 0;
+		_exit(ok && known.uid == 4711 && known.program == 0 ? 0 : 1);
+	}
+	int status;
+	int server = accept(listener, NULL, NULL);
+	assert_true(server >= 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(rdv_option_query(option, server, &known), 0);
+	assert_int_equal(known.uid, 0);
+	assert_true(known.program == claim.program);
+	close(server);
+	close(listener);
+}
+
 static void other_descriptors_are_refused(void **state)
 {
 	int pipes[2], pair[2];
@@ -314,6 +345,26 @@ static int connecting_to(const struct full *full)
 	fcntl(fd, F_SETFL, O_NONBLOCK);
 	assert_int_equal(connect_to(fd, &full->addr), -EINPROGRESS);
 	return fd;
+}
+
+static void a_connect_without_the_option_is_settled_before_it_ends(void **state)
+{
+	struct rdv_option_state known;
+	int negotiated = -1;
+	socklen_t len = sizeof(negotiated);
+	(void)state;
+	rdv_option_hold(option, SMCR_REASON_NO_DEVICE);
+	struct full full = full_listener();
+	int fd = connecting_to(&full);
+	assert_int_equal(rdv_option_query(option, fd, &known), 0);
+	assert_int_equal(known.negotiated, IPC_NEGOTIATED_NO);
+	assert_int_equal(known.reason, SMCR_REASON_NO_DEVICE);
+	assert_int_equal(getsockopt(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED, &negotiated, &len), 0);
+	assert_int_equal(negotiated, IPC_NEGOTIATED_NO);
+	rdv_option_hold(option, SMCR_REASON_NONE);
+	close(fd);
+	close(full.first);
+	close(full.listener);
 }
 
 struct outcome {
@@ -565,6 +616,8 @@ int main(void)
 		cmocka_unit_test(linger_resets_until_it_is_restored),
 		cmocka_unit_test(an_address_has_an_interface_and_a_prefix),
 		cmocka_unit_test(a_vlan_interface_has_its_id),
+		cmocka_unit_test(a_connect_without_the_option_is_settled_before_it_ends),
+		cmocka_unit_test(a_claim_tells_user_and_program),
 		cmocka_unit_test(skipped_peers_are_listed),
 		cmocka_unit_test(a_port_of_a_peer_is_skipped_by_itself),
 		cmocka_unit_test(without_bpf_nothing_is_claimed),

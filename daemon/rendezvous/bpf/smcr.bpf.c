@@ -60,7 +60,7 @@ struct {
 } socks SEC(".maps");
 
 /*
- * Number of claimed listeners at an address. While a SYN is answered the listener itself is out of
+ * Claimed listeners at an address. While a SYN is answered the listener itself is out of
  * reach (ctx->sk is the request), and that the callback fires says only that somebody, perhaps
  * another BPF program, wanted header options on that listener.
  * LRU, so that entries that fell to 0 need no deletion, which could race with a new listener.
@@ -69,7 +69,7 @@ struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, 16384);
 	__type(key, struct smcr_listen_key);
-	__type(value, __u32);
+	__type(value, struct smcr_listen);
 } listeners SEC(".maps");
 
 /*
@@ -240,8 +240,11 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	sock->peer_port = bpf_ntohl(ctx->remote_port);
 	remote_addr(ctx, &sock->peer);
 	sock->reason = policy(ctx, sock->peer_port);
-	if (sock->reason)
+	if (sock->reason) {
+		/* Settled already: a non-blocking program need not ask the daemon. */
+		sock->negotiated = IPC_NEGOTIATED_NO;
 		return;
+	}
 	sock->flags |= SMCR_SOCK_OFFER;
 	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
@@ -313,34 +316,41 @@ static __always_inline void unify_any(struct smcr_addr16 *addr)
 		addr->word[2] = 0;
 }
 
-static __always_inline void count_listener(struct smcr_listen_key *key, __s32 change)
+static __always_inline void add_listener(struct smcr_listen_key *key, const struct smcr_sock *sock)
 {
 	unify_any(&key->local);
-	__u32 *count = bpf_map_lookup_elem(&listeners, key);
-	if (!count && change > 0) {
-		__u32 zero = 0;
-		bpf_map_update_elem(&listeners, key, &zero, BPF_NOEXIST);
-		count = bpf_map_lookup_elem(&listeners, key);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
+	if (!listen) {
+		struct smcr_listen none = { 0 };
+		bpf_map_update_elem(&listeners, key, &none, BPF_NOEXIST);
+		listen = bpf_map_lookup_elem(&listeners, key);
 	}
-	if (count)
-		__sync_fetch_and_add(count, change);
+	if (!listen)
+		return;
+	listen->uid = sock->uid;
+	listen->program = sock->program;
+	__sync_fetch_and_add(&listen->count, 1);
 }
 
-static __always_inline bool is_listened(const struct smcr_listen_key *key)
+static __always_inline void remove_listener(struct smcr_listen_key *key)
 {
-	__u32 *count = bpf_map_lookup_elem(&listeners, key);
-	return count && *count > 0;
+	unify_any(&key->local);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
+	if (listen)
+		__sync_fetch_and_add(&listen->count, -1);
 }
 
-static __always_inline bool listener_is_claimed(struct bpf_sock_ops *ctx)
+static __always_inline const struct smcr_listen *find_listener(struct bpf_sock_ops *ctx)
 {
 	struct smcr_listen_key key;
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	if (is_listened(&key))
-		return true;
+	const struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	if (listen && listen->count > 0)
+		return listen;
 	__builtin_memset(&key.local, 0, sizeof(key.local));
-	return is_listened(&key);
+	listen = bpf_map_lookup_elem(&listeners, &key);
+	return listen && listen->count > 0 ? listen : NULL;
 }
 
 static __always_inline void on_listen(struct bpf_sock_ops *ctx)
@@ -359,7 +369,7 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	count_listener(&key, 1);
+	add_listener(&key, sock);
 }
 
 static __always_inline void on_state(struct bpf_sock_ops *ctx)
@@ -369,7 +379,7 @@ static __always_inline void on_state(struct bpf_sock_ops *ctx)
 		return;
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	count_listener(&key, -1);
+	remove_listener(&key);
 }
 
 /* What the SYN-ACK says, decided once a request. @return 0: the option, or why not */
@@ -380,7 +390,7 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
 		return *before;
 	if (!has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
 		return SMCR_REASON_PEER_NO_SMC;
-	if (!listener_is_claimed(ctx))
+	if (!find_listener(ctx))
 		return SMCR_REASON_NOT_CLAIMED;
 	return policy(ctx, 0);
 }
@@ -546,14 +556,14 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	sock->role = SMCR_SOCK_SERVER;
 	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 	listener_address(sk, &key);
-	count_listener(&key, 1);
+	add_listener(&key, sock);
 }
 
 static __always_inline void discount_listener(struct bpf_sock *sk)
 {
 	struct smcr_listen_key key;
 	listener_address(sk, &key);
-	count_listener(&key, -1);
+	remove_listener(&key);
 }
 
 static __always_inline int unclaim(struct bpf_sock *sk)
@@ -569,13 +579,15 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	return 0;
 }
 
-static __always_inline int claim(struct bpf_sock *sk)
+static __always_inline int claim(struct bpf_sock *sk, __u32 uid, __u64 program)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!sock)
 		return -ENOMEM;
 	if (sock->flags & SMCR_SOCK_BARRED)
 		return -EPERM;
+	sock->uid = uid;
+	sock->program = program;
 	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
 		adopt_listener(sk, sock);
 	sock->flags |= SMCR_SOCK_CLAIMED;
@@ -610,11 +622,13 @@ static __always_inline int unbar(struct bpf_sock *sk)
 	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
+	__u32 uid = sock->uid;
+	__u64 program = sock->program;
 	bpf_sk_storage_delete(&socks, sk);
-	return was_claimed ? claim(sk) : 0;
+	return was_claimed ? claim(sk, uid, program) : 0;
 }
 
-static __always_inline int set_private(struct bpf_sock *sk, int name, bool on)
+static __always_inline int set_private(struct bpf_sock *sk, int name, bool on, __u64 program)
 {
 	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
 	    sk->protocol != IPPROTO_TCP)
@@ -623,7 +637,7 @@ static __always_inline int set_private(struct bpf_sock *sk, int name, bool on)
 		return -EISCONN;
 	if (name == IPC_SO_BAR)
 		return on ? bar(sk) : unbar(sk);
-	return on ? claim(sk) : unclaim(sk);
+	return on ? claim(sk, (__u32)bpf_get_current_uid_gid(), program) : unclaim(sk);
 }
 
 /* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
@@ -642,10 +656,12 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 	    (ctx->optname != IPC_SO_CLAIM && ctx->optname != IPC_SO_BAR) || !ctx->sk ||
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
-	const int *value = ctx->optval;
+	const struct smcr_claim *value = ctx->optval;
 	int r = -EINVAL;
 	if ((void *)(value + 1) <= ctx->optval_end)
-		r = set_private(ctx->sk, ctx->optname, *value != 0);
+		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, value->program);
+	else if ((void *)(&value->wanted + 1) <= ctx->optval_end)
+		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, 0);
 	ctx->optlen = -1; /* never to the kernel's own handler */
 	if (r < 0)
 		bpf_set_retval(r);

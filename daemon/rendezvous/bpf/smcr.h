@@ -36,12 +36,29 @@ struct smcr_sock {
 	__u32 reason;     /* enum smcr_reason: why NO */
 	__u32 peer_port;  /* host byte order, of the last connect() */
 	struct smcr_addr16 peer;
+	__u32 uid; /* real user of the process that claimed it, in the first user namespace */
+	__u32 padding;
+	__u64 program; /* what that said of itself (struct ipc_claim); 0: nothing */
 };
 
 /** Where a claimed listener listens; all-zero address: everywhere. */
 struct smcr_listen_key {
 	struct smcr_addr16 local;
 	__u32 port; /* host byte order */
+};
+
+/** The claimed listeners at an address, and who claimed the last one. */
+struct smcr_listen {
+	__u32 count;
+	__u32 uid;
+	__u64 program;
+};
+
+/** proto/ipc/ipc.h: struct ipc_claim. */
+struct smcr_claim {
+	__s32 wanted;
+	__u32 reserved;
+	__u64 program;
 };
 
 /** A peer that is skipped. */
