@@ -98,6 +98,9 @@ def add_ipc(seeds):
         (5, bytes([1])),
         (6, struct.pack("!BBiI", 3, 1, 0, 0x03010000)),
         (7, struct.pack("!BiiiH", 1, 6, 1, 0, 4) + bytes(4)),
+        (11, bytes([1])),
+        (12, struct.pack("!BBiIIIBQQIIB", 2, 3, 0, 0, 0, 7, 2, 258, 1 << 32, 65536, 32768, 6) + b"roce_0"),
+        (12, struct.pack("!BBiIIIBQQIIB", 3, 12, 104, 0x05000000, 0x03070000, 0, 0, 0, 0, 0, 0, 0)),
         (8, struct.pack("!BiiiH", 2, 6, 1, 22, 0)),
         (9, b'{"method":"info"}'),
     ]

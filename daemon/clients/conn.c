@@ -29,6 +29,8 @@ struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kin
 	conn->phase = PHASE_CONNECTING;
 	conn->started_ms = clients_now_ms();
 	conn->tcp = tcp;
+	socklen_t cookie_len = sizeof(conn->cookie);
+	getsockopt(tcp, SOL_SOCKET, SO_COOKIE, &conn->cookie, &cookie_len);
 	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = -1;
 	quota->conns++;
 	clients->counts.conns++;
@@ -145,6 +147,7 @@ void conn_end(struct client_conn *conn)
 	struct clients *clients = conn->clients;
 	struct clients_view *counts = &clients->counts;
 	stop_watching(conn);
+	info_ended(conn);
 	free_stream(conn);
 	relay_stop(&conn->relay);
 	counts->smcr_tx_bytes += conn->pump.tx_bytes;
@@ -508,4 +511,5 @@ void conn_process(struct client_conn *conn)
 	} else if (conn->phase == PHASE_CONNECTING && conn->pump.closed) {
 		abandon(conn);
 	}
+	info_settled(conn);
 }

@@ -58,6 +58,8 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 {
 	*ret_view = (struct client_conn_view){
 		.id = conn->id,
+		.cookie = conn->cookie,
+		.pair_inode = conn->pair.program_inode,
 		.local = conn->local,
 		.peer = conn->peer,
 		.role = conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT,
@@ -75,10 +77,9 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 	};
 }
 
-static void describe_live(const struct client_conn *conn, uint64_t now_ms,
-			  struct client_conn_view *ret_view)
+void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view)
 {
-	describe(conn, now_ms, ret_view);
+	describe(conn, clients_now_ms(), ret_view);
 	if (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING) {
 		ret_view->mode = CLIENT_MODE_SMCR;
 		ret_view->state = conn->phase == PHASE_SMCR ? IPC_CONN_SMCR : IPC_CONN_CLOSED;
@@ -108,6 +109,39 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 		clients->history_len++;
 }
 
+/* The newest is 1. */
+static const struct client_conn_view *remembered(const struct clients *clients, uint32_t nth)
+{
+	uint32_t size = clients->config.limits.history;
+	return &clients->history[(clients->history_at + size - nth) % size];
+}
+
+bool history_find_pair(const struct clients *clients, uint64_t id, ino_t inode,
+		       struct client_conn_view *ret_view)
+{
+	for (uint32_t i = 1; i <= clients->history_len; i++) {
+		const struct client_conn_view *view = remembered(clients, i);
+		if (view->id != id || view->pair_inode != inode)
+			continue;
+		*ret_view = *view;
+		return true;
+	}
+	return false;
+}
+
+bool history_find_tcp(const struct clients *clients, uint64_t cookie,
+		      struct client_conn_view *ret_view)
+{
+	for (uint32_t i = 1; i <= clients->history_len; i++) {
+		const struct client_conn_view *view = remembered(clients, i);
+		if (view->cookie != cookie)
+			continue;
+		*ret_view = *view;
+		return true;
+	}
+	return false;
+}
+
 void clients_each_conn(const struct clients *clients,
 		       void (*fn)(void *arg, const struct client_conn_view *view), void *arg)
 {
@@ -115,12 +149,11 @@ void clients_each_conn(const struct clients *clients,
 	struct client_conn_view view;
 	uint64_t now = clients_now_ms();
 	DL_FOREACH (clients->conns, conn) {
-		describe_live(conn, now, &view);
+		history_describe(conn, &view);
 		fn(arg, &view);
 	}
 	for (uint32_t i = 1; i <= clients->history_len; i++) {
-		uint32_t size = clients->config.limits.history;
-		view = clients->history[(clients->history_at + size - i) % size];
+		view = *remembered(clients, i);
 		view.ended_ms = now - view.ended_ms;
 		view.age_ms += view.ended_ms;
 		fn(arg, &view);

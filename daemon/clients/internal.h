@@ -10,6 +10,7 @@
  *   conn.c      one handed-over connection: outcome, fallback, end
  *   conn_ops.c  the engine's CLC and event operations
  *   query.c     STATUS and SOCKOPT requests         sockopt.c   which options programs may use
+ *   info.c      INFO requests, answered at once or when the outcome is there
  *   pair.c      the socket pair                     pump.c, relay.c   bytes
  *   closer.c    close() that may block
  *   poller.c    edge-triggered readiness            history.c   connections that ended, views
@@ -80,14 +81,16 @@ struct client_conn {
 	enum conn_phase phase;
 	uint64_t started_ms;
 
-	int tcp;    /* -1: closed, or given back */
-	bool armed; /* SO_LINGER {1,0} is set on it; `linger` is the program's */
+	int tcp;         /* -1: closed, or given back */
+	uint64_t cookie; /* SO_COOKIE of it */
+	bool armed;      /* SO_LINGER {1,0} is set on it; `linger` is the program's */
 	struct linger linger;
 	struct own_keepalive keepalive;
 	struct smcr_addr local, peer;
 	struct ipc_pair_name name; /* id and both addresses in the socket's own family */
 
-	struct session *session; /* blocking connect(): waits for RESULT */
+	struct session *session;  /* blocking connect(): waits for RESULT */
+	struct session *watchers; /* wait for INFO */
 	struct rdv_connect_wait *wait;
 	struct clc_stream *stream;
 	struct smcr_conn *engine; /* NULL: none, or it let go */
@@ -134,6 +137,7 @@ struct session {
 	bool closing; /* once `out` is empty */
 	bool dead;
 	struct client_conn *waiting; /* its RESULT goes here */
+	struct client_conn *watched; /* its outcome goes here, as INFO */
 	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
 	bool answered;               /* it has come: `answer`, NULL without memory */
 	char *answer;
@@ -156,6 +160,7 @@ struct session {
 	bool more; /* on the list of those that have more to read */
 	struct session *prev, *next;
 	struct session *more_prev, *more_next;
+	struct session *watch_prev, *watch_next;
 };
 
 /** What one user holds. */
@@ -302,11 +307,30 @@ void conn_options_changed(struct client_conn *conn);
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
 
 /* query.c */
+/** What a descriptor shows. Neither connection found: it is over. */
+struct shown {
+	uint64_t id;
+	ino_t inode;
+	struct client_conn *conn;
+	struct failed_conn *failed;
+};
+/** @return 0; -EACCES: it is no pair end of ours */
+int query_look_up(const struct clients *clients, int proof, struct shown *ret_shown);
 void query_status(struct session *session, const struct ipc_status_request *msg, int proof);
 void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof);
 /** Remember a connection that failed. Takes `tcp` (or -1) over. */
 void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp);
 void failed_expire(struct clients *clients, uint64_t now_ms);
+
+/* info.c */
+/** `proof` may be a pair end or a TCP socket. Replies now or when the outcome is there. */
+void info_request(struct session *session, const struct ipc_info_request *msg, int proof);
+/** The connection may have an outcome: tell those who wait for it. */
+void info_settled(struct client_conn *conn);
+/** It is over, and in the history: tell the rest. */
+void info_ended(struct client_conn *conn);
+/** The session ends: it waits no longer. */
+void info_forget(struct session *session);
 
 /* sockopt.c */
 /**
@@ -330,6 +354,14 @@ int history_new(struct clients *clients);
 void history_free(struct clients *clients);
 /** The connection has ended, or has become plain TCP out of our sight. */
 void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state);
+/** A live connection as it is now. */
+void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view);
+/** One that has ended, by its pair. @return false: it is not remembered */
+bool history_find_pair(const struct clients *clients, uint64_t id, ino_t inode,
+		       struct client_conn_view *ret_view);
+/** The last one of a TCP socket that has ended, or is out of our sight. */
+bool history_find_tcp(const struct clients *clients, uint64_t cookie,
+		      struct client_conn_view *ret_view);
 /** Count why a connection does not use SMC-R. */
 void history_count_reason(struct clients *clients, uint32_t reason);
 

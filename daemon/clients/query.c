@@ -58,14 +58,7 @@ void failed_expire(struct clients *clients, uint64_t now_ms)
 
 /* ---- proof ---- */
 
-/* What a descriptor shows. Neither found: the connection is over. */
-struct shown {
-	struct client_conn *conn;
-	struct failed_conn *failed;
-};
-
-/* @return 0; -EACCES: it is no pair end of ours */
-static int look_up(const struct clients *clients, int proof, struct shown *ret_shown)
+int query_look_up(const struct clients *clients, int proof, struct shown *ret_shown)
 {
 	struct ipc_pair_name name;
 	struct sockaddr_un addr;
@@ -75,6 +68,8 @@ static int look_up(const struct clients *clients, int proof, struct shown *ret_s
 	if (getsockname(proof, (struct sockaddr *)&addr, &len) < 0 ||
 	    ipc_pair_name_decode(&addr, len, &name) < 0 || fstat(proof, &st) < 0)
 		return -EACCES;
+	shown.id = name.id;
+	shown.inode = st.st_ino;
 	HASH_FIND(hh, clients->conns_by_id, &name.id, sizeof(name.id), shown.conn);
 	HASH_FIND(hh, clients->failed, &name.id, sizeof(name.id), shown.failed);
 	if ((shown.conn && shown.conn->pair.program_inode != st.st_ino) ||
@@ -124,7 +119,7 @@ void query_status(struct session *session, const struct ipc_status_request *msg,
 	struct ipc_status status = { .state = IPC_CONN_CLOSED };
 	struct shown shown;
 	int tcp = -1;
-	if (look_up(session->clients, proof, &shown) < 0) {
+	if (query_look_up(session->clients, proof, &shown) < 0) {
 		no_proof(session);
 		return;
 	}
@@ -155,7 +150,7 @@ void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof)
 	uint8_t buf[IPC_MAX_CLIENT_LEN];
 	struct linger none = { 0 };
 	struct shown shown;
-	if (look_up(session->clients, proof, &shown) < 0) {
+	if (query_look_up(session->clients, proof, &shown) < 0) {
 		no_proof(session);
 		return;
 	}

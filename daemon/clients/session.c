@@ -53,6 +53,7 @@ void session_close(struct session *session)
 	if (waiting)
 		conn_session_gone(waiting);
 	request_forget(session);
+	info_forget(session);
 }
 
 void session_free(struct session *session)
@@ -241,6 +242,18 @@ static void do_sockopt(struct session *session)
 	}
 }
 
+static void do_info(struct session *session)
+{
+	struct ipc_info_request msg;
+	int fd;
+	if (ipc_decode_info_request(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the INFO_REQUEST is malformed");
+	} else if (take_fd(session, &fd)) {
+		info_request(session, &msg, fd);
+		close_foreign(fd, session->quota);
+	}
+}
+
 static void dispatch(struct session *session)
 {
 	if (session->frame.type == IPC_HELLO) {
@@ -256,6 +269,7 @@ static void dispatch(struct session *session)
 	case IPC_STATUS_REQUEST: do_status(session); break;
 	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
 	case IPC_CONTROL: request_control(session); break;
+	case IPC_INFO_REQUEST: do_info(session); break;
 	default:
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
 				    session->frame.type);
@@ -390,7 +404,7 @@ static bool read_frame(struct session *session)
 
 static bool reply_is_due(const struct session *session)
 {
-	return session->out || session->waiting || session->asked;
+	return session->out || session->waiting || session->watched || session->asked;
 }
 
 void session_resume(struct session *session)

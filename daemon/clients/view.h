@@ -20,6 +20,8 @@ enum client_mode {
 
 struct client_conn_view {
 	uint64_t id;                  /* unique in the daemon's life */
+	uint64_t cookie;              /* SO_COOKIE of the TCP socket that was handed over */
+	ino_t pair_inode;             /* of the program's pair end; 0: it had none */
 	struct smcr_addr local, peer; /* of the TCP connection; IPv4-mapped addresses as IPv4 */
 	enum smcr_role role;
 	enum client_mode mode;

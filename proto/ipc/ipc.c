@@ -307,3 +307,80 @@ int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_m
 	*ret_msg = msg;
 	return 0;
 }
+
+static bool info_request_valid(const struct ipc_info_request *m)
+{
+	return !(m->flags & ~IPC_INFO_WAIT);
+}
+
+int ipc_encode_info_request(const struct ipc_info_request *msg, uint8_t *buf, size_t len)
+{
+	if (!info_request_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->flags);
+	return written(&w, len);
+}
+
+int ipc_decode_info_request(const uint8_t *buf, size_t len, struct ipc_info_request *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_info_request msg = { .flags = read_u8(&r) };
+	if (!read_whole(&r) || !info_request_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool info_valid(const struct ipc_info *m)
+{
+	return m->mode >= IPC_MODE_PENDING && m->mode <= IPC_MODE_TCP && m->error >= 0 &&
+	       !(m->flags &
+		 ~(IPC_INFO_SERVER | IPC_INFO_BYTES | IPC_INFO_RELAYED | IPC_INFO_ENDED));
+}
+
+int ipc_encode_info(const struct ipc_info *msg, uint8_t *buf, size_t len)
+{
+	size_t rnic_len = strnlen(msg->rnic, sizeof(msg->rnic));
+	if (!info_valid(msg) || rnic_len > IPC_RNIC_MAX)
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->mode);
+	write_u8(&w, msg->flags);
+	write_i32(&w, msg->error);
+	write_be32(&w, msg->reason);
+	write_be32(&w, msg->peer_reason);
+	write_be32(&w, msg->linkgroup);
+	write_u8(&w, msg->link);
+	write_be64(&w, msg->tx_bytes);
+	write_be64(&w, msg->rx_bytes);
+	write_be32(&w, msg->rmbe_size);
+	write_be32(&w, msg->peer_rmbe_size);
+	write_u8(&w, (uint8_t)rnic_len);
+	write_bytes(&w, msg->rnic, rnic_len);
+	return written(&w, len);
+}
+
+int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_info msg = { .mode = read_u8(&r) };
+	msg.flags = read_u8(&r);
+	msg.error = read_i32(&r);
+	msg.reason = read_be32(&r);
+	msg.peer_reason = read_be32(&r);
+	msg.linkgroup = read_be32(&r);
+	msg.link = read_u8(&r);
+	msg.tx_bytes = read_be64(&r);
+	msg.rx_bytes = read_be64(&r);
+	msg.rmbe_size = read_be32(&r);
+	msg.peer_rmbe_size = read_be32(&r);
+	size_t rnic_len = read_u8(&r);
+	if (r.failed || rnic_len > IPC_RNIC_MAX || !info_valid(&msg))
+		return -EBADMSG;
+	read_bytes(&r, msg.rnic, rnic_len);
+	if (!read_whole(&r) || memchr(msg.rnic, '\0', rnic_len))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}

@@ -10,7 +10,8 @@
  *
  * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
  * daemon (the version chosen) or ERROR and close. A client may send its first request right behind
- * its HELLO. Every request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY or ERROR.
+ * its HELLO. Every request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY, INFO or
+ * ERROR.
  * An unknown type gets ERROR with EOPNOTSUPP, never silence.
  *
  * Pure functions: no I/O, no allocation; thread safe. Errors as in proto/smcr/wire.h.
@@ -33,6 +34,7 @@
 #define IPC_SOCKET_ENV        "SMCRD_SOCKET"
 #define IPC_SOCKOPT_VALUE_MAX 256
 #define IPC_TEXT_MAX          255
+#define IPC_RNIC_MAX          63
 
 enum ipc_type {
 	IPC_HELLO = 1,
@@ -45,6 +47,8 @@ enum ipc_type {
 	IPC_SOCKOPT = 8,         /* daemon: struct ipc_sockopt with result */
 	IPC_CONTROL = 9,         /* tool: JSON request */
 	IPC_CONTROL_REPLY = 10,  /* daemon: JSON reply */
+	IPC_INFO_REQUEST = 11,   /* program: struct ipc_info_request + its pair end or TCP socket */
+	IPC_INFO = 12,           /* daemon: struct ipc_info */
 };
 
 struct ipc_header {
@@ -151,6 +155,44 @@ struct ipc_sockopt {
 	uint8_t value[IPC_SOCKOPT_VALUE_MAX];
 };
 
+enum {
+	/** Reply when the mode is no longer PENDING. Whoever does not want to wait any more closes
+	 *  the session. */
+	IPC_INFO_WAIT = 1 << 0,
+};
+
+struct ipc_info_request {
+	uint8_t flags;
+};
+
+enum ipc_mode {
+	IPC_MODE_PENDING = 1, /* TCP handshake or rendezvous under way */
+	IPC_MODE_SMCR = 2,
+	IPC_MODE_TCP = 3, /* fell back, or never was a candidate */
+};
+
+enum {
+	IPC_INFO_SERVER = 1 << 0,  /* the program accepted the connection */
+	IPC_INFO_BYTES = 1 << 1,   /* tx_bytes and rx_bytes are known */
+	IPC_INFO_RELAYED = 1 << 2, /* TCP by way of the daemon */
+	IPC_INFO_ENDED = 1 << 3,   /* the connection is over */
+};
+
+/** What became of a connection. The daemon tells it to those who show a descriptor of it: a pair
+ *  end, or the TCP socket that was handed over and stayed with the program. */
+struct ipc_info {
+	uint8_t mode;         /* enum ipc_mode */
+	uint8_t flags;        /* IPC_INFO_.. */
+	int32_t error;        /* it failed: positive errno, else 0 */
+	uint32_t reason;      /* enum smcr_reason why not SMC-R, else 0 */
+	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
+	uint32_t linkgroup;   /* as smcrctl shows them; 0: none */
+	uint8_t link;
+	uint64_t tx_bytes, rx_bytes; /* application bytes */
+	uint32_t rmbe_size, peer_rmbe_size;
+	char rnic[IPC_RNIC_MAX + 1]; /* that the link is on; NUL terminated here only; "": none */
+};
+
 /** Write a frame header. @return 8, -ENOBUFS or -EINVAL (more than the type may have) */
 int ipc_encode_header(uint8_t type, uint32_t length, uint8_t *buf, size_t len);
 /** Read a frame header. @return 0, -EAGAIN (len < 8), -EBADMSG (magic, format, or a length above
@@ -173,6 +215,10 @@ int ipc_encode_status(const struct ipc_status *msg, uint8_t *buf, size_t len);
 int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg);
 int ipc_encode_sockopt(const struct ipc_sockopt *msg, uint8_t *buf, size_t len);
 int ipc_decode_sockopt(const uint8_t *buf, size_t len, struct ipc_sockopt *ret_msg);
+int ipc_encode_info_request(const struct ipc_info_request *msg, uint8_t *buf, size_t len);
+int ipc_decode_info_request(const uint8_t *buf, size_t len, struct ipc_info_request *ret_msg);
+int ipc_encode_info(const struct ipc_info *msg, uint8_t *buf, size_t len);
+int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg);
 
 /**
  * The name that the program's end of a pair is bound to, in the abstract namespace, so that any

@@ -37,6 +37,8 @@ static void check_payload(uint8_t type, const uint8_t *data, size_t size)
 	case IPC_STATUS: CHECK_PAYLOAD(status); break;
 	case IPC_SOCKOPT_REQUEST:
 	case IPC_SOCKOPT: CHECK_PAYLOAD(sockopt); break;
+	case IPC_INFO_REQUEST: CHECK_PAYLOAD(info_request); break;
+	case IPC_INFO: CHECK_PAYLOAD(info); break;
 	default: break;
 	}
 }

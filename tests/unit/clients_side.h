@@ -266,7 +266,21 @@ void *smcr_conn_user(const struct smcr_conn *conn)
 
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view)
 {
-	*ret_view = (struct smcr_conn_view){ .user = conn->user };
+	*ret_view = (struct smcr_conn_view){ .lgr_id = conn->established ? 3 : 0,
+					     .link_number = conn->established ? 2 : 0,
+					     .rmbe_size = 65536,
+					     .peer_rmbe_size = 32768,
+					     .user = conn->user };
+}
+
+/* Two links of the group that each connection is in, and one of another. */
+void smcr_engine_each_link(const struct smcr_engine *engine,
+			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg)
+{
+	(void)engine;
+	fn(arg, &(struct smcr_link_view){ .lgr_id = 2, .number = 2, .device_name = "roce_x" });
+	fn(arg, &(struct smcr_link_view){ .lgr_id = 3, .number = 1, .device_name = "roce_0" });
+	fn(arg, &(struct smcr_link_view){ .lgr_id = 3, .number = 2, .device_name = "roce_1" });
 }
 
 /* ---- the daemon ---- */

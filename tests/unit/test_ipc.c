@@ -76,6 +76,8 @@ union payload {
 	struct ipc_status_request status_request;
 	struct ipc_status status;
 	struct ipc_sockopt sockopt;
+	struct ipc_info_request info_request;
+	struct ipc_info info;
 };
 
 typedef int (*encode_fn)(const void *msg, uint8_t *buf, size_t len);
@@ -97,6 +99,8 @@ CODEC(result)
 CODEC(status_request)
 CODEC(status)
 CODEC(sockopt)
+CODEC(info_request)
+CODEC(info)
 
 static const struct codec {
 	encode_fn encode;
@@ -123,6 +127,15 @@ static const struct codec {
 	  sizeof(struct ipc_sockopt), false },
 	{ encode_sockopt, decode_sockopt, "02 00000006 00000001 00000016 0000",
 	  sizeof(struct ipc_sockopt), false },
+	{ encode_info_request, decode_info_request, "01", sizeof(struct ipc_info_request), false },
+	{ encode_info, decode_info,
+	  "02 03 00000000 00000000 00000000 00000007 02 0000000000000102 0000000100000000 "
+	  "00010000 00008000 06 726F63655F30",
+	  sizeof(struct ipc_info), false },
+	{ encode_info, decode_info,
+	  "03 0C 00000068 05000000 03070000 00000000 00 0000000000000000 0000000000000000 "
+	  "00000000 00000000 00",
+	  sizeof(struct ipc_info), false },
 };
 #define NUM_CODECS (sizeof(codecs) / sizeof(codecs[0]))
 
@@ -184,6 +197,10 @@ static void out_of_range(decode_fn decode, const char *text)
 	assert_int_equal(decode(bytes, len, &msg), -EBADMSG);
 }
 
+#define INFO(mode, flags, error, rnic)                                                             \
+	mode " " flags " " error " 00000000 00000000 00000000 00 0000000000000000 "                \
+	     "0000000000000000 00000000 00000000 " rnic
+
 static void fields_out_of_range_are_refused(void **state)
 {
 	(void)state;
@@ -213,6 +230,12 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_sockopt, "01 00000006 00000001 FFFFFFFF 0000");
 	out_of_range(decode_sockopt, "01 00000006 00000001 00000000 0101");
 	out_of_range(decode_sockopt, "01 00000006 00000001 00000000 FFFF");
+	out_of_range(decode_info_request, "02");
+	out_of_range(decode_info, INFO("00", "00", "00000000", "00"));
+	out_of_range(decode_info, INFO("04", "00", "00000000", "00"));
+	out_of_range(decode_info, INFO("01", "10", "00000000", "00"));
+	out_of_range(decode_info, INFO("01", "00", "FFFFFFFF", "00"));
+	out_of_range(decode_info, INFO("01", "00", "00000000", "01 00")); /* a NUL in the name */
 }
 
 static void structures_out_of_range_are_not_encoded(void **state)
@@ -240,6 +263,18 @@ static void structures_out_of_range_are_not_encoded(void **state)
 	assert_int_equal(ipc_encode_status(&status, buf, sizeof(buf)), -EINVAL);
 	const struct ipc_sockopt sockopt = { .op = IPC_SOCKOPT_GET, .length = 257 };
 	assert_int_equal(ipc_encode_sockopt(&sockopt, buf, sizeof(buf)), -EINVAL);
+	const struct ipc_info_request info_request = { .flags = 2 };
+	assert_int_equal(ipc_encode_info_request(&info_request, buf, sizeof(buf)), -EINVAL);
+	struct ipc_info info = { .mode = 0 };
+	assert_int_equal(ipc_encode_info(&info, buf, sizeof(buf)), -EINVAL);
+	info.mode = IPC_MODE_SMCR;
+	memset(info.rnic, 'x', sizeof(info.rnic)); /* no NUL */
+	assert_int_equal(ipc_encode_info(&info, buf, sizeof(buf)), -EINVAL);
+	info.rnic[IPC_RNIC_MAX] = '\0';
+	int len = ipc_encode_info(&info, buf, sizeof(buf));
+	assert_int_equal(len, 44 + IPC_RNIC_MAX);
+	buf[43] = 64; /* longer than a name may be, and all there */
+	assert_int_equal(ipc_decode_info(buf, (size_t)len + 1, &info), -EBADMSG);
 }
 
 static void every_payload_fits_a_frame(void **state)
