@@ -316,6 +316,7 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 		close_foreign(fd, session->quota);
 		return;
 	}
+	rdv_unmark(fd, &verdict);
 	count_kind(&clients->counts, msg->kind);
 	conn->require = msg->flags & IPC_HANDOVER_REQUIRE;
 	conn->session = session;

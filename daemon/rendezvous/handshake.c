@@ -119,6 +119,8 @@ static int verify_namespace(int fd, struct rdv_verdict *verdict)
 
 static int verify_claim(const struct rdv_option *option, struct rdv_verdict *verdict)
 {
+	if (verdict->marked)
+		return 0;
 	if (!option)
 		return refuse(verdict, -EOPNOTSUPP,
 			      "the daemon runs without the SMC-R TCP option on this host");
@@ -197,6 +199,52 @@ static int read_addrs(int fd, struct rdv_verdict *verdict)
 	return 0;
 }
 
+/* ---- the mark of a promise */
+
+static int syn_retries(int fd)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, &len) < 0 ? 0 : value;
+}
+
+/* What the programs know wins over the mark, which anybody can set. */
+static void look_for_mark(int fd, enum ipc_handover_kind kind, struct rdv_verdict *verdict)
+{
+	struct rdv_option_state *option = &verdict->option;
+	if (kind != IPC_HANDOVER_ACCEPTED || option->negotiated == IPC_NEGOTIATED_NO)
+		return;
+	verdict->marked = option->syn_retries || syn_retries(fd) == IPC_PROMISE_MARK;
+	if (!verdict->marked)
+		return;
+	option->claimed = true;
+	option->role = SMCR_ROLE_SERVER;
+	option->negotiated = IPC_NEGOTIATED_YES;
+}
+
+/* What a socket has whose program never set it. */
+static int usual_syn_retries(void)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	int value = fd < 0 ? 0 : syn_retries(fd);
+	if (fd >= 0)
+		close(fd);
+	return value;
+}
+
+void rdv_unmark(int fd, const struct rdv_verdict *verdict)
+{
+	if (!verdict->marked)
+		return;
+	int value = verdict->option.syn_retries;
+	if (!value)
+		value = usual_syn_retries();
+	if (value)
+		setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, sizeof(value));
+}
+
+/* ---- the whole check */
+
 int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover_kind kind,
 		      struct rdv_verdict *ret_verdict)
 {
@@ -204,16 +252,17 @@ int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover
 	if (!kind_name(kind))
 		return refuse(ret_verdict, -EINVAL, "unknown kind of handover %d", (int)kind);
 	int r = verify_kind_of_socket(fd, ret_verdict);
-	if (r == 0)
-		r = verify_namespace(fd, ret_verdict);
-	if (r == 0)
-		r = verify_progress(fd, kind, ret_verdict);
 	if (r < 0)
 		return r;
 	r = rdv_option_query(option, fd, &ret_verdict->option);
 	if (r < 0)
 		return refuse(ret_verdict, r, "cannot look the socket up: %s", strerror(-r));
-	r = read_addrs(fd, ret_verdict);
+	look_for_mark(fd, kind, ret_verdict);
+	r = verify_namespace(fd, ret_verdict);
+	if (r == 0)
+		r = verify_progress(fd, kind, ret_verdict);
+	if (r == 0)
+		r = read_addrs(fd, ret_verdict);
 	return r < 0 ? r : verify_claim(option, ret_verdict);
 }
 

@@ -21,6 +21,7 @@ struct event_base;
 /** What rdv_verify_socket() found out. */
 struct rdv_verdict {
 	struct rdv_option_state option; /* UNKNOWN for a connect() that ended this moment: wait */
+	bool marked;                    /* IPC_PROMISE_MARK stands on it */
 	/** Of the connection, known also while connect() is in progress. IPv4-mapped IPv6 addresses
 	 * come as IPv4. */
 	struct smcr_addr local, peer;
@@ -31,15 +32,19 @@ struct rdv_verdict {
  * May the daemon run CLC on this socket? It must be a TCP socket (not MPTCP) of the daemon's
  * network namespace that was claimed and has carried no application byte; received bytes that
  * nobody read are fine, for they may be the peer's Proposal. `kind` says which TCP states are
- * right.
- * @param option       NULL: refused, no option can have been negotiated
- * @param ret_verdict  filled in any case
+ * right. An
+ * accepted socket that another daemon's handshake has marked counts as claimed and negotiated.
+ * @param option       NULL: refused unless marked, no option can have been negotiated
+ * @param ret_verdict  filled in any case; `option` and `marked` of every TCP socket
  * @return 0; -ENOTSOCK, -EPROTONOSUPPORT (no TCP), -EXDEV (other namespace), -EACCES (not claimed),
  *         -ENOTCONN (TCP state does not fit the kind), -EISCONN (bytes have passed), -EINVAL
  * (kind), -EOPNOTSUPP (no BPF)
  */
 int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover_kind kind,
 		      struct rdv_verdict *ret_verdict);
+
+/** Put the program's own TCP_SYNCNT back where IPC_PROMISE_MARK stands: the connection is ours. */
+void rdv_unmark(int fd, const struct rdv_verdict *verdict);
 
 /** A connect() in progress. */
 struct rdv_connect_wait;

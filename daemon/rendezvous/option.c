@@ -27,7 +27,7 @@
 /* smcr.bpf.c cannot include ipc.h. */
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_NEGOTIATED_UNKNOWN == 0 &&
-		       IPC_NEGOTIATED_YES == 1 && IPC_NEGOTIATED_NO == 2,
+		       IPC_NEGOTIATED_YES == 1 && IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113,
 	       "smcr.bpf.c has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -212,6 +212,25 @@ void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason)
 		option->skel->bss->hold_reason = reason;
 }
 
+void rdv_option_limit(struct rdv_option *option, enum smcr_reason reason)
+{
+	if (option)
+		option->skel->bss->limit_reason = reason;
+}
+
+int rdv_option_limit_user(struct rdv_option *option, uid_t uid, enum smcr_reason reason)
+{
+	uint32_t value = reason;
+	if (!option)
+		return 0;
+	int limited = bpf_map__fd(option->skel->maps.limited);
+	if (reason == SMCR_REASON_NONE)
+		bpf_map_delete_elem(limited, &uid);
+	else if (bpf_map_update_elem(limited, &uid, &value, BPF_ANY) < 0)
+		return -ENOSPC;
+	return 0;
+}
+
 /* ---- what is known of a socket */
 
 static struct smcr_addr16 to_addr16(uint8_t family, const uint8_t *ip)
@@ -254,6 +273,7 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 	state.role = sock.role == SMCR_SOCK_CLIENT ? SMCR_ROLE_CLIENT : SMCR_ROLE_SERVER;
 	state.negotiated = (enum ipc_negotiated)sock.negotiated;
 	state.reason = sock.reason;
+	state.syn_retries = (int)sock.syn_retries;
 	state.uid = sock.uid;
 	state.program = sock.program;
 	if (sock.role == SMCR_SOCK_CLIENT)

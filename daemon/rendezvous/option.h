@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "daemon/engine/engine.h"
 #include "proto/ipc/ipc.h"
@@ -37,6 +38,9 @@ struct rdv_option_state {
 	enum smcr_role role; /* valid once negotiated is YES or NO */
 	enum ipc_negotiated negotiated;
 	uint32_t reason; /* enum smcr_reason: why NO; else SMCR_REASON_NONE */
+	/** Server, YES: the program's own TCP_SYNCNT, in whose place IPC_PROMISE_MARK stands; 0
+	 * where that is not known, or no mark stands. */
+	int syn_retries;
 	/** Where the last connect() goes, also while the kernel does not tell (SYN_SENT); family 0
 	 * for other sockets. IPv4-mapped addresses come as IPv4. */
 	struct smcr_addr peer;
@@ -71,6 +75,19 @@ void rdv_option_close(struct rdv_option *option);
  * in both cases; connections that have negotiated it are not touched. NULL is allowed.
  */
 void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason);
+
+/**
+ * The same while the daemon is short of what each connection costs it. Either reason suffices. NULL
+ * is allowed.
+ */
+void rdv_option_limit(struct rdv_option *option, enum smcr_reason reason);
+
+/**
+ * The same for the sockets that one user has claimed: it has as many connections as it may.
+ * SMCR_REASON_NONE ends it. NULL is allowed.
+ * @return 0, -ENOSPC (4096 users)
+ */
+int rdv_option_limit_user(struct rdv_option *option, uid_t uid, enum smcr_reason reason);
 
 /**
  * What is known about a socket.

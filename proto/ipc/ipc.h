@@ -272,6 +272,17 @@ struct ipc_claim {
  */
 uint64_t ipc_program_id(const char *path, size_t len);
 
+/**
+ * The mark of a promise: TCP_SYNCNT of an accepted socket whose handshake carried the option both
+ * ways. The answer to IPC_SO_NEGOTIATED goes away with the daemon that saw the handshake; this
+ * stays on the socket, where the library and the next daemon find it. Nothing reads the number of
+ * SYN retries of an established socket, and nobody wants so many. Whoever takes the connection over
+ * puts the program's own number back.
+ *
+ * Sockets of connect() need no mark: the library knows whether it claimed one, and connects again.
+ */
+#define IPC_PROMISE_MARK 113
+
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */
 	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */

@@ -130,6 +130,20 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_UEID_MISMATCH:
 		return (struct reason){ "ueid-mismatch",
 					"the two sides have no user EID in common" };
+	case SMCR_REASON_LIMIT:
+		return (struct reason){
+			"limit",
+			"smcrd serves as many connections or sessions, of this user or of all, as "
+			"its configuration allows"
+		};
+	case SMCR_REASON_NO_DESCRIPTORS:
+		return (struct reason){
+			"no-descriptors",
+			"smcrd, the program or the host has no file descriptor left for this"
+		};
+	case SMCR_REASON_NO_DAEMON:
+		return (struct reason){ "no-daemon",
+					"no smcrd that could serve this connection can be asked" };
 	}
 	return (struct reason){ 0 };
 }

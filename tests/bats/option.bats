@@ -465,6 +465,35 @@ negotiates() {
 	both 'ok yes'
 }
 
+@test "a listener claimed while a handshake runs that nobody saw answered: unknown, and no option later" {
+	serve 7024 claim
+	for repeat in no yes; do
+		talk_kill daemon_b KILL
+		on b nft -f - <<-'END'
+			table ip filter { chain in { type filter hook input priority 0;
+				tcp dport 7024 tcp flags & (syn | ack) == ack drop; }; }
+		END
+		capture_start b eth0 "wire_$repeat" tcp port 7024
+		tell client 'socket tcp'
+		tell client claim
+		tell client 'connect 10.77.0.2 7024'
+		tell client negotiated 'ok no'
+		holder_start b
+		tell server claim
+		[ $repeat = no ] || until_true 10 at_least 2 wire_yes synack
+		on b nft delete table ip filter
+		tell client 'send hello'
+		tell server accept
+		tell server negotiated 'ok unknown'
+		tell server receive 'ok hello'
+		capture_stop "wire_$repeat"
+		[ -z "$(capture_fields "wire_$repeat" 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
+		part
+	done
+	meet 7024 claim
+	both 'ok yes'
+}
+
 @test "a listener that was never claimed may be, since kernel 6.12; before, it stays plain TCP" {
 	local answer='ok no'
 	if [ "$(printf '%s\n' 6.12 "$(uname -r)" | sort -V | head -1)" = 6.12 ]; then answer='ok yes'; fi

@@ -322,6 +322,180 @@ static void a_deferred_fast_open_connect_is_refused(void **state)
 	close(listener);
 }
 
+/* ---- the mark of a promise */
+
+static int syn_retries(int fd)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, &len), 0);
+	return value;
+}
+
+static void set_syn_retries(int fd, int value)
+{
+	assert_int_equal(setsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, sizeof(value)), 0);
+}
+
+/* The daemon dies and another one starts. */
+static void restart_option(void)
+{
+	char text[RDV_TEXT_MAX];
+	rdv_option_close(option);
+	assert_int_equal(rdv_option_open(&option, text), 0);
+}
+
+static void a_promise_outlives_the_daemon(void **state)
+{
+	struct rdv_verdict verdict;
+	struct ends ends = connected(true, true);
+	(void)state;
+	int usual = syn_retries(ends.client);
+	assert_int_equal(syn_retries(ends.server), IPC_PROMISE_MARK);
+	restart_option();
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	assert_true(verdict.marked);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
+	assert_int_equal(verdict.option.role, SMCR_ROLE_SERVER);
+	/* Nor does it take BPF to keep it. */
+	assert_int_equal(rdv_verify_socket(NULL, ends.server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
+	/* It says nothing about a socket of connect(). */
+	set_syn_retries(ends.client, IPC_PROMISE_MARK);
+	assert_refused(ends.client, IPC_HANDOVER_CONNECTED, -EACCES, "not claimed");
+	rdv_unmark(ends.server, &verdict);
+	assert_int_equal(syn_retries(ends.server), usual);
+	assert_refused(ends.server, IPC_HANDOVER_ACCEPTED, -EACCES, "not claimed");
+	close_ends(&ends);
+}
+
+static void a_refused_socket_tells_its_promise_too(void **state)
+{
+	struct rdv_verdict verdict;
+	struct ends ends = connected(true, true);
+	const struct linger reset = { .l_onoff = 1 };
+	char byte;
+	(void)state;
+	setsockopt(ends.client, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+	assert_int_equal(send(ends.client, "proposal", 8, 0), 8);
+	close(ends.client);
+	assert_int_equal(verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict), -ENOTCONN);
+	assert_int_equal(verdict.option.negotiated, IPC_NEGOTIATED_YES);
+	/* What a program would read. */
+	assert_int_equal(recv(ends.server, &byte, 1, 0), 1);
+	close(ends.server);
+}
+
+static void only_a_promise_is_marked(void **state)
+{
+	struct rdv_verdict verdict;
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		struct ends ends = connected(i & 1, i & 2);
+		assert_int_equal(syn_retries(ends.server), syn_retries(ends.client));
+		verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict);
+		assert_false(verdict.marked);
+		close_ends(&ends);
+	}
+}
+
+static void the_programs_own_number_comes_back(void **state)
+{
+	struct rdv_verdict verdict;
+	struct sockaddr_in addr;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr), client = tcp_socket(true);
+	set_syn_retries(listener, 5);
+	set_syn_retries(client, 4);
+	assert_int_equal(connect_to(client, &addr), 0);
+	int server = accept(listener, NULL, NULL);
+	assert_int_equal(syn_retries(client), 4);
+	assert_int_equal(syn_retries(server), IPC_PROMISE_MARK);
+	assert_int_equal(verify(server, IPC_HANDOVER_ACCEPTED, &verdict), 0);
+	rdv_unmark(server, &verdict);
+	assert_int_equal(syn_retries(server), 5);
+	close(server);
+	close(client);
+	close(listener);
+}
+
+/* ---- limits */
+
+static uint32_t reason_of(int fd)
+{
+	struct rdv_option_state known;
+	assert_int_equal(rdv_option_query(option, fd, &known), 0);
+	return known.reason;
+}
+
+static void who_is_at_a_limit_promises_nothing(void **state)
+{
+	(void)state;
+	const uid_t uid = getuid(), other = uid + 1;
+	assert_int_equal(rdv_option_limit_user(option, other, SMCR_REASON_LIMIT), 0);
+	struct ends ends = connected(true, true);
+	assert_int_equal(syn_retries(ends.server), IPC_PROMISE_MARK);
+	close_ends(&ends);
+	assert_int_equal(rdv_option_limit_user(option, uid, SMCR_REASON_LIMIT), 0);
+	ends = connected(true, true);
+	assert_int_equal(reason_of(ends.client), SMCR_REASON_LIMIT);
+	close_ends(&ends);
+	assert_int_equal(rdv_option_limit_user(option, uid, SMCR_REASON_NONE), 0);
+	assert_int_equal(rdv_option_limit_user(option, other, SMCR_REASON_NONE), 0);
+	rdv_option_limit(option, SMCR_REASON_NO_DESCRIPTORS);
+	ends = connected(true, true);
+	assert_int_equal(reason_of(ends.client), SMCR_REASON_NO_DESCRIPTORS);
+	close_ends(&ends);
+	rdv_option_limit(option, SMCR_REASON_NONE);
+	ends = connected(true, true);
+	assert_int_equal(reason_of(ends.client), SMCR_REASON_NONE);
+	assert_int_equal(syn_retries(ends.server), IPC_PROMISE_MARK);
+	close_ends(&ends);
+	PROVES("TCPO-8");
+}
+
+/* Claims by another user, in a child: a listener that this process goes on with. */
+static void claim_as(int fd, uid_t uid)
+{
+	int status;
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		int one = 1;
+		if (setuid(uid) < 0 ||
+		    setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &one, sizeof(one)) < 0)
+			_exit(1);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void a_listener_counts_on_who_claimed_it_last(void **state)
+{
+	struct sockaddr_in addr;
+	const uid_t worker = 12345;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	assert_int_equal(rdv_option_limit_user(option, worker, SMCR_REASON_LIMIT), 0);
+	for (int i = 0; i < 3; i++) {
+		if (i == 1)
+			claim_as(listener, worker);
+		else if (i == 2)
+			claim(listener);
+		int client = tcp_socket(true);
+		assert_int_equal(connect_to(client, &addr), 0);
+		int server = accept(listener, NULL, NULL);
+		assert_int_equal(reason_of(server), i == 1 ? SMCR_REASON_LIMIT : SMCR_REASON_NONE);
+		assert_int_equal(reason_of(client),
+				 i == 1 ? SMCR_REASON_PEER_NO_SMC : SMCR_REASON_NONE);
+		close(client);
+		close(server);
+	}
+	assert_int_equal(rdv_option_limit_user(option, worker, SMCR_REASON_NONE), 0);
+	close(listener);
+}
+
 /* ---- connect() in progress */
 
 /* A listener whose queue is full: SYNs are dropped until the first connection is accepted. */
@@ -590,6 +764,8 @@ static void without_bpf_nothing_is_claimed(void **state)
 	assert_false(known.claimed);
 	assert_int_equal(known.negotiated, IPC_NEGOTIATED_UNKNOWN);
 	rdv_option_hold(NULL, SMCR_REASON_NO_DEVICE);
+	rdv_option_limit(NULL, SMCR_REASON_LIMIT);
+	assert_int_equal(rdv_option_limit_user(NULL, 0, SMCR_REASON_LIMIT), 0);
 	assert_int_equal(rdv_option_skip_peer(NULL, &peer, 1, "none"), 0);
 	assert_int_equal(rdv_option_skipped_peers(NULL, peers, 1), 0);
 	assert_int_equal(rdv_option_unskip_peer(NULL, &peer), -ENOENT);
@@ -610,6 +786,12 @@ int main(void)
 		cmocka_unit_test(the_state_must_fit_the_kind),
 		cmocka_unit_test(bytes_that_passed_are_noticed_and_waiting_ones_allowed),
 		cmocka_unit_test(a_deferred_fast_open_connect_is_refused),
+		cmocka_unit_test(a_promise_outlives_the_daemon),
+		cmocka_unit_test(a_refused_socket_tells_its_promise_too),
+		cmocka_unit_test(only_a_promise_is_marked),
+		cmocka_unit_test(the_programs_own_number_comes_back),
+		cmocka_unit_test(who_is_at_a_limit_promises_nothing),
+		cmocka_unit_test(a_listener_counts_on_who_claimed_it_last),
 		cmocka_unit_test(a_connect_in_progress_tells_its_peer_and_succeeds_later),
 		cmocka_unit_test(a_refused_connect_tells_the_error),
 		cmocka_unit_test(a_cancelled_wait_stays_silent),

@@ -25,11 +25,13 @@
 #define SOCK_STREAM               1
 #define IPPROTO_TCP               6
 #define SOL_TCP                   6
+#define TCP_SYNCNT                7
 #define TCP_SAVE_SYN              27
 #define TCPOPT_FASTOPEN           34
 #define TCPOLEN_FASTOPEN_MAX      16
 #define TCPHDR_SYN                0x02
 #define TCPHDR_ACK                0x10
+#define TCP_BPF_SYN_MAC           1007
 #define TCP_BPF_SOCK_OPS_CB_FLAGS 1008 /* since 6.12 */
 
 /* proto/ipc/ipc.h, which needs libc headers too; option.c checks that these are the same. */
@@ -41,14 +43,24 @@
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
+#define IPC_PROMISE_MARK       113
 
 #define OPTION_LEN 6
+
+/* No handshake takes longer: SYN-ACKs are repeated for a minute by default. */
+#define HANDSHAKE_NS (64 * 1000000000ull)
+
+/* In `answers`, in place of a reason: the first SYN-ACK was sent before the listener was claimed,
+ * by nobody knows whose programs. */
+#define ANSWER_UNSURE 0xFFFFFFFF
 
 const volatile __u64 netns_cookie;
 const volatile __s32 page_size = 4096;
 
 /* enum smcr_reason: leave the option off everywhere for this reason; 0: send it. */
 __u32 hold_reason;
+/* The same, while the daemon is short of what a connection costs it. */
+__u32 limit_reason;
 /* Entries of `excluded`. */
 __u32 num_excluded;
 
@@ -100,6 +112,15 @@ struct {
 	__type(key, struct smcr_prefix_key);
 	__type(value, __u32);
 } excluded SEC(".maps");
+
+/* Users who may have no more connections now, and why. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_LIMITED);
+	__type(key, __u32);
+	__type(value, __u32);
+} limited SEC(".maps");
 
 static const __u8 option[OPTION_LEN] = { 0xFE, 0x06, 0xE2, 0xD4, 0xC3, 0xD9 };
 
@@ -166,13 +187,18 @@ static __always_inline bool is_skipped(const struct smcr_addr16 *peer, __u32 por
 	return until && *until > bpf_ktime_get_ns();
 }
 
-/* Why the option is left off this connection, or 0 (TCPO-8). `server_port`: the peer's if it is the
- * server, else 0. */
-static __always_inline __u32 policy(struct bpf_sock_ops *ctx, __u32 server_port)
+/* Why the option is left off this connection, or 0 (TCPO-8). `uid`: who claimed our socket;
+ * `server_port`: the peer's if it is the server, else 0. */
+static __always_inline __u32 policy(struct bpf_sock_ops *ctx, __u32 uid, __u32 server_port)
 {
 	struct smcr_addr16 addr;
 	if (hold_reason)
 		return hold_reason;
+	if (limit_reason)
+		return limit_reason;
+	__u32 *limit = bpf_map_lookup_elem(&limited, &uid);
+	if (limit)
+		return *limit;
 	remote_addr(ctx, &addr);
 	if (is_skipped(&addr, 0) || (server_port && is_skipped(&addr, server_port)))
 		return SMCR_REASON_PEER_SKIPPED;
@@ -239,7 +265,7 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
 	sock->peer_port = bpf_ntohl(ctx->remote_port);
 	remote_addr(ctx, &sock->peer);
-	sock->reason = policy(ctx, sock->peer_port);
+	sock->reason = policy(ctx, sock->uid, sock->peer_port);
 	if (sock->reason) {
 		/* Settled already: a non-blocking program need not ask the daemon. */
 		sock->negotiated = IPC_NEGOTIATED_NO;
@@ -316,6 +342,13 @@ static __always_inline void unify_any(struct smcr_addr16 *addr)
 		addr->word[2] = 0;
 }
 
+static __always_inline void tell_listener(struct smcr_listen *listen, const struct smcr_sock *sock)
+{
+	listen->uid = sock->uid;
+	listen->program = sock->program;
+	listen->adopted = sock->adopted;
+}
+
 static __always_inline void add_listener(struct smcr_listen_key *key, const struct smcr_sock *sock)
 {
 	unify_any(&key->local);
@@ -327,8 +360,7 @@ static __always_inline void add_listener(struct smcr_listen_key *key, const stru
 	}
 	if (!listen)
 		return;
-	listen->uid = sock->uid;
-	listen->program = sock->program;
+	tell_listener(listen, sock);
 	__sync_fetch_and_add(&listen->count, 1);
 }
 
@@ -382,6 +414,19 @@ static __always_inline void on_state(struct bpf_sock_ops *ctx)
 	remove_listener(&key);
 }
 
+static __always_inline bool is_recent(__u64 adopted)
+{
+	return adopted && bpf_ktime_get_ns() - adopted < HANDSHAKE_NS;
+}
+
+/* Only the first SYN-ACK is sent while the SYN is at hand whole; what TCP_SAVE_SYN keeps of it for
+ * the later ones lacks the link-layer header. */
+static __always_inline bool is_repeated(struct bpf_sock_ops *ctx)
+{
+	__u8 header[16];
+	return bpf_getsockopt(ctx, SOL_TCP, TCP_BPF_SYN_MAC, header, sizeof(header)) == -ENOENT;
+}
+
 /* What the SYN-ACK says, decided once a request. @return 0: the option, or why not */
 static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
 {
@@ -390,9 +435,12 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
 		return *before;
 	if (!has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN))
 		return SMCR_REASON_PEER_NO_SMC;
-	if (!find_listener(ctx))
+	const struct smcr_listen *listen = find_listener(ctx);
+	if (!listen)
 		return SMCR_REASON_NOT_CLAIMED;
-	return policy(ctx, 0);
+	if (is_recent(listen->adopted) && is_repeated(ctx))
+		return ANSWER_UNSURE;
+	return policy(ctx, listen->uid, 0);
 }
 
 static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
@@ -421,6 +469,17 @@ static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
 		bpf_map_update_elem(&answers, &cookie, &sent, BPF_NOEXIST);
 }
 
+/* The listener was claimed during the handshake: somebody else's programs, or nobody's, may have
+ * answered the SYN. */
+static __always_inline bool is_unsure(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
+	if (answered)
+		return *answered == ANSWER_UNSURE;
+	return is_recent(sock->adopted) && has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN);
+}
+
 /*
  * The peer had the option and we sent it. An answer that the LRU map has lost counts as sent: if it
  * was not, the peer's data will be refused as CLC, while the other mistake would hand the peer's
@@ -440,6 +499,15 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
 		return SMCR_REASON_NOT_CLAIMED;
 	/* -ENOENT after a SYN cookie: no SYN was kept. */
 	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
+}
+
+/* The library and the next daemon find the promise on the socket itself (proto/ipc/ipc.h). */
+static __always_inline void mark_promise(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	int before = 0, mark = IPC_PROMISE_MARK;
+	bpf_getsockopt(ctx, SOL_TCP, TCP_SYNCNT, &before, sizeof(before));
+	if (bpf_setsockopt(ctx, SOL_TCP, TCP_SYNCNT, &mark, sizeof(mark)) == 0)
+		sock->syn_retries = before;
 }
 
 /* The listener's claim was withdrawn after it had answered with the option: that binds. */
@@ -474,8 +542,10 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 	/* Both sides connected to each other: nobody is the server. */
 	if (sock->role == SMCR_SOCK_CLIENT)
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
-	else
+	else if (!is_unsure(ctx, sock))
 		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx));
+	if (sock->negotiated == IPC_NEGOTIATED_YES)
+		mark_promise(ctx, sock);
 	switch_off(ctx, sock);
 }
 
@@ -555,8 +625,20 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &wanted, sizeof(wanted));
 	sock->role = SMCR_SOCK_SERVER;
 	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
+	sock->adopted = bpf_ktime_get_ns();
 	listener_address(sk, &key);
 	add_listener(&key, sock);
+}
+
+/* It is claimed already, by somebody else perhaps: a worker that has changed its user, say. */
+static __always_inline void retell_listener(struct bpf_sock *sk, const struct smcr_sock *sock)
+{
+	struct smcr_listen_key key;
+	listener_address(sk, &key);
+	unify_any(&key.local);
+	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
+	if (listen)
+		tell_listener(listen, sock);
 }
 
 static __always_inline void discount_listener(struct bpf_sock *sk)
@@ -590,6 +672,8 @@ static __always_inline int claim(struct bpf_sock *sk, __u32 uid, __u64 program)
 	sock->program = program;
 	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
 		adopt_listener(sk, sock);
+	else if (sk->state == BPF_TCP_LISTEN)
+		retell_listener(sk, sock);
 	sock->flags |= SMCR_SOCK_CLAIMED;
 	return 0;
 }

@@ -37,7 +37,8 @@ struct smcr_sock {
 	__u32 peer_port;  /* host byte order, of the last connect() */
 	struct smcr_addr16 peer;
 	__u32 uid; /* real user of the process that claimed it, in the first user namespace */
-	__u32 padding;
+	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
+	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
 	__u64 program; /* what that said of itself (struct ipc_claim); 0: nothing */
 };
 
@@ -52,6 +53,7 @@ struct smcr_listen {
 	__u32 count;
 	__u32 uid;
 	__u64 program;
+	__u64 adopted;
 };
 
 /** proto/ipc/ipc.h: struct ipc_claim. */
@@ -74,5 +76,6 @@ struct smcr_prefix_key {
 
 #define SMCR_MAX_SKIPPED  4096
 #define SMCR_MAX_EXCLUDED 1024
+#define SMCR_MAX_LIMITED  4096
 
 #endif
