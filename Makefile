@@ -7,6 +7,7 @@
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
 #   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
 #   make interop-quick  the most telling part of it, in some minutes
+#   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
@@ -21,6 +22,7 @@ PKG_CONFIG ?= pkg-config
 SEEDS ?= 200
 FUZZ_SECONDS ?= 60
 FAILOVERS ?= 100
+RESTARTS ?= 100
 
 VERSION := 0.1.0
 
@@ -105,7 +107,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check demo bench soak sim fuzz fuzz-build conformance interop interop-quick install clean format \
+.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick install clean format \
 	format-check deps
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -275,6 +277,12 @@ bench: deps
 soak: deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+# Programs' packages are installed as they are needed.
+compat: deps
+	$(MAKE) -j$$(nproc) all tests
+	tests/compat/run --write
+	RESTARTS=$(RESTARTS) tests/compat/restarts.sh
 
 interop: deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)

@@ -182,6 +182,12 @@ fuzz() {
 	judge fuzz
 }
 
+# Real programs, the quick ones; `make compat` has them all.
+compat() {
+	run compat tests/compat/run --quick
+	judge compat
+}
+
 conformance() {
 	run conformance scripts/conformance.py --check
 	local base=$work/conformance
@@ -211,6 +217,7 @@ programs build ""
 simulator build/bin/smcr-sim sim "$sim_seeds"
 fuzz
 bats_files build ""
+compat
 build "build with sanitizers" SAN=1 tests
 programs build/san "san/"
 bats_files build/san "san/"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Install the Debian 12 packages that building, testing, the demo and the benchmark need.
-# Says and does nothing when all are there; needs root when some are missing.
+# Install the Debian 12 packages that building, testing, the demo and the benchmark need, or those that
+# are named. Says and does nothing when all are there; needs root when some are missing.
 set -euo pipefail
 
 packages=(
@@ -15,6 +15,7 @@ packages=(
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light openssl
 	procps tcpdump util-linux
 )
+[ $# -eq 0 ] || packages=("$@")
 
 installed() {
 	# shellcheck disable=SC2016
@@ -66,7 +67,9 @@ fi
 
 # Nor at the next boot, if it was us who brought it.
 for package in "${missing[@]}"; do
-	if [ "$package" = nginx-light ] && command -v systemctl >/dev/null; then
-		systemctl disable --quiet nginx.service 2>/dev/null || true
-	fi
+	command -v systemctl >/dev/null || break
+	dpkg -L "$package" | sed -n 's#^\(/usr\)\?/lib/systemd/system/\([^/@]*\.\(service\|socket\)\)$#\2#p' |
+		while read -r unit; do
+			systemctl disable --quiet "$unit" 2>/dev/null || true
+		done
 done

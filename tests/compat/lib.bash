@@ -1,0 +1,157 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# What the programs' files use (mode.bash sources it).
+
+# shellcheck disable=SC2034 # the programs' files use them
+SERVER=10.77.0.1 # host a
+CLIENT=10.77.0.2 # host b
+ID_DAEMONS=()
+
+# under HOST COMMAND..: run a command on a host, over smcr-run if the mode says so.
+under() {
+	local host=$1
+	shift
+	on "$host" "${RUN[@]}" "$@"
+}
+
+# start_under HOST COMMAND..: the same in the background; $! is the command itself.
+start_under() {
+	local host=$1
+	shift
+	hosts_exec "$host" "${RUN[@]}" "$@" &
+}
+
+# as HOST USER COMMAND..: under(), as another user.
+as() {
+	local host=$1 user=$2
+	shift 2
+	on "$host" setpriv --reuid="$user" --regid="$(id -gn "$user")" --clear-groups -- \
+		"${RUN[@]}" "$@"
+}
+
+# start_as HOST USER COMMAND..: start_under(), as another user.
+start_as() {
+	local host=$1 user=$2
+	shift 2
+	hosts_exec "$host" setpriv --reuid="$user" --regid="$(id -gn "$user")" --clear-groups -- \
+		"${RUN[@]}" "$@" &
+}
+
+# result NAME VALUE..: what the programs found, to be compared with what they find over plain TCP.
+result() {
+	local name=$1 value
+	shift
+	value=$(tr -s '\t\n ' ' ' <<<"$*")
+	printf '%s\t%s\n' "$name" "${value:0:200}" >>"$OUT/results"
+}
+
+# fault TEXT..: what is wrong in any mode.
+fault() {
+	echo "$*" >>"$OUT/faults"
+}
+
+# status NAME COMMAND..: the command's exit status is a result.
+status() {
+	local name=$1 rc=0
+	shift
+	"$@" || rc=$?
+	result "$name" "$rc"
+}
+
+# right NAME COMMAND..: the command succeeds, in any mode.
+right() {
+	local name=$1
+	shift
+	if "$@"; then
+		result "$name" right
+	else
+		result "$name" WRONG
+		fault "$name is wrong: $*"
+	fi
+}
+
+# same NAME FILE FILE: the files are the same, in any mode.
+same() {
+	right "$1" cmp -- "$2" "$3"
+}
+
+# random_file PATH KIB
+random_file() {
+	head -c "$(($2 << 10))" /dev/urandom >"$1"
+	chmod 644 "$1"
+}
+
+# ends PID: has the process ended? For until_true.
+ended() {
+	! kill -0 "$1" 2>/dev/null
+}
+
+# listening HOST PORT: wait until somebody listens there.
+listening() {
+	until_true 20 tcp_listens "$1" "$2" || {
+		fault "nobody listens on host $1, port $2"
+		exit 1
+	}
+}
+
+# stop PID [SIGNAL]: end a program and wait for it; its exit status is the result STATUS.
+stop() {
+	kill "-${2:-TERM}" "$1" 2>/dev/null
+	until_true 15 ended "$1" || kill -KILL "$1" 2>/dev/null
+	STATUS=0
+	{ wait "$1" || STATUS=$?; } 2>/dev/null
+}
+
+daemon_start() {
+	smcrd_start "$@" || {
+		fault "smcrd on host $1 does not start"
+		exit 1
+	}
+	# Programs that have become another user reach it too.
+	ID_DAEMONS+=("$1")
+}
+
+# keep_logs: what the programs logged, for who looks for the reason of a difference.
+keep_logs() {
+	(cd "$DIR" && find . -name '*.log' -size -2000k -exec cp --parents -t "$OUT" {} +)
+}
+
+# note_counters: what the daemons counted, "HOST established N fallbacks N" a line.
+note_counters() {
+	local host
+	for host in "${ID_DAEMONS[@]}"; do
+		smcrctl_on "$host" -j info | jq -r --arg host "$host" '.info.connections |
+			"\($host) established \(.established_total) fallbacks \(.fallbacks_total)"'
+		smcrctl_on "$host" -j info >"$OUT/info.$host"
+		smcrctl_on "$host" -d connection >"$OUT/connections.$host"
+	done >"$OUT/counters"
+}
+
+holds_nothing() {
+	smcrctl_on "$1" -j info | jq -e '.info.engine.connections == 0 and
+		.info.connections.pending == 0 and .info.connections.relayed == 0' >/dev/null
+}
+
+# daemons_end: the programs are gone; each daemon has no connection left and stops in order.
+daemons_end() {
+	local host name others status
+	for host in a b; do
+		name=SMCRD_PID_$host
+		others=$(ip netns pids "$HOSTS_ID-$host" | grep -vx "${!name:-none}")
+		# shellcheck disable=SC2086
+		[ -z "$others" ] || kill -KILL $others 2>/dev/null
+	done
+	for host in "${ID_DAEMONS[@]}"; do
+		name=SMCRD_PID_$host
+		until_true 20 holds_nothing "$host" ||
+			fault "smcrd on host $host holds connections of programs that have ended"
+	done
+	for host in "${ID_DAEMONS[@]}"; do
+		name=SMCRD_PID_$host
+		status=0
+		kill -TERM "${!name}"
+		{ wait "${!name}" || status=$?; } 2>/dev/null
+		[ "$status" = 0 ] || fault "smcrd on host $host ends with status $status"
+		cp "$HOSTS_DIR/$host.log" "$OUT/smcrd.$host.log"
+	done
+}
