@@ -300,6 +300,7 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
 			    .conns_per_uid = smcrd->config.max_connections_per_user,
 			    .peer_skip_ms = smcrd->config.skip_seconds * 1000,
+			    .connect_wait_ms = smcrd->config.connect_wait_ms,
 			    .keepalive_min_s = smcrd->config.tcp_keepalive_min_seconds },
 		.callbacks = { .ctx = smcrd,
 			       .engine_enter = engine_enter,

@@ -203,6 +203,7 @@ static void fill_limits(struct clients_limits *limits)
 		.frame_timeout_ms = 10000,
 		.peer_skip_ms = 60000,
 		.close_wait_ms = 60000,
+		.connect_wait_ms = 40,
 		.history = 256,
 	};
 #define DEFAULT(field)                                                                             \
@@ -216,6 +217,7 @@ static void fill_limits(struct clients_limits *limits)
 	DEFAULT(frame_timeout_ms);
 	DEFAULT(peer_skip_ms);
 	DEFAULT(close_wait_ms);
+	DEFAULT(connect_wait_ms);
 	DEFAULT(history);
 #undef DEFAULT
 	if (limits->control_request_bytes > IPC_MAX_CONTROL_LEN)
@@ -238,7 +240,9 @@ static int open_all(struct clients *clients, char *ret_text, size_t len)
 	clients->work_event = event_new(base, -1, 0, on_work, clients);
 	clients->more_timer = evtimer_new(base, on_more, clients);
 	clients->sweep_timer = evtimer_new(base, on_sweep, clients);
-	if (!clients->work_event || !clients->more_timer || !clients->sweep_timer)
+	clients->early_timer = evtimer_new(base, early_on_timer, clients);
+	if (!clients->work_event || !clients->more_timer || !clients->sweep_timer ||
+	    !clients->early_timer)
 		return -ENOMEM;
 	r = history_new(clients);
 	return r < 0 ? r : service_open(clients, ret_text, len);
@@ -306,6 +310,7 @@ void clients_free(struct clients *clients)
 	free_event(clients->work_event);
 	free_event(clients->more_timer);
 	free_event(clients->sweep_timer);
+	free_event(clients->early_timer);
 	history_free(clients);
 	if (clients->plug_fd >= 0)
 		close(clients->plug_fd);
@@ -322,7 +327,8 @@ void clients_get_view(const struct clients *clients, struct clients_view *ret_vi
 		switch (conn->phase) {
 		case PHASE_CONNECTING:
 		case PHASE_RENDEZVOUS:
-		case PHASE_FALLBACK: ret_view->conns_pending++; break;
+		case PHASE_FALLBACK:
+		case PHASE_AGAIN: ret_view->conns_pending++; break;
 		case PHASE_SMCR:
 		case PHASE_CLOSING: ret_view->conns_smcr++; break;
 		case PHASE_RELAY: ret_view->conns_relay++; break;

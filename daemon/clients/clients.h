@@ -91,7 +91,9 @@ struct clients_limits {
 	uint32_t keepalive_min_s;
 	uint32_t
 		close_wait_ms; /* relay: both sides' last bytes after the program's close (60000) */
-	uint32_t history;      /* ended and plain TCP connections remembered for views (256) */
+	uint32_t connect_wait_ms; /* connect() of a program waits for the rendezvous this long (40)
+				   */
+	uint32_t history;         /* ended and plain TCP connections remembered for views (256) */
 };
 
 struct clients_config {

@@ -124,8 +124,7 @@ static void close_tcp(struct client_conn *conn)
 	conn->tcp = -1;
 }
 
-/* Leave the socket to the program, as it was. */
-static void let_go_of_tcp(struct client_conn *conn)
+void conn_let_go_of_tcp(struct client_conn *conn)
 {
 	free_stream(conn);
 	if (conn->armed)
@@ -148,6 +147,7 @@ void conn_end(struct client_conn *conn)
 	struct clients_view *counts = &clients->counts;
 	stop_watching(conn);
 	info_ended(conn);
+	early_forget(conn);
 	free_stream(conn);
 	relay_stop(&conn->relay);
 	counts->smcr_tx_bytes += conn->pump.tx_bytes;
@@ -185,7 +185,7 @@ void conn_fail(struct client_conn *conn, int error, uint32_t reason)
 		history_count_reason(clients, reason);
 	stop_watching(conn);
 	if (connect_failed)
-		let_go_of_tcp(conn); /* it is the program's to try again, if it asks */
+		conn_let_go_of_tcp(conn); /* it is the program's to try again, if it asks */
 	else
 		reset_tcp(conn);
 	if (conn->pair.fd >= 0) {
@@ -241,13 +241,27 @@ void conn_update_stream(struct client_conn *conn)
 		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
 }
 
+void conn_release(struct client_conn *conn)
+{
+	if (conn->kind == IPC_HANDOVER_CONNECTED) {
+		int program = conn->session ? conn_open_pair(conn, false) : -ESRCH;
+		if (program < 0) /* nobody there; or no descriptor: then it waits for the outcome */
+			return;
+		reply(conn, IPC_OUTCOME_OPEN, 0, program);
+	} else {
+		pair_unplug(&conn->pair);
+	}
+	conn->released = true;
+}
+
 static void established(struct client_conn *conn)
 {
 	struct clients *clients = conn->clients;
 	conn->phase = PHASE_SMCR;
+	early_forget(conn);
 	clients->counts.established++;
 	conn_update_stream(conn);
-	if (conn->kind == IPC_HANDOVER_CONNECTED) {
+	if (conn->kind == IPC_HANDOVER_CONNECTED && !conn->released) {
 		int program = conn->session ? conn_open_pair(conn, false) : -ESRCH;
 		if (program < 0 && conn->session)
 			reply(conn, IPC_OUTCOME_FAILED, -program, -1);
@@ -259,7 +273,7 @@ static void established(struct client_conn *conn)
 				smcr_conn_close(conn->engine, false);
 			return;
 		}
-	} else if (conn->kind == IPC_HANDOVER_CONNECTING) {
+	} else if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released) {
 		pair_unplug(&conn->pair);
 	}
 	conn->pump.conn = conn->noted & NOTED_RESET ? NULL : conn->engine;
@@ -296,7 +310,7 @@ static void start_relay(struct client_conn *conn)
 		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}
-	if (conn->kind == IPC_HANDOVER_CONNECTING)
+	if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released)
 		pair_unplug(&conn->pair);
 	clients_mark(conn);
 }
@@ -304,7 +318,7 @@ static void start_relay(struct client_conn *conn)
 static void count_fallback(struct client_conn *conn)
 {
 	struct clients_view *counts = &conn->clients->counts;
-	if (conn->stream)
+	if (conn->stream || conn->again)
 		counts->fallbacks++;
 	else
 		counts->not_candidates++;
@@ -331,7 +345,7 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 	if (!conn->session)
 		close_tcp(conn); /* the program is gone */
 	else
-		let_go_of_tcp(conn);
+		conn_let_go_of_tcp(conn);
 	if (conn->session && conn->require)
 		reply(conn, IPC_OUTCOME_FAILED, EPROTONOSUPPORT, -1);
 	else if (conn->session)
@@ -452,7 +466,7 @@ void conn_stop(struct client_conn *conn)
 {
 	if (conn->phase == PHASE_RENDEZVOUS && conn->engine)
 		smcr_conn_give_up(conn->engine, SMCR_REASON_SHUTTING_DOWN);
-	else if (conn->phase == PHASE_CONNECTING)
+	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN)
 		conn_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
 	else if (conn->phase == PHASE_RELAY)
 		end_relay(conn, false);
@@ -464,7 +478,7 @@ int conn_take_back(struct client_conn *conn)
 		return -EBUSY;
 	int tcp = conn->tcp;
 	stop_watching(conn);
-	let_go_of_tcp(conn);
+	conn_let_go_of_tcp(conn);
 	conn->tcp = -1;
 	conn->relay.pair = NULL; /* nothing to count: it is out of our sight now */
 	pair_reset(&conn->pair);
@@ -494,7 +508,10 @@ void conn_process(struct client_conn *conn)
 	if (noted & NOTED_RESET)
 		reset(conn);
 	if (noted & NOTED_FAILED) {
-		conn_fail(conn, conn->error, conn->reason);
+		if (again_allowed(conn))
+			again_start(conn);
+		else
+			conn_fail(conn, conn->error, conn->reason);
 	} else if (noted & NOTED_FALLBACK) {
 		if (conn->path_dead)
 			skip_peer(conn);

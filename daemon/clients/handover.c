@@ -230,9 +230,14 @@ void conn_start_rendezvous(struct client_conn *conn)
 		r = smcr_conn_start(clients->config.engine, &params, &engine);
 	}
 	if (r < 0) {
-		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
+		if (again_allowed(conn))
+			again_start(conn);
+		else
+			conn_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}
+	if (conn->kind != IPC_HANDOVER_ACCEPTED)
+		early_expect(conn);
 	if (!(conn->noted & NOTED_GONE)) /* it may have declined at once */
 		conn->engine = engine;
 	conn_update_stream(conn);

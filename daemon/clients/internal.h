@@ -9,6 +9,8 @@
  *   handover.c  a TCP socket arrives: is it fit, start its rendezvous
  *   conn.c      one handed-over connection: outcome, fallback, end
  *   conn_ops.c  the engine's CLC and event operations
+ *   early.c     connect() returns before the outcome
+ *   again.c     the connection is made once more as plain TCP
  *   query.c     STATUS and SOCKOPT requests         sockopt.c   which options programs may use
  *   info.c      INFO requests, answered at once or when the outcome is there
  *   pair.c      the socket pair                     pump.c, relay.c   bytes
@@ -48,6 +50,7 @@ enum conn_phase {
 	PHASE_CONNECTING, /* TCP handshake of a non-blocking connect() */
 	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC: the engine has it */
 	PHASE_FALLBACK,   /* over to TCP as soon as our Decline is with the kernel */
+	PHASE_AGAIN, /* the rendezvous broke: the connection is being made again as plain TCP */
 	PHASE_SMCR,
 	PHASE_RELAY,
 	PHASE_CLOSING, /* the program's side is over; the engine has still to say CLOSED */
@@ -77,7 +80,11 @@ struct client_conn {
 	struct ucred cred; /* of the session that handed it over */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
-	bool require; /* a fallback is an error */
+	bool require;  /* a fallback is an error */
+	bool early;    /* on the list of those whose program may be told before the outcome */
+	bool released; /* that has happened: the program holds a pair end that is writable */
+	bool again;    /* the connection is plain TCP because the rendezvous broke */
+	uint64_t early_at_ms;
 	enum conn_phase phase;
 	uint64_t started_ms;
 
@@ -110,6 +117,7 @@ struct client_conn {
 	struct client_conn *prev, *next; /* all of them, newest first */
 	struct client_conn *dirty_prev, *dirty_next;
 	struct client_conn *more_prev, *more_next;
+	struct client_conn *early_prev, *early_next;
 	UT_hash_handle hh; /* by id */
 };
 
@@ -186,6 +194,7 @@ struct clients {
 	struct event *work_event;  /* somebody is dirty, and nobody here is at work */
 	struct event *more_timer;  /* zero: go on after others had their turn */
 	struct event *sweep_timer; /* deadlines of sessions, relays and failed connections */
+	struct event *early_timer; /* the first of `early` */
 	int plug_fd;
 	unsigned int depth; /* of clients_begin() */
 	bool stopped, freeing;
@@ -198,7 +207,7 @@ struct clients {
 
 	struct session *sessions, *more_sessions, *dead_sessions;
 	struct quota *quotas;
-	struct client_conn *conns, *dirty, *more, *dead_conns;
+	struct client_conn *conns, *dirty, *more, *early, *dead_conns;
 	struct client_conn *conns_by_id;
 	struct failed_conn *failed;
 	uint64_t next_id;
@@ -283,6 +292,10 @@ struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kin
 int conn_open_pair(struct client_conn *conn, bool plugged);
 /** Act on what was noted and move bytes. */
 void conn_process(struct client_conn *conn);
+/** connect() has lasted long enough: tell the program that it is connected, as TCP would. */
+void conn_release(struct client_conn *conn);
+/** Leave the socket as the program had it, and read no more of it. */
+void conn_let_go_of_tcp(struct client_conn *conn);
 /** The stream is plain TCP from here on: not negotiated, or declined. */
 void conn_fall_back(struct client_conn *conn, uint32_t reason);
 /** Reset TCP; the program gets `error` where it can. */
@@ -305,6 +318,19 @@ int conn_take_back(struct client_conn *conn);
 void conn_options_changed(struct client_conn *conn);
 /** A relay whose program is gone makes no progress. */
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
+
+/* early.c */
+/** A client's rendezvous begins: its program is told after `connect_wait_ms` at the latest. */
+void early_expect(struct client_conn *conn);
+/** It need not be told any more. */
+void early_forget(struct client_conn *conn);
+void early_on_timer(evutil_socket_t fd, short what, void *arg);
+
+/* again.c */
+/** Can and may this connection, whose rendezvous broke, be made again as plain TCP? */
+bool again_allowed(const struct client_conn *conn);
+/** Do it. Ends in relay, in the program's own TCP socket, or in FAILED. */
+void again_start(struct client_conn *conn);
 
 /* query.c */
 /** What a descriptor shows. Neither connection found: it is over. */

@@ -89,9 +89,10 @@ static void no_proof(struct session *session)
 static enum ipc_conn_state state_of(const struct client_conn *conn)
 {
 	switch (conn->phase) {
-	case PHASE_CONNECTING:
+	case PHASE_CONNECTING: return IPC_CONN_CONNECTING;
 	case PHASE_RENDEZVOUS:
-	case PHASE_FALLBACK: return IPC_CONN_CONNECTING;
+	case PHASE_FALLBACK:
+	case PHASE_AGAIN: return conn->released ? IPC_CONN_OPEN : IPC_CONN_CONNECTING;
 	case PHASE_SMCR: return IPC_CONN_SMCR;
 	case PHASE_RELAY: return IPC_CONN_RELAY;
 	case PHASE_CLOSING:
@@ -124,7 +125,8 @@ void query_status(struct session *session, const struct ipc_status_request *msg,
 		return;
 	}
 	if (shown.conn) {
-		if (shown.conn->phase == PHASE_SMCR || shown.conn->phase == PHASE_RELAY)
+		if (shown.conn->phase == PHASE_SMCR || shown.conn->phase == PHASE_RELAY ||
+		    shown.conn->released)
 			pair_widen(&shown.conn->pair, proof);
 		status.state = (uint8_t)state_of(shown.conn);
 		status.error = shown.conn->error;

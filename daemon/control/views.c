@@ -197,7 +197,8 @@ static const char *conn_state(const struct client_conn_view *view)
 	if (view->in_engine)
 		return smcr_conn_state_name(view->engine.state);
 	switch (view->state) {
-	case IPC_CONN_CONNECTING: return "INIT";
+	case IPC_CONN_CONNECTING:
+	case IPC_CONN_OPEN: return "INIT";
 	case IPC_CONN_RELAY: return "ACTIVE";
 	case IPC_CONN_FAILED: return "FAILED";
 	case IPC_CONN_SMCR:

@@ -208,6 +208,7 @@ enum number {
 	LAST_LINK_TIMEOUT,
 	TEST_LINK_INTERVAL,
 	ADD_LINK_RETRY,
+	CONNECT_WAIT,
 };
 
 static void store_number(struct config *config, enum number which, long value)
@@ -227,6 +228,7 @@ static void store_number(struct config *config, enum number which, long value)
 		config->engine.test_link_interval =
 			value ? (uint64_t)value * 1000000 : SMCR_NO_DEADLINE;
 		break;
+	case CONNECT_WAIT: config->connect_wait_ms = (unsigned int)value; break;
 	case ADD_LINK_RETRY: config->engine.add_link_retry = (uint64_t)value * 1000000; break;
 	}
 }
@@ -253,6 +255,7 @@ static const struct key {
 	{ "capable_subnet", NULL, set_capable_subnet },
 	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
 	{ "skip_seconds", "60", NULL, SKIP_SECONDS, 1, 86400 },
+	{ "connect_wait_milliseconds", "40", NULL, CONNECT_WAIT, 1, 60000 },
 	{ "tcp_keepalive_min_seconds", "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
 	{ "busy_poll_microseconds", "50", NULL, BUSY_POLL, 0, 10000 },
 	{ "max_connections_per_user", "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },

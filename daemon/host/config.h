@@ -34,6 +34,8 @@ struct config {
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;
 	unsigned int skip_seconds; /* how long a peer whose RoCE path is dead is left to TCP */
+	unsigned int
+		connect_wait_ms; /* connect() waits this long for the outcome of a rendezvous */
 	unsigned int tcp_keepalive_min_seconds; /* on the TCP side of SMC-R connections; 0: none */
 	unsigned int busy_poll_us; /* look for more work for this long before sleeping */
 	unsigned int max_connections_per_user;

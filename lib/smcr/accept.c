@@ -9,7 +9,6 @@
 
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
-#include "lib/smcr/listeners.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -33,10 +32,7 @@ int pre_listen(int fd, int backlog, enum pre_policy policy)
 		pre_unclaim(fd);
 	else
 		claim_listener(fd, false);
-	int rc = sys_result(pre_next.listen(fd, backlog));
-	if (rc == 0 && pre_is_tcp(fd))
-		pre_listeners_add(fd);
-	return rc;
+	return sys_result(pre_next.listen(fd, backlog));
 }
 
 /* ---- one accepted connection: the program gets it, or never hears of it */
@@ -97,7 +93,8 @@ static bool hand_over(const struct incoming *in, bool promised)
 		return drop(fd);
 	pre_ask_handover(fd, IPC_HANDOVER_ACCEPTED, NULL, in->policy, &handover);
 	switch (handover.handed) {
-	case PRE_HANDED_PAIR: return take_pair(fd, &state, handover.fd);
+	case PRE_HANDED_PAIR:
+	case PRE_HANDED_OPEN: return take_pair(fd, &state, handover.fd);
 	case PRE_HANDED_TCP:
 		pre_restore_status(fd, &state);
 		return stays_tcp(in, NULL, handover.reason);

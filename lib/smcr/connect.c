@@ -10,7 +10,6 @@
 
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
-#include "lib/smcr/listeners.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -57,8 +56,6 @@ static const char *unfit(const struct attempt *a)
 		return "SO_ZEROCOPY is set: the program will wait for the kernel's notices";
 	if (!pre_watch_complete(fd))
 		return "too many epoll registrations to follow";
-	if (pre_listeners_have(a->addr, a->len))
-		return "the program connects to itself";
 	return NULL;
 }
 
@@ -119,16 +116,22 @@ static int lost(const struct attempt *a)
 	return -ECONNRESET;
 }
 
-static int take_pair(const struct attempt *a, int rc, int pair, bool connected)
+/* The connect() that waited is over. */
+static int take_connected(const struct attempt *a, const struct pre_handover *handover)
+{
+	if (pre_replace(a->fd, &a->state, handover->fd, true) < 0)
+		return lost(a);
+	pre_watch_forget(a->fd);
+	pre_log(a->fd, handover->handed == PRE_HANDED_OPEN ? PRE_LOG_OPEN : "SMC-R");
+	return 0;
+}
+
+/* It goes on in the background. */
+static int take_connecting(const struct attempt *a, int rc, int pair)
 {
 	uint64_t cookie;
 	if (pre_replace(a->fd, &a->state, pair, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
 		return lost(a);
-	if (connected) {
-		pre_watch_forget(a->fd);
-		pre_log(a->fd, "SMC-R");
-		return 0;
-	}
 	pre_pending_add(a->fd, cookie);
 	return rc == 0 ? -EINPROGRESS : rc;
 }
@@ -168,10 +171,12 @@ static int hand_over(struct attempt *a, int rc)
 	union ipc_addr peer = peer_of(a);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
 			 wait ? NULL : &peer, a->policy, &handover);
-	if (handover.handed != PRE_HANDED_PAIR && handover.handed != PRE_NOT_HANDED)
+	if (handover.fd < 0 && handover.handed != PRE_NOT_HANDED)
 		pre_restore_status(a->fd, &a->state);
 	switch (handover.handed) {
-	case PRE_HANDED_PAIR: return take_pair(a, rc, handover.fd, wait);
+	case PRE_HANDED_PAIR:
+	case PRE_HANDED_OPEN:
+		return wait ? take_connected(a, &handover) : take_connecting(a, rc, handover.fd);
 	case PRE_HANDED_TCP: return stays_tcp(a, rc, NULL, handover.reason);
 	case PRE_HANDED_FAILED:
 		pre_log(a->fd, "failed during the rendezvous");
@@ -248,6 +253,7 @@ static int report_outcome(int fd, const struct ipc_status *status)
 	case IPC_CONN_FAILED:
 		pre_pending_drop(fd);
 		return status->error ? -status->error : -ECONNABORTED;
+	case IPC_CONN_OPEN:
 	case IPC_CONN_SMCR:
 	case IPC_CONN_RELAY:
 	case IPC_CONN_CLOSED: break;

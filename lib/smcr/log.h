@@ -9,6 +9,9 @@
 
 #include <stdint.h>
 
+/** connect() has returned before the daemon knows what carries the connection. */
+#define PRE_LOG_OPEN "connected; the peer has not answered the rendezvous yet"
+
 /** Remember what standard error is now. Called once, before the program can have changed it. */
 void pre_log_open(void);
 

@@ -44,6 +44,7 @@ static bool is_connected(int fd)
 	switch ((enum ipc_conn_state)status.ipc.state) {
 	case IPC_CONN_CONNECTING:
 	case IPC_CONN_FAILED: return false;
+	case IPC_CONN_OPEN:
 	case IPC_CONN_SMCR:
 	case IPC_CONN_RELAY: return true;
 	case IPC_CONN_CLOSED: break;

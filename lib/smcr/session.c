@@ -304,16 +304,19 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 		ret_handover->error = error_of(s);
 		return PRE_NOT_HANDED;
 	}
-	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0 ||
-	    (result.outcome == IPC_OUTCOME_PAIR) != is_pair(s->fd))
+	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0)
+		return PRE_HANDED_LOST;
+	bool brings_pair = result.outcome == IPC_OUTCOME_PAIR || result.outcome == IPC_OUTCOME_OPEN;
+	if (brings_pair != is_pair(s->fd))
 		return PRE_HANDED_LOST;
 	ret_handover->error = result.error;
 	ret_handover->reason = result.reason;
 	switch ((enum ipc_outcome)result.outcome) {
 	case IPC_OUTCOME_PAIR:
+	case IPC_OUTCOME_OPEN:
 		ret_handover->fd = s->fd;
 		s->fd = -1;
-		return PRE_HANDED_PAIR;
+		return result.outcome == IPC_OUTCOME_PAIR ? PRE_HANDED_PAIR : PRE_HANDED_OPEN;
 	case IPC_OUTCOME_TCP: return PRE_HANDED_TCP;
 	case IPC_OUTCOME_FAILED: return PRE_HANDED_FAILED;
 	}

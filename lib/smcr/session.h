@@ -26,6 +26,8 @@ bool pre_daemon_usable(bool alive);
 
 enum pre_handed {
 	PRE_HANDED_PAIR,   /* the pair end is in ret_fd */
+	PRE_HANDED_OPEN,   /* the same; the daemon does not know yet whether it will be SMC-R or TCP
+			    */
 	PRE_HANDED_TCP,    /* the socket is the program's again; `reason` says why */
 	PRE_HANDED_FAILED, /* the connection is gone; `error` says why */
 	PRE_NOT_HANDED,    /* no daemon, or it refused: the socket was never touched */
@@ -35,7 +37,7 @@ enum pre_handed {
 
 struct pre_handover {
 	enum pre_handed handed;
-	int fd;          /* PAIR: with FD_CLOEXEC; the caller's */
+	int fd;          /* PAIR, OPEN: with FD_CLOEXEC; the caller's */
 	int error;       /* FAILED, NOT_HANDED: positive errno */
 	uint32_t reason; /* TCP: enum smcr_reason */
 };

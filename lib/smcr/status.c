@@ -33,6 +33,7 @@ static void log_status(int fd, const struct ipc_status *status)
 {
 	switch ((enum ipc_conn_state)status->state) {
 	case IPC_CONN_SMCR: pre_log(fd, "SMC-R"); break;
+	case IPC_CONN_OPEN: pre_log(fd, PRE_LOG_OPEN); break;
 	case IPC_CONN_RELAY: pre_log_fallback(fd, NULL, status->reason); break;
 	case IPC_CONN_FAILED: pre_log(fd, "failed"); break;
 	case IPC_CONN_CONNECTING:

@@ -189,8 +189,8 @@ int ipc_decode_handover(const uint8_t *buf, size_t len, struct ipc_handover *ret
 
 static bool result_valid(const struct ipc_result *m)
 {
-	return m->outcome >= IPC_OUTCOME_PAIR && m->outcome <= IPC_OUTCOME_FAILED &&
-	       m->error >= 0 && (m->error > 0) == (m->outcome == IPC_OUTCOME_FAILED);
+	return m->outcome >= IPC_OUTCOME_PAIR && m->outcome <= IPC_OUTCOME_OPEN && m->error >= 0 &&
+	       (m->error > 0) == (m->outcome == IPC_OUTCOME_FAILED);
 }
 
 int ipc_encode_result(const struct ipc_result *msg, uint8_t *buf, size_t len)
@@ -242,7 +242,7 @@ int ipc_decode_status_request(const uint8_t *buf, size_t len, struct ipc_status_
 
 static bool status_valid(const struct ipc_status *m)
 {
-	return m->state >= IPC_CONN_CONNECTING && m->state <= IPC_CONN_CLOSED && m->error >= 0 &&
+	return m->state >= IPC_CONN_CONNECTING && m->state <= IPC_CONN_OPEN && m->error >= 0 &&
 	       !(m->flags & ~IPC_STATUS_TAKE_BACK);
 }
 

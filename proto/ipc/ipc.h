@@ -38,9 +38,9 @@
 
 enum ipc_type {
 	IPC_HELLO = 1,
-	IPC_ERROR = 2,          /* daemon: struct ipc_error */
-	IPC_HANDOVER = 3,       /* program: struct ipc_handover + the TCP socket */
-	IPC_RESULT = 4,         /* daemon: struct ipc_result, + the pair end if outcome is PAIR */
+	IPC_ERROR = 2,    /* daemon: struct ipc_error */
+	IPC_HANDOVER = 3, /* program: struct ipc_handover + the TCP socket */
+	IPC_RESULT = 4,   /* daemon: struct ipc_result, + the pair end if outcome is PAIR or OPEN */
 	IPC_STATUS_REQUEST = 5, /* program: struct ipc_status_request + its pair end as proof */
 	IPC_STATUS = 6, /* daemon: struct ipc_status, + the TCP socket if IPC_STATUS_TAKE_BACK */
 	IPC_SOCKOPT_REQUEST = 7, /* program: struct ipc_sockopt + its pair end as proof */
@@ -97,6 +97,9 @@ enum ipc_outcome {
 	IPC_OUTCOME_PAIR = 1,   /* a pair end comes with this frame: put it in the socket's place */
 	IPC_OUTCOME_TCP = 2,    /* keep the TCP socket: it is clean and stays plain TCP */
 	IPC_OUTCOME_FAILED = 3, /* the connection is gone: report `error` */
+	/** CONNECTED: as PAIR, but whether SMC-R or TCP carries the bytes is still open: the peer
+	 * has not answered yet. connect() succeeds all the same, and what is written waits. */
+	IPC_OUTCOME_OPEN = 4,
 };
 
 struct ipc_result {
@@ -122,6 +125,7 @@ enum ipc_conn_state {
 	IPC_CONN_RELAY = 3,  /* fell back: the daemon relays between the pair and TCP */
 	IPC_CONN_FAILED = 4, /* `error` says why (what SO_ERROR reports once) */
 	IPC_CONN_CLOSED = 5,
+	IPC_CONN_OPEN = 6, /* connected; whether over SMC-R or TCP is still open */
 };
 
 enum {

@@ -127,6 +127,12 @@ static struct reason of_ours(enum smcr_reason code)
 			"not-claimed",
 			"the socket was made before the preload library or smcrd could prepare it"
 		};
+	case SMCR_REASON_NO_ANSWER:
+		return (struct reason){
+			"no-answer",
+			"the handshake promised SMC-R, but no sound answer to the rendezvous "
+			"came: the connection was made again as plain TCP"
+		};
 	case SMCR_REASON_UEID_MISMATCH:
 		return (struct reason){ "ueid-mismatch",
 					"the two sides have no user EID in common" };

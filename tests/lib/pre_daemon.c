@@ -245,12 +245,15 @@ static struct conn *conn_of(int pair_end)
 
 /* ---- requests */
 
-static void hand_over_pair(int fd, struct conn *conn, const struct ipc_handover *handover)
+static void hand_over_pair(int fd, struct conn *conn, const struct ipc_handover *handover,
+			   bool open)
 {
 	int program_end = open_pair(conn, handover);
-	conn->state =
-		handover->kind == IPC_HANDOVER_CONNECTED ? IPC_CONN_SMCR : IPC_CONN_CONNECTING;
-	put_result(fd, IPC_OUTCOME_PAIR, program_end);
+	conn->state = handover->kind != IPC_HANDOVER_CONNECTED ? IPC_CONN_CONNECTING
+		      : open                                   ? IPC_CONN_OPEN
+							       : IPC_CONN_SMCR;
+	put_result(fd, conn->state == IPC_CONN_OPEN ? IPC_OUTCOME_OPEN : IPC_OUTCOME_PAIR,
+		   program_end);
 	close(program_end);
 }
 
@@ -271,9 +274,10 @@ static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp)
 	}
 	switch ((enum pre_daemon_answer)script->answer) {
 	case ANSWER_PAIR:
+	case ANSWER_OPEN:
 	case ANSWER_OTHER_VERSION:
 		fcntl(tcp, F_SETFL, O_NONBLOCK);
-		hand_over_pair(fd, new_conn(tcp), &handover);
+		hand_over_pair(fd, new_conn(tcp), &handover, script->answer == ANSWER_OPEN);
 		return true;
 	case ANSWER_TCP: put_result(fd, IPC_OUTCOME_TCP, -1); break;
 	case ANSWER_FAILED: put_result(fd, IPC_OUTCOME_FAILED, -1); break;

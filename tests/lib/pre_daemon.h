@@ -13,6 +13,7 @@
 
 enum pre_daemon_answer {
 	ANSWER_PAIR, /* as the kind of hand-over asks */
+	ANSWER_OPEN, /* the same, with OPEN where connect() waits */
 	ANSWER_TCP,
 	ANSWER_FAILED,       /* with `error` */
 	ANSWER_ERROR,        /* ERROR frame with `error` */

@@ -101,36 +101,6 @@ static void test_no_peer_after_a_reset(void **state)
 	close(client);
 }
 
-/* connect() before accept() in one thread: no rendezvous could ever end. */
-static void test_a_program_connects_to_itself(void **state)
-{
-	(void)state;
-	for (int i = 0; i < 3; i++) {
-		static const int families[] = { AF_INET, AF_INET6, AF_INET };
-		union ipc_addr addr;
-		int own = pre_net_listen(families[i], &addr);
-		assert_int_equal(listen(own, 8), 0);
-		if (i == 2)
-			addr.in.sin_addr.s_addr = htonl(INADDR_ANY);
-		pre_net_option.claims = 0;
-		int client = pre_net_socket(families[i], SOCK_STREAM);
-		assert_int_equal(pre_net_connect(client, &addr), 0);
-		assert_int_equal(pre_net_option.claims, 0);
-		pre_net_option.negotiated = IPC_NEGOTIATED_NO;
-		int fd = accept(own, NULL, NULL);
-		pre_net_exchange(client, fd);
-		close(fd);
-		close(client);
-		close(own);
-		/* Not on account of a listener that is gone. */
-		int other = pre_net_socket(families[i], SOCK_STREAM);
-		assert_int_equal(pre_net_connect(other, &addr), ECONNREFUSED);
-		assert_int_equal(pre_net_option.claims, 1);
-		close(other);
-	}
-	assert_int_equal(smcrd.script->sessions, 0);
-}
-
 static void test_flags(void **state)
 {
 	(void)state;
@@ -313,7 +283,6 @@ int main(void)
 		TEST(test_listen_claims),
 		TEST(test_pair_takes_the_place),
 		TEST(test_no_peer_after_a_reset),
-		TEST(test_a_program_connects_to_itself),
 		TEST(test_flags),
 		TEST(test_inherited_options),
 		TEST(test_plain_connections),

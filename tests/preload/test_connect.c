@@ -58,6 +58,26 @@ static void test_claim_says_which_program(void **state)
 	close(fd);
 }
 
+/* The peer has not answered the rendezvous: connected all the same, as with TCP. */
+static void test_connected_before_the_outcome(void **state)
+{
+	(void)state;
+	union ipc_addr peer;
+	socklen_t len = sizeof(peer);
+	smcrd.script->answer = ANSWER_OPEN;
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	assert_int_equal(getpeername(fd, &peer.sa, &len), 0);
+	int error = -1;
+	socklen_t error_len = sizeof(error);
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &error_len), 0);
+	assert_int_equal(error, 0);
+	assert_int_equal(pre_net_connect(fd, &server), EISCONN);
+	close(pre_net_accept_plain(listener));
+	close(fd);
+}
+
 static void test_addresses_are_those_of_tcp(void **state)
 {
 	(void)state;
@@ -479,6 +499,7 @@ static void test_require(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		TEST(test_connected_before_the_outcome),
 		TEST(test_pair_takes_the_place),
 		TEST(test_claim_says_which_program),
 		TEST(test_addresses_are_those_of_tcp),

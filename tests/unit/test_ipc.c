@@ -216,13 +216,14 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_handover, "03 00 04 1389 0A000001"); /* ACCEPTED with one */
 	out_of_range(decode_handover, "02 00 05 1389 0A000001");
 	out_of_range(decode_result, "00 00000000 00000000");
-	out_of_range(decode_result, "04 00000000 00000000");
+	out_of_range(decode_result, "05 00000000 00000000");
+	out_of_range(decode_result, "04 00000001 00000000"); /* an error with OPEN */
 	out_of_range(decode_result, "01 00000001 00000000"); /* an error without FAILED */
 	out_of_range(decode_result, "03 00000000 00000000"); /* FAILED without an error */
 	out_of_range(decode_result, "03 80000000 00000000");
 	out_of_range(decode_status_request, "02");
 	out_of_range(decode_status, "00 00 00000000 00000000");
-	out_of_range(decode_status, "06 00 00000000 00000000");
+	out_of_range(decode_status, "07 00 00000000 00000000");
 	out_of_range(decode_status, "01 02 00000000 00000000");
 	out_of_range(decode_status, "04 00 FFFFFFFF 00000000");
 	out_of_range(decode_sockopt, "00 00000006 00000001 00000000 0000");

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client's rendezvous broke: the peer answered with something that is no CLC message, reset the
+ * connection, or said nothing. Perhaps the peer never promised SMC-R (a middlebox sent the option
+ * back, or who accepts there knows nothing of it). No byte of the program has passed, so the daemon
+ * makes the connection once more as plain TCP, and the program does not hear of it.
+ */
+#include <errno.h>
+#include <sys/syslog.h>
+
+#include "daemon/clients/internal.h"
+#include "daemon/rendezvous/plain.h"
+
+#define SKIP_TEXT "the peer's answer to the rendezvous was none of an SMC-R peer"
+
+bool again_allowed(const struct client_conn *conn)
+{
+	bool somebody_waits = conn->session || conn->pair.fd >= 0;
+	return conn->kind != IPC_HANDOVER_ACCEPTED && conn->phase == PHASE_RENDEZVOUS &&
+	       conn->tcp >= 0 && somebody_waits && !conn->require && !conn->clients->stopped;
+}
+
+/* Others are not to make the same detour. */
+static void skip_port(struct client_conn *conn)
+{
+	struct clients *clients = conn->clients;
+	uint32_t seconds = (clients->config.limits.peer_skip_ms + 999) / 1000;
+	int r = rdv_option_skip_peer(clients->config.option, &conn->peer, seconds, SKIP_TEXT);
+	if (r < 0)
+		clients_log(clients, LOG_WARNING,
+			    "cannot keep SMC-R from a port where it did not work: error %d", r);
+}
+
+static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
+{
+	struct client_conn *conn = ctx;
+	(void)state;
+	conn->wait = NULL;
+	clients_begin(conn->clients);
+	if (error)
+		conn_fail(conn, error, SMCR_REASON_NO_ANSWER);
+	else
+		conn_fall_back(conn, SMCR_REASON_NO_ANSWER);
+	clients_end(conn->clients);
+}
+
+void again_start(struct client_conn *conn)
+{
+	struct clients *clients = conn->clients;
+	conn_let_go_of_tcp(conn);
+	conn->phase = PHASE_AGAIN;
+	conn->error = 0;
+	conn->again = true;
+	skip_port(conn);
+	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
+	if (r == 0)
+		r = rdv_connect_wait(clients->config.base, clients->config.option, conn->tcp,
+				     on_connected_again, conn, &conn->wait);
+	if (r < 0)
+		conn_fail(conn, -r, SMCR_REASON_NO_ANSWER);
+}

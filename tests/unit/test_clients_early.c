@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * connect() that returns before the rendezvous has an outcome, and what becomes of the connection:
+ * as soon as the peer answers SMC-R or TCP carries what was written; without a sound answer the
+ * daemon makes the connection again as plain TCP.
+ */
+#include "tests/unit/clients_side.h"
+
+static void start(struct daemon_side *daemon)
+{
+	const struct clients_limits limits = { .connect_wait_ms = 20 };
+	daemon_start_limited(daemon, &limits);
+}
+
+/* A connection whose listener stays open. */
+struct listened {
+	struct tcp tcp;
+	int listener;
+};
+
+static struct listened listen_and_connect(void)
+{
+	struct listened l;
+	l.listener = listen_tcp(&l.tcp.peer);
+	limit_waiting(l.listener);
+	l.tcp.near = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(connect(l.tcp.near, (struct sockaddr *)&l.tcp.peer, sizeof(l.tcp.peer)),
+			 0);
+	l.tcp.far = accept4(l.listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(l.tcp.far >= 0);
+	limit_waiting(l.tcp.far);
+	return l;
+}
+
+/* @return the program's pair end, which came before any outcome */
+static int released(const struct daemon_side *daemon, struct tcp *tcp)
+{
+	int pair, session = session_open(daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp->near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_OPEN);
+	close(session);
+	close(tcp->near);
+	tcp->near = -1;
+	make_blocking(pair);
+	return pair;
+}
+
+static void expect_state(const struct daemon_side *daemon, int pair, enum ipc_conn_state state)
+{
+	int tcp;
+	struct ipc_status status = ask_status(daemon, pair, 0, &tcp);
+	assert_int_equal(status.state, state);
+	assert_int_equal(status.error, 0);
+}
+
+static in_port_t port_of(int fd, int (*name)(int, struct sockaddr *, socklen_t *))
+{
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	assert_int_equal(name(fd, (struct sockaddr *)&addr, &len), 0);
+	return addr.sin_port;
+}
+
+static void what_was_written_early_goes_over_smcr(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	start(&daemon);
+	int pair = released(&daemon, &tcp);
+	expect_state(&daemon, pair, IPC_CONN_OPEN);
+	assert_int_equal(send(pair, "early", 5, MSG_NOSIGNAL), 5);
+	assert_int_equal(script->taken, 0);
+	daemon_command(&daemon, 'e');
+	expect_bytes(pair, "early"); /* the engine of the test sends everything back */
+	expect_state(&daemon, pair, IPC_CONN_SMCR);
+	close(pair);
+	expect_end(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void what_was_written_early_goes_over_tcp(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	start(&daemon);
+	int pair = released(&daemon, &tcp);
+	assert_int_equal(send(pair, "early", 5, MSG_NOSIGNAL), 5);
+	daemon_command(&daemon, 'f');
+	expect_bytes(tcp.far, "early");
+	assert_int_equal(send(tcp.far, "answer", 6, 0), 6);
+	expect_bytes(pair, "answer");
+	expect_state(&daemon, pair, IPC_CONN_RELAY);
+	close(pair);
+	expect_end(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+static void a_program_that_closes_early_still_sends_all(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	start(&daemon);
+	for (int fallback = 0; fallback < 2; fallback++) {
+		struct tcp tcp = connect_tcp();
+		int pair = released(&daemon, &tcp);
+		assert_int_equal(send(pair, "last", 4, MSG_NOSIGNAL), 4);
+		close(pair);
+		daemon_command(&daemon, fallback ? 'f' : 'e');
+		if (fallback)
+			expect_bytes(tcp.far, "last");
+		else
+			WAIT_COUNT(script->taken, 4);
+		if (fallback)
+			expect_end(tcp.far);
+		close(tcp.far);
+	}
+	daemon_stop(&daemon);
+}
+
+/* A non-blocking connect(): the end becomes writable, and SO_ERROR's question is answered. */
+static void a_connect_in_progress_ends_early_too(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	int pair, session;
+	start(&daemon);
+	session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &tcp.peer, tcp.near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp.near);
+	assert_true(wait_bits(pair, POLLOUT));
+	expect_state(&daemon, pair, IPC_CONN_OPEN);
+	assert_int_equal(send(pair, "early", 5, MSG_NOSIGNAL), 5);
+	daemon_command(&daemon, 'e');
+	make_blocking(pair);
+	expect_bytes(pair, "early");
+	close(pair);
+	expect_end(tcp.far);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* What the peer does instead of answering: 'g' bytes that are no CLC, 'x' what the engine gives up.
+ */
+static void break_it(struct daemon_side *daemon, struct tcp *tcp, char how)
+{
+	if (how == 'g')
+		assert_int_equal(send(tcp->far, "220 welcome\r\n", 13, 0), 13);
+	else
+		daemon_command(daemon, how);
+	expect_reset(tcp->far);
+	close(tcp->far);
+}
+
+static void without_an_answer_the_connection_is_made_again(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	start(&daemon);
+	for (const char *how = "gx"; *how; how++) {
+		struct listened l = listen_and_connect();
+		in_port_t port = port_of(l.tcp.near, getsockname);
+		int pair = released(&daemon, &l.tcp);
+		assert_int_equal(send(pair, "early", 5, MSG_NOSIGNAL), 5);
+		break_it(&daemon, &l.tcp, *how);
+		int far = accept4(l.listener, NULL, NULL, SOCK_CLOEXEC);
+		assert_true(far >= 0);
+		limit_waiting(far);
+		assert_int_equal(port_of(far, getpeername), port); /* getsockname() has told it */
+		expect_bytes(far, "early");
+		assert_int_equal(send(far, "answer", 6, 0), 6);
+		close(far);
+		expect_bytes(pair, "answer");
+		expect_end(pair);
+		close(pair);
+		close(l.listener);
+		wait_for_line(&daemon, "tcp state=5 ended=1 reason=a000008/0");
+	}
+	daemon_stop(&daemon);
+	PROVES("ERR-11");
+}
+
+static void a_waiting_connect_gets_its_tcp_socket_connected_again(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct listened l = listen_and_connect();
+	int pair;
+	daemon_start(&daemon); /* connect() waits for the outcome */
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, l.tcp.near);
+	WAIT_COUNT(script->starts, 1);
+	break_it(&daemon, &l.tcp, 'g');
+	struct ipc_result result = receive_result(session, &pair);
+	assert_int_equal(result.outcome, IPC_OUTCOME_TCP);
+	assert_int_equal(result.reason, SMCR_REASON_NO_ANSWER);
+	int far = accept4(l.listener, NULL, NULL, SOCK_CLOEXEC);
+	limit_waiting(far);
+	assert_int_equal(send(l.tcp.near, "plain", 5, 0), 5);
+	expect_bytes(far, "plain");
+	close(l.tcp.near);
+	expect_end(far);
+	close(far);
+	close(l.listener);
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void a_peer_that_is_gone_by_then_is_a_reset(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp(); /* its listener is closed */
+	start(&daemon);
+	int pair = released(&daemon, &tcp);
+	break_it(&daemon, &tcp, 'g');
+	expect_reset(pair);
+	close(pair);
+	wait_for_line(&daemon, "tcp state=4 ended=1 reason=a000008/0");
+	daemon_stop(&daemon);
+}
+
+static void required_smcr_is_not_made_again(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct listened l = listen_and_connect();
+	int pair;
+	start(&daemon);
+	int session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, IPC_HANDOVER_REQUIRE, NULL, l.tcp.near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_OPEN);
+	close(session);
+	close(l.tcp.near);
+	make_blocking(pair);
+	break_it(&daemon, &l.tcp, 'g');
+	expect_reset(pair);
+	close(pair);
+	fcntl(l.listener, F_SETFL, O_NONBLOCK);
+	assert_int_equal(accept4(l.listener, NULL, NULL, 0), -1);
+	assert_int_equal(errno, EAGAIN);
+	close(l.listener);
+	daemon_stop(&daemon);
+}
+
+static void a_stopping_daemon_resets_what_is_open(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	start(&daemon);
+	int pair = released(&daemon, &tcp);
+	daemon_command(&daemon, 's');
+	expect_reset(pair);
+	expect_reset(tcp.far);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_was_written_early_goes_over_smcr),
+		cmocka_unit_test(what_was_written_early_goes_over_tcp),
+		cmocka_unit_test(a_program_that_closes_early_still_sends_all),
+		cmocka_unit_test(a_connect_in_progress_ends_early_too),
+		cmocka_unit_test(without_an_answer_the_connection_is_made_again),
+		cmocka_unit_test(a_waiting_connect_gets_its_tcp_socket_connected_again),
+		cmocka_unit_test(a_peer_that_is_gone_by_then_is_a_reset),
+		cmocka_unit_test(required_smcr_is_not_made_again),
+		cmocka_unit_test(a_stopping_daemon_resets_what_is_open),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
