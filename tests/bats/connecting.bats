@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# connect() of a non-blocking program that takes its time: the first SYNs are lost.
+# connect() that takes its time: the first SYNs are lost, or the server accepts late or never.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -75,4 +75,74 @@ connect_slowly() {
 	kill -KILL "$CLIENT_PID"
 	until_true 5 shows b connection 'all(.ended)'
 	proves GEN-10
+}
+
+# late_server: a server on host a that accepts when it is told.
+late_server() {
+	talk_start server a "$@" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-server "$SERVER" 7001
+	until_true 10 tcp_listens a 7001
+}
+
+# early_client: a client on host b whose connect() has succeeded when this returns.
+early_client() {
+	talk_start client b "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" early-client "$SERVER" 7001
+	[ "$(talk_hear client)" = connected ]
+}
+
+@test "connect() succeeds before the server accepts; what was written then goes over SMC-R" {
+	two_daemons
+	late_server "$RUN"
+	early_client
+	tell client 'send early'
+	shows b connection 'any(.mode == "pending" and .tx_bytes == 0)'
+	talk_send server accept
+	tell client rest early
+	[ "$(talk_hear server)" = ok ]
+	until_true 5 shows b connection 'any(.mode == "smcr" and .tx_bytes == 5 and .rx_bytes == 5)'
+}
+
+@test "members of a ring connect to each other before any of them accepts" {
+	two_daemons
+	talk_start one a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" ring-member "$SERVER" 7001 "$CLIENT" 7002
+	talk_start two b "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" ring-member "$CLIENT" 7002 "$SERVER" 7001
+	until_true 10 tcp_listens a 7001
+	until_true 10 tcp_listens b 7002
+	talk_send one go
+	talk_send two go
+	[ "$(talk_hear one)" = "$CLIENT" ]
+	[ "$(talk_hear two)" = "$SERVER" ]
+	until_true 5 shows a connection '[.[] | select(.mode == "smcr")] | length == 2'
+}
+
+@test "who accepts from a claimed listener knows nothing of SMC-R: TCP, and the port is skipped" {
+	two_daemons
+	# claims the listener, but accepts as any program without the library does
+	talk_start server a "$PROGRAMS/tcp_claim"
+	tell server 'socket tcp'
+	tell server claim
+	tell server "bind $SERVER 7001"
+	tell server listen
+	early_client
+	tell client 'send early'
+	tell server accept
+	tell server 'send greeting' # no CLC message: the connection is made again
+	tell server close
+	tell server parent
+	tell server accept
+	tell server receive 'ok early'
+	tell server 'send answer'
+	tell server close
+	tell client rest answer
+	shows b connection 'any(.mode == "tcp" and .fallback_reason == "no-answer")'
+	talk_kill client
+	tell server parent
+
+	early_client
+	tell server accept
+	tell client 'send plain'
+	tell server receive 'ok plain'
+	shows b info '.skipped_peers | length == 1'
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7002
+	until_true 5 tcp_listens a 7002
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 100000
 }

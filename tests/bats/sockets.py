@@ -15,6 +15,11 @@
   sockets.py whoami                           addresses and kind of the socket at descriptor 0
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
   sockets.py inherited-server                 echo, with the listener that is at descriptor 0
+  sockets.py early-client ADDRESS PORT        connect, then obey "send TEXT" and "rest" (read to the end)
+  sockets.py late-server ADDRESS PORT         accept and echo one connection for each line on
+                                              standard input
+  sockets.py ring-member ADDRESS PORT NEXT-ADDRESS NEXT-PORT
+                                              at a line, connect before accepting
   sockets.py pass ADDRESS PORT                connect and send the descriptor to another process,
                                               which was started anew and does the talking
 """
@@ -177,6 +182,42 @@ def pass_on(address, port):
     sys.exit(other.wait())
 
 
+def early_client(address, port):
+    """Connects; then "send TEXT" sends, and "rest" sends the end and shows what comes until the end."""
+    with socket.create_connection((address, int(port))) as connection:
+        print("connected", flush=True)
+        for line in sys.stdin:
+            command, _, text = line.strip().partition(" ")
+            if command == "send":
+                connection.sendall(text.encode())
+                print("ok", flush=True)
+            elif command == "rest":
+                connection.shutdown(socket.SHUT_WR)
+                print(connection.makefile().read(), flush=True)
+
+
+def late_server(address, port):
+    """Accepts and serves one connection at each line: it gets back what it sent."""
+    with socket.create_server((address, int(port))) as listener:
+        for _ in sys.stdin:
+            connection, _ = listener.accept()
+            with connection:
+                echo(connection)
+            print("ok", flush=True)
+
+
+def ring_member(address, port, next_address, next_port):
+    """Listens; at a line connects to the next member before it accepts; then says what came."""
+    with socket.create_server((address, int(port))) as listener:
+        sys.stdin.readline()
+        with socket.create_connection((next_address, int(next_port))) as ahead:
+            ahead.sendall(address.encode())
+            behind, _ = listener.accept()
+            ahead.shutdown(socket.SHUT_WR)
+            with behind:
+                print(behind.makefile().read(), flush=True)
+
+
 def main():
     what, args = sys.argv[1], sys.argv[2:]
     if what == "asyncio-server":
@@ -196,6 +237,9 @@ def main():
             "hand-on": hand_on,
             "inherited-server": inherited_server,
             "pass": pass_on,
+            "early-client": early_client,
+            "late-server": late_server,
+            "ring-member": ring_member,
         }[what](*args)
 
 
