@@ -78,7 +78,8 @@ int smcr_listen(int fd, int backlog, enum smcr_policy policy);
  * (smcrd has gone, or the policy is SMCR_NEVER now). With SMCR_REQUIRE one that turns out to be
  * plain TCP later is reset then.
  *
- * @param addr, len  as for accept(2); may both be NULL
+ * @param addr       as for accept(2); may be NULL
+ * @param len        likewise
  * @param flags      SOCK_NONBLOCK, SOCK_CLOEXEC
  * @param policy     in general the one that smcr_listen() was given
  * @return the new descriptor; -EINVAL: no such policy; -EPROTONOSUPPORT for SMCR_NEVER under
@@ -86,6 +87,84 @@ int smcr_listen(int fd, int backlog, enum smcr_policy policy);
  * as accept(2)
  */
 int smcr_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum smcr_policy policy);
+
+/** What carries the data of a connection. */
+enum smcr_mode {
+	SMCR_MODE_PENDING = 1, /* open still: TCP handshake or rendezvous under way */
+	SMCR_MODE_SMCR = 2,
+	SMCR_MODE_TCP = 3
+};
+
+/** Flags of struct smcr_info. */
+enum {
+	SMCR_INFO_SERVER = 1 << 0,  /* this side accepted the connection */
+	SMCR_INFO_BYTES = 1 << 1,   /* tx_bytes and rx_bytes are known */
+	SMCR_INFO_RELAYED = 1 << 2, /* plain TCP, but by way of smcrd: see smcr_take_back() */
+	SMCR_INFO_ENDED = 1 << 3    /* the connection is over */
+};
+
+#define SMCR_RNIC_NAME_MAX 63
+
+/**
+ * What is known of a connection. Later versions of the library append fields. The texts are static
+ * storage and never NULL.
+ */
+struct smcr_info {
+	uint32_t mode;  /* enum smcr_mode */
+	uint32_t flags; /* SMCR_INFO_.. */
+	int32_t error;  /* it failed: positive errno, else 0 */
+	/** Why it does not use SMC-R, or 0; the peer's code if it declined, or 0. Codes of other
+	 *  implementations may have no words. */
+	uint32_t reason, peer_reason;
+	uint32_t linkgroup;                 /* as smcrctl(8) shows it; 0: none */
+	const char *reason_name;            /* "prefix-mismatch"; "" without a reason */
+	const char *reason_text;            /* a sentence; "" without a reason */
+	const char *peer_reason_text;       /* likewise */
+	uint64_t tx_bytes, rx_bytes;        /* of the program's data; with SMCR_INFO_BYTES */
+	uint32_t rmbe_size, peer_rmbe_size; /* receive buffers of SMC-R, bytes; 0: none */
+	uint32_t link;                      /* number in the link group; 0: none */
+	uint32_t reserved;                  /* 0 */
+	char rnic[SMCR_RNIC_NAME_MAX + 1];  /* that the link is on; "": none */
+};
+
+/**
+ * What carries the data of a connection, and why. Asks smcrd about pair ends, and about those TCP
+ * sockets that were refused SMC-R after the TCP handshake; of these smcrd remembers the last ones
+ * only, so that the reason may be 0.
+ * @param fd    a pair end or a connected TCP socket, also one that libsmcr did not connect
+ * @param size  sizeof(*ret_info): fields that the library does not know are set to zero, those that
+ *              the program does not know are left out
+ * @return 0; -EINVAL: `size` is below that of the first version; -EBADF, -ENOTSOCK; -EOPNOTSUPP: no
+ *         TCP connection, or smcrd is too old; -ENOTCONN; -ENOENT: a pair end that smcrd does not
+ *         remember; -ECONNREFUSED, -EACCES and others: smcrd cannot be reached; -EAGAIN: called
+ *         while the library is being loaded
+ */
+int smcr_get_info(int fd, struct smcr_info *ret_info, size_t size);
+
+/**
+ * Wait until the mode of a connection is no longer SMCR_MODE_PENDING. Data may be sent and received
+ * before that too; they wait with smcrd.
+ * @param timeout_ms  milliseconds; negative: without end; 0: do not wait
+ * @return 0: SMC-R or plain TCP, smcr_get_info() tells which; -ETIMEDOUT: still open; -EINTR: a
+ *         signal handler has run; the error of a connection that has failed meanwhile;
+ *         -ECONNRESET also if smcrd has gone; otherwise as smcr_get_info()
+ */
+int smcr_wait_established(int fd, int timeout_ms);
+
+/**
+ * Put the TCP socket back in the place of a pair end: of a connection that became plain TCP and on
+ * which nothing has passed (SMCR_INFO_RELAYED), or of a smcr_connect() that failed, which may be
+ * called again then. Does nothing to a TCP socket. Without it all stays right, but data of such a
+ * connection take the way through smcrd.
+ *
+ * The caller answers for two things that the library cannot see: no other process holds the
+ * descriptor (by fork() or descriptor passing), and the program registers it with epoll again.
+ *
+ * @return 0: the descriptor is the TCP socket; -EBUSY: it stays a pair end, because it carries
+ * SMC-R, is not settled, has a duplicate, or bytes have passed; the error of a connection that has
+ *         failed after smcr_connect(); -ENOTSOCK: neither; otherwise as smcr_get_info()
+ */
+int smcr_take_back(int fd);
 
 /**
  * As their namesakes; on a pair end they answer for the TCP connection behind it. SO_ERROR tells
@@ -99,6 +178,9 @@ int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 
 /** The library's version, "0.1.0". Static storage. */
 const char *smcr_version(void);
+
+/** "pending", "smcr" or "tcp"; "unknown" for anything else. Static storage. */
+const char *smcr_strmode(uint32_t mode);
 
 /** A sentence for people that says why a connection does not use SMC-R. Never NULL; static storage.
  * @param reason  of struct smcr_info, its peer_reason, or from a log */

@@ -45,6 +45,12 @@ int smcr_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum s
 	return call_end(&call, call.error ? call.error : pre_accept4(fd, addr, len, flags, wanted));
 }
 
+int smcr_take_back(int fd)
+{
+	struct call call = call_begin();
+	return call_end(&call, call.error ? call.error : pre_take_back(fd));
+}
+
 int smcr_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	struct call call = call_begin();

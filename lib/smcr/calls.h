@@ -15,6 +15,8 @@
 #include "lib/smcr/policy.h"
 
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy);
+/** Put the TCP socket back in a pair end's place. @return 0 if it is there, or a negative errno */
+int pre_take_back(int fd);
 int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy policy);
 int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum pre_policy policy);
 int pre_listen(int fd, int backlog, enum pre_policy policy);

@@ -48,11 +48,15 @@ int pre_negotiated(int fd)
 									 : IPC_NEGOTIATED_UNKNOWN;
 }
 
-uint32_t pre_negotiated_reason(int fd)
+uint32_t pre_reason_of_no(int fd)
 {
 	int value;
-	if (!pre_settings.verbose || get_private(fd, IPC_SO_REASON, &value) < 0 ||
-	    value == SMCR_REASON_NONE)
+	if (get_private(fd, IPC_SO_REASON, &value) < 0 || value == SMCR_REASON_NONE)
 		return SMCR_REASON_PEER_NO_SMC;
 	return (uint32_t)value;
+}
+
+uint32_t pre_negotiated_reason(int fd)
+{
+	return pre_settings.verbose ? pre_reason_of_no(fd) : SMCR_REASON_PEER_NO_SMC;
 }

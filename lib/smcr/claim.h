@@ -25,8 +25,10 @@ int pre_unclaim(int fd);
  *  this is no socket that could have them; another negative errno */
 int pre_negotiated(int fd);
 
-/** Why the handshake negotiated NO, for the log: enum smcr_reason; the peer, where nobody says.
- * Only asked with -v. */
+/** Why the handshake negotiated NO: enum smcr_reason; the peer, where nobody says. */
+uint32_t pre_reason_of_no(int fd);
+
+/** The same for the log: only asked with -v. */
 uint32_t pre_negotiated_reason(int fd);
 
 #endif

@@ -290,3 +290,21 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_pol
 		return connect_pair(&attempt);
 	return plain_connect(&attempt);
 }
+
+int pre_take_back(int fd)
+{
+	struct ipc_pair_name name;
+	struct pre_status status;
+	if (pre_is_tcp(fd))
+		return 0;
+	int rc = pre_pair_name(fd, &name);
+	if (rc == 0)
+		rc = pre_status_taking_back(fd, &status);
+	if (rc < 0)
+		return rc;
+	if (!status.taken_back)
+		return status.ipc.error ? -status.ipc.error : -EBUSY;
+	if (status.ipc.state == IPC_CONN_FAILED)
+		disconnect(fd);
+	return 0;
+}

@@ -8,7 +8,6 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
-#define REPLY_MS      10000 /* answers that the daemon gives at once */
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
 #define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
 
@@ -72,8 +71,9 @@ bool pre_daemon_usable(bool alive)
 struct session {
 	int socket;
 	int64_t deadline;
-	bool given; /* the daemon may have the descriptor that came with the request */
-	int fd;     /* received with the answer, or -1 */
+	bool wakeable; /* a signal ends the wait for the answer */
+	bool given;    /* the daemon may have the descriptor that came with the request */
+	int fd;        /* received with the answer, or -1 */
 	uint8_t type;
 	uint32_t len;
 	uint8_t payload[IPC_MAX_CLIENT_LEN];
@@ -90,7 +90,7 @@ static int wait_for(const struct session *s, short events)
 		int rc = sys_poll_one(s->socket, events, &ts, &revents);
 		if (rc > 0)
 			return 0;
-		if (rc < 0 && rc != -EINTR)
+		if (rc < 0 && (rc != -EINTR || s->wakeable))
 			return rc;
 	}
 }
@@ -194,7 +194,7 @@ static int receive_all(struct session *s, uint8_t *buf, size_t len)
 			got += (size_t)rc;
 			rc = take_fds(s, &msg);
 		}
-		if (rc < 0 && rc != -EINTR)
+		if (rc < 0 && (rc != -EINTR || s->wakeable))
 			return rc;
 	}
 	return 0;
@@ -235,7 +235,7 @@ static int receive_answer(struct session *s)
 /* A full backlog makes connect() wait: the send timeout bounds that. */
 static int connect_to_daemon(struct session *s)
 {
-	const struct timeval limit = { .tv_sec = REPLY_MS / 1000 };
+	const struct timeval limit = { .tv_sec = PRE_REPLY_MS / 1000 };
 	int rc = sys_setsockopt(s->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
 	if (rc < 0)
 		return rc;
@@ -249,12 +249,12 @@ static int connect_to_daemon(struct session *s)
 
 /** @return 0: there is an answer (which may be IPC_ERROR). ret_session->fd is to be closed in any
  *  case unless it is -1 */
-static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms,
+static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms, bool wakeable,
 	       struct session *ret_session)
 {
 	struct session *s = ret_session;
 	s->fd = -1;
-	s->given = false;
+	s->given = s->wakeable = false;
 	s->deadline = sys_now_ms() + limit_ms;
 	if (len < 0)
 		return len;
@@ -266,6 +266,7 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	int rc = connect_to_daemon(s);
 	if (rc == 0)
 		rc = send_request(s, type, payload, (size_t)len, fd);
+	s->wakeable = wakeable;
 	if (rc == 0)
 		rc = receive_answer(s);
 	sys_close(s->socket);
@@ -337,7 +338,7 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 	uint8_t payload[64];
 	int len = ipc_encode_handover(&request, payload, sizeof(payload));
 	int rc = ask(IPC_HANDOVER, payload, len, fd,
-		     kind == IPC_HANDOVER_CONNECTED ? RENDEZVOUS_MS : REPLY_MS, &s);
+		     kind == IPC_HANDOVER_CONNECTED ? RENDEZVOUS_MS : PRE_REPLY_MS, false, &s);
 	if (rc == 0) {
 		handover.handed = judge_result(&s, &handover);
 	} else {
@@ -357,7 +358,7 @@ int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, in
 	struct session s;
 	uint8_t payload[8];
 	int len = ipc_encode_status_request(&request, payload, sizeof(payload));
-	int rc = ask(IPC_STATUS_REQUEST, payload, len, fd, REPLY_MS, &s);
+	int rc = ask(IPC_STATUS_REQUEST, payload, len, fd, PRE_REPLY_MS, false, &s);
 	if (rc == 0 && s.type == IPC_ERROR)
 		rc = -error_of(&s);
 	else if (rc == 0 &&
@@ -374,13 +375,32 @@ int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, in
 	return 0;
 }
 
+int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info)
+{
+	const struct ipc_info_request request = { .flags = wait ? IPC_INFO_WAIT : 0 };
+	struct ipc_info info;
+	struct session s;
+	uint8_t payload[8];
+	int len = ipc_encode_info_request(&request, payload, sizeof(payload));
+	int rc = ask(IPC_INFO_REQUEST, payload, len, fd, limit_ms, wait, &s);
+	drop_fd(&s);
+	if (rc < 0)
+		return rc;
+	if (s.type == IPC_ERROR)
+		return -error_of(&s);
+	if (s.type != IPC_INFO || ipc_decode_info(s.payload, s.len, &info) < 0)
+		return -EBADMSG;
+	*ret_info = info;
+	return 0;
+}
+
 int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 {
 	struct ipc_sockopt answer;
 	struct session s;
 	uint8_t payload[IPC_MAX_CLIENT_LEN];
 	int len = ipc_encode_sockopt(inout_option, payload, sizeof(payload));
-	int rc = ask(IPC_SOCKOPT_REQUEST, payload, len, fd, REPLY_MS, &s);
+	int rc = ask(IPC_SOCKOPT_REQUEST, payload, len, fd, PRE_REPLY_MS, false, &s);
 	drop_fd(&s);
 	/* Why the daemon cannot be asked is nothing that setsockopt() may say. */
 	if (rc < 0)

@@ -4,7 +4,8 @@
  * Asking the daemon: each function opens a session, makes one request and closes it, so that no
  * descriptor of the library's stays in the program (design decision 5).
  *
- * Every wait has a limit. Signals do not end it: half a hand-over cannot be taken back.
+ * Every wait has a limit. Signals do not end it where not said: half a hand-over cannot be taken
+ * back.
  */
 #ifndef SMCRD_LIB_PRELOAD_SESSION_H
 #define SMCRD_LIB_PRELOAD_SESSION_H
@@ -23,6 +24,8 @@
  *               not count
  */
 bool pre_daemon_usable(bool alive);
+
+#define PRE_REPLY_MS 10000 /* for answers that the daemon gives at once */
 
 enum pre_handed {
 	PRE_HANDED_PAIR,   /* the pair end is in ret_fd */
@@ -56,6 +59,16 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
  * @return 0, or a negative errno: the daemon is gone, or does not know the connection (any more)
  */
 int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp);
+
+/**
+ * What became of a connection?
+ * @param fd    a pair end, or a TCP socket that was handed over and stayed
+ * @param wait  until it is settled whether SMC-R or TCP carries the data; a signal ends that
+ * @param limit_ms  how long
+ * @return 0; -ETIMEDOUT, -EINTR; another negative errno: the daemon is gone, or does not know the
+ *         connection (any more)
+ */
+int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info);
 
 /**
  * getsockopt() or setsockopt() on the TCP socket behind a pair end.

@@ -41,16 +41,12 @@ static void log_status(int fd, const struct ipc_status *status)
 	}
 }
 
-int pre_status(int fd, struct pre_status *ret_status)
+static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_status)
 {
 	struct pre_status status = { 0 };
-	uint64_t cookie;
 	int tcp;
-	int rc = pre_cookie(fd, &cookie);
-	if (rc < 0)
-		return rc;
 	bool news = pre_pending_open_at(fd);
-	rc = pre_ask_status(fd, may_take_back(fd, cookie), &status.ipc, &tcp);
+	int rc = pre_ask_status(fd, may, &status.ipc, &tcp);
 	if (rc < 0)
 		return rc;
 	if (tcp >= 0) {
@@ -68,4 +64,18 @@ int pre_status(int fd, struct pre_status *ret_status)
 		log_status(fd, &status.ipc);
 	*ret_status = status;
 	return 0;
+}
+
+int pre_status(int fd, struct pre_status *ret_status)
+{
+	uint64_t cookie;
+	int rc = pre_cookie(fd, &cookie);
+	return rc < 0 ? rc : status_of(fd, cookie, may_take_back(fd, cookie), ret_status);
+}
+
+int pre_status_taking_back(int fd, struct pre_status *ret_status)
+{
+	uint64_t cookie;
+	int rc = pre_cookie(fd, &cookie);
+	return rc < 0 ? rc : status_of(fd, cookie, !pre_has_dup(fd, cookie), ret_status);
 }

@@ -27,4 +27,8 @@ extern const bool pre_sees_epoll;
  */
 int pre_status(int fd, struct pre_status *ret_status);
 
+/** The same for a program that wants its TCP socket back, and answers for what this library cannot
+ *  know: that no other process has the pair end, and that no registration with epoll is lost. */
+int pre_status_taking_back(int fd, struct pre_status *ret_status);
+
 #endif

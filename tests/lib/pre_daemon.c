@@ -114,6 +114,7 @@ static void put_frame(int fd, uint8_t type, const uint8_t *payload, int len, int
 struct session {
 	int fd; /* -1: free */
 	int received;
+	bool waits; /* for INFO about `received` */
 	size_t len;
 	uint8_t bytes[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
 };
@@ -243,6 +244,11 @@ static struct conn *conn_of(int pair_end)
 	return NULL;
 }
 
+static bool is_undecided(const struct conn *conn)
+{
+	return conn->state == IPC_CONN_CONNECTING || conn->state == IPC_CONN_OPEN;
+}
+
 /* ---- requests */
 
 static void hand_over_pair(int fd, struct conn *conn, const struct ipc_handover *handover,
@@ -355,6 +361,51 @@ static void on_sockopt(int fd, const uint8_t *payload, size_t len, int pair_end)
 	put_frame(fd, IPC_SOCKOPT, answer, ipc_encode_sockopt(&option, answer, sizeof(answer)), -1);
 }
 
+static void put_info(int fd, const struct conn *conn)
+{
+	struct ipc_info info = { .mode = IPC_MODE_TCP, .reason = (uint32_t)script->stayed };
+	uint8_t payload[IPC_MAX_CLIENT_LEN];
+	if (conn) {
+		info.error = conn->error;
+		info.reason = conn->reason;
+	}
+	if (conn && conn->state == IPC_CONN_SMCR) {
+		info.mode = IPC_MODE_SMCR;
+		info.flags = IPC_INFO_BYTES;
+		info.linkgroup = 3;
+		info.link = 2;
+		info.tx_bytes = 1ull << 40;
+		info.rx_bytes = 7;
+		info.rmbe_size = 65536;
+		info.peer_rmbe_size = 32768;
+		strcpy(info.rnic, "roce_1");
+	} else if (conn && conn->state == IPC_CONN_RELAY) {
+		info.flags = IPC_INFO_BYTES | IPC_INFO_RELAYED;
+		info.peer_reason = (uint32_t)script->reason;
+	} else if (conn && is_undecided(conn)) {
+		info.mode = IPC_MODE_PENDING;
+	}
+	put_frame(fd, IPC_INFO, payload, ipc_encode_info(&info, payload, sizeof(payload)), -1);
+}
+
+/* @return true: the answer comes when the connection is decided */
+static bool on_info(int fd, const uint8_t *payload, size_t len, int proof)
+{
+	struct ipc_info_request request;
+	const struct conn *conn = conn_of(proof);
+	script->info_requests++;
+	if (ipc_decode_info_request(payload, len, &request) < 0 || (!conn && !script->stayed)) {
+		put_error(fd, ENOENT);
+		return false;
+	}
+	if (conn && is_undecided(conn) && request.flags & IPC_INFO_WAIT) {
+		script->info_waits++;
+		return true;
+	}
+	put_info(fd, conn);
+	return false;
+}
+
 static void answer(struct session *s, const struct ipc_header *header, const uint8_t *payload)
 {
 	uint8_t bytes[16];
@@ -367,6 +418,9 @@ static void answer(struct session *s, const struct ipc_header *header, const uin
 	case IPC_HANDOVER: kept = on_handover(s->fd, payload, header->length, s->received); break;
 	case IPC_STATUS_REQUEST: on_status(s->fd, payload, header->length, s->received); break;
 	case IPC_SOCKOPT_REQUEST: on_sockopt(s->fd, payload, header->length, s->received); break;
+	case IPC_INFO_REQUEST:
+		s->waits = on_info(s->fd, payload, header->length, s->received);
+		break;
 	default: put_error(s->fd, EOPNOTSUPP); break;
 	}
 	if (kept)
@@ -388,12 +442,21 @@ static void run_session(struct session *s)
 	bool goes_on = receive(s);
 	size_t first = frame_at(s, 0, &hello);
 	size_t second = first ? frame_at(s, first, &header) : 0;
-	if (second && hello.type == IPC_HELLO) {
+	if (second && hello.type == IPC_HELLO && !s->waits) {
 		answer(s, &header, s->bytes + first + IPC_HEADER_LEN);
-		goes_on = false;
+		goes_on = s->waits;
 	}
 	if (!goes_on)
 		end_session(s);
+}
+
+static void end_wait(struct session *s)
+{
+	const struct conn *conn = conn_of(s->received);
+	if (conn && is_undecided(conn))
+		return;
+	put_info(s->fd, conn);
+	end_session(s);
 }
 
 static void take_session(int listener)
@@ -518,6 +581,9 @@ static void run(int listener)
 				run_conn(&conns[i]);
 			busy = busy || (conns[i].used && conns[i].state != IPC_CONN_FAILED);
 		}
+		for (size_t i = 0; i < MAX_SESSIONS; i++)
+			if (sessions[i].fd >= 0 && sessions[i].waits)
+				end_wait(&sessions[i]);
 		for (size_t i = 0; i < MAX_SESSIONS; i++)
 			polls[1 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
 		if (poll(polls, 1 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)

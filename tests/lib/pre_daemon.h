@@ -36,9 +36,10 @@ struct pre_daemon_script {
 	_Atomic int fallback;  /* non-zero: rendezvous end in RELAY instead of SMCR */
 	_Atomic int take_back; /* non-zero: give TCP sockets back where that may be */
 	_Atomic int dribble;   /* non-zero: answers are sent byte by byte */
+	_Atomic int stayed;    /* enum smcr_reason: what it knows of TCP sockets that stayed TCP */
 	/* Counted by the daemon. */
 	_Atomic int sessions, connected, connecting, accepted, status_requests, may_take_back;
-	_Atomic int sockopts, taken_back, conns, last_flags;
+	_Atomic int sockopts, taken_back, conns, last_flags, info_requests, info_waits;
 };
 
 struct pre_daemon {
