@@ -114,14 +114,19 @@ static int set_preload(const char *library)
 	return rc;
 }
 
+/* A smcr-run within smcr-run says no in words: what is missing is put back by the library. */
+static int set_flag(const char *name, bool on)
+{
+	return on || getenv(name) ? setenv(name, on ? "1" : "0", 1) : 0;
+}
+
 /** @param library  NULL: not into this program */
 static int set_environment(const struct options *options, const char *library)
 {
 	if (options->socket && setenv(IPC_SOCKET_ENV, options->socket, 1) < 0)
 		return -1;
-	if ((options->require ? setenv("SMCR_REQUIRE", "1", 1) : unsetenv("SMCR_REQUIRE")) < 0)
-		return -1;
-	if ((options->verbose ? setenv("SMCR_VERBOSE", "1", 1) : unsetenv("SMCR_VERBOSE")) < 0)
+	if (set_flag("SMCR_REQUIRE", options->require) < 0 ||
+	    set_flag("SMCR_VERBOSE", options->verbose) < 0)
 		return -1;
 	return library ? set_preload(library) : 0;
 }

@@ -22,8 +22,10 @@ static void claim_listener(int fd, bool daemon_alive)
 {
 	int value;
 	if (pre_is_tcp(fd) && !(sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value) &&
-	    pre_daemon_usable(daemon_alive))
+	    pre_daemon_usable(daemon_alive)) {
+		pre_note_listener();
 		pre_claim(fd);
+	}
 }
 
 int pre_listen(int fd, int backlog, enum pre_policy policy)
@@ -122,7 +124,9 @@ static bool take(const struct incoming *in)
 		return take_plain(in);
 	int negotiated = pre_negotiated(in->fd);
 	switch (negotiated) {
-	case IPC_NEGOTIATED_YES: return hand_over(in, true);
+	case IPC_NEGOTIATED_YES:
+		pre_note_listener(); /* perhaps another process has claimed it */
+		return hand_over(in, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
 	case IPC_NEGOTIATED_UNKNOWN:
 		/* The listener is older than the daemon: the next connections can have it. */

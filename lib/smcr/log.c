@@ -83,3 +83,39 @@ void pre_log_fallback(int fd, const char *text, uint32_t reason)
 			 smcr_reason_name(reason), smcr_reason_text(reason));
 	pre_log(fd, line);
 }
+
+struct line {
+	size_t len;
+	char text[512];
+};
+
+static void add(struct line *line, const char *text)
+{
+	for (; *text && line->len < sizeof(line->text) - 1; text++)
+		line->text[line->len++] = *text;
+}
+
+static void add_number(struct line *line, unsigned number)
+{
+	char digits[sizeof("4294967295")];
+	char *at = digits + sizeof(digits) - 1;
+	*at = '\0';
+	do
+		*--at = (char)('0' + number % 10);
+	while (number /= 10);
+	add(line, at);
+}
+
+void pre_log_text(const char *const parts[])
+{
+	struct line line = { .len = 0 };
+	if (!still_standard_error())
+		return;
+	add(&line, "smcr-run[");
+	add_number(&line, (unsigned)syscall(SYS_getpid));
+	add(&line, "]: ");
+	for (size_t i = 0; parts[i]; i++)
+		add(&line, parts[i]);
+	line.text[line.len++] = '\n';
+	sys_write(STDERR_FILENO, line.text, line.len);
+}

@@ -24,4 +24,11 @@ void pre_log(int fd, const char *text);
 /** The same with "TCP: ", `text` unless NULL, and the name and sentence of an enum smcr_reason. */
 void pre_log_fallback(int fd, const char *text, uint32_t reason);
 
+/**
+ * "smcr-run[PID]: TEXT", also without -v: for what must be said. For children of vfork() too, where
+ * snprintf() is not to be called.
+ * @param parts  of the text, ended by NULL
+ */
+void pre_log_text(const char *const parts[]);
+
 #endif

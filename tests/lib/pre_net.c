@@ -141,10 +141,25 @@ static int fails(int error)
 	return -1;
 }
 
+static int set_bar(int fd, const void *value, socklen_t len)
+{
+	struct pre_net_option *o = &pre_net_option;
+	int on;
+	assert_int_equal(len, sizeof(on));
+	memcpy(&on, value, sizeof(on));
+	if (on && o->barred_before)
+		return fails(EALREADY);
+	o->bars += on ? 1 : -1;
+	o->last_barred = on ? fd : o->last_barred;
+	return 0;
+}
+
 static int set_option(int fd, int level, int name, const void *value, socklen_t len)
 {
 	struct pre_net_option *o = &pre_net_option;
 	struct ipc_claim claim;
+	if (level == IPC_SOL_SMCR && name == IPC_SO_BAR && !o->absent)
+		return set_bar(fd, value, len);
 	if (level != IPC_SOL_SMCR || name != IPC_SO_CLAIM || o->absent)
 		return behind.setsockopt(fd, level, name, value, len);
 	assert_int_equal(len, sizeof(claim));

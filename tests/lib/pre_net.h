@@ -46,6 +46,9 @@ struct pre_net_option {
 	int claims, unclaims;
 	int last_claimed;
 	uint64_t last_program;
+	bool barred_before; /* barring gives EALREADY */
+	int bars;           /* less those that were taken back */
+	int last_barred;
 };
 extern struct pre_net_option pre_net_option;
 /** Put them in front of the kernel's options. All fields are zero then. */

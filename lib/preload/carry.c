@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/carry.h"
+
+#include <dlfcn.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+
+#include "lib/inspect/inspect.h"
+#include "lib/preload/environment.h"
+#include "lib/smcr/log.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/sys.h"
+#include "proto/ipc/ipc.h"
+
+#define PRELOAD "LD_PRELOAD="
+
+/* Of the time when the library was loaded. Written once, before `state.open`. */
+static struct {
+	bool declined; /* CARRY_ENV */
+	char preload[sizeof(PRELOAD) + PATH_MAX];
+	char socket[sizeof(IPC_SOCKET_ENV "=") + PATH_MAX];
+	struct environment_ours ours;
+	struct inspect_measure measure;
+} start;
+
+static struct {
+	_Atomic bool open;
+	_Atomic pid_t pid; /* whose memory this is: a child of vfork() has another */
+} state;
+
+/* ---- at load */
+
+static void note_pid(void)
+{
+	atomic_store(&state.pid, (pid_t)syscall(SYS_getpid));
+}
+
+/* @return false: this is linked into a program, or LD_PRELOAD cannot name it */
+static bool find_library(void)
+{
+	Dl_info self, program;
+	char *path = start.preload + strlen(PRELOAD);
+	memcpy(start.preload, PRELOAD, strlen(PRELOAD));
+	if (!dladdr(&start, &self) || !self.dli_fname || !realpath(self.dli_fname, path) ||
+	    path[strcspn(path, " :")])
+		return false;
+	if (dladdr((void *)getauxval(AT_PHDR), &program) && program.dli_fbase == self.dli_fbase)
+		return false;
+	start.ours.preload = start.preload;
+	start.ours.library = strrchr(path, '/') + 1;
+	return true;
+}
+
+static void keep_settings(void)
+{
+	const char *socket = secure_getenv(IPC_SOCKET_ENV);
+	const size_t name_len = sizeof(IPC_SOCKET_ENV "=") - 1;
+	if (socket && strlen(socket) < PATH_MAX) {
+		memcpy(start.socket, IPC_SOCKET_ENV "=", name_len);
+		memcpy(start.socket + name_len, socket, strlen(socket) + 1);
+		start.ours.settings[0] = start.socket;
+	}
+	if (pre_settings.require)
+		start.ours.settings[1] = PRE_REQUIRE_ENV "=1";
+	if (pre_settings.verbose)
+		start.ours.settings[2] = PRE_VERBOSE_ENV "=1";
+}
+
+/* Behind next.c's: what smcr-run said is known. */
+__attribute__((constructor)) static void carry_open(void)
+{
+	const char *wanted = secure_getenv(CARRY_ENV);
+	if (atomic_load(&state.open) || !pre_ready() || !find_library())
+		return;
+	int saved = errno;
+	start.declined = wanted && strcmp(wanted, "0") == 0;
+	keep_settings();
+	inspect_measure_self(&start.measure);
+	inherit_open();
+	note_pid();
+	pthread_atfork(NULL, NULL, note_pid);
+	errno = saved;
+	atomic_store(&state.open, true);
+}
+
+/* ---- one program */
+
+/** What it can do with the library. */
+struct judgement {
+	bool able;
+	bool harmful; /* the library must not be in LD_PRELOAD */
+	const char *text;
+	char interpreter[INSPECT_LINE]; /* which `text` is about; empty: the program */
+};
+
+/* A function of its own: its buffer is gone before exec() needs the stack. */
+__attribute__((noinline)) static void judge_found(const char *name, struct inspect_result *result)
+{
+	char path[PATH_MAX];
+	*result = (struct inspect_result){ .verdict = INSPECT_UNKNOWN, .text = "" };
+	if (inspect_find(name, path) == 0)
+		inspect_program(AT_FDCWD, path, 0, &start.measure, result);
+}
+
+/* As the loader will try it, or it says that it could not: after chroot(), for another user. */
+static bool library_is_in_reach(void)
+{
+	int fd = sys_openat(AT_FDCWD, start.preload + strlen(PRELOAD), O_RDONLY | O_CLOEXEC);
+	if (fd >= 0)
+		sys_close(fd);
+	return fd >= 0 || fd == -EMFILE || fd == -ENFILE || fd == -ENOMEM;
+}
+
+__attribute__((noinline)) static void judge(const struct carry_program *program,
+					    struct judgement *ret_judgement)
+{
+	struct inspect_result result;
+	if (program->search)
+		judge_found(program->path, &result);
+	else
+		inspect_program(program->dirfd, program->path, program->flags, &start.measure,
+				&result);
+	ret_judgement->able = result.verdict == INSPECT_OK || result.verdict == INSPECT_UNKNOWN;
+	ret_judgement->harmful = inspect_harmful(result.verdict);
+	ret_judgement->text = result.text;
+	memcpy(ret_judgement->interpreter, result.interpreter, sizeof(result.interpreter));
+	if (!library_is_in_reach()) {
+		ret_judgement->harmful = true;
+		if (ret_judgement->able)
+			ret_judgement->text = "the preload library is out of its reach";
+		ret_judgement->able = false;
+	}
+}
+
+static bool says_no(const char *value)
+{
+	return value && strcmp(value, "0") == 0;
+}
+
+/* As the program that gets the environment will read it: a smcr-run within smcr-run has its own. */
+static bool setting(char *const envp[], const char *name, bool own)
+{
+	const char *value = environment_get(envp, name);
+	return value ? *value && !says_no(value) : own;
+}
+
+static bool is_declined(char *const envp[])
+{
+	return start.declined || says_no(environment_get(envp, CARRY_ENV)) ||
+	       says_no(environment_get(environ, CARRY_ENV));
+}
+
+/* ---- its environment */
+
+/* A child of vfork() would leave the memory to its parent when it has become another program. */
+static void *large_room(struct carry *carry, size_t size)
+{
+	if ((pid_t)syscall(SYS_getpid) != atomic_load(&state.pid))
+		return NULL;
+	void *room = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (room == MAP_FAILED)
+		return NULL;
+	carry->mapped = room;
+	carry->mapped_len = size;
+	return room;
+}
+
+/* @return false: the environment is as it was, without what would have been put into it */
+static bool make_environment(struct carry *carry, char *const envp[], bool library)
+{
+	struct environment_view view;
+	environment_view(envp, &start.ours, &view);
+	if (!environment_differs(&view, &start.ours, library))
+		return true;
+	size_t size = environment_size(&view, &start.ours);
+	void *room = size <= sizeof(carry->room) ? carry->room : large_room(carry, size);
+	if (room)
+		carry->envp = environment_make(envp, &view, &start.ours, library, room);
+	return room;
+}
+
+/* ---- programs that will not use SMC-R */
+
+static void say(const struct carry_program *program, const struct judgement *judgement,
+		const char *end)
+{
+	const char *name = program->path && *program->path ? program->path : "the program";
+	const char *parts[] = { *judgement->interpreter ? judgement->interpreter : name,
+				" cannot use SMC-R: ", judgement->text, end, NULL };
+	pre_log_text(parts);
+}
+
+static int refuse(const struct carry_program *program, const struct judgement *judgement)
+{
+	say(program, judgement, "; --require: not started");
+	return -EACCES;
+}
+
+static void leave_behind(struct carry *carry, const struct carry_program *program,
+			 const struct judgement *judgement, bool verbose)
+{
+	inherit_bar(program->spawn, &carry->barred);
+	if (verbose)
+		say(program, judgement,
+		    carry->barred.count ? "; it runs over plain TCP, and so do the listeners "
+					  "that it inherits, from now on"
+					: "; it runs over plain TCP");
+}
+
+/* The user has said no: whether the program has the library is in the environment it was given. */
+static void leave_alone(struct carry *carry, const struct carry_program *program,
+			const struct judgement *judgement, char *const envp[])
+{
+	struct environment_view view;
+	environment_view(envp, &start.ours, &view);
+	if (!view.has_library || !judgement->able)
+		inherit_bar(program->spawn, &carry->barred);
+}
+
+/* ---- the whole */
+
+int carry_begin(struct carry *ret_carry, const struct carry_program *program, char *const envp[])
+{
+	struct carry *carry = ret_carry;
+	struct judgement judgement;
+	carry->envp = envp;
+	carry->mapped = NULL;
+	carry->barred.count = carry->barred.known = 0;
+	if (!atomic_load_explicit(&state.open, memory_order_acquire))
+		return 0;
+	judge(program, &judgement);
+	if (is_declined(envp)) {
+		leave_alone(carry, program, &judgement, envp);
+		return 0;
+	}
+	if (!make_environment(carry, envp, !judgement.harmful) && judgement.able) {
+		judgement.able = false;
+		judgement.text = "its environment is too large to be completed";
+	}
+	if (judgement.able)
+		return 0;
+	if (setting(envp, PRE_REQUIRE_ENV, pre_settings.require)) {
+		carry_end(carry, false);
+		return refuse(program, &judgement);
+	}
+	leave_behind(carry, program, &judgement,
+		     setting(envp, PRE_VERBOSE_ENV, pre_settings.verbose));
+	return 0;
+}
+
+void carry_end(struct carry *carry, bool started)
+{
+	int saved = errno;
+	if (carry->mapped)
+		munmap(carry->mapped, carry->mapped_len);
+	if (!started)
+		inherit_unbar(&carry->barred);
+	errno = saved;
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The interposed functions that start programs: the whole list of them. The C library's own calls
+ * of these (in system(), popen() and wordexp()) do not come by here.
+ *
+ * Each keeps the C library's contract: errors, errno, async-signal safety, and that of execvp() and
+ * the like to search PATH of the environment that the program has, not of the one that it gives.
+ */
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <spawn.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "lib/inspect/inspect.h"
+#include "lib/preload/carry.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* ---- the functions behind them */
+
+typedef int spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		  const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
+
+static struct {
+	int (*execve)(const char *path, char *const argv[], char *const envp[]);
+	int (*execvpe)(const char *file, char *const argv[], char *const envp[]);
+	int (*fexecve)(int fd, char *const argv[], char *const envp[]);
+	int (*execveat)(int dirfd, const char *path, char *const argv[], char *const envp[],
+			int flags);
+	spawn *posix_spawn, *posix_spawnp;
+	int (*adddup2)(posix_spawn_file_actions_t *actions, int fd, int new_fd);
+} next;
+
+/* Where there is no next function, or not yet, the kernel is asked. */
+
+static int kernel_execve(const char *path, char *const argv[], char *const envp[])
+{
+	return (int)syscall(SYS_execve, path, argv, envp);
+}
+
+static int kernel_execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	char path[PATH_MAX];
+	int rc = inspect_find(file, path);
+	if (rc == 0)
+		return kernel_execve(path, argv, envp);
+	errno = -rc;
+	return -1;
+}
+
+static int kernel_execveat(int dirfd, const char *path, char *const argv[], char *const envp[],
+			   int flags)
+{
+	return (int)syscall(SYS_execveat, dirfd, path, argv, envp, flags);
+}
+
+static int kernel_fexecve(int fd, char *const argv[], char *const envp[])
+{
+	return kernel_execveat(fd, "", argv, envp, AT_EMPTY_PATH);
+}
+
+static int no_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+		    const posix_spawnattr_t *attributes, char *const argv[], char *const envp[])
+{
+	(void)pid, (void)path, (void)actions, (void)attributes, (void)argv, (void)envp;
+	return ENOSYS;
+}
+
+static int no_adddup2(posix_spawn_file_actions_t *actions, int fd, int new_fd)
+{
+	(void)actions, (void)fd, (void)new_fd;
+	return ENOSYS;
+}
+
+/* A data pointer that holds a function's address, as POSIX asks of dlsym(). */
+static void find(const char *name, void *function, size_t size)
+{
+	void *symbol = dlsym(RTLD_NEXT, name);
+	if (symbol)
+		memcpy(function, &symbol, size);
+}
+
+/* Early: dlsym() is not for children of fork(). Several threads find the same. */
+__attribute__((constructor)) static void find_next(void)
+{
+	if (next.execve)
+		return;
+	next.execvpe = kernel_execvpe;
+	next.fexecve = kernel_fexecve;
+	next.execveat = kernel_execveat;
+	next.posix_spawn = next.posix_spawnp = no_spawn;
+	next.adddup2 = no_adddup2;
+	next.execve = kernel_execve;
+	find("execve", &next.execve, sizeof(next.execve));
+	find("execvpe", &next.execvpe, sizeof(next.execvpe));
+	find("fexecve", &next.fexecve, sizeof(next.fexecve));
+	find("execveat", &next.execveat, sizeof(next.execveat));
+	find("posix_spawn", &next.posix_spawn, sizeof(next.posix_spawn));
+	find("posix_spawnp", &next.posix_spawnp, sizeof(next.posix_spawnp));
+	find("posix_spawn_file_actions_adddup2", &next.adddup2, sizeof(next.adddup2));
+}
+
+/* ---- exec */
+
+static int refused(int error)
+{
+	errno = -error;
+	return -1;
+}
+
+static int exec_path(const char *path, char *const argv[], char *const envp[])
+{
+	const struct carry_program program = { .dirfd = AT_FDCWD, .path = path };
+	struct carry carry;
+	find_next();
+	int rc = carry_begin(&carry, &program, envp);
+	if (rc < 0)
+		return refused(rc);
+	rc = next.execve(path, argv, carry.envp);
+	carry_end(&carry, false);
+	return rc;
+}
+
+static int exec_file(const char *file, char *const argv[], char *const envp[])
+{
+	const struct carry_program program = { .dirfd = AT_FDCWD, .path = file, .search = true };
+	struct carry carry;
+	find_next();
+	int rc = carry_begin(&carry, &program, envp);
+	if (rc < 0)
+		return refused(rc);
+	rc = next.execvpe(file, argv, carry.envp);
+	carry_end(&carry, false);
+	return rc;
+}
+
+EXPORT int execve(const char *path, char *const argv[], char *const envp[])
+{
+	return exec_path(path, argv, envp);
+}
+
+EXPORT int execv(const char *path, char *const argv[])
+{
+	return exec_path(path, argv, environ);
+}
+
+EXPORT int execvp(const char *file, char *const argv[])
+{
+	return exec_file(file, argv, environ);
+}
+
+EXPORT int execvpe(const char *file, char *const argv[], char *const envp[])
+{
+	return exec_file(file, argv, envp);
+}
+
+EXPORT int fexecve(int fd, char *const argv[], char *const envp[])
+{
+	const struct carry_program program = { .dirfd = fd, .path = "", .flags = AT_EMPTY_PATH };
+	struct carry carry;
+	find_next();
+	int rc = carry_begin(&carry, &program, envp);
+	if (rc < 0)
+		return refused(rc);
+	rc = next.fexecve(fd, argv, carry.envp);
+	carry_end(&carry, false);
+	return rc;
+}
+
+EXPORT int execveat(int dirfd, const char *path, char *const argv[], char *const envp[], int flags)
+{
+	const struct carry_program program = { .dirfd = dirfd, .path = path, .flags = flags };
+	struct carry carry;
+	find_next();
+	int rc = carry_begin(&carry, &program, envp);
+	if (rc < 0)
+		return refused(rc);
+	rc = next.execveat(dirfd, path, argv, carry.envp, flags);
+	carry_end(&carry, false);
+	return rc;
+}
+
+/* ---- exec with the arguments in the call */
+
+static size_t count_arguments(va_list *list)
+{
+	size_t count = 1; /* the first one has a name, and is not NULL */
+	while (va_arg(*list, const char *))
+		count++;
+	return count;
+}
+
+static void take_arguments(char *argv[], const char *first, va_list *list, size_t count)
+{
+	argv[0] = (char *)(uintptr_t)first;
+	for (size_t i = 1; i <= count; i++) /* and the NULL at the end */
+		argv[i] = va_arg(*list, char *);
+}
+
+/* Room on the stack as the arguments in the call have taken it. The list is behind the NULL then.
+ */
+#define ARGUMENTS(argv, first, list)                                                               \
+	do {                                                                                       \
+		va_start(list, first);                                                             \
+		size_t count_ = count_arguments(&list);                                            \
+		va_end(list);                                                                      \
+		argv = __builtin_alloca((count_ + 1) * sizeof(argv[0]));                           \
+		va_start(list, first);                                                             \
+		take_arguments(argv, first, &list, count_);                                        \
+	} while (0)
+
+EXPORT int execl(const char *path, const char *arg, ...)
+{
+	va_list list;
+	char **argv;
+	ARGUMENTS(argv, arg, list);
+	va_end(list);
+	return exec_path(path, argv, environ);
+}
+
+EXPORT int execlp(const char *file, const char *arg, ...)
+{
+	va_list list;
+	char **argv;
+	ARGUMENTS(argv, arg, list);
+	va_end(list);
+	return exec_file(file, argv, environ);
+}
+
+EXPORT int execle(const char *path, const char *arg, ...)
+{
+	va_list list;
+	char **argv;
+	ARGUMENTS(argv, arg, list);
+	char *const *envp = va_arg(list, char *const *);
+	va_end(list);
+	return exec_path(path, argv, envp);
+}
+
+/* ---- posix_spawn: errors are returned */
+
+static int spawn_program(spawn *function, bool search, pid_t *pid, const char *path,
+			 const posix_spawn_file_actions_t *actions,
+			 const posix_spawnattr_t *attributes, char *const argv[],
+			 char *const envp[])
+{
+	const struct carry_program program = {
+		.dirfd = AT_FDCWD, .path = path, .search = search, .spawn = actions != NULL
+	};
+	struct carry carry;
+	int saved = errno;
+	int rc = carry_begin(&carry, &program, envp);
+	if (rc == 0) {
+		rc = -function(pid, path, actions, attributes, argv, carry.envp);
+		carry_end(&carry, rc == 0);
+	}
+	errno = saved;
+	return -rc;
+}
+
+EXPORT int posix_spawn(pid_t *restrict pid, const char *restrict path,
+		       const posix_spawn_file_actions_t *restrict actions,
+		       const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+		       char *const envp[restrict])
+{
+	find_next();
+	return spawn_program(next.posix_spawn, false, pid, path, actions, attributes, argv, envp);
+}
+
+EXPORT int posix_spawnp(pid_t *restrict pid, const char *restrict file,
+			const posix_spawn_file_actions_t *restrict actions,
+			const posix_spawnattr_t *restrict attributes, char *const argv[restrict],
+			char *const envp[restrict])
+{
+	find_next();
+	return spawn_program(next.posix_spawnp, true, pid, file, actions, attributes, argv, envp);
+}
+
+EXPORT int posix_spawn_file_actions_adddup2(posix_spawn_file_actions_t *actions, int fd, int new_fd)
+{
+	find_next();
+	inherit_note_dup(fd);
+	return next.adddup2(actions, fd, new_fd);
+}
