@@ -325,9 +325,22 @@ static void count_fallback(struct client_conn *conn)
 	history_count_reason(conn->clients, conn->reason);
 }
 
+void conn_tcp_lost(struct client_conn *conn)
+{
+	conn->error = ECONNRESET;
+	if (again_allowed(conn))
+		again_start(conn);
+	else
+		conn_fail(conn, ECONNRESET, conn->reason);
+}
+
 void conn_fall_back(struct client_conn *conn, uint32_t reason)
 {
 	conn->reason = reason;
+	if (conn->stream && clc_stream_broken(conn->stream)) {
+		conn_tcp_lost(conn);
+		return;
+	}
 	if (conn->stream && clc_stream_unsent(conn->stream) > 0) {
 		conn->phase = PHASE_FALLBACK; /* our Decline must not mix with data */
 		return;

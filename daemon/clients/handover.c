@@ -183,7 +183,7 @@ static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 	if (conn->engine)
 		smcr_conn_tcp_event(conn->engine, event);
 	else if (conn->phase == PHASE_FALLBACK && event == SMCR_TCP_RESET)
-		conn_fail(conn, ECONNRESET, conn->reason);
+		conn_tcp_lost(conn);
 	clients_end(conn->clients);
 }
 

@@ -298,6 +298,8 @@ void conn_release(struct client_conn *conn);
 void conn_let_go_of_tcp(struct client_conn *conn);
 /** The stream is plain TCP from here on: not negotiated, or declined. */
 void conn_fall_back(struct client_conn *conn, uint32_t reason);
+/** The TCP connection is gone before SMC-R or TCP has carried a byte. */
+void conn_tcp_lost(struct client_conn *conn);
 /** Reset TCP; the program gets `error` where it can. */
 void conn_fail(struct client_conn *conn, int error, uint32_t reason);
 /** Reset whatever there is, tell the engine, keep no record of why. For clients_free(). */

@@ -283,6 +283,11 @@ int clc_stream_send(struct clc_stream *stream, const uint8_t *msg, size_t len)
 	return 0;
 }
 
+bool clc_stream_broken(const struct clc_stream *stream)
+{
+	return stream->reset_seen || stream->send_error;
+}
+
 size_t clc_stream_unsent(const struct clc_stream *stream)
 {
 	return stream->out_len;

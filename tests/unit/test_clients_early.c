@@ -264,6 +264,44 @@ static void a_stopping_daemon_resets_what_is_open(void **state)
 	daemon_stop(&daemon);
 }
 
+/* The peer's reset is there when our Decline is sent: send() is told of it, and nobody after that.
+ * A socket handed on would show an end of file that nobody has sent. */
+static void a_reset_that_meets_our_decline_is_no_end_of_file(void **state)
+{
+	(void)state;
+	const struct linger reset = { .l_onoff = 1 };
+	for (int kind = IPC_HANDOVER_CONNECTED; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		struct daemon_side daemon;
+		struct tcp tcp = connect_tcp();
+		int pair, session;
+		daemon_start(&daemon);
+		script->decline = 1;
+		session = session_open(&daemon);
+		ask_handover(session, (enum ipc_handover_kind)kind, 0,
+			     kind == IPC_HANDOVER_CONNECTING ? &tcp.peer : NULL, tcp.near);
+		if (kind != IPC_HANDOVER_CONNECTED)
+			assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+		WAIT_COUNT(script->starts, 1);
+		kill(daemon.pid, SIGSTOP);
+		daemon_command(&daemon, 'f');
+		setsockopt(tcp.far, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(tcp.far);
+		assert_true(wait_bits(tcp.near, POLLHUP));
+		kill(daemon.pid, SIGCONT);
+		if (kind == IPC_HANDOVER_CONNECTED) {
+			assert_int_equal(receive_result(session, &pair).outcome,
+					 IPC_OUTCOME_FAILED);
+		} else {
+			make_blocking(pair);
+			expect_reset(pair);
+			close(pair);
+		}
+		close(tcp.near);
+		close(session);
+		daemon_stop(&daemon);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -276,6 +314,7 @@ int main(void)
 		cmocka_unit_test(a_peer_that_is_gone_by_then_is_a_reset),
 		cmocka_unit_test(required_smcr_is_not_made_again),
 		cmocka_unit_test(a_stopping_daemon_resets_what_is_open),
+		cmocka_unit_test(a_reset_that_meets_our_decline_is_no_end_of_file),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
