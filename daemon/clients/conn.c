@@ -383,6 +383,15 @@ static void skip_peer(struct client_conn *conn)
 
 /* ---- what the engine noted, and bytes ---- */
 
+/* A program that was given the end of the stream keeps it. */
+static void reset_pair(struct client_conn *conn)
+{
+	if (conn->pump.rx_ended || conn->relay.rx_ended)
+		pair_refuse(&conn->pair);
+	else
+		pair_reset(&conn->pair);
+}
+
 static void reset(struct client_conn *conn)
 {
 	conn->clients->counts.resets++;
@@ -390,7 +399,7 @@ static void reset(struct client_conn *conn)
 	conn->pump.conn = NULL;
 	stop_watching(conn);
 	reset_tcp(conn);
-	pair_reset(&conn->pair);
+	reset_pair(conn);
 }
 
 static void closed(struct client_conn *conn)
@@ -446,7 +455,7 @@ static void end_relay(struct client_conn *conn, bool orderly)
 		conn->error = ECONNRESET;
 		conn->clients->counts.resets++;
 		reset_tcp(conn);
-		pair_reset(&conn->pair);
+		reset_pair(conn);
 	}
 	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);

@@ -346,6 +346,17 @@ void pair_finish(struct pair *pair)
 	pair->fd = -1;
 }
 
+void pair_refuse(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	shutdown(pair->fd, SHUT_RD); /* nothing is added while the queue is emptied */
+	while (recv(pair->fd, dropped, sizeof(dropped), MSG_DONTWAIT) > 0)
+		;
+	close(pair->fd);
+	pair->fd = -1;
+}
+
 void pair_reset(struct pair *pair)
 {
 	if (pair->fd < 0)

@@ -87,6 +87,9 @@ bool pair_closed(struct pair *pair);
 
 /** Orderly end: the program reads what was delivered, then end of file. Nothing if fd is -1. */
 void pair_finish(struct pair *pair);
+/** Abnormal end after the program was given the stream's end: what it writes from now on fails
+ * (EPIPE), and it still reads what was delivered, then end of file, as from a TCP socket. */
+void pair_refuse(struct pair *pair);
 /** Abnormal end: the program reads what was delivered, then gets ECONNRESET. */
 void pair_reset(struct pair *pair);
 

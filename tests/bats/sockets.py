@@ -16,6 +16,9 @@
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
   sockets.py inherited-server                 echo, with the listener that is at descriptor 0
   sockets.py early-client ADDRESS PORT        connect, then obey "send TEXT" and "rest" (read to the end)
+  sockets.py late-sender ADDRESS PORT         ask, and when the server has answered and closed send
+                                              once more; then read the answer and the end
+  sockets.py answering-server ADDRESS PORT    answer each connection with 100,000 bytes and close it
   sockets.py late-server ADDRESS PORT         accept and echo one connection for each line on
                                               standard input
   sockets.py ring-member ADDRESS PORT NEXT-ADDRESS NEXT-PORT
@@ -26,6 +29,7 @@
 import asyncio
 import array
 import os
+import select
 import signal
 import socket
 import socketserver
@@ -196,6 +200,33 @@ def early_client(address, port):
                 print(connection.makefile().read(), flush=True)
 
 
+def late_sender(address, port):
+    with socket.create_connection((address, int(port))) as connection:
+        connection.sendall(b"question")
+        # Readable without taking anything: until the end is there too.
+        poll = select.poll()
+        poll.register(connection, select.POLLRDHUP)
+        assert poll.poll(10000)
+        connection.send(b"one more")
+        poll.register(connection, 0)
+        assert poll.poll(10000)  # POLLHUP: the reset has come
+        assert len(connection.makefile("rb").read()) == 100000
+        try:
+            connection.send(b"x")
+            raise AssertionError("send() must fail")
+        except BrokenPipeError:
+            print("ok")
+
+
+def answering_server(address, port):
+    with socket.create_server((address, int(port))) as listener:
+        while True:
+            connection, _ = listener.accept()
+            with connection:
+                assert connection.recv(8) == b"question"
+                connection.sendall(bytes(100000))
+
+
 def late_server(address, port):
     """Accepts and serves one connection at each line: it gets back what it sent."""
     with socket.create_server((address, int(port))) as listener:
@@ -239,6 +270,8 @@ def main():
             "pass": pass_on,
             "early-client": early_client,
             "late-server": late_server,
+            "late-sender": late_sender,
+            "answering-server": answering_server,
             "ring-member": ring_member,
         }[what](*args)
 

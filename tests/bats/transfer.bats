@@ -190,3 +190,12 @@ load common
 		!(smc.clc_msg == 1 && tcp.len == 52)' frame.number >"$HOSTS_DIR/errors"
 	[ ! -s "$HOSTS_DIR/errors" ]
 }
+
+@test "an answer and its end are read after one send too many, as with TCP" {
+	two_daemons
+	start_on a "$RUN" /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" answering-server "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	run -0 on b /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-sender "$SERVER" 7001
+	run -0 on b "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" late-sender "$SERVER" 7001
+	shows b connection 'any(.mode == "smcr")'
+}

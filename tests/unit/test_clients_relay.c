@@ -393,6 +393,27 @@ static void a_program_that_gives_up_ends_the_connect(void **state)
 	daemon_stop(&daemon);
 }
 
+/* As on a TCP socket: one send too many does not take away what was there to be read. */
+static void a_reset_behind_the_end_leaves_the_end(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	daemon_start(&daemon);
+	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	assert_int_equal(send(tcp.far, "answer", 6, 0), 6);
+	close(tcp.far);
+	assert_true(wait_bits(pair, POLLRDHUP));
+	assert_int_equal(send(pair, "one more", 8, MSG_NOSIGNAL), 8);
+	assert_true(wait_bits(pair, 0)); /* POLLHUP */
+	expect_bytes(pair, "answer");
+	expect_end(pair);
+	assert_int_equal(send(pair, "x", 1, MSG_NOSIGNAL), -1);
+	assert_int_equal(errno, EPIPE);
+	close(pair);
+	daemon_stop(&daemon);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -409,6 +430,7 @@ int main(void)
 		cmocka_unit_test(once_bytes_have_passed_it_stays),
 		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
 		cmocka_unit_test(a_program_that_gives_up_ends_the_connect),
+		cmocka_unit_test(a_reset_behind_the_end_leaves_the_end),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
