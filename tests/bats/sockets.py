@@ -23,6 +23,11 @@
                                               standard input
   sockets.py ring-member ADDRESS PORT NEXT-ADDRESS NEXT-PORT
                                               at a line, connect before accepting
+  sockets.py leave-behind ADDRESS PORT WAY PROGRAM
+                                              echo, but after the first connection start "PROGRAM FD"
+                                              with an empty environment: the listener is at its FD
+                                              too. WAY: exec, spawn, or dup (posix_spawn() with a
+                                              listener that is closed on exec)
   sockets.py pass ADDRESS PORT                connect and send the descriptor to another process,
                                               which was started anew and does the talking
 """
@@ -161,6 +166,36 @@ def inherited_server():
             echo(connection)
 
 
+def start_with(listener, way, program):
+    fd = listener.fileno()
+    if way == "dup":
+        action = (os.POSIX_SPAWN_DUP2, fd, 9)
+        os.posix_spawn(program, [program, "9"], {}, file_actions=[action])
+        return
+    listener.set_inheritable(True)
+    if way == "spawn":
+        os.posix_spawn(program, [program, str(fd)], {})
+    elif os.fork() == 0:
+        try:
+            os.execve(program, [program, str(fd)], {})
+        except OSError as error:
+            print(error.strerror, flush=True)
+        os._exit(0)
+
+
+def leave_behind(address, port, way, program):
+    listener = socket.create_server((address, int(port)), backlog=256)
+    started = False
+    while True:
+        connection, _ = listener.accept()
+        with connection:
+            echo(connection)
+        print("kept", flush=True)
+        if not started:
+            start_with(listener, way, program)
+            started = True
+
+
 def talk(channel):
     """In the other process: take a descriptor, use it."""
     fds = array.array("i")
@@ -267,6 +302,7 @@ def main():
             "whoami": whoami,
             "hand-on": hand_on,
             "inherited-server": inherited_server,
+            "leave-behind": leave_behind,
             "pass": pass_on,
             "early-client": early_client,
             "late-server": late_server,
