@@ -87,6 +87,7 @@ struct visit {
 	double start;
 	uint64_t received;
 	uint16_t port; /* the client's */
+	bool may_have_ended; /* at the server: the client may have sent its end of file */
 	enum what what;
 };
 
@@ -207,12 +208,15 @@ static bool wait_for(struct visit *v, short events)
 	return rc > 0;
 }
 
-/* After EPIPE, what does a reader hear? */
+/* After EPIPE, what does a reader hear? As from a TCP socket the end of file that the other side has
+ * sent before. */
 static void ask_why(struct visit *v)
 {
 	char byte;
 	ssize_t n = recv(v->fd, &byte, 1, 0);
-	if (n == 0)
+	if (n == 0 && v->may_have_ended)
+		wrong(v, RESET, "EPIPE behind the other side's end");
+	else if (n == 0)
 		wrong(v, END_OF_FILE, "EPIPE, then end of file");
 	else if (n > 0)
 		wrong(v, WRONG, "EPIPE, then a byte %02x", (unsigned)byte & 0xff);
@@ -320,6 +324,7 @@ static void answer_requests(struct visit *v, uint8_t *buf)
 		if (rc <= 0)
 			return;
 		flags = head.flags;
+		v->may_have_ended = flags & FLAG_LAST;
 		head = (struct head){ MAGIC_ANSWER, flags, ~head.seed, head.answer_length, 0 };
 		v->step = "answer";
 		if (!send_message(v, buf, &head))
