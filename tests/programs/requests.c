@@ -86,7 +86,7 @@ struct visit {
 	const char *step; /* what it does at present */
 	double start;
 	uint64_t received;
-	uint16_t port; /* the client's */
+	uint16_t port;       /* the client's */
 	bool may_have_ended; /* at the server: the client may have sent its end of file */
 	enum what what;
 };
@@ -208,8 +208,8 @@ static bool wait_for(struct visit *v, short events)
 	return rc > 0;
 }
 
-/* After EPIPE, what does a reader hear? As from a TCP socket the end of file that the other side has
- * sent before. */
+/* After EPIPE, what does a reader hear? As from a TCP socket the end of file that the other side
+ * has sent before. */
 static void ask_why(struct visit *v)
 {
 	char byte;
