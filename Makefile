@@ -170,8 +170,8 @@ $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 
 # The preload library does not link libsmcr.so: it must load into any program, wherever the loader
 # looks for libraries, and programs that use libsmcr as well keep their policies apart from its own.
-CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c) \
-	proto/smcr/reason.c)
+CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c \
+	proto/smcr/clc*.c) proto/smcr/eid.c proto/smcr/reason.c proto/smcr/tcpopt.c)
 $(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(CORE_OBJS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl

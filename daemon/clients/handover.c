@@ -66,7 +66,7 @@ static uint32_t judge_option(const struct client_conn *conn, const struct rdv_op
 {
 	enum smcr_role role =
 		conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT;
-	if (!conn->clients->config.option)
+	if (!conn->clients->config.option && state->negotiated != IPC_NEGOTIATED_YES)
 		return assumed_capable(conn) ? SMCR_REASON_NONE : SMCR_REASON_NO_BPF;
 	switch (state->negotiated) {
 	case IPC_NEGOTIATED_UNKNOWN: return SMCR_REASON_NOT_CLAIMED;
@@ -91,7 +91,6 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 	switch (no_option ? 0 : verdict_error) {
 	case 0: break;
 	case -EACCES: return SMCR_REASON_NOT_CLAIMED;
-	case -EXDEV: return SMCR_REASON_LOCAL_POLICY;
 	case -EPROTONOSUPPORT: /* MPTCP */
 	case -EISCONN:
 	case -ENOTCONN: return SMCR_REASON_SOCKET_OPTION;
@@ -283,7 +282,7 @@ static void hand_out_pair(struct client_conn *conn, struct session *session)
 	if (r < 0) {
 		if (program >= 0)
 			close(program);
-		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
+		refusal_of_pair(conn, -r);
 		return;
 	}
 	conn->session = NULL;
@@ -307,9 +306,7 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 	struct clients *clients = session->clients;
 	struct rdv_verdict verdict;
 	int r = rdv_verify_socket(clients->config.option, fd, msg->kind, &verdict);
-	if (r == -ENOTSOCK || r == -EBADF || r == -EINVAL) {
-		clients->counts.handovers_refused++;
-		session_reply_error(session, -r, "%s", verdict.text);
+	if (refusal_of_socket(session, msg->kind, r, &verdict)) {
 		close_foreign(fd, session->quota);
 		return;
 	}

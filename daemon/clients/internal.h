@@ -7,6 +7,7 @@
  *   service.c   listening socket, quotas            session.c   frames of one client
  *   request.c   CONTROL requests of tools, answered at once or later
  *   handover.c  a TCP socket arrives: is it fit, start its rendezvous
+ *   refusal.c   sockets that are not taken although their peer was promised SMC-R
  *   conn.c      one handed-over connection: outcome, fallback, end
  *   conn_ops.c  the engine's CLC and event operations
  *   early.c     connect() returns before the outcome
@@ -285,6 +286,17 @@ void request_forget(struct session *session);
 void conn_handover(struct session *session, const struct ipc_handover *msg, int fd);
 /** TCP and option are settled: put the engine on it, or end in FAILED. */
 void conn_start_rendezvous(struct client_conn *conn);
+
+/* refusal.c */
+/**
+ * Reply to a HANDOVER whose socket is not taken.
+ * @param error  what rdv_verify_socket() gave
+ * @return false: nothing speaks against taking it, or plain TCP will do
+ */
+bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int error,
+		       const struct rdv_verdict *verdict);
+/** The same where its pair cannot be made. The connection ends; nothing was done to the socket. */
+void refusal_of_pair(struct client_conn *conn, int error);
 
 /* conn.c */
 struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kind, int tcp);

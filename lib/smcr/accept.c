@@ -4,14 +4,13 @@
  * daemon, and the program gets a pair end with the same number and flags.
  */
 #include <stdint.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/promise.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
@@ -63,19 +62,44 @@ static bool stays_tcp(const struct incoming *in, const char *text, uint32_t reas
 	return required ? drop(in->fd) : true;
 }
 
-/* If the peer was promised SMC-R it waits for that, and nobody can give it. Others shall not be
- * promised it: the listener is claimed again when the daemon shows that it is there (see take()).
- */
-static bool no_daemon(const struct incoming *in, bool promised, int error)
+static uint32_t reason_of(int error)
 {
-	const char *description = strerrordesc_np(error);
-	char text[128];
-	snprintf(text, sizeof(text), "smcrd: %s", description ? description : "unknown error");
+	switch (error) {
+	case EUSERS: return SMCR_REASON_LIMIT;
+	case EMFILE:
+	case ENFILE: return SMCR_REASON_NO_DESCRIPTORS;
+	default: return SMCR_REASON_NO_DAEMON;
+	}
+}
+
+/* The peer was promised SMC-R, and waits for it: it is told that nothing comes of it. */
+static bool decline(const struct incoming *in, const char *text, uint32_t reason)
+{
+	int rc = in->policy == PRE_REQUIRE ? -EPROTONOSUPPORT : pre_promise_decline(in->fd, reason);
+	if (rc < 0) {
+		pre_log(in->fd, "dropped: the handshake promised SMC-R");
+		pre_log_fallback(in->fd, text, reason);
+		return drop(in->fd);
+	}
+	pre_promise_forget(in->listener, in->fd);
+	return stays_tcp(in, text, reason);
+}
+
+/*
+ * Others shall not be promised what cannot be had: the listener is claimed again when the daemon
+ * shows that it is there (see take()). A daemon at a limit leaves the option off by itself, for the
+ * user who has claimed: this one.
+ */
+static bool not_handed(const struct incoming *in, bool promised,
+		       const struct pre_handover *handover)
+{
 	if (!promised)
-		return stays_tcp(in, text, SMCR_REASON_NO_BPF);
-	pre_log(in->fd, "dropped: smcrd cannot be asked, but the handshake promised SMC-R");
-	pre_unclaim(in->listener);
-	return drop(in->fd);
+		return stays_tcp(in, handover->text, SMCR_REASON_NO_BPF);
+	if (handover->error == EUSERS)
+		pre_claim(in->listener);
+	else
+		pre_unclaim(in->listener);
+	return decline(in, handover->text, reason_of(handover->error));
 }
 
 static bool take_pair(int fd, const struct pre_file_state *state, int pair)
@@ -100,7 +124,7 @@ static bool hand_over(const struct incoming *in, bool promised)
 	case PRE_HANDED_TCP:
 		pre_restore_status(fd, &state);
 		return stays_tcp(in, NULL, handover.reason);
-	case PRE_NOT_HANDED: return no_daemon(in, promised, handover.error);
+	case PRE_NOT_HANDED: return not_handed(in, promised, &handover);
 	case PRE_HANDED_FAILED:
 	case PRE_HANDED_LOST: break;
 	}
@@ -108,35 +132,53 @@ static bool hand_over(const struct incoming *in, bool promised)
 	return drop(fd);
 }
 
-/* The listener had another policy when it answered: the peer speaks CLC now. */
-static bool take_plain(const struct incoming *in)
+/* Nobody answers for the connection: its daemon is gone, or there never was one. */
+static bool take_unanswered(const struct incoming *in)
 {
-	if (pre_negotiated(in->fd) != IPC_NEGOTIATED_YES)
+	if (pre_promise_stands(in->listener, in->fd))
+		return hand_over(in, true);
+	if (pre_daemon_usable(false))
+		return hand_over(in, false);
+	return stays_tcp(in, NULL, SMCR_REASON_NO_BPF);
+}
+
+/* The listener is older than the daemon: the next connections can have it. */
+static bool take_older(const struct incoming *in)
+{
+	claim_listener(in->listener, true);
+	if (pre_promise_stands(in->listener, in->fd))
+		return hand_over(in, true);
+	return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);
+}
+
+/* The listener had another policy when it answered, perhaps: the peer speaks CLC then. */
+static bool take_plain(const struct incoming *in, int negotiated)
+{
+	if (negotiated == IPC_NEGOTIATED_NO || !pre_is_tcp(in->fd) ||
+	    (negotiated != IPC_NEGOTIATED_YES && !pre_promise_stands(in->listener, in->fd)))
 		return true;
-	pre_log(in->fd, "dropped: plain TCP is wanted, but the handshake promised SMC-R");
-	return drop(in->fd);
+	return decline(in, "plain TCP is wanted", SMCR_REASON_LOCAL_POLICY);
 }
 
 /** @return false: the connection was dropped, accept the next one */
 static bool take(const struct incoming *in)
 {
-	if (in->policy == PRE_NEVER)
-		return take_plain(in);
 	int negotiated = pre_negotiated(in->fd);
+	if (negotiated == IPC_NEGOTIATED_YES || negotiated == IPC_NEGOTIATED_NO)
+		pre_promise_answered();
+	if (in->policy == PRE_NEVER)
+		return take_plain(in, negotiated);
 	switch (negotiated) {
 	case IPC_NEGOTIATED_YES:
 		pre_note_listener(); /* perhaps another process has claimed it */
 		return hand_over(in, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
-	case IPC_NEGOTIATED_UNKNOWN:
-		/* The listener is older than the daemon: the next connections can have it. */
-		claim_listener(in->listener, true);
-		return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);
+	case IPC_NEGOTIATED_UNKNOWN: return take_older(in);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:
 		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
-		if (pre_is_tcp(in->fd) && pre_daemon_usable(false))
-			return hand_over(in, false);
+		if (pre_is_tcp(in->fd))
+			return take_unanswered(in);
 		return stays_tcp(in, NULL, SMCR_REASON_NO_BPF);
 	default: return stays_tcp(in, "no socket that SMC-R can serve", SMCR_REASON_NONE);
 	}

@@ -5,7 +5,6 @@
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "lib/smcr/calls.h"
@@ -83,8 +82,9 @@ static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t
 }
 
 /*
- * The handshake promised SMC-R, but there is no daemon to keep the promise: the peer waits for CLC.
- * No byte has passed, so another connection without the option is as good as this one.
+ * The handshake promised SMC-R, or may have, but there is no daemon to keep the promise: the peer
+ * waits for CLC. No byte has passed, so another connection without the option is as good as this
+ * one.
  */
 static int connect_again_plain(const struct attempt *a, const char *text)
 {
@@ -100,12 +100,9 @@ static int connect_again_plain(const struct attempt *a, const char *text)
 
 static int not_handed(const struct attempt *a, int rc, const struct pre_handover *handover)
 {
-	const char *error = strerrordesc_np(handover->error);
-	char text[128];
-	snprintf(text, sizeof(text), "smcrd: %s", error ? error : "unknown error");
 	if (a->claim == PRE_CLAIM_MADE)
-		return connect_again_plain(a, text);
-	return stays_tcp(a, rc, text, SMCR_REASON_NO_BPF);
+		return connect_again_plain(a, handover->text);
+	return stays_tcp(a, rc, handover->text, SMCR_REASON_NO_BPF);
 }
 
 /* The daemon may have sent CLC messages: nobody can use this connection any more. */
@@ -197,7 +194,8 @@ static int after_connect(struct attempt *a, int rc)
 		if (negotiated == IPC_NEGOTIATED_NO)
 			return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
 		if (negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
-			return stays_tcp(a, rc, NULL, SMCR_REASON_NOT_CLAIMED);
+			return connect_again_plain(a,
+						   "smcrd was started anew during the handshake");
 	}
 	return hand_over(a, rc);
 }

@@ -2,6 +2,7 @@
 #include "lib/smcr/session.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "lib/smcr/next.h"
@@ -247,6 +248,17 @@ static int connect_to_daemon(struct session *s)
 	return rc;
 }
 
+/* A process that cannot take the descriptor that an answer brings loses what it is about. */
+static bool has_free(int fd, int count)
+{
+	int copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return false;
+	bool enough = count == 1 || has_free(fd, count - 1);
+	sys_close(copy);
+	return enough;
+}
+
 /** @return 0: there is an answer (which may be IPC_ERROR). ret_session->fd is to be closed in any
  *  case unless it is -1 */
 static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms, bool wakeable,
@@ -263,12 +275,15 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	s->socket = open_socket();
 	if (s->socket < 0)
 		return s->socket;
-	int rc = connect_to_daemon(s);
+	bool stuck = type == IPC_HANDOVER && !has_free(s->socket, 1);
+	int rc = stuck ? -EMFILE : connect_to_daemon(s);
 	if (rc == 0)
 		rc = send_request(s, type, payload, (size_t)len, fd);
 	s->wakeable = wakeable;
 	if (rc == 0)
 		rc = receive_answer(s);
+	else if (rc == -EPIPE && receive_frame(s) == 0 && s->type == IPC_ERROR)
+		rc = 0; /* it has too many sessions, said so and hung up */
 	sys_close(s->socket);
 	return rc;
 }
@@ -287,6 +302,16 @@ static int error_of(const struct session *s)
 	return ipc_decode_error(s->payload, s->len, &error) < 0 ? EBADMSG : error.error;
 }
 
+static void describe(struct pre_handover *handover, const struct session *s)
+{
+	struct ipc_error error;
+	const char *words = strerrordesc_np(handover->error);
+	if (s && ipc_decode_error(s->payload, s->len, &error) == 0)
+		words = error.text;
+	snprintf(handover->text, sizeof(handover->text), "smcrd: %s",
+		 words ? words : "unknown error");
+}
+
 /* ---- requests */
 
 static bool is_pair(int fd)
@@ -303,6 +328,7 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 	struct ipc_result result;
 	if (s->type == IPC_ERROR) {
 		ret_handover->error = error_of(s);
+		describe(ret_handover, s);
 		return PRE_NOT_HANDED;
 	}
 	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0)
@@ -344,6 +370,7 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 	} else {
 		handover.handed = s.given ? PRE_HANDED_LOST : PRE_NOT_HANDED;
 		handover.error = -rc;
+		describe(&handover, NULL);
 	}
 	drop_fd(&s);
 	*ret_handover = handover;
@@ -351,6 +378,7 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 
 int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp)
 {
+	may_take_back = may_take_back && has_free(fd, 2);
 	const struct ipc_status_request request = {
 		.flags = may_take_back ? IPC_STATUS_MAY_TAKE_BACK : 0,
 	};

@@ -33,7 +33,9 @@ enum pre_handed {
 			    */
 	PRE_HANDED_TCP,    /* the socket is the program's again; `reason` says why */
 	PRE_HANDED_FAILED, /* the connection is gone; `error` says why */
-	PRE_NOT_HANDED,    /* no daemon, or it refused: the socket was never touched */
+	/** No daemon, or it refused, or the process has too few descriptors left: the socket was
+	 * never touched. What the handshake promised is still to be kept. */
+	PRE_NOT_HANDED,
 	PRE_HANDED_LOST, /* it took the socket and did not answer as it must: nobody knows what the
 			    peer was told */
 };
@@ -43,6 +45,8 @@ struct pre_handover {
 	int fd;          /* PAIR, OPEN: with FD_CLOEXEC; the caller's */
 	int error;       /* FAILED, NOT_HANDED: positive errno */
 	uint32_t reason; /* TCP: enum smcr_reason */
+	/** NOT_HANDED: why, a sentence or the beginning of one. */
+	char text[IPC_TEXT_MAX + sizeof("smcrd: ")];
 };
 
 /**

@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * TCP sockets that are not taken. Where the handshake has promised SMC-R to the peer, or may have,
+ * plain TCP is no answer: the peer's Proposal would become data. The socket is left untouched then,
+ * and the program, told so by an ERROR, connects again or declines; or the connection is gone.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/clients/internal.h"
+
+static bool may_be_promised(const struct clients *clients, enum ipc_handover_kind kind,
+			    const struct rdv_option_state *state)
+{
+	if (kind == IPC_HANDOVER_ACCEPTED)
+		return state->negotiated == IPC_NEGOTIATED_YES;
+	/* Unknown also where the claim was made with another daemon than this one. */
+	return clients->config.option && state->negotiated != IPC_NEGOTIATED_NO;
+}
+
+/* Neither the daemon nor the program can do anything with it. */
+static bool is_unusable(int error)
+{
+	return error == -ENOTSOCK || error == -EBADF || error == -EINVAL;
+}
+
+bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int error,
+		       const struct rdv_verdict *verdict)
+{
+	struct clients *clients = session->clients;
+	/* What is promised in another namespace nobody knows here. */
+	bool promised = error == -EXDEV || may_be_promised(clients, kind, &verdict->option);
+	if (!is_unusable(error) && !(promised && (error < 0 || clients->stopped)))
+		return false;
+	clients->counts.handovers_refused++;
+	if (kind == IPC_HANDOVER_ACCEPTED && (error == -ENOTCONN || error == -EISCONN))
+		session_reply_result(session, IPC_OUTCOME_FAILED, ECONNRESET, 0, -1);
+	else if (error < 0)
+		session_reply_error(session, -error, "%s", verdict->text);
+	else
+		session_reply_error(session, ESHUTDOWN, "%s",
+				    smcr_reason_text(SMCR_REASON_SHUTTING_DOWN));
+	return true;
+}
+
+void refusal_of_pair(struct client_conn *conn, int error)
+{
+	struct session *session = conn->session;
+	conn->clients->counts.handovers_refused++;
+	conn->session = NULL;
+	session->waiting = NULL;
+	session_reply_error(session, error, "smcrd cannot make a socket pair: %s", strerror(error));
+	conn_end(conn);
+}

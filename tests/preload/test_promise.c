@@ -1,0 +1,567 @@
+/* SPDX-License-Identifier: MIT */
+/* accept() where the handshake promised SMC-R and no daemon keeps the promise. */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <time.h>
+
+#include "lib/smcr/promise.h"
+#include "lib/smcr/sys.h"
+#include "proto/smcr/clc.h"
+#include "proto/smcr/reason.h"
+#include "tests/preload/fixture.h"
+
+/* ---- the peer: a client that speaks CLC by hand */
+
+static int peer_connect(void)
+{
+	int fd = pre_net_socket(server.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC);
+	assert_int_equal(syscall(SYS_connect, fd, &server, pre_net_len(&server)), 0);
+	return fd;
+}
+
+static void say(int fd, const void *bytes, size_t len)
+{
+	assert_int_equal(send(fd, bytes, len, MSG_NOSIGNAL), len);
+}
+
+static size_t proposal(uint8_t version, uint8_t buf[SMCR_CLC_MAX_LEN])
+{
+	const struct smcr_clc_proposal msg = {
+		.version = version,
+		.offers_r_v1 = true,
+		.offers_r_v2 = version == SMCR_CLC_VERSION_2,
+		.ipv4_mask_len = 24,
+		.v2 = { .num_eids = 1, .release = 1, .max_conns = 32, .max_links = 2 },
+	};
+	int len = smcr_clc_encode_proposal(&msg, buf, SMCR_CLC_MAX_LEN);
+	assert_true(len > 0);
+	return (size_t)len;
+}
+
+static void propose(int fd)
+{
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	say(fd, buf, proposal(SMCR_CLC_VERSION_1, buf));
+}
+
+static void give_up(int fd)
+{
+	const struct smcr_clc_decline msg = { .version = 1, .diagnosis = SMCR_REASON_INTERNAL };
+	uint8_t buf[SMCR_CLC_DECLINE_LEN];
+	assert_int_equal(smcr_clc_encode_decline(&msg, buf, sizeof(buf)), sizeof(buf));
+	say(fd, buf, sizeof(buf));
+}
+
+static void hear_decline(int fd, uint8_t version, uint32_t reason)
+{
+	uint8_t buf[SMCR_CLC_DECLINE_V2_LEN];
+	struct smcr_clc_msg msg;
+	size_t len = version == SMCR_CLC_VERSION_2 ? SMCR_CLC_DECLINE_V2_LEN : SMCR_CLC_DECLINE_LEN;
+	pre_net_wait(fd, POLLIN);
+	assert_int_equal(recv(fd, buf, len, MSG_WAITALL), len);
+	assert_int_equal(smcr_clc_decode(buf, len, &msg), 0);
+	assert_int_equal(msg.type, SMCR_CLC_DECLINE);
+	assert_int_equal(msg.decline.version, version);
+	assert_int_equal(msg.decline.diagnosis, reason);
+	assert_false(msg.decline.out_of_sync);
+}
+
+/* ---- the server */
+
+static void kill_daemon(void)
+{
+	kill(smcrd.pid, SIGKILL);
+	unlink(smcrd.path);
+}
+
+static void set_int(int fd, int level, int name, int value)
+{
+	assert_int_equal(setsockopt(fd, level, name, &value, sizeof(value)), 0);
+}
+
+static int get_int(int fd, int level, int name)
+{
+	int value = -1;
+	assert_int_equal(sys_get_int(fd, level, name, &value), 0);
+	return value;
+}
+
+/* Accepted sockets inherit the mark. */
+static void mark_connections(void)
+{
+	set_int(listener, IPPROTO_TCP, TCP_SYNCNT, IPC_PROMISE_MARK);
+}
+
+static void refuse_to_wait(void)
+{
+	assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+}
+
+/* The next connection is clean: plain TCP, and its first bytes are the program's. */
+static void expect_declined(int peer, uint32_t reason)
+{
+	int fd = accept(listener, NULL, NULL);
+	assert_true(fd >= 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	hear_decline(peer, SMCR_CLC_VERSION_1, reason);
+	pre_net_exchange(peer, fd);
+	close(fd);
+	close(peer);
+}
+
+static void expect_dropped(int peer)
+{
+	assert_int_equal(accept(listener, NULL, NULL), -1);
+	assert_int_equal(errno, EAGAIN);
+	pre_net_expect_reset(peer);
+	close(peer);
+}
+
+/* ---- who promised it */
+
+/* The answers of IPC_SO_NEGOTIATED when the daemon that saw the handshake is gone. */
+static void play_restart(int which)
+{
+	pre_net_option.absent = which == 0;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+}
+
+static void test_a_marked_connection_goes_to_the_next_daemon(void **state)
+{
+	(void)state;
+	mark_connections();
+	for (int i = 0; i < 2; i++) {
+		play_restart(i);
+		int peer = peer_connect();
+		int fd = accept(listener, NULL, NULL);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		pre_net_exchange(peer, fd);
+		close(fd);
+		close(peer);
+	}
+	assert_int_equal(smcrd.script->accepted, 2);
+}
+
+static void test_a_marked_connection_is_declined_without_one(void **state)
+{
+	(void)state;
+	mark_connections();
+	kill_daemon();
+	for (int i = 0; i < 2; i++) {
+		play_restart(i);
+		int peer = peer_connect();
+		propose(peer);
+		expect_declined(peer, SMCR_REASON_NO_DAEMON);
+	}
+}
+
+static void test_the_next_daemon_may_refuse(void **state)
+{
+	(void)state;
+	mark_connections();
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = ESHUTDOWN;
+	for (int i = 0; i < 2; i++) {
+		play_restart(i);
+		int peer = peer_connect();
+		propose(peer);
+		expect_declined(peer, SMCR_REASON_NO_DAEMON);
+	}
+}
+
+/* The daemon died before it could set the mark: the Proposal itself tells. */
+static void test_a_proposal_that_waits_is_a_promise(void **state)
+{
+	(void)state;
+	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 1);
+	for (int i = 0; i < 2; i++) {
+		play_restart(i);
+		int peer = peer_connect();
+		propose(peer);
+		int fd = accept(listener, NULL, NULL);
+		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		close(fd);
+		close(peer);
+	}
+	kill_daemon();
+	int peer = peer_connect();
+	propose(peer);
+	expect_declined(peer, SMCR_REASON_NO_DAEMON);
+}
+
+static void expect_plain(int peer)
+{
+	int64_t before = sys_now_ms();
+	int fd = accept(listener, NULL, NULL);
+	assert_true(sys_now_ms() - before < 500);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+}
+
+/* Nobody waits for peers that were promised nothing, whatever they say or do not say first. */
+static void test_plain_connections_are_not_held_up(void **state)
+{
+	(void)state;
+	kill_daemon();
+	for (int kept = 0; kept < 2; kept++)
+		for (int i = 0; i < 2; i++) {
+			set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, kept);
+			play_restart(i);
+			expect_plain(peer_connect());
+			int peer = peer_connect();
+			say(peer, "GET / HTTP/1.0", 14);
+			int fd = accept(listener, NULL, NULL);
+			char text[14];
+			assert_int_equal(recv(fd, text, sizeof(text), MSG_WAITALL), 14);
+			assert_memory_equal(text, "GET / HTTP/1.0", 14);
+			close(fd);
+			close(peer);
+		}
+	/* A listener that no claim has touched: bytes are bytes. */
+	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 0);
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	int peer = peer_connect();
+	say(peer, buf, len);
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(recv(fd, buf, 1, 0), 1);
+	assert_int_equal(buf[0], 0xE2);
+	close(fd);
+	close(peer);
+}
+
+/* ---- what the peer sends */
+
+static void test_a_decline_has_the_version_of_the_proposal(void **state)
+{
+	(void)state;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	kill_daemon();
+	for (uint8_t version = 1; version <= 3; version++) {
+		int peer = peer_connect();
+		size_t len = proposal(version > 2 ? 2 : version, buf);
+		buf[7] = (uint8_t)(version << 4 | (buf[7] & 0x0F));
+		say(peer, buf, len);
+		int fd = accept(listener, NULL, NULL);
+		assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+		hear_decline(peer, version > 2 ? 2 : version, SMCR_REASON_NO_DAEMON);
+		pre_net_exchange(fd, peer);
+		close(fd);
+		close(peer);
+	}
+}
+
+static void test_no_byte_behind_the_proposal_is_taken(void **state)
+{
+	(void)state;
+	uint8_t buf[SMCR_CLC_MAX_LEN + 20];
+	char text[20] = "";
+	kill_daemon();
+	int peer = peer_connect();
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	memcpy(buf + len, "early", 5);
+	say(peer, buf, len + 5);
+	int fd = accept(listener, NULL, NULL);
+	hear_decline(peer, SMCR_CLC_VERSION_1, SMCR_REASON_NO_DAEMON);
+	say(peer, " bird", 5);
+	assert_int_equal(recv(fd, text, 10, MSG_WAITALL), 10);
+	assert_string_equal(text, "early bird");
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_RCVLOWAT), 1);
+	close(fd);
+	close(peer);
+}
+
+/* Bytes of a Proposal, one at a time, with pauses. */
+static void *dribble(void *arg)
+{
+	const struct timespec pause = { .tv_nsec = 2000000 };
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	for (size_t i = 0; i < len; i++) {
+		nanosleep(&pause, NULL);
+		send(*(int *)arg, buf + i, 1, MSG_NOSIGNAL);
+	}
+	return NULL;
+}
+
+static void on_signal(int signal)
+{
+	(void)signal;
+}
+
+static void test_a_proposal_may_come_in_pieces_and_late(void **state)
+{
+	(void)state;
+	const struct itimerval often = { { .tv_usec = 3000 }, { .tv_usec = 3000 } };
+	const struct itimerval never = { { 0 }, { 0 } };
+	pthread_t thread;
+	kill_daemon();
+	int on = 1, peer = peer_connect();
+	setsockopt(peer, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+	signal(SIGALRM, on_signal); /* restarts nothing of ours */
+	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, dribble, &peer), 0);
+	int fd = accept(listener, NULL, NULL);
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_DFL);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	assert_int_equal(get_int(fd, SOL_SOCKET, SO_RCVLOWAT), 1);
+	hear_decline(peer, SMCR_CLC_VERSION_1, SMCR_REASON_NO_DAEMON);
+	pre_net_exchange(peer, fd);
+	close(fd);
+	close(peer);
+}
+
+/* A peer that has declined expects its program's bytes, and no Decline. */
+static void test_a_peer_that_gave_up_is_sent_nothing(void **state)
+{
+	(void)state;
+	kill_daemon();
+	for (int proposed = 0; proposed < 2; proposed++) {
+		int peer = peer_connect();
+		if (proposed)
+			propose(peer);
+		give_up(peer);
+		int fd = accept(listener, NULL, NULL);
+		assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+		pre_net_exchange(fd, peer);
+		close(fd);
+		close(peer);
+	}
+}
+
+static void test_garbage_is_reset(void **state)
+{
+	(void)state;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	kill_daemon();
+	refuse_to_wait();
+	for (int i = 0; i < 4; i++) {
+		uint8_t bad[SMCR_CLC_MAX_LEN];
+		memcpy(bad, buf, len);
+		if (i == 0)
+			bad[0] = 'G'; /* from its first byte on */
+		else if (i == 1)
+			bad[4] = SMCR_CLC_ACCEPT;
+		else if (i == 2)
+			bad[len - 1] ^= 1;
+		else
+			bad[5] = 0xFF; /* the length */
+		int peer = peer_connect();
+		say(peer, bad, i == 0 ? 1 : len);
+		pre_net_wait(listener, POLLIN);
+		int64_t before = sys_now_ms();
+		expect_dropped(peer);
+		assert_true(sys_now_ms() - before < 500);
+	}
+	int peer = peer_connect();
+	say(peer, buf, 20);
+	shutdown(peer, SHUT_WR);
+	pre_net_wait(listener, POLLIN);
+	expect_dropped(peer);
+}
+
+/* However many there are, they have had their time together. */
+static void test_silent_peers_are_bounded(void **state)
+{
+	(void)state;
+	int peers[5];
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	kill_daemon();
+	refuse_to_wait();
+	for (size_t i = 0; i < 5; i++) {
+		peers[i] = peer_connect();
+		if (i > 2)
+			say(peers[i], buf, i == 3 ? 5 : len - 1);
+	}
+	int64_t before = sys_now_ms();
+	assert_int_equal(accept(listener, NULL, NULL), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_in_range(sys_now_ms() - before, 500, 2500);
+	for (size_t i = 0; i < 5; i++) {
+		pre_net_expect_reset(peers[i]);
+		close(peers[i]);
+	}
+}
+
+static void test_a_peer_that_is_gone_is_dropped(void **state)
+{
+	(void)state;
+	const struct linger reset = { .l_onoff = 1 };
+	kill_daemon();
+	refuse_to_wait();
+	for (int i = 0; i < 2; i++) {
+		int peer = peer_connect();
+		propose(peer);
+		if (i == 0)
+			setsockopt(peer, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
+		close(peer);
+		pre_net_wait(listener, POLLIN);
+		int fd = accept(listener, NULL, NULL);
+		if (fd >= 0) { /* it closed in good order: end of file, and not a byte before it */
+			char byte;
+			assert_int_equal(i, 1);
+			assert_int_equal(recv(fd, &byte, 1, 0), 0);
+			close(fd);
+		}
+	}
+}
+
+/* ---- what the daemon says */
+
+static void test_limits_decline(void **state)
+{
+	(void)state;
+	static const struct {
+		int error;
+		uint32_t reason;
+		int claims, unclaims;
+	} cases[] = {
+		{ EUSERS, SMCR_REASON_LIMIT, 1, 0 },
+		{ EMFILE, SMCR_REASON_NO_DESCRIPTORS, 0, 1 },
+		{ EXDEV, SMCR_REASON_NO_DAEMON, 0, 1 },
+	};
+	smcrd.script->answer = ANSWER_ERROR;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		smcrd.script->error = cases[i].error;
+		pre_net_option.claims = pre_net_option.unclaims = 0;
+		int peer = peer_connect();
+		propose(peer);
+		expect_declined(peer, cases[i].reason);
+		assert_int_equal(pre_net_option.claims, cases[i].claims);
+		assert_int_equal(pre_net_option.unclaims, cases[i].unclaims);
+	}
+}
+
+static void test_required_connections_are_reset(void **state)
+{
+	(void)state;
+	kill_daemon();
+	refuse_to_wait();
+	pre_settings.require = true;
+	int peer = peer_connect();
+	propose(peer);
+	pre_net_wait(listener, POLLIN);
+	expect_dropped(peer);
+}
+
+/* ---- few descriptors */
+
+/* As many numbers are free as the test wants. */
+static int fill_descriptors(int free_after, int fds[64])
+{
+	const struct rlimit limit = { 64, 64 };
+	struct rlimit before;
+	int n = 0;
+	getrlimit(RLIMIT_NOFILE, &before);
+	setrlimit(RLIMIT_NOFILE, &(struct rlimit){ limit.rlim_cur, before.rlim_max });
+	while ((fds[n] = fcntl(listener, F_DUPFD_CLOEXEC, 0)) >= 0)
+		n++;
+	for (int i = 0; i < free_after; i++)
+		close(fds[--n]);
+	return n;
+}
+
+static void test_a_process_with_few_descriptors_declines(void **state)
+{
+	(void)state;
+	struct rlimit before;
+	int fds[64];
+	getrlimit(RLIMIT_NOFILE, &before);
+	/* One for accept() itself, one for asking the daemon, one for its answer. */
+	for (int left = 0; left <= 2; left++) {
+		int peer = peer_connect();
+		propose(peer);
+		int n = fill_descriptors(left + 1, fds);
+		int fd = accept(listener, NULL, NULL);
+		while (n > 0)
+			close(fds[--n]);
+		setrlimit(RLIMIT_NOFILE, &before);
+		assert_true(fd >= 0);
+		assert_int_equal(pre_net_kernel_family(fd), left < 2 ? AF_INET : AF_UNIX);
+		assert_int_equal(smcrd.script->accepted, left < 2 ? 0 : 1);
+		if (left < 2) {
+			hear_decline(peer, SMCR_CLC_VERSION_1, SMCR_REASON_NO_DESCRIPTORS);
+			pre_net_exchange(peer, fd);
+		}
+		close(fd);
+		close(peer);
+	}
+}
+
+/* ---- the mark */
+
+static void test_the_mark_goes_away(void **state)
+{
+	(void)state;
+	int peer = peer_connect();
+	int fd = (int)syscall(SYS_accept4, listener, NULL, NULL, 0);
+	set_int(listener, IPPROTO_TCP, TCP_SYNCNT, 4);
+	set_int(fd, IPPROTO_TCP, TCP_SYNCNT, 9);
+	pre_promise_forget(listener, fd);
+	assert_int_equal(get_int(fd, IPPROTO_TCP, TCP_SYNCNT), 9);
+	set_int(fd, IPPROTO_TCP, TCP_SYNCNT, IPC_PROMISE_MARK);
+	assert_true(pre_promise_stands(listener, fd));
+	pre_promise_forget(listener, fd);
+	assert_int_equal(get_int(fd, IPPROTO_TCP, TCP_SYNCNT), 4);
+	assert_false(pre_promise_stands(listener, fd));
+	close(fd);
+	close(peer);
+}
+
+/* ---- connect() */
+
+static void test_connect_again_when_the_daemon_was_started_anew(void **state)
+{
+	(void)state;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	int client = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	assert_int_equal(pre_net_option.unclaims, 1);
+	assert_int_equal(pre_net_kernel_family(client), AF_INET);
+	int first = pre_net_accept_plain(listener);
+	pre_net_expect_reset(first);
+	close(first);
+	int fd = pre_net_accept_plain(listener);
+	pre_net_exchange(client, fd);
+	close(fd);
+	close(client);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_marked_connection_goes_to_the_next_daemon),
+		TEST(test_a_marked_connection_is_declined_without_one),
+		TEST(test_the_next_daemon_may_refuse),
+		TEST(test_a_proposal_that_waits_is_a_promise),
+		TEST(test_plain_connections_are_not_held_up),
+		TEST(test_a_decline_has_the_version_of_the_proposal),
+		TEST(test_no_byte_behind_the_proposal_is_taken),
+		TEST(test_a_proposal_may_come_in_pieces_and_late),
+		TEST(test_a_peer_that_gave_up_is_sent_nothing),
+		TEST(test_garbage_is_reset),
+		TEST(test_silent_peers_are_bounded),
+		TEST(test_a_peer_that_is_gone_is_dropped),
+		TEST(test_limits_decline),
+		TEST(test_required_connections_are_reset),
+		TEST(test_a_process_with_few_descriptors_declines),
+		TEST(test_the_mark_goes_away),
+		TEST(test_connect_again_when_the_daemon_was_started_anew),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
