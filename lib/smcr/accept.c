@@ -16,24 +16,37 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
-/* Accepted sockets inherit SO_ZEROCOPY: see unfit() in connect.c. */
-static void claim_listener(int fd, bool daemon_alive)
+/** @return what to say of the listener with -v, or NULL: no TCP socket */
+static const char *claim_listener(int fd, bool daemon_alive)
 {
 	int value;
-	if (pre_is_tcp(fd) && !(sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value) &&
-	    pre_daemon_usable(daemon_alive)) {
-		pre_note_listener();
-		pre_claim(fd);
+	if (!pre_is_tcp(fd))
+		return NULL;
+	/* Accepted sockets inherit it: see unfit() in connect.c. */
+	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
+		return "plain TCP: SO_ZEROCOPY is set";
+	if (!pre_daemon_usable(daemon_alive))
+		return "plain TCP: smcrd is out of reach";
+	pre_note_listener();
+	switch (pre_claim(fd)) {
+	case PRE_CLAIM_MADE: return "SMC-R offered";
+	case PRE_CLAIM_NO_BPF: return "smcrd decides without the SMC option";
+	case PRE_CLAIM_REFUSED: break;
 	}
+	return "plain TCP: the SMC option was refused for this socket";
 }
 
 int pre_listen(int fd, int backlog, enum pre_policy policy)
 {
+	const char *text = NULL;
 	if (policy == PRE_NEVER)
 		pre_unclaim(fd);
 	else
-		claim_listener(fd, false);
-	return sys_result(pre_next.listen(fd, backlog));
+		text = claim_listener(fd, false);
+	int rc = sys_result(pre_next.listen(fd, backlog));
+	if (rc == 0 && text)
+		pre_log_listener(fd, text);
+	return rc;
 }
 
 /* ---- one accepted connection: the program gets it, or never hears of it */
@@ -145,7 +158,7 @@ static bool take_unanswered(const struct incoming *in)
 /* The listener is older than the daemon: the next connections can have it. */
 static bool take_older(const struct incoming *in)
 {
-	claim_listener(in->listener, true);
+	pre_log_listener(in->listener, claim_listener(in->listener, true));
 	if (pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
 	return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);

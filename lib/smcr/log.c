@@ -57,6 +57,13 @@ static void addresses(int fd, union ipc_addr *ret_local, union ipc_addr *ret_pee
 	sys_getpeername(fd, ret_peer, &peer_len);
 }
 
+/** @param length  what snprintf() has returned */
+static void put(const char *line, int length, size_t size)
+{
+	if (length > 0)
+		sys_write(STDERR_FILENO, line, (size_t)length < size ? (size_t)length : size - 1);
+}
+
 void pre_log(int fd, const char *text)
 {
 	if (!pre_settings.verbose || !still_standard_error())
@@ -66,9 +73,19 @@ void pre_log(int fd, const char *text)
 	addresses(fd, &local, &peer);
 	int n = snprintf(line, sizeof(line), "smcr-run[%d]: fd %d %s > %s: %s\n", (int)getpid(), fd,
 			 describe(&local).text, describe(&peer).text, text);
-	if (n > 0)
-		sys_write(STDERR_FILENO, line,
-			  (size_t)n < sizeof(line) ? (size_t)n : sizeof(line) - 1);
+	put(line, n, sizeof(line));
+}
+
+void pre_log_listener(int fd, const char *text)
+{
+	if (!pre_settings.verbose || !text || !still_standard_error())
+		return;
+	union ipc_addr local, peer;
+	char line[512];
+	addresses(fd, &local, &peer);
+	int n = snprintf(line, sizeof(line), "smcr-run[%d]: fd %d listens at %s: %s\n",
+			 (int)getpid(), fd, describe(&local).text, text);
+	put(line, n, sizeof(line));
 }
 
 void pre_log_fallback(int fd, const char *text, uint32_t reason)

@@ -24,6 +24,10 @@ void pre_log(int fd, const char *text);
 /** The same with "TCP: ", `text` unless NULL, and the name and sentence of an enum smcr_reason. */
 void pre_log_fallback(int fd, const char *text, uint32_t reason);
 
+/** "smcr-run[PID]: fd 3 listens at 10.0.0.2:80: TEXT". Does nothing without -v, or without `text`.
+ */
+void pre_log_listener(int fd, const char *text);
+
 /**
  * "smcr-run[PID]: TEXT", also without -v: for what must be said. For children of vfork() too, where
  * snprintf() is not to be called.

@@ -160,8 +160,15 @@ python_on() {
 
 @test "smcr-run -v says what became of each connection" {
 	two_daemons
-	echo_server_on_a "$RUN"
+	echo_server_on_a "$RUN" -v 2>"$HOSTS_DIR/server"
 	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 2>"$HOSTS_DIR/block"
+	# the server: a line for its listener, and one for each connection
+	on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	cat "$HOSTS_DIR/server"
+	grep -q "^smcr-run\[[0-9]*\]: fd [0-9]* listens at $SERVER:7001: SMC-R offered$" "$HOSTS_DIR/server"
+	grep -q "$SERVER:7001 > $CLIENT:[0-9]*: SMC-R rendezvous begun$" "$HOSTS_DIR/server"
+	grep -q "$SERVER:7001 > $CLIENT:[0-9]*: TCP: peer-no-smc: .*" "$HOSTS_DIR/server"
+	[ "$(wc -l <"$HOSTS_DIR/server")" = 3 ]
 	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --way epoll \
 		2>"$HOSTS_DIR/epoll"
 	cat "$HOSTS_DIR/block" "$HOSTS_DIR/epoll"
