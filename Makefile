@@ -203,7 +203,7 @@ $(B)/tests/libsmcr/%: $(B)/obj/tests/libsmcr/%.o $(call lib_test_obj,$(LIBSMCR_S
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(CMOCKA_LIBS) -ldl
 
 # As a program of somebody else's would be built.
-$(B)/examples/%: examples/%.c include/smcr.h $(B)/lib/libsmcr.so
+$(B)/examples/%: examples/%.c examples/example.h include/smcr.h $(B)/lib/libsmcr.so
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) -std=c99 -pedantic -D_POSIX_C_SOURCE=200809L -g $(OPT) -Wall -Wextra -Werror -Iinclude \
 		-o $@ $< -L$(B)/lib -Wl,-rpath,$(abspath $(B)/lib) -lsmcr
@@ -216,6 +216,10 @@ $(B)/obj/lib-test/%.o: %.c
 $(B)/tests/programs/%: tests/programs/%.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(BASE_CFLAGS) $(CFLAGS) -o $@ $< -lpthread
+
+$(B)/tests/programs/smcr_%: tests/programs/smcr_%.c include/smcr.h $(B)/lib/libsmcr.so
+	@mkdir -p $(@D)
+	$(call say,CC)$(CC) $(BASE_CFLAGS) $(CFLAGS) -Iinclude -o $@ $< -L$(B)/lib -Wl,-rpath,$(abspath $(B)/lib) -lsmcr
 
 # Programs that tests run and that are made of parts of the daemon.
 $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
@@ -307,18 +311,30 @@ format-check:
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man5 \
+		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
+		$(DESTDIR)$(PREFIX)/share/doc/smcrd/examples \
+		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
+		$(DESTDIR)$(PREFIX)/share/man/man5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system
 	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
+	install -m 644 $(B)/lib/libsmcr.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libsmcr.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(LIBSMCR_SONAME)
+	ln -sf $(LIBSMCR_SONAME) $(DESTDIR)$(PREFIX)/lib/libsmcr.so
+	install -m 644 include/smcr.h $(DESTDIR)$(PREFIX)/include/
+	sed 's#@PREFIX@#$(PREFIX)#; s#@VERSION@#$(VERSION)#' lib/libsmcr/smcr.pc.in \
+		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/smcr.pc
+	install -m 644 $(wildcard examples/*) $(DESTDIR)$(PREFIX)/share/doc/smcrd/examples/
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
+	install -m 644 $(wildcard man/*.3) $(DESTDIR)$(PREFIX)/share/man/man3/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
 	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
 	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/smcrd.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
+	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:
 	rm -rf build

@@ -6,7 +6,7 @@ set -euo pipefail
 
 packages=(
 	# building
-	gcc make pkg-config libc6-dev linux-libc-dev clang llvm libclang-rt-14-dev bpftool
+	gcc g++ make pkg-config libc6-dev linux-libc-dev clang llvm libclang-rt-14-dev bpftool
 	libbpf-dev libevent-dev libibverbs-dev libinih-dev libisal-dev libjansson-dev
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
 	# testing

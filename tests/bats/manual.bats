@@ -66,3 +66,49 @@ options_of() {
 	smcrd_start a
 	[ "$(show a device length)" = 2 ]
 }
+
+# synopsis PAGE: what its SYNOPSIS has, which is C
+synopsis() {
+	manual "$1" | sed -n '/^SYNOPSIS$/,/^DESCRIPTION$/p' | sed '1d; $d'
+}
+
+# compiles: standard input, as a program of libsmcr's would be
+compiles() {
+	gcc -std=c99 -pedantic -Wall -Wextra -Werror -I"$HOSTS_ROOT/include" -fsyntax-only -x c -
+}
+
+@test "every function of libsmcr has a manual page whose synopsis is its declaration" {
+	functions=$(sed -n 's/^\t\(smcr_[a-z_]*\);$/\1/p' "$HOSTS_ROOT/lib/libsmcr/libsmcr.map")
+	[ "$(wc -l <<<"$functions")" -ge 14 ]
+	for function in $functions; do
+		synopsis "$function.3" | grep -qE "^ *$function\(.*\);\$"
+		# The header comes first: a declaration that differs does not compile.
+		{ echo '#include <smcr.h>'; synopsis "$function.3"; } | compiles
+		manual "$function.3" | sed -n '/^NAME$/,/^LIBRARY$/p' | grep -qw "$function"
+	done
+	# and none is described that is not there
+	diff <(sort <<<"$functions") <(for page in "$HOSTS_ROOT"/man/smcr_*.3; do basename "$page" .3; done | sort)
+}
+
+@test "every constant and field of smcr.h is in a manual page" {
+	pages=$(for page in "$HOSTS_ROOT"/man/*.3; do manual "$(basename "$page")"; done)
+	names=$(grep -oE '\bSMCR_[A-Z_]+\b' "$HOSTS_ROOT/include/smcr.h" | sort -u |
+		grep -vE '^SMCR_(H|RNIC_NAME_MAX|INFO_)$')
+	names+=" $(sed -n '/^struct smcr_info {/,/^};/p' "$HOSTS_ROOT/include/smcr.h" |
+		sed 's#/\*.*##' | sed -nE 's/^\t[a-z0-9_]+ (.*);.*/\1/p; s/^\tconst char \*([a-z_]*);.*/\1/p' |
+		sed 's/\[.*//; s/[*,]//g' | tr ' ' '\n' | grep -vx -e reserved -e char)"
+	[ "$(wc -w <<<"$names")" -ge 28 ]
+	for name in $names; do
+		grep -qw "$name" <<<"$pages" || { echo "$name is in no page"; false; }
+	done
+}
+
+@test "the example of libsmcr(3) compiles" {
+	{
+		printf '#include <smcr.h>\n#include <stdio.h>\n#include <string.h>\n'
+		printf 'void example(int fd, const struct sockaddr *addr, socklen_t len);\n'
+		printf 'void example(int fd, const struct sockaddr *addr, socklen_t len)\n{\n'
+		sed -n '/^\.Bd -literal/,/^\.Ed/p' "$HOSTS_ROOT/man/libsmcr.3" | sed '/^\./d; s/\\e/\\/g'
+		echo '}'
+	} | compiles
+}
