@@ -619,8 +619,12 @@ void smcr_clc_lgr_lost(struct smcr_conn *conn)
 		smcr_clc_server_decide(conn);
 		break;
 	case SMCR_RV_S_AWAIT_CONFIRM:
+		/* The client, whose group it is too, may be declining: its Decline is slower than
+		 * what ended the group, and the TCP connection is whole then. Its Confirm is too
+		 * late. */
 		smcr_conn_detach(conn);
-		smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET);
+		conn->rv.give_up = true;
+		conn->rv.give_up_reason = SMCR_REASON_NO_ACTIVE_LINK;
 		break;
 	default: smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET); break;
 	}

@@ -386,13 +386,13 @@ void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accep
 		return;
 	}
 	if (conn->rv.give_up && !wrong)
-		wrong = conn->rv.give_up_reason; /* first contact only */
+		wrong = conn->rv.give_up_reason;
 	if (conn->rv.first_contact && conn->lgr && right_peer)
 		memcpy(conn->lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
 	if (wrong && conn->rv.first_contact)
 		smcr_clc_decline(conn, wrong, false);
 	else if (wrong) /* too late for a Decline (ERR-4) */
-		smcr_clc_fail(conn, EPROTO, wrong);
+		smcr_clc_fail(conn, conn->rv.give_up ? ECONNRESET : EPROTO, wrong);
 	else if (conn->rv.first_contact)
 		confirm_first_contact(conn, msg);
 	else

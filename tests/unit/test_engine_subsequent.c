@@ -280,6 +280,36 @@ static void confirms_that_do_not_match(void **state)
 	PROVES("RS-6 RS-7 RMB-9 ERR-4");
 }
 
+/** The client's smcrd is stopped between Proposal and Confirm: what ends the group overtakes CLC.
+ * Its Decline leaves both sides a whole TCP connection; a Confirm that was on its way does not. */
+static void the_group_ends_before_the_clients_answer(void **state)
+{
+	(void)state;
+	for (int confirmed = 0; confirmed < 2; confirmed++) {
+		int first;
+		struct pair *pair = pair_grouped(1, &first);
+		struct pair_pick pick = { .from = confirmed ? C : S,
+					  .clc = true,
+					  .type = confirmed ? SMCR_CLC_CONFIRM : SMCR_CLC_ACCEPT,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int second = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, second, C)->established, confirmed);
+		smcr_engine_shutdown(pair->side[C].engine);
+		pair_pump(pair);
+		assert_null(pair_lgr(pair, S));
+		assert_int_equal(pair_end(pair, second, S)->failed, confirmed); /* TCP was reset */
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, second, S)->fallback, !confirmed);
+		assert_int_equal(pair_end(pair, second, S)->failed, confirmed);
+		assert_int_equal(pair_end(pair, second, C)->fallback, !confirmed);
+		pair_free(pair);
+	}
+	PROVES("ERR-3 ERR-4");
+}
+
 /* ---- parallel and reversed groups ---- */
 
 static void reversed_roles(void **state)
@@ -434,6 +464,7 @@ int main(void)
 		cmocka_unit_test(accepts_that_do_not_match),
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
 		cmocka_unit_test(confirms_that_do_not_match),
+		cmocka_unit_test(the_group_ends_before_the_clients_answer),
 		cmocka_unit_test(reversed_roles),
 		cmocka_unit_test(server_starts_anew),
 		cmocka_unit_test(server_reuses_the_qpn),
