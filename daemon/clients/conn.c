@@ -305,7 +305,7 @@ static void start_relay(struct client_conn *conn)
 	conn_options_changed(conn);
 	if (r == 0)
 		r = poller_add(clients->poller, &conn->tcp_watch, conn->tcp,
-			       EPOLLIN | EPOLLOUT | EPOLLRDHUP, on_tcp_ready);
+			       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, on_tcp_ready);
 	if (r < 0) {
 		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;

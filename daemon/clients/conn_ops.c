@@ -32,8 +32,8 @@ void clients_conn_event(void *user, const struct smcr_conn_event *event)
 		conn->reason = event->reason;
 		break;
 	case SMCR_CONN_READABLE:
-	case SMCR_CONN_WRITABLE: break; /* the pump looks at both */
-	case SMCR_CONN_URGENT: break;   /* the byte stays in the stream (docs/sockets.md) */
+	case SMCR_CONN_WRITABLE:
+	case SMCR_CONN_URGENT: break; /* the pump looks at all three */
 	case SMCR_CONN_RESET:
 		conn->noted |= NOTED_RESET;
 		conn->error = event->error;

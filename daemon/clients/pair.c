@@ -27,6 +27,11 @@
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
 #define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
 #define LARGEST_SKB        (72 * 1024)
+/* For an urgent byte behind all that can be under way: what the peer's program has queued in its
+ * pair, its send buffer, and the RMB element. Few pairs at a time can be so large, as programs that
+ * do not read may have peers that mean no good. */
+#define WIDE_BYTES   (8 * 1024 * 1024)
+#define WIDE_AT_ONCE 32
 
 #define PEEK_MAX                                                                                   \
 	(32 * 1024)         /* above this, copying twice costs more than asking how much there is */
@@ -122,7 +127,6 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 	pair->program_inode = st.st_ino;
 	size_queue(pair->fd, TO_PROGRAM_BYTES);
 	size_queue(program_fd, plug_fd < 0 ? FROM_PROGRAM_BYTES : PLUGGED_BYTES);
-	/* Urgent data that a program sends in spite of everything stays in the stream. */
 	int on = 1;
 	if (setsockopt(pair->fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
 		on = 0; /* a kernel without urgent data on Unix sockets refuses the send itself */
@@ -236,9 +240,78 @@ static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size
 	if (msg.msg_flags & MSG_CTRUNC)
 		pair->slack = 0; /* do not keep them in flight: the pair itself may be among them */
 	/* A short count means an empty queue, unless descriptors that a program sent (they were
-	 * closed on the way) or urgent data ended the call: the owner looks again after
-	 * EPOLLPRI. */
+	 * closed on the way) or an urgent byte ended the call. */
 	pair->drained = n > 0 && (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
+	return n;
+}
+
+/* ---- urgent bytes from the program
+ *
+ * A read ends before an urgent byte, but only if it has read something: one that begins there goes
+ * on into what follows (kernel 6.18). And with forwarded bytes at its head the queue does not tell
+ * whether the next byte is urgent. So bytes are taken as usual, then the kernel is asked whether an
+ * urgent byte is queued, and if so they are given back and read again with care. */
+
+static bool urgent_queued(const struct pair *pair)
+{
+	struct pollfd pfd = { .fd = pair->fd, .events = POLLPRI };
+	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLPRI;
+}
+
+/* What is not forwarded moves to the head of the queue. One of those bytes at least must be there:
+ * it is the kept byte now. */
+static void drop_forwarded(struct pair *pair)
+{
+	drop(pair, 0);
+	set_peek_offset(pair);
+}
+
+bool pair_urgent_pending(struct pair *pair)
+{
+	if (!urgent_queued(pair) || pair_pending(pair) == 0)
+		return false;
+	drop_forwarded(pair); /* the urgent byte may have been the last of those */
+	return urgent_queued(pair);
+}
+
+static void give_back(struct pair *pair, size_t n)
+{
+	pair->ahead -= (uint32_t)n;
+	set_peek_offset(pair);
+}
+
+/* @return as peek(); 0 also if an urgent byte is queued, with `pair->marked` */
+static ssize_t peek_unmarked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
+			     size_t len)
+{
+	ssize_t n = peek(pair, iov, iovcnt, skip, len);
+	if (n <= 0 || !urgent_queued(pair))
+		return n;
+	give_back(pair, (size_t)n);
+	pair->marked = true;
+	return 0;
+}
+
+/* Nothing but forwarded bytes is queued, unless something has come just now. @return 0: the program
+ * writes no more; -EAGAIN */
+static ssize_t read_nothing(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	ssize_t n = peek(pair, iov, iovcnt, 0, 1);
+	if (n > 0)
+		give_back(pair, (size_t)n);
+	return n > 0 ? -EAGAIN : n; /* an event comes with it */
+}
+
+static ssize_t read_marked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t room)
+{
+	int at_mark = 0;
+	pair->bulk = false;
+	if (pair_pending(pair) == 0)
+		return read_nothing(pair, iov, iovcnt);
+	drop_forwarded(pair);
+	pair->urgent = ioctl(pair->fd, SIOCATMARK, &at_mark) == 0 && at_mark;
+	ssize_t n = peek(pair, iov, iovcnt, 0, pair->urgent ? 1 : MIN(room, PEEK_MAX));
+	pair->drained = false;
 	return n;
 }
 
@@ -252,9 +325,9 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 {
 	size_t fresh = pair_pending(pair);
 	size_t want = MIN(fresh, room);
-	if (want < BULK_MIN || pair->ahead > sizeof(dropped)) {
+	if (want < BULK_MIN || pair->ahead > sizeof(dropped) || pair->ahead == 0) {
 		pair->bulk = false;
-		return peek(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
 	}
 	struct iovec part[3] = { { dropped, pair->ahead } };
 	struct msghdr msg = { .msg_iov = part };
@@ -268,12 +341,12 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 	size_t got = (size_t)n;
 	if (got <= pair->ahead) {
 		pair->ahead -= (uint32_t)got;
-		return peek(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
 	}
 	got -= pair->ahead;
 	pair->ahead = 0;
 	pair->drained = false;
-	n = peek(pair, iov, iovcnt, skip + got, 1);
+	n = peek_unmarked(pair, iov, iovcnt, skip + got, 1);
 	pair->drained = n == 1 && got + 1 == fresh && fresh < room;
 	return (ssize_t)got + MAX(n, 0);
 }
@@ -281,13 +354,17 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)
 {
 	size_t room = iov_bytes(iov, iovcnt);
-	pair->drained = false;
-	if (pair->bulk)
-		return take(pair, iov, iovcnt, 0, room);
-	ssize_t n = peek(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
-	if (n == PEEK_MAX)
-		pair->bulk = true;
-	return n;
+	ssize_t n = 0;
+	pair->drained = pair->urgent = false;
+	if (pair->marked)
+		pair->marked = urgent_queued(pair);
+	if (!pair->marked) {
+		n = pair->bulk ? take(pair, iov, iovcnt, 0, room)
+			       : peek_unmarked(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
+		if (n == PEEK_MAX)
+			pair->bulk = true;
+	}
+	return n == 0 && pair->marked ? read_marked(pair, iov, iovcnt, room) : n;
 }
 
 size_t pair_pending(const struct pair *pair)
@@ -300,12 +377,12 @@ size_t pair_pending(const struct pair *pair)
 
 /* ---- to the program */
 
-ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt)
+static ssize_t deliver(struct pair *pair, const struct iovec *iov, int iovcnt, int flags)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
 	ssize_t n;
 	do
-		n = sendmsg(pair->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = sendmsg(pair->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
 	while (n < 0 && errno == EINTR);
 	if (n >= 0)
 		return n;
@@ -316,6 +393,38 @@ ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt)
 	if (errno == ECONNRESET)
 		pair->unread = true;
 	return -EPIPE;
+}
+
+ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	return deliver(pair, iov, iovcnt, 0);
+}
+
+ssize_t pair_write_urgent(struct pair *pair, const void *byte)
+{
+	struct iovec iov = { (void *)(uintptr_t)byte, 1 };
+	return deliver(pair, &iov, 1, MSG_OOB);
+}
+
+static unsigned int wide_pairs;
+
+bool pair_make_way(struct pair *pair)
+{
+	if (pair->wide || wide_pairs == WIDE_AT_ONCE)
+		return false;
+	size_queue(pair->fd, WIDE_BYTES);
+	pair->wide = true;
+	wide_pairs++;
+	return true;
+}
+
+void pair_end_way(struct pair *pair)
+{
+	if (!pair->wide)
+		return;
+	size_queue(pair->fd, TO_PROGRAM_BYTES);
+	pair->wide = false;
+	wide_pairs--;
 }
 
 void pair_shutdown(struct pair *pair)
@@ -337,13 +446,19 @@ bool pair_closed(struct pair *pair)
 
 /* ---- the end */
 
+static void close_end(struct pair *pair)
+{
+	pair_end_way(pair);
+	close(pair->fd);
+	pair->fd = -1;
+}
+
 void pair_finish(struct pair *pair)
 {
 	if (pair->fd < 0)
 		return;
 	drop(pair, 0);
-	close(pair->fd);
-	pair->fd = -1;
+	close_end(pair);
 }
 
 void pair_refuse(struct pair *pair)
@@ -361,6 +476,5 @@ void pair_reset(struct pair *pair)
 {
 	if (pair->fd < 0)
 		return;
-	close(pair->fd); /* with the kept byte unread */
-	pair->fd = -1;
+	close_end(pair); /* with the kept byte unread */
 }

@@ -10,6 +10,10 @@
  * before; with nothing unread it would report end of file. Bytes are therefore forwarded by peeking
  * beyond the ones forwarded before (`ahead`, kept equal to SO_PEEK_OFF), and dropped later.
  *
+ * Urgent bytes (MSG_OOB) go through the pair as such in both directions: the kernel gives programs
+ * SIGURG, POLLPRI, recv(MSG_OOB), SO_OOBINLINE and SIOCATMARK as on TCP. The daemon's end has them
+ * in line, so that each is taken where it stands in the stream.
+ *
  * Readiness is edge-triggered: wait for an event only after a call has said that there is nothing.
  */
 #ifndef SMCRD_DAEMON_CLIENTS_PAIR_H
@@ -32,6 +36,9 @@ struct pair {
 	bool bulk;    /* the program writes much at once: ask how much, then read instead of peek */
 	bool drained; /* after pair_read(): nothing was left; more comes with an event */
 	bool unread;  /* the program closed its end with delivered bytes unread */
+	bool urgent;  /* after pair_read(): it gave one byte, which is urgent */
+	bool marked;  /* there may be an urgent byte in the queue */
+	bool wide;    /* pair_make_way() has made room */
 };
 
 /**
@@ -57,7 +64,8 @@ void pair_widen(struct pair *pair, int program_fd);
 
 /**
  * Take bytes that the program wrote; the last of them stays in the queue. Call pair_settle() when
- * they have been passed on.
+ * they have been passed on. An urgent byte comes alone, with `pair->urgent` set. Of two that wait
+ * at once the newer is the urgent one, as in TCP.
  * @param iov  at most 2 segments, not all empty
  * @return bytes taken; 0: the program writes no more and all was taken; -EAGAIN: none now
  */
@@ -69,12 +77,27 @@ void pair_settle(struct pair *pair);
 /** Bytes written by the program that pair_read() has not taken yet. */
 size_t pair_pending(const struct pair *pair);
 
+/** Is an urgent byte among those? */
+bool pair_urgent_pending(struct pair *pair);
+
 /**
  * Deliver bytes to the program.
  * @return bytes taken by the kernel; -EAGAIN: no room now; -ENOBUFS: no memory now, no event will
  *         tell when; -EPIPE: the program reads no more (its end is closed or shut down for reading)
  */
 ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt);
+
+/** Deliver one urgent byte. @return 1, or an error as of pair_write() */
+ssize_t pair_write_urgent(struct pair *pair, const void *byte);
+
+/**
+ * An urgent byte is on its way, or waits behind others, and the pair is full: make room, so that
+ * the program hears of it before it has read what stands before it (URG-4).
+ * @return false: there is as much room as there will be
+ */
+bool pair_make_way(struct pair *pair);
+/** It has been delivered: as before, once the program has read what is too much. */
+void pair_end_way(struct pair *pair);
 
 /** End of file for the program, after what was delivered. The pair stays open. */
 void pair_shutdown(struct pair *pair);

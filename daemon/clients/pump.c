@@ -24,8 +24,6 @@ void pump_note(struct pump *pump, uint32_t events)
 		pump->tx_ready = true;
 	if (!events || events & EPOLLOUT)
 		pump->rx_full = false;
-	if (events & EPOLLPRI)
-		pump->urgent = true;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		pump->write_ended = true;
 	/* Both directions ended counts as close() too (CLOSE-5). */
@@ -67,6 +65,21 @@ static void cut(struct iovec iov[2], int n, size_t max)
 	}
 }
 
+/* URG-8: a new urgent byte waits until the peer has consumed the last one. @return false: it waits
+ */
+static bool commit_urgent(struct pump *pump)
+{
+	pump->urgent_waits = smcr_conn_tx_commit_urgent(pump->conn, 1) == -EAGAIN;
+	return !pump->urgent_waits;
+}
+
+/* The peer shall hear of an urgent byte though what stands before it does not fit (URG-2). */
+static void announce_urgent(struct pump *pump)
+{
+	if (pair_urgent_pending(pump->pair))
+		smcr_conn_tx_announce_urgent(pump->conn);
+}
+
 static enum step pump_tx(struct pump *pump)
 {
 	size_t moved = 0;
@@ -74,18 +87,21 @@ static enum step pump_tx(struct pump *pump)
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
+		if (pump->urgent_waits && !commit_urgent(pump)) /* WRITABLE will come */
+			return STEP_WAIT;
 		if (pump->tx_ended) {
 			end_tx(pump);
 			break;
 		}
 		int n = smcr_conn_tx_space(pump->conn, iov);
-		if (n == 0) /* WRITABLE will come, but the end needs no room */
+		if (n == 0) { /* WRITABLE will come, but the end needs no room */
+			announce_urgent(pump);
 			break;
+		}
 		cut(iov, n, TURN - moved);
 		ssize_t got = pair_read(pump->pair, iov, n);
 		if (got == -EAGAIN) {
 			pump->tx_ready = false;
-			pump->urgent = false;
 			break;
 		}
 		if (got <= 0) {
@@ -95,9 +111,12 @@ static enum step pump_tx(struct pump *pump)
 		moved += (size_t)got;
 		pump->tx_bytes += (size_t)got;
 		/* The usual case: no need to be told by EAGAIN. */
-		if (pump->pair->drained && !pump->write_ended && !pump->urgent)
+		if (pump->pair->drained && !pump->write_ended)
 			pump->tx_ready = false;
-		smcr_conn_tx_commit(pump->conn, (size_t)got);
+		if (pump->pair->urgent)
+			commit_urgent(pump);
+		else
+			smcr_conn_tx_commit(pump->conn, (size_t)got);
 		pair_settle(pump->pair);
 	}
 	if (active(pump) && pump->write_ended && pump->tx_ready && pair_pending(pump->pair) == 0)
@@ -117,10 +136,37 @@ static void lose_reader(struct pump *pump)
 	}
 }
 
+/* An urgent byte is announced or here: the program is told though the pair is full (URG-4). */
+static bool has_room(struct pump *pump)
+{
+	size_t before;
+	if (!pump->rx_full)
+		return true;
+	if (smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE ||
+	    !pair_make_way(pump->pair))
+		return false;
+	pump->rx_full = false;
+	return true;
+}
+
+/* Received bytes to the program: up to an urgent one, or that alone. */
+static ssize_t deliver(struct pump *pump, struct iovec iov[2], int n)
+{
+	size_t before;
+	if (pump->deaf)
+		return (ssize_t)(iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0));
+	if (smcr_conn_rx_urgent(pump->conn, &before) != SMCR_URGENT_PRESENT)
+		return pair_write(pump->pair, iov, n);
+	if (before == 0)
+		return pair_write_urgent(pump->pair, iov[0].iov_base);
+	cut(iov, n, before);
+	return pair_write(pump->pair, iov, n);
+}
+
 static enum step pump_rx(struct pump *pump)
 {
-	size_t moved = 0;
-	while (active(pump) && !pump->rx_full) {
+	size_t moved = 0, before;
+	while (active(pump) && has_room(pump)) {
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
@@ -128,11 +174,10 @@ static enum step pump_rx(struct pump *pump)
 		if (n == 0)
 			break;
 		cut(iov, n, TURN - moved);
-		ssize_t put = pump->deaf ? (ssize_t)(iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0))
-					 : pair_write(pump->pair, iov, n);
+		ssize_t put = deliver(pump, iov, n);
 		if (put == -EAGAIN) {
 			pump->rx_full = true;
-			return STEP_WAIT;
+			continue;
 		}
 		if (put == -ENOBUFS)
 			return STEP_MORE;
@@ -146,6 +191,8 @@ static enum step pump_rx(struct pump *pump)
 		pump->rx_bytes += (size_t)put;
 		smcr_conn_rx_consume(pump->conn, (size_t)put);
 	}
+	if (active(pump) && smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE)
+		pair_end_way(pump->pair);
 	if (active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
 		pump->rx_ended = true;
 		pair_shutdown(pump->pair);

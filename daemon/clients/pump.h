@@ -3,6 +3,7 @@
  * @file pump.h
  * Moves bytes between a program's pair and an engine connection: no buffer of its own, from the
  * pair straight into the connection's send buffer and from the RMB element straight into the pair.
+ * Urgent bytes stay urgent on the way (RFC 7609 4.7.5, 4.7.6).
  *
  * What the program does becomes CLOSE and ABORT (RFC 7609 4.8): shutdown(WR) smcr_conn_shutdown(),
  * close() or death smcr_conn_close(), both after everything that it wrote was taken.
@@ -23,15 +24,16 @@ struct pump {
 	struct smcr_conn *conn;
 	bool linger_reset; /* the program set SO_LINGER {1,0}: its close() aborts */
 
-	bool tx_ready;    /* the pair may have bytes for us */
-	bool rx_full;     /* the pair has no room: the owner watches it for EPOLLOUT */
-	bool urgent;      /* a read may end early: look again */
-	bool write_ended; /* the program writes no more, or is gone */
-	bool closed;      /* it is gone, or the stream has ended in both directions */
-	bool tx_ended;    /* smcr_conn_shutdown() was called */
-	bool rx_ended;    /* end of file was passed on */
-	bool deaf;        /* the program reads no more but did not close: what arrives is dropped */
-	bool closing;     /* smcr_conn_close() or _abort() was called: the pump is at rest */
+	bool tx_ready;     /* the pair may have bytes for us */
+	bool rx_full;      /* the pair has no room: the owner watches it for EPOLLOUT */
+	bool urgent_waits; /* an urgent byte is in the send buffer; an earlier one is not consumed
+			      yet */
+	bool write_ended;  /* the program writes no more, or is gone */
+	bool closed;       /* it is gone, or the stream has ended in both directions */
+	bool tx_ended;     /* smcr_conn_shutdown() was called */
+	bool rx_ended;     /* end of file was passed on */
+	bool deaf;    /* the program reads no more but did not close: what arrives is dropped */
+	bool closing; /* smcr_conn_close() or _abort() was called: the pump is at rest */
 	uint64_t tx_bytes, rx_bytes;
 };
 

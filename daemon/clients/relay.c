@@ -2,9 +2,12 @@
 #include "daemon/clients/relay.h"
 
 #include <errno.h>
+#include <linux/sockios.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #define TURN (256 * 1024) /* bytes a direction and turn */
@@ -14,7 +17,9 @@ static uint8_t passing[128 * 1024];
 
 void relay_start(struct relay *relay, struct pair *pair, int tcp)
 {
+	const int on = 1;
 	*relay = (struct relay){ .pair = pair, .tcp = tcp, .tx_ready = true, .rx_ready = true };
+	setsockopt(tcp, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)); /* cannot fail */
 }
 
 void relay_stop(struct relay *relay)
@@ -38,8 +43,10 @@ void relay_note_pair(struct relay *relay, uint32_t events)
 
 void relay_note_tcp(struct relay *relay, uint32_t events)
 {
-	if (events & (EPOLLIN | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+	if (events & (EPOLLIN | EPOLLPRI | EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		relay->rx_ready = true;
+	if (events & EPOLLPRI)
+		relay->urgent = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		relay->tx_full = false;
 	/* With end of file behind us nothing is received that could tell. */
@@ -55,7 +62,7 @@ bool relay_untouched(const struct relay *relay)
 
 /* ---- what was not taken at once */
 
-static int keep_rest(struct relay_rest *rest, const uint8_t *data, size_t len)
+static int keep_rest(struct relay_rest *rest, const uint8_t *data, size_t len, bool urgent)
 {
 	rest->data = malloc(len);
 	if (!rest->data)
@@ -63,6 +70,7 @@ static int keep_rest(struct relay_rest *rest, const uint8_t *data, size_t len)
 	memcpy(rest->data, data, len);
 	rest->at = 0;
 	rest->len = len;
+	rest->urgent = urgent;
 	return 0;
 }
 
@@ -78,11 +86,12 @@ static void took(struct relay_rest *rest, size_t n)
 /* ---- program to TCP */
 
 /* @return bytes taken, 0 with `tx_full` set, or a negative errno: the connection is broken */
-static ssize_t tcp_send(struct relay *relay, const uint8_t *data, size_t len)
+static ssize_t tcp_send(struct relay *relay, const uint8_t *data, size_t len, bool urgent)
 {
 	ssize_t n;
 	do
-		n = send(relay->tcp, data, len, MSG_DONTWAIT | MSG_NOSIGNAL);
+		n = send(relay->tcp, data, len,
+			 MSG_DONTWAIT | MSG_NOSIGNAL | (urgent ? MSG_OOB : 0));
 	while (n < 0 && errno == EINTR);
 	if (n < 0 && errno != EAGAIN)
 		return -errno;
@@ -95,7 +104,7 @@ static ssize_t tcp_send(struct relay *relay, const uint8_t *data, size_t len)
 static bool send_rest(struct relay *relay)
 {
 	struct relay_rest *rest = &relay->tx_rest;
-	ssize_t n = tcp_send(relay, rest->data + rest->at, rest->len - rest->at);
+	ssize_t n = tcp_send(relay, rest->data + rest->at, rest->len - rest->at, rest->urgent);
 	took(rest, n < 0 ? rest->len - rest->at : (size_t)n);
 	return n >= 0;
 }
@@ -150,11 +159,13 @@ static enum relay_result relay_tx(struct relay *relay)
 			return end_tx(relay);
 		moved += (size_t)got;
 		relay->tx_bytes += (size_t)got;
-		ssize_t put = tcp_send(relay, passing, (size_t)got);
+		bool urgent = relay->pair->urgent;
+		ssize_t put = tcp_send(relay, passing, (size_t)got, urgent);
 		pair_settle(relay->pair);
 		if (put < 0)
 			return tcp_broken(relay);
-		if (put < got && keep_rest(&relay->tx_rest, passing + put, (size_t)(got - put)) < 0)
+		if (put < got &&
+		    keep_rest(&relay->tx_rest, passing + put, (size_t)(got - put), urgent) < 0)
 			return RELAY_ABORTED; /* bytes are lost: nobody may think otherwise */
 	}
 	return RELAY_WAIT;
@@ -163,12 +174,13 @@ static enum relay_result relay_tx(struct relay *relay)
 /* ---- TCP to program */
 
 /* @return bytes taken; 0 with `rx_full` set; -ENOBUFS: again soon; -EPIPE: the program is gone */
-static ssize_t pair_send(struct relay *relay, const uint8_t *data, size_t len)
+static ssize_t pair_send(struct relay *relay, const uint8_t *data, size_t len, bool urgent)
 {
 	struct iovec iov = { (uint8_t *)data, len };
 	if (relay->deaf)
 		return (ssize_t)len;
-	ssize_t n = pair_write(relay->pair, &iov, 1);
+	ssize_t n =
+		urgent ? pair_write_urgent(relay->pair, data) : pair_write(relay->pair, &iov, 1);
 	if (n == -EAGAIN || (n >= 0 && n < (ssize_t)len))
 		relay->rx_full = true;
 	if (n == -EAGAIN)
@@ -193,13 +205,50 @@ static enum relay_result end_rx(struct relay *relay, bool reset)
 	return relay->tx_ended ? RELAY_FINISHED : RELAY_WAIT;
 }
 
+/* An urgent byte waits: the program is told though the pair is full. */
+static bool has_room(struct relay *relay)
+{
+	if (relay->rx_full && relay->urgent && pair_make_way(relay->pair))
+		relay->rx_full = false;
+	return !relay->rx_full;
+}
+
+/*
+ * Receive up to an urgent byte, or that alone. recv() ends before it only if it has read something:
+ * so it is asked first whether the next byte is the urgent one. If there is a next byte the kernel
+ * knows that by then.
+ * @return as recv(2)
+ */
+static ssize_t tcp_receive(struct relay *relay, uint8_t *buf, size_t len, bool *ret_urgent)
+{
+	struct pollfd pfd = { .fd = relay->tcp, .events = POLLIN | POLLPRI | POLLRDHUP };
+	int at_mark = 0;
+	ssize_t n;
+	*ret_urgent = false;
+	if (poll(&pfd, 1, 0) == 0) {
+		errno = EAGAIN;
+		return -1;
+	}
+	relay->urgent = pfd.revents & POLLPRI;
+	if (relay->urgent && ioctl(relay->tcp, SIOCATMARK, &at_mark) == 0 && at_mark) {
+		*ret_urgent = true;
+		len = 1;
+	}
+	do
+		n = recv(relay->tcp, buf, len, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	return n;
+}
+
 static enum relay_result relay_rx(struct relay *relay)
 {
 	size_t moved = 0;
-	while (!relay->rx_full && (relay->rx_rest.data || relay->rx_ready)) {
+	while (has_room(relay) && (relay->rx_rest.data || relay->rx_ready)) {
 		struct relay_rest *rest = &relay->rx_rest;
+		bool urgent;
 		if (rest->data) {
-			ssize_t n = pair_send(relay, rest->data + rest->at, rest->len - rest->at);
+			ssize_t n = pair_send(relay, rest->data + rest->at, rest->len - rest->at,
+					      rest->urgent);
 			if (n < 0)
 				return n == -EPIPE ? RELAY_ABORTED : RELAY_MORE;
 			took(rest, (size_t)n);
@@ -207,9 +256,7 @@ static enum relay_result relay_rx(struct relay *relay)
 		}
 		if (moved >= TURN)
 			return RELAY_MORE;
-		ssize_t got = recv(relay->tcp, passing, sizeof(passing), MSG_DONTWAIT);
-		if (got < 0 && errno == EINTR)
-			continue;
+		ssize_t got = tcp_receive(relay, passing, sizeof(passing), &urgent);
 		if (got < 0 && errno == EAGAIN) {
 			relay->rx_ready = false;
 			break;
@@ -218,14 +265,16 @@ static enum relay_result relay_rx(struct relay *relay)
 			return end_rx(relay, got < 0 || relay->tcp_failed);
 		moved += (size_t)got;
 		relay->rx_bytes += (size_t)got;
-		ssize_t put = pair_send(relay, passing, (size_t)got);
+		ssize_t put = pair_send(relay, passing, (size_t)got, urgent);
 		if (put == -EPIPE)
 			return RELAY_ABORTED;
 		if (put < 0)
 			put = 0;
-		if (put < got && keep_rest(rest, passing + put, (size_t)(got - put)) < 0)
+		if (put < got && keep_rest(rest, passing + put, (size_t)(got - put), urgent) < 0)
 			return RELAY_ABORTED;
 	}
+	if (!relay->urgent && !relay->rx_rest.urgent)
+		pair_end_way(relay->pair);
 	return RELAY_WAIT;
 }
 

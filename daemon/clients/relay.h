@@ -2,7 +2,8 @@
 /**
  * @file relay.h
  * After a fallback with the pair end already in the program's hands: bytes between the pair and the
- * TCP connection, with end of file, half close and reset passed on as TCP would show them.
+ * TCP connection, with end of file, half close, urgent bytes and reset passed on as TCP would show
+ * them.
  */
 #ifndef SMCRD_DAEMON_CLIENTS_RELAY_H
 #define SMCRD_DAEMON_CLIENTS_RELAY_H
@@ -17,6 +18,7 @@
 struct relay_rest {
 	uint8_t *data; /* NULL: none */
 	size_t at, len;
+	bool urgent; /* its last byte is */
 };
 
 struct relay {
@@ -28,6 +30,7 @@ struct relay {
 	bool tx_full;    /* TCP has no room */
 	bool rx_ready;   /* TCP may have bytes */
 	bool rx_full;    /* the pair has no room: the owner watches it for EPOLLOUT */
+	bool urgent;     /* TCP may have an urgent byte */
 	bool closed;     /* the program is gone, or the stream has ended in both directions */
 	bool tcp_failed; /* a send failed: end of file on TCP means reset */
 	bool tx_ended;   /* FIN was sent */
@@ -46,12 +49,14 @@ enum relay_result {
 	RELAY_RESET,    /* TCP was reset, everything received is delivered: pair_reset() */
 };
 
-/** Start with nothing passed: both sides are looked at by the first relay_run(). */
+/** Start with nothing passed: both sides are looked at by the first relay_run(). SO_OOBINLINE is
+ * set on the TCP socket. */
 void relay_start(struct relay *relay, struct pair *pair, int tcp);
 /** Free what has not been passed on. */
 void relay_stop(struct relay *relay);
 
-/** Note readiness: EPOLL bits of the pair or of TCP. Call relay_run() afterwards. */
+/** Note readiness: EPOLL bits of the pair or of TCP, which is watched for EPOLLPRI too. Call
+ *  relay_run() afterwards. */
 void relay_note_pair(struct relay *relay, uint32_t events);
 void relay_note_tcp(struct relay *relay, uint32_t events);
 

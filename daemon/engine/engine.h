@@ -312,6 +312,12 @@ void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n);
  * takes no data any more. -EINVAL: n is 0
  */
 int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n);
+/**
+ * The program has handed over an urgent byte for which the send buffer has no room, or which stands
+ * behind bytes that do not fit: the peer hears at once that it is coming (URG-2). Until
+ * smcr_conn_tx_commit_urgent(); saying it again changes nothing.
+ */
+void smcr_conn_tx_announce_urgent(struct smcr_conn *conn);
 /** Would smcr_conn_tx_commit_urgent() take an urgent byte now? [anywhere] */
 bool smcr_conn_tx_urgent_ready(const struct smcr_conn *conn);
 /** Received, unread bytes. @return segments in `iov`, 0..2 */

@@ -391,6 +391,7 @@ struct smcr_conn_tx {
 	uint16_t cdc_seq;            /* number of the last CDC posted; first is 1 (CDC-2) */
 	uint16_t cdc_completed;      /* SS (FO-5) */
 	bool urgent;         /* an urgent byte was committed that the peer has not consumed */
+	bool urgent_soon;    /* another one was announced, and not committed yet */
 	uint64_t urgent_end; /* one past it: nothing is written beyond (URG-3) */
 	bool urgent_told;    /* U was said, and no data written since */
 	uint16_t urgent_seq; /* number of the first CDC that said it */

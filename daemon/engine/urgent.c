@@ -2,9 +2,10 @@
 /*
  * Urgent data (RFC 7609 4.7.5, 4.7.6, A.4; URG-1..7).
  *
- * The writer says P from the moment the program has handed the urgent byte over, and U in the CDC
- * whose producer position is one past it (A26). It writes nothing beyond until the peer's consumer
- * position has got there: one urgent byte at a time.
+ * The writer says P from the moment the program has handed the urgent byte over, also if the send
+ * buffer has no room for it yet, and U in the CDC whose producer position is one past it (A26). It
+ * writes nothing beyond until the peer's consumer position has got there: one urgent byte at a
+ * time.
  *
  * How long P and U stay set once they were told depends on the dialect. RFC: until the next normal
  * data, in every CDC (CDC-4, URG-7). Deployed: in one CDC, as peers that speak it do. Such a reader
@@ -29,6 +30,8 @@ uint8_t smcr_urgent_flags(const struct smcr_conn *conn)
 	const struct smcr_conn_tx *tx = &conn->tx;
 	bool repeated = conn->lgr->dialect == SMCR_DIALECT_RFC;
 	if (tx->urgent && tx->written < tx->urgent_end)
+		return SMCR_CDC_URGENT_PENDING;
+	if (tx->urgent_soon && !tx->urgent)
 		return SMCR_CDC_URGENT_PENDING;
 	if (tx->urgent_told ? repeated : tx->urgent)
 		return URGENT_TOLD;
@@ -61,6 +64,8 @@ void smcr_urgent_acknowledged(struct smcr_conn *conn)
 	if (!conn->tx.urgent || conn->tx.peer_consumed < conn->tx.urgent_end)
 		return;
 	conn->tx.urgent = false;
+	if (conn->tx.urgent_soon)
+		conn->tx.cdc_due = true;
 	if (!conn->app_closed && !conn->app_shutdown)
 		smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_WRITABLE });
 }
@@ -68,6 +73,18 @@ void smcr_urgent_acknowledged(struct smcr_conn *conn)
 bool smcr_conn_tx_urgent_ready(const struct smcr_conn *conn)
 {
 	return smcr_conn_usable(conn) && !conn->app_shutdown && !conn->tx.urgent;
+}
+
+void smcr_conn_tx_announce_urgent(struct smcr_conn *conn)
+{
+	struct smcr_conn_tx *tx = &conn->tx;
+	if (!smcr_conn_usable(conn) || conn->app_shutdown || tx->urgent_soon)
+		return;
+	tx->urgent_soon = true;
+	if (tx->urgent)
+		return; /* that one first */
+	tx->cdc_due = true;
+	smcr_tx_push(conn);
 }
 
 int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
@@ -79,6 +96,7 @@ int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
 	if (conn->tx.urgent)
 		return -EAGAIN;
 	conn->tx.urgent = true;
+	conn->tx.urgent_soon = false;
 	conn->tx.urgent_end = conn->tx.committed + n;
 	conn->tx.cdc_due = true; /* URG-2: P goes even if no data can */
 	smcr_conn_tx_commit(conn, n);

@@ -9,16 +9,32 @@ echo_server_on_a() {
 	until_true 5 tcp_listens a 7001
 }
 
+command_server_on_a() {
+	start_on a "$RUN" "$PROGRAMS/command_server" "$SERVER" 7003
+	until_true 5 tcp_listens a 7003
+}
+
 @test "every question that programs ask of TCP sockets gets the same answer" {
 	two_daemons
 	echo_server_on_a "$RUN"
+	command_server_on_a
 	on b "$PROGRAMS/pre_semantics" "$SERVER" 7001 >"$HOSTS_DIR/plain"
 	on b "$RUN" "$PROGRAMS/pre_semantics" "$SERVER" 7001 >"$HOSTS_DIR/smcr"
 	shows b connection 'any(.mode == "smcr")'
 	[ "$(show b info .connections.fallbacks_total)" = 0 ]
 	diff "$HOSTS_DIR/plain" "$HOSTS_DIR/smcr" | grep '^[<>]' >"$HOSTS_DIR/diff" || true
 	diff "$BATS_TEST_DIRNAME/semantics.diff" "$HOSTS_DIR/diff"
-	proves SOCK-1 SOCK-3 SOCK-4
+	proves SOCK-1 SOCK-3 SOCK-4 URG-8
+}
+
+@test "urgent data: a program that reads nothing is told, though all queues on the way are full" {
+	two_daemons
+	command_server_on_a
+	for _ in 1 2 3; do
+		[ "$(python_on b urgent-client "$SERVER" 7003)" = "2500000 ! end" ]
+	done
+	all_smcr b 3
+	proves URG-2 URG-4
 }
 
 @test "SO_RCVBUF chooses the size of the RMB element" {

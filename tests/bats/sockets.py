@@ -11,6 +11,9 @@
                                               keepalives every IDLE seconds, set before or after
                                               connect(); answers "ok" to each line on standard
                                               input when the server has echoed it
+  sockets.py urgent-client ADDRESS PORT       have command_server send much and an urgent byte; read
+                                              nothing before SIGURG has told of that; print how much
+                                              came before and behind it
   sockets.py inetd ADDRESS PORT PROGRAM..     run PROGRAM.. for each connection, which is its 0 and 1
   sockets.py whoami                           addresses and kind of the socket at descriptor 0
   sockets.py hand-on ADDRESS PORT PROGRAM..   listen, then become PROGRAM.. with the listener at 0
@@ -33,12 +36,14 @@
 """
 import asyncio
 import array
+import fcntl
 import os
 import select
 import signal
 import socket
 import socketserver
 import subprocess
+import struct
 import sys
 
 
@@ -150,6 +155,25 @@ def inetd(address, port, *program):
 def whoami():
     me = socket.socket(fileno=0)
     print(me.family.name, me.type.name, me.proto, me.getsockname(), me.getpeername())
+
+
+SIOCATMARK = 0x8905
+
+
+def urgent_client(address, port):
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
+    connection = socket.create_connection((address, int(port)), timeout=20)
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    connection.sendall(b"f")
+    if not signal.sigtimedwait([signal.SIGURG], 20):
+        sys.exit("no SIGURG")
+    if not select.select([], [], [connection], 20)[2]:
+        sys.exit("no priority event")
+    before = 0
+    while not struct.unpack("i", fcntl.ioctl(connection, SIOCATMARK, bytes(4)))[0]:
+        before += len(connection.recv(65536))
+    urgent = connection.recv(1, socket.MSG_OOB)
+    print(before, urgent.decode(), connection.recv(3, socket.MSG_WAITALL).decode())
 
 
 def hand_on(address, port, *program):
@@ -298,6 +322,7 @@ def main():
             "timeout-client": timeout_client,
             "buffered-client": buffered_client,
             "keepalive-client": keepalive_client,
+            "urgent-client": urgent_client,
             "inetd": inetd,
             "whoami": whoami,
             "hand-on": hand_on,

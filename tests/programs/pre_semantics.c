@@ -3,13 +3,15 @@
  * Asks of TCP sockets everything that programs ask, and prints the answers, one a line. Run with
  * and without SMC-R the output must be the same but for what tests/bats/semantics.diff lists.
  *
- *   pre_semantics ADDRESS PORT      a client of echo_server; nobody may listen at PORT + 1
+ *   pre_semantics ADDRESS PORT   a client of echo_server at PORT and command_server at PORT + 2;
+ *                                nobody may listen at PORT + 1
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/tcp.h>
+#include <linux/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/time.h>
@@ -87,12 +90,17 @@ static int connect_to(int fd, int port_offset)
 	return connect(fd, (struct sockaddr *)&addr, sizeof(addr));
 }
 
-static int connected(void)
+static int connected_at(int port_offset)
 {
 	int fd = open_socket(0);
-	if (connect_to(fd, 0) < 0)
+	if (connect_to(fd, port_offset) < 0)
 		give_up("connect");
 	return fd;
+}
+
+static int connected(void)
+{
+	return connected_at(0);
 }
 
 static void read_whole(int fd, size_t len)
@@ -104,6 +112,17 @@ static void read_whole(int fd, size_t len)
 			give_up("read");
 		len -= (size_t)n;
 	}
+}
+
+/* To command_server. The first command is "e", so that it has the connection by now. */
+static int commanded(const char *commands)
+{
+	int fd = connected_at(2);
+	size_t len = strlen(commands);
+	if (send(fd, commands, len, MSG_NOSIGNAL) != (ssize_t)len)
+		give_up("send");
+	read_whole(fd, 1);
+	return fd;
 }
 
 /* ---- connect */
@@ -181,6 +200,27 @@ static void refused_connect(void)
 	wait_for(fd, POLLOUT);
 	result("connect for the outcome", connect_to(fd, 1));
 	result("the same socket to the server", connect_to(fd, 0));
+	close(fd);
+}
+
+/* What send() and recv() say if nobody asks for the outcome. */
+static void refused_without_a_look(void)
+{
+	puts("# refused connect, no look at the outcome");
+	char byte;
+	int fd = open_socket(SOCK_NONBLOCK);
+	result("non-blocking", connect_to(fd, 1));
+	wait_for(fd, POLLOUT);
+	result("recv", recv(fd, &byte, 1, 0));
+	result("recv again", recv(fd, &byte, 1, 0));
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	close(fd);
+	fd = open_socket(SOCK_NONBLOCK);
+	result("non-blocking", connect_to(fd, 1));
+	wait_for(fd, POLLOUT);
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("send again", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("recv", recv(fd, &byte, 1, 0));
 	close(fd);
 }
 
@@ -272,6 +312,42 @@ static void receiving(void)
 	close(fd);
 }
 
+static void receiving_oddly(void)
+{
+	puts("# receiving, seldom used");
+	int fd = connected(), waiting = 0;
+	char buf[16];
+	struct sockaddr_storage from;
+	struct iovec iov = { buf, 2 };
+	union {
+		struct cmsghdr align;
+		char room[256];
+	} control;
+	struct msghdr msg = { .msg_name = &from,
+			      .msg_namelen = sizeof(from),
+			      .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = &control,
+			      .msg_controllen = sizeof(control) };
+	set_option("SO_TIMESTAMP", fd, SOL_SOCKET, SO_TIMESTAMP, 1);
+	set_option("SO_RCVLOWAT", fd, SOL_SOCKET, SO_RCVLOWAT, 5);
+	result("send", send(fd, "ab", 2, 0));
+	while (ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 2)
+		usleep(1000);
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	result("poll below SO_RCVLOWAT", poll(&p, 1, 0));
+	result("send", send(fd, "cdefgh", 6, 0));
+	result("poll above SO_RCVLOWAT", wait_for(fd, POLLIN));
+	result("recvmsg", recvmsg(fd, &msg, MSG_WAITALL));
+	number("address length", msg.msg_namelen);
+	number("flags", msg.msg_flags);
+	number("timestamp", msg.msg_controllen > 0);
+	iov.iov_len = 1;
+	result("recv MSG_ERRQUEUE", recv(fd, buf, 1, MSG_ERRQUEUE | MSG_DONTWAIT));
+	result("recv MSG_TRUNC", recv(fd, NULL, 2, MSG_TRUNC | MSG_WAITALL));
+	close(fd);
+}
+
 static void sending(void)
 {
 	puts("# sending");
@@ -282,6 +358,8 @@ static void sending(void)
 	result("send MSG_MORE", send(fd, "x", 1, MSG_MORE));
 	ssize_t addressed = sendto(fd, "yz", 2, 0, (struct sockaddr *)&server, sizeof(server));
 	result("sendto with an address", addressed);
+	struct sockaddr_storage zero = { 0 };
+	result("sendto of nothing", sendto(fd, "", 0, 0, (struct sockaddr *)&zero, sizeof(zero)));
 	result("send", send(fd, "end", 3, 0));
 	read_whole(fd, 9 + (addressed > 0 ? (size_t)addressed : 0));
 	int file = memfd_create("data", 0);
@@ -335,6 +413,126 @@ static void half_close(void)
 	result("send after it", send(fd, "x", 1, MSG_NOSIGNAL));
 	result("recv after it", recv(fd, buf, 4, 0));
 	result("shutdown of no such half", shutdown(fd, 7));
+	close(fd);
+}
+
+/* What the peer sends afterwards. */
+static void shut_for_reading(void)
+{
+	puts("# shut for reading");
+	char buf[4];
+	int fd = connected(), waiting = 0;
+	result("shutdown SHUT_RD", shutdown(fd, SHUT_RD));
+	number("revents", wait_for(fd, POLLIN | POLLRDHUP));
+	result("send", send(fd, "ab", 2, 0));
+	for (int i = 0; i < 300 && ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 2; i++)
+		usleep(1000);
+	result("recv", recv(fd, buf, 2, 0));
+	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	close(fd);
+}
+
+/* ---- urgent data */
+
+static volatile sig_atomic_t urgent_signals;
+
+static void on_urgent(int signal)
+{
+	(void)signal;
+	urgent_signals++;
+}
+
+static void at_mark(int fd)
+{
+	result("sockatmark", sockatmark(fd));
+}
+
+static void show(const char *what, int fd, size_t len, int flags)
+{
+	char buf[16] = { 0 };
+	ssize_t n = recv(fd, buf, len, flags);
+	if (n > 0)
+		printf("%s: \"%s\"\n", what, buf);
+	else
+		result(what, n);
+}
+
+/* "abc", urgent "d", "ef" are on their way: wait for all. */
+static void await_urgent(int fd)
+{
+	int waiting = 0;
+	number("POLLPRI", wait_for(fd, POLLPRI) & POLLPRI);
+	fd_set exceptions;
+	FD_ZERO(&exceptions);
+	FD_SET(fd, &exceptions);
+	result("select", select(fd + 1, NULL, NULL, &exceptions, NULL));
+	/* A TCP socket does not count what is behind the mark. */
+	while (ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 3)
+		usleep(1000);
+}
+
+static void urgent_data_in(void)
+{
+	puts("# urgent data arrives");
+	signal(SIGURG, on_urgent);
+	int fd = commanded("e");
+	at_mark(fd);
+	show("recv MSG_OOB of nothing", fd, 1, MSG_OOB);
+	result("F_SETOWN", fcntl(fd, F_SETOWN, getpid()));
+	urgent_signals = 0;
+	result("send", send(fd, "u", 1, 0));
+	await_urgent(fd);
+	number("SIGURG", urgent_signals);
+	at_mark(fd);
+	show("peek", fd, 10, MSG_PEEK);
+	show("recv", fd, 10, 0);
+	at_mark(fd);
+	show("peek MSG_OOB", fd, 1, MSG_OOB | MSG_PEEK);
+	show("recv MSG_OOB", fd, 1, MSG_OOB);
+	show("recv MSG_OOB again", fd, 1, MSG_OOB);
+	at_mark(fd);
+	show("recv", fd, 2, MSG_WAITALL);
+	at_mark(fd);
+	result("send", send(fd, "u", 1, 0));
+	await_urgent(fd);
+	show("recv MSG_OOB first", fd, 1, MSG_OOB);
+	show("recv", fd, 10, 0);
+	at_mark(fd);
+	show("recv", fd, 2, MSG_WAITALL);
+	result("send", send(fd, "u", 1, 0));
+	await_urgent(fd);
+	show("recv", fd, 10, 0);
+	show("recv past it", fd, 2, MSG_WAITALL);
+	show("recv MSG_OOB", fd, 1, MSG_OOB);
+	at_mark(fd);
+	puts("# urgent data in line");
+	set_option("SO_OOBINLINE", fd, SOL_SOCKET, SO_OOBINLINE, 1);
+	result("send", send(fd, "u", 1, 0));
+	await_urgent(fd);
+	show("recv MSG_OOB", fd, 1, MSG_OOB);
+	show("recv", fd, 10, 0);
+	at_mark(fd);
+	show("recv", fd, 3, MSG_WAITALL);
+	at_mark(fd);
+	number("SIGURG", urgent_signals);
+	close(fd);
+}
+
+static void urgent_data_out(void)
+{
+	puts("# urgent data is sent");
+	int fd = commanded("e");
+	result("send", send(fd, "mabc", 4, 0));
+	result("send MSG_OOB", send(fd, "d", 1, MSG_OOB));
+	show("the peer says", fd, 3, MSG_WAITALL);
+	result("send", send(fd, "m", 1, 0));
+	result("send of three, MSG_OOB", send(fd, "xyz", 3, MSG_OOB));
+	show("the peer says", fd, 3, MSG_WAITALL);
+	result("send", send(fd, "m", 1, 0));
+	result("send of one, MSG_OOB", send(fd, "!", 1, MSG_OOB));
+	show("the peer says", fd, 3, MSG_WAITALL);
+	result("send", send(fd, "e", 1, 0));
+	show("recv", fd, 1, 0);
 	close(fd);
 }
 
@@ -402,10 +600,15 @@ int main(int argc, char **argv)
 	blocking_connect();
 	non_blocking_connect();
 	refused_connect();
+	refused_without_a_look();
 	options();
 	receiving();
+	receiving_oddly();
 	sending();
 	half_close();
+	shut_for_reading();
+	urgent_data_in();
+	urgent_data_out();
 	descriptors();
 	epoll_before_connect(false);
 	epoll_before_connect(true);

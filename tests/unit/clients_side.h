@@ -57,10 +57,12 @@ static struct script {
 	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
 	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
+	_Atomic int silent;  /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int give_ups, last_role, last_rcvbuf, last_family;
 	_Atomic uint64_t last_keepalive;
 	_Atomic long taken; /* bytes that programs wrote */
+	_Atomic int urgent_taken, urgent_refused, urgent_announced;
 } * script;
 
 struct smcr_conn {
@@ -68,6 +70,9 @@ struct smcr_conn {
 	uint8_t tx[100000], rx[100000];
 	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes ever put in and taken out */
 	bool established, shut, eof;
+	bool urgent;         /* an urgent byte was written and has not been consumed */
+	bool announced;      /* one is coming */
+	uint64_t urgent_end; /* of either ring: nothing is lost between them */
 	struct smcr_conn *next;
 };
 
@@ -183,11 +188,14 @@ static int ring_segments(uint8_t *ring, size_t size, uint64_t at, size_t len, st
 	return len == 0 ? 0 : len > first ? 2 : 1;
 }
 
-/* Everything that was written comes back, as far as there is room. */
+/* Everything that was written comes back, as far as there is room, but nothing behind an urgent
+ * byte. */
 static void fake_echo(struct smcr_conn *conn)
 {
 	bool moved = false;
-	while (conn->tx_tail < conn->tx_head && conn->rx_head - conn->rx_tail < sizeof(conn->rx)) {
+	while (!script->silent && conn->tx_tail < conn->tx_head &&
+	       conn->rx_head - conn->rx_tail < sizeof(conn->rx) &&
+	       (!conn->urgent || conn->tx_tail < conn->urgent_end)) {
 		conn->rx[conn->rx_head++ % sizeof(conn->rx)] =
 			conn->tx[conn->tx_tail++ % sizeof(conn->tx)];
 		moved = true;
@@ -213,6 +221,38 @@ void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 	fake_echo(conn);
 }
 
+int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
+{
+	if (conn->urgent) {
+		script->urgent_refused++;
+		return -EAGAIN;
+	}
+	conn->urgent = true;
+	conn->announced = false;
+	conn->urgent_end = conn->tx_head + n;
+	script->urgent_taken++;
+	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_URGENT });
+	smcr_conn_tx_commit(conn, n);
+	return 0;
+}
+
+void smcr_conn_tx_announce_urgent(struct smcr_conn *conn)
+{
+	if (conn->announced)
+		return;
+	conn->announced = true;
+	script->urgent_announced++;
+	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_URGENT });
+}
+
+enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_offset)
+{
+	if (!conn->urgent || conn->rx_head < conn->urgent_end)
+		return conn->urgent || conn->announced ? SMCR_URGENT_PENDING : SMCR_URGENT_NONE;
+	*ret_offset = conn->urgent_end - 1 - conn->rx_tail;
+	return SMCR_URGENT_PRESENT;
+}
+
 int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 {
 	return ring_segments(conn->rx, sizeof(conn->rx), conn->rx_tail,
@@ -222,6 +262,10 @@ int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 {
 	conn->rx_tail += n;
+	if (conn->urgent && conn->rx_tail >= conn->urgent_end) {
+		conn->urgent = false;
+		fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_WRITABLE });
+	}
 	fake_echo(conn);
 }
 
@@ -287,7 +331,7 @@ void smcr_engine_each_link(const struct smcr_engine *engine,
 
 struct daemon_side {
 	pid_t pid;
-	int commands; /* bytes: one of "efxrsq" each, see on_command() */
+	int commands; /* bytes: one of "efxrgsq" each, see on_command() */
 	char dir[32];
 	char path[64];
 };
@@ -400,6 +444,8 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 			fake_settle(conn, OUTCOME_FAILED);
 		else if (command == 'r' && conn->established)
 			smcr_conn_tcp_event(conn, SMCR_TCP_RESET);
+		else if (command == 'g')
+			fake_echo(conn);
 	}
 	if (command == 's')
 		clients_stop(daemon_clients);

@@ -415,6 +415,73 @@ static void forwarded_bytes_do_not_keep_the_program_from_writing(void **state)
 	close(program);
 }
 
+struct marked_stream {
+	struct pair pair;
+	int program;
+	uint64_t random;
+	size_t sent, got, mark; /* mark: one past the newest urgent byte */
+	unsigned int marks, found;
+	uint8_t buf[200000];
+};
+
+static size_t some_size(struct marked_stream *s)
+{
+	static const size_t sizes[] = { 1, 2, 3, 100, 5000, 32 * 1024, 64 * 1024, 100000 };
+	s->random = s->random * 6364136223846793005u + 1442695040888963407u;
+	return sizes[(s->random >> 40) % (sizeof(sizes) / sizeof(sizes[0]))];
+}
+
+static void write_marked(struct marked_stream *s)
+{
+	size_t size = some_size(s);
+	bool urgent = s->random >> 62 == 0;
+	for (size_t i = 0; i < size; i++)
+		s->buf[i] = pattern(s->sent + i);
+	ssize_t n = send(s->program, s->buf, size, urgent ? MSG_OOB : 0);
+	s->sent += n > 0 ? (size_t)n : 0;
+	if (n != (ssize_t)size || !urgent)
+		return;
+	s->marks += s->mark <= s->got; /* else the last one is no urgent byte any more */
+	s->mark = s->sent;
+}
+
+static void read_marked(struct marked_stream *s)
+{
+	ssize_t n = read_some(&s->pair, s->buf, some_size(s));
+	for (ssize_t i = 0; i < n; i++)
+		assert_int_equal(s->buf[i], pattern(s->got + (size_t)i));
+	assert_true(queued(&s->pair) >= 1);
+	if (n == -EAGAIN) {
+		assert_int_equal(s->got, s->sent);
+		return;
+	}
+	assert_true(n > 0);
+	s->got += (size_t)n;
+	assert_int_equal(s->pair.urgent, s->got == s->mark);
+	assert_true(!s->pair.urgent || n == 1);
+	s->found += s->pair.urgent;
+}
+
+/* Urgent bytes among writes of all sizes, some of which end where the daemon's reads do. Each comes
+ * alone, in its place; of several that wait at once the last is the urgent one. */
+static void urgent_bytes_are_found(void **state)
+{
+	(void)state;
+	static struct marked_stream s = { .random = 7 };
+	open_pair(&s.pair, &s.program, -1);
+	for (int turn = 0; turn < 3000; turn++) {
+		write_marked(&s);
+		for (uint64_t n = (s.random >> 33) % 12; n > 0; n--)
+			read_marked(&s);
+	}
+	while (s.got < s.sent)
+		read_marked(&s);
+	assert_true(s.marks > 200);
+	assert_int_equal(s.found, s.marks);
+	pair_reset(&s.pair);
+	close(s.program);
+}
+
 static void urgent_bytes_and_descriptors_do_not_stop_the_stream(void **state)
 {
 	(void)state;
@@ -533,6 +600,7 @@ int main(void)
 		cmocka_unit_test(closing_a_plugged_pair_is_a_reset),
 		cmocka_unit_test(every_byte_passes_once),
 		cmocka_unit_test(forwarded_bytes_do_not_keep_the_program_from_writing),
+		cmocka_unit_test(urgent_bytes_are_found),
 		cmocka_unit_test(urgent_bytes_and_descriptors_do_not_stop_the_stream),
 		cmocka_unit_test(half_close_both_ways),
 		cmocka_unit_test(end_of_file_leaves_the_other_direction_open),

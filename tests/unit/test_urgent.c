@@ -142,6 +142,40 @@ static void window_closed(void **state)
 	PROVES("URG-2 CDC-16");
 }
 
+/* The send buffer has no room for the byte: P goes at once, once; and with every CDC until it
+ * comes. While an earlier one is on its way that has the flags. */
+static void announced_before_it_fits(void **state)
+{
+	(void)state;
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 1000);
+		connfix_write(f, usable(f));
+		pass_over(f);
+		smcr_conn_tx_announce_urgent(f->conn);
+		expect_cdc(f, 6, E - 1000, 5, E - 1000, B_FLAG | P_FLAG, 0);
+		smcr_conn_tx_announce_urgent(f->conn);
+		connfix_complete(f);
+		expect_none(f);
+		f->peer_cons += usable(f);
+		connfix_peer_cdc(f);
+		expect_flags(f, P_FLAG, 0);
+		connfix_write(f, 10);
+		expect_w(f, E - 1000, E - 991);
+		expect_flags(f, P_FLAG, 0);
+		connfix_write_urgent(f, 1);
+		expect_w(f, E - 990, E - 990);
+		expect_flags(f, P_FLAG | U_FLAG, 0);
+		smcr_conn_tx_announce_urgent(f->conn);
+		expect_none(f);
+		acknowledge(f);
+		expect_flags(f, P_FLAG, 0);
+		smcr_conn_shutdown(f->conn);
+		smcr_conn_tx_announce_urgent(f->conn);
+		connfix_free(f);
+	}
+	PROVES("URG-2 URG-3");
+}
+
 /* P is part of the state: a CDC for another reason repeats it while the byte waits. */
 static void pending_is_repeated(void **state)
 {
@@ -655,6 +689,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(one_past_the_byte),
 		cmocka_unit_test(window_closed),
+		cmocka_unit_test(announced_before_it_fits),
 		cmocka_unit_test(pending_is_repeated),
 		cmocka_unit_test(waits_for_the_reader),
 		cmocka_unit_test(cleared_by_normal_data),
