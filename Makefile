@@ -64,7 +64,7 @@ PROTO_SRCS := $(wildcard proto/*/*.c)
 ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/host/*.c \
-	daemon/control/*.c daemon/fabric/*.c)
+	daemon/control/*.c daemon/fabric/*.c daemon/policy/*.c)
 # Both libraries are made of the same core, each of its own copy of it.
 CORE_SRCS := $(wildcard lib/smcr/*.c)
 PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/inspect/*.c)

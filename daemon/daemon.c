@@ -23,6 +23,7 @@
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
 #include "daemon/optout.h"
+#include "daemon/policy/policy.h"
 #include "daemon/rendezvous/option.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
@@ -42,6 +43,7 @@ struct smcrd {
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
 	struct optout optout;
+	struct policy *policy;
 	struct clients *clients;
 	struct control control;
 	bool stopping, done;
@@ -68,6 +70,8 @@ static void update_option(struct smcrd *smcrd)
 static void on_netif_change(void *ctx, const struct netif *netif)
 {
 	struct smcrd *smcrd = ctx;
+	if (smcrd->policy)
+		policy_netif(smcrd->policy, netif);
 	if (smcrd->rnics && !smcrd->stopping)
 		rnics_netif_changed(smcrd->rnics, netif);
 }
@@ -168,11 +172,19 @@ static int find_path(void *ctx, const struct smcr_addr *local, uint8_t *ret_pref
 	return 0;
 }
 
-static enum smcr_reason refuse(void *ctx, const struct smcr_addr *local,
-			       const struct smcr_addr *peer, uint32_t mark)
+static enum smcr_reason refuse(void *ctx, const struct clients_candidate *candidate)
 {
 	struct smcrd *smcrd = ctx;
-	return optout_judge(&smcrd->optout, local, peer, mark);
+	const struct smcr_subject subject = {
+		.local = rdv_addr16(candidate->local),
+		.peer = rdv_addr16(candidate->peer),
+		.program = candidate->program,
+		.uid = candidate->uid,
+		.port = candidate->server ? candidate->local->port : candidate->peer->port,
+	};
+	enum smcr_reason reason =
+		optout_judge(&smcrd->optout, candidate->local, candidate->peer, candidate->mark);
+	return reason ? reason : policy_judge(smcrd->policy, &subject);
 }
 
 static bool assume_capable(void *ctx, const struct smcr_addr *peer)
@@ -275,6 +287,22 @@ static void open_option(struct smcrd *smcrd)
 		    smcrd->option_error);
 }
 
+static void add_own_netif(void *ctx, const struct netif *netif)
+{
+	policy_netif(ctx, netif);
+}
+
+static int open_policy(struct smcrd *smcrd)
+{
+	int error = policy_new(smcrd->option, &smcrd->policy);
+	if (error)
+		return error;
+	netif_each(smcrd->netifs, add_own_netif, smcrd->policy);
+	for (size_t i = 0; i < smcrd->config.num_rules; i++)
+		policy_add_rule(smcrd->policy, &smcrd->config.rules[i], true);
+	return 0;
+}
+
 static int open_fabric(struct smcrd *smcrd)
 {
 	struct fabric_params params = { .base = smcrd->base,
@@ -367,6 +395,11 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 		return error;
 	open_option(smcrd);
 	optout_start(&smcrd->optout, smcrd->base, smcrd->option);
+	error = open_policy(smcrd);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep rules: %s", strerror(-error));
+		return error;
+	}
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
 					   .fabric = smcrd->fabric,
@@ -374,6 +407,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .reply = reply_later,
 					   .reply_ctx = smcrd,
 					   .option = smcrd->option,
+					   .policy = smcrd->policy,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
 	error = open_clients(smcrd, ret_error);
@@ -472,6 +506,7 @@ void smcrd_free(struct smcrd *smcrd)
 {
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
 	optout_stop(&smcrd->optout);
+	policy_free(smcrd->policy);
 	rdv_option_close(smcrd->option);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);

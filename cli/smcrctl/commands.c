@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/smcrctl/commands.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <pwd.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -162,6 +164,44 @@ static int ueid_argument(int argc, char **argv, json_t *params)
 	return 1;
 }
 
+/* What a number is needed for: smcrd looks no name up, which may take long. */
+static const char *user_number(const char *name, char number[16])
+{
+	const struct passwd *user = getpwnam(name);
+	if (!user) {
+		refuse("this host has no user '%s'", name);
+		return NULL;
+	}
+	snprintf(number, 16, "%u", (unsigned int)user->pw_uid);
+	return number;
+}
+
+/* Every word that is left, a rule as in smcrd.conf(5). */
+static int rule_arguments(int argc, char **argv, json_t *params)
+{
+	char *text = NULL, number[16];
+	size_t size;
+	FILE *out = open_memstream(&text, &size);
+	if (argc < 1)
+		refuse("which rule? For example: deny port 22");
+	bool good = out && argc >= 1;
+	for (int i = 0; good && i < argc; i++) {
+		const char *word = argv[i];
+		bool name = i > 0 && !strcmp(argv[i - 1], "uid") && !isdigit((unsigned char)*word);
+		if (name)
+			word = user_number(word, number);
+		good = word != NULL;
+		if (good)
+			fprintf(out, "%s%s", i ? " " : "", word);
+	}
+	if (out)
+		fclose(out);
+	if (good && json_object_set_new(params, "rule", json_string(text)))
+		good = refuse("'%s' is no rule", text);
+	free(text);
+	return good ? argc : -1;
+}
+
 /* ---- the commands ---- */
 
 static const struct command {
@@ -183,6 +223,8 @@ static const struct command {
 	  failover_arguments },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
+	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
+	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments },
 };
 
 static const struct object *find_object(const char *word)

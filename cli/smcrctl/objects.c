@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/table.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -289,5 +290,6 @@ const struct object objects[] = {
 	{ "failover", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids },
+	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 };
 const size_t num_objects = COUNT(objects);

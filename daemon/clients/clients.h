@@ -30,6 +30,15 @@ struct clients_asker {
 	size_t num_groups;
 };
 
+/** A connection that is about to use SMC-R. */
+struct clients_candidate {
+	const struct smcr_addr *local, *peer;
+	bool server;      /* its program has accepted it */
+	uint32_t mark;    /* SO_MARK */
+	uid_t uid;        /* of who called connect() or listen(), as far as it is known */
+	uint64_t program; /* what that said it is: ipc_program_id(); 0: nothing */
+};
+
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
 struct clients_callbacks {
 	void *ctx; /* handed to each of them */
@@ -48,12 +57,11 @@ struct clients_callbacks {
 		    uint16_t *ret_vlan);
 
 	/**
-	 * Must this connection not use SMC-R, whatever its handshake agreed upon (SEC-4)? `mark` is
-	 * the socket's SO_MARK. NULL: none must not.
+	 * Must this connection not use SMC-R, whatever its handshake agreed upon (SEC-4)? NULL:
+	 * none must not.
 	 * @return why, or SMCR_REASON_NONE
 	 */
-	enum smcr_reason (*refuse)(void *ctx, const struct smcr_addr *local,
-				   const struct smcr_addr *peer, uint32_t mark);
+	enum smcr_reason (*refuse)(void *ctx, const struct clients_candidate *candidate);
 
 	/**
 	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that

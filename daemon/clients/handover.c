@@ -144,7 +144,13 @@ static enum smcr_reason must_refuse(const struct client_conn *conn)
 		return SMCR_REASON_NONE;
 	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &mark, &len) < 0)
 		mark = 0;
-	return callbacks->refuse(callbacks->ctx, &conn->local, &conn->peer, mark);
+	const struct clients_candidate candidate = { .local = &conn->local,
+						     .peer = &conn->peer,
+						     .server = conn->kind == IPC_HANDOVER_ACCEPTED,
+						     .mark = mark,
+						     .uid = conn->claim_uid,
+						     .program = conn->claim_program };
+	return callbacks->refuse(callbacks->ctx, &candidate);
 }
 
 static bool is_clc_wanted(void *ctx, const uint8_t *msg, size_t len)
@@ -321,6 +327,8 @@ void conn_handover(struct session *session, const struct ipc_handover *msg, int 
 	rdv_unmark(fd, &verdict);
 	count_kind(&clients->counts, msg->kind);
 	conn->require = msg->flags & IPC_HANDOVER_REQUIRE;
+	conn->claim_uid = verdict.option.claimed ? verdict.option.uid : session->cred.uid;
+	conn->claim_program = verdict.option.program;
 	conn->session = session;
 	session->waiting = conn;
 	int name_error = fill_name(conn, &msg->peer);

@@ -79,6 +79,8 @@ struct client_conn {
 	struct clients *clients;
 	uint64_t id;
 	struct ucred cred; /* of the session that handed it over */
+	uid_t claim_uid;   /* of who claimed the socket or its listener; without BPF cred.uid */
+	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
 	bool require;  /* a fallback is an error */

@@ -12,6 +12,7 @@
  *   params.c    the one place where parameters are checked
  *   commands.c  methods that are commands of the engine, answered when they have ended
  *   ueids.c     UEIDs: shown, added, removed
+ *   policies.c  which connections use SMC-R: rules shown, added, deleted
  *   views.c     methods that show something
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
@@ -23,6 +24,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/config.h"
+#include "daemon/policy/policy.h"
 #include "daemon/rendezvous/option.h"
 
 #define CONTROL_SCHEMA 1
@@ -36,8 +38,9 @@ struct control {
 	struct smcr_engine *engine; /* the fabric's */
 	struct clients *clients;    /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
-	const char *option_error;   /* why not: a sentence; "" otherwise */
-	uint64_t started;           /* fabric_now() at the start */
+	struct policy *policy;
+	const char *option_error; /* why not: a sentence; "" otherwise */
+	uint64_t started;         /* fabric_now() at the start */
 	/** The reply to a request that was left open; takes `reply` (NULL: no memory) over. Called
 	 * from inside operations of the engine. */
 	void (*reply)(void *ctx, uint64_t request, char *reply);

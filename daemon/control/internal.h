@@ -32,6 +32,7 @@ enum param_name {
 	PARAM_TO,
 	PARAM_DISORDERLY,
 	PARAM_NAME,
+	PARAM_RULE,
 	NUM_PARAMS,
 };
 
@@ -40,7 +41,7 @@ struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name;
+	const char *name, *rule;
 };
 
 /**
@@ -54,6 +55,11 @@ bool params_take(const json_t *json, unsigned int required, unsigned int optiona
 /* ueids.c: these do what they are asked for at once. @return the result or NULL: refused */
 json_t *ueid_add(struct control *control, const struct params *params, struct refusal *refusal);
 json_t *ueid_remove(struct control *control, const struct params *params, struct refusal *refusal);
+
+/* policies.c: likewise */
+json_t *policy_add(struct control *control, const struct params *params, struct refusal *refusal);
+json_t *policy_delete(struct control *control, const struct params *params,
+		      struct refusal *refusal);
 
 /* commands.c */
 

@@ -13,9 +13,13 @@ static const struct {
 	json_int_t max; /* of a number; 0: something else */
 	bool text;      /* of something else; false: true or false */
 } table[NUM_PARAMS] = {
-	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX }, [PARAM_LINK] = { "link", LINK_MAX_NUMBER },
-	[PARAM_FROM] = { "from", LINK_MAX_NUMBER },      [PARAM_TO] = { "to", LINK_MAX_NUMBER },
-	[PARAM_DISORDERLY] = { "disorderly", 0 },        [PARAM_NAME] = { "name", 0, true },
+	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX },
+	[PARAM_LINK] = { "link", LINK_MAX_NUMBER },
+	[PARAM_FROM] = { "from", LINK_MAX_NUMBER },
+	[PARAM_TO] = { "to", LINK_MAX_NUMBER },
+	[PARAM_DISORDERLY] = { "disorderly", 0 },
+	[PARAM_NAME] = { "name", 0, true },
+	[PARAM_RULE] = { "rule", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -28,6 +32,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_TO: params->to = (uint8_t)number; break;
 	case PARAM_DISORDERLY: params->disorderly = json_is_true(value); break;
 	case PARAM_NAME: params->name = json_string_value(value); break;
+	case PARAM_RULE: params->rule = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
 }

@@ -16,6 +16,7 @@ json_t *control_show_devices(struct control *control);
 json_t *control_show_linkgroups(struct control *control);
 json_t *control_show_links(struct control *control);
 json_t *control_show_connections(struct control *control);
-json_t *control_show_ueids(struct control *control); /* ueids.c */
+json_t *control_show_ueids(struct control *control);  /* ueids.c */
+json_t *control_show_policy(struct control *control); /* policies.c */
 
 #endif

@@ -18,7 +18,7 @@
 #include "proto/smcr/eid.h"
 
 /* What a key's value may be is said by its setter: false with a sentence in `why`. */
-#define WHY_LEN 160
+#define WHY_LEN POLICY_WHY_LEN
 typedef bool (*setter)(struct config *config, const char *value, char why[WHY_LEN]);
 
 static bool refuse(char why[WHY_LEN], const char *format, ...)
@@ -195,6 +195,38 @@ static bool set_capable_subnet(struct config *config, const char *value, char wh
 	return true;
 }
 
+static bool add_rule(struct config *config, const char *action, const char *conditions,
+		     char why[WHY_LEN])
+{
+	struct policy_rule rule;
+	char text[POLICY_RULE_TEXT + 16];
+	snprintf(text, sizeof(text), "%s %s", action, conditions);
+	if (policy_rule_parse(text, true, &rule, why))
+		return false;
+	for (size_t i = 0; i < config->num_rules; i++)
+		if (policy_rule_equal(&config->rules[i], &rule))
+			return refuse(why, "this rule is there twice");
+	if (config->num_rules == SMCR_MAX_RULES)
+		return refuse(why, "more than %d rules", SMCR_MAX_RULES);
+	struct policy_rule *rules =
+		reallocarray(config->rules, config->num_rules + 1, sizeof(*rules));
+	if (!rules)
+		return refuse(why, "out of memory");
+	config->rules = rules;
+	config->rules[config->num_rules++] = rule;
+	return true;
+}
+
+static bool set_deny(struct config *config, const char *value, char why[WHY_LEN])
+{
+	return add_rule(config, "deny", value, why);
+}
+
+static bool set_allow(struct config *config, const char *value, char why[WHY_LEN])
+{
+	return add_rule(config, "allow", value, why);
+}
+
 enum number {
 	MAX_LINKS,
 	SKIP_SECONDS,
@@ -253,6 +285,8 @@ static const struct key {
 	{ "element_size_min", "64K", set_bsize_min },
 	{ "memory", "1G", set_memory },
 	{ "capable_subnet", NULL, set_capable_subnet },
+	{ "deny", NULL, set_deny },
+	{ "allow", NULL, set_allow },
 	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
 	{ "skip_seconds", "60", NULL, SKIP_SECONDS, 1, 86400 },
 	{ "connect_wait_milliseconds", "40", NULL, CONNECT_WAIT, 1, 60000 },
@@ -415,6 +449,7 @@ void config_free(struct config *config)
 		free(config->rnics[i]);
 	free(config->socket_path);
 	free(config->admin_group);
+	free(config->rules);
 	*config = (struct config){ 0 };
 }
 

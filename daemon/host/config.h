@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/policy/rules.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/smcrd/smcrd.conf"
 #define CONFIG_ERROR_LEN    512
@@ -33,6 +34,8 @@ struct config {
 	int log_level;     /* LOG_ERR .. LOG_DEBUG */
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;
+	struct policy_rule *rules; /* which connections may use SMC-R */
+	size_t num_rules;
 	unsigned int skip_seconds; /* how long a peer whose RoCE path is dead is left to TCP */
 	unsigned int
 		connect_wait_ms; /* connect() waits this long for the outcome of a rendezvous */

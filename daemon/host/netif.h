@@ -17,8 +17,8 @@
 struct event_base;
 struct netif_watch;
 
-#define NETIF_MAX_ADDRS  8
-#define NETIF_MAX_ADDRS6 16
+#define NETIF_MAX_ADDRS  64
+#define NETIF_MAX_ADDRS6 64
 
 /** An interface. Of one that has gone, only index and name are known. */
 struct netif {

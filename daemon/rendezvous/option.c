@@ -46,6 +46,7 @@ struct rdv_option {
 	struct smcr *skel;
 	uint64_t netns_cookie;
 	struct skip *skips;
+	uint32_t rule_flags[SMCR_MAX_RULES]; /* of the rules that are there */
 };
 
 /* ---- opening */
@@ -436,5 +437,124 @@ int rdv_option_include(struct rdv_option *option, const struct smcr_prefix *pref
 	if (!option || bpf_map_delete_elem(bpf_map__fd(option->skel->maps.excluded), &key) < 0)
 		return -ENOENT;
 	option->skel->bss->num_excluded--;
+	return 0;
+}
+
+/* ---- this host's own addresses */
+
+struct smcr_addr16 rdv_addr16(const struct smcr_addr *addr)
+{
+	return to_addr16(addr->family, addr->ip);
+}
+
+int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *addr, bool own)
+{
+	const uint32_t one = 1;
+	if (addr->family != AF_INET && addr->family != AF_INET6)
+		return -EINVAL;
+	if (!option)
+		return 0;
+	struct smcr_addr16 key = rdv_addr16(addr);
+	int map = bpf_map__fd(option->skel->maps.own);
+	if (!own) {
+		if (bpf_map_delete_elem(map, &key) == 0)
+			option->skel->bss->num_own--;
+		return 0;
+	}
+	if (bpf_map_update_elem(map, &key, &one, BPF_NOEXIST) == 0)
+		option->skel->bss->num_own++;
+	else if (errno != EEXIST)
+		return errno == E2BIG ? -ENOSPC : -errno;
+	return 0;
+}
+
+/* ---- rules */
+
+/* The programs look at the places up to the last one that is used. */
+static void count_rules(struct rdv_option *option)
+{
+	uint32_t last = 0, allow = 0;
+	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++) {
+		if (option->rule_flags[i])
+			last = i + 1;
+		if (option->rule_flags[i] & SMCR_RULE_ALLOW)
+			allow++;
+	}
+	option->skel->bss->num_rules = last;
+	option->skel->bss->num_allow = allow;
+}
+
+int rdv_option_set_rule(struct rdv_option *option, uint32_t place, const struct smcr_rule *rule)
+{
+	static const struct smcr_rule none;
+	const uint64_t zero = 0;
+	if (place >= SMCR_MAX_RULES)
+		return -EINVAL;
+	if (!option)
+		return 0;
+	if (bpf_map_update_elem(bpf_map__fd(option->skel->maps.rules), &place, rule ? rule : &none,
+				BPF_ANY) < 0 ||
+	    bpf_map_update_elem(bpf_map__fd(option->skel->maps.rule_hits), &place, &zero, BPF_ANY) <
+		    0)
+		return -errno;
+	option->rule_flags[place] = rule ? rule->flags : 0;
+	count_rules(option);
+	return 0;
+}
+
+uint64_t rdv_option_rule_hits(const struct rdv_option *option, uint32_t place)
+{
+	uint64_t hits = 0;
+	if (!option ||
+	    bpf_map_lookup_elem(bpf_map__fd(option->skel->maps.rule_hits), &place, &hits) < 0)
+		return 0;
+	return hits;
+}
+
+/* ---- where connections are short */
+
+static int short_key(const struct smcr_addr *where, struct smcr_short_key *ret_key)
+{
+	struct smcr_short_key key = { .port = where->port };
+	if (!where->port ||
+	    (where->family && where->family != AF_INET && where->family != AF_INET6))
+		return -EINVAL;
+	if (where->family)
+		key.peer = rdv_addr16(where);
+	*ret_key = key;
+	return 0;
+}
+
+int rdv_option_set_short(struct rdv_option *option, const struct smcr_addr *where, bool on)
+{
+	const struct smcr_short_counts none = { 0 };
+	struct smcr_short_key key;
+	int r = short_key(where, &key);
+	if (r < 0 || !option)
+		return r;
+	int map = bpf_map__fd(option->skel->maps.shorts);
+	if (!on) {
+		if (bpf_map_delete_elem(map, &key) < 0)
+			return -errno;
+		option->skel->bss->num_short--;
+		return 0;
+	}
+	if (bpf_map_update_elem(map, &key, &none, BPF_NOEXIST) == 0)
+		option->skel->bss->num_short++;
+	else if (errno != EEXIST)
+		return errno == E2BIG ? -ENOSPC : -errno;
+	return 0;
+}
+
+int rdv_option_short_counts(const struct rdv_option *option, const struct smcr_addr *where,
+			    uint64_t *ret_left, uint64_t *ret_tried)
+{
+	struct smcr_short_counts counts;
+	struct smcr_short_key key;
+	if (!option || short_key(where, &key) < 0 ||
+	    bpf_map_lookup_elem(bpf_map__fd(option->skel->maps.shorts), &key, &counts) < 0)
+		return -ENOENT;
+	*ret_left = counts.left;
+	*ret_tried = counts.tried;
 	return 0;
 }

@@ -25,6 +25,7 @@
 #include <sys/types.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/rendezvous/bpf/rule.h"
 #include "proto/ipc/ipc.h"
 
 struct rdv_option;
@@ -137,5 +138,45 @@ int rdv_option_exclude(struct rdv_option *option, const struct smcr_prefix *pref
 
 /** Take such a prefix back. @return 0, -EINVAL, -ENOENT */
 int rdv_option_include(struct rdv_option *option, const struct smcr_prefix *prefix);
+
+/**
+ * An address of this host's: connections with it, and once there is one also those with loopback
+ * addresses, are SMCR_REASON_OWN_HOST. NULL is allowed.
+ * @param own   false: it is one no more
+ * @param addr  the port does not matter
+ * @return 0, -EINVAL (family), -ENOSPC (4096 addresses)
+ */
+int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *addr, bool own);
+
+/** As rules and the BPF programs write addresses. */
+struct smcr_addr16 rdv_addr16(const struct smcr_addr *addr);
+
+/* ---- rules: deny wins; where one allows, what none allows is denied (SMCR_REASON_LOCAL_POLICY) */
+
+/**
+ * Put a rule in a place, or (NULL) leave that empty; the place's hits are 0 again. NULL is allowed.
+ * @param place  below SMCR_MAX_RULES
+ * @return 0, -EINVAL
+ */
+int rdv_option_set_rule(struct rdv_option *option, uint32_t place, const struct smcr_rule *rule);
+
+/** How many handshakes the rule there has decided; place SMCR_MAX_RULES: how many none of those
+ *  that allow did. NULL: 0. */
+uint64_t rdv_option_rule_hits(const struct rdv_option *option, uint32_t place);
+
+/* ---- where connections are short */
+
+/**
+ * Leave the option off connections to a peer's port, but for a sample of them, or (`on` false) stop
+ * that. NULL is allowed.
+ * @param where  address and TCP port of the peer; family 0: all connections to this port of ours
+ * @return 0, -EINVAL, -ENOSPC (1024 places), -ENOENT (`on` false)
+ */
+int rdv_option_set_short(struct rdv_option *option, const struct smcr_addr *where, bool on);
+
+/** Handshakes there since then: left on TCP, and tried all the same. NULL: -ENOENT.
+ *  @return 0, -ENOENT */
+int rdv_option_short_counts(const struct rdv_option *option, const struct smcr_addr *where,
+			    uint64_t *ret_left, uint64_t *ret_tried);
 
 #endif

@@ -150,6 +150,12 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_NO_DAEMON:
 		return (struct reason){ "no-daemon",
 					"no smcrd that could serve this connection can be asked" };
+	case SMCR_REASON_OWN_HOST:
+		return (struct reason){ "own-host",
+					"both ends are on this host, where RDMA gains nothing" };
+	case SMCR_REASON_SHORT_CONNECTIONS:
+		return (struct reason){ "short-connections",
+					"connections to this port end too soon for SMC-R to pay" };
 	}
 	return (struct reason){ 0 };
 }

@@ -30,7 +30,7 @@ options_of() {
 
 @test "every command is in smcrctl --help and in the manual page, with its arguments" {
 	commands() {
-		grep -E '^ {2,5}(info|device|linkgroup|link|failover|connection|ueid) ' |
+		grep -E '^ {2,5}(info|device|linkgroup|link|failover|connection|ueid|policy) ' |
 			sed -E 's/^ +//; s/  .*//' | tr '[:upper:]' '[:lower:]' | sort
 	}
 	diff <("$HOSTS_BUILD/bin/smcrctl" --help | commands) \
@@ -59,7 +59,7 @@ options_of() {
 		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
 		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#" | sort)
 	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
-		grep -vE '^(rnic|capable_subnet|ueid) ' | sort)
+		grep -vE '^(rnic|capable_subnet|ueid|deny|allow) ' | sort)
 	# and it is what smcrd takes
 	hosts_up 1500
 	sed 's/^# \([a-z_]* =\)/\1/' "$HOSTS_ROOT/etc/smcrd.conf" >"$HOSTS_DIR/a.conf"

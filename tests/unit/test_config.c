@@ -150,6 +150,10 @@ static void errors_name_file_line_and_key(void **state)
 		{ "test_link_interval_seconds = -1", "test_link_interval_seconds" },
 		{ "add_link_retry_seconds = 0", "add_link_retry_seconds" },
 		{ "add_link_retry_seconds = 601", "add_link_retry_seconds" },
+		{ "deny =", "deny: what is to be denied" },
+		{ "deny = ports 22", "deny: 'ports' is not" },
+		{ "allow = peer 10.0.0.1/8", "allow: '10.0.0.1/8' is no network" },
+		{ "allow = uid no-such-user-here", "allow: this host has no user" },
 	};
 	struct dir *dir = *state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -200,6 +204,38 @@ static void ueids_are_counted_and_differ(void **state)
 	assert_non_null(strstr(text, ":9: ueid: more than 8"));
 }
 
+static void rules_are_kept_in_their_order(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN], shown[POLICY_RULE_TEXT];
+	struct dir *dir = *state;
+	write_file(dir->file, "deny = port 22\nallow = peer 10.0.0.0/8 uid root\ndeny=port 23");
+	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(config.num_rules, 3);
+	policy_rule_text(&config.rules[1], shown);
+	assert_string_equal(shown, "allow uid 0 peer 10.0.0.0/8");
+	policy_rule_text(&config.rules[2], shown);
+	assert_string_equal(shown, "deny port 23");
+	config_free(&config);
+	write_file(dir->file, "deny = uid root port 22\ndeny = port 22-22 uid 0\n");
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, ":2: deny: this rule is there twice"));
+}
+
+static void more_rules_than_there_are_places_are_refused(void **state)
+{
+	struct config config;
+	char text[CONFIG_ERROR_LEN];
+	struct dir *dir = *state;
+	FILE *file = fopen(dir->file, "w");
+	assert_non_null(file);
+	for (int i = 1; i <= SMCR_MAX_RULES + 1; i++)
+		fprintf(file, "deny = port %d\n", i);
+	fclose(file);
+	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
+	assert_non_null(strstr(text, ":257: deny: more than 256 rules"));
+}
+
 static void a_version_without_a_dialect_is_refused(void **state)
 {
 	struct config config;
@@ -233,6 +269,8 @@ int main(void)
 		CASE(sizes_that_contradict_are_refused),
 		CASE(patience_with_the_last_link_is_the_longer_one),
 		CASE(ueids_are_counted_and_differ),
+		CASE(rules_are_kept_in_their_order),
+		CASE(more_rules_than_there_are_places_are_refused),
 		CASE(a_version_without_a_dialect_is_refused),
 		CASE(a_named_file_must_exist),
 	};

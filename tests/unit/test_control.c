@@ -78,6 +78,8 @@ static int setup(void **state)
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
 	fixture->control.engine = fabric_engine(fixture->control.fabric);
+	if (policy_new(NULL, &fixture->control.policy) < 0)
+		return -1;
 	log_open(-1, false); /* who asked for a command is of no interest here */
 	*state = fixture;
 	return 0;
@@ -89,6 +91,7 @@ static int teardown(void **state)
 	control_close(&fixture->control);
 	if (fixture->pair)
 		pair_free(fixture->pair);
+	policy_free(fixture->control.policy);
 	fabric_free(fixture->control.fabric);
 	config_free(&fixture->config);
 	event_base_free(fixture->base);
@@ -252,6 +255,11 @@ static void parameters_are_checked_by_name(void **state)
 		{ "ueid.add", "{\"name\":\"lower\"}", "name", "'lower' is no UEID" },
 		{ "ueid.remove", "{\"name\":\"A B\"}", "name", "'A B' is no UEID" },
 		{ "ueid.add", "{\"name\":\"A\",\"link\":1}", "link", "there is: name" },
+		{ "policy.add", "{}", "rule", "missing" },
+		{ "policy.add", "{\"rule\":[]}", "rule", "a string" },
+		{ "policy.add", "{\"rule\":\"\"}", "rule", "begins with" },
+		{ "policy.add", "{\"rule\":\"deny uid root\"}", "rule", "no user number" },
+		{ "policy.delete", "{\"rule\":\"deny port x\"}", "rule", "'x' is no TCP port" },
 	};
 	struct fixture *fixture = *state;
 	const struct clients_asker root = { .request = 1 };
@@ -470,6 +478,72 @@ static void ueids_come_and_go(void **state)
 	expect_text(change_ueid(fixture, "ueid.add", "8"), "version 1 only");
 }
 
+/* ---- policy ---- */
+
+static json_t *change_rule(struct fixture *fixture, const char *method, const char *rule)
+{
+	const struct clients_asker root = { .request = 1 };
+	char text[160];
+	int len = snprintf(text, sizeof(text), "{\"method\":\"%s\",\"params\":{\"rule\":\"%s\"}}",
+			   method, rule);
+	return ask_as(fixture, &root, text, (size_t)len);
+}
+
+/* The texts of the rules, separated by commas, then what happens to other connections. */
+static void expect_policy(struct fixture *fixture, const char *words)
+{
+	static const char show[] = "{\"method\":\"policy.show\"}";
+	char text[512] = "";
+	size_t i;
+	json_t *rule, *reply = ask(fixture, show, sizeof(show) - 1);
+	json_array_foreach(result_of(reply, "rules"), i, rule)
+	{
+		strcat(text, json_string_value(json_object_get(rule, "rule")));
+		strcat(text,
+		       json_is_true(json_object_get(rule, "configured")) ? " (conf), " : ", ");
+		assert_int_equal(json_integer_value(json_object_get(rule, "hits")), 0);
+	}
+	strcat(text, json_string_value(result_of(reply, "default")));
+	assert_string_equal(text, words);
+	json_decref(reply);
+}
+
+static void rules_come_and_go(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char add[] = "{\"method\":\"policy.add\",\"params\":{\"rule\":\"deny all\"}}";
+	struct policy_rule rule;
+	char why[POLICY_WHY_LEN];
+	expect_error(ask(fixture, add, sizeof(add) - 1), "not-permitted", NULL, "root");
+	expect_policy(fixture, "allow");
+	assert_int_equal(policy_rule_parse("deny port 22", false, &rule, why), 0);
+	assert_int_equal(policy_add_rule(fixture->control.policy, &rule, true), 0);
+	expect_text(change_rule(fixture, "policy.add", "allow  uid 7"), "allow uid 7: new");
+	expect_error(change_rule(fixture, "policy.add", "allow uid 7"), "exists", NULL,
+		     "allow uid 7");
+	expect_text(change_rule(fixture, "policy.add", "deny port 23"), "deny port 23");
+	expect_policy(fixture, "deny port 22 (conf), allow uid 7, deny port 23, deny");
+	expect_error(change_rule(fixture, "policy.delete", "deny port 24"), "not-found", NULL,
+		     "deny port 24");
+	expect_text(change_rule(fixture, "policy.delete", "deny port 22"), "after a restart");
+	/* A rule that comes takes an old one's place, but stands last. */
+	expect_text(change_rule(fixture, "policy.add", "deny port 25"), "deny port 25");
+	expect_policy(fixture, "allow uid 7, deny port 23, deny port 25, deny");
+	expect_text(change_rule(fixture, "policy.delete", "allow uid 7"), "do not go by it");
+	expect_policy(fixture, "deny port 23, deny port 25, allow");
+}
+
+static void there_is_room_for_so_many_rules(void **state)
+{
+	struct fixture *fixture = *state;
+	char text[32];
+	for (int i = 1; i <= SMCR_MAX_RULES; i++) {
+		snprintf(text, sizeof(text), "deny port %d", i);
+		expect_text(change_rule(fixture, "policy.add", text), text);
+	}
+	expect_error(change_rule(fixture, "policy.add", "deny all"), "full", NULL, "256");
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -487,6 +561,8 @@ int main(void)
 		CASE(results_of_added_links),
 		CASE(an_asker_who_goes_gets_no_reply),
 		CASE(ueids_come_and_go),
+		CASE(rules_come_and_go),
+		CASE(there_is_room_for_so_many_rules),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }

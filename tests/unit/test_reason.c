@@ -54,6 +54,8 @@ static const uint32_t ours[] = {
 	SMCR_REASON_LIMIT,
 	SMCR_REASON_NO_DESCRIPTORS,
 	SMCR_REASON_NO_DAEMON,
+	SMCR_REASON_OWN_HOST,
+	SMCR_REASON_SHORT_CONNECTIONS,
 };
 #define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
 

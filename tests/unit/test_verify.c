@@ -19,6 +19,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/policy/rules.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/smcr/reason.h"
@@ -210,6 +211,192 @@ static void a_claim_tells_user_and_program(void **state)
 	assert_int_equal(known.uid, 0);
 	assert_true(known.program == claim.program);
 	close(server);
+	close(listener);
+}
+
+/* ---- rules, own addresses and short connections, in the BPF programs */
+
+static struct ends connected_to(int listener, const struct sockaddr_in *addr)
+{
+	struct ends ends = { .addr = *addr, .client = tcp_socket(true) };
+	assert_int_equal(connect_to(ends.client, addr), 0);
+	ends.server = accept(listener, NULL, NULL);
+	assert_true(ends.server >= 0);
+	return ends;
+}
+
+/* Why the client's side did not send the option, the server's not answer it. */
+static void expect_reasons(int listener, const struct sockaddr_in *addr, uint32_t client,
+			   uint32_t server)
+{
+	struct rdv_option_state known;
+	struct ends ends = connected_to(listener, addr);
+	assert_int_equal(rdv_option_query(option, ends.client, &known), 0);
+	assert_int_equal(known.reason, client);
+	assert_int_equal(rdv_option_query(option, ends.server, &known), 0);
+	assert_int_equal(known.reason, server);
+	close_ends(&ends);
+}
+
+static void set_rule(uint32_t place, const char *text)
+{
+	struct policy_rule rule;
+	char why[POLICY_WHY_LEN];
+	assert_int_equal(policy_rule_parse(text, true, &rule, why), 0);
+	assert_int_equal(rdv_option_set_rule(option, place, &rule.match), 0);
+}
+
+static void clear_rule(uint32_t place)
+{
+	assert_int_equal(rdv_option_set_rule(option, place, NULL), 0);
+}
+
+static void rules_keep_the_option_off(void **state)
+{
+	static const char *const deny[] = { "deny port 1-65535",    "deny uid 0",
+					    "deny peer 127.0.0.1",  "deny peer 127.0.0.0/8",
+					    "deny local 127.0.0.1", "deny all" };
+	static const char *const other[] = { "deny port 1", "deny uid 1", "deny peer 127.0.0.2",
+					     "deny local 127.0.0.2", "deny program /usr/bin/ssh" };
+	struct sockaddr_in addr;
+	char exact[32];
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	for (size_t i = 0; i < sizeof(deny) / sizeof(deny[0]); i++) {
+		set_rule(0, deny[i]);
+		expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
+		assert_int_equal(rdv_option_rule_hits(option, 0), 1);
+	}
+	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		set_rule(0, other[i]);
+		expect_reasons(listener, &addr, 0, 0);
+		assert_int_equal(rdv_option_rule_hits(option, 0), 0);
+	}
+	snprintf(exact, sizeof(exact), "deny port %u", ntohs(addr.sin_port));
+	set_rule(0, exact);
+	expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
+	clear_rule(0);
+	close(listener);
+}
+
+static void the_last_place_counts_and_empty_ones_do_not(void **state)
+{
+	struct sockaddr_in addr;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	set_rule(SMCR_MAX_RULES - 1, "deny all");
+	expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
+	clear_rule(SMCR_MAX_RULES - 1);
+	expect_reasons(listener, &addr, 0, 0);
+	assert_int_equal(rdv_option_set_rule(option, SMCR_MAX_RULES, NULL), -EINVAL);
+	close(listener);
+}
+
+/* Both sides of these connections are this host: an allowed one is counted twice. */
+static void what_no_rule_allows_is_denied(void **state)
+{
+	struct sockaddr_in addr;
+	uint64_t before = rdv_option_rule_hits(option, SMCR_MAX_RULES);
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	set_rule(3, "allow port 1");
+	expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
+	assert_int_equal(rdv_option_rule_hits(option, 3), 0);
+	assert_int_equal(rdv_option_rule_hits(option, SMCR_MAX_RULES), before + 1);
+	set_rule(1, "allow local 127.0.0.1");
+	expect_reasons(listener, &addr, 0, 0);
+	assert_int_equal(rdv_option_rule_hits(option, 1), 2);
+	set_rule(2, "deny uid 0");
+	expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
+	assert_int_equal(rdv_option_rule_hits(option, 1), 2);
+	assert_int_equal(rdv_option_rule_hits(option, 2), 1);
+	for (uint32_t place = 1; place <= 3; place++)
+		clear_rule(place);
+	expect_reasons(listener, &addr, 0, 0);
+	close(listener);
+}
+
+/* The client's side does not know the program, the server's says that it is this one. */
+static void a_server_is_judged_by_who_listens(void **state)
+{
+	const struct ipc_claim claim = { .wanted = 1,
+					 .program = ipc_program_id("/sbin/httpd", 11) };
+	struct sockaddr_in addr;
+	(void)state;
+	int listener = listen_on_loopback(false, 4, &addr);
+	assert_int_equal(setsockopt(listener, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)),
+			 0);
+	set_rule(0, "deny program /sbin/httpd");
+	expect_reasons(listener, &addr, SMCR_REASON_PEER_NO_SMC, SMCR_REASON_LOCAL_POLICY);
+	assert_int_equal(rdv_option_rule_hits(option, 0), 1);
+	clear_rule(0);
+	close(listener);
+}
+
+static void own_addresses_stay_tcp(void **state)
+{
+	struct smcr_addr own = { .family = AF_INET, .ip = { 10, 99, 0, 1 } };
+	struct sockaddr_in addr;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	expect_reasons(listener, &addr, 0, 0);
+	/* Once any is known loopback counts as own. */
+	assert_int_equal(rdv_option_own_address(option, &own, true), 0);
+	assert_int_equal(rdv_option_own_address(option, &own, true), 0);
+	expect_reasons(listener, &addr, SMCR_REASON_OWN_HOST, SMCR_REASON_PEER_NO_SMC);
+	assert_int_equal(rdv_option_own_address(option, &own, false), 0);
+	assert_int_equal(rdv_option_own_address(option, &own, false), 0);
+	expect_reasons(listener, &addr, 0, 0);
+	own.family = AF_UNIX;
+	assert_int_equal(rdv_option_own_address(option, &own, true), -EINVAL);
+	assert_int_equal(
+		rdv_option_own_address(NULL, &(struct smcr_addr){ .family = AF_INET }, true), 0);
+	close(listener);
+}
+
+/* How many of `n` connections carry the option. */
+static unsigned int count_tried(int listener, const struct sockaddr_in *addr, unsigned int n)
+{
+	unsigned int tried = 0;
+	for (unsigned int i = 0; i < n; i++) {
+		struct rdv_option_state known;
+		struct ends ends = connected_to(listener, addr);
+		assert_int_equal(rdv_option_query(option, ends.server, &known), 0);
+		tried += known.negotiated == IPC_NEGOTIATED_YES;
+		close_ends(&ends);
+	}
+	return tried;
+}
+
+static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
+{
+	struct sockaddr_in addr;
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 127, 0, 0, 1 } }, port = { 0 };
+	const struct smcr_addr *const where[] = { &peer, &port };
+	uint64_t left, tried;
+	(void)state;
+	int listener = listen_on_loopback(true, 4, &addr);
+	peer.port = port.port = ntohs(addr.sin_port);
+	assert_int_equal(rdv_option_short_counts(option, &peer, &left, &tried), -ENOENT);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(rdv_option_set_short(option, where[i], true), 0);
+		unsigned int n = count_tried(listener, &addr, 1600);
+		/* One of 32, by chance: 50, give or take 7. */
+		assert_in_range(n, 15, 110);
+		assert_int_equal(rdv_option_short_counts(option, where[i], &left, &tried), 0);
+		assert_int_equal(tried, n);
+		assert_int_equal(left, 1600 - n);
+		assert_int_equal(rdv_option_set_short(option, where[i], false), 0);
+		assert_int_equal(rdv_option_set_short(option, where[i], false), -ENOENT);
+		assert_int_equal(count_tried(listener, &addr, 40), 40);
+	}
+	/* Another port of the peer is another place. */
+	peer.port++;
+	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
+	assert_int_equal(count_tried(listener, &addr, 40), 40);
+	assert_int_equal(rdv_option_set_short(option, &peer, false), 0);
+	peer.port = 0;
+	assert_int_equal(rdv_option_set_short(option, &peer, true), -EINVAL);
 	close(listener);
 }
 
@@ -800,6 +987,12 @@ int main(void)
 		cmocka_unit_test(a_vlan_interface_has_its_id),
 		cmocka_unit_test(a_connect_without_the_option_is_settled_before_it_ends),
 		cmocka_unit_test(a_claim_tells_user_and_program),
+		cmocka_unit_test(rules_keep_the_option_off),
+		cmocka_unit_test(the_last_place_counts_and_empty_ones_do_not),
+		cmocka_unit_test(what_no_rule_allows_is_denied),
+		cmocka_unit_test(a_server_is_judged_by_who_listens),
+		cmocka_unit_test(own_addresses_stay_tcp),
+		cmocka_unit_test(short_connections_are_left_on_tcp_but_for_a_sample),
 		cmocka_unit_test(skipped_peers_are_listed),
 		cmocka_unit_test(a_port_of_a_peer_is_skipped_by_itself),
 		cmocka_unit_test(without_bpf_nothing_is_claimed),

@@ -61,8 +61,10 @@ const volatile __s32 page_size = 4096;
 __u32 hold_reason;
 /* The same, while the daemon is short of what a connection costs it. */
 __u32 limit_reason;
-/* Entries of `excluded`. */
-__u32 num_excluded;
+/* Entries of `excluded`, `own` and `shorts`. */
+__u32 num_excluded, num_own, num_short;
+/* Places of `rules` to look at, and how many of them allow. */
+__u32 num_rules, num_allow;
 
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
@@ -121,6 +123,40 @@ struct {
 	__type(key, __u32);
 	__type(value, __u32);
 } limited SEC(".maps");
+
+/* The administrator's rules, and how often each decided; in the last place, how often none of those
+ * that allow did. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SMCR_MAX_RULES);
+	__type(key, __u32);
+	__type(value, struct smcr_rule);
+} rules SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SMCR_MAX_RULES + 1);
+	__type(key, __u32);
+	__type(value, __u64);
+} rule_hits SEC(".maps");
+
+/* Addresses of this host. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_OWN);
+	__type(key, struct smcr_addr16);
+	__type(value, __u32);
+} own SEC(".maps");
+
+/* Where connections are too short for SMC-R. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_SHORT);
+	__type(key, struct smcr_short_key);
+	__type(value, struct smcr_short_counts);
+} shorts SEC(".maps");
 
 static const __u8 option[OPTION_LEN] = { 0xFE, 0x06, 0xE2, 0xD4, 0xC3, 0xD9 };
 
@@ -187,28 +223,117 @@ static __always_inline bool is_skipped(const struct smcr_addr16 *peer, __u32 por
 	return until && *until > bpf_ktime_get_ns();
 }
 
-/* Why the option is left off this connection, or 0 (TCPO-8). `uid`: who claimed our socket;
- * `server_port`: the peer's if it is the server, else 0. */
-static __always_inline __u32 policy(struct bpf_sock_ops *ctx, __u32 uid, __u32 server_port)
+/* RDMA to oneself gains nothing over the kernel's loopback. */
+static __always_inline bool is_own_host(const struct smcr_subject *subject)
 {
-	struct smcr_addr16 addr;
+	const __u32 *peer = subject->peer.word;
+	if (!num_own)
+		return false;
+	bool mapped = !peer[0] && !peer[1] && peer[2] == bpf_htonl(0xFFFF);
+	if (mapped && (peer[3] & bpf_htonl(0xFF000000)) == bpf_htonl(0x7F000000))
+		return true;
+	if (!peer[0] && !peer[1] && !peer[2] && peer[3] == bpf_htonl(1))
+		return true;
+	return bpf_map_lookup_elem(&own, &subject->peer) != NULL;
+}
+
+struct rule_search {
+	struct smcr_subject subject;
+	__s32 denied, allowed; /* by the rule in this place, or -1 */
+};
+
+static long look_at_rule(__u32 place, struct rule_search *search)
+{
+	const struct smcr_rule *rule = bpf_map_lookup_elem(&rules, &place);
+	if (!rule)
+		return 1;
+	if (!smcr_rule_matches(rule, &search->subject))
+		return 0;
+	if (rule->flags & SMCR_RULE_DENY) {
+		search->denied = (__s32)place;
+		return 1;
+	}
+	if (search->allowed < 0)
+		search->allowed = (__s32)place;
+	return 0;
+}
+
+static __always_inline void count_hit(__u32 place)
+{
+	__u64 *hits = bpf_map_lookup_elem(&rule_hits, &place);
+	if (hits)
+		__sync_fetch_and_add(hits, 1);
+}
+
+/* Deny wins; where rules allow, what none of them names is denied. */
+static __always_inline __u32 judge_by_rules(struct rule_search *search, bool count)
+{
+	search->denied = search->allowed = -1;
+	bpf_loop(num_rules, look_at_rule, search, 0);
+	__s32 decides = search->denied >= 0 ? search->denied : search->allowed;
+	if (decides < 0 && !num_allow)
+		return 0;
+	if (count)
+		count_hit(decides < 0 ? SMCR_MAX_RULES : (__u32)decides);
+	return search->allowed >= 0 && search->denied < 0 ? 0 : SMCR_REASON_LOCAL_POLICY;
+}
+
+/* By the socket's cookie, so that every packet of a handshake gets the same answer. */
+static __always_inline bool is_sample(__u64 cookie)
+{
+	return (cookie * 0x9E3779B97F4A7C15ull) >> (64 - SMCR_SHORT_SAMPLE_BITS) == 0;
+}
+
+static __always_inline __u32 judge_by_length(const struct smcr_subject *subject, bool server,
+					     __u64 cookie, bool count)
+{
+	struct smcr_short_key key = { .port = subject->port };
+	if (!server)
+		key.peer = subject->peer;
+	struct smcr_short_counts *counts = bpf_map_lookup_elem(&shorts, &key);
+	if (!counts)
+		return 0;
+	bool sample = is_sample(cookie);
+	if (count)
+		__sync_fetch_and_add(sample ? &counts->tried : &counts->left, 1);
+	return sample ? 0 : SMCR_REASON_SHORT_CONNECTIONS;
+}
+
+/*
+ * Why the option is left off this connection, or 0 (TCPO-8).
+ * @param search  has the subject but for its addresses
+ * @param count   the first time that this handshake is judged
+ */
+static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search *search,
+				    bool server, bool count)
+{
+	struct smcr_subject *subject = &search->subject;
+	__u32 reason = 0;
 	if (hold_reason)
 		return hold_reason;
 	if (limit_reason)
 		return limit_reason;
-	__u32 *limit = bpf_map_lookup_elem(&limited, &uid);
+	__u32 *limit = bpf_map_lookup_elem(&limited, &subject->uid);
 	if (limit)
 		return *limit;
-	remote_addr(ctx, &addr);
-	if (is_skipped(&addr, 0) || (server_port && is_skipped(&addr, server_port)))
-		return SMCR_REASON_PEER_SKIPPED;
-	if (!num_excluded)
-		return 0;
-	__u32 reason = exclusion(&addr);
+	remote_addr(ctx, &subject->peer);
+	local_addr(ctx, &subject->local);
+	if (is_own_host(subject))
+		return SMCR_REASON_OWN_HOST;
+	if (num_excluded) {
+		reason = exclusion(&subject->peer);
+		if (!reason)
+			reason = exclusion(&subject->local);
+	}
+	if (!reason && num_rules)
+		reason = judge_by_rules(search, count);
 	if (reason)
 		return reason;
-	local_addr(ctx, &addr);
-	return exclusion(&addr);
+	if (is_skipped(&subject->peer, 0) || (!server && is_skipped(&subject->peer, subject->port)))
+		return SMCR_REASON_PEER_SKIPPED;
+	if (!num_short)
+		return 0;
+	return judge_by_length(subject, server, bpf_get_socket_cookie(ctx), count);
 }
 
 /* ---- the option */
@@ -265,7 +390,10 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
 	sock->peer_port = bpf_ntohl(ctx->remote_port);
 	remote_addr(ctx, &sock->peer);
-	sock->reason = policy(ctx, sock->uid, sock->peer_port);
+	struct rule_search search = {
+		.subject = { .program = sock->program, .uid = sock->uid, .port = sock->peer_port }
+	};
+	sock->reason = policy(ctx, &search, false, true);
 	if (sock->reason) {
 		/* Settled already: a non-blocking program need not ask the daemon. */
 		sock->negotiated = IPC_NEGOTIATED_NO;
@@ -428,7 +556,7 @@ static __always_inline bool is_repeated(struct bpf_sock_ops *ctx)
 }
 
 /* What the SYN-ACK says, decided once a request. @return 0: the option, or why not */
-static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
+static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool count)
 {
 	__u32 *before = bpf_map_lookup_elem(&answers, &cookie);
 	if (before)
@@ -440,7 +568,10 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie)
 		return SMCR_REASON_NOT_CLAIMED;
 	if (is_recent(listen->adopted) && is_repeated(ctx))
 		return ANSWER_UNSURE;
-	return policy(ctx, listen->uid, 0);
+	struct rule_search search = { .subject = { .program = listen->program,
+						   .uid = listen->uid,
+						   .port = ctx->local_port } };
+	return policy(ctx, &search, true, count);
 }
 
 static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
@@ -449,7 +580,7 @@ static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
 	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
 		return;
 	__u64 cookie = bpf_get_socket_cookie(ctx);
-	__u32 reason = answer(ctx, cookie);
+	__u32 reason = answer(ctx, cookie, true);
 	if (reason == SMCR_REASON_PEER_NO_SMC)
 		return;
 	if (!reason && bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
@@ -462,7 +593,7 @@ static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 sent = 0;
-	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || answer(ctx, cookie))
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || answer(ctx, cookie, false))
 		return;
 	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
 	if (r == 0 || r == -EEXIST)

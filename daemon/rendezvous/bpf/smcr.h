@@ -10,6 +10,8 @@
 
 #include <linux/types.h>
 
+#include "daemon/rendezvous/bpf/rule.h"
+
 enum {
 	SMCR_SOCK_CLAIMED = 1 << 0,
 	SMCR_SOCK_OFFER = 1 << 1,       /* this connect() sends the option */
@@ -21,10 +23,6 @@ enum {
 enum {
 	SMCR_SOCK_CLIENT = 1,
 	SMCR_SOCK_SERVER = 2,
-};
-
-struct smcr_addr16 {
-	__u32 word[4]; /* network byte order */
 };
 
 /** Socket storage of a claimed socket, and of the children of a claimed listener. */
@@ -69,6 +67,18 @@ struct smcr_skip_key {
 	__u32 port; /* host byte order, of a server there; 0: all of the peer, also as a client */
 };
 
+/** Where connections are short: a peer and a TCP port of it; or no address and a port of ours. */
+struct smcr_short_key {
+	struct smcr_addr16 peer;
+	__u32 port; /* host byte order */
+};
+
+/** Handshakes there since it was noted. */
+struct smcr_short_counts {
+	__u64 left;  /* left on TCP */
+	__u64 tried; /* not, to see whether that is still right */
+};
+
 struct smcr_prefix_key {
 	__u32 bits; /* 0..128 */
 	struct smcr_addr16 prefix;
@@ -77,5 +87,10 @@ struct smcr_prefix_key {
 #define SMCR_MAX_SKIPPED  4096
 #define SMCR_MAX_EXCLUDED 1024
 #define SMCR_MAX_LIMITED  4096
+#define SMCR_MAX_OWN      4096
+#define SMCR_MAX_SHORT    1024
+
+/* Of connections to where they are short, about one of so many is not left on TCP. */
+#define SMCR_SHORT_SAMPLE_BITS 5
 
 #endif

@@ -1,0 +1,222 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Which connections use SMC-R: the administrator's rules, what was learnt, and a host's own connections.
+bats_require_minimum_version 1.5.0
+load common
+
+# echo_server HOST PORT [COMMAND..]: an echo server that is run under smcr-run, COMMAND before it
+echo_server() {
+	local host=$1 port=$2 address=$CLIENT
+	[ "$host" = b ] || address=$SERVER
+	shift 2
+	start_on "$host" "$@" "$RUN" "$PROGRAMS/echo_server" "$address" "$port"
+	until_true 5 tcp_listens "$host" "$port"
+}
+
+# ask PORT [COMMAND..]: connect from host b to a and say what became of it: SMC-R, or TCP's reason.
+ask() {
+	local port=$1
+	shift
+	on b "$@" "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" "$port" --bytes 1000 2>&1 |
+		sed -En 's/^smcr-run\[.*: (SMC-R)$/\1/p; s/^smcr-run\[.*TCP: ([a-z-]+): .*/\1/p'
+}
+
+# hits HOST RULE: how often it has decided
+hits() {
+	show "$1" policy ".rules[] | select(.rule == \"$2\") | .hits"
+}
+
+@test "rules of smcrd.conf: denied connections are TCP from their first packet, and counted" {
+	hosts_up 1500
+	printf '%s\n' 'deny = port 7002' 'deny = program /usr/bin/env' >"$HOSTS_DIR/b.conf"
+	echo 'deny = port 7003' >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	smcrd_start b
+	for port in 7001 7002 7003; do echo_server a $port; done
+	capture_start b eth0 wire tcp
+	[ "$(ask 7001)" = SMC-R ]
+	[ "$(ask 7002)" = local-policy ]
+	[ "$(ask 7003)" = peer-no-smc ]
+	# Nothing was promised, so nothing had to be declined.
+	capture_stop wire
+	[ -z "$(capture_fields wire 'tcp.port == 7002 && tcp.option_kind == 254' frame.number)" ]
+	[ -z "$(capture_fields wire 'tcp.srcport == 7003 && tcp.option_kind == 254' frame.number)" ]
+	[ "$(hits b 'deny port 7002')" = 1 ]
+	[ "$(hits b 'deny program /usr/bin/env')" = 0 ]
+	[ "$(hits a 'deny port 7003')" = 1 ]
+	shows b policy '.rules[0] == {rule: "deny port 7002", action: "deny", configured: true, hits: 1}'
+	shows a info '.connections.fallbacks_total == 0'
+	shows b info '.connections.fallbacks_total == 0'
+	proves TCPO-8
+}
+
+@test "smcrctl policy changes rules while the daemon runs" {
+	two_daemons
+	echo_server a 7001
+	run -0 smcrctl_on b policy
+	[[ "$output" == "No rule"* ]]
+	run -0 smcrctl_on b policy add deny port 7001
+	[[ "$output" == "deny port 7001: new connections go by it"* ]]
+	grep -q 'policy.add .*deny port 7001.*asked for by uid 0' "$HOSTS_DIR/b.log"
+	[ "$(ask 7001)" = local-policy ]
+	run -1 smcrctl_on b policy add deny port 7001
+	[[ "$output" == *already* ]]
+	run -1 smcrctl_on b policy add deny ports 7001
+	[[ "$output" == *"'ports' is not uid, program, port"* ]]
+	run -2 smcrctl_on b policy add deny uid no-such-user
+	[[ "$output" == *"no user 'no-such-user'"* ]]
+	run -2 smcrctl_on b policy add
+	run -2 smcrctl_on b policy delete
+	run -4 smcrctl_on b policy delete deny port 7002
+	run -0 smcrctl_on b policy
+	[[ "$output" == *"deny port 7001"*smcrctl*1* ]]
+	smcrctl_on b policy delete deny port 7001
+	[ "$(ask 7001)" = SMC-R ]
+	# the same on the server's side
+	smcrctl_on a policy add deny peer "$CLIENT/32"
+	[ "$(ask 7001)" = peer-no-smc ]
+	[ "$(hits a "deny peer $CLIENT")" = 1 ]
+	smcrctl_on a policy delete deny peer "$CLIENT"
+	# only what is allowed
+	smcrctl_on b policy add allow port 7002
+	[ "$(ask 7001)" = local-policy ]
+	shows b policy '.default == "deny" and .default_hits == 1'
+	run -0 smcrctl_on b policy
+	[[ "$output" == *"What no rule allows is denied: 1 connections"* ]]
+	smcrctl_on b policy add allow local 10.77.0.0/24
+	[ "$(ask 7001)" = SMC-R ]
+}
+
+@test "rules by user and program, of the client and of the server" {
+	two_daemons
+	chmod 711 "$HOSTS_DIR"
+	echo_server a 7001
+	echo_server a 7002 setpriv --reuid nobody --clear-groups
+	client=$(readlink -f "$PROGRAMS/echo_client") server=$(readlink -f "$PROGRAMS/echo_server")
+	smcrctl_on b policy add deny uid nobody
+	[ "$(ask 7001)" = SMC-R ]
+	[ "$(ask 7001 setpriv --reuid nobody --clear-groups)" = local-policy ]
+	[ "$(hits b "deny uid $(id -u nobody)")" = 1 ]
+	smcrctl_on b policy delete deny uid nobody
+	smcrctl_on b policy add deny program "$client" port 7001
+	[ "$(ask 7001)" = local-policy ]
+	[ "$(ask 7002)" = SMC-R ]
+	smcrctl_on b policy delete deny program "$client" port 7001
+	# the server
+	smcrctl_on a policy add deny uid nobody
+	[ "$(ask 7001)" = SMC-R ]
+	[ "$(ask 7002)" = peer-no-smc ]
+	smcrctl_on a policy delete deny uid nobody
+	smcrctl_on a policy add deny program "$server" port 7001-7001
+	[ "$(ask 7001)" = peer-no-smc ]
+	[ "$(ask 7002)" = SMC-R ]
+}
+
+@test "only root and the administrators' group change rules" {
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	smcrd_start a
+	as_nobody() {
+		setpriv --reuid nobody --regid nogroup --clear-groups \
+			"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" "$@"
+	}
+	as_nobody policy
+	for command in "add deny all" "delete deny all"; do
+		# shellcheck disable=SC2086
+		run -1 as_nobody -j policy $command
+		[[ "$output" == *'"code":"not-permitted"'* ]]
+	done
+	shows a policy '.rules == []'
+}
+
+# accepts_late: a server on host a, port 7001, that accepts and echoes when it is told to
+accepts_late() {
+	talk_start late a "$RUN" python3 -c '
+import socket, sys
+listener = socket.create_server(("10.77.0.1", 7001))
+print("ready", flush=True)
+sys.stdin.readline()
+conn, _ = listener.accept()
+while data := conn.recv(65536):
+    conn.sendall(data)
+'
+	[ "$(talk_hear late)" = ready ]
+}
+
+@test "a rule that comes between handshake and hand-over: declined, local policy" {
+	two_daemons
+	accepts_late
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	client=$!
+	until_true 5 shows b connection '[.[] | select(.mode == "pending")] | length == 1'
+	smcrctl_on a policy add deny port 7001
+	talk_send late accept
+	wait "$client"
+	shows a connection '[.[] | select(.mode == "tcp" and .fallback_reason == "local-policy")] | length == 1'
+	shows b connection '[.[] | select(.peer_fallback_reason == "local-policy")] | length == 1'
+	[ "$(hits a 'deny port 7001')" = 1 ]
+	proves RV-3
+}
+
+# own_host TO [FROM]: is a connection of host a between these addresses known as its own, and plain TCP?
+own_host() {
+	local url="http://$1:7001/" from=${2:-$1} server output status=0
+	[[ $1 != *:* ]] || url="http://[$1]:7001/"
+	start_on a "$RUN" python3 -m http.server --bind "$1" 7001 >"$HOSTS_DIR/http.out" 2>&1
+	server=$!
+	until_true 5 tcp_listens a 7001
+	output=$(on a "$RUN" -v curl -gsS --interface "$from" "$url" 2>&1) || status=$?
+	kill "$server"
+	wait "$server" 2>/dev/null || true
+	[ "$status" = 0 ] && [[ "$output" == *"TCP: own-host: both ends are on this host"* ]]
+}
+
+@test "a host's connections to itself stay TCP, by whatever address of its own" {
+	two_daemons
+	ip -n "$HOSTS_ID-a" addr add fd77::1/64 dev eth0 nodad
+	mkdir "$HOSTS_DIR/www"
+	cd "$HOSTS_DIR/www"
+	for address in 127.0.0.1 127.1.2.3 ::1 10.77.0.1 10.77.0.11; do
+		own_host "$address"
+	done
+	# from one of its addresses to another
+	own_host 10.77.0.11 10.77.0.1
+	# those that come later
+	until_true 5 own_host fd77::1
+	ip -n "$HOSTS_ID-a" addr add 10.77.0.99/24 dev eth1
+	until_true 5 own_host 10.77.0.99 10.77.0.1
+	shows a linkgroup 'length == 0'
+	# One that has gone may be another host's.
+	ip -n "$HOSTS_ID-a" addr del 10.77.0.11/24 dev eth1
+	ip -n "$HOSTS_ID-b" addr add 10.77.0.11/24 dev eth1
+	start_on b "$RUN" "$PROGRAMS/echo_server" 10.77.0.11 7002
+	until_true 5 tcp_listens b 7002
+	until_true 5 smcr_to_b 10.77.0.11 7002
+}
+
+smcr_to_b() {
+	on a "$RUN" --require "$PROGRAMS/echo_client" "$1" "$2" --bytes 1000
+}
+
+@test "a program in another network namespace than its smcrd: plain TCP, and right, on either side" {
+	two_daemons
+	on sw ip addr add 10.77.0.30/24 dev br0
+	on sw ip link set br0 up
+	# A container with the host's socket and a network of its own.
+	elsewhere=(env "SMCRD_SOCKET=$HOSTS_DIR/b.sock" "$RUN" -v)
+	echo_server a 7001
+	for way in block epoll; do
+		run -0 on sw "${elsewhere[@]}" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000 --way "$way"
+	done
+	# Its listener, from a host whose programs offer SMC-R
+	start_on sw "${elsewhere[@]}" "$PROGRAMS/echo_server" 10.77.0.30 7002
+	until_true 5 tcp_listens sw 7002
+	for way in block epoll; do
+		run -0 on b "$RUN" -v "$PROGRAMS/echo_client" 10.77.0.30 7002 --bytes 100000 --way "$way"
+	done
+	[[ "$output" != *"SMC-R"$'\n'* ]]
+	shows b connection '[.[] | select(.mode == "smcr")] | length == 0'
+	shows a connection '[.[] | select(.mode == "smcr")] | length == 0'
+	shows a info '.connections.established_total == 0'
+	shows b info '.connections.established_total == 0 and .connections.failed_total == 0'
+}
