@@ -486,7 +486,11 @@ void conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
 
 void conn_stop(struct client_conn *conn)
 {
-	if (conn->phase == PHASE_RENDEZVOUS && conn->engine)
+	/* Nobody will relay for a program that has its pair end: a peer that was told to go on over
+	 * TCP would be reset in the middle, one that is reset now can connect again. */
+	if (conn->phase == PHASE_RENDEZVOUS && conn->engine && conn->pair.fd >= 0)
+		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
+	else if (conn->phase == PHASE_RENDEZVOUS && conn->engine)
 		smcr_conn_give_up(conn->engine, SMCR_REASON_SHUTTING_DOWN);
 	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN)
 		conn_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);

@@ -259,6 +259,7 @@ static void a_stopping_daemon_resets_what_is_open(void **state)
 	daemon_command(&daemon, 's');
 	expect_reset(pair);
 	expect_reset(tcp.far);
+	assert_int_equal(script->give_ups, 0); /* no Decline that says: go on over TCP */
 	close(pair);
 	close(tcp.far);
 	daemon_stop(&daemon);
