@@ -146,3 +146,14 @@ early_client() {
 	until_true 5 tcp_listens a 7002
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 100000
 }
+@test "a server that accepts later than the CLC limit gets the bytes over TCP" {
+	two_daemons
+	late_server "$RUN"
+	early_client
+	tell client 'send early'
+	until_true 20 shows b connection 'any(.fallback_reason == "no-answer")'
+	talk_send server accept
+	tell client rest early
+	[ "$(talk_hear server)" = ok ]
+}
+
