@@ -129,6 +129,29 @@ static char *skipped(const json_t *info)
 	return text;
 }
 
+static char *limits(const json_t *info)
+{
+	const json_t *list = json_object_get(info, "limits");
+	char *text = NULL;
+	size_t size = 0, i;
+	json_t *item;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	json_array_foreach(list, i, item)
+	{
+		const json_t *uid = json_object_get(item, "uid");
+		fputs(i ? "; " : "", out);
+		if (json_is_integer(uid))
+			fprintf(out, "user %" JSON_INTEGER_FORMAT, json_integer_value(uid));
+		else
+			fputs("everybody", out);
+		fprintf(out, " (%s)", text_of(item, "text"));
+	}
+	fclose(out);
+	return text;
+}
+
 static char *tcp_option(const json_t *info)
 {
 	const json_t *option = json_object_get(info, "tcp_option");
@@ -159,6 +182,7 @@ static const struct column info_columns[] = {
 	{ "reset so far", "connections.resets_total" },
 	{ "why not SMC-R", NULL, .format = fallbacks },
 	{ "peers skipped", NULL, .format = skipped },
+	{ "at a limit", NULL, .format = limits },
 	{ "link groups", "engine.linkgroups" },
 	{ "memory used (bytes)", "engine.memory_used_bytes" },
 	{ "memory budget (bytes)", "engine.memory_budget_bytes" },

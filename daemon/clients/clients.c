@@ -244,6 +244,9 @@ static int open_all(struct clients *clients, char *ret_text, size_t len)
 	if (!clients->work_event || !clients->more_timer || !clients->sweep_timer ||
 	    !clients->early_timer)
 		return -ENOMEM;
+	r = limits_open(clients);
+	if (r < 0)
+		return r;
 	r = history_new(clients);
 	return r < 0 ? r : service_open(clients, ret_text, len);
 }
@@ -255,7 +258,7 @@ int clients_new(const struct clients_config *config, struct clients **ret_client
 	if (!clients)
 		return -ENOMEM;
 	clients->config = *config;
-	clients->plug_fd = clients->listen_fd = -1;
+	clients->plug_fd = clients->listen_fd = clients->spare_fd = -1;
 	fill_limits(&clients->config.limits);
 	int r = open_all(clients, ret_text, len);
 	if (r < 0) {
@@ -311,6 +314,7 @@ void clients_free(struct clients *clients)
 	free_event(clients->more_timer);
 	free_event(clients->sweep_timer);
 	free_event(clients->early_timer);
+	limits_close(clients);
 	history_free(clients);
 	if (clients->plug_fd >= 0)
 		close(clients->plug_fd);

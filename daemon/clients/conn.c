@@ -36,6 +36,7 @@ struct client_conn *conn_new(struct session *session, enum ipc_handover_kind kin
 	clients->counts.conns++;
 	DL_PREPEND(clients->conns, conn);
 	HASH_ADD(hh, clients->conns_by_id, id, sizeof(conn->id), conn);
+	limits_update(clients, quota);
 	return conn;
 }
 
@@ -170,6 +171,7 @@ void conn_free(struct client_conn *conn)
 	pair_reset(&conn->pair);
 	close_foreign(conn->tcp, conn->quota);
 	conn->quota->conns--;
+	limits_update(conn->clients, conn->quota);
 	quota_put(conn->clients, conn->quota);
 	free(conn);
 }

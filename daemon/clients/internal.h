@@ -5,6 +5,7 @@
  *
  *   clients.c   life of the whole, engine batches, work that was put off, views' counters
  *   service.c   listening socket, quotas            session.c   frames of one client
+ *   limits.c    what all this may amount to, and no promises above it
  *   request.c   CONTROL requests of tools, answered at once or later
  *   handover.c  a TCP socket arrives: is it fit, start its rendezvous
  *   refusal.c   sockets that are not taken although their peer was promised SMC-R
@@ -179,7 +180,9 @@ struct quota {
 	uid_t uid;
 	uint32_t sessions, conns, failed;
 	uint32_t closing; /* descriptors whose close() may block: closer.c's */
-	bool abandoned;   /* nobody but closer.c knows it any more */
+	bool limited;     /* at one of its limits: nothing is promised to its peers */
+	uint64_t limit_logged_ms;
+	bool abandoned; /* nobody but closer.c knows it any more */
 	UT_hash_handle hh;
 };
 
@@ -207,6 +210,12 @@ struct clients {
 	struct event *listen_pause; /* out of descriptors: try again later */
 	dev_t socket_dev;
 	ino_t socket_ino;
+
+	enum smcr_reason limited; /* nothing is promised to anybody's peers, and why */
+	bool short_of_fds;
+	int spare_fd; /* given up for a session that has to be refused */
+	struct event *limit_check;
+	uint64_t limit_logged_ms;
 
 	struct session *sessions, *more_sessions, *dead_sessions;
 	struct quota *quotas;
@@ -259,9 +268,21 @@ struct quota *quota_get(struct clients *clients, uid_t uid);
 void quota_put(struct clients *clients, struct quota *quota);
 void quota_free_all(struct clients *clients);
 
+/* limits.c */
+int limits_open(struct clients *clients);
+void limits_close(struct clients *clients);
+/** What all users hold, or this one, has changed. */
+void limits_update(struct clients *clients, struct quota *quota);
+/** Something failed that does when there are no descriptors left: see whether it is that. */
+void limits_look_at_descriptors(struct clients *clients);
+/** accept() has none: take one session all the same, to refuse it. @return 0 or a negative errno */
+int limits_accept_anyway(struct clients *clients, int listen_fd);
+
 /* session.c */
 /** Takes `fd` over, also on failure. */
 void session_new(struct clients *clients, int fd);
+/** Say why there is none, and close. */
+void session_refuse(int fd, int error, const char *text);
 /** Let go at once; freed later. Tells a waiting connection. */
 void session_close(struct session *session);
 void session_free(struct session *session);

@@ -46,6 +46,7 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 void refusal_of_pair(struct client_conn *conn, int error)
 {
 	struct session *session = conn->session;
+	limits_look_at_descriptors(conn->clients);
 	conn->clients->counts.handovers_refused++;
 	conn->session = NULL;
 	session->waiting = NULL;

@@ -158,9 +158,15 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 			session_new(clients, fd);
 			continue;
 		}
-		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-			pause_accepting(clients, errno);
-		if (errno != EINTR && errno != ECONNABORTED)
+		int error = errno;
+		/* Nobody shall wait for what will not come. */
+		if (error == EMFILE || error == ENFILE) {
+			limits_look_at_descriptors(clients);
+			error = -limits_accept_anyway(clients, listen_fd);
+		}
+		if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
+			pause_accepting(clients, error);
+		if (error != 0 && error != EINTR && error != ECONNABORTED)
 			break;
 	}
 	clients_end(clients);

@@ -63,6 +63,7 @@ void session_free(struct session *session)
 	close_fd(session, &session->fd);
 	close_fd(session, &session->out_fd);
 	session->quota->sessions--;
+	limits_update(session->clients, session->quota);
 	quota_put(session->clients, session->quota);
 	close(session->socket);
 	free(session);
@@ -325,7 +326,13 @@ static size_t receive(struct session *session, void *buf, size_t len)
 		return 0;
 	}
 	if (!take_descriptors(session, &msg)) {
-		protocol_error(session, EPROTO, "too many descriptors came with the frames");
+		limits_look_at_descriptors(session->clients);
+		if (session->clients->short_of_fds)
+			protocol_error(session, EMFILE,
+				       smcr_reason_text(SMCR_REASON_NO_DESCRIPTORS));
+		else
+			protocol_error(session, EPROTO,
+				       "too many descriptors came with the frames");
 		return 0;
 	}
 	return (size_t)n;
@@ -443,7 +450,7 @@ static void on_ready(struct watch *watch, uint32_t events)
 
 /* ---- a new one ---- */
 
-static void refuse(int fd, int error, const char *text)
+void session_refuse(int fd, int error, const char *text)
 {
 	uint8_t buf[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
 	struct ipc_error msg = { .error = error };
@@ -465,14 +472,14 @@ void session_new(struct clients *clients, int fd)
 	if (!quota || clients->counts.sessions >= limits->sessions ||
 	    quota->sessions >= limits->sessions_per_uid || close_overdue(quota)) {
 		clients->counts.sessions_refused++;
-		refuse(fd, EUSERS, "too many sessions with smcrd are open");
+		session_refuse(fd, EUSERS, "too many sessions with smcrd are open");
 		quota_put(clients, quota);
 		return;
 	}
 	struct session *session = calloc(1, sizeof(*session));
 	if (!session || poller_add(clients->poller, &session->watch, fd, POLLER_INPUT, on_ready)) {
 		free(session);
-		refuse(fd, ENOMEM, "smcrd is out of memory");
+		session_refuse(fd, ENOMEM, "smcrd is out of memory");
 		quota_put(clients, quota);
 		return;
 	}
@@ -485,5 +492,6 @@ void session_new(struct clients *clients, int fd)
 	clients->counts.sessions++;
 	clients->counts.sessions_total++;
 	DL_APPEND(clients->sessions, session);
+	limits_update(clients, quota);
 	set_deadline(session);
 }

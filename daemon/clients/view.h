@@ -11,6 +11,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/engine/view.h"
 #include "proto/ipc/ipc.h"
+#include "proto/smcr/reason.h"
 
 enum client_mode {
 	CLIENT_MODE_PENDING, /* TCP handshake or rendezvous under way */
@@ -74,5 +75,16 @@ void clients_get_view(const struct clients *clients, struct clients_view *ret_vi
 /** Call `fn` for each reason (ours) that kept a connection from SMC-R, with the number of them. */
 void clients_each_reason(const struct clients *clients,
 			 void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg);
+
+/** A limit that keeps the SMC option off new connections now. */
+struct limit_view {
+	bool everybody; /* of all users; else of `uid` */
+	uid_t uid;
+	enum smcr_reason reason;
+};
+
+/** Call `fn` for each of them. */
+void limits_each(const struct clients *clients,
+		 void (*fn)(void *arg, const struct limit_view *view), void *arg);
 
 #endif

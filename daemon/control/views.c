@@ -285,6 +285,23 @@ static json_t *skipped_peers(struct control *control)
 	return list;
 }
 
+static void add_limit(void *arg, const struct limit_view *view)
+{
+	json_array_append_new(
+		arg, json_pack("{s:o, s:s, s:s}", "uid",
+			       view->everybody ? json_null() : json_integer((json_int_t)view->uid),
+			       "reason", smcr_reason_name(view->reason), "text",
+			       smcr_reason_text(view->reason)));
+}
+
+static json_t *limits(struct control *control)
+{
+	json_t *list = json_array();
+	if (control->clients)
+		limits_each(control->clients, add_limit, list);
+	return list;
+}
+
 static json_t *connection_counts(struct control *control)
 {
 	struct clients_view view = { 0 };
@@ -320,14 +337,14 @@ json_t *control_show_info(struct control *control)
 	json_t *reasons = json_array();
 	if (control->clients)
 		clients_each_reason(control->clients, add_reason, reasons);
-	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o}",
-			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
-			 control->config->socket_path, "peer_id",
-			 json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
-			 control->option != NULL, "error",
-			 json_string_or_null(control->option_error), "devices",
-			 (json_int_t)fabric_num_devices(control->fabric), "connections",
-			 connection_counts(control), "engine", engine_counts(&view), "fallbacks",
-			 reasons, "skipped_peers", skipped_peers(control));
+	return json_pack(
+		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
+		SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
+		control->config->socket_path, "peer_id",
+		json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
+		control->option != NULL, "error", json_string_or_null(control->option_error),
+		"devices", (json_int_t)fabric_num_devices(control->fabric), "connections",
+		connection_counts(control), "engine", engine_counts(&view), "fallbacks", reasons,
+		"skipped_peers", skipped_peers(control), "limits", limits(control));
 }

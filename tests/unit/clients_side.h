@@ -37,6 +37,7 @@
 #include "daemon/clients/view.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/view.h"
+#include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
 #include "tests/lib/proves.h"
 
@@ -377,8 +378,18 @@ static void answer_held(void)
 		clients_control_reply(daemon_clients, held[--num_held], strdup("late"));
 }
 
-/* "conns": a line for each; "long": 200 KB; "no": refused; "later": when "answer" comes; "held":
- * how many wait and how many of them are gone; "groups": whose they are; others come back. */
+static void add_limit(void *arg, const struct limit_view *view)
+{
+	struct text *text = arg;
+	int n = snprintf(text->at, text->left, "%s %u %s\n", view->everybody ? "all" : "user",
+			 (unsigned int)view->uid, smcr_reason_name(view->reason));
+	text->at += n;
+	text->left -= (size_t)n;
+}
+
+/* "conns": a line for each; "limits": likewise; "long": 200 KB; "no": refused; "later": when
+ * "answer" comes; "held": how many wait and how many of them are gone; "groups": whose they are;
+ * others come back. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -389,6 +400,9 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 	memcpy(reply, json, len);
 	if (strcmp(reply, "conns") == 0) {
 		clients_each_conn(daemon_clients, add_line, &text);
+	} else if (strcmp(reply, "limits") == 0) {
+		*reply = '\0';
+		limits_each(daemon_clients, add_limit, &text);
 	} else if (strcmp(reply, "long") == 0) {
 		memset(reply, 'x', 200000);
 	} else if (strcmp(reply, "no") == 0) {
@@ -453,6 +467,8 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 		event_base_loopbreak(arg);
 }
 
+static bool with_option; /* the daemon opens the TCP option: needs root, a namespace of its own */
+
 static void run_daemon(const char *path, const struct clients_limits *limits, int commands,
 		       int ready)
 {
@@ -472,6 +488,12 @@ static void run_daemon(const char *path, const struct clients_limits *limits, in
 		config.limits = *limits;
 	if (config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
 		config.limits.connect_wait_ms = 6 * WAIT_MS;
+	struct rdv_option *option = NULL;
+	if (with_option && rdv_option_open(&option, text) < 0) {
+		fprintf(stderr, "# %s\n", text);
+		_exit(1);
+	}
+	config.option = option;
 	int r = clients_new(&config, &daemon_clients, text, sizeof(text));
 	if (r < 0) {
 		fprintf(stderr, "# clients_new: %s\n", text);
@@ -483,6 +505,7 @@ static void run_daemon(const char *path, const struct clients_limits *limits, in
 		_exit(1);
 	event_base_dispatch(base);
 	clients_free(daemon_clients);
+	rdv_option_close(option);
 	while (fake_conns)
 		fake_free(fake_conns);
 	event_free(event);
