@@ -15,6 +15,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cli/smcr-run/unit.h"
 #include "lib/inspect/inspect.h"
 #include "proto/ipc/ipc.h"
 
@@ -31,18 +32,25 @@ struct options {
 	bool require;
 	bool verbose;
 	const char *socket;
+	const char *unit;
+	bool write;
 };
 
 static void usage(FILE *out)
 {
 	fprintf(out,
 		"Usage: smcr-run [OPTION]... PROGRAM [ARGUMENT]...\n"
-		"Run PROGRAM with its TCP connections over SMC-R where the peer can.\n"
+		"       smcr-run [OPTION]... --unit NAME.service [--write]\n"
+		"Run PROGRAM with its TCP connections over SMC-R where the peer can. Or make a "
+		"drop-in\n"
+		"file for a service of systemd that lets it do the same.\n"
 		"\n"
 		"  -r, --require      a connection that would be plain TCP fails instead\n"
 		"  -v, --verbose      say on standard error what became of each connection\n"
 		"  -s, --socket PATH  where smcrd listens (default: $%s or\n"
 		"                     %s)\n"
+		"  -u, --unit NAME    print a drop-in file for this service\n"
+		"  -w, --write        write it below /etc/systemd/system instead\n"
 		"  -h, --help         print this help\n"
 		"  -V, --version      print the version\n"
 		"\n"
@@ -55,24 +63,35 @@ static void usage(FILE *out)
 static bool parse_options(int argc, char **argv, struct options *ret_options)
 {
 	static const struct option longs[] = {
-		{ "require", no_argument, NULL, 'r' },      { "verbose", no_argument, NULL, 'v' },
-		{ "socket", required_argument, NULL, 's' }, { "help", no_argument, NULL, 'h' },
-		{ "version", no_argument, NULL, 'V' },      { NULL, 0, NULL, 0 },
+		{ "require", no_argument, NULL, 'r' },
+		{ "verbose", no_argument, NULL, 'v' },
+		{ "socket", required_argument, NULL, 's' },
+		{ "unit", required_argument, NULL, 'u' },
+		{ "write", no_argument, NULL, 'w' },
+		{ "help", no_argument, NULL, 'h' },
+		{ "version", no_argument, NULL, 'V' },
+		{ NULL, 0, NULL, 0 },
 	};
 	struct options options = { 0 };
 	int c;
 	/* "+": what follows the program's name is the program's. */
-	while ((c = getopt_long(argc, argv, "+rvs:hV", longs, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "+rvs:u:whV", longs, NULL)) != -1) {
 		switch (c) {
 		case 'r': options.require = true; break;
 		case 'v': options.verbose = true; break;
 		case 's': options.socket = optarg; break;
+		case 'u': options.unit = optarg; break;
+		case 'w': options.write = true; break;
 		case 'h': usage(stdout); exit(EXIT_SUCCESS);
 		case 'V': printf("smcr-run %s\n", SMCRD_VERSION); exit(EXIT_SUCCESS);
 		default: return false;
 		}
 	}
-	if (optind == argc) {
+	if (options.unit ? optind < argc : options.write) {
+		fprintf(stderr, "smcr-run: --unit goes with no program, and --write with --unit\n");
+		return false;
+	}
+	if (!options.unit && optind == argc) {
 		fprintf(stderr, "smcr-run: no program given\n");
 		return false;
 	}
@@ -170,6 +189,19 @@ static int not_run(const char *program, int error)
 	return error == ENOENT ? EXIT_NOT_FOUND : EXIT_CANNOT_RUN;
 }
 
+static int make_drop_in(const struct options *options, const char *library, const char *socket)
+{
+	const struct unit_request request = {
+		.name = options->unit,
+		.library = library,
+		.socket = strcmp(socket, IPC_DEFAULT_SOCKET) == 0 ? NULL : socket,
+		.require = options->require,
+		.verbose = options->verbose,
+		.write = options->write,
+	};
+	return unit_drop_in(&request) < 0 ? EXIT_OURS : EXIT_SUCCESS;
+}
+
 int main(int argc, char **argv)
 {
 	struct options options;
@@ -199,6 +231,8 @@ int main(int argc, char **argv)
 			library);
 		return EXIT_OURS;
 	}
+	if (options.unit)
+		return make_drop_in(&options, library, socket_path);
 	int rc = inspect_find(argv[optind], program);
 	if (rc < 0)
 		return not_run(argv[optind], -rc);

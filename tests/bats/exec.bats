@@ -1,6 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # Programs that start others under smcr-run: the library goes with them, whatever their environment is.
+# shellcheck disable=SC2016 # other shells expand
 bats_require_minimum_version 1.5.0
 
 setup() {

@@ -12,14 +12,6 @@ setup() {
 	esac
 }
 
-# install_to DIR: make install with PREFIX=/usr, as a package does.
-install_to() {
-	make -s -C "$HOSTS_ROOT" install DESTDIR="$1" PREFIX=/usr >"$BATS_TEST_TMPDIR/install.log" 2>&1 || {
-		cat "$BATS_TEST_TMPDIR/install.log"
-		return 1
-	}
-}
-
 @test "make install puts everything in its place and leaves a configuration alone" {
 	root=$BATS_TEST_TMPDIR/root
 	install_to "$root"

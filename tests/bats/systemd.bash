@@ -3,6 +3,14 @@
 # systemd as the first process of host a (scripts/hosts.bash), in namespaces of its own: an overlay over
 # this machine's files, a control group of its own. What it changes goes away with it.
 
+# install_to DIR: make install with PREFIX=/usr, as a package does.
+install_to() {
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$1" PREFIX=/usr >"$BATS_TEST_TMPDIR/install.log" 2>&1 || {
+		cat "$BATS_TEST_TMPDIR/install.log"
+		return 1
+	}
+}
+
 # systemd_missing: why this machine cannot do it; empty if it can.
 systemd_missing() {
 	[ -x /lib/systemd/systemd ] || echo "systemd is not installed"

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcr-run/unit.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cli/smcr-run/unit_check.h"
+#include "cli/smcr-run/unit_state.h"
+#include "proto/ipc/ipc.h"
+
+#define PLACE        "/etc/systemd/system"
+#define FILE_NAME    "50-smcr.conf"
+#define SUFFIX       ".service"
+#define NAME_MAX_LEN 255 /* of systemd's unit names */
+
+/* ---- names and values */
+
+/* As systemd has them (systemd.unit(5)). The name becomes part of a path. */
+static bool is_valid_name(const char *name)
+{
+	static const char allowed[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+				      "0123456789:-_.\\@";
+	const size_t len = strlen(name), suffix = strlen(SUFFIX);
+	return len > suffix && len <= NAME_MAX_LEN && strspn(name, allowed) == len &&
+	       strcmp(name + len - suffix, SUFFIX) == 0 && *name != '.' && *name != '@';
+}
+
+static bool is_template(const char *name)
+{
+	const char *at = strchr(name, '@');
+	return at && at[1] == '.';
+}
+
+static bool has_control_characters(const char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 127)
+			return true;
+	return false;
+}
+
+/* A value in double quotes, where systemd reads backslashes, and percent signs as specifiers. */
+static void print_assignment(FILE *out, const char *name, const char *value)
+{
+	fprintf(out, "Environment=\"%s=", name);
+	for (; *value; value++) {
+		if (*value == '"' || *value == '\\')
+			fputc('\\', out);
+		if (*value == '%')
+			fputc('%', out);
+		fputc(*value, out);
+	}
+	fputs("\"\n", out);
+}
+
+/* ---- LD_PRELOAD */
+
+static bool is_ours(const char *item, size_t len, const char *library)
+{
+	const char *name = strrchr(library, '/') + 1;
+	const size_t name_len = strlen(name);
+	return len >= name_len && strncmp(item + len - name_len, name, name_len) == 0;
+}
+
+/* The service's own libraries stay, behind ours: a variable that is set again is replaced. */
+static void add_libraries(FILE *value, const char *environment, const char *library)
+{
+	static const char before[] = "LD_PRELOAD=";
+	const char *at = strstr(environment, before);
+	if (!at || (at > environment && !strchr(" \"'", at[-1])))
+		return;
+	/* "LD_PRELOAD=a b" has its blanks in quotes. */
+	const bool quoted = at > environment && at[-1] != ' ';
+	const size_t len = strcspn(at += strlen(before), quoted ? "\"'" : " ");
+	for (const char *end = at + len; at < end;) {
+		size_t item = strcspn(at, " :\"'");
+		if (item > 0 && !is_ours(at, item, library))
+			fprintf(value, ":%.*s", (int)item, at);
+		at += item + 1;
+	}
+}
+
+static void print_preload(FILE *out, const struct unit_request *request,
+			  const struct unit_state *state)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *value = open_memstream(&text, &len);
+	if (!value)
+		return;
+	fputs(request->library, value);
+	add_libraries(value, unit_state_get(state, "Environment"), request->library);
+	if (fclose(value) == 0)
+		print_assignment(out, "LD_PRELOAD", text);
+	free(text);
+}
+
+/* ---- the file */
+
+static void print_drop_in(FILE *out, const struct unit_request *request,
+			  const struct unit_state *state)
+{
+	fprintf(out,
+		"# TCP connections of %s over SMC-R where the peer can, through smcrd(8).\n"
+		"# Made by smcr-run --unit. Belongs in\n"
+		"#   " PLACE "/%s.d/" FILE_NAME "\n"
+		"# It counts from the next start on: systemctl daemon-reload, systemctl restart.\n"
+		"\n"
+		"[Unit]\n"
+		"Wants=smcrd.service\n"
+		"After=smcrd.service\n"
+		"\n"
+		"[Service]\n",
+		request->name, request->name);
+	print_preload(out, request, state);
+	if (request->socket)
+		print_assignment(out, IPC_SOCKET_ENV, request->socket);
+	if (request->require)
+		print_assignment(out, "SMCR_REQUIRE", "1");
+	if (request->verbose)
+		print_assignment(out, "SMCR_VERBOSE", "1");
+	unit_check(request, state, request->socket ? request->socket : IPC_DEFAULT_SOCKET, out);
+}
+
+static int failed(const char *path)
+{
+	fprintf(stderr, "smcr-run: %s: %s\n", path, strerror(errno));
+	return -1;
+}
+
+/* In one step: systemd sees all of it or nothing. */
+static int write_file(const char *path, const char *text, size_t len)
+{
+	char temporary[sizeof(PLACE) + NAME_MAX_LEN + 64];
+	snprintf(temporary, sizeof(temporary), "%s.XXXXXX", path);
+	int fd = mkstemp(temporary);
+	if (fd < 0)
+		return failed(temporary);
+	FILE *file = fdopen(fd, "w");
+	if (!file) {
+		close(fd);
+		unlink(temporary);
+		return failed(temporary);
+	}
+	bool written = fwrite(text, 1, len, file) == len && fchmod(fd, 0644) == 0;
+	if (fclose(file) != 0 || !written || rename(temporary, path) < 0) {
+		unlink(temporary);
+		return failed(path);
+	}
+	return 0;
+}
+
+static int install(const char *name, const char *text, size_t len)
+{
+	char path[sizeof(PLACE) + NAME_MAX_LEN + 32];
+	snprintf(path, sizeof(path), PLACE "/%s.d", name);
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return failed(path);
+	snprintf(path, sizeof(path), PLACE "/%s.d/" FILE_NAME, name);
+	if (write_file(path, text, len) < 0)
+		return -1;
+	fprintf(stderr,
+		"smcr-run: %s is written; now: systemctl daemon-reload && systemctl restart %s\n",
+		path, name);
+	return 0;
+}
+
+static int put(const struct unit_request *request, const char *text, size_t len)
+{
+	if (request->write)
+		return install(request->name, text, len);
+	if (fwrite(text, 1, len, stdout) != len || fflush(stdout) != 0)
+		return failed("standard output");
+	return 0;
+}
+
+static bool check_request(const struct unit_request *request)
+{
+	if (!is_valid_name(request->name)) {
+		fprintf(stderr, "smcr-run: %s is no name of a service: it must end in " SUFFIX "\n",
+			request->name);
+		return false;
+	}
+	if (request->socket &&
+	    (*request->socket != '/' || has_control_characters(request->socket))) {
+		fprintf(stderr, "smcr-run: for a service the socket needs an absolute path\n");
+		return false;
+	}
+	return !has_control_characters(request->library);
+}
+
+int unit_drop_in(const struct unit_request *request)
+{
+	struct unit_state state = { 0 };
+	char *text = NULL;
+	size_t len;
+	if (!check_request(request))
+		return -1;
+	/* systemd tells nothing of what has no instance. */
+	if (is_template(request->name) || !unit_state_read(request->name, &state))
+		fprintf(stderr,
+			"smcr-run: systemd says nothing of %s here: its settings are not looked "
+			"at\n",
+			request->name);
+	FILE *out = open_memstream(&text, &len);
+	if (out)
+		print_drop_in(out, request, &state);
+	int rc = out && fclose(out) == 0 ? put(request, text, len) : failed("memory");
+	free(text);
+	unit_state_free(&state);
+	return rc;
+}
