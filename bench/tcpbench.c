@@ -6,6 +6,9 @@
  *   tcpbench bulk ADDRESS PORT SECONDS     send for that long; prints MB/s as the receiver saw it
  *   tcpbench rtt ADDRESS PORT COUNT        COUNT ping-pongs of 64 bytes; prints the median and the
  *                                          99th percentile in microseconds
+ *   tcpbench answer ADDRESS PORT           serve one question a connection, in one process, until
+ * killed tcpbench ask ADDRESS PORT COUNT        COUNT connections one after the other: connect, 64
+ * bytes there and back, close; prints the median and the 99th percentile in microseconds
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -128,13 +131,19 @@ static void serve_one(int fd)
 	_exit(0);
 }
 
-static _Noreturn void serve(const char *addr, const char *port)
+static int listen_at(const char *addr, const char *port)
 {
 	struct sockaddr_in in = address(addr, port);
 	int one = 1, fd = socket(AF_INET, SOCK_STREAM, 0);
 	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 	if (fd < 0 || bind(fd, (struct sockaddr *)&in, sizeof(in)) < 0 || listen(fd, 16) < 0)
 		die("listen");
+	return fd;
+}
+
+static _Noreturn void serve(const char *addr, const char *port)
+{
+	int fd = listen_at(addr, port);
 	signal(SIGCHLD, SIG_IGN);
 	for (;;) {
 		int conn = accept(fd, NULL, NULL);
@@ -142,6 +151,20 @@ static _Noreturn void serve(const char *addr, const char *port)
 			die("accept");
 		if (fork() == 0)
 			serve_one(conn);
+		close(conn);
+	}
+}
+
+static _Noreturn void answer(const char *addr, const char *port)
+{
+	char buf[PING_SIZE];
+	int fd = listen_at(addr, port);
+	for (;;) {
+		int conn = accept(fd, NULL, NULL);
+		if (conn < 0)
+			die("accept");
+		recv_all(conn, buf, sizeof(buf));
+		send_all(conn, buf, sizeof(buf));
 		close(conn);
 	}
 }
@@ -165,34 +188,68 @@ static int compare(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-static int rtt(const char *addr, const char *port, size_t count)
+static double *room_for(size_t count)
 {
-	char buf[PING_SIZE] = { 0 };
 	double *times = calloc(count, sizeof(*times));
-	int fd = open_connection(addr, port, 'R');
 	if (!times || !count)
 		die("memory");
-	for (size_t i = 0; i < count; i++) {
-		double start = now();
-		send_all(fd, buf, sizeof(buf));
-		recv_all(fd, buf, sizeof(buf));
-		times[i] = (now() - start) * 1e6;
-	}
+	return times;
+}
+
+/* Frees them. */
+static int print_times(double *times, size_t count)
+{
 	qsort(times, count, sizeof(*times), compare);
 	printf("%.1f %.1f\n", times[count / 2], times[count - 1 - count / 100]);
 	free(times);
 	return 0;
 }
 
+static int rtt(const char *addr, const char *port, size_t count)
+{
+	char buf[PING_SIZE] = { 0 };
+	double *times = room_for(count);
+	int fd = open_connection(addr, port, 'R');
+	for (size_t i = 0; i < count; i++) {
+		double start = now();
+		send_all(fd, buf, sizeof(buf));
+		recv_all(fd, buf, sizeof(buf));
+		times[i] = (now() - start) * 1e6;
+	}
+	return print_times(times, count);
+}
+
+static int ask(const char *addr, const char *port, size_t count)
+{
+	char buf[PING_SIZE] = { 0 };
+	struct sockaddr_in in = address(addr, port);
+	double *times = room_for(count);
+	for (size_t i = 0; i < count; i++) {
+		double start = now();
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		if (fd < 0 || connect(fd, (struct sockaddr *)&in, sizeof(in)) < 0)
+			die("connect");
+		send_all(fd, buf, sizeof(buf));
+		recv_all(fd, buf, sizeof(buf));
+		close(fd);
+		times[i] = (now() - start) * 1e6;
+	}
+	return print_times(times, count);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc == 4 && !strcmp(argv[1], "serve"))
 		serve(argv[2], argv[3]);
+	if (argc == 4 && !strcmp(argv[1], "answer"))
+		answer(argv[2], argv[3]);
 	if (argc == 5 && !strcmp(argv[1], "bulk"))
 		return bulk(argv[2], argv[3], atof(argv[4]));
 	if (argc == 5 && !strcmp(argv[1], "rtt"))
 		return rtt(argv[2], argv[3], (size_t)atol(argv[4]));
+	if (argc == 5 && !strcmp(argv[1], "ask"))
+		return ask(argv[2], argv[3], (size_t)atol(argv[4]));
 	fprintf(stderr, "usage: tcpbench serve ADDRESS PORT | bulk ADDRESS PORT SECONDS | "
-			"rtt ADDRESS PORT COUNT\n");
+			"rtt ADDRESS PORT COUNT | answer ADDRESS PORT | ask ADDRESS PORT COUNT\n");
 	return 2;
 }

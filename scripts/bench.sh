@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# SMC-R against plain TCP over the same veth pair, in one run: rounds of all four measurements, one
-# after the other, medians, ratios. docs/performance.md tells how to read it. Needs root.
+# SMC-R and fallback against plain TCP over the same veth pair, in one run: rounds of all measurements,
+# one after the other, medians, ratios. docs/performance.md tells how to read it. Needs root.
 #
-#   ROUNDS (5), BULK_SECONDS (2), RTT_COUNT (20000), MTUS ("1500 9000")
+#   ROUNDS (5), BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), MTUS ("1500 9000")
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
@@ -12,9 +12,11 @@ cd "$(dirname "$0")/.."
 ROUNDS=${ROUNDS:-5}
 BULK_SECONDS=${BULK_SECONDS:-2}
 RTT_COUNT=${RTT_COUNT:-20000}
+ASK_COUNT=${ASK_COUNT:-2000}
 MTUS=${MTUS:-1500 9000}
 bench=$HOSTS_BUILD/bench/tcpbench
-run="$HOSTS_BUILD/bin/smcr-run --require"
+run=$HOSTS_BUILD/bin/smcr-run
+server=10.77.0.1
 
 trap hosts_down EXIT
 trap 'exit 130' INT TERM HUP
@@ -25,25 +27,43 @@ median() {
 	sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
 }
 
-# measure MTU: one line "WHAT VALUE" a measurement into $HOSTS_DIR/results
+# listen PORT COMMAND..: a server on host a
+listen() {
+	local port=$1
+	shift
+	start_on a "$@" "$server" "$port"
+	until_true 10 tcp_listens a "$port"
+}
+
+# client NAME COMMAND..: a measurement from host b, one line "NAME VALUE.." of the results
+client() {
+	local name=$1
+	shift
+	on b "$@" | sed "s/^/$name /" >>"$HOSTS_DIR/results"
+}
+
+# The ways are: TCP on both sides; SMC-R; smcr-run at the client only, and at the server only, both of
+# which fall back since the other side does not offer SMC-R.
 measure() {
 	local mtu=$1 round
 	hosts_up "$mtu"
 	smcrd_start a
 	smcrd_start b
-	start_on a "$bench" serve 10.77.0.1 5001
-	# shellcheck disable=SC2086
-	start_on a $run "$bench" serve 10.77.0.1 5002
-	until_true 10 tcp_listens a 5001
-	until_true 10 tcp_listens a 5002
+	listen 5001 "$bench" serve
+	listen 5002 "$run" "$bench" serve
+	listen 5003 "$bench" answer
+	listen 5004 "$run" "$bench" answer
 	for ((round = 0; round < ROUNDS; round++)); do
-		# shellcheck disable=SC2086
-		{
-			on b "$bench" bulk 10.77.0.1 5001 "$BULK_SECONDS" | sed 's/^/tcp_bulk /'
-			on b $run "$bench" bulk 10.77.0.1 5002 "$BULK_SECONDS" | sed 's/^/smcr_bulk /'
-			on b "$bench" rtt 10.77.0.1 5001 "$RTT_COUNT" | sed 's/^/tcp_rtt /'
-			on b $run "$bench" rtt 10.77.0.1 5002 "$RTT_COUNT" | sed 's/^/smcr_rtt /'
-		} >>"$HOSTS_DIR/results"
+		client tcp_bulk "$bench" bulk "$server" 5001 "$BULK_SECONDS"
+		client smcr_bulk "$run" --require "$bench" bulk "$server" 5002 "$BULK_SECONDS"
+		client fallback_bulk "$run" "$bench" bulk "$server" 5001 "$BULK_SECONDS"
+		client tcp_rtt "$bench" rtt "$server" 5001 "$RTT_COUNT"
+		client smcr_rtt "$run" --require "$bench" rtt "$server" 5002 "$RTT_COUNT"
+		client fallback_rtt "$run" "$bench" rtt "$server" 5001 "$RTT_COUNT"
+		client tcp_ask "$bench" ask "$server" 5003 "$ASK_COUNT"
+		client smcr_ask "$run" --require "$bench" ask "$server" 5004 "$ASK_COUNT"
+		client fallback_ask "$run" "$bench" ask "$server" 5003 "$ASK_COUNT"
+		client fallback_server_ask "$bench" ask "$server" 5004 "$ASK_COUNT"
 	done
 }
 
@@ -52,16 +72,21 @@ value() {
 	awk -v what="$1" '$1 == what { print $2 }' "$HOSTS_DIR/results" | median
 }
 
-report() {
-	local mtu=$1 tcp_bulk smcr_bulk tcp_rtt smcr_rtt
-	tcp_bulk=$(value tcp_bulk)
-	smcr_bulk=$(value smcr_bulk)
-	tcp_rtt=$(value tcp_rtt)
-	smcr_rtt=$(value smcr_rtt)
-	awk -v m="$mtu" -v a="$tcp_bulk" -v b="$smcr_bulk" -v c="$tcp_rtt" -v d="$smcr_rtt" 'BEGIN {
-		printf "MTU %-5d bulk MB/s: TCP %8.1f  SMC-R %8.1f  ratio %.2f\n", m, a, b, b / a
-		printf "MTU %-5d 64-byte round trip us: TCP %6.1f  SMC-R %6.1f  ratio %.2f\n", m, c, d, d / c
+# line MTU TEXT WAY MEASUREMENT: TCP's value, the way's, and the ratio
+line() {
+	awk -v m="$1" -v text="$2" -v tcp="$(value "tcp_$4")" -v way="$(value "$3_$4")" 'BEGIN {
+		printf "MTU %-5d %-46s TCP %8.1f  this %8.1f  ratio %.2f\n", m, text, tcp, way, way / tcp
 	}'
+}
+
+report() {
+	line "$1" "SMC-R, bulk MB/s" smcr bulk
+	line "$1" "SMC-R, 64-byte round trip us" smcr rtt
+	line "$1" "SMC-R, a connection a request us" smcr ask
+	line "$1" "fallback, bulk MB/s" fallback bulk
+	line "$1" "fallback, 64-byte round trip us" fallback rtt
+	line "$1" "fallback at the client, a connection us" fallback ask
+	line "$1" "fallback at the server, a connection us" fallback_server ask
 }
 
 for mtu in $MTUS; do
