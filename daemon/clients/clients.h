@@ -2,7 +2,7 @@
 /**
  * @file clients.h
  * Programs and tools on smcrd's Unix socket: handing TCP connections over, moving bytes between a
- * program's pair end and the engine, relay after a fallback (design decisions 5 and 6).
+ * program's pair end and the engine, relay after a fallback.
  *
  * One `struct clients` serves one engine on one libevent base; all of it runs on that base's
  * thread. Nothing here blocks: a slow or hostile client costs its own session or connection only.

@@ -2,7 +2,7 @@
 /**
  * @file pair.h
  * The Unix stream socket pair that stands between a program and the daemon in place of its TCP
- * socket: one end is the program's, this is the other (design decision 5).
+ * socket: one end is the program's, this is the other.
  *
  * The rule of the kept byte: while the pair is open, at least one byte that the program wrote (at
  * first: one that we wrote in its name) stays unread in the daemon's end. The kernel then reports

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file control.h
- * One table of control methods (design decision 7), whatever the transport.
+ * One table of control methods, whatever the transport.
  *
  * A request is a JSON object {"method": "link.delete", "params": {..}}; the reply has "schema": 1
  * and either "result" or "error": {"code": NAME, "errno": N, "text": SENTENCE}, with "parameter":

@@ -42,7 +42,7 @@ enum smcr_role {
 };
 
 enum smcr_dialect_policy {
-	SMCR_DIALECT_AUTO, /* by the CONFIRM LINK flag bits (design decision 4) */
+	SMCR_DIALECT_AUTO, /* by the CONFIRM LINK flag bits */
 	SMCR_DIALECT_FORCE_RFC,
 	SMCR_DIALECT_FORCE_DEPLOYED,
 };

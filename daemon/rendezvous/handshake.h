@@ -71,7 +71,7 @@ void rdv_connect_wait_cancel(struct rdv_connect_wait *wait);
 
 /**
  * From now on closing the last descriptor resets the connection, the kernel's doing so for a daemon
- * that died included (design decision 5).
+ * that died included.
  * @param ret_before  the program's own SO_LINGER, for rdv_linger_restore()
  */
 int rdv_linger_arm(int fd, struct linger *ret_before);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The functions that programs call instead of the C library's: the whole list of what is
- * interposed. Nothing on the data path is here (design decision 5).
+ * interposed. Nothing on the data path is here.
  *
  * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success.
  */

@@ -3,7 +3,7 @@
  * @file replace.h
  * Putting one file in the place of another without the program's noticing: descriptor numbers,
  * descriptor and status flags, signal owner, socket options that act on the program's end, and
- * epoll registrations (design decision 5).
+ * epoll registrations.
  */
 #ifndef SMCRD_LIB_PRELOAD_REPLACE_H
 #define SMCRD_LIB_PRELOAD_REPLACE_H

@@ -2,7 +2,7 @@
 /**
  * @file session.h
  * Asking the daemon: each function opens a session, makes one request and closes it, so that no
- * descriptor of the library's stays in the program (design decision 5).
+ * descriptor of the library's stays in the program.
  *
  * Every wait has a limit. Signals do not end it where not said: half a hand-over cannot be taken
  * back.

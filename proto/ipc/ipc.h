@@ -227,7 +227,7 @@ int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg);
 /**
  * The name that the program's end of a pair is bound to, in the abstract namespace, so that any
  * holder of it learns both addresses from getsockname() alone, after exec, dup and descriptor
- * passing too (design decision 5). Both addresses have the same family.
+ * passing too. Both addresses have the same family.
  */
 struct ipc_pair_name {
 	union ipc_addr local; /* what getsockname() of the TCP socket says */

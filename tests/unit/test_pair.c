@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The socket pair between a program and the daemon: kept byte, plug, ends (design decision 5). */
+/* The socket pair between a program and the daemon: kept byte, plug, ends. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
