@@ -276,7 +276,7 @@ static void test_the_daemons_death_ends_the_wait(void **state)
 {
 	(void)state;
 	smcrd.script->hold = 1;
-	struct waiter waiter = { .fd = connecting(), .limit = -1 };
+	struct waiter waiter = { .fd = connecting(), .limit = 20000 };
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_in_thread, &waiter), 0);
 	wait_until_waits(1);
 	kill(smcrd.pid, SIGKILL);
@@ -296,7 +296,7 @@ static void test_a_signal_ends_the_wait(void **state)
 	const struct sigaction action = { .sa_handler = on_signal };
 	sigaction(SIGUSR1, &action, NULL);
 	smcrd.script->hold = 1;
-	struct waiter waiter = { .fd = connecting(), .limit = -1 };
+	struct waiter waiter = { .fd = connecting(), .limit = 20000 };
 	assert_int_equal(pthread_create(&waiter.thread, NULL, wait_in_thread, &waiter), 0);
 	wait_until_waits(1);
 	pthread_kill(waiter.thread, SIGUSR1);
