@@ -73,10 +73,11 @@ int smcr_listen(int fd, int backlog, enum smcr_policy policy);
  * accept4(2) on a listener of smcr_listen(). The program may send and receive at once; whether over
  * SMC-R may be open still: see smcr_wait_established().
  *
- * A connection that cannot be as it must is reset, and the call goes on to the next one: one that
- * would be plain TCP with SMCR_REQUIRE, and one whose client was offered SMC-R that nobody can give
- * (smcrd has gone, or the policy is SMCR_NEVER now). With SMCR_REQUIRE one that turns out to be
- * plain TCP later is reset then.
+ * With SMCR_REQUIRE a connection that would be plain TCP is reset, and the call goes on to the next
+ * one; one that turns out to be plain TCP later is reset then. A client that was offered SMC-R
+ * which it cannot have (smcrd has gone, or the policy is SMCR_NEVER now) is declined and plain TCP.
+ * That may take a second, even on a non-blocking socket, and where it does not succeed the
+ * connection is reset too.
  *
  * @param addr       as for accept(2); may be NULL
  * @param len        likewise

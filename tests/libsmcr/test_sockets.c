@@ -8,6 +8,7 @@
 #include <sys/socket.h>
 
 #include "include/smcr.h"
+#include "proto/smcr/clc.h"
 #include "proto/smcr/reason.h"
 #include "tests/preload/fixture.h"
 
@@ -237,10 +238,32 @@ static void test_accept_never(void **state)
 		close(fd);
 		close(peer);
 	}
-	/* A listener of another policy answered this one: its bytes are CLC messages. */
-	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
-	expect_turned_away(SMCR_NEVER);
 	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+/* A listener of another policy answered this client, which speaks CLC now. */
+static void test_accept_never_declines_what_was_offered(void **state)
+{
+	(void)state;
+	const struct smcr_clc_proposal proposal = { .version = 1, .ipv4_mask_len = 24 };
+	uint8_t bytes[SMCR_CLC_MAX_LEN];
+	struct smcr_clc_msg decline;
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	int peer = plain_client();
+	int len = smcr_clc_encode_proposal(&proposal, bytes, sizeof(bytes));
+	assert_int_equal(send(peer, bytes, (size_t)len, 0), len);
+	int fd = accept_with(SMCR_NEVER);
+	assert_int_equal(pre_net_kernel_family(fd), AF_INET);
+	pre_net_wait(peer, POLLIN);
+	assert_int_equal(recv(peer, bytes, SMCR_CLC_DECLINE_LEN, MSG_WAITALL),
+			 SMCR_CLC_DECLINE_LEN);
+	assert_int_equal(smcr_clc_decode(bytes, SMCR_CLC_DECLINE_LEN, &decline), 0);
+	assert_int_equal(decline.type, SMCR_CLC_DECLINE);
+	assert_int_equal(decline.decline.diagnosis, SMCR_REASON_LOCAL_POLICY);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
 	assert_int_equal(smcrd.script->sessions, 0);
 }
 
@@ -322,6 +345,7 @@ int main(void)
 		TEST(test_accept),
 		TEST(test_accept_requires),
 		TEST(test_accept_never),
+		TEST(test_accept_never_declines_what_was_offered),
 		TEST(test_names_and_options),
 		TEST(test_no_socket_comes_back_unasked),
 		TEST(test_words),
