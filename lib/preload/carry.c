@@ -40,13 +40,25 @@ static void note_pid(void)
 	atomic_store(&state.pid, (pid_t)syscall(SYS_getpid));
 }
 
+/* As smcr-run has named it, which costs nothing; a relative name counts where the program is now. */
+static bool copy_path(const char *name, char path[PATH_MAX])
+{
+	const size_t len = strlen(name);
+	if (*name != '/')
+		return realpath(name, path);
+	if (len >= PATH_MAX)
+		return false;
+	memcpy(path, name, len + 1);
+	return true;
+}
+
 /* @return false: this is linked into a program, or LD_PRELOAD cannot name it */
 static bool find_library(void)
 {
 	Dl_info self, program;
 	char *path = start.preload + strlen(PRELOAD);
 	memcpy(start.preload, PRELOAD, strlen(PRELOAD));
-	if (!dladdr(&start, &self) || !self.dli_fname || !realpath(self.dli_fname, path) ||
+	if (!dladdr(&start, &self) || !self.dli_fname || !copy_path(self.dli_fname, path) ||
 	    path[strcspn(path, " :")])
 		return false;
 	if (dladdr((void *)getauxval(AT_PHDR), &program) && program.dli_fbase == self.dli_fbase)
