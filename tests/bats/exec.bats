@@ -13,6 +13,7 @@ setup() {
 	# not /tmp, which may be mounted nosuid
 	DIR=$(mktemp -d "$BUILD/exec-XXXXXX")
 	SOCKET=$DIR/none
+	export ASAN_OPTIONS=verify_asan_link_order=0 # smcr-run within smcr-run
 	unset LD_PRELOAD SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE SMCR_CARRY
 }
 
@@ -173,7 +174,8 @@ carried() {
 	run -5 "$RUN" --require "$RUN" "$DIR/program"
 	[[ $output == *"$DIR/program cannot use SMC-R"*"; it runs over plain TCP"*static ]]
 	run -126 "$RUN" "$RUN" --require "$DIR/program"
-	run -0 "$RUN" --require --verbose --socket "$SOCKET" env -i "$RUN" sh -c 'exec env -i /usr/bin/env'
+	run -0 "$RUN" --require --verbose --socket "$SOCKET" env -i ASAN_OPTIONS="$ASAN_OPTIONS" \
+		"$RUN" sh -c 'exec env -i /usr/bin/env'
 	[[ $output != *SMCR_REQUIRE=1* && $output != *SMCR_VERBOSE=1* ]]
 	[[ $output == *"SMCRD_SOCKET=$SOCKET"* ]]
 }
