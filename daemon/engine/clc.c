@@ -13,7 +13,8 @@ enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool fi
 {
 	switch (step) {
 	case SMCR_RV_S_AWAIT_PROPOSAL:
-	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER; /* ERR-3 */
+	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER;  /* ERR-3 */
+	case SMCR_RV_C_AWAIT_DECLINE: return SMCR_DECLINE_LATER; /* never: the server's ends it */
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_C_ANNOUNCE: return SMCR_DECLINE_NOW; /* ERR-1 */
@@ -290,6 +291,7 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 	case SMCR_RV_S_AWAIT_CONFIRM:
 	case SMCR_RV_C_AWAIT_ACCEPT: return true;
 	case SMCR_RV_LLC:
+	case SMCR_RV_C_AWAIT_DECLINE:
 	case SMCR_RV_DECLINED: return true; /* a Decline may come (ERR-6) */
 	case SMCR_RV_C_ANNOUNCE:
 	case SMCR_RV_OUTCOME: break;
@@ -303,6 +305,7 @@ static bool may_be_declined(const struct smcr_conn *conn)
 	switch ((enum smcr_rv_step)conn->rv.step) {
 	case SMCR_RV_S_AWAIT_PROPOSAL:
 	case SMCR_RV_S_AWAIT_CONFIRM:
+	case SMCR_RV_C_AWAIT_DECLINE:
 	case SMCR_RV_C_AWAIT_ACCEPT: return true;
 	case SMCR_RV_LLC: return !committed(conn);
 	case SMCR_RV_S_HELD:
@@ -610,6 +613,15 @@ void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link)
 }
 
 /* ---- what others tell ---- */
+
+void smcr_clc_group_deleted(struct smcr_lgr *lgr)
+{
+	struct smcr_conn *conn = lgr->fc.conn;
+	if (!conn || lgr->fc.committed)
+		return;
+	smcr_conn_detach(conn);
+	smcr_clc_await(conn, SMCR_RV_C_AWAIT_DECLINE);
+}
 
 void smcr_clc_lgr_lost(struct smcr_conn *conn)
 {

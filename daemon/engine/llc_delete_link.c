@@ -261,6 +261,7 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_lgr *lgr = link->lgr;
 	uint8_t number = msg->delete_link.link_number;
 	if (msg->delete_link.all) {
+		smcr_clc_group_deleted(lgr);
 		smcr_lgr_end(lgr, ECONNRESET); /* DELL-9 */
 		return;
 	}

@@ -19,6 +19,9 @@ enum smcr_rv_step {
 	SMCR_RV_C_AWAIT_ACCEPT,
 	SMCR_RV_C_ANNOUNCE, /* the own RMB is being announced, Confirm waits (RS-5) */
 	SMCR_RV_LLC,        /* first contact: CLC is done, links are being set up */
+	/** First contact: the server has deleted the group before our point of no return. Its
+	 *  Decline, or the end of the TCP connection, says what that means (A58). */
+	SMCR_RV_C_AWAIT_DECLINE,
 	/** Declined from RV_LLC, where the peer may decline too (ERR-5): if its Decline crosses
 	 * ours it must not reach the program as data. The outcome is FALLBACK, told when it has
 	 * come, when something else has, or after a while. */
@@ -122,6 +125,9 @@ uint32_t smcr_clc_diagnosis(enum smcr_reason reason);
 /** The engine stops (TERM-1). */
 void smcr_clc_shutdown(struct smcr_conn *conn);
 void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
+/** Client: the server has deleted the whole group. A first contact that could still fall back waits
+ *  for the server's word on TCP, without the group. */
+void smcr_clc_group_deleted(struct smcr_lgr *lgr);
 /** The group it belongs to ends. Afterwards the connection has no group, or is gone. */
 void smcr_clc_lgr_lost(struct smcr_conn *conn);
 /** An RMB has been announced, or cannot be: connections that wait for it go on. */

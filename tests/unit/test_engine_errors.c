@@ -537,6 +537,99 @@ static void program_talks_after_a_decline(void **state)
 	PROVES("ERR-5 ERR-14 GEN-4");
 }
 
+/** The engine of the server says nothing more than CONFIRM LINK: the test speaks for it. */
+static enum pair_verdict only_confirm_link(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	bool *scripted = arg;
+	(void)pair;
+	bool add = !msg->is_clc && !msg->is_cdc && msg->llc.type == SMCR_LLC_ADD_LINK;
+	bool decline = msg->is_clc && msg->clc.type == SMCR_CLC_DECLINE && !*scripted;
+	return msg->from == S && (add || decline) ? PAIR_LOSE : PAIR_PASS;
+}
+
+/** The client waits for ADD LINK; the end of the server's engine does not break TCP. */
+static int awaiting_add_link(struct pair *pair, bool *scripted)
+{
+	*scripted = false;
+	pair->filter = only_confirm_link;
+	pair->filter_arg = scripted;
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_end(pair, c, S)->tcp_dead = true;
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), 1);
+	return c;
+}
+
+static void inject_delete_all(struct pair *pair)
+{
+	struct smcr_llc_msg end = { .type = SMCR_LLC_DELETE_LINK };
+	end.delete_link.all = true;
+	end.delete_link.reason = 0x00030000; /* "program initiated" */
+	pair_inject_llc(pair, S, 1, &end);
+	pair_run(pair, 1000);
+	assert_null(pair_lgr(pair, C));
+}
+
+/**
+ * A deployed server that refuses what CONFIRM LINK says ends the group with DELETE LINK and
+ * declines after it, here later than any grace. The client does not answer with a Decline of its
+ * own, which the program behind the server would read (A58).
+ */
+static void server_deletes_then_declines(void **state)
+{
+	(void)state;
+	for (int impatient = 0; impatient < 2; impatient++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		bool scripted;
+		int c = awaiting_add_link(pair, &scripted);
+		inject_delete_all(pair);
+		pair_run(pair, SECOND);
+		if (impatient) /* something of our own goes wrong meanwhile */
+			smcr_conn_give_up(pair_end(pair, c, C)->smc, SMCR_REASON_SHUTTING_DOWN);
+		assert_int_equal(pair_end(pair, c, C)->fallback, 0);
+		scripted = true;
+		struct smcr_clc_msg msg = { .type = SMCR_CLC_DECLINE };
+		msg.decline.version = SMCR_CLC_VERSION_1;
+		msg.decline.diagnosis = SMCR_REASON_EYE_CATCHER;
+		pair_inject_clc(pair, c, S, &msg);
+		pair_run(pair, 1000);
+		const struct pair_end *end = pair_end(pair, c, C);
+		assert_int_equal(end->fallback, 1);
+		assert_int_equal(end->failed, 0);
+		assert_int_equal(end->last.peer_reason, SMCR_REASON_EYE_CATCHER);
+		assert_null(end->in);
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 0);
+		pair_free(pair);
+	}
+	PROVES("ERR-6 DELL-9");
+}
+
+/** The server has meant the end of the connection, or says nothing: plain TCP would be a guess. */
+static void server_deletes_and_resets(void **state)
+{
+	(void)state;
+	for (int silent = 0; silent < 2; silent++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		bool scripted;
+		int c = awaiting_add_link(pair, &scripted);
+		inject_delete_all(pair);
+		if (silent) {
+			pair_run(pair, 9900000);
+			assert_int_equal(pair_end(pair, c, C)->failed, 0);
+			pair_run(pair, 200000);
+			assert_int_equal(pair_end(pair, c, C)->last.error, ETIMEDOUT);
+		} else {
+			smcr_conn_tcp_event(pair_end(pair, c, C)->smc, SMCR_TCP_RESET);
+			assert_int_equal(pair_end(pair, c, C)->last.error, ECONNRESET);
+		}
+		assert_int_equal(pair_end(pair, c, C)->failed, 1);
+		assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 0);
+		pair_free(pair);
+	}
+	PROVES("ERR-10 ERR-11 DELL-9");
+}
+
 /** A message is lost although its sender believes that it arrived: timers (C.7.1). */
 static void answers_that_do_not_come(void **state)
 {
@@ -863,6 +956,8 @@ int main(void)
 		cmocka_unit_test(send_fails),
 		cmocka_unit_test(declines_cross),
 		cmocka_unit_test(program_talks_after_a_decline),
+		cmocka_unit_test(server_deletes_then_declines),
+		cmocka_unit_test(server_deletes_and_resets),
 		cmocka_unit_test(answers_that_do_not_come),
 		cmocka_unit_test(timers_are_long_enough),
 		cmocka_unit_test(past_the_point_of_no_return),
