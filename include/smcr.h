@@ -16,6 +16,8 @@
  * and leave no descriptor of their own open. smcr_connect() and smcr_accept() are cancellation
  * points. What a program does under smcr-run(1) holds for its calls of libsmcr as well.
  *
+ * Sockets that are not TCP over IPv4 or IPv6 are the C library's, whatever the policy.
+ *
  * SMCRD_SOCKET in the environment says where smcrd listens if that is not its usual place.
  */
 #ifndef SMCR_H

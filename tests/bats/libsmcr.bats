@@ -134,6 +134,17 @@ prototypes() {
 	server_says "TCP, prefix-mismatch: the two sides are not in the same IP subnet"
 }
 
+@test "what smcrd's policy leaves on TCP is told as such" {
+	two_daemons
+	example_server_on_a --
+	echo hello | on a "$EXAMPLES/echo_client" "$SERVER" 7001 | grep -q '^TCP, own-host: '
+	smcrctl_on b policy add deny port 7001
+	run -0 example_client --
+	[[ ${lines[0]} == "TCP, local-policy: "* ]]
+	run -1 example_client -- --require
+	[ "$output" = "connect: Protocol not supported" ]
+}
+
 @test "a server waits until a slow peer has settled the transport" {
 	two_daemons
 	example_server_on_a --
