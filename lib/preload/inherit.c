@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "lib/smcr/claim.h"
+#include "lib/smcr/bar.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 

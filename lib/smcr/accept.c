@@ -5,6 +5,7 @@
  */
 #include <stdint.h>
 
+#include "lib/smcr/bar.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
 #include "lib/smcr/log.h"
@@ -27,6 +28,8 @@ static const char *claim_listener(int fd, bool daemon_alive)
 		return "plain TCP: SO_ZEROCOPY is set";
 	if (!pre_daemon_usable(daemon_alive))
 		return "plain TCP: smcrd is out of reach";
+	if (pre_is_barred(fd))
+		return "plain TCP: a program that cannot use SMC-R may accept there too";
 	pre_note_listener();
 	switch (pre_claim(fd)) {
 	case PRE_CLAIM_MADE: return "SMC-R offered";

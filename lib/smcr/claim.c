@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/claim.h"
 
-#include <stdatomic.h>
-
 #include "lib/smcr/next.h"
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
@@ -27,33 +25,6 @@ int pre_unclaim(int fd)
 {
 	int rc = set_claim(fd, 0);
 	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and its programs with it */
-}
-
-static int set_bar(int fd, int on)
-{
-	return sys_result(pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_BAR, &on, sizeof(on)));
-}
-
-int pre_bar(int fd)
-{
-	return set_bar(fd, 1);
-}
-
-int pre_unbar(int fd)
-{
-	return set_bar(fd, 0);
-}
-
-static _Atomic bool may_hold_listener;
-
-void pre_note_listener(void)
-{
-	atomic_store_explicit(&may_hold_listener, true, memory_order_relaxed);
-}
-
-bool pre_may_hold_listener(void)
-{
-	return atomic_load_explicit(&may_hold_listener, memory_order_relaxed);
 }
 
 static int get_private(int fd, int name, int *ret_value)

@@ -7,8 +7,6 @@
 #ifndef SMCRD_LIB_PRELOAD_CLAIM_H
 #define SMCRD_LIB_PRELOAD_CLAIM_H
 
-#include <stdbool.h>
-
 #include "proto/ipc/ipc.h"
 
 enum pre_claim {
@@ -22,20 +20,6 @@ enum pre_claim pre_claim(int fd);
 
 /** From the next connect() or incoming connection on no option. @return 0 or a negative errno */
 int pre_unclaim(int fd);
-
-/**
- * Somebody who does not speak CLC may accept from the listener from now on: no option, and nobody
- * can claim it again before pre_unbar().
- * @return 0, -EALREADY (barred before), or another negative errno; smcrd's absence is one
- */
-int pre_bar(int fd);
-
-/** @return 0 or a negative errno. Does nothing to a listener that is not barred. */
-int pre_unbar(int fd);
-
-/** This process may hold a claimed listener from now on; children of fork() as well. */
-void pre_note_listener(void);
-bool pre_may_hold_listener(void);
 
 /** @return enum ipc_negotiated; -ENOPROTOOPT or -EOPNOTSUPP: nobody knows the private options, or
  *  this is no socket that could have them; another negative errno */

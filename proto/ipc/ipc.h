@@ -253,7 +253,8 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  *
  * IPC_SO_BAR is for listeners that somebody who does not speak CLC may accept from: they lose the
  * claim, if they have one, and nobody can claim them until it is taken back. It does not outlive
- * this smcrd. Errors: EALREADY barred before, EINVAL also: no listener; else as above.
+ * this smcrd: whoever barred one leaves a mark for the next (lib/smcr/bar.h). Errors: EALREADY
+ * barred before, EINVAL also: no listener; else as above.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */

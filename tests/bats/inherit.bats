@@ -84,6 +84,30 @@ gone() {
 	client --require
 }
 
+@test "the daemon starts again: a listener that a static program has stays plain TCP" {
+	two_daemons
+	static_server
+	parent exec "$HOSTS_DIR/static_server" -v
+	client --require
+	until_true 10 has_child "$PARENT"
+	until_true 20 both_serve
+	kill -TERM "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a"
+	client
+	smcrd_start a
+	before=$(grep -c kept "$HOSTS_DIR/served")
+	until_true 20 served_since "$before"
+	[ "$(grep -c CLC "$HOSTS_DIR/served")" = 0 ]
+	shows a info '.connections.established_total == 0'
+	grep -q 'listens at .*: plain TCP: a program that cannot use SMC-R may accept there too' "$HOSTS_DIR/server.err"
+}
+
+# served_since COUNT: the server has had some more connections than that
+served_since() {
+	client
+	[ "$(grep -c kept "$HOSTS_DIR/served")" -ge $(($1 + 5)) ]
+}
+
 @test "a static program that cannot be started: the listener stays claimed" {
 	two_daemons
 	static_server

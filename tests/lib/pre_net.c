@@ -147,7 +147,7 @@ static int set_bar(int fd, const void *value, socklen_t len)
 	int on;
 	assert_int_equal(len, sizeof(on));
 	memcpy(&on, value, sizeof(on));
-	if (on && o->barred_before)
+	if (on && o->bars > 0 && o->last_barred == fd)
 		return fails(EALREADY);
 	o->bars += on ? 1 : -1;
 	o->last_barred = on ? fd : o->last_barred;

@@ -46,8 +46,7 @@ struct pre_net_option {
 	int claims, unclaims;
 	int last_claimed;
 	uint64_t last_program;
-	bool barred_before; /* barring gives EALREADY */
-	int bars;           /* less those that were taken back */
+	int bars; /* less those that were taken back */
 	int last_barred;
 };
 extern struct pre_net_option pre_net_option;

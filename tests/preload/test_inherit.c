@@ -9,7 +9,7 @@
 #include <sys/wait.h>
 
 #include "lib/preload/inherit.h"
-#include "lib/smcr/claim.h"
+#include "lib/smcr/bar.h"
 #include "tests/preload/fixture.h"
 
 static void keep_on_exec(int fd)
@@ -66,18 +66,48 @@ static void test_inherited_listeners_only(void **state)
 static void test_barred_before(void **state)
 {
 	(void)state;
-	struct inherit_barred barred;
+	struct inherit_barred first, second;
 	keep_on_exec(listener);
 	pre_note_listener();
-	pre_net_option.barred_before = true;
-	inherit_bar(false, &barred);
-	assert_int_equal(barred.count, 0);
-	inherit_unbar(&barred);
+	inherit_bar(false, &first);
+	assert_int_equal(first.count, 1);
+	inherit_bar(false, &second);
+	assert_int_equal(second.count, 0);
+	inherit_unbar(&second);
+	assert_true(pre_is_barred(listener));
+	inherit_unbar(&first);
+	assert_false(pre_is_barred(listener));
 	assert_int_equal(pre_net_option.bars, 0);
-	/* smcrd is not there */
+}
+
+/* It holds for a smcrd that comes later, which is told at the first occasion. */
+static void bar_outlives_smcrd(int family)
+{
+	struct inherit_barred barred;
+	union ipc_addr addr;
+	int fd = pre_net_listen(family, &addr);
+	keep_on_exec(fd);
+	pre_note_listener();
 	pre_net_option.absent = true;
 	inherit_bar(false, &barred);
-	assert_int_equal(barred.count, 0);
+	assert_int_equal(barred.count, 1);
+	pre_net_option.absent = false;
+	assert_int_equal(listen(fd, 64), 0);
+	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(pre_net_option.bars, 1);
+	inherit_unbar(&barred);
+	assert_int_equal(pre_net_option.bars, 0);
+	assert_int_equal(listen(fd, 64), 0);
+	assert_int_equal(pre_net_option.claims, 1);
+	close(fd);
+}
+
+static void test_without_smcrd(void **state)
+{
+	(void)state;
+	bar_outlives_smcrd(AF_INET);
+	pre_net_play_option();
+	bar_outlives_smcrd(AF_INET6);
 }
 
 static void test_dups_of_file_actions(void **state)
@@ -96,22 +126,35 @@ static void test_dups_of_file_actions(void **state)
 	assert_int_equal(pre_net_option.last_barred, listener);
 }
 
+static int another_listener(void)
+{
+	union ipc_addr addr;
+	int fd = pre_net_listen(AF_INET, &addr);
+	keep_on_exec(fd);
+	return fd;
+}
+
+/* More than one number is still one listener. */
 static void test_more_than_can_be_taken_back(void **state)
 {
 	(void)state;
 	struct inherit_barred barred;
 	int fds[INHERIT_MAX + 5];
 	keep_on_exec(listener);
+	int again = dup(listener);
 	pre_note_listener();
 	for (int i = 0; i < INHERIT_MAX + 5; i++)
-		fds[i] = dup(listener);
+		fds[i] = another_listener();
 	inherit_bar(false, &barred);
 	assert_int_equal(barred.count, INHERIT_MAX + 6);
-	assert_int_equal(pre_net_option.bars, INHERIT_MAX + 6);
 	inherit_unbar(&barred);
-	assert_int_equal(pre_net_option.bars, 6);
-	for (int i = 0; i < INHERIT_MAX + 5; i++)
+	int left = pre_is_barred(listener);
+	for (int i = 0; i < INHERIT_MAX + 5; i++) {
+		left += pre_is_barred(fds[i]);
 		close(fds[i]);
+	}
+	assert_int_equal(left, 6);
+	close(again);
 }
 
 /* In a chroot without /proc. Run in a child. */
@@ -145,6 +188,7 @@ int main(void)
 		TEST(test_nothing_before_the_first_listener),
 		TEST(test_inherited_listeners_only),
 		TEST(test_barred_before),
+		TEST(test_without_smcrd),
 		TEST(test_dups_of_file_actions),
 		TEST(test_more_than_can_be_taken_back),
 		TEST(test_without_proc),
