@@ -94,6 +94,9 @@ struct smcr_llc_flow {
 		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
 		bool asked;
 		uint64_t asked_on;
+		/** Server: number of the link of the last attempt that ended in DELETE LINK; the
+		 *  client may still refuse it. 0: none, or it has */
+		uint8_t given_up;
 	} add;
 	/* ADD LINK of version 2 */
 	struct smcr_llc_rtokens rtokens; /* of the last one that came */

@@ -285,10 +285,22 @@ static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
 	       flow->subject->state == SMCR_LINK_FAILED;
 }
 
+/** Server: deployed clients that have answered DELETE LINK for a new link that they could not
+ * confirm refuse it too, once, when the attempt is over already or the next one has begun. */
+static bool refused_once_more(struct smcr_llc_flow *flow, const struct smcr_llc_add_link *reply)
+{
+	if (!reply->reject || !flow->add.given_up || reply->link_number != flow->add.given_up)
+		return false;
+	flow->add.given_up = 0;
+	return true;
+}
+
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
+	if (refused_once_more(flow, &msg->add_link))
+		return;
 	if (late_reject(flow, link, &msg->add_link)) {
 		smcr_link_fail(flow->subject, SMCR_LLC_DEL_LOST_PATH, "the peer cannot use it");
 		delete_subject(lgr);

@@ -59,6 +59,8 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 {
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
 	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
+	if (lgr->llc->add.attempt)
+		lgr->llc->add.given_up = link->number;
 	link->delete_wanted = false;
 	smcr_timer_stop(lgr->engine, &link->delete_timer);
 	if (link->state == SMCR_LINK_ACTIVE) {

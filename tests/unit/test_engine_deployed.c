@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* Link groups of version 1 with a peer that does as the Linux kernel does (docs/dialects.md). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND UINT64_C(1000000)
+
+static void no_protocol_error(struct pair *pair)
+{
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(pair->side[i].engine->count.llc_protocol_errors, 0);
+}
+
+static void assert_link(struct pair *pair, uint8_t number, bool active)
+{
+	for (int i = 0; i < 2; i++) {
+		const struct smcr_link *link = pair_link(pair, i, number);
+		assert_int_equal(link && link->state == SMCR_LINK_ACTIVE, active);
+	}
+}
+
+/* ---- a client that refuses a link after its deletion ---- */
+
+/** One link and a connection: CONFIRM LINK of the second link did not get through, and the server
+ *  has deleted it. */
+static struct pair *second_link_failed(int *ret_conn)
+{
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_FAIL
+	};
+	pair_set_pick(pair, &pick);
+	*ret_conn = pair_connected(pair);
+	pair_set_pick(pair, NULL);
+	assert_int_equal(pick.seen, 1);
+	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
+	assert_link(pair, 1, true);
+	assert_null(pair_link(pair, S, 2));
+	return pair;
+}
+
+static void refuse(struct pair *pair, uint8_t number)
+{
+	struct smcr_llc_msg msg = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc;
+	msg.reply = true;
+	msg.add_link.link_number = number;
+	msg.add_link.reject = true;
+	msg.add_link.reject_reason = SMCR_LLC_REJECT_NO_ALT_PATH;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_run(pair, 1000);
+}
+
+/** It has answered DELETE LINK: what it says of the link beside that changes nothing. But it says
+ * so once. */
+static void refusal_of_what_is_gone(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = second_link_failed(&c);
+	refuse(pair, 2);
+	assert_link(pair, 1, true);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	refuse(pair, 2);
+	assert_int_equal(pair->side[S].engine->count.llc_protocol_errors, 1);
+	assert_null(pair_link(pair, S, 1));
+	pair_free(pair);
+	PROVES("ADDL-6 ERR-63");
+}
+
+/** It is no answer to the ADD LINK that has gone out since. */
+static void refusal_while_the_next_is_asked_for(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = second_link_failed(&c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_run(pair, 1000);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
+	assert_int_equal(pair_lgr(pair, S)->llc->subject->number, 3);
+	struct smcr_llc_msg reply = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc;
+	reply.reply = reply.add_link.reject = true;
+	reply.add_link.link_number = 2;
+	uint8_t buf[SMCR_LLC_LEN];
+	assert_int_equal(smcr_llc_encode(&reply, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
+			 SMCR_LLC_LEN);
+	smcr_engine_recv(pair->side[S].engine, pair_link(pair, S, 1)->ref, buf, sizeof(buf));
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 1000);
+	assert_link(pair, 1, true);
+	assert_link(pair, 3, true);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("ADDL-6");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(refusal_of_what_is_gone),
+		cmocka_unit_test(refusal_while_the_next_is_asked_for),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
