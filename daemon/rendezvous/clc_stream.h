@@ -82,8 +82,8 @@ enum clc_stream_mode clc_stream_mode(const struct clc_stream *stream);
  */
 int clc_stream_send(struct clc_stream *stream, const uint8_t *msg, size_t len);
 
-/** Has the connection been found broken? The kernel has told its error, which it does once: who reads
- *  the socket from now on sees an end of file that nobody has sent. */
+/** Has the connection been found broken? The kernel has told its error, which it does once: who
+ * reads the socket from now on sees an end of file that nobody has sent. */
 bool clc_stream_broken(const struct clc_stream *stream);
 
 /** Bytes not yet with the kernel. The socket may be given away only when this is 0. */

@@ -115,7 +115,8 @@ struct rnic_host_ops {
 			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
 	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
 	/** They may come a little later: wait until those asked for are there, but not for long, as
-	 *  the host's own entries lead to the peer too, if by another path. NULL: they come at once.
+	 *  the host's own entries lead to the peer too, if by another path. NULL: they come at
+	 * once.
 	 *  @return whether they are there */
 	bool (*neigh_settle)(void *ctx);
 };
@@ -291,8 +292,8 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
 void rnic_qp_error(struct rnic_qp *qp);
-/** Destroy; no callback for this QP runs any more. soft: for another second the peer is answered that
- *  the QP has ended, if the user was told of all that it received. */
+/** Destroy; no callback for this QP runs any more. soft: for another second the peer is answered
+ * that the QP has ended, if the user was told of all that it received. */
 void rnic_qp_destroy(struct rnic_qp *qp);
 
 /**

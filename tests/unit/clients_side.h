@@ -175,6 +175,12 @@ void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 		fake_free(conn);
 		return;
 	}
+	if (!conn->established) {
+		fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_FAILED,
+							   .error = ECONNRESET });
+		fake_free(conn);
+		return;
+	}
 	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_RESET, .error = ECONNRESET });
 	fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_CLOSED, .tcp_reset = true });
 	fake_free(conn);
