@@ -91,6 +91,25 @@ prototypes() {
 	[[ $output == *"connect: Protocol not supported"* ]]
 }
 
+@test "a program under smcr-run asks about sockets that it did not connect with libsmcr" {
+	two_daemons
+	example_server_on_a --
+	cat >"$HOSTS_DIR/ask.py" <<-'EOF'
+	import ctypes, socket, sys
+	lib = ctypes.CDLL(sys.argv[1]) # loaded at run time, beside the preload library
+	lib.smcr_strmode.restype = ctypes.c_char_p
+	sock = socket.create_connection((sys.argv[2], 7001))
+	info = (ctypes.c_uint32 * 36)() # struct smcr_info of version 0.1
+	print(lib.smcr_wait_established(sock.fileno(), 10000),
+	      lib.smcr_get_info(sock.fileno(), info, ctypes.c_size_t(ctypes.sizeof(info))),
+	      lib.smcr_strmode(info[0]).decode())
+	EOF
+	run -0 on b "$RUN" /usr/bin/python3 "$HOSTS_DIR/ask.py" "$HOSTS_BUILD/lib/libsmcr.so.0" "$SERVER"
+	[ "$output" = "0 0 smcr" ]
+	run -0 on b /usr/bin/python3 "$HOSTS_DIR/ask.py" "$HOSTS_BUILD/lib/libsmcr.so.0" "$SERVER"
+	[ "$output" = "0 0 tcp" ]
+}
+
 @test "never is plain TCP, on either side" {
 	two_daemons
 	example_server_on_a --
