@@ -511,7 +511,7 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 	}
 	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))
 		return false; /* the peer may know other RMBs than an ADD LINK would list */
-	return smcr_llc_start_add_link(lgr, carrier);
+	return smcr_llc_start_add_link(lgr);
 }
 
 static void start_rkey_exchange(struct smcr_lgr *lgr)

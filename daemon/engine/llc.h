@@ -276,7 +276,7 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 /** Server: try for another link as soon as nothing else runs. */
 void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 /** Server: start ADD LINK if it is due. @return true: started */
-bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier);
+bool smcr_llc_start_add_link(struct smcr_lgr *lgr);
 /** Client: tell the server of an RNIC without a link, if that is due (ADDL-15). */
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
 /** Is the number of links below what can be told of in CONFIRM RKEY (version 2)? */

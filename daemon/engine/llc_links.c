@@ -246,10 +246,25 @@ static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion wh
 		smcr_row(lgr, SMCR_ROW_ERR_71_NOTICE);
 }
 
-bool smcr_llc_start_add_link(struct smcr_lgr *lgr, struct smcr_link *carrier)
+/**
+ * The link on which another one is asked for, or told of: the asymmetric one last. A deployed
+ * client refuses an RNIC that the link has that carries the offer, for it could only be in a second
+ * asymmetric link then; a deployed server that is told of an RNIC on a link does not offer its own
+ * one of that link. So with the asymmetric link as carrier no other would ever take its place
+ * (LG-5).
+ */
+static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
+{
+	struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, odd);
+	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
+}
+
+bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (!flow->add.wanted)
+	struct smcr_link *carrier = add_carrier(lgr);
+	if (!flow->add.wanted || !carrier)
 		return false;
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, flow->add.client_changed);
 	flow->add.wanted = flow->add.client_changed = false;
@@ -283,7 +298,7 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	const struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
-	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);
+	struct smcr_link *carrier = add_carrier(lgr);
 	if (!flow->add.wanted || !carrier)
 		return;
 	flow->add.wanted = false;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
 
 #define S      PAIR_SERVER
@@ -110,11 +111,78 @@ static void refusal_while_the_next_is_asked_for(void **state)
 	PROVES("ADDL-6");
 }
 
+/* ---- the first RNIC of one side goes and returns ---- */
+
+/** How often another link was asked for or told of, and how often in a way that the kernel's client
+ *  refuses, or for which its server offers the wrong RNIC. */
+struct strict {
+	unsigned int asked, wrong;
+};
+
+static enum pair_verdict strict_filter(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct strict *strict = arg;
+	bool add = msg->llc.type == SMCR_LLC_ADD_LINK;
+	if (msg->is_clc || msg->is_cdc || msg->llc.reply ||
+	    (!add && msg->llc.type != SMCR_LLC_REQUEST_ADD_LINK))
+		return PAIR_PASS;
+	const struct smcr_lgr *client = pair_lgr(pair, C);
+	const struct smcr_link *carrier = smcr_lgr_link_by_number(client, msg->link);
+	bool refused = msg->from == S && strcmp(smcr_lgr_type_name(client), "single") != 0 &&
+		       !memcmp(carrier->peer_gid, msg->llc.add_link.gid, SMCR_GID_LEN);
+	strict->asked++;
+	strict->wrong += refused || (msg->from == C && carrier == smcr_lgr_asymmetric_link(client));
+	return PAIR_PASS;
+}
+
+/** Two RNICs a side; a lost link is replaced soon. */
+static struct pair *pair_of(uint8_t version)
+{
+	struct smcr_config config[2];
+	for (int i = 0; i < 2; i++) {
+		config[i] = version == 2 ? pair_config_with(i, "K") : pair_config(i);
+		config[i].add_link_retry = SECOND;
+	}
+	return pair_new(&config[S], &config[C], 2, 2);
+}
+
+/** The link that takes the place of the first one is asymmetric and in its slot, so that whoever
+ *  takes the first slot for the next exchange takes that. */
+static void first_rnic_returns(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 4; row++) {
+		struct pair *pair = pair_of(row / 2 ? 2 : 1);
+		struct strict strict = { 0 };
+		int side = row % 2;
+		int c = pair_connected(pair);
+		pair_set_port(pair, side, 0, false);
+		pair_run(pair, 5 * SECOND);
+		struct smcr_link *odd = smcr_lgr_asymmetric_link(pair_lgr(pair, S));
+		assert_non_null(odd);
+		assert_int_equal(odd->slot, 0);
+		pair->filter = strict_filter;
+		pair->filter_arg = &strict;
+		pair_set_port(pair, side, 0, true);
+		pair_run(pair, 5 * SECOND);
+		assert_true(strict.asked > 0);
+		assert_int_equal(strict.wrong, 0);
+		for (int i = 0; i < 2; i++)
+			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, i)), "symmetric");
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("LG-5 ADDL-15");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusal_of_what_is_gone),
 		cmocka_unit_test(refusal_while_the_next_is_asked_for),
+		cmocka_unit_test(first_rnic_returns),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
