@@ -17,6 +17,8 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
+static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
+
 /** @return what to say of the listener with -v, or NULL: no TCP socket */
 static const char *claim_listener(int fd, bool daemon_alive)
 {
@@ -27,7 +29,7 @@ static const char *claim_listener(int fd, bool daemon_alive)
 	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
 		return "plain TCP: SO_ZEROCOPY is set";
 	if (!pre_daemon_usable(daemon_alive))
-		return "plain TCP: smcrd is out of reach";
+		return out_of_reach;
 	if (pre_is_barred(fd))
 		return "plain TCP: a program that cannot use SMC-R may accept there too";
 	pre_note_listener();
@@ -161,7 +163,9 @@ static bool take_unanswered(const struct incoming *in)
 /* The listener is older than the daemon: the next connections can have it. */
 static bool take_older(const struct incoming *in)
 {
-	pre_log_listener(in->listener, claim_listener(in->listener, true));
+	const char *text = claim_listener(in->listener, true);
+	if (text != out_of_reach) /* which each connection would tell anew */
+		pre_log_listener(in->listener, text);
 	if (pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
 	return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);
