@@ -179,12 +179,17 @@ void inspect_measure_self(struct inspect_measure *ret_measure)
 		.machine = __ehdr_start.e_machine,
 	};
 	Dl_info loader;
+	struct stat st;
 	/* 0 in a program that was started by way of the loader, as an argument of it. */
 	unsigned long base = getauxval(AT_BASE);
 	if (base && dladdr((void *)base, &loader) && loader.dli_fname) {
 		const char *name = name_of(loader.dli_fname);
 		if (strlen(name) < sizeof(measure.loader))
 			memcpy(measure.loader, name, strlen(name) + 1);
+		if (fstatat(AT_FDCWD, loader.dli_fname, &st, 0) == 0) {
+			measure.loader_device = st.st_dev;
+			measure.loader_inode = st.st_ino;
+		}
 	}
 	*ret_measure = measure;
 }
@@ -230,7 +235,49 @@ static bool is_other_loader(const struct elf_facts *program, const struct inspec
 	       strcmp(program->loader, measure->loader) != 0;
 }
 
-static void judge_elf(int fd, const struct elf_facts *program,
+#define OTHER_LIBRARY "it is built for another C library than the preload library"
+
+/* ---- programs without a loader that load others: the loader itself, told what to run */
+
+/* As they are all called: ld-linux-x86-64.so.2, ld64.so.1, ld-musl-x86_64.so.1, .. */
+static bool is_loader_name(const char *name)
+{
+	return strncmp(name, "ld", 2) == 0 && strstr(name, ".so");
+}
+
+static bool is_our_loader(int fd, const char *name, const struct inspect_measure *measure)
+{
+	struct stat st;
+	if (*measure->loader ? strcmp(name, measure->loader) == 0 : is_loader_name(name))
+		return true;
+	return fstat(fd, &st) == 0 && measure->loader_inode != 0 &&
+	       st.st_dev == measure->loader_device && st.st_ino == measure->loader_inode;
+}
+
+/* valgrind's tools are static, and run the program's own loader. */
+static bool is_of_valgrind(const char *path)
+{
+	static const char dir[] = "/valgrind/";
+	const char *name = name_of(path);
+	const size_t len = strlen(dir);
+	return (size_t)(name - path) >= len && memcmp(name - len, dir, len) == 0;
+}
+
+static void judge_without_loader(int fd, const char *path, const struct inspect_measure *measure,
+				 struct inspect_result *result)
+{
+	if (is_our_loader(fd, name_of(path), measure) || is_of_valgrind(path))
+		judge(result, INSPECT_UNKNOWN, "");
+	else if (is_loader_name(name_of(path)))
+		judge(result, INSPECT_OTHER_LOADER, OTHER_LIBRARY);
+	else
+		judge(result, INSPECT_STATIC,
+		      "it is statically linked, so no library can be loaded into it");
+}
+
+/* ---- */
+
+static void judge_elf(int fd, const char *path, const struct elf_facts *program,
 		      const struct inspect_measure *measure, struct inspect_result *result)
 {
 	if (program->class != measure->class || program->machine != measure->machine) {
@@ -240,11 +287,9 @@ static void judge_elf(int fd, const struct elf_facts *program,
 		/* Before the loader: "static" would suggest that linking it otherwise helps. */
 		judge(result, INSPECT_GO, "it is a Go program, which does not call the C library");
 	} else if (!program->interpreter) {
-		judge(result, INSPECT_STATIC,
-		      "it is statically linked, so no library can be loaded into it");
+		judge_without_loader(fd, path, measure, result);
 	} else if (is_other_loader(program, measure)) {
-		judge(result, INSPECT_OTHER_LOADER,
-		      "it is built for another C library than the preload library");
+		judge(result, INSPECT_OTHER_LOADER, OTHER_LIBRARY);
 	} else {
 		const char *how = privilege_of(fd);
 		judge(result, how ? INSPECT_PRIVILEGED : INSPECT_OK, how ? how : "");
@@ -303,7 +348,8 @@ void inspect_program(int dirfd, const char *path, int flags, const struct inspec
 	for (int depth = 0; fd >= 0 && depth <= MAX_INTERPRETERS; depth++) {
 		bool script = script_interpreter(fd, result->interpreter);
 		if (!script && read_elf(fd, &facts))
-			judge_elf(fd, &facts, measure, result);
+			judge_elf(fd, *result->interpreter ? result->interpreter : path, &facts,
+				  measure, result);
 		sys_close(fd);
 		fd = script ? open_program(AT_FDCWD, result->interpreter, 0) : -EBADF;
 	}

@@ -15,6 +15,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define INSPECT_LINE   256 /* as much of a script's first line as the kernel looks at */
 #define INSPECT_LOADER 64  /* the longest name of a dynamic loader, without directory */
@@ -27,7 +28,8 @@ enum inspect_verdict {
 	INSPECT_OTHER_LOADER, /* another C library's: with our library in it the program may not
 				 start */
 	INSPECT_GO,           /* Go programs make system calls without the C library */
-	INSPECT_UNKNOWN, /* no ELF file and no script, or it cannot be read: let the kernel say */
+	INSPECT_UNKNOWN, /* no ELF file and no script, or it cannot be read: let the kernel say; or
+			    it runs programs in itself, as the dynamic loader and valgrind do */
 };
 
 /** What programs are compared with. */
@@ -35,6 +37,8 @@ struct inspect_measure {
 	uint8_t class;
 	uint16_t machine;
 	char loader[INSPECT_LOADER]; /* empty: any */
+	dev_t loader_device;         /* and which file it is; 0 if empty */
+	ino_t loader_inode;
 };
 
 struct inspect_result {

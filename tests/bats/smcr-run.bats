@@ -163,6 +163,29 @@ refused() {
 	[[ $output == *runs* ]]
 }
 
+@test "the dynamic loader and valgrind, which are static, run programs with the library" {
+	loader=$(loader_of "$RUN")
+	ln -s "$loader" "$DIR/linked"
+	cp "$loader" "$DIR/"
+	for program in "$loader" "$DIR/linked" "$DIR/${loader##*/}"; do
+		run -0 "$RUN" --require "$program" /bin/cat /proc/self/maps
+		[[ $output == *"$LIBRARY"* ]]
+		run -0 "$RUN" --require env -i "$program" /bin/cat /proc/self/maps
+		[[ $output == *"$LIBRARY"* ]]
+	done
+	# started so, a program knows no loader of its own
+	run -0 "$RUN" --require "$loader" /usr/bin/env "$loader" /bin/cat /proc/self/maps
+	[[ $output == *"$LIBRARY"* ]]
+	mkdir "$DIR/valgrind"
+	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
+	gcc -static -o "$DIR/valgrind/memcheck-test" "$DIR/main.c"
+	run -5 "$RUN" --require "$DIR/valgrind/memcheck-test"
+	# another C library's
+	musl-gcc -o "$DIR/main" "$DIR/main.c"
+	run -5 "$RUN" "$(loader_of "$DIR/main")" "$DIR/main"
+	[[ $output == *"another C library"* ]]
+}
+
 @test "a script is judged by its interpreter" {
 	printf 'int main(void) { return 5; }\n' >"$DIR/main.c"
 	gcc -static -o "$DIR/static" "$DIR/main.c"
