@@ -515,6 +515,31 @@ int conn_take_back(struct client_conn *conn)
 	return tcp;
 }
 
+int conn_disconnect(struct client_conn *conn)
+{
+	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	int tcp = conn->tcp;
+	if (tcp < 0)
+		return -ENOTCONN;
+	stop_watching(conn);
+	conn_let_go_of_tcp(conn);
+	sockopt_restore_keepalive(tcp, &conn->keepalive);
+	connect(tcp, &unspec, sizeof(unspec)); /* RST */
+	conn->tcp = -1;
+	pair_reset(&conn->pair);
+	if (conn->phase == PHASE_SMCR && conn->engine) {
+		conn->phase = PHASE_CLOSING;
+		conn->pump.conn = NULL;
+		smcr_conn_abort(conn->engine);
+	} else if (conn->engine) {
+		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
+	} else {
+		history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+		conn_end(conn);
+	}
+	return tcp;
+}
+
 void conn_options_changed(struct client_conn *conn)
 {
 	bool reset_wanted = conn->linger.l_onoff && conn->linger.l_linger == 0;

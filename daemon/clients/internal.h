@@ -14,6 +14,7 @@
  *   early.c     connect() returns before the outcome
  *   again.c     the connection is made once more as plain TCP
  *   query.c     STATUS and SOCKOPT requests         sockopt.c   which options programs may use
+ *   tcpinfo.c   what TCP would tell of the stream
  *   info.c      INFO requests, answered at once or when the outcome is there
  *   pair.c      the socket pair                     pump.c, relay.c   bytes
  *   closer.c    close() that may block
@@ -351,6 +352,12 @@ void conn_stop(struct client_conn *conn);
 /** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the
  * socket, and the connection has ended. */
 int conn_take_back(struct client_conn *conn);
+/**
+ * The program wants no connection any more, but its TCP socket. The peer sees a reset, and so does
+ * whoever else holds the pair end.
+ * @return the socket, which can be connected again, or -ENOTCONN. The connection may have ended.
+ */
+int conn_disconnect(struct client_conn *conn);
 /** Options of the TCP socket, or `linger`, have other values. */
 void conn_options_changed(struct client_conn *conn);
 /** A relay whose program is gone makes no progress. */
@@ -411,6 +418,15 @@ void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own);
 /** The TCP socket probes no more often than every `seconds`; what the program wanted goes to `own`.
  */
 void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *own);
+/** The TCP socket is the program's again, with its own keepalive times. */
+void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own);
+
+/* tcpinfo.c */
+/** After sockopt_apply(): if this was TCP_INFO, it tells of the program's stream, not of the TCP
+ *  connection behind it. */
+void tcpinfo_correct(const struct client_conn *conn, struct ipc_sockopt *msg);
+/** SIOCOUTQ or SIOCOUTQNSD; ENOTCONN if the connection is over, as is one that is NULL. */
+void tcpinfo_control(const struct client_conn *conn, struct ipc_sockopt *msg);
 
 /* history.c */
 int history_new(struct clients *clients);

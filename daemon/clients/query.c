@@ -114,6 +114,18 @@ static int take_back(struct session *session, struct shown *shown)
 	return tcp;
 }
 
+/* connect() with AF_UNSPEC. */
+static int disconnect(struct session *session, struct shown *shown)
+{
+	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	if (shown->conn)
+		return conn_disconnect(shown->conn);
+	int tcp = take_back(session, shown);
+	if (tcp >= 0)
+		connect(tcp, &unspec, sizeof(unspec));
+	return tcp;
+}
+
 void query_status(struct session *session, const struct ipc_status_request *msg, int proof)
 {
 	uint8_t buf[IPC_MAX_CLIENT_LEN];
@@ -137,8 +149,12 @@ void query_status(struct session *session, const struct ipc_status_request *msg,
 		status.reason = shown.failed->reason;
 		shown.failed->error = 0; /* told once, as SO_ERROR does */
 	}
-	if (msg->flags & IPC_STATUS_MAY_TAKE_BACK)
+	if (msg->flags & IPC_STATUS_DISCONNECT) {
+		status = (struct ipc_status){ .state = IPC_CONN_CLOSED };
+		tcp = disconnect(session, &shown);
+	} else if (msg->flags & IPC_STATUS_MAY_TAKE_BACK) {
 		tcp = take_back(session, &shown);
+	}
 	if (tcp >= 0)
 		status.flags = IPC_STATUS_TAKE_BACK;
 	int len = ipc_encode_status(&status, buf, sizeof(buf));
@@ -156,9 +172,12 @@ void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof)
 		no_proof(session);
 		return;
 	}
-	if (shown.conn && shown.conn->tcp >= 0) {
+	if (msg->op == IPC_SOCKOPT_CONTROL) {
+		tcpinfo_control(shown.conn, msg);
+	} else if (shown.conn && shown.conn->tcp >= 0) {
 		bool armed = shown.conn->armed;
 		sockopt_apply(shown.conn->tcp, msg, armed ? &shown.conn->linger : NULL);
+		tcpinfo_correct(shown.conn, msg);
 		sockopt_own_keepalive(msg, &shown.conn->keepalive);
 		conn_options_changed(shown.conn);
 	} else if (shown.failed && shown.failed->tcp >= 0) {

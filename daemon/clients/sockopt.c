@@ -203,6 +203,14 @@ void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *ow
 	limit(tcp, TCP_KEEPINTVL, (int)seconds, &own->interval);
 }
 
+void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own)
+{
+	if (own->idle)
+		setsockopt(tcp, IPPROTO_TCP, TCP_KEEPIDLE, &own->idle, sizeof(own->idle));
+	if (own->interval)
+		setsockopt(tcp, IPPROTO_TCP, TCP_KEEPINTVL, &own->interval, sizeof(own->interval));
+}
+
 /* ---- all together ---- */
 
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)

@@ -6,6 +6,7 @@
  * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -104,4 +105,27 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	if (!pre_ready())
 		return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
 	return finish(pre_setsockopt(fd, level, name, value, len), saved);
+}
+
+EXPORT int shutdown(int fd, int how)
+{
+	int saved = errno;
+	if (!pre_ready())
+		return (int)syscall(SYS_shutdown, fd, how);
+	return finish(pre_shutdown(fd, how), saved);
+}
+
+/* Every request has one argument at most, of the size of a pointer. */
+EXPORT int ioctl(int fd, unsigned long request, ...)
+{
+	int saved = errno;
+	va_list args;
+	va_start(args, request);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	if (!pre_ready())
+		return (int)syscall(SYS_ioctl, fd, request, arg);
+	if (!pre_ioctl_concerns(request))
+		return pre_next.ioctl(fd, request, arg);
+	return finish(pre_ioctl(fd, request, arg), saved);
 }

@@ -8,8 +8,11 @@
 #ifndef SMCRD_LIB_PRELOAD_CALLS_H
 #define SMCRD_LIB_PRELOAD_CALLS_H
 
+#include <linux/sockios.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "lib/smcr/policy.h"
@@ -25,6 +28,15 @@ int pre_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
+int pre_shutdown(int fd, int how);
+/** Only requests for which pre_ioctl_concerns() says so differ from the kernel's. */
+int pre_ioctl(int fd, unsigned long request, void *arg);
+
+/** May the answer on a pair end be another one than that of a Unix socket? */
+static inline bool pre_ioctl_concerns(unsigned long request)
+{
+	return request == TIOCOUTQ || _IOC_TYPE(request) == SOCK_IOC_TYPE;
+}
 
 /** What a caller's address length holds before the kernel overwrites it. NULL and wild pointers are
  *  the kernel's to refuse: 0. */

@@ -259,9 +259,14 @@ static int report_outcome(int fd, const struct ipc_status *status)
 	return pre_cookie(fd, &cookie) == 0 && pre_pending_report(fd, cookie) ? 0 : -EISCONN;
 }
 
-static int connect_pair(const struct attempt *a)
+static int connect_pair(const struct attempt *a, const struct ipc_pair_name *name)
 {
 	struct pre_status status;
+	/* The kernel reads the address, and then refuses what is none of a Unix socket. */
+	if (plain_connect(a) == -EFAULT)
+		return -EFAULT;
+	if (a->len >= sizeof(a->addr->sa_family) && a->addr->sa_family == AF_UNSPEC)
+		return pre_status_disconnect(a->fd, name);
 	int flags = sys_fcntl(a->fd, F_GETFL, 0);
 	if (flags >= 0 && !(flags & O_NONBLOCK) && pre_pending_open_at(a->fd)) {
 		int rc = wait_writable(a->fd);
@@ -285,7 +290,7 @@ int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_pol
 	if (pre_is_tcp(fd))
 		return is_first_connect(fd) ? connect_tcp(&attempt) : plain_connect(&attempt);
 	if (pre_pair_name(fd, &name) == 0)
-		return connect_pair(&attempt);
+		return connect_pair(&attempt, &name);
 	return plain_connect(&attempt);
 }
 

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <stdarg.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -64,6 +65,20 @@ static int kernel_setsockopt(int fd, int level, int name, const void *value, soc
 	return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
 }
 
+static int kernel_shutdown(int fd, int how)
+{
+	return (int)syscall(SYS_shutdown, fd, how);
+}
+
+static int kernel_ioctl(int fd, unsigned long request, ...)
+{
+	va_list args;
+	va_start(args, request);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	return (int)syscall(SYS_ioctl, fd, request, arg);
+}
+
 /* A data pointer that holds a function's address, as POSIX asks of dlsym(). */
 static void find(const char *name, void *function, size_t size)
 {
@@ -84,6 +99,8 @@ static void find_next(void)
 		.getpeername = kernel_getpeername,
 		.getsockopt = kernel_getsockopt,
 		.setsockopt = kernel_setsockopt,
+		.shutdown = kernel_shutdown,
+		.ioctl = kernel_ioctl,
 	};
 #define FIND(name) find(#name, &pre_next.name, sizeof(pre_next.name))
 	FIND(connect);
@@ -95,6 +112,8 @@ static void find_next(void)
 	FIND(getpeername);
 	FIND(getsockopt);
 	FIND(setsockopt);
+	FIND(shutdown);
+	FIND(ioctl);
 #undef FIND
 }
 

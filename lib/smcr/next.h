@@ -27,6 +27,8 @@ struct pre_next {
 	int (*getpeername)(int fd, struct sockaddr *addr, socklen_t *len);
 	int (*getsockopt)(int fd, int level, int name, void *value, socklen_t *len);
 	int (*setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
+	int (*shutdown)(int fd, int how);
+	int (*ioctl)(int fd, unsigned long request, ...);
 };
 
 struct pre_settings {

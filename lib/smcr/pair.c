@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/pair.h"
 
+#include <asm/ioctls.h>
+#include <linux/sockios.h>
 #include <netinet/in.h>
 #include <stdatomic.h>
 #include <sys/un.h>
 
 #include "lib/smcr/next.h"
+#include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 
 /* Who made the pair ends that the daemon gave to this process; -1: none yet. */
@@ -82,4 +85,21 @@ int pre_cookie(int fd, uint64_t *ret_cookie)
 		return rc;
 	*ret_cookie = cookie;
 	return 0;
+}
+
+int pre_unconnected(const struct ipc_pair_name *name)
+{
+	return sys_socket(name->peer.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+}
+
+/* Not if the program itself has shut both directions down: the peer may still be there. */
+bool pre_is_over(int fd)
+{
+	const struct timespec now = { 0 };
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_CONTROL, .name = SIOCOUTQ };
+	short revents = 0;
+	if (sys_poll_one(fd, 0, &now, &revents) <= 0 || !(revents & POLLHUP))
+		return false;
+	int rc = pre_ask_sockopt(fd, &option);
+	return rc == -ENOTCONN || rc == -ECONNRESET;
 }

@@ -24,6 +24,18 @@ bool pre_is_tcp(int fd);
  */
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
 
+/**
+ * Is the connection over: reset, or ended in both directions? Without the daemon's word only where
+ * it is gone.
+ */
+bool pre_is_over(int fd);
+
+/**
+ * A TCP socket that was never connected, of the family of the connection: it answers for one that
+ * is over. @return descriptor, the caller's, or a negative errno
+ */
+int pre_unconnected(const struct ipc_pair_name *name);
+
 /** Remember that the daemon gave us this pair end: who made it is trusted. */
 void pre_pair_trust(int fd);
 

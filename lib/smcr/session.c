@@ -376,12 +376,11 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 	*ret_handover = handover;
 }
 
-int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp)
+int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *ret_tcp)
 {
-	may_take_back = may_take_back && has_free(fd, 2);
-	const struct ipc_status_request request = {
-		.flags = may_take_back ? IPC_STATUS_MAY_TAKE_BACK : 0,
-	};
+	if (flags && !has_free(fd, 2))
+		flags = 0;
+	const struct ipc_status_request request = { .flags = flags };
 	struct ipc_status status;
 	struct session s;
 	uint8_t payload[8];
@@ -396,7 +395,7 @@ int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, in
 		drop_fd(&s);
 		return rc;
 	}
-	if (!may_take_back || !(status.flags & IPC_STATUS_TAKE_BACK) || !pre_is_tcp(s.fd))
+	if (!flags || !(status.flags & IPC_STATUS_TAKE_BACK) || !pre_is_tcp(s.fd))
 		drop_fd(&s);
 	*ret_status = status;
 	*ret_tcp = s.fd;

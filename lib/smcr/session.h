@@ -58,11 +58,11 @@ void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr 
 
 /**
  * How is the connection behind a pair end?
- * @param may_take_back  IPC_STATUS_MAY_TAKE_BACK holds
- * @param ret_tcp        the TCP socket if the daemon gave it back (the caller's then), else -1
+ * @param flags    IPC_STATUS_MAY_TAKE_BACK or IPC_STATUS_DISCONNECT, or none
+ * @param ret_tcp  the TCP socket if the daemon gave it back (the caller's then), else -1
  * @return 0, or a negative errno: the daemon is gone, or does not know the connection (any more)
  */
-int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, int *ret_tcp);
+int pre_ask_status(int fd, uint8_t flags, struct ipc_status *ret_status, int *ret_tcp);
 
 /**
  * What became of a connection?
@@ -75,7 +75,7 @@ int pre_ask_status(int fd, bool may_take_back, struct ipc_status *ret_status, in
 int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info);
 
 /**
- * getsockopt() or setsockopt() on the TCP socket behind a pair end.
+ * getsockopt(), setsockopt() or ioctl() on the TCP connection behind a pair end.
  * @param inout_option  request; replaced by the answer with 0
  * @return 0, or a negative errno: of the option, or because the daemon could not be asked
  */

@@ -33,7 +33,28 @@ static int copy_out_int(int number, void *value, socklen_t *len)
 	return copy_out(&number, sizeof(number), value, len);
 }
 
-static int get_from_tcp(int fd, int level, int name, void *value, socklen_t *len)
+/* What the TCP socket says, or one without a connection where the connection is over: that knows
+ * which values are right, and remembers none. */
+static int ask(int fd, const struct ipc_pair_name *pair, struct ipc_sockopt *option)
+{
+	int rc = pre_ask_sockopt(fd, option);
+	if (rc != -ENOTCONN && (rc != -ECONNRESET || !pre_is_over(fd)))
+		return rc;
+	int tcp = pre_unconnected(pair);
+	if (tcp < 0)
+		return rc;
+	socklen_t len = option->length;
+	if (option->op == IPC_SOCKOPT_SET)
+		rc = sys_setsockopt(tcp, option->level, option->name, option->value, len);
+	else
+		rc = sys_getsockopt(tcp, option->level, option->name, option->value, &len);
+	option->length = (uint16_t)len;
+	sys_close(tcp);
+	return rc;
+}
+
+static int get_from_tcp(int fd, const struct ipc_pair_name *pair, int level, int name, void *value,
+			socklen_t *len)
 {
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_GET, .level = level, .name = name };
 	if (!value || !len)
@@ -41,7 +62,7 @@ static int get_from_tcp(int fd, int level, int name, void *value, socklen_t *len
 	if ((int)*len < 0)
 		return -EINVAL;
 	option.length = *len < IPC_SOCKOPT_VALUE_MAX ? (uint16_t)*len : IPC_SOCKOPT_VALUE_MAX;
-	int rc = pre_ask_sockopt(fd, &option);
+	int rc = ask(fd, pair, &option);
 	return rc < 0 ? rc : copy_out(option.value, option.length, value, len);
 }
 
@@ -67,7 +88,7 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 	const struct ucred nobody = { .uid = (uid_t)-1, .gid = (gid_t)-1 };
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.get) {
-	case PRE_OPT_TCP: return get_from_tcp(fd, level, name, value, len);
+	case PRE_OPT_TCP: return get_from_tcp(fd, pair, level, name, value, len);
 	case PRE_OPT_FAMILY: return copy_out_int(pair->peer.sa.sa_family, value, len);
 	case PRE_OPT_PROTOCOL: return copy_out_int(IPPROTO_TCP, value, len);
 	case PRE_OPT_NOBODY: return copy_out(&nobody, sizeof(nobody), value, len);
@@ -80,7 +101,8 @@ static int get_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 
 /* ---- setsockopt() */
 
-static int set_on_tcp(int fd, int level, int name, const void *value, socklen_t len)
+static int set_on_tcp(int fd, const struct ipc_pair_name *pair, int level, int name,
+		      const void *value, socklen_t len)
 {
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_SET, .level = level, .name = name };
 	if (len > sizeof(option.value))
@@ -89,14 +111,15 @@ static int set_on_tcp(int fd, int level, int name, const void *value, socklen_t 
 		return -EFAULT;
 	option.length = (uint16_t)len;
 	memcpy(option.value, value ? value : "", len);
-	return pre_ask_sockopt(fd, &option);
+	return ask(fd, pair, &option);
 }
 
-static int set_on_pair(int fd, int level, int name, const void *value, socklen_t len)
+static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int name,
+		       const void *value, socklen_t len)
 {
 	struct pre_option option = pre_option_of(level, name);
 	switch (option.set) {
-	case PRE_OPT_TCP: return set_on_tcp(fd, level, name, value, len);
+	case PRE_OPT_TCP: return set_on_tcp(fd, pair, level, name, value, len);
 	case PRE_OPT_REFUSED: return -option.error;
 	case PRE_OPT_LOCAL:
 	case PRE_OPT_FAMILY:
@@ -139,7 +162,7 @@ int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len
 	if (!may_be_refusal(rc))
 		return rc;
 	if (pre_pair_name(fd, &pair) == 0)
-		return set_on_pair(fd, level, name, value, len);
+		return set_on_pair(fd, &pair, level, name, value, len);
 	if (level != SOL_SOCKET)
 		return rc;
 	return sys_result(pre_next.setsockopt(fd, level, name, value, len));

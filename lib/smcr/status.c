@@ -46,7 +46,7 @@ static int status_of(int fd, uint64_t cookie, bool may, struct pre_status *ret_s
 	struct pre_status status = { 0 };
 	int tcp;
 	bool news = pre_pending_open_at(fd);
-	int rc = pre_ask_status(fd, may, &status.ipc, &tcp);
+	int rc = pre_ask_status(fd, may ? IPC_STATUS_MAY_TAKE_BACK : 0, &status.ipc, &tcp);
 	if (rc < 0)
 		return rc;
 	if (tcp >= 0) {
@@ -78,4 +78,16 @@ int pre_status_taking_back(int fd, struct pre_status *ret_status)
 	uint64_t cookie;
 	int rc = pre_cookie(fd, &cookie);
 	return rc < 0 ? rc : status_of(fd, cookie, !pre_has_dup(fd, cookie), ret_status);
+}
+
+int pre_status_disconnect(int fd, const struct ipc_pair_name *pair)
+{
+	struct ipc_status status;
+	int tcp;
+	int rc = pre_ask_status(fd, IPC_STATUS_DISCONNECT, &status, &tcp);
+	if (rc < 0 || tcp < 0)
+		tcp = pre_unconnected(pair);
+	if (tcp < 0)
+		return tcp;
+	return take_back(fd, tcp);
 }

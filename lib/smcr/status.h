@@ -31,4 +31,11 @@ int pre_status(int fd, struct pre_status *ret_status);
  *  know: that no other process has the pair end, and that no registration with epoll is lost. */
 int pre_status_taking_back(int fd, struct pre_status *ret_status);
 
+/**
+ * End the connection behind a pair end and put a TCP socket that can be connected in its place: its
+ * own, or a new one if that is gone with the connection.
+ * @return 0 or a negative errno
+ */
+int pre_status_disconnect(int fd, const struct ipc_pair_name *pair);
+
 #endif

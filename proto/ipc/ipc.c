@@ -218,7 +218,7 @@ int ipc_decode_result(const uint8_t *buf, size_t len, struct ipc_result *ret_msg
 
 static bool status_request_valid(const struct ipc_status_request *m)
 {
-	return !(m->flags & ~IPC_STATUS_MAY_TAKE_BACK);
+	return !(m->flags & ~(IPC_STATUS_MAY_TAKE_BACK | IPC_STATUS_DISCONNECT));
 }
 
 int ipc_encode_status_request(const struct ipc_status_request *msg, uint8_t *buf, size_t len)
@@ -273,7 +273,7 @@ int ipc_decode_status(const uint8_t *buf, size_t len, struct ipc_status *ret_msg
 
 static bool sockopt_valid(const struct ipc_sockopt *m)
 {
-	return (m->op == IPC_SOCKOPT_GET || m->op == IPC_SOCKOPT_SET) && m->result >= 0 &&
+	return m->op >= IPC_SOCKOPT_GET && m->op <= IPC_SOCKOPT_CONTROL && m->result >= 0 &&
 	       m->length <= IPC_SOCKOPT_VALUE_MAX;
 }
 

@@ -113,6 +113,9 @@ enum {
 	 *  (no dup, no fork since) and its epoll registrations are known. Without it the daemon
 	 *  never answers IPC_STATUS_TAKE_BACK. */
 	IPC_STATUS_MAY_TAKE_BACK = 1 << 0,
+	/** End the connection, with a reset for the peer, and give the TCP socket back (with
+	 *  IPC_STATUS_TAKE_BACK, if there is one): connect() with AF_UNSPEC. */
+	IPC_STATUS_DISCONNECT = 1 << 1,
 };
 
 struct ipc_status_request {
@@ -132,7 +135,7 @@ enum {
 	/** The fallback, or the failure of connect(), came before any byte passed: the TCP socket
 	 *  comes with the STATUS frame, the daemon has let go of it, and the program puts it back
 	 * in the pair end's place. With RELAY it goes on as plain TCP, with FAILED the program may
-	 *  call connect() on it again. */
+	 *  call connect() on it again, as with CLOSED after IPC_STATUS_DISCONNECT. */
 	IPC_STATUS_TAKE_BACK = 1 << 0,
 };
 
@@ -146,16 +149,17 @@ struct ipc_status {
 enum ipc_sockopt_op {
 	IPC_SOCKOPT_GET = 1,
 	IPC_SOCKOPT_SET = 2,
+	IPC_SOCKOPT_CONTROL = 3, /* ioctl(): `name` is SIOCOUTQ or SIOCOUTQNSD, the value an int */
 };
 
-/** getsockopt or setsockopt on the TCP socket behind a pair end. The payload always has `length`
- *  bytes of value, also where they are room only. */
+/** getsockopt, setsockopt or ioctl on the TCP connection behind a pair end. The payload always has
+ *  `length` bytes of value, also where they are room only. */
 struct ipc_sockopt {
 	uint8_t op;
 	int32_t level;
 	int32_t name;
 	int32_t result;  /* reply: 0 or positive errno */
-	uint16_t length; /* request GET: room; else bytes in value */
+	uint16_t length; /* request GET, CONTROL: room; else bytes in value */
 	uint8_t value[IPC_SOCKOPT_VALUE_MAX];
 };
 

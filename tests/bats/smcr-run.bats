@@ -66,7 +66,7 @@ elf() {
 	run -0 "$RUN" cat /proc/self/maps
 	[[ $output == *"$LIBRARY"* ]]
 	run -0 sh -c "nm -D --defined-only '$LIBRARY' | cut -d ' ' -f 3 | sort | tr '\n' ' '"
-	[ "$output" = "__connect accept accept4 connect epoll_ctl execl execle execlp execv execve execveat execvp execvpe fexecve getpeername getsockname getsockopt listen posix_spawn posix_spawn_file_actions_adddup2 posix_spawnp setsockopt " ]
+	[ "$output" = "__connect accept accept4 connect epoll_ctl execl execle execlp execv execve execveat execvp execvpe fexecve getpeername getsockname getsockopt ioctl listen posix_spawn posix_spawn_file_actions_adddup2 posix_spawnp setsockopt shutdown " ]
 }
 
 @test "exit status 125, 126 and 127 as env(1) has them" {

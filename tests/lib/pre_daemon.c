@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -327,6 +328,11 @@ static void on_status(int fd, const uint8_t *payload, size_t len, int pair_end)
 	}
 	bool may = request.flags & IPC_STATUS_MAY_TAKE_BACK;
 	bool give = gives_back(conn, may);
+	if (request.flags & IPC_STATUS_DISCONNECT) {
+		const struct sockaddr none = { .sa_family = AF_UNSPEC };
+		give = conn->tcp >= 0 && connect(conn->tcp, &none, sizeof(none)) == 0;
+		script->disconnects++;
+	}
 	struct ipc_status status = { .state = (uint8_t)conn->state,
 				     .flags = give ? IPC_STATUS_TAKE_BACK : 0,
 				     .error = conn->error,
@@ -354,10 +360,12 @@ static void on_sockopt(int fd, const uint8_t *payload, size_t len, int pair_end)
 	int rc;
 	if (option.op == IPC_SOCKOPT_GET)
 		rc = getsockopt(conn->tcp, option.level, option.name, option.value, &size);
-	else
+	else if (option.op == IPC_SOCKOPT_SET)
 		rc = setsockopt(conn->tcp, option.level, option.name, option.value, size);
+	else
+		rc = ioctl(conn->tcp, (unsigned int)option.name, option.value);
 	option.result = rc < 0 ? errno : 0;
-	option.length = (uint16_t)(option.op == IPC_SOCKOPT_GET && rc == 0 ? size : 0);
+	option.length = (uint16_t)(option.op != IPC_SOCKOPT_SET && rc == 0 ? size : 0);
 	put_frame(fd, IPC_SOCKOPT, answer, ipc_encode_sockopt(&option, answer, sizeof(answer)), -1);
 }
 

@@ -39,7 +39,7 @@ struct pre_daemon_script {
 	_Atomic int stayed;    /* enum smcr_reason: what it knows of TCP sockets that stayed TCP */
 	/* Counted by the daemon. */
 	_Atomic int sessions, connected, connecting, accepted, status_requests, may_take_back;
-	_Atomic int sockopts, taken_back, conns, last_flags, info_requests, info_waits;
+	_Atomic int sockopts, disconnects, taken_back, conns, last_flags, info_requests, info_waits;
 };
 
 struct pre_daemon {

@@ -9,7 +9,9 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
+#include <net/if.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -224,6 +226,47 @@ static void refused_without_a_look(void)
 	close(fd);
 }
 
+static int disconnect_it(int fd)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	return connect(fd, &none, sizeof(none));
+}
+
+/* connect() with AF_UNSPEC, and what the socket is good for afterwards. */
+static void disconnect(void)
+{
+	puts("# disconnect");
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	char byte;
+	int fd = connected();
+	set_option("TCP_KEEPIDLE", fd, IPPROTO_TCP, TCP_KEEPIDLE, 55);
+	result("disconnect", disconnect_it(fd));
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	number("revents", wait_for(fd, POLLIN | POLLOUT));
+	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+	option("SO_ERROR again", fd, SOL_SOCKET, SO_ERROR);
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("recv", recv(fd, &byte, 1, 0));
+	result("disconnect again", disconnect_it(fd));
+	result("connect", connect_to(fd, 0));
+	result("send", send(fd, "x", 1, 0));
+	result("recv", recv(fd, &byte, 1, 0));
+	option("TCP_KEEPIDLE", fd, IPPROTO_TCP, TCP_KEEPIDLE);
+	close(fd);
+	fd = open_socket(SOCK_NONBLOCK);
+	result("connect", connect_to(fd, 0));
+	result("disconnect at once", disconnect_it(fd));
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	result("connect", connect_to(fd, 0));
+	wait_for(fd, POLLOUT);
+	result("send", send(fd, "x", 1, 0));
+	wait_for(fd, POLLIN);
+	result("recv", recv(fd, &byte, 1, 0));
+	number("O_NONBLOCK", !!(fcntl(fd, F_GETFL) & O_NONBLOCK));
+	close(fd);
+}
+
 /* ---- options */
 
 static void options(void)
@@ -342,7 +385,8 @@ static void receiving_oddly(void)
 	number("address length", msg.msg_namelen);
 	number("flags", msg.msg_flags);
 	number("timestamp", msg.msg_controllen > 0);
-	iov.iov_len = 1;
+	while (ioctl(fd, FIONREAD, &waiting) == 0 && waiting < 6)
+		usleep(1000);
 	result("recv MSG_ERRQUEUE", recv(fd, buf, 1, MSG_ERRQUEUE | MSG_DONTWAIT));
 	result("recv MSG_TRUNC", recv(fd, NULL, 2, MSG_TRUNC | MSG_WAITALL));
 	close(fd);
@@ -429,6 +473,197 @@ static void shut_for_reading(void)
 		usleep(1000);
 	result("recv", recv(fd, buf, 2, 0));
 	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	close(fd);
+}
+
+static int reset_by_peer(void)
+{
+	int fd = commanded("e");
+	result("set TCP_NODELAY", setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){ 1 }, 4));
+	if (send(fd, "r", 1, 0) != 1)
+		give_up("send");
+	number("revents", wait_for(fd, POLLRDHUP));
+	return fd;
+}
+
+static void dead_socket(int fd)
+{
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	struct tcp_info info = { .tcpi_state = 99 };
+	struct linger linger = { 1, 0 };
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	len = sizeof(addr);
+	result("getsockname", getsockname(fd, (struct sockaddr *)&addr, &len));
+	number("family", addr.sin_family);
+	set_option("TCP_NODELAY", fd, IPPROTO_TCP, TCP_NODELAY, 1);
+	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
+	result("set of one byte", setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, "", 1));
+	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
+	len = sizeof(info);
+	result("TCP_INFO", getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len));
+	number("tcpi_state", info.tcpi_state);
+	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	result("shutdown SHUT_RD", shutdown(fd, SHUT_RD));
+	result("shutdown of no such half", shutdown(fd, 7));
+	result("connect", connect_to(fd, 0));
+	result("disconnect", disconnect_it(fd));
+	result("connect again", connect_to(fd, 0));
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	char byte;
+	result("recv", recv(fd, &byte, 1, 0));
+}
+
+static void after_reset(void)
+{
+	puts("# after a reset: recv first");
+	char buf[4];
+	int fd = reset_by_peer();
+	result("recv", recv(fd, buf, 1, 0));
+	result("recv again", recv(fd, buf, 1, 0));
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	dead_socket(fd);
+	close(fd);
+	puts("# after a reset: send first");
+	fd = reset_by_peer();
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("send again", send(fd, "x", 1, MSG_NOSIGNAL));
+	result("recv", recv(fd, buf, 1, 0));
+	close(fd);
+	puts("# after a reset: SO_ERROR first");
+	fd = reset_by_peer();
+	option("SO_ERROR", fd, SOL_SOCKET, SO_ERROR);
+	option("SO_ERROR again", fd, SOL_SOCKET, SO_ERROR);
+	result("recv", recv(fd, buf, 1, 0));
+	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
+	close(fd);
+}
+
+/* ---- what TCP tells of the stream */
+
+static int state_of(int fd)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof(info);
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ? -1 : info.tcpi_state;
+}
+
+/* The state that it comes to: the peer's kernel may have to acknowledge something first. */
+static void state_becomes(int fd, int state)
+{
+	for (int i = 0; i < 5000 && state_of(fd) != state; i++)
+		usleep(1000);
+	number("tcpi_state", state_of(fd));
+}
+
+static void after_end(void)
+{
+	puts("# after the end in both directions");
+	char byte;
+	int fd = commanded("e");
+	result("send", send(fd, "w", 1, MSG_NOSIGNAL));
+	result("end of file", recv(fd, &byte, 1, 0));
+	state_becomes(fd, 8 /* CLOSE_WAIT */);
+	result("send", send(fd, "c", 1, MSG_NOSIGNAL));
+	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	state_becomes(fd, 7 /* CLOSE */);
+	dead_socket(fd);
+	close(fd);
+}
+
+static bool get_info(int fd, struct tcp_info *ret_info)
+{
+	socklen_t len = sizeof(*ret_info);
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ret_info, &len) == 0 &&
+	       len == sizeof(*ret_info);
+}
+
+static void byte_counts(int fd, size_t sent)
+{
+	struct tcp_info info;
+	for (int i = 0; i < 5000 && get_info(fd, &info) && info.tcpi_bytes_acked <= sent; i++)
+		usleep(1000);
+	if (!get_info(fd, &info))
+		give_up("TCP_INFO");
+	number("tcpi_bytes_acked", (long)info.tcpi_bytes_acked);
+	number("tcpi_bytes_received", (long)info.tcpi_bytes_received);
+	number("tcpi_bytes_sent", (long)(info.tcpi_bytes_sent - info.tcpi_bytes_retrans));
+	number("tcpi_notsent_bytes", info.tcpi_notsent_bytes);
+}
+
+static void what_tcp_tells(void)
+{
+	puts("# TCP_INFO");
+	char buf[4096] = { 0 };
+	int fd = commanded("e");
+	number("tcpi_state", state_of(fd));
+	byte_counts(fd, 1);
+	result("send", send(fd, "eee", 3, 0));
+	result("recv", recv(fd, buf, 3, MSG_WAITALL));
+	byte_counts(fd, 4);
+	result("send", send(fd, "k", 1, 0));
+	result("shutdown SHUT_WR", shutdown(fd, SHUT_WR));
+	state_becomes(fd, 5 /* FIN_WAIT2 */);
+	close(fd);
+	fd = connected();
+	for (int i = 0; i < 25; i++) {
+		if (send(fd, buf, sizeof(buf), 0) != sizeof(buf))
+			give_up("send");
+		read_whole(fd, sizeof(buf));
+	}
+	byte_counts(fd, 25 * sizeof(buf));
+	close(fd);
+}
+
+/* ---- ioctl() */
+
+static void interface(int fd, const char *what, unsigned long request, const char *name)
+{
+	struct ifreq request_arg = { 0 };
+	snprintf(request_arg.ifr_name, sizeof(request_arg.ifr_name), "%s", name);
+	result(what, ioctl(fd, request, &request_arg));
+	number("family", request_arg.ifr_addr.sa_family);
+}
+
+static void device_controls(void)
+{
+	puts("# ioctl");
+	int fd = connected(), value = -1;
+	char buf[4];
+	result("FIONREAD", ioctl(fd, FIONREAD, &value));
+	number("value", value);
+	result("send", send(fd, "abcd", 4, 0));
+	result("recv", recv(fd, buf, 4, MSG_WAITALL));
+	for (int i = 0; i < 5000 && ioctl(fd, SIOCOUTQ, &value) == 0 && value > 0; i++)
+		usleep(1000);
+	result("SIOCOUTQ", ioctl(fd, SIOCOUTQ, &value));
+	number("value", value);
+	result("SIOCOUTQNSD", ioctl(fd, SIOCOUTQNSD, &value));
+	number("value", value);
+	result("SIOCATMARK", ioctl(fd, SIOCATMARK, &value));
+	number("value", value);
+	result("SIOCOUTQ of nowhere", ioctl(fd, SIOCOUTQ, NULL));
+	interface(fd, "SIOCGIFADDR", SIOCGIFADDR, "eth0");
+	interface(fd, "SIOCGIFNETMASK", SIOCGIFNETMASK, "eth0");
+	interface(fd, "SIOCGIFBRDADDR", SIOCGIFBRDADDR, "lo");
+	interface(fd, "SIOCGIFINDEX", SIOCGIFINDEX, "eth0");
+	interface(fd, "SIOCGIFADDR of none", SIOCGIFADDR, "none");
+	result("SIOCGSTAMP", ioctl(fd, SIOCGSTAMP_NEW, buf));
+	result("SIOCSPGRP", ioctl(fd, SIOCSPGRP, &(int){ getpid() }));
+	result("SIOCGPGRP", ioctl(fd, SIOCGPGRP, &value));
+	number("is us", value == getpid());
+	result("isatty", isatty(fd) ? 1 : -1);
+	close(fd);
+	puts("# ioctl while the peer does not read");
+	fd = commanded("ek");
+	static char block[65536];
+	size_t sent = 0;
+	for (ssize_t n; (n = send(fd, block, sizeof(block), MSG_DONTWAIT)) > 0;)
+		sent += (size_t)n;
+	ioctl(fd, SIOCOUTQ, &value);
+	number("SIOCOUTQ tells what the peer has not got", value > 0 && (size_t)value <= sent + 2);
+	ioctl(fd, SIOCOUTQNSD, &value);
+	number("SIOCOUTQNSD tells what has not left", value > 0 && (size_t)value <= sent);
 	close(fd);
 }
 
@@ -601,12 +836,17 @@ int main(int argc, char **argv)
 	non_blocking_connect();
 	refused_connect();
 	refused_without_a_look();
+	disconnect();
 	options();
 	receiving();
 	receiving_oddly();
 	sending();
 	half_close();
 	shut_for_reading();
+	after_reset();
+	after_end();
+	what_tcp_tells();
+	device_controls();
 	urgent_data_in();
 	urgent_data_out();
 	descriptors();

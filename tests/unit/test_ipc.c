@@ -119,13 +119,15 @@ static const struct codec {
 	  false },
 	{ encode_result, decode_result, "03 0000006F 00000000", sizeof(struct ipc_result), false },
 	{ encode_result, decode_result, "02 00000000 03070000", sizeof(struct ipc_result), false },
-	{ encode_status_request, decode_status_request, "01", sizeof(struct ipc_status_request),
+	{ encode_status_request, decode_status_request, "02", sizeof(struct ipc_status_request),
 	  false },
 	{ encode_status, decode_status, "03 01 00000000 03010000", sizeof(struct ipc_status),
 	  false },
 	{ encode_sockopt, decode_sockopt, "01 00000006 0000000B 00000000 0004 00000000",
 	  sizeof(struct ipc_sockopt), false },
 	{ encode_sockopt, decode_sockopt, "02 00000006 00000001 00000016 0000",
+	  sizeof(struct ipc_sockopt), false },
+	{ encode_sockopt, decode_sockopt, "03 00000000 00005411 00000000 0004 00000007",
 	  sizeof(struct ipc_sockopt), false },
 	{ encode_info_request, decode_info_request, "01", sizeof(struct ipc_info_request), false },
 	{ encode_info, decode_info,
@@ -221,13 +223,13 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_result, "01 00000001 00000000"); /* an error without FAILED */
 	out_of_range(decode_result, "03 00000000 00000000"); /* FAILED without an error */
 	out_of_range(decode_result, "03 80000000 00000000");
-	out_of_range(decode_status_request, "02");
+	out_of_range(decode_status_request, "04");
 	out_of_range(decode_status, "00 00 00000000 00000000");
 	out_of_range(decode_status, "07 00 00000000 00000000");
 	out_of_range(decode_status, "01 02 00000000 00000000");
 	out_of_range(decode_status, "04 00 FFFFFFFF 00000000");
 	out_of_range(decode_sockopt, "00 00000006 00000001 00000000 0000");
-	out_of_range(decode_sockopt, "03 00000006 00000001 00000000 0000");
+	out_of_range(decode_sockopt, "04 00000006 00000001 00000000 0000");
 	out_of_range(decode_sockopt, "01 00000006 00000001 FFFFFFFF 0000");
 	out_of_range(decode_sockopt, "01 00000006 00000001 00000000 0101");
 	out_of_range(decode_sockopt, "01 00000006 00000001 00000000 FFFF");

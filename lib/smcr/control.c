@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * shutdown() and ioctl(): where a Unix socket answers otherwise than the TCP socket that the
+ * program takes it for.
+ */
+#include <asm/ioctls.h>
+#include <linux/sockios.h>
+#include <string.h>
+
+#include "lib/smcr/calls.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/session.h"
+#include "lib/smcr/sys.h"
+
+int pre_shutdown(int fd, int how)
+{
+	struct ipc_pair_name pair;
+	bool over = pre_pair_name(fd, &pair) == 0 && pre_is_over(fd);
+	int rc = sys_result(pre_next.shutdown(fd, how));
+	return rc == 0 && over ? -ENOTCONN : rc;
+}
+
+/* ---- ioctl() */
+
+/* What the peer has not got. The kernel has put there how much memory the daemon has left unread,
+ * which is never nothing on a pair end. */
+static int count_unacked(int fd, int *value)
+{
+	struct ipc_pair_name pair;
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_CONTROL, .name = SIOCOUTQ };
+	option.length = sizeof(*value);
+	if (*value == 0 || pre_pair_name(fd, &pair) < 0)
+		return 0;
+	if (pre_ask_sockopt(fd, &option) < 0)
+		*value = 0;
+	else
+		memcpy(value, option.value, sizeof(*value));
+	return 0;
+}
+
+static int count_unsent(int fd, const struct ipc_pair_name *pair, void *arg)
+{
+	struct ipc_sockopt option = { .op = IPC_SOCKOPT_CONTROL, .name = SIOCOUTQNSD };
+	int value = 0, tcp = pre_unconnected(pair);
+	option.length = sizeof(value);
+	if (tcp < 0)
+		return tcp;
+	/* The kernel's own answer first, as `arg` may point anywhere. */
+	int rc = sys_result(pre_next.ioctl(tcp, SIOCOUTQNSD, arg));
+	sys_close(tcp);
+	if (rc == 0 && pre_ask_sockopt(fd, &option) == 0)
+		memcpy(arg, option.value, sizeof(value));
+	return rc;
+}
+
+/* What Unix sockets do not know: addresses of interfaces, above all. Any TCP socket tells them. */
+static int ask_another(const struct ipc_pair_name *pair, unsigned long request, void *arg)
+{
+	int tcp = pre_unconnected(pair);
+	if (tcp < 0)
+		return tcp;
+	int rc = sys_result(pre_next.ioctl(tcp, request, arg));
+	sys_close(tcp);
+	return rc;
+}
+
+int pre_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct ipc_pair_name pair;
+	int rc = sys_result(pre_next.ioctl(fd, request, arg));
+	if (request == SIOCOUTQ)
+		return rc == 0 ? count_unacked(fd, arg) : rc;
+	if (rc != -ENOTTY || pre_pair_name(fd, &pair) < 0)
+		return rc;
+	return request == SIOCOUTQNSD ? count_unsent(fd, &pair, arg)
+				      : ask_another(&pair, request, arg);
+}
