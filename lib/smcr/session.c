@@ -11,10 +11,13 @@
 
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
 #define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
+#define FOREIGN_MS                                                                                 \
+	60000 /* how long one of another network namespace; processes may change theirs */
 
 #define BARRED INT64_MAX
 
 static _Atomic int64_t absent_until; /* milliseconds; 0: not known to be absent */
+static _Atomic int64_t foreign_until;
 static _Atomic bool looked;
 
 static bool is_shortage(int error)
@@ -57,7 +60,8 @@ static bool look(void)
 bool pre_daemon_usable(bool alive)
 {
 	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
-	if (until == BARRED)
+	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
+	if (until == BARRED || (foreign != 0 && sys_now_ms() < foreign))
 		return false;
 	if (alive && until != 0) {
 		atomic_store(&absent_until, 0);
@@ -329,6 +333,8 @@ static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_
 	if (s->type == IPC_ERROR) {
 		ret_handover->error = error_of(s);
 		describe(ret_handover, s);
+		if (ret_handover->error == EXDEV)
+			atomic_store(&foreign_until, sys_now_ms() + FOREIGN_MS);
 		return PRE_NOT_HANDED;
 	}
 	if (s->type != IPC_RESULT || ipc_decode_result(s->payload, s->len, &result) < 0)

@@ -19,7 +19,8 @@
 /**
  * May this process hope to reach the daemon? To be asked before the SMC option is promised to a
  * peer. Looks, once, whether the process may open a Unix socket and write to the daemon's; after a
- * failure the answer is no for a second, or for ever where a sandbox forbids the socket.
+ * failure the answer is no for a second, for a minute after the daemon turned out to be another
+ * network namespace's, or for ever where a sandbox forbids the socket.
  * @param alive  the daemon's programs have just shown that it is there: what was noted before does
  *               not count
  */

@@ -14,6 +14,7 @@
 #include <time.h>
 
 #include "lib/smcr/promise.h"
+#include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 #include "proto/smcr/clc.h"
 #include "proto/smcr/reason.h"
@@ -433,7 +434,7 @@ static void test_limits_decline(void **state)
 	} cases[] = {
 		{ EUSERS, SMCR_REASON_LIMIT, 1, 0 },
 		{ EMFILE, SMCR_REASON_NO_DESCRIPTORS, 0, 1 },
-		{ EXDEV, SMCR_REASON_NO_DAEMON, 0, 1 },
+		{ ESHUTDOWN, SMCR_REASON_NO_DAEMON, 0, 1 },
 	};
 	smcrd.script->answer = ANSWER_ERROR;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -542,6 +543,23 @@ static void test_connect_again_when_the_daemon_was_started_anew(void **state)
 	close(client);
 }
 
+/* The last test: for a minute nothing is promised. */
+static void test_the_daemon_of_another_namespace(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_ERROR;
+	smcrd.script->error = EXDEV;
+	int peer = peer_connect();
+	propose(peer);
+	expect_declined(peer, SMCR_REASON_NO_DAEMON);
+	assert_int_equal(pre_net_option.unclaims, 1);
+	assert_false(pre_daemon_usable(true));
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	expect_plain(peer_connect());
+	assert_int_equal(pre_net_option.claims, 0);
+	assert_int_equal(smcrd.script->accepted, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -562,6 +580,7 @@ int main(void)
 		TEST(test_a_process_with_few_descriptors_declines),
 		TEST(test_the_mark_goes_away),
 		TEST(test_connect_again_when_the_daemon_was_started_anew),
+		TEST(test_the_daemon_of_another_namespace),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,329 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What a handshake promised is kept, declined or reset, and no CLC byte reaches a program: the daemon
+# dies or is started anew, the peer gives up, limits are reached, the program's root has changed.
+bats_require_minimum_version 1.5.0
+load common
+
+# program NAME HOST [WRAPPER..]: one that is told what to do (promise.py)
+program() {
+	local name=$1 host=$2
+	shift 2
+	talk_start "$name" "$host" "$@" python3 "$BATS_TEST_DIRNAME/promise.py"
+}
+
+kill_smcrd() {
+	local pid=SMCRD_PID_$1
+	kill -KILL "${!pid}"
+	wait "${!pid}" || true
+	rm -f "$HOSTS_DIR/$1.sock"
+}
+
+# waiting HOST PORT N: so many connections wait to be accepted
+waiting() {
+	[ "$(on "$1" ss -Hltn "sport = :$2" | awk '{ print $2 }')" = "$3" ]
+}
+
+# proposed HOST PORT: the last one of them has brought a Proposal
+proposed() {
+	on "$1" ss -Htn state established "sport = :$2" | awk '$1 >= 52 { found = 1 } END { exit !found }'
+}
+
+# exchange: both programs get what the other one sends, and nothing else
+exchange() {
+	tell client 'send there'
+	tell server 'receive there'
+	tell server 'send and-back'
+	tell client 'receive and-back'
+}
+
+part() {
+	tell client close
+	tell server close
+}
+
+# connect_unaccepted: the client connects, its Proposal is there, nobody has accepted.
+connect_unaccepted() {
+	tell client "connect $SERVER 7001" 'ok pair'
+	until_true 5 waiting a 7001 1
+	until_true 5 proposed a 7001
+}
+
+# served_again: a new connection goes over SMC-R
+served_again() {
+	tell client "connect $SERVER 7001" 'ok pair'
+	tell server accept "ok ${1:-pair}"
+	exchange
+	part
+}
+
+start_both() {
+	program server a "$RUN" -v
+	program client b "$RUN" -v
+	tell server "listen $SERVER 7001"
+}
+
+@test "smcrd killed between the promise and accept(): declined, and served again by the next one" {
+	two_daemons
+	start_both
+	connect_unaccepted
+	kill_smcrd a
+	tell server accept 'ok tcp'
+	exchange
+	part
+	until_true 5 shows b connection 'any(.fallback_reason == "peer-declined" and
+		.peer_fallback_reason == "no-daemon")'
+	smcrd_start a
+	# The first one after the start is older than the claim of its listener.
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	exchange
+	part
+	served_again
+}
+
+@test "smcrd started anew between the promise and accept(): the new one carries on over SMC-R" {
+	two_daemons
+	start_both
+	connect_unaccepted
+	kill_smcrd a
+	smcrd_start a
+	tell server accept 'ok pair'
+	exchange
+	shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	tell server 'option TCP_SYNCNT 7' 'ok 7'
+	part
+}
+
+@test "smcrd killed before the handshake is over: the Proposal itself tells" {
+	two_daemons
+	start_both
+	on a nft -f - <<-'END'
+		table ip hold { chain in { type filter hook input priority 0;
+			tcp dport 7001 tcp flags & (syn | ack) == ack drop; }; }
+	END
+	tell client "connect $SERVER 7001" 'ok pair'
+	kill_smcrd a
+	on a nft delete table ip hold
+	tell server accept 'ok tcp'
+	exchange
+	part
+}
+
+@test "nobody knows what was promised: accept() waits for the first bytes, briefly and once" {
+	hosts_up 1500
+	smcrd_start a
+	smcrd_start b
+	program server a "$RUN" -v
+	program client b # speaks CLC by hand
+	tell server "listen $SERVER 7001"
+	kill_smcrd a
+	tell client claim
+	tell client "connect $SERVER 7001" 'ok tcp'
+	talk_send server accept
+	sleep 0.2 # the Proposal comes late: this is what is tested
+	tell client propose
+	[ "$(talk_hear server)" = 'ok tcp' ]
+	tell client declined 'ok 0a000012'
+	exchange
+	part
+	# a peer that waits for its server's greeting, with the option in its SYN and not promised
+	sleep 0.5
+	for limit in 1500 500; do
+		tell client claim
+		tell client "connect $SERVER 7001" 'ok tcp'
+		start=$(date +%s%N)
+		tell server accept 'ok tcp'
+		elapsed=$((($(date +%s%N) - start) / 1000000))
+		echo "accept: $elapsed ms, limit $limit"
+		[ "$elapsed" -lt "$limit" ]
+		tell server 'send greeting'
+		tell client 'receive greeting'
+		part
+	done
+}
+
+@test "a peer that promised and says nothing is dropped, and holds up the next one for a second at most" {
+	two_daemons
+	program server a "$RUN" -v
+	program silent b
+	program client b
+	tell server "listen $SERVER 7001"
+	tell silent claim
+	tell silent "connect $SERVER 7001" 'ok tcp'
+	tell client "connect $SERVER 7001" 'ok tcp'
+	kill_smcrd a
+	start=$(date +%s%N)
+	tell server accept 'ok tcp'
+	elapsed=$((($(date +%s%N) - start) / 1000000))
+	[ "$elapsed" -lt 2000 ]
+	exchange
+	tell silent 'receive x' ECONNRESET
+}
+
+@test "the client gave up before accept(): its Proposal is nobody's data, the next one is served" {
+	two_daemons
+	start_both
+	connect_unaccepted
+	kill_smcrd b # resets its connections
+	tell client close
+	until_true 5 eval '! proposed a 7001'
+	program other b
+	tell other "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	tell other 'send plain'
+	tell server 'receive plain'
+}
+
+@test "the client waited for as long as it does and went over to TCP: so does the server" {
+	two_daemons
+	start_both
+	connect_unaccepted
+	tell client 'send early'
+	until_true 15 shows b connection 'any(.mode == "tcp")'
+	tell server accept 'ok tcp'
+	tell server 'receive early'
+	exchange
+	part
+}
+
+@test "a server with the daemon of another namespace: declined once, plain from then on" {
+	two_daemons
+	program server a env SMCRD_SOCKET="$HOSTS_DIR/b.sock" "$RUN" -v
+	program client b "$RUN" -v
+	tell server "listen $SERVER 7001"
+	connect_unaccepted
+	tell server accept 'ok tcp'
+	exchange
+	part
+	grep -q 'another network namespace' "$HOSTS_DIR/server.err"
+	for _ in 1 2 3; do
+		tell client "connect $SERVER 7001" 'ok tcp'
+		tell server accept 'ok tcp'
+		exchange
+		part
+	done
+}
+
+@test "a client with the daemon of another namespace connects again as plain TCP" {
+	two_daemons
+	program server a "$RUN" -v
+	program client b env SMCRD_SOCKET="$HOSTS_DIR/a.sock" "$RUN" -v
+	tell server "listen $SERVER 7001"
+	for _ in 1 2 3; do
+		tell client "connect $SERVER 7001" 'ok tcp'
+		tell server accept 'ok tcp'
+		exchange
+		part
+	done
+}
+
+@test "a client whose daemon is started anew during connect() connects again" {
+	two_daemons
+	start_both
+	hold_synacks
+	talk_send client "connect $SERVER 7001"
+	until_true 5 eval '[ -n "$(on b ss -Htn state syn-sent)" ]'
+	kill_smcrd b
+	smcrd_start b
+	on b nft delete table ip hold
+	[ "$(talk_hear client)" = 'ok tcp' ]
+	tell server accept 'ok tcp'
+	exchange
+	part
+}
+
+hold_synacks() {
+	on b nft -f - <<-'END'
+		table ip hold { chain in { type filter hook input priority 0;
+			tcp sport 7001 tcp flags & (syn | ack) == (syn | ack) drop; }; }
+	END
+}
+
+@test "max_connections_per_user of a server: declined if promised before, no option from then on" {
+	local i kind
+	hosts_up 1500
+	echo 'max_connections_per_user = 2' >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	smcrd_start b
+	program server a "$RUN" -v
+	tell server "listen $SERVER 7001"
+	for i in 1 2 3 4 5; do
+		program "client$i" b "$RUN" -v
+		[ $i = 5 ] || tell "client$i" "connect $SERVER 7001" 'ok pair'
+	done
+	for i in 1 2 3 4; do
+		kind=tcp
+		[ $i -gt 2 ] || kind=pair
+		tell server accept "ok $kind"
+		tell "client$i" "send number-$i"
+		tell server "receive number-$i"
+		tell server "send answer-$i"
+		tell "client$i" "receive answer-$i"
+		tell server keep
+	done
+	shows b connection '[.[] | select(.peer_fallback_reason == "limit")] | length == 2'
+	shows a info '[.limits[].reason] == ["limit"]'
+	tell client5 "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	grep -q peer-no-smc "$HOSTS_DIR/client5.err"
+	tell server release
+	for i in 1 2 3 4 5; do tell "client$i" close; done
+	until_true 5 shows a info '.limits == []'
+	tell client1 "connect $SERVER 7001" 'ok pair'
+	tell server accept 'ok pair'
+}
+
+@test "max_connections_per_user of a client: no option from there on, and the reason in words" {
+	hosts_up 1500
+	echo 'max_connections_per_user = 1' >"$HOSTS_DIR/b.conf"
+	smcrd_start a
+	smcrd_start b
+	start_both
+	tell client "connect $SERVER 7001" 'ok pair'
+	tell server accept 'ok pair'
+	tell client keep
+	tell server keep
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	exchange
+	grep -q 'TCP: limit: smcrd serves as many' "$HOSTS_DIR/client.err"
+}
+
+@test "a server with no, one or two free descriptors" {
+	two_daemons
+	start_both
+	for left in 0 1 2; do
+		connect_unaccepted
+		tell server "leave $((left + 1))" # one for accept() itself
+		kind=tcp
+		[ "$left" -lt 2 ] || kind=pair
+		tell server accept "ok $kind"
+		tell server 'leave -1'
+		exchange
+		part
+		if [ "$left" -lt 2 ]; then
+			# the claim was taken back: one plain connection, which claims the listener again
+			tell client "connect $SERVER 7001" 'ok tcp'
+			tell server accept 'ok tcp'
+			exchange
+			part
+		fi
+	done
+}
+
+@test "a client with few free descriptors connects as plain TCP" {
+	two_daemons
+	start_both
+	for left in 0 1 2; do
+		kind=tcp
+		[ "$left" -lt 2 ] || kind=pair
+		tell client "leave $((left + 1))" # one for socket()
+		talk_send client "connect $SERVER 7001"
+		tell server accept "ok $kind"
+		[ "$(talk_hear client)" = "ok $kind" ]
+		tell client 'leave -1'
+		exchange
+		part
+	done
+}
