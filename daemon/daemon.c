@@ -187,6 +187,29 @@ static enum smcr_reason refuse(void *ctx, const struct clients_candidate *candid
 	return reason ? reason : policy_judge(smcrd->policy, &subject);
 }
 
+static void worked(void *ctx, const struct smcr_addr *peer)
+{
+	struct smcrd *smcrd = ctx;
+	policy_worked(smcrd->policy, peer);
+}
+
+static void failed(void *ctx, const struct smcr_addr *peer, enum clients_failure how)
+{
+	struct smcrd *smcrd = ctx;
+	switch (how) {
+	case CLIENTS_PATH_DEAD: policy_failed(smcrd->policy, peer, FAILURE_PATH); break;
+	case CLIENTS_NO_ANSWER: policy_failed(smcrd->policy, peer, FAILURE_ANSWER); break;
+	case CLIENTS_RESET: policy_failed(smcrd->policy, peer, FAILURE_RESET); break;
+	}
+}
+
+static void ended(void *ctx, const struct clients_ended *ended)
+{
+	struct smcrd *smcrd = ctx;
+	const struct smcr_addr own = { .port = ended->local->port };
+	policy_ended(smcrd->policy, ended->server ? &own : ended->peer, ended->ms, ended->bytes);
+}
+
 static bool assume_capable(void *ctx, const struct smcr_addr *peer)
 {
 	struct smcrd *smcrd = ctx;
@@ -294,7 +317,11 @@ static void add_own_netif(void *ctx, const struct netif *netif)
 
 static int open_policy(struct smcrd *smcrd)
 {
-	int error = policy_new(smcrd->option, &smcrd->policy);
+	const struct policy_params params = { .base = smcrd->base,
+					      .option = smcrd->option,
+					      .skip_seconds = smcrd->config.skip_seconds,
+					      .shorts = smcrd->config.shorts };
+	int error = policy_new(&params, &smcrd->policy);
 	if (error)
 		return error;
 	netif_each(smcrd->netifs, add_own_netif, smcrd->policy);
@@ -327,7 +354,6 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 		.socket_path = smcrd->config.socket_path,
 		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
 			    .conns_per_uid = smcrd->config.max_connections_per_user,
-			    .peer_skip_ms = smcrd->config.skip_seconds * 1000,
 			    .connect_wait_ms = smcrd->config.connect_wait_ms,
 			    .keepalive_min_s = smcrd->config.tcp_keepalive_min_seconds },
 		.callbacks = { .ctx = smcrd,
@@ -335,6 +361,9 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 			       .engine_leave = engine_leave,
 			       .path = find_path,
 			       .refuse = refuse,
+			       .worked = worked,
+			       .failed = failed,
+			       .ended = ended,
 			       .assume_capable = assume_capable,
 			       .control = serve_control,
 			       .control_gone = asker_gone,
@@ -506,13 +535,13 @@ void smcrd_free(struct smcrd *smcrd)
 {
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
 	optout_stop(&smcrd->optout);
-	policy_free(smcrd->policy);
 	rdv_option_close(smcrd->option);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
 	if (smcrd->clients)
 		clients_free(smcrd->clients);
+	policy_free(smcrd->policy);
 	hotplug_watch_free(smcrd->hotplug);
 	netif_watch_free(smcrd->netifs);
 	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)

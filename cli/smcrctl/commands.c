@@ -202,6 +202,22 @@ static int rule_arguments(int argc, char **argv, json_t *params)
 	return good ? argc : -1;
 }
 
+/* [ADDRESS] [port NUMBER] */
+static int place_arguments(int argc, char **argv, json_t *params)
+{
+	uint64_t port;
+	int at = argc > 0 && strcmp(argv[0], "port") ? 1 : 0;
+	bool good = !at || !json_object_set_new(params, "peer", json_string(argv[0]));
+	if (good && at && argc == 1)
+		return 1;
+	if (good && argc >= at + 2 && !strcmp(argv[at], "port") &&
+	    parse_number(argv[at + 1], strlen(argv[at + 1]), UINT16_MAX, &port))
+		return set(params, "port", port) ? at + 2 : -1;
+	refuse("what is to be forgotten? A peer's address, 'port' and a number, or both: "
+	       "'smcrctl policy' lists them");
+	return -1;
+}
+
 /* ---- the commands ---- */
 
 static const struct command {
@@ -225,6 +241,8 @@ static const struct command {
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
 	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments },
+	{ "policy", "forget", "[PEER] [port NUMBER]", "what was seen of it; try SMC-R again",
+	  place_arguments },
 };
 
 static const struct object *find_object(const char *word)

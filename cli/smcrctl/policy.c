@@ -35,7 +35,104 @@ static void print_rules(const json_t *result, bool details)
 		       json_integer_value(json_object_get(result, "default_hits")));
 }
 
+/* ---- what was seen ---- */
+
+static char *peer_or_own(const json_t *row)
+{
+	const char *peer = json_string_value(json_object_get(row, "peer"));
+	return strdup(peer ? peer : "(this host)");
+}
+
+static char *port_or_all(const json_t *row)
+{
+	const json_t *port = json_object_get(row, "port");
+	char *text = NULL;
+	if (!json_is_integer(port))
+		return strdup("all");
+	return asprintf(&text, "%" JSON_INTEGER_FORMAT, json_integer_value(port)) < 0 ? NULL : text;
+}
+
+static char *percent(const json_t *row)
+{
+	char *text = NULL;
+	double share = json_number_value(json_object_get(row, "short_share"));
+	return asprintf(&text, "%.0f%%", share * 100) < 0 ? NULL : text;
+}
+
+static char *rate(const json_t *row)
+{
+	char *text = NULL;
+	double rate = json_number_value(json_object_get(row, "rate_per_second"));
+	return asprintf(&text, "%.1f/s", rate) < 0 ? NULL : text;
+}
+
+static const struct column failed_columns[] = {
+	{ "PEER", NULL, .format = peer_or_own },
+	{ "PORT", NULL, .format = port_or_all },
+	{ "FAILURES", "failures" },
+	{ "SECONDS-LEFT", "seconds_left" },
+	{ "WHY", "text" },
+};
+
+static const struct column learnt_columns[] = {
+	{ "PEER", NULL, .format = peer_or_own },
+	{ "PORT", NULL, .format = port_or_all },
+	{ "LEFT-ON-TCP", "left_on_tcp" },
+	{ "SHORT", NULL, .format = percent },
+	{ "RATE", NULL, .format = rate },
+	{ "SEEN", "connections" },
+	{ "LEFT", "left" },
+	{ "TRIED", "tried" },
+};
+
+/* The more peers, the nearer is what they have in common. */
+static void print_echoes(const json_t *failed)
+{
+	unsigned int echoes = 0;
+	size_t i;
+	json_t *row;
+	json_array_foreach(failed, i, row)
+	{
+		const char *kind = json_string_value(json_object_get(row, "kind"));
+		echoes += kind && !strcmp(kind, "echo");
+	}
+	if (echoes > 1)
+		printf("TCP option 254 comes back from %u peers: look for a middlebox near this "
+		       "host.\n",
+		       echoes);
+}
+
+static void print_failed(const json_t *result, bool details)
+{
+	const json_t *failed = json_object_get(result, "failed");
+	if (json_array_size(failed) == 0)
+		return;
+	puts("\nPeers and ports that failed (0 seconds left: SMC-R is tried again):");
+	table_print(failed, failed_columns, COUNT(failed_columns), details);
+	print_echoes(failed);
+}
+
+/* Without details, those only where it makes a difference. */
+static void print_learnt(const json_t *result, bool details)
+{
+	json_t *shown = json_array(), *row;
+	size_t i;
+	json_array_foreach(json_object_get(result, "learnt"), i, row)
+	{
+		if (details || json_is_true(json_object_get(row, "left_on_tcp")))
+			json_array_append(shown, row);
+	}
+	if (json_array_size(shown) > 0) {
+		puts(details ? "\nHow long connections last:"
+			     : "\nConnections are short, and left on TCP but for a sample:");
+		table_print(shown, learnt_columns, COUNT(learnt_columns), details);
+	}
+	json_decref(shown);
+}
+
 void policy_print(const json_t *result, bool details)
 {
 	print_rules(result, details);
+	print_failed(result, details);
+	print_learnt(result, details);
 }

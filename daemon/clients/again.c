@@ -6,14 +6,9 @@
  * makes the connection once more as plain TCP, and the program does not hear of it.
  */
 #include <errno.h>
-#include <sys/syslog.h>
 
 #include "daemon/clients/internal.h"
 #include "daemon/rendezvous/plain.h"
-
-#define RESET_SKIP_SECONDS 2
-
-#define SKIP_TEXT "the peer's answer to the rendezvous was none of an SMC-R peer"
 
 bool again_allowed(const struct client_conn *conn)
 {
@@ -21,22 +16,6 @@ bool again_allowed(const struct client_conn *conn)
 	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_FALLBACK;
 	return conn->kind != IPC_HANDOVER_ACCEPTED && undecided && conn->tcp >= 0 &&
 	       somebody_waits && !conn->require && !conn->clients->stopped;
-}
-
-/*
- * Others are not to make the same detour. A reset is what a daemon that is restarted leaves behind,
- * or a program that was ended: that is over soon.
- */
-static void skip_port(struct client_conn *conn)
-{
-	struct clients *clients = conn->clients;
-	uint32_t seconds = conn->error == ECONNRESET
-				   ? RESET_SKIP_SECONDS
-				   : (clients->config.limits.peer_skip_ms + 999) / 1000;
-	int r = rdv_option_skip_peer(clients->config.option, &conn->peer, seconds, SKIP_TEXT);
-	if (r < 0)
-		clients_log(clients, LOG_WARNING,
-			    "cannot keep SMC-R from a port where it did not work: error %d", r);
 }
 
 static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
@@ -58,7 +37,7 @@ void again_start(struct client_conn *conn)
 	conn_let_go_of_tcp(conn);
 	conn->phase = PHASE_AGAIN;
 	conn->again = true;
-	skip_port(conn);
+	conn_note_failure(conn, conn->error == ECONNRESET ? CLIENTS_RESET : CLIENTS_NO_ANSWER);
 	conn->error = 0;
 	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
 	if (r == 0)

@@ -201,7 +201,6 @@ static void fill_limits(struct clients_limits *limits)
 		.conns_per_uid = 16384,
 		.control_request_bytes = 256u << 10,
 		.frame_timeout_ms = 10000,
-		.peer_skip_ms = 60000,
 		.close_wait_ms = 60000,
 		.connect_wait_ms = 40,
 		.history = 256,
@@ -215,7 +214,6 @@ static void fill_limits(struct clients_limits *limits)
 	DEFAULT(conns_per_uid);
 	DEFAULT(control_request_bytes);
 	DEFAULT(frame_timeout_ms);
-	DEFAULT(peer_skip_ms);
 	DEFAULT(close_wait_ms);
 	DEFAULT(connect_wait_ms);
 	DEFAULT(history);

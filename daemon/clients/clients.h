@@ -39,6 +39,21 @@ struct clients_candidate {
 	uint64_t program; /* what that said it is: ipc_program_id(); 0: nothing */
 };
 
+/** How a rendezvous failed. */
+enum clients_failure {
+	CLIENTS_PATH_DEAD, /* RoCE to the peer does not work */
+	CLIENTS_NO_ANSWER, /* what came was no answer of an SMC-R peer, or nothing came */
+	CLIENTS_RESET,     /* the peer reset the connection */
+};
+
+/** A connection over SMC-R that is over. */
+struct clients_ended {
+	const struct smcr_addr *local, *peer;
+	bool server;
+	uint64_t ms; /* since the handover */
+	uint64_t bytes;
+};
+
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
 struct clients_callbacks {
 	void *ctx; /* handed to each of them */
@@ -62,6 +77,12 @@ struct clients_callbacks {
 	 * @return why, or SMCR_REASON_NONE
 	 */
 	enum smcr_reason (*refuse)(void *ctx, const struct clients_candidate *candidate);
+
+	/** What became of rendezvous, for who learns from it; each may be NULL. `peer` has the port
+	 * of a server, 0 of a client. The engine must not be called. */
+	void (*worked)(void *ctx, const struct smcr_addr *peer);
+	void (*failed)(void *ctx, const struct smcr_addr *peer, enum clients_failure how);
+	void (*ended)(void *ctx, const struct clients_ended *ended);
 
 	/**
 	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that
@@ -93,7 +114,6 @@ struct clients_limits {
 	uint32_t conns_per_uid;         /* (16384) */
 	uint32_t control_request_bytes; /* largest CONTROL request (256 KiB) */
 	uint32_t frame_timeout_ms; /* greeting, half-sent frames, replies nobody reads (10000) */
-	uint32_t peer_skip_ms;     /* after a dead RoCE path to a peer (60000) */
 	/** TCP keepalives of SMC-R connections go no more often than this, 0..32767 seconds,
 	 * whatever the program wants (TEST-7). (0: as it wants) */
 	uint32_t keepalive_min_s;

@@ -142,12 +142,56 @@ static void reply(struct client_conn *conn, enum ipc_outcome outcome, int error,
 	clients_mark_session_later(session);
 }
 
+/* ---- what others may learn ---- */
+
+/* A client's port says nothing about it. */
+static struct smcr_addr learnt_peer(const struct client_conn *conn)
+{
+	struct smcr_addr peer = conn->peer;
+	if (conn->kind == IPC_HANDOVER_ACCEPTED)
+		peer.port = 0;
+	return peer;
+}
+
+void conn_note_failure(const struct client_conn *conn, enum clients_failure how)
+{
+	const struct clients_callbacks *callbacks = &conn->clients->config.callbacks;
+	const struct smcr_addr peer = learnt_peer(conn);
+	if (callbacks->failed)
+		callbacks->failed(callbacks->ctx, &peer, how);
+}
+
+static void note_worked(const struct client_conn *conn)
+{
+	const struct clients_callbacks *callbacks = &conn->clients->config.callbacks;
+	const struct smcr_addr peer = learnt_peer(conn);
+	if (callbacks->worked)
+		callbacks->worked(callbacks->ctx, &peer);
+}
+
+/* What smcrd's own end cuts short says nothing. */
+static void note_end(const struct client_conn *conn)
+{
+	const struct clients_callbacks *callbacks = &conn->clients->config.callbacks;
+	const struct clients_ended ended = {
+		.local = &conn->local,
+		.peer = &conn->peer,
+		.server = conn->kind == IPC_HANDOVER_ACCEPTED,
+		.ms = clients_now_ms() - conn->started_ms,
+		.bytes = conn->pump.tx_bytes + conn->pump.rx_bytes,
+	};
+	bool cut_short = conn->clients->stopped || conn->clients->freeing;
+	if (conn->was_smcr && callbacks->ended && !cut_short)
+		callbacks->ended(callbacks->ctx, &ended);
+}
+
 void conn_end(struct client_conn *conn)
 {
 	struct clients *clients = conn->clients;
 	struct clients_view *counts = &clients->counts;
 	stop_watching(conn);
 	info_ended(conn);
+	note_end(conn);
 	early_forget(conn);
 	free_stream(conn);
 	relay_stop(&conn->relay);
@@ -260,8 +304,10 @@ static void established(struct client_conn *conn)
 {
 	struct clients *clients = conn->clients;
 	conn->phase = PHASE_SMCR;
+	conn->was_smcr = true;
 	early_forget(conn);
 	clients->counts.established++;
+	note_worked(conn);
 	conn_update_stream(conn);
 	if (conn->kind == IPC_HANDOVER_CONNECTED && !conn->released) {
 		int program = conn->session ? conn_open_pair(conn, false) : -ESRCH;
@@ -367,20 +413,6 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		reply(conn, IPC_OUTCOME_TCP, 0, -1);
 	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);
-}
-
-static void skip_peer(struct client_conn *conn)
-{
-	struct clients *clients = conn->clients;
-	struct smcr_addr peer = conn->peer;
-	uint32_t seconds = (clients->config.limits.peer_skip_ms + 999) / 1000;
-	peer.port = 0; /* whatever its program, the way to the peer is the same */
-	int r = rdv_option_skip_peer(clients->config.option, &peer, seconds,
-				     "RoCE to this peer did not work: the first message on the "
-				     "link was not acknowledged");
-	if (r < 0)
-		clients_log(clients, LOG_WARNING,
-			    "cannot keep SMC-R from a peer whose RoCE path is dead: error %d", -r);
 }
 
 /* ---- what the engine noted, and bytes ---- */
@@ -567,7 +599,7 @@ void conn_process(struct client_conn *conn)
 			conn_fail(conn, conn->error, conn->reason);
 	} else if (noted & NOTED_FALLBACK) {
 		if (conn->path_dead)
-			skip_peer(conn);
+			conn_note_failure(conn, CLIENTS_PATH_DEAD);
 		conn_update_stream(conn);
 		conn_fall_back(conn, conn->reason);
 	} else if (noted & NOTED_CLOSED) {

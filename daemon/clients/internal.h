@@ -88,6 +88,7 @@ struct client_conn {
 	bool require;  /* a fallback is an error */
 	bool early;    /* on the list of those whose program may be told before the outcome */
 	bool released; /* that has happened: the program holds a pair end that is writable */
+	bool was_smcr; /* the rendezvous succeeded */
 	bool again;    /* the connection is plain TCP because the rendezvous broke */
 	uint64_t early_at_ms;
 	enum conn_phase phase;
@@ -358,6 +359,8 @@ int conn_take_back(struct client_conn *conn);
  * @return the socket, which can be connected again, or -ENOTCONN. The connection may have ended.
  */
 int conn_disconnect(struct client_conn *conn);
+/** Others may learn from how its rendezvous failed. */
+void conn_note_failure(const struct client_conn *conn, enum clients_failure how);
 /** Options of the TCP socket, or `linger`, have other values. */
 void conn_options_changed(struct client_conn *conn);
 /** A relay whose program is gone makes no progress. */

@@ -34,6 +34,7 @@ static const struct method {
 	{ "policy.show", control_show_policy },
 	{ "policy.add", .required = NEEDS(RULE), .change = policy_add },
 	{ "policy.delete", .required = NEEDS(RULE), .change = policy_delete },
+	{ "policy.forget", .optional = NEEDS(PEER) | NEEDS(PORT), .change = policy_forget_place },
 	{ "link.delete", NULL, SMCR_COMMAND_LINK_DELETE, NEEDS(LINKGROUP) | NEEDS(LINK),
 	  NEEDS(DISORDERLY) },
 	{ "link.add", NULL, SMCR_COMMAND_LINK_ADD, NEEDS(LINKGROUP) },

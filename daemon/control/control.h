@@ -12,7 +12,7 @@
  *   params.c    the one place where parameters are checked
  *   commands.c  methods that are commands of the engine, answered when they have ended
  *   ueids.c     UEIDs: shown, added, removed
- *   policies.c  which connections use SMC-R: rules shown, added, deleted
+ *   policies.c  which connections use SMC-R: rules, what was learnt
  *   views.c     methods that show something
  */
 #ifndef SMCRD_CONTROL_CONTROL_H

@@ -33,6 +33,8 @@ enum param_name {
 	PARAM_DISORDERLY,
 	PARAM_NAME,
 	PARAM_RULE,
+	PARAM_PEER,
+	PARAM_PORT,
 	NUM_PARAMS,
 };
 
@@ -41,7 +43,8 @@ struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name, *rule;
+	const char *name, *rule, *peer;
+	uint16_t port;
 };
 
 /**
@@ -60,6 +63,8 @@ json_t *ueid_remove(struct control *control, const struct params *params, struct
 json_t *policy_add(struct control *control, const struct params *params, struct refusal *refusal);
 json_t *policy_delete(struct control *control, const struct params *params,
 		      struct refusal *refusal);
+json_t *policy_forget_place(struct control *control, const struct params *params,
+			    struct refusal *refusal);
 
 /* commands.c */
 

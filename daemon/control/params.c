@@ -20,6 +20,8 @@ static const struct {
 	[PARAM_DISORDERLY] = { "disorderly", 0 },
 	[PARAM_NAME] = { "name", 0, true },
 	[PARAM_RULE] = { "rule", 0, true },
+	[PARAM_PEER] = { "peer", 0, true },
+	[PARAM_PORT] = { "port", UINT16_MAX },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -33,6 +35,8 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_DISORDERLY: params->disorderly = json_is_true(value); break;
 	case PARAM_NAME: params->name = json_string_value(value); break;
 	case PARAM_RULE: params->rule = json_string_value(value); break;
+	case PARAM_PEER: params->peer = json_string_value(value); break;
+	case PARAM_PORT: params->port = (uint16_t)number; break;
 	case NUM_PARAMS: break;
 	}
 }

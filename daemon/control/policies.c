@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Which connections use SMC-R: the administrator's rules. */
+/* Which connections use SMC-R: the administrator's rules, and what was seen of peers and ports. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <string.h>
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
@@ -15,14 +17,55 @@ static void add_rule(void *arg, const struct policy_rule_view *view)
 					     view->configured, "hits", (json_int_t)view->hits));
 }
 
+/* "10.0.0.2"; null: this host's own ports */
+static json_t *address(const struct smcr_addr *where)
+{
+	char ip[INET6_ADDRSTRLEN];
+	if (!where->family || !inet_ntop(where->family, where->ip, ip, sizeof(ip)))
+		return json_null();
+	return json_string(ip);
+}
+
+/* null: all ports */
+static json_t *port(const struct smcr_addr *where)
+{
+	return where->port ? json_integer(where->port) : json_null();
+}
+
+static void add_failure(void *arg, const struct failure *failure, uint32_t seconds_left)
+{
+	json_array_append_new(arg, json_pack("{s:o, s:o, s:s, s:s, s:I, s:I, s:I}", "peer",
+					     address(&failure->peer), "port", port(&failure->peer),
+					     "kind", failure_name(failure->kind), "text",
+					     failure_text(failure->kind), "failures",
+					     (json_int_t)failure->times, "skipped_seconds",
+					     (json_int_t)failure->seconds, "seconds_left",
+					     (json_int_t)seconds_left));
+}
+
+static void add_short(void *arg, const struct policy_short_view *view)
+{
+	const struct short_place *place = view->place;
+	json_array_append_new(
+		arg, json_pack("{s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
+			       address(&place->where), "port", port(&place->where), "left_on_tcp",
+			       place->is_short, "short_share", place->share, "rate_per_second",
+			       place->rate, "connections", (json_int_t)place->seen, "left",
+			       (json_int_t)view->left, "tried", (json_int_t)view->tried,
+			       "age_seconds", (json_int_t)view->age_s));
+}
+
 json_t *control_show_policy(struct control *control)
 {
 	bool in_force;
-	json_t *rules = json_array();
+	json_t *rules = json_array(), *failed = json_array(), *learnt = json_array();
 	policy_each_rule(control->policy, add_rule, rules);
+	policy_each_failure(control->policy, add_failure, failed);
+	policy_each_short(control->policy, add_short, learnt);
 	uint64_t unnamed = policy_unnamed(control->policy, &in_force);
-	return json_pack("{s:o, s:s, s:I}", "rules", rules, "default", in_force ? "deny" : "allow",
-			 "default_hits", (json_int_t)unnamed);
+	return json_pack("{s:o, s:s, s:I, s:o, s:o}", "rules", rules, "default",
+			 in_force ? "deny" : "allow", "default_hits", (json_int_t)unnamed, "failed",
+			 failed, "learnt", learnt);
 }
 
 /* Users come by number: looking up a name may take longer than this loop can wait. */
@@ -82,4 +125,37 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 				      search.configured ? "; it stands in smcrd.conf and counts "
 							  "again after a restart"
 							: ""));
+}
+
+/* ---- what was seen ---- */
+
+static bool take_address(const char *text, struct smcr_addr *addr, struct refusal *refusal)
+{
+	struct smcr_addr parsed = { .family = strchr(text, ':') ? AF_INET6 : AF_INET };
+	if (inet_pton(parsed.family, text, parsed.ip) == 1) {
+		*addr = parsed;
+		return true;
+	}
+	refuse(refusal, EINVAL, "bad-parameter", "'%.64s' is no address of a peer", text);
+	refusal->parameter = "peer";
+	return false;
+}
+
+json_t *policy_forget_place(struct control *control, const struct params *params,
+			    struct refusal *refusal)
+{
+	struct smcr_addr where = { .family = 0 };
+	if (!params->peer && !params->port)
+		return refuse(refusal, EINVAL, "bad-parameter",
+			      "what is to be forgotten? \"peer\", \"port\" or both are missing");
+	if (params->peer && !take_address(params->peer, &where, refusal))
+		return NULL;
+	where.port = params->port;
+	size_t n = policy_forget(control->policy, &where);
+	if (n == 0)
+		return refuse(refusal, ENOENT, "not-found", "nothing is remembered of that");
+	return json_pack("{s:o, s:I}", "text",
+			 json_sprintf("%zu %s forgotten: new connections try SMC-R", n,
+				      n == 1 ? "entry is" : "entries are"),
+			 "entries", (json_int_t)n);
 }

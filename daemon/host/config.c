@@ -195,6 +195,16 @@ static bool set_capable_subnet(struct config *config, const char *value, char wh
 	return true;
 }
 
+static bool set_short_size(struct config *config, const char *value, char why[WHY_LEN])
+{
+	int64_t bytes = parse_size(value);
+	if (bytes < 1)
+		return refuse(why, "'%.40s' is not a size of 1 or more (K, M, G may follow)",
+			      value);
+	config->shorts.bytes = (uint64_t)bytes;
+	return true;
+}
+
 static bool add_rule(struct config *config, const char *action, const char *conditions,
 		     char why[WHY_LEN])
 {
@@ -230,6 +240,8 @@ static bool set_allow(struct config *config, const char *value, char why[WHY_LEN
 enum number {
 	MAX_LINKS,
 	SKIP_SECONDS,
+	SHORT_RATE,
+	SHORT_MS,
 	TCP_KEEPALIVE_MIN,
 	BUSY_POLL,
 	MAX_CONNECTIONS,
@@ -248,6 +260,8 @@ static void store_number(struct config *config, enum number which, long value)
 	switch (which) {
 	case MAX_LINKS: config->engine.max_links = (uint8_t)value; break;
 	case SKIP_SECONDS: config->skip_seconds = (unsigned int)value; break;
+	case SHORT_RATE: config->shorts.rate = (uint32_t)value; break;
+	case SHORT_MS: config->shorts.ms = (uint32_t)value; break;
 	case TCP_KEEPALIVE_MIN: config->tcp_keepalive_min_seconds = (unsigned int)value; break;
 	case BUSY_POLL: config->busy_poll_us = (unsigned int)value; break;
 	case MAX_CONNECTIONS: config->max_connections_per_user = (unsigned int)value; break;
@@ -285,6 +299,9 @@ static const struct key {
 	{ "element_size_min", "64K", set_bsize_min },
 	{ "memory", "1G", set_memory },
 	{ "capable_subnet", NULL, set_capable_subnet },
+	{ "short_connection_rate", "20", NULL, SHORT_RATE, 0, 1000000 },
+	{ "short_connection_milliseconds", "1000", NULL, SHORT_MS, 1, 3600000 },
+	{ "short_connection_size", "64K", set_short_size },
 	{ "deny", NULL, set_deny },
 	{ "allow", NULL, set_allow },
 	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },

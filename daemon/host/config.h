@@ -13,6 +13,7 @@
 
 #include "daemon/engine/engine.h"
 #include "daemon/policy/rules.h"
+#include "daemon/policy/shorts.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/smcrd/smcrd.conf"
 #define CONFIG_ERROR_LEN    512
@@ -36,7 +37,8 @@ struct config {
 	size_t num_capable_subnets;
 	struct policy_rule *rules; /* which connections may use SMC-R */
 	size_t num_rules;
-	unsigned int skip_seconds; /* how long a peer whose RoCE path is dead is left to TCP */
+	unsigned int skip_seconds; /* a peer that failed is left to TCP for so long at first */
+	struct shorts_config shorts;
 	unsigned int
 		connect_wait_ms; /* connect() waits this long for the outcome of a rendezvous */
 	unsigned int tcp_keepalive_min_seconds; /* on the TCP side of SMC-R connections; 0: none */

@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/policy/policy.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
+#include <event2/event.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
+#include <time.h>
 
 #include "daemon/host/log.h"
 #include "daemon/policy/own.h"
@@ -19,18 +23,37 @@ struct rule_info {
 struct policy {
 	struct rdv_option *option;
 	struct own own;
+	struct failures *failures;
+	struct shorts *shorts;
+	struct event *look;                       /* at the places that count as short */
 	struct policy_rule rules[SMCR_MAX_RULES]; /* in the places that the BPF programs know */
 	struct rule_info infos[SMCR_MAX_RULES];
 	uint64_t next_order;
 	uint64_t unnamed; /* at hand-over, as `hits` */
 };
 
-int policy_new(struct rdv_option *option, struct policy **ret_policy)
+static void on_look(evutil_socket_t fd, short what, void *arg);
+
+static uint64_t now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+int policy_new(const struct policy_params *params, struct policy **ret_policy)
 {
 	struct policy *policy = calloc(1, sizeof(*policy));
 	if (!policy)
 		return -ENOMEM;
-	policy->option = policy->own.option = option;
+	policy->option = policy->own.option = params->option;
+	policy->failures = failures_new(params->skip_seconds);
+	policy->shorts = shorts_new(&params->shorts);
+	policy->look = event_new(params->base, -1, EV_PERSIST, on_look, policy);
+	if (!policy->failures || !policy->shorts || !policy->look) {
+		policy_free(policy);
+		return -ENOMEM;
+	}
 	*ret_policy = policy;
 	return 0;
 }
@@ -40,6 +63,10 @@ void policy_free(struct policy *policy)
 	if (!policy)
 		return;
 	own_free(&policy->own);
+	failures_free(policy->failures);
+	shorts_free(policy->shorts);
+	if (policy->look)
+		event_free(policy->look);
 	free(policy);
 }
 
@@ -154,4 +181,178 @@ enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *
 	else
 		policy->unnamed++;
 	return SMCR_REASON_LOCAL_POLICY;
+}
+
+/* ---- for people ---- */
+
+struct place_text {
+	char text[INET6_ADDRSTRLEN + 32];
+};
+
+/* "10.0.0.2 port 80", "10.0.0.2", "our port 80" */
+static struct place_text describe(const struct smcr_addr *where)
+{
+	struct place_text out;
+	char ip[INET6_ADDRSTRLEN] = "our";
+	if (where->family)
+		inet_ntop(where->family, where->ip, ip, sizeof(ip));
+	if (where->port)
+		snprintf(out.text, sizeof(out.text), "%s port %u", ip, where->port);
+	else
+		snprintf(out.text, sizeof(out.text), "%s", ip);
+	return out;
+}
+
+/* ---- what failed ---- */
+
+static void take_back(void *arg, const struct failure *failure)
+{
+	const struct policy *policy = arg;
+	rdv_option_unskip_peer(policy->option, &failure->peer);
+}
+
+void policy_worked(struct policy *policy, const struct smcr_addr *peer)
+{
+	failures_worked(policy->failures, peer, now_ms(), take_back, policy);
+}
+
+void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum failure_kind kind)
+{
+	uint64_t now = now_ms();
+	const struct failure *failure = failures_note(policy->failures, peer, kind, now);
+	if (!failure)
+		return;
+	uint32_t seconds = (uint32_t)((failure->until_ms - now + 999) / 1000);
+	int r = rdv_option_skip_peer(policy->option, &failure->peer, seconds,
+				     failure_text(failure->kind));
+	if (r < 0)
+		log_message(LOG_WARNING, "a peer that failed cannot be kept from SMC-R: %s",
+			    strerror(-r));
+	/* Those that were under way together with the first one say nothing new. */
+	bool news = failure->times == 1 || failure->until_ms == now + failure->seconds * 1000ull;
+	log_message(!news                           ? LOG_DEBUG
+		    : failure->kind == FAILURE_ECHO ? LOG_WARNING
+						    : LOG_NOTICE,
+		    "%s is left to TCP for %u s: %s", describe(&failure->peer).text, seconds,
+		    failure_text(failure->kind));
+}
+
+struct failure_search {
+	void (*fn)(void *arg, const struct failure *failure, uint32_t seconds_left);
+	void *arg;
+	uint64_t now_ms;
+};
+
+static void add_left(void *arg, const struct failure *failure)
+{
+	const struct failure_search *search = arg;
+	uint64_t left = failure->until_ms > search->now_ms ? failure->until_ms - search->now_ms : 0;
+	search->fn(search->arg, failure, (uint32_t)((left + 999) / 1000));
+}
+
+void policy_each_failure(struct policy *policy,
+			 void (*fn)(void *arg, const struct failure *failure,
+				    uint32_t seconds_left),
+			 void *arg)
+{
+	struct failure_search search = { fn, arg, now_ms() };
+	failures_each(policy->failures, search.now_ms, add_left, &search);
+}
+
+/* ---- where connections are short ---- */
+
+static void set_short(struct policy *policy, const struct smcr_addr *where, bool on)
+{
+	const struct timeval period = { .tv_sec = SHORTS_LOOK_MS / 1000 };
+	int r = rdv_option_set_short(policy->option, where, on);
+	if (r < 0 && on)
+		log_message(LOG_WARNING, "short connections cannot be left on TCP: %s",
+			    strerror(-r));
+	if (!shorts_any(policy->shorts))
+		event_del(policy->look);
+	else if (!event_pending(policy->look, EV_TIMEOUT, NULL))
+		event_add(policy->look, &period);
+}
+
+static void ends(struct policy *policy, const struct smcr_addr *where, const char *why)
+{
+	log_message(LOG_INFO, "connections to %s use SMC-R again: %s", describe(where).text, why);
+	set_short(policy, where, false);
+}
+
+void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes)
+{
+	const struct short_place *place;
+	switch (shorts_note(policy->shorts, where, ms, bytes, now_ms(), &place)) {
+	case SHORTS_SAME: break;
+	case SHORTS_BEGINS:
+		log_message(LOG_INFO,
+			    "connections to %s are left on TCP but for a sample: nearly all end "
+			    "soon, %.0f a second",
+			    describe(where).text, place->rate);
+		set_short(policy, where, true);
+		break;
+	case SHORTS_ENDS: ends(policy, where, "they last longer now"); break;
+	}
+}
+
+static void look_again(void *arg, const struct short_place *place)
+{
+	struct policy *policy = arg;
+	uint64_t left, tried;
+	if (!place->is_short ||
+	    rdv_option_short_counts(policy->option, &place->where, &left, &tried) < 0)
+		return;
+	if (shorts_look(policy->shorts, &place->where, left + tried, now_ms()) == SHORTS_ENDS)
+		ends(policy, &place->where, "there are few of them");
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct policy *policy = arg;
+	(void)fd;
+	(void)what;
+	shorts_each(policy->shorts, now_ms(), look_again, policy);
+}
+
+struct short_search {
+	const struct policy *policy;
+	void (*fn)(void *arg, const struct policy_short_view *view);
+	void *arg;
+	uint64_t now_ms;
+};
+
+static void add_counts(void *arg, const struct short_place *place)
+{
+	const struct short_search *search = arg;
+	struct policy_short_view view = { .place = place };
+	if (place->is_short) {
+		rdv_option_short_counts(search->policy->option, &place->where, &view.left,
+					&view.tried);
+		view.age_s = (search->now_ms - place->since_ms) / 1000;
+	}
+	search->fn(search->arg, &view);
+}
+
+void policy_each_short(struct policy *policy,
+		       void (*fn)(void *arg, const struct policy_short_view *view), void *arg)
+{
+	struct short_search search = { policy, fn, arg, now_ms() };
+	shorts_each(policy->shorts, search.now_ms, add_counts, &search);
+}
+
+/* ---- forgotten by an operator ---- */
+
+static void end_place(void *arg, const struct short_place *place)
+{
+	const struct policy *policy = arg;
+	rdv_option_set_short(policy->option, &place->where, false);
+}
+
+size_t policy_forget(struct policy *policy, const struct smcr_addr *where)
+{
+	size_t n = shorts_forget(policy->shorts, where, end_place, policy);
+	if (where->family)
+		n += failures_forget(policy->failures, where, where->port, take_back, policy);
+	return n;
 }

@@ -7,6 +7,8 @@
  *
  *   rules.c     the administrator's rules: how they are written, what they say
  *   own.c       connections of the host to itself
+ *   failures.c  peers and ports with which SMC-R did not work
+ *   shorts.c    where connections are too short for SMC-R
  *   policy.c    the whole: the rules in force, with the BPF programs told
  *
  * It steers and is no border: programs say themselves which executable they are, and one that does
@@ -20,17 +22,24 @@
 #include <stdint.h>
 
 #include "daemon/host/netif.h"
+#include "daemon/policy/failures.h"
 #include "daemon/policy/rules.h"
+#include "daemon/policy/shorts.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/smcr/reason.h"
 
+struct event_base;
 struct policy;
 
-/**
- * @param option  NULL: no TCP option on this host; outlives the policy
- * @return 0, -ENOMEM
- */
-int policy_new(struct rdv_option *option, struct policy **ret_policy);
+struct policy_params {
+	struct event_base *base;
+	struct rdv_option *option; /* NULL: no TCP option on this host; outlives the policy */
+	uint32_t skip_seconds;     /* a peer that failed is left alone for so long at first */
+	struct shorts_config shorts;
+};
+
+/** @return 0, -ENOMEM */
+int policy_new(const struct policy_params *params, struct policy **ret_policy);
 /** NULL is allowed. */
 void policy_free(struct policy *policy);
 
@@ -42,6 +51,48 @@ void policy_netif(struct policy *policy, const struct netif *netif);
  * @return SMCR_REASON_NONE, or why not
  */
 enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *subject);
+
+/* ---- what was seen */
+
+/** SMC-R was agreed upon with `peer`; with its port if that is a server, else 0. */
+void policy_worked(struct policy *policy, const struct smcr_addr *peer);
+
+/** It failed, with `peer` (of a server, with its port). `kind`: not FAILURE_ECHO. */
+void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum failure_kind kind);
+
+/**
+ * A connection over SMC-R has ended.
+ * @param where  address and port of the peer's server; family 0: the port of ours
+ * @param ms     that it has lasted
+ * @param bytes  that it has carried, both ways together
+ */
+void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms,
+		  uint64_t bytes);
+
+/** `fn` gets each peer or port that failed and is remembered, and the seconds for which it is still
+ *  left alone: 0 if it is tried again. */
+void policy_each_failure(struct policy *policy,
+			 void (*fn)(void *arg, const struct failure *failure,
+				    uint32_t seconds_left),
+			 void *arg);
+
+struct policy_short_view {
+	const struct short_place *place;
+	uint64_t left;  /* handshakes left on TCP since it counts as short */
+	uint64_t tried; /* and those that were not */
+	uint64_t age_s; /* since it does; 0 if it does not */
+};
+
+/** Each place where the length of connections is watched. */
+void policy_each_short(struct policy *policy,
+		       void (*fn)(void *arg, const struct policy_short_view *view), void *arg);
+
+/**
+ * Forget what was seen of a peer or port.
+ * @param where  port 0: all of the peer; family 0: a port of ours
+ * @return how many entries that were
+ */
+size_t policy_forget(struct policy *policy, const struct smcr_addr *where);
 
 /* ---- rules */
 

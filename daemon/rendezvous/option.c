@@ -32,7 +32,10 @@ _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIA
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
 		       offsetof(struct smcr_claim, wanted) == offsetof(struct ipc_claim, wanted) &&
-		       offsetof(struct smcr_claim, program) == offsetof(struct ipc_claim, program),
+		       offsetof(struct smcr_claim, flags) == offsetof(struct ipc_claim, flags) &&
+		       offsetof(struct smcr_claim, program) ==
+			       offsetof(struct ipc_claim, program) &&
+		       IPC_CLAIM_REQUIRED == 1,
 	       "smcr.h has another claim");
 
 struct skip {
@@ -275,8 +278,8 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 	state.negotiated = (enum ipc_negotiated)sock.negotiated;
 	state.reason = sock.reason;
 	state.syn_retries = (int)sock.syn_retries;
-	state.uid = sock.uid;
-	state.program = sock.program;
+	state.uid = sock.by.uid;
+	state.program = sock.by.program;
 	if (sock.role == SMCR_SOCK_CLIENT)
 		state.peer = from_addr16(&sock.peer, (uint16_t)sock.peer_port);
 	*ret_state = state;

@@ -20,7 +20,7 @@
 static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
 
 /** @return what to say of the listener with -v, or NULL: no TCP socket */
-static const char *claim_listener(int fd, bool daemon_alive)
+static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
 {
 	int value;
 	if (!pre_is_tcp(fd))
@@ -33,7 +33,7 @@ static const char *claim_listener(int fd, bool daemon_alive)
 	if (pre_is_barred(fd))
 		return "plain TCP: a program that cannot use SMC-R may accept there too";
 	pre_note_listener();
-	switch (pre_claim(fd)) {
+	switch (pre_claim(fd, policy)) {
 	case PRE_CLAIM_MADE: return "SMC-R offered";
 	case PRE_CLAIM_NO_BPF: return "smcrd decides without the SMC option";
 	case PRE_CLAIM_REFUSED: break;
@@ -47,7 +47,7 @@ int pre_listen(int fd, int backlog, enum pre_policy policy)
 	if (policy == PRE_NEVER)
 		pre_unclaim(fd);
 	else
-		text = claim_listener(fd, false);
+		text = claim_listener(fd, false, policy);
 	int rc = sys_result(pre_next.listen(fd, backlog));
 	if (rc == 0 && text)
 		pre_log_listener(fd, text);
@@ -114,7 +114,7 @@ static bool not_handed(const struct incoming *in, bool promised,
 	if (!promised)
 		return stays_tcp(in, handover->text, SMCR_REASON_NO_BPF);
 	if (handover->error == EUSERS)
-		pre_claim(in->listener);
+		pre_claim(in->listener, in->policy);
 	else
 		pre_unclaim(in->listener);
 	return decline(in, handover->text, reason_of(handover->error));
@@ -163,7 +163,7 @@ static bool take_unanswered(const struct incoming *in)
 /* The listener is older than the daemon: the next connections can have it. */
 static bool take_older(const struct incoming *in)
 {
-	const char *text = claim_listener(in->listener, true);
+	const char *text = claim_listener(in->listener, true, in->policy);
 	if (text != out_of_reach) /* which each connection would tell anew */
 		pre_log_listener(in->listener, text);
 	if (pre_promise_stands(in->listener, in->fd))

@@ -5,16 +5,18 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
-static int set_claim(int fd, int on)
+static int set_claim(int fd, int on, uint32_t flags)
 {
-	const struct ipc_claim claim = { .wanted = on, .program = pre_settings.program };
+	const struct ipc_claim claim = { .wanted = on,
+					 .flags = flags,
+					 .program = pre_settings.program };
 	return sys_result(
 		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)));
 }
 
-enum pre_claim pre_claim(int fd)
+enum pre_claim pre_claim(int fd, enum pre_policy policy)
 {
-	switch (set_claim(fd, 1)) {
+	switch (set_claim(fd, 1, policy == PRE_REQUIRE ? IPC_CLAIM_REQUIRED : 0)) {
 	case 0: return PRE_CLAIM_MADE;
 	case -ENOPROTOOPT: return PRE_CLAIM_NO_BPF;
 	default: return PRE_CLAIM_REFUSED;
@@ -23,7 +25,7 @@ enum pre_claim pre_claim(int fd)
 
 int pre_unclaim(int fd)
 {
-	int rc = set_claim(fd, 0);
+	int rc = set_claim(fd, 0, 0);
 	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and its programs with it */
 }
 

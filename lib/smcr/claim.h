@@ -7,6 +7,7 @@
 #ifndef SMCRD_LIB_PRELOAD_CLAIM_H
 #define SMCRD_LIB_PRELOAD_CLAIM_H
 
+#include "lib/smcr/policy.h"
 #include "proto/ipc/ipc.h"
 
 enum pre_claim {
@@ -16,7 +17,7 @@ enum pre_claim {
 };
 
 /** Before connect() or listen(). */
-enum pre_claim pre_claim(int fd);
+enum pre_claim pre_claim(int fd, enum pre_policy policy);
 
 /** From the next connect() or incoming connection on no option. @return 0 or a negative errno */
 int pre_unclaim(int fd);

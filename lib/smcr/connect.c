@@ -215,7 +215,7 @@ static int connect_tcp(struct attempt *a)
 	if (!why && !pre_daemon_usable(false))
 		why = "smcrd is out of reach";
 	if (!why) {
-		a->claim = pre_claim(a->fd);
+		a->claim = pre_claim(a->fd, a->policy);
 		if (a->claim == PRE_CLAIM_REFUSED)
 			why = "the SMC option was refused for this socket";
 	}

@@ -266,10 +266,15 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 #define IPC_SO_REASON     3          /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
 #define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
 
+enum {
+	/** Plain TCP is an error: the option is not left off for the speed alone. */
+	IPC_CLAIM_REQUIRED = 1 << 0,
+};
+
 /** The first four bytes alone are the claim of a program that does not say which one it is. */
 struct ipc_claim {
-	int32_t wanted; /* 1: wants the option; 0: does not (any more) */
-	uint32_t reserved;
+	int32_t wanted;   /* 1: wants the option; 0: does not (any more) */
+	uint32_t flags;   /* IPC_CLAIM_.. */
 	uint64_t program; /* ipc_program_id() of its path; 0: unknown */
 };
 

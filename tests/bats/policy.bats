@@ -121,7 +121,7 @@ hits() {
 			"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" "$@"
 	}
 	as_nobody policy
-	for command in "add deny all" "delete deny all"; do
+	for command in "add deny all" "delete deny all" "forget port 1"; do
 		# shellcheck disable=SC2086
 		run -1 as_nobody -j policy $command
 		[[ "$output" == *'"code":"not-permitted"'* ]]
@@ -169,6 +169,173 @@ own_host() {
 	kill "$server"
 	wait "$server" 2>/dev/null || true
 	[ "$status" = 0 ] && [[ "$output" == *"TCP: own-host: both ends are on this host"* ]]
+}
+
+# drop_roce HOST: what host receives on UDP 4791 vanishes; pass_roce undoes it.
+drop_roce() {
+	on "$1" nft -f - <<-'EOF'
+	table inet dead {
+		chain in {
+			type filter hook input priority 0
+			udp dport 4791 drop
+		}
+	}
+	EOF
+}
+
+pass_roce() {
+	on "$1" nft delete table inet dead
+}
+
+@test "a peer that fails is left alone longer each time, until it works again" {
+	hosts_up 1500
+	for host in a b; do
+		echo 'skip_seconds = 2' >"$HOSTS_DIR/$host.conf"
+		smcrd_start $host
+	done
+	echo_server a 7001
+	drop_roce a
+	for seconds in 2 4; do
+		[[ "$(ask 7001)" != SMC-R ]]
+		shows b policy ".failed[0] | .peer == \"$SERVER\" and .port == null and .kind == \"path\" and
+			.skipped_seconds == $seconds and (.text | contains(\"RoCE\"))"
+		[ "$(ask 7001)" = peer-skipped ]
+		grep -q "$SERVER is left to TCP for $seconds s: RoCE" "$HOSTS_DIR/b.log"
+		for host in a b; do until_true 10 shows $host policy '.failed[0].seconds_left == 0'; done
+	done
+	run -0 smcrctl_on b policy
+	[[ "$output" == *"Peers and ports that failed"*"$SERVER"*all*"RoCE to this peer did not work"* ]]
+	pass_roce a
+	[ "$(ask 7001)" = SMC-R ]
+	shows b policy '.failed == []'
+}
+
+# banners: on host a, port 7001 to 7004, a server that greets, with claimed listeners. What comes of it
+# looks as if something on the way sends the option back.
+banners() {
+	talk_start banners a python3 -c '
+import selectors, socket
+SOL_SMCR, SO_CLAIM = 0x534D4352, 1
+listeners = selectors.DefaultSelector()
+for port in range(7001, 7005):
+    listener = socket.create_server(("10.77.0.1", port))
+    listener.setsockopt(SOL_SMCR, SO_CLAIM, 1)
+    listeners.register(listener, selectors.EVENT_READ)
+print("ready", flush=True)
+while True:
+    for key, _ in listeners.select():
+        conn, _ = key.fileobj.accept()
+        conn.sendall(b"hello\n")
+        conn.shutdown(socket.SHUT_WR)
+        try:
+            conn.recv(1000)
+        except ConnectionResetError:
+            pass
+        conn.close()
+'
+	[ "$(talk_hear banners)" = ready ]
+}
+
+# greeting PORT: what a program on host b reads there
+greeting() {
+	on b "$RUN" python3 -c '
+import socket, sys
+conn = socket.create_connection(("10.77.0.1", int(sys.argv[1])))
+print(conn.makefile().read(), end="")
+' "$1"
+}
+
+@test "who sends the option back without speaking SMC-R is found out and left alone for long" {
+	two_daemons
+	banners
+	for port in 7001 7002; do
+		[ "$(greeting $port)" = hello ]
+		shows b policy ".failed | any(.port == $port and .kind == \"answer\")"
+	done
+	shows b policy '.failed | all(.kind != "echo")'
+	[ "$(greeting 7003)" = hello ]
+	shows b policy ".failed | any(.peer == \"$SERVER\" and .port == null and .kind == \"echo\" and .seconds_left > 3000)"
+	grep -q "$SERVER is left to TCP for 3600 s: .*sends TCP option 254 back" "$HOSTS_DIR/b.log"
+	# The fourth port is not even asked.
+	fallbacks=$(show b info .connections.fallbacks_total)
+	[ "$(greeting 7004)" = hello ]
+	[ "$(show b info .connections.fallbacks_total)" = "$fallbacks" ]
+	run -0 smcrctl_on b policy forget "$SERVER" port 7001
+	[[ "$output" == "1 entry is forgotten"* ]]
+	run -0 smcrctl_on b policy forget "$SERVER"
+	[[ "$output" == "3 entries are forgotten"* ]]
+	run -4 smcrctl_on b policy forget "$SERVER"
+	for arguments in "" "port" "port 0" "$SERVER 7001" "$SERVER port x" "port 1 2"; do
+		# shellcheck disable=SC2086
+		run -2 smcrctl_on b policy forget $arguments
+	done
+	run -1 smcrctl_on b policy forget nonsense
+}
+
+# short_ones N: so many connections from b to a that carry little
+short_ones() {
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat "$1" --bytes 100
+}
+
+# most_are REASON: of ten connections
+most_are() {
+	local i n=0
+	for i in 1 2 3 4 5 6 7 8 9 10; do
+		[ "$(ask 7001)" != "$1" ] || n=$((n + 1))
+	done
+	[ "$n" -ge 7 ]
+}
+
+@test "short connections in a row are left on TCP, but for a sample that shows a change" {
+	hosts_up 1500
+	echo 'short_connection_rate = 0' >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	smcrd_start b
+	echo_server a 7001
+	# not so many that anything follows from them
+	short_ones 150
+	shows b policy '.learnt == [.learnt[0]] and (.learnt[0] | .left_on_tcp | not)'
+	shows b info '.connections.established_total == 150'
+	short_ones 150
+	shows b policy ".learnt | any(.left_on_tcp and .peer == \"$SERVER\" and .port == 7001 and .short_share > 0.9)"
+	grep -q "connections to $SERVER port 7001 are left on TCP but for a sample" "$HOSTS_DIR/b.log"
+	most_are short-connections
+	shows b policy '.learnt[0] | .left >= 7'
+	run -0 smcrctl_on b policy
+	[[ "$output" == *"left on TCP but for a sample"*"$SERVER"*7001*yes* ]]
+	shows a policy '.learnt == []'
+	# other ports are others
+	echo_server a 7002
+	[ "$(ask 7002)" = SMC-R ]
+	# They carry more now; about one of 32 shows it.
+	until_true 60 carries_more
+	grep -q "connections to $SERVER port 7001 use SMC-R again: they last longer now" "$HOSTS_DIR/b.log"
+	[ "$(ask 7001)" = SMC-R ]
+}
+
+carries_more() {
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --repeat 50 --bytes 100000
+	shows b policy '.learnt | all(.left_on_tcp | not)'
+}
+
+@test "short connections of a server: its port; forgotten by an operator, and when it becomes quiet" {
+	hosts_up 1500
+	echo 'short_connection_rate = 0' >"$HOSTS_DIR/b.conf"
+	smcrd_start a
+	smcrd_start b
+	echo_server a 7001
+	short_ones 300
+	shows a policy '.learnt | any(.left_on_tcp and .peer == null and .port == 7001)'
+	most_are peer-no-smc
+	run -4 smcrctl_on a policy forget port 7002
+	smcrctl_on a policy forget port 7001
+	shows a policy '.learnt == []'
+	[ "$(ask 7001)" = SMC-R ]
+	short_ones 300
+	shows a policy '.learnt | any(.left_on_tcp)'
+	until_true 30 shows a policy '.learnt | all(.left_on_tcp | not)'
+	grep -q "connections to our port 7001 use SMC-R again: there are few of them" "$HOSTS_DIR/a.log"
+	[ "$(ask 7001)" = SMC-R ]
 }
 
 @test "a host's connections to itself stay TCP, by whatever address of its own" {

@@ -103,6 +103,8 @@ stop() {
 }
 
 daemon_start() {
+	# Programs are to be seen over SMC-R however short their connections are.
+	[ -e "$HOSTS_DIR/$1.conf" ] || echo 'short_connection_rate = 0' >"$HOSTS_DIR/$1.conf"
 	smcrd_start "$@" || {
 		fault "smcrd on host $1 does not start"
 		exit 1

@@ -131,6 +131,7 @@ judge() {
 }
 
 hosts_up
+echo 'short_connection_rate = 0' | tee "$HOSTS_DIR/a.conf" >"$HOSTS_DIR/b.conf"
 smcrd_start a || exit 1
 smcrd_start b || exit 1
 start_on a "$run" "$requests" serve "$server" 7101 >"$HOSTS_DIR/server.out"

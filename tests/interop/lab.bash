@@ -246,6 +246,8 @@ daemon_start() {
 		echo "link_timeout_milliseconds = 1500"
 		# A handshake that fails shall not make the next cell fail too.
 		echo "skip_seconds = 1"
+		# Cells of many short connections are about SMC-R.
+		echo "short_connection_rate = 0"
 	} >"$dir/smcrd.conf"
 	job_start "$n" smcrd "$VM_TOP/$LAB_BUILD/bin/smcrd" --foreground --config "$conf" \
 		--socket "$socket" "${options[@]}"

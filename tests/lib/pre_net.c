@@ -164,10 +164,11 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 		return behind.setsockopt(fd, level, name, value, len);
 	assert_int_equal(len, sizeof(claim));
 	memcpy(&claim, value, sizeof(claim));
-	assert_int_equal(claim.reserved, 0);
+	assert_int_equal(claim.flags & ~(unsigned int)IPC_CLAIM_REQUIRED, 0);
 	if (claim.wanted) {
 		o->claims++;
 		o->last_program = claim.program;
+		o->last_required = claim.flags & IPC_CLAIM_REQUIRED;
 		o->last_claimed = fd;
 		return o->claim_error ? fails(o->claim_error) : 0;
 	}

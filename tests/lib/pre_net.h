@@ -46,6 +46,7 @@ struct pre_net_option {
 	int claims, unclaims;
 	int last_claimed;
 	uint64_t last_program;
+	bool last_required;
 	int bars; /* less those that were taken back */
 	int last_barred;
 };

@@ -55,6 +55,7 @@ static void test_claim_says_which_program(void **state)
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_true(pre_net_option.last_program == ipc_program_id(path, (size_t)len));
+	assert_false(pre_net_option.last_required);
 	close(fd);
 }
 
@@ -472,6 +473,7 @@ static void test_require(void **state)
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_int_equal(smcrd.script->last_flags, IPC_HANDOVER_REQUIRE);
+	assert_true(pre_net_option.last_required);
 	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
 	close(fd);
 	close(pre_net_accept_plain(listener));

@@ -78,7 +78,10 @@ static int setup(void **state)
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
 	fixture->control.engine = fabric_engine(fixture->control.fabric);
-	if (policy_new(NULL, &fixture->control.policy) < 0)
+	const struct policy_params policy = { .base = fixture->base,
+					      .skip_seconds = 60,
+					      .shorts = fixture->config.shorts };
+	if (policy_new(&policy, &fixture->control.policy) < 0)
 		return -1;
 	log_open(-1, false); /* who asked for a command is of no interest here */
 	*state = fixture;

@@ -390,6 +390,21 @@ static void short_connections_are_left_on_tcp_but_for_a_sample(void **state)
 		assert_int_equal(rdv_option_set_short(option, where[i], false), -ENOENT);
 		assert_int_equal(count_tried(listener, &addr, 40), 40);
 	}
+	/* Who would rather fail than use TCP is not kept from SMC-R for being short. */
+	const struct ipc_claim claim = { .wanted = 1, .flags = IPC_CLAIM_REQUIRED };
+	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);
+	for (int i = 0; i < 40; i++) {
+		struct rdv_option_state known;
+		int fd = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)),
+				 0);
+		assert_int_equal(connect_to(fd, &addr), 0);
+		assert_int_equal(rdv_option_query(option, fd, &known), 0);
+		assert_int_equal(known.negotiated, IPC_NEGOTIATED_YES);
+		close(fd);
+		close(accept(listener, NULL, NULL));
+	}
+	assert_int_equal(rdv_option_set_short(option, &peer, false), 0);
 	/* Another port of the peer is another place. */
 	peer.port++;
 	assert_int_equal(rdv_option_set_short(option, &peer, true), 0);

@@ -39,6 +39,7 @@
 #define IPC_SO_CLAIM           1
 #define IPC_SO_NEGOTIATED      2
 #define IPC_SO_REASON          3
+#define IPC_CLAIM_REQUIRED     (1 << 0)
 #define IPC_SO_BAR             4
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
@@ -240,7 +241,18 @@ static __always_inline bool is_own_host(const struct smcr_subject *subject)
 struct rule_search {
 	struct smcr_subject subject;
 	__s32 denied, allowed; /* by the rule in this place, or -1 */
+	__u32 flags;           /* IPC_CLAIM_... */
 };
+
+/* Of a connection whose addresses are still to be filled in. */
+static __always_inline struct rule_search search_of(const struct smcr_claimant *by, __u32 port)
+{
+	struct rule_search search = { .flags = by->flags };
+	search.subject.program = by->program;
+	search.subject.uid = by->uid;
+	search.subject.port = port;
+	return search;
+}
 
 static long look_at_rule(__u32 place, struct rule_search *search)
 {
@@ -301,7 +313,7 @@ static __always_inline __u32 judge_by_length(const struct smcr_subject *subject,
 
 /*
  * Why the option is left off this connection, or 0 (TCPO-8).
- * @param search  has the subject but for its addresses
+ * @param search  search_of() our side
  * @param count   the first time that this handshake is judged
  */
 static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search *search,
@@ -331,7 +343,7 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 		return reason;
 	if (is_skipped(&subject->peer, 0) || (!server && is_skipped(&subject->peer, subject->port)))
 		return SMCR_REASON_PEER_SKIPPED;
-	if (!num_short)
+	if (!num_short || search->flags & IPC_CLAIM_REQUIRED)
 		return 0;
 	return judge_by_length(subject, server, bpf_get_socket_cookie(ctx), count);
 }
@@ -390,9 +402,7 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
 	sock->peer_port = bpf_ntohl(ctx->remote_port);
 	remote_addr(ctx, &sock->peer);
-	struct rule_search search = {
-		.subject = { .program = sock->program, .uid = sock->uid, .port = sock->peer_port }
-	};
+	struct rule_search search = search_of(&sock->by, sock->peer_port);
 	sock->reason = policy(ctx, &search, false, true);
 	if (sock->reason) {
 		/* Settled already: a non-blocking program need not ask the daemon. */
@@ -472,8 +482,7 @@ static __always_inline void unify_any(struct smcr_addr16 *addr)
 
 static __always_inline void tell_listener(struct smcr_listen *listen, const struct smcr_sock *sock)
 {
-	listen->uid = sock->uid;
-	listen->program = sock->program;
+	listen->by = sock->by;
 	listen->adopted = sock->adopted;
 }
 
@@ -568,9 +577,7 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 		return SMCR_REASON_NOT_CLAIMED;
 	if (is_recent(listen->adopted) && is_repeated(ctx))
 		return ANSWER_UNSURE;
-	struct rule_search search = { .subject = { .program = listen->program,
-						   .uid = listen->uid,
-						   .port = ctx->local_port } };
+	struct rule_search search = search_of(&listen->by, ctx->local_port);
 	return policy(ctx, &search, true, count);
 }
 
@@ -792,15 +799,14 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	return 0;
 }
 
-static __always_inline int claim(struct bpf_sock *sk, __u32 uid, __u64 program)
+static __always_inline int claim(struct bpf_sock *sk, const struct smcr_claimant *by)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!sock)
 		return -ENOMEM;
 	if (sock->flags & SMCR_SOCK_BARRED)
 		return -EPERM;
-	sock->uid = uid;
-	sock->program = program;
+	sock->by = *by;
 	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
@@ -837,13 +843,13 @@ static __always_inline int unbar(struct bpf_sock *sk)
 	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
-	__u32 uid = sock->uid;
-	__u64 program = sock->program;
+	struct smcr_claimant by = sock->by;
 	bpf_sk_storage_delete(&socks, sk);
-	return was_claimed ? claim(sk, uid, program) : 0;
+	return was_claimed ? claim(sk, &by) : 0;
 }
 
-static __always_inline int set_private(struct bpf_sock *sk, int name, bool on, __u64 program)
+static __always_inline int set_private(struct bpf_sock *sk, int name, bool on,
+				       const struct smcr_claimant *by)
 {
 	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
 	    sk->protocol != IPPROTO_TCP)
@@ -852,7 +858,7 @@ static __always_inline int set_private(struct bpf_sock *sk, int name, bool on, _
 		return -EISCONN;
 	if (name == IPC_SO_BAR)
 		return on ? bar(sk) : unbar(sk);
-	return on ? claim(sk, (__u32)bpf_get_current_uid_gid(), program) : unclaim(sk);
+	return on ? claim(sk, by) : unclaim(sk);
 }
 
 /* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
@@ -872,11 +878,14 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
 	const struct smcr_claim *value = ctx->optval;
+	struct smcr_claimant by = { .uid = (__u32)bpf_get_current_uid_gid() };
 	int r = -EINVAL;
-	if ((void *)(value + 1) <= ctx->optval_end)
-		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, value->program);
-	else if ((void *)(&value->wanted + 1) <= ctx->optval_end)
-		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, 0);
+	if ((void *)(value + 1) <= ctx->optval_end) {
+		by.program = value->program;
+		by.flags = value->flags;
+	}
+	if ((void *)(&value->wanted + 1) <= ctx->optval_end)
+		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, &by);
 	ctx->optlen = -1; /* never to the kernel's own handler */
 	if (r < 0)
 		bpf_set_retval(r);

@@ -25,6 +25,13 @@ enum {
 	SMCR_SOCK_SERVER = 2,
 };
 
+/** Who has claimed a socket. */
+struct smcr_claimant {
+	__u64 program; /* what it says it is (struct ipc_claim); 0: nothing */
+	__u32 uid;     /* real user of the process, in the first user namespace */
+	__u32 flags;   /* IPC_CLAIM_... */
+};
+
 /** Socket storage of a claimed socket, and of the children of a claimed listener. */
 struct smcr_sock {
 	__u32 flags;      /* SMCR_SOCK_... */
@@ -34,10 +41,10 @@ struct smcr_sock {
 	__u32 reason;     /* enum smcr_reason: why NO */
 	__u32 peer_port;  /* host byte order, of the last connect() */
 	struct smcr_addr16 peer;
-	__u32 uid; /* real user of the process that claimed it, in the first user namespace */
+	struct smcr_claimant by;
+	__u32 padding;
 	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
 	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
-	__u64 program; /* what that said of itself (struct ipc_claim); 0: nothing */
 };
 
 /** Where a claimed listener listens; all-zero address: everywhere. */
@@ -48,16 +55,16 @@ struct smcr_listen_key {
 
 /** The claimed listeners at an address, and who claimed the last one. */
 struct smcr_listen {
+	struct smcr_claimant by;
 	__u32 count;
-	__u32 uid;
-	__u64 program;
+	__u32 padding;
 	__u64 adopted;
 };
 
 /** proto/ipc/ipc.h: struct ipc_claim. */
 struct smcr_claim {
 	__s32 wanted;
-	__u32 reserved;
+	__u32 flags;
 	__u64 program;
 };
 

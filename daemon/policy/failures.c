@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/policy/failures.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define MAX_ENTRIES   4096
+#define RESET_SECONDS 2 /* a daemon that is restarted leaves resets behind */
+#define LONGEST       3600
+#define ECHO_SECONDS  3600
+#define ECHO_LONGEST  86400
+#define ECHO_PORTS    3
+#define REMEMBER_MS   3600000ull
+
+struct key {
+	uint8_t ip[16];
+	uint16_t port;
+	uint8_t family, padding;
+};
+
+struct entry {
+	struct failure failure;
+	struct key key;
+	UT_hash_handle hh; /* oldest first */
+};
+
+/* An address that SMC-R worked with: none that only sends the option back. */
+struct good_peer {
+	struct key key; /* port 0 */
+	uint64_t worked_ms;
+	UT_hash_handle hh; /* the one that was longest ago first */
+};
+
+struct failures {
+	uint32_t first_seconds;
+	uint64_t next_order;
+	struct entry *entries;
+	struct good_peer *good;
+};
+
+static struct key key_of(const struct smcr_addr *peer, uint16_t port)
+{
+	struct key key = { .port = port, .family = peer->family };
+	memcpy(key.ip, peer->ip, sizeof(key.ip));
+	return key;
+}
+
+struct failures *failures_new(uint32_t first_seconds)
+{
+	struct failures *failures = calloc(1, sizeof(*failures));
+	if (failures)
+		failures->first_seconds = first_seconds;
+	return failures;
+}
+
+static void remove_entry(struct failures *failures, struct entry *entry)
+{
+	HASH_DELETE(hh, failures->entries, entry);
+	free(entry);
+}
+
+static void remove_good(struct failures *failures, struct good_peer *good)
+{
+	HASH_DELETE(hh, failures->good, good);
+	free(good);
+}
+
+void failures_free(struct failures *failures)
+{
+	if (!failures)
+		return;
+	while (failures->entries)
+		remove_entry(failures, failures->entries);
+	while (failures->good)
+		remove_good(failures, failures->good);
+	free(failures);
+}
+
+/* ---- what is remembered ---- */
+
+static void forget_old(struct failures *failures, uint64_t now_ms)
+{
+	struct entry *entry, *next;
+	for (entry = failures->entries; entry; entry = next) {
+		next = entry->hh.next;
+		if (now_ms >= entry->failure.until_ms + REMEMBER_MS)
+			remove_entry(failures, entry);
+	}
+	while (failures->good && now_ms >= failures->good->worked_ms + REMEMBER_MS)
+		remove_good(failures, failures->good);
+}
+
+static struct entry *find(const struct failures *failures, const struct key *key)
+{
+	struct entry *entry;
+	HASH_FIND(hh, failures->entries, key, sizeof(*key), entry);
+	return entry;
+}
+
+static struct entry *make(struct failures *failures, const struct smcr_addr *peer,
+			  const struct key *key)
+{
+	if (HASH_COUNT(failures->entries) >= MAX_ENTRIES)
+		remove_entry(failures, failures->entries);
+	struct entry *entry = calloc(1, sizeof(*entry));
+	if (!entry)
+		return NULL;
+	entry->key = *key;
+	entry->failure.peer = *peer;
+	entry->failure.peer.port = key->port;
+	entry->failure.order = failures->next_order++;
+	HASH_ADD(hh, failures->entries, key, sizeof(entry->key), entry);
+	return entry;
+}
+
+static uint32_t first_of(const struct failures *failures, enum failure_kind kind)
+{
+	switch (kind) {
+	case FAILURE_PATH:
+	case FAILURE_ANSWER: break;
+	case FAILURE_RESET: return RESET_SECONDS;
+	case FAILURE_ECHO: return ECHO_SECONDS;
+	}
+	return failures->first_seconds;
+}
+
+static uint32_t longest_of(const struct failures *failures, enum failure_kind kind)
+{
+	uint32_t longest = kind == FAILURE_ECHO ? ECHO_LONGEST : LONGEST;
+	return longest > failures->first_seconds ? longest : failures->first_seconds;
+}
+
+/* Connections that were under way together fail together: only one that was tried after the time
+ * was over makes it longer. */
+static struct entry *note(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
+			  enum failure_kind kind, uint64_t now_ms)
+{
+	const struct key key = key_of(peer, port);
+	struct entry *entry = find(failures, &key);
+	if (!entry)
+		entry = make(failures, peer, &key);
+	if (!entry)
+		return NULL;
+	struct failure *failure = &entry->failure;
+	uint32_t longest = longest_of(failures, kind), first = first_of(failures, kind);
+	bool again = now_ms >= failure->until_ms;
+	failure->times++;
+	failure->kind = kind;
+	if (again) {
+		failure->attempts++;
+		failure->seconds *= 2;
+	}
+	if (failure->seconds < first)
+		failure->seconds = first;
+	if (failure->seconds > longest)
+		failure->seconds = longest;
+	if (again || failure->until_ms < now_ms + first * 1000ull)
+		failure->until_ms = now_ms + failure->seconds * 1000ull;
+	return entry;
+}
+
+/* ---- the option comes back ---- */
+
+static bool same_address(const struct key *a, const struct key *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+/* A reset alone may be a daemon that was restarted; one more after a while is none. */
+static bool speaks_no_smc(const struct failure *failure)
+{
+	return failure->peer.port != 0 &&
+	       (failure->kind == FAILURE_ANSWER ||
+		(failure->kind == FAILURE_RESET && failure->attempts > 1));
+}
+
+static bool only_echoes(const struct failures *failures, const struct smcr_addr *peer)
+{
+	const struct key key = key_of(peer, 0);
+	const struct entry *whole = find(failures, &key);
+	struct good_peer *good;
+	unsigned int ports = 0;
+	if (whole && whole->failure.kind == FAILURE_ECHO)
+		return true; /* tried again, in vain */
+	HASH_FIND(hh, failures->good, &key, sizeof(key), good);
+	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
+		if (same_address(&entry->key, &key) && speaks_no_smc(&entry->failure))
+			ports++;
+	return !good && ports >= ECHO_PORTS;
+}
+
+const struct failure *failures_note(struct failures *failures, const struct smcr_addr *peer,
+				    enum failure_kind kind, uint64_t now_ms)
+{
+	forget_old(failures, now_ms);
+	struct entry *entry =
+		note(failures, peer, kind == FAILURE_PATH ? 0 : peer->port, kind, now_ms);
+	if (entry && kind != FAILURE_PATH && only_echoes(failures, peer))
+		entry = note(failures, peer, 0, FAILURE_ECHO, now_ms);
+	return entry ? &entry->failure : NULL;
+}
+
+/* ---- it works ---- */
+
+static size_t forget(struct failures *failures, struct entry *entry,
+		     void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+{
+	if (!entry)
+		return 0;
+	if (forgotten)
+		forgotten(arg, &entry->failure);
+	remove_entry(failures, entry);
+	return 1;
+}
+
+static void remember_good(struct failures *failures, const struct key *key, uint64_t now_ms)
+{
+	struct good_peer *good;
+	HASH_FIND(hh, failures->good, key, sizeof(*key), good);
+	if (good)
+		HASH_DELETE(hh, failures->good, good); /* to the end of the list */
+	else if (HASH_COUNT(failures->good) >= MAX_ENTRIES)
+		remove_good(failures, failures->good);
+	if (!good)
+		good = calloc(1, sizeof(*good));
+	if (!good)
+		return;
+	good->key = *key;
+	good->worked_ms = now_ms;
+	HASH_ADD(hh, failures->good, key, sizeof(good->key), good);
+}
+
+void failures_worked(struct failures *failures, const struct smcr_addr *peer, uint64_t now_ms,
+		     void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+{
+	const struct key whole = key_of(peer, 0), port = key_of(peer, peer->port);
+	remember_good(failures, &whole, now_ms);
+	forget(failures, find(failures, &whole), forgotten, arg);
+	forget(failures, find(failures, &port), forgotten, arg);
+}
+
+size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
+		       void (*forgotten)(void *arg, const struct failure *failure), void *arg)
+{
+	const struct key key = key_of(peer, port);
+	struct entry *entry, *next;
+	size_t n = 0;
+	for (entry = failures->entries; entry; entry = next) {
+		next = entry->hh.next;
+		if (same_address(&entry->key, &key) && (!port || entry->key.port == port))
+			n += forget(failures, entry, forgotten, arg);
+	}
+	return n;
+}
+
+/* ---- views ---- */
+
+void failures_each(struct failures *failures, uint64_t now_ms,
+		   void (*fn)(void *arg, const struct failure *failure), void *arg)
+{
+	forget_old(failures, now_ms);
+	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
+		fn(arg, &entry->failure);
+}
+
+const char *failure_name(enum failure_kind kind)
+{
+	switch (kind) {
+	case FAILURE_PATH: return "path";
+	case FAILURE_ANSWER: return "answer";
+	case FAILURE_RESET: return "reset";
+	case FAILURE_ECHO: return "echo";
+	}
+	return "unknown";
+}
+
+const char *failure_text(enum failure_kind kind)
+{
+	switch (kind) {
+	case FAILURE_PATH:
+		return "RoCE to this peer did not work: the first message on the link was not "
+		       "acknowledged";
+	case FAILURE_ANSWER: return "the peer's answer to the rendezvous was none of an SMC-R peer";
+	case FAILURE_RESET: return "the peer reset the connection during the rendezvous";
+	case FAILURE_ECHO:
+		return "the peer, or something on the way to it, sends TCP option 254 back and "
+		       "does not speak SMC-R";
+	}
+	return "";
+}

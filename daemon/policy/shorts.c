@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/policy/shorts.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define MAX_PLACES 4096
+#define MAX_SHORT  1000 /* below what the BPF programs have room for */
+
+/* Times of the exponential averages: of the rate in seconds, of the share in connections. While a
+ * place counts as short only the sample is seen, so fewer have to do. */
+#define RATE_SECONDS        10.0
+#define SHARE_CONNECTIONS   32.0
+#define SAMPLED_CONNECTIONS 8.0
+
+#define SHARE_BEGINS 0.9
+#define SHARE_ENDS   0.5
+/* It has become quiet below this part of the rate at which it begins. */
+#define QUIET_PART 0.5
+
+struct key {
+	uint8_t ip[16];
+	uint16_t port;
+	uint8_t family, padding;
+};
+
+struct place {
+	struct short_place known;
+	struct key key;
+	double recent;         /* connections, each weighing less as time passes */
+	uint64_t recent_ms;    /* when that was */
+	uint64_t handshakes;   /* when it was looked at last.. */
+	uint64_t looked_at_ms; /* ..then */
+	UT_hash_handle hh;
+};
+
+struct shorts {
+	struct shorts_config config;
+	struct place *places;
+	size_t num_short;
+};
+
+struct shorts *shorts_new(const struct shorts_config *config)
+{
+	struct shorts *shorts = calloc(1, sizeof(*shorts));
+	if (shorts)
+		shorts->config = *config;
+	return shorts;
+}
+
+static void remove_place(struct shorts *shorts, struct place *place)
+{
+	HASH_DELETE(hh, shorts->places, place);
+	if (place->known.is_short)
+		shorts->num_short--;
+	free(place);
+}
+
+void shorts_free(struct shorts *shorts)
+{
+	if (!shorts)
+		return;
+	while (shorts->places)
+		remove_place(shorts, shorts->places);
+	free(shorts);
+}
+
+/* ---- places ---- */
+
+static struct key key_of(const struct smcr_addr *where)
+{
+	struct key key = { .port = where->port, .family = where->family };
+	if (where->family)
+		memcpy(key.ip, where->ip, sizeof(key.ip));
+	return key;
+}
+
+static struct place *find(const struct shorts *shorts, const struct smcr_addr *where)
+{
+	const struct key key = key_of(where);
+	struct place *place;
+	HASH_FIND(hh, shorts->places, &key, sizeof(key), place);
+	return place;
+}
+
+/* What is quiet for long says nothing any more. */
+static bool make_room(struct shorts *shorts, uint64_t now_ms)
+{
+	struct place *place, *next;
+	if (HASH_COUNT(shorts->places) < MAX_PLACES)
+		return true;
+	for (place = shorts->places; place; place = next) {
+		next = place->hh.next;
+		if (!place->known.is_short && now_ms - place->recent_ms > SHORTS_LOOK_MS)
+			remove_place(shorts, place);
+	}
+	return HASH_COUNT(shorts->places) < MAX_PLACES;
+}
+
+static struct place *find_or_make(struct shorts *shorts, const struct smcr_addr *where,
+				  uint64_t now_ms)
+{
+	struct place *place = find(shorts, where);
+	if (place || !make_room(shorts, now_ms))
+		return place;
+	place = calloc(1, sizeof(*place));
+	if (!place)
+		return NULL;
+	place->key = key_of(where);
+	place->known.where = *where;
+	place->recent_ms = now_ms;
+	HASH_ADD(hh, shorts->places, key, sizeof(place->key), place);
+	return place;
+}
+
+/* ---- what ended ---- */
+
+/* Nearly exp(-t): what is left of a count after a time. */
+static double rest_after(double t)
+{
+	return 1 / (1 + t + t * t / 2);
+}
+
+static double recent_at(const struct place *place, uint64_t now_ms)
+{
+	double passed = (double)(now_ms - place->recent_ms) / 1000;
+	return place->recent * rest_after(passed / RATE_SECONDS);
+}
+
+static void count(struct place *place, bool was_short, uint64_t now_ms)
+{
+	struct short_place *known = &place->known;
+	double memory = known->is_short ? SAMPLED_CONNECTIONS : SHARE_CONNECTIONS;
+	place->recent = recent_at(place, now_ms) + 1;
+	place->recent_ms = now_ms;
+	known->rate = place->recent / RATE_SECONDS;
+	known->share += ((was_short ? 1 : 0) - known->share) / memory;
+	known->seen++;
+}
+
+static void begin(struct shorts *shorts, struct place *place, uint64_t now_ms)
+{
+	place->known.is_short = true;
+	place->known.since_ms = place->looked_at_ms = now_ms;
+	place->handshakes = 0;
+	shorts->num_short++;
+}
+
+/* It has to be learnt anew. */
+static void end(struct shorts *shorts, struct place *place)
+{
+	place->known.is_short = false;
+	place->known.share = place->known.rate = place->recent = 0;
+	shorts->num_short--;
+}
+
+enum shorts_change shorts_note(struct shorts *shorts, const struct smcr_addr *where, uint64_t ms,
+			       uint64_t bytes, uint64_t now_ms,
+			       const struct short_place **ret_place)
+{
+	const struct shorts_config *config = &shorts->config;
+	struct place *place = config->rate ? find_or_make(shorts, where, now_ms) : NULL;
+	*ret_place = place ? &place->known : NULL;
+	if (!place)
+		return SHORTS_SAME;
+	const struct short_place *known = &place->known;
+	count(place, ms <= config->ms && bytes < config->bytes, now_ms);
+	if (!known->is_short && known->share >= SHARE_BEGINS && known->rate >= config->rate &&
+	    shorts->num_short < MAX_SHORT) {
+		begin(shorts, place, now_ms);
+		return SHORTS_BEGINS;
+	}
+	if (known->is_short && known->share < SHARE_ENDS) {
+		end(shorts, place);
+		return SHORTS_ENDS;
+	}
+	return SHORTS_SAME;
+}
+
+enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *where,
+			       uint64_t handshakes, uint64_t now_ms)
+{
+	struct place *place = find(shorts, where);
+	if (!place || !place->known.is_short || now_ms <= place->looked_at_ms)
+		return SHORTS_SAME;
+	double seconds = (double)(now_ms - place->looked_at_ms) / 1000;
+	double rate = (double)(handshakes - place->handshakes) / seconds;
+	place->handshakes = handshakes;
+	place->looked_at_ms = now_ms;
+	if (rate >= shorts->config.rate * QUIET_PART)
+		return SHORTS_SAME;
+	end(shorts, place);
+	return SHORTS_ENDS;
+}
+
+/* ---- the rest ---- */
+
+static bool concerns(const struct place *place, const struct smcr_addr *where)
+{
+	struct key key = key_of(where);
+	if (!where->port && where->family)
+		key.port = place->key.port;
+	return !memcmp(&key, &place->key, sizeof(key));
+}
+
+size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
+		     void (*ended)(void *arg, const struct short_place *place), void *arg)
+{
+	struct place *place, *next;
+	size_t n = 0;
+	for (place = shorts->places; place; place = next) {
+		next = place->hh.next;
+		if (!concerns(place, where))
+			continue;
+		if (place->known.is_short && ended)
+			ended(arg, &place->known);
+		remove_place(shorts, place);
+		n++;
+	}
+	return n;
+}
+
+void shorts_each(const struct shorts *shorts, uint64_t now_ms,
+		 void (*fn)(void *arg, const struct short_place *place), void *arg)
+{
+	for (const struct place *place = shorts->places; place; place = place->hh.next) {
+		struct short_place known = place->known;
+		known.rate = recent_at(place, now_ms) / RATE_SECONDS;
+		fn(arg, &known);
+	}
+}
+
+bool shorts_any(const struct shorts *shorts)
+{
+	return shorts->num_short > 0;
+}

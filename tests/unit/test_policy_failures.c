@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* Peers and ports that SMC-R failed with: for how long they are left alone, by a clock of the
+ * test's. */
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <setjmp.h>
+#include <cmocka.h>
+
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/policy/failures.h"
+
+#define SECOND 1000ull
+#define HOUR   (3600 * SECOND)
+
+struct fixture {
+	struct failures *failures;
+	uint64_t now;
+};
+
+static int setup(void **state)
+{
+	struct fixture *fixture = test_calloc(1, sizeof(*fixture));
+	fixture->failures = failures_new(60);
+	fixture->now = 5000000;
+	*state = fixture;
+	return fixture->failures ? 0 : -1;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	failures_free(fixture->failures);
+	test_free(fixture);
+	return 0;
+}
+
+static struct smcr_addr peer(uint8_t last, uint16_t port)
+{
+	return (struct smcr_addr){ .family = AF_INET, .ip = { 10, 0, 0, last }, .port = port };
+}
+
+static struct failure fails(struct fixture *fixture, struct smcr_addr who, enum failure_kind kind)
+{
+	const struct failure *failure = failures_note(fixture->failures, &who, kind, fixture->now);
+	assert_non_null(failure);
+	return *failure;
+}
+
+static uint64_t left(const struct fixture *fixture, const struct failure *failure)
+{
+	return failure->until_ms > fixture->now ? (failure->until_ms - fixture->now) / SECOND : 0;
+}
+
+static void count(void *arg, const struct failure *failure)
+{
+	(void)failure;
+	++*(size_t *)arg;
+}
+
+static size_t remembered(struct fixture *fixture)
+{
+	size_t n = 0;
+	failures_each(fixture->failures, fixture->now, count, &n);
+	return n;
+}
+
+static size_t work(struct fixture *fixture, struct smcr_addr who)
+{
+	size_t n = 0;
+	failures_worked(fixture->failures, &who, fixture->now, count, &n);
+	return n;
+}
+
+static void a_dead_path_concerns_the_whole_peer(void **state)
+{
+	struct fixture *fixture = *state;
+	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	assert_int_equal(failure.peer.port, 0);
+	assert_int_equal(failure.peer.ip[3], 1);
+	assert_int_equal(left(fixture, &failure), 60);
+	failure = fails(fixture, peer(1, 80), FAILURE_ANSWER);
+	assert_int_equal(failure.peer.port, 80);
+	assert_int_equal(left(fixture, &failure), 60);
+	assert_int_equal(remembered(fixture), 2);
+}
+
+static void time_doubles_with_each_attempt_up_to_an_hour(void **state)
+{
+	static const uint64_t times[] = { 60, 120, 240, 480, 960, 1920, 3600, 3600 };
+	struct fixture *fixture = *state;
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		struct failure failure = fails(fixture, peer(1, 80), FAILURE_ANSWER);
+		assert_int_equal(left(fixture, &failure), times[i]);
+		assert_int_equal(failure.attempts, i + 1);
+		fixture->now = failure.until_ms;
+	}
+}
+
+static void what_fails_together_counts_once(void **state)
+{
+	struct fixture *fixture = *state;
+	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	fixture->now += 10 * SECOND;
+	for (int i = 0; i < 100; i++)
+		failure = fails(fixture, peer(1, (uint16_t)(80 + i)), FAILURE_PATH);
+	assert_int_equal(failure.times, 101);
+	assert_int_equal(failure.attempts, 1);
+	assert_int_equal(failure.seconds, 60);
+	/* the last one is still not left for less than it would be as the first */
+	assert_int_equal(left(fixture, &failure), 60);
+}
+
+static void resets_are_over_soon_at_first(void **state)
+{
+	static const uint64_t times[] = { 2, 4, 8, 16 };
+	struct fixture *fixture = *state;
+	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		struct failure failure = fails(fixture, peer(1, 80), FAILURE_RESET);
+		assert_int_equal(left(fixture, &failure), times[i]);
+		fixture->now = failure.until_ms + SECOND;
+	}
+	/* Something worse: as long as that alone. */
+	struct failure failure = fails(fixture, peer(1, 80), FAILURE_ANSWER);
+	assert_int_equal(left(fixture, &failure), 60);
+}
+
+static void success_forgets_the_port_and_the_whole(void **state)
+{
+	struct fixture *fixture = *state;
+	fails(fixture, peer(1, 80), FAILURE_PATH);
+	fails(fixture, peer(1, 80), FAILURE_ANSWER);
+	fails(fixture, peer(1, 81), FAILURE_ANSWER);
+	fails(fixture, peer(2, 80), FAILURE_PATH);
+	assert_int_equal(work(fixture, peer(1, 80)), 2);
+	assert_int_equal(work(fixture, peer(1, 80)), 0);
+	assert_int_equal(remembered(fixture), 2);
+	/* and begins anew */
+	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	assert_int_equal(left(fixture, &failure), 60);
+}
+
+static void an_hour_of_silence_forgets(void **state)
+{
+	struct fixture *fixture = *state;
+	struct failure failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	fixture->now = failure.until_ms + HOUR - 1;
+	assert_int_equal(remembered(fixture), 1);
+	failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	assert_int_equal(left(fixture, &failure), 120);
+	fixture->now = failure.until_ms + HOUR;
+	assert_int_equal(remembered(fixture), 0);
+	failure = fails(fixture, peer(1, 80), FAILURE_PATH);
+	assert_int_equal(left(fixture, &failure), 60);
+}
+
+static void operators_can_forget(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct smcr_addr one = peer(1, 0);
+	size_t told = 0;
+	fails(fixture, peer(1, 80), FAILURE_PATH);
+	fails(fixture, peer(1, 80), FAILURE_ANSWER);
+	fails(fixture, peer(1, 81), FAILURE_ANSWER);
+	fails(fixture, peer(2, 80), FAILURE_ANSWER);
+	assert_int_equal(failures_forget(fixture->failures, &one, 81, count, &told), 1);
+	assert_int_equal(failures_forget(fixture->failures, &one, 81, count, &told), 0);
+	assert_int_equal(failures_forget(fixture->failures, &one, 0, count, &told), 2);
+	assert_int_equal(told, 3);
+	assert_int_equal(remembered(fixture), 1);
+}
+
+/* ---- the option comes back */
+
+static void several_ports_without_an_answer_are_an_echo(void **state)
+{
+	struct fixture *fixture = *state;
+	struct failure failure;
+	for (uint16_t port = 1; port <= 2; port++) {
+		failure = fails(fixture, peer(1, port), FAILURE_ANSWER);
+		assert_int_equal(failure.kind, FAILURE_ANSWER);
+		fails(fixture, peer(2, port), FAILURE_ANSWER); /* another one is another one */
+	}
+	failure = fails(fixture, peer(1, 1), FAILURE_ANSWER); /* the same port is no further one */
+	assert_int_equal(failure.kind, FAILURE_ANSWER);
+	failure = fails(fixture, peer(1, 3), FAILURE_ANSWER);
+	assert_int_equal(failure.kind, FAILURE_ECHO);
+	assert_int_equal(failure.peer.port, 0);
+	assert_int_equal(left(fixture, &failure), 3600);
+	/* Tried again with one port: that is enough to know that nothing has changed. */
+	fixture->now = failure.until_ms + HOUR / 2;
+	failure = fails(fixture, peer(1, 4), FAILURE_ANSWER);
+	assert_int_equal(failure.kind, FAILURE_ECHO);
+	assert_int_equal(left(fixture, &failure), 7200);
+	for (int i = 0; i < 5; i++) {
+		fixture->now = failure.until_ms;
+		failure = fails(fixture, peer(1, 4), FAILURE_ANSWER);
+	}
+	assert_int_equal(left(fixture, &failure), 86400);
+}
+
+static void a_peer_that_worked_echoes_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	work(fixture, peer(1, 7));
+	for (uint16_t port = 1; port <= 6; port++) {
+		struct failure failure = fails(fixture, peer(1, port), FAILURE_ANSWER);
+		assert_int_equal(failure.kind, FAILURE_ANSWER);
+	}
+	/* It was long ago: who is there now? */
+	fixture->now += 2 * HOUR;
+	for (uint16_t port = 1; port <= 3; port++)
+		assert_int_equal(fails(fixture, peer(1, port), FAILURE_ANSWER).kind,
+				 port < 3 ? FAILURE_ANSWER : FAILURE_ECHO);
+}
+
+static void the_resets_of_a_restart_are_no_echo(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint16_t port = 1; port <= 6; port++)
+		assert_int_equal(fails(fixture, peer(1, port), FAILURE_RESET).kind, FAILURE_RESET);
+	/* but the same ports once more are */
+	fixture->now += 5 * SECOND;
+	for (uint16_t port = 1; port <= 3; port++)
+		assert_int_equal(fails(fixture, peer(1, port), FAILURE_RESET).kind,
+				 port < 3 ? FAILURE_RESET : FAILURE_ECHO);
+}
+
+static void success_ends_an_echo(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint16_t port = 1; port <= 3; port++)
+		fails(fixture, peer(1, port), FAILURE_ANSWER);
+	assert_int_equal(work(fixture, peer(1, 9)), 1);
+	assert_int_equal(fails(fixture, peer(1, 4), FAILURE_ANSWER).kind, FAILURE_ANSWER);
+}
+
+static void the_oldest_make_room(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint16_t port = 1; port <= 5000; port++)
+		fails(fixture, peer((uint8_t)port, port), FAILURE_ANSWER);
+	assert_int_equal(remembered(fixture), 4096);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(a_dead_path_concerns_the_whole_peer),
+		CASE(time_doubles_with_each_attempt_up_to_an_hour),
+		CASE(what_fails_together_counts_once),
+		CASE(resets_are_over_soon_at_first),
+		CASE(success_forgets_the_port_and_the_whole),
+		CASE(an_hour_of_silence_forgets),
+		CASE(operators_can_forget),
+		CASE(several_ports_without_an_answer_are_an_echo),
+		CASE(a_peer_that_worked_echoes_nothing),
+		CASE(the_resets_of_a_restart_are_no_echo),
+		CASE(success_ends_an_echo),
+		CASE(the_oldest_make_room),
+	};
+	return cmocka_run_group_tests_name("policy_failures", tests, NULL, NULL);
+}
