@@ -231,6 +231,7 @@ struct smcr_link {
 	bool agreed_gone;                 /* both sides know: to be freed */
 	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
 	unsigned int deletions_asked;     /* client: requests sent on this link */
+	unsigned int deletions_repeated;  /* server: replies that may still come on this link */
 	/** Client: the server's request is awaited (ERR-33). Server: own connections are moving. */
 	struct smcr_timer delete_timer;
 	/* llc_test_link.c */

@@ -81,7 +81,7 @@ struct smcr_llc_flow {
 	struct smcr_timer timer;              /* for the answer */
 	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
 	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
-	unsigned int repeated;                /* how often CONFIRM or DELETE LINK was (version 2) */
+	unsigned int repeated;                /* how often CONFIRM or DELETE LINK was */
 	/* when to try for another link (llc_links.c) */
 	struct {
 		bool wanted;         /* server: ADD LINK is due; client: the notice is */
@@ -312,7 +312,8 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr);
 void smcr_llc_delete_link_init(struct smcr_link *link);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
-/** Server, version 2: the client does not answer in time. @return true: it has been asked again */
+/** Server, deployed dialect: the client does not answer in time. @return true: it has been asked
+ *  again */
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
 /** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);

@@ -73,14 +73,14 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 }
 
 /**
- * DELETE LINK is not answered in time. The carrier is given up with that (ERR-33, ERR-36), but a
- * peer of version 2 may be held up: Linux waits, with the group's lock, until nothing is
+ * DELETE LINK is not answered in time. By the RFC the carrier is given up with that (ERR-33,
+ * ERR-36), but a deployed peer may be held up: Linux waits, with the group's lock, until nothing is
  * outstanding on the link and its queue pair is gone, which with rdma_rxe may take as long as the
- * path or the interface is down. So the carrier is tested, and stays if it answers.
+ * path or the interface is down. So in its dialect the carrier is tested, and stays if it answers.
  */
 static bool carrier_may_stay(struct smcr_link *carrier)
 {
-	if (!smcr_lgr_is_v2(carrier->lgr) || !smcr_link_usable(carrier))
+	if (carrier->lgr->dialect != SMCR_DIALECT_DEPLOYED || !smcr_link_usable(carrier))
 		return false;
 	smcr_llc_test_link(carrier);
 	return true;
@@ -102,7 +102,18 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	smcr_timer_start(lgr->engine, &flow->timer,
 			 lgr->engine->config.llc_timeout << flow->repeated);
 	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
+	flow->carrier->deletions_repeated++;
 	smcr_llc_send(flow->carrier, &msg);
+	return true;
+}
+
+/** Each request has its reply, also those that were repeated. */
+static bool is_spare_reply(struct smcr_link *link)
+{
+	if (!link->deletions_repeated)
+		return false;
+	link->deletions_repeated--;
+	link->lgr->engine->count.llc_dropped++;
 	return true;
 }
 
@@ -119,7 +130,8 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->step != SMCR_LLC_S_DELETE || link != flow->carrier ||
 	    msg->delete_link.link_number != flow->subject->number) {
-		smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
+		if (!is_spare_reply(link))
+			smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
 		return;
 	}
 	if (missed(flow->subject))

@@ -177,12 +177,113 @@ static void first_rnic_returns(void **state)
 	PROVES("LG-5 ADDL-15");
 }
 
+/* ---- DELETE LINK that waits for what is on its way ---- */
+
+static struct pair *grouped(int *ret_conn)
+{
+	struct pair *pair = pair_grouped(2, ret_conn);
+	assert_int_equal(pair_lgr(pair, S)->version, SMCR_CLC_VERSION_1);
+	assert_int_equal(pair_lgr(pair, S)->dialect, SMCR_DIALECT_DEPLOYED);
+	return pair;
+}
+
+/** The kernel's server does not act on DELETE LINK until its own writes there are over. */
+static void server_takes_its_time(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(&c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, C, 2);
+	pair_run(pair, 60 * SECOND);
+	assert_int_equal(pick.seen, 1);
+	assert_true(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false) > 1);
+	assert_link(pair, 1, true);
+	pair_exchange(pair, c);
+	pair_set_pick(pair, NULL);
+	pair_fail_link(pair, S, 2); /* now it knows */
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, 2));
+	assert_link(pair, 1, true);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+}
+
+/** Its client does not answer, and then each time that it was asked. */
+static void client_takes_its_time(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = grouped(&c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	pair_fail_link(pair, S, 2);
+	pair_run(pair, 60 * SECOND);
+	unsigned int asked = pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+	assert_true(asked > 1);
+	assert_true(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false) > 1);
+	assert_link(pair, 1, true);
+	pair_exchange(pair, c);
+	pair_set_pick(pair, NULL);
+	struct smcr_llc_msg reply = { .type = SMCR_LLC_DELETE_LINK, .reply = true };
+	reply.delete_link.link_number = 2;
+	for (unsigned int i = 0; i < asked; i++) {
+		pair_inject_llc(pair, C, 1, &reply);
+		pair_pump(pair);
+	}
+	assert_null(pair_link(pair, S, 2));
+	assert_link(pair, 1, true);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	pair_inject_llc(pair, C, 1, &reply); /* nobody has asked for that */
+	pair_pump(pair);
+	assert_int_equal(pair->side[S].engine->count.llc_protocol_errors, 1);
+	pair_free(pair);
+	PROVES("ERR-63");
+}
+
+static enum pair_verdict lose_from(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)pair;
+	return msg->from == *(const int *)arg ? PAIR_LOSE : PAIR_PASS;
+}
+
+/** Where nobody answers TEST LINK either the carrier goes, and the group with it. */
+static void peer_is_out_of_reach(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = grouped(&c);
+		pair->filter = lose_from;
+		pair->filter_arg = &side;
+		pair_fail_link(pair, side, 2);
+		pair_run(pair, 7900000);
+		assert_non_null(pair_lgr(pair, side));
+		pair_run(pair, 200000);
+		assert_null(pair_lgr(pair, side));
+		assert_int_equal(pair_end(pair, c, side)->reset, 1);
+		pair->filter = NULL;
+		pair_run(pair, 10 * SECOND);
+		pair_free(pair);
+	}
+	PROVES("ERR-38 FO-13");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusal_of_what_is_gone),
 		cmocka_unit_test(refusal_while_the_next_is_asked_for),
 		cmocka_unit_test(first_rnic_returns),
+		cmocka_unit_test(server_takes_its_time),
+		cmocka_unit_test(client_takes_its_time),
+		cmocka_unit_test(peer_is_out_of_reach),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
