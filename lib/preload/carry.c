@@ -40,7 +40,8 @@ static void note_pid(void)
 	atomic_store(&state.pid, (pid_t)syscall(SYS_getpid));
 }
 
-/* As smcr-run has named it, which costs nothing; a relative name counts where the program is now. */
+/* As smcr-run has named it, which costs nothing; a relative name counts where the program is now.
+ */
 static bool copy_path(const char *name, char path[PATH_MAX])
 {
 	const size_t len = strlen(name);

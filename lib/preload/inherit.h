@@ -3,7 +3,8 @@
  * @file inherit.h
  * The listeners that a program inherits, if it cannot speak CLC: whoever connects to one of them
  * must not be promised SMC-R, for that program may accept the connection. So they are barred
- * (lib/smcr/bar.h), for whoever else accepts from them too: the kernel does not tell who it will be.
+ * (lib/smcr/bar.h), for whoever else accepts from them too: the kernel does not tell who it will
+ * be.
  *
  * Async-signal-safe, for children of fork() and vfork().
  */
