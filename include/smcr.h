@@ -8,8 +8,9 @@
  * end of a Unix stream socket pair whose other end smcrd(8) holds: a pair end. It is read, written,
  * polled, duplicated, inherited and passed on as any descriptor, with the C library's functions.
  * Only what asks about the connection needs the functions below, because the C library's would
- * answer for a Unix socket: smcr_getsockopt(), smcr_setsockopt(), smcr_getsockname() and
- * smcr_getpeername(). On every other descriptor these do what their namesakes do.
+ * answer for a Unix socket: smcr_getsockopt(), smcr_setsockopt(), smcr_getsockname(),
+ * smcr_getpeername(), smcr_shutdown() and smcr_ioctl(). On every other descriptor these do what
+ * their namesakes do.
  *
  * All functions return 0 (or what else is said there) or a negative errno, and leave errno alone.
  * All are safe in any number of threads and in signal handlers; they take no lock, allocate nothing
@@ -178,6 +179,19 @@ int smcr_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int smcr_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int smcr_getsockname(int fd, struct sockaddr *addr, socklen_t *len);
 int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
+
+/**
+ * shutdown(2). A pair end whose connection is over gives -ENOTCONN, as a TCP socket does; otherwise
+ * the C library's function does the same. @return 0 or a negative errno, as shutdown(2)
+ */
+int smcr_shutdown(int fd, int how);
+
+/**
+ * ioctl(2) of a socket: on a pair end the requests that TCP sockets know (SIOCOUTQ, SIOCOUTQNSD,
+ * SIOCGIFADDR ..) are answered as by one. Other requests are the kernel's.
+ * @return 0 or what the request returns, or a negative errno, as ioctl(2)
+ */
+int smcr_ioctl(int fd, unsigned long request, void *arg);
 
 /** The library's version, "0.1.0". Static storage. */
 const char *smcr_version(void);

@@ -3,6 +3,7 @@
 #include "lib/libsmcr/call.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/status.h"
+#include "lib/smcr/sys.h"
 
 const bool pre_sees_epoll = false;
 
@@ -75,4 +76,20 @@ int smcr_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 {
 	struct call call = call_begin();
 	return call_end(&call, call.error ? call.error : pre_getpeername(fd, addr, len));
+}
+
+int smcr_shutdown(int fd, int how)
+{
+	struct call call = call_begin();
+	return call_end(&call, call.error ? call.error : pre_shutdown(fd, how));
+}
+
+int smcr_ioctl(int fd, unsigned long request, void *arg)
+{
+	struct call call = call_begin();
+	if (call.error)
+		return call_end(&call, call.error);
+	if (!pre_ioctl_concerns(request))
+		return call_end(&call, sys_result(pre_next.ioctl(fd, request, arg)));
+	return call_end(&call, pre_ioctl(fd, request, arg));
 }

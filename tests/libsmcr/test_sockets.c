@@ -5,6 +5,8 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <string.h>
+#include <linux/sockios.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 
 #include "include/smcr.h"
@@ -295,6 +297,37 @@ static void test_names_and_options(void **state)
 	close(peer);
 }
 
+static void test_shutdown_and_ioctl(void **state)
+{
+	(void)state;
+	int fd = client(0), value = 77;
+	char byte;
+	assert_int_equal(connect_with(fd, SMCR_PREFER), 0);
+	int peer = pre_net_accept_plain(listener);
+	/* A Unix socket does not know it. */
+	assert_int_equal(ioctl(fd, SIOCOUTQNSD, &value), -1);
+	errno = 77;
+	assert_int_equal(smcr_ioctl(fd, SIOCOUTQNSD, &value), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(smcr_ioctl(fd, FIONREAD, &value), 0);
+	assert_int_equal(value, 0);
+	assert_int_equal(smcr_ioctl(fd, TCGETS, &value), -ENOTTY);
+	assert_int_equal(smcr_ioctl(-1, SIOCOUTQNSD, &value), -EBADF);
+	assert_int_equal(smcr_shutdown(fd, SHUT_WR), 0);
+	assert_int_equal(read(peer, &byte, 1), 0);
+	assert_int_equal(smcr_shutdown(fd, 99), -EINVAL);
+	assert_int_equal(smcr_shutdown(-1, SHUT_WR), -EBADF);
+	close(peer);
+	pre_net_wait(fd, POLLIN);
+	assert_int_equal(read(fd, &byte, 1), 0);
+	/* Over in both directions. */
+	for (int i = 0; smcrd.script->conns > 0 && i < 10000; i++)
+		poll(NULL, 0, 1);
+	assert_int_equal(smcr_shutdown(fd, SHUT_WR), -ENOTCONN);
+	assert_int_equal(errno, 77);
+	close(fd);
+}
+
 /* Registrations with epoll are not seen here, so the descriptor stays what it is. */
 static void test_no_socket_comes_back_unasked(void **state)
 {
@@ -347,6 +380,7 @@ int main(void)
 		TEST(test_accept_never),
 		TEST(test_accept_never_declines_what_was_offered),
 		TEST(test_names_and_options),
+		TEST(test_shutdown_and_ioctl),
 		TEST(test_no_socket_comes_back_unasked),
 		TEST(test_words),
 	};
