@@ -66,17 +66,28 @@ static bool is_ours(const char *item, size_t len, const char *library)
 	return len >= name_len && strncmp(item + len - name_len, name, name_len) == 0;
 }
 
+/* @return where the value begins, or NULL. Assignments are separated by blanks; with blanks in the
+ *         value there are quotes around the whole. */
+static const char *find_preload(const char *environment, bool *ret_quoted)
+{
+	static const char name[] = "LD_PRELOAD=";
+	for (const char *at = environment; (at = strstr(at, name)); at++) {
+		const char before = at > environment ? at[-1] : ' ';
+		*ret_quoted = before == '"' || before == '\'';
+		if (before == ' ' || *ret_quoted)
+			return at + strlen(name);
+	}
+	return NULL;
+}
+
 /* The service's own libraries stay, behind ours: a variable that is set again is replaced. */
 static void add_libraries(FILE *value, const char *environment, const char *library)
 {
-	static const char before[] = "LD_PRELOAD=";
-	const char *at = strstr(environment, before);
-	if (!at || (at > environment && !strchr(" \"'", at[-1])))
+	bool quoted;
+	const char *at = find_preload(environment, &quoted);
+	if (!at)
 		return;
-	/* "LD_PRELOAD=a b" has its blanks in quotes. */
-	const bool quoted = at > environment && at[-1] != ' ';
-	const size_t len = strcspn(at += strlen(before), quoted ? "\"'" : " ");
-	for (const char *end = at + len; at < end;) {
+	for (const char *end = at + strcspn(at, quoted ? "\"'" : " "); at < end;) {
 		size_t item = strcspn(at, " :\"'");
 		if (item > 0 && !is_ours(at, item, library))
 			fprintf(value, ":%.*s", (int)item, at);

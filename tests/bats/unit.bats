@@ -116,7 +116,7 @@ unit() {
 	unit echo.service "ExecStart=/usr/bin/echo_server $SERVER 7001" DynamicUser=yes ProtectSystem=strict \
 		'RestrictAddressFamilies=AF_INET AF_INET6' SystemCallFilter=@system-service \
 		ProtectProc=invisible ProcSubset=pid PrivateTmp=yes PrivateDevices=yes MemoryDenyWriteExecute=yes \
-		CapabilityBoundingSet= Environment=LD_PRELOAD=libdl.so.2
+		CapabilityBoundingSet= 'Environment=MY_LD_PRELOAD=x "LD_PRELOAD=libdl.so.2 libm.so.6"'
 	unit root.service "ExecStart=/usr/bin/echo_server $SERVER 7002" 'TemporaryFileSystem=/usr/lib/smcrd /run' \
 		NoExecPaths=/usr/lib/smcrd
 	unit bad.service "ExecStart=/usr/bin/static_server $SERVER 7003" PrivateNetwork=yes \
@@ -134,10 +134,10 @@ unit() {
 	until_true 20 tcp_listens a 7001
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 	pid=$(inside systemctl show -P MainPID echo)
-	inside cat "/proc/$pid/environ" | tr '\0' '\n' | grep -qx 'LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2'
+	inside cat "/proc/$pid/environ" | tr '\0' '\n' | grep -qx 'LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2:libm.so.6'
 	# another look finds the service as it was
 	run -0 inside smcr-run --unit echo.service
-	[[ $output == *'"LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2"'* ]]
+	[[ $output == *'"LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so:libdl.so.2:libm.so.6"'* ]]
 
 	run -0 inside smcr-run --unit root.service --write
 	[[ $output == *"NoExecPaths= concerns the preload library"* ]]
