@@ -19,10 +19,33 @@ setup() {
 	./etc/smcrd/smcrd.conf
 	./usr/bin/smcr-run
 	./usr/bin/smcrctl
+	./usr/include/smcr.h
+	./usr/lib/libsmcr.so.0.1.0
+	./usr/lib/pkgconfig/smcr.pc
 	./usr/lib/smcrd/libsmcr-preload.so
 	./usr/lib/systemd/system/smcrd.service
 	./usr/sbin/smcrd
+	./usr/share/doc/smcrd/examples/echo_client.c
+	./usr/share/doc/smcrd/examples/echo_server.c
+	./usr/share/doc/smcrd/examples/example.h
 	./usr/share/man/man1/smcr-run.1
+	./usr/share/man/man3/libsmcr.3
+	./usr/share/man/man3/smcr_accept.3
+	./usr/share/man/man3/smcr_connect.3
+	./usr/share/man/man3/smcr_get_info.3
+	./usr/share/man/man3/smcr_getpeername.3
+	./usr/share/man/man3/smcr_getsockname.3
+	./usr/share/man/man3/smcr_getsockopt.3
+	./usr/share/man/man3/smcr_ioctl.3
+	./usr/share/man/man3/smcr_listen.3
+	./usr/share/man/man3/smcr_setsockopt.3
+	./usr/share/man/man3/smcr_shutdown.3
+	./usr/share/man/man3/smcr_strmode.3
+	./usr/share/man/man3/smcr_strreason.3
+	./usr/share/man/man3/smcr_strreasonname.3
+	./usr/share/man/man3/smcr_take_back.3
+	./usr/share/man/man3/smcr_version.3
+	./usr/share/man/man3/smcr_wait_established.3
 	./usr/share/man/man5/smcrd.conf.5
 	./usr/share/man/man8/smcrctl.8
 	./usr/share/man/man8/smcrd.8
