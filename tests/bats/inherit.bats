@@ -5,6 +5,17 @@
 bats_require_minimum_version 1.5.0
 load common
 
+# not in /tmp, which may be mounted nosuid
+setup_file() {
+	SETUID_DIR=$(mktemp -d "$HOSTS_BUILD/setuid-XXXXXX")
+	chmod 755 "$SETUID_DIR"
+	export SETUID_DIR
+}
+
+teardown_file() {
+	rm -r "$SETUID_DIR"
+}
+
 # parent WAY PROGRAM [OPTION..]: a server on host a, port 7001, that starts PROGRAM after the first
 # connection and goes on accepting
 parent() {
@@ -82,6 +93,20 @@ gone() {
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 10 tcp_listens a 7001
 	client --require
+}
+
+@test "a setuid program is given the listener: nobody is promised SMC-R there from then on" {
+	two_daemons
+	cp "$PROGRAMS/accept_at" "$SETUID_DIR/setuid_server"
+	chown 65534 "$SETUID_DIR/setuid_server"
+	chmod 4755 "$SETUID_DIR/setuid_server"
+	parent exec "$SETUID_DIR/setuid_server" -v
+	client --require
+	until_true 10 has_child "$PARENT"
+	until_true 20 both_serve
+	[ "$(grep -c CLC "$HOSTS_DIR/served")" = 0 ]
+	shows b info '.connections.established_total == 1'
+	grep -q 'setuid_server cannot use SMC-R: it is setuid.*and so do the listeners' "$HOSTS_DIR/server.err"
 }
 
 @test "the daemon starts again: a listener that a static program has stays plain TCP" {
