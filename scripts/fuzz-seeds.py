@@ -5,8 +5,8 @@
 usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file a distinct message: TCP options, CLC messages, LLC and
-CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), and frames
-of the daemon's socket.
+CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames of
+the daemon's socket, and rules of the administrator's.
 """
 import glob
 import gzip
@@ -114,6 +114,17 @@ def add_ipc(seeds):
         seeds.add("fuzz_ipc", struct.pack("=H", 1) + b"\0" + name.encode())
 
 
+def add_rules(seeds):
+    for rule in (
+        "deny port 22",
+        "deny program /usr/bin/ssh uid 1000",
+        "allow peer 192.0.2.0/24 port 8000-8999",
+        "allow local 2001:db8::/32 peer ::1",
+        "deny all",
+    ):
+        seeds.add("fuzz_rules", rule.encode())
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -121,6 +132,7 @@ def main():
     captures = os.path.join(os.path.dirname(__file__), "../tests/captures/*.pcap.gz")
     add_captures(seeds, sorted(glob.glob(captures)))
     add_ipc(seeds)
+    add_rules(seeds)
 
 
 main()
