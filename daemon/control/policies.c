@@ -145,9 +145,11 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 			    struct refusal *refusal)
 {
 	struct smcr_addr where = { .family = 0 };
-	if (!params->peer && !params->port)
+	if (!params->peer && !params->port) {
+		refusal->parameter = "peer";
 		return refuse(refusal, EINVAL, "bad-parameter",
 			      "what is to be forgotten? \"peer\", \"port\" or both are missing");
+	}
 	if (params->peer && !take_address(params->peer, &where, refusal))
 		return NULL;
 	where.port = params->port;

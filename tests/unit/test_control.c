@@ -263,6 +263,10 @@ static void parameters_are_checked_by_name(void **state)
 		{ "policy.add", "{\"rule\":\"\"}", "rule", "begins with" },
 		{ "policy.add", "{\"rule\":\"deny uid root\"}", "rule", "no user number" },
 		{ "policy.delete", "{\"rule\":\"deny port x\"}", "rule", "'x' is no TCP port" },
+		{ "policy.forget", "{}", "peer", "missing" },
+		{ "policy.forget", "{\"peer\":\"10.0.0\"}", "peer", "'10.0.0' is no address" },
+		{ "policy.forget", "{\"port\":65536}", "port", "65535" },
+		{ "policy.forget", "{\"port\":\"80\"}", "port", "type" },
 	};
 	struct fixture *fixture = *state;
 	const struct clients_asker root = { .request = 1 };
@@ -547,6 +551,88 @@ static void there_is_room_for_so_many_rules(void **state)
 	expect_error(change_rule(fixture, "policy.add", "deny all"), "full", NULL, "256");
 }
 
+static json_t *forget(struct fixture *fixture, const char *params)
+{
+	const struct clients_asker root = { .request = 1 };
+	char text[128];
+	int len = snprintf(text, sizeof(text), "{\"method\":\"policy.forget\",\"params\":%s}",
+			   params);
+	return ask_as(fixture, &root, text, (size_t)len);
+}
+
+static void expect_lists(struct fixture *fixture, size_t failed, size_t learnt)
+{
+	static const char show[] = "{\"method\":\"policy.show\"}";
+	json_t *reply = ask(fixture, show, sizeof(show) - 1);
+	assert_int_equal(json_array_size(result_of(reply, "failed")), failed);
+	assert_int_equal(json_array_size(result_of(reply, "learnt")), learnt);
+	json_decref(reply);
+}
+
+static void what_was_seen_is_shown_and_forgotten(void **state)
+{
+	struct fixture *fixture = *state;
+	struct policy *policy = fixture->control.policy;
+	static const char show[] = "{\"method\":\"policy.show\"}";
+	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
+	const struct smcr_addr peer6 = { .family = AF_INET6, .ip = { 0xfd }, .port = 80 };
+	const struct smcr_addr own = { .port = 80 };
+	expect_lists(fixture, 0, 0);
+	policy_failed(policy, &peer, FAILURE_PATH);
+	policy_failed(policy, &peer, FAILURE_RESET);
+	policy_failed(policy, &peer6, FAILURE_ANSWER);
+	policy_ended(policy, &peer, 5, 100);
+	policy_ended(policy, &own, 5, 100);
+	expect_lists(fixture, 3, 2);
+
+	json_t *reply = ask(fixture, show, sizeof(show) - 1);
+	json_t *first = json_array_get(result_of(reply, "failed"), 0);
+	assert_string_equal(json_string_value(json_object_get(first, "peer")), "10.0.0.2");
+	assert_true(json_is_null(json_object_get(first, "port")));
+	assert_string_equal(json_string_value(json_object_get(first, "kind")), "path");
+	assert_int_equal(json_integer_value(json_object_get(first, "seconds_left")), 60);
+	json_t *second = json_array_get(result_of(reply, "failed"), 1);
+	assert_int_equal(json_integer_value(json_object_get(second, "port")), 80);
+	assert_int_equal(json_integer_value(json_object_get(second, "seconds_left")), 2);
+	json_t *place = json_array_get(result_of(reply, "learnt"), 1);
+	assert_true(json_is_null(json_object_get(place, "peer")));
+	assert_int_equal(json_integer_value(json_object_get(place, "connections")), 1);
+	assert_true(json_is_false(json_object_get(place, "left_on_tcp")));
+	json_decref(reply);
+
+	expect_error(forget(fixture, "{\"peer\":\"10.0.0.3\"}"), "not-found", NULL, "nothing");
+	expect_error(forget(fixture, "{\"port\":81}"), "not-found", NULL, "nothing");
+	expect_text(forget(fixture, "{\"port\":80}"), "1 entry is forgotten");
+	expect_lists(fixture, 3, 1);
+	expect_text(forget(fixture, "{\"peer\":\"fd00::\",\"port\":80}"), "1 entry is forgotten");
+	expect_text(forget(fixture, "{\"peer\":\"10.0.0.2\"}"), "3 entries are forgotten");
+	expect_lists(fixture, 0, 0);
+	policy_failed(policy, &peer, FAILURE_PATH);
+	policy_worked(policy, &peer);
+	expect_lists(fixture, 0, 0);
+}
+
+/* Without BPF, or where a rule came late, it is the daemon that counts. */
+static void hits_at_the_hand_over_are_shown(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char show[] = "{\"method\":\"policy.show\"}";
+	const struct smcr_subject subject = { .uid = 7, .port = 22 }, other = { .port = 23 };
+	struct policy *policy = fixture->control.policy;
+	assert_int_equal(policy_judge(policy, &subject), SMCR_REASON_NONE);
+	json_decref(change_rule(fixture, "policy.add", "deny uid 7"));
+	assert_int_equal(policy_judge(policy, &subject), SMCR_REASON_LOCAL_POLICY);
+	assert_int_equal(policy_judge(policy, &subject), SMCR_REASON_LOCAL_POLICY);
+	assert_int_equal(policy_judge(policy, &other), SMCR_REASON_NONE);
+	json_decref(change_rule(fixture, "policy.add", "allow port 22"));
+	assert_int_equal(policy_judge(policy, &other), SMCR_REASON_LOCAL_POLICY);
+	json_t *reply = ask(fixture, show, sizeof(show) - 1);
+	json_t *rule = json_array_get(result_of(reply, "rules"), 0);
+	assert_int_equal(json_integer_value(json_object_get(rule, "hits")), 2);
+	assert_int_equal(json_integer_value(result_of(reply, "default_hits")), 1);
+	json_decref(reply);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -566,6 +652,8 @@ int main(void)
 		CASE(ueids_come_and_go),
 		CASE(rules_come_and_go),
 		CASE(there_is_room_for_so_many_rules),
+		CASE(what_was_seen_is_shown_and_forgotten),
+		CASE(hits_at_the_hand_over_are_shown),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }
