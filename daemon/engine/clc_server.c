@@ -138,10 +138,24 @@ static bool being_set_up_by(const struct smcr_lgr *lgr, const struct smcr_conn *
 	       smcr_prefix_match(first->ip, client->ip, first->family == AF_INET ? 32 : 128);
 }
 
-/** Version 2 limits the connections of a group; one more needs another group. */
-static bool is_full(const struct smcr_lgr *lgr)
+/** May the client need more RMBs than a group has (LG-13), if it has one for each connection, as
+ *  deployed ones have? Those in rendezvous have not named theirs yet. */
+static bool peer_out_of_rmbs(const struct smcr_lgr *lgr)
 {
-	return lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns;
+	unsigned int n = smcr_peer_rmb_in_use(lgr);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		n += lgr->links[i] ? lgr->links[i]->num_promised : 0;
+	return n >= SMCR_MAX_RMBS;
+}
+
+/** Version 2 limits the connections of a group, either version its RMBs; one more needs another
+ *  group (LG-14). */
+static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
+{
+	if (lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns)
+		return true;
+	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
+	return peer_out_of_rmbs(lgr) || smcr_lgr_out_of_rmbs(lgr, bsize);
 }
 
 /** A group of the agreed version with this peer in which we are the server (RV-2), usable or, if
@@ -157,7 +171,7 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 			continue;
 		if (lgr->state == SMCR_LGR_FIRST_CONTACT)
 			coming = being_set_up_by(lgr, conn) ? lgr : coming;
-		else if (smcr_lgr_least_loaded(lgr) && !is_full(lgr))
+		else if (smcr_lgr_least_loaded(lgr) && !is_full(conn, lgr))
 			return lgr;
 	}
 	return coming;

@@ -528,6 +528,8 @@ int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_free(struct smcr_slab *slab);
 unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr);
+/** Has the group no free element of code `bsize` or larger, and as many RMBs as may be (LG-13)? */
+bool smcr_lgr_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize);
 
 /* ---- peer_rmb.c ---- */
 /** The peer's RMB that has this RKey on this link, or NULL. Withdrawn ones are not found. */
@@ -549,6 +551,8 @@ void smcr_peer_rmb_unclaim(struct smcr_conn *conn);
 void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link);
 void smcr_peer_rmb_free_all(struct smcr_lgr *lgr);
 unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr);
+/** Those that connections write into. */
+unsigned int smcr_peer_rmb_in_use(const struct smcr_lgr *lgr);
 
 /* ---- link.c ---- */
 /** A link with a QP on `device`, ACTIVATING, every slab of the group registered on it. `number` 0:

@@ -38,6 +38,15 @@ unsigned int smcr_peer_rmb_count(const struct smcr_lgr *lgr)
 	return n;
 }
 
+unsigned int smcr_peer_rmb_in_use(const struct smcr_lgr *lgr)
+{
+	unsigned int n = 0;
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		n += !rmb->withdrawn && rmb->users;
+	return n;
+}
+
 int smcr_peer_rmb_add(struct smcr_lgr *lgr, struct smcr_peer_rmb **ret_rmb)
 {
 	if (smcr_peer_rmb_count(lgr) >= SMCR_MAX_RMBS)

@@ -71,13 +71,25 @@ static bool better(const struct smcr_slab *a, const struct smcr_slab *b)
 	return a_ready != b_ready ? a_ready : a->bsize < b->bsize;
 }
 
-int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+/** The slab with a free element of at least this size, or NULL. */
+static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize)
 {
 	struct smcr_slab *slab, *best = NULL;
 	DL_FOREACH (is_rmb ? lgr->rmbs : lgr->sndbufs, slab)
 		if (slab->bsize >= bsize && slab->used < slab->count &&
 		    slab->state != SMCR_SLAB_DELETING && better(slab, best))
 			best = slab;
+	return best;
+}
+
+bool smcr_lgr_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize)
+{
+	return smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS && !find_free(lgr, true, bsize);
+}
+
+int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+{
+	struct smcr_slab *best = find_free(lgr, is_rmb, bsize);
 	if (!best)
 		return -ENOENT;
 	take_from(best, ret);

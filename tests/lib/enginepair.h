@@ -23,7 +23,7 @@
 #define PAIR_CLIENT 1
 
 #define PAIR_MAX_DEVICES 9
-#define PAIR_MAX_CONNS   64
+#define PAIR_MAX_CONNS   320
 #define PAIR_LOG         8192
 
 struct pair;

@@ -242,6 +242,8 @@ void version_joined(struct obs_conn *conn, const struct smcr_clc_accept *msg)
 			   conns, max_conns(group));
 }
 
+/** By its limit of connections in version 2, of RMBs in either: a side may have one for each
+ *  connection (LG-14). */
 bool version_may_be_full(const struct obs_group *group)
 {
 	unsigned int conns = 0;
@@ -249,5 +251,5 @@ bool version_may_be_full(const struct obs_group *group)
 	DL_FOREACH (group->obs->conns, conn)
 		conns += conn->pair->side[CLIENT].host == group->host[CLIENT] &&
 			 conn->pair->side[SERVER].host == group->host[SERVER];
-	return group_is_v2(group) && conns > max_conns(group);
+	return conns > max_conns(group);
 }

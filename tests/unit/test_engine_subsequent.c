@@ -455,6 +455,41 @@ static void an_announcement_takes_too_long(void **state)
 	PROVES("RKEY-9 ERR-10");
 }
 
+/**
+ * The client has an RMB for each connection, as the kernel has, and a group at most 255: the
+ * connections that come then are in another group, none is declined (LG-14). They come one by one,
+ * or all while the first contact is under way, so that many RMBs have been promised that are not
+ * announced yet.
+ */
+static void one_rmb_a_connection(void **state)
+{
+	(void)state;
+	for (int at_once = 0; at_once < 2; at_once++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[S].elements_per_rmb = 0;
+		config[C].elements_per_rmb = 1;
+		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+		int c[SMCR_MAX_RMBS + 3];
+		for (int i = 0; i < SMCR_MAX_RMBS + 3; i++)
+			c[i] = at_once ? pair_connect(pair, C) : pair_connected(pair);
+		pair_run(pair, 1000000);
+		for (int i = 0; i < SMCR_MAX_RMBS + 3; i++)
+			assert_true(pair_both_established(pair, c[i]));
+		const struct smcr_lgr *lgr = pair_lgr(pair, S);
+		assert_int_equal(lgr->version, SMCR_CLC_VERSION_1);
+		assert_int_equal(lgr->num_conns, SMCR_MAX_RMBS);
+		assert_int_equal(lgr->next->num_conns, 3);
+		pair_exchange(pair, c[SMCR_MAX_RMBS + 2]);
+		/* where one has left there is room again */
+		pair_close(pair, c[7]);
+		c[7] = pair_connected(pair);
+		assert_int_equal(lgr->num_conns, SMCR_MAX_RMBS);
+		pair_exchange(pair, c[7]);
+		pair_free(pair);
+	}
+	PROVES("LG-13 LG-14");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -470,6 +505,7 @@ int main(void)
 		cmocka_unit_test(server_reuses_the_qpn),
 		cmocka_unit_test(links_are_chosen_independently),
 		cmocka_unit_test(an_announcement_takes_too_long),
+		cmocka_unit_test(one_rmb_a_connection),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
