@@ -256,7 +256,8 @@ int clients_new(const struct clients_config *config, struct clients **ret_client
 	if (!clients)
 		return -ENOMEM;
 	clients->config = *config;
-	clients->plug_fd = clients->listen_fd = clients->spare_fd = -1;
+	clients->plug_fd = clients->spare_fd = -1;
+	clients->listen_fd = clients->abstract_fd = -1;
 	fill_limits(&clients->config.limits);
 	int r = open_all(clients, ret_text, len);
 	if (r < 0) {

@@ -148,6 +148,7 @@ struct session {
 	struct ucred cred;
 	struct quota *quota;
 	bool greeted; /* HELLO was exchanged */
+	bool no_tool; /* came by the abstract address, which no permissions guard */
 	bool closing; /* once `out` is empty */
 	bool dead;
 	struct client_conn *waiting; /* its RESULT goes here */
@@ -208,7 +209,8 @@ struct clients {
 	bool stopped, freeing;
 
 	int listen_fd;
-	struct event *listen_event;
+	int abstract_fd; /* the same at ipc_abstract_address(), or -1 */
+	struct event *listen_event, *abstract_event;
 	struct event *listen_pause; /* out of descriptors: try again later */
 	dev_t socket_dev;
 	ino_t socket_ino;
@@ -281,8 +283,8 @@ void limits_look_at_descriptors(struct clients *clients);
 int limits_accept_anyway(struct clients *clients, int listen_fd);
 
 /* session.c */
-/** Takes `fd` over, also on failure. */
-void session_new(struct clients *clients, int fd);
+/** Takes `fd` over, also on failure. `no_tool`: it may make no CONTROL request. */
+void session_new(struct clients *clients, int fd, bool no_tool);
 /** Say why there is none, and close. */
 void session_refuse(int fd, int error, const char *text);
 /** Let go at once; freed later. Tells a waiting connection. */

@@ -133,6 +133,8 @@ static void pause_accepting(struct clients *clients, int error)
 {
 	const struct timeval delay = { .tv_sec = PAUSE_SECONDS };
 	event_del(clients->listen_event);
+	if (clients->abstract_event)
+		event_del(clients->abstract_event);
 	evtimer_add(clients->listen_pause, &delay);
 	clients_log(clients, LOG_WARNING,
 		    "%s: cannot accept sessions for now: %s; raise the limit of open files",
@@ -145,6 +147,8 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	event_add(clients->listen_event, NULL);
+	if (clients->abstract_event)
+		event_add(clients->abstract_event, NULL);
 }
 
 static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
@@ -155,7 +159,7 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
-			session_new(clients, fd);
+			session_new(clients, fd, listen_fd == clients->abstract_fd);
 			continue;
 		}
 		int error = errno;
@@ -170,6 +174,38 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 			break;
 	}
 	clients_end(clients);
+}
+
+static int open_abstract(const char *path)
+{
+	struct sockaddr_un addr;
+	int len = ipc_abstract_address(path, &addr);
+	int fd = len < 0 ? len : socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return len < 0 ? len : -errno;
+	if (bind(fd, (struct sockaddr *)&addr, (socklen_t)len) == 0 && listen(fd, BACKLOG) == 0)
+		return fd;
+	int error = errno;
+	close(fd);
+	return -error;
+}
+
+/* Programs that need it are plain TCP without. */
+static void listen_abstract(struct clients *clients)
+{
+	int fd = open_abstract(clients->config.socket_path);
+	if (fd < 0) {
+		clients_log(clients, LOG_WARNING,
+			    "cannot listen on %s in the abstract namespace: %s; programs that "
+			    "change their root directory will stay on TCP",
+			    clients->config.socket_path, strerror(-fd));
+		return;
+	}
+	clients->abstract_fd = fd;
+	clients->abstract_event =
+		event_new(clients->config.base, fd, EV_READ | EV_PERSIST, on_connection, clients);
+	if (clients->abstract_event)
+		event_add(clients->abstract_event, NULL);
 }
 
 int service_open(struct clients *clients, char *ret_text, size_t len)
@@ -202,6 +238,7 @@ int service_open(struct clients *clients, char *ret_text, size_t len)
 	if (!clients->listen_event || !clients->listen_pause ||
 	    event_add(clients->listen_event, NULL) < 0)
 		return -ENOMEM;
+	listen_abstract(clients);
 	return 0;
 }
 
@@ -212,7 +249,12 @@ void service_close(struct clients *clients)
 		event_free(clients->listen_event);
 	if (clients->listen_pause)
 		event_free(clients->listen_pause);
-	clients->listen_event = clients->listen_pause = NULL;
+	if (clients->abstract_event)
+		event_free(clients->abstract_event);
+	if (clients->abstract_fd >= 0)
+		close(clients->abstract_fd);
+	clients->listen_event = clients->listen_pause = clients->abstract_event = NULL;
+	clients->abstract_fd = -1;
 	if (clients->listen_fd < 0)
 		return;
 	/* Another daemon may have taken the name since. */

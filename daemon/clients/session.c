@@ -255,6 +255,14 @@ static void do_info(struct session *session)
 	}
 }
 
+static void do_control(struct session *session)
+{
+	if (session->no_tool)
+		session_reply_error(session, EPERM, "control requests go to smcrd's socket file");
+	else
+		request_control(session);
+}
+
 static void dispatch(struct session *session)
 {
 	if (session->frame.type == IPC_HELLO) {
@@ -269,7 +277,7 @@ static void dispatch(struct session *session)
 	case IPC_HANDOVER: do_handover(session); break;
 	case IPC_STATUS_REQUEST: do_status(session); break;
 	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
-	case IPC_CONTROL: request_control(session); break;
+	case IPC_CONTROL: do_control(session); break;
 	case IPC_INFO_REQUEST: do_info(session); break;
 	default:
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
@@ -461,7 +469,7 @@ void session_refuse(int fd, int error, const char *text)
 	close(fd);
 }
 
-void session_new(struct clients *clients, int fd)
+void session_new(struct clients *clients, int fd, bool no_tool)
 {
 	const struct clients_limits *limits = &clients->config.limits;
 	struct ucred cred;
@@ -485,6 +493,7 @@ void session_new(struct clients *clients, int fd)
 	}
 	session->clients = clients;
 	session->socket = fd;
+	session->no_tool = no_tool;
 	session->cred = cred;
 	session->quota = quota;
 	session->fd = session->out_fd = -1;

@@ -11,6 +11,7 @@
 #include <sys/auxv.h>
 
 #include "lib/smcr/log.h"
+#include "lib/smcr/pair.h"
 #include "lib/smcr/pending.h"
 #include "lib/smcr/sys.h"
 #include "proto/ipc/ipc.h"
@@ -151,6 +152,9 @@ static void read_settings(void)
 	pre_settings.daemon.sun_family = AF_UNIX;
 	memcpy(pre_settings.daemon.sun_path, path, len);
 	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+	pre_settings.daemon_abstract_len =
+		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
+	pre_pair_note_owner();
 }
 
 enum { NOT_STARTED, UNDER_WAY, DONE };

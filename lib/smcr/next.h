@@ -34,9 +34,11 @@ struct pre_next {
 struct pre_settings {
 	struct sockaddr_un daemon; /* where smcrd listens */
 	socklen_t daemon_len;      /* 0: the path in the environment does not fit an address */
-	uint64_t program;          /* ipc_program_id() of this one; 0: nobody tells its path */
-	bool require;              /* PRE_REQUIRE where PRE_PREFER was asked for */
-	bool verbose;              /* say on standard error what became of each connection */
+	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it */
+	socklen_t daemon_abstract_len;
+	uint64_t program; /* ipc_program_id() of this one; 0: nobody tells its path */
+	bool require;     /* PRE_REQUIRE where PRE_PREFER was asked for */
+	bool verbose;     /* say on standard error what became of each connection */
 };
 
 /**

@@ -13,6 +13,9 @@
 
 /* Who made the pair ends that the daemon gave to this process; -1: none yet. */
 static _Atomic int64_t daemon_uid = -1;
+/* Whose the daemon's socket file was when it was first seen: what is at the path after chroot()
+ * says nothing; -1: never. */
+static _Atomic int64_t owner_uid = -1;
 
 bool pre_is_tcp(int fd)
 {
@@ -34,6 +37,22 @@ static int maker_of(int fd, uid_t *ret_uid)
 	return 0;
 }
 
+static bool owner_of_socket(uid_t *ret_uid)
+{
+	struct stat st;
+	if (pre_settings.daemon_len == 0 ||
+	    fstatat(AT_FDCWD, pre_settings.daemon.sun_path, &st, 0) < 0 || !S_ISSOCK(st.st_mode))
+		return false;
+	*ret_uid = st.st_uid;
+	return true;
+}
+
+static bool is_known(uid_t uid)
+{
+	return uid == 0 || uid == geteuid() || (int64_t)uid == atomic_load(&daemon_uid) ||
+	       (int64_t)uid == atomic_load(&owner_uid);
+}
+
 /*
  * Without this anybody could name one end of a socket pair like a pair end and pass it to a
  * program, which would take it for a connection with an IP address of the other's choice. Root and
@@ -42,11 +61,22 @@ static int maker_of(int fd, uid_t *ret_uid)
  */
 static bool trusted(uid_t uid)
 {
-	struct stat st;
-	if (uid == 0 || uid == geteuid() || (int64_t)uid == atomic_load(&daemon_uid))
-		return true;
-	return pre_settings.daemon_len > 0 &&
-	       fstatat(AT_FDCWD, pre_settings.daemon.sun_path, &st, 0) == 0 && st.st_uid == uid;
+	uid_t owner;
+	return is_known(uid) || (owner_of_socket(&owner) && owner == uid);
+}
+
+void pre_pair_note_owner(void)
+{
+	int64_t none = -1;
+	uid_t owner;
+	if (atomic_load(&owner_uid) == none && owner_of_socket(&owner))
+		atomic_compare_exchange_strong(&owner_uid, &none, (int64_t)owner);
+}
+
+bool pre_pair_is_trusted(int fd)
+{
+	uid_t uid;
+	return maker_of(fd, &uid) == 0 && is_known(uid);
 }
 
 /* The daemon's end has none. A socket that was given such a name and connected to somebody's

@@ -39,6 +39,14 @@ int pre_unconnected(const struct ipc_pair_name *name);
 /** Remember that the daemon gave us this pair end: who made it is trusted. */
 void pre_pair_trust(int fd);
 
+/** Remember whose the daemon's socket file is, the first time that it is in sight: before chroot().
+ */
+void pre_pair_note_owner(void);
+
+/** Is the process behind a connected Unix socket root's, of our own user, or of one remembered by
+ *  the two functions above? */
+bool pre_pair_is_trusted(int fd);
+
 /**
  * The kernel's number of a socket, the same for all dups of it and never used again.
  * @return 0 or a negative errno

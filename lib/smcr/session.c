@@ -7,6 +7,7 @@
 
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/reach.h"
 #include "lib/smcr/sys.h"
 
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
@@ -39,7 +40,6 @@ static int open_socket(void)
 	return fd;
 }
 
-/* Without a connection: the daemon is not to be woken by programs that only talk to others. */
 static bool look(void)
 {
 	if (pre_settings.daemon_len == 0)
@@ -47,14 +47,13 @@ static bool look(void)
 	int fd = open_socket();
 	if (fd < 0)
 		return false;
+	int rc = pre_reach_look(fd);
 	sys_close(fd);
-	int rc = sys_may_write(pre_settings.daemon.sun_path);
-	if (rc == -EACCES || rc == -ENOENT || rc == -ENOTDIR) {
+	if (rc < 0)
 		note_absence();
-		return false;
-	}
-	atomic_store(&looked, true);
-	return true;
+	else
+		atomic_store(&looked, true);
+	return rc == 0;
 }
 
 bool pre_daemon_usable(bool alive)
@@ -237,16 +236,9 @@ static int receive_answer(struct session *s)
 
 /* ---- a session from beginning to end */
 
-/* A full backlog makes connect() wait: the send timeout bounds that. */
-static int connect_to_daemon(struct session *s)
+static int connect_to_daemon(const struct session *s)
 {
-	const struct timeval limit = { .tv_sec = PRE_REPLY_MS / 1000 };
-	int rc = sys_setsockopt(s->socket, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-	if (rc < 0)
-		return rc;
-	do
-		rc = sys_connect(s->socket, &pre_settings.daemon, pre_settings.daemon_len);
-	while (rc == -EINTR && sys_now_ms() < s->deadline);
+	int rc = pre_reach_connect(s->socket, PRE_REPLY_MS);
 	if (rc < 0 && !is_shortage(rc))
 		note_absence();
 	return rc;

@@ -228,6 +228,19 @@ int ipc_decode_info_request(const uint8_t *buf, size_t len, struct ipc_info_requ
 int ipc_encode_info(const struct ipc_info *msg, uint8_t *buf, size_t len);
 int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg);
 
+struct sockaddr_un;
+
+/**
+ * The second address of a daemon, in the abstract namespace, for programs that the path of its
+ * socket is out of reach of (chroot(), a working directory that was left, another user): "smcrd:"
+ * and the path, or as much of its end as fits. Anybody can bind a name, so who connects asks whose
+ * process answers (SO_PEERCRED) before anything is handed over. No CONTROL requests go there: no
+ * permissions guard it.
+ * @param path  of the daemon's socket, as both were given it
+ * @return address length for bind() and connect(), or -EINVAL: the path is empty
+ */
+int ipc_abstract_address(const char *path, struct sockaddr_un *ret_addr);
+
 /**
  * The name that the program's end of a pair is bound to, in the abstract namespace, so that any
  * holder of it learns both addresses from getsockname() alone, after exec, dup and descriptor

@@ -52,7 +52,7 @@ connect_unaccepted() {
 # served_again: a new connection goes over SMC-R
 served_again() {
 	tell client "connect $SERVER 7001" 'ok pair'
-	tell server accept "ok ${1:-pair}"
+	tell server accept 'ok pair'
 	exchange
 	part
 }
@@ -223,7 +223,7 @@ start_both() {
 	start_both
 	hold_synacks
 	talk_send client "connect $SERVER 7001"
-	until_true 5 eval '[ -n "$(on b ss -Htn state syn-sent)" ]'
+	until_true 5 sends_syn b
 	kill_smcrd b
 	smcrd_start b
 	on b nft delete table ip hold
@@ -231,6 +231,10 @@ start_both() {
 	tell server accept 'ok tcp'
 	exchange
 	part
+}
+
+sends_syn() {
+	[ -n "$(on "$1" ss -Htn state syn-sent)" ]
 }
 
 hold_synacks() {
@@ -326,4 +330,110 @@ hold_synacks() {
 		exchange
 		part
 	done
+}
+
+# new_root: an empty directory to chroot() into; sets ROOT
+new_root() {
+	ROOT=$HOSTS_DIR/root
+	mkdir "$ROOT"
+}
+
+@test "chroot and another user after listen() and after connect(): no connection is lost" {
+	two_daemons
+	start_both
+	new_root
+	# one that lives when the roots change
+	tell client "connect $SERVER 7001" 'ok pair'
+	tell server accept 'ok pair'
+	tell server keep
+	tell server "chroot $ROOT"
+	tell server 'setuid 65534'
+	tell client "chroot $ROOT"
+	tell client 'option TCP_NODELAY 1' 'ok 1'
+	tell client status 'ok 0'
+	exchange_kept
+	tell client close
+	served_again
+	tell client 'setuid 65534'
+	served_again
+	until_true 5 shows a connection 'any(.mode == "smcr" and .uid == 65534)'
+}
+
+# exchange_kept: the connection that the server has kept is the client's current one
+exchange_kept() {
+	local names
+	talk_send client names
+	names=$(talk_hear client)
+	[[ $names =~ ^ok\ $CLIENT:[0-9]+\ $SERVER:7001$ ]]
+	tell client 'send there'
+	tell server 'swap'
+	tell server 'receive there'
+	tell server 'option TCP_NODELAY 1' 'ok 1'
+	talk_send server names
+	[[ $(talk_hear server) =~ ^ok\ $SERVER:7001\ $CLIENT:[0-9]+$ ]]
+	tell server 'send and-back'
+	tell client 'receive and-back'
+	tell server close
+}
+
+@test "chroot before the first listen() and connect()" {
+	two_daemons
+	new_root
+	program server a "$RUN" -v
+	program client b "$RUN" -v
+	tell server "chroot $ROOT"
+	tell server 'setuid 65534'
+	tell client "chroot $ROOT"
+	tell server "listen $SERVER 7001"
+	served_again
+}
+
+@test "chroot, and smcrd started anew meanwhile" {
+	two_daemons
+	start_both
+	new_root
+	tell server "chroot $ROOT"
+	served_again
+	kill_smcrd a
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	exchange
+	part
+	smcrd_start a
+	sleep 1.1 # for so long a program does not ask again
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	part
+	served_again
+}
+
+@test "somebody else has the abstract address: no harm but plain TCP, and nothing is said to it" {
+	hosts_up 1500
+	new_root
+	# as a user of the host, before smcrd starts
+	start_on a python3 -c '
+import os, socket, sys
+os.setuid(12345)
+s = socket.socket(socket.AF_UNIX)
+s.bind("\0smcrd:" + sys.argv[1])
+s.listen()
+print("ready", flush=True)
+while True:
+    c, _ = s.accept()
+    print("heard", len(c.recv(100)), flush=True)
+' "$HOSTS_DIR/a.sock" >"$HOSTS_DIR/squatter.out"
+	until_true 5 grep -q ready "$HOSTS_DIR/squatter.out"
+	smcrd_start a
+	grep -q 'abstract namespace: Address already in use' "$HOSTS_DIR/a.log"
+	smcrd_start b
+	start_both
+	connect_unaccepted
+	tell server "chroot $ROOT"
+	tell server 'setuid 65534'
+	tell server accept 'ok tcp'
+	exchange
+	part
+	until_true 5 grep -q heard "$HOSTS_DIR/squatter.out"
+	if grep "heard [1-9]" "$HOSTS_DIR/squatter.out"; then false; fi
+	smcrctl_on a info # the daemon is none the worse
 }

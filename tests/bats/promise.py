@@ -6,6 +6,7 @@ peer that speaks CLC by hand. Answers each line with one line: "ok ..", or the e
   listen ADDRESS PORT       accept                    connect ADDRESS PORT
   send TEXT                 receive TEXT              close
   keep                      leave the connection open while others follow; release closes those
+  swap                      go on with the one that was kept last
   names                     addresses of the connection, as the program sees them
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
@@ -98,6 +99,11 @@ def release():
         kept.pop().close()
 
 
+def swap():
+    global connection
+    connection = kept.pop()
+
+
 def names():
     return "%s:%d %s:%d" % (connection.getsockname() + connection.getpeername())
 
@@ -155,6 +161,7 @@ COMMANDS = {
     "close": close, "names": names, "option": option, "status": status, "leave": leave,
     "propose": propose, "declined": declined, "chroot": change_root, "setuid": setuid,
     "claim": claim, "keep": keep, "release": release,
+    "swap": swap,
 }  # fmt: skip
 
 for line in sys.stdin:

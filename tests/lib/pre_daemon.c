@@ -576,13 +576,14 @@ static void run_conn(struct conn *conn)
 	}
 }
 
-static void run(int listener)
+static void run(int listener, int abstract)
 {
 	for (size_t i = 0; i < MAX_SESSIONS; i++)
 		sessions[i].fd = -1;
 	for (;;) {
 		/* Short rounds instead of exact interest: simple, and nothing else runs here. */
-		struct pollfd polls[1 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN } };
+		struct pollfd polls[2 + MAX_SESSIONS] = { { .fd = listener, .events = POLLIN },
+							  { .fd = abstract, .events = POLLIN } };
 		bool busy = false;
 		for (size_t i = 0; i < MAX_CONNS; i++) {
 			if (conns[i].used)
@@ -593,14 +594,16 @@ static void run(int listener)
 			if (sessions[i].fd >= 0 && sessions[i].waits)
 				end_wait(&sessions[i]);
 		for (size_t i = 0; i < MAX_SESSIONS; i++)
-			polls[1 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
-		if (poll(polls, 1 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)
+			polls[2 + i] = (struct pollfd){ .fd = sessions[i].fd, .events = POLLIN };
+		if (poll(polls, 2 + MAX_SESSIONS, busy ? 1 : 1000) <= 0)
 			continue;
 		for (size_t i = 0; i < MAX_SESSIONS; i++)
-			if (polls[1 + i].revents)
+			if (polls[2 + i].revents)
 				run_session(&sessions[i]);
 		if (polls[0].revents)
 			take_session(listener);
+		if (polls[1].revents)
+			take_session(abstract);
 	}
 }
 
@@ -620,10 +623,20 @@ static int listen_at(struct pre_daemon *daemon)
 	return fd;
 }
 
+static int listen_abstract(const char *path)
+{
+	struct sockaddr_un addr;
+	int len = ipc_abstract_address(path, &addr);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0 || bind(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0 || listen(fd, 64) < 0)
+		die("listen at the abstract address");
+	return fd;
+}
+
 void pre_daemon_start(struct pre_daemon *ret_daemon)
 {
 	struct pre_daemon daemon;
-	int listener = listen_at(&daemon);
+	int listener = listen_at(&daemon), abstract = listen_abstract(daemon.path);
 	pid_t parent = getpid();
 	daemon.script = mmap(NULL, sizeof(*daemon.script), PROT_READ | PROT_WRITE,
 			     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -640,14 +653,17 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 		prctl(PR_SET_PDEATHSIG, SIGTERM);
 		if (getppid() != parent)
 			on_end(SIGTERM);
-		run(listener);
+		run(listener, abstract);
 	}
 	close(listener);
+	close(abstract);
 	/* For programs that tests start, and for the library in the test itself. */
 	setenv(IPC_SOCKET_ENV, daemon.path, 1);
 	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
 	strcpy(pre_settings.daemon.sun_path, daemon.path);
 	pre_settings.daemon_len = sizeof(pre_settings.daemon);
+	pre_settings.daemon_abstract_len =
+		(socklen_t)ipc_abstract_address(daemon.path, &pre_settings.daemon_abstract);
 	/* A test before may have had none, which the library remembers for a second. */
 	while (!pre_daemon_usable(false))
 		nanosleep(&(struct timespec){ .tv_nsec = 10000000 }, NULL);

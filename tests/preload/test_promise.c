@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
 
 #include "lib/smcr/promise.h"
@@ -81,6 +82,7 @@ static void hear_decline(int fd, uint8_t version, uint32_t reason)
 static void kill_daemon(void)
 {
 	kill(smcrd.pid, SIGKILL);
+	waitpid(smcrd.pid, NULL, 0);
 	unlink(smcrd.path);
 }
 

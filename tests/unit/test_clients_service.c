@@ -567,6 +567,63 @@ static int try_clients(const char *path, char text[256])
 	return r;
 }
 
+static int connect_abstract(const struct daemon_side *daemon)
+{
+	struct sockaddr_un addr;
+	int len = ipc_abstract_address(daemon->path, &addr);
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	limit_waiting(fd);
+	if (connect(fd, (struct sockaddr *)&addr, (socklen_t)len) < 0) {
+		close(fd);
+		return -errno;
+	}
+	return fd;
+}
+
+/* For programs that have changed their root directory, and nothing else: no permissions guard it.
+ */
+static void the_abstract_address_serves_programs_only(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	struct frame frame;
+	int pair;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_ESTABLISHED;
+	int session = connect_abstract(&daemon);
+	assert_true(session >= 0);
+	send_hello(session);
+	assert_true(receive_frame(session, &frame));
+	free(frame.payload);
+	send_frame(session, IPC_CONTROL, "echo", 4, -1);
+	assert_int_equal(receive_error(session), EPERM);
+	ask_handover(session, IPC_HANDOVER_ACCEPTED, 0, NULL, tcp.near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	/* The path is gone with the daemon, and so is this. */
+	daemon_command(&daemon, 's');
+	WAIT_COUNT(connect_abstract(&daemon), -ECONNREFUSED);
+	close(pair);
+	close(tcp.near);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* Somebody squats on it: the daemon serves all the same. */
+static void a_taken_abstract_address_does_no_harm(void **state)
+{
+	(void)state;
+	char text[256];
+	const char path[] = "/tmp/clients-squatted.sock";
+	struct sockaddr_un addr;
+	int len = ipc_abstract_address(path, &addr);
+	int squatter = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(bind(squatter, (struct sockaddr *)&addr, (socklen_t)len), 0);
+	assert_int_equal(try_clients(path, text), 0);
+	close(squatter);
+}
+
 static void one_daemon_a_path(void **state)
 {
 	(void)state;
@@ -649,6 +706,8 @@ int main(void)
 		cmocka_unit_test(linger_is_the_programs_not_ours),
 		cmocka_unit_test(sessions_and_connections_of_a_user_are_limited),
 		cmocka_unit_test(one_daemon_a_path),
+		cmocka_unit_test(the_abstract_address_serves_programs_only),
+		cmocka_unit_test(a_taken_abstract_address_does_no_harm),
 		cmocka_unit_test(an_orderly_stop_ends_everything),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -312,6 +312,28 @@ static union ipc_addr addr6(const char *ip, uint16_t port, uint32_t scope)
 	return addr;
 }
 
+static void a_path_has_an_abstract_address(void **state)
+{
+	(void)state;
+	struct sockaddr_un addr, other;
+	char path[120];
+	const size_t head = offsetof(struct sockaddr_un, sun_path) + 1;
+	assert_int_equal(ipc_abstract_address("", &addr), -EINVAL);
+	assert_int_equal(ipc_abstract_address("/run/smcrd/smcrd.sock", &addr),
+			 head + strlen("smcrd:/run/smcrd/smcrd.sock"));
+	assert_int_equal(addr.sun_family, AF_UNIX);
+	assert_memory_equal(addr.sun_path, "\0smcrd:/run/smcrd/smcrd.sock", 28);
+	/* Of a long path the end, which tells it from others. */
+	memset(path, 'x', sizeof(path));
+	strcpy(path + 107 - 2, "/a");
+	int len = ipc_abstract_address(path, &addr);
+	assert_int_equal(len, sizeof(addr));
+	assert_memory_equal(addr.sun_path + sizeof(addr.sun_path) - 2, "/a", 2);
+	path[106] = 'b';
+	assert_int_equal(ipc_abstract_address(path, &other), len);
+	assert_memory_not_equal(&addr, &other, sizeof(addr));
+}
+
 static void names_as(const struct ipc_pair_name *name, const char *text)
 {
 	struct sockaddr_un addr;
@@ -473,6 +495,7 @@ static void programs_are_told_apart_by_their_paths(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_path_has_an_abstract_address),
 		cmocka_unit_test(header_bytes),
 		cmocka_unit_test(headers_are_bounded_by_their_type),
 		cmocka_unit_test(payloads_round_trip),

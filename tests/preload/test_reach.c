@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+/* The path of the daemon's socket leads nowhere any more, as after chroot(). */
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "lib/smcr/pair.h"
+#include "lib/smcr/session.h"
+#include "tests/preload/fixture.h"
+
+static void lose_sight(void)
+{
+	assert_int_equal(unlink(smcrd.path), 0);
+}
+
+static int peer_connect(void)
+{
+	int fd = pre_net_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC);
+	assert_int_equal(syscall(SYS_connect, fd, &server, pre_net_len(&server)), 0);
+	return fd;
+}
+
+static void test_connections_begin_and_live_on(void **state)
+{
+	(void)state;
+	int on = 1, got = 0;
+	socklen_t len = sizeof(got);
+	union ipc_addr addr;
+	int peer = peer_connect(), before = accept(listener, NULL, NULL);
+	assert_int_equal(pre_net_kernel_family(before), AF_UNIX);
+	lose_sight();
+	/* One that lives: options, names, outcome. */
+	assert_int_equal(setsockopt(before, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on)), 0);
+	assert_int_equal(getsockopt(before, IPPROTO_TCP, TCP_NODELAY, &got, &len), 0);
+	assert_int_equal(got, 1);
+	len = sizeof(addr);
+	assert_int_equal(getpeername(before, &addr.sa, &len), 0);
+	assert_int_equal(addr.sa.sa_family, AF_INET);
+	len = sizeof(got);
+	assert_int_equal(getsockopt(before, SOL_SOCKET, SO_ERROR, &got, &len), 0);
+	assert_int_equal(got, 0);
+	pre_net_exchange(before, peer);
+	close(before);
+	close(peer);
+	/* New ones. */
+	peer = peer_connect();
+	int fd = accept(listener, NULL, NULL);
+	assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+	pre_net_exchange(fd, peer);
+	close(fd);
+	close(peer);
+	int client = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	assert_int_equal(pre_net_kernel_family(client), AF_UNIX);
+	fd = pre_net_accept_plain(listener);
+	pre_net_exchange(client, fd);
+	close(fd);
+	close(client);
+	client = pre_net_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK);
+	assert_int_equal(pre_net_connect(client, &server), EINPROGRESS);
+	pre_net_wait(client, POLLOUT);
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	close(client);
+}
+
+/* A process that looks for the daemon only now, in a child of its own. */
+static void test_a_first_look(void **state)
+{
+	(void)state;
+	lose_sight();
+	kill(smcrd.pid, SIGSTOP); /* nothing is asked of it */
+	assert_true(pre_daemon_usable(false));
+	kill(smcrd.pid, SIGCONT);
+}
+
+/* ---- somebody else at the address */
+
+static int bind_abstract(void)
+{
+	int fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC);
+	/* The daemon's end may take a moment. */
+	while (bind(fd, (struct sockaddr *)&pre_settings.daemon_abstract,
+		    pre_settings.daemon_abstract_len) < 0)
+		assert_int_equal(errno, EADDRINUSE);
+	return fd;
+}
+
+/* Takes connections as another user, and exits with 0 if nothing was ever sent to it. */
+static pid_t squat(int fd)
+{
+	int ready[2];
+	char byte;
+	assert_int_equal(pipe2(ready, O_CLOEXEC), 0);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		if (setuid(12345) < 0 || prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 ||
+		    listen(fd, 8) < 0 || write(ready[1], "r", 1) != 1)
+			_exit(2);
+		for (;;) {
+			int session = accept4(fd, NULL, NULL, 0);
+			if (session < 0)
+				_exit(3);
+			if (recv(session, &byte, 1, 0) != 0)
+				_exit(1);
+			close(session);
+			if (write(ready[1], "c", 1) != 1)
+				_exit(4);
+		}
+	}
+	close(ready[1]);
+	assert_int_equal(read(ready[0], &byte, 1), 1);
+	/* Left open: it tells of connections. */
+	assert_int_equal(fcntl(ready[0], F_DUPFD_CLOEXEC, 100) >= 0, 1);
+	close(ready[0]);
+	return pid;
+}
+
+static void test_a_squatter_gets_nothing(void **state)
+{
+	(void)state;
+	if (geteuid() != 0)
+		skip();
+	kill(smcrd.pid, SIGKILL);
+	waitpid(smcrd.pid, NULL, 0);
+	unlink(smcrd.path);
+	int fd = bind_abstract();
+	pid_t pid = squat(fd);
+	int peer = peer_connect();
+	fcntl(listener, F_SETFL, O_NONBLOCK);
+	assert_int_equal(accept(listener, NULL, NULL), -1); /* no Proposal came: reset */
+	assert_int_equal(errno, EAGAIN);
+	pre_net_expect_reset(peer);
+	close(peer);
+	int client = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	assert_int_equal(pre_net_kernel_family(client), AF_INET);
+	close(client);
+	int status;
+	assert_int_equal(waitpid(pid, &status, WNOHANG), 0); /* it still waits for a byte */
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	close(fd);
+	close(100);
+}
+
+static void test_who_is_trusted(void **state)
+{
+	(void)state;
+	int pair[2];
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	assert_true(pre_pair_is_trusted(pair[0])); /* ourselves */
+	close(pair[0]);
+	close(pair[1]);
+	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_false(pre_pair_is_trusted(tcp)); /* nobody */
+	close(tcp);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(test_a_first_look),
+		TEST(test_connections_begin_and_live_on),
+		TEST(test_who_is_trusted),
+		TEST(test_a_squatter_gets_nothing),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
