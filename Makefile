@@ -98,6 +98,7 @@ EXAMPLE_BINS := $(patsubst examples/%.c,$(B)/examples/%,$(EXAMPLE_SRCS))
 HELPER_BINS := $(patsubst tests/programs/%.c,$(B)/tests/programs/%,$(HELPER_SRCS))
 INTEROP_BINS := $(patsubst tests/interop/%.c,$(B)/tests/interop/%,$(INTEROP_SRCS)) \
 	$(patsubst tests/interop/preload/%.c,$(B)/tests/interop/%.so,$(wildcard tests/interop/preload/*.c))
+COMPAT_LIBS := $(patsubst tests/compat/preload/%.c,$(B)/tests/compat/%.so,$(wildcard tests/compat/preload/*.c))
 TOOL_BINS := $(patsubst tests/tools/%.c,$(B)/tests/tools/%,$(TOOL_SRCS))
 FUZZ_BINS := $(patsubst tests/fuzz/%.c,build/fuzz/%,$(FUZZ_SRCS))
 BENCH_BINS := $(patsubst bench/%.c,$(B)/bench/%,$(BENCH_SRCS))
@@ -115,7 +116,7 @@ LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 all: $(BINS) $(LIBS)
 
 tests: all $(UNIT_BINS) $(PRELOAD_TEST_BINS) $(LIBSMCR_TEST_BINS) $(EXAMPLE_BINS) $(HELPER_BINS) $(TOOL_BINS) $(INTEROP_BINS) \
-	$(BENCH_BINS) \
+	$(COMPAT_LIBS) $(BENCH_BINS) \
 	$(if $(SIM_SRCS),$(B)/bin/smcr-sim)
 
 # ---- objects and archives
@@ -234,6 +235,11 @@ $(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
 $(B)/tests/interop/%.so: tests/interop/preload/%.c
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(BASE_CFLAGS) -fPIC -shared $(CFLAGS) -o $@ $< -ldl
+
+# Preload libraries that real programs run under (tests/compat).
+$(B)/tests/compat/%.so: tests/compat/preload/%.c
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(BASE_CFLAGS) -fPIC -shared -fvisibility=hidden $(CFLAGS) -o $@ $< -ldl
 
 $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)

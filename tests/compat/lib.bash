@@ -88,7 +88,7 @@ ended() {
 
 # listening HOST PORT: wait until somebody listens there.
 listening() {
-	until_true 20 tcp_listens "$1" "$2" || {
+	until_true 40 tcp_listens "$1" "$2" || {
 		fault "nobody listens on host $1, port $2"
 		exit 1
 	}
@@ -97,7 +97,7 @@ listening() {
 # stop PID [SIGNAL]: end a program and wait for it; its exit status is the result STATUS.
 stop() {
 	kill "-${2:-TERM}" "$1" 2>/dev/null
-	until_true 15 ended "$1" || kill -KILL "$1" 2>/dev/null
+	until_true 30 ended "$1" || kill -KILL "$1" 2>/dev/null
 	STATUS=0
 	{ wait "$1" || STATUS=$?; } 2>/dev/null
 }
@@ -156,4 +156,23 @@ daemons_end() {
 		[ "$status" = 0 ] || fault "smcrd on host $host ends with status $status"
 		cp "$HOSTS_DIR/$host.log" "$OUT/smcrd.$host.log"
 	done
+}
+
+# on_two_hosts COMMAND..: run a program that talks to itself over loopback, on host b, so that its
+# listeners are on host a (preload/twohosts.c tells how).
+on_two_hosts() {
+	local host
+	for host in a b; do
+		mkdir -p "$HOSTS_DIR/at-$host"
+		ln -sfn "../$host.sock" "$HOSTS_DIR/at-$host/smcrd.sock"
+	done
+	ip -n "$HOSTS_ID-a" addr replace fd77::1/64 dev eth0 nodad
+	ip -n "$HOSTS_ID-b" addr replace fd77::2/64 dev eth0 nodad
+	# shellcheck disable=SC2016
+	on b env SMCRD_SOCKET=/proc/thread-self/cwd/smcrd.sock \
+		TWOHOSTS_NS_A="/run/netns/$HOSTS_ID-a" TWOHOSTS_DIR_A="$HOSTS_DIR/at-a" \
+		TWOHOSTS_NS_B="/run/netns/$HOSTS_ID-b" TWOHOSTS_DIR_B="$HOSTS_DIR/at-b" \
+		TWOHOSTS_A="$SERVER" TWOHOSTS_A6=fd77::1 TWOHOSTS_B="$CLIENT" TWOHOSTS_B6=fd77::2 \
+		"${RUN[@]}" bash -c 'LD_PRELOAD=$0${LD_PRELOAD:+:$LD_PRELOAD} exec "$@"' \
+		"$HOSTS_BUILD/tests/compat/twohosts.so" "$@"
 }

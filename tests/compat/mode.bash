@@ -9,7 +9,8 @@
 #   smcr        everything under smcr-run, smcrd on both
 #
 # A program's file sets ABOUT, PACKAGES (the first one's version counts), LIMIT (seconds a mode), QUICK,
-# and defines run(). That finds host a and b, SERVER and CLIENT (their addresses), DIR (a directory that
+# NO_SMCR (why none of its connections can be SMC-R, a sentence; else there has to be one), and defines
+# run(). That finds host a and b, SERVER and CLIENT (their addresses), DIR (a directory that
 # any user may enter, and that goes away), the functions of lib.bash and of scripts/hosts.bash.
 set -uo pipefail
 cd "$(dirname "$0")/../.." || exit 1

@@ -51,7 +51,7 @@ messages() {
 	seq 1 500 | awk '{ print "publish news message-" $1 }' | cli >/dev/null
 	until_true 10 grep -q 'message-500$' news.out
 	result subscribe "$(grep -c '^message-' news.out)"
-	stop "$subscriber" INT
+	stop "$subscriber"
 	start_under b redis-cli -h "$SERVER" -p 6379 blpop queue 20 >blpop.out
 	local waiter=$!
 	until_true 10 eval '[ "$(cli client list | grep -c "cmd=blpop")" = 1 ]'

@@ -1,0 +1,13 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# shellcheck disable=SC2034 # mode.bash and run read them
+ABOUT="CPython's test_selectors, each test; its listeners on one host, its clients on the other"
+PACKAGES=(libpython3.11-testsuite)
+NO_SMCR="Its sockets are Unix socket pairs: this row tells that they are left alone"
+LIMIT=300
+
+run() {
+	# shellcheck source=tests/compat/cpython.bash
+	. "$HOSTS_ROOT/tests/compat/cpython.bash"
+	cpython_suite test_selectors
+}
