@@ -137,7 +137,9 @@ struct smcr_rtoken {
 	uint64_t vaddr;
 };
 
-#define SMCR_GONE_TOKENS 4
+/** Links that CLC may still name though they have gone: more than all of a group three times over,
+ *  as a Confirm may be seconds behind what happens on the links. */
+#define SMCR_GONE_LINKS 32
 
 /** A token that is not valid must not be written with: the link is not theirs, or the peer has
  *  withdrawn the RMB (RKEY-16). */
@@ -147,7 +149,7 @@ struct smcr_peer_rmb {
 	struct {
 		uint32_t qpn; /* the peer's */
 		struct smcr_rtoken token;
-	} gone[SMCR_GONE_TOKENS];
+	} gone[SMCR_GONE_LINKS];
 	unsigned int next_gone;
 	bool withdrawn; /* DELETE RKEY came; kept for its users' sake */
 	uint16_t users;
@@ -253,7 +255,6 @@ enum smcr_lgr_state {
 };
 
 struct smcr_pending;
-#define SMCR_GONE_LINKS 8
 
 struct smcr_llc_flow; /* the configuration exchange in progress and the queue: llc.h */
 

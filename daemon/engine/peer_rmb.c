@@ -22,7 +22,7 @@ struct smcr_peer_rmb *smcr_peer_rmb_find_gone(struct smcr_lgr *lgr, uint32_t qpn
 {
 	struct smcr_peer_rmb *rmb;
 	DL_FOREACH (lgr->peer_rmbs, rmb)
-		for (unsigned int i = 0; i < SMCR_GONE_TOKENS && !rmb->withdrawn; i++)
+		for (unsigned int i = 0; i < SMCR_GONE_LINKS && !rmb->withdrawn; i++)
 			if (rmb->gone[i].token.valid && rmb->gone[i].qpn == qpn &&
 			    rmb->gone[i].token.rkey == rkey && rmb->gone[i].token.vaddr == vaddr)
 				return rmb;
@@ -108,7 +108,7 @@ void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *lin
 		struct smcr_rtoken *token = &rmb->token[link->slot];
 		if (!token->valid)
 			continue;
-		unsigned int i = rmb->next_gone++ % SMCR_GONE_TOKENS;
+		unsigned int i = rmb->next_gone++ % SMCR_GONE_LINKS;
 		rmb->gone[i].qpn = link->peer_qpn;
 		rmb->gone[i].token = *token;
 		token->valid = false;

@@ -455,6 +455,41 @@ static void an_announcement_takes_too_long(void **state)
 	PROVES("RKEY-9 ERR-10");
 }
 
+/** TCP may be far behind the links: the link that Confirm names has gone, and all those that took
+ * its place one after the other. It still tells which RMB is meant. */
+static void confirm_many_links_late(void **state)
+{
+	(void)state;
+	int first;
+	struct pair *pair = pair_grouped(2, &first);
+	struct pair_pick pick = {
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->established, 1);
+	for (int i = 0; i < 24; i++) {
+		const struct smcr_lgr *lgr = pair_lgr(pair, S);
+		uint8_t oldest = smcr_lgr_any_link(lgr, NULL)->number;
+		for (unsigned int slot = 0; slot < SMCR_LINK_SLOTS; slot++)
+			if (lgr->links[slot] && lgr->links[slot]->number < oldest)
+				oldest = lgr->links[slot]->number;
+		pair_fail_link(pair, S, oldest);
+		pair_pump(pair);
+		smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+		pair_pump(pair);
+		assert_null(pair_link(pair, S, oldest));
+		assert_int_equal(smcr_lgr_symmetric_links(lgr), 2);
+	}
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("RS-7 ERR-4");
+}
+
 /**
  * The client has an RMB for each connection, as the kernel has, and a group at most 255: the
  * connections that come then are in another group, none is declined (LG-14). They come one by one,
@@ -505,6 +540,7 @@ int main(void)
 		cmocka_unit_test(server_reuses_the_qpn),
 		cmocka_unit_test(links_are_chosen_independently),
 		cmocka_unit_test(an_announcement_takes_too_long),
+		cmocka_unit_test(confirm_many_links_late),
 		cmocka_unit_test(one_rmb_a_connection),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
