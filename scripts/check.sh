@@ -182,10 +182,12 @@ fuzz() {
 	judge fuzz
 }
 
-# Real programs, the quick ones; `make compat` has them all.
+# Real programs, the quick ones, and a few restarts of smcrd; `make compat` has them all.
 compat() {
 	run compat tests/compat/run --quick
 	judge compat
+	RESTARTS=5 run restarts tests/compat/restarts.sh
+	judge restarts
 }
 
 conformance() {

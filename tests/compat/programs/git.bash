@@ -4,7 +4,6 @@
 ABOUT="git daemon: push, clone, fetch, shallow clone, many at once, a refused push"
 PACKAGES=(git)
 LIMIT=60
-QUICK=yes
 
 git_b() {
 	under b git -c user.name=a -c user.email=b "$@" 2>git.log

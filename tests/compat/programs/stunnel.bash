@@ -4,7 +4,6 @@
 ABOUT="stunnel on both hosts around a web server, and openssl s_server and s_client: large transfers both ways, many connections, an end without TLS's goodbye"
 PACKAGES=(stunnel4 openssl curl python3)
 LIMIT=60
-QUICK=yes
 
 run() {
 	local pids=() i
