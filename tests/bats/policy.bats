@@ -4,6 +4,22 @@
 bats_require_minimum_version 1.5.0
 load common
 
+# conf HOST [LINE..]: its configuration. connect() shall tell what became of it, however busy the machine.
+conf() {
+	local host=$1
+	shift
+	printf '%s\n' 'connect_wait_milliseconds = 10000' "$@" >"$HOSTS_DIR/$host.conf"
+}
+
+# daemons: both hosts with such a configuration
+daemons() {
+	hosts_up 1500
+	conf a
+	conf b
+	smcrd_start a
+	smcrd_start b
+}
+
 # echo_server HOST PORT [COMMAND..]: an echo server that is run under smcr-run, COMMAND before it
 echo_server() {
 	local host=$1 port=$2 address=$CLIENT
@@ -28,8 +44,8 @@ hits() {
 
 @test "rules of smcrd.conf: denied connections are TCP from their first packet, and counted" {
 	hosts_up 1500
-	printf '%s\n' 'deny = port 7002' 'deny = program /usr/bin/env' >"$HOSTS_DIR/b.conf"
-	echo 'deny = port 7003' >"$HOSTS_DIR/a.conf"
+	conf b 'deny = port 7002' 'deny = program /usr/bin/env'
+	conf a 'deny = port 7003'
 	smcrd_start a
 	smcrd_start b
 	for port in 7001 7002 7003; do echo_server a $port; done
@@ -51,7 +67,7 @@ hits() {
 }
 
 @test "smcrctl policy changes rules while the daemon runs" {
-	two_daemons
+	daemons
 	echo_server a 7001
 	run -0 smcrctl_on b policy
 	[[ "$output" == "No rule"* ]]
@@ -88,7 +104,7 @@ hits() {
 }
 
 @test "rules by user and program, of the client and of the server" {
-	two_daemons
+	daemons
 	chmod 711 "$HOSTS_DIR"
 	echo_server a 7001
 	echo_server a 7002 setpriv --reuid nobody --clear-groups
@@ -144,7 +160,7 @@ while data := conn.recv(65536):
 }
 
 @test "a rule that comes between handshake and hand-over: declined, local policy" {
-	two_daemons
+	daemons
 	accepts_late
 	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 	client=$!
@@ -190,7 +206,7 @@ pass_roce() {
 @test "a peer that fails is left alone longer each time, until it works again" {
 	hosts_up 1500
 	for host in a b; do
-		echo 'skip_seconds = 2' >"$HOSTS_DIR/$host.conf"
+		conf $host 'skip_seconds = 2'
 		smcrd_start $host
 	done
 	echo_server a 7001
@@ -246,7 +262,7 @@ print(conn.makefile().read(), end="")
 }
 
 @test "who sends the option back without speaking SMC-R is found out and left alone for long" {
-	two_daemons
+	daemons
 	banners
 	for port in 7001 7002; do
 		[ "$(greeting $port)" = hello ]
@@ -288,7 +304,8 @@ most_are() {
 
 @test "short connections in a row are left on TCP, but for a sample that shows a change" {
 	hosts_up 1500
-	echo 'short_connection_rate = 0' >"$HOSTS_DIR/a.conf"
+	conf a 'short_connection_rate = 0'
+	conf b
 	smcrd_start a
 	smcrd_start b
 	echo_server a 7001
@@ -320,7 +337,8 @@ carries_more() {
 
 @test "short connections of a server: its port; forgotten by an operator, and when it becomes quiet" {
 	hosts_up 1500
-	echo 'short_connection_rate = 0' >"$HOSTS_DIR/b.conf"
+	conf b 'short_connection_rate = 0'
+	conf a
 	smcrd_start a
 	smcrd_start b
 	echo_server a 7001
@@ -339,7 +357,7 @@ carries_more() {
 }
 
 @test "a host's connections to itself stay TCP, by whatever address of its own" {
-	two_daemons
+	daemons
 	ip -n "$HOSTS_ID-a" addr add fd77::1/64 dev eth0 nodad
 	mkdir "$HOSTS_DIR/www"
 	cd "$HOSTS_DIR/www"
@@ -366,7 +384,7 @@ smcr_to_b() {
 }
 
 @test "a program in another network namespace than its smcrd: plain TCP, and right, on either side" {
-	two_daemons
+	daemons
 	on sw ip addr add 10.77.0.30/24 dev br0
 	on sw ip link set br0 up
 	# A container with the host's socket and a network of its own.
