@@ -41,7 +41,7 @@ start_as() {
 result() {
 	local name=$1 value
 	shift
-	value=$(tr -s '\t\n ' ' ' <<<"$*")
+	value=$(tr -s '\r\t\n ' ' ' <<<"$*")
 	printf '%s\t%s\n' "$name" "${value:0:200}" >>"$OUT/results"
 }
 
