@@ -174,7 +174,12 @@ static int hand_over(struct attempt *a, int rc)
 	case PRE_HANDED_PAIR:
 	case PRE_HANDED_OPEN:
 		return wait ? take_connected(a, &handover) : take_connecting(a, rc, handover.fd);
-	case PRE_HANDED_TCP: return stays_tcp(a, rc, NULL, handover.reason);
+	case PRE_HANDED_TCP:
+		/* A daemon that knows nothing of the option did not see what another one promised.
+		 */
+		if (a->claim == PRE_CLAIM_MADE && handover.reason == SMCR_REASON_NO_BPF)
+			return connect_again_plain(a, "smcrd was started anew, without BPF");
+		return stays_tcp(a, rc, NULL, handover.reason);
 	case PRE_HANDED_FAILED:
 		pre_log(a->fd, "failed during the rendezvous");
 		disconnect(a->fd);

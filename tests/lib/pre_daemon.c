@@ -53,8 +53,13 @@ static uint64_t next_id = 1;
 
 static struct pre_daemon self; /* in the daemon's process: what to clean up */
 
+static int abstract_listener = -1;
+
+/* As smcrd stops: nobody who finds the path gone shall find the other address still there. */
 static void clean_up(void)
 {
+	if (abstract_listener >= 0)
+		close(abstract_listener);
 	unlink(self.path);
 	rmdir(self.dir);
 }
@@ -648,6 +653,7 @@ void pre_daemon_start(struct pre_daemon *ret_daemon)
 		die("fork");
 	if (daemon.pid == 0) {
 		self = daemon;
+		abstract_listener = abstract;
 		script = daemon.script;
 		signal(SIGTERM, on_end);
 		prctl(PR_SET_PDEATHSIG, SIGTERM);

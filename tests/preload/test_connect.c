@@ -288,13 +288,15 @@ static void test_promise_that_cannot_be_taken_back(void **state)
 static void test_absent_daemon(void **state)
 {
 	(void)state;
-	struct sockaddr_un there = pre_settings.daemon;
+	struct pre_settings there = pre_settings;
 	pre_net_option.absent = true;
 	strcpy(pre_settings.daemon.sun_path, "/nonexistent/sock");
+	pre_settings.daemon_abstract_len =
+		(socklen_t)ipc_abstract_address("/nonexistent/sock", &pre_settings.daemon_abstract);
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_plain(fd);
-	pre_settings.daemon = there;
+	pre_settings = there;
 	fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	expect_plain(fd);

@@ -528,10 +528,8 @@ static void test_the_mark_goes_away(void **state)
 
 /* ---- connect() */
 
-static void test_connect_again_when_the_daemon_was_started_anew(void **state)
+static void expect_connect_again(void)
 {
-	(void)state;
-	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
 	int client = pre_net_socket(AF_INET, SOCK_STREAM);
 	assert_int_equal(pre_net_connect(client, &server), 0);
 	assert_int_equal(pre_net_option.unclaims, 1);
@@ -543,6 +541,21 @@ static void test_connect_again_when_the_daemon_was_started_anew(void **state)
 	pre_net_exchange(client, fd);
 	close(fd);
 	close(client);
+}
+
+static void test_connect_again_when_the_daemon_was_started_anew(void **state)
+{
+	(void)state;
+	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;
+	expect_connect_again();
+}
+
+static void test_connect_again_when_the_new_daemon_has_no_bpf(void **state)
+{
+	(void)state;
+	smcrd.script->answer = ANSWER_TCP;
+	smcrd.script->reason = SMCR_REASON_NO_BPF;
+	expect_connect_again();
 }
 
 /* The last test: for a minute nothing is promised. */
@@ -582,6 +595,7 @@ int main(void)
 		TEST(test_a_process_with_few_descriptors_declines),
 		TEST(test_the_mark_goes_away),
 		TEST(test_connect_again_when_the_daemon_was_started_anew),
+		TEST(test_connect_again_when_the_new_daemon_has_no_bpf),
 		TEST(test_the_daemon_of_another_namespace),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
