@@ -154,6 +154,8 @@ static void await_crossing(struct smcr_conn *conn)
 	memcpy(conn->rv.decliner, conn->lgr->peer_id, SMCR_PEER_ID_LEN);
 	smcr_conn_detach(conn);
 	conn->rv.step = SMCR_RV_DECLINED;
+	/* C.2: a Decline ends in plain TCP, whatever time the rendezvous has taken. */
+	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
 	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.decline_grace);
 	end_first_contact(lgr, conn->rv.outcome.path_dead);
 }

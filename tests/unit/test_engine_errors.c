@@ -537,6 +537,34 @@ static void program_talks_after_a_decline(void **state)
 	PROVES("ERR-5 ERR-14 GEN-4");
 }
 
+/** The time for the whole rendezvous ends while a Decline that could cross is waited for: what has
+ *  been decided stays. */
+static void total_time_ends_after_a_decline(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].clc_total_timeout = config[C].clc_total_timeout = SECOND / 2;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, SECOND / 2 - 1000);
+	for (int side = 0; side < 2; side++)
+		smcr_conn_give_up(pair_end(pair, c, side)->smc, SMCR_REASON_INTERNAL);
+	struct pair_clc *late[2]; /* TCP is slow */
+	for (int side = 0; side < 2; side++) {
+		late[side] = pair_end(pair, c, side)->in;
+		pair_end(pair, c, side)->in = NULL;
+	}
+	pair_run(pair, 2000);
+	for (int side = 0; side < 2; side++)
+		pair_end(pair, c, side)->in = late[side];
+	both_fell_back(pair, c);
+	all_freed(pair);
+	pair_free(pair);
+	PROVES("ERR-5 GEN-4");
+}
+
 /** The engine of the server says nothing more than CONFIRM LINK: the test speaks for it. */
 static enum pair_verdict only_confirm_link(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
@@ -956,6 +984,7 @@ int main(void)
 		cmocka_unit_test(send_fails),
 		cmocka_unit_test(declines_cross),
 		cmocka_unit_test(program_talks_after_a_decline),
+		cmocka_unit_test(total_time_ends_after_a_decline),
 		cmocka_unit_test(server_deletes_then_declines),
 		cmocka_unit_test(server_deletes_and_resets),
 		cmocka_unit_test(answers_that_do_not_come),
