@@ -412,6 +412,13 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 	}
 }
 
+/** CLC-4: of a version that nobody has defined, and sound otherwise; nothing in it can be used. */
+static void reserved_proposal(struct smcr_conn *conn)
+{
+	conn->rv.step = SMCR_RV_S_HELD; /* we owe the next message */
+	smcr_clc_decline(conn, SMCR_REASON_VERSION_MISMATCH, false);
+}
+
 bool smcr_conn_takes_clc(const struct smcr_conn *conn, const uint8_t *buf, size_t len)
 {
 	struct smcr_clc_msg msg;
@@ -429,6 +436,9 @@ void smcr_conn_clc_input(struct smcr_conn *conn, const uint8_t *buf, size_t len)
 	int rc = smcr_clc_decode(buf, len, &msg);
 	if (rc && rc != -ENOTSUP)
 		protocol_error(conn, "malformed CLC message"); /* ERR-13 */
+	else if (rc == -ENOTSUP && msg.type == SMCR_CLC_PROPOSAL &&
+		 conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL)
+		reserved_proposal(conn);
 	else if (rc == -ENOTSUP && msg.type != SMCR_CLC_ACCEPT && msg.type != SMCR_CLC_CONFIRM)
 		protocol_error(conn, "CLC message with reserved values");
 	else

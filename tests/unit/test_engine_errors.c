@@ -537,6 +537,31 @@ static void program_talks_after_a_decline(void **state)
 	PROVES("ERR-5 ERR-14 GEN-4");
 }
 
+/** A Proposal of version 0, which is reserved, is sound but cannot be used: Decline (C.6). */
+static void proposal_of_a_reserved_version(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	int model = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	const struct pair_clc *proposal = pair_end(pair, model, S)->in;
+	uint8_t raw[SMCR_CLC_MAX_LEN];
+	memcpy(raw, proposal->buf, proposal->len);
+	raw[7] &= 0x0F;
+	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc_raw(pair, c, C, raw, proposal->len);
+	pair_run(pair, 1000);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, S)->failed, 0);
+	struct smcr_clc_msg answer;
+	const struct pair_clc *in = pair_end(pair, c, C)->in;
+	assert_non_null(in);
+	assert_int_equal(smcr_clc_decode(in->buf, in->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_VERSION_MISMATCH);
+	pair_free(pair);
+	PROVES("CLC-4");
+}
+
 /** The time for the whole rendezvous ends while a Decline that could cross is waited for: what has
  *  been decided stays. */
 static void total_time_ends_after_a_decline(void **state)
@@ -984,6 +1009,7 @@ int main(void)
 		cmocka_unit_test(send_fails),
 		cmocka_unit_test(declines_cross),
 		cmocka_unit_test(program_talks_after_a_decline),
+		cmocka_unit_test(proposal_of_a_reserved_version),
 		cmocka_unit_test(total_time_ends_after_a_decline),
 		cmocka_unit_test(server_deletes_then_declines),
 		cmocka_unit_test(server_deletes_and_resets),
