@@ -654,16 +654,14 @@ static bool delete_all(const struct smcr_llc_msg *msg)
 	return msg->type == SMCR_LLC_DELETE_LINK && !msg->reply && msg->delete_link.all;
 }
 
-/** A link carries messages of its group's version; those of the other one are no error. */
+/** A link carries messages of its group's version. Those of the other one are no error in version
+ * 2; in version 1 they are of types that are neither defined nor optional (A.3). */
 static int decode(struct smcr_lgr *lgr, const uint8_t *data, size_t len, struct smcr_llc_msg *msg,
 		  struct smcr_llc_rtokens *rtokens)
 {
-	int rc;
-	if (!smcr_lgr_is_v2(lgr)) {
-		rc = smcr_llc_decode(data, len, lgr->dialect, msg);
-		return rc == -EPROTO && (data[0] & 0xF0) == SMCR_LLC_V2_TYPE ? -EOPNOTSUPP : rc;
-	}
-	rc = smcr_llc_decode_v2(data, len, msg, rtokens);
+	if (!smcr_lgr_is_v2(lgr))
+		return smcr_llc_decode(data, len, lgr->dialect, msg);
+	int rc = smcr_llc_decode_v2(data, len, msg, rtokens);
 	if (!rc && lgr->order == SMCR_ORDER_UNKNOWN)
 		lgr->order = msg->order;
 	return rc;
