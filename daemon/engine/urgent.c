@@ -95,10 +95,11 @@ int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
 		return -EPIPE;
 	if (conn->tx.urgent)
 		return -EAGAIN;
+	if (!conn->tx.urgent_soon)
+		conn->tx.cdc_due = true; /* URG-2: P goes even if no data can */
 	conn->tx.urgent = true;
 	conn->tx.urgent_soon = false;
 	conn->tx.urgent_end = conn->tx.committed + n;
-	conn->tx.cdc_due = true; /* URG-2: P goes even if no data can */
 	smcr_conn_tx_commit(conn, n);
 	return 0;
 }

@@ -24,18 +24,19 @@ int pre_shutdown(int fd, int how)
 /* ---- ioctl() */
 
 /* What the peer has not got. The kernel has put there how much memory the daemon has left unread,
- * which is never nothing on a pair end. */
-static int count_unacked(int fd, int *value)
+ * which is never nothing on a pair end. `arg` need not be aligned. */
+static int count_unacked(int fd, void *arg)
 {
 	struct ipc_pair_name pair;
 	struct ipc_sockopt option = { .op = IPC_SOCKOPT_CONTROL, .name = SIOCOUTQ };
-	option.length = sizeof(*value);
-	if (*value == 0 || pre_pair_name(fd, &pair) < 0)
+	int value;
+	option.length = sizeof(value);
+	memcpy(&value, arg, sizeof(value));
+	if (value == 0 || pre_pair_name(fd, &pair) < 0)
 		return 0;
 	if (pre_ask_sockopt(fd, &option) < 0)
-		*value = 0;
-	else
-		memcpy(value, option.value, sizeof(*value));
+		memset(option.value, 0, sizeof(value));
+	memcpy(arg, option.value, sizeof(value));
 	return 0;
 }
 

@@ -14,7 +14,7 @@ declare -A CELL_TITLE=(
 	[bulk]="bulk, both ways at once"
 	[stall]="a receiver that does not read stops the sender, both ways"
 	[half]="half close, from either side"
-	[urgent]="urgent data of a program on the kernel; for one of smcrd it is in the stream"
+	[urgent]="urgent data, both ways"
 	[abort]="close with unread data, by either side"
 	[many]="200 connections at a time"
 	[views]="both sides tell the same of group, links and connections"
@@ -74,7 +74,7 @@ flow_start() {
 	local n=$1 job=$2
 	shift 2
 	if has_smcrd "$n"; then
-		program_start "$n" "$job" "$PROGRAMS/flow" --in-stream "$@"
+		program_start "$n" "$job" "$PROGRAMS/flow" "$@"
 	else
 		job_start "$n" "$job" "$PROGRAMS/flow" --smc "$@"
 	fi
@@ -101,18 +101,7 @@ cell_half() { flow half; }
 cell_abort() { flow abort; }
 cell_many() { flow many; }
 
-# From the kernel only, see reason_urgent; both ways between two kernels.
-cell_urgent() {
-	local from=0
-	[ "$C" != K ] || from=1
-	[ "$S" != K ] || from=$((from + 2))
-	flow urgent $from
-}
-
-reason_urgent() {
-	[ "$C" = K ] || [ "$S" = K ] ||
-		echo "a program of smcrd holds a Unix socket, and what it sends as urgent is sent as data"
-}
+cell_urgent() { flow urgent 3; }
 
 # ---- what the two sides tell
 

@@ -8,7 +8,6 @@
  *   flow [OPTIONS] connect ADDRESS PORT SHAPE [AMOUNT]
  *
  *   --smc        sockets of the family AF_SMC
- *   --in-stream  urgent data arrives in the stream (docs/sockets.md)
  *   --seconds N  the end of everything (100)
  *
  *   echo       AMOUNT requests and answers of 1 to 5000 bytes (100)
@@ -54,7 +53,7 @@
 #define MANY_BYTES   100
 
 static struct {
-	bool server, smc, in_stream;
+	bool server, smc;
 	struct sockaddr_in addr;
 	uint64_t amount;
 } opt;
@@ -387,13 +386,9 @@ static void take_urgent(int fd)
 
 static void urgent_receive(struct conn *conn)
 {
-	uint8_t byte;
-	if (!opt.in_stream)
-		take_urgent(conn->fd);
+	take_urgent(conn->fd);
 	step = "the stream around urgent data";
 	receive_bytes(conn, URGENT_AT);
-	if (opt.in_stream && (recv(conn->fd, &byte, 1, 0) != 1 || byte != '!'))
-		fail("the urgent byte is not in its place");
 	receive_end(conn, URGENT_AT + URGENT_AFTER);
 }
 
@@ -517,7 +512,7 @@ static const struct {
 
 static int usage(void)
 {
-	fprintf(stderr, "usage: flow [--smc] [--in-stream] [--seconds N] serve|connect ADDRESS PORT"
+	fprintf(stderr, "usage: flow [--smc] [--seconds N] serve|connect ADDRESS PORT"
 			" SHAPE [AMOUNT]\n");
 	return 2;
 }
@@ -538,8 +533,6 @@ int main(int argc, char **argv)
 	for (; at < argc && argv[at][0] == '-'; at++) {
 		if (strcmp(argv[at], "--smc") == 0)
 			opt.smc = true;
-		else if (strcmp(argv[at], "--in-stream") == 0)
-			opt.in_stream = true;
 		else if (strcmp(argv[at], "--seconds") == 0 && at + 1 < argc)
 			seconds = (unsigned int)strtoul(argv[++at], NULL, 10);
 		else

@@ -151,8 +151,10 @@ static void do_write(struct side *side)
 	size_t len = prng_size(&w->rng, plan->write_min, plan->write_max);
 	if (len > want)
 		len = (size_t)want;
-	if (len > space)
+	if (len > space) {
+		urgent_announce(side);
 		len = space;
+	}
 	if (!len)
 		return;
 	io_write(side, len);

@@ -70,6 +70,7 @@ struct side {
 	bool eof;
 	bool tcp_fin_told;
 	unsigned int urgent_events; /* since an urgent byte was read last */
+	uint64_t urgent_announced;  /* one past a byte that was announced before there was room */
 	uint64_t open_at, over_at;
 	uint64_t next_read, next_write;
 	uint64_t close_at; /* with linger, once it may close */

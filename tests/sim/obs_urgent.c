@@ -50,14 +50,14 @@ void obs_urgent_cdc(struct obs_flow *flow, const struct smcr_cdc *cdc, uint64_t 
 		     produced);
 	else if (present && more)
 		fail(flow, "URG-7", "U, but the next one is on its way", produced);
-	else if (pending && !present && !more)
+	else if (pending && !present && !more && !urgent_is_announced(side))
 		fail(flow, "URG-2", "P, but no urgent byte waits", produced);
 	else if (more && !pending)
 		fail(flow, "URG-2", "an urgent byte waits, but P is not set", produced);
 	else if (at_mark && !more && !present && produced > flow->produced)
 		fail(flow, "URG-1", "an urgent byte was written, but U is not set", produced);
 	else if (at_mark && !more && !present && repeats &&
-		 !(flow->moved && known_consumed(flow) >= produced))
+		 !((flow->moved || urgent_is_announced(side)) && known_consumed(flow) >= produced))
 		fail(flow, "CDC-4", "U is taken back before normal data", produced);
 	else if (again && present && !repeats && !flow->moved)
 		fail(flow, "URG-7", "U is told twice in the deployed dialect", produced);

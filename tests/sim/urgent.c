@@ -27,6 +27,17 @@ uint64_t urgent_limit(const struct side *side, uint64_t limit)
 	return end < limit ? end : limit;
 }
 
+void urgent_announce(struct side *side)
+{
+	if (!side->plan.urgent_gap || side->mode != SIDE_SMC || urgent_is_announced(side))
+		return;
+	uint64_t end = urgent_after(&side->plan, side->committed);
+	if (end > side->plan.tx_total || prng_mix(side->world->seed ^ end) % 2)
+		return;
+	side->urgent_announced = end;
+	smcr_conn_tx_announce_urgent(side->conn);
+}
+
 void urgent_commit(struct side *side, size_t len)
 {
 	if (!urgent_before(&side->plan, side->committed))
@@ -73,7 +84,8 @@ void urgent_raised(struct side *side)
 		return;
 	if (!peer->plan.urgent_gap)
 		fail(side, "URG-4", "an event, but the peer sends none", 0);
-	else if (peer->committed < urgent_after(&peer->plan, side->consumed))
+	else if (peer->committed < urgent_after(&peer->plan, side->consumed) &&
+		 !urgent_is_announced(peer))
 		fail(side, "URG-4", "an event, but the peer has not sent it",
 		     urgent_after(&peer->plan, side->consumed));
 	else if (++side->urgent_events > 2) /* it is announced, it is there */

@@ -27,6 +27,15 @@ void urgent_plan(struct pair *pair);
 /** How far the program may write in one call: up to an urgent byte, and not that, if the engine
  * cannot take it now (URG-8). */
 uint64_t urgent_limit(const struct side *side, uint64_t limit);
+/** The program has no room for all that it wants to write: of an urgent byte among that it may
+ * tell.
+ */
+void urgent_announce(struct side *side);
+/** Has it told of one that has not been put into the send buffer yet? */
+static inline bool urgent_is_announced(const struct side *side)
+{
+	return side->urgent_announced > side->committed;
+}
 /** The program has put `len` bytes into the send buffer: side->committed counts them. */
 void urgent_commit(struct side *side, size_t len);
 /** The program is about to read `len` of `have` bytes: an urgent one among them is where it

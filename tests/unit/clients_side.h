@@ -11,8 +11,8 @@
 #include <errno.h>
 #include <event2/event.h>
 #include <fcntl.h>
+#include <linux/tcp.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <signal.h>

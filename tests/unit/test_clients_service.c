@@ -2,7 +2,9 @@
 /* The Unix socket: greeting, frames, limits, proofs, socket options, two daemons on one path. */
 #include "tests/unit/clients_side.h"
 
+#include <linux/sockios.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 
 /* ---- frames ---- */
@@ -482,6 +484,135 @@ static void keepalive_has_a_floor(void **state)
 	PROVES("TEST-7");
 }
 
+/* What TCP would tell of the stream that a program thinks it has. */
+static struct tcp_info tcp_info(int session, int proof)
+{
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET,
+				       .level = IPPROTO_TCP,
+				       .name = TCP_INFO,
+				       .length = sizeof(struct tcp_info) };
+	struct ipc_sockopt answer = sockopt(session, proof, &request);
+	struct tcp_info info;
+	assert_int_equal(answer.result, 0);
+	assert_int_equal(answer.length, sizeof(info));
+	memcpy(&info, answer.value, sizeof(info));
+	return info;
+}
+
+static struct ipc_sockopt ask_queue(int session, int proof, int name, uint16_t length)
+{
+	struct ipc_sockopt request = { .op = IPC_SOCKOPT_CONTROL, .name = name, .length = length };
+	return sockopt(session, proof, &request);
+}
+
+static int queued(int session, int proof, int name)
+{
+	struct ipc_sockopt answer = ask_queue(session, proof, name, sizeof(int));
+	int value;
+	assert_int_equal(answer.result, 0);
+	assert_int_equal(answer.length, sizeof(value));
+	memcpy(&value, answer.value, sizeof(value));
+	return value;
+}
+
+/* The rendezvous is a part of the TCP connection, and not of the program's stream. */
+static void a_relay_tells_of_the_programs_stream(void **state)
+{
+	(void)state;
+	static char block[100000];
+	struct daemon_side daemon;
+	struct tcp tcp = connect_tcp();
+	size_t sent = 0;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FALLBACK;
+	script->decline = true;
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	int session = session_open(&daemon);
+	char decline[28];
+	assert_int_equal(recv(tcp.far, decline, sizeof(decline), MSG_WAITALL), sizeof(decline));
+	assert_int_equal(send(pair, "hello", 5, 0), 5);
+	expect_bytes(tcp.far, "hello");
+	assert_int_equal(send(tcp.far, "welcome", 7, 0), 7);
+	expect_bytes(pair, "welcome");
+	while (queued(session, pair, SIOCOUTQ) > 0)
+		usleep(1000);
+	struct tcp_info info = tcp_info(session, pair);
+	assert_int_equal(info.tcpi_bytes_acked, 5);
+	assert_int_equal(info.tcpi_bytes_sent - info.tcpi_bytes_retrans, 5);
+	assert_int_equal(info.tcpi_bytes_received, 7);
+	assert_int_equal(info.tcpi_notsent_bytes, 0);
+
+	for (ssize_t n; (n = send(pair, block, sizeof(block), MSG_DONTWAIT)) > 0;)
+		sent += (size_t)n;
+	assert_in_range(queued(session, pair, SIOCOUTQNSD), 1, sent);
+	assert_in_range(queued(session, pair, SIOCOUTQ), 1, sent);
+	assert_int_equal(ask_queue(session, pair, FIONREAD, sizeof(int)).result, EINVAL);
+	assert_int_equal(ask_queue(session, pair, SIOCOUTQ, 0).length, 0);
+	close(session);
+	close(pair);
+	close(tcp.far);
+	daemon_stop(&daemon);
+}
+
+/* A byte may have come before it. */
+static void expect_reset_behind(int fd)
+{
+	char byte;
+	if (recv(fd, &byte, 1, 0) == 1)
+		expect_reset(fd);
+	else
+		assert_int_equal(errno, ECONNRESET);
+}
+
+/* connect() with AF_UNSPEC: in every state the peer sees a reset, and the socket can be connected
+ * once more. */
+static void a_program_that_disconnects_has_its_socket_again(void **state)
+{
+	(void)state;
+	static const struct {
+		enum ipc_handover_kind kind;
+		enum scripted_outcome outcome;
+		int aborts, tcp_resets;
+	} rows[] = {
+		{ IPC_HANDOVER_ACCEPTED, OUTCOME_ESTABLISHED, 1, 0 },
+		{ IPC_HANDOVER_CONNECTING, OUTCOME_ESTABLISHED, 1, 0 },
+		{ IPC_HANDOVER_ACCEPTED, OUTCOME_HOLD, 0, 1 },
+		{ IPC_HANDOVER_CONNECTING, OUTCOME_HOLD, 0, 1 },
+		{ IPC_HANDOVER_ACCEPTED, OUTCOME_FALLBACK, 0, 0 },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct daemon_side daemon;
+		struct tcp tcp = connect_tcp();
+		struct sockaddr_in addr;
+		int back, status;
+		daemon_start(&daemon);
+		script->outcome = rows[i].outcome;
+		int pair = hand_over(&daemon, &tcp, rows[i].kind);
+		WAIT_COUNT(script->starts, 1);
+		if (rows[i].outcome != OUTCOME_HOLD)
+			assert_int_equal(send(pair, "x", 1, 0), 1);
+		status = ask_status(&daemon, pair, IPC_STATUS_DISCONNECT, &back).state;
+		assert_int_equal(status, IPC_CONN_CLOSED);
+		assert_true(back >= 0);
+		assert_int_equal(script->aborts, rows[i].aborts);
+		assert_int_equal(script->tcp_resets, rows[i].tcp_resets);
+		expect_reset_behind(pair);
+		expect_reset_behind(tcp.far);
+		close(tcp.far);
+
+		int listener = listen_tcp(&addr);
+		fcntl(back, F_SETFL, 0);
+		assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), 0);
+		close(back);
+		close(listener);
+		assert_int_equal(ask_status(&daemon, pair, IPC_STATUS_DISCONNECT, &back).state,
+				 IPC_CONN_CLOSED);
+		assert_int_equal(back, -1);
+		close(pair);
+		daemon_stop(&daemon);
+	}
+}
+
 static void linger_is_the_programs_not_ours(void **state)
 {
 	(void)state;
@@ -703,6 +834,8 @@ int main(void)
 		cmocka_unit_test(a_status_needs_the_descriptor_itself),
 		cmocka_unit_test(options_act_on_the_tcp_socket),
 		cmocka_unit_test(keepalive_has_a_floor),
+		cmocka_unit_test(a_relay_tells_of_the_programs_stream),
+		cmocka_unit_test(a_program_that_disconnects_has_its_socket_again),
 		cmocka_unit_test(linger_is_the_programs_not_ours),
 		cmocka_unit_test(sessions_and_connections_of_a_user_are_limited),
 		cmocka_unit_test(one_daemon_a_path),

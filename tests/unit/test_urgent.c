@@ -176,6 +176,28 @@ static void announced_before_it_fits(void **state)
 	PROVES("URG-2 URG-3");
 }
 
+/* Then it fits, and the window is still closed: that is nothing new. */
+static void announced_and_committed(void **state)
+{
+	(void)state;
+	for (int deployed = 0; deployed < 2; deployed++) {
+		struct connfix *f = before_the_end(deployed, 1000);
+		connfix_write(f, usable(f));
+		pass_over(f);
+		smcr_conn_tx_announce_urgent(f->conn);
+		expect_cdc(f, 6, E - 1000, 5, E - 1000, B_FLAG | P_FLAG, 0);
+		connfix_complete(f);
+		connfix_write_urgent(f, 1);
+		expect_none(f);
+		f->peer_cons += usable(f);
+		connfix_peer_cdc(f);
+		expect_w(f, E - 1000, E - 1000);
+		expect_cdc(f, 6, E - 999, 5, E - 1000, P_FLAG | U_FLAG, 0);
+		connfix_free(f);
+	}
+	PROVES("URG-2");
+}
+
 /* P is part of the state: a CDC for another reason repeats it while the byte waits. */
 static void pending_is_repeated(void **state)
 {
@@ -690,6 +712,7 @@ int main(void)
 		cmocka_unit_test(one_past_the_byte),
 		cmocka_unit_test(window_closed),
 		cmocka_unit_test(announced_before_it_fits),
+		cmocka_unit_test(announced_and_committed),
 		cmocka_unit_test(pending_is_repeated),
 		cmocka_unit_test(waits_for_the_reader),
 		cmocka_unit_test(cleared_by_normal_data),
