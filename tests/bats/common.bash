@@ -19,6 +19,17 @@ two_daemons() {
 	smcrd_start b "$@"
 }
 
+# two_patient_daemons: the same; connect() of programs waits for the outcome of the rendezvous, however
+# busy the machine is.
+two_patient_daemons() {
+	local host
+	hosts_up 1500
+	for host in a b; do
+		echo 'connect_wait_milliseconds = 20000' >"$HOSTS_DIR/$host.conf"
+		smcrd_start "$host"
+	done
+}
+
 # daemon_ends HOST: an orderly stop of the daemon, if it runs, succeeds: with sanitizers that says that
 # nothing leaked. The programs end first.
 daemon_ends() {

@@ -175,7 +175,7 @@ python_on() {
 }
 
 @test "smcr-run -v says what became of each connection" {
-	two_daemons
+	two_patient_daemons
 	echo_server_on_a "$RUN" -v 2>"$HOSTS_DIR/server"
 	on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 2>"$HOSTS_DIR/block"
 	# the server: a line for its listener, and one for each connection
