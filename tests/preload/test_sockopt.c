@@ -67,7 +67,8 @@ static void test_options_of_the_tcp_socket(void **state)
 		{ SOL_SOCKET, SO_REUSEADDR, 1 },         { SOL_SOCKET, SO_SNDBUF, 20000 },
 		{ SOL_SOCKET, SO_RCVBUF, 30000 },        { IPPROTO_IP, IP_TOS, 0x10 },
 		{ IPPROTO_TCP, TCP_QUICKACK, 1 },        { SOL_SOCKET, SO_PRIORITY, 4 },
-		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 5000 },
+		{ IPPROTO_TCP, TCP_USER_TIMEOUT, 5000 }, { IPPROTO_IP, IP_RECVTTL, 1 },
+		{ IPPROTO_IP, IP_RECVTOS, 1 },           { IPPROTO_IP, IP_PKTINFO, 1 },
 	};
 	int fd = pair_end();
 	int tcp = pre_net_socket(AF_INET, SOCK_STREAM);

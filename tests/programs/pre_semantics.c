@@ -298,6 +298,14 @@ static void options(void)
 	set_option("SO_PRIORITY", fd, SOL_SOCKET, SO_PRIORITY, 5);
 	set_option("IP_TOS", fd, IPPROTO_IP, IP_TOS, 0x20);
 	set_option("IP_TTL", fd, IPPROTO_IP, IP_TTL, 33);
+	/* Erlang sets these on every connection that it accepts, and closes it where that fails. */
+	set_option("IP_RECVTOS", fd, IPPROTO_IP, IP_RECVTOS, 1);
+	set_option("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 1);
+	set_option("IP_RECVTTL", fd, IPPROTO_IP, IP_RECVTTL, 0);
+	set_option("IP_PKTINFO", fd, IPPROTO_IP, IP_PKTINFO, 1);
+	set_option("IP_RECVERR", fd, IPPROTO_IP, IP_RECVERR, 0);
+	set_option("IPV6_V6ONLY", fd, IPPROTO_IPV6, IPV6_V6ONLY, 1);
+	set_option("IPV6_RECVTCLASS", fd, IPPROTO_IPV6, IPV6_RECVTCLASS, 1);
 	set_option("unknown TCP option", fd, IPPROTO_TCP, 30000, 1);
 	set_option("unknown level", fd, 30000, 1, 1);
 	result("set SO_LINGER", setsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)));
