@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file options.h
- * What each socket option means on a pair end: the table of docs/sockets.md.
+ * What each socket option means on a pair end: the tables of docs/sockets.md and
+ * docs/library.md.
  */
 #ifndef SMCRD_LIB_PRELOAD_OPTIONS_H
 #define SMCRD_LIB_PRELOAD_OPTIONS_H
