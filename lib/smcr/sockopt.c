@@ -33,12 +33,14 @@ static int copy_out_int(int number, void *value, socklen_t *len)
 	return copy_out(&number, sizeof(number), value, len);
 }
 
-/* What the TCP socket says, or one without a connection where the connection is over: that knows
- * which values are right, and remembers none. */
+/* What the TCP socket says, or one without a connection where the connection is over or the daemon
+ * out of reach: that knows which values are right, and remembers none. Out of reach is the daemon
+ * for a process that was passed the connection into a chroot and a network namespace of its own, as
+ * vsftpd's; it would take an error for a reset. */
 static int ask(int fd, const struct ipc_pair_name *pair, struct ipc_sockopt *option)
 {
 	int rc = pre_ask_sockopt(fd, option);
-	if (rc != -ENOTCONN && (rc != -ECONNRESET || !pre_is_over(fd)))
+	if (rc != -ENOTCONN && rc != -ECONNRESET)
 		return rc;
 	int tcp = pre_unconnected(pair);
 	if (tcp < 0)

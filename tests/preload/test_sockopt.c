@@ -5,11 +5,13 @@
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "tests/preload/fixture.h"
 
@@ -183,6 +185,27 @@ static void test_errors(void **state)
 	close(fd);
 }
 
+/* vsftpd passes its data connections to such a process, and ends a transfer for which an option
+ * cannot be set. */
+static void test_a_daemon_out_of_reach(void **state)
+{
+	(void)state;
+	int status = -1, fd = pair_end();
+	pid_t pid = fork();
+	if (pid == 0) {
+		if (unshare(CLONE_NEWNET) < 0 || chroot("/sys") < 0 || chdir("/") < 0)
+			_exit(2);
+		bool right = set_int(fd, SOL_SOCKET, SO_KEEPALIVE, 1) == 0 &&
+			     set_int(fd, IPPROTO_TCP, TCP_NODELAY, 1) == 0 &&
+			     set_int(fd, IPPROTO_TCP, TCP_KEEPIDLE, -1) == -EINVAL &&
+			     send(fd, "x", 1, MSG_NOSIGNAL) == 1;
+		_exit(right ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	close(fd);
+}
+
 static void test_other_sockets_pass(void **state)
 {
 	(void)state;
@@ -214,6 +237,7 @@ int main(void)
 		TEST(test_buffer_sizes_leave_the_pair_alone),
 		TEST(test_what_cannot_be_had),
 		TEST(test_errors),
+		TEST(test_a_daemon_out_of_reach),
 		TEST(test_other_sockets_pass),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
