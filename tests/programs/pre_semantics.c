@@ -72,7 +72,11 @@ static void give_up(const char *what)
 static short wait_for(int fd, short events)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	if (poll(&p, 1, 10000) <= 0)
+	int ready;
+	do
+		ready = poll(&p, 1, 10000);
+	while (ready < 0 && errno == EINTR); /* SIGURG */
+	if (ready <= 0)
 		give_up("poll");
 	return p.revents;
 }
