@@ -7,7 +7,9 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
-#define LOOK_MS 100
+/* Anybody can listen at the abstract address while smcrd does not, and let callers wait: before the
+ * connection nobody tells who it is. smcrd has room for far more callers than come in this time. */
+#define ABSTRACT_MS 100
 
 /* Or there is no daemon. */
 static bool is_out_of_sight(int error)
@@ -30,10 +32,10 @@ static int connect_within(int fd, const struct sockaddr_un *addr, socklen_t len,
 	return rc;
 }
 
-static int connect_abstract(int fd, int limit_ms)
+static int connect_abstract(int fd)
 {
 	int rc = connect_within(fd, &pre_settings.daemon_abstract, pre_settings.daemon_abstract_len,
-				limit_ms);
+				ABSTRACT_MS);
 	return rc == 0 && !pre_pair_is_trusted(fd) ? -ECONNREFUSED : rc;
 }
 
@@ -42,11 +44,11 @@ int pre_reach_look(int fd)
 	int rc = sys_may_write(pre_settings.daemon.sun_path);
 	if (rc == 0)
 		pre_pair_note_owner();
-	return is_out_of_sight(rc) ? connect_abstract(fd, LOOK_MS) : 0;
+	return is_out_of_sight(rc) ? connect_abstract(fd) : 0;
 }
 
 int pre_reach_connect(int fd, int limit_ms)
 {
 	int rc = connect_within(fd, &pre_settings.daemon, pre_settings.daemon_len, limit_ms);
-	return is_out_of_sight(rc) ? connect_abstract(fd, limit_ms) : rc;
+	return is_out_of_sight(rc) ? connect_abstract(fd) : rc;
 }

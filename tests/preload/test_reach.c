@@ -14,6 +14,7 @@
 
 #include "lib/smcr/pair.h"
 #include "lib/smcr/session.h"
+#include "lib/smcr/sys.h"
 #include "tests/preload/fixture.h"
 
 static void lose_sight(void)
@@ -124,14 +125,19 @@ static pid_t squat(int fd)
 	return pid;
 }
 
+static void end_daemon(void)
+{
+	kill(smcrd.pid, SIGKILL);
+	waitpid(smcrd.pid, NULL, 0);
+	unlink(smcrd.path);
+}
+
 static void test_a_squatter_gets_nothing(void **state)
 {
 	(void)state;
 	if (geteuid() != 0)
 		skip();
-	kill(smcrd.pid, SIGKILL);
-	waitpid(smcrd.pid, NULL, 0);
-	unlink(smcrd.path);
+	end_daemon();
 	int fd = bind_abstract();
 	pid_t pid = squat(fd);
 	int peer = peer_connect();
@@ -150,6 +156,39 @@ static void test_a_squatter_gets_nothing(void **state)
 	waitpid(pid, NULL, 0);
 	close(fd);
 	close(100);
+}
+
+static int call_abstract(void)
+{
+	int fd = pre_net_socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC);
+	if (syscall(SYS_connect, fd, &pre_settings.daemon_abstract,
+		    pre_settings.daemon_abstract_len) == 0)
+		return fd;
+	assert_int_equal(errno, EAGAIN);
+	close(fd);
+	return -1;
+}
+
+/* One that never accepts, and has let others in until no more can wait. */
+static void test_a_full_squatter_holds_nobody_up(void **state)
+{
+	(void)state;
+	int callers[4], count = 0, fd = -1, client = pre_net_socket(AF_INET, SOCK_STREAM);
+	assert_true(pre_daemon_usable(false));
+	end_daemon();
+	int squatter = bind_abstract();
+	assert_int_equal(listen(squatter, 0), 0);
+	while (count < 4 && (fd = call_abstract()) >= 0)
+		callers[count++] = fd;
+	assert_int_equal(fd, -1);
+	int64_t before = sys_now_ms();
+	assert_int_equal(pre_net_connect(client, &server), 0);
+	assert_true(sys_now_ms() - before < PRE_REPLY_MS / 2);
+	assert_int_equal(pre_net_kernel_family(client), AF_INET);
+	while (count > 0)
+		close(callers[--count]);
+	close(squatter);
+	close(client);
 }
 
 static void test_who_is_trusted(void **state)
@@ -172,6 +211,7 @@ int main(void)
 		TEST(test_connections_begin_and_live_on),
 		TEST(test_who_is_trusted),
 		TEST(test_a_squatter_gets_nothing),
+		TEST(test_a_full_squatter_holds_nobody_up),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
