@@ -203,22 +203,40 @@ static bool may_gain(int fd)
 	       prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1;
 }
 
-#define PRIVILEGED(how) "it is " how ", so the dynamic loader ignores preload libraries"
+#define IGNORED         ", so the dynamic loader ignores preload libraries"
+#define PRIVILEGED(how) "it is " how IGNORED
 
-/** @return why, or NULL */
-static const char *privilege_of(int fd)
+/* The ids that it will have are compared with the real ones. Where the file does not decide, a
+ * process that has put on another effective id hands it on. @return why, or NULL */
+static const char *changed_ids(const struct stat *st, bool gains, int flags)
+{
+	const bool reset = flags & INSPECT_RESET_IDS;
+	if (gains && (st->st_mode & S_ISUID)) {
+		if (st->st_uid != getuid())
+			return PRIVILEGED("setuid");
+	} else if (!reset && geteuid() != getuid()) {
+		return "whoever starts it has another user id than the real one" IGNORED;
+	}
+	if (gains && (st->st_mode & S_ISGID) && (st->st_mode & S_IXGRP)) {
+		if (st->st_gid != getgid())
+			return PRIVILEGED("setgid");
+	} else if (!reset && getegid() != getgid()) {
+		return "whoever starts it has another group id than the real one" IGNORED;
+	}
+	return NULL;
+}
+
+/** @param fd  may be one that only names the file (O_PATH). @return why, or NULL */
+static const char *privilege_of(int fd, int flags)
 {
 	struct stat st;
-	const char *how = NULL;
 	if (fstat(fd, &st) < 0)
 		return NULL;
-	if ((st.st_mode & S_ISUID) && st.st_uid != getuid())
-		how = PRIVILEGED("setuid");
-	else if ((st.st_mode & S_ISGID) && (st.st_mode & S_IXGRP) && st.st_gid != getgid())
-		how = PRIVILEGED("setgid");
-	else if (getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
+	const bool gains = may_gain(fd);
+	const char *how = changed_ids(&st, gains, flags);
+	if (!how && gains && getuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		how = PRIVILEGED("privileged by file capabilities");
-	return how && may_gain(fd) ? how : NULL;
+	return how;
 }
 
 /* ---- verdict */
@@ -277,7 +295,7 @@ static void judge_without_loader(int fd, const char *path, const struct inspect_
 
 /* ---- */
 
-static void judge_elf(int fd, const char *path, const struct elf_facts *program,
+static void judge_elf(int fd, const char *path, int flags, const struct elf_facts *program,
 		      const struct inspect_measure *measure, struct inspect_result *result)
 {
 	if (program->class != measure->class || program->machine != measure->machine) {
@@ -291,7 +309,7 @@ static void judge_elf(int fd, const char *path, const struct elf_facts *program,
 	} else if (is_other_loader(program, measure)) {
 		judge(result, INSPECT_OTHER_LOADER, OTHER_LIBRARY);
 	} else {
-		const char *how = privilege_of(fd);
+		const char *how = privilege_of(fd, flags);
 		judge(result, how ? INSPECT_PRIVILEGED : INSPECT_OK, how ? how : "");
 	}
 }
@@ -311,7 +329,7 @@ static bool script_interpreter(int fd, char ret_path[INSPECT_LINE])
 }
 
 /* /proc tells a descriptor's file also where the descriptor is only a name for it (O_PATH). */
-static int open_descriptor(int fd)
+static int open_descriptor(int fd, int how)
 {
 	char path[sizeof("/proc/self/fd/2147483647")] = "/proc/self/fd/";
 	char digits[sizeof("2147483647")];
@@ -324,17 +342,29 @@ static int open_descriptor(int fd)
 	while (n > 0)
 		path[at++] = digits[--n];
 	path[at] = '\0';
-	return sys_openat(AT_FDCWD, path, O_RDONLY | O_CLOEXEC);
+	return sys_openat(AT_FDCWD, path, how | O_CLOEXEC);
 }
 
-/* O_NONBLOCK: a FIFO of that name must not hold us up. */
-static int open_program(int dirfd, const char *path, int flags)
+/* O_NONBLOCK: a FIFO of that name must not hold us up. @param how  O_RDONLY or O_PATH */
+static int open_program(int dirfd, const char *path, int flags, int how)
 {
 	if ((flags & AT_EMPTY_PATH) && !*path)
-		return open_descriptor(dirfd);
+		return open_descriptor(dirfd, how);
 	return sys_openat(dirfd, path,
-			  O_RDONLY | O_CLOEXEC | O_NONBLOCK |
+			  how | O_CLOEXEC | O_NONBLOCK |
 				  (flags & AT_SYMLINK_NOFOLLOW ? O_NOFOLLOW : 0));
+}
+
+/* A program may be run by those who may not read it; setuid programs are often such. */
+static void judge_unreadable(int dirfd, const char *path, int flags, struct inspect_result *result)
+{
+	int fd = open_program(dirfd, path, flags, O_PATH);
+	if (fd < 0)
+		return;
+	const char *how = privilege_of(fd, flags);
+	if (how)
+		judge(result, INSPECT_PRIVILEGED, how);
+	sys_close(fd);
 }
 
 void inspect_program(int dirfd, const char *path, int flags, const struct inspect_measure *measure,
@@ -344,14 +374,19 @@ void inspect_program(int dirfd, const char *path, int flags, const struct inspec
 	struct elf_facts facts;
 	judge(result, INSPECT_UNKNOWN, "");
 	*result->interpreter = '\0';
-	int fd = open_program(dirfd, path, flags);
+	int fd = open_program(dirfd, path, flags, O_RDONLY);
+	if (fd == -EACCES)
+		judge_unreadable(dirfd, path, flags, result);
 	for (int depth = 0; fd >= 0 && depth <= MAX_INTERPRETERS; depth++) {
 		bool script = script_interpreter(fd, result->interpreter);
 		if (!script && read_elf(fd, &facts))
-			judge_elf(fd, *result->interpreter ? result->interpreter : path, &facts,
-				  measure, result);
+			judge_elf(fd, *result->interpreter ? result->interpreter : path, flags,
+				  &facts, measure, result);
 		sys_close(fd);
-		fd = script ? open_program(AT_FDCWD, result->interpreter, 0) : -EBADF;
+		fd = script ? open_program(AT_FDCWD, result->interpreter, 0, O_RDONLY) : -EBADF;
+		if (fd == -EACCES)
+			judge_unreadable(AT_FDCWD, result->interpreter, flags & INSPECT_RESET_IDS,
+					 result);
 	}
 	if (fd >= 0)
 		sys_close(fd);

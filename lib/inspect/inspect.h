@@ -23,7 +23,8 @@
 enum inspect_verdict {
 	INSPECT_OK,
 	INSPECT_STATIC,     /* no dynamic loader that could load the library */
-	INSPECT_PRIVILEGED, /* setuid, setgid or file capabilities: the loader ignores LD_PRELOAD */
+	INSPECT_PRIVILEGED, /* setuid, setgid, file capabilities, or started with effective ids that
+			       are not the real ones: the loader ignores LD_PRELOAD */
 	INSPECT_WRONG_CLASS,  /* other ELF class or machine than the library's */
 	INSPECT_OTHER_LOADER, /* another C library's: with our library in it the program may not
 				 start */
@@ -60,10 +61,14 @@ void inspect_measure_self(struct inspect_measure *ret_measure);
  */
 int inspect_find(const char *name, char *ret_path);
 
+/* A flag for inspect_program() beside execveat(2)'s: who starts it puts the effective ids back to
+ * the real ones before (POSIX_SPAWN_RESETIDS). */
+#define INSPECT_RESET_IDS (1 << 30)
+
 /**
  * @param dirfd  what `path` is relative to, or AT_FDCWD
  * @param flags  AT_SYMLINK_NOFOLLOW, AT_EMPTY_PATH (then `dirfd` may be the program itself), as
- *               execveat(2) takes them
+ *               execveat(2) takes them; INSPECT_RESET_IDS
  */
 void inspect_program(int dirfd, const char *path, int flags, const struct inspect_measure *measure,
 		     struct inspect_result *ret_result);

@@ -112,12 +112,13 @@ struct judgement {
 };
 
 /* A function of its own: its buffer is gone before exec() needs the stack. */
-__attribute__((noinline)) static void judge_found(const char *name, struct inspect_result *result)
+__attribute__((noinline)) static void judge_found(const char *name, int flags,
+						  struct inspect_result *result)
 {
 	char path[PATH_MAX];
 	*result = (struct inspect_result){ .verdict = INSPECT_UNKNOWN, .text = "" };
 	if (inspect_find(name, path) == 0)
-		inspect_program(AT_FDCWD, path, 0, &start.measure, result);
+		inspect_program(AT_FDCWD, path, flags, &start.measure, result);
 }
 
 /* As the loader will try it, or it says that it could not: after chroot(), for another user. */
@@ -134,7 +135,7 @@ __attribute__((noinline)) static void judge(const struct carry_program *program,
 {
 	struct inspect_result result;
 	if (program->search)
-		judge_found(program->path, &result);
+		judge_found(program->path, program->flags, &result);
 	else
 		inspect_program(program->dirfd, program->path, program->flags, &start.measure,
 				&result);

@@ -31,7 +31,7 @@
 struct carry_program {
 	int dirfd; /* what `path` is relative to, or AT_FDCWD */
 	const char *path;
-	int flags;   /* as execveat(2) */
+	int flags;   /* as inspect_program() takes them */
 	bool search; /* in PATH, if there is no slash in it */
 	bool spawn;  /* by posix_spawn(), with file actions: see inherit_bar() */
 };

@@ -246,13 +246,25 @@ EXPORT int execle(const char *path, const char *arg, ...)
 
 /* ---- posix_spawn: errors are returned */
 
+static int flags_of(const posix_spawnattr_t *attributes)
+{
+	short flags;
+	if (!attributes || posix_spawnattr_getflags(attributes, &flags) != 0)
+		return 0;
+	return flags & POSIX_SPAWN_RESETIDS ? INSPECT_RESET_IDS : 0;
+}
+
 static int spawn_program(spawn *function, bool search, pid_t *pid, const char *path,
 			 const posix_spawn_file_actions_t *actions,
 			 const posix_spawnattr_t *attributes, char *const argv[],
 			 char *const envp[])
 {
 	const struct carry_program program = {
-		.dirfd = AT_FDCWD, .path = path, .search = search, .spawn = actions != NULL
+		.dirfd = AT_FDCWD,
+		.path = path,
+		.flags = flags_of(attributes),
+		.search = search,
+		.spawn = actions != NULL,
 	};
 	struct carry carry;
 	int saved = errno;

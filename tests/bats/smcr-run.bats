@@ -142,6 +142,51 @@ refused() {
 	fi
 }
 
+@test "a setuid program that cannot be read is found" {
+	cp /bin/true "$DIR/program"
+	chmod 4711 "$DIR/program"
+	chmod 755 "$DIR"
+	nobody=(setpriv --reuid 65534 --regid 65534 --clear-groups)
+	"${nobody[@]}" test -x "$RUN" -a -x "$DIR/program" || skip "the build is out of other users' reach"
+	run -126 "${nobody[@]}" "$RUN" --require "$DIR/program"
+	[[ $output == *"it is setuid"* ]]
+	chmod 711 "$DIR/program"
+	run -0 "${nobody[@]}" "$RUN" --require "$DIR/program"
+}
+
+# with_ids CALL [RUN-OPTION..]: a program that has other effective ids by CALL starts another one
+with_ids() {
+	local call=$1
+	shift
+	run "$RUN" "$@" /usr/bin/python3 -c "import os; $call; os.execv('/bin/true', ['true'])"
+}
+
+@test "programs that are started with other effective ids than the real ones are found" {
+	with_ids "os.seteuid(65534)" --require
+	[ "$status" != 0 ]
+	[[ $output == *"/bin/true cannot use SMC-R: whoever starts it has another user id"*"--require: not started"* ]]
+	with_ids "os.setegid(65534)" --require
+	[ "$status" != 0 ]
+	[[ $output == *"/bin/true cannot use SMC-R: whoever starts it has another group id"* ]]
+	with_ids "os.seteuid(65534)" -v
+	[ "$status" = 0 ]
+	[[ $output == *"it runs over plain TCP"* ]]
+	with_ids "os.setreuid(65534, 0)" -v
+	[[ $output == *"it runs over plain TCP"* ]]
+	with_ids "os.setgid(0)" --require
+	[ "$status" = 0 ]
+}
+
+@test "posix_spawn() that puts the ids back is none of them" {
+	run -0 "$RUN" --require /usr/bin/python3 - <<-'EOF'
+	import os
+	os.seteuid(65534)
+	grep = ["grep", "-q", "libsmcr-preload", "/proc/self/maps"]
+	pid = os.posix_spawn("/bin/grep", grep, dict(os.environ), resetids=True)
+	assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+	EOF
+}
+
 @test "other architectures and Go programs are found" {
 	elf 1 3 ""
 	refused "another architecture" "$DIR/program"
