@@ -171,19 +171,23 @@ static bool was_offered(int fd)
 	return header >= 20 && header <= tcp_len && smcr_tcpopt_find(tcp + 20, header - 20) == 1;
 }
 
-/* The peer's first bytes tell. */
+/* The peer's first bytes tell. Nobody is waited for once the doubt is over, or any stranger who
+ * sends half a Proposal could hold the program up. */
 static bool is_proposed(int fd)
 {
-	uint8_t header[SMCR_CLC_HEADER_LEN];
-	int64_t age = silence_of(fd), deadline = 0;
-	int rc = peek(fd, header, 1);
-	if (rc == -EAGAIN && in_doubt(age) && was_offered(fd))
-		deadline = sys_now_ms() + PROPOSAL_MS - age;
+	uint8_t message[SMCR_CLC_MAX_LEN];
+	int64_t age = silence_of(fd);
+	int rc = peek(fd, message, 1);
+	bool doubt = (rc > 0 || rc == -EAGAIN) && in_doubt(age);
+	if (rc == -EAGAIN && doubt && was_offered(fd))
+		rc = peek_clc(fd, message, SMCR_CLC_HEADER_LEN, sys_now_ms() + PROPOSAL_MS - age);
+	else if (rc > 0 && doubt)
+		rc = peek_clc(fd, message, SMCR_CLC_HEADER_LEN, sys_now_ms() + PROPOSAL_MS);
 	else if (rc > 0)
-		deadline = sys_now_ms() + PROPOSAL_MS;
-	if (deadline == 0 || peek_clc(fd, header, sizeof(header), deadline) < 0)
+		rc = peek_message(fd, message, 0);
+	else
 		return false;
-	return header[4] == SMCR_CLC_PROPOSAL;
+	return rc >= 0 && message[4] == SMCR_CLC_PROPOSAL;
 }
 
 bool pre_promise_stands(int listener, int fd)

@@ -244,6 +244,43 @@ static void test_plain_connections_are_not_held_up(void **state)
 	close(peer);
 }
 
+/* Accepted at once, and the first `len` of its bytes are the program's. */
+static void expect_bytes(const uint8_t *bytes, size_t len)
+{
+	uint8_t got[SMCR_CLC_MAX_LEN];
+	int peer = peer_connect();
+	say(peer, bytes, len);
+	int64_t before = sys_now_ms();
+	int fd = accept(listener, NULL, NULL);
+	assert_true(sys_now_ms() - before < 500);
+	assert_int_equal(recv(fd, got, len, MSG_WAITALL), len);
+	assert_memory_equal(got, bytes, len);
+	close(fd);
+	close(peer);
+}
+
+/* The daemon has long been gone, so that no handshake of its time can have ended just now: whoever
+ * begins like a Proposal and then is silent was promised nothing. */
+static void test_half_a_proposal_holds_nobody_up(void **state)
+{
+	(void)state;
+	const struct timespec pause = { .tv_nsec = 20000000 };
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t len = proposal(SMCR_CLC_VERSION_1, buf);
+	set_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, 1);
+	kill_daemon();
+	play_restart(0);
+	expect_plain(peer_connect());
+	for (int64_t over = sys_now_ms() + 400; sys_now_ms() < over;) /* DOUBT_MS in promise.c */
+		nanosleep(&pause, NULL);
+	expect_bytes(buf, 1);
+	expect_bytes(buf, SMCR_CLC_HEADER_LEN);
+	expect_bytes(buf, len - 1);
+	int peer = peer_connect();
+	propose(peer);
+	expect_declined(peer, SMCR_REASON_NO_DAEMON);
+}
+
 /* ---- what the peer sends */
 
 static void test_a_decline_has_the_version_of_the_proposal(void **state)
@@ -583,6 +620,7 @@ int main(void)
 		TEST(test_the_next_daemon_may_refuse),
 		TEST(test_a_proposal_that_waits_is_a_promise),
 		TEST(test_plain_connections_are_not_held_up),
+		TEST(test_half_a_proposal_holds_nobody_up),
 		TEST(test_a_decline_has_the_version_of_the_proposal),
 		TEST(test_no_byte_behind_the_proposal_is_taken),
 		TEST(test_a_proposal_may_come_in_pieces_and_late),
