@@ -119,15 +119,33 @@ static bool find_library(char *ret_path)
 	return false;
 }
 
-/* Ours first: a library behind it then sees the calls that we pass on. */
+static bool is_ours(const char *item, size_t len)
+{
+	const size_t name_len = strlen(LIBRARY);
+	if (len < name_len || memcmp(item + len - name_len, LIBRARY, name_len) != 0)
+		return false;
+	return len == name_len || item[len - name_len - 1] == '/';
+}
+
+/* Ours first: a library behind it then sees the calls that we pass on. Another copy of ours, which
+ * a smcr-run around this one has named, would do everything a second time. */
 static int set_preload(const char *library)
 {
-	const char *others = getenv("LD_PRELOAD");
-	char *value;
-	if (!others || !*others)
-		return setenv("LD_PRELOAD", library, 1);
-	if (asprintf(&value, "%s:%s", library, others) < 0)
+	static const char separators[] = " :"; /* of the dynamic loader's list */
+	const char *at = getenv("LD_PRELOAD");
+	char *value = malloc(strlen(library) + (at ? strlen(at) : 0) + sizeof(":"));
+	if (!value)
 		return -1;
+	char *end = stpcpy(value, library);
+	while (at && *(at += strspn(at, separators))) {
+		size_t len = strcspn(at, separators);
+		if (!is_ours(at, len)) {
+			*end++ = ':';
+			end = mempcpy(end, at, len);
+			*end = '\0';
+		}
+		at += len;
+	}
 	int rc = setenv("LD_PRELOAD", value, 1);
 	free(value);
 	return rc;

@@ -62,6 +62,16 @@ elf() {
 	[[ $output == *"no smcrd at $DIR/sock"* ]]
 }
 
+@test "a smcr-run within smcr-run names the library once, its own copy of it" {
+	other=$(ldconfig -p | sed -n 's/.*libm\.so\.6.*=> //p' | head -n 1)
+	mkdir "$DIR/copy"
+	cp "$LIBRARY" "$DIR/copy"
+	run -0 env LD_PRELOAD="$other" "$RUN" "$RUN" env
+	[[ $'\n'$output$'\n' == *$'\n'"LD_PRELOAD=$LIBRARY:$other"$'\n'* ]]
+	run -0 env LD_PRELOAD="$DIR/copy/libsmcr-preload.so $other" "$RUN" cat /proc/self/maps
+	[[ $output == *"$LIBRARY"* && $output != *"$DIR/copy"* ]]
+}
+
 @test "the library is in the program, once, and exports what it interposes and nothing else" {
 	run -0 "$RUN" cat /proc/self/maps
 	[[ $output == *"$LIBRARY"* ]]
