@@ -77,6 +77,7 @@ int conn_open_pair(struct client_conn *conn, bool plugged)
 		       on_pair_ready);
 	if (r < 0) {
 		close(program);
+		pair_reset(&conn->pair); /* an end that is open says that the program has its own */
 		return r;
 	}
 	return program;

@@ -468,8 +468,7 @@ void pair_refuse(struct pair *pair)
 	shutdown(pair->fd, SHUT_RD); /* nothing is added while the queue is emptied */
 	while (recv(pair->fd, dropped, sizeof(dropped), MSG_DONTWAIT) > 0)
 		;
-	close(pair->fd);
-	pair->fd = -1;
+	close_end(pair);
 }
 
 void pair_reset(struct pair *pair)

@@ -6,6 +6,8 @@
  */
 #include "tests/unit/clients_side.h"
 
+#include <sys/syscall.h>
+
 static void start(struct daemon_side *daemon)
 {
 	const struct clients_limits limits = { .connect_wait_ms = 20 };
@@ -303,6 +305,53 @@ static void a_reset_that_meets_our_decline_is_no_end_of_file(void **state)
 	}
 }
 
+/* In place of the C library's: the kernel has room for no more watches while `no_watches`. */
+static _Atomic int *no_watches, *refused_watches;
+
+int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
+{
+	if (no_watches && *no_watches && op == EPOLL_CTL_ADD) {
+		++*refused_watches;
+		errno = ENOSPC;
+		return -1;
+	}
+	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
+}
+
+/* connect() waits for the outcome then, and gets it. */
+static void a_pair_that_cannot_be_watched_is_none(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	for (const char *how = "ef"; *how; how++) {
+		struct tcp tcp = connect_tcp();
+		int pair;
+		_Atomic int *shared = mmap(NULL, sizeof(int) * 2, PROT_READ | PROT_WRITE,
+					   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+		assert_ptr_not_equal(shared, MAP_FAILED);
+		no_watches = shared;
+		refused_watches = shared + 1;
+		start(&daemon);
+		int session = session_open(&daemon);
+		ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
+		WAIT_COUNT(script->starts, 1);
+		*no_watches = 1;
+		WAIT_COUNT(*refused_watches, 1);
+		*no_watches = 0;
+		daemon_command(&daemon, *how);
+		struct ipc_result result = receive_result(session, &pair);
+		assert_int_equal(result.outcome, *how == 'e' ? IPC_OUTCOME_PAIR : IPC_OUTCOME_TCP);
+		if (*how == 'e')
+			close(pair);
+		close(tcp.near);
+		close(tcp.far);
+		close(session);
+		daemon_stop(&daemon);
+		no_watches = refused_watches = NULL;
+		munmap(shared, sizeof(int) * 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -316,6 +365,7 @@ int main(void)
 		cmocka_unit_test(required_smcr_is_not_made_again),
 		cmocka_unit_test(a_stopping_daemon_resets_what_is_open),
 		cmocka_unit_test(a_reset_that_meets_our_decline_is_no_end_of_file),
+		cmocka_unit_test(a_pair_that_cannot_be_watched_is_none),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

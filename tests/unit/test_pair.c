@@ -589,6 +589,22 @@ static void shutdown_of_reading_is_no_close(void **state)
 	PROVES("CLOSE-5");
 }
 
+/* As many pairs as there may be at a time get room for urgent bytes; each gives its share back,
+ * whichever way it ends. */
+static void every_end_gives_back_the_way_of_urgent_bytes(void **state)
+{
+	(void)state;
+	void (*const ends[])(struct pair * pair) = { pair_finish, pair_refuse, pair_reset };
+	for (size_t i = 0; i < 3 * (size_t)100; i++) {
+		struct pair pair;
+		int program;
+		open_pair(&pair, &program, -1);
+		assert_true(pair_make_way(&pair));
+		ends[i / 100](&pair);
+		close(program);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -606,6 +622,7 @@ int main(void)
 		cmocka_unit_test(end_of_file_leaves_the_other_direction_open),
 		cmocka_unit_test(close_tells_whether_data_was_left_unread),
 		cmocka_unit_test(shutdown_of_reading_is_no_close),
+		cmocka_unit_test(every_end_gives_back_the_way_of_urgent_bytes),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
