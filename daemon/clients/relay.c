@@ -17,9 +17,11 @@ static uint8_t passing[128 * 1024];
 
 void relay_start(struct relay *relay, struct pair *pair, int tcp)
 {
-	const int on = 1;
+	const int on = 1, least = 1;
 	*relay = (struct relay){ .pair = pair, .tcp = tcp, .tx_ready = true, .rx_ready = true };
 	setsockopt(tcp, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)); /* cannot fail */
+	/* What the program wants to wait for counts at its own end. */
+	setsockopt(tcp, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)); /* nor this */
 }
 
 void relay_stop(struct relay *relay)

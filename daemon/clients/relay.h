@@ -50,7 +50,7 @@ enum relay_result {
 };
 
 /** Start with nothing passed: both sides are looked at by the first relay_run(). SO_OOBINLINE is
- * set on the TCP socket. */
+ * set on the TCP socket, and SO_RCVLOWAT is 1. */
 void relay_start(struct relay *relay, struct pair *pair, int tcp);
 /** Free what has not been passed on. */
 void relay_stop(struct relay *relay);

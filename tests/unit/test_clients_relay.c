@@ -414,6 +414,30 @@ static void a_reset_behind_the_end_leaves_the_end(void **state)
 	daemon_stop(&daemon);
 }
 
+/* SO_RCVLOWAT is for the program's own end: it may be lower there by now, and a recv() that does
+ * not wait takes less in any case. */
+static void the_relay_passes_less_than_the_low_water_mark(void **state)
+{
+	(void)state;
+	const int low = 1000;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FALLBACK;
+	for (int kind = IPC_HANDOVER_CONNECTING; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		struct tcp tcp = connect_tcp();
+		assert_int_equal(setsockopt(tcp.near, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof(low)),
+				 0);
+		int pair = hand_over(&daemon, &tcp, (enum ipc_handover_kind)kind);
+		assert_int_equal(send(tcp.far, "little", 6, 0), 6);
+		expect_bytes(pair, "little");
+		assert_int_equal(send(tcp.far, "more", 4, 0), 4);
+		expect_bytes(pair, "more");
+		close(pair);
+		close(tcp.far);
+	}
+	daemon_stop(&daemon);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -431,6 +455,7 @@ int main(void)
 		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
 		cmocka_unit_test(a_program_that_gives_up_ends_the_connect),
 		cmocka_unit_test(a_reset_behind_the_end_leaves_the_end),
+		cmocka_unit_test(the_relay_passes_less_than_the_low_water_mark),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
