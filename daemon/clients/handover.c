@@ -258,8 +258,10 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	clients_begin(conn->clients);
 	if (!error)
 		error = -read_name(conn->tcp, true, &peer);
-	if (!error) /* the program's word counts for its own getpeername() only */
+	if (!error) { /* the program's word counts for its own getpeername() only */
+		conn->name.peer = peer;
 		to_smcr_addr(&peer, &conn->peer);
+	}
 	uint32_t reason = SMCR_REASON_NONE;
 	if (!error)
 		reason = connected_to_itself(conn) ? (uint32_t)SMCR_REASON_LOCAL_POLICY

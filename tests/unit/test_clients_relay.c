@@ -394,6 +394,41 @@ static void a_program_that_gives_up_ends_the_connect(void **state)
 }
 
 /* As on a TCP socket: one send too many does not take away what was there to be read. */
+/* Made again as plain TCP: a program that may connect to some peers only must not reach others
+ * through the daemon. */
+static void it_is_made_to_the_same_peer_whatever_the_program_said(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct sockaddr_in addr, other;
+	int pair, far = -1, listener = -1, elsewhere = listen_tcp(&other);
+	daemon_start(&daemon);
+	int tcp = connect_slowly(&addr, &listener), session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTING, 0, &other, tcp);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
+	close(session);
+	close(tcp);
+	limit_waiting(listener);
+	while (script->starts == 0) { /* what was in the queue before it */
+		far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		assert_true(far >= 0);
+		if (poll(&(struct pollfd){ .fd = far, .events = POLLRDHUP }, 1, 20) > 0)
+			close(far);
+		else
+			WAIT_COUNT(script->starts, 1);
+	}
+	assert_int_equal(send(far, "220 welcome\r\n", 13, 0), 13);
+	expect_reset(far);
+	close(far);
+	far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+	assert_true(far >= 0);
+	close(far);
+	close(listener);
+	close(elsewhere);
+	close(pair);
+	daemon_stop(&daemon);
+}
+
 static void a_reset_behind_the_end_leaves_the_end(void **state)
 {
 	(void)state;
@@ -454,6 +489,7 @@ int main(void)
 		cmocka_unit_test(once_bytes_have_passed_it_stays),
 		cmocka_unit_test(a_refused_connect_is_told_once_and_the_socket_goes_back),
 		cmocka_unit_test(a_program_that_gives_up_ends_the_connect),
+		cmocka_unit_test(it_is_made_to_the_same_peer_whatever_the_program_said),
 		cmocka_unit_test(a_reset_behind_the_end_leaves_the_end),
 		cmocka_unit_test(the_relay_passes_less_than_the_low_water_mark),
 	};
