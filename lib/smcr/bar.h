@@ -8,8 +8,8 @@
  * an option that is TCP's without meaning anything there, that everybody may set, and that lasts
  * as long as the socket: IP_MULTICAST_ALL (for IPv6 IPV6_MULTICAST_ALL) is off. Async-signal-safe.
  */
-#ifndef SMCRD_LIB_PRELOAD_BAR_H
-#define SMCRD_LIB_PRELOAD_BAR_H
+#ifndef SMCRD_LIB_SMCR_BAR_H
+#define SMCRD_LIB_SMCR_BAR_H
 
 #include <stdbool.h>
 

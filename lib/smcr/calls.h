@@ -5,8 +5,8 @@
  * matters; each returns a non-negative result or a negative errno. Async-signal-safe and safe in
  * any number of threads.
  */
-#ifndef SMCRD_LIB_PRELOAD_CALLS_H
-#define SMCRD_LIB_PRELOAD_CALLS_H
+#ifndef SMCRD_LIB_SMCR_CALLS_H
+#define SMCRD_LIB_SMCR_CALLS_H
 
 #include <linux/sockios.h>
 #include <stdbool.h>

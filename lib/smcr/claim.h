@@ -4,8 +4,8 @@
  * Asking for the SMC option on a TCP socket, and what came of it in the handshake: private socket
  * options that smcrd's cgroup programs answer (proto/ipc/ipc.h).
  */
-#ifndef SMCRD_LIB_PRELOAD_CLAIM_H
-#define SMCRD_LIB_PRELOAD_CLAIM_H
+#ifndef SMCRD_LIB_SMCR_CLAIM_H
+#define SMCRD_LIB_SMCR_CLAIM_H
 
 #include "lib/smcr/policy.h"
 #include "proto/ipc/ipc.h"

@@ -4,8 +4,8 @@
  * What smcr-run -v shows: a line on standard error for what became of each connection. Silent
  * otherwise, and once the program has put something else in the place of its standard error.
  */
-#ifndef SMCRD_LIB_PRELOAD_LOG_H
-#define SMCRD_LIB_PRELOAD_LOG_H
+#ifndef SMCRD_LIB_SMCR_LOG_H
+#define SMCRD_LIB_SMCR_LOG_H
 
 #include <stdint.h>
 

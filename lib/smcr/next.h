@@ -4,8 +4,8 @@
  * The functions behind the interposed ones (the C library's, or another preloaded library's) and
  * the settings that smcr-run puts into the environment. Both are read once.
  */
-#ifndef SMCRD_LIB_PRELOAD_NEXT_H
-#define SMCRD_LIB_PRELOAD_NEXT_H
+#ifndef SMCRD_LIB_SMCR_NEXT_H
+#define SMCRD_LIB_SMCR_NEXT_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -4,8 +4,8 @@
  * What each socket option means on a pair end: the tables of docs/sockets.md and
  * docs/library.md.
  */
-#ifndef SMCRD_LIB_PRELOAD_OPTIONS_H
-#define SMCRD_LIB_PRELOAD_OPTIONS_H
+#ifndef SMCRD_LIB_SMCR_OPTIONS_H
+#define SMCRD_LIB_SMCR_OPTIONS_H
 
 enum pre_treatment {
 	PRE_OPT_TCP,      /* acts on the TCP socket behind it: the daemon is asked */

@@ -6,8 +6,8 @@
  * All of it is asked from the kernel each time, so that it holds after dup, fork, exec and
  * descriptor passing as well.
  */
-#ifndef SMCRD_LIB_PRELOAD_PAIR_H
-#define SMCRD_LIB_PRELOAD_PAIR_H
+#ifndef SMCRD_LIB_SMCR_PAIR_H
+#define SMCRD_LIB_SMCR_PAIR_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -7,8 +7,8 @@
  *
  * As watch.h: no locks, no allocation, usable in signal handlers.
  */
-#ifndef SMCRD_LIB_PRELOAD_PENDING_H
-#define SMCRD_LIB_PRELOAD_PENDING_H
+#ifndef SMCRD_LIB_SMCR_PENDING_H
+#define SMCRD_LIB_SMCR_PENDING_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -10,8 +10,8 @@
  * mark, by the Proposal that such a peer sends first of all. Usable in signal handlers, by any
  * number of threads.
  */
-#ifndef SMCRD_LIB_PRELOAD_PROMISE_H
-#define SMCRD_LIB_PRELOAD_PROMISE_H
+#ifndef SMCRD_LIB_SMCR_PROMISE_H
+#define SMCRD_LIB_SMCR_PROMISE_H
 
 #include <stdbool.h>
 #include <stdint.h>

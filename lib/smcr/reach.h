@@ -7,8 +7,8 @@
  * behind it is only talked to if it is root's, our own user's, or of the user whose the socket file
  * was when it was in sight.
  */
-#ifndef SMCRD_LIB_PRELOAD_REACH_H
-#define SMCRD_LIB_PRELOAD_REACH_H
+#ifndef SMCRD_LIB_SMCR_REACH_H
+#define SMCRD_LIB_SMCR_REACH_H
 
 #include <stdint.h>
 

@@ -5,8 +5,8 @@
  * descriptor and status flags, signal owner, socket options that act on the program's end, and
  * epoll registrations.
  */
-#ifndef SMCRD_LIB_PRELOAD_REPLACE_H
-#define SMCRD_LIB_PRELOAD_REPLACE_H
+#ifndef SMCRD_LIB_SMCR_REPLACE_H
+#define SMCRD_LIB_SMCR_REPLACE_H
 
 #include <fcntl.h>
 #include <stdbool.h>

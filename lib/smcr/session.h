@@ -7,8 +7,8 @@
  * Every wait has a limit. Signals do not end it where not said: half a hand-over cannot be taken
  * back.
  */
-#ifndef SMCRD_LIB_PRELOAD_SESSION_H
-#define SMCRD_LIB_PRELOAD_SESSION_H
+#ifndef SMCRD_LIB_SMCR_SESSION_H
+#define SMCRD_LIB_SMCR_SESSION_H
 
 #include <stdbool.h>
 #include <stdint.h>

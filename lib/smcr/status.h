@@ -3,8 +3,8 @@
  * @file status.h
  * How is the connection behind a pair end? The answer may bring the TCP socket back.
  */
-#ifndef SMCRD_LIB_PRELOAD_STATUS_H
-#define SMCRD_LIB_PRELOAD_STATUS_H
+#ifndef SMCRD_LIB_SMCR_STATUS_H
+#define SMCRD_LIB_SMCR_STATUS_H
 
 #include <stdbool.h>
 

@@ -7,8 +7,8 @@
  *
  * errno is clobbered; the interposed functions restore it before they return.
  */
-#ifndef SMCRD_LIB_PRELOAD_SYS_H
-#define SMCRD_LIB_PRELOAD_SYS_H
+#ifndef SMCRD_LIB_SMCR_SYS_H
+#define SMCRD_LIB_SMCR_SYS_H
 
 #include <errno.h>
 #include <fcntl.h>

@@ -10,8 +10,8 @@
  * Two threads that change the registration of one descriptor at one epoll instance at once get the
  * result of either, as with the kernel.
  */
-#ifndef SMCRD_LIB_PRELOAD_WATCH_H
-#define SMCRD_LIB_PRELOAD_WATCH_H
+#ifndef SMCRD_LIB_SMCR_WATCH_H
+#define SMCRD_LIB_SMCR_WATCH_H
 
 #include <stdbool.h>
 #include <stddef.h>
