@@ -2,6 +2,7 @@
 /* With the TCP option: what was promised to peers, and no promises at limits. Needs root. */
 #include "tests/unit/clients_side.h"
 
+#include <pthread.h>
 #include <sched.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -370,6 +371,39 @@ static void a_daemon_without_descriptors_refuses_at_once(void **state)
 	daemon_stop(&daemon);
 }
 
+static struct rdv_option *flipped;
+static atomic_bool flipped_enough;
+
+static void *flip(void *arg)
+{
+	while (!flipped_enough) {
+		rdv_option_hold(flipped, SMCR_REASON_SHUTTING_DOWN);
+		rdv_option_hold(flipped, SMCR_REASON_NONE);
+	}
+	return arg;
+}
+
+/* What is decided differently between making room for the option and writing it is not sent, and
+ * not promised. */
+static void both_sides_agree_while_the_policy_changes(void **state)
+{
+	(void)state;
+	char text[RDV_TEXT_MAX];
+	pthread_t thread;
+	assert_int_equal(rdv_option_open(&flipped, text), 0);
+	assert_int_equal(pthread_create(&thread, NULL, flip, NULL), 0);
+	for (int i = 0; i < 12000; i++) {
+		struct tcp tcp = promised_tcp();
+		bool far = negotiated(tcp.far) == IPC_NEGOTIATED_YES;
+		bool near = negotiated(tcp.near) == IPC_NEGOTIATED_YES;
+		close_tcp(&tcp);
+		assert_int_equal(near, far);
+	}
+	flipped_enough = true;
+	pthread_join(thread, NULL);
+	rdv_option_close(flipped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -383,6 +417,7 @@ int main(void)
 		cmocka_unit_test(all_at_their_limit_promise_nothing),
 		cmocka_unit_test(too_many_sessions_promise_nothing),
 		cmocka_unit_test(a_daemon_without_descriptors_refuses_at_once),
+		cmocka_unit_test(both_sides_agree_while_the_policy_changes),
 	};
 	return cmocka_run_group_tests(tests, setup_group, NULL);
 }

@@ -600,8 +600,16 @@ static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 sent = 0;
-	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || answer(ctx, cookie, false))
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
 		return;
+	__u32 reason = answer(ctx, cookie, false);
+	if (reason) {
+		/* The policy has changed since there was room for the option: without this the
+		 * answer would count as lost, and so as sent. */
+		if (reason != SMCR_REASON_PEER_NO_SMC)
+			bpf_map_update_elem(&answers, &cookie, &reason, BPF_NOEXIST);
+		return;
+	}
 	long r = bpf_store_hdr_opt(ctx, option, OPTION_LEN, 0);
 	if (r == 0 || r == -EEXIST)
 		bpf_map_update_elem(&answers, &cookie, &sent, BPF_NOEXIST);
