@@ -10,7 +10,7 @@
 #include "daemon/clients/internal.h"
 #include "daemon/rendezvous/plain.h"
 
-bool again_allowed(const struct client_conn *conn)
+static bool is_allowed(const struct client_conn *conn)
 {
 	bool somebody_waits = conn->session || conn->pair.fd >= 0;
 	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_FALLBACK;
@@ -31,14 +31,26 @@ static void on_connected_again(void *ctx, int error, const struct rdv_option_sta
 	clients_end(conn->clients);
 }
 
-void again_start(struct client_conn *conn)
+/* What is this host's own fault says nothing of the peer. */
+static void note_failure(struct client_conn *conn, int error, uint32_t reason)
+{
+	if (reason != SMCR_REASON_NONE && error != ECONNRESET)
+		return;
+	conn_note_failure(conn, error == ECONNRESET ? CLIENTS_RESET : CLIENTS_NO_ANSWER);
+}
+
+void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 {
 	struct clients *clients = conn->clients;
+	if (!is_allowed(conn)) {
+		conn_fail(conn, error, reason);
+		return;
+	}
 	conn_let_go_of_tcp(conn);
 	conn->phase = PHASE_AGAIN;
 	conn->again = true;
-	conn_note_failure(conn, conn->error == ECONNRESET ? CLIENTS_RESET : CLIENTS_NO_ANSWER);
 	conn->error = 0;
+	note_failure(conn, error, reason);
 	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
 	if (r == 0)
 		r = rdv_connect_wait(clients->config.base, clients->config.option, conn->tcp,

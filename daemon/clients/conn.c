@@ -376,11 +376,7 @@ static void count_fallback(struct client_conn *conn)
 
 void conn_tcp_lost(struct client_conn *conn)
 {
-	conn->error = ECONNRESET;
-	if (again_allowed(conn))
-		again_start(conn);
-	else
-		conn_fail(conn, ECONNRESET, conn->reason);
+	again_or_fail(conn, ECONNRESET, conn->reason);
 }
 
 void conn_fall_back(struct client_conn *conn, uint32_t reason)
@@ -527,7 +523,8 @@ void conn_stop(struct client_conn *conn)
 		smcr_conn_tcp_event(conn->engine, SMCR_TCP_RESET);
 	else if (conn->phase == PHASE_RENDEZVOUS && conn->engine)
 		smcr_conn_give_up(conn->engine, SMCR_REASON_SHUTTING_DOWN);
-	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN)
+	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN ||
+		 conn->phase == PHASE_FALLBACK)
 		conn_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
 	else if (conn->phase == PHASE_RELAY)
 		end_relay(conn, false);
@@ -594,10 +591,7 @@ void conn_process(struct client_conn *conn)
 	if (noted & NOTED_RESET)
 		reset(conn);
 	if (noted & NOTED_FAILED) {
-		if (again_allowed(conn))
-			again_start(conn);
-		else
-			conn_fail(conn, conn->error, conn->reason);
+		again_or_fail(conn, conn->error, conn->reason);
 	} else if (noted & NOTED_FALLBACK) {
 		if (conn->path_dead)
 			conn_note_failure(conn, CLIENTS_PATH_DEAD);

@@ -235,10 +235,7 @@ void conn_start_rendezvous(struct client_conn *conn)
 		r = smcr_conn_start(clients->config.engine, &params, &engine);
 	}
 	if (r < 0) {
-		if (again_allowed(conn))
-			again_start(conn);
-		else
-			conn_fail(conn, -r, SMCR_REASON_INTERNAL);
+		again_or_fail(conn, -r, SMCR_REASON_INTERNAL);
 		return;
 	}
 	if (conn->kind != IPC_HANDOVER_ACCEPTED)

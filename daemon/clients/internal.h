@@ -376,10 +376,13 @@ void early_forget(struct client_conn *conn);
 void early_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* again.c */
-/** Can and may this connection, whose rendezvous broke, be made again as plain TCP? */
-bool again_allowed(const struct client_conn *conn);
-/** Do it. Ends in relay, in the program's own TCP socket, or in FAILED. */
-void again_start(struct client_conn *conn);
+/**
+ * The rendezvous broke. A client's connection is made again as plain TCP where that can and may be,
+ * which ends in relay, in the program's own TCP socket, or in FAILED; any other one fails.
+ * @param error   positive errno
+ * @param reason  enum smcr_reason; NONE: the peer's doing, for which it is left alone for a while
+ */
+void again_or_fail(struct client_conn *conn, int error, uint32_t reason);
 
 /* query.c */
 /** What a descriptor shows. Neither connection found: it is over. */

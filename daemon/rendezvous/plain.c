@@ -48,10 +48,13 @@ int rdv_connect_plain(int fd, const union ipc_addr *local, const union ipc_addr 
 	if (r < 0 && r != -ENOPROTOOPT && r != -EOPNOTSUPP) /* nobody knows the option: no claim */
 		return r;
 	/* Unlike bind(), a range lets other connections have the port at the same time. */
-	bool kept = set_int(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, range_of(local)) == 0;
+	int range = 0; /* the program's own */
+	socklen_t len = sizeof(range);
+	bool kept = getsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &range, &len) == 0 &&
+		    set_int(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, range_of(local)) == 0;
 	r = connect_to(fd, peer);
 	if (kept)
-		set_int(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, 0);
+		set_int(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, range);
 	if (kept && (r == -EADDRNOTAVAIL || r == -EADDRINUSE))
 		r = connect_to(fd, peer);
 	return r;
