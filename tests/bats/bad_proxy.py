@@ -44,7 +44,7 @@ def main():
                 client.sendall(start)
                 start = b""
     server.shutdown(socket.SHUT_WR)
-    rest = b""
+    rest = start  # a stream that ended before there was enough to spoil
     while data := server.recv(65536):
         rest += data
     client.sendall(rest[:-3] if how == "truncate" else rest)
