@@ -7,6 +7,7 @@
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
 #   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
 #   make interop-quick  the most telling part of it, in some minutes
+#   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
@@ -108,7 +109,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick install clean format \
+.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean format \
 	format-check deps
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -301,6 +302,10 @@ interop: deps
 interop-quick: deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
 	tests/interop/matrix.sh --quick
+
+bench-vm: deps
+	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(BENCH_BINS)
+	tests/interop/speed.sh
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage

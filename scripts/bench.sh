@@ -31,7 +31,7 @@ median() {
 listen() {
 	local port=$1
 	shift
-	start_on a "$@" "$server" "$port"
+	start_on a "$@" "$server" "$port" >/dev/null
 	until_true 10 tcp_listens a "$port"
 }
 

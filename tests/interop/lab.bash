@@ -5,6 +5,8 @@
 #   S   smcrd with software RNICs, in a network namespace of this machine
 #   V   smcrd with verbs over rdma_rxe, in a virtual machine
 #   K   the kernel's AF_SMC over rdma_rxe, in a virtual machine
+#   B   for measurements (speed.sh): all of these in one virtual machine. rdma_rxe is on net0, net1 is
+#       for a software RNIC, in the network namespace "soft"
 #
 # Hosts have the numbers 1 and 2; host N has 10.88.0.N on net0 and 10.88.0.1N on net1. What runs on a
 # host is a job with a name: a script in a directory that both sides see (guest/runner).
@@ -13,6 +15,7 @@
 # when the caller is killed: a guard process waits for the caller's end of a pipe to close.
 
 LAB_UEID=SMCRD.INTEROP
+LAB_CAPTURE=yes # empty: nothing of what is said is kept
 LAB_TEST_LINK_SECONDS=3
 declare -gA LAB_KIND LAB_DIR
 
@@ -69,14 +72,18 @@ lab_up() {
 		mkdir -p "${LAB_DIR[$n]}"
 		if [ "${!n}" = S ]; then lab_namespace $n; else lab_machine $n; fi
 	done
+	[ -z "$LAB_CAPTURE" ] || lab_capture
+	for n in 1 2; do
+		until_true 200 lab_is_ready $n || lab_fail "host $n (${LAB_KIND[$n]}) does not boot" || return
+	done
+	[ -z "$LAB_CAPTURE" ] || until_true 10 grep -qs 'listening on' "$VM_WORK/tcpdump"
+}
+
+lab_capture() {
 	rm -f "$VM_WORK/lan.pcap"
 	lab_in "$LAB" tcpdump -n -U -B 65536 -s 0 -i br0 -w "$VM_WORK/lan.pcap" \
 		'tcp or udp port 4791' >/dev/null 2>"$VM_WORK/tcpdump" &
 	LAB_TCPDUMP=$!
-	for n in 1 2; do
-		until_true 200 lab_is_ready $n || lab_fail "host $n (${LAB_KIND[$n]}) does not boot" || return
-	done
-	until_true 10 grep -qs 'listening on' "$VM_WORK/tcpdump"
 }
 
 # In a subshell: become COMMAND in a namespace, without the guard's pipe.
