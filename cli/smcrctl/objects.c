@@ -265,6 +265,7 @@ static const struct column connection_columns[] = {
 	{ "RX-BYTES", "rx_bytes" },
 	{ "RMBE", "rmbe_size", .details = true },
 	{ "PEER-RMBE", "peer_rmbe_size", .details = true },
+	{ "SNDBUF", "sndbuf_size", .details = true },
 	{ "PID", "pid" },
 	{ "ERROR", "error", .details = true },
 	{ "CODES", NULL, .details = true, .format = fallback_codes },

@@ -105,15 +105,16 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 
 /* ---- rendezvous ---- */
 
-/* SO_RCVBUF as the program set it (RMB-6), or 0: what the kernel chose by itself says nothing. */
-static uint32_t rcvbuf_of(int tcp)
+/* SO_RCVBUF or SO_SNDBUF as the program set it (RMB-6, SOCK-2), or 0: what the kernel chose by
+ * itself says nothing. */
+static uint32_t buffer_of(int tcp, int option, int locked)
 {
 	int lock = 0, bytes = 0;
 	socklen_t len = sizeof(lock);
-	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 || !(lock & SOCK_RCVBUF_LOCK))
+	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 || !(lock & locked))
 		return 0;
 	len = sizeof(bytes);
-	if (getsockopt(tcp, SOL_SOCKET, SO_RCVBUF, &bytes, &len) < 0 || bytes < 0)
+	if (getsockopt(tcp, SOL_SOCKET, option, &bytes, &len) < 0 || bytes < 0)
 		return 0;
 	return (uint32_t)bytes / 2; /* the kernel doubles what is set, for its bookkeeping */
 }
@@ -226,7 +227,8 @@ void conn_start_rendezvous(struct client_conn *conn)
 								    : SMCR_ROLE_CLIENT,
 			.local = conn->local,
 			.peer = conn->peer,
-			.rcvbuf = rcvbuf_of(conn->tcp),
+			.rcvbuf = buffer_of(conn->tcp, SO_RCVBUF, SOCK_RCVBUF_LOCK),
+			.sndbuf = buffer_of(conn->tcp, SO_SNDBUF, SOCK_SNDBUF_LOCK),
 			.user = conn,
 			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
 			.refuse = must_refuse(conn),

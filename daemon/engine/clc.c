@@ -498,10 +498,11 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
 	return best;
 }
 
-/** Element size code of a send buffer. */
+/** Element size code of a send buffer: as the program wants it, or as the administrator does, or as
+ *  large as the own element. */
 static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 {
-	uint32_t want = conn->engine->config.sndbuf;
+	uint32_t want = conn->params.sndbuf ? conn->params.sndbuf : conn->engine->config.sndbuf;
 	uint8_t bsize = 0;
 	if (!want)
 		return conn->rx.element.slab->bsize;
@@ -510,29 +511,50 @@ static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 	return bsize;
 }
 
-static int take_or_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+/** An element of code `bsize`, up to code `most`; of a new slab, which may be smaller where memory
+ * is short, down to code `least`, if there is none. */
+static int take_or_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t most,
+		       uint8_t least, struct smcr_element *ret)
 {
-	int rc = smcr_element_take(lgr, is_rmb, bsize, ret);
+	int rc = smcr_element_take(lgr, is_rmb, bsize, most, ret);
 	if (rc != -ENOENT)
 		return rc;
 	struct smcr_slab *slab;
-	rc = smcr_slab_add(lgr, is_rmb, bsize, &slab);
+	rc = smcr_slab_add(lgr, is_rmb, bsize, least, &slab);
 	if (rc)
 		return rc;
-	return smcr_element_take(lgr, is_rmb, slab->bsize, ret);
+	return smcr_element_take(lgr, is_rmb, slab->bsize, most, ret);
+}
+
+/** RMB-6: what the program has set is the least that will do. */
+static int take_element(struct smcr_conn *conn)
+{
+	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
+	uint8_t least = conn->params.rcvbuf ? bsize : conn->engine->config.bsize_min;
+	return take_or_add(conn->lgr, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
+}
+
+/** SOCK-2: a program that has set a size gets that, even if larger buffers are free: it may mean to
+ *  have little under way. */
+static int take_send_buffer(struct smcr_conn *conn)
+{
+	uint8_t bsize = sndbuf_bsize(conn), least = conn->engine->config.bsize_min;
+	uint8_t most = conn->params.sndbuf ? bsize : SMCR_BSIZE_MAX;
+	int rc = take_or_add(conn->lgr, false, bsize, most, least, &conn->tx.buf);
+	if (rc == -ENOMEM &&
+	    !smcr_element_take(conn->lgr, false, bsize, SMCR_BSIZE_MAX, &conn->tx.buf))
+		rc = 0;
+	return rc;
 }
 
 int smcr_clc_take_memory(struct smcr_conn *conn)
 {
-	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
-	int rc = take_or_add(conn->lgr, true, bsize, &conn->rx.element);
-	if (rc)
-		return rc;
-	rc = take_or_add(conn->lgr, false, sndbuf_bsize(conn), &conn->tx.buf);
-	if (rc)
-		return rc;
-	smcr_conn_data_prepare(conn);
-	return 0;
+	int rc = take_element(conn);
+	if (!rc)
+		rc = take_send_buffer(conn);
+	if (!rc)
+		smcr_conn_data_prepare(conn);
+	return rc;
 }
 
 enum smcr_reason smcr_clc_memory_reason(int rc)

@@ -251,10 +251,13 @@ struct smcr_conn_params {
 	enum smcr_role role;
 	struct smcr_addr local, peer; /* of the TCP connection */
 	uint8_t local_prefix_len;     /* bits of the local interface address' prefix (CLC-6) */
-	uint16_t vlan;   /* of the interface the TCP connection uses, or SMCR_NO_VLAN */
-	uint32_t rcvbuf; /* the socket's SO_RCVBUF meaning (RMB-6), bytes, 0 = default */
-	void *user;      /* handed to CLC and event operations */
-	uint32_t pid;    /* of the program, for views */
+	uint16_t vlan; /* of the interface the TCP connection uses, or SMCR_NO_VLAN */
+	/** What the program has set as SO_RCVBUF and SO_SNDBUF (RMB-6, SOCK-2), bytes; 0: nothing.
+	 * A receive buffer of that size is needed, else the rendezvous is declined; a send buffer
+	 * may be smaller where memory is short. */
+	uint32_t rcvbuf, sndbuf;
+	void *user;   /* handed to CLC and event operations */
+	uint32_t pid; /* of the program, for views */
 	/** Not NONE: it must not use SMC-R, but the peer counts on CLC now: decline (SEC-4). */
 	enum smcr_reason refuse;
 };

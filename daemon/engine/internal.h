@@ -515,16 +515,19 @@ uint32_t smcr_random32(struct smcr_engine *engine);
  *  which shrinks under memory pressure). RMB-6. */
 uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want);
 /**
- * A free element of code `bsize` or the next larger one there is; READY slabs first. Its `used`
- * mark is set. Until its slab is READY the element must not be told to the peer.
+ * A free element of code `bsize` or the next larger one there is, up to code `most`; READY slabs
+ * first. Its `used` mark is set. Until its slab is READY the element must not be told to the peer.
  * @return 0, -ENOENT: a slab must be added first (smcr_slab_add)
  */
-int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret);
+int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t most,
+		      struct smcr_element *ret);
 /** Give it back; does nothing for an element that is none. */
 void smcr_element_release(struct smcr_element *element);
-/** Allocate a slab of elements of this size (or smaller, under memory pressure: RMB-12) and
- * register it on every link that has a QP; RMBs start NEW, send buffers READY. */
-int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_slab **ret_slab);
+/** Allocate a slab of elements of this size (or smaller under memory pressure, but not below code
+ * `least`: RMB-12) and register it on every link that has a QP; RMBs start NEW, send buffers READY.
+ */
+int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
+		  struct smcr_slab **ret_slab);
 int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_free(struct smcr_slab *slab);

@@ -71,12 +71,13 @@ static bool better(const struct smcr_slab *a, const struct smcr_slab *b)
 	return a_ready != b_ready ? a_ready : a->bsize < b->bsize;
 }
 
-/** The slab with a free element of at least this size, or NULL. */
-static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize)
+/** The slab with a free element of at least and at most these sizes, or NULL. */
+static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize,
+				   uint8_t most)
 {
 	struct smcr_slab *slab, *best = NULL;
 	DL_FOREACH (is_rmb ? lgr->rmbs : lgr->sndbufs, slab)
-		if (slab->bsize >= bsize && slab->used < slab->count &&
+		if (slab->bsize >= bsize && slab->bsize <= most && slab->used < slab->count &&
 		    slab->state != SMCR_SLAB_DELETING && better(slab, best))
 			best = slab;
 	return best;
@@ -84,12 +85,14 @@ static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint
 
 bool smcr_lgr_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize)
 {
-	return smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS && !find_free(lgr, true, bsize);
+	return smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS &&
+	       !find_free(lgr, true, bsize, SMCR_BSIZE_MAX);
 }
 
-int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_element *ret)
+int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t most,
+		      struct smcr_element *ret)
 {
-	struct smcr_slab *best = find_free(lgr, is_rmb, bsize);
+	struct smcr_slab *best = find_free(lgr, is_rmb, bsize, most);
 	if (!best)
 		return -ENOENT;
 	take_from(best, ret);
@@ -155,10 +158,10 @@ static unsigned int affordable(const struct smcr_engine *engine, uint8_t bsize)
 	return room < usual ? (unsigned int)room : usual;
 }
 
-static int allocate(struct smcr_slab *slab, uint8_t bsize)
+static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least)
 {
 	struct smcr_engine *engine = slab->lgr->engine;
-	while (!affordable(engine, bsize) && bsize > engine->config.bsize_min)
+	while (!affordable(engine, bsize) && bsize > least)
 		bsize--;
 	slab->count = (uint16_t)affordable(engine, bsize);
 	if (!slab->count)
@@ -175,7 +178,8 @@ static int allocate(struct smcr_slab *slab, uint8_t bsize)
 	return 0;
 }
 
-int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_slab **ret_slab)
+int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
+		  struct smcr_slab **ret_slab)
 {
 	struct smcr_engine *engine = lgr->engine;
 	if (is_rmb && smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS)
@@ -191,7 +195,7 @@ int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, struct smcr_
 	slab->is_rmb = is_rmb;
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
-	int rc = allocate(slab, bsize);
+	int rc = allocate(slab, bsize, least);
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);
 	else

@@ -167,6 +167,7 @@ void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret
 		.rx_ended = conn->rx.done || conn->rx.closed,
 		.rmbe_size = conn->rx.element.size,
 		.peer_rmbe_size = conn->tx.element_size,
+		.sndbuf_size = conn->tx.buf.size,
 		.pid = conn->params.pid,
 		.user = conn->params.user,
 	};

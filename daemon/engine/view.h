@@ -60,7 +60,7 @@ struct smcr_conn_view {
 	/** Taken from the program and not written to the peer yet; not known to be there yet. */
 	uint64_t tx_unsent, tx_unacked;
 	bool tx_ended, rx_ended; /* the peer was told, or has told, that no more bytes follow */
-	uint32_t rmbe_size, peer_rmbe_size;
+	uint32_t rmbe_size, peer_rmbe_size, sndbuf_size;
 	uint32_t pid;
 	void *user; /* NULL once CLOSED was raised: it ends without the host (close.c) */
 };

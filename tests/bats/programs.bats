@@ -37,18 +37,22 @@ command_server_on_a() {
 	proves URG-2 URG-4
 }
 
-@test "SO_RCVBUF chooses the size of the RMB element" {
+@test "SO_RCVBUF and SO_SNDBUF choose the sizes of RMB element and send buffer" {
 	two_daemons
 	echo_server_on_a "$RUN"
-	for bytes in 40000 300000; do
+	for bytes in "40000 200000" "300000 20000"; do
+		read -r receive send <<<"$bytes"
 		start_on b "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" \
-			buffered-client "$SERVER" 7001 "$bytes"
+			buffered-client "$SERVER" 7001 "$receive" "$send"
 		client=$!
 		until_true 10 shows b connection "any(.pid == $client and .state == \"ACTIVE\")"
-		size=$(show b connection ".[] | select(.pid == $client) | .rmbe_size")
-		echo "SO_RCVBUF $bytes: an element of $size bytes"
-		[ "$size" -ge "$bytes" ]
-		[ "$size" -lt $((bytes * 4)) ]
+		element=$(show b connection ".[] | select(.pid == $client) | .rmbe_size")
+		buffer=$(show b connection ".[] | select(.pid == $client) | .sndbuf_size")
+		echo "SO_RCVBUF $receive: $element bytes, SO_SNDBUF $send: $buffer bytes"
+		[ "$element" -ge "$receive" ]
+		[ "$element" -lt $((receive * 4)) ]
+		[ "$buffer" -ge "$send" ]
+		[ "$buffer" -lt $((send * 2)) ]
 		kill "$client"
 	done
 	proves SOCK-2

@@ -6,7 +6,8 @@
   sockets.py asyncio-client ADDRESS PORT N    N connections at once, half closed, checked
   sockets.py forking-server ADDRESS PORT      a process for each connection, echoes until the end
   sockets.py timeout-client ADDRESS PORT      create_connection() with a limit, makefile(), sendall()
-  sockets.py buffered-client ADDRESS PORT N   set SO_RCVBUF to N, connect, exchange, stay until killed
+  sockets.py buffered-client ADDRESS PORT N M set SO_RCVBUF to N and SO_SNDBUF to M, connect, exchange,
+                                              stay until killed
   sockets.py keepalive-client ADDRESS PORT IDLE before|after
                                               keepalives every IDLE seconds, set before or after
                                               connect(); answers "ok" to each line on standard
@@ -111,12 +112,15 @@ def timeout_client(address, port):
             assert incoming.read() == b""
 
 
-def buffered_client(address, port, size):
+def buffered_client(address, port, receive, send):
     with socket.socket() as connection:
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(size))
-        before = connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(receive))
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, int(send))
+        options = socket.SO_RCVBUF, socket.SO_SNDBUF
+        before = [connection.getsockopt(socket.SOL_SOCKET, option) for option in options]
         connection.connect((address, int(port)))
-        assert connection.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) == before
+        after = [connection.getsockopt(socket.SOL_SOCKET, option) for option in options]
+        assert before == after
         connection.sendall(b"x")
         assert connection.recv(1) == b"x"
         signal.pause()

@@ -282,9 +282,9 @@ static void build_group(struct connfix *f)
 static void take_element(struct connfix *f, bool is_rmb, uint32_t size, struct smcr_element *ret)
 {
 	struct smcr_slab *slab;
-	assert_int_equal(smcr_slab_add(f->lgr, is_rmb, SLAB_BSIZE, &slab), 0);
+	assert_int_equal(smcr_slab_add(f->lgr, is_rmb, SLAB_BSIZE, SLAB_BSIZE, &slab), 0);
 	slab->state = SMCR_SLAB_READY;
-	assert_int_equal(smcr_element_take(f->lgr, is_rmb, SLAB_BSIZE, ret), 0);
+	assert_int_equal(smcr_element_take(f->lgr, is_rmb, SLAB_BSIZE, SLAB_BSIZE, ret), 0);
 	assert_true(size <= ret->size);
 	ret->size = size;
 }

@@ -148,6 +148,8 @@ struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role 
 {
 	struct smcr_conn_params params = {
 		.refuse = pair->side[side].refuse,
+		.rcvbuf = pair->side[side].rcvbuf,
+		.sndbuf = pair->side[side].sndbuf,
 		.role = role,
 		.local = { .family = AF_INET, .ip = { 10, 0, 0, side ? 101 : 1 } },
 		.peer = { .family = AF_INET, .ip = { 10, 0, 0, side ? 1 : 101 } },
@@ -222,7 +224,7 @@ static bool read_clc(struct pair *pair, struct pair_end *end)
 {
 	struct pair_clc *clc = end->in;
 	struct pair_msg msg = { .from = !end->side, .is_clc = true, .conn = end->conn };
-	if (!clc || !end->smc || !smcr_conn_wants_clc(end->smc))
+	if (!clc || !end->smc || pair->side[end->side].hung || !smcr_conn_wants_clc(end->smc))
 		return false;
 	bool sound = !smcr_clc_decode(clc->buf, clc->len, &msg.clc);
 	enum pair_verdict verdict = sound ? pair_judge(pair, &msg) : PAIR_PASS;
@@ -246,11 +248,11 @@ static bool pass_tcp_end(struct pair *pair, struct pair_end *end)
 	bool rst = end->failed || end->reset || (end->closed && end->last.tcp_reset);
 	if (rst && !end->tcp_dead) {
 		end->tcp_dead = other->tcp_dead = true;
-		if (other->smc)
+		if (other->smc && !pair->side[other->side].hung)
 			smcr_conn_tcp_event(other->smc, SMCR_TCP_RESET);
 	} else if (end->closed && !end->tcp_fin && !end->tcp_dead) {
 		end->tcp_fin = true;
-		if (other->smc)
+		if (other->smc && !pair->side[other->side].hung)
 			smcr_conn_tcp_event(other->smc, SMCR_TCP_FIN);
 	} else {
 		return false;
@@ -298,6 +300,8 @@ bool pair_step(struct pair *pair)
 	for (int i = 0; i < 2; i++) {
 		struct smcr_engine *engine = pair->side[i].engine;
 		uint64_t deadline = smcr_engine_next_deadline(engine);
+		if (pair->side[i].hung)
+			continue;
 		smcr_engine_run(engine, pair->now);
 		if (deadline <= pair->now) {
 			pair_check_engines(pair);
@@ -327,7 +331,8 @@ void pair_run(struct pair *pair, uint64_t us)
 		uint64_t next = pair_fabric_deadline(pair);
 		for (int i = 0; i < 2; i++) {
 			uint64_t deadline = smcr_engine_next_deadline(pair->side[i].engine);
-			next = deadline < next ? deadline : next;
+			if (!pair->side[i].hung)
+				next = deadline < next ? deadline : next;
 		}
 		if (next > end)
 			break;

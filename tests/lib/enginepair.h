@@ -90,12 +90,16 @@ struct pair_side {
 	struct pair_mem *mems;
 	uint32_t next_qpn, next_key;
 	bool blocked; /* nothing that this side sends on RNICs arrives */
+	/** The daemon hangs: its engine hears nothing and runs no timer. Its RNIC sends what was
+	 * posted and acknowledges what comes, its kernel keeps the TCP connections. */
+	bool hung;
 	bool hold_completions;
 	uint8_t hold_link; /* those of this link only; 0: of all */
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
 	enum smcr_reason refuse; /* its connections must not use SMC-R */
+	uint32_t rcvbuf, sndbuf; /* what its programs set */
 	uint16_t vlan;           /* of the interface that its connections use; SMCR_NO_VLAN */
 	bool far;                /* the peers of its TCP connections are behind a router */
 	unsigned int log_lines;

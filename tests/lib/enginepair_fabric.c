@@ -457,6 +457,8 @@ static bool gave_up(const struct pair *pair, const struct pair_qp *qp)
 
 void pair_fabric_deliver(struct pair *pair, struct pair_qp *to, const void *data, size_t len)
 {
+	if (to->side->hung)
+		return;
 	uint8_t *copy = malloc(len ? len : 1); /* exact, so that sanitizers see overreads */
 	if (!copy)
 		abort();
@@ -547,8 +549,9 @@ static bool complete_one(struct pair *pair, struct pair_qp *qp)
 	struct completion *done = qp->done;
 	const struct smcr_link *link = link_of(qp);
 	const struct pair_side *side = qp->side;
-	if (!done || (side->hold_completions &&
-		      (!side->hold_link || (link && link->number == side->hold_link))))
+	if (!done || side->hung ||
+	    (side->hold_completions &&
+	     (!side->hold_link || (link && link->number == side->hold_link))))
 		return false;
 	DL_DELETE(qp->done, done);
 	/* everything up to it is done; ids run without gaps */

@@ -60,7 +60,7 @@ static struct script {
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
 	_Atomic int silent;  /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
-	_Atomic int give_ups, last_role, last_rcvbuf, last_family;
+	_Atomic int give_ups, last_role, last_rcvbuf, last_sndbuf, last_family;
 	_Atomic uint64_t last_keepalive;
 	_Atomic long taken; /* bytes that programs wrote */
 	_Atomic int urgent_taken, urgent_refused, urgent_announced;
@@ -130,6 +130,7 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	script->starts++;
 	script->last_role = (int)params->role;
 	script->last_rcvbuf = (int)params->rcvbuf;
+	script->last_sndbuf = (int)params->sndbuf;
 	script->last_family = params->peer.family;
 	*ret_conn = conn;
 	fake_settle(conn, script->outcome);

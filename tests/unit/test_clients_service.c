@@ -401,14 +401,16 @@ static void options_act_on_the_tcp_socket(void **state)
 	(void)state;
 	struct daemon_side daemon;
 	struct tcp tcp = connect_tcp();
-	int size = 100000;
+	int size = 100000, send_size = 70000;
 	daemon_start(&daemon);
 	script->outcome = OUTCOME_ESTABLISHED;
 	setsockopt(tcp.near, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+	setsockopt(tcp.near, SOL_SOCKET, SO_SNDBUF, &send_size, sizeof(send_size));
 	int copy = dup(tcp.near);
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	int session = session_open(&daemon);
-	assert_int_equal(script->last_rcvbuf, size); /* RMB-6 */
+	assert_int_equal(script->last_rcvbuf, size);      /* RMB-6 */
+	assert_int_equal(script->last_sndbuf, send_size); /* SOCK-2 */
 
 	assert_int_equal(get_int(session, pair, IPPROTO_TCP, TCP_NODELAY), 0);
 	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_NODELAY, 1), 0);
@@ -434,7 +436,7 @@ static void options_act_on_the_tcp_socket(void **state)
 	close(pair);
 	close(tcp.far);
 	daemon_stop(&daemon);
-	PROVES("SOCK-3 SOCK-4");
+	PROVES("SOCK-2 SOCK-3 SOCK-4");
 }
 
 static int kernel_int(int fd, int name)

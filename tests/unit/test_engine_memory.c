@@ -79,13 +79,14 @@ static void slabs_and_elements(void **state)
 	/* min(255, 4 MiB / E) elements */
 	static const uint16_t counts[] = { 255, 128, 64, 32, 16, 8 };
 	for (uint8_t bsize = 0; bsize <= SMCR_BSIZE_MAX; bsize++) {
-		assert_int_equal(smcr_slab_add(lgr, true, bsize, &slab), 0);
+		assert_int_equal(smcr_slab_add(lgr, true, bsize, bsize, &slab), 0);
 		assert_int_equal(slab->count, counts[bsize]);
 		assert_int_equal(slab->element_size, 16384u << bsize);
 		assert_int_equal(slab->state, SMCR_SLAB_NEW);
 		struct smcr_element *e = calloc(slab->count, sizeof(*e));
 		for (unsigned int i = 0; i < slab->count; i++) {
-			assert_int_equal(smcr_element_take(lgr, true, bsize, &e[i]), 0);
+			assert_int_equal(smcr_element_take(lgr, true, bsize, SMCR_BSIZE_MAX, &e[i]),
+					 0);
 			assert_ptr_equal(e[i].slab, slab);
 			assert_int_equal(e[i].index, i + 1);
 			assert_ptr_equal(e[i].addr, slab->base + (size_t)i * slab->element_size);
@@ -113,23 +114,23 @@ static void best_fit(void **state)
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *small, *large;
 	struct smcr_element e;
-	assert_int_equal(smcr_slab_add(lgr, true, 3, &large), 0);
-	assert_int_equal(smcr_slab_add(lgr, true, 1, &small), 0);
+	assert_int_equal(smcr_slab_add(lgr, true, 3, 3, &large), 0);
+	assert_int_equal(smcr_slab_add(lgr, true, 1, 1, &small), 0);
 	small->state = large->state = SMCR_SLAB_READY;
-	assert_int_equal(smcr_element_take(lgr, true, 1, &e), 0);
+	assert_int_equal(smcr_element_take(lgr, true, 1, SMCR_BSIZE_MAX, &e), 0);
 	assert_ptr_equal(e.slab, small);
 	smcr_element_release(&e);
-	assert_int_equal(smcr_element_take(lgr, true, 2, &e), 0);
+	assert_int_equal(smcr_element_take(lgr, true, 2, SMCR_BSIZE_MAX, &e), 0);
 	assert_ptr_equal(e.slab, large);
 	smcr_element_release(&e);
 	/* one that may be told at once before one that has to be announced */
 	small->state = SMCR_SLAB_NEW;
-	assert_int_equal(smcr_element_take(lgr, true, 1, &e), 0);
+	assert_int_equal(smcr_element_take(lgr, true, 1, SMCR_BSIZE_MAX, &e), 0);
 	assert_ptr_equal(e.slab, large);
 	smcr_element_release(&e);
 	/* one that is being withdrawn not at all */
 	large->state = SMCR_SLAB_DELETING;
-	assert_int_equal(smcr_element_take(lgr, true, 2, &e), -ENOENT);
+	assert_int_equal(smcr_element_take(lgr, true, 2, SMCR_BSIZE_MAX, &e), -ENOENT);
 	smcr_slab_free(small);
 	smcr_slab_free(large);
 	pair_close(pair, c);
@@ -164,6 +165,110 @@ static void budget(void **state)
 		pair_free(pair);
 	}
 	PROVES("RMB-12 LG-14 ERR-1");
+}
+
+/**
+ * A receive buffer that the program has asked for is had in full or not at all (RMB-6): where
+ * memory is short the default shrinks, but this connection goes to TCP.
+ */
+static void a_receive_buffer_does_not_shrink(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int asked = 0; asked < 2; asked++) {
+			struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+			config[side].elements_per_rmb = 1;
+			config[side].bsize = 2; /* 64 KiB: as much as is asked for */
+			config[side].memory_budget = 11 * 16384;
+			struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+			pair->side[side].rcvbuf = asked ? 60 * KIB : 0;
+			int c[2] = { pair_connect(pair, C), -1 };
+			pair_pump(pair);
+			assert_true(pair_both_established(pair, c[0]));
+			c[1] = pair_connect(pair, C); /* 48 KiB are left */
+			pair_run(pair, 300000);
+			if (!asked) {
+				assert_true(pair_both_established(pair, c[1]));
+				pair_exchange(pair, c[1]);
+			} else {
+				for (int i = 0; i < 2; i++)
+					assert_int_equal(pair_end(pair, c[1], i)->fallback, 1);
+				assert_int_equal(pair_end(pair, c[1], side)->last.reason,
+						 SMCR_REASON_RMBE_EXHAUSTED);
+			}
+			pair_exchange(pair, c[0]);
+			pair_free(pair);
+		}
+	PROVES("RMB-6 RMB-12");
+}
+
+static uint32_t sndbuf_of(struct pair *pair, int conn, int side)
+{
+	struct smcr_conn_view view;
+	smcr_conn_get_view(pair_end(pair, conn, side)->smc, &view);
+	assert_int_equal(view.sndbuf_size, pair_end(pair, conn, side)->smc->tx.buf.size);
+	return view.sndbuf_size;
+}
+
+/** The send buffer is of the size that the program has set, also where larger ones are free: so
+ * much can be written that the peer has no room for, and no more. */
+static void a_send_buffer_as_asked_for(void **state)
+{
+	static const struct {
+		uint32_t asked, got;
+	} rows[] = { { 0, 64 * KIB },          { 1, 16 * KIB },          { 16 * KIB, 16 * KIB },
+		     { 40 * KIB, 64 * KIB },   { 200 * KIB, 256 * KIB }, { 512 * KIB, 512 * KIB },
+		     { 513 * KIB, 512 * KIB }, { UINT32_MAX, 512 * KIB } };
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[side].bsize = 2;
+		config[side].memory_budget = 64 << 20;
+		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			struct iovec iov[2] = { 0 };
+			pair->side[side].sndbuf = rows[i].asked;
+			int c = pair_connect(pair, C);
+			pair_pump(pair);
+			assert_true(pair_both_established(pair, c));
+			assert_int_equal(sndbuf_of(pair, c, side), rows[i].got);
+			smcr_conn_tx_space(pair_end(pair, c, side)->smc, iov);
+			assert_int_equal(iov[0].iov_len + iov[1].iov_len, rows[i].got);
+		}
+		pair_free(pair);
+	}
+	PROVES("SOCK-2");
+}
+
+/** Where memory is short a connection is had with another send buffer than it has asked for. */
+static void a_send_buffer_when_memory_is_short(void **state)
+{
+	(void)state;
+	for (int larger = 0; larger < 2; larger++) {
+		struct smcr_config config = pair_config(C);
+		config.bsize = 2; /* 64 KiB */
+		config.elements_per_rmb = 2;
+		config.memory_budget = 18 * 16384;
+		struct pair *pair = pair_new(NULL, &config, 1, 1);
+		/* two elements and two send buffers of 64 KiB, which leaves 32 KiB */
+		int first = pair_connected(pair);
+		if (!larger) {
+			pair->side[C].sndbuf = 40 * KIB;
+			int second = pair_connected(pair);
+			assert_int_equal(sndbuf_of(pair, second, C), 64 * KIB);
+			pair_close(pair, second);
+			pair->side[C].sndbuf = 300 * KIB;
+		} else {
+			pair->side[C].engine->config.memory_budget = 16 * 16384;
+			pair->side[C].sndbuf = 16 * KIB;
+		}
+		int c = pair_connected(pair);
+		assert_int_equal(sndbuf_of(pair, c, C), larger ? 64 * KIB : 32 * KIB);
+		pair_exchange(pair, first);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RMB-12");
 }
 
 /** Element n of an RMB starts at VA + (n - 1) * E, as both sides count: what the client writes is
@@ -241,8 +346,8 @@ static void at_most_255_rmbs(void **state)
 	struct smcr_lgr *lgr = pair_lgr(pair, S);
 	struct smcr_slab *slab;
 	for (int i = 1; i < SMCR_MAX_RMBS; i++)
-		assert_int_equal(smcr_slab_add(lgr, true, 0, &slab), 0);
-	assert_int_equal(smcr_slab_add(lgr, true, 0, &slab), -ENOSPC);
+		assert_int_equal(smcr_slab_add(lgr, true, 0, 0, &slab), 0);
+	assert_int_equal(smcr_slab_add(lgr, true, 0, 0, &slab), -ENOSPC);
 	pair_exchange(pair, c);
 	pair_free(pair);
 	PROVES("LG-13");
@@ -277,6 +382,9 @@ int main(void)
 		cmocka_unit_test(slabs_and_elements),
 		cmocka_unit_test(best_fit),
 		cmocka_unit_test(budget),
+		cmocka_unit_test(a_receive_buffer_does_not_shrink),
+		cmocka_unit_test(a_send_buffer_as_asked_for),
+		cmocka_unit_test(a_send_buffer_when_memory_is_short),
 		cmocka_unit_test(elements_count_from_one),
 		cmocka_unit_test(only_rmbs_take_remote_writes),
 		cmocka_unit_test(at_most_255_rmbs),

@@ -142,7 +142,7 @@ static void many_rmbs_for_a_new_link(void **state)
 	for (int side = 0; side < 2; side++)
 		while (smcr_lgr_num_rmbs(pair_lgr(pair, side)) < SMCR_MAX_RMBS) {
 			struct smcr_slab *slab;
-			assert_int_equal(smcr_slab_add(pair_lgr(pair, side), true, 0, &slab), 0);
+			assert_int_equal(smcr_slab_add(pair_lgr(pair, side), true, 0, 0, &slab), 0);
 			smcr_llc_confirm_rkey(slab);
 			pair_pump(pair);
 		}
