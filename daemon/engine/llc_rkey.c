@@ -373,12 +373,14 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 		smcr_llc_queue(link, msg);
 		return false;
 	}
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT || flow->peer_rkey.link == link) {
+	enum smcr_collision collision = smcr_llc_collision(lgr, msg);
+	bool early = lgr->state == SMCR_LGR_FIRST_CONTACT && collision != SMCR_REFUSE;
+	if (early || flow->peer_rkey.link == link) {
 		smcr_llc_protocol_error(link, "RKEY exchange out of turn");
 		return false;
 	}
 	struct smcr_llc_msg reply = *msg;
-	switch (smcr_llc_collision(lgr, msg)) {
+	switch (collision) {
 	case SMCR_HANDLE: return true;
 	case SMCR_GAVE_UP: smcr_llc_server_gave_up(lgr, NULL); return true;
 	case SMCR_QUEUE: smcr_llc_queue(link, msg); return false;

@@ -683,7 +683,8 @@ static void server_deletes_and_resets(void **state)
 	PROVES("ERR-10 ERR-11 DELL-9");
 }
 
-/** A message is lost although its sender believes that it arrived: timers (C.7.1). */
+/** A message is lost although its sender believes that it arrived: timers (C.7.1). Both sides come
+ *  to the same end; what each does by itself: test_engine_silence.c. */
 static void answers_that_do_not_come(void **state)
 {
 	static const struct {
@@ -734,7 +735,7 @@ static void answers_that_do_not_come(void **state)
 		}
 		pair_free(pair);
 	}
-	PROVES("ERR-15 ERR-19 ERR-21 ERR-22 ERR-24 ERR-25 ERR-27 ERR-28 ERR-30 ERR-31");
+	PROVES("ERR-15 ERR-22 ERR-30");
 }
 
 /** ERR-16: the first-contact timers leave the peer room for a failed write and some Declines. */
@@ -960,6 +961,59 @@ static void bad_continuation(void **state)
 	PROVES("ERR-55 ADDL-10 ADDL-11");
 }
 
+/**
+ * CONFIRM RKEY of the client while link 2 is added in first contact is refused for now, as at any
+ * other time (3.5.5.3.1): on link 1 it may overtake what ends the first contact on link 2. The
+ * first contact goes on.
+ */
+static void rkey_during_first_contact(void **state)
+{
+	static const struct {
+		struct pair_pick held;
+		enum smcr_llc_step step; /* the server waits for that */
+	} rows[] = {
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true }, SMCR_LLC_S_ADD },
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true },
+		  SMCR_LLC_S_ADD_CONT },
+		{ { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .link = 2 },
+		  SMCR_LLC_S_CONFIRM_ADDED },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = rows[i].held;
+		pick.verdict = PAIR_HOLD;
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, rows[i].step);
+		struct smcr_llc_msg rkey = { .type = SMCR_LLC_CONFIRM_RKEY };
+		rkey.confirm_rkey.rkey = 0x7777;
+		rkey.confirm_rkey.num_tokens = 1;
+		rkey.confirm_rkey.other[0].link_number = 2;
+		rkey.confirm_rkey.other[0].rkey = 0x7778;
+		/* The client has not asked, and would take the reply for an error. */
+		pair->side[C].hung = true;
+		pair_inject_llc(pair, C, 1, &rkey);
+		pair_pump(pair);
+		pair->side[C].hung = false;
+		const struct pair_msg *reply = pair_last_llc(pair, S, SMCR_LLC_CONFIRM_RKEY, true);
+		assert_non_null(reply);
+		assert_int_equal(reply->link, 1);
+		assert_true(reply->llc.confirm_rkey.negative && reply->llc.confirm_rkey.retry);
+		assert_int_equal(reply->llc.confirm_rkey.rkey, 0x7777);
+		assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_true(pair_both_established(pair, c));
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("SER-4 RKEY-7");
+}
+
 static void unexpected_llc_in_first_contact(void **state)
 {
 	(void)state;
@@ -1020,6 +1074,7 @@ int main(void)
 		cmocka_unit_test(reserved_mtu_in_add_link),
 		cmocka_unit_test(bad_add_link_reply),
 		cmocka_unit_test(bad_continuation),
+		cmocka_unit_test(rkey_during_first_contact),
 		cmocka_unit_test(unexpected_llc_in_first_contact),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
