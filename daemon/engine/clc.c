@@ -349,9 +349,10 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	struct smcr_lgr *lgr = conn->lgr;
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
 		out_of_sync(lgr, decline->peer_id);
+	/* What the peer's diagnosis means is its own affair (CLC-13): what we have waited for in
+	 * vain tells whether anything gets through. */
 	bool path_dead =
-		conn->rv.step == SMCR_RV_LLC &&
-		(decline->diagnosis == SMCR_REASON_CONFIRM_LINK_FAILED || (lgr && lgr->path_dead));
+		conn->rv.step == SMCR_RV_LLC && lgr && (lgr->path_dead || smcr_llc_is_overdue(lgr));
 	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 

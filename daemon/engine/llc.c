@@ -143,6 +143,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	flow->step = step;
+	flow->entered = lgr->engine->now;
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
@@ -164,6 +165,13 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, &lgr->llc->send_timer,
 				 lgr->role == SMCR_ROLE_SERVER ? config->fc_send_timeout_server
 							       : config->fc_send_timeout_client);
+}
+
+bool smcr_llc_is_overdue(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	return lgr->state == SMCR_LGR_FIRST_CONTACT && flow->step != SMCR_LLC_IDLE &&
+	       lgr->engine->now - flow->entered >= lgr->engine->config.fc_send_timeout_server / 2;
 }
 
 void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error)

@@ -76,6 +76,7 @@ enum smcr_add_occasion {
 struct smcr_llc_flow {
 	/* the exchange about links */
 	enum smcr_llc_step step;
+	uint64_t entered;                     /* when it came to that */
 	struct smcr_link *carrier;            /* the link it runs on */
 	struct smcr_link *subject;            /* the link it is about */
 	struct smcr_timer timer;              /* for the answer */
@@ -211,6 +212,9 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 /** First contact, before the point of no return: the SEND just posted must complete soon
  *  (ERR-17, ERR-18). */
 void smcr_llc_expect_completion(struct smcr_lgr *lgr);
+/** First contact: has the peer owed its next message for so long that it does not get through? A
+ *  peer that finds out declines; one with another reason to decline does so at once. */
+bool smcr_llc_is_overdue(const struct smcr_lgr *lgr);
 /** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
  *  group ends. */
 void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
