@@ -142,16 +142,29 @@ static bool peer_complete(const struct smcr_lgr *lgr)
 	return true;
 }
 
-/** Take in the peer's pairs. @return false: they do not fit (ERR-55) */
+/** Does the peer go on with as many pairs as it said were left? A deployed peer announces one for
+ * each connection, and has fewer if some have no RMB yet. */
+static bool count_fits(const struct smcr_lgr *lgr, uint8_t num_rtokens)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->peer_counted || num_rtokens == flow->peer_left)
+		return true;
+	return lgr->dialect == SMCR_DIALECT_DEPLOYED && num_rtokens < flow->peer_left;
+}
+
+/** Take in the peer's pairs. A deployed peer has one for each RMB in use, also for those that it
+ * will tell us only when this exchange is over, for all links. @return false: they do not fit
+ * (ERR-55) */
 static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (cont->link_number != flow->subject->number ||
-	    (flow->peer_counted && cont->num_rtokens != flow->peer_left))
+	if (cont->link_number != flow->subject->number || !count_fits(lgr, cont->num_rtokens))
 		return false;
 	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
 		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
 		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
+		if (!rmb && lgr->dialect == SMCR_DIALECT_DEPLOYED)
+			continue;
 		if (!rmb || rmb->token[flow->subject->slot].valid)
 			return false;
 		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);

@@ -111,6 +111,94 @@ static void refusal_while_the_next_is_asked_for(void **state)
 	PROVES("ADDL-6");
 }
 
+/* ---- RTokens of a peer that has one RMB a connection ---- */
+
+/** ADD LINK CONTINUATION as the kernel writes it: it has the pair of an RMB that its CONFIRM RKEY
+ * has not told yet, for that waits until the link is there. `left` is what it says is left, this
+ * one included. */
+static void send_pairs(struct pair *pair, int from, uint8_t left, bool known)
+{
+	const struct smcr_slab *slab = pair_lgr(pair, from)->rmbs;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT, .reply = from == C };
+	struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
+	cont->link_number = 2;
+	cont->num_rtokens = left;
+	for (int i = 0; i < 2; i++) {
+		bool real = known && i == 0;
+		cont->pair[i].ref_rkey = slab->reg[0].rkey + (real ? 0 : 1000);
+		cont->pair[i].new_rkey = slab->reg[1].rkey + (real ? 0 : 1000);
+		cont->pair[i].new_vaddr = (uintptr_t)slab->base;
+	}
+	pair_inject_llc(pair, from, 1, &msg);
+}
+
+/** What `from` says of its RMBs for the second link is lost. */
+static struct pair *without_pairs(enum smcr_dialect_policy dialect, int from, int *ret_conn)
+{
+	struct smcr_config config = pair_config(from);
+	config.dialect = dialect;
+	struct smcr_config other = pair_config(!from);
+	other.dialect = dialect;
+	struct pair *pair =
+		from == S ? pair_new(&config, &other, 2, 2) : pair_new(&other, &config, 2, 2);
+	struct pair_pick pick = { .from = from,
+				  .type = SMCR_LLC_ADD_LINK_CONT,
+				  .reply = from == C,
+				  .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	*ret_conn = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	pair_set_pick(pair, NULL);
+	return pair;
+}
+
+static void rmb_not_told_yet(void **state)
+{
+	(void)state;
+	for (int from = 0; from < 2; from++) {
+		int c;
+		struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, from, &c);
+		send_pairs(pair, from, 2, true);
+		pair_run(pair, 1000);
+		assert_link(pair, 1, true);
+		assert_link(pair, 2, true);
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+		/* By the RFC it is one. */
+		pair = without_pairs(SMCR_DIALECT_FORCE_RFC, from, &c);
+		send_pairs(pair, from, 2, true);
+		pair_run(pair, 1000);
+		assert_int_equal(pair->side[!from].engine->count.llc_protocol_errors, 1);
+		pair_free(pair);
+	}
+	PROVES("ERR-55");
+}
+
+/** It has announced a pair for each of three connections, of which one has no RMB yet. */
+static void fewer_rmbs_than_announced(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, C, &c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick); /* the client here has nothing left to ask for */
+	send_pairs(pair, C, 3, true);
+	pair_run(pair, 1000);
+	assert_int_equal(pick.seen, 1);
+	pair_set_pick(pair, NULL);
+	send_pairs(pair, C, 0, false);
+	pair_run(pair, 1000);
+	assert_link(pair, 2, true);
+	no_protocol_error(pair);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("ERR-55");
+}
+
 /* ---- the first RNIC of one side goes and returns ---- */
 
 /** How often another link was asked for or told of, and how often in a way that the kernel's client
@@ -280,6 +368,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refusal_of_what_is_gone),
 		cmocka_unit_test(refusal_while_the_next_is_asked_for),
+		cmocka_unit_test(rmb_not_told_yet),
+		cmocka_unit_test(fewer_rmbs_than_announced),
 		cmocka_unit_test(first_rnic_returns),
 		cmocka_unit_test(server_takes_its_time),
 		cmocka_unit_test(client_takes_its_time),
