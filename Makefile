@@ -10,6 +10,7 @@
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
+#   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
 #
@@ -109,8 +110,8 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean format \
-	format-check deps
+.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
+	format format-check deps mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -306,6 +307,17 @@ interop-quick: deps
 bench-vm: deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(BENCH_BINS)
 	tests/interop/speed.sh
+
+# Do tests notice when the code is broken? docs/testing.md; FILES=, RANDOM=n and SEED=n.
+mutate: deps
+	tests/mutate/run $(if $(RANDOM),--random $(RANDOM)) $(if $(SEED),--seed $(SEED)) $(FILES)
+
+# How an object is compiled and a test program linked, for tests/mutate.
+mutate-settings:
+	$(info compile=$(CC) $(CFLAGS_ALL))
+	$(info link=$(CC) $(LDFLAGS_ALL))
+	$(info libs=$(PKG_LIBS) $(CMOCKA_LIBS))
+	@:
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage

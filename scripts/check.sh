@@ -8,11 +8,14 @@
 #
 #   SIM_SEEDS      seeds of the simulator (200), a quarter of them with sanitizers
 #   FUZZ_SECONDS   seconds a fuzz target (2)
+#   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30), and which: new ones each time
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 sim_seeds=${SIM_SEEDS:-200}
 fuzz_seconds=${FUZZ_SECONDS:-2}
+mutate_seconds=${MUTATE_SECONDS:-30}
+mutate_seed=${MUTATE_SEED:-$(date +%s)}
 jobs_max=$(nproc)
 program_timeout=600
 work=$PWD/build/check
@@ -222,7 +225,9 @@ bats_files build ""
 compat
 build "build with sanitizers" SAN=1 tests
 programs build/san "san/"
+start mutate tests/mutate/run --sample "$mutate_seconds" --seed "$mutate_seed" --jobs 1 --build build build/san
 bats_files build/san "san/"
+judge mutate
 simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
 conformance
 finish

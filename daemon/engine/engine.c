@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Life of an engine, its devices, and what comes in from them. */
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ void smcr_engine_free(struct smcr_engine *engine)
 		DL_DELETE(engine->devices, device);
 		free(device);
 	}
+	assert(!engine->heap_len && !engine->timers_reserved);
 	free(engine->heap);
 	free(engine);
 }

@@ -123,6 +123,34 @@ static void both_directions_are_probed(void **state)
 	PROVES("TEST-8");
 }
 
+/** The peer has moved the connection and sent nothing since: its validation says on which link it
+ * is.
+ */
+static void the_link_of_a_silent_peer_is_probed(void **state)
+{
+	int c[1];
+	(void)state;
+	struct pair *pair = idle_pair(3, c, 1);
+	struct smcr_conn *conn = pair_end(pair, c[0], S)->smc;
+	struct smcr_command move = { .type = SMCR_COMMAND_FAILOVER,
+				     .lgr = pair_lgr(pair, C)->id,
+				     .to = conn->tx.link->number == 2 ? 3 : 2 };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[C].engine, &move, &id), 0);
+	pair_pump(pair);
+	assert_int_equal(conn->rx.last_link->number, move.to);
+	pair_clear_log(pair);
+	want(pair, c[0], S, 10 * SECOND);
+	pair_run(pair, 11 * SECOND);
+	assert_int_equal(probes(pair, S), 2);
+	bool seen = false;
+	for (size_t i = 0; i < pair->log_len; i++)
+		seen |= pair->log[i].from == S && pair->log[i].link == move.to;
+	assert_true(seen);
+	pair_free(pair);
+	PROVES("TEST-8");
+}
+
 /** No answer: the link has failed; connections move to another one, or are reset with the last. */
 static void no_answer(void **state)
 {
@@ -212,6 +240,7 @@ int main(void)
 		cmocka_unit_test(one_probe_for_all),
 		cmocka_unit_test(traffic_makes_probes_needless),
 		cmocka_unit_test(both_directions_are_probed),
+		cmocka_unit_test(the_link_of_a_silent_peer_is_probed),
 		cmocka_unit_test(no_answer),
 		cmocka_unit_test(the_probe_fails),
 		cmocka_unit_test(idle_links),

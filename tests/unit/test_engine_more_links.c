@@ -412,6 +412,30 @@ static void an_rnic_ends_the_pause(void **state)
 	PROVES("ERR-71 ERR-72");
 }
 
+/** An attempt that went well does so too: when that link is lost the first pause is short. */
+static void success_ends_the_pause(void **state)
+{
+	(void)state;
+	struct pair *pair = living(1, 1, 4);
+	int c = pair_connected(pair);
+	pair_run(pair, 40 * SECOND); /* at 30 s the last one; the next at 62 s */
+	struct smcr_device_info info = pair_device(C, 1);
+	pair_add_device_quietly(pair, C, &info);
+	pair_run(pair, 30 * SECOND);
+	assert_links(pair, 2, 1);
+	pair_remove_device(pair, C, info.id);
+	unsigned int before = requests(pair);
+	pair_run(pair, 1000);
+	assert_int_equal(requests(pair), before + 1); /* at once, and rejected */
+	pair_run(pair, 2 * SECOND - 100000);
+	assert_int_equal(requests(pair), before + 1);
+	pair_run(pair, 100000);
+	assert_int_equal(requests(pair), before + 2);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ERR-72");
+}
+
 /** A dead path: the attempt ends by CONFIRM LINK, the new link goes, and the pause grows. */
 static void a_dead_path_is_tried_again(void **state)
 {
@@ -562,6 +586,7 @@ int main(void)
 		cmocka_unit_test(what_a_notice_means),
 		cmocka_unit_test(the_server_tries_again),
 		cmocka_unit_test(an_rnic_ends_the_pause),
+		cmocka_unit_test(success_ends_the_pause),
 		cmocka_unit_test(a_dead_path_is_tried_again),
 		cmocka_unit_test(the_client_asks_again),
 		cmocka_unit_test(a_lost_link_is_replaced),

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""Building one object with a mutant in it, and the test programs that it goes into; running those.
+
+A test is named as it is in a list: unit/test_cdc, sim with its arguments, and san/ before either for the build with
+sanitizers.
+"""
+import collections
+import glob
+import hashlib
+import os
+import shlex
+import signal
+import subprocess
+import threading
+import time
+
+from mutants import Problem
+
+Outcome = collections.namedtuple("Outcome", "failed how time")
+# Seconds of processor time, and by the clock.
+Time = collections.namedtuple("Time", "cpu wall")
+
+# What a test may take before it counts as one that does not end: so many times what it takes without a mutant, and
+# this much on top.
+PATIENCE = 6
+MORE = Time(8, 60)
+MORE_SANITIZED = Time(30, 180)
+NOTHING_KNOWN = Time(10, 60)
+MEMORY = 2 << 30
+
+
+def make(*arguments):
+    command = ["make", "--no-print-directory", *arguments]
+    environment = {k: v for k, v in os.environ.items() if k not in ("MAKEFLAGS", "MFLAGS", "MAKELEVEL")}
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment, check=False)
+    if done.returncode != 0:
+        raise Problem(f"{shlex.join(command)} failed:\n{done.stdout[-4000:]}")
+    return done.stdout
+
+
+class Build:
+    """A build folder: its objects and archives are there, mutants' objects and programs are made of them."""
+
+    def __init__(self, folder, variables, jobs):
+        self.folder = folder
+        self.variables = [f"B={folder}", *variables]
+        self.jobs = jobs
+        self.sanitized = "SAN=1" in variables
+        self.reference = {}
+        self.lock = threading.Lock()
+        settings = dict(line.split("=", 1) for line in make(*self.variables, "-s", "mutate-settings").splitlines() if "=" in line)
+        unwanted = {"-MMD", "-MP", "-Werror", "-g"}
+        self.compiler = [word for word in shlex.split(settings["compile"]) if word not in unwanted] + ["-g0", "-w"]
+        self.linker = shlex.split(settings["link"])
+        self.libraries = shlex.split(settings["libs"])
+
+    def prepare(self, programs):
+        """Build what programs are linked of."""
+        targets = [f"{self.folder}/lib/{name}.a" for name in ("testlib", "daemon", "rnic", "engine", "proto")]
+        for program in sorted(programs):
+            targets += self.own_objects(program)
+        make(*self.variables, f"-j{self.jobs}", *targets)
+
+    def own_objects(self, program):
+        sources = glob.glob("tests/sim/*.c") if program == "sim" else [f"tests/{program}.c"]
+        return [f"{self.folder}/obj/{source[:-2]}.o" for source in sorted(sources)]
+
+    def compile(self, path, text, target):
+        """Compile a text as if it were the source `path`. @return whether it compiles"""
+        source = f'#line 1 "{path}"\n{text}'
+        command = [*self.compiler, "-x", "c", "-c", "-o", target, "-"]
+        done = subprocess.run(command, input=source, stderr=subprocess.DEVNULL, text=True, check=False)
+        return done.returncode == 0
+
+    def digest(self, target):
+        with open(target, "rb") as file:
+            return hashlib.sha256(file.read()).hexdigest()
+
+    def unchanged(self, path, target):
+        """Is the mutant's object the one that the source itself gives? @return that, and the object's digest"""
+        with self.lock:
+            if path not in self.reference:
+                with open(path, encoding="utf-8") as file:
+                    if not self.compile(path, file.read(), target + ".reference"):
+                        raise Problem(f"{path} does not compile")
+                self.reference[path] = self.digest(target + ".reference")
+        digest = self.digest(target)
+        return digest == self.reference[path], digest
+
+    def link(self, program, mutated, target):
+        """Link a program; a mutant's object stands in for the archive's."""
+        archives = ("testlib", "engine", "proto") if program == "sim" else ("testlib", "daemon", "rnic", "engine", "proto")
+        inputs = self.own_objects(program) + ([mutated] if mutated else [])
+        inputs += [f"{self.folder}/lib/{name}.a" for name in archives]
+        command = [*self.linker, "-o", target, *inputs, *([] if program == "sim" else self.libraries)]
+        done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode != 0:
+            raise Problem(f"cannot link {program}:\n{done.stderr[-2000:]}")
+
+
+def split_test(test):
+    """A test's name. @return whether it is sanitized, its program, its arguments"""
+    words = shlex.split(test)
+    sanitized = words[0].startswith("san/")
+    program = words[0][4:] if sanitized else words[0]
+    if program != "sim" and not os.path.exists(f"tests/{program}.c"):
+        raise Problem(f"there is no test {program}: neither sim nor unit/NAME of a tests/unit/NAME.c")
+    return sanitized, program, words[1:]
+
+
+def environment_of(folder, sanitized, extra=()):
+    environment = dict(os.environ, TMPDIR=folder, CMOCKA_MESSAGE_OUTPUT="STDOUT", **dict(extra))
+    environment.pop("SMCR_PROOFS", None)
+    if sanitized:
+        environment["ASAN_OPTIONS"] = f"hard_rss_limit_mb={MEMORY >> 20}"
+    return environment
+
+
+def run_test(binary, arguments, sanitized, ordinary, environment):
+    """Run a test program up to its first failure. `ordinary` is the time that it takes without a mutant."""
+    more = MORE_SANITIZED if sanitized else MORE
+    cpu, wall = (int(PATIENCE * usual + extra) for usual, extra in zip(ordinary, more))
+    limits = [f"--cpu={cpu}", "--core=0", *([] if sanitized else [f"--as={MEMORY}"])]
+    began = time.monotonic()
+    process = subprocess.Popen(
+        ["prlimit", *limits, os.path.abspath(binary), *arguments],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        text=True, errors="replace", env=environment, start_new_session=True,
+    )
+    late = threading.Event()
+
+    def stop():
+        try:
+            os.killpg(process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def expire():
+        late.set()
+        stop()
+
+    timer = threading.Timer(wall, expire)
+    timer.start()
+    how = None
+    for line in process.stdout:
+        if how is None and (line.startswith("not ok") or "[  FAILED  ]" in line):
+            how = line.strip()
+            stop()
+    _, status, usage = os.wait4(process.pid, 0)
+    process.returncode = status = os.waitstatus_to_exitcode(status)
+    timer.cancel()
+    stop()  # what it may have left behind
+    if late.is_set():
+        how = f"no end after {wall} seconds"
+    elif how is None and status != 0:
+        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    return Outcome(how is not None, how, Time(usage.ru_utime + usage.ru_stime, time.monotonic() - began))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: MIT
+"""Which test programs run which lines, so that a mutant meets only those that can notice it.
+
+The programs are built with gcov's counters in a folder of their own and run once each; what they ran is kept there
+until a program is built anew.
+"""
+import glob
+import json
+import os
+import shutil
+import subprocess
+
+import build
+
+
+class Coverage:
+    def __init__(self):
+        self.programs = {}  # name: {"time": t, "failed": how or None, "lines": {path: [numbers]}}
+        self.known = {}  # path: lines that have code
+        self.ran = {}  # path: line: programs
+
+    def add(self, program, result):
+        result["time"] = build.Time(*result["time"])
+        self.programs[program] = result
+        for path, known in result["known"].items():
+            self.known.setdefault(path, set()).update(known)
+        if result["failed"]:
+            return
+        for path, lines in result["lines"].items():
+            for line in lines:
+                self.ran.setdefault(path, {}).setdefault(line, set()).add(program)
+
+    def focus(self, program, path):
+        """Which part of what a program runs is in this source."""
+        lines = self.programs[program]["lines"]
+        return len(lines.get(path, ())) / max(1, sum(len(numbers) for numbers in lines.values()))
+
+    def tests_of(self, path, first, last):
+        """The programs that run one of these lines, those first that run little else than this source."""
+        known = self.known.get(path, set())
+        lines = [line for line in range(first, last + 1) if line in known]
+        if not lines:  # a line without code of its own belongs to the one before it
+            lines = [line for line in range(first, 0, -1) if line in known][:1]
+        ran = self.ran.get(path, {})
+        programs = set().union(*(ran.get(line, set()) for line in lines)) if lines else set()
+        return sorted(programs, key=lambda p: (-self.focus(p, path), p))
+
+    def tests_of_file(self, path):
+        programs = set().union(*self.ran.get(path, {}).values()) if path in self.ran else set()
+        return sorted(programs, key=lambda p: (-self.focus(p, path), p))
+
+
+def gcov(counters, folder, paths):
+    """Read the counters of a program. @return for each source the lines that ran and those that have code"""
+    lines, known = {}, {}
+    data = glob.glob(f"{counters}/**/*.gcda", recursive=True)
+    for file in data:  # the compiler's notes about it are beside the object, wherever the tree was then
+        inner = file.rsplit(f"/{folder}/", 1)[1]
+        os.symlink(os.path.abspath(f"{folder}/{inner[:-5]}.gcno"), file[:-5] + ".gcno")
+    if not data:
+        return lines, known
+    done = subprocess.run(["gcov", "--json-format", "--stdout", *data], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    for document in done.stdout.splitlines():
+        for file in json.loads(document)["files"]:
+            path = os.path.normpath(file["file"])
+            if path not in paths:
+                continue
+            known.setdefault(path, set()).update(line["line_number"] for line in file["lines"])
+            lines.setdefault(path, set()).update(line["line_number"] for line in file["lines"] if line["count"] > 0)
+    return {p: sorted(n) for p, n in lines.items()}, {p: sorted(n) for p, n in known.items()}
+
+
+def measure(program, arguments, binary, folder, paths):
+    """Run a program of the build in `folder` once and keep there what it ran, unless that is known already."""
+    kept = f"{folder}/measured/{program.replace('/', '-')}.json"
+    os.makedirs(os.path.dirname(kept), exist_ok=True)
+    if os.path.exists(kept) and os.path.getmtime(kept) >= os.path.getmtime(binary):
+        with open(kept, encoding="utf-8") as file:
+            return json.load(file)
+    counters = kept[:-5] + ".counters"
+    shutil.rmtree(counters, ignore_errors=True)
+    os.makedirs(counters)
+    environment = build.environment_of(counters, False, {"GCOV_PREFIX": counters}.items())
+    outcome = build.run_test(binary, arguments, False, build.NOTHING_KNOWN, environment)
+    lines, known = gcov(counters, folder, paths)
+    shutil.rmtree(counters)
+    result = {"time": outcome.time, "failed": outcome.how, "lines": lines, "known": known}
+    with open(kept, "w", encoding="utf-8") as file:
+        json.dump(result, file)
+    return result

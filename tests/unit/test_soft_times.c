@@ -1,0 +1,461 @@
+/* SPDX-License-Identifier: MIT */
+/* Soft RNIC: what each half of a queue pair does when. The device is a real one, but its run loop
+ * stands still: each test hands in what came and calls timers at times of its own, so that nothing
+ * depends on how fast it runs. */
+#include <stdarg.h>
+#include <setjmp.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <string.h>
+
+#include "daemon/rnic/soft/internal.h"
+#include "tests/lib/rnic_side.h"
+#include "tests/lib/testnet.h"
+
+#define MEM      (1u << 20)
+#define MTU_CODE 3
+#define MTU      1024
+#define RECV     64
+#define OWN_PSN  0xFFFFF0 /* wraps early */
+#define PEER_PSN 0xFFFFFE
+#define MS       UINT64_C(1000)
+#define RETRY_MS 400
+#define FAR_ADDR 0x1000000020000000
+#define FAR_KEY  0xCAFE0001
+
+static struct testnet net;
+static struct event_base *base;
+static struct rnic_side side;
+static struct soft_qp *qp;
+static uint64_t start;
+
+static int setup(void **state)
+{
+	(void)state;
+	testnet_new(&net, 1500);
+	base = event_base_new();
+	rnic_side_open(&side, base, "soft:t0", MEM);
+	side.psn = OWN_PSN;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	rnic_side_close(&side);
+	event_base_free(base);
+	testnet_free(&net);
+	return 0;
+}
+
+static int connect_one(void **state)
+{
+	(void)state;
+	struct rnic_qp_peer to = { .gid = { [10] = 0xFF, 0xFF, 10, 77, 0, 2 },
+				   .qpn = 0x77,
+				   .rq_psn = PEER_PSN,
+				   .path_mtu = MTU_CODE };
+	rnic_side_qp(&side, 64, 32, RECV);
+	rnic_side_connect(&side, &to, RETRY_MS, 7);
+	qp = soft_qp_of(side.qp);
+	start = soft_clock();
+	qp->dev->now = start;
+	return 0;
+}
+
+static int disconnect(void **state)
+{
+	(void)state;
+	rnic_side_qp_destroy(&side);
+	rnic_side_forget(&side);
+	return 0;
+}
+
+/* ---- the clock, and what the run loop would do ---- */
+
+static uint64_t now(void)
+{
+	return qp->dev->now - start;
+}
+
+static void pass(uint64_t us)
+{
+	qp->dev->now += us;
+}
+
+/* A deadline, counted from the start of the test. */
+static uint64_t due(uint64_t deadline)
+{
+	assert_true(deadline != 0);
+	return deadline - start;
+}
+
+static void transmit(void)
+{
+	while (soft_requester_ready(qp))
+		soft_requester_transmit(qp);
+}
+
+static void post_packets(uint32_t packets)
+{
+	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_WRITE,
+				   .flags = RNIC_SEND_SIGNALED,
+				   .num_sge = 1,
+				   .sge = { { side.mem, packets * MTU, rnic_mr_lkey(side.mr) } },
+				   .remote_addr = FAR_ADDR,
+				   .rkey = FAR_KEY };
+	assert_int_equal(soft_requester_post(qp, &wr, 1), 0);
+	transmit();
+}
+
+static void answer(enum roce_ack_kind kind, uint32_t n, uint8_t value)
+{
+	struct roce_packet p = { .bth = { .opcode = ROCE_ACKNOWLEDGE,
+					  .psn = (OWN_PSN + n) & ROCE_PSN_MASK },
+				 .aeth = { .kind = kind, .value = value } };
+	soft_requester_ack(qp, &p);
+	transmit();
+	soft_qp_deliver(qp);
+}
+
+static void ack(uint32_t n)
+{
+	answer(ROCE_ACK, n, ROCE_CREDITS_UNLIMITED);
+}
+
+/* Go to the requester's next timer and let it fire. @return the time that passed */
+static uint64_t requester_timer(void)
+{
+	uint64_t before = now();
+	qp->dev->now = start + due(qp->rq.deadline);
+	soft_requester_timer(qp);
+	transmit();
+	return now() - before;
+}
+
+/* Let timers fire until the requester gives up. @return when that is */
+static uint64_t given_up_at(void)
+{
+	for (int i = 0; i < 100 && qp->state == SOFT_QP_RTS; i++)
+		requester_timer();
+	assert_int_equal(qp->state, SOFT_QP_ERR);
+	assert_int_equal(qp->flush_status, RNIC_WC_RETRY_EXC_ERR);
+	return now();
+}
+
+static void request(uint32_t n, bool ack_req)
+{
+	static const uint8_t nothing[4];
+	struct roce_packet p = { .bth = { .opcode = ROCE_SEND_ONLY,
+					  .ack_req = ack_req,
+					  .psn = (PEER_PSN + n) & ROCE_PSN_MASK },
+				 .payload = nothing,
+				 .payload_len = 1 };
+	soft_responder_request(qp, &p, nothing, sizeof(nothing), true);
+}
+
+/* ---- the sending half ---- */
+
+/* 50 ms at first, twice as long each time, but eight times within the limit and never above 200 ms.
+ */
+static void timer_grows_within_its_bounds(void **state)
+{
+	(void)state;
+	qp->rq.retry_limit = 4000 * MS;
+	post_packets(1);
+	assert_int_equal(requester_timer(), 50 * MS);
+	assert_int_equal(requester_timer(), 100 * MS);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(requester_timer(), 200 * MS);
+	assert_int_equal(qp->rq.tries, 10);
+	ack(0);
+	assert_int_equal(qp->rq.tries, 0);
+	assert_true(qp->rq.deadline == 0);
+
+	/* A new one begins anew; an eighth of the limit is less. */
+	qp->rq.retry_limit = 160 * MS;
+	post_packets(1);
+	assert_int_equal(requester_timer(), 20 * MS);
+	assert_int_equal(requester_timer(), 20 * MS);
+	ack(1);
+	/* But 10 ms at least. */
+	qp->rq.retry_limit = 60 * MS;
+	post_packets(1);
+	assert_int_equal(requester_timer(), 10 * MS);
+}
+
+/* The timer follows the round trip (RFC 6298): its smoothed time and four times its variation. */
+static void timer_follows_the_round_trip(void **state)
+{
+	(void)state;
+	qp->rq.retry_limit = 4000 * MS;
+	post_packets(2);
+	pass(20 * MS);
+	ack(1);
+	assert_in_range(qp->rq.rtt, 20000, 20001);
+	assert_in_range(qp->rq.rtt_var, 10000, 10001);
+	post_packets(1);
+	assert_in_range(due(qp->rq.deadline) - now(), 60000, 60010);
+	pass(28 * MS);
+	ack(2);
+	/* An eighth of the way, and a quarter of it. */
+	assert_in_range(qp->rq.rtt, 20990, 21010);
+	assert_in_range(qp->rq.rtt_var, 9490, 9510);
+	post_packets(1);
+	pass(5 * MS);
+	ack(3);
+	assert_in_range(qp->rq.rtt, 18990, 19010);
+	assert_in_range(qp->rq.rtt_var, 11100, 11140);
+	/* Nothing is learnt from what was sent twice, nor from an answer to what was sent before
+	 * it. */
+	uint32_t rtt = qp->rq.rtt;
+	post_packets(1);
+	requester_timer();
+	pass(MS);
+	ack(4);
+	assert_int_equal(qp->rq.rtt, rtt);
+	/* A round trip of no time at all: the timer has its least, which follows 10 ms. */
+	for (uint32_t n = 5; n < 100; n++) {
+		post_packets(1);
+		ack(n);
+	}
+	assert_true(qp->rq.rtt != 0);
+	assert_in_range(qp->rq.rtt + 4 * qp->rq.rtt_var, 1, 9999);
+	post_packets(1);
+	assert_int_equal(requester_timer(), 10 * MS);
+}
+
+/* One sample at a time, of the last packet that was sent when it began. */
+static void sample_ends_with_its_packet(void **state)
+{
+	(void)state;
+	post_packets(2);
+	pass(10 * MS);
+	post_packets(1);
+	ack(0);
+	assert_int_equal(qp->rq.rtt, 0);
+	pass(10 * MS);
+	ack(1);
+	assert_in_range(qp->rq.rtt, 20000, 20001);
+	pass(70 * MS);
+	ack(2); /* was never a sample */
+	assert_in_range(qp->rq.rtt, 20000, 20001);
+}
+
+static void patience_ends_at_its_limit(void **state)
+{
+	(void)state;
+	post_packets(1);
+	assert_in_range(given_up_at(), RETRY_MS * MS, RETRY_MS * MS);
+}
+
+/* Progress starts it anew, and so does the first packet after a pause. */
+static void patience_begins_with_progress(void **state)
+{
+	(void)state;
+	post_packets(2);
+	pass(40 * MS);
+	ack(0);
+	assert_int_equal(qp->rq.progress_at - start, 40 * MS);
+	pass(40 * MS);
+	ack(1);
+	pass(1000 * MS);
+	post_packets(1);
+	assert_int_equal(given_up_at(), 1080 * MS + RETRY_MS * MS);
+}
+
+/* A receiver that is not ready is there: the time until then is not silence. */
+static void patience_begins_with_not_ready(void **state)
+{
+	(void)state;
+	post_packets(1);
+	for (int i = 0; i < 6; i++)
+		requester_timer();
+	uint64_t at = now() + 10 * MS;
+	assert_true(at > RETRY_MS * MS / 2);
+	pass(10 * MS);
+	answer(ROCE_RNR_NAK, 0, 1);
+	assert_int_equal(qp->rq.tries, 0);
+	assert_false(qp->rq.may_give_up);
+	assert_int_equal(given_up_at(), at + RETRY_MS * MS);
+}
+
+/* It is sent again when the peer's time is over, not before, and not by the timer of answers. */
+static void not_ready_waits_as_told(void **state)
+{
+	(void)state;
+	post_packets(1);
+	pass(MS);
+	answer(ROCE_RNR_NAK, 0, 22); /* 20.48 ms */
+	assert_false(soft_requester_ready(qp));
+	assert_int_equal(due(qp->rq.deadline), MS + 20480);
+	qp->dev->now = start + MS + 20479;
+	soft_requester_timer(qp);
+	assert_false(soft_requester_ready(qp));
+	qp->dev->now++;
+	soft_requester_timer(qp);
+	assert_true(soft_requester_ready(qp));
+	assert_int_equal(qp->dev->stats.timeouts, 0);
+	transmit();
+	assert_int_equal(qp->rq.retransmits, 1);
+	/* An answer meanwhile ends the wait. */
+	answer(ROCE_RNR_NAK, 0, 22);
+	post_packets(1);
+	assert_int_equal(qp->rq.sent, 1);
+	ack(0);
+	assert_int_equal(qp->rq.sent, 2);
+}
+
+/* What is lost of one window is one loss, however many NAKs it takes to repair it. */
+static void one_loss_shrinks_the_window_once(void **state)
+{
+	(void)state;
+	post_packets(200);
+	assert_int_equal(qp->rq.sent, 200);
+	answer(ROCE_NAK, 10, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.size, 16);
+	assert_int_equal(qp->rq.window.threshold, 95);
+	assert_int_equal(qp->rq.next, 26);
+	ack(25);
+	assert_int_equal(qp->rq.window.size, 32);
+	answer(ROCE_NAK, 30, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.size, 36); /* the four packets before it */
+	assert_int_equal(qp->rq.window.threshold, 95);
+	answer(ROCE_NAK, 199, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.threshold, 95);
+	ack(199);
+	/* What was sent after it is another one. */
+	uint32_t size = qp->rq.window.size;
+	post_packets(100);
+	assert_int_equal(qp->rq.next, 200 + size);
+	answer(ROCE_NAK, 200, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.size, 16);
+	assert_int_equal(qp->rq.window.threshold, size / 2);
+}
+
+/* Neither is what a timeout found lost already. */
+static void timeout_counts_as_the_loss(void **state)
+{
+	(void)state;
+	post_packets(200);
+	requester_timer();
+	assert_int_equal(qp->rq.window.size, 4);
+	assert_int_equal(qp->rq.window.threshold, 100);
+	answer(ROCE_NAK, 2, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.threshold, 100);
+	ack(199);
+	post_packets(1);
+	answer(ROCE_NAK, 200, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->rq.window.threshold, 16);
+}
+
+/* ---- the receiving half ---- */
+
+/* A few requests are acknowledged together, a millisecond after the first of them. */
+static void acknowledged_together(void **state)
+{
+	(void)state;
+	struct soft_responder *rs = &qp->rs;
+	request(0, true);
+	assert_false(rs->ack_pending);
+	assert_int_equal(due(rs->ack_deadline), 1000);
+	pass(400);
+	request(1, true);
+	assert_int_equal(due(rs->ack_deadline), 1000);
+	pass(599);
+	soft_responder_timer(qp);
+	assert_false(rs->ack_pending);
+	pass(1);
+	soft_responder_timer(qp);
+	assert_true(rs->ack_pending);
+	assert_true(rs->ack_deadline == 0);
+	soft_responder_send_ack(qp);
+	assert_false(rs->ack_pending);
+	assert_int_equal(rs->unacked_packets, 0);
+}
+
+/* Eight are not made to wait. */
+static void acknowledged_when_many(void **state)
+{
+	(void)state;
+	struct soft_responder *rs = &qp->rs;
+	for (uint32_t n = 0; n < 7; n++)
+		request(n, n % 2);
+	assert_int_equal(rs->unacked_packets, 7);
+	assert_false(rs->ack_pending);
+	assert_int_equal(due(rs->ack_deadline), 1000);
+	request(7, true);
+	assert_true(rs->ack_pending);
+	soft_responder_send_ack(qp);
+	assert_true(rs->ack_deadline == 0);
+	/* The count begins anew. */
+	for (uint32_t n = 8; n < 15; n++)
+		request(n, true);
+	assert_false(rs->ack_pending);
+	request(15, true);
+	assert_true(rs->ack_pending);
+}
+
+/* Who asked for no answer gets none. */
+static void acknowledged_when_asked(void **state)
+{
+	(void)state;
+	for (uint32_t n = 0; n < 9; n++)
+		request(n, false);
+	assert_false(qp->rs.ack_pending);
+	assert_true(qp->rs.ack_deadline == 0);
+}
+
+/* The peer is told of a gap a millisecond after the first packet behind it came, once. */
+static void gap_is_told_in_time(void **state)
+{
+	(void)state;
+	struct soft_responder *rs = &qp->rs;
+	request(2, true);
+	pass(300);
+	request(3, true);
+	assert_int_equal(due(rs->nak_deadline), 1000);
+	pass(699);
+	soft_responder_timer(qp);
+	assert_int_equal(qp->dev->stats.naks_sent, 0);
+	pass(1);
+	soft_responder_timer(qp);
+	assert_int_equal(qp->dev->stats.naks_sent, 1);
+	assert_true(rs->nak_deadline == 0);
+	request(4, true);
+	assert_true(rs->nak_deadline == 0);
+	pass(5000);
+	soft_responder_timer(qp);
+	assert_int_equal(qp->dev->stats.naks_sent, 1);
+}
+
+static int forget_counters(void **state)
+{
+	(void)state;
+	int r = connect_one(NULL);
+	qp->dev->stats = (struct rnic_stats){ 0 };
+	return r;
+}
+
+int main(void)
+{
+#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, forget_counters, disconnect)
+	const struct CMUnitTest tests[] = {
+		CONNECTED(timer_grows_within_its_bounds),
+		CONNECTED(timer_follows_the_round_trip),
+		CONNECTED(sample_ends_with_its_packet),
+		CONNECTED(patience_ends_at_its_limit),
+		CONNECTED(patience_begins_with_progress),
+		CONNECTED(patience_begins_with_not_ready),
+		CONNECTED(not_ready_waits_as_told),
+		CONNECTED(one_loss_shrinks_the_window_once),
+		CONNECTED(timeout_counts_as_the_loss),
+		CONNECTED(acknowledged_together),
+		CONNECTED(acknowledged_when_many),
+		CONNECTED(acknowledged_when_asked),
+		CONNECTED(gap_is_told_in_time),
+	};
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
