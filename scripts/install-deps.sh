@@ -13,7 +13,7 @@ packages=(
 	bats git gzip jq libcmocka-dev mandoc musl-tools python3 systemd tshark xxd
 	# demo, benchmark, and programs that tests run over SMC-R
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light openssl
-	procps tcpdump util-linux
+	procps strace tcpdump util-linux
 )
 [ $# -eq 0 ] || packages=("$@")
 

@@ -35,7 +35,7 @@ _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
 		       offsetof(struct smcr_claim, flags) == offsetof(struct ipc_claim, flags) &&
 		       offsetof(struct smcr_claim, program) ==
 			       offsetof(struct ipc_claim, program) &&
-		       IPC_CLAIM_REQUIRED == 1,
+		       IPC_CLAIM_REQUIRED == 1 && IPC_CLAIM_TO_CONNECT == 2,
 	       "smcr.h has another claim");
 
 struct skip {
@@ -228,9 +228,14 @@ int rdv_option_limit_user(struct rdv_option *option, uid_t uid, enum smcr_reason
 	if (!option)
 		return 0;
 	int limited = bpf_map__fd(option->skel->maps.limited);
-	if (reason == SMCR_REASON_NONE)
-		bpf_map_delete_elem(limited, &uid);
-	else if (bpf_map_update_elem(limited, &uid, &value, BPF_ANY) < 0)
+	if (reason == SMCR_REASON_NONE) {
+		if (bpf_map_delete_elem(limited, &uid) == 0)
+			option->skel->bss->num_limited--;
+		return 0;
+	}
+	if (bpf_map_update_elem(limited, &uid, &value, BPF_NOEXIST) == 0)
+		option->skel->bss->num_limited++;
+	else if (bpf_map_update_elem(limited, &uid, &value, BPF_EXIST) < 0)
 		return -ENOSPC;
 	return 0;
 }
@@ -320,6 +325,7 @@ static void forget_skip(struct rdv_option *option, struct skip *skip)
 	struct smcr_skip_key key = skip_key(&skip->peer);
 	bpf_map_delete_elem(bpf_map__fd(option->skel->maps.skipped), &key);
 	LL_DELETE(option->skips, skip);
+	option->skel->bss->num_skipped--;
 	free(skip);
 }
 
@@ -350,6 +356,7 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 			return -ENOMEM;
 		skip->peer = *peer;
 		LL_PREPEND(option->skips, skip);
+		option->skel->bss->num_skipped++;
 	}
 	if (until > skip->until)
 		skip->until = until;

@@ -5,7 +5,7 @@
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
-const bool pre_sees_epoll = false;
+const bool pre_sees_calls = false;
 
 struct call call_begin_with(enum smcr_policy policy, enum pre_policy *ret_policy)
 {

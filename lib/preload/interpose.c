@@ -18,7 +18,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-const bool pre_sees_epoll = true;
+const bool pre_sees_calls = true;
 
 static enum pre_policy policy(void)
 {

@@ -36,7 +36,7 @@ static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy pol
 	switch (pre_claim(fd, policy)) {
 	case PRE_CLAIM_MADE: return "SMC-R offered";
 	case PRE_CLAIM_NO_BPF: return "smcrd decides without the SMC option";
-	case PRE_CLAIM_REFUSED: break;
+	default: break;
 	}
 	return "plain TCP: the SMC option was refused for this socket";
 }

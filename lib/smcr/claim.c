@@ -14,11 +14,29 @@ static int set_claim(int fd, int on, uint32_t flags)
 		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim)));
 }
 
+static uint32_t flags_of(enum pre_policy policy)
+{
+	return policy == PRE_REQUIRE ? IPC_CLAIM_REQUIRED : 0;
+}
+
 enum pre_claim pre_claim(int fd, enum pre_policy policy)
 {
-	switch (set_claim(fd, 1, policy == PRE_REQUIRE ? IPC_CLAIM_REQUIRED : 0)) {
+	switch (set_claim(fd, 1, flags_of(policy))) {
 	case 0: return PRE_CLAIM_MADE;
 	case -ENOPROTOOPT: return PRE_CLAIM_NO_BPF;
+	default: return PRE_CLAIM_REFUSED;
+	}
+}
+
+enum pre_claim pre_claim_to_connect(int fd, enum pre_policy policy)
+{
+	switch (set_claim(fd, 1, flags_of(policy) | IPC_CLAIM_TO_CONNECT)) {
+	case 0: return PRE_CLAIM_MADE;
+	case -ENOPROTOOPT: return PRE_CLAIM_NO_BPF;
+	case -EOPNOTSUPP: /* in the words of a Unix socket too, if there is no BPF */
+	case -ENOTSOCK:
+	case -EBADF: return PRE_CLAIM_NO_TCP;
+	case -EISCONN: return PRE_CLAIM_LATE;
 	default: return PRE_CLAIM_REFUSED;
 	}
 }

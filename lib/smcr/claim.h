@@ -11,13 +11,19 @@
 #include "proto/ipc/ipc.h"
 
 enum pre_claim {
+	PRE_CLAIM_UNASKED, /* nobody has tried */
 	PRE_CLAIM_MADE,    /* the handshake will carry the option if smcrd lets it */
 	PRE_CLAIM_NO_BPF,  /* nobody knows the private options: smcrd decides, if it is there */
 	PRE_CLAIM_REFUSED, /* not for this socket */
+	PRE_CLAIM_NO_TCP,  /* this is no TCP socket, perhaps no socket at all */
+	PRE_CLAIM_LATE,    /* a TCP socket for which connect() was called before, or listen() */
 };
 
-/** Before connect() or listen(). */
+/** Before listen(). @return not NO_TCP, and not LATE */
 enum pre_claim pre_claim(int fd, enum pre_policy policy);
+
+/** Before connect(), of any descriptor: one system call that tells all there is to know. */
+enum pre_claim pre_claim_to_connect(int fd, enum pre_policy policy);
 
 /** From the next connect() or incoming connection on no option. @return 0 or a negative errno */
 int pre_unclaim(int fd);

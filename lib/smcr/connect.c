@@ -9,6 +9,7 @@
 
 #include "lib/smcr/calls.h"
 #include "lib/smcr/claim.h"
+#include "lib/smcr/fit.h"
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -28,6 +29,7 @@ struct attempt {
 	enum pre_policy policy;
 	struct pre_file_state state;
 	enum pre_claim claim;
+	bool asked_fit; /* pre_unfit() has found nothing */
 };
 
 static int plain_connect(const struct attempt *a)
@@ -40,22 +42,6 @@ static void disconnect(int fd)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
 	sys_connect(fd, &none, sizeof(none));
-}
-
-/* ---- which sockets are left alone */
-
-/** @return NULL, or why this socket must stay on TCP */
-static const char *unfit(const struct attempt *a)
-{
-	const int fd = a->fd;
-	int value;
-	if (sys_get_int(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &value) == 0 && value)
-		return "TCP_FASTOPEN_CONNECT is set: the handshake waits for data";
-	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
-		return "SO_ZEROCOPY is set: the program will wait for the kernel's notices";
-	if (!pre_watch_complete(fd))
-		return "too many epoll registrations to follow";
-	return NULL;
 }
 
 /* connect() that only asks how an earlier one on plain TCP went. */
@@ -190,19 +176,25 @@ static int hand_over(struct attempt *a, int rc)
 	return lost(a);
 }
 
-static int after_connect(struct attempt *a, int rc)
+static bool goes_on(int rc)
 {
+	return rc == -EINPROGRESS || rc == -EINTR;
+}
+
+static int connect_claimed(struct attempt *a)
+{
+	int rc = plain_connect(a);
+	if (rc < 0 && !goes_on(rc))
+		return rc;
 	if (a->addr->sa_family == AF_UNSPEC)
 		return rc; /* that was a disconnect */
-	if (a->claim == PRE_CLAIM_MADE) {
-		enum ipc_negotiated negotiated = pre_negotiated(a->fd);
-		if (negotiated == IPC_NEGOTIATED_NO)
-			return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
-		if (negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
-			return connect_again_plain(a,
-						   "smcrd was started anew during the handshake");
-	}
-	return hand_over(a, rc);
+	enum ipc_negotiated negotiated = pre_negotiated(a->fd);
+	if (negotiated == IPC_NEGOTIATED_NO)
+		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
+	const char *why = a->asked_fit ? NULL : pre_unfit(a->fd);
+	if (!why && negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
+		why = "smcrd was started anew during the handshake";
+	return why ? connect_again_plain(a, why) : hand_over(a, rc);
 }
 
 /* An earlier connect() on this socket, with another policy, may have claimed it. */
@@ -212,24 +204,48 @@ static int connect_without(const struct attempt *a)
 	return plain_connect(a);
 }
 
+/* @return NULL: the socket is claimed, or the daemon decides without; or why it stays on TCP */
+static const char *claim(struct attempt *a)
+{
+	const char *why = pre_unfit(a->fd);
+	if (why)
+		return why;
+	a->asked_fit = true;
+	if (!pre_daemon_usable(false))
+		return "smcrd is out of reach";
+	if (a->claim == PRE_CLAIM_UNASKED)
+		a->claim = pre_claim_to_connect(a->fd, a->policy);
+	if (a->claim == PRE_CLAIM_MADE || a->claim == PRE_CLAIM_NO_BPF)
+		return NULL;
+	return "the SMC option was refused for this socket";
+}
+
 static int connect_tcp(struct attempt *a)
 {
 	if (a->policy == PRE_NEVER)
 		return connect_without(a);
-	const char *why = unfit(a);
-	if (!why && !pre_daemon_usable(false))
-		why = "smcrd is out of reach";
-	if (!why) {
-		a->claim = pre_claim(a->fd, a->policy);
-		if (a->claim == PRE_CLAIM_REFUSED)
-			why = "the SMC option was refused for this socket";
-	}
+	const char *why = claim(a);
 	if (why && a->policy == PRE_REQUIRE)
 		return stays_tcp(a, -EPROTONOSUPPORT, why, SMCR_REASON_NONE);
+	if (!why && a->claim == PRE_CLAIM_MADE)
+		return connect_claimed(a);
 	int rc = plain_connect(a);
-	if (rc < 0 && rc != -EINPROGRESS && rc != -EINTR)
+	if (rc < 0 && !goes_on(rc))
 		return rc;
-	return why ? stays_tcp(a, rc, why, SMCR_REASON_NONE) : after_connect(a, rc);
+	if (why)
+		return stays_tcp(a, rc, why, SMCR_REASON_NONE);
+	return a->addr->sa_family == AF_UNSPEC ? rc : hand_over(a, rc);
+}
+
+/*
+ * Most sockets can be claimed at once, or the refusal tells what they are: one system call. Not the
+ * first of a process, so that one that never connects by TCP is not made to look for the daemon.
+ */
+static enum pre_claim claim_at_once(const struct attempt *a)
+{
+	if (a->policy == PRE_NEVER || !pre_daemon_known() || pre_may_be_unfit(a->fd))
+		return PRE_CLAIM_UNASKED;
+	return pre_claim_to_connect(a->fd, a->policy);
 }
 
 /* ---- connect() on a pair end: how did the earlier one go? */
@@ -287,16 +303,29 @@ static int connect_pair(const struct attempt *a, const struct ipc_pair_name *nam
 	return report_outcome(a->fd, &status.ipc);
 }
 
+/* A pair end, or none of our business. */
+static int connect_other(const struct attempt *a)
+{
+	struct ipc_pair_name name;
+	return pre_pair_name(a->fd, &name) == 0 ? connect_pair(a, &name) : plain_connect(a);
+}
+
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy)
 {
 	struct attempt attempt = { .fd = fd, .addr = addr, .len = len, .policy = policy };
-	struct ipc_pair_name name;
 	/* `addr` may point anywhere until the kernel has read it. */
-	if (pre_is_tcp(fd))
-		return is_first_connect(fd) ? connect_tcp(&attempt) : plain_connect(&attempt);
-	if (pre_pair_name(fd, &name) == 0)
-		return connect_pair(&attempt, &name);
-	return plain_connect(&attempt);
+	attempt.claim = claim_at_once(&attempt);
+	switch (attempt.claim) {
+	case PRE_CLAIM_MADE: return connect_claimed(&attempt);
+	case PRE_CLAIM_LATE: return plain_connect(&attempt);
+	case PRE_CLAIM_NO_TCP: return connect_other(&attempt);
+	case PRE_CLAIM_UNASKED:
+	case PRE_CLAIM_NO_BPF:
+	case PRE_CLAIM_REFUSED: break;
+	}
+	if (!pre_is_tcp(fd))
+		return connect_other(&attempt);
+	return is_first_connect(fd) ? connect_tcp(&attempt) : plain_connect(&attempt);
 }
 
 int pre_take_back(int fd)

@@ -71,6 +71,14 @@ bool pre_daemon_usable(bool alive)
 	return atomic_load_explicit(&looked, memory_order_relaxed) || look();
 }
 
+bool pre_daemon_known(void)
+{
+	int64_t until = atomic_load_explicit(&absent_until, memory_order_relaxed);
+	int64_t foreign = atomic_load_explicit(&foreign_until, memory_order_relaxed);
+	return atomic_load_explicit(&looked, memory_order_relaxed) &&
+	       ((until == 0 && foreign == 0) || (sys_now_ms() >= until && sys_now_ms() >= foreign));
+}
+
 /* One request and its answer. */
 struct session {
 	int socket;

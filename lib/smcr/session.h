@@ -26,6 +26,9 @@
  */
 bool pre_daemon_usable(bool alive);
 
+/** The same without looking: false as long as nobody has looked. */
+bool pre_daemon_known(void);
+
 #define PRE_REPLY_MS 10000 /* for answers that the daemon gives at once */
 
 enum pre_handed {

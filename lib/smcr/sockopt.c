@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "lib/smcr/calls.h"
+#include "lib/smcr/fit.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/options.h"
 #include "lib/smcr/pair.h"
@@ -159,6 +160,7 @@ int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len
 {
 	struct ipc_pair_name pair;
 	int rc = -EOPNOTSUPP;
+	pre_fit_note_option(level, name);
 	if (level != SOL_SOCKET || pre_option_of(level, name).set == PRE_OPT_LOCAL)
 		rc = sys_result(pre_next.setsockopt(fd, level, name, value, len));
 	if (!may_be_refusal(rc))

@@ -11,7 +11,7 @@
 
 static bool may_take_back(int fd, uint64_t cookie)
 {
-	return pre_sees_epoll && pre_pending_is_ours(fd, cookie) && pre_watch_complete(fd) &&
+	return pre_sees_calls && pre_pending_is_ours(fd, cookie) && pre_watch_complete(fd) &&
 	       !pre_has_dup(fd, cookie);
 }
 

@@ -16,10 +16,11 @@ struct pre_status {
 };
 
 /**
- * Does the library that the core is part of see the program's epoll_ctl()? Otherwise the TCP socket
- * does not come back unasked, since registrations would be lost. Defined by each library.
+ * Does the library that the core is part of see the program's epoll_ctl() and setsockopt()?
+ * Otherwise the TCP socket does not come back unasked, since registrations would be lost, and
+ * options are asked for (fit.h). Defined by each library.
  */
-extern const bool pre_sees_epoll;
+extern const bool pre_sees_calls;
 
 /**
  * Ask the daemon. If it gives the TCP socket back, that is put in the pair end's place.

@@ -266,7 +266,8 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  *
  * IPC_SO_CLAIM holds for the life of the socket and comes before connect() or listen(); on a
  * listener it counts for the connections to come (one that was never claimed: since kernel 6.12).
- * Errors: EOPNOTSUPP not plain TCP (MPTCP), EISCONN too late, EPERM barred, EINVAL, ENOMEM.
+ * Errors: EOPNOTSUPP no TCP socket (MPTCP among them), EISCONN too late, EPERM barred, EINVAL,
+ * ENOMEM. The first two come before any other, so that they tell what kind of socket it is.
  *
  * IPC_SO_BAR is for listeners that somebody who does not speak CLC may accept from: they lose the
  * claim, if they have one, and nobody can claim them until it is taken back. It does not outlive
@@ -282,6 +283,8 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 enum {
 	/** Plain TCP is an error: the option is not left off for the speed alone. */
 	IPC_CLAIM_REQUIRED = 1 << 0,
+	/** Before connect(): EISCONN for a listener too. */
+	IPC_CLAIM_TO_CONNECT = 1 << 1,
 };
 
 /** The first four bytes alone are the claim of a program that does not say which one it is. */

@@ -39,6 +39,31 @@ drop_roce() {
 	shows b linkgroup 'length == 0'
 }
 
+# option_calls FILE: how often was a socket option read or set, as strace tells it?
+option_calls() {
+	grep -cE '[gs]etsockopt\(' "$1"
+}
+
+# The first connection of a process is asked about step by step.
+@test "a connection that falls back costs the client's program two system calls, the server's one" {
+	local count=40 first=30 bench=$HOSTS_BUILD/bench/tcpbench
+	two_daemons
+	start_on a "$bench" answer "$SERVER" 7002
+	start_on a "$RUN" strace -f -o "$HOSTS_DIR/server" -e trace=getsockopt,setsockopt \
+		"$bench" answer "$SERVER" 7003
+	until_true 20 tcp_listens a 7002
+	until_true 20 tcp_listens a 7003
+	on b "$RUN" strace -f -o "$HOSTS_DIR/client" -e trace=getsockopt,setsockopt \
+		"$bench" ask "$SERVER" 7002 "$count"
+	option_calls "$HOSTS_DIR/client"
+	[ "$(option_calls "$HOSTS_DIR/client")" -le $((2 * count + first)) ]
+	[ "$(option_calls "$HOSTS_DIR/client")" -ge $((2 * count)) ]
+	on b "$bench" ask "$SERVER" 7003 "$count"
+	option_calls "$HOSTS_DIR/server"
+	[ "$(option_calls "$HOSTS_DIR/server")" -le $((count + first)) ]
+	[ "$(option_calls "$HOSTS_DIR/server")" -ge "$count" ]
+}
+
 @test "hosts without a common subnet: declined, both sides say why, the bytes go over TCP" {
 	hosts_up 1500
 	ip -n "$HOSTS_ID-b" addr del 10.77.0.2/24 dev eth0

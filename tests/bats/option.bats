@@ -276,6 +276,36 @@ raw_syn() {
 	proves TCPO-8
 }
 
+@test "a claim before connect() tells what the socket is, and leaves a listener alone" {
+	for kind in mptcp 'mptcp 6' udp 'udp 6' unix; do
+		tell client "socket $kind"
+		tell client claim-to-connect EOPNOTSUPP
+		tell client close
+	done
+	serve 7026
+	tell server claim-to-connect EISCONN
+	for family in '' 6; do
+		tell client "socket tcp $family"
+		tell client claim-to-connect
+		tell client close
+	done
+	tell client 'socket tcp'
+	tell client claim-to-connect
+	tell client 'connect 10.77.0.2 7026'
+	tell client claim-to-connect EISCONN
+	tell server accept
+	# nobody has claimed the listener
+	tell server negotiated 'ok unknown'
+	tell client negotiated 'ok no'
+	part
+	tell server claim
+	tell client 'socket tcp'
+	tell client claim-to-connect
+	tell client 'connect 10.77.0.2 7026'
+	tell server accept
+	both 'ok yes'
+}
+
 @test "a skipped peer: no option sent or answered until the time is over or it is taken back" {
 	serve 7012 claim
 	capture_start b eth0 wire tcp port 7012

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -154,6 +155,17 @@ static int set_bar(int fd, const void *value, socklen_t len)
 	return 0;
 }
 
+/* As smcr.bpf.c judges a claim before connect(). */
+static int judge_socket(int fd)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+	if (!pre_is_tcp(fd))
+		return EOPNOTSUPP;
+	assert_int_equal(behind.getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len), 0);
+	return info.tcpi_state == TCP_CLOSE ? 0 : EISCONN;
+}
+
 static int set_option(int fd, int level, int name, const void *value, socklen_t len)
 {
 	struct pre_net_option *o = &pre_net_option;
@@ -164,7 +176,10 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 		return behind.setsockopt(fd, level, name, value, len);
 	assert_int_equal(len, sizeof(claim));
 	memcpy(&claim, value, sizeof(claim));
-	assert_int_equal(claim.flags & ~(unsigned int)IPC_CLAIM_REQUIRED, 0);
+	assert_int_equal(claim.flags & ~(unsigned int)(IPC_CLAIM_REQUIRED | IPC_CLAIM_TO_CONNECT),
+			 0);
+	if (claim.flags & IPC_CLAIM_TO_CONNECT && judge_socket(fd))
+		return fails(judge_socket(fd));
 	if (claim.wanted) {
 		o->claims++;
 		o->last_program = claim.program;

@@ -40,7 +40,7 @@ size_t pre_net_count_fds(void);
 /** What the played cgroup programs say and have been told. */
 struct pre_net_option {
 	bool absent;     /* as without BPF: ENOPROTOOPT */
-	int claim_error; /* 0, or what claiming gives */
+	int claim_error; /* 0, or what claiming a socket that can be claimed gives */
 	bool cannot_unclaim;
 	enum ipc_negotiated negotiated;
 	int claims, unclaims;

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/un.h>
 #include <time.h>
@@ -329,6 +330,43 @@ static void test_no_descriptor_left(void **state)
 	expect_plain(fd);
 }
 
+static void set_unseen(int fd, int level, int name)
+{
+	int on = 1;
+	assert_int_equal(syscall(SYS_setsockopt, fd, level, name, &on, sizeof(on)), 0);
+}
+
+/* An option that nobody has seen being set shows when the peer was promised SMC-R already. */
+static void test_unfit_sockets_that_came_so(void **state)
+{
+	(void)state;
+	static const struct {
+		int level, name;
+	} options[] = {
+		{ SOL_SOCKET, SO_ZEROCOPY },
+		{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT },
+	};
+	int fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0); /* now the daemon is known */
+	close(fd);
+	close(pre_net_accept_plain(listener));
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++) {
+		int claims = pre_net_option.claims, unclaims = pre_net_option.unclaims;
+		int sessions = smcrd.script->sessions;
+		fd = client();
+		set_unseen(fd, options[i].level, options[i].name);
+		assert_int_equal(pre_net_connect(fd, &server), 0);
+		assert_int_equal(pre_net_option.claims, claims + 1);
+		assert_int_equal(pre_net_option.unclaims, unclaims + 1);
+		assert_int_equal(smcrd.script->sessions, sessions);
+		int broken = pre_net_accept_plain(listener);
+		pre_net_expect_reset(broken);
+		close(broken);
+		expect_plain(fd);
+	}
+}
+
+/* Behind those that are to claim at once: what this sets is remembered. */
 static void test_unfit_sockets_are_not_claimed(void **state)
 {
 	(void)state;
@@ -518,7 +556,7 @@ int main(void)
 		TEST(test_promise_that_cannot_be_taken_back),
 		TEST(test_absent_daemon),
 		TEST(test_no_descriptor_left),
-		TEST(test_unfit_sockets_are_not_claimed),
+		TEST(test_unfit_sockets_that_came_so),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_connection),
 		TEST(test_failed_rendezvous),
@@ -526,6 +564,9 @@ int main(void)
 		TEST(test_answer_in_pieces),
 		TEST(test_signals_during_the_hand_over),
 		TEST(test_require),
+		TEST(test_unfit_sockets_are_not_claimed),
+		TEST(test_everything_else_passes),
+		TEST(test_refused_claim),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A program with one TCP socket, told step by step on standard input what to do with it. Each
+ * A program with one socket, told step by step on standard input what to do with it. Each
  * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
- *   socket tcp|mptcp [6] | claim [0|1] | bar [0|1] | negotiated | bind ADDR PORT | port | listen
- *   connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect ADDR PORT DATA
- *   send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME LENGTH
- *   accept (then the child is the socket) | parent (close the child, back to the listener)
+ *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated | bind
+ * ADDR PORT | port | listen connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect
+ * ADDR PORT DATA send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME
+ * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener)
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,8 +45,13 @@ static socklen_t parse(const char *ip, const char *port, struct sockaddr_storage
 static int make_socket(const char *protocol, const char *family)
 {
 	int one = 1;
-	fd = socket(*family == '6' ? AF_INET6 : AF_INET, SOCK_STREAM,
-		    !strcmp(protocol, "mptcp") ? IPPROTO_MPTCP : IPPROTO_TCP);
+	if (!strcmp(protocol, "unix"))
+		fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	else if (!strcmp(protocol, "udp"))
+		fd = socket(*family == '6' ? AF_INET6 : AF_INET, SOCK_DGRAM, 0);
+	else
+		fd = socket(*family == '6' ? AF_INET6 : AF_INET, SOCK_STREAM,
+			    !strcmp(protocol, "mptcp") ? IPPROTO_MPTCP : IPPROTO_TCP);
 	return fd < 0 ? -1 : setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
 }
 
@@ -54,6 +59,12 @@ static int set_private(int name, const char *value)
 {
 	int wanted = *value ? atoi(value) : 1;
 	return setsockopt(fd, IPC_SOL_SMCR, name, &wanted, sizeof(wanted));
+}
+
+static int claim_to_connect(void)
+{
+	const struct ipc_claim claim = { .wanted = 1, .flags = IPC_CLAIM_TO_CONNECT };
+	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &claim, sizeof(claim));
 }
 
 static int negotiated(const char **ret_text)
@@ -148,6 +159,8 @@ static int obey(char *line, const char **ret_text)
 		return make_socket(arg[1], arg[2]);
 	if (!strcmp(command, "claim"))
 		return set_private(IPC_SO_CLAIM, arg[1]);
+	if (!strcmp(command, "claim-to-connect"))
+		return claim_to_connect();
 	if (!strcmp(command, "bar"))
 		return set_private(IPC_SO_BAR, arg[1]);
 	if (!strcmp(command, "bind")) {

@@ -40,6 +40,7 @@
 #define IPC_SO_NEGOTIATED      2
 #define IPC_SO_REASON          3
 #define IPC_CLAIM_REQUIRED     (1 << 0)
+#define IPC_CLAIM_TO_CONNECT   (1 << 1)
 #define IPC_SO_BAR             4
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
@@ -62,8 +63,9 @@ const volatile __s32 page_size = 4096;
 __u32 hold_reason;
 /* The same, while the daemon is short of what a connection costs it. */
 __u32 limit_reason;
-/* Entries of `excluded`, `own` and `shorts`. */
-__u32 num_excluded, num_own, num_short;
+/* Entries of `limited`, `skipped`, `excluded`, `own` and `shorts`: what is empty is not looked at.
+ */
+__u32 num_limited, num_skipped, num_excluded, num_own, num_short;
 /* Places of `rules` to look at, and how many of them allow. */
 __u32 num_rules, num_allow;
 
@@ -325,7 +327,7 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 		return hold_reason;
 	if (limit_reason)
 		return limit_reason;
-	__u32 *limit = bpf_map_lookup_elem(&limited, &subject->uid);
+	__u32 *limit = num_limited ? bpf_map_lookup_elem(&limited, &subject->uid) : NULL;
 	if (limit)
 		return *limit;
 	remote_addr(ctx, &subject->peer);
@@ -341,7 +343,8 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 		reason = judge_by_rules(search, count);
 	if (reason)
 		return reason;
-	if (is_skipped(&subject->peer, 0) || (!server && is_skipped(&subject->peer, subject->port)))
+	if (num_skipped && (is_skipped(&subject->peer, 0) ||
+			    (!server && is_skipped(&subject->peer, subject->port))))
 		return SMCR_REASON_PEER_SKIPPED;
 	if (!num_short || search->flags & IPC_CLAIM_REQUIRED)
 		return 0;
@@ -350,12 +353,25 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 
 /* ---- the option */
 
-/* Exactly our kind, length and ExID (TCPO-7); a longer option of the same ExID gives -ENOSPC. */
-static __always_inline bool has_option(struct bpf_sock_ops *ctx, __u64 flags)
+/* @return OPTION_LEN: exactly our kind, length and ExID (TCPO-7); -ENOSPC: a longer option of the
+ * same ExID; -ENOMSG: none; other errors: nobody knows */
+static __always_inline long look_for_option(struct bpf_sock_ops *ctx, __u64 flags)
 {
 	__u8 found[OPTION_LEN];
 	__builtin_memcpy(found, option, sizeof(found));
-	return bpf_load_hdr_opt(ctx, found, sizeof(found), flags) == OPTION_LEN;
+	return bpf_load_hdr_opt(ctx, found, sizeof(found), flags);
+}
+
+static __always_inline bool has_option(struct bpf_sock_ops *ctx, __u64 flags)
+{
+	return look_for_option(ctx, flags) == OPTION_LEN;
+}
+
+/* The peer's SYN is known, and has no option: that is all there is to say, and what most peers' do.
+ */
+static __always_inline bool did_not_ask(struct bpf_sock_ops *ctx)
+{
+	return look_for_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) == -ENOMSG;
 }
 
 static __always_inline struct smcr_sock *storage_of(struct bpf_sock_ops *ctx)
@@ -584,7 +600,7 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
 {
 	/* SYN cookies keep no state, so nobody would know on the ACK. */
-	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE)
+	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || did_not_ask(ctx))
 		return;
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 reason = answer(ctx, cookie, true);
@@ -626,6 +642,18 @@ static __always_inline bool is_unsure(struct bpf_sock_ops *ctx, const struct smc
 	return is_recent(sock->adopted) && has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN);
 }
 
+/* Not of a listener claimed so late that its callbacks stay off: nothing was ever answered. */
+static __always_inline bool answers_syns(struct bpf_sock_ops *ctx)
+{
+	return ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
+}
+
+/* passive_outcome() of most connections, without a look at what was answered. */
+static __always_inline bool is_ordinary(struct bpf_sock_ops *ctx)
+{
+	return !(ctx->skb_tcp_flags & TCPHDR_SYN) && answers_syns(ctx) && did_not_ask(ctx);
+}
+
 /*
  * The peer had the option and we sent it. An answer that the LRU map has lost counts as sent: if it
  * was not, the peer's data will be refused as CLC, while the other mistake would hand the peer's
@@ -640,8 +668,7 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
 		return SMCR_REASON_SOCKET_OPTION;
 	if (answered)
 		return *answered;
-	/* A listener claimed so late that its callbacks stay off: nothing was ever answered. */
-	if (!(ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+	if (!answers_syns(ctx))
 		return SMCR_REASON_NOT_CLAIMED;
 	/* -ENOENT after a SYN cookie: no SYN was kept. */
 	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
@@ -679,7 +706,7 @@ static __always_inline void leave_barred(struct bpf_sock_ops *ctx)
 static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
-	if (!sock && (ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG))
+	if (!sock && answers_syns(ctx))
 		sock = late_child(ctx);
 	if (!sock) {
 		leave_barred(ctx);
@@ -688,6 +715,8 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 	/* Both sides connected to each other: nobody is the server. */
 	if (sock->role == SMCR_SOCK_CLIENT)
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
+	else if (is_ordinary(ctx))
+		settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_PEER_NO_SMC);
 	else if (!is_unsure(ctx, sock))
 		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx));
 	if (sock->negotiated == IPC_NEGOTIATED_YES)
@@ -862,7 +891,8 @@ static __always_inline int set_private(struct bpf_sock *sk, int name, bool on,
 	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
 	    sk->protocol != IPPROTO_TCP)
 		return -EOPNOTSUPP; /* MPTCP among them */
-	if (sk->state != BPF_TCP_CLOSE && sk->state != BPF_TCP_LISTEN)
+	bool listens = sk->state == BPF_TCP_LISTEN && !(by->flags & IPC_CLAIM_TO_CONNECT);
+	if (sk->state != BPF_TCP_CLOSE && !listens)
 		return -EISCONN;
 	if (name == IPC_SO_BAR)
 		return on ? bar(sk) : unbar(sk);

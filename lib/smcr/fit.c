@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/smcr/fit.h"
+
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+
+#include "lib/smcr/status.h"
+#include "lib/smcr/sys.h"
+#include "lib/smcr/watch.h"
+
+static _Atomic bool option_seen;
+
+const char *pre_unfit(int fd)
+{
+	int value;
+	if (sys_get_int(fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, &value) == 0 && value)
+		return "TCP_FASTOPEN_CONNECT is set: the handshake waits for data";
+	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
+		return "SO_ZEROCOPY is set: the program will wait for the kernel's notices";
+	if (!pre_watch_complete(fd))
+		return "too many epoll registrations to follow";
+	return NULL;
+}
+
+bool pre_may_be_unfit(int fd)
+{
+	return !pre_sees_calls || atomic_load_explicit(&option_seen, memory_order_relaxed) ||
+	       !pre_watch_complete(fd);
+}
+
+void pre_fit_note_option(int level, int name)
+{
+	if ((level == SOL_SOCKET && name == SO_ZEROCOPY) ||
+	    (level == IPPROTO_TCP && name == TCP_FASTOPEN_CONNECT))
+		atomic_store_explicit(&option_seen, true, memory_order_relaxed);
+}
