@@ -111,7 +111,7 @@ LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
 .PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
-	format format-check deps mutate mutate-settings
+	format format-check deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -321,6 +321,10 @@ mutate-settings:
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
+
+# The data path through shared memory, every order of steps (docs/data-path.md).
+model: deps
+	tests/model/run.sh
 
 # docs/conformance.md from docs/requirements.tsv and the proofs that a test run left.
 conformance:

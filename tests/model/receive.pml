@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The receiving half of a shared connection (docs/data-path.md), every order of steps: the daemon, two
+ * readers of the library of which one may die at any step, and an outsider that reads the pair with
+ * plain system calls. Bytes are their places in the stream: whoever takes some must take the next.
+ *
+ * run.sh also explores the protocol with one rule left out (WITHOUT_..): each time an error must show.
+ */
+#ifndef LAST
+#define LAST 3 /* bytes of the stream */
+#endif
+#define HEAD 1 /* bytes that the daemon forwards at once */
+#define WANT 2 /* bytes that one call of a reader wants */
+
+/* ---- shared memory */
+byte produced;   /* published by the daemon: bytes that have arrived */
+byte taken;      /* the word that readers and the daemon move by compare and swap */
+bool forwarding; /* the flag bit of the same word */
+byte at_work;    /* readers that say so; a dead one says so for ever */
+
+/* ---- the pair: bytes [pair_first, pair_first + pair_count) of the stream are queued */
+byte pair_first, pair_count;
+bool event; /* for the daemon: something was read from the pair */
+
+/* ---- the daemon and the observer */
+bool patience_ended; /* with a reader that is at work and does not end */
+byte next;           /* whoever takes bytes must begin here */
+
+/* recv(): one step, since the kernel locks the queue. */
+inline take_pair(want, got) {
+	d_step {
+		got = (pair_count < want -> pair_count : want);
+		if
+		:: got > 0 ->
+			assert(pair_first == next);
+			next = next + got;
+			pair_first = pair_first + got;
+			pair_count = pair_count - got;
+			event = true
+		:: else
+		fi
+	}
+}
+
+/* The process may be killed here. */
+inline step() {
+	if
+	:: mortal -> goto out
+	:: true
+	fi
+}
+
+#ifdef WITHOUT_COMPARE
+#define UNCHANGED true
+#else
+#define UNCHANGED (taken == t && !forwarding)
+#endif
+
+proctype Reader(bool mortal) {
+	byte t, h, n;
+	do
+	:: next == LAST -> break
+	:: else ->
+		at_work++;
+		step();
+		atomic {
+			n = 0;
+			h = 0;
+			if
+#ifndef WITHOUT_FLAG
+			:: forwarding -> goto wait /* a head is on its way */
+#endif
+			:: else -> t = taken
+			fi
+		}
+		step();
+#ifndef WITHOUT_HEAD_FIRST
+		take_pair(WANT, h);
+		step();
+#endif
+		if
+		:: h < WANT && t < produced ->
+			n = (produced - t < WANT - h -> produced - t : WANT - h);
+			step(); /* the bytes are copied here: nobody sees anything of that */
+			atomic {
+				if
+				:: UNCHANGED ->
+					assert(t == next);
+					next = next + n;
+					taken = t + n
+				:: else -> n = 0
+				fi
+			}
+			step()
+		:: else
+		fi;
+wait:		at_work--;
+		if
+		:: h + n > 0
+		:: else -> /* recv() that blocks */
+			if
+			:: atomic { pair_count > 0 -> take_pair(WANT, h) }
+			:: next == LAST
+			fi
+		fi
+	od;
+out:	skip
+}
+
+proctype Outsider() {
+	byte h;
+	do
+	:: next == LAST -> break
+	:: atomic { pair_count > 0 -> take_pair(1, h) }
+	od
+}
+
+/* Nothing in the kernel tells that there are bytes. */
+#define OWES_HEAD (taken < produced && pair_count == 0)
+
+inline forward() {
+	t = taken;
+	n = (produced - t < HEAD -> produced - t : HEAD);
+	atomic {
+		if
+		:: taken == t && n > 0 -> taken = t + n; forwarding = true
+		:: else -> n = 0
+		fi
+	}
+	if
+	:: n > 0 ->
+		d_step {
+			if :: pair_count == 0 -> pair_first = t :: else fi;
+			pair_count = pair_count + n
+		}
+		forwarding = false
+	:: else
+	fi
+}
+
+proctype Daemon() {
+	byte t, n;
+	do
+	:: produced < LAST -> produced++
+	:: event -> event = false
+	:: OWES_HEAD && at_work > 0 && !patience_ended -> patience_ended = true
+	:: OWES_HEAD && (at_work == 0 || patience_ended) -> forward(); patience_ended = false
+#ifdef WITHOUT_CARE
+	:: produced == LAST && !event ->
+#else
+	:: produced == LAST && !event && !OWES_HEAD ->
+#endif
+		if /* asleep */
+		:: event
+		:: next == LAST -> break
+		fi
+	od
+}
+
+init {
+	atomic {
+		run Daemon();
+		run Reader(false);
+		run Reader(true);
+		run Outsider()
+	}
+}
