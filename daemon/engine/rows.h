@@ -12,10 +12,9 @@
 #define SMCR_ROW_S 1 /* a row of the server */
 #define SMCR_ROW_C 2 /* of the client */
 
-/* X(name, roles, text). ERR-31 has none: in first contact each side has one RMB, so that a server
- * whose first CONTINUATION is not the last one is out of sync (A60). First the collision matrix: a
- * message that comes in while an exchange is in progress as its receiver knows, in the order of
- * enum smcr_row_column. */
+/* X(name, roles, text). ERR-31 has none: only a deployed server can owe more CONTINUATIONs in first
+ * contact (A60), and our own never does. First the collision matrix: a message that comes in while
+ * an exchange is in progress as its receiver knows, in the order of enum smcr_row_column. */
 #define SMCR_ROWS_COLLISION(X)                                                                     \
 	X(TEST_LINK, SMCR_ROW_S | SMCR_ROW_C, "TEST LINK")                                         \
 	X(ADD_LINK, SMCR_ROW_S | SMCR_ROW_C, "ADD LINK (S: notice)")                               \
