@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <syslog.h>
 
 #include "daemon/engine/llc.h"
@@ -391,6 +392,14 @@ static void on_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg
 	smcr_clc_server_confirm(conn, msg, reason);
 }
 
+/** CLC-7: what the decoder cannot know is over which IP the Proposal comes. */
+static bool is_proposal_sound(const struct smcr_conn *conn,
+			      const struct smcr_clc_proposal *proposal)
+{
+	return !proposal->offers_r_v1 || conn->params.peer.family == AF_INET ||
+	       proposal->num_prefixes > 0;
+}
+
 /** `reserved`: the decoder found a reserved value in it. */
 static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, bool reserved)
 {
@@ -399,7 +408,8 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 		tell_outcome(conn); /* the crossing Decline */
 	} else if (msg->type == SMCR_CLC_DECLINE) {
 		on_decline(conn, &msg->decline);
-	} else if (msg->type == SMCR_CLC_PROPOSAL && conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL) {
+	} else if (msg->type == SMCR_CLC_PROPOSAL && conn->rv.step == SMCR_RV_S_AWAIT_PROPOSAL &&
+		   is_proposal_sound(conn, &msg->proposal)) {
 		conn->rv.proposal = msg->proposal;
 		smcr_clc_asked(conn);
 		smcr_clc_server_decide(conn);

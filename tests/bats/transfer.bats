@@ -5,8 +5,13 @@ bats_require_minimum_version 1.5.0
 load common
 
 @test "a web server and curl: the file is whole, no byte of it goes over TCP" {
+	# RoCE of reliable connections: the three bits in front of an opcode are 0. Queue pair 1 is the
+	# connection managers'.
+	local rc_only="udp port 4791 and udp[8] < 0x20 and udp[12:4] & 0xffffff > 1"
 	two_daemons
 	capture_start sw br0 tcp tcp port 8080
+	capture_start sw br0 roce -c 20 "$rc_only"
+	capture_start sw br0 rest "(tcp or udp) and not tcp port 8080 and not ($rc_only)"
 	web_server a "$SERVER" "$RUN"
 	random_file "$HOSTS_DIR/www/file" 64
 	on b "$RUN" --require curl -sS -o "$HOSTS_DIR/copy" "http://$SERVER:8080/file"
@@ -14,6 +19,11 @@ load common
 	shows b connection '[.[] | select(.mode == "smcr" and .rx_bytes > 67108864)] | length == 1'
 	until_true 5 eval '[ -n "$(capture_fields tcp "tcp.flags.fin == 1" tcp.len)" ]'
 	capture_stop tcp
+	capture_stop rest
+	# GEN-2: the rest is on reliable connections, and nothing else there is
+	[ "$(capture_fields roce infiniband.bth frame.number | wc -l)" = 20 ]
+	[ -z "$(capture_fields rest frame frame.number)" ]
+	[ -z "$(ldd "$HOSTS_BUILD/bin/smcrd" | grep rdmacm || true)" ]
 	# GEN-3: besides CLC messages the TCP connection carries nothing
 	[ -n "$(capture_fields tcp "tcp.payload[0:4] == e2:d4:c3:d9" tcp.len)" ]
 	[ -z "$(capture_fields tcp "tcp.len > 0 && !(tcp.payload[0:4] == e2:d4:c3:d9)" tcp.len)" ]

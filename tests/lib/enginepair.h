@@ -100,6 +100,7 @@ struct pair_side {
 		fail_post;
 	enum smcr_reason refuse; /* its connections must not use SMC-R */
 	uint32_t rcvbuf, sndbuf; /* what its programs set */
+	uint8_t net;             /* 10.0.NET.0/24 is where its connections are */
 	uint16_t vlan;           /* of the interface that its connections use; SMCR_NO_VLAN */
 	bool far;                /* the peers of its TCP connections are behind a router */
 	unsigned int log_lines;

@@ -286,10 +286,27 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	return 0;
 }
 
+/** The peer may send as soon as it has these: a queue pair that Accept names is there, with receive
+ *  buffers, and one that Confirm names receives (RV-6, LLC-8). */
+static void check_named_qp(const struct pair_side *side, const uint8_t *data, size_t len)
+{
+	struct smcr_clc_msg msg;
+	const struct pair_qp *qp;
+	if (smcr_clc_decode(data, len, &msg) ||
+	    (msg.type != SMCR_CLC_ACCEPT && msg.type != SMCR_CLC_CONFIRM))
+		return;
+	DL_FOREACH (side->qps, qp)
+		if (qp->qpn == msg.accept.qpn &&
+		    (msg.type == SMCR_CLC_ACCEPT || qp->state == QP_RTR || qp->state == QP_RTS))
+			return;
+	pair_violation("CLC names a QP that cannot receive");
+}
+
 static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
 {
 	struct pair_side *side = ctx;
 	struct pair_end *end = user;
+	check_named_qp(side, msg, len);
 	pair_inject_clc_raw(side->pair, end->conn, side->index, msg, len);
 }
 

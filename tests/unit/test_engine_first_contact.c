@@ -5,7 +5,9 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -78,7 +80,7 @@ static void one_rnic_each(void **state)
 	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
 	pair_close(pair, c);
 	pair_free(pair);
-	PROVES("RV-2 RV-4 RV-6 RV-7 RV-8 RV-9 ADDL-1 ADDL-5 ADDL-6 LLC-4");
+	PROVES("RV-4 RV-7 RV-9 ADDL-1 ADDL-5 ADDL-6 LLC-4");
 }
 
 static void two_rnics_each(void **state)
@@ -193,6 +195,195 @@ static void credentials(void **state)
 	PROVES("PEER-1 CLC-4 CLC-6 CLC-9 CLC-10 CLC-17");
 }
 
+/** What the client sets up before its Confirm is what the Accept says (RV-6). */
+static void client_connects_its_queue_pair(void **state)
+{
+	(void)state;
+	for (int small = 0; small < 2; small++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 0);
+		struct smcr_device_info info = pair_device(C, 0);
+		info.mtu = small ? SMCR_MTU_512 : SMCR_MTU_4096; /* the server has 1024 */
+		pair_add_device(pair, C, &info);
+		struct pair_pick pick = {
+			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		assert_true(pick.seen > 0);
+		const struct smcr_clc_accept *a =
+			&pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
+		const struct smcr_link *link = pair_lgr(pair, C)->links[0];
+		const struct smcr_qp_peer *peer = pair_qp_peer(pair, C, link->number);
+		assert_memory_equal(peer->gid, a->gid, SMCR_GID_LEN);
+		assert_memory_equal(peer->mac, a->mac, SMCR_MAC_LEN);
+		assert_memory_equal(peer->mac, pair->side[S].devices[0].mac, SMCR_MAC_LEN);
+		assert_int_equal(peer->qpn, a->qpn);
+		assert_int_equal(peer->psn, a->psn);
+		assert_int_equal(peer->mtu, small ? SMCR_MTU_512 : SMCR_MTU_1024);
+		/* memory, and a token for the peer */
+		const struct smcr_conn *conn = pair_end(pair, c, C)->smc;
+		assert_non_null(conn->rx.element.slab);
+		assert_non_null(conn->rx.element.slab->reg[link->slot].mr);
+		assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_CONFIRM_FIRST);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		const struct smcr_clc_accept *f =
+			&pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept;
+		assert_int_equal(f->rkey, conn->rx.element.slab->reg[link->slot].rkey);
+		assert_int_equal(f->mtu, small ? SMCR_MTU_512 : SMCR_MTU_1024);
+		established(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RV-6 CLC-9");
+}
+
+/** What CONFIRM LINK and its reply say of their sender. */
+static void confirm_links_tell_of_their_senders(uint8_t server_limit, uint8_t client_limit)
+{
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].max_links = server_limit;
+	config[C].max_links = client_limit;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	int c = pair_connect(pair, C);
+	established(pair, c);
+	unsigned int seen = 0;
+	for (size_t i = 0; i < pair->log_len; i++) {
+		const struct pair_msg *m = &pair->log[i];
+		if (m->is_clc || m->is_cdc || m->llc.type != SMCR_LLC_CONFIRM_LINK)
+			continue;
+		const struct smcr_llc_confirm_link *said = &m->llc.confirm_link;
+		const struct smcr_link *link = pair_link(pair, m->from, m->link);
+		const struct smcr_device_info *device = &pair->side[m->from].devices[seen / 2];
+		assert_int_equal(m->from, m->llc.reply ? C : S);
+		assert_int_equal(m->link, 1 + seen / 2); /* on the link that it is about */
+		assert_memory_equal(said->gid, device->gid, SMCR_GID_LEN);
+		assert_memory_equal(said->mac, device->mac, SMCR_MAC_LEN);
+		assert_int_equal(said->qpn, link->qpn);
+		assert_int_equal(said->qpn, pair_link(pair, !m->from, m->link)->peer_qpn);
+		assert_int_equal(said->link_number, m->link);
+		assert_int_equal(said->link_user_id, link->uid);
+		assert_true(said->link_user_id != 0);
+		assert_int_equal(said->max_links, seen ? 3 : server_limit);
+		seen++;
+	}
+	assert_int_equal(seen, 4);
+	pair_free(pair);
+}
+
+static void confirm_link_tells_of_its_sender(void **state)
+{
+	(void)state;
+	confirm_links_tell_of_their_senders(5, 3);
+	confirm_links_tell_of_their_senders(3, 5);
+	PROVES("RV-8 RV-9 LG-7 LG-12");
+}
+
+static int connect_ipv6(struct pair *pair)
+{
+	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, c);
+	params.local = params.peer =
+		(struct smcr_addr){ .family = AF_INET6, .ip = { 0x20, 1, 0xD, 0xB8 } };
+	params.local.ip[15] = 2;
+	params.local_prefix_len = 64;
+	assert_int_equal(smcr_conn_start(pair->side[C].engine, &params, &pair_end(pair, c, C)->smc),
+			 0);
+	return c;
+}
+
+/** The prefixes of the interface that the Proposal leaves by: each once, the connection's own
+ *  first, at most eight, and nothing of IPv4 (CLC-7). */
+static void ipv6_prefixes(void **state)
+{
+	(void)state;
+	for (size_t others = 0; others <= 10; others += 5) {
+		struct pair *pair = pair_new(NULL, NULL, 0, 0);
+		struct smcr_device_info info = pair_device(C, 0), wrong = pair_device(C, 1);
+		struct smcr_prefix prefix = { .family = AF_INET6,
+					      .ip = { 0x20, 1, 0xD, 0xB8, [15] = 2 },
+					      .prefix_len = 64 };
+		info.prefixes[info.num_prefixes++] = prefix;
+		prefix.ip[15] = 77; /* another address of the same network */
+		info.prefixes[info.num_prefixes++] = prefix;
+		prefix.ip[0] = 0xFE, prefix.ip[1] = 0x80; /* link-local */
+		info.prefixes[info.num_prefixes++] = prefix;
+		for (size_t i = 0; i < others; i++) {
+			prefix.ip[0] = 0xFD, prefix.ip[7] = (uint8_t)(i + 1);
+			info.prefixes[info.num_prefixes++] = prefix;
+		}
+		pair_add_device(pair, C, &info);
+		prefix.ip[7] = 0xEE; /* another RNIC's */
+		wrong.prefixes[0] = prefix;
+		pair_add_device(pair, C, &wrong);
+		int c = connect_ipv6(pair);
+		struct smcr_clc_msg msg;
+		const struct pair_clc *out = pair_end(pair, c, S)->in;
+		assert_int_equal(smcr_clc_decode(out->buf, out->len, &msg), 0);
+		const struct smcr_clc_proposal *p = &msg.proposal;
+		assert_int_equal(p->num_prefixes, others < 8 ? 1 + others : 8);
+		assert_int_equal(p->ipv4_subnet, 0);
+		assert_int_equal(p->ipv4_mask_len, 0);
+		const uint8_t own[16] = { 0x20, 1, 0xD, 0xB8 };
+		assert_memory_equal(p->prefixes[0].addr, own, 16);
+		for (unsigned int i = 0; i < p->num_prefixes; i++) {
+			const uint8_t other[16] = { 0xFD, 0x80, 0xD, 0xB8, [7] = (uint8_t)i };
+			assert_int_equal(p->prefixes[i].len, 64);
+			if (i)
+				assert_memory_equal(p->prefixes[i].addr, other, 16);
+		}
+		pair_free(pair);
+	}
+	PROVES("CLC-7");
+}
+
+/** A Proposal over IPv6 has 1 to 8 prefixes; another number is bad format, not another LAN. */
+static void ipv6_prefixes_that_cannot_be(void **state)
+{
+	(void)state;
+	static const unsigned int counts[] = { 0, 9 };
+	for (size_t i = 0; i < 2; i++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 0);
+		/* a client without RNIC, in whose name the test speaks */
+		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+		struct pair_clc *decline = pair_end(pair, c, S)->in;
+		DL_DELETE(pair_end(pair, c, S)->in, decline);
+		free(decline);
+		struct smcr_conn_params params = pair_params(pair, S, SMCR_ROLE_SERVER, c);
+		params.local = params.peer =
+			(struct smcr_addr){ .family = AF_INET6, .ip = { 0x20, 1, 0xD, 0xB8 } };
+		assert_int_equal(
+			smcr_conn_start(pair->side[S].engine, &params, &pair_end(pair, c, S)->smc),
+			0);
+		struct smcr_clc_msg msg = { .type = SMCR_CLC_PROPOSAL };
+		struct smcr_config config = pair_config(C);
+		msg.proposal = (struct smcr_clc_proposal){ .version = 1,
+							   .offers_r_v1 = true,
+							   .num_prefixes = counts[i] ? 8 : 0 };
+		for (unsigned int n = 0; n < msg.proposal.num_prefixes; n++)
+			msg.proposal.prefixes[n].len = 64;
+		memcpy(msg.proposal.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+		uint8_t buf[SMCR_CLC_MAX_LEN] = { 0 };
+		int len = smcr_clc_encode(&msg, buf, sizeof(buf));
+		assert_int_equal(len, counts[i] ? 52 + 8 * 17 : 52);
+		if (counts[i]) { /* the ninth, behind the others */
+			memmove(buf + len + 17 - 4, buf + len - 4, 4);
+			memset(buf + len - 4, 0, 17);
+			len += 17;
+			buf[5] = (uint8_t)(len >> 8);
+			buf[6] = (uint8_t)len;
+			buf[47] = 9;
+		}
+		pair_inject_clc_raw(pair, c, C, buf, (size_t)len);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c, S)->failed, 1);
+		assert_int_equal(pair_end(pair, c, S)->last.error, EPROTO);
+		assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 0);
+		pair_free(pair);
+	}
+	PROVES("CLC-7 ERR-13");
+}
+
 static void ipv6(void **state)
 {
 	(void)state;
@@ -209,14 +400,7 @@ static void ipv6(void **state)
 							 .prefix_len = 64 };
 		pair_add_device(pair, side, &info);
 	}
-	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-	struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, c);
-	params.local = params.peer =
-		(struct smcr_addr){ .family = AF_INET6, .ip = { 0x20, 1, 0xD, 0xB8 } };
-	params.local.ip[15] = 2;
-	params.local_prefix_len = 64;
-	assert_int_equal(smcr_conn_start(pair->side[C].engine, &params, &pair_end(pair, c, C)->smc),
-			 0);
+	int c = connect_ipv6(pair);
 	established(pair, c);
 	const struct smcr_clc_proposal *p =
 		&pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal;
@@ -387,6 +571,62 @@ static void gate(size_t server_rnics, size_t client_rnics, struct pair_pick pick
 	pair_exchange(pair, c);
 	pair_close(pair, c);
 	pair_free(pair);
+}
+
+/** Link 2 fails in the sight of one side, and the deletion that follows is held at some place. */
+struct broken_gate {
+	int sees; /* the side whose RNIC 2 goes while CONFIRM LINK is awaited on link 2 */
+	struct pair_pick held;       /* of the deletion */
+	unsigned int server, client; /* who is established then */
+};
+
+static enum pair_verdict hold_both(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct broken_gate *gate = arg;
+	bool confirm = !msg->is_clc && !msg->is_cdc && msg->link == 2 &&
+		       msg->llc.type == SMCR_LLC_CONFIRM_LINK;
+	(void)pair;
+	if (confirm)
+		return PAIR_HOLD;
+	if (!pair_picked(&gate->held, msg))
+		return PAIR_PASS;
+	gate->held.seen++;
+	return PAIR_HOLD;
+}
+
+/** RV-12: the server opens with the reply to DELETE LINK, the client when it has sent that. */
+static void gates_of_one_link(void **state)
+{
+	(void)state;
+	const struct pair_pick request = { .from = C, .type = SMCR_LLC_DELETE_LINK };
+	const struct pair_pick order = { .from = S, .type = SMCR_LLC_DELETE_LINK };
+	const struct pair_pick reply = { .from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true };
+	const struct broken_gate gates[] = { { S, order, 0, 0 },
+					     { S, reply, 0, 1 },
+					     { C, request, 0, 0 },
+					     { C, order, 0, 0 },
+					     { C, reply, 0, 1 } };
+	for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {
+		struct broken_gate gate = gates[i];
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		pair->filter = hold_both;
+		pair->filter_arg = &gate;
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		pair_remove_device(pair, gate.sees, pair->side[gate.sees].devices[1].id);
+		pair_pump(pair);
+		assert_true(gate.held.seen > 0);
+		assert_int_equal(pair_end(pair, c, S)->established, gate.server);
+		assert_int_equal(pair_end(pair, c, C)->established, gate.client);
+		pair->filter = NULL;
+		pair_pump(pair);
+		assert_true(pair_both_established(pair, c));
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RV-12 ERR-22 ERR-28");
 }
 
 static void gates(void **state)
@@ -631,12 +871,17 @@ int main(void)
 		cmocka_unit_test(client_has_two),
 		cmocka_unit_test(rfc_dialect),
 		cmocka_unit_test(credentials),
+		cmocka_unit_test(client_connects_its_queue_pair),
+		cmocka_unit_test(confirm_link_tells_of_its_sender),
+		cmocka_unit_test(ipv6_prefixes),
+		cmocka_unit_test(ipv6_prefixes_that_cannot_be),
 		cmocka_unit_test(ipv6),
 		cmocka_unit_test(other_subnet_is_declined),
 		cmocka_unit_test(other_vlan_is_declined),
 		cmocka_unit_test(version_two),
 		cmocka_unit_test(nothing_before_accept),
 		cmocka_unit_test(gates),
+		cmocka_unit_test(gates_of_one_link),
 		cmocka_unit_test(second_link_fails),
 		cmocka_unit_test(second_path_is_dead),
 		cmocka_unit_test(client_loses_second_rnic),

@@ -282,6 +282,116 @@ static void test_link_answers(void **state)
 	PROVES("TEST-1 LLC-6 SER-1");
 }
 
+/** TEST LINK comes in on link 1 at once and is answered there, with every byte. The far end is kept
+ *  from hearing of it: it has not asked. */
+static void answers_test_link(struct pair *pair, int side)
+{
+	struct smcr_llc_msg test = { .type = SMCR_LLC_TEST_LINK,
+				     .test_link = { "0123456789abcde\xff" } };
+	unsigned int before = pair_count_llc(pair, side, SMCR_LLC_TEST_LINK, true);
+	pair->side[!side].hung = true;
+	pair_inject_llc(pair, !side, 1, &test);
+	pair_pump(pair); /* no time passes */
+	pair->side[!side].hung = false;
+	assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_TEST_LINK, true), before + 1);
+	const struct pair_msg *answer = pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, true);
+	assert_int_equal(answer->link, 1);
+	assert_memory_equal(answer->llc.test_link.user_data, test.test_link.user_data, 16);
+	assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+}
+
+/** In every state of the exchange about links that leaves link 1 active, of either side. What the
+ *  state waits for is lost. */
+static void test_link_in_every_state(void **state)
+{
+	static const struct {
+		struct pair_pick lost;
+		enum smcr_llc_step step; /* of the side that waits */
+		bool later;              /* not in first contact: link 2 is deleted, or the group */
+		bool all, by_client;
+	} rows[] = {
+		{ { .from = S, .type = SMCR_LLC_ADD_LINK }, SMCR_LLC_C_AWAIT_ADD },
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK, .reply = true }, SMCR_LLC_S_ADD },
+		{ { .from = S, .type = SMCR_LLC_ADD_LINK_CONT }, SMCR_LLC_C_AWAIT_ADD_CONT },
+		{ { .from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true },
+		  SMCR_LLC_S_ADD_CONT },
+		{ { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2 },
+		  SMCR_LLC_C_AWAIT_CONFIRM_ADDED },
+		{ { .from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .link = 2 },
+		  SMCR_LLC_S_CONFIRM_ADDED },
+		{ { .from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true },
+		  SMCR_LLC_S_DELETE,
+		  .later = true },
+		{ { .from = C, .type = SMCR_LLC_DELETE_LINK },
+		  SMCR_LLC_C_AWAIT_DELETE_ALL,
+		  .later = true,
+		  .all = true,
+		  .by_client = true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = rows[i].lost;
+		int waits = rows[i].by_client ? pick.from : !pick.from, deletes = !pick.from;
+		pick.verdict = PAIR_LOSE;
+		if (rows[i].later) {
+			(void)pair_connected(pair);
+			pair_set_pick(pair, &pick);
+			struct smcr_lgr *lgr = pair_lgr(pair, waits);
+			if (rows[i].all)
+				smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
+			else
+				pair_fail_link(pair, deletes, 2);
+		} else {
+			pair_set_pick(pair, &pick);
+			(void)pair_connect(pair, C);
+		}
+		pair_pump(pair);
+		assert_int_equal(pick.seen, 1);
+		assert_int_equal(pair_lgr(pair, waits)->llc->step, rows[i].step);
+		answers_test_link(pair, waits);
+		answers_test_link(pair, !waits);
+		assert_int_equal(pair_lgr(pair, waits)->llc->step, rows[i].step);
+		pair_free(pair);
+	}
+	PROVES("TEST-1 SER-1");
+}
+
+/** While RKEY exchanges run, own and the peer's, and one that goes on in a CONTINUATION. */
+static void test_link_during_rkey(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		for (int i = 0; i < 3; i++)
+			(void)pair_connected(pair);
+		struct pair_pick pick = { .from = !side,
+					  .type = SMCR_LLC_CONFIRM_RKEY,
+					  .reply = true,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		(void)pair_connect(pair, C);
+		pair_pump(pair);
+		assert_int_equal(pick.seen, 1);
+		assert_int_equal(pair_lgr(pair, side)->llc->rkey.step, SMCR_RKEY_CONFIRM);
+		answers_test_link(pair, side);
+		struct smcr_llc_msg first = { .type = SMCR_LLC_CONFIRM_RKEY };
+		first.confirm_rkey.rkey = 0x7777;
+		first.confirm_rkey.num_tokens = 3;
+		for (unsigned int i = 0; i < 2; i++)
+			first.confirm_rkey.other[i].link_number = (uint8_t)(100 + i);
+		pair->side[!side].hung = true;
+		pair_inject_llc(pair, !side, 1, &first);
+		pair_pump(pair);
+		assert_non_null(pair_lgr(pair, side)->llc->peer_rkey.link);
+		answers_test_link(pair, side);
+		assert_non_null(pair_lgr(pair, side)->llc->peer_rkey.link);
+		pair_free(pair);
+	}
+	PROVES("TEST-1 SER-1");
+}
+
 static void test_link_fails(void **state)
 {
 	(void)state;
@@ -392,9 +502,64 @@ static void wrong_role(void **state)
 		assert_int_equal(pair_link(pair, !rows[i].from, 2)->state, SMCR_LINK_FAILED);
 		assert_int_equal(pair_link(pair, !rows[i].from, 1)->state, SMCR_LINK_ACTIVE);
 		pair_pump(pair);
+		/* the peer is told on the other link, and why */
+		const struct pair_msg *del =
+			pair_last_llc(pair, !rows[i].from, SMCR_LLC_DELETE_LINK, false);
+		assert_non_null(del);
+		assert_int_equal(del->link, 1);
+		assert_int_equal(del->llc.delete_link.link_number, 2);
+		assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_PROTOCOL_VIOLATION);
+		assert_null(pair_link(pair, S, 2));
+		assert_null(pair_link(pair, C, 2));
+		pair_exchange(pair, c);
 		pair_free(pair);
 	}
 	PROVES("ERR-63 LG-10");
+}
+
+/** What becomes of links is the server's to say: while it says nothing, a client's requests change
+ *  nothing for the client but that it writes on another link. */
+static void client_only_asks(void **state)
+{
+	(void)state;
+	for (int orderly = 0; orderly < 2; orderly++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		pair->side[S].hung = true;
+		if (orderly) {
+			struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
+							.lgr = pair_lgr(pair, C)->id,
+							.link = 2,
+							.orderly = true };
+			uint64_t id;
+			assert_int_equal(smcr_engine_command(pair->side[C].engine, &command, &id),
+					 0);
+		} else {
+			pair_fail_link(pair, C, 2);
+		}
+		pair_run(pair, SECOND);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
+		assert_non_null(pair_link(pair, C, 2));
+		assert_int_equal(pair_link(pair, C, 2)->state,
+				 orderly ? SMCR_LINK_ACTIVE : SMCR_LINK_FAILED);
+		assert_int_equal(pair_num_qps(pair, C), 2);
+		/* the server's order */
+		struct smcr_llc_msg order = { .type = SMCR_LLC_DELETE_LINK };
+		order.delete_link.link_number = 2;
+		order.delete_link.orderly = orderly;
+		pair_inject_llc(pair, S, 1, &order);
+		pair_pump(pair);
+		assert_null(pair_link(pair, C, 2));
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, true), 1);
+		/* an RNIC without a link: the client tells of it */
+		struct smcr_device_info third = pair_device(C, 2);
+		pair_add_device(pair, C, &third);
+		pair_run(pair, SECOND);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 1);
+		assert_int_equal(pair_num_qps(pair, C), 1);
+		pair_free(pair);
+	}
+	PROVES("LG-10 DELL-5");
 }
 
 /** A client that has asked to delete a link ignores what still comes on it (ERR-54). */
@@ -437,9 +602,12 @@ int main(void)
 		cmocka_unit_test(delete_rkey_starts_again),
 		cmocka_unit_test(request_flood),
 		cmocka_unit_test(test_link_answers),
+		cmocka_unit_test(test_link_in_every_state),
+		cmocka_unit_test(test_link_during_rkey),
 		cmocka_unit_test(test_link_fails),
 		cmocka_unit_test(unknown_messages),
 		cmocka_unit_test(wrong_role),
+		cmocka_unit_test(client_only_asks),
 		cmocka_unit_test(deleted_link_is_deaf),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

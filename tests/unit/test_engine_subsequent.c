@@ -236,6 +236,38 @@ static void other_qpn(struct pair *pair, struct smcr_clc_accept *confirm)
 	confirm->qpn ^= 3;
 }
 
+static void other_gid(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	(void)pair;
+	confirm->gid[3] ^= 3;
+}
+
+static void other_mac(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	(void)pair;
+	confirm->mac[5] ^= 3;
+}
+
+/** The MAC and GID of the client's other RNIC. */
+static void gid_of_the_other_link(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	struct smcr_link *link = pair_link(pair, C, 2);
+	memcpy(confirm->gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(confirm->mac, link->local_mac, SMCR_MAC_LEN);
+}
+
+static void other_address(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	(void)pair;
+	confirm->rmb_vaddr += 4096;
+}
+
+/** The RMB's RToken on the other link. */
+static void rkey_of_the_other_link(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	confirm->rkey = pair_lgr(pair, C)->rmbs->reg[pair_link(pair, C, 2)->slot].rkey;
+}
+
 static void other_rkey(struct pair *pair, struct smcr_clc_accept *confirm)
 {
 	(void)pair;
@@ -268,10 +300,22 @@ static void confirms_that_do_not_match(void **state)
 	pair = pair_grouped(2, &c);
 	assert_int_equal(server_confirm(pair, other_active_link)->established, 1);
 	/* too late for a Decline: the TCP connection is reset */
-	struct pair_end *end = server_confirm(pair, other_qpn);
-	assert_int_equal(end->failed, 1);
-	assert_int_equal(end->last.error, ECONNRESET);
-	assert_int_equal(server_confirm(pair, other_rkey)->failed, 1);
+	void (*const wrong[])(struct pair *, struct smcr_clc_accept *) = {
+		other_qpn,  other_gid,     other_mac, gid_of_the_other_link, rkey_of_the_other_link,
+		other_rkey, other_address,
+	};
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		struct pair_end *end = server_confirm(pair, wrong[i]);
+		assert_int_equal(end->failed, 1);
+		assert_int_equal(end->established + end->fallback, 0);
+		assert_int_equal(end->last.error, ECONNRESET);
+		assert_true(end->tcp_dead);
+		const struct pair_clc *said;
+		struct smcr_clc_msg msg;
+		DL_FOREACH (pair_end(pair, end->conn, C)->in, said)
+			assert_true(!smcr_clc_decode(said->buf, said->len, &msg) &&
+				    msg.type == SMCR_CLC_ACCEPT);
+	}
 	pair_exchange(pair, c);
 	/* an element in use: the old connection goes, the new one lives (RMB-9) */
 	assert_int_equal(server_confirm(pair, taken_element)->established, 1);
@@ -310,6 +354,64 @@ static void the_group_ends_before_the_clients_answer(void **state)
 	PROVES("ERR-3 ERR-4");
 }
 
+/* ---- which group ---- */
+
+static int connect_in(struct pair *pair, uint8_t net)
+{
+	pair->side[S].net = pair->side[C].net = net;
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	return c;
+}
+
+static struct smcr_lgr *group_of(struct pair *pair, int conn, int side)
+{
+	return pair_end(pair, conn, side)->smc->lgr;
+}
+
+/** The server decides by peer and LAN: what there is, a new group, or none. */
+static void one_group_for_each_lan(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 0, 0);
+	for (int side = 0; side < 2; side++)
+		for (uint8_t net = 0; net < 2; net++) {
+			struct smcr_device_info info = pair_device(side, net);
+			info.gid[14] = info.prefixes[0].ip[2] = net;
+			pair_add_device(pair, side, &info);
+		}
+	int c[4];
+	for (int i = 0; i < 4; i++) {
+		c[i] = connect_in(pair, i % 2);
+		assert_true(pair_both_established(pair, c[i]));
+		const struct smcr_clc_accept *a =
+			&pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept;
+		assert_int_equal(a->first_contact, i < 2);
+		assert_int_equal(a->gid[14], i % 2);
+	}
+	for (int side = 0; side < 2; side++) {
+		assert_ptr_equal(group_of(pair, c[0], side), group_of(pair, c[2], side));
+		assert_ptr_equal(group_of(pair, c[1], side), group_of(pair, c[3], side));
+		assert_ptr_not_equal(group_of(pair, c[0], side), group_of(pair, c[1], side));
+	}
+	/* The client's third LAN is none of the server's: Decline, and plain TCP with it. */
+	struct smcr_device_info info = pair_device(C, 2);
+	info.gid[14] = info.prefixes[0].ip[2] = 2;
+	pair_add_device_quietly(pair, C, &info);
+	pair->side[S].net = pair->side[C].net = 2;
+	int plain = pair_connect(pair, C);
+	while (!pair_end(pair, plain, S)->fallback)
+		assert_true(pair_step(pair));
+	assert_int_equal(pair_end(pair, plain, S)->last.reason, SMCR_REASON_PREFIX_MISMATCH);
+	assert_int_equal(pair_end(pair, plain, C)->fallback, 0); /* it has not read that yet */
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, plain, C)->fallback, 1);
+	for (int i = 0; i < 4; i++)
+		pair_exchange(pair, c[i]);
+	pair_free(pair);
+	PROVES("RV-2 RV-3");
+}
+
 /* ---- parallel and reversed groups ---- */
 
 static void reversed_roles(void **state)
@@ -332,7 +434,7 @@ static void reversed_roles(void **state)
 	pair_close(pair, c);
 	pair_close(pair, back);
 	pair_free(pair);
-	PROVES("PLG-3 PLG-4 LG-15");
+	PROVES("PLG-3 PLG-4 LG-15 RV-2");
 }
 
 /** The server has lost its group and says so with F=1. */
@@ -535,6 +637,7 @@ int main(void)
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
 		cmocka_unit_test(confirms_that_do_not_match),
 		cmocka_unit_test(the_group_ends_before_the_clients_answer),
+		cmocka_unit_test(one_group_for_each_lan),
 		cmocka_unit_test(reversed_roles),
 		cmocka_unit_test(server_starts_anew),
 		cmocka_unit_test(server_reuses_the_qpn),

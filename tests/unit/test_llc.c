@@ -157,7 +157,7 @@ static void golden_messages_round_trip(void **state)
 		assert_memory_equal(buf, w.bytes, sizeof(w.bytes));
 		assert_int_equal(buf[44], 0x55);
 	}
-	PROVES("LLC-1");
+	PROVES("LLC-1 LLC-2");
 }
 
 static void confirm_link_fields(void **state)

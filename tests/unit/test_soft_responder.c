@@ -633,6 +633,7 @@ static void not_ready_to_receive(void **state)
 	expect_ack(0);
 	assert_int_equal(side.num_messages, 1);
 	assert_int_equal(rnic_side_send(&side, "x", 1, 1), -ENOTCONN);
+	PROVES("LLC-8");
 }
 
 /* Other senders (kernel rxe, hardware) count the IPv4 identification up. */
