@@ -81,7 +81,7 @@ static void enter_closed_later(struct smcr_conn *conn)
 	smcr_timer_start(conn->engine, &conn->close_timer, 0);
 }
 
-/* ---- abnormal end, section 21 ---- */
+/* ---- abnormal end (RFC 7609 4.8.2; ABORT, TERM) ---- */
 
 /* A is due: the peer's answer (PeerAbortWait) or the own completion (ProcessAbort) ends it. */
 static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
@@ -177,7 +177,7 @@ void smcr_conn_evict(struct smcr_conn *conn)
 	await_abort(conn);
 }
 
-/* ---- normal end, section 20 ---- */
+/* ---- normal end (RFC 7609 4.8.1; CLOSE) ---- */
 
 /* D was posted. */
 static void done_sent(struct smcr_conn *conn)

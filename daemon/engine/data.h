@@ -80,7 +80,7 @@ bool smcr_conn_last_word_pending(const struct smcr_conn *conn);
 /* ---- rx.c ---- */
 /** RMB-5: is the eye catcher of the own element whole? True where the dialect has none. */
 bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn);
-/** After a consumption: do the rules of section 16 want a CDC for the consumer cursor? */
+/** After a consumption: do the rules of WIN-1 to WIN-7 want a CDC for the consumer cursor? */
 bool smcr_rx_update_due(const struct smcr_conn *conn);
 
 /* ---- urgent.c ---- */

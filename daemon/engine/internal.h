@@ -15,7 +15,7 @@
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   command.c   commands of operators               keepalive.c probes of what is idle (4.5.3)
- *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (section 15)
+ *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (RFC 7609 A.4)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
  *   failover.c  connections move between links (FO)
@@ -748,7 +748,7 @@ void smcr_conn_kill(struct smcr_conn *conn, int error);
  * May free the connection.
  */
 void smcr_conn_evict(struct smcr_conn *conn);
-/** Local cause of an abnormal end (section 21): raise RESET (`error`) if the program has not
+/** Local cause of an abnormal end (ABORT): raise RESET (`error`) if the program has not
  * closed, send A, PeerAbortWait. Never frees. `why` is for the log; NULL: the program wanted it. */
 void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why);
 /** smcr_conn_tcp_event() in phase OPEN (the rendezvous handles it before). */

@@ -144,7 +144,7 @@ struct smcr_llc_flow {
 
 /** LG-7: the group's limit, from the server's request and the client's reply. */
 uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client);
-/** Design decision 4: the group's dialect, from the flag bits of the first CONFIRM LINK. */
+/** The group's dialect, from the flag bits of the first CONFIRM LINK (docs/dialects.md). */
 enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
 				      uint8_t reply_flags);
 

@@ -79,7 +79,7 @@ static bool push_data(struct smcr_conn *conn)
 	uint64_t end = smcr_tx_limit(conn);
 	uint64_t len = end - conn->tx.written;
 	if (conn->tx.committed != conn->tx.written &&
-	    conn->rx.closed) { /* the peer takes nothing any more (section 20) */
+	    conn->rx.closed) { /* the peer takes nothing any more (CLOSE) */
 		smcr_conn_local_abort(conn, ECONNRESET, NULL);
 		return false;
 	}

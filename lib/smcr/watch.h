@@ -2,8 +2,7 @@
 /**
  * @file watch.h
  * Which epoll instances watch a socket that may yet be replaced, and for what. When the socket is
- * replaced, its registrations are moved to the new file; the kernel does not tell them (design
- * decision 5).
+ * replaced, its registrations are moved to the new file; the kernel does not tell them.
  *
  * A table of fixed size without locks: no allocation, usable in signal handlers, unharmed by a fork
  * at any moment. The kernel stays the judge: an entry whose registration is gone does nothing.

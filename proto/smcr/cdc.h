@@ -27,7 +27,8 @@ enum {
 	SMCR_CDC_ABORT = 0x20,        /* A, PeerConnAbort */
 };
 
-/** A position in an element as on the wire; its meaning depends on the dialect (section 15). */
+/** A position in an element as on the wire; its meaning depends on the dialect (docs/dialects.md).
+ */
 struct smcr_cdc_cursor {
 	uint16_t wrap;
 	uint32_t offset;

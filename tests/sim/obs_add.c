@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Links of a group: CONFIRM LINK, ADD LINK, DELETE LINK (sections 5, 7, 9, 10). */
+/* Links of a group: CONFIRM LINK, ADD LINK, DELETE LINK (RV, LG, ADDL, DELL). */
 #include <string.h>
 
 #include "tests/sim/harm.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* WRITEs and CDC: sequence, cursors, window, flags, ends (sections 15, 16, 20, 21). */
+/* WRITEs and CDC: sequence, cursors, window, flags, ends (CDC, WIN, CLOSE, ABORT). */
 #include <string.h>
 
 #include "tests/sim/obs.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC as seen on the links: requests and their replies, one exchange at a time (section 12). */
+/* LLC as seen on the links: requests and their replies, one exchange at a time (SER). */
 #include <string.h>
 
 #include "tests/sim/obs.h"

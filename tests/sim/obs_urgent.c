@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Urgent data on the wire: P, U, and when the writer must wait (section 18). */
+/* Urgent data on the wire: P, U, and when the writer must wait (URG). */
 #include "tests/sim/obs.h"
 #include "tests/sim/urgent.h"
 

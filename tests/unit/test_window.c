@@ -14,7 +14,7 @@ static void update_rule(void **state)
 		uint32_t usable, ws, gain;
 		bool update;
 	} rows[] = {
-		/* the worked examples of section 16, 64K buffer */
+		/* the worked examples of WIN-1, 64 KiB buffer */
 		{ 65536, 50 * 1024, 1024, false },
 		{ 65536, 30 * 1024, 1024, false },
 		{ 65536, 30 * 1024, 34 * 1024, true },
