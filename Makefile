@@ -191,9 +191,14 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
+# Tests that stand between the code and the C library.
+LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
+LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc
+LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto
+
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
 # The libraries' logic, linked into sanitized test programs.
 lib_test_obj = $(patsubst %.c,$(B)/obj/lib-test/%.o,$(1))
@@ -317,6 +322,7 @@ mutate-settings:
 	$(info compile=$(CC) $(CFLAGS_ALL))
 	$(info link=$(CC) $(LDFLAGS_ALL))
 	$(info libs=$(PKG_LIBS) $(CMOCKA_LIBS))
+	$(foreach v,$(filter LINK_%,$(.VARIABLES)),$(info link unit/$(v:LINK_%=%)=$($(v))))
 	@:
 
 sim: $(B)/bin/smcr-sim

@@ -85,7 +85,7 @@ static int op_mem_alloc(void *ctx, size_t len, void **ret_addr)
 	struct pair_side *side = ctx;
 	if (falls_due(&side->fail_mem_alloc))
 		return -ENOMEM;
-	struct pair_mem *mem = calloc(1, sizeof(*mem));
+	struct pair_mem *mem = pair_alloc(sizeof(*mem));
 	if (!mem || posix_memalign(&mem->addr, 4096, len))
 		abort();
 	mem->len = len;
@@ -127,7 +127,7 @@ static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32
 		return -ENOMEM;
 	if (!device_of(side, device_id))
 		pair_violation("QP on a device that is not there");
-	struct pair_qp *qp = calloc(1, sizeof(*qp));
+	struct pair_qp *qp = pair_alloc(sizeof(*qp));
 	if (!qp)
 		abort();
 	qp->side = side;
@@ -181,7 +181,7 @@ static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 
 static void complete(struct pair_qp *qp, uint64_t wr_id, enum smcr_send_status status)
 {
-	struct completion *done = calloc(1, sizeof(*done));
+	struct completion *done = pair_alloc(sizeof(*done));
 	if (!done)
 		abort();
 	done->wr_id = wr_id;
@@ -231,7 +231,7 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 	DL_SEARCH_SCALAR(side->mems, mem, addr, addr);
 	if (!mem || mem->len != len)
 		pair_violation("registration of memory that is not held");
-	struct pair_mr *mr = calloc(1, sizeof(*mr));
+	struct pair_mr *mr = pair_alloc(sizeof(*mr));
 	if (!mr)
 		abort();
 	*mr = (struct pair_mr){ .qp = qp, .addr = addr, .len = len, .remote = remote };
@@ -273,7 +273,7 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	if (qp->outstanding > qp->depth)
 		pair_violation("send queue overrun");
 	for (size_t i = 0; i < n; i++) {
-		struct request *request = calloc(1, sizeof(*request));
+		struct request *request = pair_alloc(sizeof(*request));
 		if (!request)
 			abort();
 		request->wr = wr[i];

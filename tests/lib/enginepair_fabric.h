@@ -7,6 +7,11 @@
 
 extern const struct smcr_ops pair_ops;
 
+/** Zeroed memory of the RNICs and TCP connections. Meanwhile `pair_allocating` is set: tests that
+ * let allocations fail mean those of the engines. */
+void *pair_alloc(size_t size);
+extern volatile bool pair_allocating;
+
 __attribute__((noreturn, format(printf, 1, 2))) void pair_violation(const char *format, ...);
 
 /** Deliver one request or completion. @return false: there is none that can go now */

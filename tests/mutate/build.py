@@ -53,6 +53,7 @@ class Build:
         self.compiler = [word for word in shlex.split(settings["compile"]) if word not in unwanted] + ["-g0", "-w"]
         self.linker = shlex.split(settings["link"])
         self.libraries = shlex.split(settings["libs"])
+        self.options = {name[5:]: shlex.split(words) for name, words in settings.items() if name.startswith("link ")}
 
     def prepare(self, programs):
         """Build what programs are linked of."""
@@ -92,7 +93,7 @@ class Build:
         archives = ("testlib", "engine", "proto") if program == "sim" else ("testlib", "daemon", "rnic", "engine", "proto")
         inputs = self.own_objects(program) + ([mutated] if mutated else [])
         inputs += [f"{self.folder}/lib/{name}.a" for name in archives]
-        command = [*self.linker, "-o", target, *inputs, *([] if program == "sim" else self.libraries)]
+        command = [*self.linker, *self.options.get(program, ()), "-o", target, *inputs, *([] if program == "sim" else self.libraries)]
         done = subprocess.run(command, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode != 0:
             raise Problem(f"cannot link {program}:\n{done.stderr[-2000:]}")

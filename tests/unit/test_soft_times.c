@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* Soft RNIC: what each half of a queue pair does when. The device is a real one, but its run loop
- * stands still: each test hands in what came and calls timers at times of its own, so that nothing
- * depends on how fast it runs. */
+/* Soft RNIC: what each half of a queue pair does when, and what it makes of a socket that refuses.
+ * The device is a real one, but its run loop stands still: each test hands in what came and calls
+ * timers at times of its own, so that nothing depends on how fast it runs. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <linux/udp.h>
 #include <string.h>
 
 #include "daemon/rnic/soft/internal.h"
@@ -30,6 +32,78 @@ static struct event_base *base;
 static struct rnic_side side;
 static struct soft_qp *qp;
 static uint64_t start;
+
+/* ---- the socket (linked so that these come by here: Makefile) ---- */
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags);
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len);
+
+/* What the socket says to the next `refusals` sends. */
+static int refusal;
+static unsigned int refusals;
+/* What it has taken: datagrams that the kernel would cut, packets that it would cut them into,
+ * ACKs. */
+static unsigned int datagrams, packets, answers;
+static size_t largest_segments;
+static struct roce_packet last_answer;
+
+static bool refused(void)
+{
+	if (!refusals)
+		return false;
+	refusals--;
+	errno = refusal;
+	return true;
+}
+
+static size_t segments_of(const struct msghdr *msg)
+{
+	size_t len = 0;
+	uint16_t size;
+	for (size_t i = 0; i < msg->msg_iovlen; i++)
+		len += msg->msg_iov[i].iov_len;
+	const struct cmsghdr *c = CMSG_FIRSTHDR(msg);
+	if (!c)
+		return 1;
+	assert_int_equal(c->cmsg_level, IPPROTO_UDP);
+	assert_int_equal(c->cmsg_type, UDP_SEGMENT);
+	memcpy(&size, CMSG_DATA(c), sizeof(size));
+	return (len + size - 1) / size;
+}
+
+int __wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
+{
+	(void)flags;
+	assert_int_equal(fd, qp->ep->fd);
+	if (refused())
+		return -1;
+	for (unsigned int i = 0; i < n; i++) {
+		size_t segments = segments_of(&msgs[i].msg_hdr);
+		packets += (unsigned int)segments;
+		if (segments > largest_segments)
+			largest_segments = segments;
+	}
+	datagrams += n;
+	return (int)n;
+}
+
+ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
+		      socklen_t to_len)
+{
+	static uint8_t kept[ROCE_ACK_LEN];
+	(void)flags;
+	(void)to;
+	(void)to_len;
+	assert_int_equal(fd, qp->ep->fd);
+	assert_int_equal(len, sizeof(kept));
+	if (refused())
+		return -1;
+	memcpy(kept, buf, len);
+	assert_int_equal(roce_decode(kept, len, &last_answer), 0);
+	answers++;
+	return (ssize_t)len;
+}
 
 static int setup(void **state)
 {
@@ -62,6 +136,9 @@ static int connect_one(void **state)
 	qp = soft_qp_of(side.qp);
 	start = soft_clock();
 	qp->dev->now = start;
+	qp->dev->stats = (struct rnic_stats){ 0 };
+	refusals = datagrams = packets = answers = 0;
+	largest_segments = 0;
 	return 0;
 }
 
@@ -98,12 +175,12 @@ static void transmit(void)
 		soft_requester_transmit(qp);
 }
 
-static void post_packets(uint32_t packets)
+static void post_packets(uint32_t n)
 {
 	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_WRITE,
 				   .flags = RNIC_SEND_SIGNALED,
 				   .num_sge = 1,
-				   .sge = { { side.mem, packets * MTU, rnic_mr_lkey(side.mr) } },
+				   .sge = { { side.mem, n * MTU, rnic_mr_lkey(side.mr) } },
 				   .remote_addr = FAR_ADDR,
 				   .rkey = FAR_KEY };
 	assert_int_equal(soft_requester_post(qp, &wr, 1), 0);
@@ -431,17 +508,178 @@ static void gap_is_told_in_time(void **state)
 	assert_int_equal(qp->dev->stats.naks_sent, 1);
 }
 
-static int forget_counters(void **state)
+/* The answer of the peer comes when patience is over: it is too late only if it says that nothing
+ * arrived. */
+static void patience_ends_with_a_nak(void **state)
 {
 	(void)state;
-	int r = connect_one(NULL);
-	qp->dev->stats = (struct rnic_stats){ 0 };
-	return r;
+	post_packets(1);
+	while (due(qp->rq.deadline) < RETRY_MS * MS)
+		requester_timer();
+	qp->dev->now = start + RETRY_MS * MS - 1;
+	answer(ROCE_NAK, 0, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->state, SOFT_QP_RTS);
+	assert_int_equal(due(qp->rq.deadline), RETRY_MS * MS);
+	pass(1);
+	answer(ROCE_NAK, 0, ROCE_NAK_PSN_SEQUENCE);
+	assert_int_equal(qp->state, SOFT_QP_ERR);
+	assert_int_equal(side.sends[0].status, RNIC_WC_RETRY_EXC_ERR);
+}
+
+/* A QP that does not send yet has nothing that could be acknowledged. */
+static void answer_before_the_first_request(void **state)
+{
+	(void)state;
+	qp->state = SOFT_QP_RTR;
+	ack(0);
+	assert_int_equal(qp->dev->stats.drop_psn, 1);
+	qp->state = SOFT_QP_RTS;
+}
+
+/* ---- a socket that refuses ---- */
+
+static void until_writable(void)
+{
+	for (int i = 0; i < 1000 && qp->ep->blocked; i++)
+		rnic_side_idle(base, 1);
+	assert_false(qp->ep->blocked);
+}
+
+/* A full socket is waited for; then what was not sent leaves, once. */
+static void full_socket(void **state)
+{
+	(void)state;
+	refusal = EAGAIN;
+	refusals = 1;
+	post_packets(3);
+	assert_true(qp->ep->blocked);
+	assert_int_equal(qp->rq.sent, 0);
+	assert_true(qp->rq.deadline == 0);
+	transmit();
+	assert_int_equal(datagrams, 0);
+	until_writable();
+	assert_int_equal(qp->rq.sent, 3);
+	assert_int_equal(packets, 3);
+	assert_int_equal(qp->rq.retransmits, 0);
+}
+
+static void full_socket_keeps_the_answer(void **state)
+{
+	(void)state;
+	struct soft_responder *rs = &qp->rs;
+	for (uint32_t n = 0; n < 8; n++)
+		request(n, true);
+	refusal = EAGAIN;
+	refusals = 1;
+	soft_responder_send_ack(qp);
+	assert_true(rs->ack_pending && qp->ep->blocked);
+	soft_responder_send_ack(qp); /* does not even try */
+	assert_int_equal(answers, 0);
+	until_writable();
+	assert_false(rs->ack_pending);
+	assert_int_equal(answers, 1);
+	assert_int_equal(last_answer.bth.psn, (PEER_PSN + 7) & ROCE_PSN_MASK);
+}
+
+/* A NAK that finds it full is lost, and does not count as an answer. */
+static void full_socket_loses_a_nak(void **state)
+{
+	(void)state;
+	request(0, true);
+	refusal = EAGAIN;
+	refusals = 1;
+	request(5000, true);
+	assert_int_equal(answers, 0);
+	assert_true(qp->rs.ack_deadline != 0);
+	assert_int_equal(qp->rs.unacked_packets, 1);
+	qp->ep->blocked = false;
+	qp->rs.nak_sent = false;
+	request(5000, true);
+	assert_int_equal(answers, 1);
+	assert_int_equal(last_answer.aeth.kind, ROCE_NAK);
+	assert_true(qp->rs.ack_deadline == 0);
+	assert_int_equal(qp->rs.unacked_packets, 0);
+}
+
+/* Any other error is a loss on the way: the timer makes up for it. */
+static void failed_sends_are_losses(void **state)
+{
+	(void)state;
+	refusal = ENETUNREACH;
+	refusals = 1;
+	post_packets(3);
+	assert_int_equal(datagrams, 0);
+	assert_int_equal(qp->rq.sent, 3);
+	requester_timer();
+	assert_int_equal(packets, 3);
+	assert_int_equal(qp->rq.retransmits, 3);
+	for (uint32_t n = 0; n < 8; n++)
+		request(n, true);
+	refusals = 1;
+	soft_responder_send_ack(qp);
+	assert_false(qp->rs.ack_pending);
+	assert_false(qp->ep->blocked);
+}
+
+/* Kernels that cut no more than 64 packets say so by EINVAL: then it is 64 at a time. */
+static void fewer_segments(void **state)
+{
+	(void)state;
+	unsigned int most = qp->dev->max_segments;
+	bool segmentation = qp->dev->segmentation;
+	qp->dev->max_segments = 128;
+	qp->dev->segmentation = true;
+	qp->rq.window.size = 1000;
+	/* Packets as small as these fit by more than 64 into a datagram. */
+	qp->mtu = 256;
+	refusal = EINVAL;
+	refusals = 1;
+	post_packets(75);
+	assert_int_equal(qp->dev->max_segments, 64);
+	assert_int_equal(packets, 300);
+	assert_int_equal(largest_segments, 64);
+	assert_int_equal(datagrams, 5);
+	assert_int_equal(qp->rq.retransmits, 0);
+	/* It cannot be fewer: the first datagram of these is lost. */
+	refusals = 1;
+	post_packets(32);
+	assert_int_equal(qp->dev->max_segments, 64);
+	assert_int_equal(packets, 300 + 64);
+	assert_int_equal(qp->rq.sent, 428);
+	qp->dev->max_segments = most;
+	qp->dev->segmentation = segmentation;
+}
+
+/* An interface that cannot do it says EIO, or EMSGSIZE: then each packet goes alone. */
+static void no_segments(void **state)
+{
+	(void)state;
+	bool segmentation = qp->dev->segmentation;
+	static const int errors[] = { EIO, EMSGSIZE };
+	for (size_t i = 0; i < 2; i++) {
+		datagrams = packets = 0;
+		largest_segments = 0;
+		qp->dev->segmentation = true;
+		refusal = errors[i];
+		refusals = 1;
+		post_packets(20);
+		assert_false(qp->dev->segmentation);
+		assert_int_equal(packets, 20);
+		assert_int_equal(datagrams, 20);
+		assert_int_equal(largest_segments, 1);
+		/* A single one that is refused is lost. */
+		refusals = 1;
+		post_packets(1);
+		assert_int_equal(packets, 20);
+		assert_int_equal(qp->rq.sent, (i + 1) * 21);
+		assert_int_equal(qp->rq.retransmits, 0);
+	}
+	qp->dev->segmentation = segmentation;
 }
 
 int main(void)
 {
-#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, forget_counters, disconnect)
+#define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(timer_grows_within_its_bounds),
 		CONNECTED(timer_follows_the_round_trip),
@@ -456,6 +694,14 @@ int main(void)
 		CONNECTED(acknowledged_when_many),
 		CONNECTED(acknowledged_when_asked),
 		CONNECTED(gap_is_told_in_time),
+		CONNECTED(patience_ends_with_a_nak),
+		CONNECTED(answer_before_the_first_request),
+		CONNECTED(full_socket),
+		CONNECTED(full_socket_keeps_the_answer),
+		CONNECTED(full_socket_loses_a_nak),
+		CONNECTED(failed_sends_are_losses),
+		CONNECTED(fewer_segments),
+		CONNECTED(no_segments),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);
 }
