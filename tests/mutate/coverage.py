@@ -12,6 +12,9 @@ import subprocess
 
 import build
 
+# Seconds.
+QUICK = 2
+
 
 class Coverage:
     def __init__(self):
@@ -36,18 +39,21 @@ class Coverage:
         return len(lines.get(path, ())) / max(1, sum(len(numbers) for numbers in lines.values()))
 
     def tests_of(self, path, first, last):
-        """The programs that run one of these lines, those first that run little else than this source."""
+        """The programs that run one of these lines, in the order in which they are tried."""
         known = self.known.get(path, set())
         lines = [line for line in range(first, last + 1) if line in known]
         if not lines:  # a line without code of its own belongs to the one before it
             lines = [line for line in range(first, 0, -1) if line in known][:1]
         ran = self.ran.get(path, {})
         programs = set().union(*(ran.get(line, set()) for line in lines)) if lines else set()
-        return sorted(programs, key=lambda p: (-self.focus(p, path), p))
+        return self.ordered(programs, path)
 
     def tests_of_file(self, path):
-        programs = set().union(*self.ran.get(path, {}).values()) if path in self.ran else set()
-        return sorted(programs, key=lambda p: (-self.focus(p, path), p))
+        return self.ordered(set().union(*self.ran.get(path, {}).values()) if path in self.ran else set(), path)
+
+    def ordered(self, programs, path):
+        """Quick ones first; of those the ones first that run little else than this source."""
+        return sorted(programs, key=lambda p: (self.programs[p]["time"].wall > QUICK, -self.focus(p, path), p))
 
 
 def gcov(counters, folder, paths):
