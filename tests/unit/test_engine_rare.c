@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: MIT */
+/* Turns that exchanges take rarely: what fails in the midst of one, what the peer says late, twice
+ * or to the wrong question, and limits of time. Each test says what has to happen without help of a
+ * timer that would end it as well. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND UINT64_C(1000000)
+
+/** One RNIC a side and a connection, then another RNIC a side that nobody tries to use yet. */
+static struct pair *about_to_grow(int *ret_conn)
+{
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	*ret_conn = pair_connected(pair);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	pair_clear_log(pair);
+	return pair;
+}
+
+static uint8_t number_of_new(struct pair *pair)
+{
+	assert_non_null(pair_lgr(pair, S)->llc->subject);
+	return pair_lgr(pair, S)->llc->subject->number;
+}
+
+/* ---- Proposal ---- */
+
+/** The subnet has no bit of the host, whatever the length of the mask (A1). */
+static void network_of_a_proposal(void **state)
+{
+	(void)state;
+	for (unsigned int len = 0; len <= 32; len++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+		struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, c);
+		struct smcr_device_info info = pair_device(C, 0);
+		memset(params.local.ip, 0xFF, 4);
+		params.local_prefix_len = (uint8_t)len;
+		memset(info.prefixes[0].ip, 0xFF, 4);
+		info.prefixes[0].prefix_len = (uint8_t)len;
+		pair_update_device(pair, C, &info);
+		struct smcr_conn *conn;
+		assert_int_equal(smcr_conn_start(pair->side[C].engine, &params, &conn), 0);
+		const struct smcr_clc_proposal *sent = &conn->rv.proposal;
+		assert_int_equal(sent->ipv4_mask_len, len);
+		uint32_t mask = len ? UINT32_MAX << (32 - len) : 0;
+		assert_int_equal(sent->ipv4_subnet, mask);
+		pair_free(pair);
+	}
+	PROVES("CLC-6");
+}
+
+/* ---- first contact ---- */
+
+/** The client cannot use the link that the server asks it to confirm: both sides go back to TCP at
+ *  once. */
+static void client_cannot_start_sending(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	pair->side[C].fail_qp_start = 1;
+	int c = pair_connect(pair, C);
+	pair_run(pair, 2 * SECOND); /* the server is given the time to decline first */
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+	assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+			 smcr_clc_diagnosis(SMCR_REASON_QP_NOT_READY));
+	assert_null(pair_lgr(pair, C));
+	pair_free(pair);
+	PROVES("ERR-14");
+}
+
+/* ---- the rendezvous as a whole ---- */
+
+/** Each message of the peer may take its time, all of them together may not (ERR-10). */
+static void rendezvous_takes_too_long(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.clc_total_timeout = 3 * SECOND;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_run(pair, 3 * SECOND - 1);
+	assert_non_null(pair_end(pair, c, S)->smc);
+	pair_run(pair, 1);
+	assert_int_equal(pair_end(pair, c, S)->failed, 1);
+	assert_int_equal(pair_end(pair, c, S)->last.error, ETIMEDOUT);
+	pair_run(pair, 60 * SECOND);
+	assert_null(pair_end(pair, c, C)->smc);
+	pair_free(pair);
+	PROVES("ERR-10");
+}
+
+/** TCP's FIN overtakes what ends a first contact on the links: nothing is lost by it. */
+static void fin_during_first_contact(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	struct smcr_conn *conn = pair_end(pair, c, C)->smc;
+	assert_int_equal(conn->rv.step, SMCR_RV_LLC);
+	smcr_conn_tcp_event(conn, SMCR_TCP_FIN);
+	assert_true(conn->tcp_fin);
+	assert_int_equal(pair_end(pair, c, C)->failed, 0);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->established, 1);
+	pair_free(pair);
+}
+
+/* ---- ADD LINK ---- */
+
+/** The server's end of the new link fails while RTokens are exchanged: the exchange goes on to its
+ *  end, and the link is deleted. */
+static void new_link_fails_during_continuations(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = about_to_grow(&c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD_CONT);
+	uint8_t number = number_of_new(pair);
+	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_pump(pair);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	const struct pair_msg *order = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+	assert_non_null(order);
+	assert_int_equal(order->llc.delete_link.link_number, number);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_CONFIRM_LINK, false), 0);
+	assert_null(pair_link(pair, S, number));
+	assert_null(pair_link(pair, C, number));
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_IDLE);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+/** Deployed clients refuse a link that they have accepted when something fails later: the server
+ *  deletes it at once, whether RTokens or CONFIRM LINK are due. Refusals of other links, or on
+ *  another link, are none. */
+static void refused_after_it_was_accepted(void **state)
+{
+	(void)state;
+	for (int confirming = 0; confirming < 2; confirming++) {
+		int c;
+		struct pair *pair = about_to_grow(&c);
+		struct pair_pick pick = {
+			.from = C,
+			.type = confirming ? SMCR_LLC_CONFIRM_LINK : SMCR_LLC_ADD_LINK_CONT,
+			.reply = true,
+			.verdict = PAIR_LOSE,
+		};
+		pair_set_pick(pair, &pick);
+		smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+		pair_pump(pair);
+		assert_int_equal(pair_lgr(pair, S)->llc->step,
+				 confirming ? SMCR_LLC_S_CONFIRM_ADDED : SMCR_LLC_S_ADD_CONT);
+		uint8_t number = number_of_new(pair);
+		const struct smcr_llc_msg refusal = {
+			.type = SMCR_LLC_ADD_LINK,
+			.reply = true,
+			.add_link = { .reject = true,
+				      .reject_reason = SMCR_LLC_REJECT_NO_ALT_PATH,
+				      .link_number = number },
+		};
+		pair_inject_llc(pair, C, 1, &refusal);
+		pair_pump(pair);
+		const struct pair_msg *order = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_non_null(order);
+		assert_int_equal(order->llc.delete_link.link_number, number);
+		assert_null(pair_link(pair, S, number));
+		assert_null(pair_link(pair, C, number));
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+}
+
+/* ---- DELETE LINK ---- */
+
+/** A link that has failed at the client is unknown to the server: both know that it is gone, and
+ * the client's number may be used again. */
+static void failed_link_is_unknown_to_the_server(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	uint8_t number = 3 - pair_end(pair, c, C)->smc->tx.link->number;
+	smcr_link_fail(pair_link(pair, C, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	assert_int_equal(pair_link(pair, C, number)->state, SMCR_LINK_FAILED);
+	const struct smcr_llc_msg unknown = {
+		.type = SMCR_LLC_DELETE_LINK,
+		.reply = true,
+		.delete_link = { .link_number = number, .reason = SMCR_LLC_DEL_UNKNOWN_LINK }
+	};
+	pair_set_pick(pair, NULL);
+	pair_inject_llc(pair, S, (uint8_t)(3 - number), &unknown);
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, number));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ERR-57");
+}
+
+/** Connections may take five seconds to leave a link that is deleted in good order, not longer
+ *  (A48). */
+static void leaving_takes_five_seconds_at_most(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	uint8_t number = pair_end(pair, c, S)->smc->tx.link->number;
+	pair->side[S].hold_completions = true;
+	pair_send(pair, c, S, 100, 7);
+	pair_pump(pair);
+	smcr_llc_order_delete(pair_link(pair, S, number), SMCR_LLC_DEL_OPERATOR);
+	pair_run(pair, 5 * SECOND - 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	pair_run(pair, 1);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	pair->side[S].hold_completions = false;
+	pair_pump(pair);
+	pair_expect(pair, c, C, 100, 7);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("DELL-5");
+}
+
+/* ---- calls of the host ---- */
+
+static void calls_at_the_wrong_time(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_engine *engine = pair->side[S].engine;
+	struct smcr_device_info info = pair_device(S, 2);
+	info.mtu = 0;
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EINVAL);
+	info = pair_device(S, 2);
+	info.num_prefixes = SMCR_MAX_DEVICE_PREFIXES + 1;
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EINVAL);
+	info = pair_device(S, 2);
+	memset(info.name, 'x', sizeof(info.name));
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EINVAL);
+	info = pair_device(S, 2);
+	info.prefixes[0].family = 99;
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EINVAL);
+	info = pair_device(S, 2);
+	info.prefixes[0].prefix_len = 33;
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EINVAL);
+	info.prefixes[0].prefix_len = 32;
+	assert_int_equal(smcr_engine_device_add(engine, &info), 0);
+	assert_int_equal(smcr_engine_device_add(engine, &info), -EEXIST);
+	smcr_engine_device_remove(engine, 4711);
+	smcr_engine_device_remove(engine, info.id);
+	assert_int_equal(smcr_engine_device_update(engine, &info), -ENODEV);
+	info.mtu = 0;
+	assert_int_equal(smcr_engine_device_update(engine, &info), -EINVAL);
+
+	/* The second end of a connection is none. */
+	struct smcr_conn *conn = pair_end(pair, c, S)->smc;
+	smcr_conn_close(conn, false);
+	smcr_conn_close(conn, true);
+	smcr_conn_abort(conn);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, C)->reset, 0);
+	smcr_conn_close(pair_end(pair, c, C)->smc, false);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->reset, 0);
+	assert_int_equal(pair_end(pair, c, S)->closed, 1);
+	assert_false(pair_end(pair, c, S)->last.tcp_reset);
+	pair_free(pair);
+}
+
+/** The path MTU of a link is more than its device takes now: its packets would get lost. */
+static void mtu_of_a_device_shrinks(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_device_info info = pair_device(S, 1);
+	info.mtu = SMCR_MTU_2048;
+	pair_update_device(pair, S, &info);
+	pair_pump(pair);
+	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	info.mtu = SMCR_MTU_1024;
+	pair_update_device(pair, S, &info);
+	pair_pump(pair);
+	assert_non_null(pair_link(pair, S, 2));
+	info.mtu = SMCR_MTU_512;
+	pair_update_device(pair, S, &info);
+	pair_pump(pair);
+	assert_true(!pair_link(pair, S, 2) || pair_link(pair, S, 2)->mtu == SMCR_MTU_512);
+	assert_non_null(pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false));
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(network_of_a_proposal),
+		cmocka_unit_test(client_cannot_start_sending),
+		cmocka_unit_test(rendezvous_takes_too_long),
+		cmocka_unit_test(fin_during_first_contact),
+		cmocka_unit_test(new_link_fails_during_continuations),
+		cmocka_unit_test(refused_after_it_was_accepted),
+		cmocka_unit_test(failed_link_is_unknown_to_the_server),
+		cmocka_unit_test(leaving_takes_five_seconds_at_most),
+		cmocka_unit_test(calls_at_the_wrong_time),
+		cmocka_unit_test(mtu_of_a_device_shrinks),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
