@@ -147,6 +147,18 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	for (size_t i = 0; i < pair->log_len; i++)
 		seen |= pair->log[i].from == S && pair->log[i].link == move.to;
 	assert_true(seen);
+	/* When that link goes it is forgotten, and only then. */
+	uint8_t other = (uint8_t)(6 - move.to - conn->tx.link->number);
+	smcr_link_fail(pair_link(pair, S, other), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_pump(pair);
+	assert_null(pair_link(pair, S, other));
+	assert_non_null(conn->rx.last_link);
+	assert_int_equal(conn->rx.last_link->number, move.to);
+	pair_fail_link(pair, S, move.to);
+	pair_pump(pair);
+	assert_true(!conn->rx.last_link || conn->rx.last_link->number != move.to);
+	pair_run(pair, 11 * SECOND);
+	pair_exchange(pair, c[0]);
 	pair_free(pair);
 	PROVES("TEST-8");
 }

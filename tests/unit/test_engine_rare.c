@@ -94,7 +94,7 @@ static void rendezvous_takes_too_long(void **state)
 	config.clc_total_timeout = 3 * SECOND;
 	struct pair *pair = pair_new(&config, NULL, 2, 2);
 	struct pair_pick pick = {
-		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_HOLD
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_LOSE
 	};
 	pair_set_pick(pair, &pick);
 	int c = pair_connect(pair, C);

@@ -494,6 +494,8 @@ static void gap_is_told_in_time(void **state)
 	pass(300);
 	request(3, true);
 	assert_int_equal(due(rs->nak_deadline), 1000);
+	request(0, true); /* the gap is one packet less */
+	assert_int_equal(due(rs->nak_deadline), 1000);
 	pass(699);
 	soft_responder_timer(qp);
 	assert_int_equal(qp->dev->stats.naks_sent, 0);
@@ -524,6 +526,35 @@ static void patience_ends_with_a_nak(void **state)
 	answer(ROCE_NAK, 0, ROCE_NAK_PSN_SEQUENCE);
 	assert_int_equal(qp->state, SOFT_QP_ERR);
 	assert_int_equal(side.sends[0].status, RNIC_WC_RETRY_EXC_ERR);
+}
+
+/* Time in which we did not run is taken off once, also if what comes then is no progress. */
+static void absence_is_discounted_once(void **state)
+{
+	(void)state;
+	post_packets(2);
+	ack(0);
+	pass(50 * MS + 5000); /* as late as a busy machine makes it */
+	ack(0);
+	assert_int_equal(qp->rq.progress_at - start, 0);
+	pass(1000 * MS);
+	for (int i = 0; i < 2; i++) {
+		ack(0);
+		assert_int_equal(qp->rq.progress_at - start, 1005 * MS);
+		assert_int_equal(due(qp->rq.deadline), 1055 * MS);
+	}
+}
+
+/* Patience may change while the peer has asked for time: that is the peer's, and stays. */
+static void patience_changes_while_not_ready(void **state)
+{
+	(void)state;
+	post_packets(1);
+	answer(ROCE_RNR_NAK, 0, 0); /* 655.36 ms */
+	assert_int_equal(due(qp->rq.deadline), 655360);
+	rnic_qp_set_retry(side.qp, 100);
+	assert_int_equal(due(qp->rq.deadline), 655360);
+	assert_int_equal(qp->rq.retry_limit, 100 * MS);
 }
 
 /* A QP that does not send yet has nothing that could be acknowledged. */
@@ -695,6 +726,8 @@ int main(void)
 		CONNECTED(acknowledged_when_asked),
 		CONNECTED(gap_is_told_in_time),
 		CONNECTED(patience_ends_with_a_nak),
+		CONNECTED(absence_is_discounted_once),
+		CONNECTED(patience_changes_while_not_ready),
 		CONNECTED(answer_before_the_first_request),
 		CONNECTED(full_socket),
 		CONNECTED(full_socket_keeps_the_answer),
