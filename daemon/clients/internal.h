@@ -147,7 +147,8 @@ struct session {
 	struct watch watch;
 	struct ucred cred;
 	struct quota *quota;
-	bool greeted; /* HELLO was exchanged */
+	bool greeted;   /* HELLO was exchanged */
+	bool hello_due; /* ours goes with the first reply: the request is there already */
 	bool no_tool; /* came by the abstract address, which no permissions guard */
 	bool closing; /* once `out` is empty */
 	bool dead;
@@ -158,14 +159,17 @@ struct session {
 	char *answer;
 	uint64_t deadline_ms; /* 0: none */
 
-	/* Input: a header, then its payload; nothing is read while a reply is due. */
+	/* Input: a header, then its payload; nothing is looked at while a reply is due. `ahead` is
+	 * what has been received with it. */
+	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
+	size_t ahead_at, ahead_len;
 	uint8_t header[IPC_HEADER_LEN];
 	size_t header_len;
 	struct ipc_header frame;
 	uint8_t small[IPC_MAX_CLIENT_LEN];
 	uint8_t *payload; /* `small`, or malloc'ed for a large CONTROL */
 	size_t payload_len, payload_room;
-	int fd; /* descriptor that came with the frame, or -1 */
+	int fd; /* descriptor that came with the last frame in `ahead`, or -1 */
 
 	/* Output that the kernel has not taken yet. */
 	uint8_t *out;

@@ -120,7 +120,35 @@ static void flush(struct session *session)
 		session_close(session);
 }
 
-/* Replies are due one at a time, so there never is more than one to keep. */
+/* @return false: it is too long */
+static bool put_frame(struct session *session, enum ipc_type type, const void *payload, size_t len)
+{
+	uint8_t *at = session->out + session->out_len;
+	if (ipc_encode_header((uint8_t)type, (uint32_t)len, at, IPC_HEADER_LEN) < 0)
+		return false;
+	memcpy(at + IPC_HEADER_LEN, payload, len);
+	session->out_len += IPC_HEADER_LEN + len;
+	return true;
+}
+
+static bool put_hello(struct session *session)
+{
+	const struct ipc_hello msg = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	int len = ipc_encode_hello(&msg, buf, sizeof(buf));
+	session->hello_due = false;
+	return put_frame(session, IPC_HELLO, buf, (size_t)len);
+}
+
+/* @return room for HELLO and a frame with `len` bytes of payload? */
+static bool open_output(struct session *session, size_t len)
+{
+	session->out = malloc(IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN + IPC_HEADER_LEN + len);
+	session->out_at = session->out_len = 0;
+	return session->out;
+}
+
+/* Replies are due one at a time, so there never is more than one to keep, and HELLO before it. */
 void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
 		   int fd)
 {
@@ -128,18 +156,23 @@ void session_reply(struct session *session, enum ipc_type type, const void *payl
 		close_fd(session, &fd);
 		return;
 	}
-	session->out = malloc(IPC_HEADER_LEN + len);
-	if (!session->out ||
-	    ipc_encode_header((uint8_t)type, (uint32_t)len, session->out, IPC_HEADER_LEN) < 0) {
+	if (!open_output(session, len) || (session->hello_due && !put_hello(session)) ||
+	    !put_frame(session, type, payload, len)) {
 		close_fd(session, &fd);
 		session_close(session);
 		return;
 	}
-	memcpy(session->out + IPC_HEADER_LEN, payload, len);
-	session->out_at = 0;
-	session->out_len = IPC_HEADER_LEN + len;
 	session->out_fd = fd;
 	flush(session);
+}
+
+/* There is no reply that HELLO could go with. */
+static void greet(struct session *session)
+{
+	if (!open_output(session, 0) || !put_hello(session))
+		session_close(session);
+	else
+		flush(session);
 }
 
 void session_reply_result(struct session *session, enum ipc_outcome outcome, int error,
@@ -177,10 +210,14 @@ static void protocol_error(struct session *session, int error, const char *text)
 
 /* ---- requests ---- */
 
+static bool more_ahead(const struct session *session)
+{
+	return session->ahead_at < session->ahead_len;
+}
+
 static void do_hello(struct session *session)
 {
 	struct ipc_hello msg;
-	uint8_t buf[IPC_MAX_CLIENT_LEN];
 	if (session->greeted ||
 	    ipc_decode_hello(session->payload, session->payload_len, &msg) < 0) {
 		protocol_error(session, EPROTO, "the HELLO is malformed, or the second one");
@@ -192,15 +229,16 @@ static void do_hello(struct session *session)
 		return;
 	}
 	session->greeted = true;
+	session->hello_due = true;
 	session->deadline_ms = 0;
-	msg.min_version = msg.max_version = IPC_VERSION;
-	int len = ipc_encode_hello(&msg, buf, sizeof(buf));
-	session_reply(session, IPC_HELLO, buf, (size_t)len, -1);
+	if (!more_ahead(session))
+		greet(session);
 }
 
+/* What came with several frames belongs to the last one. */
 static bool take_fd(struct session *session, int *ret_fd)
 {
-	if (session->fd < 0) {
+	if (session->fd < 0 || more_ahead(session)) {
 		session_reply_error(session, EBADF, "no descriptor came with the request");
 		return false;
 	}
@@ -283,8 +321,8 @@ static void dispatch(struct session *session)
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
 				    session->frame.type);
 	}
-	/* A descriptor may come with a HELLO that was sent in one go with the request it is for. */
-	close_fd(session, &session->fd);
+	if (!more_ahead(session))
+		close_fd(session, &session->fd);
 }
 
 /* ---- input ---- */
@@ -312,7 +350,7 @@ static bool take_descriptors(struct session *session, struct msghdr *msg)
 }
 
 /* @return bytes, 0: nothing more for now, or the session is closed */
-static size_t receive(struct session *session, void *buf, size_t len)
+static size_t receive_from_socket(struct session *session, void *buf, size_t len)
 {
 	union {
 		char buf[CMSG_SPACE(MAX_FDS * sizeof(int))];
@@ -344,6 +382,24 @@ static size_t receive(struct session *session, void *buf, size_t len)
 		return 0;
 	}
 	return (size_t)n;
+}
+
+/* Greeting and request are there in one go, mostly: so as much is taken as there is.
+ * @return as receive_from_socket() */
+static size_t receive(struct session *session, void *buf, size_t len)
+{
+	if (!more_ahead(session) && len >= sizeof(session->ahead))
+		return receive_from_socket(session, buf, len);
+	if (!more_ahead(session)) {
+		session->ahead_at = 0;
+		session->ahead_len =
+			receive_from_socket(session, session->ahead, sizeof(session->ahead));
+	}
+	size_t left = session->ahead_len - session->ahead_at;
+	size_t n = left < len ? left : len;
+	memcpy(buf, session->ahead + session->ahead_at, n);
+	session->ahead_at += n;
+	return n;
 }
 
 static void start_payload(struct session *session)
@@ -430,8 +486,11 @@ void session_resume(struct session *session)
 			clients_mark_session_later(session);
 			return;
 		}
-		if (!read_frame(session))
+		if (!read_frame(session)) {
+			if (session->hello_due && !session->dead && !session->closing)
+				greet(session);
 			return;
+		}
 		if (session->greeted)
 			session->deadline_ms = 0;
 		session->header_len = 0;

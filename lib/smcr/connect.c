@@ -102,7 +102,7 @@ static int lost(const struct attempt *a)
 /* The connect() that waited is over. */
 static int take_connected(const struct attempt *a, const struct pre_handover *handover)
 {
-	if (pre_replace(a->fd, &a->state, handover->fd, true) < 0)
+	if (pre_replace(a->fd, &a->state, handover->fd, true, true) < 0)
 		return lost(a);
 	pre_watch_forget(a->fd);
 	pre_log(a->fd, handover->handed == PRE_HANDED_OPEN ? PRE_LOG_OPEN : "SMC-R");
@@ -113,7 +113,7 @@ static int take_connected(const struct attempt *a, const struct pre_handover *ha
 static int take_connecting(const struct attempt *a, int rc, int pair)
 {
 	uint64_t cookie;
-	if (pre_replace(a->fd, &a->state, pair, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
+	if (pre_replace(a->fd, &a->state, pair, true, true) < 0 || pre_cookie(a->fd, &cookie) < 0)
 		return lost(a);
 	pre_pending_add(a->fd, cookie);
 	return rc == 0 ? -EINPROGRESS : rc;

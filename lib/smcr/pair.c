@@ -88,22 +88,28 @@ static bool peer_is_unnamed(int fd)
 	return sys_getpeername(fd, &addr, &len) == 0 && len == sizeof(addr.sun_family);
 }
 
-int pre_pair_name(int fd, struct ipc_pair_name *ret_name)
+static bool is_named(int fd, struct ipc_pair_name *ret_name)
 {
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
-	uid_t uid;
-	if (sys_getsockname(fd, &addr, &len) < 0 || len > sizeof(addr) ||
-	    ipc_pair_name_decode(&addr, len, ret_name) < 0 || !peer_is_unnamed(fd))
-		return -ENOTSOCK;
-	return maker_of(fd, &uid) == 0 && trusted(uid) ? 0 : -ENOTSOCK;
+	return sys_getsockname(fd, &addr, &len) == 0 && len <= sizeof(addr) &&
+	       ipc_pair_name_decode(&addr, len, ret_name) == 0 && peer_is_unnamed(fd);
 }
 
-void pre_pair_trust(int fd)
+int pre_pair_name(int fd, struct ipc_pair_name *ret_name)
 {
 	uid_t uid;
-	if (maker_of(fd, &uid) == 0)
-		atomic_store(&daemon_uid, uid);
+	return is_named(fd, ret_name) && maker_of(fd, &uid) == 0 && trusted(uid) ? 0 : -ENOTSOCK;
+}
+
+bool pre_pair_trust(int fd)
+{
+	struct ipc_pair_name name;
+	uid_t uid;
+	if (maker_of(fd, &uid) < 0)
+		return false;
+	atomic_store(&daemon_uid, uid);
+	return is_named(fd, &name);
 }
 
 int pre_cookie(int fd, uint64_t *ret_cookie)

@@ -36,8 +36,8 @@ bool pre_is_over(int fd);
  */
 int pre_unconnected(const struct ipc_pair_name *name);
 
-/** Remember that the daemon gave us this pair end: who made it is trusted. */
-void pre_pair_trust(int fd);
+/** Remember that the daemon gave us this pair end: who made it is trusted. @return is it one? */
+bool pre_pair_trust(int fd);
 
 /** Remember whose the daemon's socket file is, the first time that it is in sight: before chroot().
  */

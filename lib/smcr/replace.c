@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "lib/smcr/replace.h"
 
+#include <limits.h>
+
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
@@ -21,18 +23,60 @@ static int next_candidate(int fd, int after)
 	return next < DUP_LOWEST || next <= fd + DUP_AROUND ? next : -1;
 }
 
-static bool is_dup(int fd, uint64_t cookie)
+/* How many descriptors the process has; as many as one likes if the kernel (before 6.2) does not
+ * tell, or /proc is out of sight. */
+static int count_open(void)
 {
-	uint64_t other;
-	return pre_cookie(fd, &other) == 0 && other == cookie;
+	struct stat st;
+	int rc = sys_stat("/proc/thread-self/fd", &st);
+	return rc == 0 && st.st_size > 0 && st.st_size < INT_MAX ? (int)st.st_size : INT_MAX;
+}
+
+/* Going through the dups of a socket. Most processes have few descriptors: the search ends when all
+ * have been seen. */
+struct search {
+	int fd;
+	uint64_t cookie;
+	int at;
+	int open, seen;
+};
+
+static struct search search_dups(int fd, uint64_t cookie)
+{
+	return (struct search){
+		.fd = fd, .cookie = cookie, .at = -1, .open = count_open(), .seen = 1
+	};
+}
+
+/* Other threads may have opened some meanwhile. */
+static bool seen_all(struct search *search)
+{
+	if (search->seen >= search->open)
+		search->open = count_open();
+	return search->seen >= search->open;
+}
+
+/** @return the next dup, -1: there are no more */
+static int next_dup(struct search *search)
+{
+	while (!seen_all(search)) {
+		uint64_t cookie;
+		search->at = next_candidate(search->fd, search->at);
+		if (search->at < 0)
+			return -1;
+		int rc = pre_cookie(search->at, &cookie);
+		if (rc != -EBADF)
+			search->seen++;
+		if (rc == 0 && cookie == search->cookie)
+			return search->at;
+	}
+	return -1;
 }
 
 bool pre_has_dup(int fd, uint64_t cookie)
 {
-	for (int n = next_candidate(fd, -1); n >= 0; n = next_candidate(fd, n))
-		if (is_dup(n, cookie))
-			return true;
-	return false;
+	struct search search = search_dups(fd, cookie);
+	return next_dup(&search) >= 0;
 }
 
 /* ---- what belongs to the file */
@@ -71,12 +115,23 @@ static void set_option(int fd, int name, const void *value, socklen_t len)
 	sys_setsockopt(fd, SOL_SOCKET, name, value, len);
 }
 
-static void apply(const struct pre_file_state *state, int fd)
+static bool is_limited(const struct timeval *timeout)
 {
-	set_option(fd, SO_RCVTIMEO, &state->receive_timeout, sizeof(state->receive_timeout));
-	set_option(fd, SO_SNDTIMEO, &state->send_timeout, sizeof(state->send_timeout));
-	set_option(fd, SO_RCVLOWAT, &state->receive_low, sizeof(state->receive_low));
-	set_option(fd, SO_OOBINLINE, &state->oob_inline, sizeof(state->oob_inline));
+	return timeout->tv_sec || timeout->tv_usec;
+}
+
+/* @param fresh  the socket has all as a new one: what differs is to be set */
+static void apply(const struct pre_file_state *state, int fd, bool fresh)
+{
+	if (!fresh || is_limited(&state->receive_timeout))
+		set_option(fd, SO_RCVTIMEO, &state->receive_timeout,
+			   sizeof(state->receive_timeout));
+	if (!fresh || is_limited(&state->send_timeout))
+		set_option(fd, SO_SNDTIMEO, &state->send_timeout, sizeof(state->send_timeout));
+	if (!fresh || state->receive_low != 1)
+		set_option(fd, SO_RCVLOWAT, &state->receive_low, sizeof(state->receive_low));
+	if (!fresh || state->oob_inline)
+		set_option(fd, SO_OOBINLINE, &state->oob_inline, sizeof(state->oob_inline));
 	if (state->owner.pid != 0)
 		sys_fcntl(fd, F_SETOWN_EX, (uintptr_t)&state->owner);
 	if (state->signal > 0)
@@ -122,19 +177,20 @@ static int move_number(int number, uint64_t cookie, int new_fd)
 	return rc;
 }
 
-int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared)
+int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh)
 {
 	const uint64_t cookie = state->cookie;
 	uint64_t now;
 	int rc = -ESTALE;
 	if (pre_cookie(fd, &now) == 0 && now == cookie) {
-		apply(state, new_fd);
+		apply(state, new_fd, fresh);
 		rc = shared ? move_number(fd, cookie, new_fd) : put_at(fd, new_fd);
 	}
-	if (rc == 0 && shared)
-		for (int n = next_candidate(fd, -1); n >= 0; n = next_candidate(fd, n))
-			if (is_dup(n, cookie))
-				move_number(n, cookie, new_fd);
+	if (rc == 0 && shared) {
+		struct search search = search_dups(fd, cookie);
+		for (int n = next_dup(&search); n >= 0; n = next_dup(&search))
+			move_number(n, cookie, new_fd);
+	}
 	sys_close(new_fd);
 	return rc;
 }

@@ -41,9 +41,10 @@ void pre_restore_status(int fd, const struct pre_file_state *state);
  * pre_has_dup() sees them. `new_fd` is closed in any case.
  * @param state   of the socket that is to be replaced
  * @param shared  it may have dups and be registered with epoll: not so right after accept()
+ * @param fresh   it is a pair end that the daemon has just made
  * @return 0, -ESTALE (another file is at `fd` now), or what dup3(2) said; then all is as before
  */
-int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared);
+int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh);
 
 /**
  * Has the socket at `fd` another descriptor in this process? Looks at the lowest numbers, where

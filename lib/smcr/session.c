@@ -86,6 +86,8 @@ struct session {
 	bool wakeable; /* a signal ends the wait for the answer */
 	bool given;    /* the daemon may have the descriptor that came with the request */
 	int fd;        /* received with the answer, or -1 */
+	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)]; /* received and not looked at */
+	size_t ahead_at, ahead_len;
 	uint8_t type;
 	uint32_t len;
 	uint8_t payload[IPC_MAX_CLIENT_LEN];
@@ -145,22 +147,29 @@ static int send_all(struct session *s, const uint8_t *buf, size_t len, int fd)
 	return 0;
 }
 
-/* The descriptor belongs to the frame's first byte, so the greeting goes in a send of its own. */
+static int put_frame(uint8_t type, const uint8_t *payload, size_t len, uint8_t *buf,
+		     size_t *inout_at)
+{
+	uint8_t *at = buf + *inout_at;
+	if (len > IPC_MAX_CLIENT_LEN ||
+	    ipc_encode_header(type, (uint32_t)len, at, IPC_HEADER_LEN) < 0)
+		return -EINVAL;
+	memcpy(at + IPC_HEADER_LEN, payload, len);
+	*inout_at += IPC_HEADER_LEN + len;
+	return 0;
+}
+
+/* Greeting and request in one send, so that the daemon wakes up once, and answers once. */
 static int send_request(struct session *s, uint8_t type, const uint8_t *payload, size_t len, int fd)
 {
 	const struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
-	uint8_t frame[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
-	int n = ipc_encode_hello(&hello, frame + IPC_HEADER_LEN, sizeof(frame) - IPC_HEADER_LEN);
-	if (n < 0 || ipc_encode_header(IPC_HELLO, (uint32_t)n, frame, IPC_HEADER_LEN) < 0)
+	uint8_t greeting[IPC_MAX_CLIENT_LEN], frames[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
+	size_t at = 0;
+	int n = ipc_encode_hello(&hello, greeting, sizeof(greeting));
+	if (n < 0 || put_frame(IPC_HELLO, greeting, (size_t)n, frames, &at) < 0 ||
+	    put_frame(type, payload, len, frames, &at) < 0)
 		return -EINVAL;
-	int rc = send_all(s, frame, IPC_HEADER_LEN + (size_t)n, -1);
-	if (rc < 0)
-		return rc;
-	if (len > IPC_MAX_CLIENT_LEN ||
-	    ipc_encode_header(type, (uint32_t)len, frame, IPC_HEADER_LEN) < 0)
-		return -EINVAL;
-	memcpy(frame + IPC_HEADER_LEN, payload, len);
-	return send_all(s, frame, IPC_HEADER_LEN + len, fd);
+	return send_all(s, frames, at, fd);
 }
 
 /* ---- receiving */
@@ -187,27 +196,46 @@ static int take_fds(struct session *s, struct msghdr *msg)
 	return rc;
 }
 
-static int receive_all(struct session *s, uint8_t *buf, size_t len)
+/* What has come, at least one byte. The answer takes its time: wait before the first look. */
+static int receive_some(struct session *s)
 {
-	size_t got = 0;
-	while (got < len) {
+	for (;;) {
 		union fd_control control;
-		struct iovec iov = { .iov_base = buf + got, .iov_len = len - got };
+		struct iovec iov = { .iov_base = s->ahead, .iov_len = sizeof(s->ahead) };
 		struct msghdr msg = { .msg_iov = &iov,
 				      .msg_iovlen = 1,
 				      .msg_control = &control,
 				      .msg_controllen = sizeof(control.room) };
-		int rc = sys_recvmsg(s->socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-		if (rc == -EAGAIN)
-			rc = wait_for(s, POLLIN);
-		else if (rc == 0)
+		int rc = wait_for(s, POLLIN);
+		if (rc == 0)
+			rc = sys_recvmsg(s->socket, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+		if (rc == -EAGAIN || (rc == -EINTR && !s->wakeable))
+			continue;
+		if (rc == 0)
 			rc = -ECONNRESET;
-		else if (rc > 0) {
-			got += (size_t)rc;
-			rc = take_fds(s, &msg);
-		}
-		if (rc < 0 && (rc != -EINTR || s->wakeable))
+		if (rc < 0)
 			return rc;
+		s->ahead_at = 0;
+		s->ahead_len = (size_t)rc;
+		return take_fds(s, &msg);
+	}
+}
+
+static int receive_all(struct session *s, uint8_t *buf, size_t len)
+{
+	size_t got = 0;
+	while (got < len) {
+		if (s->ahead_at == s->ahead_len) {
+			int rc = receive_some(s);
+			if (rc < 0)
+				return rc;
+		}
+		size_t part = s->ahead_len - s->ahead_at;
+		if (part > len - got)
+			part = len - got;
+		memcpy(buf + got, s->ahead + s->ahead_at, part);
+		s->ahead_at += part;
+		got += part;
 	}
 	return 0;
 }
@@ -270,6 +298,7 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 {
 	struct session *s = ret_session;
 	s->fd = -1;
+	s->ahead_at = s->ahead_len = 0;
 	s->given = s->wakeable = false;
 	s->deadline = sys_now_ms() + limit_ms;
 	if (len < 0)
@@ -320,11 +349,7 @@ static void describe(struct pre_handover *handover, const struct session *s)
 
 static bool is_pair(int fd)
 {
-	struct ipc_pair_name name;
-	if (fd < 0)
-		return false;
-	pre_pair_trust(fd);
-	return pre_pair_name(fd, &name) == 0;
+	return fd >= 0 && pre_pair_trust(fd);
 }
 
 static enum pre_handed judge_result(struct session *s, struct pre_handover *ret_handover)

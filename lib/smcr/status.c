@@ -23,7 +23,7 @@ static int take_back(int fd, int tcp)
 		sys_close(tcp);
 		return rc;
 	}
-	rc = pre_replace(fd, &state, tcp, true);
+	rc = pre_replace(fd, &state, tcp, true, false);
 	if (rc == 0)
 		pre_pending_drop(fd);
 	return rc;

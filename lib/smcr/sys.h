@@ -116,6 +116,11 @@ static inline int sys_may_write(const char *path)
 	return sys_result(syscall(SYS_faccessat2, AT_FDCWD, path, W_OK, AT_EACCESS));
 }
 
+static inline int sys_stat(const char *path, struct stat *ret)
+{
+	return sys_result(syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0));
+}
+
 /** @param timeout  NULL: without end */
 static inline int sys_poll_one(int fd, short events, const struct timespec *timeout,
 			       short *ret_revents)

@@ -5,14 +5,15 @@
  *
  * A frame is an 8-byte header and a payload:
  *   @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
- * Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS with the frame's first
- * byte, at most one a frame. Message numbers are never reused; a new meaning gets a new number.
+ * Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS, at most one a send, and
+ * belong to the last frame of it. Message numbers are never reused; a new meaning gets a new
+ * number.
  *
  * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
  * daemon (the version chosen) or ERROR and close. A client may send its first request right behind
- * its HELLO. Every request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY, INFO or
- * ERROR.
- * An unknown type gets ERROR with EOPNOTSUPP, never silence.
+ * its HELLO, best in the same send; the daemon's HELLO may then come as late as the reply. Every
+ * request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY, INFO or ERROR. An unknown
+ * type gets ERROR with EOPNOTSUPP, never silence.
  *
  * Pure functions: no I/O, no allocation; thread safe. Errors as in proto/smcr/wire.h.
  */

@@ -94,6 +94,66 @@ static void requests_may_come_in_one_piece_or_byte_by_byte(void **state)
 	daemon_stop(&daemon);
 }
 
+static size_t put_frame(uint8_t type, const void *payload, size_t len, uint8_t *buf)
+{
+	assert_int_equal(ipc_encode_header(type, (uint32_t)len, buf, IPC_HEADER_LEN),
+			 IPC_HEADER_LEN);
+	memcpy(buf + IPC_HEADER_LEN, payload, len);
+	return IPC_HEADER_LEN + len;
+}
+
+/* A program wakes up once for greeting and reply; the descriptor is the request's. */
+static void greeting_and_request_in_one_send_are_answered_in_one(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	uint8_t buf[128], *error = buf + IPC_HEADER_LEN + 4;
+	int pipes[2];
+	daemon_start(&daemon);
+	int session = session_connect(&daemon);
+	assert_int_equal(pipe2(pipes, O_CLOEXEC), 0);
+	size_t len = put_frame(IPC_HELLO, "\0\1\0\1", 4, buf);
+	len += put_frame(IPC_INFO_REQUEST, "\0", 1, buf + len);
+	send_with_fd(session, buf, len, pipes[0]);
+	ssize_t got = recv(session, buf, sizeof(buf), 0);
+	assert_true(got > 2 * IPC_HEADER_LEN + 4);
+	assert_int_equal(buf[3], IPC_HELLO);
+	assert_int_equal(error[3], IPC_ERROR);
+	struct ipc_error decoded;
+	assert_int_equal(ipc_decode_error(error + IPC_HEADER_LEN,
+					  (size_t)got - 2 * IPC_HEADER_LEN - 4, &decoded),
+			 0);
+	assert_int_equal(decoded.error, EACCES); /* a pipe, but a descriptor: not EBADF */
+
+	/* It belongs to the last one, and goes with it. */
+	len = put_frame(IPC_INFO_REQUEST, "\0", 1, buf);
+	len += put_frame(IPC_INFO_REQUEST, "\0", 1, buf + len);
+	send_with_fd(session, buf, len, pipes[0]);
+	assert_int_equal(receive_error(session), EBADF);
+	assert_int_equal(receive_error(session), EACCES);
+	send_frame(session, IPC_INFO_REQUEST, "\0", 1, -1);
+	assert_int_equal(receive_error(session), EBADF);
+
+	/* Who sends half a request may wait for the greeting before the rest. */
+	int slow = session_connect(&daemon);
+	struct frame frame;
+	len = put_frame(IPC_HELLO, "\0\1\0\1", 4, buf);
+	len += put_frame(IPC_CONTROL, "echo", 4, buf + len);
+	send_with_fd(slow, buf, len - 2, -1);
+	assert_true(receive_frame(slow, &frame));
+	assert_int_equal(frame.type, IPC_HELLO);
+	free(frame.payload);
+	send_with_fd(slow, buf + len - 2, 2, -1);
+	assert_true(receive_frame(slow, &frame));
+	assert_memory_equal(frame.payload, "echo", 4);
+	free(frame.payload);
+	close(slow);
+	close(session);
+	close(pipes[0]);
+	close(pipes[1]);
+	daemon_stop(&daemon);
+}
+
 static void half_sent_frames_and_silent_sessions_time_out(void **state)
 {
 	(void)state;
@@ -826,6 +886,7 @@ int main(void)
 		cmocka_unit_test(a_session_starts_with_hello),
 		cmocka_unit_test(unknown_types_get_an_error_and_garbage_the_end),
 		cmocka_unit_test(requests_may_come_in_one_piece_or_byte_by_byte),
+		cmocka_unit_test(greeting_and_request_in_one_send_are_answered_in_one),
 		cmocka_unit_test(half_sent_frames_and_silent_sessions_time_out),
 		cmocka_unit_test(control_requests_and_replies_of_any_size),
 		cmocka_unit_test(a_client_that_does_not_read_blocks_nobody),
