@@ -377,12 +377,7 @@ static void on_stop_check(evutil_socket_t fd, short what, void *arg);
 
 static int open_loop(struct smcrd *smcrd)
 {
-	struct event_config *config = event_config_new();
-	if (!config)
-		return -ENOMEM;
-	event_config_set_flag(config, EVENT_BASE_FLAG_PRECISE_TIMER); /* RoCE timers are 1 ms */
-	smcrd->base = event_base_new_with_config(config);
-	event_config_free(config);
+	smcrd->base = event_base_new();
 	if (!smcrd->base)
 		return -ENOMEM;
 	smcrd->on_term = evsignal_new(smcrd->base, SIGTERM, on_signal, smcrd);

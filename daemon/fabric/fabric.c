@@ -15,6 +15,7 @@
 
 #include "daemon/engine/view.h"
 #include "daemon/host/log.h"
+#include "daemon/rnic/alarm.h"
 #include "daemon/rnic/verbs.h"
 #include "proto/smcr/llc.h"
 
@@ -52,8 +53,7 @@ struct fabric_qp {
 struct fabric {
 	struct fabric_params params;
 	struct smcr_engine *engine;
-	struct event *timer;
-	uint64_t armed; /* deadline the timer is set for */
+	struct alarm *timer;
 	uint32_t next_device_id;
 	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
@@ -452,12 +452,9 @@ static const struct smcr_ops fabric_ops = {
 
 /* ---- time ---- */
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *ctx)
 {
-	struct fabric *fabric = arg;
-	(void)fd;
-	(void)what;
-	fabric->armed = SMCR_NO_DEADLINE;
+	struct fabric *fabric = ctx;
 	poll_devices(fabric);
 	smcr_engine_run(fabric->engine, fabric_now());
 }
@@ -465,18 +462,10 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 void fabric_rearm(struct fabric *fabric)
 {
 	uint64_t deadline = smcr_engine_next_deadline(fabric->engine);
-	if (deadline == fabric->armed)
-		return;
-	fabric->armed = deadline;
-	if (deadline == SMCR_NO_DEADLINE) {
-		evtimer_del(fabric->timer);
-		return;
-	}
-	uint64_t now = fabric_now();
-	uint64_t delay = deadline > now ? deadline - now : 0;
-	struct timeval tv = { .tv_sec = (time_t)(delay / 1000000),
-			      .tv_usec = (suseconds_t)(delay % 1000000) };
-	evtimer_add(fabric->timer, &tv);
+	if (deadline == SMCR_NO_DEADLINE)
+		alarm_clear(fabric->timer);
+	else
+		alarm_set(fabric->timer, deadline);
 }
 
 uint64_t fabric_activity(const struct fabric *fabric)
@@ -667,13 +656,13 @@ int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
 	if (!fabric)
 		return -ENOMEM;
 	fabric->params = *params;
-	fabric->armed = SMCR_NO_DEADLINE;
 	fabric->next_device_id = 1;
 	int error =
 		smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(), &fabric->engine);
-	fabric->timer = error ? NULL : evtimer_new(params->base, on_timer, fabric);
+	if (!error)
+		error = alarm_new(params->base, on_timer, fabric, &fabric->timer);
 	fabric->test = event_new(params->base, -1, 0, on_test, fabric);
-	if (!error && (!fabric->timer || !fabric->test))
+	if (!error && !fabric->test)
 		error = -ENOMEM;
 	if (error) {
 		fabric_free(fabric);
@@ -687,8 +676,7 @@ void fabric_free(struct fabric *fabric)
 {
 	if (!fabric)
 		return;
-	if (fabric->timer)
-		event_free(fabric->timer);
+	alarm_free(fabric->timer);
 	if (fabric->test)
 		event_free(fabric->test);
 	if (fabric->engine)

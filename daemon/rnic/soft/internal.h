@@ -273,8 +273,7 @@ struct soft_qp {
 	size_t num_wcs;
 	unsigned int send_wcs; /* of them for sends: they still occupy the send queue */
 
-	struct event *timer;
-	uint64_t timer_at; /* when it fires, 0: not armed */
+	struct alarm *timer;
 	UT_hash_handle hh;
 	struct soft_qp *prev, *next;
 };

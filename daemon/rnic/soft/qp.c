@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
 #include <errno.h>
-#include <event2/event.h>
 #include <stdlib.h>
 #include <string.h>
 #include <utlist.h>
 
+#include "daemon/rnic/alarm.h"
 #include "daemon/rnic/soft/internal.h"
 
 /* Numbers 0 and 1 are special queue pairs in InfiniBand. */
@@ -22,20 +22,17 @@ static uint32_t new_qpn(struct soft_device *dev)
 
 /* How long a QP that was destroyed still answers that it has ended. rdma_rxe repeats a request
  * every 140 ms, and the kernel's SMC-R lets rdma_rxe do that for ever. */
-static const struct timeval gone_time = { 1, 0 };
+#define GONE_US 1000000
 
 static void bury(struct soft_qp *qp);
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+static void on_timer(void *ctx)
 {
-	(void)fd;
-	(void)what;
-	struct soft_qp *qp = arg;
+	struct soft_qp *qp = ctx;
 	if (qp->gone) {
 		bury(qp);
 		return;
 	}
-	qp->timer_at = 0;
 	qp->dev->now = soft_clock();
 	soft_requester_timer(qp);
 	soft_responder_timer(qp);
@@ -52,14 +49,10 @@ static uint64_t earlier(uint64_t a, uint64_t b)
 void soft_qp_arm(struct soft_qp *qp)
 {
 	uint64_t at = earlier(qp->rq.deadline, earlier(qp->rs.nak_deadline, qp->rs.ack_deadline));
-	/* A timer that fires too early only looks and is set again: cheaper than moving it. */
-	if (!at || (qp->timer_at && qp->timer_at <= at))
-		return;
-	uint64_t now = soft_clock();
-	uint64_t wait = at > now ? at - now : 0;
-	struct timeval tv = { (time_t)(wait / 1000000), (suseconds_t)(wait % 1000000) };
-	event_add(qp->timer, &tv);
-	qp->timer_at = at;
+	if (at)
+		alarm_set(qp->timer, at);
+	else
+		alarm_clear(qp->timer);
 }
 
 int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, struct rnic_qp **ret_qp)
@@ -71,11 +64,10 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	qp->base.rnic = pd->rnic;
 	qp->dev = dev;
 	qp->params = *params;
-	qp->timer = evtimer_new(dev->base.params.base, on_timer, qp);
 	/* One completion a work request and a receive buffer, and the one that tells of ERR. */
 	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
-	if (!qp->timer || !qp->wcs || soft_requester_init(&qp->rq, params->send_depth) ||
-	    soft_responder_init(qp)) {
+	if (!qp->wcs || alarm_new(dev->base.params.base, on_timer, qp, &qp->timer) ||
+	    soft_requester_init(&qp->rq, params->send_depth) || soft_responder_init(qp)) {
 		soft_qp_free(qp);
 		return -ENOMEM;
 	}
@@ -254,8 +246,7 @@ static void free_memory(struct soft_qp *qp)
 
 void soft_qp_free(struct soft_qp *qp)
 {
-	if (qp->timer)
-		event_free(qp->timer);
+	alarm_free(qp->timer);
 	free_memory(qp);
 	free(qp);
 }
@@ -271,7 +262,7 @@ static bool stay_as_gone(struct soft_qp *qp)
 	qp->num_wcs = qp->send_wcs = 0;
 	free_memory(qp);
 	qp->gone = true;
-	event_add(qp->timer, &gone_time);
+	alarm_set(qp->timer, soft_clock() + GONE_US);
 	return true;
 }
 
@@ -301,7 +292,7 @@ static void bury(struct soft_qp *qp)
 	if (qp->ep && --qp->ep->users == 0 && !qp->ep->present)
 		soft_endpoint_close(qp->ep);
 	qp->ep = NULL;
-	event_del(qp->timer);
+	alarm_clear(qp->timer);
 	/* The run loop may be looking at it: it is freed when that is over. */
 	qp->dead = true;
 	if (!dev->running) {
