@@ -5,9 +5,9 @@
  * The event loop must not wait for either, so those are closed by threads, few at a time; and the
  * sessions of a user who sends many of them are ended.
  */
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "daemon/clients/internal.h"
@@ -30,13 +30,9 @@ static bool may_block(int fd)
 {
 	struct linger linger;
 	socklen_t len = sizeof(linger);
-	struct stat st;
-	if (fstat(fd, &st) < 0)
-		return false;
-	if (!S_ISSOCK(st.st_mode))
-		return true;
-	return getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) == 0 && linger.l_onoff &&
-	       linger.l_linger > 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, &len) < 0)
+		return errno == ENOTSOCK;
+	return linger.l_onoff && linger.l_linger > 0;
 }
 
 static void *close_queued(void *arg)

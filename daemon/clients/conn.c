@@ -467,6 +467,7 @@ static void run_pump(struct client_conn *conn)
 	bool more = pump_run(&conn->pump);
 	if (conn->pump.closing) {
 		conn->phase = PHASE_CLOSING;
+		poller_forget(conn->clients->poller, &conn->pair_watch);
 		stop_watching(conn);
 		pair_finish(&conn->pair); /* all that the program gets has been delivered */
 		return;
@@ -576,10 +577,11 @@ void conn_options_changed(struct client_conn *conn)
 	conn->pump.linger_reset = conn->relay.linger_reset = reset_wanted;
 	if (conn->phase != PHASE_SMCR || !conn->engine || conn->tcp < 0)
 		return;
-	sockopt_limit_keepalive(conn->tcp, conn->clients->config.limits.keepalive_min_s,
-				&conn->keepalive); /* TEST-7 */
-	smcr_conn_keepalive(conn->engine,
-			    sockopt_keepalive(conn->tcp, &conn->keepalive)); /* TEST-3 */
+	uint64_t idle = sockopt_keepalive(conn->tcp, &conn->keepalive);
+	if (idle)
+		sockopt_limit_keepalive(conn->tcp, conn->clients->config.limits.keepalive_min_s,
+					&conn->keepalive); /* TEST-7 */
+	smcr_conn_keepalive(conn->engine, idle);           /* TEST-3 */
 }
 
 void conn_process(struct client_conn *conn)

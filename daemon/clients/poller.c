@@ -102,6 +102,11 @@ void poller_remove(struct poller *poller, struct watch *watch)
 	if (watch->fd < 0)
 		return;
 	epoll_ctl(poller->fd, EPOLL_CTL_DEL, watch->fd, NULL);
+	poller_forget(poller, watch);
+}
+
+void poller_forget(struct poller *poller, struct watch *watch)
+{
 	watch->fd = -1;
 	for (int i = poller->round_at; i < poller->round_len; i++)
 		if (poller->round[i].data.ptr == watch)

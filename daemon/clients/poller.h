@@ -45,5 +45,8 @@ int poller_add(struct poller *poller, struct watch *watch, int fd, uint32_t even
 void poller_modify(struct poller *poller, struct watch *watch, uint32_t events);
 /** No callback follows. The descriptor must still be open. Nothing happens if it is not watched. */
 void poller_remove(struct poller *poller, struct watch *watch);
+/** As poller_remove(), of a descriptor that nobody else holds and that is closed before the poller
+ *  looks again: that saves a system call. */
+void poller_forget(struct poller *poller, struct watch *watch);
 
 #endif

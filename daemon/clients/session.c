@@ -43,7 +43,7 @@ void session_close(struct session *session)
 	if (session->dead)
 		return;
 	session->dead = true;
-	poller_remove(clients->poller, &session->watch);
+	poller_forget(clients->poller, &session->watch); /* session_free() closes it */
 	if (session->more)
 		DL_DELETE2(clients->more_sessions, session, more_prev, more_next);
 	DL_DELETE(clients->sessions, session);

@@ -119,7 +119,7 @@ static enum head take_message(struct clc_stream *stream, uint8_t *buf, size_t *r
 {
 	static const uint8_t eye[] = { SMCR_EYE_CATCHER >> 24, SMCR_EYE_CATCHER >> 16 & 0xFF,
 				       SMCR_EYE_CATCHER >> 8 & 0xFF, SMCR_EYE_CATCHER & 0xFF };
-	ssize_t n = recv(stream->fd, buf, SMCR_CLC_HEADER_LEN, MSG_PEEK | MSG_DONTWAIT);
+	ssize_t n = recv(stream->fd, buf, SMCR_CLC_MAX_LEN, MSG_PEEK | MSG_DONTWAIT);
 	if (n == 0)
 		return HEAD_FIN;
 	if (n < 0)
@@ -131,9 +131,6 @@ static enum head take_message(struct clc_stream *stream, uint8_t *buf, size_t *r
 	int length = smcr_clc_peek_length(buf, (size_t)n);
 	if (length < SMCR_CLC_HEADER_LEN || length > SMCR_CLC_MAX_LEN)
 		return HEAD_GARBAGE;
-	n = recv(stream->fd, buf, (size_t)length, MSG_PEEK | MSG_DONTWAIT);
-	if (n < 0)
-		return HEAD_BROKEN;
 	if (n < length)
 		return wait_for(stream, (size_t)length);
 	if (!stream->callbacks->wanted(stream->ctx, buf, (size_t)length))

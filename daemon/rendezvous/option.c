@@ -107,12 +107,18 @@ static int open_cgroup_root(void)
 
 int rdv_netns_cookie(uint64_t *ret_cookie)
 {
-	socklen_t len = sizeof(*ret_cookie);
+	static uint64_t known; /* the daemon stays where it is */
+	socklen_t len = sizeof(known);
+	if (known) {
+		*ret_cookie = known;
+		return 0;
+	}
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	if (fd < 0)
 		return -errno;
-	int r = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, ret_cookie, &len) < 0 ? -errno : 0;
+	int r = getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &known, &len) < 0 ? -errno : 0;
 	close(fd);
+	*ret_cookie = known;
 	return r;
 }
 
