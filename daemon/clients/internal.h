@@ -149,8 +149,8 @@ struct session {
 	struct quota *quota;
 	bool greeted;   /* HELLO was exchanged */
 	bool hello_due; /* ours goes with the first reply: the request is there already */
-	bool no_tool; /* came by the abstract address, which no permissions guard */
-	bool closing; /* once `out` is empty */
+	bool no_tool;   /* came by the abstract address, which no permissions guard */
+	bool closing;   /* once `out` is empty */
 	bool dead;
 	struct client_conn *waiting; /* its RESULT goes here */
 	struct client_conn *watched; /* its outcome goes here, as INFO */

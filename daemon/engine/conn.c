@@ -85,6 +85,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 			smcr_link_forget(lgr->links[i], conn);
 	smcr_link_assign(conn, NULL);
 	smcr_peer_rmb_unclaim(conn);
+	smcr_conn_data_settle(conn);
 	smcr_element_release(&conn->tx.buf);
 	smcr_element_release(&conn->rx.element);
 	if (lgr->fc.conn == conn)

@@ -112,6 +112,8 @@ struct smcr_slab {
 	uint16_t count;        /* elements, 1..255 */
 	uint16_t used;
 	uint8_t map[32]; /* bit i: element i (0-based) is used */
+	/** RMB: bytes at the start of each element (0-based) that may be other than zero. */
+	uint32_t dirty[SMCR_MAX_ELEMENTS];
 	struct {
 		void *mr; /* NULL: not registered on that link slot */
 		uint32_t lkey, rkey;
@@ -720,6 +722,9 @@ void smcr_command_free_all(struct smcr_engine *engine);
 /* They also define smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort(). */
 /** Own element and send buffer are held: zero the element, write the eye catcher (RMB-3). */
 void smcr_conn_data_prepare(struct smcr_conn *conn);
+/** The own element is given back: a peer that has closed in order wrote what it told of and no
+ * more, so that only this has to be zeroed for the next connection. */
+void smcr_conn_data_settle(struct smcr_conn *conn);
 /** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8..10): set up
  *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. tcp_fin
  *  may be set already (a FIN may overtake). May free the connection. */

@@ -13,8 +13,22 @@ static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 void smcr_conn_data_prepare(struct smcr_conn *conn)
 {
 	struct smcr_element *element = &conn->rx.element;
-	memset(element->addr, 0, element->size);
+	uint32_t *dirty = &element->slab->dirty[element->index - 1];
+	memset(element->addr, 0, *dirty);
 	memcpy(element->addr, eye_catcher, sizeof(eye_catcher));
+	*dirty = element->size;
+}
+
+/* To zero 64 KiB took a sixth of all that a short connection costs the processor here. */
+void smcr_conn_data_settle(struct smcr_conn *conn)
+{
+	const struct smcr_conn_rx *rx = &conn->rx;
+	const struct smcr_element *element = &rx->element;
+	if (!element->slab || !rx->closed || rx->aborted)
+		return;
+	uint64_t end = element->size - rx->usable + rx->produced;
+	if (end < element->size)
+		element->slab->dirty[element->index - 1] = (uint32_t)end;
 }
 
 bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn)

@@ -196,6 +196,8 @@ int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t leas
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
 	int rc = allocate(slab, bsize, least);
+	for (unsigned int i = 0; !rc && i < slab->count; i++)
+		slab->dirty[i] = slab->element_size;
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);
 	else

@@ -598,6 +598,36 @@ static void peer_fin_close_wait_closed(void **state)
 	PROVES("CLOSE-1 RMB-8");
 }
 
+/* An element is zeroed for its next connection as far as the last one's peer may have written:
+ * after C what it has told of, else all. */
+static void what_is_zeroed_next(void **state)
+{
+	(void)state;
+	for (int orderly = 0; orderly < 2; orderly++) {
+		struct connfix *f = active();
+		struct smcr_slab *slab = f->conn->rx.element.slab;
+		unsigned int i = f->conn->rx.element.index - 1u;
+		uint32_t size = f->conn->rx.element.size;
+		assert_int_equal(slab->dirty[i], size);
+		peer_data(f, 3000);
+		expect_event(f, SMCR_CONN_READABLE);
+		connfix_read(f, 3000);
+		if (orderly) {
+			smcr_conn_close(f->conn, false);
+			connfix_complete(f);
+			peer(f, D | C);
+		} else {
+			smcr_conn_abort(f->conn);
+			connfix_complete(f);
+			connfix_run(f, 60 * SECOND);
+		}
+		assert_true(connfix_gone(f));
+		assert_int_equal(slab->dirty[i], orderly ? 4 + 3000 : size);
+		connfix_free(f);
+	}
+	PROVES("RMB-3");
+}
+
 static void peer_fin_close_wait_timer(void **state)
 {
 	(void)state;
@@ -639,6 +669,7 @@ int main(void)
 		cmocka_unit_test(app_close_wait_close_closed_seen),
 		cmocka_unit_test(app_close_wait_close_closed_not_seen),
 		cmocka_unit_test(peer_fin_close_wait_closed),
+		cmocka_unit_test(what_is_zeroed_next),
 		cmocka_unit_test(peer_fin_close_wait_timer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
