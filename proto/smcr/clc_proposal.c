@@ -76,7 +76,7 @@ static int read_ip_area(const uint8_t *buf, size_t len, struct smcr_clc_proposal
 static int read_v1(const uint8_t *buf, size_t len, struct smcr_clc_proposal *p)
 {
 	int rc = read_ip_area(buf, len, p);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	size_t expected =
 		CLC_PROPOSAL_MIN + (size_t)p->ip_offset + (size_t)PREFIX_LEN * p->num_prefixes;
@@ -126,7 +126,7 @@ static int read_v2(const uint8_t *buf, size_t len, struct smcr_clc_proposal *p)
 	size_t expected = CLC_PROPOSAL_V2_MIN;
 	if (v1 != OFFERED_NONE) {
 		int rc = p->ip_offset <= GROWTH_LEN ? read_ip_area(buf, len, p) : -EBADMSG;
-		if (rc < 0)
+		if (rc)
 			return rc;
 		expected += IP_AREA_LEN + (size_t)PREFIX_LEN * p->num_prefixes;
 	}
@@ -156,7 +156,7 @@ int clc_read_proposal(const uint8_t *buf, size_t len, struct smcr_clc_proposal *
 	if (p->version >= SMCR_CLC_VERSION_2)
 		return read_v2(buf, len, p);
 	int rc = read_v1(buf, len, p);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	return p->version == SMCR_CLC_VERSION_1 ? 0 : -ENOTSUP; /* CLC-4 */
 }

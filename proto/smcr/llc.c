@@ -336,7 +336,7 @@ int smcr_llc_decode(const uint8_t *buf, size_t len, enum smcr_dialect dialect,
 	struct smcr_llc_msg msg = { .type = buf[0], .reply = buf[3] & LLC_FLAG_REPLY };
 	struct bytes_reader r = bytes_reader(buf + LLC_HEADER_LEN, len - LLC_HEADER_LEN);
 	int rc = codec->read(&r, &h, &msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	*ret_msg = msg;
 	return 0;
@@ -355,7 +355,7 @@ int smcr_llc_encode(const struct smcr_llc_msg *msg, enum smcr_dialect dialect, u
 	struct bytes_writer w =
 		bytes_writer(bytes + LLC_HEADER_LEN, sizeof(bytes) - LLC_HEADER_LEN);
 	int rc = codec->write(&w, &h, msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	bytes[0] = msg->type;
 	bytes[1] = SMCR_LLC_LEN;

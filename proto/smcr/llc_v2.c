@@ -41,7 +41,7 @@ static int read_add_link(struct bytes_reader *r, const struct llc_header *h,
 {
 	struct smcr_llc_add_link *m = &msg->add_link;
 	int rc = llc_codec_of(SMCR_LLC_ADD_LINK)->read(r, h, msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	read_skip(r, 8);
 	if (m->reject || r->left == 0)
@@ -66,7 +66,7 @@ static int write_add_link(struct bytes_writer *w, struct llc_header *h,
 {
 	const struct smcr_llc_add_link *m = &msg->add_link;
 	int rc = llc_codec_of(SMCR_LLC_ADD_LINK)->write(w, h, msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	write_zeros(w, 8);
 	if (m->reject)
@@ -211,7 +211,7 @@ int smcr_llc_decode_v2(const uint8_t *buf, size_t len, struct smcr_llc_msg *ret_
 	struct bytes_reader r = bytes_reader(buf + LLC_HEADER_LEN, len - LLC_HEADER_LEN);
 	int rc = msg.type == SMCR_LLC_ADD_LINK ? read_add_link(&r, &h, &msg, &rtokens)
 					       : codec->read(&r, &h, &msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	*ret_msg = msg;
 	*ret_rtokens = rtokens;
@@ -232,7 +232,7 @@ int smcr_llc_encode_v2(const struct smcr_llc_msg *msg, const struct smcr_llc_rto
 		bytes_writer(bytes + LLC_HEADER_LEN, sizeof(bytes) - LLC_HEADER_LEN);
 	int rc = msg->type == SMCR_LLC_ADD_LINK ? write_add_link(&w, &h, msg, rtokens)
 						: codec->write(&w, &h, msg);
-	if (rc < 0)
+	if (rc)
 		return rc;
 	if (len < length)
 		return -ENOBUFS;

@@ -84,6 +84,45 @@ static void client_cannot_start_sending(void **state)
 	PROVES("ERR-14");
 }
 
+/** The server's link fails while Confirm is on its way: that is answered by a Decline, not by a
+ * link that cannot be. */
+static void link_fails_before_confirm(void **state)
+{
+	(void)state;
+	for (int at_once = 0; at_once < 2; at_once++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		struct pair_pick pick = {
+			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_conn *conn = pair_end(pair, c, S)->smc;
+		assert_int_equal(conn->rv.step, SMCR_RV_S_AWAIT_CONFIRM);
+		smcr_link_fail(conn->rv.link, SMCR_LLC_DEL_LOST_PATH, "made to fail");
+		if (!at_once)
+			pair_pump(pair);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		for (int side = 0; side < 2; side++)
+			assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+		assert_null(pair_lgr(pair, S));
+		pair_free(pair);
+	}
+	PROVES("ERR-4");
+}
+
+/** A group that is about to end is forgotten with its engine, its timers too. */
+static void engine_goes_while_a_group_ends(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	smcr_lgr_end(pair_lgr(pair, S), ECONNRESET);
+	smcr_link_fail(pair_link(pair, C, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_free(pair);
+}
+
 /* ---- the rendezvous as a whole ---- */
 
 /** Each message of the peer may take its time, all of them together may not (ERR-10). */
@@ -332,6 +371,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(network_of_a_proposal),
 		cmocka_unit_test(client_cannot_start_sending),
+		cmocka_unit_test(link_fails_before_confirm),
+		cmocka_unit_test(engine_goes_while_a_group_ends),
 		cmocka_unit_test(rendezvous_takes_too_long),
 		cmocka_unit_test(fin_during_first_contact),
 		cmocka_unit_test(new_link_fails_during_continuations),

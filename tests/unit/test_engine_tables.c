@@ -208,6 +208,19 @@ static void ipv6_prefixes(void **state)
 	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
 }
 
+/** The first bits decide, each of them, and no other. */
+static void every_bit_of_a_prefix(void **state)
+{
+	(void)state;
+	for (unsigned int bits = 0; bits <= 128; bits++)
+		for (unsigned int differs = 0; differs < 128; differs++) {
+			uint8_t a[16] = { [3] = 0x5A, [9] = 0xFF }, b[16];
+			memcpy(b, a, sizeof(b));
+			b[differs / 8] ^= (uint8_t)(0x80 >> differs % 8);
+			assert_int_equal(smcr_prefix_match(a, b, bits), differs >= bits);
+		}
+}
+
 static void prefix_bits(void **state)
 {
 	const uint8_t a[2] = { 0xFF, 0x80 }, b[2] = { 0xFF, 0xC0 };
@@ -274,6 +287,7 @@ static void collisions(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(every_bit_of_a_prefix),
 		cmocka_unit_test(collisions),
 		cmocka_unit_test(max_links),
 		cmocka_unit_test(dialect),

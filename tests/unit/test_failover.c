@@ -114,6 +114,30 @@ static void write_completed_only(void **state)
 	PROVES("FO-5 FO-9");
 }
 
+/* A request that failed shows that those before it were done, one that was flushed shows nothing.
+ */
+static void what_a_failure_shows(void **state)
+{
+	(void)state;
+	static const struct {
+		enum smcr_send_status status;
+		uint16_t known;
+	} rows[] = { { SMCR_SEND_FAILED, 1 }, { SMCR_SEND_FLUSHED, 0 } };
+	for (size_t i = 0; i < 2; i++) {
+		struct connfix *f = with_links(2);
+		connfix_write(f, 100); /* W, CDC 1 */
+		connfix_write(f, 50);  /* W, CDC 2 */
+		caught_up(f);
+		smcr_engine_send_done(f->engine, f->link->ref, f->posts[f->num_posts - 1].wr_id,
+				      rows[i].status, "made to fail");
+		connfix_run(f, 0);
+		expect_on(f, f->link2);
+		expect_validation(f, rows[i].known);
+		connfix_free(f);
+	}
+	PROVES("FO-5");
+}
+
 /* What the peer has read has arrived, though its completion is lost (A32); its buffer is free. */
 static void consumed_is_skipped(void **state)
 {
@@ -590,6 +614,7 @@ int main(void)
 		cmocka_unit_test(all_completed),
 		cmocka_unit_test(nothing_completed),
 		cmocka_unit_test(write_completed_only),
+		cmocka_unit_test(what_a_failure_shows),
 		cmocka_unit_test(consumed_is_skipped),
 		cmocka_unit_test(replay_wraps_and_takes_new_data),
 		cmocka_unit_test(window_shut),
