@@ -6,13 +6,15 @@
 # last line is "N passed, N failed"; the exit status tells whether anything failed. A program that
 # crashes, stops in the middle or prints no TAP counts as a failure of its own.
 #
-#   SIM_SEEDS      seeds of the simulator (200), a quarter of them with sanitizers
+#   SIM_SEEDS      seeds of the simulator (200), a quarter of them with sanitizers, and again a quarter
+#                  that nobody has tried yet, from SIM_START on (the time of day, in milliseconds)
 #   FUZZ_SECONDS   seconds a fuzz target (2)
 #   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30), and which: new ones each time
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
 sim_seeds=${SIM_SEEDS:-200}
+sim_start=${SIM_START:-$(date +%s%3N)}
 fuzz_seconds=${FUZZ_SECONDS:-2}
 mutate_seconds=${MUTATE_SECONDS:-30}
 mutate_seed=${MUTATE_SEED:-$(date +%s)}
@@ -152,10 +154,10 @@ programs() {
 	done
 }
 
-# simulator PROGRAM NAME SEEDS
+# simulator PROGRAM NAME SEEDS [START]
 simulator() {
 	[ -x "$1" ] || return 0
-	run "$2" "$1" --seeds "$3" --jobs "$jobs_max"
+	run "$2" "$1" --seeds "$3" --start "${4:-1}" --jobs "$jobs_max"
 	judge "$2"
 }
 
@@ -220,6 +222,8 @@ mkdir -p "$work"
 build build all tests fuzz-build
 programs build ""
 simulator build/bin/smcr-sim sim "$sim_seeds"
+echo "seeds of this run alone; to repeat them: SIM_START=$sim_start"
+simulator build/bin/smcr-sim sim/fresh $(((sim_seeds + 3) / 4)) "$sim_start"
 fuzz
 bats_files build ""
 compat
