@@ -8,8 +8,8 @@ LIMIT=60
 run() {
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=test 2>/dev/null
 	start_under a node "$HOSTS_ROOT/tests/compat/clients/node.js" serve "$SERVER" 2>server.log
-	local server=$!
-	listening a 8004
+	local server=$! port
+	for port in 8001 8002 8003 8004; do listening a "$port"; done
 	under b node "$HOSTS_ROOT/tests/compat/clients/node.js" ask "$SERVER" >answers 2>client.log
 	result client "$? $(tail -n 1 client.log)"
 	while read -r name value; do result "$name" "$value"; done <answers
