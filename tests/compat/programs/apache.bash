@@ -32,7 +32,7 @@ configure() {
 		Listen $2:8443
 		KeepAlive On
 		MaxKeepAliveRequests 0
-		KeepAliveTimeout 3
+		KeepAliveTimeout 30
 		DocumentRoot $dir/www
 		EnableSendfile On
 		EnableMMAP Off

@@ -60,7 +60,7 @@ run() {
 	same run.same fetched large
 	result breaks "$(under b gdb -q -batch -x breaks.gdb --args /usr/bin/python3 client.py "$SERVER" 2>&1 | tee breaks.log | said "$sum")"
 	right breaks.connect grep -Eq '(^| in )(__)?(libc_)?connect( |$)' breaks.log
-	start_under b curl -sS --limit-rate 2M --max-time 60 -o slow "http://$SERVER:8080/large"
+	start_under b curl -sS --limit-rate 700k --max-time 150 -o slow "http://$SERVER:8080/large"
 	client=$!
 	result attach.client "$(attach b "$client" 3)"
 	result attach.server "$(attach a "$server" 3)"

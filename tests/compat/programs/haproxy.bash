@@ -49,6 +49,7 @@ configure() {
 		timeout connect 5s
 		timeout client 30s
 		timeout server 30s
+		timeout check 10s
 		option redispatch
 		retries 2
 	frontend web

@@ -23,7 +23,7 @@ hear() {
 }
 
 run() {
-	local mosquitto bridge pid qos
+	local mosquitto bridge pid qos before
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj "/CN=$SERVER" \
 		-addext "subjectAltName=IP:$SERVER" 2>/dev/null
 	chmod 644 key.pem
@@ -51,9 +51,10 @@ run() {
 	result tls "$(under b mosquitto_sub -h "$SERVER" -p 8883 --cafile cert.pem -t kept -C 1 -W 10)"
 	hear will 1 -t wills
 	pid=$!
+	before=$(grep -c SUBSCRIBE mosquitto.log)
 	start_under b mosquitto_sub -h "$SERVER" -p 1883 -t other --will-topic wills --will-payload gone
 	local dying=$!
-	until_true 10 subscribed 5
+	until_true 20 subscribed "$before"
 	kill -KILL "$dying"
 	wait "$pid"
 	result will "$? $(cat will.heard)"

@@ -5,6 +5,14 @@ ABOUT="stunnel on both hosts around a web server, and openssl s_server and s_cli
 PACKAGES=(stunnel4 openssl curl python3)
 LIMIT=60
 
+# reversed OPTION..: what s_server makes of "hello"; the end of the client's input follows the answer
+reversed() {
+	: >answer
+	(echo "hello"; until_true 20 test -s answer) |
+		under b openssl s_client -quiet -no_ign_eof "$@" -connect "$SERVER:8444" >answer 2>/dev/null
+	cat answer
+}
+
 run() {
 	local pids=() i
 	openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out cert.pem -days 2 -subj /CN=test 2>/dev/null
@@ -31,8 +39,8 @@ run() {
 	start_under a openssl s_server -quiet -accept "$SERVER:8444" -cert cert.pem -key key.pem -rev >/dev/null 2>&1
 	local server=$!
 	listening a 8444
-	result s_client "$( (echo "hello"; sleep 1) | under b openssl s_client -quiet -no_ign_eof -connect "$SERVER:8444" 2>/dev/null)"
-	result s_client.tls12 "$( (echo "hello"; sleep 1) | under b openssl s_client -quiet -no_ign_eof -tls1_2 -connect "$SERVER:8444" 2>/dev/null)"
+	result s_client "$(reversed)"
+	result s_client.tls12 "$(reversed -tls1_2)"
 	stop "$server"
 	start_under a openssl s_server -quiet -accept "$SERVER:8445" -cert cert.pem -key key.pem -WWW >/dev/null 2>&1
 	server=$!
