@@ -551,6 +551,34 @@ static void destroyed_by_its_user(void **state)
 	assert_int_equal(side.num_messages, 1);
 }
 
+static void set_port(int up)
+{
+	enum rnic_event_type type = up ? RNIC_EVENT_PORT_ACTIVE : RNIC_EVENT_PORT_DOWN;
+	testnet_enter(&net, 0);
+	testnet_link_up("t0", up);
+	for (int i = 0; i < PATIENCE && side.events[type] == 0; i++) {
+		rnic_link_changed(side.rnic);
+		rnic_side_idle(base, 1);
+	}
+	assert_int_equal(side.events[type], 1);
+}
+
+/* While the port is down the peer does not hear it: the while counts from when it is up. */
+static void destroyed_while_the_port_is_down(void **state)
+{
+	(void)state;
+	struct roce_peer_packet one = send_only(0, "one");
+	set_port(0);
+	rnic_side_qp_destroy(&side);
+	rnic_side_idle(base, 1500);
+	set_port(1);
+	roce_peer_send(&peer, &one);
+	expect_nak(0, ROCE_NAK_REMOTE_OPERATIONAL);
+	rnic_side_idle(base, 2200);
+	roce_peer_send(&peer, &one);
+	expect_silence();
+}
+
 /* Nothing of this is answered or has an effect; each is counted. */
 static void stray_packets(void **state)
 {
@@ -714,6 +742,7 @@ int main(void)
 		CONNECTED(deregistered_under_way),
 		CONNECTED(ended_by_its_user),
 		CONNECTED(destroyed_by_its_user),
+		CONNECTED(destroyed_while_the_port_is_down),
 		CONNECTED(stray_packets),
 		CONNECTED(not_ready_to_receive),
 		CONNECTED(any_identification),

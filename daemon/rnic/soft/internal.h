@@ -254,6 +254,8 @@ struct soft_qp {
 	enum soft_qp_state state;
 	bool dead;    /* destroyed during a run: freed at its end */
 	bool gone;    /* destroyed, but answers that for a while */
+	bool gone_up; /* its port was up when that was looked at last */
+	uint8_t gone_turns;
 	bool telling; /* in its callback */
 	bool busy;    /* on the device's list */
 	bool flush;   /* went to ERR, completions to be made */

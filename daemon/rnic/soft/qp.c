@@ -21,16 +21,33 @@ static uint32_t new_qpn(struct soft_device *dev)
 }
 
 /* How long a QP that was destroyed still answers that it has ended. rdma_rxe repeats a request
- * every 140 ms, and the kernel's SMC-R lets rdma_rxe do that for ever. */
-#define GONE_US 1000000
+ * every 140 ms, and the kernel's SMC-R lets rdma_rxe do that for ever. Time in which the port is
+ * down does not count, up to two minutes of it. */
+#define GONE_US    1000000
+#define GONE_TURNS 120
 
 static void bury(struct soft_qp *qp);
+
+static bool port_is_up(const struct soft_qp *qp)
+{
+	return qp->dev->base.info.state == RNIC_PORT_ACTIVE;
+}
+
+static void after_gone_time(struct soft_qp *qp)
+{
+	bool up = port_is_up(qp), was_up = qp->gone_up;
+	qp->gone_up = up;
+	if ((up && was_up) || ++qp->gone_turns == GONE_TURNS)
+		bury(qp);
+	else
+		alarm_set(qp->timer, soft_clock() + GONE_US);
+}
 
 static void on_timer(void *ctx)
 {
 	struct soft_qp *qp = ctx;
 	if (qp->gone) {
-		bury(qp);
+		after_gone_time(qp);
 		return;
 	}
 	qp->dev->now = soft_clock();
@@ -262,6 +279,7 @@ static bool stay_as_gone(struct soft_qp *qp)
 	qp->num_wcs = qp->send_wcs = 0;
 	free_memory(qp);
 	qp->gone = true;
+	qp->gone_up = port_is_up(qp);
 	alarm_set(qp->timer, soft_clock() + GONE_US);
 	return true;
 }
