@@ -353,6 +353,16 @@ void smcr_llc_add_attempt(struct smcr_lgr *lgr)
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 }
 
+/** A deployed client that gets an RNIC while a link is added tells nobody of it, for it drops its
+ * own notice then. So it is asked again if it had one RNIC for two of ours. */
+static void ask_again(struct smcr_lgr *lgr)
+{
+	struct smcr_timer *retry = &lgr->llc->add.retry;
+	if (lgr->dialect == SMCR_DIALECT_DEPLOYED && smcr_lgr_asymmetric_link(lgr) &&
+	    smcr_llc_add_candidate(lgr, true) && !smcr_timer_running(retry))
+		smcr_timer_start(lgr->engine, retry, lgr->engine->config.add_link_retry);
+}
+
 void smcr_llc_add_succeeded(struct smcr_lgr *lgr)
 {
 	lgr->llc->add.attempt = false;
@@ -362,6 +372,8 @@ void smcr_llc_add_succeeded(struct smcr_lgr *lgr)
 	struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
 	if (odd && superfluous(odd))
 		smcr_llc_order_delete(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
+	else if (odd)
+		ask_again(lgr);
 	smcr_llc_want_link(lgr, SMCR_ADD_MORE);
 }
 

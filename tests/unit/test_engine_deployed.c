@@ -265,6 +265,34 @@ static void first_rnic_returns(void **state)
 	PROVES("LG-5 ADDL-15");
 }
 
+/** The kernel's client drops its own notice of an RNIC that returns while a link is added. */
+static void notice_that_is_dropped(void **state)
+{
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		struct pair *pair = pair_of(version);
+		struct pair_pick pick = { .from = C, .verdict = PAIR_LOSE };
+		pick.type = version == 1 ? SMCR_LLC_ADD_LINK : SMCR_LLC_REQUEST_ADD_LINK;
+		int c = pair_connected(pair);
+		pair_set_port(pair, C, 0, false);
+		pair_run(pair, 5 * SECOND);
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_peer");
+		pair_set_pick(pair, &pick);
+		pair_set_port(pair, C, 0, true);
+		pair_run(pair, 1000);
+		assert_int_equal(pick.seen, 1);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 20 * SECOND);
+		for (int i = 0; i < 2; i++)
+			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, i)), "symmetric");
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("LG-5");
+}
+
 /* ---- DELETE LINK that waits for what is on its way ---- */
 
 static struct pair *grouped(int *ret_conn)
@@ -371,6 +399,7 @@ int main(void)
 		cmocka_unit_test(rmb_not_told_yet),
 		cmocka_unit_test(fewer_rmbs_than_announced),
 		cmocka_unit_test(first_rnic_returns),
+		cmocka_unit_test(notice_that_is_dropped),
 		cmocka_unit_test(server_takes_its_time),
 		cmocka_unit_test(client_takes_its_time),
 		cmocka_unit_test(peer_is_out_of_reach),
