@@ -1,12 +1,14 @@
 # shellcheck shell=bash disable=SC2016,SC2034 # jq has variables too; CELLS are matrix.sh's
 # SPDX-License-Identifier: MIT
-# The cells of the matrix, sourced by matrix.sh: CLIENT and SERVER are the numbers of the hosts that have
+# The cells of the matrix, sourced by matrix.sh, with those of cells-end.bash and cells-begin.bash: CLIENT and SERVER are the numbers of the hosts that have
 # these parts, C and S their kinds. A cell is a function cell_NAME; reason_NAME says why it cannot exist in
 # this pairing, if it cannot. What a cell prints is shown if it fails.
 
-CELLS=(echo links bulk stall half urgent abort many views loss-client loss-server silent remove-client
-	remove-server delete-client delete-server idle programs restart-client restart-server
-	cut-client)
+CELLS=(echo links bulk stall half urgent module-client module-server abort many crowd ipv6 views
+	loss-client loss-server first-client first-server silent remove-client remove-server delete-client
+	delete-server idle programs pause-client pause-server one-client one-server fallback-there
+	fallback-back dialect-rfc dialect-deployed versions ueid both-client both-server restart-client
+	restart-server cut-client)
 
 declare -A CELL_TITLE=(
 	[echo]="requests and answers"
@@ -17,9 +19,13 @@ declare -A CELL_TITLE=(
 	[urgent]="urgent data, both ways"
 	[abort]="close with unread data, by either side"
 	[many]="200 connections at a time"
+	[crowd]="400 connections at a time, more than a link group has"
+	[ipv6]="requests and answers over IPv6"
 	[views]="both sides tell the same of group, links and connections"
 	[loss-client]="a NIC of the client goes down under traffic and comes back"
 	[loss-server]="a NIC of the server goes down under traffic and comes back"
+	[first-client]="as loss-client, the NIC that the group began with"
+	[first-server]="as loss-server, the NIC that the group began with"
 	[silent]="the LAN loses all on one path under traffic, nobody is told; and mends"
 	[remove-client]="an RDMA device of the client is removed under traffic and comes back"
 	[remove-server]="an RDMA device of the server is removed under traffic and comes back"
@@ -28,6 +34,20 @@ declare -A CELL_TITLE=(
 	[idle]="idle links are tested and stay; so when an operator asks"
 	[programs]="curl, ncat and iperf3, unmodified"
 	[restart-client]="the client's smcrd stops in order and starts again; also when killed"
+	[pause-client]="the client's host stands still for a moment, then for longer than links live"
+	[pause-server]="the server's host stands still for a moment, then for longer than links live"
+	[both-client]="both NICs of the client go down: connections are reset; and come back"
+	[both-server]="both NICs of the server go down: connections are reset; and come back"
+	[module-client]="the client's module is unloaded and loaded again"
+	[module-server]="the server's module is unloaded and loaded again"
+	[one-client]="the group begins while the client has one NIC, then its other one comes"
+	[one-server]="the group begins while the server has one NIC, then its other one comes"
+	[fallback-there]="what the client sends by RoCE is lost in first contact: TCP, whole; then SMC-R again"
+	[fallback-back]="what the server sends by RoCE is lost in first contact: TCP, whole; then SMC-R again"
+	[dialect-rfc]="smcrd speaks the dialect of the RFC only"
+	[dialect-deployed]="smcrd speaks the deployed dialect only"
+	[versions]="the two sides have no version in common"
+	[ueid]="the two sides have no UEID in common"
 	[cut-client]="a NIC of the client goes down under traffic: the streams stay whole"
 	[restart-server]="the server's smcrd stops in order and starts again; also when killed"
 )
@@ -39,10 +59,11 @@ server_address() {
 	echo "10.88.0.$SERVER"
 }
 
-# wrap_of HOST: what an unmodified program is started with there, in WRAP.
+# wrap_of HOST: what an unmodified program is started with there, in WRAP. MAY_BE_TCP lets it fall back.
 wrap_of() {
 	if has_smcrd "$1"; then
-		WRAP=("$VM_TOP/$LAB_BUILD/bin/smcr-run" --require)
+		WRAP=("$VM_TOP/$LAB_BUILD/bin/smcr-run")
+		[ -n "${MAY_BE_TCP:-}" ] || WRAP+=(--require)
 	else
 		WRAP=(env "LD_PRELOAD=$VM_TOP/$LAB_BUILD/tests/interop/afsmc.so")
 	fi
@@ -82,12 +103,18 @@ flow_start() {
 
 # flow SHAPE [AMOUNT]
 flow() {
-	local status=0
+	flow_to "$(server_address)" "$@"
+}
+
+# flow_to ADDRESS SHAPE [AMOUNT]
+flow_to() {
+	local status=0 address=$1 seconds=${FLOW_SECONDS:-110}
+	shift
 	PORT=$((PORT + 1))
-	flow_start "$SERVER" flow-server serve "$(server_address)" $PORT "$@"
+	flow_start "$SERVER" flow-server --seconds $((seconds - 10)) serve "$address" $PORT "$@"
 	until_true 30 job_says_or_ends "$SERVER" flow-server '^listening'
-	flow_start "$CLIENT" flow-client connect "$(server_address)" $PORT "$@"
-	job_wait "$CLIENT" flow-client 110 || status=1
+	flow_start "$CLIENT" flow-client --seconds $((seconds - 10)) connect "$address" $PORT "$@"
+	job_wait "$CLIENT" flow-client "$seconds" || status=1
 	[ "$status" = 0 ] || job_kill "$SERVER" flow-server TERM
 	job_wait "$SERVER" flow-server 20 || status=1
 	show_jobs flow-server flow-client
@@ -100,6 +127,15 @@ cell_stall() { flow stall; }
 cell_half() { flow half; }
 cell_abort() { flow abort; }
 cell_many() { flow many; }
+
+# The second group goes: other cells are about one.
+cell_crowd() {
+	local status=0
+	FLOW_SECONDS=300 flow many 400 || status=1
+	groups_end && as_before || status=1
+	return "$status"
+}
+
 
 cell_urgent() { flow urgent 3; }
 
@@ -160,7 +196,7 @@ views_agree() {
 cell_views() {
 	local status=0
 	steady_start --bulk 2 --pingpong 2 || return
-	until_true 30 views_agree || status=1
+	until_true 90 views_agree || status=1
 	[ "$status" = 0 ] || {
 		jq . <<<"$VIEWS"
 		both_sides
@@ -171,18 +207,31 @@ cell_views() {
 
 # ---- traffic that goes on while links come and go: tests/programs/steady.c, on ordinary sockets
 
-# steady_start OPTIONS..: returns when all connections are made.
+# steady_start --bulk N --pingpong N: returns when all connections are made, and are SMC-R.
 steady_start() {
+	local count=$(($2 + $4))
 	PORT=$((PORT + 1))
 	program_start "$SERVER" steady-server "$PROGRAMS/steady" serve "$(server_address)" $PORT --gap 1000
 	until_true 30 job_says_or_ends "$SERVER" steady-server '^ready'
 	program_start "$CLIENT" steady-client "$PROGRAMS/steady" connect "$(server_address)" $PORT \
 		--rate "$(steady_rate)" --pace 20000 --gap 1000 "$@"
 	until_true 60 job_says_or_ends "$CLIENT" steady-client '^ready'
-	job_says "$CLIENT" steady-client '^ready' && return
+	job_says "$CLIENT" steady-client '^ready' && until_true 60 all_settled $count && return
+	echo "no $count connections over SMC-R"
+	job_kill "$CLIENT" steady-client KILL
 	job_kill "$SERVER" steady-server KILL
 	show_jobs steady-server steady-client
 	return 1
+}
+
+# all_settled COUNT: so many connections are SMC-R for each smcrd. (connect() under smcr-run need not wait for that.)
+all_settled() {
+	local n
+	for n in "$CLIENT" "$SERVER"; do
+		! has_smcrd "$n" || smcrctl_on "$n" -j connection | jq -e --arg port ":$PORT" --argjson count "$1" \
+			'[.connection[] | select((.local, .peer) | endswith($port)) |
+			select(.mode == "smcr" and .state == "ACTIVE")] | length >= $count' >/dev/null || return
+	done
 }
 
 # In kB/s each way. After a link was taken from it the kernel (6.12) may give room in its send buffer twice for what was
@@ -241,12 +290,14 @@ under_traffic() {
 	return "$status"
 }
 
+# nic_is_down HOST NIC
 nic_is_down() {
-	on "$1" ip link set net1 down
+	on "$1" ip link set "net$2" down
 }
 
+# nic_is_up HOST NIC
 nic_is_up() {
-	on "$1" bash -c ". $VM_HERE/guest/nic.bash; nic_up 1"
+	on "$1" bash -c ". $VM_HERE/guest/nic.bash; nic_up $2"
 }
 
 # Both sides know. Not the kernel as server, if the client tells it: it waits then for all that it has sent on the link
@@ -255,10 +306,10 @@ not_both_symmetric() {
 	is_not_symmetric "$CLIENT" client && { [ "$S" = K ] || is_not_symmetric "$SERVER" server; }
 }
 
-client_down() { nic_is_down "$CLIENT"; }
-client_up() { nic_is_up "$CLIENT"; }
-server_down() { nic_is_down "$SERVER"; }
-server_up() { nic_is_up "$SERVER"; }
+client_down() { nic_is_down "$CLIENT" 1; }
+client_up() { nic_is_up "$CLIENT" 1; }
+server_down() { nic_is_down "$SERVER" 1; }
+server_up() { nic_is_up "$SERVER" 1; }
 cell_loss-client() { under_traffic client_down not_both_symmetric client_up; }
 # What else has to happen says loss-client, where it can; here the second link may stay away. Where what the kernel has
 # sent on the lost link is outstanding for ever, it must not wait for that with small writes (docs/interop.md).
@@ -267,6 +318,14 @@ cell_cut-client() {
 	under_traffic client_down not_both_symmetric client_up true
 }
 cell_loss-server() { under_traffic server_down not_both_symmetric server_up; }
+
+# The link that the group began with, and on which LLC messages go as long as nothing happens.
+first_client_down() { nic_is_down "$CLIENT" 0; }
+first_client_up() { nic_is_up "$CLIENT" 0; }
+first_server_down() { nic_is_down "$SERVER" 0; }
+first_server_up() { nic_is_up "$SERVER" 0; }
+cell_first-client() { under_traffic first_client_down not_both_symmetric first_client_up; }
+cell_first-server() { under_traffic first_server_down not_both_symmetric first_server_up; }
 
 # The switch drops what comes and goes by RoCE on the port of one NIC.
 path_dead() {
@@ -308,6 +367,7 @@ reason_rxe() {
 }
 
 reason_loss-client() { reason_rxe; }
+reason_first-client() { reason_rxe; }
 reason_silent() { reason_rxe; }
 reason_remove-client() { reason_remove "$C"; reason_rxe; }
 reason_remove-server() { reason_remove "$S"; }
@@ -442,53 +502,3 @@ cell_programs() {
 	transfer_iperf3 -R || { echo "iperf3 -R failed"; status=1; }
 	return "$status"
 }
-
-# ---- an smcrd that goes and comes back
-
-group_is_gone() {
-	views "$1" --arg role "$2" 'all(.linkgroup[]; .role != $role)'
-}
-
-no_steady_left() {
-	job_has_ended "$CLIENT" steady-client
-}
-
-# restart HOST PEER PEER-ROLE SIGNAL: connections are reset on both sides, the peer's group goes, and when smcrd is
-# back all is as before.
-restart() {
-	local n=$1 peer=$2 role=$3 signal=$4 status=0
-	steady_start --bulk 1 --pingpong 1 || return
-	cut_begins
-	daemon_stop "$n" "$signal" || [ "$signal" = KILL ] || { echo "smcrd does not stop in order"; status=1; }
-	until_true 40 no_steady_left || { echo "the client's connections are not reset"; status=1; }
-	job_kill "$SERVER" steady-server TERM
-	job_wait "$SERVER" steady-server 20 && { echo "the server has seen no reset"; status=1; }
-	until_true 40 group_is_gone "$peer" "$role" || { echo "the peer keeps its group"; status=1; }
-	show_jobs steady-server steady-client
-	daemon_start "$n" || { echo "smcrd does not start"; status=1; }
-	until_true 30 flow_again || { echo "no SMC-R after the restart"; status=1; }
-	until_true 30 both_symmetric || { echo "not symmetric again"; status=1; }
-	cut_ends
-	[ "$status" = 0 ] || both_sides
-	return "$status"
-}
-
-# After RoCE failed smcrd leaves a peer on TCP for a while.
-flow_again() {
-	flow echo 10
-}
-
-cell_restart-client() {
-	restart "$CLIENT" "$SERVER" server TERM && restart "$CLIENT" "$SERVER" server KILL
-}
-
-cell_restart-server() {
-	restart "$SERVER" "$CLIENT" client TERM && restart "$SERVER" "$CLIENT" client KILL
-}
-
-reason_restart() {
-	[ "$1" != K ] || echo "the kernel's SMC-R has no daemon"
-}
-
-reason_restart-client() { reason_restart "$C"; }
-reason_restart-server() { reason_restart "$S"; }

@@ -8,16 +8,17 @@
 #   B   for measurements (speed.sh): all of these in one virtual machine. rdma_rxe is on net0, net1 is
 #       for a software RNIC, in the network namespace "soft"
 #
-# Hosts have the numbers 1 and 2; host N has 10.88.0.N on net0 and 10.88.0.1N on net1. What runs on a
-# host is a job with a name: a script in a directory that both sides see (guest/runner).
+# Hosts have the numbers 1 and 2; host N has 10.88.0.N on net0 and 10.88.0.1N on net1. They speak version LAB_VERSION of
+# SMC-R. What runs on a host is a job with a name: a script in a directory that both sides see (guest/runner).
 #
 # Everything lies in namespaces with a random name, virtual machines included, and goes with lab_down, or
 # when the caller is killed: a guard process waits for the caller's end of a pipe to close.
 
 LAB_UEID=SMCRD.INTEROP
+LAB_VERSION=2
 LAB_CAPTURE=yes # empty: nothing of what is said is kept
 LAB_TEST_LINK_SECONDS=3
-declare -gA LAB_KIND LAB_DIR
+declare -gA LAB_KIND LAB_DIR LAB_PID # PID: of a virtual machine
 
 lab_fail() {
 	echo "interop: $*" >&2
@@ -108,8 +109,7 @@ lab_namespace() {
 		ip -n "$LAB" link set "host$n$nic" master br0 up
 		# The capture shall have packets as they are on a wire.
 		ip netns exec "$name" ethtool -K "net$nic" tx-udp-segmentation off gso off tso off
-		ip -n "$name" addr add "$(nic_address $nic)/24" dev "net$nic"
-		HOST=$n ip netns exec "$name" bash -c '. "$1"; nic_up "$2"' - \
+		HOST=$n ip netns exec "$name" bash -c '. "$1"; nic_addresses "$2" && nic_up "$2"' - \
 			"$VM_HERE/guest/nic.bash" "$nic"
 	done
 	mkdir "${LAB_DIR[$n]}/job"
@@ -126,11 +126,13 @@ lab_machine() {
 			-device "virtio-net-pci,netdev=n$nic,mac=52:54:00:00:0$nic:0$n,romfile=")
 	done
 	mkfifo "$dir.orders.in" "$dir.orders.out"
-	cp "$VM_HERE/guest/runner" "$VM_HERE/guest/nic.bash" "$dir/"
+	cp "$VM_HERE/guest/runner" "$VM_HERE/guest/nic.bash" "$VM_HERE/guest/smc.bash" "$dir/"
 	# shellcheck disable=SC2034
 	VM_RUN=(lab_in "$LAB")
-	VM_ENV=(KIND "${LAB_KIND[$n]}" UEID "$LAB_UEID" TEST_LINK_SECONDS "$LAB_TEST_LINK_SECONDS")
+	VM_ENV=(KIND "${LAB_KIND[$n]}" UEID "$LAB_UEID" TEST_LINK_SECONDS "$LAB_TEST_LINK_SECONDS"
+		SMC_MODULES "$([ "$LAB_VERSION" = 2 ] || echo "$VM_VERSION1/$(vm_release)")")
 	vm_boot "host$n" station "$n" -serial mon:stdio -serial "pipe:$dir.orders" "${options[@]}"
+	LAB_PID[$n]=${VM_PIDS[-1]}
 	VM_RUN=() VM_ENV=()
 }
 
@@ -139,13 +141,23 @@ lab_down() {
 	local n
 	for n in 1 2; do
 		[ "${LAB_KIND[$n]:-S}" = S ] || ! lab_is_ready $n ||
-			echo end >"${LAB_DIR[$n]}.orders.in"
+			lab_order $n end
 	done
 	kill "${LAB_TCPDUMP:-}" 2>/dev/null && wait "$LAB_TCPDUMP"
 	vm_wait 15
 	lab_sweep
 	rm -f "$VM_WORK"/*.orders.*
 	LAB_KIND=()
+}
+
+# lab_order HOST ORDER: for guest/station. A pipe that is opened both ways takes it if the machine has crashed, too.
+lab_order() {
+	echo "$2" 1<>"${LAB_DIR[$1]}.orders.in"
+}
+
+# lab_crashed HOST: it was a virtual machine, and is not there any more.
+lab_crashed() {
+	[ "${LAB_KIND[$1]}" != S ] && ! kill -0 "${LAB_PID[$1]}" 2>/dev/null
 }
 
 # ---- jobs
@@ -164,7 +176,7 @@ job_start() {
 	if [ "${LAB_KIND[$n]}" = S ]; then
 		(lab_in "$LAB-host$n" "$VM_HERE/guest/runner" "$dir" "$name") &
 	else
-		echo "run $name" >"${LAB_DIR[$n]}.orders.in"
+		lab_order "$n" "run $name"
 	fi
 }
 
@@ -188,7 +200,7 @@ job_kill() {
 	if [ "${LAB_KIND[$1]}" = S ]; then
 		kill "-$3" "$(cat "${LAB_DIR[$1]}/job/$2.pid")" 2>/dev/null
 	else
-		echo "kill $2 $3" >"${LAB_DIR[$1]}.orders.in"
+		lab_order "$1" "kill $2 $3"
 	fi
 }
 
@@ -206,14 +218,14 @@ job_says_or_ends() {
 	job_says "$@" || job_has_ended "$1" "$2"
 }
 
-# on HOST COMMAND..: run a command to its end, at most 30 s; prints what it says.
+# on HOST COMMAND..: run a command to its end, at most 60 s; prints what it says.
 on() {
 	local n=$1 name status=0
 	shift
 	LAB_COUNT=$((${LAB_COUNT:-0} + 1))
 	name=on$LAB_COUNT.$BASHPID
 	job_start "$n" "$name" "$@"
-	job_wait "$n" "$name" 30 || status=$?
+	job_wait "$n" "$name" 60 || status=$?
 	cat "$(job_out "$n" "$name")"
 	rm -f "${LAB_DIR[$n]}/job/$name" "${LAB_DIR[$n]}/job/$name".*
 	return "$status"
@@ -235,22 +247,25 @@ has_smcrd() {
 	[ "${LAB_KIND[$1]}" != K ]
 }
 
-# daemon_start HOST: smcrd, if it is a host with one; returns when it answers.
+# daemon_start HOST [LINE..]: smcrd, if it is a host with one, with these lines in its configuration besides; returns when
+# it answers.
 daemon_start() {
 	local n=$1 dir=${LAB_DIR[$1]} conf socket=/run/smcrd.sock options=()
 	has_smcrd "$n" || return 0
+	shift
 	conf=/mnt/smcrd.conf
 	if [ "${LAB_KIND[$n]}" = S ]; then
 		conf=$dir/smcrd.conf socket=$dir/smcrd.sock
 		options=(--rnic soft:net0 --rnic soft:net1)
 	fi
 	{
-		echo "ueid = $LAB_UEID"
+		[[ $LAB_VERSION = 1 || $* = *ueid* ]] || echo "ueid = $LAB_UEID"
+		[ $# = 0 ] || printf '%s\n' "$@"
 		# The first test makes the other side see that the link is alive: the kernel shall be it.
 		[ "${LAB_KIND[$((3 - n))]}" = K ] ||
 			echo "test_link_interval_seconds = $LAB_TEST_LINK_SECONDS"
-		# An emulated machine may have no time for one of its devices for longer than the 300 ms.
-		echo "link_timeout_milliseconds = 1500"
+		# An emulated machine may have no time for one of its devices for longer than the 300 ms, on a busy host for seconds.
+		echo "link_timeout_milliseconds = 4000"
 		# A handshake that fails shall not make the next cell fail too.
 		echo "skip_seconds = 1"
 		# Cells of many short connections are about SMC-R.

@@ -3,7 +3,8 @@
 # smcrd and the Linux kernel's SMC-R as peers: every pairing of hosts (lab.bash) with an smcrd in it, each as client
 # and as server, over the cells of cells.bash. Prints TAP, one line a cell, and a table at the end.
 #
-#   matrix.sh [--quick] [PAIR..]     PAIR: two of S, V, K, as in "SK"; all that have smcrd in them if none is named
+#   matrix.sh [--quick] [PAIR..]     PAIR: two of S, V, K, as in "SK", which speak version 2, or as in "S1K1", version 1;
+#                                    those that are in docs/interop.md if none is named
 #
 #   MATRIX_CELLS     only these cells
 #   MATRIX_SECONDS   the end of everything: what has not begun by then counts as failed
@@ -14,9 +15,9 @@ pairs=() quick=
 for arg; do
 	case $arg in
 	--quick) quick=1 ;;
-	[SVK][SVK]) pairs+=("$arg") ;;
+	[SVK][SVK] | [SVK]1[SVK]1) pairs+=("$arg") ;;
 	*)
-		echo "usage: matrix.sh [--quick] [SK|SV|VK|VV|SS|KK ..]" >&2
+		echo "usage: matrix.sh [--quick] [SK|SV|VK|VV|SS|KK|S1K1|V1K1|K1K1 ..]" >&2
 		exit 2
 		;;
 	esac
@@ -26,15 +27,21 @@ if [ -n "$quick" ]; then
 	MATRIX_CELLS=${MATRIX_CELLS:-echo links bulk stall half urgent abort views loss-client idle}
 	MATRIX_SECONDS=${MATRIX_SECONDS:-420}
 fi
-[ ${#pairs[@]} -gt 0 ] || pairs=(SS SV SK VV VK)
-MATRIX_SECONDS=${MATRIX_SECONDS:-5400}
+[ ${#pairs[@]} -gt 0 ] || pairs=(SS SV SK VV VK S1K1 V1K1)
+MATRIX_SECONDS=${MATRIX_SECONDS:-9000}
 
 # shellcheck source=tests/interop/vm.bash
 . "$here/vm.bash"
+# shellcheck source=tests/interop/version1.bash
+. "$here/version1.bash"
 # shellcheck source=tests/interop/lab.bash
 . "$here/lab.bash"
 # shellcheck source=tests/interop/cells.bash
 . "$here/cells.bash"
+# shellcheck source=tests/interop/cells-end.bash
+. "$here/cells-end.bash"
+# shellcheck source=tests/interop/cells-begin.bash
+. "$here/cells-begin.bash"
 
 read -r -a wanted <<<"${MATRIX_CELLS:-${CELLS[*]}}"
 number=0 failed=0 CUTS=()
@@ -60,6 +67,10 @@ what_happened() {
 	local n
 	sed 's/^/# /' "$VM_WORK/cell.out"
 	for n in 1 2; do
+		if lab_crashed $n; then
+			tail -n 60 "$VM_WORK/host$n.console" | sed "s/^/# host $n (${LAB_KIND[$n]}): /"
+			return
+		fi
 		! has_smcrd $n || tail -n 15 "$(job_out $n smcrd)" | sed "s/^/# host $n (${LAB_KIND[$n]}): /"
 		[ "${LAB_KIND[$n]}" != K ] || on $n dmesg | tail -n 8 | sed "s/^/# host $n (K): /"
 	done
@@ -85,12 +96,16 @@ cell() {
 		result "$1" "$2" - "$reason"
 	elif [ "$SECONDS" -gt "$MATRIX_SECONDS" ]; then
 		result "$1" "$2" FAIL "not begun: the time is over"
+	elif lab_crashed 1 || lab_crashed 2; then
+		result "$1" "$2" FAIL "not begun: a host has crashed"
 	elif "cell_$2" >"$VM_WORK/cell.out" 2>&1; then
 		result "$1" "$2" ok "${CELL_TITLE[$2]} ($((SECONDS - started)) s)"
 	else
 		result "$1" "$2" FAIL "${CELL_TITLE[$2]} ($((SECONDS - started)) s)"
 		what_happened
 		jobs_end
+		# The next cell shall not fail for what this one has left.
+		groups_end >/dev/null 2>&1 && as_before >/dev/null 2>&1
 	fi
 }
 
@@ -98,8 +113,14 @@ cell() {
 direction() {
 	local name
 	CLIENT=$1 SERVER=$2 C=${LAB_KIND[$1]} S=${LAB_KIND[$2]}
-	columns+=("$C-$S")
-	for name in "${wanted[@]}"; do cell "$C-$S" "$name"; done
+	columns+=("$(column "$C" "$S")")
+	for name in "${wanted[@]}"; do cell "$(column "$C" "$S")" "$name"; done
+}
+
+# column CLIENT SERVER: its name, as S-K, or S1-K1 in version 1.
+column() {
+	local version=${LAB_VERSION#2}
+	echo "$1$version-$2$version"
 }
 
 # wire NAME KINDS: the capture of all that was said.
@@ -114,13 +135,15 @@ wire() {
 		status=1
 		out+=$'\n'"the capture is not complete: $(tail -n 3 "$VM_WORK/tcpdump" | tr '\n' ' ')"
 	}
-	malformed=$(tshark -n -r "$VM_WORK/lan.pcap" -Y 'smc and (_ws.malformed or _ws.expert.severity >= "Error")' \
-		2>"$VM_WORK/tshark") || status=1
+	# tshark also looks for messages in what RDMA writes carry, and expects a part of SMC-D in a Proposal of version 1.
+	malformed=$(tshark -n -r "$VM_WORK/lan.pcap" -Y 'smc and (_ws.malformed or _ws.expert.severity >= "Error")
+		and (infiniband.bth.opcode == 4 or tcp) and not (tcp.payload[4:1] == 01 and tcp.payload[7:1] == 10)' 2>"$VM_WORK/tshark") || status=1
 	[ -z "$malformed" ] || status=1
 	if [ "$status" = 0 ]; then
 		result "$1" wire ok "every packet is sound: $(awk '$1 == "roce" || $1 == "cdc" || $1 == "llc" {
 			printf "%s %s, ", $2, $1 }' <<<"$out")again after NAK, silence, rxe's timer, in cuts: $(awk '
-			$1 ~ /^(after_nak|after_silence|rxe_timer|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out")"
+			$1 ~ /^(after_nak|after_silence|rxe_timer|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out");$(
+			awk '$1 == "again" { printf " most of a link: %s %% (%s)", $6, $2; exit }' <<<"$out")"
 	else
 		result "$1" wire FAIL "every packet is sound"
 		{
@@ -139,7 +162,7 @@ hosts() {
 	if lab_up "$1" "$2" && daemon_start 1 && daemon_start 2; then
 		return 0
 	fi
-	result "$1-$2" boot FAIL "the two hosts are there"
+	result "$(column "$1" "$2")" boot FAIL "the two hosts are there"
 	for n in 1 2; do
 		tail -n 20 "$VM_WORK/host$n.console" "$(job_out $n smcrd)" 2>/dev/null
 	done | sed 's/^/# /'
@@ -160,7 +183,7 @@ hosts_end() {
 # pair KIND1 KIND2: either as client. Hosts are booted for each, except where time is short: the kernel
 # does not come clean out of all that is done to it.
 pair() {
-	echo "# $1 and $2"
+	echo "# $1 and $2, version $LAB_VERSION"
 	hosts "$1" "$2" || return
 	direction 1 2
 	if [ -n "$quick" ]; then
@@ -168,27 +191,36 @@ pair() {
 		hosts_end "$1$2"
 		return
 	fi
-	hosts_end "$1-$2"
+	hosts_end "$(column "$1" "$2")"
 	[ "$1" != "$2" ] && hosts "$2" "$1" || return
 	direction 1 2
-	hosts_end "$2-$1"
+	hosts_end "$(column "$2" "$1")"
 }
 
+# As docs/interop.md has it.
 table() {
 	local column name
-	printf '# %-15s' cell
-	for column in "${columns[@]}"; do printf ' %5s' "$column"; done
+	printf '# | cell |'
+	printf ' %s |' "${columns[@]}"
+	printf '\n# |---|'
+	printf '%s' "${columns[@]/*/---|}"
 	echo
 	for name in "${wanted[@]}" wire; do
-		printf '# %-15s' "$name"
-		for column in "${columns[@]}"; do printf ' %5s' "${RESULT[$column $name]:-}"; done
+		printf '# | %s |' "$name"
+		for column in "${columns[@]}"; do printf ' %s |' "${RESULT[$column $name]:-}"; done
 		echo
 	done
 }
 
 vm_prepare || exit 1
 lab_check || exit 1
-for pair in "${pairs[@]}"; do pair "${pair:0:1}" "${pair:1:1}"; done
+for pair in "${pairs[@]}"; do
+	LAB_VERSION=2
+	[[ $pair != *1* ]] || LAB_VERSION=1
+	[ "$LAB_VERSION" = 2 ] || version1_prepare || exit 1
+	pair="${pair//1/}"
+	pair "${pair:0:1}" "${pair:1:1}"
+done
 echo "1..$number"
 table
 echo "# $((number - failed)) of $number, $SECONDS s"

@@ -2,10 +2,15 @@
 /*
  * The kernel's SMC, by its netlink families: what it has, and the two tables it needs.
  *
- *   smcnl show                       {"linkgroup": [..], "link": [..], "fallback": [..]}, with the
- * keys of smcrctl where both have a thing smcnl ueid EID                   add an EID smcnl pnet
- * NAME eth INTERFACE    give an interface, or a port of an RDMA device, a PNET id smcnl pnet NAME
- * ib DEVICE PORT
+ *   smcnl show
+ *   smcnl ueid EID
+ *   smcnl ueid-remove EID
+ *   smcnl pnet NAME eth INTERFACE
+ *   smcnl pnet NAME ib DEVICE PORT
+ *
+ *   show         {"linkgroup": [..], "link": [..], "fallback": [..]}, with the keys of smcrctl
+ * where both have a thing ueid         adds an EID, ueid-remove takes it away pnet         gives an
+ * interface, or a port of an RDMA device, a PNET id
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -112,16 +117,18 @@ static json_t *linkgroup(struct nlattr *nest)
 	if (at[SMC_NLA_LGR_R_V2])
 		nla_parse_nested(v2, LGR_R_V2_MAX_LINKS, at[SMC_NLA_LGR_R_V2], NULL);
 	struct nlattr *role = at[SMC_NLA_LGR_R_ROLE], *type = at[SMC_NLA_LGR_R_TYPE];
+	/* What is about version 2 is left out in version 1, its number too. */
+	json_t *version =
+		at[SMC_NLA_LGR_R_V2_COMMON] ? number8(common[SMC_NLA_LGR_V2_VER]) : json_integer(1);
 	return json_pack(
 		"{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "id",
 		number32(at[SMC_NLA_LGR_R_ID]), "role",
 		name_of(role, roles, 2, role ? nla_get_u8(role) : 0), "type",
 		name_of(type, types, 5, type ? nla_get_u8(type) : 0), "pnetid",
 		text(at[SMC_NLA_LGR_R_PNETID]), "connections",
-		number32(at[SMC_NLA_LGR_R_CONNS_NUM]), "version",
-		number8(common[SMC_NLA_LGR_V2_VER]), "release", number8(common[SMC_NLA_LGR_V2_REL]),
-		"eid", text(common[SMC_NLA_LGR_V2_NEG_EID]), "peer_host",
-		text(common[SMC_NLA_LGR_V2_PEER_HOST]), "max_connections",
+		number32(at[SMC_NLA_LGR_R_CONNS_NUM]), "version", version, "release",
+		number8(common[SMC_NLA_LGR_V2_REL]), "eid", text(common[SMC_NLA_LGR_V2_NEG_EID]),
+		"peer_host", text(common[SMC_NLA_LGR_V2_PEER_HOST]), "max_connections",
 		number8(v2[LGR_R_V2_MAX_CONNS]), "max_links", number8(v2[LGR_R_V2_MAX_LINKS]));
 }
 
@@ -196,7 +203,8 @@ static int show(void)
 	return 0;
 }
 
-static int add_ueid(const char *eid)
+/* Add it or, with the other command, remove it. */
+static int change_ueid(uint8_t command, const char *eid)
 {
 	char padded[EID_LEN + 1];
 	int family, err;
@@ -204,7 +212,7 @@ static int add_ueid(const char *eid)
 		fail("ueid", -NLE_INVAL);
 	snprintf(padded, sizeof(padded), "%-*s", EID_LEN, eid);
 	struct nl_sock *sock = open_family("SMC_GEN_NETLINK", &family);
-	struct nl_msg *msg = new_request(family, SMC_NETLINK_ADD_UEID, NLM_F_REQUEST | NLM_F_ACK);
+	struct nl_msg *msg = new_request(family, command, NLM_F_REQUEST | NLM_F_ACK);
 	nla_put_string(msg, SMC_NLA_EID_TABLE_ENTRY, padded);
 	err = nl_send_sync(sock, msg);
 	if (err < 0)
@@ -237,12 +245,14 @@ int main(int argc, char **argv)
 	if (argc == 2 && strcmp(argv[1], "show") == 0)
 		return show();
 	if (argc == 3 && strcmp(argv[1], "ueid") == 0)
-		return add_ueid(argv[2]);
+		return change_ueid(SMC_NETLINK_ADD_UEID, argv[2]);
+	if (argc == 3 && strcmp(argv[1], "ueid-remove") == 0)
+		return change_ueid(SMC_NETLINK_REMOVE_UEID, argv[2]);
 	if (argc == 5 && strcmp(argv[1], "pnet") == 0 && strcmp(argv[3], "eth") == 0)
 		return add_pnet(argv[2], argv[4], NULL, NULL);
 	if (argc == 6 && strcmp(argv[1], "pnet") == 0 && strcmp(argv[3], "ib") == 0)
 		return add_pnet(argv[2], NULL, argv[4], argv[5]);
-	fprintf(stderr, "usage: smcnl show | ueid EID | pnet NAME eth INTERFACE | pnet NAME ib "
-			"DEVICE PORT\n");
+	fprintf(stderr, "usage: smcnl show | ueid EID | ueid-remove EID | pnet NAME eth INTERFACE |"
+			" pnet NAME ib DEVICE PORT\n");
 	return 2;
 }

@@ -12,10 +12,10 @@ VM_KERNEL=$VM_CACHE/kernel # an unpacked linux-image package
 
 vm_packages=(qemu-system-x86 busybox-static cpio kmod xz-utils iproute2 ibverbs-providers ncat jq)
 
-# vm_install: what the host needs.
+# vm_install PACKAGE..: what the host needs.
 vm_install() {
 	local package missing=()
-	for package in "${vm_packages[@]}"; do
+	for package; do
 		dpkg-query -W -f '${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed ||
 			missing+=("$package")
 	done
@@ -37,34 +37,53 @@ vm_mirror() {
 	grep -v security "$VM_CACHE/mirrors" | head -n 1
 }
 
-# vm_fetch_kernel: the kernel of bookworm-backports, without a change to the host's package sources.
-vm_fetch_kernel() {
-	local apt=$VM_CACHE/apt options package
-	[ ! -e "$VM_KERNEL/complete" ] || return 0
-	rm -rf "$VM_KERNEL" "$apt"
-	mkdir -p "$VM_KERNEL" "$apt/lists/partial" "$apt/archives/partial" "$apt/parts"
+# vm_apt_lists: package lists of bookworm-backports, without a change to the host's package sources. Sets VM_APT, the
+# options for apt-get and apt-cache that use them.
+vm_apt_lists() {
+	local apt=$VM_CACHE/apt
+	rm -rf "$apt"
+	mkdir -p "$apt/lists/partial" "$apt/archives/partial" "$apt/parts"
 	echo "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(vm_mirror)" \
 		"bookworm-backports main" >"$apt/sources.list"
-	options=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::Etc::SourceList="$apt/sources.list"
+	VM_APT=(-qq -o Dir::State::Lists="$apt/lists" -o Dir::Etc::SourceList="$apt/sources.list"
 		-o Dir::Etc::SourceParts="$apt/parts" -o Dir::Cache="$apt" -o APT::Sandbox::User=root
 		-o Acquire::Retries=3)
+	timeout 120 apt-get "${VM_APT[@]}" update >&2
+}
+
+# vm_download PACKAGE[=VERSION]..: into $VM_CACHE/apt.
+vm_download() {
+	(cd "$VM_CACHE/apt" && timeout 900 apt-get "${VM_APT[@]}" download "$@" >&2)
+}
+
+# vm_fetch_kernel: the kernel of bookworm-backports, unpacked.
+vm_fetch_kernel() {
+	local package
+	[ ! -e "$VM_KERNEL/complete" ] || return 0
+	rm -rf "$VM_KERNEL"
+	mkdir -p "$VM_KERNEL"
 	echo "interop: fetching the kernel" >&2
-	timeout 120 apt-get "${options[@]}" update >&2 || return
-	package=$(apt-cache "${options[@]}" depends linux-image-amd64 |
+	vm_apt_lists || return
+	package=$(apt-cache "${VM_APT[@]}" depends linux-image-amd64 |
 		sed -n 's/.*Depends: \(linux-image-[^ ]*\).*/\1/p' | head -n 1)
 	[ -n "$package" ] || return
-	(cd "$apt" && timeout 600 apt-get "${options[@]}" download "$package" >&2) || return
-	dpkg-deb -x "$apt/$package"_*.deb "$VM_KERNEL" || return
-	depmod -b "$VM_KERNEL" "$(ls "$VM_KERNEL/lib/modules")" || return
-	rm -rf "$apt"
+	vm_download "$package" || return
+	dpkg-deb -x "$VM_CACHE/apt/$package"_*.deb "$VM_KERNEL" || return
+	depmod -b "$VM_KERNEL" "$(vm_release)" || return
+	rm -rf "$VM_CACHE/apt"
 	touch "$VM_KERNEL/complete"
+}
+
+# vm_release: what uname -r says in the guests.
+vm_release() {
+	ls "$VM_KERNEL/lib/modules"
 }
 
 # vm_make_initrd: busybox, our init, and the modules until the file systems are there.
 vm_make_initrd() {
 	local dir=$VM_CACHE/initrd release module
 	[ ! "$VM_CACHE/initrd.gz" -nt "$VM_HERE/guest/init" ] || return 0
-	release=$(ls "$VM_KERNEL/lib/modules")
+	release=$(vm_release)
 	rm -rf "$dir"
 	mkdir -p "$dir/bin" "$dir/modules"
 	cp /bin/busybox "$dir/bin/"
@@ -89,7 +108,7 @@ vm_prepare() {
 	mkdir -p "$VM_CACHE"
 	(
 		flock 9
-		vm_install || exit
+		vm_install "${vm_packages[@]}" || exit
 		vm_fetch_kernel || {
 			echo "interop: no kernel of bookworm-backports from '$(vm_mirror)'" >&2
 			exit 1
@@ -104,7 +123,7 @@ vm_prepare() {
 vm_boot() {
 	local script=$2 host=$3 work=$VM_WORK/$1 release
 	shift 3
-	release=$(ls "$VM_KERNEL/lib/modules")
+	release=$(vm_release)
 	mkdir -p "$work"
 	cp "$VM_HERE/guest/common.bash" "$work/"
 	cp "$VM_HERE/guest/$script" "$work/guest"

@@ -7,14 +7,17 @@
  *   ICRC       of each packet; with the identification of its IP header
  *   decoding   each packet, and each CDC and LLC message in a SEND of one packet
  *   PSN        which requests come twice, and why: after a NAK, after a time without
- * acknowledgement, or in one of the periods FROM-TO, in seconds since 1970, when links were cut.
- * Others have no explanation.
+ *              acknowledgement, or in one of the periods FROM-TO, in seconds since 1970, when links
+ *              were cut. Others have no explanation. And how many of each link's, the periods
+ * aside.
  *
  *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
  *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when
  * it ends, a request that was sent a moment ago comes again
  *
- * The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for wrong usage.
+ * A line for each direction of a link: "again FROM-TO QPN REPETITIONS REQUESTS PERCENT", the
+ * highest rate first. The last lines are NAME VALUE; exit status 0, 1 if something is wrong, 2 for
+ * wrong usage.
  */
 #include <arpa/inet.h>
 #include <inttypes.h>
@@ -40,6 +43,7 @@
 /* A timer is 10 ms at least, from when the sender last looked at its clock. */
 #define SILENCE_US 2000
 #define NAK_US     200000 /* so long a NAK explains what comes again */
+#define RATE_MIN   100    /* requests */
 #define NEW_QP     100000 /* a PSN so far away is another queue pair's */
 
 /* Requests of one host to one queue pair of another. */
@@ -51,6 +55,7 @@ struct stream {
 	uint32_t
 		again; /* what follows the last one; a repetition leaves out what is acknowledged */
 	uint64_t at[PLACES];
+	uint64_t requests, repeated; /* not in a period */
 	UT_hash_handle hh;
 };
 
@@ -171,8 +176,13 @@ static void repetition(const struct frame *frame, const struct stream *stream, u
 static void request(const struct frame *frame, const struct roce_bth *bth)
 {
 	struct stream *stream = stream_of(frame, bth->dest_qp, bth->psn);
+	bool is_new = roce_psn_diff(bth->psn, stream->next) >= 0;
 	count.requests++;
-	if (roce_psn_diff(bth->psn, stream->next) >= 0)
+	if (!in_period(frame->at)) {
+		stream->requests++;
+		stream->repeated += !is_new;
+	}
+	if (is_new)
 		stream->next = (bth->psn + 1) & ROCE_PSN_MASK;
 	else if (roce_psn_diff(bth->psn, stream->again) < 0)
 		repetition(frame, stream, bth->psn);
@@ -315,8 +325,35 @@ static int read_capture(FILE *file)
 	return 0;
 }
 
+static double rate(const struct stream *stream)
+{
+	return stream->requests ? 100.0 * (double)stream->repeated / (double)stream->requests : 0;
+}
+
+static int by_rate(struct stream *a, struct stream *b)
+{
+	return (rate(a) < rate(b)) - (rate(a) > rate(b));
+}
+
+/* A few packets make no rate. */
+static void report_rates(void)
+{
+	struct stream *stream, *next;
+	HASH_SORT(streams, by_rate);
+	HASH_ITER (hh, streams, stream, next) {
+		char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN];
+		if (stream->requests < RATE_MIN)
+			continue;
+		inet_ntop(AF_INET, &stream->key.from, from, sizeof(from));
+		inet_ntop(AF_INET, &stream->key.to, to, sizeof(to));
+		printf("again %s-%s %" PRIu32 " %" PRIu64 " %" PRIu64 " %.1f\n", from, to,
+		       stream->key.qpn, stream->repeated, stream->requests, rate(stream));
+	}
+}
+
 static int report(void)
 {
+	report_rates();
 	printf("frames %" PRIu64 "\nroce %" PRIu64 "\ntruncated %" PRIu64 "\nundecodable %" PRIu64
 	       "\nbad_icrc %" PRIu64 "\n",
 	       count.frames, count.roce, count.truncated, count.undecodable, count.bad_icrc);

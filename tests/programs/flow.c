@@ -43,6 +43,8 @@
 #ifndef AF_SMC
 #define AF_SMC 43
 #endif
+#define SMCPROTO_SMC  0 /* over IPv4 */
+#define SMCPROTO_SMC6 1 /* over IPv6 */
 
 #define CHUNK        65536
 #define STALL_MS     400 /* not writable for so long is blocked */
@@ -54,7 +56,12 @@
 
 static struct {
 	bool server, smc;
-	struct sockaddr_in addr;
+	union {
+		struct sockaddr any;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+	} addr;
+	socklen_t addr_len;
 	uint64_t amount;
 } opt;
 
@@ -124,7 +131,9 @@ static void wait_for(int fd, short events)
 
 static int new_socket(void)
 {
-	int fd = socket(opt.smc ? AF_SMC : AF_INET, SOCK_STREAM, 0);
+	int family = opt.addr.any.sa_family;
+	int protocol = family == AF_INET ? SMCPROTO_SMC : SMCPROTO_SMC6;
+	int fd = opt.smc ? socket(AF_SMC, SOCK_STREAM, protocol) : socket(family, SOCK_STREAM, 0);
 	if (fd < 0)
 		fail("socket: %s", strerror(errno));
 	return fd;
@@ -135,8 +144,7 @@ static void start_listening(void)
 	int one = 1;
 	listener = new_socket();
 	setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-	if (bind(listener, (struct sockaddr *)&opt.addr, sizeof(opt.addr)) < 0 ||
-	    listen(listener, 1024) < 0)
+	if (bind(listener, &opt.addr.any, opt.addr_len) < 0 || listen(listener, 1024) < 0)
 		fail("listen: %s", strerror(errno));
 	printf("listening\n");
 	fflush(stdout);
@@ -155,7 +163,7 @@ static struct conn next_conn(uint32_t number)
 		return conn;
 	}
 	conn.fd = new_socket();
-	if (connect(conn.fd, (struct sockaddr *)&opt.addr, sizeof(opt.addr)) < 0)
+	if (connect(conn.fd, &opt.addr.any, opt.addr_len) < 0)
 		fail("connection %u: %s", number, strerror(errno));
 	return conn;
 }
@@ -526,6 +534,21 @@ static void raise_file_limit(void)
 	}
 }
 
+static bool set_address(const char *address, const char *port)
+{
+	uint16_t number = htons((uint16_t)strtoul(port, NULL, 10));
+	if (inet_pton(AF_INET, address, &opt.addr.in.sin_addr) == 1) {
+		opt.addr.in.sin_family = AF_INET;
+		opt.addr.in.sin_port = number;
+		opt.addr_len = sizeof(opt.addr.in);
+		return true;
+	}
+	opt.addr.in6.sin6_family = AF_INET6;
+	opt.addr.in6.sin6_port = number;
+	opt.addr_len = sizeof(opt.addr.in6);
+	return inet_pton(AF_INET6, address, &opt.addr.in6.sin6_addr) == 1;
+}
+
 int main(int argc, char **argv)
 {
 	unsigned int seconds = 100;
@@ -541,10 +564,8 @@ int main(int argc, char **argv)
 	if (argc - at < 4 || argc - at > 5)
 		return usage();
 	opt.server = strcmp(argv[at], "serve") == 0;
-	opt.addr.sin_family = AF_INET;
-	opt.addr.sin_port = htons((uint16_t)strtoul(argv[at + 2], NULL, 10));
 	if ((!opt.server && strcmp(argv[at], "connect") != 0) ||
-	    inet_pton(AF_INET, argv[at + 1], &opt.addr.sin_addr) != 1)
+	    !set_address(argv[at + 1], argv[at + 2]))
 		return usage();
 	for (size_t i = 0; i < sizeof(shapes) / sizeof(shapes[0]); i++) {
 		if (strcmp(shapes[i].name, argv[at + 3]) != 0)
