@@ -220,15 +220,23 @@ static enum pair_verdict refuse(struct pair *pair, const struct pair_msg *msg, v
 	return r->times > 0 ? PAIR_LOSE : PAIR_PASS;
 }
 
+/** How long a refused side waits: what it waits for has been sent already. */
+#define RETRY_PAUSE 100000
+
 /** Let one connection run into `times` refusals of its side's RMB. */
 static int refused(struct pair *pair, struct refusal *r)
 {
 	int c = pair_connect(pair, C);
 	pair->filter = refuse;
 	pair->filter_arg = r;
-	for (; r->times > 0; r->times--) {
-		pair_run(pair, 200000);
+	pair_run(pair, 200000);
+	for (bool again = false; r->times > 0; r->times--, again = true) {
 		struct smcr_lgr *lgr = pair_lgr(pair, r->from);
+		if (again) {
+			pair_run(pair, RETRY_PAUSE - 1);
+			assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_IDLE);
+			pair_run(pair, 1);
+		}
 		assert_int_equal(lgr->llc->rkey.step, SMCR_RKEY_CONFIRM);
 		struct smcr_llc_msg reply = { .type = SMCR_LLC_CONFIRM_RKEY, .reply = true };
 		reply.confirm_rkey.negative = true;
