@@ -294,6 +294,48 @@ static void leaving_takes_five_seconds_at_most(void **state)
 	PROVES("DELL-5");
 }
 
+/* ---- what waits ---- */
+
+/** Messages that wait for an exchange to end are handled in their order; those of a link that does
+ * not work any more are not. */
+static void queue_of_messages(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	struct smcr_link *links[2] = { pair_link(pair, S, 1), pair_link(pair, S, 2) }, *link;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_RKEY };
+	for (uint8_t i = 0; i < 4; i++) {
+		msg.delete_rkey.count = (uint8_t)(i + 1);
+		smcr_llc_queue(links[i % 2], &msg);
+	}
+	for (uint8_t i = 0; i < 2; i++) {
+		assert_true(smcr_llc_dequeue(lgr, &link, &msg));
+		assert_ptr_equal(link, links[i]);
+		assert_int_equal(msg.delete_rkey.count, i + 1);
+	}
+	links[0]->state = SMCR_LINK_DEACTIVATING;
+	assert_true(smcr_llc_dequeue(lgr, &link, &msg));
+	links[0]->state = SMCR_LINK_ACTIVE;
+	assert_ptr_equal(link, links[1]);
+	assert_int_equal(msg.delete_rkey.count, 4);
+	assert_false(smcr_llc_dequeue(lgr, &link, &msg));
+	/* A link that goes takes its own along. */
+	for (uint8_t i = 0; i < 4; i++) {
+		msg.delete_rkey.count = (uint8_t)(i + 1);
+		smcr_llc_queue(links[i % 2], &msg);
+	}
+	smcr_llc_drop_queued(links[0]);
+	for (uint8_t i = 1; i < 4; i += 2) {
+		assert_true(smcr_llc_dequeue(lgr, &link, &msg));
+		assert_ptr_equal(link, links[1]);
+		assert_int_equal(msg.delete_rkey.count, i + 1);
+	}
+	assert_false(smcr_llc_dequeue(lgr, &link, &msg));
+	pair_free(pair);
+}
+
 /* ---- calls of the host ---- */
 
 static void calls_at_the_wrong_time(void **state)
@@ -379,6 +421,7 @@ int main(void)
 		cmocka_unit_test(refused_after_it_was_accepted),
 		cmocka_unit_test(failed_link_is_unknown_to_the_server),
 		cmocka_unit_test(leaving_takes_five_seconds_at_most),
+		cmocka_unit_test(queue_of_messages),
 		cmocka_unit_test(calls_at_the_wrong_time),
 		cmocka_unit_test(mtu_of_a_device_shrinks),
 	};

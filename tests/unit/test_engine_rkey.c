@@ -290,6 +290,34 @@ static void refused_for_good(void **state)
 	PROVES("RKEY-7 RKEY-9 ERR-1");
 }
 
+/** An announcement of fewer links than the one before says nothing of the one that has gone. */
+static void fewer_links_than_before(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = pair_grouped(3, &c);
+	for (int i = 0; i < 4; i++)
+		pair_exchange(pair, pair_connected(pair));
+	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+				       .lgr = pair_lgr(pair, S)->id,
+				       .link = 2,
+				       .orderly = true };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, 2));
+	pair_clear_log(pair);
+	for (int i = 0; i < 4; i++)
+		pair_exchange(pair, pair_connected(pair));
+	for (int side = 0; side < 2; side++) {
+		assert_int_equal(pair_count_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false), 1);
+		const struct pair_msg *reply =
+			pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, true);
+		assert_false(reply->llc.confirm_rkey.negative);
+	}
+	pair_free(pair);
+}
+
 /* ---- the peer's CONFIRM RKEY with CONTINUATION ---- */
 
 static struct smcr_llc_msg confirm_rkey(uint8_t others, uint32_t rkey)
@@ -495,6 +523,7 @@ int main(void)
 		cmocka_unit_test(delete_rkey_reply),
 		cmocka_unit_test(negative_delete_is_only_logged),
 		cmocka_unit_test(refused_with_retry),
+		cmocka_unit_test(fewer_links_than_before),
 		cmocka_unit_test(refused_for_good),
 		cmocka_unit_test(tokens_come_into_force_together),
 		cmocka_unit_test(broken_continuations),
