@@ -96,6 +96,11 @@ static enum ipc_conn_state state_of(const struct client_conn *conn)
 	case PHASE_SMCR: return IPC_CONN_SMCR;
 	case PHASE_RELAY: return IPC_CONN_RELAY;
 	case PHASE_CLOSING:
+		/* Shut in both directions by the program: there until the peer ends it, as in TCP.
+		 */
+		if (conn->tcp >= 0)
+			return IPC_CONN_SMCR;
+		break;
 	case PHASE_DEAD: break;
 	}
 	return IPC_CONN_CLOSED;

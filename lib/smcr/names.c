@@ -69,5 +69,8 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 	int rc = sys_result(pre_next.getpeername(fd, addr, len));
 	if (rc < 0 || !answered_unix(addr, len, room) || pre_pair_name(fd, &name) < 0)
 		return rc;
-	return is_connected(fd) ? answer(&name.peer, addr, len, room) : -ENOTCONN;
+	if (is_connected(fd))
+		return answer(&name.peer, addr, len, room);
+	*len = room; /* a call that fails leaves it alone */
+	return -ENOTCONN;
 }

@@ -463,6 +463,20 @@ static void half_close(void)
 	close(fd);
 }
 
+/* The peer keeps its side. */
+static void shut_both_ways(void)
+{
+	puts("# shut both ways");
+	struct sockaddr_in addr;
+	socklen_t len = sizeof(addr);
+	int fd = commanded("ek");
+	result("shutdown SHUT_RDWR", shutdown(fd, SHUT_RDWR));
+	number("revents", wait_for(fd, POLLIN | POLLRDHUP));
+	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	result("getsockname", getsockname(fd, (struct sockaddr *)&addr, &len));
+	close(fd);
+}
+
 /* What the peer sends afterwards. */
 static void shut_for_reading(void)
 {
@@ -496,6 +510,7 @@ static void dead_socket(int fd)
 	struct tcp_info info = { .tcpi_state = 99 };
 	struct linger linger = { 1, 0 };
 	result("getpeername", getpeername(fd, (struct sockaddr *)&addr, &len));
+	number("length", len);
 	len = sizeof(addr);
 	result("getsockname", getsockname(fd, (struct sockaddr *)&addr, &len));
 	number("family", addr.sin_family);
@@ -845,6 +860,7 @@ int main(int argc, char **argv)
 	receiving_oddly();
 	sending();
 	half_close();
+	shut_both_ways();
 	shut_for_reading();
 	after_reset();
 	after_end();
