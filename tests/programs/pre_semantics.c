@@ -293,6 +293,9 @@ static void options(void)
 	set_option("TCP_KEEPINTVL", fd, IPPROTO_TCP, TCP_KEEPINTVL, 7);
 	set_option("TCP_USER_TIMEOUT", fd, IPPROTO_TCP, TCP_USER_TIMEOUT, 12345);
 	set_option("TCP_FASTOPEN_CONNECT", fd, IPPROTO_TCP, TCP_FASTOPEN_CONNECT, 1);
+	set_option("SO_DEBUG", fd, SOL_SOCKET, SO_DEBUG, 0);
+	set_option("SO_NO_CHECK", fd, SOL_SOCKET, SO_NO_CHECK, 1);
+	set_option("SO_BSDCOMPAT", fd, SOL_SOCKET, SO_BSDCOMPAT, 1);
 	set_option("SO_KEEPALIVE", fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 	set_option("SO_REUSEADDR", fd, SOL_SOCKET, SO_REUSEADDR, 1);
 	set_option("SO_SNDBUF", fd, SOL_SOCKET, SO_SNDBUF, 60000);
