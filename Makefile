@@ -41,11 +41,13 @@ SAN_FLAGS := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-fr
 # An address-sanitized preload library aborts ordinary programs: traps only.
 PRELOAD_SAN_FLAGS := -fsanitize=undefined -fsanitize-undefined-trap-on-error
 OPT ?= -O1
+TEST_OPT ?= -O0
 else
 B := build
 SAN_FLAGS :=
 PRELOAD_SAN_FLAGS :=
 OPT ?= -O2
+TEST_OPT ?= -O1
 endif
 
 WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
@@ -135,6 +137,9 @@ $(B)/pic/%.o: %.c
 $(B)/obj/%.o: %.c
 	@mkdir -p $(@D)
 	$(call say,CC)$(CC) $(CFLAGS_ALL) -c $< -o $@
+
+# Compilers take longer over the tests than over what they test, and the tests' own code is not what takes time.
+$(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: CFLAGS += $(TEST_OPT)
 
 $(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h
 

@@ -2,14 +2,20 @@
 # SPDX-License-Identifier: MIT
 # Every test, run by `make check`. Needs root (network namespaces, BPF).
 #
-# One line a program on standard output, details of what failed, everything in build/check.log. The
-# last line is "N passed, N failed"; the exit status tells whether anything failed. A program that
-# crashes, stops in the middle or prints no TAP counts as a failure of its own.
+# One line a program on standard output, as they end, with the seconds it took; details of what failed;
+# everything in build/check.log. The last line is "N passed, N failed"; the exit status tells whether
+# anything failed. A program that crashes, stops in the middle or prints no TAP counts as a failure of its
+# own.
+#
+# Tests wait more than they compute: twice as many as there are processors run at once. What only
+# computes (the build with sanitizers, the simulator) runs beside them and gets what they leave. So no test
+# may count on the machine's time.
 #
 #   SIM_SEEDS      seeds of the simulator (200), a quarter of them with sanitizers, and again a quarter
 #                  that nobody has tried yet, from SIM_START on (the time of day, in milliseconds)
 #   FUZZ_SECONDS   seconds a fuzz target (2)
 #   MUTATE_SECONDS, MUTATE_SEED  how long mutants of the code are tried (30), and which: new ones each time
+#   TESTS_MAX      tests that run at once (twice the number of processors)
 set -uo pipefail
 cd "$(dirname "$0")/.." || exit 1
 
@@ -19,19 +25,22 @@ fuzz_seconds=${FUZZ_SECONDS:-2}
 mutate_seconds=${MUTATE_SECONDS:-30}
 mutate_seed=${MUTATE_SEED:-$(date +%s)}
 jobs_max=$(nproc)
-program_timeout=600
+tests_max=${TESTS_MAX:-$((2 * jobs_max))}
+program_timeout=1200
+beside=(nice -n 10) # for what is to have what the tests leave of the processors
 work=$PWD/build/check
 log=$PWD/build/check.log
 export SMCR_PROOFS=$PWD/build/proofs.txt
+export HOSTS_PATIENCE=10 # scripts/hosts.bash
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export UBSAN_OPTIONS=print_stacktrace=1
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that called: we start our own
 
-passed=0
-failed=0
-skipped=0
-
+# finish: what all programs have counted, and the end.
 finish() {
+	local passed failed skipped
+	read -r passed failed skipped < <(cat "$work"/*.count 2>/dev/null |
+		awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 	[ "$skipped" -eq 0 ] || echo "$skipped skipped"
 	echo "everything is in build/check.log; $SECONDS seconds"
 	echo "$passed passed, $failed failed"
@@ -43,6 +52,8 @@ finish() {
 # shellcheck disable=SC2317
 stop_programs() {
 	local file
+	# shellcheck disable=SC2046
+	kill $(jobs -rp) 2>/dev/null
 	for file in "$work"/*.pid; do
 		[ ! -e "$file" ] || kill "$(cat "$file")" 2>/dev/null
 	done
@@ -52,23 +63,37 @@ trap 'exit 130' INT TERM HUP
 
 # ---- running and judging
 
-# run NAME COMMAND...: leave output and exit status in the work directory.
+# run NAME COMMAND...: leave output, exit status and seconds in the work directory.
 run() {
-	local base=$work/${1//\//_}
+	local base=$work/${1//\//_} begin=$SECONDS
 	shift
-	timeout -k 10 "$program_timeout" "$@" >"$base.out" 2>"$base.err" </dev/null &
+	timeout -k 10 "$program_timeout" "$@" >"$base.out" 2>"$base.err" </dev/null {slots}>&- &
 	echo $! >"$base.pid"
 	{ wait $!; } 2>/dev/null # the shell would tell of a crash here, judge does
 	echo $? >"$base.status"
+	echo $((SECONDS - begin)) >"$base.seconds"
 	rm -f "$base.pid"
 }
 
-# start NAME COMMAND...: the same in the background, as many at a time as there are processors.
-start() {
-	while [ "$(jobs -rp | wc -l)" -ge "$jobs_max" ]; do
-		wait -n
+# A test that runs has taken a byte out of this pipe.
+make_slots() {
+	local i
+	mkfifo "$work/slots"
+	exec {slots}<>"$work/slots"
+	for ((i = 0; i < tests_max; i++)); do
+		printf . >&"$slots"
 	done
-	run "$@" &
+}
+
+# start NAME COMMAND...: run and judge in the background, as soon as there is room for one more.
+start() {
+	local slot
+	read -r -n 1 -u "$slots" slot
+	{
+		run "$@"
+		printf %s "$slot" >&"$slots"
+		judge "$1"
+	} &
 }
 
 # Count lines of the output that match.
@@ -103,15 +128,22 @@ judge() {
 	ok=$(grep -E '^ok\b' "$base.out" | grep -Evc '# *[Ss][Kk][Ii][Pp]')
 	fault=$(run_fault "$base" $((ok + bad + skip)))
 	[ -z "$fault" ] || bad=$((bad + 1))
-	passed=$((passed + ok))
-	failed=$((failed + bad))
-	skipped=$((skipped + skip))
-	printf '%-44s %5d ok' "$1" "$ok"
-	[ "$skip" -eq 0 ] || printf ', %d skipped' "$skip"
-	[ "$bad" -eq 0 ] || printf ', %d FAILED' "$bad"
+	echo "$ok $bad $skip" >"$base.count"
+	{
+		flock 9
+		print_result "$1" "$ok" "$bad" "$skip" "$fault"
+	} 9>"$work/print"
+}
+
+# print_result NAME OK BAD SKIP FAULT
+print_result() {
+	local base=$work/${1//\//_}
+	printf '%-40s %5d s %5d ok' "$1" "$(cat "$base.seconds")" "$2"
+	[ "$4" -eq 0 ] || printf ', %d skipped' "$4"
+	[ "$3" -eq 0 ] || printf ', %d FAILED' "$3"
 	printf '\n'
-	if [ "$bad" -gt 0 ]; then
-		[ -z "$fault" ] || echo "    $fault"
+	if [ "$3" -gt 0 ]; then
+		[ -z "$5" ] || echo "    $5"
 		grep -E -A 12 '^not ok\b' "$base.out" | grep -vE '^ok\b' | head -n 60 | sed 's/^/    /'
 		tail -n 30 "$base.err" | sed 's/^/    /'
 	fi
@@ -121,61 +153,54 @@ judge() {
 	} >>"$log"
 }
 
-# build NAME TARGET...: without it nothing below makes sense.
+# build NAME COMMAND...: tell whether it succeeded, as one test.
 build() {
-	local name=$1
+	local name=$1 base=$work/${1//\//_} program_timeout=3600
 	shift
-	echo "==== $name" >>"$log"
-	if ! make -j"$jobs_max" "$@" >"$work/build.out" 2>&1; then
-		cat "$work/build.out" >>"$log"
-		tail -n 40 "$work/build.out"
-		echo "$name: make $* failed"
-		failed=$((failed + 1))
-		finish
+	run "$name" "$@"
+	if [ "$(cat "$base.status")" = 0 ]; then
+		echo "ok 1 - $*" >>"$base.out"
+	else
+		tail -n 40 "$base.out" "$base.err"
+		echo "not ok 1 - $*" >>"$base.out"
 	fi
-	cat "$work/build.out" >>"$log"
+	judge "$name"
+	[ "$(cat "$base.status")" = 0 ]
 }
 
 # ---- the suites
 
-# programs DIRECTORY PREFIX: unit, preload and libsmcr test programs built below it, in parallel.
+# programs DIRECTORY PREFIX: unit, preload and libsmcr test programs built below it.
 programs() {
-	local top=$1 prefix=$2 names=() source name
+	local top=$1 prefix=$2 source name
 	for source in tests/unit/test_*.c tests/preload/test_*.c tests/libsmcr/test_*.c; do
 		[ -e "$source" ] || continue
 		name=${source#tests/}
 		name=${name%.c}
-		names+=("$prefix$name")
 		start "$prefix$name" "$top/tests/$name"
-	done
-	wait
-	for name in "${names[@]}"; do
-		judge "$name"
 	done
 }
 
 # simulator PROGRAM NAME SEEDS [START]
 simulator() {
-	[ -x "$1" ] || return 0
-	run "$2" "$1" --seeds "$3" --start "${4:-1}" --jobs "$jobs_max"
+	run "$2" "${beside[@]}" "$1" --seeds "$3" --start "${4:-1}" --jobs "$jobs_max"
 	judge "$2"
+}
+
+# The two-host tests, those first that say that they are long, or they would be waited for at the end.
+bats_in_order() {
+	grep -l '^# bats file_tags=.*\blong\b' tests/bats/*.bats
+	grep -L '^# bats file_tags=.*\blong\b' tests/bats/*.bats
 }
 
 # bats_files BUILD PREFIX: the two-host tests, with the programs of one build, side by side (each has its
 # own namespaces). Tests end the daemons in order and look at their status: with sanitizers that includes
 # leaks.
 bats_files() {
-	local file name names=()
-	for file in tests/bats/*.bats; do
-		[ -e "$file" ] || continue
-		name=$2bats/$(basename "$file" .bats)
-		names+=("$name")
-		HOSTS_BUILD=$PWD/$1 start "$name" bats --tap "$file"
-	done
-	wait
-	for name in "${names[@]}"; do
-		judge "$name"
-	done
+	local file
+	while read -r file; do
+		HOSTS_BUILD=$PWD/$1 start "$2bats/$(basename "$file" .bats)" bats --tap "$file"
+	done < <(bats_in_order)
 }
 
 fuzz() {
@@ -183,16 +208,18 @@ fuzz() {
 	for source in tests/fuzz/fuzz_*.c; do
 		targets+=("build/fuzz/$(basename "$source" .c)")
 	done
-	FUZZ_SECONDS=$fuzz_seconds run fuzz scripts/fuzz.sh "${targets[@]}"
-	judge fuzz
+	FUZZ_SECONDS=$fuzz_seconds start fuzz scripts/fuzz.sh "${targets[@]}"
 }
 
 # Real programs, the quick ones, and a few restarts of smcrd; `make compat` has them all.
 compat() {
-	run compat tests/compat/run --quick
-	judge compat
-	RESTARTS=5 run restarts tests/compat/restarts.sh
-	judge restarts
+	local file name
+	while read -r file; do
+		name=$(basename "$file" .bash)
+		start "compat/$name" tests/compat/run --quick "$name"
+	done < <(grep -l '^QUICK=yes' tests/compat/programs/*.bash)
+	# However late the machine is to tell a program of a restart.
+	MOMENT=3 RESTARTS=5 start restarts tests/compat/restarts.sh
 }
 
 conformance() {
@@ -211,27 +238,32 @@ conformance() {
 
 if [ "$(id -u)" -ne 0 ]; then
 	echo "make check needs root: it makes network namespaces and loads BPF programs"
-	failed=1
-	finish
+	exit 1
 fi
 rm -rf "$work"
 mkdir -p "$work"
 : >"$log"
 : >"$SMCR_PROOFS"
+make_slots
 
-build build all tests fuzz-build
-programs build ""
-simulator build/bin/smcr-sim sim "$sim_seeds"
-echo "seeds of this run alone; to repeat them: SIM_START=$sim_start"
-simulator build/bin/smcr-sim sim/fresh $(((sim_seeds + 3) / 4)) "$sim_start"
-fuzz
+build build make -j"$jobs_max" all tests || finish # without it nothing below makes sense
+build build-san "${beside[@]}" make -j"$jobs_max" SAN=1 tests fuzz-build &
+build_san=$!
 bats_files build ""
 compat
-build "build with sanitizers" SAN=1 tests
-programs build/san "san/"
-start mutate tests/mutate/run --sample "$mutate_seconds" --seed "$mutate_seed" --jobs 1 --build build build/san
-bats_files build/san "san/"
-judge mutate
-simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
+programs build ""
+if wait "$build_san"; then
+	echo "seeds of this run alone; to repeat them: SIM_START=$sim_start"
+	{
+		simulator build/bin/smcr-sim sim "$sim_seeds"
+		simulator build/bin/smcr-sim sim/fresh $(((sim_seeds + 3) / 4)) "$sim_start"
+		simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
+	} &
+	bats_files build/san san/
+	start mutate tests/mutate/run --sample "$mutate_seconds" --seed "$mutate_seed" --jobs 1 --build build build/san
+	fuzz
+	programs build/san san/
+fi
+wait
 conformance
 finish

@@ -86,9 +86,10 @@ start_on() {
 	hosts_exec "$@" &
 }
 
-# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over.
+# until_true SECONDS COMMAND..: repeat the command until it succeeds; fails when the time is over, on a
+# machine HOSTS_PATIENCE times as slow as one with nothing else to do.
 until_true() {
-	local end=$((SECONDS + $1))
+	local end=$((SECONDS + $1 * ${HOSTS_PATIENCE:-1}))
 	shift
 	until "$@"; do
 		[ "$SECONDS" -lt "$end" ] || return 1

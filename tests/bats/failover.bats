@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# bats file_tags=long
 # Links, NICs and daemons that go and come back while programs talk: scripts/failover.bash has the ways
 # to cut, tests/programs/steady.c the connections. scripts/soak.sh does the same a thousand times.
 bats_require_minimum_version 1.5.0

@@ -3,6 +3,9 @@
 # For bats tests on a network: two hosts (scripts/hosts.bash), captures on their interfaces, and
 # programs that are told step by step what to do.
 
+# The times that tests wait at most are for a machine with nothing else to do.
+HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
+
 # shellcheck source=scripts/hosts.bash
 . "$BATS_TEST_DIRNAME/../../scripts/hosts.bash"
 

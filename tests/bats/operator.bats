@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# bats file_tags=long
 # Operators' commands from either side of a link group, while connections check every byte. Host a is the
 # server of the group, host b the client.
 bats_require_minimum_version 1.5.0

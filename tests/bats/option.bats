@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# bats file_tags=long
 # The SMC-R TCP option on the wire (RFC 7609 3.5.1.1): which sockets carry it, and what programs and
 # the daemon learn. A holder stands for the daemon of a host; a program is a plain TCP program.
 

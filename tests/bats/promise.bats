@@ -1,5 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
+# bats file_tags=long
 # What a handshake promised is kept, declined or reset, and no CLC byte reaches a program: the daemon
 # dies or is started anew, the peer gives up, limits are reached, the program's root has changed.
 bats_require_minimum_version 1.5.0
