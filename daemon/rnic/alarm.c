@@ -10,8 +10,9 @@
 
 struct alarm {
 	int fd;
-	struct event *event;
-	uint64_t at;    /* 0: not set */
+	struct event *event; /* the descriptor is readable */
+	struct event *due;   /* and everything that the loop has found with it was served */
+	uint64_t at;         /* 0: not set */
 	uint64_t armed; /* what the kernel's timer is set for, `at` at the latest; 0: it is not */
 	void (*callback)(void *ctx);
 	void *ctx;
@@ -36,6 +37,21 @@ static void arm(struct alarm *alarm)
 	timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
+/* What has arrived is looked at first, as with libevent's own timers: an answer that is there
+ * already shall not be found missing. */
+static void on_due(evutil_socket_t fd, short what, void *arg)
+{
+	struct alarm *alarm = arg;
+	(void)fd;
+	(void)what;
+	if (alarm->at > now_us()) {
+		arm(alarm);
+	} else if (alarm->at) {
+		alarm->at = 0;
+		alarm->callback(alarm->ctx);
+	}
+}
+
 /* Nobody reads the descriptor: it is edge-triggered, and setting the timer empties it. */
 static void on_expiry(evutil_socket_t fd, short what, void *arg)
 {
@@ -43,12 +59,7 @@ static void on_expiry(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	alarm->armed = 0;
-	if (alarm->at > now_us()) {
-		arm(alarm);
-	} else if (alarm->at) {
-		alarm->at = 0;
-		alarm->callback(alarm->ctx);
-	}
+	event_active(alarm->due, EV_TIMEOUT, 0);
 }
 
 int alarm_new(struct event_base *base, void (*callback)(void *ctx), void *ctx,
@@ -66,7 +77,8 @@ int alarm_new(struct event_base *base, void (*callback)(void *ctx), void *ctx,
 		return error;
 	}
 	alarm->event = event_new(base, alarm->fd, EV_READ | EV_ET | EV_PERSIST, on_expiry, alarm);
-	if (!alarm->event || event_add(alarm->event, NULL) < 0) {
+	alarm->due = event_new(base, -1, 0, on_due, alarm);
+	if (!alarm->event || !alarm->due || event_add(alarm->event, NULL) < 0) {
 		alarm_free(alarm);
 		return -ENOMEM;
 	}
@@ -80,6 +92,8 @@ void alarm_free(struct alarm *alarm)
 		return;
 	if (alarm->event)
 		event_free(alarm->event);
+	if (alarm->due)
+		event_free(alarm->due);
 	if (alarm->fd >= 0)
 		close(alarm->fd);
 	free(alarm);
