@@ -48,8 +48,8 @@ start() {
 			lab_fail "no smcrd on host $n" || return
 	done
 	for at in "${!ways[@]}"; do
-		job_start 1 "serve-$at" "$here/guest/way" "${ways[at]}" "$bench" serve 0.0.0.0 $((5000 + at))
-		job_start 1 "answer-$at" "$here/guest/way" "${ways[at]}" "$bench" answer 0.0.0.0 $((5100 + at))
+		job_start 1 "serve-$at" env BUILD="$LAB_BUILD" "$here/guest/way" "${ways[at]}" "$bench" serve 0.0.0.0 $((5000 + at))
+		job_start 1 "answer-$at" env BUILD="$LAB_BUILD" "$here/guest/way" "${ways[at]}" "$bench" answer 0.0.0.0 $((5100 + at))
 	done
 	for at in "${!ways[@]}"; do
 		for name in "serve-$at" "answer-$at"; do
@@ -68,7 +68,7 @@ boot() {
 	local round n
 	lab_up B B && start || return
 	for ((round = 0; round < ROUNDS; round++)); do
-		job_start 2 round "$here/guest/round" "$WAYS" "$BULK_SECONDS" "$RTT_COUNT" "$ASK_COUNT"
+		job_start 2 round env BUILD="$LAB_BUILD" "$here/guest/round" "$WAYS" "$BULK_SECONDS" "$RTT_COUNT" "$ASK_COUNT"
 		job_wait 2 round 900
 		grep '^failed' "$(job_out 2 round)" && tail -n 20 "$(job_out 2 round)" >&2
 		sed -n "s/^\([a-z]* [a-z]* [0-9.]*\)$/$1 \1/p" "$(job_out 2 round)" >>"$VM_WORK/values"
