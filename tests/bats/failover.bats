@@ -141,6 +141,8 @@ end_of_everything() {
 	# what the server's program has: 4 of steady, 3 silent ones that never said hello
 	reset_in_time "$since" 7 "$HOSTS_DIR/server.out"
 	[ "$errors" = 0 ]
+	# A queue pair that is gone answers for a second in which its port is up, and is kept until then.
+	all_carriers_up
 	for host in a b; do
 		pid=SMCRD_PID_$host
 		! kill -0 "${!pid}" 2>/dev/null || until_true 10 has_freed_everything "$host"
@@ -161,6 +163,14 @@ all_carriers_down() {
 	local host nic
 	for host in "$@"; do
 		for nic in 0 1; do ip -n "$HOSTS_ID-sw" link set "$host$nic" down; done
+	done
+}
+
+# Those that are still there.
+all_carriers_up() {
+	local host nic
+	for host in a b; do
+		for nic in 0 1; do ip -n "$HOSTS_ID-sw" link set "$host$nic" up 2>/dev/null || true; done
 	done
 }
 

@@ -447,7 +447,8 @@ static bool ask_once(struct visit *v, uint8_t *buf, uint64_t *chance, uint32_t f
 	if (!send_message(v, buf, &head))
 		return false;
 	if ((flags & FLAG_LAST) && below(chance, 2) && shutdown(v->fd, SHUT_WR) < 0) {
-		wrong_errno(v, errno);
+		/* What TCP says after a reset. */
+		wrong_errno(v, errno == ENOTCONN ? ECONNRESET : errno);
 		return false;
 	}
 	v->step = "answer";
