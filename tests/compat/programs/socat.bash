@@ -5,8 +5,9 @@ ABOUT="socat: listeners that fork, EXEC with pipes, socket pairs and terminals, 
 PACKAGES=(socat openssl nginx-light curl python3)
 LIMIT=120
 
+# Half a second for an answer behind an end of file, as socat has it, is little on a busy machine.
 server() {
-	start_under a socat -lf "$DIR/socat.log" "$@"
+	start_under a socat -t 15 -lf "$DIR/socat.log" "$@"
 	servers+=($!)
 }
 
