@@ -10,7 +10,6 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <syslog.h>
-#include <time.h>
 #include <utlist.h>
 
 #include "daemon/engine/view.h"
@@ -67,9 +66,7 @@ struct fabric {
 
 uint64_t fabric_now(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return alarm_now();
 }
 
 /* ---- engine operations: host ---- */

@@ -18,7 +18,7 @@ struct alarm {
 	void *ctx;
 };
 
-static uint64_t now_us(void)
+uint64_t alarm_now(void)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
@@ -44,7 +44,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 	struct alarm *alarm = arg;
 	(void)fd;
 	(void)what;
-	if (alarm->at > now_us()) {
+	if (alarm->at > alarm_now()) {
 		arm(alarm);
 	} else if (alarm->at) {
 		alarm->at = 0;

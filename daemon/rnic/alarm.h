@@ -16,6 +16,9 @@
 struct event_base;
 struct alarm;
 
+/** @return microseconds of CLOCK_MONOTONIC: the time that alarm_set() takes. Thread safe. */
+uint64_t alarm_now(void);
+
 /** @return 0 or a negative errno; the alarm is to be freed by alarm_free() */
 int alarm_new(struct event_base *base, void (*callback)(void *ctx), void *ctx,
 	      struct alarm **ret_alarm);
@@ -26,7 +29,7 @@ void alarm_free(struct alarm *alarm);
 /**
  * Call back once, at this time or as soon as possible afterwards, and not at the time that was set
  * before.
- * @param at  microseconds of CLOCK_MONOTONIC
+ * @param at  as of alarm_now()
  */
 void alarm_set(struct alarm *alarm, uint64_t at);
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <time.h>
 #include <utlist.h>
 
+#include "daemon/rnic/alarm.h"
 #include "daemon/rnic/soft/internal.h"
 
 /* Rounds of receiving and sending before the event loop may look at others. */
@@ -29,9 +29,7 @@
 
 uint64_t soft_clock(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return alarm_now();
 }
 
 uint32_t soft_random(void)

@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
+#include "daemon/rnic/alarm.h"
 #include "daemon/rnic/verbs/internal.h"
 
 /* Rounds of polling before the event loop may look at others. */
@@ -33,9 +33,7 @@ int verbs_result(int result)
 
 uint64_t verbs_clock(void)
 {
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+	return alarm_now();
 }
 
 /* ---- the run loop */
