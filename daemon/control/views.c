@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/clients/view.h"
+#include "daemon/conns/view.h"
 #include "daemon/engine/view.h"
 #include "daemon/rnic/rnic.h"
 
@@ -252,8 +252,8 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 json_t *control_show_connections(struct control *control)
 {
 	json_t *list = json_array();
-	if (control->clients)
-		clients_each_conn(control->clients, add_connection, list);
+	if (control->conns)
+		conns_each(control->conns, add_connection, list);
 	return list;
 }
 
@@ -299,16 +299,16 @@ static void add_limit(void *arg, const struct limit_view *view)
 static json_t *limits(struct control *control)
 {
 	json_t *list = json_array();
-	if (control->clients)
-		limits_each(control->clients, add_limit, list);
+	if (control->conns)
+		limits_each(control->conns, add_limit, list);
 	return list;
 }
 
 static json_t *connection_counts(struct control *control)
 {
-	struct clients_view view = { 0 };
-	if (control->clients)
-		clients_get_view(control->clients, &view);
+	struct conns_view view = { 0 };
+	if (control->conns)
+		conns_get_view(control->conns, &view);
 	return json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr", (json_int_t)view.conns_smcr,
 		"relayed", (json_int_t)view.conns_relay, "pending", (json_int_t)view.conns_pending,
@@ -337,8 +337,8 @@ json_t *control_show_info(struct control *control)
 	struct smcr_engine_view view;
 	smcr_engine_get_view(control->engine, &view);
 	json_t *reasons = json_array();
-	if (control->clients)
-		clients_each_reason(control->clients, add_reason, reasons);
+	if (control->conns)
+		conns_each_reason(control->conns, add_reason, reasons);
 	return json_pack(
 		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
 		SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",

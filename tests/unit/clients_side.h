@@ -34,7 +34,8 @@
 #include <cmocka.h>
 
 #include "daemon/clients/clients.h"
-#include "daemon/clients/view.h"
+#include "daemon/conns/conns.h"
+#include "daemon/conns/view.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/view.h"
 #include "daemon/rendezvous/option.h"
@@ -81,7 +82,7 @@ static struct smcr_conn *fake_conns;
 
 static void fake_event(struct smcr_conn *conn, struct smcr_conn_event event)
 {
-	clients_conn_event(conn->user, &event);
+	conns_event(conn->user, &event);
 }
 
 static void fake_free(struct smcr_conn *conn)
@@ -104,7 +105,7 @@ static void fake_settle(struct smcr_conn *conn, int outcome)
 		break;
 	case OUTCOME_FALLBACK:
 		if (script->decline)
-			clients_clc_send(conn->user, decline, sizeof(decline));
+			conns_clc_send(conn->user, decline, sizeof(decline));
 		fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
 							   .reason = SMCR_REASON_PEER_DECLINED,
 							   .peer_reason = 0x03070000 });
@@ -350,6 +351,7 @@ struct daemon_side {
 	char path[64];
 };
 
+static struct conns *daemon_conns;
 static struct clients *daemon_clients;
 
 static void on_engine(void *ctx)
@@ -412,10 +414,10 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 	*ret_reply = reply;
 	memcpy(reply, json, len);
 	if (strcmp(reply, "conns") == 0) {
-		clients_each_conn(daemon_clients, add_line, &text);
+		conns_each(daemon_conns, add_line, &text);
 	} else if (strcmp(reply, "limits") == 0) {
 		*reply = '\0';
-		limits_each(daemon_clients, add_limit, &text);
+		limits_each(daemon_conns, add_limit, &text);
 	} else if (strcmp(reply, "long") == 0) {
 		memset(reply, 'x', 200000);
 	} else if (strcmp(reply, "no") == 0) {
@@ -474,51 +476,70 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 		else if (command == 'g')
 			fake_echo(conn);
 	}
-	if (command == 's')
+	if (command == 's') {
 		clients_stop(daemon_clients);
+		conns_stop(daemon_conns);
+	}
 	if (command == 'q')
 		event_base_loopbreak(arg);
 }
 
+static struct rdv_option *daemon_option;
 static bool with_option; /* the daemon opens the TCP option: needs root, a namespace of its own */
 
-static void run_daemon(const char *path, const struct clients_limits *limits, int commands,
-		       int ready)
+/* What a test may set; zero in a field means the default. */
+struct side_limits {
+	struct conns_limits conns;
+	struct clients_limits clients;
+};
+
+static void open_rooms(struct event_base *base, const char *path, const struct side_limits *limits)
 {
 	char text[256];
-	struct event_base *base = event_base_new();
-	struct clients_config config = {
+	struct conns_config conns_config = {
 		.base = base,
-		.socket_path = path,
 		.callbacks = { .engine_enter = on_engine,
 			       .engine_leave = on_engine,
 			       .assume_capable = on_capable,
-			       .control = on_control,
-			       .control_gone = on_gone,
 			       .log = on_log },
 	};
-	if (limits)
-		config.limits = *limits;
-	if (config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
-		config.limits.connect_wait_ms = 6 * WAIT_MS;
-	struct rdv_option *option = NULL;
-	if (with_option && rdv_option_open(&option, text) < 0) {
+	struct clients_config config = {
+		.base = base,
+		.socket_path = path,
+		.callbacks = { .control = on_control, .control_gone = on_gone },
+	};
+	if (limits) {
+		conns_config.limits = limits->conns;
+		config.limits = limits->clients;
+	}
+	if (conns_config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
+		conns_config.limits.connect_wait_ms = 6 * WAIT_MS;
+	if (with_option && rdv_option_open(&daemon_option, text) < 0) {
 		fprintf(stderr, "# %s\n", text);
 		_exit(1);
 	}
-	config.option = option;
-	int r = clients_new(&config, &daemon_clients, text, sizeof(text));
-	if (r < 0) {
+	conns_config.option = config.option = daemon_option;
+	if (conns_new(&conns_config, &daemon_conns) < 0)
+		_exit(1);
+	config.conns = daemon_conns;
+	if (clients_new(&config, &daemon_clients, text, sizeof(text)) < 0) {
 		fprintf(stderr, "# clients_new: %s\n", text);
 		_exit(1);
 	}
+}
+
+static void run_daemon(const char *path, const struct side_limits *limits, int commands, int ready)
+{
+	struct event_base *base = event_base_new();
+	open_rooms(base, path, limits);
 	struct event *event = event_new(base, commands, EV_READ | EV_PERSIST, on_command, base);
 	event_add(event, NULL);
 	if (write(ready, "r", 1) != 1)
 		_exit(1);
 	event_base_dispatch(base);
 	clients_free(daemon_clients);
-	rdv_option_close(option);
+	conns_free(daemon_conns);
+	rdv_option_close(daemon_option);
 	while (fake_conns)
 		fake_free(fake_conns);
 	event_free(event);
@@ -527,7 +548,7 @@ static void run_daemon(const char *path, const struct clients_limits *limits, in
 	exit(0); /* the leak checker looks */
 }
 
-static void daemon_start_limited(struct daemon_side *daemon, const struct clients_limits *limits)
+static void daemon_start_limited(struct daemon_side *daemon, const struct side_limits *limits)
 {
 	int commands[2], ready[2];
 	char byte;

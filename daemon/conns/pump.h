@@ -8,13 +8,13 @@
  * What the program does becomes CLOSE and ABORT (RFC 7609 4.8): shutdown(WR) smcr_conn_shutdown(),
  * close() or death smcr_conn_close(), both after everything that it wrote was taken.
  */
-#ifndef SMCRD_DAEMON_CLIENTS_PUMP_H
-#define SMCRD_DAEMON_CLIENTS_PUMP_H
+#ifndef SMCRD_DAEMON_CONNS_PUMP_H
+#define SMCRD_DAEMON_CONNS_PUMP_H
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "daemon/clients/pair.h"
+#include "daemon/conns/pair.h"
 #include "daemon/engine/engine.h"
 
 struct pump {
@@ -25,6 +25,8 @@ struct pump {
 	bool linger_reset; /* the program set SO_LINGER {1,0}: its close() aborts */
 
 	bool tx_ready;     /* the pair may have bytes for us */
+	bool tx_full;      /* the engine takes nothing, as long as it does not say otherwise */
+	bool rx_ready;     /* the engine may have bytes, or the end, for the program */
 	bool rx_full;      /* the pair has no room: the owner watches it for EPOLLOUT */
 	bool urgent_waits; /* an urgent byte is in the send buffer; an earlier one is not consumed
 			      yet */
@@ -37,9 +39,12 @@ struct pump {
 	uint64_t tx_bytes, rx_bytes;
 };
 
-/** Note readiness of the pair: EPOLL bits, or 0 to look whatever the bits. Call pump_run()
- *  afterwards. */
+/** Note readiness of the pair: EPOLL bits, or 0 to look at both directions whatever is known of
+ *  them. Call pump_run() afterwards. */
 void pump_note(struct pump *pump, uint32_t events);
+/** The same of the engine: it told READABLE or URGENT, or WRITABLE. */
+void pump_note_readable(struct pump *pump);
+void pump_note_writable(struct pump *pump);
 
 /**
  * Move what can be moved, up to a bound for the sake of others. Call it after every event of the

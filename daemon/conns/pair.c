@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/clients/pair.h"
+#include "daemon/conns/pair.h"
 
 #include <errno.h>
 #include <fcntl.h>

@@ -7,15 +7,15 @@
  */
 #include <errno.h>
 
-#include "daemon/clients/internal.h"
+#include "daemon/conns/internal.h"
 #include "daemon/rendezvous/plain.h"
 
 static bool is_allowed(const struct client_conn *conn)
 {
-	bool somebody_waits = conn->session || conn->pair.fd >= 0;
+	bool somebody_waits = conn->asker || conn->pair.fd >= 0;
 	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_FALLBACK;
 	return conn->kind != IPC_HANDOVER_ACCEPTED && undecided && conn->tcp >= 0 &&
-	       somebody_waits && !conn->require && !conn->clients->stopped;
+	       somebody_waits && !conn->require && !conn->conns->stopped;
 }
 
 static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
@@ -23,12 +23,12 @@ static void on_connected_again(void *ctx, int error, const struct rdv_option_sta
 	struct client_conn *conn = ctx;
 	(void)state;
 	conn->wait = NULL;
-	clients_begin(conn->clients);
+	batch_begin(conn->conns->batch);
 	if (error)
 		conn_fail(conn, error, SMCR_REASON_NO_ANSWER);
 	else
 		conn_fall_back(conn, SMCR_REASON_NO_ANSWER);
-	clients_end(conn->clients);
+	batch_end(conn->conns->batch);
 }
 
 /* What is this host's own fault says nothing of the peer. */
@@ -36,12 +36,12 @@ static void note_failure(struct client_conn *conn, int error, uint32_t reason)
 {
 	if (reason != SMCR_REASON_NONE && error != ECONNRESET)
 		return;
-	conn_note_failure(conn, error == ECONNRESET ? CLIENTS_RESET : CLIENTS_NO_ANSWER);
+	conn_note_failure(conn, error == ECONNRESET ? CONNS_RESET : CONNS_NO_ANSWER);
 }
 
 void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 {
-	struct clients *clients = conn->clients;
+	struct conns *conns = conn->conns;
 	if (!is_allowed(conn)) {
 		conn_fail(conn, error, reason);
 		return;
@@ -53,7 +53,7 @@ void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
 	note_failure(conn, error, reason);
 	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
 	if (r == 0)
-		r = rdv_connect_wait(clients->config.base, clients->config.option, conn->tcp,
+		r = rdv_connect_wait(conns->config.base, conns->config.option, conn->tcp,
 				     on_connected_again, conn, &conn->wait);
 	if (r < 0)
 		conn_fail(conn, -r, SMCR_REASON_NO_ANSWER);

@@ -5,14 +5,14 @@
  * TCP connection, with end of file, half close, urgent bytes and reset passed on as TCP would show
  * them.
  */
-#ifndef SMCRD_DAEMON_CLIENTS_RELAY_H
-#define SMCRD_DAEMON_CLIENTS_RELAY_H
+#ifndef SMCRD_DAEMON_CONNS_RELAY_H
+#define SMCRD_DAEMON_CONNS_RELAY_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "daemon/clients/pair.h"
+#include "daemon/conns/pair.h"
 
 /** Bytes that one side gave and the other has not taken yet. */
 struct relay_rest {

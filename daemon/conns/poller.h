@@ -7,8 +7,8 @@
  * apart, which libevent's events merge. So these descriptors live in an epoll instance of their
  * own, and libevent watches that instance.
  */
-#ifndef SMCRD_DAEMON_CLIENTS_POLLER_H
-#define SMCRD_DAEMON_CLIENTS_POLLER_H
+#ifndef SMCRD_DAEMON_CONNS_POLLER_H
+#define SMCRD_DAEMON_CONNS_POLLER_H
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -11,7 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/param.h>
 
-#include "daemon/clients/internal.h"
+#include "daemon/conns/internal.h"
 #include "daemon/engine/view.h"
 
 /* States of a TCP socket as TCP_INFO tells them; netinet/tcp.h has them, and clashes. */
@@ -32,13 +32,13 @@ struct stream {
 
 static bool over_smcr(const struct client_conn *conn)
 {
-	return conn->engine && (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING);
+	return conn->smc && (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING);
 }
 
 static struct stream smcr_stream(const struct client_conn *conn)
 {
 	struct smcr_conn_view view;
-	smcr_conn_get_view(conn->engine, &view);
+	smcr_conn_get_view(conn->smc, &view);
 	uint64_t held = conn->pump.urgent_waits; /* taken, and not committed yet */
 	return (struct stream){
 		.taken = conn->pump.tx_bytes,

@@ -16,8 +16,8 @@
  *
  * Readiness is edge-triggered: wait for an event only after a call has said that there is nothing.
  */
-#ifndef SMCRD_DAEMON_CLIENTS_PAIR_H
-#define SMCRD_DAEMON_CLIENTS_PAIR_H
+#ifndef SMCRD_DAEMON_CONNS_PAIR_H
+#define SMCRD_DAEMON_CONNS_PAIR_H
 
 #include <stdbool.h>
 #include <stddef.h>

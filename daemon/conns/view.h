@@ -3,15 +3,18 @@
  * @file view.h
  * What operators see of the connections that programs handed over: snapshots and counters.
  */
-#ifndef SMCRD_DAEMON_CLIENTS_VIEW_H
-#define SMCRD_DAEMON_CLIENTS_VIEW_H
+#ifndef SMCRD_DAEMON_CONNS_VIEW_H
+#define SMCRD_DAEMON_CONNS_VIEW_H
 
+#include <stdbool.h>
+#include <stdint.h>
 #include <sys/types.h>
 
-#include "daemon/clients/clients.h"
 #include "daemon/engine/view.h"
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
+
+struct conns;
 
 enum client_mode {
 	CLIENT_MODE_PENDING, /* TCP handshake or rendezvous under way */
@@ -46,35 +49,30 @@ struct client_conn_view {
 const char *client_mode_name(enum client_mode mode);
 
 /** Call `fn` for every live connection and then for the remembered ones, newest first. `fn` must
- * not call back into the clients. */
-void clients_each_conn(const struct clients *clients,
-		       void (*fn)(void *arg, const struct client_conn_view *view), void *arg);
+ * not call back into the connections. */
+void conns_each(const struct conns *conns,
+		void (*fn)(void *arg, const struct client_conn_view *view), void *arg);
 
-struct clients_view {
-	uint32_t sessions; /* open now */
-	uint32_t conns;    /* live now: pending, SMC-R and relays */
+struct conns_view {
+	uint32_t conns; /* live now: pending, SMC-R and relays */
 	uint32_t conns_pending, conns_smcr, conns_relay;
 	/* Since start. */
-	uint64_t sessions_total;
-	uint64_t sessions_refused; /* quota */
 	uint64_t handovers_connected, handovers_connecting, handovers_accepted;
-	uint64_t handovers_refused; /* quota, or not a TCP connection */
-	uint64_t established;       /* over SMC-R */
-	uint64_t fallbacks;         /* CLC was tried, plain TCP came of it */
+	uint64_t established;    /* over SMC-R */
+	uint64_t fallbacks;      /* CLC was tried, plain TCP came of it */
 	uint64_t not_candidates; /* plain TCP without CLC: the peer or this host cannot, or must not
 				  */
 	uint64_t failed;         /* rendezvous broke the connection, or connect() failed */
 	uint64_t resets;         /* established connections that ended abnormally */
-	uint64_t protocol_errors;              /* frames that made us drop a session */
 	uint64_t smcr_tx_bytes, smcr_rx_bytes; /* application bytes */
 	uint64_t relay_tx_bytes, relay_rx_bytes;
 };
 
-void clients_get_view(const struct clients *clients, struct clients_view *ret_view);
+void conns_get_view(const struct conns *conns, struct conns_view *ret_view);
 
 /** Call `fn` for each reason (ours) that kept a connection from SMC-R, with the number of them. */
-void clients_each_reason(const struct clients *clients,
-			 void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg);
+void conns_each_reason(const struct conns *conns,
+		       void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg);
 
 /** A limit that keeps the SMC option off new connections now. */
 struct limit_view {
@@ -84,7 +82,7 @@ struct limit_view {
 };
 
 /** Call `fn` for each of them. */
-void limits_each(const struct clients *clients,
-		 void (*fn)(void *arg, const struct limit_view *view), void *arg);
+void limits_each(const struct conns *conns, void (*fn)(void *arg, const struct limit_view *view),
+		 void *arg);
 
 #endif

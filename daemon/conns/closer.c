@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "daemon/clients/internal.h"
+#include "daemon/conns/internal.h"
 
 #define THREADS_MAX 32
 #define OVERDUE     64 /* of one user: more is not taken */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/clients/relay.h"
+#include "daemon/conns/relay.h"
 
 #include <errno.h>
 #include <linux/sockios.h>

@@ -3,43 +3,43 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/clients/internal.h"
+#include "daemon/conns/internal.h"
 
-int history_new(struct clients *clients)
+int history_new(struct conns *conns)
 {
-	clients->history = calloc(clients->config.limits.history, sizeof(*clients->history));
-	return clients->history ? 0 : -ENOMEM;
+	conns->history = calloc(conns->config.limits.history, sizeof(*conns->history));
+	return conns->history ? 0 : -ENOMEM;
 }
 
-void history_free(struct clients *clients)
+void history_free(struct conns *conns)
 {
 	struct reason_count *reason, *next;
-	free(clients->history);
-	HASH_ITER (hh, clients->reasons, reason, next) {
-		HASH_DELETE(hh, clients->reasons, reason);
+	free(conns->history);
+	HASH_ITER (hh, conns->reasons, reason, next) {
+		HASH_DELETE(hh, conns->reasons, reason);
 		free(reason);
 	}
 }
 
-void history_count_reason(struct clients *clients, uint32_t reason)
+void history_count_reason(struct conns *conns, uint32_t reason)
 {
 	struct reason_count *count;
-	HASH_FIND(hh, clients->reasons, &reason, sizeof(reason), count);
+	HASH_FIND(hh, conns->reasons, &reason, sizeof(reason), count);
 	if (!count) {
 		count = calloc(1, sizeof(*count));
 		if (!count)
 			return;
 		count->reason = reason;
-		HASH_ADD(hh, clients->reasons, reason, sizeof(reason), count);
+		HASH_ADD(hh, conns->reasons, reason, sizeof(reason), count);
 	}
 	count->count++;
 }
 
-void clients_each_reason(const struct clients *clients,
-			 void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg)
+void conns_each_reason(const struct conns *conns,
+		       void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg)
 {
 	const struct reason_count *reason;
-	for (reason = clients->reasons; reason; reason = reason->hh.next)
+	for (reason = conns->reasons; reason; reason = reason->hh.next)
 		fn(arg, reason->reason, reason->count);
 }
 
@@ -79,7 +79,7 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 
 void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view)
 {
-	describe(conn, clients_now_ms(), ret_view);
+	describe(conn, conns_now_ms(), ret_view);
 	if (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING) {
 		ret_view->mode = CLIENT_MODE_SMCR;
 		ret_view->state = conn->phase == PHASE_SMCR ? IPC_CONN_SMCR : IPC_CONN_CLOSED;
@@ -87,16 +87,16 @@ void history_describe(const struct client_conn *conn, struct client_conn_view *r
 		ret_view->mode = CLIENT_MODE_TCP;
 		ret_view->state = IPC_CONN_RELAY;
 	}
-	ret_view->in_engine = conn->engine != NULL;
-	if (conn->engine)
-		smcr_conn_get_view(conn->engine, &ret_view->engine);
+	ret_view->in_engine = conn->smc != NULL;
+	if (conn->smc)
+		smcr_conn_get_view(conn->smc, &ret_view->engine);
 }
 
 void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state)
 {
-	struct clients *clients = conn->clients;
-	struct client_conn_view *view = &clients->history[clients->history_at];
-	uint64_t now = clients_now_ms();
+	struct conns *conns = conn->conns;
+	struct client_conn_view *view = &conns->history[conns->history_at];
+	uint64_t now = conns_now_ms();
 	describe(conn, now, view);
 	view->mode = mode;
 	view->state = state;
@@ -104,23 +104,23 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 	view->ended_ms = now; /* a point in time until it is shown */
 	/* Plain TCP that never was relayed is out of our sight. */
 	view->bytes_known = mode != CLIENT_MODE_TCP || conn->relay.pair;
-	clients->history_at = (clients->history_at + 1) % clients->config.limits.history;
-	if (clients->history_len < clients->config.limits.history)
-		clients->history_len++;
+	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
+	if (conns->history_len < conns->config.limits.history)
+		conns->history_len++;
 }
 
 /* The newest is 1. */
-static const struct client_conn_view *remembered(const struct clients *clients, uint32_t nth)
+static const struct client_conn_view *remembered(const struct conns *conns, uint32_t nth)
 {
-	uint32_t size = clients->config.limits.history;
-	return &clients->history[(clients->history_at + size - nth) % size];
+	uint32_t size = conns->config.limits.history;
+	return &conns->history[(conns->history_at + size - nth) % size];
 }
 
-bool history_find_pair(const struct clients *clients, uint64_t id, ino_t inode,
+bool history_find_pair(const struct conns *conns, uint64_t id, ino_t inode,
 		       struct client_conn_view *ret_view)
 {
-	for (uint32_t i = 1; i <= clients->history_len; i++) {
-		const struct client_conn_view *view = remembered(clients, i);
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		const struct client_conn_view *view = remembered(conns, i);
 		if (view->id != id || view->pair_inode != inode)
 			continue;
 		*ret_view = *view;
@@ -129,11 +129,10 @@ bool history_find_pair(const struct clients *clients, uint64_t id, ino_t inode,
 	return false;
 }
 
-bool history_find_tcp(const struct clients *clients, uint64_t cookie,
-		      struct client_conn_view *ret_view)
+bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_conn_view *ret_view)
 {
-	for (uint32_t i = 1; i <= clients->history_len; i++) {
-		const struct client_conn_view *view = remembered(clients, i);
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		const struct client_conn_view *view = remembered(conns, i);
 		if (view->cookie != cookie)
 			continue;
 		*ret_view = *view;
@@ -142,18 +141,18 @@ bool history_find_tcp(const struct clients *clients, uint64_t cookie,
 	return false;
 }
 
-void clients_each_conn(const struct clients *clients,
-		       void (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+void conns_each(const struct conns *conns,
+		void (*fn)(void *arg, const struct client_conn_view *view), void *arg)
 {
 	const struct client_conn *conn;
 	struct client_conn_view view;
-	uint64_t now = clients_now_ms();
-	DL_FOREACH (clients->conns, conn) {
+	uint64_t now = conns_now_ms();
+	DL_FOREACH (conns->conns, conn) {
 		history_describe(conn, &view);
 		fn(arg, &view);
 	}
-	for (uint32_t i = 1; i <= clients->history_len; i++) {
-		view = *remembered(clients, i);
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		view = *remembered(conns, i);
 		view.ended_ms = now - view.ended_ms;
 		view.age_ms += view.ended_ms;
 		fn(arg, &view);

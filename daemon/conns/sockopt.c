@@ -15,7 +15,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "daemon/clients/internal.h"
+#include "daemon/conns/internal.h"
 
 enum {
 	GET = 1 << IPC_SOCKOPT_GET,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/clients/poller.h"
+#include "daemon/conns/poller.h"
 
 #include <errno.h>
 #include <event2/event.h>

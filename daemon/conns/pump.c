@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/clients/pump.h"
+#include "daemon/conns/pump.h"
 
 #include <errno.h>
 #include <sys/epoll.h>
@@ -20,10 +20,14 @@ static bool active(const struct pump *pump)
 
 void pump_note(struct pump *pump, uint32_t events)
 {
-	if (!events || events & ~(uint32_t)EPOLLOUT)
+	if (!events || events & ~(uint32_t)EPOLLOUT) {
 		pump->tx_ready = true;
+		pump->tx_full = false; /* an urgent byte, or the end, needs no room */
+	}
 	if (!events || events & EPOLLOUT)
 		pump->rx_full = false;
+	if (!events)
+		pump->rx_ready = true;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		pump->write_ended = true;
 	/* Both directions ended counts as close() too (CLOSE-5). */
@@ -31,6 +35,16 @@ void pump_note(struct pump *pump, uint32_t events)
 		pump->closed = true;
 	if (events & EPOLLERR)
 		pair_closed(pump->pair); /* left unread data behind? */
+}
+
+void pump_note_readable(struct pump *pump)
+{
+	pump->rx_ready = true;
+}
+
+void pump_note_writable(struct pump *pump)
+{
+	pump->tx_full = false;
 }
 
 static void close_conn(struct pump *pump)
@@ -83,18 +97,21 @@ static void announce_urgent(struct pump *pump)
 static enum step pump_tx(struct pump *pump)
 {
 	size_t moved = 0;
-	while (active(pump) && pump->tx_ready) {
+	while (active(pump) && pump->tx_ready && !pump->tx_full) {
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
-		if (pump->urgent_waits && !commit_urgent(pump)) /* WRITABLE will come */
+		if (pump->urgent_waits && !commit_urgent(pump)) {
+			pump->tx_full = true;
 			return STEP_WAIT;
+		}
 		if (pump->tx_ended) {
 			end_tx(pump);
 			break;
 		}
 		int n = smcr_conn_tx_space(pump->conn, iov);
-		if (n == 0) { /* WRITABLE will come, but the end needs no room */
+		if (n == 0) {
+			pump->tx_full = true;
 			announce_urgent(pump);
 			break;
 		}
@@ -119,7 +136,8 @@ static enum step pump_tx(struct pump *pump)
 			smcr_conn_tx_commit(pump->conn, (size_t)got);
 		pair_settle(pump->pair);
 	}
-	if (active(pump) && pump->write_ended && pump->tx_ready && pair_pending(pump->pair) == 0)
+	bool last_taken = pump->write_ended && pump->tx_ready && !pump->urgent_waits;
+	if (active(pump) && last_taken && pair_pending(pump->pair) == 0)
 		end_tx(pump);
 	return STEP_WAIT;
 }
@@ -166,13 +184,15 @@ static ssize_t deliver(struct pump *pump, struct iovec iov[2], int n)
 static enum step pump_rx(struct pump *pump)
 {
 	size_t moved = 0, before;
-	while (active(pump) && has_room(pump)) {
+	while (active(pump) && pump->rx_ready && has_room(pump)) {
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
 		int n = smcr_conn_rx_data(pump->conn, iov);
-		if (n == 0)
+		if (n == 0) {
+			pump->rx_ready = false;
 			break;
+		}
 		cut(iov, n, TURN - moved);
 		ssize_t put = deliver(pump, iov, n);
 		if (put == -EAGAIN) {
@@ -207,6 +227,7 @@ static enum step pump_rx(struct pump *pump)
 static void close_hard(struct pump *pump)
 {
 	pump->tx_ready = true;
+	pump->tx_full = false;
 	pump_tx(pump);
 	if (active(pump))
 		close_conn(pump);
