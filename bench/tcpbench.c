@@ -2,12 +2,17 @@
 /*
  * An ordinary TCP program to measure with: it knows nothing of SMC-R.
  *
- * tcpbench serve ADDRESS PORT: serve bulk and rtt, one connection after the other, until killed.
+ * tcpbench serve ADDRESS PORT: serve bulk, rtt and hold, until killed; a thread a connection.
  *
- * tcpbench bulk ADDRESS PORT SECONDS: send for that long; prints MB/s as the receiver saw it.
+ * tcpbench bulk ADDRESS PORT SECONDS [STREAMS [up|down]]: so many connections (1) carry what they
+ * can for that long, to the server (up) or from it; prints MB/s of all together, as the receivers
+ * saw them.
  *
- * tcpbench rtt ADDRESS PORT COUNT: ping-pongs of 64 bytes; prints the median and the 99th
- * percentile in microseconds.
+ * tcpbench rtt ADDRESS PORT COUNT [SIZE]: ping-pongs of SIZE bytes (64); prints the median and the
+ * 99th percentile in microseconds.
+ *
+ * tcpbench hold ADDRESS PORT COUNT: open so many connections, each with one ping-pong; prints
+ * "held", and holds them until standard input ends.
  *
  * tcpbench answer ADDRESS PORT: serve ask and setup, until killed.
  *
@@ -23,6 +28,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -32,8 +38,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#define PING_SIZE 64
-#define BULK_SIZE (256 * 1024)
+#define PING_SIZE   64
+#define BULK_SIZE   (256 * 1024)
+#define MAX_SIZE    (1u << 20)
+#define MAX_STREAMS 64
+
+/* What a client of `serve` says first. */
+struct wish {
+	char what;      /* 'U', 'D': bulk to or from the server; 'R': ping-pongs */
+	uint32_t size;  /* of a ping-pong */
+	double seconds; /* of 'D' */
+};
 
 static void die(const char *what)
 {
@@ -110,32 +125,44 @@ static int connect_to(const struct sockaddr_in *in)
 	return fd;
 }
 
-static int open_connection(const char *addr, const char *port, char mode)
+static int open_connection(const char *addr, const char *port, const struct wish *wish)
 {
 	struct sockaddr_in in = address(addr, port);
 	int fd = connect_to(&in);
 	no_delay(fd);
-	must_send(fd, &mode, 1);
+	must_send(fd, wish, sizeof(*wish));
 	return fd;
 }
 
-/* Take bytes until the end, then answer how many came and how long it took. */
-static void serve_bulk(int fd)
+/* Take bytes until the end. @return how many came; `ret_seconds`: how long it took */
+static double take(int fd, double *ret_seconds)
 {
-	static char buf[BULK_SIZE];
-	double start = now(), result[2] = { 0 };
+	char *buf = malloc(BULK_SIZE);
+	double start = now(), got = 0;
 	ssize_t n;
-	while ((n = recv(fd, buf, sizeof(buf), 0)) > 0)
-		result[0] += (double)n;
-	result[1] = now() - start;
-	send_all(fd, result, sizeof(result));
+	while (buf && (n = recv(fd, buf, BULK_SIZE, 0)) > 0)
+		got += (double)n;
+	*ret_seconds = now() - start;
+	free(buf);
+	return got;
 }
 
-static void serve_rtt(int fd)
+static void give(int fd, double seconds)
 {
-	char buf[PING_SIZE];
-	while (recv_all(fd, buf, sizeof(buf)) && send_all(fd, buf, sizeof(buf)))
+	char *buf = calloc(1, BULK_SIZE);
+	double end = now() + seconds;
+	while (buf && now() < end && send_all(fd, buf, BULK_SIZE))
 		;
+	shutdown(fd, SHUT_WR);
+	free(buf);
+}
+
+static void serve_rtt(int fd, size_t size)
+{
+	char *buf = malloc(size);
+	while (buf && recv_all(fd, buf, size) && send_all(fd, buf, size))
+		;
+	free(buf);
 }
 
 static int listen_at(const char *addr, const char *port)
@@ -158,18 +185,35 @@ static int accept_one(int fd)
 	return conn;
 }
 
+static void *serve_one(void *arg)
+{
+	int fd = (int)(intptr_t)arg;
+	struct wish wish;
+	double result[2];
+	no_delay(fd);
+	if (recv_all(fd, &wish, sizeof(wish)) && wish.size <= MAX_SIZE) {
+		switch (wish.what) {
+		case 'U':
+			result[0] = take(fd, &result[1]);
+			send_all(fd, result, sizeof(result));
+			break;
+		case 'D': give(fd, wish.seconds); break;
+		default: serve_rtt(fd, wish.size);
+		}
+	}
+	close(fd);
+	return NULL;
+}
+
 static _Noreturn void serve(const char *addr, const char *port)
 {
-	char mode;
 	int fd = listen_at(addr, port);
 	for (;;) {
+		pthread_t thread;
 		int conn = accept_one(fd);
-		no_delay(conn);
-		if (recv_all(conn, &mode, 1) && mode == 'B')
-			serve_bulk(conn);
-		else
-			serve_rtt(conn);
-		close(conn);
+		if (pthread_create(&thread, NULL, serve_one, (void *)(intptr_t)conn))
+			die("thread");
+		pthread_detach(thread);
 	}
 }
 
@@ -185,16 +229,48 @@ static _Noreturn void answer(const char *addr, const char *port)
 	}
 }
 
-static int bulk(const char *addr, const char *port, double seconds)
+struct stream {
+	pthread_t thread;
+	const char *addr, *port;
+	struct wish wish;
+	double rate; /* MB/s */
+};
+
+static void *run_stream(void *arg)
 {
-	static char buf[BULK_SIZE];
-	int fd = open_connection(addr, port, 'B');
-	double end = now() + seconds, result[2];
-	while (now() < end)
-		must_send(fd, buf, sizeof(buf));
-	shutdown(fd, SHUT_WR);
-	must_recv(fd, result, sizeof(result));
-	printf("%.1f\n", result[0] / result[1] / 1e6);
+	struct stream *stream = arg;
+	double result[2];
+	int fd = open_connection(stream->addr, stream->port, &stream->wish);
+	if (stream->wish.what == 'U') {
+		give(fd, stream->wish.seconds);
+		must_recv(fd, result, sizeof(result));
+	} else {
+		result[0] = take(fd, &result[1]);
+	}
+	close(fd);
+	stream->rate = result[0] / result[1] / 1e6;
+	return NULL;
+}
+
+static int bulk(const char *addr, const char *port, double seconds, size_t streams, bool up)
+{
+	static struct stream all[MAX_STREAMS];
+	double rate = 0;
+	if (!streams || streams > MAX_STREAMS) {
+		fprintf(stderr, "tcpbench: 1 to %d streams\n", MAX_STREAMS);
+		return 2;
+	}
+	for (size_t i = 0; i < streams; i++) {
+		struct wish wish = { .what = up ? 'U' : 'D', .seconds = seconds };
+		all[i] = (struct stream){ .addr = addr, .port = port, .wish = wish };
+		if (pthread_create(&all[i].thread, NULL, run_stream, &all[i]))
+			die("thread");
+	}
+	for (size_t i = 0; i < streams; i++) {
+		pthread_join(all[i].thread, NULL);
+		rate += all[i].rate;
+	}
+	printf("%.1f\n", rate);
 	return 0;
 }
 
@@ -220,19 +296,38 @@ static void print_times(double *times, size_t count)
 	free(times);
 }
 
-static int rtt(const char *addr, const char *port, size_t count)
+static int rtt(const char *addr, const char *port, size_t count, size_t size)
 {
-	char buf[PING_SIZE] = { 0 };
+	static char buf[MAX_SIZE];
 	double *times = room_for(count);
-	int fd = open_connection(addr, port, 'R');
+	if (!size || size > MAX_SIZE) {
+		fprintf(stderr, "tcpbench: 1 to %u bytes\n", MAX_SIZE);
+		return 2;
+	}
+	int fd = open_connection(addr, port, &(struct wish){ .what = 'R', .size = (uint32_t)size });
 	for (size_t i = 0; i < count; i++) {
 		double start = now();
-		must_send(fd, buf, sizeof(buf));
-		must_recv(fd, buf, sizeof(buf));
+		must_send(fd, buf, size);
+		must_recv(fd, buf, size);
 		times[i] = (now() - start) * 1e6;
 	}
 	print_times(times, count);
 	printf("\n");
+	return 0;
+}
+
+static int hold(const char *addr, const char *port, size_t count)
+{
+	char byte = 0;
+	for (size_t i = 0; i < count; i++) {
+		int fd = open_connection(addr, port, &(struct wish){ .what = 'R', .size = 1 });
+		must_send(fd, &byte, 1);
+		must_recv(fd, &byte, 1);
+	}
+	printf("held\n");
+	fflush(stdout);
+	while (read(STDIN_FILENO, &byte, 1) > 0)
+		;
 	return 0;
 }
 
@@ -258,22 +353,38 @@ static int connections(const char *addr, const char *port, size_t count, bool qu
 	return 0;
 }
 
+static int usage(void)
+{
+	fprintf(stderr, "usage: tcpbench serve ADDRESS PORT | "
+			"bulk ADDRESS PORT SECONDS [STREAMS [up|down]] | "
+			"rtt ADDRESS PORT COUNT [SIZE] | hold ADDRESS PORT COUNT | "
+			"answer ADDRESS PORT | ask ADDRESS PORT COUNT | "
+			"setup ADDRESS PORT COUNT\n");
+	return 2;
+}
+
 int main(int argc, char **argv)
 {
-	if (argc == 4 && !strcmp(argv[1], "serve"))
-		serve(argv[2], argv[3]);
-	if (argc == 4 && !strcmp(argv[1], "answer"))
-		answer(argv[2], argv[3]);
-	if (argc == 5 && !strcmp(argv[1], "bulk"))
-		return bulk(argv[2], argv[3], atof(argv[4]));
-	if (argc == 5 && !strcmp(argv[1], "rtt"))
-		return rtt(argv[2], argv[3], (size_t)atol(argv[4]));
-	if (argc == 5 && !strcmp(argv[1], "ask"))
-		return connections(argv[2], argv[3], (size_t)atol(argv[4]), true);
-	if (argc == 5 && !strcmp(argv[1], "setup"))
-		return connections(argv[2], argv[3], (size_t)atol(argv[4]), false);
-	fprintf(stderr, "usage: tcpbench serve ADDRESS PORT | bulk ADDRESS PORT SECONDS | "
-			"rtt ADDRESS PORT COUNT | answer ADDRESS PORT | "
-			"ask ADDRESS PORT COUNT | setup ADDRESS PORT COUNT\n");
-	return 2;
+	if (argc < 4)
+		return usage();
+	const char *what = argv[1], *addr = argv[2], *port = argv[3];
+	if (argc == 4 && !strcmp(what, "serve"))
+		serve(addr, port);
+	if (argc == 4 && !strcmp(what, "answer"))
+		answer(addr, port);
+	if (argc < 5 || argc > 7)
+		return usage();
+	size_t count = (size_t)atol(argv[4]), more = argc > 5 ? (size_t)atol(argv[5]) : 0;
+	if (!strcmp(what, "bulk"))
+		return bulk(addr, port, atof(argv[4]), argc > 5 ? more : 1,
+			    argc < 7 || !strcmp(argv[6], "up"));
+	if (argc <= 6 && !strcmp(what, "rtt"))
+		return rtt(addr, port, count, argc > 5 ? more : PING_SIZE);
+	if (argc == 5 && !strcmp(what, "hold"))
+		return hold(addr, port, count);
+	if (argc == 5 && !strcmp(what, "ask"))
+		return connections(addr, port, count, true);
+	if (argc == 5 && !strcmp(what, "setup"))
+		return connections(addr, port, count, false);
+	return usage();
 }

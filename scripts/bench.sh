@@ -3,96 +3,204 @@
 # SMC-R and fallback against plain TCP over the same veth pair, in one run: rounds of all measurements,
 # one after the other, medians, ratios. docs/performance.md tells how to read it. Needs root.
 #
-#   ROUNDS (5), BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), MTUS ("1500 9000")
+#   ROUNDS (5)      MEASURE ("bulk rtt ask setup redis nginx memory fallback"): only these
+#   MTUS ("1500 9000")
+#   BULK_SECONDS (2), RTT_COUNT (20000), ASK_COUNT (2000), REQUESTS of redis (50000), WRK_SECONDS (2),
+#   HOLD_COUNT (500), connections whose memory is looked at
+#   PLOT            directory for the plots, bench-MTU.svg
 set -euo pipefail
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
 . scripts/hosts.bash
 
 ROUNDS=${ROUNDS:-5}
+MEASURE=${MEASURE:-bulk rtt ask setup redis nginx memory fallback}
+MTUS=${MTUS:-1500 9000}
 BULK_SECONDS=${BULK_SECONDS:-2}
 RTT_COUNT=${RTT_COUNT:-20000}
 ASK_COUNT=${ASK_COUNT:-2000}
-MTUS=${MTUS:-1500 9000}
+REQUESTS=${REQUESTS:-50000}
+WRK_SECONDS=${WRK_SECONDS:-2}
+HOLD_COUNT=${HOLD_COUNT:-500}
 bench=$HOSTS_BUILD/bench/tcpbench
 run=$HOSTS_BUILD/bin/smcr-run
 server=10.77.0.1
+results=$(mktemp)
 
-trap hosts_down EXIT
+trap 'hosts_down; rm -f "$results"' EXIT
 trap 'exit 130' INT TERM HUP
 
 [ "$(id -u)" = 0 ] || { echo "bench: needs root" >&2; exit 1; }
 
-median() {
-	sort -n | awk '{ v[NR] = $1 } END { print v[int((NR + 1) / 2)] }'
+wants() {
+	[[ " $MEASURE " = *" $1 "* ]]
 }
+
+# packages COMMAND PACKAGE ..: programs that are measured, installed as they are needed
+packages() {
+	local missing=()
+	while [ $# -gt 0 ]; do
+		command -v "$1" >/dev/null || missing+=("$2")
+		shift 2
+	done
+	[ ${#missing[@]} = 0 ] || DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "${missing[@]}"
+}
+
+# ---- servers
 
 # listen PORT COMMAND..: a server on host a
 listen() {
 	local port=$1
 	shift
-	start_on a "$@" "$server" "$port" >/dev/null
+	start_on a "$@" >/dev/null
 	until_true 10 tcp_listens a "$port"
 }
 
-# client NAME COMMAND..: a measurement from host b, one line "NAME VALUE.." of the results
-client() {
-	local name=$1
-	shift
-	on b "$@" | sed "s/^/$name /" >>"$HOSTS_DIR/results"
+nginx_conf() {
+	local port=$1 dir=$HOSTS_DIR/www
+	mkdir -p "$dir"
+	chmod 755 "$HOSTS_DIR" "$dir"
+	head -c 1000 /dev/zero >"$dir/1k"
+	head -c 1000000 /dev/zero >"$dir/1m"
+	cat >"$HOSTS_DIR/nginx-$port.conf" <<-END
+	daemon off;
+	worker_processes 1;
+	pid $HOSTS_DIR/nginx-$port.pid;
+	error_log $HOSTS_DIR/nginx-$port.log;
+	events { worker_connections 512; }
+	http {
+		access_log off;
+		sendfile on;
+		keepalive_requests 10000000;
+		server { listen $server:$port; root $dir; }
+	}
+	END
 }
 
-# The ways are: TCP on both sides; SMC-R; smcr-run at the client only, and at the server only, both of
-# which fall back since the other side does not offer SMC-R.
+# serve PORT [smcr-run]: everything that is measured, from PORT on
+serve() {
+	local port=$1
+	shift
+	listen "$port" "$@" "$bench" serve "$server" "$port"
+	listen $((port + 1)) "$@" "$bench" answer "$server" $((port + 1))
+	! wants redis || listen $((port + 2)) "$@" redis-server --port $((port + 2)) --bind "$server" \
+		--save '' --appendonly no --protected-mode no
+	wants nginx || return 0
+	nginx_conf $((port + 3))
+	listen $((port + 3)) "$@" nginx -c "$HOSTS_DIR/nginx-$((port + 3)).conf" -e "$HOSTS_DIR/nginx-$((port + 3)).log"
+}
+
+# ---- measurements; each prints a value
+
+# Processor seconds that the whole machine has spent: both hosts, and what the kernel does for them.
+busy() {
+	awk '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8) / 100 }' /proc/stat
+}
+
+# m NAME WAY PORT FUNCTION ARGUMENTS..: run FUNCTION with what precedes a client by that way and PORT; note its value,
+# the processor time and how long it took.
+m() {
+	local name=$1 way=$2 port=$3 before start value
+	shift 3
+	client=()
+	[ "$way" = tcp ] || client=("$run")
+	[ "$way" != smcr ] || client=("$run" --require)
+	before=$(busy) start=$EPOCHREALTIME
+	value=$("$1" "$port" "${@:2}") || { echo "bench: $name by $way failed" >&2; return 1; }
+	echo "$mtu $round $name $way $value $(bc <<<"$(busy) - $before") $(bc <<<"$EPOCHREALTIME - $start")" >>"$results"
+}
+
+bulk() { on b "${client[@]}" "$bench" bulk "$server" "$1" "$BULK_SECONDS" "$2" "$3"; }
+rtt() { on b "${client[@]}" "$bench" rtt "$server" "$1" "$RTT_COUNT" "$2" | cut -d' ' -f "$3"; }
+connections() { on b "${client[@]}" "$bench" "$2" "$server" $(($1 + 1)) "$ASK_COUNT" | cut -d' ' -f "$3"; }
+
+redis() {
+	on b "${client[@]}" redis-benchmark -h "$server" -p $(($1 + 2)) -c 50 -n $((REQUESTS * $2)) -P "$2" -t get --csv |
+		awk -F'"' '$2 == "GET" { print $4 }'
+}
+
+web() {
+	on b "${client[@]}" wrk -t 1 -c 32 -d "$WRK_SECONDS" "http://$server:$(($1 + 3))/$2" | awk '/^Requests/ { print $2 }'
+}
+
+# KiB of memory that both daemons have, what they share counted in shares
+# shellcheck disable=SC2154 # smcrd_start sets them
+daemons_kib() {
+	cat "/proc/$SMCRD_PID_a/smaps_rollup" "/proc/$SMCRD_PID_b/smaps_rollup" | awk '$1 == "Pss:" { kib += $2 } END { print kib }'
+}
+
+# KiB a connection that is open and idle, of both daemons together
+memory() {
+	local before after holder=$HOSTS_DIR/held
+	mkfifo "$holder.in"
+	before=$(daemons_kib)
+	on b "${client[@]}" "$bench" hold "$server" "$1" "$HOLD_COUNT" <"$holder.in" >"$holder" &
+	exec {input}>"$holder.in"
+	until_true 60 grep -q held "$holder"
+	after=$(daemons_kib)
+	exec {input}>&-
+	wait $!
+	rm -f "$holder" "$holder.in"
+	bc <<<"scale=2; ($after - $before) / $HOLD_COUNT"
+}
+
+# both NAME FUNCTION ARGUMENTS..: by TCP and by SMC-R
+both() {
+	m "$1" tcp 5000 "${@:2}"
+	m "$1" smcr 5100 "${@:2}"
+}
+
 measure() {
-	local mtu=$1 round
+	local size
+	if wants bulk; then
+		both bulk bulk 1 up
+		both bulk-down bulk 1 down
+		both bulk-8 bulk 8 up
+		both bulk-8-down bulk 8 down
+	fi
+	if wants rtt; then
+		for size in 1 64 4096; do
+			both "rtt-$size" rtt "$size" 1
+			both "rtt-$size-p99" rtt "$size" 2
+		done
+	fi
+	! wants ask || both ask connections ask 1
+	! wants setup || both setup connections setup 3
+	if wants redis; then
+		both redis redis 1
+		both redis-16 redis 16
+	fi
+	if wants nginx; then
+		both nginx-1k web 1k
+		both nginx-1m web 1m
+	fi
+	! wants memory || m memory smcr 5100 memory
+	wants fallback || return 0
+	m bulk fallback 5000 bulk 1 up
+	m rtt-64 fallback 5000 rtt 64 1
+	m ask fallback 5000 connections ask 1
+	client_of_fallback_server
+}
+
+# The server is under smcr-run, and the client is not.
+client_of_fallback_server() {
+	m ask tcp-to-smcr 5100 plain_ask
+}
+
+plain_ask() { on b "$bench" ask "$server" $(($1 + 1)) "$ASK_COUNT" | cut -d' ' -f 1; }
+
+packages bc bc
+! wants redis || packages redis-server redis-server redis-benchmark redis-tools
+! wants nginx || packages nginx nginx-light wrk wrk
+for mtu in $MTUS; do
 	hosts_up "$mtu"
 	# What a connection a request costs is to be seen, not avoided.
 	echo 'short_connection_rate = 0' | tee "$HOSTS_DIR/a.conf" >"$HOSTS_DIR/b.conf"
 	smcrd_start a
 	smcrd_start b
-	listen 5001 "$bench" serve
-	listen 5002 "$run" "$bench" serve
-	listen 5003 "$bench" answer
-	listen 5004 "$run" "$bench" answer
-	for ((round = 0; round < ROUNDS; round++)); do
-		client tcp_bulk "$bench" bulk "$server" 5001 "$BULK_SECONDS"
-		client smcr_bulk "$run" --require "$bench" bulk "$server" 5002 "$BULK_SECONDS"
-		client fallback_bulk "$run" "$bench" bulk "$server" 5001 "$BULK_SECONDS"
-		client tcp_rtt "$bench" rtt "$server" 5001 "$RTT_COUNT"
-		client smcr_rtt "$run" --require "$bench" rtt "$server" 5002 "$RTT_COUNT"
-		client fallback_rtt "$run" "$bench" rtt "$server" 5001 "$RTT_COUNT"
-		client tcp_ask "$bench" ask "$server" 5003 "$ASK_COUNT"
-		client smcr_ask "$run" --require "$bench" ask "$server" 5004 "$ASK_COUNT"
-		client fallback_ask "$run" "$bench" ask "$server" 5003 "$ASK_COUNT"
-		client fallback_server_ask "$bench" ask "$server" 5004 "$ASK_COUNT"
-	done
-}
-
-# value WHAT: median of the rounds
-value() {
-	awk -v what="$1" '$1 == what { print $2 }' "$HOSTS_DIR/results" | median
-}
-
-# line MTU TEXT WAY MEASUREMENT: TCP's value, the way's, and the ratio
-line() {
-	awk -v m="$1" -v text="$2" -v tcp="$(value "tcp_$4")" -v way="$(value "$3_$4")" 'BEGIN {
-		printf "MTU %-5d %-46s TCP %8.1f  this %8.1f  ratio %.2f\n", m, text, tcp, way, way / tcp
-	}'
-}
-
-report() {
-	line "$1" "SMC-R, bulk MB/s" smcr bulk
-	line "$1" "SMC-R, 64-byte round trip us" smcr rtt
-	line "$1" "SMC-R, a connection a request us" smcr ask
-	line "$1" "fallback, bulk MB/s" fallback bulk
-	line "$1" "fallback, 64-byte round trip us" fallback rtt
-	line "$1" "fallback at the client, a connection us" fallback ask
-	line "$1" "fallback at the server, a connection us" fallback_server ask
-}
-
-for mtu in $MTUS; do
-	measure "$mtu"
-	report "$mtu"
+	serve 5000
+	serve 5100 "$run"
+	for ((round = 0; round < ROUNDS; round++)); do measure; done
 	hosts_down
 done
+scripts/bench-report.py ${PLOT:+--plot "$PLOT"} "$results"
