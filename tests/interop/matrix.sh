@@ -147,7 +147,8 @@ wire() {
 	else
 		result "$1" wire FAIL "every packet is sound"
 		{
-			tail -n 60 <<<"$out"
+			grep -v "^again" <<<"$out" | tail -n 40
+			grep -m 20 "^again" <<<"$out"
 			head -n 20 <<<"$malformed"
 			tail -n 3 "$VM_WORK/tshark"
 		} | sed 's/^/# /'

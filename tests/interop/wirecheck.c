@@ -9,7 +9,7 @@
  *   PSN        which requests come twice, and why: after a NAK, after a time without
  *              acknowledgement, or in one of the periods FROM-TO, in seconds since 1970, when links
  *              were cut. Others have no explanation. And how many of each link's, the periods
- * aside.
+ *              aside. A packet that others have overtaken on its way here comes late, not twice.
  *
  *   --list     a line for each LLC message: TIME FROM-TO VERSION NAME, and whether it is a reply
  *   --rxe ADDR a host with rdma_rxe, whose timer runs on whatever is acknowledged meanwhile: when
@@ -54,7 +54,10 @@ struct stream {
 	uint32_t next; /* PSN that has not been there yet */
 	uint32_t
 		again; /* what follows the last one; a repetition leaves out what is acknowledged */
-	uint64_t at[PLACES];
+	struct {
+		uint64_t at; /* 0: never */
+		uint32_t psn;
+	} last[PLACES];
 	uint64_t requests, repeated; /* not in a period */
 	UT_hash_handle hh;
 };
@@ -82,7 +85,7 @@ static struct refusal *refusals;
 static struct {
 	uint64_t frames, roce, requests, acks, naks, rnr_naks, bad_icrc, undecodable;
 	uint64_t cdc, bad_cdc, llc, bad_llc, truncated;
-	uint64_t repeated, after_nak, after_silence, rxe_timer, in_cut, unexplained;
+	uint64_t repeated, after_nak, after_silence, rxe_timer, in_cut, unexplained, late;
 } count;
 
 struct frame {
@@ -163,7 +166,7 @@ static void repetition(const struct frame *frame, const struct stream *stream, u
 		count.in_cut++;
 	else if (refused_lately(frame))
 		count.after_nak++;
-	else if (frame->at - stream->at[psn % PLACES] >= SILENCE_US)
+	else if (frame->at - stream->last[psn % PLACES].at >= SILENCE_US)
 		count.after_silence++;
 	else if (by_rxe(frame))
 		count.rxe_timer++;
@@ -173,21 +176,30 @@ static void repetition(const struct frame *frame, const struct stream *stream, u
 	}
 }
 
+static bool was_here(const struct stream *stream, uint32_t psn)
+{
+	return stream->last[psn % PLACES].at && stream->last[psn % PLACES].psn == psn;
+}
+
 static void request(const struct frame *frame, const struct roce_bth *bth)
 {
 	struct stream *stream = stream_of(frame, bth->dest_qp, bth->psn);
 	bool is_new = roce_psn_diff(bth->psn, stream->next) >= 0;
+	bool late = !is_new && !was_here(stream, bth->psn);
 	count.requests++;
+	count.late += late;
 	if (!in_period(frame->at)) {
 		stream->requests++;
-		stream->repeated += !is_new;
+		stream->repeated += !is_new && !late;
 	}
 	if (is_new)
 		stream->next = (bth->psn + 1) & ROCE_PSN_MASK;
-	else if (roce_psn_diff(bth->psn, stream->again) < 0)
+	else if (!late && roce_psn_diff(bth->psn, stream->again) < 0)
 		repetition(frame, stream, bth->psn);
-	stream->again = (bth->psn + 1) & ROCE_PSN_MASK;
-	stream->at[bth->psn % PLACES] = frame->at;
+	if (!late)
+		stream->again = (bth->psn + 1) & ROCE_PSN_MASK;
+	stream->last[bth->psn % PLACES].at = frame->at;
+	stream->last[bth->psn % PLACES].psn = bth->psn;
 }
 
 static void acknowledgement(const struct frame *frame, const struct roce_aeth *aeth)
@@ -362,9 +374,10 @@ static int report(void)
 	printf("cdc %" PRIu64 "\nbad_cdc %" PRIu64 "\nllc %" PRIu64 "\nbad_llc %" PRIu64 "\n",
 	       count.cdc, count.bad_cdc, count.llc, count.bad_llc);
 	printf("repetitions %" PRIu64 "\nafter_nak %" PRIu64 "\nafter_silence %" PRIu64
-	       "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nunexplained %" PRIu64 "\n",
+	       "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nlate %" PRIu64 "\nunexplained %" PRIu64
+	       "\n",
 	       count.repeated, count.after_nak, count.after_silence, count.rxe_timer, count.in_cut,
-	       count.unexplained);
+	       count.late, count.unexplained);
 	return count.truncated || count.undecodable || count.bad_icrc || count.bad_cdc ||
 	       count.bad_llc || count.unexplained;
 }
