@@ -219,6 +219,12 @@ static bool assume_capable(void *ctx, const struct smcr_addr *peer)
 	       config_peer_assumed_capable(&smcrd->config, addr_ipv4(peer));
 }
 
+static bool can_share(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	return fabric_can_share(smcrd->fabric);
+}
+
 static int serve_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 			 char **ret_reply)
 {
@@ -353,6 +359,8 @@ static int open_conns(struct smcrd *smcrd)
 		.base = smcrd->base,
 		.engine = fabric_engine(smcrd->fabric),
 		.option = smcrd->option,
+		.shared_memory = smcrd->config.shared_memory,
+		.busy_poll_us = smcrd->config.busy_poll_us,
 		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
 			    .conns_per_uid = smcrd->config.max_connections_per_user,
 			    .connect_wait_ms = smcrd->config.connect_wait_ms,
@@ -366,6 +374,7 @@ static int open_conns(struct smcrd *smcrd)
 			       .failed = failed,
 			       .ended = ended,
 			       .assume_capable = assume_capable,
+			       .can_share = can_share,
 			       .log = write_log },
 	};
 	return conns_new(&config, &smcrd->conns);

@@ -9,7 +9,7 @@
  *   request.c   CONTROL requests of tools, answered at once or later
  *   handover.c  HANDOVER requests: a TCP socket becomes a connection
  *   refusal.c   sockets that are not taken although their peer was promised SMC-R
- *   query.c     STATUS and SOCKOPT requests
+ *   query.c     STATUS, SOCKOPT and MEMORY requests
  *   info.c      INFO requests, answered at once or when the outcome is there
  *
  * Sessions are freed at the end of the outermost batch only (daemon/conns/batch.h).
@@ -148,6 +148,7 @@ void refusal_of_pair(struct session *session, int error);
 /* query.c */
 void query_status(struct session *session, const struct ipc_status_request *msg, int proof);
 void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof);
+void query_memory(struct session *session, const struct ipc_memory_request *msg, int proof);
 /** The reply to who shows a descriptor that is none of ours. */
 void query_no_proof(struct session *session);
 

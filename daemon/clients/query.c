@@ -32,3 +32,16 @@ void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof)
 	int len = ipc_encode_sockopt(msg, buf, sizeof(buf));
 	session_reply(session, IPC_SOCKOPT, buf, (size_t)len, -1);
 }
+
+void query_memory(struct session *session, const struct ipc_memory_request *msg, int proof)
+{
+	uint8_t buf[IPC_MAX_CLIENT_LEN];
+	struct ipc_memory memory;
+	int fd;
+	if (conns_share(session->clients->conns, proof, msg, &memory, &fd) < 0) {
+		query_no_proof(session);
+		return;
+	}
+	int len = ipc_encode_memory(&memory, buf, sizeof(buf));
+	session_reply(session, IPC_MEMORY, buf, (size_t)len, fd);
+}

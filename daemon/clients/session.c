@@ -289,6 +289,18 @@ static void do_info(struct session *session)
 	}
 }
 
+static void do_memory(struct session *session)
+{
+	struct ipc_memory_request msg;
+	int fd;
+	if (ipc_decode_memory_request(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the MEMORY_REQUEST is malformed");
+	} else if (take_fd(session, &fd)) {
+		query_memory(session, &msg, fd);
+		close_foreign(fd, session->quota);
+	}
+}
+
 static void do_control(struct session *session)
 {
 	if (session->no_tool)
@@ -313,6 +325,7 @@ static void dispatch(struct session *session)
 	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
 	case IPC_CONTROL: do_control(session); break;
 	case IPC_INFO_REQUEST: do_info(session); break;
+	case IPC_MEMORY_REQUEST: do_memory(session); break;
 	default:
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
 				    session->frame.type);

@@ -2,6 +2,7 @@
 /* One handed-over connection: its birth, and its life as a table of phase and event. */
 #include <errno.h>
 #include <stdlib.h>
+#include <sys/syslog.h>
 #include <unistd.h>
 
 #include "daemon/conns/internal.h"
@@ -34,7 +35,7 @@ struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer
 	conn->tcp = tcp;
 	socklen_t cookie_len = sizeof(conn->cookie);
 	getsockopt(tcp, SOL_SOCKET, SO_COOKIE, &conn->cookie, &cookie_len);
-	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = -1;
+	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = conn->shared.fd = -1;
 	quota->conns++;
 	conns->counts.conns++;
 	DL_PREPEND(conns->conns, conn);
@@ -55,7 +56,8 @@ static void on_pair_ready(struct watch *watch, uint32_t events)
 {
 	struct client_conn *conn = container_of(watch, struct client_conn, pair_watch);
 	/* Room is told for every read of the program's: ask no longer than it is needed. */
-	if (events & EPOLLOUT && !conn->pump.rx_full && !conn->relay.rx_full)
+	bool wanted = conn->pump.rx_full || conn->relay.rx_full || conn->shared.wants_empty;
+	if (events & EPOLLOUT && !wanted)
 		poller_modify(conn->conns->poller, watch, POLLER_INPUT);
 	if (conn->phase == PHASE_RELAY)
 		relay_note_pair(&conn->relay, events);
@@ -92,6 +94,27 @@ void conn_stop_watching(struct client_conn *conn)
 	poller_remove(conn->conns->poller, &conn->tcp_watch);
 }
 
+void conn_look_at_memory(struct client_conn *conn)
+{
+	if (!conn->pump.shared || !conn->pump.conn)
+		return;
+	conn->shared.now = conns_now_us();
+	pump_look(&conn->pump);
+	conn_mark(conn);
+}
+
+void conn_unshare(struct client_conn *conn)
+{
+	if (!conn->pump.shared)
+		return;
+	lookout_forget(conn);
+	shared_close(&conn->shared);
+	conn->pump.shared = NULL;
+	conn->shared.wants_empty = false;
+	conn->quota->shared--;
+	conn->conns->counts.conns_shared--;
+}
+
 /* ---- who handed it over ---- */
 
 void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd)
@@ -118,17 +141,43 @@ static void ask_for_room(struct client_conn *conn, bool full)
 		poller_modify(conn->conns->poller, &conn->pair_watch, POLLER_INPUT | EPOLLOUT);
 }
 
+/* The program broke the protocol of the memory that it shares with us. */
+static void violated(struct client_conn *conn)
+{
+	conns_log(conn->conns, LOG_WARNING,
+		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
+		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
+	conn->conns->counts.resets++;
+	conn->phase = PHASE_CLOSING;
+	conn->pump.conn = NULL;
+	conn_stop_watching(conn);
+	conn_unshare(conn);
+	pair_reset(&conn->pair);
+	if (conn->smc)
+		smcr_conn_abort(conn->smc);
+}
+
 static void run_pump(struct client_conn *conn)
 {
+	struct shared *shared = conn->pump.shared;
+	if (shared)
+		shared->now = conns_now_us();
 	bool more = pump_run(&conn->pump);
+	if (conn->pump.violated) {
+		violated(conn);
+		return;
+	}
 	if (conn->pump.closing) {
+		conn_unshare(conn);
 		conn->phase = PHASE_CLOSING;
 		poller_forget(conn->conns->poller, &conn->pair_watch);
 		conn_stop_watching(conn);
 		pair_finish(&conn->pair); /* all that the program gets has been delivered */
 		return;
 	}
-	ask_for_room(conn, conn->pump.rx_full);
+	ask_for_room(conn, conn->pump.rx_full || (shared && shared->wants_empty));
+	if (shared)
+		lookout_update(conn);
 	if (more)
 		conn_mark_later(conn);
 }

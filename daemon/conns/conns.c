@@ -22,6 +22,13 @@ uint64_t conns_now_ms(void)
 	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
+uint64_t conns_now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
 void conns_log(const struct conns *conns, int priority, const char *format, ...)
 {
 	char line[512];
@@ -88,6 +95,7 @@ static void fill_limits(struct conns_limits *limits)
 		.conns_per_uid = 16384,
 		.close_wait_ms = 60000,
 		.connect_wait_ms = 40,
+		.shared = 8192,
 		.history = 256,
 	};
 #define DEFAULT(field)                                                                             \
@@ -99,6 +107,7 @@ static void fill_limits(struct conns_limits *limits)
 	DEFAULT(conns_per_uid);
 	DEFAULT(close_wait_ms);
 	DEFAULT(connect_wait_ms);
+	DEFAULT(shared);
 	DEFAULT(history);
 #undef DEFAULT
 }
@@ -132,7 +141,8 @@ static int open_all(struct conns *conns)
 		return r;
 	conns->sweep_timer = evtimer_new(base, on_sweep, conns);
 	conns->early_timer = evtimer_new(base, early_on_timer, conns);
-	if (!conns->sweep_timer || !conns->early_timer)
+	conns->look_timer = evtimer_new(base, lookout_on_timer, conns);
+	if (!conns->sweep_timer || !conns->early_timer || !conns->look_timer)
 		return -ENOMEM;
 	r = limits_open(conns);
 	return r < 0 ? r : history_new(conns);
@@ -200,6 +210,7 @@ void conns_free(struct conns *conns)
 	batch_free(conns->batch);
 	free_event(conns->sweep_timer);
 	free_event(conns->early_timer);
+	free_event(conns->look_timer);
 	limits_close(conns);
 	history_free(conns);
 	if (conns->plug_fd >= 0)
@@ -226,6 +237,8 @@ void conns_get_view(const struct conns *conns, struct conns_view *ret_view)
 		}
 		ret_view->smcr_tx_bytes += conn->pump.tx_bytes;
 		ret_view->smcr_rx_bytes += conn->pump.rx_bytes;
+		ret_view->shared_tx_bytes += conn->shared.tx_bytes;
+		ret_view->shared_rx_bytes += conn->shared.rx_bytes;
 		ret_view->relay_tx_bytes += conn->relay.tx_bytes;
 		ret_view->relay_rx_bytes += conn->relay.rx_bytes;
 	}

@@ -90,6 +90,10 @@ struct conns_callbacks {
 	 */
 	bool (*assume_capable)(void *ctx, const struct smcr_addr *peer);
 
+	/** May memory of connections be replaced by other pages? Not where a device holds on to
+	 * what it was given. NULL: it may. */
+	bool (*can_share)(void *ctx);
+
 	/** One line, priority as in syslog.h, no newline. */
 	void (*log)(void *ctx, int priority, const char *line);
 };
@@ -107,6 +111,7 @@ struct conns_limits {
 		close_wait_ms; /* relay: both sides' last bytes after the program's close (60000) */
 	uint32_t connect_wait_ms; /* connect() of a program waits for the rendezvous this long (40)
 				   */
+	uint32_t shared;          /* connections that share memory with their program (8192) */
 	uint32_t history;         /* ended and plain TCP connections remembered for views (256) */
 };
 
@@ -114,6 +119,8 @@ struct conns_config {
 	struct event_base *base;
 	struct smcr_engine *engine;
 	struct rdv_option *option; /* NULL where the TCP option cannot be used (no BPF) */
+	bool shared_memory;        /* connections may share memory with their program, */
+	uint32_t busy_poll_us;     /* and it is looked at for so long after activity */
 	struct conns_limits limits;
 	struct conns_callbacks callbacks;
 };
@@ -195,6 +202,13 @@ int conns_status(struct conns *conns, int proof, uint8_t flags, struct ipc_statu
 /** Do what the program asks of the TCP socket; value, length and result are put into `msg`. */
 int conns_sockopt(struct conns *conns, int proof, struct ipc_sockopt *msg);
 
+/**
+ * A program that shows its pair end wants the connection's memory (docs/data-path.md).
+ * @param ret_fd  granted: the memory, for the program; else -1
+ */
+int conns_share(struct conns *conns, int proof, const struct ipc_memory_request *msg,
+		struct ipc_memory *ret_memory, int *ret_fd);
+
 /** Who waits until it is settled whether SMC-R or TCP carries the data; embedded by that. */
 struct conn_watcher {
 	struct client_conn *conn; /* NULL: it waits for nothing */
@@ -217,7 +231,7 @@ void conn_watcher_forget(struct conn_watcher *watcher);
 /** What one user holds. */
 struct quota {
 	uid_t uid;
-	uint32_t sessions, conns, failed;
+	uint32_t sessions, conns, failed, shared;
 	uint32_t closing; /* descriptors whose close() may block: closer.c's */
 	bool limited;     /* at one of its limits: nothing is promised to its peers */
 	uint64_t limit_logged_ms;

@@ -103,11 +103,14 @@ void conn_end(struct client_conn *conn)
 	struct conns *conns = conn->conns;
 	struct conns_view *counts = &conns->counts;
 	conn_stop_watching(conn);
+	conn_unshare(conn);
 	watchers_ended(conn);
 	note_end(conn);
 	early_forget(conn);
 	conn_free_stream(conn);
 	relay_stop(&conn->relay);
+	counts->shared_tx_bytes += conn->shared.tx_bytes;
+	counts->shared_rx_bytes += conn->shared.rx_bytes;
 	counts->smcr_tx_bytes += conn->pump.tx_bytes;
 	counts->smcr_rx_bytes += conn->pump.rx_bytes;
 	counts->relay_tx_bytes += conn->relay.tx_bytes;
@@ -182,6 +185,7 @@ void conn_reset(struct client_conn *conn)
 	conn->phase = PHASE_CLOSING;
 	conn->pump.conn = NULL;
 	conn_stop_watching(conn);
+	conn_unshare(conn);
 	reset_tcp(conn);
 	reset_pair(conn);
 }
@@ -189,6 +193,7 @@ void conn_reset(struct client_conn *conn)
 void conn_closed(struct client_conn *conn)
 {
 	conn_stop_watching(conn);
+	conn_unshare(conn);
 	/* RST and A run in parallel (ABORT-2), but RST must not overtake the data posted before A:
 	 * the peer's program would lose an answer that TCP would have brought. Posted requests
 	 * leave when the devices have their turn. */
@@ -252,6 +257,7 @@ int conn_disconnect(struct client_conn *conn)
 	sockopt_restore_keepalive(tcp, &conn->keepalive);
 	connect(tcp, &unspec, sizeof(unspec)); /* RST */
 	conn->tcp = -1;
+	conn_unshare(conn);
 	pair_reset(&conn->pair);
 	if (conn->phase == PHASE_SMCR && conn->smc) {
 		conn->phase = PHASE_CLOSING;

@@ -73,6 +73,9 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		.bytes_known = true,
 		.tx_bytes = conn->pump.tx_bytes + conn->relay.tx_bytes,
 		.rx_bytes = conn->pump.rx_bytes + conn->relay.rx_bytes,
+		.shared = conn->was_shared,
+		.shared_tx_bytes = conn->shared.tx_bytes,
+		.shared_rx_bytes = conn->shared.rx_bytes,
 		.age_ms = now_ms - conn->started_ms,
 	};
 }

@@ -18,6 +18,9 @@
  *   sockopt.c     which options programs may use
  *   tcpinfo.c     what TCP would tell of the stream
  *   pair.c        the socket pair                     pump.c, relay.c   bytes
+ *   share.c       a program asks for the memory of its connection
+ *   shared.c      bytes through memory that the program has mapped
+ *   lookout.c     which such memory is looked at without an event
  *   poller.c      edge-triggered readiness            history.c   connections that ended, views
  *   limits.c      what all this may amount to, and no promises above it
  *   closer.c      close() that may block
@@ -35,6 +38,7 @@
 #include "daemon/conns/poller.h"
 #include "daemon/conns/pump.h"
 #include "daemon/conns/relay.h"
+#include "daemon/conns/shared.h"
 #include "daemon/rendezvous/clc_stream.h"
 #include "daemon/rendezvous/handshake.h"
 #include "proto/smcr/reason.h"
@@ -89,11 +93,12 @@ struct client_conn {
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
-	bool require;  /* a fallback is an error */
-	bool early;    /* on the list of those whose program may be told before the outcome */
-	bool released; /* that has happened: the program holds a pair end that is writable */
-	bool was_smcr; /* the rendezvous succeeded */
-	bool again;    /* the connection is plain TCP because the rendezvous broke */
+	bool require;    /* a fallback is an error */
+	bool early;      /* on the list of those whose program may be told before the outcome */
+	bool released;   /* that has happened: the program holds a pair end that is writable */
+	bool was_smcr;   /* the rendezvous succeeded */
+	bool was_shared; /* the program has, or had, the connection's memory */
+	bool again;      /* the connection is plain TCP because the rendezvous broke */
 	uint64_t early_at_ms;
 	enum conn_phase phase;
 	uint64_t started_ms;
@@ -114,6 +119,7 @@ struct client_conn {
 	struct pair pair;
 	struct watch pair_watch, tcp_watch;
 	struct pump pump;
+	struct shared shared; /* pump.shared, if it is */
 	struct relay relay;
 	uint64_t relay_deadline_ms; /* the program is gone: without progress until then, reset */
 
@@ -130,6 +136,10 @@ struct client_conn {
 	struct task grave;               /* free it */
 	struct client_conn *prev, *next; /* all of them, newest first */
 	struct client_conn *early_prev, *early_next;
+	bool looked_at;    /* on that list */
+	uint64_t look_due; /* not before, microseconds */
+	uint64_t look_pause;
+	struct client_conn *look_prev, *look_next;
 	UT_hash_handle hh; /* by id */
 };
 
@@ -159,6 +169,7 @@ struct conns {
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of relays and failed connections */
 	struct event *early_timer; /* the first of `early` */
+	struct event *look_timer;  /* of `looked_at` */
 	int plug_fd;
 	bool stopped, freeing;
 
@@ -170,7 +181,7 @@ struct conns {
 	uint32_t sessions; /* of all users */
 
 	struct quota *quotas;
-	struct client_conn *conns, *early;
+	struct client_conn *conns, *early, *looked_at;
 	struct client_conn *by_id;
 	struct failed_conn *failed;
 	uint64_t next_id;
@@ -182,6 +193,7 @@ struct conns {
 };
 
 /* conns.c */
+uint64_t conns_now_us(void);
 /** A deadline was set somewhere: see that sweeps run. */
 void conns_need_sweep(struct conns *conns);
 
@@ -227,6 +239,10 @@ void conn_mark(struct client_conn *conn);
 /** See to it after others had their turn. */
 void conn_mark_later(struct client_conn *conn);
 void conn_stop_watching(struct client_conn *conn);
+/** What the program has written into its memory counts now, and what it took from there. */
+void conn_look_at_memory(struct client_conn *conn);
+/** The program uses its pair alone from here on, which is about to end. */
+void conn_unshare(struct client_conn *conn);
 /** Tell who handed it over. */
 void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd);
 /** Options of the TCP socket, or `linger`, have other values. */
@@ -285,6 +301,13 @@ void early_expect(struct client_conn *conn);
 /** It need not be told any more. */
 void early_forget(struct client_conn *conn);
 void early_on_timer(evutil_socket_t fd, short what, void *arg);
+
+/* lookout.c */
+/** The pump of a connection that shares memory has run: see whether it is to be looked at without
+ *  an event. */
+void lookout_update(struct client_conn *conn);
+void lookout_forget(struct client_conn *conn);
+void lookout_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* again.c */
 /**

@@ -27,6 +27,7 @@
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
 #define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
 #define LARGEST_SKB        (72 * 1024)
+#define NARROW_BYTES       (80 * 1024)
 /* For an urgent byte behind all that can be under way: what the peer's program has queued in its
  * pair, its send buffer, and the RMB element. Few pairs at a time can be so large, as programs that
  * do not read may have peers that mean no good. */
@@ -70,8 +71,33 @@ static int charge_of_one_byte(int program_fd)
 
 void pair_widen(struct pair *pair, int program_fd)
 {
+	if (pair->narrow)
+		return;
 	size_queue(program_fd, FROM_PROGRAM_BYTES);
 	pair->slack = slack_of(program_fd, pair->one_byte);
+}
+
+void pair_narrow(struct pair *pair, int program_fd)
+{
+	int charged = 0;
+	pair->narrow = true;
+	pair->slack = 0;
+	pair_settle(pair);
+	/* The kept byte may be the last of a message so large that the program could write no more.
+	 */
+	if (ioctl(program_fd, SIOCOUTQ, &charged) == 0 && charged <= 2 * NARROW_BYTES / 4)
+		size_queue(program_fd, NARROW_BYTES);
+}
+
+uint32_t pair_least_charge(const struct pair *pair)
+{
+	return pair->one_byte > 0 ? (uint32_t)pair->one_byte : 0;
+}
+
+bool pair_unread(const struct pair *pair)
+{
+	int charged = 0;
+	return ioctl(pair->fd, SIOCOUTQ, &charged) == 0 && charged > 0;
 }
 
 int pair_plug_file(void)

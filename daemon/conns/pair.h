@@ -39,6 +39,7 @@ struct pair {
 	bool urgent;  /* after pair_read(): it gave one byte, which is urgent */
 	bool marked;  /* there may be an urgent byte in the queue */
 	bool wide;    /* pair_make_way() has made room */
+	bool narrow;  /* pair_narrow() was called */
 };
 
 /**
@@ -61,6 +62,19 @@ void pair_unplug(struct pair *pair);
 /** Enlarge what the program may have queued, which plugged pairs start small with, at a chance when
  *  its end (or a copy) is at hand. */
 void pair_widen(struct pair *pair, int program_fd);
+
+/**
+ * The program writes into memory beside the pair (docs/data-path.md): keep nothing in the queue but
+ * the kept byte, and let the program queue little, so that it comes back to the memory soon.
+ * @param program_fd  its end, or a copy
+ */
+void pair_narrow(struct pair *pair, int program_fd);
+
+/** What the kernel charges the program for a message of one byte, if nothing else is queued. */
+uint32_t pair_least_charge(const struct pair *pair);
+
+/** Is anything in the pair that the program has not read? */
+bool pair_unread(const struct pair *pair);
 
 /**
  * Take bytes that the program wrote; the last of them stays in the queue. Call pair_settle() when

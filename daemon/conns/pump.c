@@ -4,19 +4,7 @@
 #include <errno.h>
 #include <sys/epoll.h>
 
-/* Bytes a direction and turn: large enough to be cheap, small enough to be fair. */
-#define TURN (256 * 1024)
-
-/* Results of a step. */
-enum step {
-	STEP_WAIT, /* an event will tell when there is more to do */
-	STEP_MORE, /* there is more to do now */
-};
-
-static bool active(const struct pump *pump)
-{
-	return pump->conn && !pump->closing;
-}
+#include "daemon/conns/pump_internal.h"
 
 void pump_note(struct pump *pump, uint32_t events)
 {
@@ -60,6 +48,10 @@ static void close_conn(struct pump *pump)
 static void end_tx(struct pump *pump)
 {
 	pump->tx_ready = false;
+	if (pump->shared && !shared_tx_finish(pump))
+		return;
+	if (!pump_active(pump))
+		return;
 	/* The event that tells close() from shutdown() may still be on its way. */
 	pump->closed = pump->closed || pair_closed(pump->pair);
 	if (pump->closed) {
@@ -70,7 +62,7 @@ static void end_tx(struct pump *pump)
 	}
 }
 
-static void cut(struct iovec iov[2], int n, size_t max)
+void pump_cut(struct iovec iov[2], int n, size_t max)
 {
 	for (int i = 0; i < n; i++) {
 		if (iov[i].iov_len > max)
@@ -84,7 +76,22 @@ static void cut(struct iovec iov[2], int n, size_t max)
 static bool commit_urgent(struct pump *pump)
 {
 	pump->urgent_waits = smcr_conn_tx_commit_urgent(pump->conn, 1) == -EAGAIN;
+	if (!pump->urgent_waits && pump->shared)
+		shared_tx_put(pump, 1);
 	return !pump->urgent_waits;
+}
+
+static void commit(struct pump *pump, size_t n)
+{
+	if (!pump->shared || shared_tx_put(pump, n))
+		smcr_conn_tx_commit(pump->conn, n);
+}
+
+/* WRITABLE comes when it is worth while to look again. */
+static bool has_space(struct pump *pump, const struct iovec iov[2], int n)
+{
+	size_t room = (n > 0 ? iov[0].iov_len : 0) + (n > 1 ? iov[1].iov_len : 0);
+	return n > 0 && (!pump->shared || shared_tx_worth(pump, room));
 }
 
 /* The peer shall hear of an urgent byte though what stands before it does not fit (URG-2). */
@@ -94,10 +101,10 @@ static void announce_urgent(struct pump *pump)
 		smcr_conn_tx_announce_urgent(pump->conn);
 }
 
-static enum step pump_tx(struct pump *pump)
+static enum step take_from_pair(struct pump *pump)
 {
 	size_t moved = 0;
-	while (active(pump) && pump->tx_ready && !pump->tx_full) {
+	while (pump_active(pump) && pump->tx_ready && !pump->tx_full) {
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
@@ -110,12 +117,12 @@ static enum step pump_tx(struct pump *pump)
 			break;
 		}
 		int n = smcr_conn_tx_space(pump->conn, iov);
-		if (n == 0) {
+		if (!has_space(pump, iov, n)) {
 			pump->tx_full = true;
 			announce_urgent(pump);
 			break;
 		}
-		cut(iov, n, TURN - moved);
+		pump_cut(iov, n, TURN - moved);
 		ssize_t got = pair_read(pump->pair, iov, n);
 		if (got == -EAGAIN) {
 			pump->tx_ready = false;
@@ -133,17 +140,36 @@ static enum step pump_tx(struct pump *pump)
 		if (pump->pair->urgent)
 			commit_urgent(pump);
 		else
-			smcr_conn_tx_commit(pump->conn, (size_t)got);
+			commit(pump, (size_t)got);
 		pair_settle(pump->pair);
 	}
+	return STEP_WAIT;
+}
+
+/* No event may come that says so. */
+static enum step end_if_last(struct pump *pump)
+{
 	bool last_taken = pump->write_ended && pump->tx_ready && !pump->urgent_waits;
-	if (active(pump) && last_taken && pair_pending(pump->pair) == 0)
+	if (pump_active(pump) && last_taken && pair_pending(pump->pair) == 0)
 		end_tx(pump);
 	return STEP_WAIT;
 }
 
-/* The program's end takes nothing any more. */
-static void lose_reader(struct pump *pump)
+static enum step pump_tx(struct pump *pump)
+{
+	if (!pump->tx_ready || pump->tx_full || !pump_active(pump))
+		return end_if_last(pump);
+	if (pump->shared && !shared_tx_begin(pump))
+		return end_if_last(pump);
+	enum step step = take_from_pair(pump);
+	if (step == STEP_WAIT)
+		end_if_last(pump);
+	if (pump->shared)
+		shared_tx_end(pump);
+	return step;
+}
+
+void pump_lose_reader(struct pump *pump)
 {
 	if (pair_closed(pump->pair)) {
 		/* It is gone, and what has arrived for it since is unread data. */
@@ -155,7 +181,7 @@ static void lose_reader(struct pump *pump)
 }
 
 /* An urgent byte is announced or here: the program is told though the pair is full (URG-4). */
-static bool has_room(struct pump *pump)
+bool pump_has_room(struct pump *pump)
 {
 	size_t before;
 	if (!pump->rx_full)
@@ -167,8 +193,7 @@ static bool has_room(struct pump *pump)
 	return true;
 }
 
-/* Received bytes to the program: up to an urgent one, or that alone. */
-static ssize_t deliver(struct pump *pump, struct iovec iov[2], int n)
+ssize_t pump_deliver(struct pump *pump, struct iovec iov[2], int n)
 {
 	size_t before;
 	if (pump->deaf)
@@ -177,14 +202,25 @@ static ssize_t deliver(struct pump *pump, struct iovec iov[2], int n)
 		return pair_write(pump->pair, iov, n);
 	if (before == 0)
 		return pair_write_urgent(pump->pair, iov[0].iov_base);
-	cut(iov, n, before);
+	pump_cut(iov, n, before);
 	return pair_write(pump->pair, iov, n);
+}
+
+void pump_settle_rx(struct pump *pump)
+{
+	size_t before;
+	if (pump_active(pump) && smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE)
+		pair_end_way(pump->pair);
+	if (pump_active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
+		pump->rx_ended = true;
+		pair_shutdown(pump->pair);
+	}
 }
 
 static enum step pump_rx(struct pump *pump)
 {
-	size_t moved = 0, before;
-	while (active(pump) && pump->rx_ready && has_room(pump)) {
+	size_t moved = 0;
+	while (pump_active(pump) && pump->rx_ready && pump_has_room(pump)) {
 		struct iovec iov[2];
 		if (moved >= TURN)
 			return STEP_MORE;
@@ -193,8 +229,8 @@ static enum step pump_rx(struct pump *pump)
 			pump->rx_ready = false;
 			break;
 		}
-		cut(iov, n, TURN - moved);
-		ssize_t put = deliver(pump, iov, n);
+		pump_cut(iov, n, TURN - moved);
+		ssize_t put = pump_deliver(pump, iov, n);
 		if (put == -EAGAIN) {
 			pump->rx_full = true;
 			continue;
@@ -202,7 +238,7 @@ static enum step pump_rx(struct pump *pump)
 		if (put == -ENOBUFS)
 			return STEP_MORE;
 		if (put < 0) {
-			lose_reader(pump);
+			pump_lose_reader(pump);
 			if (pump->closed)
 				return STEP_WAIT;
 			continue;
@@ -211,12 +247,7 @@ static enum step pump_rx(struct pump *pump)
 		pump->rx_bytes += (size_t)put;
 		smcr_conn_rx_consume(pump->conn, (size_t)put);
 	}
-	if (active(pump) && smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE)
-		pair_end_way(pump->pair);
-	if (active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
-		pump->rx_ended = true;
-		pair_shutdown(pump->pair);
-	}
+	pump_settle_rx(pump);
 	return STEP_WAIT;
 }
 
@@ -229,14 +260,20 @@ static void close_hard(struct pump *pump)
 	pump->tx_ready = true;
 	pump->tx_full = false;
 	pump_tx(pump);
-	if (active(pump))
+	if (pump_active(pump))
 		close_conn(pump);
 }
 
 void pump_last(struct pump *pump)
 {
 	struct iovec iov[2];
-	if (!active(pump) || pump->closed || pump->deaf || pump->rx_full)
+	if (!pump_active(pump) || pump->closed || pump->deaf)
+		return;
+	if (pump->shared) {
+		shared_last(pump);
+		return;
+	}
+	if (pump->rx_full)
 		return;
 	int n = smcr_conn_rx_data(pump->conn, iov);
 	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
@@ -244,14 +281,31 @@ void pump_last(struct pump *pump)
 		pump->rx_bytes += (size_t)put;
 }
 
+void pump_look(struct pump *pump)
+{
+	if (pump_active(pump) && pump->shared)
+		shared_look(pump);
+}
+
+static enum step run_rx(struct pump *pump)
+{
+	enum step step = STEP_WAIT;
+	if (pump->shared && !pump->shared->rx_over)
+		step = shared_rx(pump);
+	if (!pump->shared || pump->shared->rx_over)
+		step = pump_rx(pump);
+	return step;
+}
+
 bool pump_run(struct pump *pump)
 {
 	enum step rx = STEP_WAIT, tx = STEP_WAIT;
-	if (active(pump) && !pump->closed)
-		rx = pump_rx(pump);
-	if (active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
+	pump_look(pump);
+	if (pump_active(pump) && !pump->closed)
+		rx = run_rx(pump);
+	if (pump_active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
 		close_hard(pump);
-	if (active(pump))
+	if (pump_active(pump))
 		tx = pump_tx(pump);
-	return active(pump) && (rx == STEP_MORE || tx == STEP_MORE);
+	return pump_active(pump) && (rx == STEP_MORE || tx == STEP_MORE);
 }

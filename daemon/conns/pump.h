@@ -17,12 +17,15 @@
 #include "daemon/conns/pair.h"
 #include "daemon/engine/engine.h"
 
+struct shared;
+
 struct pump {
 	struct pair *pair;
 	/** NULL once the engine has let go of it: its owner resets this from the engine's events,
 	 *  which may come inside any engine call made here. */
 	struct smcr_conn *conn;
-	bool linger_reset; /* the program set SO_LINGER {1,0}: its close() aborts */
+	struct shared *shared; /* NULL, or the program has mapped the connection's memory */
+	bool linger_reset;     /* the program set SO_LINGER {1,0}: its close() aborts */
 
 	bool tx_ready;     /* the pair may have bytes for us */
 	bool tx_full;      /* the engine takes nothing, as long as it does not say otherwise */
@@ -34,8 +37,11 @@ struct pump {
 	bool closed;       /* it is gone, or the stream has ended in both directions */
 	bool tx_ended;     /* smcr_conn_shutdown() was called */
 	bool rx_ended;     /* end of file was passed on */
-	bool deaf;    /* the program reads no more but did not close: what arrives is dropped */
-	bool closing; /* smcr_conn_close() or _abort() was called: the pump is at rest */
+	bool deaf;     /* the program reads no more but did not close: what arrives is dropped */
+	bool closing;  /* smcr_conn_close() or _abort() was called: the pump is at rest */
+	bool rx_later; /* the kernel had no memory */
+	/** The program has written nonsense into the memory: reset it. The pump is at rest. */
+	bool violated;
 	uint64_t tx_bytes, rx_bytes;
 };
 
@@ -52,6 +58,9 @@ void pump_note_writable(struct pump *pump);
  * @return true if there is more to do at once: call again after others had their turn
  */
 bool pump_run(struct pump *pump);
+
+/** See what has happened in memory that is shared, and move nothing. Call pump_run() afterwards. */
+void pump_look(struct pump *pump);
 
 /** Within RESET: the program gets what came before it, as far as it has room, as from a TCP socket.
  */

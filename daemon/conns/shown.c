@@ -108,6 +108,8 @@ int conns_sockopt(struct conns *conns, int proof, struct ipc_sockopt *msg)
 	int r = shown_look_up(conns, proof, &shown);
 	if (r < 0)
 		return r;
+	if (shown.conn)
+		conn_look_at_memory(shown.conn);
 	if (msg->op == IPC_SOCKOPT_CONTROL) {
 		tcpinfo_control(shown.conn, msg);
 	} else if (shown.conn && shown.conn->tcp >= 0) {

@@ -39,9 +39,11 @@ struct client_conn_view {
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
 	bool bytes_known;     /* false: the program kept its TCP socket, nothing was counted */
 	uint64_t tx_bytes, rx_bytes; /* application bytes */
-	uint64_t age_ms;             /* since the handover */
-	uint64_t ended_ms;           /* since the end; 0 unless ended */
-	bool in_engine;              /* `engine` is filled */
+	bool shared;                 /* its program has the connection's memory, or had it */
+	uint64_t shared_tx_bytes, shared_rx_bytes; /* of those, what went through that */
+	uint64_t age_ms;                           /* since the handover */
+	uint64_t ended_ms;                         /* since the end; 0 unless ended */
+	bool in_engine;                            /* `engine` is filled */
 	struct smcr_conn_view engine;
 };
 
@@ -64,7 +66,10 @@ struct conns_view {
 				  */
 	uint64_t failed;         /* rendezvous broke the connection, or connect() failed */
 	uint64_t resets;         /* established connections that ended abnormally */
-	uint64_t smcr_tx_bytes, smcr_rx_bytes; /* application bytes */
+	uint32_t conns_shared;   /* now: with memory that their programs have */
+	uint64_t shared;         /* since start */
+	uint64_t shared_tx_bytes, shared_rx_bytes; /* application bytes through that, */
+	uint64_t smcr_tx_bytes, smcr_rx_bytes;     /* and all that went over SMC-R */
 	uint64_t relay_tx_bytes, relay_rx_bytes;
 };
 

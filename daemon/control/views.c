@@ -225,6 +225,16 @@ static void set_fallback(json_t *object, const struct client_conn_view *view)
 			    peer ? json_string(smcr_reason_text(view->peer_reason)) : json_null());
 }
 
+/* What passed through memory that the program has mapped. */
+static void set_shared(json_t *object, const struct client_conn_view *view)
+{
+	bool shared = view->shared;
+	json_object_set_new(object, "shared_tx_bytes",
+			    shared ? json_u64(view->shared_tx_bytes) : json_null());
+	json_object_set_new(object, "shared_rx_bytes",
+			    shared ? json_u64(view->shared_rx_bytes) : json_null());
+}
+
 static void add_connection(void *arg, const struct client_conn_view *view)
 {
 	bool linked = view->in_engine && view->engine.lgr_id;
@@ -245,6 +255,7 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 			  "pid", view->pid ? json_u64((uint64_t)view->pid) : json_null(), "uid",
 			  (int)view->uid, "ended", view->ended, "age_ms", (json_int_t)view->age_ms,
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
+	set_shared(object, view);
 	set_fallback(object, view);
 	json_array_append_new(arg, object);
 }
@@ -310,11 +321,16 @@ static json_t *connection_counts(struct control *control)
 	if (control->conns)
 		conns_get_view(control->conns, &view);
 	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr", (json_int_t)view.conns_smcr,
-		"relayed", (json_int_t)view.conns_relay, "pending", (json_int_t)view.conns_pending,
-		"established_total", (json_int_t)view.established, "fallbacks_total",
-		(json_int_t)view.fallbacks, "plain_tcp_total", (json_int_t)view.not_candidates,
-		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr",
+		(json_int_t)view.conns_smcr, "shared", (json_int_t)view.conns_shared,
+		"shared_total", (json_int_t)view.shared, "tx_bytes", (json_int_t)view.smcr_tx_bytes,
+		"rx_bytes", (json_int_t)view.smcr_rx_bytes, "shared_tx_bytes",
+		(json_int_t)view.shared_tx_bytes, "shared_rx_bytes",
+		(json_int_t)view.shared_rx_bytes, "relayed", (json_int_t)view.conns_relay,
+		"pending", (json_int_t)view.conns_pending, "established_total",
+		(json_int_t)view.established, "fallbacks_total", (json_int_t)view.fallbacks,
+		"plain_tcp_total", (json_int_t)view.not_candidates, "failed_total",
+		(json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
 }
 
 static json_t *engine_counts(const struct smcr_engine_view *view)

@@ -101,10 +101,15 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 	munmap(addr, len);
 }
 
-/* Verbs devices hold on to the pages that were registered: what they write would go there. */
+bool fabric_can_share(struct fabric *fabric)
+{
+	return !fabric_find_rnic(fabric, RNIC_VERBS, 0);
+}
+
+/* A verbs device may have come since: what it writes would go to the pages that it knows. */
 static int op_mem_recover(void *ctx, void *addr, size_t len)
 {
-	return fabric_find_rnic(ctx, RNIC_VERBS, 0) ? -EBUSY : pages_renew(addr, len);
+	return fabric_can_share(ctx) ? pages_renew(addr, len) : -EBUSY;
 }
 
 static void op_log(void *ctx, int priority, const char *line)

@@ -58,6 +58,7 @@ enum scripted_outcome {
 static struct script {
 	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
 	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
+	_Atomic int no_sharing;
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
 	_Atomic int silent;  /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
@@ -67,9 +68,11 @@ static struct script {
 	_Atomic int urgent_taken, urgent_refused, urgent_announced;
 } * script;
 
+#define RING 102400 /* whole pages */
+
 struct smcr_conn {
 	void *user;
-	uint8_t tx[100000], rx[100000];
+	uint8_t *tx, *rx;
 	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes ever put in and taken out */
 	bool established, shut, eof;
 	bool urgent;         /* an urgent byte was written and has not been consumed */
@@ -92,6 +95,7 @@ static void fake_free(struct smcr_conn *conn)
 			*at = conn->next;
 			break;
 		}
+	munmap(conn->tx, 2 * RING);
 	free(conn);
 }
 
@@ -126,6 +130,8 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	(void)engine;
 	struct smcr_conn *conn = calloc(1, sizeof(*conn));
 	conn->user = params->user;
+	conn->tx = mmap(NULL, 2 * RING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	conn->rx = conn->tx + RING;
 	conn->next = fake_conns;
 	fake_conns = conn;
 	script->starts++;
@@ -209,10 +215,9 @@ static void fake_echo(struct smcr_conn *conn)
 {
 	bool moved = false;
 	while (!script->silent && conn->tx_tail < conn->tx_head &&
-	       conn->rx_head - conn->rx_tail < sizeof(conn->rx) &&
+	       conn->rx_head - conn->rx_tail < RING &&
 	       (!conn->urgent || conn->tx_tail < conn->urgent_end)) {
-		conn->rx[conn->rx_head++ % sizeof(conn->rx)] =
-			conn->tx[conn->tx_tail++ % sizeof(conn->tx)];
+		conn->rx[conn->rx_head++ % RING] = conn->tx[conn->tx_tail++ % RING];
 		moved = true;
 	}
 	bool ended = conn->shut && conn->tx_tail == conn->tx_head && !conn->eof;
@@ -225,8 +230,8 @@ static void fake_echo(struct smcr_conn *conn)
 
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
-	size_t room = sizeof(conn->tx) - (conn->tx_head - conn->tx_tail);
-	return ring_segments(conn->tx, sizeof(conn->tx), conn->tx_head, conn->shut ? 0 : room, iov);
+	size_t room = RING - (conn->tx_head - conn->tx_tail);
+	return ring_segments(conn->tx, RING, conn->tx_head, conn->shut ? 0 : room, iov);
 }
 
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
@@ -270,8 +275,7 @@ enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_o
 
 int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 {
-	return ring_segments(conn->rx, sizeof(conn->rx), conn->rx_tail,
-			     conn->rx_head - conn->rx_tail, iov);
+	return ring_segments(conn->rx, RING, conn->rx_tail, conn->rx_head - conn->rx_tail, iov);
 }
 
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
@@ -287,6 +291,23 @@ void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 bool smcr_conn_rx_eof(const struct smcr_conn *conn)
 {
 	return conn->eof && conn->rx_tail == conn->rx_head;
+}
+
+int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
+{
+	*ret_memory = (struct smcr_conn_memory){
+		.element = conn->rx, .element_size = RING, .buffer = conn->tx, .buffer_size = RING
+	};
+	return 0;
+}
+
+void smcr_conn_get_positions(const struct smcr_conn *conn,
+			     struct smcr_conn_positions *ret_positions)
+{
+	*ret_positions = (struct smcr_conn_positions){ .consumed = conn->rx_tail,
+						       .produced = conn->rx_head,
+						       .completed = conn->tx_tail,
+						       .committed = conn->tx_head };
 }
 
 void smcr_conn_shutdown(struct smcr_conn *conn)
@@ -498,6 +519,8 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 	char text[256];
 	struct conns_config conns_config = {
 		.base = base,
+		.shared_memory = !script->no_sharing,
+		.busy_poll_us = 50,
 		.callbacks = { .engine_enter = on_engine,
 			       .engine_leave = on_engine,
 			       .assume_capable = on_capable,
@@ -548,6 +571,8 @@ static void run_daemon(const char *path, const struct side_limits *limits, int c
 	exit(0); /* the leak checker looks */
 }
 
+static bool no_sharing; /* daemons that are started do not share memory */
+
 static void daemon_start_limited(struct daemon_side *daemon, const struct side_limits *limits)
 {
 	int commands[2], ready[2];
@@ -557,6 +582,7 @@ static void daemon_start_limited(struct daemon_side *daemon, const struct side_l
 			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	memset(script, 0, sizeof(*script));
 	script->capable = 1;
+	script->no_sharing = no_sharing;
 	snprintf(daemon->dir, sizeof(daemon->dir), "/tmp/clients.XXXXXX");
 	assert_non_null(mkdtemp(daemon->dir));
 	snprintf(daemon->path, sizeof(daemon->path), "%s/sock", daemon->dir);
