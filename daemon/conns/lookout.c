@@ -62,13 +62,14 @@ static void pause_looking(struct client_conn *conn, uint64_t now)
 }
 
 /* @return when to look again, microseconds from now */
-static uint64_t look(struct client_conn *conn, uint64_t now)
+static uint64_t look(struct client_conn *conn, uint64_t now, bool *inout_news)
 {
 	struct shared *shared = &conn->shared;
 	if (now < conn->look_due)
 		return conn->look_due - now;
 	if (shared_has_news(shared, now)) {
 		conn_mark(conn);
+		*inout_news = true;
 		return shared->polled ? 0 : SOON_US;
 	}
 	if (shared->polled && now - shared->active < conn->conns->config.busy_poll_us)
@@ -88,17 +89,17 @@ void lookout_on_timer(evutil_socket_t fd, short what, void *arg)
 	struct conns *conns = arg;
 	struct client_conn *conn, *next;
 	uint64_t now = conns_now_us(), soonest = UINT64_MAX;
-	bool waited_for = false;
+	bool news = false;
 	(void)fd;
 	(void)what;
 	for (conn = conns->looked_at; conn; conn = next) {
 		next = conn->look_next;
-		waited_for |= shared_is_timed(&conn->shared);
-		uint64_t us = look(conn, now);
+		uint64_t us = look(conn, now, &news);
 		soonest = us < soonest ? us : soonest;
 	}
-	if (soonest == 0 && waited_for)
-		sched_yield(); /* on a host with one core nobody else runs until then */
+	if (soonest == 0 && !news)
+		sched_yield(); /* others first: the programs that we wait for, where cores are few
+				*/
 	if (soonest != UINT64_MAX)
 		arm(conns, soonest);
 }
