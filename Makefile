@@ -3,6 +3,7 @@
 #
 #   make            everything, below build/
 #   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
+#   make quickcheck  what needs neither root nor a second host, in a minute or two
 #   make check      every test; installs what it needs (Debian 12); needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
 #   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
@@ -112,7 +113,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
+.PHONY: all tests check quickcheck compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
 	format format-check deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -287,6 +288,10 @@ deps:
 
 check: deps
 	scripts/check.sh
+
+# What needs neither root nor a second host, in a minute or two.
+quickcheck:
+	scripts/check.sh --quick
 
 demo: deps
 	$(MAKE) -j$$(nproc) all

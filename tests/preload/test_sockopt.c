@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* getsockopt() and setsockopt() on pair ends, compared with a TCP socket where there is a choice.
- */
+ * Needs root. */
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>

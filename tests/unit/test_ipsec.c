@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Which connections the kernel's IPsec policies apply to. The policies are real ones, in a network
- * namespace of the test's own. */
+ * namespace of the test's own. Needs root. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

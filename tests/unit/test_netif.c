@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Interfaces as netlink tells of them: every change is announced, also when the kernel had to drop
- * messages. */
+ * messages. Needs root. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>

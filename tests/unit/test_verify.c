@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* What a handed-over socket must be for a rendezvous, by what the BPF programs know. Needs root. */
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
