@@ -27,7 +27,7 @@
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
 #define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
 #define LARGEST_SKB        (72 * 1024)
-#define NARROW_BYTES       (80 * 1024)
+#define NARROW_BYTES       (2 * LARGEST_SKB) /* doubled: four of those that sendfile() makes */
 /* For an urgent byte behind all that can be under way: what the peer's program has queued in its
  * pair, its send buffer, and the RMB element. Few pairs at a time can be so large, as programs that
  * do not read may have peers that mean no good. */
