@@ -10,10 +10,10 @@
 #include "daemon/host/pages.h"
 
 /* What is forwarded at once: enough for a small message where the library reads, up to much where
- * others do. Now and then a head is small again, to see whether the library reads. */
+ * others do, or where the library reads so little at a time that it never comes to the memory. */
 #define HEAD_LEAST 4096u
 #define HEAD_MOST  (256u * 1024)
-#define HEAD_AGAIN 32
+#define READ_MUCH  8192u
 
 /* How long somebody may be in the middle of something before he counts as dead or stopped. He may
  * be alive: then no byte is lost, but the way is slower for a while, or for ever. */
@@ -274,25 +274,31 @@ static enum step forward_all(struct pump *pump)
 	return STEP_WAIT;
 }
 
-/* How long the next head is to be. */
+/* The last head was read. How long is the next one to be? */
 static size_t head_length(struct shared *shared)
 {
-	bool read_and_no_more = shared->head_short && shared->head_end == shared->rx.taken;
-	if (++shared->heads % HEAD_AGAIN == 0)
+	uint32_t looks = atomic_load(&shared->page->looks) - shared->head_looks;
+	bool memory_unused = shared->head_short && shared->head_end == shared->rx.taken;
+	shared->head_longer = 0;
+	if (memory_unused && looks > 0 && shared->head_len / looks >= READ_MUCH)
 		shared->head = HEAD_LEAST;
-	else if (read_and_no_more && shared->head < HEAD_MOST)
+	else if (memory_unused && shared->head < HEAD_MOST)
 		shared->head *= 2;
 	return shared->head;
 }
 
-static enum step forward_head(struct pump *pump, uint64_t waiting)
+static enum step forward_head(struct pump *pump, size_t length, uint64_t waiting)
 {
 	struct shared *shared = pump->shared;
-	size_t length = head_length(shared);
+	uint64_t from = shared->rx.taken;
 	switch (forward(pump, length)) {
 	case FORWARDED:
+		shared->head_len = shared->head_longer ? shared->head_len : 0;
+		shared->head_len += shared->rx.taken - from;
 		shared->head_short = waiting > length;
 		shared->head_end = shared->rx.taken;
+		if (!shared->head_longer)
+			shared->head_looks = atomic_load(&shared->page->looks);
 		shared->active = shared->now;
 		return STEP_MORE;
 	case FORWARD_ANEW: return STEP_MORE;
@@ -333,6 +339,8 @@ static bool head_lies(struct pump *pump)
 	if (shared->now < shared->head_due)
 		return false;
 	shared->head_due = shared->now + HEAD_PATIENCE_US;
+	if (shared->head_longer < 6)
+		shared->head_longer++;
 	return true;
 }
 
@@ -352,11 +360,13 @@ static enum step step_rx(struct pump *pump)
 	}
 	if (pair_unread(pump->pair)) {
 		shared->reader_due = 0;
-		return head_lies(pump) ? forward_head(pump, waiting) : STEP_WAIT;
+		return head_lies(pump)
+			       ? forward_head(pump, HEAD_LEAST << shared->head_longer, waiting)
+			       : STEP_WAIT;
 	}
 	shared->head_due = 0;
 	pump->rx_full = false;
-	return reader_comes(shared) ? STEP_WAIT : forward_head(pump, waiting);
+	return reader_comes(shared) ? STEP_WAIT : forward_head(pump, head_length(shared), waiting);
 }
 
 static bool goes_through_pair(struct pump *pump)
@@ -480,8 +490,7 @@ bool shared_tx_begin(struct pump *pump)
 bool shared_tx_worth(struct pump *pump, size_t room)
 {
 	const struct shared *shared = pump->shared;
-	return shared->tx.taken_over || pump->closed || room >= shared->layout.send.size / 2 ||
-	       room >= pair_pending(pump->pair);
+	return shared->tx.taken_over || pump->closed || room >= shared->layout.send.size / 2;
 }
 
 bool shared_tx_put(struct pump *pump, size_t n)

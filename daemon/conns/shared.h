@@ -27,14 +27,17 @@ struct shared {
 	struct path_tx tx;
 	uint64_t now; /* microseconds; the owner sets it before it runs the pump */
 
-	bool rx_over;      /* readers have the pair alone, for ever */
-	bool through_pair; /* likewise until the pair is empty: it has an urgent byte */
-	bool wants_empty;  /* the owner watches the pair for EPOLLOUT: to hear that it was read */
-	bool head_short;   /* the last head was not all that there was */
-	uint64_t head_end; /* taken, behind the last head */
-	uint32_t head, heads;
-	bool locked; /* the lock of writers is ours */
-	bool polled; /* as the page has it */
+	bool rx_over;        /* readers have the pair alone, for ever */
+	bool through_pair;   /* likewise until the pair is empty: it has an urgent byte */
+	bool wants_empty;    /* the owner watches the pair for EPOLLOUT: to hear that it was read */
+	size_t head;         /* how long heads are now */
+	bool head_short;     /* the last one was not all that there was, */
+	size_t head_len;     /* was so long, */
+	uint64_t head_end;   /* ended here, */
+	uint32_t head_looks; /* and the library had looked so often */
+	unsigned int head_longer; /* how often it was made longer, lying there */
+	bool locked;              /* the lock of writers is ours */
+	bool polled;              /* as the page has it */
 
 	/* When to look again though no event says so; 0: not at all. */
 	uint64_t reader_due; /* a reader at work counts as dead then */

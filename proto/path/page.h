@@ -40,7 +40,8 @@ struct path_page {
 	_Alignas(PATH_APART) _Atomic uint64_t produced; /* daemon */
 	/** Both, by compare and swap. Marked: the daemon is forwarding, or has ended the path. */
 	_Alignas(PATH_APART) _Atomic uint64_t taken;
-	_Alignas(PATH_APART) _Atomic uint32_t at_work; /* library: how many readers are looking */
+	_Alignas(PATH_APART) _Atomic uint32_t at_work; /* library: how many readers are looking, */
+	_Atomic uint32_t looks;                        /* and how often one has begun to */
 	/* Sending. */
 	_Alignas(PATH_APART) _Atomic uint64_t completed; /* daemon, as the next two */
 	_Atomic uint32_t polled;                         /* 0 or 1 */
@@ -53,6 +54,7 @@ struct path_page {
 _Static_assert(offsetof(struct path_page, produced) == 0 &&
 		       offsetof(struct path_page, taken) == 128 &&
 		       offsetof(struct path_page, at_work) == 256 &&
+		       offsetof(struct path_page, looks) == 260 &&
 		       offsetof(struct path_page, completed) == 384 &&
 		       offsetof(struct path_page, polled) == 392 &&
 		       offsetof(struct path_page, backlog) == 396 &&

@@ -21,6 +21,7 @@
 static inline void path_reader_begin(struct path_page *page)
 {
 	atomic_fetch_add(&page->at_work, 1);
+	atomic_fetch_add_explicit(&page->looks, 1, memory_order_relaxed);
 }
 
 /**
