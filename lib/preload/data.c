@@ -10,6 +10,8 @@
 /* About what it takes to put a process to sleep and to wake it up again on another processor. */
 #define SPIN_NS   50000
 #define VAIN_MOST 9 /* after so many times in vain one in 512 is still tried */
+/* How often the kernel is not asked again whether calls wait. */
+#define SKIP_NONBLOCKING 255
 
 size_t data_length(const struct iovec *iov, int count)
 {
@@ -24,19 +26,33 @@ size_t data_length(const struct iovec *iov, int count)
 	return sum;
 }
 
+void data_keep_error(struct pre_path *path, int error)
+{
+	if (path && error == -ECONNRESET)
+		atomic_store(&path->error, -error);
+}
+
+int data_kept_error(struct pre_path *path)
+{
+	if (atomic_load_explicit(&path->error, memory_order_relaxed) == 0)
+		return 0;
+	return -atomic_exchange(&path->error, 0);
+}
+
 bool data_is_nonblocking(int fd)
 {
 	int flags = sys_fcntl(fd, F_GETFL, 0);
 	return flags < 0 || flags & O_NONBLOCK;
 }
 
-bool data_may_spin(struct pre_path_spin *spin)
+bool data_may_spin(struct pre_path_spin *spin, int fd)
 {
 	uint32_t skip = atomic_load_explicit(&spin->skip, memory_order_relaxed);
-	if (skip == 0)
-		return true;
-	atomic_store_explicit(&spin->skip, skip - 1, memory_order_relaxed);
-	return false;
+	bool waits = skip == 0 && !data_is_nonblocking(fd);
+	if (!waits)
+		atomic_store_explicit(&spin->skip, skip == 0 ? SKIP_NONBLOCKING : skip - 1,
+				      memory_order_relaxed);
+	return waits;
 }
 
 static int64_t now_ns(void)

@@ -19,6 +19,7 @@
 #include <sys/types.h>
 #include <sys/uio.h>
 
+struct pre_path;
 struct pre_path_spin;
 
 /** @param flags  as of recv() */
@@ -38,11 +39,18 @@ size_t data_readable(int fd);
 /** @return the sum, or 0 where the kernel is to say what is wrong */
 size_t data_length(const struct iovec *iov, int count);
 
+/** A reset that the kernel has told of, once, in a call that had moved bytes before: the next call
+ *  tells the program. @param error  negative errno; others than that of a reset are told again */
+void data_keep_error(struct pre_path *path, int error);
+/** @return negative errno, or 0 */
+int data_kept_error(struct pre_path *path);
+
 /** Is `fd` a file on which calls do not wait? */
 bool data_is_nonblocking(int fd);
 
-/** Is it worth looking for a while, after all that came of it lately? */
-bool data_may_spin(struct pre_path_spin *spin);
+/** Is it worth looking for a while, after all that came of it lately, on a file on which calls
+ * wait? */
+bool data_may_spin(struct pre_path_spin *spin, int fd);
 /** Look, again and again, yielding the processor, until `found` says so or it took too long. */
 bool data_spin(struct pre_path_spin *spin, bool (*found)(void *arg), void *arg);
 

@@ -85,7 +85,7 @@ static bool is_there(void *arg)
 static bool spin(const struct reading *r)
 {
 	struct pre_path_spin *state = &r->path->receive;
-	return !(r->flags & MSG_DONTWAIT) && data_may_spin(state) && !data_is_nonblocking(r->fd) &&
+	return !(r->flags & MSG_DONTWAIT) && data_may_spin(state, r->fd) &&
 	       data_spin(state, is_there, (void *)(uintptr_t)r);
 }
 
@@ -114,8 +114,10 @@ static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize
 	r.path = pre_path_get(fd);
 	if (!r.path)
 		return false;
-	ssize_t n = -EAGAIN;
-	if (!atomic_load_explicit(&r.path->reads_outside, memory_order_relaxed))
+	ssize_t n = data_kept_error(r.path);
+	if (n == 0 && atomic_load_explicit(&r.path->reads_outside, memory_order_relaxed))
+		n = -EAGAIN;
+	else if (n == 0)
 		n = read_memory(&r);
 	pre_path_put(r.path);
 	if (n == -ENOTSOCK || n == -EBADF)
@@ -136,12 +138,28 @@ static bool has_limit(int fd)
 	return limit.tv_sec || limit.tv_usec;
 }
 
+static ssize_t result_of(ssize_t n)
+{
+	return n < 0 ? -errno : n;
+}
+
+static void keep_error(int fd, int error)
+{
+	struct pre_path *path = pre_path_get(fd);
+	if (!path)
+		return;
+	data_keep_error(path, error);
+	pre_path_put(path);
+}
+
 /* The rest, part by part, each waited for by the kernel. */
 static ssize_t receive_all(int fd, struct iovec rest, int flags, size_t got)
 {
 	for (ssize_t n = 0; rest.iov_len > 0; got += (size_t)n) {
 		if (!receive(fd, &rest, 1, flags, &n))
-			n = pre_next.recv(fd, rest.iov_base, rest.iov_len, flags);
+			n = result_of(pre_next.recv(fd, rest.iov_base, rest.iov_len, flags));
+		if (n < 0)
+			keep_error(fd, (int)n);
 		if (n <= 0)
 			break;
 		rest.iov_base = (uint8_t *)rest.iov_base + n;

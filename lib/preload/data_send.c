@@ -37,6 +37,7 @@ struct writing {
 	struct source source;
 	bool pour;     /* what does not fit goes into the pair now */
 	size_t poured; /* since `pour` was set */
+	int error;     /* negative errno: what the kernel has said last */
 };
 
 /* What came of an attempt to write a part. */
@@ -154,8 +155,12 @@ static enum outcome pour(struct writing *w, size_t len)
 		iov[0] = (struct iovec){ buf, len };
 	}
 	int rc = push_parted(w, iov, count, len);
-	if (rc <= 0)
-		return rc == -EAGAIN ? FULL : OUTSIDE;
+	if (rc == -EAGAIN)
+		return FULL;
+	if (rc <= 0) {
+		w->error = rc;
+		return OUTSIDE;
+	}
 	w->poured += (size_t)rc;
 	advance(&w->source, (size_t)rc);
 	return WRITTEN;
@@ -303,6 +308,8 @@ static void write_rest(struct writing *w)
 		} else {
 			n = pre_next.sendfile(w->fd, w->source.file, &at, w->source.left);
 		}
+		if (n < 0)
+			w->error = -errno;
 		if (n <= 0)
 			break;
 		advance(&w->source, (size_t)n);
@@ -317,7 +324,7 @@ static bool make_room(struct writing *w, bool pair_full)
 	const bool waits = !(w->flags & MSG_DONTWAIT) && !data_is_nonblocking(w->fd);
 	if (!w->pour) {
 		w->poured = 0;
-		w->pour = !waits || !data_may_spin(&w->path->send) ||
+		w->pour = !waits || !data_may_spin(&w->path->send, w->fd) ||
 			  !data_spin(&w->path->send, has_room, w);
 		return true;
 	}
@@ -340,18 +347,31 @@ static void write_all(struct writing *w)
 	}
 }
 
-/* @return false: nothing was written, and the kernel is to say why, or to wait */
-static bool write_source(struct writing *w)
+/* @return bytes; 0: nothing was written, and the kernel is to say why, or to wait; or an error that
+ * it has told and will not tell again */
+static ssize_t write_source(struct writing *w)
 {
 	pthread_testcancel();
 	w->path = pre_path_get(w->fd);
 	if (!w->path)
-		return false;
-	if (!atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
+		return 0;
+	w->error = data_kept_error(w->path);
+	if (!w->error && !atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
 		write_all(w);
+	if (w->source.done > 0)
+		data_keep_error(w->path, w->error);
 	if (w->path)
 		pre_path_put(w->path);
-	return w->source.done > 0;
+	if (w->source.done > 0)
+		return (ssize_t)w->source.done;
+	return w->error == -ECONNRESET ? w->error : 0;
+}
+
+static bool finish(ssize_t n, int saved, ssize_t *ret)
+{
+	errno = n < 0 ? (int)-n : saved;
+	*ret = n < 0 ? -1 : n;
+	return n != 0;
 }
 
 bool data_send(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
@@ -364,10 +384,7 @@ bool data_send(int fd, const struct iovec *iov, int count, int flags, ssize_t *r
 	};
 	if (flags & ~KNOWN_FLAGS || w.source.left == 0)
 		return false;
-	bool done = write_source(&w);
-	*ret = (ssize_t)w.source.done;
-	errno = saved;
-	return done;
+	return finish(write_source(&w), saved, ret);
 }
 
 /* sendfile() takes what can be mapped: files are enough. */
@@ -384,12 +401,10 @@ bool data_send_file(int fd, int file, off_t *offset, size_t len, ssize_t *ret)
 	if (len == 0 || len > SSIZE_MAX || !is_file(file))
 		return false;
 	w.source.offset = offset ? *offset : lseek(file, 0, SEEK_CUR);
-	bool done = w.source.offset >= 0 && write_source(&w);
-	if (done && offset)
-		*offset += (off_t)w.source.done;
-	else if (done)
-		lseek(file, w.source.offset + (off_t)w.source.done, SEEK_SET);
-	*ret = (ssize_t)w.source.done;
-	errno = saved;
-	return done;
+	ssize_t n = w.source.offset >= 0 ? write_source(&w) : 0;
+	if (n > 0 && offset)
+		*offset += (off_t)n;
+	else if (n > 0)
+		lseek(file, w.source.offset + (off_t)n, SEEK_SET);
+	return finish(n, saved, ret);
 }

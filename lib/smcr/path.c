@@ -179,6 +179,7 @@ static struct pre_path *open_path(int fd, int memfd, const struct ipc_memory *gr
 	atomic_store(&path->reads_outside,
 		     !option_is(fd, SO_RCVLOWAT, 1) || !option_is(fd, SO_PEEK_OFF, -1));
 	atomic_store(&path->writes_outside, false);
+	atomic_store(&path->error, 0);
 	path->receive.vain = path->receive.skip = 0;
 	path->send.vain = path->send.skip = 0;
 	atomic_store(&path->references, 1);

@@ -36,6 +36,9 @@ struct pre_path {
 	uint32_t part;              /* what is written into the pair at once: makes it unwritable */
 	_Atomic bool reads_outside; /* options of the socket want it: the pair alone is read */
 	_Atomic bool writes_outside; /* the program has shut down writing */
+	/** Positive errno that the kernel has told once, in a call that had already moved bytes: of
+	 * the next call. 0: none */
+	_Atomic int error;
 	struct pre_path_spin receive, send;
 };
 
