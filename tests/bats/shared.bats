@@ -142,6 +142,24 @@ receives() {
 	until_true 20 shows b info '.connections.shared == 0'
 }
 
+@test "a program that changes bytes while they are sent harms nobody on the same queue pair" {
+	hosts_up 1500
+	smcrd_start a --rnic soft:eth0
+	smcrd_start b --rnic soft:eth0
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 1
+	start_on a "$RUN" socat -u TCP-LISTEN:7300,bind="$SERVER" /dev/null
+	until_true 10 tcp_listens a 7300
+	SMCRD_SHARED=always run on b "$RUN" --require "$PROGRAMS/scribbler" "$SERVER" 7300 4
+	echo "$output"
+	[ "$status" = 0 ]
+	# Packets did change on their way, and the queue pair is the one that it was.
+	shows a device '.[0].counters.drop_icrc > 0'
+	shows b link 'length == 1 and .[0].number == 1 and .[0].state == "active"'
+	steady_stop client
+	steady_stop server
+}
+
 @test "a daemon that is killed in the middle of it: every program sees ECONNRESET, never an end" {
 	two_daemons
 	export SMCRD_SHARED=always
