@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A reader of the library: the pair's bytes first, then the memory's (proto/path/receive.h). */
 #include <pthread.h>
+#include <sched.h>
 
 #include "lib/preload/data.h"
 #include "lib/smcr/next.h"
@@ -9,6 +10,7 @@
 #include "proto/path/receive.h"
 
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+#define HEAD_YIELDS 200
 #define TRIES       4 /* where somebody else was faster each time, or the page is nonsense */
 
 /* One call. */
@@ -46,15 +48,15 @@ static int take_head(const struct reading *r)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-/* @return bytes; -EAGAIN: the memory has none, and what the pair has is for the kernel to give; or
- * another error */
+/* @return bytes; -EAGAIN: the memory has none, and what the pair has is for the kernel to give;
+ * -EALREADY: a head is on its way; or another error */
 static ssize_t look(const struct reading *r)
 {
 	struct path_page *page = pre_path_page(r->path);
 	for (int i = 0; i < TRIES; i++) {
 		uint64_t taken;
 		if (!path_reader_look(page, &taken))
-			break;
+			return -EALREADY;
 		uint32_t n = path_reader_available(page, r->path->layout.receive.size, taken);
 		if (n == 0)
 			break;
@@ -90,7 +92,7 @@ static bool spin(const struct reading *r)
 }
 
 /* @return as look() */
-static ssize_t read_memory(const struct reading *r)
+static ssize_t look_longer(const struct reading *r)
 {
 	struct path_page *page = pre_path_page(r->path);
 	ssize_t n = -EAGAIN;
@@ -103,6 +105,19 @@ static ssize_t read_memory(const struct reading *r)
 		more = path_reader_end(page) && n == -EAGAIN;
 	}
 	return n;
+}
+
+/* Bytes that the program was told of (FIONREAD) are neither in the pair nor in the memory while
+ * they are forwarded: for a moment, unless the path has ended. @return as look() but for -EALREADY
+ */
+static ssize_t read_memory(const struct reading *r)
+{
+	ssize_t n = look_longer(r);
+	for (int i = 0; i < HEAD_YIELDS && n == -EALREADY; i++) {
+		sched_yield();
+		n = look_longer(r);
+	}
+	return n == -EALREADY ? -EAGAIN : n;
 }
 
 static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
