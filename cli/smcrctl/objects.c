@@ -284,6 +284,8 @@ static const struct column ueid_columns[] = {
 	{ "LINKGROUPS", "linkgroups" },
 };
 
+_Static_assert(COUNT(info_columns) <= TABLE_MAX_COLUMNS, "none of them may be left out");
+
 static void print_info(const json_t *result, bool details)
 {
 	table_print_object(result, info_columns, COUNT(info_columns), details);

@@ -59,6 +59,10 @@ flow_pair() {
 	until_true 20 shows b connection '[.[] | select(.shared_tx_bytes > 1000000)] | length == 1'
 	shows b info '.connections.shared == 1'
 	[[ $(smcrctl_on b -d connection) == *SHARED-TX* ]]
+	smcrctl_on b -d info >"$HOSTS_DIR/info"
+	grep -q '^connections sharing memory  *1$' "$HOSTS_DIR/info"
+	grep -q '^sent by shared memory  *[1-9]' "$HOSTS_DIR/info"
+	grep -q '^llc protocol errors  *0$' "$HOSTS_DIR/info"
 	steady_stop client
 	steady_stop server
 }
