@@ -480,6 +480,11 @@ bool shared_tx_begin(struct pump *pump)
 		shared->lock_due = 0;
 		return look_tx(pump);
 	}
+	if (pair_pending(pump->pair) == 0) { /* nothing that would have to wait for it */
+		pump->tx_ready = pump->write_ended;
+		shared->lock_due = 0;
+		return false;
+	}
 	if (pump->closed) /* nobody is left who could give it back */
 		return take_over(pump);
 	if (!shared->lock_due)
