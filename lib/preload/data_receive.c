@@ -167,38 +167,50 @@ static void keep_error(int fd, int error)
 	pre_path_put(path);
 }
 
-/* The rest, part by part, each waited for by the kernel. */
-static ssize_t receive_all(int fd, struct iovec rest, int flags, size_t got)
+/* Part by part, each waited for by the kernel. @return bytes or a negative errno */
+static ssize_t receive_all(int fd, struct iovec rest, int flags)
 {
-	for (ssize_t n = 0; rest.iov_len > 0; got += (size_t)n) {
+	size_t got = 0;
+	ssize_t n;
+	do {
 		if (!receive(fd, &rest, 1, flags, &n))
 			n = result_of(pre_next.recv(fd, rest.iov_base, rest.iov_len, flags));
-		if (n < 0)
+		if (n < 0 && got > 0)
 			keep_error(fd, (int)n);
 		if (n <= 0)
 			break;
 		rest.iov_base = (uint8_t *)rest.iov_base + n;
 		rest.iov_len -= (size_t)n;
-	}
-	return (ssize_t)got;
+		got += (size_t)n;
+	} while (rest.iov_len > 0 && !data_is_nonblocking(fd));
+	return got > 0 ? (ssize_t)got : n;
+}
+
+static bool has_memory(int fd)
+{
+	struct pre_path *path = pre_path_get(fd);
+	if (path)
+		pre_path_put(path);
+	return path;
 }
 
 bool data_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
 {
 	int saved = errno;
-	ssize_t n;
+	ssize_t n = 0;
+	bool done = true;
 	if (flags & ~KNOWN_FLAGS)
 		return false;
 	bool all = flags & MSG_WAITALL && !(flags & MSG_DONTWAIT);
 	/* What the kernel knows better. */
-	if (all && (count != 1 || flags & MSG_PEEK || has_limit(fd)))
+	if (all && (count != 1 || iov->iov_len == 0 || flags & MSG_PEEK || has_limit(fd) ||
+		    !has_memory(fd)))
 		return false;
 	pthread_testcancel();
-	bool done = receive(fd, iov, count, flags & ~MSG_WAITALL, &n);
-	if (done && all && n > 0 && (size_t)n < iov->iov_len && !data_is_nonblocking(fd)) {
-		struct iovec rest = { (uint8_t *)iov->iov_base + n, iov->iov_len - (size_t)n };
-		n = receive_all(fd, rest, flags & ~MSG_WAITALL, (size_t)n);
-	}
+	if (all)
+		n = receive_all(fd, *iov, flags & ~MSG_WAITALL);
+	else
+		done = receive(fd, iov, count, flags & ~MSG_WAITALL, &n);
 	errno = done && n < 0 ? (int)-n : saved;
 	if (done)
 		*ret = n < 0 ? -1 : n;

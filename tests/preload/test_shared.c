@@ -685,6 +685,36 @@ static void test_death_of_the_daemon_is_a_reset(void **state)
 	start(state);
 }
 
+static void *wait_for_ten(void *arg)
+{
+	static char buf[10];
+	ssize_t *n = arg;
+	*n = recv(fd, buf, sizeof(buf), MSG_WAITALL);
+	return NULL;
+}
+
+/* The kernel tells of a reset once. It did so to a call that had received something. */
+static void test_a_reset_in_the_middle_of_a_call(void **state)
+{
+	(void)state;
+	pthread_t thread;
+	ssize_t n = -1;
+	char buf[10];
+	put(peer, "abc", 3);
+	await_bytes(3);
+	assert_int_equal(pthread_create(&thread, NULL, wait_for_ten, &n), 0);
+	for (int left = 1; left > 0;)
+		assert_int_equal(ioctl(fd, FIONREAD, &left), 0);
+	usleep(20000);
+	path_daemon_stop(&smcrd);
+	pthread_join(thread, NULL);
+	assert_int_equal(n, 3);
+	assert_int_equal(read(fd, buf, 1), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(fd);
+	start(state);
+}
+
 /* ---- descriptors and processes */
 
 static bool has_memory(int of)
@@ -899,6 +929,7 @@ int main(void)
 		TEST(test_shutdown_ends_writing),
 		TEST(test_close_loses_nothing),
 		TEST(test_death_of_the_daemon_is_a_reset),
+		TEST(test_a_reset_in_the_middle_of_a_call),
 		TEST(test_copies_of_a_descriptor),
 		TEST(test_stale_entries),
 		TEST(test_both_go_on_after_a_fork),
