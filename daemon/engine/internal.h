@@ -111,8 +111,7 @@ struct smcr_slab {
 	uint8_t bsize;         /* code of E */
 	uint16_t count;        /* elements, 1..255 */
 	uint16_t used;
-	uint16_t retired; /* elements that nobody gets any more: see mem_recover() */
-	uint8_t map[32];  /* bit i: element i (0-based) is used, or retired */
+	uint8_t map[32]; /* bit i: element i (0-based) is used */
 	/** RMB: bytes at the start of each element (0-based) that may be other than zero. */
 	uint32_t dirty[SMCR_MAX_ELEMENTS];
 	struct {
@@ -130,7 +129,6 @@ struct smcr_element {
 	uint8_t index;          /* 1-based, as on the wire */
 	uint8_t *addr;
 	uint32_t size;
-	bool shared; /* the host has put other pages there */
 };
 
 /* ---- the peer's memory (peer_rmb.c) ---- */
@@ -211,7 +209,6 @@ struct smcr_link {
 	uint8_t mtu;            /* smaller of both, enum smcr_mtu */
 	uint32_t uid, peer_uid; /* link user IDs (LG-12) */
 	uint32_t retry_ms;      /* how long the QP may go without progress */
-	bool was_active;        /* it was proven once (CONFIRM LINK) */
 	uint64_t added;         /* when it became active, if it is not the first link */
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
@@ -237,7 +234,6 @@ struct smcr_link {
 	uint32_t delete_reason;
 	bool agreed_gone;                 /* both sides know: to be freed */
 	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
-	bool delete_overdue;              /* client: that is tested, for nothing has come */
 	unsigned int deletions_asked;     /* client: requests sent on this link */
 	unsigned int deletions_repeated;  /* server: replies that may still come on this link */
 	/** Client: the server's request is awaited (ERR-33). Server: own connections are moving. */

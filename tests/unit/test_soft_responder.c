@@ -8,7 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/ip.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -324,26 +323,6 @@ static void forged_early_packet(void **state)
 	expect_ack(1);
 	assert_memory_equal(side.mem, "good", 4);
 	assert_int_equal(GREW(drop_access), 1);
-}
-
-/* As long as a receive buffer, and a byte longer. */
-static void messages_that_just_fit(void **state)
-{
-	(void)state;
-	char text[RECV + 2];
-	memset(text, 'x', sizeof(text));
-	text[RECV] = '\0';
-	struct roce_peer_packet p = send_only(0, text);
-	assert_int_equal(p.len, RECV);
-	roce_peer_send(&peer, &p);
-	expect_ack(0);
-	assert_true(rnic_side_wait(base, &side.num_messages, 1, PATIENCE));
-	assert_int_equal(side.messages[0].length, RECV);
-	text[RECV] = 'x';
-	text[RECV + 1] = '\0';
-	p = send_only(1, text);
-	roce_peer_send(&peer, &p);
-	expect_nak(1, ROCE_NAK_INVALID_REQUEST);
 }
 
 /* Messages faster than they can be told: the third finds no buffer and is sent again later. */
@@ -744,36 +723,10 @@ static void what_was_delivered_is_acknowledged_before_the_end(void **state)
 	assert_null(side.qp);
 }
 
-static void mark_packets(int ecn)
-{
-	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn)), 0);
-}
-
-/* What the network marks on its way is told to who sent it. */
-static void marks_are_told(void **state)
-{
-	(void)state;
-	struct roce_peer_packet packet = send_only(0, "marked");
-	struct roce_packet p;
-	mark_packets(IPTOS_ECN_CE);
-	roce_peer_send(&peer, &packet);
-	assert_true(roce_peer_receive(&peer, &p, PATIENCE));
-	assert_int_equal(p.bth.opcode, ROCE_CONGESTION);
-	assert_int_equal(p.bth.dest_qp, PEER_QPN);
-	expect_ack(0);
-	mark_packets(IPTOS_ECN_ECT0);
-	packet = send_only(1, "not marked");
-	roce_peer_send(&peer, &packet);
-	expect_ack(1);
-	assert_int_equal(GREW(cnps_sent), 1);
-	mark_packets(0);
-}
-
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
-		CONNECTED(marks_are_told),
 		CONNECTED(what_was_delivered_is_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),
@@ -783,7 +736,6 @@ int main(void)
 		CONNECTED(gap_is_reported),
 		CONNECTED(far_packets_are_not_held),
 		CONNECTED(forged_early_packet),
-		CONNECTED(messages_that_just_fit),
 		CONNECTED(receiver_not_ready),
 		CONNECTED(invalid_requests),
 		CONNECTED(remote_access),
