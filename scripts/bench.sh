@@ -97,21 +97,25 @@ busy() {
 	awk '$1 == "cpu" { print ($2 + $3 + $4 + $7 + $8) / 100 }' /proc/stat
 }
 
-# m NAME WAY PORT FUNCTION ARGUMENTS..: run FUNCTION with what precedes a client by that way and PORT; note its value,
-# the processor time and how long it took.
+# m NAME WAY PORT FUNCTION ARGUMENTS..: run FUNCTION with what precedes a client by that way and PORT; note what it
+# prints, the processor time and how long it took. A second value on its line is that of NAME-p99.
 m() {
-	local name=$1 way=$2 port=$3 before start value
+	local name=$1 way=$2 port=$3 before start values value cost
 	shift 3
 	client=()
-	[ "$way" = tcp ] || client=("$run")
+	[[ $way = tcp* ]] || client=("$run") # tcp-to-smcr: the server alone is under smcr-run
 	[ "$way" != smcr ] || client=("$run" --require)
 	before=$(busy) start=$EPOCHREALTIME
-	value=$("$1" "$port" "${@:2}") || { echo "bench: $name by $way failed" >&2; return 1; }
-	echo "$mtu $round $name $way $value $(bc <<<"$(busy) - $before") $(bc <<<"$EPOCHREALTIME - $start")" >>"$results"
+	values=$("$1" "$port" "${@:2}") || { echo "bench: $name by $way failed" >&2; return 1; }
+	cost="$(bc <<<"$(busy) - $before") $(bc <<<"$EPOCHREALTIME - $start")"
+	for value in $values; do
+		echo "$mtu $round $name $way $value $cost" >>"$results"
+		name=$name-p99
+	done
 }
 
 bulk() { on b "${client[@]}" "$bench" bulk "$server" "$1" "$BULK_SECONDS" "$2" "$3"; }
-rtt() { on b "${client[@]}" "$bench" rtt "$server" "$1" "$RTT_COUNT" "$2" | cut -d' ' -f "$3"; }
+rtt() { on b "${client[@]}" "$bench" rtt "$server" "$1" "$RTT_COUNT" "$2"; }
 connections() { on b "${client[@]}" "$bench" "$2" "$server" $(($1 + 1)) "$ASK_COUNT" | cut -d' ' -f "$3"; }
 
 redis() {
@@ -160,8 +164,7 @@ measure() {
 	fi
 	if wants rtt; then
 		for size in 1 64 4096; do
-			both "rtt-$size" rtt "$size" 1
-			both "rtt-$size-p99" rtt "$size" 2
+			both "rtt-$size" rtt "$size"
 		done
 	fi
 	! wants ask || both ask connections ask 1
@@ -177,17 +180,10 @@ measure() {
 	! wants memory || m memory smcr 5100 memory
 	wants fallback || return 0
 	m bulk fallback 5000 bulk 1 up
-	m rtt-64 fallback 5000 rtt 64 1
+	m rtt-64 fallback 5000 rtt 64
 	m ask fallback 5000 connections ask 1
-	client_of_fallback_server
+	m ask tcp-to-smcr 5100 connections ask 1
 }
-
-# The server is under smcr-run, and the client is not.
-client_of_fallback_server() {
-	m ask tcp-to-smcr 5100 plain_ask
-}
-
-plain_ask() { on b "$bench" ask "$server" $(($1 + 1)) "$ASK_COUNT" | cut -d' ' -f 1; }
 
 packages bc bc
 ! wants redis || packages redis-server redis-server redis-benchmark redis-tools

@@ -3,6 +3,9 @@
 
 #include <isa-l/crc.h>
 #include <string.h>
+#ifdef __x86_64__
+#include <immintrin.h>
+#endif
 
 #define IPV4_HEADER_LEN 20
 #define UDP_HEADER_LEN  8
@@ -17,8 +20,6 @@
 #define POLYNOMIAL 0xEDB88320u
 
 #ifdef __x86_64__
-#include <immintrin.h>
-
 __attribute__((target("avx"))) static void clear_upper_halves(void)
 {
 	_mm256_zeroupper();
