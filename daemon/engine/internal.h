@@ -209,6 +209,7 @@ struct smcr_link {
 	uint8_t mtu;            /* smaller of both, enum smcr_mtu */
 	uint32_t uid, peer_uid; /* link user IDs (LG-12) */
 	uint32_t retry_ms;      /* how long the QP may go without progress */
+	bool was_active;        /* it was proven once (CONFIRM LINK) */
 	uint64_t added;         /* when it became active, if it is not the first link */
 	/* posted requests: entry of wr_id is tx[wr_id % tx_depth]; ids run without gaps */
 	struct smcr_tx_entry *tx;
@@ -234,6 +235,7 @@ struct smcr_link {
 	uint32_t delete_reason;
 	bool agreed_gone;                 /* both sides know: to be freed */
 	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
+	bool delete_overdue;              /* client: that is tested, for nothing has come */
 	unsigned int deletions_asked;     /* client: requests sent on this link */
 	unsigned int deletions_repeated;  /* server: replies that may still come on this link */
 	/** Client: the server's request is awaited (ERR-33). Server: own connections are moving. */

@@ -147,7 +147,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->carrier = carrier;
 	flow->subject = subject;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
-	flow->cont_held = flow->cont_overdue = false;
+	flow->cont_held = flow->cont_overdue = flow->add_overdue = false;
 	flow->repeated = 0;
 	if (step == SMCR_LLC_IDLE) {
 		smcr_timer_stop(lgr->engine, &flow->timer);
@@ -295,6 +295,8 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 	if (go_on_with_one_link(lgr))
 		return;
 	if (flow->step == SMCR_LLC_S_DELETE && smcr_llc_repeat_delete(lgr))
+		return;
+	if (smcr_llc_add_link_overdue(lgr))
 		return;
 	enum smcr_row row = row_of_timeout(lgr);
 	if (row != SMCR_NUM_ROWS)

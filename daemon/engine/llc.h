@@ -95,8 +95,8 @@ struct smcr_llc_flow {
 		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
 		bool asked;
 		uint64_t asked_on;
-		/** Server: number of the link of the last attempt that ended in DELETE LINK; the
-		 *  client may still refuse it. 0: none, or it has */
+		/** Number of the link of the last attempt that was given up; the peer may still
+		 *  say something of it. 0: none, or it has */
 		uint8_t given_up;
 	} add;
 	/* ADD LINK of version 2 */
@@ -110,6 +110,7 @@ struct smcr_llc_flow {
 	uint8_t peer_left; /* what its next one must say (ADDL-9) */
 	bool cont_held;    /* client: its first one waits for the end of the own RKEY exchange */
 	bool cont_overdue; /* it has waited long enough */
+	bool add_overdue;  /* the answer is, and the carrier is tested (deployed dialect) */
 	struct smcr_llc_add_link_cont held_cont;
 	/* own RKEY exchange */
 	struct {
@@ -302,6 +303,11 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 void smcr_llc_add_link_done(struct smcr_lgr *lgr);
 /** The new link has failed while being set up: as far as the peer knows it, it must be deleted. */
 void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr);
+/** Deployed dialect: the answer to ADD LINK, or what follows it, is late. The carrier is tested.
+ *  @return false: not so, it is as good as lost (C.7.1) */
+bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr);
+/** The carrier has answered that test: the peer is alive, but has given the new link up. */
+void smcr_llc_add_link_give_up(struct smcr_link *carrier);
 void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
@@ -316,6 +322,11 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr);
 void smcr_llc_delete_link_init(struct smcr_link *link);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
+/** Deployed dialect: an answer about another link is late. @return true: the link that carried the
+ *  question is tested, and may stay if it answers */
+bool smcr_llc_carrier_may_stay(struct smcr_link *carrier);
+/** It has answered: new links whose deletion the client has asked for there are gone. */
+void smcr_llc_forget_new_links(struct smcr_link *carrier);
 /** Server, deployed dialect: the client does not answer in time. @return true: it has been asked
  *  again */
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);

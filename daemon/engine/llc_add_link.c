@@ -89,6 +89,50 @@ void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr)
 	}
 }
 
+/* ---- an answer that does not come (deployed dialect) ---- */
+
+static bool awaits_client(const struct smcr_llc_flow *flow)
+{
+	return flow->step == SMCR_LLC_S_ADD || flow->step == SMCR_LLC_S_ADD_CONT;
+}
+
+/**
+ * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
+ * CONTINUATION, and then gives the new link up without a word. So the link that carries the
+ * exchange need not be at fault, and is asked. In first contact a client that knows its reply to be
+ * delivered does so too: the server has opened the connection meanwhile, with one link. A server
+ * that has offered a link there knows nothing of its client, and ends the first contact as the RFC
+ * says.
+ */
+bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
+	bool wait = flow->step == SMCR_LLC_C_AWAIT_ADD_CONT || (awaits_client(flow) && !first);
+	if (!wait || !smcr_llc_carrier_may_stay(flow->carrier))
+		return false;
+	flow->add_overdue = true;
+	return true;
+}
+
+void smcr_llc_add_link_give_up(struct smcr_link *carrier)
+{
+	struct smcr_lgr *lgr = carrier->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *subject = flow->subject;
+	if (!flow->add_overdue || carrier != flow->carrier)
+		return;
+	flow->add_overdue = false;
+	smcr_link_fail(subject, SMCR_LLC_DEL_LOST_PATH, "the peer does not go on with ADD LINK");
+	if (lgr->role == SMCR_ROLE_SERVER) {
+		delete_subject(lgr);
+		return;
+	}
+	flow->add.given_up = subject->number;
+	smcr_llc_link_agreed_gone(subject);
+	smcr_llc_add_link_done(lgr);
+}
+
 /* ---- RTokens (ADDL-8..11) ---- */
 
 /** Start of the exchange: which own RMBs the peer knows, and so must learn anew. Whether it still
@@ -516,7 +560,8 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (flow->step == SMCR_LLC_C_AWAIT_DELETE)
+	if (flow->step == SMCR_LLC_C_AWAIT_DELETE ||
+	    (flow->add.given_up && msg->add_link_cont.link_number == flow->add.given_up))
 		return; /* we have given the new link up */
 	if (flow->step != SMCR_LLC_C_AWAIT_ADD_CONT || link != flow->carrier) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");

@@ -95,6 +95,14 @@ bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr)
 	return true;
 }
 
+/** The peer has shown that the link works. */
+static void set_active(struct smcr_link *link, const struct smcr_llc_confirm_link *peer)
+{
+	link->peer_uid = peer->link_user_id;
+	link->state = SMCR_LINK_ACTIVE;
+	link->was_active = true;
+}
+
 /** What the first exchange fixes for the life of the group; in version 2 CLC did. */
 static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
 		   const struct smcr_llc_confirm_link *reply)
@@ -146,13 +154,12 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 		return;
 	}
 	link->number = request->link_number;
-	link->peer_uid = request->link_user_id;
 	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
 	if (!smcr_lgr_is_v2(lgr) && request->max_links >= 2 && request->max_links < limit)
 		limit = request->max_links;
 	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
 	settle(lgr, request, &reply.confirm_link);
-	link->state = SMCR_LINK_ACTIVE;
+	set_active(link, request);
 	smcr_lgr_links_changed(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
 	smcr_llc_send(link, &reply); /* RV-9 */
@@ -176,8 +183,7 @@ static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_
 			       strerror(-rc));
 		return;
 	}
-	link->peer_uid = request->link_user_id;
-	link->state = SMCR_LINK_ACTIVE;
+	set_active(link, request);
 	lgr->fc.committed = true; /* ERR-8 */
 	struct smcr_llc_msg reply = confirm_link_of(link, true, lgr->max_links);
 	smcr_llc_send(link, &reply);
@@ -220,8 +226,7 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 	if (!dialect_ok(lgr, reply))
 		return;
 	settle(lgr, &lgr->llc->request, reply);
-	link->peer_uid = reply->link_user_id;
-	link->state = SMCR_LINK_ACTIVE;
+	set_active(link, reply);
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
 	smcr_lgr_links_changed(lgr);
 	/* Deployed clients are past their point of no return now, or soon: of version 2 they go on
@@ -253,8 +258,7 @@ void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_ll
 	} else if (first) {
 		first_confirmed(link, reply);
 	} else {
-		link->peer_uid = reply->link_user_id;
-		link->state = SMCR_LINK_ACTIVE;
+		set_active(link, reply);
 		smcr_llc_added_link_active(lgr);
 	}
 }

@@ -73,12 +73,13 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 }
 
 /**
- * DELETE LINK is not answered in time. By the RFC the carrier is given up with that (ERR-33,
- * ERR-36), but a deployed peer may be held up: Linux waits, with the group's lock, until nothing is
- * outstanding on the link and its queue pair is gone, which with rdma_rxe may take as long as the
- * path or the interface is down. So in its dialect the carrier is tested, and stays if it answers.
+ * DELETE LINK is not answered in time, or ADD LINK (llc_add_link.c). By the RFC the carrier is
+ * given up with that (ERR-26, ERR-27, ERR-33, ERR-36), but a deployed peer may be held up: Linux
+ * waits, with the group's lock, until nothing is outstanding on the link and its queue pair is
+ * gone, which with rdma_rxe may take as long as the path or the interface is down. So in its
+ * dialect the carrier is tested, and stays if it answers.
  */
-static bool carrier_may_stay(struct smcr_link *carrier)
+bool smcr_llc_carrier_may_stay(struct smcr_link *carrier)
 {
 	if (carrier->lgr->dialect != SMCR_DIALECT_DEPLOYED || !smcr_link_usable(carrier))
 		return false;
@@ -95,7 +96,7 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *link = flow->subject;
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !carrier_may_stay(flow->carrier))
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !smcr_llc_carrier_may_stay(flow->carrier))
 		return false;
 	if (flow->repeated < MAX_DOUBLINGS)
 		flow->repeated++;
@@ -199,12 +200,36 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
 	if (!link->delete_carrier)
 		return;
-	if (carrier_may_stay(link->delete_carrier)) {
+	if (smcr_llc_carrier_may_stay(link->delete_carrier)) {
+		link->delete_overdue = true;
 		smcr_timer_start(engine, &link->delete_timer, 2 * engine->config.llc_timeout);
 		return;
 	}
 	smcr_row(link->lgr, SMCR_ROW_ERR_33);
 	smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
+}
+
+/** A new link that was never in use. A deployed server that has given it up does not know it any
+ *  more, and answers nothing to a request about what it does not know (ERR-56). */
+static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
+{
+	return link->delete_carrier == carrier && link->delete_overdue && !link->was_active;
+}
+
+void smcr_llc_forget_new_links(struct smcr_link *carrier)
+{
+	struct smcr_lgr *lgr = carrier->lgr;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || !is_forgotten(link, carrier))
+			continue;
+		bool exchange = lgr->llc->subject == link;
+		smcr_log(lgr->engine, LOG_INFO, "link %u/%u: the peer has given it up", lgr->id,
+			 link->number);
+		smcr_llc_link_agreed_gone(link);
+		if (exchange)
+			smcr_llc_add_link_done(lgr);
+	}
 }
 
 void smcr_llc_delete_link_init(struct smcr_link *link)
@@ -237,6 +262,7 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	if (msg.delete_link.orderly)
 		leave_in_order(link);
 	link->delete_carrier = carrier;
+	link->delete_overdue = false;
 	carrier->deletions_asked++;
 	smcr_timer_start(lgr->engine, &link->delete_timer,
 			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));

@@ -391,6 +391,286 @@ static void peer_is_out_of_reach(void **state)
 	PROVES("ERR-38 FO-13");
 }
 
+/* ---- a side that is late with ADD LINK, and one that gives the new link up ---- */
+
+/** What a peer does not say, or does not hear. */
+struct hush {
+	struct pair_pick pick[2];
+};
+
+static enum pair_verdict hush_filter(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	struct hush *hush = arg;
+	(void)pair;
+	for (size_t i = 0; i < 2; i++) {
+		if (!hush->pick[i].type || !pair_picked(&hush->pick[i], msg))
+			continue;
+		if (hush->pick[i].skip) {
+			hush->pick[i].skip--;
+			continue;
+		}
+		hush->pick[i].seen++;
+		return PAIR_LOSE;
+	}
+	return PAIR_PASS;
+}
+
+/** The one that `quiet` plays is patient for ever: what happens is the doing of the other one.
+ * Three connections, and an RMB for each, so that their RTokens need two CONTINUATIONs. */
+static struct pair *pair_with_quiet(uint8_t version, int quiet)
+{
+	struct smcr_config config[2];
+	for (int i = 0; i < 2; i++) {
+		config[i] = version == 2 ? pair_config_with(i, "K") : pair_config(i);
+		config[i].elements_per_rmb = 1;
+		config[i].lgr_idle_timeout = 3600 * SECOND;
+	}
+	config[quiet].llc_timeout = config[quiet].llc_fc_timeout = 1000 * SECOND;
+	config[!quiet].add_link_retry = 20 * SECOND;
+	return pair_new(&config[S], &config[C], 2, 2);
+}
+
+/** A third link is asked for, on link 1. */
+static void ask_for_third(struct pair *pair)
+{
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 2);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_run(pair, 1000);
+}
+
+/** `side` has nothing of the third link any more, and can begin something else. */
+static void assert_rid_of_third(struct pair *pair, int side)
+{
+	assert_null(pair_link(pair, side, 3));
+	assert_int_equal(pair_num_qps(pair, side), 2);
+	assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);
+	assert_link(pair, 1, true);
+	assert_link(pair, 2, true);
+	no_protocol_error(pair);
+}
+
+static int test_link(struct pair *pair, int side, uint8_t number)
+{
+	return smcr_engine_test_link(pair->side[side].engine, pair_lgr(pair, side)->id, number);
+}
+
+/** What is said of the third link when the client has given it up: nobody minds. */
+static void late_cont(struct pair *pair)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT };
+	msg.add_link_cont.link_number = 3;
+	pair_inject_llc(pair, S, 1, &msg);
+	pair_run(pair, 1000);
+	assert_link(pair, 1, true);
+	no_protocol_error(pair);
+	msg.add_link_cont.link_number = 4; /* of that one nobody has spoken */
+	pair_inject_llc(pair, S, 1, &msg);
+	pair_run(pair, 1000);
+	assert_int_equal(pair->side[C].engine->count.llc_protocol_errors, 1);
+}
+
+/** The kernel's server waits two seconds for the reply to ADD LINK, and for each reply to a
+ * CONTINUATION, and says nothing when that is over; nor does it answer a request to delete what it
+ * has given up. The client's RNIC is offered once more when it has told of it. */
+static void server_gives_up_without_a_word(void **state)
+{
+	static const struct {
+		uint8_t version;
+		struct hush hush;
+		bool asks; /* the client first, with DELETE LINK */
+	} rows[] = {
+		{ 1, { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT } } }, false },
+		{ 1, { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .skip = 1 } } }, false },
+		{ 1,
+		  { { { .from = S, .type = SMCR_LLC_CONFIRM_LINK },
+		      { .from = C, .type = SMCR_LLC_DELETE_LINK } } },
+		  true },
+		{ 2,
+		  { { { .from = S, .type = SMCR_LLC_CONFIRM_LINK },
+		      { .from = C, .type = SMCR_LLC_DELETE_LINK } } },
+		  true },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct pair *pair = pair_with_quiet(rows[i].version, S);
+		struct hush hush = rows[i].hush;
+		uint64_t patience = (rows[i].asks ? 8 : 4) * SECOND;
+		for (int n = 0; n < 3; n++)
+			(void)pair_connected(pair);
+		pair_clear_log(pair);
+		pair->filter = hush_filter;
+		pair->filter_arg = &hush;
+		ask_for_third(pair);
+		pair_run(pair, patience - SECOND);
+		assert_int_equal(test_link(pair, C, 1), 0); /* says nothing while there is time */
+		pair_run(pair, SECOND - 100000);
+		assert_true(hush.pick[0].seen > 0);
+		assert_int_equal(hush.pick[1].seen, rows[i].asks);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false), 1);
+		assert_non_null(pair_link(pair, C, 3));
+		pair_run(pair, 200000);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false), 2);
+		assert_rid_of_third(pair, C);
+		pair->filter = NULL;
+		for (int c = 0; c < 3; c++)
+			pair_exchange(pair, c);
+		/* The kernel has forgotten it long ago. */
+		struct smcr_llc_flow *flow = pair_lgr(pair, S)->llc;
+		smcr_llc_link_agreed_gone(flow->subject);
+		smcr_llc_add_link_done(pair_lgr(pair, S));
+		pair_run(pair, 1000);
+		assert_rid_of_third(pair, S);
+		pair_run(pair, 20 * SECOND);
+		assert_link(pair, 4, true);
+		no_protocol_error(pair);
+		pair_free(pair);
+	}
+	PROVES("ADDL-15");
+}
+
+static void late_word_about_what_is_given_up(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_with_quiet(1, S);
+	struct hush hush = { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT } } };
+	(void)pair_connected(pair);
+	pair->filter = hush_filter;
+	pair->filter_arg = &hush;
+	ask_for_third(pair);
+	pair_run(pair, 5 * SECOND);
+	assert_rid_of_third(pair, C);
+	late_cont(pair);
+	pair_free(pair);
+	PROVES("ERR-63");
+}
+
+/** In first contact the kernel's server goes on with the link that it has. */
+static void first_contact_with_one_link(void **state)
+{
+	static const struct hush rows[] = {
+		{ { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT } } },
+		{ { { .from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2 },
+		    { .from = C, .type = SMCR_LLC_DELETE_LINK } } },
+	};
+	(void)state;
+	for (size_t i = 0; i < 3; i++) {
+		struct pair *pair = pair_with_quiet(i == 2 ? 2 : 1, S);
+		struct hush hush = rows[i ? 1 : 0];
+		pair->filter = hush_filter;
+		pair->filter_arg = &hush;
+		int c = pair_connect(pair, C);
+		pair_run(pair, (i ? 20 : 10) * SECOND - 100000);
+		assert_int_equal(pair_end(pair, c, C)->established + pair_end(pair, c, C)->failed,
+				 0);
+		pair_run(pair, 200000);
+		assert_int_equal(pair_end(pair, c, C)->established, 1);
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "single");
+		assert_int_equal(pair_num_qps(pair, C), 1);
+		pair->filter = NULL;
+		smcr_llc_link_agreed_gone(pair_lgr(pair, S)->llc->subject);
+		smcr_llc_add_link_done(pair_lgr(pair, S));
+		pair_run(pair, 1000);
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RV-12");
+}
+
+/** `msg` of the client about the third link, in the name of its kernel. */
+static void client_says(struct pair *pair, const struct pair_msg *like, bool reject)
+{
+	struct smcr_llc_msg msg = like->llc;
+	msg.reply = true;
+	msg.add_link.reject = reject;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_run(pair, 1000);
+	assert_link(pair, 1, true);
+	no_protocol_error(pair);
+}
+
+/** The kernel's client is held up, and answers ADD LINK late; when nothing follows then for two
+ * seconds it refuses the link that it has accepted. The server has asked meanwhile for its
+ * deletion, which the client answers in the end. */
+static void client_is_late_with_add_link(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 3; row++) {
+		bool cont = row == 1;
+		struct pair *pair = pair_with_quiet(row == 2 ? 2 : 1, C);
+		struct hush hush = {
+			{ { .from = C,
+			    .type = cont ? SMCR_LLC_ADD_LINK_CONT : SMCR_LLC_ADD_LINK,
+			    .reply = true },
+			  { .from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true } }
+		};
+		int c = pair_connected(pair);
+		pair_clear_log(pair);
+		pair->filter = hush_filter;
+		pair->filter_arg = &hush;
+		ask_for_third(pair);
+		assert_int_equal(hush.pick[0].seen, 1);
+		pair_run(pair, 3900000);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 0);
+		pair_run(pair, 200000);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 1);
+		const struct pair_msg *order = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
+		assert_int_equal(order->link, 1);
+		assert_int_equal(order->llc.delete_link.link_number, 3);
+		struct pair_msg add = *pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
+		struct smcr_llc_msg gone = order->llc;
+		if (row == 0)
+			client_says(pair, &add, false);
+		client_says(pair, &add, true);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+		gone.reply = true;
+		pair_inject_llc(pair, C, 1, &gone);
+		pair_run(pair, 1000);
+		assert_rid_of_third(pair, S);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ADDL-6 ADDL-13");
+}
+
+/** Where nobody answers TEST LINK the carrier has failed, as by the RFC (ERR-26, ERR-27). */
+static void add_link_on_a_dead_carrier(void **state)
+{
+	(void)state;
+	for (int quiet = 0; quiet < 2; quiet++) {
+		struct pair *pair = pair_with_quiet(1, quiet);
+		struct hush hush = {
+			{ { .from = quiet,
+			    .type = quiet == S ? SMCR_LLC_ADD_LINK_CONT : SMCR_LLC_ADD_LINK,
+			    .reply = quiet == C },
+			  { .from = quiet, .type = SMCR_LLC_TEST_LINK, .reply = true, .link = 1 } }
+		};
+		int c = pair_connected(pair);
+		pair->filter = hush_filter;
+		pair->filter_arg = &hush;
+		ask_for_third(pair);
+		pair_run(pair, 5 * SECOND);
+		assert_int_equal(test_link(pair, !quiet, 2), 0); /* has nothing to do with it */
+		pair_run(pair, 2900000);
+		assert_int_equal(hush.pick[1].seen, 1);
+		assert_int_not_equal(pair_link(pair, !quiet, 3)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link(pair, !quiet, 1)->state, SMCR_LINK_ACTIVE);
+		pair_run(pair, 200000);
+		assert_null(pair_link(pair, !quiet, 1));
+		assert_null(pair_link(pair, !quiet, 3));
+		pair->filter = NULL;
+		pair_run(pair, 10 * SECOND);
+		assert_link(pair, 2, true);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("ERR-26 ERR-27 ERR-38");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -403,6 +683,11 @@ int main(void)
 		cmocka_unit_test(server_takes_its_time),
 		cmocka_unit_test(client_takes_its_time),
 		cmocka_unit_test(peer_is_out_of_reach),
+		cmocka_unit_test(server_gives_up_without_a_word),
+		cmocka_unit_test(late_word_about_what_is_given_up),
+		cmocka_unit_test(first_contact_with_one_link),
+		cmocka_unit_test(client_is_late_with_add_link),
+		cmocka_unit_test(add_link_on_a_dead_carrier),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
