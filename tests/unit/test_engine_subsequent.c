@@ -187,6 +187,43 @@ static void accepts_that_do_not_match(void **state)
 	PROVES("RV-5 ERR-9 CLC-14 RS-4 RKEY-16");
 }
 
+static void assert_out_of_sync(const struct smcr_clc_msg *answer)
+{
+	assert_int_equal(answer->type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer->decline.diagnosis, SMCR_REASON_OUT_OF_SYNC);
+	assert_true(answer->decline.out_of_sync);
+}
+
+/** A link of a group in which the client of this connection is the server, and one of another VLAN:
+ * all that the Accept says of it is right. */
+static void accepts_of_a_group_that_is_none_of_theirs(void **state)
+{
+	(void)state;
+	for (int vlan = 0; vlan < 2; vlan++) {
+		int t;
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		int c = pair_connect(pair, vlan ? C : S);
+		pair_pump(pair);
+		assert_true(pair_both_established(pair, c));
+		struct smcr_clc_msg msg =
+			accept_for(pair, pair_link(pair, S, 1), pair_lgr(pair, S)->rmbs, 2);
+		struct smcr_config config = pair_config(S);
+		memcpy(msg.accept.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+		if (vlan) {
+			struct smcr_device_info info = pair_device(C, 1);
+			info.vlan = pair->side[C].vlan = 5;
+			pair_add_device_quietly(pair, C, &info);
+		}
+		struct smcr_clc_msg answer = client_answer(pair, &msg, &t);
+		assert_out_of_sync(&answer);
+		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
+		assert_int_equal(pair_link(pair, C, 1)->num_conns, 1);
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RV-5 ERR-9 PLG-4");
+}
+
 static void reused_element_evicts_the_old_connection(void **state)
 {
 	(void)state;
@@ -526,6 +563,42 @@ static void links_are_chosen_independently(void **state)
 	PROVES("RS-11");
 }
 
+/** The link that CLC has named is disabled here meanwhile: the connection opens on the other one,
+ * unless the peer's RMB has no RToken there. */
+static void named_link_is_disabled(void **state)
+{
+	(void)state;
+	for (int announced = 0; announced < 2; announced++) {
+		int first;
+		struct pair *pair = pair_grouped(2, &first);
+		struct pair_pick pick = {
+			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int second = pair_connect(pair, C);
+		pair_pump(pair);
+		struct smcr_conn *conn = pair_end(pair, second, S)->smc;
+		struct smcr_link *named = conn->rv.link;
+		struct smcr_link *other = pair_link(pair, S, 3 - named->number);
+		struct smcr_rtoken *token = &pair_lgr(pair, S)->peer_rmbs->token[other->slot];
+		named->disabled = true;
+		token->valid = announced;
+		pair_lgr(pair, S)->llc->rkey.hold = true; /* RTokens are still being told */
+		pair_set_pick(pair, NULL);
+		while (!pair_end(pair, second, S)->established)
+			assert_true(pair_step(pair));
+		assert_ptr_equal(conn->tx.link, announced ? other : named);
+		token->valid = true;
+		pair_lgr(pair, S)->llc->rkey.hold = false;
+		pair_exchange(pair, first);
+		pair_exchange(pair, second);
+		pair_close(pair, first);
+		pair_close(pair, second);
+		pair_free(pair);
+	}
+	PROVES("RS-11");
+}
+
 /** The peer waits for Accept or Confirm while an RMB is announced, on one link after the other: it
  *  is told in time that nothing comes, for it would break the TCP connection. */
 static void an_announcement_takes_too_long(void **state)
@@ -634,6 +707,7 @@ int main(void)
 		cmocka_unit_test(stale_token),
 		cmocka_unit_test(client_may_write_at_once),
 		cmocka_unit_test(accepts_that_do_not_match),
+		cmocka_unit_test(accepts_of_a_group_that_is_none_of_theirs),
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
 		cmocka_unit_test(confirms_that_do_not_match),
 		cmocka_unit_test(the_group_ends_before_the_clients_answer),
@@ -642,6 +716,7 @@ int main(void)
 		cmocka_unit_test(server_starts_anew),
 		cmocka_unit_test(server_reuses_the_qpn),
 		cmocka_unit_test(links_are_chosen_independently),
+		cmocka_unit_test(named_link_is_disabled),
 		cmocka_unit_test(an_announcement_takes_too_long),
 		cmocka_unit_test(confirm_many_links_late),
 		cmocka_unit_test(one_rmb_a_connection),

@@ -415,6 +415,66 @@ static void accept_of_the_other_version(void **state)
 	pair_free(pair);
 }
 
+/** The client's answer to an Accept that is not of first contact, and like the last one. */
+static struct smcr_clc_msg answer_to_named_link(struct pair *pair)
+{
+	struct smcr_clc_msg msg = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc, answer;
+	int conn = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	msg.accept.first_contact = false;
+	msg.accept.rmbe_index = 2;
+	pair_inject_clc(pair, conn, S, &msg);
+	pair_pump(pair);
+	const struct pair_clc *out = pair_end(pair, conn, S)->in->next; /* behind the Proposal */
+	assert_int_equal(smcr_clc_decode(out->buf, out->len, &answer), 0);
+	return answer;
+}
+
+/** It names a link of a group that is ending: nothing there that works, so the two are out of sync.
+ */
+static void accept_of_a_group_that_ends(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new_with("A", "A", 1);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	(void)pair_connected_well(pair);
+	assert_int_equal(answer_to_named_link(pair).type, SMCR_CLC_CONFIRM);
+	pair_set_pick(pair, &pick);
+	smcr_llc_delete_all(pair_lgr(pair, C), SMCR_LLC_DEL_OPERATOR, ECONNRESET);
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	struct smcr_clc_msg answer = answer_to_named_link(pair);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_OUT_OF_SYNC);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 1000);
+	pair_free(pair);
+	PROVES("ERR-9");
+}
+
+/** The server has a new queue pair of the number that a link of version 2 leads to, and speaks
+ * version 1 now: that link is dead. */
+static void first_contact_of_the_other_version(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new_with("A", "A", 1);
+	int a = pair_connected_well(pair);
+	struct smcr_config config = pair_config(S);
+	smcr_engine_free(pair->side[S].engine);
+	pair_end(pair, a, S)->smc = NULL;
+	pair->side[S].next_qpn = pair_link(pair, C, 1)->peer_qpn;
+	assert_int_equal(smcr_engine_new(&config, pair->side[C].engine->ops, &pair->side[S],
+					 pair->now, &pair->side[S].engine),
+			 0);
+	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
+			 0);
+	int b = pair_connected_well(pair);
+	assert_int_equal(pair_end(pair, b, C)->smc->lgr->version, V1);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	assert_int_equal(pair_end(pair, a, C)->reset, 1);
+	pair_close(pair, b);
+	pair_free(pair);
+	PROVES("PLG-5");
+}
+
 /** A full group takes no more; the next connection founds another one. */
 static void a_full_group(void **state)
 {
@@ -584,6 +644,8 @@ int main(void)
 		cmocka_unit_test(only_ipv4_gids),
 		cmocka_unit_test(a_group_of_each_version),
 		cmocka_unit_test(accept_of_the_other_version),
+		cmocka_unit_test(accept_of_a_group_that_ends),
+		cmocka_unit_test(first_contact_of_the_other_version),
 		cmocka_unit_test(a_full_group),
 		cmocka_unit_test(a_crowd),
 		cmocka_unit_test(a_deployed_client),
