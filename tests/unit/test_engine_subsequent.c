@@ -73,6 +73,45 @@ static void stale_token(void **state)
 	PROVES("CLC-12 CDC-5 SEC-6");
 }
 
+static size_t readable(struct smcr_conn *conn)
+{
+	struct iovec iov[2];
+	size_t len = 0;
+	for (int i = 0, n = smcr_conn_rx_data(conn, iov); i < n; i++)
+		len += iov[i].iov_len;
+	return len;
+}
+
+/** A peer has written farther than it told, and closed in order. What it left there is not zeroed
+ * (A62), and nobody gets to read it: the next connection has what its own peer tells of. */
+static void leftovers_of_a_disorderly_peer(void **state)
+{
+	(void)state;
+	int first;
+	struct pair *pair = pair_grouped(1, &first);
+	uint8_t *element = pair_end(pair, first, S)->smc->rx.element.addr;
+	pair_send(pair, first, C, 100, 1);
+	pair_pump(pair);
+	memset(element + 300, 0xEE, 1000);
+	assert_int_equal(readable(pair_end(pair, first, S)->smc), 100);
+	pair_expect(pair, first, S, 100, 1);
+	pair_close(pair, first);
+	int second = pair_connected(pair);
+	struct smcr_conn *conn = pair_end(pair, second, S)->smc;
+	assert_ptr_equal(conn->rx.element.addr, element);
+	assert_int_equal(element[99], 0);
+	assert_int_equal(element[300], 0xEE);
+	assert_int_equal(readable(conn), 0);
+	pair_send(pair, second, C, 310, 2);
+	pair_pump(pair);
+	assert_int_equal(readable(conn), 310);
+	pair_expect(pair, second, S, 310, 2);
+	assert_int_equal(readable(conn), 0);
+	pair_close(pair, second);
+	pair_free(pair);
+	PROVES("RMB-3");
+}
+
 static void client_may_write_at_once(void **state)
 {
 	(void)state;
@@ -705,6 +744,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(reuse_of_the_group),
 		cmocka_unit_test(stale_token),
+		cmocka_unit_test(leftovers_of_a_disorderly_peer),
 		cmocka_unit_test(client_may_write_at_once),
 		cmocka_unit_test(accepts_that_do_not_match),
 		cmocka_unit_test(accepts_of_a_group_that_is_none_of_theirs),
