@@ -378,6 +378,28 @@ static void own_writes_move(void **state)
 	PROVES("FO-12 LG-17");
 }
 
+/** No connection leaves a link for one on which the peer's RMB has no RToken. */
+static void nowhere_to_move_to(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_conn *conn = pair_end(pair, c, S)->smc;
+	struct smcr_link *from = conn->tx.link, *to = pair_link(pair, S, 3 - from->number);
+	struct smcr_rtoken *token = &conn->tx.rmb->token[to->slot];
+	token->valid = false;
+	assert_int_equal(smcr_link_move_conns(from, NULL), 0);
+	assert_int_equal(smcr_link_move_conns(from, to), 0);
+	assert_ptr_equal(conn->tx.link, from);
+	token->valid = true;
+	assert_int_equal(smcr_link_move_conns(from, from), 0);
+	assert_int_equal(smcr_link_move_conns(from, NULL), 1);
+	assert_ptr_equal(conn->tx.link, to);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("FO-12 RKEY-11");
+}
+
 /** That connections have moved is said when they have: not while what they had under way on the old
  * link is not back. */
 static void moves_are_waited_for(void **state)
@@ -567,6 +589,7 @@ int main(void)
 		cmocka_unit_test(outcomes_that_do_not_come),
 		cmocka_unit_test(a_link_is_tested),
 		cmocka_unit_test(own_writes_move),
+		cmocka_unit_test(nowhere_to_move_to),
 		cmocka_unit_test(moves_are_waited_for),
 		cmocka_unit_test(one_of_two_links_stays),
 		cmocka_unit_test(a_group_is_deleted),

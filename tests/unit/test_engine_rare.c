@@ -86,6 +86,82 @@ static void client_cannot_start_sending(void **state)
 
 /** The server's link fails while Confirm is on its way: that is answered by a Decline, not by a
  * link that cannot be. */
+/** A34: the server cannot even set a second link up, and says so at once. */
+static void server_cannot_offer_a_second_link(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	assert_int_equal(pick.seen > 0, 1);
+	pair->side[S].fail_qp_create = 1;
+	pair_set_pick(pair, NULL);
+	pair_pump(pair); /* no time passes */
+	const struct pair_msg *decline = pair_last_clc(pair, S, SMCR_CLC_DECLINE);
+	assert_non_null(decline);
+	assert_int_equal(decline->clc.decline.diagnosis, SMCR_REASON_ADD_LINK_FAILED);
+	pair_run(pair, SECOND);
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
+	pair_free(pair);
+	PROVES("ERR-18");
+}
+
+/** Its ADD LINK may have arrived when the server loses the link: it does not decline before it
+ * knows that. */
+static void server_loses_the_link_with_add_link_under_way(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 2, 2);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	while (!pair_lgr(pair, S) || pair_lgr(pair, S)->llc->step != SMCR_LLC_S_ADD)
+		assert_true(pair_step(pair));
+	pair->side[S].hold_completions = true;
+	pair_pump(pair);
+	assert_false(pair_lgr(pair, S)->fc.committed);
+	smcr_link_fail(pair_link(pair, S, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_run(pair, 1000);
+	assert_true(pair_lgr(pair, S)->fc.declining);
+	assert_int_equal(pair_end(pair, c, S)->failed + pair_end(pair, c, S)->fallback, 0);
+	pair->side[S].hold_completions = false;
+	pair_run(pair, SECOND);
+	assert_int_equal(pair_end(pair, c, S)->failed, 1); /* it had arrived */
+	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 0);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 20 * SECOND);
+	pair_free(pair);
+	PROVES("ERR-7 ERR-8");
+}
+
+/** What becomes of a connection is certain before it is told: what TCP does meanwhile changes
+ * nothing. */
+static void outcome_is_certain(void **state)
+{
+	(void)state;
+	for (int event = 0; event < 2; event++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		pair->side[C].refuse = SMCR_REASON_CONFIG;
+		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+		struct pair_end *end = pair_end(pair, c, C);
+		assert_int_equal(end->smc->rv.step, SMCR_RV_OUTCOME);
+		smcr_conn_tcp_event(end->smc, event ? SMCR_TCP_RESET : SMCR_TCP_FIN);
+		assert_int_equal(end->failed + end->fallback, 0);
+		assert_false(end->smc->tcp_fin);
+		pair_pump(pair);
+		assert_int_equal(end->fallback, 1);
+		assert_int_equal(end->last.reason, SMCR_REASON_CONFIG);
+		pair_free(pair);
+	}
+}
+
 static void link_fails_before_confirm(void **state)
 {
 	(void)state;
@@ -238,6 +314,140 @@ static void refused_after_it_was_accepted(void **state)
 		pair_exchange(pair, c);
 		pair_free(pair);
 	}
+}
+
+/** The server has given its ADD LINK up, of which the client has not heard: what it asks for now is
+ * answered, and the half-built link goes (SER-7). */
+static void rmb_is_told_after_an_exchange_was_given_up(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = about_to_grow(&c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
+	const struct smcr_llc_msg rmb = { .type = SMCR_LLC_CONFIRM_RKEY,
+					  .confirm_rkey = { .rkey = 0x7777, .vaddr = 0x123000 } };
+	uint8_t buf[SMCR_LLC_LEN];
+	assert_int_equal(smcr_llc_encode(&rmb, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
+			 SMCR_LLC_LEN);
+	smcr_engine_recv(pair->side[C].engine, pair_link(pair, C, 1)->ref, buf, sizeof(buf));
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_IDLE);
+	assert_non_null(smcr_peer_rmb_find(pair_lgr(pair, C), pair_link(pair, C, 1), 0x7777));
+	pair_free(pair);
+	PROVES("SER-7");
+}
+
+/** The same, when the client waits for the deletion of a new link that has failed: the server knows
+ * that one still, and its order is answered. */
+static void order_after_an_exchange_was_given_up(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = about_to_grow(&c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
+	struct pair_pick cont = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &cont);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_pump(pair);
+	uint8_t number = number_of_new(pair);
+	pair_set_pick(pair, &pick);
+	smcr_link_fail(pair_link(pair, C, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 1);
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_DELETE);
+	smcr_llc_server_gave_up(pair_lgr(pair, C), NULL);
+	pair_pump(pair);
+	assert_non_null(pair_link(pair, C, number));
+	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	smcr_llc_delete_link(pair_lgr(pair, S), pair_link(pair, S, number), pair_link(pair, S, 1));
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, true);
+	assert_non_null(reply);
+	assert_int_equal(reply->llc.delete_link.reason, 0);
+	assert_null(pair_link(pair, C, number));
+	assert_null(pair_link(pair, S, number));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("SER-7 DELL-2");
+}
+
+/** DELL-2: the client's new link goes when its reply to DELETE LINK has been delivered, not when
+ * what it has sent before has. */
+static void link_goes_with_the_right_completion(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = about_to_grow(&c);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	while (pair_lgr(pair, C)->llc->step != SMCR_LLC_C_AWAIT_ADD_CONT)
+		assert_true(pair_step(pair));
+	pair->side[C].hold_completions = true;
+	pair_pump(pair);
+	struct smcr_link *link = pair_link(pair, C, 1);
+	uint64_t accepted = link->tx_done;
+	assert_int_equal(link->tx_next - accepted, 1);
+	uint8_t number = number_of_new(pair);
+	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	smcr_llc_delete_link(pair_lgr(pair, S), pair_link(pair, S, number), pair_link(pair, S, 1));
+	pair_pump(pair);
+	assert_int_equal(link->tx_next - accepted, 2);
+	pair->side[C].hold_completions = false;
+	while (link->tx_done == accepted)
+		assert_true(pair_step(pair));
+	assert_int_equal(link->tx_done, accepted + 1);
+	assert_false(pair_link(pair, C, number)->agreed_gone);
+	pair_pump(pair);
+	assert_null(pair_link(pair, C, number));
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("DELL-2");
+}
+
+static struct smcr_llc_msg rmb_of_link(uint32_t rkey, uint8_t other)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
+	msg.confirm_rkey.rkey = rkey;
+	msg.confirm_rkey.vaddr = (uint64_t)rkey << 16;
+	msg.confirm_rkey.num_tokens = other ? 1 : 0;
+	msg.confirm_rkey.other[0] = (struct smcr_llc_link_rtoken){ .link_number = other,
+								   .rkey = rkey + 1,
+								   .vaddr = (uint64_t)rkey << 16 };
+	return msg;
+}
+
+/** An RMB that is told for one link, just after another link came: it is refused, to be told for
+ * both (A53); what was said of the RMB before counts for that one alone. */
+static void each_rmb_is_told_for_itself(void **state)
+{
+	int c;
+	(void)state;
+	struct pair *pair = about_to_grow(&c);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_pump(pair);
+	uint8_t number = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc.add_link.link_number;
+	struct smcr_link *fresh = pair_link(pair, S, number), *first = pair_link(pair, S, 1);
+	assert_int_equal(fresh->state, SMCR_LINK_ACTIVE);
+	struct pair_pick pick = {
+		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
+	};
+	pair_set_pick(pair, &pick);
+	const struct smcr_llc_msg both = rmb_of_link(0x7777, number), one = rmb_of_link(0x8888, 0);
+	pair_inject_llc(pair, C, 1, &both);
+	pair_pump(pair);
+	assert_non_null(smcr_peer_rmb_find(pair_lgr(pair, S), fresh, 0x7778));
+	pair_inject_llc(pair, C, 1, &one);
+	pair_pump(pair);
+	assert_int_equal(pick.seen, 2);
+	assert_null(smcr_peer_rmb_find(pair_lgr(pair, S), first, 0x8888));
+	assert_int_equal(fresh->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("ERR-58");
 }
 
 /* ---- DELETE LINK ---- */
@@ -413,12 +623,19 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(network_of_a_proposal),
 		cmocka_unit_test(client_cannot_start_sending),
+		cmocka_unit_test(server_cannot_offer_a_second_link),
+		cmocka_unit_test(server_loses_the_link_with_add_link_under_way),
+		cmocka_unit_test(outcome_is_certain),
 		cmocka_unit_test(link_fails_before_confirm),
 		cmocka_unit_test(engine_goes_while_a_group_ends),
 		cmocka_unit_test(rendezvous_takes_too_long),
 		cmocka_unit_test(fin_during_first_contact),
 		cmocka_unit_test(new_link_fails_during_continuations),
 		cmocka_unit_test(refused_after_it_was_accepted),
+		cmocka_unit_test(rmb_is_told_after_an_exchange_was_given_up),
+		cmocka_unit_test(order_after_an_exchange_was_given_up),
+		cmocka_unit_test(link_goes_with_the_right_completion),
+		cmocka_unit_test(each_rmb_is_told_for_itself),
 		cmocka_unit_test(failed_link_is_unknown_to_the_server),
 		cmocka_unit_test(leaving_takes_five_seconds_at_most),
 		cmocka_unit_test(queue_of_messages),

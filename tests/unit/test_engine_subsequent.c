@@ -350,13 +350,50 @@ static void other_rkey(struct pair *pair, struct smcr_clc_accept *confirm)
 	confirm->rkey ^= 3;
 }
 
-static void other_active_link(struct pair *pair, struct smcr_clc_accept *confirm)
+static void name_link(struct pair *pair, struct smcr_clc_accept *confirm, uint8_t number)
 {
-	struct smcr_link *link = pair_link(pair, C, 2);
+	struct smcr_link *link = pair_link(pair, C, number);
 	confirm->qpn = link->qpn;
 	confirm->rkey = pair_lgr(pair, C)->rmbs->reg[link->slot].rkey;
 	memcpy(confirm->gid, link->local_gid, SMCR_GID_LEN);
 	memcpy(confirm->mac, link->local_mac, SMCR_MAC_LEN);
+}
+
+static void other_active_link(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	name_link(pair, confirm, 2);
+}
+
+static void third_link(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	name_link(pair, confirm, 3);
+}
+
+/** The client has confirmed a third link, which the server has not heard yet: Confirm may name it
+ * (RS-6). */
+static void link_that_is_being_confirmed(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 2);
+		pair_add_device_quietly(pair, side, &info);
+	}
+	pair_set_pick(pair, &pick);
+	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_pump(pair);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_CONFIRM_ADDED);
+	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(server_confirm(pair, third_link)->established, 1);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("RS-6");
 }
 
 static void taken_element(struct pair *pair, struct smcr_clc_accept *confirm)
@@ -750,6 +787,7 @@ int main(void)
 		cmocka_unit_test(accepts_of_a_group_that_is_none_of_theirs),
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
 		cmocka_unit_test(confirms_that_do_not_match),
+		cmocka_unit_test(link_that_is_being_confirmed),
 		cmocka_unit_test(the_group_ends_before_the_clients_answer),
 		cmocka_unit_test(one_group_for_each_lan),
 		cmocka_unit_test(reversed_roles),

@@ -325,6 +325,26 @@ static void forged_early_packet(void **state)
 	assert_int_equal(GREW(drop_access), 1);
 }
 
+/* As long as a receive buffer, and a byte longer. */
+static void messages_that_just_fit(void **state)
+{
+	(void)state;
+	char text[RECV + 2];
+	memset(text, 'x', sizeof(text));
+	text[RECV] = '\0';
+	struct roce_peer_packet p = send_only(0, text);
+	assert_int_equal(p.len, RECV);
+	roce_peer_send(&peer, &p);
+	expect_ack(0);
+	assert_true(rnic_side_wait(base, &side.num_messages, 1, PATIENCE));
+	assert_int_equal(side.messages[0].length, RECV);
+	text[RECV] = 'x';
+	text[RECV + 1] = '\0';
+	p = send_only(1, text);
+	roce_peer_send(&peer, &p);
+	expect_nak(1, ROCE_NAK_INVALID_REQUEST);
+}
+
 /* Messages faster than they can be told: the third finds no buffer and is sent again later. */
 static void receiver_not_ready(void **state)
 {
@@ -736,6 +756,7 @@ int main(void)
 		CONNECTED(gap_is_reported),
 		CONNECTED(far_packets_are_not_held),
 		CONNECTED(forged_early_packet),
+		CONNECTED(messages_that_just_fit),
 		CONNECTED(receiver_not_ready),
 		CONNECTED(invalid_requests),
 		CONNECTED(remote_access),
