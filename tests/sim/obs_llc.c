@@ -127,11 +127,17 @@ static void remember(struct obs_link *link, int from, const struct smcr_llc_msg 
 			   group->number, OBS_MAX_REQUESTS);
 }
 
-/** Deletions may be on their way at the same time, as a request of version 2 may be repeated. */
+/** Deletions may be on their way at the same time, as a request of version 2 may be repeated; and
+ * behind an ADD LINK that was given up, and nobody will answer, the next one. */
 static bool same_subject(const struct obs_request *request, const struct smcr_llc_msg *msg)
 {
-	return msg->type != SMCR_LLC_DELETE_LINK ||
-	       request->msg.delete_link.link_number == msg->delete_link.link_number;
+	switch (msg->type) {
+	case SMCR_LLC_DELETE_LINK:
+		return request->msg.delete_link.link_number == msg->delete_link.link_number;
+	case SMCR_LLC_ADD_LINK:
+		return request->msg.add_link.link_number == msg->add_link.link_number;
+	default: return true;
+	}
 }
 
 /** What `msg` answers or is: preferably about the same, else another one of that type. */
