@@ -99,17 +99,15 @@ static bool awaits_client(const struct smcr_llc_flow *flow)
 /**
  * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
  * CONTINUATION, and then gives the new link up without a word. So the link that carries the
- * exchange need not be at fault, and is asked. In first contact a client that knows its reply to be
- * delivered does so too: the server has opened the connection meanwhile, with one link. A server
- * that has offered a link there knows nothing of its client, and ends the first contact as the RFC
- * says.
+ * exchange need not be at fault, and is asked. Not in first contact: there nobody knows whether the
+ * peer has opened the connection with one link, or is about to reset it as the RFC says.
  */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	bool first = lgr->state == SMCR_LGR_FIRST_CONTACT;
-	bool wait = flow->step == SMCR_LLC_C_AWAIT_ADD_CONT || (awaits_client(flow) && !first);
-	if (!wait || !smcr_llc_carrier_may_stay(flow->carrier))
+	bool awaits_server = flow->step == SMCR_LLC_C_AWAIT_ADD_CONT;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !(awaits_server || awaits_client(flow)) ||
+	    !smcr_llc_carrier_may_stay(flow->carrier))
 		return false;
 	flow->add_overdue = true;
 	return true;

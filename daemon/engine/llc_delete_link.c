@@ -210,10 +210,12 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 }
 
 /** A new link that was never in use. A deployed server that has given it up does not know it any
- *  more, and answers nothing to a request about what it does not know (ERR-56). */
+ *  more, and answers nothing to a request about what it does not know (ERR-56). In first contact
+ *  the program must not hear of the connection before there is an answer (ERR-28). */
 static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
 {
-	return link->delete_carrier == carrier && link->delete_overdue && !link->was_active;
+	return link->lgr->state != SMCR_LGR_FIRST_CONTACT && link->delete_carrier == carrier &&
+	       link->delete_overdue && !link->was_active;
 }
 
 void smcr_llc_forget_new_links(struct smcr_link *carrier)
