@@ -11,7 +11,10 @@
  * The identification field is covered too, but a UDP socket never sees the one that came. A CRC is
  * linear: the difference between the stored ICRC and the one computed for an assumed identification
  * is caused by one of the 65,536 identifications or by damage, and which of the two is found by
- * running the CRC register backwards (struct roce_icrc_solver).
+ * running the CRC register backwards.
+ *
+ * Linear also means that length and identification change the CRC of the IP and UDP headers each by
+ * an amount of its own, whatever the flow: those of a flow are taken once (struct roce_icrc_flow).
  */
 #ifndef SMCRD_PROTO_ROCE_ICRC_H
 #define SMCRD_PROTO_ROCE_ICRC_H
@@ -25,6 +28,14 @@ struct roce_flow {
 	uint16_t sport;
 	uint16_t dport;
 };
+
+/** A flow, and what the ICRCs of its datagrams have in common. */
+struct roce_icrc_flow {
+	struct roce_flow flow;
+	uint32_t crc;
+};
+
+void roce_icrc_flow_init(struct roce_icrc_flow *icrc_flow, const struct roce_flow *flow);
 
 /**
  * Start: everything up to the end of the RoCE headers.
@@ -42,24 +53,38 @@ uint32_t roce_icrc_update(uint32_t crc, const void *data, size_t len);
 /** Store an ICRC in its four bytes. */
 void roce_icrc_put(uint32_t icrc, uint8_t *buf);
 
-/** For each packet length, the factor that takes a CRC difference back to the identification. */
-struct roce_icrc_solver {
+/** What does not depend on the flow; 40 KB, of which a device that sends packets of a few lengths
+ *  touches 7. */
+struct roce_icrc_tables {
+	/** For each packet length, the factor that takes a CRC difference back to the
+	 *  identification. */
 	uint32_t inverse[ROCE_MAX_LEN + 1];
+	/** What length and identification change in the CRC of a flow. */
+	uint32_t length[ROCE_MAX_LEN + 1];
+	uint32_t id[2][256]; /* high byte, low byte */
+	/** What a byte does to the CRC, behind which 0 to 3 more bytes follow. */
+	uint32_t byte[4][256];
 };
 
-/** Fill the table (17 KB); once a process or device. */
-void roce_icrc_solver_init(struct roce_icrc_solver *solver);
+/** Fill the tables; once a process or device. */
+void roce_icrc_tables_init(struct roce_icrc_tables *tables);
+
+/**
+ * The same as roce_icrc_begin(), faster, and only up to the end of the BTH: what follows it is for
+ * roce_icrc_update().
+ * @param bth  ROCE_BTH_LEN bytes
+ */
+uint32_t roce_icrc_start(const struct roce_icrc_tables *tables, const struct roce_icrc_flow *flow,
+			 size_t udp_len, uint16_t ip_id, const uint8_t *bth);
 
 /**
  * Check the ICRC of a received datagram.
- * @param solver   an initialized table
  * @param flow     of the datagram
  * @param buf,len  UDP payload
- * @param header_len  of the decoded packet
  * @param ip_id_guess  identification that is likely (checked faster)
  * @return true if some identification explains the ICRC
  */
-bool roce_icrc_check(const struct roce_icrc_solver *solver, const struct roce_flow *flow,
-		     const uint8_t *buf, size_t len, size_t header_len, uint16_t ip_id_guess);
+bool roce_icrc_check(const struct roce_icrc_tables *tables, const struct roce_icrc_flow *flow,
+		     const uint8_t *buf, size_t len, uint16_t ip_id_guess);
 
 #endif

@@ -7,7 +7,7 @@
 #include "proto/roce/roce.h"
 #include "tests/fuzz/fuzz.h"
 
-static struct roce_icrc_solver solver;
+static struct roce_icrc_tables tables;
 
 /* BTH bytes that a sender of ours leaves 0 and a receiver ignores. */
 static void clear_reserved(uint8_t *header)
@@ -33,8 +33,8 @@ static void check_encoding(const struct roce_packet *p, const uint8_t *buf)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	if (!solver.inverse[0])
-		roce_icrc_solver_init(&solver);
+	if (!tables.inverse[0])
+		roce_icrc_tables_init(&tables);
 	if (size < 2)
 		return 0;
 	uint16_t id = (uint16_t)(data[0] << 8 | data[1]);
@@ -52,7 +52,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		uint32_t crc = roce_icrc_begin(&flow, len, id, buf, p.header_len);
 		crc = roce_icrc_update(crc, buf + p.header_len, len - p.header_len - ROCE_ICRC_LEN);
 		roce_icrc_put(crc, buf + len - ROCE_ICRC_LEN);
-		must(roce_icrc_check(&solver, &flow, buf, len, p.header_len, 0));
+		struct roce_icrc_flow icrc_flow;
+		roce_icrc_flow_init(&icrc_flow, &flow);
+		must(roce_icrc_check(&tables, &icrc_flow, buf, len, 0));
 	}
 	free(buf);
 	return 0;

@@ -23,7 +23,7 @@ void roce_peer_open(struct roce_peer *peer, struct event_base *base, const char 
 {
 	memset(peer, 0, sizeof(*peer));
 	peer->base = base;
-	roce_icrc_solver_init(&peer->solver);
+	roce_icrc_tables_init(&peer->tables);
 	peer->fd = socket(AF_INET, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
 	must(peer->fd >= 0, "socket");
 	/* Identification 0, see proto/roce/icrc.h. */
@@ -117,7 +117,8 @@ bool roce_peer_receive(struct roce_peer *peer, struct roce_packet *ret_packet, u
 				  .daddr = peer->flow.saddr,
 				  .sport = from.sin_port,
 				  .dport = peer->flow.sport };
-	must(roce_icrc_check(&peer->solver, &flow, peer->buf, (size_t)n, ret_packet->header_len, 0),
-	     "wrong ICRC");
+	struct roce_icrc_flow icrc_flow;
+	roce_icrc_flow_init(&icrc_flow, &flow);
+	must(roce_icrc_check(&peer->tables, &icrc_flow, peer->buf, (size_t)n, 0), "wrong ICRC");
 	return true;
 }

@@ -18,7 +18,7 @@ struct roce_peer {
 	int fd;
 	struct sockaddr_in to;
 	struct roce_flow flow; /* of what it sends */
-	struct roce_icrc_solver solver;
+	struct roce_icrc_tables tables;
 	uint8_t buf[ROCE_MAX_LEN]; /* what came last */
 };
 

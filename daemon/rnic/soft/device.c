@@ -321,13 +321,13 @@ void rnic_soft_set_segmentation(struct rnic *rnic, bool on)
 
 static int open_parts(struct soft_device *dev)
 {
-	dev->solver = malloc(sizeof(*dev->solver));
+	dev->tables = malloc(sizeof(*dev->tables));
 	dev->kick = event_new(dev->base.params.base, -1, 0, on_kick, dev);
 	dev->resume = evtimer_new(dev->base.params.base, on_resume, dev);
-	if (!dev->solver || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
+	if (!dev->tables || !dev->kick || !dev->resume || soft_rx_new(&dev->rx) ||
 	    soft_tx_new(&dev->tx))
 		return -ENOMEM;
-	roce_icrc_solver_init(dev->solver);
+	roce_icrc_tables_init(dev->tables);
 	return 0;
 }
 
@@ -404,7 +404,7 @@ static void device_free(struct soft_device *dev)
 	soft_reader_free(dev->reader);
 	soft_rx_free(dev->rx);
 	soft_tx_free(dev->tx);
-	free(dev->solver);
+	free(dev->tables);
 	free(dev);
 }
 

@@ -263,7 +263,8 @@ struct soft_qp {
 
 	struct soft_endpoint *ep;
 	struct sockaddr_in peer;
-	struct roce_flow flow; /* of what we send */
+	struct roce_icrc_flow flow;       /* of what we send */
+	struct roce_icrc_flow heard_flow; /* of what has come last */
 	uint32_t peer_qpn;
 	uint32_t mtu;      /* path MTU, bytes */
 	uint64_t heard_at; /* when a packet of the peer came */
@@ -335,7 +336,7 @@ struct soft_device {
 	struct soft_mr *mrs; /* by key */
 	unsigned int pds;
 	size_t hold_budget;
-	struct roce_icrc_solver *solver;
+	struct roce_icrc_tables *tables;
 	struct soft_rx *rx;
 	struct soft_tx *tx;
 

@@ -163,10 +163,11 @@ int soft_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
 		return r;
 	qp->ep = ep;
 	ep->users++;
-	qp->flow = (struct roce_flow){ .saddr = ep->addr.s_addr,
-				       .daddr = addr.s_addr,
-				       .sport = htons(qp->dev->port),
-				       .dport = htons(qp->dev->port) };
+	const struct roce_flow flow = { .saddr = ep->addr.s_addr,
+					.daddr = addr.s_addr,
+					.sport = htons(qp->dev->port),
+					.dport = htons(qp->dev->port) };
+	roce_icrc_flow_init(&qp->flow, &flow);
 	qp->peer_qpn = peer->qpn;
 	qp->mtu = 128u << peer->path_mtu;
 	qp->rs.expected = peer->rq_psn;

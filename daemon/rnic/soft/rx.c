@@ -59,14 +59,18 @@ static bool pkey_ok(uint16_t pkey)
 	return (pkey & 0x7FFF) == (ROCE_PKEY_DEFAULT & 0x7FFF);
 }
 
-static bool icrc_ok(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
-		    size_t len, size_t header_len, uint16_t ip_id_guess)
+/* Hardware and rdma_rxe choose source ports of their own, to spread flows; a QP keeps its port. */
+static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const uint8_t *buf,
+		    size_t len, uint16_t ip_id_guess)
 {
-	struct roce_flow flow = { .saddr = from->sin_addr.s_addr,
-				  .daddr = ep->addr.s_addr,
-				  .sport = from->sin_port,
-				  .dport = htons(ep->dev->port) };
-	return roce_icrc_check(ep->dev->solver, &flow, buf, len, header_len, ip_id_guess);
+	struct roce_icrc_flow *heard = &qp->heard_flow;
+	const struct roce_flow flow = { .saddr = from->sin_addr.s_addr,
+					.daddr = qp->ep->addr.s_addr,
+					.sport = from->sin_port,
+					.dport = htons(qp->dev->port) };
+	if (memcmp(&heard->flow, &flow, sizeof(flow)))
+		roce_icrc_flow_init(heard, &flow);
+	return roce_icrc_check(qp->dev->tables, heard, buf, len, ip_id_guess);
 }
 
 void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
@@ -90,7 +94,7 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, co
 		dev->stats.drop_peer++;
 		return;
 	}
-	if (!icrc_ok(ep, from, buf, len, packet.header_len, ip_id_guess)) {
+	if (!icrc_ok(qp, from, buf, len, ip_id_guess)) {
 		dev->stats.drop_icrc++;
 		return;
 	}

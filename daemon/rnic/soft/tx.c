@@ -176,7 +176,8 @@ static void seal(const struct soft_qp *qp, struct segment *s, uint16_t ip_id)
 	s->bth.migrated = true; /* some hardware takes a slow path for packets without it */
 	s->bth.dest_qp = qp->peer_qpn;
 	roce_encode_bth(&s->bth, s->header);
-	uint32_t crc = roce_icrc_begin(&qp->flow, packet_len(s), ip_id, s->header, s->header_len);
+	uint32_t crc = roce_icrc_start(qp->dev->tables, &qp->flow, packet_len(s), ip_id, s->header);
+	crc = roce_icrc_update(crc, s->header + ROCE_BTH_LEN, s->header_len - ROCE_BTH_LEN);
 	for (unsigned int i = 0; i < s->pieces; i++)
 		crc = roce_icrc_update(crc, s->payload[i].iov_base, s->payload[i].iov_len);
 	crc = roce_icrc_update(crc, s->trailer, s->bth.pad);
@@ -278,11 +279,11 @@ int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *
 				.pkey = ROCE_PKEY_DEFAULT,
 				.dest_qp = qp->peer_qpn,
 				.psn = psn & ROCE_PSN_MASK };
-	size_t header_len = ROCE_BTH_LEN + ROCE_AETH_LEN;
+	uint8_t *extended = buf + ROCE_BTH_LEN;
 	roce_encode_bth(&bth, buf);
-	roce_encode_aeth(aeth, buf + ROCE_BTH_LEN);
-	roce_icrc_put(roce_icrc_begin(&qp->flow, sizeof(buf), 0, buf, header_len),
-		      buf + header_len);
+	roce_encode_aeth(aeth, extended);
+	uint32_t crc = roce_icrc_start(dev->tables, &qp->flow, sizeof(buf), 0, buf);
+	roce_icrc_put(roce_icrc_update(crc, extended, ROCE_AETH_LEN), extended + ROCE_AETH_LEN);
 	if (sendto(qp->ep->fd, buf, sizeof(buf), 0, (const struct sockaddr *)&qp->peer,
 		   sizeof(qp->peer)) < 0 &&
 	    errno == EAGAIN) {
