@@ -44,7 +44,7 @@ static struct smcr_config with_defaults(const struct smcr_config *given)
 	or_default(&c.memory_budget, UINT64_C(1) << 30);
 	or_default(&c.clc_timeout, 10 * SECONDS);
 	or_default(&c.clc_total_timeout, 30 * SECONDS);
-	or_default(&c.decline_grace, SECONDS / 5);
+	or_default(&c.decline_grace, SECONDS);
 	or_default(&c.llc_fc_timeout, 10 * SECONDS);
 	or_default(&c.llc_timeout, 4 * SECONDS);
 	or_default(&c.fc_send_timeout_server, SECONDS);
