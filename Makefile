@@ -200,7 +200,7 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 # Tests that stand between the code and the C library.
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc
-LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto
+LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto,--wrap=soft_clock
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* rnic_poll(): what has arrived at a device is handed in now, also from inside another one's
- * callback. */
+/* Devices and callbacks. rnic_poll(): what has arrived at a device is handed in now, also from
+ * inside another one's callback. A slow callback is not the peer's silence. */
 #include <stdarg.h>
 #include <setjmp.h>
 #include <stddef.h>
@@ -8,7 +8,9 @@
 #include <cmocka.h>
 
 #include <string.h>
+#include <unistd.h>
 
+#include "daemon/rnic/alarm.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
 
@@ -235,6 +237,47 @@ static void destroyed_before_it_was_told(void **state)
 	assert_int_equal(untold->sends[0].status, RNIC_WC_RETRY_EXC_ERR);
 }
 
+#define SLOW_US 250000 /* longer than any retransmission timer */
+#define SOON_US 5000   /* shorter than any */
+#define TRIES   20     /* on a busy machine soon may be late */
+
+static uint64_t posted_at;
+
+/* The first completion is told slowly; what is posted then leaves in the same run. */
+static void post_slowly(struct rnic_side *side, const struct rnic_wc *wc)
+{
+	if (wc->is_recv || wc->wr_id != 1)
+		return;
+	usleep(SLOW_US);
+	posted_at = alarm_now();
+	assert_int_equal(rnic_side_send(side, "second", 6, 2), 0);
+}
+
+static void slow_callback_is_no_silence(void **state)
+{
+	struct rnic_stats before, now;
+	for (int i = 0; i < TRIES; i++) {
+		far_end.hook = post_slowly;
+		assert_int_equal(rnic_side_send(&far_end, "first", 5, 1), 0);
+		rnic_side_idle(far_base, 1);
+		rnic_side_wait(base, &near.num_messages, 1, PATIENCE);
+		rnic_side_idle(base, 5); /* the answer */
+		rnic_get_stats(far_end.rnic, &before);
+		rnic_side_wait(far_base, &far_end.num_sends, 1, PATIENCE);
+		for (int k = 0; k < 5; k++)
+			event_base_loop(far_base, EVLOOP_NONBLOCK);
+		rnic_get_stats(far_end.rnic, &now);
+		assert_int_equal(far_end.num_sends, 1);
+		if (alarm_now() - posted_at < SOON_US) {
+			assert_int_equal(now.retransmits, before.retransmits);
+			return;
+		}
+		disconnect(state);
+		connect_all(state);
+	}
+	fail_msg("never fast enough");
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_all, disconnect)
@@ -242,6 +285,7 @@ int main(void)
 		CONNECTED(hands_in_what_has_arrived),
 		CONNECTED(from_another_devices_callback),
 		CONNECTED(callback_destroys),
+		CONNECTED(slow_callback_is_no_silence),
 		cmocka_unit_test_setup_teardown(destroyed_before_it_was_told, connect_second,
 						disconnect_second),
 	};

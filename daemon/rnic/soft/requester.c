@@ -318,6 +318,9 @@ size_t soft_requester_transmit(struct soft_qp *qp)
 		if (fill(qp) == 0)
 			break;
 		r = soft_tx_flush(qp->dev->tx, qp->ep, &n);
+		/* Callbacks, or the way here, may have taken long. The peer's time to answer begins
+		 * now. */
+		qp->dev->now = soft_clock();
 		if (n > 0)
 			sent(qp, n);
 		total += n;
