@@ -33,7 +33,7 @@ static void all_freed(struct pair *pair)
 
 static void both_fell_back(struct pair *pair, int c)
 {
-	pair_run(pair, SECOND / 4); /* who has declined late waits whether the other does too */
+	pair_run(pair, SECOND + SECOND / 4); /* who has declined late waits for the other */
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
 		assert_int_equal(pair_end(pair, c, side)->failed, 0);
@@ -313,7 +313,7 @@ static void change_enum(struct pair *pair, int from, uint8_t bsize, uint8_t mtu)
 	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), SMCR_CLC_ACCEPT_LEN);
 	buf[50] = (uint8_t)(bsize << 4 | mtu);
 	pair_inject_clc_raw(pair, c, from, buf, sizeof(buf));
-	pair_run(pair, 300000); /* a Decline of the client's might cross the server's */
+	pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
 	assert_int_equal(end->fallback, 1);
 	assert_int_equal(end->last.reason, SMCR_REASON_BAD_ENUM);
 	all_freed(pair);

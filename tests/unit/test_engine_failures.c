@@ -230,7 +230,7 @@ static void late_completion(void **state)
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
 	pair->side[S].hold_completions = false;
-	pair_run(pair, SECOND + SECOND / 4);
+	pair_run(pair, 2 * SECOND + SECOND / 4);
 	for (int side = 0; side < 2; side++)
 		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
 	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 1);

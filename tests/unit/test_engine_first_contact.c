@@ -853,7 +853,7 @@ static void held_proposals_after_a_failed_first_contact(void **state)
 	pair->side[S].blocked = true;
 	for (int i = 0; i < 3; i++)
 		c[i] = pair_connect(pair, C);
-	pair_run(pair, 1300000);
+	pair_run(pair, 2300000);
 	for (int i = 0; i < 3; i++) {
 		assert_int_equal(pair_end(pair, c[i], C)->fallback, 1);
 		assert_int_equal(pair_end(pair, c[i], S)->fallback, 1);

@@ -360,7 +360,7 @@ static void confirms_that_are_declined(void **state)
 		msg.accept.fce.max_conns -= reasons[i] == SMCR_REASON_MAX_CONNS;
 		msg.accept.fce.max_links -= reasons[i] == SMCR_REASON_MAX_LINKS;
 		pair_inject_clc(pair, conn, C, &msg);
-		pair_run(pair, 300000); /* a Decline of the client's might cross the server's */
+		pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
 		const struct smcr_clc_decline *d =
 			&pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline;
 		assert_int_equal(d->version, 2);
