@@ -68,7 +68,7 @@ LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 PROTO_SRCS := $(wildcard proto/*/*.c)
 ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
-DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/host/*.c \
+DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
 	daemon/control/*.c daemon/fabric/*.c daemon/policy/*.c)
 # Both libraries are made of the same core, each of its own copy of it.
 CORE_SRCS := $(wildcard lib/smcr/*.c)

@@ -15,6 +15,7 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon/clients/clients.h"
+#include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
@@ -44,6 +45,7 @@ struct smcrd {
 	char option_error[RDV_TEXT_MAX];
 	struct optout optout;
 	struct policy *policy;
+	struct conns *conns;
 	struct clients *clients;
 	struct control control;
 	bool stopping, done;
@@ -172,7 +174,7 @@ static int find_path(void *ctx, const struct smcr_addr *local, uint8_t *ret_pref
 	return 0;
 }
 
-static enum smcr_reason refuse(void *ctx, const struct clients_candidate *candidate)
+static enum smcr_reason refuse(void *ctx, const struct conns_candidate *candidate)
 {
 	struct smcrd *smcrd = ctx;
 	const struct smcr_subject subject = {
@@ -193,17 +195,17 @@ static void worked(void *ctx, const struct smcr_addr *peer)
 	policy_worked(smcrd->policy, peer);
 }
 
-static void failed(void *ctx, const struct smcr_addr *peer, enum clients_failure how)
+static void failed(void *ctx, const struct smcr_addr *peer, enum conns_failure how)
 {
 	struct smcrd *smcrd = ctx;
 	switch (how) {
-	case CLIENTS_PATH_DEAD: policy_failed(smcrd->policy, peer, FAILURE_PATH); break;
-	case CLIENTS_NO_ANSWER: policy_failed(smcrd->policy, peer, FAILURE_ANSWER); break;
-	case CLIENTS_RESET: policy_failed(smcrd->policy, peer, FAILURE_RESET); break;
+	case CONNS_PATH_DEAD: policy_failed(smcrd->policy, peer, FAILURE_PATH); break;
+	case CONNS_NO_ANSWER: policy_failed(smcrd->policy, peer, FAILURE_ANSWER); break;
+	case CONNS_RESET: policy_failed(smcrd->policy, peer, FAILURE_RESET); break;
 	}
 }
 
-static void ended(void *ctx, const struct clients_ended *ended)
+static void ended(void *ctx, const struct conns_ended *ended)
 {
 	struct smcrd *smcrd = ctx;
 	const struct smcr_addr own = { .port = ended->local->port };
@@ -215,6 +217,12 @@ static bool assume_capable(void *ctx, const struct smcr_addr *peer)
 	struct smcrd *smcrd = ctx;
 	return peer->family == AF_INET &&
 	       config_peer_assumed_capable(&smcrd->config, addr_ipv4(peer));
+}
+
+static bool can_share(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	return fabric_can_share(smcrd->fabric);
 }
 
 static int serve_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
@@ -336,8 +344,8 @@ static int open_fabric(struct smcrd *smcrd)
 					.config = &smcrd->config.engine,
 					.host_ops = &netif_rnic_host_ops,
 					.host_ctx = smcrd->netifs,
-					.clc_send = clients_clc_send,
-					.conn_event = clients_conn_event,
+					.clc_send = conns_clc_send,
+					.conn_event = conns_event,
 					.command_done = command_done,
 					.command_ctx = smcrd,
 					.device_gone = on_rnic_gone,
@@ -345,13 +353,14 @@ static int open_fabric(struct smcrd *smcrd)
 	return fabric_new(&params, &smcrd->fabric);
 }
 
-static int open_clients(struct smcrd *smcrd, char *ret_error)
+static int open_conns(struct smcrd *smcrd)
 {
-	struct clients_config config = {
+	const struct conns_config config = {
 		.base = smcrd->base,
 		.engine = fabric_engine(smcrd->fabric),
 		.option = smcrd->option,
-		.socket_path = smcrd->config.socket_path,
+		.shared_memory = smcrd->config.shared_memory,
+		.busy_poll_us = smcrd->config.busy_poll_us,
 		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
 			    .conns_per_uid = smcrd->config.max_connections_per_user,
 			    .connect_wait_ms = smcrd->config.connect_wait_ms,
@@ -365,9 +374,20 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 			       .failed = failed,
 			       .ended = ended,
 			       .assume_capable = assume_capable,
-			       .control = serve_control,
-			       .control_gone = asker_gone,
+			       .can_share = can_share,
 			       .log = write_log },
+	};
+	return conns_new(&config, &smcrd->conns);
+}
+
+static int open_clients(struct smcrd *smcrd, char *ret_error)
+{
+	const struct clients_config config = {
+		.base = smcrd->base,
+		.conns = smcrd->conns,
+		.option = smcrd->option,
+		.socket_path = smcrd->config.socket_path,
+		.callbacks = { .ctx = smcrd, .control = serve_control, .control_gone = asker_gone },
 	};
 	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
 }
@@ -434,9 +454,14 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .policy = smcrd->policy,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
-	error = open_clients(smcrd, ret_error);
-	smcrd->control.clients = smcrd->clients;
-	return error;
+	error = open_conns(smcrd);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot carry connections: %s",
+			 strerror(-error));
+		return error;
+	}
+	smcrd->control.conns = smcrd->conns;
+	return open_clients(smcrd, ret_error);
 }
 
 int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DAEMON_ERROR_LEN])
@@ -464,8 +489,7 @@ int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DA
 
 static bool stop_finished(const struct smcrd *smcrd)
 {
-	return smcr_engine_idle(fabric_engine(smcrd->fabric)) &&
-	       clients_active(smcrd->clients) == 0;
+	return smcr_engine_idle(fabric_engine(smcrd->fabric)) && conns_active(smcrd->conns) == 0;
 }
 
 static void on_stop_check(evutil_socket_t fd, short what, void *arg)
@@ -496,6 +520,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 		smcrd->stop_answer = STOP_ANSWER_US;
 	update_option(smcrd);
 	clients_stop(smcrd->clients);
+	conns_stop(smcrd->conns);
 	engine_enter(smcrd);
 	smcr_engine_shutdown(fabric_engine(smcrd->fabric));
 	event_add(smcrd->stop_check, &often);
@@ -534,8 +559,8 @@ void smcrd_free(struct smcrd *smcrd)
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
-	if (smcrd->clients)
-		clients_free(smcrd->clients);
+	clients_free(smcrd->clients);
+	conns_free(smcrd->conns);
 	policy_free(smcrd->policy);
 	hotplug_watch_free(smcrd->hotplug);
 	netif_watch_free(smcrd->netifs);

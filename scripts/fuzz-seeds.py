@@ -102,6 +102,9 @@ def add_ipc(seeds):
         (12, struct.pack("!BBiIIIBQQIIB", 2, 3, 0, 0, 0, 7, 2, 258, 1 << 32, 65536, 32768, 6) + b"roce_0"),
         (12, struct.pack("!BBiIIIBQQIIB", 3, 12, 104, 0x05000000, 0x03070000, 0, 0, 0, 0, 0, 0, 0)),
         (8, struct.pack("!BiiiH", 2, 6, 1, 22, 0)),
+        (13, bytes([1])),
+        (14, struct.pack("!BIIIIII", 0, 0x21000, 0x1004, 0xFFFC, 0x11000, 0x10000, 768)),
+        (14, struct.pack("!BIIIIII", 3, 0, 0, 0, 0, 0, 0)),
         (9, b'{"method":"info"}'),
     ]
     for kind, payload in payloads:

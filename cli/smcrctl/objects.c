@@ -173,6 +173,7 @@ static const struct column info_columns[] = {
 	{ "tcp option", NULL, .format = tcp_option },
 	{ "devices", "devices" },
 	{ "connections over SMC-R", "connections.smcr" },
+	{ "connections sharing memory", "connections.shared" },
 	{ "connections relayed", "connections.relayed" },
 	{ "connections pending", "connections.pending" },
 	{ "established so far", "connections.established_total" },
@@ -186,6 +187,10 @@ static const struct column info_columns[] = {
 	{ "link groups", "engine.linkgroups" },
 	{ "memory used (bytes)", "engine.memory_used_bytes" },
 	{ "memory budget (bytes)", "engine.memory_budget_bytes" },
+	{ "bytes sent", "connections.tx_bytes", .details = true },
+	{ "bytes received", "connections.rx_bytes", .details = true },
+	{ "sent by shared memory", "connections.shared_tx_bytes", .details = true },
+	{ "received by shared memory", "connections.shared_rx_bytes", .details = true },
 	{ "links", "engine.links", .details = true },
 	{ "rmbs", "engine.rmbs", .details = true },
 	{ "elements used", "engine.elements_used", .details = true },
@@ -266,6 +271,8 @@ static const struct column connection_columns[] = {
 	{ "RMBE", "rmbe_size", .details = true },
 	{ "PEER-RMBE", "peer_rmbe_size", .details = true },
 	{ "SNDBUF", "sndbuf_size", .details = true },
+	{ "SHARED-TX", "shared_tx_bytes", .details = true },
+	{ "SHARED-RX", "shared_rx_bytes", .details = true },
 	{ "PID", "pid" },
 	{ "ERROR", "error", .details = true },
 	{ "CODES", NULL, .details = true, .format = fallback_codes },
@@ -276,6 +283,8 @@ static const struct column ueid_columns[] = {
 	{ "UEID", "name" },
 	{ "LINKGROUPS", "linkgroups" },
 };
+
+_Static_assert(COUNT(info_columns) <= TABLE_MAX_COLUMNS, "none of them may be left out");
 
 static void print_info(const json_t *result, bool details)
 {

@@ -84,19 +84,17 @@ static size_t shown_columns(const struct column *columns, size_t num_columns, bo
 			    const struct column **ret)
 {
 	size_t n = 0;
-	for (size_t c = 0; c < num_columns; c++)
+	for (size_t c = 0; c < num_columns && n < TABLE_MAX_COLUMNS; c++)
 		if (details || !columns[c].details)
 			ret[n++] = &columns[c];
 	return n;
 }
 
-#define MAX_COLUMNS 32
-
 void table_print(const json_t *rows, const struct column *columns, size_t num_columns, bool details)
 {
-	const struct column *shown[MAX_COLUMNS];
-	int widths[MAX_COLUMNS];
-	bool right[MAX_COLUMNS] = { false };
+	const struct column *shown[TABLE_MAX_COLUMNS];
+	int widths[TABLE_MAX_COLUMNS];
+	bool right[TABLE_MAX_COLUMNS] = { false };
 	size_t n = shown_columns(columns, num_columns, details, shown);
 	size_t num_rows = json_array_size(rows);
 	char **cells = calloc(n * (num_rows + 1), sizeof(*cells));
@@ -124,7 +122,7 @@ void table_print(const json_t *rows, const struct column *columns, size_t num_co
 void table_print_object(const json_t *object, const struct column *columns, size_t num_columns,
 			bool details)
 {
-	const struct column *shown[MAX_COLUMNS];
+	const struct column *shown[TABLE_MAX_COLUMNS];
 	size_t n = shown_columns(columns, num_columns, details, shown);
 	int width = 0;
 	for (size_t c = 0; c < n; c++)

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define TABLE_MAX_COLUMNS 64 /* what is beyond is not shown */
+
 struct column {
 	const char *title;
 	const char *key; /* of the row's object; a dot leads into an inner object */

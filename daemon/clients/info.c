@@ -1,53 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * INFO requests: what became of a connection, told to those who hold a descriptor of it. They may
- * wait until it is settled whether SMC-R or TCP carries the data; the list of who waits belongs to
- * the connection, and the quota for sessions bounds it.
+ * wait until it is settled whether SMC-R or TCP carries the data; the quota for sessions bounds how
+ * many do.
  */
 #include <errno.h>
-#include <netinet/in.h>
 #include <stdio.h>
 
 #include "daemon/clients/internal.h"
-
-/* ---- whose descriptor ---- */
-
-/* The program's TCP socket that the daemon has had once. The kernel never gives a socket's cookie
- * to another one. */
-static bool find_by_tcp(const struct clients *clients, int tcp, struct client_conn_view *ret_view)
-{
-	int protocol = 0;
-	uint64_t cookie = 0;
-	socklen_t len = sizeof(protocol), cookie_len = sizeof(cookie);
-	if (getsockopt(tcp, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) < 0 ||
-	    protocol != IPPROTO_TCP ||
-	    getsockopt(tcp, SOL_SOCKET, SO_COOKIE, &cookie, &cookie_len) < 0 ||
-	    !history_find_tcp(clients, cookie, ret_view))
-		return false;
-	ret_view->ended = false; /* only as far as the daemon is concerned */
-	ret_view->error = 0;
-	return true;
-}
-
-/**
- * What the descriptor shows.
- * @param ret_conn  the connection if it is alive, else NULL
- * @return 0; -EACCES: no descriptor of a connection; -ENOENT: it is not remembered
- */
-static int find(const struct clients *clients, int proof, struct client_conn_view *ret_view,
-		struct client_conn **ret_conn)
-{
-	struct shown shown;
-	*ret_conn = NULL;
-	if (query_look_up(clients, proof, &shown) < 0)
-		return find_by_tcp(clients, proof, ret_view) ? 0 : -EACCES;
-	*ret_conn = shown.conn;
-	if (shown.conn)
-		history_describe(shown.conn, ret_view);
-	else if (!history_find_pair(clients, shown.id, shown.inode, ret_view))
-		return -ENOENT;
-	return 0;
-}
 
 /* ---- the reply ---- */
 
@@ -95,7 +55,7 @@ static void fill(const struct clients *clients, const struct client_conn_view *v
 	ret_info->link = view->engine.link_number;
 	ret_info->rmbe_size = view->engine.rmbe_size;
 	ret_info->peer_rmbe_size = view->engine.peer_rmbe_size;
-	smcr_engine_each_link(clients->config.engine, note_rnic, &search);
+	smcr_engine_each_link(conns_engine(clients->conns), note_rnic, &search);
 }
 
 static void reply(struct session *session, const struct client_conn_view *view)
@@ -110,59 +70,28 @@ static void reply(struct session *session, const struct client_conn_view *view)
 void info_request(struct session *session, const struct ipc_info_request *msg, int proof)
 {
 	struct client_conn_view view;
-	struct client_conn *conn;
-	int r = find(session->clients, proof, &view, &conn);
+	struct conn_watcher *watcher = msg->flags & IPC_INFO_WAIT ? &session->watcher : NULL;
+	int r = conns_info(session->clients->conns, proof, watcher, &view);
 	if (r == -EACCES)
-		session_reply_error(session, EACCES, "the descriptor is no connection of smcrd's");
+		query_no_proof(session);
 	else if (r < 0)
 		session_reply_error(session, -r, "smcrd does not remember this connection");
-	else if (conn && view.mode == CLIENT_MODE_PENDING && msg->flags & IPC_INFO_WAIT) {
-		session->watched = conn;
-		DL_APPEND2(conn->watchers, session, watch_prev, watch_next);
-	} else
+	else if (!session->watcher.conn)
 		reply(session, &view);
 }
 
 /* ---- those who wait ---- */
 
-void info_forget(struct session *session)
+static void on_settled(struct conn_watcher *watcher, const struct client_conn_view *view)
 {
-	struct client_conn *conn = session->watched;
-	if (!conn)
+	struct session *session = container_of(watcher, struct session, watcher);
+	if (!view) /* the daemon ends: the session tells it */
 		return;
-	session->watched = NULL;
-	DL_DELETE2(conn->watchers, session, watch_prev, watch_next);
+	reply(session, view);
+	session_resume_later(session);
 }
 
-static void tell(struct client_conn *conn, const struct client_conn_view *view)
+void info_init(struct session *session)
 {
-	while (conn->watchers) {
-		struct session *session = conn->watchers;
-		info_forget(session);
-		reply(session, view);
-		clients_mark_session_later(session);
-	}
-}
-
-void info_settled(struct client_conn *conn)
-{
-	struct client_conn_view view;
-	if (!conn->watchers || conn->phase == PHASE_DEAD)
-		return;
-	history_describe(conn, &view);
-	if (view.mode != CLIENT_MODE_PENDING)
-		tell(conn, &view);
-}
-
-void info_ended(struct client_conn *conn)
-{
-	struct client_conn_view view;
-	if (!conn->watchers)
-		return;
-	if (history_find_pair(conn->clients, conn->id, conn->pair.program_inode, &view)) {
-		tell(conn, &view);
-		return;
-	}
-	while (conn->watchers) /* the daemon ends: their sessions tell it */
-		info_forget(conn->watchers);
+	session->watcher.settled = on_settled;
 }

@@ -30,9 +30,8 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 	struct clients *clients = session->clients;
 	/* What is promised in another namespace nobody knows here. */
 	bool promised = error == -EXDEV || may_be_promised(clients, kind, &verdict->option);
-	if (!is_unusable(error) && !(promised && (error < 0 || clients->stopped)))
+	if (!is_unusable(error) && !(promised && (error < 0 || conns_stopped(clients->conns))))
 		return false;
-	clients->counts.handovers_refused++;
 	if (kind == IPC_HANDOVER_ACCEPTED && (error == -ENOTCONN || error == -EISCONN))
 		session_reply_result(session, IPC_OUTCOME_FAILED, ECONNRESET, 0, -1);
 	else if (error < 0)
@@ -43,13 +42,8 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 	return true;
 }
 
-void refusal_of_pair(struct client_conn *conn, int error)
+void refusal_of_pair(struct session *session, int error)
 {
-	struct session *session = conn->session;
-	limits_look_at_descriptors(conn->clients);
-	conn->clients->counts.handovers_refused++;
-	conn->session = NULL;
-	session->waiting = NULL;
+	limits_out_of_descriptors(session->clients->conns);
 	session_reply_error(session, error, "smcrd cannot make a socket pair: %s", strerror(error));
-	conn_end(conn);
 }

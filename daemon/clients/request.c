@@ -73,7 +73,7 @@ void clients_control_reply(struct clients *clients, uint64_t request, char *repl
 	}
 	session->answered = true;
 	session->answer = reply;
-	clients_mark_session_later(session);
+	session_resume_later(session);
 }
 
 void request_answer(struct session *session)

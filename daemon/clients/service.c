@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The listening socket and what each user may hold. */
+/* The listening socket. */
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -17,39 +17,6 @@
 #define BACKLOG       1024
 #define ACCEPTS       64 /* a turn of the event loop */
 #define PAUSE_SECONDS 1
-
-/* ---- quotas ---- */
-
-struct quota *quota_get(struct clients *clients, uid_t uid)
-{
-	struct quota *quota;
-	HASH_FIND(hh, clients->quotas, &uid, sizeof(uid), quota);
-	if (quota)
-		return quota;
-	quota = calloc(1, sizeof(*quota));
-	if (!quota)
-		return NULL;
-	quota->uid = uid;
-	HASH_ADD(hh, clients->quotas, uid, sizeof(uid), quota);
-	return quota;
-}
-
-void quota_put(struct clients *clients, struct quota *quota)
-{
-	if (!quota || quota->sessions || quota->conns || quota->failed || close_pending(quota))
-		return;
-	HASH_DELETE(hh, clients->quotas, quota);
-	free(quota);
-}
-
-void quota_free_all(struct clients *clients)
-{
-	struct quota *quota, *next;
-	HASH_ITER (hh, clients->quotas, quota, next) {
-		HASH_DELETE(hh, clients->quotas, quota);
-		close_abandon(quota);
-	}
-}
 
 /* ---- opening the socket ---- */
 
@@ -136,9 +103,9 @@ static void pause_accepting(struct clients *clients, int error)
 	if (clients->abstract_event)
 		event_del(clients->abstract_event);
 	evtimer_add(clients->listen_pause, &delay);
-	clients_log(clients, LOG_WARNING,
-		    "%s: cannot accept sessions for now: %s; raise the limit of open files",
-		    clients->config.socket_path, strerror(error));
+	conns_log(clients->conns, LOG_WARNING,
+		  "%s: cannot accept sessions for now: %s; raise the limit of open files",
+		  clients->config.socket_path, strerror(error));
 }
 
 static void on_pause_over(evutil_socket_t fd, short what, void *arg)
@@ -151,11 +118,24 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 		event_add(clients->abstract_event, NULL);
 }
 
+/* accept() has no descriptor: take one session all the same, to refuse it. @return 0 or errno */
+static int refuse_one(struct clients *clients, int listen_fd)
+{
+	if (!limits_spend_spare(clients->conns))
+		return EMFILE;
+	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	int error = fd < 0 ? errno : 0;
+	if (fd >= 0)
+		session_refuse(fd, EMFILE, smcr_reason_text(SMCR_REASON_NO_DESCRIPTORS));
+	limits_get_spare(clients->conns);
+	return error;
+}
+
 static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 {
 	struct clients *clients = arg;
 	(void)what;
-	clients_begin(clients);
+	batch_begin(clients->batch);
 	for (int i = 0; i < ACCEPTS; i++) {
 		int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 		if (fd >= 0) {
@@ -165,15 +145,15 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 		int error = errno;
 		/* Nobody shall wait for what will not come. */
 		if (error == EMFILE || error == ENFILE) {
-			limits_look_at_descriptors(clients);
-			error = -limits_accept_anyway(clients, listen_fd);
+			limits_out_of_descriptors(clients->conns);
+			error = refuse_one(clients, listen_fd);
 		}
 		if (error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM)
 			pause_accepting(clients, error);
 		if (error != 0 && error != EINTR && error != ECONNABORTED)
 			break;
 	}
-	clients_end(clients);
+	batch_end(clients->batch);
 }
 
 static int open_abstract(const char *path)
@@ -195,10 +175,10 @@ static void listen_abstract(struct clients *clients)
 {
 	int fd = open_abstract(clients->config.socket_path);
 	if (fd < 0) {
-		clients_log(clients, LOG_WARNING,
-			    "cannot listen on %s in the abstract namespace: %s; programs that "
-			    "change their root directory will stay on TCP",
-			    clients->config.socket_path, strerror(-fd));
+		conns_log(clients->conns, LOG_WARNING,
+			  "cannot listen on %s in the abstract namespace: %s; programs that "
+			  "change their root directory will stay on TCP",
+			  clients->config.socket_path, strerror(-fd));
 		return;
 	}
 	clients->abstract_fd = fd;

@@ -18,7 +18,7 @@
 
 static void set_deadline(struct session *session)
 {
-	session->deadline_ms = clients_now_ms() + session->clients->config.limits.frame_timeout_ms;
+	session->deadline_ms = conns_now_ms() + session->clients->config.limits.frame_timeout_ms;
 	clients_need_sweep(session->clients);
 }
 
@@ -36,37 +36,34 @@ static void drop_payload(struct session *session)
 	session->payload_len = session->payload_room = 0;
 }
 
-void session_close(struct session *session)
+static void release(struct task *task)
 {
-	struct clients *clients = session->clients;
-	struct client_conn *waiting = session->waiting;
-	if (session->dead)
-		return;
-	session->dead = true;
-	poller_forget(clients->poller, &session->watch); /* session_free() closes it */
-	if (session->more)
-		DL_DELETE2(clients->more_sessions, session, more_prev, more_next);
-	DL_DELETE(clients->sessions, session);
-	DL_APPEND(clients->dead_sessions, session);
-	clients->counts.sessions--;
-	session->waiting = NULL;
-	if (waiting)
-		conn_session_gone(waiting);
-	request_forget(session);
-	info_forget(session);
-}
-
-void session_free(struct session *session)
-{
+	struct session *session = container_of(task, struct session, grave);
+	struct conns *conns = session->clients->conns;
 	drop_payload(session);
 	free(session->out);
 	close_fd(session, &session->fd);
 	close_fd(session, &session->out_fd);
-	session->quota->sessions--;
-	limits_update(session->clients, session->quota);
-	quota_put(session->clients, session->quota);
+	limits_count_session(conns, session->quota, -1);
+	quota_put(conns, session->quota);
 	close(session->socket);
 	free(session);
+}
+
+void session_close(struct session *session)
+{
+	struct clients *clients = session->clients;
+	if (session->dead)
+		return;
+	session->dead = true;
+	poller_forget(clients->poller, &session->watch); /* release() closes it */
+	batch_cancel(&session->later);
+	DL_DELETE(clients->sessions, session);
+	conn_asker_forget(&session->asker);
+	conn_watcher_forget(&session->watcher);
+	request_forget(session);
+	session->grave.run = release;
+	batch_bury(clients->batch, &session->grave);
 }
 
 /* ---- output ---- */
@@ -203,7 +200,6 @@ void session_reply_error(struct session *session, int error, const char *format,
 /* What the client sent makes no sense: say so and hang up. */
 static void protocol_error(struct session *session, int error, const char *text)
 {
-	session->clients->counts.protocol_errors++;
 	session->closing = true;
 	session_reply_error(session, error, "%s", text);
 }
@@ -254,7 +250,7 @@ static void do_handover(struct session *session)
 	if (ipc_decode_handover(session->payload, session->payload_len, &msg) < 0)
 		protocol_error(session, EPROTO, "the HANDOVER is malformed");
 	else if (take_fd(session, &fd))
-		conn_handover(session, &msg, fd);
+		handover_request(session, &msg, fd);
 }
 
 static void do_status(struct session *session)
@@ -293,6 +289,18 @@ static void do_info(struct session *session)
 	}
 }
 
+static void do_memory(struct session *session)
+{
+	struct ipc_memory_request msg;
+	int fd;
+	if (ipc_decode_memory_request(session->payload, session->payload_len, &msg) < 0) {
+		protocol_error(session, EPROTO, "the MEMORY_REQUEST is malformed");
+	} else if (take_fd(session, &fd)) {
+		query_memory(session, &msg, fd);
+		close_foreign(fd, session->quota);
+	}
+}
+
 static void do_control(struct session *session)
 {
 	if (session->no_tool)
@@ -317,6 +325,7 @@ static void dispatch(struct session *session)
 	case IPC_SOCKOPT_REQUEST: do_sockopt(session); break;
 	case IPC_CONTROL: do_control(session); break;
 	case IPC_INFO_REQUEST: do_info(session); break;
+	case IPC_MEMORY_REQUEST: do_memory(session); break;
 	default:
 		session_reply_error(session, EOPNOTSUPP, "smcrd does not know message type %u",
 				    session->frame.type);
@@ -372,8 +381,7 @@ static size_t receive_from_socket(struct session *session, void *buf, size_t len
 		return 0;
 	}
 	if (!take_descriptors(session, &msg)) {
-		limits_look_at_descriptors(session->clients);
-		if (session->clients->short_of_fds)
+		if (limits_out_of_descriptors(session->clients->conns))
 			protocol_error(session, EMFILE,
 				       smcr_reason_text(SMCR_REASON_NO_DESCRIPTORS));
 		else
@@ -475,15 +483,15 @@ static bool read_frame(struct session *session)
 
 static bool reply_is_due(const struct session *session)
 {
-	return session->out || session->waiting || session->watched || session->asked;
+	return session->out || session->asker.conn || session->watcher.conn || session->asked;
 }
 
-void session_resume(struct session *session)
+static void resume(struct session *session)
 {
 	request_answer(session);
 	for (int i = 0; !session->dead && !session->closing && !reply_is_due(session); i++) {
 		if (i == FRAMES_A_TURN) {
-			clients_mark_session_later(session);
+			session_resume_later(session);
 			return;
 		}
 		if (!read_frame(session)) {
@@ -499,6 +507,17 @@ void session_resume(struct session *session)
 	}
 }
 
+static void on_later(struct task *task)
+{
+	resume(container_of(task, struct session, later));
+}
+
+void session_resume_later(struct session *session)
+{
+	if (!session->dead)
+		batch_later(session->clients->batch, &session->later);
+}
+
 static void on_ready(struct watch *watch, uint32_t events)
 {
 	struct session *session = container_of(watch, struct session, watch);
@@ -512,7 +531,7 @@ static void on_ready(struct watch *watch, uint32_t events)
 		if (!session->out && !session->dead)
 			poller_modify(session->clients->poller, &session->watch, POLLER_INPUT);
 	}
-	session_resume(session);
+	resume(session);
 }
 
 /* ---- a new one ---- */
@@ -530,24 +549,22 @@ void session_refuse(int fd, int error, const char *text)
 
 void session_new(struct clients *clients, int fd, bool no_tool)
 {
-	const struct clients_limits *limits = &clients->config.limits;
+	struct conns *conns = clients->conns;
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	struct quota *quota = NULL;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
-		quota = quota_get(clients, cred.uid);
-	if (!quota || clients->counts.sessions >= limits->sessions ||
-	    quota->sessions >= limits->sessions_per_uid || close_overdue(quota)) {
-		clients->counts.sessions_refused++;
+		quota = quota_get(conns, cred.uid);
+	if (!quota || !limits_allow_session(conns, quota)) {
 		session_refuse(fd, EUSERS, "too many sessions with smcrd are open");
-		quota_put(clients, quota);
+		quota_put(conns, quota);
 		return;
 	}
 	struct session *session = calloc(1, sizeof(*session));
 	if (!session || poller_add(clients->poller, &session->watch, fd, POLLER_INPUT, on_ready)) {
 		free(session);
 		session_refuse(fd, ENOMEM, "smcrd is out of memory");
-		quota_put(clients, quota);
+		quota_put(conns, quota);
 		return;
 	}
 	session->clients = clients;
@@ -556,10 +573,10 @@ void session_new(struct clients *clients, int fd, bool no_tool)
 	session->cred = cred;
 	session->quota = quota;
 	session->fd = session->out_fd = -1;
-	quota->sessions++;
-	clients->counts.sessions++;
-	clients->counts.sessions_total++;
+	session->later.run = on_later;
+	handover_init(session);
+	info_init(session);
 	DL_APPEND(clients->sessions, session);
-	limits_update(clients, quota);
+	limits_count_session(conns, quota, 1);
 	set_deadline(session);
 }

@@ -36,7 +36,7 @@ struct control {
 	const struct config *config;
 	struct fabric *fabric;
 	struct smcr_engine *engine; /* the fabric's */
-	struct clients *clients;    /* may be NULL while the daemon starts */
+	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct policy *policy;
 	const char *option_error; /* why not: a sentence; "" otherwise */

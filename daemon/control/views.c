@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "daemon/clients/view.h"
+#include "daemon/conns/view.h"
 #include "daemon/engine/view.h"
 #include "daemon/rnic/rnic.h"
 
@@ -101,18 +101,20 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 			  "links", (int)context->links, "critical", critical);
 	json_t *counters = json_pack(
 		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:I}",
+		"s:I, s:I, s:I, s:I}",
 		"tx_packets", (json_int_t)stats.tx_packets, "tx_bytes", (json_int_t)stats.tx_bytes,
 		"rx_packets", (json_int_t)stats.rx_packets, "rx_bytes", (json_int_t)stats.rx_bytes,
 		"retransmits", (json_int_t)stats.retransmits, "naks_sent",
 		(json_int_t)stats.naks_sent, "naks_received", (json_int_t)stats.naks_received,
 		"rnr_naks_sent", (json_int_t)stats.rnr_naks_sent, "rnr_naks_received",
-		(json_int_t)stats.rnr_naks_received, "timeouts", (json_int_t)stats.timeouts,
-		"duplicates", (json_int_t)stats.duplicates, "out_of_order",
-		(json_int_t)stats.out_of_order, "drop_malformed", (json_int_t)stats.drop_malformed,
-		"drop_icrc", (json_int_t)stats.drop_icrc, "drop_qp", (json_int_t)stats.drop_qp,
-		"drop_peer", (json_int_t)stats.drop_peer, "drop_psn", (json_int_t)stats.drop_psn,
-		"drop_access", (json_int_t)stats.drop_access);
+		(json_int_t)stats.rnr_naks_received, "cnps_sent", (json_int_t)stats.cnps_sent,
+		"cnps_received", (json_int_t)stats.cnps_received, "timeouts",
+		(json_int_t)stats.timeouts, "duplicates", (json_int_t)stats.duplicates,
+		"out_of_order", (json_int_t)stats.out_of_order, "drop_malformed",
+		(json_int_t)stats.drop_malformed, "drop_icrc", (json_int_t)stats.drop_icrc,
+		"drop_qp", (json_int_t)stats.drop_qp, "drop_peer", (json_int_t)stats.drop_peer,
+		"drop_psn", (json_int_t)stats.drop_psn, "drop_access",
+		(json_int_t)stats.drop_access);
 	json_object_set_new(object, "counters", counters);
 	json_array_append_new(context->list, object);
 }
@@ -225,6 +227,16 @@ static void set_fallback(json_t *object, const struct client_conn_view *view)
 			    peer ? json_string(smcr_reason_text(view->peer_reason)) : json_null());
 }
 
+/* What passed through memory that the program has mapped. */
+static void set_shared(json_t *object, const struct client_conn_view *view)
+{
+	bool shared = view->shared;
+	json_object_set_new(object, "shared_tx_bytes",
+			    shared ? json_u64(view->shared_tx_bytes) : json_null());
+	json_object_set_new(object, "shared_rx_bytes",
+			    shared ? json_u64(view->shared_rx_bytes) : json_null());
+}
+
 static void add_connection(void *arg, const struct client_conn_view *view)
 {
 	bool linked = view->in_engine && view->engine.lgr_id;
@@ -245,6 +257,7 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 			  "pid", view->pid ? json_u64((uint64_t)view->pid) : json_null(), "uid",
 			  (int)view->uid, "ended", view->ended, "age_ms", (json_int_t)view->age_ms,
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
+	set_shared(object, view);
 	set_fallback(object, view);
 	json_array_append_new(arg, object);
 }
@@ -252,8 +265,8 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 json_t *control_show_connections(struct control *control)
 {
 	json_t *list = json_array();
-	if (control->clients)
-		clients_each_conn(control->clients, add_connection, list);
+	if (control->conns)
+		conns_each(control->conns, add_connection, list);
 	return list;
 }
 
@@ -299,22 +312,27 @@ static void add_limit(void *arg, const struct limit_view *view)
 static json_t *limits(struct control *control)
 {
 	json_t *list = json_array();
-	if (control->clients)
-		limits_each(control->clients, add_limit, list);
+	if (control->conns)
+		limits_each(control->conns, add_limit, list);
 	return list;
 }
 
 static json_t *connection_counts(struct control *control)
 {
-	struct clients_view view = { 0 };
-	if (control->clients)
-		clients_get_view(control->clients, &view);
+	struct conns_view view = { 0 };
+	if (control->conns)
+		conns_get_view(control->conns, &view);
 	return json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr", (json_int_t)view.conns_smcr,
-		"relayed", (json_int_t)view.conns_relay, "pending", (json_int_t)view.conns_pending,
-		"established_total", (json_int_t)view.established, "fallbacks_total",
-		(json_int_t)view.fallbacks, "plain_tcp_total", (json_int_t)view.not_candidates,
-		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
+		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "smcr",
+		(json_int_t)view.conns_smcr, "shared", (json_int_t)view.conns_shared,
+		"shared_total", (json_int_t)view.shared, "tx_bytes", (json_int_t)view.smcr_tx_bytes,
+		"rx_bytes", (json_int_t)view.smcr_rx_bytes, "shared_tx_bytes",
+		(json_int_t)view.shared_tx_bytes, "shared_rx_bytes",
+		(json_int_t)view.shared_rx_bytes, "relayed", (json_int_t)view.conns_relay,
+		"pending", (json_int_t)view.conns_pending, "established_total",
+		(json_int_t)view.established, "fallbacks_total", (json_int_t)view.fallbacks,
+		"plain_tcp_total", (json_int_t)view.not_candidates, "failed_total",
+		(json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
 }
 
 static json_t *engine_counts(const struct smcr_engine_view *view)
@@ -337,8 +355,8 @@ json_t *control_show_info(struct control *control)
 	struct smcr_engine_view view;
 	smcr_engine_get_view(control->engine, &view);
 	json_t *reasons = json_array();
-	if (control->clients)
-		clients_each_reason(control->clients, add_reason, reasons);
+	if (control->conns)
+		conns_each_reason(control->conns, add_reason, reasons);
 	return json_pack(
 		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
 		SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",

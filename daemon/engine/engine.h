@@ -346,6 +346,32 @@ enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_o
 /** True when the peer will send nothing more and everything was consumed. [anywhere] */
 bool smcr_conn_rx_eof(const struct smcr_conn *conn);
 
+/** Where the bytes of a connection lie: whole pages. */
+struct smcr_conn_memory {
+	void *element; /* received ones: the byte at position p at `element_skip` + p % the rest */
+	uint32_t element_size, element_skip;
+	void *buffer; /* to be sent: the byte at position p at p % `buffer_size` */
+	uint32_t buffer_size;
+};
+
+/**
+ * The host is about to put other pages, with the same contents, in the place of these. When the
+ * connection is gone ops->mem_recover() is called for each of the two parts, at the latest before
+ * others use it. Allowed where the data calls are, any number of times.
+ * @return 0, or -ENOTCONN
+ */
+int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory);
+
+/** Counts of bytes since the start of each direction. */
+struct smcr_conn_positions {
+	uint64_t consumed, produced;   /* rx_data() gives [consumed, produced) */
+	uint64_t completed, committed; /* [completed, committed) are in the send buffer; tx_space()
+					  begins at `committed` */
+};
+/** [anywhere] */
+void smcr_conn_get_positions(const struct smcr_conn *conn,
+			     struct smcr_conn_positions *ret_positions);
+
 /** shutdown(WR): D is sent when everything has been written (CLOSE). */
 void smcr_conn_shutdown(struct smcr_conn *conn);
 /** close(): unread data abort, else C when everything has been written. `unread` tells that bytes

@@ -111,7 +111,8 @@ struct smcr_slab {
 	uint8_t bsize;         /* code of E */
 	uint16_t count;        /* elements, 1..255 */
 	uint16_t used;
-	uint8_t map[32]; /* bit i: element i (0-based) is used */
+	uint16_t retired; /* elements that nobody gets any more: see mem_recover() */
+	uint8_t map[32];  /* bit i: element i (0-based) is used, or retired */
 	/** RMB: bytes at the start of each element (0-based) that may be other than zero. */
 	uint32_t dirty[SMCR_MAX_ELEMENTS];
 	struct {
@@ -129,6 +130,7 @@ struct smcr_element {
 	uint8_t index;          /* 1-based, as on the wire */
 	uint8_t *addr;
 	uint32_t size;
+	bool shared; /* the host has put other pages there */
 };
 
 /* ---- the peer's memory (peer_rmb.c) ---- */

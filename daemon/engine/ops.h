@@ -69,6 +69,12 @@ struct smcr_ops {
 	/** Page-aligned zeroed memory for RMBs and send buffers. */
 	int (*mem_alloc)(void *ctx, size_t len, void **ret_addr);
 	void (*mem_free)(void *ctx, void *addr, size_t len);
+	/**
+	 * A part of such memory that smcr_conn_share() gave out is not used any more: put zeroed
+	 * pages of the host's own there.
+	 * @return 0, or a negative errno: it is left alone until mem_free()
+	 */
+	int (*mem_recover)(void *ctx, void *addr, size_t len);
 
 	/**
 	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted, each of at least

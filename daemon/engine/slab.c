@@ -77,8 +77,9 @@ static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint
 {
 	struct smcr_slab *slab, *best = NULL;
 	DL_FOREACH (is_rmb ? lgr->rmbs : lgr->sndbufs, slab)
-		if (slab->bsize >= bsize && slab->bsize <= most && slab->used < slab->count &&
-		    slab->state != SMCR_SLAB_DELETING && better(slab, best))
+		if (slab->bsize >= bsize && slab->bsize <= most &&
+		    slab->used + slab->retired < slab->count && slab->state != SMCR_SLAB_DELETING &&
+		    better(slab, best))
 			best = slab;
 	return best;
 }
@@ -99,13 +100,29 @@ int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t 
 	return 0;
 }
 
+/* The host's pages go. @return false: they stay, and nobody may have the element any more */
+static bool recover(const struct smcr_element *element)
+{
+	struct smcr_slab *slab = element->slab;
+	struct smcr_engine *engine = slab->lgr->engine;
+	if (!element->shared)
+		return true;
+	if (engine->ops->mem_recover(engine->ctx, element->addr, element->size))
+		return false;
+	slab->dirty[element->index - 1] = 0;
+	return true;
+}
+
 void smcr_element_release(struct smcr_element *element)
 {
 	struct smcr_slab *slab = element->slab;
 	if (!slab)
 		return;
 	unsigned int i = element->index - 1u;
-	slab->map[i / 8] &= (uint8_t) ~(1u << i % 8);
+	if (recover(element))
+		slab->map[i / 8] &= (uint8_t) ~(1u << i % 8);
+	else
+		slab->retired++;
 	slab->used--;
 	if (!slab->used)
 		smcr_timer_start(slab->lgr->engine, &slab->idle,

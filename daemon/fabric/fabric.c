@@ -14,6 +14,7 @@
 
 #include "daemon/engine/view.h"
 #include "daemon/host/log.h"
+#include "daemon/host/pages.h"
 #include "daemon/rnic/alarm.h"
 #include "daemon/rnic/verbs.h"
 #include "proto/smcr/llc.h"
@@ -98,6 +99,17 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 {
 	(void)ctx;
 	munmap(addr, len);
+}
+
+bool fabric_can_share(struct fabric *fabric)
+{
+	return !fabric_find_rnic(fabric, RNIC_VERBS, 0);
+}
+
+/* A verbs device may have come since: what it writes would go to the pages that it knows. */
+static int op_mem_recover(void *ctx, void *addr, size_t len)
+{
+	return fabric_can_share(ctx) ? pages_renew(addr, len) : -EBUSY;
 }
 
 static void op_log(void *ctx, int priority, const char *line)
@@ -432,6 +444,7 @@ static const struct smcr_ops fabric_ops = {
 	.random = op_random,
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
+	.mem_recover = op_mem_recover,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,

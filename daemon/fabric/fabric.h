@@ -53,6 +53,9 @@ uint64_t fabric_activity(const struct fabric *fabric);
  */
 int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		      char ret_error[RNIC_ERROR_LEN]);
+/** May the pages of RMBs and send buffers change? Verbs devices hold on to those that were
+ *  registered. */
+bool fabric_can_share(struct fabric *fabric);
 /** Number of devices that are open. */
 size_t fabric_num_devices(const struct fabric *fabric);
 /** The RNIC of a kind on that interface, or on any if `ifindex` is 0; or NULL. */

@@ -237,6 +237,14 @@ static bool set_allow(struct config *config, const char *value, char why[WHY_LEN
 	return add_rule(config, "allow", value, why);
 }
 
+static bool set_shared_memory(struct config *config, const char *value, char why[WHY_LEN])
+{
+	config->shared_memory = !strcmp(value, "yes");
+	if (!config->shared_memory && strcmp(value, "no"))
+		return refuse(why, "'%.40s' is not yes or no", value);
+	return true;
+}
+
 enum number {
 	MAX_LINKS,
 	SKIP_SECONDS,
@@ -309,6 +317,7 @@ static const struct key {
 	{ "connect_wait_milliseconds", "40", NULL, CONNECT_WAIT, 1, 60000 },
 	{ "tcp_keepalive_min_seconds", "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
 	{ "busy_poll_microseconds", "50", NULL, BUSY_POLL, 0, 10000 },
+	{ "shared_memory", "yes", set_shared_memory },
 	{ "max_connections_per_user", "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
 	{ "max_sessions_per_user", "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 	{ "linkgroup_idle_seconds", "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },

@@ -84,6 +84,7 @@ struct rnic_stats {
 	uint64_t rx_packets, rx_bytes;
 	uint64_t retransmits; /* packets sent again */
 	uint64_t naks_sent, naks_received, rnr_naks_sent, rnr_naks_received;
+	uint64_t cnps_sent, cnps_received; /* congestion notifications */
 	uint64_t timeouts;
 	uint64_t duplicates; /* packets received again */
 	uint64_t out_of_order;

@@ -82,6 +82,10 @@ static void keep_settings(void)
 		start.ours.settings[1] = PRE_REQUIRE_ENV "=1";
 	if (pre_settings.verbose)
 		start.ours.settings[2] = PRE_VERBOSE_ENV "=1";
+	if (pre_settings.sharing == PRE_SHARING_YES)
+		start.ours.settings[3] = PRE_SHARED_ENV "=yes";
+	else if (pre_settings.sharing == PRE_SHARING_ALWAYS)
+		start.ours.settings[3] = PRE_SHARED_ENV "=always";
 }
 
 /* Behind next.c's: what smcr-run said is known. */

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define ENVIRONMENT_SETTINGS 3
+#define ENVIRONMENT_SETTINGS 4
 
 /** What smcr-run had put into the environment. Strings are "NAME=value". */
 struct environment_ours {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that programs call instead of the C library's: the whole list of what is
- * interposed. Nothing on the data path is here.
+ * The functions that programs call instead of the C library's, but for those that move data
+ * (data_names.c), those that descriptors come and go with (descriptors.c), and those that start
+ * programs (exec.c).
  *
  * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success.
  */
@@ -12,8 +13,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "lib/preload/data.h"
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/status.h"
 
 #define EXPORT __attribute__((visibility("default")))
@@ -104,7 +107,10 @@ EXPORT int setsockopt(int fd, int level, int name, const void *value, socklen_t 
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_setsockopt, fd, level, name, value, len);
-	return finish(pre_setsockopt(fd, level, name, value, len), saved);
+	int rc = pre_setsockopt(fd, level, name, value, len);
+	if (rc == 0 && level == SOL_SOCKET && (name == SO_RCVLOWAT || name == SO_PEEK_OFF))
+		pre_path_reads_outside(fd);
+	return finish(rc, saved);
 }
 
 EXPORT int shutdown(int fd, int how)
@@ -112,7 +118,19 @@ EXPORT int shutdown(int fd, int how)
 	int saved = errno;
 	if (!pre_ready())
 		return (int)syscall(SYS_shutdown, fd, how);
-	return finish(pre_shutdown(fd, how), saved);
+	int rc = pre_shutdown(fd, how);
+	if (rc == 0 && how != SHUT_RD)
+		pre_path_writes_outside(fd);
+	return finish(rc, saved);
+}
+
+/* What is in the memory can be read as well. */
+static int count_readable(int fd, int *count)
+{
+	int rc = pre_next.ioctl(fd, FIONREAD, count);
+	if (rc == 0)
+		*count += (int)data_readable(fd);
+	return rc;
 }
 
 /* Every request has one argument at most, of the size of a pointer. */
@@ -125,6 +143,8 @@ EXPORT int ioctl(int fd, unsigned long request, ...)
 	va_end(args);
 	if (!pre_ready())
 		return (int)syscall(SYS_ioctl, fd, request, arg);
+	if (request == FIONREAD && pre_path_concerns(fd))
+		return count_readable(fd, arg);
 	if (!pre_ioctl_concerns(request))
 		return pre_next.ioctl(fd, request, arg);
 	return finish(pre_ioctl(fd, request, arg), saved);

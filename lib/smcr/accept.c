@@ -11,6 +11,7 @@
 #include "lib/smcr/log.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
+#include "lib/smcr/path.h"
 #include "lib/smcr/promise.h"
 #include "lib/smcr/replace.h"
 #include "lib/smcr/session.h"
@@ -212,6 +213,8 @@ int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy po
 	for (;;) {
 		int rc = sys_result(pre_next.accept(fd, addr, len));
 		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
+		if (rc >= 0)
+			pre_path_forget(rc); /* the number's last owner */
 		if (rc < 0 || take(&in))
 			return rc;
 		if (len)
@@ -225,6 +228,8 @@ int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum p
 	for (;;) {
 		int rc = sys_result(pre_next.accept4(fd, addr, len, flags));
 		const struct incoming in = { .listener = fd, .fd = rc, .policy = policy };
+		if (rc >= 0)
+			pre_path_forget(rc); /* the number's last owner */
 		if (rc < 0 || take(&in))
 			return rc;
 		if (len)

@@ -11,10 +11,12 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
+#include <sys/uio.h>
 #include <sys/un.h>
 
 #define PRE_REQUIRE_ENV "SMCR_REQUIRE"
 #define PRE_VERBOSE_ENV "SMCR_VERBOSE"
+#define PRE_SHARED_ENV  "SMCRD_SHARED" /* "no", "yes" or "always" */
 
 /** As their namesakes: -1 and errno on failure. */
 struct pre_next {
@@ -29,6 +31,38 @@ struct pre_next {
 	int (*setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
 	int (*shutdown)(int fd, int how);
 	int (*ioctl)(int fd, unsigned long request, ...);
+	/* Those of the data path. */
+	ssize_t (*read)(int fd, void *buf, size_t len);
+	ssize_t (*readv)(int fd, const struct iovec *iov, int count);
+	ssize_t (*recv)(int fd, void *buf, size_t len, int flags);
+	ssize_t (*recvfrom)(int fd, void *buf, size_t len, int flags, struct sockaddr *addr,
+			    socklen_t *addr_len);
+	ssize_t (*recvmsg)(int fd, struct msghdr *msg, int flags);
+	ssize_t (*write)(int fd, const void *buf, size_t len);
+	ssize_t (*writev)(int fd, const struct iovec *iov, int count);
+	ssize_t (*send)(int fd, const void *buf, size_t len, int flags);
+	ssize_t (*sendto)(int fd, const void *buf, size_t len, int flags,
+			  const struct sockaddr *addr, socklen_t addr_len);
+	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
+	ssize_t (*sendfile)(int out, int in, off_t *offset, size_t len);
+	/* Those that descriptors come and go with. */
+	int (*socket)(int domain, int type, int protocol);
+	int (*socketpair)(int domain, int type, int protocol, int ends[2]);
+	int (*close)(int fd);
+	int (*close_range)(unsigned int first, unsigned int last, int flags);
+	void (*closefrom)(int first);
+	int (*dup)(int fd);
+	int (*dup2)(int fd, int to);
+	int (*dup3)(int fd, int to, int flags);
+	int (*fcntl)(int fd, int cmd, ...);
+	int (*fcntl64)(int fd, int cmd, ...);
+};
+
+/** Does the program's process share memory with smcrd (path.h)? */
+enum pre_sharing {
+	PRE_SHARING_NO,
+	PRE_SHARING_YES,    /* for connections that move much */
+	PRE_SHARING_ALWAYS, /* for all, at once */
 };
 
 struct pre_settings {
@@ -39,6 +73,7 @@ struct pre_settings {
 	uint64_t program; /* ipc_program_id() of this one; 0: nobody tells its path */
 	bool require;     /* PRE_REQUIRE where PRE_PREFER was asked for */
 	bool verbose;     /* say on standard error what became of each connection */
+	enum pre_sharing sharing;
 };
 
 /**
@@ -49,7 +84,8 @@ struct pre_settings {
  */
 bool pre_ready(void);
 
-/* Written once before pre_ready() first returns true; tests change them. */
+/* Written once before pre_ready() first returns true; tests change them. Before that pre_next has
+ * functions that make system calls. */
 extern struct pre_next pre_next;
 extern struct pre_settings pre_settings;
 

@@ -15,6 +15,8 @@
 #define FOREIGN_MS                                                                                 \
 	60000 /* how long one of another network namespace; processes may change theirs */
 
+#define MEMORY_MS 1000 /* within read() or write() of a program */
+
 #define BARRED INT64_MAX
 
 static _Atomic int64_t absent_until; /* milliseconds; 0: not known to be absent */
@@ -470,5 +472,30 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 	if (answer.result != 0)
 		return -answer.result;
 	*inout_option = answer;
+	return 0;
+}
+
+int pre_ask_memory(int fd, struct ipc_memory *ret_answer, int *ret_memfd)
+{
+	const struct ipc_memory_request request = { .version = IPC_MEMORY_VERSION };
+	struct ipc_memory answer;
+	struct session s;
+	uint8_t payload[8];
+	if (!has_free(fd, 2))
+		return -EMFILE;
+	int len = ipc_encode_memory_request(&request, payload, sizeof(payload));
+	int rc = ask(IPC_MEMORY_REQUEST, payload, len, fd, MEMORY_MS, false, &s);
+	if (rc == 0 && s.type == IPC_ERROR)
+		rc = -error_of(&s);
+	else if (rc == 0 &&
+		 (s.type != IPC_MEMORY || ipc_decode_memory(s.payload, s.len, &answer) < 0 ||
+		  (answer.outcome == IPC_MEMORY_GRANTED) != (s.fd >= 0)))
+		rc = -EBADMSG;
+	if (rc < 0) {
+		drop_fd(&s);
+		return rc;
+	}
+	*ret_answer = answer;
+	*ret_memfd = s.fd;
 	return 0;
 }

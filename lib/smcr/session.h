@@ -85,4 +85,12 @@ int pre_ask_info(int fd, bool wait, int limit_ms, struct ipc_info *ret_info);
  */
 int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option);
 
+/**
+ * Ask for the memory of a pair end (path.h).
+ * @param ret_memfd  the memory if it is granted (the caller's then, with FD_CLOEXEC), else -1
+ * @return 0, or a negative errno: the daemon is gone, does not know the connection (any more), or
+ *         knows nothing of this
+ */
+int pre_ask_memory(int fd, struct ipc_memory *ret_answer, int *ret_memfd);
+
 #endif

@@ -384,3 +384,77 @@ int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg)
 	*ret_msg = msg;
 	return 0;
 }
+
+int ipc_encode_memory_request(const struct ipc_memory_request *msg, uint8_t *buf, size_t len)
+{
+	if (msg->version == 0)
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->version);
+	return written(&w, len);
+}
+
+int ipc_decode_memory_request(const uint8_t *buf, size_t len, struct ipc_memory_request *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_memory_request msg = { .version = read_u8(&r) };
+	if (!read_whole(&r) || msg.version == 0)
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}
+
+static bool ring_empty(const struct path_ring *ring)
+{
+	return ring->at == 0 && ring->size == 0;
+}
+
+static bool memory_valid(const struct ipc_memory *m)
+{
+	const struct path_layout *layout = &m->layout;
+	if (m->outcome == IPC_MEMORY_GRANTED)
+		return path_layout_valid(layout) && m->least_charge > 0 &&
+		       m->least_charge <= INT32_MAX;
+	return m->outcome <= IPC_MEMORY_OTHER && layout->length == 0 && m->least_charge == 0 &&
+	       ring_empty(&layout->receive) && ring_empty(&layout->send);
+}
+
+static void write_ring(struct bytes_writer *w, const struct path_ring *ring)
+{
+	write_be32(w, ring->at);
+	write_be32(w, ring->size);
+}
+
+static struct path_ring read_ring(struct bytes_reader *r)
+{
+	struct path_ring ring = { .at = read_be32(r) };
+	ring.size = read_be32(r);
+	return ring;
+}
+
+int ipc_encode_memory(const struct ipc_memory *msg, uint8_t *buf, size_t len)
+{
+	if (!memory_valid(msg))
+		return -EINVAL;
+	struct bytes_writer w = bytes_writer(buf, len);
+	write_u8(&w, msg->outcome);
+	write_be32(&w, msg->layout.length);
+	write_ring(&w, &msg->layout.receive);
+	write_ring(&w, &msg->layout.send);
+	write_be32(&w, msg->least_charge);
+	return written(&w, len);
+}
+
+int ipc_decode_memory(const uint8_t *buf, size_t len, struct ipc_memory *ret_msg)
+{
+	struct bytes_reader r = bytes_reader(buf, len);
+	struct ipc_memory msg = { .outcome = read_u8(&r) };
+	msg.layout.length = read_be32(&r);
+	msg.layout.receive = read_ring(&r);
+	msg.layout.send = read_ring(&r);
+	msg.least_charge = read_be32(&r);
+	if (!read_whole(&r) || !memory_valid(&msg))
+		return -EBADMSG;
+	*ret_msg = msg;
+	return 0;
+}

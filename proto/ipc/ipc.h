@@ -12,8 +12,8 @@
  * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
  * daemon (the version chosen) or ERROR and close. A client may send its first request right behind
  * its HELLO, best in the same send; the daemon's HELLO may then come as late as the reply. Every
- * request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY, INFO or ERROR. An unknown
- * type gets ERROR with EOPNOTSUPP, never silence.
+ * request gets exactly one reply: RESULT, STATUS, SOCKOPT, CONTROL_REPLY, INFO, MEMORY or ERROR. An
+ * unknown type gets ERROR with EOPNOTSUPP, never silence.
  *
  * Pure functions: no I/O, no allocation; thread safe. Errors as in proto/smcr/wire.h.
  */
@@ -25,6 +25,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
+
+#include "proto/path/page.h"
 
 #define IPC_HEADER_LEN        8
 #define IPC_FORMAT            1
@@ -50,6 +52,8 @@ enum ipc_type {
 	IPC_CONTROL_REPLY = 10,  /* daemon: JSON reply */
 	IPC_INFO_REQUEST = 11,   /* program: struct ipc_info_request + its pair end or TCP socket */
 	IPC_INFO = 12,           /* daemon: struct ipc_info */
+	IPC_MEMORY_REQUEST = 13, /* program: struct ipc_memory_request + its pair end as proof */
+	IPC_MEMORY = 14,         /* daemon: struct ipc_memory, + the memfd if granted */
 };
 
 struct ipc_header {
@@ -202,6 +206,32 @@ struct ipc_info {
 	char rnic[IPC_RNIC_MAX + 1]; /* that the link is on; NUL terminated here only; "": none */
 };
 
+#define IPC_MEMORY_VERSION 1 /* of proto/path/ */
+
+struct ipc_memory_request {
+	uint8_t version;
+};
+
+enum ipc_memory_outcome {
+	IPC_MEMORY_GRANTED = 0,
+	IPC_MEMORY_PENDING = 1, /* whether SMC-R carries the connection is still open */
+	IPC_MEMORY_TCP = 2,     /* it does not, or the connection is over */
+	IPC_MEMORY_DEVICE = 3,  /* the RNIC holds on to the memory that it has been given */
+	IPC_MEMORY_NONE = 4,    /* there is no memory, or the daemon shares no more */
+	IPC_MEMORY_OFF = 5,     /* by configuration */
+	IPC_MEMORY_OTHER = 6,   /* another version than the daemon's */
+};
+
+/** The memory of a connection (docs/data-path.md). Whoever shows the pair end gets it, the same at
+ *  each request. From then on the daemon follows the protocol, whether the program uses the memory
+ *  or not. All fields but the first are zero unless it is granted. */
+struct ipc_memory {
+	uint8_t outcome; /* enum ipc_memory_outcome */
+	struct path_layout layout;
+	/** What SIOCOUTQ says on the program's end while a single message of one byte is queued. */
+	uint32_t least_charge;
+};
+
 /** Write a frame header. @return 8, -ENOBUFS or -EINVAL (more than the type may have) */
 int ipc_encode_header(uint8_t type, uint32_t length, uint8_t *buf, size_t len);
 /** Read a frame header. @return 0, -EAGAIN (len < 8), -EBADMSG (magic, format, or a length above
@@ -228,6 +258,10 @@ int ipc_encode_info_request(const struct ipc_info_request *msg, uint8_t *buf, si
 int ipc_decode_info_request(const uint8_t *buf, size_t len, struct ipc_info_request *ret_msg);
 int ipc_encode_info(const struct ipc_info *msg, uint8_t *buf, size_t len);
 int ipc_decode_info(const uint8_t *buf, size_t len, struct ipc_info *ret_msg);
+int ipc_encode_memory_request(const struct ipc_memory_request *msg, uint8_t *buf, size_t len);
+int ipc_decode_memory_request(const uint8_t *buf, size_t len, struct ipc_memory_request *ret_msg);
+int ipc_encode_memory(const struct ipc_memory *msg, uint8_t *buf, size_t len);
+int ipc_decode_memory(const uint8_t *buf, size_t len, struct ipc_memory *ret_msg);
 
 struct sockaddr_un;
 

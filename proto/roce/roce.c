@@ -8,6 +8,7 @@
 #define BTH_MIGRATED  0x40
 #define BTH_PAD_SHIFT 4
 #define BTH_VERSION   0x0F
+#define BTH_BECN      0x40
 #define BTH_ACK_REQ   0x80
 
 /* Opcodes 0x00..0x1F are the reliable-connected service. */
@@ -104,6 +105,7 @@ static void decode_fixed(const uint8_t *buf, size_t len, struct roce_packet *pac
 					 .migrated = buf[1] & BTH_MIGRATED,
 					 .pad = buf[1] >> BTH_PAD_SHIFT & 3,
 					 .pkey = get16(buf + 2),
+					 .becn = buf[4] & BTH_BECN,
 					 .dest_qp = get24(buf + 5),
 					 .ack_req = buf[8] & BTH_ACK_REQ,
 					 .psn = get24(buf + 9) };
@@ -112,10 +114,23 @@ static void decode_fixed(const uint8_t *buf, size_t len, struct roce_packet *pac
 		       (uint32_t)icrc[3] << 24;
 }
 
+static int decode_congestion(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
+{
+	if (len != ROCE_CNP_LEN || (buf[1] & BTH_VERSION) != 0)
+		return -EBADMSG;
+	decode_fixed(buf, len, ret_packet);
+	ret_packet->header_len += ROCE_CNP_RESERVED;
+	ret_packet->payload = buf + ret_packet->header_len;
+	ret_packet->payload_len = 0;
+	return 0;
+}
+
 int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 {
 	if (len < ROCE_MIN_LEN || len > ROCE_MAX_LEN)
 		return -EBADMSG;
+	if (buf[0] == ROCE_CONGESTION)
+		return decode_congestion(buf, len, ret_packet);
 	if ((buf[1] & BTH_VERSION) != 0 || buf[0] >= TRANSPORT_OPCODES)
 		return -EBADMSG;
 	struct opcode_rule rule = opcode_rules[buf[0]];
@@ -157,7 +172,7 @@ void roce_encode_bth(const struct roce_bth *bth, uint8_t *buf)
 	buf[1] = (uint8_t)((bth->solicited ? BTH_SOLICITED : 0) |
 			   (bth->migrated ? BTH_MIGRATED : 0) | bth->pad << BTH_PAD_SHIFT);
 	put16(buf + 2, bth->pkey);
-	buf[4] = 0;
+	buf[4] = bth->becn ? BTH_BECN : 0;
 	put24(buf + 5, bth->dest_qp);
 	buf[8] = bth->ack_req ? BTH_ACK_REQ : 0;
 	put24(buf + 9, bth->psn);
@@ -219,6 +234,7 @@ const char *roce_opcode_name(uint8_t opcode)
 	case ROCE_WRITE_LAST: return "RDMA WRITE LAST";
 	case ROCE_WRITE_ONLY: return "RDMA WRITE ONLY";
 	case ROCE_ACKNOWLEDGE: return "ACKNOWLEDGE";
+	case ROCE_CONGESTION: return "CONGESTION NOTIFICATION";
 	default: return "unknown";
 	}
 }

@@ -5,8 +5,8 @@
  * payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and Annex
  * A17).
  *
- * What smcrd speaks is SEND, RDMA WRITE and ACKNOWLEDGE; other requests are told apart from
- * nonsense so that they can be answered with "invalid request".
+ * What smcrd speaks is SEND, RDMA WRITE, ACKNOWLEDGE and congestion notifications; other requests
+ * are told apart from nonsense so that they can be answered with "invalid request".
  *
  * Pure: no allocation, no I/O, no clock, no globals, no log; every function is thread safe.
  * Numbers in structures are in host byte order.
@@ -18,16 +18,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define ROCE_UDP_PORT    4791
-#define ROCE_BTH_LEN     12
-#define ROCE_RETH_LEN    16
-#define ROCE_AETH_LEN    4
-#define ROCE_ICRC_LEN    4
-#define ROCE_ACK_LEN     (ROCE_BTH_LEN + ROCE_AETH_LEN + ROCE_ICRC_LEN)
-#define ROCE_MAX_HEADER  (ROCE_BTH_LEN + ROCE_RETH_LEN)
-#define ROCE_MAX_PAYLOAD 4096
-#define ROCE_MIN_LEN     (ROCE_BTH_LEN + ROCE_ICRC_LEN)
-#define ROCE_MAX_LEN     (ROCE_MAX_HEADER + ROCE_MAX_PAYLOAD + ROCE_ICRC_LEN)
+#define ROCE_UDP_PORT 4791
+#define ROCE_BTH_LEN  12
+#define ROCE_RETH_LEN 16
+#define ROCE_AETH_LEN 4
+#define ROCE_ICRC_LEN 4
+#define ROCE_ACK_LEN  (ROCE_BTH_LEN + ROCE_AETH_LEN + ROCE_ICRC_LEN)
+/** A congestion notification has 16 reserved bytes behind its BTH (A17.9.3). */
+#define ROCE_CNP_RESERVED 16
+#define ROCE_CNP_LEN      (ROCE_BTH_LEN + ROCE_CNP_RESERVED + ROCE_ICRC_LEN)
+#define ROCE_MAX_HEADER   (ROCE_BTH_LEN + ROCE_RETH_LEN)
+#define ROCE_MAX_PAYLOAD  4096
+#define ROCE_MIN_LEN      (ROCE_BTH_LEN + ROCE_ICRC_LEN)
+#define ROCE_MAX_LEN      (ROCE_MAX_HEADER + ROCE_MAX_PAYLOAD + ROCE_ICRC_LEN)
 /** IPv4 and UDP headers and the largest RoCE header and trailer around a payload. */
 #define ROCE_IPV4_OVERHEAD (20 + 8 + ROCE_MAX_HEADER + ROCE_ICRC_LEN)
 
@@ -35,7 +38,8 @@
 #define ROCE_QPN_MASK     0xFFFFFFu
 #define ROCE_PSN_MASK     0xFFFFFFu
 
-/** Opcodes of the reliable-connected service that are understood. */
+/** Opcodes of the reliable-connected service that are understood, and that of RoCEv2's own packet.
+ */
 enum roce_opcode {
 	ROCE_SEND_FIRST = 0x00,
 	ROCE_SEND_MIDDLE = 0x01,
@@ -46,6 +50,7 @@ enum roce_opcode {
 	ROCE_WRITE_LAST = 0x08,
 	ROCE_WRITE_ONLY = 0x0A,
 	ROCE_ACKNOWLEDGE = 0x11,
+	ROCE_CONGESTION = 0x81, /* CNP: the network marked packets of the QP that it is sent to */
 };
 
 /** Base transport header. */
@@ -55,6 +60,7 @@ struct roce_bth {
 	bool migrated;
 	uint8_t pad; /* 0..3 bytes between payload and ICRC */
 	uint16_t pkey;
+	bool becn;        /* backward congestion: set in a CNP */
 	uint32_t dest_qp; /* 24 bits */
 	bool ack_req;
 	uint32_t psn; /* 24 bits */

@@ -14,7 +14,7 @@ setup() {
 	DIR=$(mktemp -d "$BUILD/exec-XXXXXX")
 	SOCKET=$DIR/none
 	export ASAN_OPTIONS=verify_asan_link_order=0 # smcr-run within smcr-run
-	unset LD_PRELOAD SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE SMCR_CARRY
+	unset LD_PRELOAD SMCRD_SHARED SMCRD_SOCKET SMCR_REQUIRE SMCR_VERBOSE SMCR_CARRY
 }
 
 teardown() {
@@ -61,6 +61,8 @@ carried() {
 	options=(--require)
 	run_ways 0 execle /usr/bin/printenv SMCR_REQUIRE
 	[ "$output" = 1 ]
+	SMCRD_SHARED=always run_ways 0 execle /usr/bin/printenv SMCRD_SHARED
+	[ "$output" = always ]
 	# what the program has set itself stays
 	run_ways 0 execve /usr/bin/printenv SMCR_REQUIRE SMCR_REQUIRE=0
 	[ "$output" = 0 ]

@@ -23,7 +23,10 @@ command_server_on_a() {
 	shows b connection 'any(.mode == "smcr")'
 	[ "$(show b info .connections.fallbacks_total)" = 0 ]
 	diff "$HOSTS_DIR/plain" "$HOSTS_DIR/smcr" | grep '^[<>]' >"$HOSTS_DIR/diff" || true
-	diff "$BATS_TEST_DIRNAME/semantics.diff" "$HOSTS_DIR/diff"
+	# What arrives after SHUT_RD may be read from shared memory, as with TCP.
+	diff "$BATS_TEST_DIRNAME/semantics.diff" "$HOSTS_DIR/diff" ||
+		{ [ "${SMCRD_SHARED:-no}" != no ] &&
+			sed 17,18d "$BATS_TEST_DIRNAME/semantics.diff" | diff - "$HOSTS_DIR/diff"; }
 	proves SOCK-1 SOCK-3 SOCK-4 URG-8
 }
 
@@ -31,7 +34,7 @@ command_server_on_a() {
 	two_daemons
 	command_server_on_a
 	for _ in 1 2 3; do
-		[ "$(python_on b urgent-client "$SERVER" 7003)" = "2500000 ! end" ]
+		[ "$(python_on b urgent-client "$SERVER" 7003)" = "1700000 ! end" ]
 	done
 	all_smcr b 3
 	proves URG-2 URG-4

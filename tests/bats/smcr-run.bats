@@ -76,7 +76,15 @@ elf() {
 	run -0 "$RUN" cat /proc/self/maps
 	[[ $output == *"$LIBRARY"* ]]
 	run -0 sh -c "nm -D --defined-only '$LIBRARY' | cut -d ' ' -f 3 | sort | tr '\n' ' '"
-	[ "$output" = "__connect accept accept4 connect epoll_ctl execl execle execlp execv execve execveat execvp execvpe fexecve getpeername getsockname getsockopt ioctl listen posix_spawn posix_spawn_file_actions_adddup2 posix_spawnp setsockopt shutdown " ]
+	interposed=(
+		__close __connect __dup2 __fcntl __read __read_chk __recv_chk __recvfrom_chk __send
+		__write accept accept4 close close_range closefrom connect dup dup2 dup3 epoll_ctl execl
+		execle execlp execv execve execveat execvp execvpe fcntl fcntl64 fexecve getpeername
+		getsockname getsockopt ioctl listen posix_spawn posix_spawn_file_actions_adddup2
+		posix_spawnp read readv recv recvfrom recvmsg send sendfile sendfile64 sendmsg sendto
+		setsockopt shutdown socket socketpair write writev
+	)
+	[ "$output" = "$(printf '%s\n' "${interposed[@]}" | sort | tr '\n' ' ')" ]
 }
 
 @test "exit status 125, 126 and 127 as env(1) has them" {

@@ -39,6 +39,8 @@ static void check_payload(uint8_t type, const uint8_t *data, size_t size)
 	case IPC_SOCKOPT: CHECK_PAYLOAD(sockopt); break;
 	case IPC_INFO_REQUEST: CHECK_PAYLOAD(info_request); break;
 	case IPC_INFO: CHECK_PAYLOAD(info); break;
+	case IPC_MEMORY_REQUEST: CHECK_PAYLOAD(memory_request); break;
+	case IPC_MEMORY: CHECK_PAYLOAD(memory); break;
 	default: break;
 	}
 }

@@ -128,7 +128,8 @@ static void feed(struct run *run, uint8_t *buf, size_t len, size_t header_len)
 	uint8_t *exact = malloc(len);
 	must(exact != NULL);
 	memcpy(exact, buf, len);
-	soft_rx_packet(ep, &from, exact, len, 0);
+	soft_rx_packet(ep, &(struct soft_arrival){ .from = &from, .marked = len & 1 }, exact, len,
+		       0);
 	free(exact);
 }
 

@@ -54,6 +54,17 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 	free(addr);
 }
 
+static int op_mem_recover(void *ctx, void *addr, size_t len)
+{
+	struct connfix *f = ctx;
+	f->recovered++;
+	f->recovered_len += len;
+	if (f->fail_recover)
+		return -ENOMEM;
+	memset(addr, 0, len);
+	return 0;
+}
+
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
 			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
@@ -223,6 +234,7 @@ static const struct smcr_ops ops = {
 	.random = op_random,
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
+	.mem_recover = op_mem_recover,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,

@@ -75,6 +75,9 @@ struct connfix {
 	uint32_t next_key;
 	uint32_t live_mrs, live_qps;
 	size_t live_mem;
+	unsigned int recovered; /* calls of mem_recover() */
+	size_t recovered_len;
+	bool fail_recover;
 	uint16_t in_seq;    /* number of the last CDC the scripted peer sent */
 	uint16_t out_seq;   /* number of the last CDC seen */
 	uint64_t peer_prod; /* scripted peer: positions it will name next */

@@ -111,6 +111,13 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 	free(mem);
 }
 
+static int op_mem_recover(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	memset(addr, 0, len);
+	return 0;
+}
+
 static const struct smcr_device_info *device_of(const struct pair_side *side, uint32_t id)
 {
 	for (size_t i = 0; i < side->num_devices; i++)
@@ -352,6 +359,7 @@ const struct smcr_ops pair_ops = {
 	.random = op_random,
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
+	.mem_recover = op_mem_recover,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,

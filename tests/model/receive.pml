@@ -23,6 +23,7 @@ byte pair_first, pair_count;
 bool event; /* for the daemon: something was read from the pair */
 
 /* ---- the daemon and the observer */
+bool longer;         /* a head was made longer while nobody had read it */
 bool patience_ended; /* with a reader that is at work and does not end */
 byte next;           /* whoever takes bytes must begin here */
 
@@ -145,6 +146,7 @@ proctype Daemon() {
 	:: event -> event = false
 	:: OWES_HEAD && at_work > 0 && !patience_ended -> patience_ended = true
 	:: OWES_HEAD && (at_work == 0 || patience_ended) -> forward(); patience_ended = false
+	:: taken < produced && pair_count == 1 && !longer -> longer = true; forward() /* it lies there */
 #ifdef WITHOUT_CARE
 	:: produced == LAST && !event ->
 #else

@@ -22,7 +22,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define FLOOD 2500000
+#define FLOOD 1700000
 
 static void send_urgent(int fd)
 {

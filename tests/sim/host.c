@@ -59,6 +59,13 @@ static void op_mem_free(void *ctx, void *addr, size_t len)
 	fabric_mem_free(host, addr, len);
 }
 
+static int op_mem_recover(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	memset(addr, 0, len);
+	return 0;
+}
+
 static struct device *find_device(struct host *host, uint32_t id)
 {
 	struct fabric *fabric = host->world->fabric;
@@ -190,6 +197,7 @@ static const struct smcr_ops host_ops = {
 	.random = op_random,
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
+	.mem_recover = op_mem_recover,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,

@@ -34,7 +34,8 @@
 #include <cmocka.h>
 
 #include "daemon/clients/clients.h"
-#include "daemon/clients/view.h"
+#include "daemon/conns/conns.h"
+#include "daemon/conns/view.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/view.h"
 #include "daemon/rendezvous/option.h"
@@ -57,6 +58,7 @@ enum scripted_outcome {
 static struct script {
 	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
 	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
+	_Atomic int no_sharing;
 	_Atomic int capable; /* peers are assumed to speak SMC-R */
 	_Atomic int silent;  /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
@@ -66,9 +68,11 @@ static struct script {
 	_Atomic int urgent_taken, urgent_refused, urgent_announced;
 } * script;
 
+#define RING 102400 /* whole pages */
+
 struct smcr_conn {
 	void *user;
-	uint8_t tx[100000], rx[100000];
+	uint8_t *tx, *rx;
 	uint64_t tx_head, tx_tail, rx_head, rx_tail; /* bytes ever put in and taken out */
 	bool established, shut, eof;
 	bool urgent;         /* an urgent byte was written and has not been consumed */
@@ -81,7 +85,7 @@ static struct smcr_conn *fake_conns;
 
 static void fake_event(struct smcr_conn *conn, struct smcr_conn_event event)
 {
-	clients_conn_event(conn->user, &event);
+	conns_event(conn->user, &event);
 }
 
 static void fake_free(struct smcr_conn *conn)
@@ -91,6 +95,7 @@ static void fake_free(struct smcr_conn *conn)
 			*at = conn->next;
 			break;
 		}
+	munmap(conn->tx, 2 * RING);
 	free(conn);
 }
 
@@ -104,7 +109,7 @@ static void fake_settle(struct smcr_conn *conn, int outcome)
 		break;
 	case OUTCOME_FALLBACK:
 		if (script->decline)
-			clients_clc_send(conn->user, decline, sizeof(decline));
+			conns_clc_send(conn->user, decline, sizeof(decline));
 		fake_event(conn, (struct smcr_conn_event){ .type = SMCR_CONN_FALLBACK,
 							   .reason = SMCR_REASON_PEER_DECLINED,
 							   .peer_reason = 0x03070000 });
@@ -125,6 +130,8 @@ int smcr_conn_start(struct smcr_engine *engine, const struct smcr_conn_params *p
 	(void)engine;
 	struct smcr_conn *conn = calloc(1, sizeof(*conn));
 	conn->user = params->user;
+	conn->tx = mmap(NULL, 2 * RING, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	conn->rx = conn->tx + RING;
 	conn->next = fake_conns;
 	fake_conns = conn;
 	script->starts++;
@@ -208,10 +215,9 @@ static void fake_echo(struct smcr_conn *conn)
 {
 	bool moved = false;
 	while (!script->silent && conn->tx_tail < conn->tx_head &&
-	       conn->rx_head - conn->rx_tail < sizeof(conn->rx) &&
+	       conn->rx_head - conn->rx_tail < RING &&
 	       (!conn->urgent || conn->tx_tail < conn->urgent_end)) {
-		conn->rx[conn->rx_head++ % sizeof(conn->rx)] =
-			conn->tx[conn->tx_tail++ % sizeof(conn->tx)];
+		conn->rx[conn->rx_head++ % RING] = conn->tx[conn->tx_tail++ % RING];
 		moved = true;
 	}
 	bool ended = conn->shut && conn->tx_tail == conn->tx_head && !conn->eof;
@@ -224,8 +230,8 @@ static void fake_echo(struct smcr_conn *conn)
 
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
-	size_t room = sizeof(conn->tx) - (conn->tx_head - conn->tx_tail);
-	return ring_segments(conn->tx, sizeof(conn->tx), conn->tx_head, conn->shut ? 0 : room, iov);
+	size_t room = RING - (conn->tx_head - conn->tx_tail);
+	return ring_segments(conn->tx, RING, conn->tx_head, conn->shut ? 0 : room, iov);
 }
 
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
@@ -269,8 +275,7 @@ enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_o
 
 int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 {
-	return ring_segments(conn->rx, sizeof(conn->rx), conn->rx_tail,
-			     conn->rx_head - conn->rx_tail, iov);
+	return ring_segments(conn->rx, RING, conn->rx_tail, conn->rx_head - conn->rx_tail, iov);
 }
 
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
@@ -286,6 +291,23 @@ void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 bool smcr_conn_rx_eof(const struct smcr_conn *conn)
 {
 	return conn->eof && conn->rx_tail == conn->rx_head;
+}
+
+int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
+{
+	*ret_memory = (struct smcr_conn_memory){
+		.element = conn->rx, .element_size = RING, .buffer = conn->tx, .buffer_size = RING
+	};
+	return 0;
+}
+
+void smcr_conn_get_positions(const struct smcr_conn *conn,
+			     struct smcr_conn_positions *ret_positions)
+{
+	*ret_positions = (struct smcr_conn_positions){ .consumed = conn->rx_tail,
+						       .produced = conn->rx_head,
+						       .completed = conn->tx_tail,
+						       .committed = conn->tx_head };
 }
 
 void smcr_conn_shutdown(struct smcr_conn *conn)
@@ -350,6 +372,7 @@ struct daemon_side {
 	char path[64];
 };
 
+static struct conns *daemon_conns;
 static struct clients *daemon_clients;
 
 static void on_engine(void *ctx)
@@ -412,10 +435,10 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 	*ret_reply = reply;
 	memcpy(reply, json, len);
 	if (strcmp(reply, "conns") == 0) {
-		clients_each_conn(daemon_clients, add_line, &text);
+		conns_each(daemon_conns, add_line, &text);
 	} else if (strcmp(reply, "limits") == 0) {
 		*reply = '\0';
-		limits_each(daemon_clients, add_limit, &text);
+		limits_each(daemon_conns, add_limit, &text);
 	} else if (strcmp(reply, "long") == 0) {
 		memset(reply, 'x', 200000);
 	} else if (strcmp(reply, "no") == 0) {
@@ -474,51 +497,72 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 		else if (command == 'g')
 			fake_echo(conn);
 	}
-	if (command == 's')
+	if (command == 's') {
 		clients_stop(daemon_clients);
+		conns_stop(daemon_conns);
+	}
 	if (command == 'q')
 		event_base_loopbreak(arg);
 }
 
+static struct rdv_option *daemon_option;
 static bool with_option; /* the daemon opens the TCP option: needs root, a namespace of its own */
 
-static void run_daemon(const char *path, const struct clients_limits *limits, int commands,
-		       int ready)
+/* What a test may set; zero in a field means the default. */
+struct side_limits {
+	struct conns_limits conns;
+	struct clients_limits clients;
+};
+
+static void open_rooms(struct event_base *base, const char *path, const struct side_limits *limits)
 {
 	char text[256];
-	struct event_base *base = event_base_new();
-	struct clients_config config = {
+	struct conns_config conns_config = {
 		.base = base,
-		.socket_path = path,
+		.shared_memory = !script->no_sharing,
+		.busy_poll_us = 50,
 		.callbacks = { .engine_enter = on_engine,
 			       .engine_leave = on_engine,
 			       .assume_capable = on_capable,
-			       .control = on_control,
-			       .control_gone = on_gone,
 			       .log = on_log },
 	};
-	if (limits)
-		config.limits = *limits;
-	if (config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
-		config.limits.connect_wait_ms = 6 * WAIT_MS;
-	struct rdv_option *option = NULL;
-	if (with_option && rdv_option_open(&option, text) < 0) {
+	struct clients_config config = {
+		.base = base,
+		.socket_path = path,
+		.callbacks = { .control = on_control, .control_gone = on_gone },
+	};
+	if (limits) {
+		conns_config.limits = limits->conns;
+		config.limits = limits->clients;
+	}
+	if (conns_config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
+		conns_config.limits.connect_wait_ms = 6 * WAIT_MS;
+	if (with_option && rdv_option_open(&daemon_option, text) < 0) {
 		fprintf(stderr, "# %s\n", text);
 		_exit(1);
 	}
-	config.option = option;
-	int r = clients_new(&config, &daemon_clients, text, sizeof(text));
-	if (r < 0) {
+	conns_config.option = config.option = daemon_option;
+	if (conns_new(&conns_config, &daemon_conns) < 0)
+		_exit(1);
+	config.conns = daemon_conns;
+	if (clients_new(&config, &daemon_clients, text, sizeof(text)) < 0) {
 		fprintf(stderr, "# clients_new: %s\n", text);
 		_exit(1);
 	}
+}
+
+static void run_daemon(const char *path, const struct side_limits *limits, int commands, int ready)
+{
+	struct event_base *base = event_base_new();
+	open_rooms(base, path, limits);
 	struct event *event = event_new(base, commands, EV_READ | EV_PERSIST, on_command, base);
 	event_add(event, NULL);
 	if (write(ready, "r", 1) != 1)
 		_exit(1);
 	event_base_dispatch(base);
 	clients_free(daemon_clients);
-	rdv_option_close(option);
+	conns_free(daemon_conns);
+	rdv_option_close(daemon_option);
 	while (fake_conns)
 		fake_free(fake_conns);
 	event_free(event);
@@ -527,7 +571,9 @@ static void run_daemon(const char *path, const struct clients_limits *limits, in
 	exit(0); /* the leak checker looks */
 }
 
-static void daemon_start_limited(struct daemon_side *daemon, const struct clients_limits *limits)
+static bool no_sharing; /* daemons that are started do not share memory */
+
+static void daemon_start_limited(struct daemon_side *daemon, const struct side_limits *limits)
 {
 	int commands[2], ready[2];
 	char byte;
@@ -536,6 +582,7 @@ static void daemon_start_limited(struct daemon_side *daemon, const struct client
 			      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	memset(script, 0, sizeof(*script));
 	script->capable = 1;
+	script->no_sharing = no_sharing;
 	snprintf(daemon->dir, sizeof(daemon->dir), "/tmp/clients.XXXXXX");
 	assert_non_null(mkdtemp(daemon->dir));
 	snprintf(daemon->path, sizeof(daemon->path), "%s/sock", daemon->dir);

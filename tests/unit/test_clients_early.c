@@ -10,7 +10,7 @@
 
 static void start(struct daemon_side *daemon)
 {
-	const struct clients_limits limits = { .connect_wait_ms = 20 };
+	const struct side_limits limits = { .conns = { .connect_wait_ms = 20 } };
 	daemon_start_limited(daemon, &limits);
 }
 

@@ -265,7 +265,7 @@ static void who_hangs_up_waits_no_longer(void **state)
 	(void)state;
 	struct daemon_side daemon;
 	struct tcp tcp = connect_tcp();
-	const struct clients_limits limits = { .sessions_per_uid = 3 };
+	const struct side_limits limits = { .conns = { .sessions_per_uid = 3 } };
 	daemon_start_limited(&daemon, &limits);
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	int patient = wait_with(&daemon, pair);

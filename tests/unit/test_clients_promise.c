@@ -235,7 +235,7 @@ static void a_user_at_its_limit_promises_nothing(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .conns_per_uid = 2 };
+	const struct side_limits limits = { .conns = { .conns_per_uid = 2 } };
 	struct tcp tcp[3];
 	int pairs[2];
 	char line[64];
@@ -265,7 +265,7 @@ static void all_at_their_limit_promise_nothing(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .conns = 1 };
+	const struct side_limits limits = { .conns = { .conns = 1 } };
 	daemon_start_limited(&daemon, &limits);
 	script->outcome = OUTCOME_ESTABLISHED;
 	struct tcp tcp = promised_tcp();
@@ -282,7 +282,7 @@ static void too_many_sessions_promise_nothing(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .sessions_per_uid = 2 };
+	const struct side_limits limits = { .conns = { .sessions_per_uid = 2 } };
 	daemon_start_limited(&daemon, &limits);
 	int a = session_open(&daemon), b = session_open(&daemon);
 	wait_for_promises(false, SMCR_REASON_LIMIT);

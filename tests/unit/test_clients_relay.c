@@ -219,7 +219,7 @@ static void a_peer_that_never_reads_is_not_waited_for_for_ever(void **state)
 	(void)state;
 	struct daemon_side daemon;
 	struct tcp tcp;
-	const struct clients_limits limits = { .close_wait_ms = 300 };
+	const struct side_limits limits = { .conns = { .close_wait_ms = 300 } };
 	static char block[100000];
 	daemon_start_limited(&daemon, &limits);
 	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);

@@ -158,7 +158,7 @@ static void half_sent_frames_and_silent_sessions_time_out(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .frame_timeout_ms = 100 };
+	const struct side_limits limits = { .clients = { .frame_timeout_ms = 100 } };
 	struct frame frame;
 	uint8_t header[8];
 	daemon_start_limited(&daemon, &limits);
@@ -211,7 +211,7 @@ static void a_client_that_does_not_read_blocks_nobody(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .frame_timeout_ms = 1000 };
+	const struct side_limits limits = { .clients = { .frame_timeout_ms = 1000 } };
 	struct pollfd pfd = { .events = POLLOUT };
 	char byte;
 	daemon_start_limited(&daemon, &limits);
@@ -512,7 +512,7 @@ static int kernel_int(int fd, int name)
 static void keepalive_has_a_floor(void **state)
 {
 	(void)state;
-	static const struct clients_limits limits = { .keepalive_min_s = 20 };
+	static const struct side_limits limits = { .conns = { .keepalive_min_s = 20 } };
 	struct daemon_side daemon;
 	struct tcp tcp = connect_tcp();
 	int on = 1, idle = 3;
@@ -710,7 +710,8 @@ static void sessions_and_connections_of_a_user_are_limited(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	const struct clients_limits limits = { .sessions_per_uid = 3, .conns_per_uid = 2 };
+	const struct side_limits limits = { .conns = { .sessions_per_uid = 3,
+						       .conns_per_uid = 2 } };
 	struct frame frame;
 	int sessions[3], pairs[2];
 	struct tcp tcp[3];
@@ -747,15 +748,18 @@ static void sessions_and_connections_of_a_user_are_limited(void **state)
 
 static int try_clients(const char *path, char text[256])
 {
+	struct conns *conns;
 	struct clients *clients = NULL;
 	struct event_base *base = event_base_new();
-	const struct clients_config config = {
+	const struct conns_config conns_config = {
 		.base = base,
-		.socket_path = path,
 		.callbacks = { .engine_enter = on_engine, .engine_leave = on_engine },
 	};
+	assert_int_equal(conns_new(&conns_config, &conns), 0);
+	const struct clients_config config = { .base = base, .conns = conns, .socket_path = path };
 	int r = clients_new(&config, &clients, text, 256);
 	clients_free(clients);
+	conns_free(conns);
 	event_base_free(base);
 	return r;
 }

@@ -7,6 +7,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -78,6 +79,8 @@ union payload {
 	struct ipc_sockopt sockopt;
 	struct ipc_info_request info_request;
 	struct ipc_info info;
+	struct ipc_memory_request memory_request;
+	struct ipc_memory memory;
 };
 
 typedef int (*encode_fn)(const void *msg, uint8_t *buf, size_t len);
@@ -101,6 +104,8 @@ CODEC(status)
 CODEC(sockopt)
 CODEC(info_request)
 CODEC(info)
+CODEC(memory_request)
+CODEC(memory)
 
 static const struct codec {
 	encode_fn encode;
@@ -138,6 +143,12 @@ static const struct codec {
 	  "03 0C 00000068 05000000 03070000 00000000 00 0000000000000000 0000000000000000 "
 	  "00000000 00000000 00",
 	  sizeof(struct ipc_info), false },
+	{ encode_memory_request, decode_memory_request, "01", sizeof(struct ipc_memory_request),
+	  false },
+	{ encode_memory, decode_memory, "00 00021000 00001004 0000FFFC 00011000 00010000 00000300",
+	  sizeof(struct ipc_memory), false },
+	{ encode_memory, decode_memory, "04 00000000 00000000 00000000 00000000 00000000 00000000",
+	  sizeof(struct ipc_memory), false },
 };
 #define NUM_CODECS (sizeof(codecs) / sizeof(codecs[0]))
 
@@ -203,6 +214,15 @@ static void out_of_range(decode_fn decode, const char *text)
 	mode " " flags " " error " 00000000 00000000 00000000 00 0000000000000000 "                \
 	     "0000000000000000 00000000 00000000 " rnic
 
+/* Three pages where something is granted. */
+static void memory_out_of_range(const char *outcome, const char *rings, const char *charge)
+{
+	char text[128];
+	snprintf(text, sizeof(text), "%s %s %s %s", outcome,
+		 strcmp(outcome, "00") == 0 ? "00003000" : "00000000", rings, charge);
+	out_of_range(decode_memory, text);
+}
+
 static void fields_out_of_range_are_refused(void **state)
 {
 	(void)state;
@@ -239,6 +259,25 @@ static void fields_out_of_range_are_refused(void **state)
 	out_of_range(decode_info, INFO("01", "10", "00000000", "00"));
 	out_of_range(decode_info, INFO("01", "00", "FFFFFFFF", "00"));
 	out_of_range(decode_info, INFO("01", "00", "00000000", "01 00")); /* a NUL in the name */
+	out_of_range(decode_memory_request, "00");
+	memory_out_of_range("07", "00000000 00000000 00000000 00000000", "00000000");
+	/* A refusal that comes with something. */
+	memory_out_of_range("01", "00000000 00001000 00000000 00000000", "00000000");
+	memory_out_of_range("01", "00000000 00000000 00000000 00000001", "00000000");
+	memory_out_of_range("01", "00000000 00000000 00000000 00000000", "00000300");
+	memory_out_of_range("00", "00001000 00001000 00002000 00001000", "00000000");
+	memory_out_of_range("00", "00001000 00001000 00002000 00001000", "80000000");
+	/* A ring that is empty, on the control page, beyond the end, over the other one. */
+	memory_out_of_range("00", "00001000 00000000 00002000 00001000", "00000300");
+	memory_out_of_range("00", "00000FFF 00001000 00002000 00001000", "00000300");
+	memory_out_of_range("00", "00001000 00001000 00002000 00001001", "00000300");
+	memory_out_of_range("00", "00001000 00001000 00003001 00000001", "00000300");
+	memory_out_of_range("00", "00001000 00001000 00002000 FFFFFFFF", "00000300");
+	memory_out_of_range("00", "00001000 00001001 00002000 00001000", "00000300");
+	memory_out_of_range("00", "00002000 00001000 00001FFF 00000002", "00000300");
+	/* A length that is no number of pages, or too large. */
+	out_of_range(decode_memory, "00 00003001 00001000 00001000 00002000 00001000 00000300");
+	out_of_range(decode_memory, "00 40001000 00001000 00001000 00002000 00001000 00000300");
 }
 
 static void structures_out_of_range_are_not_encoded(void **state)
@@ -266,6 +305,10 @@ static void structures_out_of_range_are_not_encoded(void **state)
 	assert_int_equal(ipc_encode_status(&status, buf, sizeof(buf)), -EINVAL);
 	const struct ipc_sockopt sockopt = { .op = IPC_SOCKOPT_GET, .length = 257 };
 	assert_int_equal(ipc_encode_sockopt(&sockopt, buf, sizeof(buf)), -EINVAL);
+	const struct ipc_memory_request memory_request = { .version = 0 };
+	assert_int_equal(ipc_encode_memory_request(&memory_request, buf, sizeof(buf)), -EINVAL);
+	const struct ipc_memory memory = { .outcome = IPC_MEMORY_GRANTED };
+	assert_int_equal(ipc_encode_memory(&memory, buf, sizeof(buf)), -EINVAL);
 	const struct ipc_info_request info_request = { .flags = 2 };
 	assert_int_equal(ipc_encode_info_request(&info_request, buf, sizeof(buf)), -EINVAL);
 	struct ipc_info info = { .mode = 0 };

@@ -21,7 +21,7 @@
 
 #include <cmocka.h>
 
-#include "daemon/clients/pair.h"
+#include "daemon/conns/pair.h"
 #include "tests/lib/proves.h"
 
 static uint64_t next_id = 1;

@@ -189,20 +189,45 @@ static void tells_unsupported_from_nonsense(void **state)
 	static const uint8_t unsupported[] = {
 		0x03, 0x05, 0x09, 0x0B, 0x0C, 0x13, 0x14, 0x16, 0x17
 	};
-	static const uint8_t understood[] = {
-		0x00, 0x01, 0x02, 0x04, 0x06, 0x07, 0x08, 0x0A, 0x11
-	};
+	static const uint8_t understood[] = { 0x00, 0x01, 0x02, 0x04, 0x06,
+					      0x07, 0x08, 0x0A, 0x11, 0x81 };
 	for (unsigned int opcode = 0; opcode <= 0xFF; opcode++) {
 		int expect = -EBADMSG;
 		if (memchr(unsupported, (int)opcode, sizeof(unsupported)))
 			expect = -ENOTSUP;
 		if (memchr(understood, (int)opcode, sizeof(understood)))
 			expect = 0;
-		size_t len = opcode == ROCE_ACKNOWLEDGE ? ROCE_ACK_LEN : ROCE_MIN_LEN + 256;
+		size_t len = ROCE_MIN_LEN + 256;
+		if (opcode == ROCE_ACKNOWLEDGE)
+			len = ROCE_ACK_LEN;
+		else if (opcode == ROCE_CONGESTION)
+			len = ROCE_CNP_LEN;
 		assert_int_equal(decode_shape((uint8_t)opcode, 0, len), expect);
 		assert_int_equal(strcmp(roce_opcode_name((uint8_t)opcode), "unknown") == 0,
 				 expect != 0);
 	}
+}
+
+static void congestion_notification(void **state)
+{
+	(void)state;
+	uint8_t buf[ROCE_CNP_LEN + 1] = { 0 };
+	struct roce_bth bth = { .opcode = ROCE_CONGESTION,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.becn = true,
+				.dest_qp = 0x123456 };
+	struct roce_packet p;
+	roce_encode_bth(&bth, buf);
+	assert_int_equal(buf[4], 0x40);
+	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN, &p), 0);
+	assert_true(p.bth.becn);
+	assert_int_equal(p.bth.dest_qp, 0x123456);
+	assert_int_equal(p.header_len, ROCE_CNP_LEN - ROCE_ICRC_LEN);
+	assert_int_equal(p.payload_len, 0);
+	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN - 1, &p), -EBADMSG);
+	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN + 1, &p), -EBADMSG);
+	buf[1] |= 1; /* another header version */
+	assert_int_equal(roce_decode(buf, ROCE_CNP_LEN, &p), -EBADMSG);
 }
 
 static void psn_differences_wrap(void **state)
@@ -379,6 +404,7 @@ int main(void)
 		cmocka_unit_test(bth_flags_survive),
 		cmocka_unit_test(refuses_malformed),
 		cmocka_unit_test(tells_unsupported_from_nonsense),
+		cmocka_unit_test(congestion_notification),
 		cmocka_unit_test(psn_differences_wrap),
 		cmocka_unit_test(credit_and_timer_codes),
 		cmocka_unit_test(icrc_finds_every_identification),

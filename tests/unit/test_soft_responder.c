@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/ip.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -743,10 +744,36 @@ static void what_was_delivered_is_acknowledged_before_the_end(void **state)
 	assert_null(side.qp);
 }
 
+static void mark_packets(int ecn)
+{
+	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn)), 0);
+}
+
+/* What the network marks on its way is told to who sent it. */
+static void marks_are_told(void **state)
+{
+	(void)state;
+	struct roce_peer_packet packet = send_only(0, "marked");
+	struct roce_packet p;
+	mark_packets(IPTOS_ECN_CE);
+	roce_peer_send(&peer, &packet);
+	assert_true(roce_peer_receive(&peer, &p, PATIENCE));
+	assert_int_equal(p.bth.opcode, ROCE_CONGESTION);
+	assert_int_equal(p.bth.dest_qp, PEER_QPN);
+	expect_ack(0);
+	mark_packets(IPTOS_ECN_ECT0);
+	packet = send_only(1, "not marked");
+	roce_peer_send(&peer, &packet);
+	expect_ack(1);
+	assert_int_equal(GREW(cnps_sent), 1);
+	mark_packets(0);
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
+		CONNECTED(marks_are_told),
 		CONNECTED(what_was_delivered_is_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),

@@ -92,12 +92,12 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *msgs, unsigned int n, int flags)
 ssize_t __wrap_sendto(int fd, const void *buf, size_t len, int flags, const struct sockaddr *to,
 		      socklen_t to_len)
 {
-	static uint8_t kept[ROCE_ACK_LEN];
+	static uint8_t kept[ROCE_CNP_LEN];
 	(void)flags;
 	(void)to;
 	(void)to_len;
 	assert_int_equal(fd, qp->ep->fd);
-	assert_int_equal(len, sizeof(kept));
+	assert_true(len == ROCE_ACK_LEN || len == ROCE_CNP_LEN);
 	if (refused())
 		return -1;
 	memcpy(kept, buf, len);
@@ -423,6 +423,53 @@ static void one_loss_shrinks_the_window_once(void **state)
 	assert_int_equal(qp->rq.window.threshold, size / 2);
 }
 
+/* Marks of what was under way are one sign, however many come. */
+static void marks_shrink_the_window_once(void **state)
+{
+	(void)state;
+	soft_requester_congested(qp); /* nothing is under way that could have been marked */
+	assert_int_equal(qp->rq.window.size, 1024);
+	post_packets(200);
+	soft_requester_congested(qp);
+	soft_requester_congested(qp);
+	assert_int_equal(qp->rq.window.size, 140);
+	ack(100);
+	soft_requester_congested(qp);
+	answer(ROCE_NAK, 150, ROCE_NAK_PSN_SEQUENCE); /* the same queue has overflowed */
+	assert_int_equal(qp->rq.window.size, 140);
+	ack(199);
+	post_packets(100);
+	soft_requester_congested(qp);
+	assert_int_equal(qp->rq.window.size, 70);
+	assert_int_equal(qp->dev->stats.cnps_received, 5);
+}
+
+/* A peer hears of marks, but not of each. */
+static void peer_hears_of_marks(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		soft_responder_congested(qp);
+		pass(10);
+	}
+	assert_int_equal(answers, 2);
+	assert_int_equal(last_answer.bth.opcode, ROCE_CONGESTION);
+	assert_int_equal(last_answer.bth.dest_qp, 0x77);
+	assert_true(last_answer.bth.becn);
+	assert_int_equal(qp->dev->stats.cnps_sent, 2);
+	/* There is no use in one that comes late. */
+	pass(50);
+	refusal = EAGAIN;
+	refusals = 1;
+	soft_responder_congested(qp);
+	assert_int_equal(qp->dev->stats.cnps_sent, 2);
+	assert_true(qp->ep->blocked);
+	pass(50);
+	soft_responder_congested(qp);
+	assert_int_equal(answers, 2);
+	qp->ep->blocked = false;
+}
+
 /* Neither is what a timeout found lost already. */
 static void timeout_counts_as_the_loss(void **state)
 {
@@ -745,6 +792,8 @@ int main(void)
 		CONNECTED(patience_begins_with_not_ready),
 		CONNECTED(not_ready_waits_as_told),
 		CONNECTED(one_loss_shrinks_the_window_once),
+		CONNECTED(marks_shrink_the_window_once),
+		CONNECTED(peer_hears_of_marks),
 		CONNECTED(timeout_counts_as_the_loss),
 		CONNECTED(acknowledged_together),
 		CONNECTED(acknowledged_when_many),

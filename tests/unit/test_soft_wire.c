@@ -13,6 +13,7 @@
 #include <linux/sockios.h>
 #include <net/ethernet.h>
 #include <net/if.h>
+#include <netinet/ip.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -77,6 +78,7 @@ static void offloads_of_interface(bool on)
 
 struct seen {
 	size_t packets, numbered; /* of them with an identification that is not 0 */
+	size_t may_be_marked;
 	size_t largest;
 };
 
@@ -108,6 +110,8 @@ static struct seen check_frames(void)
 		assert_int_equal(crc, p.icrc);
 		seen.packets++;
 		seen.numbered += id != 0;
+		assert_int_equal(frame[1] & ~IPTOS_ECN_ECT0, 0);
+		seen.may_be_marked += frame[1] == IPTOS_ECN_ECT0;
 		if (len > seen.largest)
 			seen.largest = len;
 	}
@@ -144,6 +148,18 @@ static void cut_by_the_kernel(void **state)
 	assert_int_equal(stats.drop_icrc + stats.drop_malformed, 0);
 }
 
+/* Once the peer is known to be of our kind, the network may mark what is sent to it. */
+static void may_be_marked(void **state)
+{
+	(void)state;
+	offloads_of_interface(false);
+	exchange(1000);
+	struct seen seen = exchange(20000);
+	offloads_of_interface(true);
+	assert_true(seen.packets >= 21);
+	assert_int_equal(seen.may_be_marked, seen.packets);
+}
+
 static void one_datagram_a_packet(void **state)
 {
 	(void)state;
@@ -158,6 +174,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(cut_by_the_kernel),
+		cmocka_unit_test(may_be_marked),
 		cmocka_unit_test(one_datagram_a_packet),
 	};
 	return cmocka_run_group_tests(tests, setup, teardown);

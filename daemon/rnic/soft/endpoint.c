@@ -73,6 +73,9 @@ static int socket_setup(struct soft_endpoint *ep, const char **ret_what)
 	*ret_what = "set IP_TTL";
 	if ((r = set_int(ep->fd, IPPROTO_IP, IP_TTL, TIME_TO_LIVE)))
 		return r;
+	*ret_what = "set IP_RECVTOS";
+	if ((r = set_int(ep->fd, IPPROTO_IP, IP_RECVTOS, 1)))
+		return r;
 	*ret_what = "set UDP_GRO";
 	if ((r = set_int(ep->fd, IPPROTO_UDP, UDP_GRO, 1)))
 		return r;

@@ -122,6 +122,8 @@ bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct ro
  *         down, offer the rest again now
  */
 int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets);
+/** Send one congestion notification; nothing makes up for one that is lost. */
+void soft_tx_congestion(const struct soft_qp *qp);
 /** Send one ACKNOWLEDGE. @return 0 or -EAGAIN; any other failure counts as a loss on the way. */
 int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *aeth);
 
@@ -135,9 +137,15 @@ void soft_rx_free(struct soft_rx *rx);
 bool soft_rx_poll(struct soft_endpoint *ep);
 /** Receive everything that is in the socket now. */
 void soft_rx_drain(struct soft_endpoint *ep);
-/** Handle one RoCE packet that came from `from` to `ep`. */
-void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
-		    size_t len, uint16_t ip_id_guess);
+/** How a datagram came. */
+struct soft_arrival {
+	const struct sockaddr_in *from;
+	bool marked; /* the network says that it is congested */
+};
+
+/** Handle one RoCE packet that came to `ep`. */
+void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
+		    const uint8_t *buf, size_t len, uint16_t ip_id_guess);
 
 /* ---- requester.c */
 
@@ -192,6 +200,8 @@ bool soft_requester_ready(const struct soft_qp *qp);
 /** Send up to one batch. @return packets sent */
 size_t soft_requester_transmit(struct soft_qp *qp);
 void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *packet);
+/** The network marked a packet that we have sent. */
+void soft_requester_congested(struct soft_qp *qp);
 void soft_requester_timer(struct soft_qp *qp);
 /** Complete everything outstanding, the first one with `first`. */
 void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first);
@@ -214,6 +224,7 @@ struct soft_responder {
 	bool nak_sent; /* for the gap at `expected` */
 	bool rnr_sent; /* for the SEND at `expected` */
 	uint64_t nak_deadline;
+	uint64_t notified_at;     /* of congestion */
 	bool refused;             /* a NAK that ended the QP was sent for `expected` ... */
 	struct roce_aeth refusal; /* ... and this is it */
 	uint64_t rx_bytes;
@@ -231,6 +242,8 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
  * @return false: not answered
  */
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet);
+/** A packet of the peer came with a mark of the network: the peer is to know, now and then. */
+void soft_responder_congested(struct soft_qp *qp);
 void soft_responder_timer(struct soft_qp *qp);
 /** Send the pending ACK; it stays pending if the socket is full. */
 void soft_responder_send_ack(struct soft_qp *qp);
@@ -268,6 +281,8 @@ struct soft_qp {
 	uint32_t peer_qpn;
 	uint32_t mtu;      /* path MTU, bytes */
 	uint64_t heard_at; /* when a packet of the peer came */
+	bool peer_is_soft; /* it sends from the port of RoCEv2, as our kind does, and tells of marks
+			    */
 	bool neigh;        /* an entry was asked for */
 
 	struct soft_requester rq;

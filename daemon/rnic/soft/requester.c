@@ -493,6 +493,17 @@ void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
 	}
 }
 
+void soft_requester_congested(struct soft_qp *qp)
+{
+	struct soft_requester *rq = &qp->rq;
+	qp->dev->stats.cnps_received++;
+	/* What is under way was sent before we knew: it is marked, or lost, for the same queue. */
+	if (qp->state != SOFT_QP_RTS || rq->acked < rq->recover || rq->sent == rq->acked)
+		return;
+	soft_window_marked(&rq->window, (uint32_t)(rq->sent - rq->acked));
+	rq->recover = rq->sent;
+}
+
 /* ---- time and end */
 
 void soft_requester_timer(struct soft_qp *qp)

@@ -18,6 +18,9 @@
 #define ACK_PACKETS  8
 #define ACK_DELAY_US 1000
 
+/* Senders of our kind slow down once a round trip, however often they are told. */
+#define NOTIFY_US 50
+
 /* RNR NAK timer code 5, 60 us, as Linux SMC asks for: buffers are free again within one run. */
 #define RNR_TIMER_CODE 5
 
@@ -55,6 +58,15 @@ void soft_responder_free(struct soft_responder *rs)
 static uint8_t credits(const struct soft_qp *qp)
 {
 	return roce_credits_encode(qp->params.recv_depth - qp->rs.buffers_used);
+}
+
+void soft_responder_congested(struct soft_qp *qp)
+{
+	struct soft_responder *rs = &qp->rs;
+	if (qp->ep->blocked || (rs->notified_at && qp->dev->now - rs->notified_at < NOTIFY_US))
+		return;
+	rs->notified_at = qp->dev->now;
+	soft_tx_congestion(qp);
 }
 
 static void acknowledged(struct soft_responder *rs)

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/sock_diag.h>
 #include <linux/udp.h>
+#include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -11,7 +12,7 @@
 #define RX_MESSAGES 4
 #define RX_BUFFER   65536 /* the largest datagram that UDP_GRO puts together */
 #define RX_BULK     32768 /* while this much comes, looking again is cheaper than the event loop */
-#define RX_CONTROL  CMSG_SPACE(sizeof(int))
+#define RX_CONTROL  (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint8_t)))
 #define MIN_CHARGE  512 /* bytes that the kernel charges a socket for a datagram at least */
 
 struct soft_rx {
@@ -73,9 +74,17 @@ static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const ui
 	return roce_icrc_check(qp->dev->tables, heard, buf, len, ip_id_guess);
 }
 
-void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, const uint8_t *buf,
-		    size_t len, uint16_t ip_id_guess)
+/* Hardware and rdma_rxe choose other source ports, to spread flows. A peer of our kind answers
+ * marks; whether another one does is not known. */
+static void learn_kind(struct soft_qp *qp, const struct sockaddr_in *from)
 {
+	qp->peer_is_soft = from->sin_port == htons(qp->dev->port);
+}
+
+void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
+		    const uint8_t *buf, size_t len, uint16_t ip_id_guess)
+{
+	const struct sockaddr_in *from = arrival->from;
 	struct soft_device *dev = ep->dev;
 	struct roce_packet packet;
 	dev->stats.rx_packets++;
@@ -99,35 +108,46 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct sockaddr_in *from, co
 		return;
 	}
 	qp->heard_at = dev->now;
+	learn_kind(qp, from);
 	if (qp->state == SOFT_QP_ERR) {
 		if (!soft_responder_refuse_again(qp, &packet))
 			dev->stats.drop_qp++;
+	} else if (packet.bth.opcode == ROCE_CONGESTION) {
+		soft_requester_congested(qp);
 	} else if (packet.bth.opcode == ROCE_ACKNOWLEDGE) {
 		soft_requester_ack(qp, &packet);
 	} else {
+		if (arrival->marked)
+			soft_responder_congested(qp);
 		soft_responder_request(qp, &packet, buf, len, r == 0);
 	}
 }
 
-/* Bytes of each packet in a datagram that UDP_GRO put together, or the datagram's own size. */
-static size_t segment_size(struct msghdr *msg, size_t len)
+/* What the kernel tells of a datagram.
+ * @param ret_marked  the network marked it (RFC 3168 5: congestion experienced)
+ * @return bytes of each packet where UDP_GRO put several together, or else `len` */
+static size_t read_control(struct msghdr *msg, size_t len, bool *ret_marked)
 {
+	size_t segment = len;
+	*ret_marked = false;
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
 		int size;
-		if (c->cmsg_level != IPPROTO_UDP || c->cmsg_type != UDP_GRO)
-			continue;
-		memcpy(&size, CMSG_DATA(c), sizeof(size));
-		if (size > 0)
-			return (size_t)size;
+		if (c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_TOS) {
+			*ret_marked = IPTOS_ECN(*CMSG_DATA(c)) == IPTOS_ECN_CE;
+		} else if (c->cmsg_level == IPPROTO_UDP && c->cmsg_type == UDP_GRO) {
+			memcpy(&size, CMSG_DATA(c), sizeof(size));
+			segment = size > 0 ? (size_t)size : len;
+		}
 	}
-	return len;
+	return segment;
 }
 
 static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 {
 	const uint8_t *buf = m->msg_hdr.msg_iov->iov_base;
 	size_t len = m->msg_len;
-	size_t segment = segment_size(&m->msg_hdr, len);
+	struct soft_arrival arrival = { .from = m->msg_hdr.msg_name };
+	size_t segment = read_control(&m->msg_hdr, len, &arrival.marked);
 	uint16_t index = 0;
 	if (m->msg_hdr.msg_flags & MSG_TRUNC || len == 0) {
 		ep->dev->stats.rx_packets++;
@@ -137,7 +157,7 @@ static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 	while (len > 0) {
 		size_t n = len < segment ? len : segment;
 		/* A sender of our kind numbers the segments of a send from 0 (tx.c). */
-		soft_rx_packet(ep, m->msg_hdr.msg_name, buf, n, index++);
+		soft_rx_packet(ep, &arrival, buf, n, index++);
 		buf += n;
 		len -= n;
 	}

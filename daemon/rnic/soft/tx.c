@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <linux/udp.h>
+#include <netinet/ip.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -12,7 +13,7 @@
 #define TX_IOV       1536
 #define TX_ARENA     (512u << 10) /* headers, trailers and copied payload of a flush */
 #define TX_MAX_BATCH 65507        /* UDP payload that one send takes */
-#define TX_CONTROL   CMSG_SPACE(sizeof(uint16_t))
+#define TX_CONTROL   (CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)))
 #define TX_TRAILER   (3 + ROCE_ICRC_LEN)
 
 /* Payload this small is copied next to its headers: cheaper than a piece of its own. */
@@ -184,6 +185,16 @@ static void seal(const struct soft_qp *qp, struct segment *s, uint16_t ip_id)
 	roce_icrc_put(crc, s->trailer + s->bth.pad);
 }
 
+static void add_control(struct msghdr *msg, int level, int type, const void *value, size_t len)
+{
+	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)msg->msg_control + msg->msg_controllen);
+	c->cmsg_level = level;
+	c->cmsg_type = type;
+	c->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(c), value, len);
+	msg->msg_controllen += CMSG_SPACE(len);
+}
+
 static void prepare(struct soft_tx *tx, size_t index)
 {
 	struct batch *batch = &tx->batches[index];
@@ -200,16 +211,16 @@ static void prepare(struct soft_tx *tx, size_t index)
 				.msg_namelen = sizeof(tx->qp->peer),
 				.msg_iov = &tx->iov[batch->first_iov],
 				.msg_iovlen = end_iov - batch->first_iov };
-	if (batch->segments == 1)
-		return;
 	msg->msg_control = tx->control[index];
-	msg->msg_controllen = TX_CONTROL;
-	struct cmsghdr *c = CMSG_FIRSTHDR(msg);
-	c->cmsg_level = IPPROTO_UDP;
-	c->cmsg_type = UDP_SEGMENT;
-	c->cmsg_len = CMSG_LEN(sizeof(uint16_t));
-	uint16_t size = (uint16_t)batch->segment_size;
-	memcpy(CMSG_DATA(c), &size, sizeof(size));
+	if (batch->segments > 1) {
+		uint16_t size = (uint16_t)batch->segment_size;
+		add_control(msg, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
+	}
+	/* A peer that does not tell us of marks would make us take them for a free road. */
+	if (tx->qp->peer_is_soft) {
+		int tos = IPTOS_ECN_ECT0;
+		add_control(msg, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
+	}
 }
 
 /* A send was refused. @return 0: take it as lost on the way; else what soft_tx_flush() returns */
@@ -270,27 +281,47 @@ int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_pack
 	return r;
 }
 
-int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *aeth)
+/* Send one packet that has no payload. @return 0 or -EAGAIN */
+static int send_alone(const struct soft_qp *qp, uint8_t *buf, size_t header_len)
 {
-	uint8_t buf[ROCE_ACK_LEN];
 	struct soft_device *dev = qp->dev;
-	struct roce_bth bth = { .opcode = ROCE_ACKNOWLEDGE,
-				.migrated = true,
-				.pkey = ROCE_PKEY_DEFAULT,
-				.dest_qp = qp->peer_qpn,
-				.psn = psn & ROCE_PSN_MASK };
-	uint8_t *extended = buf + ROCE_BTH_LEN;
-	roce_encode_bth(&bth, buf);
-	roce_encode_aeth(aeth, extended);
-	uint32_t crc = roce_icrc_start(dev->tables, &qp->flow, sizeof(buf), 0, buf);
-	roce_icrc_put(roce_icrc_update(crc, extended, ROCE_AETH_LEN), extended + ROCE_AETH_LEN);
-	if (sendto(qp->ep->fd, buf, sizeof(buf), 0, (const struct sockaddr *)&qp->peer,
-		   sizeof(qp->peer)) < 0 &&
+	size_t len = header_len + ROCE_ICRC_LEN;
+	uint32_t crc = roce_icrc_start(dev->tables, &qp->flow, len, 0, buf);
+	crc = roce_icrc_update(crc, buf + ROCE_BTH_LEN, header_len - ROCE_BTH_LEN);
+	roce_icrc_put(crc, buf + header_len);
+	if (sendto(qp->ep->fd, buf, len, 0, (const struct sockaddr *)&qp->peer, sizeof(qp->peer)) <
+		    0 &&
 	    errno == EAGAIN) {
 		soft_endpoint_block(qp->ep);
 		return -EAGAIN;
 	}
 	dev->stats.tx_packets++;
-	dev->stats.tx_bytes += sizeof(buf);
+	dev->stats.tx_bytes += len;
 	return 0;
+}
+
+void soft_tx_congestion(const struct soft_qp *qp)
+{
+	uint8_t buf[ROCE_CNP_LEN] = { 0 };
+	struct roce_bth bth = { .opcode = ROCE_CONGESTION,
+				.migrated = true,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.becn = true,
+				.dest_qp = qp->peer_qpn };
+	roce_encode_bth(&bth, buf);
+	if (!send_alone(qp, buf, ROCE_BTH_LEN + ROCE_CNP_RESERVED))
+		qp->dev->stats.cnps_sent++;
+}
+
+int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *aeth)
+{
+	uint8_t buf[ROCE_ACK_LEN];
+	struct roce_bth bth = { .opcode = ROCE_ACKNOWLEDGE,
+				.migrated = true,
+				.pkey = ROCE_PKEY_DEFAULT,
+				.dest_qp = qp->peer_qpn,
+				.psn = psn & ROCE_PSN_MASK };
+	roce_encode_bth(&bth, buf);
+	roce_encode_aeth(aeth, buf + ROCE_BTH_LEN);
+	return send_alone(qp, buf, ROCE_BTH_LEN + ROCE_AETH_LEN);
 }

@@ -12,6 +12,9 @@
 /* Packets, so that a window is never too small for the peer to notice a hole in it. */
 #define WINDOW_MIN           16
 #define WINDOW_AFTER_TIMEOUT 4
+/* What a mark leaves of the window, in tenths, as with TCP's CUBIC (RFC 9438 4.6, 4.7). */
+#define MARK_TENTHS 7
+#define MARK_MIN    4
 
 static uint32_t min(uint32_t a, uint32_t b)
 {
@@ -48,6 +51,13 @@ void soft_window_acked(struct soft_window *window, uint32_t n, bool full)
 		window->acked = 0;
 		window->size = min(window->size + window->step, window->max);
 	}
+}
+
+void soft_window_marked(struct soft_window *window, uint32_t in_flight)
+{
+	window->size = max(min(in_flight, window->size) * MARK_TENTHS / 10, MARK_MIN);
+	window->threshold = window->size;
+	window->acked = 0;
 }
 
 void soft_window_lost(struct soft_window *window, uint32_t in_flight)

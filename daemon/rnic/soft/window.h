@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file window.h
- * How many packets a requester may have in flight: additive increase, multiplicative decrease, slow
- * start after a loss. Pure; counts packets of the path MTU.
+ * How many packets a requester may have in flight: additive increase; a congestion mark takes three
+ * tenths away, a loss half, with a slow start. Pure; counts packets of the path MTU.
  */
 #ifndef SMCRD_RNIC_SOFT_WINDOW_H
 #define SMCRD_RNIC_SOFT_WINDOW_H
@@ -22,6 +22,10 @@ struct soft_window {
 void soft_window_init(struct soft_window *window, uint32_t mtu);
 /** `n` packets were acknowledged; `full`: the window was what held the requester back. */
 void soft_window_acked(struct soft_window *window, uint32_t n, bool full);
+/** The network marked a packet because a queue is long, with `in_flight` packets out. Once a
+ * window.
+ */
+void soft_window_marked(struct soft_window *window, uint32_t in_flight);
 /** A packet was lost (sequence error NAK) with `in_flight` packets out. Once a loss. */
 void soft_window_lost(struct soft_window *window, uint32_t in_flight);
 /** Nothing came back in time. */

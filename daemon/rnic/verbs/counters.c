@@ -27,6 +27,8 @@ static const struct counter {
 	{ FIELD(rnr_naks_received),
 	  1,
 	  { "hw_counters/rnr_nak_retry_err", "hw_counters/rcvd_rnr_err" } },
+	{ FIELD(cnps_sent), 1, { "hw_counters/np_cnp_sent" } },
+	{ FIELD(cnps_received), 1, { "hw_counters/rp_cnp_handled" } },
 	{ FIELD(timeouts), 1, { "hw_counters/local_ack_timeout_err" } },
 	{ FIELD(duplicates), 1, { "hw_counters/duplicate_request" } },
 	{ FIELD(out_of_order),

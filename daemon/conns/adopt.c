@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+/* A TCP socket arrives: is it fit, which way does it go. */
+#include <errno.h>
+#include <linux/socket.h>
+#include <string.h>
+#include <sys/syslog.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+/* ---- facts ---- */
+
+static int read_name(int fd, bool peer, union ipc_addr *ret_addr)
+{
+	union ipc_addr addr = { 0 };
+	socklen_t len = sizeof(addr);
+	if ((peer ? getpeername(fd, &addr.sa, &len) : getsockname(fd, &addr.sa, &len)) < 0)
+		return -errno;
+	if (addr.sa.sa_family == AF_INET6)
+		addr.in6.sin6_flowinfo = 0;
+	*ret_addr = addr;
+	return 0;
+}
+
+/* The addresses as the program knows them. During connect() only the program can tell the peer's.
+ */
+static int fill_name(struct client_conn *conn, const union ipc_addr *connecting_to)
+{
+	int r = read_name(conn->tcp, false, &conn->name.local);
+	if (r == 0 && read_name(conn->tcp, true, &conn->name.peer) < 0)
+		conn->name.peer = *connecting_to;
+	if (r == 0 && conn->name.local.sa.sa_family != conn->name.peer.sa.sa_family)
+		r = -EAFNOSUPPORT;
+	return r;
+}
+
+static void to_smcr_addr(const union ipc_addr *from, struct smcr_addr *ret_addr)
+{
+	struct smcr_addr addr = { .family = AF_INET };
+	if (from->sa.sa_family == AF_INET) {
+		memcpy(addr.ip, &from->in.sin_addr, 4);
+	} else if (IN6_IS_ADDR_V4MAPPED(&from->in6.sin6_addr)) {
+		memcpy(addr.ip, from->in6.sin6_addr.s6_addr + 12, 4);
+	} else {
+		addr.family = AF_INET6;
+		memcpy(addr.ip, &from->in6.sin6_addr, 16);
+	}
+	addr.port = ntohs(from->in.sin_port); /* at the same place in both families */
+	*ret_addr = addr;
+}
+
+bool conn_to_itself(const struct client_conn *conn)
+{
+	return conn->local.port == conn->peer.port && conn->local.family == conn->peer.family &&
+	       memcmp(conn->local.ip, conn->peer.ip, sizeof(conn->local.ip)) == 0;
+}
+
+static bool assumed_capable(const struct client_conn *conn)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	return callbacks->assume_capable && callbacks->assume_capable(callbacks->ctx, &conn->peer);
+}
+
+uint32_t conn_judge_option(const struct client_conn *conn, const struct rdv_option_state *state)
+{
+	enum smcr_role role =
+		conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT;
+	if (!conn->conns->config.option && state->negotiated != IPC_NEGOTIATED_YES)
+		return assumed_capable(conn) ? SMCR_REASON_NONE : SMCR_REASON_NO_BPF;
+	switch (state->negotiated) {
+	case IPC_NEGOTIATED_UNKNOWN: return SMCR_REASON_NOT_CLAIMED;
+	case IPC_NEGOTIATED_NO:
+		return state->reason != SMCR_REASON_NONE ? state->reason : SMCR_REASON_PEER_NO_SMC;
+	case IPC_NEGOTIATED_YES: break;
+	}
+	return state->role == role ? SMCR_REASON_NONE : SMCR_REASON_SOCKET_OPTION;
+}
+
+/* @return why this socket stays plain TCP at once, or SMCR_REASON_NONE */
+static uint32_t judge(const struct client_conn *conn, int verdict_error,
+		      const struct rdv_verdict *verdict)
+{
+	/* The socket is fit but for the option. During connect() the check ends one step earlier:
+	 * without BPF it cannot learn the peer's address, which the program has told us. */
+	bool no_option = !conn->conns->config.option &&
+			 (verdict_error == -EOPNOTSUPP ||
+			  (verdict_error == -ENOTCONN && verdict->local.family != 0));
+	if (conn->conns->stopped)
+		return SMCR_REASON_SHUTTING_DOWN;
+	switch (no_option ? 0 : verdict_error) {
+	case 0: break;
+	case -EACCES: return SMCR_REASON_NOT_CLAIMED;
+	case -EPROTONOSUPPORT: /* MPTCP */
+	case -EISCONN:
+	case -ENOTCONN: return SMCR_REASON_SOCKET_OPTION;
+	default: return SMCR_REASON_INTERNAL;
+	}
+	if (conn_to_itself(conn))
+		return SMCR_REASON_LOCAL_POLICY;
+	if (conn->kind == IPC_HANDOVER_CONNECTING && !no_option)
+		return SMCR_REASON_NONE; /* settled later */
+	return conn_judge_option(conn, &verdict->option);
+}
+
+int conn_find_peer(struct client_conn *conn)
+{
+	union ipc_addr peer;
+	int r = read_name(conn->tcp, true, &peer);
+	if (r < 0)
+		return r;
+	/* The program's word counts for its own getpeername() only. */
+	conn->name.peer = peer;
+	to_smcr_addr(&peer, &conn->peer);
+	return 0;
+}
+
+/* ---- connect() in progress ---- */
+
+static void on_connected(void *ctx, int error, const struct rdv_option_state *state)
+{
+	struct client_conn *conn = ctx;
+	uint32_t reason = SMCR_REASON_NONE;
+	conn->wait = NULL;
+	batch_begin(conn->conns->batch);
+	if (!error)
+		error = -conn_find_peer(conn);
+	if (!error)
+		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_LOCAL_POLICY
+					      : conn_judge_option(conn, state);
+	if (error)
+		conn_fail(conn, error, SMCR_REASON_NONE);
+	else if (reason != SMCR_REASON_NONE)
+		conn_fall_back(conn, reason);
+	else
+		conn_start_rendezvous(conn);
+	batch_end(conn->conns->batch);
+}
+
+/* ---- the way it goes ---- */
+
+/* Give the program its pair end, and go on. @return 0, or a negative errno: the connection has
+ * ended
+ */
+static int hand_out_pair(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	bool connecting = conn->kind == IPC_HANDOVER_CONNECTING;
+	int program = conn_open_pair(conn, connecting);
+	int r = program < 0 ? program : 0;
+	if (r == 0 && connecting)
+		r = rdv_connect_wait(conns->config.base, conns->config.option, conn->tcp,
+				     on_connected, conn, &conn->wait);
+	if (r < 0) {
+		if (program >= 0)
+			close(program);
+		conn_asker_forget(conn->asker);
+		conn_end(conn);
+		return r;
+	}
+	conn_reply(conn, IPC_OUTCOME_PAIR, 0, program);
+	if (!connecting)
+		conn_start_rendezvous(conn);
+	return 0;
+}
+
+static void count_kind(struct conns_view *counts, enum ipc_handover_kind kind)
+{
+	switch (kind) {
+	case IPC_HANDOVER_CONNECTED: counts->handovers_connected++; break;
+	case IPC_HANDOVER_CONNECTING: counts->handovers_connecting++; break;
+	case IPC_HANDOVER_ACCEPTED: counts->handovers_accepted++; break;
+	}
+}
+
+static int go(struct client_conn *conn, const struct conn_offer *offer)
+{
+	const struct rdv_verdict *verdict = offer->verdict;
+	int name_error = fill_name(conn, &offer->msg->peer);
+	if (name_error == 0) {
+		to_smcr_addr(&conn->name.local, &conn->local);
+		to_smcr_addr(&conn->name.peer, &conn->peer);
+	}
+	uint32_t reason = name_error < 0 ? (uint32_t)SMCR_REASON_SOCKET_OPTION
+					 : judge(conn, offer->verdict_error, verdict);
+	if (reason != SMCR_REASON_NONE) {
+		conns_log(conn->conns, LOG_DEBUG, "pid %d: plain TCP: %s%s%s", (int)conn->cred.pid,
+			  smcr_reason_text(reason), *verdict->text ? ": " : "", verdict->text);
+		conn_fall_back(conn, reason);
+	} else if (conn->kind == IPC_HANDOVER_CONNECTED) {
+		conn_start_rendezvous(conn);
+	} else {
+		return hand_out_pair(conn);
+	}
+	return 0;
+}
+
+int conns_adopt(struct conns *conns, const struct conn_offer *offer, int tcp)
+{
+	const struct rdv_verdict *verdict = offer->verdict;
+	struct client_conn *conn = conn_new(conns, offer, tcp);
+	if (!conn) {
+		close_foreign(tcp, offer->quota);
+		return -EUSERS;
+	}
+	rdv_unmark(tcp, verdict);
+	count_kind(&conns->counts, offer->msg->kind);
+	conn->require = offer->msg->flags & IPC_HANDOVER_REQUIRE;
+	conn->claim_uid = verdict->option.claimed ? verdict->option.uid : offer->cred.uid;
+	conn->claim_program = verdict->option.program;
+	conn->asker = offer->asker;
+	conn->asker->conn = conn;
+	return go(conn, offer);
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A client's rendezvous broke: the peer answered with something that is no CLC message, reset the
+ * connection, or said nothing. Perhaps the peer never promised SMC-R (a middlebox sent the option
+ * back, or who accepts there knows nothing of it). No byte of the program has passed, so the daemon
+ * makes the connection once more as plain TCP, and the program does not hear of it.
+ */
+#include <errno.h>
+
+#include "daemon/conns/internal.h"
+#include "daemon/rendezvous/plain.h"
+
+static bool is_allowed(const struct client_conn *conn)
+{
+	bool somebody_waits = conn->asker || conn->pair.fd >= 0;
+	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_FALLBACK;
+	return conn->kind != IPC_HANDOVER_ACCEPTED && undecided && conn->tcp >= 0 &&
+	       somebody_waits && !conn->require && !conn->conns->stopped;
+}
+
+static void on_connected_again(void *ctx, int error, const struct rdv_option_state *state)
+{
+	struct client_conn *conn = ctx;
+	(void)state;
+	conn->wait = NULL;
+	batch_begin(conn->conns->batch);
+	if (error)
+		conn_fail(conn, error, SMCR_REASON_NO_ANSWER);
+	else
+		conn_fall_back(conn, SMCR_REASON_NO_ANSWER);
+	batch_end(conn->conns->batch);
+}
+
+/* What is this host's own fault says nothing of the peer. */
+static void note_failure(struct client_conn *conn, int error, uint32_t reason)
+{
+	if (reason != SMCR_REASON_NONE && error != ECONNRESET)
+		return;
+	conn_note_failure(conn, error == ECONNRESET ? CONNS_RESET : CONNS_NO_ANSWER);
+}
+
+void again_or_fail(struct client_conn *conn, int error, uint32_t reason)
+{
+	struct conns *conns = conn->conns;
+	if (!is_allowed(conn)) {
+		conn_fail(conn, error, reason);
+		return;
+	}
+	conn_let_go_of_tcp(conn);
+	conn->phase = PHASE_AGAIN;
+	conn->again = true;
+	conn->error = 0;
+	note_failure(conn, error, reason);
+	int r = rdv_connect_plain(conn->tcp, &conn->name.local, &conn->name.peer);
+	if (r == 0)
+		r = rdv_connect_wait(conns->config.base, conns->config.option, conn->tcp,
+				     on_connected_again, conn, &conn->wait);
+	if (r < 0)
+		conn_fail(conn, -r, SMCR_REASON_NO_ANSWER);
+}

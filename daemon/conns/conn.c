@@ -1,0 +1,347 @@
+/* SPDX-License-Identifier: MIT */
+/* One handed-over connection: its birth, and its life as a table of phase and event. */
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/syslog.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+#define ID_TRIES 8
+
+/* ---- birth ---- */
+
+static void on_work(struct task *task);
+static void on_later(struct task *task);
+
+struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp)
+{
+	const struct conns_limits *limits = &conns->config.limits;
+	struct quota *quota = offer->quota;
+	if (conns->counts.conns >= limits->conns || quota->conns >= limits->conns_per_uid)
+		return NULL;
+	struct client_conn *conn = calloc(1, sizeof(*conn));
+	if (!conn)
+		return NULL;
+	conn->conns = conns;
+	conn->id = conn->name.id = conns->next_id++;
+	conn->cred = offer->cred;
+	conn->quota = quota;
+	conn->kind = offer->msg->kind;
+	conn->phase = PHASE_CONNECTING;
+	conn->work.run = on_work;
+	conn->later.run = on_later;
+	conn->started_ms = conns_now_ms();
+	conn->tcp = tcp;
+	socklen_t cookie_len = sizeof(conn->cookie);
+	getsockopt(tcp, SOL_SOCKET, SO_COOKIE, &conn->cookie, &cookie_len);
+	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = conn->shared.fd = -1;
+	quota->conns++;
+	conns->counts.conns++;
+	DL_PREPEND(conns->conns, conn);
+	HASH_ADD(hh, conns->by_id, id, sizeof(conn->id), conn);
+	limits_update(conns, quota);
+	return conn;
+}
+
+static void new_id(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	HASH_DELETE(hh, conns->by_id, conn);
+	conn->id = conn->name.id = conns->next_id++;
+	HASH_ADD(hh, conns->by_id, id, sizeof(conn->id), conn);
+}
+
+static void on_pair_ready(struct watch *watch, uint32_t events)
+{
+	struct client_conn *conn = container_of(watch, struct client_conn, pair_watch);
+	/* Room is told for every read of the program's: ask no longer than it is needed. */
+	bool wanted = conn->pump.rx_full || conn->relay.rx_full || conn->shared.wants_empty;
+	if (events & EPOLLOUT && !wanted)
+		poller_modify(conn->conns->poller, watch, POLLER_INPUT);
+	if (conn->phase == PHASE_RELAY)
+		relay_note_pair(&conn->relay, events);
+	else
+		pump_note(&conn->pump, events); /* kept until there is an outcome */
+	conn_mark(conn);
+}
+
+int conn_open_pair(struct client_conn *conn, bool plugged)
+{
+	struct conns *conns = conn->conns;
+	int program = -1, r = -EADDRINUSE;
+	for (int i = 0; i < ID_TRIES && r == -EADDRINUSE; i++) {
+		if (i > 0) /* somebody squats on the name */
+			new_id(conn);
+		r = pair_open(&conn->name, plugged ? conns->plug_fd : -1, &conn->pair, &program);
+	}
+	if (r < 0)
+		return r;
+	conn->pump.pair = &conn->pair;
+	r = poller_add(conns->poller, &conn->pair_watch, conn->pair.fd, POLLER_INPUT,
+		       on_pair_ready);
+	if (r < 0) {
+		close(program);
+		pair_reset(&conn->pair); /* an end that is open says that the program has its own */
+		return r;
+	}
+	return program;
+}
+
+void conn_stop_watching(struct client_conn *conn)
+{
+	poller_remove(conn->conns->poller, &conn->pair_watch);
+	poller_remove(conn->conns->poller, &conn->tcp_watch);
+}
+
+void conn_look_at_memory(struct client_conn *conn)
+{
+	if (!conn->pump.shared || !conn->pump.conn)
+		return;
+	conn->shared.now = conns_now_us();
+	pump_look(&conn->pump);
+	conn_mark(conn);
+}
+
+void conn_unshare(struct client_conn *conn)
+{
+	if (!conn->pump.shared)
+		return;
+	lookout_forget(conn);
+	shared_close(&conn->shared);
+	conn->pump.shared = NULL;
+	conn->shared.wants_empty = false;
+	conn->quota->shared--;
+	conn->conns->counts.conns_shared--;
+}
+
+/* ---- who handed it over ---- */
+
+void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd)
+{
+	struct conn_asker *asker = conn->asker;
+	conn_asker_forget(asker);
+	asker->outcome(asker, outcome, error, conn->reason, fd);
+}
+
+/* The rendezvous of a connection that nobody waits for goes on: its end is an orderly close then
+ * (GEN-10). */
+void conn_asker_forget(struct conn_asker *asker)
+{
+	if (asker->conn)
+		asker->conn->asker = NULL;
+	asker->conn = NULL;
+}
+
+/* ---- bytes ---- */
+
+static void ask_for_room(struct client_conn *conn, bool full)
+{
+	if (full)
+		poller_modify(conn->conns->poller, &conn->pair_watch, POLLER_INPUT | EPOLLOUT);
+}
+
+/* The program broke the protocol of the memory that it shares with us. */
+static void violated(struct client_conn *conn)
+{
+	conns_log(conn->conns, LOG_WARNING,
+		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
+		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
+	conn->conns->counts.resets++;
+	conn->phase = PHASE_CLOSING;
+	conn->pump.conn = NULL;
+	conn_stop_watching(conn);
+	conn_unshare(conn);
+	pair_reset(&conn->pair);
+	if (conn->smc)
+		smcr_conn_abort(conn->smc);
+}
+
+static void run_pump(struct client_conn *conn)
+{
+	struct shared *shared = conn->pump.shared;
+	if (shared)
+		shared->now = conns_now_us();
+	bool more = pump_run(&conn->pump);
+	if (conn->pump.violated) {
+		violated(conn);
+		return;
+	}
+	if (conn->pump.closing) {
+		conn_unshare(conn);
+		conn->phase = PHASE_CLOSING;
+		poller_forget(conn->conns->poller, &conn->pair_watch);
+		conn_stop_watching(conn);
+		pair_finish(&conn->pair); /* all that the program gets has been delivered */
+		return;
+	}
+	ask_for_room(conn, conn->pump.rx_full || (shared && shared->wants_empty));
+	if (shared)
+		lookout_update(conn);
+	if (more)
+		conn_mark_later(conn);
+}
+
+static void run_relay(struct client_conn *conn)
+{
+	switch (relay_run(&conn->relay)) {
+	case RELAY_WAIT: ask_for_room(conn, conn->relay.rx_full); break;
+	case RELAY_MORE: conn_mark_later(conn); break;
+	case RELAY_FINISHED: conn_end_relay(conn, true); return;
+	case RELAY_ABORTED:
+	case RELAY_RESET: conn_end_relay(conn, false); return;
+	}
+	if (conn->relay.closed) {
+		conn->relay_deadline_ms = conns_now_ms() + conn->conns->config.limits.close_wait_ms;
+		conns_need_sweep(conn->conns);
+	}
+}
+
+void conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
+{
+	if (conn->phase == PHASE_RELAY && conn->relay_deadline_ms &&
+	    conn->relay_deadline_ms <= now_ms)
+		conn_end_relay(conn, false);
+}
+
+/* ---- the daemon stops, options change ---- */
+
+void conn_stop(struct client_conn *conn)
+{
+	/* Nobody will relay for a program that has its pair end: a peer that was told to go on over
+	 * TCP would be reset in the middle, one that is reset now can connect again. */
+	if (conn->phase == PHASE_RENDEZVOUS && conn->smc && conn->pair.fd >= 0)
+		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
+	else if (conn->phase == PHASE_RENDEZVOUS && conn->smc)
+		smcr_conn_give_up(conn->smc, SMCR_REASON_SHUTTING_DOWN);
+	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN ||
+		 conn->phase == PHASE_FALLBACK)
+		conn_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
+	else if (conn->phase == PHASE_RELAY)
+		conn_end_relay(conn, false);
+}
+
+void conn_options_changed(struct client_conn *conn)
+{
+	bool reset_wanted = conn->linger.l_onoff && conn->linger.l_linger == 0;
+	conn->pump.linger_reset = conn->relay.linger_reset = reset_wanted;
+	if (conn->phase != PHASE_SMCR || !conn->smc || conn->tcp < 0)
+		return;
+	uint64_t idle = sockopt_keepalive(conn->tcp, &conn->keepalive);
+	if (idle)
+		sockopt_limit_keepalive(conn->tcp, conn->conns->config.limits.keepalive_min_s,
+					&conn->keepalive); /* TEST-7 */
+	smcr_conn_keepalive(conn->smc, idle);              /* TEST-3 */
+}
+
+/* ---- its life ---- */
+
+static void rendezvous_failed(struct client_conn *conn)
+{
+	again_or_fail(conn, conn->error, conn->reason);
+}
+
+static void declined(struct client_conn *conn)
+{
+	if (conn->path_dead)
+		conn_note_failure(conn, CONNS_PATH_DEAD);
+	conn_update_stream(conn);
+	conn_fall_back(conn, conn->reason);
+}
+
+static void abandon_if_closed(struct client_conn *conn)
+{
+	if (conn->pump.closed)
+		conn_abandon(conn);
+}
+
+/* What an event means in a phase. Where nothing stands it means nothing: the engine has let go, or
+ * others move the connection on (the TCP handshake, our Decline on its way, the one who ends it).
+ */
+static void (*const life[NUM_PHASES][NUM_EVENTS])(struct client_conn *conn) = {
+	[PHASE_CONNECTING] = { [EVENT_READY] = abandon_if_closed },
+	[PHASE_RENDEZVOUS] = { [EVENT_ESTABLISHED] = conn_established,
+			       [EVENT_FALLBACK] = declined,
+			       [EVENT_FAILED] = rendezvous_failed,
+			       [EVENT_READY] = conn_update_stream },
+	[PHASE_SMCR] = { [EVENT_RESET] = conn_reset,
+			 [EVENT_CLOSED] = conn_closed,
+			 [EVENT_READY] = run_pump },
+	[PHASE_RELAY] = { [EVENT_READY] = run_relay },
+	[PHASE_CLOSING] = { [EVENT_RESET] = conn_reset, [EVENT_CLOSED] = conn_closed },
+};
+
+static void live(struct client_conn *conn, enum conn_event event)
+{
+	void (*step)(struct client_conn * conn) = life[conn->phase][event];
+	if (step)
+		step(conn);
+}
+
+/* What was told while the engine could not be called, in the order in which it was; then bytes. */
+static void on_work(struct task *task)
+{
+	struct client_conn *conn = container_of(task, struct client_conn, work);
+	const struct told told = conn->told;
+	conn->told.count = 0;
+	for (unsigned int i = 0; i < told.count; i++)
+		live(conn, told.events[i]);
+	live(conn, EVENT_READY);
+	watchers_settled(conn);
+}
+
+static void on_later(struct task *task)
+{
+	conn_mark(container_of(task, struct client_conn, later));
+}
+
+void conn_mark(struct client_conn *conn)
+{
+	if (conn->phase != PHASE_DEAD)
+		batch_now(conn->conns->batch, &conn->work);
+}
+
+void conn_mark_later(struct client_conn *conn)
+{
+	if (conn->phase != PHASE_DEAD)
+		batch_later(conn->conns->batch, &conn->later);
+}
+
+/* Each is told once. */
+static void note(struct told *told, enum conn_event event)
+{
+	if (told->count < TOLD_MAX)
+		told->events[told->count++] = event;
+}
+
+void conn_note(struct client_conn *conn, enum conn_event event)
+{
+	note(&conn->told, event);
+	conn_mark(conn);
+}
+
+void conn_put_off(struct client_conn *conn, enum conn_event event)
+{
+	note(&conn->told, event);
+	conn_mark_later(conn);
+}
+
+enum ipc_conn_state conn_state(const struct client_conn *conn)
+{
+	switch (conn->phase) {
+	case PHASE_CONNECTING: return IPC_CONN_CONNECTING;
+	case PHASE_RENDEZVOUS:
+	case PHASE_FALLBACK:
+	case PHASE_AGAIN: return conn->released ? IPC_CONN_OPEN : IPC_CONN_CONNECTING;
+	case PHASE_SMCR: return IPC_CONN_SMCR;
+	case PHASE_RELAY: return IPC_CONN_RELAY;
+	case PHASE_CLOSING:
+		/* Shut in both directions by the program: there until the peer ends it, as in TCP.
+		 */
+		if (conn->tcp >= 0)
+			return IPC_CONN_SMCR;
+		break;
+	case PHASE_DEAD: break;
+	}
+	return IPC_CONN_CLOSED;
+}

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The engine's operations on a connection (daemon/engine/ops.h). They come in the middle of an
+ * engine call, made by this room or by others: nothing is done here that could call it again.
+ */
+#include <sys/syslog.h>
+
+#include "daemon/conns/internal.h"
+
+void conns_clc_send(void *user, const uint8_t *msg, size_t len)
+{
+	struct client_conn *conn = user;
+	/* Without a stream TCP is gone, and the engine has been told or will be. */
+	if (conn->stream && clc_stream_send(conn->stream, msg, len) < 0)
+		conns_log(conn->conns, LOG_ERR, "a CLC message of %zu bytes did not fit", len);
+}
+
+static void let_go(struct client_conn *conn, enum conn_event event)
+{
+	conn->let_go = true;
+	conn->smc = conn->pump.conn = NULL;
+	conn_note(conn, event);
+}
+
+void conns_event(void *user, const struct smcr_conn_event *event)
+{
+	struct client_conn *conn = user;
+	switch (event->type) {
+	case SMCR_CONN_ESTABLISHED: conn_note(conn, EVENT_ESTABLISHED); break;
+	case SMCR_CONN_FALLBACK:
+		conn->reason = event->reason;
+		conn->peer_reason = event->peer_reason;
+		conn->path_dead = event->path_dead;
+		let_go(conn, EVENT_FALLBACK);
+		break;
+	case SMCR_CONN_FAILED:
+		conn->error = event->error;
+		conn->reason = event->reason;
+		let_go(conn, EVENT_FAILED);
+		break;
+	case SMCR_CONN_READABLE:
+	case SMCR_CONN_URGENT:
+		pump_note_readable(&conn->pump);
+		conn_mark(conn);
+		break;
+	case SMCR_CONN_WRITABLE:
+		pump_note_writable(&conn->pump);
+		conn_mark(conn);
+		break;
+	case SMCR_CONN_RESET:
+		conn->error = event->error;
+		conn->broken = true;
+		if (event->rx_intact)
+			pump_last(&conn->pump); /* calls nothing that changes the engine */
+		conn->pump.conn = NULL;
+		conn_note(conn, EVENT_RESET);
+		break;
+	case SMCR_CONN_CLOSED:
+		conn->tcp_reset = event->tcp_reset;
+		let_go(conn, EVENT_CLOSED);
+		break;
+	}
+}

@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/conns/conns.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+#define SWEEP_SECONDS 1
+
+/* ---- what others share */
+
+uint64_t conns_now_ms(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+uint64_t conns_now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+void conns_log(const struct conns *conns, int priority, const char *format, ...)
+{
+	char line[512];
+	va_list args;
+	if (!conns->config.callbacks.log)
+		return;
+	va_start(args, format);
+	vsnprintf(line, sizeof(line), format, args);
+	va_end(args);
+	conns->config.callbacks.log(conns->config.callbacks.ctx, priority, line);
+}
+
+struct batch *conns_batch(const struct conns *conns)
+{
+	return conns->batch;
+}
+
+struct poller *conns_poller(const struct conns *conns)
+{
+	return conns->poller;
+}
+
+struct smcr_engine *conns_engine(const struct conns *conns)
+{
+	return conns->config.engine;
+}
+
+/* ---- deadlines */
+
+void conns_need_sweep(struct conns *conns)
+{
+	const struct timeval period = { .tv_sec = SWEEP_SECONDS };
+	if (!evtimer_pending(conns->sweep_timer, NULL))
+		evtimer_add(conns->sweep_timer, &period);
+}
+
+static void on_sweep(evutil_socket_t fd, short what, void *arg)
+{
+	struct conns *conns = arg;
+	struct client_conn *conn, *next;
+	bool again = false;
+	(void)fd;
+	(void)what;
+	batch_begin(conns->batch);
+	uint64_t now = conns_now_ms();
+	DL_FOREACH_SAFE (conns->conns, conn, next) {
+		again |= conn->relay_deadline_ms != 0;
+		conn_check_deadline(conn, now);
+	}
+	failed_expire(conns, now);
+	if (again || conns->failed)
+		conns_need_sweep(conns);
+	batch_end(conns->batch);
+}
+
+/* ---- life */
+
+static void fill_limits(struct conns_limits *limits)
+{
+	static const struct conns_limits defaults = {
+		.sessions = 8192,
+		.sessions_per_uid = 1024,
+		.conns = 131072,
+		.conns_per_uid = 16384,
+		.close_wait_ms = 60000,
+		.connect_wait_ms = 40,
+		.shared = 8192,
+		.history = 256,
+	};
+#define DEFAULT(field)                                                                             \
+	if (limits->field == 0)                                                                    \
+	limits->field = defaults.field
+	DEFAULT(sessions);
+	DEFAULT(sessions_per_uid);
+	DEFAULT(conns);
+	DEFAULT(conns_per_uid);
+	DEFAULT(close_wait_ms);
+	DEFAULT(connect_wait_ms);
+	DEFAULT(shared);
+	DEFAULT(history);
+#undef DEFAULT
+}
+
+static void on_round(void *ctx, bool begin)
+{
+	struct conns *conns = ctx;
+	if (begin)
+		batch_begin(conns->batch);
+	else
+		batch_end(conns->batch);
+}
+
+static int open_all(struct conns *conns)
+{
+	const struct conns_callbacks *callbacks = &conns->config.callbacks;
+	const struct batch_callbacks batch_callbacks = { .ctx = callbacks->ctx,
+							 .enter = callbacks->engine_enter,
+							 .leave = callbacks->engine_leave };
+	struct event_base *base = conns->config.base;
+	if (getrandom(&conns->next_id, sizeof(conns->next_id), 0) !=
+	    (ssize_t)sizeof(conns->next_id))
+		return -EIO;
+	conns->plug_fd = pair_plug_file();
+	if (conns->plug_fd < 0)
+		return conns->plug_fd;
+	int r = batch_new(base, &batch_callbacks, &conns->batch);
+	if (r == 0)
+		r = poller_new(base, on_round, conns, &conns->poller);
+	if (r < 0)
+		return r;
+	conns->sweep_timer = evtimer_new(base, on_sweep, conns);
+	conns->early_timer = evtimer_new(base, early_on_timer, conns);
+	conns->look_timer = evtimer_new(base, lookout_on_timer, conns);
+	if (!conns->sweep_timer || !conns->early_timer || !conns->look_timer)
+		return -ENOMEM;
+	r = limits_open(conns);
+	return r < 0 ? r : history_new(conns);
+}
+
+int conns_new(const struct conns_config *config, struct conns **ret_conns)
+{
+	struct conns *conns = calloc(1, sizeof(*conns));
+	if (!conns)
+		return -ENOMEM;
+	conns->config = *config;
+	conns->plug_fd = conns->spare_fd = -1;
+	fill_limits(&conns->config.limits);
+	int r = open_all(conns);
+	if (r < 0) {
+		conns_free(conns);
+		return r;
+	}
+	*ret_conns = conns;
+	return 0;
+}
+
+void conns_stop(struct conns *conns)
+{
+	struct client_conn *conn, *next;
+	if (conns->stopped)
+		return;
+	conns->stopped = true;
+	batch_begin(conns->batch);
+	DL_FOREACH_SAFE (conns->conns, conn, next) {
+		conn_stop(conn);
+	}
+	batch_end(conns->batch);
+}
+
+bool conns_stopped(const struct conns *conns)
+{
+	return conns->stopped;
+}
+
+size_t conns_active(const struct conns *conns)
+{
+	return conns->counts.conns;
+}
+
+static void free_event(struct event *event)
+{
+	if (event)
+		event_free(event);
+}
+
+void conns_free(struct conns *conns)
+{
+	struct client_conn *conn, *next;
+	if (!conns)
+		return;
+	conns->freeing = true;
+	DL_FOREACH_SAFE (conns->conns, conn, next)
+		conn_drop(conn);
+	if (conns->batch)
+		batch_free_buried(conns->batch);
+	failed_expire(conns, UINT64_MAX);
+	quota_free_all(conns);
+	poller_free(conns->poller);
+	batch_free(conns->batch);
+	free_event(conns->sweep_timer);
+	free_event(conns->early_timer);
+	free_event(conns->look_timer);
+	limits_close(conns);
+	history_free(conns);
+	if (conns->plug_fd >= 0)
+		close(conns->plug_fd);
+	free(conns);
+}
+
+/* ---- counters */
+
+void conns_get_view(const struct conns *conns, struct conns_view *ret_view)
+{
+	const struct client_conn *conn;
+	*ret_view = conns->counts;
+	DL_FOREACH (conns->conns, conn) {
+		switch (conn->phase) {
+		case PHASE_CONNECTING:
+		case PHASE_RENDEZVOUS:
+		case PHASE_FALLBACK:
+		case PHASE_AGAIN: ret_view->conns_pending++; break;
+		case PHASE_SMCR:
+		case PHASE_CLOSING: ret_view->conns_smcr++; break;
+		case PHASE_RELAY: ret_view->conns_relay++; break;
+		case PHASE_DEAD: break;
+		}
+		ret_view->smcr_tx_bytes += conn->pump.tx_bytes;
+		ret_view->smcr_rx_bytes += conn->pump.rx_bytes;
+		ret_view->shared_tx_bytes += conn->shared.tx_bytes;
+		ret_view->shared_rx_bytes += conn->shared.rx_bytes;
+		ret_view->relay_tx_bytes += conn->relay.tx_bytes;
+		ret_view->relay_rx_bytes += conn->relay.rx_bytes;
+	}
+}

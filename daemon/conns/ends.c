@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* The ways in which a connection ends, and what others learn from that. */
+#include <errno.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+/* ---- TCP ---- */
+
+/* RST, also if other descriptors of the socket are open somewhere. */
+static void reset_tcp(struct client_conn *conn)
+{
+	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	conn_free_stream(conn);
+	if (conn->tcp < 0)
+		return;
+	connect(conn->tcp, &unspec, sizeof(unspec));
+	if (conn->armed)
+		rdv_linger_restore(conn->tcp, &conn->linger);
+	close_foreign(conn->tcp, conn->quota);
+	conn->tcp = -1;
+}
+
+void conn_close_tcp(struct client_conn *conn)
+{
+	const struct linger background = { 0 };
+	conn_free_stream(conn);
+	if (conn->tcp < 0)
+		return;
+	rdv_linger_restore(conn->tcp, &background);
+	shutdown(conn->tcp, SHUT_WR);
+	close_foreign(conn->tcp, conn->quota);
+	conn->tcp = -1;
+}
+
+void conn_let_go_of_tcp(struct client_conn *conn)
+{
+	conn_free_stream(conn);
+	if (conn->armed)
+		rdv_linger_restore(conn->tcp, &conn->linger);
+	conn->armed = false;
+}
+
+/* ---- what others may learn ---- */
+
+/* A client's port says nothing about it. */
+static struct smcr_addr learnt_peer(const struct client_conn *conn)
+{
+	struct smcr_addr peer = conn->peer;
+	if (conn->kind == IPC_HANDOVER_ACCEPTED)
+		peer.port = 0;
+	return peer;
+}
+
+void conn_note_failure(const struct client_conn *conn, enum conns_failure how)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct smcr_addr peer = learnt_peer(conn);
+	if (callbacks->failed)
+		callbacks->failed(callbacks->ctx, &peer, how);
+}
+
+void conn_note_worked(const struct client_conn *conn)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct smcr_addr peer = learnt_peer(conn);
+	if (callbacks->worked)
+		callbacks->worked(callbacks->ctx, &peer);
+}
+
+/* What smcrd's own end cuts short says nothing. */
+static void note_end(const struct client_conn *conn)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct conns_ended ended = {
+		.local = &conn->local,
+		.peer = &conn->peer,
+		.server = conn->kind == IPC_HANDOVER_ACCEPTED,
+		.ms = conns_now_ms() - conn->started_ms,
+		.bytes = conn->pump.tx_bytes + conn->pump.rx_bytes,
+	};
+	bool cut_short = conn->conns->stopped || conn->conns->freeing;
+	if (conn->was_smcr && callbacks->ended && !cut_short)
+		callbacks->ended(callbacks->ctx, &ended);
+}
+
+/* ---- the end ---- */
+
+static void release(struct task *task)
+{
+	struct client_conn *conn = container_of(task, struct client_conn, grave);
+	pair_reset(&conn->pair);
+	close_foreign(conn->tcp, conn->quota);
+	conn->quota->conns--;
+	limits_update(conn->conns, conn->quota);
+	quota_put(conn->conns, conn->quota);
+	free(conn);
+}
+
+void conn_end(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	struct conns_view *counts = &conns->counts;
+	conn_stop_watching(conn);
+	conn_unshare(conn);
+	watchers_ended(conn);
+	note_end(conn);
+	early_forget(conn);
+	conn_free_stream(conn);
+	relay_stop(&conn->relay);
+	counts->shared_tx_bytes += conn->shared.tx_bytes;
+	counts->shared_rx_bytes += conn->shared.rx_bytes;
+	counts->smcr_tx_bytes += conn->pump.tx_bytes;
+	counts->smcr_rx_bytes += conn->pump.rx_bytes;
+	counts->relay_tx_bytes += conn->relay.tx_bytes;
+	counts->relay_rx_bytes += conn->relay.rx_bytes;
+	conn->phase = PHASE_DEAD;
+	batch_cancel(&conn->work);
+	batch_cancel(&conn->later);
+	DL_DELETE(conns->conns, conn);
+	HASH_DELETE(hh, conns->by_id, conn);
+	counts->conns--;
+	conn->grave.run = release;
+	batch_bury(conns->batch, &conn->grave);
+}
+
+void conn_fail(struct client_conn *conn, int error, uint32_t reason)
+{
+	struct conns *conns = conn->conns;
+	bool connect_failed = conn->phase == PHASE_CONNECTING;
+	conn->error = error > 0 ? error : ECONNRESET;
+	conn->reason = reason;
+	conns->counts.failed++;
+	if (reason != SMCR_REASON_NONE)
+		history_count_reason(conns, reason);
+	conn_stop_watching(conn);
+	if (connect_failed)
+		conn_let_go_of_tcp(conn); /* it is the program's to try again, if it asks */
+	else
+		reset_tcp(conn);
+	if (conn->pair.fd >= 0) {
+		failed_add(conn, conn->error, reason, conn->tcp);
+		conn->tcp = -1;
+		pair_reset(&conn->pair);
+	}
+	if (conn->asker)
+		conn_reply(conn, IPC_OUTCOME_FAILED, conn->error, -1);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_FAILED);
+	conn_end(conn);
+}
+
+void conn_abandon(struct client_conn *conn)
+{
+	conn_stop_watching(conn);
+	reset_tcp(conn);
+	pair_reset(&conn->pair);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	conn_end(conn);
+}
+
+void conn_drop(struct client_conn *conn)
+{
+	if (conn->asker)
+		conn_asker_forget(conn->asker);
+	conn->smc = conn->pump.conn = NULL;
+	conn_stop_watching(conn);
+	reset_tcp(conn);
+	pair_reset(&conn->pair);
+	conn_end(conn);
+}
+
+/* A program that was given the end of the stream keeps it. */
+static void reset_pair(struct client_conn *conn)
+{
+	if (conn->pump.rx_ended || conn->relay.rx_ended)
+		pair_refuse(&conn->pair);
+	else
+		pair_reset(&conn->pair);
+}
+
+void conn_reset(struct client_conn *conn)
+{
+	conn->conns->counts.resets++;
+	conn->phase = PHASE_CLOSING;
+	conn->pump.conn = NULL;
+	conn_stop_watching(conn);
+	conn_unshare(conn);
+	reset_tcp(conn);
+	reset_pair(conn);
+}
+
+void conn_closed(struct client_conn *conn)
+{
+	conn_stop_watching(conn);
+	conn_unshare(conn);
+	/* RST and A run in parallel (ABORT-2), but RST must not overtake the data posted before A:
+	 * the peer's program would lose an answer that TCP would have brought. Posted requests
+	 * leave when the devices have their turn. */
+	if (conn->tcp_reset && conn->tcp >= 0 && !conn->reset_waits) {
+		conn->reset_waits = true;
+		conn_put_off(conn, EVENT_CLOSED);
+		return;
+	}
+	if (conn->tcp_reset) {
+		reset_tcp(conn);
+		pair_reset(&conn->pair);
+	} else {
+		conn_close_tcp(conn);
+		pair_finish(&conn->pair);
+	}
+	history_add(conn, CLIENT_MODE_SMCR, IPC_CONN_CLOSED);
+	conn_end(conn);
+}
+
+void conn_end_relay(struct client_conn *conn, bool orderly)
+{
+	conn_stop_watching(conn);
+	if (orderly) {
+		conn_close_tcp(conn);
+		pair_finish(&conn->pair);
+	} else {
+		conn->error = ECONNRESET;
+		conn->conns->counts.resets++;
+		reset_tcp(conn);
+		reset_pair(conn);
+	}
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	conn_end(conn);
+}
+
+/* ---- at the program's wish ---- */
+
+int conn_take_back(struct client_conn *conn)
+{
+	if (conn->phase != PHASE_RELAY || !relay_untouched(&conn->relay))
+		return -EBUSY;
+	int tcp = conn->tcp;
+	conn_stop_watching(conn);
+	conn_let_go_of_tcp(conn);
+	conn->tcp = -1;
+	conn->relay.pair = NULL; /* nothing to count: it is out of our sight now */
+	pair_reset(&conn->pair);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	conn_end(conn);
+	return tcp;
+}
+
+int conn_disconnect(struct client_conn *conn)
+{
+	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
+	int tcp = conn->tcp;
+	if (tcp < 0)
+		return -ENOTCONN;
+	conn_stop_watching(conn);
+	conn_let_go_of_tcp(conn);
+	sockopt_restore_keepalive(tcp, &conn->keepalive);
+	connect(tcp, &unspec, sizeof(unspec)); /* RST */
+	conn->tcp = -1;
+	conn_unshare(conn);
+	pair_reset(&conn->pair);
+	if (conn->phase == PHASE_SMCR && conn->smc) {
+		conn->phase = PHASE_CLOSING;
+		conn->pump.conn = NULL;
+		smcr_conn_abort(conn->smc);
+	} else if (conn->smc) {
+		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
+	} else {
+		history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+		conn_end(conn);
+	}
+	return tcp;
+}

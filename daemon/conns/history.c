@@ -1,0 +1,163 @@
+/* SPDX-License-Identifier: MIT */
+/* Snapshots of live connections, and the last ones that ended or stayed plain TCP. */
+#include <errno.h>
+#include <stdlib.h>
+
+#include "daemon/conns/internal.h"
+
+int history_new(struct conns *conns)
+{
+	conns->history = calloc(conns->config.limits.history, sizeof(*conns->history));
+	return conns->history ? 0 : -ENOMEM;
+}
+
+void history_free(struct conns *conns)
+{
+	struct reason_count *reason, *next;
+	free(conns->history);
+	HASH_ITER (hh, conns->reasons, reason, next) {
+		HASH_DELETE(hh, conns->reasons, reason);
+		free(reason);
+	}
+}
+
+void history_count_reason(struct conns *conns, uint32_t reason)
+{
+	struct reason_count *count;
+	HASH_FIND(hh, conns->reasons, &reason, sizeof(reason), count);
+	if (!count) {
+		count = calloc(1, sizeof(*count));
+		if (!count)
+			return;
+		count->reason = reason;
+		HASH_ADD(hh, conns->reasons, reason, sizeof(reason), count);
+	}
+	count->count++;
+}
+
+void conns_each_reason(const struct conns *conns,
+		       void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg)
+{
+	const struct reason_count *reason;
+	for (reason = conns->reasons; reason; reason = reason->hh.next)
+		fn(arg, reason->reason, reason->count);
+}
+
+const char *client_mode_name(enum client_mode mode)
+{
+	switch (mode) {
+	case CLIENT_MODE_PENDING: return "pending";
+	case CLIENT_MODE_SMCR: return "smcr";
+	case CLIENT_MODE_TCP: return "tcp";
+	}
+	return "pending";
+}
+
+static void describe(const struct client_conn *conn, uint64_t now_ms,
+		     struct client_conn_view *ret_view)
+{
+	*ret_view = (struct client_conn_view){
+		.id = conn->id,
+		.cookie = conn->cookie,
+		.pair_inode = conn->pair.program_inode,
+		.local = conn->local,
+		.peer = conn->peer,
+		.role = conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT,
+		.mode = CLIENT_MODE_PENDING,
+		.state = IPC_CONN_CONNECTING,
+		.error = conn->error,
+		.pid = conn->cred.pid,
+		.uid = conn->cred.uid,
+		.reason = conn->reason,
+		.peer_reason = conn->peer_reason,
+		.bytes_known = true,
+		.tx_bytes = conn->pump.tx_bytes + conn->relay.tx_bytes,
+		.rx_bytes = conn->pump.rx_bytes + conn->relay.rx_bytes,
+		.shared = conn->was_shared,
+		.shared_tx_bytes = conn->shared.tx_bytes,
+		.shared_rx_bytes = conn->shared.rx_bytes,
+		.age_ms = now_ms - conn->started_ms,
+	};
+}
+
+void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view)
+{
+	describe(conn, conns_now_ms(), ret_view);
+	if (conn->phase == PHASE_SMCR || conn->phase == PHASE_CLOSING) {
+		ret_view->mode = CLIENT_MODE_SMCR;
+		ret_view->state = conn->phase == PHASE_SMCR ? IPC_CONN_SMCR : IPC_CONN_CLOSED;
+	} else if (conn->phase == PHASE_RELAY) {
+		ret_view->mode = CLIENT_MODE_TCP;
+		ret_view->state = IPC_CONN_RELAY;
+	}
+	ret_view->in_engine = conn->smc != NULL;
+	if (conn->smc)
+		smcr_conn_get_view(conn->smc, &ret_view->engine);
+}
+
+void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state)
+{
+	struct conns *conns = conn->conns;
+	struct client_conn_view *view = &conns->history[conns->history_at];
+	uint64_t now = conns_now_ms();
+	describe(conn, now, view);
+	view->mode = mode;
+	view->state = state;
+	view->ended = true;
+	view->ended_ms = now; /* a point in time until it is shown */
+	/* Plain TCP that never was relayed is out of our sight. */
+	view->bytes_known = mode != CLIENT_MODE_TCP || conn->relay.pair;
+	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
+	if (conns->history_len < conns->config.limits.history)
+		conns->history_len++;
+}
+
+/* The newest is 1. */
+static const struct client_conn_view *remembered(const struct conns *conns, uint32_t nth)
+{
+	uint32_t size = conns->config.limits.history;
+	return &conns->history[(conns->history_at + size - nth) % size];
+}
+
+bool history_find_pair(const struct conns *conns, uint64_t id, ino_t inode,
+		       struct client_conn_view *ret_view)
+{
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		const struct client_conn_view *view = remembered(conns, i);
+		if (view->id != id || view->pair_inode != inode)
+			continue;
+		*ret_view = *view;
+		return true;
+	}
+	return false;
+}
+
+bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_conn_view *ret_view)
+{
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		const struct client_conn_view *view = remembered(conns, i);
+		if (view->cookie != cookie)
+			continue;
+		*ret_view = *view;
+		return true;
+	}
+	return false;
+}
+
+void conns_each(const struct conns *conns,
+		void (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+{
+	const struct client_conn *conn;
+	struct client_conn_view view;
+	uint64_t now = conns_now_ms();
+	DL_FOREACH (conns->conns, conn) {
+		history_describe(conn, &view);
+		fn(arg, &view);
+	}
+	for (uint32_t i = 1; i <= conns->history_len; i++) {
+		view = *remembered(conns, i);
+		view.ended_ms = now - view.ended_ms;
+		view.age_ms += view.ended_ms;
+		fn(arg, &view);
+	}
+}

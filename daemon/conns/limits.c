@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Limits on what users and all of them together may hold, and the daemon's own descriptors. At a
+ * limit the SMC option is left off, so that new connections are plain TCP from the start; a socket
+ * whose peer was promised SMC-R just before is refused, and its program declines (refusal.c).
+ *
+ * A limit ends some way below the number at which it begins, or every connection that ends would
+ * promise one that cannot be had.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/syslog.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+#define SLACK_SHARE   8  /* a limit ends this part of it below */
+#define SHORT_AT      8  /* fewer free descriptors than this are a shortage, */
+#define ENOUGH_AT     32 /* which ends when this many are free */
+#define CHECK_SECONDS 1
+#define LOG_MS        60000 /* no line about the same limit sooner */
+/* What a connection takes (TCP socket, pair end, session), and what the rest of the daemon does. */
+#define FDS_A_CONN    3
+#define FDS_OF_OTHERS 128
+
+/* ---- numbers */
+
+static bool is_at(uint32_t held, uint32_t limit, bool already)
+{
+	uint32_t slack = already ? (limit + SLACK_SHARE - 1) / SLACK_SHARE : 0;
+	return already ? held > limit - slack : held >= limit;
+}
+
+static bool all_at_limit(const struct conns *conns)
+{
+	const struct conns_limits *limits = &conns->config.limits;
+	bool already = conns->limited == SMCR_REASON_LIMIT;
+	return is_at(conns->counts.conns, limits->conns, already) ||
+	       is_at(conns->sessions, limits->sessions, already);
+}
+
+static bool user_at_limit(const struct conns *conns, const struct quota *quota)
+{
+	const struct conns_limits *limits = &conns->config.limits;
+	return is_at(quota->conns, limits->conns_per_uid, quota->limited) ||
+	       is_at(quota->sessions, limits->sessions_per_uid, quota->limited);
+}
+
+static bool may_log(uint64_t *last_ms)
+{
+	uint64_t now = conns_now_ms();
+	if (*last_ms && now - *last_ms < LOG_MS)
+		return false;
+	*last_ms = now;
+	return true;
+}
+
+static void update_all(struct conns *conns)
+{
+	enum smcr_reason reason = SMCR_REASON_NONE;
+	if (conns->short_of_fds)
+		reason = SMCR_REASON_NO_DESCRIPTORS;
+	else if (all_at_limit(conns))
+		reason = SMCR_REASON_LIMIT;
+	if (reason == conns->limited)
+		return;
+	conns->limited = reason;
+	rdv_option_limit(conns->config.option, reason);
+	if (reason != SMCR_REASON_NONE && may_log(&conns->limit_logged_ms))
+		conns_log(conns, LOG_WARNING,
+			  "new connections stay TCP: %s (%u connections, %u sessions)",
+			  smcr_reason_text(reason), conns->counts.conns, conns->sessions);
+}
+
+static void update_user(struct conns *conns, struct quota *quota)
+{
+	bool limited = user_at_limit(conns, quota);
+	if (limited == quota->limited)
+		return;
+	quota->limited = limited;
+	rdv_option_limit_user(conns->config.option, quota->uid,
+			      limited ? SMCR_REASON_LIMIT : SMCR_REASON_NONE);
+	if (limited && may_log(&quota->limit_logged_ms))
+		conns_log(conns, LOG_WARNING,
+			  "new connections of user %u stay TCP: it has %u connections and %u "
+			  "sessions (max_connections_per_user, max_sessions_per_user)",
+			  (unsigned int)quota->uid, quota->conns, quota->sessions);
+}
+
+void limits_update(struct conns *conns, struct quota *quota)
+{
+	if (conns->freeing)
+		return;
+	update_all(conns);
+	update_user(conns, quota);
+}
+
+bool limits_allow_session(const struct conns *conns, const struct quota *quota)
+{
+	const struct conns_limits *limits = &conns->config.limits;
+	return conns->sessions < limits->sessions && quota->sessions < limits->sessions_per_uid &&
+	       !close_overdue(quota);
+}
+
+void limits_count_session(struct conns *conns, struct quota *quota, int change)
+{
+	conns->sessions += (uint32_t)change;
+	quota->sessions += (uint32_t)change;
+	limits_update(conns, quota);
+}
+
+void limits_each(const struct conns *conns, void (*fn)(void *arg, const struct limit_view *view),
+		 void *arg)
+{
+	const struct quota *quota, *next;
+	struct limit_view view = { .everybody = true, .reason = conns->limited };
+	if (conns->limited != SMCR_REASON_NONE)
+		fn(arg, &view);
+	HASH_ITER (hh, conns->quotas, quota, next) {
+		view = (struct limit_view){ .uid = quota->uid, .reason = SMCR_REASON_LIMIT };
+		if (quota->limited)
+			fn(arg, &view);
+	}
+}
+
+/* ---- quotas */
+
+struct quota *quota_get(struct conns *conns, uid_t uid)
+{
+	struct quota *quota;
+	HASH_FIND(hh, conns->quotas, &uid, sizeof(uid), quota);
+	if (quota)
+		return quota;
+	quota = calloc(1, sizeof(*quota));
+	if (!quota)
+		return NULL;
+	quota->uid = uid;
+	HASH_ADD(hh, conns->quotas, uid, sizeof(uid), quota);
+	return quota;
+}
+
+void quota_put(struct conns *conns, struct quota *quota)
+{
+	if (!quota || quota->sessions || quota->conns || quota->failed || close_pending(quota))
+		return;
+	HASH_DELETE(hh, conns->quotas, quota);
+	free(quota);
+}
+
+void quota_free_all(struct conns *conns)
+{
+	struct quota *quota, *next;
+	HASH_ITER (hh, conns->quotas, quota, next) {
+		HASH_DELETE(hh, conns->quotas, quota);
+		close_abandon(quota);
+	}
+}
+
+/* ---- descriptors */
+
+static bool has_free(int fd, unsigned int count)
+{
+	int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (copy < 0)
+		return false;
+	bool enough = count == 1 || has_free(fd, count - 1);
+	close(copy);
+	return enough;
+}
+
+static void on_check(evutil_socket_t fd, short what, void *arg)
+{
+	struct conns *conns = arg;
+	const struct timeval period = { .tv_sec = CHECK_SECONDS };
+	(void)fd;
+	(void)what;
+	if (!has_free(conns->plug_fd, ENOUGH_AT)) {
+		evtimer_add(conns->limit_check, &period);
+		return;
+	}
+	conns->short_of_fds = false;
+	update_all(conns);
+}
+
+bool limits_out_of_descriptors(struct conns *conns)
+{
+	const struct timeval period = { .tv_sec = CHECK_SECONDS };
+	/* Clients can make calls fail as if there was a shortage. */
+	if (conns->short_of_fds || has_free(conns->plug_fd, SHORT_AT))
+		return conns->short_of_fds;
+	conns->short_of_fds = true;
+	update_all(conns);
+	evtimer_add(conns->limit_check, &period);
+	return true;
+}
+
+bool limits_spend_spare(struct conns *conns)
+{
+	if (conns->spare_fd < 0)
+		return false;
+	close(conns->spare_fd);
+	conns->spare_fd = -1;
+	return true;
+}
+
+void limits_get_spare(struct conns *conns)
+{
+	conns->spare_fd = fcntl(conns->plug_fd, F_DUPFD_CLOEXEC, 0);
+}
+
+/* ---- life */
+
+/* Where the process may have fewer descriptors than the limit of connections takes. */
+static void fit_to_descriptors(struct conns_limits *limits)
+{
+	struct rlimit files;
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0 || files.rlim_cur == RLIM_INFINITY)
+		return;
+	rlim_t room = files.rlim_cur > FDS_OF_OTHERS ? files.rlim_cur - FDS_OF_OTHERS : 0;
+	if (limits->conns > room / FDS_A_CONN)
+		limits->conns = room < FDS_A_CONN ? 1 : (uint32_t)(room / FDS_A_CONN);
+}
+
+int limits_open(struct conns *conns)
+{
+	fit_to_descriptors(&conns->config.limits);
+	conns->limit_check = evtimer_new(conns->config.base, on_check, conns);
+	limits_get_spare(conns);
+	if (!conns->limit_check)
+		return -ENOMEM;
+	return conns->spare_fd < 0 ? -errno : 0;
+}
+
+void limits_close(struct conns *conns)
+{
+	if (conns->limit_check)
+		event_free(conns->limit_check);
+	if (conns->spare_fd >= 0)
+		close(conns->spare_fd);
+	conns->limit_check = NULL;
+	conns->spare_fd = -1;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Pages of connections that share memory with their programs, which the daemon looks at by itself:
+ * for a short while after activity, so that a program need not wake it; and where somebody may be
+ * dead, so that nobody waits for him for ever.
+ *
+ * A program that holds the lock of writers for no reason is looked at ever less often.
+ */
+#include <errno.h>
+#include <sched.h>
+
+#include "daemon/conns/internal.h"
+
+#define SOON_US  1000
+#define PAUSE_US 1000000 /* the longest */
+
+static void arm(struct conns *conns, uint64_t us)
+{
+	const struct timeval wait = { .tv_sec = (time_t)(us / 1000000),
+				      .tv_usec = (suseconds_t)(us % 1000000) };
+	evtimer_add(conns->look_timer, &wait);
+}
+
+void lookout_forget(struct client_conn *conn)
+{
+	if (!conn->looked_at)
+		return;
+	conn->looked_at = false;
+	DL_DELETE2(conn->conns->looked_at, conn, look_prev, look_next);
+}
+
+void lookout_update(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	struct shared *shared = &conn->shared;
+	bool busy = shared->active == shared->now && conns->config.busy_poll_us > 0;
+	if (busy) {
+		shared_poll(shared);
+		conn->look_pause = 0;
+	}
+	if (conn->looked_at && !busy && !shared_is_timed(shared))
+		return;
+	if (!shared->polled && !shared_is_timed(shared)) {
+		lookout_forget(conn);
+		return;
+	}
+	if (!conn->looked_at) {
+		conn->looked_at = true;
+		DL_APPEND2(conns->looked_at, conn, look_prev, look_next);
+	}
+	conn->look_due = shared->now;
+	arm(conns, busy ? 0 : SOON_US);
+}
+
+/* Somebody has the lock, and perhaps has seen that we look. */
+static void pause_looking(struct client_conn *conn, uint64_t now)
+{
+	conn->look_pause = conn->look_pause ? conn->look_pause * 2 : SOON_US;
+	if (conn->look_pause > PAUSE_US)
+		conn->look_pause = PAUSE_US;
+	conn->look_due = now + conn->look_pause;
+}
+
+/* @return when to look again, microseconds from now */
+static uint64_t look(struct client_conn *conn, uint64_t now, bool *inout_news)
+{
+	struct shared *shared = &conn->shared;
+	if (now < conn->look_due)
+		return conn->look_due - now;
+	if (shared_has_news(shared, now)) {
+		conn_mark(conn);
+		*inout_news = true;
+		return shared->polled ? 0 : SOON_US;
+	}
+	if (shared->polled && now - shared->active < conn->conns->config.busy_poll_us)
+		return 0;
+	if (shared->polled && !shared_stop_polling(shared)) {
+		pause_looking(conn, now);
+		return conn->look_pause;
+	}
+	if (shared_is_timed(shared))
+		return SOON_US;
+	lookout_forget(conn);
+	return UINT64_MAX;
+}
+
+void lookout_on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct conns *conns = arg;
+	struct client_conn *conn, *next;
+	uint64_t now = conns_now_us(), soonest = UINT64_MAX;
+	bool news = false;
+	(void)fd;
+	(void)what;
+	for (conn = conns->looked_at; conn; conn = next) {
+		next = conn->look_next;
+		uint64_t us = look(conn, now, &news);
+		soonest = us < soonest ? us : soonest;
+	}
+	if (soonest == 0 && !news)
+		sched_yield(); /* others first: the programs that we wait for, where cores are few
+				*/
+	if (soonest != UINT64_MAX)
+		arm(conns, soonest);
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+/* SMC-R or plain TCP: what was open is decided, and the program is told. */
+#include <errno.h>
+
+#include "daemon/conns/internal.h"
+
+/* ---- SMC-R ---- */
+
+void conn_release(struct client_conn *conn)
+{
+	if (conn->kind == IPC_HANDOVER_CONNECTED) {
+		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
+		if (program < 0) /* nobody there; or no descriptor: then it waits for the outcome */
+			return;
+		conn_reply(conn, IPC_OUTCOME_OPEN, 0, program);
+	} else {
+		pair_unplug(&conn->pair);
+	}
+	conn->released = true;
+}
+
+void conn_established(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	conn->phase = PHASE_SMCR;
+	conn->was_smcr = true;
+	early_forget(conn);
+	conns->counts.established++;
+	conn_note_worked(conn);
+	conn_update_stream(conn);
+	if (conn->kind == IPC_HANDOVER_CONNECTED && !conn->released) {
+		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
+		if (program < 0 && conn->asker)
+			conn_reply(conn, IPC_OUTCOME_FAILED, -program, -1);
+		else if (program >= 0)
+			conn_reply(conn, IPC_OUTCOME_PAIR, 0, program);
+		if (program < 0) { /* nobody there: close() without a word */
+			conn->phase = PHASE_CLOSING;
+			if (conn->smc)
+				smcr_conn_close(conn->smc, false);
+			return;
+		}
+	} else if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released) {
+		pair_unplug(&conn->pair);
+	}
+	conn->pump.conn = conn->broken ? NULL : conn->smc;
+	conn_options_changed(conn);
+	pump_note(&conn->pump, 0);
+}
+
+/* ---- fallback ---- */
+
+static void on_tcp_ready(struct watch *watch, uint32_t events)
+{
+	struct client_conn *conn = container_of(watch, struct client_conn, tcp_watch);
+	relay_note_tcp(&conn->relay, events);
+	conn_mark(conn);
+}
+
+/* The program has its pair end: stand between it and TCP from now on. */
+static void start_relay(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	int r = 0;
+	/* Until the orderly close a dying daemon must reset TCP as it resets the pair. */
+	if (!conn->armed)
+		r = rdv_linger_arm(conn->tcp, &conn->linger);
+	conn->armed = r == 0;
+	conn->phase = PHASE_RELAY;
+	relay_start(&conn->relay, &conn->pair, conn->tcp);
+	conn->relay.closed = conn->pump.closed; /* it may have closed meanwhile */
+	conn_options_changed(conn);
+	if (r == 0)
+		r = poller_add(conns->poller, &conn->tcp_watch, conn->tcp,
+			       EPOLLIN | EPOLLOUT | EPOLLRDHUP | EPOLLPRI, on_tcp_ready);
+	if (r < 0) {
+		conn_fail(conn, -r, SMCR_REASON_INTERNAL);
+		return;
+	}
+	if (conn->kind == IPC_HANDOVER_CONNECTING && !conn->released)
+		pair_unplug(&conn->pair);
+	conn_mark(conn);
+}
+
+static void count_fallback(struct client_conn *conn)
+{
+	struct conns_view *counts = &conn->conns->counts;
+	if (conn->stream || conn->again)
+		counts->fallbacks++;
+	else
+		counts->not_candidates++;
+	history_count_reason(conn->conns, conn->reason);
+}
+
+void conn_tcp_lost(struct client_conn *conn)
+{
+	again_or_fail(conn, ECONNRESET, conn->reason);
+}
+
+void conn_fall_back(struct client_conn *conn, uint32_t reason)
+{
+	conn->reason = reason;
+	if (conn->stream && clc_stream_broken(conn->stream)) {
+		conn_tcp_lost(conn);
+		return;
+	}
+	if (conn->stream && clc_stream_unsent(conn->stream) > 0) {
+		conn->phase = PHASE_FALLBACK; /* our Decline must not mix with data */
+		return;
+	}
+	if (conn->pair.fd >= 0 && (conn->require || conn->conns->stopped)) {
+		conn_fail(conn, conn->require ? EPROTONOSUPPORT : ECONNRESET, reason);
+		return;
+	}
+	count_fallback(conn);
+	conn_free_stream(conn);
+	if (conn->pair.fd >= 0) {
+		start_relay(conn);
+		return;
+	}
+	if (!conn->asker)
+		conn_close_tcp(conn); /* the program is gone */
+	else
+		conn_let_go_of_tcp(conn);
+	if (conn->asker && conn->require)
+		conn_reply(conn, IPC_OUTCOME_FAILED, EPROTONOSUPPORT, -1);
+	else if (conn->asker)
+		conn_reply(conn, IPC_OUTCOME_TCP, 0, -1);
+	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
+	conn_end(conn);
+}

@@ -1,0 +1,505 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/conns/pair.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+/*
+ * What each end may have queued; the kernel doubles it. Four times the largest buffer that one
+ * write makes must fit (37 KiB charged for 36 KiB; 66 KiB for the plug's), or a program whose only
+ * queued byte is the kept one would not be told that it can write: a buffer stays charged whole
+ * until its last byte is read, and "writable" means a quarter is charged at most. What is beyond
+ * that lets forwarded bytes stay in the queue: dropping them costs a system call and wakes a
+ * program that sleeps in recv() for nothing.
+ */
+#define TO_PROGRAM_BYTES   (512 * 1024)
+#define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
+#define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
+#define LARGEST_SKB        (72 * 1024)
+#define NARROW_BYTES       (2 * LARGEST_SKB) /* doubled: four of those that sendfile() makes */
+/* For an urgent byte behind all that can be under way: what the peer's program has queued in its
+ * pair, its send buffer, and the RMB element. Few pairs at a time can be so large, as programs that
+ * do not read may have peers that mean no good. */
+#define WIDE_BYTES   (8 * 1024 * 1024)
+#define WIDE_AT_ONCE 32
+
+#define PEEK_MAX                                                                                   \
+	(32 * 1024)         /* above this, copying twice costs more than asking how much there is */
+#define BULK_MIN (8 * 1024) /* below this, a pair is no bulk writer any more */
+
+static uint8_t dropped[64 * 1024]; /* where bytes go that nobody wants: written, never read */
+
+/* ---- opening */
+
+static void size_queue(int fd, int bytes)
+{
+	if (setsockopt(fd, SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof(bytes)) < 0)
+		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
+}
+
+/* How many forwarded bytes may stay queued so that "writable" is still told in time, were each of
+ * them a write of its own that is charged `one_byte`. */
+static uint32_t slack_of(int program_fd, int one_byte)
+{
+	int sndbuf = 0;
+	socklen_t len = sizeof(sndbuf);
+	if (getsockopt(program_fd, SOL_SOCKET, SO_SNDBUF, &sndbuf, &len) < 0 ||
+	    sndbuf / 4 <= LARGEST_SKB || one_byte <= 0)
+		return 0;
+	return (uint32_t)((sndbuf / 4 - LARGEST_SKB) / one_byte);
+}
+
+/* What the kernel charges for a write of one byte: asked of a queue that holds just that. */
+static int charge_of_one_byte(int program_fd)
+{
+	static int charge;
+	if (charge == 0 && ioctl(program_fd, SIOCOUTQ, &charge) < 0)
+		charge = 0;
+	return charge;
+}
+
+void pair_widen(struct pair *pair, int program_fd)
+{
+	if (pair->narrow)
+		return;
+	size_queue(program_fd, FROM_PROGRAM_BYTES);
+	pair->slack = slack_of(program_fd, pair->one_byte);
+}
+
+void pair_narrow(struct pair *pair, int program_fd)
+{
+	int charged = 0;
+	pair->narrow = true;
+	pair->slack = 0;
+	pair_settle(pair);
+	/* The kept byte may be the last of a message so large that the program could write no more.
+	 */
+	if (ioctl(program_fd, SIOCOUTQ, &charged) == 0 && charged <= 2 * NARROW_BYTES / 4)
+		size_queue(program_fd, NARROW_BYTES);
+}
+
+uint32_t pair_least_charge(const struct pair *pair)
+{
+	return pair->one_byte > 0 ? (uint32_t)pair->one_byte : 0;
+}
+
+bool pair_unread(const struct pair *pair)
+{
+	int charged = 0;
+	return ioctl(pair->fd, SIOCOUTQ, &charged) == 0 && charged > 0;
+}
+
+int pair_plug_file(void)
+{
+	int fd = memfd_create("smcrd-plug", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, 4 * PLUGGED_BYTES) < 0) {
+		int r = -errno;
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Fill the program's send queue with references to the file's pages. */
+static int plug(int program_fd, int plug_fd, uint32_t *inout_bytes)
+{
+	uint32_t total = 0;
+	for (;;) {
+		off_t offset = 0;
+		ssize_t n = sendfile(program_fd, plug_fd, &offset, 4 * PLUGGED_BYTES);
+		if (n > 0)
+			total += (uint32_t)n;
+		else if (n < 0 && errno == EAGAIN)
+			break;
+		else if (n == 0 || errno != EINTR)
+			return n < 0 ? -errno : -EIO;
+	}
+	*inout_bytes += total;
+	return 0;
+}
+
+static int set_peek_offset(const struct pair *pair)
+{
+	int offset = (int)pair->ahead;
+	return setsockopt(pair->fd, SOL_SOCKET, SO_PEEK_OFF, &offset, sizeof(offset)) < 0 ? -errno
+											  : 0;
+}
+
+static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_name *name,
+		     int plug_fd)
+{
+	struct sockaddr_un addr;
+	int addr_len = ipc_pair_name_encode(name, &addr, sizeof(addr));
+	if (addr_len < 0)
+		return addr_len;
+	if (bind(program_fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
+		return -errno;
+	struct stat st;
+	if (fstat(program_fd, &st) < 0)
+		return -errno;
+	pair->program_inode = st.st_ino;
+	size_queue(pair->fd, TO_PROGRAM_BYTES);
+	size_queue(program_fd, plug_fd < 0 ? FROM_PROGRAM_BYTES : PLUGGED_BYTES);
+	int on = 1;
+	if (setsockopt(pair->fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
+		on = 0; /* a kernel without urgent data on Unix sockets refuses the send itself */
+	if (send(program_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
+		return -errno;
+	pair->ahead = 1;
+	pair->one_byte = charge_of_one_byte(program_fd);
+	pair->slack = slack_of(program_fd, pair->one_byte);
+	return plug_fd >= 0 ? plug(program_fd, plug_fd, &pair->ahead) : set_peek_offset(pair);
+}
+
+int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
+	      int *ret_program_fd)
+{
+	int ends[2];
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return -errno;
+	struct pair pair = { .fd = ends[0] };
+	int r = open_ends(&pair, ends[1], name, plug_fd);
+	if (r < 0) {
+		close(ends[0]);
+		close(ends[1]);
+		return r;
+	}
+	*ret_pair = pair;
+	*ret_program_fd = ends[1];
+	return 0;
+}
+
+/* ---- dropping forwarded bytes */
+
+/* Drop bytes from the head of the queue until only `keep` forwarded ones are left. */
+static void drop(struct pair *pair, uint32_t keep)
+{
+	struct iovec iov[16];
+	while (pair->ahead > keep) {
+		size_t left = pair->ahead - keep;
+		int n = 0;
+		for (; left > 0 && n < 16; n++) {
+			iov[n].iov_base = dropped;
+			iov[n].iov_len = MIN(left, sizeof(dropped));
+			left -= iov[n].iov_len;
+		}
+		struct msghdr msg = { .msg_iov = iov, .msg_iovlen = (size_t)n };
+		ssize_t got = recvmsg(pair->fd, &msg, MSG_DONTWAIT);
+		if (got < 0 && errno == EINTR)
+			continue;
+		if (got <= 0)
+			break; /* what was peeked is there: cannot happen */
+		pair->ahead -= (uint32_t)got;
+	}
+}
+
+void pair_unplug(struct pair *pair)
+{
+	drop(pair, 1);
+	set_peek_offset(pair);
+}
+
+void pair_settle(struct pair *pair)
+{
+	if (pair->ahead > pair->slack + 1)
+		drop(pair, 1);
+}
+
+/* ---- from the program */
+
+static size_t iov_bytes(const struct iovec *iov, int iovcnt)
+{
+	size_t bytes = 0;
+	for (int i = 0; i < iovcnt; i++)
+		bytes += iov[i].iov_len;
+	return bytes;
+}
+
+/* Segments of bytes [skip, skip + len) of `iov`. @return number of them */
+static int iov_slice(const struct iovec *iov, int iovcnt, size_t skip, size_t len,
+		     struct iovec *ret_iov)
+{
+	int n = 0;
+	for (int i = 0; i < iovcnt && len > 0; i++) {
+		if (skip >= iov[i].iov_len) {
+			skip -= iov[i].iov_len;
+			continue;
+		}
+		size_t part = MIN(iov[i].iov_len - skip, len);
+		ret_iov[n].iov_base = (uint8_t *)iov[i].iov_base + skip;
+		ret_iov[n++].iov_len = part;
+		len -= part;
+		skip = 0;
+	}
+	return n;
+}
+
+/* Copy without taking: cheapest for little. */
+static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t len)
+{
+	struct iovec part[2];
+	struct msghdr msg = { .msg_iov = part };
+	msg.msg_iovlen = (size_t)iov_slice(iov, iovcnt, skip, len, part);
+	ssize_t n;
+	do
+		n = recvmsg(pair->fd, &msg, MSG_PEEK | MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n < 0) {
+		if (errno == ECONNRESET)
+			pair->unread = true;
+		return errno == EAGAIN ? -EAGAIN : 0;
+	}
+	pair->ahead += (uint32_t)n;
+	if (msg.msg_flags & MSG_CTRUNC)
+		pair->slack = 0; /* do not keep them in flight: the pair itself may be among them */
+	/* A short count means an empty queue, unless descriptors that a program sent (they were
+	 * closed on the way) or an urgent byte ended the call. */
+	pair->drained = n > 0 && (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
+	return n;
+}
+
+/* ---- urgent bytes from the program
+ *
+ * A read ends before an urgent byte, but only if it has read something: one that begins there goes
+ * on into what follows (kernel 6.18). And with forwarded bytes at its head the queue does not tell
+ * whether the next byte is urgent. So bytes are taken as usual, then the kernel is asked whether an
+ * urgent byte is queued, and if so they are given back and read again with care. */
+
+static bool urgent_queued(const struct pair *pair)
+{
+	struct pollfd pfd = { .fd = pair->fd, .events = POLLPRI };
+	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLPRI;
+}
+
+/* What is not forwarded moves to the head of the queue. One of those bytes at least must be there:
+ * it is the kept byte now. */
+static void drop_forwarded(struct pair *pair)
+{
+	drop(pair, 0);
+	set_peek_offset(pair);
+}
+
+bool pair_urgent_pending(struct pair *pair)
+{
+	if (!urgent_queued(pair) || pair_pending(pair) == 0)
+		return false;
+	drop_forwarded(pair); /* the urgent byte may have been the last of those */
+	return urgent_queued(pair);
+}
+
+static void give_back(struct pair *pair, size_t n)
+{
+	pair->ahead -= (uint32_t)n;
+	set_peek_offset(pair);
+}
+
+/* @return as peek(); 0 also if an urgent byte is queued, with `pair->marked` */
+static ssize_t peek_unmarked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
+			     size_t len)
+{
+	ssize_t n = peek(pair, iov, iovcnt, skip, len);
+	if (n <= 0 || !urgent_queued(pair))
+		return n;
+	give_back(pair, (size_t)n);
+	pair->marked = true;
+	return 0;
+}
+
+/* Nothing but forwarded bytes is queued, unless something has come just now. @return 0: the program
+ * writes no more; -EAGAIN */
+static ssize_t read_nothing(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	ssize_t n = peek(pair, iov, iovcnt, 0, 1);
+	if (n > 0)
+		give_back(pair, (size_t)n);
+	return n > 0 ? -EAGAIN : n; /* an event comes with it */
+}
+
+static ssize_t read_marked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t room)
+{
+	int at_mark = 0;
+	pair->bulk = false;
+	if (pair_pending(pair) == 0)
+		return read_nothing(pair, iov, iovcnt);
+	drop_forwarded(pair);
+	pair->urgent = ioctl(pair->fd, SIOCATMARK, &at_mark) == 0 && at_mark;
+	ssize_t n = peek(pair, iov, iovcnt, 0, pair->urgent ? 1 : MIN(room, PEEK_MAX));
+	pair->drained = false;
+	return n;
+}
+
+/*
+ * Ask how much there is and take it, but for the last byte, which is peeked: cheapest for much. A
+ * read may stop early (descriptors, urgent data): then the first byte left is not a forwarded one,
+ * and is the kept byte all the same.
+ */
+static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
+		    size_t room)
+{
+	size_t fresh = pair_pending(pair);
+	size_t want = MIN(fresh, room);
+	if (want < BULK_MIN || pair->ahead > sizeof(dropped) || pair->ahead == 0) {
+		pair->bulk = false;
+		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+	}
+	struct iovec part[3] = { { dropped, pair->ahead } };
+	struct msghdr msg = { .msg_iov = part };
+	msg.msg_iovlen = 1 + (size_t)iov_slice(iov, iovcnt, skip, want - 1, part + 1);
+	ssize_t n;
+	do
+		n = recvmsg(pair->fd, &msg, MSG_DONTWAIT);
+	while (n < 0 && errno == EINTR);
+	if (n <= 0)
+		return -EAGAIN; /* cannot happen: there are bytes */
+	size_t got = (size_t)n;
+	if (got <= pair->ahead) {
+		pair->ahead -= (uint32_t)got;
+		return peek_unmarked(pair, iov, iovcnt, skip, MIN(room, PEEK_MAX));
+	}
+	got -= pair->ahead;
+	pair->ahead = 0;
+	pair->drained = false;
+	n = peek_unmarked(pair, iov, iovcnt, skip + got, 1);
+	pair->drained = n == 1 && got + 1 == fresh && fresh < room;
+	return (ssize_t)got + MAX(n, 0);
+}
+
+ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	size_t room = iov_bytes(iov, iovcnt);
+	ssize_t n = 0;
+	pair->drained = pair->urgent = false;
+	if (pair->marked)
+		pair->marked = urgent_queued(pair);
+	if (!pair->marked) {
+		n = pair->bulk ? take(pair, iov, iovcnt, 0, room)
+			       : peek_unmarked(pair, iov, iovcnt, 0, MIN(room, PEEK_MAX));
+		if (n == PEEK_MAX)
+			pair->bulk = true;
+	}
+	return n == 0 && pair->marked ? read_marked(pair, iov, iovcnt, room) : n;
+}
+
+size_t pair_pending(const struct pair *pair)
+{
+	int queued = 0;
+	if (ioctl(pair->fd, FIONREAD, &queued) < 0 || queued < 0)
+		return 0;
+	return (size_t)queued > pair->ahead ? (size_t)queued - pair->ahead : 0;
+}
+
+/* ---- to the program */
+
+static ssize_t deliver(struct pair *pair, const struct iovec *iov, int iovcnt, int flags)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)iov, .msg_iovlen = (size_t)iovcnt };
+	ssize_t n;
+	do
+		n = sendmsg(pair->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL | flags);
+	while (n < 0 && errno == EINTR);
+	if (n >= 0)
+		return n;
+	if (errno == EAGAIN)
+		return -EAGAIN;
+	if (errno == ENOBUFS || errno == ENOMEM)
+		return -ENOBUFS;
+	if (errno == ECONNRESET)
+		pair->unread = true;
+	return -EPIPE;
+}
+
+ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt)
+{
+	return deliver(pair, iov, iovcnt, 0);
+}
+
+ssize_t pair_write_urgent(struct pair *pair, const void *byte)
+{
+	struct iovec iov = { (void *)(uintptr_t)byte, 1 };
+	return deliver(pair, &iov, 1, MSG_OOB);
+}
+
+static unsigned int wide_pairs;
+
+bool pair_make_way(struct pair *pair)
+{
+	if (pair->wide || wide_pairs == WIDE_AT_ONCE)
+		return false;
+	size_queue(pair->fd, WIDE_BYTES);
+	pair->wide = true;
+	wide_pairs++;
+	return true;
+}
+
+void pair_end_way(struct pair *pair)
+{
+	if (!pair->wide)
+		return;
+	size_queue(pair->fd, TO_PROGRAM_BYTES);
+	pair->wide = false;
+	wide_pairs--;
+}
+
+void pair_shutdown(struct pair *pair)
+{
+	shutdown(pair->fd, SHUT_WR);
+}
+
+bool pair_closed(struct pair *pair)
+{
+	struct pollfd pfd = { .fd = pair->fd };
+	if (poll(&pfd, 1, 0) <= 0 || !(pfd.revents & (POLLHUP | POLLERR)))
+		return false;
+	int error = 0;
+	socklen_t len = sizeof(error);
+	if (getsockopt(pair->fd, SOL_SOCKET, SO_ERROR, &error, &len) == 0 && error == ECONNRESET)
+		pair->unread = true;
+	return true;
+}
+
+/* ---- the end */
+
+static void close_end(struct pair *pair)
+{
+	pair_end_way(pair);
+	close(pair->fd);
+	pair->fd = -1;
+}
+
+void pair_finish(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	drop(pair, 0);
+	close_end(pair);
+}
+
+void pair_refuse(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	shutdown(pair->fd, SHUT_RD); /* nothing is added while the queue is emptied */
+	while (recv(pair->fd, dropped, sizeof(dropped), MSG_DONTWAIT) > 0)
+		;
+	close_end(pair);
+}
+
+void pair_reset(struct pair *pair)
+{
+	if (pair->fd < 0)
+		return;
+	close_end(pair); /* with the kept byte unread */
+}

@@ -1,0 +1,311 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/conns/pump.h"
+
+#include <errno.h>
+#include <sys/epoll.h>
+
+#include "daemon/conns/pump_internal.h"
+
+void pump_note(struct pump *pump, uint32_t events)
+{
+	if (!events || events & ~(uint32_t)EPOLLOUT) {
+		pump->tx_ready = true;
+		pump->tx_full = false; /* an urgent byte, or the end, needs no room */
+	}
+	if (!events || events & EPOLLOUT)
+		pump->rx_full = false;
+	if (!events)
+		pump->rx_ready = true;
+	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
+		pump->write_ended = true;
+	/* Both directions ended counts as close() too (CLOSE-5). */
+	if (events & (EPOLLHUP | EPOLLERR))
+		pump->closed = true;
+	if (events & EPOLLERR)
+		pair_closed(pump->pair); /* left unread data behind? */
+}
+
+void pump_note_readable(struct pump *pump)
+{
+	pump->rx_ready = true;
+}
+
+void pump_note_writable(struct pump *pump)
+{
+	pump->tx_full = false;
+}
+
+static void close_conn(struct pump *pump)
+{
+	pump->closing = true;
+	if (pump->linger_reset)
+		smcr_conn_abort(pump->conn);
+	else
+		smcr_conn_close(pump->conn, pump->pair->unread);
+}
+
+/* The program writes no more and all was taken. */
+static void end_tx(struct pump *pump)
+{
+	pump->tx_ready = false;
+	if (pump->shared && !shared_tx_finish(pump))
+		return;
+	if (!pump_active(pump))
+		return;
+	/* The event that tells close() from shutdown() may still be on its way. */
+	pump->closed = pump->closed || pair_closed(pump->pair);
+	if (pump->closed) {
+		close_conn(pump);
+	} else if (!pump->tx_ended) {
+		pump->tx_ended = true;
+		smcr_conn_shutdown(pump->conn);
+	}
+}
+
+void pump_cut(struct iovec iov[2], int n, size_t max)
+{
+	for (int i = 0; i < n; i++) {
+		if (iov[i].iov_len > max)
+			iov[i].iov_len = max;
+		max -= iov[i].iov_len;
+	}
+}
+
+/* URG-8: a new urgent byte waits until the peer has consumed the last one. @return false: it waits
+ */
+static bool commit_urgent(struct pump *pump)
+{
+	pump->urgent_waits = smcr_conn_tx_commit_urgent(pump->conn, 1) == -EAGAIN;
+	if (!pump->urgent_waits && pump->shared)
+		shared_tx_put(pump, 1);
+	return !pump->urgent_waits;
+}
+
+static void commit(struct pump *pump, size_t n)
+{
+	if (!pump->shared || shared_tx_put(pump, n))
+		smcr_conn_tx_commit(pump->conn, n);
+}
+
+/* WRITABLE comes when it is worth while to look again. */
+static bool has_space(struct pump *pump, const struct iovec iov[2], int n)
+{
+	size_t room = (n > 0 ? iov[0].iov_len : 0) + (n > 1 ? iov[1].iov_len : 0);
+	return n > 0 && (!pump->shared || shared_tx_worth(pump, room));
+}
+
+/* The peer shall hear of an urgent byte though what stands before it does not fit (URG-2). */
+static void announce_urgent(struct pump *pump)
+{
+	if (pair_urgent_pending(pump->pair))
+		smcr_conn_tx_announce_urgent(pump->conn);
+}
+
+static enum step take_from_pair(struct pump *pump)
+{
+	size_t moved = 0;
+	while (pump_active(pump) && pump->tx_ready && !pump->tx_full) {
+		struct iovec iov[2];
+		if (moved >= TURN)
+			return STEP_MORE;
+		if (pump->urgent_waits && !commit_urgent(pump)) {
+			pump->tx_full = true;
+			return STEP_WAIT;
+		}
+		if (pump->tx_ended) {
+			end_tx(pump);
+			break;
+		}
+		int n = smcr_conn_tx_space(pump->conn, iov);
+		if (!has_space(pump, iov, n)) {
+			pump->tx_full = true;
+			announce_urgent(pump);
+			break;
+		}
+		pump_cut(iov, n, TURN - moved);
+		ssize_t got = pair_read(pump->pair, iov, n);
+		if (got == -EAGAIN) {
+			pump->tx_ready = false;
+			break;
+		}
+		if (got <= 0) {
+			end_tx(pump);
+			break;
+		}
+		moved += (size_t)got;
+		pump->tx_bytes += (size_t)got;
+		/* The usual case: no need to be told by EAGAIN. */
+		if (pump->pair->drained && !pump->write_ended)
+			pump->tx_ready = false;
+		if (pump->pair->urgent)
+			commit_urgent(pump);
+		else
+			commit(pump, (size_t)got);
+		pair_settle(pump->pair);
+	}
+	return STEP_WAIT;
+}
+
+/* No event may come that says so. */
+static enum step end_if_last(struct pump *pump)
+{
+	bool last_taken = pump->write_ended && pump->tx_ready && !pump->urgent_waits;
+	if (pump_active(pump) && last_taken && pair_pending(pump->pair) == 0)
+		end_tx(pump);
+	return STEP_WAIT;
+}
+
+static enum step pump_tx(struct pump *pump)
+{
+	if (!pump->tx_ready || pump->tx_full || !pump_active(pump))
+		return end_if_last(pump);
+	if (pump->shared && !shared_tx_begin(pump))
+		return end_if_last(pump);
+	enum step step = take_from_pair(pump);
+	if (step == STEP_WAIT)
+		end_if_last(pump);
+	if (pump->shared)
+		shared_tx_end(pump);
+	return step;
+}
+
+void pump_lose_reader(struct pump *pump)
+{
+	if (pair_closed(pump->pair)) {
+		/* It is gone, and what has arrived for it since is unread data. */
+		pump->closed = pump->write_ended = true;
+		pump->pair->unread = true;
+	} else {
+		pump->deaf = true; /* shutdown(RD) sends nothing (CLOSE-5) */
+	}
+}
+
+/* An urgent byte is announced or here: the program is told though the pair is full (URG-4). */
+bool pump_has_room(struct pump *pump)
+{
+	size_t before;
+	if (!pump->rx_full)
+		return true;
+	if (smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE ||
+	    !pair_make_way(pump->pair))
+		return false;
+	pump->rx_full = false;
+	return true;
+}
+
+ssize_t pump_deliver(struct pump *pump, struct iovec iov[2], int n)
+{
+	size_t before;
+	if (pump->deaf)
+		return (ssize_t)(iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0));
+	if (smcr_conn_rx_urgent(pump->conn, &before) != SMCR_URGENT_PRESENT)
+		return pair_write(pump->pair, iov, n);
+	if (before == 0)
+		return pair_write_urgent(pump->pair, iov[0].iov_base);
+	pump_cut(iov, n, before);
+	return pair_write(pump->pair, iov, n);
+}
+
+void pump_settle_rx(struct pump *pump)
+{
+	size_t before;
+	if (pump_active(pump) && smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_NONE)
+		pair_end_way(pump->pair);
+	if (pump_active(pump) && !pump->rx_ended && smcr_conn_rx_eof(pump->conn)) {
+		pump->rx_ended = true;
+		pair_shutdown(pump->pair);
+	}
+}
+
+static enum step pump_rx(struct pump *pump)
+{
+	size_t moved = 0;
+	while (pump_active(pump) && pump->rx_ready && pump_has_room(pump)) {
+		struct iovec iov[2];
+		if (moved >= TURN)
+			return STEP_MORE;
+		int n = smcr_conn_rx_data(pump->conn, iov);
+		if (n == 0) {
+			pump->rx_ready = false;
+			break;
+		}
+		pump_cut(iov, n, TURN - moved);
+		ssize_t put = pump_deliver(pump, iov, n);
+		if (put == -EAGAIN) {
+			pump->rx_full = true;
+			continue;
+		}
+		if (put == -ENOBUFS)
+			return STEP_MORE;
+		if (put < 0) {
+			pump_lose_reader(pump);
+			if (pump->closed)
+				return STEP_WAIT;
+			continue;
+		}
+		moved += (size_t)put;
+		pump->rx_bytes += (size_t)put;
+		smcr_conn_rx_consume(pump->conn, (size_t)put);
+	}
+	pump_settle_rx(pump);
+	return STEP_WAIT;
+}
+
+/*
+ * Closed with data left unread: TCP resets at once. What fits into the window would have been sent
+ * before, by the program's own write: an answer to a request that was not read to its end.
+ */
+static void close_hard(struct pump *pump)
+{
+	pump->tx_ready = true;
+	pump->tx_full = false;
+	pump_tx(pump);
+	if (pump_active(pump))
+		close_conn(pump);
+}
+
+void pump_last(struct pump *pump)
+{
+	struct iovec iov[2];
+	if (!pump_active(pump) || pump->closed || pump->deaf)
+		return;
+	if (pump->shared) {
+		shared_last(pump);
+		return;
+	}
+	if (pump->rx_full)
+		return;
+	int n = smcr_conn_rx_data(pump->conn, iov);
+	ssize_t put = n > 0 ? pair_write(pump->pair, iov, n) : 0;
+	if (put > 0)
+		pump->rx_bytes += (size_t)put;
+}
+
+void pump_look(struct pump *pump)
+{
+	if (pump_active(pump) && pump->shared)
+		shared_look(pump);
+}
+
+static enum step run_rx(struct pump *pump)
+{
+	enum step step = STEP_WAIT;
+	if (pump->shared && !pump->shared->rx_over)
+		step = shared_rx(pump);
+	if (!pump->shared || pump->shared->rx_over)
+		step = pump_rx(pump);
+	return step;
+}
+
+bool pump_run(struct pump *pump)
+{
+	enum step rx = STEP_WAIT, tx = STEP_WAIT;
+	pump_look(pump);
+	if (pump_active(pump) && !pump->closed)
+		rx = run_rx(pump);
+	if (pump_active(pump) && pump->closed && (pump->pair->unread || pump->linger_reset))
+		close_hard(pump);
+	if (pump_active(pump))
+		tx = pump_tx(pump);
+	return pump_active(pump) && (rx == STEP_MORE || tx == STEP_MORE);
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* CLC on a TCP socket that is fit for it, and what the engine is told of the connection. */
+#include <errno.h>
+#include <linux/socket.h>
+
+#include "daemon/conns/internal.h"
+
+/* SO_RCVBUF or SO_SNDBUF as the program set it (RMB-6, SOCK-2), or 0: what the kernel chose by
+ * itself says nothing. */
+static uint32_t buffer_of(int tcp, int option, int locked)
+{
+	int lock = 0, bytes = 0;
+	socklen_t len = sizeof(lock);
+	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 || !(lock & locked))
+		return 0;
+	len = sizeof(bytes);
+	if (getsockopt(tcp, SOL_SOCKET, option, &bytes, &len) < 0 || bytes < 0)
+		return 0;
+	return (uint32_t)bytes / 2; /* the kernel doubles what is set, for its bookkeeping */
+}
+
+static void find_path(const struct client_conn *conn, struct smcr_conn_params *params)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	struct rdv_path path;
+	if (callbacks->path) {
+		if (callbacks->path(callbacks->ctx, &conn->local, &params->local_prefix_len,
+				    &params->vlan) == 0)
+			return;
+	} else if (rdv_path_of(&conn->local, &path) == 0) {
+		params->local_prefix_len = path.prefix_len;
+		params->vlan = path.vlan;
+		return;
+	}
+	params->local_prefix_len = conn->local.family == AF_INET ? 32 : 128;
+	params->vlan = SMCR_NO_VLAN;
+}
+
+static enum smcr_reason must_refuse(const struct client_conn *conn)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	uint32_t mark = 0;
+	socklen_t len = sizeof(mark);
+	if (!callbacks->refuse)
+		return SMCR_REASON_NONE;
+	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &mark, &len) < 0)
+		mark = 0;
+	const struct conns_candidate candidate = { .local = &conn->local,
+						   .peer = &conn->peer,
+						   .server = conn->kind == IPC_HANDOVER_ACCEPTED,
+						   .mark = mark,
+						   .uid = conn->claim_uid,
+						   .program = conn->claim_program };
+	return callbacks->refuse(callbacks->ctx, &candidate);
+}
+
+void conn_update_stream(struct client_conn *conn)
+{
+	enum clc_stream_mode mode = CLC_STREAM_OFF;
+	if (!conn->stream)
+		return;
+	if (conn->smc)
+		mode = smcr_conn_wants_clc(conn->smc) ? CLC_STREAM_CLC : CLC_STREAM_WATCH;
+	if (mode != clc_stream_mode(conn->stream) && clc_stream_set_mode(conn->stream, mode) < 0 &&
+	    conn->smc)
+		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
+}
+
+void conn_free_stream(struct client_conn *conn)
+{
+	rdv_connect_wait_cancel(conn->wait);
+	conn->wait = NULL;
+	clc_stream_free(conn->stream);
+	conn->stream = NULL;
+}
+
+static bool is_clc_wanted(void *ctx, const uint8_t *msg, size_t len)
+{
+	const struct client_conn *conn = ctx;
+	return !conn->smc || smcr_conn_takes_clc(conn->smc, msg, len);
+}
+
+static void on_clc_message(void *ctx, const uint8_t *msg, size_t len)
+{
+	struct client_conn *conn = ctx;
+	batch_begin(conn->conns->batch);
+	if (conn->smc)
+		smcr_conn_clc_input(conn->smc, msg, len);
+	conn_update_stream(conn);
+	batch_end(conn->conns->batch);
+}
+
+static void on_clc_garbage(void *ctx)
+{
+	struct client_conn *conn = ctx;
+	batch_begin(conn->conns->batch);
+	if (conn->smc && conn->phase == PHASE_RENDEZVOUS)
+		smcr_conn_clc_garbage(conn->smc);
+	else if (conn->smc) /* no byte belongs there while SMC-R carries the data (GEN-3) */
+		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
+	batch_end(conn->conns->batch);
+}
+
+static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
+{
+	struct client_conn *conn = ctx;
+	(void)error;
+	batch_begin(conn->conns->batch);
+	if (conn->smc)
+		smcr_conn_tcp_event(conn->smc, event);
+	else if (conn->phase == PHASE_FALLBACK && event == SMCR_TCP_RESET)
+		conn_tcp_lost(conn);
+	batch_end(conn->conns->batch);
+}
+
+static void on_flushed(void *ctx)
+{
+	struct client_conn *conn = ctx;
+	batch_begin(conn->conns->batch);
+	if (conn->phase == PHASE_FALLBACK)
+		conn_fall_back(conn, conn->reason);
+	batch_end(conn->conns->batch);
+}
+
+static const struct clc_stream_callbacks stream_callbacks = {
+	.wanted = is_clc_wanted,
+	.message = on_clc_message,
+	.garbage = on_clc_garbage,
+	.tcp_event = on_tcp_event,
+	.flushed = on_flushed,
+};
+
+/* The peer counts on CLC now, so whatever goes wrong here breaks the connection. */
+void conn_start_rendezvous(struct client_conn *conn)
+{
+	struct conns *conns = conn->conns;
+	struct smcr_conn *smc = NULL;
+	conn->phase = PHASE_RENDEZVOUS;
+	int r = rdv_linger_arm(conn->tcp, &conn->linger);
+	conn->armed = r == 0;
+	if (r == 0)
+		r = clc_stream_new(conns->config.base, conn->tcp, &stream_callbacks, conn,
+				   &conn->stream);
+	if (r == 0) {
+		struct smcr_conn_params params = {
+			.role = conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER
+								    : SMCR_ROLE_CLIENT,
+			.local = conn->local,
+			.peer = conn->peer,
+			.rcvbuf = buffer_of(conn->tcp, SO_RCVBUF, SOCK_RCVBUF_LOCK),
+			.sndbuf = buffer_of(conn->tcp, SO_SNDBUF, SOCK_SNDBUF_LOCK),
+			.user = conn,
+			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
+			.refuse = must_refuse(conn),
+		};
+		find_path(conn, &params);
+		r = smcr_conn_start(conns->config.engine, &params, &smc);
+	}
+	if (r < 0) {
+		again_or_fail(conn, -r, SMCR_REASON_INTERNAL);
+		return;
+	}
+	if (conn->kind != IPC_HANDOVER_ACCEPTED)
+		early_expect(conn);
+	if (!conn->let_go) /* it may have declined at once */
+		conn->smc = smc;
+	conn_update_stream(conn);
+}

@@ -1,0 +1,524 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/conns/shared.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/conns/pump_internal.h"
+#include "daemon/host/pages.h"
+
+/* What is forwarded at once: enough for a small message where the library reads, up to much where
+ * others do, or where the library reads so little at a time that it never comes to the memory. */
+#define HEAD_LEAST 4096u
+#define HEAD_MOST  (256u * 1024)
+#define READ_MUCH  8192u
+
+/* How long somebody may be in the middle of something before he counts as dead or stopped. He may
+ * be alive: then no byte is lost, but the way is slower for a while, or for ever. */
+#define READER_PATIENCE_US 5000
+#define LOCK_PATIENCE_US   50000
+/* A head that lies there for so long may be waited for with MSG_PEEK or FIONREAD. */
+#define HEAD_PATIENCE_US 4000
+
+/* ---- life */
+
+static int make_file(struct shared *shared)
+{
+	int fd = memfd_create("smcrd-path", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	if (fd < 0)
+		return -errno;
+	void *page = MAP_FAILED;
+	if (ftruncate(fd, shared->layout.length) == 0 &&
+	    fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
+		page = mmap(NULL, PATH_PAGE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (page == MAP_FAILED) {
+		int error = errno;
+		close(fd);
+		return -error;
+	}
+	shared->fd = fd;
+	shared->page = page;
+	return 0;
+}
+
+static void drop_file(struct shared *shared)
+{
+	munmap(shared->page, PATH_PAGE_SIZE);
+	close(shared->fd);
+	shared->page = NULL;
+	shared->fd = -1;
+}
+
+static int put_pages(const struct shared *shared, const struct smcr_conn_memory *memory)
+{
+	off_t buffer_at = (off_t)PATH_PAGE_SIZE + memory->element_size;
+	int r = pages_share(memory->element, memory->element_size, shared->fd, PATH_PAGE_SIZE);
+	if (r < 0)
+		return r;
+	r = pages_share(memory->buffer, memory->buffer_size, shared->fd, buffer_at);
+	if (r < 0) /* if this fails too the element stays shared with nobody */
+		pages_own(memory->element, memory->element_size);
+	return r;
+}
+
+int shared_open(struct shared *shared, struct smcr_conn *conn, uint64_t now)
+{
+	struct smcr_conn_memory memory;
+	struct smcr_conn_positions at;
+	int r = smcr_conn_share(conn, &memory);
+	if (r < 0)
+		return r;
+	struct shared new = {
+		.layout = { .length = PATH_PAGE_SIZE + memory.element_size + memory.buffer_size,
+			    .receive = { PATH_PAGE_SIZE + memory.element_skip,
+					 memory.element_size - memory.element_skip },
+			    .send = { PATH_PAGE_SIZE + memory.element_size, memory.buffer_size } },
+		.buffer = memory.buffer,
+		.head = HEAD_LEAST,
+		.now = now,
+		.active = now,
+		.polled = true,
+	};
+	if (!path_layout_valid(&new.layout))
+		return -EINVAL;
+	r = make_file(&new);
+	if (r < 0)
+		return r;
+	r = put_pages(&new, &memory);
+	if (r < 0) {
+		drop_file(&new);
+		return r;
+	}
+	smcr_conn_get_positions(conn, &at);
+	path_rx_open(&new.rx, new.page, at.consumed, at.produced);
+	path_tx_open(&new.tx, new.page, memory.buffer_size, at.committed, at.completed);
+	*shared = new;
+	return 0;
+}
+
+void shared_close(struct shared *shared)
+{
+	if (shared->fd < 0)
+		return;
+	path_end(shared->page);
+	drop_file(shared);
+}
+
+/* ---- looking */
+
+bool shared_has_news(struct shared *shared, uint64_t now)
+{
+	struct path_page *page = shared->page;
+	if (!shared->rx_over && atomic_load(&page->taken) != shared->rx.taken)
+		return true;
+	if (!shared->tx.taken_over && atomic_load(&page->committed) != shared->tx.committed)
+		return true;
+	if (shared->reader_due &&
+	    (now >= shared->reader_due || !path_rx_reader_at_work(&shared->rx)))
+		return true;
+	if (shared->lock_due &&
+	    (now >= shared->lock_due || atomic_load(&page->lock) == PATH_LOCK_FREE))
+		return true;
+	return shared->head_due && now >= shared->head_due;
+}
+
+void shared_poll(struct shared *shared)
+{
+	if (!shared->polled)
+		path_tx_poll(&shared->tx);
+	shared->polled = true;
+}
+
+bool shared_stop_polling(struct shared *shared)
+{
+	if (shared->polled && path_tx_stop_polling(&shared->tx))
+		shared->polled = false;
+	return !shared->polled;
+}
+
+/* The program has written what nobody who follows the protocol writes, or memory is short. */
+static bool violated(struct pump *pump)
+{
+	pump->violated = true;
+	return false;
+}
+
+/* What readers have taken from the memory. */
+static bool look_rx(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	if (shared->rx_over)
+		return true;
+	if (path_rx_load(&shared->rx) < 0)
+		return violated(pump);
+	smcr_conn_get_positions(pump->conn, &at);
+	uint64_t n = shared->rx.taken - at.consumed;
+	if (n == 0)
+		return true;
+	pump->rx_bytes += n;
+	shared->rx_bytes += n;
+	shared->active = shared->now;
+	shared->head = HEAD_LEAST;
+	smcr_conn_rx_consume(pump->conn, (size_t)n);
+	return true;
+}
+
+/* Bytes that writers have put into the memory: they lie where the engine wants them. */
+static bool commit_written(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	uint64_t n = shared->tx.committed - at.committed;
+	if (n == 0)
+		return true;
+	pump->tx_bytes += n;
+	shared->tx_bytes += n;
+	shared->active = shared->now;
+	smcr_conn_tx_commit(pump->conn, (size_t)n);
+	return true;
+}
+
+static void publish_room(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	if (at.completed != shared->tx.completed)
+		path_tx_complete(&shared->tx, at.completed);
+}
+
+static bool look_tx(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	if (shared->tx.taken_over)
+		return true;
+	if (path_tx_load(&shared->tx) < 0)
+		return violated(pump);
+	commit_written(pump);
+	if (pump->conn)
+		publish_room(pump);
+	return true;
+}
+
+bool shared_look(struct pump *pump)
+{
+	/* The engine may let go of the connection in each call. */
+	return look_rx(pump) && (!pump->conn || look_tx(pump));
+}
+
+/* ---- receiving */
+
+enum forwarded {
+	FORWARDED,      /* something */
+	FORWARD_ANEW,   /* a reader was faster */
+	FORWARD_FULL,   /* the pair takes nothing */
+	FORWARD_LATER,  /* the kernel has no memory */
+	FORWARD_NOBODY, /* nothing to forward, or nobody to read it */
+};
+
+/* The next bytes, at most `most`, into the pair. */
+static enum forwarded forward(struct pump *pump, size_t most)
+{
+	struct shared *shared = pump->shared;
+	struct path_rx *rx = &shared->rx;
+	struct iovec iov[2];
+	size_t before = 1;
+	int n = smcr_conn_rx_data(pump->conn, iov);
+	if (n == 0 || !pump_active(pump))
+		return FORWARD_NOBODY;
+	pump_cut(iov, n, most);
+	size_t len = iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0);
+	if (!path_rx_forward_begin(rx, len))
+		return look_rx(pump) ? FORWARD_ANEW : FORWARD_NOBODY;
+	bool urgent =
+		smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_PRESENT && before == 0;
+	ssize_t put = pump_deliver(pump, iov, n);
+	size_t sent = put > 0 ? (size_t)put : 0;
+	if (rx->produced < rx->taken + sent)
+		path_rx_publish(rx, rx->taken + sent);
+	path_rx_forward_end(rx, sent);
+	if (put == -EAGAIN)
+		return FORWARD_FULL;
+	if (put == -ENOBUFS)
+		return FORWARD_LATER;
+	if (put < 0) {
+		pump_lose_reader(pump);
+		return FORWARD_NOBODY;
+	}
+	shared->through_pair |= urgent;
+	pump->rx_bytes += sent;
+	smcr_conn_rx_consume(pump->conn, sent);
+	return FORWARDED;
+}
+
+/* Like the pump without memory: an urgent byte is on its way or in the pair, and the program shall
+ * hear of it though it reads nothing. */
+static enum step forward_all(struct pump *pump)
+{
+	uint64_t moved = pump->rx_bytes;
+	while (pump_active(pump) && pump_has_room(pump)) {
+		if (pump->rx_bytes - moved >= TURN)
+			return STEP_MORE;
+		switch (forward(pump, TURN)) {
+		case FORWARDED:
+		case FORWARD_ANEW: break;
+		case FORWARD_FULL: pump->rx_full = true; break;
+		case FORWARD_LATER: return STEP_MORE;
+		case FORWARD_NOBODY: return STEP_WAIT;
+		}
+	}
+	return STEP_WAIT;
+}
+
+/* The last head was read. How long is the next one to be? */
+static size_t head_length(struct shared *shared)
+{
+	uint32_t looks = atomic_load(&shared->page->looks) - shared->head_looks;
+	bool memory_unused = shared->head_short && shared->head_end == shared->rx.taken;
+	shared->head_longer = 0;
+	if (memory_unused && looks > 0 && shared->head_len / looks >= READ_MUCH)
+		shared->head = HEAD_LEAST;
+	else if (memory_unused && shared->head < HEAD_MOST)
+		shared->head *= 2;
+	return shared->head;
+}
+
+static enum step forward_head(struct pump *pump, size_t length, uint64_t waiting)
+{
+	struct shared *shared = pump->shared;
+	uint64_t from = shared->rx.taken;
+	switch (forward(pump, length)) {
+	case FORWARDED:
+		shared->head_len = shared->head_longer ? shared->head_len : 0;
+		shared->head_len += shared->rx.taken - from;
+		shared->head_short = waiting > length;
+		shared->head_end = shared->rx.taken;
+		if (!shared->head_longer)
+			shared->head_looks = atomic_load(&shared->page->looks);
+		shared->active = shared->now;
+		return STEP_MORE;
+	case FORWARD_ANEW: return STEP_MORE;
+	case FORWARD_FULL: pump->rx_full = true; break;
+	case FORWARD_LATER: pump->rx_later = true; break;
+	case FORWARD_NOBODY: break;
+	}
+	return STEP_WAIT;
+}
+
+/* Readers of the library that are at work take what is there, or begin again when they see it. */
+static bool reader_comes(struct shared *shared)
+{
+	if (!path_rx_reader_at_work(&shared->rx)) {
+		shared->reader_due = 0;
+		return false;
+	}
+	if (!shared->reader_due)
+		shared->reader_due = shared->now + READER_PATIENCE_US;
+	if (shared->now < shared->reader_due)
+		return true;
+	path_rx_ignore_readers(&shared->rx);
+	shared->reader_due = 0;
+	return false;
+}
+
+/* The pair has a head that nobody has read yet. @return is it to be made longer? */
+static bool head_lies(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	shared->wants_empty = true;
+	if (pump->rx_full) {
+		shared->head_due = 0;
+		return false;
+	}
+	if (!shared->head_due)
+		shared->head_due = shared->now + HEAD_PATIENCE_US;
+	if (shared->now < shared->head_due)
+		return false;
+	shared->head_due = shared->now + HEAD_PATIENCE_US;
+	if (shared->head_longer < 6)
+		shared->head_longer++;
+	return true;
+}
+
+/* One step: does the program have to be given a head? */
+static enum step step_rx(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	smcr_conn_get_positions(pump->conn, &at);
+	if (at.produced != shared->rx.produced)
+		path_rx_publish(&shared->rx, at.produced);
+	uint64_t waiting = at.produced - at.consumed;
+	if (waiting == 0) {
+		shared->wants_empty = false;
+		shared->head_due = shared->reader_due = 0;
+		return STEP_WAIT;
+	}
+	if (pair_unread(pump->pair)) {
+		shared->reader_due = 0;
+		return head_lies(pump)
+			       ? forward_head(pump, HEAD_LEAST << shared->head_longer, waiting)
+			       : STEP_WAIT;
+	}
+	shared->head_due = 0;
+	pump->rx_full = false;
+	return reader_comes(shared) ? STEP_WAIT : forward_head(pump, head_length(shared), waiting);
+}
+
+static bool goes_through_pair(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	size_t before;
+	if (shared->through_pair && !pair_unread(pump->pair))
+		shared->through_pair = false;
+	return shared->through_pair || smcr_conn_rx_urgent(pump->conn, &before) != SMCR_URGENT_NONE;
+}
+
+/* Nobody reads any more: the pump drops the rest. */
+static void stop_readers(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	atomic_fetch_or(&shared->page->taken, PATH_MARK);
+	shared->rx_over = true;
+	shared->wants_empty = false;
+	shared->head_due = shared->reader_due = 0;
+	pump->rx_ready = true;
+}
+
+enum step shared_rx(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	enum step step = STEP_MORE;
+	pump->rx_later = false;
+	while (pump_active(pump) && !pump->closed && step == STEP_MORE) {
+		if (pump->deaf) {
+			stop_readers(pump);
+			return STEP_WAIT;
+		}
+		if (!goes_through_pair(pump)) {
+			step = step_rx(pump);
+			continue;
+		}
+		shared->wants_empty = true;
+		step = forward_all(pump);
+		if (step == STEP_MORE)
+			break;
+		if (!pump_active(pump) || goes_through_pair(pump))
+			break;
+		step = STEP_MORE;
+	}
+	if (!pump->closed)
+		pump_settle_rx(pump);
+	return step == STEP_MORE || pump->rx_later ? STEP_MORE : STEP_WAIT;
+}
+
+void shared_last(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	struct smcr_conn_positions at;
+	struct iovec iov[2];
+	if (shared->rx_over)
+		return;
+	uint64_t taken = atomic_fetch_or(&shared->page->taken, PATH_MARK);
+	smcr_conn_get_positions(pump->conn, &at);
+	shared->rx_over = true;
+	if (taken < at.consumed || taken > at.produced)
+		return;
+	size_t skip = (size_t)(taken - at.consumed);
+	pump->rx_bytes += skip;
+	shared->rx_bytes += skip;
+	int n = smcr_conn_rx_data(pump->conn, iov);
+	if (n > 0 && skip >= iov[0].iov_len) {
+		skip -= iov[0].iov_len;
+		iov[0] = iov[1];
+		n--;
+	}
+	if (n <= 0 || skip >= iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0))
+		return;
+	iov[0].iov_base = (uint8_t *)iov[0].iov_base + skip;
+	iov[0].iov_len -= skip;
+	ssize_t put = pair_write(pump->pair, iov, n);
+	if (put > 0)
+		pump->rx_bytes += (size_t)put;
+}
+
+/* ---- sending */
+
+/* No write to the memory counts any more. What was committed before does. */
+static bool revoke_memory(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	if (path_tx_take_over(&shared->tx) < 0)
+		return violated(pump);
+	return commit_written(pump);
+}
+
+/* The lock is held by somebody who is dead, was stopped, or left by longjmp(), and bytes wait in
+ * the pair: they go into pages that nobody else has. */
+static bool take_over(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	const struct path_ring *ring = &shared->layout.send;
+	shared->lock_due = 0;
+	if (!revoke_memory(pump) || pages_own(shared->buffer, ring->size) < 0)
+		return violated(pump);
+	fallocate(shared->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ring->at, ring->size);
+	return true;
+}
+
+bool shared_tx_begin(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	if (shared->tx.taken_over || shared->locked)
+		return true;
+	if (path_tx_lock(&shared->tx)) {
+		shared->locked = true;
+		shared->lock_due = 0;
+		return look_tx(pump);
+	}
+	if (pair_pending(pump->pair) == 0) { /* nothing that would have to wait for it */
+		pump->tx_ready = pump->write_ended;
+		shared->lock_due = 0;
+		return false;
+	}
+	if (pump->closed) /* nobody is left who could give it back */
+		return take_over(pump);
+	if (!shared->lock_due)
+		shared->lock_due = shared->now + LOCK_PATIENCE_US;
+	return shared->now >= shared->lock_due && take_over(pump);
+}
+
+bool shared_tx_worth(struct pump *pump, size_t room)
+{
+	const struct shared *shared = pump->shared;
+	return shared->tx.taken_over || pump->closed || room >= shared->layout.send.size / 2;
+}
+
+bool shared_tx_put(struct pump *pump, size_t n)
+{
+	struct shared *shared = pump->shared;
+	shared->active = shared->now;
+	if (shared->tx.taken_over || !pump->conn)
+		return true;
+	publish_room(pump); /* the room that the bytes were put into */
+	return path_tx_put(&shared->tx, (uint32_t)n) == 0 || violated(pump);
+}
+
+void shared_tx_end(struct pump *pump)
+{
+	struct shared *shared = pump->shared;
+	if (!shared->locked || pump->urgent_waits) /* its byte lies behind `committed` */
+		return;
+	path_tx_set_backlog(&shared->tx, pump->tx_ready);
+	path_tx_unlock(&shared->tx);
+	shared->locked = false;
+}
+
+bool shared_tx_finish(struct pump *pump)
+{
+	return pump->shared->tx.taken_over || revoke_memory(pump);
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Socket options of the TCP connection behind a pair end (SOCK-2..4). The daemon asks the kernel in
+ * the program's name, so only options with plain values are let through (none with addresses of
+ * memory in them, none that changes what the stream is), and with no privilege in force.
+ */
+#include <errno.h>
+#include <linux/capability.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/conns/internal.h"
+
+enum {
+	GET = 1 << IPC_SOCKOPT_GET,
+	SET = 1 << IPC_SOCKOPT_SET,
+};
+
+static const struct option {
+	int level, name;
+	unsigned int allowed;
+} options[] = {
+	{ SOL_SOCKET, SO_ACCEPTCONN, GET },
+	{ SOL_SOCKET, SO_BINDTODEVICE, GET },
+	{ SOL_SOCKET, SO_BROADCAST, GET | SET },
+	{ SOL_SOCKET, SO_BSDCOMPAT, GET | SET },
+	{ SOL_SOCKET, SO_BUSY_POLL, GET | SET },
+	{ SOL_SOCKET, SO_COOKIE, GET },
+	{ SOL_SOCKET, SO_DEBUG, GET | SET },
+	{ SOL_SOCKET, SO_DOMAIN, GET },
+	{ SOL_SOCKET, SO_DONTROUTE, GET | SET },
+	{ SOL_SOCKET, SO_INCOMING_CPU, GET },
+	{ SOL_SOCKET, SO_INCOMING_NAPI_ID, GET },
+	{ SOL_SOCKET, SO_KEEPALIVE, GET | SET },
+	{ SOL_SOCKET, SO_MARK, GET | SET },
+	{ SOL_SOCKET, SO_MAX_PACING_RATE, GET | SET },
+	{ SOL_SOCKET, SO_NETNS_COOKIE, GET },
+	{ SOL_SOCKET, SO_NO_CHECK, GET | SET },
+	{ SOL_SOCKET, SO_OOBINLINE, GET | SET },
+	{ SOL_SOCKET, SO_PRIORITY, GET | SET },
+	{ SOL_SOCKET, SO_PROTOCOL, GET },
+	{ SOL_SOCKET, SO_RCVBUF, GET | SET },
+	{ SOL_SOCKET, SO_REUSEADDR, GET | SET },
+	{ SOL_SOCKET, SO_REUSEPORT, GET | SET },
+	{ SOL_SOCKET, SO_SNDBUF, GET | SET },
+	{ SOL_SOCKET, SO_TYPE, GET },
+	{ IPPROTO_TCP, TCP_CC_INFO, GET },
+	{ IPPROTO_TCP, TCP_CONGESTION, GET | SET },
+	{ IPPROTO_TCP, TCP_CORK, GET | SET },
+	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, GET | SET },
+	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, GET | SET }, /* too late to do anything */
+	{ IPPROTO_TCP, TCP_INFO, GET },
+	{ IPPROTO_TCP, TCP_KEEPCNT, GET | SET },
+	{ IPPROTO_TCP, TCP_KEEPIDLE, GET | SET },
+	{ IPPROTO_TCP, TCP_KEEPINTVL, GET | SET },
+	{ IPPROTO_TCP, TCP_LINGER2, GET | SET },
+	{ IPPROTO_TCP, TCP_MAXSEG, GET | SET },
+	{ IPPROTO_TCP, TCP_NODELAY, GET | SET },
+	{ IPPROTO_TCP, TCP_NOTSENT_LOWAT, GET | SET },
+	{ IPPROTO_TCP, TCP_QUICKACK, GET | SET },
+	{ IPPROTO_TCP, TCP_SYNCNT, GET | SET },
+	{ IPPROTO_TCP, TCP_THIN_DUPACK, GET | SET },
+	{ IPPROTO_TCP, TCP_THIN_LINEAR_TIMEOUTS, GET | SET },
+	{ IPPROTO_TCP, TCP_USER_TIMEOUT, GET | SET },
+	{ IPPROTO_TCP, TCP_WINDOW_CLAMP, GET | SET },
+	{ IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, GET | SET },
+	{ IPPROTO_IP, IP_FREEBIND, GET | SET },
+	{ IPPROTO_IP, IP_MINTTL, GET | SET },
+	{ IPPROTO_IP, IP_MTU, GET },
+	{ IPPROTO_IP, IP_MTU_DISCOVER, GET | SET },
+	{ IPPROTO_IP, IP_PKTINFO, GET | SET },
+	{ IPPROTO_IP, IP_RECVERR, GET | SET },
+	{ IPPROTO_IP, IP_RECVOPTS, GET | SET },
+	{ IPPROTO_IP, IP_RECVORIGDSTADDR, GET | SET },
+	{ IPPROTO_IP, IP_RECVTOS, GET | SET },
+	{ IPPROTO_IP, IP_RECVTTL, GET | SET },
+	{ IPPROTO_IP, IP_RETOPTS, GET | SET },
+	{ IPPROTO_IP, IP_TOS, GET | SET },
+	{ IPPROTO_IP, IP_TRANSPARENT, GET | SET },
+	{ IPPROTO_IP, IP_TTL, GET | SET },
+	{ IPPROTO_IPV6, IPV6_ADDR_PREFERENCES, GET | SET },
+	{ IPPROTO_IPV6, IPV6_AUTOFLOWLABEL, GET | SET },
+	{ IPPROTO_IPV6, IPV6_DONTFRAG, GET | SET },
+	{ IPPROTO_IPV6, IPV6_FREEBIND, GET | SET },
+	{ IPPROTO_IPV6, IPV6_MINHOPCOUNT, GET | SET },
+	{ IPPROTO_IPV6, IPV6_MTU, GET },
+	{ IPPROTO_IPV6, IPV6_MTU_DISCOVER, GET | SET },
+	{ IPPROTO_IPV6, IPV6_RECVERR, GET | SET },
+	{ IPPROTO_IPV6, IPV6_RECVHOPLIMIT, GET | SET },
+	{ IPPROTO_IPV6, IPV6_RECVPKTINFO, GET | SET },
+	{ IPPROTO_IPV6, IPV6_RECVTCLASS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_TCLASS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_TRANSPARENT, GET | SET },
+	{ IPPROTO_IPV6, IPV6_UNICAST_HOPS, GET | SET },
+	{ IPPROTO_IPV6, IPV6_V6ONLY, GET | SET },
+};
+
+static bool allowed(const struct ipc_sockopt *msg)
+{
+	for (size_t i = 0; i < sizeof(options) / sizeof(options[0]); i++)
+		if (options[i].level == msg->level && options[i].name == msg->name)
+			return options[i].allowed & 1u << msg->op;
+	return false;
+}
+
+static int kernel_sockopt(int fd, struct ipc_sockopt *msg)
+{
+	socklen_t len = msg->length;
+	if (msg->op == IPC_SOCKOPT_SET)
+		return setsockopt(fd, msg->level, msg->name, msg->value, len) < 0 ? errno : 0;
+	memset(msg->value, 0, sizeof(msg->value));
+	if (getsockopt(fd, msg->level, msg->name, msg->value, &len) < 0)
+		return errno;
+	msg->length = (uint16_t)(len > sizeof(msg->value) ? sizeof(msg->value) : len);
+	return 0;
+}
+
+struct unprivileged_call {
+	int fd;
+	struct ipc_sockopt *msg;
+	int error;
+};
+
+static int without_privileges(int fd, struct ipc_sockopt *msg)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct full[_LINUX_CAPABILITY_U32S_3], none[2];
+	if (syscall(SYS_capget, &header, full) < 0)
+		return errno;
+	memcpy(none, full, sizeof(none));
+	none[0].effective = none[1].effective = 0;
+	if (syscall(SYS_capset, &header, none) < 0)
+		return errno;
+	return kernel_sockopt(fd, msg);
+}
+
+static void *unprivileged_thread(void *arg)
+{
+	struct unprivileged_call *call = arg;
+	call->error = without_privileges(call->fd, call->msg);
+	return NULL;
+}
+
+/* What the program may do is for the kernel to say, but it sees the daemon: so the daemon takes its
+ * own privileges off for the call. In a thread of its own: capabilities are a thread's, and uverbs
+ * takes nothing any more from one that has ever changed them since it opened the device. */
+static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
+{
+	struct unprivileged_call call = { .fd = fd, .msg = msg };
+	pthread_t thread;
+	int error = pthread_create(&thread, NULL, unprivileged_thread, &call);
+	if (error)
+		return error;
+	pthread_join(thread, NULL);
+	return call.error;
+}
+
+static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
+{
+	if (msg->op == IPC_SOCKOPT_SET) {
+		if (msg->length < sizeof(*linger))
+			return EINVAL;
+		memcpy(linger, msg->value, sizeof(*linger));
+		return 0;
+	}
+	if (msg->length > sizeof(*linger))
+		msg->length = sizeof(*linger);
+	memcpy(msg->value, linger, msg->length);
+	return 0;
+}
+
+/* ---- keepalive (4.5.3) ---- */
+
+static int get_number(int tcp, int level, int name)
+{
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(tcp, level, name, &value, &len) < 0 ? 0 : value;
+}
+
+uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own)
+{
+	if (!get_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
+		return 0;
+	int idle = own->idle ? own->idle : get_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE);
+	return idle > 0 ? (uint64_t)idle * 1000 * 1000 : 0;
+}
+
+void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own)
+{
+	int *value;
+	if (msg->result || msg->level != IPPROTO_TCP)
+		return;
+	switch (msg->name) {
+	case TCP_KEEPIDLE: value = &own->idle; break;
+	case TCP_KEEPINTVL: value = &own->interval; break;
+	default: return;
+	}
+	if (msg->op == IPC_SOCKOPT_SET)
+		*value = 0;
+	else if (*value)
+		memcpy(msg->value, value,
+		       msg->length < sizeof(*value) ? msg->length : sizeof(*value));
+}
+
+static void limit(int tcp, int name, int least, int *own)
+{
+	int value = get_number(tcp, IPPROTO_TCP, name);
+	if (value <= 0 || value >= least)
+		return;
+	if (setsockopt(tcp, IPPROTO_TCP, name, &least, sizeof(least)) == 0)
+		*own = value;
+}
+
+void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *own)
+{
+	limit(tcp, TCP_KEEPIDLE, (int)seconds, &own->idle);
+	limit(tcp, TCP_KEEPINTVL, (int)seconds, &own->interval);
+}
+
+void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own)
+{
+	if (own->idle)
+		setsockopt(tcp, IPPROTO_TCP, TCP_KEEPIDLE, &own->idle, sizeof(own->idle));
+	if (own->interval)
+		setsockopt(tcp, IPPROTO_TCP, TCP_KEEPINTVL, &own->interval, sizeof(own->interval));
+}
+
+/* ---- all together ---- */
+
+void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
+{
+	if (tcp < 0)
+		msg->result = ENOTCONN;
+	else if (msg->level == SOL_SOCKET && msg->name == SO_LINGER)
+		msg->result = linger ? linger_option(msg, linger) : kernel_sockopt(tcp, msg);
+	else if (!allowed(msg))
+		msg->result = ENOPROTOOPT;
+	else if (msg->op == IPC_SOCKOPT_GET)
+		msg->result = kernel_sockopt(tcp, msg);
+	else
+		msg->result = unprivileged_sockopt(tcp, msg);
+}

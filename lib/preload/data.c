@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/data.h"
+
+#include <limits.h>
+#include <sched.h>
+
+#include "lib/smcr/path.h"
+#include "lib/smcr/sys.h"
+
+/* About what it takes to put a process to sleep and to wake it up again on another processor. */
+#define SPIN_NS   50000
+#define VAIN_MOST 9 /* after so many times in vain one in 512 is still tried */
+/* How often the kernel is not asked again whether calls wait. */
+#define SKIP_NONBLOCKING 255
+
+size_t data_length(const struct iovec *iov, int count)
+{
+	size_t sum = 0;
+	if (count <= 0 || count > IOV_MAX)
+		return 0;
+	for (int i = 0; i < count; i++) {
+		if (iov[i].iov_len > SSIZE_MAX - sum)
+			return 0;
+		sum += iov[i].iov_len;
+	}
+	return sum;
+}
+
+void data_keep_error(struct pre_path *path, int error)
+{
+	if (path && error == -ECONNRESET)
+		atomic_store(&path->error, -error);
+}
+
+int data_kept_error(struct pre_path *path)
+{
+	if (atomic_load_explicit(&path->error, memory_order_relaxed) == 0)
+		return 0;
+	return -atomic_exchange(&path->error, 0);
+}
+
+bool data_is_nonblocking(int fd)
+{
+	int flags = sys_fcntl(fd, F_GETFL, 0);
+	return flags < 0 || flags & O_NONBLOCK;
+}
+
+bool data_may_spin(struct pre_path_spin *spin, int fd)
+{
+	uint32_t skip = atomic_load_explicit(&spin->skip, memory_order_relaxed);
+	bool waits = skip == 0 && !data_is_nonblocking(fd);
+	if (!waits)
+		atomic_store_explicit(&spin->skip, skip == 0 ? SKIP_NONBLOCKING : skip - 1,
+				      memory_order_relaxed);
+	return waits;
+}
+
+static int64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (int64_t)ts.tv_sec * 1000000000 + ts.tv_nsec;
+}
+
+static void learn(struct pre_path_spin *spin, bool found)
+{
+	uint32_t vain = atomic_load_explicit(&spin->vain, memory_order_relaxed);
+	vain = found ? 0 : vain + (vain < VAIN_MOST);
+	atomic_store_explicit(&spin->vain, vain, memory_order_relaxed);
+	atomic_store_explicit(&spin->skip, (1u << vain) - 1, memory_order_relaxed);
+}
+
+bool data_spin(struct pre_path_spin *spin, bool (*found)(void *arg), void *arg)
+{
+	const int64_t end = now_ns() + SPIN_NS;
+	bool is_found;
+	do {
+		sched_yield();
+		is_found = found(arg);
+	} while (!is_found && now_ns() < end);
+	learn(spin, is_found);
+	return is_found;
+}

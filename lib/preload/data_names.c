@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions of the data path that programs call instead of the C library's. A descriptor
+ * without memory costs one load here; what asks for anything unusual goes to the kernel as it is,
+ * which is always right.
+ */
+#include <errno.h>
+#include <sys/sendfile.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "lib/preload/data.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+/* The kernel has moved `n` bytes, if that is positive. */
+static ssize_t moved(int fd, ssize_t n)
+{
+	if (n > 0)
+		pre_path_moved(fd, (size_t)n);
+	return n;
+}
+
+static struct iovec one(const void *buf, size_t len)
+{
+	return (struct iovec){ (void *)(uintptr_t)buf, len };
+}
+
+/* ---- receiving */
+
+EXPORT ssize_t read(int fd, void *buf, size_t len)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.read(fd, buf, len);
+	return data_receive(fd, &iov, 1, 0, &n) ? n : moved(fd, pre_next.read(fd, buf, len));
+}
+
+EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
+{
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.readv(fd, iov, count);
+	return data_receive(fd, iov, count, 0, &n) ? n : moved(fd, pre_next.readv(fd, iov, count));
+}
+
+EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.recv(fd, buf, len, flags);
+	return data_receive(fd, &iov, 1, flags, &n) ? n
+						    : moved(fd, pre_next.recv(fd, buf, len, flags));
+}
+
+EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOCKADDR_ARG addr,
+			socklen_t *restrict addr_len)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (pre_path_concerns(fd) && !addr.__sockaddr__ && data_receive(fd, &iov, 1, flags, &n))
+		return n;
+	return moved(fd, pre_next.recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len));
+}
+
+/* Descriptors that have come may have numbers that were in use before. */
+static void note_descriptors(struct msghdr *msg)
+{
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		for (size_t at = CMSG_LEN(0); at + sizeof(int) <= c->cmsg_len; at += sizeof(int)) {
+			int fd;
+			__builtin_memcpy(&fd, (uint8_t *)c + at, sizeof(fd));
+			pre_path_forget(fd);
+		}
+	}
+}
+
+EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
+{
+	ssize_t n;
+	if (pre_path_concerns(fd) && msg && !msg->msg_name && msg->msg_controllen == 0 &&
+	    msg->msg_iovlen <= INT32_MAX &&
+	    data_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n)) {
+		msg->msg_flags = 0;
+		return n;
+	}
+	n = moved(fd, pre_next.recvmsg(fd, msg, flags));
+	if (n >= 0 && msg->msg_controllen > 0)
+		note_descriptors(msg);
+	return n;
+}
+
+/* What programs call that were compiled with _FORTIFY_SOURCE. */
+extern void __chk_fail(void) __attribute__((noreturn));
+ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
+ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
+ssize_t __recvfrom_chk(int fd, void *restrict buf, size_t len, size_t size, int flags,
+		       __SOCKADDR_ARG addr, socklen_t *restrict addr_len);
+
+EXPORT ssize_t __read_chk(int fd, void *buf, size_t len, size_t size)
+{
+	if (len > size)
+		__chk_fail();
+	return read(fd, buf, len);
+}
+
+EXPORT ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags)
+{
+	if (len > size)
+		__chk_fail();
+	return recv(fd, buf, len, flags);
+}
+
+EXPORT ssize_t __recvfrom_chk(int fd, void *restrict buf, size_t len, size_t size, int flags,
+			      __SOCKADDR_ARG addr, socklen_t *restrict addr_len)
+{
+	if (len > size)
+		__chk_fail();
+	return recvfrom(fd, buf, len, flags, addr, addr_len);
+}
+
+/* ---- sending */
+
+EXPORT ssize_t write(int fd, const void *buf, size_t len)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.write(fd, buf, len);
+	return data_send(fd, &iov, 1, 0, &n) ? n : moved(fd, pre_next.write(fd, buf, len));
+}
+
+EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
+{
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.writev(fd, iov, count);
+	return data_send(fd, iov, count, 0, &n) ? n : moved(fd, pre_next.writev(fd, iov, count));
+}
+
+EXPORT ssize_t send(int fd, const void *buf, size_t len, int flags)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (!pre_path_concerns(fd))
+		return pre_next.send(fd, buf, len, flags);
+	return data_send(fd, &iov, 1, flags, &n) ? n
+						 : moved(fd, pre_next.send(fd, buf, len, flags));
+}
+
+EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SOCKADDR_ARG addr,
+		      socklen_t addr_len)
+{
+	struct iovec iov = one(buf, len);
+	ssize_t n;
+	if (pre_path_concerns(fd) && !addr.__sockaddr__ && data_send(fd, &iov, 1, flags, &n))
+		return n;
+	return moved(fd, pre_next.sendto(fd, buf, len, flags, addr.__sockaddr__, addr_len));
+}
+
+EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
+{
+	ssize_t n;
+	if (pre_path_concerns(fd) && msg && !msg->msg_name && msg->msg_controllen == 0 &&
+	    msg->msg_iovlen <= INT32_MAX &&
+	    data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
+		return n;
+	return moved(fd, pre_next.sendmsg(fd, msg, flags));
+}
+
+EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
+{
+	ssize_t n;
+	if (pre_path_concerns(out) && data_send_file(out, in, offset, len, &n))
+		return n;
+	return moved(out, pre_next.sendfile(out, in, offset, len));
+}
+
+/* ---- the C library's other names of the same */
+
+_Static_assert(sizeof(off_t) == sizeof(off64_t), "one sendfile() serves both names");
+
+EXPORT ssize_t __read(int fd, void *buf, size_t len) __attribute__((alias("read")));
+EXPORT ssize_t __write(int fd, const void *buf, size_t len) __attribute__((alias("write")));
+EXPORT ssize_t __send(int fd, const void *buf, size_t len, int flags)
+	__attribute__((alias("send")));
+EXPORT ssize_t sendfile64(int out, int in, off64_t *offset, size_t len)
+	__attribute__((alias("sendfile")));

@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT */
+/* A reader of the library: the pair's bytes first, then the memory's (proto/path/receive.h). */
+#include <pthread.h>
+#include <sched.h>
+
+#include "lib/preload/data.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
+#include "lib/smcr/sys.h"
+#include "proto/path/receive.h"
+
+#define KNOWN_FLAGS (MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
+#define HEAD_YIELDS 200
+#define TRIES       4 /* where somebody else was faster each time, or the page is nonsense */
+
+/* One call. */
+struct reading {
+	int fd;
+	struct pre_path *path;
+	const struct iovec *iov;
+	int count;
+	size_t want;
+	int flags;
+};
+
+static void copy_out(const struct reading *r, size_t at, uint64_t pos, uint32_t len)
+{
+	const struct path_ring *ring = &r->path->layout.receive;
+	for (int i = 0; len > 0; i++) {
+		const struct iovec *part = &r->iov[i];
+		if (at >= part->iov_len) {
+			at -= part->iov_len;
+			continue;
+		}
+		uint32_t n = part->iov_len - at < len ? (uint32_t)(part->iov_len - at) : len;
+		path_ring_get(r->path->memory, ring, pos, (uint8_t *)part->iov_base + at, n);
+		pos += n;
+		len -= n;
+		at = 0;
+	}
+}
+
+/* What the pair has, without waiting. @return 0 also where it has nothing */
+static int take_head(const struct reading *r)
+{
+	struct msghdr msg = { .msg_iov = (struct iovec *)r->iov, .msg_iovlen = (size_t)r->count };
+	int rc = sys_recvmsg(r->fd, &msg, (r->flags & MSG_PEEK) | MSG_DONTWAIT);
+	return rc == -EAGAIN ? 0 : rc;
+}
+
+/* @return bytes; -EAGAIN: the memory has none, and what the pair has is for the kernel to give;
+ * -EALREADY: a head is on its way; or another error */
+static ssize_t look(const struct reading *r)
+{
+	struct path_page *page = pre_path_page(r->path);
+	for (int i = 0; i < TRIES; i++) {
+		uint64_t taken;
+		if (!path_reader_look(page, &taken))
+			return -EALREADY;
+		uint32_t n = path_reader_available(page, r->path->layout.receive.size, taken);
+		if (n == 0)
+			break;
+		int head = take_head(r);
+		if (head < 0 || (size_t)head == r->want)
+			return head;
+		if (n > r->want - (size_t)head)
+			n = (uint32_t)(r->want - (size_t)head);
+		copy_out(r, (size_t)head, taken, n);
+		if (r->flags & MSG_PEEK ? path_reader_unchanged(page, taken)
+					: path_reader_take(page, taken, n))
+			return head + (ssize_t)n;
+		if (head > 0)
+			return head;
+	}
+	return -EAGAIN;
+}
+
+static bool is_there(void *arg)
+{
+	const struct reading *r = arg;
+	struct path_page *page = pre_path_page(r->path);
+	uint64_t taken;
+	return !path_reader_look(page, &taken) ||
+	       path_reader_available(page, r->path->layout.receive.size, taken) > 0;
+}
+
+static bool spin(const struct reading *r)
+{
+	struct pre_path_spin *state = &r->path->receive;
+	return !(r->flags & MSG_DONTWAIT) && data_may_spin(state, r->fd) &&
+	       data_spin(state, is_there, (void *)(uintptr_t)r);
+}
+
+/* @return as look() */
+static ssize_t look_longer(const struct reading *r)
+{
+	struct path_page *page = pre_path_page(r->path);
+	ssize_t n = -EAGAIN;
+	bool more = true;
+	for (int i = 0; i < TRIES && more; i++) {
+		path_reader_begin(page);
+		n = look(r);
+		if (n == -EAGAIN && spin(r))
+			n = look(r);
+		more = path_reader_end(page) && n == -EAGAIN;
+	}
+	return n;
+}
+
+/* Bytes that the program was told of (FIONREAD) are neither in the pair nor in the memory while
+ * they are forwarded: for a moment, unless the path has ended. @return as look() but for -EALREADY
+ */
+static ssize_t read_memory(const struct reading *r)
+{
+	ssize_t n = look_longer(r);
+	for (int i = 0; i < HEAD_YIELDS && n == -EALREADY; i++) {
+		sched_yield();
+		n = look_longer(r);
+	}
+	return n == -EALREADY ? -EAGAIN : n;
+}
+
+static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
+{
+	struct reading r = { .fd = fd, .iov = iov, .count = count, .flags = flags };
+	r.want = data_length(iov, count);
+	if (r.want == 0)
+		return false;
+	r.path = pre_path_get(fd);
+	if (!r.path)
+		return false;
+	ssize_t n = data_kept_error(r.path);
+	if (n == 0 && atomic_load_explicit(&r.path->reads_outside, memory_order_relaxed))
+		n = -EAGAIN;
+	else if (n == 0)
+		n = read_memory(&r);
+	pre_path_put(r.path);
+	if (n == -ENOTSOCK || n == -EBADF)
+		pre_path_forget(fd); /* the number was used again */
+	if (n < 0 && (n == -EAGAIN || n == -ENOTSOCK || n == -EBADF))
+		return false;
+	*ret = n;
+	return true;
+}
+
+/* ---- MSG_WAITALL */
+
+static bool has_limit(int fd)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+	sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
+	return limit.tv_sec || limit.tv_usec;
+}
+
+static ssize_t result_of(ssize_t n)
+{
+	return n < 0 ? -errno : n;
+}
+
+static void keep_error(int fd, int error)
+{
+	struct pre_path *path = pre_path_get(fd);
+	if (!path)
+		return;
+	data_keep_error(path, error);
+	pre_path_put(path);
+}
+
+/* Part by part, each waited for by the kernel. @return bytes or a negative errno */
+static ssize_t receive_all(int fd, struct iovec rest, int flags)
+{
+	size_t got = 0;
+	ssize_t n;
+	do {
+		if (!receive(fd, &rest, 1, flags, &n))
+			n = result_of(pre_next.recv(fd, rest.iov_base, rest.iov_len, flags));
+		if (n < 0 && got > 0)
+			keep_error(fd, (int)n);
+		if (n <= 0)
+			break;
+		rest.iov_base = (uint8_t *)rest.iov_base + n;
+		rest.iov_len -= (size_t)n;
+		got += (size_t)n;
+	} while (rest.iov_len > 0 && !data_is_nonblocking(fd));
+	return got > 0 ? (ssize_t)got : n;
+}
+
+static bool has_memory(int fd)
+{
+	struct pre_path *path = pre_path_get(fd);
+	if (path)
+		pre_path_put(path);
+	return path;
+}
+
+bool data_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
+{
+	int saved = errno;
+	ssize_t n = 0;
+	bool done = true;
+	if (flags & ~KNOWN_FLAGS)
+		return false;
+	bool all = flags & MSG_WAITALL && !(flags & MSG_DONTWAIT);
+	/* What the kernel knows better. */
+	if (all && (count != 1 || iov->iov_len == 0 || flags & MSG_PEEK || has_limit(fd) ||
+		    !has_memory(fd)))
+		return false;
+	pthread_testcancel();
+	if (all)
+		n = receive_all(fd, *iov, flags & ~MSG_WAITALL);
+	else
+		done = receive(fd, iov, count, flags & ~MSG_WAITALL, &n);
+	errno = done && n < 0 ? (int)-n : saved;
+	if (done)
+		*ret = n < 0 ? -1 : n;
+	return done;
+}
+
+size_t data_readable(int fd)
+{
+	uint64_t taken;
+	uint32_t n = 0;
+	if (!pre_path_concerns(fd))
+		return 0;
+	struct pre_path *path = pre_path_get(fd);
+	if (!path)
+		return 0;
+	if (path_reader_look(pre_path_page(path), &taken))
+		n = path_reader_available(pre_path_page(path), path->layout.receive.size, taken);
+	pre_path_put(path);
+	return n;
+}

@@ -1,0 +1,410 @@
+/* SPDX-License-Identifier: MIT */
+/* A writer of the library: into the memory while nothing waits in the pair (proto/path/send.h). */
+#include <limits.h>
+#include <linux/sockios.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <sys/ioctl.h>
+
+#include "lib/preload/data.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
+#include "lib/smcr/sys.h"
+#include "proto/path/send.h"
+
+#define KNOWN_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)
+/* Messages up to this size are charged as the smallest, by every kernel. */
+#define SMALL     128
+#define LOCK_NS   1000000 /* how long another writer of the library is waited for */
+#define SEGMENTS  16
+#define FILE_PART (16 * 1024) /* of a file, into the pair */
+
+/* What a call has to write: pieces of memory or a part of a file. */
+struct source {
+	const struct iovec *iov; /* NULL: a file */
+	int count;
+	int file;
+	off_t offset;
+	size_t done, left;
+};
+
+/* One call. */
+struct writing {
+	int fd;
+	int flags;
+	struct pre_path *path;
+	struct source source;
+	bool pour;     /* what does not fit goes into the pair now */
+	size_t poured; /* since `pour` was set */
+	int error;     /* negative errno: what the kernel has said last */
+};
+
+/* What came of an attempt to write a part. */
+enum outcome {
+	WRITTEN, /* and counted */
+	FULL,    /* not now */
+	OUTSIDE, /* nothing can be done with the memory: the kernel's */
+	ENDED,   /* the file has no more, or cannot be read */
+};
+
+/* The path that this thread has the lock of: a signal handler does not wait for itself. */
+static __thread const struct pre_path *volatile locking __attribute__((tls_model("initial-exec")));
+
+/* ---- the source */
+
+/* Pieces of memory from the next byte on. @return bytes in them, at most `len` */
+static size_t slice(const struct source *source, size_t skip, size_t len,
+		    struct iovec ret_iov[SEGMENTS], size_t *ret_count)
+{
+	size_t at = source->done + skip, sum = 0, n = 0;
+	for (int i = 0; i < source->count && sum < len && n < SEGMENTS; i++) {
+		const struct iovec *part = &source->iov[i];
+		if (at >= part->iov_len) {
+			at -= part->iov_len;
+			continue;
+		}
+		size_t size = part->iov_len - at < len - sum ? part->iov_len - at : len - sum;
+		ret_iov[n++] = (struct iovec){ (uint8_t *)part->iov_base + at, size };
+		sum += size;
+		at = 0;
+	}
+	*ret_count = n;
+	return sum;
+}
+
+static ssize_t read_file(const struct source *source, size_t skip, void *buf, size_t len)
+{
+	off_t at = source->offset + (off_t)(source->done + skip);
+	ssize_t n;
+	do
+		n = sys_pread(source->file, buf, len, at);
+	while (n == -EINTR);
+	return n;
+}
+
+/* Copies the next `len` bytes into the ring. @return how many there were */
+static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
+{
+	const struct path_ring *ring = &w->path->layout.send;
+	uint8_t *memory = w->path->memory;
+	uint32_t sum = 0;
+	while (sum < len) {
+		struct iovec iov[SEGMENTS];
+		size_t count;
+		if (w->source.iov) {
+			slice(&w->source, sum, len - sum, iov, &count);
+			for (size_t i = 0; i < count; i++) {
+				uint32_t n = (uint32_t)iov[i].iov_len;
+				path_ring_put(memory, ring, pos + sum, iov[i].iov_base, n);
+				sum += n;
+			}
+			continue;
+		}
+		uint32_t run = path_ring_run(ring, pos + sum, len - sum);
+		ssize_t n =
+			read_file(&w->source, sum, memory + path_ring_place(ring, pos + sum), run);
+		if (n <= 0)
+			break;
+		sum += (uint32_t)n;
+	}
+	return sum;
+}
+
+static void advance(struct source *source, size_t n)
+{
+	source->done += n;
+	source->left -= n;
+}
+
+/* ---- the pair */
+
+static int push(const struct writing *w, struct iovec *iov, size_t count)
+{
+	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
+	return sys_sendmsg(w->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+/* The last of `len` bytes goes alone, so that the charge is the least again when it is taken. */
+static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_t len)
+{
+	struct iovec *last = &iov[count - 1];
+	struct iovec byte = { (uint8_t *)last->iov_base + last->iov_len - 1, 1 };
+	last->iov_len--;
+	int n = len > 1 ? push(w, iov, count) : 0;
+	if (n < 0 || (size_t)n < len - 1)
+		return n;
+	int rc = push(w, &byte, 1);
+	return rc == 1 ? n + 1 : n > 0 ? n : rc;
+}
+
+static enum outcome pour(struct writing *w, size_t len)
+{
+	struct iovec iov[SEGMENTS];
+	uint8_t buf[FILE_PART];
+	size_t count = 1;
+	if (len > w->source.left)
+		len = w->source.left;
+	if (w->source.iov) {
+		len = slice(&w->source, 0, len, iov, &count);
+	} else {
+		ssize_t n = read_file(&w->source, 0, buf, len < sizeof(buf) ? len : sizeof(buf));
+		if (n <= 0)
+			return ENDED;
+		len = (size_t)n;
+		iov[0] = (struct iovec){ buf, len };
+	}
+	int rc = push_parted(w, iov, count, len);
+	if (rc == -EAGAIN)
+		return FULL;
+	if (rc <= 0) {
+		w->error = rc;
+		return OUTSIDE;
+	}
+	w->poured += (size_t)rc;
+	advance(&w->source, (size_t)rc);
+	return WRITTEN;
+}
+
+/* Is a single message of the least charge all that is queued? @return 1 or 0; -1: this is no pair
+ * end any more, or its connection is over */
+static int is_idle(const struct writing *w)
+{
+	int charge = 0;
+	if (syscall(SYS_ioctl, w->fd, SIOCOUTQ, &charge) < 0) {
+		pre_path_forget(w->fd);
+		return -1;
+	}
+	if (charge == 0)
+		return -1;
+	return charge == w->path->least_charge;
+}
+
+/* ---- under the lock */
+
+static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, bool doorbell)
+{
+	w->pour = false;
+	n = copy_in(w, at, n);
+	if (n == 0)
+		return ENDED;
+	n -= doorbell;
+	if (!path_writer_commit(pre_path_page(w->path), at, n))
+		return OUTSIDE;
+	advance(&w->source, n);
+	/* The daemon does not look: the next byte goes with the pair and wakes it. */
+	return doorbell ? pour(w, 1) : WRITTEN;
+}
+
+/* The steps of docs/data-path.md from the lock on. */
+static enum outcome write_locked(struct writing *w)
+{
+	struct path_page *page = pre_path_page(w->path);
+	const bool doorbell = !path_writer_polled(page);
+	const bool small = w->source.left <= SMALL && w->source.iov;
+	uint64_t at;
+	if (path_writer_revoked(page)) {
+		atomic_store(&w->path->writes_outside, true);
+		return OUTSIDE;
+	}
+	if (small && doorbell)
+		return OUTSIDE; /* whole */
+	int idle = is_idle(w);
+	if (idle < 0)
+		return OUTSIDE;
+	uint32_t room = 0;
+	if (idle && !path_writer_backlog(page))
+		room = path_writer_room(page, w->path->layout.send.size, &at);
+	if (room > w->source.left)
+		room = (uint32_t)w->source.left;
+	if (room > 0)
+		return write_memory(w, at, room, doorbell);
+	if (small)
+		return OUTSIDE;
+	return w->pour ? pour(w, w->path->part) : FULL;
+}
+
+/* ---- the lock */
+
+static bool lock(struct writing *w)
+{
+	struct path_page *page = pre_path_page(w->path);
+	struct timespec begin, now;
+	if (path_writer_lock(page))
+		return true;
+	if (locking == w->path)
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do {
+		sched_yield();
+		if (path_writer_lock(page))
+			return true;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (!path_writer_revoked(page) &&
+		 (now.tv_sec - begin.tv_sec) * 1000000000 + now.tv_nsec - begin.tv_nsec < LOCK_NS);
+	return false;
+}
+
+static enum outcome write_part(struct writing *w)
+{
+	if (!w->path || !lock(w))
+		return OUTSIDE;
+	locking = w->path;
+	enum outcome outcome = write_locked(w);
+	path_writer_unlock(pre_path_page(w->path));
+	locking = NULL;
+	return outcome;
+}
+
+/* ---- waiting */
+
+/* A part of the memory is free, and nothing waits in the pair. */
+static bool has_room(void *arg)
+{
+	const struct writing *w = arg;
+	struct path_page *page = pre_path_page(w->path);
+	const uint32_t size = w->path->layout.send.size;
+	uint64_t at;
+	return path_writer_revoked(page) || (path_writer_room(page, size, &at) >= size / 4 &&
+					     !path_writer_backlog(page) && is_idle(w) != 0);
+}
+
+static int limit_ms(int fd)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+	sys_getsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, &len);
+	if (limit.tv_sec == 0 && limit.tv_usec == 0)
+		return -1;
+	return limit.tv_sec > 1000000 ? 1000000000
+				      : (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
+}
+
+/* Until the daemon has taken what was poured into the pair. A signal ends that, as it ends a write
+ * that has been done in part. Nothing is held meanwhile: this is a cancellation point. */
+static bool wait_for_pair(struct writing *w)
+{
+	struct pollfd pfd = { .fd = w->fd, .events = POLLOUT };
+	int limit = limit_ms(w->fd);
+	pre_path_put(w->path);
+	int rc = poll(&pfd, 1, limit);
+	w->path = pre_path_get(w->fd);
+	return rc > 0;
+}
+
+/* ---- a call */
+
+/* Something was written, and the memory is not to be used for the rest. */
+static void write_rest(struct writing *w)
+{
+	while (w->source.left > 0) {
+		struct iovec iov[SEGMENTS];
+		struct msghdr msg = { .msg_iov = iov };
+		off_t at = w->source.offset + (off_t)w->source.done;
+		ssize_t n;
+		if (w->source.iov) {
+			slice(&w->source, 0, w->source.left, iov, &msg.msg_iovlen);
+			n = pre_next.sendmsg(w->fd, &msg, w->flags | MSG_NOSIGNAL);
+		} else {
+			n = pre_next.sendfile(w->fd, w->source.file, &at, w->source.left);
+		}
+		if (n < 0)
+			w->error = -errno;
+		if (n <= 0)
+			break;
+		advance(&w->source, (size_t)n);
+	}
+}
+
+/* The memory is full, or the pair is not empty. First this looks for a while whether that changes.
+ * Then so much is poured into the pair that it is not writable, before anybody waits for it.
+ * @return false: the call ends here */
+static bool make_room(struct writing *w, bool pair_full)
+{
+	const bool waits = !(w->flags & MSG_DONTWAIT) && !data_is_nonblocking(w->fd);
+	if (!w->pour) {
+		w->poured = 0;
+		w->pour = !waits || !data_may_spin(&w->path->send, w->fd) ||
+			  !data_spin(&w->path->send, has_room, w);
+		return true;
+	}
+	if (!pair_full && w->poured < w->path->part)
+		return true;
+	w->pour = false;
+	return waits && w->source.done > 0 && wait_for_pair(w);
+}
+
+static void write_all(struct writing *w)
+{
+	while (w->source.left > 0) {
+		enum outcome outcome = write_part(w);
+		if (outcome == OUTSIDE && w->source.done > 0)
+			write_rest(w);
+		if (outcome == OUTSIDE || outcome == ENDED)
+			return;
+		if ((outcome == FULL || w->pour) && !make_room(w, outcome == FULL))
+			return;
+	}
+}
+
+/* @return bytes; 0: nothing was written, and the kernel is to say why, or to wait; or an error that
+ * it has told and will not tell again */
+static ssize_t write_source(struct writing *w)
+{
+	pthread_testcancel();
+	w->path = pre_path_get(w->fd);
+	if (!w->path)
+		return 0;
+	w->error = data_kept_error(w->path);
+	if (!w->error && !atomic_load_explicit(&w->path->writes_outside, memory_order_relaxed))
+		write_all(w);
+	if (w->source.done > 0)
+		data_keep_error(w->path, w->error);
+	if (w->path)
+		pre_path_put(w->path);
+	if (w->source.done > 0)
+		return (ssize_t)w->source.done;
+	return w->error == -ECONNRESET ? w->error : 0;
+}
+
+static bool finish(ssize_t n, int saved, ssize_t *ret)
+{
+	errno = n < 0 ? (int)-n : saved;
+	*ret = n < 0 ? -1 : n;
+	return n != 0;
+}
+
+bool data_send(int fd, const struct iovec *iov, int count, int flags, ssize_t *ret)
+{
+	int saved = errno;
+	struct writing w = {
+		.fd = fd,
+		.flags = flags,
+		.source = { .iov = iov, .count = count, .left = data_length(iov, count) },
+	};
+	if (flags & ~KNOWN_FLAGS || w.source.left == 0)
+		return false;
+	return finish(write_source(&w), saved, ret);
+}
+
+/* sendfile() takes what can be mapped: files are enough. */
+static bool is_file(int fd)
+{
+	struct stat st;
+	return syscall(SYS_fstat, fd, &st) == 0 && S_ISREG(st.st_mode);
+}
+
+bool data_send_file(int fd, int file, off_t *offset, size_t len, ssize_t *ret)
+{
+	int saved = errno;
+	struct writing w = { .fd = fd, .source = { .file = file, .left = len } };
+	if (len == 0 || len > SSIZE_MAX || !is_file(file))
+		return false;
+	w.source.offset = offset ? *offset : lseek(file, 0, SEEK_CUR);
+	ssize_t n = w.source.offset >= 0 ? write_source(&w) : 0;
+	if (n > 0 && offset)
+		*offset += (off_t)n;
+	else if (n > 0)
+		lseek(file, w.source.offset + (off_t)n, SEEK_SET);
+	return finish(n, saved, ret);
+}

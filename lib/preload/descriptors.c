@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The functions that descriptors come and go with: the table of those with shared memory follows
+ * (lib/smcr/path.h). What is not seen here (raw system calls, fclose() and others within the C
+ * library) leaves an entry behind that is out of date, which those who find it notice.
+ */
+#include <fcntl.h>
+#include <linux/close_range.h>
+#include <stdarg.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "lib/smcr/next.h"
+#include "lib/smcr/path.h"
+
+#define EXPORT __attribute__((visibility("default")))
+
+static int made(int fd)
+{
+	if (fd >= 0)
+		pre_path_forget(fd);
+	return fd;
+}
+
+EXPORT int socket(int domain, int type, int protocol)
+{
+	return made(pre_next.socket(domain, type, protocol));
+}
+
+EXPORT int socketpair(int domain, int type, int protocol, int ends[2])
+{
+	int rc = pre_next.socketpair(domain, type, protocol, ends);
+	if (rc == 0) {
+		made(ends[0]);
+		made(ends[1]);
+	}
+	return rc;
+}
+
+EXPORT int close(int fd)
+{
+	pre_path_forget(fd);
+	return pre_next.close(fd);
+}
+
+EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+{
+	if (!(flags & (int)CLOSE_RANGE_CLOEXEC))
+		pre_path_forget_range(first, last);
+	return pre_next.close_range(first, last, flags);
+}
+
+EXPORT void closefrom(int first)
+{
+	pre_path_forget_range(first < 0 ? 0 : (unsigned int)first, ~0u);
+	pre_next.closefrom(first);
+}
+
+static int copied(int from, int to)
+{
+	if (to >= 0)
+		pre_path_copied(from, to);
+	return to;
+}
+
+EXPORT int dup(int fd)
+{
+	return copied(fd, pre_next.dup(fd));
+}
+
+EXPORT int dup2(int fd, int to)
+{
+	if (fd == to)
+		return pre_next.dup2(fd, to);
+	pre_path_forget(to);
+	return copied(fd, pre_next.dup2(fd, to));
+}
+
+EXPORT int dup3(int fd, int to, int flags)
+{
+	if (fd != to)
+		pre_path_forget(to);
+	return copied(fd, pre_next.dup3(fd, to, flags));
+}
+
+/* Every command has one argument at most, of the size of a pointer. */
+
+EXPORT int fcntl(int fd, int cmd, ...)
+{
+	va_list args;
+	va_start(args, cmd);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	int rc = pre_next.fcntl(fd, cmd, arg);
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
+}
+
+EXPORT int fcntl64(int fd, int cmd, ...)
+{
+	va_list args;
+	va_start(args, cmd);
+	void *arg = va_arg(args, void *);
+	va_end(args);
+	int rc = pre_next.fcntl64(fd, cmd, arg);
+	return cmd == F_DUPFD || cmd == F_DUPFD_CLOEXEC ? copied(fd, rc) : rc;
+}
+
+EXPORT int __close(int fd) __attribute__((alias("close")));
+EXPORT int __dup2(int fd, int to) __attribute__((alias("dup2"), leaf, nothrow));
+EXPORT int __fcntl(int fd, int cmd, ...) __attribute__((alias("fcntl")));

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * A program that means no good with the memory that it shares with smcrd (docs/data-path.md): while
+ * it sends, it changes what it has sent, over and over, so that packets change on their way.
+ *
+ *   scribbler ADDRESS PORT SECONDS      under smcr-run with SMCRD_SHARED=always
+ *
+ * "scribbled" is the last line if there was such memory. Exit status 0: that, and nothing was
+ * refused; 1: not; 2: usage.
+ */
+#include <arpa/inet.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CONTROL_PAGE 4096 /* left alone: what is there the daemon checks */
+
+static uint8_t *memory;
+static size_t memory_len;
+static atomic_bool done;
+
+/* What the library has mapped. */
+static bool find_memory(void)
+{
+	char line[512];
+	FILE *maps = fopen("/proc/self/maps", "re");
+	while (maps && fgets(line, sizeof(line), maps)) {
+		uintptr_t from, to;
+		if (!strstr(line, "smcrd-path") ||
+		    sscanf(line, "%" SCNxPTR "-%" SCNxPTR, &from, &to) != 2)
+			continue;
+		memory = (uint8_t *)from + CONTROL_PAGE;
+		memory_len = to - from - CONTROL_PAGE;
+	}
+	if (maps)
+		fclose(maps);
+	return memory;
+}
+
+static void *scribble(void *arg)
+{
+	uint64_t seed = 88172645463325252u;
+	(void)arg;
+	while (!atomic_load(&done)) {
+		seed ^= seed << 13;
+		seed ^= seed >> 7;
+		seed ^= seed << 17;
+		((volatile uint8_t *)memory)[seed % memory_len] = (uint8_t)(seed >> 56);
+	}
+	return NULL;
+}
+
+static double now(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+int main(int argc, char **argv)
+{
+	static uint8_t data[100000];
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	pthread_t thread;
+	if (argc != 4 || inet_pton(AF_INET, argv[1], &addr.sin_addr) != 1)
+		return 2;
+	addr.sin_port = htons((uint16_t)atoi(argv[2]));
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	if (connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0) {
+		perror("connect");
+		return 1;
+	}
+	for (double end = now() + atof(argv[3]); now() < end;) {
+		if (send(fd, data, sizeof(data), MSG_NOSIGNAL) < 0) {
+			perror("send");
+			return 1;
+		}
+		if (!memory && find_memory() && pthread_create(&thread, NULL, scribble, NULL))
+			return 1;
+	}
+	atomic_store(&done, true);
+	if (memory)
+		pthread_join(thread, NULL);
+	close(fd);
+	puts(memory ? "scribbled" : "no memory");
+	return memory ? 0 : 1;
+}
