@@ -9,10 +9,10 @@
 
 static struct roce_icrc_tables tables;
 
-/* BTH bytes that a sender of ours leaves 0 and a receiver ignores. */
+/* What a sender of ours leaves 0 in a BTH and a receiver ignores. */
 static void clear_reserved(uint8_t *header)
 {
-	header[4] = 0;
+	header[4] &= 0x40; /* BECN */
 	header[8] &= 0x80;
 	header[12] &= header[0] == ROCE_ACKNOWLEDGE ? 0x7F : 0xFF;
 }
