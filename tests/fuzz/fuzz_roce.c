@@ -15,6 +15,8 @@ static void clear_reserved(uint8_t *header)
 	header[4] &= 0x40; /* BECN */
 	header[8] &= 0x80;
 	header[12] &= header[0] == ROCE_ACKNOWLEDGE ? 0x7F : 0xFF;
+	if (header[0] == ROCE_CONGESTION)
+		memset(header + ROCE_BTH_LEN, 0, ROCE_CNP_RESERVED);
 }
 
 static void check_encoding(const struct roce_packet *p, const uint8_t *buf)
