@@ -119,6 +119,8 @@ static int decode_congestion(const uint8_t *buf, size_t len, struct roce_packet 
 	if (len != ROCE_CNP_LEN || (buf[1] & BTH_VERSION) != 0)
 		return -EBADMSG;
 	decode_fixed(buf, len, ret_packet);
+	if (ret_packet->bth.pad) /* there is nothing to pad */
+		return -EBADMSG;
 	ret_packet->header_len += ROCE_CNP_RESERVED;
 	ret_packet->payload = buf + ret_packet->header_len;
 	ret_packet->payload_len = 0;
