@@ -74,8 +74,8 @@ struct smcr_config {
 	uint32_t send_depth;        /* work requests outstanding a link (1024) */
 	uint64_t clc_timeout;       /* one CLC message (10 s) */
 	uint64_t clc_total_timeout; /* whole rendezvous (30 s) */
-	/** After a Decline during the links' setup: one of the peer's that crosses it is waited for
-	 * (1 s: the peer may be slow, and its Decline is data to our program later) */
+	/** After our Decline during the links' setup: how long a Decline of the peer's that crosses
+	 *  it is waited for (1 s). A later one reaches our program as data. */
 	uint64_t decline_grace;
 	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s) */
 	uint64_t llc_timeout;    /* LLC answer in an established group (4 s) */

@@ -38,7 +38,8 @@ struct roce_icrc_flow {
 void roce_icrc_flow_init(struct roce_icrc_flow *icrc_flow, const struct roce_flow *flow);
 
 /**
- * Start: everything up to the end of the RoCE headers.
+ * Start: everything up to the end of the RoCE headers. For who has no tables, see
+ * roce_icrc_start().
  * @param flow     of the datagram
  * @param udp_len  bytes of UDP payload, ICRC included, ROCE_MIN_LEN..ROCE_MAX_LEN
  * @param ip_id    IPv4 identification, host byte order

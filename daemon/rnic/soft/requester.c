@@ -318,8 +318,8 @@ size_t soft_requester_transmit(struct soft_qp *qp)
 		if (fill(qp) == 0)
 			break;
 		r = soft_tx_flush(qp->dev->tx, qp->ep, &n);
-		/* Callbacks, or the way here, may have taken long. The peer's time to answer begins
-		 * now. */
+		/* The clock was read before callbacks, and this process may have had no processor
+		 * since. The peer's time to answer begins now. */
 		qp->dev->now = soft_clock();
 		if (n > 0)
 			sent(qp, n);

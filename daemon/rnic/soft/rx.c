@@ -60,7 +60,8 @@ static bool pkey_ok(uint16_t pkey)
 	return (pkey & 0x7FFF) == (ROCE_PKEY_DEFAULT & 0x7FFF);
 }
 
-/* Hardware and rdma_rxe choose source ports of their own, to spread flows; a QP keeps its port. */
+/* A peer sends all packets of a queue pair from one port, so the flow is nearly always the last
+ * one. */
 static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const uint8_t *buf,
 		    size_t len, uint16_t ip_id_guess)
 {
