@@ -4,10 +4,10 @@
 #
 #   check.sh --quick    by `make quickcheck`: what needs neither root nor a second host, in a minute or two
 #
-# One line a program on standard output, as they end, with the seconds it took; details of what failed;
-# everything in build/check.log. The last line is "N passed, N failed"; the exit status tells whether
-# anything failed. A program that crashes, stops in the middle or prints no TAP counts as a failure of its
-# own.
+# One line a program on standard output, as they end, with the seconds it took; details of what failed,
+# and the failures in brief once more at the end; everything in build/check.log. The last line is
+# "N passed, N failed"; the exit status tells whether anything failed. A program that crashes, stops in the
+# middle or prints no TAP counts as a failure of its own.
 #
 # Tests wait more than they compute: twice as many as there are processors run at once. What only
 # computes (the build with sanitizers, the simulator) runs beside them and gets what they leave. So no test
@@ -46,6 +46,7 @@ finish() {
 	read -r passed failed skipped < <(cat "$work"/*.count 2>/dev/null |
 		awk '{ p += $1; f += $2; s += $3 } END { print p + 0, f + 0, s + 0 }')
 	[ "$skipped" -eq 0 ] || echo "$skipped skipped"
+	cat "$work"/*.brief 2>/dev/null # a reader who has only the end of the output sees what failed
 	echo "everything is in build/check.log; $SECONDS seconds"
 	echo "$passed passed, $failed failed"
 	[ "$failed" -eq 0 ]
@@ -139,6 +140,14 @@ judge() {
 	} 9>"$work/print"
 }
 
+# brief NAME FAULT: a failed run in a few lines.
+brief() {
+	local base=$work/${1//\//_}
+	echo "FAILED $1${2:+: $2}"
+	grep -E -A 5 '^not ok\b' "$base.out" | grep -vE '^(ok\b|--$)' | head -n 12 | cut -c 1-200 | sed 's/^/    /'
+	[ -z "$2" ] || tail -n 4 "$base.err" | cut -c 1-200 | sed 's/^/    /'
+}
+
 # print_result NAME OK BAD SKIP FAULT
 print_result() {
 	local base=$work/${1//\//_}
@@ -150,6 +159,7 @@ print_result() {
 		[ -z "$5" ] || echo "    $5"
 		grep -E -A 12 '^not ok\b' "$base.out" | grep -vE '^ok\b' | head -n 60 | sed 's/^/    /'
 		tail -n 30 "$base.err" | sed 's/^/    /'
+		brief "$1" "$5" >"$base.brief"
 	fi
 	{
 		echo "==== $1"
