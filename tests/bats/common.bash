@@ -75,6 +75,53 @@ shows() {
 	smcrctl_on "$1" -j "$2" | jq -e ".$2 | $3" >/dev/null
 }
 
+# ticks_start: note the time of day every 100 ms in $HOSTS_DIR/ticks. Where two notes are further apart
+# the machine ran nobody (a virtual one may stand still for a second).
+ticks_start() {
+	[ -e "$HOSTS_DIR/silence" ] || mkfifo "$HOSTS_DIR/silence"
+	ticks >"$HOSTS_DIR/ticks" 3>&- {HOSTS_GUARD}>&- &
+	TICKS_PID=$!
+}
+
+ticks() {
+	local fd
+	exec {fd}<>"$HOSTS_DIR/silence"
+	while [ -e "$HOSTS_DIR/silence" ]; do # until the hosts go
+		read -r -t 0.1 -u "$fd" _ || true
+		echo "$EPOCHREALTIME"
+	done
+}
+
+ticks_stop() {
+	kill "$TICKS_PID"
+}
+
+# machine_late FROM TO: seconds between two times of day in which the machine ran nobody.
+machine_late() {
+	awk -v from="$1" -v to="$2" '
+		function pass(time) {
+			if (time - before > 0.1) late += time - before - 0.1
+			before = time
+		}
+		BEGIN { before = from }
+		$1 > from && $1 < to { pass($1) }
+		END { pass(to); printf "%.3f\n", late }' "$HOSTS_DIR/ticks"
+}
+
+# took COMMAND..: how many milliseconds it took, without those in which the machine ran nobody; the
+# command's failure is ours.
+took() {
+	local start end status=0
+	ticks_start
+	start=$EPOCHREALTIME
+	"$@" >&2 || status=$?
+	end=$EPOCHREALTIME
+	ticks_stop
+	awk -v start="$start" -v end="$end" -v late="$(machine_late "$start" "$end")" \
+		'BEGIN { printf "%d\n", (end - start - late) * 1000 }'
+	return "$status"
+}
+
 # random_file PATH MIB
 random_file() {
 	head -c "$(($2 << 20))" /dev/urandom >"$1"

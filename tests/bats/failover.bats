@@ -74,33 +74,19 @@ resets() {
 	sed -n 's/^reset \([0-9.]*\)$/\1/p; s/^error \([0-9.]*\) .*Connection reset by peer$/\1/p' "$@"
 }
 
-# ticks: the time of day every 100 ms; where they are further apart the machine had no time for us.
-ticks() {
-	local fd
-	mkfifo "$HOSTS_DIR/silence"
-	exec {fd}<>"$HOSTS_DIR/silence"
-	while [ -e "$HOSTS_DIR/silence" ]; do # until the hosts go
-		read -r -t 0.1 -u "$fd" _ || true
-		echo "$EPOCHREALTIME"
-	done
-}
-
 # reset_in_time SINCE COUNT FILE..: COUNT connections of these programs were reset, each within 5 s,
 # without what the machine was late for everybody.
 reset_in_time() {
-	local since=$1 count=$2
+	local since=$1 expected=$2 count last late
 	shift 2
-	{
-		resets "$@" | sed 's/^/reset /'
-		cat "$HOSTS_DIR/ticks"
-	} | awk -v since="$since" -v count="$count" '
-		$1 == "reset" { n++; if ($2 > last) last = $2; next }
-		$1 > since && $1 < last && before && $1 - before > 0.1 { late += $1 - before - 0.1 }
-		{ before = $1 }
-		END {
+	count=$(resets "$@" | wc -l)
+	last=$(resets "$@" | sort -n | tail -1)
+	late=$(machine_late "$since" "$last")
+	awk -v since="$since" -v last="$last" -v late="$late" -v count="$count" -v expected="$expected" '
+		BEGIN {
 			printf "%d of %d connections reset, the last after %.3f s, the machine was late for %.3f s\n",
-				n, count, last - since, late
-			exit n != count || last - since - late > 5
+				count, expected, last - since, late
+			exit count != expected || last - since - late > 5
 		}'
 }
 
@@ -121,13 +107,12 @@ has_freed_everything() {
 # end_of_everything COMMAND..: run it on two hosts with readers, steady streams and ping-pong; every
 # connection ends with ECONNRESET in time, on both sides, and the daemons that live have nothing left.
 end_of_everything() {
-	local since pid host ticks errors=0
+	local since pid host errors=0
 	two_daemons
 	DESCRIPTORS_a=$(descriptors a) DESCRIPTORS_b=$(descriptors b)
 	steady_pair 2 2
 	readers
-	ticks >"$HOSTS_DIR/ticks" 3>&- {HOSTS_GUARD}>&- &
-	ticks=$!
+	ticks_start
 	since=$EPOCHREALTIME
 	"$@"
 	for pid in "${READERS[@]}"; do
@@ -135,7 +120,7 @@ end_of_everything() {
 	done
 	wait "${STEADY_PID[client]}" && return 1 # it reports errors
 	until_true 20 server_has_ended_all
-	kill "$ticks"
+	ticks_stop
 	echo "$*:"
 	reset_in_time "$since" 10 "$HOSTS_DIR/client.out" "$HOSTS_DIR"/reader-*.out
 	# what the server's program has: 4 of steady, 3 silent ones that never said hello

@@ -81,14 +81,6 @@ option_calls() {
 	proves RV-3 ERR-2 GEN-4 SEC-2
 }
 
-# took COMMAND..: how many milliseconds it took; its failure is ours.
-took() {
-	local start
-	start=$(date +%s%N)
-	"$@" >&2 || return 1
-	echo $((($(date +%s%N) - start) / 1000000))
-}
-
 @test "UDP 4791 dropped at either side: TCP within 2 s, the reason is shown, the next skips SMC-R" {
 	for dead in a b; do
 		two_daemons

@@ -133,9 +133,7 @@ start_both() {
 	for limit in 1500 500; do
 		tell client claim
 		tell client "connect $SERVER 7001" 'ok tcp'
-		start=$(date +%s%N)
-		tell server accept 'ok tcp'
-		elapsed=$((($(date +%s%N) - start) / 1000000))
+		elapsed=$(took tell server accept 'ok tcp')
 		echo "accept: $elapsed ms, limit $limit"
 		[ "$elapsed" -lt "$limit" ]
 		tell server 'send greeting'
@@ -154,9 +152,7 @@ start_both() {
 	tell silent "connect $SERVER 7001" 'ok tcp'
 	tell client "connect $SERVER 7001" 'ok tcp'
 	kill_smcrd a
-	start=$(date +%s%N)
-	tell server accept 'ok tcp'
-	elapsed=$((($(date +%s%N) - start) / 1000000))
+	elapsed=$(took tell server accept 'ok tcp')
 	[ "$elapsed" -lt 2000 ]
 	exchange
 	tell silent 'receive x' ECONNRESET

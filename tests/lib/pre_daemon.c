@@ -270,7 +270,8 @@ static void hand_over_pair(int fd, struct conn *conn, const struct ipc_handover 
 }
 
 /* @return true: the socket is kept */
-static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp)
+static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp,
+			enum pre_daemon_answer answer)
 {
 	struct ipc_handover handover;
 	int pipes[2];
@@ -284,12 +285,12 @@ static bool on_handover(int fd, const uint8_t *payload, size_t len, int tcp)
 	case IPC_HANDOVER_CONNECTING: script->connecting++; break;
 	default: script->accepted++; break;
 	}
-	switch ((enum pre_daemon_answer)script->answer) {
+	switch (answer) {
 	case ANSWER_PAIR:
 	case ANSWER_OPEN:
 	case ANSWER_OTHER_VERSION:
 		fcntl(tcp, F_SETFL, O_NONBLOCK);
-		hand_over_pair(fd, new_conn(tcp), &handover, script->answer == ANSWER_OPEN);
+		hand_over_pair(fd, new_conn(tcp), &handover, answer == ANSWER_OPEN);
 		return true;
 	case ANSWER_TCP: put_result(fd, IPC_OUTCOME_TCP, -1); break;
 	case ANSWER_FAILED: put_result(fd, IPC_OUTCOME_FAILED, -1); break;
@@ -421,14 +422,18 @@ static bool on_info(int fd, const uint8_t *payload, size_t len, int proof)
 
 static void answer(struct session *s, const struct ipc_header *header, const uint8_t *payload)
 {
+	/* Read once: a program that has seen a wrong greeting is on its way to the next answer. */
+	const enum pre_daemon_answer how = (enum pre_daemon_answer)script->answer;
 	uint8_t bytes[16];
 	bool kept = false;
 	struct ipc_hello hello = { IPC_VERSION, IPC_VERSION };
-	if (script->answer == ANSWER_OTHER_VERSION)
+	if (how == ANSWER_OTHER_VERSION)
 		hello = (struct ipc_hello){ IPC_VERSION + 1, IPC_VERSION + 1 };
 	put_frame(s->fd, IPC_HELLO, bytes, ipc_encode_hello(&hello, bytes, sizeof(bytes)), -1);
 	switch (header->type) {
-	case IPC_HANDOVER: kept = on_handover(s->fd, payload, header->length, s->received); break;
+	case IPC_HANDOVER:
+		kept = on_handover(s->fd, payload, header->length, s->received, how);
+		break;
 	case IPC_STATUS_REQUEST: on_status(s->fd, payload, header->length, s->received); break;
 	case IPC_SOCKOPT_REQUEST: on_sockopt(s->fd, payload, header->length, s->received); break;
 	case IPC_INFO_REQUEST:

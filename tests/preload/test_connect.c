@@ -484,13 +484,16 @@ static void on_alarm(int number)
 	(void)number;
 }
 
-/* Signals do not end the wait for the daemon: half a hand-over cannot be taken back. */
+/* Signals do not end the wait for the daemon: half a hand-over cannot be taken back. They end the
+ * kernel's own wait where the machine is late with the handshake; the hand-over then takes place
+ * all the same. */
 static void test_signals_during_the_hand_over(void **state)
 {
 	(void)state;
 	struct sigaction action = { .sa_handler = on_alarm }, before;
 	const struct itimerval often = { { .tv_usec = 500 }, { .tv_usec = 500 } };
 	const struct itimerval never = { { 0 }, { 0 } };
+	int waited = 0;
 	smcrd.script->dribble = 1;
 	assert_int_equal(sigaction(SIGALRM, &action, &before), 0);
 	for (int i = 0; i < 20; i++) {
@@ -498,11 +501,13 @@ static void test_signals_during_the_hand_over(void **state)
 		setitimer(ITIMER_REAL, &often, NULL);
 		int rc = pre_net_connect(fd, &server);
 		setitimer(ITIMER_REAL, &never, NULL);
-		assert_int_equal(rc, 0);
+		assert_true(rc == 0 || rc == EINTR);
 		assert_int_equal(pre_net_kernel_family(fd), AF_UNIX);
+		waited += rc == 0;
 		close(fd);
 		close(pre_net_accept_plain(listener));
 	}
+	assert_in_range(waited, 1, 20);
 	sigaction(SIGALRM, &before, NULL);
 }
 
