@@ -225,6 +225,31 @@ bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMC
 	return false;
 }
 
+/* Loopback, "this host", multicast, reserved or broadcast (RFC 6890 2.2.2). */
+static bool is_special_ipv4(const uint8_t ip[4])
+{
+	return ip[0] == 0 || ip[0] == 127 || ip[0] >= 224;
+}
+
+/* Unspecified, loopback or multicast (RFC 4291 2.4). */
+static bool is_special_ipv6(const uint8_t ip[SMCR_GID_LEN])
+{
+	static const uint8_t zeros[SMCR_GID_LEN];
+	return ip[0] == 0xFF || (!memcmp(ip, zeros, SMCR_GID_LEN - 1) && ip[15] <= 1);
+}
+
+bool smcr_gid_may_be_peer(const struct smcr_engine *engine, const uint8_t gid[SMCR_GID_LEN])
+{
+	const struct smcr_device *device;
+	if (smcr_gid_is_ipv4(gid) ? is_special_ipv4(gid + sizeof(ipv4_mapped))
+				  : is_special_ipv6(gid))
+		return false;
+	DL_FOREACH (engine->devices, device)
+		if (!memcmp(device->info.gid, gid, SMCR_GID_LEN))
+			return false;
+	return true;
+}
+
 struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id)
 {
 	struct smcr_device *device;

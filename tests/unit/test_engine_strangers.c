@@ -342,6 +342,39 @@ static void a_mac_from_afar(void **state)
 	PROVES("SEC-2 SEC-6");
 }
 
+/** No other host's RNIC has such a GID. What is sent there would reach ourselves, all hosts,
+ * nobody. */
+static void gids_that_no_peer_has(void **state)
+{
+	(void)state;
+	static const uint8_t gids[][SMCR_GID_LEN] = {
+		{ 0 },
+		{ [15] = 1 },
+		{ [0] = 0xFF, [1] = 2, [15] = 1 },
+		{ [10] = 0xFF, [11] = 0xFF },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 127, [15] = 1 },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 224, [15] = 1 },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 255, [13] = 255, [14] = 255, [15] = 255 },
+	};
+	const size_t count = sizeof(gids) / sizeof(gids[0]);
+	for (size_t i = 0; i <= count; i++) { /* the last time: the server's own */
+		struct pair *pair = pair_new_with("A", "A", 1);
+		int conn;
+		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
+		const uint8_t *gid = i < count ? gids[i] : pair->side[S].engine->devices->info.gid;
+		print_message("# case %zu\n", i);
+		memcpy(msg.accept.gid, gid, SMCR_GID_LEN);
+		pair_inject_clc(pair, conn, C, &msg);
+		pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
+		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+				 SMCR_REASON_QP_NOT_READY);
+		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+		assert_null(pair_lgr(pair, S));
+		pair_free(pair);
+	}
+	PROVES("SEC-6");
+}
+
 static void confirms_that_are_declined(void **state)
 {
 	(void)state;
@@ -387,6 +420,7 @@ int main(void)
 		cmocka_unit_test(through_a_router),
 		cmocka_unit_test(an_rnic_that_changes),
 		cmocka_unit_test(a_mac_from_afar),
+		cmocka_unit_test(gids_that_no_peer_has),
 		cmocka_unit_test(confirms_that_are_declined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
