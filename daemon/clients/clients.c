@@ -63,7 +63,9 @@ int clients_new(const struct clients_config *config, struct clients **ret_client
 	clients->listen_fd = clients->abstract_fd = -1;
 	fill_limits(&clients->config.limits);
 	clients->sweep_timer = evtimer_new(config->base, on_sweep, clients);
-	int r = clients->sweep_timer ? service_open(clients, ret_text, len) : -ENOMEM;
+	int r = clients->sweep_timer ? pace_init(clients) : -ENOMEM;
+	if (r == 0)
+		r = service_open(clients, ret_text, len);
 	if (r < 0) {
 		clients_free(clients);
 		return r;
@@ -88,5 +90,6 @@ void clients_free(struct clients *clients)
 	batch_free_buried(clients->batch);
 	if (clients->sweep_timer)
 		event_free(clients->sweep_timer);
+	pace_free(clients);
 	free(clients);
 }

@@ -7,6 +7,7 @@
  *   service.c   listening socket
  *   session.c   frames of one client
  *   request.c   CONTROL requests of tools, answered at once or later
+ *   pace.c      how much time these may take
  *   handover.c  HANDOVER requests: a TCP socket becomes a connection
  *   refusal.c   sockets that are not taken although their peer was promised SMC-R
  *   query.c     STATUS, SOCKOPT and MEMORY requests
@@ -50,6 +51,9 @@ struct session {
 	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
 	bool answered;               /* it has come: `answer`, NULL without memory */
 	char *answer;
+	bool paced;    /* a CONTROL request waits until it is this user's turn */
+	bool admitted; /* and that has come */
+	struct session *pace_prev, *pace_next;
 	uint64_t deadline_ms; /* 0: none */
 
 	/* Input: a header, then its payload; nothing is looked at while a reply is due. `ahead` is
@@ -76,6 +80,14 @@ struct session {
 
 /* ---- the whole ---- */
 
+/* CONTROL requests of other users than root. */
+struct pace {
+	struct session *waiting;
+	struct event *timer;
+	uint64_t next_us; /* none before */
+	uid_t last_uid;   /* who was served last */
+};
+
 struct clients {
 	struct clients_config config; /* limits with defaults filled in */
 	struct conns *conns;
@@ -92,6 +104,7 @@ struct clients {
 
 	struct session *sessions;
 	uint64_t last_request; /* CONTROL requests so far */
+	struct pace pace;
 };
 
 /* clients.c */
@@ -110,7 +123,9 @@ void session_new(struct clients *clients, int fd, bool no_tool);
 void session_refuse(int fd, int error, const char *text);
 /** Let go at once; freed later. Tells a waiting connection. */
 void session_close(struct session *session);
-/** Go on with frames that are there already, after others had their turn. */
+/** Go on with frames that are there already. */
+void session_resume(struct session *session);
+/** The same, after others had their turn. */
 void session_resume_later(struct session *session);
 /** The one reply to a request. `fd` (or -1) goes along and is taken over. */
 void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
@@ -127,6 +142,18 @@ void request_control(struct session *session);
 void request_answer(struct session *session);
 /** The session ends: no later answer is wanted. */
 void request_forget(struct session *session);
+
+/* pace.c */
+int pace_init(struct clients *clients);
+void pace_free(struct clients *clients);
+/** May the session's CONTROL request be answered now? @return false: session_resume() is called
+ *  when it may; nothing else is read from the session until then */
+bool pace_admits(struct session *session);
+/** The session ends. */
+void pace_forget(struct session *session);
+/** A CONTROL request begins to be answered. @return what pace_end() wants */
+uint64_t pace_begin(void);
+void pace_end(struct clients *clients, uid_t uid, uint64_t begun);
 
 /* handover.c */
 /** A HANDOVER request; takes `fd` over; replies now or later. */

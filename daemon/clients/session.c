@@ -62,6 +62,7 @@ void session_close(struct session *session)
 	conn_asker_forget(&session->asker);
 	conn_watcher_forget(&session->watcher);
 	request_forget(session);
+	pace_forget(session);
 	session->grave.run = release;
 	batch_bury(clients->batch, &session->grave);
 }
@@ -303,10 +304,12 @@ static void do_memory(struct session *session)
 
 static void do_control(struct session *session)
 {
+	const uint64_t begun = pace_begin();
 	if (session->no_tool)
 		session_reply_error(session, EPERM, "control requests go to smcrd's socket file");
 	else
 		request_control(session);
+	pace_end(session->clients, session->cred.uid, begun);
 }
 
 static void dispatch(struct session *session)
@@ -483,10 +486,11 @@ static bool read_frame(struct session *session)
 
 static bool reply_is_due(const struct session *session)
 {
-	return session->out || session->asker.conn || session->watcher.conn || session->asked;
+	return session->out || session->asker.conn || session->watcher.conn || session->asked ||
+	       session->paced;
 }
 
-static void resume(struct session *session)
+void session_resume(struct session *session)
 {
 	request_answer(session);
 	for (int i = 0; !session->dead && !session->closing && !reply_is_due(session); i++) {
@@ -502,6 +506,8 @@ static void resume(struct session *session)
 		if (session->greeted)
 			session->deadline_ms = 0;
 		session->header_len = 0;
+		if (session->greeted && session->frame.type == IPC_CONTROL && !pace_admits(session))
+			return; /* the frame stays */
 		dispatch(session);
 		drop_payload(session);
 	}
@@ -509,7 +515,7 @@ static void resume(struct session *session)
 
 static void on_later(struct task *task)
 {
-	resume(container_of(task, struct session, later));
+	session_resume(container_of(task, struct session, later));
 }
 
 void session_resume_later(struct session *session)
@@ -531,7 +537,7 @@ static void on_ready(struct watch *watch, uint32_t events)
 		if (!session->out && !session->dead)
 			poller_modify(session->clients->poller, &session->watch, POLLER_INPUT);
 	}
-	resume(session);
+	session_resume(session);
 }
 
 /* ---- a new one ---- */

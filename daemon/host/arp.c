@@ -83,8 +83,8 @@ static bool is_answered(int fd, const uint8_t addr[4], const uint8_t mac[ETH_ALE
 		socklen_t from_len = sizeof(from);
 		if (poll(&ready, 1, (int)left) <= 0)
 			continue;
-		ssize_t len = recvfrom(fd, &reply, sizeof(reply), 0, (struct sockaddr *)&from,
-				       &from_len);
+		ssize_t len =
+			recvfrom(fd, &reply, sizeof(reply), 0, (struct sockaddr *)&from, &from_len);
 		if (len > 0 && from.sll_pkttype == PACKET_HOST &&
 		    is_answer(&reply, (size_t)len, &from, addr, mac))
 			return true;

@@ -37,8 +37,8 @@ static bool parse(struct nl_msg *msg, struct neigh_key *ret_key, struct neigh_en
 		return false;
 	const struct ndmsg *header = nlmsg_data(nlh);
 	const int len = addr_len(header->ndm_family);
-	if ((header->ndm_family != AF_INET && header->ndm_family != AF_INET6) ||
-	    !attrs[NDA_DST] || nla_len(attrs[NDA_DST]) != len)
+	if ((header->ndm_family != AF_INET && header->ndm_family != AF_INET6) || !attrs[NDA_DST] ||
+	    nla_len(attrs[NDA_DST]) != len)
 		return false;
 	*ret_key = (struct neigh_key){ .ifindex = (unsigned int)header->ndm_ifindex,
 				       .family = header->ndm_family };

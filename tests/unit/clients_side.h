@@ -423,9 +423,31 @@ static void add_limit(void *arg, const struct limit_view *view)
 	text->left -= (size_t)n;
 }
 
+static double least_rest = 1e9;
+
+static double seconds(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (double)ts.tv_sec + (double)ts.tv_nsec / 1e9;
+}
+
+static void be_slow(void)
+{
+	static double ended, took;
+	double begun = seconds();
+	if (took > 0 && (begun - ended) / took < least_rest)
+		least_rest = (begun - ended) / took;
+	while (seconds() < begun + 0.01)
+		;
+	ended = seconds();
+	took = ended - begun;
+}
+
 /* "conns": a line for each; "limits": likewise; "long": 200 KB; "no": refused; "later": when
  * "answer" comes; "held": how many wait and how many of them are gone; "groups": whose they are;
- * others come back. */
+ * "slow": it took 10 ms; "rest": how often as long as that the loop did something
+ * else before the next "slow" one, at least; others come back. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -451,6 +473,10 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 		answer_held();
 	} else if (strcmp(reply, "held") == 0) {
 		snprintf(reply, 100, "%u %u", num_held, num_gone);
+	} else if (strcmp(reply, "slow") == 0) {
+		be_slow();
+	} else if (strcmp(reply, "rest") == 0) {
+		snprintf(reply, 100, "%.1f", least_rest);
 	} else if (strcmp(reply, "groups") == 0) {
 		for (size_t i = 0; i < asker->num_groups; i++)
 			sprintf(reply + strlen(reply), " %u", (unsigned int)asker->groups[i]);

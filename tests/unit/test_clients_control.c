@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* CONTROL requests that are answered later, and who the daemon takes the asker to be. */
 #include <grp.h>
+#include <sys/stat.h>
 
 #include "tests/unit/clients_side.h"
 
@@ -137,6 +138,51 @@ static void supplementary_groups_are_those_of_the_peer(void **state)
 	daemon_stop(&daemon);
 }
 
+/* A session of another user than root, where the test may choose. */
+static int session_of_user(const struct daemon_side *daemon)
+{
+	bool root = geteuid() == 0;
+	if (root) {
+		assert_int_equal(chmod(daemon->dir, 0711), 0);
+		assert_int_equal(seteuid(65534), 0);
+	}
+	int session = session_open(daemon);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	return session;
+}
+
+/* Whoever asks without end gets a part of the daemon's time, and root does not wait for that. */
+static void the_loop_is_not_for_tools_alone(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int sessions[8];
+	daemon_start(&daemon);
+	for (int i = 0; i < 8; i++)
+		sessions[i] = session_of_user(&daemon);
+	for (int i = 0; i < 8; i++) {
+		ask(sessions[i], "slow");
+		ask(sessions[i], "second");
+	}
+	close(sessions[7]); /* also of one that waits */
+	if (geteuid() == 0) {
+		struct pollfd last = { .fd = sessions[6], .events = POLLIN };
+		free(control(&daemon, "at once"));
+		assert_int_equal(poll(&last, 1, 0), 0);
+	}
+	for (int i = 0; i < 7; i++) {
+		expect_reply(sessions[i], "slow");
+		expect_reply(sessions[i], "second");
+		close(sessions[i]);
+	}
+	char *rest = control(&daemon, "rest");
+	assert_true(atof(rest) >= 3.9);
+	assert_true(atof(rest) < 1e6);
+	free(rest);
+	daemon_stop(&daemon);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -145,6 +191,7 @@ int main(void)
 		cmocka_unit_test(who_goes_meanwhile_is_told_of),
 		cmocka_unit_test(the_daemon_may_stop_meanwhile),
 		cmocka_unit_test(supplementary_groups_are_those_of_the_peer),
+		cmocka_unit_test(the_loop_is_not_for_tools_alone),
 	};
 	return cmocka_run_group_tests_name("clients: control", tests, NULL, NULL);
 }

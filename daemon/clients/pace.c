@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * How much of the event loop's time tools may have. A view of many connections takes milliseconds
+ * to write, and whoever asks for views without end would keep the data of all programs waiting. So
+ * requests of other users than root get a fifth of the time: after each one the loop does something
+ * else for four times as long as that one took. Those that wait take turns by user.
+ */
+#include <errno.h>
+#include <time.h>
+
+#include "daemon/clients/internal.h"
+
+#define REST 4 /* times what a request took */
+
+static uint64_t now_us(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static void arm(struct pace *pace, uint64_t now)
+{
+	uint64_t us = pace->next_us > now ? pace->next_us - now : 0;
+	const struct timeval wait = { .tv_sec = (time_t)(us / 1000000),
+				      .tv_usec = (suseconds_t)(us % 1000000) };
+	evtimer_add(pace->timer, &wait);
+}
+
+bool pace_admits(struct session *session)
+{
+	struct pace *pace = &session->clients->pace;
+	uint64_t now = now_us();
+	if (session->admitted || session->cred.uid == 0 || (!pace->waiting && now >= pace->next_us)) {
+		session->admitted = false;
+		return true;
+	}
+	session->paced = true;
+	DL_APPEND2(pace->waiting, session, pace_prev, pace_next);
+	if (!evtimer_pending(pace->timer, NULL))
+		arm(pace, now);
+	return false;
+}
+
+void pace_forget(struct session *session)
+{
+	struct pace *pace = &session->clients->pace;
+	if (!session->paced)
+		return;
+	session->paced = false;
+	DL_DELETE2(pace->waiting, session, pace_prev, pace_next);
+}
+
+uint64_t pace_begin(void)
+{
+	return now_us();
+}
+
+void pace_end(struct clients *clients, uid_t uid, uint64_t begun)
+{
+	uint64_t now = now_us();
+	if (uid == 0)
+		return;
+	clients->pace.next_us = now + REST * (now - begun);
+	clients->pace.last_uid = uid;
+}
+
+/* Who has waited longest, but not the user who was served last if there is another. */
+static struct session *next_in_turn(const struct pace *pace)
+{
+	struct session *session;
+	DL_FOREACH2 (pace->waiting, session, pace_next) {
+		if (session->cred.uid != pace->last_uid)
+			return session;
+	}
+	return pace->waiting;
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct clients *clients = arg;
+	struct pace *pace = &clients->pace;
+	struct session *session = next_in_turn(pace);
+	uint64_t now = now_us();
+	(void)fd;
+	(void)what;
+	if (!session)
+		return;
+	if (now < pace->next_us) { /* libevent counts from the beginning of the callback before */
+		arm(pace, now);
+		return;
+	}
+	batch_begin(clients->batch);
+	pace_forget(session);
+	session->admitted = true;
+	session_resume(session);
+	batch_end(clients->batch);
+	if (pace->waiting && !evtimer_pending(pace->timer, NULL))
+		arm(pace, now_us());
+}
+
+int pace_init(struct clients *clients)
+{
+	clients->pace.timer = evtimer_new(clients->config.base, on_timer, clients);
+	return clients->pace.timer ? 0 : -ENOMEM;
+}
+
+void pace_free(struct clients *clients)
+{
+	if (clients->pace.timer)
+		event_free(clients->pace.timer);
+}
