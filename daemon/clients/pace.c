@@ -31,7 +31,8 @@ bool pace_admits(struct session *session)
 {
 	struct pace *pace = &session->clients->pace;
 	uint64_t now = now_us();
-	if (session->admitted || session->cred.uid == 0 || (!pace->waiting && now >= pace->next_us)) {
+	if (session->admitted || session->cred.uid == 0 ||
+	    (!pace->waiting && now >= pace->next_us)) {
 		session->admitted = false;
 		return true;
 	}

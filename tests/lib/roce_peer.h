@@ -35,7 +35,8 @@ struct roce_peer_packet {
 	size_t len;
 };
 
-/** Bind `addr`:`port` in the calling thread's namespace; packets go to `to`, the same port. */
+/** Bind `addr`:`port` in the calling thread's namespace; packets go to `to`, to the same port until
+ *  peer->to and peer->flow.dport say otherwise. */
 void roce_peer_open(struct roce_peer *peer, struct event_base *base, const char *addr,
 		    const char *to, uint16_t port);
 void roce_peer_close(struct roce_peer *peer);

@@ -9,6 +9,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/ip.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -769,11 +770,79 @@ static void marks_are_told(void **state)
 	mark_packets(0);
 }
 
+/* A program of the peer's host: it has the address, but not smcrd's port. */
+static void open_neighbour(struct roce_peer *neighbour)
+{
+	roce_peer_open(neighbour, base, "10.77.0.2", "10.77.0.1", ROCE_UDP_PORT + 1);
+	neighbour->to.sin_port = neighbour->flow.dport = htons(ROCE_UDP_PORT);
+}
+
+static void expect_message(unsigned int n, const char *text)
+{
+	assert_int_equal(side.num_messages, n + 1);
+	assert_memory_equal(side.messages[n].data, text, strlen(text));
+}
+
+/* It knows all that there is to know, and nothing of it counts, not even later. */
+static void a_neighbour_of_the_peer_puts_nothing_between(void **state)
+{
+	(void)state;
+	struct roce_peer neighbour;
+	struct roce_peer_packet genuine = send_only(0, "genuine 0"),
+				forged = send_only(1, "forged 1");
+	open_neighbour(&neighbour);
+	roce_peer_send(&neighbour, &forged);
+	roce_peer_send(&peer, &genuine);
+	expect_ack(0);
+	expect_message(0, "genuine 0");
+	roce_peer_send(&neighbour, &forged);
+	forged = send_only(2, "forged 2");
+	roce_peer_send(&neighbour, &forged);
+	expect_silence();
+	assert_int_equal(GREW(drop_peer), 3);
+	for (uint32_t n = 1; n <= 2; n++) {
+		char text[16];
+		snprintf(text, sizeof(text), "genuine %u", n);
+		genuine = send_only(n, text);
+		roce_peer_send(&peer, &genuine);
+		expect_ack(n);
+		expect_message(n, text);
+	}
+	roce_peer_close(&neighbour);
+	PROVES("SEC-6");
+}
+
+/* Hardware sends from another port; from then on that is the one. */
+static void the_port_of_the_first_packet_that_was_due_counts(void **state)
+{
+	(void)state;
+	struct roce_peer hardware;
+	struct roce_peer_packet packet = send_only(3, "early");
+	open_neighbour(&hardware);
+	roce_peer_send(&hardware, &packet);
+	expect_silence();
+	assert_int_equal(GREW(drop_peer), 1);
+	packet = send_only(0, "due");
+	roce_peer_send(&hardware, &packet);
+	expect_ack(0);
+	packet = send_only(1, "from the port of RoCEv2");
+	roce_peer_send(&peer, &packet);
+	expect_silence();
+	assert_int_equal(GREW(drop_peer), 2);
+	packet = send_only(1, "again");
+	roce_peer_send(&hardware, &packet);
+	expect_ack(1);
+	expect_message(1, "again");
+	roce_peer_close(&hardware);
+}
+
 int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
 		CONNECTED(marks_are_told),
+		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),
+		CONNECTED(the_port_of_the_first_packet_that_was_due_counts),
 		CONNECTED(what_was_delivered_is_acknowledged_before_the_end),
 		CONNECTED(sends_are_answered),
 		CONNECTED(first_middle_last),

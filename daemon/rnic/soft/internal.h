@@ -195,6 +195,8 @@ void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *
 void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms);
 void soft_requester_free(struct soft_requester *rq);
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n);
+/** Is a packet under way that an answer with this PSN would be about? */
+bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn);
 /** True if soft_requester_transmit() would send something now. */
 bool soft_requester_ready(const struct soft_qp *qp);
 /** Send up to one batch. @return packets sent */
@@ -279,10 +281,10 @@ struct soft_qp {
 	struct roce_icrc_flow flow;       /* of what we send */
 	struct roce_icrc_flow heard_flow; /* of what has come last */
 	uint32_t peer_qpn;
-	uint32_t mtu;      /* path MTU, bytes */
-	uint64_t heard_at; /* when a packet of the peer came */
-	bool peer_is_soft; /* it sends from the port of RoCEv2, as our kind does, and tells of marks
-			    */
+	uint32_t mtu;        /* path MTU, bytes */
+	uint64_t heard_at;   /* when a packet of the peer came */
+	in_port_t peer_port; /* what it sends from; 0: not known yet */
+	bool peer_is_soft; /* that is the port of RoCEv2, as with our kind, which tells of marks */
 	bool neigh;        /* an entry was asked for */
 
 	struct soft_requester rq;

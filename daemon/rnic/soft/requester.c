@@ -463,6 +463,13 @@ static void on_nak(struct soft_qp *qp, uint64_t packet, uint8_t code)
 	}
 }
 
+bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn)
+{
+	const struct soft_requester *rq = &qp->rq;
+	int64_t ahead = roce_psn_diff(psn, psn_of(rq, rq->acked));
+	return qp->state == SOFT_QP_RTS && ahead >= 0 && ahead < (int64_t)(rq->sent - rq->acked);
+}
+
 void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
 {
 	struct soft_requester *rq = &qp->rq;

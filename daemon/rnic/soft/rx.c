@@ -75,11 +75,33 @@ static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const ui
 	return roce_icrc_check(qp->dev->tables, heard, buf, len, ip_id_guess);
 }
 
-/* Hardware and rdma_rxe choose other source ports, to spread flows. A peer of our kind answers
- * marks; whether another one does is not known. */
-static void learn_kind(struct soft_qp *qp, const struct sockaddr_in *from)
+/* Is it the one packet that is due? PSNs begin at random, and the peer alone was told where. */
+static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
 {
-	qp->peer_is_soft = from->sin_port == htons(qp->dev->port);
+	if (packet->bth.opcode == ROCE_ACKNOWLEDGE)
+		return soft_requester_awaits(qp, packet->bth.psn);
+	return packet->bth.opcode != ROCE_CONGESTION && packet->bth.psn == qp->rs.expected;
+}
+
+/*
+ * Nothing in RoCEv2 says who sent a packet, and any program of the peer's host can send from its
+ * address. But only smcrd there has the port of RoCEv2, which our kind sends from; hardware and
+ * rdma_rxe choose another one for each queue pair, to spread flows. So the port of the first packet
+ * that was due counts, and that of RoCEv2 before. Hardware may tell of congestion from any.
+ */
+static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
+			const struct roce_packet *packet)
+{
+	const in_port_t ours = htons(qp->dev->port);
+	if (!qp->peer_port && is_due(qp, packet)) {
+		qp->peer_port = from->sin_port;
+		/* Our kind answers marks; whether another one does is not known. */
+		qp->peer_is_soft = qp->peer_port == ours;
+	}
+	if (!qp->peer_port)
+		return from->sin_port == ours;
+	return from->sin_port == qp->peer_port ||
+	       (packet->bth.opcode == ROCE_CONGESTION && !qp->peer_is_soft);
 }
 
 void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
@@ -108,8 +130,11 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_icrc++;
 		return;
 	}
+	if (!port_counts(qp, from, &packet)) {
+		dev->stats.drop_peer++;
+		return;
+	}
 	qp->heard_at = dev->now;
-	learn_kind(qp, from);
 	if (qp->state == SOFT_QP_ERR) {
 		if (!soft_responder_refuse_again(qp, &packet))
 			dev->stats.drop_qp++;
