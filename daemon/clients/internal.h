@@ -85,7 +85,7 @@ struct pace {
 	struct session *waiting;
 	struct event *timer;
 	uint64_t next_us; /* none before */
-	uid_t last_uid;   /* who was served last */
+	uint64_t turn;    /* how many were served after they had waited */
 };
 
 struct clients {

@@ -3,7 +3,8 @@
  * How much of the event loop's time tools may have. A view of many connections takes milliseconds
  * to write, and whoever asks for views without end would keep the data of all programs waiting. So
  * requests of other users than root get a fifth of the time: after each one the loop does something
- * else for four times as long as that one took. Those that wait take turns by user.
+ * else for four times as long as that one took. Of those that wait the user who was served longest
+ * ago comes next.
  */
 #include <errno.h>
 #include <time.h>
@@ -25,6 +26,12 @@ static void arm(struct pace *pace, uint64_t now)
 	const struct timeval wait = { .tv_sec = (time_t)(us / 1000000),
 				      .tv_usec = (suseconds_t)(us % 1000000) };
 	evtimer_add(pace->timer, &wait);
+}
+
+static void rest(struct pace *pace, uint64_t begun)
+{
+	uint64_t now = now_us();
+	pace->next_us = now + REST * (now - begun);
 }
 
 bool pace_admits(struct session *session)
@@ -59,43 +66,42 @@ uint64_t pace_begin(void)
 
 void pace_end(struct clients *clients, uid_t uid, uint64_t begun)
 {
-	uint64_t now = now_us();
 	if (uid == 0)
 		return;
-	clients->pace.next_us = now + REST * (now - begun);
-	clients->pace.last_uid = uid;
+	rest(&clients->pace, begun);
 }
 
-/* Who has waited longest, but not the user who was served last if there is another. */
 static struct session *next_in_turn(const struct pace *pace)
 {
-	struct session *session;
+	struct session *session, *next = pace->waiting;
 	DL_FOREACH2 (pace->waiting, session, pace_next) {
-		if (session->cred.uid != pace->last_uid)
-			return session;
+		if (session->quota->served < next->quota->served)
+			next = session;
 	}
-	return pace->waiting;
+	return next;
 }
 
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct clients *clients = arg;
 	struct pace *pace = &clients->pace;
-	struct session *session = next_in_turn(pace);
-	uint64_t now = now_us();
+	const uint64_t now = now_us();
 	(void)fd;
 	(void)what;
-	if (!session)
+	if (!pace->waiting)
 		return;
 	if (now < pace->next_us) { /* libevent counts from the beginning of the callback before */
 		arm(pace, now);
 		return;
 	}
+	struct session *session = next_in_turn(pace);
 	batch_begin(clients->batch);
 	pace_forget(session);
 	session->admitted = true;
+	session->quota->served = ++pace->turn;
 	session_resume(session);
 	batch_end(clients->batch);
+	rest(pace, now); /* with what it took to choose */
 	if (pace->waiting && !evtimer_pending(pace->timer, NULL))
 		arm(pace, now_us());
 }

@@ -235,7 +235,8 @@ struct quota {
 	uint32_t closing; /* descriptors whose close() may block: closer.c's */
 	bool limited;     /* at one of its limits: nothing is promised to its peers */
 	uint64_t limit_logged_ms;
-	bool abandoned; /* nobody but closer.c knows it any more */
+	uint64_t served; /* its last turn among those who wait: daemon/clients/pace.c */
+	bool abandoned;  /* nobody but closer.c knows it any more */
 	UT_hash_handle hh;
 };
 

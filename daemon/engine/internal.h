@@ -511,7 +511,7 @@ bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
 /** Is it one that version 2 can use: an IPv4 address (::ffff:a.b.c.d)? */
 bool smcr_gid_is_ipv4(const uint8_t gid[SMCR_GID_LEN]);
 /** Can an RNIC of another host have this GID: is it neither one of ours nor nobody's (zero,
- * loopback, multicast, broadcast)? */
+ * loopback, multicast, 255.255.255.255)? */
 bool smcr_gid_may_be_peer(const struct smcr_engine *engine, const uint8_t gid[SMCR_GID_LEN]);
 /** Is the address of this GID in one of the device's IPv4 networks? */
 bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMCR_GID_LEN]);

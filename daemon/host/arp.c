@@ -85,7 +85,7 @@ static bool is_answered(int fd, const uint8_t addr[4], const uint8_t mac[ETH_ALE
 			continue;
 		ssize_t len =
 			recvfrom(fd, &reply, sizeof(reply), 0, (struct sockaddr *)&from, &from_len);
-		if (len > 0 && from.sll_pkttype == PACKET_HOST &&
+		if (len > 0 && from.sll_pkttype != PACKET_OUTGOING &&
 		    is_answer(&reply, (size_t)len, &from, addr, mac))
 			return true;
 	}

@@ -6,9 +6,10 @@
  *
  * An entry counts for all IP of the host, and a MAC is what a peer says, or somebody who plays one.
  * So an entry is made only when the host with that MAC has answered ARP for the address; until then
- * the kernel's own entry leads to the peer. (Of IPv6, the kernel must have found the same MAC by
- * itself.) Permanent entries of others are never changed, and only our own ones are deleted: they
- * carry a protocol number of ours. Those that an earlier daemon has left are deleted at the start.
+ * the kernel's own entry leads to the peer. (Of IPv6, the kernel must have asked, and got the same
+ * MAC.) Permanent entries of others are left as they are, and only what was written by us, and is
+ * still as we wrote it, is deleted. Our entries carry a protocol number, by which those that an
+ * earlier daemon has left are found and deleted, a second after the start.
  *
  * The kernel makes who changes entries wait for whoever changes any interface of the machine, so
  * that a thread of its own does it, in the order of the calls.
@@ -40,7 +41,9 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr);
 /** An interface that was down has lost its entries: make them again. */
 void neigh_restore(struct neigh_table *table, unsigned int ifindex);
-/** Wait until everything asked for has been tried once, at most 20 ms. @return whether it has */
+/** Wait until everything asked for has been tried once, at most 20 ms, and not again soon after
+ * that took long. @return whether it has, and the kernel knows a MAC for what was asked for last,
+ * by an entry of ours or by its own */
 bool neigh_settle(struct neigh_table *table);
 
 #endif

@@ -26,6 +26,17 @@ static struct nl_msg *new_request(int type, int flags, const struct neigh_key *k
 	return NULL;
 }
 
+/* After an answer that did not come nobody knows what comes next: begin anew.
+ * @return `error` */
+static int settled(struct nl_sock *nl, int error)
+{
+	if (error >= 0 || error == -NLE_OBJ_NOTFOUND)
+		return error;
+	nl_close(nl);
+	nl_connect(nl, NETLINK_ROUTE);
+	return error;
+}
+
 /* ---- reading */
 
 static bool parse(struct nl_msg *msg, struct neigh_key *ret_key, struct neigh_entry *ret_entry)
@@ -75,7 +86,7 @@ int neigh_entry_read(struct nl_sock *nl, const struct neigh_key *key, struct nei
 		error = nl_recvmsgs_default(nl); /* the entry, or that there is none */
 	if (error >= 0)
 		error = nl_wait_for_ack(nl); /* it comes after the entry */
-	return error == -NLE_OBJ_NOTFOUND ? 0 : error;
+	return error == -NLE_OBJ_NOTFOUND ? 0 : settled(nl, error);
 }
 
 struct walk {
@@ -102,7 +113,7 @@ int neigh_entry_each(struct nl_sock *nl,
 	struct ndmsg all = { .ndm_family = AF_UNSPEC };
 	nl_socket_modify_cb(nl, NL_CB_VALID, NL_CB_CUSTOM, on_each, &walk);
 	int error = nl_send_simple(nl, RTM_GETNEIGH, NLM_F_DUMP, &all, sizeof(all));
-	return error < 0 ? error : nl_recvmsgs_default(nl);
+	return settled(nl, error < 0 ? error : nl_recvmsgs_default(nl));
 }
 
 /* ---- changing */
@@ -115,7 +126,7 @@ int neigh_entry_write(struct nl_sock *nl, const struct neigh_key *key, const uin
 	if (!msg)
 		return -NLE_NOMEM;
 	if (nla_put(msg, NDA_LLADDR, 6, mac) == 0 && nla_put_u8(msg, NDA_PROTOCOL, protocol) == 0)
-		return nl_send_sync(nl, msg);
+		return settled(nl, nl_send_sync(nl, msg));
 	nlmsg_free(msg);
 	return -NLE_NOMEM;
 }
@@ -123,5 +134,5 @@ int neigh_entry_write(struct nl_sock *nl, const struct neigh_key *key, const uin
 int neigh_entry_delete(struct nl_sock *nl, const struct neigh_key *key)
 {
 	struct nl_msg *msg = new_request(RTM_DELNEIGH, 0, key, 0);
-	return msg ? nl_send_sync(nl, msg) : -NLE_NOMEM;
+	return msg ? settled(nl, nl_send_sync(nl, msg)) : -NLE_NOMEM;
 }

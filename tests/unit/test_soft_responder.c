@@ -770,7 +770,7 @@ static void marks_are_told(void **state)
 	mark_packets(0);
 }
 
-/* A program of the peer's host: it has the address, but not smcrd's port. */
+/* A program of the peer's host: it has the address, but its socket another port. */
 static void open_neighbour(struct roce_peer *neighbour)
 {
 	roce_peer_open(neighbour, base, "10.77.0.2", "10.77.0.1", ROCE_UDP_PORT + 1);

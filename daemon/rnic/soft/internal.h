@@ -281,9 +281,9 @@ struct soft_qp {
 	struct roce_icrc_flow flow;       /* of what we send */
 	struct roce_icrc_flow heard_flow; /* of what has come last */
 	uint32_t peer_qpn;
-	uint32_t mtu;        /* path MTU, bytes */
-	uint64_t heard_at;   /* when a packet of the peer came */
-	in_port_t peer_port; /* what it sends from; 0: not known yet */
+	uint32_t mtu;                        /* path MTU, bytes */
+	uint64_t heard_at;                   /* when a packet of the peer came */
+	in_port_t request_port, answer_port; /* what the peer sends from; 0: not known yet */
 	bool peer_is_soft; /* that is the port of RoCEv2, as with our kind, which tells of marks */
 	bool neigh;        /* an entry was asked for */
 

@@ -84,24 +84,23 @@ static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
 }
 
 /*
- * Nothing in RoCEv2 says who sent a packet, and any program of the peer's host can send from its
- * address. But only smcrd there has the port of RoCEv2, which our kind sends from; hardware and
- * rdma_rxe choose another one for each queue pair, to spread flows. So the port of the first packet
- * that was due counts, and that of RoCEv2 before. Hardware may tell of congestion from any.
+ * Nothing in RoCEv2 says who sent a packet. Our kind sends from the port of RoCEv2, which smcrd has
+ * on the addresses of its RNICs; hardware and rdma_rxe choose another one for each queue pair, to
+ * spread flows, perhaps one for requests and one for answers. So the port of the first packet that
+ * was due counts, and that of RoCEv2 before.
  */
 static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
 			const struct roce_packet *packet)
 {
 	const in_port_t ours = htons(qp->dev->port);
-	if (!qp->peer_port && is_due(qp, packet)) {
-		qp->peer_port = from->sin_port;
+	bool answer = packet->bth.opcode == ROCE_ACKNOWLEDGE;
+	in_port_t *port = answer ? &qp->answer_port : &qp->request_port;
+	if (!*port && is_due(qp, packet)) {
+		*port = from->sin_port;
 		/* Our kind answers marks; whether another one does is not known. */
-		qp->peer_is_soft = qp->peer_port == ours;
+		qp->peer_is_soft = *port == ours;
 	}
-	if (!qp->peer_port)
-		return from->sin_port == ours;
-	return from->sin_port == qp->peer_port ||
-	       (packet->bth.opcode == ROCE_CONGESTION && !qp->peer_is_soft);
+	return from->sin_port == (*port ? *port : ours);
 }
 
 void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival,
@@ -134,7 +133,9 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_peer++;
 		return;
 	}
-	qp->heard_at = dev->now;
+	/* A notification has no PSN: it shows nothing about the peer. */
+	if (packet.bth.opcode != ROCE_CONGESTION)
+		qp->heard_at = dev->now;
 	if (qp->state == SOFT_QP_ERR) {
 		if (!soft_responder_refuse_again(qp, &packet))
 			dev->stats.drop_qp++;
