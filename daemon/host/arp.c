@@ -12,6 +12,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#define PACKETS 1000 /* that are looked at: others of the network come too */
+
 static const uint8_t no_mac[ETH_ALEN];
 
 static int64_t now_ms(void)
@@ -72,21 +74,32 @@ static bool is_answer(const struct ether_arp *reply, size_t len, const struct so
 	       !memcmp(from->sll_addr, mac, ETH_ALEN);
 }
 
-/* Other ARP packets of the network come too. */
+/* The next ARP packet of the network, within `wait_ms`. @return its length, or 0: none came */
+static size_t receive(int fd, struct ether_arp *ret_packet, struct sockaddr_ll *ret_from,
+		      int64_t wait_ms)
+{
+	struct pollfd ready = { .fd = fd, .events = POLLIN };
+	socklen_t from_len = sizeof(*ret_from);
+	if (poll(&ready, 1, wait_ms > 0 ? (int)wait_ms : 0) <= 0)
+		return 0;
+	ssize_t len = recvfrom(fd, ret_packet, sizeof(*ret_packet), 0, (struct sockaddr *)ret_from,
+			       &from_len);
+	return len > 0 ? (size_t)len : 0;
+}
+
+/* What has come in time counts, also where this thread did not run in time to see it. */
 static bool is_answered(int fd, const uint8_t addr[4], const uint8_t mac[ETH_ALEN], int wait_ms)
 {
 	const int64_t end = now_ms() + wait_ms;
-	struct pollfd ready = { .fd = fd, .events = POLLIN };
-	for (int64_t left = wait_ms; left > 0; left = end - now_ms()) {
-		struct ether_arp reply;
-		struct sockaddr_ll from;
-		socklen_t from_len = sizeof(from);
-		if (poll(&ready, 1, (int)left) <= 0)
-			continue;
-		ssize_t len =
-			recvfrom(fd, &reply, sizeof(reply), 0, (struct sockaddr *)&from, &from_len);
-		if (len > 0 && from.sll_pkttype != PACKET_OUTGOING &&
-		    is_answer(&reply, (size_t)len, &from, addr, mac))
+	struct ether_arp packet;
+	struct sockaddr_ll from;
+	size_t len;
+	for (int seen = 0; seen < PACKETS; seen++) {
+		len = receive(fd, &packet, &from, end - now_ms());
+		if (len == 0)
+			return false;
+		if (from.sll_pkttype != PACKET_OUTGOING &&
+		    is_answer(&packet, len, &from, addr, mac))
 			return true;
 	}
 	return false;
