@@ -113,13 +113,12 @@ struct rnic_event {
  *  `addr` 4 or 16 bytes. */
 struct rnic_host_ops {
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
-			 const uint8_t mac[6]); /* a permanent entry, if the MAC is to be believed;
-						   counted by the callee */
+			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
 	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
 	/** They may come a little later: wait until those asked for are there, but not for long, as
 	 *  the host's own entries lead to the peer too, if by another path. NULL: they come at
 	 * once.
-	 *  @return whether the host knows a way to what was asked for last */
+	 *  @return whether they are there */
 	bool (*neigh_settle)(void *ctx);
 };
 

@@ -9,14 +9,11 @@
 
 #include <errno.h>
 #include <event2/event.h>
-#include <netlink/netlink.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
-#include "daemon/host/neigh.h"
-#include "daemon/host/neigh_entry.h"
 #include "daemon/host/netif.h"
 #include "tests/lib/testnet.h"
 
@@ -196,191 +193,38 @@ static bool neighbour_is(const uint8_t *mac)
 	return same;
 }
 
-static const uint8_t nine[4] = { 10, 77, 0, 9 };
-static const uint8_t macs[3][6] = {
-	{ 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 }, { 2, 0, 0, 0, 0, 11 }, /* nobody's */
-};
-
-/* The other host answers ARP for 10.77.0.9 with this MAC, t0 is there. @return t0's index */
-static unsigned int peer_with(const uint8_t mac[6])
-{
-	struct netif t0;
-	testnet_enter(&net, 1);
-	testnet_link_set_mac("t1", mac);
-	testnet_addr_add("t1", "10.77.0.9/24");
-	testnet_enter(&net, 0);
-	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
-	last = t0;
-	return t0.ifindex;
-}
-
-/* Another thread carries it out, in order: wait until it has come to what was asked for last, an
- * entry of an administrator, with which it has nothing to do. */
-static void settle(unsigned int ifindex)
-{
-	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
-	static const uint8_t last_one[4] = { 10, 77, 0, 200 };
-	testnet_neigh_add("t0", "10.77.0.200", macs[2]);
-	assert_int_equal(ops->neigh_set(watch, ifindex, AF_INET, last_one, macs[2]), 0);
-	while (!ops->neigh_settle(watch))
-		;
-	ops->neigh_unset(watch, ifindex, AF_INET, last_one);
-}
-
-static void ask_for(unsigned int ifindex, const uint8_t mac[6])
-{
-	assert_int_equal(netif_rnic_host_ops.neigh_set(watch, ifindex, AF_INET, nine, mac), 0);
-	settle(ifindex);
-}
-
-static void give_up(unsigned int ifindex)
-{
-	netif_rnic_host_ops.neigh_unset(watch, ifindex, AF_INET, nine);
-	settle(ifindex);
-}
-
 /* They are ours as long as somebody uses them, whatever happens to the interface meanwhile. */
 static void neighbours(void **state)
 {
 	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	ask_for(t0, macs[0]);
-	EXPECT(neighbour_is(macs[0]));
-	testnet_enter(&net, 1);
-	testnet_link_set_mac("t1", macs[1]);
-	testnet_enter(&net, 0);
-	ask_for(t0, macs[1]);
-	EXPECT(neighbour_is(macs[1]));
-
-	testnet_link_up("t0", 0);
-	assert_false(neighbour_is(macs[1]));
-	testnet_link_up("t0", 1);
-	EXPECT(neighbour_is(macs[1]));
-
-	give_up(t0);
-	assert_true(neighbour_is(macs[1]));
-	give_up(t0);
-	assert_false(neighbour_is(macs[1]));
-}
-
-/* A peer could name any MAC, and all IP to the address of its GID would go there. */
-static void a_mac_that_does_not_answer_is_not_believed(void **state)
-{
-	(void)state;
-	static const uint8_t none[6] = { 0 }, group[6] = { 1, 0, 0x5E, 0, 0, 1 };
-	static const uint8_t all[6] = { 255, 255, 255, 255, 255, 255 };
-	const uint8_t *false_macs[] = { macs[2], none, group, all };
-	unsigned int t0 = peer_with(macs[0]);
-	for (size_t i = 0; i < sizeof(false_macs) / sizeof(false_macs[0]); i++) {
-		ask_for(t0, false_macs[i]);
-		assert_false(neighbour_is(false_macs[i]));
-		give_up(t0);
-	}
-	/* Nor does a false one take the place of the right one. */
-	ask_for(t0, macs[0]);
-	EXPECT(neighbour_is(macs[0]));
-	ask_for(t0, macs[2]);
-	assert_true(neighbour_is(macs[0]));
-	give_up(t0);
-	assert_true(neighbour_is(macs[0]));
-	give_up(t0);
-	assert_false(neighbour_is(macs[0]));
-}
-
-static void a_mac_that_answers_later_is_believed_then(void **state)
-{
-	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	ask_for(t0, macs[1]);
-	assert_false(neighbour_is(macs[1]));
-	testnet_enter(&net, 1);
-	testnet_link_set_mac("t1", macs[1]);
-	testnet_enter(&net, 0);
-	EXPECT(neighbour_is(macs[1]));
-	give_up(t0);
-	assert_false(neighbour_is(macs[1]));
-}
-
-static void an_administrators_entry_stays(void **state)
-{
-	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
-	ask_for(t0, macs[0]);
-	assert_true(neighbour_is(macs[2]));
-	give_up(t0);
-	assert_true(neighbour_is(macs[2]));
-}
-
-/* Who names another MAC for the address changes nothing for those who name the right one. */
-static void a_liar_does_not_speak_for_others(void **state)
-{
-	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	ask_for(t0, macs[1]);
-	ask_for(t0, macs[2]);
-	testnet_enter(&net, 1);
-	testnet_link_set_mac("t1", macs[1]);
-	testnet_enter(&net, 0);
-	EXPECT(neighbour_is(macs[1]));
-	testnet_link_up("t0", 0);
-	testnet_link_up("t0", 1);
-	EXPECT(neighbour_is(macs[1]));
-	give_up(t0);
-	give_up(t0);
-	EXPECT(!neighbour_is(macs[1]));
-}
-
-/* The kernel goes on to call such an entry ours. */
-static void an_entry_put_over_ours_stays(void **state)
-{
-	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	ask_for(t0, macs[0]);
-	EXPECT(neighbour_is(macs[0]));
-	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
-	ask_for(t0, macs[0]);
-	assert_true(neighbour_is(macs[2]));
-	give_up(t0);
-	give_up(t0);
-	assert_true(neighbour_is(macs[2]));
-}
-
-/* Whether the host can send to an address at all is told, for those who would have to wait. */
-static void an_address_that_nobody_has_is_told(void **state)
-{
-	(void)state;
 	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
-	unsigned int t0 = peer_with(macs[0]);
-	static const uint8_t nobody[4] = { 10, 77, 0, 77 };
-	assert_int_equal(ops->neigh_set(watch, t0, AF_INET, nobody, macs[0]), 0);
-	assert_false(ops->neigh_settle(watch));
-	ops->neigh_unset(watch, t0, AF_INET, nobody);
-	assert_int_equal(ops->neigh_set(watch, t0, AF_INET, nine, macs[0]), 0);
-	EXPECT(ops->neigh_settle(watch));
+	static const uint8_t addr[4] = { 10, 77, 0, 9 };
+	static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 } };
+	struct netif t0;
+	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
+	last = t0;
+	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[0]), 0);
+	while (!ops->neigh_settle(watch))
+		;
 	assert_true(neighbour_is(macs[0]));
-	give_up(t0);
-}
+	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[1]), 0);
+	while (!ops->neigh_settle(watch))
+		;
+	assert_true(neighbour_is(macs[1]));
 
-/* A daemon that was killed leaves its entries, which outlive the peer's NIC. Those of others stay.
- */
-static void what_was_left_is_deleted_at_the_start(void **state)
-{
-	(void)state;
-	unsigned int t0 = peer_with(macs[0]);
-	struct nl_sock *nl = nl_socket_alloc();
-	struct neigh_key ours = { .ifindex = t0, .family = AF_INET }, other = ours;
-	struct neigh_entry entry;
-	memcpy(ours.addr, nine, sizeof(nine));
-	memcpy(other.addr, (const uint8_t[]){ 10, 77, 0, 8 }, 4);
-	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
-	assert_int_equal(neigh_entry_write(nl, &ours, macs[2], NEIGH_PROTOCOL), 0);
-	assert_int_equal(neigh_entry_write(nl, &other, macs[2], NEIGH_PROTOCOL + 1), 0);
-	assert_true(neighbour_is(macs[2]));
-	EXPECT(!neighbour_is(macs[2]));
-	assert_int_equal(neigh_entry_read(nl, &other, &entry), 0);
-	assert_memory_equal(entry.mac, macs[2], sizeof(entry.mac));
-	nl_socket_free(nl);
+	testnet_link_up("t0", 0);
+	assert_false(neighbour_is(macs[1]));
+	testnet_link_up("t0", 1);
+	EXPECT(neighbour_is(macs[1]));
+
+	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
+	while (!ops->neigh_settle(watch))
+		;
+	assert_true(neighbour_is(macs[1]));
+	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
+	while (!ops->neigh_settle(watch))
+		;
+	assert_false(neighbour_is(macs[1]));
 }
 
 /* More changes than fit while we do not look. */
@@ -424,13 +268,6 @@ int main(void)
 		CASE(deleted_and_made_again),
 		CASE(bridge_ports_are_told_once),
 		CASE(neighbours),
-		CASE(a_mac_that_does_not_answer_is_not_believed),
-		CASE(a_mac_that_answers_later_is_believed_then),
-		CASE(an_administrators_entry_stays),
-		CASE(a_liar_does_not_speak_for_others),
-		CASE(an_entry_put_over_ours_stays),
-		CASE(an_address_that_nobody_has_is_told),
-		CASE(what_was_left_is_deleted_at_the_start),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -221,9 +221,8 @@ void verbs_qp_free(struct verbs_qp *qp)
 /*
  * The kernel resolves the MAC of a user-space QP from the destination GID, on the way to RTR, and
  * rdma_rxe asks the neighbour table for each packet. So the MAC that the peer gave (CLC-17) counts
- * if it is in that table. Resolution must not have to wait, since we would wait with it: a peer
- * that the host does not reach is refused. Link-local GIDs contain the MAC; we ourselves are found
- * without.
+ * if it is in that table; and resolution, which would block us, has nothing to wait for. Link-local
+ * GIDs contain the MAC; we ourselves are found without.
  */
 static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 {
@@ -243,12 +242,11 @@ static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 						peer->mac);
 	if (error)
 		return error;
+	if (params->host_ops->neigh_settle)
+		params->host_ops->neigh_settle(params->host_ctx);
 	qp->neigh = true;
 	qp->neigh_ifindex = info->ifindex;
 	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));
-	/* The kernel would wait for an answer, for up to a second, and everybody with us. */
-	if (params->host_ops->neigh_settle && !params->host_ops->neigh_settle(params->host_ctx))
-		return -EHOSTUNREACH;
 	return 0;
 }
 
