@@ -151,9 +151,8 @@ void pace_free(struct clients *clients);
 bool pace_admits(struct session *session);
 /** The session ends. */
 void pace_forget(struct session *session);
-/** A CONTROL request begins to be answered. @return what pace_end() wants */
-uint64_t pace_begin(void);
-void pace_end(struct clients *clients, uid_t uid, uint64_t begun);
+/** The session's CONTROL request was answered, from `begun` (conns_now_us()) until now. */
+void pace_end(struct session *session, uint64_t begun);
 
 /* handover.c */
 /** A HANDOVER request; takes `fd` over; replies now or later. */

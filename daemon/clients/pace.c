@@ -7,18 +7,10 @@
  * ago comes next.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "daemon/clients/internal.h"
 
 #define REST 4 /* times what a request took */
-
-static uint64_t now_us(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
-}
 
 static void arm(struct pace *pace, uint64_t now)
 {
@@ -30,14 +22,14 @@ static void arm(struct pace *pace, uint64_t now)
 
 static void rest(struct pace *pace, uint64_t begun)
 {
-	uint64_t now = now_us();
+	uint64_t now = conns_now_us();
 	pace->next_us = now + REST * (now - begun);
 }
 
 bool pace_admits(struct session *session)
 {
 	struct pace *pace = &session->clients->pace;
-	uint64_t now = now_us();
+	uint64_t now = conns_now_us();
 	if (session->admitted || session->cred.uid == 0 ||
 	    (!pace->waiting && now >= pace->next_us)) {
 		session->admitted = false;
@@ -59,16 +51,10 @@ void pace_forget(struct session *session)
 	DL_DELETE2(pace->waiting, session, pace_prev, pace_next);
 }
 
-uint64_t pace_begin(void)
+void pace_end(struct session *session, uint64_t begun)
 {
-	return now_us();
-}
-
-void pace_end(struct clients *clients, uid_t uid, uint64_t begun)
-{
-	if (uid == 0)
-		return;
-	rest(&clients->pace, begun);
+	if (session->cred.uid != 0)
+		rest(&session->clients->pace, begun);
 }
 
 static struct session *next_in_turn(const struct pace *pace)
@@ -85,7 +71,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct clients *clients = arg;
 	struct pace *pace = &clients->pace;
-	const uint64_t now = now_us();
+	const uint64_t now = conns_now_us();
 	(void)fd;
 	(void)what;
 	if (!pace->waiting)
@@ -103,7 +89,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	batch_end(clients->batch);
 	rest(pace, now); /* with what it took to choose */
 	if (pace->waiting && !evtimer_pending(pace->timer, NULL))
-		arm(pace, now_us());
+		arm(pace, conns_now_us());
 }
 
 int pace_init(struct clients *clients)

@@ -304,12 +304,12 @@ static void do_memory(struct session *session)
 
 static void do_control(struct session *session)
 {
-	const uint64_t begun = pace_begin();
+	const uint64_t begun = conns_now_us();
 	if (session->no_tool)
 		session_reply_error(session, EPERM, "control requests go to smcrd's socket file");
 	else
 		request_control(session);
-	pace_end(session->clients, session->cred.uid, begun);
+	pace_end(session, begun);
 }
 
 static void dispatch(struct session *session)

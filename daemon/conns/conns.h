@@ -158,6 +158,8 @@ struct batch *conns_batch(const struct conns *conns);
 struct poller *conns_poller(const struct conns *conns);
 struct smcr_engine *conns_engine(const struct conns *conns);
 uint64_t conns_now_ms(void);
+/** The same in microseconds. */
+uint64_t conns_now_us(void);
 void conns_log(const struct conns *conns, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 

@@ -193,7 +193,6 @@ struct conns {
 };
 
 /* conns.c */
-uint64_t conns_now_us(void);
 /** A deadline was set somewhere: see that sweeps run. */
 void conns_need_sweep(struct conns *conns);
 

@@ -446,8 +446,8 @@ static void be_slow(void)
 
 /* "conns": a line for each; "limits": likewise; "long": 200 KB; "no": refused; "later": when
  * "answer" comes; "held": how many wait and how many of them are gone; "groups": whose they are;
- * "slow": it took 10 ms; "rest": how often as long as that the loop did something
- * else before the next "slow" one, at least; others come back. */
+ * "slow": keeps the loop busy for 10 ms; "rest": the shortest time between two "slow" ones, as a
+ * multiple of what the first of them took; others come back. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
