@@ -50,6 +50,7 @@ struct rdv_option {
 	uint64_t netns_cookie;
 	struct skip *skips;
 	uint32_t rule_flags[SMCR_MAX_RULES]; /* of the rules that are there */
+	int claims;                          /* link of the setsockopt program */
 };
 
 /* ---- opening */
@@ -133,14 +134,35 @@ static int attach_one(struct bpf_program *prog, int cgroup, struct bpf_link **re
 	return 0;
 }
 
-static int attach(struct smcr *skel, int cgroup)
+/*
+ * A program that cannot take its claim back, since there is no setsockopt program any more,
+ * connects again, and the option must not be sent then. When a process is killed the kernel ends
+ * its files in the opposite order of their descriptors, so this link gets one below those of the
+ * others.
+ * @param fd  such a descriptor, to be replaced
+ */
+static int attach_claims(const struct bpf_program *prog, int cgroup, int fd)
 {
+	int link = bpf_link_create(bpf_program__fd(prog), cgroup, BPF_CGROUP_SETSOCKOPT, NULL);
+	if (link < 0)
+		return link;
+	int r = dup3(link, fd, O_CLOEXEC) < 0 ? -errno : 0;
+	close(link);
+	return r;
+}
+
+static int attach(struct rdv_option *option, int cgroup)
+{
+	struct smcr *skel = option->skel;
+	option->claims = fcntl(cgroup, F_DUPFD_CLOEXEC, 0);
+	if (option->claims < 0)
+		return -errno;
 	int r = attach_one(skel->progs.smcr_sockops, cgroup, &skel->links.smcr_sockops);
 	if (r == 0)
 		r = attach_one(skel->progs.smcr_getsockopt, cgroup, &skel->links.smcr_getsockopt);
 	/* Last, so that no socket can be claimed before the rest works. */
 	if (r == 0)
-		r = attach_one(skel->progs.smcr_setsockopt, cgroup, &skel->links.smcr_setsockopt);
+		r = attach_claims(skel->progs.smcr_setsockopt, cgroup, option->claims);
 	return r;
 }
 
@@ -177,7 +199,7 @@ static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 	if (cgroup < 0)
 		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy",
 			    "mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN");
-	r = attach(option->skel, cgroup);
+	r = attach(option, cgroup);
 	close(cgroup);
 	if (r == -EPERM)
 		return fail(text, r, "cannot attach to the root cgroup",
@@ -194,6 +216,7 @@ int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 	struct rdv_option *option = calloc(1, sizeof(*option));
 	if (!option)
 		return fail(ret_text, -ENOMEM, "no memory", "free some");
+	option->claims = -1;
 	libbpf_print_fn_t before = libbpf_set_print(print_debug);
 	int r = load(option, ret_text);
 	libbpf_set_print(before);
@@ -213,6 +236,8 @@ void rdv_option_close(struct rdv_option *option)
 	LL_FOREACH_SAFE (option->skips, skip, next)
 		free(skip);
 	smcr__destroy(option->skel);
+	if (option->claims >= 0)
+		close(option->claims);
 	free(option);
 }
 

@@ -44,7 +44,7 @@ enum pre_claim pre_claim_to_connect(int fd, enum pre_policy policy)
 int pre_unclaim(int fd)
 {
 	int rc = set_claim(fd, 0, 0);
-	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and its programs with it */
+	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and this program of it last */
 }
 
 static int get_private(int fd, int name, int *ret_value)

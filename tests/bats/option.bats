@@ -445,6 +445,18 @@ negotiates() {
 	both 'ok yes'
 }
 
+# A claim that can no longer be taken back must not send the option any more. The setsockopt program
+# goes last: this sees it by the one for getsockopt, which goes together with the option.
+@test "the death of the daemon ends the taking back of claims last" {
+	tell client 'socket tcp'
+	for _ in {1..10}; do
+		talk_send client negotiated-as-claims-end
+		talk_kill daemon_a KILL
+		[ "$(talk_hear client)" = EOPNOTSUPP ]
+		holder_start a
+	done
+}
+
 @test "two daemons in one namespace: one option on the wire, and either may go" {
 	talk_start second a "$HOSTS_BUILD/tests/tools/option_holder"
 	[ "$(talk_hear second)" = ready ]

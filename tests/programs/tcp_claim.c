@@ -5,7 +5,8 @@
  *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated | bind
  * ADDR PORT | port | listen connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect
  * ADDR PORT DATA send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME
- * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener)
+ * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener) |
+ * negotiated-as-claims-end (at the very moment from which claims are refused)
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -94,6 +95,14 @@ static int disconnect(void)
 	return connect(fd, &none, sizeof(none));
 }
 
+static int negotiated_as_claims_end(const char **ret_text)
+{
+	const int wanted = 0;
+	while (setsockopt(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, &wanted, sizeof(wanted)) == 0)
+		;
+	return errno == ENOPROTOOPT ? negotiated(ret_text) : -1;
+}
+
 static int fastopen_listen(void)
 {
 	int backlog = 16;
@@ -177,6 +186,8 @@ static int obey(char *line, const char **ret_text)
 		return accept_child();
 	if (!strcmp(command, "negotiated"))
 		return negotiated(ret_text);
+	if (!strcmp(command, "negotiated-as-claims-end"))
+		return negotiated_as_claims_end(ret_text);
 	if (!strcmp(command, "disconnect"))
 		return disconnect();
 	if (!strcmp(command, "fastopen-listen"))
