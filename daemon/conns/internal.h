@@ -170,6 +170,7 @@ struct conns {
 	struct event *sweep_timer; /* deadlines of relays and failed connections */
 	struct event *early_timer; /* the first of `early` */
 	struct event *look_timer;  /* of `looked_at` */
+	uint64_t look_at;          /* when it is due, microseconds */
 	int plug_fd;
 	bool stopped, freeing;
 

@@ -11,11 +11,17 @@
 
 #include "daemon/conns/internal.h"
 
-#define SOON_US  1000
-#define PAUSE_US 1000000 /* the longest */
+#define SOON_US        1000
+#define PAUSE_FIRST_US 10
+#define PAUSE_MOST_US  1000000
 
+/* Not later than it was to look before: for the sake of another connection, or of this one. */
 static void arm(struct conns *conns, uint64_t us)
 {
+	const uint64_t at = conns_now_us() + us;
+	if (evtimer_pending(conns->look_timer, NULL) && conns->look_at <= at)
+		return;
+	conns->look_at = at;
 	const struct timeval wait = { .tv_sec = (time_t)(us / 1000000),
 				      .tv_usec = (suseconds_t)(us % 1000000) };
 	evtimer_add(conns->look_timer, &wait);
@@ -55,9 +61,9 @@ void lookout_update(struct client_conn *conn)
 /* Somebody has the lock, and perhaps has seen that we look. */
 static void pause_looking(struct client_conn *conn, uint64_t now)
 {
-	conn->look_pause = conn->look_pause ? conn->look_pause * 2 : SOON_US;
-	if (conn->look_pause > PAUSE_US)
-		conn->look_pause = PAUSE_US;
+	conn->look_pause = conn->look_pause ? conn->look_pause * 2 : PAUSE_FIRST_US;
+	if (conn->look_pause > PAUSE_MOST_US)
+		conn->look_pause = PAUSE_MOST_US;
 	conn->look_due = now + conn->look_pause;
 }
 

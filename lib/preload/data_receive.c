@@ -84,11 +84,17 @@ static bool is_there(void *arg)
 	       path_reader_available(page, r->path->layout.receive.size, taken) > 0;
 }
 
-static bool spin(const struct reading *r)
+/* Nothing is in the memory, and the caller may wait. @return as look() */
+static ssize_t look_for_long(const struct reading *r)
 {
 	struct pre_path_spin *state = &r->path->receive;
-	return !(r->flags & MSG_DONTWAIT) && data_may_spin(state, r->fd) &&
-	       data_spin(state, is_there, (void *)(uintptr_t)r);
+	if (r->flags & MSG_DONTWAIT || !data_may_spin(state, r->fd))
+		return -EAGAIN;
+	/* What came before this call lies in the pair. */
+	int head = take_head(r);
+	if (head != 0)
+		return head;
+	return data_spin(state, is_there, (void *)(uintptr_t)r) ? look(r) : -EAGAIN;
 }
 
 /* @return as look() */
@@ -100,8 +106,8 @@ static ssize_t look_longer(const struct reading *r)
 	for (int i = 0; i < TRIES && more; i++) {
 		path_reader_begin(page);
 		n = look(r);
-		if (n == -EAGAIN && spin(r))
-			n = look(r);
+		if (n == -EAGAIN)
+			n = look_for_long(r);
 		more = path_reader_end(page) && n == -EAGAIN;
 	}
 	return n;

@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* When the daemon looks at pages that it shares with programs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+
+#include "daemon/conns/internal.h"
+
+struct fixture {
+	struct conns conns;
+	struct client_conn conn;
+	struct path_page page;
+};
+
+static void open_fixture(struct fixture *f)
+{
+	*f = (struct fixture){ .conns.config.busy_poll_us = 50 };
+	struct event_base *base = event_base_new();
+	assert_non_null(base);
+	f->conns.look_timer = evtimer_new(base, lookout_on_timer, &f->conns);
+	assert_non_null(f->conns.look_timer);
+	f->conn.conns = &f->conns;
+	path_tx_open(&f->conn.shared.tx, &f->page, 4096, 0, 0);
+	f->conn.shared.page = &f->page;
+}
+
+static void close_fixture(struct fixture *f)
+{
+	struct event_base *base = event_get_base(f->conns.look_timer);
+	lookout_forget(&f->conn);
+	event_free(f->conns.look_timer);
+	event_base_free(base);
+}
+
+/* When the event loop will look, by its own clock; 0: not at all. */
+static uint64_t due(const struct fixture *f)
+{
+	struct timeval tv = { 0 };
+	evtimer_pending(f->conns.look_timer, &tv);
+	return (uint64_t)tv.tv_sec * 1000000 + (uint64_t)tv.tv_usec;
+}
+
+/* A page that is looked at all the time, of a connection that waits for somebody as well. */
+static void a_later_time_does_not_put_off_an_earlier_one(void **state)
+{
+	(void)state;
+	struct fixture f;
+	open_fixture(&f);
+	struct shared *shared = &f.conn.shared;
+	shared->now = shared->active = conns_now_us();
+	lookout_update(&f.conn);
+	const uint64_t at = due(&f);
+	assert_true(at > 0);
+	shared->now++;
+	shared->head_due = shared->now + 4000;
+	lookout_update(&f.conn);
+	assert_int_equal(due(&f), at);
+	close_fixture(&f);
+}
+
+/* Who only waits for somebody is looked at from time to time, and at once when there is news. */
+static void an_earlier_time_replaces_a_later_one(void **state)
+{
+	(void)state;
+	struct fixture f;
+	open_fixture(&f);
+	struct shared *shared = &f.conn.shared;
+	shared->now = conns_now_us();
+	shared->head_due = shared->now + 4000;
+	lookout_update(&f.conn);
+	const uint64_t at = due(&f);
+	assert_true(at > 0);
+	shared->active = shared->now;
+	lookout_update(&f.conn);
+	assert_true(due(&f) < at);
+	close_fixture(&f);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_later_time_does_not_put_off_an_earlier_one),
+		cmocka_unit_test(an_earlier_time_replaces_a_later_one),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
