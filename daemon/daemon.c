@@ -125,7 +125,7 @@ static void engine_enter(void *ctx)
 static void engine_leave(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
-	fabric_rearm(smcrd->fabric);
+	fabric_end_turn(smcrd->fabric);
 }
 
 struct path_search {
@@ -545,7 +545,7 @@ void smcrd_run(struct smcrd *smcrd)
 			sched_yield(); /* others first: on a loaded host the spin costs them nothing
 					*/
 		seen = active;
-		fabric_rearm(smcrd->fabric);
+		fabric_end_turn(smcrd->fabric);
 		if (event_base_loop(smcrd->base, busy ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}

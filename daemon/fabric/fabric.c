@@ -13,6 +13,7 @@
 #include <utlist.h>
 
 #include "daemon/engine/view.h"
+#include "daemon/fabric/outbox.h"
 #include "daemon/host/log.h"
 #include "daemon/host/pages.h"
 #include "daemon/rnic/alarm.h"
@@ -44,6 +45,11 @@ struct fabric_qp {
 	struct rnic_pd *pd; /* its own (A18) */
 	struct rnic_qp *qp;
 	uint64_t link_ref;
+	struct outbox outbox;
+	uint64_t last_wr_id; /* of those in the outbox */
+	int post_error;      /* the engine is to be told of */
+	bool dirty;          /* on the list */
+	struct fabric_qp *dirty_prev, *dirty_next;
 	/* The one SEND that is too long to be posted inline, once there was one. */
 	uint8_t *long_send;
 	struct rnic_mr *long_mr;
@@ -57,6 +63,7 @@ struct fabric {
 	uint32_t next_device_id;
 	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
+	struct fabric_qp *dirty; /* with something in their outbox */
 	struct event *test;
 	size_t num_tests;
 	struct {
@@ -159,6 +166,47 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 			      rnic_wc_status_text(wc->status));
 }
 
+/* ---- outboxes ---- */
+
+static void mark_dirty(struct fabric_qp *qp)
+{
+	if (qp->dirty)
+		return;
+	qp->dirty = true;
+	DL_APPEND2(qp->fabric->dirty, qp, dirty_prev, dirty_next);
+}
+
+static void forget_dirty(struct fabric_qp *qp)
+{
+	if (!qp->dirty)
+		return;
+	qp->dirty = false;
+	DL_DELETE2(qp->fabric->dirty, qp, dirty_prev, dirty_next);
+}
+
+/* What goes wrong is told by post_all(). */
+static void post_outbox(struct fabric_qp *qp)
+{
+	int error = outbox_post(&qp->outbox, qp->qp);
+	if (!qp->post_error)
+		qp->post_error = error;
+}
+
+/* In no callback of the engine's. */
+static void post_all(struct fabric *fabric)
+{
+	while (fabric->dirty) {
+		struct fabric_qp *qp = fabric->dirty;
+		forget_dirty(qp);
+		post_outbox(qp);
+		const int error = qp->post_error;
+		qp->post_error = 0;
+		if (error)
+			smcr_engine_send_done(fabric->engine, qp->link_ref, qp->last_wr_id,
+					      SMCR_SEND_FLUSHED, strerror(-error));
+	}
+}
+
 static bool is_barrier(const struct rnic_wc *wc)
 {
 	return wc->is_recv && wc->status == RNIC_WC_SUCCESS &&
@@ -168,19 +216,21 @@ static bool is_barrier(const struct rnic_wc *wc)
 static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_wc *wc, size_t n)
 {
 	struct fabric_qp *qp = ctx;
+	struct fabric *fabric = qp->fabric;
 	bool destroyed = false;
 	(void)rnic_qp;
 	qp->destroyed = &destroyed;
-	qp->fabric->activity++;
-	smcr_engine_set_time(qp->fabric->engine, fabric_now());
+	fabric->activity++;
+	smcr_engine_set_time(fabric->engine, fabric_now());
 	for (size_t i = 0; i < n && !destroyed; i++) {
 		if (is_barrier(&wc[i]))
-			poll_devices(qp->fabric);
+			poll_devices(fabric);
 		if (!destroyed)
 			deliver(qp, &wc[i]);
 	}
 	if (!destroyed)
 		qp->destroyed = NULL;
+	post_all(fabric);
 }
 
 /* ---- patience ---- */
@@ -301,16 +351,21 @@ static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 	rnic_qp_set_retry(((struct fabric_qp *)handle)->qp, retry_ms);
 }
 
+/* What the engine has posted is flushed with the rest. */
 static void op_qp_error(void *ctx, void *handle)
 {
+	struct fabric_qp *qp = handle;
 	(void)ctx;
-	rnic_qp_error(((struct fabric_qp *)handle)->qp);
+	if (qp->dirty)
+		post_outbox(qp);
+	rnic_qp_error(qp->qp);
 }
 
 static void op_qp_destroy(void *ctx, void *handle)
 {
 	struct fabric_qp *qp = handle;
 	(void)ctx;
+	forget_dirty(qp);
 	rnic_qp_destroy(qp->qp);
 	if (qp->long_mr)
 		rnic_mr_deregister(qp->long_mr);
@@ -409,14 +464,20 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	struct fabric_qp *qp = handle;
 	struct rnic_send_wr list[16];
 	(void)ctx;
-	if (n > sizeof(list) / sizeof(list[0]))
+	if (n == 0 || n > sizeof(list) / sizeof(list[0]))
 		return -EINVAL; /* the engine posts a handful at a time */
 	for (size_t i = 0; i < n; i++) {
 		int error = convert_wr(qp, &wr[i], &list[i]);
 		if (error)
 			return error;
 	}
-	return rnic_post_send(qp->qp, list, n);
+	if (!outbox_add(&qp->outbox, list, n)) {
+		post_outbox(qp);
+		outbox_add(&qp->outbox, list, n);
+	}
+	qp->last_wr_id = list[n - 1].wr_id;
+	mark_dirty(qp);
+	return 0;
 }
 
 /* ---- engine operations: TCP side, to whoever owns the connections ---- */
@@ -469,8 +530,9 @@ static void on_timer(void *ctx)
 	smcr_engine_run(fabric->engine, fabric_now());
 }
 
-void fabric_rearm(struct fabric *fabric)
+void fabric_end_turn(struct fabric *fabric)
 {
+	post_all(fabric);
 	uint64_t deadline = smcr_engine_next_deadline(fabric->engine);
 	if (deadline == SMCR_NO_DEADLINE)
 		alarm_clear(fabric->timer);

@@ -41,8 +41,10 @@ struct smcr_engine *fabric_engine(struct fabric *fabric);
 /** Microseconds of CLOCK_MONOTONIC: the engine's time. */
 uint64_t fabric_now(void);
 
-/** Arm the timer for the engine's next deadline. To be called after each turn of the event loop. */
-void fabric_rearm(struct fabric *fabric);
+/** Give the RNICs what was posted, and arm the timer for the engine's next deadline. To be called
+ * after each turn of the event loop. May be called earlier, but not in a callback of the engine's.
+ */
+void fabric_end_turn(struct fabric *fabric);
 
 /** A count that grows with each batch of completions: has anything happened lately? */
 uint64_t fabric_activity(const struct fabric *fabric);

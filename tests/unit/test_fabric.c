@@ -67,7 +67,7 @@ static void turn(struct side *side)
 	for (size_t i = 0; i < side->num_inbox; i++)
 		smcr_conn_clc_input(side->conn, side->inbox[i].bytes, side->inbox[i].len);
 	side->num_inbox = 0;
-	fabric_rearm(side->fabric);
+	fabric_end_turn(side->fabric);
 	event_base_loop(side->base, EVLOOP_NONBLOCK);
 }
 

@@ -86,5 +86,5 @@ int main(void)
 		cmocka_unit_test(a_later_time_does_not_put_off_an_earlier_one),
 		cmocka_unit_test(an_earlier_time_replaces_a_later_one),
 	};
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests_name("lookout", tests, NULL, NULL);
 }
