@@ -8,6 +8,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/udp.h>
 #include <netinet/ip.h>
 #include <stdio.h>
 #include <string.h>
@@ -745,6 +746,50 @@ static void what_was_delivered_is_acknowledged_before_the_end(void **state)
 	assert_null(side.qp);
 }
 
+static void answer_twice(struct rnic_side *on, const struct rnic_wc *wc)
+{
+	for (int i = 0; wc->is_recv && i < 2; i++)
+		assert_int_equal(rnic_side_send(on, "answer", 6, 0), 0);
+}
+
+/* An ACK that would be due a little later leaves with what is sent meanwhile, in one datagram. */
+static void an_ack_goes_with_data(void **state)
+{
+	(void)state;
+	const int on = 1, off = 0;
+	const size_t answer = ROCE_BTH_LEN + 6 + 2 + ROCE_ICRC_LEN;
+	struct roce_peer_packet question = send_only(0, "question");
+	struct roce_packet p;
+	uint8_t buf[ROCE_MAX_LEN];
+	assert_int_equal(setsockopt(peer.fd, IPPROTO_UDP, UDP_GRO, &on, sizeof(on)), 0);
+	side.hook = answer_twice;
+	roce_peer_send(&peer, &question);
+	assert_true(rnic_side_wait(base, &side.num_messages, 1, PATIENCE));
+	rnic_side_idle(base, QUIET);
+	side.hook = NULL;
+	/* The first time: the sender repeats what nobody acknowledges. */
+	assert_int_equal(recv(peer.fd, buf, sizeof(buf), MSG_DONTWAIT), 2 * answer + ROCE_ACK_LEN);
+	assert_int_equal(setsockopt(peer.fd, IPPROTO_UDP, UDP_GRO, &off, sizeof(off)), 0);
+	for (size_t i = 0; i < 2; i++) {
+		assert_int_equal(roce_decode(buf + i * answer, answer, &p), 0);
+		assert_int_equal(p.bth.opcode, ROCE_SEND_ONLY);
+		assert_int_equal(p.bth.ack_req, i == 1);
+	}
+	assert_int_equal(roce_decode(buf + 2 * answer, ROCE_ACK_LEN, &p), 0);
+	assert_int_equal(p.bth.opcode, ROCE_ACKNOWLEDGE);
+	assert_int_equal(p.bth.psn, PEER_PSN);
+	assert_int_equal(p.aeth.kind, ROCE_ACK);
+	assert_int_equal(p.aeth.msn, 1);
+	/* The third packet of the datagram. */
+	const struct roce_flow flow = { .saddr = peer.flow.daddr,
+					.daddr = peer.flow.saddr,
+					.sport = peer.flow.dport,
+					.dport = peer.flow.sport };
+	struct roce_icrc_flow icrc;
+	roce_icrc_flow_init(&icrc, &flow);
+	assert_true(roce_icrc_check(&peer.tables, &icrc, buf + 2 * answer, ROCE_ACK_LEN, 2));
+}
+
 static void mark_packets(int ecn)
 {
 	assert_int_equal(setsockopt(peer.fd, IPPROTO_IP, IP_TOS, &ecn, sizeof(ecn)), 0);
@@ -840,6 +885,7 @@ int main(void)
 {
 #define CONNECTED(f) cmocka_unit_test_setup_teardown(f, connect_one, disconnect)
 	const struct CMUnitTest tests[] = {
+		CONNECTED(an_ack_goes_with_data),
 		CONNECTED(marks_are_told),
 		CONNECTED(a_neighbour_of_the_peer_puts_nothing_between),
 		CONNECTED(the_port_of_the_first_packet_that_was_due_counts),

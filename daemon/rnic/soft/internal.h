@@ -115,13 +115,20 @@ void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp);
 bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
 		 const struct iovec *payload, unsigned int pieces, bool copy);
 /**
+ * Add an answer behind the packets, where that costs next to nothing. Nothing else may follow.
+ * @return false: it would take a datagram of its own
+ */
+bool soft_tx_add_ack(struct soft_tx *tx, uint32_t psn, const struct roce_aeth *aeth);
+/**
  * Hand the batch to the kernel.
  * @param ret_packets  packets that left or are lost for good; the others were not sent and are
  *                     to be offered again
+ * @param ret_acked    the answer left, or is lost for good
  * @return 0; -EAGAIN (socket full, endpoint blocked); -ERESTART: segmentation was turned off or
  *         down, offer the rest again now
  */
-int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets);
+int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets,
+		  bool *ret_acked);
 /** Send one congestion notification; nothing makes up for one that is lost. */
 void soft_tx_congestion(const struct soft_qp *qp);
 /** Send one ACKNOWLEDGE. @return 0 or -EAGAIN; any other failure counts as a loss on the way. */
@@ -249,6 +256,10 @@ void soft_responder_congested(struct soft_qp *qp);
 void soft_responder_timer(struct soft_qp *qp);
 /** Send the pending ACK; it stays pending if the socket is full. */
 void soft_responder_send_ack(struct soft_qp *qp);
+/** Packets of the QP are about to leave: an ACK that would be due sooner or later goes with them,
+ * if it fits in. Call soft_responder_acked() when it has left. */
+void soft_responder_offer_ack(struct soft_qp *qp);
+void soft_responder_acked(struct soft_qp *qp);
 /** Send the ACK that is owed, if any: the QP ends, and hardware would have sent it by now. */
 void soft_responder_settle(struct soft_qp *qp);
 

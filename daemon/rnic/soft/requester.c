@@ -227,6 +227,8 @@ static size_t fill(struct soft_qp *qp)
 		fresh = packet == wqe->first + wqe->packets;
 		at += fresh;
 	}
+	if (packet > rq->next)
+		soft_responder_offer_ack(qp);
 	return (size_t)(packet - rq->next);
 }
 
@@ -315,9 +317,12 @@ size_t soft_requester_transmit(struct soft_qp *qp)
 	int r = -ERESTART;
 	while (r == -ERESTART && soft_requester_ready(qp)) {
 		size_t n;
+		bool acked;
 		if (fill(qp) == 0)
 			break;
-		r = soft_tx_flush(qp->dev->tx, qp->ep, &n);
+		r = soft_tx_flush(qp->dev->tx, qp->ep, &n, &acked);
+		if (acked)
+			soft_responder_acked(qp);
 		/* The clock was read before callbacks, and this process may have had no processor
 		 * since. The peer's time to answer begins now. */
 		qp->dev->now = soft_clock();

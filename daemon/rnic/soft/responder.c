@@ -76,13 +76,31 @@ static void acknowledged(struct soft_responder *rs)
 	rs->unacked_packets = 0;
 }
 
+static struct roce_aeth ack_of(const struct soft_qp *qp)
+{
+	return (struct roce_aeth){ .kind = ROCE_ACK, .value = credits(qp), .msn = qp->rs.msn };
+}
+
 void soft_responder_send_ack(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
-	struct roce_aeth aeth = { .kind = ROCE_ACK, .value = credits(qp), .msn = rs->msn };
+	const struct roce_aeth aeth = ack_of(qp);
 	if (qp->ep->blocked || soft_tx_ack(qp, rs->expected - 1, &aeth))
 		return;
 	acknowledged(rs);
+}
+
+void soft_responder_offer_ack(struct soft_qp *qp)
+{
+	const struct soft_responder *rs = &qp->rs;
+	const struct roce_aeth aeth = ack_of(qp);
+	if (rs->ack_pending || rs->ack_deadline)
+		soft_tx_add_ack(qp->dev->tx, rs->expected - 1, &aeth);
+}
+
+void soft_responder_acked(struct soft_qp *qp)
+{
+	acknowledged(&qp->rs);
 }
 
 void soft_responder_settle(struct soft_qp *qp)

@@ -40,6 +40,7 @@ struct batch {
 
 struct soft_tx {
 	const struct soft_qp *qp;
+	bool has_ack; /* the last packet of the last batch is an ACKNOWLEDGE */
 	struct batch batches[TX_MESSAGES];
 	size_t num_batches;
 	struct segment segments[TX_SEGMENTS];
@@ -66,6 +67,7 @@ void soft_tx_free(struct soft_tx *tx)
 void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp)
 {
 	tx->qp = qp;
+	tx->has_ack = false;
 	tx->num_batches = 0;
 	tx->num_segments = 0;
 	tx->num_iov = 0;
@@ -77,13 +79,22 @@ static size_t packet_len(const struct segment *s)
 	return s->header_len + s->payload_len + s->bth.pad + ROCE_ICRC_LEN;
 }
 
-/* The batch that takes a packet of this length, a new one if need be, or NULL. */
-static struct batch *batch_for(struct soft_tx *tx, size_t len)
+/* The last batch, if it takes a packet of this length, or NULL. */
+static struct batch *open_batch(struct soft_tx *tx, size_t len)
 {
 	const struct soft_device *dev = tx->qp->dev;
 	struct batch *last = tx->num_batches ? &tx->batches[tx->num_batches - 1] : NULL;
 	if (last && dev->segmentation && !last->closed && len <= last->segment_size &&
 	    last->segments < dev->max_segments && last->bytes + len <= TX_MAX_BATCH)
+		return last;
+	return NULL;
+}
+
+/* The batch that takes a packet of this length, a new one if need be, or NULL. */
+static struct batch *batch_for(struct soft_tx *tx, size_t len)
+{
+	struct batch *last = open_batch(tx, len);
+	if (last)
 		return last;
 	if (tx->num_batches == TX_MESSAGES)
 		return NULL;
@@ -128,6 +139,15 @@ static void copy_payload(struct soft_tx *tx, struct segment *s)
 	s->pieces = 1;
 }
 
+/* The segment that was filled in is the batch's last. */
+static void count(struct soft_tx *tx, struct batch *batch, size_t len)
+{
+	batch->segments++;
+	batch->bytes += len;
+	batch->closed = len < batch->segment_size;
+	tx->num_segments++;
+}
+
 bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
 		 const struct iovec *payload, unsigned int pieces, bool copy)
 {
@@ -163,10 +183,26 @@ bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct ro
 		append(tx, batch, s->payload[i].iov_base, s->payload[i].iov_len);
 	append(tx, batch, s->trailer, s->bth.pad + ROCE_ICRC_LEN);
 
-	batch->segments++;
-	batch->bytes += len;
-	batch->closed = len < batch->segment_size;
-	tx->num_segments++;
+	count(tx, batch, len);
+	return true;
+}
+
+bool soft_tx_add_ack(struct soft_tx *tx, uint32_t psn, const struct roce_aeth *aeth)
+{
+	const size_t header_len = ROCE_BTH_LEN + ROCE_AETH_LEN;
+	struct batch *batch = open_batch(tx, ROCE_ACK_LEN);
+	if (!batch || tx->num_segments == TX_SEGMENTS || tx->num_iov == TX_IOV ||
+	    tx->arena_used + ROCE_ACK_LEN > TX_ARENA)
+		return false;
+	struct segment *s = &tx->segments[tx->num_segments];
+	*s = (struct segment){ .bth = { .opcode = ROCE_ACKNOWLEDGE, .psn = psn & ROCE_PSN_MASK },
+			       .header = arena_take(tx, header_len),
+			       .header_len = header_len };
+	roce_encode_aeth(aeth, s->header + ROCE_BTH_LEN);
+	s->trailer = arena_take(tx, ROCE_ICRC_LEN);
+	append(tx, batch, s->header, ROCE_ACK_LEN);
+	count(tx, batch, ROCE_ACK_LEN);
+	tx->has_ack = true;
 	return true;
 }
 
@@ -202,7 +238,8 @@ static void prepare(struct soft_tx *tx, size_t index)
 	unsigned int end_iov =
 		index + 1 < tx->num_batches ? tx->batches[index + 1].first_iov : tx->num_iov;
 	/* One answer a flush is enough to keep the window moving. */
-	first[batch->segments - 1].bth.ack_req = index + 1 == tx->num_batches;
+	if (index + 1 == tx->num_batches)
+		first[batch->segments - 1 - tx->has_ack].bth.ack_req = true;
 	for (size_t i = 0; i < batch->segments; i++)
 		seal(tx->qp, &first[i], (uint16_t)i);
 
@@ -259,7 +296,8 @@ static size_t prepare_some(struct soft_tx *tx, size_t first)
 	return i;
 }
 
-int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets)
+int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets,
+		  bool *ret_acked)
 {
 	struct soft_device *dev = ep->dev;
 	size_t done = 0;
@@ -278,6 +316,8 @@ int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_pack
 			*ret_packets += tx->batches[done].segments;
 		}
 	}
+	*ret_acked = tx->has_ack && done == tx->num_batches;
+	*ret_packets -= *ret_acked;
 	return r;
 }
 
