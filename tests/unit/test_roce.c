@@ -336,6 +336,34 @@ static void both_ways_to_start_an_icrc(void **state)
 	free(tables);
 }
 
+/* Packets of each length, whatever the masked byte is when they arrive. */
+static void every_length_is_checked(void **state)
+{
+	(void)state;
+	struct roce_icrc_tables *tables = new_tables();
+	const struct roce_flow flow = golden_flow();
+	uint8_t buf[ROCE_MAX_LEN];
+	for (size_t i = 0; i < sizeof(buf); i++)
+		buf[i] = (uint8_t)(i * 37 + 11);
+	for (size_t len = ROCE_MIN_LEN; len <= ROCE_MAX_LEN; len++) {
+		size_t covered = len - ROCE_ICRC_LEN;
+		uint8_t after[ROCE_ICRC_LEN];
+		memcpy(after, buf + covered, sizeof(after));
+		uint32_t crc = roce_icrc_begin(&flow, len, 7, buf, ROCE_BTH_LEN);
+		roce_icrc_put(roce_icrc_update(crc, buf + ROCE_BTH_LEN, covered - ROCE_BTH_LEN),
+			      buf + covered);
+		for (unsigned int masked = 0; masked < 3; masked++) {
+			buf[4] = (uint8_t)(masked * 0x7F);
+			assert_true(accepts(tables, &flow, buf, len, 7));
+			buf[covered - 1] ^= 0x10;
+			assert_false(accepts(tables, &flow, buf, len, 7));
+			buf[covered - 1] ^= 0x10;
+		}
+		memcpy(buf + covered, after, sizeof(after));
+	}
+	free(tables);
+}
+
 /* Decode, encode again and compare; compute the ICRC with and without the identification. */
 static bool reproduces(const struct roce_icrc_tables *tables, const struct pcap_packet *udp)
 {
@@ -412,6 +440,7 @@ int main(void)
 		cmocka_unit_test(icrc_finds_every_identification),
 		cmocka_unit_test(icrc_notices_damage),
 		cmocka_unit_test(both_ways_to_start_an_icrc),
+		cmocka_unit_test(every_length_is_checked),
 		cmocka_unit_test(icrc_of_every_captured_packet),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
