@@ -549,6 +549,7 @@ void smcrd_run(struct smcrd *smcrd)
 		if (event_base_loop(smcrd->base, busy ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}
+	fabric_end_turn(smcrd->fabric); /* what was said last */
 }
 
 void smcrd_free(struct smcrd *smcrd)

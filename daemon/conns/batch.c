@@ -69,6 +69,8 @@ void batch_end(struct batch *batch)
 	if (batch->depth == 1) {
 		run_now(batch);
 		batch->callbacks.leave(batch->callbacks.ctx);
+		if (batch->now) /* by that */
+			event_active(batch->now_event, EV_TIMEOUT, 0);
 		batch_free_buried(batch);
 	}
 	batch->depth--;

@@ -246,6 +246,12 @@ void smcr_engine_command_forget(struct smcr_engine *engine, uint64_t id);
  * refused, or the device gave it up. The link fails. `text` as above. */
 void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text);
 
+/** A request that ops->post() had taken, and all behind it, could not be posted after all. Nothing
+ * is told of them any more; those before them complete as usual. The link fails. `text` as above.
+ */
+void smcr_engine_not_posted(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
+			    const char *text);
+
 /* Connections: rendezvous. */
 struct smcr_conn_params {
 	enum smcr_role role;

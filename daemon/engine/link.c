@@ -465,6 +465,18 @@ void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const 
 			       text ? text : "no detail");
 }
 
+void smcr_engine_not_posted(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
+			    const char *text)
+{
+	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
+	if (!link)
+		return;
+	if (wr_id < link->tx_posted)
+		link->tx_posted = wr_id;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot post: %s", text);
+	flush_unposted(link);
+}
+
 /* ---- connections on a link ---- */
 
 void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link)

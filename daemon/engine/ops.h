@@ -100,7 +100,9 @@ struct smcr_ops {
 			   uint32_t *ret_lkey, uint32_t *ret_rkey);
 	void (*mr_deregister)(void *ctx, void *mr);
 
-	/** Post all or nothing, in order. The engine stays within send_depth. */
+	/** Take all or nothing, in order. The host may post later, and RDMA writes before CDC
+	 * messages that were posted earlier behind writes of their own; what fails then it tells by
+	 *  smcr_engine_not_posted(). The engine stays within send_depth. */
 	int (*post)(void *ctx, void *qp, const struct smcr_wr *wr, size_t n);
 
 	/** Put a CLC message on the TCP connection. Cannot fail here; a broken TCP connection comes

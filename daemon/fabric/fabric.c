@@ -46,9 +46,9 @@ struct fabric_qp {
 	struct rnic_qp *qp;
 	uint64_t link_ref;
 	struct outbox outbox;
-	uint64_t last_wr_id; /* of those in the outbox */
-	int post_error;      /* the engine is to be told of */
-	bool dirty;          /* on the list */
+	uint64_t first_wr_id; /* of those in the outbox; with an error, of those not posted */
+	int post_error;       /* the engine is to be told of it */
+	bool dirty;           /* on the list */
 	struct fabric_qp *dirty_prev, *dirty_next;
 	/* The one SEND that is too long to be posted inline, once there was one. */
 	uint8_t *long_send;
@@ -184,12 +184,28 @@ static void forget_dirty(struct fabric_qp *qp)
 	DL_DELETE2(qp->fabric->dirty, qp, dirty_prev, dirty_next);
 }
 
-/* What goes wrong is told by post_all(). */
+/* What goes wrong is told by post_all(). Nothing is posted behind a gap. */
 static void post_outbox(struct fabric_qp *qp)
 {
-	int error = outbox_post(&qp->outbox, qp->qp);
-	if (!qp->post_error)
-		qp->post_error = error;
+	if (qp->post_error)
+		outbox_clear(&qp->outbox);
+	else
+		qp->post_error = outbox_post(&qp->outbox, qp->qp);
+}
+
+static void put_into_outbox(struct fabric_qp *qp, const struct rnic_send_wr *list, size_t n)
+{
+	while (n > 0) {
+		bool empty = outbox_is_empty(&qp->outbox);
+		size_t added = outbox_add(&qp->outbox, list, n);
+		if (added == 0)
+			post_outbox(qp);
+		else if (empty && !qp->post_error)
+			qp->first_wr_id = list[0].wr_id;
+		list += added;
+		n -= added;
+	}
+	mark_dirty(qp);
 }
 
 /* In no callback of the engine's. */
@@ -202,8 +218,8 @@ static void post_all(struct fabric *fabric)
 		const int error = qp->post_error;
 		qp->post_error = 0;
 		if (error)
-			smcr_engine_send_done(fabric->engine, qp->link_ref, qp->last_wr_id,
-					      SMCR_SEND_FLUSHED, strerror(-error));
+			smcr_engine_not_posted(fabric->engine, qp->link_ref, qp->first_wr_id,
+					       strerror(-error));
 	}
 }
 
@@ -464,19 +480,14 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	struct fabric_qp *qp = handle;
 	struct rnic_send_wr list[16];
 	(void)ctx;
-	if (n == 0 || n > sizeof(list) / sizeof(list[0]))
+	if (n > sizeof(list) / sizeof(list[0]))
 		return -EINVAL; /* the engine posts a handful at a time */
 	for (size_t i = 0; i < n; i++) {
 		int error = convert_wr(qp, &wr[i], &list[i]);
 		if (error)
 			return error;
 	}
-	if (!outbox_add(&qp->outbox, list, n)) {
-		post_outbox(qp);
-		outbox_add(&qp->outbox, list, n);
-	}
-	qp->last_wr_id = list[n - 1].wr_id;
-	mark_dirty(qp);
+	put_into_outbox(qp, list, n);
 	return 0;
 }
 

@@ -3,12 +3,13 @@
 
 #include <string.h>
 
-static bool has_write(const struct rnic_send_wr *list, size_t n)
+/* How many of the next requests are of this kind? */
+static size_t run_of(const struct rnic_send_wr *list, size_t n, enum rnic_opcode opcode)
 {
-	for (size_t i = 0; i < n; i++)
-		if (list[i].opcode == RNIC_WR_RDMA_WRITE)
-			return true;
-	return false;
+	size_t run = 0;
+	while (run < n && list[run].opcode == opcode)
+		run++;
+	return run;
 }
 
 static void add_send(struct outbox *outbox, const struct rnic_send_wr *wr)
@@ -26,32 +27,39 @@ static void add_write(struct outbox *outbox, const struct rnic_send_wr *wr)
 {
 	struct rnic_send_wr *copy = &outbox->list[outbox->num_writes++];
 	*copy = *wr;
+	for (unsigned int i = 0; i < wr->num_sge; i++)
+		outbox->bytes += wr->sge[i].length;
 	/* It goes before these SENDs, which are not done when it fails. */
 	if (outbox->num_sends > 0)
 		copy->wr_id = outbox->list[OUTBOX_MOST].wr_id;
 }
 
-bool outbox_add(struct outbox *outbox, const struct rnic_send_wr *list, size_t n)
+size_t outbox_add(struct outbox *outbox, const struct rnic_send_wr *list, size_t n)
 {
-	bool writes = has_write(list, n);
-	if (outbox->num_writes + n > OUTBOX_MOST || outbox->num_sends + n > OUTBOX_MOST ||
-	    (outbox->closed && writes))
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (list[i].opcode == RNIC_WR_RDMA_WRITE)
-			add_write(outbox, &list[i]);
-		else
-			add_send(outbox, &list[i]);
-	}
-	outbox->closed = !writes;
-	return true;
+	const size_t writes = run_of(list, n, RNIC_WR_RDMA_WRITE);
+	const size_t sends = run_of(list + writes, n - writes, RNIC_WR_SEND);
+	if (outbox->num_writes + writes > OUTBOX_MOST || outbox->num_sends + sends > OUTBOX_MOST ||
+	    (writes > 0 && (outbox->closed || outbox->bytes >= OUTBOX_BYTES)))
+		return 0;
+	for (size_t i = 0; i < writes; i++)
+		add_write(outbox, &list[i]);
+	for (size_t i = 0; i < sends; i++)
+		add_send(outbox, &list[writes + i]);
+	outbox->closed = outbox->closed || writes == 0;
+	return writes + sends;
+}
+
+void outbox_clear(struct outbox *outbox)
+{
+	outbox->num_writes = outbox->num_sends = 0;
+	outbox->bytes = 0;
+	outbox->closed = false;
 }
 
 int outbox_post(struct outbox *outbox, struct rnic_qp *qp)
 {
 	const unsigned int writes = outbox->num_writes, sends = outbox->num_sends;
-	outbox->num_writes = outbox->num_sends = 0;
-	outbox->closed = false;
+	outbox_clear(outbox);
 	if (writes + sends == 0)
 		return 0;
 	memmove(outbox->list + writes, outbox->list + OUTBOX_MOST, sends * sizeof(*outbox->list));

@@ -136,10 +136,10 @@ static int attach_one(struct bpf_program *prog, int cgroup, struct bpf_link **re
 
 /*
  * A program that cannot take its claim back, since there is no setsockopt program any more,
- * connects again, and the option must not be sent then. When a process is killed the kernel ends
- * its files in the opposite order of their descriptors, so this link gets one below those of the
- * others.
- * @param fd  such a descriptor, to be replaced
+ * connects again, and the option must not be sent then. So this link has to go last when smcrd is
+ * killed. Linux ends the files of a dead process from the highest descriptor to the lowest. It
+ * promises that nowhere; tests/bats/option.bats would see another order.
+ * @param fd  a descriptor below those of the other links, to be replaced
  */
 static int attach_claims(const struct bpf_program *prog, int cgroup, int fd)
 {

@@ -84,7 +84,8 @@ static bool is_there(void *arg)
 	       path_reader_available(page, r->path->layout.receive.size, taken) > 0;
 }
 
-/* Nothing is in the memory, and the caller may wait. @return as look() */
+/* look() had nothing: if the call may wait, look at the pair and then at the memory for a while.
+ * @return as look() */
 static ssize_t look_for_long(const struct reading *r)
 {
 	struct pre_path_spin *state = &r->path->receive;

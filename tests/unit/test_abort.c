@@ -401,6 +401,27 @@ static void post_fails(void **state)
 	PROVES("GEN-5 ABORT-5");
 }
 
+/* The host had taken requests, and could not post the last ones: what it did post is waited for. */
+static void posting_fails_later(void **state)
+{
+	(void)state;
+	struct connfix *f = in_state(0);
+	const size_t before = f->num_posts;
+	connfix_write(f, 100);
+	connfix_write(f, 100);
+	assert_int_equal(f->num_posts, before + 4); /* each a write and its CDC */
+	const struct connfix_post *first = &f->posts[before + 1], *lost = &f->posts[before + 2];
+	smcr_engine_not_posted(f->engine, lost->link_ref, lost->wr_id, "of the test");
+	assert_int_equal(f->conn->tx.outstanding, 4);
+	smcr_engine_send_done(f->engine, first->link_ref, first->wr_id, SMCR_SEND_OK, NULL);
+	assert_int_equal(f->conn->tx.outstanding, 0);
+	connfix_run(f, 0);
+	expect_event(f, SMCR_CONN_RESET);
+	expect_closed(f, true);
+	assert_true(connfix_gone(f));
+	connfix_free(f);
+}
+
 /* Another link of the group is there: nobody notices. */
 static void link_lost_other_left(void **state)
 {
@@ -730,6 +751,7 @@ int main(void)
 		cmocka_unit_test(no_link),
 		cmocka_unit_test(no_link_after_close),
 		cmocka_unit_test(post_fails),
+		cmocka_unit_test(posting_fails_later),
 		cmocka_unit_test(link_lost_other_left),
 		cmocka_unit_test(answer_waits_for_room),
 		cmocka_unit_test(abort_waits_for_room),

@@ -62,7 +62,7 @@ static bool add(unsigned int writes, char name)
 					      .flags = RNIC_SEND_INLINE | RNIC_SEND_SIGNALED,
 					      .num_sge = 1,
 					      .sge = { { &name, 1, 0 } } };
-	if (!outbox_add(&outbox, list, writes + 1))
+	if (outbox_add(&outbox, list, writes + 1) == 0)
 		return false;
 	next_id += writes + 1;
 	return true;
@@ -92,6 +92,52 @@ static void nothing_passes_a_send_that_came_alone(void **state)
 	assert_true(add(1, 'b'));
 	assert_int_equal(outbox_post(&outbox, &qp), 0);
 	assert_string_equal(posted, "W0 a1 l2 m3 W4 b5");
+}
+
+/* A connection on its new link: validation, what is written again, CDC (FO-4). */
+static void nothing_passes_a_send_before_its_writes(void **state)
+{
+	(void)state;
+	const char names[] = "vc";
+	struct rnic_send_wr list[3] = {
+		{ .wr_id = 2,
+		  .opcode = RNIC_WR_SEND,
+		  .flags = RNIC_SEND_INLINE,
+		  .num_sge = 1,
+		  .sge = { { &names[0], 1, 0 } } },
+		{ .wr_id = 3,
+		  .opcode = RNIC_WR_RDMA_WRITE,
+		  .num_sge = 1,
+		  .sge = { { names, 1, 0 } } },
+		{ .wr_id = 4,
+		  .opcode = RNIC_WR_SEND,
+		  .flags = RNIC_SEND_INLINE,
+		  .num_sge = 1,
+		  .sge = { { &names[1], 1, 0 } } },
+	};
+	assert_true(add(1, 'a'));
+	assert_int_equal(outbox_add(&outbox, list, 3), 1);
+	assert_int_equal(outbox_add(&outbox, list + 1, 2), 0);
+	assert_int_equal(outbox_post(&outbox, &qp), 0);
+	assert_int_equal(outbox_add(&outbox, list + 1, 2), 2);
+	assert_int_equal(outbox_post(&outbox, &qp), 0);
+	assert_string_equal(posted, "W0 a1 v2 W3 c4");
+}
+
+/* A small message does not wait until much of another connection has left. */
+static void much_is_not_passed_on_together(void **state)
+{
+	(void)state;
+	static uint8_t payload[OUTBOX_BYTES];
+	struct rnic_send_wr large = { .opcode = RNIC_WR_RDMA_WRITE,
+				      .num_sge = 1,
+				      .sge = { { payload, sizeof(payload), 0 } } };
+	assert_true(add(1, 'a'));
+	assert_int_equal(outbox_add(&outbox, &large, 1), 1);
+	assert_false(add(1, 'b'));
+	assert_true(add(0, 'c'));
+	assert_int_equal(outbox_post(&outbox, &qp), 0);
+	assert_true(add(1, 'b'));
 }
 
 static void what_does_not_fit_is_refused_whole(void **state)
@@ -126,6 +172,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(writes_go_first_in_one_list, setup),
 		cmocka_unit_test_setup(nothing_passes_a_send_that_came_alone, setup),
+		cmocka_unit_test_setup(nothing_passes_a_send_before_its_writes, setup),
+		cmocka_unit_test_setup(much_is_not_passed_on_together, setup),
 		cmocka_unit_test_setup(what_does_not_fit_is_refused_whole, setup),
 		cmocka_unit_test_setup(it_is_empty_afterwards_in_any_case, setup),
 	};

@@ -392,6 +392,33 @@ static void every_byte_passes_once(void **state)
 	pass_bytes(16u << 20, 3u << 20, 300001); /* bulk */
 }
 
+/* Each message that stays queued makes the next peek longer. An answer is a good time to drop them,
+ * but who gets none shall not pay for it either. */
+static void few_forwarded_messages_stay_queued(void **state)
+{
+	(void)state;
+	struct pair pair;
+	int program;
+	size_t most = 0;
+	char buf[8], text[] = "answer";
+	const struct iovec answer = { text, sizeof(text) };
+	open_pair(&pair, &program, -1);
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(send(program, "hello", 5, 0), 5);
+		assert_int_equal(read_some(&pair, buf, sizeof(buf)), 5);
+		most = queued(&pair) > most ? queued(&pair) : most;
+	}
+	assert_in_range(most, 5, 20 * 5);
+	for (int i = 0; i < 8; i++) {
+		assert_int_equal(send(program, "hello", 5, 0), 5);
+		assert_int_equal(read_some(&pair, buf, sizeof(buf)), 5);
+	}
+	assert_int_equal(pair_write(&pair, &answer, 1), sizeof(text));
+	assert_int_equal(queued(&pair), 1); /* the kept byte */
+	pair_finish(&pair);
+	close(program);
+}
+
 static void forwarded_bytes_do_not_keep_the_program_from_writing(void **state)
 {
 	(void)state;
@@ -615,6 +642,7 @@ int main(void)
 		cmocka_unit_test(a_plugged_end_becomes_writable_when_unplugged),
 		cmocka_unit_test(closing_a_plugged_pair_is_a_reset),
 		cmocka_unit_test(every_byte_passes_once),
+		cmocka_unit_test(few_forwarded_messages_stay_queued),
 		cmocka_unit_test(forwarded_bytes_do_not_keep_the_program_from_writing),
 		cmocka_unit_test(urgent_bytes_are_found),
 		cmocka_unit_test(urgent_bytes_and_descriptors_do_not_stop_the_stream),
