@@ -124,6 +124,8 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	batch_begin(conn->conns->batch);
 	if (!error)
 		error = -conn_find_peer(conn);
+	if (error == ENOTCONN) /* the peer has reset it since then */
+		error = ECONNRESET;
 	if (!error)
 		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_LOCAL_POLICY
 					      : conn_judge_option(conn, state);
