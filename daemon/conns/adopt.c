@@ -106,8 +106,8 @@ int conn_find_peer(struct client_conn *conn)
 {
 	union ipc_addr peer;
 	int r = read_name(conn->tcp, true, &peer);
-	if (r < 0)
-		return r;
+	if (r < 0) /* the peer has reset the connection since the handshake ended */
+		return r == -ENOTCONN ? -ECONNRESET : r;
 	/* The program's word counts for its own getpeername() only. */
 	conn->name.peer = peer;
 	to_smcr_addr(&peer, &conn->peer);
@@ -124,8 +124,6 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	batch_begin(conn->conns->batch);
 	if (!error)
 		error = -conn_find_peer(conn);
-	if (error == ENOTCONN) /* the peer has reset it since then */
-		error = ECONNRESET;
 	if (!error)
 		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_LOCAL_POLICY
 					      : conn_judge_option(conn, state);

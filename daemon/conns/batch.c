@@ -52,8 +52,6 @@ static void run_now(struct batch *batch)
 		struct task *task = take_first(&batch->now);
 		task->run(task);
 	}
-	if (batch->now)
-		event_active(batch->now_event, EV_TIMEOUT, 0);
 }
 
 void batch_free_buried(struct batch *batch)
@@ -69,7 +67,7 @@ void batch_end(struct batch *batch)
 	if (batch->depth == 1) {
 		run_now(batch);
 		batch->callbacks.leave(batch->callbacks.ctx);
-		if (batch->now) /* by that */
+		if (batch->now) /* too many for one turn, or put there by leave() */
 			event_active(batch->now_event, EV_TIMEOUT, 0);
 		batch_free_buried(batch);
 	}

@@ -15,10 +15,10 @@
 #define PAUSE_FIRST_US 10
 #define PAUSE_MOST_US  1000000
 
-/* Not later than it was to look before: for the sake of another connection, or of this one. */
-static void arm(struct conns *conns, uint64_t us)
+/* The timer is for all pages: one that is to be looked at earlier keeps its time. */
+static void arm(struct conns *conns, uint64_t now, uint64_t us)
 {
-	const uint64_t at = conns_now_us() + us;
+	const uint64_t at = now + us;
 	if (evtimer_pending(conns->look_timer, NULL) && conns->look_at <= at)
 		return;
 	conns->look_at = at;
@@ -55,7 +55,7 @@ void lookout_update(struct client_conn *conn)
 		DL_APPEND2(conns->looked_at, conn, look_prev, look_next);
 	}
 	conn->look_due = shared->now;
-	arm(conns, busy ? 0 : SOON_US);
+	arm(conns, shared->now, busy ? 0 : SOON_US);
 }
 
 /* Somebody has the lock, and perhaps has seen that we look. */
@@ -107,5 +107,5 @@ void lookout_on_timer(evutil_socket_t fd, short what, void *arg)
 		sched_yield(); /* others first: the programs that we wait for, where cores are few
 				*/
 	if (soonest != UINT64_MAX)
-		arm(conns, soonest);
+		arm(conns, now, soonest);
 }

@@ -39,9 +39,10 @@
 #define BULK_MIN (8 * 1024) /* below this, a pair is no bulk writer any more */
 
 /*
- * Forwarded messages that stay queued: each peek walks past them, which takes some 0.1 us a
- * message. Dropping them is a system call, and wakes a program that sleeps in recv(), unless it was
- * just woken by bytes for it: so few where it was, more where it was not.
+ * How many forwarded messages may stay queued. Each peek walks past all of them, which takes some
+ * 0.1 us a message. Dropping them is a system call, and wakes a program that sleeps in recv() for
+ * nothing. A program that was just given bytes is awake anyway, so the first limit, which counts
+ * then, is the lower one.
  */
 #define QUEUED_AT_WRITE 4
 #define QUEUED_MOST     16

@@ -32,7 +32,7 @@ struct pair {
 	ino_t program_inode; /* of the program's end: proof of a descriptor that is shown to us */
 	uint32_t ahead;      /* bytes at the head of the queue that are forwarded (or the plug) */
 	uint32_t slack;      /* forwarded bytes that may stay queued without starving the program */
-	uint32_t queued;     /* reads whose bytes are among those, at most */
+	uint32_t queued;     /* reads since bytes were dropped: their messages may be queued */
 	int one_byte;        /* what the kernel charges the program for a write of one byte */
 	bool bulk;    /* the program writes much at once: ask how much, then read instead of peek */
 	bool drained; /* after pair_read(): nothing was left; more comes with an event */

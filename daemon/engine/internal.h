@@ -217,7 +217,7 @@ struct smcr_link {
 	struct smcr_tx_entry *tx;
 	uint32_t tx_depth;
 	uint64_t tx_next, tx_done; /* next wr_id to post; all below tx_done have completed */
-	uint64_t tx_posted;        /* from here on nothing was really posted: the QP had failed */
+	uint64_t tx_posted;        /* from here on nothing was really posted */
 	struct {                   /* LLC messages that wait for room, in order */
 		uint8_t *msg;      /* a copy */
 		size_t len;

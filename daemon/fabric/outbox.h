@@ -22,7 +22,7 @@
 #include "daemon/rnic/rnic.h"
 
 #define OUTBOX_MOST  64    /* requests of either kind */
-#define OUTBOX_BYTES 65536 /* of writes: a small message waits for no more of others */
+#define OUTBOX_BYTES 65536 /* of writes; once there are as many, no other joins them */
 
 struct outbox {
 	struct rnic_send_wr list[2 * OUTBOX_MOST];  /* writes, then SENDs from OUTBOX_MOST on */

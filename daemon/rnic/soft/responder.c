@@ -69,8 +69,9 @@ void soft_responder_congested(struct soft_qp *qp)
 	soft_tx_congestion(qp);
 }
 
-static void acknowledged(struct soft_responder *rs)
+void soft_responder_acked(struct soft_qp *qp)
 {
+	struct soft_responder *rs = &qp->rs;
 	rs->ack_pending = false;
 	rs->ack_deadline = 0;
 	rs->unacked_packets = 0;
@@ -87,7 +88,7 @@ void soft_responder_send_ack(struct soft_qp *qp)
 	const struct roce_aeth aeth = ack_of(qp);
 	if (qp->ep->blocked || soft_tx_ack(qp, rs->expected - 1, &aeth))
 		return;
-	acknowledged(rs);
+	soft_responder_acked(qp);
 }
 
 void soft_responder_offer_ack(struct soft_qp *qp)
@@ -96,11 +97,6 @@ void soft_responder_offer_ack(struct soft_qp *qp)
 	const struct roce_aeth aeth = ack_of(qp);
 	if (rs->ack_pending || rs->ack_deadline)
 		soft_tx_add_ack(qp->dev->tx, rs->expected - 1, &aeth);
-}
-
-void soft_responder_acked(struct soft_qp *qp)
-{
-	acknowledged(&qp->rs);
 }
 
 void soft_responder_settle(struct soft_qp *qp)
@@ -141,7 +137,7 @@ static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
 	else
 		qp->dev->stats.rnr_naks_sent++;
 	if (!soft_tx_ack(qp, qp->rs.expected, &aeth))
-		acknowledged(&qp->rs);
+		soft_responder_acked(qp);
 }
 
 /* NAK that ends the QP (IBA 9.9.3, class C). It is kept to be repeated, in case it gets lost. */
