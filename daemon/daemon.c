@@ -461,7 +461,15 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 		return error;
 	}
 	smcrd->control.conns = smcrd->conns;
-	return open_clients(smcrd, ret_error);
+	error = open_clients(smcrd, ret_error);
+	if (error)
+		return error;
+	/* Only now: a second daemon, started by mistake, has ended by here. */
+	error = netif_purge_neighbours(smcrd->netifs);
+	if (error)
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot tidy neighbour entries: %s",
+			 strerror(-error));
+	return error;
 }
 
 int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DAEMON_ERROR_LEN])

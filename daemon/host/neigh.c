@@ -3,39 +3,53 @@
 
 #include <errno.h>
 #include <linux/neighbour.h>
+#include <netlink/errno.h>
 #include <netlink/netlink.h>
-#include <netlink/route/neighbour.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <utlist.h>
+
+#include "daemon/host/neigh_entry.h"
 
 /* Usually it is some ten microseconds; with more the links of others would suffer. */
 #define SETTLE_MS 100
 
+#define STATIC_STATES (NUD_PERMANENT | NUD_NOARP) /* an operator's, or of no use for ARP */
+/* Others may change an entry between our look at it and our change. */
+#define LOOKS 3
+
 struct entry {
-	unsigned int ifindex;
-	int family;
-	uint8_t addr[16];
+	struct neigh_key key;
 	uint8_t mac[6];
 	unsigned int users;
 	struct entry *next, *prev;
 };
 
-/** Have the entry in the kernel, or not. */
+enum what {
+	PRESENT, /* have the entry in the kernel */
+	ABSENT,  /* or not */
+	PURGE,   /* have none that an earlier daemon has left */
+};
+
+/* What to do; or an entry that was written. */
 struct change {
-	struct entry entry;
-	bool present;
+	enum what what;
+	struct neigh_key key;
+	uint8_t mac[6];
 	struct change *next, *prev;
 };
 
 struct neigh_table {
 	struct entry *entries;
-	struct nl_sock *nl; /* the thread's */
 	pthread_t thread;
+	/* the thread's */
+	struct nl_sock *nl;
+	struct change *written; /* what we have made, and not taken back */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -43,34 +57,125 @@ struct neigh_table {
 	bool busy, quit;
 };
 
-static size_t addr_len(int family)
+static bool same_key(const struct neigh_key *a, const struct neigh_key *b)
 {
-	return family == AF_INET ? 4 : 16;
+	return a->ifindex == b->ifindex && a->family == b->family &&
+	       !memcmp(a->addr, b->addr, sizeof(a->addr));
+}
+
+static bool same_mac(const uint8_t a[6], const uint8_t b[6])
+{
+	return !memcmp(a, b, 6);
+}
+
+static void free_list(struct change **list)
+{
+	struct change *change, *next;
+	DL_FOREACH_SAFE (*list, change, next) {
+		DL_DELETE(*list, change);
+		free(change);
+	}
 }
 
 /* ---- the thread */
 
-/* Fails while the interface is down, or when it is gone: so is the entry then. */
-static void apply(struct nl_sock *nl, const struct change *change)
+static struct change *find_written(const struct neigh_table *table, const struct neigh_key *key)
 {
-	const struct entry *entry = &change->entry;
-	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
-	struct nl_addr *dst = nl_addr_build(entry->family, entry->addr, addr_len(entry->family));
-	struct nl_addr *lladdr = nl_addr_build(AF_LLC, entry->mac, sizeof(entry->mac));
-	if (neigh && dst && lladdr) {
-		rtnl_neigh_set_ifindex(neigh, (int)entry->ifindex);
-		rtnl_neigh_set_dst(neigh, dst);
-		if (change->present) {
-			rtnl_neigh_set_lladdr(neigh, lladdr);
-			rtnl_neigh_set_state(neigh, NUD_PERMANENT);
-			rtnl_neigh_add(nl, neigh, NLM_F_CREATE | NLM_F_REPLACE);
-		} else {
-			rtnl_neigh_delete(nl, neigh, 0);
-		}
+	struct change *written;
+	DL_FOREACH (table->written, written) {
+		if (same_key(&written->key, key))
+			return written;
 	}
-	nl_addr_put(lladdr);
-	nl_addr_put(dst);
-	rtnl_neigh_put(neigh);
+	return NULL;
+}
+
+/* Is it as we wrote it? Where an operator puts another MAC into an entry of ours the kernel goes on
+ * to call it ours. */
+static bool is_ours(const struct neigh_entry *found, const struct change *written)
+{
+	return written && found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL &&
+	       found->has_mac && same_mac(found->mac, written->mac);
+}
+
+/* Remember it before it is there, so that nothing is there that nobody remembers. */
+static struct change *note_written(struct neigh_table *table, const struct change *change)
+{
+	struct change *written = find_written(table, &change->key);
+	if (!written) {
+		written = calloc(1, sizeof(*written));
+		if (!written)
+			return NULL;
+		written->key = change->key;
+		DL_APPEND(table->written, written);
+	}
+	memcpy(written->mac, change->mac, sizeof(written->mac));
+	return written;
+}
+
+/* An operator's entry stays: he knows better. It fails while the interface is down, or when it is
+ * gone: so is the entry then. */
+static void establish(struct neigh_table *table, const struct change *change)
+{
+	struct neigh_entry found;
+	for (int i = 0; i < LOOKS; i++) {
+		if (neigh_entry_read(table->nl, &change->key, &found) < 0)
+			return;
+		if (found.state & STATIC_STATES &&
+		    !is_ours(&found, find_written(table, &change->key)))
+			return;
+		if (!note_written(table, change) ||
+		    neigh_entry_write(table->nl, &change->key, change->mac, NEIGH_PROTOCOL,
+				      found.state != 0) != -NLE_EXIST)
+			return;
+	}
+}
+
+static void withdraw(struct neigh_table *table, const struct neigh_key *key)
+{
+	struct change *written = find_written(table, key);
+	struct neigh_entry found;
+	if (!written)
+		return;
+	if (neigh_entry_read(table->nl, key, &found) == 0 && is_ours(&found, written))
+		neigh_entry_delete(table->nl, key);
+	DL_DELETE(table->written, written);
+	free(written);
+}
+
+struct purge {
+	struct neigh_table *table;
+	struct change *left;
+};
+
+static void note_left(void *ctx, const struct neigh_key *key, const struct neigh_entry *found)
+{
+	struct purge *purge = ctx;
+	bool left = found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL &&
+		    !find_written(purge->table, key);
+	struct change *change = left ? calloc(1, sizeof(*change)) : NULL;
+	if (!change)
+		return;
+	change->key = *key;
+	DL_APPEND(purge->left, change);
+}
+
+static void purge(struct neigh_table *table)
+{
+	struct purge purge = { .table = table };
+	struct change *change;
+	neigh_entry_each(table->nl, note_left, &purge);
+	DL_FOREACH (purge.left, change)
+		neigh_entry_delete(table->nl, &change->key);
+	free_list(&purge.left);
+}
+
+static void apply(struct neigh_table *table, const struct change *change)
+{
+	switch (change->what) {
+	case PRESENT: establish(table, change); break;
+	case ABSENT: withdraw(table, &change->key); break;
+	case PURGE: purge(table); break;
+	}
 }
 
 static void *run(void *arg)
@@ -86,24 +191,29 @@ static void *run(void *arg)
 		DL_DELETE(table->todo, change);
 		table->busy = true;
 		pthread_mutex_unlock(&table->lock);
-		apply(table->nl, change);
+		apply(table, change);
 		free(change);
 		pthread_mutex_lock(&table->lock);
 		table->busy = false;
 		pthread_cond_broadcast(&table->changed);
 	}
 	pthread_mutex_unlock(&table->lock);
+	free_list(&table->written);
 	return NULL;
 }
 
 /* ---- the table */
 
-static int ask(struct neigh_table *table, const struct entry *entry, bool present)
+static int ask(struct neigh_table *table, enum what what, const struct entry *entry)
 {
-	struct change *change = malloc(sizeof(*change));
+	struct change *change = calloc(1, sizeof(*change));
 	if (!change)
 		return -ENOMEM;
-	*change = (struct change){ .entry = *entry, .present = present };
+	change->what = what;
+	if (entry) {
+		change->key = entry->key;
+		memcpy(change->mac, entry->mac, sizeof(change->mac));
+	}
 	pthread_mutex_lock(&table->lock);
 	DL_APPEND(table->todo, change);
 	pthread_cond_broadcast(&table->changed);
@@ -149,7 +259,7 @@ int neigh_table_new(struct neigh_table **ret_table)
 
 static void drop(struct neigh_table *table, struct entry *entry)
 {
-	ask(table, entry, false);
+	ask(table, ABSENT, entry);
 	DL_DELETE(table->entries, entry);
 	free(entry);
 }
@@ -168,13 +278,18 @@ void neigh_table_free(struct neigh_table *table)
 	destroy(table);
 }
 
-static struct entry *find(struct neigh_table *table, unsigned int ifindex, int family,
-			  const void *addr)
+static struct neigh_key key_of(unsigned int ifindex, int family, const void *addr)
+{
+	struct neigh_key key = { .ifindex = ifindex, .family = family };
+	memcpy(key.addr, addr, family == AF_INET ? 4 : 16);
+	return key;
+}
+
+static struct entry *find(struct neigh_table *table, const struct neigh_key *key)
 {
 	struct entry *entry;
 	DL_FOREACH (table->entries, entry) {
-		if (entry->ifindex == ifindex && entry->family == family &&
-		    !memcmp(entry->addr, addr, addr_len(family)))
+		if (same_key(&entry->key, key))
 			return entry;
 	}
 	return NULL;
@@ -183,16 +298,15 @@ static struct entry *find(struct neigh_table *table, unsigned int ifindex, int f
 int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const void *addr,
 	      const uint8_t mac[6])
 {
-	struct entry *known = find(table, ifindex, family, addr);
+	const struct neigh_key key = key_of(ifindex, family, addr);
+	struct entry *known = find(table, &key);
 	struct entry *entry = known ? known : calloc(1, sizeof(*entry));
 	if (!entry)
 		return -ENOMEM;
-	entry->ifindex = ifindex;
-	entry->family = family;
-	memcpy(entry->addr, addr, addr_len(family));
+	entry->key = key;
 	/* Also when known: the MAC may have changed. */
 	memcpy(entry->mac, mac, sizeof(entry->mac));
-	int error = ask(table, entry, true);
+	int error = ask(table, PRESENT, entry);
 	if (error) {
 		if (!known)
 			free(entry);
@@ -206,7 +320,8 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 
 void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr)
 {
-	struct entry *entry = find(table, ifindex, family, addr);
+	const struct neigh_key key = key_of(ifindex, family, addr);
+	struct entry *entry = find(table, &key);
 	if (entry && --entry->users == 0)
 		drop(table, entry);
 }
@@ -215,9 +330,14 @@ void neigh_restore(struct neigh_table *table, unsigned int ifindex)
 {
 	struct entry *entry;
 	DL_FOREACH (table->entries, entry) {
-		if (entry->ifindex == ifindex)
-			ask(table, entry, true);
+		if (entry->key.ifindex == ifindex)
+			ask(table, PRESENT, entry);
 	}
+}
+
+int neigh_purge(struct neigh_table *table)
+{
+	return ask(table, PURGE, NULL);
 }
 
 bool neigh_settle(struct neigh_table *table)

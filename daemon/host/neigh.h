@@ -2,8 +2,14 @@
 /**
  * @file neigh.h
  * Permanent neighbour entries for peers' RNICs: RFC 7609 gives their MACs (CLC-17), ARP must not
- * override them. Each is counted. The kernel makes who changes them wait for whoever changes any
- * interface of the machine, so that a thread of its own does it, in the order of the calls.
+ * override them. Each is counted.
+ *
+ * An entry counts for all IP of the host. So permanent entries of others are left as they are, and
+ * only what we wrote, and is still as we wrote it, is deleted. Our entries carry a protocol number,
+ * by which those are found that a daemon left which was killed.
+ *
+ * The kernel makes who changes entries wait for whoever changes any interface of the machine, so
+ * that a thread of its own does it, in the order of the calls.
  *
  * All functions belong to the thread that made the table.
  */
@@ -12,6 +18,10 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/** Who made an entry, as `ip -d neigh` shows it ("proto 83"): no number that iproute2 has a name
+ *  for. */
+#define NEIGH_PROTOCOL 83
 
 struct neigh_table;
 
@@ -28,6 +38,9 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr);
 /** An interface that was down has lost its entries: make them again. */
 void neigh_restore(struct neigh_table *table, unsigned int ifindex);
+/** Delete the entries of ours that this table did not make: of a daemon that was killed. No other
+ *  daemon may serve the network namespace. @return 0 or -ENOMEM */
+int neigh_purge(struct neigh_table *table);
 /** Wait until everything asked for has been done, at most 100 ms. @return whether it has */
 bool neigh_settle(struct neigh_table *table);
 

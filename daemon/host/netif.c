@@ -228,6 +228,11 @@ static void unset(void *ctx, unsigned int ifindex, int family, const void *addr)
 	neigh_unset(watch->neighs, ifindex, family, addr);
 }
 
+int netif_purge_neighbours(struct netif_watch *watch)
+{
+	return neigh_purge(watch->neighs);
+}
+
 static bool settle(void *ctx)
 {
 	struct netif_watch *watch = ctx;

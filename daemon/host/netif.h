@@ -59,6 +59,10 @@ void netif_each(struct netif_watch *watch, void (*fn)(void *ctx, const struct ne
 /** One by name. @return 0 or -ENODEV */
 int netif_by_name(struct netif_watch *watch, const char *name, struct netif *ret_netif);
 
+/** Delete the neighbour entries that a daemon left which was killed: neigh_purge().
+ *  @return 0 or -ENOMEM */
+int netif_purge_neighbours(struct netif_watch *watch);
+
 /** rnic_host_ops with the watch as context: neigh.h; entries that are left go with
  *  netif_watch_free(). */
 extern const struct rnic_host_ops netif_rnic_host_ops;

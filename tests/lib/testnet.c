@@ -2,6 +2,7 @@
 #include "tests/lib/testnet.h"
 
 #include <fcntl.h>
+#include <linux/neighbour.h>
 #include <net/if.h>
 #include <netlink/netlink.h>
 #include <netlink/route/addr.h>
@@ -9,6 +10,7 @@
 #include <netlink/route/link/bridge.h>
 #include <netlink/route/link/veth.h>
 #include <netlink/route/link/vxlan.h>
+#include <netlink/route/neighbour.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -115,6 +117,23 @@ void testnet_link_set_mac(const char *ifname, const unsigned char mac[6])
 	rtnl_link_set_addr(change, addr);
 	nl_addr_put(addr);
 	change_link(ifname, change);
+}
+
+void testnet_neigh_add(const char *ifname, const char *addr, const unsigned char mac[6])
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_neigh *neigh = rtnl_neigh_alloc();
+	struct nl_addr *dst, *lladdr = nl_addr_build(AF_LLC, mac, 6);
+	must(nl_addr_parse(addr, AF_INET, &dst) == 0, addr);
+	rtnl_neigh_set_ifindex(neigh, (int)if_nametoindex(ifname));
+	rtnl_neigh_set_dst(neigh, dst);
+	rtnl_neigh_set_lladdr(neigh, lladdr);
+	rtnl_neigh_set_state(neigh, NUD_PERMANENT);
+	must(rtnl_neigh_add(nl, neigh, NLM_F_CREATE | NLM_F_REPLACE) == 0, "add neighbour");
+	rtnl_neigh_put(neigh);
+	nl_addr_put(dst);
+	nl_addr_put(lladdr);
+	nl_socket_free(nl);
 }
 
 void testnet_link_mac(const char *ifname, unsigned char mac[6])

@@ -36,6 +36,8 @@ void testnet_link_master(const char *ifname, const char *bridge);
 /** A VXLAN device: when it is up, the kernel has this UDP port. */
 void testnet_vxlan_add(const char *ifname, unsigned int port);
 void testnet_link_set_mac(const char *ifname, const unsigned char mac[6]);
+/** A permanent neighbour entry, as an administrator makes it. */
+void testnet_neigh_add(const char *ifname, const char *addr, const unsigned char mac[6]);
 /** MAC address of an interface. */
 void testnet_link_mac(const char *ifname, unsigned char mac[6]);
 

@@ -9,11 +9,15 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <netlink/errno.h>
+#include <netlink/netlink.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
 
+#include "daemon/host/neigh.h"
+#include "daemon/host/neigh_entry.h"
 #include "daemon/host/netif.h"
 #include "tests/lib/testnet.h"
 
@@ -193,23 +197,46 @@ static bool neighbour_is(const uint8_t *mac)
 	return same;
 }
 
+static const uint8_t nine[4] = { 10, 77, 0, 9 };
+static const uint8_t macs[3][6] = {
+	{ 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 }, { 2, 0, 0, 0, 0, 11 }, /* nobody's */
+};
+
+/* t0 is there. @return its index */
+static unsigned int t0_runs(void)
+{
+	struct netif t0;
+	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
+	last = t0;
+	return t0.ifindex;
+}
+
+static void settle(void)
+{
+	while (!netif_rnic_host_ops.neigh_settle(watch))
+		;
+}
+
+static void ask_for(unsigned int ifindex, const uint8_t mac[6])
+{
+	assert_int_equal(netif_rnic_host_ops.neigh_set(watch, ifindex, AF_INET, nine, mac), 0);
+	settle();
+}
+
+static void give_up(unsigned int ifindex)
+{
+	netif_rnic_host_ops.neigh_unset(watch, ifindex, AF_INET, nine);
+	settle();
+}
+
 /* They are ours as long as somebody uses them, whatever happens to the interface meanwhile. */
 static void neighbours(void **state)
 {
 	(void)state;
-	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
-	static const uint8_t addr[4] = { 10, 77, 0, 9 };
-	static const uint8_t macs[2][6] = { { 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 } };
-	struct netif t0;
-	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
-	last = t0;
-	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[0]), 0);
-	while (!ops->neigh_settle(watch))
-		;
+	unsigned int t0 = t0_runs();
+	ask_for(t0, macs[0]);
 	assert_true(neighbour_is(macs[0]));
-	assert_int_equal(ops->neigh_set(watch, t0.ifindex, AF_INET, addr, macs[1]), 0);
-	while (!ops->neigh_settle(watch))
-		;
+	ask_for(t0, macs[1]);
 	assert_true(neighbour_is(macs[1]));
 
 	testnet_link_up("t0", 0);
@@ -217,14 +244,69 @@ static void neighbours(void **state)
 	testnet_link_up("t0", 1);
 	EXPECT(neighbour_is(macs[1]));
 
-	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
-	while (!ops->neigh_settle(watch))
-		;
+	give_up(t0);
 	assert_true(neighbour_is(macs[1]));
-	ops->neigh_unset(watch, t0.ifindex, AF_INET, addr);
-	while (!ops->neigh_settle(watch))
-		;
+	give_up(t0);
 	assert_false(neighbour_is(macs[1]));
+}
+
+static void an_operators_entry_stays(void **state)
+{
+	(void)state;
+	unsigned int t0 = t0_runs();
+	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
+	ask_for(t0, macs[0]);
+	assert_true(neighbour_is(macs[2]));
+	give_up(t0);
+	assert_true(neighbour_is(macs[2]));
+	/* Nor is one deleted that has the MAC which the peer names. */
+	ask_for(t0, macs[2]);
+	give_up(t0);
+	assert_true(neighbour_is(macs[2]));
+}
+
+/* The kernel goes on to call such an entry ours. */
+static void an_entry_put_over_ours_stays(void **state)
+{
+	(void)state;
+	unsigned int t0 = t0_runs();
+	ask_for(t0, macs[0]);
+	assert_true(neighbour_is(macs[0]));
+	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
+	ask_for(t0, macs[0]);
+	assert_true(neighbour_is(macs[2]));
+	give_up(t0);
+	give_up(t0);
+	assert_true(neighbour_is(macs[2]));
+}
+
+/* A daemon that was killed leaves its entries, which outlive the peer's NIC. Those of others stay.
+ */
+static void what_was_left_is_deleted(void **state)
+{
+	(void)state;
+	unsigned int t0 = t0_runs();
+	struct nl_sock *nl = nl_socket_alloc();
+	struct neigh_key left = { .ifindex = t0, .family = AF_INET }, other = left;
+	struct neigh_entry entry;
+	memcpy(left.addr, (const uint8_t[]){ 10, 77, 0, 7 }, 4);
+	memcpy(other.addr, (const uint8_t[]){ 10, 77, 0, 8 }, 4);
+	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
+	assert_int_equal(neigh_entry_write(nl, &left, macs[2], NEIGH_PROTOCOL, false), 0);
+	assert_int_equal(neigh_entry_write(nl, &other, macs[2], NEIGH_PROTOCOL + 1, false), 0);
+	assert_int_equal(neigh_entry_write(nl, &other, macs[2], NEIGH_PROTOCOL, false), -NLE_EXIST);
+	ask_for(t0, macs[0]);
+	assert_int_equal(netif_purge_neighbours(watch), 0);
+	settle();
+	assert_int_equal(neigh_entry_read(nl, &left, &entry), 0);
+	assert_int_equal(entry.state, 0);
+	assert_int_equal(neigh_entry_read(nl, &other, &entry), 0);
+	assert_int_equal(entry.protocol, NEIGH_PROTOCOL + 1);
+	assert_memory_equal(entry.mac, macs[2], sizeof(entry.mac));
+	assert_true(neighbour_is(macs[0]));
+	give_up(t0);
+	assert_false(neighbour_is(macs[0]));
+	nl_socket_free(nl);
 }
 
 /* More changes than fit while we do not look. */
@@ -268,6 +350,9 @@ int main(void)
 		CASE(deleted_and_made_again),
 		CASE(bridge_ports_are_told_once),
 		CASE(neighbours),
+		CASE(an_operators_entry_stays),
+		CASE(an_entry_put_over_ours_stays),
+		CASE(what_was_left_is_deleted),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,75 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Neighbour entries for peers' RNICs count for all IP of the host: what smcrd does to them.
+bats_require_minimum_version 1.5.0
+load common
+
+# mac_of HOST NIC
+mac_of() {
+	ip -n "$HOSTS_ID-$1" -j link show "$2" | jq -r '.[0].address'
+}
+
+# permanent HOST ADDRESS: the MAC of the permanent entry for an address, if there is one
+permanent() {
+	ip -n "$HOSTS_ID-$1" -j neigh show to "$2" nud permanent | jq -r '.[0].lladdr // empty'
+}
+
+is_permanent() {
+	[ -n "$(permanent "$1" "$2")" ]
+}
+
+is_not_permanent() {
+	[ -z "$(permanent "$1" "$2")" ]
+}
+
+# stop HOST [SIGNAL]: end the daemon there
+stop() {
+	local name=SMCRD_PID_$1
+	kill "-${2:-TERM}" "${!name}"
+	wait "${!name}" || [ "${2:-TERM}" = KILL ]
+}
+
+transfer() {
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+}
+
+server() {
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+}
+
+@test "an operator's permanent neighbour entry outlives smcrd's use of it" {
+	local mac
+	hosts_up 1500
+	mac=$(mac_of a eth0)
+	ip -n "$HOSTS_ID-b" neigh replace "$SERVER" lladdr "$mac" dev eth0 nud permanent
+	smcrd_start a --rnic soft:eth0
+	smcrd_start b --rnic soft:eth0
+	server
+	transfer
+	until_true 5 is_permanent a "$CLIENT"
+	[ "$(permanent b "$SERVER")" = "$mac" ]
+	stop b
+	[ "$(permanent b "$SERVER")" = "$mac" ]
+	# smcrd's own entries go with it
+	stop a
+	is_not_permanent a "$CLIENT"
+}
+
+@test "what a killed daemon left among the neighbours, the next one deletes: no more than that" {
+	two_daemons --rnic soft:eth0
+	ip -n "$HOSTS_ID-b" neigh add 10.77.0.99 lladdr 02:00:00:00:00:99 dev eth0 nud permanent
+	server
+	transfer
+	until_true 5 is_permanent b "$SERVER"
+	stop b KILL
+	is_permanent b "$SERVER"
+	# one that cannot serve leaves them alone: they may be another's
+	run -1 on b "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/b.conf" \
+		--socket "$HOSTS_DIR/no/such/b.sock"
+	is_permanent b "$SERVER"
+	smcrd_start b --rnic soft:eth0
+	until_true 5 is_not_permanent b "$SERVER"
+	[ "$(permanent b 10.77.0.99)" = 02:00:00:00:00:99 ]
+	transfer
+}
