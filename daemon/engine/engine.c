@@ -11,6 +11,7 @@
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
+#include "proto/smcr/bytes.h"
 #include "proto/smcr/eid.h"
 
 #define SECONDS (1000u * 1000u)
@@ -238,16 +239,50 @@ static bool is_special_ipv6(const uint8_t ip[SMCR_GID_LEN])
 	return ip[0] == 0xFF || (!memcmp(ip, zeros, SMCR_GID_LEN - 1) && ip[15] <= 1);
 }
 
+/* The address of all hosts of one of the device's networks, or of the network itself, which old
+ * hosts take for the same (RFC 1122 3.2.1.3). Networks of two hosts have neither (RFC 3021). */
+static bool is_broadcast(const struct smcr_device *device, const uint8_t ip[4])
+{
+	for (size_t i = 0; i < device->info.num_prefixes; i++) {
+		const struct smcr_prefix *own = &device->info.prefixes[i];
+		if (own->family != AF_INET || own->prefix_len > 30 ||
+		    !smcr_prefix_match(own->ip, ip, own->prefix_len))
+			continue;
+		const uint32_t host = UINT32_MAX >> own->prefix_len;
+		const uint32_t bits = get_be32(ip) & host;
+		if (bits == 0 || bits == host)
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(const struct smcr_device *device, const struct smcr_addr *addr,
+		   const uint8_t gid[SMCR_GID_LEN])
+{
+	return !memcmp(device->info.gid, gid, SMCR_GID_LEN) ||
+	       smcr_device_owns_address(device, addr);
+}
+
 bool smcr_gid_may_be_peer(const struct smcr_engine *engine, const uint8_t gid[SMCR_GID_LEN])
 {
+	const bool ipv4 = smcr_gid_is_ipv4(gid);
+	const uint8_t *ip = ipv4 ? gid + sizeof(ipv4_mapped) : gid;
+	struct smcr_addr addr = { .family = ipv4 ? AF_INET : AF_INET6 };
 	const struct smcr_device *device;
-	if (smcr_gid_is_ipv4(gid) ? is_special_ipv4(gid + sizeof(ipv4_mapped))
-				  : is_special_ipv6(gid))
+	memcpy(addr.ip, ip, ipv4 ? 4 : SMCR_GID_LEN);
+	if (ipv4 ? is_special_ipv4(ip) : is_special_ipv6(ip))
 		return false;
-	DL_FOREACH (engine->devices, device)
-		if (!memcmp(device->info.gid, gid, SMCR_GID_LEN))
+	DL_FOREACH (engine->devices, device) {
+		if (is_own(device, &addr, gid) || (ipv4 && is_broadcast(device, ip)))
 			return false;
+	}
 	return true;
+}
+
+bool smcr_mac_may_be_peer(const uint8_t mac[SMCR_MAC_LEN])
+{
+	static const uint8_t none[SMCR_MAC_LEN];
+	return !(mac[0] & 1) && memcmp(mac, none, SMCR_MAC_LEN) != 0;
 }
 
 struct smcr_device *smcr_device_by_id(struct smcr_engine *engine, uint32_t id)

@@ -510,9 +510,11 @@ bool smcr_device_near(const struct smcr_device *device, const struct smcr_addr *
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
 /** Is it one that version 2 can use: an IPv4 address (::ffff:a.b.c.d)? */
 bool smcr_gid_is_ipv4(const uint8_t gid[SMCR_GID_LEN]);
-/** Can an RNIC of another host have this GID: is it neither one of ours nor nobody's (zero,
- * loopback, multicast, 255.255.255.255)? */
+/** Can an RNIC of another host have this GID: is it neither one of ours nor an address of ours, nor
+ * nobody's (zero, loopback, multicast, broadcast, also that of one of our networks)? */
 bool smcr_gid_may_be_peer(const struct smcr_engine *engine, const uint8_t gid[SMCR_GID_LEN]);
+/** Can one RNIC have this MAC: is it neither zero nor that of a group or of all? */
+bool smcr_mac_may_be_peer(const uint8_t mac[SMCR_MAC_LEN]);
 /** Is the address of this GID in one of the device's IPv4 networks? */
 bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMCR_GID_LEN]);
 /** Random: 24 bits; 32 bits and not zero. */

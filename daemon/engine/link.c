@@ -289,7 +289,7 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 		      const uint8_t mac[SMCR_MAC_LEN], uint32_t qpn, uint32_t psn, uint8_t mtu)
 {
 	struct smcr_engine *engine = link->lgr->engine;
-	if (!smcr_gid_may_be_peer(engine, gid))
+	if (!smcr_gid_may_be_peer(engine, gid) || !smcr_mac_may_be_peer(mac))
 		return -EADDRNOTAVAIL; /* SEC-6 */
 	memcpy(link->peer_gid, gid, SMCR_GID_LEN);
 	memcpy(link->peer_mac, mac, SMCR_MAC_LEN);

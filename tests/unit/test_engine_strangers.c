@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
@@ -342,6 +343,36 @@ static void a_mac_from_afar(void **state)
 	PROVES("SEC-2 SEC-6");
 }
 
+/** A Confirm that names this GID or MAC, if not NULL, is declined; then the pair is freed. */
+static void expect_no_peer(struct pair *pair, const uint8_t *gid, const uint8_t *mac)
+{
+	int conn;
+	struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
+	if (gid)
+		memcpy(msg.accept.gid, gid, SMCR_GID_LEN);
+	if (mac)
+		memcpy(msg.accept.mac, mac, SMCR_MAC_LEN);
+	pair_inject_clc(pair, conn, C, &msg);
+	pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
+	assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
+			 SMCR_REASON_QP_NOT_READY);
+	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
+	assert_null(pair_lgr(pair, S));
+	pair_free(pair);
+}
+
+/** The server's RNIC gets the addresses 10.99.5.1/22, 10.98.0.0/31 and fd00::9/64 beside its own.
+ */
+static void add_networks(struct pair *pair)
+{
+	struct smcr_device_info *info = &pair->side[S].engine->devices->info;
+	info->prefixes[info->num_prefixes++] =
+		(struct smcr_prefix){ AF_INET, { 10, 99, 5, 1 }, 22 };
+	info->prefixes[info->num_prefixes++] = (struct smcr_prefix){ AF_INET, { 10, 98 }, 31 };
+	info->prefixes[info->num_prefixes++] =
+		(struct smcr_prefix){ AF_INET6, { [0] = 0xFD, [15] = 9 }, 64 };
+}
+
 /** No other host's RNIC has such a GID. What is sent there would reach ourselves, all hosts,
  * nobody. */
 static void gids_that_no_peer_has(void **state)
@@ -359,18 +390,53 @@ static void gids_that_no_peer_has(void **state)
 	const size_t count = sizeof(gids) / sizeof(gids[0]);
 	for (size_t i = 0; i <= count; i++) { /* the last time: the server's own */
 		struct pair *pair = pair_new_with("A", "A", 1);
-		int conn;
-		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);
-		const uint8_t *gid = i < count ? gids[i] : pair->side[S].engine->devices->info.gid;
+		const uint8_t *own = pair->side[S].engine->devices->info.gid;
 		print_message("# case %zu\n", i);
-		memcpy(msg.accept.gid, gid, SMCR_GID_LEN);
-		pair_inject_clc(pair, conn, C, &msg);
-		pair_run(pair, 1100000); /* a Decline of the client's might cross the server's */
-		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_DECLINE)->clc.decline.diagnosis,
-				 SMCR_REASON_QP_NOT_READY);
-		assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
-		assert_null(pair_lgr(pair, S));
-		pair_free(pair);
+		expect_no_peer(pair, i < count ? gids[i] : own, NULL);
+	}
+	PROVES("SEC-6");
+}
+
+/** What goes to all hosts of one of our networks is for no single one, nor what goes to an address
+ * that we have beside the RNIC's. A network of two hosts has no broadcast address. */
+static void addresses_of_our_networks(void **state)
+{
+	(void)state;
+	static const uint8_t gids[][SMCR_GID_LEN] = {
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 10, [13] = 99, [14] = 4, [15] = 0 },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 10, [13] = 99, [14] = 7, [15] = 255 },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 10, [13] = 99, [14] = 5, [15] = 1 },
+		{ [0] = 0xFD, [15] = 9 },
+	};
+	static const uint8_t single[][SMCR_GID_LEN] = {
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 10, [13] = 99, [14] = 5, [15] = 255 },
+		{ [10] = 0xFF, [11] = 0xFF, [12] = 10, [13] = 98, [14] = 0, [15] = 1 },
+		{ [0] = 0xFD, [15] = 8 },
+	};
+	for (size_t i = 0; i < sizeof(gids) / sizeof(gids[0]); i++) {
+		struct pair *pair = pair_new_with("A", "A", 1);
+		print_message("# case %zu\n", i);
+		add_networks(pair);
+		expect_no_peer(pair, gids[i], NULL);
+	}
+	struct pair *pair = pair_new_with("A", "A", 1);
+	add_networks(pair);
+	for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+		assert_true(smcr_gid_may_be_peer(pair->side[S].engine, single[i]));
+	pair_free(pair);
+	PROVES("SEC-6");
+}
+
+static void macs_that_no_peer_has(void **state)
+{
+	(void)state;
+	static const uint8_t macs[][SMCR_MAC_LEN] = { { 0 },
+						      { 1, 0, 0x5E, 0, 0, 1 },
+						      { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF } };
+	for (size_t i = 0; i < sizeof(macs) / sizeof(macs[0]); i++) {
+		print_message("# case %zu\n", i);
+		expect_no_peer(pair_new_with("A", "A", 1), NULL, macs[i]);
+		expect_no_peer(pair_new_with("", "", 1), NULL, macs[i]);
 	}
 	PROVES("SEC-6");
 }
@@ -421,6 +487,8 @@ int main(void)
 		cmocka_unit_test(an_rnic_that_changes),
 		cmocka_unit_test(a_mac_from_afar),
 		cmocka_unit_test(gids_that_no_peer_has),
+		cmocka_unit_test(addresses_of_our_networks),
+		cmocka_unit_test(macs_that_no_peer_has),
 		cmocka_unit_test(confirms_that_are_declined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
