@@ -32,7 +32,7 @@ static struct smcr_config with_defaults(const struct smcr_config *given)
 	struct smcr_config c = *given;
 	c.max_links = c.max_links ? clamp8(c.max_links, 2, SMCR_MAX_LINKS) : 4; /* LG-6 */
 	c.bsize = c.bsize == 0xFF ? SMCR_BSIZE_MAX : clamp8(c.bsize, 0, SMCR_BSIZE_MAX);
-	c.bsize_min = c.bsize_min == 0xFF ? 2 : c.bsize_min;
+	c.bsize_min = c.bsize_min == 0xFF ? 0 : c.bsize_min;
 	c.bsize_min = clamp8(c.bsize_min, 0, c.bsize);
 	if (!c.send_depth)
 		c.send_depth = 1024;

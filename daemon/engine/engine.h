@@ -67,7 +67,7 @@ struct smcr_config {
 	uint8_t max_links;                /* 2..8 (4) */
 	uint8_t bsize;     /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512
 			      KiB) */
-	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (2: 64 KiB) */
+	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (0: 16 KiB) */
 	uint32_t sndbuf; /* bytes of send buffer a connection, a power of two (the element size) */
 	uint8_t elements_per_rmb;   /* 1..255 (min(255, 4 MiB / element size)) */
 	uint64_t memory_budget;     /* bytes of RMBs and send buffers together (1 GiB) */

@@ -24,22 +24,27 @@ static uint64_t memory_left(const struct smcr_engine *engine)
 		       : 0;
 }
 
+/* Full size while at most six sixteenths of the budget are used, then half as much for each further
+ * one: the last six are for the smallest. So 1 GiB has room for 14,000 connections with an element
+ * and a send buffer each, and the first 390 of them get 512 KiB each way. */
+static uint8_t affordable_bsize(const struct smcr_engine *engine)
+{
+	uint64_t sixteenth = engine->config.memory_budget / 16, enough = 6 * sixteenth;
+	uint8_t bsize = engine->config.bsize;
+	for (; bsize > engine->config.bsize_min && engine->memory_used > enough; bsize--)
+		enough += sixteenth;
+	return bsize;
+}
+
 uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want)
 {
 	uint8_t bsize;
-	if (want) { /* the smallest that holds it beside an eye catcher (A37) */
-		for (bsize = 0; bsize < SMCR_BSIZE_MAX; bsize++)
-			if (smcr_bsize_bytes(bsize) - SMCR_EYE_CATCHER_LEN >= want)
-				break;
-		return bsize;
-	}
-	/* Halve the element each time that half of the remaining budget is used up. */
-	uint64_t enough = engine->config.memory_budget / 2;
-	bsize = engine->config.bsize;
-	while (bsize > engine->config.bsize_min && memory_left(engine) < enough) {
-		bsize--;
-		enough /= 2;
-	}
+	if (!want)
+		return affordable_bsize(engine);
+	/* the smallest that holds it beside an eye catcher (A37) */
+	for (bsize = 0; bsize < SMCR_BSIZE_MAX; bsize++)
+		if (smcr_bsize_bytes(bsize) - SMCR_EYE_CATCHER_LEN >= want)
+			break;
 	return bsize;
 }
 
@@ -213,8 +218,6 @@ int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t leas
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
 	int rc = allocate(slab, bsize, least);
-	for (unsigned int i = 0; !rc && i < slab->count; i++)
-		slab->dirty[i] = slab->element_size;
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);
 	else

@@ -304,7 +304,7 @@ static const struct key {
 	{ "versions", "auto", set_versions },
 	{ "ueid", NULL, set_ueid },
 	{ "element_size", "512K", set_bsize },
-	{ "element_size_min", "64K", set_bsize_min },
+	{ "element_size_min", "16K", set_bsize_min },
 	{ "memory", "1G", set_memory },
 	{ "capable_subnet", NULL, set_capable_subnet },
 	{ "short_connection_rate", "20", NULL, SHORT_RATE, 0, 1000000 },

@@ -60,7 +60,7 @@ static void defaults_without_any_file(void **state)
 	assert_string_equal(config.socket_path, "/run/smcrd/smcrd.sock");
 	assert_int_equal(config.num_rnics, 0);
 	assert_int_equal(config.engine.bsize, 5);
-	assert_int_equal(config.engine.bsize_min, 2);
+	assert_int_equal(config.engine.bsize_min, 0);
 	assert_int_equal(config.engine.memory_budget, 1u << 30);
 	assert_int_equal(config.engine.max_links, 4);
 	assert_int_equal(config.engine.retry_alternative_ms, 300);

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
+#include "daemon/engine/rendezvous.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 
@@ -40,7 +42,7 @@ static void element_for_a_receive_buffer(void **state)
 	PROVES("RMB-6");
 }
 
-/** The default element shrinks as the budget is used up, from 512 KiB to 64 KiB. */
+/** The default element shrinks as the budget is used up, from 512 KiB to 16 KiB. */
 static void default_shrinks_under_pressure(void **state)
 {
 	(void)state;
@@ -53,8 +55,9 @@ static void default_shrinks_under_pressure(void **state)
 		uint64_t used;
 		uint8_t bsize;
 	} rows[] = {
-		{ 0, 5 },          { 512u << 20, 5 },  { (512u << 20) + 1, 4 }, { 768u << 20, 4 },
-		{ 800u << 20, 3 }, { 1000u << 20, 2 }, { 1023u << 20, 2 },      { 1u << 30, 2 },
+		{ 0, 5 },          { 384u << 20, 5 }, { (384u << 20) + 1, 4 }, { 448u << 20, 4 },
+		{ 449u << 20, 3 }, { 512u << 20, 3 }, { 513u << 20, 2 },       { 576u << 20, 2 },
+		{ 577u << 20, 1 }, { 640u << 20, 1 }, { 641u << 20, 0 },       { 1u << 30, 0 },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
 		engine->memory_used = rows[i].used;
@@ -63,6 +66,73 @@ static void default_shrinks_under_pressure(void **state)
 	engine->memory_used = 0;
 	pair_free(pair);
 	PROVES("RMB-12");
+}
+
+/** 10,000 open connections to one peer have room in the default budget, each with an element and a
+ *  send buffer, and with RMBs of one link group. */
+static void ten_thousand_connections(void **state)
+{
+	enum { COUNT = 10000 };
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.elements_per_rmb = 0;
+	config.bsize = config.bsize_min = 0xFF;
+	config.memory_budget = 0;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	pair_connected(pair);
+	struct smcr_engine *engine = pair->side[S].engine;
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	const struct smcr_conn_params params = { .role = SMCR_ROLE_SERVER };
+	struct smcr_conn **conns = calloc(COUNT, sizeof(struct smcr_conn *));
+	size_t full = 0;
+	for (size_t i = 0; i < COUNT; i++) {
+		assert_int_equal(smcr_conn_new(engine, &params, &conns[i]), 0);
+		smcr_lgr_add_conn(lgr, conns[i]);
+		assert_int_equal(smcr_clc_take_memory(conns[i]), 0);
+		assert_true(conns[i]->tx.buf.size >= conns[i]->rx.element.size);
+		assert_true(i == 0 || conns[i]->rx.element.size <= conns[i - 1]->rx.element.size);
+		full += conns[i]->rx.element.size == 512 * KIB;
+	}
+	assert_int_equal(conns[COUNT - 1]->rx.element.size, 16 * KIB);
+	assert_in_range(full, 380, 400);
+	assert_in_range(engine->memory_used, 1, UINT64_C(1) << 30);
+	assert_in_range(smcr_lgr_num_rmbs(lgr), 1, SMCR_MAX_RMBS);
+	for (size_t i = 0; i < COUNT; i++)
+		smcr_conn_free(conns[i]);
+	free(conns);
+	pair_free(pair);
+	PROVES("RMB-12");
+}
+
+static size_t resident(const struct smcr_slab *slab)
+{
+	size_t len = (size_t)slab->count * slab->element_size, n = 0;
+	unsigned char *pages = calloc(len / 4096, 1);
+	assert_int_equal(mincore(slab->base, len, pages), 0);
+	for (size_t i = 0; i < len / 4096; i++)
+		n += pages[i] & 1;
+	free(pages);
+	return n;
+}
+
+/** Memory that no byte has passed through is not touched either. */
+static void unused_memory_is_not_touched(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.elements_per_rmb = 0;
+	config.bsize = 0xFF;
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	int c = pair_connected(pair);
+	struct smcr_lgr *lgr = pair_lgr(pair, S);
+	assert_int_equal(lgr->rmbs->element_size, 512 * KIB);
+	assert_int_equal(resident(lgr->rmbs), 1); /* the eye catcher */
+	assert_int_equal(resident(lgr->sndbufs), 0);
+	pair_exchange(pair, c);
+	assert_int_equal(resident(lgr->rmbs), 1);
+	assert_int_equal(resident(lgr->sndbufs), 1);
+	pair_free(pair);
+	PROVES("RMB-3");
 }
 
 static void slabs_and_elements(void **state)
@@ -379,6 +449,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(element_for_a_receive_buffer),
 		cmocka_unit_test(default_shrinks_under_pressure),
+		cmocka_unit_test(ten_thousand_connections),
+		cmocka_unit_test(unused_memory_is_not_touched),
 		cmocka_unit_test(slabs_and_elements),
 		cmocka_unit_test(best_fit),
 		cmocka_unit_test(budget),
