@@ -38,6 +38,7 @@ struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer
 	conn->pair.fd = conn->pair_watch.fd = conn->tcp_watch.fd = conn->shared.fd = -1;
 	quota->conns++;
 	conns->counts.conns++;
+	trim_note_begin(conns);
 	DL_PREPEND(conns->conns, conn);
 	HASH_ADD(hh, conns->by_id, id, sizeof(conn->id), conn);
 	limits_update(conns, quota);

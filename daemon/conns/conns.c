@@ -142,7 +142,8 @@ static int open_all(struct conns *conns)
 	conns->sweep_timer = evtimer_new(base, on_sweep, conns);
 	conns->early_timer = evtimer_new(base, early_on_timer, conns);
 	conns->look_timer = evtimer_new(base, lookout_on_timer, conns);
-	if (!conns->sweep_timer || !conns->early_timer || !conns->look_timer)
+	conns->trim_timer = evtimer_new(base, trim_on_timer, conns);
+	if (!conns->sweep_timer || !conns->early_timer || !conns->look_timer || !conns->trim_timer)
 		return -ENOMEM;
 	r = limits_open(conns);
 	return r < 0 ? r : history_new(conns);
@@ -211,6 +212,7 @@ void conns_free(struct conns *conns)
 	free_event(conns->sweep_timer);
 	free_event(conns->early_timer);
 	free_event(conns->look_timer);
+	free_event(conns->trim_timer);
 	limits_close(conns);
 	history_free(conns);
 	if (conns->plug_fd >= 0)

@@ -95,6 +95,7 @@ static void release(struct task *task)
 	conn->quota->conns--;
 	limits_update(conn->conns, conn->quota);
 	quota_put(conn->conns, conn->quota);
+	trim_note_end(conn->conns);
 	free(conn);
 }
 

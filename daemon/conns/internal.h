@@ -24,6 +24,7 @@
  *   poller.c      edge-triggered readiness            history.c   connections that ended, views
  *   limits.c      what all this may amount to, and no promises above it
  *   closer.c      close() that may block
+ *   trim.c        memory of connections that have ended
  */
 #ifndef SMCRD_DAEMON_CONNS_INTERNAL_H
 #define SMCRD_DAEMON_CONNS_INTERNAL_H
@@ -171,6 +172,8 @@ struct conns {
 	struct event *early_timer; /* the first of `early` */
 	struct event *look_timer;  /* of `looked_at` */
 	uint64_t look_at;          /* when it is due, microseconds */
+	struct event *trim_timer;
+	uint32_t most_conns; /* at a time, since the heap was trimmed */
 	int plug_fd;
 	bool stopped, freeing;
 
@@ -196,6 +199,12 @@ struct conns {
 /* conns.c */
 /** A deadline was set somewhere: see that sweeps run. */
 void conns_need_sweep(struct conns *conns);
+
+/* trim.c */
+/** A connection has begun, or its memory is free again. */
+void trim_note_begin(struct conns *conns);
+void trim_note_end(struct conns *conns);
+void trim_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* closer.c */
 /** How many of the user's are not closed yet. */
