@@ -9,6 +9,14 @@
 #   HOLD_COUNT (500), connections whose memory is looked at
 #   PLOT            directory for the plots, bench-MTU.svg
 set -euo pipefail
+
+# What the caller left open does not go to the programs that are measured: a high descriptor makes each
+# connect() dearer (docs/performance.md). The shell reads this script from one.
+for path in "/proc/$$/fd/"*; do
+	fd=${path##*/}
+	[ "$fd" -le 2 ] || [ "$path" -ef "$0" ] || eval "exec $fd>&-"
+done
+
 cd "$(dirname "$0")/.."
 # shellcheck source=scripts/hosts.bash
 . scripts/hosts.bash

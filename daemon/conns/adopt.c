@@ -10,43 +10,21 @@
 
 /* ---- facts ---- */
 
-static int read_name(int fd, bool peer, union ipc_addr *ret_addr)
-{
-	union ipc_addr addr = { 0 };
-	socklen_t len = sizeof(addr);
-	if ((peer ? getpeername(fd, &addr.sa, &len) : getsockname(fd, &addr.sa, &len)) < 0)
-		return -errno;
-	if (addr.sa.sa_family == AF_INET6)
-		addr.in6.sin6_flowinfo = 0;
-	*ret_addr = addr;
-	return 0;
-}
-
 /* The addresses as the program knows them. During connect() only the program can tell the peer's.
  */
-static int fill_name(struct client_conn *conn, const union ipc_addr *connecting_to)
+static int fill_name(struct client_conn *conn, const struct conn_offer *offer)
 {
-	int r = read_name(conn->tcp, false, &conn->name.local);
-	if (r == 0 && read_name(conn->tcp, true, &conn->name.peer) < 0)
-		conn->name.peer = *connecting_to;
+	int r = 0;
+	conn->name.local = offer->verdict->local_name;
+	conn->name.peer = offer->verdict->peer_name;
+	if (!conn->name.local.sa.sa_family)
+		r = rdv_read_name(conn->tcp, false, &conn->name.local);
+	if (r == 0 && !conn->name.peer.sa.sa_family &&
+	    rdv_read_name(conn->tcp, true, &conn->name.peer) < 0)
+		conn->name.peer = offer->msg->peer;
 	if (r == 0 && conn->name.local.sa.sa_family != conn->name.peer.sa.sa_family)
 		r = -EAFNOSUPPORT;
 	return r;
-}
-
-static void to_smcr_addr(const union ipc_addr *from, struct smcr_addr *ret_addr)
-{
-	struct smcr_addr addr = { .family = AF_INET };
-	if (from->sa.sa_family == AF_INET) {
-		memcpy(addr.ip, &from->in.sin_addr, 4);
-	} else if (IN6_IS_ADDR_V4MAPPED(&from->in6.sin6_addr)) {
-		memcpy(addr.ip, from->in6.sin6_addr.s6_addr + 12, 4);
-	} else {
-		addr.family = AF_INET6;
-		memcpy(addr.ip, &from->in6.sin6_addr, 16);
-	}
-	addr.port = ntohs(from->in.sin_port); /* at the same place in both families */
-	*ret_addr = addr;
 }
 
 bool conn_to_itself(const struct client_conn *conn)
@@ -105,12 +83,12 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 int conn_find_peer(struct client_conn *conn)
 {
 	union ipc_addr peer;
-	int r = read_name(conn->tcp, true, &peer);
+	int r = rdv_read_name(conn->tcp, true, &peer);
 	if (r < 0) /* the peer has reset the connection since the handshake ended */
 		return r == -ENOTCONN ? -ECONNRESET : r;
 	/* The program's word counts for its own getpeername() only. */
 	conn->name.peer = peer;
-	to_smcr_addr(&peer, &conn->peer);
+	conn->peer = rdv_addr_of(&peer);
 	return 0;
 }
 
@@ -175,10 +153,10 @@ static void count_kind(struct conns_view *counts, enum ipc_handover_kind kind)
 static int go(struct client_conn *conn, const struct conn_offer *offer)
 {
 	const struct rdv_verdict *verdict = offer->verdict;
-	int name_error = fill_name(conn, &offer->msg->peer);
+	int name_error = fill_name(conn, offer);
 	if (name_error == 0) {
-		to_smcr_addr(&conn->name.local, &conn->local);
-		to_smcr_addr(&conn->name.peer, &conn->peer);
+		conn->local = rdv_addr_of(&conn->name.local);
+		conn->peer = rdv_addr_of(&conn->name.peer);
 	}
 	uint32_t reason = name_error < 0 ? (uint32_t)SMCR_REASON_SOCKET_OPTION
 					 : judge(conn, offer->verdict_error, verdict);

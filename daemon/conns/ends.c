@@ -28,9 +28,12 @@ void conn_close_tcp(struct client_conn *conn)
 	conn_free_stream(conn);
 	if (conn->tcp < 0)
 		return;
-	rdv_linger_restore(conn->tcp, &background);
+	bool in_background = rdv_linger_restore(conn->tcp, &background) == 0;
 	shutdown(conn->tcp, SHUT_WR);
-	close_foreign(conn->tcp, conn->quota);
+	if (in_background)
+		close(conn->tcp);
+	else
+		close_foreign(conn->tcp, conn->quota);
 	conn->tcp = -1;
 }
 

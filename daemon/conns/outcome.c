@@ -45,7 +45,7 @@ void conn_established(struct client_conn *conn)
 	}
 	conn->pump.conn = conn->broken ? NULL : conn->smc;
 	conn_options_changed(conn);
-	pump_note(&conn->pump, 0);
+	pump_note_readable(&conn->pump); /* of what is in the pair its own events tell */
 }
 
 /* ---- fallback ---- */

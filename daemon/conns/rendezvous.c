@@ -5,18 +5,22 @@
 
 #include "daemon/conns/internal.h"
 
-/* SO_RCVBUF or SO_SNDBUF as the program set it (RMB-6, SOCK-2), or 0: what the kernel chose by
- * itself says nothing. */
-static uint32_t buffer_of(int tcp, int option, int locked)
+static int socket_option(int tcp, int option)
 {
-	int lock = 0, bytes = 0;
-	socklen_t len = sizeof(lock);
-	if (getsockopt(tcp, SOL_SOCKET, SO_BUF_LOCK, &lock, &len) < 0 || !(lock & locked))
-		return 0;
-	len = sizeof(bytes);
-	if (getsockopt(tcp, SOL_SOCKET, option, &bytes, &len) < 0 || bytes < 0)
-		return 0;
-	return (uint32_t)bytes / 2; /* the kernel doubles what is set, for its bookkeeping */
+	int value = 0;
+	socklen_t len = sizeof(value);
+	return getsockopt(tcp, SOL_SOCKET, option, &value, &len) < 0 || value < 0 ? 0 : value;
+}
+
+/* SO_RCVBUF and SO_SNDBUF as the program set them (RMB-6, SOCK-2), or 0: what the kernel chose by
+ * itself says nothing. The kernel doubles what is set, for its bookkeeping. */
+static void find_buffers(int tcp, struct smcr_conn_params *params)
+{
+	int set = socket_option(tcp, SO_BUF_LOCK);
+	if (set & SOCK_RCVBUF_LOCK)
+		params->rcvbuf = (uint32_t)socket_option(tcp, SO_RCVBUF) / 2;
+	if (set & SOCK_SNDBUF_LOCK)
+		params->sndbuf = (uint32_t)socket_option(tcp, SO_SNDBUF) / 2;
 }
 
 static void find_path(const struct client_conn *conn, struct smcr_conn_params *params)
@@ -147,12 +151,11 @@ void conn_start_rendezvous(struct client_conn *conn)
 								    : SMCR_ROLE_CLIENT,
 			.local = conn->local,
 			.peer = conn->peer,
-			.rcvbuf = buffer_of(conn->tcp, SO_RCVBUF, SOCK_RCVBUF_LOCK),
-			.sndbuf = buffer_of(conn->tcp, SO_SNDBUF, SOCK_SNDBUF_LOCK),
 			.user = conn,
 			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
 			.refuse = must_refuse(conn),
 		};
+		find_buffers(conn->tcp, &params);
 		find_path(conn, &params);
 		r = smcr_conn_start(conns->config.engine, &params, &smc);
 	}

@@ -201,6 +201,20 @@ static void watch(struct clc_stream *stream)
 		report_reset(stream, errno);
 }
 
+/* As long as what is seen changes the mode. */
+static void look(struct clc_stream *stream)
+{
+	bool *freed = stream->ret_freed;
+	enum clc_stream_mode mode = CLC_STREAM_OFF;
+	while (!*freed && stream->mode != mode) {
+		mode = stream->mode;
+		if (mode == CLC_STREAM_CLC)
+			read_messages(stream);
+		else if (mode == CLC_STREAM_WATCH)
+			watch(stream);
+	}
+}
+
 static void on_readable(evutil_socket_t fd, short what, void *arg)
 {
 	struct clc_stream *stream = arg;
@@ -208,9 +222,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	(void)fd;
 	(void)what;
 	stream->ret_freed = &freed;
-	read_messages(stream);
-	if (!freed && stream->mode == CLC_STREAM_WATCH)
-		watch(stream);
+	look(stream);
 	if (!freed)
 		stream->ret_freed = NULL;
 }
@@ -303,12 +315,15 @@ int clc_stream_set_mode(struct clc_stream *stream, enum clc_stream_mode mode)
 		set_lowat(stream, stream->lowat_before);
 		return 0;
 	}
-	if (stream->mode == CLC_STREAM_OFF && event_add(stream->read_event, NULL) < 0)
+	bool was_off = stream->mode == CLC_STREAM_OFF;
+	if (was_off && event_add(stream->read_event, NULL) < 0)
 		return -ENOMEM;
 	stream->mode = mode;
 	set_lowat(stream, 1);
-	/* Edges seen in the mode before do not come again. */
-	event_active(stream->read_event, EV_READ, 0);
+	/* Edges seen in the mode before do not come again. Where the descriptor is watched anew the
+	 * kernel tells of what is there; and who is looking at it now goes on in the new mode. */
+	if (!was_off && !stream->ret_freed)
+		event_active(stream->read_event, EV_READ, 0);
 	return 0;
 }
 

@@ -15,49 +15,38 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/param.h>
 #include <unistd.h>
 
 /* ---- addresses */
 
-static int to_addr(const struct sockaddr_storage *ss, struct smcr_addr *ret_addr)
+int rdv_read_name(int fd, bool peer, union ipc_addr *ret_name)
 {
-	struct smcr_addr addr = { .family = AF_INET };
-	if (ss->ss_family == AF_INET) {
-		const struct sockaddr_in *in = (const struct sockaddr_in *)ss;
-		memcpy(addr.ip, &in->sin_addr, 4);
-		addr.port = ntohs(in->sin_port);
-	} else if (ss->ss_family == AF_INET6) {
-		const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)ss;
-		if (IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr)) {
-			memcpy(addr.ip, in6->sin6_addr.s6_addr + 12, 4);
-		} else {
-			addr.family = AF_INET6;
-			memcpy(addr.ip, &in6->sin6_addr, 16);
-		}
-		addr.port = ntohs(in6->sin6_port);
-	} else {
+	union ipc_addr name = { 0 };
+	socklen_t len = sizeof(name);
+	if ((peer ? getpeername(fd, &name.sa, &len) : getsockname(fd, &name.sa, &len)) < 0)
+		return -errno;
+	if (name.sa.sa_family != AF_INET && name.sa.sa_family != AF_INET6)
 		return -EAFNOSUPPORT;
-	}
-	*ret_addr = addr;
+	if (name.sa.sa_family == AF_INET6)
+		name.in6.sin6_flowinfo = 0;
+	*ret_name = name;
 	return 0;
 }
 
-static int local_addr(int fd, struct smcr_addr *ret_addr)
+struct smcr_addr rdv_addr_of(const union ipc_addr *name)
 {
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	if (getsockname(fd, (struct sockaddr *)&ss, &len) < 0)
-		return -errno;
-	return to_addr(&ss, ret_addr);
-}
-
-static int peer_addr(int fd, struct smcr_addr *ret_addr)
-{
-	struct sockaddr_storage ss;
-	socklen_t len = sizeof(ss);
-	if (getpeername(fd, (struct sockaddr *)&ss, &len) < 0)
-		return -errno;
-	return to_addr(&ss, ret_addr);
+	struct smcr_addr addr = { .family = AF_INET };
+	if (name->sa.sa_family == AF_INET) {
+		memcpy(addr.ip, &name->in.sin_addr, 4);
+	} else if (IN6_IS_ADDR_V4MAPPED(&name->in6.sin6_addr)) {
+		memcpy(addr.ip, name->in6.sin6_addr.s6_addr + 12, 4);
+	} else {
+		addr.family = AF_INET6;
+		memcpy(addr.ip, &name->in6.sin6_addr, 16);
+	}
+	addr.port = ntohs(name->in.sin_port); /* at the same place in both families */
+	return addr;
 }
 
 /* ---- is it fit for a rendezvous */
@@ -82,22 +71,27 @@ static int int_option(int fd, int name)
 	return getsockopt(fd, SOL_SOCKET, name, &value, &len) < 0 ? -errno : value;
 }
 
-static int verify_kind_of_socket(int fd, struct rdv_verdict *verdict)
+static bool read_tcp_info(int fd, struct tcp_info *ret_info)
 {
-	int domain = int_option(fd, SO_DOMAIN);
-	if (domain < 0)
-		return refuse(verdict, domain, "the descriptor handed over is not a socket: %s",
-			      strerror(-domain));
-	if ((domain != AF_INET && domain != AF_INET6) || int_option(fd, SO_TYPE) != SOCK_STREAM)
-		return refuse(verdict, -EPROTONOSUPPORT,
-			      "the socket is not a TCP socket (address family %d)", domain);
+	socklen_t len = sizeof(*ret_info);
+	memset(ret_info, 0, sizeof(*ret_info));
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ret_info, &len) == 0;
+}
+
+/* Raw sockets may have TCP's protocol number too, but know no TCP_INFO. */
+static int verify_kind_of_socket(int fd, struct tcp_info *ret_info, struct rdv_verdict *verdict)
+{
 	int protocol = int_option(fd, SO_PROTOCOL);
+	if (protocol < 0)
+		return refuse(verdict, protocol, "the descriptor handed over is not a socket: %s",
+			      strerror(-protocol));
 	if (protocol == IPPROTO_MPTCP)
 		return refuse(verdict, -EPROTONOSUPPORT,
 			      "the socket is an MPTCP socket, whose data SMC-R cannot carry");
-	if (protocol != IPPROTO_TCP)
+	if (protocol != IPPROTO_TCP || !read_tcp_info(fd, ret_info))
 		return refuse(verdict, -EPROTONOSUPPORT,
-			      "the socket is not a TCP socket (protocol %d)", protocol);
+			      "the socket is not a TCP socket (address family %d, protocol %d)",
+			      int_option(fd, SO_DOMAIN), protocol);
 	return 0;
 }
 
@@ -105,6 +99,8 @@ static int verify_namespace(int fd, struct rdv_verdict *verdict)
 {
 	uint64_t own = 0, cookie = 0;
 	socklen_t len = sizeof(cookie);
+	if (verdict->option.claimed)
+		return 0; /* the programs take claims in the daemon's namespace only */
 	int r = rdv_netns_cookie(&own);
 	if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
 		r = -errno;
@@ -155,47 +151,56 @@ static const char *kind_name(enum ipc_handover_kind kind)
 	return NULL;
 }
 
-static int verify_progress(int fd, enum ipc_handover_kind kind, struct rdv_verdict *verdict)
+/* Bytes that the peer sent and nobody has read: its FIN counts too. */
+static uint64_t unread_bytes(int fd, const struct tcp_info *info)
 {
-	struct tcp_info info;
-	socklen_t len = sizeof(info);
-	int unread = 0, unacked = 0;
-	memset(&info, 0, sizeof(info));
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-		return refuse(verdict, -errno, "cannot read TCP_INFO: %s", strerror(errno));
-	if (!state_fits(info.tcpi_state, kind))
+	int unread = 0;
+	if (ioctl(fd, SIOCINQ, &unread) < 0 || unread < 0)
+		unread = 0;
+	return (uint64_t)unread + (info->tcpi_state == BPF_TCP_CLOSE_WAIT);
+}
+
+static int verify_no_data(int fd, const struct tcp_info *info, struct rdv_verdict *verdict)
+{
+	uint64_t sent = info->tcpi_bytes_sent, received = info->tcpi_bytes_received, read = 0;
+	if (received)
+		read = received - MIN(received, unread_bytes(fd, info));
+	if (!sent && !info->tcpi_notsent_bytes && !read)
+		return 0;
+	return refuse(verdict, -EISCONN,
+		      "application data has passed already: %llu bytes sent, %llu read",
+		      (unsigned long long)sent, (unsigned long long)read);
+}
+
+static int verify_progress(int fd, enum ipc_handover_kind kind, const struct tcp_info *info,
+			   struct rdv_verdict *verdict)
+{
+	if (!state_fits(info->tcpi_state, kind))
 		return refuse(verdict, -ENOTCONN, "TCP state %u is not that of a %s socket",
-			      info.tcpi_state, kind_name(kind));
+			      info->tcpi_state, kind_name(kind));
 	/* With TCP_FASTOPEN_CONNECT no SYN leaves before the first write, which could not come. */
-	if (info.tcpi_state == BPF_TCP_SYN_SENT && !info.tcpi_unacked)
+	if (info->tcpi_state == BPF_TCP_SYN_SENT && !info->tcpi_unacked)
 		return refuse(verdict, -ENOTCONN,
 			      "connect() was deferred by TCP_FASTOPEN_CONNECT: no SYN was sent");
-	if (info.tcpi_state == BPF_TCP_CLOSE)
+	if (info->tcpi_state == BPF_TCP_CLOSE)
 		return 0; /* the connect() has failed already, which the wait for it will tell */
-	if (ioctl(fd, SIOCINQ, &unread) < 0 || ioctl(fd, SIOCOUTQ, &unacked) < 0)
-		return refuse(verdict, -errno, "cannot read the queue lengths: %s",
-			      strerror(errno));
-	/* FIN counts as a received byte that nobody reads. */
-	uint64_t sent = info.tcpi_bytes_sent;
-	uint64_t waiting = (uint64_t)unread + (info.tcpi_state == BPF_TCP_CLOSE_WAIT);
-	uint64_t read = info.tcpi_bytes_received > waiting ? info.tcpi_bytes_received - waiting : 0;
-	if (sent || info.tcpi_notsent_bytes || unacked > 0 || read)
-		return refuse(verdict, -EISCONN,
-			      "application data has passed already: %llu bytes sent, %llu read",
-			      (unsigned long long)sent, (unsigned long long)read);
-	return 0;
+	return verify_no_data(fd, info, verdict);
 }
 
 /** While a connect() is in progress only the BPF programs know where it goes. */
 static int read_addrs(int fd, struct rdv_verdict *verdict)
 {
-	int r = local_addr(fd, &verdict->local);
-	if (r == 0 && verdict->option.peer.family)
+	int r = rdv_read_name(fd, false, &verdict->local_name);
+	int peer_r = r < 0 ? r : rdv_read_name(fd, true, &verdict->peer_name);
+	if (r == 0)
+		verdict->local = rdv_addr_of(&verdict->local_name);
+	if (peer_r == 0)
+		verdict->peer = rdv_addr_of(&verdict->peer_name);
+	else if (r == 0 && verdict->option.peer.family)
 		verdict->peer = verdict->option.peer;
-	else if (r == 0)
-		r = peer_addr(fd, &verdict->peer);
-	if (r < 0)
-		return refuse(verdict, r, "cannot read the socket's addresses: %s", strerror(-r));
+	else
+		return refuse(verdict, peer_r, "cannot read the socket's addresses: %s",
+			      strerror(-peer_r));
 	return 0;
 }
 
@@ -248,19 +253,20 @@ void rdv_unmark(int fd, const struct rdv_verdict *verdict)
 int rdv_verify_socket(const struct rdv_option *option, int fd, enum ipc_handover_kind kind,
 		      struct rdv_verdict *ret_verdict)
 {
+	struct tcp_info info;
 	memset(ret_verdict, 0, sizeof(*ret_verdict));
 	if (!kind_name(kind))
 		return refuse(ret_verdict, -EINVAL, "unknown kind of handover %d", (int)kind);
-	int r = verify_kind_of_socket(fd, ret_verdict);
+	int r = verify_kind_of_socket(fd, &info, ret_verdict);
 	if (r < 0)
 		return r;
 	r = rdv_option_query(option, fd, &ret_verdict->option);
 	if (r < 0)
 		return refuse(ret_verdict, r, "cannot look the socket up: %s", strerror(-r));
-	look_for_mark(fd, kind, ret_verdict);
 	r = verify_namespace(fd, ret_verdict);
+	look_for_mark(fd, kind, ret_verdict);
 	if (r == 0)
-		r = verify_progress(fd, kind, ret_verdict);
+		r = verify_progress(fd, kind, &info, ret_verdict);
 	if (r == 0)
 		r = read_addrs(fd, ret_verdict);
 	return r < 0 ? r : verify_claim(option, ret_verdict);
@@ -280,11 +286,7 @@ struct rdv_connect_wait {
 static uint8_t tcp_state(int fd)
 {
 	struct tcp_info info;
-	socklen_t len = sizeof(info);
-	memset(&info, 0, sizeof(info));
-	if (getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
-		return BPF_TCP_CLOSE;
-	return info.tcpi_state;
+	return read_tcp_info(fd, &info) ? info.tcpi_state : BPF_TCP_CLOSE;
 }
 
 static void on_connect_end(evutil_socket_t fd, short what, void *arg)

@@ -25,8 +25,21 @@ struct rdv_verdict {
 	/** Of the connection, known also while connect() is in progress. IPv4-mapped IPv6 addresses
 	 * come as IPv4. */
 	struct smcr_addr local, peer;
+	/** As rdv_read_name() gives them; no family: not known, or not looked at. */
+	union ipc_addr local_name, peer_name;
 	char text[RDV_TEXT_MAX]; /* on refusal: a sentence that says why; else empty */
 };
+
+/**
+ * An address of a TCP socket as its program knows it, without an IPv6 flow label.
+ * @param peer  the peer's address instead of the socket's own
+ * @return 0, -ENOTCONN (no peer yet, or no more), -EAFNOSUPPORT (neither IPv4 nor IPv6), -EBADF, ..
+ */
+int rdv_read_name(int fd, bool peer, union ipc_addr *ret_name);
+
+/** @return the same address for the engine: an IPv4-mapped IPv6 address as IPv4
+ *  @param name  its family is AF_INET or AF_INET6 */
+struct smcr_addr rdv_addr_of(const union ipc_addr *name);
 
 /**
  * May the daemon run CLC on this socket? It must be a TCP socket (not MPTCP) of the daemon's
