@@ -19,6 +19,7 @@
 #include "daemon/control/control.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
+#include "daemon/heartbeat.h"
 #include "daemon/host/hotplug.h"
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
@@ -43,6 +44,7 @@ struct smcrd {
 	struct rnics *rnics;
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
+	struct heartbeat heartbeat;
 	struct optout optout;
 	struct policy *policy;
 	struct conns *conns;
@@ -438,6 +440,12 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	if (error)
 		return error;
 	open_option(smcrd);
+	error = heartbeat_start(&smcrd->heartbeat, smcrd->base, smcrd->option);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep the heartbeat: %s",
+			 strerror(-error));
+		return error;
+	}
 	optout_start(&smcrd->optout, smcrd->base, smcrd->option);
 	error = open_policy(smcrd);
 	if (error) {
@@ -563,6 +571,7 @@ void smcrd_run(struct smcrd *smcrd)
 void smcrd_free(struct smcrd *smcrd)
 {
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
+	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
 	rdv_option_close(smcrd->option);
 	control_close(&smcrd->control);

@@ -26,8 +26,9 @@
 
 /* smcr.bpf.c cannot include ipc.h. */
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
-		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_NEGOTIATED_UNKNOWN == 0 &&
-		       IPC_NEGOTIATED_YES == 1 && IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113,
+		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
+		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
+		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113,
 	       "smcr.bpf.c has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -241,6 +242,19 @@ void rdv_option_close(struct rdv_option *option)
 	free(option);
 }
 
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+}
+
+void rdv_option_beat(struct rdv_option *option)
+{
+	if (option)
+		option->skel->bss->last_beat = now_ns();
+}
+
 void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason)
 {
 	if (option)
@@ -323,13 +337,6 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 }
 
 /* ---- peers to skip */
-
-static uint64_t now_ns(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
-}
 
 static bool same_addr(const struct smcr_addr *a, const struct smcr_addr *b)
 {

@@ -70,6 +70,17 @@ int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 /** Detach and free. Claims and outcomes are forgotten. NULL is allowed. */
 void rdv_option_close(struct rdv_option *option);
 
+/** How often rdv_option_beat() is to be called at least. */
+#define RDV_BEAT_MS 500
+
+/**
+ * Show that the daemon makes progress. From the first call on no connection is promised SMC-R while
+ * the last one is more than three seconds ago (SMCR_REASON_NO_DAEMON, IPC_SO_STANDS_STILL); claims
+ * are recorded meanwhile, and count again with the next call. Costs no system call. NULL is
+ * allowed.
+ */
+void rdv_option_beat(struct rdv_option *option);
+
 /**
  * Leave the option off every new connection for a reason, or (SMCR_REASON_NONE, as after open) send
  * and answer it: while no RNIC is usable, and while the daemon stops (TCPO-8). Claims are recorded

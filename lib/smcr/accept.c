@@ -107,7 +107,7 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
 /*
  * Others shall not be promised what cannot be had: the listener is claimed again when the daemon
  * shows that it is there (see take()). A daemon at a limit leaves the option off by itself, for the
- * user who has claimed: this one.
+ * user who has claimed: this one; while it stands still, its BPF programs do, for everybody.
  */
 static bool not_handed(const struct incoming *in, bool promised,
 		       const struct pre_handover *handover)
@@ -116,7 +116,7 @@ static bool not_handed(const struct incoming *in, bool promised,
 		return stays_tcp(in, handover->text, SMCR_REASON_NO_BPF);
 	if (handover->error == EUSERS)
 		pre_claim(in->listener, in->policy);
-	else
+	else if (handover->error != PRE_STANDS_STILL)
 		pre_unclaim(in->listener);
 	return decline(in, handover->text, reason_of(handover->error));
 }
@@ -144,8 +144,10 @@ static bool hand_over(const struct incoming *in, bool promised)
 		pre_restore_status(fd, &state);
 		return stays_tcp(in, NULL, handover.reason);
 	case PRE_NOT_HANDED: return not_handed(in, promised, &handover);
-	case PRE_HANDED_FAILED:
-	case PRE_HANDED_LOST: break;
+	case PRE_HANDED_LOST:
+		sys_disconnect(fd); /* closing resets nothing while smcrd has it too */
+		break;
+	case PRE_HANDED_FAILED: break;
 	}
 	pre_log(fd, "dropped: smcrd could not take it");
 	return drop(fd);

@@ -68,6 +68,12 @@ int pre_negotiated(int fd)
 									 : IPC_NEGOTIATED_UNKNOWN;
 }
 
+bool pre_stands_still(int fd)
+{
+	int value;
+	return get_private(fd, IPC_SO_STANDS_STILL, &value) == 0 && value != 0;
+}
+
 uint32_t pre_reason_of_no(int fd)
 {
 	int value;

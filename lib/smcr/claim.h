@@ -7,6 +7,8 @@
 #ifndef SMCRD_LIB_SMCR_CLAIM_H
 #define SMCRD_LIB_SMCR_CLAIM_H
 
+#include <stdbool.h>
+
 #include "lib/smcr/policy.h"
 #include "proto/ipc/ipc.h"
 
@@ -31,6 +33,9 @@ int pre_unclaim(int fd);
 /** @return enum ipc_negotiated; -ENOPROTOOPT or -EOPNOTSUPP: nobody knows the private options, or
  *  this is no socket that could have them; another negative errno */
 int pre_negotiated(int fd);
+
+/** Does smcrd make no progress? On any socket; no, where nobody can tell. */
+bool pre_stands_still(int fd);
 
 /** Why the handshake negotiated NO: enum smcr_reason; the peer, where nobody says. */
 uint32_t pre_reason_of_no(int fd);

@@ -37,13 +37,6 @@ static int plain_connect(const struct attempt *a)
 	return sys_result(pre_next.connect(a->fd, a->addr, a->len));
 }
 
-/* Ends the connection with a reset and leaves a socket that connect() can be called on again. */
-static void disconnect(int fd)
-{
-	const struct sockaddr none = { .sa_family = AF_UNSPEC };
-	sys_connect(fd, &none, sizeof(none));
-}
-
 /* connect() that only asks how an earlier one on plain TCP went. */
 static bool is_first_connect(int fd)
 {
@@ -59,7 +52,7 @@ static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t
 {
 	pre_log_fallback(a->fd, text, reason);
 	if (a->policy == PRE_REQUIRE) {
-		disconnect(a->fd);
+		sys_disconnect(a->fd);
 		return -EPROTONOSUPPORT;
 	}
 	if (rc == 0)
@@ -74,7 +67,7 @@ static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t
  */
 static int connect_again_plain(const struct attempt *a, const char *text)
 {
-	disconnect(a->fd);
+	sys_disconnect(a->fd);
 	if (pre_unclaim(a->fd) < 0) {
 		pre_log(a->fd, "failed: no daemon, and the SMC option cannot be taken back");
 		return -ECONNRESET;
@@ -94,8 +87,8 @@ static int not_handed(const struct attempt *a, int rc, const struct pre_handover
 /* The daemon may have sent CLC messages: nobody can use this connection any more. */
 static int lost(const struct attempt *a)
 {
-	pre_log(a->fd, "failed: smcrd went away during the rendezvous");
-	disconnect(a->fd);
+	pre_log(a->fd, "failed: smcrd went away, or stands still, during the rendezvous");
+	sys_disconnect(a->fd);
 	return -ECONNRESET;
 }
 
@@ -168,7 +161,7 @@ static int hand_over(struct attempt *a, int rc)
 		return stays_tcp(a, rc, NULL, handover.reason);
 	case PRE_HANDED_FAILED:
 		pre_log(a->fd, "failed during the rendezvous");
-		disconnect(a->fd);
+		sys_disconnect(a->fd);
 		return -handover.error;
 	case PRE_NOT_HANDED: return not_handed(a, rc, &handover);
 	case PRE_HANDED_LOST: break;
@@ -299,7 +292,7 @@ static int connect_pair(const struct attempt *a, const struct ipc_pair_name *nam
 	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
 		return plain_connect(a); /* the kernel knows whether it has said so before */
 	if (status.taken_back)
-		disconnect(a->fd); /* or it would tell the next connect() of this failure */
+		sys_disconnect(a->fd); /* or it would tell the next connect() of this failure */
 	return report_outcome(a->fd, &status.ipc);
 }
 
@@ -342,6 +335,6 @@ int pre_take_back(int fd)
 	if (!status.taken_back)
 		return status.ipc.error ? -status.ipc.error : -EBUSY;
 	if (status.ipc.state == IPC_CONN_FAILED)
-		disconnect(fd);
+		sys_disconnect(fd);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lib/smcr/claim.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
 #include "lib/smcr/reach.h"
@@ -16,6 +17,7 @@
 	60000 /* how long one of another network namespace; processes may change theirs */
 
 #define MEMORY_MS 1000 /* within read() or write() of a program */
+#define LOOK_MS   500  /* how often who waits looks whether smcrd moves */
 
 #define BARRED INT64_MAX
 
@@ -85,9 +87,10 @@ bool pre_daemon_known(void)
 struct session {
 	int socket;
 	int64_t deadline;
-	bool wakeable; /* a signal ends the wait for the answer */
-	bool given;    /* the daemon may have the descriptor that came with the request */
-	int fd;        /* received with the answer, or -1 */
+	int64_t look_at; /* when to look whether smcrd moves */
+	bool wakeable;   /* a signal ends the wait for the answer */
+	bool given;      /* the daemon may have the descriptor that came with the request */
+	int fd;          /* received with the answer, or -1 */
 	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)]; /* received and not looked at */
 	size_t ahead_at, ahead_len;
 	uint8_t type;
@@ -95,18 +98,33 @@ struct session {
 	uint8_t payload[IPC_MAX_CLIENT_LEN];
 };
 
-static int wait_for(const struct session *s, short events)
+static int look_for_life(struct session *s)
+{
+	int64_t now = sys_now_ms();
+	if (now < s->look_at)
+		return 0;
+	s->look_at = now + LOOK_MS;
+	return pre_stands_still(s->socket) ? -PRE_STANDS_STILL : 0;
+}
+
+static int wait_for(struct session *s, short events)
 {
 	for (;;) {
-		int64_t left = s->deadline - sys_now_ms();
+		int64_t until = s->look_at < s->deadline ? s->look_at : s->deadline;
+		int64_t left = until - sys_now_ms();
 		short revents;
-		if (left <= 0)
-			return -ETIMEDOUT;
+		if (left < 0)
+			left = 0;
 		struct timespec ts = { .tv_sec = left / 1000, .tv_nsec = left % 1000 * 1000000 };
 		int rc = sys_poll_one(s->socket, events, &ts, &revents);
 		if (rc > 0)
 			return 0;
 		if (rc < 0 && (rc != -EINTR || s->wakeable))
+			return rc;
+		if (sys_now_ms() >= s->deadline)
+			return -ETIMEDOUT;
+		rc = look_for_life(s);
+		if (rc < 0)
 			return rc;
 	}
 }
@@ -303,6 +321,7 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	s->ahead_at = s->ahead_len = 0;
 	s->given = s->wakeable = false;
 	s->deadline = sys_now_ms() + limit_ms;
+	s->look_at = type == IPC_HANDOVER ? 0 : INT64_MAX;
 	if (len < 0)
 		return len;
 	if (pre_settings.daemon_len == 0)
@@ -311,7 +330,9 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	if (s->socket < 0)
 		return s->socket;
 	bool stuck = type == IPC_HANDOVER && !has_free(s->socket, 1);
-	int rc = stuck ? -EMFILE : connect_to_daemon(s);
+	int rc = stuck ? -EMFILE : look_for_life(s);
+	if (rc == 0)
+		rc = connect_to_daemon(s);
 	if (rc == 0)
 		rc = send_request(s, type, payload, (size_t)len, fd);
 	s->wakeable = wakeable;
@@ -341,6 +362,8 @@ static void describe(struct pre_handover *handover, const struct session *s)
 {
 	struct ipc_error error;
 	const char *words = strerrordesc_np(handover->error);
+	if (handover->error == PRE_STANDS_STILL)
+		words = "it was stopped, or hangs";
 	if (s && ipc_decode_error(s->payload, s->len, &error) == 0)
 		words = error.text;
 	snprintf(handover->text, sizeof(handover->text), "smcrd: %s",

@@ -5,11 +5,12 @@
  * descriptor of the library's stays in the program.
  *
  * Every wait has a limit. Signals do not end it where not said: half a hand-over cannot be taken
- * back.
+ * back. A hand-over waits no longer than smcrd moves.
  */
 #ifndef SMCRD_LIB_SMCR_SESSION_H
 #define SMCRD_LIB_SMCR_SESSION_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -44,10 +45,13 @@ enum pre_handed {
 			    peer was told */
 };
 
+/** `error` of a hand-over: smcrd was stopped or hangs. */
+#define PRE_STANDS_STILL ETIME
+
 struct pre_handover {
 	enum pre_handed handed;
 	int fd;          /* PAIR, OPEN: with FD_CLOEXEC; the caller's */
-	int error;       /* FAILED, NOT_HANDED: positive errno */
+	int error;       /* FAILED, NOT_HANDED: positive errno, or PRE_STANDS_STILL */
 	uint32_t reason; /* TCP: enum smcr_reason */
 	/** NOT_HANDED: why, a sentence or the beginning of one. */
 	char text[IPC_TEXT_MAX + sizeof("smcrd: ")];

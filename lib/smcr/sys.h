@@ -39,6 +39,13 @@ static inline int sys_connect(int fd, const void *addr, socklen_t len)
 	return sys_result(syscall(SYS_connect, fd, addr, len));
 }
 
+/** Ends a connection with a reset, and leaves a socket that can be connected again. */
+static inline int sys_disconnect(int fd)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	return sys_connect(fd, &none, sizeof(none));
+}
+
 static inline int sys_getsockopt(int fd, int level, int name, void *value, socklen_t *len)
 {
 	return sys_result(syscall(SYS_getsockopt, fd, level, name, value, len));

@@ -308,12 +308,16 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * claim, if they have one, and nobody can claim them until it is taken back. It does not outlive
  * this smcrd: whoever barred one leaves a mark for the next (lib/smcr/bar.h). Errors: EALREADY
  * barred before, EINVAL also: no listener; else as above.
+ *
+ * IPC_SO_STANDS_STILL can be asked on a socket of any kind.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */
 #define IPC_SO_NEGOTIATED 2          /* getsockopt, int: enum ipc_negotiated */
 #define IPC_SO_REASON     3          /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
 #define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
+/** getsockopt, int: 1 while smcrd makes no progress: it was stopped or hangs. */
+#define IPC_SO_STANDS_STILL 5
 
 enum {
 	/** Plain TCP is an error: the option is not left off for the speed alone. */

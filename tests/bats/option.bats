@@ -701,3 +701,125 @@ negotiates() {
 	tell server accept
 	both 'ok no'
 }
+
+# standing HOST: its holder is stopped, and known to stand still.
+standing() {
+	kill -STOP "${TALK_PID[daemon_$1]}"
+	talk_start asker "$1" "$HOSTS_BUILD/tests/programs/tcp_claim"
+	tell asker 'socket unix'
+	until_true 10 tell asker stands-still 'ok 1' 2>/dev/null
+	talk_kill asker
+}
+
+# moving HOST: it goes on.
+moving() {
+	kill -CONT "${TALK_PID[daemon_$1]}"
+	tell "daemon_$1" skipped 0
+}
+
+@test "a daemon that stands still sends no option, until it goes on" {
+	serve 7027 claim
+	tell client 'socket udp'
+	tell client stands-still 'ok 0'
+	standing a
+	capture_start b eth0 wire tcp port 7027
+	meet 7027 claim
+	both 'ok no'
+	tell client reason 'ok a000012' # no-daemon
+	until_true 5 at_least 1 wire synack
+	capture_stop wire
+	bare wire syn
+	part
+	# claims are made and taken back all the same
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'claim 0'
+	tell client 'connect 10.77.0.2 7027'
+	tell server accept
+	tell client negotiated 'ok unknown'
+	part
+	moving a
+	meet 7027 claim
+	both 'ok yes'
+}
+
+@test "a daemon that stands still answers no option, until it goes on" {
+	serve 7028 claim
+	standing b
+	for claimed in before meanwhile; do
+		capture_start b eth0 "wire_$claimed" tcp port 7028
+		meet 7028 claim
+		both 'ok no'
+		tell server reason 'ok a000012'
+		until_true 5 at_least 1 "wire_$claimed" synack
+		capture_stop "wire_$claimed"
+		carry "wire_$claimed" syn
+		bare_answer "wire_$claimed"
+		part
+		[ $claimed = meanwhile ] || {
+			tell server close
+			serve 7028 claim
+		}
+	done
+	moving b
+	meet 7028 claim
+	both 'ok yes'
+}
+
+# bare_answer NAME: nothing that the server said has kind 254.
+bare_answer() {
+	[ -z "$(capture_fields "$1" 'tcp.flags.ack == 1 && tcp.option_kind == 254' frame.number)" ]
+}
+
+@test "what a daemon has promised before it stands still holds; what it has only offered does not" {
+	serve 7029 claim
+	hold_synacks
+	capture_start b eth0 wire tcp port 7029
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7029'
+	until_true 10 at_least 1 wire synack
+	standing b
+	release_synacks
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok yes'
+	capture_stop wire
+	carry wire synack
+	part
+	moving b
+
+	on b nft -f - <<-'END'
+		table ip filter { chain in {
+			type filter hook input priority 0; tcp dport 7029 drop; }; }
+	END
+	capture_start b eth0 late tcp port 7029
+	tell client 'socket tcp'
+	tell client claim
+	talk_send client 'connect 10.77.0.2 7029'
+	until_true 10 at_least 1 late syn
+	standing a
+	until_true 10 repeated_bare
+	on b nft delete table ip filter
+	[ "$(talk_hear client)" = ok ]
+	tell server accept
+	both 'ok no'
+	capture_stop late
+}
+
+# repeated_bare: the first SYN has the option, the last one has not.
+repeated_bare() {
+	options late syn | head -1 | grep -q "$OPTION" && ! options late syn | tail -1 | grep -q "$OPTION"
+}
+
+@test "of two daemons in one namespace one that moves suffices" {
+	tell client 'socket unix'
+	standing a
+	talk_start second a "$HOSTS_BUILD/tests/tools/option_holder"
+	[ "$(talk_hear second)" = ready ]
+	tell client stands-still 'ok 0'
+	talk_kill second
+	tell client stands-still 'ok 1'
+	moving a
+	tell client stands-still 'ok 0'
+}

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # bats file_tags=long
 # What a handshake promised is kept, declined or reset, and no CLC byte reaches a program: the daemon
-# dies or is started anew, the peer gives up, limits are reached, the program's root has changed.
+# dies, stands still or is started anew, the peer gives up, limits are reached, the program's root has changed.
 bats_require_minimum_version 1.5.0
 load common
 
@@ -433,4 +433,106 @@ while True:
 	until_true 5 grep -q heard "$HOSTS_DIR/squatter.out"
 	if grep "heard [1-9]" "$HOSTS_DIR/squatter.out"; then false; fi
 	smcrctl_on a info # the daemon is none the worse
+}
+
+# stop_smcrd HOST, continue_smcrd HOST
+stop_smcrd() {
+	local pid=SMCRD_PID_$1
+	kill -STOP "${!pid}"
+}
+
+continue_smcrd() {
+	local pid=SMCRD_PID_$1
+	kill -CONT "${!pid}"
+}
+
+# standing_still HOST: smcrd is stopped, and known to be
+standing_still() {
+	stop_smcrd "$1"
+	program "asker_$1" "$1"
+	until_true 10 tell "asker_$1" stands-still 'ok 1' 2>/dev/null
+}
+
+@test "smcrd stands still: programs connect as plain TCP at once, and over SMC-R when it goes on" {
+	local host elapsed
+	two_daemons
+	start_both
+	served_again
+	for host in a b; do
+		standing_still "$host"
+		# one that is accepted meanwhile, by a listener that is claimed
+		elapsed=$(took tell client "connect $SERVER 7001" 'ok tcp')
+		echo "connect: $elapsed ms with smcrd of $host stopped"
+		[ "$elapsed" -lt 1000 ]
+		elapsed=$(took tell server accept 'ok tcp')
+		[ "$elapsed" -lt 1000 ]
+		exchange
+		part
+		continue_smcrd "$host"
+		until_true 5 tell "asker_$host" stands-still 'ok 0' 2>/dev/null
+		served_again
+	done
+}
+
+@test "smcrd stands still between the promise and accept(): declined, and served again" {
+	two_daemons
+	start_both
+	connect_unaccepted
+	standing_still a
+	tell server accept 'ok tcp'
+	exchange
+	part
+	shows b connection 'any(.fallback_reason == "peer-declined" and
+		.peer_fallback_reason == "no-daemon")'
+	continue_smcrd a
+	until_true 5 tell asker_a stands-still 'ok 0' 2>/dev/null
+	served_again
+}
+
+@test "smcrd stands still when connect() ends that promised SMC-R: it connects again" {
+	two_daemons
+	start_both
+	hold_synacks
+	talk_send client "connect $SERVER 7001"
+	until_true 5 sends_syn b
+	standing_still b
+	on b nft delete table ip hold
+	[ "$(talk_hear client)" = 'ok tcp' ]
+	tell server accept 'ok tcp'
+	exchange
+	part
+	continue_smcrd b
+}
+
+@test "smcrd stops and is handed a connection: connect() does not hang" {
+	local elapsed
+	two_daemons
+	start_both
+	stop_smcrd b
+	elapsed=$(took tell client "connect $SERVER 7001" ECONNRESET)
+	echo "connect: $elapsed ms"
+	[ "$elapsed" -lt 8000 ]
+	continue_smcrd b
+}
+
+@test "smcrd stops and is handed a connection: accept() drops it, and takes the next one" {
+	local elapsed
+	two_daemons
+	start_both
+	connect_unaccepted
+	stop_smcrd a
+	talk_send server accept
+	until_true 5 waiting a 7001 0
+	program other b
+	tell other "connect $SERVER 7001" 'ok tcp'
+	elapsed=$(took hears_tcp)
+	echo "accept: $elapsed ms"
+	[ "$elapsed" -lt 8000 ]
+	tell other 'send plain'
+	tell server 'receive plain'
+	continue_smcrd a
+}
+
+hears_tcp() {
+	[ "$(talk_hear server)" = 'ok tcp' ]
 }

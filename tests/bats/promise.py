@@ -10,6 +10,7 @@ peer that speaks CLC by hand. Answers each line with one line: "ok ..", or the e
   names                     addresses of the connection, as the program sees them
   option NAME VALUE         set a TCP option of the connection and read it back
   status                    SO_ERROR
+  stands-still              does smcrd make no progress?
   leave N                   so many descriptors can still be opened; -1: as many as before
   chroot DIRECTORY          setuid UID
 
@@ -118,6 +119,11 @@ def status():
     return connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
 
 
+def stands_still():
+    with socket.socket() as probe:
+        return probe.getsockopt(0x534D4352, 5)
+
+
 def leave(count):
     while fillers:
         os.close(fillers.pop())
@@ -161,7 +167,7 @@ COMMANDS = {
     "close": close, "names": names, "option": option, "status": status, "leave": leave,
     "propose": propose, "declined": declined, "chroot": change_root, "setuid": setuid,
     "claim": claim, "keep": keep, "release": release,
-    "swap": swap,
+    "swap": swap, "stands-still": stands_still,
 }  # fmt: skip
 
 for line in sys.stdin:

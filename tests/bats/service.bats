@@ -84,6 +84,14 @@ has_restarted() {
 	[ "$pid" != 0 ] && [ "$pid" != "$1" ] && is_active
 }
 
+# It has told systemd that it moves since it started.
+feeds_watchdog() {
+	local told started
+	told=$(inside systemctl show -P WatchdogTimestampMonotonic smcrd)
+	started=$(inside systemctl show -P ActiveEnterTimestampMonotonic smcrd)
+	[ "$told" -gt "$started" ]
+}
+
 service_log() {
 	inside journalctl --no-pager -u smcrd
 }
@@ -116,6 +124,7 @@ teardown() {
 	is_active
 	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use" ]
 	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
+	until_true 5 feeds_watchdog
 	# only what the manual page says
 	pid=$(main_pid)
 	[ "$(inside grep ^CapEff "/proc/$pid/status" | cut -f2)" = 000000c000003000 ]
@@ -146,6 +155,26 @@ teardown() {
 
 	service_log >"$HOSTS_DIR/service.log"
 	[ "$(grep -ciE 'denied|not permitted' "$HOSTS_DIR/service.log")" = 0 ]
+}
+
+# told N: smcrd has said so often that it moves
+told() {
+	[ "$(grep -cx WATCHDOG=1 "$HOSTS_DIR/told")" -ge "$1" ]
+}
+
+@test "a service manager that watches is told again and again that smcrd moves" {
+	hosts_up 1500
+	start_on a python3 -u -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode())
+' "$HOSTS_DIR/notify" >"$HOSTS_DIR/told"
+	until_true 5 test -S "$HOSTS_DIR/notify"
+	NOTIFY_SOCKET=$HOSTS_DIR/notify WATCHDOG_USEC=2000000 smcrd_start a
+	grep -qx READY=1 "$HOSTS_DIR/told"
+	until_true 5 told 3
 }
 
 @test "a service that cannot start fails and says why" {

@@ -2,7 +2,8 @@
 /*
  * A program with one socket, told step by step on standard input what to do with it. Each
  * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
- *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated | bind
+ *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated |
+ * stands-still | reason | bind
  * ADDR PORT | port | listen connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect
  * ADDR PORT DATA send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME
  * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener) |
@@ -76,6 +77,18 @@ static int negotiated(const char **ret_text)
 	if (getsockopt(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED, &value, &len) < 0)
 		return -1;
 	*ret_text = value >= 0 && value <= 2 && len == sizeof(value) ? names[value] : "nonsense";
+	return 0;
+}
+
+static int get_private(int name, const char **ret_text)
+{
+	static char text[16];
+	int value = -1;
+	socklen_t len = sizeof(value);
+	if (getsockopt(fd, IPC_SOL_SMCR, name, &value, &len) < 0)
+		return -1;
+	snprintf(text, sizeof(text), "%x", (unsigned int)value);
+	*ret_text = text;
 	return 0;
 }
 
@@ -186,6 +199,10 @@ static int obey(char *line, const char **ret_text)
 		return accept_child();
 	if (!strcmp(command, "negotiated"))
 		return negotiated(ret_text);
+	if (!strcmp(command, "stands-still"))
+		return get_private(IPC_SO_STANDS_STILL, ret_text);
+	if (!strcmp(command, "reason"))
+		return get_private(IPC_SO_REASON, ret_text);
 	if (!strcmp(command, "negotiated-as-claims-end"))
 		return negotiated_as_claims_end(ret_text);
 	if (!strcmp(command, "disconnect"))

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Stands in for the daemon in tests of the TCP option: opens it, says "ready", then obeys one
- * command a line on standard input and answers each with one line; the end of input ends it.
+ * command a line on standard input and answers each with one line; the end of input ends it. Until
+ * then it shows that it moves, as the daemon does.
  *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
  *   exclude ADDR/LEN | include ADDR/LEN
  */
 #include <arpa/inet.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -89,18 +91,30 @@ static void obey(struct rdv_option *option, char *line)
 	printf("%s\n", r == 0 ? "ok" : "failed");
 }
 
+/* Input is not buffered, so that poll() knows of all there is. */
+static void wait_for_line(struct rdv_option *option)
+{
+	struct pollfd input = { .events = POLLIN };
+	do
+		rdv_option_beat(option);
+	while (poll(&input, 1, RDV_BEAT_MS) == 0);
+	rdv_option_beat(option); /* before the answer: the tests go on with that */
+}
+
 int main(void)
 {
 	struct rdv_option *option;
 	char text[RDV_TEXT_MAX], line[256];
 	log_open(LOG_DEBUG, false);
 	setvbuf(stdout, NULL, _IOLBF, 0);
+	setvbuf(stdin, NULL, _IONBF, 0);
 	if (rdv_option_open(&option, text) < 0) {
 		fprintf(stderr, "%s\n", text);
 		return 1;
 	}
+	rdv_option_beat(option);
 	printf("ready\n");
-	while (fgets(line, sizeof(line), stdin))
+	for (wait_for_line(option); fgets(line, sizeof(line), stdin); wait_for_line(option))
 		obey(option, line);
 	rdv_option_close(option);
 	return 0;

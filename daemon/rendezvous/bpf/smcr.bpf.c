@@ -42,6 +42,7 @@
 #define IPC_CLAIM_REQUIRED     (1 << 0)
 #define IPC_CLAIM_TO_CONNECT   (1 << 1)
 #define IPC_SO_BAR             4
+#define IPC_SO_STANDS_STILL    5
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -59,6 +60,8 @@
 const volatile __u64 netns_cookie;
 const volatile __s32 page_size = 4096;
 
+/* When the daemon last showed that it moves (bpf_ktime_get_ns); 0: it does not show it. */
+volatile __u64 last_beat;
 /* enum smcr_reason: leave the option off everywhere for this reason; 0: send it. */
 __u32 hold_reason;
 /* The same, while the daemon is short of what a connection costs it. */
@@ -240,6 +243,13 @@ static __always_inline bool is_own_host(const struct smcr_subject *subject)
 	return bpf_map_lookup_elem(&own, &subject->peer) != NULL;
 }
 
+/* Signed: the daemon's clock may be ahead by a hair. */
+static __always_inline bool stands_still(void)
+{
+	__u64 beat = last_beat;
+	return beat && (__s64)(bpf_ktime_get_ns() - beat) > SMCR_STANDSTILL_NS;
+}
+
 struct rule_search {
 	struct smcr_subject subject;
 	__s32 denied, allowed; /* by the rule in this place, or -1 */
@@ -323,6 +333,8 @@ static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search
 {
 	struct smcr_subject *subject = &search->subject;
 	__u32 reason = 0;
+	if (stands_still())
+		return SMCR_REASON_NO_DAEMON;
 	if (hold_reason)
 		return hold_reason;
 	if (limit_reason)
@@ -429,12 +441,19 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
+/* No SYN has the option from here on. If one had it already, the SYN-ACK tells whether the peer has
+ * seen that one. */
+static __always_inline void offer_no_more(struct smcr_sock *sock, __u32 reason)
+{
+	sock->flags &= ~SMCR_SOCK_OFFER;
+	sock->reason = reason;
+}
+
 /* TCP Fast Open: application bytes are under way before CLC could be. They are still when the SYN
  * has to be repeated without them. */
 static __always_inline void no_fastopen(struct smcr_sock *sock)
 {
-	sock->flags &= ~SMCR_SOCK_OFFER;
-	sock->reason = SMCR_REASON_SOCKET_OPTION;
+	offer_no_more(sock, SMCR_REASON_SOCKET_OPTION);
 }
 
 static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
@@ -444,6 +463,10 @@ static __always_inline void reserve_in_syn(struct bpf_sock_ops *ctx)
 		return;
 	if (ctx->skb_len > 0) {
 		no_fastopen(sock);
+		return;
+	}
+	if (stands_still()) {
+		offer_no_more(sock, SMCR_REASON_NO_DAEMON);
 		return;
 	}
 	if (bpf_reserve_hdr_opt(ctx, OPTION_LEN, 0) < 0)
@@ -930,29 +953,65 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 	return 1;
 }
 
+/* @return room for the answer, or NULL: there is too little, the caller is told */
+static __always_inline __s32 *room_of(struct bpf_sockopt *ctx)
+{
+	__s32 *value = ctx->optval;
+	if ((void *)(value + 1) <= ctx->optval_end)
+		return value;
+	ctx->retval = -EINVAL;
+	return NULL;
+}
+
+static __always_inline void answered(struct bpf_sockopt *ctx)
+{
+	ctx->optlen = sizeof(__s32);
+	barrier(); /* or both become one store, which the verifier forbids */
+	ctx->retval = 0;
+}
+
+static __always_inline void tell_of_socket(struct bpf_sockopt *ctx, struct bpf_sock *sk)
+{
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	/* Another daemon of this namespace, to which the socket is claimed, may have answered. */
+	if (!sock && ctx->retval == 0)
+		return;
+	__s32 *value = room_of(ctx);
+	if (!value)
+		return;
+	if (ctx->optname == IPC_SO_REASON)
+		*value = sock && sock->negotiated == IPC_NEGOTIATED_NO ? (__s32)sock->reason : 0;
+	else
+		*value = sock ? (__s32)sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
+	answered(ctx);
+}
+
+/* Of several daemons of this namespace one that moves suffices. */
+static __always_inline void tell_of_daemon(struct bpf_sockopt *ctx)
+{
+	bool still = stands_still();
+	if (still && ctx->retval == 0)
+		return;
+	__s32 *value = room_of(ctx);
+	if (!value)
+		return;
+	*value = still;
+	answered(ctx);
+}
+
 SEC("cgroup/getsockopt")
 int smcr_getsockopt(struct bpf_sockopt *ctx)
 {
-	if (ctx->level != IPC_SOL_SMCR ||
-	    (ctx->optname != IPC_SO_NEGOTIATED && ctx->optname != IPC_SO_REASON) || !ctx->sk ||
-	    bpf_get_netns_cookie(ctx) != netns_cookie)
+	struct bpf_sock *sk = ctx->sk;
+	int name = ctx->optname;
+	if (ctx->level != IPC_SOL_SMCR || !sk || bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
-	struct smcr_sock *sock = bpf_sk_storage_get(&socks, ctx->sk, NULL, 0);
-	/* Another daemon of this namespace, to which the socket is claimed, may have answered. */
-	if (!sock && ctx->retval == 0)
-		return 1;
-	int *value = ctx->optval;
-	if ((void *)(value + 1) > ctx->optval_end) {
-		ctx->retval = -EINVAL;
-		return 1;
+	switch (name) {
+	case IPC_SO_NEGOTIATED:
+	case IPC_SO_REASON: tell_of_socket(ctx, sk); break;
+	case IPC_SO_STANDS_STILL: tell_of_daemon(ctx); break;
+	default: return leave_alone(ctx);
 	}
-	if (ctx->optname == IPC_SO_REASON)
-		*value = sock && sock->negotiated == IPC_NEGOTIATED_NO ? sock->reason : 0;
-	else
-		*value = sock ? sock->negotiated : IPC_NEGOTIATED_UNKNOWN;
-	ctx->optlen = sizeof(*value);
-	barrier(); /* or both become one store, which the verifier forbids */
-	ctx->retval = 0;
 	return 1;
 }
 

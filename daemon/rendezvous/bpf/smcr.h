@@ -91,6 +91,11 @@ struct smcr_prefix_key {
 	struct smcr_addr16 prefix;
 };
 
+/* A daemon that shows itself every half a second (RDV_BEAT_MS) and has not for so long stands
+ * still: it was stopped or hangs. The five beats that may be late or missing are for a busy
+ * machine. */
+#define SMCR_STANDSTILL_NS 3000000000ll
+
 #define SMCR_MAX_SKIPPED  4096
 #define SMCR_MAX_EXCLUDED 1024
 #define SMCR_MAX_LIMITED  4096

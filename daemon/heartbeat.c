@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/heartbeat.h"
+
+#include <errno.h>
+#include <systemd/sd-daemon.h>
+
+#include "daemon/fabric/fabric.h"
+
+/* The service manager is told so often before it loses patience. */
+#define TOLD 4
+
+static void tell_manager(struct heartbeat *heartbeat)
+{
+	uint64_t now = fabric_now();
+	if (heartbeat->watchdog_us == 0 || now - heartbeat->told_us < heartbeat->watchdog_us / TOLD)
+		return;
+	heartbeat->told_us = now;
+	sd_notify(0, "WATCHDOG=1");
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	struct heartbeat *heartbeat = arg;
+	(void)fd;
+	(void)what;
+	rdv_option_beat(heartbeat->option);
+	tell_manager(heartbeat);
+}
+
+static uint64_t interval_us(const struct heartbeat *heartbeat)
+{
+	uint64_t interval = RDV_BEAT_MS * 1000;
+	uint64_t watchdog = heartbeat->watchdog_us / TOLD;
+	if (watchdog && (watchdog < interval || !heartbeat->option))
+		interval = watchdog;
+	return interval;
+}
+
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option)
+{
+	*heartbeat = (struct heartbeat){ .option = option };
+	if (sd_watchdog_enabled(0, &heartbeat->watchdog_us) <= 0)
+		heartbeat->watchdog_us = 0;
+	if (!option && !heartbeat->watchdog_us)
+		return 0;
+	uint64_t us = interval_us(heartbeat);
+	const struct timeval interval = { .tv_sec = (time_t)(us / 1000000),
+					  .tv_usec = (suseconds_t)(us % 1000000) };
+	heartbeat->timer = event_new(base, -1, EV_PERSIST, on_timer, heartbeat);
+	if (!heartbeat->timer || event_add(heartbeat->timer, &interval) < 0)
+		return -ENOMEM;
+	rdv_option_beat(option);
+	return 0;
+}
+
+void heartbeat_stop(struct heartbeat *heartbeat)
+{
+	if (heartbeat->timer)
+		event_free(heartbeat->timer);
+	heartbeat->timer = NULL;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file heartbeat.h
+ * The event loop shows that it turns: to the BPF programs, which promise SMC-R to no peer while the
+ * daemon stands still, and to the service manager, if that watches (WatchdogSec= of systemd).
+ */
+#ifndef SMCRD_HEARTBEAT_H
+#define SMCRD_HEARTBEAT_H
+
+#include <event2/event.h>
+#include <stdint.h>
+
+#include "daemon/rendezvous/option.h"
+
+struct heartbeat {
+	struct event *timer;
+	struct rdv_option *option;
+	uint64_t watchdog_us; /* the service manager ends who says nothing for so long; 0: it does
+				 not */
+	uint64_t told_us;     /* when it was last told */
+};
+
+/**
+ * Beat from here on, twice a second. Where nobody looks there is no timer.
+ * @param option  may be NULL
+ * @return 0, -ENOMEM
+ */
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base,
+		    struct rdv_option *option);
+
+/** One that was never started is allowed. */
+void heartbeat_stop(struct heartbeat *heartbeat);
+
+#endif
