@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cli/smcrctl/commands.h"
+#include "cli/smcrctl/pages.h"
 #include "cli/smcrctl/session.h"
 #include "proto/ipc/ipc.h"
 
@@ -158,19 +159,20 @@ static int print_reply(const struct arguments *args, json_t *reply)
 static int run(const struct arguments *args)
 {
 	char text[SESSION_ERROR_LEN];
-	char *raw;
-	int error = session_request(args->socket_path, args->request.text,
-				    args->request.show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S, &raw,
-				    text);
+	struct session session;
+	json_t *reply;
+	int error = session_open(&session, args->socket_path,
+				 args->request.show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S, text);
+	if (!error)
+		error = pages_request(&session, args->request.text, &reply, text);
+	session_close(&session);
 	if (error == -ECONNREFUSED)
 		return report(args, STATUS_NO_DAEMON, "no-daemon", text);
+	if (error == -EBADMSG)
+		return report(args, STATUS_FAILED, "bad-reply", text);
 	if (error)
 		return report(args, STATUS_FAILED, "failed", text);
-	json_error_t where;
-	json_t *reply = json_loads(raw, 0, &where);
-	free(raw);
-	int status = reply ? print_reply(args, reply)
-			   : report(args, STATUS_FAILED, "bad-reply", "smcrd's reply is not JSON");
+	int status = print_reply(args, reply);
 	json_decref(reply);
 	return status;
 }

@@ -51,10 +51,13 @@ static char *link_state(const json_t *row)
 
 static char *qpn_pair(const json_t *row)
 {
+	const json_t *local = json_object_get(row, "local_qpn");
+	const json_t *peer = json_object_get(row, "peer_qpn");
 	char *text = NULL;
-	if (asprintf(&text, "%06llx/%06llx",
-		     (unsigned long long)json_integer_value(json_object_get(row, "local_qpn")),
-		     (unsigned long long)json_integer_value(json_object_get(row, "peer_qpn"))) < 0)
+	if (!json_is_integer(local) || !json_is_integer(peer)) /* for administrators only */
+		return NULL;
+	if (asprintf(&text, "%06llx/%06llx", (unsigned long long)json_integer_value(local),
+		     (unsigned long long)json_integer_value(peer)) < 0)
 		return NULL;
 	return text;
 }
@@ -260,6 +263,7 @@ static const struct column link_columns[] = {
 };
 
 static const struct column connection_columns[] = {
+	{ "ID", "id", .details = true },
 	{ "LOCAL", "local" },
 	{ "PEER", "peer" },
 	{ "ROLE", "role", .details = true },

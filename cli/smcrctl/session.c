@@ -105,13 +105,12 @@ static int receive_frame(int fd, struct ipc_header *ret_header, char **ret_paylo
 	return 0;
 }
 
-static int send_request(int fd, const char *request)
+static int send_hello(int fd)
 {
 	struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
 	uint8_t buf[IPC_MAX_CLIENT_LEN];
 	int len = ipc_encode_hello(&hello, buf, sizeof(buf));
-	int error = send_frame(fd, IPC_HELLO, buf, (size_t)len);
-	return error ? error : send_frame(fd, IPC_CONTROL, request, strlen(request));
+	return send_frame(fd, IPC_HELLO, buf, (size_t)len);
 }
 
 /* HELLO, then the reply; ERROR may come in place of either. */
@@ -142,15 +141,29 @@ static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_e
 	}
 }
 
-int session_request(const char *path, const char *request, unsigned int seconds, char **ret_reply,
-		    char ret_error[SESSION_ERROR_LEN])
+int session_open(struct session *session, const char *path, unsigned int seconds,
+		 char ret_error[SESSION_ERROR_LEN])
 {
 	int fd = open_socket(path, seconds, ret_error);
-	if (fd < 0)
-		return fd;
-	int error = send_request(fd, request);
+	*session = (struct session){ .fd = fd, .path = path };
+	return fd < 0 ? fd : 0;
+}
+
+void session_close(struct session *session)
+{
+	if (session->fd >= 0)
+		close(session->fd);
+	session->fd = -1;
+}
+
+int session_request(struct session *session, const char *request, char **ret_reply,
+		    char ret_error[SESSION_ERROR_LEN])
+{
+	int error = session->greeted ? 0 : send_hello(session->fd);
+	if (!error)
+		error = send_frame(session->fd, IPC_CONTROL, request, strlen(request));
 	/* A refusal may already lie there when sending fails. */
-	int reply_error = receive_reply(fd, path, ret_reply, ret_error);
-	close(fd);
+	int reply_error = receive_reply(session->fd, session->path, ret_reply, ret_error);
+	session->greeted = true;
 	return reply_error ? (error ? error : reply_error) : 0;
 }

@@ -1,24 +1,39 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file session.h
- * One request to smcrd over its Unix socket (proto/ipc/ipc.h).
+ * Requests to smcrd over its Unix socket (proto/ipc/ipc.h).
  */
 #ifndef SMCRD_SMCRCTL_SESSION_H
 #define SMCRD_SMCRCTL_SESSION_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #define SESSION_ERROR_LEN 512
 
+struct session {
+	int fd;
+	const char *path;
+	bool greeted;
+};
+
 /**
- * Connect, greet, send one CONTROL request and wait for its reply.
- * @param path       socket of the daemon
- * @param request    JSON text
- * @param seconds    patience
- * @param ret_reply  malloc'ed, NUL terminated JSON text
- * @return 0; -ECONNREFUSED: no daemon there; -ETIMEDOUT; -EPROTO; in each case with a sentence
+ * Connect.
+ * @param path     socket of the daemon; outlives the session
+ * @param seconds  patience with the daemon, for each request
+ * @return 0; -ECONNREFUSED: no daemon there; -EACCES; in each case with a sentence
  */
-int session_request(const char *path, const char *request, unsigned int seconds, char **ret_reply,
+int session_open(struct session *session, const char *path, unsigned int seconds,
+		 char ret_error[SESSION_ERROR_LEN]);
+void session_close(struct session *session);
+
+/**
+ * Send a CONTROL request and wait for its reply.
+ * @param request    JSON text
+ * @param ret_reply  malloc'ed, NUL terminated JSON text
+ * @return 0; -ETIMEDOUT; -EPROTO; in each case with a sentence
+ */
+int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);
 
 #endif

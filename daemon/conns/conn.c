@@ -23,6 +23,12 @@ struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer
 	struct client_conn *conn = calloc(1, sizeof(*conn));
 	if (!conn)
 		return NULL;
+	conn->number = conns->last_number + 1;
+	if (order_add(&conns->order, conn->number, conn) < 0) {
+		free(conn);
+		return NULL;
+	}
+	conns->last_number++;
 	conn->conns = conns;
 	conn->id = conn->name.id = conns->next_id++;
 	conn->cred = offer->cred;

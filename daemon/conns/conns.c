@@ -215,6 +215,7 @@ void conns_free(struct conns *conns)
 	free_event(conns->trim_timer);
 	limits_close(conns);
 	history_free(conns);
+	order_free(&conns->order);
 	if (conns->plug_fd >= 0)
 		close(conns->plug_fd);
 	free(conns);

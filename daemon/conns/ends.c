@@ -124,6 +124,7 @@ void conn_end(struct client_conn *conn)
 	batch_cancel(&conn->later);
 	DL_DELETE(conns->conns, conn);
 	HASH_DELETE(hh, conns->by_id, conn);
+	order_remove(&conns->order, conn->number);
 	counts->conns--;
 	conn->grave.run = release;
 	batch_bury(conns->batch, &conn->grave);

@@ -57,6 +57,7 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		     struct client_conn_view *ret_view)
 {
 	*ret_view = (struct client_conn_view){
+		.number = conn->number,
 		.id = conn->id,
 		.cookie = conn->cookie,
 		.pair_inode = conn->pair.program_inode,
@@ -107,6 +108,7 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 	view->ended_ms = now; /* a point in time until it is shown */
 	/* Plain TCP that never was relayed is out of our sight. */
 	view->bytes_known = mode != CLIENT_MODE_TCP || conn->relay.pair;
+	conns->remembered++;
 	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
 	if (conns->history_len < conns->config.limits.history)
 		conns->history_len++;
@@ -144,20 +146,47 @@ bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_
 	return false;
 }
 
-void conns_each(const struct conns *conns,
-		void (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+/* @return did `fn` want all of them? */
+static bool walk_live(const struct conns *conns, struct conns_place *place,
+		      bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
 {
 	const struct client_conn *conn;
 	struct client_conn_view view;
-	uint64_t now = conns_now_ms();
-	DL_FOREACH (conns->conns, conn) {
+	uint64_t below = place->number ? place->number : UINT64_MAX;
+	while ((conn = order_before(&conns->order, below))) {
 		history_describe(conn, &view);
-		fn(arg, &view);
+		place->number = below = conn->number;
+		if (!fn(arg, &view))
+			return false;
 	}
-	for (uint32_t i = 1; i <= conns->history_len; i++) {
-		view = *remembered(conns, i);
+	return true;
+}
+
+/* The newest that is remembered has the number conns->remembered. */
+static bool walk_ended(const struct conns *conns, struct conns_place *place,
+		       bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+{
+	uint64_t now = conns_now_ms(), nth = 1;
+	if (place->number && place->number <= conns->remembered)
+		nth = conns->remembered - place->number + 2;
+	for (; nth <= conns->history_len; nth++) {
+		struct client_conn_view view = *remembered(conns, (uint32_t)nth);
 		view.ended_ms = now - view.ended_ms;
 		view.age_ms += view.ended_ms;
-		fn(arg, &view);
+		place->number = conns->remembered - nth + 1;
+		if (!fn(arg, &view))
+			return false;
 	}
+	return true;
+}
+
+bool conns_walk(const struct conns *conns, struct conns_place *place,
+		bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
+{
+	if (!place->ended) {
+		if (!walk_live(conns, place, fn, arg))
+			return false;
+		*place = (struct conns_place){ .ended = true };
+	}
+	return walk_ended(conns, place, fn, arg);
 }

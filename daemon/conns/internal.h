@@ -22,6 +22,7 @@
  *   shared.c      bytes through memory that the program has mapped
  *   lookout.c     which such memory is looked at without an event
  *   poller.c      edge-triggered readiness            history.c   connections that ended, views
+ *   order.c       all connections by their numbers, for views in parts
  *   limits.c      what all this may amount to, and no promises above it
  *   closer.c      close() that may block
  *   trim.c        memory of connections that have ended
@@ -35,6 +36,7 @@
 #include <utlist.h>
 
 #include "daemon/conns/conns.h"
+#include "daemon/conns/order.h"
 #include "daemon/conns/pair.h"
 #include "daemon/conns/poller.h"
 #include "daemon/conns/pump.h"
@@ -89,6 +91,7 @@ struct own_keepalive {
 struct client_conn {
 	struct conns *conns;
 	uint64_t id;
+	uint64_t number;   /* they are counted from 1 */
 	struct ucred cred; /* of the session that handed it over */
 	uid_t claim_uid;   /* of who claimed the socket or its listener; without BPF cred.uid */
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
@@ -187,11 +190,14 @@ struct conns {
 	struct quota *quotas;
 	struct client_conn *conns, *early, *looked_at;
 	struct client_conn *by_id;
+	struct order order; /* by their numbers */
+	uint64_t last_number;
 	struct failed_conn *failed;
 	uint64_t next_id;
 
 	struct client_conn_view *history; /* ring */
 	uint32_t history_len, history_at;
+	uint64_t remembered; /* so far, those that are forgotten too */
 	struct reason_count *reasons;
 	struct conns_view counts; /* the current number is counted here too */
 };

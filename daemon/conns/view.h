@@ -23,7 +23,8 @@ enum client_mode {
 };
 
 struct client_conn_view {
-	uint64_t id;                  /* unique in the daemon's life */
+	uint64_t number;              /* they are counted from 1 */
+	uint64_t id;                  /* in the name of the pair; unique in the daemon's life */
 	uint64_t cookie;              /* SO_COOKIE of the TCP socket that was handed over */
 	ino_t pair_inode;             /* of the program's pair end; 0: it had none */
 	struct smcr_addr local, peer; /* of the TCP connection; IPv4-mapped addresses as IPv4 */
@@ -50,10 +51,22 @@ struct client_conn_view {
 /** "smcr", "tcp" or, while pending, "pending". Static storage. */
 const char *client_mode_name(enum client_mode mode);
 
-/** Call `fn` for every live connection and then for the remembered ones, newest first. `fn` must
- * not call back into the connections. */
-void conns_each(const struct conns *conns,
-		void (*fn)(void *arg, const struct client_conn_view *view), void *arg);
+/** How far a walk over the connections has come; zeroed: nowhere. */
+struct conns_place {
+	bool ended;      /* all live ones were seen: it is among those that are remembered */
+	uint64_t number; /* of the last one that was seen; 0: none of these yet */
+};
+
+/**
+ * Call `fn` for the live connections and then for the remembered ones, newest first, until it
+ * returns false. One that ends between two parts of a walk may be seen twice, as it was and as it
+ * ended; none that lives from the first part to the last is left out. `fn` must not call back into
+ * the connections.
+ * @param place  where the part before has come to; then where this one has
+ * @return true: that was all
+ */
+bool conns_walk(const struct conns *conns, struct conns_place *place,
+		bool (*fn)(void *arg, const struct client_conn_view *view), void *arg);
 
 struct conns_view {
 	uint32_t conns; /* live now: pending, SMC-R and relays */

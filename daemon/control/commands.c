@@ -168,7 +168,7 @@ void control_command_done(struct control *control, uint64_t id,
 		refuse(&refusal, -result->error, error_code(-result->error), "%s", result->text);
 	else if (!(json = result_json(pending->type, result)))
 		refuse(&refusal, ENOMEM, "no-memory", "out of memory");
-	control->reply(control->reply_ctx, pending->request, reply_text(json, &refusal));
+	control->reply(control->reply_ctx, pending->request, reply_text(json, "", &refusal));
 	DL_DELETE(control->pending, pending);
 	free(pending);
 }

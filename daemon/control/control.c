@@ -17,7 +17,7 @@
  *  command of the engine. */
 static const struct method {
 	const char *name;
-	json_t *(*show)(struct control *control);
+	json_t *(*show)(struct control *control, struct page *page, struct refusal *refusal);
 	enum smcr_command_type command;
 	unsigned int required, optional; /* parameters */
 	json_t *(*change)(struct control *control, const struct params *params,
@@ -25,13 +25,13 @@ static const struct method {
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "device.show", control_show_devices },
-	{ "linkgroup.show", control_show_linkgroups },
-	{ "link.show", control_show_links },
-	{ "connection.show", control_show_connections },
+	{ "linkgroup.show", control_show_linkgroups, .optional = NEEDS(AFTER) },
+	{ "link.show", control_show_links, .optional = NEEDS(AFTER) },
+	{ "connection.show", control_show_connections, .optional = NEEDS(AFTER) },
 	{ "ueid.show", control_show_ueids },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
-	{ "policy.show", control_show_policy },
+	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
 	{ "policy.add", .required = NEEDS(RULE), .change = policy_add },
 	{ "policy.delete", .required = NEEDS(RULE), .change = policy_delete },
 	{ "policy.forget", .optional = NEEDS(PEER) | NEEDS(PORT), .change = policy_forget_place },
@@ -108,9 +108,19 @@ static void log_command(const struct method *method, const struct clients_asker 
 	free(text);
 }
 
+static json_t *show(struct control *control, const struct method *method, struct page *page,
+		    struct refusal *refusal)
+{
+	json_t *result = method->show(control, page, refusal);
+	if (!result && !refusal->code)
+		refuse(refusal, ENOMEM, "no-memory", "out of memory");
+	return result;
+}
+
 /* @return the result; NULL: refused, or *ret_later: it comes later */
 static json_t *call(struct control *control, const struct clients_asker *asker,
-		    const json_t *request, struct refusal *refusal, bool *ret_later)
+		    const json_t *request, struct page *page, struct refusal *refusal,
+		    bool *ret_later)
 {
 	struct params params;
 	const json_t *json_params = json_object_get(request, "params");
@@ -122,7 +132,8 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 	if (!method)
 		return refuse(refusal, EOPNOTSUPP, "unknown-method",
 			      "this smcrd (%s) has no method \"%.64s\"", SMCRD_VERSION, name);
-	if (!method->show && !may_change(control, asker)) {
+	page->administrator = may_change(control, asker);
+	if (!method->show && !page->administrator) {
 		refuse_change(control, method, refusal);
 		return NULL;
 	}
@@ -136,15 +147,17 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 			command_start(control, asker->request, method->command, &params, refusal);
 		return NULL;
 	}
-	json_t *result = method->show(control);
-	return result ? result : refuse(refusal, ENOMEM, "no-memory", "out of memory");
+	page->after = params.after;
+	return show(control, method, page, refusal);
 }
 
-char *reply_text(json_t *result, const struct refusal *refusal)
+char *reply_text(json_t *result, const char *next, const struct refusal *refusal)
 {
 	json_t *reply;
 	if (result) {
 		reply = json_pack("{s:i, s:o}", "schema", CONTROL_SCHEMA, "result", result);
+		if (*next)
+			json_object_set_new(reply, "next", json_string(next));
 	} else {
 		reply = json_pack("{s:i, s:{s:s, s:i, s:s}}", "schema", CONTROL_SCHEMA, "error",
 				  "code", refusal->code, "errno", refusal->error, "text",
@@ -162,16 +175,17 @@ int control_handle(struct control *control, const struct clients_asker *asker, c
 		   size_t len, char **ret_reply)
 {
 	struct refusal refusal = { 0 };
+	struct page page = { 0 };
 	json_error_t where;
 	json_t *result = NULL;
 	bool later = false;
 	json_t *request = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
 	if (json_is_object(request))
-		result = call(control, asker, request, &refusal, &later);
+		result = call(control, asker, request, &page, &refusal, &later);
 	else
 		refuse(&refusal, EINVAL, "bad-request", "the request is not a JSON object: %.160s",
 		       request ? "it is another value" : where.text);
-	char *text = later ? NULL : reply_text(result, &refusal);
+	char *text = later ? NULL : reply_text(result, page.next, &refusal);
 	json_decref(request); /* the refusal may point into it */
 	if (later)
 		return -EINPROGRESS;

@@ -8,12 +8,18 @@
  * NAME if one is missing, wrong or unknown. Arrays stay arrays, keys are snake_case with units in
  * their names, null means unknown.
  *
+ * Views of what there may be many of come in parts: with "next": PLACE in the reply there is more,
+ * and the parameter "after": PLACE asks for that. What came and went in between does not matter. An
+ * array of the next part continues the one of the same name. A row with an "id" that was there
+ * before takes the place of that.
+ *
  *   control.c   requests, the method table, who may do what
  *   params.c    the one place where parameters are checked
  *   commands.c  methods that are commands of the engine, answered when they have ended
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   views.c     methods that show something
+ *   page.c      as much of it as one reply has
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
 #define SMCRD_CONTROL_CONTROL_H

@@ -19,8 +19,38 @@ struct refusal {
 void *refuse(struct refusal *refusal, int error, const char *code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/** The reply as text, malloc'ed, or NULL without memory. Takes `result` over; NULL: refused. */
-char *reply_text(json_t *result, const struct refusal *refusal);
+/**
+ * The reply as text, malloc'ed, or NULL without memory.
+ * @param result  taken over; NULL: refused
+ * @param next    where the next part of the view begins; "": there is none
+ */
+char *reply_text(json_t *result, const char *next, const struct refusal *refusal);
+
+/* page.c */
+
+#define PAGE_PLACE_LEN 40
+
+/** A part of what a view shows. */
+struct page {
+	const char *after;  /* where the part before has ended; NULL: this is the first one */
+	bool administrator; /* asks: some things are not for everybody */
+	unsigned int rows;  /* so far */
+	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
+};
+
+/** One more row is in it. @return may there be another? */
+bool page_row(struct page *page);
+/**
+ * Where does it begin?
+ * @param sections     names of the lists that the view has, in the order in which it shows them
+ * @param ret_section  the one to begin with
+ * @param ret_number   behind the row of this number; 0: with the first one
+ * @return false: the refusal is filled in
+ */
+bool page_begin(const struct page *page, const char *const *sections, size_t num_sections,
+		size_t *ret_section, uint64_t *ret_number, struct refusal *refusal);
+/** It is full; its last row has this number. */
+void page_end(struct page *page, const char *section, uint64_t number);
 
 /* params.c */
 
@@ -35,6 +65,7 @@ enum param_name {
 	PARAM_RULE,
 	PARAM_PEER,
 	PARAM_PORT,
+	PARAM_AFTER,
 	NUM_PARAMS,
 };
 
@@ -43,7 +74,7 @@ struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name, *rule, *peer;
+	const char *name, *rule, *peer, *after;
 	uint16_t port;
 };
 

@@ -22,6 +22,7 @@ static const struct {
 	[PARAM_RULE] = { "rule", 0, true },
 	[PARAM_PEER] = { "peer", 0, true },
 	[PARAM_PORT] = { "port", UINT16_MAX },
+	[PARAM_AFTER] = { "after", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -37,6 +38,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_RULE: params->rule = json_string_value(value); break;
 	case PARAM_PEER: params->peer = json_string_value(value); break;
 	case PARAM_PORT: params->port = (uint16_t)number; break;
+	case PARAM_AFTER: params->after = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
 }

@@ -7,14 +7,35 @@
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
 
-static void add_rule(void *arg, const struct policy_rule_view *view)
+enum section { RULES, FAILED, LEARNT, SECTIONS };
+static const char *const sections[SECTIONS] = { "rules", "failed", "learnt" };
+
+struct part {
+	struct page *page;
+	enum section section;
+	json_t *lists[SECTIONS];
+};
+
+/* @return does the part have room for another row? */
+static bool add_row(struct part *part, json_t *row, uint64_t number)
+{
+	json_array_append_new(part->lists[part->section], row);
+	if (page_row(part->page))
+		return true;
+	page_end(part->page, sections[part->section], number);
+	return false;
+}
+
+static bool add_rule(void *arg, const struct policy_rule_view *view)
 {
 	char text[POLICY_RULE_TEXT];
 	bool denies = view->rule->match.flags & SMCR_RULE_DENY;
 	policy_rule_text(view->rule, text);
-	json_array_append_new(arg, json_pack("{s:s, s:s, s:b, s:I}", "rule", text, "action",
-					     denies ? "deny" : "allow", "configured",
-					     view->configured, "hits", (json_int_t)view->hits));
+	return add_row(arg,
+		       json_pack("{s:s, s:s, s:b, s:I}", "rule", text, "action",
+				 denies ? "deny" : "allow", "configured", view->configured, "hits",
+				 (json_int_t)view->hits),
+		       view->order);
 }
 
 /* "10.0.0.2"; null: this host's own ports */
@@ -32,40 +53,60 @@ static json_t *port(const struct smcr_addr *where)
 	return where->port ? json_integer(where->port) : json_null();
 }
 
-static void add_failure(void *arg, const struct failure *failure, uint32_t seconds_left)
+static bool add_failure(void *arg, const struct failure *failure, uint32_t seconds_left)
 {
-	json_array_append_new(arg, json_pack("{s:o, s:o, s:s, s:s, s:I, s:I, s:I}", "peer",
-					     address(&failure->peer), "port", port(&failure->peer),
-					     "kind", failure_name(failure->kind), "text",
-					     failure_text(failure->kind), "failures",
-					     (json_int_t)failure->times, "skipped_seconds",
-					     (json_int_t)failure->seconds, "seconds_left",
-					     (json_int_t)seconds_left));
+	return add_row(arg,
+		       json_pack("{s:o, s:o, s:s, s:s, s:I, s:I, s:I}", "peer",
+				 address(&failure->peer), "port", port(&failure->peer), "kind",
+				 failure_name(failure->kind), "text", failure_text(failure->kind),
+				 "failures", (json_int_t)failure->times, "skipped_seconds",
+				 (json_int_t)failure->seconds, "seconds_left",
+				 (json_int_t)seconds_left),
+		       failure->order);
 }
 
-static void add_short(void *arg, const struct policy_short_view *view)
+static bool add_short(void *arg, const struct policy_short_view *view)
 {
 	const struct short_place *place = view->place;
-	json_array_append_new(
-		arg, json_pack("{s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
-			       address(&place->where), "port", port(&place->where), "left_on_tcp",
-			       place->is_short, "short_share", place->share, "rate_per_second",
-			       place->rate, "connections", (json_int_t)place->seen, "left",
-			       (json_int_t)view->left, "tried", (json_int_t)view->tried,
-			       "age_seconds", (json_int_t)view->age_s));
+	return add_row(arg,
+		       json_pack("{s:o, s:o, s:b, s:f, s:f, s:I, s:I, s:I, s:I}", "peer",
+				 address(&place->where), "port", port(&place->where), "left_on_tcp",
+				 place->is_short, "short_share", place->share, "rate_per_second",
+				 place->rate, "connections", (json_int_t)place->seen, "left",
+				 (json_int_t)view->left, "tried", (json_int_t)view->tried,
+				 "age_seconds", (json_int_t)view->age_s),
+		       place->order);
 }
 
-json_t *control_show_policy(struct control *control)
+static bool walk(struct policy *policy, struct part *part, uint64_t after)
+{
+	switch (part->section) {
+	case RULES: return policy_walk_rules(policy, after, add_rule, part);
+	case FAILED: return policy_walk_failures(policy, after, add_failure, part);
+	case LEARNT: return policy_walk_shorts(policy, after, add_short, part);
+	case SECTIONS: break;
+	}
+	return false;
+}
+
+json_t *control_show_policy(struct control *control, struct page *page, struct refusal *refusal)
 {
 	bool in_force;
-	json_t *rules = json_array(), *failed = json_array(), *learnt = json_array();
-	policy_each_rule(control->policy, add_rule, rules);
-	policy_each_failure(control->policy, add_failure, failed);
-	policy_each_short(control->policy, add_short, learnt);
+	size_t section;
+	uint64_t after;
+	if (!page_begin(page, sections, SECTIONS, &section, &after, refusal))
+		return NULL;
+	struct part part = { .page = page, .section = (enum section)section };
+	for (size_t i = 0; i < SECTIONS; i++)
+		part.lists[i] = json_array();
+	while (walk(control->policy, &part, after)) {
+		part.section++;
+		after = 0;
+	}
 	uint64_t unnamed = policy_unnamed(control->policy, &in_force);
-	return json_pack("{s:o, s:s, s:I, s:o, s:o}", "rules", rules, "default",
+	return json_pack("{s:o, s:s, s:I, s:o, s:o}", "rules", part.lists[RULES], "default",
 			 in_force ? "deny" : "allow", "default_hits", (json_int_t)unnamed, "failed",
-			 failed, "learnt", learnt);
+			 part.lists[FAILED], "learnt", part.lists[LEARNT]);
 }
 
 /* Users come by number: looking up a name may take longer than this loop can wait. */
@@ -102,11 +143,13 @@ struct search {
 	bool configured;
 };
 
-static void look(void *arg, const struct policy_rule_view *view)
+static bool look(void *arg, const struct policy_rule_view *view)
 {
 	struct search *search = arg;
-	if (policy_rule_equal(view->rule, search->rule))
-		search->configured = view->configured;
+	if (!policy_rule_equal(view->rule, search->rule))
+		return true;
+	search->configured = view->configured;
+	return false;
 }
 
 json_t *policy_delete(struct control *control, const struct params *params, struct refusal *refusal)
@@ -116,7 +159,7 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 	if (!parse(params->rule, &rule, refusal))
 		return NULL;
 	struct search search = { .rule = &rule };
-	policy_each_rule(control->policy, look, &search);
+	policy_walk_rules(control->policy, 0, look, &search);
 	policy_rule_text(&rule, text);
 	if (policy_delete_rule(control->policy, &rule))
 		return refuse(refusal, ENOENT, "not-found", "there is no rule \"%.200s\"", text);

@@ -8,30 +8,33 @@
 #include "daemon/engine/view.h"
 #include "proto/smcr/eid.h"
 
-struct count {
-	char name[SMCR_EID_TEXT_LEN];
-	json_int_t lgrs;
+struct counts {
+	uint8_t ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN];
+	char names[SMCR_MAX_UEIDS][SMCR_EID_TEXT_LEN];
+	json_int_t lgrs[SMCR_MAX_UEIDS];
+	size_t len;
 };
 
 static void count_lgr(void *arg, const struct smcr_lgr_view *view)
 {
-	struct count *count = arg;
-	if (view->version >= 2 && !strcmp(view->eid, count->name))
-		count->lgrs++;
+	struct counts *counts = arg;
+	for (size_t i = 0; view->version >= 2 && i < counts->len; i++)
+		counts->lgrs[i] += !strcmp(view->eid, counts->names[i]);
 }
 
-json_t *control_show_ueids(struct control *control)
+json_t *control_show_ueids(struct control *control, struct page *page, struct refusal *refusal)
 {
-	uint8_t ueids[SMCR_MAX_UEIDS][SMCR_EID_LEN];
-	size_t n = smcr_engine_get_ueids(control->engine, ueids);
+	struct counts counts = { .len = 0 };
 	json_t *list = json_array();
-	for (size_t i = 0; i < n; i++) {
-		struct count count = { .lgrs = 0 };
-		smcr_eid_text(ueids[i], count.name);
-		smcr_engine_each_lgr(control->engine, count_lgr, &count);
-		json_array_append_new(list, json_pack("{s:s, s:I}", "name", count.name,
-						      "linkgroups", count.lgrs));
-	}
+	(void)page;
+	(void)refusal;
+	counts.len = smcr_engine_get_ueids(control->engine, counts.ueids);
+	for (size_t i = 0; i < counts.len; i++)
+		smcr_eid_text(counts.ueids[i], counts.names[i]);
+	smcr_engine_each_lgr(control->engine, count_lgr, &counts);
+	for (size_t i = 0; i < counts.len; i++)
+		json_array_append_new(list, json_pack("{s:s, s:I}", "name", counts.names[i],
+						      "linkgroups", counts.lgrs[i]));
 	return list;
 }
 

@@ -62,6 +62,24 @@ static json_t *json_mtu(uint8_t code)
 	return smcr_mtu_valid(code) ? json_u64(smcr_mtu_bytes(code)) : json_null();
 }
 
+/* ---- parts of views ---- */
+
+struct part {
+	struct page *page;
+	const char *section;
+	json_t *list;
+};
+
+/* @return does the part have room for another row? */
+static bool add_row(struct part *part, json_t *row, uint64_t number)
+{
+	json_array_append_new(part->list, row);
+	if (page_row(part->page))
+		return true;
+	page_end(part->page, part->section, number);
+	return false;
+}
+
 /* ---- devices ---- */
 
 struct device_context {
@@ -119,8 +137,10 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 	json_array_append_new(context->list, object);
 }
 
-json_t *control_show_devices(struct control *control)
+json_t *control_show_devices(struct control *control, struct page *page, struct refusal *refusal)
 {
+	(void)page;
+	(void)refusal;
 	struct device_context context = { .control = control, .list = json_array() };
 	fabric_each_device(control->fabric, add_device, &context);
 	return context.list;
@@ -141,7 +161,7 @@ static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 			    v2 ? json_u64(view->v2.max_conns) : json_null());
 }
 
-static void add_linkgroup(void *arg, const struct smcr_lgr_view *view)
+static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 {
 	json_t *object =
 		json_pack("{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:n, s:i, s:I, s:I, s:I, s:I, s:o}",
@@ -155,41 +175,68 @@ static void add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 			  "peer_rmbs", (json_int_t)view->num_peer_rmbs, "idle_ms",
 			  view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
 	set_v2(object, view);
-	json_array_append_new(arg, object);
+	return add_row(arg, object, view->id);
 }
 
-json_t *control_show_linkgroups(struct control *control)
+static const char *const group_sections[] = { "linkgroup" };
+
+/* @return false: refused */
+static bool begin_groups(const struct page *page, uint32_t *ret_after, struct refusal *refusal)
 {
-	json_t *list = json_array();
-	smcr_engine_each_lgr(control->engine, add_linkgroup, list);
-	return list;
+	size_t section;
+	uint64_t after;
+	if (!page_begin(page, group_sections, 1, &section, &after, refusal))
+		return false;
+	*ret_after = after < UINT32_MAX ? (uint32_t)after : UINT32_MAX;
+	return true;
 }
 
-static void add_link(void *arg, const struct smcr_link_view *view)
+json_t *control_show_linkgroups(struct control *control, struct page *page, struct refusal *refusal)
 {
+	uint32_t after;
+	if (!begin_groups(page, &after, refusal))
+		return NULL;
+	struct part part = { page, group_sections[0], json_array() };
+	smcr_engine_walk_lgrs(control->engine, after, add_linkgroup, &part);
+	return part.list;
+}
+
+/* Who knows the number of a queue pair may forge packets to it from another host, or from this one:
+ * it is not for everybody. */
+static json_t *json_qpn(const struct part *part, uint32_t qpn)
+{
+	return part->page->administrator ? json_u64(qpn) : json_null();
+}
+
+static bool add_link(void *arg, const struct smcr_link_view *view)
+{
+	struct part *part = arg;
 	struct rnic_qp_stats stats = { 0 };
 	if (view->qp)
 		fabric_qp_stats(view->qp, &stats);
 	json_t *object = json_pack(
-		"{s:I, s:i, s:s, s:b, s:s, s:i, s:o, s:o, s:I, s:I, s:o, s:I, s:I, s:I, s:I, s:I, "
+		"{s:I, s:i, s:s, s:b, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, "
 		"s:I, s:o}",
 		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "state",
 		smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
 		view->device_name, "port", 1, "local_gid", json_gid(view->local_gid), "peer_gid",
-		json_gid(view->peer_gid), "local_qpn", (json_int_t)view->local_qpn, "peer_qpn",
-		(json_int_t)view->peer_qpn, "path_mtu", json_mtu(view->mtu), "uid",
+		json_gid(view->peer_gid), "local_qpn", json_qpn(part, view->local_qpn), "peer_qpn",
+		json_qpn(part, view->peer_qpn), "path_mtu", json_mtu(view->mtu), "uid",
 		(json_int_t)view->uid, "peer_uid", (json_int_t)view->peer_uid, "connections",
 		(json_int_t)view->num_conns, "tx_bytes", (json_int_t)view->tx_bytes, "rx_bytes",
 		(json_int_t)view->rx_bytes, "retransmits", (json_int_t)stats.retransmits,
 		"last_error", json_string_or_null(view->last_error));
-	json_array_append_new(arg, object);
+	return add_row(part, object, view->lgr_id);
 }
 
-json_t *control_show_links(struct control *control)
+json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal)
 {
-	json_t *list = json_array();
-	smcr_engine_each_link(control->engine, add_link, list);
-	return list;
+	uint32_t after;
+	if (!begin_groups(page, &after, refusal))
+		return NULL;
+	struct part part = { page, group_sections[0], json_array() };
+	smcr_engine_walk_links(control->engine, after, add_link, &part);
+	return part.list;
 }
 
 /* ---- connections ---- */
@@ -237,14 +284,23 @@ static void set_shared(json_t *object, const struct client_conn_view *view)
 			    shared ? json_u64(view->shared_rx_bytes) : json_null());
 }
 
-static void add_connection(void *arg, const struct client_conn_view *view)
+struct connections {
+	struct part part;
+	struct conns_place place;
+};
+
+static const char *const conn_sections[] = { "live", "ended" };
+
+static bool add_connection(void *arg, const struct client_conn_view *view)
 {
+	struct connections *connections = arg;
 	bool linked = view->in_engine && view->engine.lgr_id;
 	json_t *object =
-		json_pack("{s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:i, "
-			  "s:b, s:I, s:s?}",
-			  "local", json_addr(&view->local), "peer", json_addr(&view->peer), "role",
-			  role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
+		json_pack("{s:I, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, "
+			  "s:i, s:b, s:I, s:s?}",
+			  "id", (json_int_t)view->number, "local", json_addr(&view->local), "peer",
+			  json_addr(&view->peer), "role", role_name(view->role), "mode",
+			  client_mode_name(view->mode), "linkgroup",
 			  linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
 			  linked && view->engine.link_number ? json_u64(view->engine.link_number)
 							     : json_null(),
@@ -259,15 +315,22 @@ static void add_connection(void *arg, const struct client_conn_view *view)
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
 	set_shared(object, view);
 	set_fallback(object, view);
-	json_array_append_new(arg, object);
+	connections->part.section = conn_sections[view->ended];
+	return add_row(&connections->part, object, connections->place.number);
 }
 
-json_t *control_show_connections(struct control *control)
+json_t *control_show_connections(struct control *control, struct page *page,
+				 struct refusal *refusal)
 {
-	json_t *list = json_array();
+	size_t section;
+	uint64_t after;
+	if (!page_begin(page, conn_sections, 2, &section, &after, refusal))
+		return NULL;
+	struct connections connections = { .part = { page, NULL, json_array() },
+					   .place = { .ended = section == 1, .number = after } };
 	if (control->conns)
-		conns_each(control->conns, add_connection, list);
-	return list;
+		conns_walk(control->conns, &connections.place, add_connection, &connections);
+	return connections.part.list;
 }
 
 /* ---- info ---- */
@@ -350,9 +413,11 @@ static json_t *engine_counts(const struct smcr_engine_view *view)
 			 (json_int_t)view->llc_protocol_errors);
 }
 
-json_t *control_show_info(struct control *control)
+json_t *control_show_info(struct control *control, struct page *page, struct refusal *refusal)
 {
 	struct smcr_engine_view view;
+	(void)page;
+	(void)refusal;
 	smcr_engine_get_view(control->engine, &view);
 	json_t *reasons = json_array();
 	if (control->conns)

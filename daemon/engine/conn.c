@@ -23,6 +23,7 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	conn->state = SMCR_CONN_INIT;
 	smcr_conn_keepalive_init(conn);
 	DL_APPEND(engine->conns, conn);
+	engine->count.num_conns++;
 	*ret_conn = conn;
 	return 0;
 }
@@ -105,6 +106,7 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_stop(engine, &conn->keepalive);
 	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
 	DL_DELETE(engine->conns, conn);
+	engine->count.num_conns--;
 	free(conn);
 }
 

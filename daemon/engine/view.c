@@ -50,10 +50,8 @@ void smcr_engine_get_view(const struct smcr_engine *engine, struct smcr_engine_v
 	struct smcr_engine_view view = engine->count;
 	const struct smcr_lgr *lgr;
 	const struct smcr_slab *slab;
-	const struct smcr_conn *conn;
 	view.memory_used = engine->memory_used;
 	view.memory_budget = engine->config.memory_budget;
-	DL_COUNT(engine->conns, conn, view.num_conns);
 	view.num_links = HASH_COUNT(engine->links);
 	view.num_timers = (uint32_t)engine->heap_len;
 	DL_FOREACH (engine->lgrs, lgr) {
@@ -66,34 +64,54 @@ void smcr_engine_get_view(const struct smcr_engine *engine, struct smcr_engine_v
 	*ret_view = view;
 }
 
+static struct smcr_lgr_view view_of_lgr(const struct smcr_lgr *lgr)
+{
+	struct smcr_lgr_view view = {
+		.id = lgr->id,
+		.role = lgr->role,
+		.type = smcr_lgr_type_name(lgr),
+		.version = lgr->version,
+		.dialect = lgr->dialect,
+		.vlan = lgr->vlan,
+		.max_links = lgr->max_links,
+		.v2 = { .release = lgr->release,
+			.max_conns = lgr->max_conns,
+			.direct = lgr->v2.direct,
+			.os = smcr_clc_os_name(lgr->v2.os) },
+		.num_conns = lgr->num_conns,
+		.num_links = num_links(lgr),
+		.num_rmbs = smcr_lgr_num_rmbs(lgr),
+		.num_peer_rmbs = smcr_peer_rmb_count(lgr),
+		.idle_us = lgr->num_conns ? 0 : lgr->engine->now - lgr->idle_since,
+	};
+	memcpy(view.peer_id, lgr->peer_id, SMCR_PEER_ID_LEN);
+	smcr_eid_text(lgr->v2.eid, view.eid);
+	smcr_eid_text(lgr->v2.host, view.peer_host);
+	return view;
+}
+
 void smcr_engine_each_lgr(const struct smcr_engine *engine,
 			  void (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg)
 {
 	const struct smcr_lgr *lgr;
 	DL_FOREACH (engine->lgrs, lgr) {
-		struct smcr_lgr_view view = {
-			.id = lgr->id,
-			.role = lgr->role,
-			.type = smcr_lgr_type_name(lgr),
-			.version = lgr->version,
-			.dialect = lgr->dialect,
-			.vlan = lgr->vlan,
-			.max_links = lgr->max_links,
-			.v2 = { .release = lgr->release,
-				.max_conns = lgr->max_conns,
-				.direct = lgr->v2.direct,
-				.os = smcr_clc_os_name(lgr->v2.os) },
-			.num_conns = lgr->num_conns,
-			.num_links = num_links(lgr),
-			.num_rmbs = smcr_lgr_num_rmbs(lgr),
-			.num_peer_rmbs = smcr_peer_rmb_count(lgr),
-			.idle_us = lgr->num_conns ? 0 : engine->now - lgr->idle_since,
-		};
-		memcpy(view.peer_id, lgr->peer_id, SMCR_PEER_ID_LEN);
-		smcr_eid_text(lgr->v2.eid, view.eid);
-		smcr_eid_text(lgr->v2.host, view.peer_host);
+		struct smcr_lgr_view view = view_of_lgr(lgr);
 		fn(arg, &view);
 	}
+}
+
+bool smcr_engine_walk_lgrs(const struct smcr_engine *engine, uint32_t after,
+			   bool (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr) {
+		if (lgr->id <= after)
+			continue;
+		struct smcr_lgr_view view = view_of_lgr(lgr);
+		if (!fn(arg, &view))
+			return false;
+	}
+	return true;
 }
 
 static struct smcr_link_view view_of_link(const struct smcr_link *link)
@@ -133,6 +151,23 @@ void smcr_engine_each_link(const struct smcr_engine *engine,
 				struct smcr_link_view view = view_of_link(lgr->links[i]);
 				fn(arg, &view);
 			}
+}
+
+bool smcr_engine_walk_links(const struct smcr_engine *engine, uint32_t after,
+			    bool (*fn)(void *arg, const struct smcr_link_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr) {
+		bool more = true;
+		for (unsigned int i = 0; lgr->id > after && i < SMCR_LINK_SLOTS; i++)
+			if (lgr->links[i]) {
+				struct smcr_link_view view = view_of_link(lgr->links[i]);
+				more = fn(arg, &view);
+			}
+		if (!more)
+			return false;
+	}
+	return true;
 }
 
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
@@ -368,9 +403,14 @@ int smcr_engine_check(const struct smcr_engine *engine, char *ret_text, size_t l
 	struct check check = { .engine = engine, .text = ret_text, .len = len };
 	const struct smcr_lgr *lgr;
 	const struct smcr_conn *conn;
+	uint32_t num_conns = 0;
 	check_timers(&check);
-	DL_FOREACH (engine->conns, conn)
+	DL_FOREACH (engine->conns, conn) {
 		check_conn(&check, conn);
+		num_conns++;
+	}
+	expect(&check, num_conns == engine->count.num_conns, "%u connections, %u counted",
+	       num_conns, engine->count.num_conns);
 	DL_FOREACH (engine->lgrs, lgr)
 		check_lgr(&check, lgr);
 	expect(&check, check.memory == engine->memory_used, "memory: %llu bytes held, %llu counted",

@@ -79,6 +79,14 @@ void smcr_engine_each_lgr(const struct smcr_engine *engine,
 			  void (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg);
 void smcr_engine_each_link(const struct smcr_engine *engine,
 			   void (*fn)(void *arg, const struct smcr_link_view *view), void *arg);
+/** Call `fn` for the link groups with a larger id than `after`, smallest first, until it returns
+ *  false. @return true: those were all */
+bool smcr_engine_walk_lgrs(const struct smcr_engine *engine, uint32_t after,
+			   bool (*fn)(void *arg, const struct smcr_lgr_view *view), void *arg);
+/** The same for the links of these groups. No group is left in the middle: what `fn` returns counts
+ *  for the last link of one. */
+bool smcr_engine_walk_links(const struct smcr_engine *engine, uint32_t after,
+			    bool (*fn)(void *arg, const struct smcr_link_view *view), void *arg);
 /** The other links of that link's group that are active, if there is such a link. */
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),

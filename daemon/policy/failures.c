@@ -34,7 +34,7 @@ struct good_peer {
 
 struct failures {
 	uint32_t first_seconds;
-	uint64_t next_order;
+	uint64_t last_order;
 	struct entry *entries;
 	struct good_peer *good;
 };
@@ -109,7 +109,7 @@ static struct entry *make(struct failures *failures, const struct smcr_addr *pee
 	entry->key = *key;
 	entry->failure.peer = *peer;
 	entry->failure.peer.port = key->port;
-	entry->failure.order = failures->next_order++;
+	entry->failure.order = ++failures->last_order;
 	HASH_ADD(hh, failures->entries, key, sizeof(entry->key), entry);
 	return entry;
 }
@@ -256,12 +256,14 @@ size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, 
 
 /* ---- views ---- */
 
-void failures_each(struct failures *failures, uint64_t now_ms,
-		   void (*fn)(void *arg, const struct failure *failure), void *arg)
+bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
+		   bool (*fn)(void *arg, const struct failure *failure), void *arg)
 {
 	forget_old(failures, now_ms);
 	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
-		fn(arg, &entry->failure);
+		if (entry->failure.order > after && !fn(arg, &entry->failure))
+			return false;
+	return true;
 }
 
 const char *failure_name(enum failure_kind kind)

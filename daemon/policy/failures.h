@@ -32,7 +32,7 @@ struct failure {
 	uint32_t attempts; /* of these, how often after the peer had been left alone */
 	uint32_t seconds;  /* it is left alone for so long */
 	uint64_t until_ms; /* and until then; it is remembered for an hour after that */
-	uint64_t order;
+	uint64_t order;    /* they are counted from 1 */
 };
 
 struct failures;
@@ -67,10 +67,13 @@ void failures_worked(struct failures *failures, const struct smcr_addr *peer, ui
 size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
 		       void (*forgotten)(void *arg, const struct failure *failure), void *arg);
 
-/** Call `fn` for each, in the order in which they began. Those whose time is over come too, with
- *  until_ms in the past: they are tried again. */
-void failures_each(struct failures *failures, uint64_t now_ms,
-		   void (*fn)(void *arg, const struct failure *failure), void *arg);
+/**
+ * Call `fn` for each with a larger `order` than `after`, in that order, until it returns false.
+ * Those whose time is over come too, with until_ms in the past: they are tried again.
+ * @return true: those were all
+ */
+bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
+		   bool (*fn)(void *arg, const struct failure *failure), void *arg);
 
 /** "the first message over RoCE was not acknowledged" */
 const char *failure_text(enum failure_kind kind);

@@ -28,7 +28,7 @@ struct policy {
 	struct event *look;                       /* at the places that count as short */
 	struct policy_rule rules[SMCR_MAX_RULES]; /* in the places that the BPF programs know */
 	struct rule_info infos[SMCR_MAX_RULES];
-	uint64_t next_order;
+	uint64_t last_order;
 	uint64_t unnamed; /* at hand-over, as `hits` */
 };
 
@@ -117,7 +117,7 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, bool 
 		return -ENOSPC;
 	policy->rules[place] = *rule;
 	policy->infos[place] =
-		(struct rule_info){ .configured = configured, .order = policy->next_order++ };
+		(struct rule_info){ .configured = configured, .order = ++policy->last_order };
 	tell(policy, place, &rule->match);
 	return 0;
 }
@@ -140,13 +140,13 @@ static int by_order(const void *a, const void *b, void *ctx)
 	return first < second ? -1 : first > second;
 }
 
-void policy_each_rule(const struct policy *policy,
-		      void (*fn)(void *arg, const struct policy_rule_view *view), void *arg)
+bool policy_walk_rules(const struct policy *policy, uint64_t after,
+		       bool (*fn)(void *arg, const struct policy_rule_view *view), void *arg)
 {
 	uint32_t places[SMCR_MAX_RULES];
 	size_t n = 0;
 	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++)
-		if (is_used(&policy->rules[i]))
+		if (is_used(&policy->rules[i]) && policy->infos[i].order > after)
 			places[n++] = i;
 	qsort_r(places, n, sizeof(places[0]), by_order, (void *)policy);
 	for (size_t i = 0; i < n; i++) {
@@ -155,9 +155,12 @@ void policy_each_rule(const struct policy *policy,
 			.rule = &policy->rules[places[i]],
 			.configured = info->configured,
 			.hits = info->hits + rdv_option_rule_hits(policy->option, places[i]),
+			.order = info->order,
 		};
-		fn(arg, &view);
+		if (!fn(arg, &view))
+			return false;
 	}
+	return true;
 }
 
 uint64_t policy_unnamed(const struct policy *policy, bool *ret_in_force)
@@ -238,25 +241,25 @@ void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum fai
 }
 
 struct failure_search {
-	void (*fn)(void *arg, const struct failure *failure, uint32_t seconds_left);
+	bool (*fn)(void *arg, const struct failure *failure, uint32_t seconds_left);
 	void *arg;
 	uint64_t now_ms;
 };
 
-static void add_left(void *arg, const struct failure *failure)
+static bool add_left(void *arg, const struct failure *failure)
 {
 	const struct failure_search *search = arg;
 	uint64_t left = failure->until_ms > search->now_ms ? failure->until_ms - search->now_ms : 0;
-	search->fn(search->arg, failure, (uint32_t)((left + 999) / 1000));
+	return search->fn(search->arg, failure, (uint32_t)((left + 999) / 1000));
 }
 
-void policy_each_failure(struct policy *policy,
-			 void (*fn)(void *arg, const struct failure *failure,
-				    uint32_t seconds_left),
-			 void *arg)
+bool policy_walk_failures(struct policy *policy, uint64_t after,
+			  bool (*fn)(void *arg, const struct failure *failure,
+				     uint32_t seconds_left),
+			  void *arg)
 {
 	struct failure_search search = { fn, arg, now_ms() };
-	failures_each(policy->failures, search.now_ms, add_left, &search);
+	return failures_walk(policy->failures, search.now_ms, after, add_left, &search);
 }
 
 /* ---- where connections are short ---- */
@@ -296,15 +299,16 @@ void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t
 	}
 }
 
-static void look_again(void *arg, const struct short_place *place)
+static bool look_again(void *arg, const struct short_place *place)
 {
 	struct policy *policy = arg;
 	uint64_t left, tried;
 	if (!place->is_short ||
 	    rdv_option_short_counts(policy->option, &place->where, &left, &tried) < 0)
-		return;
+		return true;
 	if (shorts_look(policy->shorts, &place->where, left + tried, now_ms()) == SHORTS_ENDS)
 		ends(policy, &place->where, "there are few of them");
+	return true;
 }
 
 static void on_look(evutil_socket_t fd, short what, void *arg)
@@ -312,17 +316,17 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	struct policy *policy = arg;
 	(void)fd;
 	(void)what;
-	shorts_each(policy->shorts, now_ms(), look_again, policy);
+	shorts_walk(policy->shorts, now_ms(), 0, look_again, policy);
 }
 
 struct short_search {
 	const struct policy *policy;
-	void (*fn)(void *arg, const struct policy_short_view *view);
+	bool (*fn)(void *arg, const struct policy_short_view *view);
 	void *arg;
 	uint64_t now_ms;
 };
 
-static void add_counts(void *arg, const struct short_place *place)
+static bool add_counts(void *arg, const struct short_place *place)
 {
 	const struct short_search *search = arg;
 	struct policy_short_view view = { .place = place };
@@ -331,14 +335,14 @@ static void add_counts(void *arg, const struct short_place *place)
 					&view.tried);
 		view.age_s = (search->now_ms - place->since_ms) / 1000;
 	}
-	search->fn(search->arg, &view);
+	return search->fn(search->arg, &view);
 }
 
-void policy_each_short(struct policy *policy,
-		       void (*fn)(void *arg, const struct policy_short_view *view), void *arg)
+bool policy_walk_shorts(struct policy *policy, uint64_t after,
+			bool (*fn)(void *arg, const struct policy_short_view *view), void *arg)
 {
 	struct short_search search = { policy, fn, arg, now_ms() };
-	shorts_each(policy->shorts, search.now_ms, add_counts, &search);
+	return shorts_walk(policy->shorts, search.now_ms, after, add_counts, &search);
 }
 
 /* ---- forgotten by an operator ---- */

@@ -69,12 +69,15 @@ void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum fai
 void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms,
 		  uint64_t bytes);
 
+/* Walks go by the `order` of what they come to: from behind `after` (0: from the beginning) until
+ * `fn` returns false. They return true if they came to the end. */
+
 /** `fn` gets each peer or port that failed and is remembered, and the seconds for which it is still
  *  left alone: 0 if it is tried again. */
-void policy_each_failure(struct policy *policy,
-			 void (*fn)(void *arg, const struct failure *failure,
-				    uint32_t seconds_left),
-			 void *arg);
+bool policy_walk_failures(struct policy *policy, uint64_t after,
+			  bool (*fn)(void *arg, const struct failure *failure,
+				     uint32_t seconds_left),
+			  void *arg);
 
 struct policy_short_view {
 	const struct short_place *place;
@@ -84,8 +87,8 @@ struct policy_short_view {
 };
 
 /** Each place where the length of connections is watched. */
-void policy_each_short(struct policy *policy,
-		       void (*fn)(void *arg, const struct policy_short_view *view), void *arg);
+bool policy_walk_shorts(struct policy *policy, uint64_t after,
+			bool (*fn)(void *arg, const struct policy_short_view *view), void *arg);
 
 /**
  * Forget what was seen of a peer or port.
@@ -110,11 +113,12 @@ struct policy_rule_view {
 	const struct policy_rule *rule;
 	bool configured; /* in smcrd.conf, else added since */
 	uint64_t hits;   /* connections that it has decided */
+	uint64_t order;  /* they are counted from 1 */
 };
 
-/** Call `fn` for each, in the order in which they came. */
-void policy_each_rule(const struct policy *policy,
-		      void (*fn)(void *arg, const struct policy_rule_view *view), void *arg);
+/** Each rule, in the order in which they came. */
+bool policy_walk_rules(const struct policy *policy, uint64_t after,
+		       bool (*fn)(void *arg, const struct policy_rule_view *view), void *arg);
 
 /** Connections denied because no rule that allows names them; *ret_in_force: there is such a rule.
  */

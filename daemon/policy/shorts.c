@@ -39,6 +39,7 @@ struct shorts {
 	struct shorts_config config;
 	struct place *places;
 	size_t num_short;
+	uint64_t last_order;
 };
 
 struct shorts *shorts_new(const struct shorts_config *config)
@@ -109,6 +110,7 @@ static struct place *find_or_make(struct shorts *shorts, const struct smcr_addr 
 		return NULL;
 	place->key = key_of(where);
 	place->known.where = *where;
+	place->known.order = ++shorts->last_order;
 	place->recent_ms = now_ms;
 	HASH_ADD(hh, shorts->places, key, sizeof(place->key), place);
 	return place;
@@ -221,14 +223,18 @@ size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 	return n;
 }
 
-void shorts_each(const struct shorts *shorts, uint64_t now_ms,
-		 void (*fn)(void *arg, const struct short_place *place), void *arg)
+bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
+		 bool (*fn)(void *arg, const struct short_place *place), void *arg)
 {
 	for (const struct place *place = shorts->places; place; place = place->hh.next) {
 		struct short_place known = place->known;
+		if (known.order <= after)
+			continue;
 		known.rate = recent_at(place, now_ms) / RATE_SECONDS;
-		fn(arg, &known);
+		if (!fn(arg, &known))
+			return false;
 	}
+	return true;
 }
 
 bool shorts_any(const struct shorts *shorts)

@@ -36,6 +36,7 @@ struct short_place {
 	double rate;       /* connections of SMC-R that ended, a second, over some ten seconds */
 	uint64_t seen;     /* connections that ended */
 	uint64_t since_ms; /* is_short: since then */
+	uint64_t order;    /* they are counted from 1 */
 };
 
 struct shorts;
@@ -76,10 +77,13 @@ enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *wh
 size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 		     void (*ended)(void *arg, const struct short_place *place), void *arg);
 
-/** Call `fn` for each place, in the order in which they were first seen. `fn` may call
- * shorts_look() for it. */
-void shorts_each(const struct shorts *shorts, uint64_t now_ms,
-		 void (*fn)(void *arg, const struct short_place *place), void *arg);
+/**
+ * Call `fn` for each place with a larger `order` than `after`, as they were first seen, until it
+ * returns false. `fn` may call shorts_look() for it.
+ * @return true: those were all
+ */
+bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
+		 bool (*fn)(void *arg, const struct short_place *place), void *arg);
 
 /** Is there a place that counts as short? */
 bool shorts_any(const struct shorts *shorts);

@@ -392,7 +392,7 @@ struct text {
 	size_t left;
 };
 
-static void add_line(void *arg, const struct client_conn_view *view)
+static bool add_line(void *arg, const struct client_conn_view *view)
 {
 	struct text *text = arg;
 	int n = snprintf(text->at, text->left,
@@ -402,6 +402,7 @@ static void add_line(void *arg, const struct client_conn_view *view)
 			 (unsigned long long)view->rx_bytes, view->peer.port);
 	text->at += n;
 	text->left -= (size_t)n;
+	return true;
 }
 
 /* Requests that wait, and how many gave up waiting. */
@@ -457,7 +458,8 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 	*ret_reply = reply;
 	memcpy(reply, json, len);
 	if (strcmp(reply, "conns") == 0) {
-		conns_each(daemon_conns, add_line, &text);
+		struct conns_place place = { 0 };
+		conns_walk(daemon_conns, &place, add_line, &text);
 	} else if (strcmp(reply, "limits") == 0) {
 		*reply = '\0';
 		limits_each(daemon_conns, add_limit, &text);

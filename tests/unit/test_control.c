@@ -182,14 +182,59 @@ static void bad_requests_are_refused_by_name(void **state)
 		{ "{\"method\":\"info.show\",\"method\":\"link.show\"}", "bad-request", NULL,
 		  "duplicate" },
 		{ "{\"method\":\"nonsense\"}", "unknown-method", NULL, "nonsense" },
-		{ "{\"method\":\"link.show\",\"params\":{\"a\":1}}", "bad-parameter", "a", "none" },
+		{ "{\"method\":\"info.show\",\"params\":{\"a\":1}}", "bad-parameter", "a", "none" },
+		{ "{\"method\":\"device.show\",\"params\":{\"after\":\"live:1\"}}", "bad-parameter",
+		  "after", "none" },
 		{ "{\"method\":\"link.show\",\"params\":[]}", "bad-request", NULL, "params" },
 		{ "{\"method\":\"link.show\",\"params\":{\"linkgroup\":1}}", "bad-parameter",
-		  "linkgroup", "none" },
+		  "linkgroup", "there is: after" },
+		{ "{\"method\":\"link.show\",\"params\":{\"after\":1}}", "bad-parameter", "after",
+		  "a string" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
 		expect_error(ask(*state, cases[i].request, strlen(cases[i].request)), cases[i].code,
 			     cases[i].parameter, cases[i].words);
+}
+
+/* Where a part begins is what a reply has said, and nothing else. */
+static void only_places_of_the_view_are_taken(void **state)
+{
+	static const struct {
+		const char *method, *after;
+		bool good;
+	} cases[] = {
+		{ "connection.show", "live:1", true },
+		{ "connection.show", "ended:18446744073709551615", true },
+		{ "link.show", "linkgroup:18446744073709551615", true },
+		{ "linkgroup.show", "linkgroup:0", true },
+		{ "policy.show", "learnt:7", true },
+		{ "connection.show", "", false },
+		{ "connection.show", "live", false },
+		{ "connection.show", "live:", false },
+		{ "connection.show", "live:x", false },
+		{ "connection.show", "live:-1", false },
+		{ "connection.show", "live: 1", false },
+		{ "connection.show", "live:01", false },
+		{ "connection.show", "live:1x", false },
+		{ "connection.show", "live:18446744073709551616", false },
+		{ "connection.show", "rules:1", false },
+		{ "policy.show", "live:1", false },
+		{ "link.show", "link:1", false },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[128];
+		int len = snprintf(text, sizeof(text),
+				   "{\"method\":\"%s\",\"params\":{\"after\":\"%s\"}}",
+				   cases[i].method, cases[i].after);
+		json_t *reply = ask(*state, text, (size_t)len);
+		if (!cases[i].good) {
+			expect_error(reply, "bad-parameter", "after", "next");
+			continue;
+		}
+		assert_non_null(json_object_get(reply, "result"));
+		assert_null(json_object_get(reply, "next"));
+		json_decref(reply);
+	}
 }
 
 /* A request ends where its length says, whatever lies behind it. */
@@ -551,6 +596,89 @@ static void there_is_room_for_so_many_rules(void **state)
 	expect_error(change_rule(fixture, "policy.add", "deny all"), "full", NULL, "256");
 }
 
+/* ---- views in parts ---- */
+
+#define MOST_ROWS 64 /* in a reply */
+
+struct counts {
+	unsigned int rules[SMCR_MAX_RULES + 1]; /* by port: how often each was shown */
+	unsigned int failed[256];               /* by the last byte of the address */
+};
+
+static size_t count_rows(const json_t *reply, struct counts *counts)
+{
+	json_t *rules = result_of((json_t *)reply, "rules"), *row;
+	json_t *failed = result_of((json_t *)reply, "failed");
+	size_t i;
+	json_array_foreach(rules, i, row)
+	{
+		int port = 0;
+		sscanf(json_string_value(json_object_get(row, "rule")), "deny port %d", &port);
+		counts->rules[port]++;
+	}
+	json_array_foreach(failed, i, row)
+	{
+		int last = 0;
+		sscanf(json_string_value(json_object_get(row, "peer")), "10.0.0.%d", &last);
+		counts->failed[last]++;
+	}
+	return json_array_size(rules) + json_array_size(failed);
+}
+
+static json_t *ask_policy(struct fixture *fixture, const char *after)
+{
+	char text[128] = "{\"method\":\"policy.show\"}";
+	if (after)
+		snprintf(text, sizeof(text),
+			 "{\"method\":\"policy.show\",\"params\":{\"after\":\"%s\"}}", after);
+	return ask(fixture, text, strlen(text));
+}
+
+static json_t *forget(struct fixture *fixture, const char *params);
+
+/* No reply is long; together they have everything once, whatever comes and goes meanwhile. */
+static void long_views_come_in_parts(void **state)
+{
+	struct fixture *fixture = *state;
+	static struct counts counts;
+	struct smcr_addr peer = { .family = AF_INET, .ip = { 10 }, .port = 0 };
+	char text[32];
+	for (int i = 1; i <= 100; i++) {
+		snprintf(text, sizeof(text), "deny port %d", i);
+		json_decref(change_rule(fixture, "policy.add", text));
+	}
+	for (uint8_t i = 1; i <= 200; i++) {
+		peer.ip[3] = i;
+		policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+	}
+	memset(&counts, 0, sizeof(counts));
+	json_t *reply = ask_policy(fixture, NULL), *next;
+	unsigned int parts = 1;
+	for (; (next = json_object_get(reply, "next")); parts++) {
+		assert_int_equal(count_rows(reply, &counts), MOST_ROWS);
+		if (parts == 1) { /* the place itself, one before, one behind; one comes */
+			json_decref(change_rule(fixture, "policy.delete", "deny port 64"));
+			json_decref(change_rule(fixture, "policy.delete", "deny port 1"));
+			json_decref(change_rule(fixture, "policy.delete", "deny port 65"));
+			json_decref(change_rule(fixture, "policy.add", "deny port 101"));
+		}
+		if (parts == 3) {
+			json_decref(forget(fixture, "{\"peer\":\"10.0.0.1\"}"));
+			json_decref(forget(fixture, "{\"peer\":\"10.0.0.199\"}"));
+		}
+		json_t *then = ask_policy(fixture, json_string_value(next));
+		json_decref(reply);
+		reply = then;
+	}
+	assert_true(count_rows(reply, &counts) < MOST_ROWS);
+	json_decref(reply);
+	assert_int_equal(parts, 5); /* 100 rules and 199 peers, 64 a part */
+	for (int i = 1; i <= 101; i++)
+		assert_int_equal(counts.rules[i], i != 65);
+	for (int i = 1; i <= 200; i++)
+		assert_int_equal(counts.failed[i], i != 199);
+}
+
 static json_t *forget(struct fixture *fixture, const char *params)
 {
 	const struct clients_asker root = { .request = 1 };
@@ -638,6 +766,8 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(bad_requests_are_refused_by_name),
+		CASE(only_places_of_the_view_are_taken),
+		CASE(long_views_come_in_parts),
 		CASE(the_length_counts),
 		CASE(empty_lists_are_arrays),
 		CASE(parameters_are_checked_by_name),

@@ -110,6 +110,25 @@ static void keep_conn_view(void *arg, const struct smcr_lgr_view *view)
 	*(struct smcr_lgr_view *)arg = *view;
 }
 
+struct walk {
+	unsigned int lgrs, links;
+	bool enough;
+};
+
+static bool walk_lgr(void *arg, const struct smcr_lgr_view *view)
+{
+	struct walk *walk = arg;
+	walk->lgrs += view->id != 0;
+	return !walk->enough;
+}
+
+static bool walk_link(void *arg, const struct smcr_link_view *view)
+{
+	struct walk *walk = arg;
+	walk->links += view->number != 0;
+	return !walk->enough;
+}
+
 static void keep_link_view(void *arg, const struct smcr_link_view *view)
 {
 	struct smcr_link_view *views = arg;
@@ -164,6 +183,19 @@ static void views_of_a_group(void **state)
 		assert_string_equal(links[n].last_error, "");
 	}
 	assert_int_equal(links[1].num_conns + links[2].num_conns, 3);
+
+	struct walk walk = { 0 };
+	assert_true(smcr_engine_walk_lgrs(engine, 0, walk_lgr, &walk));
+	assert_true(smcr_engine_walk_lgrs(engine, lgr->id, walk_lgr, &walk));
+	assert_int_equal(walk.lgrs, 1);
+	assert_true(smcr_engine_walk_links(engine, 0, walk_link, &walk));
+	assert_true(smcr_engine_walk_links(engine, lgr->id, walk_link, &walk));
+	assert_int_equal(walk.links, 2);
+	walk = (struct walk){ .enough = true }; /* but no group is left in the middle */
+	assert_false(smcr_engine_walk_lgrs(engine, 0, walk_lgr, &walk));
+	assert_false(smcr_engine_walk_links(engine, 0, walk_link, &walk));
+	assert_int_equal(walk.lgrs, 1);
+	assert_int_equal(walk.links, 2);
 	struct smcr_link_view others[3] = { 0 };
 	smcr_engine_each_alternative(engine, pair_link(pair, S, 1)->ref, keep_link_view, others);
 	assert_int_equal(others[1].number, 0);

@@ -60,10 +60,16 @@ static void count(void *arg, const struct failure *failure)
 	++*(size_t *)arg;
 }
 
+static bool count_one(void *arg, const struct failure *failure)
+{
+	count(arg, failure);
+	return true;
+}
+
 static size_t remembered(struct fixture *fixture)
 {
 	size_t n = 0;
-	failures_each(fixture->failures, fixture->now, count, &n);
+	failures_walk(fixture->failures, fixture->now, 0, count_one, &n);
 	return n;
 }
 

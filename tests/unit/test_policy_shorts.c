@@ -196,14 +196,20 @@ static void a_place_can_be_forgotten(void **state)
 	assert_int_equal(gone.where.port, 0); /* it did not count as short */
 }
 
+static bool collect_one(void *arg, const struct short_place *place)
+{
+	collect(arg, place);
+	return true;
+}
+
 static void rates_fade_in_the_view(void **state)
 {
 	struct fixture *fixture = *state;
 	struct short_place seen = { 0 };
 	assert_int_equal(until_short(fixture, 10, 100), 0);
-	shorts_each(fixture->shorts, fixture->now_ms, collect, &seen);
+	shorts_walk(fixture->shorts, fixture->now_ms, 0, collect_one, &seen);
 	assert_true(seen.rate > 5 && seen.rate < 11 && seen.share > 0.9 && seen.seen == 100);
-	shorts_each(fixture->shorts, fixture->now_ms + 60000, collect, &seen);
+	shorts_walk(fixture->shorts, fixture->now_ms + 60000, 0, collect_one, &seen);
 	assert_true(seen.rate < 0.5);
 }
 

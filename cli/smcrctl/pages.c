@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/pages.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+static int ask(struct session *session, const char *request, json_t **ret_reply,
+	       char ret_error[SESSION_ERROR_LEN])
+{
+	char *raw;
+	int error = session_request(session, request, &raw, ret_error);
+	if (error)
+		return error;
+	*ret_reply = json_loads(raw, 0, NULL);
+	free(raw);
+	if (*ret_reply)
+		return 0;
+	snprintf(ret_error, SESSION_ERROR_LEN, "smcrd's reply is not JSON");
+	return -EBADMSG;
+}
+
+static int ask_behind(struct session *session, const char *request, const char *next,
+		      json_t **ret_reply, char ret_error[SESSION_ERROR_LEN])
+{
+	json_t *json = json_loads(request, 0, NULL);
+	json_object_set_new(json_object_get(json, "params"), "after", json_string(next));
+	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
+	json_decref(json);
+	if (!text) {
+		snprintf(ret_error, SESSION_ERROR_LEN, "out of memory");
+		return -ENOMEM;
+	}
+	int error = ask(session, text, ret_reply, ret_error);
+	free(text);
+	return error;
+}
+
+/* ---- one of many ---- */
+
+/* `places` says where the row with an id is. */
+static void note_place(json_t *places, const json_t *row, size_t place)
+{
+	const json_t *id = json_object_get(row, "id");
+	char key[24];
+	if (!json_is_integer(id))
+		return;
+	snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+	json_object_set_new(places, key, json_integer((json_int_t)place));
+}
+
+static bool find_place(const json_t *places, const json_t *row, size_t *ret_place)
+{
+	const json_t *id = json_object_get(row, "id");
+	char key[24];
+	if (!json_is_integer(id))
+		return false;
+	snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+	const json_t *place = json_object_get(places, key);
+	*ret_place = (size_t)json_integer_value(place);
+	return place;
+}
+
+/* What has changed between two parts is there twice; what comes later is what holds. */
+static void add_rows(json_t *rows, const json_t *more, json_t *places)
+{
+	size_t i, place;
+	json_t *row;
+	json_array_foreach(more, i, row)
+	{
+		if (find_place(places, row, &place)) {
+			json_array_set(rows, place, row);
+			continue;
+		}
+		note_place(places, row, json_array_size(rows));
+		json_array_append(rows, row);
+	}
+}
+
+/* A result is a list, or an object with lists in it. */
+static void add_part(json_t *result, const json_t *part, json_t *places)
+{
+	const char *key;
+	json_t *value;
+	if (json_is_array(result)) {
+		add_rows(result, part, places);
+		return;
+	}
+	json_object_foreach((json_t *)part, key, value)
+	{
+		json_t *rows = json_object_get(result, key);
+		if (json_is_array(rows) && json_is_array(value))
+			json_array_extend(rows, value);
+	}
+}
+
+static json_t *places_of(const json_t *result)
+{
+	json_t *places = json_object(), *row;
+	size_t i;
+	json_array_foreach(result, i, row)
+	{
+		note_place(places, row, i);
+	}
+	return places;
+}
+
+static const char *next_of(const json_t *reply)
+{
+	return json_string_value(json_object_get(reply, "next"));
+}
+
+int pages_request(struct session *session, const char *request, json_t **ret_reply,
+		  char ret_error[SESSION_ERROR_LEN])
+{
+	json_t *whole, *part = NULL;
+	int error = ask(session, request, &whole, ret_error);
+	if (error)
+		return error;
+	json_t *result = json_object_get(whole, "result");
+	json_t *places = next_of(whole) ? places_of(result) : NULL;
+	const json_t *last = whole;
+	while (!error && next_of(last)) {
+		json_t *next;
+		error = ask_behind(session, request, next_of(last), &next, ret_error);
+		if (error)
+			break;
+		json_decref(part);
+		last = part = next;
+		if (json_object_get(part, "error")) {
+			json_decref(whole);
+			whole = json_incref(part);
+			break;
+		}
+		add_part(result, json_object_get(part, "result"), places);
+	}
+	json_decref(part);
+	json_decref(places);
+	if (error)
+		json_decref(whole);
+	else
+		*ret_reply = whole;
+	return error;
+}

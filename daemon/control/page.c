@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Views in parts. What there may be many of is shown a few at a time, so that no request keeps the
+ * loop for long and no reply is large; whoever asks goes on where the part before ended. That place
+ * is the number of what was shown last: numbers only grow, so nothing is left out or shown twice
+ * because other things came and went.
+ */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/control/internal.h"
+
+#define ROWS_A_PAGE 64
+
+bool page_row(struct page *page)
+{
+	return ++page->rows < ROWS_A_PAGE;
+}
+
+static bool wrong(struct refusal *refusal)
+{
+	refuse(refusal, EINVAL, "bad-parameter",
+	       "\"after\" is none of this view's places: give what \"next\" was in the reply "
+	       "before");
+	refusal->parameter = "after";
+	return false;
+}
+
+bool page_begin(const struct page *page, const char *const *sections, size_t num_sections,
+		size_t *ret_section, uint64_t *ret_number, struct refusal *refusal)
+{
+	char place[PAGE_PLACE_LEN];
+	*ret_section = 0;
+	*ret_number = 0;
+	if (!page->after)
+		return true;
+	for (size_t i = 0; i < num_sections; i++) {
+		uint64_t number;
+		size_t len = strlen(sections[i]);
+		if (strncmp(page->after, sections[i], len) != 0 ||
+		    sscanf(page->after + len, ":%" SCNu64, &number) != 1)
+			continue;
+		/* Only as page_end() writes it. */
+		snprintf(place, sizeof(place), "%s:%" PRIu64, sections[i], number);
+		if (strcmp(place, page->after) != 0)
+			continue;
+		*ret_section = i;
+		*ret_number = number;
+		return true;
+	}
+	return wrong(refusal);
+}
+
+void page_end(struct page *page, const char *section, uint64_t number)
+{
+	snprintf(page->next, sizeof(page->next), "%s:%" PRIu64, section, number);
+}

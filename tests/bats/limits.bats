@@ -1,0 +1,73 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# bats file_tags=long
+# What one user asks of smcrd, or holds of it, takes nothing from the others.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
+
+MOST_ROWS=64 # in a reply
+
+# flood NAME UID SESSIONS [METHOD]: ask smcrd on host b without end; TALK_READY is how many sessions it got.
+flood() {
+	local name=$1
+	shift
+	talk_start "$name" b python3 "$BATS_TEST_DIRNAME/ask_flood.py" "$HOSTS_DIR/b.sock" "$@"
+	TALK_READY=$(talk_hear "$name")
+	[[ "$TALK_READY" == ready* ]]
+	TALK_READY=${TALK_READY#ready }
+}
+
+# told NAME WHAT: a number that the flood tells of itself.
+told() {
+	talk_send "$1" "?"
+	talk_hear "$1" | sed -E "s/.*\\b$2 ([0-9]+).*/\\1/"
+}
+
+told_at_least() {
+	[ "$(told "$1" "$2")" -ge "$3" ]
+}
+
+@test "1,000 connections are shown in parts, and who asks without end harms nobody" {
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	for host in a b; do
+		printf '%s\n' 'element_size = 16K' 'element_size_min = 16K' \
+			'connect_wait_milliseconds = 20000' >"$HOSTS_DIR/$host.conf"
+		smcrd_start "$host"
+	done
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100 --connections 1000 \
+		--way epoll --hold
+	until_true 60 shows b info '.connections.smcr == 1004'
+	flood flood 65534 50 connection.show
+	for _ in 1 2 3; do
+		# each once, whole, with what has ended behind it
+		show b connection '.[] | select(.ended | not).id' >"$HOSTS_DIR/ids"
+		[ "$(wc -l <"$HOSTS_DIR/ids")" = 1004 ]
+		[ "$(sort -u "$HOSTS_DIR/ids" | wc -l)" = 1004 ]
+		[ "$(smcrctl_on b connection | grep -c 7001)" = 1000 ]
+	done
+	until_true 20 told_at_least flood replies 20
+	[ "$(told flood rows)" = "$MOST_ROWS" ]
+	[ "$(told flood bytes)" -lt 65536 ]
+	steady_stop client
+	steady_stop server
+}
+
+@test "queue pair numbers are shown to administrators only" {
+	two_daemons
+	chmod 711 "$HOSTS_DIR"
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	shows b link 'length >= 1 and all(.[]; (.local_qpn | type) == "number" and (.peer_qpn | type) == "number")'
+	on b setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" -j link |
+		jq -e '.link | length >= 1 and all(.[]; .local_qpn == null and .peer_qpn == null)'
+	run -0 on b setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" link
+	[[ "$output" == *QPN* ]]
+}
