@@ -4,7 +4,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,6 +23,7 @@
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
+#include "daemon/host/waiting.h"
 #include "daemon/optout.h"
 #include "daemon/policy/policy.h"
 #include "daemon/rendezvous/option.h"
@@ -55,6 +55,7 @@ struct smcrd {
 	uint64_t
 		stop_answer; /* when everything has ended, how much longer to stay; 0: not at all */
 	uint64_t programs_active; /* counts batches of work for programs */
+	struct waiting waiting;
 };
 
 /* ---- RNICs ---- */
@@ -460,6 +461,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .reply_ctx = smcrd,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
+					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
 	error = open_conns(smcrd);
@@ -489,6 +491,7 @@ int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DA
 		return -ENOMEM;
 	}
 	smcrd->config = *config;
+	waiting_init(&smcrd->waiting, smcrd->config.busy_poll_us);
 	*config = (struct config){ 0 };
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
@@ -542,27 +545,16 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	event_add(smcrd->stop_check, &often);
 }
 
-/*
- * After work the loop looks for more without sleeping for a short while, giving up the processor in
- * between: the wakeup of a sleeping process is most of a round trip.
- */
 void smcrd_run(struct smcrd *smcrd)
 {
+	struct waiting *waiting = &smcrd->waiting;
 	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s", fabric_num_devices(smcrd->fabric),
 		   smcrd->option ? "in use" : "not available");
-	uint64_t seen = 0, busy_until = 0;
 	while (!smcrd->done) {
-		uint64_t active = smcrd->programs_active + fabric_activity(smcrd->fabric);
-		uint64_t now = smcrd->config.busy_poll_us ? fabric_now() : 0;
-		if (active != seen)
-			busy_until = now + smcrd->config.busy_poll_us;
-		bool busy = now < busy_until;
-		if (busy && active == seen)
-			sched_yield(); /* others first: on a loaded host the spin costs them nothing
-					*/
-		seen = active;
+		uint64_t work = smcrd->programs_active + fabric_activity(smcrd->fabric);
+		bool look = waiting_look(waiting, work, waiting->most_us ? fabric_now() : 0);
 		fabric_end_turn(smcrd->fabric);
-		if (event_base_loop(smcrd->base, busy ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
+		if (event_base_loop(smcrd->base, look ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}
 	fabric_end_turn(smcrd->fabric); /* what was said last */

@@ -203,6 +203,9 @@ static const struct column info_columns[] = {
 	{ "cdc dropped", "engine.cdc_dropped", .details = true },
 	{ "llc dropped", "engine.llc_dropped", .details = true },
 	{ "llc protocol errors", "engine.llc_protocol_errors", .details = true },
+	{ "looks for more work", "event_loop.spins_total", .details = true },
+	{ "of these in vain", "event_loop.vain_spins_total", .details = true },
+	{ "sleeps", "event_loop.sleeps_total", .details = true },
 };
 
 static const struct column device_columns[] = {

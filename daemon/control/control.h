@@ -30,6 +30,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/config.h"
+#include "daemon/host/waiting.h"
 #include "daemon/policy/policy.h"
 #include "daemon/rendezvous/option.h"
 
@@ -45,8 +46,9 @@ struct control {
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct policy *policy;
-	const char *option_error; /* why not: a sentence; "" otherwise */
-	uint64_t started;         /* fabric_now() at the start */
+	const struct waiting *waiting; /* the event loop's; NULL in tests without a loop */
+	const char *option_error;      /* why not: a sentence; "" otherwise */
+	uint64_t started;              /* fabric_now() at the start */
 	/** The reply to a request that was left open; takes `reply` (NULL: no memory) over. Called
 	 * from inside operations of the engine. */
 	void (*reply)(void *ctx, uint64_t request, char *reply);

@@ -413,6 +413,16 @@ static json_t *engine_counts(const struct smcr_engine_view *view)
 			 (json_int_t)view->llc_protocol_errors);
 }
 
+static json_t *loop_counts(const struct control *control)
+{
+	struct waiting_counts counts = { 0 };
+	if (control->waiting)
+		counts = control->waiting->counts;
+	return json_pack("{s:I, s:I, s:I}", "spins_total", (json_int_t)counts.spins,
+			 "vain_spins_total", (json_int_t)counts.vain, "sleeps_total",
+			 (json_int_t)counts.sleeps);
+}
+
 json_t *control_show_info(struct control *control, struct page *page, struct refusal *refusal)
 {
 	struct smcr_engine_view view;
@@ -423,13 +433,14 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	if (control->conns)
 		conns_each_reason(control->conns, add_reason, reasons);
 	return json_pack(
-		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o}", "version",
-		SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
+		"version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
 		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
 		control->config->socket_path, "peer_id",
 		json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
 		control->option != NULL, "error", json_string_or_null(control->option_error),
 		"devices", (json_int_t)fabric_num_devices(control->fabric), "connections",
-		connection_counts(control), "engine", engine_counts(&view), "fallbacks", reasons,
-		"skipped_peers", skipped_peers(control), "limits", limits(control));
+		connection_counts(control), "engine", engine_counts(&view), "event_loop",
+		loop_counts(control), "fallbacks", reasons, "skipped_peers", skipped_peers(control),
+		"limits", limits(control));
 }
