@@ -56,7 +56,7 @@ void obs_urgent_cdc(struct obs_flow *flow, const struct smcr_cdc *cdc, uint64_t 
 		fail(flow, "URG-2", "an urgent byte waits, but P is not set", produced);
 	else if (at_mark && !more && !present && produced > flow->produced)
 		fail(flow, "URG-1", "an urgent byte was written, but U is not set", produced);
-	else if (at_mark && !more && !present && repeats &&
+	else if (again && at_mark && !more && !present && repeats &&
 		 !((flow->moved || urgent_is_announced(side)) && known_consumed(flow) >= produced))
 		fail(flow, "CDC-4", "U is taken back before normal data", produced);
 	else if (again && present && !repeats && !flow->moved)
