@@ -208,11 +208,36 @@ static void failed(void *ctx, const struct smcr_addr *peer, enum conns_failure h
 	}
 }
 
+/* Where what was seen of a connection is kept: the server's port, with its address if it is the
+ * peer's. */
+static struct smcr_addr place_of(const struct smcr_addr *local, const struct smcr_addr *peer,
+				 bool server)
+{
+	return server ? (struct smcr_addr){ .port = local->port } : *peer;
+}
+
 static void ended(void *ctx, const struct conns_ended *ended)
 {
 	struct smcrd *smcrd = ctx;
-	const struct smcr_addr own = { .port = ended->local->port };
-	policy_ended(smcrd->policy, ended->server ? &own : ended->peer, ended->ms, ended->bytes);
+	const struct smcr_addr where = place_of(ended->local, ended->peer, ended->server);
+	policy_ended(smcrd->policy, &where, ended->ms, ended->bytes, &ended->needs);
+}
+
+static struct smcr_needs expect(void *ctx, const struct conns_candidate *candidate)
+{
+	const struct smcrd *smcrd = ctx;
+	const struct smcr_addr where =
+		place_of(candidate->local, candidate->peer, candidate->server);
+	return policy_expect(smcrd->policy, &where);
+}
+
+static void outgrown(void *ctx, const struct conns_candidate *candidate,
+		     const struct smcr_needs *needs)
+{
+	struct smcrd *smcrd = ctx;
+	const struct smcr_addr where =
+		place_of(candidate->local, candidate->peer, candidate->server);
+	policy_outgrown(smcrd->policy, &where, needs);
 }
 
 static bool assume_capable(void *ctx, const struct smcr_addr *peer)
@@ -375,7 +400,9 @@ static int open_conns(struct smcrd *smcrd)
 			       .refuse = refuse,
 			       .worked = worked,
 			       .failed = failed,
+			       .expect = expect,
 			       .ended = ended,
+			       .outgrown = outgrown,
 			       .assume_capable = assume_capable,
 			       .can_share = can_share,
 			       .log = write_log },

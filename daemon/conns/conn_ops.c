@@ -47,6 +47,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		pump_note_writable(&conn->pump);
 		conn_mark(conn);
 		break;
+	case SMCR_CONN_OUTGROWN: conn_note_outgrown(conn, &event->needs); break;
 	case SMCR_CONN_RESET:
 		conn->error = event->error;
 		conn->broken = true;
@@ -57,6 +58,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		break;
 	case SMCR_CONN_CLOSED:
 		conn->tcp_reset = event->tcp_reset;
+		conn->needs = event->needs;
 		let_go(conn, EVENT_CLOSED);
 		break;
 	}

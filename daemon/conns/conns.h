@@ -30,7 +30,7 @@ struct conns;
 struct event_base;
 struct poller;
 
-/** A connection that is about to use SMC-R. */
+/** A connection that is about to use SMC-R, or does. */
 struct conns_candidate {
 	const struct smcr_addr *local, *peer;
 	bool server;      /* its program has accepted it */
@@ -52,6 +52,7 @@ struct conns_ended {
 	bool server;
 	uint64_t ms; /* since the handover */
 	uint64_t bytes;
+	struct smcr_needs needs;
 };
 
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
@@ -78,11 +79,17 @@ struct conns_callbacks {
 	 */
 	enum smcr_reason (*refuse)(void *ctx, const struct conns_candidate *candidate);
 
+	/** What may this connection need, from what others did? NULL: nobody knows. */
+	struct smcr_needs (*expect)(void *ctx, const struct conns_candidate *candidate);
+
 	/** What became of rendezvous, for who learns from it; each may be NULL. `peer` has the port
 	 * of a server, 0 of a client. The engine must not be called. */
 	void (*worked)(void *ctx, const struct smcr_addr *peer);
 	void (*failed)(void *ctx, const struct smcr_addr *peer, enum conns_failure how);
 	void (*ended)(void *ctx, const struct conns_ended *ended);
+	/** It has filled a buffer that could be larger: `needs` says which. */
+	void (*outgrown)(void *ctx, const struct conns_candidate *candidate,
+			 const struct smcr_needs *needs);
 
 	/**
 	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that

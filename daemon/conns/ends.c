@@ -72,6 +72,14 @@ void conn_note_worked(const struct client_conn *conn)
 		callbacks->worked(callbacks->ctx, &peer);
 }
 
+void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct conns_candidate candidate = conn_candidate(conn);
+	if (callbacks->outgrown)
+		callbacks->outgrown(callbacks->ctx, &candidate, needs);
+}
+
 /* What smcrd's own end cuts short says nothing. */
 static void note_end(const struct client_conn *conn)
 {
@@ -82,6 +90,7 @@ static void note_end(const struct client_conn *conn)
 		.server = conn->kind == IPC_HANDOVER_ACCEPTED,
 		.ms = conns_now_ms() - conn->started_ms,
 		.bytes = conn->pump.tx_bytes + conn->pump.rx_bytes,
+		.needs = conn->needs,
 	};
 	bool cut_short = conn->conns->stopped || conn->conns->freeing;
 	if (conn->was_smcr && callbacks->ended && !cut_short)

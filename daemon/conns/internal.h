@@ -131,8 +131,9 @@ struct client_conn {
 	bool let_go; /* the engine has: FALLBACK, FAILED or CLOSED was told */
 	bool broken; /* RESET was told */
 	bool path_dead, tcp_reset;
-	bool reset_waits; /* CLOSED with tcp_reset is carried out a turn later */
-	int error;        /* positive errno */
+	bool reset_waits;        /* CLOSED with tcp_reset is carried out a turn later */
+	struct smcr_needs needs; /* what it has needed, told with CLOSED */
+	int error;               /* positive errno */
 	uint32_t reason, peer_reason;
 
 	struct task work;                /* see what was told, move bytes */
@@ -236,6 +237,8 @@ int conn_find_peer(struct client_conn *conn);
 /* rendezvous.c */
 /** TCP and option are settled: put the engine on it, or end in FAILED. */
 void conn_start_rendezvous(struct client_conn *conn);
+/** For who decides about it; without SO_MARK. */
+struct conns_candidate conn_candidate(const struct client_conn *conn);
 /** Read TCP as CLC messages while the engine wants them. */
 void conn_update_stream(struct client_conn *conn);
 void conn_free_stream(struct client_conn *conn);
@@ -309,6 +312,7 @@ int conn_disconnect(struct client_conn *conn);
 /** Others may learn from how its rendezvous went. */
 void conn_note_failure(const struct client_conn *conn, enum conns_failure how);
 void conn_note_worked(const struct client_conn *conn);
+void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs);
 
 /* early.c */
 /** A client's rendezvous begins: its program is told after `connect_wait_ms` at the latest. */

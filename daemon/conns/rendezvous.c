@@ -40,21 +40,32 @@ static void find_path(const struct client_conn *conn, struct smcr_conn_params *p
 	params->vlan = SMCR_NO_VLAN;
 }
 
+struct conns_candidate conn_candidate(const struct client_conn *conn)
+{
+	return (struct conns_candidate){ .local = &conn->local,
+					 .peer = &conn->peer,
+					 .server = conn->kind == IPC_HANDOVER_ACCEPTED,
+					 .uid = conn->claim_uid,
+					 .program = conn->claim_program };
+}
+
+static struct smcr_needs expect(const struct client_conn *conn)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct conns_candidate candidate = conn_candidate(conn);
+	return callbacks->expect ? callbacks->expect(callbacks->ctx, &candidate)
+				 : (struct smcr_needs){ 0 };
+}
+
 static enum smcr_reason must_refuse(const struct client_conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
-	uint32_t mark = 0;
-	socklen_t len = sizeof(mark);
+	struct conns_candidate candidate = conn_candidate(conn);
+	socklen_t len = sizeof(candidate.mark);
 	if (!callbacks->refuse)
 		return SMCR_REASON_NONE;
-	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &mark, &len) < 0)
-		mark = 0;
-	const struct conns_candidate candidate = { .local = &conn->local,
-						   .peer = &conn->peer,
-						   .server = conn->kind == IPC_HANDOVER_ACCEPTED,
-						   .mark = mark,
-						   .uid = conn->claim_uid,
-						   .program = conn->claim_program };
+	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &candidate.mark, &len) < 0)
+		candidate.mark = 0;
 	return callbacks->refuse(callbacks->ctx, &candidate);
 }
 
@@ -151,6 +162,7 @@ void conn_start_rendezvous(struct client_conn *conn)
 								    : SMCR_ROLE_CLIENT,
 			.local = conn->local,
 			.peer = conn->peer,
+			.expected = expect(conn),
 			.user = conn,
 			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
 			.refuse = must_refuse(conn),

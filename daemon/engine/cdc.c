@@ -152,6 +152,8 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	smcr_urgent_acknowledged(conn);
 	smcr_urgent_input(conn, cdc);
 	take_producer_flags(conn, cdc->prod_flags);
+	if (fresh)
+		smcr_need_received(conn, conn->rx.produced - fresh);
 	conn->rx.bytes += fresh;
 	if (conn->rx.last_link)
 		conn->rx.last_link->rx_bytes += fresh;

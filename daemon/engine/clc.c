@@ -509,14 +509,20 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
 	return best;
 }
 
+uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn)
+{
+	return conn->params.rcvbuf ? smcr_bsize_holding(conn->params.rcvbuf)
+				   : smcr_bsize_choose(conn->engine, conn->params.expected.rcv);
+}
+
 /** Element size code of a send buffer: as the program wants it, or as the administrator does, or as
- *  large as the own element. */
+ *  it is expected to be needed. */
 static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 {
 	uint32_t want = conn->params.sndbuf ? conn->params.sndbuf : conn->engine->config.sndbuf;
 	uint8_t bsize = 0;
 	if (!want)
-		return conn->rx.element.slab->bsize;
+		return smcr_bsize_choose(conn->engine, conn->params.expected.snd);
 	while (bsize < SMCR_BSIZE_MAX && smcr_bsize_bytes(bsize) < want)
 		bsize++;
 	return bsize;
@@ -540,16 +546,16 @@ static int take_or_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t
 /** RMB-6: what the program has set is the least that will do. */
 static int take_element(struct smcr_conn *conn)
 {
-	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
+	uint8_t bsize = smcr_clc_element_bsize(conn);
 	uint8_t least = conn->params.rcvbuf ? bsize : conn->engine->config.bsize_min;
 	return take_or_add(conn->lgr, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
 }
 
 /** SOCK-2: a program that has set a size gets that, even if larger buffers are free: it may mean to
  *  have little under way. */
-static int take_send_buffer(struct smcr_conn *conn)
+static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 {
-	uint8_t bsize = sndbuf_bsize(conn), least = conn->engine->config.bsize_min;
+	uint8_t least = conn->engine->config.bsize_min;
 	uint8_t most = conn->params.sndbuf ? bsize : SMCR_BSIZE_MAX;
 	int rc = take_or_add(conn->lgr, false, bsize, most, least, &conn->tx.buf);
 	if (rc == -ENOMEM &&
@@ -560,9 +566,10 @@ static int take_send_buffer(struct smcr_conn *conn)
 
 int smcr_clc_take_memory(struct smcr_conn *conn)
 {
+	uint8_t sndbuf = sndbuf_bsize(conn); /* before the element uses memory up */
 	int rc = take_element(conn);
 	if (!rc)
-		rc = take_send_buffer(conn);
+		rc = take_send_buffer(conn, sndbuf);
 	if (!rc)
 		smcr_conn_data_prepare(conn);
 	return rc;

@@ -154,8 +154,7 @@ static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 {
 	if (lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns)
 		return true;
-	uint8_t bsize = smcr_bsize_choose(conn->engine, conn->params.rcvbuf);
-	return peer_out_of_rmbs(lgr) || smcr_lgr_out_of_rmbs(lgr, bsize);
+	return peer_out_of_rmbs(lgr) || smcr_lgr_out_of_rmbs(lgr, smcr_clc_element_bsize(conn));
 }
 
 /** A group of the agreed version with this peer in which we are the server (RV-2), usable or, if

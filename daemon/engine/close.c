@@ -27,6 +27,7 @@ static void tell_closed(struct smcr_conn *conn)
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_CLOSED,
 				      .tcp_reset = conn->tcp_reset,
+				      .needs = smcr_need_of(conn),
 			      });
 	conn->params.user = NULL;
 }

@@ -66,6 +66,7 @@ void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
 	case SMCR_CONN_URGENT:
+	case SMCR_CONN_OUTGROWN:
 	case SMCR_CONN_CLOSED: break;
 	}
 	if (!engine->silent)

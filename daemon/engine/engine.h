@@ -68,7 +68,7 @@ struct smcr_config {
 	uint8_t bsize;     /* element size code while memory is plenty, 0..5, 0xFF = default (5: 512
 			      KiB) */
 	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (0: 16 KiB) */
-	uint32_t sndbuf; /* bytes of send buffer a connection, a power of two (the element size) */
+	uint32_t sndbuf;   /* bytes of send buffer a connection, a power of two (as an element) */
 	uint8_t elements_per_rmb;   /* 1..255 (min(255, 4 MiB / element size)) */
 	uint64_t memory_budget;     /* bytes of RMBs and send buffers together (1 GiB) */
 	uint32_t send_depth;        /* work requests outstanding a link (1024) */
@@ -252,6 +252,12 @@ void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const 
 void smcr_engine_not_posted(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			    const char *text);
 
+/** How many bytes of receive buffer and of send buffer a connection needs so that neither holds it
+ *  up. 0: not known; UINT32_MAX: more than it had, or as much as can be had. */
+struct smcr_needs {
+	uint32_t rcv, snd;
+};
+
 /* Connections: rendezvous. */
 struct smcr_conn_params {
 	enum smcr_role role;
@@ -262,6 +268,9 @@ struct smcr_conn_params {
 	 * A receive buffer of that size is needed, else the rendezvous is declined; a send buffer
 	 * may be smaller where memory is short. */
 	uint32_t rcvbuf, sndbuf;
+	/** What it is expected to need where the program has set nothing. A guess: it gets more
+	 * while memory is plentiful, and less when it is short. */
+	struct smcr_needs expected;
 	void *user;   /* handed to CLC and event operations */
 	uint32_t pid; /* of the program, for views */
 	/** Not NONE: it must not use SMC-R, but the peer counts on CLC now: decline (SEC-4). */

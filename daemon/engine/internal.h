@@ -376,6 +376,13 @@ struct smcr_conn_rv {
 	struct smcr_conn *held_next, *held_prev;
 };
 
+/** How much of a buffer a connection has used; owned by need.c. Positions are byte counts. */
+struct smcr_need {
+	uint64_t since; /* what came since then counts, */
+	uint64_t mark;  /* which is what is behind here */
+	uint32_t most;  /* UINT32_MAX: all, and it could have been more */
+};
+
 /** Writing into the peer's element; owned by tx.c. Positions are byte counts since the start. */
 struct smcr_conn_tx {
 	struct smcr_element buf;   /* send buffer, from lgr->sndbufs; size is a power of two */
@@ -406,6 +413,7 @@ struct smcr_conn_tx {
 	bool waiting;        /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
+	struct smcr_need need;
 };
 
 /** The own element; owned by rx.c. */
@@ -427,6 +435,7 @@ struct smcr_conn_rx {
 	struct smcr_cdc early;
 	struct smcr_link *last_link; /* link of the last CDC (TEST-8) */
 	uint64_t bytes;
+	struct smcr_need need;
 };
 
 struct smcr_conn {
@@ -522,9 +531,14 @@ uint32_t smcr_random24(struct smcr_engine *engine);
 uint32_t smcr_random32(struct smcr_engine *engine);
 
 /* ---- slab.c ---- */
-/** Element size code for a connection that wants `want` bytes of receive buffer (0: the default,
- *  which shrinks under memory pressure). RMB-6. */
-uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want);
+/** The smallest element size code that has room for `want` bytes of receive buffer (RMB-6). */
+uint8_t smcr_bsize_holding(uint32_t want);
+/**
+ * Size code of an element or a send buffer for a connection whose program has set nothing, and that
+ * is expected to need so many bytes (0: not known). It shrinks as memory is used up (RMB-12); what
+ * needs less gets less before that.
+ */
+uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t need);
 /**
  * A free element of code `bsize` or the next larger one there is, up to code `most`; READY slabs
  * first. Its `used` mark is set. Until its slab is READY the element must not be told to the peer.
@@ -726,6 +740,14 @@ void smcr_command_link_gone(struct smcr_link *link);
 void smcr_command_lgr_gone(struct smcr_lgr *lgr);
 /** Forget all of them, silently. */
 void smcr_command_free_all(struct smcr_engine *engine);
+
+/* ---- need.c ---- */
+/** rx.produced, or tx.committed, has moved from `before`, and rx.peer_blocked is up to date. Raises
+ *  OUTGROWN. */
+void smcr_need_received(struct smcr_conn *conn, uint64_t before);
+void smcr_need_committed(struct smcr_conn *conn, uint64_t before);
+/** What the connection has needed so far. */
+struct smcr_needs smcr_need_of(const struct smcr_conn *conn);
 
 /* ---- tx.c, rx.c, cdc.c, urgent.c, close.c: the data path of a connection ---- */
 /* They also define smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort(). */

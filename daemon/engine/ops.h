@@ -45,6 +45,9 @@ enum smcr_conn_event_type {
 	 * have to be told, though the byte can be far), or it is here. One of the two may be left
 	 * out. Comes before the READABLE of the same data. */
 	SMCR_CONN_URGENT,
+	/** The element or the send buffer was full for the first time, and could have been larger:
+	 * `needs` says which. */
+	SMCR_CONN_OUTGROWN,
 	/** Abnormal end: reset TCP now, the program sees `error`; CLOSED follows. */
 	SMCR_CONN_RESET,
 	/** Over: close TCP (FIN, or RST if `tcp_reset`). The conn is gone. */
@@ -61,6 +64,9 @@ struct smcr_conn_event {
 	uint32_t peer_reason; /* FALLBACK: the peer's diagnosis if it declined, else 0 */
 	/** FALLBACK: the RoCE path to this peer did not work; skip SMC-R with it for a while. */
 	bool path_dead;
+	/** OUTGROWN, CLOSED: what this connection has needed; of a buffer whose size the program
+	 * has set nothing is known. */
+	struct smcr_needs needs;
 };
 
 struct smcr_ops {

@@ -68,6 +68,8 @@ struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn);
 /** An active RNIC on the network that the TCP connection uses, the one that has its address first;
  *  NULL if there is none. `ipv4`: with a GID that version 2 can use. */
 struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4);
+/** Size code of the element that the connection should have. */
+uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn);
 /** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
 int smcr_clc_take_memory(struct smcr_conn *conn);
 /** Why smcr_clc_take_memory() failed, as the peer is told. */

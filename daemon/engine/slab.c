@@ -36,16 +36,27 @@ static uint8_t affordable_bsize(const struct smcr_engine *engine)
 	return bsize;
 }
 
-uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t want)
+uint8_t smcr_bsize_holding(uint32_t want)
 {
-	uint8_t bsize;
-	if (!want)
-		return affordable_bsize(engine);
-	/* the smallest that holds it beside an eye catcher (A37) */
-	for (bsize = 0; bsize < SMCR_BSIZE_MAX; bsize++)
-		if (smcr_bsize_bytes(bsize) - SMCR_EYE_CATCHER_LEN >= want)
-			break;
+	uint8_t bsize = 0; /* beside an eye catcher (A37) */
+	while (bsize < SMCR_BSIZE_MAX && smcr_bsize_bytes(bsize) - SMCR_EYE_CATCHER_LEN < want)
+		bsize++;
 	return bsize;
+}
+
+/* A guess may be wrong for the life of a connection: it takes away three quarters at most. With
+ * elements of 128 KiB instead of 512 KiB bulk keeps 0.73 of its speed. */
+#define MOST_STEPS 2
+
+uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t need)
+{
+	uint8_t most = affordable_bsize(engine), bsize = smcr_bsize_holding(need);
+	if (!need || bsize > most)
+		return most;
+	uint8_t least = engine->config.bsize_min;
+	if (least + MOST_STEPS < most)
+		least = most - MOST_STEPS;
+	return bsize > least ? bsize : least;
 }
 
 static bool map_test(const struct smcr_slab *slab, unsigned int i)

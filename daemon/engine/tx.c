@@ -199,5 +199,6 @@ void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 		return;
 	assert(n <= buffer_free(conn));
 	conn->tx.committed += n;
+	smcr_need_committed(conn, conn->tx.committed - n);
 	smcr_tx_push(conn);
 }

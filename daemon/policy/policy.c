@@ -25,6 +25,7 @@ struct policy {
 	struct own own;
 	struct failures *failures;
 	struct shorts *shorts;
+	struct needs *needs;
 	struct event *look;                       /* at the places that count as short */
 	struct policy_rule rules[SMCR_MAX_RULES]; /* in the places that the BPF programs know */
 	struct rule_info infos[SMCR_MAX_RULES];
@@ -49,8 +50,9 @@ int policy_new(const struct policy_params *params, struct policy **ret_policy)
 	policy->option = policy->own.option = params->option;
 	policy->failures = failures_new(params->skip_seconds);
 	policy->shorts = shorts_new(&params->shorts);
+	policy->needs = needs_new();
 	policy->look = event_new(params->base, -1, EV_PERSIST, on_look, policy);
-	if (!policy->failures || !policy->shorts || !policy->look) {
+	if (!policy->failures || !policy->shorts || !policy->needs || !policy->look) {
 		policy_free(policy);
 		return -ENOMEM;
 	}
@@ -65,6 +67,7 @@ void policy_free(struct policy *policy)
 	own_free(&policy->own);
 	failures_free(policy->failures);
 	shorts_free(policy->shorts);
+	needs_free(policy->needs);
 	if (policy->look)
 		event_free(policy->look);
 	free(policy);
@@ -283,9 +286,11 @@ static void ends(struct policy *policy, const struct smcr_addr *where, const cha
 	set_short(policy, where, false);
 }
 
-void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes)
+void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes,
+		  const struct smcr_needs *needs)
 {
 	const struct short_place *place;
+	needs_ended(policy->needs, where, needs);
 	switch (shorts_note(policy->shorts, where, ms, bytes, now_ms(), &place)) {
 	case SHORTS_SAME: break;
 	case SHORTS_BEGINS:
@@ -347,6 +352,17 @@ bool policy_walk_shorts(struct policy *policy, uint64_t after,
 
 /* ---- forgotten by an operator ---- */
 
+void policy_outgrown(struct policy *policy, const struct smcr_addr *where,
+		     const struct smcr_needs *needs)
+{
+	needs_outgrown(policy->needs, where, needs);
+}
+
+struct smcr_needs policy_expect(const struct policy *policy, const struct smcr_addr *where)
+{
+	return needs_expected(policy->needs, where);
+}
+
 static void end_place(void *arg, const struct short_place *place)
 {
 	const struct policy *policy = arg;
@@ -356,6 +372,7 @@ static void end_place(void *arg, const struct short_place *place)
 size_t policy_forget(struct policy *policy, const struct smcr_addr *where)
 {
 	size_t n = shorts_forget(policy->shorts, where, end_place, policy);
+	needs_forget(policy->needs, where);
 	if (where->family)
 		n += failures_forget(policy->failures, where, where->port, take_back, policy);
 	return n;

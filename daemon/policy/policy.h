@@ -9,6 +9,7 @@
  *   own.c       connections of the host to itself
  *   failures.c  peers and ports with which SMC-R did not work
  *   shorts.c    where connections are too short for SMC-R
+ *   needs.c     how large buffers have to be
  *   policy.c    the whole: the rules in force, with the BPF programs told
  *
  * It steers and is no border: programs say themselves which executable they are, and one that does
@@ -23,6 +24,7 @@
 
 #include "daemon/host/netif.h"
 #include "daemon/policy/failures.h"
+#include "daemon/policy/needs.h"
 #include "daemon/policy/rules.h"
 #include "daemon/policy/shorts.h"
 #include "daemon/rendezvous/option.h"
@@ -65,9 +67,17 @@ void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum fai
  * @param where  address and port of the peer's server; family 0: the port of ours
  * @param ms     that it has lasted
  * @param bytes  that it has carried, both ways together
+ * @param needs  what it has needed
  */
-void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms,
-		  uint64_t bytes);
+void policy_ended(struct policy *policy, const struct smcr_addr *where, uint64_t ms, uint64_t bytes,
+		  const struct smcr_needs *needs);
+
+/** A connection over SMC-R has filled its receive or send buffer. `where` as above. */
+void policy_outgrown(struct policy *policy, const struct smcr_addr *where,
+		     const struct smcr_needs *needs);
+
+/** What a new connection is expected to need. `where` as above. */
+struct smcr_needs policy_expect(const struct policy *policy, const struct smcr_addr *where);
 
 /* Walks go by the `order` of what they come to: from behind `after` (0: from the beginning) until
  * `fn` returns false. They return true if they came to the end. */

@@ -55,3 +55,46 @@ memory_is_back() {
 	until_true 20 crowd_says closed
 	until_true 40 memory_is_back
 }
+
+# holds HOST FILTER: is the filter's value true for the connections of the program that holds some?
+holds() {
+	shows "$1" connection "[.[] | select(.state == \"ACTIVE\")] | $2"
+}
+
+# hold_some COUNT FILTER_A FILTER_B: open so many connections that carry little, look at both hosts', and end them.
+hold_some() {
+	local status=0
+	: >"$HOSTS_DIR/hold.out"
+	exec {lines}<>"$HOSTS_DIR/lines"
+	on b "$RUN" --require "$HOSTS_BUILD/bench/tcpbench" hold "$SERVER" 5002 "$1" \
+		<"$HOSTS_DIR/lines" >"$HOSTS_DIR/hold.out" 3>&- {lines}>&- &
+	until_true 10 grep -q held "$HOSTS_DIR/hold.out" && until_true 10 holds a "length == $1" &&
+		holds a "$2" && holds b "$3" || status=1
+	exec {lines}>&-
+	wait $!
+	return $status
+}
+
+only_one_rmb() {
+	shows a info '.engine.memory_used_bytes <= 4194304' && shows b info '.engine.memory_used_bytes <= 4194304'
+}
+
+@test "connections that need little get little; where one has moved much the next get much" {
+	local host little='all(.sndbuf_size == 131072)' full='all(.sndbuf_size == 524288)'
+	hosts_up 1500
+	for host in a b; do
+		printf '%s\n' 'rmb_idle_seconds = 1' 'short_connection_rate = 0' >"$HOSTS_DIR/$host.conf"
+		smcrd_start "$host"
+	done
+	mkfifo "$HOSTS_DIR/lines"
+	start_on a "$RUN" "$HOSTS_BUILD/bench/tcpbench" serve "$SERVER" 5002 >/dev/null
+	until_true 10 tcp_listens a 5002
+	# nothing is known: as much as bulk needs
+	hold_some 20 "$full and all(.rmbe_size == 524288)" "$full and all(.rmbe_size == 524288)"
+	until_true 20 only_one_rmb
+	# beside those that are left from before
+	hold_some 10 "$little and any(.rmbe_size == 131072)" "$little and any(.rmbe_size == 131072)"
+	on b "$RUN" --require "$HOSTS_BUILD/bench/tcpbench" bulk "$SERVER" 5002 0.5
+	until_true 20 only_one_rmb
+	hold_some 9 "$little and all(.rmbe_size >= 262144)" "$full"
+}

@@ -160,6 +160,7 @@ struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role 
 		.refuse = pair->side[side].refuse,
 		.rcvbuf = pair->side[side].rcvbuf,
 		.sndbuf = pair->side[side].sndbuf,
+		.expected = pair->side[side].expected,
 		.role = role,
 		.local = { .family = AF_INET,
 			   .ip = { 10, 0, pair->side[side].net, side ? 101 : 1 } },

@@ -67,8 +67,8 @@ struct pair_end {
 	struct pair *pair;
 	int side, conn;
 	struct smcr_conn *smc; /* NULL once gone */
-	unsigned int established, fallback, failed, reset, closed, readable, writable;
-	struct smcr_conn_event last; /* the last of FALLBACK, FAILED, RESET, CLOSED */
+	unsigned int established, fallback, failed, reset, closed, readable, writable, outgrown;
+	struct smcr_conn_event last; /* the last of FALLBACK, FAILED, RESET, CLOSED, OUTGROWN */
 	bool tcp_dead;               /* RST sent or received */
 	bool tcp_fin;                /* FIN sent */
 	struct pair_clc *in;         /* CLC messages that wait to be read */
@@ -98,11 +98,12 @@ struct pair_side {
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
-	enum smcr_reason refuse; /* its connections must not use SMC-R */
-	uint32_t rcvbuf, sndbuf; /* what its programs set */
-	uint8_t net;             /* 10.0.NET.0/24 is where its connections are */
-	uint16_t vlan;           /* of the interface that its connections use; SMCR_NO_VLAN */
-	bool far;                /* the peers of its TCP connections are behind a router */
+	enum smcr_reason refuse;    /* its connections must not use SMC-R */
+	uint32_t rcvbuf, sndbuf;    /* what its programs set */
+	struct smcr_needs expected; /* where they set nothing */
+	uint8_t net;                /* 10.0.NET.0/24 is where its connections are */
+	uint16_t vlan;              /* of the interface that its connections use; SMCR_NO_VLAN */
+	bool far;                   /* the peers of its TCP connections are behind a router */
 	unsigned int log_lines;
 	/* the last command_done() */
 	unsigned int commands_done;

@@ -332,6 +332,10 @@ static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *e
 	case SMCR_CONN_READABLE: end->readable++; return;
 	case SMCR_CONN_WRITABLE: end->writable++; return;
 	case SMCR_CONN_URGENT: return; /* nobody sends any in these tests */
+	case SMCR_CONN_OUTGROWN:
+		end->outgrown++;
+		end->last = *event;
+		return;
 	case SMCR_CONN_FALLBACK: end->fallback++; break;
 	case SMCR_CONN_FAILED: end->failed++; break;
 	case SMCR_CONN_RESET: end->reset++; break;

@@ -142,7 +142,8 @@ void side_abort(struct side *side)
 /* ---- events of the engine ---- */
 
 static const char *const event_names[] = {
-	"ESTABLISHED", "FALLBACK", "FAILED", "READABLE", "WRITABLE", "URGENT", "RESET", "CLOSED",
+	"ESTABLISHED", "FALLBACK", "FAILED", "READABLE", "WRITABLE",
+	"URGENT",      "OUTGROWN", "RESET",  "CLOSED",
 };
 
 static bool event_allowed(const struct side *side, enum smcr_conn_event_type type)
@@ -155,6 +156,7 @@ static bool event_allowed(const struct side *side, enum smcr_conn_event_type typ
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
 	case SMCR_CONN_URGENT:
+	case SMCR_CONN_OUTGROWN:
 	case SMCR_CONN_RESET: return open;
 	case SMCR_CONN_CLOSED: return side->mode == SIDE_SMC && !open;
 	}
@@ -236,6 +238,7 @@ void side_event(struct side *side, const struct smcr_conn_event *event)
 		tcp_reset(&side->pair->tcp, side->index);
 		side_over(side);
 		break;
+	case SMCR_CONN_OUTGROWN: break;
 	case SMCR_CONN_RESET: tcp_reset(&side->pair->tcp, side->index); break;
 	case SMCR_CONN_CLOSED:
 		if (event->tcp_reset)

@@ -705,12 +705,13 @@ static void what_was_seen_is_shown_and_forgotten(void **state)
 	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
 	const struct smcr_addr peer6 = { .family = AF_INET6, .ip = { 0xfd }, .port = 80 };
 	const struct smcr_addr own = { .port = 80 };
+	const struct smcr_needs needs = { 1, UINT32_MAX };
 	expect_lists(fixture, 0, 0);
 	policy_failed(policy, &peer, FAILURE_PATH);
 	policy_failed(policy, &peer, FAILURE_RESET);
 	policy_failed(policy, &peer6, FAILURE_ANSWER);
-	policy_ended(policy, &peer, 5, 100);
-	policy_ended(policy, &own, 5, 100);
+	policy_ended(policy, &peer, 5, 100, &needs);
+	policy_ended(policy, &own, 5, 100, &needs);
 	expect_lists(fixture, 3, 2);
 
 	json_t *reply = ask(fixture, show, sizeof(show) - 1);
@@ -730,8 +731,11 @@ static void what_was_seen_is_shown_and_forgotten(void **state)
 
 	expect_error(forget(fixture, "{\"peer\":\"10.0.0.3\"}"), "not-found", NULL, "nothing");
 	expect_error(forget(fixture, "{\"port\":81}"), "not-found", NULL, "nothing");
+	assert_int_equal(policy_expect(policy, &own).snd, UINT32_MAX);
 	expect_text(forget(fixture, "{\"port\":80}"), "1 entry is forgotten");
 	expect_lists(fixture, 3, 1);
+	assert_int_equal(policy_expect(policy, &own).snd, 0);
+	assert_int_equal(policy_expect(policy, &peer).snd, UINT32_MAX);
 	expect_text(forget(fixture, "{\"peer\":\"fd00::\",\"port\":80}"), "1 entry is forgotten");
 	expect_text(forget(fixture, "{\"peer\":\"10.0.0.2\"}"), "3 entries are forgotten");
 	expect_lists(fixture, 0, 0);

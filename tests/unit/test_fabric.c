@@ -55,7 +55,8 @@ static void on_conn_event(void *user, const struct smcr_conn_event *event)
 	switch (event->type) {
 	case SMCR_CONN_ESTABLISHED: side->established = true; break;
 	case SMCR_CONN_READABLE:
-	case SMCR_CONN_WRITABLE: break;
+	case SMCR_CONN_WRITABLE:
+	case SMCR_CONN_OUTGROWN: break;
 	default: side->over = true;
 	}
 }

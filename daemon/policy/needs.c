@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/policy/needs.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <uthash.h>
+
+#define MAX_PLACES 4096
+#define HEADROOM   2
+
+struct key {
+	uint8_t ip[16];
+	uint16_t port;
+	uint8_t family, padding;
+};
+
+/* Of one direction. */
+struct learnt {
+	uint32_t need;  /* UINT32_MAX as long as nothing else is known */
+	uint32_t later; /* the most that those needed which were satisfied with less, */
+	uint32_t count; /* so many in a row */
+};
+
+struct place {
+	struct key key;
+	struct learnt rcv, snd;
+	UT_hash_handle hh; /* the one that is unused for longest first */
+};
+
+struct needs {
+	struct place *places;
+};
+
+struct needs *needs_new(void)
+{
+	return calloc(1, sizeof(struct needs));
+}
+
+static void remove_place(struct needs *needs, struct place *place)
+{
+	HASH_DELETE(hh, needs->places, place);
+	free(place);
+}
+
+void needs_free(struct needs *needs)
+{
+	if (!needs)
+		return;
+	while (needs->places)
+		remove_place(needs, needs->places);
+	free(needs);
+}
+
+/* ---- places ---- */
+
+static struct key key_of(const struct smcr_addr *where)
+{
+	struct key key = { .port = where->port, .family = where->family };
+	if (where->family)
+		memcpy(key.ip, where->ip, sizeof(key.ip));
+	return key;
+}
+
+static struct place *find(const struct needs *needs, const struct smcr_addr *where)
+{
+	const struct key key = key_of(where);
+	struct place *place;
+	HASH_FIND(hh, needs->places, &key, sizeof(key), place);
+	return place;
+}
+
+/* It becomes the last of the list. @return NULL: no memory */
+static struct place *use(struct needs *needs, const struct smcr_addr *where)
+{
+	struct place *place = find(needs, where);
+	if (place) {
+		HASH_DELETE(hh, needs->places, place);
+	} else {
+		place = calloc(1, sizeof(*place));
+		if (!place)
+			return NULL;
+		place->key = key_of(where);
+		place->rcv.need = place->snd.need = UINT32_MAX;
+	}
+	if (HASH_COUNT(needs->places) >= MAX_PLACES)
+		remove_place(needs, needs->places);
+	HASH_ADD(hh, needs->places, key, sizeof(place->key), place);
+	return place;
+}
+
+/* ---- what was seen ---- */
+
+static void learn(struct learnt *learnt, uint32_t seen)
+{
+	if (!seen)
+		return;
+	if (seen >= learnt->need) {
+		*learnt = (struct learnt){ .need = seen };
+		return;
+	}
+	if (seen > learnt->later)
+		learnt->later = seen;
+	if (++learnt->count == NEEDS_IN_A_ROW)
+		*learnt = (struct learnt){ .need = learnt->later };
+}
+
+void needs_ended(struct needs *needs, const struct smcr_addr *where, const struct smcr_needs *seen)
+{
+	struct place *place = use(needs, where);
+	if (!place)
+		return;
+	learn(&place->rcv, seen->rcv);
+	learn(&place->snd, seen->snd);
+}
+
+void needs_outgrown(struct needs *needs, const struct smcr_addr *where,
+		    const struct smcr_needs *seen)
+{
+	/* The rest of it is told when it ends. */
+	const struct smcr_needs full = { .rcv = seen->rcv == UINT32_MAX ? UINT32_MAX : 0,
+					 .snd = seen->snd == UINT32_MAX ? UINT32_MAX : 0 };
+	needs_ended(needs, where, &full);
+}
+
+/* ---- what follows from it ---- */
+
+static uint32_t with_headroom(uint32_t need)
+{
+	return need > UINT32_MAX / HEADROOM ? UINT32_MAX : need * HEADROOM;
+}
+
+struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_addr *where)
+{
+	const struct place *place = find(needs, where);
+	if (!place)
+		return (struct smcr_needs){ 0 };
+	return (struct smcr_needs){ .rcv = with_headroom(place->rcv.need),
+				    .snd = with_headroom(place->snd.need) };
+}
+
+static bool concerns(const struct place *place, const struct smcr_addr *where)
+{
+	struct key key = key_of(where);
+	if (!where->port && where->family)
+		key.port = place->key.port;
+	return !memcmp(&key, &place->key, sizeof(key));
+}
+
+void needs_forget(struct needs *needs, const struct smcr_addr *where)
+{
+	struct place *place, *next;
+	HASH_ITER (hh, needs->places, place, next)
+		if (concerns(place, where))
+			remove_place(needs, place);
+}
