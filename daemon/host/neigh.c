@@ -1,27 +1,34 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/host/neigh.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
-#include <linux/neighbour.h>
-#include <netlink/errno.h>
-#include <netlink/netlink.h>
+#include <event2/event.h>
+#include <net/if.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <syslog.h>
 #include <time.h>
+#include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/host/neigh_entry.h"
+#include "daemon/host/log.h"
+#include "daemon/host/log_limit.h"
+#include "daemon/host/neigh_keeper.h"
 
-/* Usually it is some ten microseconds; with more the links of others would suffer. */
-#define SETTLE_MS 100
-
-#define STATIC_STATES (NUD_PERMANENT | NUD_NOARP) /* an operator's, or of no use for ARP */
-/* Others may change an entry between our look at it and our change. */
-#define LOOKS 3
+/* Usually it is less than a millisecond; with more the links of others would suffer. So after one
+ * that took longer nobody waits for a while: somebody may name addresses that nobody has. */
+#define SETTLE_MS    100
+#define IMPATIENT_MS 2000
+/* Doubts that nobody has looked at yet: more come from somebody who names many addresses. */
+#define MAX_DOUBTS 100
 
 struct entry {
 	struct neigh_key key;
@@ -31,175 +38,214 @@ struct entry {
 };
 
 enum what {
-	PRESENT, /* have the entry in the kernel */
+	PRESENT, /* an entry is wanted */
 	ABSENT,  /* or not */
-	PURGE,   /* have none that an earlier daemon has left */
+	PURGE,   /* none is, that an earlier daemon has left */
 };
 
-/* What to do; or an entry that was written. */
 struct change {
 	enum what what;
 	struct neigh_key key;
 	uint8_t mac[6];
+	uint64_t number; /* of PRESENT: counted */
 	struct change *next, *prev;
+};
+
+struct doubt {
+	struct neigh_doubt doubt;
+	struct doubt *next, *prev;
 };
 
 struct neigh_table {
 	struct entry *entries;
+	int64_t impatient_until;
+	struct event *doubt_event;
+	struct log_limit limit;
 	pthread_t thread;
+	bool running;
+	int wake_fd, doubt_fd; /* what the thread waits for, and how it calls the event loop */
 	/* the thread's */
-	struct nl_sock *nl;
-	struct change *written; /* what we have made, and not taken back */
+	struct neigh_keeper *keeper;
+	struct change last; /* of kind PRESENT */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct change *todo;
-	bool busy, quit;
+	struct doubt *doubts;
+	unsigned int num_doubts;
+	uint64_t asked; /* number of the last PRESENT */
+	uint64_t told;  /* number of the one of which this is known: */
+	enum neigh_way way;
+	bool quit;
 };
 
-static bool same_key(const struct neigh_key *a, const struct neigh_key *b)
+static void call(int fd)
 {
-	return a->ifindex == b->ifindex && a->family == b->family &&
-	       !memcmp(a->addr, b->addr, sizeof(a->addr));
+	const uint64_t one = 1;
+	if (write(fd, &one, sizeof(one)) < 0)
+		return; /* it is called already */
 }
 
-static bool same_mac(const uint8_t a[6], const uint8_t b[6])
+static void hear(int fd)
 {
-	return !memcmp(a, b, 6);
-}
-
-static void free_list(struct change **list)
-{
-	struct change *change, *next;
-	DL_FOREACH_SAFE (*list, change, next) {
-		DL_DELETE(*list, change);
-		free(change);
-	}
+	uint64_t calls;
+	if (read(fd, &calls, sizeof(calls)) < 0)
+		return;
 }
 
 /* ---- the thread */
 
-static struct change *find_written(const struct neigh_table *table, const struct neigh_key *key)
+static void on_doubt(void *ctx, const struct neigh_doubt *doubt)
 {
-	struct change *written;
-	DL_FOREACH (table->written, written) {
-		if (same_key(&written->key, key))
-			return written;
-	}
-	return NULL;
-}
-
-/* Is it as we wrote it? Where an operator puts another MAC into an entry of ours the kernel goes on
- * to call it ours. */
-static bool is_ours(const struct neigh_entry *found, const struct change *written)
-{
-	return written && found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL &&
-	       found->has_mac && same_mac(found->mac, written->mac);
-}
-
-/* Remember it before it is there, so that nothing is there that nobody remembers. */
-static struct change *note_written(struct neigh_table *table, const struct change *change)
-{
-	struct change *written = find_written(table, &change->key);
-	if (!written) {
-		written = calloc(1, sizeof(*written));
-		if (!written)
-			return NULL;
-		written->key = change->key;
-		DL_APPEND(table->written, written);
-	}
-	memcpy(written->mac, change->mac, sizeof(written->mac));
-	return written;
-}
-
-/* An operator's entry stays: he knows better. It fails while the interface is down, or when it is
- * gone: so is the entry then. */
-static void establish(struct neigh_table *table, const struct change *change)
-{
-	struct neigh_entry found;
-	for (int i = 0; i < LOOKS; i++) {
-		if (neigh_entry_read(table->nl, &change->key, &found) < 0)
-			return;
-		if (found.state & STATIC_STATES &&
-		    !is_ours(&found, find_written(table, &change->key)))
-			return;
-		if (!note_written(table, change) ||
-		    neigh_entry_write(table->nl, &change->key, change->mac, NEIGH_PROTOCOL,
-				      found.state != 0) != -NLE_EXIST)
-			return;
-	}
-}
-
-static void withdraw(struct neigh_table *table, const struct neigh_key *key)
-{
-	struct change *written = find_written(table, key);
-	struct neigh_entry found;
-	if (!written)
+	struct neigh_table *table = ctx;
+	struct doubt *copy = malloc(sizeof(*copy));
+	if (!copy)
 		return;
-	if (neigh_entry_read(table->nl, key, &found) == 0 && is_ours(&found, written))
-		neigh_entry_delete(table->nl, key);
-	DL_DELETE(table->written, written);
-	free(written);
-}
-
-struct purge {
-	struct neigh_table *table;
-	struct change *left;
-};
-
-static void note_left(void *ctx, const struct neigh_key *key, const struct neigh_entry *found)
-{
-	struct purge *purge = ctx;
-	bool left = found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL &&
-		    !find_written(purge->table, key);
-	struct change *change = left ? calloc(1, sizeof(*change)) : NULL;
-	if (!change)
-		return;
-	change->key = *key;
-	DL_APPEND(purge->left, change);
-}
-
-static void purge(struct neigh_table *table)
-{
-	struct purge purge = { .table = table };
-	struct change *change;
-	neigh_entry_each(table->nl, note_left, &purge);
-	DL_FOREACH (purge.left, change)
-		neigh_entry_delete(table->nl, &change->key);
-	free_list(&purge.left);
+	copy->doubt = *doubt;
+	pthread_mutex_lock(&table->lock);
+	bool room = table->num_doubts < MAX_DOUBTS;
+	if (room) {
+		DL_APPEND(table->doubts, copy);
+		table->num_doubts++;
+	}
+	pthread_mutex_unlock(&table->lock);
+	if (room)
+		call(table->doubt_fd);
+	else
+		free(copy);
 }
 
 static void apply(struct neigh_table *table, const struct change *change)
 {
 	switch (change->what) {
-	case PRESENT: establish(table, change); break;
-	case ABSENT: withdraw(table, &change->key); break;
-	case PURGE: purge(table); break;
+	case PRESENT:
+		neigh_keeper_want(table->keeper, &change->key, change->mac);
+		table->last = *change;
+		break;
+	case ABSENT: neigh_keeper_release(table->keeper, &change->key, change->mac); break;
+	case PURGE: neigh_keeper_purge(table->keeper); break;
 	}
+}
+
+/* For neigh_settle(). */
+static void tell_way(struct neigh_table *table)
+{
+	struct change *last = &table->last;
+	if (!last->number)
+		return;
+	enum neigh_way way = neigh_keeper_way(table->keeper, &last->key, last->mac);
+	pthread_mutex_lock(&table->lock);
+	table->told = last->number;
+	table->way = way;
+	pthread_cond_broadcast(&table->changed);
+	pthread_mutex_unlock(&table->lock);
+	if (way == NEIGH_RIGHT)
+		last->number = 0;
+}
+
+static void wait_for_work(struct neigh_table *table)
+{
+	const int64_t due = neigh_keeper_due(table->keeper);
+	const int64_t left = due == INT64_MAX ? -1 : due - neigh_keeper_now();
+	struct pollfd fds[] = { { .fd = table->wake_fd, .events = POLLIN },
+				{ .fd = neigh_keeper_fd(table->keeper), .events = POLLIN } };
+	poll(fds, 2, due == INT64_MAX ? -1 : left > 0 ? (int)left : 0);
+	if (fds[0].revents)
+		hear(table->wake_fd);
+}
+
+/* @return the next thing to do, or NULL; ret_quit: nor will there be any. At the end nothing is
+ *  made any more. */
+static struct change *take(struct neigh_table *table, bool *ret_quit)
+{
+	pthread_mutex_lock(&table->lock);
+	struct change *change = table->todo;
+	while (change && table->quit && change->what == PRESENT) {
+		DL_DELETE(table->todo, change);
+		free(change);
+		change = table->todo;
+	}
+	if (change)
+		DL_DELETE(table->todo, change);
+	*ret_quit = table->quit;
+	pthread_mutex_unlock(&table->lock);
+	return change;
 }
 
 static void *run(void *arg)
 {
 	struct neigh_table *table = arg;
-	pthread_mutex_lock(&table->lock);
-	while (table->todo || !table->quit) {
-		struct change *change = table->todo;
-		if (!change) {
-			pthread_cond_wait(&table->changed, &table->lock);
-			continue;
+	for (;;) {
+		bool quit;
+		struct change *change = take(table, &quit);
+		if (change) {
+			apply(table, change);
+			free(change);
+		} else if (quit) {
+			return NULL;
+		} else {
+			wait_for_work(table);
 		}
-		DL_DELETE(table->todo, change);
-		table->busy = true;
-		pthread_mutex_unlock(&table->lock);
-		apply(table, change);
-		free(change);
-		pthread_mutex_lock(&table->lock);
-		table->busy = false;
-		pthread_cond_broadcast(&table->changed);
+		neigh_keeper_work(table->keeper);
+		tell_way(table);
 	}
+}
+
+/* ---- what was not believed */
+
+static void addr_text(const struct neigh_key *key, char ret_text[INET6_ADDRSTRLEN])
+{
+	if (!inet_ntop(key->family, key->addr, ret_text, INET6_ADDRSTRLEN))
+		ret_text[0] = '\0';
+}
+
+static void mac_text(const uint8_t mac[6], char ret_text[18])
+{
+	snprintf(ret_text, 18, "%02x:%02x:%02x:%02x:%02x:%02x", mac[0], mac[1], mac[2], mac[3],
+		 mac[4], mac[5]);
+}
+
+static void log_doubt(struct neigh_table *table, const struct neigh_doubt *doubt)
+{
+	char addr[INET6_ADDRSTRLEN], ifname[IF_NAMESIZE], mac[18], other[18], more[48] = "";
+	unsigned int left_out;
+	if (!log_limit_passes(&table->limit, "doubt", doubt->key.addr, neigh_keeper_now(),
+			      &left_out))
+		return;
+	if (!if_indextoname(doubt->key.ifindex, ifname))
+		snprintf(ifname, sizeof(ifname), "#%u", doubt->key.ifindex);
+	addr_text(&doubt->key, addr);
+	mac_text(doubt->mac, mac);
+	mac_text(doubt->other, other);
+	if (left_out)
+		snprintf(more, sizeof(more), " (and %u times before)", left_out);
+	if (doubt->other_known)
+		log_message(LOG_WARNING,
+			    "peer %s on %s names the MAC %s for its RNIC, the network %s, "
+			    "which is used%s",
+			    addr, ifname, mac, other, more);
+	else
+		log_message(LOG_WARNING,
+			    "peer %s on %s names the MAC %s for its RNIC, but nobody answers for "
+			    "that address: no link will work%s",
+			    addr, ifname, mac, more);
+}
+
+static void on_doubts(evutil_socket_t fd, short what, void *arg)
+{
+	struct neigh_table *table = arg;
+	struct doubt *doubt, *next;
+	(void)what;
+	hear(fd);
+	pthread_mutex_lock(&table->lock);
+	struct doubt *doubts = table->doubts;
+	table->doubts = NULL;
+	table->num_doubts = 0;
 	pthread_mutex_unlock(&table->lock);
-	free_list(&table->written);
-	return NULL;
+	DL_FOREACH_SAFE (doubts, doubt, next) {
+		log_doubt(table, &doubt->doubt);
+		free(doubt);
+	}
 }
 
 /* ---- the table */
@@ -215,9 +261,11 @@ static int ask(struct neigh_table *table, enum what what, const struct entry *en
 		memcpy(change->mac, entry->mac, sizeof(change->mac));
 	}
 	pthread_mutex_lock(&table->lock);
+	if (what == PRESENT)
+		change->number = ++table->asked;
 	DL_APPEND(table->todo, change);
-	pthread_cond_broadcast(&table->changed);
 	pthread_mutex_unlock(&table->lock);
+	call(table->wake_fd);
 	return 0;
 }
 
@@ -229,26 +277,54 @@ static int start(struct neigh_table *table)
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = pthread_create(&table->thread, NULL, run, table);
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	table->running = !error;
 	return -error;
+}
+
+static int open_table(struct neigh_table *table, struct event_base *base)
+{
+	table->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	table->doubt_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (table->wake_fd < 0 || table->doubt_fd < 0)
+		return -errno;
+	table->doubt_event =
+		event_new(base, table->doubt_fd, EV_READ | EV_PERSIST, on_doubts, table);
+	if (!table->doubt_event || event_add(table->doubt_event, NULL))
+		return -ENOMEM;
+	int error = neigh_keeper_new(on_doubt, table, &table->keeper);
+	return error ? error : start(table);
+}
+
+static void close_fd(int fd)
+{
+	if (fd >= 0)
+		close(fd);
 }
 
 static void destroy(struct neigh_table *table)
 {
+	struct doubt *doubt, *next;
+	DL_FOREACH_SAFE (table->doubts, doubt, next)
+		free(doubt);
+	if (table->doubt_event)
+		event_free(table->doubt_event);
+	neigh_keeper_free(table->keeper);
+	close_fd(table->wake_fd);
+	close_fd(table->doubt_fd);
 	pthread_cond_destroy(&table->changed);
 	pthread_mutex_destroy(&table->lock);
-	nl_socket_free(table->nl);
 	free(table);
 }
 
-int neigh_table_new(struct neigh_table **ret_table)
+int neigh_table_new(struct event_base *base, struct neigh_table **ret_table)
 {
 	struct neigh_table *table = calloc(1, sizeof(*table));
 	if (!table)
 		return -ENOMEM;
+	table->wake_fd = table->doubt_fd = -1;
 	pthread_mutex_init(&table->lock, NULL);
 	pthread_cond_init(&table->changed, NULL);
-	table->nl = nl_socket_alloc();
-	int error = table->nl && nl_connect(table->nl, NETLINK_ROUTE) >= 0 ? start(table) : -EIO;
+	int error = open_table(table, base);
 	if (error) {
 		destroy(table);
 		return error;
@@ -272,8 +348,8 @@ void neigh_table_free(struct neigh_table *table)
 		drop(table, table->entries);
 	pthread_mutex_lock(&table->lock);
 	table->quit = true;
-	pthread_cond_broadcast(&table->changed);
 	pthread_mutex_unlock(&table->lock);
+	call(table->wake_fd);
 	pthread_join(table->thread, NULL);
 	destroy(table);
 }
@@ -285,11 +361,13 @@ static struct neigh_key key_of(unsigned int ifindex, int family, const void *add
 	return key;
 }
 
-static struct entry *find(struct neigh_table *table, const struct neigh_key *key)
+static struct entry *find(struct neigh_table *table, const struct neigh_key *key,
+			  const uint8_t mac[6])
 {
 	struct entry *entry;
 	DL_FOREACH (table->entries, entry) {
-		if (same_key(&entry->key, key))
+		if (!memcmp(&entry->key, key, sizeof(*key)) &&
+		    !memcmp(entry->mac, mac, sizeof(entry->mac)))
 			return entry;
 	}
 	return NULL;
@@ -299,13 +377,13 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 	      const uint8_t mac[6])
 {
 	const struct neigh_key key = key_of(ifindex, family, addr);
-	struct entry *known = find(table, &key);
+	struct entry *known = find(table, &key, mac);
 	struct entry *entry = known ? known : calloc(1, sizeof(*entry));
 	if (!entry)
 		return -ENOMEM;
 	entry->key = key;
-	/* Also when known: the MAC may have changed. */
 	memcpy(entry->mac, mac, sizeof(entry->mac));
+	/* Also when known: the interface may have been down. */
 	int error = ask(table, PRESENT, entry);
 	if (error) {
 		if (!known)
@@ -318,10 +396,11 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 	return 0;
 }
 
-void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr)
+void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, const void *addr,
+		 const uint8_t mac[6])
 {
 	const struct neigh_key key = key_of(ifindex, family, addr);
-	struct entry *entry = find(table, &key);
+	struct entry *entry = find(table, &key, mac);
 	if (entry && --entry->users == 0)
 		drop(table, entry);
 }
@@ -340,18 +419,24 @@ int neigh_purge(struct neigh_table *table)
 	return ask(table, PURGE, NULL);
 }
 
+/* With the lock held. */
+static enum neigh_way known_way(const struct neigh_table *table)
+{
+	return table->told == table->asked ? table->way : NEIGH_NONE;
+}
+
 bool neigh_settle(struct neigh_table *table)
 {
-	struct timespec end;
+	const int64_t now = neigh_keeper_now();
+	const int64_t until = now < table->impatient_until ? now : now + SETTLE_MS;
+	const struct timespec end = { .tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000 };
 	int late = 0;
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	end.tv_nsec += SETTLE_MS * 1000000l;
-	end.tv_sec += end.tv_nsec / 1000000000l;
-	end.tv_nsec %= 1000000000l;
 	pthread_mutex_lock(&table->lock);
-	while ((table->todo || table->busy) && !late)
+	while (known_way(table) != NEIGH_RIGHT && !late)
 		late = pthread_cond_clockwait(&table->changed, &table->lock, CLOCK_MONOTONIC, &end);
-	bool settled = !table->todo && !table->busy;
+	enum neigh_way way = known_way(table);
 	pthread_mutex_unlock(&table->lock);
-	return settled;
+	if (way != NEIGH_RIGHT && until > now)
+		table->impatient_until = now + SETTLE_MS + IMPATIENT_MS;
+	return way != NEIGH_NONE;
 }

@@ -132,6 +132,15 @@ int neigh_entry_write(struct nl_sock *nl, const struct neigh_key *key, const uin
 	return -NLE_NOMEM;
 }
 
+int neigh_entry_resolve(struct nl_sock *nl, const struct neigh_key *key)
+{
+	struct nl_msg *msg = new_request(RTM_NEWNEIGH, NLM_F_CREATE, key, NUD_NONE);
+	if (!msg)
+		return -NLE_NOMEM;
+	((struct ndmsg *)nlmsg_data(nlmsg_hdr(msg)))->ndm_flags = NTF_USE;
+	return settled(nl, nl_send_sync(nl, msg));
+}
+
 int neigh_entry_delete(struct nl_sock *nl, const struct neigh_key *key)
 {
 	struct nl_msg *msg = new_request(RTM_DELNEIGH, 0, key, 0);

@@ -34,6 +34,9 @@ int neigh_entry_read(struct nl_sock *nl, const struct neigh_key *key,
  *  @return 0 or a negative code of libnl; -NLE_EXIST: there is another one */
 int neigh_entry_write(struct nl_sock *nl, const struct neigh_key *key, const uint8_t mac[6],
 		      uint8_t protocol, bool replace);
+/** Have the kernel find out who has the address, as if it had to send something there; the answer
+ *  comes later. @return 0 or a negative code of libnl */
+int neigh_entry_resolve(struct nl_sock *nl, const struct neigh_key *key);
 /** Delete one, whoever made it. @return 0 or a negative code of libnl */
 int neigh_entry_delete(struct nl_sock *nl, const struct neigh_key *key);
 /** Call `each` for all entries of both families; it must not use `nl`.

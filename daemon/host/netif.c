@@ -195,7 +195,7 @@ static int watch_init(struct netif_watch *watch, struct event_base *base)
 				 on_readable, watch);
 	if (!watch->event || event_add(watch->event, NULL))
 		return -ENOMEM;
-	return neigh_table_new(&watch->neighs);
+	return neigh_table_new(base, &watch->neighs);
 }
 
 int netif_watch_new(struct event_base *base,
@@ -222,10 +222,11 @@ static int set(void *ctx, unsigned int ifindex, int family, const void *addr, co
 	return neigh_set(watch->neighs, ifindex, family, addr, mac);
 }
 
-static void unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+static void unset(void *ctx, unsigned int ifindex, int family, const void *addr,
+		  const uint8_t mac[6])
 {
 	struct netif_watch *watch = ctx;
-	neigh_unset(watch->neighs, ifindex, family, addr);
+	neigh_unset(watch->neighs, ifindex, family, addr, mac);
 }
 
 int netif_purge_neighbours(struct netif_watch *watch)

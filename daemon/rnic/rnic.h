@@ -112,13 +112,16 @@ struct rnic_event {
  *  connected with it. May be NULL: the host's own entries serve then. IPv4 or IPv6 by `family`;
  *  `addr` 4 or 16 bytes. */
 struct rnic_host_ops {
+	/** A permanent entry, if the MAC is to be believed; counted by the callee. It may come a
+	 * little later: until then, and else, the host's own entries serve. @return 0 or a negative
+	 * errno */
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
-			 const uint8_t mac[6]); /* permanent entry; counted by the callee */
-	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr);
-	/** They may come a little later: wait until those asked for are there, but not for long, as
-	 *  the host's own entries lead to the peer too, if by another path. NULL: they come at
-	 * once.
-	 *  @return whether they are there */
+			 const uint8_t mac[6]);
+	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr,
+			    const uint8_t mac[6]);
+	/** For those who would have to wait for the host to find the peer: wait, but not for long,
+	 * until it knows a way to what was asked for last. NULL: it does at once.
+	 *  @return whether it knows one */
 	bool (*neigh_settle)(void *ctx);
 };
 

@@ -4,6 +4,10 @@
 
 usage: clc_attack.py ADDRESS PORT ATTACK
 Exits 0 if the server ended the TCP connection (or, for `decline`, went on in plain TCP).
+
+       clc_attack.py ADDRESS PORT confirm GID-ADDRESS MAC
+Makes a first contact up to the Confirm, with that IPv4 address and MAC for its RNIC. Writes "sent", and exits 0
+when the server says or ends something.
 """
 import socket
 import struct
@@ -39,6 +43,24 @@ ATTACKS = {
 }
 
 
+def first_contact(sock, address, mac):
+    gid = bytes(10) + b"\xff\xff" + socket.inet_aton(address)
+    who = bytes([2, 1]) + bytes(6) + gid + bytes.fromhex(mac.replace(":", ""))
+    network = socket.inet_aton(address)[:3] + bytes([0, 24])
+    sock.sendall(message(1, who + struct.pack(">H", 0) + network + bytes(3)))
+    accept = sock.recv(200)
+    if accept[4:5] != b"\x02":
+        sys.exit(f"no Accept but {accept!r}")
+    memory = struct.pack(">IBIBBQ", 0x1234, 1, 7, 0x03, 0, 0x10000)
+    sock.sendall(message(3, who + b"\x00\x00\x09" + memory + bytes(1) + b"\x00\x00\x01"))
+    print("sent", flush=True)
+    sock.settimeout(60)
+    try:
+        sock.recv(100)
+    except ConnectionResetError:
+        pass
+
+
 def main():
     addr, port, attack = sys.argv[1], int(sys.argv[2]), sys.argv[3]
     sock = socket.socket()
@@ -46,6 +68,9 @@ def main():
     sock.connect((addr, port))
     if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) != 1:
         sys.exit("the option was not negotiated")
+    if attack == "confirm":
+        first_contact(sock, *sys.argv[4:6])
+        sys.exit(0)
     sock.settimeout(20 if attack == "silent" else 5)
     sock.sendall(ATTACKS[attack])
     if attack == "truncated":

@@ -73,3 +73,41 @@ server() {
 	[ "$(permanent b 10.77.0.99)" = 02:00:00:00:00:99 ]
 	transfer
 }
+
+# claim MAC: somebody on host b tells the server on host a that host b's RNIC has it
+claim() {
+	start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 confirm "$CLIENT" "$1" \
+		>"$HOSTS_DIR/claim.out" 2>&1
+	CLAIM_PID=$!
+	until_true 10 grep -q sent "$HOSTS_DIR/claim.out"
+}
+
+doubts() {
+	grep -q "$CLIENT on eth0 names the MAC $1" "$HOSTS_DIR/a.log"
+}
+
+@test "a false MAC in a CLC message does not lead a host's packets astray" {
+	local mac
+	two_daemons --rnic soft:eth0
+	server
+	mac=$(mac_of b eth0)
+	claim 02:00:00:00:00:66
+	# plain TCP of everybody between these hosts
+	timeout 60 ip netns exec "$HOSTS_ID-b" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
+	until_true 10 doubts 02:00:00:00:00:66
+	grep -q "the network $mac, which is used" "$HOSTS_DIR/a.log"
+	[ "$(permanent a "$CLIENT")" != 02:00:00:00:00:66 ]
+	wait "$CLAIM_PID"
+}
+
+@test "a false MAC does not displace the entry of links that work" {
+	two_daemons --rnic soft:eth0
+	server
+	transfer
+	until_true 5 is_permanent a "$CLIENT"
+	claim 02:00:00:00:00:66
+	[ "$(permanent a "$CLIENT")" = "$(mac_of b eth0)" ]
+	transfer
+	wait "$CLAIM_PID"
+	[ "$(permanent a "$CLIENT")" = "$(mac_of b eth0)" ]
+}

@@ -40,7 +40,7 @@ load common
 	for host in a b; do
 		shows "$host" linkgroup 'length == 1 and .[0].type == "symmetric" and .[0].links == 2'
 		[ "$(show "$host" link '[.[] | select(.state == "active") | .rnic] | unique | length')" = 2 ]
-		[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" -ge 2 ]
+		until_true 5 eval '[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" -ge 2 ]'
 	done
 	# the neighbour entries name the peer's NIC, not whichever answered ARP
 	for nic in 0 1; do

@@ -246,12 +246,14 @@ static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *ad
 	return host.answer;
 }
 
-static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr,
+			const uint8_t mac[6])
 {
 	assert_ptr_equal(ctx, &host);
 	assert_int_equal(ifindex, host.ifindex);
 	assert_int_equal(family, host.family);
 	assert_memory_equal(addr, host.addr, 4);
+	assert_memory_equal(mac, host.mac, 6);
 	host.unsets++;
 }
 

@@ -8,6 +8,7 @@
 #include <netlink/route/addr.h>
 #include <netlink/route/link.h>
 #include <netlink/route/link/bridge.h>
+#include <netlink/route/link/macvlan.h>
 #include <netlink/route/link/veth.h>
 #include <netlink/route/link/vxlan.h>
 #include <netlink/route/neighbour.h>
@@ -106,6 +107,17 @@ void testnet_vxlan_add(const char *ifname, unsigned int port)
 	rtnl_link_vxlan_set_id(link, 1);
 	rtnl_link_vxlan_set_port(link, port);
 	must(rtnl_link_add(nl, link, NLM_F_CREATE | NLM_F_EXCL) == 0, "add vxlan");
+	rtnl_link_put(link);
+	nl_socket_free(nl);
+}
+
+void testnet_macvlan_add(const char *ifname, const char *lower)
+{
+	struct nl_sock *nl = netlink_open();
+	struct rtnl_link *link = rtnl_link_macvlan_alloc();
+	rtnl_link_set_name(link, ifname);
+	rtnl_link_set_link(link, (int)if_nametoindex(lower));
+	must(rtnl_link_add(nl, link, NLM_F_CREATE | NLM_F_EXCL) == 0, "add macvlan");
 	rtnl_link_put(link);
 	nl_socket_free(nl);
 }

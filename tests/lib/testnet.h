@@ -35,6 +35,8 @@ void testnet_bridge_add(const char *ifname);
 void testnet_link_master(const char *ifname, const char *bridge);
 /** A VXLAN device: when it is up, the kernel has this UDP port. */
 void testnet_vxlan_add(const char *ifname, unsigned int port);
+/** A second interface of the same cable, with a MAC of its own. */
+void testnet_macvlan_add(const char *ifname, const char *lower);
 void testnet_link_set_mac(const char *ifname, const unsigned char mac[6]);
 /** A permanent neighbour entry, as an administrator makes it. */
 void testnet_neigh_add(const char *ifname, const char *addr, const unsigned char mac[6]);

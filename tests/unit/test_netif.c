@@ -18,10 +18,11 @@
 
 #include "daemon/host/neigh.h"
 #include "daemon/host/neigh_entry.h"
+#include "daemon/host/neigh_keeper.h"
 #include "daemon/host/netif.h"
 #include "tests/lib/testnet.h"
 
-#define PATIENCE_MS 3000
+#define PATIENCE_MS 20000
 
 static struct testnet net;
 static struct event_base *base;
@@ -202,66 +203,84 @@ static const uint8_t macs[3][6] = {
 	{ 2, 0, 0, 0, 0, 9 }, { 2, 0, 0, 0, 0, 10 }, { 2, 0, 0, 0, 0, 11 }, /* nobody's */
 };
 
-/* t0 is there. @return its index */
-static unsigned int t0_runs(void)
+/* The other host has 10.77.0.9 on a NIC with this MAC, and t0 is there. @return t0's index */
+static unsigned int peer_with(const uint8_t mac[6])
 {
 	struct netif t0;
+	testnet_enter(&net, 1);
+	testnet_link_set_mac("t1", mac);
+	testnet_addr_add("t1", "10.77.0.9/24");
+	testnet_enter(&net, 0);
 	EXPECT(netif_by_name(watch, "t0", &t0) == 0 && t0.running);
 	last = t0;
 	return t0.ifindex;
 }
 
-static void settle(void)
+static void peer_gets(const uint8_t mac[6])
 {
-	while (!netif_rnic_host_ops.neigh_settle(watch))
+	testnet_enter(&net, 1);
+	testnet_link_set_mac("t1", mac);
+	testnet_enter(&net, 0);
+}
+
+/* A thread carries everything out in order: wait until it has come to what was asked for last, an
+ * entry of an operator, with which it has nothing to do. */
+static void settle(unsigned int ifindex)
+{
+	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
+	static const uint8_t last_one[4] = { 10, 77, 0, 200 };
+	testnet_neigh_add("t0", "10.77.0.200", macs[2]);
+	assert_int_equal(ops->neigh_set(watch, ifindex, AF_INET, last_one, macs[2]), 0);
+	while (!ops->neigh_settle(watch))
 		;
+	ops->neigh_unset(watch, ifindex, AF_INET, last_one, macs[2]);
 }
 
 static void ask_for(unsigned int ifindex, const uint8_t mac[6])
 {
 	assert_int_equal(netif_rnic_host_ops.neigh_set(watch, ifindex, AF_INET, nine, mac), 0);
-	settle();
 }
 
-static void give_up(unsigned int ifindex)
+static void give_up(unsigned int ifindex, const uint8_t mac[6])
 {
-	netif_rnic_host_ops.neigh_unset(watch, ifindex, AF_INET, nine);
-	settle();
+	netif_rnic_host_ops.neigh_unset(watch, ifindex, AF_INET, nine, mac);
+	settle(ifindex);
 }
 
 /* They are ours as long as somebody uses them, whatever happens to the interface meanwhile. */
 static void neighbours(void **state)
 {
 	(void)state;
-	unsigned int t0 = t0_runs();
+	unsigned int t0 = peer_with(macs[0]);
 	ask_for(t0, macs[0]);
-	assert_true(neighbour_is(macs[0]));
-	ask_for(t0, macs[1]);
-	assert_true(neighbour_is(macs[1]));
+	EXPECT(neighbour_is(macs[0]));
+	ask_for(t0, macs[0]);
 
 	testnet_link_up("t0", 0);
-	assert_false(neighbour_is(macs[1]));
+	assert_false(neighbour_is(macs[0]));
 	testnet_link_up("t0", 1);
-	EXPECT(neighbour_is(macs[1]));
+	EXPECT(neighbour_is(macs[0]));
 
-	give_up(t0);
-	assert_true(neighbour_is(macs[1]));
-	give_up(t0);
-	assert_false(neighbour_is(macs[1]));
+	give_up(t0, macs[0]);
+	assert_true(neighbour_is(macs[0]));
+	give_up(t0, macs[0]);
+	assert_false(neighbour_is(macs[0]));
 }
 
 static void an_operators_entry_stays(void **state)
 {
 	(void)state;
-	unsigned int t0 = t0_runs();
+	unsigned int t0 = peer_with(macs[0]);
 	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
 	ask_for(t0, macs[0]);
+	settle(t0);
 	assert_true(neighbour_is(macs[2]));
-	give_up(t0);
+	give_up(t0, macs[0]);
 	assert_true(neighbour_is(macs[2]));
 	/* Nor is one deleted that has the MAC which the peer names. */
 	ask_for(t0, macs[2]);
-	give_up(t0);
+	settle(t0);
+	give_up(t0, macs[2]);
 	assert_true(neighbour_is(macs[2]));
 }
 
@@ -269,15 +288,149 @@ static void an_operators_entry_stays(void **state)
 static void an_entry_put_over_ours_stays(void **state)
 {
 	(void)state;
-	unsigned int t0 = t0_runs();
+	unsigned int t0 = peer_with(macs[0]);
 	ask_for(t0, macs[0]);
-	assert_true(neighbour_is(macs[0]));
+	EXPECT(neighbour_is(macs[0]));
 	testnet_neigh_add("t0", "10.77.0.9", macs[2]);
 	ask_for(t0, macs[0]);
+	settle(t0);
 	assert_true(neighbour_is(macs[2]));
-	give_up(t0);
-	give_up(t0);
+	give_up(t0, macs[0]);
+	give_up(t0, macs[0]);
 	assert_true(neighbour_is(macs[2]));
+}
+
+static bool kernel_has(const uint8_t *mac)
+{
+	struct nl_sock *nl = nl_socket_alloc();
+	struct neigh_key key = { .ifindex = last.ifindex, .family = AF_INET };
+	struct neigh_entry entry;
+	memcpy(key.addr, nine, sizeof(nine));
+	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
+	assert_int_equal(neigh_entry_read(nl, &key, &entry), 0);
+	nl_socket_free(nl);
+	return entry.has_mac && !memcmp(entry.mac, mac, sizeof(entry.mac));
+}
+
+/* A peer could name any MAC, and all IP to the address of its GID would go there. The kernel finds
+ * out who has the address, and that one is used. */
+static void a_mac_that_does_not_answer_is_not_believed(void **state)
+{
+	(void)state;
+	unsigned int t0 = peer_with(macs[0]);
+	ask_for(t0, macs[1]);
+	EXPECT(kernel_has(macs[0]));
+	assert_false(neighbour_is(macs[0]));
+	give_up(t0, macs[1]);
+	assert_true(kernel_has(macs[0]));
+
+	/* Nor does a false one take the place of the right one. */
+	ask_for(t0, macs[0]);
+	EXPECT(neighbour_is(macs[0]));
+	ask_for(t0, macs[1]);
+	settle(t0);
+	assert_true(neighbour_is(macs[0]));
+	give_up(t0, macs[1]);
+	assert_true(neighbour_is(macs[0]));
+	give_up(t0, macs[0]);
+	assert_false(neighbour_is(macs[0]));
+}
+
+static void a_mac_that_answers_later_is_believed_then(void **state)
+{
+	(void)state;
+	unsigned int t0 = peer_with(macs[0]);
+	ask_for(t0, macs[1]);
+	ask_for(t0, macs[2]);
+	settle(t0);
+	assert_false(neighbour_is(macs[1]));
+	peer_gets(macs[1]);
+	EXPECT(neighbour_is(macs[1]));
+	give_up(t0, macs[2]);
+	assert_true(neighbour_is(macs[1]));
+	give_up(t0, macs[1]);
+	assert_false(neighbour_is(macs[1]));
+}
+
+/* The peer has got another NIC: the entry goes over to it though the old one still has users. */
+static void who_answers_takes_over_from_who_does_not(void **state)
+{
+	(void)state;
+	unsigned int t0 = peer_with(macs[0]);
+	ask_for(t0, macs[0]);
+	EXPECT(neighbour_is(macs[0]));
+	peer_gets(macs[1]);
+	ask_for(t0, macs[1]);
+	EXPECT(neighbour_is(macs[1]));
+	give_up(t0, macs[0]);
+	assert_true(neighbour_is(macs[1]));
+	give_up(t0, macs[1]);
+	assert_false(neighbour_is(macs[1]));
+}
+
+static void note_doubt(void *ctx, const struct neigh_doubt *doubt)
+{
+	*(struct neigh_doubt *)ctx = *doubt;
+}
+
+static bool worked(struct neigh_keeper *keeper)
+{
+	neigh_keeper_work(keeper);
+	return true;
+}
+
+/* Both NICs of a host answer for either address. Who names the other one does not speak for those
+ * who use the first, and has his turn when they are gone. */
+static void who_was_first_stays_while_he_answers(void **state)
+{
+	(void)state;
+	uint8_t second[6];
+	struct neigh_doubt doubt = { 0 };
+	struct neigh_keeper *keeper;
+	struct neigh_key key = { .ifindex = peer_with(macs[0]), .family = AF_INET };
+	memcpy(key.addr, nine, sizeof(nine));
+	testnet_enter(&net, 1);
+	testnet_macvlan_add("t2", "t1");
+	testnet_link_up("t2", 1);
+	testnet_link_mac("t2", second);
+	testnet_enter(&net, 0);
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
+	neigh_keeper_want(keeper, &key, second);
+	EXPECT(worked(keeper) && neighbour_is(second)); /* it does answer */
+	neigh_keeper_release(keeper, &key, second);
+
+	neigh_keeper_want(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && neighbour_is(macs[0]));
+	neigh_keeper_want(keeper, &key, second);
+	EXPECT(worked(keeper) && doubt.key.ifindex);
+	assert_true(neighbour_is(macs[0]));
+	assert_memory_equal(doubt.mac, second, 6);
+	assert_true(doubt.other_known);
+	assert_memory_equal(doubt.other, macs[0], 6);
+	assert_true(neigh_keeper_due(keeper) == INT64_MAX);
+	assert_int_equal(neigh_keeper_fd(keeper), -1);
+
+	neigh_keeper_release(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && neighbour_is(second));
+	neigh_keeper_release(keeper, &key, second);
+	assert_false(neighbour_is(second));
+	neigh_keeper_free(keeper);
+}
+
+/* Whether the host can send to an address at all is told, for those who would have to wait. */
+static void an_address_that_nobody_has_is_told(void **state)
+{
+	(void)state;
+	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
+	unsigned int t0 = peer_with(macs[0]);
+	static const uint8_t nobody[4] = { 10, 77, 0, 77 };
+	assert_int_equal(ops->neigh_set(watch, t0, AF_INET, nobody, macs[0]), 0);
+	assert_false(ops->neigh_settle(watch));
+	ops->neigh_unset(watch, t0, AF_INET, nobody, macs[0]);
+	ask_for(t0, macs[0]);
+	EXPECT(ops->neigh_settle(watch));
+	EXPECT(neighbour_is(macs[0]));
+	give_up(t0, macs[0]);
 }
 
 /* A daemon that was killed leaves its entries, which outlive the peer's NIC. Those of others stay.
@@ -285,7 +438,7 @@ static void an_entry_put_over_ours_stays(void **state)
 static void what_was_left_is_deleted(void **state)
 {
 	(void)state;
-	unsigned int t0 = t0_runs();
+	unsigned int t0 = peer_with(macs[0]);
 	struct nl_sock *nl = nl_socket_alloc();
 	struct neigh_key left = { .ifindex = t0, .family = AF_INET }, other = left;
 	struct neigh_entry entry;
@@ -296,15 +449,16 @@ static void what_was_left_is_deleted(void **state)
 	assert_int_equal(neigh_entry_write(nl, &other, macs[2], NEIGH_PROTOCOL + 1, false), 0);
 	assert_int_equal(neigh_entry_write(nl, &other, macs[2], NEIGH_PROTOCOL, false), -NLE_EXIST);
 	ask_for(t0, macs[0]);
+	EXPECT(neighbour_is(macs[0]));
 	assert_int_equal(netif_purge_neighbours(watch), 0);
-	settle();
+	settle(t0);
 	assert_int_equal(neigh_entry_read(nl, &left, &entry), 0);
 	assert_int_equal(entry.state, 0);
 	assert_int_equal(neigh_entry_read(nl, &other, &entry), 0);
 	assert_int_equal(entry.protocol, NEIGH_PROTOCOL + 1);
 	assert_memory_equal(entry.mac, macs[2], sizeof(entry.mac));
 	assert_true(neighbour_is(macs[0]));
-	give_up(t0);
+	give_up(t0, macs[0]);
 	assert_false(neighbour_is(macs[0]));
 	nl_socket_free(nl);
 }
@@ -352,6 +506,11 @@ int main(void)
 		CASE(neighbours),
 		CASE(an_operators_entry_stays),
 		CASE(an_entry_put_over_ours_stays),
+		CASE(a_mac_that_does_not_answer_is_not_believed),
+		CASE(a_mac_that_answers_later_is_believed_then),
+		CASE(who_answers_takes_over_from_who_does_not),
+		CASE(who_was_first_stays_while_he_answers),
+		CASE(an_address_that_nobody_has_is_told),
 		CASE(what_was_left_is_deleted),
 		CASE(overrun),
 	};

@@ -406,7 +406,7 @@ struct neighbours {
 	uint8_t addr[4];
 	uint8_t mac[6];
 	int refuse;
-	bool unsettled; /* one was set, and nobody has waited for it yet */
+	bool waited;
 };
 
 static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *addr,
@@ -417,26 +417,27 @@ static int neigh_set(void *ctx, unsigned int ifindex, int family, const void *ad
 	if (n->refuse)
 		return n->refuse;
 	n->users++;
-	n->unsettled = true;
 	n->ifindex = ifindex;
 	memcpy(n->addr, addr, 4);
 	memcpy(n->mac, mac, 6);
 	return 0;
 }
 
-static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr)
+static void neigh_unset(void *ctx, unsigned int ifindex, int family, const void *addr,
+			const uint8_t mac[6])
 {
 	struct neighbours *n = ctx;
 	assert_int_equal(family, AF_INET);
 	assert_int_equal(ifindex, n->ifindex);
 	assert_memory_equal(addr, n->addr, 4);
+	assert_memory_equal(mac, n->mac, 6);
 	n->users--;
 }
 
 static bool neigh_settle(void *ctx)
 {
 	struct neighbours *n = ctx;
-	n->unsettled = false;
+	n->waited = true;
 	return true;
 }
 
@@ -491,7 +492,7 @@ static void neighbour_entries(void **state)
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
 	assert_int_equal(n.users, 1);
-	assert_false(n.unsettled); /* before the first packet */
+	assert_false(n.waited); /* others have data to move */
 	assert_int_equal(n.ifindex, info.ifindex);
 	assert_memory_equal(n.addr, peer.gid + 12, 4);
 	assert_memory_equal(n.mac, peer.mac, 6);

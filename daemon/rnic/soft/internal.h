@@ -296,7 +296,8 @@ struct soft_qp {
 	uint64_t heard_at;                   /* when a packet of the peer came */
 	in_port_t request_port, answer_port; /* what the peer sends from; 0: not known yet */
 	bool peer_is_soft; /* that is the port of RoCEv2, as with our kind, which tells of marks */
-	bool neigh;        /* an entry was asked for */
+	bool neigh;        /* an entry was asked for, with the MAC: */
+	uint8_t peer_mac[6];
 
 	struct soft_requester rq;
 	struct soft_responder rs;

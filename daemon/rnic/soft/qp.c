@@ -117,8 +117,10 @@ static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 	return true;
 }
 
-/* The peer is reached by the MAC it gave (CLC-17), not by what ARP would find; we ourselves are
- * reached by the loopback interface. Zero: it gave none, or it is not on our network. */
+/* The peer is reached by the MAC it gave (CLC-17), if that answers ARP, not by whichever answers
+ * first; what is sent before goes to that one, and is sent again if it is the wrong one. We
+ * ourselves are reached by the loopback interface. Zero: it gave none, or it is not on our network.
+ */
 static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 			 const struct rnic_qp_peer *peer)
 {
@@ -130,9 +132,7 @@ static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 	int r = params->host_ops->neigh_set(params->host_ctx, qp->dev->base.info.ifindex, AF_INET,
 					    &qp->peer.sin_addr, peer->mac);
 	qp->neigh = r == 0;
-	/* Its first packet would be sent to whoever answers ARP for that address. */
-	if (qp->neigh && params->host_ops->neigh_settle)
-		params->host_ops->neigh_settle(params->host_ctx);
+	memcpy(qp->peer_mac, peer->mac, sizeof(qp->peer_mac));
 	return r;
 }
 
@@ -141,7 +141,7 @@ static void unset_neighbour(struct soft_qp *qp)
 	const struct rnic_open_params *params = &qp->dev->base.params;
 	if (qp->neigh)
 		params->host_ops->neigh_unset(params->host_ctx, qp->dev->base.info.ifindex, AF_INET,
-					      &qp->peer.sin_addr);
+					      &qp->peer.sin_addr, qp->peer_mac);
 	qp->neigh = false;
 }
 

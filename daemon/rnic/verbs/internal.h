@@ -246,6 +246,7 @@ struct verbs_qp {
 	bool neigh; /* we asked for an entry for the peer */
 	unsigned int neigh_ifindex;
 	uint8_t peer_gid[16];
+	uint8_t peer_mac[6];
 
 	uint64_t tx_bytes, rx_bytes;
 	uint64_t heard_at; /* when a completion last said that the peer is there */

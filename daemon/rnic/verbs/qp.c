@@ -242,11 +242,13 @@ static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 						peer->mac);
 	if (error)
 		return error;
-	if (params->host_ops->neigh_settle)
-		params->host_ops->neigh_settle(params->host_ctx);
 	qp->neigh = true;
 	qp->neigh_ifindex = info->ifindex;
 	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));
+	memcpy(qp->peer_mac, peer->mac, sizeof(qp->peer_mac));
+	/* A QP keeps to the MAC that the kernel finds now; where it finds none it waits for one. */
+	if (params->host_ops->neigh_settle)
+		params->host_ops->neigh_settle(params->host_ctx);
 	return 0;
 }
 
@@ -256,7 +258,8 @@ static void unset_neighbour(struct verbs_qp *qp)
 	const uint8_t *addr;
 	int family;
 	if (qp->neigh && verbs_gid_address(qp->peer_gid, &family, &addr))
-		params->host_ops->neigh_unset(params->host_ctx, qp->neigh_ifindex, family, addr);
+		params->host_ops->neigh_unset(params->host_ctx, qp->neigh_ifindex, family, addr,
+					      qp->peer_mac);
 	qp->neigh = false;
 }
 
