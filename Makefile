@@ -142,7 +142,7 @@ $(B)/obj/%.o: %.c
 # Compilers take longer over the tests than over what they test, and the tests' own code is not what takes time.
 $(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: CFLAGS += $(TEST_OPT)
 
-$(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h
+$(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h $(B)/gen/guard.skel.h
 
 $(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
 	@mkdir -p $(@D)

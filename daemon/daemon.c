@@ -26,6 +26,7 @@
 #include "daemon/host/waiting.h"
 #include "daemon/optout.h"
 #include "daemon/policy/policy.h"
+#include "daemon/rendezvous/guard.h"
 #include "daemon/rendezvous/option.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
@@ -44,6 +45,7 @@ struct smcrd {
 	struct rnics *rnics;
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
+	struct rdv_guard *guard;
 	struct heartbeat heartbeat;
 	struct optout optout;
 	struct policy *policy;
@@ -346,6 +348,16 @@ static void open_option(struct smcrd *smcrd)
 		    smcrd->option_error);
 }
 
+static void open_guard(struct smcrd *smcrd)
+{
+	char text[RDV_TEXT_MAX];
+	if (rdv_guard_open(&smcrd->guard, text) < 0)
+		log_message(LOG_WARNING,
+			    "any user of this host can send RoCEv2 packets in its name (UDP port "
+			    "4791): %s",
+			    text);
+}
+
 static void add_own_netif(void *ctx, const struct netif *netif)
 {
 	policy_netif(ctx, netif);
@@ -468,6 +480,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	if (error)
 		return error;
 	open_option(smcrd);
+	open_guard(smcrd);
 	error = heartbeat_start(&smcrd->heartbeat, smcrd->base, smcrd->option);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep the heartbeat: %s",
@@ -593,6 +606,7 @@ void smcrd_free(struct smcrd *smcrd)
 	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
 	rdv_option_close(smcrd->option);
+	rdv_guard_close(smcrd->guard);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);

@@ -6,18 +6,15 @@
 #include <bpf/libbpf.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/magic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/socket.h>
-#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/host/log.h"
+#include "daemon/rendezvous/attach.h"
 #include "daemon/rendezvous/bpf/smcr.h"
 #include "smcr.skel.h"
 
@@ -63,50 +60,6 @@ static int fail(char text[RDV_TEXT_MAX], int error, const char *what, const char
 	return error;
 }
 
-static bool is_cgroup2(int fd)
-{
-	struct statfs fs;
-	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
-}
-
-/** The root of the hierarchy by a mount of our own: `ip netns exec` hides the host's. */
-static int mount_cgroup_root(void)
-{
-	int root = -1;
-	int fs = fsopen("cgroup2", FSOPEN_CLOEXEC);
-	if (fs < 0)
-		return -errno;
-	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0) {
-		int mount = fsmount(fs, FSMOUNT_CLOEXEC, 0);
-		if (mount >= 0) {
-			/* A handle of the mount is no directory; the mount lives as long as this.
-			 */
-			root = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-			int saved = errno;
-			close(mount);
-			errno = saved;
-		}
-	}
-	int error = errno;
-	close(fs);
-	return root < 0 ? -error : root;
-}
-
-static int open_cgroup_root(void)
-{
-	static const char *const usual[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	int root = mount_cgroup_root();
-	/* Mounting takes CAP_SYS_ADMIN, looking does not. */
-	for (size_t i = 0; root < 0 && i < sizeof(usual) / sizeof(usual[0]); i++) {
-		int fd = open(usual[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-		if (fd >= 0 && is_cgroup2(fd))
-			root = fd;
-		else if (fd >= 0)
-			close(fd);
-	}
-	return root;
-}
-
 int rdv_netns_cookie(uint64_t *ret_cookie)
 {
 	static uint64_t known; /* the daemon stays where it is */
@@ -122,17 +75,6 @@ int rdv_netns_cookie(uint64_t *ret_cookie)
 	close(fd);
 	*ret_cookie = known;
 	return r;
-}
-
-static int attach_one(struct bpf_program *prog, int cgroup, struct bpf_link **ret_link)
-{
-	/* A link, unlike BPF_PROG_ATTACH, goes away with its owner, and lets others stay attached.
-	 */
-	struct bpf_link *link = bpf_program__attach_cgroup(prog, cgroup);
-	if (!link)
-		return -errno;
-	*ret_link = link;
-	return 0;
 }
 
 /*
@@ -158,22 +100,14 @@ static int attach(struct rdv_option *option, int cgroup)
 	option->claims = fcntl(cgroup, F_DUPFD_CLOEXEC, 0);
 	if (option->claims < 0)
 		return -errno;
-	int r = attach_one(skel->progs.smcr_sockops, cgroup, &skel->links.smcr_sockops);
+	int r = attach_program(skel->progs.smcr_sockops, cgroup, &skel->links.smcr_sockops);
 	if (r == 0)
-		r = attach_one(skel->progs.smcr_getsockopt, cgroup, &skel->links.smcr_getsockopt);
+		r = attach_program(skel->progs.smcr_getsockopt, cgroup,
+				   &skel->links.smcr_getsockopt);
 	/* Last, so that no socket can be claimed before the rest works. */
 	if (r == 0)
 		r = attach_claims(skel->progs.smcr_setsockopt, cgroup, option->claims);
 	return r;
-}
-
-/* What libbpf says, the verifier's complaints among it, is for developers. */
-__attribute__((format(printf, 2, 0))) static int print_debug(enum libbpf_print_level level,
-							     const char *format, va_list args)
-{
-	if (level != LIBBPF_DEBUG)
-		log_messagev(LOG_DEBUG, format, args);
-	return 0;
 }
 
 static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
@@ -196,7 +130,7 @@ static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 	if (r < 0)
 		return fail(text, r, "the kernel refuses the BPF programs",
 			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
-	int cgroup = open_cgroup_root();
+	int cgroup = attach_root();
 	if (cgroup < 0)
 		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy",
 			    "mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN");
@@ -218,7 +152,7 @@ int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 	if (!option)
 		return fail(ret_text, -ENOMEM, "no memory", "free some");
 	option->claims = -1;
-	libbpf_print_fn_t before = libbpf_set_print(print_debug);
+	libbpf_print_fn_t before = libbpf_set_print(attach_log);
 	int r = load(option, ret_text);
 	libbpf_set_print(before);
 	if (r < 0) {

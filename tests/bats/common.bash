@@ -51,7 +51,7 @@ teardown() {
 			tail -30 "$HOSTS_DIR/$host.log" 2>/dev/null || true
 			smcrctl_on "$host" -d connection 2>/dev/null | head -20 || true
 		done
-		grep -h '^error' "$HOSTS_DIR"/*.out 2>/dev/null || true # of programs/steady
+		grep -h -D skip '^error' "$HOSTS_DIR"/*.out 2>/dev/null || true # of programs/steady
 	elif [ -n "${HOSTS_ID:-}" ]; then
 		for host in a b; do
 			daemon_ends "$host" || {

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rendezvous/attach.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <stdbool.h>
+#include <sys/mount.h>
+#include <sys/vfs.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "daemon/host/log.h"
+
+static bool is_cgroup2(int fd)
+{
+	struct statfs fs;
+	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
+}
+
+/** The root of the hierarchy by a mount of our own: `ip netns exec` hides the host's. */
+static int mount_cgroup_root(void)
+{
+	int root = -1;
+	int fs = fsopen("cgroup2", FSOPEN_CLOEXEC);
+	if (fs < 0)
+		return -errno;
+	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0) {
+		int mount = fsmount(fs, FSMOUNT_CLOEXEC, 0);
+		if (mount >= 0) {
+			/* A handle of the mount is no directory; the mount lives as long as this.
+			 */
+			root = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+			int saved = errno;
+			close(mount);
+			errno = saved;
+		}
+	}
+	int error = errno;
+	close(fs);
+	return root < 0 ? -error : root;
+}
+
+int attach_root(void)
+{
+	static const char *const usual[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
+	int root = mount_cgroup_root();
+	/* Mounting takes CAP_SYS_ADMIN, looking does not. */
+	for (size_t i = 0; root < 0 && i < sizeof(usual) / sizeof(usual[0]); i++) {
+		int fd = open(usual[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd >= 0 && is_cgroup2(fd))
+			root = fd;
+		else if (fd >= 0)
+			close(fd);
+	}
+	return root;
+}
+
+int attach_program(struct bpf_program *prog, int cgroup, struct bpf_link **ret_link)
+{
+	/* A link, unlike BPF_PROG_ATTACH, goes away with its owner, and lets others stay attached.
+	 */
+	struct bpf_link *link = bpf_program__attach_cgroup(prog, cgroup);
+	if (!link)
+		return -errno;
+	*ret_link = link;
+	return 0;
+}
+
+int attach_log(enum libbpf_print_level level, const char *format, va_list args)
+{
+	if (level != LIBBPF_DEBUG)
+		log_messagev(LOG_DEBUG, format, args);
+	return 0;
+}

@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rendezvous/guard.h"
+
+#include <bpf/libbpf.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <syslog.h>
+#include <unistd.h>
+
+#include "daemon/host/log.h"
+#include "daemon/host/udp_sockets.h"
+#include "daemon/rendezvous/attach.h"
+#include "guard.skel.h"
+#include "proto/roce/roce.h"
+
+struct rdv_guard {
+	struct guard *skel;
+};
+
+static int fail(char text[RDV_TEXT_MAX], int error, const char *what)
+{
+	snprintf(text, RDV_TEXT_MAX, "%s: %s", what, strerror(-error));
+	return error;
+}
+
+static int attach_all(struct guard *skel, int cgroup)
+{
+	const struct {
+		struct bpf_program *prog;
+		struct bpf_link **link;
+	} all[] = {
+		{ skel->progs.guard_bind4, &skel->links.guard_bind4 },
+		{ skel->progs.guard_bind6, &skel->links.guard_bind6 },
+		{ skel->progs.guard_connect4, &skel->links.guard_connect4 },
+		{ skel->progs.guard_connect6, &skel->links.guard_connect6 },
+		{ skel->progs.guard_sendmsg4, &skel->links.guard_sendmsg4 },
+		{ skel->progs.guard_sendmsg6, &skel->links.guard_sendmsg6 },
+	};
+	int r = 0;
+	for (size_t i = 0; r == 0 && i < sizeof(all) / sizeof(all[0]); i++)
+		r = attach_program(all[i].prog, cgroup, all[i].link);
+	return r;
+}
+
+static int load(struct rdv_guard *guard, char text[RDV_TEXT_MAX])
+{
+	uint64_t cookie;
+	int r = rdv_netns_cookie(&cookie);
+	if (r < 0)
+		return fail(text, r, "the kernel has no SO_NETNS_COOKIE");
+	guard->skel = guard__open();
+	if (!guard->skel)
+		return fail(text, -errno, "cannot open the built-in BPF object");
+	guard->skel->rodata->netns_cookie = cookie;
+	guard->skel->rodata->own_uid = getuid();
+	r = guard__load(guard->skel);
+	if (r < 0)
+		return fail(text, r, "the kernel does not load the BPF programs");
+	int cgroup = attach_root();
+	if (cgroup < 0)
+		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy");
+	r = attach_all(guard->skel, cgroup);
+	close(cgroup);
+	if (r < 0)
+		return fail(text, r, "cannot attach to the root cgroup");
+	return 0;
+}
+
+/* Sending on a connected socket asks no program. No further one can be connected now. */
+static void end_older(void)
+{
+	int r = udp_sockets_end(ROCE_UDP_PORT, getuid());
+	if (r < 0)
+		log_message(LOG_WARNING,
+			    "sockets that users have connected to UDP port %u before smcrd started "
+			    "can still send there: %s",
+			    ROCE_UDP_PORT, strerror(-r));
+}
+
+int rdv_guard_open(struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX])
+{
+	struct rdv_guard *guard = calloc(1, sizeof(*guard));
+	if (!guard)
+		return fail(ret_text, -ENOMEM, "no memory");
+	libbpf_print_fn_t before = libbpf_set_print(attach_log);
+	int r = load(guard, ret_text);
+	libbpf_set_print(before);
+	if (r < 0) {
+		rdv_guard_close(guard);
+		return r;
+	}
+	end_older();
+	*ret_guard = guard;
+	return 0;
+}
+
+void rdv_guard_close(struct rdv_guard *guard)
+{
+	if (!guard)
+		return;
+	guard__destroy(guard->skel);
+	free(guard);
+}

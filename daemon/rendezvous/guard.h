@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file guard.h
+ * Keeps ordinary users of the daemon's network namespace from UDP port 4791: RoCEv2 has no
+ * authentication, and packets with an address of this host are taken for its RNIC's. Programs of
+ * root and of the daemon's own user may bind and send as they like.
+ */
+#ifndef SMCRD_RENDEZVOUS_GUARD_H
+#define SMCRD_RENDEZVOUS_GUARD_H
+
+#include "daemon/rendezvous/option.h"
+
+struct rdv_guard;
+
+/**
+ * From here on bind(), connect() and sending to the port fail with EPERM; sockets that are
+ * connected to it already are so no more. Lasts as long as the process.
+ * @param ret_text  on failure: what is missing, for the log; room RDV_TEXT_MAX
+ * @return 0, or a negative errno: the port is open to everybody
+ */
+int rdv_guard_open(struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX]);
+
+/** NULL is allowed. */
+void rdv_guard_close(struct rdv_guard *guard);
+
+#endif

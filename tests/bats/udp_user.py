@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""A program with UDP sockets that is told step by step what to do (talk_start in net.bash). Answers
+each line with "ok", or the error's name.
+
+  user UID                            from here on the process is this user's
+  bind ADDRESS PORT                   a new socket (of the address's family) is bound
+  connect ADDRESS PORT                a new socket is connected
+  again ADDRESS PORT                  the same socket is connected to something else
+  write                               a datagram on the socket that was connected last
+  send ADDRESS PORT                   a datagram on a new socket
+  send-from SOURCE ADDRESS PORT       the same, with the source's address as IP_PKTINFO
+  send-corked ADDRESS PORT            the same, in two parts
+  send-connected ADDRESS PORT         the same, on a socket that is connected to another port
+An ADDRESS is IPv4, or IPv6 for a socket of that family; ::ffff:.. are IPv4 addresses on one.
+"""
+import errno
+import os
+import socket
+import struct
+import sys
+
+PAYLOAD = bytes(64)
+IP_PKTINFO = 8
+connected = None
+
+
+def new(address):
+    return socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_DGRAM)
+
+
+def user(uid):
+    os.setgid(int(uid))
+    os.setuid(int(uid))
+
+
+def bind(address, port):
+    with new(address) as sock:
+        sock.bind((address, int(port)))
+
+
+def connect(address, port):
+    global connected
+    sock = new(address)
+    sock.connect((address, int(port)))
+    connected = sock
+
+
+def again(address, port):
+    connected.connect((address, int(port)))
+
+
+def write():
+    connected.send(PAYLOAD)
+
+
+def send(address, port):
+    with new(address) as sock:
+        sock.sendto(PAYLOAD, (address, int(port)))
+
+
+def send_from(source, address, port):
+    info = struct.pack("=i4s4s", 0, socket.inet_aton(source), bytes(4))
+    with new(address) as sock:
+        sock.sendmsg([PAYLOAD], [(socket.IPPROTO_IP, IP_PKTINFO, info)], 0, (address, int(port)))
+
+
+def send_corked(address, port):
+    with new(address) as sock:
+        sock.sendto(PAYLOAD, socket.MSG_MORE, (address, int(port)))
+        sock.sendto(PAYLOAD, (address, int(port)))
+
+
+def send_connected(address, port):
+    with new(address) as sock:
+        sock.connect((address, int(port) + 100))
+        sock.sendto(PAYLOAD, (address, int(port)))
+
+
+COMMANDS = {
+    "user": user, "bind": bind, "connect": connect, "again": again, "write": write, "send": send,
+    "send-from": send_from, "send-corked": send_corked, "send-connected": send_connected,
+}  # fmt: skip
+
+for line in sys.stdin:
+    command, *arguments = line.split()
+    try:
+        COMMANDS[command](*arguments)
+        print("ok", flush=True)
+    except OSError as error:
+        print(errno.errorcode.get(error.errno, error), flush=True)
