@@ -262,6 +262,12 @@ static int serve_control(void *ctx, const struct clients_asker *asker, const cha
 	return control_handle(&smcrd->control, asker, json, len, ret_reply);
 }
 
+static bool is_administrator(void *ctx, const struct clients_asker *asker)
+{
+	struct smcrd *smcrd = ctx;
+	return control_is_administrator(&smcrd->control, asker);
+}
+
 static void asker_gone(void *ctx, uint64_t request)
 {
 	struct smcrd *smcrd = ctx;
@@ -429,7 +435,10 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 		.conns = smcrd->conns,
 		.option = smcrd->option,
 		.socket_path = smcrd->config.socket_path,
-		.callbacks = { .ctx = smcrd, .control = serve_control, .control_gone = asker_gone },
+		.callbacks = { .ctx = smcrd,
+			       .control = serve_control,
+			       .administrator = is_administrator,
+			       .control_gone = asker_gone },
 	};
 	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
 }
@@ -605,13 +614,13 @@ void smcrd_free(struct smcrd *smcrd)
 	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
 	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
-	rdv_option_close(smcrd->option);
 	rdv_guard_close(smcrd->guard);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
 	clients_free(smcrd->clients);
 	conns_free(smcrd->conns);
+	rdv_option_close(smcrd->option); /* limits of users who had sessions were told to it */
 	policy_free(smcrd->policy);
 	hotplug_watch_free(smcrd->hotplug);
 	netif_watch_free(smcrd->netifs);

@@ -11,6 +11,7 @@
 
 /* ---- deadlines ---- */
 
+/* As long as there is a session. */
 void clients_need_sweep(struct clients *clients)
 {
 	const struct timeval period = { .tv_sec = SWEEP_SECONDS };
@@ -28,9 +29,11 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 	batch_begin(clients->batch);
 	uint64_t now = conns_now_ms();
 	DL_FOREACH_SAFE (clients->sessions, session, next) {
-		again |= session->deadline_ms != 0;
+		again = true;
 		if (session->deadline_ms && session->deadline_ms <= now)
 			session_close(session);
+		else
+			session_check_idle(session, now);
 	}
 	if (again)
 		clients_need_sweep(clients);
@@ -42,11 +45,13 @@ static void on_sweep(evutil_socket_t fd, short what, void *arg)
 static void fill_limits(struct clients_limits *limits)
 {
 	if (limits->control_request_bytes == 0)
-		limits->control_request_bytes = 256u << 10;
+		limits->control_request_bytes = 16u << 10;
 	if (limits->control_request_bytes > IPC_MAX_CONTROL_LEN)
 		limits->control_request_bytes = IPC_MAX_CONTROL_LEN;
 	if (limits->frame_timeout_ms == 0)
 		limits->frame_timeout_ms = 10000;
+	if (limits->idle_timeout_ms == 0)
+		limits->idle_timeout_ms = 60000;
 }
 
 int clients_new(const struct clients_config *config, struct clients **ret_clients, char *ret_text,

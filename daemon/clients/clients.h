@@ -41,14 +41,17 @@ struct clients_callbacks {
 	 */
 	int (*control)(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		       char **ret_reply);
+	/** Is this one of the administrators? `request` is 0. NULL: only root is. */
+	bool (*administrator)(void *ctx, const struct clients_asker *asker);
 	/** Who waits for that later reply has gone. The engine may be called. */
 	void (*control_gone)(void *ctx, uint64_t request);
 };
 
 /** Zero in a field means the default in parentheses. */
 struct clients_limits {
-	uint32_t control_request_bytes; /* largest CONTROL request (256 KiB) */
+	uint32_t control_request_bytes; /* largest CONTROL request (16 KiB) */
 	uint32_t frame_timeout_ms; /* greeting, half-sent frames, replies nobody reads (10000) */
+	uint32_t idle_timeout_ms;  /* sessions that ask nothing and wait for nothing (60000) */
 };
 
 struct clients_config {

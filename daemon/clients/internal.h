@@ -44,6 +44,7 @@ struct session {
 	bool greeted;   /* HELLO was exchanged */
 	bool hello_due; /* ours goes with the first reply: the request is there already */
 	bool no_tool;   /* came by the abstract address, which no permissions guard */
+	bool reserved;  /* there was room for an administrator's tool only */
 	bool closing;   /* once `out` is empty */
 	bool dead;
 	struct conn_asker asker;     /* of the connection whose RESULT goes here */
@@ -55,6 +56,8 @@ struct session {
 	bool admitted; /* and that has come */
 	struct session *pace_prev, *pace_next;
 	uint64_t deadline_ms; /* 0: none */
+	bool active;          /* it has asked, or waited, since the last sweep */
+	uint64_t idle_since_ms;
 
 	/* Input: a header, then its payload; nothing is looked at while a reply is due. `ahead` is
 	 * what has been received with it. */
@@ -71,7 +74,8 @@ struct session {
 	/* Output that the kernel has not taken yet. */
 	uint8_t *out;
 	size_t out_at, out_len;
-	int out_fd; /* goes with its first byte, or -1 */
+	size_t unsent; /* so many bytes of it are counted in the quota */
+	int out_fd;    /* goes with its first byte, or -1 */
 
 	struct task later; /* it has more to read */
 	struct task grave;
@@ -80,11 +84,12 @@ struct session {
 
 /* ---- the whole ---- */
 
-/* CONTROL requests of other users than root. */
+/* CONTROL requests: one a turn of the loop; those of other users than root at times only. */
 struct pace {
 	struct session *waiting;
 	struct event *timer;
-	uint64_t next_us; /* none before */
+	bool served;      /* one, since the loop had its last turn */
+	uint64_t next_us; /* none of other users before */
 	uint64_t turn;    /* how many were served after they had waited */
 };
 
@@ -108,7 +113,7 @@ struct clients {
 };
 
 /* clients.c */
-/** A deadline was set: see that sweeps run. */
+/** There is a session: see that sweeps run. */
 void clients_need_sweep(struct clients *clients);
 
 /* service.c */
@@ -123,6 +128,8 @@ void session_new(struct clients *clients, int fd, bool no_tool);
 void session_refuse(int fd, int error, const char *text);
 /** Let go at once; freed later. Tells a waiting connection. */
 void session_close(struct session *session);
+/** End it if it has asked nothing and waited for nothing for long. */
+void session_check_idle(struct session *session, uint64_t now_ms);
 /** Go on with frames that are there already. */
 void session_resume(struct session *session);
 /** The same, after others had their turn. */
@@ -140,6 +147,12 @@ void session_reply_error(struct session *session, int error, const char *format,
 void request_control(struct session *session);
 /** Send the answer that came later, if one did. */
 void request_answer(struct session *session);
+/**
+ * Supplementary groups of who connected, as they were then.
+ * @param ret_groups  malloc'ed, or NULL
+ * @return how many, or a negative errno
+ */
+ssize_t request_groups(int socket, gid_t **ret_groups);
 /** The session ends: no later answer is wanted. */
 void request_forget(struct session *session);
 

@@ -5,6 +5,9 @@
  * requests of other users than root get a fifth of the time: after each one the loop does something
  * else for four times as long as that one took. Of those that wait the user who was served longest
  * ago comes next.
+ *
+ * Root's requests go first, and there is one of anybody's in a turn of the loop: what is ready
+ * besides waits for no more than that.
  */
 #include <errno.h>
 
@@ -12,9 +15,14 @@
 
 #define REST 4 /* times what a request took */
 
-static void arm(struct pace *pace, uint64_t now)
+/* Root, or an administrator who was let in beside the limits. */
+static bool goes_first(const struct session *session)
 {
-	uint64_t us = pace->next_us > now ? pace->next_us - now : 0;
+	return session->cred.uid == 0 || session->reserved;
+}
+
+static void arm(struct pace *pace, uint64_t us)
+{
 	const struct timeval wait = { .tv_sec = (time_t)(us / 1000000),
 				      .tv_usec = (suseconds_t)(us % 1000000) };
 	evtimer_add(pace->timer, &wait);
@@ -30,15 +38,15 @@ bool pace_admits(struct session *session)
 {
 	struct pace *pace = &session->clients->pace;
 	uint64_t now = conns_now_us();
-	if (session->admitted || session->cred.uid == 0 ||
-	    (!pace->waiting && now >= pace->next_us)) {
+	bool free = goes_first(session) || (!pace->waiting && now >= pace->next_us);
+	if (session->admitted || (free && !pace->served)) {
 		session->admitted = false;
 		return true;
 	}
 	session->paced = true;
 	DL_APPEND2(pace->waiting, session, pace_prev, pace_next);
 	if (!evtimer_pending(pace->timer, NULL))
-		arm(pace, now);
+		arm(pace, pace->next_us > now ? pace->next_us - now : 0);
 	return false;
 }
 
@@ -53,15 +61,21 @@ void pace_forget(struct session *session)
 
 void pace_end(struct session *session, uint64_t begun)
 {
-	if (session->cred.uid != 0)
-		rest(&session->clients->pace, begun);
+	struct pace *pace = &session->clients->pace;
+	if (!goes_first(session))
+		rest(pace, begun);
+	pace->served = true;
+	arm(pace, 0); /* which ends with this turn of the loop */
 }
 
-static struct session *next_in_turn(const struct pace *pace)
+/* @return NULL: nobody yet */
+static struct session *next_in_turn(const struct pace *pace, uint64_t now)
 {
-	struct session *session, *next = pace->waiting;
+	struct session *session, *next = NULL;
 	DL_FOREACH2 (pace->waiting, session, pace_next) {
-		if (session->quota->served < next->quota->served)
+		if (goes_first(session))
+			return session;
+		if (now >= pace->next_us && (!next || session->quota->served < next->quota->served))
 			next = session;
 	}
 	return next;
@@ -74,22 +88,25 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	const uint64_t now = conns_now_us();
 	(void)fd;
 	(void)what;
+	pace->served = false;
 	if (!pace->waiting)
 		return;
-	if (now < pace->next_us) { /* libevent counts from the beginning of the callback before */
-		arm(pace, now);
+	struct session *session = next_in_turn(pace, now);
+	if (!session) {
+		arm(pace, pace->next_us > now ? pace->next_us - now : 0);
 		return;
 	}
-	struct session *session = next_in_turn(pace);
+	const bool first = goes_first(session);
 	batch_begin(clients->batch);
 	pace_forget(session);
 	session->admitted = true;
 	session->quota->served = ++pace->turn;
 	session_resume(session);
 	batch_end(clients->batch);
-	rest(pace, now); /* with what it took to choose */
+	if (!first)
+		rest(pace, now); /* with what it took to choose */
 	if (pace->waiting && !evtimer_pending(pace->timer, NULL))
-		arm(pace, conns_now_us());
+		arm(pace, 0);
 }
 
 int pace_init(struct clients *clients)

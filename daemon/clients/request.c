@@ -6,9 +6,7 @@
 
 #include "daemon/clients/internal.h"
 
-/* Supplementary groups as they were when the session was opened. @return count, or a negative
- * errno; *ret_groups is malloc'ed or NULL */
-static ssize_t peer_groups(int socket, gid_t **ret_groups)
+ssize_t request_groups(int socket, gid_t **ret_groups)
 {
 	socklen_t len = 0;
 	*ret_groups = NULL;
@@ -48,7 +46,7 @@ void request_control(struct session *session)
 		session_reply_error(session, EOPNOTSUPP, "this daemon takes no control requests");
 		return;
 	}
-	ssize_t n = peer_groups(session->socket, &groups);
+	ssize_t n = request_groups(session->socket, &groups);
 	const struct clients_asker asker = { .request = ++clients->last_request,
 					     .cred = session->cred,
 					     .groups = groups,

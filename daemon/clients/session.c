@@ -44,7 +44,12 @@ static void release(struct task *task)
 	free(session->out);
 	close_fd(session, &session->fd);
 	close_fd(session, &session->out_fd);
-	limits_count_session(conns, session->quota, -1);
+	limits_count_unsent(session->quota, -(ssize_t)session->unsent);
+	if (session->reserved)
+		limits_give_reserved(conns);
+	else
+		limits_count_session(conns, session->quota, -1);
+	session->quota->tools -= session->reserved;
 	quota_put(conns, session->quota);
 	close(session->socket);
 	free(session);
@@ -90,13 +95,22 @@ static ssize_t send_bytes(struct session *session)
 	return sendmsg(session->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
+/* The kernel takes no more of it for now. @return false: the user has too much of that */
+static bool keep_unsent(struct session *session)
+{
+	size_t unsent = session->out_len - session->out_at;
+	ssize_t change = (ssize_t)unsent - (ssize_t)session->unsent;
+	session->unsent = unsent;
+	return limits_count_unsent(session->quota, change) || change <= 0;
+}
+
 static void flush(struct session *session)
 {
 	while (session->out) {
 		ssize_t n = send_bytes(session);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN) {
+		if (n < 0 && errno == EAGAIN && keep_unsent(session)) {
 			poller_modify(session->clients->poller, &session->watch,
 				      POLLER_INPUT | EPOLLOUT);
 			set_deadline(session);
@@ -110,6 +124,7 @@ static void flush(struct session *session)
 		session->out_at += (size_t)n;
 		if (session->out_at < session->out_len)
 			continue;
+		keep_unsent(session); /* nothing */
 		free(session->out);
 		session->out = NULL;
 		session->deadline_ms = 0;
@@ -314,12 +329,18 @@ static void do_control(struct session *session)
 
 static void dispatch(struct session *session)
 {
+	session->active = true;
 	if (session->frame.type == IPC_HELLO) {
 		do_hello(session);
 		return;
 	}
 	if (!session->greeted) {
 		protocol_error(session, EPROTO, "a session starts with HELLO");
+		return;
+	}
+	if (session->reserved && session->frame.type != IPC_CONTROL) {
+		session_reply_error(session, EUSERS,
+				    "smcrd has room for administrators' tools only");
 		return;
 	}
 	switch (session->frame.type) {
@@ -490,6 +511,17 @@ static bool reply_is_due(const struct session *session)
 	       session->paced;
 }
 
+void session_check_idle(struct session *session, uint64_t now_ms)
+{
+	uint64_t limit_ms = session->clients->config.limits.idle_timeout_ms;
+	if (session->active || !session->greeted || reply_is_due(session)) {
+		session->active = false;
+		session->idle_since_ms = now_ms;
+	} else if (now_ms - session->idle_since_ms >= limit_ms) {
+		protocol_error(session, ETIMEDOUT, "nothing was asked in this session for long");
+	}
+}
+
 void session_resume(struct session *session)
 {
 	request_answer(session);
@@ -542,6 +574,21 @@ static void on_ready(struct watch *watch, uint32_t events)
 
 /* ---- a new one ---- */
 
+static bool is_administrator(const struct clients *clients, int fd, const struct ucred *cred)
+{
+	const struct clients_callbacks *callbacks = &clients->config.callbacks;
+	gid_t *groups;
+	if (!callbacks->administrator)
+		return cred->uid == 0;
+	ssize_t n = request_groups(fd, &groups);
+	const struct clients_asker asker = { .cred = *cred,
+					     .groups = groups,
+					     .num_groups = n > 0 ? (size_t)n : 0 };
+	bool is = callbacks->administrator(callbacks->ctx, &asker);
+	free(groups);
+	return is;
+}
+
 void session_refuse(int fd, int error, const char *text)
 {
 	uint8_t buf[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
@@ -559,16 +606,25 @@ void session_new(struct clients *clients, int fd, bool no_tool)
 	struct ucred cred;
 	socklen_t len = sizeof(cred);
 	struct quota *quota = NULL;
+	char why[IPC_TEXT_MAX + 1] = "smcrd is out of memory";
+	bool reserved = false;
 	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &len) == 0)
 		quota = quota_get(conns, cred.uid);
-	if (!quota || !limits_allow_session(conns, quota)) {
-		session_refuse(fd, EUSERS, "too many sessions with smcrd are open");
+	if (quota && !limits_allow_session(conns, quota, why, sizeof(why)))
+		reserved = !no_tool && is_administrator(clients, fd, &cred) &&
+			   limits_take_reserved(conns);
+	else if (quota)
+		why[0] = '\0';
+	if (*why && !reserved) {
+		session_refuse(fd, EUSERS, why);
 		quota_put(conns, quota);
 		return;
 	}
 	struct session *session = calloc(1, sizeof(*session));
 	if (!session || poller_add(clients->poller, &session->watch, fd, POLLER_INPUT, on_ready)) {
 		free(session);
+		if (reserved)
+			limits_give_reserved(conns);
 		session_refuse(fd, ENOMEM, "smcrd is out of memory");
 		quota_put(conns, quota);
 		return;
@@ -576,6 +632,7 @@ void session_new(struct clients *clients, int fd, bool no_tool)
 	session->clients = clients;
 	session->socket = fd;
 	session->no_tool = no_tool;
+	session->reserved = reserved;
 	session->cred = cred;
 	session->quota = quota;
 	session->fd = session->out_fd = -1;
@@ -583,6 +640,8 @@ void session_new(struct clients *clients, int fd, bool no_tool)
 	handover_init(session);
 	info_init(session);
 	DL_APPEND(clients->sessions, session);
-	limits_count_session(conns, quota, 1);
+	quota->tools += reserved;
+	if (!reserved)
+		limits_count_session(conns, quota, 1);
 	set_deadline(session);
 }

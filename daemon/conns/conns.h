@@ -241,9 +241,11 @@ void conn_watcher_forget(struct conn_watcher *watcher);
 struct quota {
 	uid_t uid;
 	uint32_t sessions, conns, failed, shared;
+	uint32_t tools;   /* its sessions of those that are reserved */
 	uint32_t closing; /* descriptors whose close() may block: closer.c's */
 	bool limited;     /* at one of its limits: nothing is promised to its peers */
 	uint64_t limit_logged_ms;
+	size_t unsent;   /* bytes of replies that its tools have not read */
 	uint64_t served; /* its last turn among those who wait: daemon/clients/pace.c */
 	bool abandoned;  /* nobody but closer.c knows it any more */
 	UT_hash_handle hh;
@@ -253,8 +255,13 @@ struct quota {
 struct quota *quota_get(struct conns *conns, uid_t uid);
 /** Free it if nothing counts on it any more. */
 void quota_put(struct conns *conns, struct quota *quota);
-/** May the user open one more session? */
-bool limits_allow_session(const struct conns *conns, const struct quota *quota);
+/** May the user open one more session? @param ret_why  if not: a sentence of up to `len` bytes */
+bool limits_allow_session(struct conns *conns, struct quota *quota, char *ret_why, size_t len);
+/** Take one of those that are kept for administrators' tools. @return false: there is none */
+bool limits_take_reserved(struct conns *conns);
+void limits_give_reserved(struct conns *conns);
+/** So many more bytes of replies wait until the user reads. @return false: these are too many */
+bool limits_count_unsent(struct quota *quota, ssize_t change);
 /** A session was opened, or has ended. */
 void limits_count_session(struct conns *conns, struct quota *quota, int change);
 /** Something failed that does when there are no descriptors left. @return is it that? */

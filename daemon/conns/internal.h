@@ -187,6 +187,7 @@ struct conns {
 	struct event *limit_check;
 	uint64_t limit_logged_ms;
 	uint32_t sessions; /* of all users */
+	uint32_t reserved; /* of administrators' tools besides */
 
 	struct quota *quotas;
 	struct client_conn *conns, *early, *looked_at;

@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
@@ -18,9 +19,11 @@
 
 #include "daemon/conns/internal.h"
 
-#define SLACK_SHARE   8  /* a limit ends this part of it below */
-#define SHORT_AT      8  /* fewer free descriptors than this are a shortage, */
-#define ENOUGH_AT     32 /* which ends when this many are free */
+#define SLACK_SHARE   8          /* a limit ends this part of it below */
+#define RESERVED      64         /* sessions beyond the limit, for administrators' tools */
+#define UNSENT_MOST   (1u << 20) /* bytes of replies that a user's tools do not read */
+#define SHORT_AT      8          /* fewer free descriptors than this are a shortage, */
+#define ENOUGH_AT     32         /* which ends when this many are free */
 #define CHECK_SECONDS 1
 #define LOG_MS        60000 /* no line about the same limit sooner */
 /* What a connection takes (TCP socket, pair end, session), and what the rest of the daemon does. */
@@ -43,11 +46,20 @@ static bool all_at_limit(const struct conns *conns)
 	       is_at(conns->sessions, limits->sessions, already);
 }
 
+/* How many sessions a user may have. It is never more than are free besides: so users who take all
+ * that they can leave as many as each of them has, and nobody is kept out by others. */
+static uint32_t session_share(const struct conns *conns)
+{
+	const struct conns_limits *limits = &conns->config.limits;
+	uint32_t free = conns->sessions < limits->sessions ? limits->sessions - conns->sessions : 0;
+	return free < limits->sessions_per_uid ? free : limits->sessions_per_uid;
+}
+
 static bool user_at_limit(const struct conns *conns, const struct quota *quota)
 {
 	const struct conns_limits *limits = &conns->config.limits;
 	return is_at(quota->conns, limits->conns_per_uid, quota->limited) ||
-	       is_at(quota->sessions, limits->sessions_per_uid, quota->limited);
+	       is_at(quota->sessions, session_share(conns), quota->limited);
 }
 
 static bool may_log(uint64_t *last_ms)
@@ -99,11 +111,45 @@ void limits_update(struct conns *conns, struct quota *quota)
 	update_user(conns, quota);
 }
 
-bool limits_allow_session(const struct conns *conns, const struct quota *quota)
+bool limits_allow_session(struct conns *conns, struct quota *quota, char *ret_why, size_t len)
 {
 	const struct conns_limits *limits = &conns->config.limits;
-	return conns->sessions < limits->sessions && quota->sessions < limits->sessions_per_uid &&
-	       !close_overdue(quota);
+	unsigned int uid = (unsigned int)quota->uid;
+	if (close_overdue(quota))
+		snprintf(ret_why, len, "too many sockets of user %u are still being closed", uid);
+	else if (quota->sessions < session_share(conns))
+		return true;
+	else if (quota->sessions >= limits->sessions_per_uid)
+		snprintf(ret_why, len,
+			 "user %u has %u sessions with smcrd, as many as it may "
+			 "(max_sessions_per_user)",
+			 uid, quota->sessions);
+	else
+		snprintf(ret_why, len,
+			 "user %u has %u sessions with smcrd, and no more than these are left for "
+			 "all others",
+			 uid, quota->sessions);
+	limits_update(conns, quota); /* others may have taken of its share */
+	return false;
+}
+
+bool limits_take_reserved(struct conns *conns)
+{
+	if (conns->reserved == RESERVED)
+		return false;
+	conns->reserved++;
+	return true;
+}
+
+void limits_give_reserved(struct conns *conns)
+{
+	conns->reserved--;
+}
+
+bool limits_count_unsent(struct quota *quota, ssize_t change)
+{
+	quota->unsent += (size_t)change;
+	return quota->unsent <= UNSENT_MOST;
 }
 
 void limits_count_session(struct conns *conns, struct quota *quota, int change)
@@ -145,7 +191,8 @@ struct quota *quota_get(struct conns *conns, uid_t uid)
 
 void quota_put(struct conns *conns, struct quota *quota)
 {
-	if (!quota || quota->sessions || quota->conns || quota->failed || close_pending(quota))
+	if (!quota || quota->sessions || quota->tools || quota->conns || quota->failed ||
+	    close_pending(quota))
 		return;
 	HASH_DELETE(hh, conns->quotas, quota);
 	free(quota);

@@ -76,7 +76,7 @@ static bool in_group(const struct clients_asker *asker, gid_t gid)
 	return false;
 }
 
-static bool may_change(const struct control *control, const struct clients_asker *asker)
+bool control_is_administrator(const struct control *control, const struct clients_asker *asker)
 {
 	return asker->cred.uid == 0 ||
 	       (*control->config->admin_group && in_group(asker, control->config->admin_gid));
@@ -132,7 +132,7 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 	if (!method)
 		return refuse(refusal, EOPNOTSUPP, "unknown-method",
 			      "this smcrd (%s) has no method \"%.64s\"", SMCRD_VERSION, name);
-	page->administrator = may_change(control, asker);
+	page->administrator = control_is_administrator(control, asker);
 	if (!method->show && !page->administrator) {
 		refuse_change(control, method, refusal);
 		return NULL;

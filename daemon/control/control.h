@@ -67,6 +67,9 @@ struct control {
 int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
 		   size_t len, char **ret_reply);
 
+/** May whoever asks change things: is it root, or in the administrators' group? */
+bool control_is_administrator(const struct control *control, const struct clients_asker *asker);
+
 /** A command of the engine has ended (engine/ops.h): reply to whoever asked for it. */
 void control_command_done(struct control *control, uint64_t id,
 			  const struct smcr_command_result *result);

@@ -59,8 +59,9 @@ static struct script {
 	_Atomic int outcome; /* of smcr_conn_start(), told inside it */
 	_Atomic int decline; /* a fallback sends 28 bytes on TCP first */
 	_Atomic int no_sharing;
-	_Atomic int capable; /* peers are assumed to speak SMC-R */
-	_Atomic int silent;  /* nothing is sent back, and nothing consumed, until command 'g' */
+	_Atomic int administrator; /* the tests' own user is one */
+	_Atomic int capable;       /* peers are assumed to speak SMC-R */
+	_Atomic int silent; /* nothing is sent back, and nothing consumed, until command 'g' */
 	_Atomic int starts, shutdowns, closes, closes_unread, aborts, tcp_resets, tcp_fins, clc;
 	_Atomic int give_ups, last_role, last_rcvbuf, last_sndbuf, last_family;
 	_Atomic uint64_t last_keepalive;
@@ -495,6 +496,12 @@ static void on_gone(void *ctx, uint64_t request)
 			held[i] = held[--num_held];
 }
 
+static bool is_administrator(void *ctx, const struct clients_asker *asker)
+{
+	(void)ctx;
+	return asker->cred.uid == geteuid() && script->administrator;
+}
+
 static void on_log(void *ctx, int priority, const char *line)
 {
 	(void)ctx;
@@ -557,7 +564,9 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 	struct clients_config config = {
 		.base = base,
 		.socket_path = path,
-		.callbacks = { .control = on_control, .control_gone = on_gone },
+		.callbacks = { .control = on_control,
+			       .administrator = is_administrator,
+			       .control_gone = on_gone },
 	};
 	if (limits) {
 		conns_config.limits = limits->conns;

@@ -186,7 +186,8 @@ static void control_requests_and_replies_of_any_size(void **state)
 	struct daemon_side daemon;
 	struct frame frame;
 	static uint8_t request[100000];
-	daemon_start(&daemon);
+	const struct side_limits limits = { .clients = { .control_request_bytes = 256u << 10 } };
+	daemon_start_limited(&daemon, &limits);
 	char *reply = control(&daemon, "long");
 	assert_int_equal(strlen(reply), 200000);
 	free(reply);

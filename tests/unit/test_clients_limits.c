@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: MIT */
+/* What users may take of the daemon's sessions and of its time, and what is left to others. */
+#include <sys/stat.h>
+
+#include "tests/unit/clients_side.h"
+
+/* A session of that user, where the test may choose, else of its own. */
+static int connect_as(const struct daemon_side *daemon, uid_t uid)
+{
+	bool root = geteuid() == 0;
+	if (root) {
+		assert_int_equal(chmod(daemon->dir, 0711), 0);
+		assert_int_equal(seteuid(uid), 0);
+	}
+	const uint8_t hello[] = { 0, 1, 0, 1 };
+	uint8_t frame[IPC_HEADER_LEN + sizeof(hello)];
+	int session = session_connect(daemon);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	ipc_encode_header(IPC_HELLO, sizeof(hello), frame, sizeof(frame));
+	memcpy(frame + IPC_HEADER_LEN, hello, sizeof(hello));
+	send(session, frame, sizeof(frame), MSG_NOSIGNAL); /* it may have been refused already */
+	return session;
+}
+
+/* @return errno of the refusal, its sentence in `ret_text`; 0: the session is open */
+static int greeted(int session, char ret_text[IPC_TEXT_MAX + 1])
+{
+	struct frame frame;
+	struct ipc_error error = { .error = 0 };
+	assert_true(receive_frame(session, &frame));
+	if (frame.type == IPC_ERROR)
+		assert_int_equal(ipc_decode_error(frame.payload, frame.len, &error), 0);
+	else
+		assert_int_equal(frame.type, IPC_HELLO);
+	free(frame.payload);
+	strcpy(ret_text, error.text);
+	return error.error;
+}
+
+static void expect_words(const char *text, const char *words)
+{
+	if (!strstr(text, words))
+		fail_msg("\"%s\" does not say \"%s\"", text, words);
+}
+
+/* As many as the daemon lets a user have. */
+static int take_all(const struct daemon_side *daemon, uid_t uid, int *sessions, char *ret_text)
+{
+	int n = 0;
+	for (;; n++) {
+		int session = connect_as(daemon, uid);
+		if (greeted(session, ret_text) == EUSERS) {
+			close(session);
+			return n;
+		}
+		sessions[n] = session;
+	}
+}
+
+static void users_leave_sessions_to_others(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .sessions = 16 } };
+	const int most[] = { 8, 4, 2, 1 };
+	int sessions[4][16], users = geteuid() == 0 ? 4 : 1;
+	char text[IPC_TEXT_MAX + 1];
+	daemon_start_limited(&daemon, &limits);
+	for (int i = 0; i < users; i++) {
+		assert_int_equal(take_all(&daemon, 65534 - (uid_t)i, sessions[i], text), most[i]);
+		expect_words(text, "left for all others");
+	}
+	for (int i = 0; i < users; i++)
+		for (int n = 0; n < most[i]; n++)
+			close(sessions[i][n]);
+	daemon_stop(&daemon);
+}
+
+/* However many there are: who administers smcrd can look what is going on, and do something. */
+static void administrators_have_sessions_of_their_own(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .sessions_per_uid = 3 } };
+	int sessions[3];
+	char text[IPC_TEXT_MAX + 1];
+	struct frame frame;
+	daemon_start_limited(&daemon, &limits);
+	uid_t uid = geteuid();
+	assert_int_equal(take_all(&daemon, uid, sessions, text), 3);
+	expect_words(text, "max_sessions_per_user");
+
+	script->administrator = true;
+	int tool = connect_as(&daemon, uid);
+	assert_int_equal(greeted(tool, text), 0);
+	send_frame(tool, IPC_CONTROL, "works", 5, -1);
+	assert_true(receive_frame(tool, &frame));
+	assert_int_equal(frame.type, IPC_CONTROL_REPLY);
+	free(frame.payload);
+	struct tcp tcp = connect_tcp(); /* but it is for tools */
+	ask_handover(tool, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
+	assert_int_equal(receive_error(tool), EUSERS);
+	assert_int_equal(send(tcp.near, "plain", 5, 0), 5);
+	expect_bytes(tcp.far, "plain");
+	close(tcp.near);
+	close(tcp.far);
+	close(tool);
+	for (int i = 0; i < 3; i++)
+		close(sessions[i]);
+	daemon_stop(&daemon);
+}
+
+/* Also one that is idle from its greeting on. */
+static void idle_sessions_end(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .clients = { .idle_timeout_ms = 500 } };
+	struct frame frame;
+	daemon_start_limited(&daemon, &limits);
+	int idle = session_open(&daemon), waiting = session_open(&daemon);
+	send_frame(waiting, IPC_CONTROL, "later", 5, -1);
+	assert_int_equal(receive_error(idle), ETIMEDOUT);
+	assert_false(receive_frame(idle, &frame));
+	close(idle);
+	idle = session_open(&daemon); /* of another time, so that the one that waits outlives two */
+	assert_int_equal(receive_error(idle), ETIMEDOUT);
+	close(idle);
+	free(control(&daemon, "answer"));
+	assert_true(receive_frame(waiting, &frame));
+	assert_int_equal(frame.type, IPC_CONTROL_REPLY);
+	free(frame.payload);
+	assert_int_equal(receive_error(waiting), ETIMEDOUT);
+	close(waiting);
+	daemon_stop(&daemon);
+}
+
+static bool has_input(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	return poll(&pfd, 1, 0) == 1;
+}
+
+/* Requests that are there at the same time do not keep the loop until the last one is answered, be
+ * they root's. */
+static void one_request_is_answered_a_turn(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int sessions[20], answered = 0, status;
+	struct frame frame;
+	daemon_start(&daemon);
+	for (int i = 0; i < 20; i++)
+		sessions[i] = session_open(&daemon);
+	kill(daemon.pid, SIGSTOP);
+	assert_int_equal(waitpid(daemon.pid, &status, WUNTRACED), daemon.pid);
+	for (int i = 0; i < 20; i++)
+		send_frame(sessions[i], IPC_CONTROL, "slow", 4, -1);
+	int other = session_connect(&daemon);
+	send_hello(other);
+	kill(daemon.pid, SIGCONT);
+	assert_true(receive_frame(other, &frame));
+	for (int i = 0; i < 20; i++)
+		answered += has_input(sessions[i]);
+	assert_true(answered < 20);
+	free(frame.payload);
+	for (int i = 0; i < 20; i++) {
+		assert_true(receive_frame(sessions[i], &frame));
+		assert_int_equal(frame.type, IPC_CONTROL_REPLY);
+		free(frame.payload);
+		close(sessions[i]);
+	}
+	close(other);
+	daemon_stop(&daemon);
+}
+
+/* Replies that nobody reads are kept for a while, and not many of them. */
+static void unread_replies_of_a_user_are_bounded(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int sessions[20], ended = 0;
+	uint8_t frame[8 + 4];
+	daemon_start(&daemon);
+	ipc_encode_header(IPC_CONTROL, 4, frame, sizeof(frame));
+	memcpy(frame + 8, "long", 4);
+	for (int i = 0; i < 20; i++) {
+		sessions[i] = session_open(&daemon);
+		for (int n = 0; n < 4; n++) /* the kernel takes one or two of 200 KB */
+			send_with_fd(sessions[i], frame, sizeof(frame), -1);
+	}
+	for (int waited = 0; ended == 0 && waited < WAIT_MS; waited++) {
+		for (int i = 0; i < 20; i++) {
+			struct pollfd pfd = { .fd = sessions[i] };
+			ended += poll(&pfd, 1, 0) == 1 && pfd.revents & POLLHUP;
+		}
+		poll(NULL, 0, 1);
+	}
+	assert_true(ended > 0);
+	assert_true(ended < 20);
+	for (int i = 0; i < 20; i++)
+		close(sessions[i]);
+	daemon_stop(&daemon);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(users_leave_sessions_to_others),
+		cmocka_unit_test(administrators_have_sessions_of_their_own),
+		cmocka_unit_test(idle_sessions_end),
+		cmocka_unit_test(one_request_is_answered_a_turn),
+		cmocka_unit_test(unread_replies_of_a_user_are_bounded),
+	};
+	return cmocka_run_group_tests_name("clients: limits", tests, NULL, NULL);
+}
