@@ -39,7 +39,7 @@ _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
 struct skip {
 	struct skip *next;
 	struct smcr_addr peer;
-	uint64_t until; /* CLOCK_MONOTONIC, ns: what bpf_ktime_get_ns() counts */
+	uint64_t until; /* as now_ns() */
 	char reason[RDV_TEXT_MAX];
 };
 
@@ -49,6 +49,7 @@ struct rdv_option {
 	struct skip *skips;
 	uint32_t rule_flags[SMCR_MAX_RULES]; /* of the rules that are there */
 	int claims;                          /* link of the setsockopt program */
+	int64_t clock_offset_ns;             /* of our time namespace, from the first one */
 };
 
 /* ---- opening */
@@ -110,8 +111,23 @@ static int attach(struct rdv_option *option, int cgroup)
 	return r;
 }
 
+/* Without time namespaces there is no such file. */
+static int64_t read_clock_offset(void)
+{
+	long long seconds, nanoseconds;
+	int64_t offset = 0;
+	FILE *f = fopen("/proc/self/timens_offsets", "re");
+	if (!f)
+		return 0;
+	if (fscanf(f, "monotonic %lld %lld", &seconds, &nanoseconds) == 2)
+		offset = seconds * (int64_t)NSEC_PER_SEC + nanoseconds;
+	fclose(f);
+	return offset;
+}
+
 static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 {
+	option->clock_offset_ns = read_clock_offset();
 	int r = rdv_netns_cookie(&option->netns_cookie);
 	if (r < 0)
 		return fail(text, r, "the kernel has no SO_NETNS_COOKIE",
@@ -176,17 +192,19 @@ void rdv_option_close(struct rdv_option *option)
 	free(option);
 }
 
-static uint64_t now_ns(void)
+/* What bpf_ktime_get_ns() counts: CLOCK_MONOTONIC of the first time namespace. */
+static uint64_t now_ns(const struct rdv_option *option)
 {
 	struct timespec ts;
 	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec;
+	return (uint64_t)ts.tv_sec * NSEC_PER_SEC + (uint64_t)ts.tv_nsec -
+	       (uint64_t)option->clock_offset_ns;
 }
 
 void rdv_option_beat(struct rdv_option *option)
 {
 	if (option)
-		option->skel->bss->last_beat = now_ns();
+		option->skel->bss->last_beat = now_ns(option);
 }
 
 void rdv_option_hold(struct rdv_option *option, enum smcr_reason reason)
@@ -303,7 +321,7 @@ static void forget_skip(struct rdv_option *option, struct skip *skip)
 
 static void forget_expired(struct rdv_option *option)
 {
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(option);
 	struct skip *skip, *next;
 	LL_FOREACH_SAFE (option->skips, skip, next)
 		if (skip->until <= now)
@@ -320,7 +338,7 @@ int rdv_option_skip_peer(struct rdv_option *option, const struct smcr_addr *peer
 	forget_expired(option);
 	if (seconds > MAX_SKIP_SECONDS)
 		seconds = MAX_SKIP_SECONDS;
-	uint64_t until = now_ns() + seconds * NSEC_PER_SEC;
+	uint64_t until = now_ns(option) + seconds * NSEC_PER_SEC;
 	struct skip *skip = find_skip(option, peer);
 	if (!skip) {
 		skip = calloc(1, sizeof(*skip));
@@ -363,7 +381,7 @@ size_t rdv_option_skipped_peers(struct rdv_option *option, struct rdv_skipped_pe
 	if (!option)
 		return 0;
 	forget_expired(option);
-	uint64_t now = now_ns();
+	uint64_t now = now_ns(option);
 	LL_FOREACH (option->skips, skip) {
 		if (n == max || skip->until <= now)
 			continue;

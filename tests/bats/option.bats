@@ -823,3 +823,16 @@ repeated_bare() {
 	moving a
 	tell client stands-still 'ok 0'
 }
+
+@test "a daemon in a time namespace of its own, whose clock is behind, does not stand still" {
+	[ -e /proc/self/timens_offsets ] || skip "the kernel has no time namespaces"
+	talk_kill daemon_a KILL
+	talk_start daemon_a a unshare --time --monotonic -10 --fork --kill-child \
+		"$HOSTS_BUILD/tests/tools/option_holder"
+	[ "$(talk_hear daemon_a)" = ready ]
+	tell client 'socket udp'
+	tell client stands-still 'ok 0'
+	serve 7031 claim
+	meet 7031 claim
+	both 'ok yes'
+}
