@@ -23,6 +23,7 @@
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
+#include "daemon/host/turns.h"
 #include "daemon/host/waiting.h"
 #include "daemon/optout.h"
 #include "daemon/policy/policy.h"
@@ -47,6 +48,7 @@ struct smcrd {
 	char option_error[RDV_TEXT_MAX];
 	struct rdv_guard *guard;
 	struct heartbeat heartbeat;
+	struct turns turns;
 	struct optout optout;
 	struct policy *policy;
 	struct conns *conns;
@@ -124,7 +126,15 @@ static void engine_enter(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
 	smcrd->programs_active++;
-	smcr_engine_set_time(fabric_engine(smcrd->fabric), fabric_now());
+	const uint64_t now = fabric_now();
+	turns_begin(&smcrd->turns, TURNS_PROGRAMS, now);
+	smcr_engine_set_time(fabric_engine(smcrd->fabric), now);
+}
+
+static void at_work(void *ctx, bool timers, uint64_t now)
+{
+	struct smcrd *smcrd = ctx;
+	turns_begin(&smcrd->turns, timers ? TURNS_TIMERS : TURNS_ROCE, now);
 }
 
 static void engine_leave(void *ctx)
@@ -259,7 +269,10 @@ static int serve_control(void *ctx, const struct clients_asker *asker, const cha
 			 char **ret_reply)
 {
 	struct smcrd *smcrd = ctx;
-	return control_handle(&smcrd->control, asker, json, len, ret_reply);
+	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
+	int r = control_handle(&smcrd->control, asker, json, len, ret_reply);
+	turns_begin(&smcrd->turns, TURNS_PROGRAMS, fabric_now());
+	return r;
 }
 
 static bool is_administrator(void *ctx, const struct clients_asker *asker)
@@ -394,6 +407,8 @@ static int open_fabric(struct smcrd *smcrd)
 					.conn_event = conns_event,
 					.command_done = command_done,
 					.command_ctx = smcrd,
+					.at_work = at_work,
+					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
 					.device_ctx = smcrd };
 	return fabric_new(&params, &smcrd->fabric);
@@ -510,6 +525,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .reply_ctx = smcrd,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
+					   .turns = &smcrd->turns,
 					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
 					   .started = fabric_now() };
@@ -603,6 +619,8 @@ void smcrd_run(struct smcrd *smcrd)
 		uint64_t work = smcrd->programs_active + fabric_activity(smcrd->fabric);
 		bool look = waiting_look(waiting, work, waiting->most_us ? fabric_now() : 0);
 		fabric_end_turn(smcrd->fabric);
+		if (smcrd->turns.at_work)
+			turns_end(&smcrd->turns, fabric_now());
 		if (event_base_loop(smcrd->base, look ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}

@@ -30,6 +30,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/config.h"
+#include "daemon/host/turns.h"
 #include "daemon/host/waiting.h"
 #include "daemon/policy/policy.h"
 #include "daemon/rendezvous/option.h"
@@ -47,6 +48,7 @@ struct control {
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct policy *policy;
 	const struct waiting *waiting; /* the event loop's; NULL in tests without a loop */
+	const struct turns *turns;     /* likewise */
 	const char *option_error;      /* why not: a sentence; "" otherwise */
 	uint64_t started;              /* fabric_now() at the start */
 	/** The reply to a request that was left open; takes `reply` (NULL: no memory) over. Called

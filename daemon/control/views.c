@@ -418,9 +418,16 @@ static json_t *loop_counts(const struct control *control)
 	struct waiting_counts counts = { 0 };
 	if (control->waiting)
 		counts = control->waiting->counts;
-	return json_pack("{s:I, s:I, s:I}", "spins_total", (json_int_t)counts.spins,
-			 "vain_spins_total", (json_int_t)counts.vain, "sleeps_total",
-			 (json_int_t)counts.sleeps);
+	json_t *object = json_pack("{s:I, s:I, s:I}", "spins_total", (json_int_t)counts.spins,
+				   "vain_spins_total", (json_int_t)counts.vain, "sleeps_total",
+				   (json_int_t)counts.sleeps);
+	for (int i = 0; control->turns && i < TURNS_WORKS; i++) {
+		const struct turns_count *count = &control->turns->counts[i];
+		json_object_set_new(object, turns_name((enum turns_work)i),
+				    json_pack("{s:I, s:I}", "long_turns", (json_int_t)count->times,
+					      "longest_turn_us", (json_int_t)count->longest_us));
+	}
+	return object;
 }
 
 json_t *control_show_info(struct control *control, struct page *page, struct refusal *refusal)

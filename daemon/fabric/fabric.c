@@ -223,6 +223,14 @@ static void post_all(struct fabric *fabric)
 	}
 }
 
+static uint64_t begin_work(struct fabric *fabric, bool timers)
+{
+	uint64_t now = fabric_now();
+	if (fabric->params.at_work)
+		fabric->params.at_work(fabric->params.work_ctx, timers, now);
+	return now;
+}
+
 static bool is_barrier(const struct rnic_wc *wc)
 {
 	return wc->is_recv && wc->status == RNIC_WC_SUCCESS &&
@@ -237,7 +245,7 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	(void)rnic_qp;
 	qp->destroyed = &destroyed;
 	fabric->activity++;
-	smcr_engine_set_time(fabric->engine, fabric_now());
+	smcr_engine_set_time(fabric->engine, begin_work(fabric, false));
 	for (size_t i = 0; i < n && !destroyed; i++) {
 		if (is_barrier(&wc[i]))
 			poll_devices(fabric);
@@ -538,7 +546,7 @@ static void on_timer(void *ctx)
 {
 	struct fabric *fabric = ctx;
 	poll_devices(fabric);
-	smcr_engine_run(fabric->engine, fabric_now());
+	smcr_engine_run(fabric->engine, begin_work(fabric, true));
 }
 
 void fabric_end_turn(struct fabric *fabric)
