@@ -322,7 +322,8 @@ static bool may_be_declined(const struct smcr_conn *conn)
 
 static void protocol_error(struct smcr_conn *conn, const char *what)
 {
-	smcr_log(conn->engine, LOG_NOTICE, "rendezvous: %s; the TCP connection is reset", what);
+	smcr_log_peer(conn->engine, &conn->params.peer, LOG_NOTICE, what,
+		      "rendezvous: %s; the TCP connection is reset", what);
 	smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE); /* ERR-11 */
 }
 

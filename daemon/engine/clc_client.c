@@ -174,6 +174,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	smcr_clc_agree_group(lgr, &conn->rv.agreed);
 	smcr_clc_learn_peer(lgr, msg);
 	lgr->near = smcr_device_near(conn->rv.device, &conn->params.peer);
+	lgr->peer = conn->params.peer;
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, conn->rv.device, 0, &link))
@@ -185,8 +186,9 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	smcr_conn_promise(conn, link);
 	rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
 	if (rc) {
-		smcr_log(conn->engine, LOG_WARNING, "%s: cannot connect the queue pair: %s",
-			 link->device_name, strerror(-rc));
+		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, "connect",
+			      "%s: cannot connect the queue pair: %s", link->device_name,
+			      strerror(-rc));
 		return SMCR_REASON_QP_NOT_READY;
 	}
 	if (smcr_clc_learn_rmb(link, msg) || smcr_clc_claim_element(conn, link, msg))

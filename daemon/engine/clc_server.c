@@ -214,6 +214,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	smcr_clc_agree_group(lgr, &conn->rv.agreed);
 	memcpy(lgr->v2.gid, conn->rv.proposal.v2.gid, SMCR_GID_LEN);
 	lgr->near = smcr_device_near(device, &conn->params.peer);
+	lgr->peer = conn->params.peer;
 	lgr->fc.conn = conn;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, device, 0, &link))
@@ -314,8 +315,9 @@ static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_
 	if (!rc)
 		rc = smcr_link_start(link);
 	if (rc) {
-		smcr_log(conn->engine, LOG_WARNING, "%s: cannot connect the queue pair: %s",
-			 link->device_name, strerror(-rc));
+		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, "connect",
+			      "%s: cannot connect the queue pair: %s", link->device_name,
+			      strerror(-rc));
 		smcr_clc_decline(conn, SMCR_REASON_QP_NOT_READY, false);
 		return;
 	}

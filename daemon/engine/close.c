@@ -106,9 +106,9 @@ void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
 	if (!smcr_conn_flowing(conn))
 		return;
 	if (why)
-		smcr_log(conn->engine, LOG_WARNING,
-			 "connection %08x of link group %u is aborted: %s", conn->token,
-			 conn->lgr->id, why);
+		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, why,
+			      "connection %08x of link group %u is aborted: %s", conn->token,
+			      conn->lgr->id, why);
 	tell_reset(conn, error);
 	if (conn->tx.closed_sent && conn->rx.closed)
 		enter_closed_later(conn);
@@ -172,8 +172,8 @@ void smcr_conn_evict(struct smcr_conn *conn)
 	/* Own C sent: it arrived, else the peer would not be done; its own C is on the way. */
 	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent)
 		return;
-	smcr_log(conn->engine, LOG_NOTICE,
-		 "the peer has reused the buffer of connection %08x, which is reset", conn->token);
+	smcr_log_peer(conn->engine, &conn->params.peer, LOG_NOTICE, "reused",
+		      "has reused the buffer of connection %08x, which is reset", conn->token);
 	tell_reset(conn, ECONNRESET);
 	await_abort(conn);
 }

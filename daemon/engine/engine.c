@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Life of an engine, its devices, and what comes in from them. */
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -131,6 +132,36 @@ void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
 	engine->ops->log(engine->ctx, priority, line);
+}
+
+/* The same peer has the same 16 bytes, whatever lies behind an IPv4 address. */
+static void addr_bytes(const struct smcr_addr *addr, uint8_t ret_bytes[16])
+{
+	memset(ret_bytes, 0, 16);
+	memcpy(ret_bytes, addr->ip, addr->family == AF_INET ? 4 : 16);
+}
+
+void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int priority,
+		   const char *reason, const char *format, ...)
+{
+	char text[200], name[INET6_ADDRSTRLEN];
+	uint8_t bytes[16];
+	unsigned int left_out;
+	addr_bytes(peer, bytes);
+	if (engine->silent || !log_limit_passes(&engine->log_limit, reason, bytes,
+						(int64_t)(engine->now / 1000), &left_out))
+		return;
+	va_list ap;
+	va_start(ap, format);
+	vsnprintf(text, sizeof(text), format, ap);
+	va_end(ap);
+	if (!inet_ntop(peer->family, peer->ip, name, sizeof(name)))
+		snprintf(name, sizeof(name), "?");
+	if (left_out)
+		smcr_log(engine, priority, "peer %s: %s (and %u times before)", name, text,
+			 left_out);
+	else
+		smcr_log(engine, priority, "peer %s: %s", name, text);
 }
 
 uint32_t smcr_random24(struct smcr_engine *engine)

@@ -39,6 +39,7 @@
 #include <utlist.h>
 
 #include "daemon/engine/engine.h"
+#include "daemon/engine/log_limit.h"
 #include "daemon/engine/ops.h"
 #include "daemon/engine/rows.h"
 #include "daemon/engine/view.h"
@@ -298,6 +299,7 @@ struct smcr_lgr {
 	uint16_t vlan;
 	struct smcr_prefix prefix; /* the LAN it lives on */
 	bool doubted;              /* server: perhaps the peer knows it no more (ERR-9) */
+	struct smcr_addr peer;     /* TCP address of the first connection's, for the log */
 	bool near;                 /* the peer that it was set up with is on it: see link.c */
 	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
@@ -488,6 +490,7 @@ struct smcr_engine {
 	uint32_t next_link_uid; /* LG-12 */
 	uint16_t next_token;    /* lower half of the next alert token */
 	bool shutting_down;
+	struct log_limit log_limit;
 	bool silent;                     /* being freed: no log, no event, no message */
 	struct smcr_engine_view count;   /* counters kept as they happen */
 	uint32_t rows[SMCR_NUM_ROWS][2]; /* taken, by role (rows.h) */
@@ -496,6 +499,11 @@ struct smcr_engine {
 /** printf to ops->log. */
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
+/** What a peer did: the line names it, by its TCP address. One a minute of each peer and reason
+ *  (log_limit.h). `reason` has static storage. */
+void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int priority,
+		   const char *reason, const char *format, ...)
+	__attribute__((format(printf, 5, 6)));
 
 /* ---- rows.c ---- */
 /** A row of the tables of C.7.1 or C.8 is taken. */

@@ -236,8 +236,8 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 static void first_contact_timed_out(struct smcr_lgr *lgr, enum smcr_reason reason)
 {
 	struct smcr_conn *conn = lgr->fc.conn;
-	smcr_log(lgr->engine, LOG_WARNING, "group %u: the peer does not answer in first contact",
-		 lgr->id);
+	smcr_log_peer(lgr->engine, &lgr->peer, LOG_WARNING, "first contact",
+		      "does not answer in the first contact of group %u", lgr->id);
 	smcr_lgr_end(lgr, ETIMEDOUT);
 	if (conn)
 		smcr_clc_fail(conn, ETIMEDOUT, reason);

@@ -113,9 +113,9 @@ static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *req
 	lgr->max_links = smcr_max_links_negotiate(request->max_links, reply->max_links);
 	if (request->max_links < 2 || reply->max_links == 1 ||
 	    reply->max_links > request->max_links)
-		smcr_log(lgr->engine, LOG_NOTICE,
-			 "group %u: link limits %u and %u break the rules; %u is used", lgr->id,
-			 request->max_links, reply->max_links, lgr->max_links);
+		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "link limits",
+			      "group %u: link limits %u and %u break the rules; %u is used",
+			      lgr->id, request->max_links, reply->max_links, lgr->max_links);
 	lgr->dialect =
 		smcr_dialect_choose(lgr->engine->config.dialect, request->flags, reply->flags);
 }

@@ -182,7 +182,8 @@ static void refused(struct smcr_lgr *lgr, bool retry)
 	if (again)
 		return;
 	flow->rkey.retries = 0;
-	smcr_log(lgr->engine, LOG_NOTICE, "group %u: the peer refuses an RMB", lgr->id);
+	smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "RMB refused",
+		      "refuses an RMB of group %u", lgr->id);
 	if (!told)
 		smcr_clc_slab_refused(slab);
 }
@@ -305,12 +306,13 @@ void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc
 		return;
 	}
 	if (msg->delete_rkey.negative && smcr_lgr_is_v2(lgr)) /* RKEY-15 */
-		smcr_log(lgr->engine, LOG_NOTICE, "group %u: the peer did not know %u RKeys",
-			 lgr->id, msg->delete_rkey.num_invalid);
+		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "RKeys",
+			      "did not know %u RKeys of group %u", msg->delete_rkey.num_invalid,
+			      lgr->id);
 	else if (msg->delete_rkey.negative)
-		smcr_log(lgr->engine, LOG_NOTICE,
-			 "group %u: the peer did not know an RKey (0x%02x)", lgr->id,
-			 msg->delete_rkey.error_mask);
+		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "RKeys",
+			      "did not know an RKey of group %u (0x%02x)", lgr->id,
+			      msg->delete_rkey.error_mask);
 	while (flow->rkey.num_slabs)
 		withdrawn(flow->rkey.slabs[--flow->rkey.num_slabs]);
 	own_done(lgr);

@@ -105,6 +105,7 @@ struct pair_side {
 	uint16_t vlan;              /* of the interface that its connections use; SMCR_NO_VLAN */
 	bool far;                   /* the peers of its TCP connections are behind a router */
 	unsigned int log_lines;
+	char log_line[256]; /* the last one */
 	/* the last command_done() */
 	unsigned int commands_done;
 	uint64_t command_id;

@@ -358,9 +358,11 @@ static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_re
 
 static void op_log(void *ctx, int priority, const char *line)
 {
-	((struct pair_side *)ctx)->log_lines++;
+	struct pair_side *side = ctx;
+	side->log_lines++;
+	snprintf(side->log_line, sizeof(side->log_line), "%s", line);
 	if (getenv("PAIR_LOG"))
-		fprintf(stderr, "[%d] <%d> %s\n", ((struct pair_side *)ctx)->index, priority, line);
+		fprintf(stderr, "[%d] <%d> %s\n", side->index, priority, line);
 }
 
 const struct smcr_ops pair_ops = {

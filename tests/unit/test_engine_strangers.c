@@ -441,6 +441,39 @@ static void macs_that_no_peer_has(void **state)
 	PROVES("SEC-6");
 }
 
+/** A client that breaks the rules at once. */
+static void breaks_the_rules(struct pair *pair)
+{
+	static const uint8_t garbage[44] = { 1 };
+	int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc_raw(pair, conn, C, garbage, sizeof(garbage));
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, conn, S)->failed, 1);
+}
+
+/** Who fills the log is named there, and fills it with one line a minute. */
+static void the_log_names_who_breaks_the_rules(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new_with("", "", 1);
+	const struct pair_side *server = &pair->side[S];
+	for (int i = 0; i < 3; i++)
+		breaks_the_rules(pair);
+	assert_int_equal(server->log_lines, 1);
+	assert_string_equal(server->log_line, "peer 10.0.0.101: rendezvous: malformed CLC "
+					      "message; the TCP connection is reset");
+	pair->side[S].far = true;
+	breaks_the_rules(pair);
+	assert_int_equal(server->log_lines, 2);
+	assert_non_null(strstr(server->log_line, "peer 192.0.2.7: "));
+	pair->side[S].far = false;
+	pair_run(pair, 61000000);
+	breaks_the_rules(pair);
+	assert_int_equal(server->log_lines, 3);
+	assert_non_null(strstr(server->log_line, "(and 2 times before)"));
+	pair_free(pair);
+}
+
 static void confirms_that_are_declined(void **state)
 {
 	(void)state;
@@ -489,6 +522,7 @@ int main(void)
 		cmocka_unit_test(gids_that_no_peer_has),
 		cmocka_unit_test(addresses_of_our_networks),
 		cmocka_unit_test(macs_that_no_peer_has),
+		cmocka_unit_test(the_log_names_who_breaks_the_rules),
 		cmocka_unit_test(confirms_that_are_declined),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

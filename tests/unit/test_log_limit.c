@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-#include "daemon/host/log_limit.h"
+#include "daemon/engine/log_limit.h"
 
 static struct log_limit limit;
 static unsigned int left_out;

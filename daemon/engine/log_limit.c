@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/host/log_limit.h"
+#include "daemon/engine/log_limit.h"
 
 #include <stddef.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  * What a peer does may fill the log. So of each peer and reason one line a minute is written, and
  * the next one tells how many were left out. One thread.
  */
-#ifndef SMCRD_HOST_LOG_LIMIT_H
-#define SMCRD_HOST_LOG_LIMIT_H
+#ifndef SMCRD_ENGINE_LOG_LIMIT_H
+#define SMCRD_ENGINE_LOG_LIMIT_H
 
 #include <stdbool.h>
 #include <stdint.h>
