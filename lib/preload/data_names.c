@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "lib/preload/data.h"
+#include "lib/preload/wait_all.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/path.h"
 
@@ -48,14 +49,20 @@ EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
 	return data_receive(fd, iov, count, 0, &n) ? n : moved(fd, pre_next.readv(fd, iov, count));
 }
 
+static ssize_t kernel_recv(int fd, void *buf, size_t len, int flags)
+{
+	ssize_t n;
+	return wait_all_receive(fd, buf, len, flags, &n) ? n : pre_next.recv(fd, buf, len, flags);
+}
+
 EXPORT ssize_t recv(int fd, void *buf, size_t len, int flags)
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
 	if (!pre_path_concerns(fd))
-		return pre_next.recv(fd, buf, len, flags);
+		return kernel_recv(fd, buf, len, flags);
 	return data_receive(fd, &iov, 1, flags, &n) ? n
-						    : moved(fd, pre_next.recv(fd, buf, len, flags));
+						    : moved(fd, kernel_recv(fd, buf, len, flags));
 }
 
 EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOCKADDR_ARG addr,
@@ -63,8 +70,10 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOC
 {
 	struct iovec iov = one(buf, len);
 	ssize_t n;
-	if (pre_path_concerns(fd) && !addr.__sockaddr__ && data_receive(fd, &iov, 1, flags, &n))
+	if (!addr.__sockaddr__ && pre_path_concerns(fd) && data_receive(fd, &iov, 1, flags, &n))
 		return n;
+	if (!addr.__sockaddr__ && wait_all_receive(fd, buf, len, flags, &n))
+		return moved(fd, n);
 	return moved(fd, pre_next.recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len));
 }
 

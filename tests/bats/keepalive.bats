@@ -58,11 +58,13 @@ flow_and_are_answered() { # before|after
 	smcrd_start b
 	keepalive_client client 2 before
 	timer=$(keepalive_timer b)
-	[ "$timer" -gt 60 ] && [ "$timer" -le 90 ]
+	[ "$timer" -gt 60 ]
+	[ "$timer" -le 90 ]
 	tell client again
 	talk_kill client
 	keepalive_client client 2 after
 	timer=$(keepalive_timer b)
-	[ "$timer" -gt 60 ] && [ "$timer" -le 90 ]
+	[ "$timer" -gt 60 ]
+	[ "$timer" -le 90 ]
 	proves TEST-7
 }

@@ -185,7 +185,8 @@ own_host() {
 	output=$(on a "$RUN" -v curl -gsS --interface "$from" "$url" 2>&1) || status=$?
 	kill "$server"
 	wait "$server" 2>/dev/null || true
-	[ "$status" = 0 ] && [[ "$output" == *"TCP: own-host: both ends are on this host"* ]]
+	[ "$status" = 0 ]
+	[[ "$output" == *"TCP: own-host: both ends are on this host"* ]]
 }
 
 # drop_roce HOST: what host receives on UDP 4791 vanishes; pass_roce undoes it.

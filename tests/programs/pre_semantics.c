@@ -496,6 +496,16 @@ static void shut_for_reading(void)
 	close(fd);
 }
 
+static void show(const char *what, int fd, size_t len, int flags)
+{
+	char buf[16] = { 0 };
+	ssize_t n = recv(fd, buf, len, flags);
+	if (n > 0)
+		printf("%s: \"%s\"\n", what, buf);
+	else
+		result(what, n);
+}
+
 static int reset_by_peer(void)
 {
 	int fd = commanded("e");
@@ -544,6 +554,13 @@ static void after_reset(void)
 	result("recv again", recv(fd, buf, 1, 0));
 	result("send", send(fd, "x", 1, MSG_NOSIGNAL));
 	dead_socket(fd);
+	close(fd);
+	puts("# after a reset: behind a part of what MSG_WAITALL waits for");
+	fd = commanded("e");
+	result("send", send(fd, "er", 2, 0));
+	show("recv", fd, 10, MSG_WAITALL);
+	show("recv again", fd, 10, MSG_WAITALL);
+	show("and again", fd, 10, MSG_WAITALL);
 	close(fd);
 	puts("# after a reset: send first");
 	fd = reset_by_peer();
@@ -679,8 +696,10 @@ static void device_controls(void)
 	fd = commanded("ek");
 	static char block[65536];
 	size_t sent = 0;
-	for (ssize_t n; (n = send(fd, block, sizeof(block), MSG_DONTWAIT)) > 0;)
-		sent += (size_t)n;
+	do /* until it stays full */
+		for (ssize_t n; (n = send(fd, block, sizeof(block), MSG_DONTWAIT)) > 0;)
+			sent += (size_t)n;
+	while (poll(&(struct pollfd){ .fd = fd, .events = POLLOUT }, 1, 500) > 0);
 	ioctl(fd, SIOCOUTQ, &value);
 	number("SIOCOUTQ tells what the peer has not got", value > 0 && (size_t)value <= sent + 2);
 	ioctl(fd, SIOCOUTQNSD, &value);
@@ -701,16 +720,6 @@ static void on_urgent(int signal)
 static void at_mark(int fd)
 {
 	result("sockatmark", sockatmark(fd));
-}
-
-static void show(const char *what, int fd, size_t len, int flags)
-{
-	char buf[16] = { 0 };
-	ssize_t n = recv(fd, buf, len, flags);
-	if (n > 0)
-		printf("%s: \"%s\"\n", what, buf);
-	else
-		result(what, n);
 }
 
 /* "abc", urgent "d", "ef" are on their way: wait for all. */

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "lib/preload/wait_all.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <poll.h>
+#include <stdint.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+#include "lib/preload/data.h"
+#include "lib/smcr/next.h"
+#include "lib/smcr/pair.h"
+#include "lib/smcr/sys.h"
+
+#define BYTES_ONLY (MSG_WAITALL | MSG_DONTWAIT | MSG_NOSIGNAL)
+
+#define FOR_EVER INT64_MAX
+
+/* When the program's patience ends (SO_RCVTIMEO), milliseconds; now, where the call may not wait.
+ */
+static int64_t deadline_of(int fd, int flags)
+{
+	struct timeval limit = { 0 };
+	socklen_t len = sizeof(limit);
+	if (flags & MSG_DONTWAIT || data_is_nonblocking(fd))
+		return sys_now_ms();
+	sys_getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, &len);
+	if (!limit.tv_sec && !limit.tv_usec)
+		return FOR_EVER;
+	return sys_now_ms() + limit.tv_sec * 1000 + limit.tv_usec / 1000;
+}
+
+static int milliseconds_to(int64_t deadline)
+{
+	if (deadline == FOR_EVER)
+		return -1;
+	int64_t left = deadline - sys_now_ms();
+	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
+}
+
+/* Wait for the next part. @return false: the call ends with what it has, by a reset, a signal, the
+ * deadline or an urgent byte, as a call of TCP does */
+static bool comes_more(int fd, int64_t deadline)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	int at_mark = 0, unread = 0;
+	if (poll(&pfd, 1, milliseconds_to(deadline)) <= 0)
+		return false;
+	if (ioctl(fd, SIOCATMARK, &at_mark) == 0 && at_mark)
+		return false;
+	if (pfd.revents & POLLERR)
+		return ioctl(fd, FIONREAD, &unread) == 0 && unread > 0;
+	return true;
+}
+
+static ssize_t receive_parts(int fd, uint8_t *buf, size_t len, int flags)
+{
+	const int64_t deadline = deadline_of(fd, flags);
+	size_t got = 0;
+	ssize_t n;
+	do {
+		n = pre_next.recv(fd, buf + got, len - got, flags & ~MSG_WAITALL);
+		if (n > 0)
+			got += (size_t)n;
+	} while (n > 0 && got < len && comes_more(fd, deadline));
+	return got > 0 ? (ssize_t)got : n;
+}
+
+bool wait_all_receive(int fd, void *buf, size_t len, int flags, ssize_t *ret)
+{
+	struct ipc_pair_name name;
+	int saved = errno;
+	if (!(flags & MSG_WAITALL) || flags & ~BYTES_ONLY || pre_pair_name(fd, &name) < 0)
+		return false;
+	*ret = receive_parts(fd, buf, len, flags);
+	if (*ret >= 0)
+		errno = saved;
+	return true;
+}
