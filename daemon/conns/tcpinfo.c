@@ -82,6 +82,8 @@ static struct stream stream_of(const struct client_conn *conn)
 	else if (conn->phase == PHASE_RELAY)
 		stream = relayed_stream(conn);
 	uint64_t pending = conn->pair.fd >= 0 ? pair_pending(&conn->pair) : 0;
+	if (conn->pump.shared)
+		pending += path_tx_unseen(&conn->pump.shared->tx);
 	stream.taken += pending;
 	stream.unsent += pending;
 	stream.unacked += pending;

@@ -110,6 +110,14 @@ static inline int path_tx_load(struct path_tx *tx)
 	return tx->taken_over ? 0 : path_tx_accept(tx, atomic_load(&tx->page->committed));
 }
 
+/** Bytes that writers have committed since; 0 also if they have written nonsense. Changes nothing.
+ */
+static inline uint64_t path_tx_unseen(const struct path_tx *tx)
+{
+	struct path_tx now = *tx;
+	return path_tx_load(&now) < 0 ? 0 : now.committed - tx->committed;
+}
+
 /** Before bytes are moved from the pair into the ring; then path_tx_load(), since what was
  * committed comes first. @return false: a writer has the lock. It is never waited for. */
 static inline bool path_tx_lock(struct path_tx *tx)

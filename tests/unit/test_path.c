@@ -186,7 +186,9 @@ static void writers_commit_what_fits(void **state)
 	assert_true(path_writer_commit(&page, at, 80));
 	assert_int_equal(path_writer_room(&page, SIZE, &at), 0);
 	path_writer_unlock(&page);
+	assert_int_equal(path_tx_unseen(&tx), 80);
 	assert_int_equal(path_tx_load(&tx), 0);
+	assert_int_equal(path_tx_unseen(&tx), 0);
 	assert_int_equal(tx.committed, 580);
 	path_tx_complete(&tx, 530);
 	assert_int_equal(path_writer_room(&page, SIZE, &at), 50);
@@ -273,6 +275,7 @@ static void nonsense_about_committed_is_noticed(void **state)
 		clear();
 		path_tx_open(&tx, &page, SIZE, 500, 500);
 		atomic_store(&page.committed, bad[i]);
+		assert_int_equal(path_tx_unseen(&tx), 0);
 		assert_int_equal(path_tx_load(&tx), -EPROTO);
 		assert_int_equal(path_tx_put(&tx, 1), -EPROTO);
 		assert_int_equal(path_tx_take_over(&tx), -EPROTO);
