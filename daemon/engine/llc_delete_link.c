@@ -151,7 +151,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	const struct smcr_llc_delete_link *request = &msg->delete_link;
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
 	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
-	if (!target) {
+	if (!target || target->agreed_gone) { /* the reply to our own request may be lost to it */
 		smcr_row(lgr, SMCR_ROW_ERR_56);
 		struct smcr_llc_msg reply =
 			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
@@ -161,8 +161,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		bool works = flow->carrier && smcr_link_works(flow->carrier);
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_delete_link(lgr, target, works ? flow->carrier : link);
-	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING ||
-		   target->agreed_gone) {
+	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING) {
 		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
 	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
 		/* The exchange that runs on it fails by itself (3.5.5.3): no need to wait. */

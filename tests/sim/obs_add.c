@@ -431,7 +431,8 @@ void add_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg
 	}
 	if (!msg->reply)
 		return;
-	group->first->pnr[SERVER] = true;
+	if (link->qp[SERVER]->state < QP_ERR)
+		group->first->pnr[SERVER] = true;
 	if (msg->add_link.reject) {
 		exchange_end(group, SERVER, X_ADD);
 		open_gate(group, SERVER);

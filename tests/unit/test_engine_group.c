@@ -427,6 +427,29 @@ static void client_asks_for_deletion(void **state)
 	PROVES("DELL-5 DELL-6 ERR-56");
 }
 
+/** The client lost the carrier of its reply and asks once more, while the server still clears up.
+ */
+static void client_asks_for_what_is_agreed(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK };
+	msg.delete_link.link_number = 2;
+	msg.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+	pair_inject_llc(pair, C, 1, &msg);
+	while (!pair_link(pair, S, 2)->agreed_gone)
+		assert_true(pair_step(pair));
+	smcr_llc_on_delete_link_request(pair_link(pair, S, 1), &msg);
+	pair_pump(pair);
+	const struct pair_msg *reply = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, true);
+	assert_non_null(reply);
+	assert_int_equal(reply->llc.delete_link.link_number, 2);
+	assert_int_equal(reply->llc.delete_link.reason, SMCR_LLC_DEL_UNKNOWN_LINK);
+	pair_free(pair);
+	PROVES("ERR-56");
+}
+
 static void link_numbers(void **state)
 {
 	(void)state;
@@ -551,6 +574,7 @@ int main(void)
 		cmocka_unit_test(both_links_fail),
 		cmocka_unit_test(unknown_link_numbers),
 		cmocka_unit_test(client_asks_for_deletion),
+		cmocka_unit_test(client_asks_for_what_is_agreed),
 		cmocka_unit_test(deletion_goes_on_elsewhere),
 		cmocka_unit_test(end_in_first_contact),
 		cmocka_unit_test(link_numbers),
