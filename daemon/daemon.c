@@ -616,11 +616,11 @@ void smcrd_run(struct smcrd *smcrd)
 	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s", fabric_num_devices(smcrd->fabric),
 		   smcrd->option ? "in use" : "not available");
 	while (!smcrd->done) {
-		uint64_t work = smcrd->programs_active + fabric_activity(smcrd->fabric);
-		bool look = waiting_look(waiting, work, waiting->most_us ? fabric_now() : 0);
 		fabric_end_turn(smcrd->fabric);
-		if (smcrd->turns.at_work)
-			turns_end(&smcrd->turns, fabric_now());
+		uint64_t now = smcrd->turns.at_work || waiting->most_us ? fabric_now() : 0;
+		turns_end(&smcrd->turns, now);
+		uint64_t work = smcrd->programs_active + fabric_activity(smcrd->fabric);
+		bool look = waiting_look(waiting, work, now);
 		if (event_base_loop(smcrd->base, look ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}

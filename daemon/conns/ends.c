@@ -28,12 +28,9 @@ void conn_close_tcp(struct client_conn *conn)
 	conn_free_stream(conn);
 	if (conn->tcp < 0)
 		return;
-	bool in_background = rdv_linger_restore(conn->tcp, &background) == 0;
 	shutdown(conn->tcp, SHUT_WR);
-	if (in_background)
-		close(conn->tcp);
-	else
-		close_foreign(conn->tcp, conn->quota);
+	rdv_linger_restore(conn->tcp, &background);
+	close_foreign(conn->tcp, conn->quota); /* the program may set SO_LINGER meanwhile */
 	conn->tcp = -1;
 }
 

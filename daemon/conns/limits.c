@@ -58,8 +58,9 @@ static uint32_t session_share(const struct conns *conns)
 static bool user_at_limit(const struct conns *conns, const struct quota *quota)
 {
 	const struct conns_limits *limits = &conns->config.limits;
+	/* Where nothing is left for anybody it is not the fault of who has none. */
 	return is_at(quota->conns, limits->conns_per_uid, quota->limited) ||
-	       is_at(quota->sessions, session_share(conns), quota->limited);
+	       (quota->sessions && is_at(quota->sessions, session_share(conns), quota->limited));
 }
 
 static bool may_log(uint64_t *last_ms)
@@ -194,6 +195,8 @@ void quota_put(struct conns *conns, struct quota *quota)
 	if (!quota || quota->sessions || quota->tools || quota->conns || quota->failed ||
 	    close_pending(quota))
 		return;
+	if (quota->limited && !conns->freeing) /* by what others held when it was looked at last */
+		rdv_option_limit_user(conns->config.option, quota->uid, SMCR_REASON_NONE);
 	HASH_DELETE(hh, conns->quotas, quota);
 	free(quota);
 }

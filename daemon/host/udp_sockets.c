@@ -10,6 +10,9 @@
 #include <netlink/netlink.h>
 #include <stdlib.h>
 
+/* A user who goes on making sockets shall not keep us; so many can have the same addresses. */
+#define PASSES 100
+
 struct search {
 	uid_t uid;
 	struct inet_diag_req_v2 *found;
@@ -71,14 +74,25 @@ static int end(struct nl_sock *nl, struct inet_diag_req_v2 *found)
 	return r < 0 ? -EOPNOTSUPP : 0; /* a kernel without CONFIG_INET_DIAG_DESTROY */
 }
 
+static int find_all(struct nl_sock *nl, uint16_t peer_port, struct search *search)
+{
+	search->num = 0;
+	int r = find(nl, AF_INET, peer_port, search);
+	return r == 0 ? find(nl, AF_INET6, peer_port, search) : r;
+}
+
+/* Of sockets that have all addresses in common the kernel sees only one, and says of the others
+ * that they are not there. So as long as there are any. */
 static int end_all(struct nl_sock *nl, uint16_t peer_port, struct search *search)
 {
-	int r = find(nl, AF_INET, peer_port, search);
-	if (r == 0)
-		r = find(nl, AF_INET6, peer_port, search);
-	for (size_t i = 0; r == 0 && i < search->num; i++)
-		r = end(nl, &search->found[i]);
-	return r;
+	for (int pass = 0; pass < PASSES; pass++) {
+		int r = find_all(nl, peer_port, search);
+		for (size_t i = 0; r == 0 && i < search->num; i++)
+			r = end(nl, &search->found[i]);
+		if (r < 0 || search->num == 0)
+			return r;
+	}
+	return -EBUSY;
 }
 
 int udp_sockets_end(uint16_t peer_port, uid_t uid)

@@ -91,14 +91,24 @@ static void note_descriptors(struct msghdr *msg)
 	}
 }
 
+/* Does it ask for bytes only? */
+static bool is_plain(const struct msghdr *msg)
+{
+	return msg && !msg->msg_name && msg->msg_controllen == 0;
+}
+
 EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 {
 	ssize_t n;
-	if (pre_path_concerns(fd) && msg && !msg->msg_name && msg->msg_controllen == 0 &&
-	    msg->msg_iovlen <= INT32_MAX &&
+	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    data_receive(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n)) {
 		msg->msg_flags = 0;
 		return n;
+	}
+	if (flags & MSG_WAITALL && is_plain(msg) && msg->msg_iovlen == 1 &&
+	    wait_all_receive(fd, msg->msg_iov->iov_base, msg->msg_iov->iov_len, flags, &n)) {
+		msg->msg_flags = 0;
+		return moved(fd, n);
 	}
 	n = moved(fd, pre_next.recvmsg(fd, msg, flags));
 	if (n >= 0 && msg->msg_controllen > 0)
@@ -177,8 +187,7 @@ EXPORT ssize_t sendto(int fd, const void *buf, size_t len, int flags, __CONST_SO
 EXPORT ssize_t sendmsg(int fd, const struct msghdr *msg, int flags)
 {
 	ssize_t n;
-	if (pre_path_concerns(fd) && msg && !msg->msg_name && msg->msg_controllen == 0 &&
-	    msg->msg_iovlen <= INT32_MAX &&
+	if (pre_path_concerns(fd) && is_plain(msg) && msg->msg_iovlen <= INT32_MAX &&
 	    data_send(fd, msg->msg_iov, (int)msg->msg_iovlen, flags, &n))
 		return n;
 	return moved(fd, pre_next.sendmsg(fd, msg, flags));

@@ -13,8 +13,9 @@
 #include <sys/types.h>
 
 /**
- * recv() with MSG_WAITALL in `flags`, part by part, with a look between two parts that leaves the
- * reset where it is. Async-signal-safe and safe in any number of threads; a cancellation point.
+ * recv() with MSG_WAITALL in `flags`, or as much of recvmsg(), part by part, with a look between
+ * two parts that leaves the reset where it is. Async-signal-safe and safe in any number of threads;
+ * a cancellation point.
  * @param ret  what the program gets, with errno; untouched if false is returned
  * @return false: the call is for the kernel as it is, since `fd` is no pair end or the flags ask
  * for more than bytes

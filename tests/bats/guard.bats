@@ -61,6 +61,8 @@ every_way() {
 		tell "user$way" "connect $address 4791"
 		tell "user$way" write
 	done
+	a_user twins b
+	tell twins 'twins 10.77.0.1 4791'
 	a_user other b
 	tell other 'connect 10.77.0.1 4792'
 	talk_start root b python3 "$BATS_TEST_DIRNAME/udp_user.py"
@@ -69,6 +71,8 @@ every_way() {
 	for way in 1 2 3; do
 		tell "user$way" write EDESTADDRREQ # it is connected no more
 	done
+	tell twins write EDESTADDRREQ
+	tell twins write-second EDESTADDRREQ
 	tell user1 'again 10.77.0.1 4791' EPERM
 	tell user2 'again fd77::1 4791' EPERM
 	tell user3 'again ::ffff:10.77.0.1 4791' EPERM

@@ -21,7 +21,8 @@ probes_answered() {
 		[ "$(capture_fields "$1" "tcp.analysis.keep_alive_ack && ip.src == $SERVER" tcp.len | wc -l)" -ge "$2" ]
 }
 
-# keepalive_timer HOST: seconds until the kernel sends the next one on the connection to port 7001.
+# keepalive_timer HOST: seconds until the kernel sends the next one on the connection to port 7001; nothing
+# while it waits for something else, as for the acknowledgement of what was sent last.
 keepalive_timer() {
 	on "$1" ss -Htno "dport = :7001" |
 		sed -n 's/.*timer:(keepalive,\(\([0-9]*\)min\)\?\([0-9]*\).*/\2 \3/p' |
@@ -57,13 +58,13 @@ flow_and_are_answered() { # before|after
 	smcrd_start a
 	smcrd_start b
 	keepalive_client client 2 before
-	timer=$(keepalive_timer b)
+	until_true 5 eval 'timer=$(keepalive_timer b); [ -n "$timer" ]'
 	[ "$timer" -gt 60 ]
 	[ "$timer" -le 90 ]
 	tell client again
 	talk_kill client
 	keepalive_client client 2 after
-	timer=$(keepalive_timer b)
+	until_true 5 eval 'timer=$(keepalive_timer b); [ -n "$timer" ]'
 	[ "$timer" -gt 60 ]
 	[ "$timer" -le 90 ]
 	proves TEST-7

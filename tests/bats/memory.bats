@@ -4,6 +4,12 @@
 bats_require_minimum_version 1.5.0
 load common
 
+setup() {
+	case $HOSTS_BUILD in
+	*/san) skip "sanitizers keep memory of their own" ;;
+	esac
+}
+
 # memory_of HOST: KiB of memory that is the daemon's alone.
 memory_of() {
 	local name=SMCRD_PID_$1

@@ -173,8 +173,8 @@ while True:
 ' "$HOSTS_DIR/notify" >"$HOSTS_DIR/told"
 	until_true 5 test -S "$HOSTS_DIR/notify"
 	NOTIFY_SOCKET=$HOSTS_DIR/notify WATCHDOG_USEC=2000000 smcrd_start a
-	grep -qx READY=1 "$HOSTS_DIR/told"
-	until_true 5 told 3
+	until_true 5 grep -qx READY=1 "$HOSTS_DIR/told"
+	until_true 20 told 3
 }
 
 @test "a service that cannot start fails and says why" {

@@ -166,11 +166,16 @@ load common
 
 @test "two links are two paths: each NIC carries the packets of its own link, with default sysctls" {
 	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	# Until the MACs that CLC and LLC gave have answered, packets go to whichever NIC answers ARP.
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
+	for host in a b; do
+		until_true 10 eval '[ "$(ip -n "$HOSTS_ID-$host" neigh show nud permanent | wc -l)" = 2 ]'
+	done
 	for nic in 0 1; do
 		capture_start a "eth$nic" "nic$nic" udp port 4791
 	done
-	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
-	until_true 5 tcp_listens a 7001
 	# LG-17 spreads them over both links
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 20000 --connections 6 \
 		--way threads

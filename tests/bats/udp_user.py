@@ -6,8 +6,10 @@ each line with "ok", or the error's name.
   user UID                            from here on the process is this user's
   bind ADDRESS PORT                   a new socket (of the address's family) is bound
   connect ADDRESS PORT                a new socket is connected
+  twins ADDRESS PORT                  two new sockets of one own port are connected; write uses the first
   again ADDRESS PORT                  the same socket is connected to something else
   write                               a datagram on the socket that was connected last
+  write-second                        the same on the other one of twins
   send ADDRESS PORT                   a datagram on a new socket
   send-from SOURCE ADDRESS PORT       the same, with the source's address as IP_PKTINFO
   send-corked ADDRESS PORT            the same, in two parts
@@ -46,6 +48,23 @@ def connect(address, port):
     connected = sock
 
 
+def twins(address, port):
+    global connected
+    first, second = new(address), new(address)
+    for sock in first, second:
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    first.bind(("", 0))
+    second.bind(("", first.getsockname()[1]))
+    second.connect((address, int(port)))
+    first.connect((address, int(port)))
+    twins.second = second
+    connected = first
+
+
+def write_second():
+    twins.second.send(PAYLOAD)
+
+
 def again(address, port):
     connected.connect((address, int(port)))
 
@@ -78,7 +97,8 @@ def send_connected(address, port):
 
 
 COMMANDS = {
-    "user": user, "bind": bind, "connect": connect, "again": again, "write": write, "send": send,
+    "user": user, "bind": bind, "connect": connect, "twins": twins, "again": again,
+    "write": write, "write-second": write_second, "send": send,
     "send-from": send_from, "send-corked": send_corked, "send-connected": send_connected,
 }  # fmt: skip
 

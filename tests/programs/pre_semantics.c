@@ -562,6 +562,13 @@ static void after_reset(void)
 	show("recv again", fd, 10, MSG_WAITALL);
 	show("and again", fd, 10, MSG_WAITALL);
 	close(fd);
+	fd = commanded("e");
+	result("send", send(fd, "er", 2, 0));
+	struct iovec iov = { buf, sizeof(buf) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	result("recvmsg", recvmsg(fd, &msg, MSG_WAITALL));
+	result("recvmsg again", recvmsg(fd, &msg, MSG_WAITALL));
+	close(fd);
 	puts("# after a reset: send first");
 	fd = reset_by_peer();
 	result("send", send(fd, "x", 1, MSG_NOSIGNAL));

@@ -297,9 +297,11 @@ static void test_reply(struct smcr_llc_msg *msg)
 static void add_link(struct smcr_llc_msg *msg)
 {
 	*msg = (struct smcr_llc_msg){ .type = SMCR_LLC_ADD_LINK };
-	msg->add_link = (struct smcr_llc_add_link){
-		.qpn = 77, .link_number = 99, .mtu = SMCR_MTU_1024, .gid = { 0xfd, [15] = 1 }
-	};
+	msg->add_link = (struct smcr_llc_add_link){ .qpn = 77,
+						    .link_number = 99,
+						    .mtu = SMCR_MTU_1024,
+						    .gid = { 0xfd, [15] = 1 },
+						    .mac = { 2, [5] = 9 } };
 }
 
 static void delete_one(struct smcr_llc_msg *msg)

@@ -142,30 +142,32 @@ static bool has_input(int fd)
 	return poll(&pfd, 1, 0) == 1;
 }
 
+#define TOOLS 100 /* each request takes 10 ms: a second together, should we be held up */
+
 /* Requests that are there at the same time do not keep the loop until the last one is answered, be
  * they root's. */
 static void one_request_is_answered_a_turn(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	int sessions[20], answered = 0, status;
+	int sessions[TOOLS], answered = 0, status;
 	struct frame frame;
 	daemon_start(&daemon);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < TOOLS; i++)
 		sessions[i] = session_open(&daemon);
 	kill(daemon.pid, SIGSTOP);
 	assert_int_equal(waitpid(daemon.pid, &status, WUNTRACED), daemon.pid);
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < TOOLS; i++)
 		send_frame(sessions[i], IPC_CONTROL, "slow", 4, -1);
 	int other = session_connect(&daemon);
 	send_hello(other);
 	kill(daemon.pid, SIGCONT);
 	assert_true(receive_frame(other, &frame));
-	for (int i = 0; i < 20; i++)
+	for (int i = 0; i < TOOLS; i++)
 		answered += has_input(sessions[i]);
-	assert_true(answered < 20);
+	assert_true(answered < TOOLS);
 	free(frame.payload);
-	for (int i = 0; i < 20; i++) {
+	for (int i = 0; i < TOOLS; i++) {
 		assert_true(receive_frame(sessions[i], &frame));
 		assert_int_equal(frame.type, IPC_CONTROL_REPLY);
 		free(frame.payload);

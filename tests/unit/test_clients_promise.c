@@ -295,6 +295,32 @@ static void too_many_sessions_promise_nothing(void **state)
 	daemon_stop(&daemon);
 }
 
+static int session_of(const struct daemon_side *daemon, uid_t uid)
+{
+	assert_int_equal(seteuid(uid), 0);
+	int session = session_open(daemon);
+	assert_int_equal(seteuid(0), 0);
+	return session;
+}
+
+/* Where others have all sessions who has none is refused, and forgotten. */
+static void who_was_refused_is_promised_again(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	const struct side_limits limits = { .conns = { .sessions = 2 } };
+	daemon_start_limited(&daemon, &limits);
+	assert_int_equal(chmod(daemon.dir, 0711), 0);
+	int first = session_of(&daemon, 65534), second = session_of(&daemon, 65533);
+	int one_too_many = session_connect(&daemon);
+	assert_int_equal(receive_error(one_too_many), EUSERS);
+	close(one_too_many);
+	close(first);
+	close(second);
+	wait_for_promises(true, SMCR_REASON_NONE);
+	daemon_stop(&daemon);
+}
+
 /* ---- descriptors */
 
 static void limit_descriptors(const struct daemon_side *daemon, rlim_t limit)
@@ -416,6 +442,7 @@ int main(void)
 		cmocka_unit_test(a_user_at_its_limit_promises_nothing),
 		cmocka_unit_test(all_at_their_limit_promise_nothing),
 		cmocka_unit_test(too_many_sessions_promise_nothing),
+		cmocka_unit_test(who_was_refused_is_promised_again),
 		cmocka_unit_test(a_daemon_without_descriptors_refuses_at_once),
 		cmocka_unit_test(both_sides_agree_while_the_policy_changes),
 	};
