@@ -539,7 +539,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	error = open_clients(smcrd, ret_error);
 	if (error)
 		return error;
-	/* Only now: a second daemon, started by mistake, has ended by here. */
+	/* Only now: one that cannot serve has ended by here, and changes nothing. */
 	error = netif_purge_neighbours(smcrd->netifs);
 	if (error)
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot tidy neighbour entries: %s",

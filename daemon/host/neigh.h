@@ -43,8 +43,8 @@ void neigh_unset(struct neigh_table *table, unsigned int ifindex, int family, co
 		 const uint8_t mac[6]);
 /** An interface that was down has lost its entries: make them again. */
 void neigh_restore(struct neigh_table *table, unsigned int ifindex);
-/** Delete the entries of ours that this table did not make: of a daemon that was killed. No other
- *  daemon may serve the network namespace. @return 0 or -ENOMEM */
+/** Delete the entries of ours that this table did not make: of a daemon that was killed. While
+ *  another daemon serves the network namespace nothing is deleted. @return 0 or -ENOMEM */
 int neigh_purge(struct neigh_table *table);
 /** Wait until the kernel has the right MAC for what was asked for last, by an entry of ours or by
  *  its own: at most 100 ms, and not again soon after that was too little.

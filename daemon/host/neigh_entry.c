@@ -26,7 +26,9 @@ static struct nl_msg *new_request(int type, int flags, const struct neigh_key *k
 	return NULL;
 }
 
-/* After an answer that did not come nobody knows what comes next: begin anew.
+/* After an answer that did not come nobody knows what comes next: begin anew. libnl would go on to
+ * expect the number of the request that failed, and refuse all answers; a new socket gets no others
+ * than to what is asked there.
  * @return `error` */
 static int settled(struct nl_sock *nl, int error)
 {
@@ -34,6 +36,7 @@ static int settled(struct nl_sock *nl, int error)
 		return error;
 	nl_close(nl);
 	nl_connect(nl, NETLINK_ROUTE);
+	nl_socket_disable_seq_check(nl);
 	return error;
 }
 

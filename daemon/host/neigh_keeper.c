@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 
 #include "daemon/host/arp.h"
 #include "daemon/host/neigh.h"
+#include "daemon/host/presence.h"
 
 /* Who has not answered is asked again after this, and after twice the time each time: for 51 s, so
  * that a switch's port may learn for 30 s before. */
@@ -32,6 +34,7 @@ struct wanted {
 	int64_t due;          /* the next one; INT64_MAX: none */
 	bool answered;        /* the host with this MAC has */
 	bool holder_answered; /* so has the one whose MAC we wrote for another */
+	bool may_resolve;     /* the kernel's entry is known, and is not permanent */
 	enum neigh_way way;   /* that the kernel knows */
 	struct wanted *next, *prev;
 };
@@ -44,6 +47,7 @@ struct written {
 
 struct neigh_keeper {
 	struct nl_sock *nl;
+	int presence;   /* presence_show(): as long as entries may be ours */
 	struct arp arp; /* open while answers are waited for */
 	struct wanted *wanted;
 	struct written *written; /* what we have made, and not taken back */
@@ -118,16 +122,41 @@ static struct written *note_written(struct neigh_keeper *keeper, const struct wa
 /* @return false: it cannot be now, or somebody else was faster */
 static bool write_entry(struct neigh_keeper *keeper, const struct wanted *wanted, bool replace)
 {
-	return note_written(keeper, wanted) &&
-	       neigh_entry_write(keeper->nl, &wanted->key, wanted->mac, NEIGH_PROTOCOL, replace) ==
-		       0;
+	const struct written *known = find_written(keeper, &wanted->key);
+	const struct written before = known ? *known : (struct written){ 0 };
+	struct neigh_entry now;
+	struct written *written = note_written(keeper, wanted);
+	if (!written)
+		return false;
+	if (neigh_entry_write(keeper->nl, &wanted->key, wanted->mac, NEIGH_PROTOCOL, replace) == 0)
+		return true;
+	/* Its answer alone may be missing. */
+	if (neigh_entry_read(keeper->nl, &wanted->key, &now) == 0 && is_ours(&now, written))
+		return true;
+	/* Else what we wrote before is still there, and still ours. */
+	if (known)
+		memcpy(written->mac, before.mac, sizeof(written->mac));
+	return false;
+}
+
+/* An operator's that was put over ours has our protocol number: the next daemon would take it for
+ * one that was left. So it gets the number of what operators write. */
+static void hand_over(struct neigh_keeper *keeper, const struct neigh_key *key,
+		      const struct neigh_entry *found)
+{
+	if (found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL && found->has_mac)
+		neigh_entry_write(keeper->nl, key, found->mac, RTPROT_STATIC, true);
 }
 
 static void withdraw(struct neigh_keeper *keeper, struct written *written)
 {
 	struct neigh_entry found;
-	if (neigh_entry_read(keeper->nl, &written->key, &found) == 0 && is_ours(&found, written))
-		neigh_entry_delete(keeper->nl, &written->key);
+	if (neigh_entry_read(keeper->nl, &written->key, &found) == 0) {
+		if (is_ours(&found, written))
+			neigh_entry_delete(keeper->nl, &written->key);
+		else
+			hand_over(keeper, &written->key, &found);
+	}
 	DL_DELETE(keeper->written, written);
 	free(written);
 }
@@ -141,11 +170,12 @@ static void ask_mac(struct neigh_keeper *keeper, const struct neigh_key *key, co
 }
 
 /* The kernel asks everybody where it knows nobody: whoever answers can be reached at least. Of IPv6
- * it is the only one that asks, also whether what it knows still holds. */
+ * it is the only one that asks, also whether what it knows still holds. Where an entry is permanent
+ * it must not: it would take that for one of its own, which ends when nobody answers. */
 static void ask(struct neigh_keeper *keeper, const struct wanted *wanted)
 {
 	const struct written *written = find_written(keeper, &wanted->key);
-	if (wanted->way == NEIGH_NONE || wanted->key.family != AF_INET)
+	if (wanted->may_resolve && (wanted->way == NEIGH_NONE || wanted->key.family != AF_INET))
 		neigh_entry_resolve(keeper->nl, &wanted->key);
 	if (wanted->key.family != AF_INET)
 		return;
@@ -210,6 +240,7 @@ static enum neigh_way way_of(const struct wanted *wanted, const struct neigh_ent
 static bool judge(struct neigh_keeper *keeper, struct wanted *wanted, struct neigh_entry *ret_found)
 {
 	wanted->way = NEIGH_NONE;
+	wanted->may_resolve = false;
 	if (neigh_entry_read(keeper->nl, &wanted->key, ret_found) < 0)
 		return false;
 	const struct written *written = find_written(keeper, &wanted->key);
@@ -223,9 +254,12 @@ static bool judge(struct neigh_keeper *keeper, struct wanted *wanted, struct nei
 		wanted->way = NEIGH_RIGHT;
 		return true;
 	}
-	if (!may_write(keeper, wanted, ret_found, holder) ||
-	    !write_entry(keeper, wanted, ret_found->state != 0))
+	if (!may_write(keeper, wanted, ret_found, holder)) {
+		wanted->may_resolve = !(ret_found->state & STATIC_STATES);
 		return false;
+	}
+	if (!write_entry(keeper, wanted, ret_found->state != 0))
+		return false; /* an operator may have been faster */
 	wanted->way = NEIGH_RIGHT;
 	return true;
 }
@@ -295,13 +329,19 @@ int neigh_keeper_new(void (*doubt)(void *ctx, const struct neigh_doubt *doubt), 
 	struct neigh_keeper *keeper = calloc(1, sizeof(*keeper));
 	if (!keeper)
 		return -ENOMEM;
-	keeper->arp.fd = -1;
+	keeper->arp.fd = keeper->presence = -1;
 	keeper->doubt = doubt;
 	keeper->ctx = ctx;
 	keeper->nl = nl_socket_alloc();
 	if (!keeper->nl || nl_connect(keeper->nl, NETLINK_ROUTE) < 0) {
 		neigh_keeper_free(keeper);
 		return -EIO;
+	}
+	keeper->presence = presence_show();
+	if (keeper->presence < 0) {
+		int error = keeper->presence;
+		neigh_keeper_free(keeper);
+		return error;
 	}
 	*ret_keeper = keeper;
 	return 0;
@@ -318,6 +358,7 @@ void neigh_keeper_free(struct neigh_keeper *keeper)
 	DL_FOREACH_SAFE (keeper->written, written, next_written)
 		free(written);
 	arp_close(&keeper->arp);
+	presence_end(keeper->presence);
 	nl_socket_free(keeper->nl);
 	free(keeper);
 }
@@ -378,8 +419,11 @@ void neigh_keeper_purge(struct neigh_keeper *keeper)
 	struct purge purge = { .keeper = keeper };
 	struct written *entry, *next;
 	neigh_entry_each(keeper->nl, note_left, &purge);
+	/* In this order: who wrote an entry that was found shows its presence since before that. */
+	const bool alone = presence_is_alone();
 	DL_FOREACH_SAFE (purge.left, entry, next) {
-		neigh_entry_delete(keeper->nl, &entry->key);
+		if (alone)
+			neigh_entry_delete(keeper->nl, &entry->key);
 		free(entry);
 	}
 }

@@ -15,7 +15,8 @@
  *    lied, what is sent reaches who has the address, and the link is never confirmed.
  *  - Of two MACs that answer, the one that was there first stays as long as it answers: whoever
  *    names the other one does not speak for those who use the first.
- * Of IPv6 only the kernel asks.
+ * Of IPv6 only the kernel asks, and not while an entry is permanent: there the MAC that was first
+ * stays until nobody wants it any more.
  *
  * Calls to the kernel may block, as rtnetlink does while interfaces are changed; nothing waits for
  * the network. All functions belong to one thread.
@@ -42,16 +43,18 @@ struct neigh_doubt {
  *  @return 0 or a negative errno */
 int neigh_keeper_new(void (*doubt)(void *ctx, const struct neigh_doubt *doubt), void *ctx,
 		     struct neigh_keeper **ret_keeper);
-/** Forgets all; the entries stay. NULL is none. */
+/** Forgets all; the entries stay, for the next purge by anybody. NULL is none. */
 void neigh_keeper_free(struct neigh_keeper *keeper);
 
 /** This entry is wanted. Once more: begin anew, as the interface may have been down meanwhile. */
 void neigh_keeper_want(struct neigh_keeper *keeper, const struct neigh_key *key,
 		       const uint8_t mac[6]);
-/** It is not any more: delete it if it is ours. */
+/** It is not any more: delete it if it is ours. One that an operator has put over ours is the
+ *  operator's from then on, also by its protocol number. */
 void neigh_keeper_release(struct neigh_keeper *keeper, const struct neigh_key *key,
 			  const uint8_t mac[6]);
-/** Delete what is not wanted and carries our protocol number. */
+/** Delete what is not wanted and carries our protocol number; nothing while another keeper is there
+ *  in the network namespace, in whatever process, as the entries may be its. */
 void neigh_keeper_purge(struct neigh_keeper *keeper);
 
 /** Look at the answers that have come, and at what is due. */

@@ -9,12 +9,16 @@
 
 #include <errno.h>
 #include <event2/event.h>
+#include <fcntl.h>
+#include <linux/neighbour.h>
+#include <linux/rtnetlink.h>
 #include <netlink/errno.h>
 #include <netlink/netlink.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "daemon/host/neigh.h"
 #include "daemon/host/neigh_entry.h"
@@ -52,6 +56,7 @@ static int setup(void **state)
 static int teardown(void **state)
 {
 	(void)state;
+	assert_int_equal(seteuid(0), 0); /* where a test has failed */
 	netif_watch_free(watch);
 	event_base_free(base);
 	testnet_free(&net);
@@ -284,7 +289,24 @@ static void an_operators_entry_stays(void **state)
 	assert_true(neighbour_is(macs[2]));
 }
 
-/* The kernel goes on to call such an entry ours. */
+static struct neigh_entry entry_of(const struct neigh_key *key)
+{
+	struct nl_sock *nl = nl_socket_alloc();
+	struct neigh_entry entry;
+	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
+	assert_int_equal(neigh_entry_read(nl, key, &entry), 0);
+	nl_socket_free(nl);
+	return entry;
+}
+
+static struct neigh_key key_of_nine(unsigned int ifindex)
+{
+	struct neigh_key key = { .ifindex = ifindex, .family = AF_INET };
+	memcpy(key.addr, nine, sizeof(nine));
+	return key;
+}
+
+/* The kernel goes on to call such an entry ours, and the next daemon would believe it. */
 static void an_entry_put_over_ours_stays(void **state)
 {
 	(void)state;
@@ -298,17 +320,17 @@ static void an_entry_put_over_ours_stays(void **state)
 	give_up(t0, macs[0]);
 	give_up(t0, macs[0]);
 	assert_true(neighbour_is(macs[2]));
+	assert_int_equal(netif_purge_neighbours(watch), 0);
+	settle(t0);
+	assert_true(neighbour_is(macs[2]));
+	const struct neigh_key key = key_of_nine(t0);
+	assert_int_equal(entry_of(&key).protocol, RTPROT_STATIC);
 }
 
 static bool kernel_has(const uint8_t *mac)
 {
-	struct nl_sock *nl = nl_socket_alloc();
-	struct neigh_key key = { .ifindex = last.ifindex, .family = AF_INET };
-	struct neigh_entry entry;
-	memcpy(key.addr, nine, sizeof(nine));
-	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
-	assert_int_equal(neigh_entry_read(nl, &key, &entry), 0);
-	nl_socket_free(nl);
+	const struct neigh_key key = key_of_nine(last.ifindex);
+	const struct neigh_entry entry = entry_of(&key);
 	return entry.has_mac && !memcmp(entry.mac, mac, sizeof(entry.mac));
 }
 
@@ -387,8 +409,7 @@ static void who_was_first_stays_while_he_answers(void **state)
 	uint8_t second[6];
 	struct neigh_doubt doubt = { 0 };
 	struct neigh_keeper *keeper;
-	struct neigh_key key = { .ifindex = peer_with(macs[0]), .family = AF_INET };
-	memcpy(key.addr, nine, sizeof(nine));
+	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
 	testnet_enter(&net, 1);
 	testnet_macvlan_add("t2", "t1");
 	testnet_link_up("t2", 1);
@@ -414,6 +435,137 @@ static void who_was_first_stays_while_he_answers(void **state)
 	EXPECT(worked(keeper) && neighbour_is(second));
 	neigh_keeper_release(keeper, &key, second);
 	assert_false(neighbour_is(second));
+	neigh_keeper_free(keeper);
+}
+
+static struct neigh_key ipv6_peer_with(const uint8_t mac[6])
+{
+	struct neigh_key key = { .ifindex = peer_with(mac),
+				 .family = AF_INET6,
+				 .addr = { 0xFD, 0, 0, 0x77, [15] = 9 } };
+	testnet_addr_add("t0", "fd00:77::1/64");
+	testnet_enter(&net, 1);
+	testnet_addr_add("t1", "fd00:77::9/64");
+	testnet_enter(&net, 0);
+	return key;
+}
+
+/* Is `mac` its permanent entry? */
+static bool is_permanent(const struct neigh_key *key, const uint8_t mac[6])
+{
+	const struct neigh_entry entry = entry_of(key);
+	return entry.state & NUD_PERMANENT && entry.has_mac && !memcmp(entry.mac, mac, 6);
+}
+
+/* Only the kernel asks there. It does not go on asking about an entry which is permanent, but takes
+ * that away: then nothing reaches the host until it has answered, and nobody writes ours again. */
+static void who_was_first_stays_in_ipv6(void **state)
+{
+	(void)state;
+	struct neigh_doubt doubt = { 0 };
+	struct neigh_keeper *keeper;
+	const struct neigh_key key = ipv6_peer_with(macs[0]);
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
+	neigh_keeper_want(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
+	doubt.key.ifindex = 0; /* its address may have taken a while to work */
+	neigh_keeper_want(keeper, &key, macs[2]);
+	EXPECT(worked(keeper) && doubt.key.ifindex);
+	assert_memory_equal(doubt.mac, macs[2], 6);
+	assert_memory_equal(doubt.other, macs[0], 6);
+	assert_true(is_permanent(&key, macs[0]));
+	neigh_keeper_release(keeper, &key, macs[2]);
+	assert_true(is_permanent(&key, macs[0]));
+	neigh_keeper_release(keeper, &key, macs[0]);
+	assert_false(is_permanent(&key, macs[0]));
+	neigh_keeper_free(keeper);
+}
+
+/* The peer has got another NIC: it has its turn when the links over the old one have ended. */
+static void who_answers_takes_over_in_ipv6_from_who_has_gone(void **state)
+{
+	(void)state;
+	struct neigh_doubt doubt = { 0 };
+	struct neigh_keeper *keeper;
+	const struct neigh_key key = ipv6_peer_with(macs[0]);
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &keeper), 0);
+	neigh_keeper_want(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && is_permanent(&key, macs[0]));
+	doubt.key.ifindex = 0; /* its address may have taken a while to work */
+	peer_gets(macs[1]);
+	neigh_keeper_want(keeper, &key, macs[1]);
+	EXPECT(worked(keeper) && doubt.key.ifindex);
+	assert_true(is_permanent(&key, macs[0]));
+	neigh_keeper_release(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && is_permanent(&key, macs[1]));
+	neigh_keeper_release(keeper, &key, macs[1]);
+	assert_false(is_permanent(&key, macs[1]));
+	neigh_keeper_free(keeper);
+}
+
+/* A keeper whose socket to the kernel is *ret_fd. */
+static struct neigh_keeper *keeper_with_socket(struct neigh_doubt *doubt, int *ret_fd)
+{
+	struct neigh_keeper *keeper;
+	int family;
+	socklen_t len = sizeof(family);
+	*ret_fd = dup(STDERR_FILENO); /* the lowest that is free: so it gets this one first */
+	close(*ret_fd);
+	assert_int_equal(neigh_keeper_new(note_doubt, doubt, &keeper), 0);
+	assert_int_equal(getsockopt(*ret_fd, SOL_SOCKET, SO_DOMAIN, &family, &len), 0);
+	assert_int_equal(family, AF_NETLINK);
+	return keeper;
+}
+
+/* What is sent there next fails; the keeper makes itself another one then. */
+static void spoil(int fd)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	assert_true(dup2(null, fd) == fd);
+	close(null);
+}
+
+static void an_entry_that_cannot_be_read_stays(void **state)
+{
+	(void)state;
+	struct neigh_doubt doubt = { 0 };
+	int fd;
+	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
+	struct neigh_keeper *keeper = keeper_with_socket(&doubt, &fd);
+	neigh_keeper_want(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && neighbour_is(macs[0]));
+	spoil(fd);
+	neigh_keeper_want(keeper, &key, macs[0]);
+	assert_true(neighbour_is(macs[0]));
+	EXPECT(worked(keeper) && neigh_keeper_way(keeper, &key, macs[0]) == NEIGH_RIGHT);
+	assert_true(neighbour_is(macs[0]));
+	neigh_keeper_release(keeper, &key, macs[0]);
+	assert_false(neighbour_is(macs[0]));
+	neigh_keeper_free(keeper);
+}
+
+/* The one before is still there then, and is ours. */
+static void what_cannot_be_written_over_is_withdrawn(void **state)
+{
+	(void)state;
+	struct neigh_doubt doubt = { 0 };
+	int fd;
+	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
+	struct neigh_keeper *keeper = keeper_with_socket(&doubt, &fd);
+	neigh_keeper_want(keeper, &key, macs[0]);
+	EXPECT(worked(keeper) && neighbour_is(macs[0]));
+	peer_gets(macs[1]);
+	neigh_keeper_want(keeper, &key, macs[1]);
+	/* Who may not change entries may still read them. */
+	assert_int_equal(seteuid(65534), 0);
+	EXPECT(worked(keeper) && (doubt.key.ifindex || neigh_keeper_due(keeper) == INT64_MAX));
+	assert_int_equal(seteuid(0), 0);
+	assert_true(neighbour_is(macs[0]));
+	spoil(fd); /* a socket that was made meanwhile goes on to be refused */
+	neigh_keeper_want(keeper, &key, macs[0]);
+	neigh_keeper_release(keeper, &key, macs[1]);
+	neigh_keeper_release(keeper, &key, macs[0]);
+	assert_false(neighbour_is(macs[0]));
 	neigh_keeper_free(keeper);
 }
 
@@ -463,6 +615,32 @@ static void what_was_left_is_deleted(void **state)
 	nl_socket_free(nl);
 }
 
+/* Several daemons may serve a network namespace: which of them made an entry cannot be seen. */
+static void what_was_left_stays_while_it_may_be_anothers(void **state)
+{
+	(void)state;
+	struct neigh_doubt doubt = { 0 };
+	struct neigh_keeper *first, *second;
+	const struct neigh_key key = key_of_nine(peer_with(macs[0]));
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &first), 0);
+	assert_int_equal(neigh_keeper_new(note_doubt, &doubt, &second), 0);
+	neigh_keeper_want(second, &key, macs[0]);
+	EXPECT(worked(second) && neighbour_is(macs[0]));
+	assert_int_equal(netif_purge_neighbours(watch), 0);
+	settle(key.ifindex);
+	assert_true(neighbour_is(macs[0]));
+	/* whichever of them goes first */
+	neigh_keeper_free(first);
+	assert_int_equal(netif_purge_neighbours(watch), 0);
+	settle(key.ifindex);
+	assert_true(neighbour_is(macs[0]));
+	neigh_keeper_free(second); /* as if it were killed */
+	assert_true(neighbour_is(macs[0]));
+	assert_int_equal(netif_purge_neighbours(watch), 0);
+	settle(key.ifindex);
+	assert_false(neighbour_is(macs[0]));
+}
+
 /* More changes than fit while we do not look. */
 static void overrun(void **state)
 {
@@ -510,8 +688,13 @@ int main(void)
 		CASE(a_mac_that_answers_later_is_believed_then),
 		CASE(who_answers_takes_over_from_who_does_not),
 		CASE(who_was_first_stays_while_he_answers),
+		CASE(who_was_first_stays_in_ipv6),
+		CASE(who_answers_takes_over_in_ipv6_from_who_has_gone),
+		CASE(an_entry_that_cannot_be_read_stays),
+		CASE(what_cannot_be_written_over_is_withdrawn),
 		CASE(an_address_that_nobody_has_is_told),
 		CASE(what_was_left_is_deleted),
+		CASE(what_was_left_stays_while_it_may_be_anothers),
 		CASE(overrun),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
