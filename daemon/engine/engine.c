@@ -124,7 +124,7 @@ bool smcr_engine_idle(const struct smcr_engine *engine)
 
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 {
-	char line[256];
+	char line[384];
 	if (engine->silent)
 		return;
 	va_list ap;
@@ -144,12 +144,11 @@ static void addr_bytes(const struct smcr_addr *addr, uint8_t ret_bytes[16])
 void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int priority,
 		   const char *reason, const char *format, ...)
 {
-	char text[200], name[INET6_ADDRSTRLEN];
+	char text[200], name[INET6_ADDRSTRLEN], more[LOG_LIMIT_TEXT];
 	uint8_t bytes[16];
-	unsigned int left_out;
 	addr_bytes(peer, bytes);
 	if (engine->silent || !log_limit_passes(&engine->log_limit, reason, bytes,
-						(int64_t)(engine->now / 1000), &left_out))
+						(int64_t)(engine->now / 1000), more))
 		return;
 	va_list ap;
 	va_start(ap, format);
@@ -157,11 +156,7 @@ void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int
 	va_end(ap);
 	if (!inet_ntop(peer->family, peer->ip, name, sizeof(name)))
 		snprintf(name, sizeof(name), "?");
-	if (left_out)
-		smcr_log(engine, priority, "peer %s: %s (and %u times before)", name, text,
-			 left_out);
-	else
-		smcr_log(engine, priority, "peer %s: %s", name, text);
+	smcr_log(engine, priority, "peer %s: %s%s", name, text, more);
 }
 
 uint32_t smcr_random24(struct smcr_engine *engine)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/engine/log_limit.h"
 
-#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 static bool is_free(const struct log_limit *limit, size_t i, int64_t now)
@@ -16,8 +16,29 @@ static bool is_of(const struct log_limit *limit, size_t i, const char *reason,
 	       !memcmp(limit->places[i].peer, peer, sizeof(limit->places[i].peer));
 }
 
+/* It also says that the log does not tell of everybody: else whoever has many addresses could hide
+ * what others do. */
+static bool rest_passes(struct log_limit *limit, int64_t now, char ret_more[LOG_LIMIT_TEXT])
+{
+	if (limit->rest.told && now - limit->rest.at < LOG_LIMIT_MS) {
+		limit->rest.left_out++;
+		return false;
+	}
+	if (limit->rest.left_out)
+		snprintf(ret_more, LOG_LIMIT_TEXT,
+			 " (%u lines about other peers were left out: there are too many)",
+			 limit->rest.left_out);
+	else
+		snprintf(ret_more, LOG_LIMIT_TEXT,
+			 " (not all peers are named for a minute: there are too many)");
+	limit->rest.told = true;
+	limit->rest.at = now;
+	limit->rest.left_out = 0;
+	return true;
+}
+
 bool log_limit_passes(struct log_limit *limit, const char *reason, const uint8_t peer[16],
-		      int64_t now, unsigned int *ret_left_out)
+		      int64_t now, char ret_more[LOG_LIMIT_TEXT])
 {
 	size_t place = LOG_LIMIT_PLACES;
 	for (size_t i = 0; i < LOG_LIMIT_PLACES; i++) {
@@ -29,12 +50,15 @@ bool log_limit_passes(struct log_limit *limit, const char *reason, const uint8_t
 			place = i;
 	}
 	if (place == LOG_LIMIT_PLACES)
-		return false;
+		return rest_passes(limit, now, ret_more);
 	if (!is_free(limit, place, now)) {
 		limit->places[place].left_out++;
 		return false;
 	}
-	*ret_left_out = is_of(limit, place, reason, peer) ? limit->places[place].left_out : 0;
+	ret_more[0] = '\0';
+	if (is_of(limit, place, reason, peer) && limit->places[place].left_out)
+		snprintf(ret_more, LOG_LIMIT_TEXT, " (and %u times before)",
+			 limit->places[place].left_out);
 	limit->places[place].reason = reason;
 	limit->places[place].at = now;
 	limit->places[place].left_out = 0;

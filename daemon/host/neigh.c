@@ -207,18 +207,14 @@ static void mac_text(const uint8_t mac[6], char ret_text[18])
 
 static void log_doubt(struct neigh_table *table, const struct neigh_doubt *doubt)
 {
-	char addr[INET6_ADDRSTRLEN], ifname[IF_NAMESIZE], mac[18], other[18], more[48] = "";
-	unsigned int left_out;
-	if (!log_limit_passes(&table->limit, "doubt", doubt->key.addr, neigh_keeper_now(),
-			      &left_out))
+	char addr[INET6_ADDRSTRLEN], ifname[IF_NAMESIZE], mac[18], other[18], more[LOG_LIMIT_TEXT];
+	if (!log_limit_passes(&table->limit, "doubt", doubt->key.addr, neigh_keeper_now(), more))
 		return;
 	if (!if_indextoname(doubt->key.ifindex, ifname))
 		snprintf(ifname, sizeof(ifname), "#%u", doubt->key.ifindex);
 	addr_text(&doubt->key, addr);
 	mac_text(doubt->mac, mac);
 	mac_text(doubt->other, other);
-	if (left_out)
-		snprintf(more, sizeof(more), " (and %u times before)", left_out);
 	if (doubt->other_known)
 		log_message(LOG_WARNING,
 			    "peer %s on %s names the MAC %s for its RNIC, the network %s, "

@@ -7,38 +7,39 @@
 #include <cmocka.h>
 
 #include <stdio.h>
+#include <string.h>
 
 #include "daemon/engine/log_limit.h"
 
 static struct log_limit limit;
-static unsigned int left_out;
+static char more[LOG_LIMIT_TEXT];
 
 static int setup(void **state)
 {
 	(void)state;
 	limit = (struct log_limit){ 0 };
-	left_out = 99;
+	strcpy(more, "of before");
 	return 0;
 }
 
 static bool passes(const char *reason, uint8_t peer, int64_t now)
 {
 	const uint8_t addr[16] = { [15] = peer };
-	return log_limit_passes(&limit, reason, addr, now, &left_out);
+	return log_limit_passes(&limit, reason, addr, now, more);
 }
 
 static void one_line_a_minute(void **state)
 {
 	(void)state;
 	assert_true(passes("a", 1, 5));
-	assert_int_equal(left_out, 0);
+	assert_string_equal(more, "");
 	for (int i = 0; i < 7; i++)
 		assert_false(passes("a", 1, 5 + i));
 	assert_false(passes("a", 1, 5 + LOG_LIMIT_MS - 1));
 	assert_true(passes("a", 1, 5 + LOG_LIMIT_MS));
-	assert_int_equal(left_out, 8);
+	assert_string_equal(more, " (and 8 times before)");
 	assert_true(passes("a", 1, 5 + 2 * LOG_LIMIT_MS));
-	assert_int_equal(left_out, 0);
+	assert_string_equal(more, "");
 }
 
 static void peers_and_reasons_have_their_own(void **state)
@@ -53,18 +54,28 @@ static void peers_and_reasons_have_their_own(void **state)
 	assert_false(passes("b", 1, 1));
 	/* A place that was another's, whose time is over: what that one left out is forgotten. */
 	assert_true(passes("c", 3, LOG_LIMIT_MS));
-	assert_int_equal(left_out, 0);
+	assert_string_equal(more, "");
 }
 
-/* One host may have very many addresses. */
+/* One host may have very many addresses. It does not fill the log, nor does it hide the others. */
 static void all_peers_together_have_a_limit(void **state)
 {
 	(void)state;
-	unsigned int lines = 0;
-	for (unsigned int i = 0; i < 200; i++)
-		lines += passes("a", (uint8_t)i, i);
-	assert_int_equal(lines, LOG_LIMIT_PLACES);
-	assert_true(passes("a", 250, LOG_LIMIT_MS));
+	for (unsigned int i = 0; i < LOG_LIMIT_PLACES; i++)
+		assert_true(passes("a", (uint8_t)i, i));
+	assert_string_equal(more, "");
+	assert_true(passes("a", 200, LOG_LIMIT_PLACES));
+	assert_non_null(strstr(more, "not all peers are named"));
+	for (unsigned int i = 0; i < 7; i++)
+		assert_false(passes("a", (uint8_t)(201 + i), LOG_LIMIT_PLACES + i));
+
+	const int64_t later = LOG_LIMIT_MS + LOG_LIMIT_PLACES;
+	for (unsigned int i = 0; i < LOG_LIMIT_PLACES; i++)
+		assert_true(passes("b", (uint8_t)i, later));
+	assert_string_equal(more, "");
+	assert_true(passes("a", 250, later));
+	assert_non_null(strstr(more, "(7 lines about other peers were left out"));
+	assert_false(passes("a", 251, later));
 }
 
 int main(void)
