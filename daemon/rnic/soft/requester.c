@@ -5,13 +5,17 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/param.h>
 
 #include "daemon/rnic/soft/internal.h"
 
 /* Retransmission timer: not so short that a peer that waits for a processor looks dead. */
 #define RTO_INITIAL_US 50000
-#define RTO_MIN_US     10000
-#define RTO_MAX_US     200000
+/* Of the first packet, while it is the only one: the host may not have known the peer's MAC. */
+#define RTO_FIRST_US  2000
+#define RTO_MIN_US    10000
+#define RTO_MAX_US    200000
+#define MAX_DOUBLINGS 7
 /* A peer has had a fair chance only after so many transmissions, whatever the clock says. */
 #define MIN_TRIES 4
 /* So many transmissions without an answer make us look whether the port is up. */
@@ -234,10 +238,11 @@ static size_t fill(struct soft_qp *qp)
 
 static uint64_t timeout(const struct soft_requester *rq)
 {
-	uint64_t rto = rq->rtt ? rq->rtt + 4 * (uint64_t)rq->rtt_var : RTO_INITIAL_US;
-	if (rto < RTO_MIN_US)
-		rto = RTO_MIN_US;
-	rto <<= rq->tries < 5 ? rq->tries : 5;
+	bool is_first = rq->acked == 0 && rq->end == 1;
+	uint64_t rto = is_first ? RTO_FIRST_US : RTO_INITIAL_US;
+	if (rq->rtt)
+		rto = MAX(rq->rtt + 4 * (uint64_t)rq->rtt_var, RTO_MIN_US);
+	rto <<= rq->tries < MAX_DOUBLINGS ? rq->tries : MAX_DOUBLINGS;
 	/* Several tries within the limit. */
 	uint64_t most = rq->retry_limit / TIMERS_IN_LIMIT;
 	if (most > RTO_MAX_US)
