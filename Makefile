@@ -69,7 +69,7 @@ PROTO_SRCS := $(wildcard proto/*/*.c)
 ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
-	daemon/control/*.c daemon/fabric/*.c daemon/policy/*.c)
+	daemon/control/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c)
 # Both libraries are made of the same core, each of its own copy of it.
 CORE_SRCS := $(wildcard lib/smcr/*.c)
 PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/inspect/*.c)
@@ -359,7 +359,8 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system
+		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system \
+		$(DESTDIR)$(PREFIX)/lib/sysusers.d
 	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
@@ -377,6 +378,7 @@ install: all
 	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
 	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/smcrd.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
+	install -m 644 systemd/smcrd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/smcrd.conf
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:

@@ -192,7 +192,7 @@ static void open_side(struct side *s)
 	struct rnic_info info;
 	rnic_get_info(s->rnic, &info);
 	struct hello own = { .peer = { .qpn = rnic_qp_num(s->qp), .rq_psn = 0x123 },
-			     .mem = (uintptr_t)s->mem,
+			     .mem = rnic_mr_vaddr(s->mr),
 			     .rkey = rnic_mr_rkey(s->mr) };
 	own.peer.path_mtu = info.max_path_mtu;
 	memcpy(own.peer.gid, info.gids[0].raw, 16);

@@ -4,6 +4,8 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <event2/event.h>
+#include <libgen.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,10 +14,12 @@
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <systemd/sd-daemon.h>
+#include <unistd.h>
 
 #include "daemon/clients/clients.h"
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
+#include "daemon/events/events.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
 #include "daemon/heartbeat.h"
@@ -23,10 +27,12 @@
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
 #include "daemon/host/peer_id.h"
+#include "daemon/host/privileges.h"
 #include "daemon/host/turns.h"
 #include "daemon/host/waiting.h"
 #include "daemon/optout.h"
 #include "daemon/policy/policy.h"
+#include "daemon/rendezvous/attach.h"
 #include "daemon/rendezvous/guard.h"
 #include "daemon/rendezvous/option.h"
 
@@ -44,6 +50,7 @@ struct smcrd {
 	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
 	struct rnics *rnics;
+	int cgroup; /* the root of the hierarchy, or a negative errno */
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
 	struct rdv_guard *guard;
@@ -54,6 +61,7 @@ struct smcrd {
 	struct conns *conns;
 	struct clients *clients;
 	struct control control;
+	struct events *events;
 	bool stopping, done;
 	uint64_t stop_deadline;
 	uint64_t
@@ -293,6 +301,12 @@ static void command_done(void *ctx, uint64_t id, const struct smcr_command_resul
 	control_command_done(&smcrd->control, id, result);
 }
 
+static void engine_event(void *ctx, const struct smcr_event *event)
+{
+	struct smcrd *smcrd = ctx;
+	events_engine(smcrd->events, event);
+}
+
 static void reply_later(void *ctx, uint64_t request, char *reply)
 {
 	struct smcrd *smcrd = ctx;
@@ -316,16 +330,17 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* /run/smcrd, when the service manager did not make it. */
-static void make_socket_directory(const char *socket_path)
+/* Get what takes more privileges than smcrd needs later, and give them up. */
+static int become_modest(struct smcrd *smcrd)
 {
-	char copy[sizeof(IPC_DEFAULT_SOCKET) + 4096];
-	snprintf(copy, sizeof(copy), "%s", socket_path);
-	char *slash = strrchr(copy, '/');
-	if (!slash || slash == copy)
-		return;
-	*slash = '\0';
-	mkdir(copy, 0755); /* EEXIST is the usual case; the bind says what else is wrong */
+	char copy[PATH_MAX];
+	snprintf(copy, sizeof(copy), "%s", smcrd->config.socket_path);
+	const char *directory = dirname(copy);
+	/* When the service manager did not make it. EEXIST is the usual case; the bind says what
+	 * else is wrong. */
+	mkdir(directory, 0755);
+	smcrd->cgroup = attach_root();
+	return privileges_drop(directory);
 }
 
 static void first_mac(void *ctx, const struct netif *netif)
@@ -356,7 +371,7 @@ static void choose_host_name(struct smcrd *smcrd)
 
 static void open_option(struct smcrd *smcrd)
 {
-	int error = rdv_option_open(&smcrd->option, smcrd->option_error);
+	int error = rdv_option_open(smcrd->cgroup, &smcrd->option, smcrd->option_error);
 	if (!error) {
 		smcrd->option_error[0] = '\0';
 		return;
@@ -370,7 +385,7 @@ static void open_option(struct smcrd *smcrd)
 static void open_guard(struct smcrd *smcrd)
 {
 	char text[RDV_TEXT_MAX];
-	if (rdv_guard_open(&smcrd->guard, text) < 0)
+	if (rdv_guard_open(smcrd->cgroup, &smcrd->guard, text) < 0)
 		log_message(LOG_WARNING,
 			    "any user of this host can send RoCEv2 packets in its name (UDP port "
 			    "4791): %s",
@@ -407,6 +422,8 @@ static int open_fabric(struct smcrd *smcrd)
 					.conn_event = conns_event,
 					.command_done = command_done,
 					.command_ctx = smcrd,
+					.event = engine_event,
+					.event_ctx = smcrd,
 					.at_work = at_work,
 					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
@@ -477,7 +494,13 @@ static int open_loop(struct smcrd *smcrd)
 
 static int bring_up(struct smcrd *smcrd, char *ret_error)
 {
-	int error = open_loop(smcrd);
+	int error = become_modest(smcrd);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot give up privileges: %s",
+			 strerror(-error));
+		return error;
+	}
+	error = open_loop(smcrd);
 	if (!error)
 		error = netif_watch_new(smcrd->base, on_netif_change, smcrd, &smcrd->netifs);
 	if (error) {
@@ -491,10 +514,11 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 			 strerror(-error));
 		return error;
 	}
-	make_socket_directory(smcrd->config.socket_path);
 	choose_peer_id(smcrd);
 	choose_host_name(smcrd);
-	error = open_fabric(smcrd);
+	error = events_new(&smcrd->events);
+	if (!error)
+		error = open_fabric(smcrd);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",
 			 strerror(-error));
@@ -525,6 +549,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .reply_ctx = smcrd,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
+					   .events = smcrd->events,
 					   .turns = &smcrd->turns,
 					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
@@ -556,6 +581,7 @@ int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DA
 		return -ENOMEM;
 	}
 	smcrd->config = *config;
+	smcrd->cgroup = -ENOENT;
 	waiting_init(&smcrd->waiting, smcrd->config.busy_poll_us);
 	*config = (struct config){ 0 };
 	raise_descriptor_limit();
@@ -636,9 +662,12 @@ void smcrd_free(struct smcrd *smcrd)
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
+	events_free(smcrd->events);
 	clients_free(smcrd->clients);
 	conns_free(smcrd->conns);
 	rdv_option_close(smcrd->option); /* limits of users who had sessions were told to it */
+	if (smcrd->cgroup >= 0)
+		close(smcrd->cgroup);
 	policy_free(smcrd->policy);
 	hotplug_watch_free(smcrd->hotplug);
 	netif_watch_free(smcrd->netifs);

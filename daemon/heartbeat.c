@@ -5,9 +5,12 @@
 #include <systemd/sd-daemon.h>
 
 #include "daemon/fabric/fabric.h"
+#include "daemon/host/log.h"
 
 /* The service manager is told so often before it loses patience. */
 #define TOLD 4
+
+#define LOG_US 60000000 /* no line about listeners sooner after the last */
 
 static void tell_manager(struct heartbeat *heartbeat)
 {
@@ -18,6 +21,24 @@ static void tell_manager(struct heartbeat *heartbeat)
 	sd_notify(0, "WATCHDOG=1");
 }
 
+static void log_refused(struct heartbeat *heartbeat)
+{
+	struct rdv_listeners listeners;
+	uint64_t now = fabric_now();
+	rdv_option_get_listeners(heartbeat->option, &listeners);
+	if (listeners.refused == heartbeat->refused ||
+	    (heartbeat->logged_us && now - heartbeat->logged_us < LOG_US))
+		return;
+	log_message(
+		LOG_WARNING,
+		"%u listeners stay plain TCP, the last one of user %u: all users have %u, and one "
+		"has no more than are left",
+		listeners.refused - heartbeat->refused, (unsigned int)listeners.refused_uid,
+		listeners.claimed);
+	heartbeat->refused = listeners.refused;
+	heartbeat->logged_us = now;
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct heartbeat *heartbeat = arg;
@@ -25,6 +46,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	rdv_option_beat(heartbeat->option);
 	tell_manager(heartbeat);
+	log_refused(heartbeat);
 }
 
 static uint64_t interval_us(const struct heartbeat *heartbeat)

@@ -2,7 +2,8 @@
 /**
  * @file heartbeat.h
  * The event loop shows that it turns: to the BPF programs, which promise SMC-R to no peer while the
- * daemon stands still, and to the service manager, if that watches (WatchdogSec= of systemd).
+ * daemon stands still, and to the service manager, if that watches (WatchdogSec= of systemd). And
+ * what those programs have refused is told to the log.
  */
 #ifndef SMCRD_HEARTBEAT_H
 #define SMCRD_HEARTBEAT_H
@@ -18,6 +19,8 @@ struct heartbeat {
 	uint64_t watchdog_us; /* the service manager ends who says nothing for so long; 0: it does
 				 not */
 	uint64_t told_us;     /* when it was last told */
+	uint32_t refused;     /* listeners, as the log was told */
+	uint64_t logged_us;   /* when; 0: never */
 };
 
 /**

@@ -44,6 +44,11 @@ for program in "$@"; do
 done
 wait
 
+# coverage LOG: how far the inputs of the corpus get, by the last line that tells
+coverage() {
+	sed -nE 's/.* cov: ([0-9]+) ft: ([0-9]+) corp: ([0-9]+).*/\1 edges, \2 features, \3 inputs kept/p' "$1" | tail -n 1
+}
+
 number=0
 failed=0
 echo "1..$#"
@@ -52,7 +57,7 @@ for program in "$@"; do
 	number=$((number + 1))
 	runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$work/$name.log")
 	if [ "$(cat "$work/$name.status")" = 0 ] && [ "${runs:-0}" -gt 0 ]; then
-		echo "ok $number - $name: $runs runs, no crash"
+		echo "ok $number - $name: $runs runs, no crash, $(coverage "$work/$name.log")"
 	else
 		failed=1
 		echo "not ok $number - $name: input kept as $(echo "$work/$name"-*)"

@@ -4,6 +4,8 @@
 #
 #   a: eth0 10.77.0.1/24, eth1 10.77.0.11/24      b: eth0 10.77.0.2/24, eth1 10.77.0.12/24
 #
+# A third one, c, with eth0 10.77.0.3/24 and eth1 10.77.0.13/24, joins them for who asks (hosts_join c 3).
+#
 # Sourced by the demo, the benchmark and the bats tests. Everything lies in namespaces with a random
 # name and one directory; it goes away with hosts_down, and also when the caller is killed: a guard
 # process waits for the caller's end of a pipe to close.
@@ -13,7 +15,7 @@ HOSTS_BUILD=${HOSTS_BUILD:-$HOSTS_ROOT/build}
 
 # hosts_up [MTU]: make the hosts; sets HOSTS_DIR and HOSTS_ID.
 hosts_up() {
-	local mtu=${1:-1500} host nic n=0
+	local mtu=${1:-1500}
 	HOSTS_ID=smcr$(od -An -N4 -tx4 /dev/urandom | tr -d ' ')
 	HOSTS_DIR=$(mktemp -d "/tmp/$HOSTS_ID-XXXXXX")
 	# Descriptor 3 is where bats listens.
@@ -21,17 +23,21 @@ hosts_up() {
 	ip netns add "$HOSTS_ID-sw"
 	ip -n "$HOSTS_ID-sw" link add br0 type bridge
 	ip -n "$HOSTS_ID-sw" link set br0 mtu "$mtu" up
-	for host in a b; do
-		n=$((n + 1))
-		ip netns add "$HOSTS_ID-$host"
-		ip -n "$HOSTS_ID-$host" link set lo up
-		for nic in 0 1; do
-			ip -n "$HOSTS_ID-$host" link add "eth$nic" mtu "$mtu" type veth \
-				peer name "$host$nic" mtu "$mtu" netns "$HOSTS_ID-sw"
-			ip -n "$HOSTS_ID-sw" link set "$host$nic" master br0 up
-			ip -n "$HOSTS_ID-$host" addr add "10.77.0.$((nic * 10 + n))/24" dev "eth$nic"
-			ip -n "$HOSTS_ID-$host" link set "eth$nic" up
-		done
+	hosts_join a 1 "$mtu"
+	hosts_join b 2 "$mtu"
+}
+
+# hosts_join HOST NUMBER [MTU]: one more host, whose addresses end in NUMBER.
+hosts_join() {
+	local host=$1 n=$2 mtu=${3:-1500} nic
+	ip netns add "$HOSTS_ID-$host"
+	ip -n "$HOSTS_ID-$host" link set lo up
+	for nic in 0 1; do
+		ip -n "$HOSTS_ID-$host" link add "eth$nic" mtu "$mtu" type veth \
+			peer name "$host$nic" mtu "$mtu" netns "$HOSTS_ID-sw"
+		ip -n "$HOSTS_ID-sw" link set "$host$nic" master br0 up
+		ip -n "$HOSTS_ID-$host" addr add "10.77.0.$((nic * 10 + n))/24" dev "eth$nic"
+		ip -n "$HOSTS_ID-$host" link set "eth$nic" up
 	done
 }
 
@@ -45,7 +51,7 @@ hosts_guard() {
 # hosts_sweep ID DIR: end what runs in the namespaces of ID, remove them and DIR.
 hosts_sweep() {
 	local id=$1 dir=$2 host pids
-	for host in a b sw; do
+	for host in a b c sw; do
 		[ -e "/run/netns/$id-$host" ] || continue
 		pids=$(ip netns pids "$id-$host" 2>/dev/null)
 		# shellcheck disable=SC2086
@@ -76,7 +82,7 @@ hosts_exec() {
 		{HOSTS_GUARD}>&- 3>&-
 }
 
-# on HOST COMMAND..: run a command on host a or b (or sw, the bridge's namespace).
+# on HOST COMMAND..: run a command on host a, b or c (or sw, the bridge's namespace).
 on() {
 	(hosts_exec "$@")
 }
@@ -113,13 +119,13 @@ answers_or_ended() {
 }
 
 # smcrd_start HOST [OPTIONS..]: start the daemon on a host and wait until it answers; its process id
-# goes to SMCRD_PID_a or SMCRD_PID_b, its log to $HOSTS_DIR/HOST.log.
+# goes to SMCRD_PID_HOST, its log to $HOSTS_DIR/HOST.log. Another program than build/bin/smcrd is $SMCRD.
 smcrd_start() {
 	local host=$1 pid
 	shift
 	# A configuration file of its own: the machine's must not matter.
 	[ -e "$HOSTS_DIR/$host.conf" ] || : >"$HOSTS_DIR/$host.conf"
-	start_on "$host" "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/$host.conf" \
+	start_on "$host" "${SMCRD:-$HOSTS_BUILD/bin/smcrd}" --foreground --config "$HOSTS_DIR/$host.conf" \
 		--socket "$HOSTS_DIR/$host.sock" "$@" >>"$HOSTS_DIR/$host.log" 2>&1
 	pid=$!
 	printf -v "SMCRD_PID_$host" %s "$pid"

@@ -67,9 +67,10 @@ mkdir -p "$OUT"
 # holdings HOST: what an idle daemon holds, as "name=value" words.
 holdings() {
 	local pid=SMCRD_PID_$1
-	json "$1" info '.info.engine | to_entries[] | select(.key | IN("memory_used_bytes",
-		"linkgroups", "links", "rmbs", "elements_used", "connections", "queue_pairs",
-		"memory_regions", "timers")) | "\(.key)=\(.value)"'
+	# the buffers that are kept are those of a first contact, or later ones, four times as large
+	json "$1" info '.info.engine | "memory=\(.memory_used_bytes / 4194304 | ceil)"'
+	json "$1" info '.info.engine | to_entries[] | select(.key | IN("linkgroups", "links", "rmbs",
+		"elements_used", "connections", "queue_pairs", "memory_regions", "timers")) | "\(.key)=\(.value)"'
 	json "$1" info '.info.connections | "pending=\(.pending)", "smcr=\(.smcr)", "relayed=\(.relayed)"'
 	echo "fds=$(find "/proc/${!pid}/fd" -mindepth 1 | wc -l)"
 	echo "tcp=$(on "$1" ss -Htn state connected exclude time-wait | wc -l)"

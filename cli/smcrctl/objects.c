@@ -3,6 +3,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/table.h"
@@ -167,6 +168,21 @@ static char *tcp_option(const json_t *info)
 	return text;
 }
 
+/* "2026-11-23 05:31:13.250", local time. */
+static char *event_time(const json_t *row)
+{
+	const json_t *time_us = json_object_get(row, "time_us");
+	json_int_t us = json_integer_value(time_us);
+	time_t seconds = (time_t)(us / 1000000);
+	char text[64], *whole = NULL;
+	struct tm tm;
+	if (!json_is_integer(time_us) || !localtime_r(&seconds, &tm) ||
+	    !strftime(text, sizeof(text), "%F %T", &tm) ||
+	    asprintf(&whole, "%s.%03d", text, (int)(us / 1000 % 1000)) < 0)
+		return NULL;
+	return whole;
+}
+
 static const struct column info_columns[] = {
 	{ "version", "version" },
 	{ "pid", "pid" },
@@ -190,6 +206,9 @@ static const struct column info_columns[] = {
 	{ "link groups", "engine.linkgroups" },
 	{ "memory used (bytes)", "engine.memory_used_bytes" },
 	{ "memory budget (bytes)", "engine.memory_budget_bytes" },
+	{ "refused for memory", "engine.memory_refused_total" },
+	{ "listeners refused", "tcp_option.listeners_refused_total" },
+	{ "listeners", "tcp_option.listeners", .details = true },
 	{ "bytes sent", "connections.tx_bytes", .details = true },
 	{ "bytes received", "connections.rx_bytes", .details = true },
 	{ "sent by shared memory", "connections.shared_tx_bytes", .details = true },
@@ -203,6 +222,7 @@ static const struct column info_columns[] = {
 	{ "cdc dropped", "engine.cdc_dropped", .details = true },
 	{ "llc dropped", "engine.llc_dropped", .details = true },
 	{ "llc protocol errors", "engine.llc_protocol_errors", .details = true },
+	{ "first contacts refused", "engine.first_contacts_refused_total", .details = true },
 	{ "long turns for programs", "event_loop.programs.long_turns", .details = true },
 	{ "long turns for tools", "event_loop.tools.long_turns", .details = true },
 	{ "long turns for roce", "event_loop.roce.long_turns", .details = true },
@@ -232,6 +252,7 @@ static const struct column device_columns[] = {
 
 static const struct column linkgroup_columns[] = {
 	{ "ID", "id" },
+	{ "PEER", "peer" },
 	{ "ROLE", "role" },
 	{ "TYPE", "type" },
 	{ "VERSION", "version" },
@@ -290,6 +311,18 @@ static const struct column connection_columns[] = {
 	{ "FALLBACK", NULL, .format = fallback },
 };
 
+static const struct column event_columns[] = {
+	{ "ID", "id", .details = true },
+	{ "TIME", NULL, .format = event_time },
+	{ "EVENT", "event" },
+	{ "PEER", "peer", .details = true },
+	{ "LINKGROUP", "linkgroup", .details = true },
+	{ "LINK", "link", .details = true },
+	{ "RNIC", "rnic", .details = true },
+	{ "CONNECTIONS", "connections", .details = true },
+	{ "TEXT", "text" },
+};
+
 static const struct column ueid_columns[] = {
 	{ "UEID", "name" },
 	{ "LINKGROUPS", "linkgroups" },
@@ -322,6 +355,11 @@ static void print_connections(const json_t *result, bool details)
 	table_print(result, connection_columns, COUNT(connection_columns), details);
 }
 
+static void print_events(const json_t *result, bool details)
+{
+	table_print(result, event_columns, COUNT(event_columns), details);
+}
+
 static void print_ueids(const json_t *result, bool details)
 {
 	table_print(result, ueid_columns, COUNT(ueid_columns), details);
@@ -334,6 +372,7 @@ const struct object objects[] = {
 	{ "link", "links: one a pair of RDMA devices", print_links },
 	{ "failover", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections },
+	{ "event", "what has happened to link groups and links, and commands", print_events },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 };

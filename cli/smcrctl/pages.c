@@ -39,25 +39,28 @@ static int ask_behind(struct session *session, const char *request, const char *
 
 /* ---- one of many ---- */
 
+#define KEY_LEN 24
+
+/* @return false: rows of this kind have no ids */
+static bool key_of(const json_t *row, char ret_key[KEY_LEN])
+{
+	const json_t *id = json_object_get(row, "id");
+	snprintf(ret_key, KEY_LEN, "%" JSON_INTEGER_FORMAT, json_integer_value(id));
+	return json_is_integer(id);
+}
+
 /* `places` says where the row with an id is. */
 static void note_place(json_t *places, const json_t *row, size_t place)
 {
-	const json_t *id = json_object_get(row, "id");
-	char key[24];
-	if (!json_is_integer(id))
-		return;
-	snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT, json_integer_value(id));
-	json_object_set_new(places, key, json_integer((json_int_t)place));
+	char key[KEY_LEN];
+	if (key_of(row, key))
+		json_object_set_new(places, key, json_integer((json_int_t)place));
 }
 
 static bool find_place(const json_t *places, const json_t *row, size_t *ret_place)
 {
-	const json_t *id = json_object_get(row, "id");
-	char key[24];
-	if (!json_is_integer(id))
-		return false;
-	snprintf(key, sizeof(key), "%" JSON_INTEGER_FORMAT, json_integer_value(id));
-	const json_t *place = json_object_get(places, key);
+	char key[KEY_LEN];
+	const json_t *place = key_of(row, key) ? json_object_get(places, key) : NULL;
 	*ret_place = (size_t)json_integer_value(place);
 	return place;
 }

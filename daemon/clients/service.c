@@ -66,15 +66,19 @@ static int clear_stale(const struct sockaddr_un *addr, char *ret_text, size_t le
 	return r;
 }
 
+#define LOCK_TRIES    20
+#define LOCK_PAUSE_US 50000
+
 /* Hold the directory while the name is looked at and taken, so that of two daemons that start at
- * once only one wins. @return descriptor or -1 */
+ * once only one wins. Everybody can hold it: so not for longer than another daemon would need.
+ * @return descriptor or -1 */
 static int lock_directory(const char *path)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	snprintf(copy, sizeof(copy), "%s", path);
 	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd >= 0)
-		flock(fd, LOCK_EX);
+	for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && i < LOCK_TRIES; i++)
+		usleep(LOCK_PAUSE_US);
 	return fd;
 }
 

@@ -3,7 +3,8 @@
  * Descriptors that clients sent are closed here. close() of some files waits for others: a TCP
  * socket with SO_LINGER for its peer, a file of a user-space file system for the program behind it.
  * The event loop must not wait for either, so those are closed by threads, few at a time; and the
- * sessions of a user who sends many of them are ended.
+ * sessions of a user who sends many of them are ended. A user gets few threads, and no more than it
+ * leaves to others: nobody waits for what somebody else has closed.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -12,9 +13,10 @@
 
 #include "daemon/conns/internal.h"
 
-#define THREADS_MAX 32
-#define OVERDUE     64 /* of one user: more is not taken */
-#define STACK_BYTES (64 * 1024)
+#define THREADS_MAX     64
+#define THREADS_OF_USER 4
+#define OVERDUE         64 /* of one user: more is not taken */
+#define STACK_BYTES     (64 * 1024)
 
 struct waiting {
 	int fd;
@@ -24,7 +26,7 @@ struct waiting {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct waiting *queue; /* no thread has taken them yet */
-static unsigned int threads;
+static unsigned int threads;  /* each with one that it closes */
 
 static bool may_block(int fd)
 {
@@ -35,37 +37,63 @@ static bool may_block(int fd)
 	return linger.l_onoff && linger.l_linger > 0;
 }
 
-static void *close_queued(void *arg)
+/* All below are called with the lock held, save for close_some(). */
+
+static bool may_have_thread(const struct quota *quota)
 {
-	(void)arg;
-	pthread_mutex_lock(&lock);
-	while (queue) {
-		struct waiting *item = queue;
-		LL_DELETE(queue, item);
-		pthread_mutex_unlock(&lock);
+	unsigned int free = THREADS_MAX - threads;
+	return quota->closers < THREADS_OF_USER && quota->closers < free;
+}
+
+/* The thread gives itself back, and takes the next one that may have it. */
+static struct waiting *next_of(struct waiting *done)
+{
+	struct quota *quota = done->quota;
+	struct waiting *item;
+	threads--;
+	quota->closers--;
+	if (--quota->closing == 0 && quota->abandoned)
+		free(quota);
+	free(done);
+	LL_FOREACH (queue, item)
+		if (may_have_thread(item->quota))
+			break;
+	if (!item)
+		return NULL;
+	LL_DELETE(queue, item);
+	item->quota->closers++;
+	threads++;
+	return item;
+}
+
+static void *close_some(void *arg)
+{
+	struct waiting *item = arg;
+	while (item) {
 		close(item->fd);
 		pthread_mutex_lock(&lock);
-		if (--item->quota->closing == 0 && item->quota->abandoned)
-			free(item->quota);
-		free(item);
+		item = next_of(item);
+		pthread_mutex_unlock(&lock);
 	}
-	threads--;
-	pthread_mutex_unlock(&lock);
 	return NULL;
 }
 
-/* Called with the lock held. */
-static void start_thread(void)
+/* @return false: there is no thread to be had */
+static bool start_thread(struct waiting *item)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
-	if (threads == THREADS_MAX || pthread_attr_init(&attr) != 0)
-		return;
+	if (!may_have_thread(item->quota) || pthread_attr_init(&attr) != 0)
+		return false;
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	if (pthread_create(&thread, &attr, close_queued, NULL) == 0)
-		threads++; /* it stays in the queue otherwise, for the next one */
+	bool started = pthread_create(&thread, &attr, close_some, item) == 0;
 	pthread_attr_destroy(&attr);
+	if (started) {
+		item->quota->closers++;
+		threads++;
+	}
+	return started;
 }
 
 uint32_t close_pending(const struct quota *quota)
@@ -103,7 +131,7 @@ void close_foreign(int fd, struct quota *quota)
 	item->quota = quota;
 	pthread_mutex_lock(&lock);
 	quota->closing++;
-	LL_APPEND(queue, item);
-	start_thread();
+	if (!start_thread(item))
+		LL_APPEND(queue, item); /* for a thread that has done something else */
 	pthread_mutex_unlock(&lock);
 }

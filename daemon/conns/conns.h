@@ -243,6 +243,7 @@ struct quota {
 	uint32_t sessions, conns, failed, shared;
 	uint32_t tools;   /* its sessions of those that are reserved */
 	uint32_t closing; /* descriptors whose close() may block: closer.c's */
+	uint32_t closers; /* threads that close them */
 	bool limited;     /* at one of its limits: nothing is promised to its peers */
 	uint64_t limit_logged_ms;
 	size_t unsent;   /* bytes of replies that its tools have not read */

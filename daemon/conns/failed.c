@@ -28,7 +28,7 @@ void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp)
 	if (HASH_COUNT(conns->failed) >= FAILED_MAX)
 		failed_remove(conns, conns->failed); /* the oldest */
 	failed->id = conn->id;
-	failed->program_inode = conn->pair.program_inode;
+	failed->program_cookie = conn->pair.program_cookie;
 	failed->error = error;
 	failed->reason = reason;
 	failed->tcp = tcp;

@@ -60,7 +60,7 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		.number = conn->number,
 		.id = conn->id,
 		.cookie = conn->cookie,
-		.pair_inode = conn->pair.program_inode,
+		.pair_cookie = conn->pair.program_cookie,
 		.local = conn->local,
 		.peer = conn->peer,
 		.role = conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT,
@@ -121,12 +121,12 @@ static const struct client_conn_view *remembered(const struct conns *conns, uint
 	return &conns->history[(conns->history_at + size - nth) % size];
 }
 
-bool history_find_pair(const struct conns *conns, uint64_t id, ino_t inode,
+bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
 		       struct client_conn_view *ret_view)
 {
 	for (uint32_t i = 1; i <= conns->history_len; i++) {
 		const struct client_conn_view *view = remembered(conns, i);
-		if (view->id != id || view->pair_inode != inode)
+		if (view->id != id || view->pair_cookie != cookie)
 			continue;
 		*ret_view = *view;
 		return true;

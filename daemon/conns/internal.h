@@ -151,7 +151,7 @@ struct client_conn {
 /** What is left of a connection that failed while its program may still ask why. */
 struct failed_conn {
 	uint64_t id;
-	ino_t program_inode;
+	uint64_t program_cookie;
 	int error;
 	uint32_t reason;
 	int tcp; /* -1, or the socket of a connect() that failed: may be had back */
@@ -342,7 +342,7 @@ void again_or_fail(struct client_conn *conn, int error, uint32_t reason);
 /** What a descriptor shows. Neither connection found: it is over. */
 struct shown {
 	uint64_t id;
-	ino_t inode;
+	uint64_t cookie;
 	struct client_conn *conn;
 	struct failed_conn *failed;
 };
@@ -369,6 +369,8 @@ void watchers_ended(struct client_conn *conn);
  * @param linger  the program's SO_LINGER, which is not the socket's
  */
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger);
+/** An option that is an int; 0 if there is none. */
+int sockopt_number(int tcp, int level, int name);
 /** After how many microseconds without traffic the program wants to know that the peer is there
  *  (SO_KEEPALIVE, TCP_KEEPIDLE); 0: it does not. */
 uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own);
@@ -395,7 +397,7 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 /** A live connection as it is now. */
 void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view);
 /** One that has ended, by its pair. @return false: it is not remembered */
-bool history_find_pair(const struct conns *conns, uint64_t id, ino_t inode,
+bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
 		       struct client_conn_view *ret_view);
 /** The last one of a TCP socket that has ended, or is out of our sight. */
 bool history_find_tcp(const struct conns *conns, uint64_t cookie,

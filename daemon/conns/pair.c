@@ -11,7 +11,6 @@
 #include <sys/param.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -147,6 +146,12 @@ static int set_peek_offset(const struct pair *pair)
 											  : 0;
 }
 
+int pair_cookie(int fd, uint64_t *ret_cookie)
+{
+	socklen_t len = sizeof(*ret_cookie);
+	return getsockopt(fd, SOL_SOCKET, SO_COOKIE, ret_cookie, &len) < 0 ? -errno : 0;
+}
+
 static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_name *name,
 		     int plug_fd)
 {
@@ -156,10 +161,9 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 		return addr_len;
 	if (bind(program_fd, (struct sockaddr *)&addr, (socklen_t)addr_len) < 0)
 		return -errno;
-	struct stat st;
-	if (fstat(program_fd, &st) < 0)
-		return -errno;
-	pair->program_inode = st.st_ino;
+	int r = pair_cookie(program_fd, &pair->program_cookie);
+	if (r < 0)
+		return r;
 	size_queue(pair->fd, TO_PROGRAM_BYTES);
 	size_queue(program_fd, plug_fd < 0 ? FROM_PROGRAM_BYTES : PLUGGED_BYTES);
 	int on = 1;

@@ -28,12 +28,12 @@
 #include "proto/ipc/ipc.h"
 
 struct pair {
-	int fd;              /* the daemon's end, non-blocking; -1: none */
-	ino_t program_inode; /* of the program's end: proof of a descriptor that is shown to us */
-	uint32_t ahead;      /* bytes at the head of the queue that are forwarded (or the plug) */
-	uint32_t slack;      /* forwarded bytes that may stay queued without starving the program */
-	uint32_t queued;     /* reads since bytes were dropped: their messages may be queued */
-	int one_byte;        /* what the kernel charges the program for a write of one byte */
+	int fd;                  /* the daemon's end, non-blocking; -1: none */
+	uint64_t program_cookie; /* of the program's end: proof of a descriptor shown to us */
+	uint32_t ahead;  /* bytes at the head of the queue that are forwarded (or the plug) */
+	uint32_t slack;  /* forwarded bytes that may stay queued without starving the program */
+	uint32_t queued; /* reads since bytes were dropped: their messages may be queued */
+	int one_byte;    /* what the kernel charges the program for a write of one byte */
 	bool bulk;    /* the program writes much at once: ask how much, then read instead of peek */
 	bool drained; /* after pair_read(): nothing was left; more comes with an event */
 	bool unread;  /* the program closed its end with delivered bytes unread */
@@ -53,6 +53,10 @@ struct pair {
  */
 int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
 	      int *ret_program_fd);
+
+/** The kernel's number of a socket (SO_COOKIE): the same for all descriptors of it, and never given
+ *  to another one, in any network namespace. @return 0 or a negative errno */
+int pair_cookie(int fd, uint64_t *ret_cookie);
 
 /** A file for `plug_fd`, close-on-exec. @return descriptor or negative errno */
 int pair_plug_file(void);

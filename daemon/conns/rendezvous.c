@@ -5,22 +5,22 @@
 
 #include "daemon/conns/internal.h"
 
-static int socket_option(int tcp, int option)
+/* The kernel doubles what is set, for its bookkeeping. */
+static uint32_t buffer_of(int tcp, int option)
 {
-	int value = 0;
-	socklen_t len = sizeof(value);
-	return getsockopt(tcp, SOL_SOCKET, option, &value, &len) < 0 || value < 0 ? 0 : value;
+	int bytes = sockopt_number(tcp, SOL_SOCKET, option);
+	return bytes > 0 ? (uint32_t)bytes / 2 : 0;
 }
 
 /* SO_RCVBUF and SO_SNDBUF as the program set them (RMB-6, SOCK-2), or 0: what the kernel chose by
- * itself says nothing. The kernel doubles what is set, for its bookkeeping. */
+ * itself says nothing. */
 static void find_buffers(int tcp, struct smcr_conn_params *params)
 {
-	int set = socket_option(tcp, SO_BUF_LOCK);
+	int set = sockopt_number(tcp, SOL_SOCKET, SO_BUF_LOCK);
 	if (set & SOCK_RCVBUF_LOCK)
-		params->rcvbuf = (uint32_t)socket_option(tcp, SO_RCVBUF) / 2;
+		params->rcvbuf = buffer_of(tcp, SO_RCVBUF);
 	if (set & SOCK_SNDBUF_LOCK)
-		params->sndbuf = (uint32_t)socket_option(tcp, SO_SNDBUF) / 2;
+		params->sndbuf = buffer_of(tcp, SO_SNDBUF);
 }
 
 static void find_path(const struct client_conn *conn, struct smcr_conn_params *params)
@@ -61,11 +61,9 @@ static enum smcr_reason must_refuse(const struct client_conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
 	struct conns_candidate candidate = conn_candidate(conn);
-	socklen_t len = sizeof(candidate.mark);
 	if (!callbacks->refuse)
 		return SMCR_REASON_NONE;
-	if (getsockopt(conn->tcp, SOL_SOCKET, SO_MARK, &candidate.mark, &len) < 0)
-		candidate.mark = 0;
+	candidate.mark = (uint32_t)sockopt_number(conn->tcp, SOL_SOCKET, SO_MARK);
 	return callbacks->refuse(callbacks->ctx, &candidate);
 }
 
@@ -165,6 +163,7 @@ void conn_start_rendezvous(struct client_conn *conn)
 			.expected = expect(conn),
 			.user = conn,
 			.pid = conn->cred.pid > 0 ? (uint32_t)conn->cred.pid : 0,
+			.uid = (uint32_t)conn->quota->uid,
 			.refuse = must_refuse(conn),
 		};
 		find_buffers(conn->tcp, &params);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What a program asks about a pair end that it holds. The descriptor itself is the proof: its name
- * says which connection it claims to be, its inode that it is the end we made (a name alone could
- * be made up in another network namespace).
+ * says which connection it claims to be, its cookie that it is the end we made: a name alone could
+ * be made up in another network namespace, and inode numbers of sockets have 32 bits, so that some
+ * hours of socket() bring back the one that a connection's end has.
  */
 #include <errno.h>
 #include <netinet/in.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 
 #include "daemon/conns/internal.h"
@@ -15,18 +15,16 @@ int shown_look_up(const struct conns *conns, int proof, struct shown *ret_shown)
 {
 	struct ipc_pair_name name;
 	struct sockaddr_un addr;
-	struct stat st;
 	socklen_t len = sizeof(addr);
 	struct shown shown = { 0 };
 	if (getsockname(proof, (struct sockaddr *)&addr, &len) < 0 ||
-	    ipc_pair_name_decode(&addr, len, &name) < 0 || fstat(proof, &st) < 0)
+	    ipc_pair_name_decode(&addr, len, &name) < 0 || pair_cookie(proof, &shown.cookie) < 0)
 		return -EACCES;
 	shown.id = name.id;
-	shown.inode = st.st_ino;
 	HASH_FIND(hh, conns->by_id, &name.id, sizeof(name.id), shown.conn);
 	HASH_FIND(hh, conns->failed, &name.id, sizeof(name.id), shown.failed);
-	if ((shown.conn && shown.conn->pair.program_inode != st.st_ino) ||
-	    (shown.failed && shown.failed->program_inode != st.st_ino))
+	if ((shown.conn && shown.conn->pair.program_cookie != shown.cookie) ||
+	    (shown.failed && shown.failed->program_cookie != shown.cookie))
 		return -EACCES;
 	*ret_shown = shown;
 	return 0;
@@ -134,10 +132,9 @@ static bool find_by_tcp(const struct conns *conns, int tcp, struct client_conn_v
 {
 	int protocol = 0;
 	uint64_t cookie = 0;
-	socklen_t len = sizeof(protocol), cookie_len = sizeof(cookie);
+	socklen_t len = sizeof(protocol);
 	if (getsockopt(tcp, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) < 0 ||
-	    protocol != IPPROTO_TCP ||
-	    getsockopt(tcp, SOL_SOCKET, SO_COOKIE, &cookie, &cookie_len) < 0 ||
+	    protocol != IPPROTO_TCP || pair_cookie(tcp, &cookie) < 0 ||
 	    !history_find_tcp(conns, cookie, ret_view))
 		return false;
 	ret_view->ended = false; /* only as far as the daemon is concerned */
@@ -160,7 +157,7 @@ static int find(const struct conns *conns, int proof, struct client_conn_view *r
 	*ret_conn = shown.conn;
 	if (shown.conn)
 		history_describe(shown.conn, ret_view);
-	else if (!history_find_pair(conns, shown.id, shown.inode, ret_view))
+	else if (!history_find_pair(conns, shown.id, shown.cookie, ret_view))
 		return -ENOENT;
 	return 0;
 }

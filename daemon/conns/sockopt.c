@@ -177,7 +177,7 @@ static int linger_option(struct ipc_sockopt *msg, struct linger *linger)
 
 /* ---- keepalive (4.5.3) ---- */
 
-static int get_number(int tcp, int level, int name)
+int sockopt_number(int tcp, int level, int name)
 {
 	int value = 0;
 	socklen_t len = sizeof(value);
@@ -186,9 +186,9 @@ static int get_number(int tcp, int level, int name)
 
 uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own)
 {
-	if (!get_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
+	if (!sockopt_number(tcp, SOL_SOCKET, SO_KEEPALIVE))
 		return 0;
-	int idle = own->idle ? own->idle : get_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE);
+	int idle = own->idle ? own->idle : sockopt_number(tcp, IPPROTO_TCP, TCP_KEEPIDLE);
 	return idle > 0 ? (uint64_t)idle * 1000 * 1000 : 0;
 }
 
@@ -211,7 +211,7 @@ void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own)
 
 static void limit(int tcp, int name, int least, int *own)
 {
-	int value = get_number(tcp, IPPROTO_TCP, name);
+	int value = sockopt_number(tcp, IPPROTO_TCP, name);
 	if (value <= 0 || value >= least)
 		return;
 	if (setsockopt(tcp, IPPROTO_TCP, name, &least, sizeof(least)) == 0)

@@ -26,7 +26,7 @@ struct client_conn_view {
 	uint64_t number;              /* they are counted from 1 */
 	uint64_t id;                  /* in the name of the pair; unique in the daemon's life */
 	uint64_t cookie;              /* SO_COOKIE of the TCP socket that was handed over */
-	ino_t pair_inode;             /* of the program's pair end; 0: it had none */
+	uint64_t pair_cookie;         /* of the program's pair end; 0: it had none */
 	struct smcr_addr local, peer; /* of the TCP connection; IPv4-mapped addresses as IPv4 */
 	enum smcr_role role;
 	enum client_mode mode;

@@ -33,6 +33,6 @@ void watchers_ended(struct client_conn *conn)
 	struct client_conn_view view;
 	if (!conn->watchers)
 		return;
-	bool known = history_find_pair(conn->conns, conn->id, conn->pair.program_inode, &view);
+	bool known = history_find_pair(conn->conns, conn->id, conn->pair.program_cookie, &view);
 	tell(conn, known ? &view : NULL);
 }

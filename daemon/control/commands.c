@@ -12,6 +12,7 @@ struct control_pending {
 	uint64_t id;      /* the engine's */
 	uint64_t request; /* who waits */
 	enum smcr_command_type type;
+	char text[COMMAND_TEXT_LEN]; /* what is wanted, and by whom */
 	struct control_pending *prev, *next;
 };
 
@@ -115,7 +116,7 @@ static void fill_command(enum smcr_command_type type, const struct params *param
 }
 
 bool command_start(struct control *control, uint64_t request, enum smcr_command_type type,
-		   const struct params *params, struct refusal *refusal)
+		   const struct params *params, const char *text, struct refusal *refusal)
 {
 	struct smcr_command command;
 	fill_command(type, params, &command);
@@ -134,6 +135,7 @@ bool command_start(struct control *control, uint64_t request, enum smcr_command_
 	}
 	pending->request = request;
 	pending->type = type;
+	snprintf(pending->text, sizeof(pending->text), "%s", text);
 	DL_APPEND(control->pending, pending);
 	return true;
 }
@@ -155,6 +157,13 @@ static json_t *result_json(enum smcr_command_type type, const struct smcr_comman
 			 "rtt_us", known(done && is_test, result->rtt));
 }
 
+static void note_outcome(const struct control *control, const struct control_pending *pending,
+			 bool failed, const char *outcome)
+{
+	if (control->events)
+		events_command(control->events, pending->text, failed, outcome);
+}
+
 void control_command_done(struct control *control, uint64_t id,
 			  const struct smcr_command_result *result)
 {
@@ -164,6 +173,7 @@ void control_command_done(struct control *control, uint64_t id,
 	DL_SEARCH_SCALAR(control->pending, pending, id, id);
 	if (!pending)
 		return;
+	note_outcome(control, pending, result->error, result->text);
 	if (result->error)
 		refuse(&refusal, -result->error, error_code(-result->error), "%s", result->text);
 	else if (!(json = result_json(pending->type, result)))
@@ -179,6 +189,7 @@ void control_forget(struct control *control, uint64_t request)
 	DL_SEARCH_SCALAR(control->pending, pending, request, request);
 	if (!pending)
 		return;
+	note_outcome(control, pending, false, "begun; nobody waited for the outcome");
 	smcr_engine_command_forget(control->engine, pending->id);
 	DL_DELETE(control->pending, pending);
 	free(pending);

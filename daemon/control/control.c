@@ -5,11 +5,9 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <syslog.h>
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
-#include "daemon/host/log.h"
 
 #define NEEDS(name) (1u << PARAM_##name)
 
@@ -28,6 +26,7 @@ static const struct method {
 	{ "linkgroup.show", control_show_linkgroups, .optional = NEEDS(AFTER) },
 	{ "link.show", control_show_links, .optional = NEEDS(AFTER) },
 	{ "connection.show", control_show_connections, .optional = NEEDS(AFTER) },
+	{ "event.show", control_show_events, .optional = NEEDS(AFTER) },
 	{ "ueid.show", control_show_ueids },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
@@ -98,20 +97,44 @@ static void refuse_change(const struct control *control, const struct method *me
 
 /* ---- requests ---- */
 
-/* Who made smcrd do what belongs in the log. */
-static void log_command(const struct method *method, const struct clients_asker *asker,
-			const json_t *params)
+/* Who wants what: the beginning of a sentence. */
+static void describe(const struct method *method, const struct clients_asker *asker,
+		     const json_t *params, char ret_text[COMMAND_TEXT_LEN])
 {
 	char *text = json_dumps(params, JSON_COMPACT | JSON_ENSURE_ASCII);
-	log_message(LOG_NOTICE, "%s %s: asked for by uid %u, pid %d", method->name,
-		    text ? text : "", (unsigned int)asker->cred.uid, (int)asker->cred.pid);
+	snprintf(ret_text, COMMAND_TEXT_LEN, "%s %.120s by uid %u, pid %d", method->name,
+		 text ? text : "", (unsigned int)asker->cred.uid, (int)asker->cred.pid);
 	free(text);
+}
+
+/* Who made smcrd do what, and what came of it, belongs in the log. @return as call() */
+static json_t *command(struct control *control, const struct method *method,
+		       const struct clients_asker *asker, const json_t *json_params,
+		       const struct params *params, struct refusal *refusal, bool *ret_later)
+{
+	char text[COMMAND_TEXT_LEN];
+	json_t *result = NULL;
+	describe(method, asker, json_params, text);
+	if (method->change)
+		result = method->change(control, params, refusal);
+	else
+		*ret_later = command_start(control, asker->request, method->command, params, text,
+					   refusal);
+	if (*ret_later || !control->events)
+		return result;
+	const char *said = json_string_value(json_object_get(result, "text"));
+	events_command(control->events, text, !result, result ? said : refusal->text);
+	return result;
 }
 
 static json_t *show(struct control *control, const struct method *method, struct page *page,
 		    struct refusal *refusal)
 {
 	json_t *result = method->show(control, page, refusal);
+	if (page->incomplete) {
+		json_decref(result);
+		result = NULL;
+	}
 	if (!result && !refusal->code)
 		refuse(refusal, ENOMEM, "no-memory", "out of memory");
 	return result;
@@ -139,14 +162,8 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 	}
 	if (!params_take(json_params, method->required, method->optional, &params, refusal))
 		return NULL;
-	if (!method->show) {
-		log_command(method, asker, json_params);
-		if (method->change)
-			return method->change(control, &params, refusal);
-		*ret_later =
-			command_start(control, asker->request, method->command, &params, refusal);
-		return NULL;
-	}
+	if (!method->show)
+		return command(control, method, asker, json_params, &params, refusal, ret_later);
 	page->after = params.after;
 	return show(control, method, page, refusal);
 }

@@ -19,6 +19,7 @@
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   views.c     methods that show something
+ *   history.c   what has happened
  *   page.c      as much of it as one reply has
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
@@ -28,6 +29,7 @@
 #include <sys/socket.h>
 
 #include "daemon/clients/clients.h"
+#include "daemon/events/events.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/config.h"
 #include "daemon/host/turns.h"
@@ -47,6 +49,7 @@ struct control {
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct policy *policy;
+	struct events *events;         /* NULL in tests that do not look at it */
 	const struct waiting *waiting; /* the event loop's; NULL in tests without a loop */
 	const struct turns *turns;     /* likewise */
 	const char *option_error;      /* why not: a sentence; "" otherwise */

@@ -35,11 +35,10 @@ struct page {
 	const char *after;  /* where the part before has ended; NULL: this is the first one */
 	bool administrator; /* asks: some things are not for everybody */
 	unsigned int rows;  /* so far */
+	bool incomplete;    /* for want of memory */
 	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
 };
 
-/** One more row is in it. @return may there be another? */
-bool page_row(struct page *page);
 /**
  * Where does it begin?
  * @param sections     names of the lists that the view has, in the order in which it shows them
@@ -49,8 +48,13 @@ bool page_row(struct page *page);
  */
 bool page_begin(const struct page *page, const char *const *sections, size_t num_sections,
 		size_t *ret_section, uint64_t *ret_number, struct refusal *refusal);
-/** It is full; its last row has this number. */
-void page_end(struct page *page, const char *section, uint64_t number);
+/**
+ * Add a row to the list of a section.
+ * @param row     taken over; NULL: there was no memory for it
+ * @param number  the row's, larger than those before: the next part begins behind it
+ * @return may there be another? If not, the page is full
+ */
+bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number);
 
 /* params.c */
 
@@ -99,11 +103,14 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 
 /* commands.c */
 
+#define COMMAND_TEXT_LEN 220
+
 /**
  * Start a command of the engine for whoever asks.
+ * @param text  what is wanted, and by whom; copied
  * @return true: the reply comes later; or false with the refusal filled in
  */
 bool command_start(struct control *control, uint64_t request, enum smcr_command_type type,
-		   const struct params *params, struct refusal *refusal);
+		   const struct params *params, const char *text, struct refusal *refusal);
 
 #endif

@@ -14,11 +14,6 @@
 
 #define ROWS_A_PAGE 64
 
-bool page_row(struct page *page)
-{
-	return ++page->rows < ROWS_A_PAGE;
-}
-
 static bool wrong(struct refusal *refusal)
 {
 	refuse(refusal, EINVAL, "bad-parameter",
@@ -42,7 +37,7 @@ bool page_begin(const struct page *page, const char *const *sections, size_t num
 		if (strncmp(page->after, sections[i], len) != 0 ||
 		    sscanf(page->after + len, ":%" SCNu64, &number) != 1)
 			continue;
-		/* Only as page_end() writes it. */
+		/* Only as page_add() writes it. */
 		snprintf(place, sizeof(place), "%s:%" PRIu64, sections[i], number);
 		if (strcmp(place, page->after) != 0)
 			continue;
@@ -53,7 +48,12 @@ bool page_begin(const struct page *page, const char *const *sections, size_t num
 	return wrong(refusal);
 }
 
-void page_end(struct page *page, const char *section, uint64_t number)
+bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number)
 {
+	if (json_array_append_new(list, row) < 0)
+		page->incomplete = true;
+	if (++page->rows < ROWS_A_PAGE)
+		return true;
 	snprintf(page->next, sizeof(page->next), "%s:%" PRIu64, section, number);
+	return false;
 }

@@ -19,11 +19,8 @@ struct part {
 /* @return does the part have room for another row? */
 static bool add_row(struct part *part, json_t *row, uint64_t number)
 {
-	json_array_append_new(part->lists[part->section], row);
-	if (page_row(part->page))
-		return true;
-	page_end(part->page, sections[part->section], number);
-	return false;
+	return page_add(part->page, part->lists[part->section], row, sections[part->section],
+			number);
 }
 
 static bool add_rule(void *arg, const struct policy_rule_view *view)

@@ -34,6 +34,14 @@ static json_t *json_addr(const struct smcr_addr *addr)
 	return json_string(text);
 }
 
+json_t *control_json_host(const struct smcr_addr *addr)
+{
+	char text[INET6_ADDRSTRLEN];
+	if (!addr->family || !inet_ntop(addr->family, addr->ip, text, sizeof(text)))
+		return json_null();
+	return json_string(text);
+}
+
 static json_t *json_peer_id(const uint8_t id[SMCR_PEER_ID_LEN])
 {
 	char text[32];
@@ -62,23 +70,10 @@ static json_t *json_mtu(uint8_t code)
 	return smcr_mtu_valid(code) ? json_u64(smcr_mtu_bytes(code)) : json_null();
 }
 
-/* ---- parts of views ---- */
-
 struct part {
 	struct page *page;
-	const char *section;
 	json_t *list;
 };
-
-/* @return does the part have room for another row? */
-static bool add_row(struct part *part, json_t *row, uint64_t number)
-{
-	json_array_append_new(part->list, row);
-	if (page_row(part->page))
-		return true;
-	page_end(part->page, part->section, number);
-	return false;
-}
 
 /* ---- devices ---- */
 
@@ -161,24 +156,25 @@ static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 			    v2 ? json_u64(view->v2.max_conns) : json_null());
 }
 
+static const char *const group_sections[] = { "linkgroup" };
+
 static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 {
-	json_t *object =
-		json_pack("{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:n, s:i, s:I, s:I, s:I, s:I, s:o}",
-			  "id", (json_int_t)view->id, "role", role_name(view->role), "type",
-			  view->type, "version", view->version, "dialect",
-			  view->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc", "peer_id",
-			  json_peer_id(view->peer_id), "vlan",
-			  view->vlan == SMCR_NO_VLAN ? json_null() : json_u64(view->vlan), "pnetid",
-			  "max_links", view->max_links, "connections", (json_int_t)view->num_conns,
-			  "links", (json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs,
-			  "peer_rmbs", (json_int_t)view->num_peer_rmbs, "idle_ms",
-			  view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
+	json_t *object = json_pack(
+		"{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:o, s:n, s:i, s:I, s:I, s:I, s:I, s:o}", "id",
+		(json_int_t)view->id, "role", role_name(view->role), "type", view->type, "version",
+		view->version, "dialect",
+		view->dialect == SMCR_DIALECT_DEPLOYED ? "deployed" : "rfc", "peer_id",
+		json_peer_id(view->peer_id), "peer", control_json_host(&view->peer), "vlan",
+		view->vlan == SMCR_NO_VLAN ? json_null() : json_u64(view->vlan), "pnetid",
+		"max_links", view->max_links, "connections", (json_int_t)view->num_conns, "links",
+		(json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs, "peer_rmbs",
+		(json_int_t)view->num_peer_rmbs, "idle_ms",
+		view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
 	set_v2(object, view);
-	return add_row(arg, object, view->id);
+	const struct part *part = arg;
+	return page_add(part->page, part->list, object, group_sections[0], view->id);
 }
-
-static const char *const group_sections[] = { "linkgroup" };
 
 /* @return false: refused */
 static bool begin_groups(const struct page *page, uint32_t *ret_after, struct refusal *refusal)
@@ -196,7 +192,7 @@ json_t *control_show_linkgroups(struct control *control, struct page *page, stru
 	uint32_t after;
 	if (!begin_groups(page, &after, refusal))
 		return NULL;
-	struct part part = { page, group_sections[0], json_array() };
+	struct part part = { page, json_array() };
 	smcr_engine_walk_lgrs(control->engine, after, add_linkgroup, &part);
 	return part.list;
 }
@@ -210,7 +206,7 @@ static json_t *json_qpn(const struct part *part, uint32_t qpn)
 
 static bool add_link(void *arg, const struct smcr_link_view *view)
 {
-	struct part *part = arg;
+	const struct part *part = arg;
 	struct rnic_qp_stats stats = { 0 };
 	if (view->qp)
 		fabric_qp_stats(view->qp, &stats);
@@ -226,7 +222,7 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 		(json_int_t)view->num_conns, "tx_bytes", (json_int_t)view->tx_bytes, "rx_bytes",
 		(json_int_t)view->rx_bytes, "retransmits", (json_int_t)stats.retransmits,
 		"last_error", json_string_or_null(view->last_error));
-	return add_row(part, object, view->lgr_id);
+	return page_add(part->page, part->list, object, group_sections[0], view->lgr_id);
 }
 
 json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal)
@@ -234,7 +230,7 @@ json_t *control_show_links(struct control *control, struct page *page, struct re
 	uint32_t after;
 	if (!begin_groups(page, &after, refusal))
 		return NULL;
-	struct part part = { page, group_sections[0], json_array() };
+	struct part part = { page, json_array() };
 	smcr_engine_walk_links(control->engine, after, add_link, &part);
 	return part.list;
 }
@@ -315,8 +311,8 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
 	set_shared(object, view);
 	set_fallback(object, view);
-	connections->part.section = conn_sections[view->ended];
-	return add_row(&connections->part, object, connections->place.number);
+	return page_add(connections->part.page, connections->part.list, object,
+			conn_sections[view->ended], connections->place.number);
 }
 
 json_t *control_show_connections(struct control *control, struct page *page,
@@ -326,7 +322,7 @@ json_t *control_show_connections(struct control *control, struct page *page,
 	uint64_t after;
 	if (!page_begin(page, conn_sections, 2, &section, &after, refusal))
 		return NULL;
-	struct connections connections = { .part = { page, NULL, json_array() },
+	struct connections connections = { .part = { page, json_array() },
 					   .place = { .ended = section == 1, .number = after } };
 	if (control->conns)
 		conns_walk(control->conns, &connections.place, add_connection, &connections);
@@ -400,7 +396,8 @@ static json_t *connection_counts(struct control *control)
 
 static json_t *engine_counts(const struct smcr_engine_view *view)
 {
-	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}",
+	return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
+			 "s:I}",
 			 "memory_used_bytes", (json_int_t)view->memory_used, "memory_budget_bytes",
 			 (json_int_t)view->memory_budget, "linkgroups", (json_int_t)view->num_lgrs,
 			 "links", (json_int_t)view->num_links, "rmbs", (json_int_t)view->num_rmbs,
@@ -410,7 +407,9 @@ static json_t *engine_counts(const struct smcr_engine_view *view)
 			 (json_int_t)view->num_timers, "cdc_dropped",
 			 (json_int_t)(view->cdc_dropped_token + view->cdc_dropped_old),
 			 "llc_dropped", (json_int_t)view->llc_dropped, "llc_protocol_errors",
-			 (json_int_t)view->llc_protocol_errors);
+			 (json_int_t)view->llc_protocol_errors, "memory_refused_total",
+			 (json_int_t)view->memory_refused, "first_contacts_refused_total",
+			 (json_int_t)view->first_contacts_refused);
 }
 
 static json_t *loop_counts(const struct control *control)
@@ -436,18 +435,23 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	(void)page;
 	(void)refusal;
 	smcr_engine_get_view(control->engine, &view);
+	struct rdv_listeners listeners;
+	rdv_option_get_listeners(control->option, &listeners);
 	json_t *reasons = json_array();
 	if (control->conns)
 		conns_each_reason(control->conns, add_reason, reasons);
-	return json_pack(
-		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o}, s:I, s:o, s:o, s:o, s:o, s:o, s:o}",
-		"version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
-		control->config->socket_path, "peer_id",
-		json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
-		control->option != NULL, "error", json_string_or_null(control->option_error),
-		"devices", (json_int_t)fabric_num_devices(control->fabric), "connections",
-		connection_counts(control), "engine", engine_counts(&view), "event_loop",
-		loop_counts(control), "fallbacks", reasons, "skipped_peers", skipped_peers(control),
-		"limits", limits(control));
+	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
+			 "s:o, s:o, s:o}",
+			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
+			 control->config->socket_path, "peer_id",
+			 json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
+			 control->option != NULL, "error",
+			 json_string_or_null(control->option_error), "listeners",
+			 (json_int_t)listeners.claimed, "listeners_refused_total",
+			 (json_int_t)listeners.refused, "devices",
+			 (json_int_t)fabric_num_devices(control->fabric), "connections",
+			 connection_counts(control), "engine", engine_counts(&view), "event_loop",
+			 loop_counts(control), "fallbacks", reasons, "skipped_peers",
+			 skipped_peers(control), "limits", limits(control));
 }

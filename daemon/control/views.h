@@ -18,6 +18,10 @@ json_t *control_show_linkgroups(struct control *control, struct page *page,
 json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_connections(struct control *control, struct page *page,
 				 struct refusal *refusal);
+/** An address without its port; null if there is none. */
+json_t *control_json_host(const struct smcr_addr *addr);
+/* history.c */
+json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
 /* ueids.c */
 json_t *control_show_ueids(struct control *control, struct page *page, struct refusal *refusal);
 /* policies.c */

@@ -24,6 +24,8 @@ static struct smcr_cdc describe(const struct smcr_conn *conn)
 		.consumer = smcr_cursor_encode(smcr_rx_ring(conn), conn->rx.consumed),
 	};
 	cdc.prod_flags = smcr_urgent_flags(conn);
+	if (conn->tx.asking)
+		cdc.prod_flags |= SMCR_CDC_CONS_UPDATE_REQ;
 	if (blocked(conn))
 		cdc.prod_flags |= SMCR_CDC_WRITE_BLOCKED;
 	if (conn->tx.done_sent)
@@ -110,11 +112,12 @@ static void take_producer_flags(struct smcr_conn *conn, uint8_t flags)
 {
 	conn->rx.peer_blocked = flags & SMCR_CDC_WRITE_BLOCKED;
 	conn->rx.update_requested = flags & SMCR_CDC_CONS_UPDATE_REQ;
-	/* WIN-4: tell at once what R asks for. WIN-7: a writer that says it is blocked though all
-	 * was read knows an old position; nothing will be consumed that could tell it later. */
-	if (conn->rx.consumed != conn->rx.consumed_sent &&
-	    (conn->rx.update_requested ||
-	     (conn->rx.peer_blocked && conn->rx.consumed == conn->rx.produced)))
+	/* WIN-4: tell at once what R asks for, also if it is nothing new: the peer wants to know
+	 * whether we are here (A66). WIN-7: a writer that says it is blocked though all was read
+	 * knows an old position; nothing will be consumed that could tell it later. */
+	if (conn->rx.update_requested ||
+	    (conn->rx.consumed != conn->rx.consumed_sent && conn->rx.peer_blocked &&
+	     conn->rx.consumed == conn->rx.produced))
 		conn->tx.cdc_due = true;
 	/* CDC-16: the window is open again; if no data go now, a CDC just to take B back. */
 	if (conn->tx.blocked_sent && smcr_tx_window(conn) > 0)
@@ -173,6 +176,8 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
 {
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
+	conn->rx.heard = conn->engine->now;
+	conn->tx.asking = false;
 	if (conn->phase == SMCR_PHASE_RENDEZVOUS && validation) {
 		uint16_t seen = conn->rx.early_valid ? conn->rx.early.seq : 0;
 		conn->rx.early_lost |= smcr_cdc_seq_newer(cdc->seq, seen);

@@ -2,6 +2,7 @@
 /* Rendezvous: what server and client have in common, and the ways out (RFC 7609 3.5, C.1 to C.6).
  */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <syslog.h>
@@ -18,10 +19,12 @@ enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool fi
 	case SMCR_RV_C_AWAIT_DECLINE: return SMCR_DECLINE_LATER; /* never: the server's ends it */
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
+	case SMCR_RV_C_CONTESTED:
 	case SMCR_RV_C_ANNOUNCE: return SMCR_DECLINE_NOW; /* ERR-1 */
 	case SMCR_RV_S_AWAIT_CONFIRM:                     /* ERR-3, ERR-4 */
 		return first_contact ? SMCR_DECLINE_LATER : SMCR_DECLINE_NEVER;
 	case SMCR_RV_LLC: return committed ? SMCR_DECLINE_NEVER : SMCR_DECLINE_NOW; /* ERR-5 */
+	case SMCR_RV_S_CONTESTED:                                                   /* ERR-4 */
 	case SMCR_RV_OUTCOME:
 	case SMCR_RV_DECLINED: break;
 	}
@@ -67,7 +70,8 @@ static void end_first_contact(struct smcr_lgr *lgr, bool path_dead)
 static bool offered(const struct smcr_conn *conn)
 {
 	return conn->lgr && conn->params.role == SMCR_ROLE_SERVER && !conn->rv.first_contact &&
-	       (conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM || conn->rv.step == SMCR_RV_LLC);
+	       (conn->rv.step == SMCR_RV_S_AWAIT_CONFIRM || conn->rv.step == SMCR_RV_S_CONTESTED ||
+		conn->rv.step == SMCR_RV_LLC);
 }
 
 /** The group whose first contact this connection makes, or NULL. */
@@ -213,6 +217,10 @@ static void on_clc_timer(struct smcr_engine *engine, void *arg)
 	(void)engine;
 	if (is_decided(conn)) {
 		tell_outcome(conn);
+	} else if (conn->rv.step == SMCR_RV_S_CONTESTED) {
+		smcr_clc_server_retry(conn, conn->rv.contested);
+	} else if (conn->rv.step == SMCR_RV_C_CONTESTED) {
+		smcr_clc_client_retry(conn, conn->rv.contested);
 	} else if (conn->rv.step == SMCR_RV_S_HELD) {
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
 	} else if (conn->rv.step == SMCR_RV_S_ANNOUNCE || conn->rv.step == SMCR_RV_C_ANNOUNCE) {
@@ -296,6 +304,8 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 	case SMCR_RV_LLC:
 	case SMCR_RV_C_AWAIT_DECLINE:
 	case SMCR_RV_DECLINED: return true; /* a Decline may come (ERR-6) */
+	case SMCR_RV_S_CONTESTED:
+	case SMCR_RV_C_CONTESTED:
 	case SMCR_RV_C_ANNOUNCE:
 	case SMCR_RV_OUTCOME: break;
 	}
@@ -313,6 +323,8 @@ static bool may_be_declined(const struct smcr_conn *conn)
 	case SMCR_RV_LLC: return !committed(conn);
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
+	case SMCR_RV_S_CONTESTED:
+	case SMCR_RV_C_CONTESTED:
 	case SMCR_RV_C_ANNOUNCE:
 	case SMCR_RV_DECLINED:
 	case SMCR_RV_OUTCOME: break;
@@ -327,14 +339,13 @@ static void protocol_error(struct smcr_conn *conn, const char *what)
 	smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE); /* ERR-11 */
 }
 
-/** CLC-14, ERR-9. In version 2 a Proposal without peer ID finds a group by an address that anybody
- *  may name. So unless the group's peer itself says so, or there is nothing to lose, the group is
- *  asked whether it is still there, and gets no new connection until it has answered. */
-static void out_of_sync(struct smcr_lgr *lgr, const uint8_t decliner[SMCR_PEER_ID_LEN])
+/** CLC-14, ERR-9, A64. Peer IDs and RoCE addresses are no secrets, and CLC has nothing else to tell
+ * who speaks. So unless there is nothing to lose the group is asked whether it is still there, on
+ * its links, and gets no new connection until it has answered. */
+static void out_of_sync(struct smcr_lgr *lgr)
 {
-	bool sure = !smcr_lgr_is_v2(lgr) || lgr->num_conns == 1 ||
-		    !memcmp(lgr->peer_id, decliner, SMCR_PEER_ID_LEN);
-	if (sure) {
+	if (lgr->num_conns == 1) {
+		smcr_lgr_why(lgr, "the peer does not know it any more");
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}
@@ -350,7 +361,7 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	}
 	struct smcr_lgr *lgr = conn->lgr;
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
-		out_of_sync(lgr, decline->peer_id);
+		out_of_sync(lgr);
 	/* What the peer's diagnosis means is its own affair (CLC-13): what we have waited for in
 	 * vain tells whether anything gets through. */
 	bool path_dead =
@@ -485,6 +496,18 @@ void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 
 /* ---- steps that both roles take ---- */
 
+bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN])
+{
+	const struct smcr_engine *engine = conn->engine;
+	const struct smcr_device *device;
+	if (!memcmp(peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN))
+		return false;
+	DL_FOREACH (engine->devices, device)
+		if (smcr_device_owns_address(device, &conn->params.peer))
+			return true;
+	return false;
+}
+
 struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn)
 {
 	struct smcr_prefix lan = { .family = conn->params.local.family,
@@ -510,6 +533,33 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
 	return best;
 }
 
+/* Of the groups that are being set up between two hosts one is enough, but a host may have several
+ * networks and instances. Each holds a queue pair and memory, and anybody can begin one. */
+#define FIRST_CONTACTS_MAX 16
+
+static bool same_host(const struct smcr_addr *a, const struct smcr_addr *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
+}
+
+bool smcr_clc_may_begin_group(const struct smcr_conn *conn)
+{
+	struct smcr_engine *engine = conn->engine;
+	const struct smcr_addr *peer = &conn->params.peer;
+	const struct smcr_lgr *lgr;
+	unsigned int n = 0;
+	DL_FOREACH (engine->lgrs, lgr)
+		n += lgr->state == SMCR_LGR_FIRST_CONTACT && same_host(&lgr->peer, peer);
+	if (n < FIRST_CONTACTS_MAX)
+		return true;
+	engine->count.first_contacts_refused++;
+	smcr_log_peer(engine, peer, LOG_WARNING, "first contacts",
+		      "%u link groups are being set up with this peer: connections that need one "
+		      "more stay TCP",
+		      n);
+	return false;
+}
+
 uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn)
 {
 	return conn->params.rcvbuf ? smcr_bsize_holding(conn->params.rcvbuf)
@@ -529,16 +579,28 @@ static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 	return bsize;
 }
 
+/** What is larger than others get is so because the program has asked for it: whose user holds much
+ *  gets no more by that (account.c). */
+static uint8_t at_most_as_others(const struct smcr_conn *conn, uint8_t bsize)
+{
+	uint8_t most = smcr_bsize_choose(conn->engine, 0);
+	return smcr_account_is_large(conn) && bsize > most ? most : bsize;
+}
+
 /** An element of code `bsize`, up to code `most`; of a new slab, which may be smaller where memory
  * is short, down to code `least`, if there is none. */
-static int take_or_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t most,
+static int take_or_add(struct smcr_conn *conn, bool is_rmb, uint8_t bsize, uint8_t most,
 		       uint8_t least, struct smcr_element *ret)
 {
+	struct smcr_lgr *lgr = conn->lgr;
 	int rc = smcr_element_take(lgr, is_rmb, bsize, most, ret);
 	if (rc != -ENOENT)
 		return rc;
 	struct smcr_slab *slab;
-	rc = smcr_slab_add(lgr, is_rmb, bsize, least, &slab);
+	if (!is_rmb && conn->params.sndbuf)
+		bsize = at_most_as_others(conn, bsize);
+	rc = smcr_account_is_small(conn) ? smcr_slab_add_last(lgr, is_rmb, bsize, least, &slab)
+					 : smcr_slab_add(lgr, is_rmb, bsize, least, &slab);
 	if (rc)
 		return rc;
 	return smcr_element_take(lgr, is_rmb, slab->bsize, most, ret);
@@ -549,7 +611,9 @@ static int take_element(struct smcr_conn *conn)
 {
 	uint8_t bsize = smcr_clc_element_bsize(conn);
 	uint8_t least = conn->params.rcvbuf ? bsize : conn->engine->config.bsize_min;
-	return take_or_add(conn->lgr, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
+	if (at_most_as_others(conn, least) < least)
+		return -ENOSPC;
+	return take_or_add(conn, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
 }
 
 /** SOCK-2: a program that has set a size gets that, even if larger buffers are free: it may mean to
@@ -558,7 +622,7 @@ static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 {
 	uint8_t least = conn->engine->config.bsize_min;
 	uint8_t most = conn->params.sndbuf ? bsize : SMCR_BSIZE_MAX;
-	int rc = take_or_add(conn->lgr, false, bsize, most, least, &conn->tx.buf);
+	int rc = take_or_add(conn, false, bsize, most, least, &conn->tx.buf);
 	if (rc == -ENOMEM &&
 	    !smcr_element_take(conn->lgr, false, bsize, SMCR_BSIZE_MAX, &conn->tx.buf))
 		rc = 0;
@@ -567,12 +631,18 @@ static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 
 int smcr_clc_take_memory(struct smcr_conn *conn)
 {
+	int rc = smcr_account_open(conn);
+	if (rc)
+		return rc;
 	uint8_t sndbuf = sndbuf_bsize(conn); /* before the element uses memory up */
-	int rc = take_element(conn);
+	rc = smcr_account_allows(conn) ? take_element(conn) : -ENOSPC;
 	if (!rc)
 		rc = take_send_buffer(conn, sndbuf);
+	smcr_account_settle(conn);
 	if (!rc)
 		smcr_conn_data_prepare(conn);
+	else
+		smcr_account_refused(conn);
 	return rc;
 }
 
@@ -598,7 +668,7 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 		.alert_token = conn->token,
 		.bsize = slab->bsize,
 		.mtu = link->mtu,
-		.rmb_vaddr = (uintptr_t)slab->base,
+		.rmb_vaddr = slab->reg[link->slot].vaddr,
 		.psn = link->psn,
 	};
 	memcpy(msg.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
@@ -622,13 +692,93 @@ int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg
 	return 0;
 }
 
-/** RMB-9: the peer has given an element anew that this connection believes to be its own. */
+/** RMB-9: the peer has given its element to another connection. */
 static void evict(struct smcr_conn *old)
 {
 	if (old->phase == SMCR_PHASE_OPEN)
 		smcr_conn_evict(old);
 	else
 		smcr_clc_quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
+}
+
+/** When to look whether a contested element is free: soon, for most often its user has just ended,
+ * and a completion or a last CDC is on its way; then ever less often. */
+#define FIRST_CONTEST_LOOK 250
+#define LAST_CONTEST_LOOK  10000
+
+static void begin_contest(struct smcr_conn *conn)
+{
+	uint64_t now = conn->engine->now, ends = now + conn->engine->config.llc_timeout / 2;
+	if (conn->params.role == SMCR_ROLE_CLIENT && ends > conn->rv.answer_by)
+		ends = conn->rv.answer_by; /* we owe the next message */
+	conn->rv.contest_began = now;
+	conn->rv.contest_ends = ends;
+	conn->rv.contest_look = FIRST_CONTEST_LOOK;
+}
+
+/** Has the peer shown that it knows the connection, since somebody else was to have its element? */
+static bool has_answered(const struct smcr_conn *conn, const struct smcr_conn *old)
+{
+	return !old->tx.asking && old->rx.heard >= conn->rv.contest_began;
+}
+
+/** Is it left to the connection itself how and when it ends? On its last way it cannot ask, or get
+ * no answer, nor while it has no link. */
+static bool is_out_of_reach(const struct smcr_conn *old)
+{
+	return old->phase == SMCR_PHASE_OPEN &&
+	       (!smcr_conn_may_ask(old) || !old->tx.link || old->tx.moving);
+}
+
+/** Have both sides said their last word? Only its own completions are not seen yet. */
+static bool is_over(const struct smcr_conn *old)
+{
+	return old->phase == SMCR_PHASE_OPEN && old->state == SMCR_CONN_CLOSED_STATE;
+}
+
+/**
+ * RMB-9, A66: the peer, or somebody who says that he is, has given an element anew that a
+ * connection believes to be its own. That may be about to end, or the peer is asked on the links,
+ * where nobody but the peer can answer.
+ * @param old  NULL: nobody's
+ * @return 0: the element is free now; -EBUSY: not known yet; -EEXIST: it stays the old one's
+ */
+static int take_over(struct smcr_conn *conn, struct smcr_conn *old)
+{
+	if (!old)
+		return 0;
+	if (is_over(old)) {
+		evict(old);
+		return 0;
+	}
+	if (!conn->rv.contest_ends)
+		begin_contest(conn);
+	else if (smcr_conn_may_ask(old) && has_answered(conn, old))
+		return -EEXIST;
+	smcr_conn_ask(old);
+	if (conn->engine->now < conn->rv.contest_ends)
+		return -EBUSY;
+	if (is_out_of_reach(old))
+		return -EEXIST;
+	evict(old);
+	return 0;
+}
+
+void smcr_clc_contest(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	bool server = conn->params.role == SMCR_ROLE_SERVER;
+	if (!conn->rv.contested) {
+		conn->rv.contested = malloc(sizeof(*msg));
+		if (!conn->rv.contested) {
+			smcr_clc_quit(conn, SMCR_REASON_NO_MEMORY, ECONNRESET);
+			return;
+		}
+		*conn->rv.contested = *msg;
+	}
+	conn->rv.step = server ? SMCR_RV_S_CONTESTED : SMCR_RV_C_CONTESTED;
+	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->rv.contest_look);
+	if (conn->rv.contest_look < LAST_CONTEST_LOOK)
+		conn->rv.contest_look *= 2;
 }
 
 int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
@@ -639,8 +789,9 @@ int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 		     : smcr_peer_rmb_find_gone(conn->lgr, msg->qpn, msg->rkey, msg->rmb_vaddr);
 	if (!rmb || (link && rmb->token[link->slot].vaddr != msg->rmb_vaddr))
 		return -ENOENT; /* RS-4, RKEY-16 */
-	if (rmb->user[msg->rmbe_index])
-		evict(rmb->user[msg->rmbe_index]);
+	int rc = take_over(conn, rmb->user[msg->rmbe_index]);
+	if (rc)
+		return rc;
 	smcr_peer_rmb_claim(rmb, msg->rmbe_index, conn);
 	conn->peer_token = msg->alert_token;
 	conn->tx.element_size = smcr_bsize_bytes(msg->bsize);
@@ -690,6 +841,10 @@ void smcr_clc_lgr_lost(struct smcr_conn *conn)
 		smcr_conn_detach(conn);
 		conn->rv.give_up = true;
 		conn->rv.give_up_reason = SMCR_REASON_NO_ACTIVE_LINK;
+		break;
+	case SMCR_RV_S_CONTESTED: /* the elements of both sides go with the group */
+		smcr_conn_detach(conn);
+		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 		break;
 	default: smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET); break;
 	}
@@ -744,6 +899,7 @@ void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn = lgr->fc.conn, *held = lgr->fc.held;
 	lgr->state = SMCR_LGR_ACTIVE;
+	smcr_event_lgr_up(lgr);
 	lgr->fc.conn = NULL;
 	lgr->fc.held = NULL;
 	if (conn)

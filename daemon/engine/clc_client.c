@@ -108,14 +108,12 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 
 /* ---- Accept ---- */
 
-/** May an Accept name a link of this group? Versions are never mixed; only the QP of a first
- * contact may have belonged to a group of the other one. */
+/** May an Accept name a link of this group? Versions are never mixed. */
 static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
 			 const struct smcr_clc_accept *msg)
 {
 	return lgr->role == SMCR_ROLE_CLIENT && lgr->state != SMCR_LGR_TERMINATING &&
-	       lgr->vlan == conn->params.vlan &&
-	       (msg->first_contact || lgr->version == msg->version) &&
+	       lgr->vlan == conn->params.vlan && lgr->version == msg->version &&
 	       !memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
 }
 
@@ -167,6 +165,8 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 	struct smcr_link *link;
 	if (!conn->rv.device || !conn->rv.device->info.active || has_moved(conn))
 		return SMCR_REASON_NO_R_DEVICE; /* ERR-3 */
+	if (!smcr_clc_may_begin_group(conn))
+		return SMCR_REASON_LIMIT;
 	if (smcr_lgr_new(conn->engine, SMCR_ROLE_CLIENT, msg->peer_id, conn->params.vlan, &lan,
 			 &lgr))
 		return SMCR_REASON_NO_MEMORY;
@@ -198,9 +198,6 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 
 static void first_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
-	struct smcr_link *stale = find_link(conn, msg);
-	if (stale) /* PLG-5: the server has a new QP of that number, so this one is dead */
-		smcr_link_fail(stale, SMCR_LLC_DEL_LOST_PATH, "the peer has set it up anew");
 	enum smcr_reason reason = prepare_first_contact(conn, msg);
 	if (reason) {
 		smcr_clc_decline(conn, reason, false);
@@ -211,17 +208,19 @@ static void first_contact(struct smcr_conn *conn, const struct smcr_clc_accept *
 	smcr_llc_first_contact(conn->lgr, conn->rv.link);
 }
 
-static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
-			       const struct smcr_clc_accept *msg)
+static void take_element(struct smcr_conn *conn, struct smcr_link *link,
+			 const struct smcr_clc_accept *msg)
 {
-	smcr_lgr_add_conn(link->lgr, conn);
-	conn->rv.first_contact = false;
-	smcr_conn_promise(conn, link);
-	if (smcr_clc_claim_element(conn, link, msg)) {
+	int rc = smcr_clc_claim_element(conn, link, msg);
+	if (rc == -EBUSY) {
+		smcr_clc_contest(conn, msg);
+		return;
+	}
+	if (rc) {
 		smcr_clc_decline(conn, SMCR_REASON_RTOKEN, false);
 		return;
 	}
-	int rc = smcr_clc_take_memory(conn);
+	rc = smcr_clc_take_memory(conn);
 	if (rc) {
 		smcr_clc_decline(conn, smcr_clc_memory_reason(rc), false);
 	} else if (conn->rx.element.slab->state == SMCR_SLAB_READY) {
@@ -232,6 +231,25 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
 	}
 }
 
+static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
+			       const struct smcr_clc_accept *msg)
+{
+	smcr_lgr_add_conn(link->lgr, conn);
+	conn->rv.first_contact = false;
+	smcr_conn_promise(conn, link);
+	take_element(conn, link, msg);
+}
+
+void smcr_clc_client_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	struct smcr_link *link = conn->rv.link;
+	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE); /* a Decline may take the place of Confirm */
+	if (link)
+		take_element(conn, link, msg);
+	else
+		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false);
+}
+
 void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_link *link = find_link(conn, msg);
@@ -240,6 +258,10 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE);
 	if (conn->rv.give_up) {
 		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
+		return;
+	}
+	if (smcr_clc_is_impostor(conn, msg->peer_id)) {
+		smcr_clc_decline(conn, SMCR_REASON_OWN_HOST, false);
 		return;
 	}
 	switch (smcr_clc_classify(msg->first_contact, link != NULL)) {

@@ -238,6 +238,10 @@ static void first_contact(struct smcr_conn *conn)
 				 false);
 		return;
 	}
+	if (!smcr_clc_may_begin_group(conn)) {
+		smcr_clc_decline(conn, SMCR_REASON_LIMIT, false);
+		return;
+	}
 	if (v2)
 		conn->rv.agreed.direct = smcr_device_reaches(device, conn->rv.proposal.v2.gid);
 	enum smcr_reason reason = prepare_first_contact(conn, device, &lan);
@@ -276,6 +280,8 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 		smcr_clc_decline(conn, SMCR_REASON_SHUTTING_DOWN, false);
 	} else if (conn->rv.give_up) {
 		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
+	} else if (smcr_clc_is_impostor(conn, conn->rv.proposal.peer_id)) {
+		smcr_clc_decline(conn, SMCR_REASON_OWN_HOST, false);
 	} else if ((reason = choose_version(conn)) != SMCR_REASON_NONE) {
 		smcr_clc_decline(conn, reason, false); /* CLC-4 */
 	} else if ((lgr = find_lgr(conn)) == NULL) {
@@ -368,8 +374,14 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 	struct smcr_link *link = named_link(conn->lgr, msg);
 	if (!link)
 		link = former_link(conn->lgr, msg);
-	if (smcr_clc_claim_element(conn, link, msg)) {
-		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_UNKNOWN_LINK); /* RS-7, RKEY-16 */
+	int rc = smcr_clc_claim_element(conn, link, msg);
+	if (rc == -EBUSY) {
+		smcr_clc_contest(conn, msg);
+		return;
+	}
+	if (rc) { /* RS-7, RKEY-16 */
+		smcr_clc_fail(conn, ECONNRESET,
+			      rc == -EEXIST ? SMCR_REASON_RTOKEN : SMCR_REASON_UNKNOWN_LINK);
 		return;
 	}
 	struct smcr_link *own = conn->rv.link; /* the one in our Accept, as long as it is there */
@@ -412,4 +424,9 @@ void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accep
 		confirm_first_contact(conn, msg);
 	else
 		confirm_subsequent_contact(conn, msg);
+}
+
+void smcr_clc_server_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
+{
+	confirm_subsequent_contact(conn, msg);
 }

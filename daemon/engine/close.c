@@ -32,21 +32,21 @@ static void tell_closed(struct smcr_conn *conn)
 	conn->params.user = NULL;
 }
 
-static void tell_reset(struct smcr_conn *conn, int error)
+/* @return RESET was raised */
+static bool tell_reset(struct smcr_conn *conn, int error)
 {
 	conn->tcp_reset = true;
-	if (conn->app_closed) {
+	if (conn->app_closed)
 		tell_closed(conn);
-		return;
-	}
-	if (conn->reset_raised)
-		return;
+	if (conn->app_closed || conn->reset_raised)
+		return false;
 	conn->reset_raised = true;
 	smcr_conn_raise(conn, &(struct smcr_conn_event){
 				      .type = SMCR_CONN_RESET,
 				      .error = error,
 				      .rx_intact = conn->rx.aborted || conn->tcp_rst,
 			      });
+	return true;
 }
 
 /* ---- -> CLOSED ---- */
@@ -152,13 +152,15 @@ void smcr_close_completed(struct smcr_conn *conn)
 		end(conn);
 }
 
-void smcr_conn_kill(struct smcr_conn *conn, int error)
+bool smcr_conn_kill(struct smcr_conn *conn, int error)
 {
+	bool told = false;
 	if (conn->phase != SMCR_PHASE_OPEN)
-		return;
+		return false;
 	if (conn->state != SMCR_CONN_CLOSED_STATE)
-		tell_reset(conn, error);
+		told = tell_reset(conn, error);
 	end(conn);
+	return told;
 }
 
 void smcr_conn_evict(struct smcr_conn *conn)

@@ -304,6 +304,7 @@ static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct 
 static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)
 {
 	pending->result.connections = lgr->num_conns;
+	smcr_lgr_why(lgr, "an operator wants it");
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
 }
 

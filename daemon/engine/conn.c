@@ -88,6 +88,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 	smcr_link_assign(conn, NULL);
 	smcr_peer_rmb_unclaim(conn);
 	smcr_conn_data_settle(conn);
+	smcr_account_close(conn);
 	smcr_element_release(&conn->tx.buf);
 	smcr_element_release(&conn->rx.element);
 	if (lgr->fc.conn == conn)
@@ -108,6 +109,7 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
 	DL_DELETE(engine->conns, conn);
 	engine->count.num_conns--;
+	free(conn->rv.contested);
 	free(conn);
 }
 

@@ -113,8 +113,10 @@ void smcr_engine_shutdown(struct smcr_engine *engine)
 			smcr_conn_local_abort(conn, ECONNRESET, NULL);
 	}
 	struct smcr_lgr *lgr;
-	DL_FOREACH (engine->lgrs, lgr)
+	DL_FOREACH (engine->lgrs, lgr) {
+		smcr_lgr_why(lgr, "smcrd ends");
 		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
+	}
 }
 
 bool smcr_engine_idle(const struct smcr_engine *engine)

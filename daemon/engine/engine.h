@@ -69,7 +69,8 @@ struct smcr_config {
 			      KiB) */
 	uint8_t bsize_min; /* what it shrinks towards, 0xFF = default (0: 16 KiB) */
 	uint32_t sndbuf;   /* bytes of send buffer a connection, a power of two (as an element) */
-	uint8_t elements_per_rmb;   /* 1..255 (min(255, 4 MiB / element size)) */
+	uint8_t elements_per_rmb;   /* 1..255 (min(255, 4 MiB / element size), a quarter of it in
+				       first contact) */
 	uint64_t memory_budget;     /* bytes of RMBs and send buffers together (1 GiB) */
 	uint32_t send_depth;        /* work requests outstanding a link (1024) */
 	uint64_t clc_timeout;       /* one CLC message (10 s) */
@@ -273,6 +274,7 @@ struct smcr_conn_params {
 	struct smcr_needs expected;
 	void *user;   /* handed to CLC and event operations */
 	uint32_t pid; /* of the program, for views */
+	uint32_t uid; /* of its user: what users hold is counted (account.c) */
 	/** Not NONE: it must not use SMC-R, but the peer counts on CLC now: decline (SEC-4). */
 	enum smcr_reason refuse;
 };

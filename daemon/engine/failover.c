@@ -162,12 +162,18 @@ void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to)
 	smcr_tx_push(conn);
 }
 
-void smcr_link_leave(struct smcr_link *link)
+unsigned int smcr_link_leave(struct smcr_link *link)
 {
 	struct smcr_conn *conn, *next;
-	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next)
-		if (conn->phase == SMCR_PHASE_OPEN && conn->tx.link == link)
-			smcr_conn_move(conn, choose(conn, link));
+	unsigned int moved = 0;
+	DL_FOREACH_SAFE2 (link->lgr->conns, conn, next, lgr_next) {
+		if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != link)
+			continue;
+		struct smcr_link *target = choose(conn, link);
+		smcr_conn_move(conn, target);
+		moved += target != NULL;
+	}
+	return moved;
 }
 
 unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)

@@ -10,6 +10,7 @@
  *   slab.c      RMBs and send buffers               peer_rmb.c   the peer's RMBs and RTokens
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
  *   clc_agree.c what both sides agree on: versions, EIDs, limits
+ *   account.c   who holds how much of the memory    events.c     what operators are told
  *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
  *   llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
@@ -76,7 +77,7 @@ void smcr_timer_unreserve(struct smcr_engine *engine, size_t less);
 #define SMCR_TIMERS_CONN 6
 #define SMCR_TIMERS_LINK 5
 #define SMCR_TIMERS_LGR  8
-#define SMCR_TIMERS_SLAB 1
+#define SMCR_TIMERS_SLAB 2
 static inline bool smcr_timer_running(const struct smcr_timer *timer)
 {
 	return timer->pos != 0;
@@ -114,14 +115,16 @@ struct smcr_slab {
 	uint16_t used;
 	uint16_t retired; /* elements that nobody gets any more: see mem_recover() */
 	uint8_t map[32];  /* bit i: element i (0-based) is used, or retired */
-	/** RMB: bytes at the start of each element (0-based) that may be other than zero. */
+	/** Bytes at the start of each element (0-based) that may be other than zero. */
 	uint32_t dirty[SMCR_MAX_ELEMENTS];
 	struct {
 		void *mr; /* NULL: not registered on that link slot */
 		uint32_t lkey, rkey;
+		uint64_t vaddr;
 		bool told; /* the peer has this RToken (CLC, CONFIRM RKEY or ADD LINK CONT.) */
 	} reg[SMCR_LINK_SLOTS];
-	struct smcr_timer idle; /* RKEY-13: delay before an unused RMB goes */
+	struct smcr_timer idle;  /* RKEY-13: delay before an unused RMB goes */
+	struct smcr_timer sweep; /* delay before memory of unused elements goes */
 	struct smcr_slab *next, *prev;
 };
 
@@ -170,6 +173,13 @@ enum smcr_link_state {
 	SMCR_LINK_ACTIVE,
 	SMCR_LINK_DEACTIVATING, /* DELETE LINK under way: nothing new on it */
 	SMCR_LINK_FAILED,       /* unusable; kept until the peer agrees that it is gone (DELL-7) */
+};
+
+/** What operators know of a link. */
+enum smcr_told {
+	SMCR_TOLD_NOTHING,
+	SMCR_TOLD_UP,
+	SMCR_TOLD_DOWN,
 };
 
 enum smcr_tx_kind {
@@ -231,6 +241,7 @@ struct smcr_link {
 	uint32_t num_promised;       /* connections in rendezvous that CLC has put on it */
 	uint64_t tx_bytes, rx_bytes;
 	char last_error[96];
+	enum smcr_told told;
 	bool path_dead; /* it failed because nothing gets through, not by a local cause */
 	bool disabled;  /* the operator wants no writes on it while there is another one */
 	/* llc_delete_link.c: the end of this link */
@@ -316,6 +327,8 @@ struct smcr_lgr {
 	uint32_t num_conns;
 	struct smcr_first_contact fc;
 	struct smcr_llc_flow *llc;
+	bool told_up;               /* operators know that it is there */
+	char why[144];              /* it ends, for operators; "": it does not */
 	int end_error;              /* TERMINATING: what programs are told */
 	uint32_t end_reason;        /* TERMINATING: what the peer is told */
 	bool path_dead;             /* lost because nothing gets through */
@@ -369,6 +382,10 @@ struct smcr_conn_rv {
 	uint8_t decliner[SMCR_PEER_ID_LEN]; /* whose Decline may still come (RV_DECLINED) */
 	struct smcr_timer clc_timer, total_timer;
 	uint64_t answer_by; /* the peer waits for our next message: something is said until then */
+	/** The element that this names may have another user still (RV_S_CONTESTED,
+	 * RV_C_CONTESTED); since when, and how long that may take. */
+	struct smcr_clc_accept *contested;
+	uint64_t contest_began, contest_ends, contest_look;
 	struct smcr_clc_proposal proposal; /* client: as sent; server: as received */
 	struct smcr_agreed agreed;
 	struct smcr_device
@@ -402,6 +419,7 @@ struct smcr_conn_tx {
 		outstanding; /* requests posted and not completed, over all links; kept by link.c */
 	bool blocked_sent;   /* B of the last CDC */
 	bool cdc_due;        /* a CDC must go even without data */
+	bool asking;         /* R is said until the peer answers: it may not know us any more */
 	bool freed;          /* buffer space came free since WRITABLE was raised last */
 	bool done_sent, closed_sent; /* D, C */
 	bool abort_due, abort_sent;  /* A */
@@ -436,6 +454,7 @@ struct smcr_conn_rx {
 	bool early_valid;           /* newest CDC that came before the gate opened (RV-13, RS-9) */
 	struct smcr_cdc early;
 	struct smcr_link *last_link; /* link of the last CDC (TEST-8) */
+	uint64_t heard;              /* when a CDC came last */
 	uint64_t bytes;
 	struct smcr_need need;
 };
@@ -451,6 +470,10 @@ struct smcr_conn {
 	struct smcr_conn_rv rv;
 	struct smcr_conn_tx tx;
 	struct smcr_conn_rx rx;
+	struct { /* account.c; NULL: none is open */
+		struct smcr_account *user, *peer;
+		uint64_t held; /* as they were told */
+	} accounts;
 	/* close.c */
 	bool app_closed;   /* the host called close or abort: no events but CLOSED */
 	bool app_shutdown; /* shutdown(WR) asked */
@@ -484,7 +507,9 @@ struct smcr_engine {
 	struct smcr_conn *tokens;      /* hash by token */
 	struct smcr_pending *commands; /* DL list (command.c) */
 	uint64_t last_command_id;
-	uint64_t memory_used;
+	uint64_t memory_used;          /* by slabs */
+	uint64_t memory_held;          /* of it by connections */
+	struct smcr_account *accounts; /* hash */
 	uint64_t next_link_ref;
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
@@ -504,6 +529,22 @@ void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int priority,
 		   const char *reason, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
+
+/* ---- events.c ---- */
+
+/** Of a first contact that has succeeded: tell of the group and its links. */
+void smcr_event_lgr_up(struct smcr_lgr *lgr);
+/** Note why it ends; the first reason counts. To be called before the end begins. */
+void smcr_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+/** The same, of a DELETE LINK of the peer with a reason code. */
+void smcr_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t reason);
+void smcr_event_lgr_down(struct smcr_lgr *lgr, unsigned int num_reset);
+void smcr_event_link_up(struct smcr_link *link);
+/** As link->last_error says. `num_moved`: connections that write on another one from now on. */
+void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved);
+/** Its deletion in good order has begun. `reason`: of DELETE LINK */
+void smcr_event_link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason);
 
 /* ---- rows.c ---- */
 /** A row of the tables of C.7.1 or C.8 is taken. */
@@ -561,12 +602,36 @@ void smcr_element_release(struct smcr_element *element);
  */
 int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
 		  struct smcr_slab **ret_slab);
+/** The same for who may have what is set aside (account.c): where the rest is used up, a few
+ * elements of that. */
+int smcr_slab_add_last(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
+		       struct smcr_slab **ret_slab);
 int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link);
 void smcr_slab_free(struct smcr_slab *slab);
 unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr);
 /** Has the group no free element of code `bsize` or larger, and as many RMBs as may be (LG-13)? */
 bool smcr_lgr_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize);
+
+/* ---- account.c ---- */
+/** Before a connection takes memory: from now on what it holds is counted with its user's and its
+ *  peer's. @return 0 (also if that is so already), or -ENOMEM */
+int smcr_account_open(struct smcr_conn *conn);
+/** Count what it holds now. */
+void smcr_account_settle(struct smcr_conn *conn);
+/** It gives everything back; does nothing if no account is open. */
+void smcr_account_close(struct smcr_conn *conn);
+/* Of a connection whose accounts are open: */
+/** Does its user, or its peer, hold little? Then it may have what is set aside. */
+bool smcr_account_is_small(const struct smcr_conn *conn);
+/** Does its user hold so much that it gets no larger buffers than others? */
+bool smcr_account_is_large(const struct smcr_conn *conn);
+/** May it take memory that is free? */
+bool smcr_account_allows(const struct smcr_conn *conn);
+/** It gets no memory: count that and log it. */
+void smcr_account_refused(struct smcr_conn *conn);
+/** Bytes of the budget for those who hold little. */
+uint64_t smcr_memory_set_aside(const struct smcr_engine *engine);
 
 /* ---- peer_rmb.c ---- */
 /** The peer's RMB that has this RKey on this link, or NULL. Withdrawn ones are not found. */
@@ -609,6 +674,9 @@ bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accep
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Is this the active link that a peer's Accept or Confirm names? */
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg);
+/** A message has come over the QP: that has one far end, so other links that lead to a QP of this
+ *  number there are dead (PLG-5). They fail. */
+void smcr_link_supersede(const struct smcr_link *link);
 /** Does a peer's Accept or Confirm name a link that the group has, in whatever state, or had? */
 bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg);
 /** Far end known: INIT -> RTR. */
@@ -699,8 +767,9 @@ bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *g
 const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
 
 /* ---- failover.c ---- */
-/** The link is gone, or goes: what writes on it moves to others, or waits for one. */
-void smcr_link_leave(struct smcr_link *link);
+/** The link is gone, or goes: what writes on it moves to others, or waits for one. @return how many
+ *  connections have moved */
+unsigned int smcr_link_leave(struct smcr_link *link);
 /** Write on `to` from now on (NULL: on none until one comes): what is outstanding elsewhere is
  * waited for, then comes the validation and, if need be, the replay. Phase OPEN only. */
 void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to);
@@ -780,11 +849,16 @@ void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link,
  *  account only, the link's failure is told separately. May free the connection. */
 void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 		       const struct smcr_tx_entry *entry, bool ok);
+/** Ask the peer for a CDC: does it know the connection still? Does nothing where none can be sent.
+ *  Never frees. */
+void smcr_conn_ask(struct smcr_conn *conn);
+/** Is it one that smcr_conn_ask() can ask about, now or when its link is well again? */
+bool smcr_conn_may_ask(const struct smcr_conn *conn);
 /** Room on the link again. */
 void smcr_conn_tx_resume(struct smcr_conn *conn);
 /** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
- * if the program has not closed, then CLOSED, free. Phase OPEN only. */
-void smcr_conn_kill(struct smcr_conn *conn, int error);
+ * if the program has not closed, then CLOSED, free. Phase OPEN only. @return RESET was raised */
+bool smcr_conn_kill(struct smcr_conn *conn, int error);
 /**
  * The peer has given the element that this connection writes into to another one (RMB-9): give up
  * the claim on it and, if the own C is not sent, reset without any RDMA. The own element stays

@@ -27,24 +27,29 @@ static void idle_client(struct smcr_lgr *lgr)
 static void on_idle(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
-	(void)engine;
 	if (lgr->num_conns)
 		return;
-	if (lgr->role == SMCR_ROLE_SERVER)
-		smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
-	else
+	if (lgr->role == SMCR_ROLE_CLIENT) {
 		idle_client(lgr);
+		return;
+	}
+	smcr_lgr_why(lgr, "nobody has used it for %u s",
+		     (unsigned int)(engine->config.lgr_idle_timeout / 1000000));
+	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
 }
 
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
+	unsigned int reset = 0;
 	DL_FOREACH_SAFE2 (lgr->conns, conn, next, lgr_next) {
-		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
+		if (conn->phase == SMCR_PHASE_RENDEZVOUS) {
 			smcr_clc_lgr_lost(conn);
-		else
-			smcr_conn_kill(conn, lgr->end_error);
+			continue;
+		}
+		reset += smcr_conn_kill(conn, lgr->end_error);
 	}
+	smcr_event_lgr_down(lgr, reset);
 }
 
 static void on_end_work(struct smcr_engine *engine, void *arg)

@@ -56,7 +56,7 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	struct smcr_link *link = arg;
 	(void)engine;
 	flush_unposted(link);
-	smcr_link_leave(link);
+	smcr_event_link_failed(link, smcr_link_leave(link));
 	smcr_llc_link_lost(link);
 	if (link->agreed_gone)
 		smcr_llc_kick(link->lgr);
@@ -265,6 +265,17 @@ bool smcr_link_matches(const struct smcr_link *link, const struct smcr_clc_accep
 bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_accept *msg)
 {
 	return smcr_link_usable(link) && smcr_link_matches(link, msg);
+}
+
+void smcr_link_supersede(const struct smcr_link *link)
+{
+	struct smcr_link *old, *next;
+	HASH_ITER (hh, link->lgr->engine->links, old, next) {
+		if (old != link && old->device == link->device && smcr_link_works(old) &&
+		    old->peer_qpn == link->peer_qpn &&
+		    !memcmp(old->peer_gid, link->peer_gid, SMCR_GID_LEN))
+			smcr_link_fail(old, SMCR_LLC_DEL_LOST_PATH, "the peer has set it up anew");
+	}
 }
 
 bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_accept *msg)
@@ -521,8 +532,6 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	va_start(ap, format);
 	vsnprintf(link->last_error, sizeof(link->last_error), format, ap);
 	va_end(ap);
-	smcr_log(engine, LOG_WARNING, "link %u/%u on %s failed: %s", link->lgr->id, link->number,
-		 link->device_name, link->last_error);
 	link->state = SMCR_LINK_FAILED;
 	link->qp_failed = true;
 	link->delete_reason = reason;

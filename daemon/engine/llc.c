@@ -344,6 +344,7 @@ static void keep_last(struct smcr_link *link)
 	    smcr_lgr_any_link(lgr, link))
 		return;
 	link->state = SMCR_LINK_ACTIVE;
+	smcr_event_link_up(link);
 	smcr_lgr_links_changed(lgr);
 	smcr_lgr_rebalance(lgr);
 }
@@ -456,6 +457,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 	if (smcr_timer_running(&lgr->end_work) || lgr->fc.declining)
 		return;
 	if (lgr->state != SMCR_LGR_TERMINATING && !alive(lgr)) {
+		smcr_lgr_why(lgr, "its last link has failed: %s", link->last_error);
 		smcr_lgr_end(lgr, ECONNRESET); /* FO-13 */
 		return;
 	}
@@ -576,6 +578,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
 		return;
 	if (flow->step == SMCR_LLC_IDLE && !alive(lgr)) {
+		smcr_lgr_why(lgr, "its last link is gone");
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}

@@ -61,6 +61,7 @@ struct smcr_llc_told {
 	uint64_t ref; /* of the link */
 	uint8_t number;
 	uint32_t rkey;
+	uint64_t vaddr;
 };
 
 /** Why the server tries for another link (ADDL-14, ERR-71). */

@@ -51,8 +51,7 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < flow->own_count; i++)
 		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
-	smcr_log(lgr->engine, LOG_INFO, "link %u/%u on %s is active", lgr->id,
-		 flow->subject->number, flow->subject->device_name);
+	smcr_event_link_up(flow->subject);
 	flow->subject->added = lgr->engine->now;
 	smcr_command_link_active(flow->subject);
 	smcr_lgr_links_changed(lgr);
@@ -157,7 +156,7 @@ static void send_cont(struct smcr_lgr *lgr, bool reply)
 		const struct smcr_slab *slab = flow->own[flow->own_next++];
 		cont->pair[i].ref_rkey = slab->reg[flow->carrier->slot].rkey;
 		cont->pair[i].new_rkey = slab->reg[flow->subject->slot].rkey;
-		cont->pair[i].new_vaddr = (uintptr_t)slab->base;
+		cont->pair[i].new_vaddr = slab->reg[flow->subject->slot].vaddr;
 	}
 	smcr_llc_send(flow->carrier, &msg);
 }
@@ -264,7 +263,7 @@ static struct smcr_llc_rtokens own_rtokens(const struct smcr_llc_flow *flow)
 		rtokens.pair[i] = (struct smcr_llc_rtoken_pair){
 			.ref_rkey = slab->reg[flow->carrier->slot].rkey,
 			.new_rkey = slab->reg[flow->subject->slot].rkey,
-			.new_vaddr = (uintptr_t)slab->base,
+			.new_vaddr = slab->reg[flow->subject->slot].vaddr,
 		};
 	}
 	return rtokens;

@@ -147,6 +147,7 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 					      EPROTO); /* ERR-51 */
 		return;
 	}
+	smcr_link_supersede(link);
 	if (!dialect_ok(lgr, request))
 		return;
 	if (smcr_link_start(link)) {

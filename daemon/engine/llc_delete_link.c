@@ -30,7 +30,7 @@ void smcr_llc_link_agreed_gone(struct smcr_link *link)
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
-	smcr_link_move_conns(link, NULL);
+	smcr_event_link_deleted(link, smcr_link_move_conns(link, NULL), link->delete_reason);
 }
 
 /* ---- one link, server ---- */
@@ -39,8 +39,6 @@ void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 {
 	if (link->delete_wanted || link->state != SMCR_LINK_ACTIVE)
 		return;
-	smcr_log(link->lgr->engine, LOG_INFO, "link %u/%u on %s is to be deleted", link->lgr->id,
-		 link->number, link->device_name);
 	link->delete_wanted = true;
 	link->delete_reason = reason;
 	smcr_timer_start(link->lgr->engine, &link->delete_timer, LEAVE_TIME);
@@ -66,7 +64,8 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	if (link->state == SMCR_LINK_ACTIVE) {
 		link->state = SMCR_LINK_DEACTIVATING;
 		smcr_lgr_links_changed(lgr);
-		smcr_link_leave(link); /* those that have not moved in time */
+		/* those that have not moved in time */
+		smcr_event_link_deleted(link, smcr_link_leave(link), link->delete_reason);
 	}
 	smcr_llc_enter(lgr, SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
@@ -171,6 +170,8 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
 		smcr_llc_order_delete(target, request->reason);
 	} else if (request->orderly) { /* the last link: the group goes with it */
+		smcr_lgr_why_peer(lgr, "the peer asks for the end of its last link",
+				  request->reason);
 		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);
 	} else {
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
@@ -183,10 +184,12 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 	if (msg->delete_link.all && fc->conn) {
 		fc->committed = true; /* the client is, so the group ends with an answer */
 		smcr_clc_fail(fc->conn, ECONNRESET, SMCR_REASON_NONE);
-	} else if (msg->delete_link.all)
+	} else if (msg->delete_link.all) {
+		smcr_lgr_why_peer(link->lgr, "the peer asks for its end", msg->delete_link.reason);
 		smcr_llc_delete_all(link->lgr, msg->delete_link.reason, ECONNRESET); /* DELL-10 */
-	else
+	} else {
 		delete_requested(link, msg);
+	}
 }
 
 /* ---- one link, client ---- */
@@ -225,8 +228,6 @@ void smcr_llc_forget_new_links(struct smcr_link *carrier)
 		if (!link || !is_forgotten(link, carrier))
 			continue;
 		bool exchange = lgr->llc->subject == link;
-		smcr_log(lgr->engine, LOG_INFO, "link %u/%u: the peer has given it up", lgr->id,
-			 link->number);
 		smcr_llc_link_agreed_gone(link);
 		if (exchange)
 			smcr_llc_add_link_done(lgr);
@@ -292,7 +293,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	if (flow->rkey.link == target)
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
-	smcr_link_leave(target);
+	smcr_event_link_deleted(target, smcr_link_leave(target), msg->delete_link.reason);
 	if (open_gate)
 		smcr_llc_add_link_done(lgr); /* RV-12, ERR-28 */
 }
@@ -302,6 +303,7 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_lgr *lgr = link->lgr;
 	uint8_t number = msg->delete_link.link_number;
 	if (msg->delete_link.all) {
+		smcr_lgr_why_peer(lgr, "the peer ends it", msg->delete_link.reason);
 		smcr_clc_group_deleted(lgr);
 		smcr_lgr_end(lgr, ECONNRESET); /* DELL-9 */
 		return;

@@ -67,12 +67,11 @@ static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 static void fill_specs(struct smcr_lgr *lgr, struct smcr_llc_link_rtoken *specs, unsigned int n)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	const struct smcr_slab *slab = flow->rkey.slab;
 	for (unsigned int i = 0; i < n; i++) {
 		const struct smcr_llc_told *told = &flow->rkey.other[flow->rkey.sent++];
 		specs[i].link_number = told->number;
 		specs[i].rkey = told->rkey;
-		specs[i].vaddr = (uintptr_t)slab->base;
+		specs[i].vaddr = told->vaddr;
 	}
 }
 
@@ -83,7 +82,7 @@ static void send_confirm_rkey(struct smcr_lgr *lgr)
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY };
 	msg.confirm_rkey.num_tokens = (uint8_t)flow->rkey.others;
 	msg.confirm_rkey.rkey = slab->reg[flow->rkey.link->slot].rkey;
-	msg.confirm_rkey.vaddr = (uintptr_t)slab->base;
+	msg.confirm_rkey.vaddr = slab->reg[flow->rkey.link->slot].vaddr;
 	fill_specs(lgr, msg.confirm_rkey.other, smcr_rkey_specs(flow->rkey.others, false));
 	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
 	smcr_llc_send(flow->rkey.link, &msg);
@@ -114,9 +113,11 @@ void smcr_llc_confirm_rkey(struct smcr_slab *slab)
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
 		if (link && link != carrier && link->state == SMCR_LINK_ACTIVE)
-			flow->rkey.other[flow->rkey.others++] = (struct smcr_llc_told){
-				.ref = link->ref, .number = link->number, .rkey = slab->reg[i].rkey
-			};
+			flow->rkey.other[flow->rkey.others++] =
+				(struct smcr_llc_told){ .ref = link->ref,
+							.number = link->number,
+							.rkey = slab->reg[i].rkey,
+							.vaddr = slab->reg[i].vaddr };
 	}
 	if (slab->state == SMCR_SLAB_NEW)
 		slab->state = SMCR_SLAB_ANNOUNCING;

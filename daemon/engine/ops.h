@@ -23,6 +23,13 @@ struct smcr_wr {
 	uint64_t remote_addr; /* WRITE */
 };
 
+/** Registered memory. */
+struct smcr_mr {
+	void *handle;
+	uint32_t lkey, rkey;
+	uint64_t vaddr; /* where it begins for the peer; another one for each QP */
+};
+
 /** The far end of a QP. */
 struct smcr_qp_peer {
 	uint8_t gid[SMCR_GID_LEN];
@@ -69,6 +76,30 @@ struct smcr_conn_event {
 	struct smcr_needs needs;
 };
 
+/** What has become of a link group or a link, for operators. */
+enum smcr_event_type {
+	/** First contact has succeeded. LINK_UP follows for each link that it has by then. */
+	SMCR_EVENT_LGR_UP,
+	SMCR_EVENT_LINK_UP,
+	SMCR_EVENT_LINK_FAILED,
+	SMCR_EVENT_LINK_DELETED, /* in good order: what writes on it moves, then it goes */
+	SMCR_EVENT_LINK_REFUSED, /* one could not be set up */
+	/** With all links, which are not told of one by one. */
+	SMCR_EVENT_LGR_DOWN,
+};
+
+/** Of a group that never was up only LINK_REFUSED is told. Pointers hold during the call. */
+struct smcr_event {
+	enum smcr_event_type type;
+	uint32_t lgr;          /* its id */
+	enum smcr_role role;   /* ours */
+	struct smcr_addr peer; /* of the first connection's TCP connection */
+	uint8_t link;          /* number; 0: it is about the group */
+	const char *device;    /* name of the link's RNIC; NULL: it is about the group */
+	uint32_t num_conns;    /* LINK_FAILED, LINK_DELETED: moved so far; LGR_DOWN: reset */
+	const char *text;      /* why, in words, for one that has gone; else "" */
+};
+
 struct smcr_ops {
 	/** Unpredictable bytes (tokens, PSNs). Cannot fail. */
 	void (*random)(void *ctx, void *buf, size_t len);
@@ -81,6 +112,12 @@ struct smcr_ops {
 	 * @return 0, or a negative errno: it is left alone until mem_free()
 	 */
 	int (*mem_recover)(void *ctx, void *addr, size_t len);
+	/**
+	 * Whole pages of such memory have not been used for a while: they may go back to the
+	 * system, if they are zeroed when they are used again.
+	 * @return 0, or a negative errno: they stay as they are
+	 */
+	int (*mem_discard)(void *ctx, void *addr, size_t len);
 
 	/**
 	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted, each of at least
@@ -102,8 +139,8 @@ struct smcr_ops {
 	void (*qp_destroy)(void *ctx, void *qp);
 
 	/** Register in the QP's PD; remote: for remote write, else for sending from. */
-	int (*mr_register)(void *ctx, void *qp, void *addr, size_t len, bool remote, void **ret_mr,
-			   uint32_t *ret_lkey, uint32_t *ret_rkey);
+	int (*mr_register)(void *ctx, void *qp, void *addr, size_t len, bool remote,
+			   struct smcr_mr *ret_mr);
 	void (*mr_deregister)(void *ctx, void *mr);
 
 	/** Take all or nothing, in order. The host may post later, and RDMA writes before CDC
@@ -118,6 +155,9 @@ struct smcr_ops {
 
 	/** The outcome of smcr_engine_command(). `result` is read during the call only. */
 	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
+
+	/** An operator may want to know. */
+	void (*event)(void *ctx, const struct smcr_event *event);
 
 	/** One line for the log, priority as in syslog.h, no newline. */
 	void (*log)(void *ctx, int priority, const char *line);

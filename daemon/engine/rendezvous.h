@@ -18,7 +18,10 @@ enum smcr_rv_step {
 	SMCR_RV_S_AWAIT_CONFIRM,
 	SMCR_RV_C_AWAIT_ACCEPT,
 	SMCR_RV_C_ANNOUNCE, /* the own RMB is being announced, Confirm waits (RS-5) */
-	SMCR_RV_LLC,        /* first contact: CLC is done, links are being set up */
+	/** Accept or Confirm has named an element that another connection may still have (A66). */
+	SMCR_RV_S_CONTESTED,
+	SMCR_RV_C_CONTESTED,
+	SMCR_RV_LLC, /* first contact: CLC is done, links are being set up */
 	/** First contact: the server has deleted the group before our point of no return. Its
 	 *  Decline, or the end of the TCP connection, says what that means (A58). */
 	SMCR_RV_C_AWAIT_DECLINE,
@@ -70,10 +73,14 @@ struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn);
 struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4);
 /** Size code of the element that the connection should have. */
 uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn);
+/** May one more first contact with the peer begin? It is counted if not. */
+bool smcr_clc_may_begin_group(const struct smcr_conn *conn);
 /** Take an element of an RMB and a send buffer in conn->lgr, adding slabs as needed. */
 int smcr_clc_take_memory(struct smcr_conn *conn);
 /** Why smcr_clc_take_memory() failed, as the peer is told. */
 enum smcr_reason smcr_clc_memory_reason(int rc);
+/** Does somebody with this peer ID speak at an address of this host, where only we do? */
+bool smcr_clc_is_impostor(const struct smcr_conn *conn, const uint8_t peer_id[SMCR_PEER_ID_LEN]);
 /** Wait for a CLC message (ERR-10). */
 void smcr_clc_await(struct smcr_conn *conn, enum smcr_rv_step step);
 /** The peer has sent its message and waits for ours. */
@@ -86,10 +93,14 @@ void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send Accept or Confirm with the credentials of conn->rv.link and the own element. */
 void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
 /** Learn the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on the
- *  link (NULL: on one that has gone). An old user of the element is reset (RMB-9). @return 0 or
- * -ENOENT: no such RToken */
+ *  link (NULL: on one that has gone). An old user of the element that the peer does not know any
+ *  more is reset (RMB-9).
+ *  @return 0; -ENOENT: no such RToken; -EBUSY: the peer is asked about the old user, see
+ *  smcr_clc_contest(); -EEXIST: it has that still, and does not give the element to another one */
 int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 			   const struct smcr_clc_accept *msg);
+/** It was -EBUSY: try again, with the same message, until it is something else. */
+void smcr_clc_contest(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
 /** First contact: the peer's RMB comes with CLC (RKEY-12). */
 int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg);
 /** Enter phase OPEN, writing on `link`. May free the connection. */
@@ -148,6 +159,8 @@ void smcr_clc_server_accept(struct smcr_conn *conn);
 /** `wrong`: what is, or NONE. */
 void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg,
 			     enum smcr_reason wrong);
+/** In step S_CONTESTED: try again. */
+void smcr_clc_server_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
 /** Does a Proposal list this prefix? (A1) */
 bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
 				const struct smcr_addr *client, const struct smcr_prefix *prefix);
@@ -156,6 +169,8 @@ bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
 void smcr_clc_client_start(struct smcr_conn *conn);
 void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
 void smcr_clc_client_confirm(struct smcr_conn *conn);
+/** In step C_CONTESTED: try again. */
+void smcr_clc_client_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
 
 /* ---- conn.c ---- */
 int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,

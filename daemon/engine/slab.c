@@ -7,21 +7,26 @@
 
 #include "daemon/engine/llc.h"
 
-#define DEFAULT_SLAB_BYTES (4u << 20)
+/* A first contact may come to nothing, and anybody can begin one: it gets less. But with enough for
+ * a second connection, which does not wait until the links are set up then. */
+#define SLAB_BYTES       (4u << 20)
+#define FIRST_SLAB_BYTES (1u << 20)
+#define LAST_SLAB_BYTES  (256u << 10) /* of what is set aside for who holds little */
 
-static unsigned int elements_of(const struct smcr_engine *engine, uint8_t bsize)
+static unsigned int elements_of(const struct smcr_lgr *lgr, uint8_t bsize)
 {
+	const struct smcr_engine *engine = lgr->engine;
 	if (engine->config.elements_per_rmb)
 		return engine->config.elements_per_rmb;
-	unsigned int count = DEFAULT_SLAB_BYTES / smcr_bsize_bytes(bsize);
+	uint32_t bytes = lgr->state == SMCR_LGR_FIRST_CONTACT ? FIRST_SLAB_BYTES : SLAB_BYTES;
+	unsigned int count = bytes / smcr_bsize_bytes(bsize);
 	return count < SMCR_MAX_ELEMENTS ? count : SMCR_MAX_ELEMENTS;
 }
 
-static uint64_t memory_left(const struct smcr_engine *engine)
+static uint64_t memory_left(const struct smcr_engine *engine, uint64_t besides)
 {
-	return engine->memory_used < engine->config.memory_budget
-		       ? engine->config.memory_budget - engine->memory_used
-		       : 0;
+	uint64_t taken = engine->memory_used + besides;
+	return taken < engine->config.memory_budget ? engine->config.memory_budget - taken : 0;
 }
 
 /* Full size while at most six sixteenths of the budget are used, then half as much for each further
@@ -72,6 +77,8 @@ static void take_from(struct smcr_slab *slab, struct smcr_element *ret)
 	slab->map[i / 8] |= (uint8_t)(1u << i % 8);
 	slab->used++;
 	smcr_timer_stop(slab->lgr->engine, &slab->idle);
+	if (!slab->is_rmb)
+		slab->dirty[i] = slab->element_size;
 	*ret = (struct smcr_element){ .slab = slab,
 				      .index = (uint8_t)(i + 1),
 				      .addr = slab->base + (size_t)i * slab->element_size,
@@ -116,6 +123,29 @@ int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t 
 	return 0;
 }
 
+/* Is it free, with memory that connections have used? */
+static bool may_go_back(const struct smcr_slab *slab, unsigned int i)
+{
+	return slab->dirty[i] && !map_test(slab, i);
+}
+
+/* Some time after connections have ended the memory of what is free goes back to the system, though
+ * others of the slab go on. Where the host cannot do that it stays as it is. Neighbours go
+ * together: each call changes the process' page tables. */
+static void on_sweep(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_slab *slab = arg;
+	for (unsigned int i = 0; i < slab->count; i++) {
+		unsigned int first = i;
+		while (i < slab->count && may_go_back(slab, i))
+			i++;
+		size_t from = (size_t)first * slab->element_size;
+		size_t len = (size_t)(i - first) * slab->element_size;
+		if (len > 0 && !engine->ops->mem_discard(engine->ctx, slab->base + from, len))
+			memset(&slab->dirty[first], 0, (i - first) * sizeof(slab->dirty[0]));
+	}
+}
+
 /* The host's pages go. @return false: they stay, and nobody may have the element any more */
 static bool recover(const struct smcr_element *element)
 {
@@ -134,6 +164,7 @@ void smcr_element_release(struct smcr_element *element)
 	struct smcr_slab *slab = element->slab;
 	if (!slab)
 		return;
+	struct smcr_engine *engine = slab->lgr->engine;
 	unsigned int i = element->index - 1u;
 	if (recover(element))
 		slab->map[i / 8] &= (uint8_t) ~(1u << i % 8);
@@ -141,8 +172,9 @@ void smcr_element_release(struct smcr_element *element)
 		slab->retired++;
 	slab->used--;
 	if (!slab->used)
-		smcr_timer_start(slab->lgr->engine, &slab->idle,
-				 slab->lgr->engine->config.rmb_idle_timeout);
+		smcr_timer_start(engine, &slab->idle, engine->config.rmb_idle_timeout);
+	if (!smcr_timer_running(&slab->sweep))
+		smcr_timer_start(engine, &slab->sweep, engine->config.rmb_idle_timeout);
 	*element = (struct smcr_element){ 0 };
 }
 
@@ -183,20 +215,28 @@ unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr)
 	return n;
 }
 
-/** How many elements of this size the budget still has room for, at most as many as usual. */
-static unsigned int affordable(const struct smcr_engine *engine, uint8_t bsize)
+/** How many elements of this size the budget still has room for, at most as many as usual. Of what
+ *  is set aside, if it may be used (`last`), few at a time: others may get those that are left. */
+static unsigned int affordable(const struct smcr_lgr *lgr, uint8_t bsize, bool last)
 {
-	unsigned int usual = elements_of(engine, bsize);
-	uint64_t room = memory_left(engine) / smcr_bsize_bytes(bsize);
-	return room < usual ? (unsigned int)room : usual;
+	const struct smcr_engine *engine = lgr->engine;
+	uint32_t size = smcr_bsize_bytes(bsize);
+	uint64_t usual = elements_of(lgr, bsize);
+	uint64_t room = memory_left(engine, smcr_memory_set_aside(engine)) / size;
+	if (!room && last) {
+		uint64_t few = size < LAST_SLAB_BYTES ? LAST_SLAB_BYTES / size : 1;
+		room = memory_left(engine, 0) / size;
+		room = room < few ? room : few;
+	}
+	return (unsigned int)(room < usual ? room : usual);
 }
 
-static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least)
+static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least, bool last)
 {
 	struct smcr_engine *engine = slab->lgr->engine;
-	while (!affordable(engine, bsize) && bsize > least)
+	while (!affordable(slab->lgr, bsize, last) && bsize > least)
 		bsize--;
-	slab->count = (uint16_t)affordable(engine, bsize);
+	slab->count = (uint16_t)affordable(slab->lgr, bsize, last);
 	if (!slab->count)
 		return -ENOMEM;
 	slab->bsize = bsize;
@@ -211,8 +251,8 @@ static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least)
 	return 0;
 }
 
-int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
-		  struct smcr_slab **ret_slab)
+static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, bool last,
+	       struct smcr_slab **ret_slab)
 {
 	struct smcr_engine *engine = lgr->engine;
 	if (is_rmb && smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS)
@@ -228,7 +268,8 @@ int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t leas
 	slab->is_rmb = is_rmb;
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
-	int rc = allocate(slab, bsize, least);
+	smcr_timer_init(&slab->sweep, on_sweep, slab);
+	int rc = allocate(slab, bsize, least, last);
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);
 	else
@@ -244,19 +285,31 @@ int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t leas
 	return 0;
 }
 
+int smcr_slab_add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
+		  struct smcr_slab **ret_slab)
+{
+	return add(lgr, is_rmb, bsize, least, false, ret_slab);
+}
+
+int smcr_slab_add_last(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least,
+		       struct smcr_slab **ret_slab)
+{
+	return add(lgr, is_rmb, bsize, least, true, ret_slab);
+}
+
 int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link)
 {
 	struct smcr_engine *engine = slab->lgr->engine;
-	uint32_t lkey, rkey;
-	void *mr;
+	struct smcr_mr mr;
 	int rc = engine->ops->mr_register(engine->ctx, link->qp, slab->base,
 					  (size_t)slab->count * slab->element_size, slab->is_rmb,
-					  &mr, &lkey, &rkey);
+					  &mr);
 	if (rc)
 		return rc;
-	slab->reg[link->slot].mr = mr;
-	slab->reg[link->slot].lkey = lkey;
-	slab->reg[link->slot].rkey = rkey;
+	slab->reg[link->slot].mr = mr.handle;
+	slab->reg[link->slot].lkey = mr.lkey;
+	slab->reg[link->slot].rkey = mr.rkey;
+	slab->reg[link->slot].vaddr = mr.vaddr;
 	slab->reg[link->slot].told = false;
 	engine->count.num_mrs++;
 	return 0;
@@ -286,6 +339,7 @@ void smcr_slab_free(struct smcr_slab *slab)
 		engine->memory_used -= len;
 	}
 	smcr_timer_stop(engine, &slab->idle);
+	smcr_timer_stop(engine, &slab->sweep);
 	smcr_timer_unreserve(engine, SMCR_TIMERS_SLAB);
 	if (slab->is_rmb)
 		DL_DELETE(lgr->rmbs, slab);

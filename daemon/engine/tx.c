@@ -145,6 +145,20 @@ void smcr_tx_push(struct smcr_conn *conn)
 	smcr_close_step(conn);
 }
 
+bool smcr_conn_may_ask(const struct smcr_conn *conn)
+{
+	return smcr_conn_flowing(conn) && !conn->tx.closed_sent && !conn->rx.closed;
+}
+
+void smcr_conn_ask(struct smcr_conn *conn)
+{
+	if (!smcr_conn_may_ask(conn) || conn->tx.asking)
+		return;
+	conn->tx.asking = true;
+	conn->tx.cdc_due = true;
+	smcr_tx_push(conn);
+}
+
 void smcr_conn_tx_resume(struct smcr_conn *conn)
 {
 	smcr_tx_push(conn);

@@ -72,6 +72,7 @@ static struct smcr_lgr_view view_of_lgr(const struct smcr_lgr *lgr)
 		.type = smcr_lgr_type_name(lgr),
 		.version = lgr->version,
 		.dialect = lgr->dialect,
+		.peer = lgr->peer,
 		.vlan = lgr->vlan,
 		.max_links = lgr->max_links,
 		.v2 = { .release = lgr->release,
@@ -404,11 +405,16 @@ int smcr_engine_check(const struct smcr_engine *engine, char *ret_text, size_t l
 	const struct smcr_lgr *lgr;
 	const struct smcr_conn *conn;
 	uint32_t num_conns = 0;
+	uint64_t held = 0;
 	check_timers(&check);
 	DL_FOREACH (engine->conns, conn) {
 		check_conn(&check, conn);
 		num_conns++;
+		held += conn->accounts.held;
 	}
+	expect(&check, held == engine->memory_held && held <= engine->memory_used,
+	       "memory: %llu bytes held by connections, %llu counted", (unsigned long long)held,
+	       (unsigned long long)engine->memory_held);
 	expect(&check, num_conns == engine->count.num_conns, "%u connections, %u counted",
 	       num_conns, engine->count.num_conns);
 	DL_FOREACH (engine->lgrs, lgr)

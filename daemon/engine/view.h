@@ -19,6 +19,7 @@ struct smcr_lgr_view {
 	uint8_t version;
 	enum smcr_dialect dialect;
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
+	struct smcr_addr peer; /* of the TCP connection that it began with */
 	uint16_t vlan;
 	uint8_t max_links;
 	struct { /* version 2 */
@@ -71,6 +72,7 @@ struct smcr_engine_view {
 	uint32_t num_conns, num_lgrs, num_links, num_rmbs, num_elements_used, num_timers;
 	uint32_t num_qps, num_mrs; /* held from the host now; leak checks rely on them */
 	uint64_t conns_established, conns_fallback, conns_failed, conns_reset; /* since start */
+	uint64_t memory_refused, first_contacts_refused; /* connections that were declined for it */
 	uint64_t cdc_dropped_token, cdc_dropped_old, llc_dropped, llc_protocol_errors;
 };
 

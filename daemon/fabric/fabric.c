@@ -119,6 +119,18 @@ static int op_mem_recover(void *ctx, void *addr, size_t len)
 	return fabric_can_share(ctx) ? pages_renew(addr, len) : -EBUSY;
 }
 
+static int op_mem_discard(void *ctx, void *addr, size_t len)
+{
+	return fabric_can_share(ctx) ? pages_discard(addr, len) : -EBUSY;
+}
+
+static void op_event(void *ctx, const struct smcr_event *event)
+{
+	const struct fabric *fabric = ctx;
+	if (fabric->params.event)
+		fabric->params.event(fabric->params.event_ctx, event);
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	(void)ctx;
@@ -414,7 +426,7 @@ static void complain(struct fabric_device *device, size_t len, int error)
 }
 
 static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool remote,
-			  void **ret_mr, uint32_t *ret_lkey, uint32_t *ret_rkey)
+			  struct smcr_mr *ret_mr)
 {
 	struct fabric_qp *qp = handle;
 	struct rnic_mr *mr;
@@ -426,9 +438,10 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 		complain(qp->device, len, error);
 		return error;
 	}
-	*ret_mr = mr;
-	*ret_lkey = rnic_mr_lkey(mr);
-	*ret_rkey = rnic_mr_rkey(mr);
+	*ret_mr = (struct smcr_mr){ .handle = mr,
+				    .lkey = rnic_mr_lkey(mr),
+				    .rkey = rnic_mr_rkey(mr),
+				    .vaddr = rnic_mr_vaddr(mr) };
 	return 0;
 }
 
@@ -525,6 +538,7 @@ static const struct smcr_ops fabric_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
+	.mem_discard = op_mem_discard,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
@@ -537,6 +551,7 @@ static const struct smcr_ops fabric_ops = {
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
 	.command_done = op_command_done,
+	.event = op_event,
 	.log = op_log,
 };
 

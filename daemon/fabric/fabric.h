@@ -26,6 +26,9 @@ struct fabric_params {
 	/** Outcome of smcr_engine_command(), for whoever starts commands; may be NULL. */
 	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
 	void *command_ctx;
+	/** What becomes of link groups and links (ops.h); may be NULL. */
+	void (*event)(void *ctx, const struct smcr_event *event);
+	void *event_ctx;
 	/** Completions are worked off, or the engine's timers, from `now` on; may be NULL. */
 	void (*at_work)(void *ctx, bool timers, uint64_t now);
 	void *work_ctx;

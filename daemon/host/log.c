@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <systemd/sd-journal.h>
 
 static int max_level = LOG_INFO;
@@ -60,6 +61,37 @@ void log_message(int priority, const char *format, ...)
 	va_start(args, format);
 	log_messagev(priority, format, args);
 	va_end(args);
+}
+
+static size_t put_field(char *text, size_t len, const char *name, const char *value)
+{
+	int n = snprintf(text, len, "%s=%s", name, value);
+	return (size_t)n < len ? (size_t)n : len - 1;
+}
+
+void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields)
+{
+	char texts[LOG_MAX_FIELDS + 2][1024];
+	struct iovec iov[LOG_MAX_FIELDS + 2];
+	const char level[] = { (char)('0' + priority), '\0' };
+	size_t n = 2;
+	if (priority > max_level)
+		return;
+	if (!to_journal) {
+		log_message(priority, "%s", line);
+		return;
+	}
+	iov[0].iov_len = put_field(texts[0], sizeof(texts[0]), "MESSAGE", line);
+	iov[1].iov_len = put_field(texts[1], sizeof(texts[1]), "PRIORITY", level);
+	for (size_t i = 0; i < num_fields && i < LOG_MAX_FIELDS; i++)
+		if (*fields[i].value) {
+			iov[n].iov_len = put_field(texts[n], sizeof(texts[n]), fields[i].name,
+						   fields[i].value);
+			n++;
+		}
+	for (size_t i = 0; i < n; i++)
+		iov[i].iov_base = texts[i];
+	sd_journal_sendv(iov, (int)n);
 }
 
 int log_level_parse(const char *name)

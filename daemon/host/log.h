@@ -9,6 +9,7 @@
 
 #include <stdarg.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <syslog.h>
 
 /**
@@ -19,6 +20,17 @@ void log_open(int level, bool detached);
 void log_message(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_messagev(int priority, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
+
+/** What a line says, for programs that read the journal. */
+struct log_field {
+	const char *name;  /* capital letters and underscores */
+	const char *value; /* "": it is left out */
+};
+
+#define LOG_MAX_FIELDS 8
+
+/** A line, in the journal with at most LOG_MAX_FIELDS fields. */
+void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields);
 
 /** LOG_ERR .. LOG_DEBUG for "error", "warning", "notice", "info", "debug"; -1 for anything else. */
 int log_level_parse(const char *name);

@@ -19,8 +19,8 @@
 #include <unistd.h>
 #include <utlist.h>
 
-#include "daemon/host/log.h"
 #include "daemon/engine/log_limit.h"
+#include "daemon/host/log.h"
 #include "daemon/host/neigh_keeper.h"
 
 /* Usually it is less than a millisecond; with more the links of others would suffer. So after one

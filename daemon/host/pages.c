@@ -51,3 +51,8 @@ int pages_renew(void *addr, size_t len)
 			-1, 0);
 	return at == MAP_FAILED ? -errno : 0;
 }
+
+int pages_discard(void *addr, size_t len)
+{
+	return madvise(addr, len, MADV_DONTNEED) < 0 ? -errno : 0;
+}

@@ -23,4 +23,8 @@ int pages_own(void *addr, size_t len);
  *  else has it mapped. @return 0 or a negative errno */
 int pages_renew(void *addr, size_t len);
 
+/** Give private pages back to the system; they are zeroed when they are touched again. @return 0 or
+ * a negative errno */
+int pages_discard(void *addr, size_t len);
+
 #endif

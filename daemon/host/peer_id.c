@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: MIT */
 #include "daemon/host/peer_id.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/stat.h>
+#include <syslog.h>
 #include <time.h>
+#include <unistd.h>
+
+#include "daemon/host/log.h"
+
+/* What the file has: four hexadecimal digits and a line feed. */
+#define TEXT_LEN 5
 
 uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds)
 {
@@ -15,21 +26,67 @@ uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds)
 	return instance;
 }
 
+/* The directory may be others' too, as /tmp: no link is followed, nor a pipe waited for. */
+static bool read_instance(const char *path, uint16_t *ret_instance)
+{
+	struct stat st;
+	char text[TEXT_LEN + 1] = "";
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return false;
+	bool whole = fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+		     read(fd, text, TEXT_LEN) == TEXT_LEN &&
+		     strspn(text, "0123456789abcdef") == TEXT_LEN - 1;
+	close(fd);
+	if (whole)
+		*ret_instance = (uint16_t)strtoul(text, NULL, 16);
+	return whole;
+}
+
+/* @return 0 or a negative errno; then the file is as it was */
+static int write_whole(int fd, uint16_t instance)
+{
+	char text[TEXT_LEN + 1];
+	snprintf(text, sizeof(text), "%04x\n", instance);
+	ssize_t written = write(fd, text, TEXT_LEN);
+	if (written < 0)
+		return -errno;
+	return written == TEXT_LEN ? 0 : -ENOSPC;
+}
+
+/* In a new file, which takes the old one's place when it is whole. */
+static int write_instance(const char *path, uint16_t instance)
+{
+	char new_path[PATH_MAX];
+	if ((size_t)snprintf(new_path, sizeof(new_path), "%s.new", path) >= sizeof(new_path))
+		return -ENAMETOOLONG;
+	unlink(new_path); /* of one that was killed here */
+	int fd = open(new_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd < 0)
+		return -errno;
+	int r = write_whole(fd, instance);
+	if (close(fd) < 0 && r == 0)
+		r = -errno;
+	if (r == 0 && rename(new_path, path) < 0)
+		r = -errno;
+	if (r < 0)
+		unlink(new_path);
+	return r;
+}
+
 static uint16_t remembered_instance(const char *socket_path)
 {
 	char path[PATH_MAX];
-	unsigned int previous = 0;
+	uint16_t previous = 0;
 	snprintf(path, sizeof(path), "%s.instance", socket_path);
-	FILE *file = fopen(path, "re");
-	bool known = file && fscanf(file, "%x", &previous) == 1 && previous <= UINT16_MAX;
-	if (file)
-		fclose(file);
-	uint16_t instance = peer_id_next_instance(known, (uint16_t)previous, (uint64_t)time(NULL));
-	file = fopen(path, "we");
-	if (file) {
-		fprintf(file, "%04x\n", instance);
-		fclose(file);
-	}
+	bool known = read_instance(path, &previous);
+	uint16_t instance = peer_id_next_instance(known, previous, (uint64_t)time(NULL));
+	int r = write_instance(path, instance);
+	if (r < 0)
+		log_message(LOG_WARNING,
+			    "%s cannot be written: %s; peers may take smcrd for the one before if "
+			    "it is started again within a second",
+			    path, strerror(-r));
 	return instance;
 }
 

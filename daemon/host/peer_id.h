@@ -21,8 +21,9 @@ uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds);
 
 /**
  * Make the peer ID of a new instance: remembers the instance ID in a file beside the daemon's
- * socket, so that a restart within the same second differs too. A file that cannot be read or
- * written leaves the clock alone to tell instances apart.
+ * socket, so that a restart within the same second differs too. The file is replaced as a whole or
+ * stays as it was, and no link in its place is followed. One that cannot be read or written leaves
+ * the clock alone to tell instances apart, and the log says so.
  * @param mac          of one of the RNICs, or NULL: a random locally administered one
  * @param socket_path  of the daemon
  */

@@ -5,29 +5,26 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "daemon/policy/place_key.h"
+
 #define MAX_ENTRIES   4096
-#define RESET_SECONDS 2 /* a daemon that is restarted leaves resets behind */
+#define PORTS_OF_PEER 64 /* of them: no address makes the others' be forgotten */
+#define RESET_SECONDS 2  /* a daemon that is restarted leaves resets behind */
 #define LONGEST       3600
 #define ECHO_SECONDS  3600
 #define ECHO_LONGEST  86400
 #define ECHO_PORTS    3
 #define REMEMBER_MS   3600000ull
 
-struct key {
-	uint8_t ip[16];
-	uint16_t port;
-	uint8_t family, padding;
-};
-
 struct entry {
 	struct failure failure;
-	struct key key;
+	struct place_key key;
 	UT_hash_handle hh; /* oldest first */
 };
 
 /* An address that SMC-R worked with: none that only sends the option back. */
 struct good_peer {
-	struct key key; /* port 0 */
+	struct place_key key; /* port 0 */
 	uint64_t worked_ms;
 	UT_hash_handle hh; /* the one that was longest ago first */
 };
@@ -39,10 +36,10 @@ struct failures {
 	struct good_peer *good;
 };
 
-static struct key key_of(const struct smcr_addr *peer, uint16_t port)
+static struct place_key key_of(const struct smcr_addr *peer, uint16_t port)
 {
-	struct key key = { .port = port, .family = peer->family };
-	memcpy(key.ip, peer->ip, sizeof(key.ip));
+	struct place_key key = place_key_of(peer);
+	key.port = port;
 	return key;
 }
 
@@ -91,16 +88,38 @@ static void forget_old(struct failures *failures, uint64_t now_ms)
 		remove_good(failures, failures->good);
 }
 
-static struct entry *find(const struct failures *failures, const struct key *key)
+static struct entry *find(const struct failures *failures, const struct place_key *key)
 {
 	struct entry *entry;
 	HASH_FIND(hh, failures->entries, key, sizeof(*key), entry);
 	return entry;
 }
 
-static struct entry *make(struct failures *failures, const struct smcr_addr *peer,
-			  const struct key *key)
+static bool same_address(const struct place_key *a, const struct place_key *b)
 {
+	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
+/* Of the ports of an address the one that came first makes room for one more. */
+static void make_room_at(struct failures *failures, const struct place_key *key)
+{
+	struct entry *entry, *first = NULL;
+	unsigned int ports = 0;
+	for (entry = failures->entries; entry; entry = entry->hh.next) {
+		if (!entry->key.port || !same_address(&entry->key, key))
+			continue;
+		first = first ? first : entry;
+		ports++;
+	}
+	if (ports >= PORTS_OF_PEER)
+		remove_entry(failures, first);
+}
+
+static struct entry *make(struct failures *failures, const struct smcr_addr *peer,
+			  const struct place_key *key)
+{
+	if (key->port)
+		make_room_at(failures, key);
 	if (HASH_COUNT(failures->entries) >= MAX_ENTRIES)
 		remove_entry(failures, failures->entries);
 	struct entry *entry = calloc(1, sizeof(*entry));
@@ -136,7 +155,7 @@ static uint32_t longest_of(const struct failures *failures, enum failure_kind ki
 static struct entry *note(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
 			  enum failure_kind kind, uint64_t now_ms)
 {
-	const struct key key = key_of(peer, port);
+	const struct place_key key = key_of(peer, port);
 	struct entry *entry = find(failures, &key);
 	if (!entry)
 		entry = make(failures, peer, &key);
@@ -162,11 +181,6 @@ static struct entry *note(struct failures *failures, const struct smcr_addr *pee
 
 /* ---- the option comes back ---- */
 
-static bool same_address(const struct key *a, const struct key *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 /* A reset alone may be a daemon that was restarted; one more after a while is none. */
 static bool speaks_no_smc(const struct failure *failure)
 {
@@ -177,7 +191,7 @@ static bool speaks_no_smc(const struct failure *failure)
 
 static bool only_echoes(const struct failures *failures, const struct smcr_addr *peer)
 {
-	const struct key key = key_of(peer, 0);
+	const struct place_key key = key_of(peer, 0);
 	const struct entry *whole = find(failures, &key);
 	struct good_peer *good;
 	unsigned int ports = 0;
@@ -214,7 +228,7 @@ static size_t forget(struct failures *failures, struct entry *entry,
 	return 1;
 }
 
-static void remember_good(struct failures *failures, const struct key *key, uint64_t now_ms)
+static void remember_good(struct failures *failures, const struct place_key *key, uint64_t now_ms)
 {
 	struct good_peer *good;
 	HASH_FIND(hh, failures->good, key, sizeof(*key), good);
@@ -234,7 +248,7 @@ static void remember_good(struct failures *failures, const struct key *key, uint
 void failures_worked(struct failures *failures, const struct smcr_addr *peer, uint64_t now_ms,
 		     void (*forgotten)(void *arg, const struct failure *failure), void *arg)
 {
-	const struct key whole = key_of(peer, 0), port = key_of(peer, peer->port);
+	const struct place_key whole = key_of(peer, 0), port = key_of(peer, peer->port);
 	remember_good(failures, &whole, now_ms);
 	forget(failures, find(failures, &whole), forgotten, arg);
 	forget(failures, find(failures, &port), forgotten, arg);
@@ -243,7 +257,7 @@ void failures_worked(struct failures *failures, const struct smcr_addr *peer, ui
 size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
 		       void (*forgotten)(void *arg, const struct failure *failure), void *arg)
 {
-	const struct key key = key_of(peer, port);
+	const struct place_key key = key_of(peer, port);
 	struct entry *entry, *next;
 	size_t n = 0;
 	for (entry = failures->entries; entry; entry = next) {

@@ -5,14 +5,10 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "daemon/policy/place_key.h"
+
 #define MAX_PLACES 4096
 #define HEADROOM   2
-
-struct key {
-	uint8_t ip[16];
-	uint16_t port;
-	uint8_t family, padding;
-};
 
 /* Of one direction. */
 struct learnt {
@@ -22,7 +18,7 @@ struct learnt {
 };
 
 struct place {
-	struct key key;
+	struct place_key key;
 	struct learnt rcv, snd;
 	UT_hash_handle hh; /* the one that is unused for longest first */
 };
@@ -53,17 +49,9 @@ void needs_free(struct needs *needs)
 
 /* ---- places ---- */
 
-static struct key key_of(const struct smcr_addr *where)
-{
-	struct key key = { .port = where->port, .family = where->family };
-	if (where->family)
-		memcpy(key.ip, where->ip, sizeof(key.ip));
-	return key;
-}
-
 static struct place *find(const struct needs *needs, const struct smcr_addr *where)
 {
-	const struct key key = key_of(where);
+	const struct place_key key = place_key_of(where);
 	struct place *place;
 	HASH_FIND(hh, needs->places, &key, sizeof(key), place);
 	return place;
@@ -79,7 +67,7 @@ static struct place *use(struct needs *needs, const struct smcr_addr *where)
 		place = calloc(1, sizeof(*place));
 		if (!place)
 			return NULL;
-		place->key = key_of(where);
+		place->key = place_key_of(where);
 		place->rcv.need = place->snd.need = UINT32_MAX;
 	}
 	if (HASH_COUNT(needs->places) >= MAX_PLACES)
@@ -138,18 +126,10 @@ struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_ad
 				    .snd = with_headroom(place->snd.need) };
 }
 
-static bool concerns(const struct place *place, const struct smcr_addr *where)
-{
-	struct key key = key_of(where);
-	if (!where->port && where->family)
-		key.port = place->key.port;
-	return !memcmp(&key, &place->key, sizeof(key));
-}
-
 void needs_forget(struct needs *needs, const struct smcr_addr *where)
 {
 	struct place *place, *next;
 	HASH_ITER (hh, needs->places, place, next)
-		if (concerns(place, where))
+		if (place_key_within(&place->key, where))
 			remove_place(needs, place);
 }

@@ -10,6 +10,7 @@
  *   failures.c  peers and ports with which SMC-R did not work
  *   shorts.c    where connections are too short for SMC-R
  *   needs.c     how large buffers have to be
+ *   place_key.h keys of what those three know
  *   policy.c    the whole: the rules in force, with the BPF programs told
  *
  * It steers and is no border: programs say themselves which executable they are, and one that does

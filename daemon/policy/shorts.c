@@ -5,6 +5,8 @@
 #include <string.h>
 #include <uthash.h>
 
+#include "daemon/policy/place_key.h"
+
 #define MAX_PLACES 4096
 #define MAX_SHORT  1000 /* below what the BPF programs have room for */
 
@@ -19,15 +21,9 @@
 /* It has become quiet below this part of the rate at which it begins. */
 #define QUIET_PART 0.5
 
-struct key {
-	uint8_t ip[16];
-	uint16_t port;
-	uint8_t family, padding;
-};
-
 struct place {
 	struct short_place known;
-	struct key key;
+	struct place_key key;
 	double recent;         /* connections, each weighing less as time passes */
 	uint64_t recent_ms;    /* when that was */
 	uint64_t handshakes;   /* when it was looked at last.. */
@@ -69,17 +65,9 @@ void shorts_free(struct shorts *shorts)
 
 /* ---- places ---- */
 
-static struct key key_of(const struct smcr_addr *where)
-{
-	struct key key = { .port = where->port, .family = where->family };
-	if (where->family)
-		memcpy(key.ip, where->ip, sizeof(key.ip));
-	return key;
-}
-
 static struct place *find(const struct shorts *shorts, const struct smcr_addr *where)
 {
-	const struct key key = key_of(where);
+	const struct place_key key = place_key_of(where);
 	struct place *place;
 	HASH_FIND(hh, shorts->places, &key, sizeof(key), place);
 	return place;
@@ -108,7 +96,7 @@ static struct place *find_or_make(struct shorts *shorts, const struct smcr_addr 
 	place = calloc(1, sizeof(*place));
 	if (!place)
 		return NULL;
-	place->key = key_of(where);
+	place->key = place_key_of(where);
 	place->known.where = *where;
 	place->known.order = ++shorts->last_order;
 	place->recent_ms = now_ms;
@@ -198,14 +186,6 @@ enum shorts_change shorts_look(struct shorts *shorts, const struct smcr_addr *wh
 
 /* ---- the rest ---- */
 
-static bool concerns(const struct place *place, const struct smcr_addr *where)
-{
-	struct key key = key_of(where);
-	if (!where->port && where->family)
-		key.port = place->key.port;
-	return !memcmp(&key, &place->key, sizeof(key));
-}
-
 size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 		     void (*ended)(void *arg, const struct short_place *place), void *arg)
 {
@@ -213,7 +193,7 @@ size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 	size_t n = 0;
 	for (place = shorts->places; place; place = next) {
 		next = place->hh.next;
-		if (!concerns(place, where))
+		if (!place_key_within(&place->key, where))
 			continue;
 		if (place->known.is_short && ended)
 			ended(arg, &place->known);

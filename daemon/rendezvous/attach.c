@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/capability.h>
 #include <linux/magic.h>
 #include <stdbool.h>
 #include <sys/mount.h>
@@ -11,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/host/log.h"
+#include "daemon/host/privileges.h"
 
 static bool is_cgroup2(int fd)
 {
@@ -44,8 +46,8 @@ static int mount_cgroup_root(void)
 int attach_root(void)
 {
 	static const char *const usual[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	int root = mount_cgroup_root();
-	/* Mounting takes CAP_SYS_ADMIN, looking does not. */
+	/* Mounting takes CAP_SYS_ADMIN, looking does not. The service's filter has no mounting. */
+	int root = privileges_has(CAP_SYS_ADMIN) ? mount_cgroup_root() : -ENOENT;
 	for (size_t i = 0; root < 0 && i < sizeof(usual) / sizeof(usual[0]); i++) {
 		int fd = open(usual[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd >= 0 && is_cgroup2(fd))

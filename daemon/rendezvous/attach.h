@@ -8,8 +8,10 @@
 
 #include <bpf/libbpf.h>
 
-/** A descriptor of the root of the cgroup2 hierarchy, the caller's. @return that or a negative
- * errno
+/**
+ * A descriptor of the root of the cgroup2 hierarchy, the caller's. With CAP_SYS_ADMIN it is found
+ * wherever it is mounted, else on /sys/fs/cgroup or its unified directory only.
+ * @return that or a negative errno
  */
 int attach_root(void);
 

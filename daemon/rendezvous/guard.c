@@ -44,7 +44,7 @@ static int attach_all(struct guard *skel, int cgroup)
 	return r;
 }
 
-static int load(struct rdv_guard *guard, char text[RDV_TEXT_MAX])
+static int load(struct rdv_guard *guard, int cgroup, char text[RDV_TEXT_MAX])
 {
 	uint64_t cookie;
 	int r = rdv_netns_cookie(&cookie);
@@ -58,11 +58,9 @@ static int load(struct rdv_guard *guard, char text[RDV_TEXT_MAX])
 	r = guard__load(guard->skel);
 	if (r < 0)
 		return fail(text, r, "the kernel does not load the BPF programs");
-	int cgroup = attach_root();
 	if (cgroup < 0)
 		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy");
 	r = attach_all(guard->skel, cgroup);
-	close(cgroup);
 	if (r < 0)
 		return fail(text, r, "cannot attach to the root cgroup");
 	return 0;
@@ -79,13 +77,13 @@ static void end_older(void)
 			    ROCE_UDP_PORT, strerror(-r));
 }
 
-int rdv_guard_open(struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX])
+int rdv_guard_open(int cgroup, struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX])
 {
 	struct rdv_guard *guard = calloc(1, sizeof(*guard));
 	if (!guard)
 		return fail(ret_text, -ENOMEM, "no memory");
 	libbpf_print_fn_t before = libbpf_set_print(attach_log);
-	int r = load(guard, ret_text);
+	int r = load(guard, cgroup, ret_text);
 	libbpf_set_print(before);
 	if (r < 0) {
 		rdv_guard_close(guard);

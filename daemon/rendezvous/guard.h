@@ -15,10 +15,11 @@ struct rdv_guard;
 /**
  * From here on bind(), connect() and sending to the port fail with EPERM; sockets that are
  * connected to it already are so no more. Lasts as long as the process.
+ * @param cgroup    what attach_root() gave, its error too; stays the caller's
  * @param ret_text  on failure: what is missing, for the log; room RDV_TEXT_MAX
  * @return 0, or a negative errno: the port is open to everybody
  */
-int rdv_guard_open(struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX]);
+int rdv_guard_open(int cgroup, struct rdv_guard **ret_guard, char ret_text[RDV_TEXT_MAX]);
 
 /** NULL is allowed. */
 void rdv_guard_close(struct rdv_guard *guard);

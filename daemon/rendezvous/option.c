@@ -125,7 +125,7 @@ static int64_t read_clock_offset(void)
 	return offset;
 }
 
-static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
+static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
 {
 	option->clock_offset_ns = read_clock_offset();
 	int r = rdv_netns_cookie(&option->netns_cookie);
@@ -146,12 +146,10 @@ static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 	if (r < 0)
 		return fail(text, r, "the kernel refuses the BPF programs",
 			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
-	int cgroup = attach_root();
 	if (cgroup < 0)
 		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy",
 			    "mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN");
 	r = attach(option, cgroup);
-	close(cgroup);
 	if (r == -EPERM)
 		return fail(text, r, "cannot attach to the root cgroup",
 			    "give the daemon CAP_NET_ADMIN, or find with `bpftool cgroup tree` "
@@ -162,14 +160,14 @@ static int load(struct rdv_option *option, char text[RDV_TEXT_MAX])
 	return 0;
 }
 
-int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
+int rdv_option_open(int cgroup, struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 {
 	struct rdv_option *option = calloc(1, sizeof(*option));
 	if (!option)
 		return fail(ret_text, -ENOMEM, "no memory", "free some");
 	option->claims = -1;
 	libbpf_print_fn_t before = libbpf_set_print(attach_log);
-	int r = load(option, ret_text);
+	int r = load(option, cgroup, ret_text);
 	libbpf_set_print(before);
 	if (r < 0) {
 		rdv_option_close(option);
@@ -235,6 +233,16 @@ int rdv_option_limit_user(struct rdv_option *option, uid_t uid, enum smcr_reason
 	else if (bpf_map_update_elem(limited, &uid, &value, BPF_EXIST) < 0)
 		return -ENOSPC;
 	return 0;
+}
+
+void rdv_option_get_listeners(const struct rdv_option *option, struct rdv_listeners *ret_listeners)
+{
+	*ret_listeners = (struct rdv_listeners){ 0 };
+	if (option)
+		*ret_listeners =
+			(struct rdv_listeners){ .claimed = option->skel->bss->num_listening,
+						.refused = option->skel->bss->num_refused,
+						.refused_uid = option->skel->bss->refused_uid };
 }
 
 /* ---- what is known of a socket */

@@ -59,13 +59,13 @@ struct rdv_skipped_peer {
 /**
  * Load the programs and attach them. From here on claimed sockets of the calling thread's network
  * namespace carry the option.
+ * @param cgroup    what attach_root() gave, its error too; stays the caller's
  * @param ret_text  on failure: what is missing and what to do, for the log; room RDV_TEXT_MAX. The
  *                  daemon can go on without: all connections are plain TCP then
- * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN, and CAP_SYS_ADMIN
- * where cgroup2 is not mounted on /sys/fs/cgroup or its unified directory), -ENOSYS or -EOPNOTSUPP
- * (kernel too old or built without), or what the kernel said
+ * @return 0, -EPERM or -EACCES (needs CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN), -ENOSYS or
+ * -EOPNOTSUPP (kernel too old or built without), or what the kernel said
  */
-int rdv_option_open(struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);
+int rdv_option_open(int cgroup, struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX]);
 
 /** Detach and free. Claims and outcomes are forgotten. NULL is allowed. */
 void rdv_option_close(struct rdv_option *option);
@@ -100,6 +100,20 @@ void rdv_option_limit(struct rdv_option *option, enum smcr_reason reason);
  * @return 0, -ENOSPC (4096 users)
  */
 int rdv_option_limit_user(struct rdv_option *option, uid_t uid, enum smcr_reason reason);
+
+/** Listeners that are claimed. */
+struct rdv_listeners {
+	uint32_t claimed;  /* of all users */
+	uint32_t refused;  /* claims that were one too many, since open: these listeners are plain
+			      TCP */
+	uid_t refused_uid; /* whose the last one was */
+};
+
+/**
+ * How many there are. All users together may have 16384; one of them no more than are left, so that
+ * nobody's are lost by what another one claims. NULL is allowed.
+ */
+void rdv_option_get_listeners(const struct rdv_option *option, struct rdv_listeners *ret_listeners);
 
 /**
  * What is known about a socket.

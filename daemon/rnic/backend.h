@@ -48,6 +48,7 @@ struct rnic_pd {
 struct rnic_mr {
 	struct rnic *rnic;
 	uint32_t lkey, rkey;
+	uint64_t vaddr;
 };
 
 struct rnic_qp {

@@ -85,6 +85,11 @@ uint32_t rnic_mr_rkey(const struct rnic_mr *mr)
 	return mr->rkey;
 }
 
+uint64_t rnic_mr_vaddr(const struct rnic_mr *mr)
+{
+	return mr->vaddr;
+}
+
 int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, struct rnic_qp **ret_qp)
 {
 	if (params->send_depth < 1 || params->send_depth > MAX_SEND_DEPTH ||

@@ -175,13 +175,16 @@ enum {
 
 /**
  * Register memory in a protection domain. The memory stays the caller's and must outlive the MR.
- * The remote address of byte i is (uintptr_t)addr + i.
+ * Own requests name it by its address, those of a peer by rnic_mr_vaddr().
  */
 int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
 void rnic_mr_deregister(struct rnic_mr *mr);
 uint32_t rnic_mr_lkey(const struct rnic_mr *mr);
 uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getrandom) */
+/** Where the memory begins for peers: the remote address of byte i is this plus i. soft: never 0,
+ * unpredictable, and tells nothing of where the memory is; verbs: its address. */
+uint64_t rnic_mr_vaddr(const struct rnic_mr *mr);
 
 enum rnic_opcode {
 	RNIC_WR_SEND,

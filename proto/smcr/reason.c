@@ -139,8 +139,8 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_LIMIT:
 		return (struct reason){
 			"limit",
-			"smcrd serves as many connections or sessions, of this user or of all, as "
-			"its configuration allows"
+			"smcrd serves as many connections or sessions, of this user, with this "
+			"peer or of all, as it may"
 		};
 	case SMCR_REASON_NO_DESCRIPTORS:
 		return (struct reason){

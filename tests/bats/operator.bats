@@ -301,7 +301,7 @@ linked_again() {
 	# looking is free
 	as 65534 a link
 	as "65534,$games" a link test "$link"
-	grep -q 'link.test .*asked for by uid 65534' "$HOSTS_DIR/a.log"
+	grep -q 'link.test .*by uid 65534, pid' "$HOSTS_DIR/a.log"
 	busy_end
 }
 

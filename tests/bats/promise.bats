@@ -385,6 +385,40 @@ exchange_kept() {
 	served_again
 }
 
+# smcrd_as_user HOST: as the service runs it. `ip netns exec` would hide the cgroup2 hierarchy, and this
+# user may not read where it is built.
+smcrd_as_user() {
+	local caps=-all,+net_admin,+net_raw,+bpf,+perfmon
+	cp "$HOSTS_BUILD/bin/smcrd" "$HOSTS_DIR/smcrd"
+	: >"$HOSTS_DIR/$1.conf"
+	chown 12345:12345 "$HOSTS_DIR"
+	chmod 755 "$HOSTS_DIR"
+	nsenter --net="/run/netns/$HOSTS_ID-$1" setpriv --reuid 12345 --regid 12345 --clear-groups --inh-caps="$caps" \
+		--ambient-caps="$caps" --bounding-set="$caps" "$HOSTS_DIR/smcrd" --foreground --config "$HOSTS_DIR/$1.conf" \
+		--socket "$HOSTS_DIR/$1.sock" >>"$HOSTS_DIR/$1.log" 2>&1 3>&- {HOSTS_GUARD}>&- &
+	printf -v "SMCRD_PID_$1" %s $!
+	until_true 10 answers "$1"
+}
+
+@test "a smcrd that is not root's, and chroot: known by whose its socket file was" {
+	mountpoint -q /sys/fs/cgroup/unified || [ "$(stat -fc %T /sys/fs/cgroup)" = cgroup2fs ] ||
+		skip "the cgroup2 hierarchy is mounted elsewhere"
+	hosts_up 1500
+	smcrd_as_user a
+	smcrd_start b
+	new_root
+	start_both
+	served_again
+	tell client "connect $SERVER 7001" 'ok pair'
+	tell server accept 'ok pair'
+	tell server "chroot $ROOT"
+	tell server 'setuid 65534'
+	exchange
+	part
+	served_again
+	until_true 5 shows a connection 'any(.mode == "smcr" and .uid == 65534)'
+}
+
 @test "chroot, and smcrd started anew meanwhile" {
 	two_daemons
 	start_both

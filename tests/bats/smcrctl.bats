@@ -3,6 +3,8 @@
 # What operators see and do: smcrctl, configuration errors, who holds a socket or a port.
 bats_require_minimum_version 1.5.0
 load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
 
 @test "smcrctl without a daemon exits 3 and says so" {
 	run -3 "$HOSTS_BUILD/bin/smcrctl" -s "$BATS_TEST_TMPDIR/nobody.sock" info
@@ -52,6 +54,43 @@ load common
 		[[ " $output " == *" $key "* ]]
 	done
 	shows a info '.tcp_option.available == true and .tcp_option.error == null'
+}
+
+@test "a user who holds the directory of the socket does not keep smcrd from starting" {
+	hosts_up 1500
+	flock "$HOSTS_DIR" -c "touch '$HOSTS_DIR/held'; exec sleep 60" &
+	local holder=$!
+	until_true 10 test -e "$HOSTS_DIR/held"
+	smcrd_start a
+	run -0 smcrctl_on a info
+	kill -0 "$holder" # it held it all the time
+	kill "$holder"
+}
+
+@test "event: groups and links that came and went, why, and who commanded it" {
+	two_daemons
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
+	until_true 10 shows a event '[.[] | select(.event == "link-up")] | length == 2'
+	shows a event '.[0].event == "group-up" and .[0].id == 1 and .[0].linkgroup == 1'
+	shows a event '.[0].peer == "10.77.0.2" and .[0].link == null and .[0].rnic == null'
+	shows b event '.[0].peer == "10.77.0.1"'
+	shows a linkgroup '.[0].peer == "10.77.0.2"'
+	shows a event "[.[] | .time_us / 1e6 | . > ${EPOCHREALTIME%.*} - 60 and . < ${EPOCHREALTIME%.*} + 60] | all"
+	link=$(show a connection '.[0].link')
+	run -0 smcrctl_on a link delete "1/$link"
+	until_true 10 shows a event "[.[] | select(.event == \"link-deleted\" and .link == $link)] | length == 1"
+	shows a event '.[] | select(.event == "link-deleted") | .connections > 0 and (.text | contains("an operator wants it"))'
+	until_true 10 shows b event '[.[] | select(.event == "link-deleted")] | length == 1'
+	until_true 10 shows a event '[.[] | select(.event == "command")] | length == 1'
+	shows a event ".[] | select(.event == \"command\") | .text | startswith(\"link.delete\") and contains(\"by uid 0\")"
+	run -4 smcrctl_on a link delete 1/99
+	shows a event '.[-1] | .event == "command" and (.text | endswith("link group 1 has no link 99"))'
+	run -0 smcrctl_on a event
+	[[ "$output" == TIME* ]]
+	[[ "$output" == *"link group 1 with peer 10.77.0.2 is up"* ]]
+	steady_stop client
+	steady_stop server
 }
 
 @test "an error in the configuration names file, line and key" {

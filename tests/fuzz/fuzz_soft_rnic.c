@@ -145,7 +145,7 @@ static void packet(struct run *run)
 	size_t header = ROCE_BTH_LEN;
 	if (roce_has_reth(opcode)) {
 		int16_t offset = (int16_t)take16(run);
-		struct roce_reth reth = { .va = (uintptr_t)run->mem + (uint64_t)(int64_t)offset,
+		struct roce_reth reth = { .va = rnic_mr_vaddr(run->mr) + (uint64_t)(int64_t)offset,
 					  .rkey = rnic_mr_rkey(run->mr) ^ (flags >> 6),
 					  .length = take16(run) };
 		roce_encode_reth(&reth, buf + header);

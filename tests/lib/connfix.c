@@ -65,6 +65,13 @@ static int op_mem_recover(void *ctx, void *addr, size_t len)
 	return 0;
 }
 
+static int op_mem_discard(void *ctx, void *addr, size_t len)
+{
+	(void)ctx;
+	memset(addr, 0, len);
+	return 0;
+}
+
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
 			uint32_t recv_len, void **ret_qp, uint32_t *ret_qpn)
 {
@@ -118,18 +125,17 @@ static void op_qp_destroy(void *ctx, void *qp)
 	free(qp);
 }
 
-static int op_mr_register(void *ctx, void *qp, void *addr, size_t len, bool remote, void **ret_mr,
-			  uint32_t *ret_lkey, uint32_t *ret_rkey)
+static int op_mr_register(void *ctx, void *qp, void *addr, size_t len, bool remote,
+			  struct smcr_mr *ret_mr)
 {
 	struct connfix *f = ctx;
 	(void)qp;
-	(void)addr;
 	(void)len;
 	(void)remote;
 	f->live_mrs++;
-	*ret_mr = f;
-	*ret_lkey = ++f->next_key;
-	*ret_rkey = ++f->next_key;
+	*ret_mr = (struct smcr_mr){ .handle = f, .vaddr = (uintptr_t)addr };
+	ret_mr->lkey = ++f->next_key;
+	ret_mr->rkey = ++f->next_key;
 	return 0;
 }
 
@@ -222,6 +228,12 @@ static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_re
 	(void)result;
 }
 
+static void op_event(void *ctx, const struct smcr_event *event)
+{
+	(void)ctx;
+	(void)event;
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	struct connfix *f = ctx;
@@ -235,6 +247,7 @@ static const struct smcr_ops ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
+	.mem_discard = op_mem_discard,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
@@ -247,6 +260,7 @@ static const struct smcr_ops ops = {
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
 	.command_done = op_command_done,
+	.event = op_event,
 	.log = op_log,
 };
 

@@ -171,6 +171,8 @@ struct smcr_conn_params pair_params(struct pair *pair, int side, enum smcr_role 
 		.user = &pair->conns[conn].end[side],
 		.pid = (uint32_t)(100 + conn),
 	};
+	if (pair->side[side].self)
+		params.peer = params.local;
 	if (pair->side[side].far)
 		memcpy(params.peer.ip, (const uint8_t[4]){ 192, 0, 2, 7 }, 4);
 	params.local.port = role == SMCR_ROLE_SERVER ? 80 : (uint16_t)(40000 + conn);

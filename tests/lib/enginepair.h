@@ -79,6 +79,12 @@ struct pair_conn {
 	int client; /* side of the client */
 };
 
+/** What an engine told operators last. */
+struct pair_event {
+	struct smcr_event event; /* without its device */
+	char text[128];
+};
+
 struct pair_side {
 	struct pair *pair;
 	int index;
@@ -98,14 +104,18 @@ struct pair_side {
 	/* faults: make the n-th next call fail, counted down; 0: none */
 	int fail_qp_create, fail_qp_connect, fail_qp_start, fail_mr_register, fail_mem_alloc,
 		fail_post;
+	bool keep_memory;           /* nothing of it can be given back in part */
 	enum smcr_reason refuse;    /* its connections must not use SMC-R */
 	uint32_t rcvbuf, sndbuf;    /* what its programs set */
 	struct smcr_needs expected; /* where they set nothing */
 	uint8_t net;                /* 10.0.NET.0/24 is where its connections are */
 	uint16_t vlan;              /* of the interface that its connections use; SMCR_NO_VLAN */
 	bool far;                   /* the peers of its TCP connections are behind a router */
+	bool self;                  /* or at its own address */
 	unsigned int log_lines;
-	char log_line[256]; /* the last one */
+	char log_line[256];                           /* the last one */
+	unsigned int events[SMCR_EVENT_LGR_DOWN + 1]; /* of each type so far */
+	struct pair_event event;                      /* the last one */
 	/* the last command_done() */
 	unsigned int commands_done;
 	uint64_t command_id;

@@ -122,6 +122,16 @@ static int op_mem_recover(void *ctx, void *addr, size_t len)
 	return 0;
 }
 
+static int op_mem_discard(void *ctx, void *addr, size_t len)
+{
+	const struct pair_side *side = ctx;
+	if (side->keep_memory)
+		return -EBUSY;
+	if (madvise(addr, len, MADV_DONTNEED) < 0)
+		pair_violation("memory that cannot be given back");
+	return 0;
+}
+
 static const struct smcr_device_info *device_of(const struct pair_side *side, uint32_t id)
 {
 	for (size_t i = 0; i < side->num_devices; i++)
@@ -232,7 +242,7 @@ static void op_qp_destroy(void *ctx, void *handle)
 }
 
 static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool remote,
-			  void **ret_mr, uint32_t *ret_lkey, uint32_t *ret_rkey)
+			  struct smcr_mr *ret_mr)
 {
 	struct pair_side *side = ctx;
 	struct pair_qp *qp = handle;
@@ -249,9 +259,9 @@ static int op_mr_register(void *ctx, void *handle, void *addr, size_t len, bool 
 	mr->key = side->next_key++;
 	qp->mrs++;
 	DL_APPEND(side->mrs, mr);
-	*ret_mr = mr;
-	*ret_lkey = mr->key;
-	*ret_rkey = mr->key;
+	*ret_mr = (struct smcr_mr){
+		.handle = mr, .lkey = mr->key, .rkey = mr->key, .vaddr = (uintptr_t)addr
+	};
 	return 0;
 }
 
@@ -356,6 +366,20 @@ static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_re
 		side->on_command_done(side->on_command_ctx, id, result);
 }
 
+static void op_event(void *ctx, const struct smcr_event *event)
+{
+	struct pair_side *side = ctx;
+	struct pair_event *last = &side->event;
+	side->events[event->type]++;
+	last->event = *event;
+	snprintf(last->text, sizeof(last->text), "%s", event->text);
+	last->event.text = last->text;
+	last->event.device = NULL;
+	if (getenv("PAIR_LOG"))
+		fprintf(stderr, "[%d] event %d: link %u/%u: %s (%u)\n", side->index, event->type,
+			event->lgr, event->link, event->text, event->num_conns);
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	struct pair_side *side = ctx;
@@ -370,6 +394,7 @@ const struct smcr_ops pair_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
+	.mem_discard = op_mem_discard,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
@@ -382,6 +407,7 @@ const struct smcr_ops pair_ops = {
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
 	.command_done = op_command_done,
+	.event = op_event,
 	.log = op_log,
 };
 

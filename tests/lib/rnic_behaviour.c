@@ -390,13 +390,13 @@ static void remote_access_is_refused(void **state)
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
 				   .sge = { { a.mem, 100, rnic_mr_lkey(a.mr) } },
-				   .remote_addr = (uintptr_t)b.mem + b.mem_len - 99,
+				   .remote_addr = rnic_mr_vaddr(b.mr) + b.mem_len - 99,
 				   .rkey = rnic_mr_rkey(b.mr) };
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR); /* past the end */
 	expect_end(&b, 0);                           /* the responder's ends too */
-	wr.remote_addr = (uintptr_t)b.mem - 1;
+	wr.remote_addr = rnic_mr_vaddr(b.mr) - 1;
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
-	wr.remote_addr = (uintptr_t)b.mem;
+	wr.remote_addr = rnic_mr_vaddr(b.mr);
 	wr.rkey ^= 0x55AA55;
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	/* Another protection domain's key. */
@@ -407,11 +407,13 @@ static void remote_access_is_refused(void **state)
 					  RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE, &mr),
 			 0);
 	wr.rkey = rnic_mr_rkey(mr);
+	wr.remote_addr = rnic_mr_vaddr(mr);
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	rnic_mr_deregister(mr);
 	/* Own memory that is not for others. */
 	assert_int_equal(rnic_mr_register(b.pd, b.mem, b.mem_len, RNIC_ACCESS_LOCAL_WRITE, &mr), 0);
 	wr.rkey = rnic_mr_rkey(mr);
+	wr.remote_addr = rnic_mr_vaddr(mr);
 	expect_refused(&wr, RNIC_WC_REM_ACCESS_ERR);
 	rnic_mr_deregister(mr);
 	rnic_pd_free(pd);
@@ -424,7 +426,7 @@ static void own_memory_is_checked(void **state)
 				   .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
 				   .sge = { { a.mem + a.mem_len - 50, 100, rnic_mr_lkey(a.mr) } },
-				   .remote_addr = (uintptr_t)b.mem,
+				   .remote_addr = rnic_mr_vaddr(b.mr),
 				   .rkey = rnic_mr_rkey(b.mr) };
 	expect_refused(&wr, RNIC_WC_LOC_PROT_ERR);
 	wr.sge[0].addr = a.mem;
@@ -512,7 +514,7 @@ static void unsignaled_requests(void **state)
 	struct rnic_send_wr wr = { .opcode = RNIC_WR_RDMA_WRITE,
 				   .num_sge = 1,
 				   .sge = { { a.mem, 64, rnic_mr_lkey(a.mr) } },
-				   .remote_addr = (uintptr_t)b.mem,
+				   .remote_addr = rnic_mr_vaddr(b.mr),
 				   .rkey = rnic_mr_rkey(b.mr) };
 	struct rnic_send_wr list[7];
 	for (int i = 0; i < 7; i++)

@@ -159,7 +159,7 @@ int rnic_side_write(struct rnic_side *side, size_t from, uint32_t len, const str
 				   .flags = RNIC_SEND_SIGNALED,
 				   .num_sge = 1,
 				   .sge = { { side->mem + from, len, rnic_mr_lkey(side->mr) } },
-				   .remote_addr = (uintptr_t)peer->mem + to,
+				   .remote_addr = rnic_mr_vaddr(peer->mr) + to,
 				   .rkey = rnic_mr_rkey(peer->mr) };
 	return rnic_post_send(side->qp, &wr, 1);
 }

@@ -332,6 +332,30 @@ static void test_no_descriptor_left(void **state)
 	expect_plain(fd);
 }
 
+/* One for asking the daemon, and none, or one, for its answer: it is not asked where that could not
+ * be taken. */
+static void test_few_descriptors_left(void **state)
+{
+	(void)state;
+	struct rlimit before;
+	for (int left = 1; left <= 2; left++) {
+		int fd = client();
+		assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+		const struct rlimit tight = { (rlim_t)fd + 1 + (rlim_t)left, before.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &tight), 0);
+		int rc = pre_net_connect(fd, &server);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_int_equal(rc, 0);
+		assert_int_equal(smcrd.script->sessions, left - 1);
+		if (left == 1) {
+			close(pre_net_accept_plain(listener));
+			expect_plain(fd);
+		} else {
+			close(fd);
+		}
+	}
+}
+
 static void set_unseen(int fd, int level, int name)
 {
 	int on = 1;
@@ -563,6 +587,7 @@ int main(void)
 		TEST(test_promise_that_cannot_be_taken_back),
 		TEST(test_absent_daemon),
 		TEST(test_no_descriptor_left),
+		TEST(test_few_descriptors_left),
 		TEST(test_unfit_sockets_that_came_so),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_connection),

@@ -165,7 +165,6 @@ int fabric_mem_alloc(struct host *host, size_t len, struct block **ret_block)
 	block->host = host;
 	block->id = ++fabric->next_block;
 	block->base = map_block(len);
-	block->start = (uintptr_t)block->base;
 	block->len = len;
 	DL_APPEND(fabric->blocks, block);
 	*ret_block = block;
@@ -224,6 +223,7 @@ int fabric_mr_register(struct qp *qp, void *addr, size_t len, bool remote, struc
 	mr->qp = qp;
 	mr->block = block;
 	mr->addr = addr;
+	mr->vaddr = (uint64_t)mr->key << 16;
 	mr->len = len;
 	mr->remote = remote;
 	qp->num_mrs++;

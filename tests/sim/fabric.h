@@ -50,7 +50,6 @@ struct block {
 	struct host *host;
 	uint32_t id;
 	uint8_t *base;
-	uint64_t start; /* its address, also after it was freed */
 	size_t len;
 	bool freed;
 	uint32_t num_mrs;
@@ -63,6 +62,7 @@ struct mr {
 	struct qp *qp;
 	struct block *block;
 	uint8_t *addr;
+	uint64_t vaddr; /* for the peer: not its address */
 	size_t len;
 	bool remote;
 	UT_hash_handle hh;

@@ -11,6 +11,7 @@
 #include "tests/sim/app.h"
 #include "tests/sim/coverage.h"
 #include "tests/sim/observer.h"
+#include "tests/sim/told.h"
 #include "tests/sim/wire.h"
 
 struct world *host_world(const struct host *host)
@@ -64,6 +65,11 @@ static int op_mem_recover(void *ctx, void *addr, size_t len)
 	(void)ctx;
 	memset(addr, 0, len);
 	return 0;
+}
+
+static int op_mem_discard(void *ctx, void *addr, size_t len)
+{
+	return op_mem_recover(ctx, addr, len);
 }
 
 static struct device *find_device(struct host *host, uint32_t id)
@@ -130,8 +136,8 @@ static void op_qp_destroy(void *ctx, void *qp)
 	fabric_qp_destroy(qp);
 }
 
-static int op_mr_register(void *ctx, void *qp, void *addr, size_t len, bool remote, void **ret_mr,
-			  uint32_t *ret_lkey, uint32_t *ret_rkey)
+static int op_mr_register(void *ctx, void *qp, void *addr, size_t len, bool remote,
+			  struct smcr_mr *ret_mr)
 {
 	struct host *host = ctx;
 	struct mr *mr;
@@ -139,9 +145,9 @@ static int op_mr_register(void *ctx, void *qp, void *addr, size_t len, bool remo
 	if (r < 0)
 		return r;
 	host->num_mrs++;
-	*ret_mr = mr;
-	*ret_lkey = mr->key;
-	*ret_rkey = mr->key;
+	*ret_mr = (struct smcr_mr){
+		.handle = mr, .lkey = mr->key, .rkey = mr->key, .vaddr = mr->vaddr
+	};
 	return 0;
 }
 
@@ -187,6 +193,11 @@ static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_re
 		world_fail(host->world, "DELL-11", "a command's outcome says nothing");
 }
 
+static void op_event(void *ctx, const struct smcr_event *event)
+{
+	told_event(ctx, event);
+}
+
 static void op_log(void *ctx, int priority, const char *line)
 {
 	struct host *host = ctx;
@@ -198,6 +209,7 @@ static const struct smcr_ops host_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
+	.mem_discard = op_mem_discard,
 	.qp_create = op_qp_create,
 	.qp_connect = op_qp_connect,
 	.qp_start = op_qp_start,
@@ -210,6 +222,7 @@ static const struct smcr_ops host_ops = {
 	.clc_send = op_clc_send,
 	.conn_event = op_conn_event,
 	.command_done = op_command_done,
+	.event = op_event,
 	.log = op_log,
 };
 
@@ -237,6 +250,7 @@ static void check(struct host *host)
 			   (unsigned long long)host->memory);
 	if (host->memory > view.memory_budget)
 		world_fail(w, "RMB-12", "%s: memory budget exceeded", host->name);
+	told_check(host);
 }
 
 static void wake_event(void *object, uint64_t arg)
@@ -350,6 +364,7 @@ void host_free(struct host *host)
 		coverage_add(host->engine);
 		smcr_engine_free(host->engine);
 	}
+	told_forget(host);
 	free(host->notes);
 	free(host);
 }
@@ -483,6 +498,7 @@ void host_restart(struct host *host)
 	obs_host_died(w->observer, host);
 	coverage_add(host->engine);
 	smcr_engine_free(host->engine);
+	told_forget(host);
 	host->engine = NULL;
 	host->commands = 0;
 	host->num_notes = 0;

@@ -40,6 +40,7 @@ struct host {
 	bool operated;     /* an operator gave a command, ever */
 	uint16_t generation;
 	unsigned int ueid_changes;
+	struct told_group *told; /* of what its engine has told operators */
 };
 
 /** A host with an engine configured by `config`; its peer ID is made here. */

@@ -33,6 +33,7 @@ struct obs_link {
 struct obs_token {
 	struct obs_link *link;
 	uint32_t rkey;
+	uint64_t vaddr;
 	bool told; /* the peer has the message that tells it */
 };
 
@@ -224,7 +225,8 @@ struct block *rmb_block(struct observer *obs, struct qp *qp, uint32_t rkey, uint
 			const char *what);
 struct obs_rmb *rmb_new(struct obs_group *group, int owner, struct block *block);
 struct obs_token *rmb_token(struct obs_rmb *rmb, const struct obs_link *link);
-void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, bool told);
+void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, uint64_t vaddr,
+		   bool told);
 void rmb_drop_tokens(struct obs_group *group, const struct obs_link *link);
 /** CLC gives the element to the flow: it must be free (RMB-7, RMB-8). */
 void rmb_claim(struct obs_rmb *rmb, uint8_t index, uint32_t element_size, struct obs_flow *flow);

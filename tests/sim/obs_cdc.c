@@ -85,13 +85,15 @@ void flow_settled(const struct request *req, bool ok)
 /* ---- WRITE ---- */
 
 static struct obs_rmb *rmb_by_rkey(struct obs_group *group, int owner, const struct obs_link *link,
-				   uint32_t rkey)
+				   uint32_t rkey, uint64_t *ret_vaddr)
 {
 	struct obs_rmb *rmb;
 	DL_FOREACH (group->rmbs, rmb) {
 		struct obs_token *token = rmb_token(rmb, link);
-		if (rmb->owner == owner && token && token->rkey == rkey)
+		if (rmb->owner == owner && token && token->rkey == rkey) {
+			*ret_vaddr = token->vaddr;
 			return rmb;
+		}
 	}
 	return NULL;
 }
@@ -100,7 +102,8 @@ static struct obs_flow *write_flow(struct observer *obs, struct obs_link *link, 
 				   const struct smcr_wr *wr, uint64_t *ret_offset)
 {
 	struct world *w = obs->world;
-	struct obs_rmb *rmb = rmb_by_rkey(link->group, !side, link, wr->rkey);
+	uint64_t start;
+	struct obs_rmb *rmb = rmb_by_rkey(link->group, !side, link, wr->rkey, &start);
 	if (!rmb) {
 		world_fail(w, "RMB-10", "group %u: the %s writes with a key that link %u has not",
 			   link->group->number, side_text(side), link->number);
@@ -111,8 +114,8 @@ static struct obs_flow *write_flow(struct observer *obs, struct obs_link *link, 
 			   link->group->number, side_text(side));
 		return NULL;
 	}
-	uint64_t offset = wr->remote_addr - rmb->block->start;
-	if (wr->remote_addr < rmb->block->start || offset >= rmb->block->len) {
+	uint64_t offset = wr->remote_addr - start;
+	if (wr->remote_addr < start || offset >= rmb->block->len) {
 		world_fail(w, "RMB-11", "group %u: the %s writes outside the peer's RMB",
 			   link->group->number, side_text(side));
 		return NULL;
@@ -276,8 +279,9 @@ static void check_update(struct world *w, const struct obs_flow *flow, const str
 	if (produced != flow->produced || cdc->conn_flags != flow->last.conn_flags ||
 	    cdc->prod_flags != flow->last.prod_flags || flow->moved)
 		return;
-	if (back->seen_any &&
-	    back->seen.prod_flags & (SMCR_CDC_WRITE_BLOCKED | SMCR_CDC_CONS_UPDATE_REQ)) {
+	if (back->seen_any && back->seen.prod_flags & SMCR_CDC_CONS_UPDATE_REQ)
+		return; /* it is asked whether it is here (A66) */
+	if (back->seen_any && back->seen.prod_flags & SMCR_CDC_WRITE_BLOCKED) {
 		if (consumed == flow->consumed)
 			world_fail(w, "WIN-3", "connection %u: a CDC that tells nothing new",
 				   flow->conn->pair->number);

@@ -197,7 +197,7 @@ static void accept_sent(struct observer *obs, struct obs_conn *conn, struct side
 		obs_see(obs, SEEN_FIRST_CONTACT);
 		rmb = rmb_new(new_group(obs, conn, qp, msg), SERVER, block);
 		if (rmb)
-			rmb_set_token(rmb, qp->link, msg->rkey, false);
+			rmb_set_token(rmb, qp->link, msg->rkey, msg->rmb_vaddr, false);
 	} else {
 		obs_see(obs, SEEN_SUBSEQUENT);
 		if (!qp->link || !qp->link->active[SERVER] || link_side(qp->link, qp) != SERVER ||
@@ -243,7 +243,7 @@ static void confirm_sent(struct observer *obs, struct obs_conn *conn, struct sid
 		qp->link = link;
 		rmb = rmb_new(conn->group, CLIENT, block);
 		if (rmb)
-			rmb_set_token(rmb, link, msg->rkey, false);
+			rmb_set_token(rmb, link, msg->rkey, msg->rmb_vaddr, false);
 	} else {
 		link = qp->link;
 		if (!link || link->group != conn->group || !link->active[CLIENT] ||

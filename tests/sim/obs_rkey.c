@@ -57,7 +57,7 @@ static void tell_pair(struct obs_group *group, struct obs_link *carrier, int fro
 			   group->number, side_text(from));
 		return;
 	}
-	rmb_set_token(rmb, group->adding, pair->new_rkey, false);
+	rmb_set_token(rmb, group->adding, pair->new_rkey, pair->new_vaddr, false);
 	group->cont_told[from]++;
 }
 
@@ -165,7 +165,8 @@ static void stage_token(struct obs_group *group, int from, uint8_t number, uint3
 	if (block && block != stage->rmb->block)
 		world_fail(w, "RKEY-3", "group %u: CONFIRM RKEY mixes RMBs", group->number);
 	if (!w->failed && stage->num < sizeof(stage->token) / sizeof(stage->token[0]))
-		stage->token[stage->num++] = (struct obs_token){ .link = link, .rkey = rkey };
+		stage->token[stage->num++] =
+			(struct obs_token){ .link = link, .rkey = rkey, .vaddr = vaddr };
 }
 
 /** Has the peer got its token on every link? One that was not listed for a link just added is
@@ -283,7 +284,8 @@ static void confirm_reply(struct obs_link *link, int from, const struct smcr_llc
 	if (stage->left)
 		return;
 	for (size_t i = 0; i < stage->num; i++)
-		rmb_set_token(stage->rmb, stage->token[i].link, stage->token[i].rkey, true);
+		rmb_set_token(stage->rmb, stage->token[i].link, stage->token[i].rkey,
+			      stage->token[i].vaddr, true);
 	stage->rmb->announced = true;
 	/* Its owner may want it back before the peer has answered that it has forgotten it. */
 	stage->rmb->deleting = stage->rmb->deleted = stage->rmb->delete_confirmed = false;

@@ -12,7 +12,7 @@ struct block *rmb_block(struct observer *obs, struct qp *qp, uint32_t rkey, uint
 {
 	struct world *w = obs->world;
 	struct mr *mr = fabric_mr_find(w->fabric, rkey);
-	if (!mr || mr->qp != qp || !mr->remote || (uintptr_t)mr->addr != vaddr ||
+	if (!mr || mr->qp != qp || !mr->remote || mr->vaddr != vaddr ||
 	    mr->addr != mr->block->base) {
 		world_fail(w, "RMB-10", "%s tells an RToken that is not valid on QP %06x of %s",
 			   what, qp->qpn, qp->host->name);
@@ -50,7 +50,8 @@ struct obs_token *rmb_token(struct obs_rmb *rmb, const struct obs_link *link)
 	return NULL;
 }
 
-void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, bool told)
+void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, uint64_t vaddr,
+		   bool told)
 {
 	struct obs_token *token = rmb_token(rmb, link);
 	if (!token)
@@ -60,7 +61,7 @@ void rmb_set_token(struct obs_rmb *rmb, struct obs_link *link, uint32_t rkey, bo
 			   rmb->group->number);
 		return;
 	}
-	*token = (struct obs_token){ .link = link, .rkey = rkey, .told = told };
+	*token = (struct obs_token){ .link = link, .rkey = rkey, .vaddr = vaddr, .told = told };
 }
 
 void rmb_drop_tokens(struct obs_group *group, const struct obs_link *link)

@@ -237,7 +237,7 @@ static bool execute_write(struct qp *qp, struct qp *peer, struct request *req)
 						    : "no remote access");
 		return false;
 	}
-	uint64_t start = (uintptr_t)mr->addr;
+	uint64_t start = mr->vaddr;
 	if (req->wr.remote_addr < start || req->wr.length > mr->len ||
 	    req->wr.remote_addr - start > mr->len - req->wr.length) {
 		if (!w->set.hostile)

@@ -14,6 +14,7 @@
 
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/option.h"
+#include "tests/lib/option.h"
 
 static int parse_addr(const char *text, struct smcr_addr *ret_addr)
 {
@@ -108,7 +109,7 @@ int main(void)
 	log_open(LOG_DEBUG, false);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	setvbuf(stdin, NULL, _IONBF, 0);
-	if (rdv_option_open(&option, text) < 0) {
+	if (option_open(&option, text) < 0) {
 		fprintf(stderr, "%s\n", text);
 		return 1;
 	}

@@ -40,6 +40,7 @@
 #include "daemon/engine/view.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
+#include "tests/lib/option.h"
 #include "tests/lib/proves.h"
 
 #pragma GCC diagnostic ignored "-Wunused-function" /* no program uses all of it */
@@ -574,7 +575,7 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 	}
 	if (conns_config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
 		conns_config.limits.connect_wait_ms = 6 * WAIT_MS;
-	if (with_option && rdv_option_open(&daemon_option, text) < 0) {
+	if (with_option && option_open(&daemon_option, text) < 0) {
 		fprintf(stderr, "# %s\n", text);
 		_exit(1);
 	}

@@ -2,7 +2,10 @@
 /* INFO requests: what became of a connection, at once or when it is settled. */
 #include "tests/unit/clients_side.h"
 
+#include <fcntl.h>
 #include <sched.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
 
 static void ask_info(int session, uint8_t flags, int proof)
 {
@@ -141,7 +144,16 @@ static void a_socket_that_stayed_tcp_tells_why(void **state)
 
 /* ---- whose it is ---- */
 
-static void a_name_proves_nothing(void **state)
+/* Inode numbers of sockets come back when 2^32 have been given. Here each socket has the same. */
+int fstat(int fd, struct stat *st)
+{
+	int r = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
+	if (r == 0 && S_ISSOCK(st->st_mode))
+		st->st_ino = 7;
+	return r;
+}
+
+static void neither_a_name_nor_an_inode_proves_anything(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
@@ -318,7 +330,7 @@ int main(void)
 		cmocka_unit_test(what_is_told_of_a_connection),
 		cmocka_unit_test(why_it_is_relayed),
 		cmocka_unit_test(a_socket_that_stayed_tcp_tells_why),
-		cmocka_unit_test(a_name_proves_nothing),
+		cmocka_unit_test(neither_a_name_nor_an_inode_proves_anything),
 		cmocka_unit_test(requests_that_make_no_sense),
 		cmocka_unit_test(all_who_wait_are_told_and_go_on),
 		cmocka_unit_test(the_error_is_still_told_afterwards),

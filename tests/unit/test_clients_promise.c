@@ -416,7 +416,7 @@ static void both_sides_agree_while_the_policy_changes(void **state)
 	(void)state;
 	char text[RDV_TEXT_MAX];
 	pthread_t thread;
-	assert_int_equal(rdv_option_open(&flipped, text), 0);
+	assert_int_equal(option_open(&flipped, text), 0);
 	assert_int_equal(pthread_create(&thread, NULL, flip, NULL), 0);
 	for (int i = 0; i < 12000; i++) {
 		struct tcp tcp = promised_tcp();

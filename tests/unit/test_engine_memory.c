@@ -134,6 +134,50 @@ static void unused_memory_is_not_touched(void **state)
 	PROVES("RMB-3");
 }
 
+/** What connections have used goes back to the system some time after their end, also where others
+ *  of the same RMB go on; what these have stays. */
+static void used_memory_goes_back(void **state)
+{
+	(void)state;
+	for (int refused = 0; refused < 2; refused++) {
+		struct smcr_config config = pair_config(S);
+		config.elements_per_rmb = 0;
+		config.bsize = 0xFF;
+		struct pair *pair = pair_new(&config, NULL, 1, 1);
+		int first = pair_connected(pair), second = pair_connected(pair);
+		const struct smcr_lgr *lgr = pair_lgr(pair, S);
+		size_t unused[2] = { resident(lgr->rmbs), resident(lgr->sndbufs) };
+		assert_int_equal(unused[0] + unused[1], 2); /* eye catchers */
+		for (unsigned int i = 0; i < 6; i++) {
+			for (int c = first; c <= second; c++) {
+				pair_send(pair, c, C, 12 * KIB, (uint8_t)i);
+				pair_pump(pair);
+				pair_expect(pair, c, S, 12 * KIB, (uint8_t)i);
+				pair_send(pair, c, S, 12 * KIB, (uint8_t)i);
+				pair_pump(pair);
+				pair_expect(pair, c, C, 12 * KIB, (uint8_t)i);
+			}
+		}
+		size_t rmb = resident(lgr->rmbs), sndbuf = resident(lgr->sndbufs);
+		assert_int_equal(rmb, 36);
+		assert_int_equal(sndbuf, 36);
+		pair->side[S].keep_memory = refused;
+		pair_close(pair, first);
+		assert_int_equal(resident(lgr->rmbs), rmb);
+		pair_run(pair, 61 * 1000 * 1000);
+		assert_int_equal(resident(lgr->rmbs), refused ? rmb : rmb / 2);
+		assert_int_equal(resident(lgr->sndbufs), refused ? sndbuf : sndbuf / 2);
+		/* the next one finds zeroes behind the eye catcher */
+		int third = pair_connected(pair);
+		for (size_t i = 4; i < lgr->rmbs->element_size; i++)
+			assert_int_equal(lgr->rmbs->base[i], 0);
+		pair_exchange(pair, second);
+		pair_exchange(pair, third);
+		pair_free(pair);
+	}
+	PROVES("RMB-3");
+}
+
 static void slabs_and_elements(void **state)
 {
 	(void)state;
@@ -332,7 +376,7 @@ static void a_send_buffer_when_memory_is_short(void **state)
 			pair->side[C].sndbuf = 16 * KIB;
 		}
 		int c = pair_connected(pair);
-		assert_int_equal(sndbuf_of(pair, c, C), larger ? 64 * KIB : 32 * KIB);
+		assert_int_equal(sndbuf_of(pair, c, C), larger ? 64 * KIB : 16 * KIB);
 		pair_exchange(pair, first);
 		pair_exchange(pair, c);
 		pair_free(pair);
@@ -450,6 +494,7 @@ int main(void)
 		cmocka_unit_test(default_shrinks_under_pressure),
 		cmocka_unit_test(ten_thousand_connections),
 		cmocka_unit_test(unused_memory_is_not_touched),
+		cmocka_unit_test(used_memory_goes_back),
 		cmocka_unit_test(slabs_and_elements),
 		cmocka_unit_test(best_fit),
 		cmocka_unit_test(budget),

@@ -149,12 +149,13 @@ static void somebody_else_is_first(void **state)
 	PROVES("RV-15 SEC-6");
 }
 
-/** Some client has a group found by naming its peer's address, and declines as out of sync. */
+/** Some client has a group found by naming its peer, by address or ID, and declines as out of sync.
+ */
 static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *proposal,
 			     const uint8_t peer_id[SMCR_PEER_ID_LEN])
 {
 	struct smcr_clc_msg decline = { .type = SMCR_CLC_DECLINE,
-					.decline = { .version = 2,
+					.decline = { .version = proposal->proposal.version,
 						     .out_of_sync = true,
 						     .diagnosis = SMCR_REASON_OUT_OF_SYNC } };
 	memcpy(decline.decline.peer_id, peer_id, SMCR_PEER_ID_LEN);
@@ -166,45 +167,120 @@ static void says_out_of_sync(struct pair *pair, const struct smcr_clc_msg *propo
 	assert_int_equal(pair_end(pair, conn, S)->fallback, 1);
 }
 
-/** It is asked whether it is still there, not just ended. */
+/** @return is the server's answer to that Proposal one of a first contact? */
+static bool makes_first_contact(struct pair *pair, const struct smcr_clc_msg *proposal)
+{
+	struct smcr_clc_msg accept;
+	int conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	pair_inject_clc(pair, conn, C, proposal);
+	pair_pump(pair);
+	const struct pair_clc *in = pair_end(pair, conn, C)->in;
+	assert_int_equal(smcr_clc_decode(in->buf, in->len, &accept), 0);
+	return accept.accept.first_contact;
+}
+
+/** It is asked whether it is still there, not just ended, also if it seems to say so itself:
+ * anybody can know its peer ID. */
 static void out_of_sync_says_somebody_else(void **state)
 {
 	(void)state;
-	struct pair *pair = pair_new_with("A", "A", 2);
-	uint8_t other[SMCR_PEER_ID_LEN] = { 6, 6, 6 };
-	int first = connect_without_id(pair);
-	struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
-	assert_int_equal(proposal.proposal.peer_id[0], 0);
-	pair_clear_log(pair);
-	says_out_of_sync(pair, &proposal, other);
-	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 2);
-	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, true), 2);
-	pair_exchange(pair, first);
-	int second = connect_without_id(pair);
-	pair_exchange(pair, second);
-	assert_null(pair_lgr(pair, S)->next);
-	/* until it has answered it gets no new connection */
-	struct pair_pick pick = { .from = S, .type = SMCR_LLC_TEST_LINK, .verdict = PAIR_HOLD };
-	pair_set_pick(pair, &pick);
-	says_out_of_sync(pair, &proposal, other);
-	int third = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
-	pair_inject_clc(pair, third, C, &proposal);
-	pair_pump(pair);
-	const struct pair_clc *in = pair_end(pair, third, C)->in;
-	struct smcr_clc_msg accept;
-	assert_int_equal(smcr_clc_decode(in->buf, in->len, &accept), 0);
-	assert_true(accept.accept.first_contact);
-	pair_set_pick(pair, NULL);
-	pair_pump(pair);
-	pair_exchange(pair, first);
-	/* if it says so itself, it is over */
-	says_out_of_sync(pair, &proposal, pair_lgr(pair, S)->peer_id);
-	pair_run(pair, 1000);
-	assert_int_equal(pair_end(pair, first, S)->reset, 1);
-	assert_int_equal(pair_end(pair, second, S)->reset, 1);
-	pair_run(pair, 30000000);
-	pair_free(pair);
+	for (int i = 0; i < 4; i++) {
+		bool v2 = i & 1;
+		struct pair *pair = v2 ? pair_new_with("A", "A", 2) : pair_new_with("", "", 2);
+		int first = v2 ? connect_without_id(pair) : pair_connected_well(pair);
+		struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+		uint8_t id[SMCR_PEER_ID_LEN] = { 6, 6, 6 };
+		assert_int_equal(pair_lgr(pair, S)->version, v2 ? 2 : 1);
+		if (i & 2)
+			memcpy(id, pair_lgr(pair, S)->peer_id, sizeof(id));
+		pair_clear_log(pair);
+		says_out_of_sync(pair, &proposal, id);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 2);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, true), 2);
+		pair_exchange(pair, first);
+		int second = v2 ? connect_without_id(pair) : pair_connected(pair);
+		pair_exchange(pair, second);
+		assert_null(pair_lgr(pair, S)->next);
+		/* until it has answered it gets no new connection */
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_TEST_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		says_out_of_sync(pair, &proposal, id);
+		assert_true(makes_first_contact(pair, &proposal));
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		pair_exchange(pair, first);
+		pair_exchange(pair, second);
+		pair_run(pair, 30000000);
+		assert_true(pair_both_established(pair, first));
+		assert_true(pair_both_established(pair, second));
+		assert_false(makes_first_contact(pair, &proposal));
+		pair_free(pair);
+	}
 	PROVES("CLC-14 ERR-9 SEC-6");
+}
+
+/** A group that its peer has lost does not answer, and ends. */
+static void out_of_sync_is_true(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new_with("", "", 2);
+	int first = pair_connected_well(pair);
+	struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+	uint8_t id[SMCR_PEER_ID_LEN];
+	memcpy(id, pair_lgr(pair, S)->peer_id, sizeof(id));
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_TEST_LINK, .verdict = PAIR_LOSE };
+	pair_set_pick(pair, &pick);
+	says_out_of_sync(pair, &proposal, id);
+	assert_int_equal(pair_end(pair, first, S)->reset, 0);
+	pair_run(pair, 30000000);
+	assert_int_equal(pair_end(pair, first, S)->reset, 1);
+	assert_null(pair_lgr(pair, S));
+	pair_free(pair);
+	PROVES("CLC-14 ERR-9");
+}
+
+static void decline_is_last(struct pair *pair, int conn, int to, enum smcr_reason reason)
+{
+	struct smcr_clc_msg answer;
+	const struct pair_clc *last = pair_end(pair, conn, to)->in->prev;
+	assert_int_equal(smcr_clc_decode(last->buf, last->len, &answer), 0);
+	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+	assert_int_equal(answer.decline.diagnosis, reason);
+}
+
+/** Somebody at an address of this host says that he is another host's smcrd. */
+static void a_peer_at_an_own_address(void **state)
+{
+	(void)state;
+	for (int version = 1; version <= 2; version++) {
+		struct pair *pair =
+			version == 2 ? pair_new_with("A", "A", 1) : pair_new_with("", "", 1);
+		int first = pair_connected_well(pair), conn;
+		struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+		struct smcr_clc_msg accept = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc;
+		pair->side[S].self = pair->side[C].self = true;
+		conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		pair_inject_clc(pair, conn, C, &proposal);
+		pair_pump(pair);
+		decline_is_last(pair, conn, C, SMCR_REASON_OWN_HOST);
+		conn = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+		pair_inject_clc(pair, conn, S, &accept);
+		pair_pump(pair);
+		decline_is_last(pair, conn, S, SMCR_REASON_OWN_HOST);
+		/* we ourselves may */
+		struct smcr_config own = pair_config(S);
+		memcpy(proposal.proposal.peer_id, own.peer_id, SMCR_PEER_ID_LEN);
+		pair->side[S].self = pair->side[C].self = true;
+		conn = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		pair_inject_clc(pair, conn, C, &proposal);
+		pair_pump(pair);
+		assert_non_null(pair_end(pair, conn, S)->smc);
+		pair_exchange(pair, first);
+		pair_free(pair);
+	}
+	PROVES("SEC-6");
 }
 
 /** Who confirms is who the group is with, also if the Proposal did not say who that is. */
@@ -514,6 +590,8 @@ int main(void)
 		cmocka_unit_test(a_peer_without_id_starts_again),
 		cmocka_unit_test(somebody_else_is_first),
 		cmocka_unit_test(out_of_sync_says_somebody_else),
+		cmocka_unit_test(out_of_sync_is_true),
+		cmocka_unit_test(a_peer_at_an_own_address),
 		cmocka_unit_test(a_confirm_of_somebody_else),
 		cmocka_unit_test(a_decline_in_place_of_a_proposal),
 		cmocka_unit_test(through_a_router),

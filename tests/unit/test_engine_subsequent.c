@@ -263,22 +263,127 @@ static void accepts_of_a_group_that_is_none_of_theirs(void **state)
 	PROVES("RV-5 ERR-9 PLG-4");
 }
 
+/** All that leaves a side as CDC is lost: it does not know the connection any more. */
+static enum pair_verdict deaf(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	(void)pair;
+	return msg->is_cdc && msg->from == *(const int *)arg ? PAIR_LOSE : PAIR_PASS;
+}
+
+static void make_deaf(struct pair *pair, const int *side)
+{
+	pair->filter = side ? deaf : NULL;
+	pair->filter_arg = (void *)side;
+}
+
+/** A client that is told an element which a connection of its has: the peer has not answered for
+ *  that one, so it gives way. */
 static void reused_element_evicts_the_old_connection(void **state)
 {
 	(void)state;
+	static const int server = S;
 	int c, t;
 	struct pair *pair = pair_grouped(2, &c);
 	const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
 	/* the server names the element of the first connection, by its RToken on the other link */
 	struct smcr_clc_msg accept = accept_for(pair, pair_link(pair, S, 2), slab, 1);
+	make_deaf(pair, &server);
 	struct smcr_clc_msg answer = client_answer(pair, &accept, &t);
-	assert_int_equal(answer.type, SMCR_CLC_CONFIRM);
+	assert_int_equal(answer.type, SMCR_CLC_PROPOSAL); /* not yet */
+	pair_run(pair, 1000000);
+	assert_int_equal(pair_end(pair, t, C)->established, 0);
+	assert_int_equal(pair_end(pair, c, C)->reset, 0);
+	pair_run(pair, 1100000);
 	assert_int_equal(pair_end(pair, t, C)->established, 1);
 	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	pair_run(pair, 10000000);
 	assert_int_equal(pair_end(pair, c, C)->closed, 1);
 	assert_true(pair_end(pair, c, C)->last.tcp_reset);
 	pair_free(pair);
 	PROVES("RS-4 RMB-9");
+}
+
+/** Accepts that name an element of somebody else's connection, with the right RToken: that one
+ * lives on, and whoever connects to the liar has plain TCP. */
+static void an_element_of_somebody_else(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		int c, t;
+		struct pair *pair = pair_grouped(2, &c);
+		const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
+		struct smcr_clc_msg accept = accept_for(pair, pair_link(pair, S, 2), slab, 1);
+		bool last_word = i >= 2;
+		if (i == 1)
+			smcr_conn_shutdown(pair_end(pair, c, C)->smc);
+		int writer = i == 2 ? C : S;
+		if (last_word) { /* and what came before was not read */
+			pair_send(pair, c, writer, 100, 1);
+			smcr_conn_close(pair_end(pair, c, writer)->smc, false);
+		}
+		pair_pump(pair);
+		(void)client_answer(pair, &accept, &t);
+		pair_run(pair, last_word ? 2100000 : 20000);
+		const struct pair_clc *last = pair_end(pair, t, S)->in->prev;
+		struct smcr_clc_msg answer;
+		assert_int_equal(smcr_clc_decode(last->buf, last->len, &answer), 0);
+		assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+		assert_int_equal(answer.decline.diagnosis, SMCR_REASON_RTOKEN);
+		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
+		assert_int_equal(pair_end(pair, c, C)->reset, 0);
+		if (i == 0)
+			pair_exchange(pair, c);
+		if (last_word)
+			pair_expect(pair, c, !writer, 100, 1);
+		pair_free(pair);
+	}
+	PROVES("RMB-7 SEC-6");
+}
+
+/** CLC overtakes the last word on the connection that had the element: it is waited for. */
+static void the_last_word_comes_late(void **state)
+{
+	(void)state;
+	int c, t;
+	struct pair *pair = pair_grouped(2, &c);
+	const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
+	struct smcr_clc_msg accept = accept_for(pair, pair_link(pair, S, 2), slab, 1);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CDC, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	smcr_conn_abort(pair_end(pair, c, S)->smc);
+	pair_pump(pair);
+	assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_PROPOSAL);
+	pair_run(pair, 100000);
+	assert_int_equal(pair_end(pair, t, C)->established, 0);
+	pair_set_pick(pair, NULL);
+	pair_run(pair, 20000);
+	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	assert_int_equal(pair_end(pair, t, C)->established, 1);
+	pair_free(pair);
+	PROVES("RS-4 RMB-9");
+}
+
+/** The link that CLC named, or the whole group, goes while the peer is asked. */
+static void a_contest_without_link(void **state)
+{
+	(void)state;
+	static const int server = S;
+	for (int group = 0; group < 2; group++) {
+		int c, t;
+		struct pair *pair = pair_grouped(2, &c);
+		const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
+		struct smcr_clc_msg accept = accept_for(pair, pair_link(pair, S, 2), slab, 1);
+		make_deaf(pair, &server);
+		(void)client_answer(pair, &accept, &t);
+		if (group)
+			smcr_lgr_end(pair_lgr(pair, C), ECONNRESET);
+		else
+			smcr_link_fail(pair_link(pair, C, 2), SMCR_LLC_DEL_LOST_PATH, "test");
+		pair_run(pair, 30000);
+		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
+		pair_free(pair);
+	}
+	PROVES("RS-4 ERR-1");
 }
 
 /** Send a Confirm of ours to the server after its Accept; returns its end. */
@@ -430,11 +535,44 @@ static void confirms_that_do_not_match(void **state)
 				    msg.type == SMCR_CLC_ACCEPT);
 	}
 	pair_exchange(pair, c);
-	/* an element in use: the old connection goes, the new one lives (RMB-9) */
-	assert_int_equal(server_confirm(pair, taken_element)->established, 1);
+	/* an element in use: the peer is asked, and has the old connection still */
+	struct pair_end *end = server_confirm(pair, taken_element);
+	assert_int_equal(end->established + end->failed, 0);
+	pair_run(pair, 20000);
+	assert_int_equal(end->failed, 1);
+	assert_int_equal(end->last.reason, SMCR_REASON_RTOKEN);
+	assert_true(end->tcp_dead);
+	pair_exchange(pair, c);
+	/* it does not: the old one goes, the new one lives (RMB-9) */
+	static const int client = C;
+	make_deaf(pair, &client);
+	end = server_confirm(pair, taken_element);
+	pair_run(pair, 1900000);
+	assert_int_equal(end->established + end->failed, 0);
+	pair_run(pair, 200000);
+	assert_int_equal(end->established, 1);
 	assert_int_equal(pair_end(pair, c, S)->reset, 1);
 	pair_free(pair);
 	PROVES("RS-6 RS-7 RMB-9 ERR-4");
+}
+
+/** The group ends while the client, which counts on the connection, waits for the outcome. */
+static void a_contest_without_group(void **state)
+{
+	(void)state;
+	static const int client = C;
+	int c;
+	struct pair *pair = pair_grouped(1, &c);
+	make_deaf(pair, &client);
+	struct pair_end *end = server_confirm(pair, taken_element);
+	pair_run(pair, 20000);
+	smcr_lgr_end(pair_lgr(pair, S), ECONNRESET);
+	pair_run(pair, 20000);
+	assert_int_equal(end->failed, 1);
+	assert_true(end->tcp_dead);
+	assert_null(pair_lgr(pair, S));
+	pair_free(pair);
+	PROVES("ERR-4");
 }
 
 /** The client's smcrd is stopped between Proposal and Confirm: what ends the group overtakes CLC.
@@ -599,6 +737,28 @@ static void server_reuses_the_qpn(void **state)
 	pair_close(pair, second);
 	pair_free(pair);
 	PROVES("PLG-5");
+}
+
+/** Anybody can say that he has a new queue pair of the number that a link leads to. The link stays
+ * until something has come over it. */
+static void somebody_claims_the_qpn(void **state)
+{
+	(void)state;
+	int c, t;
+	struct pair *pair = pair_grouped(1, &c);
+	struct smcr_clc_msg accept =
+		accept_for(pair, pair_link(pair, S, 1), pair_lgr(pair, S)->rmbs, 2);
+	accept.accept.first_contact = true;
+	assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_CONFIRM);
+	pair_exchange(pair, c);
+	pair_run(pair, 30000000);
+	assert_int_equal(pair_end(pair, t, C)->established, 0);
+	assert_null(pair_end(pair, t, C)->smc);
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("PLG-5 SEC-6");
 }
 
 /** RFC dialect: each side chooses for itself. */
@@ -786,6 +946,10 @@ int main(void)
 		cmocka_unit_test(accepts_that_do_not_match),
 		cmocka_unit_test(accepts_of_a_group_that_is_none_of_theirs),
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
+		cmocka_unit_test(an_element_of_somebody_else),
+		cmocka_unit_test(the_last_word_comes_late),
+		cmocka_unit_test(a_contest_without_link),
+		cmocka_unit_test(a_contest_without_group),
 		cmocka_unit_test(confirms_that_do_not_match),
 		cmocka_unit_test(link_that_is_being_confirmed),
 		cmocka_unit_test(the_group_ends_before_the_clients_answer),
@@ -793,6 +957,7 @@ int main(void)
 		cmocka_unit_test(reversed_roles),
 		cmocka_unit_test(server_starts_anew),
 		cmocka_unit_test(server_reuses_the_qpn),
+		cmocka_unit_test(somebody_claims_the_qpn),
 		cmocka_unit_test(links_are_chosen_independently),
 		cmocka_unit_test(named_link_is_disabled),
 		cmocka_unit_test(an_announcement_takes_too_long),

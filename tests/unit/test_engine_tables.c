@@ -145,9 +145,11 @@ static void decline_window(void **state)
 		/* in place of the own next message (ERR-1) */
 		{ SMCR_RV_S_HELD, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_S_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
+		{ SMCR_RV_C_CONTESTED, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_C_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
 		/* subsequent contact: never after the Accept (ERR-4) */
 		{ SMCR_RV_S_AWAIT_CONFIRM, false, false, SMCR_DECLINE_NEVER },
+		{ SMCR_RV_S_CONTESTED, false, false, SMCR_DECLINE_NEVER },
 		/* first contact: up to the point of no return (ERR-5, ERR-7) */
 		{ SMCR_RV_LLC, true, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_LLC, true, true, SMCR_DECLINE_NEVER },

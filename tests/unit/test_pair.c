@@ -14,7 +14,6 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -235,9 +234,11 @@ static void the_name_tells_both_addresses(void **state)
 	assert_int_equal(got.id, want.id);
 	assert_int_equal(got.local.in.sin_port, want.local.in.sin_port);
 	assert_int_equal(got.peer.in.sin_addr.s_addr, want.peer.in.sin_addr.s_addr);
-	struct stat st;
-	assert_int_equal(fstat(copy, &st), 0);
-	assert_int_equal(st.st_ino, pair.program_inode);
+	uint64_t cookie;
+	assert_int_equal(pair_cookie(copy, &cookie), 0);
+	assert_true(cookie == pair.program_cookie);
+	assert_int_equal(pair_cookie(pair.fd, &cookie), 0);
+	assert_true(cookie != pair.program_cookie);
 
 	struct pair other;
 	assert_int_equal(pair_open(&want, -1, &other, &program), -EADDRINUSE);

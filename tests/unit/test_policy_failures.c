@@ -251,6 +251,20 @@ static void the_oldest_make_room(void **state)
 	assert_int_equal(remembered(fixture), 4096);
 }
 
+/** A peer, or a program that connects to many ports of one, has a part of the table only. */
+static void one_peer_makes_nobody_forgotten(void **state)
+{
+	struct fixture *fixture = *state;
+	fails(fixture, peer(1, 80), FAILURE_ANSWER);
+	fails(fixture, peer(9, 1), FAILURE_PATH);
+	for (uint16_t port = 1; port <= 5000; port++)
+		fails(fixture, peer(9, port), FAILURE_ANSWER);
+	assert_int_equal(remembered(fixture), 1 + 1 + 64);
+	assert_int_equal(fails(fixture, peer(1, 80), FAILURE_ANSWER).times, 2);
+	assert_int_equal(fails(fixture, peer(9, 5000), FAILURE_ANSWER).peer.port, 0);
+	assert_int_equal(remembered(fixture), 1 + 1 + 64);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -267,6 +281,7 @@ int main(void)
 		CASE(the_resets_of_a_restart_are_no_echo),
 		CASE(success_ends_an_echo),
 		CASE(the_oldest_make_room),
+		CASE(one_peer_makes_nobody_forgotten),
 	};
 	return cmocka_run_group_tests_name("policy_failures", tests, NULL, NULL);
 }

@@ -16,6 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/host/privileges.h"
 #include "daemon/rnic/soft.h"
 #include "proto/roce/roce.h"
 #include "tests/lib/proves.h"
@@ -115,6 +116,27 @@ static void holder_is_named(void **state)
 	assert_int_equal(try_open("soft:t0", error), 0);
 	kill(child, SIGKILL);
 	waitpid(child, NULL, 0);
+}
+
+/* A process with more capabilities is not to be looked into: that it may be there is said, not that
+ * it must be the kernel. */
+static void holder_that_hides_is_not_taken_for_the_kernel(void **state)
+{
+	(void)state;
+	int result;
+	pid_t holder = hold_port("other-smcrd", "10.77.0.1");
+	pid_t child = fork();
+	if (child == 0) {
+		char error[RNIC_ERROR_LEN];
+		bool told = privileges_drop("/") == 0 &&
+			    try_open("soft:t0", error) == -EADDRINUSE &&
+			    strstr(error, "or a process that `ss -lunp` shows to root; stop it");
+		_exit(told ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &result, 0), child);
+	assert_int_equal(result, 0);
+	kill(holder, SIGKILL);
+	waitpid(holder, NULL, 0);
 }
 
 /* What rdma_rxe does, here done by a tunnel device: the kernel itself has the port. */
@@ -584,7 +606,7 @@ static void loopback(const char *device, uint8_t path_mtu)
 			 0);
 	rnic_side_join(&a, &b, path_mtu);
 	rnic_side_pattern(a.mem, 30000, 5);
-	assert_int_equal(rnic_side_write(&a, 0, 30000, &b, 32768, 1), 0);
+	assert_int_equal(rnic_side_write(&a, 0, 30000, &b, 0, 1), 0);
 	assert_int_equal(rnic_side_send(&a, "x", 1, 2), 0);
 	assert_true(rnic_side_wait(base, &b.num_messages, 1, PATIENCE));
 	assert_memory_equal(a.mem + 32768, a.mem, 30000);
@@ -608,6 +630,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refused_names),
 		cmocka_unit_test(holder_is_named),
+		cmocka_unit_test(holder_that_hides_is_not_taken_for_the_kernel),
 		cmocka_unit_test(kernel_is_named),
 		cmocka_unit_test(interface_changes),
 		cmocka_unit_test(address_flaps),

@@ -61,7 +61,7 @@ static void post_more(struct stream *s)
 			{ .opcode = RNIC_WR_RDMA_WRITE,
 			  .num_sge = 1,
 			  .sge = { { s->side.mem + at, note.len, rnic_mr_lkey(s->side.mr) } },
-			  .remote_addr = (uintptr_t)s->peer->side.mem + MEM / 2 + at,
+			  .remote_addr = rnic_mr_vaddr(s->peer->side.mr) + MEM / 2 + at,
 			  .rkey = rnic_mr_rkey(s->peer->side.mr) },
 			{ .wr_id = s->sent,
 			  .opcode = RNIC_WR_SEND,
@@ -241,7 +241,7 @@ struct hello {
 static void swap_hello(int fd, struct rnic_side *side, struct hello *ret_other)
 {
 	struct hello own = { .peer = rnic_side_peer(side, 0, 3),
-			     .mem = (uintptr_t)side->mem,
+			     .mem = rnic_mr_vaddr(side->mr),
 			     .rkey = rnic_mr_rkey(side->mr) };
 	assert_int_equal(write(fd, &own, sizeof(own)), sizeof(own));
 	assert_int_equal(read(fd, ret_other, sizeof(*ret_other)), sizeof(*ret_other));

@@ -121,7 +121,7 @@ static struct roce_peer_packet write_packet(uint32_t n, uint8_t opcode, size_t a
 	return (struct roce_peer_packet){ .opcode = opcode,
 					  .qpn = rnic_qp_num(side.qp),
 					  .psn = PEER_PSN + n,
-					  .reth = { .va = (uintptr_t)side.mem + at,
+					  .reth = { .va = rnic_mr_vaddr(side.mr) + at,
 						    .rkey = rnic_mr_rkey(side.mr),
 						    .length = (uint32_t)total },
 					  .payload = payload,
@@ -454,13 +454,14 @@ static void remote_access(void **state)
 	struct rnic_pd *other_pd;
 	struct rnic_mr *other_mr, *local_mr, *gone_mr;
 	unsigned int remote = RNIC_ACCESS_LOCAL_WRITE | RNIC_ACCESS_REMOTE_WRITE;
-	uint64_t mem = (uintptr_t)side.mem;
+	uint64_t mem = rnic_mr_vaddr(side.mr);
 	assert_int_equal(rnic_pd_alloc(side.rnic, &other_pd), 0);
 	assert_int_equal(rnic_mr_register(other_pd, side.mem, MEM, remote, &other_mr), 0);
 	assert_int_equal(
 		rnic_mr_register(side.pd, side.mem, MEM, RNIC_ACCESS_LOCAL_WRITE, &local_mr), 0);
 	assert_int_equal(rnic_mr_register(side.pd, side.mem, MEM, remote, &gone_mr), 0);
 	uint32_t gone = rnic_mr_rkey(gone_mr);
+	uint64_t gone_mem = rnic_mr_vaddr(gone_mr);
 	rnic_mr_deregister(gone_mr);
 	uint32_t key = rnic_mr_rkey(side.mr);
 	const struct {
@@ -472,12 +473,15 @@ static void remote_access(void **state)
 	} cases[] = {
 		{ "wrong rkey", key ^ 1, mem, 8, ROCE_WRITE_ONLY },
 		{ "rkey 0", 0, mem, 8, ROCE_WRITE_ONLY },
-		{ "rkey of another PD", rnic_mr_rkey(other_mr), mem, 8, ROCE_WRITE_ONLY },
-		{ "no right to write", rnic_mr_rkey(local_mr), mem, 8, ROCE_WRITE_ONLY },
-		{ "deregistered", gone, mem, 8, ROCE_WRITE_ONLY },
+		{ "rkey of another PD", rnic_mr_rkey(other_mr), rnic_mr_vaddr(other_mr), 8,
+		  ROCE_WRITE_ONLY },
+		{ "no right to write", rnic_mr_rkey(local_mr), rnic_mr_vaddr(local_mr), 8,
+		  ROCE_WRITE_ONLY },
+		{ "deregistered", gone, gone_mem, 8, ROCE_WRITE_ONLY },
 		{ "before the start", key, mem - 1, 8, ROCE_WRITE_ONLY },
 		{ "past the end", key, mem + MEM - 7, 8, ROCE_WRITE_ONLY },
 		{ "behind the end", key, mem + MEM, 8, ROCE_WRITE_ONLY },
+		{ "where it is for us", key, (uintptr_t)side.mem, 8, ROCE_WRITE_ONLY },
 		{ "address 0", key, 0, 8, ROCE_WRITE_ONLY },
 		{ "around the end of memory", key, UINT64_MAX - 3, 8, ROCE_WRITE_ONLY },
 		{ "whole message past the end", key, mem + 8, MEM, ROCE_WRITE_FIRST },
@@ -521,6 +525,7 @@ static void deregistered_under_way(void **state)
 			 0);
 	struct roce_peer_packet p = write_packet(0, ROCE_WRITE_FIRST, 0, MTU + 4, data, MTU);
 	p.reth.rkey = rnic_mr_rkey(mr);
+	p.reth.va = rnic_mr_vaddr(mr);
 	p.ack_req = true;
 	roce_peer_send(&peer, &p);
 	expect_ack(0);

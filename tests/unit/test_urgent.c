@@ -267,16 +267,16 @@ static void cleared_by_normal_data(void **state)
 				acknowledge(f);
 			connfix_peer_writes(f, 1);
 			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
+			expect_flags(f, standing, 0);
 			connfix_read(f, 1);
 			expect_flags(f, standing, 0);
 			connfix_complete(f);
+			connfix_peer_flags(f, 0, 0);
 		}
 		connfix_write(f, 1);
 		expect_w(f, E - 4500, E - 4500);
 		expect_flags(f, 0, 0);
-		connfix_peer_writes(f, 1);
-		connfix_peer_cdc(f);
-		connfix_read(f, 1);
+		connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
 		expect_flags(f, 0, 0);
 		connfix_free(f);
 	}
@@ -365,6 +365,7 @@ static void told_again_after_a_move(void **state)
 			connfix_complete(f);
 			connfix_peer_writes(f, 1);
 			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
+			expect_flags(f, deployed ? 0 : P_FLAG | U_FLAG, 0);
 			connfix_read(f, 1);
 			expect_flags(f, deployed ? 0 : P_FLAG | U_FLAG, 0);
 			expect_none(f);

@@ -24,6 +24,7 @@
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/smcr/reason.h"
+#include "tests/lib/option.h"
 #include "tests/lib/proves.h"
 
 #define PATIENCE_S 10
@@ -40,7 +41,7 @@ static int setup_group(void **state)
 		print_error("needs root: network namespaces and BPF\n");
 		return -1;
 	}
-	if (rdv_option_open(&option, text) < 0) {
+	if (option_open(&option, text) < 0) {
 		print_error("%s\n", text);
 		return -1;
 	}
@@ -545,7 +546,7 @@ static void restart_option(void)
 {
 	char text[RDV_TEXT_MAX];
 	rdv_option_close(option);
-	assert_int_equal(rdv_option_open(&option, text), 0);
+	assert_int_equal(option_open(&option, text), 0);
 }
 
 static void a_promise_outlives_the_daemon(void **state)

@@ -130,13 +130,13 @@ static void blocked_peer_with_an_old_position(void **state)
 	PROVES("WIN-7");
 }
 
-/* WIN-4: R asks for the position at once if it is news, and at each consumption. */
+/* WIN-4: R asks for the position at once, also if it is no news (A66), and at each consumption. */
 static void update_requested(void **state)
 {
 	(void)state;
 	struct connfix *f = connfix_new(NULL);
 	connfix_peer_flags(f, R_FLAG, 0);
-	expect_none(f); /* nothing that it does not know */
+	expect_cdc(f, 0, 4, 0, 4, 0, 0);
 	connfix_peer_writes(f, 100);
 	connfix_peer_flags(f, 0, 0);
 	connfix_read(f, 60);

@@ -83,14 +83,23 @@ struct {
  * Claimed listeners at an address. While a SYN is answered the listener itself is out of
  * reach (ctx->sk is the request), and that the callback fires says only that somebody, perhaps
  * another BPF program, wanted header options on that listener.
- * LRU, so that entries that fell to 0 need no deletion, which could race with a new listener.
  */
 struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 16384);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_LISTENERS);
 	__type(key, struct smcr_listen_key);
 	__type(value, struct smcr_listen);
 } listeners SEC(".maps");
+
+/* How many of these sockets each user has claimed. */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, SMCR_MAX_LISTENERS);
+	__type(key, __u32);
+	__type(value, struct smcr_count);
+} listening SEC(".maps");
 
 /*
  * How a SYN with the option was answered, by the cookie of the request socket, which its child
@@ -163,6 +172,9 @@ struct {
 	__type(key, struct smcr_short_key);
 	__type(value, struct smcr_short_counts);
 } shorts SEC(".maps");
+
+/* All of them together, how many were one too many for their users, and the last such user. */
+__u32 num_listening, num_refused, refused_uid;
 
 static const __u8 option[OPTION_LEN] = { 0xFE, 0x06, 0xE2, 0xD4, 0xC3, 0xD9 };
 
@@ -525,27 +537,116 @@ static __always_inline void tell_listener(struct smcr_listen *listen, const stru
 	listen->adopted = sock->adopted;
 }
 
-static __always_inline void add_listener(struct smcr_listen_key *key, const struct smcr_sock *sock)
+/* An entry whose count falls to 0 is over and will be deleted: whoever finds it like that makes
+ * another one, when it is gone. So no count is lost with it. */
+#define COUNT_TRIES 8
+
+/* @return -EAGAIN: it is over; -EDQUOT: it has reached `limit`; -ENOENT: the same, and it is over
+ * because there is none: the caller deletes it */
+static __always_inline int count_up(struct smcr_count *count, __u32 limit)
 {
-	unify_any(&key->local);
-	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
-	if (!listen) {
-		struct smcr_listen none = { 0 };
-		bpf_map_update_elem(&listeners, key, &none, BPF_NOEXIST);
-		listen = bpf_map_lookup_elem(&listeners, key);
+	int r = -EAGAIN;
+	bpf_spin_lock(&count->lock);
+	if (!count->over && count->n < limit) {
+		count->n++;
+		r = 0;
+	} else if (!count->over) {
+		count->over = !count->n;
+		r = count->n ? -EDQUOT : -ENOENT;
 	}
-	if (!listen)
-		return;
-	tell_listener(listen, sock);
-	__sync_fetch_and_add(&listen->count, 1);
+	bpf_spin_unlock(&count->lock);
+	return r;
 }
 
-static __always_inline void remove_listener(struct smcr_listen_key *key)
+/* @return it is over: the caller deletes it */
+static __always_inline bool count_down(struct smcr_count *count)
 {
+	bpf_spin_lock(&count->lock);
+	if (count->n)
+		count->n--;
+	bool over = !count->n && !count->over;
+	count->over |= over;
+	bpf_spin_unlock(&count->lock);
+	return over;
+}
+
+/* A user has no more listeners than may be claimed besides: so those who claim all that they can
+ * leave as many as each of them has. */
+static __noinline int take_place(__u32 uid)
+{
+	int r = -EAGAIN;
+	__u32 taken = num_listening;
+	__u32 free = taken < SMCR_MAX_LISTENERS ? SMCR_MAX_LISTENERS - taken : 0;
+	for (int i = 0; i < COUNT_TRIES && r == -EAGAIN; i++) {
+		struct smcr_count none = { 0 };
+		bpf_map_update_elem(&listening, &uid, &none, BPF_NOEXIST);
+		struct smcr_count *user = bpf_map_lookup_elem(&listening, &uid);
+		if (user)
+			r = count_up(user, free);
+		if (r == -ENOENT)
+			bpf_map_delete_elem(&listening, &uid);
+	}
+	if (r == 0) {
+		__sync_fetch_and_add(&num_listening, 1);
+	} else {
+		refused_uid = uid;
+		__sync_fetch_and_add(&num_refused, 1);
+	}
+	return r;
+}
+
+static __noinline int leave_place(__u32 uid)
+{
+	struct smcr_count *user = bpf_map_lookup_elem(&listening, &uid);
+	if (user && count_down(user))
+		bpf_map_delete_elem(&listening, &uid);
+	__sync_fetch_and_add(&num_listening, -1);
+	return 0;
+}
+
+/* One more listener at an address. @return 0, or it cannot be noted */
+static __always_inline int note_listener(const struct smcr_listen_key *key,
+					 const struct smcr_sock *sock)
+{
+	int r = -EAGAIN;
+	for (int i = 0; i < COUNT_TRIES && r == -EAGAIN; i++) {
+		struct smcr_listen none = { .n = 0 };
+		bpf_map_update_elem(&listeners, key, &none, BPF_NOEXIST);
+		struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
+		if (listen)
+			r = count_up((struct smcr_count *)listen, 0xFFFFFFFF);
+		if (listen && r == 0)
+			tell_listener(listen, sock);
+	}
+	return r;
+}
+
+/* Where it cannot be it stays plain TCP, and its children know why. */
+static __always_inline bool add_listener(struct smcr_listen_key *key, struct smcr_sock *sock)
+{
+	__u32 uid = sock->by.uid;
+	unify_any(&key->local);
+	sock->flags &= ~(SMCR_SOCK_LISTED | SMCR_SOCK_REFUSED);
+	int r = take_place(uid);
+	if (r == 0 && note_listener(key, sock)) {
+		leave_place(uid);
+		r = -EAGAIN;
+	}
+	sock->flags |= r ? SMCR_SOCK_REFUSED : SMCR_SOCK_LISTED;
+	sock->listed_uid = uid;
+	return r == 0;
+}
+
+static __always_inline void remove_listener(struct smcr_listen_key *key, struct smcr_sock *sock)
+{
+	if (!(sock->flags & SMCR_SOCK_LISTED))
+		return;
+	sock->flags &= ~SMCR_SOCK_LISTED;
 	unify_any(&key->local);
 	struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, key);
-	if (listen)
-		__sync_fetch_and_add(&listen->count, -1);
+	if (listen && count_down((struct smcr_count *)listen))
+		bpf_map_delete_elem(&listeners, key);
+	leave_place(sock->listed_uid);
 }
 
 static __always_inline const struct smcr_listen *find_listener(struct bpf_sock_ops *ctx)
@@ -554,11 +655,11 @@ static __always_inline const struct smcr_listen *find_listener(struct bpf_sock_o
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
 	const struct smcr_listen *listen = bpf_map_lookup_elem(&listeners, &key);
-	if (listen && listen->count > 0)
+	if (listen && listen->n > 0)
 		return listen;
 	__builtin_memset(&key.local, 0, sizeof(key.local));
 	listen = bpf_map_lookup_elem(&listeners, &key);
-	return listen && listen->count > 0 ? listen : NULL;
+	return listen && listen->n > 0 ? listen : NULL;
 }
 
 static __always_inline void on_listen(struct bpf_sock_ops *ctx)
@@ -574,20 +675,22 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 	sock->flags = SMCR_SOCK_CLAIMED;
 	sock->role = SMCR_SOCK_SERVER;
 	sock->negotiated = IPC_NEGOTIATED_UNKNOWN;
-	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	add_listener(&key, sock);
+	if (add_listener(&key, sock))
+		switch_on(ctx, sock,
+			  BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG);
 }
 
 static __always_inline void on_state(struct bpf_sock_ops *ctx)
 {
 	struct smcr_listen_key key;
-	if (ctx->args[0] != BPF_TCP_LISTEN || !storage_of(ctx))
+	struct smcr_sock *sock = ctx->args[0] == BPF_TCP_LISTEN ? storage_of(ctx) : NULL;
+	if (!sock)
 		return;
 	local_addr(ctx, &key.local);
 	key.port = ctx->local_port;
-	remove_listener(&key);
+	remove_listener(&key, sock);
 }
 
 static __always_inline bool is_recent(__u64 adopted)
@@ -682,7 +785,7 @@ static __always_inline bool is_ordinary(struct bpf_sock_ops *ctx)
  * was not, the peer's data will be refused as CLC, while the other mistake would hand the peer's
  * CLC to the application.
  */
-static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
+static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
@@ -692,7 +795,8 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx)
 	if (answered)
 		return *answered;
 	if (!answers_syns(ctx))
-		return SMCR_REASON_NOT_CLAIMED;
+		return sock->flags & SMCR_SOCK_REFUSED ? SMCR_REASON_LIMIT
+						       : SMCR_REASON_NOT_CLAIMED;
 	/* -ENOENT after a SYN cookie: no SYN was kept. */
 	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
 }
@@ -735,13 +839,14 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 		leave_barred(ctx);
 		return;
 	}
+	sock->flags &= ~SMCR_SOCK_LISTED; /* the listener is, not its child */
 	/* Both sides connected to each other: nobody is the server. */
 	if (sock->role == SMCR_SOCK_CLIENT)
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
 	else if (is_ordinary(ctx))
 		settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_PEER_NO_SMC);
 	else if (!is_unsure(ctx, sock))
-		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx));
+		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx, sock));
 	if (sock->negotiated == IPC_NEGOTIATED_YES)
 		mark_promise(ctx, sock);
 	switch_off(ctx, sock);
@@ -817,15 +922,20 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	struct smcr_listen_key key;
 	int one = 1, now = 0;
 	int wanted = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
-	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
-	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
-	wanted |= now;
-	bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &wanted, sizeof(wanted));
 	sock->role = SMCR_SOCK_SERVER;
-	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
+	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
+	now |= wanted;
+	/* A listener whose end nobody would tell of must not be counted. */
+	if (bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now)))
+		return;
 	sock->adopted = bpf_ktime_get_ns();
 	listener_address(sk, &key);
-	add_listener(&key, sock);
+	if (!add_listener(&key, sock)) {
+		sock->adopted = 0;
+		return;
+	}
+	bpf_setsockopt(sk, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
+	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 }
 
 /* It is claimed already, by somebody else perhaps: a worker that has changed its user, say. */
@@ -839,11 +949,11 @@ static __always_inline void retell_listener(struct bpf_sock *sk, const struct sm
 		tell_listener(listen, sock);
 }
 
-static __always_inline void discount_listener(struct bpf_sock *sk)
+static __always_inline void discount_listener(struct bpf_sock *sk, struct smcr_sock *sock)
 {
 	struct smcr_listen_key key;
 	listener_address(sk, &key);
-	remove_listener(&key);
+	remove_listener(&key, sock);
 }
 
 static __always_inline int unclaim(struct bpf_sock *sk)
@@ -854,7 +964,7 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 		return 0;
 	}
 	if (sock && sk->state == BPF_TCP_LISTEN)
-		discount_listener(sk);
+		discount_listener(sk, sock);
 	bpf_sk_storage_delete(&socks, sk);
 	return 0;
 }
@@ -867,7 +977,7 @@ static __always_inline int claim(struct bpf_sock *sk, const struct smcr_claimant
 	if (sock->flags & SMCR_SOCK_BARRED)
 		return -EPERM;
 	sock->by = *by;
-	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_CLAIMED))
+	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_LISTED))
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
 		retell_listener(sk, sock);
@@ -889,7 +999,7 @@ static __always_inline int bar(struct bpf_sock *sk)
 	__u32 was_claimed = 0;
 	if (sock->flags & SMCR_SOCK_CLAIMED) {
 		was_claimed = SMCR_SOCK_WAS_CLAIMED;
-		discount_listener(sk);
+		discount_listener(sk, sock);
 	}
 	sock->flags = SMCR_SOCK_BARRED | was_claimed;
 	sock->negotiated = IPC_NEGOTIATED_NO;

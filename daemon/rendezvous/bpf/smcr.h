@@ -8,6 +8,7 @@
 #ifndef SMCRD_RENDEZVOUS_BPF_SMCR_H
 #define SMCRD_RENDEZVOUS_BPF_SMCR_H
 
+#include <linux/bpf.h>
 #include <linux/types.h>
 
 #include "daemon/rendezvous/bpf/rule.h"
@@ -18,6 +19,8 @@ enum {
 	SMCR_SOCK_SENT = 1 << 2,        /* a SYN with the option has left */
 	SMCR_SOCK_BARRED = 1 << 3,      /* IPC_SO_BAR: never together with CLAIMED */
 	SMCR_SOCK_WAS_CLAIMED = 1 << 4, /* BARRED: to be claimed again when that is over */
+	SMCR_SOCK_LISTED = 1 << 5,      /* a listener that counts */
+	SMCR_SOCK_REFUSED = 1 << 6,     /* a listener that is one too many, and its children */
 };
 
 enum {
@@ -42,7 +45,7 @@ struct smcr_sock {
 	__u32 peer_port;  /* host byte order, of the last connect() */
 	struct smcr_addr16 peer;
 	struct smcr_claimant by;
-	__u32 padding;
+	__u32 listed_uid;  /* LISTED: with whose listeners it counts */
 	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
 	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
 };
@@ -53,11 +56,22 @@ struct smcr_listen_key {
 	__u32 port; /* host byte order */
 };
 
+/** How many there are of something, at the start of a map's value. */
+struct smcr_count {
+	struct bpf_spin_lock lock;
+	__u32 n;
+	__u32 over; /* it is being deleted */
+	__u32 padding;
+};
+
 /** The claimed listeners at an address, and who claimed the last one. */
 struct smcr_listen {
-	struct smcr_claimant by;
-	__u32 count;
+	struct bpf_spin_lock
+		lock; /* as struct smcr_count: the kernel finds no lock further inside */
+	__u32 n;
+	__u32 over;
 	__u32 padding;
+	struct smcr_claimant by;
 	__u64 adopted;
 };
 
@@ -96,11 +110,12 @@ struct smcr_prefix_key {
  * machine. */
 #define SMCR_STANDSTILL_NS 3000000000ll
 
-#define SMCR_MAX_SKIPPED  4096
-#define SMCR_MAX_EXCLUDED 1024
-#define SMCR_MAX_LIMITED  4096
-#define SMCR_MAX_OWN      4096
-#define SMCR_MAX_SHORT    1024
+#define SMCR_MAX_LISTENERS 16384
+#define SMCR_MAX_SKIPPED   4096
+#define SMCR_MAX_EXCLUDED  1024
+#define SMCR_MAX_LIMITED   4096
+#define SMCR_MAX_OWN       4096
+#define SMCR_MAX_SHORT     1024
 
 /* Of connections to where they are short, about one of so many is not left on TCP. */
 #define SMCR_SHORT_SAMPLE_BITS 5

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <ctype.h>
 #include <dirent.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,19 +37,23 @@ static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint1
 	return n;
 }
 
-/* True if a descriptor of the process is one of the sockets. */
-static bool process_has(const char *pid, const unsigned long *inodes, size_t n)
+/* True if a descriptor of the process is one of the sockets. `ret_hidden` is set if it is not to be
+ * seen. */
+static bool process_has(const char *pid, const unsigned long *inodes, size_t n, bool *ret_hidden)
 {
 	char path[300];
 	snprintf(path, sizeof(path), "/proc/%s/fd", pid);
 	DIR *dir = opendir(path);
-	if (!dir)
+	if (!dir) {
+		*ret_hidden = *ret_hidden || errno == EACCES;
 		return false;
+	}
 	bool found = false;
 	for (struct dirent *fd; !found && (fd = readdir(dir));) {
 		char target[64];
 		ssize_t len = readlinkat(dirfd(dir), fd->d_name, target, sizeof(target) - 1);
 		unsigned long inode;
+		*ret_hidden = *ret_hidden || (len < 0 && errno == EACCES);
 		if (len <= 0)
 			continue;
 		target[len] = '\0';
@@ -75,6 +80,14 @@ static void name_process(const char *pid, char *buf, size_t len)
 	snprintf(buf, len, "%s (pid %s)", *comm ? comm : "a process", pid);
 }
 
+/* Sockets of the kernel are on the list, but no process has them. */
+static void name_nobody(bool hidden, char *buf, size_t len)
+{
+	bool rxe = access("/sys/module/rdma_rxe", F_OK) == 0;
+	snprintf(buf, len, "the kernel%s%s", rxe ? " (rdma_rxe)" : "",
+		 hidden ? ", or a process that `ss -lunp` shows to root" : "");
+}
+
 void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
 {
 	unsigned long inodes[MAX_HOLDERS];
@@ -84,9 +97,10 @@ void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
 			  MAX_HOLDERS - n);
 	DIR *proc = opendir("/proc");
 	bool found = false;
+	bool hidden = access("/proc/1", F_OK) < 0; /* hidepid, ProtectProc= */
 	for (struct dirent *entry; proc && n > 0 && !found && (entry = readdir(proc));) {
 		if (isdigit((unsigned char)entry->d_name[0]) &&
-		    process_has(entry->d_name, inodes, n)) {
+		    process_has(entry->d_name, inodes, n, &hidden)) {
 			name_process(entry->d_name, buf, len);
 			found = true;
 		}
@@ -95,11 +109,8 @@ void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
 		closedir(proc);
 	if (found)
 		return;
-	/* Sockets of the kernel are on the list, but no process has them. */
 	if (n == 0)
 		snprintf(buf, len, "an unknown socket");
-	else if (access("/sys/module/rdma_rxe", F_OK) == 0)
-		snprintf(buf, len, "the kernel (rdma_rxe)");
 	else
-		snprintf(buf, len, "the kernel");
+		name_nobody(hidden, buf, len);
 }

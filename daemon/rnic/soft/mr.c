@@ -22,6 +22,13 @@ static uint32_t new_key(struct soft_device *dev)
 	return key;
 }
 
+/* Peers are told where the memory begins, and whoever knows that of one region knows much of how
+ * the process lies in memory. A multiple of a page as of real ones, not 0, and far from the end. */
+static uint64_t new_start(void)
+{
+	return ((uint64_t)soft_random() + 1) << 16;
+}
+
 int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr)
 {
@@ -32,6 +39,7 @@ int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int ac
 	mr->base.rnic = pd->rnic;
 	mr->pd = (struct soft_pd *)pd;
 	mr->key = mr->base.lkey = mr->base.rkey = new_key(dev);
+	mr->base.vaddr = new_start();
 	mr->addr = addr;
 	mr->len = len;
 	mr->access = access;
@@ -50,9 +58,9 @@ void soft_mr_deregister(struct rnic_mr *base)
 	free(mr);
 }
 
-static bool inside(const struct soft_mr *mr, uint64_t addr, uint32_t len)
+/* Do `len` bytes at `addr` lie in the region, if that begins at `start`? */
+static bool inside(const struct soft_mr *mr, uint64_t start, uint64_t addr, uint32_t len)
 {
-	uint64_t start = (uintptr_t)mr->addr;
 	return addr >= start && len <= mr->len && addr - start <= mr->len - len;
 }
 
@@ -60,14 +68,15 @@ bool soft_mr_local_ok(struct soft_device *dev, const struct soft_pd *pd, uint32_
 		      const void *addr, uint32_t len)
 {
 	const struct soft_mr *mr = find(dev, lkey);
-	return mr && mr->pd == pd && inside(mr, (uintptr_t)addr, len);
+	return mr && mr->pd == pd && inside(mr, (uintptr_t)mr->addr, (uintptr_t)addr, len);
 }
 
 uint8_t *soft_mr_remote(struct soft_device *dev, const struct soft_pd *pd, uint32_t rkey,
 			uint64_t va, uint32_t len)
 {
 	const struct soft_mr *mr = find(dev, rkey);
-	if (!mr || mr->pd != pd || !(mr->access & RNIC_ACCESS_REMOTE_WRITE) || !inside(mr, va, len))
+	if (!mr || mr->pd != pd || !(mr->access & RNIC_ACCESS_REMOTE_WRITE) ||
+	    !inside(mr, mr->base.vaddr, va, len))
 		return NULL;
-	return mr->addr + (va - (uintptr_t)mr->addr);
+	return mr->addr + (va - mr->base.vaddr);
 }

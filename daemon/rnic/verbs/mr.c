@@ -44,7 +44,7 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 		free(mr);
 		return error;
 	}
-	mr->base = (struct rnic_mr){ base->rnic, mr->mr->lkey, mr->mr->rkey };
+	mr->base = (struct rnic_mr){ base->rnic, mr->mr->lkey, mr->mr->rkey, (uintptr_t)addr };
 	verbs_device_of(base->rnic)->mrs++;
 	*ret_mr = &mr->base;
 	return 0;

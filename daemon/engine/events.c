@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* What operators are told of link groups and links: when they come, and when and why they go. */
+#include <stdarg.h>
+#include <stdio.h>
+
+#include "daemon/engine/llc.h"
+
+static void tell(const struct smcr_lgr *lgr, struct smcr_event event)
+{
+	const struct smcr_engine *engine = lgr->engine;
+	if (engine->silent)
+		return;
+	event.lgr = lgr->id;
+	event.role = lgr->role;
+	event.peer = lgr->peer;
+	engine->ops->event(engine->ctx, &event);
+}
+
+static void tell_of_link(const struct smcr_link *link, struct smcr_event event)
+{
+	event.link = link->number;
+	event.device = link->device_name;
+	tell(link->lgr, event);
+}
+
+/* A reason code of DELETE LINK in words. */
+static const char *reason_text(uint32_t reason)
+{
+	switch (reason) {
+	case SMCR_LLC_DEL_LOST_PATH: return "the path is lost";
+	case SMCR_LLC_DEL_OPERATOR: return "an operator wants it";
+	case SMCR_LLC_DEL_INACTIVITY: return "nobody has used it for long";
+	case SMCR_LLC_DEL_PROTOCOL_VIOLATION: return "a message broke the protocol";
+	case SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED: return "it is asymmetric and not needed any more";
+	case SMCR_LLC_DEL_UNKNOWN_LINK:
+	case SMCR_LLC_DEL_UNKNOWN_GROUP: return "it is not known";
+	}
+	return "for a reason that has no name";
+}
+
+/* ---- link groups ---- */
+
+void smcr_event_lgr_up(struct smcr_lgr *lgr)
+{
+	lgr->told_up = true;
+	tell(lgr, (struct smcr_event){ .type = SMCR_EVENT_LGR_UP, .text = "" });
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
+			smcr_event_link_up(lgr->links[i]);
+}
+
+void smcr_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
+{
+	va_list args;
+	/* A first contact that goes on may still come to a group that lives. */
+	if (*lgr->why || lgr->state == SMCR_LGR_FIRST_CONTACT)
+		return;
+	va_start(args, format);
+	vsnprintf(lgr->why, sizeof(lgr->why), format, args);
+	va_end(args);
+}
+
+void smcr_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t reason)
+{
+	/* A daemon that ends says no more than an operator's command. */
+	if (reason == SMCR_LLC_DEL_OPERATOR)
+		smcr_lgr_why(lgr, "%s: an operator there wants it, or its SMC-R ends", what);
+	else
+		smcr_lgr_why(lgr, "%s: %s", what, reason_text(reason));
+}
+
+void smcr_event_lgr_down(struct smcr_lgr *lgr, unsigned int num_reset)
+{
+	if (!lgr->told_up)
+		return;
+	lgr->told_up = false;
+	tell(lgr, (struct smcr_event){
+			  .type = SMCR_EVENT_LGR_DOWN, .num_conns = num_reset, .text = lgr->why });
+}
+
+/* ---- links ---- */
+
+/* The link is told of as up only after its group, and not at all with a group that ends. */
+void smcr_event_link_up(struct smcr_link *link)
+{
+	if (!link->lgr->told_up || link->told == SMCR_TOLD_UP)
+		return;
+	link->told = SMCR_TOLD_UP;
+	tell_of_link(link, (struct smcr_event){ .type = SMCR_EVENT_LINK_UP, .text = "" });
+}
+
+static void link_down(struct smcr_link *link, enum smcr_event_type type, unsigned int num_moved,
+		      const char *why)
+{
+	if (link->told == SMCR_TOLD_UP && link->lgr->told_up)
+		tell_of_link(link, (struct smcr_event){
+					   .type = type, .num_conns = num_moved, .text = why });
+	link->told = SMCR_TOLD_DOWN;
+}
+
+void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved)
+{
+	if (link->told == SMCR_TOLD_NOTHING)
+		tell_of_link(link, (struct smcr_event){ .type = SMCR_EVENT_LINK_REFUSED,
+							.text = link->last_error });
+	link_down(link, SMCR_EVENT_LINK_FAILED, num_moved, link->last_error);
+}
+
+void smcr_event_link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason)
+{
+	if (link->state == SMCR_LINK_FAILED)
+		smcr_event_link_failed(link, num_moved);
+	else
+		link_down(link, SMCR_EVENT_LINK_DELETED, num_moved, reason_text(reason));
+}

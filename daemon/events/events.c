@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/events/events.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <utlist.h>
+
+#include "daemon/host/log.h"
+
+#define MINUTE_US 60000000
+
+struct events {
+	uint64_t last_id; /* 0: there was none */
+	size_t num;
+	struct event_record *records; /* oldest first */
+};
+
+/* MESSAGE_ID: journalctl finds all events of a kind by it, in whatever words. It never changes. */
+static const struct kind {
+	const char *name, *message_id;
+} kinds[] = {
+	[EVENT_GROUP_UP] = { "group-up", "e5aabb5b8fe3481e88a565f3834f7cc5" },
+	[EVENT_GROUP_DOWN] = { "group-down", "c44b4393bfc24054984dcad4d02e6a59" },
+	[EVENT_LINK_UP] = { "link-up", "ae33add67e524946910ffb98e0b28702" },
+	[EVENT_LINK_FAILED] = { "link-failed", "bcf5bf1a9be44662b0733b81d5aa663a" },
+	[EVENT_LINK_DELETED] = { "link-deleted", "2480487d9ee84a359dfaca6d0a7aa016" },
+	[EVENT_LINK_REFUSED] = { "link-refused", "4a3ece14aa2a450eb1e2c9c2eb95164f" },
+	[EVENT_COMMAND] = { "command", "ebbd6c518ae447b388f62d26ba33f8d4" },
+};
+
+const char *event_kind_name(enum event_kind kind)
+{
+	return kinds[kind].name;
+}
+
+int events_new(struct events **ret_events)
+{
+	*ret_events = calloc(1, sizeof(**ret_events));
+	return *ret_events ? 0 : -ENOMEM;
+}
+
+static void forget(struct events *events, struct event_record *event)
+{
+	DL_DELETE(events->records, event);
+	events->num--;
+	free(event);
+}
+
+void events_free(struct events *events)
+{
+	if (!events)
+		return;
+	while (events->records)
+		forget(events, events->records);
+	free(events);
+}
+
+/* ---- adding ---- */
+
+static uint64_t time_of(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+}
+
+static void peer_name(const struct smcr_addr *peer, char ret_name[INET6_ADDRSTRLEN])
+{
+	if (!peer->family || !inet_ntop(peer->family, peer->ip, ret_name, INET6_ADDRSTRLEN))
+		ret_name[0] = '\0';
+}
+
+/* What the sentence says, for programs that read the journal. */
+static void write_log(const struct event_record *event, int priority)
+{
+	char peer[INET6_ADDRSTRLEN], group[12], link[4], connections[12];
+	const struct log_field fields[] = {
+		{ "MESSAGE_ID", kinds[event->kind].message_id },
+		{ "SMCRD_EVENT", kinds[event->kind].name },
+		{ "PEER", peer },
+		{ "LINK_GROUP", group },
+		{ "LINK", link },
+		{ "RNIC", event->rnic },
+		{ "CONNECTIONS", connections },
+	};
+	peer_name(&event->peer, peer);
+	snprintf(group, sizeof(group), event->group ? "%u" : "", event->group);
+	snprintf(link, sizeof(link), event->link ? "%u" : "", event->link);
+	snprintf(connections, sizeof(connections), event->group ? "%u" : "", event->connections);
+	log_fields(priority, event->text, fields, sizeof(fields) / sizeof(fields[0]));
+}
+
+/* ---- not too many of one peer ---- */
+
+/* Commands are about no peer: they have a share like one. */
+static bool same_peer(const struct event_record *a, const struct event_record *b)
+{
+	return a->peer.family == b->peer.family &&
+	       !memcmp(a->peer.ip, b->peer.ip, sizeof(a->peer.ip));
+}
+
+static void keep(struct events *events, struct event_record *event)
+{
+	struct event_record *other, *oldest = NULL;
+	unsigned int same = 0;
+	DL_FOREACH (events->records, other) {
+		if (!same_peer(other, event))
+			continue;
+		oldest = oldest ? oldest : other;
+		same++;
+	}
+	if (same >= EVENTS_OF_A_PEER)
+		forget(events, oldest);
+	else if (events->num >= EVENTS_KEPT)
+		forget(events, events->records);
+	DL_APPEND(events->records, event);
+	events->num++;
+}
+
+/* May it be a line of the log? @param ret_left_out  how many of its peer were not, just before */
+static bool may_log(const struct events *events, const struct event_record *event,
+		    unsigned int *ret_left_out)
+{
+	const struct event_record *other;
+	unsigned int of_peer = 0, of_all = 0;
+	*ret_left_out = 0;
+	DL_FOREACH (events->records, other) {
+		bool recent = other->logged && event->steady_us - other->steady_us < MINUTE_US;
+		bool same = same_peer(other, event);
+		of_all += recent;
+		of_peer += recent && same;
+		if (same)
+			*ret_left_out = other->logged ? 0 : *ret_left_out + 1;
+	}
+	return !event->peer.family || (of_peer < EVENTS_PEER_A_MINUTE && of_all < EVENTS_A_MINUTE);
+}
+
+/* ---- one line ---- */
+
+/* Whoever made parts of the text: it is one line, and does nothing to a terminal. */
+static void make_one_line(char *text)
+{
+	for (; *text; text++)
+		if ((unsigned char)*text < ' ' || *text == 0x7F)
+			*text = '?';
+}
+
+/* Take away what is left of a character of UTF-8 whose end did not fit. */
+static void end_at_character(char *text)
+{
+	size_t len = strlen(text), at = len;
+	while (at > 0 && len - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80)
+		at--;
+	if (at == 0 || !((unsigned char)text[at - 1] & 0x80))
+		return;
+	unsigned char first = (unsigned char)text[at - 1];
+	size_t wanted = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
+	if (len - (at - 1) < wanted)
+		text[at - 1] = '\0';
+}
+
+/* Log what has been filled in, and keep it. */
+static void add(struct events *events, const struct event_record *filled, int priority)
+{
+	struct event_record event = *filled;
+	unsigned int left_out;
+	make_one_line(event.text);
+	end_at_character(event.text);
+	event.id = ++events->last_id;
+	event.time_us = time_of(CLOCK_REALTIME);
+	event.steady_us = time_of(CLOCK_MONOTONIC);
+	event.logged = may_log(events, &event, &left_out);
+	if (event.logged && left_out)
+		log_message(LOG_NOTICE,
+			    "%u events of the same peer are not in this log: smcrctl event",
+			    left_out);
+	if (event.logged)
+		write_log(&event, priority);
+	struct event_record *copy = malloc(sizeof(*copy));
+	if (!copy)
+		return;
+	*copy = event;
+	keep(events, copy);
+}
+
+/* ---- of the engine ---- */
+
+static enum event_kind kind_of(enum smcr_event_type type)
+{
+	switch (type) {
+	case SMCR_EVENT_LGR_UP: return EVENT_GROUP_UP;
+	case SMCR_EVENT_LINK_UP: return EVENT_LINK_UP;
+	case SMCR_EVENT_LINK_FAILED: return EVENT_LINK_FAILED;
+	case SMCR_EVENT_LINK_DELETED: return EVENT_LINK_DELETED;
+	case SMCR_EVENT_LINK_REFUSED: return EVENT_LINK_REFUSED;
+	case SMCR_EVENT_LGR_DOWN: break;
+	}
+	return EVENT_GROUP_DOWN;
+}
+
+static int priority_of(const struct smcr_event *event)
+{
+	switch (event->type) {
+	case SMCR_EVENT_LINK_FAILED:
+	case SMCR_EVENT_LINK_REFUSED: return LOG_WARNING;
+	case SMCR_EVENT_LGR_DOWN: return event->num_conns ? LOG_WARNING : LOG_INFO;
+	case SMCR_EVENT_LGR_UP:
+	case SMCR_EVENT_LINK_UP:
+	case SMCR_EVENT_LINK_DELETED: break;
+	}
+	return LOG_INFO;
+}
+
+/* "link 3/1 on soft:eth0 with peer 192.0.2.1" */
+static int put_subject(char *text, size_t len, const struct event_record *event)
+{
+	char peer[INET6_ADDRSTRLEN];
+	peer_name(&event->peer, peer);
+	if (event->link)
+		return snprintf(text, len, "link %u/%u on %s with peer %s ", event->group,
+				event->link, event->rnic, peer);
+	return snprintf(text, len, "link group %u with peer %s ", event->group, peer);
+}
+
+/* "; 3 connections were reset" */
+static void put_count(char *text, size_t len, const struct event_record *event)
+{
+	bool one = event->connections == 1;
+	const char *moved = one ? " has moved" : "s have moved";
+	const char *reset = one ? " was reset" : "s were reset";
+	text[0] = '\0';
+	if (event->connections)
+		snprintf(text, len, "; %u connection%s", event->connections,
+			 event->kind == EVENT_GROUP_DOWN ? reset : moved);
+}
+
+static void put_sentence(struct event_record *event, const char *why)
+{
+	size_t len = sizeof(event->text);
+	size_t n = (size_t)put_subject(event->text, len, event);
+	char count[64];
+	if (n >= len)
+		return;
+	put_count(count, sizeof(count), event);
+	switch (event->kind) {
+	case EVENT_GROUP_UP:
+	case EVENT_LINK_UP: snprintf(event->text + n, len - n, "is up"); break;
+	case EVENT_LINK_FAILED:
+		snprintf(event->text + n, len - n, "has failed: %s%s", why, count);
+		break;
+	case EVENT_LINK_DELETED:
+		snprintf(event->text + n, len - n, "is deleted: %s%s", why, count);
+		break;
+	case EVENT_LINK_REFUSED:
+		snprintf(event->text + n, len - n, "could not be set up: %s", why);
+		break;
+	case EVENT_GROUP_DOWN:
+		snprintf(event->text + n, len - n, "has ended: %s%s", why, count);
+		break;
+	case EVENT_COMMAND: break;
+	}
+}
+
+void events_engine(struct events *events, const struct smcr_event *told)
+{
+	struct event_record event = { .kind = kind_of(told->type),
+				      .peer = told->peer,
+				      .group = told->lgr,
+				      .link = told->link,
+				      .connections = told->num_conns };
+	event.peer.port = 0;
+	if (told->device)
+		snprintf(event.rnic, sizeof(event.rnic), "%s", told->device);
+	put_sentence(&event, told->text);
+	add(events, &event, priority_of(told));
+}
+
+/* ---- of operators ---- */
+
+void events_command(struct events *events, const char *command, bool failed, const char *outcome)
+{
+	struct event_record event = { .kind = EVENT_COMMAND };
+	snprintf(event.text, sizeof(event.text), "%s: %s", command, outcome);
+	add(events, &event, failed ? LOG_WARNING : LOG_NOTICE);
+}
+
+/* ---- looking ---- */
+
+void events_walk(const struct events *events, uint64_t after,
+		 bool (*fn)(void *arg, const struct event_record *event), void *arg)
+{
+	const struct event_record *event;
+	DL_FOREACH (events->records, event)
+		if (event->id > after && !fn(arg, event))
+			return;
+}

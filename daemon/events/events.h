@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file events.h
+ * What has happened, for operators: link groups and links that came and went, commands. Each event
+ * is a line of the log when it happens, unless one peer has had too many of late, and the last ones
+ * are kept, so that they can be looked at afterwards (`smcrctl event`).
+ *
+ * One thread uses a `struct events`.
+ */
+#ifndef SMCRD_EVENTS_EVENTS_H
+#define SMCRD_EVENTS_EVENTS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/engine/engine.h"
+#include "daemon/engine/ops.h"
+
+#define EVENTS_KEPT     1000
+#define EVENTS_TEXT_LEN 320
+
+/* A peer can make link groups come and go as often as it likes, and has others' history to itself
+ * no more than it has the log. */
+#define EVENTS_OF_A_PEER     (EVENTS_KEPT / 4) /* kept; of commands likewise */
+#define EVENTS_PEER_A_MINUTE 30                /* lines of the log */
+#define EVENTS_A_MINUTE      300               /* likewise, of all peers */
+
+enum event_kind {
+	EVENT_GROUP_UP,
+	EVENT_GROUP_DOWN,
+	EVENT_LINK_UP,
+	EVENT_LINK_FAILED,
+	EVENT_LINK_DELETED,
+	EVENT_LINK_REFUSED, /* one could not be set up */
+	EVENT_COMMAND,      /* of an operator, with its outcome */
+};
+
+struct event_record {
+	uint64_t id;      /* counts up from 1 */
+	uint64_t time_us; /* CLOCK_REALTIME when it happened */
+	enum event_kind kind;
+	struct smcr_addr peer;           /* family 0: it is about none. The port says nothing */
+	uint32_t group;                  /* id of the link group; 0: none */
+	uint8_t link;                    /* its number; 0: none */
+	char rnic[SMCR_DEVICE_NAME_LEN]; /* "": none */
+	uint32_t connections;            /* moved, or reset with a group */
+	char text[EVENTS_TEXT_LEN];      /* a sentence, as in the log: UTF-8, one line */
+	/* the events' own: */
+	uint64_t steady_us; /* as time_us, of a clock that nobody sets */
+	bool logged;
+	struct event_record *next, *prev;
+};
+
+struct events;
+
+/** @return 0 or -ENOMEM. Events for which there is no memory are lines of the log only. */
+int events_new(struct events **ret_events);
+void events_free(struct events *events);
+
+/** The engine tells of a link group or a link (engine/ops.h). */
+void events_engine(struct events *events, const struct smcr_event *event);
+/**
+ * An operator's command has ended.
+ * @param command  what was asked for, by whom: the beginning of a sentence
+ * @param failed   it was refused, or could not be done
+ * @param outcome  in words
+ */
+void events_command(struct events *events, const char *command, bool failed, const char *outcome);
+
+/** Those that are kept, oldest first, from behind the one with id `after` on; 0: all. Until `fn`
+ *  returns false. It must not add any. */
+void events_walk(const struct events *events, uint64_t after,
+		 bool (*fn)(void *arg, const struct event_record *event), void *arg);
+
+/** A short name that stays: "link-failed". Static storage. */
+const char *event_kind_name(enum event_kind kind);
+
+#endif

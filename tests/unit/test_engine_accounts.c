@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* What one user, or one peer, may have of the memory, so that others get theirs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/engine/rendezvous.h"
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S     PAIR_SERVER
+#define C     PAIR_CLIENT
+#define KIB   1024u
+#define MIB   (UINT64_C(1) << 20)
+#define GIB   (UINT64_C(1) << 30)
+#define GREED 1000u /* a user who takes what it gets, */
+#define OTHER 2000u /* and one who does not */
+
+static struct smcr_config defaults(int side)
+{
+	struct smcr_config config = pair_config(side);
+	config.elements_per_rmb = 0;
+	config.bsize = config.bsize_min = 0xFF;
+	config.memory_budget = 0;
+	return config;
+}
+
+struct crowd {
+	struct pair *pair;
+	struct smcr_engine *engine;
+	struct smcr_conn **conns;
+	size_t count;
+};
+
+enum { CROWD_MAX = 20000 };
+
+static struct crowd crowd_new(void)
+{
+	struct smcr_config config = defaults(S);
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	pair_connected(pair);
+	return (struct crowd){ .pair = pair,
+			       .engine = pair->side[S].engine,
+			       .conns = calloc(CROWD_MAX, sizeof(struct smcr_conn *)) };
+}
+
+static void crowd_free(struct crowd *crowd)
+{
+	char text[256];
+	assert_int_equal(smcr_engine_check(crowd->engine, text, sizeof(text)), 0);
+	for (size_t i = 0; i < crowd->count; i++)
+		smcr_conn_free(crowd->conns[i]);
+	free(crowd->conns);
+	pair_free(crowd->pair);
+}
+
+/** A connection of this user, with this peer, in the group that is there. @return of what size its
+ *  element is; 0: it gets none */
+static uint32_t join(struct crowd *crowd, uint32_t uid, uint8_t peer, uint32_t rcvbuf,
+		     uint32_t sndbuf)
+{
+	const struct smcr_conn_params params = { .role = SMCR_ROLE_SERVER,
+						 .peer = { .family = AF_INET,
+							   .ip = { 10, 0, 0, peer } },
+						 .uid = uid,
+						 .rcvbuf = rcvbuf,
+						 .sndbuf = sndbuf };
+	struct smcr_conn *conn;
+	assert_true(crowd->count < CROWD_MAX);
+	assert_int_equal(smcr_conn_new(crowd->engine, &params, &conn), 0);
+	smcr_lgr_add_conn(pair_lgr(crowd->pair, S), conn);
+	int rc = smcr_clc_take_memory(conn);
+	if (rc) {
+		assert_int_equal(smcr_clc_memory_reason(rc), SMCR_REASON_RMBE_EXHAUSTED);
+		smcr_conn_free(conn);
+		return 0;
+	}
+	crowd->conns[crowd->count++] = conn;
+	return conn->rx.element.size;
+}
+
+/** Who asks for the largest buffers gets them, until it has its part of the memory; then it gets
+ *  what everybody gets. Others still get more than the smallest. */
+static void large_buffers_asked_for(void **state)
+{
+	(void)state;
+	struct crowd crowd = crowd_new();
+	while (join(&crowd, GREED, 7, 500 * KIB, 500 * KIB))
+		;
+	assert_in_range(crowd.count, 380, 400);
+	assert_in_range(crowd.engine->memory_held, 380 * MIB, 400 * MIB);
+	assert_int_equal(crowd.engine->count.memory_refused, 1);
+	/* without asking for much it gets some */
+	assert_int_equal(join(&crowd, GREED, 7, 0, 0), 256 * KIB);
+	assert_int_equal(join(&crowd, GREED, 7, 0, 500 * KIB), 256 * KIB);
+	assert_int_equal(crowd.conns[crowd.count - 1]->tx.buf.size, 256 * KIB);
+	/* another user what it asks for, also from the same peer; and so do other peers of this
+	 * user, as it is not sure whose doing that was */
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(join(&crowd, OTHER, 7, 500 * KIB, 0), 512 * KIB);
+	assert_int_equal(join(&crowd, GREED, 8, 500 * KIB, 0), 512 * KIB);
+	crowd_free(&crowd);
+	PROVES("RMB-6 RMB-12");
+}
+
+/** One user with one peer takes what it can: the last sixteenth is not for it. */
+static void the_last_sixteenth(void **state)
+{
+	(void)state;
+	struct crowd crowd = crowd_new();
+	while (join(&crowd, GREED, 7, 0, 0))
+		;
+	assert_in_range(crowd.count, 12000, 14000);
+	assert_in_range(crowd.engine->memory_held, 950 * MIB, 961 * MIB);
+	for (int peer = 8; peer < 16; peer++) /* other peers of this user get 4 MiB each, */
+		for (int i = 0; i < 128; i++)
+			assert_int_equal(join(&crowd, GREED, (uint8_t)peer, 0, 0), 16 * KIB);
+	assert_int_equal(join(&crowd, GREED, 8, 0, 0), 0);
+	for (int i = 0; i < 128; i++) /* and so do other users with this peer */
+		assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 16 * KIB);
+	assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 0);
+	assert_in_range(crowd.engine->memory_used, 1, GIB);
+	/* what ends is for somebody again */
+	smcr_conn_free(crowd.conns[--crowd.count]);
+	assert_int_equal(join(&crowd, OTHER, 7, 0, 0), 16 * KIB);
+	crowd_free(&crowd);
+	PROVES("RMB-12");
+}
+
+/** Proposals of many instances behind one address, and nothing more: few are answered by an Accept,
+ *  and they take little memory. Other hosts do not notice. */
+static void half_open(void **state)
+{
+	enum { PROPOSALS = 128, TAKEN = 16 };
+	(void)state;
+	struct smcr_config config = defaults(S);
+	struct pair *pair = pair_new(&config, NULL, 1, 1);
+	struct smcr_engine *engine = pair->side[S].engine;
+	pair_close(pair, pair_connected(pair));
+	struct smcr_clc_msg msg = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
+	uint64_t before = engine->memory_used;
+	int first = 0;
+	for (int i = 0; i < PROPOSALS; i++) {
+		int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+		msg.proposal.peer_id[0] = 0x77;
+		msg.proposal.peer_id[1] = (uint8_t)i;
+		pair_inject_clc(pair, c, C, &msg);
+		pair_pump(pair);
+		first = i ? first : c;
+		assert_int_equal(pair_end(pair, c, S)->fallback, i >= TAKEN);
+		assert_int_equal(pair_end(pair, c, S)->failed, 0);
+		if (i >= TAKEN)
+			assert_int_equal(pair_end(pair, c, S)->last.reason, SMCR_REASON_LIMIT);
+	}
+	assert_in_range(engine->memory_used - before, MIB, TAKEN * 2 * MIB);
+	assert_int_equal(engine->count.first_contacts_refused, PROPOSALS - TAKEN);
+	/* from another host */
+	pair->side[S].far = true;
+	int c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	msg.proposal.peer_id[0] = 0x78;
+	pair_inject_clc(pair, c, C, &msg);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 0);
+	/* a group that is there goes on, whatever its peer begins besides */
+	pair->side[S].far = false;
+	pair_exchange(pair, pair_connected(pair));
+	/* and when they have ended there is room again */
+	pair_run(pair, 31000000);
+	assert_int_equal(pair_end(pair, first, S)->failed, 1);
+	c = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
+	msg.proposal.peer_id[0] = 0x79;
+	pair_inject_clc(pair, c, C, &msg);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 0);
+	pair_free(pair);
+	PROVES("RMB-12 LG-14");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(large_buffers_asked_for),
+		cmocka_unit_test(the_last_sixteenth),
+		cmocka_unit_test(half_open),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

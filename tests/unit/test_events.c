@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT */
+/* What has happened, as operators read it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "daemon/events/events.h"
+#include "daemon/host/log.h"
+
+static struct events *fresh(void)
+{
+	struct events *events;
+	assert_int_equal(events_new(&events), 0);
+	return events;
+}
+
+struct seen {
+	size_t num, most;
+	struct event_record first, last;
+};
+
+static bool see(void *arg, const struct event_record *event)
+{
+	struct seen *seen = arg;
+	if (seen->num++ == 0)
+		seen->first = *event;
+	else
+		assert_int_equal(event->id, seen->last.id + 1);
+	seen->last = *event;
+	return !seen->most || seen->num < seen->most;
+}
+
+static struct seen look(const struct events *events, uint64_t after, size_t most)
+{
+	struct seen seen = { .most = most };
+	events_walk(events, after, see, &seen);
+	return seen;
+}
+
+/** An event of the peer 192.0.2.`host`. */
+static void of_peer(struct events *events, uint8_t host, uint32_t group)
+{
+	const struct smcr_event event = {
+		.type = SMCR_EVENT_LGR_UP,
+		.lgr = group,
+		.peer = { .family = AF_INET, .ip = { 192, 0, 2, host }, .port = 80 },
+		.text = "",
+	};
+	events_engine(events, &event);
+}
+
+static void the_last_ones_are_kept(void **state)
+{
+	(void)state;
+	struct events *events = fresh();
+	assert_int_equal(look(events, 0, 0).num, 0);
+	for (unsigned int i = 1; i <= EVENTS_KEPT + 500; i++)
+		of_peer(events, (uint8_t)(i % 10), i);
+	struct seen all = look(events, 0, 0);
+	assert_int_equal(all.num, EVENTS_KEPT);
+	assert_int_equal(all.first.id, 501);
+	assert_int_equal(all.first.group, 501);
+	assert_int_equal(all.last.group, 1500);
+	assert_true(all.first.time_us && all.first.time_us <= all.last.time_us);
+	assert_int_equal(look(events, 1400, 0).num, 100);
+	assert_int_equal(look(events, 1400, 0).first.id, 1401);
+	assert_int_equal(look(events, 300, 7).last.id, 507);
+	assert_int_equal(look(events, 1500, 0).num, 0);
+	assert_int_equal(look(events, UINT64_MAX, 0).num, 0);
+	events_free(events);
+}
+
+static bool count_kinds(void *arg, const struct event_record *event)
+{
+	unsigned int *counts = arg; /* of one peer, of another one, of commands */
+	counts[event->kind == EVENT_COMMAND ? 2 : event->peer.ip[3] == 66]++;
+	return true;
+}
+
+/** Neither a peer nor an operator's script has the history, or the log, to itself. */
+static void no_peer_takes_all(void **state)
+{
+	(void)state;
+	unsigned int counts[3] = { 0 }, logged = 0;
+	struct events *events = fresh();
+	of_peer(events, 1, 1);
+	events_command(events, "link.delete", false, "done");
+	for (unsigned int i = 0; i < 5000; i++)
+		of_peer(events, 66, i);
+	of_peer(events, 1, 2);
+	events_walk(events, 0, count_kinds, counts);
+	assert_int_equal(counts[0], 2);
+	assert_int_equal(counts[1], EVENTS_OF_A_PEER);
+	assert_int_equal(counts[2], 1);
+	for (unsigned int i = 0; i < 5000; i++)
+		events_command(events, "policy.add", false, "done");
+	memset(counts, 0, sizeof(counts));
+	events_walk(events, 0, count_kinds, counts);
+	assert_int_equal(counts[0], 2);
+	assert_int_equal(counts[1], EVENTS_OF_A_PEER);
+	assert_int_equal(counts[2], EVENTS_OF_A_PEER);
+	events_free(events);
+
+	events = fresh();
+	for (unsigned int i = 0; i < 100; i++) {
+		of_peer(events, 66, i);
+		logged += look(events, i, 0).last.logged;
+	}
+	assert_int_equal(logged, EVENTS_PEER_A_MINUTE);
+	of_peer(events, 1, 1);
+	assert_true(look(events, 100, 0).last.logged);
+	events_free(events);
+}
+
+static void one_line_of_text(void **state)
+{
+	(void)state;
+	struct events *events = fresh();
+	events_command(events, "policy.add", true, "a\n\033[31mb\x7f");
+	assert_string_equal(look(events, 0, 0).last.text, "policy.add: a??[31mb?");
+	for (unsigned int shift = 0; shift < 4; shift++) {
+		char long_text[1000] = "xxxx";
+		for (size_t at = shift; at + 4 < sizeof(long_text); at += 4)
+			memcpy(long_text + at, "\xF0\x9F\x98\x80", 5);
+		events_command(events, "", true, long_text);
+		const struct event_record last = look(events, 1 + shift, 0).last;
+		json_t *json = json_string(last.text); /* NULL unless it is UTF-8 */
+		assert_non_null(json);
+		json_decref(json);
+		assert_in_range(strlen(last.text), EVENTS_TEXT_LEN - 5, EVENTS_TEXT_LEN - 1);
+	}
+	events_free(events);
+}
+
+static void sentences(void **state)
+{
+	static const struct {
+		enum smcr_event_type type;
+		uint8_t link;
+		uint32_t conns;
+		const char *text, *kind, *sentence;
+	} rows[] = {
+		{ SMCR_EVENT_LGR_UP, 0, 0, "", "group-up",
+		  "link group 7 with peer 192.0.2.9 is up" },
+		{ SMCR_EVENT_LINK_UP, 1, 0, "", "link-up",
+		  "link 7/1 on soft:eth0 with peer 192.0.2.9 is up" },
+		{ SMCR_EVENT_LINK_FAILED, 1, 12, "retry exceeded", "link-failed",
+		  "link 7/1 on soft:eth0 with peer 192.0.2.9 has failed: retry exceeded; 12 "
+		  "connections have moved" },
+		{ SMCR_EVENT_LINK_FAILED, 1, 0, "retry exceeded", "link-failed",
+		  "link 7/1 on soft:eth0 with peer 192.0.2.9 has failed: retry exceeded" },
+		{ SMCR_EVENT_LINK_DELETED, 2, 1, "an operator wants it", "link-deleted",
+		  "link 7/2 on soft:eth0 with peer 192.0.2.9 is deleted: an operator wants it; 1 "
+		  "connection has moved" },
+		{ SMCR_EVENT_LINK_REFUSED, 3, 0, "no answer", "link-refused",
+		  "link 7/3 on soft:eth0 with peer 192.0.2.9 could not be set up: no answer" },
+		{ SMCR_EVENT_LGR_DOWN, 0, 1, "it is over", "group-down",
+		  "link group 7 with peer 192.0.2.9 has ended: it is over; 1 connection was "
+		  "reset" },
+		{ SMCR_EVENT_LGR_DOWN, 0, 3, "it is over", "group-down",
+		  "link group 7 with peer 192.0.2.9 has ended: it is over; 3 connections were "
+		  "reset" },
+	};
+	(void)state;
+	struct events *events = fresh();
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		const struct smcr_event event = {
+			.type = rows[i].type,
+			.lgr = 7,
+			.peer = { .family = AF_INET, .ip = { 192, 0, 2, 9 }, .port = 80 },
+			.link = rows[i].link,
+			.device = rows[i].link ? "soft:eth0" : NULL,
+			.num_conns = rows[i].conns,
+			.text = rows[i].text,
+		};
+		events_engine(events, &event);
+		const struct event_record last = look(events, i, 0).last;
+		assert_string_equal(last.text, rows[i].sentence);
+		assert_string_equal(event_kind_name(last.kind), rows[i].kind);
+		assert_int_equal(last.group, 7);
+		assert_int_equal(last.link, rows[i].link);
+		assert_string_equal(last.rnic, rows[i].link ? "soft:eth0" : "");
+		assert_int_equal(last.connections, rows[i].conns);
+		assert_int_equal(last.peer.port, 0);
+	}
+	events_free(events);
+}
+
+/** However long the pieces are. */
+static void long_pieces(void **state)
+{
+	char name[SMCR_DEVICE_NAME_LEN], why[1000];
+	(void)state;
+	memset(name, 'n', sizeof(name) - 1);
+	name[sizeof(name) - 1] = '\0';
+	memset(why, 'w', sizeof(why) - 1);
+	why[sizeof(why) - 1] = '\0';
+	struct events *events = fresh();
+	const struct smcr_event event = { .type = SMCR_EVENT_LINK_FAILED,
+					  .lgr = UINT32_MAX,
+					  .peer = { .family = AF_INET6 },
+					  .link = 255,
+					  .device = name,
+					  .num_conns = UINT32_MAX,
+					  .text = why };
+	events_engine(events, &event);
+	events_command(events, why, true, why);
+	struct seen seen = look(events, 0, 0);
+	assert_int_equal(strlen(seen.first.text), EVENTS_TEXT_LEN - 1);
+	assert_non_null(strstr(seen.first.text, " with peer :: has failed: www"));
+	assert_int_equal(strlen(seen.last.text), EVENTS_TEXT_LEN - 1);
+	events_free(events);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_last_ones_are_kept),
+		cmocka_unit_test(no_peer_takes_all),
+		cmocka_unit_test(one_line_of_text),
+		cmocka_unit_test(sentences),
+		cmocka_unit_test(long_pieces),
+	};
+	log_open(LOG_ERR, false);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
