@@ -11,6 +11,7 @@
 #   make bench-vm   speed against the kernel's SMC-R in the same virtual machines; needs root
 #   make compat     real programs over TCP, over fallback and over SMC-R: are their results the same?
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
+#   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make install DESTDIR= PREFIX=
@@ -113,7 +114,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
+.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
 	format format-check deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -240,6 +241,11 @@ $(B)/tests/tools/%: $(B)/obj/tests/tools/%.o $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
 
+# The daemon, with somebody between it and its RNICs.
+$(B)/tests/tools/lying_smcrd: $(B)/obj/tests/tools/lying_smcrd.o $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -Wl,--wrap=rnic_post_send -o $@ $^ $(PKG_LIBS)
+
 # Test programs for virtual machines (tests/interop/README.md).
 $(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
@@ -304,6 +310,11 @@ bench: deps
 soak: deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
+
+# ATTACKS= some of them only, SEED=n
+hostile: deps
+	$(MAKE) -j$$(nproc) all tests
+	tests/hostile/run $(if $(SEED),--seed $(SEED)) $(ATTACKS)
 
 # Programs' packages are installed as they are needed.
 compat: deps

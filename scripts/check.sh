@@ -237,6 +237,11 @@ compat() {
 	MOMENT=3 RESTARTS=5 start restarts tests/compat/restarts.sh
 }
 
+# hostile BUILD PREFIX: attacks beside verified traffic, in their quick form
+hostile() {
+	HOSTS_BUILD=$PWD/$1 OUT=$PWD/$1/hostile start "$2hostile" tests/hostile/run --quick
+}
+
 # conformance [OPTION..]: of conformance.py
 conformance() {
 	run conformance scripts/conformance.py --check "$@"
@@ -274,6 +279,7 @@ fi
 build build-san "${beside[@]}" make -j"$jobs_max" SAN=1 tests fuzz-build &
 build_san=$!
 bats_files build ""
+hostile build ""
 compat
 programs build ""
 if wait "$build_san"; then
@@ -284,6 +290,7 @@ if wait "$build_san"; then
 		simulator build/san/bin/smcr-sim san/sim $(((sim_seeds + 3) / 4))
 	} &
 	bats_files build/san san/
+	hostile build/san san/
 	start mutate tests/mutate/run --sample "$mutate_seconds" --seed "$mutate_seed" --jobs 1 --build build build/san
 	fuzz
 	programs build/san san/
