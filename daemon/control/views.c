@@ -25,10 +25,12 @@ static json_t *json_gid(const uint8_t gid[SMCR_GID_LEN])
 	return json_string(inet_ntop(AF_INET6, gid, text, sizeof(text)));
 }
 
+/* A socket that was handed over without being connected has no addresses. */
 static json_t *json_addr(const struct smcr_addr *addr)
 {
 	char ip[INET6_ADDRSTRLEN], text[INET6_ADDRSTRLEN + 10];
-	inet_ntop(addr->family, addr->ip, ip, sizeof(ip));
+	if (!addr->family || !inet_ntop(addr->family, addr->ip, ip, sizeof(ip)))
+		return json_null();
 	snprintf(text, sizeof(text), addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip,
 		 (unsigned int)addr->port);
 	return json_string(text);

@@ -69,7 +69,10 @@ class Flood:
             self.why.add(payload[4:].decode())
         if kind != CONTROL_REPLY:
             return
-        result = json.loads(payload)["result"]
+        reply = json.loads(payload)
+        if "error" in reply:
+            self.why.add(reply["error"]["text"])
+        result = reply.get("result")
         lists = result.values() if isinstance(result, dict) else [result]
         self.replies += 1
         self.rows = max(self.rows, sum(len(rows) for rows in lists if isinstance(rows, list)))

@@ -7,13 +7,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include <cmocka.h>
 #include <event2/event.h>
 #include <jansson.h>
 
+#include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
 #include "daemon/host/log.h"
+#include "daemon/rendezvous/handshake.h"
 #include "tests/lib/enginepair.h"
 
 /* The engine of the commands is one of a pair with a link group; the fabric of the shows is empty.
@@ -247,6 +250,50 @@ static void the_length_counts(void **state)
 	assert_true(json_is_false(json_object_get(option, "available")));
 	assert_string_equal(json_string_value(json_object_get(option, "error")), "not here");
 	json_decref(reply);
+}
+
+static void on_engine(void *ctx)
+{
+	(void)ctx;
+}
+
+static void on_outcome(struct conn_asker *asker, enum ipc_outcome outcome, int error,
+		       uint32_t reason, int fd)
+{
+	(void)asker;
+	(void)reason;
+	assert_int_equal(outcome, IPC_OUTCOME_TCP);
+	assert_int_equal(error, 0);
+	assert_int_equal(fd, -1);
+}
+
+/* Nothing of what lay in smcrd's memory is told as the address of a socket that has none. */
+static void a_socket_without_addresses_is_shown_without(void **state)
+{
+	static const char request[] = "{\"method\":\"connection.show\"}";
+	struct fixture *fixture = *state;
+	const struct conns_config config = { .base = fixture->base,
+					     .engine = fixture->control.engine,
+					     .callbacks = { .engine_enter = on_engine,
+							    .engine_leave = on_engine } };
+	const struct ipc_handover msg = { .kind = IPC_HANDOVER_CONNECTED };
+	const struct rdv_verdict verdict = { 0 };
+	struct conn_asker asker = { .outcome = on_outcome };
+	assert_int_equal(conns_new(&config, &fixture->control.conns), 0);
+	const struct conn_offer offer = { .msg = &msg,
+					  .quota = quota_get(fixture->control.conns, 0),
+					  .verdict_error = -ENOTCONN,
+					  .verdict = &verdict,
+					  .asker = &asker };
+	int unconnected = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(conns_adopt(fixture->control.conns, &offer, unconnected), 0);
+	json_t *reply = ask(fixture, request, strlen(request));
+	json_t *row = json_array_get(json_object_get(reply, "result"), 0);
+	assert_non_null(row);
+	assert_true(json_is_null(json_object_get(row, "local")));
+	assert_true(json_is_null(json_object_get(row, "peer")));
+	json_decref(reply);
+	conns_free(fixture->control.conns);
 }
 
 static void empty_lists_are_arrays(void **state)
@@ -773,6 +820,7 @@ int main(void)
 		CASE(only_places_of_the_view_are_taken),
 		CASE(long_views_come_in_parts),
 		CASE(the_length_counts),
+		CASE(a_socket_without_addresses_is_shown_without),
 		CASE(empty_lists_are_arrays),
 		CASE(parameters_are_checked_by_name),
 		CASE(what_is_not_there_is_named),
