@@ -544,6 +544,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
 					   .fabric = smcrd->fabric,
+					   .rnics = smcrd->rnics,
 					   .engine = fabric_engine(smcrd->fabric),
 					   .reply = reply_later,
 					   .reply_ctx = smcrd,

@@ -22,6 +22,7 @@ static const struct method {
 			  struct refusal *refusal);
 } methods[] = {
 	{ "info.show", control_show_info },
+	{ "host.show", control_show_host },
 	{ "device.show", control_show_devices },
 	{ "linkgroup.show", control_show_linkgroups, .optional = NEEDS(AFTER) },
 	{ "link.show", control_show_links, .optional = NEEDS(AFTER) },
@@ -31,6 +32,8 @@ static const struct method {
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
+	{ "policy.judge", control_judge, .required = NEEDS(PEER),
+	  .optional = NEEDS(PORT) | NEEDS(LOCAL) | NEEDS(PROGRAM) },
 	{ "policy.add", .required = NEEDS(RULE), .change = policy_add },
 	{ "policy.delete", .required = NEEDS(RULE), .change = policy_delete },
 	{ "policy.forget", .optional = NEEDS(PEER) | NEEDS(PORT), .change = policy_forget_place },
@@ -165,6 +168,8 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 	if (!method->show)
 		return command(control, method, asker, json_params, &params, refusal, ret_later);
 	page->after = params.after;
+	page->uid = asker->cred.uid;
+	page->params = &params;
 	return show(control, method, page, refusal);
 }
 

@@ -19,6 +19,8 @@
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   views.c     methods that show something
+ *   host.c      what the daemon may and has on this host, for smcrctl doctor
+ *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened
  *   page.c      as much of it as one reply has
  */
@@ -31,6 +33,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/events/events.h"
 #include "daemon/fabric/fabric.h"
+#include "daemon/fabric/rnics.h"
 #include "daemon/host/config.h"
 #include "daemon/host/turns.h"
 #include "daemon/host/waiting.h"
@@ -45,6 +48,7 @@ struct control_pending;
 struct control {
 	const struct config *config;
 	struct fabric *fabric;
+	const struct rnics *rnics;  /* NULL in tests without any */
 	struct smcr_engine *engine; /* the fabric's */
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */

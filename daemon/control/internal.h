@@ -34,8 +34,10 @@ char *reply_text(json_t *result, const char *next, const struct refusal *refusal
 struct page {
 	const char *after;  /* where the part before has ended; NULL: this is the first one */
 	bool administrator; /* asks: some things are not for everybody */
-	unsigned int rows;  /* so far */
-	bool incomplete;    /* for want of memory */
+	uid_t uid;          /* who asks */
+	const struct params *params;
+	unsigned int rows;         /* so far */
+	bool incomplete;           /* for want of memory */
 	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
 };
 
@@ -70,6 +72,8 @@ enum param_name {
 	PARAM_PEER,
 	PARAM_PORT,
 	PARAM_AFTER,
+	PARAM_LOCAL,
+	PARAM_PROGRAM,
 	NUM_PARAMS,
 };
 
@@ -78,7 +82,7 @@ struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name, *rule, *peer, *after;
+	const char *name, *rule, *peer, *after, *local, *program;
 	uint16_t port;
 };
 
@@ -95,6 +99,11 @@ json_t *ueid_add(struct control *control, const struct params *params, struct re
 json_t *ueid_remove(struct control *control, const struct params *params, struct refusal *refusal);
 
 /* policies.c: likewise */
+
+/** An address as text, without a port. `name` is the parameter. @return false: the refusal is
+ * filled in */
+bool policy_take_address(const char *text, const char *name, struct smcr_addr *ret_addr,
+			 struct refusal *refusal);
 json_t *policy_add(struct control *control, const struct params *params, struct refusal *refusal);
 json_t *policy_delete(struct control *control, const struct params *params,
 		      struct refusal *refusal);

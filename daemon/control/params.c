@@ -23,6 +23,8 @@ static const struct {
 	[PARAM_PEER] = { "peer", 0, true },
 	[PARAM_PORT] = { "port", UINT16_MAX },
 	[PARAM_AFTER] = { "after", 0, true },
+	[PARAM_LOCAL] = { "local", 0, true },
+	[PARAM_PROGRAM] = { "program", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -39,6 +41,8 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_PEER: params->peer = json_string_value(value); break;
 	case PARAM_PORT: params->port = (uint16_t)number; break;
 	case PARAM_AFTER: params->after = json_string_value(value); break;
+	case PARAM_LOCAL: params->local = json_string_value(value); break;
+	case PARAM_PROGRAM: params->program = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
 }

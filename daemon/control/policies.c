@@ -169,15 +169,16 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 
 /* ---- what was seen ---- */
 
-static bool take_address(const char *text, struct smcr_addr *addr, struct refusal *refusal)
+bool policy_take_address(const char *text, const char *name, struct smcr_addr *ret_addr,
+			 struct refusal *refusal)
 {
 	struct smcr_addr parsed = { .family = strchr(text, ':') ? AF_INET6 : AF_INET };
 	if (inet_pton(parsed.family, text, parsed.ip) == 1) {
-		*addr = parsed;
+		*ret_addr = parsed;
 		return true;
 	}
 	refuse(refusal, EINVAL, "bad-parameter", "'%.64s' is no address of a peer", text);
-	refusal->parameter = "peer";
+	refusal->parameter = name;
 	return false;
 }
 
@@ -190,7 +191,7 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 		return refuse(refusal, EINVAL, "bad-parameter",
 			      "what is to be forgotten? \"peer\", \"port\" or both are missing");
 	}
-	if (params->peer && !take_address(params->peer, &where, refusal))
+	if (params->peer && !policy_take_address(params->peer, "peer", &where, refusal))
 		return NULL;
 	where.port = params->port;
 	size_t n = policy_forget(control->policy, &where);

@@ -24,6 +24,10 @@ json_t *control_json_host(const struct smcr_addr *addr);
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
 /* ueids.c */
 json_t *control_show_ueids(struct control *control, struct page *page, struct refusal *refusal);
+/* host.c */
+json_t *control_show_host(struct control *control, struct page *page, struct refusal *refusal);
+/* judge.c */
+json_t *control_judge(struct control *control, struct page *page, struct refusal *refusal);
 /* policies.c */
 json_t *control_show_policy(struct control *control, struct page *page, struct refusal *refusal);
 

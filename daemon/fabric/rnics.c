@@ -286,6 +286,38 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 	return 0;
 }
 
+struct name_search {
+	const char *name;
+	bool found;
+};
+
+static void match_name(void *arg, uint32_t id, struct rnic *rnic)
+{
+	struct name_search *search = arg;
+	struct rnic_info info;
+	(void)id;
+	rnic_get_info(rnic, &info);
+	search->found |= !strcmp(info.name, search->name);
+}
+
+void rnics_each_missing(const struct rnics *rnics,
+			void (*fn)(void *arg, const char *name, const char *error), void *arg)
+{
+	const struct config *config = rnics->params.config;
+	const struct refusal *refusal;
+	for (size_t i = 0; i < config->num_rnics; i++) {
+		char name[RNIC_NAME_LEN];
+		struct name_search search = { .name = name };
+		rnic_verbs_full_name(config->rnics[i], name);
+		fabric_each_device(rnics->params.fabric, match_name, &search);
+		if (!search.found && !refusal_of(rnics, name))
+			fn(arg, name, "");
+	}
+	DL_FOREACH (rnics->refusals, refusal) {
+		fn(arg, refusal->name, refusal->text);
+	}
+}
+
 void rnics_free(struct rnics *rnics)
 {
 	if (!rnics)

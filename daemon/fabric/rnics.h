@@ -34,6 +34,14 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 	      char ret_error[RNIC_ERROR_LEN]);
 void rnics_free(struct rnics *rnics);
 
+/**
+ * RNICs that are wanted and not in use: those that the configuration names and that are not there,
+ * and those that cannot be used.
+ * @param error  why, a sentence; "": it is waited for
+ */
+void rnics_each_missing(const struct rnics *rnics,
+			void (*fn)(void *arg, const char *name, const char *error), void *arg);
+
 /** An interface came, changed or went: tell its RNIC, or open one soon. */
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);
 /** An RDMA device came or went: tell the RNICs, and open soon what is new. */

@@ -291,6 +291,21 @@ const char *failure_name(enum failure_kind kind)
 	return "unknown";
 }
 
+const struct failure *failures_find(const struct failures *failures, const struct smcr_addr *peer,
+				    uint64_t now_ms)
+{
+	const uint16_t ports[] = { 0, peer->port };
+	const struct failure *found = NULL;
+	for (size_t i = 0; i < sizeof(ports) / sizeof(ports[0]); i++) {
+		const struct place_key key = key_of(peer, ports[i]);
+		const struct entry *entry = find(failures, &key);
+		if (entry && entry->failure.until_ms > now_ms &&
+		    (!found || entry->failure.until_ms > found->until_ms))
+			found = &entry->failure;
+	}
+	return found;
+}
+
 const char *failure_text(enum failure_kind kind)
 {
 	switch (kind) {

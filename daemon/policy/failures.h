@@ -75,6 +75,11 @@ size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, 
 bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
 		   bool (*fn)(void *arg, const struct failure *failure), void *arg);
 
+/** The entry that leaves `peer` with this port alone now: of the port or of all of the peer,
+ *  whichever lasts longer; NULL: neither does. Valid until the next call. */
+const struct failure *failures_find(const struct failures *failures, const struct smcr_addr *peer,
+				    uint64_t now_ms);
+
 /** "the first message over RoCE was not acknowledged" */
 const char *failure_text(enum failure_kind kind);
 /** A short stable name: "path", "answer", "reset", "echo". */

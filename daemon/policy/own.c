@@ -107,6 +107,18 @@ void own_netif(struct own *own, const struct netif *netif)
 	}
 }
 
+static bool is_loopback(const struct smcr_addr *addr)
+{
+	if (addr->family == AF_INET)
+		return addr->ip[0] == IN_LOOPBACKNET;
+	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)addr->ip);
+}
+
+bool own_is(const struct own *own, const struct smcr_addr *addr)
+{
+	return is_loopback(addr) || listed(own, addr);
+}
+
 void own_free(struct own *own)
 {
 	free(own->list);

@@ -25,6 +25,9 @@ struct own {
 /** An interface as it is now: netif_watch_new()'s callback, and netif_each()'s at the start. */
 void own_netif(struct own *own, const struct netif *netif);
 
+/** Is this an address of the host's, or a loopback address? The port does not matter. */
+bool own_is(const struct own *own, const struct smcr_addr *addr);
+
 void own_free(struct own *own);
 
 #endif

@@ -189,6 +189,40 @@ enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *
 	return SMCR_REASON_LOCAL_POLICY;
 }
 
+/* ---- before there is a connection ---- */
+
+static bool names_program(const struct policy *policy)
+{
+	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++)
+		if (is_used(&policy->rules[i]) && policy->rules[i].match.flags & SMCR_RULE_PROGRAM)
+			return true;
+	return false;
+}
+
+struct policy_outlook policy_foresee(const struct policy *policy,
+				     const struct smcr_subject *subject,
+				     const struct smcr_addr *peer)
+{
+	struct policy_outlook outlook = { .by_program =
+						  !subject->program && names_program(policy) };
+	struct policy_verdict verdict = policy_rules_judge(policy->rules, SMCR_MAX_RULES, subject);
+	uint64_t now = now_ms();
+	if (verdict.place < SMCR_MAX_RULES)
+		outlook.rule = &policy->rules[verdict.place];
+	outlook.failure = failures_find(policy->failures, peer, now);
+	if (outlook.failure)
+		outlook.seconds_left = (uint32_t)((outlook.failure->until_ms - now + 999) / 1000);
+	if (own_is(&policy->own, peer))
+		outlook.reason = SMCR_REASON_OWN_HOST;
+	else if (verdict.denied)
+		outlook.reason = SMCR_REASON_LOCAL_POLICY;
+	else if (outlook.failure)
+		outlook.reason = SMCR_REASON_PEER_SKIPPED;
+	else if (shorts_is_short(policy->shorts, peer))
+		outlook.reason = SMCR_REASON_SHORT_CONNECTIONS;
+	return outlook;
+}
+
 /* ---- for people ---- */
 
 struct place_text {

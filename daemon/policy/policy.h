@@ -55,6 +55,27 @@ void policy_netif(struct policy *policy, const struct netif *netif);
  */
 enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *subject);
 
+/** What is known beforehand of a connection that a program of this host may make. */
+struct policy_outlook {
+	enum smcr_reason reason;        /* SMCR_REASON_NONE: SMC-R is tried */
+	const struct policy_rule *rule; /* that decides; NULL: none concerns it */
+	bool by_program;                /* rules name programs, and nobody said which one it is */
+	/** What has failed with the peer, valid until the next call, and for how long it is left
+	 * alone; NULL: nothing. */
+	const struct failure *failure;
+	uint32_t seconds_left;
+};
+
+/**
+ * Foresee what a connection will be, in the order in which the BPF programs look. Changes and
+ * counts nothing.
+ * @param subject  the program is 0 where nobody said
+ * @param peer     the same as in `subject`
+ */
+struct policy_outlook policy_foresee(const struct policy *policy,
+				     const struct smcr_subject *subject,
+				     const struct smcr_addr *peer);
+
 /* ---- what was seen */
 
 /** SMC-R was agreed upon with `peer`; with its port if that is a server, else 0. */

@@ -217,6 +217,12 @@ bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
 	return true;
 }
 
+bool shorts_is_short(const struct shorts *shorts, const struct smcr_addr *where)
+{
+	const struct place *place = find(shorts, where);
+	return place && place->known.is_short;
+}
+
 bool shorts_any(const struct shorts *shorts)
 {
 	return shorts->num_short > 0;

@@ -85,6 +85,9 @@ size_t shorts_forget(struct shorts *shorts, const struct smcr_addr *where,
 bool shorts_walk(const struct shorts *shorts, uint64_t now_ms, uint64_t after,
 		 bool (*fn)(void *arg, const struct short_place *place), void *arg);
 
+/** Does this place count as short? */
+bool shorts_is_short(const struct shorts *shorts, const struct smcr_addr *where);
+
 /** Is there a place that counts as short? */
 bool shorts_any(const struct shorts *shorts);
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 #include <event2/event.h>
@@ -359,6 +360,11 @@ static void parameters_are_checked_by_name(void **state)
 		{ "policy.forget", "{\"peer\":\"10.0.0\"}", "peer", "'10.0.0' is no address" },
 		{ "policy.forget", "{\"port\":65536}", "port", "65535" },
 		{ "policy.forget", "{\"port\":\"80\"}", "port", "type" },
+		{ "policy.judge", "{}", "peer", "missing" },
+		{ "policy.judge", "{\"peer\":\"10.0.0\"}", "peer", "'10.0.0' is no address" },
+		{ "policy.judge", "{\"peer\":\"::1\",\"local\":\"x\"}", "local",
+		  "'x' is no address" },
+		{ "policy.judge", "{\"peer\":\"::1\",\"program\":1}", "program", "a string" },
 	};
 	struct fixture *fixture = *state;
 	const struct clients_asker root = { .request = 1 };
@@ -812,6 +818,86 @@ static void hits_at_the_hand_over_are_shown(void **state)
 	json_decref(reply);
 }
 
+/* The names of what speaks against SMC-R, as "no-bpf local-policy", for somebody without rights. */
+static void expect_reasons(struct fixture *fixture, const char *params, const char *reasons)
+{
+	char request[256], names[256] = "";
+	size_t i;
+	json_t *row;
+	snprintf(request, sizeof(request), "{\"method\":\"policy.judge\",\"params\":%s}", params);
+	json_t *reply = ask(fixture, request, strlen(request));
+	json_array_foreach(result_of(reply, "reasons"), i, row)
+	{
+		size_t at = strlen(names);
+		snprintf(names + at, sizeof(names) - at, "%s%s", i ? " " : "",
+			 json_string_value(json_object_get(row, "reason")));
+	}
+	assert_string_equal(names, reasons);
+	assert_true(json_is_false(result_of(reply, "tried")));
+	json_decref(reply);
+}
+
+static void a_connection_is_judged_beforehand(void **state)
+{
+	static const char peer_80[] = "{\"peer\":\"10.0.0.2\",\"port\":80}";
+	static const char by_a[] = "{\"peer\":\"10.0.0.2\",\"port\":80,\"program\":\"/bin/a\"}";
+	struct fixture *fixture = *state;
+	struct policy *policy = fixture->control.policy;
+	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
+	expect_reasons(fixture, peer_80, "no-bpf");
+	expect_reasons(fixture, "{\"peer\":\"127.0.0.9\"}", "no-bpf own-host");
+	expect_reasons(fixture, "{\"peer\":\"::1\"}", "no-bpf own-host");
+	json_decref(change_rule(fixture, "policy.add", "deny program /bin/a"));
+	expect_reasons(fixture, peer_80, "no-bpf");
+	expect_reasons(fixture, by_a, "no-bpf local-policy");
+	json_decref(change_rule(fixture, "policy.add", "deny uid 65534 port 80"));
+	json_decref(change_rule(fixture, "policy.add", "deny local 10.9.0.0/16"));
+	expect_reasons(fixture, peer_80, "no-bpf local-policy");
+	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.9.0.1\"}",
+		       "no-bpf local-policy");
+	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"local\":\"10.8.0.1\"}", "no-bpf");
+	/* a port that failed, then all of the peer */
+	policy_failed(policy, &peer, FAILURE_ANSWER);
+	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf");
+	policy_failed(policy, &peer, FAILURE_PATH);
+	expect_reasons(fixture, "{\"peer\":\"10.0.0.2\",\"port\":81}", "no-bpf peer-skipped");
+}
+
+static void a_judgement_names_rule_and_failure(void **state)
+{
+	static const char request[] =
+		"{\"method\":\"policy.judge\",\"params\":{\"peer\":\"10.0.0.2\",\"port\":80}}";
+	struct fixture *fixture = *state;
+	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
+	json_t *reply = ask(fixture, request, strlen(request));
+	assert_true(json_is_null(result_of(reply, "rule")));
+	assert_true(json_is_false(result_of(reply, "by_program")));
+	assert_true(json_is_null(result_of(reply, "failure")));
+	json_decref(reply);
+	json_decref(change_rule(fixture, "policy.add", "deny program /bin/a"));
+	json_decref(change_rule(fixture, "policy.add", "deny port 80"));
+	policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+	reply = ask(fixture, request, strlen(request));
+	assert_string_equal(json_string_value(result_of(reply, "rule")), "deny port 80");
+	assert_true(json_is_true(result_of(reply, "by_program")));
+	assert_string_equal(json_string_value(result_of(reply, "failure")),
+			    failure_text(FAILURE_PATH));
+	assert_int_equal(json_integer_value(result_of(reply, "seconds_left")), 60);
+	json_decref(reply);
+}
+
+static void the_host_is_told_of(void **state)
+{
+	static const char request[] = "{\"method\":\"host.show\"}";
+	json_t *reply = ask(*state, request, sizeof(request) - 1);
+	uint64_t cookie;
+	assert_int_equal(rdv_netns_cookie(&cookie), 0);
+	assert_int_equal(json_integer_value(result_of(reply, "netns_cookie")), (json_int_t)cookie);
+	assert_int_equal(json_integer_value(result_of(reply, "uid")), geteuid());
+	assert_true(json_is_array(result_of(reply, "missing_rnics")));
+	json_decref(reply);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -836,6 +922,9 @@ int main(void)
 		CASE(there_is_room_for_so_many_rules),
 		CASE(what_was_seen_is_shown_and_forgotten),
 		CASE(hits_at_the_hand_over_are_shown),
+		CASE(a_connection_is_judged_beforehand),
+		CASE(a_judgement_names_rule_and_failure),
+		CASE(the_host_is_told_of),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* What the daemon may and has on this host: what nobody but itself can tell. */
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "daemon/control/internal.h"
+#include "daemon/control/views.h"
+
+/* null: no limit */
+static json_t *limit_of(__rlimit_resource_t resource)
+{
+	struct rlimit limit;
+	if (getrlimit(resource, &limit) < 0 || limit.rlim_cur == RLIM_INFINITY)
+		return json_null();
+	return json_integer((json_int_t)limit.rlim_cur);
+}
+
+static json_t *netns_cookie(void)
+{
+	uint64_t cookie;
+	return rdv_netns_cookie(&cookie) == 0 ? json_integer((json_int_t)cookie) : json_null();
+}
+
+static void add_missing(void *arg, const char *name, const char *error)
+{
+	json_array_append_new(arg, json_pack("{s:s, s:o}", "name", name, "error",
+					     *error ? json_string(error) : json_null()));
+}
+
+json_t *control_show_host(struct control *control, struct page *page, struct refusal *refusal)
+{
+	(void)page;
+	(void)refusal;
+	json_t *missing = json_array();
+	if (control->rnics)
+		rnics_each_missing(control->rnics, add_missing, missing);
+	return json_pack("{s:o, s:I, s:o, s:o, s:b, s:o}", "netns_cookie", netns_cookie(), "uid",
+			 (json_int_t)geteuid(), "descriptors_max", limit_of(RLIMIT_NOFILE),
+			 "locked_memory_max_bytes", limit_of(RLIMIT_MEMLOCK), "locks_memory",
+			 !fabric_can_share(control->fabric), "missing_rnics", missing);
+}
