@@ -307,6 +307,13 @@ static void engine_event(void *ctx, const struct smcr_event *event)
 	events_engine(smcrd->events, event);
 }
 
+static void event_noted(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	if (smcrd->clients)
+		clients_control_wake(smcrd->clients);
+}
+
 static void reply_later(void *ctx, uint64_t request, char *reply)
 {
 	struct smcrd *smcrd = ctx;
@@ -517,8 +524,10 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	choose_peer_id(smcrd);
 	choose_host_name(smcrd);
 	error = events_new(&smcrd->events);
-	if (!error)
+	if (!error) {
+		events_notify(smcrd->events, event_noted, smcrd);
 		error = open_fabric(smcrd);
+	}
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",
 			 strerror(-error));

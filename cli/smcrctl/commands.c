@@ -92,6 +92,14 @@ static bool set(json_t *params, const char *name, uint64_t value)
 /* @return how many words were taken, or -1 */
 typedef int (*parser)(int argc, char **argv, json_t *params);
 
+static int no_argument_at_all(int argc, char **argv, json_t *params)
+{
+	(void)argc;
+	(void)argv;
+	(void)params;
+	return 0;
+}
+
 static int group_argument(int argc, char **argv, json_t *params)
 {
 	uint64_t group;
@@ -226,7 +234,8 @@ static const struct command {
 	const char *arguments;
 	const char *help;
 	parser parse;
-	bool disorderly; /* --disorderly makes sense */
+	bool disorderly;    /* --disorderly makes sense */
+	const char *method; /* of smcrd, if it has another name */
 } commands[] = {
 	{ "linkgroup", "delete", "GROUP", "end it; its connections are reset", group_argument },
 	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument },
@@ -237,6 +246,8 @@ static const struct command {
 	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument },
 	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
 	  failover_arguments },
+	{ "monitor", NULL, "", "events as they happen", no_argument_at_all,
+	  .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
@@ -302,11 +313,22 @@ static const struct command *own_command(const struct object *object)
 
 /* ---- the request ---- */
 
-static char *request_text(const struct object *object, const char *command, const json_t *params)
+/* "link.delete" */
+static void name_method(const struct object *object, const struct command *command,
+			char ret_method[64])
+{
+	const char *name = command ? command->name : SHOW;
+	if (command && command->method)
+		snprintf(ret_method, 64, "%s", command->method);
+	else
+		snprintf(ret_method, 64, "%s%s%s", object->name, name ? "." : "", name ? name : "");
+}
+
+static char *request_text(const struct object *object, const struct command *command,
+			  const json_t *params)
 {
 	char method[64];
-	snprintf(method, sizeof(method), "%s%s%s", object->name, command ? "." : "",
-		 command ? command : "");
+	name_method(object, command, method);
 	json_t *request = json_pack("{s:s, s:O}", "method", method, "params", params);
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	json_decref(request);
@@ -342,14 +364,17 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 	json_t *params = json_object();
 	char *text = NULL;
 	if (take_arguments(command, argc - at, argv + at, disorderly, params)) {
-		text = request_text(object, command ? command->name : SHOW, params);
+		text = request_text(object, command, params);
 		if (!text)
 			refuse("out of memory");
 	}
 	json_decref(params);
 	if (!text)
 		return -EINVAL;
-	*ret_request = (struct request){ .object = object, .show = !command, .text = text };
+	*ret_request = (struct request){ .object = object,
+					 .show = !command,
+					 .monitor = command && command->method,
+					 .text = text };
 	return 0;
 }
 

@@ -14,8 +14,9 @@
 /** What the words ask for. */
 struct request {
 	const struct object *object;
-	bool show;  /* else it is a command, whose result has a sentence */
-	char *text; /* JSON for smcrd; the caller frees it */
+	bool show;    /* else it is a command, whose result has a sentence, */
+	bool monitor; /* or this, which has no end */
+	char *text;   /* JSON for smcrd; the caller frees it */
 };
 
 /**

@@ -8,24 +8,21 @@
 #include <string.h>
 
 #include "cli/smcrctl/commands.h"
+#include "cli/smcrctl/monitor.h"
+#include "cli/smcrctl/output.h"
 #include "cli/smcrctl/pages.h"
 #include "cli/smcrctl/session.h"
 #include "proto/ipc/ipc.h"
 
-enum exit_status {
-	STATUS_DONE = 0,
-	STATUS_FAILED = 1,
-	STATUS_USAGE = 2,
-	STATUS_NO_DAEMON = 3,
-	STATUS_NOT_FOUND = 4,
-};
-
 /* Commands take smcrd up to ten seconds; it tells when time is over itself. */
 #define SHOW_PATIENCE_S    10
 #define COMMAND_PATIENCE_S 30
+#define MAX_NUMBER         1000 /* of events that smcrd has */
 
 struct arguments {
-	bool json, pretty, details, disorderly;
+	struct output output;
+	bool disorderly;
+	unsigned int number; /* --number; 0: not given */
 	const char *socket_path;
 	struct request request;
 };
@@ -41,6 +38,7 @@ static void usage(FILE *out)
 	      "  -d, --details       more columns\n"
 	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV " or " IPC_DEFAULT_SOCKET
 	      ")\n"
+	      "      --number N      with 'monitor': the last N events first\n"
 	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
 	      "  -V, --version       print the version\n"
 	      "  -h, --help          print this\n\n"
@@ -71,6 +69,19 @@ static int parse_words(int argc, char **argv, struct arguments *args)
 		       : -1;
 }
 
+static bool take_number(const char *text, struct arguments *args)
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+	if (*text < '0' || *text > '9' || *end || number < 1 || number > MAX_NUMBER) {
+		fprintf(stderr, "smcrctl: --number: '%s' is no number from 1 to %d\n", text,
+			MAX_NUMBER);
+		return false;
+	}
+	args->number = (unsigned int)number;
+	return true;
+}
+
 static int parse_arguments(int argc, char **argv, struct arguments *args)
 {
 	static const struct option long_options[] = {
@@ -78,6 +89,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 		{ "pretty", no_argument, NULL, 'p' },
 		{ "details", no_argument, NULL, 'd' },
 		{ "socket", required_argument, NULL, 's' },
+		{ "number", required_argument, NULL, 'N' },
 		{ "disorderly", no_argument, NULL, 'D' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -87,10 +99,14 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	args->socket_path = default_socket();
 	while ((c = getopt_long(argc, argv, "jpds:Vh", long_options, NULL)) != -1) {
 		switch (c) {
-		case 'j': args->json = true; break;
-		case 'p': args->json = args->pretty = true; break;
-		case 'd': args->details = true; break;
+		case 'j': args->output.json = true; break;
+		case 'p': args->output.json = args->output.pretty = true; break;
+		case 'd': args->output.details = true; break;
 		case 's': args->socket_path = optarg; break;
+		case 'N':
+			if (!take_number(optarg, args))
+				return STATUS_USAGE;
+			break;
 		case 'D': args->disorderly = true; break;
 		case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 		case 'h': usage(stdout); return STATUS_DONE;
@@ -100,46 +116,15 @@ static int parse_arguments(int argc, char **argv, struct arguments *args)
 	return parse_words(argc, argv, args);
 }
 
-static void print_json(const struct arguments *args, const char *key, json_t *value)
-{
-	json_t *output = json_pack("{s:i, s:O}", "schema", 1, key, value);
-	json_dumpf(output, stdout, args->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-	putchar('\n');
-	json_decref(output);
-}
-
-/* With --json errors are objects too, on standard output, beside the sentence for people. */
-static int report(const struct arguments *args, int status, const char *code, const char *text)
-{
-	fprintf(stderr, "smcrctl: %s\n", text);
-	if (args->json) {
-		json_t *error = json_pack("{s:s, s:s}", "code", code, "text", text);
-		print_json(args, "error", error);
-		json_decref(error);
-	}
-	return status;
-}
-
-/* smcrd refuses, and says why. */
-static int print_error(const struct arguments *args, json_t *error)
-{
-	const char *text = json_string_value(json_object_get(error, "text"));
-	bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
-	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
-	if (args->json)
-		print_json(args, "error", error);
-	return missing ? STATUS_NOT_FOUND : STATUS_FAILED;
-}
-
 /* A command's result is a sentence for people. */
 static void print_result(const struct arguments *args, json_t *result)
 {
 	const char *text = json_string_value(json_object_get(result, "text"));
-	if (args->json)
-		print_json(args, args->request.show ? args->request.object->name : "result",
-			   result);
+	if (args->output.json)
+		output_json(&args->output,
+			    args->request.show ? args->request.object->name : "result", result);
 	else if (args->request.show)
-		args->request.object->print(result, args->details);
+		args->request.object->print(result, args->output.details);
 	else
 		printf("%s\n", text ? text : "done");
 }
@@ -149,31 +134,44 @@ static int print_reply(const struct arguments *args, json_t *reply)
 	json_t *error = json_object_get(reply, "error");
 	json_t *result = json_object_get(reply, "result");
 	if (error)
-		return print_error(args, error);
+		return output_refusal(&args->output, error);
 	if (!result)
-		return report(args, STATUS_FAILED, "bad-reply", "smcrd's reply has no result");
+		return output_error(&args->output, STATUS_FAILED, "bad-reply",
+				    "smcrd's reply has no result");
 	print_result(args, result);
 	return STATUS_DONE;
+}
+
+static int request(const struct arguments *args, struct session *session)
+{
+	char text[SESSION_ERROR_LEN];
+	json_t *reply;
+	int error = pages_request(session, args->request.text, &reply, text);
+	if (error)
+		return output_failure(&args->output, error, text);
+	int status = print_reply(args, reply);
+	json_decref(reply);
+	return status;
+}
+
+static unsigned int patience(const struct request *request)
+{
+	if (request->monitor)
+		return 0;
+	return request->show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S;
 }
 
 static int run(const struct arguments *args)
 {
 	char text[SESSION_ERROR_LEN];
 	struct session session;
-	json_t *reply;
-	int error = session_open(&session, args->socket_path,
-				 args->request.show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S, text);
-	if (!error)
-		error = pages_request(&session, args->request.text, &reply, text);
-	session_close(&session);
-	if (error == -ECONNREFUSED)
-		return report(args, STATUS_NO_DAEMON, "no-daemon", text);
-	if (error == -EBADMSG)
-		return report(args, STATUS_FAILED, "bad-reply", text);
+	int error = session_open(&session, args->socket_path, patience(&args->request), text);
 	if (error)
-		return report(args, STATUS_FAILED, "failed", text);
-	int status = print_reply(args, reply);
-	json_decref(reply);
+		return output_failure(&args->output, error, text);
+	int status = args->request.monitor ? monitor_run(&session, args->request.text, args->number,
+							 &args->output)
+					   : request(args, &session);
+	session_close(&session);
 	return status;
 }
 

@@ -2,6 +2,7 @@
 #include "cli/smcrctl/objects.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -181,6 +182,17 @@ static char *event_time(const json_t *row)
 	    asprintf(&whole, "%s.%03d", text, (int)(us / 1000 % 1000)) < 0)
 		return NULL;
 	return whole;
+}
+
+void event_print_line(const json_t *event, bool details)
+{
+	char *when = event_time(event);
+	const char *kind = text_of(event, "event"), *text = text_of(event, "text");
+	if (details)
+		printf("%6" JSON_INTEGER_FORMAT "  ",
+		       json_integer_value(json_object_get(event, "id")));
+	printf("%s  %-12s  %s\n", when ? when : "-", kind ? kind : "-", text ? text : "-");
+	free(when);
 }
 
 static const struct column info_columns[] = {
@@ -373,6 +385,7 @@ const struct object objects[] = {
 	{ "failover", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections },
 	{ "event", "what has happened to link groups and links, and commands", print_events },
+	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 };

@@ -16,6 +16,9 @@ struct object {
 	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
 };
 
+/** An event as a line of "smcrctl monitor". */
+void event_print_line(const json_t *event, bool details);
+
 extern const struct object objects[];
 extern const size_t num_objects;
 

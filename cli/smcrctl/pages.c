@@ -21,11 +21,13 @@ static int ask(struct session *session, const char *request, json_t **ret_reply,
 	return -EBADMSG;
 }
 
-static int ask_behind(struct session *session, const char *request, const char *next,
-		      json_t **ret_reply, char ret_error[SESSION_ERROR_LEN])
+int pages_ask(struct session *session, const char *request, const char *after, json_t **ret_reply,
+	      char ret_error[SESSION_ERROR_LEN])
 {
+	if (!after)
+		return ask(session, request, ret_reply, ret_error);
 	json_t *json = json_loads(request, 0, NULL);
-	json_object_set_new(json_object_get(json, "params"), "after", json_string(next));
+	json_object_set_new(json_object_get(json, "params"), "after", json_string(after));
 	char *text = json ? json_dumps(json, JSON_COMPACT) : NULL;
 	json_decref(json);
 	if (!text) {
@@ -35,6 +37,11 @@ static int ask_behind(struct session *session, const char *request, const char *
 	int error = ask(session, text, ret_reply, ret_error);
 	free(text);
 	return error;
+}
+
+const char *pages_next(const json_t *reply)
+{
+	return json_string_value(json_object_get(reply, "next"));
 }
 
 /* ---- one of many ---- */
@@ -109,11 +116,6 @@ static json_t *places_of(const json_t *result)
 	return places;
 }
 
-static const char *next_of(const json_t *reply)
-{
-	return json_string_value(json_object_get(reply, "next"));
-}
-
 int pages_request(struct session *session, const char *request, json_t **ret_reply,
 		  char ret_error[SESSION_ERROR_LEN])
 {
@@ -122,11 +124,11 @@ int pages_request(struct session *session, const char *request, json_t **ret_rep
 	if (error)
 		return error;
 	json_t *result = json_object_get(whole, "result");
-	json_t *places = next_of(whole) ? places_of(result) : NULL;
+	json_t *places = pages_next(whole) ? places_of(result) : NULL;
 	const json_t *last = whole;
-	while (!error && next_of(last)) {
+	while (!error && pages_next(last)) {
 		json_t *next;
-		error = ask_behind(session, request, next_of(last), &next, ret_error);
+		error = pages_ask(session, request, pages_next(last), &next, ret_error);
 		if (error)
 			break;
 		json_decref(part);

@@ -123,7 +123,9 @@ static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_e
 		if (error == -ETIMEDOUT)
 			return fail(ret_error, error, path, "smcrd does not answer in time");
 		if (error == -EPIPE)
-			return fail(ret_error, error, path, "smcrd ended before it replied");
+			return fail(ret_error, error, path, "smcrd has ended");
+		if (error == -ECONNRESET) /* before it has read the request */
+			return fail(ret_error, -EPIPE, path, "smcrd has ended");
 		if (error)
 			return fail(ret_error, error, path, strerror(-error));
 		if (header.type == IPC_CONTROL_REPLY) {

@@ -20,7 +20,7 @@ struct session {
 /**
  * Connect.
  * @param path     socket of the daemon; outlives the session
- * @param seconds  patience with the daemon, for each request
+ * @param seconds  patience with the daemon, for each request; 0: without end
  * @return 0; -ECONNREFUSED: no daemon there; -EACCES; in each case with a sentence
  */
 int session_open(struct session *session, const char *path, unsigned int seconds,
@@ -31,7 +31,7 @@ void session_close(struct session *session);
  * Send a CONTROL request and wait for its reply.
  * @param request    JSON text
  * @param ret_reply  malloc'ed, NUL terminated JSON text
- * @return 0; -ETIMEDOUT; -EPROTO; in each case with a sentence
+ * @return 0; -ETIMEDOUT; -EPIPE: smcrd has ended; -EPROTO; in each case with a sentence
  */
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);

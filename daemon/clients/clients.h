@@ -37,7 +37,9 @@ struct clients_callbacks {
 	 * @param ret_reply  malloc'ed; freed here. With 0: the JSON reply. With an error: a
 	 * sentence for the ERROR frame, or untouched.
 	 * @return 0; -EINPROGRESS: clients_control_reply() brings the reply later, and this session
-	 * is served no other request until then; or another negative errno
+	 * is served no other request until then; -EAGAIN: there is nothing to answer yet, and after
+	 * clients_control_wake() the same request is made once more, likewise; or another negative
+	 * errno
 	 */
 	int (*control)(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		       char **ret_reply);
@@ -85,5 +87,11 @@ void clients_free(struct clients *clients);
  * so
  */
 void clients_control_reply(struct clients *clients, uint64_t request, char *reply);
+
+/**
+ * What requests wait for that got -EAGAIN may have come: they are made again, when it is their
+ * users' turn. May be called from inside operations of the engine.
+ */
+void clients_control_wake(struct clients *clients);
 
 #endif

@@ -52,6 +52,8 @@ struct session {
 	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
 	bool answered;               /* it has come: `answer`, NULL without memory */
 	char *answer;
+	bool waits; /* its CONTROL request is made again when something has happened */
+	struct session *wait_prev, *wait_next;
 	bool paced;    /* a CONTROL request waits until it is this user's turn */
 	bool admitted; /* and that has come */
 	struct session *pace_prev, *pace_next;
@@ -108,7 +110,8 @@ struct clients {
 	ino_t socket_ino;
 
 	struct session *sessions;
-	uint64_t last_request; /* CONTROL requests so far */
+	uint64_t last_request;   /* CONTROL requests so far */
+	struct session *waiting; /* whose requests are made again */
 	struct pace pace;
 };
 

@@ -36,6 +36,35 @@ static void reply_now(struct session *session, int r, const char *reply)
 		session_reply_error(session, -r, "%s", reply ? reply : strerror(-r));
 }
 
+/* Nothing but the request is kept of who waits, and that is small. */
+static void wait_for_wake(struct session *session)
+{
+	if (session->payload != session->small) {
+		session_reply_error(session, EMSGSIZE,
+				    "the request is too long for one that waits");
+		return;
+	}
+	session->waits = true;
+	DL_APPEND2(session->clients->waiting, session, wait_prev, wait_next);
+}
+
+static void end_wait(struct session *session)
+{
+	if (!session->waits)
+		return;
+	session->waits = false;
+	DL_DELETE2(session->clients->waiting, session, wait_prev, wait_next);
+}
+
+void clients_control_wake(struct clients *clients)
+{
+	while (clients->waiting) {
+		struct session *session = clients->waiting;
+		end_wait(session);
+		session_resume_later(session); /* its frame is still there */
+	}
+}
+
 void request_control(struct session *session)
 {
 	struct clients *clients = session->clients;
@@ -55,6 +84,8 @@ void request_control(struct session *session)
 				   session->payload_len, &reply);
 	if (r == -EINPROGRESS)
 		session->asked = asker.request;
+	else if (r == -EAGAIN)
+		wait_for_wake(session);
 	else
 		reply_now(session, r, reply);
 	free(reply);
@@ -91,6 +122,7 @@ void request_forget(struct session *session)
 	const struct clients_callbacks *callbacks = &session->clients->config.callbacks;
 	if (session->asked && !session->answered && callbacks->control_gone)
 		callbacks->control_gone(callbacks->ctx, session->asked);
+	end_wait(session);
 	session->asked = 0;
 	free(session->answer);
 	session->answer = NULL;

@@ -508,7 +508,7 @@ static bool read_frame(struct session *session)
 static bool reply_is_due(const struct session *session)
 {
 	return session->out || session->asker.conn || session->watcher.conn || session->asked ||
-	       session->paced;
+	       session->waits || session->paced;
 }
 
 void session_check_idle(struct session *session, uint64_t now_ms)
@@ -541,6 +541,8 @@ void session_resume(struct session *session)
 		if (session->greeted && session->frame.type == IPC_CONTROL && !pace_admits(session))
 			return; /* the frame stays */
 		dispatch(session);
+		if (session->waits)
+			return; /* likewise */
 		drop_payload(session);
 	}
 }

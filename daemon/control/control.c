@@ -28,6 +28,7 @@ static const struct method {
 	{ "link.show", control_show_links, .optional = NEEDS(AFTER) },
 	{ "connection.show", control_show_connections, .optional = NEEDS(AFTER) },
 	{ "event.show", control_show_events, .optional = NEEDS(AFTER) },
+	{ "event.wait", control_wait_for_events, .optional = NEEDS(AFTER) },
 	{ "ueid.show", control_show_ueids },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
@@ -138,12 +139,12 @@ static json_t *show(struct control *control, const struct method *method, struct
 		json_decref(result);
 		result = NULL;
 	}
-	if (!result && !refusal->code)
+	if (!result && !refusal->code && !page->wait)
 		refuse(refusal, ENOMEM, "no-memory", "out of memory");
 	return result;
 }
 
-/* @return the result; NULL: refused, or *ret_later: it comes later */
+/* @return the result; NULL: refused, or *ret_later: it comes later, or page->wait: not yet */
 static json_t *call(struct control *control, const struct clients_asker *asker,
 		    const json_t *request, struct page *page, struct refusal *refusal,
 		    bool *ret_later)
@@ -207,10 +208,10 @@ int control_handle(struct control *control, const struct clients_asker *asker, c
 	else
 		refuse(&refusal, EINVAL, "bad-request", "the request is not a JSON object: %.160s",
 		       request ? "it is another value" : where.text);
-	char *text = later ? NULL : reply_text(result, page.next, &refusal);
+	char *text = later || page.wait ? NULL : reply_text(result, page.next, &refusal);
 	json_decref(request); /* the refusal may point into it */
-	if (later)
-		return -EINPROGRESS;
+	if (later || page.wait)
+		return later ? -EINPROGRESS : -EAGAIN;
 	if (!text)
 		return -ENOMEM;
 	*ret_reply = text;

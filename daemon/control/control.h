@@ -21,7 +21,7 @@
  *   views.c     methods that show something
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
- *   history.c   what has happened
+ *   history.c   what has happened, and what happens next
  *   page.c      as much of it as one reply has
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
@@ -71,7 +71,8 @@ struct control {
  * @param json  request text, `len` bytes, not NUL terminated
  * @param ret_reply  malloc'ed, NUL terminated JSON; the caller frees it
  * @return 0 (errors of the request are in the reply); -EINPROGRESS: control->reply() brings the
- * reply under asker->request; or -ENOMEM
+ * reply under asker->request; -EAGAIN: it waits for an event (daemon/events), and is served again
+ * then; or -ENOMEM
  */
 int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
 		   size_t len, char **ret_reply);

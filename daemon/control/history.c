@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* What has happened: daemon/events as JSON. */
+#include <errno.h>
+
 #include "daemon/control/views.h"
 
 static const char *const sections[] = { "event" };
@@ -7,6 +9,7 @@ static const char *const sections[] = { "event" };
 struct part {
 	struct page *page;
 	json_t *list;
+	uint64_t seen, last; /* how many were looked at, and the id of the last one */
 };
 
 static json_t *json_or_null(bool is_there, json_int_t value)
@@ -16,7 +19,9 @@ static json_t *json_or_null(bool is_there, json_int_t value)
 
 static bool add_event(void *arg, const struct event_record *event)
 {
-	const struct part *part = arg;
+	struct part *part = arg;
+	part->seen++;
+	part->last = event->id;
 	json_t *row =
 		json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "id",
 			  (json_int_t)event->id, "time_us", (json_int_t)event->time_us, "event",
@@ -34,8 +39,41 @@ json_t *control_show_events(struct control *control, struct page *page, struct r
 	uint64_t after;
 	if (!page_begin(page, sections, 1, &section, &after, refusal))
 		return NULL;
-	struct part part = { page, json_array() };
+	struct part part = { .page = page, .list = json_array() };
 	if (control->events)
 		events_walk(control->events, after, add_event, &part);
 	return part.list;
+}
+
+static json_t *refuse_future(struct refusal *refusal)
+{
+	refusal->parameter = "after";
+	return refuse(refusal, EINVAL, "bad-parameter",
+		      "\"after\" is an event that has not happened: give what \"next\" was in the "
+		      "reply before");
+}
+
+/* Ids count up by one: what is missing among them was told to nobody any more. */
+json_t *control_wait_for_events(struct control *control, struct page *page, struct refusal *refusal)
+{
+	size_t section;
+	uint64_t after;
+	if (!page_begin(page, sections, 1, &section, &after, refusal))
+		return NULL;
+	uint64_t last = control->events ? events_last_id(control->events) : 0;
+	if (!page->after)
+		after = last;
+	else if (after > last)
+		return refuse_future(refusal);
+	struct part part = { .page = page, .list = json_array(), .last = after };
+	if (control->events)
+		events_walk(control->events, after, add_event, &part);
+	if (page->after && part.seen == 0) {
+		json_decref(part.list);
+		page->wait = true;
+		return NULL;
+	}
+	page_end(page, sections[0], part.last);
+	return json_pack("{s:o, s:I}", "events", part.list, "lost",
+			 (json_int_t)(part.last - after - part.seen));
 }

@@ -38,6 +38,7 @@ struct page {
 	const struct params *params;
 	unsigned int rows;         /* so far */
 	bool incomplete;           /* for want of memory */
+	bool wait;                 /* there is nothing yet; the view returns NULL */
 	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
 };
 
@@ -50,6 +51,8 @@ struct page {
  */
 bool page_begin(const struct page *page, const char *const *sections, size_t num_sections,
 		size_t *ret_section, uint64_t *ret_number, struct refusal *refusal);
+/** The next part begins behind the row of this number. */
+void page_end(struct page *page, const char *section, uint64_t number);
 /**
  * Add a row to the list of a section.
  * @param row     taken over; NULL: there was no memory for it

@@ -48,12 +48,17 @@ bool page_begin(const struct page *page, const char *const *sections, size_t num
 	return wrong(refusal);
 }
 
+void page_end(struct page *page, const char *section, uint64_t number)
+{
+	snprintf(page->next, sizeof(page->next), "%s:%" PRIu64, section, number);
+}
+
 bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number)
 {
 	if (json_array_append_new(list, row) < 0)
 		page->incomplete = true;
 	if (++page->rows < ROWS_A_PAGE)
 		return true;
-	snprintf(page->next, sizeof(page->next), "%s:%" PRIu64, section, number);
+	page_end(page, section, number);
 	return false;
 }

@@ -22,6 +22,9 @@ json_t *control_show_connections(struct control *control, struct page *page,
 json_t *control_json_host(const struct smcr_addr *addr);
 /* history.c */
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
+/** The events behind a place, once there are any. */
+json_t *control_wait_for_events(struct control *control, struct page *page,
+				struct refusal *refusal);
 /* ueids.c */
 json_t *control_show_ueids(struct control *control, struct page *page, struct refusal *refusal);
 /* host.c */

@@ -17,6 +17,8 @@ struct events {
 	uint64_t last_id; /* 0: there was none */
 	size_t num;
 	struct event_record *records; /* oldest first */
+	void (*notify)(void *ctx);
+	void *notify_ctx;
 };
 
 /* MESSAGE_ID: journalctl finds all events of a kind by it, in whatever words. It never changes. */
@@ -57,6 +59,12 @@ void events_free(struct events *events)
 	while (events->records)
 		forget(events, events->records);
 	free(events);
+}
+
+void events_notify(struct events *events, void (*fn)(void *ctx), void *ctx)
+{
+	events->notify = fn;
+	events->notify_ctx = ctx;
 }
 
 /* ---- adding ---- */
@@ -185,6 +193,8 @@ static void add(struct events *events, const struct event_record *filled, int pr
 		return;
 	*copy = event;
 	keep(events, copy);
+	if (events->notify)
+		events->notify(events->notify_ctx);
 }
 
 /* ---- of the engine ---- */
@@ -289,6 +299,11 @@ void events_command(struct events *events, const char *command, bool failed, con
 }
 
 /* ---- looking ---- */
+
+uint64_t events_last_id(const struct events *events)
+{
+	return events->last_id;
+}
 
 void events_walk(const struct events *events, uint64_t after,
 		 bool (*fn)(void *arg, const struct event_record *event), void *arg)

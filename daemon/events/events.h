@@ -57,6 +57,10 @@ struct events;
 int events_new(struct events **ret_events);
 void events_free(struct events *events);
 
+/** Have `fn` called when an event has come, and is kept. From inside operations of the engine: it
+ *  does no more than note that. */
+void events_notify(struct events *events, void (*fn)(void *ctx), void *ctx);
+
 /** The engine tells of a link group or a link (engine/ops.h). */
 void events_engine(struct events *events, const struct smcr_event *event);
 /**
@@ -71,6 +75,9 @@ void events_command(struct events *events, const char *command, bool failed, con
  *  returns false. It must not add any. */
 void events_walk(const struct events *events, uint64_t after,
 		 bool (*fn)(void *arg, const struct event_record *event), void *arg);
+
+/** The id of the last event, kept or not; 0: there was none. */
+uint64_t events_last_id(const struct events *events);
 
 /** A short name that stays: "link-failed". Static storage. */
 const char *event_kind_name(enum event_kind kind);

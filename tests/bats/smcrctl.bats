@@ -93,6 +93,55 @@ load common
 	steady_stop server
 }
 
+# live_events FILTER: jq on the array of what was told by monitor_start's program
+live_events() {
+	jq -es "$1" "$HOSTS_DIR/live.out" >/dev/null
+}
+
+@test "monitor: events as they happen, until it is interrupted or smcrd ends" {
+	two_daemons
+	start_on a "$HOSTS_BUILD/bin/smcrctl" -j monitor >"$HOSTS_DIR/live.out"
+	live=$!
+	say_and_hear() { # it waits now: nothing is lost behind this
+		run -4 smcrctl_on a link delete 77/1
+		live_events 'length > 0'
+	}
+	until_true 10 say_and_hear
+	before=$(show a event '.[-1].id')
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
+	until_true 10 live_events '[.[].event | select(.event == "link-up")] | length == 2'
+	live_events 'all(.[]; .schema == 1) and ([.[].event.id] | . == [range(.[0]; .[-1] + 1)])'
+	live_events "[.[].event | select(.id > $before)][0] | .event == \"group-up\" and .peer == \"10.77.0.2\""
+	# everybody may, and as many as there are wake up
+	for i in 1 2 3 4 5; do
+		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups \
+			"$HOSTS_BUILD/bin/smcrctl" monitor --number 1000 >"$HOSTS_DIR/people$i.out"
+	done
+	link=$(show a connection '.[0].link')
+	run -0 smcrctl_on a link delete "1/$link"
+	until_true 10 live_events "any(.[].event; .event == \"link-deleted\" and .link == $link)"
+	for i in 1 2 3 4 5; do
+		until_true 10 grep -q "^20.*  link-deleted  link 1/$link on .* with peer 10.77.0.2 is deleted" \
+			"$HOSTS_DIR/people$i.out"
+		head -3 "$HOSTS_DIR/people$i.out" | grep -q 'link.delete.*there is no link group 77'
+	done
+	kill -INT "$live"
+	wait "$live"
+	steady_stop client
+	steady_stop server
+	start_on a "$HOSTS_BUILD/bin/smcrctl" -j monitor >"$HOSTS_DIR/live.out" 2>"$HOSTS_DIR/live.err"
+	live=$!
+	until_true 10 say_and_hear
+	kill "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a"
+	status=0
+	wait "$live" || status=$?
+	[ "$status" = 3 ]
+	grep -q 'smcrd has ended' "$HOSTS_DIR/live.err"
+	live_events '.[-1].error.code == "no-daemon"'
+}
+
 @test "an error in the configuration names file, line and key" {
 	hosts_up 1500
 	printf '# one\nmax_links = 99\n' >"$HOSTS_DIR/bad.conf"

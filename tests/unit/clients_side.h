@@ -410,6 +410,7 @@ static bool add_line(void *arg, const struct client_conn_view *view)
 /* Requests that wait, and how many gave up waiting. */
 static uint64_t held[64];
 static unsigned int num_held, num_gone;
+static unsigned int num_tried, num_wakes;
 
 static void answer_held(void)
 {
@@ -448,9 +449,10 @@ static void be_slow(void)
 }
 
 /* "conns": a line for each; "limits": likewise; "long": 200 KB; "no": refused; "later": when
- * "answer" comes; "held": how many wait and how many of them are gone; "groups": whose they are;
- * "slow": keeps the loop busy for 10 ms; "rest": the shortest time between two "slow" ones, as a
- * multiple of what the first of them took; others come back. */
+ * "answer" comes; "held": how many wait and how many of them are gone; "news": tried again with
+ * each "wake", answered with the second one; "tried": how often; "groups": whose they are; "slow":
+ * keeps the loop busy for 10 ms; "rest": the shortest time between two "slow" ones, as a multiple
+ * of what the first of them took; others come back. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -475,6 +477,14 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 		return -EINPROGRESS;
 	} else if (strcmp(reply, "answer") == 0) {
 		answer_held();
+	} else if (strncmp(reply, "news", 4) == 0) {
+		num_tried++;
+		return num_wakes < 2 ? -EAGAIN : 0;
+	} else if (strcmp(reply, "wake") == 0) {
+		num_wakes++;
+		clients_control_wake(daemon_clients);
+	} else if (strcmp(reply, "tried") == 0) {
+		snprintf(reply, 100, "%u", num_tried);
 	} else if (strcmp(reply, "held") == 0) {
 		snprintf(reply, 100, "%u %u", num_held, num_gone);
 	} else if (strcmp(reply, "slow") == 0) {
@@ -734,7 +744,7 @@ static void send_with_fd(int session, const void *data, size_t len, int fd)
 
 static void send_frame(int session, uint8_t type, const void *payload, size_t len, int fd)
 {
-	uint8_t buf[IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN];
+	uint8_t buf[IPC_HEADER_LEN + 2 * IPC_MAX_CLIENT_LEN];
 	assert_int_equal(ipc_encode_header(type, (uint32_t)len, buf, sizeof(buf)), IPC_HEADER_LEN);
 	memcpy(buf + IPC_HEADER_LEN, payload, len);
 	send_with_fd(session, buf, IPC_HEADER_LEN + len, fd);

@@ -34,6 +34,20 @@ static void wait_for_reply(const struct daemon_side *daemon, const char *request
 	}
 }
 
+/* A session of another user than root, where the test may choose. */
+static int session_of_user(const struct daemon_side *daemon)
+{
+	bool root = geteuid() == 0;
+	if (root) {
+		assert_int_equal(chmod(daemon->dir, 0711), 0);
+		assert_int_equal(seteuid(65534), 0);
+	}
+	int session = session_open(daemon);
+	if (root)
+		assert_int_equal(seteuid(0), 0);
+	return session;
+}
+
 /* Several wait at once, and none keeps another session from being served. */
 static void each_session_waits_for_its_own_reply(void **state)
 {
@@ -110,6 +124,81 @@ static void the_daemon_may_stop_meanwhile(void **state)
 	close(session);
 }
 
+/* Who waits for news is asked for nothing meanwhile; what it sends behind that stays in order, and
+ * who has gone is not waited for. */
+static void a_request_may_wait_for_news(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	int sessions[20];
+	daemon_start(&daemon);
+	for (int i = 0; i < 20; i++) {
+		sessions[i] = i % 2 ? session_of_user(&daemon) : session_open(&daemon);
+		ask(sessions[i], "news");
+		ask(sessions[i], "second");
+	}
+	int goes = session_open(&daemon), stays = session_open(&daemon);
+	ask(goes, "news");
+	ask(stays, "news");
+	wait_for_reply(&daemon, "tried", "22");
+	close(goes);
+	free(control(&daemon, "wake"));
+	wait_for_reply(&daemon, "tried", "43");
+	struct pollfd none = { .fd = sessions[0], .events = POLLIN };
+	assert_int_equal(poll(&none, 1, 0), 0);
+	free(control(&daemon, "wake"));
+	for (int i = 0; i < 20; i++) {
+		expect_reply(sessions[i], "news");
+		expect_reply(sessions[i], "second");
+		close(sessions[i]);
+	}
+	expect_reply(stays, "news");
+	wait_for_reply(&daemon, "tried", "64");
+	free(control(&daemon, "wake")); /* for nobody */
+	wait_for_reply(&daemon, "tried", "64");
+	close(stays);
+	daemon_stop(&daemon);
+}
+
+/* Sessions that wait hold next to no memory. */
+static void who_waits_says_little(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	char request[IPC_MAX_CLIENT_LEN + 2] = "news";
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	memset(request + 4, ' ', sizeof(request) - 5);
+	request[sizeof(request) - 1] = '\0';
+	ask(session, request);
+	assert_true(receive_frame(session, &frame));
+	assert_int_equal(frame.type, IPC_ERROR);
+	free(frame.payload);
+	request[IPC_MAX_CLIENT_LEN] = '\0';
+	ask(session, request);
+	wait_for_reply(&daemon, "tried", "2");
+	free(control(&daemon, "wake"));
+	free(control(&daemon, "wake"));
+	expect_reply(session, request);
+	close(session);
+	daemon_stop(&daemon);
+}
+
+static void the_daemon_may_stop_before_news(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	struct frame frame;
+	daemon_start(&daemon);
+	int session = session_open(&daemon);
+	ask(session, "news");
+	wait_for_reply(&daemon, "tried", "1");
+	daemon_stop(&daemon);
+	assert_false(receive_frame(session, &frame));
+	close(session);
+}
+
 static void supplementary_groups_are_those_of_the_peer(void **state)
 {
 	(void)state;
@@ -136,20 +225,6 @@ static void supplementary_groups_are_those_of_the_peer(void **state)
 	free(reply);
 	assert_int_equal(setgroups((size_t)n, before), 0);
 	daemon_stop(&daemon);
-}
-
-/* A session of another user than root, where the test may choose. */
-static int session_of_user(const struct daemon_side *daemon)
-{
-	bool root = geteuid() == 0;
-	if (root) {
-		assert_int_equal(chmod(daemon->dir, 0711), 0);
-		assert_int_equal(seteuid(65534), 0);
-	}
-	int session = session_open(daemon);
-	if (root)
-		assert_int_equal(seteuid(0), 0);
-	return session;
 }
 
 /* Whoever asks without end gets a part of the daemon's time, and root does not wait for that. */
@@ -190,6 +265,9 @@ int main(void)
 		cmocka_unit_test(requests_behind_an_open_one_wait),
 		cmocka_unit_test(who_goes_meanwhile_is_told_of),
 		cmocka_unit_test(the_daemon_may_stop_meanwhile),
+		cmocka_unit_test(a_request_may_wait_for_news),
+		cmocka_unit_test(who_waits_says_little),
+		cmocka_unit_test(the_daemon_may_stop_before_news),
 		cmocka_unit_test(supplementary_groups_are_those_of_the_peer),
 		cmocka_unit_test(the_loop_is_not_for_tools_alone),
 	};

@@ -898,6 +898,82 @@ static void the_host_is_told_of(void **state)
 	json_decref(reply);
 }
 
+/* ---- events ---- */
+
+/* The result of event.wait behind a place, taken over by the caller; NULL: it waits. */
+static json_t *wait_for(struct fixture *fixture, const char *after, char ret_next[64])
+{
+	char request[128] = "{\"method\":\"event.wait\"}", *text = NULL;
+	if (*after)
+		snprintf(request, sizeof(request),
+			 "{\"method\":\"event.wait\",\"params\":{\"after\":\"%s\"}}", after);
+	int r = control_handle(&fixture->control, &nobody, request, strlen(request), &text);
+	if (r == -EAGAIN)
+		return NULL;
+	assert_int_equal(r, 0);
+	json_t *reply = json_loads(text, 0, NULL);
+	free(text);
+	const char *next = json_string_value(json_object_get(reply, "next"));
+	assert_non_null(next);
+	snprintf(ret_next, 64, "%s", next);
+	json_t *result = json_incref(json_object_get(reply, "result"));
+	json_decref(reply);
+	return result;
+}
+
+static void expect_events(json_t *result, size_t rows, json_int_t first_id, json_int_t lost)
+{
+	json_t *events = json_object_get(result, "events");
+	assert_int_equal(json_array_size(events), rows);
+	assert_int_equal(json_integer_value(json_object_get(result, "lost")), lost);
+	if (rows)
+		assert_int_equal(
+			json_integer_value(json_object_get(json_array_get(events, 0), "id")),
+			first_id);
+	json_decref(result);
+}
+
+static void happen(struct events *events, unsigned int times)
+{
+	while (times-- > 0)
+		events_command(events, "link.delete", false, "done");
+}
+
+/* Whoever goes on behind what it was told last misses nothing, and learns what it came too late
+ * for.
+ */
+static void events_are_waited_for(void **state)
+{
+	struct fixture *fixture = *state;
+	char next[64];
+	struct events *events;
+	assert_int_equal(events_new(&events), 0);
+	fixture->control.events = events;
+	expect_events(wait_for(fixture, "", next), 0, 0, 0);
+	assert_string_equal(next, "event:0");
+	assert_null(wait_for(fixture, next, next));
+	happen(events, 3);
+	expect_events(wait_for(fixture, next, next), 3, 1, 0);
+	assert_string_equal(next, "event:3");
+	assert_null(wait_for(fixture, next, next));
+	happen(events, 100);
+	expect_events(wait_for(fixture, next, next), 64, 4, 0);
+	expect_events(wait_for(fixture, next, next), 36, 68, 0);
+	assert_null(wait_for(fixture, next, next));
+
+	happen(events, EVENTS_OF_A_PEER + 7);
+	expect_events(wait_for(fixture, next, next), 64, 111, 7);
+	expect_events(wait_for(fixture, next, next), 64, 175, 0);
+	expect_events(wait_for(fixture, "", next), 0, 0, 0);
+	assert_null(wait_for(fixture, next, next));
+	static const char future[] =
+		"{\"method\":\"event.wait\",\"params\":{\"after\":\"event:361\"}}";
+	expect_error(ask(fixture, future, strlen(future)), "bad-parameter", "after",
+		     "has not happened");
+	fixture->control.events = NULL;
+	events_free(events);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -925,6 +1001,7 @@ int main(void)
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),
 		CASE(the_host_is_told_of),
+		CASE(events_are_waited_for),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }

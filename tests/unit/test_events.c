@@ -75,6 +75,26 @@ static void the_last_ones_are_kept(void **state)
 	events_free(events);
 }
 
+static void count_call(void *ctx)
+{
+	++*(unsigned int *)ctx;
+}
+
+static void who_waits_is_told(void **state)
+{
+	(void)state;
+	unsigned int calls = 0;
+	struct events *events = fresh();
+	of_peer(events, 1, 1);
+	events_notify(events, count_call, &calls);
+	assert_int_equal(events_last_id(events), 1);
+	of_peer(events, 1, 2);
+	events_command(events, "link.delete", false, "done");
+	assert_int_equal(calls, 2);
+	assert_int_equal(events_last_id(events), 3);
+	events_free(events);
+}
+
 static bool count_kinds(void *arg, const struct event_record *event)
 {
 	unsigned int *counts = arg; /* of one peer, of another one, of commands */
@@ -221,6 +241,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_last_ones_are_kept),
+		cmocka_unit_test(who_waits_is_told),
 		cmocka_unit_test(no_peer_takes_all),
 		cmocka_unit_test(one_line_of_text),
 		cmocka_unit_test(sentences),

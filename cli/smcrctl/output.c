@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/output.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+void output_json(const struct output *output, const char *key, const json_t *value)
+{
+	json_t *document = json_pack("{s:i, s:O}", "schema", 1, key, value);
+	json_dumpf(document, stdout, output->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+	putchar('\n');
+	json_decref(document);
+}
+
+int output_error(const struct output *output, enum exit_status status, const char *code,
+		 const char *text)
+{
+	fprintf(stderr, "smcrctl: %s\n", text);
+	if (output->json) {
+		json_t *error = json_pack("{s:s, s:s}", "code", code, "text", text);
+		output_json(output, "error", error);
+		json_decref(error);
+	}
+	return status;
+}
+
+int output_failure(const struct output *output, int error, const char *text)
+{
+	if (error == -ECONNREFUSED || error == -EPIPE)
+		return output_error(output, STATUS_NO_DAEMON, "no-daemon", text);
+	if (error == -EBADMSG)
+		return output_error(output, STATUS_FAILED, "bad-reply", text);
+	return output_error(output, STATUS_FAILED, "failed", text);
+}
+
+int output_refusal(const struct output *output, const json_t *error)
+{
+	const char *text = json_string_value(json_object_get(error, "text"));
+	bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
+	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
+	if (output->json)
+		output_json(output, "error", error);
+	return missing ? STATUS_NOT_FOUND : STATUS_FAILED;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file output.h
+ * What smcrctl says for programs: JSON documents with a schema; errors as sentences too.
+ */
+#ifndef SMCRD_SMCRCTL_OUTPUT_H
+#define SMCRD_SMCRCTL_OUTPUT_H
+
+#include <jansson.h>
+#include <stdbool.h>
+
+enum exit_status {
+	STATUS_DONE = 0,
+	STATUS_FAILED = 1,
+	STATUS_USAGE = 2,
+	STATUS_NO_DAEMON = 3,
+	STATUS_NOT_FOUND = 4,
+};
+
+struct output {
+	bool json, pretty; /* pretty: indented; else one line a document */
+	bool details;      /* tables with all columns */
+};
+
+/** One document on standard output: {"schema": 1, KEY: value}. */
+void output_json(const struct output *output, const char *key, const json_t *value);
+
+/** An error of smcrctl's own, as a sentence on standard error and, with JSON, as a document.
+ * @return `status` */
+int output_error(const struct output *output, enum exit_status status, const char *code,
+		 const char *text);
+
+/** What session_open(), pages_request() and the like have returned, with their sentence. @return
+ * the exit status */
+int output_failure(const struct output *output, int error, const char *text);
+
+/** smcrd refuses, and says why: the "error" of its reply. @return the exit status */
+int output_refusal(const struct output *output, const json_t *error);
+
+#endif
