@@ -57,12 +57,11 @@ WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes 
 	-Wno-missing-field-initializers -Wimplicit-fallthrough
 BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
 	-MMD -MP -fstack-protector-strong
-PKGS := inih libevent libsystemd libnl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
+PKGS := inih libevent libsystemd libnl-3.0 libnl-genl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
 # Expanded when a recipe runs, so that `make check` can install the packages first.
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))
 CMOCKA_LIBS = $(shell $(PKG_CONFIG) --libs cmocka)
-GENL_LIBS = $(shell $(PKG_CONFIG) --libs libnl-genl-3.0)
 CFLAGS_ALL = $(BASE_CFLAGS) $(SAN_FLAGS) $(PKG_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 
@@ -249,7 +248,7 @@ $(B)/tests/tools/lying_smcrd: $(B)/obj/tests/tools/lying_smcrd.o $(call obj,$(wi
 # Test programs for virtual machines (tests/interop/README.md).
 $(B)/tests/interop/%: $(B)/obj/tests/interop/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS) $(GENL_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
 $(B)/tests/interop/%.so: tests/interop/preload/%.c
 	@mkdir -p $(@D)

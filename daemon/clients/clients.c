@@ -96,5 +96,6 @@ void clients_free(struct clients *clients)
 	if (clients->sweep_timer)
 		event_free(clients->sweep_timer);
 	pace_free(clients);
+	program_names_close(&clients->names);
 	free(clients);
 }

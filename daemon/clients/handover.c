@@ -18,6 +18,15 @@ void handover_init(struct session *session)
 	session->asker.outcome = on_outcome;
 }
 
+/* A process keeps its session, and its name as a rule. */
+static const char *name_of(struct session *session)
+{
+	if (!session->named)
+		program_name(&session->clients->names, session->cred.pid, session->program);
+	session->named = true;
+	return session->program;
+}
+
 void handover_request(struct session *session, const struct ipc_handover *msg, int fd)
 {
 	struct clients *clients = session->clients;
@@ -29,6 +38,7 @@ void handover_request(struct session *session, const struct ipc_handover *msg, i
 	}
 	const struct conn_offer offer = { .msg = msg,
 					  .cred = session->cred,
+					  .program = name_of(session),
 					  .quota = session->quota,
 					  .verdict_error = r,
 					  .verdict = &verdict,

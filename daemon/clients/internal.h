@@ -26,6 +26,7 @@
 #include "daemon/clients/clients.h"
 #include "daemon/conns/conns.h"
 #include "daemon/conns/poller.h"
+#include "daemon/host/program.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
@@ -41,6 +42,8 @@ struct session {
 	struct watch watch;
 	struct ucred cred;
 	struct quota *quota;
+	bool named; /* `program` was asked for */
+	char program[PROGRAM_NAME_LEN];
 	bool greeted;   /* HELLO was exchanged */
 	bool hello_due; /* ours goes with the first reply: the request is there already */
 	bool no_tool;   /* came by the abstract address, which no permissions guard */
@@ -101,6 +104,7 @@ struct clients {
 	struct batch *batch;       /* the connections' */
 	struct poller *poller;     /* likewise */
 	struct event *sweep_timer; /* deadlines of sessions */
+	struct program_names names;
 
 	int listen_fd;
 	int abstract_fd; /* the same at ipc_abstract_address(), or -1 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* One handed-over connection: its birth, and its life as a table of phase and event. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/syslog.h>
 #include <unistd.h>
@@ -32,6 +33,7 @@ struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer
 	conn->conns = conns;
 	conn->id = conn->name.id = conns->next_id++;
 	conn->cred = offer->cred;
+	snprintf(conn->program, sizeof(conn->program), "%s", offer->program ? offer->program : "");
 	conn->quota = quota;
 	conn->kind = offer->msg->kind;
 	conn->phase = PHASE_CONNECTING;

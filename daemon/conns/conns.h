@@ -185,7 +185,8 @@ struct quota;
 /** What there is to know of a TCP socket that is handed over. */
 struct conn_offer {
 	const struct ipc_handover *msg;
-	struct ucred cred; /* of the program */
+	struct ucred cred;   /* of the program */
+	const char *program; /* its name, one line; NULL or "": not known. Copied */
 	struct quota *quota;
 	int verdict_error; /* of rdv_verify_socket() */
 	const struct rdv_verdict *verdict;

@@ -2,6 +2,7 @@
 /* Snapshots of live connections, and the last ones that ended or stayed plain TCP. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "daemon/conns/internal.h"
 
@@ -79,6 +80,13 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		.shared_rx_bytes = conn->shared.rx_bytes,
 		.age_ms = now_ms - conn->started_ms,
 	};
+	memcpy(ret_view->program, conn->program, sizeof(ret_view->program));
+}
+
+uint64_t conns_number(const void *user)
+{
+	const struct client_conn *conn = user;
+	return conn->number;
 }
 
 void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view)

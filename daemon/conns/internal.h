@@ -93,7 +93,8 @@ struct client_conn {
 	uint64_t id;
 	uint64_t number;   /* they are counted from 1 */
 	struct ucred cred; /* of the session that handed it over */
-	uid_t claim_uid;   /* of who claimed the socket or its listener; without BPF cred.uid */
+	char program[CLIENT_PROGRAM_LEN];
+	uid_t claim_uid; /* of who claimed the socket or its listener; without BPF cred.uid */
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;

@@ -22,6 +22,8 @@ enum client_mode {
 	CLIENT_MODE_TCP, /* fell back, or never was a candidate */
 };
 
+#define CLIENT_PROGRAM_LEN 16 /* of a program's name, with the NUL */
+
 struct client_conn_view {
 	uint64_t number;              /* they are counted from 1 */
 	uint64_t id;                  /* in the name of the pair; unique in the daemon's life */
@@ -36,6 +38,7 @@ struct client_conn_view {
 	pid_t pid;  /* of the program that handed it over, in smcrd's pid namespace; 0 = not visible
 		     */
 	uid_t uid;
+	char program[CLIENT_PROGRAM_LEN]; /* its name when it did; "": not known */
 	uint32_t reason;      /* enum smcr_reason: why not SMC-R; SMCR_REASON_NONE otherwise */
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
 	bool bytes_known;     /* false: the program kept its TCP socket, nothing was counted */
@@ -67,6 +70,9 @@ struct conns_place {
  */
 bool conns_walk(const struct conns *conns, struct conns_place *place,
 		bool (*fn)(void *arg, const struct client_conn_view *view), void *arg);
+
+/** The number of a connection, by what the engine has as its user. */
+uint64_t conns_number(const void *user);
 
 struct conns_view {
 	uint32_t conns; /* live now: pending, SMC-R and relays */

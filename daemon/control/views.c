@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/conns/view.h"
+#include "daemon/control/flow.h"
 #include "daemon/engine/view.h"
 #include "daemon/rnic/rnic.h"
 
@@ -313,6 +314,10 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 			  "error", view->error ? strerrorname_np(view->error) : NULL);
 	set_shared(object, view);
 	set_fallback(object, view);
+	flow_set(object, view);
+	const struct page *page = connections->part.page;
+	bool named = *view->program && (page->administrator || page->uid == view->uid);
+	json_object_set_new(object, "program", json_string_or_null(named ? view->program : NULL));
 	return page_add(connections->part.page, connections->part.list, object,
 			conn_sections[view->ended], connections->place.number);
 }

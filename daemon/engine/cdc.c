@@ -37,6 +37,28 @@ static struct smcr_cdc describe(const struct smcr_conn *conn)
 	return cdc;
 }
 
+/* One message at a time is timed, by the time of the batches that it is posted and completes in. */
+static void count_sent(struct smcr_conn *conn, uint16_t seq)
+{
+	struct smcr_conn_tx *tx = &conn->tx;
+	conn->engine->stats.tx.cdcs++;
+	tx->said = conn->engine->now;
+	if (tx->timed_since)
+		return;
+	tx->timed_since = tx->said;
+	tx->timed_seq = seq;
+}
+
+void smcr_cdc_timed(struct smcr_conn *conn)
+{
+	struct smcr_conn_tx *tx = &conn->tx;
+	if (!tx->timed_since || smcr_cdc_seq_newer(tx->timed_seq, tx->cdc_completed))
+		return;
+	uint64_t took = conn->engine->now - tx->timed_since;
+	tx->rtt = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+	tx->timed_since = 0;
+}
+
 void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_entry *entries,
 		   size_t n)
 {
@@ -50,6 +72,7 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 		.conn = conn,
 		.cdc_seq = cdc.seq,
 	};
+	count_sent(conn, cdc.seq);
 	conn->tx.blocked_sent = blocked(conn);
 	conn->tx.cdc_due = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
@@ -144,6 +167,17 @@ static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	return true;
 }
 
+static void count_received(struct smcr_conn *conn, uint64_t fresh)
+{
+	struct smcr_flow_stats *stats = &conn->engine->stats.rx;
+	/* As far as the peer knows, which counts the same. */
+	const bool full = conn->rx.produced - conn->rx.consumed_sent == conn->rx.usable;
+	conn->rx.full += full;
+	stats->full += full;
+	stats->bytes += fresh;
+	stats->messages++;
+}
+
 /* CDC-15: everything that one message of a flowing connection says. */
 static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
@@ -155,8 +189,10 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	smcr_urgent_acknowledged(conn);
 	smcr_urgent_input(conn, cdc);
 	take_producer_flags(conn, cdc->prod_flags);
-	if (fresh)
+	if (fresh) {
 		smcr_need_received(conn, conn->rx.produced - fresh);
+		count_received(conn, fresh);
+	}
 	conn->rx.bytes += fresh;
 	if (conn->rx.last_link)
 		conn->rx.last_link->rx_bytes += fresh;
@@ -177,6 +213,7 @@ void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const s
 {
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
 	conn->rx.heard = conn->engine->now;
+	conn->engine->stats.rx.cdcs++;
 	conn->tx.asking = false;
 	if (conn->phase == SMCR_PHASE_RENDEZVOUS && validation) {
 		uint16_t seen = conn->rx.early_valid ? conn->rx.early.seq : 0;

@@ -629,6 +629,27 @@ static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 	return rc;
 }
 
+static void count_buffer(struct smcr_flow_stats *stats, const struct smcr_element *got,
+			 uint8_t want)
+{
+	stats->buffers[got->slab->bsize]++;
+	stats->downgrades += got->slab->bsize < want;
+}
+
+/* What it would have got with all memory free, and what it got. */
+static void count_memory(const struct smcr_conn *conn)
+{
+	const struct smcr_conn_params *params = &conn->params;
+	struct smcr_engine *engine = conn->engine;
+	uint8_t rcv = params->rcvbuf ? smcr_bsize_holding(params->rcvbuf)
+				     : smcr_bsize_plenty(engine, params->expected.rcv);
+	uint8_t snd = params->sndbuf || engine->config.sndbuf
+			      ? sndbuf_bsize(conn)
+			      : smcr_bsize_plenty(engine, params->expected.snd);
+	count_buffer(&engine->stats.rx, &conn->rx.element, rcv);
+	count_buffer(&engine->stats.tx, &conn->tx.buf, snd);
+}
+
 int smcr_clc_take_memory(struct smcr_conn *conn)
 {
 	int rc = smcr_account_open(conn);
@@ -639,11 +660,13 @@ int smcr_clc_take_memory(struct smcr_conn *conn)
 	if (!rc)
 		rc = take_send_buffer(conn, sndbuf);
 	smcr_account_settle(conn);
-	if (!rc)
-		smcr_conn_data_prepare(conn);
-	else
+	if (rc) {
 		smcr_account_refused(conn);
-	return rc;
+		return rc;
+	}
+	smcr_conn_data_prepare(conn);
+	count_memory(conn);
+	return 0;
 }
 
 enum smcr_reason smcr_clc_memory_reason(int rc)

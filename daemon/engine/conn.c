@@ -21,6 +21,7 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	conn->params = *params;
 	conn->phase = SMCR_PHASE_RENDEZVOUS;
 	conn->state = SMCR_CONN_INIT;
+	conn->began = engine->now;
 	smcr_conn_keepalive_init(conn);
 	DL_APPEND(engine->conns, conn);
 	engine->count.num_conns++;
@@ -59,10 +60,22 @@ void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event
 {
 	struct smcr_engine *engine = conn->engine;
 	switch (event->type) {
-	case SMCR_CONN_ESTABLISHED: engine->count.conns_established++; break;
-	case SMCR_CONN_FALLBACK: engine->count.conns_fallback++; break;
-	case SMCR_CONN_FAILED: engine->count.conns_failed++; break;
-	case SMCR_CONN_RESET: engine->count.conns_reset++; break;
+	case SMCR_CONN_ESTABLISHED:
+		engine->count.conns_established++;
+		smcr_stats_established(conn);
+		break;
+	case SMCR_CONN_FALLBACK:
+		engine->count.conns_fallback++;
+		engine->stats.fallbacks[conn->params.role]++;
+		break;
+	case SMCR_CONN_FAILED:
+		engine->count.conns_failed++;
+		engine->stats.failed[conn->params.role]++;
+		break;
+	case SMCR_CONN_RESET:
+		engine->count.conns_reset++;
+		engine->stats.resets++;
+		break;
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_WRITABLE:
 	case SMCR_CONN_URGENT:
@@ -81,6 +94,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 	conn->token = 0;
 	if (!lgr)
 		return;
+	smcr_gap_end(conn, false);
 	smcr_conn_promise(conn, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])

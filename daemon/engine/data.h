@@ -49,6 +49,9 @@ static inline bool smcr_conn_usable(const struct smcr_conn *conn)
 void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_entry *entries,
 		   size_t n);
 
+/** tx.cdc_completed has moved: is it the message that is timed? */
+void smcr_cdc_timed(struct smcr_conn *conn);
+
 /* ---- tx.c ---- */
 /** Is there room for `n` requests on its link? If not, smcr_tx_push() will be called when there is.
  */
@@ -63,6 +66,8 @@ static inline uint64_t smcr_tx_window(const struct smcr_conn *conn)
 	return conn->tx.usable - (conn->tx.written - conn->tx.peer_consumed);
 }
 
+/** So many bytes more are written with one message; tx.written includes them. */
+void smcr_tx_count(struct smcr_conn *conn, uint64_t len);
 /** Up to which position the window and the program allow to write now. */
 uint64_t smcr_tx_limit(const struct smcr_conn *conn);
 /** Cut the bytes [from, to) of the send buffer into writes into the peer's element. @return

@@ -43,6 +43,7 @@ static const char *reason_text(uint32_t reason)
 void smcr_event_lgr_up(struct smcr_lgr *lgr)
 {
 	lgr->told_up = true;
+	lgr->engine->stats.groups_up++;
 	tell(lgr, (struct smcr_event){ .type = SMCR_EVENT_LGR_UP, .text = "" });
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
@@ -74,6 +75,7 @@ void smcr_event_lgr_down(struct smcr_lgr *lgr, unsigned int num_reset)
 	if (!lgr->told_up)
 		return;
 	lgr->told_up = false;
+	lgr->engine->stats.groups_down++;
 	tell(lgr, (struct smcr_event){
 			  .type = SMCR_EVENT_LGR_DOWN, .num_conns = num_reset, .text = lgr->why });
 }
@@ -86,23 +88,32 @@ void smcr_event_link_up(struct smcr_link *link)
 	if (!link->lgr->told_up || link->told == SMCR_TOLD_UP)
 		return;
 	link->told = SMCR_TOLD_UP;
+	link->lgr->engine->stats.links_up++;
 	tell_of_link(link, (struct smcr_event){ .type = SMCR_EVENT_LINK_UP, .text = "" });
 }
 
 static void link_down(struct smcr_link *link, enum smcr_event_type type, unsigned int num_moved,
 		      const char *why)
 {
-	if (link->told == SMCR_TOLD_UP && link->lgr->told_up)
+	struct smcr_engine_stats *stats = &link->lgr->engine->stats;
+	const bool failed = type == SMCR_EVENT_LINK_FAILED;
+	if (link->told == SMCR_TOLD_UP && link->lgr->told_up) {
+		stats->links_failed += failed;
+		stats->links_deleted += !failed;
+		stats->failovers += failed && num_moved > 0;
 		tell_of_link(link, (struct smcr_event){
 					   .type = type, .num_conns = num_moved, .text = why });
+	}
 	link->told = SMCR_TOLD_DOWN;
 }
 
 void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved)
 {
-	if (link->told == SMCR_TOLD_NOTHING)
+	if (link->told == SMCR_TOLD_NOTHING) {
+		link->lgr->engine->stats.links_refused++;
 		tell_of_link(link, (struct smcr_event){ .type = SMCR_EVENT_LINK_REFUSED,
 							.text = link->last_error });
+	}
 	link_down(link, SMCR_EVENT_LINK_FAILED, num_moved, link->last_error);
 }
 

@@ -102,7 +102,15 @@ static uint64_t replay_end(const struct smcr_conn *conn)
 static void moved(struct smcr_conn *conn)
 {
 	conn->tx.moving = false;
+	smcr_gap_end(conn, true);
 	smcr_command_moved(conn->lgr);
+}
+
+static void count_move(struct smcr_conn *conn)
+{
+	conn->tx.moves++;
+	conn->engine->stats.moves++;
+	conn->tx.timed_since = 0; /* the wait for another link says nothing about this one */
 }
 
 /** The list described at the top. */
@@ -120,14 +128,17 @@ static void post_move(struct smcr_conn *conn)
 	if (!smcr_tx_link_room(conn, (uint32_t)n + more))
 		return;
 	put_validation(conn, msg, &wr[0], &entries[0]);
+	count_move(conn);
 	moved(conn);
 	if (!more) {
 		smcr_link_post(conn->tx.link, wr, entries, 1);
 		return;
 	}
 	if (end > conn->tx.written) {
-		conn->tx.bytes += end - conn->tx.written;
+		uint64_t more_bytes =
+			end - conn->tx.written; /* what is replayed has been counted */
 		conn->tx.written = end;
+		smcr_tx_count(conn, more_bytes);
 		smcr_urgent_written(conn);
 	}
 	conn->tx.link->tx_bytes += end - from;
@@ -170,6 +181,8 @@ unsigned int smcr_link_leave(struct smcr_link *link)
 		if (conn->phase != SMCR_PHASE_OPEN || conn->tx.link != link)
 			continue;
 		struct smcr_link *target = choose(conn, link);
+		if (link->state == SMCR_LINK_FAILED)
+			smcr_gap_begin(conn);
 		smcr_conn_move(conn, target);
 		moved += target != NULL;
 	}

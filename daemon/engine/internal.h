@@ -11,6 +11,7 @@
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
  *   clc_agree.c what both sides agree on: versions, EIDs, limits
  *   account.c   who holds how much of the memory    events.c     what operators are told
+ *   stats.c     what is counted for operators
  *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
  *   llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
@@ -43,6 +44,7 @@
 #include "daemon/engine/log_limit.h"
 #include "daemon/engine/ops.h"
 #include "daemon/engine/rows.h"
+#include "daemon/engine/stats.h"
 #include "daemon/engine/view.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/clc.h"
@@ -103,6 +105,7 @@ enum smcr_slab_state {
  *  buffers of a link group (not remote; always READY). Registered once a link (A18, RMB-10). */
 struct smcr_slab {
 	struct smcr_lgr *lgr;
+	uint32_t number; /* in the group, for operators: they are counted from 1 */
 	bool is_rmb;
 	enum smcr_slab_state state;
 	/** RMB, NEW: an announcement was broken, the peer may know it. It is announced again before
@@ -284,6 +287,13 @@ struct smcr_first_contact {
 	struct smcr_conn *held; /* server: proposals of the same peer, DL list, conn->rv.held_* */
 };
 
+/** Connections whose link has failed and that have not gone on yet (stats.c). */
+struct smcr_gap {
+	uint32_t conns;
+	uint64_t began,
+		moved; /* when the first failure was, and the last one has moved; 0: none has */
+};
+
 struct smcr_lgr {
 	struct smcr_engine *engine;
 	uint32_t id;         /* local, never on the wire */
@@ -320,6 +330,7 @@ struct smcr_lgr {
 		uint8_t gid[SMCR_GID_LEN], mac[SMCR_MAC_LEN];
 	} gone[SMCR_GONE_LINKS];
 	unsigned int next_gone;
+	uint32_t last_slab;     /* number */
 	struct smcr_slab *rmbs; /* own */
 	struct smcr_slab *sndbufs;
 	struct smcr_peer_rmb *peer_rmbs;
@@ -327,11 +338,12 @@ struct smcr_lgr {
 	uint32_t num_conns;
 	struct smcr_first_contact fc;
 	struct smcr_llc_flow *llc;
-	bool told_up;               /* operators know that it is there */
-	char why[144];              /* it ends, for operators; "": it does not */
-	int end_error;              /* TERMINATING: what programs are told */
-	uint32_t end_reason;        /* TERMINATING: what the peer is told */
-	bool path_dead;             /* lost because nothing gets through */
+	bool told_up;        /* operators know that it is there */
+	char why[144];       /* it ends, for operators; "": it does not */
+	int end_error;       /* TERMINATING: what programs are told */
+	uint32_t end_reason; /* TERMINATING: what the peer is told */
+	bool path_dead;      /* lost because nothing gets through */
+	struct smcr_gap gap;
 	struct smcr_timer end_work; /* carries out smcr_lgr_end() */
 	uint64_t idle_since;
 	struct smcr_timer idle; /* LG-16 */
@@ -434,6 +446,13 @@ struct smcr_conn_tx {
 	struct smcr_conn *wait_next, *wait_prev;
 	uint64_t bytes;
 	struct smcr_need need;
+	/* for operators */
+	uint64_t said;        /* when a CDC was posted last */
+	uint64_t timed_since; /* when the one that is timed was posted; 0: none is */
+	uint16_t timed_seq;
+	uint32_t rtt; /* microseconds from posting a CDC until its completion; 0: not known */
+	uint32_t moves;
+	uint64_t requests, full, window_full; /* as in struct smcr_flow_stats */
 };
 
 /** The own element; owned by rx.c. */
@@ -457,6 +476,7 @@ struct smcr_conn_rx {
 	uint64_t heard;              /* when a CDC came last */
 	uint64_t bytes;
 	struct smcr_need need;
+	uint64_t requests, full; /* as in struct smcr_flow_stats */
 };
 
 struct smcr_conn {
@@ -464,6 +484,8 @@ struct smcr_conn {
 	struct smcr_conn_params params;
 	enum smcr_conn_phase phase;
 	enum smcr_conn_state state;
+	uint64_t began; /* when */
+	bool in_gap;    /* lgr->gap counts it */
 	struct smcr_lgr *lgr;
 	uint32_t token; /* alert token the peer uses towards us (CLC-12), 0 = none yet */
 	uint32_t peer_token;
@@ -516,8 +538,9 @@ struct smcr_engine {
 	uint16_t next_token;    /* lower half of the next alert token */
 	bool shutting_down;
 	struct log_limit log_limit;
-	bool silent;                     /* being freed: no log, no event, no message */
-	struct smcr_engine_view count;   /* counters kept as they happen */
+	bool silent;                   /* being freed: no log, no event, no message */
+	struct smcr_engine_view count; /* counters kept as they happen */
+	struct smcr_engine_stats stats;
 	uint32_t rows[SMCR_NUM_ROWS][2]; /* taken, by role (rows.h) */
 };
 
@@ -545,6 +568,14 @@ void smcr_event_link_up(struct smcr_link *link);
 void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved);
 /** Its deletion in good order has begun. `reason`: of DELETE LINK */
 void smcr_event_link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason);
+
+/* ---- stats.c ---- */
+/** Data may flow: count that, and how long CLC has taken. */
+void smcr_stats_established(struct smcr_conn *conn);
+/** Its link has failed. */
+void smcr_gap_begin(struct smcr_conn *conn);
+/** It has gone on on another link (`moved`), or is over. Nothing if its link has not failed. */
+void smcr_gap_end(struct smcr_conn *conn, bool moved);
 
 /* ---- rows.c ---- */
 /** A row of the tables of C.7.1 or C.8 is taken. */
@@ -588,6 +619,8 @@ uint8_t smcr_bsize_holding(uint32_t want);
  * needs less gets less before that.
  */
 uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t need);
+/** What it would be if all memory were free. */
+uint8_t smcr_bsize_plenty(const struct smcr_engine *engine, uint32_t need);
 /**
  * A free element of code `bsize` or the next larger one there is, up to code `most`; READY slabs
  * first. Its `used` mark is set. Until its slab is READY the element must not be told to the peer.

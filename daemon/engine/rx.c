@@ -76,12 +76,22 @@ int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 	return n;
 }
 
+static void count_request(struct smcr_conn *conn, size_t n)
+{
+	struct smcr_flow_stats *stats = &conn->engine->stats.rx;
+	conn->rx.requests++;
+	stats->requests++;
+	stats->request_bytes += n;
+	stats->sizes[smcr_size_class(n)]++;
+}
+
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 {
 	if (!n || !smcr_conn_usable(conn))
 		return;
 	assert(n <= conn->rx.produced - conn->rx.consumed);
 	conn->rx.consumed += n;
+	count_request(conn, n);
 	if (!smcr_rx_update_due(conn))
 		return;
 	conn->tx.cdc_due = true;

@@ -53,15 +53,25 @@ uint8_t smcr_bsize_holding(uint32_t want)
  * elements of 128 KiB instead of 512 KiB bulk keeps 0.73 of its speed. */
 #define MOST_STEPS 2
 
-uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t need)
+static uint8_t choose(const struct smcr_engine *engine, uint32_t need, uint8_t most)
 {
-	uint8_t most = affordable_bsize(engine), bsize = smcr_bsize_holding(need);
+	uint8_t bsize = smcr_bsize_holding(need);
 	if (!need || bsize > most)
 		return most;
 	uint8_t least = engine->config.bsize_min;
 	if (least + MOST_STEPS < most)
 		least = most - MOST_STEPS;
 	return bsize > least ? bsize : least;
+}
+
+uint8_t smcr_bsize_choose(const struct smcr_engine *engine, uint32_t need)
+{
+	return choose(engine, need, affordable_bsize(engine));
+}
+
+uint8_t smcr_bsize_plenty(const struct smcr_engine *engine, uint32_t need)
+{
+	return choose(engine, need, engine->config.bsize);
 }
 
 static bool map_test(const struct smcr_slab *slab, unsigned int i)
@@ -265,6 +275,7 @@ static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, 
 		return -ENOMEM;
 	}
 	slab->lgr = lgr;
+	slab->number = ++lgr->last_slab;
 	slab->is_rmb = is_rmb;
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);

@@ -72,6 +72,17 @@ uint64_t smcr_tx_limit(const struct smcr_conn *conn)
 	return min64(smcr_urgent_limit(conn), conn->tx.written + smcr_tx_window(conn));
 }
 
+void smcr_tx_count(struct smcr_conn *conn, uint64_t len)
+{
+	struct smcr_flow_stats *stats = &conn->engine->stats.tx;
+	const bool full = smcr_tx_window(conn) == 0;
+	conn->tx.bytes += len;
+	conn->tx.window_full += full;
+	stats->window_full += full;
+	stats->bytes += len;
+	stats->messages++;
+}
+
 /* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the
  * connection is ending */
 static bool push_data(struct smcr_conn *conn)
@@ -96,7 +107,7 @@ static bool push_data(struct smcr_conn *conn)
 		return false;
 	conn->tx.written = end;
 	smcr_urgent_written(conn);
-	conn->tx.bytes += len;
+	smcr_tx_count(conn, len);
 	conn->tx.link->tx_bytes += len;
 	smcr_cdc_post(conn, wr, entries, n);
 	return true;
@@ -172,8 +183,10 @@ void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
 		conn->tx.completed = entry->tx_end;
 		conn->tx.freed = true;
 	}
-	if (ok && entry->kind == SMCR_TX_CDC)
+	if (ok && entry->kind == SMCR_TX_CDC) {
 		conn->tx.cdc_completed = entry->cdc_seq;
+		smcr_cdc_timed(conn);
+	}
 	if (conn->tx.moving)
 		smcr_tx_push(conn);
 	if (!smcr_conn_flowing(conn)) {
@@ -207,6 +220,18 @@ int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 	return n;
 }
 
+static void count_request(struct smcr_conn *conn, size_t n)
+{
+	struct smcr_flow_stats *stats = &conn->engine->stats.tx;
+	bool full = !buffer_free(conn);
+	conn->tx.requests++;
+	conn->tx.full += full;
+	stats->requests++;
+	stats->request_bytes += n;
+	stats->sizes[smcr_size_class(n)]++;
+	stats->full += full;
+}
+
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 {
 	if (!n || !smcr_conn_usable(conn) || conn->app_shutdown)
@@ -214,5 +239,6 @@ void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 	assert(n <= buffer_free(conn));
 	conn->tx.committed += n;
 	smcr_need_committed(conn, conn->tx.committed - n);
+	count_request(conn, n);
 	smcr_tx_push(conn);
 }

@@ -100,6 +100,7 @@ int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
 	conn->tx.urgent = true;
 	conn->tx.urgent_soon = false;
 	conn->tx.urgent_end = conn->tx.committed + n;
+	conn->engine->stats.tx.urgent++;
 	smcr_conn_tx_commit(conn, n);
 	return 0;
 }
@@ -122,6 +123,7 @@ static void take_mark(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	    rx->urgent_end == rx->produced)
 		return;
 	rx->urgent_end = rx->produced; /* URG-5: the byte before it */
+	conn->engine->stats.rx.urgent++;
 	rx->urgent = rx->consumed < rx->urgent_end;
 	if (rx->urgent)
 		tell(conn);

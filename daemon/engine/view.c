@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "proto/smcr/eid.h"
 
@@ -185,9 +186,102 @@ void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t lin
 	}
 }
 
+/* ---- RMBs and send buffers ---- */
+
+static const char *slab_state(const struct smcr_slab *slab)
+{
+	switch (slab->state) {
+	case SMCR_SLAB_NEW: return "new";
+	case SMCR_SLAB_ANNOUNCING: return "announcing";
+	case SMCR_SLAB_READY: return "ready";
+	case SMCR_SLAB_DELETING: return "deleting";
+	}
+	return "unknown";
+}
+
+static uint64_t unread(const struct smcr_conn *conn)
+{
+	return conn->rx.produced - conn->rx.consumed;
+}
+
+static uint64_t unacked(const struct smcr_conn *conn)
+{
+	return conn->tx.committed - conn->tx.completed;
+}
+
+static bool show_slab(const struct smcr_slab *slab,
+		      bool (*fn)(void *arg, const struct smcr_rmb_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr = slab->lgr;
+	const struct smcr_conn *conn;
+	void *owners[SMCR_RMB_MAX_OWNERS];
+	struct smcr_rmb_view view = {
+		.lgr_id = lgr->id,
+		.number = slab->number,
+		.is_rmb = slab->is_rmb,
+		.state = slab_state(slab),
+		.element_size = slab->element_size,
+		.elements = slab->count,
+		.used = slab->used,
+		.lgr_num_conns = lgr->num_conns,
+		.owners = owners,
+	};
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		view.registered += slab->reg[i].mr != NULL;
+	DL_FOREACH2 (lgr->conns, conn, lgr_next) {
+		const struct smcr_element *element =
+			slab->is_rmb ? &conn->rx.element : &conn->tx.buf;
+		if (element->slab != slab)
+			continue;
+		view.fill += slab->is_rmb ? unread(conn) : unacked(conn);
+		if (conn->params.user && view.num_owners < SMCR_RMB_MAX_OWNERS)
+			owners[view.num_owners++] = conn->params.user;
+	}
+	return fn(arg, &view);
+}
+
+/* RMBs and send buffers are in lists of their own, each in the order of their numbers. */
+static const struct smcr_slab *next_slab(const struct smcr_lgr *lgr, uint32_t after)
+{
+	const struct smcr_slab *slab, *first = NULL;
+	DL_FOREACH (lgr->rmbs, slab)
+		if (slab->number > after && (!first || slab->number < first->number))
+			first = slab;
+	DL_FOREACH (lgr->sndbufs, slab)
+		if (slab->number > after && (!first || slab->number < first->number))
+			first = slab;
+	return first;
+}
+
+bool smcr_engine_walk_rmbs(const struct smcr_engine *engine, struct smcr_rmb_place after,
+			   bool (*fn)(void *arg, const struct smcr_rmb_view *view), void *arg)
+{
+	const struct smcr_lgr *lgr;
+	const struct smcr_slab *slab;
+	DL_FOREACH (engine->lgrs, lgr) {
+		if (lgr->id < after.lgr_id)
+			continue;
+		uint32_t number = lgr->id == after.lgr_id ? after.number : 0;
+		while ((slab = next_slab(lgr, number))) {
+			if (!show_slab(slab, fn, arg))
+				return false;
+			number = slab->number;
+		}
+	}
+	return true;
+}
+
+/* ---- connections ---- */
+
+static uint64_t ago(const struct smcr_conn *conn, uint64_t when)
+{
+	return when ? conn->engine->now - when : UINT64_MAX;
+}
+
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view)
 {
 	const struct smcr_link *link = conn->tx.link ? conn->tx.link : conn->rv.link;
+	const bool open = conn->phase == SMCR_PHASE_OPEN;
 	*ret_view = (struct smcr_conn_view){
 		.local = conn->params.local,
 		.peer = conn->params.peer,
@@ -198,13 +292,29 @@ void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret
 		.tx_bytes = conn->tx.bytes,
 		.rx_bytes = conn->rx.bytes,
 		.tx_unsent = conn->tx.committed - conn->tx.written,
-		.tx_unacked = conn->tx.committed - conn->tx.completed,
+		.tx_unacked = unacked(conn),
 		.tx_ended = conn->tx.done_sent || conn->tx.closed_sent,
 		.rx_ended = conn->rx.done || conn->rx.closed,
 		.rmbe_size = conn->rx.element.size,
 		.peer_rmbe_size = conn->tx.element_size,
 		.sndbuf_size = conn->tx.buf.size,
 		.pid = conn->params.pid,
+		.tx_window = open && conn->tx.rmb ? smcr_tx_window(conn) : 0,
+		.tx_in_peer = conn->tx.written - conn->tx.peer_consumed,
+		.rx_unread = unread(conn),
+		.rx_window = conn->rx.usable - (conn->rx.produced - conn->rx.consumed_sent),
+		.tx_requests = conn->tx.requests,
+		.rx_requests = conn->rx.requests,
+		.tx_full = conn->tx.full,
+		.tx_window_full = conn->tx.window_full,
+		.rx_full = conn->rx.full,
+		.moves = conn->tx.moves,
+		.rtt_us = conn->tx.rtt,
+		.said_us = ago(conn, conn->tx.said),
+		.heard_us = ago(conn, conn->rx.heard),
+		.version = conn->lgr ? conn->lgr->version : 0,
+		.dialect = conn->lgr ? conn->lgr->dialect : SMCR_DIALECT_RFC,
+		.qp = link ? link->qp : NULL,
 		.user = conn->params.user,
 	};
 }

@@ -63,7 +63,36 @@ struct smcr_conn_view {
 	bool tx_ended, rx_ended; /* the peer was told, or has told, that no more bytes follow */
 	uint32_t rmbe_size, peer_rmbe_size, sndbuf_size;
 	uint32_t pid;
+	/** Free for bytes to be sent on: in the peer's element. Received and not taken yet; free
+	 * for more as the peer knows it. */
+	uint64_t tx_window, rx_unread, rx_window;
+	uint64_t tx_in_peer; /* written there, and not known to be read */
+	uint64_t tx_requests, rx_requests, tx_full, tx_window_full, rx_full; /* engine/stats.h */
+	uint32_t moves;             /* from one link to another */
+	uint32_t rtt_us;            /* from posting a CDC to its completion; 0: not known */
+	uint64_t said_us, heard_us; /* since a CDC was sent, came; UINT64_MAX: none */
+	uint8_t version;            /* 0 while there is no link group */
+	enum smcr_dialect dialect;
+	void *qp;   /* host's handle, of the link; NULL: none */
 	void *user; /* NULL once CLOSED was raised: it ends without the host (close.c) */
+};
+
+#define SMCR_RMB_MAX_OWNERS 255
+
+/** A piece of registered memory: an RMB, or send buffers of a link group. */
+struct smcr_rmb_view {
+	uint32_t lgr_id, number; /* counted in the group from 1 */
+	bool is_rmb;
+	const char *state; /* new announcing ready deleting */
+	uint32_t element_size;
+	uint32_t elements, used;
+	uint64_t fill;          /* bytes in elements: not read, or not known to have arrived */
+	uint32_t registered;    /* on so many links */
+	uint32_t lgr_num_conns; /* in the group: what it takes to look at one */
+	/** `user` of the connections that have the elements in use; one that ends without its host
+	 * is none. */
+	uint32_t num_owners;
+	void *const *owners;
 };
 
 struct smcr_engine_view {
@@ -89,6 +118,14 @@ bool smcr_engine_walk_lgrs(const struct smcr_engine *engine, uint32_t after,
  *  for the last link of one. */
 bool smcr_engine_walk_links(const struct smcr_engine *engine, uint32_t after,
 			    bool (*fn)(void *arg, const struct smcr_link_view *view), void *arg);
+/** Where a walk over RMBs has come to: as smcr_rmb_view. Zeroed: nowhere. */
+struct smcr_rmb_place {
+	uint32_t lgr_id, number;
+};
+/** Call `fn` for the RMBs and send buffers behind `after`, by group and number, until it returns
+ *  false. @return true: those were all */
+bool smcr_engine_walk_rmbs(const struct smcr_engine *engine, struct smcr_rmb_place after,
+			   bool (*fn)(void *arg, const struct smcr_rmb_view *view), void *arg);
 /** The other links of that link's group that are active, if there is such a link. */
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),

@@ -73,6 +73,7 @@ static void io_read(struct side *side, size_t len)
 		check_bytes(side, iov[i].iov_base, n);
 		left -= n;
 	}
+	counted_rx(side->host, len);
 	smcr_conn_rx_consume(side->conn, len);
 	obs_consumed(side->world->observer, side);
 }

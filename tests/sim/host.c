@@ -251,6 +251,7 @@ static void check(struct host *host)
 	if (host->memory > view.memory_budget)
 		world_fail(w, "RMB-12", "%s: memory budget exceeded", host->name);
 	told_check(host);
+	counted_check(host);
 }
 
 static void wake_event(void *object, uint64_t arg)
@@ -499,6 +500,7 @@ void host_restart(struct host *host)
 	coverage_add(host->engine);
 	smcr_engine_free(host->engine);
 	told_forget(host);
+	counted_forget(host);
 	host->engine = NULL;
 	host->commands = 0;
 	host->num_notes = 0;

@@ -9,6 +9,7 @@
 #include "daemon/engine/engine.h"
 #include "daemon/engine/ops.h"
 #include "daemon/engine/view.h"
+#include "tests/sim/counted.h"
 #include "tests/sim/fabric.h"
 
 struct side;
@@ -40,6 +41,7 @@ struct host {
 	bool operated;     /* an operator gave a command, ever */
 	uint16_t generation;
 	unsigned int ueid_changes;
+	struct counted counted;
 	struct told_group *told; /* of what its engine has told operators */
 };
 

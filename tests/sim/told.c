@@ -36,6 +36,7 @@ static void group_up(struct host *host, const struct smcr_event *event)
 	struct told_group *group = calloc(1, sizeof(*group));
 	if (!group)
 		abort();
+	host->counted.groups++;
 	if (find(host, event->lgr))
 		wrong(host, event, "it is up already");
 	group->id = event->lgr;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tests/sim/urgent.h"
 
+#include "tests/sim/host.h"
+
 #define URGENT_PERMILLE 120 /* of connections */
 
 void urgent_plan(struct pair *pair)
@@ -40,6 +42,7 @@ void urgent_announce(struct side *side)
 
 void urgent_commit(struct side *side, size_t len)
 {
+	counted_tx(side->host, len);
 	if (!urgent_before(&side->plan, side->committed))
 		smcr_conn_tx_commit(side->conn, len);
 	else if (smcr_conn_tx_commit_urgent(side->conn, len) < 0)

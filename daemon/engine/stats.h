@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file stats.h
+ * Counts since the start of an engine, for operators. They are kept where things happen, by
+ * increments alone: no clock is read for them, and what a connection did counts on when it has
+ * ended.
+ */
+#ifndef SMCRD_ENGINE_STATS_H
+#define SMCRD_ENGINE_STATS_H
+
+#include <stdint.h>
+
+#include "daemon/engine/engine.h"
+
+/** Classes of sizes: up to 8 KiB, 16 KiB, .. 512 KiB, and what is larger. */
+#define SMCR_SIZE_CLASSES 8
+/** The largest size of a class; UINT64_MAX of the last one. */
+static inline uint64_t smcr_size_class_end(unsigned int class)
+{
+	return class + 1 < SMCR_SIZE_CLASSES ? UINT64_C(8192) << class : UINT64_MAX;
+}
+
+static inline unsigned int smcr_size_class(uint64_t size)
+{
+	if (size <= 8192)
+		return 0;
+	unsigned int class = 64 - 13 - (unsigned int)__builtin_clzll(size - 1);
+	return class < SMCR_SIZE_CLASSES ? class : SMCR_SIZE_CLASSES - 1;
+}
+
+/** One direction of all connections. */
+struct smcr_flow_stats {
+	uint64_t bytes;    /* application bytes: written to peers; written by peers */
+	uint64_t messages; /* CDC messages that told of such bytes, */
+	uint64_t cdcs;     /* and all */
+	/** How often bytes were taken from programs, or taken by them, so many at a time. What a
+	 * program writes in several calls before it is looked at is taken at once. */
+	uint64_t requests, request_bytes;
+	uint64_t sizes[SMCR_SIZE_CLASSES];
+	uint64_t full;                        /* the own buffer became full */
+	uint64_t window_full;                 /* sent: the peer's element became full */
+	uint64_t urgent;                      /* urgent bytes */
+	uint64_t buffers[SMCR_BSIZE_MAX + 1]; /* connections that got one of this size code */
+	uint64_t downgrades;                  /* it was smaller because memory was short */
+};
+
+/** Times by class, whose ends are smcr_time_ends(); the last class has no end. */
+#define SMCR_TIME_CLASSES 15
+struct smcr_times {
+	uint64_t counts[SMCR_TIME_CLASSES];
+	uint64_t sum_us;
+};
+
+/** Microseconds: SMCR_TIME_CLASSES - 1 numbers, each larger than the one before. */
+const uint64_t *smcr_time_ends(void);
+void smcr_times_add(struct smcr_times *times, uint64_t us);
+
+struct smcr_engine_stats {
+	struct smcr_flow_stats tx, rx;
+	/* By role: enum smcr_role. */
+	uint64_t established[2][2]; /* over SMC-R; by version, 1 and 2 */
+	uint64_t fallbacks[2];      /* CLC was tried, and ended in TCP */
+	uint64_t failed[2];         /* CLC was tried, and broke the connection */
+	uint64_t resets;            /* connections over SMC-R that ended abnormally */
+	/** From the start of CLC until data may flow. [0]: of connections of a group that was
+	 * there; [1]: with a first contact. */
+	struct smcr_times handshakes[2];
+	uint64_t groups_up, groups_down, links_up, links_failed, links_deleted, links_refused;
+	uint64_t failovers; /* of links_failed: connections moved to others */
+	uint64_t moves;     /* connections that went on on another link */
+	/** From the failure of a link until all that wrote there went on elsewhere. */
+	struct smcr_times failover_gaps;
+};
+
+/** [anywhere] */
+void smcr_engine_get_stats(const struct smcr_engine *engine, struct smcr_engine_stats *ret_stats);
+
+#endif
