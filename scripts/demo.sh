@@ -85,7 +85,7 @@ copied() {
 # The NIC of host b behind the link on which host a sends the download that runs.
 nic_of_download() {
 	local number
-	number=$(json a connection '[.connection[] | select(.state == "ACTIVE")][0].link')
+	number=$(json a connection '[.connection[] | select(.state == "active")][0].link')
 	json b link --argjson number "$number" '.link[] | select(.number == $number) |
 		.rnic | sub("soft:"; "")'
 }

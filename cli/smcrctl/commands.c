@@ -3,88 +3,25 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <pwd.h>
-#include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/smcrctl/filters.h"
+#include "cli/smcrctl/words.h"
+
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SHOW         "show"
-#define MAX_GROUP    UINT32_MAX
 #define MAX_LINK     UINT8_MAX
-
-static bool refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static bool refuse(const char *format, ...)
-{
-	va_list args;
-	fputs("smcrctl: ", stderr);
-	va_start(args, format);
-	vfprintf(stderr, format, args);
-	va_end(args);
-	fputc('\n', stderr);
-	return false;
-}
-
-/* ---- words ---- */
-
-/* The one of `names` that the word is, or is a prefix of. @return its index or -1; *ret_other is
- * the second one that fits, or NULL if none does */
-static int match(const char *word, const char *const *names, size_t n, const char **ret_other)
-{
-	int found = -1;
-	*ret_other = NULL;
-	for (size_t i = 0; i < n; i++) {
-		if (!strcmp(names[i], word)) {
-			*ret_other = NULL;
-			return (int)i;
-		}
-		if (!*word || strncmp(names[i], word, strlen(word)))
-			continue;
-		if (found >= 0)
-			*ret_other = names[i];
-		else
-			found = (int)i;
-	}
-	return found;
-}
-
-static bool parse_number(const char *text, size_t len, uint64_t max, uint64_t *ret)
-{
-	uint64_t value = 0;
-	for (size_t i = 0; i < len; i++) {
-		if (text[i] < '0' || text[i] > '9')
-			return false;
-		value = value * 10 + (uint64_t)(text[i] - '0');
-		if (value > max)
-			return false;
-	}
-	*ret = value;
-	return len > 0 && value > 0;
-}
-
-static bool parse_group(const char *word, uint64_t *ret)
-{
-	return parse_number(word, strlen(word), MAX_GROUP, ret) ||
-	       refuse("'%s' is no link group: 'smcrctl linkgroup' lists them by their numbers",
-		      word);
-}
 
 /* GROUP/NUMBER */
 static bool parse_link(const char *word, uint64_t *ret_group, uint64_t *ret_number)
 {
 	const char *slash = strchr(word, '/');
-	if (slash && parse_number(word, (size_t)(slash - word), MAX_GROUP, ret_group) &&
-	    parse_number(slash + 1, strlen(slash + 1), MAX_LINK, ret_number))
+	if (slash && words_number(word, (size_t)(slash - word), WORDS_MAX_GROUP, ret_group) &&
+	    words_number(slash + 1, strlen(slash + 1), MAX_LINK, ret_number))
 		return true;
-	return refuse("'%s' is no link: links are named GROUP/NUMBER, such as 3/2", word);
-}
-
-static bool set(json_t *params, const char *name, uint64_t value)
-{
-	return json_object_set_new(params, name, json_integer((json_int_t)value)) == 0 ||
-	       refuse("out of memory");
+	return words_refuse("'%s' is no link: links are named GROUP/NUMBER, such as 3/2", word);
 }
 
 /* ---- arguments of commands; words that are left over are refused by the caller ---- */
@@ -92,33 +29,25 @@ static bool set(json_t *params, const char *name, uint64_t value)
 /* @return how many words were taken, or -1 */
 typedef int (*parser)(int argc, char **argv, json_t *params);
 
-static int no_argument_at_all(int argc, char **argv, json_t *params)
-{
-	(void)argc;
-	(void)argv;
-	(void)params;
-	return 0;
-}
-
 static int group_argument(int argc, char **argv, json_t *params)
 {
 	uint64_t group;
 	if (argc < 1) {
-		refuse("which link group? 'smcrctl linkgroup' lists them");
+		words_refuse("which link group? 'smcrctl linkgroup' lists them");
 		return -1;
 	}
-	return parse_group(argv[0], &group) && set(params, "linkgroup", group) ? 1 : -1;
+	return words_group(argv[0], &group) && words_set(params, "linkgroup", group) ? 1 : -1;
 }
 
 static int link_argument(int argc, char **argv, json_t *params)
 {
 	uint64_t group, number;
 	if (argc < 1) {
-		refuse("which link? 'smcrctl link' lists them");
+		words_refuse("which link? 'smcrctl link' lists them");
 		return -1;
 	}
-	return parse_link(argv[0], &group, &number) && set(params, "linkgroup", group) &&
-			       set(params, "link", number)
+	return parse_link(argv[0], &group, &number) && words_set(params, "linkgroup", group) &&
+			       words_set(params, "link", number)
 		       ? 1
 		       : -1;
 }
@@ -129,16 +58,17 @@ static bool link_of_group(const char *key, const char *word, json_t *params)
 	uint64_t group, number;
 	uint64_t known = (uint64_t)json_integer_value(json_object_get(params, "linkgroup"));
 	if (json_object_get(params, key))
-		return refuse("'%s' is there twice", key);
+		return words_refuse("'%s' is there twice", key);
 	if (!word)
-		return refuse("'%s' is not followed by a link", key);
-	if (parse_number(word, strlen(word), MAX_LINK, &number))
-		return set(params, key, number);
+		return words_refuse("'%s' is not followed by a link", key);
+	if (words_number(word, strlen(word), MAX_LINK, &number))
+		return words_set(params, key, number);
 	if (!parse_link(word, &group, &number))
 		return false;
 	if (group != known)
-		return refuse("link %s is not in link group %llu", word, (unsigned long long)known);
-	return set(params, key, number);
+		return words_refuse("link %s is not in link group %llu", word,
+				    (unsigned long long)known);
+	return words_set(params, key, number);
 }
 
 /* GROUP [from LINK] [to LINK] */
@@ -148,7 +78,7 @@ static int failover_arguments(int argc, char **argv, json_t *params)
 	const char *other;
 	int taken = group_argument(argc, argv, params);
 	while (taken > 0 && taken < argc) {
-		int key = match(argv[taken], keys, COUNT(keys), &other);
+		int key = words_match(argv[taken], keys, COUNT(keys), &other);
 		if (key < 0)
 			break;
 		const char *word = taken + 1 < argc ? argv[taken + 1] : NULL;
@@ -162,42 +92,30 @@ static int failover_arguments(int argc, char **argv, json_t *params)
 static int ueid_argument(int argc, char **argv, json_t *params)
 {
 	if (argc < 1) {
-		refuse("which UEID? 'smcrctl ueid' lists them");
+		words_refuse("which UEID? 'smcrctl ueid' lists them");
 		return -1;
 	}
 	if (json_object_set_new(params, "name", json_string(argv[0]))) {
-		refuse("'%s' is no UEID", argv[0]);
+		words_refuse("'%s' is no UEID", argv[0]);
 		return -1;
 	}
 	return 1;
 }
 
-/* What a number is needed for: smcrd looks no name up, which may take long. */
-static const char *user_number(const char *name, char number[16])
-{
-	const struct passwd *user = getpwnam(name);
-	if (!user) {
-		refuse("this host has no user '%s'", name);
-		return NULL;
-	}
-	snprintf(number, 16, "%u", (unsigned int)user->pw_uid);
-	return number;
-}
-
 /* Every word that is left, a rule as in smcrd.conf(5). */
 static int rule_arguments(int argc, char **argv, json_t *params)
 {
-	char *text = NULL, number[16];
+	char *text = NULL, number[WORDS_USER_LEN];
 	size_t size;
 	FILE *out = open_memstream(&text, &size);
 	if (argc < 1)
-		refuse("which rule? For example: deny port 22");
+		words_refuse("which rule? For example: deny port 22");
 	bool good = out && argc >= 1;
 	for (int i = 0; good && i < argc; i++) {
 		const char *word = argv[i];
 		bool name = i > 0 && !strcmp(argv[i - 1], "uid") && !isdigit((unsigned char)*word);
 		if (name)
-			word = user_number(word, number);
+			word = words_user(word, number);
 		good = word != NULL;
 		if (good)
 			fprintf(out, "%s%s", i ? " " : "", word);
@@ -205,7 +123,7 @@ static int rule_arguments(int argc, char **argv, json_t *params)
 	if (out)
 		fclose(out);
 	if (good && json_object_set_new(params, "rule", json_string(text)))
-		good = refuse("'%s' is no rule", text);
+		good = words_refuse("'%s' is no rule", text);
 	free(text);
 	return good ? argc : -1;
 }
@@ -219,10 +137,10 @@ static int place_arguments(int argc, char **argv, json_t *params)
 	if (good && at && argc == 1)
 		return 1;
 	if (good && argc >= at + 2 && !strcmp(argv[at], "port") &&
-	    parse_number(argv[at + 1], strlen(argv[at + 1]), UINT16_MAX, &port))
-		return set(params, "port", port) ? at + 2 : -1;
-	refuse("what is to be forgotten? A peer's address, 'port' and a number, or both: "
-	       "'smcrctl policy' lists them");
+	    words_number(argv[at + 1], strlen(argv[at + 1]), UINT16_MAX, &port))
+		return words_set(params, "port", port) ? at + 2 : -1;
+	words_refuse("what is to be forgotten? A peer's address, 'port' and a number, or both: "
+		     "'smcrctl policy' lists them");
 	return -1;
 }
 
@@ -233,7 +151,7 @@ static const struct command {
 	const char *name; /* NULL: the object itself is the command */
 	const char *arguments;
 	const char *help;
-	parser parse;
+	parser parse;       /* NULL: it takes filters */
 	bool disorderly;    /* --disorderly makes sense */
 	const char *method; /* of smcrd, if it has another name */
 } commands[] = {
@@ -246,8 +164,7 @@ static const struct command {
 	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument },
 	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
 	  failover_arguments },
-	{ "monitor", NULL, "", "events as they happen", no_argument_at_all,
-	  .method = "event.wait" },
+	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
@@ -261,11 +178,11 @@ static const struct object *find_object(const char *word)
 	const char *names[16], *other;
 	for (size_t i = 0; i < num_objects; i++)
 		names[i] = objects[i].name;
-	int found = match(word, names, num_objects, &other);
+	int found = words_match(word, names, num_objects, &other);
 	if (other)
-		refuse("'%s' may be %s or %s", word, objects[found].name, other);
+		words_refuse("'%s' may be %s or %s", word, objects[found].name, other);
 	else if (found < 0)
-		refuse("there is no object '%s'; see smcrctl --help", word);
+		words_refuse("there is no object '%s'; see smcrctl --help", word);
 	return other || found < 0 ? NULL : &objects[found];
 }
 
@@ -292,12 +209,13 @@ static bool find_command(const struct object *object, const char *word,
 		names[n] = commands[i].name;
 		candidates[n++] = &commands[i];
 	}
-	int found = match(word, names, n, &other);
+	int found = words_match(word, names, n, &other);
 	if (other)
-		return refuse("%s %s may be %s or %s", object->name, word, names[found], other);
+		return words_refuse("%s %s may be %s or %s", object->name, word, names[found],
+				    other);
 	if (found < 0) {
 		list_commands(object, text, sizeof(text));
-		return refuse("%s has no command '%s'; it has: %s", object->name, word, text);
+		return words_refuse("%s has no command '%s'; it has: %s", object->name, word, text);
 	}
 	*ret_command = candidates[found];
 	return true;
@@ -335,18 +253,26 @@ static char *request_text(const struct object *object, const struct command *com
 	return text;
 }
 
-static bool take_arguments(const struct command *command, int argc, char **argv, bool disorderly,
-			   json_t *params)
+/* What a show or the monitor is limited to, or what a command is to do. */
+static bool take_words(const struct object *object, const struct command *command, int argc,
+		       char **argv, json_t *params)
 {
-	int taken = command ? command->parse(argc, argv, params) : 0;
-	if (taken < 0)
+	if (!command || !command->parse)
+		return filters_take(command ? FILTERS_OF_EVENTS : object->name, argc, argv, params);
+	int taken = command->parse(argc, argv, params);
+	return taken == argc ||
+	       (taken >= 0 && words_refuse("unexpected argument '%s'", argv[taken]));
+}
+
+static bool take_arguments(const struct object *object, const struct command *command, int argc,
+			   char **argv, bool disorderly, json_t *params)
+{
+	if (!take_words(object, command, argc, argv, params))
 		return false;
-	if (taken < argc)
-		return refuse("unexpected argument '%s'", argv[taken]);
 	if (disorderly && (!command || !command->disorderly))
-		return refuse("--disorderly goes with 'link delete' only");
+		return words_refuse("--disorderly goes with 'link delete' only");
 	if (disorderly && json_object_set_new(params, "disorderly", json_true()))
-		return refuse("out of memory");
+		return words_refuse("out of memory");
 	return true;
 }
 
@@ -359,14 +285,15 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 	int at = 1;
 	if (!object->print)
 		command = own_command(object);
-	else if (argc > 1 && !find_command(object, argv[at++], &command))
+	else if (argc > 1 && !filters_begin(object->name, argv[1]) &&
+		 !find_command(object, argv[at++], &command))
 		return -EINVAL;
 	json_t *params = json_object();
 	char *text = NULL;
-	if (take_arguments(command, argc - at, argv + at, disorderly, params)) {
+	if (take_arguments(object, command, argc - at, argv + at, disorderly, params)) {
 		text = request_text(object, command, params);
 		if (!text)
-			refuse("out of memory");
+			words_refuse("out of memory");
 	}
 	json_decref(params);
 	if (!text)
@@ -384,7 +311,9 @@ void commands_list(FILE *out)
 	for (size_t i = 0; i < num_objects; i++) {
 		const struct object *object = &objects[i];
 		if (object->print) {
-			snprintf(line, sizeof(line), "%s [%s]", object->name, SHOW);
+			bool filters = filters_begin(object->name, NULL);
+			snprintf(line, sizeof(line), "%s [%s%s]", object->name, SHOW,
+				 filters ? " FILTER .." : "");
 			fprintf(out, "  %-40s %s\n", line, object->help);
 		}
 		for (size_t c = 0; c < COUNT(commands); c++) {

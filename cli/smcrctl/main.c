@@ -32,7 +32,8 @@ static void usage(FILE *out)
 	fputs("usage: smcrctl [OPTIONS] OBJECT [COMMAND] [ARGUMENTS]\n\n", out);
 	commands_list(out);
 	fputs("\nWords may be shortened to a prefix that fits one only; LINK is NUMBER or\n"
-	      "GROUP/NUMBER. What changes something is for root and the administrators' group.\n\n"
+	      "GROUP/NUMBER; FILTER is a word and a value, such as 'peer 192.0.2.1'. What changes "
+	      "something is for root and the administrators' group.\n\n"
 	      "  -j, --json          JSON on one line\n"
 	      "  -p, --pretty        JSON, indented\n"
 	      "  -d, --details       more columns\n"

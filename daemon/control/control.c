@@ -10,6 +10,8 @@
 #include "daemon/control/views.h"
 
 #define NEEDS(name) (1u << PARAM_##name)
+#define OF_GROUP    (NEEDS(AFTER) | NEEDS(PEER) | NEEDS(LINKGROUP))
+#define OF_CONN     (OF_GROUP | NEEDS(PORT) | NEEDS(PID) | NEEDS(UID) | NEEDS(MODE) | NEEDS(STATE))
 
 /** A method shows something, or else it changes something, for administrators: at once, or as a
  *  command of the engine. */
@@ -24,11 +26,11 @@ static const struct method {
 	{ "info.show", control_show_info },
 	{ "host.show", control_show_host },
 	{ "device.show", control_show_devices },
-	{ "linkgroup.show", control_show_linkgroups, .optional = NEEDS(AFTER) },
-	{ "link.show", control_show_links, .optional = NEEDS(AFTER) },
-	{ "connection.show", control_show_connections, .optional = NEEDS(AFTER) },
-	{ "event.show", control_show_events, .optional = NEEDS(AFTER) },
-	{ "event.wait", control_wait_for_events, .optional = NEEDS(AFTER) },
+	{ "linkgroup.show", control_show_linkgroups, .optional = OF_GROUP },
+	{ "link.show", control_show_links, .optional = OF_GROUP | NEEDS(STATE) },
+	{ "connection.show", control_show_connections, .optional = OF_CONN },
+	{ "event.show", control_show_events, .optional = OF_GROUP },
+	{ "event.wait", control_wait_for_events, .optional = OF_GROUP },
 	{ "ueid.show", control_show_ueids },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },

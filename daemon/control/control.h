@@ -23,6 +23,7 @@
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next
  *   page.c      as much of it as one reply has
+ *   filter.c    which rows of it are wanted
  */
 #ifndef SMCRD_CONTROL_CONTROL_H
 #define SMCRD_CONTROL_CONTROL_H

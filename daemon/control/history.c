@@ -9,6 +9,7 @@ static const char *const sections[] = { "event" };
 struct part {
 	struct page *page;
 	json_t *list;
+	struct filter filter;
 	uint64_t seen, last; /* how many were looked at, and the id of the last one */
 };
 
@@ -22,6 +23,8 @@ static bool add_event(void *arg, const struct event_record *event)
 	struct part *part = arg;
 	part->seen++;
 	part->last = event->id;
+	if (!filter_peer(&part->filter, &event->peer) || !filter_group(&part->filter, event->group))
+		return page_skip(part->page, sections[0], event->id);
 	json_t *row =
 		json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "id",
 			  (json_int_t)event->id, "time_us", (json_int_t)event->time_us, "event",
@@ -37,9 +40,11 @@ json_t *control_show_events(struct control *control, struct page *page, struct r
 {
 	size_t section;
 	uint64_t after;
-	if (!page_begin(page, sections, 1, &section, &after, refusal))
+	struct part part = { .page = page };
+	if (!page_begin(page, sections, 1, &section, &after, refusal) ||
+	    !filter_take(page->params, NULL, &part.filter, refusal))
 		return NULL;
-	struct part part = { .page = page, .list = json_array() };
+	part.list = json_array();
 	if (control->events)
 		events_walk(control->events, after, add_event, &part);
 	return part.list;
@@ -53,19 +58,23 @@ static json_t *refuse_future(struct refusal *refusal)
 		      "reply before");
 }
 
-/* Ids count up by one: what is missing among them was told to nobody any more. */
+/* Ids count up by one: what is missing among them was told to nobody any more. With a filter the
+ * answer may have no event: whoever asks goes on behind those that it is not interested in. */
 json_t *control_wait_for_events(struct control *control, struct page *page, struct refusal *refusal)
 {
 	size_t section;
 	uint64_t after;
-	if (!page_begin(page, sections, 1, &section, &after, refusal))
+	struct part part = { .page = page };
+	if (!page_begin(page, sections, 1, &section, &after, refusal) ||
+	    !filter_take(page->params, NULL, &part.filter, refusal))
 		return NULL;
 	uint64_t last = control->events ? events_last_id(control->events) : 0;
 	if (!page->after)
 		after = last;
 	else if (after > last)
 		return refuse_future(refusal);
-	struct part part = { .page = page, .list = json_array(), .last = after };
+	part.list = json_array();
+	part.last = after;
 	if (control->events)
 		events_walk(control->events, after, add_event, &part);
 	if (page->after && part.seen == 0) {

@@ -37,6 +37,7 @@ struct page {
 	uid_t uid;          /* who asks */
 	const struct params *params;
 	unsigned int rows;         /* so far */
+	unsigned int looked;       /* at how many, shown or not */
 	bool incomplete;           /* for want of memory */
 	bool wait;                 /* there is nothing yet; the view returns NULL */
 	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
@@ -61,6 +62,12 @@ void page_end(struct page *page, const char *section, uint64_t number);
  */
 bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number);
 
+/**
+ * Leave a row out that does not match the filter.
+ * @return may there be another? If not, the page has looked at enough of them
+ */
+bool page_skip(struct page *page, const char *section, uint64_t number);
+
 /* params.c */
 
 /** Parameters that methods take; a set of them is made of bits 1 << PARAM_.. */
@@ -77,16 +84,22 @@ enum param_name {
 	PARAM_AFTER,
 	PARAM_LOCAL,
 	PARAM_PROGRAM,
+	PARAM_PID,
+	PARAM_UID,
+	PARAM_MODE,
+	PARAM_STATE,
 	NUM_PARAMS,
 };
 
 /** Their values; 0, false or NULL if not given. Text belongs to the request. */
 struct params {
+	unsigned int given; /* bits 1 << PARAM_.. */
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name, *rule, *peer, *after, *local, *program;
+	const char *name, *rule, *peer, *after, *local, *program, *mode, *state;
 	uint16_t port;
+	uint32_t pid, uid;
 };
 
 /**
@@ -96,6 +109,32 @@ struct params {
  */
 bool params_take(const json_t *json, unsigned int required, unsigned int optional,
 		 struct params *ret_params, struct refusal *refusal);
+
+/* filter.c */
+
+/** Which rows of a view are wanted. */
+struct filter {
+	struct smcr_addr peer; /* family 0: of any */
+	uint16_t port;         /* of either side; 0: any */
+	uint32_t linkgroup;    /* 0: any */
+	bool by_pid, by_uid;
+	uint32_t pid, uid;
+	const char *mode, *state; /* one of the names; NULL: any */
+};
+
+/**
+ * What the parameters of a request ask for.
+ * @param state_name  of the numbers from 0 on, then "unknown"; NULL if the rows have no state
+ * @return false: the refusal is filled in
+ */
+bool filter_take(const struct params *params, const char *(*state_name)(int state),
+		 struct filter *ret_filter, struct refusal *refusal);
+/** Is it about the peer, if one is asked for? */
+bool filter_peer(const struct filter *filter, const struct smcr_addr *peer);
+/** Is it of the link group, likewise? 0: it is of none. */
+bool filter_group(const struct filter *filter, uint32_t linkgroup);
+/** Is this the name, likewise? `wanted` is a member of the filter. */
+bool filter_name(const char *wanted, const char *name);
 
 /* ueids.c: these do what they are asked for at once. @return the result or NULL: refused */
 json_t *ueid_add(struct control *control, const struct params *params, struct refusal *refusal);

@@ -3,7 +3,8 @@
  * Views in parts. What there may be many of is shown a few at a time, so that no request keeps the
  * loop for long and no reply is large; whoever asks goes on where the part before ended. That place
  * is the number of what was shown last: numbers only grow, so nothing is left out or shown twice
- * because other things came and went.
+ * because other things came and went. What a filter leaves out counts as well, by the thousand: a
+ * part may have no row and still not be the last one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +13,8 @@
 
 #include "daemon/control/internal.h"
 
-#define ROWS_A_PAGE 64
+#define ROWS_A_PAGE  64
+#define LOOKS_A_PAGE 1024 /* what a filter leaves out costs little, but not nothing */
 
 static bool wrong(struct refusal *refusal)
 {
@@ -53,12 +55,20 @@ void page_end(struct page *page, const char *section, uint64_t number)
 	snprintf(page->next, sizeof(page->next), "%s:%" PRIu64, section, number);
 }
 
+bool page_skip(struct page *page, const char *section, uint64_t number)
+{
+	if (++page->looked < LOOKS_A_PAGE)
+		return true;
+	page_end(page, section, number);
+	return false;
+}
+
 bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number)
 {
 	if (json_array_append_new(list, row) < 0)
 		page->incomplete = true;
 	if (++page->rows < ROWS_A_PAGE)
-		return true;
+		return page_skip(page, section, number);
 	page_end(page, section, number);
 	return false;
 }

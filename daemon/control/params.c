@@ -7,11 +7,12 @@
 
 #define LINK_MAX_NUMBER UINT8_MAX /* one byte in LLC messages */
 
-/* Numbers start at 1: link groups and links are counted from there. */
+/* Numbers start at 1, mostly: link groups and links are counted from there. */
 static const struct {
 	const char *name;
 	json_int_t max; /* of a number; 0: something else */
 	bool text;      /* of something else; false: true or false */
+	bool zero;      /* may the number be 0? */
 } table[NUM_PARAMS] = {
 	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX },
 	[PARAM_LINK] = { "link", LINK_MAX_NUMBER },
@@ -25,6 +26,10 @@ static const struct {
 	[PARAM_AFTER] = { "after", 0, true },
 	[PARAM_LOCAL] = { "local", 0, true },
 	[PARAM_PROGRAM] = { "program", 0, true },
+	[PARAM_PID] = { "pid", INT32_MAX },
+	[PARAM_UID] = { "uid", UINT32_MAX, .zero = true },
+	[PARAM_MODE] = { "mode", 0, true },
+	[PARAM_STATE] = { "state", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -43,16 +48,21 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_AFTER: params->after = json_string_value(value); break;
 	case PARAM_LOCAL: params->local = json_string_value(value); break;
 	case PARAM_PROGRAM: params->program = json_string_value(value); break;
+	case PARAM_PID: params->pid = (uint32_t)number; break;
+	case PARAM_UID: params->uid = (uint32_t)number; break;
+	case PARAM_MODE: params->mode = json_string_value(value); break;
+	case PARAM_STATE: params->state = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
+	params->given |= 1u << name;
 }
 
 static bool wrong(struct refusal *refusal, enum param_name name, const char *what)
 {
 	if (table[name].max)
 		refuse(refusal, EINVAL, "bad-parameter",
-		       "parameter \"%s\" %s; it is a number from 1 to %" JSON_INTEGER_FORMAT,
-		       table[name].name, what, table[name].max);
+		       "parameter \"%s\" %s; it is a number from %d to %" JSON_INTEGER_FORMAT,
+		       table[name].name, what, table[name].zero ? 0 : 1, table[name].max);
 	else
 		refuse(refusal, EINVAL, "bad-parameter", "parameter \"%s\" %s; it is %s",
 		       table[name].name, what, table[name].text ? "a string" : "true or false");
@@ -68,8 +78,8 @@ static bool take(const json_t *value, enum param_name name, struct params *param
 					: json_is_boolean(value);
 	if (!right)
 		return wrong(refusal, name, "is of the wrong type");
-	if (table[name].max != 0 &&
-	    (json_integer_value(value) < 1 || json_integer_value(value) > table[name].max))
+	if (table[name].max != 0 && (json_integer_value(value) < (table[name].zero ? 0 : 1) ||
+				     json_integer_value(value) > table[name].max))
 		return wrong(refusal, name, "is out of range");
 	store(params, name, value);
 	return true;

@@ -76,6 +76,7 @@ static json_t *json_mtu(uint8_t code)
 struct part {
 	struct page *page;
 	json_t *list;
+	struct filter filter;
 };
 
 /* ---- devices ---- */
@@ -163,6 +164,9 @@ static const char *const group_sections[] = { "linkgroup" };
 
 static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 {
+	const struct part *part = arg;
+	if (!filter_peer(&part->filter, &view->peer) || !filter_group(&part->filter, view->id))
+		return page_skip(part->page, group_sections[0], view->id);
 	json_t *object = json_pack(
 		"{s:I, s:s, s:s, s:i, s:s, s:o, s:o, s:o, s:n, s:i, s:I, s:I, s:I, s:I, s:o}", "id",
 		(json_int_t)view->id, "role", role_name(view->role), "type", view->type, "version",
@@ -175,7 +179,6 @@ static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 		(json_int_t)view->num_peer_rmbs, "idle_ms",
 		view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
 	set_v2(object, view);
-	const struct part *part = arg;
 	return page_add(part->page, part->list, object, group_sections[0], view->id);
 }
 
@@ -195,7 +198,10 @@ json_t *control_show_linkgroups(struct control *control, struct page *page, stru
 	uint32_t after;
 	if (!begin_groups(page, &after, refusal))
 		return NULL;
-	struct part part = { page, json_array() };
+	struct part part = { .page = page };
+	if (!filter_take(page->params, NULL, &part.filter, refusal))
+		return NULL;
+	part.list = json_array();
 	smcr_engine_walk_lgrs(control->engine, after, add_linkgroup, &part);
 	return part.list;
 }
@@ -211,13 +217,18 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 {
 	const struct part *part = arg;
 	struct rnic_qp_stats stats = { 0 };
+	if (!filter_peer(&part->filter, &view->peer) ||
+	    !filter_group(&part->filter, view->lgr_id) ||
+	    !filter_name(part->filter.state, smcr_link_state_name(view->state)))
+		return page_skip(part->page, group_sections[0], view->lgr_id);
 	if (view->qp)
 		fabric_qp_stats(view->qp, &stats);
 	json_t *object = json_pack(
-		"{s:I, s:i, s:s, s:b, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:o}",
-		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "state",
-		smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
+		"{s:I, s:i, s:o, s:o, s:s, s:b, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, "
+		"s:I, s:I, s:I, s:o}",
+		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "peer",
+		control_json_host(&view->peer), "peer_host", json_string_or_null(view->peer_host),
+		"state", smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
 		view->device_name, "port", 1, "local_gid", json_gid(view->local_gid), "peer_gid",
 		json_gid(view->peer_gid), "local_qpn", json_qpn(part, view->local_qpn), "peer_qpn",
 		json_qpn(part, view->peer_qpn), "path_mtu", json_mtu(view->mtu), "uid",
@@ -233,7 +244,10 @@ json_t *control_show_links(struct control *control, struct page *page, struct re
 	uint32_t after;
 	if (!begin_groups(page, &after, refusal))
 		return NULL;
-	struct part part = { page, json_array() };
+	struct part part = { .page = page };
+	if (!filter_take(page->params, smcr_link_state_name, &part.filter, refusal))
+		return NULL;
+	part.list = json_array();
 	smcr_engine_walk_links(control->engine, after, add_link, &part);
 	return part.list;
 }
@@ -246,13 +260,31 @@ static const char *conn_state(const struct client_conn_view *view)
 		return smcr_conn_state_name(view->engine.state);
 	switch (view->state) {
 	case IPC_CONN_CONNECTING:
-	case IPC_CONN_OPEN: return "INIT";
-	case IPC_CONN_RELAY: return "ACTIVE";
-	case IPC_CONN_FAILED: return "FAILED";
+	case IPC_CONN_OPEN: return "init";
+	case IPC_CONN_RELAY: return "active";
+	case IPC_CONN_FAILED: return "failed";
 	case IPC_CONN_SMCR:
 	case IPC_CONN_CLOSED: break;
 	}
-	return "CLOSED";
+	return "closed";
+}
+
+/* All that conn_state() may say. */
+static const char *conn_state_name(int state)
+{
+	return state ? smcr_conn_state_name(state - 1) : "failed";
+}
+
+static bool is_wanted(const struct filter *filter, const struct client_conn_view *view)
+{
+	uint32_t group = view->in_engine ? view->engine.lgr_id : 0;
+	return filter_peer(filter, &view->peer) && filter_group(filter, group) &&
+	       (!filter->port || filter->port == view->local.port ||
+		filter->port == view->peer.port) &&
+	       (!filter->by_pid || (pid_t)filter->pid == view->pid) &&
+	       (!filter->by_uid || (uid_t)filter->uid == view->uid) &&
+	       filter_name(filter->mode, client_mode_name(view->mode)) &&
+	       filter_name(filter->state, conn_state(view));
 }
 
 static void set_fallback(json_t *object, const struct client_conn_view *view)
@@ -294,12 +326,16 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 {
 	struct connections *connections = arg;
 	bool linked = view->in_engine && view->engine.lgr_id;
+	if (!is_wanted(&connections->part.filter, view))
+		return page_skip(connections->part.page, conn_sections[view->ended],
+				 connections->place.number);
 	json_t *object =
-		json_pack("{s:I, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, "
-			  "s:i, s:b, s:I, s:s?}",
+		json_pack("{s:I, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
+			  "s:o, s:i, s:b, s:I, s:s?}",
 			  "id", (json_int_t)view->number, "local", json_addr(&view->local), "peer",
-			  json_addr(&view->peer), "role", role_name(view->role), "mode",
-			  client_mode_name(view->mode), "linkgroup",
+			  json_addr(&view->peer), "peer_host",
+			  json_string_or_null(linked ? view->engine.peer_host : ""), "role",
+			  role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
 			  linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
 			  linked && view->engine.link_number ? json_u64(view->engine.link_number)
 							     : json_null(),
@@ -329,8 +365,11 @@ json_t *control_show_connections(struct control *control, struct page *page,
 	uint64_t after;
 	if (!page_begin(page, conn_sections, 2, &section, &after, refusal))
 		return NULL;
-	struct connections connections = { .part = { page, json_array() },
+	struct connections connections = { .part = { .page = page },
 					   .place = { .ended = section == 1, .number = after } };
+	if (!filter_take(page->params, conn_state_name, &connections.part.filter, refusal))
+		return NULL;
+	connections.part.list = json_array();
 	if (control->conns)
 		conns_walk(control->conns, &connections.place, add_connection, &connections);
 	return connections.part.list;

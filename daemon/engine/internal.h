@@ -796,7 +796,7 @@ uint32_t smcr_lgr_patience(const struct smcr_lgr *lgr, const struct smcr_link *a
 /** Do these addresses belong to one RNIC? */
 bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *gid_b,
 		    const uint8_t *mac_b);
-/** "single", "symmetric", "asymmetric_local" (shared RNIC here), "asymmetric_peer". */
+/** "single", "symmetric", "asymmetric-local" (shared RNIC here), "asymmetric-peer". */
 const char *smcr_lgr_type_name(const struct smcr_lgr *lgr);
 
 /* ---- failover.c ---- */

@@ -211,5 +211,5 @@ const char *smcr_lgr_type_name(const struct smcr_lgr *lgr)
 	}
 	if (!more)
 		return "single";
-	return local_shared ? "asymmetric_local" : "asymmetric_peer";
+	return local_shared ? "asymmetric-local" : "asymmetric-peer";
 }

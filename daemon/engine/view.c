@@ -12,17 +12,17 @@
 const char *smcr_conn_state_name(int state)
 {
 	switch ((enum smcr_conn_state)state) {
-	case SMCR_CONN_INIT: return "INIT";
-	case SMCR_CONN_ACTIVE: return "ACTIVE";
-	case SMCR_CONN_PEER_CLOSE_WAIT_1: return "PeerCloseWait1";
-	case SMCR_CONN_PEER_CLOSE_WAIT_2: return "PeerCloseWait2";
-	case SMCR_CONN_APP_CLOSE_WAIT_1: return "AppCloseWait1";
-	case SMCR_CONN_APP_CLOSE_WAIT_2: return "AppCloseWait2";
-	case SMCR_CONN_APP_FIN_CLOSE_WAIT: return "AppFinCloseWait";
-	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: return "PeerFinCloseWait";
-	case SMCR_CONN_PEER_ABORT_WAIT: return "PeerAbortWait";
-	case SMCR_CONN_PROCESS_ABORT: return "ProcessAbort";
-	case SMCR_CONN_CLOSED_STATE: return "CLOSED";
+	case SMCR_CONN_INIT: return "init";
+	case SMCR_CONN_ACTIVE: return "active";
+	case SMCR_CONN_PEER_CLOSE_WAIT_1: return "peer-close-wait-1";
+	case SMCR_CONN_PEER_CLOSE_WAIT_2: return "peer-close-wait-2";
+	case SMCR_CONN_APP_CLOSE_WAIT_1: return "app-close-wait-1";
+	case SMCR_CONN_APP_CLOSE_WAIT_2: return "app-close-wait-2";
+	case SMCR_CONN_APP_FIN_CLOSE_WAIT: return "app-fin-close-wait";
+	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: return "peer-fin-close-wait";
+	case SMCR_CONN_PEER_ABORT_WAIT: return "peer-abort-wait";
+	case SMCR_CONN_PROCESS_ABORT: return "process-abort";
+	case SMCR_CONN_CLOSED_STATE: return "closed";
 	}
 	return "unknown";
 }
@@ -120,6 +120,7 @@ static struct smcr_link_view view_of_link(const struct smcr_link *link)
 {
 	struct smcr_link_view view = {
 		.lgr_id = link->lgr->id,
+		.peer = link->lgr->peer,
 		.number = link->number,
 		.state = link->state,
 		.device_id = link->device ? link->device->info.id : 0,
@@ -134,6 +135,7 @@ static struct smcr_link_view view_of_link(const struct smcr_link *link)
 		.disabled = link->disabled,
 		.qp = link->qp,
 	};
+	smcr_eid_text(link->lgr->v2.host, view.peer_host);
 	memcpy(view.device_name, link->device_name, sizeof(view.device_name));
 	memcpy(view.local_gid, link->local_gid, SMCR_GID_LEN);
 	memcpy(view.peer_gid, link->peer_gid, SMCR_GID_LEN);
@@ -317,6 +319,8 @@ void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret
 		.qp = link ? link->qp : NULL,
 		.user = conn->params.user,
 	};
+	if (conn->lgr)
+		smcr_eid_text(conn->lgr->v2.host, ret_view->peer_host);
 }
 
 /* ---- invariants ---- */

@@ -9,13 +9,13 @@
 #include "daemon/engine/engine.h"
 
 /** Names as `smcrctl` prints them; static storage; never NULL. */
-const char *smcr_conn_state_name(int state); /* "ACTIVE", "PeerCloseWait1", .. (RFC 7609 4.8) */
+const char *smcr_conn_state_name(int state); /* "active", "peer-close-wait-1", .. (RFC 7609 4.8) */
 const char *smcr_link_state_name(int state); /* activating active deactivating failed */
 
 struct smcr_lgr_view {
 	uint32_t id;
 	enum smcr_role role;
-	const char *type; /* single symmetric asymmetric_local asymmetric_peer */
+	const char *type; /* single symmetric asymmetric-local asymmetric-peer */
 	uint8_t version;
 	enum smcr_dialect dialect;
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
@@ -35,6 +35,8 @@ struct smcr_lgr_view {
 struct smcr_link_view {
 	uint32_t lgr_id;
 	uint8_t number;
+	struct smcr_addr peer; /* as in its link group's view */
+	char peer_host[SMCR_EID_LEN + 1];
 	int state; /* enum smcr_link_state */
 	uint32_t device_id;
 	char device_name[SMCR_DEVICE_NAME_LEN];
@@ -54,10 +56,11 @@ struct smcr_link_view {
 struct smcr_conn_view {
 	struct smcr_addr local, peer;
 	enum smcr_role role;
-	uint32_t lgr_id;             /* 0 while none */
-	uint8_t link_number;         /* 0 while none */
-	int state;                   /* enum smcr_conn_state */
-	uint64_t tx_bytes, rx_bytes; /* application bytes */
+	uint32_t lgr_id;                  /* 0 while none */
+	char peer_host[SMCR_EID_LEN + 1]; /* as in the view of that */
+	uint8_t link_number;              /* 0 while none */
+	int state;                        /* enum smcr_conn_state */
+	uint64_t tx_bytes, rx_bytes;      /* application bytes */
 	/** Taken from the program and not written to the peer yet; not known to be there yet. */
 	uint64_t tx_unsent, tx_unacked;
 	bool tx_ended, rx_ended; /* the peer was told, or has told, that no more bytes follow */

@@ -69,7 +69,7 @@ readers() {
 			READERS+=($!)
 		done
 	done
-	until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 11'
+	until_true 20 shows b connection '[.[] | select(.state == "active")] | length == 11'
 }
 
 # resets FILE..: of the lines with which programs report ECONNRESET, the times of day.
@@ -239,8 +239,8 @@ nics_removed() {
 asymmetric() {
 	local one=$1 other=a
 	[ "$one" = b ] || other=b
-	shows "$one" linkgroup 'length == 1 and .[0].type == "asymmetric_local" and .[0].links == 2' &&
-		shows "$other" linkgroup 'length == 1 and .[0].type == "asymmetric_peer" and .[0].links == 2' &&
+	shows "$one" linkgroup 'length == 1 and .[0].type == "asymmetric-local" and .[0].links == 2' &&
+		shows "$other" linkgroup 'length == 1 and .[0].type == "asymmetric-peer" and .[0].links == 2' &&
 		shows "$one" link '[.[] | select(.state == "active") | .rnic] | length == 2 and
 			(unique | length == 1)' &&
 		shows "$other" link '[.[] | select(.state == "active") | .rnic] | unique | length == 2'

@@ -43,7 +43,7 @@ echo_server_on_a() {
 		start_on b "$RUN" --require curl -sS --limit-rate 150M -o "$HOSTS_DIR/copy" \
 			"http://$SERVER:8080/file"
 		curl_pid=$!
-		until_true 5 shows b connection '[.[] | select(.state == "ACTIVE" and .rx_bytes > 20000000)] | length == 1'
+		until_true 5 shows b connection '[.[] | select(.state == "active" and .rx_bytes > 20000000)] | length == 1'
 		pid=SMCRD_PID_$victim
 		kill -STOP "${!pid}"
 		sleep 1 # the length of the stop is what is tested
@@ -60,7 +60,7 @@ echo_server_on_a() {
 	for _ in 1 2 3 4 5; do
 		start_on b "$RUN" --require "$PROGRAMS/reset_reader" "$SERVER" 7002
 		reader_pid=$!
-		until_true 5 shows b connection '[.[] | select(.state == "ACTIVE" and .rx_bytes > 1000000)] | length == 1'
+		until_true 5 shows b connection '[.[] | select(.state == "active" and .rx_bytes > 1000000)] | length == 1'
 		kill -KILL "$reader_pid"
 		wait "$reader_pid" || true
 		until_true 5 shows a info '.engine.connections == 0'
@@ -78,12 +78,12 @@ echo_server_on_a() {
 	# one good connection stays open all the time
 	start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100 --hold
 	hold_pid=$!
-	until_true 5 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	until_true 5 shows b connection '[.[] | select(.state == "active")] | length == 1'
 	for attack in garbage bad-trailer oversized truncated accept-first confirm-first wrong-type \
 		application-data zero-length decline; do
 		on b python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 "$attack"
 	done
-	shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	shows a connection '[.[] | select(.state == "active")] | length == 1'
 	# a silent one is given up when its time is over, and delays nobody meanwhile (ERR-10)
 	start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 silent
 	silent_pid=$!
@@ -101,7 +101,7 @@ echo_server_on_a() {
 	echo_server_on_a "$RUN"
 	start_on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100 --hold
 	hold_pid=$!
-	until_true 5 shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	until_true 5 shows a connection '[.[] | select(.state == "active")] | length == 1'
 	qpn=$(show a link '.[0].local_qpn')
 	drops() {
 		show a device '[.[].counters | .drop_malformed + .drop_icrc + .drop_qp + .drop_peer + .drop_psn + .drop_access] | add'
@@ -113,7 +113,7 @@ echo_server_on_a() {
 	ip -n "$HOSTS_ID-sw" neigh replace "$SERVER" lladdr "$mac" dev br0 # eth1 might answer ARP
 	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" "$qpn"
 	until_true 5 eval '[ "$(drops)" -ge $((before + 6)) ]'
-	shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	shows a connection '[.[] | select(.state == "active")] | length == 1'
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
 	kill "$hold_pid"
 }

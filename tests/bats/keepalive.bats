@@ -36,8 +36,8 @@ flow_and_are_answered() { # before|after
 	until_true 15 probes_answered tcp 3
 	# nobody but the kernels noticed
 	tell client again
-	shows b connection '[.[] | select(.mode == "smcr" and .state == "ACTIVE")] | length == 1'
-	shows a connection '[.[] | select(.mode == "smcr" and .state == "ACTIVE")] | length == 1'
+	shows b connection '[.[] | select(.mode == "smcr" and .state == "active")] | length == 1'
+	shows a connection '[.[] | select(.mode == "smcr" and .state == "active")] | length == 1'
 	[ -z "$(capture_fields tcp "tcp.flags.reset == 1 || tcp.flags.fin == 1" tcp.len)" ]
 	capture_stop tcp
 }

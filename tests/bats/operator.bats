@@ -73,7 +73,7 @@ delete_link() {
 		"$HOSTS_DIR/result"
 	for peer in a b; do
 		until_true 5 has_no_link "$peer" "$link"
-		until_true 5 shows "$peer" connection 'all(.[]; .ended or .state == "ACTIVE")'
+		until_true 5 shows "$peer" connection 'all(.[]; .ended or .state == "active")'
 	done
 }
 

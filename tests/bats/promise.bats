@@ -91,7 +91,7 @@ start_both() {
 	smcrd_start a
 	tell server accept 'ok pair'
 	exchange
-	shows a connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	shows a connection '[.[] | select(.state == "active")] | length == 1'
 	tell server 'option TCP_SYNCNT 7' 'ok 7'
 	part
 }

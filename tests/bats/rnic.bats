@@ -188,7 +188,7 @@ qpns() {
 	for host in a b; do cut "stop-$host" 0; done
 	symmetric
 	[ "$(qpns a)" = "$before" ]
-	shows b connection '[.[] | select(.state == "ACTIVE")] | length == 1'
+	shows b connection '[.[] | select(.state == "active")] | length == 1'
 	kill -0 "$hold_pid"
 	! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
 }

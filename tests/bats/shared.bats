@@ -135,11 +135,11 @@ receives() {
 	for _ in 1 2 3 4 5; do
 		start_on b "$RUN" --require "$PROGRAMS/reset_reader" "$SERVER" 7002 >/dev/null
 		victim=$!
-		until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 3'
+		until_true 20 shows b connection '[.[] | select(.state == "active")] | length == 3'
 		kill -KILL "$victim"
 		wait "$victim" || true
-		until_true 20 shows b connection '[.[] | select(.state == "ACTIVE")] | length == 2'
-		until_true 20 shows a connection '[.[] | select(.state == "ACTIVE")] | length == 2'
+		until_true 20 shows b connection '[.[] | select(.state == "active")] | length == 2'
+		until_true 20 shows a connection '[.[] | select(.state == "active")] | length == 2'
 	done
 	steady_stop client
 	steady_stop server

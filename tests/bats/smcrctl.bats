@@ -93,6 +93,52 @@ load common
 	steady_stop server
 }
 
+# rows OBJECT FILTER..: how many rows host a shows
+rows() {
+	smcrctl_on a -j "$1" show "${@:2}" | jq ".$1 | length"
+}
+
+@test "filters: what is not asked for is left out, by smcrd" {
+	two_daemons
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 3
+	until_true 10 shows a connection '[.[] | select(.state == "active")] | length == 3'
+	until_true 10 shows a event '[.[] | select(.event == "link-up")] | length == 2'
+	run -4 smcrctl_on a link delete 77/1 # an event of no peer
+	for filter in "peer $CLIENT" "group 1" "peer ::ffff:$CLIENT"; do
+		for object in linkgroup:1 link:2 connection:3 event:3; do
+			# shellcheck disable=SC2086
+			[ "$(rows "${object%:*}" $filter)" = "${object#*:}" ]
+		done
+	done
+	for filter in "peer 10.77.0.99" "group 7"; do
+		for object in linkgroup link connection event; do
+			# shellcheck disable=SC2086
+			[ "$(rows "$object" $filter)" = 0 ]
+		done
+	done
+	port=$(show b connection '.[0].local | sub(".*:"; "")')
+	[ "$(rows connection port 7100)" = 3 ]
+	[ "$(rows connection port "$port")" = 1 ]
+	[ "$(rows connection port 7100 mode smcr state ACTIVE uid root)" = 3 ]
+	[ "$(rows connection pid "$(show a connection '.[0].pid')")" = 3 ]
+	[ "$(rows connection pid 1)" = 0 ]
+	[ "$(rows connection uid 65534)" = 0 ]
+	[ "$(rows connection state init)" = 0 ]
+	[ "$(rows connection mode tcp)" = 0 ]
+	[ "$(rows link state active peer "$CLIENT")" = 2 ]
+	[ "$(rows link state failed)" = 0 ]
+	shows a link 'all(.[]; .peer == "10.77.0.2")'
+	run -1 smcrctl_on a connection show mode fast
+	[[ "$output" == *"'fast' is no mode; there is: pending, smcr, tcp"* ]]
+	run -1 smcrctl_on a connection show peer localhost
+	[[ "$output" == *"'localhost' is no address"* ]]
+	run -2 smcrctl_on a connection show prot 80
+	[[ "$output" == *"it can be by: peer ADDRESS, port NUMBER, pid NUMBER, uid USER, mode MODE, state STATE, group GROUP"* ]]
+	steady_stop client
+	steady_stop server
+}
+
 # live_events FILTER: jq on the array of what was told by monitor_start's program
 live_events() {
 	jq -es "$1" "$HOSTS_DIR/live.out" >/dev/null

@@ -34,6 +34,7 @@ echo_from_b() {
 			and .peer_host == \"$(uname -n | cut -c1-32)\" and .peer_os == \"Linux\"
 			and .direct and .max_connections == 255 and .max_links == 3
 			and .dialect == \"deployed\" and .links == 2"
+		shows "$host" link "all(.[]; .peer_host == \"$(uname -n | cut -c1-32)\")"
 	done
 	shows a ueid '. == [{"name":"OTHER","linkgroups":0},{"name":"EXAMPLE.ORG","linkgroups":1}]'
 	run -0 smcrctl_on a -d linkgroup

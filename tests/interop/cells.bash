@@ -171,7 +171,7 @@ def links($group): [.link[] | select(.state == "active" and
 	(if has("linkgroup") then .linkgroup == $group.id else true end))];
 def mirrored: {number, uid: .peer_uid, peer_uid: .uid, local_gid: .peer_gid, peer_gid: .local_gid};
 def plain: {number, uid, peer_uid, local_gid, peer_gid};
-def mirror_type: {asymmetric_local: "asymmetric_peer", asymmetric_peer: "asymmetric_local"}[.] // .;
+def mirror_type: {"asymmetric-local": "asymmetric-peer", "asymmetric-peer": "asymmetric-local"}[.] // .;
 ($c | group("client")) as $cg | ($s | group("server")) as $sg
 | ($c | links($cg)) as $cl | ($s | links($sg)) as $sl
 | ([$cl[].peer_uid] | map({"\(.)": true}) | add) as $known_c
@@ -230,7 +230,7 @@ all_settled() {
 	for n in "$CLIENT" "$SERVER"; do
 		! has_smcrd "$n" || smcrctl_on "$n" -j connection | jq -e --arg port ":$PORT" --argjson count "$1" \
 			'[.connection[] | select((.local, .peer) | endswith($port)) |
-			select(.mode == "smcr" and .state == "ACTIVE")] | length >= $count' >/dev/null || return
+			select(.mode == "smcr" and .state == "active")] | length >= $count' >/dev/null || return
 	done
 }
 

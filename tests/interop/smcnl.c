@@ -107,8 +107,8 @@ static json_t *name_of(struct nlattr *attr, const char *const *names, uint32_t c
 static json_t *linkgroup(struct nlattr *nest)
 {
 	static const char *const roles[] = { "client", "server" };
-	static const char *const types[] = { "none", "single", "symmetric", "asymmetric_peer",
-					     "asymmetric_local" };
+	static const char *const types[] = { "none", "single", "symmetric", "asymmetric-peer",
+					     "asymmetric-local" };
 	struct nlattr *at[SMC_NLA_LGR_R_MAX + 1],
 		*common[SMC_NLA_LGR_V2_MAX + 1] = { 0 }, *v2[LGR_R_V2_MAX_LINKS + 1] = { 0 };
 	nla_parse_nested(at, SMC_NLA_LGR_R_MAX, nest, NULL);

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <arpa/inet.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -190,8 +191,8 @@ static void bad_requests_are_refused_by_name(void **state)
 		{ "{\"method\":\"device.show\",\"params\":{\"after\":\"live:1\"}}", "bad-parameter",
 		  "after", "none" },
 		{ "{\"method\":\"link.show\",\"params\":[]}", "bad-request", NULL, "params" },
-		{ "{\"method\":\"link.show\",\"params\":{\"linkgroup\":1}}", "bad-parameter",
-		  "linkgroup", "there is: after" },
+		{ "{\"method\":\"link.show\",\"params\":{\"link\":1}}", "bad-parameter", "link",
+		  "there is: linkgroup, peer, after, state" },
 		{ "{\"method\":\"link.show\",\"params\":{\"after\":1}}", "bad-parameter", "after",
 		  "a string" },
 	};
@@ -898,6 +899,136 @@ static void the_host_is_told_of(void **state)
 	json_decref(reply);
 }
 
+/* ---- filters ---- */
+
+#define CONNS 1500
+
+static union ipc_addr name(unsigned int host, uint16_t port)
+{
+	return (union ipc_addr){ .in = { .sin_family = AF_INET,
+					 .sin_port = htons(port),
+					 .sin_addr.s_addr = htonl(0x0A000000 + host) } };
+}
+
+/* Connections that stayed on TCP, of three users with five peers: number i is of user i % 3. */
+static void have_connections(struct fixture *fixture)
+{
+	const struct conns_config config = { .base = fixture->base,
+					     .engine = fixture->control.engine,
+					     .limits = { .history = CONNS },
+					     .callbacks = { .engine_enter = on_engine,
+							    .engine_leave = on_engine } };
+	const struct ipc_handover msg = { .kind = IPC_HANDOVER_CONNECTED };
+	assert_int_equal(conns_new(&config, &fixture->control.conns), 0);
+	for (unsigned int i = 1; i <= CONNS; i++) {
+		const struct rdv_verdict verdict = { .local_name = name(1, (uint16_t)(1000 + i)),
+						     .peer_name =
+							     name(i % 5, (uint16_t)(80 + i % 2)) };
+		struct conn_asker asker = { .outcome = on_outcome };
+		const struct conn_offer offer = { .msg = &msg,
+						  .cred = { .pid = (pid_t)i, .uid = i % 3 },
+						  .quota = quota_get(fixture->control.conns, i % 3),
+						  .verdict_error = -ENOTCONN,
+						  .verdict = &verdict,
+						  .asker = &asker };
+		int unconnected = socket(AF_INET, SOCK_STREAM, 0);
+		assert_int_equal(conns_adopt(fixture->control.conns, &offer, unconnected), 0);
+	}
+}
+
+/* How many rows match, and in how many parts they come. */
+static void expect_rows(struct fixture *fixture, const char *method, const char *params,
+			size_t rows, unsigned int parts)
+{
+	char request[256], after[64] = "";
+	size_t seen = 0;
+	for (;; parts--) {
+		snprintf(request, sizeof(request), "{\"method\":\"%s\",\"params\":{%s%s%s%s}}",
+			 method, params, *after ? ",\"after\":\"" : "", after, *after ? "\"" : "");
+		json_t *reply = ask(fixture, request, strlen(request));
+		const char *next = json_string_value(json_object_get(reply, "next"));
+		assert_true(json_is_array(json_object_get(reply, "result")));
+		seen += json_array_size(json_object_get(reply, "result"));
+		if (next)
+			snprintf(after, sizeof(after), "%s", next);
+		json_decref(reply);
+		if (!next)
+			break;
+	}
+	assert_int_equal(seen, rows);
+	assert_int_equal(parts, 1);
+}
+
+/* Who asks for little gets little, and the rows that smcrd looks at for it are bounded as well. */
+static void connections_are_chosen(void **state)
+{
+	static const char method[] = "connection.show";
+	struct fixture *fixture = *state;
+	have_connections(fixture);
+	expect_rows(fixture, method, "\"uid\":4294967295", 0, 2); /* 1024 a part */
+	expect_rows(fixture, method, "\"pid\":1500", 1, 2);       /* the newest */
+	expect_rows(fixture, method, "\"pid\":1", 1, 2);
+	expect_rows(fixture, method, "\"uid\":0", 500, 8); /* 64 rows a part */
+	expect_rows(fixture, method, "\"peer\":\"10.0.0.3\"", 300, 5);
+	expect_rows(fixture, method, "\"peer\":\"::ffff:10.0.0.3\"", 300, 5);
+	expect_rows(fixture, method, "\"peer\":\"10.0.0.5\"", 0, 2);
+	expect_rows(fixture, method, "\"peer\":\"a00:3::\"", 0, 2);
+	expect_rows(fixture, method, "\"port\":80,\"uid\":1", 250, 4);
+	expect_rows(fixture, method, "\"port\":1007", 1, 2);
+	expect_rows(fixture, method, "\"mode\":\"TCP\",\"pid\":7", 1, 2);
+	expect_rows(fixture, method, "\"mode\":\"smcr\"", 0, 2);
+	expect_rows(fixture, method, "\"state\":\"PeerCloseWait1\",\"pid\":7", 0, 2);
+	expect_rows(fixture, method, "\"state\":\"CLOSED\",\"pid\":7", 1, 2);
+	expect_rows(fixture, method, "\"linkgroup\":1", 0, 2);
+	expect_rows(fixture, method, "\"uid\":1,\"after\":\"ended:1\"", 0, 1);
+	conns_free(fixture->control.conns);
+}
+
+static void filters_are_checked(void **state)
+{
+	static const struct {
+		const char *method, *params, *parameter, *words;
+	} cases[] = {
+		{ "connection.show", "\"peer\":\"host\"", "peer", "'host' is no address" },
+		{ "connection.show", "\"port\":0", "port", "from 1 to 65535" },
+		{ "connection.show", "\"uid\":-1", "uid", "from 0 to 4294967295" },
+		{ "connection.show", "\"pid\":0", "pid", "from 1 to 2147483647" },
+		{ "connection.show", "\"mode\":\"rdma\"", "mode",
+		  "'rdma' is no mode; there is: pending, smcr, tcp" },
+		{ "connection.show", "\"state\":\"x\"", "state",
+		  "failed, init, active, peer-close-wait-1, " },
+		{ "connection.show", "\"state\":\"\"", "state", "'' is no state" },
+		{ "link.show", "\"state\":\"x\"", "state",
+		  "activating, active, deactivating, failed" },
+		{ "link.show", "\"uid\":1", "uid", "there is: linkgroup, peer, after, state" },
+		{ "linkgroup.show", "\"state\":\"x\"", "state",
+		  "there is: linkgroup, peer, after" },
+		{ "event.show", "\"peer\":\"\"", "peer", "'' is no address" },
+		{ "event.wait", "\"peer\":\"10.0.0.\"", "peer", "no address" },
+	};
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char request[128];
+		int len = snprintf(request, sizeof(request), "{\"method\":\"%s\",\"params\":{%s}}",
+				   cases[i].method, cases[i].params);
+		expect_error(ask(*state, request, (size_t)len), "bad-parameter", cases[i].parameter,
+			     cases[i].words);
+	}
+}
+
+/* The queue pairs of the pair's links cannot be shown. */
+static void groups_and_links_are_chosen(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(have_group(fixture), 1);
+	expect_rows(fixture, "linkgroup.show", "\"peer\":\"10.0.0.101\"", 1, 1);
+	expect_rows(fixture, "linkgroup.show", "\"peer\":\"192.0.2.99\"", 0, 1);
+	expect_rows(fixture, "linkgroup.show", "\"linkgroup\":1", 1, 1);
+	expect_rows(fixture, "linkgroup.show", "\"linkgroup\":2", 0, 1);
+	expect_rows(fixture, "link.show", "\"peer\":\"192.0.2.99\"", 0, 1);
+	expect_rows(fixture, "link.show", "\"state\":\"failed\"", 0, 1);
+	expect_rows(fixture, "link.show", "\"linkgroup\":2", 0, 1);
+}
+
 /* ---- events ---- */
 
 /* The result of event.wait behind a place, taken over by the caller; NULL: it waits. */
@@ -974,6 +1105,38 @@ static void events_are_waited_for(void **state)
 	events_free(events);
 }
 
+/* Who waits for some events only is told how far the others have come. */
+static void events_are_chosen(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct smcr_event of_group = { .type = SMCR_EVENT_LGR_UP,
+					     .lgr = 7,
+					     .peer = { .family = AF_INET, .ip = { 192, 0, 2, 9 } },
+					     .text = "" };
+	static const char wait[] = "{\"method\":\"event.wait\",\"params\":{\"linkgroup\":7,"
+				   "\"after\":\"event:0\"}}";
+	struct events *events;
+	assert_int_equal(events_new(&events), 0);
+	fixture->control.events = events;
+	happen(events, 3);
+	json_t *reply = ask(fixture, wait, strlen(wait));
+	assert_int_equal(json_array_size(result_of(reply, "events")), 0);
+	assert_int_equal(json_integer_value(result_of(reply, "lost")), 0);
+	assert_string_equal(json_string_value(json_object_get(reply, "next")), "event:3");
+	json_decref(reply);
+	events_engine(events, &of_group);
+	happen(events, 1);
+	reply = ask(fixture, wait, strlen(wait));
+	assert_int_equal(json_array_size(result_of(reply, "events")), 1);
+	assert_string_equal(json_string_value(json_object_get(reply, "next")), "event:5");
+	json_decref(reply);
+	expect_rows(fixture, "event.show", "\"peer\":\"192.0.2.9\"", 1, 1);
+	expect_rows(fixture, "event.show", "\"peer\":\"192.0.2.8\"", 0, 1);
+	expect_rows(fixture, "event.show", "\"linkgroup\":7", 1, 1);
+	fixture->control.events = NULL;
+	events_free(events);
+}
+
 int main(void)
 {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -1001,7 +1164,11 @@ int main(void)
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),
 		CASE(the_host_is_told_of),
+		CASE(connections_are_chosen),
+		CASE(filters_are_checked),
+		CASE(groups_and_links_are_chosen),
 		CASE(events_are_waited_for),
+		CASE(events_are_chosen),
 	};
 	return cmocka_run_group_tests_name("control", tests, NULL, NULL);
 }

@@ -276,7 +276,7 @@ static void notice_that_is_dropped(void **state)
 		int c = pair_connected(pair);
 		pair_set_port(pair, C, 0, false);
 		pair_run(pair, 5 * SECOND);
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_peer");
+		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-peer");
 		pair_set_pick(pair, &pick);
 		pair_set_port(pair, C, 0, true);
 		pair_run(pair, 1000);

@@ -118,8 +118,8 @@ static void server_has_two(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 2, 1);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_peer");
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric_local");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-peer");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric-local");
 	pair_close(pair, c);
 	pair_free(pair);
 }
@@ -130,8 +130,8 @@ static void client_has_two(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 1, 2);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric_local");
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric_peer");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-local");
+	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric-peer");
 	pair_close(pair, c);
 	pair_free(pair);
 	PROVES("ADDL-2");

@@ -22,17 +22,17 @@ static void names(void **state)
 		int state;
 		const char *name;
 	} conns[] = {
-		{ SMCR_CONN_INIT, "INIT" },
-		{ SMCR_CONN_ACTIVE, "ACTIVE" },
-		{ SMCR_CONN_PEER_CLOSE_WAIT_1, "PeerCloseWait1" },
-		{ SMCR_CONN_PEER_CLOSE_WAIT_2, "PeerCloseWait2" },
-		{ SMCR_CONN_APP_CLOSE_WAIT_1, "AppCloseWait1" },
-		{ SMCR_CONN_APP_CLOSE_WAIT_2, "AppCloseWait2" },
-		{ SMCR_CONN_APP_FIN_CLOSE_WAIT, "AppFinCloseWait" },
-		{ SMCR_CONN_PEER_FIN_CLOSE_WAIT, "PeerFinCloseWait" },
-		{ SMCR_CONN_PEER_ABORT_WAIT, "PeerAbortWait" },
-		{ SMCR_CONN_PROCESS_ABORT, "ProcessAbort" },
-		{ SMCR_CONN_CLOSED_STATE, "CLOSED" },
+		{ SMCR_CONN_INIT, "init" },
+		{ SMCR_CONN_ACTIVE, "active" },
+		{ SMCR_CONN_PEER_CLOSE_WAIT_1, "peer-close-wait-1" },
+		{ SMCR_CONN_PEER_CLOSE_WAIT_2, "peer-close-wait-2" },
+		{ SMCR_CONN_APP_CLOSE_WAIT_1, "app-close-wait-1" },
+		{ SMCR_CONN_APP_CLOSE_WAIT_2, "app-close-wait-2" },
+		{ SMCR_CONN_APP_FIN_CLOSE_WAIT, "app-fin-close-wait" },
+		{ SMCR_CONN_PEER_FIN_CLOSE_WAIT, "peer-fin-close-wait" },
+		{ SMCR_CONN_PEER_ABORT_WAIT, "peer-abort-wait" },
+		{ SMCR_CONN_PROCESS_ABORT, "process-abort" },
+		{ SMCR_CONN_CLOSED_STATE, "closed" },
 		{ 99, "unknown" },
 	}, links[] = {
 		{ SMCR_LINK_ACTIVATING, "activating" },
@@ -62,6 +62,7 @@ static void view_of_a_connection(void **state)
 	assert_memory_equal(&view.peer, &params.peer, sizeof(view.peer));
 	assert_int_equal(view.role, SMCR_ROLE_SERVER);
 	assert_int_equal(view.lgr_id, pair_lgr(pair, S)->id);
+	assert_string_equal(view.peer_host, ""); /* in version 1 nobody tells it */
 	assert_int_equal(view.link_number, conn->tx.link->number);
 	assert_int_equal(view.state, SMCR_CONN_ACTIVE);
 	assert_int_equal(view.pid, params.pid);
@@ -167,6 +168,7 @@ static void views_of_a_group(void **state)
 		const struct smcr_link *link = pair_link(pair, S, n);
 		const struct smcr_link *far = pair_link(pair, C, n);
 		assert_int_equal(links[n].lgr_id, lgr->id);
+		assert_memory_equal(&links[n].peer, &lgr->peer, sizeof(links[n].peer));
 		assert_int_equal(links[n].state, SMCR_LINK_ACTIVE);
 		assert_int_equal(links[n].device_id, pair->side[S].devices[n - 1].id);
 		assert_string_equal(links[n].device_name, pair->side[S].devices[n - 1].name);
