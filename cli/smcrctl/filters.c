@@ -25,7 +25,7 @@ static const struct filter {
 	{ "uid", "uid", "USER", USER, 0, " connection " },
 	{ "mode", "mode", "MODE", TEXT, 0, " connection " },
 	{ "state", "state", "STATE", TEXT, 0, " link connection " },
-	{ "group", "linkgroup", "GROUP", GROUP, 0, " linkgroup link connection event " },
+	{ "group", "linkgroup", "GROUP", GROUP, 0, " linkgroup link connection rmb event " },
 };
 
 static bool concerns(const struct filter *filter, const char *object)

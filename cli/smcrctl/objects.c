@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/smcrctl/policy.h"
+#include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
@@ -343,6 +344,54 @@ static const struct column connection_columns[] = {
 	{ "FALLBACK", NULL, .format = fallback },
 };
 
+/* GROUP/NUMBER, as links have. */
+static char *rmb_name(const json_t *row)
+{
+	return link_name(row, "number");
+}
+
+/* Of its size, in percent. */
+static char *rmb_fill(const json_t *row)
+{
+	json_int_t size = json_integer_value(json_object_get(row, "size_bytes"));
+	json_int_t filled = json_integer_value(json_object_get(row, "filled_bytes"));
+	char *text = NULL;
+	if (size <= 0 || asprintf(&text, "%.1f%%", 100.0 * (double)filled / (double)size) < 0)
+		return NULL;
+	return text;
+}
+
+/* The numbers of connections: an array of them is no text to the table. */
+static char *rmb_owners(const json_t *row)
+{
+	const json_t *owners = json_object_get(row, "owners"), *owner;
+	char *text = NULL;
+	size_t size = 0, i;
+	FILE *out = json_array_size(owners) ? open_memstream(&text, &size) : NULL;
+	if (!out)
+		return NULL;
+	json_array_foreach(owners, i, owner)
+	{
+		fprintf(out, "%s%" JSON_INTEGER_FORMAT, i ? "," : "", json_integer_value(owner));
+	}
+	fclose(out);
+	return text;
+}
+
+static const struct column rmb_columns[] = {
+	{ "RMB", NULL, .format = rmb_name },
+	{ "KIND", "kind" },
+	{ "STATE", "state" },
+	{ "ELEMENT", "element_size" },
+	{ "ELEMENTS", "elements" },
+	{ "USED", "elements_used" },
+	{ "SIZE", "size_bytes" },
+	{ "FILLED", "filled_bytes" },
+	{ "FILL", NULL, .format = rmb_fill },
+	{ "LINKS", "links", .details = true },
+	{ "OWNERS", NULL, .details = true, .format = rmb_owners },
+};
+
 static const struct column event_columns[] = {
 	{ "ID", "id", .details = true },
 	{ "TIME", NULL, .format = event_time },
@@ -387,6 +436,11 @@ static void print_connections(const json_t *result, bool details)
 	table_print(result, connection_columns, COUNT(connection_columns), details);
 }
 
+static void print_rmbs(const json_t *result, bool details)
+{
+	table_print(result, rmb_columns, COUNT(rmb_columns), details);
+}
+
 static void print_events(const json_t *result, bool details)
 {
 	table_print(result, event_columns, COUNT(event_columns), details);
@@ -404,6 +458,8 @@ const struct object objects[] = {
 	{ "link", "links: one a pair of RDMA devices", print_links },
 	{ "failover", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections },
+	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs },
+	{ "stats", "sums over all connections since the start", stats_print },
 	{ "event", "what has happened to link groups and links, and commands", print_events },
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids },

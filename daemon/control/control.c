@@ -29,6 +29,8 @@ static const struct method {
 	{ "linkgroup.show", control_show_linkgroups, .optional = OF_GROUP },
 	{ "link.show", control_show_links, .optional = OF_GROUP | NEEDS(STATE) },
 	{ "connection.show", control_show_connections, .optional = OF_CONN },
+	{ "rmb.show", control_show_rmbs, .optional = NEEDS(AFTER) | NEEDS(LINKGROUP) },
+	{ "stats.show", control_show_stats },
 	{ "event.show", control_show_events, .optional = OF_GROUP },
 	{ "event.wait", control_wait_for_events, .optional = OF_GROUP },
 	{ "ueid.show", control_show_ueids },

@@ -19,6 +19,10 @@
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   views.c     methods that show something
+ *   flow.c      how the bytes of a connection flow
+ *   rmbs.c      registered memory
+ *   stats.c     sums, of a snapshot.c
+ *   counters.c  counters of RNICs by name
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next

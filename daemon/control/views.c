@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "daemon/conns/view.h"
+#include "daemon/control/counters.h"
 #include "daemon/control/flow.h"
 #include "daemon/engine/view.h"
 #include "daemon/rnic/rnic.h"
@@ -116,23 +117,7 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 			  "state", info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev",
 			  info.netdev, "gids", gids, "mtu", json_mtu(info.max_path_mtu), "pnetid",
 			  "links", (int)context->links, "critical", critical);
-	json_t *counters = json_pack(
-		"{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, "
-		"s:I, s:I, s:I, s:I}",
-		"tx_packets", (json_int_t)stats.tx_packets, "tx_bytes", (json_int_t)stats.tx_bytes,
-		"rx_packets", (json_int_t)stats.rx_packets, "rx_bytes", (json_int_t)stats.rx_bytes,
-		"retransmits", (json_int_t)stats.retransmits, "naks_sent",
-		(json_int_t)stats.naks_sent, "naks_received", (json_int_t)stats.naks_received,
-		"rnr_naks_sent", (json_int_t)stats.rnr_naks_sent, "rnr_naks_received",
-		(json_int_t)stats.rnr_naks_received, "cnps_sent", (json_int_t)stats.cnps_sent,
-		"cnps_received", (json_int_t)stats.cnps_received, "timeouts",
-		(json_int_t)stats.timeouts, "duplicates", (json_int_t)stats.duplicates,
-		"out_of_order", (json_int_t)stats.out_of_order, "drop_malformed",
-		(json_int_t)stats.drop_malformed, "drop_icrc", (json_int_t)stats.drop_icrc,
-		"drop_qp", (json_int_t)stats.drop_qp, "drop_peer", (json_int_t)stats.drop_peer,
-		"drop_psn", (json_int_t)stats.drop_psn, "drop_access",
-		(json_int_t)stats.drop_access);
-	json_object_set_new(object, "counters", counters);
+	json_object_set_new(object, "counters", counters_json(&stats));
 	json_array_append_new(context->list, object);
 }
 

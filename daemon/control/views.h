@@ -20,6 +20,9 @@ json_t *control_show_connections(struct control *control, struct page *page,
 				 struct refusal *refusal);
 /** An address without its port; null if there is none. */
 json_t *control_json_host(const struct smcr_addr *addr);
+/* rmbs.c, stats.c */
+json_t *control_show_rmbs(struct control *control, struct page *page, struct refusal *refusal);
+json_t *control_show_stats(struct control *control, struct page *page, struct refusal *refusal);
 /* history.c */
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
 /** The events behind a place, once there are any. */

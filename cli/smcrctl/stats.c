@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+/* Sums as tables: a line for each thing, a column for each side, direction or size. */
+#include "cli/smcrctl/stats.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "cli/smcrctl/table.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+
+/* A line: what stands before it, and where its numbers are. */
+struct line {
+	const char *title;
+	const char *key;
+};
+
+static const json_t *find(const json_t *object, const char *key)
+{
+	return json_object_get(object, key);
+}
+
+static void print(json_t *rows, const struct column *columns, size_t num_columns)
+{
+	table_print(rows, columns, num_columns, true);
+	json_decref(rows);
+	putchar('\n');
+}
+
+static json_t *row_of(const char *title)
+{
+	return json_pack("{s:s}", "title", title);
+}
+
+static void set(json_t *row, const char *key, const json_t *value)
+{
+	json_object_set(row, key, value ? (json_t *)value : json_null());
+}
+
+/* ---- connections by role ---- */
+
+static void print_roles(const json_t *connections)
+{
+	static const struct line lines[] = {
+		{ "connections over SMC-R version 1", "established_v1" },
+		{ "connections over SMC-R version 2", "established_v2" },
+		{ "fallbacks to TCP", "fallbacks" },
+		{ "handshake errors", "handshake_errors" },
+	};
+	static const struct column columns[] = {
+		{ "SINCE THE START", "title" },
+		{ "SERVER", "server" },
+		{ "CLIENT", "client" },
+	};
+	json_t *rows = json_array();
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		const json_t *counts = find(connections, lines[i].key);
+		json_t *row = row_of(lines[i].title);
+		set(row, "server", find(counts, "server"));
+		set(row, "client", find(counts, "client"));
+		json_array_append_new(rows, row);
+	}
+	print(rows, columns, COUNT(columns));
+}
+
+/* ---- bytes by direction ---- */
+
+static void print_directions(const json_t *tx, const json_t *rx)
+{
+	static const struct line lines[] = {
+		{ "bytes", "bytes" },
+		{ "of these by shared memory", "shared_bytes" },
+		{ "bytes relayed over TCP", "relayed_bytes" },
+		{ "messages with bytes", "messages" },
+		{ "CDC messages", "cdc_messages" },
+		{ "requests", "requests" },
+		{ "own buffer full", "full_events" },
+		{ "peer's buffer full", "window_full_events" },
+		{ "smaller buffers for want of memory", "downgrades" },
+		{ "urgent bytes", "urgent_bytes" },
+	};
+	static const struct column columns[] = {
+		{ "OVER SMC-R", "title" },
+		{ "SENT", "sent" },
+		{ "RECEIVED", "received" },
+	};
+	json_t *rows = json_array();
+	for (size_t i = 0; i < COUNT(lines); i++) {
+		json_t *row = row_of(lines[i].title);
+		set(row, "sent", find(tx, lines[i].key));
+		set(row, "received", find(rx, lines[i].key));
+		json_array_append_new(rows, row);
+	}
+	print(rows, columns, COUNT(columns));
+}
+
+/* ---- by size ---- */
+
+static void add_sizes(json_t *rows, const char *title, const json_t *counts)
+{
+	json_t *row = row_of(title);
+	json_object_update(row, (json_t *)counts);
+	json_array_append_new(rows, row);
+}
+
+static void print_sizes(const json_t *tx, const json_t *rx)
+{
+	static const struct column columns[] = {
+		{ "BY SIZE", "title" }, { "8K", "8K" },     { "16K", "16K" },
+		{ "32K", "32K" },       { "64K", "64K" },   { "128K", "128K" },
+		{ "256K", "256K" },     { "512K", "512K" }, { ">512K", ">512K" },
+	};
+	json_t *rows = json_array();
+	add_sizes(rows, "requests sent", find(tx, "request_sizes"));
+	add_sizes(rows, "requests received", find(rx, "request_sizes"));
+	add_sizes(rows, "send buffers", find(tx, "buffer_sizes"));
+	add_sizes(rows, "receive buffers", find(rx, "buffer_sizes"));
+	print(rows, columns, COUNT(columns));
+}
+
+/* ---- the rest ---- */
+
+static const struct column rest_columns[] = {
+	{ "uptime (ms)", "uptime_ms" },
+	{ "connections over SMC-R now", "connections.smcr_now" },
+	{ "connections sharing memory now", "connections.shared_now" },
+	{ "connections relayed now", "connections.relayed_now" },
+	{ "connections plain TCP", "connections.plain_tcp" },
+	{ "connections failed", "connections.failed" },
+	{ "connections reset", "connections.resets" },
+	{ "link groups now", "linkgroups.groups_now" },
+	{ "link groups that came", "linkgroups.groups_up" },
+	{ "link groups that went", "linkgroups.groups_ended" },
+	{ "links now", "linkgroups.links_now" },
+	{ "links that came", "linkgroups.links_up" },
+	{ "links that failed", "linkgroups.links_failed" },
+	{ "links that were deleted", "linkgroups.links_deleted" },
+	{ "links that could not be set up", "linkgroups.links_refused" },
+	{ "failovers", "linkgroups.failovers" },
+	{ "moves of connections", "linkgroups.moves" },
+	{ "memory used (bytes)", "memory.used_bytes" },
+	{ "memory budget (bytes)", "memory.budget_bytes" },
+	{ "refused for memory", "memory.refused" },
+	{ "rmbs", "memory.rmbs" },
+	{ "elements used", "memory.elements_used" },
+};
+
+/* ---- details ---- */
+
+static char *up_to(const json_t *row)
+{
+	const json_t *end = find(row, "up_to_us");
+	char *text = NULL;
+	if (!json_is_integer(end))
+		return strdup("longer");
+	return asprintf(&text, "up to %.1f ms", (double)json_integer_value(end) / 1000) < 0 ? NULL
+											    : text;
+}
+
+static void print_times(const json_t *result)
+{
+	static const struct line lines[] = {
+		{ "HANDSHAKES", "handshakes" },
+		{ "FIRST-CONTACTS", "first_contacts" },
+		{ "FAILOVER-GAPS", "failover_gaps" },
+	};
+	const struct column columns[] = {
+		{ "TIME", NULL, .format = up_to },
+		{ lines[0].title, lines[0].key },
+		{ lines[1].title, lines[1].key },
+		{ lines[2].title, lines[2].key },
+	};
+	const json_t *first = find(find(result, lines[0].key), "classes"), *class;
+	json_t *rows = json_array();
+	size_t c;
+	json_array_foreach(first, c, class)
+	{
+		json_t *row = json_object();
+		set(row, "up_to_us", find(class, "up_to_us"));
+		for (size_t i = 0; i < COUNT(lines); i++) {
+			const json_t *classes = find(find(result, lines[i].key), "classes");
+			set(row, lines[i].key, find(json_array_get(classes, c), "count"));
+		}
+		json_array_append_new(rows, row);
+	}
+	print(rows, columns, COUNT(columns));
+}
+
+static void print_reasons(const json_t *connections)
+{
+	static const struct column columns[] = {
+		{ "CONNECTIONS", "connections" },
+		{ "WHY NOT SMC-R", "text" },
+	};
+	print(json_incref((json_t *)find(connections, "reasons")), columns, COUNT(columns));
+}
+
+static void print_devices(const json_t *devices)
+{
+	static const struct column columns[] = {
+		{ "RNIC", "name" },
+		{ "TX-PACKETS", "tx_packets" },
+		{ "TX-BYTES", "tx_bytes" },
+		{ "RX-PACKETS", "rx_packets" },
+		{ "RX-BYTES", "rx_bytes" },
+		{ "RETRANSMITS", "retransmits" },
+		{ "TIMEOUTS", "timeouts" },
+		{ "DUPLICATES", "duplicates" },
+		{ "OUT-OF-ORDER", "out_of_order" },
+	};
+	print(json_incref((json_t *)devices), columns, COUNT(columns));
+}
+
+void stats_print(const json_t *result, bool details)
+{
+	const json_t *connections = find(result, "connections");
+	const json_t *tx = find(result, "tx"), *rx = find(result, "rx");
+	print_roles(connections);
+	print_directions(tx, rx);
+	print_sizes(tx, rx);
+	if (details) {
+		print_times(result);
+		print_reasons(connections);
+		print_devices(find(result, "devices"));
+	}
+	table_print_object(result, rest_columns, COUNT(rest_columns), details);
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT */
+/** @file snapshot.h What smcrd has counted, in one moment: what `stats` and `metrics` show. */
+#ifndef SMCRD_CONTROL_SNAPSHOT_H
+#define SMCRD_CONTROL_SNAPSHOT_H
+
+#include "daemon/conns/view.h"
+#include "daemon/control/control.h"
+#include "daemon/engine/stats.h"
+#include "daemon/engine/view.h"
+
+struct snapshot {
+	const struct control *control;
+	uint64_t uptime_us;
+	struct smcr_engine_view engine;
+	struct smcr_engine_stats stats;
+	struct conns_view conns;
+	struct rdv_listeners listeners;
+};
+
+void snapshot_take(const struct control *control, struct snapshot *ret_snapshot);
+
+/** "8K" .. "512K", ">512K": of a class of sizes. Static storage. */
+const char *snapshot_size_name(unsigned int class);
+/** "16K" .. "512K": of a size code of buffers. Static storage. */
+const char *snapshot_buffer_name(unsigned int code);
+
+#endif
