@@ -175,7 +175,7 @@ static const struct command {
 
 static const struct object *find_object(const char *word)
 {
-	const char *names[16], *other;
+	const char *names[64], *other;
 	for (size_t i = 0; i < num_objects; i++)
 		names[i] = objects[i].name;
 	int found = words_match(word, names, num_objects, &other);
@@ -282,6 +282,11 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 	const struct command *command = NULL;
 	if (!object)
 		return -EINVAL;
+	if (object->run) {
+		*ret_request =
+			(struct request){ .object = object, .argc = argc - 1, .argv = argv + 1 };
+		return 0;
+	}
 	int at = 1;
 	if (!object->print)
 		command = own_command(object);
@@ -310,6 +315,12 @@ void commands_list(FILE *out)
 	char line[80];
 	for (size_t i = 0; i < num_objects; i++) {
 		const struct object *object = &objects[i];
+		if (object->run) {
+			snprintf(line, sizeof(line), "%s%s%s", object->name,
+				 object->arguments ? " " : "",
+				 object->arguments ? object->arguments : "");
+			fprintf(out, "  %-40s %s\n", line, object->help);
+		}
 		if (object->print) {
 			bool filters = filters_begin(object->name, NULL);
 			snprintf(line, sizeof(line), "%s [%s%s]", object->name, SHOW,

@@ -16,7 +16,9 @@ struct request {
 	const struct object *object;
 	bool show;    /* else it is a command, whose result has a sentence, */
 	bool monitor; /* or this, which has no end */
-	char *text;   /* JSON for smcrd; the caller frees it */
+	char *text;   /* JSON for smcrd; the caller frees it; NULL: the object is a tool */
+	int argc;     /* the words for a tool */
+	char **argv;
 };
 
 /**

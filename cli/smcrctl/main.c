@@ -143,6 +143,15 @@ static int print_reply(const struct arguments *args, json_t *reply)
 	return STATUS_DONE;
 }
 
+static int run_tool(const struct arguments *args)
+{
+	const struct tool_call call = { .socket_path = args->socket_path,
+					.output = &args->output,
+					.argc = args->request.argc,
+					.argv = args->request.argv };
+	return args->request.object->run(&call);
+}
+
 static int request(const struct arguments *args, struct session *session)
 {
 	char text[SESSION_ERROR_LEN];
@@ -181,7 +190,7 @@ int main(int argc, char **argv)
 	struct arguments args = { 0 };
 	int status = parse_arguments(argc, argv, &args);
 	if (status < 0)
-		status = run(&args);
+		status = args.request.object->run ? run_tool(&args) : run(&args);
 	free(args.request.text);
 	if (fflush(stdout) || ferror(stdout)) {
 		fprintf(stderr, "smcrctl: cannot write the output: %s\n", strerror(errno));

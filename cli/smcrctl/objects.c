@@ -464,5 +464,8 @@ const struct object objects[] = {
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
+	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run },
+	{ "check", "would a connection use SMC-R, and if not why?", .run = check_run,
+	  .arguments = "HOST [PORT] [program PATH]" },
 };
 const size_t num_objects = COUNT(objects);

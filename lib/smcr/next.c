@@ -295,26 +295,30 @@ static uint64_t own_program(void)
 	return given && *given == '/' ? ipc_program_id(given, strlen(given)) : 0;
 }
 
+void pre_set_daemon(const char *path)
+{
+	size_t len = strlen(path);
+	pre_settings.daemon_len = pre_settings.daemon_abstract_len = 0;
+	if (len >= sizeof(pre_settings.daemon.sun_path))
+		return;
+	pre_settings.daemon = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(pre_settings.daemon.sun_path, path, len);
+	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
+	pre_settings.daemon_abstract_len =
+		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
+	pre_pair_note_owner();
+}
+
 static void read_settings(void)
 {
 	const char *path = secure_getenv(IPC_SOCKET_ENV);
-	if (!path || !*path)
-		path = IPC_DEFAULT_SOCKET;
-	size_t len = strlen(path);
 	pre_settings = (struct pre_settings){
 		.program = own_program(),
 		.require = is_set(PRE_REQUIRE_ENV),
 		.verbose = is_set(PRE_VERBOSE_ENV),
 		.sharing = sharing(),
 	};
-	if (len >= sizeof(pre_settings.daemon.sun_path))
-		return;
-	pre_settings.daemon.sun_family = AF_UNIX;
-	memcpy(pre_settings.daemon.sun_path, path, len);
-	pre_settings.daemon_len = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len + 1);
-	pre_settings.daemon_abstract_len =
-		(socklen_t)ipc_abstract_address(path, &pre_settings.daemon_abstract);
-	pre_pair_note_owner();
+	pre_set_daemon(path && *path ? path : IPC_DEFAULT_SOCKET);
 }
 
 enum { NOT_STARTED, UNDER_WAY, DONE };

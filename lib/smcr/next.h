@@ -84,6 +84,13 @@ struct pre_settings {
  */
 bool pre_ready(void);
 
+/**
+ * Another smcrd than the environment's, for a program of ours that was told which. Before it has
+ * threads.
+ * @param path  of its socket; one that is too long leaves none
+ */
+void pre_set_daemon(const char *path);
+
 /* Written once before pre_ready() first returns true; tests change them. Before that pre_next has
  * functions that make system calls. */
 extern struct pre_next pre_next;

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/check.h"
+
+#include <arpa/inet.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/smcrctl/tools.h"
+#include "proto/smcr/reason.h"
+
+/* ---- words ---- */
+
+static bool parse_port(const char *word, uint16_t *ret)
+{
+	char *end;
+	unsigned long port = strtoul(word, &end, 10);
+	if (*word < '0' || *word > '9' || *end || port < 1 || port > UINT16_MAX) {
+		fprintf(stderr, "smcrctl: '%s' is no TCP port\n", word);
+		return false;
+	}
+	*ret = (uint16_t)port;
+	return true;
+}
+
+/* HOST [PORT] [program PATH] */
+static bool parse(const struct tool_call *call, struct check *check)
+{
+	int at = 1;
+	if (call->argc < 1) {
+		fputs("smcrctl: which host? smcrctl check HOST [PORT] [program PATH]\n", stderr);
+		return false;
+	}
+	check->host = call->argv[0];
+	if (at < call->argc && strcmp(call->argv[at], "program") &&
+	    !parse_port(call->argv[at++], &check->port))
+		return false;
+	if (at + 1 < call->argc && !strcmp(call->argv[at], "program")) {
+		check->program = call->argv[at + 1];
+		at += 2;
+	}
+	if (at == call->argc)
+		return true;
+	fprintf(stderr, "smcrctl: unexpected argument '%s'\n", call->argv[at]);
+	return false;
+}
+
+/* ---- addresses ---- */
+
+static void address_text(const union check_address *address, char ret_text[CHECK_ADDRESS_LEN])
+{
+	const void *ip = address->sa.sa_family == AF_INET6 ? (const void *)&address->in6.sin6_addr
+							   : (const void *)&address->in.sin_addr;
+	if (!inet_ntop(address->sa.sa_family, ip, ret_text, CHECK_ADDRESS_LEN))
+		*ret_text = '\0';
+}
+
+/* What a program gets by getaddrinfo(), the first of it. */
+static bool resolve(struct check *check)
+{
+	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
+	struct addrinfo *found;
+	struct findings *findings = &check->doctor.findings;
+	findings->subject = "name";
+	int error = getaddrinfo(check->host, NULL, &hints, &found);
+	if (error) {
+		findings_add(findings, FINDING_PROBLEM,
+			     "%s has no address: %s\nis the name right? "
+			     "'getent ahosts %s' asks the same",
+			     check->host, gai_strerror(error), check->host);
+		return false;
+	}
+	check->len = found->ai_addrlen;
+	memcpy(&check->peer, found->ai_addr, found->ai_addrlen);
+	freeaddrinfo(found);
+	address_text(&check->peer, check->peer_text);
+	if (strcmp(check->host, check->peer_text) != 0)
+		findings_add(findings, FINDING_OK, "%s is %s", check->host, check->peer_text);
+	return true;
+}
+
+/* From where a connection would go: UDP sends nothing for it. */
+static void find_local(struct check *check)
+{
+	union check_address peer = check->peer;
+	socklen_t len = sizeof(check->local);
+	int fd = socket(peer.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (peer.sa.sa_family == AF_INET6)
+		peer.in6.sin6_port = htons(9);
+	else
+		peer.in.sin_port = htons(9);
+	if (fd >= 0 && connect(fd, &peer.sa, check->len) == 0 &&
+	    getsockname(fd, &check->local.sa, &len) == 0)
+		address_text(&check->local, check->local_text);
+	if (fd >= 0)
+		close(fd);
+}
+
+/* ---- the outcome ---- */
+
+static void conclude(struct check *check)
+{
+	struct findings *findings = &check->doctor.findings;
+	char port[16] = "";
+	if (check->port)
+		snprintf(port, sizeof(port), " port %u", check->port);
+	findings->subject = "outcome";
+	if (check->smcr)
+		findings_add(findings, FINDING_OK, "a connection to %s%s uses SMC-R", check->host,
+			     port);
+	else
+		findings_add(findings, FINDING_PROBLEM,
+			     "a connection to %s%s does not use SMC-R, for the reason above",
+			     check->host, port);
+}
+
+static json_t *name_or_null(uint32_t reason)
+{
+	return reason ? json_string(smcr_reason_name(reason)) : json_null();
+}
+
+static json_t *number_or_null(uint32_t number)
+{
+	return number ? json_integer(number) : json_null();
+}
+
+static void print_as_json(const struct tool_call *call, const struct check *check)
+{
+	json_t *result = json_pack(
+		"{s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:O}", "host", check->host,
+		"address", *check->peer_text ? json_string(check->peer_text) : json_null(), "port",
+		number_or_null(check->port), "smcr", check->smcr, "reason",
+		name_or_null(check->reason), "peer_reason", name_or_null(check->peer_reason),
+		"linkgroup", number_or_null(check->info.linkgroup), "link",
+		number_or_null(check->info.link), "rnic",
+		check->smcr ? json_string(check->info.rnic) : json_null(), "findings",
+		check->doctor.findings.list);
+	output_json(call->output, "check", result);
+	json_decref(result);
+}
+
+int check_run(const struct tool_call *call)
+{
+	struct check check = { .doctor = { .socket_path = call->socket_path,
+					   .root = geteuid() == 0 } };
+	if (!parse(call, &check))
+		return STATUS_USAGE;
+	findings_open(&check.doctor.findings);
+	interfaces_read(&check.doctor.interfaces);
+	if (resolve(&check)) {
+		find_local(&check);
+		if (check_before(&check))
+			check_attempt(&check);
+	}
+	conclude(&check);
+	if (call->output->json)
+		print_as_json(call, &check);
+	else
+		findings_print(&check.doctor.findings);
+	json_decref(check.doctor.info);
+	json_decref(check.doctor.host);
+	json_decref(check.doctor.devices);
+	findings_close(&check.doctor.findings);
+	return check.smcr ? STATUS_DONE : STATUS_FAILED;
+}

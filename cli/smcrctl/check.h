@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file check.h
+ * What the steps of "smcrctl check" share:
+ *
+ *   check.c          the words, and the order of the steps
+ *   check_before.c   what smcrd says of such a connection before there is one
+ *   check_attempt.c  a real one, opened and closed at once
+ *   check_advice.c   what to do about a reason
+ */
+#ifndef SMCRD_SMCRCTL_CHECK_H
+#define SMCRD_SMCRCTL_CHECK_H
+
+#include <netinet/in.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "cli/smcrctl/doctor.h"
+#include "include/smcr.h"
+
+#define CHECK_ADDRESS_LEN (INET6_ADDRSTRLEN + 16)
+
+union check_address {
+	struct sockaddr sa;
+	struct sockaddr_in in;
+	struct sockaddr_in6 in6;
+};
+
+struct check {
+	struct doctor doctor; /* whose findings are this one's too */
+	const char *host;     /* as typed */
+	const char *program;  /* path of the one that would connect; NULL: any */
+	uint16_t port;        /* 0: none was given */
+	union check_address peer, local;
+	socklen_t len;                     /* of both */
+	char peer_text[CHECK_ADDRESS_LEN]; /* without the port */
+	char local_text[CHECK_ADDRESS_LEN];
+	/* The outcome. */
+	bool smcr;
+	uint32_t reason, peer_reason; /* enum smcr_reason; 0: none, or it is not known */
+	struct smcr_info info;        /* with `smcr` */
+};
+
+/** @return true: SMC-R would be tried */
+bool check_before(struct check *check);
+
+/** Fills in the outcome. */
+void check_attempt(struct check *check);
+
+/**
+ * What to do about a reason why a connection is plain TCP.
+ * @param peer  it is the peer that has declined
+ * @return a sentence; static storage
+ */
+const char *check_advice(uint32_t reason, bool peer);
+
+/** Is it a reason for which RoCE packets, UDP port 4791, did not pass? */
+bool check_is_path(uint32_t reason);
+
+#endif

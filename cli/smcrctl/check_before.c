@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/smcrctl/ask.h"
+#include "cli/smcrctl/check.h"
+#include "cli/smcrctl/netns.h"
+#include "proto/smcr/reason.h"
+
+static json_t *parameters(const struct check *check)
+{
+	json_t *params = json_pack("{s:s}", "peer", check->peer_text);
+	if (check->port)
+		json_object_set_new(params, "port", json_integer(check->port));
+	if (*check->local_text)
+		json_object_set_new(params, "local", json_string(check->local_text));
+	if (check->program)
+		json_object_set_new(params, "program", json_string(check->program));
+	return params;
+}
+
+static void tell_reason(struct check *check, const json_t *judgement, const json_t *reason)
+{
+	struct findings *findings = &check->doctor.findings;
+	uint32_t code = (uint32_t)json_integer_value(json_object_get(reason, "code"));
+	const char *text = doctor_text(reason, "text");
+	if (!check->reason)
+		check->reason = code;
+	if (code == SMCR_REASON_LOCAL_POLICY && *doctor_text(judgement, "rule"))
+		findings_add(findings, FINDING_PROBLEM,
+			     "%s: %s\n'smcrctl policy delete %s' lifts it", text,
+			     doctor_text(judgement, "rule"), doctor_text(judgement, "rule"));
+	else if (code == SMCR_REASON_PEER_SKIPPED)
+		findings_add(findings, FINDING_PROBLEM,
+			     "%s: %s, and connections with %s stay TCP for %" JSON_INTEGER_FORMAT
+			     " s more\n'smcrctl policy forget %s' lets it be tried at once",
+			     text, doctor_text(judgement, "failure"), check->peer_text,
+			     doctor_number(judgement, "seconds_left", NULL), check->peer_text);
+	else
+		findings_add(findings, FINDING_PROBLEM, "%s\n%s", text, check_advice(code, false));
+}
+
+/* @return true: nothing speaks against it */
+static bool judge(struct check *check)
+{
+	char error[SESSION_ERROR_LEN];
+	struct findings *findings = &check->doctor.findings;
+	json_t *judgement, *reason;
+	size_t i;
+	if (ask_smcrd(check->doctor.socket_path, DOCTOR_PATIENCE_S, "policy.judge",
+		      parameters(check), &judgement, error)) {
+		findings_add(findings, FINDING_WARNING,
+			     "what smcrd would say of this connection is not known: %s", error);
+		return true;
+	}
+	json_array_foreach(json_object_get(judgement, "reasons"), i, reason)
+	{
+		tell_reason(check, judgement, reason);
+	}
+	bool good = json_array_size(json_object_get(judgement, "reasons")) == 0;
+	if (good)
+		findings_add(findings, FINDING_OK,
+			     "no rule and no earlier failure keeps it on TCP");
+	if (json_is_true(json_object_get(judgement, "by_program")))
+		findings_add(findings, FINDING_WARNING,
+			     "there are rules for single programs, which were not looked at"
+			     "\nname one: smcrctl check %s PORT program PATH",
+			     check->host);
+	json_decref(judgement);
+	return good;
+}
+
+bool check_before(struct check *check)
+{
+	struct doctor *doctor = &check->doctor;
+	doctor->findings.subject = "daemon";
+	doctor_daemon(doctor);
+	if (!doctor->info) {
+		check->reason = SMCR_REASON_NO_DAEMON;
+		return false;
+	}
+	doctor->findings.subject = "namespace";
+	if (netns_compare(doctor->host) == NETNS_OTHER) {
+		doctor_namespace(doctor);
+		check->reason = SMCR_REASON_NOT_CLAIMED;
+		return false;
+	}
+	if (!json_is_true(
+		    json_object_get(json_object_get(doctor->info, "tcp_option"), "available"))) {
+		doctor->findings.subject = "tcp-option";
+		doctor_option(doctor);
+	}
+	if (json_array_size(doctor->devices) == 0) {
+		doctor->findings.subject = "rnics";
+		doctor_rnics(doctor);
+	}
+	doctor->findings.subject = "policy";
+	return judge(check);
+}

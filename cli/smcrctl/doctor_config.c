@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+#include <dirent.h>
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "cli/smcrctl/doctor.h"
+
+#define CONFIG_DIR  "/etc/smcrd"
+#define CONFIG_FILE CONFIG_DIR "/smcrd.conf"
+#define DROP_INS    CONFIG_FILE ".d"
+#define SERVICE     "smcrd" /* the user that the service runs as */
+#define MAX_GROUPS  64
+
+struct reader {
+	const struct passwd *user;
+	gid_t groups[MAX_GROUPS];
+	int num_groups;
+};
+
+static bool in_group(const struct reader *reader, gid_t gid)
+{
+	for (int i = 0; i < reader->num_groups; i++)
+		if (reader->groups[i] == gid)
+			return true;
+	return false;
+}
+
+/* @param right  4: read, 5: read and enter */
+static bool may(const struct reader *reader, const char *path, mode_t right)
+{
+	struct stat st;
+	if (stat(path, &st) < 0)
+		return errno == ENOENT;
+	if (st.st_uid == reader->user->pw_uid)
+		right <<= 6;
+	else if (in_group(reader, st.st_gid))
+		right <<= 3;
+	return (st.st_mode & right) == right;
+}
+
+static void look_at(struct doctor *doctor, const struct reader *reader, const char *path,
+		    mode_t right)
+{
+	if (!may(reader, path, right))
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "user " SERVICE " cannot read %s, so the service does not start"
+			     "\nlet it: chgrp " SERVICE " %s; chmod g+r%s %s",
+			     path, path, right & 1 ? "x" : "", path);
+}
+
+static void look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
+{
+	const struct dirent *entry;
+	DIR *dir = opendir(DROP_INS);
+	look_at(doctor, reader, DROP_INS, 5);
+	while (dir && (entry = readdir(dir))) {
+		char path[sizeof(DROP_INS) + sizeof(entry->d_name) + 1];
+		const char *end = strrchr(entry->d_name, '.');
+		if (!end || strcmp(end, ".conf"))
+			continue;
+		snprintf(path, sizeof(path), DROP_INS "/%s", entry->d_name);
+		look_at(doctor, reader, path, 4);
+	}
+	if (dir)
+		closedir(dir);
+}
+
+void doctor_config(struct doctor *doctor)
+{
+	struct reader reader = { .user = getpwnam(SERVICE), .num_groups = MAX_GROUPS };
+	size_t before = findings_count(&doctor->findings, FINDING_PROBLEM);
+	if (!reader.user && doctor->host)
+		return; /* it runs as somebody else */
+	if (!reader.user) {
+		findings_add(&doctor->findings, FINDING_WARNING,
+			     "there is no user " SERVICE ", which the service runs as\nmake it: "
+			     "systemd-sysusers (root may run smcrd without)");
+		return;
+	}
+	if (getgrouplist(SERVICE, reader.user->pw_gid, reader.groups, &reader.num_groups) < 0)
+		reader.num_groups = MAX_GROUPS;
+	look_at(doctor, &reader, CONFIG_DIR, 5);
+	look_at(doctor, &reader, CONFIG_FILE, 4);
+	look_at_drop_ins(doctor, &reader);
+	if (findings_count(&doctor->findings, FINDING_PROBLEM) == before)
+		findings_add(&doctor->findings, FINDING_OK,
+			     "user " SERVICE " can read the configuration below " CONFIG_DIR);
+}

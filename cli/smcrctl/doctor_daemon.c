@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <string.h>
+
+#include "cli/smcrctl/ask.h"
+#include "cli/smcrctl/doctor.h"
+#include "cli/smcrctl/netns.h"
+
+static void does_not_answer(struct doctor *doctor, int error, const char *text)
+{
+	struct findings *findings = &doctor->findings;
+	pid_t pid = ask_pid(doctor->socket_path);
+	if (error == -EACCES)
+		findings_add(findings, FINDING_PROBLEM,
+			     "%s\nlet users reach its directory (chmod a+x), or run this as root",
+			     text);
+	else if (error == -ECONNREFUSED)
+		findings_add(findings, FINDING_PROBLEM,
+			     "%s\nstart smcrd: systemctl start smcrd; if it ends at once its log "
+			     "says why: journalctl -u smcrd; until then all connections are plain "
+			     "TCP",
+			     text);
+	else
+		findings_add(
+			findings, FINDING_PROBLEM,
+			"smcrd, process %d, does not answer within %d s, on %s\nis it stopped? "
+			"new connections stay TCP meanwhile; systemctl restart smcrd ends "
+			"the wait, and resets those that use SMC-R",
+			(int)pid, DOCTOR_PATIENCE_S, doctor->socket_path);
+}
+
+void doctor_daemon(struct doctor *doctor)
+{
+	char text[SESSION_ERROR_LEN];
+	struct findings *findings = &doctor->findings;
+	int error = ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "info.show", NULL,
+			      &doctor->info, text);
+	if (error) {
+		does_not_answer(doctor, error, text);
+		return;
+	}
+	/* Versions before this one do not know the first of these methods. */
+	ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "host.show", NULL, &doctor->host, text);
+	ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "device.show", NULL, &doctor->devices,
+		  text);
+	const char *version = doctor_text(doctor->info, "version");
+	findings_add(findings, FINDING_OK, "smcrd %s, process %d, answers, on %s", version,
+		     (int)ask_pid(doctor->socket_path), doctor->socket_path);
+	if (strcmp(version, SMCRD_VERSION) != 0)
+		findings_add(findings, FINDING_WARNING,
+			     "smcrd is of version %s and smcrctl of version " SMCRD_VERSION
+			     "\nafter an upgrade restart smcrd when its connections may be reset: "
+			     "systemctl restart smcrd",
+			     version);
+}
+
+void doctor_namespace(struct doctor *doctor)
+{
+	struct findings *findings = &doctor->findings;
+	if (!doctor->host)
+		return;
+	switch (netns_compare(doctor->host)) {
+	case NETNS_UNKNOWN:
+		findings_add(findings, FINDING_WARNING,
+			     "whether smcrd is in the network namespace of this command cannot be "
+			     "told, before Linux 5.14\ncompare 'readlink /proc/self/ns/net' with "
+			     "the same of smcrd's process, as root");
+		break;
+	case NETNS_SAME:
+		findings_add(findings, FINDING_OK,
+			     "smcrd serves the network namespace of this command");
+		break;
+	case NETNS_OTHER:
+		doctor->elsewhere = true;
+		findings_add(findings, FINDING_PROBLEM,
+			     "smcrd runs in another network namespace than this command: "
+			     "connections from here are plain TCP\nstart an smcrd in this "
+			     "namespace, with a --socket of its own that SMCRD_SOCKET names, or "
+			     "run the program in the namespace of smcrd");
+		break;
+	}
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+#include <mntent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/utsname.h>
+
+#include "cli/smcrctl/doctor.h"
+
+/* The first kernel with every function that smcrd's BPF programs call. */
+#define NEEDED_MAJOR 5
+#define NEEDED_MINOR 18
+
+void doctor_kernel(struct doctor *doctor)
+{
+	struct utsname name;
+	unsigned int major, minor;
+	if (uname(&name) < 0 || sscanf(name.release, "%u.%u", &major, &minor) != 2)
+		return;
+	if (major < NEEDED_MAJOR || (major == NEEDED_MAJOR && minor < NEEDED_MINOR))
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "Linux %s is too old for the TCP option, which takes %d.%d or later"
+			     "\nuse a later kernel, or capable_subnet in smcrd.conf(5)",
+			     name.release, NEEDED_MAJOR, NEEDED_MINOR);
+	else
+		findings_add(&doctor->findings, FINDING_OK, "Linux %s is new enough", name.release);
+}
+
+/* Where smcrd looks without CAP_SYS_ADMIN, as a service. */
+static bool has_cgroup2(void)
+{
+	bool found = false;
+	FILE *mounts = setmntent("/proc/self/mounts", "re");
+	const struct mntent *entry;
+	while (mounts && !found && (entry = getmntent(mounts)))
+		found = !strcmp(entry->mnt_type, "cgroup2");
+	if (mounts)
+		endmntent(mounts);
+	return found;
+}
+
+static void option_is_missing(struct doctor *doctor, const json_t *option)
+{
+	findings_add(&doctor->findings, FINDING_PROBLEM,
+		     "smcrd cannot use BPF, so no TCP option is sent and connections stay TCP: %s"
+		     "\nrun it as the service or as root, with CAP_BPF, CAP_PERFMON and "
+		     "CAP_NET_ADMIN, where BPF is allowed; or name peers by capable_subnet in "
+		     "smcrd.conf(5)",
+		     doctor_text(option, "error"));
+}
+
+void doctor_option(struct doctor *doctor)
+{
+	struct findings *findings = &doctor->findings;
+	const json_t *option = json_object_get(doctor->info, "tcp_option");
+	bool used = json_is_true(json_object_get(option, "available"));
+	if (used)
+		findings_add(findings, FINDING_OK,
+			     "the BPF programs of the TCP option are attached to cgroup2");
+	else if (doctor->info)
+		option_is_missing(doctor, option);
+	if (!used && !has_cgroup2())
+		findings_add(findings, FINDING_PROBLEM,
+			     "no cgroup2 hierarchy is mounted, which the BPF programs are attached "
+			     "to\nmount one before smcrd starts: mount -t cgroup2 none "
+			     "/sys/fs/cgroup/unified");
+	json_int_t refused = doctor_number(option, "listeners_refused_total", NULL);
+	if (refused > 0)
+		findings_add(findings, FINDING_WARNING,
+			     "%" JSON_INTEGER_FORMAT " listeners were one too many for SMC-R and "
+			     "stay TCP\nsee max_connections_per_user in smcrd.conf(5) for what a "
+			     "user may have",
+			     refused);
+}

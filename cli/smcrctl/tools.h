@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file tools.h
+ * Objects that smcrctl looks at itself, where smcrd alone cannot tell: each is a program of its own
+ * behind one word.
+ */
+#ifndef SMCRD_SMCRCTL_TOOLS_H
+#define SMCRD_SMCRCTL_TOOLS_H
+
+#include "cli/smcrctl/output.h"
+
+/** How a tool is called. */
+struct tool_call {
+	const char *socket_path; /* of smcrd */
+	const struct output *output;
+	int argc; /* the words behind the tool's name */
+	char **argv;
+};
+
+/* Each returns the exit status of smcrctl: 0, 1 (it found something that keeps connections on TCP)
+ * or 2 (usage). */
+
+/** smcrctl doctor: what is wrong with this host? */
+int doctor_run(const struct tool_call *call);
+/** smcrctl check HOST [PORT]: would a connection use SMC-R? */
+int check_run(const struct tool_call *call);
+
+#endif

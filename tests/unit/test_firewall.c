@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* What smcrctl doctor makes of a firewall's rules, as "nft -j list ruleset" tells them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "cli/smcrctl/firewall.h"
+
+#define TABLE "'family':'inet','table':'t'"
+#define BASE(name, hook, policy)                                                                   \
+	"{'chain':{'family':'inet','table':'t','name':'" name                                      \
+	"','handle':1,'type':'filter','hook':'" hook "','prio':0,'policy':'" policy "'}}"
+#define CHAIN(name) "{'chain':{" TABLE ",'name':'" name "','handle':2}}"
+#define IN(policy)  BASE("in", "input", policy)
+/* Conditions end in a comma, for a verdict always follows. */
+#define RULE(chain, what)      "{'rule':{" TABLE ",'chain':'" chain "','handle':7,'expr':[" what "]}}"
+#define MATCH(left, op, right) "{'match':{'op':'" op "','left':" left ",'right':" right "}},"
+#define DPORT                  "{'payload':{'protocol':'udp','field':'dport'}}"
+#define SADDR                  "{'payload':{'protocol':'ip','field':'saddr'}}"
+#define META(key)              "{'meta':{'key':'" key "'}}"
+#define STATE                  "{'ct':{'key':'state'}}"
+#define ROCE                   MATCH(DPORT, "==", "4791")
+#define DROP                   "{'drop':null}"
+#define ACCEPT                 "{'accept':null}"
+#define JUMP(chain)            "{'jump':{'target':'" chain "'}}"
+
+static struct firewall_verdict judge(const char *items, bool incoming)
+{
+	char text[4096];
+	json_error_t error;
+	snprintf(text, sizeof(text), "{'nftables':[{'metainfo':{'version':'1.0.6'}},%s]}", items);
+	for (char *at = text; *at; at++)
+		if (*at == '\'')
+			*at = '"';
+	json_t *ruleset = json_loads(text, 0, &error);
+	if (!ruleset)
+		fail_msg("%s: %s", error.text, items);
+	struct firewall_verdict verdict = firewall_judge(ruleset, "eth0", incoming);
+	json_decref(ruleset);
+	return verdict;
+}
+
+struct sample {
+	const char *items;
+	enum firewall_fate fate;
+};
+
+static void expect(const struct sample *samples, size_t num)
+{
+	for (size_t i = 0; i < num; i++) {
+		struct firewall_verdict verdict = judge(samples[i].items, true);
+		if (verdict.fate != samples[i].fate)
+			fail_msg("fate %d (%s), not %d: %s", verdict.fate, verdict.where,
+				 samples[i].fate, samples[i].items);
+	}
+}
+
+#define EXPECT(samples) expect(samples, sizeof(samples) / sizeof((samples)[0]))
+
+static void plain_rules(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("accept"), FIREWALL_PASSES },
+		{ IN("drop"), FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", ROCE DROP), FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", ROCE "{'reject':{'type':'icmp'}}"), FIREWALL_DROPS },
+		{ IN("drop") "," RULE("in", ROCE ACCEPT), FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", ROCE ACCEPT) "," RULE("in", DROP), FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", "{'counter':{'packets':1,'bytes':2}}," DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "==", "4790") DROP), FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "!=", "4791") DROP), FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "==", "{'set':[53,4791]}") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "!=", "{'set':[53,123]}") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "==", "{'range':[4000,5000]}") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, ">=", "1024") DROP), FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(DPORT, "<", "1024") DROP), FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", MATCH(META("l4proto"), "==", "'udp'") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(META("l4proto"), "==", "17") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE(
+			  "in",
+			  MATCH("{'payload':{'protocol':'tcp','field':'dport'}}", "!=", "22") DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", MATCH(META("iifname"), "==", "'eth0'") DROP),
+		  FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in", MATCH(META("iifname"), "==", "'eth*'") DROP),
+		  FIREWALL_DROPS },
+		{ IN("drop") "," RULE("in", MATCH(META("iifname"), "==", "'lo'") ACCEPT),
+		  FIREWALL_DROPS },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
+/* The first packet of a peer is one of a new flow. */
+static void rules_that_know_flows(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("drop") "," RULE("in", MATCH(STATE, "in", "['established','related']") ACCEPT),
+		  FIREWALL_DROPS },
+		{ IN("drop") "," RULE("in", MATCH(STATE, "in", "['established','new']") ACCEPT),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", MATCH(STATE, "in", "'invalid'") DROP),
+		  FIREWALL_PASSES },
+		{ IN("drop") "," RULE("in", "{'vmap':{'key':" STATE ",'data':{'set':"
+					    "[['established'," ACCEPT "],['invalid'," DROP "]]}}}"),
+		  FIREWALL_DROPS },
+		{ IN("drop") "," RULE("in", "{'vmap':{'key':" DPORT ",'data':{'set':[[53," DROP
+					    "],[4791," ACCEPT "]]}}}"),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", "{'vmap':{'key':" DPORT ",'data':{'set':[[4791," DROP
+					      "]]}}}"),
+		  FIREWALL_DROPS },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
+/* Where a peer's address decides. Lists of addresses that are kept out of everything are on many
+ * hosts, and say nothing of RoCE. */
+static void what_is_uncertain(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("accept") "," RULE("in", MATCH(SADDR, "==", "'@banned'") DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", ROCE MATCH(SADDR, "!=", "'@peers'") DROP),
+		  FIREWALL_MAY_DROP },
+		{ IN("drop") "," RULE("in", ROCE MATCH(SADDR, "==", "'@peers'") ACCEPT),
+		  FIREWALL_PASSES },
+		{ IN("drop") "," RULE("in", MATCH(SADDR, "==", "'10.0.0.1'") ACCEPT),
+		  FIREWALL_MAY_DROP },
+		{ IN("accept") "," RULE("in", MATCH(SADDR, "==", "'10.0.0.1'")
+						      ACCEPT) "," RULE("in", ROCE DROP),
+		  FIREWALL_MAY_DROP },
+		{ IN("accept") "," RULE("in", ROCE "{'limit':{'rate':1,'per':'second'}}," DROP),
+		  FIREWALL_MAY_DROP },
+		{ IN("accept") "," RULE("in", "{'xt':null}," DROP), FIREWALL_PASSES },
+		{ IN("drop") "," RULE("in", "{'queue':null}"), FIREWALL_MAY_DROP },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
+static void chains(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("accept") "," CHAIN("sub") "," RULE("in", JUMP("sub")) "," RULE("sub",
+										     ROCE DROP),
+		  FIREWALL_DROPS },
+		{ IN("drop") "," CHAIN("sub") "," RULE("in", JUMP("sub")) "," RULE("sub",
+										   ROCE ACCEPT),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," CHAIN("sub") "," RULE("in", JUMP("sub")) "," RULE(
+			  "sub", "{'return':null}") "," RULE("sub", DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," CHAIN("sub") "," RULE(
+			  "in", "{'goto':{'target':'sub'}}") "," RULE("in", DROP),
+		  FIREWALL_PASSES },
+		/* one that is not used, and one that never ends */
+		{ IN("accept") "," CHAIN("sub") "," RULE("sub", ROCE DROP), FIREWALL_PASSES },
+		{ IN("accept") "," CHAIN("sub") "," RULE("in", JUMP("sub")) "," RULE("sub",
+										     JUMP("sub")),
+		  FIREWALL_PASSES },
+		/* each base chain may drop what another one accepts */
+		{ BASE("first", "prerouting", "accept") "," IN("accept") "," RULE(
+			  "first", ACCEPT) "," RULE("in", ROCE DROP),
+		  FIREWALL_DROPS },
+		{ BASE("way", "forward", "drop"), FIREWALL_PASSES },
+		{ BASE("out", "output", "drop"), FIREWALL_PASSES },
+		{ "{'chain':{'family':'ip6','table':'t','name':'in','type':'filter','hook':'input',"
+		  "'policy':'drop'}}",
+		  FIREWALL_PASSES },
+		{ "{'chain':{'family':'netdev','table':'t','name':'in','type':'filter',"
+		  "'hook':'ingress','dev':'eth1','policy':'drop'}}",
+		  FIREWALL_PASSES },
+		{ "{'chain':{'family':'netdev','table':'t','name':'in','type':'filter',"
+		  "'hook':'ingress','dev':'eth0','policy':'drop'}}",
+		  FIREWALL_DROPS },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
+static void the_place_is_named(void **state)
+{
+	(void)state;
+	assert_string_equal(judge(IN("accept") "," RULE("in", ROCE DROP), true).where,
+			    "rule 7 of chain in, table inet t");
+	assert_string_equal(judge(IN("drop"), true).where, "the policy of chain in, table inet t");
+	assert_string_equal(judge(IN("accept"), true).where, "");
+}
+
+static void the_way_out(void **state)
+{
+	(void)state;
+	assert_int_equal(judge(BASE("out", "output", "drop"), false).fate, FIREWALL_DROPS);
+	assert_int_equal(judge(IN("drop"), false).fate, FIREWALL_PASSES);
+	assert_int_equal(judge(BASE("out", "output", "accept") "," RULE(
+				       "out", ROCE MATCH(META("oifname"), "==", "'eth0'") DROP),
+			       false)
+				 .fate,
+			 FIREWALL_DROPS);
+}
+
+/* What nft does not say is no reason to fall over. */
+static void nonsense(void **state)
+{
+	static const char *const texts[] = {
+		"1",
+		"{}",
+		"{'chain':[]}",
+		"{'chain':{}}",
+		"{'rule':1}",
+		IN("accept") ",{'rule':{" TABLE ",'chain':'in','expr':{}}}",
+		IN("accept") "," RULE("in", "1,[],{'match':7}"),
+		IN("accept") "," RULE("in", "{'vmap':{}},{'jump':1}")
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
+		judge(texts[i], true);
+	assert_int_equal(firewall_judge(NULL, "eth0", true).fate, FIREWALL_PASSES);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(plain_rules),        cmocka_unit_test(rules_that_know_flows),
+		cmocka_unit_test(what_is_uncertain),  cmocka_unit_test(chains),
+		cmocka_unit_test(the_place_is_named), cmocka_unit_test(the_way_out),
+		cmocka_unit_test(nonsense),
+	};
+	return cmocka_run_group_tests_name("firewall", tests, NULL, NULL);
+}
