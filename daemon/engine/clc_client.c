@@ -184,7 +184,8 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 		return smcr_clc_memory_reason(rc);
 	conn->rx.element.slab->state = SMCR_SLAB_READY; /* CLC announces it (RKEY-12) */
 	smcr_conn_promise(conn, link);
-	rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, msg->mtu);
+	uint8_t mtu = smcr_path_mtu(conn->engine, link->local_gid, msg->gid, msg->mtu);
+	rc = smcr_link_connect(link, msg->gid, msg->mac, msg->qpn, msg->psn, mtu);
 	if (rc) {
 		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, "connect",
 			      "%s: cannot connect the queue pair: %s", link->device_name,

@@ -219,6 +219,11 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, device, 0, &link))
 		return SMCR_REASON_QP_NOT_READY;
+	link->mtu = smcr_path_mtu(conn->engine, link->local_gid,
+				  conn->rv.agreed.version == SMCR_CLC_VERSION_2
+					  ? conn->rv.proposal.v2.gid
+					  : conn->rv.proposal.gid,
+				  link->mtu);
 	rc = smcr_clc_take_memory(conn);
 	if (rc)
 		return smcr_clc_memory_reason(rc);

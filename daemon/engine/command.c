@@ -136,8 +136,14 @@ void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
 		if (!about(pending, SMCR_COMMAND_LINK_TEST, link) || pending->known)
 			continue;
 		pending->result.rtt = rtt;
-		finish(pending, 0, "Link %u/%u answered in %llu microseconds.", link->lgr->id,
-		       link->number, (unsigned long long)rtt);
+		finish(pending, 0,
+		       link->passed >= link->mtu
+			       ? "Link %u/%u answered in %llu microseconds; packets of %u bytes "
+				 "pass from here."
+			       : "Link %u/%u answered in %llu microseconds; it is not known "
+				 "whether packets of %u bytes pass.",
+		       link->lgr->id, link->number, (unsigned long long)rtt,
+		       smcr_mtu_bytes(link->mtu));
 	}
 }
 

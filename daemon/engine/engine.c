@@ -432,6 +432,8 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 	bool identity = memcmp(device->info.gid, info->gid, SMCR_GID_LEN) ||
 			memcmp(device->info.mac, info->mac, SMCR_MAC_LEN) ||
 			device->info.vlan != info->vlan;
+	if (device->info.mtu != info->mtu)
+		smcr_path_forget(engine, info->gid);
 	device->info = *info;
 	if (!info->active)
 		fail_links(engine, device, "port is down");

@@ -185,7 +185,8 @@ bool smcr_engine_recv_is_barrier(const uint8_t *data, size_t len);
 enum smcr_send_status {
 	SMCR_SEND_OK,
 	SMCR_SEND_FLUSHED, /* the QP was in error before this one was done */
-	SMCR_SEND_FAILED,  /* this one took the QP into error */
+	SMCR_SEND_FAILED,  /* this one took the QP into error: the peer has not answered in time */
+	SMCR_SEND_REFUSED, /* the same: the peer, or the own device, has refused it */
 };
 
 /** A posted request completed. Success covers all earlier requests of the same QP. `text` says what

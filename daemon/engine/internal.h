@@ -20,6 +20,7 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (RFC 7609 A.4)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
+ *   path_mtu.c  do full-size packets pass?
  *   failover.c  connections move between links (FO)
  *   close.c     CLOSE and ABORT state tables (4.8)  urgent.c     urgent data (URG)
  *   data.h      what these five share
@@ -189,6 +190,7 @@ enum smcr_tx_kind {
 	SMCR_TX_WRITE,
 	SMCR_TX_CDC,
 	SMCR_TX_LLC,
+	SMCR_TX_PROOF, /* a write that shows what packets pass (path_mtu.c) */
 };
 
 /** What a posted work request was, kept until its completion. */
@@ -196,6 +198,7 @@ struct smcr_tx_entry {
 	enum smcr_tx_kind kind;
 	struct smcr_conn *conn; /* WRITE, CDC; NULL when the connection is gone */
 	uint64_t tx_end;        /* WRITE: send-buffer position that is free once it is done */
+	uint32_t length;        /* of a write, in bytes; 0: it is none. Set by smcr_link_post() */
 	uint16_t cdc_seq;       /* CDC */
 	uint8_t llc_type;       /* LLC: what was sent */
 	bool llc_reply;
@@ -243,9 +246,11 @@ struct smcr_link {
 	uint32_t num_conns;          /* connections that write on it */
 	uint32_t num_promised;       /* connections in rendezvous that CLC has put on it */
 	uint64_t tx_bytes, rx_bytes;
-	char last_error[96];
+	char last_error[SMCR_LAST_ERROR_LEN];
 	enum smcr_told told;
 	bool path_dead; /* it failed because nothing gets through, not by a local cause */
+	bool too_large; /* it failed because packets of its MTU do not get through */
+	uint8_t passed; /* largest packets known to get through from here, enum smcr_mtu; 0: none */
 	bool disabled;  /* the operator wants no writes on it while there is another one */
 	/* llc_delete_link.c: the end of this link */
 	bool delete_wanted; /* server: a DELETE LINK exchange is due */
@@ -348,6 +353,18 @@ struct smcr_lgr {
 	uint64_t idle_since;
 	struct smcr_timer idle; /* LG-16 */
 	struct smcr_lgr *next, *prev;
+};
+
+/* ---- path_mtu.c ---- */
+
+#define SMCR_PATHS_MAX 64
+
+/** Packets from one RNIC to another get through up to this size only. */
+struct smcr_path {
+	uint8_t local[SMCR_GID_LEN], peer[SMCR_GID_LEN];
+	uint32_t lgr;   /* id of the group in which that was found */
+	uint8_t mtu;    /* enum smcr_mtu */
+	uint64_t until; /* then it is forgotten; 0: the entry is free */
 };
 
 /* ---- connections ---- */
@@ -536,6 +553,7 @@ struct smcr_engine {
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
 	uint16_t next_token;    /* lower half of the next alert token */
+	struct smcr_path paths[SMCR_PATHS_MAX];
 	bool shutting_down;
 	struct log_limit log_limit;
 	bool silent;                   /* being freed: no log, no event, no message */
@@ -759,6 +777,29 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	__attribute__((format(printf, 3, 4)));
 /** Do now what smcr_link_fail() put off. From the timer queue and device removal only. */
 void smcr_link_fail_now(struct smcr_link *link);
+
+/* ---- path_mtu.c ---- */
+/** `mtu`, or what is known to pass between these RNICs if that is less. */
+uint8_t smcr_path_mtu(const struct smcr_engine *engine, const uint8_t local[SMCR_GID_LEN],
+		      const uint8_t peer[SMCR_GID_LEN], uint8_t mtu);
+/** `mtu`, or the least that was found to pass from this RNIC on a link of the group. */
+uint8_t smcr_path_mtu_in_group(const struct smcr_lgr *lgr, const uint8_t local[SMCR_GID_LEN],
+			       uint8_t mtu);
+/** The network at this RNIC is another one now. */
+void smcr_path_forget(struct smcr_engine *engine, const uint8_t local[SMCR_GID_LEN]);
+/**
+ * First contact, the link can send: find out whether full-size packets pass.
+ * @return true: smcr_llc_path_proved() is called when they have; false: that is known already, or
+ *         there is nothing to write to
+ */
+bool smcr_path_prove(struct smcr_link *link);
+/** It has not come to an end, and the link is given up: none of its writes may follow data. */
+void smcr_path_stop(struct smcr_link *link);
+/** A write of so many bytes was acknowledged. */
+void smcr_path_passed(struct smcr_link *link, uint32_t length);
+/** Requests up to this one get no acknowledgement. @return true: the size of packets is to blame,
+ *  and remembered; the link has failed with that */
+bool smcr_path_blame(struct smcr_link *link, uint64_t wr_id);
 
 /* ---- lgr.c ---- */
 int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,

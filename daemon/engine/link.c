@@ -34,10 +34,16 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 		link->lgr->long_posted = false;
 		smcr_llc_kick(link->lgr); /* another one may wait on any link */
 	}
+	if (ok && entry.length > 0)
+		smcr_path_passed(link, entry.length);
+	if (entry.conn)
+		entry.conn->tx.outstanding--;
 	if (entry.kind == SMCR_TX_LLC) {
 		smcr_llc_sent(link, &entry, ok);
+	} else if (entry.kind == SMCR_TX_PROOF) {
+		if (ok && link->passed >= link->mtu)
+			smcr_llc_path_proved(link);
 	} else if (entry.conn) {
-		entry.conn->tx.outstanding--;
 		if (ok)
 			entry.conn->last_active = link->lgr->engine->now;
 		smcr_conn_tx_done(entry.conn, link, &entry, ok);
@@ -338,6 +344,7 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		wr[i].wr_id = link->tx_next++;
 		wr[i].signaled = i == n - 1;
 		*entry_of(link, wr[i].wr_id) = entries[i];
+		entry_of(link, wr[i].wr_id)->length = wr[i].is_write ? wr[i].length : 0;
 		if (entries[i].conn)
 			entries[i].conn->tx.outstanding++;
 	}
@@ -448,8 +455,10 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	if (!link || wr_id < link->tx_done || wr_id >= link->tx_next)
 		return;
-	if (status != SMCR_SEND_OK) {
-		link->path_dead = link->path_dead || status == SMCR_SEND_FAILED;
+	bool failed = status == SMCR_SEND_FAILED || status == SMCR_SEND_REFUSED;
+	if (status != SMCR_SEND_OK &&
+	    (status != SMCR_SEND_FAILED || !smcr_path_blame(link, wr_id))) {
+		link->path_dead = link->path_dead || (failed && !link->too_large);
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "send failed: %s",
 			       text ? text : "no detail");
 	}
@@ -457,8 +466,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 		link->last_active = engine->now;
 	/* A request that failed shows that those before it were done; a flush shows nothing. */
 	while (link->tx_done <= wr_id) {
-		bool ok = status == SMCR_SEND_OK ||
-			  (status == SMCR_SEND_FAILED && link->tx_done < wr_id);
+		bool ok = status == SMCR_SEND_OK || (failed && link->tx_done < wr_id);
 		complete(link, link->tx_done++, ok);
 	}
 	flush_unposted(link);
@@ -512,7 +520,7 @@ void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)
 			continue;
 		entry->conn = NULL;
 		conn->tx.outstanding--;
-		if (entry->kind == SMCR_TX_WRITE)
+		if (entry->length > 0)
 			last_write = entry;
 	}
 	if (last_write) {

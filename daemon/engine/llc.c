@@ -61,6 +61,8 @@ static bool is_latest(const struct smcr_link *link, const struct smcr_tx_entry *
 {
 	const struct smcr_llc_flow *flow = link->lgr->llc;
 	bool add = entry->llc_type == SMCR_LLC_ADD_LINK;
+	if (flow->proving)
+		return false; /* its writes are */
 	switch (flow->step) {
 	case SMCR_LLC_S_CONFIRM_FIRST:
 	case SMCR_LLC_C_AWAIT_ADD: return !add;
@@ -146,6 +148,9 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	flow->entered = lgr->engine->now;
 	flow->carrier = carrier;
 	flow->subject = subject;
+	if (flow->proving)
+		smcr_path_stop(flow->proving);
+	flow->proving = NULL;
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
 	flow->cont_held = flow->cont_overdue = flow->add_overdue = false;
 	flow->repeated = 0;
@@ -167,10 +172,24 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr)
 							       : config->fc_send_timeout_client);
 }
 
+/** Do small packets pass, as what we have said or written last was delivered?
+ */
+static bool something_passes(const struct smcr_llc_flow *flow)
+{
+	const struct smcr_link *carrier = flow->carrier;
+	if (flow->proving)
+		return flow->proving->passed > 0;
+	if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_FIRST || !carrier)
+		return false;
+	return !smcr_link_llc_posted(carrier, SMCR_LLC_CONFIRM_LINK) &&
+	       !smcr_link_llc_posted(carrier, SMCR_LLC_ADD_LINK);
+}
+
 bool smcr_llc_is_overdue(const struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
 	return lgr->state == SMCR_LGR_FIRST_CONTACT && flow->step != SMCR_LLC_IDLE &&
+	       !something_passes(flow) &&
 	       lgr->engine->now - flow->entered >= lgr->engine->config.fc_send_timeout_server / 2;
 }
 
@@ -195,14 +214,17 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
  *   flushed, tells.
  * - Both sides may see the loss at the same moment, and neither may read what comes after its own
  *   Decline: two that cross reach the programs as data. So the client gives the server's Decline
- *   the time to come before it sends its own. (The RFC leaves this open.)
+ *   the time to come before it sends its own. (The RFC leaves this open.) Not where packets are
+ *   too large: small ones pass, and nothing that the server has sent is lost.
  */
 static void first_contact_link_lost(struct smcr_lgr *lgr, enum smcr_reason reason)
 {
 	struct smcr_engine *engine = lgr->engine;
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool server = lgr->role == SMCR_ROLE_SERVER;
-	if (lgr->fc.committed || lgr->fc.declining ||
+	if (flow->carrier->too_large)
+		reason = SMCR_REASON_PATH_MTU;
+	if (lgr->fc.committed || lgr->fc.declining || flow->carrier->too_large ||
 	    (server && !smcr_link_llc_posted(flow->carrier, SMCR_LLC_ADD_LINK))) {
 		smcr_llc_first_contact_failed(lgr, reason, ECONNRESET);
 		return;
@@ -220,6 +242,8 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *link =
 		flow->step == SMCR_LLC_S_CONFIRM_ADDED ? flow->subject : flow->carrier;
+	if (flow->proving)
+		link = flow->proving;
 	(void)engine;
 	if (lgr->fc.declining) {
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
@@ -227,6 +251,8 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 	}
 	/* Link 1: a Decline has waited long enough. Link 2: only that goes (ERR-22). */
 	lgr->fc.declining = link == flow->carrier;
+	if (smcr_path_blame(link, link->tx_next - 1))
+		return;
 	link->path_dead = true;
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
 }
@@ -702,7 +728,8 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		lgr->engine->count.llc_dropped++; /* the group is over */
 	} else if (rc) {
 		smcr_llc_protocol_error(link, "malformed or unknown LLC message"); /* ERR-63 */
-	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup) {
+	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup &&
+		   lgr->llc->proving != link) { /* that one the peer has confirmed */
 		smcr_llc_protocol_error(link, "link used before it was confirmed");
 	} else {
 		smcr_rows_collision(lgr, &msg);
@@ -806,6 +833,8 @@ void smcr_llc_link_free(struct smcr_link *link)
 		flow->carrier = NULL;
 	if (flow->subject == link)
 		flow->subject = NULL;
+	if (flow->proving == link)
+		flow->proving = NULL;
 	if (flow->rkey.link == link)
 		smcr_llc_rkey_broken(lgr);
 	if (flow->peer_rkey.link == link)

@@ -83,7 +83,11 @@ struct smcr_llc_flow {
 	struct smcr_timer timer;              /* for the answer */
 	struct smcr_timer send_timer;         /* first contact: for the completion of the SEND */
 	struct smcr_llc_confirm_link request; /* first CONFIRM LINK: what was asked */
-	unsigned int repeated;                /* how often CONFIRM or DELETE LINK was */
+	/** The link whose full-size packets are to pass before `confirm`, the peer's CONFIRM LINK
+	 *  on it, is acted on (path_mtu.c); NULL: none */
+	struct smcr_link *proving;
+	struct smcr_llc_confirm_link confirm;
+	unsigned int repeated; /* how often CONFIRM or DELETE LINK was */
 	/* when to try for another link (llc_links.c) */
 	struct {
 		bool wanted;         /* server: ADD LINK is due; client: the notice is */
@@ -259,6 +263,8 @@ void smcr_llc_confirm_added(struct smcr_lgr *lgr);
 bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr);
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
+/** Full-size packets of the link pass: go on with the CONFIRM LINK that has waited for that. */
+void smcr_llc_path_proved(struct smcr_link *link);
 
 /* ---- llc_links.c ---- */
 void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);

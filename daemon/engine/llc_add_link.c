@@ -299,6 +299,7 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 	int rc = smcr_link_new(lgr, device, 0, &link);
 	if (rc)
 		return rc;
+	link->mtu = smcr_path_mtu_in_group(lgr, link->local_gid, link->mtu);
 	smcr_llc_add_attempt(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, carrier, link);
 	send_add_link(lgr, false);
@@ -484,8 +485,8 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 	int rc = smcr_link_new(lgr, device, request->link_number, &link);
 	if (rc)
 		return rc;
-	rc = smcr_link_connect(link, request->gid, request->mac, request->qpn, request->psn,
-			       request->mtu);
+	uint8_t mtu = smcr_path_mtu(lgr->engine, link->local_gid, request->gid, request->mtu);
+	rc = smcr_link_connect(link, request->gid, request->mac, request->qpn, request->psn, mtu);
 	if (rc) {
 		smcr_llc_link_agreed_gone(link);
 		return rc;

@@ -136,7 +136,42 @@ static void one_link_is_enough(struct smcr_lgr *lgr)
 	smcr_llc_add_link_done(lgr);
 }
 
+/**
+ * The peer's CONFIRM LINK has come, and we can send: act on it when full-size packets have passed
+ * from here (A67). In first contact a timer bounds that (ERR-17). @return false: act on it now
+ */
+static bool prove(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!smcr_path_prove(link))
+		return false;
+	flow->proving = link;
+	flow->confirm = *confirm;
+	smcr_timer_stop(lgr->engine, &flow->timer);
+	smcr_llc_expect_completion(lgr);
+	return true;
+}
+
 /* ---- client ---- */
+
+static void answer_first(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
+	if (!smcr_lgr_is_v2(lgr) && request->max_links >= 2 && request->max_links < limit)
+		limit = request->max_links;
+	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
+	settle(lgr, request, &reply.confirm_link);
+	set_active(link, request);
+	smcr_lgr_links_changed(lgr);
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
+	smcr_llc_send(link, &reply); /* RV-9 */
+	if (lgr->max_links == 1 && smcr_link_usable(link))
+		one_link_is_enough(lgr);
+	else /* one that could not be sent: the lost link decides (ERR-18) */
+		smcr_llc_expect_completion(lgr);
+}
 
 static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
 {
@@ -155,19 +190,19 @@ static void confirm_first(struct smcr_link *link, const struct smcr_llc_confirm_
 		return;
 	}
 	link->number = request->link_number;
-	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
-	if (!smcr_lgr_is_v2(lgr) && request->max_links >= 2 && request->max_links < limit)
-		limit = request->max_links;
-	struct smcr_llc_msg reply = confirm_link_of(link, true, limit);
-	settle(lgr, request, &reply.confirm_link);
+	if (!prove(link, request))
+		answer_first(link, request);
+}
+
+static void answer_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
 	set_active(link, request);
-	smcr_lgr_links_changed(lgr);
-	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
-	smcr_llc_send(link, &reply); /* RV-9 */
-	if (lgr->max_links == 1 && smcr_link_usable(link))
-		one_link_is_enough(lgr);
-	else /* one that could not be sent: the lost link decides (ERR-18) */
-		smcr_llc_expect_completion(lgr);
+	lgr->fc.committed = true; /* ERR-8 */
+	struct smcr_llc_msg reply = confirm_link_of(link, true, lgr->max_links);
+	smcr_llc_send(link, &reply);
+	if (smcr_link_usable(link)) /* else its loss decides */
+		smcr_llc_added_link_active(lgr);
 }
 
 static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
@@ -184,17 +219,16 @@ static void confirm_added(struct smcr_link *link, const struct smcr_llc_confirm_
 			       strerror(-rc));
 		return;
 	}
-	set_active(link, request);
-	lgr->fc.committed = true; /* ERR-8 */
-	struct smcr_llc_msg reply = confirm_link_of(link, true, lgr->max_links);
-	smcr_llc_send(link, &reply);
-	smcr_llc_added_link_active(lgr);
+	if (!prove(link, request))
+		answer_added(link, request);
 }
 
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_llc_flow *flow = link->lgr->llc;
-	if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_FIRST && link == flow->carrier)
+	if (flow->proving == link)
+		smcr_llc_unexpected(link, "CONFIRM LINK once more");
+	else if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_FIRST && link == flow->carrier)
 		confirm_first(link, &msg->confirm_link);
 	else if (flow->step == SMCR_LLC_C_AWAIT_CONFIRM_ADDED && link == flow->subject)
 		confirm_added(link, &msg->confirm_link);
@@ -245,21 +279,45 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
 }
 
+/** The reply is sound, and the link works both ways. */
+static void confirmed(struct smcr_link *link, const struct smcr_llc_confirm_link *reply)
+{
+	if (link == link->lgr->llc->carrier) {
+		first_confirmed(link, reply);
+		return;
+	}
+	set_active(link, reply);
+	smcr_llc_added_link_active(link->lgr);
+}
+
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
-	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_flow *flow = link->lgr->llc;
 	const struct smcr_llc_confirm_link *reply = &msg->confirm_link;
 	bool first = flow->step == SMCR_LLC_S_CONFIRM_FIRST && link == flow->carrier;
 	bool added = flow->step == SMCR_LLC_S_CONFIRM_ADDED && link == flow->subject;
-	if (!first && !added) {
+	if ((!first && !added) || flow->proving == link)
 		smcr_llc_unexpected(link, "unexpected CONFIRM LINK reply");
-	} else if (!right_sender(link, reply) || reply->link_number != link->number) {
+	else if (!right_sender(link, reply) || reply->link_number != link->number)
 		smcr_llc_protocol_error(link, "CONFIRM LINK reply with wrong link information");
-	} else if (first) {
-		first_confirmed(link, reply);
-	} else {
-		set_active(link, reply);
-		smcr_llc_added_link_active(lgr);
-	}
+	else if (!prove(link, reply))
+		confirmed(link, reply);
+}
+
+/* ---- both ---- */
+
+void smcr_llc_path_proved(struct smcr_link *link)
+{
+	struct smcr_llc_flow *flow = link->lgr->llc;
+	if (flow->proving != link || !smcr_link_usable(link))
+		return;
+	const struct smcr_llc_confirm_link confirm = flow->confirm;
+	flow->proving = NULL;
+	smcr_timer_stop(link->lgr->engine, &flow->send_timer);
+	if (link->lgr->role == SMCR_ROLE_SERVER)
+		confirmed(link, &confirm);
+	else if (link == flow->carrier)
+		answer_first(link, &confirm);
+	else
+		answer_added(link, &confirm);
 }

@@ -32,6 +32,8 @@ struct smcr_lgr_view {
 	uint64_t idle_us; /* since the last connection ended; 0 with connections */
 };
 
+#define SMCR_LAST_ERROR_LEN 128
+
 struct smcr_link_view {
 	uint32_t lgr_id;
 	uint8_t number;
@@ -47,10 +49,10 @@ struct smcr_link_view {
 	uint32_t uid, peer_uid;
 	uint32_t num_conns; /* that write on it */
 	uint64_t tx_bytes,
-		rx_bytes;    /* application bytes; rx: of connections whose CDC came on it */
-	bool disabled;       /* the operator wants nothing written on it while there is another */
-	void *qp;            /* host's handle, for its own counters */
-	char last_error[96]; /* "" if none */
+		rx_bytes; /* application bytes; rx: of connections whose CDC came on it */
+	bool disabled;    /* the operator wants nothing written on it while there is another */
+	void *qp;         /* host's handle, for its own counters */
+	char last_error[SMCR_LAST_ERROR_LEN]; /* "" if none */
 };
 
 struct smcr_conn_view {

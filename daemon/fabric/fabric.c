@@ -169,9 +169,11 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 					      rnic_wc_status_text(wc->status));
 		return;
 	}
-	enum smcr_send_status status = SMCR_SEND_FAILED;
+	enum smcr_send_status status = SMCR_SEND_REFUSED;
 	if (wc->status == RNIC_WC_SUCCESS)
 		status = SMCR_SEND_OK;
+	else if (wc->status == RNIC_WC_RETRY_EXC_ERR)
+		status = SMCR_SEND_FAILED;
 	else if (wc->status == RNIC_WC_WR_FLUSH_ERR)
 		status = SMCR_SEND_FLUSHED;
 	smcr_engine_send_done(engine, qp->link_ref, wc->wr_id, status,

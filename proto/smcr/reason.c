@@ -133,6 +133,12 @@ static struct reason of_ours(enum smcr_reason code)
 			"the handshake promised SMC-R, but no sound answer to the rendezvous "
 			"came: the connection was made again as plain TCP"
 		};
+	case SMCR_REASON_PATH_MTU:
+		return (struct reason){
+			"path-mtu",
+			"full-size packets do not get through to the peer's RNIC, small ones do: "
+			"the MTU of the path is less than that of the interface"
+		};
 	case SMCR_REASON_UEID_MISMATCH:
 		return (struct reason){ "ueid-mismatch",
 					"the two sides have no user EID in common" };

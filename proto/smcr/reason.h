@@ -50,6 +50,7 @@ enum smcr_reason {
 	SMCR_REASON_SHUTTING_DOWN = 0x0a000005,
 	SMCR_REASON_NOT_CLAIMED = 0x0a000006,   /* socket was not prepared by the preload library */
 	SMCR_REASON_NO_ANSWER = 0x0a000008,     /* local record only: the rendezvous broke */
+	SMCR_REASON_PATH_MTU = 0x0a000009,      /* small packets pass, full-size ones do not */
 	SMCR_REASON_UEID_MISMATCH = 0x0a000007, /* version 2: deployed peers say NO_DEVICE for it */
 	SMCR_REASON_LIMIT = 0x0a000010,
 	SMCR_REASON_NO_DESCRIPTORS = 0x0a000011,

@@ -95,7 +95,8 @@ struct pair_side {
 	struct pair_mr *mrs;
 	struct pair_mem *mems;
 	uint32_t next_qpn, next_key;
-	bool blocked; /* nothing that this side sends on RNICs arrives */
+	bool blocked;  /* nothing that this side sends on RNICs arrives */
+	uint32_t most; /* packets of this side with more data vanish; 0: none does */
 	/** The daemon hangs: its engine hears nothing and runs no timer. Its RNIC sends what was
 	 * posted and acknowledges what comes, its kernel keeps the TCP connections. */
 	bool hung;

@@ -582,6 +582,26 @@ static bool send_unacknowledged(struct pair *pair, struct pair_qp *qp)
 	return false;
 }
 
+/** Does its largest packet vanish? */
+static bool is_too_large(const struct pair_qp *qp, const struct request *request)
+{
+	uint32_t mtu = smcr_mtu_bytes(qp->peer.mtu), most = qp->side->most;
+	uint32_t packet = request->wr.length < mtu ? request->wr.length : mtu;
+	return most && packet > most;
+}
+
+/** The first request does not arrive: nor does what is behind it. @return something happened */
+static bool stall(struct pair *pair, struct pair_qp *qp)
+{
+	if (gave_up(pair, qp)) {
+		pair_fabric_fail(qp);
+		return true;
+	}
+	if (qp->stalled_since == UINT64_MAX)
+		qp->stalled_since = pair->now;
+	return false;
+}
+
 /** @return something happened */
 static bool send_one(struct pair *pair, struct pair_qp *qp)
 {
@@ -591,6 +611,8 @@ static bool send_one(struct pair *pair, struct pair_qp *qp)
 		return false;
 	if (!path_alive(pair, qp))
 		return send_unacknowledged(pair, qp);
+	if (is_too_large(qp, request))
+		return stall(pair, qp);
 	struct pair_qp *peer = pair_fabric_peer(pair, qp);
 	bool before = request->arrived;
 	qp->stalled_since = UINT64_MAX;

@@ -118,6 +118,13 @@ void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut)
 	fabric_cut_one(fabric, b, a, cut);
 }
 
+void fabric_limit(struct fabric *fabric, size_t from, size_t to, uint32_t most)
+{
+	fabric->most[from][to] = most;
+	world_log(fabric->world, "fabric", "path from %s to %s takes %u bytes",
+		  fabric->devices[from]->info.name, fabric->devices[to]->info.name, most);
+}
+
 void fabric_device_unplug(struct device *device)
 {
 	world_log(device->world, "fabric", "%s unplugged", device->info.name);

@@ -95,9 +95,10 @@ struct request {
 	uint64_t ack_at;
 	uint64_t first_try; /* 0: not tried yet */
 	bool rnr_done;
-	uint64_t hash;         /* of a WRITE's bytes when it was posted */
-	struct obs_flow *flow; /* of the connection it belongs to */
-	uint64_t pos;          /* WRITE: of its first byte in the stream */
+	uint64_t hash;          /* of a WRITE's bytes when it was posted */
+	struct obs_flow *flow;  /* of the connection it belongs to */
+	struct obs_flow *proof; /* of the connection whose element it uses, if it is no data */
+	uint64_t pos;           /* WRITE: of its first byte in the stream */
 };
 
 struct message {
@@ -150,8 +151,10 @@ struct fabric {
 	struct device *devices[SIM_MAX_DEVICES];
 	size_t num_devices;
 	bool cut[SIM_MAX_DEVICES][SIM_MAX_DEVICES]; /* no packet from row to column */
-	struct qp *qps;                             /* by number, destroyed ones included */
-	struct mr *mrs;                             /* by key */
+	/** Larger packets from row to column vanish, in bytes of data; 0: they do not. */
+	uint32_t most[SIM_MAX_DEVICES][SIM_MAX_DEVICES];
+	struct qp *qps; /* by number, destroyed ones included */
+	struct mr *mrs; /* by key */
 	struct block *blocks;
 	uint32_t next_block;
 	uint64_t next_message;
@@ -166,6 +169,8 @@ struct device *fabric_device_new(struct world *w, struct host *host, unsigned in
 void fabric_cut_one(struct fabric *fabric, size_t from, size_t to, bool cut);
 /** Both directions between two devices. */
 void fabric_cut(struct fabric *fabric, size_t a, size_t b, bool cut);
+/** Packets from one device to another with more data than that vanish; 0: none does. */
+void fabric_limit(struct fabric *fabric, size_t from, size_t to, uint32_t most);
 /** Unplug: its QPs are in error at once. The host must be told. */
 void fabric_device_unplug(struct device *device);
 

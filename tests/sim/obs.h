@@ -26,6 +26,8 @@ struct obs_link {
 	bool active[2]; /* as the side knows */
 	bool doomed;    /* its deletion was asked for, or has begun */
 	bool gone[2];   /* the side's QP is destroyed, or it knows that the link is deleted */
+	bool proven[2]; /* the side knows that full-size packets of its own pass */
+	uint32_t proofs_open[2]; /* WRITEs of the side that are to show that */
 	uint32_t uid[2];
 	struct obs_link *next, *prev;
 };
@@ -272,6 +274,8 @@ void request_posted(struct obs_link *link, int from, const struct smcr_llc_msg *
 void confirm_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			 const struct obs_request *request);
 void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
+/** The client has confirmed the link, and in first contact the server's packets pass. */
+void server_goes_on(struct obs_link *link);
 void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			const struct obs_request *request);
 void delete_link_delivered(struct obs_link *link, int to, const struct smcr_llc_msg *msg);
@@ -292,6 +296,17 @@ void cdc_posted(struct observer *obs, struct qp *qp, struct request *req);
 void cdc_delivered(struct observer *obs, struct qp *qp, const uint8_t *data, size_t len);
 void write_posted(struct observer *obs, struct qp *qp, struct request *req);
 void flow_settled(const struct request *req, bool ok);
+
+/* obs_path.c */
+/** Is this WRITE no data, but shows what packets pass? Then it must be harmless. */
+bool proof_posted(struct observer *obs, struct qp *qp, struct request *req, struct obs_flow *flow,
+		  uint64_t offset);
+/** It comes to the memory `target`. */
+void proof_lands(struct observer *obs, const struct request *req, const uint8_t *target);
+void proof_settled(struct observer *obs, struct qp *qp, const struct request *req, bool ok);
+/** The connection opens at that side: nothing of the kind is under way there, and all links of its
+ *  first contact are proven. */
+void proof_check(struct observer *obs, const struct obs_conn *conn, int side);
 
 /* describe.c: messages for the event log */
 const char *describe_send(const uint8_t *data, size_t len, enum smcr_dialect dialect);

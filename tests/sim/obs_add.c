@@ -146,6 +146,13 @@ void confirm_link_delivered(struct obs_link *link, int to, const struct smcr_llc
 	if (!msg->reply)
 		return;
 	link->active[SERVER] = true;
+	if (group->gate[SERVER]) /* no first contact any more: nothing is written */
+		server_goes_on(link);
+}
+
+void server_goes_on(struct obs_link *link)
+{
+	struct obs_group *group = link->group;
 	if (link->first && group_is_v2(group) && link->qp[SERVER]->state < QP_ERR)
 		group->first->pnr[SERVER] = true;
 	if (!link->first) {

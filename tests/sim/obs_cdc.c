@@ -141,7 +141,8 @@ void write_posted(struct observer *obs, struct qp *qp, struct request *req)
 	}
 	int side = link_side(link, qp);
 	struct obs_flow *flow = write_flow(obs, link, side, &req->wr, &offset);
-	if (!flow || !may_send(obs, flow, link, false, false) || !right_link(obs, flow, qp, false))
+	if (!flow || proof_posted(obs, qp, req, flow, offset) ||
+	    !may_send(obs, flow, link, false, false) || !right_link(obs, flow, qp, false))
 		return;
 	uint32_t len = req->wr.length, base = flow_base(flow), usable = flow_usable(flow);
 	uint32_t number = flow->conn->pair->number;
@@ -177,6 +178,8 @@ void obs_write_lands(struct observer *obs, struct qp *qp, struct request *req, s
 	struct world *w = obs->world;
 	struct obs_flow *flow = req->flow;
 	(void)qp;
+	if (req->proof && !obs_blind(obs))
+		proof_lands(obs, req, mr->addr + offset);
 	if (obs_blind(obs) || !flow)
 		return;
 	uint32_t number = flow->conn->pair->number;

@@ -88,6 +88,8 @@ void obs_settled(struct observer *obs, struct qp *qp, struct request *req, bool 
 		link->group->longs[link_side(link, qp)]--;
 	if (req->flow)
 		flow_settled(req, ok);
+	else if (req->proof)
+		proof_settled(obs, qp, req, ok);
 	else if (ok && !req->wr.is_write)
 		llc_done(obs, link, link_side(link, qp), request_bytes(req), req->wr.length);
 }
@@ -169,6 +171,7 @@ void obs_established(struct observer *obs, struct side *side)
 	group->gate[s] |= one_link;
 	if (!group->gate[s])
 		world_fail(w, "RV-12", "connection %u: open before the gate", side->pair->number);
+	proof_check(obs, conn, s);
 	if (!group->add_attempted && !one_link)
 		world_fail(w, "ADDL-2", "group %u: no second link was tried", group->number);
 }

@@ -57,6 +57,61 @@ static void run_cut(struct world *w)
 	run_down(w);
 }
 
+/** A limit in bytes of data, less than that of an RNIC with the largest packets. */
+static uint32_t any_limit(struct world *w)
+{
+	return smcr_mtu_bytes((uint8_t)prng_range(&w->rng, SMCR_MTU_256, SMCR_MTU_2048));
+}
+
+/** The paths between devices take less than these send, all paths or some, one way or both. */
+static void limit_paths(struct world *w)
+{
+	bool all = prng_chance(&w->rng, 500);
+	unsigned int ways = (unsigned int)prng_range(&w->rng, 1, 3);
+	uint32_t limit = any_limit(w);
+	for (size_t a = 0; a < w->fabric->num_devices; a++)
+		for (size_t b = 0; b < a; b++) {
+			if (!all && prng_chance(&w->rng, 500))
+				continue;
+			if (ways & 1)
+				fabric_limit(w->fabric, a, b, limit);
+			if (ways & 2)
+				fabric_limit(w->fabric, b, a, limit);
+		}
+}
+
+/** Has this connection come through the run: on SMC-R if `smc`, else also on TCP? */
+static void check_unharmed(struct world *w, const struct pair *pair, bool smc)
+{
+	for (int s = 0; s < 2; s++) {
+		const struct side *side = &pair->side[s];
+		if (side->reset || (!side->established && (smc || !side->fallback)))
+			world_fail(w, "PATH", "connection %u, %s: %s, though small packets pass",
+				   pair->number, s ? "server" : "client",
+				   side->reset ? "reset" : "not on SMC-R");
+	}
+}
+
+/** Large packets vanish on the way: nobody is reset, and soon SMC-R is used all the same. */
+static void run_black_hole(struct world *w)
+{
+	struct smcr_config config[2];
+	struct plan plan[2];
+	start(w, config, 2);
+	limit_paths(w);
+	uint64_t n = prng_range(&w->rng, 6, 10);
+	for (uint64_t i = 0; i < n; i++) {
+		any_clean_plans(w, plan, 300000);
+		struct route route = route_from(w, 0);
+		pair_open(w, &route, plan, i * 30 * SEC);
+	}
+	run_connections(w);
+	/* Each of two RNICs may have to find out, for each version and in each direction. */
+	for (uint64_t i = 0; i < n && !w->failed; i++)
+		check_unharmed(w, w->pairs[i], i >= 5);
+	run_down(w);
+}
+
 /* ---- ports and devices ---- */
 
 static void told_event(void *object, uint64_t arg)
@@ -322,6 +377,7 @@ static void run_mangled(struct world *w)
 const struct scenario scenarios_failure[] = {
 	{ "cut", "paths are cut for a while or for good", run_cut, 1,
 	  "GEN-5 ABORT-4 ABORT-5 CLOSE-4", __FILE__ },
+	{ "black-hole", "large packets vanish on the way", run_black_hole, 1, "GEN-4", __FILE__ },
 	{ "flap", "ports go down and up", run_flap, 1, "GEN-5 ABORT-5", __FILE__ },
 	{ "unplug", "devices go away and come back", run_unplug, 1, "GEN-5 PEER-3 ABORT-5",
 	  __FILE__ },

@@ -181,6 +181,19 @@ static bool path_open(const struct qp *from, const struct device *to)
 	       !own->world->fabric->cut[own->index][to->index];
 }
 
+/** Are the request's packets small enough for the path? */
+static bool fits(const struct qp *qp, const struct request *req)
+{
+	const struct qp *peer = fabric_qp_find(qp->world->fabric, qp->peer.qpn);
+	uint32_t most = peer ? qp->world->fabric->most[qp->device->index][peer->device->index] : 0;
+	uint32_t mtu = smcr_mtu_bytes(qp->peer.mtu);
+	uint32_t packet = req->wr.length < mtu ? req->wr.length : mtu;
+	if (!most || packet <= most)
+		return true;
+	obs_see(qp->world->observer, SEEN_TOO_LARGE);
+	return false;
+}
+
 /** Zero: the IP stack finds it out. */
 static bool mac_leads_to(const uint8_t mac[SMCR_MAC_LEN], const struct smcr_device_info *info)
 {
@@ -417,7 +430,7 @@ static void arrive_event(void *object, uint64_t arg)
 		struct request *req = slot(qp, qp->executed);
 		if (req->ready_at > w->clock.now)
 			break;
-		struct qp *peer = ready_peer(qp);
+		struct qp *peer = fits(qp, req) ? ready_peer(qp) : NULL;
 		if (!peer) {
 			req->ready_at = try_again(qp, req);
 			if (!req->ready_at) {
@@ -496,7 +509,8 @@ void wire_land_some(struct qp *qp)
 		return;
 	uint64_t n = delay(qp, 0, (uint32_t)(qp->posted - qp->executed));
 	struct qp *peer = ready_peer(qp);
-	while (peer && n-- && !qp->world->failed && execute(qp, peer, slot(qp, qp->executed)))
+	while (peer && n-- && !qp->world->failed && fits(qp, slot(qp, qp->executed)) &&
+	       execute(qp, peer, slot(qp, qp->executed)))
 		;
 }
 

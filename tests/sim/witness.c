@@ -63,6 +63,8 @@ static const struct {
 	[SEEN_EXCUSE] = { "ADD LINK only to be refused", "" },
 	[SEEN_LONG] = { "long LLC messages", "" },
 	[SEEN_REPEATED] = { "CONFIRM LINK repeated", "" },
+	[SEEN_PROOF] = { "full-size packets passed", "" },
+	[SEEN_TOO_LARGE] = { "packets larger than the path takes", "" },
 	[SEEN_MANGLED] = { "mangled messages", "SEC-6 CDC-12" },
 };
 

@@ -62,7 +62,9 @@ enum witness {
 	SEEN_EXCUSE,
 	SEEN_LONG,
 	SEEN_REPEATED,
-	SEEN_MANGLED, /* messages changed, lost or doubled */
+	SEEN_PROOF,     /* full-size packets of a new link passed */
+	SEEN_TOO_LARGE, /* they did not */
+	SEEN_MANGLED,   /* messages changed, lost or doubled */
 	NUM_WITNESSES,
 };
 

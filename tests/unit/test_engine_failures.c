@@ -43,6 +43,16 @@ struct moment {
 	bool committed;        /* that side is past its point of no return */
 };
 
+/** Deliver until a side knows that full-size packets pass, and no completion behind that. */
+static void hold_behind_proof(struct pair *pair, int side)
+{
+	const struct smcr_link *link;
+	do
+		assert_true(pair_step(pair));
+	while (!(link = pair_link(pair, side, 1)) || link->passed < link->mtu);
+	pair->side[side].hold_completions = true;
+}
+
 static const struct moment moments[] = {
 	{ "server: CONFIRM LINK reply awaited",
 	  2,
@@ -111,8 +121,9 @@ static void point_of_no_return(void **state)
 		struct pair_pick pick = m->pick;
 		pick.verdict = PAIR_HOLD;
 		pair_set_pick(pair, &pick);
-		pair->side[m->side].hold_completions = m->hold;
 		int c = pair_connect(pair, C);
+		if (m->hold)
+			hold_behind_proof(pair, m->side);
 		pair_pump(pair);
 		const struct pair_end *end = pair_end(pair, c, m->side);
 		assert_non_null(end->smc);
@@ -146,9 +157,11 @@ static void rejection_cannot_be_posted(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	pair->side[S].hold_completions = true; /* the server may still go back */
-	pair->side[C].fail_post = 2;           /* CONFIRM LINK reply, ADD LINK reply */
+	/* the client's: what shows that packets of three sizes pass, CONFIRM LINK reply, ADD LINK
+	 * reply */
+	pair->side[C].fail_post = 5;
 	int c = pair_connect(pair, C);
+	hold_behind_proof(pair, S); /* the server may still go back */
 	pair_run(pair, 3 * SECOND);
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(pair_end(pair, c, side)->established, 0);
@@ -217,23 +230,27 @@ static void second_path_is_dead(void **state)
 	PROVES("ERR-22 ERR-17 FO-13");
 }
 
-/** The completion of CONFIRM LINK is seen late, when ADD LINK is on its way: it says nothing about
- *  that, which still has to arrive in time (ERR-17). */
+/** The completion of the CONFIRM LINK reply is seen late, when the ADD LINK reply is on its way: it
+ *  says nothing about that, which still has to arrive in time (ERR-17). */
 static void late_completion(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 2, 2);
-	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	struct pair_pick pick = {
+		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
+	};
 	pair_set_pick(pair, &pick);
-	pair->side[S].hold_completions = true;
 	int c = pair_connect(pair, C);
+	hold_behind_proof(pair, C);
 	pair_pump(pair);
-	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
-	pair->side[S].hold_completions = false;
+	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
+	pair->side[C].hold_completions = false;
 	pair_run(pair, 2 * SECOND + SECOND / 4);
+	assert_int_equal(pair_count_clc(pair, C, SMCR_CLC_DECLINE), 1);
+	/* the server's ADD LINK was delivered: no way back for it (ERR-6) */
 	for (int side = 0; side < 2; side++)
-		assert_int_equal(pair_end(pair, c, side)->fallback, 1);
-	assert_int_equal(pair_count_clc(pair, S, SMCR_CLC_DECLINE), 1);
+		assert_int_equal(pair_end(pair, c, side)->failed, 1);
+	pair_run(pair, 10 * SECOND);
 	all_freed(pair);
 	pair_free(pair);
 	PROVES("ERR-17 ERR-18");

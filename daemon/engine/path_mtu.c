@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Do packets of the path MTU pass? (A67)
+ *
+ * What lies between two RNICs may drop large packets without a word: small ones pass, so that a
+ * link is confirmed and answers TEST LINK, and data are lost in it. So in first contact each side
+ * writes zeros of every packet size up to the link's MTU into the element that the connection has
+ * at the peer, which is zero and of which no cursor tells anything. A CONFIRM LINK of the peer's
+ * is acted on when these writes are acknowledged. The peer has its memory registered by then: a
+ * server when it sends CONFIRM LINK, a deployed client when it answers. Before the gate opens
+ * nothing else is written there; and a link that fails this has gone by then.
+ *
+ * A link that comes later, while connections write, has no such place. There the first full-size
+ * write is the proof: if none has ever been acknowledged and one takes the queue pair into error,
+ * although small messages passed, it is blamed on the size.
+ *
+ * What has been found is remembered for the two RNICs: the next link of theirs is of a size that
+ * passes.
+ */
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+
+/** Each hour one connection, or one more link, may find out anew. */
+#define REMEMBERED_FOR (UINT64_C(3600) * 1000 * 1000)
+
+/* ---- what is known ---- */
+
+void smcr_path_forget(struct smcr_engine *engine, const uint8_t local[SMCR_GID_LEN])
+{
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++)
+		if (!memcmp(engine->paths[i].local, local, SMCR_GID_LEN))
+			engine->paths[i].until = 0;
+}
+
+/** Where to note it: the entry of the same RNICs, else the one that ends first. */
+static struct smcr_path *entry_for(struct smcr_engine *engine, const struct smcr_link *link)
+{
+	struct smcr_path *best = &engine->paths[0];
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++) {
+		struct smcr_path *path = &engine->paths[i];
+		if (!memcmp(path->local, link->local_gid, SMCR_GID_LEN) &&
+		    !memcmp(path->peer, link->peer_gid, SMCR_GID_LEN))
+			return path;
+		if (path->until < best->until)
+			best = path;
+	}
+	return best;
+}
+
+static void remember(const struct smcr_link *link, uint8_t mtu)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	struct smcr_path *path = entry_for(engine, link);
+	path->lgr = link->lgr->id;
+	path->mtu = mtu;
+	path->until = engine->now + REMEMBERED_FOR;
+	memcpy(path->local, link->local_gid, SMCR_GID_LEN);
+	memcpy(path->peer, link->peer_gid, SMCR_GID_LEN);
+}
+
+static bool counts(const struct smcr_engine *engine, const struct smcr_path *path,
+		   const uint8_t local[SMCR_GID_LEN])
+{
+	return path->until > engine->now && !memcmp(path->local, local, SMCR_GID_LEN);
+}
+
+uint8_t smcr_path_mtu(const struct smcr_engine *engine, const uint8_t local[SMCR_GID_LEN],
+		      const uint8_t peer[SMCR_GID_LEN], uint8_t mtu)
+{
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++) {
+		const struct smcr_path *path = &engine->paths[i];
+		if (counts(engine, path, local) && path->mtu < mtu &&
+		    !memcmp(path->peer, peer, SMCR_GID_LEN))
+			mtu = path->mtu;
+	}
+	return mtu;
+}
+
+uint8_t smcr_path_mtu_in_group(const struct smcr_lgr *lgr, const uint8_t local[SMCR_GID_LEN],
+			       uint8_t mtu)
+{
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++) {
+		const struct smcr_path *path = &lgr->engine->paths[i];
+		if (counts(lgr->engine, path, local) && path->lgr == lgr->id && path->mtu < mtu)
+			mtu = path->mtu;
+	}
+	return mtu;
+}
+
+/* ---- the proof ---- */
+
+/** The connection of the first contact, if its element can be written on this link. */
+static struct smcr_conn *connection_of(const struct smcr_link *link)
+{
+	const struct smcr_lgr *lgr = link->lgr;
+	struct smcr_conn *conn = lgr->fc.conn;
+	if (lgr->state != SMCR_LGR_FIRST_CONTACT || !conn || !conn->tx.rmb || !conn->tx.buf.slab)
+		return NULL;
+	return conn->tx.rmb->token[link->slot].valid ? conn : NULL;
+}
+
+/** Zeros out of the send buffer, which is new, to the end of the element, far from an eye catcher:
+ *  as large as packets of this MTU get, for a write that is one packet has the longest header. */
+static void post_packet(struct smcr_link *link, struct smcr_conn *conn, uint8_t mtu)
+{
+	const struct smcr_rtoken *token = &conn->tx.rmb->token[link->slot];
+	const struct smcr_element *buf = &conn->tx.buf;
+	uint64_t end = token->vaddr + (uint64_t)conn->tx.index * conn->tx.element_size;
+	struct smcr_wr wr = {
+		.is_write = true,
+		.addr = buf->addr,
+		.length = smcr_mtu_bytes(mtu),
+		.lkey = buf->slab->reg[link->slot].lkey,
+		.rkey = token->rkey,
+		.remote_addr = end - smcr_mtu_bytes(mtu),
+	};
+	struct smcr_tx_entry entry = { .kind = SMCR_TX_PROOF, .conn = conn };
+	smcr_link_post(link, &wr, &entry, 1);
+}
+
+bool smcr_path_prove(struct smcr_link *link)
+{
+	struct smcr_conn *conn = connection_of(link);
+	if (!conn || link->passed >= link->mtu)
+		return false;
+	/* One by one, as each has a completion of its own that tells how far it goes. */
+	for (uint8_t mtu = SMCR_MTU_256; mtu <= link->mtu; mtu++)
+		post_packet(link, conn, mtu);
+	return true;
+}
+
+void smcr_path_stop(struct smcr_link *link)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	if (!smcr_link_usable(link))
+		return;
+	link->qp_failed = true;
+	engine->ops->qp_error(engine->ctx, link->qp);
+}
+
+void smcr_path_passed(struct smcr_link *link, uint32_t length)
+{
+	while (link->passed < link->mtu && length >= smcr_mtu_bytes(link->passed + 1))
+		link->passed++;
+}
+
+/* ---- what to blame ---- */
+
+/** Data that may have been too large: has one of the first requests up to this one full-size
+ *  packets? */
+static bool is_full_size(const struct smcr_link *link, uint64_t wr_id)
+{
+	for (uint64_t id = link->tx_done; id <= wr_id; id++)
+		if (link->tx[id % link->tx_depth].length >= smcr_mtu_bytes(link->mtu))
+			return true;
+	return false;
+}
+
+/** Most often it is Ethernet's usual 1500 bytes that do not suffice. */
+static uint8_t smaller(uint8_t mtu)
+{
+	return mtu > SMCR_MTU_1024 ? SMCR_MTU_1024 : (uint8_t)(mtu - 1);
+}
+
+/** The largest packets that pass, as far as is known; 0: size does not matter. */
+static uint8_t passing(const struct smcr_link *link, uint64_t wr_id)
+{
+	if (link->passed >= link->mtu)
+		return 0;
+	if (link->lgr->llc->proving == link)
+		return link->passed;
+	if (!link->was_active || !is_full_size(link, wr_id))
+		return 0;
+	uint8_t guess = smaller(link->mtu);
+	return guess > link->passed ? guess : link->passed;
+}
+
+bool smcr_path_blame(struct smcr_link *link, uint64_t wr_id)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	uint8_t mtu = passing(link, wr_id);
+	if (link->state == SMCR_LINK_FAILED || !mtu)
+		return false;
+	remember(link, mtu);
+	link->too_large = true;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH,
+		       "packets of %u bytes do not pass, smaller ones do: the path's MTU is less "
+		       "than the interface's",
+		       smcr_mtu_bytes(link->mtu));
+	smcr_log_peer(lgr->engine, &lgr->peer, LOG_WARNING, "path MTU",
+		      "%s: packets of %u bytes do not pass: the MTU of the path is less than that "
+		      "of the interface. Links to this RNIC use %u bytes for an hour",
+		      link->device_name, smcr_mtu_bytes(link->mtu), smcr_mtu_bytes(mtu));
+	return true;
+}

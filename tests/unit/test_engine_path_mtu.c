@@ -1,0 +1,351 @@
+/* SPDX-License-Identifier: MIT */
+/* Full-size packets do not pass, small ones do (A67). */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/enginepair_v2.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+#define MILLI  1000
+#define HOUR   (UINT64_C(3600) * SECOND)
+
+/** RNICs with the largest packets. */
+static struct pair *large_pair(size_t rnics, bool v2)
+{
+	struct pair *pair = v2 ? pair_new_with("A", "A", 0) : pair_new(NULL, NULL, 0, 0);
+	for (int side = 0; side < 2; side++)
+		for (size_t n = 0; n < rnics; n++) {
+			struct smcr_device_info info = pair_device(side, n);
+			info.mtu = SMCR_MTU_4096;
+			pair_add_device(pair, side, &info);
+		}
+	return pair;
+}
+
+/** The connection is TCP on both sides: one Decline, which says why, and nobody is skipped. */
+static void assert_declined(struct pair *pair, int c, int by)
+{
+	assert_int_equal(pair_count_clc(pair, by, SMCR_CLC_DECLINE), 1);
+	assert_int_equal(pair_count_clc(pair, !by, SMCR_CLC_DECLINE), 0);
+	pair_run(pair, SECOND); /* one of the other side's might cross it */
+	const struct pair_end *own = pair_end(pair, c, by), *other = pair_end(pair, c, !by);
+	assert_int_equal(own->fallback, 1);
+	assert_int_equal(own->last.reason, SMCR_REASON_PATH_MTU);
+	assert_int_equal(other->fallback, 1);
+	assert_int_equal(other->last.reason, SMCR_REASON_PEER_DECLINED);
+	assert_int_equal(other->last.peer_reason, SMCR_REASON_PATH_MTU);
+	assert_false(own->last.path_dead);
+	assert_false(other->last.path_dead);
+}
+
+/** Whichever way large packets are lost, and whatever the version: the first connection goes back
+ *  to TCP, soon, and the next one has packets that pass. */
+static void next_one_is_smaller(void **state)
+{
+	(void)state;
+	for (int v2 = 0; v2 < 2; v2++)
+		for (int side = 0; side < 2; side++)
+			for (uint8_t mtu = SMCR_MTU_256; mtu < SMCR_MTU_4096; mtu++) {
+				struct pair *pair = large_pair(1, v2);
+				pair->side[side].most = smcr_mtu_bytes(mtu);
+				int c = pair_connect(pair, C);
+				pair_run(pair, 1600 * MILLI);
+				assert_declined(pair, c, side);
+				assert_null(pair_lgr(pair, S));
+				c = pair_connected(pair);
+				for (int i = 0; i < 2; i++) {
+					assert_int_equal(pair_link(pair, i, 1)->mtu, mtu);
+					assert_int_equal(pair_link(pair, i, 1)->passed, mtu);
+				}
+				pair_send(pair, c, side, 12000, 1);
+				pair_pump(pair);
+				pair_expect(pair, c, !side, 12000, 1);
+				pair_free(pair);
+			}
+	PROVES("GEN-4");
+}
+
+/** Both ways: the client finds out, whose turn is first. */
+static void both_ways(void **state)
+{
+	(void)state;
+	struct pair *pair = large_pair(1, false);
+	pair->side[S].most = 1024;
+	pair->side[C].most = 1024;
+	int c = pair_connect(pair, C);
+	pair_run(pair, 1600 * MILLI);
+	assert_declined(pair, c, C);
+	pair_connected(pair);
+	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_1024);
+	assert_int_equal(pair_link(pair, S, 1)->passed, SMCR_MTU_1024);
+	pair_free(pair);
+}
+
+/** The device gives up before we do. */
+static void device_gives_up(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[side].retry_ms = 100;
+		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
+		pair->side[side].most = 512;
+		int c = pair_connect(pair, C);
+		pair_run(pair, 200 * MILLI);
+		assert_declined(pair, c, side);
+		pair_connected(pair);
+		assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_512);
+		pair_free(pair);
+	}
+}
+
+/** Where nothing passes at all size is not to blame. */
+static void nothing_passes(void **state)
+{
+	(void)state;
+	struct pair *pair = large_pair(1, false);
+	pair->side[C].blocked = true;
+	int c = pair_connect(pair, C);
+	pair_run(pair, 2 * SECOND);
+	assert_int_equal(pair_end(pair, c, S)->fallback, 1);
+	assert_int_equal(pair_end(pair, c, S)->last.reason, SMCR_REASON_CONFIRM_LINK_FAILED);
+	assert_true(pair_end(pair, c, S)->last.path_dead);
+	pair->side[C].blocked = false;
+	pair_connected(pair);
+	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_4096);
+	pair_free(pair);
+}
+
+/** What is written to find out is zero, in an element that is zero, and over when data may flow. */
+static void it_is_harmless(void **state)
+{
+	(void)state;
+	struct pair *pair = large_pair(2, false);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	for (int side = 0; side < 2; side++) {
+		const struct smcr_conn *conn = pair_end(pair, c, side)->smc;
+		assert_int_equal(pair_link(pair, side, 1)->passed, SMCR_MTU_4096);
+		assert_int_equal(conn->tx.outstanding, 0);
+		const uint8_t *element = conn->rx.element.addr;
+		for (uint32_t i = SMCR_EYE_CATCHER_LEN; i < conn->rx.element.size; i++)
+			assert_int_equal(element[i], 0);
+	}
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	for (int side = 0; side < 2; side++)
+		assert_int_equal(pair_link(pair, side, 2)->passed, SMCR_MTU_4096);
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("RV-11 RMB-3");
+}
+
+/** A side waits with what the other one relies on: the client with the reply to CONFIRM LINK, the
+ *  server with ADD LINK. */
+static void nothing_before_that(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = large_pair(2, false);
+		pair->side[side].most = 2048;
+		int c = pair_connect(pair, C);
+		pair_run(pair, 500 * MILLI);
+		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true), side == S);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+		/* The path takes them after all, say because its route has changed. */
+		pair->side[side].most = 0;
+		pair_pump(pair);
+		assert_true(pair_both_established(pair, c));
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+}
+
+/** A second link whose full-size packets do not pass is not added, whoever finds out; the
+ * connection opens with the first one, and the next attempt is smaller. */
+static void second_link_is_smaller(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[S].add_link_retry = 3 * SECOND;
+		struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_ADD_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_set_pick(pair, &pick);
+		int c = pair_connect(pair, C);
+		pair_pump(pair);
+		pair->side[side].most = 512; /* link 1 is proven already */
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 2 * SECOND);
+		assert_true(pair_both_established(pair, c));
+		assert_null(pair_link(pair, S, 2));
+		assert_null(pair_link(pair, C, 2));
+		assert_int_equal(pair->side[side].events[SMCR_EVENT_LINK_REFUSED], 1);
+		pair_run(pair, 10 * SECOND);
+		const struct smcr_lgr *lgr = pair_lgr(pair, side);
+		const struct smcr_link *second = NULL;
+		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+			if (lgr->links[i] && lgr->links[i]->number != 1)
+				second = lgr->links[i];
+		assert_non_null(second);
+		assert_int_equal(second->mtu, SMCR_MTU_512);
+		pair_free(pair);
+	}
+	PROVES("ERR-22 ERR-28 RV-12");
+}
+
+/** The first full-size data of a link that was added later do not pass, and nothing else is wrong:
+ *  the connection moves, and the link comes back with smaller packets. */
+static void stalls_on_large_packets(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	config.add_link_retry = SECOND;
+	struct pair *pair = pair_new(&config, NULL, 0, 0);
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 0);
+		info.mtu = SMCR_MTU_4096;
+		pair_add_device(pair, side, &info);
+	}
+	int c[2] = { pair_connected(pair), pair_connected(pair) };
+	for (int side = 0; side < 2; side++) {
+		struct smcr_device_info info = pair_device(side, 1);
+		info.mtu = SMCR_MTU_4096;
+		pair_add_device(pair, side, &info);
+		pair_pump(pair);
+	}
+	struct smcr_link *added = NULL;
+	pair_run(pair, 2 * SECOND);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (pair_lgr(pair, C)->links[i] && pair_lgr(pair, C)->links[i]->number != 1)
+			added = pair_lgr(pair, C)->links[i];
+	assert_non_null(added);
+	assert_int_equal(added->mtu, SMCR_MTU_4096);
+	assert_true(added->passed < SMCR_MTU_4096);
+	struct smcr_conn *on = pair_end(pair, c[1], C)->smc;
+	smcr_conn_move(on, added);
+	pair_pump(pair);
+	uint8_t number = added->number;
+	pair->side[C].most = 2048;
+	pair_send(pair, c[1], C, 8000, 3);
+	pair_run(pair, 5 * SECOND);
+	assert_int_equal(pair_link(pair, C, 1)->passed, SMCR_MTU_4096);
+	assert_int_equal(pair_end(pair, c[1], C)->reset, 0);
+	assert_null(pair_link(pair, C, number));
+	pair->side[C].most = 0; /* link 1 stands for another path */
+	pair_run(pair, 10 * SECOND);
+	pair_expect(pair, c[1], S, 8000, 3);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = pair_lgr(pair, C)->links[i];
+		if (link && link->number != 1)
+			assert_int_equal(link->mtu, SMCR_MTU_1024);
+	}
+	pair_free(pair);
+	PROVES("FO-1");
+}
+
+/** What was found is forgotten after an hour, and when the RNIC gets another MTU. */
+static void it_is_forgotten(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 3; way++) {
+		struct pair *pair = large_pair(1, false);
+		pair->side[C].most = 1024;
+		pair_connect(pair, C);
+		pair_run(pair, 2 * SECOND);
+		pair->side[C].most = 0;
+		if (way == 0)
+			pair_run(pair, HOUR - 10 * SECOND);
+		else if (way == 1)
+			pair_run(pair, HOUR);
+		if (way == 2) {
+			struct smcr_device_info info = pair_device(C, 0);
+			info.mtu = SMCR_MTU_2048;
+			pair_update_device(pair, C, &info);
+		}
+		pair_connected(pair);
+		uint8_t expected = way == 0   ? SMCR_MTU_1024
+				   : way == 1 ? SMCR_MTU_4096
+					      : SMCR_MTU_2048;
+		assert_int_equal(pair_link(pair, S, 1)->mtu, expected);
+		pair_free(pair);
+	}
+}
+
+/** More paths than are remembered: the oldest ones make room. */
+static void memory_is_bounded(void **state)
+{
+	(void)state;
+	struct pair *pair = large_pair(1, false);
+	struct smcr_engine *engine = pair->side[C].engine;
+	pair_connected(pair);
+	struct smcr_link *link = pair_link(pair, C, 1);
+	uint8_t gid[SMCR_GID_LEN];
+	memcpy(gid, link->peer_gid, SMCR_GID_LEN);
+	/* As if each of many peers had it: what is outstanding on a link of a first contact. */
+	pair->side[C].most = 256;
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX + 3; i++) {
+		smcr_engine_set_time(engine, pair->now + (i + 1) * SECOND);
+		struct smcr_path *path = &engine->paths[0];
+		for (unsigned int k = 1; k < SMCR_PATHS_MAX; k++)
+			if (engine->paths[k].until < path->until)
+				path = &engine->paths[k];
+		assert_int_equal(path->until != 0, i >= SMCR_PATHS_MAX);
+		link->peer_gid[0] = (uint8_t)(i + 1);
+		link->passed = SMCR_MTU_256;
+		pair_lgr(pair, C)->llc->proving = link;
+		assert_true(smcr_path_blame(link, link->tx_next));
+		assert_int_equal(path->peer[0], i + 1);
+		link->state = SMCR_LINK_ACTIVE; /* once more */
+	}
+	pair_free(pair);
+}
+
+/** `smcrctl link test` tells what passes. */
+static void a_test_tells(void **state)
+{
+	(void)state;
+	struct pair *pair = large_pair(1, false);
+	pair_connected(pair);
+	for (int known = 1; known >= 0; known--) {
+		if (!known)
+			pair_link(pair, C, 1)->passed = 0;
+		struct smcr_command command = { .type = SMCR_COMMAND_LINK_TEST,
+						.lgr = pair_lgr(pair, C)->id,
+						.link = 1 };
+		uint64_t id;
+		assert_int_equal(smcr_engine_command(pair->side[C].engine, &command, &id), 0);
+		pair_run(pair, SECOND);
+		assert_int_equal(pair->side[C].command_result.error, 0);
+		assert_non_null(strstr(pair->side[C].command_result.text,
+				       known ? "packets of 4096 bytes pass"
+					     : "not known whether packets of 4096 bytes pass"));
+	}
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(next_one_is_smaller),    cmocka_unit_test(both_ways),
+		cmocka_unit_test(device_gives_up),        cmocka_unit_test(nothing_passes),
+		cmocka_unit_test(it_is_harmless),         cmocka_unit_test(nothing_before_that),
+		cmocka_unit_test(second_link_is_smaller), cmocka_unit_test(stalls_on_large_packets),
+		cmocka_unit_test(it_is_forgotten),        cmocka_unit_test(memory_is_bounded),
+		cmocka_unit_test(a_test_tells),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
