@@ -95,6 +95,7 @@ ENGINE_LIB := $(B)/lib/engine.a
 RNIC_LIB := $(B)/lib/rnic.a
 DAEMON_LIB := $(B)/lib/daemon.a
 TEST_LIB := $(B)/lib/testlib.a
+SMCRCTL_LIB := $(B)/lib/smcrctl.a
 
 UNIT_BINS := $(patsubst tests/unit/%.c,$(B)/tests/unit/%,$(UNIT_SRCS))
 PRELOAD_TEST_BINS := $(patsubst tests/preload/%.c,$(B)/tests/preload/%,$(PRELOAD_TEST_SRCS))
@@ -160,6 +161,7 @@ $(eval $(call archive,$(ENGINE_LIB),$(ENGINE_SRCS)))
 $(eval $(call archive,$(RNIC_LIB),$(RNIC_SRCS)))
 $(eval $(call archive,$(DAEMON_LIB),$(DAEMON_SRCS)))
 $(eval $(call archive,$(TEST_LIB),$(TESTLIB_SRCS)))
+$(eval $(call archive,$(SMCRCTL_LIB),$(filter-out cli/smcrctl/main.c,$(SMCRCTL_SRCS))))
 
 ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 
@@ -209,6 +211,10 @@ $(B)/tests/unit/test_firewall: $(B)/obj/cli/smcrctl/firewall.o
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+
+$(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(SMCRCTL_LIB) $(PROTO_LIB)
+	@mkdir -p $(@D)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
 # The libraries' logic, linked into sanitized test programs.
 lib_test_obj = $(patsubst %.c,$(B)/obj/lib-test/%.o,$(1))

@@ -12,6 +12,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SHOW         "show"
+#define MAX_OBJECTS  64
 #define MAX_LINK     UINT8_MAX
 
 /* GROUP/NUMBER */
@@ -175,8 +176,8 @@ static const struct command {
 
 static const struct object *find_object(const char *word)
 {
-	const char *names[64], *other;
-	for (size_t i = 0; i < num_objects; i++)
+	const char *names[MAX_OBJECTS], *other;
+	for (size_t i = 0; i < num_objects && i < MAX_OBJECTS; i++)
 		names[i] = objects[i].name;
 	int found = words_match(word, names, num_objects, &other);
 	if (other)

@@ -10,12 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "cli/smcrctl/table.h"
 #include "cli/smcrctl/tools.h"
 
 struct object {
 	const char *name;
 	const char *help;
 	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
+	const struct column *columns; /* if it is one table, which can be sorted */
+	size_t num_columns;
 	/* A tool: it asks smcrd and the host itself; all words behind its name are its own. */
 	int (*run)(const struct tool_call *call);
 	const char *arguments; /* of a tool; NULL: none */

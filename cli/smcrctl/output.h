@@ -20,6 +20,7 @@ enum exit_status {
 struct output {
 	bool json, pretty; /* pretty: indented; else one line a document */
 	bool details;      /* tables with all columns */
+	bool exact_bytes;  /* 1234567 instead of 1.2M */
 };
 
 /** One document on standard output: {"schema": 1, KEY: value}. */

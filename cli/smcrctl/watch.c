@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/watch.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "cli/smcrctl/interrupt.h"
+
+#define TO_HOME    "\033[H"
+#define CLEAR_LINE "\033[K"
+#define CLEAR_REST "\033[J"
+
+void watch_screen(unsigned short *ret_columns, unsigned short *ret_lines)
+{
+	struct winsize size = { 0 };
+	*ret_columns = *ret_lines = 0;
+	if (!isatty(STDOUT_FILENO) || ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0)
+		return;
+	*ret_columns = size.ws_col ? size.ws_col : 80;
+	*ret_lines = size.ws_row ? size.ws_row : 24;
+}
+
+/* What is printed goes into a text first: a screen is painted in one go, and cut where it ends.
+ * @return as watch->print(); *ret_text NULL without memory */
+static int print_to_text(const struct watch *watch, char **ret_text)
+{
+	FILE *real = stdout;
+	size_t len;
+	*ret_text = NULL;
+	FILE *memory = open_memstream(ret_text, &len);
+	if (!memory)
+		return watch->print(watch->ctx);
+	stdout = memory;
+	int status = watch->print(watch->ctx);
+	stdout = real;
+	fclose(memory);
+	return status;
+}
+
+static void print_header(const struct watch *watch, const char *end)
+{
+	char when[32];
+	time_t now = time(NULL);
+	struct tm tm;
+	localtime_r(&now, &tm);
+	strftime(when, sizeof(when), "%F %T", &tm);
+	printf("%s  %s, every %g s%s\n", when, watch->title, watch->seconds, end);
+}
+
+/* What stands before the end of the line: its bytes, and how many lines of the screen it takes. */
+static size_t measure(const char *text, unsigned int columns, unsigned int *ret_lines)
+{
+	size_t len = strcspn(text, "\n");
+	unsigned int width = 0;
+	for (size_t i = 0; i < len; i++)
+		width += ((unsigned char)text[i] & 0xC0) != 0x80; /* UTF-8 */
+	*ret_lines = width > columns ? (width + columns - 1) / columns : 1;
+	return len;
+}
+
+/* How many lines of the text fit; if not all, one of the screen is left for saying so. */
+static unsigned int lines_that_fit(const char *text, unsigned int columns, unsigned int room,
+				   unsigned int *ret_left)
+{
+	unsigned int fit = 0, fit_before_last = 0, taken = 0, total = 0, lines;
+	for (; *text; total++) {
+		size_t len = measure(text, columns, &lines);
+		taken += lines;
+		fit += taken <= room;
+		fit_before_last += taken + 1 <= room;
+		text += len + (text[len] != '\0');
+	}
+	*ret_left = fit < total ? total - fit_before_last : 0;
+	return fit < total ? fit_before_last : total;
+}
+
+static void paint(const char *text, unsigned int columns, unsigned int room)
+{
+	unsigned int left, lines;
+	for (unsigned int n = lines_that_fit(text, columns, room, &left); n > 0; n--) {
+		size_t len = measure(text, columns, &lines);
+		printf("%.*s" CLEAR_LINE "\n", (int)len, text);
+		text += len + 1;
+	}
+	if (left)
+		printf("(%u more lines)" CLEAR_LINE "\n", left);
+}
+
+static int paint_screen(const struct watch *watch)
+{
+	unsigned short columns, lines;
+	char *text;
+	int status = print_to_text(watch, &text);
+	watch_screen(&columns, &lines);
+	interrupt_hold();
+	if (!status) {
+		fputs(TO_HOME, stdout);
+		print_header(watch, CLEAR_LINE);
+		/* below the header, and above the cursor */
+		paint(text ? text : "", columns, lines > 3 ? lines - 2u : 1);
+		fputs(CLEAR_REST, stdout);
+	}
+	free(text);
+	return interrupt_release() ? 1 : status;
+}
+
+static int print_next(const struct watch *watch)
+{
+	char *text;
+	int status = print_to_text(watch, &text);
+	interrupt_hold();
+	if (watch->title && !status)
+		print_header(watch, "");
+	fputs(text ? text : "", stdout);
+	if (watch->title && !status)
+		putchar('\n');
+	free(text);
+	return interrupt_release() ? 1 : status;
+}
+
+/* Steps of the same length; what could not be done in time is left out. */
+static void wait_until_next(const struct watch *watch, struct timespec *next)
+{
+	struct timespec now;
+	double seconds = watch->seconds;
+	next->tv_sec += (time_t)seconds;
+	next->tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
+	next->tv_sec += next->tv_nsec / 1000000000;
+	next->tv_nsec %= 1000000000;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	if (now.tv_sec > next->tv_sec ||
+	    (now.tv_sec == next->tv_sec && now.tv_nsec > next->tv_nsec))
+		*next = now;
+	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
+		;
+}
+
+int watch_run(const struct watch *watch)
+{
+	struct timespec next;
+	interrupt_is_the_end();
+	clock_gettime(CLOCK_MONOTONIC, &next);
+	if (watch->terminal) {
+		fputs(TO_HOME CLEAR_REST, stdout);
+		fflush(stdout);
+	}
+	for (;;) {
+		int status = watch->terminal ? paint_screen(watch) : print_next(watch);
+		if (status)
+			return status;
+		wait_until_next(watch, &next);
+	}
+}

@@ -1,0 +1,173 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# smcrctl alone: how it shows what a daemon answers, here one that reads its answers from a file
+# (canned_smcrd.py). Needs no namespaces.
+bats_require_minimum_version 1.5.0
+load common
+
+SMCRCTL=$HOSTS_BUILD/bin/smcrctl
+
+# canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
+canned() {
+	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock
+	printf '%s' "$1" >"$BATS_TEST_TMPDIR/replies.json"
+	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$SMCRD_SOCKET" \
+		"$BATS_TEST_TMPDIR/replies.json" "$BATS_TEST_TMPDIR/asked" 3>&- &
+	CANNED_PID=$!
+	until_true 10 listens
+}
+
+listens() {
+	ss -Hlx src "$SMCRD_SOCKET" | grep -q .
+}
+
+teardown() {
+	[ -z "${CANNED_PID:-}" ] || kill "$CANNED_PID" 2>/dev/null || true
+}
+
+# terminal COLUMNS LINES COMMAND..
+terminal() {
+	"$BATS_TEST_DIRNAME/terminal.py" "$@"
+}
+
+# interrupted SIGNAL LINES COMMAND..: what it has printed when it was ended after so many lines
+interrupted() {
+	local signal=$1 count=$2 out=$BATS_TEST_TMPDIR/interrupted pid
+	shift 2
+	: >"$out"
+	"$@" >"$out" 2>&1 3>&- &
+	pid=$!
+	# shellcheck disable=SC2317
+	has_lines() {
+		[ "$(wc -l <"$out")" -ge "$count" ]
+	}
+	until_true 10 has_lines
+	kill "-$signal" "$pid"
+	wait "$pid" || return
+	cat "$out"
+}
+
+CONNECTIONS='{"connection.show":[[
+{"id":1,"local":"10.77.0.1:7100","peer":"10.77.0.2:40000","mode":"smcr","linkgroup":3,"link":2,"state":"active",
+ "tx_bytes":1258291,"rx_bytes":9,"pid":4711,"program":"nginx","fallback_text":null},
+{"id":2,"local":"10.77.0.1:7100","peer":"10.77.0.10:40000","mode":"smcr","linkgroup":3,"link":10,"state":"active",
+ "tx_bytes":1023,"rx_bytes":1048575,"pid":12,"program":"n\u001bginx","fallback_text":null},
+{"id":3,"local":"10.77.0.1:7100","peer":"10.77.0.9:40000","mode":"tcp","linkgroup":null,"link":null,"state":"closed",
+ "tx_bytes":null,"rx_bytes":null,"pid":99,"program":"curl","fallback_text":"the peer did not offer SMC-R, and that is all"}]]}'
+
+@test "bytes are told for people, with --bytes and in JSON exactly" {
+	canned "$CONNECTIONS"
+	run -0 "$SMCRCTL" connection
+	[[ "${lines[1]}" =~ \ 1\.2M\ +9\  ]]
+	[[ "${lines[2]}" =~ \ 1023\ +1\.0M\  ]]
+	[[ "$output" == *"n?ginx"* ]]
+	run -0 "$SMCRCTL" --bytes connection
+	[[ "${lines[1]}" =~ \ 1258291\ +9\  ]]
+	run -0 "$SMCRCTL" -j connection
+	[[ "$output" == *'"tx_bytes":1258291,'* ]]
+}
+
+@test "a narrow terminal shows what matters most, and no value is cut" {
+	canned "$CONNECTIONS"
+	run -0 "$SMCRCTL" connection
+	titles=$(tr -s ' ' <<<"${lines[0]}")
+	[ "$titles" = "LOCAL PEER MODE LINK STATE TX-BYTES RX-BYTES PID PROGRAM FALLBACK" ]
+	run -0 terminal 200 24 "$SMCRCTL" connection
+	[ "$(tr -s ' ' <<<"${lines[0]%$'\r'}")" = "$titles" ]
+	for columns in 80 60 40; do
+		run -0 terminal "$columns" 24 "$SMCRCTL" connection
+		[[ "${lines[0]}" == "LOCAL           PEER              MODE  "*"FALLBACK"$'\r' ]]
+		[[ "${lines[0]}" != *PID* ]]
+		[[ "${lines[3]}" == *"the peer did not offer SMC-R, and that is all"* ]]
+		[[ "${lines[4]}" == *"more columns with -d"* ]]
+		[ "$(tr -d '\r' <<<"${lines[0]}" | wc -L)" -le "$columns" ] || [ "$columns" = 40 ]
+	done
+	run -0 terminal 40 24 "$SMCRCTL" -d connection
+	[[ "${lines[0]}" == *PEER-HOST*PID*CODES*FALLBACK* ]]
+}
+
+@test "--sort: numbers as numbers, the largest first with a minus, JSON too" {
+	canned "$CONNECTIONS"
+	ids() {
+		"$SMCRCTL" -j --sort "$1" connection | jq -r '[.connection[].id] | join("")'
+	}
+	[ "$(ids tx-bytes)" = 213 ]
+	[ "$(ids -tx_bytes)" = 123 ]
+	[ "$(ids PEER)" = 132 ]
+	[ "$(ids -link)" = 213 ]
+	[ "$(ids pid)" = 231 ]
+	run -2 "$SMCRCTL" --sort size connection
+	[[ "$output" == *"no column 'size' to sort by; it has: ID, LOCAL, PEER, "* ]]
+	run -2 "$SMCRCTL" --sort pid info
+}
+
+@test "--watch: one after the other, a screen painted anew, until interrupted" {
+	canned "$CONNECTIONS"
+	run -0 interrupted INT 3 "$SMCRCTL" -j --watch 0.2 connection
+	[ "${#lines[@]}" -ge 3 ]
+	for line in "${lines[@]}"; do
+		jq -e '.schema == 1 and (.connection | length == 3)' <<<"$line"
+	done
+	run -0 interrupted TERM 8 "$SMCRCTL" -w 0.2 --sort -pid connection
+	[ "$(grep -cE '^20[0-9-]+ [0-9:]+  connection, every 0.2 s$' <<<"$output")" -ge 2 ]
+	[[ "${lines[2]}" == *" 4711 "* ]]
+	# five lines: the header, three of the table, and the cursor's
+	run -0 interrupted TERM 8 "$BATS_TEST_DIRNAME/terminal.py" 60 5 "$SMCRCTL" -w 0.2 connection
+	[[ "$output" == $'\e[H\e[J\e[H20'* ]]
+	[[ "${lines[1]}" == LOCAL* ]]
+	[[ "${lines[3]}" == "(3 more lines)"* ]]
+	[[ "${lines[4]}" == $'\e[J\e[H20'* ]]
+	run -2 "$SMCRCTL" -w 0 connection
+	[[ "$output" == *"--watch: '0' is no number of seconds from 0.1 to 86400"* ]]
+	run -2 "$SMCRCTL" -w 1 link delete 1/1
+	run -2 "$SMCRCTL" -w 1 monitor
+}
+
+@test "--watch ends when smcrd does" {
+	canned '{"device.show":[[],[],"end"]}'
+	run -3 "$SMCRCTL" -j -w 0.1 device
+	[ "$(grep -c '{"schema":1,"device":\[\]}' <<<"$output")" = 2 ]
+	[[ "$output" == *'"code":"no-daemon"'* ]]
+}
+
+EVENTS='"events":[{"id":6,"time_us":1763885473250000,"event":"link-failed","text":"link 3/1 has failed"}]'
+NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
+
+@test "monitor goes on where it was, and tells what it has missed" {
+	canned "{\"event.wait\":[$NOW,{\"schema\":1,\"result\":{$EVENTS,\"lost\":0},\"next\":\"event:6\"},
+		{\"schema\":1,\"result\":{\"events\":[],\"lost\":2},\"next\":\"event:8\"},\"end\"]}"
+	run -3 "$SMCRCTL" monitor peer 192.0.2.1
+	[[ "${lines[0]}" == 2025-11-2*".250  link-failed   link 3/1 has failed" ]]
+	[[ "${lines[1]}" == "2 events came faster "* ]]
+	[[ "${lines[2]}" == *"smcrd has ended"* ]]
+	[ "$(jq -c .params.after "$BATS_TEST_TMPDIR/asked" | tr '\n' ' ')" = 'null "event:5" "event:6" "event:8" ' ]
+	[ "$(jq -r .params.peer "$BATS_TEST_TMPDIR/asked" | sort -u)" = 192.0.2.1 ]
+}
+
+@test "monitor --number begins earlier, as JSON line by line, and ends well when interrupted" {
+	canned "{\"event.wait\":[$NOW,{\"schema\":1,\"result\":{$EVENTS,\"lost\":3},\"next\":\"event:6\"},null]}"
+	run -0 interrupted INT 1 "$SMCRCTL" -j monitor --number 3
+	[ "${#lines[@]}" = 1 ]
+	jq -e '.schema == 1 and .event.id == 6' <<<"$output"
+	[ "$(jq -c .params.after "$BATS_TEST_TMPDIR/asked" | tr '\n' ' ')" = 'null "event:2" "event:6" ' ]
+	run -2 "$SMCRCTL" monitor --number 0
+	run -2 "$SMCRCTL" link --number 3
+}
+
+@test "filters become parameters, and wrong ones get a sentence" {
+	canned '{"link.show":[[]],"connection.show":[[]]}'
+	run -0 "$SMCRCTL" link peer 192.0.2.1 state ACTIVE group 3
+	run -0 "$SMCRCTL" connection show uid root port 443 pid 12 mode smcr
+	[ "$(jq -cS .params "$BATS_TEST_TMPDIR/asked" | tr '\n' ' ')" = \
+		'{"linkgroup":3,"peer":"192.0.2.1","state":"ACTIVE"} {"mode":"smcr","pid":12,"port":443,"uid":0} ' ]
+	run -2 "$SMCRCTL" link show port 1
+	[[ "$output" == *"link cannot be limited by 'port'; it can be by: peer ADDRESS, state STATE, group GROUP"* ]]
+	run -2 "$SMCRCTL" connection show port
+	[[ "$output" == *"'port' is not followed by its value"* ]]
+	run -2 "$SMCRCTL" connection show port 80 port 81
+	[[ "$output" == *"'port' is there twice"* ]]
+	run -2 "$SMCRCTL" connection show port 0
+	run -2 "$SMCRCTL" connection show pid x
+	run -2 "$SMCRCTL" connection show uid nobody-of-that-name
+	run -2 "$SMCRCTL" device show peer 192.0.2.1
+}

@@ -1,0 +1,34 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""terminal.py COLUMNS LINES COMMAND..: the command on a terminal of this size; what it writes there comes
+out here, its exit status is ours. SIGTERM is Ctrl-C there."""
+
+import fcntl
+import os
+import pty
+import signal
+import struct
+import sys
+import termios
+
+
+def main():
+    columns, lines = int(sys.argv[1]), int(sys.argv[2])
+    pid, terminal = pty.fork()
+    if pid == 0:
+        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        os.execvp(sys.argv[3], sys.argv[3:])
+    signal.signal(signal.SIGTERM, lambda number, frame: os.write(terminal, b"\x03"))
+    while True:
+        try:
+            data = os.read(terminal, 65536)
+        except OSError:  # the command has ended
+            break
+        if not data:
+            break
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    sys.exit(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]))
+
+
+main()
