@@ -19,7 +19,7 @@ static const struct filter {
 	uint64_t max;
 	const char *objects; /* that can be limited by it, with a blank before and behind each */
 } filters[] = {
-	{ "peer", "peer", "ADDRESS", TEXT, 0, " linkgroup link connection event " },
+	{ "peer", "peer", "ADDRESS", TEXT, 0, " peer linkgroup link connection event " },
 	{ "port", "port", "NUMBER", NUMBER, UINT16_MAX, " connection " },
 	{ "pid", "pid", "NUMBER", NUMBER, INT32_MAX, " connection " },
 	{ "uid", "uid", "USER", USER, 0, " connection " },

@@ -200,7 +200,9 @@ static int request(const struct arguments *args, struct session *session)
 {
 	char text[SESSION_ERROR_LEN];
 	json_t *reply;
-	int error = pages_request(session, args->request.text, &reply, text);
+	int (*ask)(struct session *, const char *, json_t **, char *) =
+		args->request.show ? args->request.object->gather : NULL;
+	int error = (ask ? ask : pages_request)(session, args->request.text, &reply, text);
 	if (error)
 		return output_failure(&args->output, error, text);
 	int status = print_reply(args, reply);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/smcrctl/peers.h"
 #include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
@@ -171,7 +172,7 @@ static char *tcp_option(const json_t *info)
 }
 
 /* "2026-11-23 05:31:13.250", local time. */
-static char *event_time(const json_t *row)
+char *event_time(const json_t *row)
 {
 	const json_t *time_us = json_object_get(row, "time_us");
 	json_int_t us = json_integer_value(time_us);
@@ -458,6 +459,8 @@ static void print_ueids(const json_t *result, bool details)
 
 const struct object objects[] = {
 	{ "info", "the daemon; why connections are TCP", print_info },
+	{ "peer", "hosts that SMC-R is spoken with, or was tried with", peers_print, peer_columns,
+	  PEERS_NUM_COLUMNS, .gather = peers_gather },
 	{ "device", "RDMA devices", print_devices, TABLE(device_columns) },
 	{ "linkgroup", "link groups: one a peer, role and version", print_linkgroups,
 	  TABLE(linkgroup_columns) },

@@ -13,17 +13,24 @@
 #include "cli/smcrctl/table.h"
 #include "cli/smcrctl/tools.h"
 
+struct session;
+
 struct object {
 	const char *name;
 	const char *help;
 	void (*print)(const json_t *result, bool details); /* NULL: there is nothing to show */
 	const struct column *columns; /* if it is one table, which can be sorted */
 	size_t num_columns;
+	/* Instead of one request of smcrd; as pages_request(). NULL: that. */
+	int (*gather)(struct session *session, const char *request, json_t **ret_reply,
+		      char *ret_error);
 	/* A tool: it asks smcrd and the host itself; all words behind its name are its own. */
 	int (*run)(const struct tool_call *call);
 	const char *arguments; /* of a tool; NULL: none */
 };
 
+/** When it happened, for people; malloc'ed, or NULL: that is not known. */
+char *event_time(const json_t *event);
 /** An event as a line of "smcrctl monitor". */
 void event_print_line(const json_t *event, bool details);
 

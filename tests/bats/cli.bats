@@ -171,3 +171,27 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	run -2 "$SMCRCTL" connection show uid nobody-of-that-name
 	run -2 "$SMCRCTL" device show peer 192.0.2.1
 }
+
+@test "peer: one row of link groups, links, events and failures" {
+	canned '{"linkgroup.show":[[{"id":1,"peer":"10.77.0.2","peer_host":null,"connections":3},
+			{"id":2,"peer":"10.77.0.2","peer_host":"beta","connections":1},
+			{"id":3,"peer":"10.77.0.3","peer_host":null,"connections":0}]],
+		"link.show":[[{"peer":"10.77.0.2","tx_bytes":5000000,"rx_bytes":1},
+			{"peer":"10.77.0.2","tx_bytes":5000000,"rx_bytes":1}]],
+		"policy.show":[{"rules":[],"failed":[
+			{"peer":"10.77.0.9","port":null,"kind":"path","text":"the path is dead","seconds_left":57},
+			{"peer":"10.77.0.3","port":80,"kind":"reset","text":"a reset","seconds_left":2},
+			{"peer":null,"port":80,"kind":"reset","text":"a reset","seconds_left":2}]}],
+		"event.show":[[{"id":1,"time_us":1763885473250000,"event":"group-up","peer":"10.77.0.2","text":"up"},
+			{"id":2,"time_us":1763885473250000,"event":"group-down","peer":"10.77.0.2","text":"it has ended"},
+			{"id":3,"time_us":1763885473250000,"event":"command","peer":null,"text":"x"}]]}'
+	run -0 "$SMCRCTL" peer
+	[ "${#lines[@]}" = 4 ]
+	[[ "${lines[1]}" =~ ^10\.77\.0\.2\ +beta\ +2\ +2\ +4\ +9\.5M\ +2\ +no\ +2025.*\ \ it\ has\ ended$ ]]
+	[[ "${lines[2]}" =~ ^10\.77\.0\.3\ .*\ port\ 80\ 2\ s\ +-\ +a\ reset$ ]]
+	[[ "${lines[3]}" =~ ^10\.77\.0\.9\ .*\ 57\ s\ +-\ +the\ path\ is\ dead$ ]]
+	run -0 "$SMCRCTL" -j peer peer ::ffff:10.77.0.9
+	jq -e '.peer | length == 1 and .[0].skipped_seconds_left == 57 and .[0].failures[0].kind == "path"' <<<"$output"
+	run -0 "$SMCRCTL" -j --sort -connections peer
+	[ "$(jq -r '.peer[0].peer' <<<"$output")" = 10.77.0.2 ]
+}

@@ -139,6 +139,25 @@ rows() {
 	steady_stop server
 }
 
+@test "peer: a row for each host, with what there is and what went wrong" {
+	two_daemons
+	shows a peer '. == []'
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
+	until_true 10 shows a peer '.[0].links == 2'
+	shows a peer 'length == 1 and .[0].peer == "10.77.0.2" and .[0].linkgroups == 1 and .[0].connections == 2'
+	until_true 10 shows a peer '.[0].tx_bytes > 0 and .[0].rx_bytes > 0'
+	shows a peer '.[0].skipped_seconds_left == null and .[0].failures == [] and .[0].last_event.event == "link-up"'
+	run -0 smcrctl_on a peer
+	[[ "$output" =~ 10\.77\.0\.2\ +-\ +1\ +2\ +2\ .*\ no\  ]]
+	[ "$(rows peer peer 10.77.0.2)" = 1 ]
+	[ "$(rows peer peer 10.77.0.3)" = 0 ]
+	run -1 smcrctl_on a peer show peer nobody
+	[[ "$output" == *"'nobody' is no address"* ]]
+	steady_stop client
+	steady_stop server
+}
+
 # live_events FILTER: jq on the array of what was told by monitor_start's program
 live_events() {
 	jq -es "$1" "$HOSTS_DIR/live.out" >/dev/null
