@@ -166,6 +166,17 @@ int conns_new(const struct conns_config *config, struct conns **ret_conns)
 	return 0;
 }
 
+void conns_configure(struct conns *conns, const struct conns_config *config)
+{
+	uint32_t history = conns->config.limits.history;
+	conns->config.shared_memory = config->shared_memory;
+	conns->config.busy_poll_us = config->busy_poll_us;
+	conns->config.limits = config->limits;
+	fill_limits(&conns->config.limits);
+	conns->config.limits.history = history; /* it has its memory */
+	limits_changed(conns);
+}
+
 void conns_stop(struct conns *conns)
 {
 	struct client_conn *conn, *next;

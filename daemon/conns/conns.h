@@ -137,11 +137,20 @@ struct conns_config {
 int conns_new(const struct conns_config *config, struct conns **ret_conns);
 
 /**
+ * From here on go by other values of `shared_memory`, `busy_poll_us` and `limits`. Connections and
+ * sessions that are there stay, also beyond a limit.
+ */
+void conns_configure(struct conns *conns, const struct conns_config *config);
+
+/**
  * Orderly stop: what is in rendezvous is given up, what is relayed is reset. Call before
  * smcr_engine_shutdown(); the engine then ends the connections.
  */
 void conns_stop(struct conns *conns);
 bool conns_stopped(const struct conns *conns);
+
+/** How many there may be at a time: by the limits, and by the descriptors of this process. */
+uint32_t conns_most(const struct conns *conns);
 
 /** Connections left (SMC-R, rendezvous and relays). The daemon waits for 0, with patience, to stop.
  */

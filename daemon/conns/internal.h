@@ -223,6 +223,8 @@ void close_abandon(struct quota *quota);
 
 /* limits.c */
 int limits_open(struct conns *conns);
+/** conns->config.limits are others now. */
+void limits_changed(struct conns *conns);
 void limits_close(struct conns *conns);
 /** What all users hold, or this one, has changed. */
 void limits_update(struct conns *conns, struct quota *quota);

@@ -275,6 +275,20 @@ static void fit_to_descriptors(struct conns_limits *limits)
 		limits->conns = room < FDS_A_CONN ? 1 : (uint32_t)(room / FDS_A_CONN);
 }
 
+uint32_t conns_most(const struct conns *conns)
+{
+	return conns->config.limits.conns;
+}
+
+void limits_changed(struct conns *conns)
+{
+	struct quota *quota, *next;
+	fit_to_descriptors(&conns->config.limits);
+	update_all(conns);
+	HASH_ITER (hh, conns->quotas, quota, next)
+		update_user(conns, quota);
+}
+
 int limits_open(struct conns *conns)
 {
 	fit_to_descriptors(&conns->config.limits);

@@ -28,7 +28,7 @@ static uint8_t clamp8(uint8_t value, uint8_t low, uint8_t high)
 	return value < low ? low : value > high ? high : value;
 }
 
-static struct smcr_config with_defaults(const struct smcr_config *given)
+struct smcr_config smcr_config_fill(const struct smcr_config *given)
 {
 	struct smcr_config c = *given;
 	c.max_links = c.max_links ? clamp8(c.max_links, 2, SMCR_MAX_LINKS) : 4; /* LG-6 */
@@ -69,7 +69,7 @@ int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops
 	struct smcr_engine *engine = calloc(1, sizeof(*engine));
 	if (!engine)
 		return -ENOMEM;
-	engine->config = with_defaults(config);
+	engine->config = smcr_config_fill(config);
 	engine->ops = ops;
 	engine->ctx = ctx;
 	engine->now = now;

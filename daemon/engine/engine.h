@@ -139,6 +139,14 @@ int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops
  */
 void smcr_engine_free(struct smcr_engine *engine);
 
+/**
+ * From here on go by another configuration. Link groups, links, buffers and connections stay as
+ * they are; what is to be done after some time is done after the new one, counted from now. Less
+ * memory than is in use concerns new buffers only.
+ * @param config  as in smcr_engine_new(), but for `peer_id` and `host_name`, which stay
+ */
+void smcr_engine_configure(struct smcr_engine *engine, const struct smcr_config *config);
+
 /** Set the clock (microseconds, monotonic, never back). Timers do not run. */
 void smcr_engine_set_time(struct smcr_engine *engine, uint64_t now);
 /** Set the clock and run the timers that are due. */

@@ -11,7 +11,7 @@
  *   clc.c, clc_server.c, clc_client.c               rendezvous of one connection (RFC 7609 3.5)
  *   clc_agree.c what both sides agree on: versions, EIDs, limits
  *   account.c   who holds how much of the memory    events.c     what operators are told
- *   stats.c     what is counted for operators
+ *   stats.c     what is counted for operators       configure.c  another configuration
  *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
  *   llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
@@ -304,6 +304,7 @@ struct smcr_lgr {
 	uint32_t id;         /* local, never on the wire */
 	enum smcr_role role; /* ours */
 	enum smcr_lgr_state state;
+	enum smcr_dialect_policy dialect_policy; /* the engine's when the group began */
 	enum smcr_dialect dialect; /* fixed when the first CONFIRM LINK exchange is done */
 	bool dialect_known;
 	/** As Proposal and Accept negotiated it; of CLC and LLC alike (docs/version-2.md). */
@@ -627,6 +628,8 @@ bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMC
 /** Random: 24 bits; 32 bits and not zero. */
 uint32_t smcr_random24(struct smcr_engine *engine);
 uint32_t smcr_random32(struct smcr_engine *engine);
+/** With the defaults where it says nothing, and within bounds. */
+struct smcr_config smcr_config_fill(const struct smcr_config *given);
 
 /* ---- slab.c ---- */
 /** The smallest element size code that has room for `want` bytes of receive buffer (RMB-6). */
@@ -875,6 +878,8 @@ void smcr_conn_keepalive_init(struct smcr_conn *conn);
 void smcr_link_keepalive_init(struct smcr_link *link);
 /** The link is active: probe it whenever it has been idle for long. */
 void smcr_link_keepalive_start(struct smcr_link *link);
+/** Until then it is not probed. */
+void smcr_link_keepalive_stop(struct smcr_link *link);
 
 /* ---- command.c: what commands wait for. Each may raise ops->command_done(). ---- */
 /** A probe of the link was answered, `rtt` microseconds after it was sent. */

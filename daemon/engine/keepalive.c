@@ -79,6 +79,11 @@ void smcr_link_keepalive_init(struct smcr_link *link)
 	link->last_active = link->lgr->engine->now;
 }
 
+void smcr_link_keepalive_stop(struct smcr_link *link)
+{
+	smcr_timer_stop(link->lgr->engine, &link->idle_timer);
+}
+
 void smcr_link_keepalive_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;

@@ -76,6 +76,7 @@ int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
 	lgr->state = SMCR_LGR_FIRST_CONTACT;
 	lgr->vlan = vlan;
 	lgr->prefix = *prefix;
+	lgr->dialect_policy = engine->config.dialect;
 	lgr->version = SMCR_CLC_VERSION_1;
 	lgr->max_conns = UINT8_MAX;
 	memcpy(lgr->peer_id, peer_id, SMCR_PEER_ID_LEN);

@@ -45,8 +45,7 @@ static struct smcr_llc_msg confirm_link_of(const struct smcr_link *link, bool re
 	c->max_links = max_links;
 	if (smcr_lgr_is_v2(link->lgr) && link->lgr->release)
 		c->max_conns = link->lgr->max_conns;
-	if (smcr_lgr_is_v2(link->lgr) ||
-	    link->lgr->engine->config.dialect != SMCR_DIALECT_FORCE_RFC)
+	if (smcr_lgr_is_v2(link->lgr) || link->lgr->dialect_policy != SMCR_DIALECT_FORCE_RFC)
 		c->flags = SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER;
 	return msg;
 }
@@ -116,8 +115,7 @@ static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *req
 		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "link limits",
 			      "group %u: link limits %u and %u break the rules; %u is used",
 			      lgr->id, request->max_links, reply->max_links, lgr->max_links);
-	lgr->dialect =
-		smcr_dialect_choose(lgr->engine->config.dialect, request->flags, reply->flags);
+	lgr->dialect = smcr_dialect_choose(lgr->dialect_policy, request->flags, reply->flags);
 }
 
 /** Version 2 has the deployed dialect only: the peer says whether it agrees. */

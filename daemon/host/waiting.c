@@ -19,6 +19,13 @@ void waiting_init(struct waiting *waiting, uint32_t most_us)
 	*waiting = (struct waiting){ .most_us = most_us, .worth = WORTH_MAX };
 }
 
+void waiting_set_most(struct waiting *waiting, uint32_t most_us)
+{
+	if (waiting->most_us == 0)
+		waiting->since = 0; /* nobody has looked at the clock for long */
+	waiting->most_us = most_us;
+}
+
 /* Work has come. Would looking have found it, did it find it? */
 static void learn(struct waiting *waiting, uint64_t waited_us)
 {

@@ -33,6 +33,9 @@ struct waiting {
 /** @param most_us  microseconds to look for at most; 0: never */
 void waiting_init(struct waiting *waiting, uint32_t most_us);
 
+/** From here on look for so long at most; what was learnt and counted stays. */
+void waiting_set_most(struct waiting *waiting, uint32_t most_us);
+
 /**
  * Before each turn of the event loop: may the turn sleep? Gives the processor to others, when a
  * look has found nothing.

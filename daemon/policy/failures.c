@@ -51,6 +51,11 @@ struct failures *failures_new(uint32_t first_seconds)
 	return failures;
 }
 
+void failures_set_first(struct failures *failures, uint32_t first_seconds)
+{
+	failures->first_seconds = first_seconds;
+}
+
 static void remove_entry(struct failures *failures, struct entry *entry)
 {
 	HASH_DELETE(hh, failures->entries, entry);

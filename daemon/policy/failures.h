@@ -39,6 +39,8 @@ struct failures;
 
 /** @param first_seconds  how long a peer is left alone at first, 1..86400 */
 struct failures *failures_new(uint32_t first_seconds);
+/** What fails from here on is left alone for so long at first. */
+void failures_set_first(struct failures *failures, uint32_t first_seconds);
 /** NULL is allowed. */
 void failures_free(struct failures *failures);
 

@@ -60,6 +60,21 @@ int policy_new(const struct policy_params *params, struct policy **ret_policy)
 	return 0;
 }
 
+static void end_place(void *arg, const struct short_place *place)
+{
+	const struct policy *policy = arg;
+	rdv_option_set_short(policy->option, &place->where, false);
+}
+
+void policy_configure(struct policy *policy, uint32_t skip_seconds,
+		      const struct shorts_config *shorts)
+{
+	failures_set_first(policy->failures, skip_seconds);
+	shorts_configure(policy->shorts, shorts, end_place, policy);
+	if (!shorts_any(policy->shorts))
+		event_del(policy->look);
+}
+
 void policy_free(struct policy *policy)
 {
 	if (!policy)
@@ -133,6 +148,54 @@ int policy_delete_rule(struct policy *policy, const struct policy_rule *rule)
 	memset(&policy->rules[place], 0, sizeof(policy->rules[place]));
 	tell(policy, place, NULL);
 	return 0;
+}
+
+static bool is_among(const struct policy_rule *rules, size_t num_rules,
+		     const struct policy_rule *rule)
+{
+	for (size_t i = 0; i < num_rules; i++)
+		if (policy_rule_equal(&rules[i], rule))
+			return true;
+	return false;
+}
+
+size_t policy_count_with(const struct policy *policy, const struct policy_rule *rules,
+			 size_t num_rules)
+{
+	size_t n = num_rules;
+	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++)
+		n += is_used(&policy->rules[i]) && !policy->infos[i].configured &&
+		     !is_among(rules, num_rules, &policy->rules[i]);
+	return n;
+}
+
+/* One that smcrd.conf does not have any more. @return false: there is none */
+static bool delete_gone(struct policy *policy, const struct policy_rule *rules, size_t num_rules)
+{
+	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++) {
+		if (!is_used(&policy->rules[i]) || !policy->infos[i].configured ||
+		    is_among(rules, num_rules, &policy->rules[i]))
+			continue;
+		const struct policy_rule gone = policy->rules[i];
+		return policy_delete_rule(policy, &gone) == 0;
+	}
+	return false;
+}
+
+/* New rules come before old ones go, as far as there is room: nothing may pass in between that
+ * neither the old configuration nor the new one lets pass. */
+void policy_set_configured(struct policy *policy, const struct policy_rule *rules, size_t num_rules)
+{
+	for (size_t i = 0; i < num_rules; i++) {
+		uint32_t place = find_rule(policy, &rules[i]);
+		if (place < SMCR_MAX_RULES)
+			policy->infos[place].configured = true;
+		else if (policy_add_rule(policy, &rules[i], true) == -ENOSPC &&
+			 delete_gone(policy, rules, num_rules))
+			policy_add_rule(policy, &rules[i], true);
+	}
+	while (delete_gone(policy, rules, num_rules))
+		;
 }
 
 static int by_order(const void *a, const void *b, void *ctx)
@@ -395,12 +458,6 @@ void policy_outgrown(struct policy *policy, const struct smcr_addr *where,
 struct smcr_needs policy_expect(const struct policy *policy, const struct smcr_addr *where)
 {
 	return needs_expected(policy->needs, where);
-}
-
-static void end_place(void *arg, const struct short_place *place)
-{
-	const struct policy *policy = arg;
-	rdv_option_set_short(policy->option, &place->where, false);
 }
 
 size_t policy_forget(struct policy *policy, const struct smcr_addr *where)

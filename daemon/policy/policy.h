@@ -43,6 +43,9 @@ struct policy_params {
 
 /** @return 0, -ENOMEM */
 int policy_new(const struct policy_params *params, struct policy **ret_policy);
+/** From here on other values of what policy_params has under the same names. */
+void policy_configure(struct policy *policy, uint32_t skip_seconds,
+		      const struct shorts_config *shorts);
 /** NULL is allowed. */
 void policy_free(struct policy *policy);
 
@@ -140,6 +143,17 @@ int policy_add_rule(struct policy *policy, const struct policy_rule *rule, bool 
 
 /** Not any more; a rule of smcrd.conf is back after a restart. @return 0, -ENOENT */
 int policy_delete_rule(struct policy *policy, const struct policy_rule *rule);
+
+/**
+ * How many rules there would be with these in the place of those of smcrd.conf: those that were
+ * added since stay.
+ */
+size_t policy_count_with(const struct policy *policy, const struct policy_rule *rules,
+			 size_t num_rules);
+/** Put them in that place: no more than SMCR_MAX_RULES as policy_count_with() counts. Rules that
+ *  stay keep their counts. */
+void policy_set_configured(struct policy *policy, const struct policy_rule *rules,
+			   size_t num_rules);
 
 struct policy_rule_view {
 	const struct policy_rule *rule;

@@ -54,6 +54,17 @@ static void remove_place(struct shorts *shorts, struct place *place)
 	free(place);
 }
 
+void shorts_configure(struct shorts *shorts, const struct shorts_config *config,
+		      void (*ended)(void *arg, const struct short_place *place), void *arg)
+{
+	shorts->config = *config;
+	while (config->rate == 0 && shorts->places) {
+		if (shorts->places->known.is_short && ended)
+			ended(arg, &shorts->places->known);
+		remove_place(shorts, shorts->places);
+	}
+}
+
 void shorts_free(struct shorts *shorts)
 {
 	if (!shorts)

@@ -42,6 +42,12 @@ struct short_place {
 struct shorts;
 
 struct shorts *shorts_new(const struct shorts_config *config);
+/**
+ * What a short connection is from here on. With rate 0 everything is forgotten.
+ * @param ended  called for each place that counted as short and is forgotten; may be NULL
+ */
+void shorts_configure(struct shorts *shorts, const struct shorts_config *config,
+		      void (*ended)(void *arg, const struct short_place *place), void *arg);
 /** NULL is allowed. */
 void shorts_free(struct shorts *shorts);
 

@@ -227,6 +227,33 @@ static void with_rate_0_nothing_is_learnt(void **state)
 	shorts_free(shorts);
 }
 
+static void count_ended(void *arg, const struct short_place *place)
+{
+	unsigned int *n = arg;
+	assert_true(place->is_short);
+	(*n)++;
+}
+
+/* Another rate counts from here on; rate 0 ends what has begun. */
+static void what_is_short_can_be_changed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct shorts_config config = usual;
+	unsigned int n = 0;
+	config.rate = 50;
+	shorts_configure(fixture->shorts, &config, count_ended, &n);
+	assert_int_equal(until_short(fixture, 40, 2000), 0);
+	config.rate = 20;
+	shorts_configure(fixture->shorts, &config, count_ended, &n);
+	assert_int_not_equal(until_short(fixture, 40, 2000), 0);
+	assert_int_equal(n, 0);
+	config.rate = 0;
+	shorts_configure(fixture->shorts, &config, count_ended, &n);
+	assert_int_equal(n, 1);
+	assert_false(shorts_any(fixture->shorts));
+	assert_int_equal(until_short(fixture, 40, 2000), 0);
+}
+
 static void there_is_room_for_so_many_places(void **state)
 {
 	struct fixture *fixture = *state;
@@ -259,6 +286,7 @@ int main(void)
 		CASE(a_place_can_be_forgotten),
 		CASE(rates_fade_in_the_view),
 		CASE(with_rate_0_nothing_is_learnt),
+		CASE(what_is_short_can_be_changed),
 		CASE(there_is_room_for_so_many_places),
 	};
 	return cmocka_run_group_tests_name("policy_shorts", tests, NULL, NULL);

@@ -130,6 +130,20 @@ static void zero_always_sleeps(void **state)
 	assert_int_equal(f.waiting.counts.sleeps, 100);
 }
 
+static void how_long_it_looks_can_be_changed(void **state)
+{
+	struct fixture f;
+	(void)state;
+	open_fixture(&f, 0);
+	assert_false(look(&f));
+	waiting_set_most(&f.waiting, 50);
+	f.work++;
+	assert_true(look(&f));
+	waiting_set_most(&f.waiting, 0);
+	f.work++;
+	assert_false(look(&f));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -139,6 +153,7 @@ int main(void)
 		cmocka_unit_test(it_begins_again_where_they_would),
 		cmocka_unit_test(one_look_in_three_pays),
 		cmocka_unit_test(zero_always_sleeps),
+		cmocka_unit_test(how_long_it_looks_can_be_changed),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
