@@ -396,7 +396,7 @@ install: all
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
 	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
 	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
-	sed 's#@SBINDIR@#$(PREFIX)/sbin#' systemd/smcrd.service \
+	sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' systemd/smcrd.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
 	install -m 644 systemd/smcrd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/smcrd.conf
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig

@@ -13,9 +13,9 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
-#include <systemd/sd-daemon.h>
 #include <unistd.h>
 
+#include "daemon/apply.h"
 #include "daemon/clients/clients.h"
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
@@ -32,9 +32,11 @@
 #include "daemon/host/waiting.h"
 #include "daemon/optout.h"
 #include "daemon/policy/policy.h"
+#include "daemon/host/reload.h"
 #include "daemon/rendezvous/attach.h"
 #include "daemon/rendezvous/guard.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/status.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
 #define STOP_PATIENCE_US 3000000
@@ -45,7 +47,7 @@
 struct smcrd {
 	struct config config;
 	struct event_base *base;
-	struct event *on_term, *on_int, *stop_check;
+	struct event *on_term, *on_int, *on_hup, *stop_check;
 	struct netif_watch *netifs;
 	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
@@ -62,6 +64,9 @@ struct smcrd {
 	struct clients *clients;
 	struct control control;
 	struct events *events;
+	struct reload *reload;
+	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
+	struct status status;
 	bool stopping, done;
 	uint64_t stop_deadline;
 	uint64_t
@@ -326,6 +331,134 @@ static void write_log(void *ctx, int priority, const char *line)
 	log_message(priority, "%s", line);
 }
 
+/* ---- the configuration is read again ---- */
+
+static void log_change(void *arg, const struct config_change *change)
+{
+	char *text = config_change_text(change);
+	(void)arg;
+	if (text)
+		log_message(LOG_NOTICE, "%s", text);
+	free(text);
+}
+
+static void log_notes(int priority, const struct config_notes *notes)
+{
+	size_t kept = config_notes_kept(notes);
+	for (size_t i = 0; i < kept; i++)
+		log_message(priority, "%s", notes->text[i]);
+	if (kept < notes->num)
+		log_message(priority, "and %zu more", notes->num - kept);
+}
+
+static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
+{
+	struct smcrd *smcrd = ctx;
+	struct config_notes notes = { .num = 0 };
+	const struct apply_rooms rooms = { .config = &smcrd->config,
+					   .rnics = smcrd->rnics,
+					   .policy = smcrd->policy,
+					   .conns = smcrd->conns,
+					   .waiting = &smcrd->waiting };
+	if (smcrd->stopping)
+		config_note(errors, "smcrd stops");
+	if (next && !errors->num)
+		apply_config(&rooms, next, errors, &notes);
+	log_notes(LOG_ERR, errors);
+	if (!errors->num)
+		config_compare(next, &smcrd->config, log_change, NULL);
+	log_notes(LOG_WARNING, &notes);
+	const struct control_reloaded outcome = { .errors = errors,
+						  .notes = &notes,
+						  .before = errors->num ? NULL : next,
+						  .now = &smcrd->config };
+	control_reload_done(&smcrd->control, number, &outcome);
+	config_notes_free(&notes);
+	update_option(smcrd);
+	if (number < smcrd->reloading)
+		return; /* another one was asked for meanwhile */
+	smcrd->reloading = 0;
+	if (!smcrd->stopping)
+		status_ready(&smcrd->status);
+}
+
+static uint64_t begin_reload(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	uint64_t number = smcrd->stopping ? 0 : reload_begin(smcrd->reload);
+	if (number && !smcrd->reloading)
+		status_reloading(&smcrd->status);
+	if (number)
+		smcrd->reloading = number;
+	return number;
+}
+
+static void on_hangup(evutil_socket_t sig, short what, void *arg)
+{
+	(void)sig;
+	(void)what;
+	if (!begin_reload(arg))
+		log_message(LOG_ERR, "the configuration cannot be read again now");
+}
+
+static int open_reload(struct smcrd *smcrd, const struct config_source *source)
+{
+	const struct reload_params params = {
+		.base = smcrd->base, .source = source, .loaded = on_loaded, .ctx = smcrd
+	};
+	return reload_new(&params, &smcrd->reload);
+}
+
+/* ---- what the service manager shows ---- */
+
+static const char *plural(size_t n)
+{
+	return n == 1 ? "" : "s";
+}
+
+static void describe(void *ctx, char ret_text[STATUS_LEN])
+{
+	struct smcrd *smcrd = ctx;
+	struct smcr_engine_view view;
+	smcr_engine_get_view(fabric_engine(smcrd->fabric), &view);
+	size_t rnics = fabric_num_devices(smcrd->fabric);
+	snprintf(ret_text, STATUS_LEN,
+		 "%zu RNIC%s, TCP option %s; %u link group%s, %u connection%s over SMC-R", rnics,
+		 plural(rnics), smcrd->option ? "in use" : "not available", view.num_lgrs,
+		 plural(view.num_lgrs), view.num_conns, plural(view.num_conns));
+}
+
+static void list_rnic(void *arg, uint32_t id, struct rnic *rnic)
+{
+	FILE *out = arg;
+	struct rnic_info info;
+	(void)id;
+	rnic_get_info(rnic, &info);
+	fprintf(out, " %s", info.name);
+}
+
+/* What somebody who reads the log later has to know of this run. */
+static void log_start(struct smcrd *smcrd)
+{
+	const struct config *config = &smcrd->config;
+	char *rnics = NULL;
+	size_t size;
+	FILE *out = open_memstream(&rnics, &size);
+	if (out) {
+		fabric_each_device(smcrd->fabric, list_rnic, out);
+		fclose(out);
+	}
+	log_message(LOG_NOTICE,
+		    "smcrd " SMCRD_VERSION " serves on %s; RNICs:%s; TCP option %s; limits: "
+		    "%llu MiB of buffers, %u connections, %u of a user, %u links of a group",
+		    config->socket_path, rnics && *rnics ? rnics : " none",
+		    smcrd->option ? "in use" : "not available",
+		    (unsigned long long)config->engine.memory_budget >> 20,
+		    conns_most(smcrd->conns), config->max_connections_per_user,
+		    config->engine.max_links);
+	free(rnics);
+}
+
 /* ---- up ---- */
 
 static void raise_descriptor_limit(void)
@@ -440,16 +573,10 @@ static int open_fabric(struct smcrd *smcrd)
 
 static int open_conns(struct smcrd *smcrd)
 {
-	const struct conns_config config = {
+	struct conns_config config = {
 		.base = smcrd->base,
 		.engine = fabric_engine(smcrd->fabric),
 		.option = smcrd->option,
-		.shared_memory = smcrd->config.shared_memory,
-		.busy_poll_us = smcrd->config.busy_poll_us,
-		.limits = { .sessions_per_uid = smcrd->config.max_sessions_per_user,
-			    .conns_per_uid = smcrd->config.max_connections_per_user,
-			    .connect_wait_ms = smcrd->config.connect_wait_ms,
-			    .keepalive_min_s = smcrd->config.tcp_keepalive_min_seconds },
 		.callbacks = { .ctx = smcrd,
 			       .engine_enter = engine_enter,
 			       .engine_leave = engine_leave,
@@ -464,6 +591,7 @@ static int open_conns(struct smcrd *smcrd)
 			       .can_share = can_share,
 			       .log = write_log },
 	};
+	apply_fill_conns(&smcrd->config, &config);
 	return conns_new(&config, &smcrd->conns);
 }
 
@@ -483,6 +611,7 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 }
 
 static void on_signal(evutil_socket_t sig, short what, void *arg);
+static void on_hangup(evutil_socket_t sig, short what, void *arg);
 static void on_stop_check(evutil_socket_t fd, short what, void *arg);
 
 static int open_loop(struct smcrd *smcrd)
@@ -492,14 +621,16 @@ static int open_loop(struct smcrd *smcrd)
 		return -ENOMEM;
 	smcrd->on_term = evsignal_new(smcrd->base, SIGTERM, on_signal, smcrd);
 	smcrd->on_int = evsignal_new(smcrd->base, SIGINT, on_signal, smcrd);
+	smcrd->on_hup = evsignal_new(smcrd->base, SIGHUP, on_hangup, smcrd);
 	smcrd->stop_check = event_new(smcrd->base, -1, EV_PERSIST, on_stop_check, smcrd);
-	if (!smcrd->on_term || !smcrd->on_int || !smcrd->stop_check ||
-	    event_add(smcrd->on_term, NULL) || event_add(smcrd->on_int, NULL))
+	if (!smcrd->on_term || !smcrd->on_int || !smcrd->on_hup || !smcrd->stop_check ||
+	    event_add(smcrd->on_term, NULL) || event_add(smcrd->on_int, NULL) ||
+	    event_add(smcrd->on_hup, NULL))
 		return -ENOMEM;
 	return 0;
 }
 
-static int bring_up(struct smcrd *smcrd, char *ret_error)
+static int bring_up(struct smcrd *smcrd, const struct config_source *source, char *ret_error)
 {
 	int error = become_modest(smcrd);
 	if (error) {
@@ -557,6 +688,7 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 					   .engine = fabric_engine(smcrd->fabric),
 					   .reply = reply_later,
 					   .reply_ctx = smcrd,
+					   .reload = begin_reload,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
 					   .events = smcrd->events,
@@ -571,6 +703,14 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 		return error;
 	}
 	smcrd->control.conns = smcrd->conns;
+	error = open_reload(smcrd, source);
+	if (!error)
+		error = status_start(&smcrd->status, smcrd->base, describe, smcrd);
+	if (error) {
+		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot prepare to reload: %s",
+			 strerror(-error));
+		return error;
+	}
 	error = open_clients(smcrd, ret_error);
 	if (error)
 		return error;
@@ -582,7 +722,8 @@ static int bring_up(struct smcrd *smcrd, char *ret_error)
 	return error;
 }
 
-int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DAEMON_ERROR_LEN])
+int smcrd_new(struct config *config, const struct config_source *source, struct smcrd **ret_smcrd,
+	      char ret_error[DAEMON_ERROR_LEN])
 {
 	struct smcrd *smcrd = calloc(1, sizeof(*smcrd));
 	if (!smcrd) {
@@ -596,7 +737,7 @@ int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DA
 	*config = (struct config){ 0 };
 	raise_descriptor_limit();
 	signal(SIGPIPE, SIG_IGN);
-	int error = bring_up(smcrd, ret_error);
+	int error = bring_up(smcrd, source, ret_error);
 	if (error) {
 		smcrd_free(smcrd);
 		return error;
@@ -633,7 +774,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 		return;
 	}
 	log_message(LOG_NOTICE, "stopping on signal %d", (int)sig);
-	sd_notify(0, "STOPPING=1");
+	status_stopping(&smcrd->status);
 	smcrd->stopping = true;
 	smcrd->stop_deadline = fabric_now() + STOP_PATIENCE_US;
 	if (!smcr_engine_idle(fabric_engine(smcrd->fabric)))
@@ -649,8 +790,8 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 void smcrd_run(struct smcrd *smcrd)
 {
 	struct waiting *waiting = &smcrd->waiting;
-	sd_notifyf(0, "READY=1\nSTATUS=%zu RNICs, TCP option %s", fabric_num_devices(smcrd->fabric),
-		   smcrd->option ? "in use" : "not available");
+	log_start(smcrd);
+	status_ready(&smcrd->status);
 	while (!smcrd->done) {
 		fabric_end_turn(smcrd->fabric);
 		uint64_t now = smcrd->turns.at_work || waiting->most_us ? fabric_now() : 0;
@@ -665,10 +806,13 @@ void smcrd_run(struct smcrd *smcrd)
 
 void smcrd_free(struct smcrd *smcrd)
 {
-	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->stop_check };
+	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->on_hup,
+				   smcrd->stop_check };
 	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
 	rdv_guard_close(smcrd->guard);
+	reload_free(smcrd->reload);
+	status_end(&smcrd->status);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);

@@ -18,11 +18,13 @@ struct smcrd;
  * discovered RNICs that cannot be opened. What was asked for by name must work; a named interface
  * that is missing is waited for, if another RNIC is there.
  * @param config  taken over, also on failure
+ * @param source  where it came from, and is read again; lives as long as the process
  * @return 0, or a negative errno with a sentence in `ret_error`
  */
-int smcrd_new(struct config *config, struct smcrd **ret_smcrd, char ret_error[DAEMON_ERROR_LEN]);
+int smcrd_new(struct config *config, const struct config_source *source, struct smcrd **ret_smcrd,
+	      char ret_error[DAEMON_ERROR_LEN]);
 
-/** Serve until SIGTERM or SIGINT, then stop in order (TERM-1). */
+/** Serve until SIGTERM or SIGINT, then stop in order (TERM-1). SIGHUP: read the configuration. */
 void smcrd_run(struct smcrd *smcrd);
 void smcrd_free(struct smcrd *smcrd);
 

@@ -7,37 +7,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "daemon/check_readable.h"
 #include "daemon/daemon.h"
 #include "daemon/host/config.h"
 #include "daemon/host/log.h"
 #include "daemon/options.h"
 
-/* The command line wins over the file. */
-static int apply_options(struct config *config, const struct options *options)
-{
-	if (options->socket_path) {
-		free(config->socket_path);
-		config->socket_path = strdup(options->socket_path);
-		if (!config->socket_path)
-			return -ENOMEM;
-	}
-	if (!options->num_rnics)
-		return 0;
-	for (size_t i = 0; i < config->num_rnics; i++)
-		free(config->rnics[i]);
-	config->num_rnics = 0;
-	for (size_t i = 0; i < options->num_rnics; i++) {
-		config->rnics[i] = strdup(options->rnics[i]);
-		if (!config->rnics[i])
-			return -ENOMEM;
-		config->num_rnics++;
-	}
-	return 0;
-}
-
 /*
  * Go to the background: the parent stays until the daemon serves or has failed, and exits with its
- * status, so that whoever started it knows.
+ * status, so that whoever started it knows. Standard error stays open as long, for warnings.
  * @return descriptor to write one byte to when ready (child), or does not return (parent)
  */
 static int detach(void)
@@ -83,31 +61,44 @@ static void report_ready(int fd)
 			    strerror(errno));
 }
 
+static void print_errors(const struct config_notes *errors)
+{
+	size_t kept = config_notes_kept(errors);
+	for (size_t i = 0; i < kept; i++)
+		fprintf(stderr, "smcrd: %s\n", errors->text[i]);
+	if (kept < errors->num)
+		fprintf(stderr, "smcrd: and %zu more errors\n", errors->num - kept);
+}
+
 int main(int argc, char **argv)
 {
-	struct options options;
+	static struct options options; /* a thread may still look at it when this function ends */
 	struct config config;
+	struct config_notes errors = { .num = 0 };
 	char text[DAEMON_ERROR_LEN];
 	int status = options_parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
-	if (config_load(options.config_path, &config, text) < 0) {
-		fprintf(stderr, "smcrd: %s\n", text);
+	if (config_load(&options.source, &config, &errors) < 0) {
+		print_errors(&errors);
+		config_notes_free(&errors);
 		return 1;
 	}
-	if (apply_options(&config, &options) < 0) {
-		fprintf(stderr, "smcrd: out of memory\n");
-		return 1;
+	if (options.check_config) {
+		config_free(&config);
+		check_readable(&options.source);
+		puts("OK");
+		return 0;
 	}
 	int ready = options.foreground ? -1 : detach();
 	log_open(config.log_level, ready >= 0);
+	log_tell_starter(ready >= 0);
 	struct smcrd *smcrd;
-	if (smcrd_new(&config, &smcrd, text) < 0) {
+	if (smcrd_new(&config, &options.source, &smcrd, text) < 0) {
 		log_message(LOG_ERR, "%s", text);
-		if (ready >= 0)
-			fprintf(stderr, "smcrd: %s\n", text);
 		return 1;
 	}
+	log_tell_starter(false);
 	if (ready >= 0)
 		report_ready(ready);
 	smcrd_run(smcrd);

@@ -6,21 +6,22 @@
 #ifndef SMCRD_OPTIONS_H
 #define SMCRD_OPTIONS_H
 
+#include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
 
 #include "daemon/host/config.h"
 
 struct options {
 	bool foreground;
-	const char *config_path;             /* NULL: the default */
-	const char *socket_path;             /* NULL: as configured */
-	const char *rnics[CONFIG_MAX_RNICS]; /* replace the configured ones */
-	size_t num_rnics;
+	bool check_config; /* look at the configuration, and end */
+	/** Paths in it are absolute: the configuration may be read again from another directory. */
+	struct config_source source;
+	char config_path[PATH_MAX], socket_path[PATH_MAX]; /* what it points to */
 };
 
 /**
  * Parse argv. Prints help, version or the error itself.
+ * @param ret_options  must not be moved afterwards
  * @return -1: go on; else exit with this status (0 after help or version, 2 for wrong usage)
  */
 int options_parse(int argc, char **argv, struct options *ret_options);

@@ -145,6 +145,14 @@ static int place_arguments(int argc, char **argv, json_t *params)
 	return -1;
 }
 
+static int no_argument_at_all(int argc, char **argv, json_t *params)
+{
+	(void)argc;
+	(void)argv;
+	(void)params;
+	return 0;
+}
+
 /* ---- the commands ---- */
 
 static const struct command {
@@ -168,6 +176,8 @@ static const struct command {
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
+	{ "config", "reload", "", "read the files again; all is checked first",
+	  no_argument_at_all },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
 	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments },
 	{ "policy", "forget", "[PEER] [port NUMBER]", "what was seen of it; try SMC-R again",

@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "cli/smcrctl/peers.h"
+#include "cli/smcrctl/config.h"
 #include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
@@ -476,6 +477,7 @@ const struct object objects[] = {
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids,
 	  TABLE(ueid_columns) },
+	{ "config", "what smcrd goes by, and which file says so", config_print },
 	{ "policy", "which connections use SMC-R, and why others do not", policy_print },
 	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run },
 	{ "check", "would a connection use SMC-R, and if not why?", .run = check_run,

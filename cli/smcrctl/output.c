@@ -37,7 +37,13 @@ int output_refusal(const struct output *output, const json_t *error)
 {
 	const char *text = json_string_value(json_object_get(error, "text"));
 	bool missing = json_integer_value(json_object_get(error, "errno")) == ENOENT;
+	size_t i;
+	json_t *one;
 	fprintf(stderr, "smcrctl: %s\n", text ? text : "smcrd gave no reason");
+	json_array_foreach(json_object_get(error, "errors"), i, one)
+	{
+		fprintf(stderr, "  %s\n", json_string_value(one));
+	}
 	if (output->json)
 		output_json(output, "error", error);
 	return missing ? STATUS_NOT_FOUND : STATUS_FAILED;

@@ -187,8 +187,10 @@ void control_forget(struct control *control, uint64_t request)
 {
 	struct control_pending *pending;
 	DL_SEARCH_SCALAR(control->pending, pending, request, request);
-	if (!pending)
+	if (!pending) {
+		config_reload_forget(control, request);
 		return;
+	}
 	note_outcome(control, pending, false, "begun; nobody waited for the outcome");
 	smcr_engine_command_forget(control->engine, pending->id);
 	DL_DELETE(control->pending, pending);
@@ -197,6 +199,7 @@ void control_forget(struct control *control, uint64_t request)
 
 void control_close(struct control *control)
 {
+	config_reload_forget_all(control);
 	while (control->pending)
 		control_forget(control, control->pending->request);
 }

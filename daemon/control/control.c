@@ -14,7 +14,7 @@
 #define OF_CONN     (OF_GROUP | NEEDS(PORT) | NEEDS(PID) | NEEDS(UID) | NEEDS(MODE) | NEEDS(STATE))
 
 /** A method shows something, or else it changes something, for administrators: at once, or as a
- *  command of the engine. */
+ *  command of the engine, or another thing that takes time. */
 static const struct method {
 	const char *name;
 	json_t *(*show)(struct control *control, struct page *page, struct refusal *refusal);
@@ -22,6 +22,8 @@ static const struct method {
 	unsigned int required, optional; /* parameters */
 	json_t *(*change)(struct control *control, const struct params *params,
 			  struct refusal *refusal);
+	bool (*start)(struct control *control, uint64_t request, const char *text,
+		      struct refusal *refusal);
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "host.show", control_show_host },
@@ -36,6 +38,8 @@ static const struct method {
 	{ "ueid.show", control_show_ueids },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
+	{ "config.show", control_show_config, .optional = NEEDS(AFTER) },
+	{ "config.reload", .start = config_reload },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
 	{ "policy.judge", control_judge, .required = NEEDS(PEER),
 	  .optional = NEEDS(PORT) | NEEDS(LOCAL) | NEEDS(PROGRAM) },
@@ -125,6 +129,8 @@ static json_t *command(struct control *control, const struct method *method,
 	describe(method, asker, json_params, text);
 	if (method->change)
 		result = method->change(control, params, refusal);
+	else if (method->start)
+		*ret_later = method->start(control, asker->request, text, refusal);
 	else
 		*ret_later = command_start(control, asker->request, method->command, params, text,
 					   refusal);
@@ -192,6 +198,8 @@ char *reply_text(json_t *result, const char *next, const struct refusal *refusal
 		if (refusal->parameter)
 			json_object_set_new(json_object_get(reply, "error"), "parameter",
 					    json_string(refusal->parameter));
+		if (json_array_size(refusal->errors) > 0)
+			json_object_set(json_object_get(reply, "error"), "errors", refusal->errors);
 	}
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);

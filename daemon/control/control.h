@@ -18,6 +18,7 @@
  *   commands.c  methods that are commands of the engine, answered when they have ended
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
+ *   configs.c   the configuration: shown, read anew
  *   views.c     methods that show something
  *   flow.c      how the bytes of a connection flow
  *   rmbs.c      registered memory
@@ -48,6 +49,7 @@
 #define CONTROL_SCHEMA 1
 
 struct control_pending;
+struct control_reloading;
 
 /** What the methods look at. Owned by the daemon; must outlive the control. */
 struct control {
@@ -67,7 +69,20 @@ struct control {
 	 * from inside operations of the engine. */
 	void (*reply)(void *ctx, uint64_t request, char *reply);
 	void *reply_ctx;
-	struct control_pending *pending; /* the control's own: commands that have not ended */
+	/** Read the configuration anew; control_reload_done() brings the outcome, from the event
+	 * loop. NULL in tests without.
+	 * @return its number, from 1 on; it may serve several requests. 0: it cannot be done */
+	uint64_t (*reload)(void *reply_ctx);
+	/* the control's own: */
+	struct control_pending *pending;   /* commands that have not ended */
+	struct control_reloading *reloads; /* requests that wait for one */
+};
+
+/** What reading the configuration anew has come to. */
+struct control_reloaded {
+	const struct config_notes *errors; /* any: nothing was changed */
+	const struct config_notes *notes;  /* what is not so yet, and what has to happen */
+	const struct config *before, *now; /* NULL if there are errors */
 };
 
 /**
@@ -88,6 +103,10 @@ bool control_is_administrator(const struct control *control, const struct client
 /** A command of the engine has ended (engine/ops.h): reply to whoever asked for it. */
 void control_command_done(struct control *control, uint64_t id,
 			  const struct smcr_command_result *result);
+
+/** Every request for a reload up to that number has this outcome. */
+void control_reload_done(struct control *control, uint64_t number,
+			 const struct control_reloaded *what);
 
 /** Nobody waits for the reply to this request any more. The command goes on. */
 void control_forget(struct control *control, uint64_t request);

@@ -12,6 +12,7 @@ struct refusal {
 	const char *code;      /* short, stable */
 	int error;             /* positive errno */
 	const char *parameter; /* the one to blame, or NULL */
+	json_t *errors;        /* sentences, one each thing that is wrong; NULL: the text has it */
 	char text[256];
 };
 
@@ -151,6 +152,14 @@ json_t *policy_delete(struct control *control, const struct params *params,
 		      struct refusal *refusal);
 json_t *policy_forget_place(struct control *control, const struct params *params,
 			    struct refusal *refusal);
+
+/* configs.c */
+/** Read the configuration anew for whoever asks; as command_start(). */
+bool config_reload(struct control *control, uint64_t request, const char *text,
+		   struct refusal *refusal);
+/** Nobody waits for that one any more. Nothing if it is none for a reload. */
+void config_reload_forget(struct control *control, uint64_t request);
+void config_reload_forget_all(struct control *control);
 
 /* commands.c */
 

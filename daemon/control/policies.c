@@ -163,7 +163,7 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 	return json_pack("{s:o}", "text",
 			 json_sprintf("%s: new connections do not go by it%s", text,
 				      search.configured ? "; it stands in smcrd.conf and counts "
-							  "again after a restart"
+							  "again after a restart or reload"
 							: ""));
 }
 

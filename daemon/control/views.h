@@ -28,6 +28,8 @@ json_t *control_show_events(struct control *control, struct page *page, struct r
 /** The events behind a place, once there are any. */
 json_t *control_wait_for_events(struct control *control, struct page *page,
 				struct refusal *refusal);
+/* configs.c */
+json_t *control_show_config(struct control *control, struct page *page, struct refusal *refusal);
 /* ueids.c */
 json_t *control_show_ueids(struct control *control, struct page *page, struct refusal *refusal);
 /* host.c */

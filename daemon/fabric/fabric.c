@@ -672,22 +672,22 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	smcr_engine_device_update(device->fabric->engine, &device->info);
 }
 
-static bool device_is_open(const struct fabric *fabric, const char *name)
+static struct fabric_device *device_by_name(const struct fabric *fabric, const char *name)
 {
-	const struct fabric_device *device;
+	struct fabric_device *device;
 	DL_FOREACH (fabric->devices, device) {
 		struct rnic_info info;
 		rnic_get_info(device->rnic, &info);
 		if (!strcmp(info.name, name))
-			return true;
+			return device;
 	}
-	return false;
+	return NULL;
 }
 
 int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		      char ret_error[RNIC_ERROR_LEN])
 {
-	if (device_is_open(fabric, name))
+	if (device_by_name(fabric, name))
 		return -EEXIST;
 	struct fabric_device *device = calloc(1, sizeof(*device));
 	if (!device) {
@@ -720,6 +720,33 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	}
 	DL_APPEND(fabric->devices, device);
 	return 0;
+}
+
+void fabric_remove_device(struct fabric *fabric, const char *name)
+{
+	struct fabric_device *device = device_by_name(fabric, name);
+	if (device)
+		device_drop(fabric, device);
+}
+
+struct use_search {
+	uint32_t device_id;
+	bool used;
+};
+
+static void match_use(void *arg, const struct smcr_link_view *view)
+{
+	struct use_search *search = arg;
+	search->used |= view->device_id == search->device_id;
+}
+
+bool fabric_device_in_use(const struct fabric *fabric, const char *name)
+{
+	const struct fabric_device *device = device_by_name(fabric, name);
+	struct use_search search = { .device_id = device ? device->id : 0 };
+	if (device)
+		smcr_engine_each_link(fabric->engine, match_use, &search);
+	return search.used;
 }
 
 size_t fabric_num_devices(const struct fabric *fabric)

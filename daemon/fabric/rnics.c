@@ -12,6 +12,8 @@
 #include "daemon/host/log.h"
 #include "daemon/rnic/verbs.h"
 
+#define MAX_SETTLED 64 /* RNICs that a reload looks at */
+
 /* The kernel tells of an address before it makes a GID of it. */
 static const struct timeval gid_delay = { 1, 0 };
 
@@ -74,16 +76,26 @@ static bool is_verbs(const char *name)
 	return !strncmp(name, "verbs:", 6);
 }
 
+/* `name` as rnics have it: with the port. */
+static bool is_named(const struct config *config, const char *name)
+{
+	char full[RNIC_NAME_LEN];
+	for (size_t i = 0; i < config->num_rnics; i++) {
+		rnic_verbs_full_name(config->rnics[i], full);
+		if (!strcmp(full, name))
+			return true;
+	}
+	return false;
+}
+
 static bool is_soft_wanted(const struct rnics *rnics, const struct netif *netif)
 {
 	const struct config *config = rnics->params.config;
+	char name[RNIC_NAME_LEN];
 	if (config->num_rnics == 0)
 		return netif->ethernet && netif->num_addrs > 0;
-	for (size_t i = 0; i < config->num_rnics; i++)
-		if (!strncmp(config->rnics[i], "soft:", 5) &&
-		    !strcmp(config->rnics[i] + 5, netif->name))
-			return true;
-	return false;
+	snprintf(name, sizeof(name), "soft:%s", netif->name);
+	return is_named(config, name);
 }
 
 static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
@@ -119,15 +131,7 @@ static void consider_soft(void *ctx, const struct netif *netif)
 static bool is_verbs_wanted(const struct rnics *rnics, const struct rnic_verbs_port *port)
 {
 	const struct config *config = rnics->params.config;
-	char name[RNIC_NAME_LEN];
-	if (config->num_rnics == 0)
-		return true;
-	for (size_t i = 0; i < config->num_rnics; i++) {
-		rnic_verbs_full_name(config->rnics[i], name);
-		if (!strcmp(name, port->name))
-			return true;
-	}
-	return false;
+	return config->num_rnics == 0 || is_named(config, port->name);
 }
 
 static uint16_t vlan_of(const struct rnics *rnics, const char *netdev)
@@ -257,6 +261,70 @@ static int open_all_named(struct rnics *rnics, char ret_error[RNIC_ERROR_LEN])
 			log_message(LOG_WARNING, "%s: waiting for it", text);
 	}
 	return missing && !waiting && fabric_num_devices(rnics->params.fabric) == 0 ? -ENODEV : 0;
+}
+
+/* ---- another configuration ---- */
+
+void rnics_prepare(struct rnics *rnics, const struct config *next, struct config_notes *ret_errors,
+		   struct config_notes *ret_notes)
+{
+	size_t opened[CONFIG_MAX_RNICS], num_opened = 0;
+	char text[RNIC_ERROR_LEN], name[RNIC_NAME_LEN];
+	for (size_t i = 0; i < next->num_rnics; i++) {
+		int error = open_named(rnics, next->rnics[i], text);
+		if (!error)
+			opened[num_opened++] = i;
+		else if (may_come(error))
+			config_note(ret_notes, "%s: waiting for it", text);
+		else if (error != -EEXIST)
+			config_note(ret_errors, "%s", text);
+	}
+	for (size_t i = 0; ret_errors->num && i < num_opened; i++) {
+		rnic_verbs_full_name(next->rnics[opened[i]], name);
+		log_message(LOG_NOTICE, "rnic %s: closed: another one cannot be used", name);
+		fabric_remove_device(rnics->params.fabric, name);
+	}
+}
+
+/** Names of RNICs. */
+struct names {
+	char name[MAX_SETTLED][RNIC_NAME_LEN];
+	size_t num;
+};
+
+static void add_name(void *arg, uint32_t id, struct rnic *rnic)
+{
+	struct names *names = arg;
+	struct rnic_info info;
+	(void)id;
+	rnic_get_info(rnic, &info);
+	if (names->num < MAX_SETTLED)
+		snprintf(names->name[names->num++], RNIC_NAME_LEN, "%s", info.name);
+}
+
+void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
+{
+	const struct config *config = rnics->params.config;
+	struct fabric *fabric = rnics->params.fabric;
+	struct names names = { .num = 0 };
+	fabric_each_device(fabric, add_name, &names);
+	for (size_t i = 0; config->num_rnics > 0 && i < names.num; i++) {
+		const char *name = names.name[i];
+		if (is_named(config, name))
+			continue;
+		if (fabric_device_in_use(fabric, name)) {
+			config_note(ret_notes,
+				    "rnic %s: stays until a restart: links use it ('smcrctl link' "
+				    "shows them; once they have ended another reload closes it)",
+				    name);
+			continue;
+		}
+		log_message(LOG_NOTICE, "rnic %s: closed: it is not configured any more", name);
+		fabric_remove_device(fabric, name);
+	}
+	while (rnics->refusals) /* what is still true is said again */
+		forget_refusal(rnics, rnics->refusals->name);
+	rnics_look(rnics);
 }
 
 int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,

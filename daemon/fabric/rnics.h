@@ -42,6 +42,21 @@ void rnics_free(struct rnics *rnics);
 void rnics_each_missing(const struct rnics *rnics,
 			void (*fn)(void *arg, const char *name, const char *error), void *arg);
 
+/**
+ * Open what `next` names and is not open. One that may come later is waited for once `next` is the
+ * configuration.
+ * @param ret_errors  why one cannot be used; then those that were opened are closed again
+ * @param ret_notes   which are waited for
+ */
+void rnics_prepare(struct rnics *rnics, const struct config *next, struct config_notes *ret_errors,
+		   struct config_notes *ret_notes);
+/**
+ * The configuration that params.config points to is another one. RNICs that it does not want are
+ * closed, if no link uses them.
+ * @param ret_notes  those that stay open because links use them
+ */
+void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes);
+
 /** An interface came, changed or went: tell its RNIC, or open one soon. */
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);
 /** An RDMA device came or went: tell the RNICs, and open soon what is new. */

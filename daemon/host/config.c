@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "daemon/host/config.h"
+#include "daemon/host/config_key.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <glob.h>
 #include <grp.h>
-#include <ini.h>
-#include <libgen.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,18 +13,24 @@
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/eid.h"
 
-/* What a key's value may be is said by its setter: false with a sentence in `why`. */
-#define WHY_LEN POLICY_WHY_LEN
-typedef bool (*setter)(struct config *config, const char *value, char why[WHY_LEN]);
+/** A value while it is taken. */
+struct value {
+	const char *text;
+	char shown[POLICY_RULE_TEXT]; /* how it is shown and compared; the text, if "" */
+	char why[CONFIG_WHY_LEN];     /* it is refused */
+};
 
-static bool refuse(char why[WHY_LEN], const char *format, ...)
+/* What a key's value may be is said by its setter: false with a sentence in `why`. */
+typedef bool (*setter)(struct config *config, struct value *value);
+
+static bool refuse(struct value *value, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 
-static bool refuse(char why[WHY_LEN], const char *format, ...)
+static bool refuse(struct value *value, const char *format, ...)
 {
 	va_list args;
 	va_start(args, format);
-	vsnprintf(why, WHY_LEN, format, args);
+	vsnprintf(value->why, sizeof(value->why), format, args);
 	va_end(args);
 	return false;
 }
@@ -54,194 +56,216 @@ static int64_t parse_size(const char *text)
 	return value > (uint64_t)(INT64_MAX >> shift) ? -1 : (int64_t)(value << shift);
 }
 
-static bool set_text(char **ret, const char *value, char why[WHY_LEN])
+static bool set_text(char **ret, struct value *value)
 {
-	char *copy = strdup(value);
+	char *copy = strdup(value->text);
 	if (!copy)
-		return refuse(why, "out of memory");
+		return refuse(value, "out of memory");
 	free(*ret);
 	*ret = copy;
 	return true;
 }
 
-/* Element size code of a size (CLC-8). */
-static bool set_element_size(uint8_t *ret, const char *value, char why[WHY_LEN])
+/* As it is written shortest: "64K" for "65536". */
+static void show_size(struct value *value, uint64_t bytes)
 {
-	int64_t bytes = parse_size(value);
+	static const char *const suffixes[] = { "", "K", "M", "G" };
+	size_t i = 0;
+	for (; i < 3 && bytes && bytes % 1024 == 0; i++)
+		bytes /= 1024;
+	snprintf(value->shown, sizeof(value->shown), "%llu%s", (unsigned long long)bytes,
+		 suffixes[i]);
+}
+
+/* Element size code of a size (CLC-8). */
+static bool set_element_size(uint8_t *ret, struct value *value)
+{
+	int64_t bytes = parse_size(value->text);
 	for (uint8_t code = 0; code <= SMCR_BSIZE_MAX; code++) {
 		if (bytes == smcr_bsize_bytes(code)) {
 			*ret = code;
+			show_size(value, (uint64_t)bytes);
 			return true;
 		}
 	}
-	return refuse(why, "'%.40s' is not 16K, 32K, 64K, 128K, 256K or 512K", value);
+	return refuse(value, "'%.40s' is not 16K, 32K, 64K, 128K, 256K or 512K", value->text);
 }
 
 /* ---- keys ---- */
 
-static bool set_rnic(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_rnic(struct config *config, struct value *value)
 {
+	const char *text = value->text;
 	if (config->num_rnics == CONFIG_MAX_RNICS)
-		return refuse(why, "more than %d devices", CONFIG_MAX_RNICS);
-	if (!(!strncmp(value, "soft:", 5) && value[5]) &&
-	    !(!strncmp(value, "verbs:", 6) && value[6]))
-		return refuse(why, "'%.40s' is not soft:INTERFACE or verbs:DEVICE[/PORT]", value);
-	if (!set_text(&config->rnics[config->num_rnics], value, why))
+		return refuse(value, "more than %d devices", CONFIG_MAX_RNICS);
+	if (!(!strncmp(text, "soft:", 5) && text[5]) && !(!strncmp(text, "verbs:", 6) && text[6]))
+		return refuse(value, "'%.40s' is not soft:INTERFACE or verbs:DEVICE[/PORT]", text);
+	if (!set_text(&config->rnics[config->num_rnics], value))
 		return false;
 	config->num_rnics++;
 	return true;
 }
 
-static bool set_socket(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_socket(struct config *config, struct value *value)
 {
-	if (value[0] != '/')
-		return refuse(why, "'%.40s' is not an absolute path", value);
-	return set_text(&config->socket_path, value, why);
+	if (value->text[0] != '/')
+		return refuse(value, "'%.40s' is not an absolute path", value->text);
+	return set_text(&config->socket_path, value);
 }
 
-static bool set_admin_group(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_admin_group(struct config *config, struct value *value)
 {
-	const struct group *group = *value ? getgrnam(value) : NULL;
-	if (*value && !group)
-		return refuse(why, "this host has no group '%.40s'", value);
+	const char *name = value->text;
+	const struct group *group = *name ? getgrnam(name) : NULL;
+	if (*name && !group)
+		return refuse(value, "this host has no group '%.40s'", name);
 	if (group)
 		config->admin_gid = group->gr_gid;
-	return set_text(&config->admin_group, value, why);
+	return set_text(&config->admin_group, value);
 }
 
-static bool set_log_level(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_log_level(struct config *config, struct value *value)
 {
-	int level = log_level_parse(value);
+	int level = log_level_parse(value->text);
 	if (level < 0)
-		return refuse(why, "'%.40s' is not error, warning, notice, info or debug", value);
+		return refuse(value, "'%.40s' is not error, warning, notice, info or debug",
+			      value->text);
 	config->log_level = level;
 	return true;
 }
 
-static bool set_dialect(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_dialect(struct config *config, struct value *value)
 {
-	if (!strcmp(value, "auto"))
+	if (!strcmp(value->text, "auto"))
 		config->engine.dialect = SMCR_DIALECT_AUTO;
-	else if (!strcmp(value, "rfc"))
+	else if (!strcmp(value->text, "rfc"))
 		config->engine.dialect = SMCR_DIALECT_FORCE_RFC;
-	else if (!strcmp(value, "deployed"))
+	else if (!strcmp(value->text, "deployed"))
 		config->engine.dialect = SMCR_DIALECT_FORCE_DEPLOYED;
 	else
-		return refuse(why, "'%.40s' is not auto, rfc or deployed", value);
+		return refuse(value, "'%.40s' is not auto, rfc or deployed", value->text);
 	return true;
 }
 
-static bool set_versions(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_versions(struct config *config, struct value *value)
 {
-	if (!strcmp(value, "auto"))
+	if (!strcmp(value->text, "auto"))
 		config->engine.versions = SMCR_VERSIONS_BOTH;
-	else if (!strcmp(value, "1"))
+	else if (!strcmp(value->text, "1"))
 		config->engine.versions = SMCR_VERSIONS_1_ONLY;
-	else if (!strcmp(value, "2"))
+	else if (!strcmp(value->text, "2"))
 		config->engine.versions = SMCR_VERSIONS_2_ONLY;
 	else
-		return refuse(why, "'%.40s' is not auto, 1 or 2", value);
+		return refuse(value, "'%.40s' is not auto, 1 or 2", value->text);
 	return true;
 }
 
-static bool set_ueid(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_ueid(struct config *config, struct value *value)
 {
 	struct smcr_config *engine = &config->engine;
 	uint8_t ueid[SMCR_EID_LEN];
-	if (smcr_ueid_parse(value, ueid))
-		return refuse(why, "'%.40s' is no UEID: " SMCR_UEID_RULE, value);
+	if (smcr_ueid_parse(value->text, ueid))
+		return refuse(value, "'%.40s' is no UEID: " SMCR_UEID_RULE, value->text);
 	for (size_t i = 0; i < engine->num_ueids; i++)
 		if (!memcmp(engine->ueids[i], ueid, sizeof(ueid)))
-			return refuse(why, "'%s' is there twice", value);
+			return refuse(value, "'%s' is there twice", value->text);
 	if (engine->num_ueids == SMCR_MAX_UEIDS)
-		return refuse(why, "more than %d UEIDs", SMCR_MAX_UEIDS);
+		return refuse(value, "more than %d UEIDs", SMCR_MAX_UEIDS);
 	memcpy(engine->ueids[engine->num_ueids++], ueid, sizeof(ueid));
 	return true;
 }
 
-static bool set_bsize(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_bsize(struct config *config, struct value *value)
 {
-	return set_element_size(&config->engine.bsize, value, why);
+	return set_element_size(&config->engine.bsize, value);
 }
 
-static bool set_bsize_min(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_bsize_min(struct config *config, struct value *value)
 {
-	return set_element_size(&config->engine.bsize_min, value, why);
+	return set_element_size(&config->engine.bsize_min, value);
 }
 
-static bool set_memory(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_memory(struct config *config, struct value *value)
 {
-	int64_t bytes = parse_size(value);
+	int64_t bytes = parse_size(value->text);
 	if (bytes < 1 << 20)
-		return refuse(why, "'%.40s' is not a size of 1M or more (K, M, G may follow)",
-			      value);
+		return refuse(value, "'%.40s' is not a size of 1M or more (K, M, G may follow)",
+			      value->text);
 	config->engine.memory_budget = (uint64_t)bytes;
+	show_size(value, (uint64_t)bytes);
 	return true;
 }
 
-static bool set_capable_subnet(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_capable_subnet(struct config *config, struct value *value)
 {
 	char addr[INET_ADDRSTRLEN], extra;
 	unsigned int len;
 	struct in_addr in;
 	if (config->num_capable_subnets == CONFIG_MAX_SUBNETS)
-		return refuse(why, "more than %d networks", CONFIG_MAX_SUBNETS);
-	if (sscanf(value, "%15[0-9.]/%u%c", addr, &len, &extra) != 2 || len > 32 ||
+		return refuse(value, "more than %d networks", CONFIG_MAX_SUBNETS);
+	if (sscanf(value->text, "%15[0-9.]/%u%c", addr, &len, &extra) != 2 || len > 32 ||
 	    inet_pton(AF_INET, addr, &in) != 1)
-		return refuse(why, "'%.40s' is not an IPv4 network such as 10.1.0.0/16", value);
+		return refuse(value, "'%.40s' is not an IPv4 network such as 10.1.0.0/16",
+			      value->text);
 	uint32_t mask = len ? UINT32_MAX << (32 - len) : 0;
+	uint32_t network = ntohl(in.s_addr) & mask;
 	config->capable_subnets[config->num_capable_subnets++] =
-		(struct config_subnet){ ntohl(in.s_addr) & mask, (uint8_t)len };
+		(struct config_subnet){ network, (uint8_t)len };
+	snprintf(value->shown, sizeof(value->shown), "%u.%u.%u.%u/%u", network >> 24,
+		 network >> 16 & 255, network >> 8 & 255, network & 255, len);
 	return true;
 }
 
-static bool set_short_size(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_short_size(struct config *config, struct value *value)
 {
-	int64_t bytes = parse_size(value);
+	int64_t bytes = parse_size(value->text);
 	if (bytes < 1)
-		return refuse(why, "'%.40s' is not a size of 1 or more (K, M, G may follow)",
-			      value);
+		return refuse(value, "'%.40s' is not a size of 1 or more (K, M, G may follow)",
+			      value->text);
 	config->shorts.bytes = (uint64_t)bytes;
+	show_size(value, (uint64_t)bytes);
 	return true;
 }
 
-static bool add_rule(struct config *config, const char *action, const char *conditions,
-		     char why[WHY_LEN])
+static bool add_rule(struct config *config, const char *action, struct value *value)
 {
 	struct policy_rule rule;
 	char text[POLICY_RULE_TEXT + 16];
-	snprintf(text, sizeof(text), "%s %s", action, conditions);
-	if (policy_rule_parse(text, true, &rule, why))
+	snprintf(text, sizeof(text), "%s %s", action, value->text);
+	if (policy_rule_parse(text, true, &rule, value->why))
 		return false;
 	for (size_t i = 0; i < config->num_rules; i++)
 		if (policy_rule_equal(&config->rules[i], &rule))
-			return refuse(why, "this rule is there twice");
+			return refuse(value, "this rule is there twice");
 	if (config->num_rules == SMCR_MAX_RULES)
-		return refuse(why, "more than %d rules", SMCR_MAX_RULES);
+		return refuse(value, "more than %d rules", SMCR_MAX_RULES);
 	struct policy_rule *rules =
 		reallocarray(config->rules, config->num_rules + 1, sizeof(*rules));
 	if (!rules)
-		return refuse(why, "out of memory");
+		return refuse(value, "out of memory");
 	config->rules = rules;
 	config->rules[config->num_rules++] = rule;
+	policy_rule_text(&rule, value->shown);
+	size_t skip = strlen(action) + 1;
+	memmove(value->shown, value->shown + skip, strlen(value->shown + skip) + 1);
 	return true;
 }
 
-static bool set_deny(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_deny(struct config *config, struct value *value)
 {
-	return add_rule(config, "deny", value, why);
+	return add_rule(config, "deny", value);
 }
 
-static bool set_allow(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_allow(struct config *config, struct value *value)
 {
-	return add_rule(config, "allow", value, why);
+	return add_rule(config, "allow", value);
 }
 
-static bool set_shared_memory(struct config *config, const char *value, char why[WHY_LEN])
+static bool set_shared_memory(struct config *config, struct value *value)
 {
-	config->shared_memory = !strcmp(value, "yes");
-	if (!config->shared_memory && strcmp(value, "no"))
-		return refuse(why, "'%.40s' is not yes or no", value);
+	if (strcmp(value->text, "yes") && strcmp(value->text, "no"))
+		return refuse(value, "'%.40s' is not yes or no", value->text);
+	config->shared_memory = !strcmp(value->text, "yes");
 	return true;
 }
 
@@ -287,192 +311,199 @@ static void store_number(struct config *config, enum number which, long value)
 	}
 }
 
-/* Every key of smcrd.conf(5) with its default. Lists have none and may be given several times.
+/* Every key of smcrd.conf(5): what it is and how it may change, with its default. Lists have none.
  * Keys without a setter are whole numbers from `min` to `max`. */
-static const struct key {
-	const char *name;
+#define VALUE(name)                                                                                \
+	{                                                                                          \
+		(name), false, false, false                                                        \
+	}
+#define LIST(name)                                                                                 \
+	{                                                                                          \
+		(name), true, false, false                                                         \
+	}
+#define ORDERED(name)                                                                              \
+	{                                                                                          \
+		(name), true, true, false                                                          \
+	}
+#define RESTART(name)                                                                              \
+	{                                                                                          \
+		(name), false, false, true                                                         \
+	}
+static const struct known_key {
+	struct config_key is;
 	const char *initial;
 	setter set;
 	enum number number;
 	long min, max;
 } keys[] = {
-	{ "rnic", NULL, set_rnic },
-	{ "socket", IPC_DEFAULT_SOCKET, set_socket },
-	{ "admin_group", "", set_admin_group },
-	{ "log_level", "info", set_log_level },
-	{ "dialect", "auto", set_dialect },
-	{ "versions", "auto", set_versions },
-	{ "ueid", NULL, set_ueid },
-	{ "element_size", "512K", set_bsize },
-	{ "element_size_min", "16K", set_bsize_min },
-	{ "memory", "1G", set_memory },
-	{ "capable_subnet", NULL, set_capable_subnet },
-	{ "short_connection_rate", "20", NULL, SHORT_RATE, 0, 1000000 },
-	{ "short_connection_milliseconds", "1000", NULL, SHORT_MS, 1, 3600000 },
-	{ "short_connection_size", "64K", set_short_size },
-	{ "deny", NULL, set_deny },
-	{ "allow", NULL, set_allow },
-	{ "max_links", "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
-	{ "skip_seconds", "60", NULL, SKIP_SECONDS, 1, 86400 },
-	{ "connect_wait_milliseconds", "40", NULL, CONNECT_WAIT, 1, 60000 },
-	{ "tcp_keepalive_min_seconds", "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
-	{ "busy_poll_microseconds", "50", NULL, BUSY_POLL, 0, 10000 },
-	{ "shared_memory", "yes", set_shared_memory },
-	{ "max_connections_per_user", "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
-	{ "max_sessions_per_user", "1000", NULL, MAX_SESSIONS, 1, 1000000 },
-	{ "linkgroup_idle_seconds", "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
-	{ "rmb_idle_seconds", "60", NULL, RMB_IDLE, 1, 7 * 86400 },
-	{ "link_timeout_milliseconds", "300", NULL, LINK_TIMEOUT, 100, 60000 },
-	{ "last_link_timeout_milliseconds", "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
-	{ "test_link_interval_seconds", "30", NULL, TEST_LINK_INTERVAL, 0, 86400 },
-	{ "add_link_retry_seconds", "2", NULL, ADD_LINK_RETRY, 1, 600 },
+	{ LIST("rnic"), NULL, set_rnic },
+	{ RESTART("socket"), IPC_DEFAULT_SOCKET, set_socket },
+	{ VALUE("admin_group"), "", set_admin_group },
+	{ VALUE("log_level"), "info", set_log_level },
+	{ VALUE("element_size"), "512K", set_bsize },
+	{ VALUE("element_size_min"), "16K", set_bsize_min },
+	{ VALUE("memory"), "1G", set_memory },
+	{ VALUE("max_links"), "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
+	{ VALUE("dialect"), "auto", set_dialect },
+	{ ORDERED("ueid"), NULL, set_ueid },
+	{ VALUE("versions"), "auto", set_versions },
+	{ VALUE("link_timeout_milliseconds"), "300", NULL, LINK_TIMEOUT, 100, 60000 },
+	{ VALUE("last_link_timeout_milliseconds"), "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
+	{ VALUE("test_link_interval_seconds"), "30", NULL, TEST_LINK_INTERVAL, 0, 86400 },
+	{ VALUE("add_link_retry_seconds"), "2", NULL, ADD_LINK_RETRY, 1, 600 },
+	{ VALUE("busy_poll_microseconds"), "50", NULL, BUSY_POLL, 0, 10000 },
+	{ VALUE("shared_memory"), "yes", set_shared_memory },
+	{ VALUE("linkgroup_idle_seconds"), "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
+	{ VALUE("rmb_idle_seconds"), "60", NULL, RMB_IDLE, 1, 7 * 86400 },
+	{ VALUE("connect_wait_milliseconds"), "40", NULL, CONNECT_WAIT, 1, 60000 },
+	{ VALUE("skip_seconds"), "60", NULL, SKIP_SECONDS, 1, 86400 },
+	{ VALUE("short_connection_rate"), "20", NULL, SHORT_RATE, 0, 1000000 },
+	{ VALUE("short_connection_milliseconds"), "1000", NULL, SHORT_MS, 1, 3600000 },
+	{ VALUE("short_connection_size"), "64K", set_short_size },
+	{ VALUE("tcp_keepalive_min_seconds"), "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
+	{ LIST("capable_subnet"), NULL, set_capable_subnet },
+	{ LIST("deny"), NULL, set_deny },
+	{ LIST("allow"), NULL, set_allow },
+	{ VALUE("max_connections_per_user"), "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
+	{ VALUE("max_sessions_per_user"), "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 };
 #define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
 
-static bool set_key(const struct key *key, struct config *config, const char *value,
-		    char why[WHY_LEN])
+const struct config_key *config_key(size_t number)
+{
+	return number < NUM_KEYS ? &keys[number].is : NULL;
+}
+
+static const struct known_key *find_key(const char *name)
+{
+	for (size_t i = 0; i < NUM_KEYS; i++)
+		if (!strcmp(keys[i].is.name, name))
+			return &keys[i];
+	return NULL;
+}
+
+static bool set_number(const struct known_key *key, struct config *config, struct value *value)
 {
 	char *end;
-	if (key->set)
-		return key->set(config, value, why);
 	errno = 0;
-	long number = strtol(value, &end, 10);
-	if (errno || end == value || *end || number < key->min || number > key->max)
-		return refuse(why, "'%.40s' is not a number between %ld and %ld", value, key->min,
-			      key->max);
+	long number = strtol(value->text, &end, 10);
+	if (errno || end == value->text || *end || number < key->min || number > key->max)
+		return refuse(value, "'%.40s' is not a number between %ld and %ld", value->text,
+			      key->min, key->max);
 	store_number(config, key->number, number);
+	snprintf(value->shown, sizeof(value->shown), "%ld", number);
 	return true;
 }
 
-/* ---- files ---- */
+/* ---- settings ---- */
 
-struct parse {
-	struct config *config;
-	char key[64];
-	char why[WHY_LEN]; /* of the first line that was refused */
-};
-
-/* libinih calls this for each "key = value"; 0 makes ini_parse() return the line's number. */
-static int on_line(void *ctx, const char *section, const char *name, const char *value)
+static void free_setting(struct config_setting *setting)
 {
-	struct parse *parse = ctx;
-	if (parse->why[0])
-		return 0; /* the first error is the cause */
-	snprintf(parse->key, sizeof(parse->key), "%s", name);
-	if (*section)
-		return refuse(parse->why, "sections such as [%.40s] have no meaning", section);
-	for (size_t i = 0; i < NUM_KEYS; i++)
-		if (!strcmp(keys[i].name, name))
-			return set_key(&keys[i], parse->config, value, parse->why);
-	return refuse(parse->why, "there is no such key");
+	free(setting->value);
+	free(setting->file);
+	free(setting->after_restart);
 }
 
-static int parse_file(struct config *config, const char *path, char ret_error[CONFIG_ERROR_LEN])
+struct config_setting *config_setting(const struct config *config, const char *name)
 {
-	struct parse parse = { .config = config };
-	FILE *file = fopen(path, "re");
-	if (!file) {
-		int error = errno;
-		snprintf(ret_error, CONFIG_ERROR_LEN, "%s: %s", path, strerror(error));
-		return -error;
-	}
-	int line = ini_parse_file(file, on_line, &parse);
-	fclose(file);
-	if (line == 0)
-		return 0;
-	if (parse.why[0])
-		snprintf(ret_error, CONFIG_ERROR_LEN, "%s:%d: %s: %s", path, line, parse.key,
-			 parse.why);
-	else if (line > 0)
-		snprintf(ret_error, CONFIG_ERROR_LEN, "%s:%d: this is not 'key = value'", path,
-			 line);
+	for (size_t i = 0; i < config->num_settings; i++)
+		if (!strcmp(config->settings[i].key->name, name))
+			return &config->settings[i];
+	return NULL;
+}
+
+/* Where the next one is noted; it is part of the configuration once its value is there. */
+static struct config_setting *room_for(struct config *config, const struct config_key *key)
+{
+	struct config_setting *setting = key->list ? NULL : config_setting(config, key->name);
+	if (setting)
+		return setting;
+	struct config_setting *settings =
+		reallocarray(config->settings, config->num_settings + 1, sizeof(*config->settings));
+	if (!settings)
+		return NULL;
+	config->settings = settings;
+	setting = &settings[config->num_settings];
+	*setting = (struct config_setting){ .key = key };
+	return setting;
+}
+
+bool config_put(struct config *config, const char *name, const char *text,
+		const struct config_place *place, char ret_why[CONFIG_WHY_LEN])
+{
+	const struct known_key *key = find_key(name);
+	struct value value = { .text = text };
+	struct config_setting *setting = key ? room_for(config, &key->is) : NULL;
+	struct config_setting new = { .key = key ? &key->is : NULL,
+				      .origin = place->origin,
+				      .file = place->file ? strdup(place->file) : NULL,
+				      .line = place->line };
+	bool good = setting && (!place->file || new.file);
+	if (!key)
+		refuse(&value, "there is no such key");
+	else if (!good)
+		refuse(&value, "out of memory");
 	else
-		snprintf(ret_error, CONFIG_ERROR_LEN, "%s: cannot be read", path);
-	return -EINVAL;
+		good = key->set ? key->set(config, &value) : set_number(key, config, &value);
+	if (good) {
+		new.value = strdup(*value.shown ? value.shown : text);
+		good = new.value || refuse(&value, "out of memory");
+	}
+	snprintf(ret_why, CONFIG_WHY_LEN, "%s", value.why);
+	if (!good) {
+		free_setting(&new);
+		return false;
+	}
+	config->num_settings += setting == &config->settings[config->num_settings];
+	free_setting(setting);
+	*setting = new;
+	return true;
 }
 
-/* The file itself, then what lies in smcrd.conf.d beside it. */
-static int parse_files(struct config *config, const char *path, char ret_error[CONFIG_ERROR_LEN])
+bool config_put_defaults(struct config *config, char ret_why[CONFIG_WHY_LEN])
 {
-	const char *main_file = path ? path : CONFIG_DEFAULT_PATH;
-	int error = parse_file(config, main_file, ret_error);
-	if (error && (path || error != -ENOENT))
-		return error;
-	char copy[PATH_MAX], pattern[PATH_MAX + 32];
-	snprintf(copy, sizeof(copy), "%s", main_file);
-	snprintf(pattern, sizeof(pattern), "%s/smcrd.conf.d/*.conf", dirname(copy));
-	glob_t found;
-	if (glob(pattern, 0, NULL, &found) != 0)
-		return 0;
-	error = 0;
-	for (size_t i = 0; i < found.gl_pathc && !error; i++)
-		error = parse_file(config, found.gl_pathv[i], ret_error);
-	globfree(&found);
-	return error;
+	const struct config_place place = { .origin = CONFIG_FROM_DEFAULT };
+	for (size_t i = 0; i < NUM_KEYS; i++)
+		if (keys[i].initial &&
+		    !config_put(config, keys[i].is.name, keys[i].initial, &place, ret_why))
+			return false;
+	return true;
 }
 
-static int set_defaults(struct config *config, char ret_error[CONFIG_ERROR_LEN])
+const struct config_setting *config_next_setting(const struct config *config,
+						 const struct config_key *key,
+						 const struct config_setting *after)
 {
-	char why[WHY_LEN];
-	for (size_t i = 0; i < NUM_KEYS; i++) {
-		if (keys[i].initial && !set_key(&keys[i], config, keys[i].initial, why)) {
-			snprintf(ret_error, CONFIG_ERROR_LEN, "default of %s: %s", keys[i].name,
-				 why);
-			return -EINVAL;
-		}
-	}
-	return 0;
+	size_t i = after ? (size_t)(after - config->settings) + 1 : 0;
+	while (i < config->num_settings && config->settings[i].key != key)
+		i++;
+	return i < config->num_settings ? &config->settings[i] : NULL;
 }
 
-static int check_whole(const struct config *config, const char *path,
-		       char ret_error[CONFIG_ERROR_LEN])
+void config_clear_rnics(struct config *config)
 {
-	const struct smcr_config *engine = &config->engine;
-	const char *file = path ? path : CONFIG_DEFAULT_PATH;
-	if (engine->bsize_min > engine->bsize) {
-		snprintf(ret_error, CONFIG_ERROR_LEN,
-			 "%s: element_size_min (%uK) is larger than element_size (%uK)", file,
-			 smcr_bsize_bytes(engine->bsize_min) / 1024,
-			 smcr_bsize_bytes(engine->bsize) / 1024);
-		return -EINVAL;
+	size_t kept = 0;
+	for (size_t i = 0; i < config->num_rnics; i++) {
+		free(config->rnics[i]);
+		config->rnics[i] = NULL;
 	}
-	if (engine->retry_alternative_ms > engine->retry_ms) {
-		snprintf(ret_error, CONFIG_ERROR_LEN,
-			 "%s: link_timeout_milliseconds (%u) is larger than "
-			 "last_link_timeout_milliseconds (%u)",
-			 file, engine->retry_alternative_ms, engine->retry_ms);
-		return -EINVAL;
+	config->num_rnics = 0;
+	for (size_t i = 0; i < config->num_settings; i++) {
+		if (strcmp(config->settings[i].key->name, "rnic") == 0)
+			free_setting(&config->settings[i]);
+		else
+			config->settings[kept++] = config->settings[i];
 	}
-	if (engine->versions == SMCR_VERSIONS_2_ONLY && engine->dialect == SMCR_DIALECT_FORCE_RFC) {
-		snprintf(ret_error, CONFIG_ERROR_LEN,
-			 "%s: versions = 2 and dialect = rfc leave nothing to speak: version 2 has "
-			 "the deployed dialect only",
-			 file);
-		return -EINVAL;
-	}
-	return 0;
-}
-
-int config_load(const char *path, struct config *ret_config, char ret_error[CONFIG_ERROR_LEN])
-{
-	struct config config = { 0 };
-	int error = set_defaults(&config, ret_error);
-	if (!error)
-		error = parse_files(&config, path, ret_error);
-	if (!error)
-		error = check_whole(&config, path, ret_error);
-	if (error) {
-		config_free(&config);
-		return error;
-	}
-	*ret_config = config;
-	return 0;
+	config->num_settings = kept;
 }
 
 void config_free(struct config *config)
 {
 	for (size_t i = 0; i < config->num_rnics; i++)
 		free(config->rnics[i]);
+	for (size_t i = 0; i < config->num_settings; i++)
+		free_setting(&config->settings[i]);
+	free(config->settings);
 	free(config->socket_path);
 	free(config->admin_group);
 	free(config->rules);

@@ -1,7 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file config.h
- * The configuration file (smcrd.conf(5)), parsed by libinih, and what it means to the daemon.
+ * The configuration (smcrd.conf(5) and the command line): its keys, what they mean to the daemon,
+ * where each value came from, and what differs between two configurations.
+ *
+ *   config.c         the table of keys: what each may be, and how it may change
+ *   config_files.c   files, parsed by libinih, and every error in them
+ *   config_compare.c what a new configuration changes
+ *   config_key.h     what these share
+ *
+ * Different threads may use different configurations.
  */
 #ifndef SMCRD_HOST_CONFIG_H
 #define SMCRD_HOST_CONFIG_H
@@ -16,14 +24,38 @@
 #include "daemon/policy/shorts.h"
 
 #define CONFIG_DEFAULT_PATH "/etc/smcrd/smcrd.conf"
-#define CONFIG_ERROR_LEN    512
 #define CONFIG_MAX_RNICS    16
 #define CONFIG_MAX_SUBNETS  64
+#define CONFIG_MAX_NOTES    50 /* more are counted only */
 
 /** An IPv4 network whose hosts are assumed to be SMC-R capable where BPF is not permitted. */
 struct config_subnet {
 	uint32_t addr; /* host byte order, host bits zero */
 	uint8_t prefix_len;
+};
+
+/** A key of smcrd.conf(5). */
+struct config_key {
+	const char *name;
+	bool list;    /* may be given several times; each time it says one more thing */
+	bool ordered; /* of a list: the order matters */
+	bool restart; /* changes by a restart only, else by a reload too. Not of a list */
+};
+
+enum config_origin {
+	CONFIG_FROM_DEFAULT,
+	CONFIG_FROM_FILE,
+	CONFIG_FROM_COMMAND_LINE,
+};
+
+/** A value that holds. Of a list key there is one for each thing said, else exactly one. */
+struct config_setting {
+	const struct config_key *key;
+	char *value; /* the same for the same meaning, however it was written */
+	enum config_origin origin;
+	char *file; /* CONFIG_FROM_FILE: path and line; else NULL and 0 */
+	unsigned int line;
+	char *after_restart; /* what the files say now, if it takes a restart; else NULL */
 };
 
 struct config {
@@ -47,16 +79,76 @@ struct config {
 	unsigned int max_connections_per_user;
 	unsigned int max_sessions_per_user;
 	struct smcr_config engine; /* peer_id and host_name are not set here */
+	/** The same in words; config_next_setting() has them by key. */
+	struct config_setting *settings;
+	size_t num_settings;
+};
+
+/** Sentences, each about one thing. */
+struct config_notes {
+	size_t num; /* of them; at most CONFIG_MAX_NOTES are kept */
+	char *text[CONFIG_MAX_NOTES];
+};
+
+void config_note(struct config_notes *notes, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+void config_notes_free(struct config_notes *notes);
+/** How many of them are kept. */
+size_t config_notes_kept(const struct config_notes *notes);
+
+/** Where a configuration comes from. Texts are not owned. */
+struct config_source {
+	const char *path; /* of the main file; NULL: the default, whose absence is no error */
+	/* Of the command line, which wins over the files: */
+	const char *socket_path;             /* NULL: as configured */
+	const char *rnics[CONFIG_MAX_RNICS]; /* replace the configured ones */
+	size_t num_rnics;
 };
 
 /**
- * Read `path` (NULL: the default path, whose absence is no error) and then the *.conf files of
- * smcrd.conf.d beside it in alphabetical order; later values replace earlier ones.
- * @return 0 with everything filled in (config_free() it), or -EINVAL/-ENOENT/-EACCES with a
- *         sentence naming file, line and key in `ret_error`
+ * Read the main file and then the *.conf files of smcrd.conf.d beside it in alphabetical order;
+ * later values replace earlier ones, and the command line all. Looks users and groups up, which may
+ * take long.
+ * @param ret_errors  every error, "FILE:LINE: KEY: why"; the caller frees them. Zero before
+ * @return 0 with everything filled in (config_free() it), or -EINVAL, or why the main file cannot
+ *         be opened
  */
-int config_load(const char *path, struct config *ret_config, char ret_error[CONFIG_ERROR_LEN]);
+int config_load(const struct config_source *source, struct config *ret_config,
+		struct config_notes *ret_errors);
 void config_free(struct config *config);
+
+/** Every file that config_load() reads, whether it is there or not. */
+void config_each_file(const struct config_source *source, void (*fn)(void *arg, const char *path),
+		      void *arg);
+
+/** The keys in the order of the manual page. @return NULL: there is none of that number */
+const struct config_key *config_key(size_t number);
+
+/** The settings of a key. @param after  the one before; NULL: the first. @return NULL: no more */
+const struct config_setting *config_next_setting(const struct config *config,
+						 const struct config_key *key,
+						 const struct config_setting *after);
+
+/** What differs. Of a list one thing that was said, or is, is one change. */
+struct config_change {
+	const struct config_key *key;
+	const char *from, *to; /* NULL: it was not said, or is not. Both: another value; of a list
+				  both are "": another order */
+};
+
+/** Call `fn` for each difference. Those of keys that take a restart are among them. */
+void config_compare(const struct config *before, const struct config *now,
+		    void (*fn)(void *arg, const struct config_change *change), void *arg);
+
+/** In words: "log_level: info -> debug". @return malloc'ed, or NULL without memory */
+char *config_change_text(const struct config_change *change);
+
+/**
+ * Prepare `next` to take the place of `running` without a restart: keys that take one keep the
+ * value that they have, and `after_restart` says what they will have.
+ * @return 0 or -ENOMEM
+ */
+int config_keep(const struct config *running, struct config *next);
 
 /** Is this IPv4 address (host byte order) in one of the capable subnets? */
 bool config_peer_assumed_capable(const struct config *config, uint32_t addr);

@@ -8,9 +8,12 @@
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <systemd/sd-journal.h>
+#include <unistd.h>
+
+#define JOURNAL_SOCKET "/run/systemd/journal/socket"
 
 static int max_level = LOG_INFO;
-static bool to_journal;
+static bool to_journal, to_syslog, to_starter;
 
 /* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream that the journal gave us. */
 static bool stderr_is_journal(void)
@@ -26,6 +29,19 @@ void log_open(int level, bool detached)
 {
 	max_level = level;
 	to_journal = detached || stderr_is_journal();
+	to_syslog = to_journal && access(JOURNAL_SOCKET, F_OK) != 0;
+	if (to_syslog)
+		openlog("smcrd", LOG_PID, LOG_DAEMON);
+}
+
+void log_set_level(int level)
+{
+	max_level = level;
+}
+
+void log_tell_starter(bool tell)
+{
+	to_starter = tell;
 }
 
 static const char *level_name(int priority)
@@ -42,17 +58,23 @@ static const char *level_name(int priority)
 	}
 }
 
+static void print_line(int priority, const char *line)
+{
+	fprintf(stderr, "smcrd: %s: %s\n", level_name(priority), line);
+}
+
 void log_messagev(int priority, const char *format, va_list args)
 {
+	char line[1024];
 	if (priority > max_level)
 		return;
-	if (to_journal) {
-		sd_journal_printv(priority, format, args);
-		return;
-	}
-	char line[1024];
 	vsnprintf(line, sizeof(line), format, args);
-	fprintf(stderr, "smcrd: %s: %s\n", level_name(priority), line);
+	if (to_syslog)
+		syslog(priority, "%s", line);
+	else if (to_journal)
+		sd_journal_print(priority, "%s", line);
+	if (!to_journal || (to_starter && priority <= LOG_WARNING))
+		print_line(priority, line);
 }
 
 void log_message(int priority, const char *format, ...)
@@ -77,7 +99,7 @@ void log_fields(int priority, const char *line, const struct log_field *fields, 
 	size_t n = 2;
 	if (priority > max_level)
 		return;
-	if (!to_journal) {
+	if (!to_journal || to_syslog) {
 		log_message(priority, "%s", line);
 		return;
 	}

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file log.h
- * The daemon's log: the journal when standard error is connected to it, else standard error.
+ * The daemon's log: the journal when standard error is connected to it, or when smcrd is in the
+ * background (syslog, where no journal runs); else standard error.
  * Levels are syslog's and mean what syslog(3) says. Not thread safe: one event loop.
  */
 #ifndef SMCRD_HOST_LOG_H
@@ -17,6 +18,11 @@
  * @param detached  standard error will be closed: use the journal whatever it is now
  */
 void log_open(int level, bool detached);
+/** From here on `level` decides what is dropped. */
+void log_set_level(int level);
+/** Whoever started smcrd waits and reads standard error: what is a warning or worse goes there too,
+ *  wherever else the log goes. */
+void log_tell_starter(bool tell);
 void log_message(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_messagev(int priority, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));

@@ -59,7 +59,7 @@ setup() {
 
 @test "systemd finds nothing wrong with the unit, and little exposed" {
 	unit=$BATS_TEST_TMPDIR/smcrd.service
-	sed "s#@SBINDIR@#$HOSTS_BUILD/bin#" "$HOSTS_ROOT/systemd/smcrd.service" >"$unit"
+	sed "s#@S*BINDIR@#$HOSTS_BUILD/bin#" "$HOSTS_ROOT/systemd/smcrd.service" >"$unit"
 	run -0 systemd-analyze verify --man=no "$unit"
 	[ -z "$output" ]
 	# In tenths; docs/privileges.md says what is left
@@ -163,7 +163,7 @@ teardown() {
 	no_call_refused
 	inside systemctl start smcrd
 	is_active
-	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use" ]
+	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R" ]
 	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
 	until_true 5 feeds_watchdog
 	has_least_privileges
@@ -174,8 +174,7 @@ teardown() {
 	serves
 	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]
 	inside smcrctl link test 1/1
-	# there is nothing to reload
-	run ! inside systemctl reload smcrd
+	reloads
 
 	# an orderly stop: the peer hears of it, nothing is left
 	inside systemctl stop smcrd
@@ -194,6 +193,32 @@ teardown() {
 
 	service_log >"$HOSTS_DIR/service.log"
 	[ "$(grep -ciE 'denied|not permitted' "$HOSTS_DIR/service.log")" = 0 ]
+}
+
+# reloads: systemctl reload takes the files over, and fails if there are errors, which the journal has.
+reloads() {
+	local pid conf=/etc/smcrd/smcrd.conf.d/10-test.conf
+	pid=$(main_pid)
+	inside mkdir -p /etc/smcrd/smcrd.conf.d
+	inside sh -c "echo 'memory = 64M' >$conf"
+	inside systemctl reload smcrd
+	[ "$(inside smcrctl -j config | jq -r '.config[] | select(.key == "memory") | "\(.value) \(.file)"')" = "64M $conf" ]
+	inside sh -c "echo 'memory = lots' >$conf"
+	run ! inside systemctl reload smcrd
+	is_active
+	until_true 10 journal_has "$conf:1: memory: "
+	inside rm "$conf"
+	inside systemctl reload smcrd
+	[ "$(main_pid)" = "$pid" ]
+	until_true 10 manager_shows '2 RNICs, TCP option in use; 1 link group, '
+}
+
+journal_has() {
+	service_log | grep -q -e "$1"
+}
+
+manager_shows() {
+	[[ "$(inside systemctl show -P StatusText smcrd)" == "$1"* ]]
 }
 
 # capabilities PID: those in effect, but CAP_IPC_LOCK, which containers need

@@ -28,8 +28,9 @@ static void no_event(void *user, const struct smcr_conn_event *event)
 int controlfix_setup(void **state)
 {
 	struct controlfix *fix = calloc(1, sizeof(*fix));
-	char text[CONFIG_ERROR_LEN];
-	if (!fix || config_load("/dev/null", &fix->config, text) < 0)
+	const struct config_source source = { .path = "/dev/null" };
+	struct config_notes errors = { .num = 0 };
+	if (!fix || config_load(&source, &fix->config, &errors) < 0)
 		return -1;
 	fix->base = event_base_new();
 	const struct fabric_params params = { .base = fix->base,

@@ -50,13 +50,29 @@ static void write_file(const char *path, const char *text)
 	fclose(file);
 }
 
+/* The sentences of what was wrong, a line each. */
+static char errors[64 * 1024];
+
+static int load(const char *path, struct config *ret_config)
+{
+	const struct config_source source = { .path = path };
+	struct config_notes notes = { .num = 0 };
+	int error = config_load(&source, ret_config, &notes);
+	char *end = errors;
+	*end = '\0';
+	for (size_t i = 0; i < config_notes_kept(&notes); i++)
+		end += sprintf(end, "%s\n", notes.text[i]);
+	assert_int_equal(error != 0, notes.num > 0);
+	config_notes_free(&notes);
+	return error;
+}
+
 static void defaults_without_any_file(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "");
-	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(load(dir->file, &config), 0);
 	assert_string_equal(config.socket_path, "/run/smcrd/smcrd.sock");
 	assert_int_equal(config.num_rnics, 0);
 	assert_int_equal(config.engine.bsize, 5);
@@ -77,7 +93,6 @@ static void defaults_without_any_file(void **state)
 static void values_are_read_and_later_files_win(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "# comment\nrnic = soft:eth1\nrnic = soft:eth2\nmemory = 64M\n"
 			      "element_size = 128K\ncapable_subnet = 10.1.2.3/16\n"
@@ -89,7 +104,7 @@ static void values_are_read_and_later_files_win(void **state)
 			      "versions = 1\n");
 	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
 	write_file(dir->more, "max_links = 3\nadmin_group = root\nueid = 0\n");
-	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(load(dir->file, &config), 0);
 	assert_int_equal(config.num_rnics, 2);
 	assert_string_equal(config.rnics[1], "soft:eth2");
 	assert_int_equal(config.engine.memory_budget, 64u << 20);
@@ -158,59 +173,56 @@ static void errors_name_file_line_and_key(void **state)
 	struct dir *dir = *state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
 		struct config config;
-		char text[CONFIG_ERROR_LEN], contents[256], place[128];
+		char contents[256], place[128];
 		snprintf(contents, sizeof(contents), "# one\n# two\n%s\n# four\n", cases[i].line);
 		snprintf(place, sizeof(place), "%s:3: ", dir->file);
 		write_file(dir->file, contents);
-		assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-		if (strncmp(text, place, strlen(place)) || !strstr(text, cases[i].key))
-			fail_msg("'%s' gives '%s'", cases[i].line, text);
+		assert_int_equal(load(dir->file, &config), -EINVAL);
+		if (strncmp(errors, place, strlen(place)) || !strstr(errors, cases[i].key))
+			fail_msg("'%s' gives '%s'", cases[i].line, errors);
 	}
 }
 
 static void sizes_that_contradict_are_refused(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "element_size = 64K\nelement_size_min = 128K\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, "element_size_min"));
-	assert_non_null(strstr(text, dir->file));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, "element_size_min"));
+	assert_non_null(strstr(errors, dir->file));
 }
 
 static void patience_with_the_last_link_is_the_longer_one(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "last_link_timeout_milliseconds = 200\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, "link_timeout_milliseconds (300)"));
-	assert_non_null(strstr(text, "last_link_timeout_milliseconds (200)"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, "link_timeout_milliseconds (300)"));
+	assert_non_null(strstr(errors, "last_link_timeout_milliseconds (200)"));
 }
 
 static void ueids_are_counted_and_differ(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "ueid = A\nueid = B\nueid = A\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, ":3: ueid: 'A' is there twice"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, ":3: ueid: 'A' is there twice"));
 	write_file(dir->file, "ueid = 1\nueid = 2\nueid = 3\nueid = 4\nueid = 5\nueid = 6\n"
 			      "ueid = 7\nueid = 8\nueid = 9\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, ":9: ueid: more than 8"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, ":9: ueid: more than 8"));
 }
 
 static void rules_are_kept_in_their_order(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN], shown[POLICY_RULE_TEXT];
+	char shown[POLICY_RULE_TEXT];
 	struct dir *dir = *state;
 	write_file(dir->file, "deny = port 22\nallow = peer 10.0.0.0/8 uid root\ndeny=port 23");
-	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(load(dir->file, &config), 0);
 	assert_int_equal(config.num_rules, 3);
 	policy_rule_text(&config.rules[1], shown);
 	assert_string_equal(shown, "allow uid 0 peer 10.0.0.0/8");
@@ -218,34 +230,32 @@ static void rules_are_kept_in_their_order(void **state)
 	assert_string_equal(shown, "deny port 23");
 	config_free(&config);
 	write_file(dir->file, "deny = uid root port 22\ndeny = port 22-22 uid 0\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, ":2: deny: this rule is there twice"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, ":2: deny: this rule is there twice"));
 }
 
 static void more_rules_than_there_are_places_are_refused(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	FILE *file = fopen(dir->file, "w");
 	assert_non_null(file);
 	for (int i = 1; i <= SMCR_MAX_RULES + 1; i++)
 		fprintf(file, "deny = port %d\n", i);
 	fclose(file);
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, ":257: deny: more than 256 rules"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, ":257: deny: more than 256 rules"));
 }
 
 static void a_version_without_a_dialect_is_refused(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
 	write_file(dir->file, "versions = 2\ndialect = rfc\n");
-	assert_int_equal(config_load(dir->file, &config, text), -EINVAL);
-	assert_non_null(strstr(text, "dialect = rfc"));
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, "dialect = rfc"));
 	write_file(dir->file, "versions = 2\n");
-	assert_int_equal(config_load(dir->file, &config, text), 0);
+	assert_int_equal(load(dir->file, &config), 0);
 	assert_int_equal(config.engine.versions, SMCR_VERSIONS_2_ONLY);
 	config_free(&config);
 }
@@ -253,10 +263,242 @@ static void a_version_without_a_dialect_is_refused(void **state)
 static void a_named_file_must_exist(void **state)
 {
 	struct config config;
-	char text[CONFIG_ERROR_LEN];
 	struct dir *dir = *state;
-	assert_int_equal(config_load(dir->file, &config, text), -ENOENT);
-	assert_non_null(strstr(text, dir->file));
+	assert_int_equal(load(dir->file, &config), -ENOENT);
+	assert_non_null(strstr(errors, dir->file));
+}
+
+static void every_error_of_every_file_is_told(void **state)
+{
+	struct config config;
+	char place[192];
+	struct dir *dir = *state;
+	write_file(dir->file, "max_links = 99\n\nlog_level = loud\nwhat is this\n[section]\n"
+			      "element_size = 16K\nelement_size_min = 512K\nno_such_key = 1\n");
+	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
+	write_file(dir->more, "# fine\nskip_seconds = -1\n");
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	static const char *const lines[] = { ":1: max_links: ",
+					     ":3: log_level: ",
+					     ":4: this is not 'key = value'",
+					     ":5: sections such as [section]",
+					     ":7: element_size_min (512K) is larger",
+					     ":8: no_such_key: there is no such key" };
+	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		snprintf(place, sizeof(place), "%s%s", dir->file, lines[i]);
+		if (!strstr(errors, place))
+			fail_msg("'%s' is missing in:\n%s", place, errors);
+	}
+	snprintf(place, sizeof(place), "%s:2: skip_seconds: ", dir->more);
+	assert_non_null(strstr(errors, place));
+}
+
+static void many_errors_are_counted_and_not_all_kept(void **state)
+{
+	struct config config;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	const struct config_source source = { .path = dir->file };
+	FILE *file = fopen(dir->file, "w");
+	assert_non_null(file);
+	for (int i = 0; i < 1000; i++)
+		fprintf(file, "key%d = 1\n", i);
+	fclose(file);
+	assert_int_equal(config_load(&source, &config, &notes), -EINVAL);
+	assert_int_equal(notes.num, 1000);
+	assert_int_equal(config_notes_kept(&notes), CONFIG_MAX_NOTES);
+	config_notes_free(&notes);
+}
+
+/* libinih would make two lines of it, and take the second for another key. */
+static void a_line_too_long_is_refused_whole(void **state)
+{
+	struct config config;
+	char line[512], comment[1024];
+	struct dir *dir = *state;
+	snprintf(line, sizeof(line), "deny = program /%0300d max_links = 3\n", 0);
+	write_file(dir->file, line);
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, ":1: the line is longer than"));
+	assert_ptr_equal(strchr(errors, '\n'), errors + strlen(errors) - 1); /* one error */
+	snprintf(comment, sizeof(comment), "# %0300d\n\t; %0300d\n", 0, 0);
+	write_file(dir->file, comment);
+	assert_int_equal(load(dir->file, &config), 0);
+	config_free(&config);
+}
+
+static void what_cannot_be_read_is_an_error(void **state)
+{
+	struct config config;
+	struct dir *dir = *state;
+	assert_int_equal(load(dir->path, &config), -EISDIR);
+	assert_non_null(strstr(errors, dir->path));
+	write_file(dir->file, "");
+	write_file(dir->more_dir, "not a directory");
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, dir->more_dir));
+	unlink(dir->more_dir);
+}
+
+static const struct config_key *key_of(const char *name)
+{
+	const struct config_key *key;
+	for (size_t i = 0; (key = config_key(i)); i++)
+		if (!strcmp(key->name, name))
+			return key;
+	fail_msg("there is no key %s", name);
+	return NULL;
+}
+
+static void expect_setting(const struct config *config, const char *name, size_t number,
+			   const char *value, enum config_origin origin, const char *file,
+			   unsigned int line)
+{
+	const struct config_setting *setting = config_next_setting(config, key_of(name), NULL);
+	while (setting && number-- > 0)
+		setting = config_next_setting(config, key_of(name), setting);
+	assert_non_null(setting);
+	assert_string_equal(setting->value, value);
+	assert_int_equal(setting->origin, origin);
+	assert_int_equal(setting->line, line);
+	if (file)
+		assert_string_equal(setting->file, file);
+	else
+		assert_null(setting->file);
+}
+
+static void every_value_knows_where_it_came_from(void **state)
+{
+	struct config config;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	const struct config_source source = { .path = dir->file,
+					      .socket_path = "/run/other.sock",
+					      .rnics = { "soft:eth7" },
+					      .num_rnics = 1 };
+	write_file(dir->file, "memory = 65536K\nrnic = soft:eth1\nsocket = /run/a.sock\n"
+			      "max_links = 3\ncapable_subnet = 10.1.2.3/16\n"
+			      "deny = uid root port 22-22\n");
+	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
+	write_file(dir->more, "\nmax_links = +2\ncapable_subnet = 10.3.0.0/16\n");
+	assert_int_equal(config_load(&source, &config, &notes), 0);
+	expect_setting(&config, "log_level", 0, "info", CONFIG_FROM_DEFAULT, NULL, 0);
+	expect_setting(&config, "memory", 0, "64M", CONFIG_FROM_FILE, dir->file, 1);
+	expect_setting(&config, "max_links", 0, "2", CONFIG_FROM_FILE, dir->more, 2);
+	assert_null(config_next_setting(&config, key_of("max_links"),
+					config_next_setting(&config, key_of("max_links"), NULL)));
+	expect_setting(&config, "capable_subnet", 0, "10.1.0.0/16", CONFIG_FROM_FILE, dir->file, 5);
+	expect_setting(&config, "capable_subnet", 1, "10.3.0.0/16", CONFIG_FROM_FILE, dir->more, 3);
+	expect_setting(&config, "deny", 0, "uid 0 port 22", CONFIG_FROM_FILE, dir->file, 6);
+	expect_setting(&config, "socket", 0, "/run/other.sock", CONFIG_FROM_COMMAND_LINE, NULL, 0);
+	expect_setting(&config, "rnic", 0, "soft:eth7", CONFIG_FROM_COMMAND_LINE, NULL, 0);
+	assert_int_equal(config.num_rnics, 1);
+	assert_string_equal(config.socket_path, "/run/other.sock");
+	config_free(&config);
+}
+
+static void what_is_wrong_on_the_command_line_is_told(void **state)
+{
+	struct config config;
+	struct config_notes notes = { .num = 0 };
+	struct dir *dir = *state;
+	const struct config_source source = { .path = dir->file,
+					      .rnics = { "eth7", "soft:" },
+					      .num_rnics = 2 };
+	write_file(dir->file, "rnic = eth8\n");
+	assert_int_equal(config_load(&source, &config, &notes), -EINVAL);
+	assert_int_equal(notes.num, 3);
+	assert_string_equal(notes.text[1],
+			    "--rnic: 'eth7' is not soft:INTERFACE or verbs:DEVICE[/PORT]");
+	config_notes_free(&notes);
+}
+
+/* "key from>to" of each change, with blanks between. */
+static void write_change(void *arg, const struct config_change *change)
+{
+	char *text = arg;
+	sprintf(text + strlen(text), "%s %s>%s\n", change->key->name,
+		change->from ? change->from : "-", change->to ? change->to : "-");
+}
+
+static void load_two(const struct dir *dir, const char *first, const char *second,
+		     struct config ret[2])
+{
+	write_file(dir->file, first);
+	assert_int_equal(load(dir->file, &ret[0]), 0);
+	write_file(dir->file, second);
+	assert_int_equal(load(dir->file, &ret[1]), 0);
+}
+
+static void what_differs_is_told_whatever_the_spelling(void **state)
+{
+	struct config config[2];
+	char text[1024] = "";
+	struct dir *dir = *state;
+	load_two(dir, "memory = 1024M\nlog_level = info\ndeny = port 22\ndeny = port 23\n",
+		 "deny = port 24\n\nlog_level=debug\ndeny = port 23-23\nmemory = 1G\n"
+		 "rnic = soft:eth1\nadmin_group = root\n",
+		 config);
+	config_compare(&config[0], &config[1], write_change, text);
+	assert_string_equal(text, "rnic ->soft:eth1\nadmin_group >root\nlog_level info>debug\n"
+				  "deny port 22>-\ndeny ->port 24\n");
+	*text = '\0';
+	config_compare(&config[1], &config[1], write_change, text);
+	assert_string_equal(text, "");
+	config_free(&config[0]);
+	config_free(&config[1]);
+}
+
+static void the_order_of_ueids_matters_that_of_rules_does_not(void **state)
+{
+	struct config config[2];
+	char text[1024] = "";
+	struct dir *dir = *state;
+	load_two(dir, "ueid = A\nueid = B\ndeny = port 1\ndeny = port 2\n",
+		 "ueid = B\nueid = A\ndeny = port 2\ndeny = port 1\n", config);
+	config_compare(&config[0], &config[1], write_change, text);
+	assert_string_equal(text, "ueid >\n");
+	config_free(&config[0]);
+	config_free(&config[1]);
+}
+
+static void what_takes_a_restart_keeps_its_value(void **state)
+{
+	struct config config[2];
+	char text[1024] = "", place[128];
+	struct dir *dir = *state;
+	load_two(dir, "socket = /run/a.sock\n", "\nsocket = /run/b.sock\nmax_links = 3\n", config);
+	assert_int_equal(config_keep(&config[0], &config[1]), 0);
+	assert_string_equal(config[1].socket_path, "/run/a.sock");
+	config_compare(&config[0], &config[1], write_change, text);
+	assert_string_equal(text, "max_links 4>3\n");
+	expect_setting(&config[1], "socket", 0, "/run/a.sock", CONFIG_FROM_FILE, dir->file, 1);
+	const struct config_setting *setting =
+		config_next_setting(&config[1], key_of("socket"), NULL);
+	assert_string_equal(setting->after_restart, "/run/b.sock");
+	/* and once more: it is still what holds */
+	struct config third;
+	write_file(dir->file, "socket = /run/a.sock\n");
+	assert_int_equal(load(dir->file, &third), 0);
+	assert_int_equal(config_keep(&config[1], &third), 0);
+	assert_null(config_next_setting(&third, key_of("socket"), NULL)->after_restart);
+	snprintf(place, sizeof(place), "%s",
+		 config_next_setting(&third, key_of("socket"), NULL)->file);
+	assert_string_equal(place, dir->file);
+	config_free(&config[0]);
+	config_free(&config[1]);
+	config_free(&third);
+}
+
+/* config_keep() puts one value in the place of one. */
+static void no_list_takes_a_restart(void **state)
+{
+	const struct config_key *key;
+	(void)state;
+	for (size_t i = 0; (key = config_key(i)); i++) {
+		assert_false(key->restart && key->list);
+		assert_false(key->ordered && !key->list);
+	}
 }
 
 int main(void)
@@ -273,6 +515,16 @@ int main(void)
 		CASE(more_rules_than_there_are_places_are_refused),
 		CASE(a_version_without_a_dialect_is_refused),
 		CASE(a_named_file_must_exist),
+		CASE(every_error_of_every_file_is_told),
+		CASE(many_errors_are_counted_and_not_all_kept),
+		CASE(a_line_too_long_is_refused_whole),
+		CASE(what_cannot_be_read_is_an_error),
+		CASE(every_value_knows_where_it_came_from),
+		CASE(what_is_wrong_on_the_command_line_is_told),
+		CASE(what_differs_is_told_whatever_the_spelling),
+		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
+		CASE(what_takes_a_restart_keeps_its_value),
+		CASE(no_list_takes_a_restart),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);
 }

@@ -67,9 +67,10 @@ static void on_done(void *ctx, uint64_t id, const struct smcr_command_result *re
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
-	char text[CONFIG_ERROR_LEN];
+	const struct config_source source = { .path = "/dev/null" };
+	struct config_notes errors = { .num = 0 };
 	fixture->base = event_base_new();
-	if (config_load("/dev/null", &fixture->config, text) < 0)
+	if (config_load(&source, &fixture->config, &errors) < 0)
 		return -1;
 	struct fabric_params params = { .base = fixture->base,
 					.config = &fixture->config.engine,

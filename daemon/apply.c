@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/apply.h"
+
+#include <string.h>
+
+#include "daemon/host/log.h"
+#include "proto/smcr/eid.h"
+
+void apply_fill_conns(const struct config *config, struct conns_config *ret)
+{
+	ret->shared_memory = config->shared_memory;
+	ret->busy_poll_us = config->busy_poll_us;
+	ret->limits = (struct conns_limits){
+		.sessions_per_uid = config->max_sessions_per_user,
+		.conns_per_uid = config->max_connections_per_user,
+		.connect_wait_ms = config->connect_wait_ms,
+		.keepalive_min_s = config->tcp_keepalive_min_seconds,
+	};
+}
+
+/* ---- what was added at run time stays ---- */
+
+static bool has_ueid(const struct smcr_config *config, const uint8_t ueid[SMCR_EID_LEN])
+{
+	return smcr_eid_choose((const uint8_t(*)[SMCR_EID_LEN])config->ueids, config->num_ueids,
+			       (const uint8_t(*)[SMCR_EID_LEN])ueid, 1) >= 0;
+}
+
+/* Behind those of the new files, those that the old ones have not either. @return how many UEIDs
+ * there would be; no more than there is room for are put into `ret` */
+static size_t merge_ueids(const struct apply_rooms *rooms, const struct config *next,
+			  struct smcr_config *ret)
+{
+	uint8_t present[SMCR_MAX_UEIDS][SMCR_EID_LEN];
+	size_t num = smcr_engine_get_ueids(conns_engine(rooms->conns), present);
+	size_t n = next->engine.num_ueids;
+	for (size_t i = 0; i < num; i++) {
+		if (has_ueid(&rooms->config->engine, present[i]) ||
+		    has_ueid(&next->engine, present[i]))
+			continue;
+		if (n++ < SMCR_MAX_UEIDS)
+			memcpy(ret->ueids[ret->num_ueids++], present[i], SMCR_EID_LEN);
+	}
+	return n;
+}
+
+static void check_room(const struct apply_rooms *rooms, const struct config *next, size_t num_ueids,
+		       struct config_notes *errors)
+{
+	size_t num_rules = policy_count_with(rooms->policy, next->rules, next->num_rules);
+	if (num_ueids > SMCR_MAX_UEIDS)
+		config_note(errors,
+			    "ueid: with those that 'smcrctl ueid add' has added there would be "
+			    "%zu, and %d are possible: remove %zu first",
+			    num_ueids, SMCR_MAX_UEIDS, num_ueids - SMCR_MAX_UEIDS);
+	if (num_rules > SMCR_MAX_RULES)
+		config_note(errors,
+			    "deny, allow: with those that 'smcrctl policy add' has added there "
+			    "would be %zu rules, and %d are possible: delete %zu first",
+			    num_rules, SMCR_MAX_RULES, num_rules - SMCR_MAX_RULES);
+}
+
+/* ---- */
+
+static void note_restarts(const struct config *config, struct config_notes *notes)
+{
+	for (size_t i = 0; i < config->num_settings; i++) {
+		const struct config_setting *setting = &config->settings[i];
+		if (setting->after_restart)
+			config_note(notes, "%s: stays %s until a restart; then %s",
+				    setting->key->name, setting->value, setting->after_restart);
+	}
+}
+
+/* The clients know the path by its address. */
+static void keep_address(struct config *running, struct config *next)
+{
+	char *path = running->socket_path;
+	running->socket_path = next->socket_path;
+	next->socket_path = path;
+}
+
+static void exchange(struct config *running, struct config *next)
+{
+	struct config before = *running;
+	memcpy(next->engine.peer_id, before.engine.peer_id, sizeof(next->engine.peer_id));
+	memcpy(next->engine.host_name, before.engine.host_name, sizeof(next->engine.host_name));
+	keep_address(&before, next);
+	*running = *next;
+	*next = before;
+}
+
+/* Each room has as much of it new as has changed: what has not is the same afterwards. */
+static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config *engine)
+{
+	const struct config *config = rooms->config;
+	struct conns_config conns;
+	apply_fill_conns(config, &conns);
+	log_set_level(config->log_level);
+	waiting_set_most(rooms->waiting, config->busy_poll_us);
+	policy_configure(rooms->policy, config->skip_seconds, &config->shorts);
+	policy_set_configured(rooms->policy, config->rules, config->num_rules);
+	batch_begin(conns_batch(rooms->conns));
+	conns_configure(rooms->conns, &conns);
+	smcr_engine_configure(conns_engine(rooms->conns), engine);
+	batch_end(conns_batch(rooms->conns));
+}
+
+void apply_config(const struct apply_rooms *rooms, struct config *next,
+		  struct config_notes *ret_errors, struct config_notes *ret_notes)
+{
+	struct smcr_config engine = next->engine;
+	check_room(rooms, next, merge_ueids(rooms, next, &engine), ret_errors);
+	if (!ret_errors->num && config_keep(rooms->config, next) < 0)
+		config_note(ret_errors, "out of memory");
+	if (!ret_errors->num) /* the last one: whether an RNIC can be used is seen when it is */
+		rnics_prepare(rooms->rnics, next, ret_errors, ret_notes);
+	if (ret_errors->num)
+		return;
+	exchange(rooms->config, next);
+	tell_rooms(rooms, &engine);
+	batch_begin(conns_batch(rooms->conns));
+	rnics_settle(rooms->rnics, ret_notes);
+	batch_end(conns_batch(rooms->conns));
+	note_restarts(rooms->config, ret_notes);
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of the configuration, with every error that is in them. */
+#include <dirent.h>
+#include <errno.h>
+#include <ini.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/host/config_key.h"
+
+/* ---- notes ---- */
+
+void config_note(struct config_notes *notes, const char *format, ...)
+{
+	va_list args;
+	if (notes->num++ >= CONFIG_MAX_NOTES)
+		return;
+	va_start(args, format);
+	if (vasprintf(&notes->text[notes->num - 1], format, args) < 0)
+		notes->text[notes->num - 1] = NULL;
+	va_end(args);
+	if (!notes->text[notes->num - 1])
+		notes->text[notes->num - 1] = strdup("out of memory");
+}
+
+size_t config_notes_kept(const struct config_notes *notes)
+{
+	return notes->num < CONFIG_MAX_NOTES ? notes->num : CONFIG_MAX_NOTES;
+}
+
+void config_notes_free(struct config_notes *notes)
+{
+	for (size_t i = 0; i < config_notes_kept(notes); i++)
+		free(notes->text[i]);
+	*notes = (struct config_notes){ .num = 0 };
+}
+
+/* ---- lines ---- */
+
+struct parse {
+	struct config *config;
+	struct config_notes *errors;
+	struct config_place place;
+	bool said; /* the line had a key */
+};
+
+/* libinih calls this for "key = value". */
+static int on_key(void *ctx, const char *section, const char *name, const char *value)
+{
+	struct parse *parse = ctx;
+	char why[CONFIG_WHY_LEN];
+	(void)section;
+	parse->said = true;
+	if (!config_put(parse->config, name, value, &parse->place, why))
+		config_note(parse->errors, "%s:%u: %.64s: %s", parse->place.file, parse->place.line,
+			    name, why);
+	return 1;
+}
+
+/* One at a time: libinih has no more to say of an error than the first line that has one, and cuts
+ * long lines into two. */
+static void parse_line(struct parse *parse, char *line)
+{
+	const char *start = line + strspn(line, " \t");
+	const char *file = parse->place.file;
+	unsigned int number = parse->place.line;
+	line[strcspn(line, "\r\n")] = '\0';
+	parse->said = false;
+	if (*start == '#' || *start == ';')
+		return;
+	if (*start == '[')
+		config_note(parse->errors, "%s:%u: sections such as %.40s have no meaning", file,
+			    number, start);
+	else if (strlen(start) >= INI_MAX_LINE)
+		config_note(parse->errors, "%s:%u: the line is longer than %d characters", file,
+			    number, INI_MAX_LINE - 1);
+	else if (ini_parse_string(start, on_key, parse) != 0 && !parse->said)
+		config_note(parse->errors, "%s:%u: this is not 'key = value'", file, number);
+}
+
+/* @return 0 or why it cannot be read: a negative errno */
+static int parse_file(struct parse *parse, const char *path)
+{
+	char *line = NULL;
+	size_t size = 0;
+	FILE *file = fopen(path, "re");
+	if (!file)
+		return -errno;
+	parse->place = (struct config_place){ CONFIG_FROM_FILE, path, 0 };
+	errno = 0;
+	while (getline(&line, &size, file) >= 0) {
+		parse->place.line++;
+		parse_line(parse, line);
+		errno = 0;
+	}
+	int error = ferror(file) ? -errno : 0; /* a directory can be opened, and not read */
+	free(line);
+	fclose(file);
+	return error;
+}
+
+/* ---- files ---- */
+
+static const char *main_file(const struct config_source *source)
+{
+	return source->path ? source->path : CONFIG_DEFAULT_PATH;
+}
+
+static int is_conf(const struct dirent *entry)
+{
+	size_t len = strlen(entry->d_name);
+	return entry->d_name[0] != '.' && len > 5 && !strcmp(entry->d_name + len - 5, ".conf");
+}
+
+static int by_name(const struct dirent **a, const struct dirent **b)
+{
+	return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+/* Where more files lie, beside the main one. */
+static void more_directory(const struct config_source *source, char ret_path[PATH_MAX])
+{
+	char copy[PATH_MAX];
+	snprintf(copy, sizeof(copy), "%s", main_file(source));
+	snprintf(ret_path, PATH_MAX, "%.*s/smcrd.conf.d", PATH_MAX - 16, dirname(copy));
+}
+
+/* @return 0 or why the directory cannot be read; there may be none */
+static int each_more(const char *directory, void (*fn)(void *arg, const char *path), void *arg)
+{
+	char path[PATH_MAX + NAME_MAX + 2];
+	struct dirent **found;
+	int n = scandir(directory, &found, is_conf, by_name);
+	if (n < 0)
+		return errno == ENOENT ? 0 : -errno;
+	for (int i = 0; i < n; i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, found[i]->d_name);
+		fn(arg, path);
+		free(found[i]);
+	}
+	free(found);
+	return 0;
+}
+
+void config_each_file(const struct config_source *source, void (*fn)(void *arg, const char *path),
+		      void *arg)
+{
+	char directory[PATH_MAX];
+	fn(arg, main_file(source));
+	more_directory(source, directory);
+	if (each_more(directory, fn, arg) < 0)
+		fn(arg, directory);
+}
+
+static void parse_more(void *arg, const char *path)
+{
+	struct parse *parse = arg;
+	int error = parse_file(parse, path);
+	if (error)
+		config_note(parse->errors, "%s: %s", path, strerror(-error));
+}
+
+/* @return 0 or why the main file cannot be read */
+static int parse_files(struct parse *parse, const struct config_source *source)
+{
+	char directory[PATH_MAX];
+	int error = parse_file(parse, main_file(source));
+	if (error == -ENOENT && !source->path)
+		error = 0;
+	if (error)
+		config_note(parse->errors, "%s: %s", main_file(source), strerror(-error));
+	more_directory(source, directory);
+	int more = each_more(directory, parse_more, parse);
+	if (more)
+		config_note(parse->errors, "%s: %s", directory, strerror(-more));
+	return error;
+}
+
+/* ---- the command line ---- */
+
+static void put_option(struct parse *parse, const char *option, const char *name, const char *value)
+{
+	char why[CONFIG_WHY_LEN];
+	const struct config_place place = { .origin = CONFIG_FROM_COMMAND_LINE };
+	if (!config_put(parse->config, name, value, &place, why))
+		config_note(parse->errors, "%s: %s", option, why);
+}
+
+static void parse_options(struct parse *parse, const struct config_source *source)
+{
+	if (source->socket_path)
+		put_option(parse, "--socket", "socket", source->socket_path);
+	if (source->num_rnics)
+		config_clear_rnics(parse->config);
+	for (size_t i = 0; i < source->num_rnics; i++)
+		put_option(parse, "--rnic", "rnic", source->rnics[i]);
+}
+
+/* ---- the whole ---- */
+
+/* "FILE:LINE: " of the first of two keys that was not left at its default. */
+static void say_place(const struct parse *parse, const char *a, const char *b, char *text,
+		      size_t len)
+{
+	const struct config_setting *setting = config_setting(parse->config, a);
+	if (!setting->file)
+		setting = config_setting(parse->config, b);
+	*text = '\0';
+	if (setting->file)
+		snprintf(text, len, "%s:%u: ", setting->file, setting->line);
+}
+
+static void check_whole(const struct parse *parse)
+{
+	const struct smcr_config *engine = &parse->config->engine;
+	char place[PATH_MAX + NAME_MAX + 16];
+	if (engine->bsize_min > engine->bsize) {
+		say_place(parse, "element_size_min", "element_size", place, sizeof(place));
+		config_note(parse->errors,
+			    "%selement_size_min (%uK) is larger than element_size (%uK)", place,
+			    smcr_bsize_bytes(engine->bsize_min) / 1024,
+			    smcr_bsize_bytes(engine->bsize) / 1024);
+	}
+	if (engine->retry_alternative_ms > engine->retry_ms) {
+		say_place(parse, "link_timeout_milliseconds", "last_link_timeout_milliseconds",
+			  place, sizeof(place));
+		config_note(parse->errors,
+			    "%slink_timeout_milliseconds (%u) is larger than "
+			    "last_link_timeout_milliseconds (%u)",
+			    place, engine->retry_alternative_ms, engine->retry_ms);
+	}
+	if (engine->versions == SMCR_VERSIONS_2_ONLY && engine->dialect == SMCR_DIALECT_FORCE_RFC) {
+		say_place(parse, "versions", "dialect", place, sizeof(place));
+		config_note(
+			parse->errors,
+			"%sversions = 2 and dialect = rfc leave nothing to speak: version 2 has "
+			"the deployed dialect only",
+			place);
+	}
+}
+
+int config_load(const struct config_source *source, struct config *ret_config,
+		struct config_notes *ret_errors)
+{
+	struct config config = { 0 };
+	struct parse parse = { .config = &config, .errors = ret_errors };
+	char why[CONFIG_WHY_LEN];
+	int error = 0;
+	if (!config_put_defaults(&config, why)) {
+		config_note(ret_errors, "the default of a key: %s", why);
+	} else {
+		error = parse_files(&parse, source);
+		parse_options(&parse, source);
+		check_whole(&parse);
+	}
+	if (ret_errors->num) {
+		config_free(&config);
+		return error ? error : -EINVAL;
+	}
+	*ret_config = config;
+	return 0;
+}

@@ -1,0 +1,307 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The configuration: looked at before, read again while connections check every byte, shown with where each
+# value came from; and what whoever starts smcrd in the background is told. Host a is the server of the
+# group, host b the client.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
+
+# conf HOST LINE..: the whole configuration file of a host.
+conf() {
+	local host=$1
+	shift
+	printf '%s\n' "$@" >"$HOSTS_DIR/$host.conf"
+}
+
+# busy_pair: two daemons, two links, and connections that send both ways until busy_end.
+busy_pair() {
+	two_daemons
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
+	until_true "$FAILOVER_PATIENCE" symmetric
+}
+
+# busy_end: every connection is whole, and no byte was lost, doubled or changed.
+busy_end() {
+	steady_stop client || {
+		cat "$HOSTS_DIR/client.out"
+		return 1
+	}
+	steady_stop server
+}
+
+# links_of HOST: "1/1 1/2"
+links_of() {
+	json "$1" link '[.link[] | "\(.linkgroup)/\(.number)"] | sort | join(" ")'
+}
+
+# setting HOST KEY: its values and where they came from.
+setting() {
+	# shellcheck disable=SC2016
+	json "$1" config --arg key "$2" '[.config[] | select(.key == $key) |
+		"\(.value) \(.origin)\(if .line then ":\(.line)" else "" end)"] | join(", ")'
+}
+
+has_setting() {
+	[ "$(setting "$1" "$2")" = "$3" ]
+}
+
+log_says() {
+	grep -q -e "$2" "$HOSTS_DIR/$1.log"
+}
+
+@test "--check-config says OK, or everything that is wrong" {
+	file=$BATS_TEST_TMPDIR/smcrd.conf
+	printf 'max_links = 3\ndeny = port 22\n' >"$file"
+	run -0 "$HOSTS_BUILD/bin/smcrd" --config "$file" --check-config
+	[ "$output" = OK ]
+	printf 'max_links = 99\n\nmemory = lots\nwhat\n' >"$file"
+	mkdir "$BATS_TEST_TMPDIR/smcrd.conf.d"
+	printf 'no_such_key = 1\n' >"$BATS_TEST_TMPDIR/smcrd.conf.d/50-more.conf"
+	run -1 "$HOSTS_BUILD/bin/smcrd" --config "$file" --check-config --rnic eth0
+	[ "${#lines[@]}" = 5 ]
+	[[ "$output" == *"$file:1: max_links: "*"$file:3: memory: "*"$file:4: this is not"* ]]
+	[[ "$output" == *"50-more.conf:1: no_such_key: "*"--rnic: 'eth0' is not"* ]]
+	# the same when it should start
+	run -1 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$file" --rnic eth0
+	[ "${#lines[@]}" = 5 ]
+	run -1 "$HOSTS_BUILD/bin/smcrd" --config "$BATS_TEST_TMPDIR/none.conf" --check-config
+	[[ "$output" == *"none.conf: No such file"* ]]
+}
+
+@test "--check-config tells root which files the service's user cannot read" {
+	file=$BATS_TEST_TMPDIR/smcrd.conf
+	# users of its own, in a mount namespace of its own
+	cp /etc/passwd "$BATS_TEST_TMPDIR/passwd"
+	grep -q '^smcrd:' /etc/passwd || echo 'smcrd:x:64999:64999::/:/usr/sbin/nologin' >>"$BATS_TEST_TMPDIR/passwd"
+	echo 'max_links = 3' >"$file"
+	chmod 644 "$file"
+	check() {
+		# shellcheck disable=SC2016
+		unshare --mount sh -c 'mount --bind "$1" /etc/passwd && exec "$2" --config "$3" --check-config' - \
+			"$BATS_TEST_TMPDIR/passwd" "$HOSTS_BUILD/bin/smcrd" "$file"
+	}
+	path=$BATS_TEST_TMPDIR # it has to be reachable at all
+	while [ "$path" != / ]; do
+		chmod o+x "$path"
+		path=$(dirname "$path")
+	done
+	run -0 check
+	[ "$output" = OK ]
+	chmod 600 "$file"
+	run -0 check
+	[[ "$output" == *"warning: $file: the user smcrd"*OK* ]]
+}
+
+@test "a reload under traffic changes what it can, and loses and resets nothing" {
+	busy_pair
+	links=$(links_of a)
+	groups=$(json a linkgroup '.linkgroup | length')
+	ctl a ueid add MINE
+	ctl a policy add deny port 9
+	conf a 'log_level = debug' 'memory = 64M' 'element_size = 64K' 'max_links = 2' 'dialect = deployed' \
+		'versions = 1' 'ueid = A' 'link_timeout_milliseconds = 400' 'last_link_timeout_milliseconds = 5000' \
+		'test_link_interval_seconds = 1' 'busy_poll_microseconds = 0' 'shared_memory = no' \
+		'linkgroup_idle_seconds = 30' 'rmb_idle_seconds = 5' 'connect_wait_milliseconds = 20' \
+		'skip_seconds = 5' 'short_connection_rate = 0' 'tcp_keepalive_min_seconds = 3' \
+		'deny = port 7999' 'capable_subnet = 10.9.0.0/16' 'max_connections_per_user = 500' \
+		'max_sessions_per_user = 600' 'admin_group = root'
+	run -0 ctl a config reload
+	[[ "$output" == *"log_level: info -> debug"* ]]
+	[[ "$output" == *"memory: 1G -> 64M"* ]]
+	[[ "$output" == *"deny: now also port 7999"* ]]
+	[[ "$output" != *"Not yet"* ]]
+	has_setting a memory '64M file:2'
+	has_setting a ueid 'A file:7, MINE run-time'
+	has_setting a deny 'port 9 run-time, port 7999 file:19'
+	has_setting a add_link_retry_seconds '2 default'
+	shows a info '.engine.memory_budget_bytes == 67108864'
+	log_says a 'log_level: info -> debug'
+	run -0 ctl a config reload
+	[ "$output" = "No value has changed." ]
+	ctl a event >"$HOSTS_DIR/events"
+	grep -q 'config.reload' "$HOSTS_DIR/events"
+	[ "$(links_of a)" = "$links" ]
+	[ "$(json a linkgroup '.linkgroup | length')" = "$groups" ]
+	# back, by a signal
+	conf a ''
+	kill -HUP "$SMCRD_PID_a"
+	until_true 5 has_setting a memory '1G default'
+	has_setting a ueid 'MINE run-time'
+	has_setting a deny 'port 9 run-time'
+	[ "$(links_of a)" = "$links" ]
+	busy_end
+	shows a info '.connections.resets_total == 0'
+}
+
+@test "a rule that a reload brings holds for new connections, and goes with the next one" {
+	two_patient_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1
+	until_true 10 tcp_listens a 7001
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	conf b 'connect_wait_milliseconds = 20000' 'deny = port 7001'
+	ctl b config reload
+	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	conf b 'connect_wait_milliseconds = 20000'
+	ctl b config reload
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+}
+
+@test "wrong files change nothing, and every error is told" {
+	busy_pair
+	conf a 'log_level = debug' 'max_links = 99' 'memory = lots' 'no_such_key = 1'
+	run -1 ctl a config reload
+	[[ "$output" == *"nothing was changed: the configuration has 3 errors"* ]]
+	[[ "$output" == *"a.conf:2: max_links: "*"a.conf:3: memory: "*"a.conf:4: no_such_key: "* ]]
+	has_setting a log_level 'info default'
+	ctl a -j config reload >"$HOSTS_DIR/reply" 2>/dev/null || true
+	jq -e '.error.code == "bad-configuration" and (.error.errors | length) == 3' "$HOSTS_DIR/reply"
+	before=$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")
+	kill -HUP "$SMCRD_PID_a"
+	told_again() { [ "$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")" -gt "$before" ]; }
+	until_true 5 told_again
+	has_setting a log_level 'info default'
+	# no file at all is an error too
+	rm "$HOSTS_DIR/a.conf"
+	run -1 ctl a config reload
+	[[ "$output" == *"a.conf: No such file"* ]]
+	# who is no administrator may not
+	conf a 'log_level = debug'
+	run -1 on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" config reload
+	[[ "$output" == *"config.reload is for root"* ]]
+	has_setting a log_level 'info default'
+	busy_end
+}
+
+@test "what takes a restart is named, and shown with what it will be" {
+	hosts_up 1500
+	conf a "socket = $HOSTS_DIR/a.sock"
+	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" >>"$HOSTS_DIR/a.log" 2>&1
+	SMCRD_PID_a=$!
+	until_true 10 answers a
+	conf a "socket = $HOSTS_DIR/other.sock" 'max_links = 3'
+	run -0 ctl a config reload
+	[[ "$output" == *"max_links: 4 -> 3"*"Not yet:"*"socket: stays $HOSTS_DIR/a.sock until a restart; then $HOSTS_DIR/other.sock"* ]]
+	[[ "$(ctl a config)" == *"socket: a restart makes it $HOSTS_DIR/other.sock."* ]]
+	answers a
+	# the command line wins over the file, at a reload too
+	smcrd_start b --rnic soft:eth0
+	conf b 'rnic = soft:eth1' 'socket = /nowhere'
+	run -0 ctl b config reload
+	[ "$output" = "No value has changed." ]
+	has_setting b rnic 'soft:eth0 command-line'
+}
+
+has_devices() {
+	[ "$(show "$1" device '[.[].name] | sort | join(" ")')" = "$2" ]
+}
+
+@test "RNICs that a reload names are opened; others are closed when no link uses them" {
+	hosts_up 1500
+	conf a 'rnic = soft:eth0'
+	smcrd_start a
+	smcrd_start b
+	has_devices a soft:eth0
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 1
+	conf a 'rnic = soft:eth0' 'rnic = soft:eth1'
+	run -0 ctl a config reload
+	[[ "$output" == *"rnic: now also soft:eth1"* ]]
+	has_devices a "soft:eth0 soft:eth1"
+	until_true "$FAILOVER_PATIENCE" symmetric
+	# in use: it stays, and nobody notices
+	conf a 'rnic = soft:eth0'
+	run -0 ctl a config reload
+	[[ "$output" == *"rnic: no longer soft:eth1"*"Not yet:"*"rnic soft:eth1: stays until a restart"* ]]
+	has_devices a "soft:eth0 soft:eth1"
+	busy_end
+	ctl a linkgroup delete "$(json a linkgroup '.linkgroup[0].id')"
+	until_true 10 shows a link 'length == 0'
+	run -0 ctl a config reload
+	has_devices a soft:eth0
+	# one that is not there is waited for; one that cannot be used changes nothing
+	conf a 'rnic = soft:eth0' 'rnic = soft:eth7'
+	run -0 ctl a config reload
+	[[ "$output" == *"eth7"*"waiting for it"* ]]
+	conf a 'rnic = soft:eth0' 'rnic = soft:eth1' 'rnic = verbs:none9/1' 'max_links = 3'
+	run ctl a config reload
+	if [ "$status" = 0 ]; then
+		[[ "$output" == *"none9"*"waiting for it"* ]]
+	else
+		has_setting a max_links '4 default'
+		has_devices a soft:eth0
+	fi
+}
+
+@test "limits of users go by a reload at once" {
+	hosts_up 1500
+	smcrd_start a
+	conf a 'max_sessions_per_user = 1'
+	ctl a config reload
+	shows a info '.pid > 0' # tools of administrators are served all the same
+	has_setting a max_sessions_per_user '1 file:1'
+}
+
+@test "whoever starts smcrd in the background is told of warnings" {
+	hosts_up 1500
+	: >"$HOSTS_DIR/a.conf"
+	# without BPF everything stays TCP: who started it must know
+	run -0 on a setpriv --bounding-set=-bpf,-sys_admin "$HOSTS_BUILD/bin/smcrd" \
+		--config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	[[ "$output" == *"smcrd: warning: the SMC-R TCP option cannot be used, connections stay TCP"* ]]
+	answers a
+	kill "$(json a info .info.pid)"
+	gone() { ! answers a; }
+	until_true 10 gone
+	# nothing is wrong: not a word
+	run -0 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	[ -z "$output" ]
+	kill "$(json a info .info.pid)"
+	until_true 10 gone
+}
+
+@test "a line of the log says what runs, with what" {
+	hosts_up 1500
+	conf a 'memory = 128M' 'max_connections_per_user = 77'
+	smcrd_start a
+	grep -q 'notice: smcrd [0-9.]* serves on .*/a.sock; RNICs: soft:eth0 soft:eth1; TCP option in use; limits: 128 MiB of buffers, [0-9]* connections, 77 of a user, 4 links of a group' "$HOSTS_DIR/a.log"
+}
+
+# listen_for_manager: what a service manager would be told goes to $HOSTS_DIR/told.
+listen_for_manager() {
+	start_on a python3 -u -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode())
+' "$HOSTS_DIR/notify" >"$HOSTS_DIR/told"
+	until_true 5 test -S "$HOSTS_DIR/notify"
+}
+
+told() {
+	grep -q -e "$1" "$HOSTS_DIR/told"
+}
+
+ready_twice() {
+	[ "$(grep -cx READY=1 "$HOSTS_DIR/told")" = 2 ]
+}
+
+@test "the service manager is told of a reload, and what there is when that has changed" {
+	hosts_up 1500
+	listen_for_manager
+	NOTIFY_SOCKET=$HOSTS_DIR/notify smcrd_start a
+	until_true 5 told '^STATUS=2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R$'
+	ctl a config reload
+	until_true 5 ready_twice
+	told '^RELOADING=1$'
+	told '^MONOTONIC_USEC=[1-9][0-9]*$'
+	smcrd_start b
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
+	until_true 20 told '^STATUS=2 RNICs, TCP option in use; 1 link group, 2 connections over SMC-R$'
+	busy_end
+}

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: MIT */
+/* The methods about the configuration: what is shown of it, and what a reload answers. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <event2/event.h>
+#include <jansson.h>
+
+#include "daemon/control/control.h"
+#include "daemon/host/log.h"
+#include "proto/smcr/eid.h"
+
+#define MAX_REPLIES 4
+
+struct fixture {
+	struct event_base *base;
+	char path[64];
+	struct config config;
+	struct control control;
+	uint64_t reload; /* number of the next one; 0: none can be begun */
+	unsigned int num_replies;
+	uint64_t requests[MAX_REPLIES];
+	json_t *replies[MAX_REPLIES];
+};
+
+static void no_clc(void *user, const uint8_t *msg, size_t len)
+{
+	(void)user;
+	(void)msg;
+	(void)len;
+	fail_msg("there is no connection");
+}
+
+static void no_event(void *user, const struct smcr_conn_event *event)
+{
+	(void)user;
+	(void)event;
+	fail_msg("there is no connection");
+}
+
+static void on_reply(void *ctx, uint64_t request, char *reply)
+{
+	struct fixture *fixture = ctx;
+	assert_true(fixture->num_replies < MAX_REPLIES);
+	fixture->requests[fixture->num_replies] = request;
+	fixture->replies[fixture->num_replies++] = json_loads(reply, 0, NULL);
+	free(reply);
+}
+
+static uint64_t on_reload(void *ctx)
+{
+	struct fixture *fixture = ctx;
+	return fixture->reload;
+}
+
+static void load(struct fixture *fixture, const char *text, struct config *ret_config)
+{
+	const struct config_source source = { .path = fixture->path };
+	struct config_notes errors = { .num = 0 };
+	FILE *file = fopen(fixture->path, "w");
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	if (config_load(&source, ret_config, &errors))
+		fail_msg("%s", errors.text[0]);
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	strcpy(fixture->path, "/tmp/smcrd-config-XXXXXX");
+	int fd = mkstemp(fixture->path);
+	if (fd < 0)
+		return -1;
+	close(fd);
+	fixture->base = event_base_new();
+	load(fixture, "", &fixture->config);
+	struct fabric_params params = { .base = fixture->base,
+					.config = &fixture->config.engine,
+					.clc_send = no_clc,
+					.conn_event = no_event };
+	const struct policy_params policy = { .base = fixture->base,
+					      .skip_seconds = 60,
+					      .shorts = fixture->config.shorts };
+	fixture->control = (struct control){ .config = &fixture->config,
+					     .option_error = "",
+					     .reply = on_reply,
+					     .reply_ctx = fixture,
+					     .reload = on_reload };
+	if (fabric_new(&params, &fixture->control.fabric) < 0 ||
+	    policy_new(&policy, &fixture->control.policy) < 0)
+		return -1;
+	fixture->control.engine = fabric_engine(fixture->control.fabric);
+	log_open(-1, false);
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	control_close(&fixture->control);
+	for (unsigned int i = 0; i < fixture->num_replies; i++)
+		json_decref(fixture->replies[i]);
+	policy_free(fixture->control.policy);
+	fabric_free(fixture->control.fabric);
+	config_free(&fixture->config);
+	event_base_free(fixture->base);
+	unlink(fixture->path);
+	free(fixture);
+	return 0;
+}
+
+static json_t *ask(struct fixture *fixture, const char *request)
+{
+	const struct clients_asker nobody = { .request = 1, .cred = { 1, 65534, 65534 } };
+	char *text = NULL;
+	assert_int_equal(
+		control_handle(&fixture->control, &nobody, request, strlen(request), &text), 0);
+	json_t *reply = json_loads(text, 0, NULL);
+	free(text);
+	assert_non_null(reply);
+	return reply;
+}
+
+/* ---- config show ---- */
+
+static const char *text_of(const json_t *row, const char *key)
+{
+	const char *text = json_string_value(json_object_get(row, key));
+	return text ? text : "-";
+}
+
+/* All rows of a key: "value origin line, ..". @return how many parts the view had */
+static unsigned int show(struct fixture *fixture, const char *key, char ret_text[4096])
+{
+	char request[256] = "{\"method\":\"config.show\"}";
+	unsigned int parts = 0;
+	char *end = ret_text;
+	*end = '\0';
+	while (*request) {
+		json_t *row, *reply = ask(fixture, request);
+		size_t i;
+		json_array_foreach(json_object_get(reply, "result"), i, row)
+		{
+			if (!strcmp(text_of(row, "key"), key))
+				end += sprintf(
+					end, "%s %s %d, ", text_of(row, "value"),
+					text_of(row, "origin"),
+					(int)json_integer_value(json_object_get(row, "line")));
+		}
+		const char *next = json_string_value(json_object_get(reply, "next"));
+		*request = '\0';
+		if (next)
+			snprintf(request, sizeof(request),
+				 "{\"method\":\"config.show\",\"params\":{\"after\":\"%s\"}}",
+				 next);
+		json_decref(reply);
+		parts++;
+	}
+	return parts;
+}
+
+static void expect(struct fixture *fixture, const char *key, const char *words)
+{
+	char text[4096];
+	show(fixture, key, text);
+	assert_string_equal(text, words);
+}
+
+static struct policy_rule rule_of(const char *text)
+{
+	struct policy_rule rule;
+	char why[POLICY_WHY_LEN];
+	assert_int_equal(policy_rule_parse(text, false, &rule, why), 0);
+	return rule;
+}
+
+static void what_holds_is_shown_with_its_origin(void **state)
+{
+	struct fixture *fixture = *state;
+	uint8_t ueid[SMCR_EID_LEN];
+	config_free(&fixture->config);
+	load(fixture, "memory = 65536K\nueid = A\nueid = B\n\ndeny = port 22\ndeny = port 23\n",
+	     &fixture->config);
+	/* in force: what the files say, but for what was changed since */
+	policy_set_configured(fixture->control.policy, fixture->config.rules,
+			      fixture->config.num_rules);
+	smcr_engine_configure(fixture->control.engine, &fixture->config.engine);
+	const struct policy_rule gone = rule_of("deny port 22"), new = rule_of("allow uid 7");
+	policy_delete_rule(fixture->control.policy, &gone);
+	policy_add_rule(fixture->control.policy, &new, false);
+	smcr_ueid_parse("A", ueid);
+	smcr_engine_remove_ueid(fixture->control.engine, ueid);
+	smcr_ueid_parse("C", ueid);
+	smcr_engine_add_ueid(fixture->control.engine, ueid);
+	expect(fixture, "memory", "64M file 1, ");
+	expect(fixture, "log_level", "info default 0, ");
+	expect(fixture, "rnic", "- default 0, ");
+	expect(fixture, "ueid", "B file 3, C run-time 0, ");
+	expect(fixture, "deny", "port 23 file 6, ");
+	expect(fixture, "allow", "uid 7 run-time 0, ");
+}
+
+static void long_lists_come_in_parts(void **state)
+{
+	struct fixture *fixture = *state;
+	char text[8192] = "", *end = text;
+	config_free(&fixture->config);
+	for (int i = 1; i <= SMCR_MAX_RULES; i++)
+		end += sprintf(end, "deny = port %d\n", i);
+	load(fixture, text, &fixture->config);
+	policy_set_configured(fixture->control.policy, fixture->config.rules,
+			      fixture->config.num_rules);
+	assert_int_equal(show(fixture, "allow", text), 5);
+	assert_string_equal(text, "- default 0, ");
+	show(fixture, "max_sessions_per_user", text);
+	assert_string_equal(text, "1000 default 0, ");
+}
+
+/* ---- config reload ---- */
+
+static void start(struct fixture *fixture, uint64_t number)
+{
+	static const char request[] = "{\"method\":\"config.reload\"}";
+	const struct clients_asker root = { .request = number };
+	char *text = NULL;
+	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
+			 -EINPROGRESS);
+	assert_null(text);
+}
+
+static void only_administrators_may_reload(void **state)
+{
+	json_t *reply = ask(*state, "{\"method\":\"config.reload\"}");
+	json_t *error = json_object_get(reply, "error");
+	assert_string_equal(text_of(error, "code"), "not-permitted");
+	json_decref(reply);
+}
+
+static void every_error_is_in_the_reply(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	const struct control_reloaded what = { .errors = &errors, .notes = &notes };
+	config_note(&errors, "x.conf:1: memory: no size");
+	config_note(&errors, "x.conf:2: \xff\xfe: there is no such key"); /* no UTF-8 */
+	fixture->reload = 1;
+	start(fixture, 7);
+	control_reload_done(&fixture->control, 1, &what);
+	assert_int_equal(fixture->num_replies, 1);
+	json_t *error = json_object_get(fixture->replies[0], "error");
+	assert_string_equal(text_of(error, "code"), "bad-configuration");
+	assert_non_null(strstr(text_of(error, "text"), "nothing was changed"));
+	json_t *list = json_object_get(error, "errors");
+	assert_int_equal(json_array_size(list), 2);
+	assert_string_equal(json_string_value(json_array_get(list, 0)),
+			    "x.conf:1: memory: no size");
+	assert_string_equal(json_string_value(json_array_get(list, 1)),
+			    "x.conf:2: ??: there is no such key");
+	config_notes_free(&errors);
+}
+
+static void what_changed_and_what_did_not_is_in_the_reply(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	struct config next;
+	load(fixture, "log_level = debug\nadmin_group = root\ndeny = port 22\n", &next);
+	config_note(&notes, "socket: stays /a until a restart; then /b");
+	const struct control_reloaded what = {
+		.errors = &errors, .notes = &notes, .before = &fixture->config, .now = &next
+	};
+	fixture->reload = 1;
+	start(fixture, 7);
+	control_reload_done(&fixture->control, 1, &what);
+	json_t *result = json_object_get(fixture->replies[0], "result");
+	assert_string_equal(text_of(result, "text"),
+			    "admin_group: (none) -> root\nlog_level: info -> debug\n"
+			    "deny: now also port 22\nNot yet:\n"
+			    "socket: stays /a until a restart; then /b");
+	assert_int_equal(json_integer_value(json_object_get(result, "changes")), 3);
+	json_t *change = json_array_get(json_object_get(result, "changed"), 1);
+	assert_string_equal(text_of(change, "key"), "log_level");
+	assert_string_equal(text_of(change, "from"), "info");
+	assert_string_equal(text_of(change, "to"), "debug");
+	assert_int_equal(json_array_size(json_object_get(result, "not_yet")), 1);
+	config_notes_free(&notes);
+	config_free(&next);
+}
+
+static void many_changes_are_counted_and_not_all_listed(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	struct config next;
+	char text[8192], *end = text;
+	for (int i = 1; i <= SMCR_MAX_RULES; i++)
+		end += sprintf(end, "deny = port %d\n", i);
+	load(fixture, text, &next);
+	const struct control_reloaded what = {
+		.errors = &errors, .notes = &notes, .before = &fixture->config, .now = &next
+	};
+	fixture->reload = 1;
+	start(fixture, 7);
+	control_reload_done(&fixture->control, 1, &what);
+	json_t *result = json_object_get(fixture->replies[0], "result");
+	assert_int_equal(json_integer_value(json_object_get(result, "changes")), SMCR_MAX_RULES);
+	assert_int_equal(json_array_size(json_object_get(result, "changed")), 64);
+	assert_non_null(strstr(text_of(result, "text"), "and 192 more"));
+	config_free(&next);
+}
+
+/* One reading may serve several requests, and none that came too late for it. */
+static void each_request_has_the_outcome_of_its_reload(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	const struct control_reloaded what = { .errors = &errors,
+					       .notes = &notes,
+					       .before = &fixture->config,
+					       .now = &fixture->config };
+	fixture->reload = 1;
+	start(fixture, 7);
+	start(fixture, 8);
+	start(fixture, 9);
+	control_forget(&fixture->control, 8);
+	fixture->reload = 2;
+	start(fixture, 10);
+	control_reload_done(&fixture->control, 1, &what);
+	assert_int_equal(fixture->num_replies, 2);
+	assert_int_equal(fixture->requests[0], 7);
+	assert_int_equal(fixture->requests[1], 9);
+	assert_string_equal(text_of(json_object_get(fixture->replies[1], "result"), "text"),
+			    "No value has changed.");
+	control_reload_done(&fixture->control, 2, &what);
+	assert_int_equal(fixture->num_replies, 3);
+	assert_int_equal(fixture->requests[2], 10);
+	start(fixture, 11); /* left open: the teardown forgets it */
+}
+
+static void a_reload_that_cannot_begin_is_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	static const char request[] = "{\"method\":\"config.reload\"}";
+	const struct clients_asker root = { .request = 1 };
+	char *text = NULL;
+	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
+			 0);
+	assert_non_null(strstr(text, "\"failed\""));
+	free(text);
+}
+
+/* ---- rules of the files ---- */
+
+static bool add_text(void *arg, const struct policy_rule_view *view)
+{
+	char text[POLICY_RULE_TEXT];
+	policy_rule_text(view->rule, text);
+	sprintf((char *)arg + strlen(arg), "%s%s, ", text, view->configured ? " (conf)" : "");
+	return true;
+}
+
+static void expect_policy(const struct fixture *fixture, const char *words)
+{
+	char text[4096] = "";
+	policy_walk_rules(fixture->control.policy, 0, add_text, text);
+	assert_string_equal(text, words);
+}
+
+static void rules_of_the_files_come_and_go_and_others_stay(void **state)
+{
+	struct fixture *fixture = *state;
+	struct policy *policy = fixture->control.policy;
+	const struct policy_rule first[] = { rule_of("deny port 1"), rule_of("deny port 2") };
+	const struct policy_rule second[] = { rule_of("deny port 2"), rule_of("deny port 9"),
+					      rule_of("deny port 3") };
+	const struct policy_rule mine = rule_of("deny port 9"), other = rule_of("deny port 7");
+	policy_set_configured(policy, first, 2);
+	assert_int_equal(policy_add_rule(policy, &mine, false), 0);
+	assert_int_equal(policy_add_rule(policy, &other, false), 0);
+	assert_int_equal(policy_count_with(policy, second, 3), 4);
+	policy_set_configured(policy, second, 3);
+	expect_policy(fixture, "deny port 2 (conf), deny port 9 (conf), deny port 7, "
+			       "deny port 3 (conf), ");
+	assert_int_equal(policy_delete_rule(policy, &second[0]), 0);
+	policy_set_configured(policy, second, 3); /* what was deleted is back */
+	policy_set_configured(policy, NULL, 0);
+	expect_policy(fixture, "deny port 7, ");
+}
+
+/* There is no room for old and new rules together. */
+static void all_rules_can_be_exchanged(void **state)
+{
+	struct fixture *fixture = *state;
+	struct policy *policy = fixture->control.policy;
+	struct policy_rule *rules = calloc(SMCR_MAX_RULES, sizeof(*rules));
+	char text[64];
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < SMCR_MAX_RULES; i++) {
+			snprintf(text, sizeof(text), "deny port %d", 1000 * (round + 1) + i);
+			rules[i] = rule_of(text);
+		}
+		assert_int_equal(policy_count_with(policy, rules, SMCR_MAX_RULES), SMCR_MAX_RULES);
+		policy_set_configured(policy, rules, SMCR_MAX_RULES);
+	}
+	for (int i = 0; i < SMCR_MAX_RULES; i++)
+		assert_int_equal(policy_add_rule(policy, &rules[i], false), -EEXIST);
+	free(rules);
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		CASE(what_holds_is_shown_with_its_origin),
+		CASE(long_lists_come_in_parts),
+		CASE(only_administrators_may_reload),
+		CASE(every_error_is_in_the_reply),
+		CASE(what_changed_and_what_did_not_is_in_the_reply),
+		CASE(many_changes_are_counted_and_not_all_listed),
+		CASE(each_request_has_the_outcome_of_its_reload),
+		CASE(a_reload_that_cannot_begin_is_refused),
+		CASE(rules_of_the_files_come_and_go_and_others_stay),
+		CASE(all_rules_can_be_exchanged),
+	};
+	return cmocka_run_group_tests_name("control_config", tests, NULL, NULL);
+}
