@@ -380,7 +380,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/man/man5 \
 		$(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system \
-		$(DESTDIR)$(PREFIX)/lib/sysusers.d
+		$(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/systemd/catalog
 	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
 	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
 	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
@@ -399,6 +399,7 @@ install: all
 	sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' systemd/smcrd.service \
 		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
 	install -m 644 systemd/smcrd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/smcrd.conf
+	install -m 644 systemd/smcrd.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/
 	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
 
 clean:

@@ -20,6 +20,7 @@
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
 #include "daemon/events/events.h"
+#include "daemon/events/plain.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
 #include "daemon/heartbeat.h"
@@ -36,6 +37,7 @@
 #include "daemon/rendezvous/attach.h"
 #include "daemon/rendezvous/guard.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/rendezvous/tally.h"
 #include "daemon/status.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
@@ -67,6 +69,8 @@ struct smcrd {
 	struct reload *reload;
 	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
 	struct status status;
+	struct rdv_tally *tally;
+	struct plain *plain;
 	bool stopping, done;
 	uint64_t stop_deadline;
 	uint64_t
@@ -319,6 +323,46 @@ static void event_noted(void *ctx)
 		clients_control_wake(smcrd->clients);
 }
 
+static void note_refused(struct smcrd *smcrd, const struct conns_told *told)
+{
+	const struct rdv_plain refused = {
+		.time_us = fabric_now(),
+		.local = *told->local,
+		.peer = *told->peer,
+		.role = told->server ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT,
+		.reason = told->reason,
+		.uid = told->uid,
+		.pid = told->pid,
+	};
+	plain_add(smcrd->plain, &refused);
+}
+
+/* What did not become SMC-R is counted by its peer. */
+static void conn_told(void *ctx, const struct conns_told *told)
+{
+	struct smcrd *smcrd = ctx;
+	events_connection(smcrd->events, told);
+	switch (told->kind) {
+	case CONNS_REFUSED: note_refused(smcrd, told); break;
+	case CONNS_STAYED_TCP:
+	case CONNS_FELL_BACK:
+	case CONNS_BROKE: plain_count(smcrd->plain, told->peer, told->uid, told->reason); break;
+	case CONNS_WAS_RESET: break;
+	}
+}
+
+static void settled_tcp(void *ctx, uint64_t cookie)
+{
+	struct smcrd *smcrd = ctx;
+	plain_forget(smcrd->plain, cookie);
+}
+
+static void device_told(void *ctx, const char *name, bool up, const char *text)
+{
+	struct smcrd *smcrd = ctx;
+	events_rnic(smcrd->events, name, up, text);
+}
+
 static void reply_later(void *ctx, uint64_t request, char *reply)
 {
 	struct smcrd *smcrd = ctx;
@@ -522,6 +566,19 @@ static void open_option(struct smcrd *smcrd)
 		    smcrd->option_error);
 }
 
+/* smcrd serves without it. */
+static void open_tally(struct smcrd *smcrd)
+{
+	int error = smcrd->option ? rdv_tally_open(smcrd->option, &smcrd->tally) : 0;
+	if (!error)
+		error = plain_new(smcrd->tally, &smcrd->plain);
+	if (error)
+		log_message(LOG_WARNING,
+			    "connections that are plain TCP cannot be counted, smcrctl shows only "
+			    "those that were handed over: %s",
+			    strerror(-error));
+}
+
 static void open_guard(struct smcrd *smcrd)
 {
 	char text[RDV_TEXT_MAX];
@@ -567,6 +624,7 @@ static int open_fabric(struct smcrd *smcrd)
 					.at_work = at_work,
 					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
+					.device_told = device_told,
 					.device_ctx = smcrd };
 	return fabric_new(&params, &smcrd->fabric);
 }
@@ -587,6 +645,8 @@ static int open_conns(struct smcrd *smcrd)
 			       .expect = expect,
 			       .ended = ended,
 			       .outgrown = outgrown,
+			       .told = conn_told,
+			       .settled_tcp = settled_tcp,
 			       .assume_capable = assume_capable,
 			       .can_share = can_share,
 			       .log = write_log },
@@ -669,7 +729,8 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 		return error;
 	open_option(smcrd);
 	open_guard(smcrd);
-	error = heartbeat_start(&smcrd->heartbeat, smcrd->base, smcrd->option);
+	open_tally(smcrd);
+	error = heartbeat_start(&smcrd->heartbeat, smcrd->base, smcrd->option, smcrd->plain);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep the heartbeat: %s",
 			 strerror(-error));
@@ -692,6 +753,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
 					   .events = smcrd->events,
+					   .plain = smcrd->plain,
 					   .turns = &smcrd->turns,
 					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
@@ -816,9 +878,11 @@ void smcrd_free(struct smcrd *smcrd)
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
-	events_free(smcrd->events);
 	clients_free(smcrd->clients);
 	conns_free(smcrd->conns);
+	events_free(smcrd->events);
+	plain_free(smcrd->plain);
+	rdv_tally_close(smcrd->tally);
 	rdv_option_close(smcrd->option); /* limits of users who had sessions were told to it */
 	if (smcrd->cgroup >= 0)
 		close(smcrd->cgroup);

@@ -47,6 +47,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	rdv_option_beat(heartbeat->option);
 	tell_manager(heartbeat);
 	log_refused(heartbeat);
+	plain_look(heartbeat->plain);
 }
 
 static uint64_t interval_us(const struct heartbeat *heartbeat)
@@ -58,9 +59,10 @@ static uint64_t interval_us(const struct heartbeat *heartbeat)
 	return interval;
 }
 
-int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option)
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option,
+		    struct plain *plain)
 {
-	*heartbeat = (struct heartbeat){ .option = option };
+	*heartbeat = (struct heartbeat){ .option = option, .plain = plain };
 	if (sd_watchdog_enabled(0, &heartbeat->watchdog_us) <= 0)
 		heartbeat->watchdog_us = 0;
 	if (!option && !heartbeat->watchdog_us)

@@ -3,7 +3,8 @@
  * @file heartbeat.h
  * The event loop shows that it turns: to the BPF programs, which promise SMC-R to no peer while the
  * daemon stands still, and to the service manager, if that watches (WatchdogSec= of systemd). And
- * what those programs have refused is told to the log.
+ * what those programs have refused is told to the log, and what they left on TCP is taken from
+ * them.
  */
 #ifndef SMCRD_HEARTBEAT_H
 #define SMCRD_HEARTBEAT_H
@@ -11,11 +12,13 @@
 #include <event2/event.h>
 #include <stdint.h>
 
+#include "daemon/events/plain.h"
 #include "daemon/rendezvous/option.h"
 
 struct heartbeat {
 	struct event *timer;
 	struct rdv_option *option;
+	struct plain *plain;
 	uint64_t watchdog_us; /* the service manager ends who says nothing for so long; 0: it does
 				 not */
 	uint64_t told_us;     /* when it was last told */
@@ -26,10 +29,11 @@ struct heartbeat {
 /**
  * Beat from here on, twice a second. Where nobody looks there is no timer.
  * @param option  may be NULL
+ * @param plain   looked at with each beat; may be NULL
  * @return 0, -ENOMEM
  */
-int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base,
-		    struct rdv_option *option);
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option,
+		    struct plain *plain);
 
 /** One that was never started is allowed. */
 void heartbeat_stop(struct heartbeat *heartbeat);

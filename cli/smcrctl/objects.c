@@ -106,8 +106,30 @@ static char *fallbacks(const json_t *info)
 		return NULL;
 	json_array_foreach(list, i, item)
 	{
-		fprintf(out, "%s%s (%" JSON_INTEGER_FORMAT ")", i ? "; " : "",
-			text_of(item, "text"),
+		const char *peer = text_of(item, "peer_text");
+		fprintf(out, "%s%s%s%s (%" JSON_INTEGER_FORMAT ")", i ? "; " : "",
+			text_of(item, "text"), peer ? "; the peer says: " : "", peer ? peer : "",
+			json_integer_value(json_object_get(item, "connections")));
+	}
+	fclose(out);
+	return text;
+}
+
+/* "192.0.2.1 (3), others (2)" */
+static char *fallback_peers(const json_t *info)
+{
+	const json_t *list = json_object_get(info, "fallback_peers");
+	char *text = NULL;
+	size_t size = 0, i;
+	json_t *item;
+	FILE *out = open_memstream(&text, &size);
+	if (!out)
+		return NULL;
+	json_array_foreach(list, i, item)
+	{
+		const char *peer = text_of(item, "peer");
+		fprintf(out, "%s%s (%" JSON_INTEGER_FORMAT ")", i ? ", " : "",
+			peer ? peer : "others",
 			json_integer_value(json_object_get(item, "connections")));
 	}
 	fclose(out);
@@ -198,6 +220,31 @@ void event_print_line(const json_t *event, bool details)
 	free(when);
 }
 
+/* "05:31:13", local time: of those that began on another day, the day. */
+static char *since(const json_t *row)
+{
+	const json_t *time_us = json_object_get(row, "time_us");
+	time_t begun = (time_t)(json_integer_value(time_us) / 1000000), now = time(NULL);
+	struct tm tm, today;
+	char text[32];
+	if (!json_is_integer(time_us) || !localtime_r(&begun, &tm) || !localtime_r(&now, &today))
+		return NULL;
+	bool same_day = tm.tm_year == today.tm_year && tm.tm_yday == today.tm_yday;
+	if (!strftime(text, sizeof(text), same_day ? "%T" : "%F", &tm))
+		return NULL;
+	return strdup(text);
+}
+
+/* "down: its interface has no IPv4 address" */
+static char *device_state(const json_t *row)
+{
+	char *text = NULL;
+	const char *state = text_of(row, "state"), *why = text_of(row, "down_text");
+	if (!state || asprintf(&text, "%s%s%s", state, why ? ": " : "", why ? why : "") < 0)
+		return NULL;
+	return text;
+}
+
 static const struct column info_columns[] = {
 	{ "version", "version" },
 	{ "pid", "pid" },
@@ -216,6 +263,7 @@ static const struct column info_columns[] = {
 	{ "failed so far", "connections.failed_total" },
 	{ "reset so far", "connections.resets_total" },
 	{ "why not SMC-R", NULL, .format = fallbacks },
+	{ "with which peers", NULL, .format = fallback_peers },
 	{ "peers skipped", NULL, .format = skipped },
 	{ "at a limit", NULL, .format = limits },
 	{ "link groups", "engine.linkgroups" },
@@ -249,7 +297,7 @@ static const struct column info_columns[] = {
 
 static const struct column device_columns[] = {
 	{ "NAME", "name" },
-	{ "STATE", "state" },
+	{ "STATE", NULL, .format = device_state },
 	{ "NETDEV", "netdev" },
 	{ "GIDS", "gids", .drop = 3 },
 	{ "MTU", "mtu", .drop = 2 },
@@ -309,6 +357,7 @@ static const struct column link_columns[] = {
 
 static const struct column connection_columns[] = {
 	{ "ID", "id", .details = true },
+	{ "SINCE", NULL, .format = since, .drop = 4 },
 	{ "LOCAL", "local" },
 	{ "PEER", "peer" },
 	{ "PEER-HOST", "peer_host", .details = true },
@@ -472,7 +521,7 @@ const struct object objects[] = {
 	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs,
 	  TABLE(rmb_columns) },
 	{ "stats", "sums over all connections since the start", stats_print },
-	{ "event", "what has happened to link groups and links, and commands", print_events,
+	{ "event", "what has happened to RNICs, links and connections, and commands", print_events,
 	  TABLE(event_columns) },
 	{ "monitor", NULL, NULL },
 	{ "ueid", "names that hosts of version 2 have in common", print_ueids,

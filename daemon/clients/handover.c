@@ -32,7 +32,7 @@ void handover_request(struct session *session, const struct ipc_handover *msg, i
 	struct clients *clients = session->clients;
 	struct rdv_verdict verdict;
 	int r = rdv_verify_socket(clients->config.option, fd, msg->kind, &verdict);
-	if (refusal_of_socket(session, msg->kind, r, &verdict)) {
+	if (refusal_of_socket(session, msg->kind, fd, r, &verdict)) {
 		close_foreign(fd, session->quota);
 		return;
 	}

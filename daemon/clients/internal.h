@@ -186,7 +186,7 @@ void handover_init(struct session *session);
  * @param error  what rdv_verify_socket() gave
  * @return false: nothing speaks against taking it, or plain TCP will do
  */
-bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int error,
+bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int fd, int error,
 		       const struct rdv_verdict *verdict);
 /** The same where its pair cannot be made; nothing was done to the socket. */
 void refusal_of_pair(struct session *session, int error);

@@ -24,7 +24,7 @@ static bool is_unusable(int error)
 	return error == -ENOTSOCK || error == -EBADF || error == -EINVAL;
 }
 
-bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int error,
+bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int fd, int error,
 		       const struct rdv_verdict *verdict)
 {
 	struct clients *clients = session->clients;
@@ -32,6 +32,9 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 	bool promised = error == -EXDEV || may_be_promised(clients, kind, &verdict->option);
 	if (!is_unusable(error) && !(promised && (error < 0 || conns_stopped(clients->conns))))
 		return false;
+	if (error == -EXDEV)
+		conns_note_refused(clients->conns, &session->cred, fd,
+				   kind == IPC_HANDOVER_ACCEPTED, SMCR_REASON_OTHER_NETWORK);
 	if (kind == IPC_HANDOVER_ACCEPTED && (error == -ENOTCONN || error == -EISCONN))
 		session_reply_result(session, IPC_OUTCOME_FAILED, ECONNRESET, 0, -1);
 	else if (error < 0)

@@ -74,7 +74,7 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 	default: return SMCR_REASON_INTERNAL;
 	}
 	if (conn_to_itself(conn))
-		return SMCR_REASON_LOCAL_POLICY;
+		return SMCR_REASON_OWN_HOST;
 	if (conn->kind == IPC_HANDOVER_CONNECTING && !no_option)
 		return SMCR_REASON_NONE; /* settled later */
 	return conn_judge_option(conn, &verdict->option);
@@ -92,6 +92,13 @@ int conn_find_peer(struct client_conn *conn)
 	return 0;
 }
 
+static void stay_tcp(struct client_conn *conn, const struct rdv_option_state *state,
+		     uint32_t reason)
+{
+	conn->settled_tcp = state->claimed && state->negotiated == IPC_NEGOTIATED_NO;
+	conn_fall_back(conn, reason);
+}
+
 /* ---- connect() in progress ---- */
 
 static void on_connected(void *ctx, int error, const struct rdv_option_state *state)
@@ -103,12 +110,12 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	if (!error)
 		error = -conn_find_peer(conn);
 	if (!error)
-		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_LOCAL_POLICY
+		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_OWN_HOST
 					      : conn_judge_option(conn, state);
 	if (error)
 		conn_fail(conn, error, SMCR_REASON_NONE);
 	else if (reason != SMCR_REASON_NONE)
-		conn_fall_back(conn, reason);
+		stay_tcp(conn, state, reason);
 	else
 		conn_start_rendezvous(conn);
 	batch_end(conn->conns->batch);
@@ -163,7 +170,7 @@ static int go(struct client_conn *conn, const struct conn_offer *offer)
 	if (reason != SMCR_REASON_NONE) {
 		conns_log(conn->conns, LOG_DEBUG, "pid %d: plain TCP: %s%s%s", (int)conn->cred.pid,
 			  smcr_reason_text(reason), *verdict->text ? ": " : "", verdict->text);
-		conn_fall_back(conn, reason);
+		stay_tcp(conn, &verdict->option, reason);
 	} else if (conn->kind == IPC_HANDOVER_CONNECTED) {
 		conn_start_rendezvous(conn);
 	} else {

@@ -157,6 +157,7 @@ static void violated(struct client_conn *conn)
 		  "a program of user %u (pid %d) has broken its connection's shared memory: reset",
 		  (unsigned int)conn->cred.uid, (int)conn->cred.pid);
 	conn->conns->counts.resets++;
+	conn_tell(conn, CONNS_WAS_RESET, "its program has broken the memory that it shares");
 	conn->phase = PHASE_CLOSING;
 	conn->pump.conn = NULL;
 	conn_stop_watching(conn);

@@ -50,6 +50,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 	case SMCR_CONN_OUTGROWN: conn_note_outgrown(conn, &event->needs); break;
 	case SMCR_CONN_RESET:
 		conn->error = event->error;
+		conn->why = event->why;
 		conn->broken = true;
 		if (event->rx_intact)
 			pump_last(&conn->pump); /* calls nothing that changes the engine */

@@ -55,6 +55,28 @@ struct conns_ended {
 	struct smcr_needs needs;
 };
 
+/** What has become of a connection. */
+enum conns_told_kind {
+	CONNS_REFUSED,    /* its socket was not taken: the program goes on with TCP */
+	CONNS_STAYED_TCP, /* its handshake, or this host, left it on TCP */
+	CONNS_FELL_BACK,  /* SMC-R was begun, and TCP carries the data now */
+	CONNS_BROKE,      /* SMC-R was begun, and the program got an error instead */
+	CONNS_WAS_RESET,  /* it was over SMC-R */
+};
+
+/** For operators. */
+struct conns_told {
+	enum conns_told_kind kind;
+	const struct smcr_addr *local, *peer;
+	bool server; /* its program has accepted it */
+	uid_t uid;
+	pid_t pid;            /* 0: not known */
+	const char *program;  /* name of its process; NULL or "": not known */
+	uint32_t reason;      /* enum smcr_reason: why not SMC-R */
+	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
+	const char *why;      /* BROKE, WAS_RESET: in words; may be NULL for BROKE */
+};
+
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
 struct conns_callbacks {
 	void *ctx; /* handed to each of them */
@@ -90,6 +112,12 @@ struct conns_callbacks {
 	/** It has filled a buffer that could be larger: `needs` says which. */
 	void (*outgrown)(void *ctx, const struct conns_candidate *candidate,
 			 const struct smcr_needs *needs);
+
+	/** For operators; may be NULL. The engine must not be called. */
+	void (*told)(void *ctx, const struct conns_told *told);
+	/** The BPF programs have told of this one as plain TCP already; it was handed over and is
+	 * shown here. May be NULL. @param cookie  SO_COOKIE of its socket */
+	void (*settled_tcp)(void *ctx, uint64_t cookie);
 
 	/**
 	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that
@@ -208,6 +236,10 @@ struct conn_offer {
  *         negative errno: no pair can be made, nothing was done to the socket
  */
 int conns_adopt(struct conns *conns, const struct conn_offer *offer, int tcp);
+/** A program's TCP socket was not even taken: it is counted, and told of.
+ *  @param reason  enum smcr_reason */
+void conns_note_refused(struct conns *conns, const struct ucred *cred, int tcp, bool server,
+			uint32_t reason);
 /** It waits no longer: the connection goes on without. */
 void conn_asker_forget(struct conn_asker *asker);
 

@@ -2,6 +2,7 @@
 /* The ways in which a connection ends, and what others learn from that. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "daemon/conns/internal.h"
@@ -77,6 +78,25 @@ void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs 
 		callbacks->outgrown(callbacks->ctx, &candidate, needs);
 }
 
+void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why)
+{
+	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
+	const struct conns_told told = {
+		.kind = kind,
+		.local = &conn->local,
+		.peer = &conn->peer,
+		.server = conn->kind == IPC_HANDOVER_ACCEPTED,
+		.uid = conn->cred.uid,
+		.pid = conn->cred.pid,
+		.program = conn->program,
+		.reason = conn->reason,
+		.peer_reason = conn->peer_reason,
+		.why = why,
+	};
+	if (callbacks->told && !conn->conns->stopped && conn->peer.family)
+		callbacks->told(callbacks->ctx, &told);
+}
+
 /* What smcrd's own end cuts short says nothing. */
 static void note_end(const struct client_conn *conn)
 {
@@ -144,7 +164,9 @@ void conn_fail(struct client_conn *conn, int error, uint32_t reason)
 	conn->reason = reason;
 	conns->counts.failed++;
 	if (reason != SMCR_REASON_NONE)
-		history_count_reason(conns, reason);
+		history_count_reason(conns, reason, SMCR_REASON_NONE);
+	if (!connect_failed)
+		conn_tell(conn, CONNS_BROKE, reason ? NULL : strerror(conn->error));
 	conn_stop_watching(conn);
 	if (connect_failed)
 		conn_let_go_of_tcp(conn); /* it is the program's to try again, if it asks */
@@ -193,6 +215,8 @@ static void reset_pair(struct client_conn *conn)
 void conn_reset(struct client_conn *conn)
 {
 	conn->conns->counts.resets++;
+	if (conn->why)
+		conn_tell(conn, CONNS_WAS_RESET, conn->why);
 	conn->phase = PHASE_CLOSING;
 	conn->pump.conn = NULL;
 	conn_stop_watching(conn);
@@ -251,6 +275,7 @@ int conn_take_back(struct client_conn *conn)
 	conn_let_go_of_tcp(conn);
 	conn->tcp = -1;
 	conn->relay.pair = NULL; /* nothing to count: it is out of our sight now */
+	conn->handed_back = true;
 	pair_reset(&conn->pair);
 	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);
 	conn_end(conn);

@@ -6,6 +6,8 @@
 
 #include "daemon/conns/internal.h"
 
+#define MAX_REASONS 128
+
 int history_new(struct conns *conns)
 {
 	conns->history = calloc(conns->config.limits.history, sizeof(*conns->history));
@@ -22,26 +24,40 @@ void history_free(struct conns *conns)
 	}
 }
 
-void history_count_reason(struct conns *conns, uint32_t reason)
+/* A peer may send any code: what there are too many of counts without it. */
+static struct reason_count *find_count(struct conns *conns, const struct reason_pair *pair)
 {
 	struct reason_count *count;
-	HASH_FIND(hh, conns->reasons, &reason, sizeof(reason), count);
+	HASH_FIND(hh, conns->reasons, pair, sizeof(*pair), count);
+	if (count || (pair->peer && HASH_COUNT(conns->reasons) >= MAX_REASONS))
+		return count;
+	count = calloc(1, sizeof(*count));
+	if (!count)
+		return NULL;
+	count->pair = *pair;
+	HASH_ADD(hh, conns->reasons, pair, sizeof(count->pair), count);
+	return count;
+}
+
+void history_count_reason(struct conns *conns, uint32_t reason, uint32_t peer_reason)
+{
+	struct reason_pair pair = { reason, peer_reason };
+	struct reason_count *count = find_count(conns, &pair);
 	if (!count) {
-		count = calloc(1, sizeof(*count));
-		if (!count)
-			return;
-		count->reason = reason;
-		HASH_ADD(hh, conns->reasons, reason, sizeof(reason), count);
+		pair.peer = SMCR_REASON_NONE;
+		count = find_count(conns, &pair);
 	}
-	count->count++;
+	if (count)
+		count->count++;
 }
 
 void conns_each_reason(const struct conns *conns,
-		       void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg)
+		       void (*fn)(void *arg, uint32_t reason, uint32_t peer_reason, uint64_t count),
+		       void *arg)
 {
 	const struct reason_count *reason;
 	for (reason = conns->reasons; reason; reason = reason->hh.next)
-		fn(arg, reason->reason, reason->count);
+		fn(arg, reason->pair.own, reason->pair.peer, reason->count);
 }
 
 const char *client_mode_name(enum client_mode mode)
@@ -79,6 +95,7 @@ static void describe(const struct client_conn *conn, uint64_t now_ms,
 		.shared_tx_bytes = conn->shared.tx_bytes,
 		.shared_rx_bytes = conn->shared.rx_bytes,
 		.age_ms = now_ms - conn->started_ms,
+		.handed_back = conn->handed_back,
 	};
 	memcpy(ret_view->program, conn->program, sizeof(ret_view->program));
 }
@@ -120,6 +137,29 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
 	if (conns->history_len < conns->config.limits.history)
 		conns->history_len++;
+}
+
+void conns_note_refused(struct conns *conns, const struct ucred *cred, int tcp, bool server,
+			uint32_t reason)
+{
+	const struct conns_callbacks *callbacks = &conns->config.callbacks;
+	struct smcr_addr local = { 0 }, peer = { 0 };
+	union ipc_addr name;
+	if (rdv_read_name(tcp, false, &name) == 0)
+		local = rdv_addr_of(&name);
+	if (rdv_read_name(tcp, true, &name) == 0)
+		peer = rdv_addr_of(&name);
+	const struct conns_told told = { .kind = CONNS_REFUSED,
+					 .local = &local,
+					 .peer = &peer,
+					 .server = server,
+					 .uid = cred->uid,
+					 .pid = cred->pid,
+					 .reason = reason };
+	conns->counts.not_candidates++;
+	history_count_reason(conns, reason, SMCR_REASON_NONE);
+	if (callbacks->told)
+		callbacks->told(callbacks->ctx, &told);
 }
 
 /* The newest is 1. */

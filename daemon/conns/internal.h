@@ -136,6 +136,9 @@ struct client_conn {
 	struct smcr_needs needs; /* what it has needed, told with CLOSED */
 	int error;               /* positive errno */
 	uint32_t reason, peer_reason;
+	const char *why;  /* it was reset; NULL: with its group */
+	bool settled_tcp; /* by its handshake: the BPF programs have counted it */
+	bool handed_back; /* its program has the TCP socket and goes on with it */
 
 	struct task work;                /* see what was told, move bytes */
 	struct task later;               /* the same, after others had their turn */
@@ -161,8 +164,13 @@ struct failed_conn {
 	UT_hash_handle hh; /* by id, oldest first */
 };
 
+/** Why connections are not SMC-R, ours and the peer's. */
+struct reason_pair {
+	uint32_t own, peer;
+};
+
 struct reason_count {
-	uint32_t reason;
+	struct reason_pair pair;
 	uint64_t count;
 	UT_hash_handle hh;
 };
@@ -317,6 +325,8 @@ int conn_disconnect(struct client_conn *conn);
 void conn_note_failure(const struct client_conn *conn, enum conns_failure how);
 void conn_note_worked(const struct client_conn *conn);
 void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs);
+/** Operators may want to know. @param why  as in struct conns_told */
+void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why);
 
 /* early.c */
 /** A client's rendezvous begins: its program is told after `connect_wait_ms` at the latest. */
@@ -406,6 +416,6 @@ bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
 bool history_find_tcp(const struct conns *conns, uint64_t cookie,
 		      struct client_conn_view *ret_view);
 /** Count why a connection does not use SMC-R. */
-void history_count_reason(struct conns *conns, uint32_t reason);
+void history_count_reason(struct conns *conns, uint32_t reason, uint32_t peer_reason);
 
 #endif

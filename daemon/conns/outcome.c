@@ -82,14 +82,23 @@ static void start_relay(struct client_conn *conn)
 	conn_mark(conn);
 }
 
+/* What the BPF programs have counted as plain TCP does not count once more. */
 static void count_fallback(struct client_conn *conn)
 {
-	struct conns_view *counts = &conn->conns->counts;
-	if (conn->stream || conn->again)
-		counts->fallbacks++;
+	struct conns *conns = conn->conns;
+	const struct conns_callbacks *callbacks = &conns->config.callbacks;
+	bool begun = conn->stream || conn->again;
+	if (!begun && conn->settled_tcp) {
+		if (callbacks->settled_tcp)
+			callbacks->settled_tcp(callbacks->ctx, conn->cookie);
+		return;
+	}
+	if (begun)
+		conns->counts.fallbacks++;
 	else
-		counts->not_candidates++;
-	history_count_reason(conn->conns, conn->reason);
+		conns->counts.not_candidates++;
+	history_count_reason(conns, conn->reason, conn->peer_reason);
+	conn_tell(conn, begun ? CONNS_FELL_BACK : CONNS_STAYED_TCP, NULL);
 }
 
 void conn_tcp_lost(struct client_conn *conn)
@@ -122,6 +131,7 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		conn_close_tcp(conn); /* the program is gone */
 	else
 		conn_let_go_of_tcp(conn);
+	conn->handed_back = conn->asker && !conn->require;
 	if (conn->asker && conn->require)
 		conn_reply(conn, IPC_OUTCOME_FAILED, EPROTONOSUPPORT, -1);
 	else if (conn->asker)

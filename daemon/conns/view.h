@@ -33,6 +33,8 @@ struct client_conn_view {
 	enum smcr_role role;
 	enum client_mode mode;
 	enum ipc_conn_state state;
+	bool handed_back; /* its program has the TCP socket, and may go on with it */
+	bool plain;       /* it always had: others tell of it, and `number` is theirs */
 	bool ended; /* from the history: the connection is over, or is plain TCP out of our sight */
 	int error;  /* ended or failed: positive errno that the program saw, else 0 */
 	pid_t pid;  /* of the program that handed it over, in smcrd's pid namespace; 0 = not visible
@@ -79,14 +81,15 @@ struct conns_view {
 	uint32_t conns_pending, conns_smcr, conns_relay;
 	/* Since start. */
 	uint64_t handovers_connected, handovers_connecting, handovers_accepted;
-	uint64_t established;    /* over SMC-R */
-	uint64_t fallbacks;      /* CLC was tried, plain TCP came of it */
-	uint64_t not_candidates; /* plain TCP without CLC: the peer or this host cannot, or must not
-				  */
-	uint64_t failed;         /* rendezvous broke the connection, or connect() failed */
-	uint64_t resets;         /* established connections that ended abnormally */
-	uint32_t conns_shared;   /* now: with memory that their programs have */
-	uint64_t shared;         /* since start */
+	uint64_t established; /* over SMC-R */
+	uint64_t fallbacks;   /* CLC was tried, plain TCP came of it */
+	/** Plain TCP without CLC: the peer or this host cannot, or must not. Those that the BPF
+	 * programs count (daemon/rendezvous/tally.h) are not among them. */
+	uint64_t not_candidates;
+	uint64_t failed;       /* rendezvous broke the connection, or connect() failed */
+	uint64_t resets;       /* established connections that ended abnormally */
+	uint32_t conns_shared; /* now: with memory that their programs have */
+	uint64_t shared;       /* since start */
 	uint64_t shared_tx_bytes, shared_rx_bytes; /* application bytes through that, */
 	uint64_t smcr_tx_bytes, smcr_rx_bytes;     /* and all that went over SMC-R */
 	uint64_t relay_tx_bytes, relay_rx_bytes;
@@ -94,9 +97,11 @@ struct conns_view {
 
 void conns_get_view(const struct conns *conns, struct conns_view *ret_view);
 
-/** Call `fn` for each reason (ours) that kept a connection from SMC-R, with the number of them. */
+/** Call `fn` for each reason (ours, and the peer's if it declined, else 0) that kept a connection
+ *  from SMC-R, with the number of them. Those that the BPF programs count are not among them. */
 void conns_each_reason(const struct conns *conns,
-		       void (*fn)(void *arg, uint32_t reason, uint64_t count), void *arg);
+		       void (*fn)(void *arg, uint32_t reason, uint32_t peer_reason, uint64_t count),
+		       void *arg);
 
 /** A limit that keeps the SMC option off new connections now. */
 struct limit_view {

@@ -27,6 +27,7 @@
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next
+ *   plain.c     connections that did not become SMC-R
  *   page.c      as much of it as one reply has
  *   filter.c    which rows of it are wanted
  */
@@ -38,6 +39,7 @@
 
 #include "daemon/clients/clients.h"
 #include "daemon/events/events.h"
+#include "daemon/events/plain.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
 #include "daemon/host/config.h"
@@ -61,6 +63,7 @@ struct control {
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
 	struct policy *policy;
 	struct events *events;         /* NULL in tests that do not look at it */
+	struct plain *plain;           /* likewise */
 	const struct waiting *waiting; /* the event loop's; NULL in tests without a loop */
 	const struct turns *turns;     /* likewise */
 	const char *option_error;      /* why not: a sentence; "" otherwise */

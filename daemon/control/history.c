@@ -18,6 +18,11 @@ static json_t *json_or_null(bool is_there, json_int_t value)
 	return is_there ? json_integer(value) : json_null();
 }
 
+static json_t *json_reason(uint32_t reason)
+{
+	return reason ? json_string(smcr_reason_name(reason)) : json_null();
+}
+
 static bool add_event(void *arg, const struct event_record *event)
 {
 	struct part *part = arg;
@@ -26,13 +31,15 @@ static bool add_event(void *arg, const struct event_record *event)
 	if (!filter_peer(&part->filter, &event->peer) || !filter_group(&part->filter, event->group))
 		return page_skip(part->page, sections[0], event->id);
 	json_t *row =
-		json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:s}", "id",
+		json_pack("{s:I, s:I, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "id",
 			  (json_int_t)event->id, "time_us", (json_int_t)event->time_us, "event",
 			  event_kind_name(event->kind), "peer", control_json_host(&event->peer),
 			  "linkgroup", json_or_null(event->group, event->group), "link",
 			  json_or_null(event->link, event->link), "rnic",
 			  *event->rnic ? json_string(event->rnic) : json_null(), "connections",
-			  json_or_null(event->group, event->connections), "text", event->text);
+			  json_or_null(event->group, event->connections), "reason",
+			  json_reason(event->reason), "peer_reason",
+			  json_reason(event->peer_reason), "text", event->text);
 	return page_add(part->page, part->list, row, sections[0], event->id);
 }
 

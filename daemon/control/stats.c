@@ -27,24 +27,16 @@ static json_t *established(const struct smcr_engine_stats *stats, unsigned int v
 	return by_role(counts);
 }
 
-static void add_reason(void *arg, uint32_t reason, uint64_t count)
-{
-	json_array_append_new(arg, json_pack("{s:s, s:I, s:s, s:I}", "reason",
-					     smcr_reason_name(reason), "code", (json_int_t)reason,
-					     "text", smcr_reason_text(reason), "connections",
-					     (json_int_t)count));
-}
-
 static json_t *connections(const struct snapshot *snapshot)
 {
 	const struct conns_view *conns = &snapshot->conns;
 	const struct smcr_engine_stats *stats = &snapshot->stats;
-	json_t *object = json_object(), *reasons = json_array();
+	json_t *object = json_object();
 	json_object_set_new(object, "established_v1", established(stats, 1));
 	json_object_set_new(object, "established_v2", established(stats, 2));
 	json_object_set_new(object, "handshake_errors", by_role(stats->failed));
 	json_object_set_new(object, "fallbacks", by_role(stats->fallbacks));
-	set(object, "plain_tcp", conns->not_candidates);
+	set(object, "plain_tcp", conns->not_candidates + control_count_plain(snapshot->control));
 	set(object, "failed", conns->failed);
 	set(object, "resets", conns->resets);
 	set(object, "smcr_now", conns->conns_smcr);
@@ -52,9 +44,7 @@ static json_t *connections(const struct snapshot *snapshot)
 	set(object, "pending_now", conns->conns_pending);
 	set(object, "shared", conns->shared);
 	set(object, "shared_now", conns->conns_shared);
-	if (snapshot->control->conns)
-		conns_each_reason(snapshot->control->conns, add_reason, reasons);
-	json_object_set_new(object, "reasons", reasons);
+	json_object_set_new(object, "reasons", control_fallbacks(snapshot->control));
 	return object;
 }
 

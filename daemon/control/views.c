@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/conns/view.h"
@@ -15,6 +16,15 @@
 #define MAX_SKIPPED_SHOWN 256
 
 /* ---- small pieces ---- */
+
+/* So long ago, in microseconds since 1970. */
+static json_t *json_time(uint64_t age_us)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	uint64_t now_us = (uint64_t)now.tv_sec * 1000000 + (uint64_t)now.tv_nsec / 1000;
+	return json_integer((json_int_t)(now_us - age_us));
+}
 
 static json_t *json_u64(uint64_t value)
 {
@@ -117,6 +127,7 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 			  "state", info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev",
 			  info.netdev, "gids", gids, "mtu", json_mtu(info.max_path_mtu), "pnetid",
 			  "links", (int)context->links, "critical", critical);
+	json_object_set_new(object, "down_text", json_string_or_null(info.down));
 	json_object_set_new(object, "counters", counters_json(&stats));
 	json_array_append_new(context->list, object);
 }
@@ -243,6 +254,8 @@ static const char *conn_state(const struct client_conn_view *view)
 {
 	if (view->in_engine)
 		return smcr_conn_state_name(view->engine.state);
+	if (view->handed_back)
+		return view->plain ? "plain" : "handed-back";
 	switch (view->state) {
 	case IPC_CONN_CONNECTING:
 	case IPC_CONN_OPEN: return "init";
@@ -257,7 +270,9 @@ static const char *conn_state(const struct client_conn_view *view)
 /* All that conn_state() may say. */
 static const char *conn_state_name(int state)
 {
-	return state ? smcr_conn_state_name(state - 1) : "failed";
+	static const char *const others[] = { "failed", "handed-back", "plain" };
+	const int num = (int)(sizeof(others) / sizeof(others[0]));
+	return state < num ? others[state] : smcr_conn_state_name(state - num);
 }
 
 static bool is_wanted(const struct filter *filter, const struct client_conn_view *view)
@@ -305,20 +320,24 @@ struct connections {
 	struct conns_place place;
 };
 
-static const char *const conn_sections[] = { "live", "ended" };
+enum conn_section { CONNS_LIVE, CONNS_ENDED, CONNS_PLAIN, CONN_SECTIONS };
+static const char *const conn_sections[CONN_SECTIONS] = { "live", "ended", "plain" };
 
 static bool add_connection(void *arg, const struct client_conn_view *view)
 {
 	struct connections *connections = arg;
 	bool linked = view->in_engine && view->engine.lgr_id;
+	enum conn_section section = view->plain   ? CONNS_PLAIN
+				    : view->ended ? CONNS_ENDED
+						  : CONNS_LIVE;
+	uint64_t number = view->plain ? view->number : connections->place.number;
 	if (!is_wanted(&connections->part.filter, view))
-		return page_skip(connections->part.page, conn_sections[view->ended],
-				 connections->place.number);
+		return page_skip(connections->part.page, conn_sections[section], number);
 	json_t *object =
-		json_pack("{s:I, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
+		json_pack("{s:o, s:o, s:o, s:o, s:s, s:s, s:o, s:o, s:s, s:o, s:o, s:o, s:o, s:o, "
 			  "s:o, s:i, s:b, s:I, s:s?}",
-			  "id", (json_int_t)view->number, "local", json_addr(&view->local), "peer",
-			  json_addr(&view->peer), "peer_host",
+			  "id", view->plain ? json_null() : json_u64(view->number), "local",
+			  json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
 			  json_string_or_null(linked ? view->engine.peer_host : ""), "role",
 			  role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
 			  linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
@@ -339,8 +358,16 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 	const struct page *page = connections->part.page;
 	bool named = *view->program && (page->administrator || page->uid == view->uid);
 	json_object_set_new(object, "program", json_string_or_null(named ? view->program : NULL));
+	json_object_set_new(object, "time_us", json_time(view->age_ms * 1000));
 	return page_add(connections->part.page, connections->part.list, object,
-			conn_sections[view->ended], connections->place.number);
+			conn_sections[section], number);
+}
+
+static bool add_plain(void *arg, const struct plain_conn *conn)
+{
+	struct client_conn_view view;
+	control_plain_view(conn, &view);
+	return add_connection(arg, &view);
 }
 
 json_t *control_show_connections(struct control *control, struct page *page,
@@ -348,27 +375,25 @@ json_t *control_show_connections(struct control *control, struct page *page,
 {
 	size_t section;
 	uint64_t after;
-	if (!page_begin(page, conn_sections, 2, &section, &after, refusal))
+	bool all = true;
+	if (!page_begin(page, conn_sections, CONN_SECTIONS, &section, &after, refusal))
 		return NULL;
 	struct connections connections = { .part = { .page = page },
-					   .place = { .ended = section == 1, .number = after } };
+					   .place = { .ended = section == CONNS_ENDED,
+						      .number = after } };
 	if (!filter_take(page->params, conn_state_name, &connections.part.filter, refusal))
 		return NULL;
 	connections.part.list = json_array();
-	if (control->conns)
-		conns_walk(control->conns, &connections.place, add_connection, &connections);
+	if (section != CONNS_PLAIN && control->conns)
+		all = conns_walk(control->conns, &connections.place, add_connection, &connections);
+	plain_look(control->plain);
+	if (all)
+		plain_walk(control->plain, section == CONNS_PLAIN ? after : 0, add_plain,
+			   &connections);
 	return connections.part.list;
 }
 
 /* ---- info ---- */
-
-static void add_reason(void *arg, uint32_t reason, uint64_t count)
-{
-	json_array_append_new(arg, json_pack("{s:s, s:I, s:s, s:I}", "reason",
-					     smcr_reason_name(reason), "code", (json_int_t)reason,
-					     "text", smcr_reason_text(reason), "connections",
-					     (json_int_t)count));
-}
 
 static json_t *skipped_peers(struct control *control)
 {
@@ -421,8 +446,8 @@ static json_t *connection_counts(struct control *control)
 		(json_int_t)view.shared_rx_bytes, "relayed", (json_int_t)view.conns_relay,
 		"pending", (json_int_t)view.conns_pending, "established_total",
 		(json_int_t)view.established, "fallbacks_total", (json_int_t)view.fallbacks,
-		"plain_tcp_total", (json_int_t)view.not_candidates, "failed_total",
-		(json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
+		"plain_tcp_total", (json_int_t)(view.not_candidates + control_count_plain(control)),
+		"failed_total", (json_int_t)view.failed, "resets_total", (json_int_t)view.resets);
 }
 
 static json_t *engine_counts(const struct smcr_engine_view *view)
@@ -468,11 +493,9 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	smcr_engine_get_view(control->engine, &view);
 	struct rdv_listeners listeners;
 	rdv_option_get_listeners(control->option, &listeners);
-	json_t *reasons = json_array();
-	if (control->conns)
-		conns_each_reason(control->conns, add_reason, reasons);
+	plain_look(control->plain);
 	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o}",
+			 "s:o, s:o, s:o, s:o}",
 			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
 			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
 			 control->config->socket_path, "peer_id",
@@ -483,6 +506,7 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 			 (json_int_t)listeners.refused, "devices",
 			 (json_int_t)fabric_num_devices(control->fabric), "connections",
 			 connection_counts(control), "engine", engine_counts(&view), "event_loop",
-			 loop_counts(control), "fallbacks", reasons, "skipped_peers",
+			 loop_counts(control), "fallbacks", control_fallbacks(control),
+			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
 			 skipped_peers(control), "limits", limits(control));
 }

@@ -9,6 +9,7 @@
 
 #include <jansson.h>
 
+#include "daemon/conns/view.h"
 #include "daemon/control/internal.h"
 
 json_t *control_show_info(struct control *control, struct page *page, struct refusal *refusal);
@@ -23,6 +24,14 @@ json_t *control_json_host(const struct smcr_addr *addr);
 /* rmbs.c, stats.c */
 json_t *control_show_rmbs(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_stats(struct control *control, struct page *page, struct refusal *refusal);
+/* plain.c */
+/** How many connections did not become SMC-R, by reason; and how many with which peer. */
+json_t *control_fallbacks(const struct control *control);
+json_t *control_fallback_peers(const struct control *control);
+/** How many the BPF programs have counted. */
+uint64_t control_count_plain(const struct control *control);
+/** One of them, as connections are. */
+void control_plain_view(const struct plain_conn *conn, struct client_conn_view *ret_view);
 /* history.c */
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
 /** The events behind a place, once there are any. */

@@ -32,8 +32,22 @@ static void tell_closed(struct smcr_conn *conn)
 	conn->params.user = NULL;
 }
 
-/* @return RESET was raised */
-static bool tell_reset(struct smcr_conn *conn, int error)
+/* What the peer has done, for those who have no words of their own. */
+static const char *cause(const struct smcr_conn *conn)
+{
+	if (conn->engine->shutting_down)
+		return NULL;
+	if (conn->tcp_rst)
+		return "the peer has reset the TCP connection";
+	if (conn->rx.aborted)
+		return "the peer has ended it abnormally";
+	if (conn->rx.closed)
+		return "the peer has closed it before it took all that was written";
+	return NULL;
+}
+
+/* @param why  NULL: with its group, or at the host's wish. @return RESET was raised */
+static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 {
 	conn->tcp_reset = true;
 	if (conn->app_closed)
@@ -45,6 +59,7 @@ static bool tell_reset(struct smcr_conn *conn, int error)
 				      .type = SMCR_CONN_RESET,
 				      .error = error,
 				      .rx_intact = conn->rx.aborted || conn->tcp_rst,
+				      .why = why,
 			      });
 	return true;
 }
@@ -109,7 +124,7 @@ void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
 		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, why,
 			      "connection %08x of link group %u is aborted: %s", conn->token,
 			      conn->lgr->id, why);
-	tell_reset(conn, error);
+	tell_reset(conn, error, why ? why : cause(conn));
 	if (conn->tx.closed_sent && conn->rx.closed)
 		enter_closed_later(conn);
 	else if (conn->tx.closed_sent)
@@ -123,7 +138,7 @@ void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
 void smcr_close_peer_abort(struct smcr_conn *conn)
 {
 	conn->rx.aborted = true;
-	tell_reset(conn, ECONNRESET);
+	tell_reset(conn, ECONNRESET, cause(conn));
 	if (conn->tx.closed_sent)
 		enter_closed(conn);
 	else
@@ -158,7 +173,7 @@ bool smcr_conn_kill(struct smcr_conn *conn, int error)
 	if (conn->phase != SMCR_PHASE_OPEN)
 		return false;
 	if (conn->state != SMCR_CONN_CLOSED_STATE)
-		told = tell_reset(conn, error);
+		told = tell_reset(conn, error, NULL);
 	end(conn);
 	return told;
 }
@@ -176,7 +191,7 @@ void smcr_conn_evict(struct smcr_conn *conn)
 		return;
 	smcr_log_peer(conn->engine, &conn->params.peer, LOG_NOTICE, "reused",
 		      "has reused the buffer of connection %08x, which is reset", conn->token);
-	tell_reset(conn, ECONNRESET);
+	tell_reset(conn, ECONNRESET, "the peer has reused its buffer");
 	await_abort(conn);
 }
 
@@ -329,7 +344,7 @@ static void close_timeout(struct smcr_engine *engine, void *arg)
 	case SMCR_CONN_CLOSED_STATE: enter_closed(conn); break;
 	default:
 		if (conn->tx.closed_sent) { /* PeerCloseWait1/2, PeerFinCloseWait: TCP reset */
-			tell_reset(conn, ETIMEDOUT);
+			tell_reset(conn, ETIMEDOUT, "the peer did not end it in time");
 			enter_closed(conn);
 		} else { /* ABORT-4 */
 			smcr_conn_local_abort(conn, ETIMEDOUT, "its end stalled");

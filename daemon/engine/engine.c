@@ -436,7 +436,7 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 		smcr_path_forget(engine, info->gid);
 	device->info = *info;
 	if (!info->active)
-		fail_links(engine, device, "port is down");
+		fail_links(engine, device, info->down && *info->down ? info->down : "port is down");
 	else if (identity)
 		fail_links(engine, device, "its address changed");
 	refit_links(engine, device);

@@ -128,6 +128,7 @@ struct smcr_device_info {
 	uint8_t mtu;   /* enum smcr_mtu, largest path MTU */
 	uint16_t vlan; /* or SMCR_NO_VLAN */
 	bool active;
+	const char *down;    /* why it is not, in words of static storage; may be NULL */
 	size_t num_prefixes; /* addresses of the network interface behind it */
 	struct smcr_prefix prefixes[SMCR_MAX_DEVICE_PREFIXES];
 };

@@ -63,11 +63,14 @@ enum smcr_conn_event_type {
 
 struct smcr_conn_event {
 	enum smcr_conn_event_type type;
-	int error;       /* FAILED, RESET: positive errno */
-	bool tcp_reset;  /* CLOSED */
-	bool rx_intact;  /* RESET: rx_data() may be called from within the event, for what had come
-			    before; it is purged afterwards */
-	uint32_t reason; /* FALLBACK, FAILED: enum smcr_reason, why (our own view) */
+	int error;      /* FAILED, RESET: positive errno */
+	bool tcp_reset; /* CLOSED */
+	bool rx_intact; /* RESET: rx_data() may be called from within the event, for what had come
+			   before; it is purged afterwards */
+	/** RESET: why, in words of static storage; NULL: with its group, which is told of itself.
+	 */
+	const char *why;
+	uint32_t reason;      /* FALLBACK, FAILED: enum smcr_reason, why (our own view) */
 	uint32_t peer_reason; /* FALLBACK: the peer's diagnosis if it declined, else 0 */
 	/** FALLBACK: the RoCE path to this peer did not work; skip SMC-R with it for a while. */
 	bool path_dead;

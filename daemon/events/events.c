@@ -11,12 +11,24 @@
 
 #include "daemon/host/log.h"
 
-#define MINUTE_US 60000000
+#define MINUTE_US  60000000
+#define TOLD_PEERS 128
+
+/** Lines of the log that were about somebody, in the minute that began then. */
+struct told_lately {
+	const struct share *share;
+	struct smcr_addr peer;
+	uint64_t since_us;
+	unsigned int lines;
+	unsigned int left_out; /* events since the last line */
+};
 
 struct events {
 	uint64_t last_id; /* 0: there was none */
 	size_t num;
 	struct event_record *records; /* oldest first */
+	struct told_lately lately[TOLD_PEERS + 1];
+	struct told_lately lately_links, lately_conns; /* of all peers */
 	void (*notify)(void *ctx);
 	void *notify_ctx;
 };
@@ -32,11 +44,21 @@ static const struct kind {
 	[EVENT_LINK_DELETED] = { "link-deleted", "2480487d9ee84a359dfaca6d0a7aa016" },
 	[EVENT_LINK_REFUSED] = { "link-refused", "4a3ece14aa2a450eb1e2c9c2eb95164f" },
 	[EVENT_COMMAND] = { "command", "ebbd6c518ae447b388f62d26ba33f8d4" },
+	[EVENT_FALLBACK] = { "fallback", "965a559fc476402e95bd37c10d4deee2" },
+	[EVENT_RESET] = { "reset", "cea1afda737d43599b17258a834d160d" },
+	[EVENT_RNIC_UP] = { "rnic-up", "87914d1c165a4f00b9b98665d4413c62" },
+	[EVENT_RNIC_DOWN] = { "rnic-down", "66b410de164b4869b25d32495f5c0571" },
 };
+_Static_assert(sizeof(kinds) / sizeof(kinds[0]) == NUM_EVENT_KINDS, "one has no name");
 
 const char *event_kind_name(enum event_kind kind)
 {
 	return kinds[kind].name;
+}
+
+const char *event_kind_id(enum event_kind kind)
+{
+	return kinds[kind].message_id;
 }
 
 int events_new(struct events **ret_events)
@@ -94,6 +116,9 @@ static void write_log(const struct event_record *event, int priority)
 		{ "LINK", link },
 		{ "RNIC", event->rnic },
 		{ "CONNECTIONS", connections },
+		{ "PROGRAM", event->program },
+		{ "REASON", event->reason ? smcr_reason_name(event->reason) : "" },
+		{ "PEER_REASON", event->peer_reason ? smcr_reason_name(event->peer_reason) : "" },
 	};
 	peer_name(&event->peer, peer);
 	snprintf(group, sizeof(group), event->group ? "%u" : "", event->group);
@@ -104,47 +129,124 @@ static void write_log(const struct event_record *event, int priority)
 
 /* ---- not too many of one peer ---- */
 
-/* Commands are about no peer: they have a share like one. */
+/** Those of a share have a part of what is kept, and of the log, whoever else has how many. */
+struct share {
+	unsigned int kept, kept_of_all;         /* of the peer; of all peers */
+	unsigned int a_minute, a_minute_of_all; /* lines of the log likewise */
+};
+
+static const struct share of_links = { EVENTS_OF_A_PEER, EVENTS_KEPT, EVENTS_PEER_A_MINUTE,
+				       EVENTS_A_MINUTE };
+static const struct share of_connections = { EVENTS_OF_PEERS_CONNS, EVENTS_OF_CONNECTIONS,
+					     EVENTS_CONNS_PEER_A_MINUTE, EVENTS_CONNS_A_MINUTE };
+/* About no peer: they have a share like one. */
+static const struct share of_commands = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EVENTS_KEPT,
+					  EVENTS_KEPT };
+static const struct share of_rnics = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EVENTS_KEPT,
+				       EVENTS_KEPT };
+
+static const struct share *share_of(const struct event_record *event)
+{
+	switch (event->kind) {
+	case EVENT_GROUP_UP:
+	case EVENT_GROUP_DOWN:
+	case EVENT_LINK_UP:
+	case EVENT_LINK_FAILED:
+	case EVENT_LINK_DELETED:
+	case EVENT_LINK_REFUSED: break;
+	case EVENT_COMMAND: return &of_commands;
+	case EVENT_FALLBACK:
+	case EVENT_RESET: return &of_connections;
+	case EVENT_RNIC_UP:
+	case EVENT_RNIC_DOWN: return &of_rnics;
+	}
+	return &of_links;
+}
+
+static bool same_ip(const struct smcr_addr *a, const struct smcr_addr *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
 static bool same_peer(const struct event_record *a, const struct event_record *b)
 {
-	return a->peer.family == b->peer.family &&
-	       !memcmp(a->peer.ip, b->peer.ip, sizeof(a->peer.ip));
+	return same_ip(&a->peer, &b->peer);
 }
 
 static void keep(struct events *events, struct event_record *event)
 {
-	struct event_record *other, *oldest = NULL;
-	unsigned int same = 0;
+	const struct share *share = share_of(event);
+	struct event_record *other, *oldest = NULL, *oldest_of_all = NULL;
+	unsigned int same = 0, all = 0;
 	DL_FOREACH (events->records, other) {
+		if (share_of(other) != share)
+			continue;
+		oldest_of_all = oldest_of_all ? oldest_of_all : other;
+		all++;
 		if (!same_peer(other, event))
 			continue;
 		oldest = oldest ? oldest : other;
 		same++;
 	}
-	if (same >= EVENTS_OF_A_PEER)
+	if (same >= share->kept)
 		forget(events, oldest);
+	else if (all >= share->kept_of_all)
+		forget(events, oldest_of_all);
 	else if (events->num >= EVENTS_KEPT)
 		forget(events, events->records);
 	DL_APPEND(events->records, event);
 	events->num++;
 }
 
+/* ---- not too many lines of the log ---- */
+
+static void begin_minute(struct told_lately *lately, uint64_t now)
+{
+	if (now - lately->since_us < MINUTE_US)
+		return;
+	lately->since_us = now;
+	lately->lines = 0;
+}
+
+/* Where the lines of this share and peer are counted. Peers for whom there is no place share the
+ * last one: whoever has many addresses gets no more lines by that. */
+static struct told_lately *place_of(struct events *events, const struct event_record *event)
+{
+	const struct share *share = share_of(event);
+	struct told_lately *free_place = NULL;
+	for (size_t i = 0; i < TOLD_PEERS; i++) {
+		struct told_lately *place = &events->lately[i];
+		bool over = event->steady_us - place->since_us >= MINUTE_US;
+		if (place->share == share && same_ip(&place->peer, &event->peer))
+			return place;
+		if (!free_place && (!place->share || over))
+			free_place = place;
+	}
+	if (!free_place)
+		return &events->lately[TOLD_PEERS];
+	*free_place = (struct told_lately){ .share = share, .peer = event->peer };
+	return free_place;
+}
+
 /* May it be a line of the log? @param ret_left_out  how many of its peer were not, just before */
-static bool may_log(const struct events *events, const struct event_record *event,
+static bool may_log(struct events *events, const struct event_record *event,
 		    unsigned int *ret_left_out)
 {
-	const struct event_record *other;
-	unsigned int of_peer = 0, of_all = 0;
-	*ret_left_out = 0;
-	DL_FOREACH (events->records, other) {
-		bool recent = other->logged && event->steady_us - other->steady_us < MINUTE_US;
-		bool same = same_peer(other, event);
-		of_all += recent;
-		of_peer += recent && same;
-		if (same)
-			*ret_left_out = other->logged ? 0 : *ret_left_out + 1;
+	const struct share *share = share_of(event);
+	struct told_lately *of_peer = place_of(events, event);
+	struct told_lately *of_all =
+		share == &of_connections ? &events->lately_conns : &events->lately_links;
+	begin_minute(of_peer, event->steady_us);
+	begin_minute(of_all, event->steady_us);
+	if (of_peer->lines >= share->a_minute || of_all->lines >= share->a_minute_of_all) {
+		of_peer->left_out++;
+		return false;
 	}
-	return !event->peer.family || (of_peer < EVENTS_PEER_A_MINUTE && of_all < EVENTS_A_MINUTE);
+	of_peer->lines++;
+	of_all->lines += event->peer.family != 0;
+	*ret_left_out = of_peer->left_out;
+	of_peer->left_out = 0;
+	return true;
 }
 
 /* ---- one line ---- */
@@ -175,7 +277,7 @@ static void end_at_character(char *text)
 static void add(struct events *events, const struct event_record *filled, int priority)
 {
 	struct event_record event = *filled;
-	unsigned int left_out;
+	unsigned int left_out = 0;
 	make_one_line(event.text);
 	end_at_character(event.text);
 	event.id = ++events->last_id;
@@ -271,7 +373,11 @@ static void put_sentence(struct event_record *event, const char *why)
 	case EVENT_GROUP_DOWN:
 		snprintf(event->text + n, len - n, "has ended: %s%s", why, count);
 		break;
-	case EVENT_COMMAND: break;
+	case EVENT_COMMAND:
+	case EVENT_FALLBACK:
+	case EVENT_RESET:
+	case EVENT_RNIC_UP:
+	case EVENT_RNIC_DOWN: break;
 	}
 }
 
@@ -287,6 +393,77 @@ void events_engine(struct events *events, const struct smcr_event *told)
 		snprintf(event.rnic, sizeof(event.rnic), "%s", told->device);
 	put_sentence(&event, told->text);
 	add(events, &event, priority_of(told));
+}
+
+/* ---- of connections ---- */
+
+struct end_text {
+	char text[INET6_ADDRSTRLEN + sizeof("[]:65535")];
+};
+
+static struct end_text end_of(const struct smcr_addr *addr)
+{
+	struct end_text end;
+	char ip[INET6_ADDRSTRLEN];
+	peer_name(addr, ip);
+	snprintf(end.text, sizeof(end.text), addr->family == AF_INET6 ? "[%s]:%u" : "%s:%u", ip,
+		 (unsigned int)addr->port);
+	return end;
+}
+
+/* "connection 192.0.2.2:40000 to 192.0.2.1:80 (pid 12)". The name of a program is for its user and
+ * for administrators, and everybody may read events: it is in the journal alone. */
+static int put_connection(char *text, size_t len, const struct conns_told *told)
+{
+	char pid[24] = "";
+	if (told->pid > 0)
+		snprintf(pid, sizeof(pid), " (pid %d)", (int)told->pid);
+	return snprintf(text, len, "connection %s %s %s%s ", end_of(told->local).text,
+			told->server ? "from" : "to", end_of(told->peer).text, pid);
+}
+
+static void put_end(char *text, size_t len, const struct conns_told *told)
+{
+	char why[EVENTS_TEXT_LEN - 64];
+	smcr_reason_sentence(told->reason, told->peer_reason, why, sizeof(why));
+	switch (told->kind) {
+	case CONNS_FELL_BACK: snprintf(text, len, "fell back to TCP: %s", why); break;
+	case CONNS_BROKE:
+		snprintf(text, len, "broke before SMC-R was agreed upon: %s",
+			 told->why ? told->why : why);
+		break;
+	case CONNS_WAS_RESET: snprintf(text, len, "was reset: %s", told->why); break;
+	case CONNS_REFUSED:
+	case CONNS_STAYED_TCP: break;
+	}
+}
+
+void events_connection(struct events *events, const struct conns_told *told)
+{
+	struct event_record event = { .kind = EVENT_FALLBACK,
+				      .peer = *told->peer,
+				      .reason = told->reason,
+				      .peer_reason = told->peer_reason };
+	if (told->kind == CONNS_STAYED_TCP || told->kind == CONNS_REFUSED)
+		return;
+	if (told->kind == CONNS_WAS_RESET)
+		event.kind = EVENT_RESET;
+	event.peer.port = 0;
+	snprintf(event.program, sizeof(event.program), "%s", told->program ? told->program : "");
+	size_t n = (size_t)put_connection(event.text, sizeof(event.text), told);
+	if (n < sizeof(event.text))
+		put_end(event.text + n, sizeof(event.text) - n, told);
+	add(events, &event, LOG_INFO);
+}
+
+/* ---- of RNICs ---- */
+
+void events_rnic(struct events *events, const char *name, bool up, const char *text)
+{
+	struct event_record event = { .kind = up ? EVENT_RNIC_UP : EVENT_RNIC_DOWN };
+	snprintf(event.rnic, sizeof(event.rnic), "%s", name);
+	snprintf(event.text, sizeof(event.text), "rnic %s: %s", name, text);
+	add(events, &event, up ? LOG_NOTICE : LOG_WARNING);
 }
 
 /* ---- of operators ---- */

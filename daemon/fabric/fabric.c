@@ -593,7 +593,8 @@ static void describe(struct fabric_device *device)
 					  .mtu = info.max_path_mtu ? info.max_path_mtu
 								   : SMCR_MTU_256,
 					  .vlan = device->vlan,
-					  .active = info.state == RNIC_PORT_ACTIVE };
+					  .active = info.state == RNIC_PORT_ACTIVE,
+					  .down = info.down };
 	snprintf(ret->name, sizeof(ret->name), "%s", info.name);
 	memcpy(ret->mac, info.mac, sizeof(ret->mac));
 	if (info.num_gids)
@@ -618,15 +619,26 @@ static void device_drop(struct fabric *fabric, struct fabric_device *device)
 		fabric->params.device_gone(fabric->params.device_ctx);
 }
 
-static const char *event_text(enum rnic_event_type type)
+/* For operators. @param is_new  it was not in use until now */
+static void tell(const struct fabric *fabric, const struct rnic_info *info, bool is_new)
 {
-	switch (type) {
-	case RNIC_EVENT_PORT_ACTIVE: return "port is active";
-	case RNIC_EVENT_PORT_DOWN: return "port is down";
-	case RNIC_EVENT_REMOVED: return "device is gone";
-	case RNIC_EVENT_CHANGED: return "changed";
-	}
-	return "unknown event";
+	char text[160];
+	bool up = info->state == RNIC_PORT_ACTIVE;
+	if (up)
+		snprintf(text, sizeof(text), "%s", is_new ? "in use" : "its port is active");
+	else
+		snprintf(text, sizeof(text), "%sits port is down: %s",
+			 is_new ? "in use when that is over: " : "",
+			 info->down ? info->down : "nobody says why");
+	if (fabric->params.device_told)
+		fabric->params.device_told(fabric->params.device_ctx, info->name, up, text);
+}
+
+static void tell_of_removal(const struct fabric *fabric, const struct rnic_info *info)
+{
+	const char *text = info->down && *info->down ? info->down : "it is gone";
+	if (fabric->params.device_told)
+		fabric->params.device_told(fabric->params.device_ctx, info->name, false, text);
 }
 
 static void log_gid(const char *name, const struct rnic_info *info)
@@ -659,11 +671,12 @@ static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_even
 	struct fabric_device *device = ctx;
 	struct rnic_info info;
 	rnic_get_info(rnic, &info);
-	if (event->type == RNIC_EVENT_CHANGED)
-		log_change(&device->info, &info);
-	else
-		log_message(LOG_NOTICE, "rnic %s: %s", info.name, event_text(event->type));
-	if (event->type == RNIC_EVENT_REMOVED) {
+	switch (event->type) {
+	case RNIC_EVENT_CHANGED: log_change(&device->info, &info); break;
+	case RNIC_EVENT_PORT_ACTIVE:
+	case RNIC_EVENT_PORT_DOWN: tell(device->fabric, &info, false); break;
+	case RNIC_EVENT_REMOVED:
+		tell_of_removal(device->fabric, &info);
 		device_drop(device->fabric, device);
 		return;
 	}
@@ -697,6 +710,7 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	device->fabric = fabric;
 	device->vlan = vlan;
 	device->id = fabric->next_device_id++;
+	struct rnic_info info;
 	struct rnic_open_params params = { .base = fabric->params.base,
 					   .host_ops = fabric->params.host_ops,
 					   .host_ctx = fabric->params.host_ctx,
@@ -719,6 +733,8 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		return error;
 	}
 	DL_APPEND(fabric->devices, device);
+	rnic_get_info(device->rnic, &info);
+	tell(fabric, &info, true);
 	return 0;
 }
 

@@ -101,10 +101,7 @@ static bool is_soft_wanted(const struct rnics *rnics, const struct netif *netif)
 static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
 		     char ret_error[RNIC_ERROR_LEN])
 {
-	int error = fabric_add_device(rnics->params.fabric, name, vlan, ret_error);
-	if (!error)
-		log_message(LOG_NOTICE, "rnic %s: in use", name);
-	return error;
+	return fabric_add_device(rnics->params.fabric, name, vlan, ret_error);
 }
 
 static void try_rnic(struct rnics *rnics, const char *name, uint16_t vlan)

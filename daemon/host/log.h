@@ -33,7 +33,7 @@ struct log_field {
 	const char *value; /* "": it is left out */
 };
 
-#define LOG_MAX_FIELDS 8
+#define LOG_MAX_FIELDS 12
 
 /** A line, in the journal with at most LOG_MAX_FIELDS fields. */
 void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields);

@@ -25,7 +25,7 @@
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
-		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113,
+		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6,
 	       "smcr.bpf.c has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -35,6 +35,14 @@ _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
 			       offsetof(struct ipc_claim, program) &&
 		       IPC_CLAIM_REQUIRED == 1 && IPC_CLAIM_TO_CONNECT == 2,
 	       "smcr.h has another claim");
+
+_Static_assert(sizeof(struct smcr_aside) == sizeof(struct ipc_plain) &&
+		       offsetof(struct smcr_aside, reason) == offsetof(struct ipc_plain, reason) &&
+		       offsetof(struct smcr_aside, flags) == offsetof(struct ipc_plain, flags) &&
+		       IPC_PLAIN_ACCEPTED == 1,
+	       "smcr.h has another word for plain TCP");
+
+_Static_assert(RDV_COMM_LEN == SMCR_COMM_LEN, "smcr.h has another length of names");
 
 struct skip {
 	struct skip *next;
@@ -257,7 +265,7 @@ static struct smcr_addr16 to_addr16(uint8_t family, const uint8_t *ip)
 	return addr;
 }
 
-static struct smcr_addr from_addr16(const struct smcr_addr16 *addr16, uint16_t port)
+struct smcr_addr rdv_addr_of16(const struct smcr_addr16 *addr16, uint16_t port)
 {
 	struct smcr_addr addr = { .family = AF_INET, .port = port };
 	if (addr16->word[0] || addr16->word[1] || addr16->word[2] != htonl(0xFFFF)) {
@@ -267,6 +275,14 @@ static struct smcr_addr from_addr16(const struct smcr_addr16 *addr16, uint16_t p
 		memcpy(addr.ip, &addr16->word[3], 4);
 	}
 	return addr;
+}
+
+void rdv_comm(const char comm[RDV_COMM_LEN], char ret_comm[RDV_COMM_LEN])
+{
+	size_t i = 0;
+	for (; i < RDV_COMM_LEN - 1 && comm[i]; i++)
+		ret_comm[i] = comm[i] < ' ' || comm[i] > '~' ? '?' : comm[i];
+	ret_comm[i] = '\0';
 }
 
 int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_state *ret_state)
@@ -291,7 +307,7 @@ int rdv_option_query(const struct rdv_option *option, int fd, struct rdv_option_
 	state.uid = sock.by.uid;
 	state.program = sock.by.program;
 	if (sock.role == SMCR_SOCK_CLIENT)
-		state.peer = from_addr16(&sock.peer, (uint16_t)sock.peer_port);
+		state.peer = rdv_addr_of16(&sock.peer, (uint16_t)sock.peer_port);
 	*ret_state = state;
 	return 0;
 }
@@ -474,6 +490,18 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 	else if (errno != EEXIST)
 		return errno == E2BIG ? -ENOSPC : -errno;
 	return 0;
+}
+
+/* ---- connections that stay plain TCP */
+
+struct rdv_tally_source rdv_option_tally_source(struct rdv_option *option)
+{
+	return (struct rdv_tally_source){
+		.told = bpf_map__fd(option->skel->maps.plain_told),
+		.counts = bpf_map__fd(option->skel->maps.plain_counts),
+		.round = &option->skel->bss->plain_round,
+		.clock_offset_ns = option->clock_offset_ns,
+	};
 }
 
 /* ---- rules */

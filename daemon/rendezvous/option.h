@@ -33,6 +33,9 @@ struct rdv_option;
 /** Room that a sentence for the operator needs at most. */
 #define RDV_TEXT_MAX 256
 
+/** Room for the name of a process, as the kernel cuts it, with its NUL. */
+#define RDV_COMM_LEN 16
+
 /** What the BPF programs know of one socket. */
 struct rdv_option_state {
 	bool claimed;        /* by the program, or inherited from a claimed listener */
@@ -175,6 +178,24 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 
 /** As rules and the BPF programs write addresses. */
 struct smcr_addr16 rdv_addr16(const struct smcr_addr *addr);
+
+/* ---- connections that stay plain TCP: daemon/rendezvous/tally.h reads them */
+
+/** What tally.c works on. Descriptors stay the option's. */
+struct rdv_tally_source {
+	int told, counts;        /* BPF maps */
+	uint32_t *round;         /* to be counted up whenever `told` has been read */
+	int64_t clock_offset_ns; /* CLOCK_MONOTONIC here less that of the BPF programs */
+};
+
+struct rdv_tally_source rdv_option_tally_source(struct rdv_option *option);
+
+/** The name of a process for people: a program may have any bytes in it.
+ *  @param comm  as the kernel gives it; not always NUL terminated */
+void rdv_comm(const char comm[RDV_COMM_LEN], char ret_comm[RDV_COMM_LEN]);
+
+/** An address of the BPF programs'. @param port  host byte order */
+struct smcr_addr rdv_addr_of16(const struct smcr_addr16 *addr, uint16_t port);
 
 /* ---- rules: deny wins; where one allows, what none allows is denied (SMCR_REASON_LOCAL_POLICY) */
 

@@ -65,6 +65,7 @@ struct rnic_info {
 	enum rnic_kind kind;
 	uint8_t port; /* 1 for soft */
 	enum rnic_port_state state;
+	const char *down; /* why the port is down, in words of static storage; "" or NULL if not */
 	char netdev[IF_NAMESIZE];
 	unsigned int ifindex;
 	uint8_t mac[6];

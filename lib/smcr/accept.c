@@ -19,6 +19,8 @@
 #include "proto/smcr/reason.h"
 
 static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
+static const char zerocopy[] = "plain TCP: SO_ZEROCOPY is set";
+static const char shared[] = "plain TCP: a program that cannot use SMC-R may accept there too";
 
 /** @return what to say of the listener with -v, or NULL: no TCP socket */
 static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
@@ -28,11 +30,11 @@ static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy pol
 		return NULL;
 	/* Accepted sockets inherit it: see unfit() in connect.c. */
 	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
-		return "plain TCP: SO_ZEROCOPY is set";
+		return zerocopy;
 	if (!pre_daemon_usable(daemon_alive))
 		return out_of_reach;
 	if (pre_is_barred(fd))
-		return "plain TCP: a program that cannot use SMC-R may accept there too";
+		return shared;
 	pre_note_listener();
 	switch (pre_claim(fd, policy)) {
 	case PRE_CLAIM_MADE: return "SMC-R offered";
@@ -81,16 +83,6 @@ static bool stays_tcp(const struct incoming *in, const char *text, uint32_t reas
 	return required ? drop(in->fd) : true;
 }
 
-static uint32_t reason_of(int error)
-{
-	switch (error) {
-	case EUSERS: return SMCR_REASON_LIMIT;
-	case EMFILE:
-	case ENFILE: return SMCR_REASON_NO_DESCRIPTORS;
-	default: return SMCR_REASON_NO_DAEMON;
-	}
-}
-
 /* The peer was promised SMC-R, and waits for it: it is told that nothing comes of it. */
 static bool decline(const struct incoming *in, const char *text, uint32_t reason)
 {
@@ -101,6 +93,7 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
 		return drop(in->fd);
 	}
 	pre_promise_forget(in->listener, in->fd);
+	pre_tell_plain(in->fd, reason, true);
 	return stays_tcp(in, text, reason);
 }
 
@@ -113,12 +106,12 @@ static bool not_handed(const struct incoming *in, bool promised,
 		       const struct pre_handover *handover)
 {
 	if (!promised)
-		return stays_tcp(in, handover->text, SMCR_REASON_NO_BPF);
+		return stays_tcp(in, handover->text, SMCR_REASON_NONE);
 	if (handover->error == EUSERS)
 		pre_claim(in->listener, in->policy);
 	else if (handover->error != PRE_STANDS_STILL)
 		pre_unclaim(in->listener);
-	return decline(in, handover->text, reason_of(handover->error));
+	return decline(in, handover->text, pre_reason_not_handed(handover->error));
 }
 
 static bool take_pair(int fd, const struct pre_file_state *state, int pair)
@@ -160,7 +153,7 @@ static bool take_unanswered(const struct incoming *in)
 		return hand_over(in, true);
 	if (pre_daemon_usable(false))
 		return hand_over(in, false);
-	return stays_tcp(in, NULL, SMCR_REASON_NO_BPF);
+	return stays_tcp(in, "smcrd is out of reach", SMCR_REASON_NONE);
 }
 
 /* The listener is older than the daemon: the next connections can have it. */
@@ -171,7 +164,15 @@ static bool take_older(const struct incoming *in)
 		pre_log_listener(in->listener, text);
 	if (pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
-	return stays_tcp(in, NULL, SMCR_REASON_NOT_CLAIMED);
+	uint32_t reason = SMCR_REASON_NOT_CLAIMED;
+	if (text == out_of_reach)
+		reason = SMCR_REASON_NO_DAEMON;
+	else if (text == zerocopy)
+		reason = SMCR_REASON_SOCKET_OPTION;
+	else if (text == shared)
+		reason = SMCR_REASON_BARRED;
+	pre_tell_plain(in->fd, reason, true);
+	return stays_tcp(in, NULL, reason);
 }
 
 /* The listener had another policy when it answered, perhaps: the peer speaks CLC then. */

@@ -47,6 +47,14 @@ int pre_unclaim(int fd)
 	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and this program of it last */
 }
 
+void pre_tell_plain(int fd, uint32_t reason, bool accepted)
+{
+	const struct ipc_plain plain = { .reason = reason,
+					 .flags = accepted ? IPC_PLAIN_ACCEPTED : 0 };
+	if (reason != SMCR_REASON_NONE)
+		pre_next.setsockopt(fd, IPC_SOL_SMCR, IPC_SO_PLAIN, &plain, sizeof(plain));
+}
+
 static int get_private(int fd, int name, int *ret_value)
 {
 	int value = 0;

@@ -34,6 +34,14 @@ int pre_unclaim(int fd);
  *  this is no socket that could have them; another negative errno */
 int pre_negotiated(int fd);
 
+/**
+ * Tell smcrd, for its operators, that this connection is on TCP by the library's choice: one system
+ * call that waits for nobody. After accept() or connect(), also while that goes on.
+ * @param reason    as struct ipc_plain has them; SMCR_REASON_NONE: it is not told
+ * @param accepted  the program is the server
+ */
+void pre_tell_plain(int fd, uint32_t reason, bool accepted);
+
 /** Does smcrd make no progress? On any socket; no, where nobody can tell. */
 bool pre_stands_still(int fd);
 

@@ -60,12 +60,31 @@ static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t
 	return rc;
 }
 
+/* The library's own choice: why, for the program's user and for smcrd's operator. */
+struct aside {
+	const char *text; /* NULL: it is none */
+	uint32_t reason;
+};
+
+static bool goes_on(int rc)
+{
+	return rc == -EINPROGRESS || rc == -EINTR;
+}
+
+/* After connect(). @param rc  what that has given */
+static int steps_aside(const struct attempt *a, int rc, struct aside why)
+{
+	if (rc == 0 || goes_on(rc))
+		pre_tell_plain(a->fd, why.reason, false);
+	return stays_tcp(a, rc, why.text, SMCR_REASON_NONE);
+}
+
 /*
  * The handshake promised SMC-R, or may have, but there is no daemon to keep the promise: the peer
  * waits for CLC. No byte has passed, so another connection without the option is as good as this
  * one.
  */
-static int connect_again_plain(const struct attempt *a, const char *text)
+static int connect_again_plain(const struct attempt *a, struct aside why)
 {
 	sys_disconnect(a->fd);
 	if (pre_unclaim(a->fd) < 0) {
@@ -73,15 +92,16 @@ static int connect_again_plain(const struct attempt *a, const char *text)
 		return -ECONNRESET;
 	}
 	if (a->policy == PRE_REQUIRE)
-		return stays_tcp(a, -EPROTONOSUPPORT, text, SMCR_REASON_NONE);
-	return stays_tcp(a, plain_connect(a), text, SMCR_REASON_NONE);
+		return stays_tcp(a, -EPROTONOSUPPORT, why.text, SMCR_REASON_NONE);
+	return steps_aside(a, plain_connect(a), why);
 }
 
 static int not_handed(const struct attempt *a, int rc, const struct pre_handover *handover)
 {
+	const struct aside why = { handover->text, pre_reason_not_handed(handover->error) };
 	if (a->claim == PRE_CLAIM_MADE)
-		return connect_again_plain(a, handover->text);
-	return stays_tcp(a, rc, handover->text, SMCR_REASON_NO_BPF);
+		return connect_again_plain(a, why);
+	return stays_tcp(a, rc, why.text, SMCR_REASON_NONE);
 }
 
 /* The daemon may have sent CLC messages: nobody can use this connection any more. */
@@ -157,7 +177,9 @@ static int hand_over(struct attempt *a, int rc)
 		/* A daemon that knows nothing of the option did not see what another one promised.
 		 */
 		if (a->claim == PRE_CLAIM_MADE && handover.reason == SMCR_REASON_NO_BPF)
-			return connect_again_plain(a, "smcrd was started anew, without BPF");
+			return connect_again_plain(
+				a, (struct aside){ "smcrd was started anew, without BPF",
+						   SMCR_REASON_NONE });
 		return stays_tcp(a, rc, NULL, handover.reason);
 	case PRE_HANDED_FAILED:
 		pre_log(a->fd, "failed during the rendezvous");
@@ -167,11 +189,6 @@ static int hand_over(struct attempt *a, int rc)
 	case PRE_HANDED_LOST: break;
 	}
 	return lost(a);
-}
-
-static bool goes_on(int rc)
-{
-	return rc == -EINPROGRESS || rc == -EINTR;
 }
 
 static int connect_claimed(struct attempt *a)
@@ -184,10 +201,11 @@ static int connect_claimed(struct attempt *a)
 	enum ipc_negotiated negotiated = pre_negotiated(a->fd);
 	if (negotiated == IPC_NEGOTIATED_NO)
 		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
-	const char *why = a->asked_fit ? NULL : pre_unfit(a->fd);
-	if (!why && negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
-		why = "smcrd was started anew during the handshake";
-	return why ? connect_again_plain(a, why) : hand_over(a, rc);
+	struct aside why = { a->asked_fit ? NULL : pre_unfit(a->fd), SMCR_REASON_SOCKET_OPTION };
+	if (!why.text && negotiated == IPC_NEGOTIATED_UNKNOWN && rc == 0)
+		why = (struct aside){ "smcrd was started anew during the handshake",
+				      SMCR_REASON_NOT_CLAIMED };
+	return why.text ? connect_again_plain(a, why) : hand_over(a, rc);
 }
 
 /* An earlier connect() on this socket, with another policy, may have claimed it. */
@@ -197,36 +215,37 @@ static int connect_without(const struct attempt *a)
 	return plain_connect(a);
 }
 
-/* @return NULL: the socket is claimed, or the daemon decides without; or why it stays on TCP */
-static const char *claim(struct attempt *a)
+/* @return no text: the socket is claimed, or the daemon decides without; or why it stays on TCP */
+static struct aside claim(struct attempt *a)
 {
-	const char *why = pre_unfit(a->fd);
-	if (why)
-		return why;
+	const char *unfit = pre_unfit(a->fd);
+	if (unfit)
+		return (struct aside){ unfit, SMCR_REASON_SOCKET_OPTION };
 	a->asked_fit = true;
 	if (!pre_daemon_usable(false))
-		return "smcrd is out of reach";
+		return (struct aside){ "smcrd is out of reach", SMCR_REASON_NO_DAEMON };
 	if (a->claim == PRE_CLAIM_UNASKED)
 		a->claim = pre_claim_to_connect(a->fd, a->policy);
 	if (a->claim == PRE_CLAIM_MADE || a->claim == PRE_CLAIM_NO_BPF)
-		return NULL;
-	return "the SMC option was refused for this socket";
+		return (struct aside){ 0 };
+	return (struct aside){ "the SMC option was refused for this socket",
+			       SMCR_REASON_NOT_CLAIMED };
 }
 
 static int connect_tcp(struct attempt *a)
 {
 	if (a->policy == PRE_NEVER)
 		return connect_without(a);
-	const char *why = claim(a);
-	if (why && a->policy == PRE_REQUIRE)
-		return stays_tcp(a, -EPROTONOSUPPORT, why, SMCR_REASON_NONE);
-	if (!why && a->claim == PRE_CLAIM_MADE)
+	const struct aside why = claim(a);
+	if (why.text && a->policy == PRE_REQUIRE)
+		return stays_tcp(a, -EPROTONOSUPPORT, why.text, SMCR_REASON_NONE);
+	if (!why.text && a->claim == PRE_CLAIM_MADE)
 		return connect_claimed(a);
 	int rc = plain_connect(a);
 	if (rc < 0 && !goes_on(rc))
 		return rc;
-	if (why)
-		return stays_tcp(a, rc, why, SMCR_REASON_NONE);
+	if (why.text)
+		return steps_aside(a, rc, why);
 	return a->addr->sa_family == AF_UNSPEC ? rc : hand_over(a, rc);
 }
 

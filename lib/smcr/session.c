@@ -10,6 +10,7 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/reach.h"
 #include "lib/smcr/sys.h"
+#include "proto/smcr/reason.h"
 
 #define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
 #define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
@@ -368,6 +369,17 @@ static void describe(struct pre_handover *handover, const struct session *s)
 		words = error.text;
 	snprintf(handover->text, sizeof(handover->text), "smcrd: %s",
 		 words ? words : "unknown error");
+}
+
+uint32_t pre_reason_not_handed(int error)
+{
+	switch (error) {
+	case EUSERS: return SMCR_REASON_LIMIT;
+	case EMFILE:
+	case ENFILE: return SMCR_REASON_NO_DESCRIPTORS;
+	case EXDEV: return SMCR_REASON_OTHER_NETWORK;
+	default: return SMCR_REASON_NO_DAEMON;
+	}
 }
 
 /* ---- requests */

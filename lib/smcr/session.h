@@ -64,6 +64,9 @@ struct pre_handover {
 void pre_ask_handover(int fd, enum ipc_handover_kind kind, const union ipc_addr *peer,
 		      enum pre_policy policy, struct pre_handover *ret_handover);
 
+/** enum smcr_reason for the error with which a socket was NOT_HANDED. */
+uint32_t pre_reason_not_handed(int error);
+
 /**
  * How is the connection behind a pair end?
  * @param flags    IPC_STATUS_MAY_TAKE_BACK or IPC_STATUS_DISCONNECT, or none

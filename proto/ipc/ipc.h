@@ -310,6 +310,12 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * barred before, EINVAL also: no listener; else as above.
  *
  * IPC_SO_STANDS_STILL can be asked on a socket of any kind.
+ *
+ * IPC_SO_PLAIN says that the library has left a connection on TCP, and why, so that operators see
+ * it among the others: those of claimed sockets smcrd counts by itself. It comes after accept() or
+ * connect(), also while that goes on; it counts once. Errors: EALREADY it is counted, EBUSY the
+ * socket of a connect() that goes on is claimed, EINVAL also: not connected, or a reason that a
+ * library does not have; else as above.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */
@@ -318,6 +324,7 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 #define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
 /** getsockopt, int: 1 while smcrd makes no progress: it was stopped or hangs. */
 #define IPC_SO_STANDS_STILL 5
+#define IPC_SO_PLAIN        6 /* setsockopt, struct ipc_plain */
 
 enum {
 	/** Plain TCP is an error: the option is not left off for the speed alone. */
@@ -331,6 +338,16 @@ struct ipc_claim {
 	int32_t wanted;   /* 1: wants the option; 0: does not (any more) */
 	uint32_t flags;   /* IPC_CLAIM_.. */
 	uint64_t program; /* ipc_program_id() of its path; 0: unknown */
+};
+
+enum {
+	IPC_PLAIN_ACCEPTED = 1 << 0, /* the program is the server */
+};
+
+struct ipc_plain {
+	uint32_t reason; /* enum smcr_reason: SOCKET_OPTION, NOT_CLAIMED, NO_DAEMON, LIMIT,
+			    NO_DESCRIPTORS, BARRED */
+	uint32_t flags;  /* IPC_PLAIN_.. */
 };
 
 /**

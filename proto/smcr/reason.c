@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "proto/smcr/reason.h"
 
+#include <stdio.h>
+
 struct reason {
 	const char *name;
 	const char *text;
@@ -159,6 +161,14 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_OWN_HOST:
 		return (struct reason){ "own-host",
 					"both ends are on this host, where RDMA gains nothing" };
+	case SMCR_REASON_BARRED:
+		return (struct reason){
+			"shared-listener",
+			"a program without the library has this listener too and may accept from it"
+		};
+	case SMCR_REASON_OTHER_NETWORK:
+		return (struct reason){ "other-namespace",
+					"its network namespace is none that this smcrd serves" };
 	case SMCR_REASON_SHORT_CONNECTIONS:
 		return (struct reason){ "short-connections",
 					"connections to this port end too soon for SMC-R to pay" };
@@ -200,6 +210,15 @@ static struct reason reason_of(uint32_t code)
 {
 	struct reason reason = of_ours((enum smcr_reason)code);
 	return reason.name ? reason : of_others(code);
+}
+
+void smcr_reason_sentence(uint32_t own, uint32_t peer, char *ret_text, size_t len)
+{
+	if (peer)
+		snprintf(ret_text, len, "%s; the peer says: %s", smcr_reason_text(own),
+			 smcr_reason_text(peer));
+	else
+		snprintf(ret_text, len, "%s", smcr_reason_text(own));
 }
 
 const char *smcr_reason_name(uint32_t code)

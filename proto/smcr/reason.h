@@ -8,6 +8,7 @@
 #ifndef SMCRD_PROTO_SMCR_REASON_H
 #define SMCRD_PROTO_SMCR_REASON_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 enum smcr_reason {
@@ -58,10 +59,20 @@ enum smcr_reason {
 	/* what this host steers by (smcrctl policy) */
 	SMCR_REASON_OWN_HOST = 0x0a000020,
 	SMCR_REASON_SHORT_CONNECTIONS = 0x0a000021,
+	SMCR_REASON_BARRED = 0x0a000022,        /* others may accept from its listener */
+	SMCR_REASON_OTHER_NETWORK = 0x0a000023, /* a network namespace without this smcrd */
 };
 
 /** Short stable name ("prefix-mismatch"), or "unknown". Static storage. */
 const char *smcr_reason_name(uint32_t code);
+
+/**
+ * Both sides' reasons as one sentence.
+ * @param own   ours
+ * @param peer  the code with which the peer declined; 0: it did not
+ * @param len   room at `ret_text`; what does not fit is cut
+ */
+void smcr_reason_sentence(uint32_t own, uint32_t peer, char *ret_text, size_t len);
 
 /** A sentence for people, or "the peer gave a code that only its own documentation explains". */
 const char *smcr_reason_text(uint32_t code);

@@ -32,6 +32,82 @@ drop_roce() {
 	proves TCPO-5
 }
 
+# plain HOST FILTER: is it true of the connections that were plain TCP from their handshake on?
+plain() {
+	shows "$1" connection "[.[] | select(.mode == \"tcp\" and .id == null)] | $2"
+}
+
+@test "three downloads from a server without SMC-R: three rows, with time, program and reason, and counts" {
+	local before
+	hosts_up 1500
+	smcrd_start b
+	echo_server_on_a
+	before=$(date +%s)
+	for way in block block epoll; do
+		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --way "$way"
+	done
+	until_true 5 shows b info '.connections.pending + .connections.relayed == 0'
+	smcrctl_on b connection
+	shows b connection 'length == 3 and all(.mode == "tcp" and .fallback_reason == "peer-no-smc" and
+		.program == "echo_client" and .uid == 0 and .peer == "'"$SERVER"':7001" and
+		.time_us >= '"$before"'000000 and .time_us <= (now + 1) * 1000000)'
+	[ "$(smcrctl_on b connection | grep -c 'tcp .*echo_client .*the peer did not offer SMC-R')" = 3 ]
+	shows b info '.connections.plain_tcp_total == 3 and .connections.fallbacks_total == 0'
+	shows b info '[.fallbacks[] | select(.reason == "peer-no-smc")] | length == 1 and .[0].connections == 3'
+	shows b info '.fallback_peers | length == 1 and .[0].peer == "'"$SERVER"'" and .[0].connections == 3'
+	smcrctl_on b info | grep -q "^why not SMC-R  *the peer did not offer SMC-R.*(3)"
+	smcrctl_on b info | grep -q "^with which peers  *$SERVER (3)"
+}
+
+@test "a server's connections from programs without SMC-R: counted, with the server's program" {
+	two_daemons
+	echo_server_on_a "$RUN"
+	for _ in 1 2 3; do on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000; done
+	plain a 'length == 3 and all(.role == "server" and .program == "echo_server" and .pid == '"$ECHO_PID"' and
+		.fallback_reason == "peer-no-smc" and .local == "'"$SERVER"':7001" and .state == "plain")'
+	shows a info '.connections.plain_tcp_total == 3'
+	shows b connection 'length == 0' # those programs are not ours to see
+}
+
+@test "who makes very many plain connections: each counted, and what others do stays in sight" {
+	local count=6000 bench=$HOSTS_BUILD/bench/tcpbench
+	hosts_up 1500
+	smcrd_start b
+	start_on a "$bench" answer "$SERVER" 7002
+	until_true 20 tcp_listens a 7002
+	# another user's, before the flood
+	echo_server_on_a
+	on b setpriv --reuid 12345 --regid 12345 --clear-groups "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100
+	# nobody reads the ring meanwhile: the option is off, for another reason after three seconds
+	kill -STOP "$SMCRD_PID_b"
+	on b "$RUN" "$bench" ask "$SERVER" 7002 "$count"
+	kill -CONT "$SMCRD_PID_b"
+	shows b info '.connections.plain_tcp_total == '$((count + 1))
+	shows b info '[.fallback_peers[].connections] | add == '$((count + 1))
+	plain b '(length <= 1024) and ([.[] | select(.uid == 12345)] | length == 1) and
+		([.[] | select(.uid == 0)] | length == 256)'
+}
+
+@test "what was begun and fell back, and what was reset, is an event of its own" {
+	two_daemons
+	drop_roce a
+	echo_server_on_a "$RUN"
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	until_true 5 shows b event 'any(.event == "fallback" and .peer == "'"$SERVER"'" and .reason != null and
+		(.text | test("^connection 10.77.0.2:[0-9]+ to 10.77.0.1:7001 \\(pid [0-9]+\\) fell back to TCP: ")))'
+	grep -q 'info: connection 10.77.0.2:[0-9]* to 10.77.0.1:7001 (pid [0-9]*) fell back to TCP: ' "$HOSTS_DIR/b.log"
+	hosts_down
+
+	two_daemons
+	echo_server_on_a "$RUN"
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000 --hold
+	until_true 10 shows b connection 'any(.state == "active" and .rx_bytes == 1000)'
+	kill -KILL "$SMCRD_PID_a"
+	wait "$SMCRD_PID_a" || true
+	until_true 10 shows b event 'any(.event == "reset" and .peer == "'"$SERVER"'" and
+		(.text | test("^connection .* was reset: the peer has reset the TCP connection$")))'
+}
+
 @test "an unclaimed server on a host with smcrd: plain TCP" {
 	two_daemons
 	echo_server_on_a

@@ -89,6 +89,8 @@ gone() {
 			"$HOSTS_DIR/server.err"
 		parent_ends
 	done
+	# what came there meanwhile is accounted for
+	shows a connection 'any(.mode == "tcp" and .role == "server" and .fallback_reason == "shared-listener")'
 	# another listener at the address is nobody's but its server's
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
 	until_true 10 tcp_listens a 7001

@@ -836,3 +836,91 @@ repeated_bare() {
 	meet 7031 claim
 	both 'ok yes'
 }
+
+# told HOST LINE: what the holder of the host has been told of plain connections since the last time.
+told() {
+	local line
+	talk_send "daemon_$1" plain
+	line=$(talk_hear "daemon_$1")
+	[ "$line" = "${2:+$2 }ok" ] || {
+		echo "host $1 was told '$line', not '${2:-nothing}'" >&2
+		return 1
+	}
+}
+
+@test "plain connections of claimed sockets are told, with reason and program; others are not" {
+	local uid
+	uid=$(id -u)
+	serve 7032
+	meet 7032 claim
+	told a "[client 10.77.0.2,7032 03010000 tcp_claim uid $uid]"
+	told b
+	part
+	meet 7032 # nobody's
+	told a
+	told b
+	part
+	tell server close
+
+	serve 7033 claim
+	meet 7033
+	told a
+	told b "[server 10.77.0.1,7033 03010000 tcp_claim uid $uid]"
+	part
+	meet 7033 claim
+	both 'ok yes'
+	told a
+	told b
+	part
+	tell daemon_a 'skip 10.77.0.2 600 no path'
+	tell daemon_b 'exclude 10.77.0.2/32'
+	meet 7033 claim
+	told a "[client 10.77.0.2,7033 0a000003 tcp_claim uid $uid]"
+	told b "[server 10.77.0.1,7033 03010000 tcp_claim uid $uid]"
+	part
+	tell daemon_a 'unskip 10.77.0.2'
+	meet 7033 claim
+	told a "[client 10.77.0.2,7033 03010000 tcp_claim uid $uid]"
+	told b "[server 10.77.0.1,7033 03010001 tcp_claim uid $uid]"
+	part
+	tell server bar
+	meet 7033 claim
+	told b "[server 10.77.0.1,7033 0a000022 tcp_claim uid $uid]"
+	talk_send daemon_b plain-counts
+	counts=$(talk_hear daemon_b)
+	[[ $counts == *"[03010000 2]"* && $counts == *"[03010001 1]"* && $counts == *"[0a000022 1]"* ]]
+}
+
+@test "a connection that never comes to be is not told as plain" {
+	tell daemon_a 'hold 0x03030000'
+	tell client 'socket tcp'
+	tell client claim
+	tell client 'connect 10.77.0.2 7034' ECONNREFUSED
+	told a
+	tell daemon_a plain-counts ok
+}
+
+@test "what the library leaves on TCP it says once, and no more than it may" {
+	local uid
+	uid=$(id -u)
+	serve 7035
+	tell client 'socket tcp'
+	tell client 'plain 3060000' EINVAL # not connected
+	tell client 'connect 10.77.0.2 7035'
+	tell client 'plain 3060001' EINVAL # no such reason
+	tell client 'plain 3060000'
+	tell client 'plain 3060000' EALREADY
+	told a "[client 10.77.0.2,7035 03060000 tcp_claim uid $uid]"
+	tell daemon_a plain-counts '[03060000 1] ok'
+	tell server accept
+	part
+	for kind in mptcp udp unix; do
+		tell client "socket $kind"
+		tell client 'plain 3060000' EOPNOTSUPP
+		tell client close
+	done
+	# one that was counted already
+	meet 7035 claim
+	tell client 'plain a000012' EALREADY
+	told a "[client 10.77.0.2,7035 03010000 tcp_claim uid $uid]"
+}

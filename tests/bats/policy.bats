@@ -419,4 +419,7 @@ smcr_to_b() {
 	shows a connection '[.[] | select(.mode == "smcr")] | length == 0'
 	shows a info '.connections.established_total == 0'
 	shows b info '.connections.established_total == 0 and .connections.failed_total == 0'
+	# and it says why
+	shows b connection 'any(.mode == "tcp" and .fallback_reason == "other-namespace" and .pid != null)'
+	shows b info 'any(.fallbacks[]; .reason == "other-namespace" and .connections >= 1)'
 }

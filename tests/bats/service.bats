@@ -23,6 +23,7 @@ setup() {
 	./usr/lib/libsmcr.so.0.1.0
 	./usr/lib/pkgconfig/smcr.pc
 	./usr/lib/smcrd/libsmcr-preload.so
+	./usr/lib/systemd/catalog/smcrd.catalog
 	./usr/lib/systemd/system/smcrd.service
 	./usr/lib/sysusers.d/smcrd.conf
 	./usr/sbin/smcrd
@@ -55,6 +56,17 @@ setup() {
 	echo "# mine" >"$root/etc/smcrd/smcrd.conf"
 	install_to "$root"
 	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
+}
+
+@test "the journal takes the catalog, and explains an event by its MESSAGE_ID" {
+	root=$BATS_TEST_TMPDIR/root
+	install_to "$root"
+	mkdir -p "$root/var/lib/systemd/catalog"
+	run -0 journalctl --root="$root" --update-catalog
+	[ -z "$output" ]
+	while read -r _ id; do
+		journalctl --root="$root" --dump-catalog "$id" | grep -q '^Subject: '
+	done < <(grep '^-- ' "$HOSTS_ROOT/systemd/smcrd.catalog")
 }
 
 @test "systemd finds nothing wrong with the unit, and little exposed" {

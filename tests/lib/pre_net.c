@@ -172,6 +172,12 @@ static int set_option(int fd, int level, int name, const void *value, socklen_t 
 	struct ipc_claim claim;
 	if (level == IPC_SOL_SMCR && name == IPC_SO_BAR && !o->absent)
 		return set_bar(fd, value, len);
+	if (level == IPC_SOL_SMCR && name == IPC_SO_PLAIN && !o->absent) {
+		assert_int_equal(len, sizeof(o->last_plain));
+		memcpy(&o->last_plain, value, sizeof(o->last_plain));
+		o->plain_told++;
+		return 0;
+	}
 	if (level != IPC_SOL_SMCR || name != IPC_SO_CLAIM || o->absent)
 		return behind.setsockopt(fd, level, name, value, len);
 	assert_int_equal(len, sizeof(claim));

@@ -47,6 +47,8 @@ struct pre_net_option {
 	int last_claimed;
 	uint64_t last_program;
 	bool last_required;
+	int plain_told; /* IPC_SO_PLAIN */
+	struct ipc_plain last_plain;
 	int bars; /* less those that were taken back */
 	int last_barred;
 };

@@ -248,14 +248,60 @@ static void test_without_bpf_the_daemon_is_asked(void **state)
 	assert_int_equal(smcrd.script->connected, 2);
 }
 
+/* ..once, since the last time. */
+static void expect_told(uint32_t reason)
+{
+	assert_int_equal(pre_net_option.plain_told, 1);
+	assert_int_equal(pre_net_option.last_plain.reason, reason);
+	assert_int_equal(pre_net_option.last_plain.flags, 0);
+	pre_net_option.plain_told = 0;
+}
+
 static void test_refused_claim(void **state)
 {
 	(void)state;
 	pre_net_option.claim_error = EPERM;
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_told(SMCR_REASON_NOT_CLAIMED);
 	expect_plain(fd);
 	assert_int_equal(smcrd.script->sessions, 0);
+}
+
+/* Behind the one that sets an option, like that. What the library decides smcrd's operators hear
+ * of; not of what never came to be, nor of what smcrd or its BPF programs decide. */
+static void test_stepping_aside_is_told(void **state)
+{
+	const int on = 1;
+	(void)state;
+	int fd = client();
+	assert_int_equal(setsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), 0);
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_told(SMCR_REASON_SOCKET_OPTION);
+	expect_plain(fd);
+	pre_net_option.claim_error = EPERM;
+	fd = client();
+	union ipc_addr nobody = server;
+	int unused = pre_net_socket(AF_INET, SOCK_STREAM);
+	socklen_t len = sizeof(nobody);
+	nobody.in.sin_port = 0;
+	assert_int_equal(bind(unused, &nobody.sa, pre_net_len(&nobody)), 0);
+	assert_int_equal(getsockname(unused, &nobody.sa, &len), 0);
+	assert_int_equal(pre_net_connect(fd, &nobody), ECONNREFUSED);
+	assert_int_equal(pre_net_option.plain_told, 0);
+	close(unused);
+	close(fd);
+	pre_net_option.claim_error = 0;
+	pre_net_option.negotiated = IPC_NEGOTIATED_NO;
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
+	smcrd.script->answer = ANSWER_TCP;
+	fd = client();
+	assert_int_equal(pre_net_connect(fd, &server), 0);
+	expect_plain(fd);
+	assert_int_equal(pre_net_option.plain_told, 0);
 }
 
 /* The handshake promised SMC-R and the daemon refuses: a second connection without the promise. */
@@ -267,6 +313,7 @@ static void test_refusal_after_the_promise(void **state)
 	int fd = client();
 	assert_int_equal(pre_net_connect(fd, &server), 0);
 	assert_int_equal(pre_net_option.unclaims, 1);
+	expect_told(SMCR_REASON_LIMIT);
 	int broken = pre_net_accept_plain(listener);
 	pre_net_expect_reset(broken);
 	close(broken);
@@ -597,6 +644,7 @@ int main(void)
 		TEST(test_signals_during_the_hand_over),
 		TEST(test_require),
 		TEST(test_unfit_sockets_are_not_claimed),
+		TEST(test_stepping_aside_is_told),
 		TEST(test_everything_else_passes),
 		TEST(test_refused_claim),
 	};

@@ -603,7 +603,7 @@ static void test_the_daemon_of_another_namespace(void **state)
 	smcrd.script->error = EXDEV;
 	int peer = peer_connect();
 	propose(peer);
-	expect_declined(peer, SMCR_REASON_NO_DAEMON);
+	expect_declined(peer, SMCR_REASON_OTHER_NETWORK);
 	assert_int_equal(pre_net_option.unclaims, 1);
 	assert_false(pre_daemon_usable(true));
 	pre_net_option.negotiated = IPC_NEGOTIATED_UNKNOWN;

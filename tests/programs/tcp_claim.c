@@ -3,7 +3,7 @@
  * A program with one socket, told step by step on standard input what to do with it. Each
  * command is answered by one line: "ok", "ok VALUE" or the name of the errno.
  *   socket tcp|mptcp|udp|unix [6] | claim [0|1] | claim-to-connect | bar [0|1] | negotiated |
- * stands-still | reason | bind
+ * stands-still | reason | plain REASON_CODE | bind
  * ADDR PORT | port | listen connect ADDR PORT | disconnect | fastopen-listen | fastopen-connect
  * ADDR PORT DATA send DATA | receive | close | getsockopt LEVEL NAME LENGTH | setsockopt LEVEL NAME
  * LENGTH accept (then the child is the socket) | parent (close the child, back to the listener) |
@@ -61,6 +61,12 @@ static int set_private(int name, const char *value)
 {
 	int wanted = *value ? atoi(value) : 1;
 	return setsockopt(fd, IPC_SOL_SMCR, name, &wanted, sizeof(wanted));
+}
+
+static int say_plain(const char *reason)
+{
+	const struct ipc_plain plain = { .reason = (uint32_t)strtoul(reason, NULL, 16) };
+	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_PLAIN, &plain, sizeof(plain));
 }
 
 static int claim_to_connect(void)
@@ -185,6 +191,8 @@ static int obey(char *line, const char **ret_text)
 		return claim_to_connect();
 	if (!strcmp(command, "bar"))
 		return set_private(IPC_SO_BAR, arg[1]);
+	if (!strcmp(command, "plain"))
+		return say_plain(arg[1]);
 	if (!strcmp(command, "bind")) {
 		socklen_t len = parse(arg[1], arg[2], &addr);
 		return bind(fd, (struct sockaddr *)&addr, len);

@@ -5,6 +5,7 @@
  * then it shows that it moves, as the daemon does.
  *   skip ADDR[,PORT] SECONDS REASON... | unskip ADDR[,PORT] | skipped | hold REASON_CODE
  *   exclude ADDR/LEN | include ADDR/LEN
+ *   plain | plain-counts
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -14,6 +15,7 @@
 
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/option.h"
+#include "daemon/rendezvous/tally.h"
 #include "tests/lib/option.h"
 
 static int parse_addr(const char *text, struct smcr_addr *ret_addr)
@@ -66,6 +68,27 @@ static void show_skipped(struct rdv_option *option)
 	printf("\n");
 }
 
+/* Read by the next "plain" from where the last one has ended. */
+static struct rdv_tally *tally;
+
+static void show_plain(void *arg, const struct rdv_plain *plain)
+{
+	char peer[INET6_ADDRSTRLEN];
+	(void)arg;
+	inet_ntop(plain->peer.family, plain->peer.ip, peer, sizeof(peer));
+	printf("[%s %s,%u %08x %s uid %u%s] ",
+	       plain->role == SMCR_ROLE_SERVER ? "server" : "client", peer,
+	       plain->role == SMCR_ROLE_SERVER ? plain->local.port : plain->peer.port,
+	       plain->reason, plain->comm, (unsigned int)plain->uid,
+	       plain->pid || plain->cookie ? "" : " without a number");
+}
+
+static void show_count(void *arg, const struct rdv_plain_count *count)
+{
+	(void)arg;
+	printf("[%08x %llu] ", count->reason, (unsigned long long)count->connections);
+}
+
 static void obey(struct rdv_option *option, char *line)
 {
 	char command[16] = "", arg[64] = "", reason[128] = "";
@@ -88,6 +111,12 @@ static void obey(struct rdv_option *option, char *line)
 	} else if (!strcmp(command, "skipped")) {
 		show_skipped(option);
 		return;
+	} else if (!strcmp(command, "plain")) {
+		rdv_tally_read(tally, show_plain, NULL);
+		r = 0;
+	} else if (!strcmp(command, "plain-counts")) {
+		rdv_tally_each_count(tally, show_count, NULL);
+		r = 0;
 	}
 	printf("%s\n", r == 0 ? "ok" : "failed");
 }
@@ -113,10 +142,15 @@ int main(void)
 		fprintf(stderr, "%s\n", text);
 		return 1;
 	}
+	if (rdv_tally_open(option, &tally) < 0) {
+		fprintf(stderr, "cannot open the tally\n");
+		return 1;
+	}
 	rdv_option_beat(option);
 	printf("ready\n");
 	for (wait_for_line(option); fgets(line, sizeof(line), stdin); wait_for_line(option))
 		obey(option, line);
+	rdv_tally_close(tally);
 	rdv_option_close(option);
 	return 0;
 }

@@ -979,7 +979,8 @@ static void connections_are_chosen(void **state)
 	expect_rows(fixture, method, "\"mode\":\"TCP\",\"pid\":7", 1, 2);
 	expect_rows(fixture, method, "\"mode\":\"smcr\"", 0, 2);
 	expect_rows(fixture, method, "\"state\":\"PeerCloseWait1\",\"pid\":7", 0, 2);
-	expect_rows(fixture, method, "\"state\":\"CLOSED\",\"pid\":7", 1, 2);
+	expect_rows(fixture, method, "\"state\":\"HandedBack\",\"pid\":7", 1, 2);
+	expect_rows(fixture, method, "\"state\":\"plain\"", 0, 2);
 	expect_rows(fixture, method, "\"linkgroup\":1", 0, 2);
 	expect_rows(fixture, method, "\"uid\":1,\"after\":\"ended:1\"", 0, 1);
 	conns_free(fixture->control.conns);
@@ -997,7 +998,7 @@ static void filters_are_checked(void **state)
 		{ "connection.show", "\"mode\":\"rdma\"", "mode",
 		  "'rdma' is no mode; there is: pending, smcr, tcp" },
 		{ "connection.show", "\"state\":\"x\"", "state",
-		  "failed, init, active, peer-close-wait-1, " },
+		  "failed, handed-back, plain, init, active, " },
 		{ "connection.show", "\"state\":\"\"", "state", "'' is no state" },
 		{ "link.show", "\"state\":\"x\"", "state",
 		  "activating, active, deactivating, failed" },

@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
@@ -211,6 +212,191 @@ static void sentences(void **state)
 	events_free(events);
 }
 
+static const struct conns_told *of_conn(enum conns_told_kind kind, uint8_t host)
+{
+	static struct smcr_addr local, peer;
+	static struct conns_told told;
+	local = (struct smcr_addr){ .family = AF_INET, .ip = { 192, 0, 2, 1 }, .port = 40000 };
+	peer = (struct smcr_addr){ .family = AF_INET, .ip = { 192, 0, 2, host }, .port = 80 };
+	told = (struct conns_told){ .kind = kind,
+				    .local = &local,
+				    .peer = &peer,
+				    .pid = 12,
+				    .program = "curl",
+				    .reason = SMCR_REASON_PEER_DECLINED,
+				    .peer_reason = SMCR_REASON_NO_DEVICE,
+				    .why = "the peer has reset the TCP connection" };
+	return &told;
+}
+
+static void connections(void **state)
+{
+	char sentence[EVENTS_TEXT_LEN];
+	(void)state;
+	struct events *events = fresh();
+	events_connection(events, of_conn(CONNS_FELL_BACK, 9));
+	struct event_record last = look(events, 0, 0).last;
+	snprintf(sentence, sizeof(sentence),
+		 "connection 192.0.2.1:40000 to 192.0.2.9:80 (pid 12) fell back to TCP: "
+		 "%s; the peer says: %s",
+		 smcr_reason_text(SMCR_REASON_PEER_DECLINED),
+		 smcr_reason_text(SMCR_REASON_NO_DEVICE));
+	assert_string_equal(last.text, sentence);
+	assert_string_equal(event_kind_name(last.kind), "fallback");
+	assert_int_equal(last.reason, SMCR_REASON_PEER_DECLINED);
+	assert_int_equal(last.peer_reason, SMCR_REASON_NO_DEVICE);
+	assert_int_equal(last.peer.port, 0);
+	assert_string_equal(last.program, "curl"); /* for the journal: not everybody may know it */
+	assert_null(strstr(last.text, "curl"));
+
+	struct conns_told told = *of_conn(CONNS_WAS_RESET, 9);
+	told.server = true;
+	told.program = NULL;
+	told.reason = told.peer_reason = SMCR_REASON_NONE;
+	events_connection(events, &told);
+	last = look(events, 1, 0).last;
+	assert_string_equal(last.text, "connection 192.0.2.1:40000 from 192.0.2.9:80 (pid 12) was "
+				       "reset: the peer has reset the TCP connection");
+	assert_string_equal(event_kind_name(last.kind), "reset");
+
+	told.kind = CONNS_BROKE;
+	told.pid = 0;
+	told.why = NULL;
+	told.reason = SMCR_REASON_INTERNAL;
+	events_connection(events, &told);
+	last = look(events, 2, 0).last;
+	snprintf(sentence, sizeof(sentence),
+		 "connection 192.0.2.1:40000 from 192.0.2.9:80 broke before SMC-R was agreed upon: "
+		 "%s",
+		 smcr_reason_text(SMCR_REASON_INTERNAL));
+	assert_string_equal(last.text, sentence);
+	assert_string_equal(event_kind_name(last.kind), "fallback");
+
+	/* Where SMC-R was not begun there is nothing to tell. */
+	events_connection(events, of_conn(CONNS_STAYED_TCP, 9));
+	events_connection(events, of_conn(CONNS_REFUSED, 9));
+	assert_int_equal(look(events, 0, 0).num, 3);
+	events_free(events);
+}
+
+static bool count_classes(void *arg, const struct event_record *event)
+{
+	unsigned int *counts = arg; /* of links, of connections of peer 66, of other connections */
+	bool connection = event->kind == EVENT_RESET || event->kind == EVENT_FALLBACK;
+	counts[!connection ? 0 : event->peer.ip[3] == 66 ? 1 : 2]++;
+	return true;
+}
+
+/** However many connections a peer resets: what happened to links stays, in the log too. */
+static void connections_leave_links_alone(void **state)
+{
+	unsigned int counts[3] = { 0 }, logged = 0;
+	(void)state;
+	struct events *events = fresh();
+	of_peer(events, 66, 1);
+	events_connection(events, of_conn(CONNS_FELL_BACK, 1));
+	for (unsigned int i = 0; i < 5000; i++)
+		events_connection(events, of_conn(CONNS_WAS_RESET, 66));
+	events_walk(events, 0, count_classes, counts);
+	assert_int_equal(counts[0], 1);
+	assert_int_equal(counts[1], EVENTS_OF_PEERS_CONNS);
+	assert_int_equal(counts[2], 1);
+	of_peer(events, 66, 2);
+	assert_true(look(events, 5002, 0).last.logged);
+	for (unsigned int i = 0; i < 5000; i++)
+		events_connection(events, of_conn(CONNS_WAS_RESET, (uint8_t)(i % 50)));
+	memset(counts, 0, sizeof(counts));
+	events_walk(events, 0, count_classes, counts);
+	assert_int_equal(counts[0], 2);
+	assert_int_equal(counts[1] + counts[2], EVENTS_OF_CONNECTIONS);
+	events_free(events);
+
+	events = fresh();
+	for (unsigned int i = 0; i < 300; i++) {
+		events_connection(events, of_conn(CONNS_WAS_RESET, 66));
+		logged += look(events, i, 0).last.logged;
+	}
+	assert_int_equal(logged, EVENTS_CONNS_PEER_A_MINUTE);
+	events_free(events);
+}
+
+static void rnics(void **state)
+{
+	(void)state;
+	struct events *events = fresh();
+	events_rnic(events, "soft:eth0", true, "in use");
+	struct event_record last = look(events, 0, 0).last;
+	assert_string_equal(last.text, "rnic soft:eth0: in use");
+	assert_string_equal(last.rnic, "soft:eth0");
+	assert_string_equal(event_kind_name(last.kind), "rnic-up");
+	events_rnic(events, "soft:eth0", false, "its port is down: its interface has no address");
+	last = look(events, 1, 0).last;
+	assert_string_equal(last.text,
+			    "rnic soft:eth0: its port is down: its interface has no address");
+	assert_string_equal(event_kind_name(last.kind), "rnic-down");
+	events_free(events);
+}
+
+/** Each kind has a name and an id of its own: 128 bits, as the journal wants them. */
+static void kinds_are_told_apart(void **state)
+{
+	(void)state;
+	for (int i = 0; i < NUM_EVENT_KINDS; i++) {
+		const char *id = event_kind_id((enum event_kind)i);
+		assert_int_equal(strlen(id), 32);
+		assert_int_equal(strspn(id, "0123456789abcdef"), 32);
+		for (int j = 0; j < i; j++) {
+			assert_string_not_equal(id, event_kind_id((enum event_kind)j));
+			assert_string_not_equal(event_kind_name((enum event_kind)i),
+						event_kind_name((enum event_kind)j));
+		}
+	}
+}
+
+static char *file_of(const char *name)
+{
+	static char text[65536];
+	FILE *file = fopen(name, "r");
+	assert_non_null(file);
+	size_t len = fread(text, 1, sizeof(text) - 1, file);
+	assert_true(len < sizeof(text) - 1);
+	text[len] = '\0';
+	fclose(file);
+	return text;
+}
+
+/** Who looks an event up in the journal's catalog finds it, and no other. */
+static void the_catalog_has_all(void **state)
+{
+	(void)state;
+	const char *text = file_of("systemd/smcrd.catalog");
+	int entries = 0;
+	for (const char *at = text; (at = strstr(at, "\n-- ")); at++)
+		entries++;
+	assert_int_equal(entries, NUM_EVENT_KINDS);
+	for (int i = 0; i < NUM_EVENT_KINDS; i++) {
+		char head[64];
+		snprintf(head, sizeof(head),
+			 "\n-- %s\nSubject: ", event_kind_id((enum event_kind)i));
+		if (!strstr(text, head))
+			fail_msg("smcrd.catalog lacks %s", event_kind_name((enum event_kind)i));
+	}
+}
+
+/** The manual names each kind with its MESSAGE_ID. */
+static void the_manual_has_all(void **state)
+{
+	(void)state;
+	const char *text = file_of("man/smcrctl.8");
+	for (int i = 0; i < NUM_EVENT_KINDS; i++) {
+		char item[128];
+		snprintf(item, sizeof(item), ".It %s Ta %s\n", event_kind_name((enum event_kind)i),
+			 event_kind_id((enum event_kind)i));
+		if (!strstr(text, item))
+			fail_msg("smcrctl(8) lacks: %s", item);
+	}
+}
+
 /** However long the pieces are. */
 static void long_pieces(void **state)
 {
@@ -245,6 +431,12 @@ int main(void)
 		cmocka_unit_test(no_peer_takes_all),
 		cmocka_unit_test(one_line_of_text),
 		cmocka_unit_test(sentences),
+		cmocka_unit_test(connections),
+		cmocka_unit_test(connections_leave_links_alone),
+		cmocka_unit_test(rnics),
+		cmocka_unit_test(kinds_are_told_apart),
+		cmocka_unit_test(the_catalog_has_all),
+		cmocka_unit_test(the_manual_has_all),
 		cmocka_unit_test(long_pieces),
 	};
 	log_open(LOG_ERR, false);

@@ -57,6 +57,8 @@ static const uint32_t ours[] = {
 	SMCR_REASON_NO_DAEMON,
 	SMCR_REASON_OWN_HOST,
 	SMCR_REASON_SHORT_CONNECTIONS,
+	SMCR_REASON_BARRED,
+	SMCR_REASON_OTHER_NETWORK,
 };
 #define NUM_OURS (sizeof(ours) / sizeof(ours[0]))
 

@@ -43,6 +43,8 @@
 #define IPC_CLAIM_TO_CONNECT   (1 << 1)
 #define IPC_SO_BAR             4
 #define IPC_SO_STANDS_STILL    5
+#define IPC_SO_PLAIN           6
+#define IPC_PLAIN_ACCEPTED     (1 << 0)
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -173,6 +175,30 @@ struct {
 	__type(value, struct smcr_short_counts);
 } shorts SEC(".maps");
 
+/* Connections that are plain TCP, by their reason; the last ones, for the daemon to read; and what
+ * each user has of those. */
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
+	__uint(max_entries, SMCR_MAX_REASONS);
+	__type(key, __u32);
+	__type(value, struct smcr_plain_count);
+} plain_counts SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, SMCR_PLAIN_BYTES);
+} plain_told SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, 1 << SMCR_PLAIN_USER_BITS);
+	__type(key, __u32);
+	__type(value, struct smcr_plain_share);
+} plain_shares SEC(".maps");
+
+/* Counts how often the daemon has read them. */
+__u32 plain_round;
+
 /* All of them together, how many were one too many for their users, and the last such user. */
 __u32 num_listening, num_refused, refused_uid;
 
@@ -223,6 +249,74 @@ static __always_inline void local_addr(struct bpf_sock_ops *ctx, struct smcr_add
 		SET_IP6(addr, ctx, local_ip6);
 	else
 		set_ip4(addr, LOAD(ctx, local_ip4));
+}
+
+/* ---- what stays plain TCP */
+
+/* By processors, so that they do not wait for each other. */
+static __always_inline void count_plain(__u32 reason, bool told)
+{
+	struct smcr_plain_count *count = bpf_map_lookup_elem(&plain_counts, &reason);
+	if (!count) {
+		struct smcr_plain_count none = { 0 };
+		bpf_map_update_elem(&plain_counts, &reason, &none, BPF_NOEXIST);
+		count = bpf_map_lookup_elem(&plain_counts, &reason);
+	}
+	if (!count)
+		return;
+	__sync_fetch_and_add(&count->connections, 1);
+	if (!told)
+		__sync_fetch_and_add(&count->untold, 1);
+}
+
+/* Two processors may count as one here: it is a limit, not an account. */
+static __always_inline bool has_share(__u32 uid)
+{
+	__u32 place = uid * 0x9E3779B1u >> (32 - SMCR_PLAIN_USER_BITS);
+	struct smcr_plain_share *share = bpf_map_lookup_elem(&plain_shares, &place);
+	if (!share)
+		return false;
+	if (share->round != plain_round) {
+		share->round = plain_round;
+		share->told = 0;
+	}
+	if (share->told >= SMCR_PLAIN_OF_A_USER)
+		return false;
+	share->told++;
+	return true;
+}
+
+/* The daemon looks by itself: waking it would cost more than all the rest. */
+static __noinline int tell_plain(struct smcr_plain *plain)
+{
+	plain->time = bpf_ktime_get_ns();
+	bool told = has_share(plain->uid) &&
+		    bpf_ringbuf_output(&plain_told, plain, sizeof(*plain), BPF_RB_NO_WAKEUP) == 0;
+	count_plain(plain->reason, told);
+	return 0;
+}
+
+static __always_inline void plain_of(const struct smcr_sock *sock, struct smcr_plain *plain)
+{
+	plain->role = sock->role;
+	plain->reason = sock->reason;
+	plain->uid = sock->by.uid;
+	plain->process = sock->process;
+	plain->padding = 0;
+}
+
+/* The handshake of this socket is over. */
+static __always_inline void note_plain(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	struct smcr_plain plain;
+	sock->flags |= SMCR_SOCK_COUNTED;
+	plain_of(sock, &plain);
+	remote_addr(ctx, &plain.peer);
+	local_addr(ctx, &plain.local);
+	plain.peer_port = bpf_ntohl(LOAD(ctx, remote_port));
+	plain.local_port = LOAD(ctx, local_port);
+	plain.cookie = bpf_get_socket_cookie(ctx);
+	tell_plain(&plain);
 }
 
 /* ---- policy */
@@ -398,12 +492,15 @@ static __always_inline bool did_not_ask(struct bpf_sock_ops *ctx)
 	return look_for_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) == -ENOMSG;
 }
 
-static __always_inline struct smcr_sock *storage_of(struct bpf_sock_ops *ctx)
+static __always_inline struct smcr_sock *any_storage_of(struct bpf_sock_ops *ctx)
 {
 	struct bpf_sock *sk = ctx->sk;
-	if (!sk)
-		return NULL;
-	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	return sk ? bpf_sk_storage_get(&socks, sk, NULL, 0) : NULL;
+}
+
+static __always_inline struct smcr_sock *storage_of(struct bpf_sock_ops *ctx)
+{
+	struct smcr_sock *sock = any_storage_of(ctx);
 	return sock && (sock->flags & SMCR_SOCK_CLAIMED) ? sock : NULL;
 }
 
@@ -509,8 +606,10 @@ static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 
 static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 {
-	struct smcr_sock *sock = storage_of(ctx);
-	if (!sock)
+	struct smcr_sock *sock = any_storage_of(ctx);
+	if (sock && (sock->flags & SMCR_SOCK_ASIDE) && !(sock->flags & SMCR_SOCK_COUNTED))
+		note_plain(ctx, sock);
+	if (!sock || !(sock->flags & SMCR_SOCK_CLAIMED))
 		return;
 	__u32 reason = sock->reason;
 	if (sock->flags & SMCR_SOCK_SENT)
@@ -519,6 +618,8 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 		reason = SMCR_REASON_INTERNAL;
 	settle(sock, SMCR_SOCK_CLIENT, reason);
 	switch_off(ctx, sock);
+	if (reason)
+		note_plain(ctx, sock);
 }
 
 /* ---- server */
@@ -824,10 +925,11 @@ static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 /* A barred listener's child: the callbacks that it inherited would cost every packet something. */
 static __always_inline void leave_barred(struct bpf_sock_ops *ctx)
 {
-	struct bpf_sock *sk = ctx->sk;
-	struct smcr_sock *sock = sk ? bpf_sk_storage_get(&socks, sk, NULL, 0) : NULL;
-	if (sock && (sock->flags & SMCR_SOCK_BARRED))
-		switch_off(ctx, sock);
+	struct smcr_sock *sock = any_storage_of(ctx);
+	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
+		return;
+	switch_off(ctx, sock);
+	note_plain(ctx, sock);
 }
 
 static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
@@ -850,6 +952,8 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 	if (sock->negotiated == IPC_NEGOTIATED_YES)
 		mark_promise(ctx, sock);
 	switch_off(ctx, sock);
+	if (sock->negotiated == IPC_NEGOTIATED_NO)
+		note_plain(ctx, sock);
 }
 
 /* ---- programs */
@@ -969,14 +1073,22 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	return 0;
 }
 
-static __always_inline int claim(struct bpf_sock *sk, const struct smcr_claimant *by)
+/* Who calls setsockopt(). */
+struct caller {
+	struct smcr_claimant by;
+	struct smcr_process process;
+};
+
+static __always_inline int claim(struct bpf_sock *sk, const struct caller *caller)
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 	if (!sock)
 		return -ENOMEM;
 	if (sock->flags & SMCR_SOCK_BARRED)
 		return -EPERM;
-	sock->by = *by;
+	sock->flags &= ~(SMCR_SOCK_ASIDE | SMCR_SOCK_COUNTED);
+	sock->by = caller->by;
+	sock->process = caller->process;
 	if (sk->state == BPF_TCP_LISTEN && !(sock->flags & SMCR_SOCK_LISTED))
 		adopt_listener(sk, sock);
 	else if (sk->state == BPF_TCP_LISTEN)
@@ -987,7 +1099,7 @@ static __always_inline int claim(struct bpf_sock *sk, const struct smcr_claimant
 
 /* What the listener's storage says of the negotiation its children inherit: accept() is not to try
  * to claim it again. */
-static __always_inline int bar(struct bpf_sock *sk)
+static __always_inline int bar(struct bpf_sock *sk, const struct caller *caller)
 {
 	if (sk->state != BPF_TCP_LISTEN)
 		return -EINVAL;
@@ -1000,10 +1112,14 @@ static __always_inline int bar(struct bpf_sock *sk)
 	if (sock->flags & SMCR_SOCK_CLAIMED) {
 		was_claimed = SMCR_SOCK_WAS_CLAIMED;
 		discount_listener(sk, sock);
+	} else {
+		sock->by = caller->by;
+		sock->process = caller->process;
 	}
 	sock->flags = SMCR_SOCK_BARRED | was_claimed;
+	sock->role = SMCR_SOCK_SERVER;
 	sock->negotiated = IPC_NEGOTIATED_NO;
-	sock->reason = SMCR_REASON_NOT_CLAIMED;
+	sock->reason = SMCR_REASON_BARRED;
 	return 0;
 }
 
@@ -1013,23 +1129,87 @@ static __always_inline int unbar(struct bpf_sock *sk)
 	if (!sock || !(sock->flags & SMCR_SOCK_BARRED))
 		return 0;
 	bool was_claimed = sock->flags & SMCR_SOCK_WAS_CLAIMED;
-	struct smcr_claimant by = sock->by;
+	struct caller before = { .by = sock->by, .process = sock->process };
 	bpf_sk_storage_delete(&socks, sk);
-	return was_claimed ? claim(sk, &by) : 0;
+	return was_claimed ? claim(sk, &before) : 0;
+}
+
+static __always_inline bool is_tcp(const struct bpf_sock *sk)
+{
+	return (sk->family == AF_INET || sk->family == AF_INET6) && sk->type == SOCK_STREAM &&
+	       sk->protocol == IPPROTO_TCP; /* not MPTCP */
 }
 
 static __always_inline int set_private(struct bpf_sock *sk, int name, bool on,
-				       const struct smcr_claimant *by)
+				       const struct caller *caller)
 {
-	if ((sk->family != AF_INET && sk->family != AF_INET6) || sk->type != SOCK_STREAM ||
-	    sk->protocol != IPPROTO_TCP)
-		return -EOPNOTSUPP; /* MPTCP among them */
-	bool listens = sk->state == BPF_TCP_LISTEN && !(by->flags & IPC_CLAIM_TO_CONNECT);
+	if (!is_tcp(sk))
+		return -EOPNOTSUPP;
+	bool listens = sk->state == BPF_TCP_LISTEN && !(caller->by.flags & IPC_CLAIM_TO_CONNECT);
 	if (sk->state != BPF_TCP_CLOSE && !listens)
 		return -EISCONN;
 	if (name == IPC_SO_BAR)
-		return on ? bar(sk) : unbar(sk);
-	return on ? claim(sk, by) : unclaim(sk);
+		return on ? bar(sk, caller) : unbar(sk);
+	return on ? claim(sk, caller) : unclaim(sk);
+}
+
+/* What the library may say: no more reasons come up than there is room for. */
+static __always_inline bool is_reason_to_step_aside(__u32 reason)
+{
+	switch (reason) {
+	case SMCR_REASON_SOCKET_OPTION:
+	case SMCR_REASON_NOT_CLAIMED:
+	case SMCR_REASON_NO_DAEMON:
+	case SMCR_REASON_LIMIT:
+	case SMCR_REASON_NO_DESCRIPTORS:
+	case SMCR_REASON_BARRED: return true;
+	default: return false;
+	}
+}
+
+static __always_inline void note_plain_socket(struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	struct smcr_plain plain;
+	sock->flags |= SMCR_SOCK_COUNTED;
+	plain_of(sock, &plain);
+	if (sk->family == AF_INET6) {
+		SET_IP6(&plain.local, sk, src_ip6);
+		SET_IP6(&plain.peer, sk, dst_ip6);
+	} else {
+		set_ip4(&plain.local, LOAD(sk, src_ip4));
+		set_ip4(&plain.peer, LOAD(sk, dst_ip4));
+	}
+	plain.local_port = sk->src_port;
+	plain.peer_port = bpf_ntohs(sk->dst_port);
+	plain.cookie = 0; /* which these programs cannot ask for */
+	tell_plain(&plain);
+}
+
+/* IPC_SO_PLAIN: once a socket. While connect() goes on it counts when that has ended well. */
+static __always_inline int step_aside(struct bpf_sock *sk, const struct smcr_aside *aside,
+				      const struct caller *caller)
+{
+	if (!is_tcp(sk))
+		return -EOPNOTSUPP;
+	if (!is_reason_to_step_aside(aside->reason) || sk->state == BPF_TCP_LISTEN ||
+	    sk->state == BPF_TCP_CLOSE)
+		return -EINVAL;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!sock)
+		return -ENOMEM;
+	if (sock->flags & (SMCR_SOCK_COUNTED | SMCR_SOCK_ASIDE))
+		return -EALREADY;
+	bool connecting = sk->state == BPF_TCP_SYN_SENT || sk->state == BPF_TCP_SYN_RECV;
+	if (connecting && sock->flags & SMCR_SOCK_CLAIMED)
+		return -EBUSY;
+	sock->by.uid = caller->by.uid;
+	sock->process = caller->process;
+	sock->role = aside->flags & IPC_PLAIN_ACCEPTED ? SMCR_SOCK_SERVER : SMCR_SOCK_CLIENT;
+	sock->reason = aside->reason;
+	sock->flags |= SMCR_SOCK_ASIDE;
+	if (!connecting)
+		note_plain_socket(sk, sock);
+	return 0;
 }
 
 /* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
@@ -1041,22 +1221,40 @@ static __always_inline int leave_alone(struct bpf_sockopt *ctx)
 	return 1;
 }
 
+static __always_inline void who_calls(struct caller *caller)
+{
+	caller->by.uid = (__u32)bpf_get_current_uid_gid();
+	caller->process.pid = bpf_get_current_pid_tgid() >> 32;
+	bpf_get_current_comm(caller->process.comm, sizeof(caller->process.comm));
+}
+
+static __always_inline bool is_private(int name)
+{
+	return name == IPC_SO_CLAIM || name == IPC_SO_BAR || name == IPC_SO_PLAIN;
+}
+
 SEC("cgroup/setsockopt")
 int smcr_setsockopt(struct bpf_sockopt *ctx)
 {
-	if (ctx->level != IPC_SOL_SMCR ||
-	    (ctx->optname != IPC_SO_CLAIM && ctx->optname != IPC_SO_BAR) || !ctx->sk ||
+	if (ctx->level != IPC_SOL_SMCR || !is_private(ctx->optname) || !ctx->sk ||
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return leave_alone(ctx);
 	const struct smcr_claim *value = ctx->optval;
-	struct smcr_claimant by = { .uid = (__u32)bpf_get_current_uid_gid() };
+	const struct smcr_aside *aside = ctx->optval;
+	struct caller caller = { 0 };
 	int r = -EINVAL;
-	if ((void *)(value + 1) <= ctx->optval_end) {
-		by.program = value->program;
-		by.flags = value->flags;
+	who_calls(&caller);
+	if (ctx->optname == IPC_SO_PLAIN) {
+		if ((void *)(aside + 1) <= ctx->optval_end)
+			r = step_aside(ctx->sk, aside, &caller);
+	} else {
+		if ((void *)(value + 1) <= ctx->optval_end) {
+			caller.by.program = value->program;
+			caller.by.flags = value->flags;
+		}
+		if ((void *)(&value->wanted + 1) <= ctx->optval_end)
+			r = set_private(ctx->sk, ctx->optname, value->wanted != 0, &caller);
 	}
-	if ((void *)(&value->wanted + 1) <= ctx->optval_end)
-		r = set_private(ctx->sk, ctx->optname, value->wanted != 0, &by);
 	ctx->optlen = -1; /* never to the kernel's own handler */
 	if (r < 0)
 		bpf_set_retval(r);

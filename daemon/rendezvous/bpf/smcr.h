@@ -21,6 +21,8 @@ enum {
 	SMCR_SOCK_WAS_CLAIMED = 1 << 4, /* BARRED: to be claimed again when that is over */
 	SMCR_SOCK_LISTED = 1 << 5,      /* a listener that counts */
 	SMCR_SOCK_REFUSED = 1 << 6,     /* a listener that is one too many, and its children */
+	SMCR_SOCK_ASIDE = 1 << 7,       /* IPC_SO_PLAIN before the handshake was over */
+	SMCR_SOCK_COUNTED = 1 << 8,     /* among the connections that are plain TCP */
 };
 
 enum {
@@ -35,6 +37,15 @@ struct smcr_claimant {
 	__u32 flags;   /* IPC_CLAIM_... */
 };
 
+#define SMCR_COMM_LEN 16
+
+/** The process that has claimed a socket, or barred it, or wants it to be plain TCP. */
+struct smcr_process {
+	__u32 pid; /* in the first pid namespace */
+	char comm[SMCR_COMM_LEN];
+	__u32 padding;
+};
+
 /** Socket storage of a claimed socket, and of the children of a claimed listener. */
 struct smcr_sock {
 	__u32 flags;      /* SMCR_SOCK_... */
@@ -45,6 +56,7 @@ struct smcr_sock {
 	__u32 peer_port;  /* host byte order, of the last connect() */
 	struct smcr_addr16 peer;
 	struct smcr_claimant by;
+	struct smcr_process process;
 	__u32 listed_uid;  /* LISTED: with whose listeners it counts */
 	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
 	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
@@ -100,6 +112,38 @@ struct smcr_short_counts {
 	__u64 tried; /* not, to see whether that is still right */
 };
 
+/** proto/ipc/ipc.h: struct ipc_plain. */
+struct smcr_aside {
+	__u32 reason;
+	__u32 flags;
+};
+
+/** A connection of a claimed socket, or of one that was to be, whose handshake has ended as plain
+ *  TCP. */
+struct smcr_plain {
+	__u64 time;   /* bpf_ktime_get_ns() */
+	__u64 cookie; /* of the socket */
+	struct smcr_addr16 local, peer;
+	__u32 local_port, peer_port; /* host byte order */
+	__u32 role;                  /* SMCR_SOCK_CLIENT, SMCR_SOCK_SERVER */
+	__u32 reason;                /* enum smcr_reason */
+	__u32 uid;                   /* of who has claimed it */
+	struct smcr_process process;
+	__u32 padding;
+};
+
+/** How many there were for a reason. */
+struct smcr_plain_count {
+	__u64 connections;
+	__u64 untold; /* of these, without a struct smcr_plain: there was no room */
+};
+
+/** What was told of users whose numbers fall into one place. */
+struct smcr_plain_share {
+	__u32 round; /* plain_round when that was counted */
+	__u32 told;
+};
+
 struct smcr_prefix_key {
 	__u32 bits; /* 0..128 */
 	struct smcr_addr16 prefix;
@@ -116,6 +160,14 @@ struct smcr_prefix_key {
 #define SMCR_MAX_LIMITED   4096
 #define SMCR_MAX_OWN       4096
 #define SMCR_MAX_SHORT     1024
+#define SMCR_MAX_REASONS   64
+
+/* Connections that are plain TCP wait here until the daemon looks, twice a second. One user has a
+ * quarter of the room at most, so that none hides what others do. */
+#define SMCR_PLAIN_BYTES     (512 * 1024)
+#define SMCR_PLAIN_MAX       (SMCR_PLAIN_BYTES / (sizeof(struct smcr_plain) + 8))
+#define SMCR_PLAIN_OF_A_USER (SMCR_PLAIN_MAX / 4)
+#define SMCR_PLAIN_USER_BITS 8 /* users are told apart by so many bits of a hash */
 
 /* Of connections to where they are short, about one of so many is not left on TCP. */
 #define SMCR_SHORT_SAMPLE_BITS 5

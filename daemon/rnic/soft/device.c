@@ -263,6 +263,22 @@ static int match_endpoints(struct soft_device *dev, const struct rnic_netdev *ne
 	return result;
 }
 
+/* @return "": nothing is in the way */
+static const char *why_down(const struct rnic_netdev *netdev, const struct rnic_info *info)
+{
+	if (!netdev->active)
+		return "its interface is down or has no carrier";
+	if (info->num_gids == 0 && info->num_addrs == 0)
+		return "its interface has no address";
+	if (info->num_gids == 0 && info->addrs[0].family != AF_INET)
+		return "its interface has no IPv4 address";
+	if (info->num_gids == 0)
+		return "UDP port 4791 cannot be had at its address";
+	if (info->max_path_mtu == 0)
+		return "the MTU of its interface is too small";
+	return "";
+}
+
 static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char *ret_error)
 {
 	struct rnic_info *info = &dev->base.info;
@@ -275,9 +291,8 @@ static int apply(struct soft_device *dev, const struct rnic_netdev *netdev, char
 	dev->loopback = netdev->loopback;
 	int r = match_endpoints(dev, netdev, ret_error);
 	fill_gids(dev);
-	info->state = netdev->active && info->num_gids > 0 && info->max_path_mtu > 0
-			      ? RNIC_PORT_ACTIVE
-			      : RNIC_PORT_DOWN;
+	info->down = why_down(netdev, info);
+	info->state = *info->down ? RNIC_PORT_DOWN : RNIC_PORT_ACTIVE;
 	return r;
 }
 
@@ -289,6 +304,7 @@ static void on_read(void *ctx, int result, const struct rnic_netdev *netdev)
 	dev->stats.interface_reads++;
 	if (result == -ENODEV) {
 		dev->base.info.state = RNIC_PORT_DOWN;
+		dev->base.info.down = "its interface is gone";
 		rnic_event_due(&dev->base, RNIC_EVENT_REMOVED);
 	} else if (result == 0) {
 		/* An address whose port is taken gives no GID; that is all there is to say. */

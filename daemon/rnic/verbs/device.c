@@ -124,6 +124,7 @@ static void device_lost(struct verbs_device *dev)
 		return;
 	dev->fatal = true;
 	dev->base.info.state = RNIC_PORT_DOWN;
+	dev->base.info.down = "the device is gone";
 	rnic_event_due(&dev->base, RNIC_EVENT_REMOVED);
 	event_del(dev->completions);
 	event_del(dev->async);
@@ -217,8 +218,12 @@ static int read_port(struct verbs_device *dev)
 		memcpy(dev->gid_index, gids.index, sizeof(dev->gid_index));
 	}
 	info->max_path_mtu = (uint8_t)attr.active_mtu;
-	info->state = attr.state == IBV_PORT_ACTIVE && info->num_gids > 0 ? RNIC_PORT_ACTIVE
-									  : RNIC_PORT_DOWN;
+	info->down = "";
+	if (attr.state != IBV_PORT_ACTIVE)
+		info->down = "the device has no link: a cable, or its interface, is down";
+	else if (info->num_gids == 0)
+		info->down = "it has no RoCEv2 GID: its interface has no address";
+	info->state = *info->down ? RNIC_PORT_DOWN : RNIC_PORT_ACTIVE;
 	return error;
 }
 

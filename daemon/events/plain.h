@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file plain.h
+ * Connections of programs under smcr-run that did not become SMC-R, for operators: the last ones
+ * that were plain TCP from their handshake on, and how many there were with which peer.
+ *
+ * Whoever makes very many of them has no more than a part of what is kept: so users do not hide
+ * what happens to others. One thread uses a `struct plain`.
+ */
+#ifndef SMCRD_EVENTS_PLAIN_H
+#define SMCRD_EVENTS_PLAIN_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/rendezvous/tally.h"
+
+#define PLAIN_KEPT          1024
+#define PLAIN_OF_A_USER     (PLAIN_KEPT / 4)
+#define PLAIN_PEERS         256
+#define PLAIN_PEERS_OF_USER (PLAIN_PEERS / 4)
+
+struct plain;
+
+struct plain_conn {
+	uint64_t number; /* counts up from 1 */
+	struct rdv_plain seen;
+};
+
+struct plain_peer {
+	struct smcr_addr addr; /* port 0 */
+	uint64_t connections;  /* that did not become SMC-R */
+	uint32_t reason;       /* of the last one */
+};
+
+/** @param tally  NULL: no BPF programs tell of any. Outlives `plain`. @return 0 or -ENOMEM */
+int plain_new(struct rdv_tally *tally, struct plain **ret_plain);
+/** NULL is allowed, here and below: nothing is known then. */
+void plain_free(struct plain *plain);
+
+/** Take what the BPF programs have told: twice a second, and before something is shown. */
+void plain_look(struct plain *plain);
+
+/** One that is plain TCP. plain_look() calls this. */
+void plain_add(struct plain *plain, const struct rdv_plain *seen);
+
+/** One that was tried over SMC-R, or would have been, with this peer, by a program of this user. */
+void plain_count(struct plain *plain, const struct smcr_addr *peer, uid_t uid, uint32_t reason);
+
+/** The daemon was handed this one, and shows it among its own: it is not kept here any more. */
+void plain_forget(struct plain *plain, uint64_t cookie);
+
+/**
+ * Call `fn` for those that are kept, newest first, until it returns false.
+ * @param below  only those with a smaller number; 0: all
+ */
+void plain_walk(const struct plain *plain, uint64_t below,
+		bool (*fn)(void *arg, const struct plain_conn *conn), void *arg);
+
+/**
+ * The peers with most connections, most first.
+ * @param ret_others  connections with peers that are not among them
+ * @return how many, at most `max`
+ */
+size_t plain_peers(struct plain *plain, struct plain_peer *ret_peers, size_t max,
+		   uint64_t *ret_others);
+
+/** Call `fn` for each reason that the BPF programs have counted. */
+void plain_each_count(const struct plain *plain,
+		      void (*fn)(void *arg, const struct rdv_plain_count *count), void *arg);
+
+#endif
