@@ -94,9 +94,8 @@ uint8_t smcr_path_mtu_in_group(const struct smcr_lgr *lgr, const uint8_t local[S
 /** The connection of the first contact, if its element can be written on this link. */
 static struct smcr_conn *connection_of(const struct smcr_link *link)
 {
-	const struct smcr_lgr *lgr = link->lgr;
-	struct smcr_conn *conn = lgr->fc.conn;
-	if (lgr->state != SMCR_LGR_FIRST_CONTACT || !conn || !conn->tx.rmb || !conn->tx.buf.slab)
+	struct smcr_conn *conn = link->lgr->fc.conn;
+	if (!conn || !conn->tx.rmb || !conn->tx.buf.slab)
 		return NULL;
 	return conn->tx.rmb->token[link->slot].valid ? conn : NULL;
 }

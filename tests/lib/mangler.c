@@ -92,7 +92,8 @@ static void hold(struct mangler *m, int out, const uint8_t *buf, size_t len)
 
 static void mangle(struct mangler *m, int out, uint8_t *buf, size_t len)
 {
-	if (chance(m, m->faults.lose)) {
+	bool too_large = m->faults.most && len > m->faults.most;
+	if (too_large || chance(m, m->faults.lose)) {
 		m->lost++;
 		return;
 	}

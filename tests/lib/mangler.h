@@ -20,6 +20,7 @@
 /** Chances in thousandths. */
 struct mangler_faults {
 	unsigned int lose, duplicate, delay, damage;
+	size_t most; /* larger datagrams are lost, whatever the chances; 0: none */
 };
 
 #define MANGLER_HELD 64
