@@ -233,15 +233,20 @@ static uint64_t given_up_at(void)
 	return now();
 }
 
-static void request(uint32_t n, bool ack_req)
+static void request_of(uint8_t opcode, uint32_t n, bool ack_req)
 {
 	static const uint8_t nothing[4];
-	struct roce_packet p = { .bth = { .opcode = ROCE_SEND_ONLY,
+	struct roce_packet p = { .bth = { .opcode = opcode,
 					  .ack_req = ack_req,
 					  .psn = (PEER_PSN + n) & ROCE_PSN_MASK },
 				 .payload = nothing,
-				 .payload_len = 1 };
+				 .payload_len = opcode == ROCE_SEND_ONLY };
 	soft_responder_request(qp, &p, nothing, sizeof(nothing), true);
+}
+
+static void request(uint32_t n, bool ack_req)
+{
+	request_of(ROCE_SEND_ONLY, n, ack_req);
 }
 
 /* ---- the sending half ---- */
@@ -553,6 +558,16 @@ static void acknowledged_when_asked(void **state)
 	assert_true(qp->rs.ack_deadline == 0);
 }
 
+/* The user is not told of a WRITE, so that nothing will be said to it: who asks is answered. */
+static void write_is_acknowledged_at_once(void **state)
+{
+	(void)state;
+	request_of(ROCE_WRITE_ONLY, 0, false);
+	assert_false(qp->rs.ack_pending);
+	request_of(ROCE_WRITE_ONLY, 1, true);
+	assert_true(qp->rs.ack_pending);
+}
+
 /* The peer is told of a gap a millisecond after the first packet behind it came, once. */
 static void gap_is_told_in_time(void **state)
 {
@@ -809,6 +824,7 @@ int main(void)
 		CONNECTED(acknowledged_together),
 		CONNECTED(acknowledged_when_many),
 		CONNECTED(acknowledged_when_asked),
+		CONNECTED(write_is_acknowledged_at_once),
 		CONNECTED(gap_is_told_in_time),
 		CONNECTED(patience_ends_with_a_nak),
 		CONNECTED(absence_is_discounted_once),

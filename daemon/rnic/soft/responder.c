@@ -290,7 +290,10 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	rs->rnr_sent = false;
 	rs->rx_bytes += p->payload_len;
 	rs->unacked_packets++;
-	if (p->bth.ack_req)
+	/* Only a SEND is told to the user, who may say something with which its ACK can go. */
+	if (p->bth.ack_req && p->bth.opcode >= ROCE_WRITE_FIRST)
+		ack_now(qp);
+	else if (p->bth.ack_req)
 		ack_later(qp);
 	return true;
 }
