@@ -99,28 +99,47 @@ static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config
 	log_set_level(config->log_level);
 	waiting_set_most(rooms->waiting, config->busy_poll_us);
 	policy_configure(rooms->policy, config->skip_seconds, &config->shorts);
-	policy_set_configured(rooms->policy, config->rules, config->num_rules);
 	batch_begin(conns_batch(rooms->conns));
 	conns_configure(rooms->conns, &conns);
 	smcr_engine_configure(conns_engine(rooms->conns), engine);
 	batch_end(conns_batch(rooms->conns));
 }
 
-void apply_config(const struct apply_rooms *rooms, struct config *next,
+/* The last check: whether an RNIC can be used is seen when it is. */
+static void check_files(const struct apply_rooms *rooms, struct config *next,
+			struct smcr_config *engine, struct config_notes *errors,
+			struct config_notes *notes)
+{
+	check_room(rooms, next, merge_ueids(rooms, next, engine), errors);
+	if (!errors->num && config_keep(rooms->config, next) < 0)
+		config_note(errors, "out of memory");
+	if (!errors->num)
+		rnics_prepare(rooms->rnics, next, errors, notes);
+}
+
+static void take_files(const struct apply_rooms *rooms, struct config_notes *notes)
+{
+	const struct config *config = rooms->config;
+	policy_set_configured(rooms->policy, config->rules, config->num_rules);
+	batch_begin(conns_batch(rooms->conns));
+	rnics_settle(rooms->rnics, notes);
+	batch_end(conns_batch(rooms->conns));
+	note_restarts(config, notes);
+}
+
+void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
 	struct smcr_config engine = next->engine;
-	check_room(rooms, next, merge_ueids(rooms, next, &engine), ret_errors);
-	if (!ret_errors->num && config_keep(rooms->config, next) < 0)
-		config_note(ret_errors, "out of memory");
-	if (!ret_errors->num) /* the last one: whether an RNIC can be used is seen when it is */
-		rnics_prepare(rooms->rnics, next, ret_errors, ret_notes);
+	if (what == APPLY_FILES)
+		check_files(rooms, next, &engine, ret_errors, ret_notes);
+	else
+		engine.num_ueids =
+			(uint8_t)smcr_engine_get_ueids(conns_engine(rooms->conns), engine.ueids);
 	if (ret_errors->num)
 		return;
 	exchange(rooms->config, next);
 	tell_rooms(rooms, &engine);
-	batch_begin(conns_batch(rooms->conns));
-	rnics_settle(rooms->rnics, ret_notes);
-	batch_end(conns_batch(rooms->conns));
-	note_restarts(rooms->config, ret_notes);
+	if (what == APPLY_FILES)
+		take_files(rooms, ret_notes);
 }

@@ -12,6 +12,12 @@
 #include "daemon/host/waiting.h"
 #include "daemon/policy/policy.h"
 
+/** What is taken over. */
+enum apply_what {
+	APPLY_FILES,  /* all that the files say */
+	APPLY_VALUES, /* what is no list: RNICs, rules and UEIDs stay as they are */
+};
+
 /** The rooms that go by the configuration. */
 struct apply_rooms {
 	struct config *config; /* that holds; everything that points to it stays right */
@@ -25,14 +31,14 @@ struct apply_rooms {
 void apply_fill_conns(const struct config *config, struct conns_config *ret);
 
 /**
- * Put `next` in the place of the configuration that holds, or change nothing. Neither in an
- * operation of the engine nor in a batch.
+ * Put `next` in the place of the configuration that holds, or change nothing. Not in an operation
+ * of the engine.
  * @param next        as config_load() made it; afterwards the one that held before, or still next
  * if there are errors. The caller frees it
  * @param ret_errors  why it cannot hold
  * @param ret_notes   what it says and is not so yet, and what has to happen for that
  */
-void apply_config(const struct apply_rooms *rooms, struct config *next,
+void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes);
 
 #endif

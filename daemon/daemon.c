@@ -395,19 +395,33 @@ static void log_notes(int priority, const struct config_notes *notes)
 		log_message(priority, "and %zu more", notes->num - kept);
 }
 
-static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
+static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
+		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
-	struct smcrd *smcrd = ctx;
-	struct config_notes notes = { .num = 0 };
 	const struct apply_rooms rooms = { .config = &smcrd->config,
 					   .rnics = smcrd->rnics,
 					   .policy = smcrd->policy,
 					   .conns = smcrd->conns,
 					   .waiting = &smcrd->waiting };
+	apply_config(&rooms, what, next, ret_errors, ret_notes);
+	update_option(smcrd);
+}
+
+static void set_values(void *ctx, struct config *next, struct config_notes *ret_errors)
+{
+	struct config_notes none = { .num = 0 };
+	apply(ctx, APPLY_VALUES, next, ret_errors, &none);
+}
+
+static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
+{
+	struct smcrd *smcrd = ctx;
+	struct config_notes notes = { .num = 0 };
+	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
 	if (smcrd->stopping)
 		config_note(errors, "smcrd stops");
 	if (next && !errors->num)
-		apply_config(&rooms, next, errors, &notes);
+		apply(smcrd, APPLY_FILES, next, errors, &notes);
 	log_notes(LOG_ERR, errors);
 	if (!errors->num)
 		config_compare(next, &smcrd->config, log_change, NULL);
@@ -418,7 +432,6 @@ static void on_loaded(void *ctx, uint64_t number, struct config *next, struct co
 						  .now = &smcrd->config };
 	control_reload_done(&smcrd->control, number, &outcome);
 	config_notes_free(&notes);
-	update_option(smcrd);
 	if (number < smcrd->reloading)
 		return; /* another one was asked for meanwhile */
 	smcrd->reloading = 0;
@@ -750,6 +763,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .reply = reply_later,
 					   .reply_ctx = smcrd,
 					   .reload = begin_reload,
+					   .set_values = set_values,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
 					   .events = smcrd->events,

@@ -145,6 +145,19 @@ static int place_arguments(int argc, char **argv, json_t *params)
 	return -1;
 }
 
+/* KEY VALUE; a value may have blanks, as in the files. */
+static int value_arguments(int argc, char **argv, json_t *params)
+{
+	if (argc != 2)
+		words_refuse("which key, and which value? For example: config set log_level debug");
+	else if (!json_object_set_new(params, "name", json_string(argv[0])) &&
+		 !json_object_set_new(params, "value", json_string(argv[1])))
+		return 2;
+	else
+		words_refuse("'%s' is no value", argv[1]);
+	return -1;
+}
+
 static int no_argument_at_all(int argc, char **argv, json_t *params)
 {
 	(void)argc;
@@ -176,6 +189,7 @@ static const struct command {
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
+	{ "config", "set", "KEY VALUE", "until a reload or restart", value_arguments },
 	{ "config", "reload", "", "read the files again; all is checked first",
 	  no_argument_at_all },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },

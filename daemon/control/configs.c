@@ -54,16 +54,19 @@ struct rows {
 
 static const char section[] = "config";
 
+static const char run_time[] = "run-time";
+
 static const char *origin_name(const struct config_setting *setting)
 {
 	if (!setting)
-		return "run-time";
+		return run_time;
 	switch (setting->origin) {
 	case CONFIG_FROM_DEFAULT: return "default";
 	case CONFIG_FROM_FILE: return "file";
 	case CONFIG_FROM_COMMAND_LINE: return "command-line";
+	case CONFIG_FROM_RUN_TIME: break;
 	}
-	return "?";
+	return run_time;
 }
 
 static const struct config_setting *find_setting(const struct rows *rows, const char *value)
@@ -348,4 +351,35 @@ void config_reload_forget_all(struct control *control)
 		DL_DELETE(control->reloads, reloading);
 		free(reloading);
 	}
+}
+
+/* ---- config set ---- */
+
+static json_t *refuse_value(const struct config_notes *errors, struct refusal *refusal)
+{
+	refusal->parameter = strstr(errors->text[0], ": there is no such key") ? "name" : "value";
+	return refuse(refusal, EINVAL, "bad-parameter", "%s", errors->text[0]);
+}
+
+json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	const struct config_notes none = { .num = 0 };
+	struct config_notes errors = { .num = 0 };
+	struct config next;
+	json_t *result = NULL;
+	bool good = config_with(control->config, params->name, params->value, &next, &errors);
+	if (good) {
+		control->set_values(control->reply_ctx, &next, &errors);
+		const struct control_reloaded what = {
+			.errors = &errors, .notes = &none, .before = &next, .now = control->config
+		};
+		result = errors.num ? NULL : changes_json(&what);
+		config_free(&next);
+	}
+	if (errors.num)
+		refuse_value(&errors, refusal);
+	else if (!result)
+		refuse(refusal, ENOMEM, "no-memory", "it holds, but there is no memory to tell");
+	config_notes_free(&errors);
+	return result;
 }

@@ -39,6 +39,7 @@ static const struct method {
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
 	{ "config.show", control_show_config, .optional = NEEDS(AFTER) },
+	{ "config.set", .required = NEEDS(NAME) | NEEDS(VALUE), .change = config_set },
 	{ "config.reload", .start = config_reload },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
 	{ "policy.judge", control_judge, .required = NEEDS(PEER),

@@ -55,7 +55,7 @@ struct control_reloading;
 
 /** What the methods look at. Owned by the daemon; must outlive the control. */
 struct control {
-	const struct config *config;
+	struct config *config;
 	struct fabric *fabric;
 	const struct rnics *rnics;  /* NULL in tests without any */
 	struct smcr_engine *engine; /* the fabric's */
@@ -76,6 +76,9 @@ struct control {
 	 * loop. NULL in tests without.
 	 * @return its number, from 1 on; it may serve several requests. 0: it cannot be done */
 	uint64_t (*reload)(void *reply_ctx);
+	/** Put the values of `next`, which differs in what is no list, in the place of those that
+	 * hold; it has what held before then. NULL likewise. */
+	void (*set_values)(void *reply_ctx, struct config *next, struct config_notes *ret_errors);
 	/* the control's own: */
 	struct control_pending *pending;   /* commands that have not ended */
 	struct control_reloading *reloads; /* requests that wait for one */

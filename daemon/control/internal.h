@@ -89,6 +89,7 @@ enum param_name {
 	PARAM_UID,
 	PARAM_MODE,
 	PARAM_STATE,
+	PARAM_VALUE,
 	NUM_PARAMS,
 };
 
@@ -98,7 +99,7 @@ struct params {
 	uint32_t linkgroup;
 	uint8_t link, from, to;
 	bool disorderly;
-	const char *name, *rule, *peer, *after, *local, *program, *mode, *state;
+	const char *name, *rule, *peer, *after, *local, *program, *mode, *state, *value;
 	uint16_t port;
 	uint32_t pid, uid;
 };
@@ -154,6 +155,7 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 			    struct refusal *refusal);
 
 /* configs.c */
+json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal);
 /** Read the configuration anew for whoever asks; as command_start(). */
 bool config_reload(struct control *control, uint64_t request, const char *text,
 		   struct refusal *refusal);

@@ -30,6 +30,7 @@ static const struct {
 	[PARAM_UID] = { "uid", UINT32_MAX, .zero = true },
 	[PARAM_MODE] = { "mode", 0, true },
 	[PARAM_STATE] = { "state", 0, true },
+	[PARAM_VALUE] = { "value", 0, true },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -52,6 +53,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_UID: params->uid = (uint32_t)number; break;
 	case PARAM_MODE: params->mode = json_string_value(value); break;
 	case PARAM_STATE: params->state = json_string_value(value); break;
+	case PARAM_VALUE: params->value = json_string_value(value); break;
 	case NUM_PARAMS: break;
 	}
 	params->given |= 1u << name;

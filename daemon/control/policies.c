@@ -149,6 +149,13 @@ static bool look(void *arg, const struct policy_rule_view *view)
 	return false;
 }
 
+/* "deny port 22": the key, and its value */
+static void forget_configured(struct config *config, const char *text)
+{
+	bool denies = !strncmp(text, "deny ", strlen("deny "));
+	config_forget(config, denies ? "deny" : "allow", strchr(text, ' ') + 1);
+}
+
 json_t *policy_delete(struct control *control, const struct params *params, struct refusal *refusal)
 {
 	struct policy_rule rule;
@@ -160,6 +167,7 @@ json_t *policy_delete(struct control *control, const struct params *params, stru
 	policy_rule_text(&rule, text);
 	if (policy_delete_rule(control->policy, &rule))
 		return refuse(refusal, ENOENT, "not-found", "there is no rule \"%.200s\"", text);
+	forget_configured(control->config, text);
 	return json_pack("{s:o}", "text",
 			 json_sprintf("%s: new connections do not go by it%s", text,
 				      search.configured ? "; it stands in smcrd.conf and counts "

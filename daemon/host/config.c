@@ -313,22 +313,6 @@ static void store_number(struct config *config, enum number which, long value)
 
 /* Every key of smcrd.conf(5): what it is and how it may change, with its default. Lists have none.
  * Keys without a setter are whole numbers from `min` to `max`. */
-#define VALUE(name)                                                                                \
-	{                                                                                          \
-		(name), false, false, false                                                        \
-	}
-#define LIST(name)                                                                                 \
-	{                                                                                          \
-		(name), true, false, false                                                         \
-	}
-#define ORDERED(name)                                                                              \
-	{                                                                                          \
-		(name), true, true, false                                                          \
-	}
-#define RESTART(name)                                                                              \
-	{                                                                                          \
-		(name), false, false, true                                                         \
-	}
 static const struct known_key {
 	struct config_key is;
 	const char *initial;
@@ -336,36 +320,36 @@ static const struct known_key {
 	enum number number;
 	long min, max;
 } keys[] = {
-	{ LIST("rnic"), NULL, set_rnic },
-	{ RESTART("socket"), IPC_DEFAULT_SOCKET, set_socket },
-	{ VALUE("admin_group"), "", set_admin_group },
-	{ VALUE("log_level"), "info", set_log_level },
-	{ VALUE("element_size"), "512K", set_bsize },
-	{ VALUE("element_size_min"), "16K", set_bsize_min },
-	{ VALUE("memory"), "1G", set_memory },
-	{ VALUE("max_links"), "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
-	{ VALUE("dialect"), "auto", set_dialect },
-	{ ORDERED("ueid"), NULL, set_ueid },
-	{ VALUE("versions"), "auto", set_versions },
-	{ VALUE("link_timeout_milliseconds"), "300", NULL, LINK_TIMEOUT, 100, 60000 },
-	{ VALUE("last_link_timeout_milliseconds"), "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
-	{ VALUE("test_link_interval_seconds"), "30", NULL, TEST_LINK_INTERVAL, 0, 86400 },
-	{ VALUE("add_link_retry_seconds"), "2", NULL, ADD_LINK_RETRY, 1, 600 },
-	{ VALUE("busy_poll_microseconds"), "50", NULL, BUSY_POLL, 0, 10000 },
-	{ VALUE("shared_memory"), "yes", set_shared_memory },
-	{ VALUE("linkgroup_idle_seconds"), "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
-	{ VALUE("rmb_idle_seconds"), "60", NULL, RMB_IDLE, 1, 7 * 86400 },
-	{ VALUE("connect_wait_milliseconds"), "40", NULL, CONNECT_WAIT, 1, 60000 },
-	{ VALUE("skip_seconds"), "60", NULL, SKIP_SECONDS, 1, 86400 },
-	{ VALUE("short_connection_rate"), "20", NULL, SHORT_RATE, 0, 1000000 },
-	{ VALUE("short_connection_milliseconds"), "1000", NULL, SHORT_MS, 1, 3600000 },
-	{ VALUE("short_connection_size"), "64K", set_short_size },
-	{ VALUE("tcp_keepalive_min_seconds"), "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
-	{ LIST("capable_subnet"), NULL, set_capable_subnet },
-	{ LIST("deny"), NULL, set_deny },
-	{ LIST("allow"), NULL, set_allow },
-	{ VALUE("max_connections_per_user"), "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
-	{ VALUE("max_sessions_per_user"), "1000", NULL, MAX_SESSIONS, 1, 1000000 },
+	{ { "rnic", .list = true }, NULL, set_rnic },
+	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
+	{ { "admin_group", .looks_up = true }, "", set_admin_group },
+	{ { "log_level" }, "info", set_log_level },
+	{ { "element_size" }, "512K", set_bsize },
+	{ { "element_size_min" }, "16K", set_bsize_min },
+	{ { "memory" }, "1G", set_memory },
+	{ { "max_links" }, "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
+	{ { "dialect" }, "auto", set_dialect },
+	{ { "ueid", .list = true, .ordered = true }, NULL, set_ueid },
+	{ { "versions" }, "auto", set_versions },
+	{ { "link_timeout_milliseconds" }, "300", NULL, LINK_TIMEOUT, 100, 60000 },
+	{ { "last_link_timeout_milliseconds" }, "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
+	{ { "test_link_interval_seconds" }, "30", NULL, TEST_LINK_INTERVAL, 0, 86400 },
+	{ { "add_link_retry_seconds" }, "2", NULL, ADD_LINK_RETRY, 1, 600 },
+	{ { "busy_poll_microseconds" }, "50", NULL, BUSY_POLL, 0, 10000 },
+	{ { "shared_memory" }, "yes", set_shared_memory },
+	{ { "linkgroup_idle_seconds" }, "600", NULL, LINKGROUP_IDLE, 1, 7 * 86400 },
+	{ { "rmb_idle_seconds" }, "60", NULL, RMB_IDLE, 1, 7 * 86400 },
+	{ { "connect_wait_milliseconds" }, "40", NULL, CONNECT_WAIT, 1, 60000 },
+	{ { "skip_seconds" }, "60", NULL, SKIP_SECONDS, 1, 86400 },
+	{ { "short_connection_rate" }, "20", NULL, SHORT_RATE, 0, 1000000 },
+	{ { "short_connection_milliseconds" }, "1000", NULL, SHORT_MS, 1, 3600000 },
+	{ { "short_connection_size" }, "64K", set_short_size },
+	{ { "tcp_keepalive_min_seconds" }, "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
+	{ { "capable_subnet", .list = true }, NULL, set_capable_subnet },
+	{ { "deny", .list = true }, NULL, set_deny },
+	{ { "allow", .list = true }, NULL, set_allow },
+	{ { "max_connections_per_user" }, "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
+	{ { "max_sessions_per_user" }, "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 };
 #define NUM_KEYS (sizeof(keys) / sizeof(keys[0]))
 
@@ -428,6 +412,44 @@ static struct config_setting *room_for(struct config *config, const struct confi
 	return setting;
 }
 
+/* @return false: no memory; what is there of `ret` is to be freed all the same */
+static bool copy_setting(const struct config_setting *from, struct config_setting *ret)
+{
+	*ret = *from;
+	ret->value = strdup(from->value);
+	ret->file = from->file ? strdup(from->file) : NULL;
+	ret->after_restart = from->after_restart ? strdup(from->after_restart) : NULL;
+	return ret->value && !ret->file == !from->file &&
+	       !ret->after_restart == !from->after_restart;
+}
+
+bool config_copy(const struct config *from, struct config *ret)
+{
+	size_t i;
+	*ret = *from;
+	ret->num_settings = ret->num_rnics = 0;
+	memset(ret->rnics, 0, sizeof(ret->rnics));
+	ret->socket_path = strdup(from->socket_path);
+	ret->admin_group = strdup(from->admin_group);
+	ret->rules = calloc(from->num_rules + 1, sizeof(*ret->rules));
+	ret->settings = calloc(from->num_settings, sizeof(*ret->settings));
+	bool good = ret->socket_path && ret->admin_group && ret->rules && ret->settings;
+	for (i = 0; good && i < from->num_rules; i++)
+		ret->rules[i] = from->rules[i];
+	for (i = 0; good && i < from->num_rnics; i++) {
+		ret->rnics[i] = strdup(from->rnics[i]);
+		good = ret->rnics[i] != NULL;
+		ret->num_rnics++;
+	}
+	for (i = 0; good && i < from->num_settings; i++) {
+		good = copy_setting(&from->settings[i], &ret->settings[i]);
+		ret->num_settings++;
+	}
+	if (!good)
+		config_free(ret);
+	return good;
+}
+
 bool config_put(struct config *config, const char *name, const char *text,
 		const struct config_place *place, char ret_why[CONFIG_WHY_LEN])
 {
@@ -478,6 +500,47 @@ const struct config_setting *config_next_setting(const struct config *config,
 	while (i < config->num_settings && config->settings[i].key != key)
 		i++;
 	return i < config->num_settings ? &config->settings[i] : NULL;
+}
+
+static void forget_ueid(struct smcr_config *engine, const char *name)
+{
+	uint8_t ueid[SMCR_EID_LEN];
+	size_t kept = 0;
+	smcr_ueid_parse(name, ueid); /* it was one when it was noted */
+	for (size_t i = 0; i < engine->num_ueids; i++)
+		if (memcmp(engine->ueids[i], ueid, sizeof(ueid)) != 0)
+			memmove(engine->ueids[kept++], engine->ueids[i], sizeof(ueid));
+	engine->num_ueids = (uint8_t)kept;
+}
+
+static void forget_rule(struct config *config, const char *action, const char *conditions)
+{
+	char wanted[POLICY_RULE_TEXT + 16], text[POLICY_RULE_TEXT];
+	size_t kept = 0;
+	snprintf(wanted, sizeof(wanted), "%s %s", action, conditions);
+	for (size_t i = 0; i < config->num_rules; i++) {
+		policy_rule_text(&config->rules[i], text);
+		if (strcmp(text, wanted) != 0)
+			config->rules[kept++] = config->rules[i];
+	}
+	config->num_rules = kept;
+}
+
+void config_forget(struct config *config, const char *key, const char *value)
+{
+	struct config_setting *setting = config->settings;
+	struct config_setting *end = setting + config->num_settings;
+	while (setting < end && (strcmp(setting->key->name, key) || strcmp(setting->value, value)))
+		setting++;
+	if (setting == end)
+		return;
+	if (!strcmp(key, "ueid"))
+		forget_ueid(&config->engine, value);
+	else
+		forget_rule(config, key, value);
+	free_setting(setting);
+	memmove(setting, setting + 1, (size_t)(end - setting - 1) * sizeof(*setting));
+	config->num_settings--;
 }
 
 void config_clear_rnics(struct config *config)

@@ -37,15 +37,17 @@ struct config_subnet {
 /** A key of smcrd.conf(5). */
 struct config_key {
 	const char *name;
-	bool list;    /* may be given several times; each time it says one more thing */
-	bool ordered; /* of a list: the order matters */
-	bool restart; /* changes by a restart only, else by a reload too. Not of a list */
+	bool list;     /* may be given several times; each time it says one more thing */
+	bool ordered;  /* of a list: the order matters */
+	bool restart;  /* changes by a restart only, else by a reload too. Not of a list */
+	bool looks_up; /* who is named is looked up, which may take long */
 };
 
 enum config_origin {
 	CONFIG_FROM_DEFAULT,
 	CONFIG_FROM_FILE,
 	CONFIG_FROM_COMMAND_LINE,
+	CONFIG_FROM_RUN_TIME, /* config_with() */
 };
 
 /** A value that holds. Of a list key there is one for each thing said, else exactly one. */
@@ -149,6 +151,24 @@ char *config_change_text(const struct config_change *change);
  * @return 0 or -ENOMEM
  */
 int config_keep(const struct config *running, struct config *next);
+
+/**
+ * The running configuration with another value of one key, until one is loaded again. Of keys that
+ * are no list, change without a restart and look nobody up.
+ * @param ret_next    config_free() it
+ * @param ret_errors  what is wrong
+ * @return false: something is
+ */
+bool config_with(const struct config *running, const char *key, const char *value,
+		 struct config *ret_next, struct config_notes *ret_errors);
+
+/**
+ * An operator has taken back, at run time, what the files say: a UEID or a rule. The next
+ * configuration has it again, and that is a change.
+ * @param key    "ueid", "deny" or "allow"
+ * @param value  as settings have it; nothing happens if there is none
+ */
+void config_forget(struct config *config, const char *key, const char *value);
 
 /** Is this IPv4 address (host byte order) in one of the capable subnets? */
 bool config_peer_assumed_capable(const struct config *config, uint32_t addr);

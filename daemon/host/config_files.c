@@ -203,40 +203,39 @@ static void parse_options(struct parse *parse, const struct config_source *sourc
 /* ---- the whole ---- */
 
 /* "FILE:LINE: " of the first of two keys that was not left at its default. */
-static void say_place(const struct parse *parse, const char *a, const char *b, char *text,
+static void say_place(const struct config *config, const char *a, const char *b, char *text,
 		      size_t len)
 {
-	const struct config_setting *setting = config_setting(parse->config, a);
+	const struct config_setting *setting = config_setting(config, a);
 	if (!setting->file)
-		setting = config_setting(parse->config, b);
+		setting = config_setting(config, b);
 	*text = '\0';
 	if (setting->file)
 		snprintf(text, len, "%s:%u: ", setting->file, setting->line);
 }
 
-static void check_whole(const struct parse *parse)
+static void check_whole(const struct config *config, struct config_notes *errors)
 {
-	const struct smcr_config *engine = &parse->config->engine;
+	const struct smcr_config *engine = &config->engine;
 	char place[PATH_MAX + NAME_MAX + 16];
 	if (engine->bsize_min > engine->bsize) {
-		say_place(parse, "element_size_min", "element_size", place, sizeof(place));
-		config_note(parse->errors,
-			    "%selement_size_min (%uK) is larger than element_size (%uK)", place,
-			    smcr_bsize_bytes(engine->bsize_min) / 1024,
+		say_place(config, "element_size_min", "element_size", place, sizeof(place));
+		config_note(errors, "%selement_size_min (%uK) is larger than element_size (%uK)",
+			    place, smcr_bsize_bytes(engine->bsize_min) / 1024,
 			    smcr_bsize_bytes(engine->bsize) / 1024);
 	}
 	if (engine->retry_alternative_ms > engine->retry_ms) {
-		say_place(parse, "link_timeout_milliseconds", "last_link_timeout_milliseconds",
+		say_place(config, "link_timeout_milliseconds", "last_link_timeout_milliseconds",
 			  place, sizeof(place));
-		config_note(parse->errors,
+		config_note(errors,
 			    "%slink_timeout_milliseconds (%u) is larger than "
 			    "last_link_timeout_milliseconds (%u)",
 			    place, engine->retry_alternative_ms, engine->retry_ms);
 	}
 	if (engine->versions == SMCR_VERSIONS_2_ONLY && engine->dialect == SMCR_DIALECT_FORCE_RFC) {
-		say_place(parse, "versions", "dialect", place, sizeof(place));
+		say_place(config, "versions", "dialect", place, sizeof(place));
 		config_note(
-			parse->errors,
+			errors,
 			"%sversions = 2 and dialect = rfc leave nothing to speak: version 2 has "
 			"the deployed dialect only",
 			place);
@@ -255,7 +254,7 @@ int config_load(const struct config_source *source, struct config *ret_config,
 	} else {
 		error = parse_files(&parse, source);
 		parse_options(&parse, source);
-		check_whole(&parse);
+		check_whole(&config, ret_errors);
 	}
 	if (ret_errors->num) {
 		config_free(&config);
@@ -263,4 +262,38 @@ int config_load(const struct config_source *source, struct config *ret_config,
 	}
 	*ret_config = config;
 	return 0;
+}
+
+static const struct config_key *find_key(const char *name)
+{
+	const struct config_key *key;
+	for (size_t i = 0; (key = config_key(i)); i++)
+		if (!strcmp(key->name, name))
+			return key;
+	return NULL;
+}
+
+bool config_with(const struct config *running, const char *name, const char *value,
+		 struct config *ret_next, struct config_notes *ret_errors)
+{
+	const struct config_place place = { .origin = CONFIG_FROM_RUN_TIME };
+	const struct config_key *key = find_key(name);
+	char why[CONFIG_WHY_LEN];
+	if (!key)
+		config_note(ret_errors, "%.64s: there is no such key", name);
+	else if (key->restart)
+		config_note(ret_errors, "%s: takes a restart", name);
+	else if (key->list || key->looks_up)
+		config_note(ret_errors, "%s: changes by the files only", name);
+	else if (!config_copy(running, ret_next))
+		config_note(ret_errors, "out of memory");
+	if (ret_errors->num)
+		return false;
+	if (!config_put(ret_next, name, value, &place, why))
+		config_note(ret_errors, "%s: %s", name, why);
+	else
+		check_whole(ret_next, ret_errors);
+	if (ret_errors->num)
+		config_free(ret_next);
+	return ret_errors->num == 0;
 }

@@ -23,6 +23,9 @@ struct config_place {
 bool config_put(struct config *config, const char *name, const char *value,
 		const struct config_place *place, char ret_why[CONFIG_WHY_LEN]);
 
+/** @return false: no memory, and there is nothing to free */
+bool config_copy(const struct config *from, struct config *ret);
+
 /** Every key that is no list has its default. @return as config_put() */
 bool config_put_defaults(struct config *config, char ret_why[CONFIG_WHY_LEN]);
 

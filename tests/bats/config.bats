@@ -150,6 +150,26 @@ log_says() {
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 }
 
+@test "a value that was set holds until the files are read again" {
+	hosts_up 1500
+	conf a 'memory = 64M' 'deny = port 22'
+	smcrd_start a
+	run -0 ctl a config set memory 32M
+	[ "$output" = "memory: 64M -> 32M" ]
+	has_setting a memory '32M run-time'
+	shows a info '.engine.memory_budget_bytes == 33554432'
+	# what was taken away at run time does not come back with it
+	ctl a policy delete deny port 22
+	ctl a config set log_level debug
+	has_setting a deny 'null default'
+	run -1 ctl a config set memory lots
+	[[ "$output" == *"memory: 'lots' is not a size"* ]]
+	run -0 ctl a config reload
+	[[ "$output" == *"log_level: debug -> info"* && "$output" == *"memory: 32M -> 64M"* ]]
+	[[ "$output" == *"deny: now also port 22"* ]]
+	has_setting a deny 'port 22 file:2'
+}
+
 @test "wrong files change nothing, and every error is told" {
 	busy_pair
 	conf a 'log_level = debug' 'max_links = 99' 'memory = lots' 'no_such_key = 1'

@@ -490,6 +490,31 @@ static void what_takes_a_restart_keeps_its_value(void **state)
 	config_free(&third);
 }
 
+/* What was taken back at run time is a change when the files bring it back. */
+static void what_was_taken_back_is_back_with_the_next_one(void **state)
+{
+	struct config config[2];
+	char text[1024] = "";
+	struct dir *dir = *state;
+	static const char lines[] = "ueid = A\nueid = B\ndeny = port 22\nallow = uid 0 port 22\n"
+				    "deny = all\n";
+	load_two(dir, lines, lines, config);
+	config_forget(&config[0], "ueid", "A");
+	config_forget(&config[0], "ueid", "C");
+	config_forget(&config[0], "deny", "port 22");
+	config_forget(&config[0], "deny", "port 22");
+	config_forget(&config[0], "allow", "port 22");
+	assert_int_equal(config[0].engine.num_ueids, 1);
+	assert_memory_equal(config[0].engine.ueids[0], config[1].engine.ueids[1], SMCR_EID_LEN);
+	assert_int_equal(config[0].num_rules, 2);
+	assert_true(policy_rule_equal(&config[0].rules[0], &config[1].rules[1]));
+	assert_true(policy_rule_equal(&config[0].rules[1], &config[1].rules[2]));
+	config_compare(&config[0], &config[1], write_change, text);
+	assert_string_equal(text, "ueid ->A\ndeny ->port 22\n");
+	config_free(&config[0]);
+	config_free(&config[1]);
+}
+
 /* config_keep() puts one value in the place of one. */
 static void no_list_takes_a_restart(void **state)
 {
@@ -524,6 +549,7 @@ int main(void)
 		CASE(what_differs_is_told_whatever_the_spelling),
 		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
 		CASE(what_takes_a_restart_keeps_its_value),
+		CASE(what_was_taken_back_is_back_with_the_next_one),
 		CASE(no_list_takes_a_restart),
 	};
 	return cmocka_run_group_tests_name("config", tests, NULL, NULL);

@@ -358,6 +358,83 @@ static void a_reload_that_cannot_begin_is_refused(void **state)
 	free(text);
 }
 
+/* ---- config set ---- */
+
+static void on_set(void *ctx, struct config *next, struct config_notes *ret_errors)
+{
+	struct fixture *fixture = ctx;
+	struct config before = fixture->config;
+	(void)ret_errors;
+	fixture->config = *next;
+	*next = before;
+}
+
+static json_t *set_value(struct fixture *fixture, const char *key, const char *value)
+{
+	const struct clients_asker root = { .request = 1 };
+	char request[256], *text = NULL;
+	snprintf(request, sizeof(request),
+		 "{\"method\":\"config.set\",\"params\":{\"name\":\"%s\",\"value\":\"%s\"}}", key,
+		 value);
+	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
+			 0);
+	json_t *reply = json_loads(text, 0, NULL);
+	free(text);
+	return reply;
+}
+
+static void a_value_can_be_set_until_a_reload(void **state)
+{
+	struct fixture *fixture = *state;
+	fixture->control.set_values = on_set;
+	config_free(&fixture->config);
+	load(fixture, "max_links = 3\nrnic = soft:eth0\ndeny = port 22\nmemory = 64M\n",
+	     &fixture->config);
+	json_t *reply = set_value(fixture, "max_links", "2");
+	assert_string_equal(text_of(json_object_get(reply, "result"), "text"), "max_links: 3 -> 2");
+	json_decref(reply);
+	assert_int_equal(fixture->config.engine.max_links, 2);
+	assert_string_equal(fixture->config.rnics[0], "soft:eth0");
+	assert_int_equal(fixture->config.num_rules, 1);
+	assert_string_equal(fixture->config.socket_path, "/run/smcrd/smcrd.sock");
+	expect(fixture, "max_links", "2 run-time 0, ");
+	expect(fixture, "memory", "64M file 4, ");
+	expect(fixture, "rnic", "soft:eth0 file 2, ");
+}
+
+static void what_cannot_be_set_is_refused(void **state)
+{
+	static const struct {
+		const char *key, *value, *parameter, *words;
+	} cases[] = {
+		{ "nonsense", "1", "name", "nonsense: there is no such key" },
+		{ "socket", "/x", "value", "socket: takes a restart" },
+		{ "rnic", "soft:eth0", "value", "by the files only" },
+		{ "ueid", "A", "value", "by the files only" },
+		{ "deny", "port 22", "value", "by the files only" },
+		{ "admin_group", "root", "value", "by the files only" },
+		{ "max_links", "9", "value", "max_links: '9' is not a number between 2 and 8" },
+		{ "element_size_min", "512K", "value", "" },
+		{ "link_timeout_milliseconds", "5000", "value", "is larger than last_link" },
+	};
+	struct fixture *fixture = *state;
+	fixture->control.set_values = on_set;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		json_t *reply = set_value(fixture, cases[i].key, cases[i].value);
+		json_t *error = json_object_get(reply, "error");
+		if (!*cases[i].words) {
+			assert_null(error); /* it is as large as element_size */
+		} else {
+			assert_string_equal(text_of(error, "code"), "bad-parameter");
+			assert_string_equal(text_of(error, "parameter"), cases[i].parameter);
+			if (!strstr(text_of(error, "text"), cases[i].words))
+				fail_msg("%s: %s", cases[i].key, text_of(error, "text"));
+		}
+		json_decref(reply);
+	}
+	expect(fixture, "max_links", "4 default 0, ");
+}
+
 /* ---- rules of the files ---- */
 
 static bool add_text(void *arg, const struct policy_rule_view *view)
@@ -428,6 +505,8 @@ int main(void)
 		CASE(many_changes_are_counted_and_not_all_listed),
 		CASE(each_request_has_the_outcome_of_its_reload),
 		CASE(a_reload_that_cannot_begin_is_refused),
+		CASE(a_value_can_be_set_until_a_reload),
+		CASE(what_cannot_be_set_is_refused),
 		CASE(rules_of_the_files_come_and_go_and_others_stay),
 		CASE(all_rules_can_be_exchanged),
 	};
