@@ -26,6 +26,10 @@ static const struct {
 	  EITHER("let UDP port 4791 pass both ways, through the firewalls of both hosts and what "
 		 "is "
 		 "between them ('smcrctl doctor' on both looks at theirs)") },
+	{ SMCR_REASON_PATH_MTU, EITHER("let the path carry the MTU of the RNICs' interfaces, on "
+				       "each switch between them, or "
+				       "give the interfaces the MTU of the path; connections from "
+				       "now on use smaller packets") },
 	{ SMCR_REASON_NO_ROUTE,
 	  EITHER("let the RoCE addresses of both hosts reach each other: 'ip route get' from each "
 		 "to those that 'smcrctl device' shows on the other") },

@@ -8,6 +8,7 @@
 
 #include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/check.h"
+#include "lib/smcr/claim.h"
 #include "lib/smcr/next.h"
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
@@ -135,34 +136,28 @@ static void tell_smcr(struct check *check)
 	json_decref(link);
 }
 
-/* The option came back, for what failed is what comes behind it. */
-static bool was_echoed(uint32_t reason)
+/* A socket that was not handed over knows what the handshake has come to; one that was had the
+ * option in both directions. */
+static bool was_echoed(const struct check *check, int fd)
 {
-	switch (reason) {
-	case SMCR_REASON_PEER_NO_SMC:
-	case SMCR_REASON_NOT_CLAIMED:
-	case SMCR_REASON_NO_BPF:
-	case SMCR_REASON_NO_DAEMON:
-	case SMCR_REASON_LOCAL_POLICY:
-	case SMCR_REASON_PEER_SKIPPED:
-	case SMCR_REASON_OWN_HOST:
-	case SMCR_REASON_SHORT_CONNECTIONS:
-	case SMCR_REASON_SHUTTING_DOWN:
-	case SMCR_REASON_NONE: return false;
-	default: return true;
-	}
+	int negotiated = pre_negotiated(fd);
+	if (negotiated >= 0)
+		return negotiated == IPC_NEGOTIATED_YES;
+	return check->info.flags & SMCR_INFO_RELAYED && check->reason != SMCR_REASON_NO_BPF;
 }
 
-static void tell_tcp(struct check *check)
+static void tell_tcp(struct check *check, int fd)
 {
 	struct findings *findings = &check->doctor.findings;
 	bool peer = check->peer_reason != SMCR_REASON_NONE;
 	uint32_t reason = peer ? check->peer_reason : check->reason;
 	findings->subject = "option";
-	if (was_echoed(check->reason)) {
+	if (was_echoed(check, fd)) {
 		findings_add(findings, FINDING_OK,
 			     "the peer answers with the SMC option in the TCP handshake");
-		findings->subject = check_is_path(reason) ? "path" : "rendezvous";
+		findings->subject = check_is_path(reason) || reason == SMCR_REASON_PATH_MTU
+					    ? "path"
+					    : "rendezvous";
 	}
 	if (check_is_path(reason))
 		findings_add(findings, FINDING_PROBLEM,
@@ -212,7 +207,7 @@ static void tell_outcome(struct check *check, int fd)
 	if (check->smcr)
 		tell_smcr(check);
 	else
-		tell_tcp(check);
+		tell_tcp(check, fd);
 }
 
 void check_attempt(struct check *check)

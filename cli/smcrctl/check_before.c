@@ -26,6 +26,8 @@ static void tell_reason(struct check *check, const json_t *judgement, const json
 	const char *text = doctor_text(reason, "text");
 	if (!check->reason)
 		check->reason = code;
+	if (code == SMCR_REASON_NO_BPF || code == SMCR_REASON_NO_DEVICE)
+		return; /* the checks of the host have said it */
 	if (code == SMCR_REASON_LOCAL_POLICY && *doctor_text(judgement, "rule"))
 		findings_add(findings, FINDING_PROBLEM,
 			     "%s: %s\n'smcrctl policy delete %s' lifts it", text,

@@ -40,12 +40,12 @@ static bool has_cgroup2(void)
 
 static void option_is_missing(struct doctor *doctor, const json_t *option)
 {
-	findings_add(&doctor->findings, FINDING_PROBLEM,
-		     "smcrd cannot use BPF, so no TCP option is sent and connections stay TCP: %s"
-		     "\nrun it as the service or as root, with CAP_BPF, CAP_PERFMON and "
-		     "CAP_NET_ADMIN, where BPF is allowed; or name peers by capable_subnet in "
-		     "smcrd.conf(5)",
-		     doctor_text(option, "error"));
+	findings_add(
+		&doctor->findings, FINDING_PROBLEM,
+		"smcrd cannot use BPF, so connections stay TCP: %s\nrun smcrd as the service or "
+		"as root; where BPF is not allowed at all name peers by capable_subnet in "
+		"smcrd.conf(5)",
+		doctor_text(option, "error"));
 }
 
 void doctor_option(struct doctor *doctor)

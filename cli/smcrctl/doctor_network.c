@@ -31,8 +31,8 @@ static void judge(struct doctor *doctor, const json_t *ruleset, const struct int
 	if (verdict.fate == FIREWALL_DROPS)
 		findings_add(&doctor->findings, FINDING_PROBLEM,
 			     "the firewall drops UDP port 4791, which RoCE needs, where it %s at "
-			     "%s: %s\nlet it pass: nft insert rule .. udp dport 4791 accept",
-			     way, interface->name, verdict.where);
+			     "%s: %s\nlet it pass: nft insert rule %s udp dport 4791 accept",
+			     way, interface->name, verdict.where, verdict.chain);
 	else if (verdict.fate == FIREWALL_MAY_DROP)
 		findings_add(&doctor->findings, FINDING_WARNING,
 			     "the firewall drops some of UDP port 4791, which RoCE needs, where it "

@@ -278,6 +278,8 @@ static void note(struct walk *walk, enum firewall_fate fate, const char *what, c
 	walk->verdict.fate = fate;
 	snprintf(walk->verdict.where, sizeof(walk->verdict.where),
 		 "%.40s of chain %.64s, table %.10s %.64s", what, chain, walk->family, walk->table);
+	snprintf(walk->verdict.chain, sizeof(walk->verdict.chain), "%.10s %.64s %.64s",
+		 walk->family, walk->table, chain);
 }
 
 static bool is_in(const struct walk *walk, const json_t *item)

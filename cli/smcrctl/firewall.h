@@ -22,6 +22,7 @@ enum firewall_fate {
 struct firewall_verdict {
 	enum firewall_fate fate;
 	char where[FIREWALL_WHERE_LEN]; /* "rule 4 of chain in, table inet dead"; "": PASSES */
+	char chain[FIREWALL_WHERE_LEN]; /* as nft(8) names it: "inet dead in" */
 };
 
 /**

@@ -195,6 +195,7 @@ static void the_place_is_named(void **state)
 	(void)state;
 	assert_string_equal(judge(IN("accept") "," RULE("in", ROCE DROP), true).where,
 			    "rule 7 of chain in, table inet t");
+	assert_string_equal(judge(IN("drop"), true).chain, "inet t in");
 	assert_string_equal(judge(IN("drop"), true).where, "the policy of chain in, table inet t");
 	assert_string_equal(judge(IN("accept"), true).where, "");
 }
