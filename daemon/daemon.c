@@ -227,11 +227,21 @@ static void worked(void *ctx, const struct smcr_addr *peer)
 	policy_worked(smcrd->policy, peer);
 }
 
+/* Any user of the peer's host can speak CLC and name an RNIC that does not answer. Where other
+ * links with that host work this says nothing of the host. */
+static void path_failed(struct smcrd *smcrd, const struct smcr_addr *peer)
+{
+	if (!smcr_engine_reaches(fabric_engine(smcrd->fabric), peer))
+		policy_failed(smcrd->policy, peer, FAILURE_PATH);
+	else if (peer->port)
+		policy_failed(smcrd->policy, peer, FAILURE_LINK);
+}
+
 static void failed(void *ctx, const struct smcr_addr *peer, enum conns_failure how)
 {
 	struct smcrd *smcrd = ctx;
 	switch (how) {
-	case CONNS_PATH_DEAD: policy_failed(smcrd->policy, peer, FAILURE_PATH); break;
+	case CONNS_PATH_DEAD: path_failed(smcrd, peer); break;
 	case CONNS_NO_ANSWER: policy_failed(smcrd->policy, peer, FAILURE_ANSWER); break;
 	case CONNS_RESET: policy_failed(smcrd->policy, peer, FAILURE_RESET); break;
 	}

@@ -537,11 +537,6 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
  * networks and instances. Each holds a queue pair and memory, and anybody can begin one. */
 #define FIRST_CONTACTS_MAX 16
 
-static bool same_host(const struct smcr_addr *a, const struct smcr_addr *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, a->family == AF_INET ? 4 : 16);
-}
-
 bool smcr_clc_may_begin_group(const struct smcr_conn *conn)
 {
 	struct smcr_engine *engine = conn->engine;
@@ -549,7 +544,7 @@ bool smcr_clc_may_begin_group(const struct smcr_conn *conn)
 	const struct smcr_lgr *lgr;
 	unsigned int n = 0;
 	DL_FOREACH (engine->lgrs, lgr)
-		n += lgr->state == SMCR_LGR_FIRST_CONTACT && same_host(&lgr->peer, peer);
+		n += lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_same_host(&lgr->peer, peer);
 	if (n < FIRST_CONTACTS_MAX)
 		return true;
 	engine->count.first_contacts_refused++;

@@ -110,6 +110,9 @@ struct smcr_addr {
 	uint16_t port; /* host byte order */
 };
 
+/** Do these name the same host, whatever their ports? */
+bool smcr_same_host(const struct smcr_addr *a, const struct smcr_addr *b);
+
 struct smcr_prefix {
 	uint8_t family;
 	uint8_t ip[16]; /* an address inside it; bits beyond prefix_len do not matter */

@@ -116,6 +116,15 @@ bool smcr_engine_walk_lgrs(const struct smcr_engine *engine, uint32_t after,
 	return true;
 }
 
+bool smcr_engine_reaches(const struct smcr_engine *engine, const struct smcr_addr *peer)
+{
+	const struct smcr_lgr *lgr;
+	DL_FOREACH (engine->lgrs, lgr)
+		if (smcr_same_host(&lgr->peer, peer) && smcr_lgr_any_link(lgr, NULL))
+			return true;
+	return false;
+}
+
 static struct smcr_link_view view_of_link(const struct smcr_link *link)
 {
 	struct smcr_link_view view = {

@@ -135,6 +135,8 @@ bool smcr_engine_walk_rmbs(const struct smcr_engine *engine, struct smcr_rmb_pla
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),
 				  void *arg);
+/** Is there an active link with the host at this address? The port does not matter. */
+bool smcr_engine_reaches(const struct smcr_engine *engine, const struct smcr_addr *peer);
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);
 
 /**

@@ -163,14 +163,9 @@ static const struct share *share_of(const struct event_record *event)
 	return &of_links;
 }
 
-static bool same_ip(const struct smcr_addr *a, const struct smcr_addr *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 static bool same_peer(const struct event_record *a, const struct event_record *b)
 {
-	return same_ip(&a->peer, &b->peer);
+	return smcr_same_host(&a->peer, &b->peer);
 }
 
 static void keep(struct events *events, struct event_record *event)
@@ -217,7 +212,7 @@ static struct told_lately *place_of(struct events *events, const struct event_re
 	for (size_t i = 0; i < TOLD_PEERS; i++) {
 		struct told_lately *place = &events->lately[i];
 		bool over = event->steady_us - place->since_us >= MINUTE_US;
-		if (place->share == share && same_ip(&place->peer, &event->peer))
+		if (place->share == share && smcr_same_host(&place->peer, &event->peer))
 			return place;
 		if (!free_place && (!place->share || over))
 			free_place = place;

@@ -142,6 +142,7 @@ static uint32_t first_of(const struct failures *failures, enum failure_kind kind
 {
 	switch (kind) {
 	case FAILURE_PATH:
+	case FAILURE_LINK:
 	case FAILURE_ANSWER: break;
 	case FAILURE_RESET: return RESET_SECONDS;
 	case FAILURE_ECHO: return ECHO_SECONDS;
@@ -289,6 +290,7 @@ const char *failure_name(enum failure_kind kind)
 {
 	switch (kind) {
 	case FAILURE_PATH: return "path";
+	case FAILURE_LINK: return "link";
 	case FAILURE_ANSWER: return "answer";
 	case FAILURE_RESET: return "reset";
 	case FAILURE_ECHO: return "echo";
@@ -317,6 +319,9 @@ const char *failure_text(enum failure_kind kind)
 	case FAILURE_PATH:
 		return "RoCE to this peer did not work: the first message on the link was not "
 		       "acknowledged";
+	case FAILURE_LINK:
+		return "the first message over RoCE to this server was not acknowledged, although "
+		       "other links with its host work";
 	case FAILURE_ANSWER: return "the peer's answer to the rendezvous was none of an SMC-R peer";
 	case FAILURE_RESET: return "the peer reset the connection during the rendezvous";
 	case FAILURE_ECHO:

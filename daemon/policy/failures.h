@@ -20,6 +20,7 @@
 
 enum failure_kind {
 	FAILURE_PATH,   /* RoCE to the peer is dead: all of it */
+	FAILURE_LINK,   /* RoCE as a server there wanted it is dead, other links work: this port */
 	FAILURE_ANSWER, /* no answer to the rendezvous, or none of an SMC-R peer: this port */
 	FAILURE_RESET, /* the peer reset the connection: this port, and perhaps for a moment only */
 	FAILURE_ECHO,  /* found out here: the option comes back from whoever is asked */

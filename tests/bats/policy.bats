@@ -243,6 +243,24 @@ left_alone() {
 	shows b policy '.failed == []'
 }
 
+refused_a_link() {
+	grep -q 'could not be set up' "$HOSTS_DIR/$1.log"
+}
+
+# Any user of host b can begin a first contact that leads nowhere.
+@test "a first contact that leads nowhere does not end SMC-R between hosts whose links work" {
+	two_daemons
+	echo_server a 7001
+	[ "$(ask 7001)" = SMC-R ]
+	start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 confirm "$CLIENT" \
+		"$(ip -n "$HOSTS_ID-b" -j link show eth0 | jq -r '.[0].address')" >"$HOSTS_DIR/attack.out" 2>&1
+	attack=$!
+	until_true 20 refused_a_link a
+	wait "$attack"
+	shows a policy '.failed == []'
+	[ "$(ask 7001)" = SMC-R ]
+}
+
 # banners: on host a, port 7001 to 7004, a server that greets, with claimed listeners. What comes of it
 # looks as if something on the way sends the option back.
 banners() {

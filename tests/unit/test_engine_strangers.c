@@ -583,6 +583,27 @@ static void confirms_that_are_declined(void **state)
 	}
 }
 
+/* ---- whose host can be reached ---- */
+
+static void a_host_is_reached_while_it_has_an_active_link(void **state)
+{
+	(void)state;
+	int conn;
+	struct pair *pair = pair_grouped(2, &conn);
+	struct smcr_addr peer = pair_params(pair, C, SMCR_ROLE_CLIENT, conn).peer, other = peer;
+	const struct smcr_engine *engine = pair->side[C].engine;
+	other.ip[3]++;
+	peer.port++; /* any of its ports */
+	assert_true(smcr_engine_reaches(engine, &peer));
+	assert_false(smcr_engine_reaches(engine, &other));
+	pair_fail_link(pair, C, 1);
+	assert_true(smcr_engine_reaches(engine, &peer));
+	pair_fail_link(pair, C, 2);
+	assert_false(smcr_engine_reaches(engine, &peer));
+	pair_run(pair, 60000000);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -602,6 +623,7 @@ int main(void)
 		cmocka_unit_test(macs_that_no_peer_has),
 		cmocka_unit_test(the_log_names_who_breaks_the_rules),
 		cmocka_unit_test(confirms_that_are_declined),
+		cmocka_unit_test(a_host_is_reached_while_it_has_an_active_link),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

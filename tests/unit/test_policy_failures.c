@@ -93,6 +93,18 @@ static void a_dead_path_concerns_the_whole_peer(void **state)
 	assert_int_equal(remembered(fixture), 2);
 }
 
+/* Any user of a host can be such a server. */
+static void a_server_whose_rnic_does_not_answer_concerns_its_port(void **state)
+{
+	struct fixture *fixture = *state;
+	for (uint16_t port = 80; port < 90; port++) {
+		struct failure failure = fails(fixture, peer(1, port), FAILURE_LINK);
+		assert_int_equal(failure.peer.port, port);
+		assert_int_equal(left(fixture, &failure), 60);
+	}
+	assert_int_equal(remembered(fixture), 10); /* of no peer as a whole */
+}
+
 static void time_doubles_with_each_attempt_up_to_an_hour(void **state)
 {
 	static const uint64_t times[] = { 60, 120, 240, 480, 960, 1920, 3600, 3600 };
@@ -270,6 +282,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(a_dead_path_concerns_the_whole_peer),
+		CASE(a_server_whose_rnic_does_not_answer_concerns_its_port),
 		CASE(time_doubles_with_each_attempt_up_to_an_hour),
 		CASE(what_fails_together_counts_once),
 		CASE(resets_are_over_soon_at_first),
