@@ -300,8 +300,10 @@ int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
 void rnic_qp_error(struct rnic_qp *qp);
-/** Destroy; no callback for this QP runs any more. soft: for another second the peer is answered
- * that the QP has ended, if the user was told of all that it received. */
+/** Destroy; no callback for this QP runs any more, and the peer writes nowhere any more. verbs: the
+ * kernel may have parts of it for longer, and then what is freed of its PD too. soft: for another
+ * second the peer is answered that the QP has ended, if the user was told of all that it received.
+ */
 void rnic_qp_destroy(struct rnic_qp *qp);
 
 /**

@@ -151,6 +151,10 @@ static void on_completions(evutil_socket_t fd, short what, void *arg)
 			break;
 		}
 		struct verbs_qp *qp = ctx;
+		if (qp->dead) { /* its end waits for that */
+			ibv_ack_cq_events(cq, 1);
+			continue;
+		}
 		qp->armed = false;
 		qp->ready = true;
 		if (++qp->unacked == MAX_UNACKED) {
@@ -428,13 +432,25 @@ static int verbs_open(const char *name, const struct rnic_open_params *params,
 	dev->base.info.port = port;
 	snprintf(dev->base.info.name, sizeof(dev->base.info.name), "verbs:%.53s/%u", ibdev, port);
 	dev->inline_wanted = RNIC_MAX_INLINE;
-	int error = open_parts(dev, ibdev, ret_error);
+	dev->reaper = verbs_reaper_new();
+	int error = dev->reaper ? open_parts(dev, ibdev, ret_error)
+				: rnic_fail(&dev->base, -ENOMEM, "open the device", ret_error);
 	if (error) {
 		device_free(dev);
 		return error;
 	}
 	*ret_rnic = &dev->base;
 	return 0;
+}
+
+static void close_device(void *arg)
+{
+	struct verbs_device *dev = arg;
+	if (dev->channel)
+		ibv_destroy_comp_channel(dev->channel);
+	if (dev->context)
+		ibv_close_device(dev->context);
+	free(dev);
 }
 
 static void device_free(struct verbs_device *dev)
@@ -444,11 +460,8 @@ static void device_free(struct verbs_device *dev)
 		if (events[i])
 			event_free(events[i]);
 	}
-	if (dev->channel)
-		ibv_destroy_comp_channel(dev->channel);
-	if (dev->context)
-		ibv_close_device(dev->context);
-	free(dev);
+	dev->close = (struct verbs_job){ .run = close_device, .arg = dev };
+	verbs_reaper_end(dev->reaper, &dev->close);
 }
 
 static void verbs_close(struct rnic *rnic)

@@ -7,6 +7,7 @@
  *   ports.c     which devices and ports there are              gids.c      which GIDs we use
  *   explain.c   why a device cannot be used, and what to do    counters.c  the kernel's counters
  *   mr.c        protection domains and memory regions          attrs.c     attributes of QPs
+ *   reaper.h    how objects are given back
  *   qp.c        life of a QP                                    sendq.c     places of the send
  * queue completion.c  work completions
  *
@@ -23,6 +24,7 @@
 #include "daemon/rnic/backend.h"
 #include "daemon/rnic/netdev.h"
 #include "daemon/rnic/verbs.h"
+#include "daemon/rnic/verbs/reaper.h"
 
 struct event;
 struct verbs_device;
@@ -153,6 +155,8 @@ struct verbs_device {
 	bool endless;                     /* a retry count of 7 is for ever */
 	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests ask for less */
 	struct rnic_stats before;
+	struct verbs_reaper *reaper;
+	struct verbs_job close;
 
 	bool running; /* inside a run: callbacks may be on the stack */
 	bool fatal;   /* the device is lost: nothing comes from it any more */
@@ -178,11 +182,15 @@ void verbs_device_kick(struct verbs_device *dev);
 struct verbs_pd {
 	struct rnic_pd base;
 	struct ibv_pd *pd;
+	unsigned int qps; /* that are not destroyed */
+	struct verbs_job free;
 };
 
 struct verbs_mr {
 	struct rnic_mr base;
+	struct verbs_pd *pd;
 	struct ibv_mr *mr;
+	struct verbs_job free;
 };
 
 int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd);
@@ -209,7 +217,7 @@ struct verbs_memory {
 struct verbs_qp {
 	struct rnic_qp base;
 	struct verbs_device *dev;
-	struct ibv_pd *pd;
+	struct verbs_pd *pd;
 	struct ibv_qp *qp;
 	struct ibv_cq *cq;
 	struct rnic_qp_params params;
@@ -231,8 +239,9 @@ struct verbs_qp {
 	struct event *end_timer; /* in ERR, for devices that do not flush */
 	bool ended;              /* the last completion was given: nothing comes any more */
 	bool end_now;            /* without waiting for the device */
-	bool dead;               /* destroyed in this run */
-	bool telling;            /* in its callback */
+	bool dead;               /* destroyed; others may still know it, for a while */
+	struct verbs_job release, free;
+	bool telling; /* in its callback */
 
 	/* Our own patience, watch.c. */
 	struct event *watch;

@@ -4,6 +4,30 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
+/* What may still be used by queue pairs that the reaper has waits for those. */
+static void give_back(struct rnic *rnic, struct verbs_job *job)
+{
+	struct verbs_reaper *reaper = verbs_device_of(rnic)->reaper;
+	if (verbs_reaper_busy(reaper))
+		verbs_reaper_do(reaper, job);
+	else
+		job->run(job->arg);
+}
+
+static void free_pd(void *arg)
+{
+	struct verbs_pd *pd = arg;
+	ibv_dealloc_pd(pd->pd); /* fails only if the device is lost */
+	free(pd);
+}
+
+static void free_mr(void *arg)
+{
+	struct verbs_mr *mr = arg;
+	ibv_dereg_mr(mr->mr);
+	free(mr);
+}
+
 int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
@@ -11,6 +35,7 @@ int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd)
 	if (!pd)
 		return -ENOMEM;
 	pd->base.rnic = rnic;
+	pd->free = (struct verbs_job){ .run = free_pd, .arg = pd };
 	pd->pd = ibv_alloc_pd(dev->context);
 	if (!pd->pd) {
 		int error = errno ? -errno : -ENOMEM;
@@ -24,10 +49,8 @@ int verbs_pd_alloc(struct rnic *rnic, struct rnic_pd **ret_pd)
 
 void verbs_pd_free(struct rnic_pd *base)
 {
-	struct verbs_pd *pd = (struct verbs_pd *)base;
-	ibv_dealloc_pd(pd->pd); /* fails only if the device is lost */
 	verbs_device_of(base->rnic)->pds--;
-	free(pd);
+	give_back(base->rnic, &((struct verbs_pd *)base)->free);
 }
 
 int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int access,
@@ -38,7 +61,9 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 		    (access & RNIC_ACCESS_REMOTE_WRITE ? IBV_ACCESS_REMOTE_WRITE : 0);
 	if (!mr)
 		return -ENOMEM;
-	mr->mr = ibv_reg_mr(((struct verbs_pd *)base)->pd, addr, len, flags);
+	mr->pd = (struct verbs_pd *)base;
+	mr->free = (struct verbs_job){ .run = free_mr, .arg = mr };
+	mr->mr = ibv_reg_mr(mr->pd->pd, addr, len, flags);
 	if (!mr->mr) {
 		int error = errno ? -errno : -ENOMEM;
 		free(mr);
@@ -53,7 +78,11 @@ int verbs_mr_register(struct rnic_pd *base, void *addr, size_t len, unsigned int
 void verbs_mr_deregister(struct rnic_mr *base)
 {
 	struct verbs_mr *mr = (struct verbs_mr *)base;
-	ibv_dereg_mr(mr->mr);
 	verbs_device_of(base->rnic)->mrs--;
-	free(mr);
+	/* A queue pair that lives could still use it: then the caller has to know that it is gone.
+	 */
+	if (mr->pd->qps > 0)
+		free_mr(mr);
+	else
+		give_back(base->rnic, &mr->free);
 }

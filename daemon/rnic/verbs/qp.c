@@ -34,14 +34,6 @@ static int memory_alloc(struct verbs_memory *memory, struct ibv_pd *pd, size_t l
 	return memory->mr ? 0 : -errno;
 }
 
-static void memory_free(struct verbs_memory *memory)
-{
-	if (memory->mr)
-		ibv_dereg_mr(memory->mr);
-	free(memory->mem);
-	*memory = (struct verbs_memory){ 0 };
-}
-
 int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n)
 {
 	struct ibv_recv_wr wrs[RECV_CHUNK], *bad = NULL;
@@ -109,11 +101,11 @@ static int create_objects(struct verbs_qp *qp)
 	};
 	struct ibv_qp_init_attr without_inline = init;
 	without_inline.cap.max_inline_data = 0;
-	qp->qp = ibv_create_qp(qp->pd, &init);
+	qp->qp = ibv_create_qp(qp->pd->pd, &init);
 	if (qp->qp) {
 		qp->max_inline = init.cap.max_inline_data;
 	} else {
-		qp->qp = ibv_create_qp(qp->pd, &without_inline);
+		qp->qp = ibv_create_qp(qp->pd->pd, &without_inline);
 		qp->max_inline = without_inline.cap.max_inline_data;
 	}
 	if (qp->max_inline > dev->inline_wanted)
@@ -133,10 +125,10 @@ static int alloc_memory(struct verbs_qp *qp)
 	if (!error)
 		error = verbs_sendq_init(&qp->sendq, depth);
 	if (!error)
-		error = memory_alloc(&qp->recv, qp->pd,
+		error = memory_alloc(&qp->recv, qp->pd->pd,
 				     (size_t)qp->recv_depth * qp->params.recv_size);
 	if (!error && qp->max_inline < RNIC_MAX_INLINE)
-		error = memory_alloc(&qp->bounce, qp->pd, (size_t)depth * RNIC_MAX_INLINE);
+		error = memory_alloc(&qp->bounce, qp->pd->pd, (size_t)depth * RNIC_MAX_INLINE);
 	return error;
 }
 
@@ -153,6 +145,44 @@ static int make_ready(struct verbs_qp *qp)
 	return qp->armed ? 0 : -EIO;
 }
 
+/* On the reaper's thread, unless it was never used. Events of the completion queue that wait in the
+ * kernel go with it; those that were taken must have been acknowledged. */
+static void release_objects(void *arg)
+{
+	struct verbs_qp *qp = arg;
+	if (qp->qp)
+		ibv_destroy_qp(qp->qp);
+	if (qp->cq)
+		ibv_destroy_cq(qp->cq);
+	if (qp->bounce.mr)
+		ibv_dereg_mr(qp->bounce.mr);
+	if (qp->recv.mr)
+		ibv_dereg_mr(qp->recv.mr);
+}
+
+static void free_memory(void *arg)
+{
+	struct verbs_qp *qp = arg;
+	free(qp->bounce.mem);
+	free(qp->recv.mem);
+	verbs_sendq_free(&qp->sendq);
+	free(qp->send_wrs);
+	free(qp->send_sges);
+	free(qp);
+}
+
+void verbs_qp_free(struct verbs_qp *qp)
+{
+	if (qp->end_timer)
+		event_free(qp->end_timer);
+	if (qp->watch)
+		event_free(qp->watch);
+	if (verbs_reaper_busy(qp->dev->reaper))
+		verbs_reaper_do(qp->dev->reaper, &qp->free);
+	else
+		free_memory(qp);
+}
+
 int verbs_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 		    struct rnic_qp **ret_qp)
 {
@@ -161,7 +191,9 @@ int verbs_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 		return -ENOMEM;
 	qp->base.rnic = pd->rnic;
 	qp->dev = verbs_device_of(pd->rnic);
-	qp->pd = ((struct verbs_pd *)pd)->pd;
+	qp->pd = (struct verbs_pd *)pd;
+	qp->release = (struct verbs_job){ .run = release_objects, .arg = qp };
+	qp->free = (struct verbs_job){ .run = free_memory, .arg = qp };
 	qp->params = *params;
 	int error = choose_depths(qp);
 	if (!error)
@@ -171,51 +203,15 @@ int verbs_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 	if (!error)
 		error = make_ready(qp);
 	if (error) {
+		release_objects(qp);
 		verbs_qp_free(qp);
 		return error;
 	}
 	qp->base.qpn = qp->qp->qp_num;
+	qp->pd->qps++;
 	DL_APPEND(qp->dev->qps, qp);
 	*ret_qp = &qp->base;
 	return 0;
-}
-
-/* Memory stays until the run is over: its callback may have been told of a place in it. */
-static void release_objects(struct verbs_qp *qp)
-{
-	if (qp->end_timer)
-		event_del(qp->end_timer);
-	if (qp->watch)
-		event_del(qp->watch);
-	if (qp->qp)
-		ibv_destroy_qp(qp->qp);
-	if (qp->cq) {
-		/* Events that wait in the kernel go with the queue. */
-		ibv_ack_cq_events(qp->cq, qp->unacked);
-		ibv_destroy_cq(qp->cq);
-	}
-	qp->qp = NULL;
-	qp->cq = NULL;
-	if (qp->bounce.mr)
-		ibv_dereg_mr(qp->bounce.mr);
-	if (qp->recv.mr)
-		ibv_dereg_mr(qp->recv.mr);
-	qp->bounce.mr = qp->recv.mr = NULL;
-}
-
-void verbs_qp_free(struct verbs_qp *qp)
-{
-	release_objects(qp);
-	memory_free(&qp->bounce);
-	memory_free(&qp->recv);
-	verbs_sendq_free(&qp->sendq);
-	if (qp->end_timer)
-		event_free(qp->end_timer);
-	if (qp->watch)
-		event_free(qp->watch);
-	free(qp->send_wrs);
-	free(qp->send_sges);
-	free(qp);
 }
 
 /*
@@ -322,13 +318,28 @@ void verbs_qp_user_error(struct rnic_qp *base)
 	verbs_qp_fail((struct verbs_qp *)base);
 }
 
+/* The peer's writes must end now, however long the kernel then needs. */
+static void stop_device(struct verbs_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+	if (qp->state != VERBS_QP_ERR)
+		ibv_modify_qp(qp->qp, &attr, IBV_QP_STATE);
+	qp->state = VERBS_QP_ERR;
+}
+
+/* Memory stays until the run is over: its callback may have been told of a place in it. */
 void verbs_qp_destroy(struct rnic_qp *base)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)base;
 	struct verbs_device *dev = qp->dev;
 	unset_neighbour(qp);
-	release_objects(qp);
+	stop_device(qp);
+	event_del(qp->end_timer);
+	event_del(qp->watch);
 	qp->dead = true;
+	qp->pd->qps--;
+	ibv_ack_cq_events(qp->cq, qp->unacked);
+	verbs_reaper_do(dev->reaper, &qp->release);
 	if (dev->running) {
 		dev->untidy = true;
 	} else {
