@@ -189,6 +189,7 @@ log_says() {
 	run -1 ctl a config reload
 	[[ "$output" == *"a.conf: No such file"* ]]
 	# who is no administrator may not
+	chmod o+x "$HOSTS_DIR"
 	conf a 'log_level = debug'
 	run -1 on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" config reload
 	[[ "$output" == *"config.reload is for root"* ]]

@@ -241,7 +241,7 @@ live_events() {
 		>"$HOSTS_DIR/a.log" 2>&1
 	until_true 10 answers a
 	shows a info '.tcp_option.available == false and (.tcp_option.error | length) > 10'
-	[ "$(grep -c 'TCP option' "$HOSTS_DIR/a.log")" = 1 ]
+	[ "$(grep -c 'the SMC-R TCP option cannot be used' "$HOSTS_DIR/a.log")" = 1 ]
 	web_server a "$SERVER" "$RUN"
 	echo hello >"$HOSTS_DIR/www/hello"
 	[ "$(on b curl -sS "http://$SERVER:8080/hello")" = hello ]
