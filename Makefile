@@ -378,6 +378,7 @@ install: all
 		$(DESTDIR)$(PREFIX)/share/doc/smcrd/examples \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 \
+		$(DESTDIR)$(PREFIX)/share/man/man7 \
 		$(DESTDIR)$(PREFIX)/share/man/man8 \
 		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system \
 		$(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/systemd/catalog
@@ -394,6 +395,7 @@ install: all
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.3) $(DESTDIR)$(PREFIX)/share/man/man3/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
+	install -m 644 $(wildcard man/*.7) $(DESTDIR)$(PREFIX)/share/man/man7/
 	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
 	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
 	sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' systemd/smcrd.service \

@@ -19,6 +19,8 @@
 #include "daemon/clients/clients.h"
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
+#include "daemon/control/metrics.h"
+#include "daemon/control/scrape.h"
 #include "daemon/events/events.h"
 #include "daemon/events/plain.h"
 #include "daemon/fabric/fabric.h"
@@ -65,6 +67,7 @@ struct smcrd {
 	struct conns *conns;
 	struct clients *clients;
 	struct control control;
+	struct scrape *scrape; /* NULL: nobody may, or it cannot be */
 	struct events *events;
 	struct reload *reload;
 	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
@@ -405,6 +408,51 @@ static void log_notes(int priority, const struct config_notes *notes)
 		log_message(priority, "and %zu more", notes->num - kept);
 }
 
+/* A monitoring system asks. */
+static char *collect_metrics(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
+	char *text = metrics_text(&smcrd->control);
+	turns_begin(&smcrd->turns, TURNS_PROGRAMS, fabric_now());
+	return text;
+}
+
+/* Connections come before what counts them: smcrd goes on without. */
+static void open_scrape(struct smcrd *smcrd, struct config_notes *notes)
+{
+	const struct scrape_params params = { .base = smcrd->base,
+					      .socket_path = smcrd->config.metrics_socket,
+					      .address = smcrd->config.metrics_address,
+					      .text = collect_metrics,
+					      .ctx = smcrd };
+	char text[DAEMON_ERROR_LEN];
+	if (!*params.socket_path && !*params.address)
+		return;
+	if (scrape_open(&params, &smcrd->scrape, text, sizeof(text)) < 0)
+		config_note(notes, "monitoring systems cannot ask for metrics: %s", text);
+}
+
+static void start_scrape(struct smcrd *smcrd)
+{
+	struct config_notes notes = { .num = 0 };
+	open_scrape(smcrd, &notes);
+	log_notes(LOG_WARNING, &notes);
+	config_notes_free(&notes);
+}
+
+/* The configuration has changed; `before` is what was. */
+static void renew_scrape(struct smcrd *smcrd, const struct config *before,
+			 struct config_notes *notes)
+{
+	if (!strcmp(before->metrics_socket, smcrd->config.metrics_socket) &&
+	    !strcmp(before->metrics_address, smcrd->config.metrics_address))
+		return;
+	scrape_close(smcrd->scrape);
+	smcrd->scrape = NULL;
+	open_scrape(smcrd, notes);
+}
+
 static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
@@ -414,13 +462,17 @@ static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next
 					   .conns = smcrd->conns,
 					   .waiting = &smcrd->waiting };
 	apply_config(&rooms, what, next, ret_errors, ret_notes);
+	if (!ret_errors->num)
+		renew_scrape(smcrd, next, ret_notes);
 	update_option(smcrd);
 }
 
 static void set_values(void *ctx, struct config *next, struct config_notes *ret_errors)
 {
-	struct config_notes none = { .num = 0 };
-	apply(ctx, APPLY_VALUES, next, ret_errors, &none);
+	struct config_notes notes = { .num = 0 };
+	apply(ctx, APPLY_VALUES, next, ret_errors, &notes);
+	log_notes(LOG_WARNING, &notes);
+	config_notes_free(&notes);
 }
 
 static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
@@ -805,6 +857,8 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 	if (error)
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot tidy neighbour entries: %s",
 			 strerror(-error));
+	else
+		start_scrape(smcrd);
 	return error;
 }
 
@@ -899,6 +953,7 @@ void smcrd_free(struct smcrd *smcrd)
 	rdv_guard_close(smcrd->guard);
 	reload_free(smcrd->reload);
 	status_end(&smcrd->status);
+	scrape_close(smcrd->scrape);
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);

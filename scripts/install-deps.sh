@@ -10,7 +10,7 @@ packages=(
 	libbpf-dev libevent-dev libibverbs-dev libinih-dev libisal-dev libjansson-dev
 	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
 	# testing
-	bats git gzip jq libcmocka-dev mandoc musl-tools python3 spin systemd tshark xxd
+	bats git gzip jq libcmocka-dev mandoc musl-tools python3 python3-prometheus-client spin systemd tshark xxd
 	# demo, benchmark, and programs that tests run over SMC-R
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light openssl
 	procps strace tcpdump util-linux

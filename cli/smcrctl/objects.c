@@ -495,6 +495,14 @@ static void print_rmbs(const json_t *result, bool details)
 	table_print(result, rmb_columns, COUNT(rmb_columns), details);
 }
 
+/* As it goes to a monitoring system. */
+static void print_metrics(const json_t *result, bool details)
+{
+	const char *text = text_of(result, "text");
+	(void)details;
+	fputs(text ? text : "", stdout);
+}
+
 static void print_events(const json_t *result, bool details)
 {
 	table_print(result, event_columns, COUNT(event_columns), details);
@@ -521,6 +529,7 @@ const struct object objects[] = {
 	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs,
 	  TABLE(rmb_columns) },
 	{ "stats", "sums over all connections since the start", stats_print },
+	{ "metrics", "the same and more, for monitoring systems (OpenMetrics)", print_metrics },
 	{ "event", "what has happened to RNICs, links and connections, and commands", print_events,
 	  TABLE(event_columns) },
 	{ "monitor", NULL, NULL },

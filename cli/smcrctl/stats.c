@@ -3,6 +3,7 @@
 #include "cli/smcrctl/stats.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/smcrctl/table.h"
@@ -13,6 +14,7 @@
 struct line {
 	const char *title;
 	const char *key;
+	bool bytes;
 };
 
 static const json_t *find(const json_t *object, const char *key)
@@ -35,6 +37,18 @@ static json_t *row_of(const char *title)
 static void set(json_t *row, const char *key, const json_t *value)
 {
 	json_object_set(row, key, value ? (json_t *)value : json_null());
+}
+
+/* Bytes as everywhere: 1.2M, or exact. */
+static void set_amount(json_t *row, const char *key, const json_t *value, bool bytes)
+{
+	char *text =
+		bytes && json_is_integer(value) ? table_bytes(json_integer_value(value)) : NULL;
+	if (text)
+		json_object_set_new(row, key, json_string(text));
+	else
+		set(row, key, value);
+	free(text);
 }
 
 /* ---- connections by role ---- */
@@ -68,9 +82,9 @@ static void print_roles(const json_t *connections)
 static void print_directions(const json_t *tx, const json_t *rx)
 {
 	static const struct line lines[] = {
-		{ "bytes", "bytes" },
-		{ "of these by shared memory", "shared_bytes" },
-		{ "bytes relayed over TCP", "relayed_bytes" },
+		{ "bytes", "bytes", true },
+		{ "of these by shared memory", "shared_bytes", true },
+		{ "bytes relayed over TCP", "relayed_bytes", true },
 		{ "messages with bytes", "messages" },
 		{ "CDC messages", "cdc_messages" },
 		{ "requests", "requests" },
@@ -87,8 +101,8 @@ static void print_directions(const json_t *tx, const json_t *rx)
 	json_t *rows = json_array();
 	for (size_t i = 0; i < COUNT(lines); i++) {
 		json_t *row = row_of(lines[i].title);
-		set(row, "sent", find(tx, lines[i].key));
-		set(row, "received", find(rx, lines[i].key));
+		set_amount(row, "sent", find(tx, lines[i].key), lines[i].bytes);
+		set_amount(row, "received", find(rx, lines[i].key), lines[i].bytes);
 		json_array_append_new(rows, row);
 	}
 	print(rows, columns, COUNT(columns));

@@ -27,6 +27,7 @@
 #include "daemon/conns/conns.h"
 #include "daemon/conns/poller.h"
 #include "daemon/host/program.h"
+#include "daemon/host/unix_socket.h"
 #include "daemon/rendezvous/handshake.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
@@ -106,12 +107,10 @@ struct clients {
 	struct event *sweep_timer; /* deadlines of sessions */
 	struct program_names names;
 
-	int listen_fd;
+	struct unix_socket listen;
 	int abstract_fd; /* the same at ipc_abstract_address(), or -1 */
 	struct event *listen_event, *abstract_event;
 	struct event *listen_pause; /* out of descriptors: try again later */
-	dev_t socket_dev;
-	ino_t socket_ino;
 
 	struct session *sessions;
 	uint64_t last_request;   /* CONTROL requests so far */

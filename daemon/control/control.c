@@ -33,6 +33,7 @@ static const struct method {
 	{ "connection.show", control_show_connections, .optional = OF_CONN },
 	{ "rmb.show", control_show_rmbs, .optional = NEEDS(AFTER) | NEEDS(LINKGROUP) },
 	{ "stats.show", control_show_stats },
+	{ "metrics.show", control_show_metrics },
 	{ "event.show", control_show_events, .optional = OF_GROUP },
 	{ "event.wait", control_wait_for_events, .optional = OF_GROUP },
 	{ "ueid.show", control_show_ueids },

@@ -24,6 +24,7 @@
  *   rmbs.c      registered memory
  *   stats.c     sums, of a snapshot.c
  *   counters.c  counters of RNICs by name
+ *   metrics.c   the table of metrics, written by openmetrics.c, given away by scrape.c
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next

@@ -32,6 +32,8 @@ json_t *control_fallback_peers(const struct control *control);
 uint64_t control_count_plain(const struct control *control);
 /** One of them, as connections are. */
 void control_plain_view(const struct plain_conn *conn, struct client_conn_view *ret_view);
+/* metrics.c */
+json_t *control_show_metrics(struct control *control, struct page *page, struct refusal *refusal);
 /* history.c */
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
 /** The events behind a place, once there are any. */

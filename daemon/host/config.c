@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/host/log.h"
+#include "daemon/host/tcp_socket.h"
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/eid.h"
 
@@ -111,6 +112,22 @@ static bool set_socket(struct config *config, struct value *value)
 	if (value->text[0] != '/')
 		return refuse(value, "'%.40s' is not an absolute path", value->text);
 	return set_text(&config->socket_path, value);
+}
+
+static bool set_metrics_socket(struct config *config, struct value *value)
+{
+	if (value->text[0] && value->text[0] != '/')
+		return refuse(value, "'%.40s' is not an absolute path", value->text);
+	return set_text(&config->metrics_socket, value);
+}
+
+static bool set_metrics_address(struct config *config, struct value *value)
+{
+	struct sockaddr_storage addr;
+	if (value->text[0] && !tcp_socket_address(value->text, &addr))
+		return refuse(value, "'%.40s' is not an address and port such as 127.0.0.1:9469",
+			      value->text);
+	return set_text(&config->metrics_address, value);
 }
 
 static bool set_admin_group(struct config *config, struct value *value)
@@ -322,6 +339,8 @@ static const struct known_key {
 } keys[] = {
 	{ { "rnic", .list = true }, NULL, set_rnic },
 	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
+	{ { "metrics_socket" }, "", set_metrics_socket },
+	{ { "metrics_address" }, "", set_metrics_address },
 	{ { "admin_group", .looks_up = true }, "", set_admin_group },
 	{ { "log_level" }, "info", set_log_level },
 	{ { "element_size" }, "512K", set_bsize },
@@ -568,6 +587,8 @@ void config_free(struct config *config)
 		free_setting(&config->settings[i]);
 	free(config->settings);
 	free(config->socket_path);
+	free(config->metrics_socket);
+	free(config->metrics_address);
 	free(config->admin_group);
 	free(config->rules);
 	*config = (struct config){ 0 };

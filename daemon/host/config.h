@@ -64,9 +64,11 @@ struct config {
 	char *rnics[CONFIG_MAX_RNICS]; /* "soft:IFNAME" or "verbs:DEV[/PORT]"; none = discover */
 	size_t num_rnics;
 	char *socket_path;
-	char *admin_group; /* members may change things with smcrctl; "" = root only */
-	gid_t admin_gid;   /* its number, if there is one */
-	int log_level;     /* LOG_ERR .. LOG_DEBUG */
+	char *metrics_socket;  /* Unix socket that answers HTTP with metrics; "": none */
+	char *metrics_address; /* likewise "ADDRESS:PORT" of TCP */
+	char *admin_group;     /* members may change things with smcrctl; "" = root only */
+	gid_t admin_gid;       /* its number, if there is one */
+	int log_level;         /* LOG_ERR .. LOG_DEBUG */
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;
 	struct policy_rule *rules; /* which connections may use SMC-R */

@@ -1,0 +1,350 @@
+/* SPDX-License-Identifier: MIT */
+/* HTTP of monitoring systems, and of whoever else comes to that socket. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <event2/event.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "daemon/control/scrape.h"
+#include "daemon/host/tcp_socket.h"
+
+struct fixture {
+	char dir[32];
+	char path[64];
+	struct event_base *base;
+	struct scrape *scrape;
+	unsigned int collected;
+	size_t text_len;
+};
+
+static char *collect(void *ctx)
+{
+	struct fixture *fixture = ctx;
+	char *text = NULL;
+	fixture->collected++;
+	assert_true(asprintf(&text, "%0*u", (int)fixture->text_len, fixture->collected) > 0);
+	return text;
+}
+
+static void open_scrape(struct fixture *fixture, const char *address)
+{
+	const struct scrape_params params = { .base = fixture->base,
+					      .socket_path = fixture->path,
+					      .address = address,
+					      .text = collect,
+					      .ctx = fixture };
+	char text[256];
+	assert_int_equal(scrape_open(&params, &fixture->scrape, text, sizeof(text)), 0);
+}
+
+static int setup(void **state)
+{
+	struct fixture *fixture = calloc(1, sizeof(*fixture));
+	strcpy(fixture->dir, "/tmp/test-scrape-XXXXXX");
+	if (!mkdtemp(fixture->dir))
+		return -1;
+	snprintf(fixture->path, sizeof(fixture->path), "%s/metrics.sock", fixture->dir);
+	fixture->base = event_base_new();
+	fixture->text_len = 8;
+	open_scrape(fixture, "");
+	*state = fixture;
+	return 0;
+}
+
+static int teardown(void **state)
+{
+	struct fixture *fixture = *state;
+	scrape_close(fixture->scrape);
+	assert_int_equal(access(fixture->path, F_OK), -1); /* it is gone */
+	event_base_free(fixture->base);
+	rmdir(fixture->dir);
+	free(fixture);
+	return 0;
+}
+
+static int visit(const struct fixture *fixture)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "%s", fixture->path);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	return fd;
+}
+
+static void say(int fd, const char *text)
+{
+	assert_int_equal(send(fd, text, strlen(text), MSG_NOSIGNAL), (ssize_t)strlen(text));
+}
+
+/* Run the loop until the other end closes. @return what it has said; the caller frees it */
+static char *hear(const struct fixture *fixture, int fd)
+{
+	size_t len = 0, room = 1 << 20;
+	char *text = calloc(1, room);
+	ssize_t n = -1;
+	while (n != 0) {
+		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		n = recv(fd, text + len, room - 1 - len, 0);
+		if (n < 0 && errno == ECONNRESET)
+			n = 0;
+		assert_true(n >= 0 || errno == EAGAIN);
+		len += n > 0 ? (size_t)n : 0;
+	}
+	close(fd);
+	return text;
+}
+
+static char *ask(const struct fixture *fixture, const char *request)
+{
+	int fd = visit(fixture);
+	say(fd, request);
+	return hear(fixture, fd);
+}
+
+#define REQUEST "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n"
+
+static void metrics_are_answered(void **state)
+{
+	char *text = ask(*state, REQUEST);
+	assert_string_equal(text, "HTTP/1.1 200 OK\r\nContent-Type: application/openmetrics-text; "
+				  "version=1.0.0; charset=utf-8\r\nContent-Length: 8\r\n"
+				  "Cache-Control: no-store\r\nConnection: close\r\n\r\n00000001");
+	free(text);
+}
+
+static void requests_are_read_as_http_says(void **state)
+{
+	static const struct {
+		const char *request, *status, *body;
+	} rows[] = {
+		{ "GET /metrics HTTP/1.0\r\n\r\n", "200 OK", "0000000" },
+		{ "GET /metrics HTTP/1.1\n\n", "200 OK", "0000000" },
+		{ "GET /metrics?x=y HTTP/1.1\r\n\r\n", "200 OK", "0000000" },
+		{ "GET /metrics HTTP/1.1\r\nA: b\r\n\r\nGET /metrics HTTP/1.1\r\n\r\n", "200 OK",
+		  "0000000" },
+		{ "HEAD /metrics HTTP/1.1\r\n\r\n", "200 OK", NULL },
+		{ "HEAD / HTTP/1.1\r\n\r\n", "404 Not Found", NULL },
+		{ "GET / HTTP/1.1\r\n\r\n", "404 Not Found", "are at /metrics\n" },
+		{ "GET /metricsx HTTP/1.1\r\n\r\n", "404 Not Found", "are at /metrics\n" },
+		{ "POST /metrics HTTP/1.1\r\n\r\n", "405 Method Not Allowed", "GET and HEAD" },
+		{ "get /metrics HTTP/1.1\r\n\r\n", "400 Bad Request", "GET /metrics" },
+		{ "GET /metrics\r\n\r\n", "400 Bad Request", "GET /metrics" },
+		{ "GET /metrics HTTP/2\r\n\r\n", "400 Bad Request", "GET /metrics" },
+		{ "GET /metrics HTTP/1.1 x\r\n\r\n", "400 Bad Request", "GET /metrics" },
+		{ "\r\n\r\n", "400 Bad Request", "GET /metrics" },
+		{ "\x16\x03\x01\r\n\r\n", "400 Bad Request", "GET /metrics" },
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		char *text = ask(*state, rows[i].request);
+		const char *body = strstr(text, "\r\n\r\n");
+		assert_non_null(body);
+		if (strncmp(text, "HTTP/1.1 ", 9) != 0 ||
+		    strncmp(text + 9, rows[i].status, strlen(rows[i].status)) != 0)
+			fail_msg("%s: %s", rows[i].request, text);
+		if (rows[i].body && !strstr(body + 4, rows[i].body))
+			fail_msg("%s: %s", rows[i].request, text);
+		if (!rows[i].body)
+			assert_string_equal(body, "\r\n\r\n");
+		assert_true(strncmp(rows[i].status, "405", 3) ||
+			    strstr(text, "\r\nAllow: GET, HEAD\r\n"));
+		free(text);
+	}
+}
+
+/* A byte at a time, and with the writing side shut down before the answer. */
+static void slow_requests_are_answered(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = visit(fixture);
+	for (const char *c = REQUEST; *c; c++) {
+		assert_int_equal(send(fd, c, 1, MSG_NOSIGNAL), 1);
+		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	shutdown(fd, SHUT_WR);
+	char *text = hear(fixture, fd);
+	assert_non_null(strstr(text, "200 OK"));
+	free(text);
+}
+
+static void requests_without_end_are_refused(void **state)
+{
+	struct fixture *fixture = *state;
+	int fd = visit(fixture);
+	char much[SCRAPE_MAX_REQUEST + 1];
+	memset(much, 'x', sizeof(much));
+	much[SCRAPE_MAX_REQUEST] = '\0';
+	say(fd, much);
+	char *text = hear(fixture, fd);
+	assert_non_null(strstr(text, "431 Request Header Fields Too Large"));
+	free(text);
+}
+
+/* Collecting costs time that programs need. */
+static void metrics_are_not_collected_for_each(void **state)
+{
+	struct fixture *fixture = *state;
+	for (int i = 0; i < 3; i++)
+		free(ask(fixture, REQUEST));
+	assert_true(fixture->collected < 3); /* the machine may be slow */
+	usleep(SCRAPE_FRESH_MS * 1000);
+	unsigned int before = fixture->collected;
+	free(ask(fixture, REQUEST));
+	assert_int_equal(fixture->collected, before + 1);
+}
+
+/* More than the kernel takes at once, for many who share one text; some go away. */
+static void long_answers_come_whole(void **state)
+{
+	struct fixture *fixture = *state;
+	int fds[10];
+	fixture->text_len = 600000;
+	for (size_t i = 0; i < 10; i++) {
+		fds[i] = visit(fixture);
+		say(fds[i], REQUEST);
+	}
+	for (size_t i = 0; i < 10; i++) {
+		if (i % 3 == 2) {
+			close(fds[i]);
+			continue;
+		}
+		char *text = hear(fixture, fds[i]);
+		const char *body = strstr(text, "\r\n\r\n");
+		assert_non_null(body);
+		assert_int_equal(strlen(body + 4), 600000);
+		free(text);
+	}
+}
+
+/* Who says nothing makes way for others, and is dropped after a time anyway. */
+static void idle_visitors_make_way(void **state)
+{
+	struct fixture *fixture = *state;
+	int first = visit(fixture), others[SCRAPE_MAX_CONNS];
+	char byte;
+	for (size_t i = 0; i < SCRAPE_MAX_CONNS; i++) {
+		others[i] = visit(fixture);
+		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+	}
+	ssize_t n = -1; /* all of them are let in, some at a time */
+	while (n < 0) {
+		event_base_loop(fixture->base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
+		n = recv(first, &byte, 1, 0);
+	}
+	assert_int_equal(n, 0);
+	say(others[SCRAPE_MAX_CONNS - 1], REQUEST);
+	char *text = hear(fixture, others[SCRAPE_MAX_CONNS - 1]);
+	assert_non_null(strstr(text, "200 OK"));
+	free(text);
+	for (n = -1; n < 0;) {
+		event_base_loop(fixture->base, EVLOOP_ONCE);
+		n = recv(others[0], &byte, 1, 0);
+	}
+	assert_int_equal(n, 0);
+	for (size_t i = 0; i < SCRAPE_MAX_CONNS - 1; i++)
+		close(others[i]);
+	close(first);
+}
+
+static void addresses_are_checked(void **state)
+{
+	static const struct {
+		const char *text;
+		socklen_t len;
+	} rows[] = {
+		{ "127.0.0.1:9469", sizeof(struct sockaddr_in) },
+		{ "0.0.0.0:1", sizeof(struct sockaddr_in) },
+		{ "[::1]:65535", sizeof(struct sockaddr_in6) },
+		{ "", 0 },
+		{ "127.0.0.1", 0 },
+		{ "127.0.0.1:0", 0 },
+		{ "127.0.0.1:65536", 0 },
+		{ "127.0.0.1:80x", 0 },
+		{ "127.0.0.1:-1", 0 },
+		{ "127.0.0.256:80", 0 },
+		{ "localhost:80", 0 },
+		{ "::1:80", 0 },
+		{ "[::1:80", 0 },
+		{ "[127.0.0.1]:80", 0 },
+	};
+	struct sockaddr_storage addr;
+	(void)state;
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+		if (tcp_socket_address(rows[i].text, &addr) != rows[i].len)
+			fail_msg("%s", rows[i].text);
+}
+
+static void tcp_is_answered_too(void **state)
+{
+	struct fixture *fixture = *state;
+	struct sockaddr_in addr = { .sin_family = AF_INET };
+	socklen_t len = sizeof(addr);
+	char address[64];
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	int probe = socket(AF_INET, SOCK_STREAM, 0); /* keeps its port for us */
+	assert_int_equal(bind(probe, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	assert_int_equal(getsockname(probe, (struct sockaddr *)&addr, &len), 0);
+	close(probe);
+	snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned int)ntohs(addr.sin_port));
+	scrape_close(fixture->scrape);
+	open_scrape(fixture, address);
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
+	fcntl(fd, F_SETFL, O_NONBLOCK);
+	say(fd, REQUEST);
+	char *text = hear(fixture, fd);
+	assert_non_null(strstr(text, "200 OK"));
+	free(text);
+}
+
+/* What another process has is left alone, and what one left behind is not. */
+static void sockets_of_others_are_left_alone(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct scrape_params params = { .base = fixture->base,
+					      .socket_path = fixture->path,
+					      .address = "",
+					      .text = collect,
+					      .ctx = fixture };
+	struct scrape *other;
+	struct stat st;
+	char text[256];
+	assert_int_equal(scrape_open(&params, &other, text, sizeof(text)), -EADDRINUSE);
+	assert_non_null(strstr(text, "metrics_socket"));
+	assert_int_equal(stat(fixture->path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0666);
+	char *answer = ask(fixture, REQUEST);
+	assert_non_null(strstr(answer, "200 OK"));
+	free(answer);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(metrics_are_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(requests_are_read_as_http_says, setup, teardown),
+		cmocka_unit_test_setup_teardown(slow_requests_are_answered, setup, teardown),
+		cmocka_unit_test_setup_teardown(requests_without_end_are_refused, setup, teardown),
+		cmocka_unit_test_setup_teardown(metrics_are_not_collected_for_each, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(long_answers_come_whole, setup, teardown),
+		cmocka_unit_test_setup_teardown(idle_visitors_make_way, setup, teardown),
+		cmocka_unit_test(addresses_are_checked),
+		cmocka_unit_test_setup_teardown(tcp_is_answered_too, setup, teardown),
+		cmocka_unit_test_setup_teardown(sockets_of_others_are_left_alone, setup, teardown),
+	};
+	signal(SIGPIPE, SIG_IGN); /* as smcrd does */
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
