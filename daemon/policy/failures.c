@@ -8,8 +8,7 @@
 #include "daemon/policy/place_key.h"
 
 #define MAX_ENTRIES   4096
-#define PORTS_OF_PEER 64 /* of them: no address makes the others' be forgotten */
-#define RESET_SECONDS 2  /* a daemon that is restarted leaves resets behind */
+#define RESET_SECONDS 2 /* a daemon that is restarted leaves resets behind */
 #define LONGEST       3600
 #define ECHO_SECONDS  3600
 #define ECHO_LONGEST  86400
@@ -100,23 +99,18 @@ static struct entry *find(const struct failures *failures, const struct place_ke
 	return entry;
 }
 
-static bool same_address(const struct place_key *a, const struct place_key *b)
-{
-	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
-}
-
 /* Of the ports of an address the one that came first makes room for one more. */
 static void make_room_at(struct failures *failures, const struct place_key *key)
 {
 	struct entry *entry, *first = NULL;
 	unsigned int ports = 0;
 	for (entry = failures->entries; entry; entry = entry->hh.next) {
-		if (!entry->key.port || !same_address(&entry->key, key))
+		if (!entry->key.port || !place_key_same_address(&entry->key, key))
 			continue;
 		first = first ? first : entry;
 		ports++;
 	}
-	if (ports >= PORTS_OF_PEER)
+	if (ports >= place_key_most(key))
 		remove_entry(failures, first);
 }
 
@@ -205,7 +199,7 @@ static bool only_echoes(const struct failures *failures, const struct smcr_addr 
 		return true; /* tried again, in vain */
 	HASH_FIND(hh, failures->good, &key, sizeof(key), good);
 	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
-		if (same_address(&entry->key, &key) && speaks_no_smc(&entry->failure))
+		if (place_key_same_address(&entry->key, &key) && speaks_no_smc(&entry->failure))
 			ports++;
 	return !good && ports >= ECHO_PORTS;
 }
@@ -268,7 +262,7 @@ size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, 
 	size_t n = 0;
 	for (entry = failures->entries; entry; entry = next) {
 		next = entry->hh.next;
-		if (same_address(&entry->key, &key) && (!port || entry->key.port == port))
+		if (place_key_same_address(&entry->key, &key) && (!port || entry->key.port == port))
 			n += forget(failures, entry, forgotten, arg);
 	}
 	return n;

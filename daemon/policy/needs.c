@@ -57,6 +57,23 @@ static struct place *find(const struct needs *needs, const struct smcr_addr *whe
 	return place;
 }
 
+/* Of the places of an address the one that was not used for longest makes room for one more. */
+static void make_room(struct needs *needs, const struct place_key *key)
+{
+	struct place *place, *oldest = NULL;
+	unsigned int same = 0;
+	for (place = needs->places; place; place = place->hh.next) {
+		if (!place_key_same_address(&place->key, key))
+			continue;
+		oldest = oldest ? oldest : place;
+		same++;
+	}
+	if (same >= place_key_most(key))
+		remove_place(needs, oldest);
+	else if (HASH_COUNT(needs->places) >= MAX_PLACES)
+		remove_place(needs, needs->places);
+}
+
 /* It becomes the last of the list. @return NULL: no memory */
 static struct place *use(struct needs *needs, const struct smcr_addr *where)
 {
@@ -69,9 +86,8 @@ static struct place *use(struct needs *needs, const struct smcr_addr *where)
 			return NULL;
 		place->key = place_key_of(where);
 		place->rcv.need = place->snd.need = UINT32_MAX;
+		make_room(needs, &place->key);
 	}
-	if (HASH_COUNT(needs->places) >= MAX_PLACES)
-		remove_place(needs, needs->places);
 	HASH_ADD(hh, needs->places, key, sizeof(place->key), place);
 	return place;
 }

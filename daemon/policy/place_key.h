@@ -27,6 +27,22 @@ static inline struct place_key place_key_of(const struct smcr_addr *where)
 	return key;
 }
 
+/** Places of one address that are kept: nobody makes what is known of others be forgotten. This
+ * host's own ports are all of one address, and all its users'. */
+#define PLACES_OF_PEER 64
+#define PLACES_OF_HOST 1024
+
+static inline unsigned int place_key_most(const struct place_key *key)
+{
+	return key->family ? PLACES_OF_PEER : PLACES_OF_HOST;
+}
+
+/** Are these ports of one address? */
+static inline bool place_key_same_address(const struct place_key *a, const struct place_key *b)
+{
+	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
+}
+
 /** Is it this place, or if `where` is a peer as a whole, a port of that peer? */
 static inline bool place_key_within(const struct place_key *key, const struct smcr_addr *where)
 {

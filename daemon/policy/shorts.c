@@ -84,25 +84,42 @@ static struct place *find(const struct shorts *shorts, const struct smcr_addr *w
 	return place;
 }
 
+/* Is there room for one more place of this address? */
+static bool has_room(const struct shorts *shorts, const struct place_key *key)
+{
+	unsigned int same = 0;
+	if (HASH_COUNT(shorts->places) >= MAX_PLACES)
+		return false;
+	for (const struct place *place = shorts->places; place; place = place->hh.next)
+		same += place_key_same_address(&place->key, key);
+	return same < place_key_most(key);
+}
+
 /* What is quiet for long says nothing any more. */
-static bool make_room(struct shorts *shorts, uint64_t now_ms)
+static void forget_quiet(struct shorts *shorts, uint64_t now_ms)
 {
 	struct place *place, *next;
-	if (HASH_COUNT(shorts->places) < MAX_PLACES)
-		return true;
 	for (place = shorts->places; place; place = next) {
 		next = place->hh.next;
 		if (!place->known.is_short && now_ms - place->recent_ms > SHORTS_LOOK_MS)
 			remove_place(shorts, place);
 	}
-	return HASH_COUNT(shorts->places) < MAX_PLACES;
+}
+
+static bool make_room(struct shorts *shorts, const struct smcr_addr *where, uint64_t now_ms)
+{
+	const struct place_key key = place_key_of(where);
+	if (has_room(shorts, &key))
+		return true;
+	forget_quiet(shorts, now_ms);
+	return has_room(shorts, &key);
 }
 
 static struct place *find_or_make(struct shorts *shorts, const struct smcr_addr *where,
 				  uint64_t now_ms)
 {
 	struct place *place = find(shorts, where);
-	if (place || !make_room(shorts, now_ms))
+	if (place || !make_room(shorts, where, now_ms))
 		return place;
 	place = calloc(1, sizeof(*place));
 	if (!place)

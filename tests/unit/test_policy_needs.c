@@ -119,11 +119,11 @@ static void places(void **state)
 static void many_places(void **state)
 {
 	struct needs *needs = *state;
-	for (uint16_t port = 1; port <= 4096; port++) {
-		const struct smcr_addr where = peer(1, port);
+	for (uint16_t i = 0; i < 4096; i++) {
+		const struct smcr_addr where = peer((uint8_t)(i / 64), i % 64 + 1);
 		end(needs, &where, NEEDS_IN_A_ROW, 50, 50);
 	}
-	const struct smcr_addr first = peer(1, 1), second = peer(1, 2), third = peer(1, 3);
+	const struct smcr_addr first = peer(0, 1), second = peer(0, 2), third = peer(0, 3);
 	end(needs, &first, 1, 50, 50);
 	expect(needs, &second, 100, 100);
 	end(needs, &own, NEEDS_IN_A_ROW, 50, 50);
@@ -131,6 +131,21 @@ static void many_places(void **state)
 	expect(needs, &second, 0, 0);
 	expect(needs, &third, 100, 100);
 	expect(needs, &own, 100, 100);
+}
+
+/** Whoever has many ports makes what is known of others' be forgotten no more than of its own. */
+static void many_ports_of_one_peer(void **state)
+{
+	struct needs *needs = *state;
+	const struct smcr_addr other = peer(2, 1), last = peer(1, 64), first = peer(1, 5000 - 63);
+	end(needs, &other, NEEDS_IN_A_ROW, 50, 50);
+	for (uint16_t port = 1; port <= 5000; port++) {
+		const struct smcr_addr where = peer(1, port);
+		end(needs, &where, NEEDS_IN_A_ROW, 50, 50);
+	}
+	expect(needs, &other, 100, 100);
+	expect(needs, &last, 0, 0);
+	expect(needs, &first, 100, 100);
 }
 
 int main(void)
@@ -141,6 +156,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(unknown, setup, teardown),
 		cmocka_unit_test_setup_teardown(places, setup, teardown),
 		cmocka_unit_test_setup_teardown(many_places, setup, teardown),
+		cmocka_unit_test_setup_teardown(many_ports_of_one_peer, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

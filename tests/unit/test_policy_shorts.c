@@ -259,7 +259,7 @@ static void there_is_room_for_so_many_places(void **state)
 	struct fixture *fixture = *state;
 	const struct short_place *place;
 	for (uint32_t i = 0; i < 5000; i++) {
-		struct smcr_addr where = peer((uint8_t)(i >> 12), (uint16_t)(i + 1));
+		struct smcr_addr where = peer((uint8_t)(i / 64), (uint16_t)(i % 64 + 1));
 		shorts_note(fixture->shorts, &where, 5, 5, fixture->now_ms, &place);
 		assert_int_equal(place != NULL, i < 4096);
 	}
@@ -267,6 +267,26 @@ static void there_is_room_for_so_many_places(void **state)
 	struct smcr_addr where = peer(99, 1);
 	fixture->now_ms += SHORTS_LOOK_MS + 1;
 	shorts_note(fixture->shorts, &where, 5, 5, fixture->now_ms, &place);
+	assert_non_null(place);
+}
+
+/* Of one peer; ports of this host are of all its users. */
+static void a_peer_has_so_many_ports(void **state)
+{
+	struct fixture *fixture = *state;
+	const struct short_place *place;
+	for (uint16_t port = 1; port <= 2000; port++) {
+		struct smcr_addr where = peer(1, port), own = { .port = port };
+		shorts_note(fixture->shorts, &where, 5, 5, fixture->now_ms, &place);
+		assert_int_equal(place != NULL, port <= 64);
+		shorts_note(fixture->shorts, &own, 5, 5, fixture->now_ms, &place);
+		assert_int_equal(place != NULL, port <= 1024);
+	}
+	struct smcr_addr other = peer(2, 1), quiet = peer(1, 3000);
+	shorts_note(fixture->shorts, &other, 5, 5, fixture->now_ms, &place);
+	assert_non_null(place);
+	fixture->now_ms += SHORTS_LOOK_MS + 1;
+	shorts_note(fixture->shorts, &quiet, 5, 5, fixture->now_ms, &place);
 	assert_non_null(place);
 }
 
@@ -288,6 +308,7 @@ int main(void)
 		CASE(with_rate_0_nothing_is_learnt),
 		CASE(what_is_short_can_be_changed),
 		CASE(there_is_room_for_so_many_places),
+		CASE(a_peer_has_so_many_ports),
 	};
 	return cmocka_run_group_tests_name("policy_shorts", tests, NULL, NULL);
 }
