@@ -136,14 +136,11 @@ static void tell_smcr(struct check *check)
 	json_decref(link);
 }
 
-/* A socket that was not handed over knows what the handshake has come to; one that was had the
- * option in both directions. */
+/* What smcrd relays was handed over, and had the option in both directions. Any other socket knows
+ * itself what the handshake has come to. */
 static bool was_echoed(const struct check *check, int fd)
 {
-	int negotiated = pre_negotiated(fd);
-	if (negotiated >= 0)
-		return negotiated == IPC_NEGOTIATED_YES;
-	return check->info.flags & SMCR_INFO_RELAYED && check->reason != SMCR_REASON_NO_BPF;
+	return check->info.flags & SMCR_INFO_RELAYED || pre_negotiated(fd) == IPC_NEGOTIATED_YES;
 }
 
 static void tell_tcp(struct check *check, int fd)

@@ -1,0 +1,218 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# smcrctl doctor and smcrctl check: what they say of hosts that are well, and of what each check looks at.
+# What failures look like to an operator is in stories.bats.
+bats_require_minimum_version 1.5.0
+load common
+
+# as_user UID HOST WORD..: smcrctl as a user of the host
+as_user() {
+	local uid=$1 host=$2
+	shift 2
+	on "$host" setpriv --reuid "$uid" --regid "$uid" --clear-groups "$HOSTS_BUILD/bin/smcrctl" "$@"
+}
+
+# well HOST: its users reach smcrd, and each NIC answers for itself. How many files may be open is the machine's
+# to say.
+well() {
+	chmod 755 "$HOSTS_DIR"
+	arp_own_only "$1"
+}
+
+# found LEVEL CHECK TEXT: among what doctor has found, in the JSON in $output
+found() {
+	jq -e --arg level "$1" --arg check "$2" --arg text "$3" '.doctor |
+		map(select(.level == $level and .check == $check and (.text | contains($text)))) |
+		length > 0' <<<"$output"
+}
+
+# silent_server PORT [COMMAND..]: it says how many bytes each connection brought
+silent_server() {
+	local port=$1
+	shift
+	cat >"$HOSTS_DIR/server.py" <<-'EOF'
+	import socket, sys
+	with socket.create_server((sys.argv[1], int(sys.argv[2]))) as server:
+	    while True:
+	        connection, _ = server.accept()
+	        with connection:
+	            print("bytes", len(connection.recv(100)))
+	EOF
+	start_on a "$@" python3 -u "$HOSTS_DIR/server.py" "$SERVER" "$port" >"$HOSTS_DIR/server.out"
+	until_true 10 tcp_listens a "$port"
+}
+
+@test "doctor finds nothing on a host that is well, and exits 0" {
+	two_daemons
+	well a
+	run -0 smcrctl_on a doctor
+	[[ "$output" != *problem:* ]]
+	[ -z "$(grep '^warning:' <<<"$output" | grep -v 'files open')" ]
+	[[ "$output" == *"ok: smcrd "*"answers, on $HOSTS_DIR/a.sock"* ]]
+	[[ "$output" == *"ok: RNIC soft:eth0 is active, at eth0 (1500) with 10.77.0.1, MTU of RoCE 1024"* ]]
+	[[ "$output" == *"ok: no rule of nftables is seen to drop UDP port 4791"* ]]
+	run -0 smcrctl_on a -j doctor
+	jq -e '.schema == 1 and (.doctor | length > 7 and all((.level == "ok" or .check == "limits") and
+		(.check | length > 3)))' <<<"$output"
+	run -2 smcrctl_on a doctor please
+}
+
+@test "doctor is for ordinary users too, and says what needs root" {
+	two_daemons
+	well a
+	run -0 as_user 65534 a -j doctor
+	found warning firewall 'needs root'
+	found ok daemon "process $SMCRD_PID_a, answers"
+	found ok namespace 'serves the network namespace'
+	jq -e '.doctor | map(select(.level != "ok" and .check != "limits")) | length == 1' <<<"$output"
+}
+
+@test "doctor: two interfaces on one network" {
+	two_daemons
+	run -0 smcrctl_on a -j doctor
+	found warning subnets 'eth0 and eth1 are on one network and answer ARP for each other'
+	arp_own_only a
+	on a sysctl -qw net.ipv4.conf.eth1.rp_filter=1
+	ip -n "$HOSTS_ID-a" link set eth1 mtu 1400
+	run -0 smcrctl_on a -j doctor
+	! found warning subnets 'answer ARP'
+	found warning subnets 'rp_filter of eth1 is strict'
+	! found warning subnets 'rp_filter of eth0'
+	found warning subnets 'have other MTUs, 1500 and 1400'
+}
+
+@test "doctor: RNICs that are down, that are missing, and that cannot be used" {
+	hosts_up 1500
+	arp_own_only a
+	talk_start holder a python3 -c '
+import socket, sys
+sock = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+sock.bind(("10.77.0.11", 4791))
+for line in sys.stdin:
+    print("ok", flush=True)'
+	tell holder there
+	smcrd_start a
+	run -0 smcrctl_on a -j doctor
+	found warning rnics 'RNIC soft:eth1 is not used: '
+	found warning rnics 4791
+	found ok rnics 'soft:eth0 is active'
+	talk_kill holder
+	ip -n "$HOSTS_ID-a" link set eth0 down
+	until_true 5 shows a device '[.[] | select(.state == "active" and .name == "soft:eth0")] | length == 0'
+	run -1 smcrctl_on a -j doctor
+	found warning rnics 'RNIC soft:eth0 is down: eth0 is'
+	daemon_ends a || false
+	smcrd_start a --rnic soft:eth1 --rnic soft:later0
+	run -0 smcrctl_on a -j doctor
+	found warning rnics 'RNIC soft:later0 is not there'
+}
+
+@test "doctor: few open files, and a configuration that the service cannot read" {
+	hosts_up 1500
+	arp_own_only a
+	: >"$HOSTS_DIR/a.conf"
+	start_on a prlimit --nofile=1024 "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" \
+		--socket "$HOSTS_DIR/a.sock" >"$HOSTS_DIR/a.log" 2>&1
+	SMCRD_PID_a=$!
+	until_true 10 answers a
+	run -0 smcrctl_on a -j doctor
+	found warning limits 'may have 1024 files open, enough for some 256 connections'
+	# a host with the service's user and a configuration, for this command only
+	mkdir "$HOSTS_DIR/etc"
+	echo 'memory = 1G' >"$HOSTS_DIR/etc/smcrd.conf"
+	chmod 600 "$HOSTS_DIR/etc/smcrd.conf"
+	{
+		cat /etc/passwd
+		echo 'smcrd:x:64999:64999::/:/usr/sbin/nologin'
+	} >"$HOSTS_DIR/passwd"
+	mkdir -p "$HOSTS_DIR/upper"
+	service_host() {
+		on a unshare -m sh -c '
+			mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/work &&
+			mount -t overlay none -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work /etc &&
+			cp "$1/passwd" /etc/passwd && rm -rf /etc/smcrd && cp -a "$1/etc" /etc/smcrd && chmod 755 /etc/smcrd &&
+			shift && exec "$@"' - "$HOSTS_DIR" "$HOSTS_BUILD/bin/smcrctl" -j doctor
+	}
+	run -1 service_host
+	found problem configuration 'user smcrd cannot read /etc/smcrd/smcrd.conf'
+	chmod 644 "$HOSTS_DIR/etc/smcrd.conf"
+	run -0 service_host
+	found ok configuration 'user smcrd can read'
+}
+
+@test "doctor: a daemon that stands still" {
+	hosts_up 1500
+	smcrd_start a
+	kill -STOP "$SMCRD_PID_a"
+	run -1 smcrctl_on a -j doctor
+	kill -CONT "$SMCRD_PID_a"
+	found problem daemon "smcrd, process $SMCRD_PID_a, does not answer within"
+}
+
+@test "check: a connection that uses SMC-R is opened and closed, and brings no data" {
+	two_patient_daemons
+	chmod 755 "$HOSTS_DIR"
+	silent_server 7001 "$RUN"
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
+	[[ "$output" == *"ok: both sides agree on version 1 of SMC-R, in link group 1"* ]]
+	[[ "$output" == *"ok: UDP port 4791 passes: link 1/"*"on RNIC soft:eth"*" with MTU 1024"* ]]
+	[[ "${lines[-1]}" == "ok: a connection to $SERVER port 7001 uses SMC-R" ]]
+	until_true 5 grep -qx 'bytes 0' "$HOSTS_DIR/server.out"
+	# the option counts, not the environment
+	run -0 on b env SMCRD_SOCKET=/nowhere SMCR_REQUIRE=1 SMCR_VERBOSE=1 setpriv --reuid 65534 --regid 65534 \
+		--clear-groups "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/b.sock" -j check "$SERVER" 7001
+	jq -e --arg server "$SERVER" '.check | .smcr and .reason == null and .linkgroup == 1 and .link > 0 and
+		.address == $server and .port == 7001 and (.rnic | startswith("soft:eth"))' <<<"$output"
+	until_true 5 eval '[ "$(grep -c "bytes 0" "$HOSTS_DIR/server.out")" = 2 ]'
+	until_true 5 shows b connection '[.[] | select(.ended == false)] | length == 0'
+	[ "$(sort -u "$HOSTS_DIR/server.out")" = 'bytes 0' ]
+	! grep -q 'failed' <<<"$(smcrctl_on b event)"
+}
+
+@test "check: names, ports, and words that are wrong" {
+	two_daemons
+	run -2 smcrctl_on b check
+	run -2 smcrctl_on b check "$SERVER" 0
+	run -2 smcrctl_on b check "$SERVER" 65536
+	run -2 smcrctl_on b check "$SERVER" 80 program
+	run -2 smcrctl_on b check "$SERVER" 80 81
+	run -1 smcrctl_on b check no-such-host.invalid
+	[[ "$output" == *"problem: no-such-host.invalid has no address"* ]]
+	run -1 smcrctl_on b check "$SERVER" 7999
+	[[ "$output" == *"problem: nobody listens at $SERVER port 7999"* ]]
+	run -1 smcrctl_on b -j check "$SERVER"
+	jq -e '.check | .smcr == false and .port == 443 and .reason == null' <<<"$output"
+	run -1 smcrctl_on b check 10.99.0.1 80
+	[[ "$output" == *"problem: TCP to 10.99.0.1 port 80 fails: Network is unreachable"* ]]
+}
+
+@test "check: rules, the host itself, and a peer that failed, without a connection" {
+	two_daemons
+	chmod 755 "$HOSTS_DIR"
+	silent_server 7001 "$RUN"
+	smcrctl_on b policy add deny port 7001 uid 65534
+	smcrctl_on b policy add deny program /usr/bin/curl
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"warning: there are rules for single programs, which were not looked at"* ]]
+	run -1 as_user 65534 b check "$SERVER" 7001
+	[[ "$output" == *": deny uid 65534 port 7001; 'smcrctl policy delete deny uid 65534 port 7001' lifts it"* ]]
+	run -1 smcrctl_on b -j check "$SERVER" 7001 program /usr/bin/curl
+	jq -e '.check | .smcr == false and .reason == "local-policy"' <<<"$output"
+	run -0 smcrctl_on b check "$SERVER" 7001 program /usr/bin/wget
+	run -1 smcrctl_on a -j check "$SERVER" 7001
+	jq -e '.check.reason == "own-host"' <<<"$output"
+}
+
+@test "check: a server that does not accept" {
+	local program
+	two_daemons
+	program='import socket, time
+server = socket.create_server(("'$SERVER'", 7001))
+while True: time.sleep(1)'
+	start_on a "$RUN" python3 -c "$program"
+	until_true 10 tcp_listens a 7001
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
+	[[ "$output" == *"problem: "*"does not accept connections"* ]]
+}
