@@ -68,6 +68,8 @@ static const struct {
 	{ SMCR_REASON_NO_BPF, EITHER("see 'smcrctl doctor'") },
 	{ SMCR_REASON_NO_DAEMON, EITHER("start smcrd: systemctl start smcrd") },
 	{ SMCR_REASON_SHUTTING_DOWN, EITHER("try again when smcrd has been started") },
+	{ SMCR_REASON_OTHER_NETWORK,
+	  EITHER("start an smcrd in the network namespace of the program ('ip netns exec')") },
 	{ SMCR_REASON_NO_ANSWER, EITHER("what answers there sends the TCP option back without "
 					"speaking SMC-R: a middlebox, "
 					"or a program that does not accept connections") },

@@ -112,7 +112,10 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 		pending->result.requested = true;
 		finish(pending, 0, "The server was asked; it has not acted yet.");
 	} else if (!pending->known) {
-		finish(pending, -ETIMEDOUT, "It goes on, but has not come to an end in time.");
+		finish(pending, -ETIMEDOUT,
+		       "It has not ended within %u seconds and goes on: smcrctl link and smcrctl "
+		       "event show what comes of it.",
+		       (unsigned int)(engine->config.command_timeout / 1000000));
 	}
 	struct smcr_command_result result = pending->result;
 	uint64_t id = pending->id;

@@ -96,8 +96,10 @@ void pre_log_fallback(int fd, const char *text, uint32_t reason)
 	if (reason == SMCR_REASON_NONE)
 		snprintf(line, sizeof(line), "TCP: %s", text ? text : "no reason given");
 	else
-		snprintf(line, sizeof(line), "TCP: %s%s%s: %s", text ? text : "", text ? ", " : "",
-			 smcr_reason_name(reason), smcr_reason_text(reason));
+		snprintf(line, sizeof(line), "TCP: %s%s%s: %s%s", text ? text : "",
+			 text ? ", " : "", smcr_reason_name(reason), smcr_reason_text(reason),
+			 reason == SMCR_REASON_PEER_DECLINED ? ": smcrctl connection shows why"
+							     : "");
 	pre_log(fd, line);
 }
 

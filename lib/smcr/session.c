@@ -363,11 +363,14 @@ static void describe(struct pre_handover *handover, const struct session *s)
 {
 	struct ipc_error error;
 	const char *words = strerrordesc_np(handover->error);
+	const char *whose = "smcrd cannot be asked";
 	if (handover->error == PRE_STANDS_STILL)
 		words = "it was stopped, or hangs";
-	if (s && ipc_decode_error(s->payload, s->len, &error) == 0)
+	if (s && ipc_decode_error(s->payload, s->len, &error) == 0) {
 		words = error.text;
-	snprintf(handover->text, sizeof(handover->text), "smcrd: %s",
+		whose = "smcrd";
+	}
+	snprintf(handover->text, sizeof(handover->text), "%s: %s", whose,
 		 words ? words : "unknown error");
 }
 

@@ -54,7 +54,7 @@ struct pre_handover {
 	int error;       /* FAILED, NOT_HANDED: positive errno, or PRE_STANDS_STILL */
 	uint32_t reason; /* TCP: enum smcr_reason */
 	/** NOT_HANDED: why, a sentence or the beginning of one. */
-	char text[IPC_TEXT_MAX + sizeof("smcrd: ")];
+	char text[IPC_TEXT_MAX + sizeof("smcrd cannot be asked: ")];
 };
 
 /**

@@ -15,17 +15,24 @@ static struct reason of_ours(enum smcr_reason code)
 	case SMCR_REASON_NONE:
 		return (struct reason){ "none", "SMC-R is used, or no reason was given" };
 	case SMCR_REASON_NO_MEMORY:
-		return (struct reason){ "no-memory", "memory for buffers or a link group ran out" };
+		return (struct reason){ "no-memory",
+					"there is no memory for another link group or its buffers: "
+					"'memory' in smcrd.conf is used up, or too small" };
 	case SMCR_REASON_CONFIRM_LINK_FAILED:
 		return (struct reason){ "confirm-link-failed",
-					"the first link could not be confirmed over RoCE in time" };
+					"no answer came over RoCE in time: does a firewall on the "
+					"way, or of one of the hosts, drop UDP port 4791?" };
 	case SMCR_REASON_ADD_LINK_FAILED:
 		return (struct reason){
 			"add-link-failed",
-			"the exchange about a second link failed or took too long"
+			"a link of the new link group failed while it was set up: RoCE packets are "
+			"lost on the way, or an RDMA device went down"
 		};
 	case SMCR_REASON_CONFIG:
-		return (struct reason){ "config", "the configuration does not allow SMC-R here" };
+		return (struct reason){
+			"config",
+			"'versions' in smcrd.conf allows no version of SMC-R for this connection"
+		};
 	case SMCR_REASON_PEER_NO_SMC:
 		return (struct reason){
 			"peer-no-smc",
@@ -33,55 +40,71 @@ static struct reason of_ours(enum smcr_reason code)
 		};
 	case SMCR_REASON_LOCAL_POLICY:
 		return (struct reason){ "local-policy",
-					"a local rule excludes this connection from SMC-R" };
+					"a deny or allow rule keeps this connection from SMC-R: "
+					"smcrctl policy shows which" };
 	case SMCR_REASON_IPSEC:
 		return (struct reason){ "ipsec",
 					"the connection is under IPsec, which RDMA would bypass" };
 	case SMCR_REASON_NO_DEVICE:
 		return (struct reason){
 			"no-device",
-			"no usable RDMA device for the interface of this connection; peers of "
-			"version 2 also say so when no user EID is in common"
+			"no RDMA device can be used for this connection (smcrctl device shows "
+			"why); peers of version 2 also say so when no user EID is in common"
 		};
 	case SMCR_REASON_NO_R_DEVICE:
-		return (struct reason){ "no-r-device", "no usable SMC-R device was found" };
+		return (struct reason){ "no-r-device",
+					"no RDMA device is active in the network of this "
+					"connection: smcrctl device shows why" };
 	case SMCR_REASON_NO_UEID:
-		return (struct reason){ "no-ueid", "SMC-Rv2 was offered without any user EID" };
+		return (struct reason){ "no-ueid",
+					"SMC-Rv2 was offered without any user EID: neither 'ueid' "
+					"in smcrd.conf nor smcrctl ueid gave one" };
 	case SMCR_REASON_RELEASE_MISMATCH:
 		return (struct reason){ "release-mismatch",
-					"the two sides disagree on the SMC release number" };
+					"the two sides disagree on the release of SMC version 2" };
 	case SMCR_REASON_MAX_CONNS:
 		return (struct reason){
-			"max-conns", "the number of connections a link group was not acceptable"
+			"max-conns",
+			"the two sides disagree on how many connections a link group may have"
 		};
 	case SMCR_REASON_MAX_LINKS:
-		return (struct reason){ "max-links",
-					"the number of links a link group was not acceptable" };
+		return (struct reason){
+			"max-links",
+			"the two sides disagree on how many links a link group may have"
+		};
 	case SMCR_REASON_MODE_MISMATCH:
 		return (struct reason){ "mode-mismatch",
 					"the peer accepted a kind of SMC that was not offered" };
 	case SMCR_REASON_EYE_CATCHER:
-		return (struct reason){
-			"eye-catcher", "the peer uses, or refuses, eye catchers in receive buffers"
-		};
+		return (struct reason){ "eye-catcher",
+					"the two sides disagree on eye catchers in receive "
+					"buffers: see 'dialect' in smcrd.conf" };
 	case SMCR_REASON_SOCKET_OPTION:
 		return (struct reason){ "socket-option",
-					"a socket option is in use that SMC-R cannot serve" };
+					"the socket has an option, or is of a kind, that SMC-R "
+					"cannot serve, such as TCP Fast Open or SO_ZEROCOPY" };
 	case SMCR_REASON_PREFIX_MISMATCH:
-		return (struct reason){ "prefix-mismatch",
-					"the two sides are not in the same IP subnet, which SMC-R "
-					"version 1 requires" };
-	case SMCR_REASON_VLAN:
 		return (struct reason){
-			"vlan", "the VLAN of the connection's interface could not be used"
+			"prefix-mismatch",
+			"the two sides are not in the same IP subnet, which SMC-R version 1 "
+			"requires; version 2 requires a user EID in common"
 		};
+	case SMCR_REASON_VLAN:
+		return (struct reason){ "vlan", "the VLAN of the connection's interface could not "
+						"be used with an RDMA device" };
 	case SMCR_REASON_NO_ACTIVE_LINK:
-		return (struct reason){ "no-active-link", "the link group has no active link" };
+		return (struct reason){
+			"no-active-link",
+			"the link group lost its last link while the connection was set up"
+		};
 	case SMCR_REASON_UNKNOWN_LINK:
 		return (struct reason){ "unknown-link",
 					"the server named a link that the client does not have" };
 	case SMCR_REASON_VERSION_MISMATCH:
-		return (struct reason){ "version-mismatch", "no SMC version in common" };
+		return (struct reason){
+			"version-mismatch",
+			"no SMC version in common: see 'versions' in smcrd.conf of both sides"
+		};
 	case SMCR_REASON_NO_ROUTE:
 		return (struct reason){ "no-route", "no route to the peer's RoCE address" };
 	case SMCR_REASON_NOT_INDIRECT:
@@ -90,50 +113,55 @@ static struct reason of_ours(enum smcr_reason code)
 			"the server said that a gateway is between the RoCE addresses, and none is"
 		};
 	case SMCR_REASON_OUT_OF_SYNC:
-		return (struct reason){
-			"out-of-sync", "the server used a link group that the client no longer has"
-		};
+		return (struct reason){ "out-of-sync",
+					"the server used a link group that the client has ended; "
+					"the next connection makes a new one" };
 	case SMCR_REASON_PEER_DECLINED:
-		return (struct reason){ "peer-declined",
-					"the peer declined; its own code tells why" };
-	case SMCR_REASON_INTERNAL: return (struct reason){ "internal", "an internal error" };
+		return (struct reason){ "peer-declined", "the peer declined SMC-R" };
+	case SMCR_REASON_INTERNAL:
+		return (struct reason){ "internal",
+					"an internal error, of which the log of smcrd says more" };
 	case SMCR_REASON_RTOKEN:
-		return (struct reason){ "rtoken",
-					"the peer's RMB key and address could not be stored" };
-	case SMCR_REASON_QP_NOT_READY:
-		return (struct reason){ "qp-not-ready", "the queue pair could not be made ready" };
-	case SMCR_REASON_RKEY_EXCHANGE:
 		return (struct reason){
-			"rkey-exchange",
-			"a new receive buffer could not be registered or announced to the peer"
+			"rtoken", "the key and address of the peer's receive buffer could not be "
+				  "stored: they are there already, or there are too many"
 		};
+	case SMCR_REASON_QP_NOT_READY:
+		return (struct reason){ "qp-not-ready", "the RDMA device did not make the queue "
+							"pair ready: the log of smcrd says more" };
+	case SMCR_REASON_RKEY_EXCHANGE:
+		return (struct reason){ "rkey-exchange",
+					"a new receive buffer could not be registered with the "
+					"RDMA device, or announced to the peer over RoCE" };
 	case SMCR_REASON_BAD_ENUM:
 		return (struct reason){
 			"bad-value", "a message carried a reserved MTU, buffer size or version"
 		};
 	case SMCR_REASON_RMBE_EXHAUSTED:
-		return (struct reason){ "rmbe-exhausted",
-					"no receive buffer is free and no more may be made" };
-	case SMCR_REASON_PEER_SKIPPED:
 		return (struct reason){
-			"peer-skipped",
-			"SMC-R with this peer failed a moment ago and is not tried again yet"
+			"rmbe-exhausted",
+			"there is no room for a receive buffer: 'memory' in smcrd.conf, a user's "
+			"or peer's part of it, or the 255 RMBs of a link group"
 		};
+	case SMCR_REASON_PEER_SKIPPED:
+		return (struct reason){ "peer-skipped",
+					"SMC-R with this peer failed a moment ago and is not tried "
+					"again yet: smcrctl policy shows why and for how long" };
 	case SMCR_REASON_NO_BPF:
-		return (struct reason){ "no-bpf",
-					"this host cannot send the SMC option: no BPF programs" };
+		return (struct reason){ "no-bpf", "this host cannot send the SMC option: smcrd has "
+						  "no BPF programs, and smcrctl info says why" };
 	case SMCR_REASON_SHUTTING_DOWN:
 		return (struct reason){ "shutting-down", "smcrd is shutting down" };
 	case SMCR_REASON_NOT_CLAIMED:
 		return (struct reason){
 			"not-claimed",
-			"the socket was made before the preload library or smcrd could prepare it"
+			"the socket was not prepared for SMC-R: its program did not want that, or "
+			"it is older than smcrd or than the library in its program"
 		};
 	case SMCR_REASON_NO_ANSWER:
 		return (struct reason){
-			"no-answer",
-			"the handshake promised SMC-R, but no sound answer to the rendezvous "
-			"came: the connection was made again as plain TCP"
+			"no-answer", "the handshake promised SMC-R, but no sound answer to the "
+				     "rendezvous came: the connection was made again as plain TCP"
 		};
 	case SMCR_REASON_PATH_MTU:
 		return (struct reason){
@@ -142,22 +170,23 @@ static struct reason of_ours(enum smcr_reason code)
 			"the MTU of the path is less than that of the interface"
 		};
 	case SMCR_REASON_UEID_MISMATCH:
-		return (struct reason){ "ueid-mismatch",
-					"the two sides have no user EID in common" };
+		return (struct reason){
+			"ueid-mismatch",
+			"the two sides have no user EID in common: see smcrctl ueid on both"
+		};
 	case SMCR_REASON_LIMIT:
 		return (struct reason){
-			"limit",
-			"smcrd serves as many connections or sessions, of this user, with this "
-			"peer or of all, as it may"
+			"limit", "smcrd serves as many connections, sessions or listeners as it "
+				 "may, of this user, with this peer or of all: see smcrctl info"
 		};
 	case SMCR_REASON_NO_DESCRIPTORS:
-		return (struct reason){
-			"no-descriptors",
-			"smcrd, the program or the host has no file descriptor left for this"
-		};
+		return (struct reason){ "no-descriptors", "no file descriptor is left for this in "
+							  "smcrd, in the program, or on the host" };
 	case SMCR_REASON_NO_DAEMON:
-		return (struct reason){ "no-daemon",
-					"no smcrd that could serve this connection can be asked" };
+		return (struct reason){
+			"no-daemon", "no smcrd answers that could serve this connection: it does "
+				     "not run, it hangs, or the program may not reach its socket"
+		};
 	case SMCR_REASON_OWN_HOST:
 		return (struct reason){ "own-host",
 					"both ends are on this host, where RDMA gains nothing" };
@@ -168,10 +197,12 @@ static struct reason of_ours(enum smcr_reason code)
 		};
 	case SMCR_REASON_OTHER_NETWORK:
 		return (struct reason){ "other-namespace",
-					"its network namespace is none that this smcrd serves" };
+					"the program is in another network namespace than its "
+					"smcrd: that namespace needs an smcrd of its own" };
 	case SMCR_REASON_SHORT_CONNECTIONS:
 		return (struct reason){ "short-connections",
-					"connections to this port end too soon for SMC-R to pay" };
+					"connections to this port end too soon for SMC-R to pay: "
+					"smcrctl policy shows which" };
 	}
 	return (struct reason){ 0 };
 }
@@ -180,25 +211,22 @@ static struct reason of_ours(enum smcr_reason code)
 static struct reason of_others(uint32_t code)
 {
 	switch (code) {
-	case 0x03030001: return (struct reason){ "no-d-device", "the peer found no SMC-D device" };
-	case 0x03030003:
-		return (struct reason){ "no-ismv2", "the peer has no ISM version 2 hardware" };
+	case 0x03030001: return (struct reason){ "no-d-device", "no SMC-D device was found" };
+	case 0x03030003: return (struct reason){ "no-ismv2", "there is no ISM version 2 hardware" };
 	case 0x03030004:
 		return (struct reason){ "no-v2-extension",
 					"the version 2 extension of the Proposal is missing" };
 	case 0x03030005:
 		return (struct reason){ "no-dv2-extension",
 					"the SMC-Dv2 extension of the Proposal is missing" };
-	case 0x03030006: return (struct reason){ "no-seid", "no system EID" };
-	case 0x03030007:
-		return (struct reason){ "no-dv2-device", "the peer found no SMC-Dv2 device" };
+	case 0x03030006: return (struct reason){ "no-seid", "there is no system EID" };
+	case 0x03030007: return (struct reason){ "no-dv2-device", "no SMC-Dv2 device was found" };
 	case 0x03090000:
-		return (struct reason){
-			"ism-vlan", "the peer could not register the VLAN with its ISM device"
-		};
+		return (struct reason){ "ism-vlan",
+					"the VLAN could not be registered with the ISM device" };
 	case 0x030d0000:
 		return (struct reason){ "d-buffer-limit",
-					"the peer reached its limit of SMC-D buffers" };
+					"there are as many SMC-D buffers as there may be" };
 	default:
 		return (struct reason){
 			"unknown", "the peer gave a code that only its own documentation explains"

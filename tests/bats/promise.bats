@@ -74,6 +74,13 @@ start_both() {
 	part
 	until_true 5 shows b connection 'any(.fallback_reason == "peer-declined" and
 		.peer_fallback_reason == "no-daemon")'
+	# while there is none
+	tell client "connect $SERVER 7001" 'ok tcp'
+	tell server accept 'ok tcp'
+	exchange
+	part
+	grep -Eq 'TCP: smcrd (is out of reach|cannot be asked)' "$HOSTS_DIR/server.err"
+	run ! grep no-bpf "$HOSTS_DIR/server.err"
 	smcrd_start a
 	# The first one after the start is older than the claim of its listener.
 	tell client "connect $SERVER 7001" 'ok tcp'
