@@ -376,6 +376,8 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd \
 		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
 		$(DESTDIR)$(PREFIX)/share/doc/smcrd/examples \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
+		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
 		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
 		$(DESTDIR)$(PREFIX)/share/man/man5 \
 		$(DESTDIR)$(PREFIX)/share/man/man7 \
@@ -392,6 +394,9 @@ install: all
 	sed 's#@PREFIX@#$(PREFIX)#; s#@VERSION@#$(VERSION)#' lib/libsmcr/smcr.pc.in \
 		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/smcr.pc
 	install -m 644 $(wildcard examples/*) $(DESTDIR)$(PREFIX)/share/doc/smcrd/examples/
+	install -m 644 etc/completion/smcrctl.bash \
+		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/smcrctl
+	install -m 644 etc/completion/_smcrctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/
 	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
 	install -m 644 $(wildcard man/*.3) $(DESTDIR)$(PREFIX)/share/man/man3/
 	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/

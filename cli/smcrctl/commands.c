@@ -27,9 +27,6 @@ static bool parse_link(const char *word, uint64_t *ret_group, uint64_t *ret_numb
 
 /* ---- arguments of commands; words that are left over are refused by the caller ---- */
 
-/* @return how many words were taken, or -1 */
-typedef int (*parser)(int argc, char **argv, json_t *params);
-
 static int group_argument(int argc, char **argv, json_t *params)
 {
 	uint64_t group;
@@ -168,68 +165,70 @@ static int no_argument_at_all(int argc, char **argv, json_t *params)
 
 /* ---- the commands ---- */
 
-static const struct command {
-	const char *object;
-	const char *name; /* NULL: the object itself is the command */
-	const char *arguments;
-	const char *help;
-	parser parse;       /* NULL: it takes filters */
-	bool disorderly;    /* --disorderly makes sense */
-	const char *method; /* of smcrd, if it has another name */
-} commands[] = {
-	{ "linkgroup", "delete", "GROUP", "end it; its connections are reset", group_argument },
-	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument },
+const struct command commands[] = {
+	{ "linkgroup", "delete", "GROUP", "end it; its connections are reset", group_argument,
+	  .value = COMMANDS_GROUP },
+	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument,
+	  .value = COMMANDS_GROUP },
 	{ "link", "delete", "GROUP/NUMBER [--disorderly]", "take it down; connections move first",
-	  link_argument, true },
-	{ "link", "test", "GROUP/NUMBER", "does the peer answer, and how fast?", link_argument },
-	{ "link", "disable", "GROUP/NUMBER", "write on others, if there are any", link_argument },
-	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument },
+	  link_argument, true, .value = COMMANDS_LINK },
+	{ "link", "test", "GROUP/NUMBER", "does the peer answer, and how fast?", link_argument,
+	  .value = COMMANDS_LINK },
+	{ "link", "disable", "GROUP/NUMBER", "write on others, if there are any", link_argument,
+	  .value = COMMANDS_LINK },
+	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument, .value = COMMANDS_LINK },
 	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
-	  failover_arguments },
+	  failover_arguments, .value = COMMANDS_GROUP },
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
-	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument },
+	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument,
+	  .value = COMMANDS_UEID },
 	{ "config", "set", "KEY VALUE", "until a reload or restart", value_arguments },
 	{ "config", "reload", "", "read the files again; all is checked first",
 	  no_argument_at_all },
 	{ "policy", "add", "RULE", "new connections go by it", rule_arguments },
-	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments },
+	{ "policy", "delete", "RULE", "new connections do not go by it", rule_arguments,
+	  .value = COMMANDS_RULE },
 	{ "policy", "forget", "[PEER] [port NUMBER]", "what was seen of it; try SMC-R again",
 	  place_arguments },
 };
 
-static const struct object *find_object(const char *word)
+const size_t num_commands = COUNT(commands);
+
+const struct object *commands_find_object(const char *word)
 {
 	const char *names[MAX_OBJECTS], *other;
-	for (size_t i = 0; i < num_objects && i < MAX_OBJECTS; i++)
+	char hint[WORDS_HINT_LEN];
+	size_t n = num_objects < MAX_OBJECTS ? num_objects : MAX_OBJECTS;
+	for (size_t i = 0; i < n; i++)
 		names[i] = objects[i].name;
-	int found = words_match(word, names, num_objects, &other);
+	int found = words_match(word, names, n, &other);
 	if (other)
 		words_refuse("'%s' may be %s or %s", word, objects[found].name, other);
 	else if (found < 0)
-		words_refuse("there is no object '%s'; see smcrctl --help", word);
+		words_refuse("there is no object '%s': 'smcrctl help' lists them%s", word,
+			     words_hint(word, names, n, hint));
 	return other || found < 0 ? NULL : &objects[found];
 }
 
 /* "show, add, delete" */
-static void list_commands(const struct object *object, char *text, size_t len)
+static void list_commands(const char *const *names, size_t n, char *text, size_t len)
 {
-	int at = snprintf(text, len, "%s", SHOW);
-	for (size_t i = 0; i < COUNT(commands); i++)
-		if (!strcmp(commands[i].object, object->name))
-			at += snprintf(text + at, len - (size_t)at, ", %s", commands[i].name);
+	size_t at = 0;
+	*text = '\0';
+	for (size_t i = 0; i < n && at < len; i++)
+		at += (size_t)snprintf(text + at, len - at, "%s%s", i ? ", " : "", names[i]);
 }
 
-/* @return true with the command, NULL for show; false with a sentence on standard error */
-static bool find_command(const struct object *object, const char *word,
-			 const struct command **ret_command)
+bool commands_find(const struct object *object, const char *word,
+		   const struct command **ret_command)
 {
 	const struct command *candidates[COUNT(commands) + 1] = { NULL };
 	const char *names[COUNT(commands) + 1] = { SHOW }, *other;
-	char text[128];
+	char text[128], hint[WORDS_HINT_LEN];
 	size_t n = 1;
 	for (size_t i = 0; i < COUNT(commands); i++) {
-		if (strcmp(commands[i].object, object->name))
+		if (strcmp(commands[i].object, object->name) || !commands[i].name)
 			continue;
 		names[n] = commands[i].name;
 		candidates[n++] = &commands[i];
@@ -239,14 +238,15 @@ static bool find_command(const struct object *object, const char *word,
 		return words_refuse("%s %s may be %s or %s", object->name, word, names[found],
 				    other);
 	if (found < 0) {
-		list_commands(object, text, sizeof(text));
-		return words_refuse("%s has no command '%s'; it has: %s", object->name, word, text);
+		list_commands(names, n, text, sizeof(text));
+		return words_refuse("%s has no command '%s'; it has: %s%s", object->name, word,
+				    text, words_hint(word, names, n, hint));
 	}
 	*ret_command = candidates[found];
 	return true;
 }
 
-static const struct command *own_command(const struct object *object)
+const struct command *commands_own(const struct object *object)
 {
 	for (size_t i = 0; i < COUNT(commands); i++)
 		if (!commands[i].name && !strcmp(commands[i].object, object->name))
@@ -303,7 +303,7 @@ static bool take_arguments(const struct object *object, const struct command *co
 
 int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_request)
 {
-	const struct object *object = find_object(argv[0]);
+	const struct object *object = commands_find_object(argv[0]);
 	const struct command *command = NULL;
 	if (!object)
 		return -EINVAL;
@@ -314,9 +314,9 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 	}
 	int at = 1;
 	if (!object->print)
-		command = own_command(object);
+		command = commands_own(object);
 	else if (argc > 1 && !filters_begin(object->name, argv[1]) &&
-		 !find_command(object, argv[at++], &command))
+		 !commands_find(object, argv[at++], &command))
 		return -EINVAL;
 	json_t *params = json_object();
 	char *text = NULL;
@@ -333,32 +333,4 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 					 .monitor = command && command->method,
 					 .text = text };
 	return 0;
-}
-
-void commands_list(FILE *out)
-{
-	char line[80];
-	for (size_t i = 0; i < num_objects; i++) {
-		const struct object *object = &objects[i];
-		if (object->run) {
-			snprintf(line, sizeof(line), "%s%s%s", object->name,
-				 object->arguments ? " " : "",
-				 object->arguments ? object->arguments : "");
-			fprintf(out, "  %-40s %s\n", line, object->help);
-		}
-		if (object->print) {
-			bool filters = filters_begin(object->name, NULL);
-			snprintf(line, sizeof(line), "%s [%s%s]", object->name, SHOW,
-				 filters ? " FILTER .." : "");
-			fprintf(out, "  %-40s %s\n", line, object->help);
-		}
-		for (size_t c = 0; c < COUNT(commands); c++) {
-			if (strcmp(commands[c].object, object->name))
-				continue;
-			snprintf(line, sizeof(line), "%s%s%s %s", object->name,
-				 commands[c].name ? " " : "",
-				 commands[c].name ? commands[c].name : "", commands[c].arguments);
-			fprintf(out, "  %-40s %s\n", line, commands[c].help);
-		}
-	}
 }

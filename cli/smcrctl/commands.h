@@ -11,6 +11,32 @@
 
 #include "cli/smcrctl/objects.h"
 
+/** What a command's first word names, for completion. */
+enum commands_value {
+	COMMANDS_OTHER,
+	COMMANDS_GROUP, /* a link group */
+	COMMANDS_LINK,
+	COMMANDS_UEID,
+	COMMANDS_RULE,
+};
+
+/** What an object can be told to do. */
+struct command {
+	const char *object;
+	const char *name; /* NULL: the object itself is the command */
+	const char *arguments;
+	const char *help;
+	/** Words that are left over are refused by the caller. NULL: it takes filters. @return how
+	 * many words were taken, or -1 */
+	int (*parse)(int argc, char **argv, json_t *params);
+	bool disorderly;           /* --disorderly makes sense */
+	const char *method;        /* of smcrd, if it has another name */
+	enum commands_value value; /* that the first word names */
+};
+
+extern const struct command commands[];
+extern const size_t num_commands;
+
 /** What the words ask for. */
 struct request {
 	const struct object *object;
@@ -28,7 +54,16 @@ struct request {
  */
 int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_request);
 
-/** A line for each object and command. */
-void commands_list(FILE *out);
+/** The object that the word means; NULL: none, which it says. */
+const struct object *commands_find_object(const char *word);
+/**
+ * The command of an object.
+ * @param ret_command  NULL: show, or the object is a tool
+ * @return false: it has none of this name, and says so
+ */
+bool commands_find(const struct object *object, const char *word,
+		   const struct command **ret_command);
+/** The one whose name is the object's; NULL: it has none. */
+const struct command *commands_own(const struct object *object);
 
 #endif

@@ -43,6 +43,14 @@ bool filters_begin(const char *object, const char *word)
 	return false;
 }
 
+const char *filters_name(const char *object, unsigned int nth)
+{
+	for (size_t i = 0; i < COUNT(filters); i++)
+		if (concerns(&filters[i], object) && nth-- == 0)
+			return filters[i].name;
+	return NULL;
+}
+
 void filters_list(const char *object, char *text, size_t len)
 {
 	size_t at = 0;
@@ -57,7 +65,7 @@ static const struct filter *find(const char *object, const char *word)
 {
 	const struct filter *candidates[COUNT(filters)];
 	const char *names[COUNT(filters)], *other;
-	char text[160];
+	char text[160], hint[WORDS_HINT_LEN];
 	size_t n = 0;
 	for (size_t i = 0; i < COUNT(filters); i++)
 		if (concerns(&filters[i], object)) {
@@ -71,7 +79,8 @@ static const struct filter *find(const char *object, const char *word)
 		words_refuse("unexpected argument '%s'", word);
 	else if (found < 0) {
 		filters_list(object, text, sizeof(text));
-		words_refuse("%s cannot be limited by '%s'; it can be by: %s", object, word, text);
+		words_refuse("%s cannot be limited by '%s'; it can be by: %s%s", object, word, text,
+			     words_hint(word, names, n, hint));
 	}
 	return other || found < 0 ? NULL : candidates[found];
 }

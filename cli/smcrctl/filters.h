@@ -15,6 +15,9 @@
 /** Can the object be limited by the word? NULL: by any. */
 bool filters_begin(const char *object, const char *word);
 
+/** The nth word that the object can be limited by; NULL: there are no more. */
+const char *filters_name(const char *object, unsigned int nth);
+
 /** Pairs of a word and a value. @return false, and says what is wrong */
 bool filters_take(const char *object, int argc, char **argv, json_t *params);
 

@@ -297,7 +297,7 @@ static const struct column info_columns[] = {
 
 static const struct column device_columns[] = {
 	{ "NAME", "name" },
-	{ "STATE", NULL, .format = device_state },
+	{ "STATE", "state", .format = device_state },
 	{ "NETDEV", "netdev" },
 	{ "GIDS", "gids", .drop = 3 },
 	{ "MTU", "mtu", .drop = 2 },
@@ -340,7 +340,7 @@ static const struct column link_columns[] = {
 	{ "LINK", NULL, .format = link_of_link },
 	{ "PEER", "peer" },
 	{ "PEER-HOST", "peer_host", .details = true },
-	{ "STATE", NULL, .format = link_state },
+	{ "STATE", "state", .format = link_state },
 	{ "RNIC", "rnic", .drop = 1 },
 	{ "LOCAL-GID", "local_gid", .drop = 6 },
 	{ "PEER-GID", "peer_gid", .drop = 5 },
@@ -357,7 +357,7 @@ static const struct column link_columns[] = {
 
 static const struct column connection_columns[] = {
 	{ "ID", "id", .details = true },
-	{ "SINCE", NULL, .format = since, .drop = 4 },
+	{ "SINCE", "time_us", .format = since, .drop = 6 },
 	{ "LOCAL", "local" },
 	{ "PEER", "peer" },
 	{ "PEER-HOST", "peer_host", .details = true },
@@ -448,7 +448,7 @@ static const struct column rmb_columns[] = {
 
 static const struct column event_columns[] = {
 	{ "ID", "id", .details = true },
-	{ "TIME", NULL, .format = event_time },
+	{ "TIME", "time_us", .format = event_time },
 	{ "EVENT", "event", .drop = 1 },
 	{ "PEER", "peer", .details = true },
 	{ "LINKGROUP", "linkgroup", .details = true },

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 void output_json(const struct output *output, const char *key, const json_t *value)
 {
@@ -12,12 +14,25 @@ void output_json(const struct output *output, const char *key, const json_t *val
 	json_decref(document);
 }
 
+/* What was typed may be no UTF-8, and JSON is nothing else. */
+static json_t *text_json(const char *text)
+{
+	json_t *json = json_string(text);
+	char *copy = json ? NULL : strdup(text);
+	for (char *at = copy; at && *at; at++)
+		*at = *at & (char)0x80 ? '?' : *at;
+	if (!json)
+		json = json_string(copy ? copy : "");
+	free(copy);
+	return json;
+}
+
 int output_error(const struct output *output, enum exit_status status, const char *code,
 		 const char *text)
 {
 	fprintf(stderr, "smcrctl: %s\n", text);
 	if (output->json) {
-		json_t *error = json_pack("{s:s, s:s}", "code", code, "text", text);
+		json_t *error = json_pack("{s:s, s:o}", "code", code, "text", text_json(text));
 		output_json(output, "error", error);
 		json_decref(error);
 	}

@@ -89,10 +89,10 @@ static int compare(const void *left, const void *right)
 static void fill(struct entry *entry, const struct sort *sort, json_t *row, size_t place)
 {
 	*entry = (struct entry){ .row = row, .place = place, .descending = sort->descending };
-	if (sort->column->format)
-		entry->text = sort->column->format(row);
-	else
+	if (sort->column->key)
 		entry->value = table_value(row, sort->column);
+	else
+		entry->text = sort->column->format(row);
 }
 
 json_t *sort_rows(const struct sort *sort, json_t *rows)

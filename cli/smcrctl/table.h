@@ -20,7 +20,9 @@ struct column {
 	const char *title;
 	const char *key; /* of the row's object; a dot leads into an inner object */
 	bool details;    /* only with --details */
-	char *(*format)(const json_t *row); /* instead of the plain value; malloc'ed, or NULL */
+	/* Instead of the plain value, which is what rows are sorted by all the same; malloc'ed, or
+	 * NULL. */
+	char *(*format)(const json_t *row);
 	unsigned char drop; /* left out on a narrow terminal, the largest first; 0: never */
 	bool sentence;      /* text that goes on in the terminal's next line, if it has to */
 };

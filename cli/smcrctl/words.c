@@ -6,14 +6,26 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/smcrctl/output.h"
+
+#define TEXT_LEN 1024
+
+static const struct output plain;
+static const struct output *say_as = &plain;
+
+void words_say_as(const struct output *output)
+{
+	say_as = output;
+}
+
 bool words_refuse(const char *format, ...)
 {
+	char text[TEXT_LEN];
 	va_list args;
-	fputs("smcrctl: ", stderr);
 	va_start(args, format);
-	vfprintf(stderr, format, args);
+	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	fputc('\n', stderr);
+	output_error(say_as, STATUS_USAGE, "usage", text);
 	return false;
 }
 
@@ -35,6 +47,54 @@ int words_match(const char *word, const char *const *names, size_t n, const char
 	}
 	return found;
 }
+
+/* ---- what may be meant ---- */
+
+#define LONGEST 24 /* words that are looked at */
+
+static size_t least(size_t a, size_t b)
+{
+	return a < b ? a : b;
+}
+
+/* How many letters are wrong, missing, too many, or stand in the other order (the optimal string
+ * alignment distance). */
+static size_t distance(const char *a, const char *b)
+{
+	size_t table[LONGEST + 1][LONGEST + 1];
+	size_t rows = strlen(a), columns = strlen(b);
+	for (size_t i = 0; i <= rows; i++)
+		for (size_t k = 0; k <= columns; k++) {
+			if (i == 0 || k == 0) {
+				table[i][k] = i + k;
+				continue;
+			}
+			size_t change = table[i - 1][k - 1] + (a[i - 1] != b[k - 1]);
+			table[i][k] = least(change, 1 + least(table[i - 1][k], table[i][k - 1]));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				table[i][k] = least(table[i][k], table[i - 2][k - 2] + 1);
+		}
+	return table[rows][columns];
+}
+
+const char *words_hint(const char *word, const char *const *names, size_t n,
+		       char ret_hint[WORDS_HINT_LEN])
+{
+	size_t len = strlen(word), best = len / 2 < 2 ? len / 2 : 2;
+	ret_hint[0] = '\0';
+	for (size_t i = 0; len <= LONGEST && i < n; i++) {
+		if (strlen(names[i]) > LONGEST)
+			continue;
+		size_t wrong = distance(word, names[i]);
+		if (wrong > best || (wrong == best && *ret_hint))
+			continue;
+		best = wrong;
+		snprintf(ret_hint, WORDS_HINT_LEN, "; did you mean '%s'?", names[i]);
+	}
+	return ret_hint;
+}
+
+/* ---- what words stand for ---- */
 
 bool words_number(const char *text, size_t len, uint64_t max, uint64_t *ret)
 {

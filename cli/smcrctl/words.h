@@ -13,8 +13,14 @@
 
 #define WORDS_MAX_GROUP UINT32_MAX
 #define WORDS_USER_LEN  16
+#define WORDS_HINT_LEN  64
 
-/** Say what is wrong. @return false */
+struct output;
+
+/** How to say what is wrong from now on; outlives that. */
+void words_say_as(const struct output *output);
+
+/** Say what is wrong: wrong usage. @return false */
 bool words_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 /**
@@ -22,6 +28,13 @@ bool words_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)))
  * @return its index or -1; *ret_other is the second one that fits, or NULL if none does
  */
 int words_match(const char *word, const char *const *names, size_t n, const char **ret_other);
+
+/**
+ * A suggestion for a word that is none of `names` but much like one.
+ * @return "; did you mean 'link'?", or ""
+ */
+const char *words_hint(const char *word, const char *const *names, size_t n,
+		       char ret_hint[WORDS_HINT_LEN]);
 
 /** A decimal number from 1 to `max`. */
 bool words_number(const char *text, size_t len, uint64_t max, uint64_t *ret);

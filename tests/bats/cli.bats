@@ -71,7 +71,7 @@ CONNECTIONS='{"connection.show":[[
 	canned "$CONNECTIONS"
 	run -0 "$SMCRCTL" connection
 	titles=$(tr -s ' ' <<<"${lines[0]}")
-	[ "$titles" = "LOCAL PEER MODE LINK STATE TX-BYTES RX-BYTES PID PROGRAM FALLBACK" ]
+	[[ "$titles" == *"LOCAL PEER MODE LINK STATE TX-BYTES RX-BYTES PID PROGRAM FALLBACK" ]]
 	run -0 terminal 200 24 "$SMCRCTL" connection
 	[ "$(tr -s ' ' <<<"${lines[0]%$'\r'}")" = "$titles" ]
 	for columns in 80 60 40; do
@@ -97,7 +97,7 @@ CONNECTIONS='{"connection.show":[[
 	[ "$(ids -link)" = 213 ]
 	[ "$(ids pid)" = 231 ]
 	run -2 "$SMCRCTL" --sort size connection
-	[[ "$output" == *"no column 'size' to sort by; it has: ID, LOCAL, PEER, "* ]]
+	[[ "$output" == *"no column 'size' to sort by; it has: ID, "*" PEER, "* ]]
 	run -2 "$SMCRCTL" --sort pid info
 }
 
@@ -194,4 +194,116 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	jq -e '.peer | length == 1 and .[0].skipped_seconds_left == 57 and .[0].failures[0].kind == "path"' <<<"$output"
 	run -0 "$SMCRCTL" -j --sort -connections peer
 	[ "$(jq -r '.peer[0].peer' <<<"$output")" = 10.77.0.2 ]
+}
+
+@test "help at every level" {
+	run -0 "$SMCRCTL" help
+	[ "$output" = "$("$SMCRCTL" --help)" ]
+	for words in "help link" "link help"; do
+		# shellcheck disable=SC2086
+		run -0 "$SMCRCTL" $words
+		[[ "$output" == *"link delete GROUP/NUMBER"* ]]
+		[[ "$output" == *"peer ADDRESS, state STATE, group GROUP"* ]]
+		[[ "$output" == *"Columns: LINK, PEER, STATE"* ]]
+		[[ "$output" == *"With -d also: "*"LAST-ERROR"* ]]
+		[[ "$output" != *"ueid"* ]]
+	done
+	for words in "help link delete" "link delete help"; do
+		# shellcheck disable=SC2086
+		run -0 "$SMCRCTL" $words
+		[[ "$output" == *"link delete GROUP/NUMBER"* ]]
+		[[ "$output" != *"link add"* ]]
+	done
+	run -0 "$SMCRCTL" help monitor
+	[[ "$output" == *"peer ADDRESS, group GROUP"* ]]
+	# of each object and command that there is
+	while read -r object command _; do
+		case $command in
+		add | delete | test | disable | enable | remove | forget) run -0 "$SMCRCTL" help "$object" "$command" ;;
+		*) run -0 "$SMCRCTL" "$object" help ;;
+		esac
+		[[ "$output" == *"  $object"* ]]
+	done < <("$SMCRCTL" help | sed -n 's/^  \([a-z]\)/\1/p')
+	run -2 "$SMCRCTL" help nothing
+	run -2 "$SMCRCTL" help link nothing
+	run -2 "$SMCRCTL" help link delete 1
+}
+
+@test "a word or option that is much like one gets a suggestion, other wrong ones what there is" {
+	run -2 "$SMCRCTL" lnik
+	[ "$output" = "smcrctl: there is no object 'lnik': 'smcrctl help' lists them; did you mean 'link'?" ]
+	run -2 "$SMCRCTL" nonsense
+	[[ "$output" != *"did you mean"* ]]
+	run -2 "$SMCRCTL" link delte 1/1
+	[[ "$output" == *"it has: show, add, delete, test, disable, enable; did you mean 'delete'?" ]]
+	run -2 "$SMCRCTL" connection show prot 80
+	[[ "$output" == *"; did you mean 'port'?" ]]
+	run -2 "$SMCRCTL" --jsno link
+	[ "${lines[0]}" = "smcrctl: there is no option '--jsno'; did you mean 'json'?" ]
+	[ "${lines[1]}" = "usage: smcrctl [OPTIONS] OBJECT [COMMAND] [ARGUMENTS]; see 'smcrctl help'" ]
+	[ "${#lines[@]}" = 2 ]
+	run -2 "$SMCRCTL" -x link
+	[ "${lines[0]}" = "smcrctl: there is no option '-x'" ]
+	run -2 "$SMCRCTL" link --watch
+	[ "${lines[0]}" = "smcrctl: option '--watch' is not followed by its value" ]
+	run -2 "$SMCRCTL" --json=1 link
+	[ "${lines[0]}" = "smcrctl: option '--json' takes no value" ]
+}
+
+@test "with -j wrong usage is told as JSON too, wherever -j stands" {
+	for words in "-j lnik" "link delte -j" "-x -j link" "link -j --watch 0" "--sort x link -j" "-p help nothing"; do
+		# shellcheck disable=SC2086
+		run -2 --separate-stderr "$SMCRCTL" $words
+		jq -e '.schema == 1 and .error.code == "usage" and (.error.text | length > 10)' <<<"$output"
+		# shellcheck disable=SC2154
+		[[ "$stderr" == "smcrctl: "* ]]
+	done
+}
+
+@test "an argument that is no UTF-8 is refused as JSON all the same" {
+	run -2 --separate-stderr "$SMCRCTL" -j link peer $'\xff\xfe'
+	[ "$(jq -r .error.text <<<"$output")" = "peer: this is no text: '??'" ]
+}
+
+# completes LINE: what bash offers at the end of the line, in one line
+completes() {
+	PATH=$HOSTS_BUILD/bin:$PATH bash -c '
+		. "$0"
+		complete -p smcrctl >&2
+		COMP_LINE=$1 COMP_POINT=${#1}
+		_smcrctl
+		echo "${COMPREPLY[*]}"' "$HOSTS_ROOT/etc/completion/smcrctl.bash" "$1" 2>/dev/null
+}
+
+@test "completion in bash knows objects, commands, options, and what smcrd has" {
+	canned '{"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
+		"link.show":[[{"linkgroup":1,"number":1},{"linkgroup":1,"number":2},{"linkgroup":12,"number":1}]],
+		"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}]}'
+	[ "$(completes "smcrctl li")" = "linkgroup link" ]
+	[ "$(completes "smcrctl link ")" = "show add delete test disable enable help peer state group" ]
+	[ "$(completes "smcrctl link delete ")" = "1/1 1/2 12/1" ]
+	[ "$(completes "smcrctl link delete 12")" = "12/1" ]
+	[ "$(completes "smcrctl linkgroup delete ")" = "1 2 12" ]
+	[ "$(completes "smcrctl failover 1 ")" = "from to" ]
+	[ "$(completes "smcrctl link show state ")" = "activating active deactivating failed" ]
+	[ "$(completes "smcrctl connection mode smcr s")" = "state" ]
+	[ "$(completes "smcrctl monitor peer ")" = "10.77.0.2 fd00::3" ]
+	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash has the rest
+	[ "$(completes "smcrctl ueid remove ")" = "LAB" ]
+	[ "$(completes "smcrctl policy delete ")" = 'deny\ port\ 22' ]
+	[ "$(completes "smcrctl --wa")" = "--watch" ]
+	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
+	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
+	[ "$(completes "smcrctl help ueid ")" = "show add remove help" ]
+	[ "$(completes "smcrctl --socket $BATS_TEST_TMPDIR/cann")" = "$SMCRD_SOCKET" ]
+	kill "$CANNED_PID"
+	wait "$CANNED_PID" || true
+	[ "$(completes "smcrctl link delete ")" = "" ]
+	[ "$(completes "smcrctl lin")" = "linkgroup link" ]
+}
+
+@test "completion is installed where the shells look for it" {
+	install=$(make -C "$HOSTS_ROOT" -n install PREFIX=/usr DESTDIR=/nowhere)
+	[[ "$install" == *"etc/completion/smcrctl.bash"*"/nowhere/usr/share/bash-completion/completions/smcrctl"* ]]
+	[[ "$install" == *"etc/completion/_smcrctl /nowhere/usr/share/zsh/site-functions/"* ]]
 }

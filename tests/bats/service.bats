@@ -27,6 +27,7 @@ setup() {
 	./usr/lib/systemd/system/smcrd.service
 	./usr/lib/sysusers.d/smcrd.conf
 	./usr/sbin/smcrd
+	./usr/share/bash-completion/completions/smcrctl
 	./usr/share/doc/smcrd/examples/echo_client.c
 	./usr/share/doc/smcrd/examples/echo_server.c
 	./usr/share/doc/smcrd/examples/example.h
@@ -51,6 +52,7 @@ setup() {
 	./usr/share/man/man5/smcrd.conf.5
 	./usr/share/man/man8/smcrctl.8
 	./usr/share/man/man8/smcrd.8
+	./usr/share/zsh/site-functions/_smcrctl
 	END
 	grep -q '^ExecStart=/usr/sbin/smcrd --foreground$' "$root/usr/lib/systemd/system/smcrd.service"
 	echo "# mine" >"$root/etc/smcrd/smcrd.conf"

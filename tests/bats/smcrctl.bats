@@ -179,6 +179,7 @@ live_events() {
 	live_events 'all(.[]; .schema == 1) and ([.[].event.id] | . == [range(.[0]; .[-1] + 1)])'
 	live_events "[.[].event | select(.id > $before)][0] | .event == \"group-up\" and .peer == \"10.77.0.2\""
 	# everybody may, and as many as there are wake up
+	chmod 711 "$HOSTS_DIR"
 	for i in 1 2 3 4 5; do
 		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups \
 			"$HOSTS_BUILD/bin/smcrctl" monitor --number 1000 >"$HOSTS_DIR/people$i.out"

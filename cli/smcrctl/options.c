@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/options.h"
+
+#include <getopt.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/smcrctl/help.h"
+#include "cli/smcrctl/words.h"
+#include "proto/ipc/ipc.h"
+
+#define COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define MAX_NUMBER   1000 /* of events that smcrd has */
+#define MIN_WATCH_S  0.1
+#define MAX_WATCH_S  86400.0
+#define ERROR_LEN    256
+
+static const struct option long_options[] = {
+	{ "json", no_argument, NULL, 'j' },        { "pretty", no_argument, NULL, 'p' },
+	{ "details", no_argument, NULL, 'd' },     { "socket", required_argument, NULL, 's' },
+	{ "bytes", no_argument, NULL, 'B' },       { "sort", required_argument, NULL, 'S' },
+	{ "watch", required_argument, NULL, 'w' }, { "number", required_argument, NULL, 'N' },
+	{ "disorderly", no_argument, NULL, 'D' },  { "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },        { 0 },
+};
+
+/* The letters of these are none of the command line's. */
+static bool long_only(int letter)
+{
+	return strchr("BSND", letter) != NULL;
+}
+
+const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
+{
+	if (nth + 1 >= COUNT(long_options))
+		return NULL;
+	*ret_has_value = long_options[nth].has_arg == required_argument;
+	*ret_letter = long_only(long_options[nth].val) ? '\0' : (char)long_options[nth].val;
+	return long_options[nth].name;
+}
+
+static const char *default_socket(void)
+{
+	const char *path = getenv(IPC_SOCKET_ENV);
+	return path && *path ? path : IPC_DEFAULT_SOCKET;
+}
+
+/* ---- wrong ones: the first one is told of, once it is known whether as JSON ---- */
+
+static void fail(char error[ERROR_LEN], const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static void fail(char error[ERROR_LEN], const char *format, ...)
+{
+	va_list args;
+	if (*error)
+		return;
+	va_start(args, format);
+	vsnprintf(error, ERROR_LEN, format, args);
+	va_end(args);
+}
+
+static void unknown_option(const char *word, char error[ERROR_LEN])
+{
+	const char *names[COUNT(long_options) - 1], *other;
+	char name[32], hint[WORDS_HINT_LEN];
+	for (size_t i = 0; i < COUNT(names); i++)
+		names[i] = long_options[i].name;
+	if (optopt && strncmp(word, "--", 2)) {
+		fail(error, "there is no option '-%c'", optopt);
+		return;
+	}
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	if (optopt)
+		fail(error, "option '--%s' takes no value", name);
+	else if (words_match(name, names, COUNT(names), &other) >= 0)
+		fail(error, "'--%s' may be --%s or others", name, other);
+	else
+		fail(error, "there is no option '--%s'%s", name,
+		     words_hint(name, names, COUNT(names), hint));
+}
+
+static void take_number(const char *text, struct arguments *args, char error[ERROR_LEN])
+{
+	char *end;
+	unsigned long number = strtoul(text, &end, 10);
+	args->number = (unsigned int)number;
+	if (*text < '0' || *text > '9' || *end || number < 1 || number > MAX_NUMBER)
+		fail(error, "--number: '%s' is no number from 1 to %d", text, MAX_NUMBER);
+}
+
+static void take_seconds(const char *text, struct arguments *args, char error[ERROR_LEN])
+{
+	char *end;
+	args->watch = strtod(text, &end);
+	if (end == text || *end || !(args->watch >= MIN_WATCH_S && args->watch <= MAX_WATCH_S))
+		fail(error, "--watch: '%s' is no number of seconds from %g to %g", text,
+		     MIN_WATCH_S, MAX_WATCH_S);
+}
+
+/* ---- all of it ---- */
+
+/* What some options say has a meaning for some objects only. */
+static bool options_fit(struct arguments *args)
+{
+	const struct request *request = &args->request;
+	if (args->watch > 0 && !request->show)
+		return words_refuse("--watch goes with what shows something");
+	if (args->number && !request->monitor)
+		return words_refuse("--number goes with 'monitor' only");
+	if (args->sort && !request->show)
+		return words_refuse("--sort goes with tables");
+	return !args->sort || sort_parse(args->sort, request->object, &args->order);
+}
+
+/* @return as options_parse() */
+static int parse_words(int argc, char **argv, struct arguments *args)
+{
+	if (argc == 0) {
+		help_usage(stderr);
+		return STATUS_USAGE;
+	}
+	if (help_is_wanted(argc, argv))
+		return help_words(argc, argv) ? STATUS_DONE : STATUS_USAGE;
+	for (int i = 0, at = 0; i < argc && at < OPTIONS_TITLE_LEN; i++)
+		at += snprintf(args->title + at, (size_t)(OPTIONS_TITLE_LEN - at), "%s%s",
+			       i ? " " : "", argv[i]);
+	if (commands_parse(argc, argv, args->disorderly, &args->request) || !options_fit(args))
+		return STATUS_USAGE;
+	return -1;
+}
+
+/* @return as options_parse() */
+static int take_option(int letter, const char *word, struct arguments *args, char error[ERROR_LEN])
+{
+	switch (letter) {
+	case 'j': args->output.json = true; break;
+	case 'p': args->output.json = args->output.pretty = true; break;
+	case 'd': args->output.details = true; break;
+	case 's': args->socket_path = optarg; break;
+	case 'B': args->output.exact_bytes = true; break;
+	case 'S': args->sort = optarg; break;
+	case 'w': take_seconds(optarg, args, error); break;
+	case 'N': take_number(optarg, args, error); break;
+	case 'D': args->disorderly = true; break;
+	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
+	case 'h': help_usage(stdout); return STATUS_DONE;
+	case ':': fail(error, "option '%s' is not followed by its value", word); break;
+	default: unknown_option(word, error);
+	}
+	return -1;
+}
+
+int options_parse(int argc, char **argv, struct arguments *ret_args)
+{
+	struct arguments *args = ret_args;
+	char error[ERROR_LEN] = "";
+	int letter;
+	args->socket_path = default_socket();
+	opterr = 0;
+	while ((letter = getopt_long(argc, argv, ":jpds:w:Vh", long_options, NULL)) != -1) {
+		int status = take_option(letter, argv[optind - 1], args, error);
+		if (status >= 0)
+			return status;
+	}
+	words_say_as(&args->output);
+	if (!*error)
+		return parse_words(argc - optind, argv + optind, args);
+	words_refuse("%s", error);
+	help_hint(stderr);
+	return STATUS_USAGE;
+}

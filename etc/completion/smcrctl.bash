@@ -1,0 +1,28 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# Completion of smcrctl for bash: smcrctl itself tells what may come, and asks smcrd for link groups,
+# links and peers.
+
+_smcrctl() {
+	local line=${COMP_LINE:0:COMP_POINT} words cur word
+	# Not COMP_WORDS, in which an IPv6 address is several words.
+	read -ra words <<<"$line"
+	[[ $line != *[[:space:]] ]] || words+=("")
+	cur=${words[-1]}
+	COMPREPLY=()
+	case ${words[-2]-} in
+	-s | --socket | program)
+		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+		return
+		;;
+	esac
+	while IFS= read -r word; do
+		COMPREPLY+=("$(printf %q "$word")")
+	done < <(smcrctl --complete "${words[@]:1}" 2>/dev/null)
+	# bash completes what is behind the last colon only.
+	if [[ $cur == *:* && $COMP_WORDBREAKS == *:* ]]; then
+		COMPREPLY=("${COMPREPLY[@]#"${cur%"${cur##*:}"}"}")
+	fi
+}
+
+complete -F _smcrctl smcrctl
