@@ -170,7 +170,7 @@ static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 static void count_received(struct smcr_conn *conn, uint64_t fresh)
 {
 	struct smcr_flow_stats *stats = &conn->engine->stats.rx;
-	/* As far as the peer knows, which counts the same. */
+	/* As the peer knows it, unless an update is on its way there. */
 	const bool full = conn->rx.produced - conn->rx.consumed_sent == conn->rx.usable;
 	conn->rx.full += full;
 	stats->full += full;

@@ -449,10 +449,13 @@ bool config_copy(const struct config *from, struct config *ret)
 	ret->num_settings = ret->num_rnics = 0;
 	memset(ret->rnics, 0, sizeof(ret->rnics));
 	ret->socket_path = strdup(from->socket_path);
+	ret->metrics_socket = strdup(from->metrics_socket);
+	ret->metrics_address = strdup(from->metrics_address);
 	ret->admin_group = strdup(from->admin_group);
 	ret->rules = calloc(from->num_rules + 1, sizeof(*ret->rules));
 	ret->settings = calloc(from->num_settings, sizeof(*ret->settings));
-	bool good = ret->socket_path && ret->admin_group && ret->rules && ret->settings;
+	bool good = ret->socket_path && ret->metrics_socket && ret->metrics_address &&
+		    ret->admin_group && ret->rules && ret->settings;
 	for (i = 0; good && i < from->num_rules; i++)
 		ret->rules[i] = from->rules[i];
 	for (i = 0; good && i < from->num_rnics; i++) {

@@ -37,7 +37,7 @@ steady_end() {
 	steady_pair --bulk 1 --pingpong 1
 	until_true 10 shows a connection 'any(.tx_requests > 10 and .rx_requests > 10 and .rtt_us > 0)'
 	for host in a b; do
-		shows "$host" connection 'all(.program == "steady" and .uid == 0 and .version == 1 and .dialect == "rfc")'
+		shows "$host" connection 'all(.program == "steady" and .uid == 0 and .version == 1 and .dialect == "deployed")'
 		shows "$host" connection 'all(.cdc_sent_ago_us >= 0 and .cdc_received_ago_us >= 0 and .moves == 0)'
 		shows "$host" connection 'all(.tx_buffered_bytes <= .sndbuf_size and .tx_unsent_bytes <= .tx_buffered_bytes
 			and .tx_window_bytes + .tx_in_peer_bytes <= .peer_rmbe_size
@@ -56,6 +56,7 @@ steady_end() {
 smcrctl_as_nobody() {
 	local host=$1
 	shift
+	chmod o+x "$HOSTS_DIR"
 	on "$host" setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" "$@"
 }
 
@@ -69,9 +70,9 @@ smcrctl_as_nobody() {
 	for host in a b; do
 		shows "$host" stats '.tx.full_events > 0 and .tx.window_full_events > 0 and .rx.full_events > 0'
 	done
-	# What is full at one end is full at the other.
-	[ "$(show a stats .tx.window_full_events)" = "$(show b stats .rx.full_events)" ]
-	[ "$(show b stats .tx.window_full_events)" = "$(show a stats .rx.full_events)" ]
+	# What is full here was full for the peer, which may hear later that there is room again.
+	[ "$(show a stats .tx.window_full_events)" -ge "$(show b stats .rx.full_events)" ]
+	[ "$(show b stats .tx.window_full_events)" -ge "$(show a stats .rx.full_events)" ]
 }
 
 @test "rmb: elements and owners of all connections, page by page" {
@@ -165,10 +166,10 @@ scrape() {
 	run -0 scrape b -o /dev/null -w '%{http_code}' -d x=y "http://$SERVER:9469/metrics"
 	[ "$output" = 405 ]
 	# Who opens connections and says nothing keeps nobody else out.
-	start_on b python3 -c 'import socket, sys
+	start_on b python3 -c 'import signal, socket, sys
 sockets = [socket.create_connection((sys.argv[1], 9469)) for _ in range(80)]
 print("open", flush=True)
-sys.stdin.read()' "$SERVER" >"$HOSTS_DIR/idle.out" < <(exec sleep 60)
+signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	idle_pid=$!
 	until_true 20 grep -q open "$HOSTS_DIR/idle.out"
 	scrape b "http://$SERVER:9469/metrics" | "$HOSTS_ROOT/tests/lib/openmetrics.py" >/dev/null
