@@ -93,6 +93,9 @@ int main(int argc, char **argv)
 	int ready = options.foreground ? -1 : detach();
 	log_open(config.log_level, ready >= 0);
 	log_tell_starter(ready >= 0);
+	if (log_is_lost())
+		log_message(LOG_WARNING, "neither the journal nor syslog runs, so nobody keeps the "
+					 "log of smcrd; --foreground writes it to standard error");
 	struct smcrd *smcrd;
 	if (smcrd_new(&config, &options.source, &smcrd, text) < 0) {
 		log_message(LOG_ERR, "%s", text);

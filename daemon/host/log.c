@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <syslog.h>
 #include <systemd/sd-journal.h>
 #include <unistd.h>
 
@@ -32,6 +33,11 @@ void log_open(int level, bool detached)
 	to_syslog = to_journal && access(JOURNAL_SOCKET, F_OK) != 0;
 	if (to_syslog)
 		openlog("smcrd", LOG_PID, LOG_DAEMON);
+}
+
+bool log_is_lost(void)
+{
+	return to_syslog && access(_PATH_LOG, F_OK) != 0;
 }
 
 void log_set_level(int level)

@@ -18,6 +18,8 @@
  * @param detached  standard error will be closed: use the journal whatever it is now
  */
 void log_open(int level, bool detached);
+/** Is there nobody to keep it: neither the journal nor syslog, and standard error is not read? */
+bool log_is_lost(void);
 /** From here on `level` decides what is dropped. */
 void log_set_level(int level);
 /** Whoever started smcrd waits and reads standard error: what is a warning or worse goes there too,

@@ -48,6 +48,16 @@ has_setting() {
 	[ "$(setting "$1" "$2")" = "$3" ]
 }
 
+# gone: no smcrd answers on host a.
+gone() {
+	! answers a
+}
+
+# told_more_often N: has the log said more than N times what is wrong with the third line?
+told_more_often() {
+	[ "$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")" -gt "$1" ]
+}
+
 log_says() {
 	grep -q -e "$2" "$HOSTS_DIR/$1.log"
 }
@@ -181,8 +191,7 @@ log_says() {
 	jq -e '.error.code == "bad-configuration" and (.error.errors | length) == 3' "$HOSTS_DIR/reply"
 	before=$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")
 	kill -HUP "$SMCRD_PID_a"
-	told_again() { [ "$(grep -c 'a.conf:3: memory: ' "$HOSTS_DIR/a.log")" -gt "$before" ]; }
-	until_true 5 told_again
+	until_true 5 told_more_often "$before"
 	has_setting a log_level 'info default'
 	# no file at all is an error too
 	rm "$HOSTS_DIR/a.conf"
@@ -275,11 +284,49 @@ has_devices() {
 	[[ "$output" == *"smcrd: warning: the SMC-R TCP option cannot be used, connections stay TCP"* ]]
 	answers a
 	kill "$(json a info .info.pid)"
-	gone() { ! answers a; }
 	until_true 10 gone
+}
+
+# with_syslog COMMAND..: on host a, where no journal runs, and $HOSTS_DIR/syslog is what syslog listens on.
+with_syslog() {
+	# shellcheck disable=SC2016
+	on a unshare --mount bash -c '
+		set -e
+		dir=$1 && shift
+		mkdir "$dir/dev"
+		mount -t tmpfs tmpfs "$dir/dev"
+		for name in null zero urandom random; do
+			touch "$dir/dev/$name"
+			mount --bind "/dev/$name" "$dir/dev/$name"
+		done
+		ln -s "$dir/syslog" "$dir/dev/log"
+		mount --rbind "$dir/dev" /dev
+		[ ! -e /run/systemd ] || mount -t tmpfs tmpfs /run/systemd
+		exec "$@"' - "$HOSTS_DIR" "$@"
+}
+
+@test "in the background without a journal the log goes to syslog" {
+	hosts_up 1500
+	: >"$HOSTS_DIR/a.conf"
+	start_on a python3 -u -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode())
+' "$HOSTS_DIR/syslog" >"$HOSTS_DIR/lines"
+	until_true 5 test -S "$HOSTS_DIR/syslog"
 	# nothing is wrong: not a word
-	run -0 on a "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	run -0 with_syslog "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	[ -z "$output" ]
+	until_true 5 grep -q '^<29>.* smcrd\[[0-9]*\]: smcrd [0-9.]* serves on ' "$HOSTS_DIR/lines"
+	kill "$(json a info .info.pid)"
+	until_true 10 gone
+	# who keeps it?
+	rm "$HOSTS_DIR/syslog"
+	rmdir "$HOSTS_DIR/dev"
+	run -0 with_syslog "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
+	[[ "$output" == "smcrd: warning: neither the journal nor syslog runs"* && "${#lines[@]}" = 1 ]]
 	kill "$(json a info .info.pid)"
 	until_true 10 gone
 }
