@@ -146,6 +146,29 @@ log_says() {
 	shows a info '.connections.resets_total == 0'
 }
 
+@test "reloads without end while connections come and go: every byte arrives" {
+	busy_pair
+	steady_start visitor b "$RUN" --require -- visit "$SERVER" 7100 --count 100
+	for _ in $(seq 20); do
+		for host in a b; do
+			conf "$host" 'memory = 256M' 'busy_poll_microseconds = 0' 'shared_memory = no' 'element_size = 64K' \
+				'test_link_interval_seconds = 1' 'rmb_idle_seconds = 1' 'link_timeout_milliseconds = 500' \
+				'max_connections_per_user = 5000' 'deny = port 9' 'ueid = A' 'log_level = debug'
+			ctl "$host" config reload >/dev/null
+		done
+		for host in a b; do
+			conf "$host" ''
+			kill -HUP "$(json "$host" info .info.pid)"
+		done
+	done
+	steady_stop visitor
+	busy_end
+	for host in a b; do
+		shows "$host" info '.connections.resets_total == 0'
+		until_true 5 has_setting "$host" memory '1G default'
+	done
+}
+
 @test "a rule that a reload brings holds for new connections, and goes with the next one" {
 	two_patient_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1
