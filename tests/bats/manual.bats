@@ -34,7 +34,7 @@ options_of() {
 			sed -E 's/^ +//; s/  .*//' | tr '[:upper:]' '[:lower:]' | sort
 	}
 	diff <("$HOSTS_BUILD/bin/smcrctl" --help | commands) \
-		<(manual smcrctl.8 | sed '/^JSON/,$d' | commands)
+		<(manual smcrctl.8 | sed '/^ *Filters say/,/^ *What is wrong/d; /^JSON/,$d' | commands)
 	[ "$("$HOSTS_BUILD/bin/smcrctl" --help | commands | wc -l)" -ge 12 ]
 }
 
@@ -47,15 +47,15 @@ options_of() {
 }
 
 @test "every key of the configuration is in its manual page and in the file that is installed" {
-	keys=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ "\([a-z_]*\)".*/\1/p' \
+	keys=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ { "\([a-z_]*\)".*/\1/p' \
 		"$HOSTS_ROOT/daemon/host/config.c" | sort)
 	[ "$(wc -l <<<"$keys")" -ge 15 ]
-	diff <(echo "$keys") <(sed -n 's/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" | sed 's/ , /\n/g' | sort)
+	diff <(echo "$keys") <(sed -n 's/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" | sed 's/ , /\n/g' | sort -u)
 	diff <(echo "$keys") <(sed -n 's/^# \([a-z_]*\) =.*/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" | sort -u)
 }
 
 @test "the file that is installed shows the defaults" {
-	defaults=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ "\([a-z_]*\)", "*\([^",]*\).*/\1 = \2/p' \
+	defaults=$(sed -n '/^} keys\[\] = {/,/^};/s/^\t{ { "\([a-z_]*\)"[^}]*}, "*\([^",]*\).*/\1 = \2/p' \
 		"$HOSTS_ROOT/daemon/host/config.c" | sed 's/ = $/ =/; /= NULL/d' |
 		sed "s#IPC_DEFAULT_SOCKET#/run/smcrd/smcrd.sock#" | sort)
 	diff <(echo "$defaults") <(sed -n 's/^# \([a-z_]* =.*\)/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" |
