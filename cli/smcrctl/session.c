@@ -161,11 +161,9 @@ void session_close(struct session *session)
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN])
 {
-	int error = session->greeted ? 0 : send_hello(session->fd);
-	if (!error)
-		error = send_frame(session->fd, IPC_CONTROL, request, strlen(request));
-	/* A refusal may already lie there when sending fails. */
-	int reply_error = receive_reply(session->fd, session->path, ret_reply, ret_error);
+	/* When sending fails a refusal may already lie there: that says why. */
+	if (session->greeted || !send_hello(session->fd))
+		send_frame(session->fd, IPC_CONTROL, request, strlen(request));
 	session->greeted = true;
-	return reply_error ? (error ? error : reply_error) : 0;
+	return receive_reply(session->fd, session->path, ret_reply, ret_error);
 }
