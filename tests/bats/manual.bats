@@ -52,6 +52,9 @@ options_of() {
 	[ "$(wc -l <<<"$keys")" -ge 15 ]
 	diff <(echo "$keys") <(sed -n 's/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" | sed 's/ , /\n/g' | sort -u)
 	diff <(echo "$keys") <(sed -n 's/^# \([a-z_]*\) =.*/\1/p' "$HOSTS_ROOT/etc/smcrd.conf" | sort -u)
+	# and the manual says of each what a change at run time concerns
+	diff <(echo "$keys") <(sed -n '/^\.Sh CHANGES/,/^\.Sh RULES/s/^\.It Cm //p' "$HOSTS_ROOT/man/smcrd.conf.5" |
+		sed 's/ , /\n/g' | sort)
 }
 
 @test "the file that is installed shows the defaults" {
