@@ -172,6 +172,8 @@ static void offer_filter_value(const struct question *question, const char *obje
 						   "process-abort",
 						   "closed",
 						   "failed",
+						   "handed-back",
+						   "plain",
 						   NULL };
 	if (!strcmp(filter, "mode"))
 		offer_all(question, modes);
