@@ -50,13 +50,14 @@ hosts_guard() {
 
 # hosts_sweep ID DIR: end what runs in the namespaces of ID, remove them and DIR.
 hosts_sweep() {
-	local id=$1 dir=$2 host pids
-	for host in a b c sw; do
-		[ -e "/run/netns/$id-$host" ] || continue
-		pids=$(ip netns pids "$id-$host" 2>/dev/null)
+	local id=$1 dir=$2 file host pids
+	for file in "/run/netns/$id"-*; do
+		[ -e "$file" ] || continue
+		host=${file##*/}
+		pids=$(ip netns pids "$host" 2>/dev/null)
 		# shellcheck disable=SC2086
 		[ -z "$pids" ] || kill -KILL $pids 2>/dev/null
-		ip netns del "$id-$host" 2>/dev/null
+		ip netns del "$host" 2>/dev/null
 	done
 	rm -rf "$dir"
 }

@@ -31,6 +31,7 @@ setup() {
 	./usr/share/doc/smcrd/examples/echo_client.c
 	./usr/share/doc/smcrd/examples/echo_server.c
 	./usr/share/doc/smcrd/examples/example.h
+	./usr/share/doc/smcrd/examples/grafana-smcrd.json
 	./usr/share/man/man1/smcr-run.1
 	./usr/share/man/man3/libsmcr.3
 	./usr/share/man/man3/smcr_accept.3
@@ -50,6 +51,7 @@ setup() {
 	./usr/share/man/man3/smcr_version.3
 	./usr/share/man/man3/smcr_wait_established.3
 	./usr/share/man/man5/smcrd.conf.5
+	./usr/share/man/man7/smcrd-metrics.7
 	./usr/share/man/man8/smcrctl.8
 	./usr/share/man/man8/smcrd.8
 	./usr/share/zsh/site-functions/_smcrctl
@@ -172,6 +174,7 @@ teardown() {
 	install_to "$HOSTS_DIR/files"
 	# this clone may be where systemd mounts something of its own
 	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
+	echo 'metrics_socket = /run/smcrd/metrics.sock' >>"$HOSTS_DIR/files/etc/smcrd/smcrd.conf"
 	systemd_boot "$HOSTS_DIR/files"
 	inside systemd-sysusers smcrd.conf
 	no_call_refused
@@ -186,6 +189,9 @@ teardown() {
 	until_true 20 tcp_listens a 7001
 	smcrd_start b
 	serves
+	# /proc shows it no processes of others, but the kernel tells their names
+	inside smcrctl -j connection | jq -e 'any(.connection[]; .program == "echo_server")' >/dev/null
+	[[ "$(inside curl -sS --unix-socket /run/smcrd/metrics.sock http://smcrd/metrics)" == *smcrd_rnic_up*'# EOF' ]]
 	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]
 	inside smcrctl link test 1/1
 	reloads
