@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "cli/smcrctl/tools.h"
+#include "cli/smcrctl/words.h"
 #include "proto/smcr/reason.h"
 
 /* ---- words ---- */
@@ -17,10 +18,8 @@ static bool parse_port(const char *word, uint16_t *ret)
 {
 	char *end;
 	unsigned long port = strtoul(word, &end, 10);
-	if (*word < '0' || *word > '9' || *end || port < 1 || port > UINT16_MAX) {
-		fprintf(stderr, "smcrctl: '%s' is no TCP port\n", word);
-		return false;
-	}
+	if (*word < '0' || *word > '9' || *end || port < 1 || port > UINT16_MAX)
+		return words_refuse("'%s' is no TCP port", word);
 	*ret = (uint16_t)port;
 	return true;
 }
@@ -29,10 +28,8 @@ static bool parse_port(const char *word, uint16_t *ret)
 static bool parse(const struct tool_call *call, struct check *check)
 {
 	int at = 1;
-	if (call->argc < 1) {
-		fputs("smcrctl: which host? smcrctl check HOST [PORT] [program PATH]\n", stderr);
-		return false;
-	}
+	if (call->argc < 1)
+		return words_refuse("which host? smcrctl check HOST [PORT] [program PATH]");
 	check->host = call->argv[0];
 	if (at < call->argc && strcmp(call->argv[at], "program") &&
 	    !parse_port(call->argv[at++], &check->port))
@@ -43,8 +40,7 @@ static bool parse(const struct tool_call *call, struct check *check)
 	}
 	if (at == call->argc)
 		return true;
-	fprintf(stderr, "smcrctl: unexpected argument '%s'\n", call->argv[at]);
-	return false;
+	return words_refuse("unexpected argument '%s'", call->argv[at]);
 }
 
 /* ---- addresses ---- */

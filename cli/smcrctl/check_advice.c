@@ -65,6 +65,9 @@ static const struct {
 	{ SMCR_REASON_SHORT_CONNECTIONS,
 	  EITHER("nothing is wrong; short_connection_rate = 0 in smcrd.conf(5) turns that off") },
 	{ SMCR_REASON_IPSEC, EITHER("nothing is wrong: RDMA would bypass the encryption") },
+	{ SMCR_REASON_OTHER_NETWORK, EITHER("start an smcrd in the network namespace of the "
+					    "program, with a --socket of its own "
+					    "that SMCRD_SOCKET names") },
 	{ SMCR_REASON_NO_BPF, EITHER("see 'smcrctl doctor'") },
 	{ SMCR_REASON_NO_DAEMON, EITHER("start smcrd: systemctl start smcrd") },
 	{ SMCR_REASON_SHUTTING_DOWN, EITHER("try again when smcrd has been started") },
@@ -86,5 +89,5 @@ const char *check_advice(uint32_t reason, bool peer)
 
 bool check_is_path(uint32_t reason)
 {
-	return reason == SMCR_REASON_CONFIRM_LINK_FAILED || reason == SMCR_REASON_NO_ROUTE;
+	return reason == SMCR_REASON_CONFIRM_LINK_FAILED;
 }

@@ -158,10 +158,9 @@ static void tell_tcp(struct check *check, int fd)
 	}
 	if (check_is_path(reason))
 		findings_add(findings, FINDING_PROBLEM,
-			     "RoCE, UDP port 4791, does not pass between this host and %s%s: %s"
-			     "\n%s",
+			     "RoCE, UDP port 4791, does not pass between this host and %s%s\n%s",
 			     check->peer_text, peer ? ", says the peer" : "",
-			     smcr_reason_text(reason), check_advice(reason, peer));
+			     check_advice(reason, peer));
 	else if (peer)
 		findings_add(findings, FINDING_PROBLEM, "the peer declines: %s\n%s",
 			     smcr_reason_text(reason), check_advice(reason, true));

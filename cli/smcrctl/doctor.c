@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "cli/smcrctl/tools.h"
+#include "cli/smcrctl/words.h"
 
 /* In this order: what comes first tells most. */
 static const struct {
@@ -16,7 +17,7 @@ static const struct {
 	{ "rnics", doctor_rnics },     { "memory", doctor_memory },
 	{ "limits", doctor_limits },   { "firewall", doctor_firewall },
 	{ "subnets", doctor_subnets }, { "configuration", doctor_config },
-	{ "peers", doctor_peers },
+	{ "peers", doctor_peers },     { "links", doctor_links },
 };
 
 json_int_t doctor_number(const json_t *object, const char *key, const char *inner)
@@ -42,7 +43,7 @@ int doctor_run(const struct tool_call *call)
 {
 	struct doctor doctor = { .socket_path = call->socket_path, .root = geteuid() == 0 };
 	if (call->argc > 0) {
-		fprintf(stderr, "smcrctl: doctor takes no argument; '%s' is one\n", call->argv[0]);
+		words_refuse("doctor takes no argument; '%s' is one", call->argv[0]);
 		return STATUS_USAGE;
 	}
 	findings_open(&doctor.findings);

@@ -10,7 +10,7 @@
  *   doctor_limits.c    memory, descriptors, users at a limit
  *   doctor_network.c   the firewall, and two interfaces on one network
  *   doctor_config.c    the configuration file
- *   doctor_peers.c     peers that are left alone
+ *   doctor_peers.c     peers that are left alone, and links that are not as they could be
  */
 #ifndef SMCRD_SMCRCTL_DOCTOR_H
 #define SMCRD_SMCRCTL_DOCTOR_H
@@ -47,6 +47,7 @@ void doctor_firewall(struct doctor *doctor);
 void doctor_subnets(struct doctor *doctor);
 void doctor_config(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
+void doctor_links(struct doctor *doctor);
 
 /** Does the device use this interface of ours? NULL: it is not to be seen from here. */
 const struct interface *doctor_interface_of(const struct doctor *doctor, const json_t *device);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdio.h>
+#include <string.h>
 
+#include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/doctor.h"
 
 void doctor_peers(struct doctor *doctor)
@@ -25,4 +27,49 @@ void doctor_peers(struct doctor *doctor)
 	}
 	if (doctor->info && json_array_size(skipped) == 0)
 		findings_add(&doctor->findings, FINDING_OK, "no peer is left to TCP for a failure");
+}
+
+/* Bytes that its packets could have; 0: not known. */
+static json_int_t mtu_of(const struct doctor *doctor, const char *rnic)
+{
+	size_t i;
+	json_t *device;
+	json_array_foreach(doctor->devices, i, device)
+	{
+		if (!strcmp(doctor_text(device, "name"), rnic))
+			return doctor_number(device, "mtu", NULL);
+	}
+	return 0;
+}
+
+static void look_at_link(struct doctor *doctor, const json_t *link)
+{
+	const char *rnic = doctor_text(link, "rnic");
+	json_int_t mtu = doctor_number(link, "path_mtu", NULL), could = mtu_of(doctor, rnic);
+	if (!mtu || mtu >= could)
+		return;
+	findings_add(
+		&doctor->findings, FINDING_WARNING,
+		"link %" JSON_INTEGER_FORMAT "/%" JSON_INTEGER_FORMAT
+		" to %s has packets of %" JSON_INTEGER_FORMAT
+		" bytes, and RNIC %s could have %" JSON_INTEGER_FORMAT
+		": the peer's interface has a smaller MTU, or the path does not carry larger "
+		"ones\ngive both hosts and what is between them one MTU, if it is to be faster",
+		doctor_number(link, "linkgroup", NULL), doctor_number(link, "number", NULL),
+		doctor_text(link, "peer"), mtu, rnic, could);
+}
+
+void doctor_links(struct doctor *doctor)
+{
+	char error[SESSION_ERROR_LEN];
+	json_t *links, *link;
+	size_t i;
+	if (!doctor->info || ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "link.show",
+				       json_object(), &links, error))
+		return;
+	json_array_foreach(links, i, link)
+	{
+		look_at_link(doctor, link);
+	}
+	json_decref(links);
 }

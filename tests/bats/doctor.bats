@@ -101,11 +101,12 @@ for line in sys.stdin:
 	found warning rnics 'RNIC soft:eth1 is not used: '
 	found warning rnics 4791
 	found ok rnics 'soft:eth0 is active'
-	talk_kill holder
 	ip -n "$HOSTS_ID-a" link set eth0 down
 	until_true 5 shows a device '[.[] | select(.state == "active" and .name == "soft:eth0")] | length == 0'
 	run -1 smcrctl_on a -j doctor
 	found warning rnics 'RNIC soft:eth0 is down: eth0 is'
+	found problem rnics "none of smcrd's RNICs is active"
+	talk_kill holder
 	daemon_ends a || false
 	smcrd_start a --rnic soft:eth1 --rnic soft:later0
 	run -0 smcrctl_on a -j doctor

@@ -71,7 +71,7 @@ drop_roce() {
 		check "$SERVER" 7001
 		[[ " $reason $peer_reason " == *" confirm-link-failed "* ]]
 		[[ "$output" == *"ok: the peer answers with the SMC option"* ]]
-		[[ "$output" == *"problem: RoCE, UDP port 4791, does not pass between this host and $SERVER"*"let UDP port 4791 pass both ways"* ]]
+		[[ "$output" == *"problem: RoCE, UDP port 4791, does not pass between this host and $SERVER"*"; let UDP port 4791 pass both ways"* ]]
 		for host in $dead; do
 			run -1 smcrctl_on "$host" doctor
 			[[ "$output" == *"problem: the firewall drops UDP port 4791"*"comes in at eth0: rule "*" of chain in, table inet dead; let it pass: nft insert rule inet dead in udp dport 4791 accept"* ]]
@@ -108,6 +108,8 @@ drop_roce() {
 	# The next connection has smaller packets.
 	run -0 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"UDP port 4791 passes: link "*"with MTU 1024"* ]]
+	run smcrctl_on b doctor
+	[[ "$output" == *"warning: link "*" to $SERVER has packets of 1024 bytes, and RNIC soft:eth"*" could have 4096"* ]]
 }
 
 @test "a peer that failed a moment ago is left alone" {
