@@ -119,8 +119,9 @@ static bool value_of_row(const json_t *row, const char *key, const char *second,
 	return true;
 }
 
+/* `begin` is what all that is of interest begins with. */
 static void offer_rows(const struct question *question, const char *method, const char *list,
-		       const char *key, const char *second)
+		       const char *key, const char *second, const char *begin)
 {
 	char error[SESSION_ERROR_LEN], text[512];
 	json_t *result, *row, *offered = json_object();
@@ -132,7 +133,7 @@ static void offer_rows(const struct question *question, const char *method, cons
 	json_array_foreach(list ? json_object_get(result, list) : result, i, row)
 	{
 		if (!value_of_row(row, key, second, text, sizeof(text)) ||
-		    json_object_get(offered, text))
+		    json_object_get(offered, text) || strncmp(text, begin, strlen(begin)))
 			continue;
 		json_object_set_new(offered, text, json_true());
 		offer(question, text);
@@ -144,10 +145,12 @@ static void offer_rows(const struct question *question, const char *method, cons
 static void offer_values(const struct question *question, enum commands_value value)
 {
 	switch (value) {
-	case COMMANDS_GROUP: offer_rows(question, "linkgroup.show", NULL, "id", NULL); break;
-	case COMMANDS_LINK: offer_rows(question, "link.show", NULL, "linkgroup", "number"); break;
-	case COMMANDS_UEID: offer_rows(question, "ueid.show", NULL, "name", NULL); break;
-	case COMMANDS_RULE: offer_rows(question, "policy.show", "rules", "rule", NULL); break;
+	case COMMANDS_GROUP: offer_rows(question, "linkgroup.show", NULL, "id", NULL, ""); break;
+	case COMMANDS_LINK:
+		offer_rows(question, "link.show", NULL, "linkgroup", "number", "");
+		break;
+	case COMMANDS_UEID: offer_rows(question, "ueid.show", NULL, "name", NULL, ""); break;
+	case COMMANDS_RULE: offer_rows(question, "policy.show", "rules", "rule", NULL, ""); break;
 	case COMMANDS_OTHER: break;
 	}
 }
@@ -180,7 +183,7 @@ static void offer_filter_value(const struct question *question, const char *obje
 	else if (!strcmp(filter, "state"))
 		offer_all(question, strcmp(object, "link") ? conn_states : link_states);
 	else if (!strcmp(filter, "peer"))
-		offer_rows(question, "linkgroup.show", NULL, "peer", NULL);
+		offer_rows(question, "linkgroup.show", NULL, "peer", NULL, "");
 	else if (!strcmp(filter, "group"))
 		offer_values(question, COMMANDS_GROUP);
 }
@@ -245,6 +248,13 @@ static void offer_columns(const struct question *question)
 	}
 }
 
+static void offer_links_of(const struct question *question, const char *group)
+{
+	char begin[40];
+	snprintf(begin, sizeof(begin), "%.38s/", group);
+	offer_rows(question, "link.show", NULL, "linkgroup", "number", begin);
+}
+
 /* Behind "OBJECT" that has a command of its own. */
 static void offer_own(const struct question *question, const struct object *object,
 		      const struct command *own)
@@ -256,7 +266,7 @@ static void offer_own(const struct question *question, const struct object *obje
 	else if (!strcmp(object->name, "failover") && question->num_words % 2 == 0)
 		offer_all(question, (const char *const[]){ "from", "to", NULL });
 	else if (!strcmp(object->name, "failover"))
-		offer_values(question, COMMANDS_LINK);
+		offer_links_of(question, question->words[1]);
 }
 
 static void offer_behind(const struct question *question, const struct object *object)

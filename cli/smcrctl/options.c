@@ -65,20 +65,22 @@ static void fail(char error[ERROR_LEN], const char *format, ...)
 static void unknown_option(const char *word, char error[ERROR_LEN])
 {
 	const char *names[COUNT(long_options) - 1], *other;
-	char name[32], hint[WORDS_HINT_LEN];
-	for (size_t i = 0; i < COUNT(names); i++)
-		names[i] = long_options[i].name;
+	char written[COUNT(names)][20], name[32], hint[WORDS_HINT_LEN];
+	for (size_t i = 0; i < COUNT(names); i++) {
+		snprintf(written[i], sizeof(written[i]), "--%s", long_options[i].name);
+		names[i] = written[i];
+	}
 	if (optopt && strncmp(word, "--", 2)) {
 		fail(error, "there is no option '-%c'", optopt);
 		return;
 	}
-	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word, "="), word);
 	if (optopt)
-		fail(error, "option '--%s' takes no value", name);
+		fail(error, "option '%s' takes no value", name);
 	else if (words_match(name, names, COUNT(names), &other) >= 0)
-		fail(error, "'--%s' may be --%s or others", name, other);
+		fail(error, "'%s' may be %s or others", name, other);
 	else
-		fail(error, "there is no option '--%s'%s", name,
+		fail(error, "there is no option '%s'%s", name,
 		     words_hint(name, names, COUNT(names), hint));
 }
 
@@ -119,7 +121,10 @@ static bool options_fit(struct arguments *args)
 static int parse_words(int argc, char **argv, struct arguments *args)
 {
 	if (argc == 0) {
-		help_usage(stderr);
+		if (args->output.json)
+			words_refuse("no object is named: 'smcrctl help' lists them");
+		else
+			help_usage(stderr);
 		return STATUS_USAGE;
 	}
 	if (help_is_wanted(argc, argv))

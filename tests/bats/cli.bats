@@ -239,7 +239,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	run -2 "$SMCRCTL" connection show prot 80
 	[[ "$output" == *"; did you mean 'port'?" ]]
 	run -2 "$SMCRCTL" --jsno link
-	[ "${lines[0]}" = "smcrctl: there is no option '--jsno'; did you mean 'json'?" ]
+	[ "${lines[0]}" = "smcrctl: there is no option '--jsno'; did you mean '--json'?" ]
 	[ "${lines[1]}" = "usage: smcrctl [OPTIONS] OBJECT [COMMAND] [ARGUMENTS]; see 'smcrctl help'" ]
 	[ "${#lines[@]}" = 2 ]
 	run -2 "$SMCRCTL" -x link
@@ -251,7 +251,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 }
 
 @test "with -j wrong usage is told as JSON too, wherever -j stands" {
-	for words in "-j lnik" "link delte -j" "-x -j link" "link -j --watch 0" "--sort x link -j" "-p help nothing"; do
+	for words in "-j" "-j lnik" "link delte -j" "-x -j link" "link -j --watch 0" "--sort x link -j" "-p help nothing"; do
 		# shellcheck disable=SC2086
 		run -2 --separate-stderr "$SMCRCTL" $words
 		jq -e '.schema == 1 and .error.code == "usage" and (.error.text | length > 10)' <<<"$output"
@@ -285,6 +285,7 @@ completes() {
 	[ "$(completes "smcrctl link delete 12")" = "12/1" ]
 	[ "$(completes "smcrctl linkgroup delete ")" = "1 2 12" ]
 	[ "$(completes "smcrctl failover 1 ")" = "from to" ]
+	[ "$(completes "smcrctl failover 1 from ")" = "1/1 1/2" ]
 	[ "$(completes "smcrctl link show state ")" = "activating active deactivating failed" ]
 	[ "$(completes "smcrctl connection mode smcr s")" = "state" ]
 	[ "$(completes "smcrctl monitor peer ")" = "10.77.0.2 fd00::3" ]
