@@ -24,6 +24,16 @@ static bool parse_port(const char *word, uint16_t *ret)
 	return true;
 }
 
+/* JSON is UTF-8, and names of hosts and programs go into it. */
+static bool is_text(const char *word)
+{
+	json_t *json = json_string(word);
+	if (!json)
+		return words_refuse("a host or path is no text");
+	json_decref(json);
+	return true;
+}
+
 /* HOST [PORT] [program PATH] */
 static bool parse(const struct tool_call *call, struct check *check)
 {
@@ -39,7 +49,7 @@ static bool parse(const struct tool_call *call, struct check *check)
 		at += 2;
 	}
 	if (at == call->argc)
-		return true;
+		return is_text(check->host) && (!check->program || is_text(check->program));
 	return words_refuse("unexpected argument '%s'", call->argv[at]);
 }
 

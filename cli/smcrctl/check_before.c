@@ -23,20 +23,28 @@ static void tell_reason(struct check *check, const json_t *judgement, const json
 {
 	struct findings *findings = &check->doctor.findings;
 	uint32_t code = (uint32_t)json_integer_value(json_object_get(reason, "code"));
-	const char *text = doctor_text(reason, "text");
+	const char *text = doctor_text(reason, "text"), *rule = doctor_text(judgement, "rule");
 	if (!check->reason)
 		check->reason = code;
 	if (code == SMCR_REASON_NO_BPF || code == SMCR_REASON_NO_DEVICE)
 		return; /* the checks of the host have said it */
-	if (code == SMCR_REASON_LOCAL_POLICY && *doctor_text(judgement, "rule"))
+	if (code == SMCR_REASON_LOCAL_POLICY && *rule)
 		findings_add(findings, FINDING_PROBLEM,
-			     "%s: %s\n'smcrctl policy delete %s' lifts it", text,
-			     doctor_text(judgement, "rule"), doctor_text(judgement, "rule"));
+			     "the rule \"%s\" keeps it on TCP\n'smcrctl policy delete %s' lifts it",
+			     rule, rule);
+	else if (code == SMCR_REASON_LOCAL_POLICY)
+		findings_add(
+			findings, FINDING_PROBLEM,
+			"rules allow SMC-R to some connections, and none of them to this one"
+			"\n'smcrctl policy' shows them; 'smcrctl policy add allow peer %s' adds "
+			"one",
+			check->peer_text);
 	else if (code == SMCR_REASON_PEER_SKIPPED)
 		findings_add(findings, FINDING_PROBLEM,
-			     "%s: %s, and connections with %s stay TCP for %" JSON_INTEGER_FORMAT
+			     "SMC-R with %s has failed (%s), and connections stay TCP for "
+			     "%" JSON_INTEGER_FORMAT
 			     " s more\n'smcrctl policy forget %s' lets it be tried at once",
-			     text, doctor_text(judgement, "failure"), check->peer_text,
+			     check->peer_text, doctor_text(judgement, "failure"),
 			     doctor_number(judgement, "seconds_left", NULL), check->peer_text);
 	else
 		findings_add(findings, FINDING_PROBLEM, "%s\n%s", text, check_advice(code, false));

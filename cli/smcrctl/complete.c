@@ -269,11 +269,24 @@ static void offer_own(const struct question *question, const struct object *obje
 		offer_links_of(question, question->words[1]);
 }
 
+/* HOST [PORT] [program PATH] */
+static void offer_check(const struct question *question)
+{
+	if (question->num_words == 1)
+		offer_filter_value(question, "check", "peer");
+	else if (question->num_words <= 3 &&
+		 strcmp(question->words[question->num_words - 1], "program") != 0)
+		offer(question, "program");
+}
+
 static void offer_behind(const struct question *question, const struct object *object)
 {
 	const struct command *own = commands_own(object), *command;
-	if (object->run)
+	if (object->run) {
+		if (!strcmp(object->name, "check"))
+			offer_check(question);
 		return;
+	}
 	if (own) {
 		offer_own(question, object, own);
 		return;

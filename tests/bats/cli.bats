@@ -290,6 +290,8 @@ completes() {
 	[ "$(completes "smcrctl connection mode smcr s")" = "state" ]
 	[ "$(completes "smcrctl monitor peer ")" = "10.77.0.2 fd00::3" ]
 	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash has the rest
+	[ "$(completes "smcrctl check 10.")" = "10.77.0.2" ]
+	[ "$(completes "smcrctl check 10.77.0.2 80 p")" = "program" ]
 	[ "$(completes "smcrctl ueid remove ")" = "LAB" ]
 	[ "$(completes "smcrctl policy delete ")" = 'deny\ port\ 22' ]
 	[ "$(completes "smcrctl --wa")" = "--watch" ]

@@ -185,6 +185,7 @@ for line in sys.stdin:
 	run -2 smcrctl_on b check "$SERVER" 65536
 	run -2 smcrctl_on b check "$SERVER" 80 program
 	run -2 smcrctl_on b check "$SERVER" 80 81
+	run -2 smcrctl_on b -j check $'\xff\xfe'
 	run -1 smcrctl_on b check no-such-host.invalid
 	[[ "$output" == *"problem: no-such-host.invalid has no address"* ]]
 	run -1 smcrctl_on b check "$SERVER" 7999
@@ -204,12 +205,15 @@ for line in sys.stdin:
 	run -0 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"warning: there are rules for single programs, which were not looked at"* ]]
 	run -1 as_user 65534 b check "$SERVER" 7001
-	[[ "$output" == *": deny uid 65534 port 7001; 'smcrctl policy delete deny uid 65534 port 7001' lifts it"* ]]
+	[[ "$output" == *"the rule \"deny uid 65534 port 7001\" keeps it on TCP; 'smcrctl policy delete deny uid 65534 port 7001' lifts it"* ]]
 	run -1 smcrctl_on b -j check "$SERVER" 7001 program /usr/bin/curl
 	jq -e '.check | .smcr == false and .reason == "local-policy"' <<<"$output"
 	run -0 smcrctl_on b check "$SERVER" 7001 program /usr/bin/wget
 	run -1 smcrctl_on a -j check "$SERVER" 7001
 	jq -e '.check.reason == "own-host"' <<<"$output"
+	smcrctl_on b policy add allow port 80
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"rules allow SMC-R to some connections, and none of them to this one; "* ]]
 }
 
 @test "check: a server that does not accept" {
