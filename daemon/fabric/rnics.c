@@ -16,6 +16,7 @@
 
 /* The kernel tells of an address before it makes a GID of it. */
 static const struct timeval gid_delay = { 1, 0 };
+static const struct timeval unwanted_period = { 2, 0 };
 
 /** Why an RNIC could not be used, so that it is said once. */
 struct refusal {
@@ -27,6 +28,7 @@ struct refusal {
 struct rnics {
 	struct rnics_params params;
 	struct event *look, *look_later;
+	struct event *unwanted; /* at RNICs that stay for their links only */
 	struct refusal *refusals;
 };
 
@@ -299,26 +301,48 @@ static void add_name(void *arg, uint32_t id, struct rnic *rnic)
 		snprintf(names->name[names->num++], RNIC_NAME_LEN, "%s", info.name);
 }
 
-void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
+/* Close those that the configuration does not want, if no link uses them. @return how many stay.
+ * @param notes  NULL: they were told */
+static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 {
 	const struct config *config = rnics->params.config;
 	struct fabric *fabric = rnics->params.fabric;
 	struct names names = { .num = 0 };
+	size_t stay = 0;
 	fabric_each_device(fabric, add_name, &names);
 	for (size_t i = 0; config->num_rnics > 0 && i < names.num; i++) {
 		const char *name = names.name[i];
 		if (is_named(config, name))
 			continue;
-		if (fabric_device_in_use(fabric, name)) {
-			config_note(ret_notes,
-				    "rnic %s: stays until a restart: links use it ('smcrctl link' "
-				    "shows them; once they have ended another reload closes it)",
+		if (!fabric_device_in_use(fabric, name)) {
+			log_message(LOG_NOTICE, "rnic %s: closed: it is not configured any more",
 				    name);
+			fabric_remove_device(fabric, name);
 			continue;
 		}
-		log_message(LOG_NOTICE, "rnic %s: closed: it is not configured any more", name);
-		fabric_remove_device(fabric, name);
+		stay++;
+		if (notes)
+			config_note(notes,
+				    "rnic %s: stays until the links that use it have ended, or "
+				    "until a restart ('smcrctl link' shows them)",
+				    name);
 	}
+	return stay;
+}
+
+static void on_unwanted(evutil_socket_t fd, short what, void *arg)
+{
+	struct rnics *rnics = arg;
+	(void)fd;
+	(void)what;
+	if (close_unwanted(rnics, NULL) > 0)
+		evtimer_add(rnics->unwanted, &unwanted_period);
+}
+
+void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
+{
+	if (close_unwanted(rnics, ret_notes) > 0)
+		evtimer_add(rnics->unwanted, &unwanted_period);
 	while (rnics->refusals) /* what is still true is said again */
 		forget_refusal(rnics, rnics->refusals->name);
 	rnics_look(rnics);
@@ -333,8 +357,9 @@ int rnics_new(const struct rnics_params *params, struct rnics **ret_rnics,
 		rnics->params = *params;
 		rnics->look = event_new(params->base, -1, 0, on_look, rnics);
 		rnics->look_later = evtimer_new(params->base, on_look, rnics);
+		rnics->unwanted = evtimer_new(params->base, on_unwanted, rnics);
 	}
-	if (!rnics || !rnics->look || !rnics->look_later)
+	if (!rnics || !rnics->look || !rnics->look_later || !rnics->unwanted)
 		snprintf(ret_error, RNIC_ERROR_LEN, "out of memory");
 	else
 		error = open_all_named(rnics, ret_error);
@@ -393,5 +418,7 @@ void rnics_free(struct rnics *rnics)
 		event_free(rnics->look);
 	if (rnics->look_later)
 		event_free(rnics->look_later);
+	if (rnics->unwanted)
+		event_free(rnics->unwanted);
 	free(rnics);
 }

@@ -52,8 +52,8 @@ void rnics_prepare(struct rnics *rnics, const struct config *next, struct config
 		   struct config_notes *ret_notes);
 /**
  * The configuration that params.config points to is another one. RNICs that it does not want are
- * closed, if no link uses them.
- * @param ret_notes  those that stay open because links use them
+ * closed, as soon as no link uses them.
+ * @param ret_notes  those that stay open until then
  */
 void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes);
 

@@ -268,13 +268,11 @@ has_devices() {
 	# in use: it stays, and nobody notices
 	conf a 'rnic = soft:eth0'
 	run -0 ctl a config reload
-	[[ "$output" == *"rnic: no longer soft:eth1"*"Not yet:"*"rnic soft:eth1: stays until a restart"* ]]
+	[[ "$output" == *"rnic: no longer soft:eth1"*"Not yet:"*"rnic soft:eth1: stays until the links that use it have ended"* ]]
 	has_devices a "soft:eth0 soft:eth1"
 	busy_end
 	ctl a linkgroup delete "$(json a linkgroup '.linkgroup[0].id')"
-	until_true 10 shows a link 'length == 0'
-	run -0 ctl a config reload
-	has_devices a soft:eth0
+	until_true 20 has_devices a soft:eth0
 	# one that is not there is waited for; one that cannot be used changes nothing
 	conf a 'rnic = soft:eth0' 'rnic = soft:eth7'
 	run -0 ctl a config reload
