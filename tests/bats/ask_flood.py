@@ -4,10 +4,12 @@
 
   ask_flood.py SOCKET UID SESSIONS [METHOD]
 
-It goes on as the user UID, in no other group. Without METHOD it only greets, and keeps the sessions. A
+It goes on as the user UID, in no other group. Without METHOD it only greets, and keeps the sessions. With
+event.wait each session waits for the events behind those that it was told. A
 session that smcrd refuses or ends is not opened again. "ready N" on standard output says that all were
 tried, and how many are open; each line on standard input is answered with a line "sessions N replies N
-rows N bytes N": open now, replies so far, and the most rows and bytes that one reply had; behind that
+rows N bytes N last N": open now, replies so far, the most rows and bytes that one reply had, and the last
+event that every session was told; behind that
 stands why sessions were refused or ended, if any were. At the end of the input it ends.
 """
 import json
@@ -30,6 +32,7 @@ def frame(kind, payload):
 class Flood:
     def __init__(self, path, sessions, method):
         self.selector = selectors.DefaultSelector()
+        self.method, self.places = method, {}
         self.request = frame(CONTROL, json.dumps({"method": method}).encode()) if method else b""
         self.open = self.replies = self.rows = self.bytes = 0
         self.why = set()
@@ -77,8 +80,13 @@ class Flood:
         self.replies += 1
         self.rows = max(self.rows, sum(len(rows) for rows in lists if isinstance(rows, list)))
         self.bytes = max(self.bytes, len(payload))
+        request = self.request
+        if self.method == "event.wait":
+            self.places[session] = int(reply["next"].split(":")[1])
+            params = {"after": reply["next"]}
+            request = frame(CONTROL, json.dumps({"method": self.method, "params": params}).encode())
         try:
-            session.sendall(self.request)
+            session.sendall(request)
         except OSError:
             pass  # the next recv() tells
 
@@ -94,7 +102,8 @@ class Flood:
                 self.receive(key.fileobj, key.data)
 
     def tell(self):
-        text = f"sessions {self.open} replies {self.replies} rows {self.rows} bytes {self.bytes}"
+        last = min(self.places.values(), default=0) if len(self.places) >= self.open else 0
+        text = f"sessions {self.open} replies {self.replies} rows {self.rows} bytes {self.bytes} last {last}"
         print(" ".join([text, *sorted(self.why)]), flush=True)
 
 

@@ -65,6 +65,30 @@ told_at_least() {
 	steady_stop server
 }
 
+@test "300 sessions that wait for events are all told, and keep nobody waiting" {
+	local i last
+	two_daemons
+	chmod 711 "$HOSTS_DIR"
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 2
+	flood flood 65534 300 event.wait
+	for i in {1..40}; do
+		smcrctl_on b policy add deny port "$i" >/dev/null
+		smcrctl_on b policy delete deny port "$i" >/dev/null
+	done
+	last=$(show b event '.[-1].id')
+	[ "$last" -ge 80 ]
+	until_true 20 told_at_least flood last "$last"
+	[ "$(told flood sessions)" = 300 ]
+	[ "$(told flood rows)" -le "$MOST_ROWS" ]
+	# nothing happens, nothing is said
+	replies=$(told flood replies)
+	run -0 smcrctl_on b info
+	[ "$(told flood replies)" = "$replies" ]
+	steady_stop client
+	steady_stop server
+}
+
 @test "queue pair numbers are shown to administrators only" {
 	two_daemons
 	chmod 711 "$HOSTS_DIR"
