@@ -32,7 +32,7 @@ connect_slowly() {
 	start_on b "$RUN" -v "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 3000000 --way epoll \
 		2>"$HOSTS_DIR/client.err"
 	CLIENT_PID=$!
-	until_true 5 shows b connection 'any(.mode == "pending" and .state == "INIT")'
+	until_true 5 shows b connection 'any(.mode == "pending" and .state == "init")'
 }
 
 @test "connect() in progress ends in SMC-R" {
