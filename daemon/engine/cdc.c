@@ -55,7 +55,7 @@ void smcr_cdc_timed(struct smcr_conn *conn)
 	if (!tx->timed_since || smcr_cdc_seq_newer(tx->timed_seq, tx->cdc_completed))
 		return;
 	uint64_t took = conn->engine->now - tx->timed_since;
-	tx->rtt = took < UINT32_MAX ? (uint32_t)took : UINT32_MAX;
+	tx->rtt = took < UINT32_MAX ? (uint32_t)took + !took : UINT32_MAX; /* 0: not known */
 	tx->timed_since = 0;
 }
 

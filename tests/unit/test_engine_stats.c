@@ -201,6 +201,9 @@ static void messages_have_ages_and_a_round_trip(void **state)
 	assert_int_equal(view.said_us, 1000);
 	assert_true(view.rtt_us >= 700 && view.rtt_us <= 1000);
 	assert_int_equal(view_of(pair, c, C).heard_us, 1000);
+	pair_send(pair, c, S, 1, 1); /* each one is timed that has nobody before it */
+	pair_pump(pair);
+	assert_int_equal(view_of(pair, c, S).rtt_us, 1);
 	pair_free(pair);
 }
 
