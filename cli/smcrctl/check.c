@@ -127,7 +127,7 @@ static json_t *name_or_null(uint32_t reason)
 	return reason ? json_string(smcr_reason_name(reason)) : json_null();
 }
 
-static json_t *number_or_null(uint32_t number)
+static json_t *number_or_null(json_int_t number)
 {
 	return number ? json_integer(number) : json_null();
 }
@@ -135,14 +135,14 @@ static json_t *number_or_null(uint32_t number)
 static void print_as_json(const struct tool_call *call, const struct check *check)
 {
 	json_t *result = json_pack(
-		"{s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:O}", "host", check->host,
+		"{s:s, s:o, s:o, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:O}", "host", check->host,
 		"address", *check->peer_text ? json_string(check->peer_text) : json_null(), "port",
 		number_or_null(check->port), "smcr", check->smcr, "reason",
 		name_or_null(check->reason), "peer_reason", name_or_null(check->peer_reason),
-		"linkgroup", number_or_null(check->info.linkgroup), "link",
-		number_or_null(check->info.link), "rnic",
-		check->smcr ? json_string(check->info.rnic) : json_null(), "findings",
-		check->doctor.findings.list);
+		"version", number_or_null(check->version), "linkgroup",
+		number_or_null(check->info.linkgroup), "link", number_or_null(check->info.link),
+		"rnic", check->smcr ? json_string(check->info.rnic) : json_null(), "mtu_bytes",
+		number_or_null(check->mtu), "findings", check->doctor.findings.list);
 	output_json(call->output, "check", result);
 	json_decref(result);
 }

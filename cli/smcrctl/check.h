@@ -39,6 +39,7 @@ struct check {
 	bool smcr;
 	uint32_t reason, peer_reason; /* enum smcr_reason; 0: none, or it is not known */
 	struct smcr_info info;        /* with `smcr` */
+	json_int_t version, mtu;      /* likewise; 0: not known */
 };
 
 /** @return true: SMC-R would be tried */

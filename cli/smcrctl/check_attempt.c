@@ -121,17 +121,18 @@ static void tell_smcr(struct check *check)
 	const struct smcr_info *info = &check->info;
 	json_t *group = row_of(check, "linkgroup.show", "id", info->linkgroup, NULL);
 	json_t *link = row_of(check, "link.show", "linkgroup", info->linkgroup, "number");
+	check->version = doctor_number(group, "version", NULL);
+	check->mtu = doctor_number(link, "path_mtu", NULL);
 	findings->subject = "rendezvous";
 	findings_add(findings, FINDING_OK,
 		     "both sides agree on version %" JSON_INTEGER_FORMAT
 		     " of SMC-R, in link group %u",
-		     doctor_number(group, "version", NULL), info->linkgroup);
+		     check->version, info->linkgroup);
 	findings->subject = "path";
 	findings_add(findings, FINDING_OK,
 		     "UDP port 4791 passes: link %u/%u is up, on RNIC %s with MTU "
 		     "%" JSON_INTEGER_FORMAT,
-		     info->linkgroup, info->link, info->rnic,
-		     doctor_number(link, "path_mtu", NULL));
+		     info->linkgroup, info->link, info->rnic, check->mtu);
 	json_decref(group);
 	json_decref(link);
 }

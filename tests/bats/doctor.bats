@@ -169,7 +169,8 @@ for line in sys.stdin:
 	# the option counts, not the environment
 	run -0 on b env SMCRD_SOCKET=/nowhere SMCR_REQUIRE=1 SMCR_VERBOSE=1 setpriv --reuid 65534 --regid 65534 \
 		--clear-groups "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/b.sock" -j check "$SERVER" 7001
-	jq -e --arg server "$SERVER" '.check | .smcr and .reason == null and .linkgroup == 1 and .link > 0 and
+	jq -e --arg server "$SERVER" '.check | .smcr and .reason == null and .linkgroup == 1 and .link > 0 and .version == 1 and
+		.mtu_bytes == 1024 and
 		.address == $server and .port == 7001 and (.rnic | startswith("soft:eth"))' <<<"$output"
 	until_true 5 eval '[ "$(grep -c "bytes 0" "$HOSTS_DIR/server.out")" = 2 ]'
 	until_true 5 shows b connection '[.[] | select(.ended == false)] | length == 0'
