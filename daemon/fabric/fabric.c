@@ -738,11 +738,14 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 	return 0;
 }
 
-void fabric_remove_device(struct fabric *fabric, const char *name)
+void fabric_remove_device(struct fabric *fabric, const char *name, const char *why)
 {
 	struct fabric_device *device = device_by_name(fabric, name);
-	if (device)
-		device_drop(fabric, device);
+	if (!device)
+		return;
+	if (fabric->params.device_told)
+		fabric->params.device_told(fabric->params.device_ctx, name, false, why);
+	device_drop(fabric, device);
 }
 
 struct use_search {

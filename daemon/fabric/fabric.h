@@ -64,8 +64,9 @@ uint64_t fabric_activity(const struct fabric *fabric);
  */
 int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 		      char ret_error[RNIC_ERROR_LEN]);
-/** Close one that fabric_add_device() has opened. Links that use it fail. */
-void fabric_remove_device(struct fabric *fabric, const char *name);
+/** Close one that fabric_add_device() has opened. Links that use it fail.
+ *  @param why  in words, for operators */
+void fabric_remove_device(struct fabric *fabric, const char *name, const char *why);
 /** Is there a link that uses it? */
 bool fabric_device_in_use(const struct fabric *fabric, const char *name);
 /** May the pages of RMBs and send buffers change? Verbs devices hold on to those that were

@@ -280,8 +280,8 @@ void rnics_prepare(struct rnics *rnics, const struct config *next, struct config
 	}
 	for (size_t i = 0; ret_errors->num && i < num_opened; i++) {
 		rnic_verbs_full_name(next->rnics[opened[i]], name);
-		log_message(LOG_NOTICE, "rnic %s: closed: another one cannot be used", name);
-		fabric_remove_device(rnics->params.fabric, name);
+		fabric_remove_device(rnics->params.fabric, name,
+				     "closed: another one cannot be used");
 	}
 }
 
@@ -315,9 +315,7 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 		if (is_named(config, name))
 			continue;
 		if (!fabric_device_in_use(fabric, name)) {
-			log_message(LOG_NOTICE, "rnic %s: closed: it is not configured any more",
-				    name);
-			fabric_remove_device(fabric, name);
+			fabric_remove_device(fabric, name, "closed: it is not configured any more");
 			continue;
 		}
 		stay++;

@@ -80,6 +80,7 @@ qpns() {
 	cut remove-a 0
 	until_true 5 shows a device 'length == 0'
 	until_true 5 shows a linkgroup 'length == 0'
+	shows a event 'any(.event == "rnic-down" and .text == "rnic soft:eth0: its interface is gone")'
 	mend remove-a 0
 	until_true 5 device_is a soft:eth0 active
 	until_true 10 on b "$RUN" --require curl -sS --max-time 5 "http://$SERVER:8080/hello"
@@ -120,8 +121,15 @@ qpns() {
 		ip -n "$HOSTS_ID-a" addr del "$addr/24" dev "eth$nic"
 		until_true "$FAILOVER_PATIENCE" link_is_lost
 		device_is a "soft:eth$nic" down
+		shows a device 'any(.name == "soft:eth'$nic'" and (.down_text | test("^its interface has no (IPv4 )?address$")))'
+		shows a event 'any(.event == "rnic-down" and .rnic == "soft:eth'$nic'" and
+			(.text | test("^rnic soft:eth'$nic': its port is down: its interface has no (IPv4 )?address$")))'
+		shows a event 'any(.event == "link-failed" and .rnic == "soft:eth'$nic'" and
+			(.text | test("has failed: .*its interface has no (IPv4 )?address")))'
 		ip -n "$HOSTS_ID-a" addr add "$addr/24" dev "eth$nic"
 		until_true "$FAILOVER_PATIENCE" symmetric
+		shows a event '[.[] | select(.rnic == "soft:eth'$nic'" and (.event | test("^rnic-")))] | .[-1] |
+			.event == "rnic-up" and (.text | endswith(": its port is active"))'
 	done
 	# another one
 	CUT_QPN_a=$(queue_pair a 1)

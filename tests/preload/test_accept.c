@@ -158,12 +158,17 @@ static void test_plain_connections(void **state)
 	assert_int_equal(pre_net_option.claims, 1);
 	assert_int_equal(pre_net_option.last_claimed, listener);
 	assert_int_equal(smcrd.script->sessions, 0);
+	/* ..and smcrd's operators hear of this one, which its programs have not seen. */
+	assert_int_equal(pre_net_option.plain_told, 1);
+	assert_int_equal(pre_net_option.last_plain.reason, SMCR_REASON_NOT_CLAIMED);
+	assert_int_equal(pre_net_option.last_plain.flags, IPC_PLAIN_ACCEPTED);
 	/* The daemon decides. */
 	pre_net_option.negotiated = IPC_NEGOTIATED_YES;
 	smcrd.script->answer = ANSWER_TCP;
 	smcrd.script->reason = SMCR_REASON_NO_DEVICE;
 	expect_plain();
 	assert_int_equal(smcrd.script->accepted, 1);
+	assert_int_equal(pre_net_option.plain_told, 1);
 	/* Without BPF it decides as well, and its refusal harms nobody. */
 	pre_net_option.absent = true;
 	expect_plain();

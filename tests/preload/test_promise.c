@@ -482,6 +482,9 @@ static void test_limits_decline(void **state)
 		int peer = peer_connect();
 		propose(peer);
 		expect_declined(peer, cases[i].reason);
+		assert_int_equal(pre_net_option.plain_told, i + 1);
+		assert_int_equal(pre_net_option.last_plain.reason, cases[i].reason);
+		assert_int_equal(pre_net_option.last_plain.flags, IPC_PLAIN_ACCEPTED);
 		assert_int_equal(pre_net_option.claims, cases[i].claims);
 		assert_int_equal(pre_net_option.unclaims, cases[i].unclaims);
 	}
