@@ -958,6 +958,7 @@ void smcrd_free(struct smcrd *smcrd)
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);
 	clients_free(smcrd->clients);
+	smcrd->clients = NULL; /* what connections tell when they end wakes nobody */
 	conns_free(smcrd->conns);
 	events_free(smcrd->events);
 	plain_free(smcrd->plain);
