@@ -66,7 +66,7 @@ connect_slowly() {
 	refuse_syns
 	if wait "$CLIENT_PID"; then false; fi # `run` is a subshell, which cannot wait for it
 	grep -qi "refused" "$HOSTS_DIR/client.err"
-	until_true 5 shows b connection 'any(.state == "FAILED" and .error == "ECONNREFUSED")'
+	until_true 5 shows b connection 'any(.state == "failed" and .error == "ECONNREFUSED")'
 }
 
 @test "a program killed while it connects: the daemon gives up too" {

@@ -64,7 +64,7 @@ memory_is_back() {
 
 # holds HOST FILTER: is the filter's value true for the connections of the program that holds some?
 holds() {
-	shows "$1" connection "[.[] | select(.state == \"ACTIVE\")] | $2"
+	shows "$1" connection "[.[] | select(.state == \"active\")] | $2"
 }
 
 # hold_some COUNT FILTER_A FILTER_B: open so many connections that carry little, look at both hosts', and end them.

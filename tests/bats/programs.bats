@@ -50,7 +50,7 @@ command_server_on_a() {
 		start_on b "$RUN" --require /usr/bin/python3 "$BATS_TEST_DIRNAME/sockets.py" \
 			buffered-client "$SERVER" 7001 "$receive" "$send"
 		client=$!
-		until_true 10 shows b connection "any(.pid == $client and .state == \"ACTIVE\")"
+		until_true 10 shows b connection "any(.pid == $client and .state == \"active\")"
 		element=$(show b connection ".[] | select(.pid == $client) | .rmbe_size")
 		buffer=$(show b connection ".[] | select(.pid == $client) | .sndbuf_size")
 		echo "SO_RCVBUF $receive: $element bytes, SO_SNDBUF $send: $buffer bytes"
