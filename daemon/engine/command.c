@@ -142,7 +142,7 @@ void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
 		finish(pending, 0,
 		       link->passed >= link->mtu
 			       ? "Link %u/%u answered in %llu microseconds; packets of %u bytes "
-				 "pass from here."
+				 "have passed from here since it was set up."
 			       : "Link %u/%u answered in %llu microseconds; it is not known "
 				 "whether packets of %u bytes pass.",
 		       link->lgr->id, link->number, (unsigned long long)rtt,

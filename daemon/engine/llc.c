@@ -245,6 +245,8 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 	if (flow->proving)
 		link = flow->proving;
 	(void)engine;
+	if (!link) /* its loss decides */
+		return;
 	if (lgr->fc.declining) {
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
 		return;
@@ -717,6 +719,8 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		     (rc || msg.type != SMCR_LLC_TEST_LINK);
 	bool lost = link->state == SMCR_LINK_FAILED || going;
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
+	/* While a server proves the path the client has confirmed the link, and may use it. */
+	bool confirmed = lgr->llc->proving == link && lgr->role == SMCR_ROLE_SERVER;
 	if (rc == -EOPNOTSUPP) {
 		smcr_row(lgr, SMCR_ROW_ERR_61);
 		lgr->engine->count.llc_dropped++;
@@ -728,8 +732,7 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		lgr->engine->count.llc_dropped++; /* the group is over */
 	} else if (rc) {
 		smcr_llc_protocol_error(link, "malformed or unknown LLC message"); /* ERR-63 */
-	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup &&
-		   lgr->llc->proving != link) { /* that one the peer has confirmed */
+	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup && !confirmed) {
 		smcr_llc_protocol_error(link, "link used before it was confirmed");
 	} else {
 		smcr_rows_collision(lgr, &msg);

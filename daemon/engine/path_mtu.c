@@ -12,7 +12,7 @@
  *
  * A link that comes later, while connections write, has no such place. There the first full-size
  * write is the proof: if none has ever been acknowledged and one takes the queue pair into error,
- * although small messages passed, it is blamed on the size.
+ * although small messages passed before, its size is suspected.
  *
  * What has been found is remembered for the two RNICs: the next link of theirs is of a size that
  * passes.
@@ -22,8 +22,11 @@
 
 #include "daemon/engine/llc.h"
 
-/** Each hour one connection, or one more link, may find out anew. */
-#define REMEMBERED_FOR (UINT64_C(3600) * 1000 * 1000)
+/** What the first contact has shown: each hour one connection, or one more link, may find out anew.
+ */
+#define PROVEN_FOR (UINT64_C(3600) * 1000 * 1000)
+/** What data seem to show, for nothing at all may pass: the next link is made by then. */
+#define SUSPECTED_FOR (UINT64_C(60) * 1000 * 1000)
 
 /* ---- what is known ---- */
 
@@ -49,13 +52,13 @@ static struct smcr_path *entry_for(struct smcr_engine *engine, const struct smcr
 	return best;
 }
 
-static void remember(const struct smcr_link *link, uint8_t mtu)
+static void remember(const struct smcr_link *link, uint8_t mtu, bool proven)
 {
 	struct smcr_engine *engine = link->lgr->engine;
 	struct smcr_path *path = entry_for(engine, link);
 	path->lgr = link->lgr->id;
 	path->mtu = mtu;
-	path->until = engine->now + REMEMBERED_FOR;
+	path->until = engine->now + (proven ? PROVEN_FOR : SUSPECTED_FOR);
 	memcpy(path->local, link->local_gid, SMCR_GID_LEN);
 	memcpy(path->peer, link->peer_gid, SMCR_GID_LEN);
 }
@@ -147,14 +150,10 @@ void smcr_path_passed(struct smcr_link *link, uint32_t length)
 
 /* ---- what to blame ---- */
 
-/** Data that may have been too large: has one of the first requests up to this one full-size
- *  packets? */
+/** Had the request that failed full-size packets? Those before it are done. */
 static bool is_full_size(const struct smcr_link *link, uint64_t wr_id)
 {
-	for (uint64_t id = link->tx_done; id <= wr_id; id++)
-		if (link->tx[id % link->tx_depth].length >= smcr_mtu_bytes(link->mtu))
-			return true;
-	return false;
+	return link->tx[wr_id % link->tx_depth].length >= smcr_mtu_bytes(link->mtu);
 }
 
 /** Most often it is Ethernet's usual 1500 bytes that do not suffice. */
@@ -179,18 +178,23 @@ static uint8_t passing(const struct smcr_link *link, uint64_t wr_id)
 bool smcr_path_blame(struct smcr_link *link, uint64_t wr_id)
 {
 	struct smcr_lgr *lgr = link->lgr;
+	bool proven = lgr->llc->proving == link;
 	uint8_t mtu = passing(link, wr_id);
 	if (link->state == SMCR_LINK_FAILED || !mtu)
 		return false;
-	remember(link, mtu);
+	remember(link, mtu, proven);
 	link->too_large = true;
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH,
-		       "packets of %u bytes do not pass, smaller ones do: the path's MTU is less "
-		       "than the interface's",
+		       proven ? "packets of %u bytes do not pass, smaller ones do: the path's MTU "
+				"is less than the interface's"
+			      : "a packet of %u bytes was not acknowledged, smaller ones were "
+				"before: the path's MTU may be less than the interface's",
 		       smcr_mtu_bytes(link->mtu));
 	smcr_log_peer(lgr->engine, &lgr->peer, LOG_WARNING, "path MTU",
-		      "%s: packets of %u bytes do not pass: the MTU of the path is less than that "
-		      "of the interface. Links to this RNIC use %u bytes for an hour",
-		      link->device_name, smcr_mtu_bytes(link->mtu), smcr_mtu_bytes(mtu));
+		      "%s: packets of %u bytes %s not pass: the MTU of the path is less than that "
+		      "of the interface. New links between it and this peer's RNIC use %u bytes "
+		      "for %s",
+		      link->device_name, smcr_mtu_bytes(link->mtu), proven ? "do" : "seem to",
+		      smcr_mtu_bytes(mtu), proven ? "an hour" : "a minute");
 	return true;
 }

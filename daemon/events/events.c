@@ -203,8 +203,16 @@ static void begin_minute(struct told_lately *lately, uint64_t now)
 	lately->lines = 0;
 }
 
+static void tell_left_out(unsigned int left_out)
+{
+	if (left_out)
+		log_message(LOG_NOTICE,
+			    "%u more events like that are not in this log: smcrctl event",
+			    left_out);
+}
+
 /* Where the lines of this share and peer are counted. Peers for whom there is no place share the
- * last one: whoever has many addresses gets no more lines by that. */
+ * last one. */
 static struct told_lately *place_of(struct events *events, const struct event_record *event)
 {
 	const struct share *share = share_of(event);
@@ -219,11 +227,13 @@ static struct told_lately *place_of(struct events *events, const struct event_re
 	}
 	if (!free_place)
 		return &events->lately[TOLD_PEERS];
+	tell_left_out(free_place->left_out);
 	*free_place = (struct told_lately){ .share = share, .peer = event->peer };
 	return free_place;
 }
 
-/* May it be a line of the log? @param ret_left_out  how many of its peer were not, just before */
+/* May it be a line of the log? @param ret_left_out  how many that are counted with it were not,
+ * just before */
 static bool may_log(struct events *events, const struct event_record *event,
 		    unsigned int *ret_left_out)
 {
@@ -279,10 +289,8 @@ static void add(struct events *events, const struct event_record *filled, int pr
 	event.time_us = time_of(CLOCK_REALTIME);
 	event.steady_us = time_of(CLOCK_MONOTONIC);
 	event.logged = may_log(events, &event, &left_out);
-	if (event.logged && left_out)
-		log_message(LOG_NOTICE,
-			    "%u events of the same peer are not in this log: smcrctl event",
-			    left_out);
+	if (event.logged)
+		tell_left_out(left_out);
 	if (event.logged)
 		write_log(&event, priority);
 	struct event_record *copy = malloc(sizeof(*copy));

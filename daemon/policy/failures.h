@@ -85,7 +85,7 @@ const struct failure *failures_find(const struct failures *failures, const struc
 
 /** "the first message over RoCE was not acknowledged" */
 const char *failure_text(enum failure_kind kind);
-/** A short stable name: "path", "answer", "reset", "echo". */
+/** A short stable name: "path", "link", "answer", "reset", "echo". */
 const char *failure_name(enum failure_kind kind);
 
 #endif

@@ -56,7 +56,7 @@ setup() {
 	until_true 20 all_links_take 4096
 	for host in a b; do
 		number=$(show "$host" link '.[0] | "\(.linkgroup)/\(.number)"')
-		smcrctl_on "$host" link test "$number" | grep -q 'packets of 4096 bytes pass from here'
+		smcrctl_on "$host" link test "$number" | grep -q 'packets of 4096 bytes have passed from here'
 	done
 }
 
