@@ -284,7 +284,7 @@ build/fuzz-obj/%.o: %.c
 	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS) $(RNIC_SRCS) \
-		$(wildcard tests/lib/enginepair*.c) daemon/policy/rules.c)
+		$(wildcard tests/lib/enginepair*.c) daemon/policy/rules.c daemon/control/scrape_request.c)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 build/fuzz/%: build/fuzz-obj/tests/fuzz/%.o $(FUZZ_LIB)

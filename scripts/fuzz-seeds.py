@@ -6,7 +6,7 @@ usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file a distinct message: TCP options, CLC messages, LLC and
 CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames of
-the daemon's socket, and rules of the administrator's.
+the daemon's socket, HTTP requests for metrics, and rules of the administrator's.
 """
 import glob
 import gzip
@@ -128,6 +128,16 @@ def add_rules(seeds):
         seeds.add("fuzz_rules", rule.encode())
 
 
+def add_scrape(seeds):
+    for line in (
+        "GET /metrics HTTP/1.1",
+        "HEAD /metrics?name=x HTTP/1.0",
+        "POST / HTTP/1.1",
+    ):
+        seeds.add("fuzz_scrape", line.encode() + b"\r\nHost: smcrd\r\n\r\n")
+        seeds.add("fuzz_scrape", line.encode() + b"\n\n")
+
+
 def main():
     if len(sys.argv) != 2:
         sys.exit(__doc__)
@@ -136,6 +146,7 @@ def main():
     add_captures(seeds, sorted(glob.glob(captures)))
     add_ipc(seeds)
     add_rules(seeds)
+    add_scrape(seeds)
 
 
 main()

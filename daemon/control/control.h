@@ -24,7 +24,8 @@
  *   rmbs.c      registered memory
  *   stats.c     sums, of a snapshot.c
  *   counters.c  counters of RNICs by name
- *   metrics.c   the table of metrics, written by openmetrics.c, given away by scrape.c
+ *   metrics.c   the table of metrics, written by openmetrics.c, given away by scrape.c as
+ *               scrape_request.c reads what is asked
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next

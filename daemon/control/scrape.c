@@ -15,15 +15,12 @@
 #include <utlist.h>
 
 #include "daemon/control/openmetrics.h"
+#include "daemon/control/scrape_request.h"
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/tcp_socket.h"
 #include "daemon/host/unix_socket.h"
 
 #define BACKLOG      64
-#define METHOD_MAX   16
-#define TARGET_MAX   256
-#define VERSION_MAX  16
-#define PATH         "/metrics"
 #define PLAIN        "text/plain; charset=utf-8"
 #define MILLISECONDS 1000
 
@@ -143,26 +140,28 @@ static void put_metrics(struct visitor *visitor, bool with_body)
 		answer_put(NULL, 0, answer);
 }
 
-/* "GET /metrics?x HTTP/1.1" */
-static void put_answer(struct visitor *visitor, const char *line)
+static void put_answer(struct visitor *visitor, enum scrape_request request, bool head)
 {
-	char method[METHOD_MAX + 1], target[TARGET_MAX + 1], version[VERSION_MAX + 1];
-	int end = 0;
-	int n = sscanf(line, "%16[A-Z] %256[^ \t] %16[A-Z/0-9.]%n", method, target, version, &end);
-	if (n != 3 || line[end] || strncmp(version, "HTTP/1.", 7) != 0) {
-		put_sentence(visitor, "400 Bad Request", "smcrd understands GET " PATH " HTTP/1.1",
-			     true);
-		return;
-	}
-	bool head = !strcmp(method, "HEAD");
-	target[strcspn(target, "?#")] = '\0';
-	if (!head && strcmp(method, "GET") != 0)
+	switch (request) {
+	case SCRAPE_INCOMPLETE: break;
+	case SCRAPE_METRICS: put_metrics(visitor, !head); break;
+	case SCRAPE_TOO_LONG:
+		put_sentence(visitor, "431 Request Header Fields Too Large",
+			     "the request is too long", true);
+		break;
+	case SCRAPE_MALFORMED:
+		put_sentence(visitor, "400 Bad Request",
+			     "smcrd understands GET " SCRAPE_PATH " HTTP/1.1", true);
+		break;
+	case SCRAPE_OTHER_METHOD:
 		put_sentence(visitor, "405 Method Not Allowed", "only GET and HEAD are allowed",
 			     true);
-	else if (strcmp(target, PATH) != 0)
-		put_sentence(visitor, "404 Not Found", "smcrd's metrics are at " PATH, !head);
-	else
-		put_metrics(visitor, !head);
+		break;
+	case SCRAPE_OTHER_PATH:
+		put_sentence(visitor, "404 Not Found", "smcrd's metrics are at " SCRAPE_PATH,
+			     !head);
+		break;
+	}
 }
 
 /* Nothing that comes counts any more; it is over when all has been sent. */
@@ -177,22 +176,18 @@ static void on_read(struct bufferevent *bev, void *arg)
 {
 	struct visitor *visitor = arg;
 	struct evbuffer *input = bufferevent_get_input(bev);
+	bool head = false;
 	if (visitor->answered) {
 		finish(visitor);
 		return;
 	}
-	struct evbuffer_ptr crlf = evbuffer_search(input, "\r\n\r\n", 4, NULL);
-	struct evbuffer_ptr lf = evbuffer_search(input, "\n\n", 2, NULL);
-	if (crlf.pos < 0 && lf.pos < 0) {
-		if (evbuffer_get_length(input) < SCRAPE_MAX_REQUEST)
-			return;
-		put_sentence(visitor, "431 Request Header Fields Too Large",
-			     "the request is too long", true);
-	} else {
-		char *line = evbuffer_readln(input, NULL, EVBUFFER_EOL_CRLF);
-		put_answer(visitor, line ? line : "");
-		free(line);
-	}
+	size_t len = evbuffer_get_length(input);
+	const char *data = (const char *)evbuffer_pullup(input, -1); /* NULL: without memory */
+	enum scrape_request request =
+		data ? scrape_request_read(data, len, &head) : SCRAPE_MALFORMED;
+	if (request == SCRAPE_INCOMPLETE)
+		return;
+	put_answer(visitor, request, head);
 	finish(visitor);
 }
 

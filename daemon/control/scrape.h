@@ -18,11 +18,10 @@ struct event_base;
 struct scrape;
 
 #define SCRAPE_MAX_CONNS      64
-#define SCRAPE_MAX_REQUEST    4096 /* bytes, with its headers */
-#define SCRAPE_SECONDS        5    /* a connection lasts no longer */
-#define SCRAPE_WINDOW_MS      100  /* in this time */
-#define SCRAPE_CONNS_A_WINDOW 5    /* so many connections are accepted */
-#define SCRAPE_FRESH_MS       250  /* metrics are not collected more often */
+#define SCRAPE_SECONDS        5   /* a connection lasts no longer */
+#define SCRAPE_WINDOW_MS      100 /* in this time */
+#define SCRAPE_CONNS_A_WINDOW 5   /* so many connections are accepted */
+#define SCRAPE_FRESH_MS       250 /* metrics are not collected more often */
 
 struct scrape_params {
 	struct event_base *base;

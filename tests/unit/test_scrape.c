@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "daemon/control/scrape.h"
+#include "daemon/control/scrape_request.h"
 #include "daemon/host/tcp_socket.h"
 
 struct fixture {
