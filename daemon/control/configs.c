@@ -8,6 +8,7 @@
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
+#include "daemon/host/words.h"
 #include "proto/smcr/eid.h"
 
 /* More changes than these are counted, not listed: a reply has an end. */
@@ -24,14 +25,11 @@ struct control_reloading {
 /* Files have any bytes, JSON has not. */
 static json_t *words(const char *text)
 {
-	json_t *string = json_string(text);
-	char *copy = string ? NULL : strdup(text);
+	char *copy = strdup(text);
 	if (!copy)
-		return string;
-	for (char *c = copy; *c; c++)
-		if (*c != '\n' && (*c < ' ' || *c > '~'))
-			*c = '?';
-	string = json_string(copy);
+		return NULL;
+	words_mend(copy);
+	json_t *string = json_string(copy);
 	free(copy);
 	return string;
 }

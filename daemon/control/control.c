@@ -8,6 +8,7 @@
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
+#include "daemon/host/words.h"
 
 #define NEEDS(name) (1u << PARAM_##name)
 #define OF_GROUP    (NEEDS(AFTER) | NEEDS(PEER) | NEEDS(LINKGROUP))
@@ -74,6 +75,7 @@ void *refuse(struct refusal *refusal, int error, const char *code, const char *f
 	va_start(args, format);
 	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
 	va_end(args);
+	words_mend(refusal->text); /* parts of it are the asker's, and may be cut */
 	return NULL;
 }
 

@@ -4,6 +4,7 @@
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
+#include "daemon/host/words.h"
 #include "proto/ipc/ipc.h"
 
 /* What holds for every connection of the host comes first, as in the BPF programs. */
@@ -20,6 +21,7 @@ static json_t *rule_or_null(const struct policy_rule *rule)
 	if (!rule)
 		return json_null();
 	policy_rule_text(rule, text);
+	words_mend(text);
 	return json_string(text);
 }
 

@@ -6,6 +6,7 @@
 
 #include "daemon/control/internal.h"
 #include "daemon/control/views.h"
+#include "daemon/host/words.h"
 
 enum section { RULES, FAILED, LEARNT, SECTIONS };
 static const char *const sections[SECTIONS] = { "rules", "failed", "learnt" };
@@ -28,6 +29,7 @@ static bool add_rule(void *arg, const struct policy_rule_view *view)
 	char text[POLICY_RULE_TEXT];
 	bool denies = view->rule->match.flags & SMCR_RULE_DENY;
 	policy_rule_text(view->rule, text);
+	words_mend(text); /* paths of programs have any bytes */
 	return add_row(arg,
 		       json_pack("{s:s, s:s, s:b, s:I}", "rule", text, "action",
 				 denies ? "deny" : "allow", "configured", view->configured, "hits",

@@ -10,6 +10,7 @@
 #include <utlist.h>
 
 #include "daemon/host/log.h"
+#include "daemon/host/words.h"
 
 #define MINUTE_US  60000000
 #define TOLD_PEERS 128
@@ -256,26 +257,13 @@ static bool may_log(struct events *events, const struct event_record *event,
 
 /* ---- one line ---- */
 
-/* Whoever made parts of the text: it is one line, and does nothing to a terminal. */
+/* Whoever made parts of the text, and wherever they were cut. */
 static void make_one_line(char *text)
 {
+	words_mend(text);
 	for (; *text; text++)
-		if ((unsigned char)*text < ' ' || *text == 0x7F)
+		if (*text == '\n')
 			*text = '?';
-}
-
-/* Take away what is left of a character of UTF-8 whose end did not fit. */
-static void end_at_character(char *text)
-{
-	size_t len = strlen(text), at = len;
-	while (at > 0 && len - at < 3 && ((unsigned char)text[at - 1] & 0xC0) == 0x80)
-		at--;
-	if (at == 0 || !((unsigned char)text[at - 1] & 0x80))
-		return;
-	unsigned char first = (unsigned char)text[at - 1];
-	size_t wanted = first >= 0xF0 ? 4 : first >= 0xE0 ? 3 : 2;
-	if (len - (at - 1) < wanted)
-		text[at - 1] = '\0';
 }
 
 /* Log what has been filled in, and keep it. */
@@ -284,7 +272,6 @@ static void add(struct events *events, const struct event_record *filled, int pr
 	struct event_record event = *filled;
 	unsigned int left_out = 0;
 	make_one_line(event.text);
-	end_at_character(event.text);
 	event.id = ++events->last_id;
 	event.time_us = time_of(CLOCK_REALTIME);
 	event.steady_us = time_of(CLOCK_MONOTONIC);

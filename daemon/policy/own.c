@@ -2,6 +2,7 @@
 #include "daemon/policy/own.h"
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -111,7 +112,7 @@ static bool is_loopback(const struct smcr_addr *addr)
 {
 	if (addr->family == AF_INET)
 		return addr->ip[0] == IN_LOOPBACKNET;
-	return IN6_IS_ADDR_LOOPBACK((const struct in6_addr *)addr->ip);
+	return !memcmp(addr->ip, &in6addr_loopback, sizeof(addr->ip));
 }
 
 bool own_is(const struct own *own, const struct smcr_addr *addr)

@@ -202,6 +202,16 @@ static void bad_requests_are_refused_by_name(void **state)
 			     cases[i].parameter, cases[i].words);
 }
 
+/* What an asker has said is cut anywhere, and told all the same. */
+static void cut_words_are_told(void **state)
+{
+	char request[160] = "{\"method\":\"";
+	for (size_t i = 0; i < 63; i++)
+		strcat(request, "a");
+	strcat(request, "\xC3\xA9\"}");
+	expect_error(ask(*state, request, strlen(request)), "unknown-method", NULL, "aaa?\"");
+}
+
 /* Where a part begins is what a reply has said, and nothing else. */
 static void only_places_of_the_view_are_taken(void **state)
 {
@@ -849,6 +859,8 @@ static void a_connection_is_judged_beforehand(void **state)
 	expect_reasons(fixture, peer_80, "no-bpf");
 	expect_reasons(fixture, "{\"peer\":\"127.0.0.9\"}", "no-bpf own-host");
 	expect_reasons(fixture, "{\"peer\":\"::1\"}", "no-bpf own-host");
+	expect_reasons(fixture, "{\"peer\":\"fe80::1\"}", "no-bpf");
+	expect_reasons(fixture, "{\"peer\":\"::1\"}", "no-bpf own-host");
 	json_decref(change_rule(fixture, "policy.add", "deny program /bin/a"));
 	expect_reasons(fixture, peer_80, "no-bpf");
 	expect_reasons(fixture, by_a, "no-bpf local-policy");
@@ -1146,6 +1158,7 @@ int main(void)
 		CASE(bad_requests_are_refused_by_name),
 		CASE(only_places_of_the_view_are_taken),
 		CASE(long_views_come_in_parts),
+		CASE(cut_words_are_told),
 		CASE(the_length_counts),
 		CASE(a_socket_without_addresses_is_shown_without),
 		CASE(empty_lists_are_arrays),

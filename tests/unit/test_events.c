@@ -144,12 +144,14 @@ static void one_line_of_text(void **state)
 	struct events *events = fresh();
 	events_command(events, "policy.add", true, "a\n\033[31mb\x7f");
 	assert_string_equal(look(events, 0, 0).last.text, "policy.add: a??[31mb?");
+	events_command(events, "config.set", true, "'caf\xC3' is no level");
+	assert_string_equal(look(events, 1, 0).last.text, "config.set: 'caf?' is no level");
 	for (unsigned int shift = 0; shift < 4; shift++) {
 		char long_text[1000] = "xxxx";
 		for (size_t at = shift; at + 4 < sizeof(long_text); at += 4)
 			memcpy(long_text + at, "\xF0\x9F\x98\x80", 5);
 		events_command(events, "", true, long_text);
-		const struct event_record last = look(events, 1 + shift, 0).last;
+		const struct event_record last = look(events, 2 + shift, 0).last;
 		json_t *json = json_string(last.text); /* NULL unless it is UTF-8 */
 		assert_non_null(json);
 		json_decref(json);

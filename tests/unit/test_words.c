@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* What is shown of texts from elsewhere. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/host/words.h"
+
+static void what_is_no_character_becomes_a_question_mark(void **state)
+{
+	static const struct {
+		const char *text, *shown;
+	} cases[] = {
+		{ "", "" },
+		{ "plain, two\nlines", "plain, two\nlines" },
+		{ "caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x90\xA7",
+		  "caf\xC3\xA9 \xE2\x82\xAC \xF0\x9F\x90\xA7" },
+		{ "cut \xC3", "cut ?" },
+		{ "cut \xE2\x82' is", "cut ?\?' is" },
+		{ "\xF0\x9F\x90", "???" },
+		{ "\x1B[31m\t\x7F", "?[31m??" },
+		{ "\xC2\x9B", "??" },                  /* CSI in one character */
+		{ "\xC0\xAF \xE0\x80\xAF", "?? ???" }, /* longer than need be */
+		{ "\xED\xA0\x80 \xF4\x90\x80\x80", "??? ????" },
+		{ "\xFF\xFE\x80", "???" },
+	};
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		char text[64];
+		snprintf(text, sizeof(text), "%s", cases[i].text);
+		words_mend(text);
+		assert_string_equal(text, cases[i].shown);
+	}
+}
+
+/* Whatever three bytes there are. */
+static void json_takes_it(void **state)
+{
+	(void)state;
+	for (uint32_t bytes = 0; bytes < 1u << 24; bytes += 61) {
+		char text[] = { 'a', (char)(bytes >> 16), (char)(bytes >> 8), (char)bytes, 'z', 0 };
+		words_mend(text);
+		json_t *string = json_string(text);
+		assert_non_null(string);
+		json_decref(string);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(what_is_no_character_becomes_a_question_mark),
+		cmocka_unit_test(json_takes_it),
+	};
+	return cmocka_run_group_tests_name("words", tests, NULL, NULL);
+}
