@@ -97,6 +97,8 @@ static struct value value_of(const struct walk *walk, const json_t *expression)
 		return meta_value(walk, text_of(meta, "key"));
 	if (ct && !strcmp(text_of(ct, "key"), "state"))
 		return (struct value){ .number = -1, .name = "new" };
+	if (ct && !strcmp(text_of(ct, "key"), "status"))
+		return (struct value){ .number = -1, .name = "" }; /* a new flow has none of them */
 	return unknown;
 }
 
@@ -221,6 +223,25 @@ static void take_verdict(const json_t *statement, struct rule *rule)
 	}
 }
 
+/* Does the rule go on after the statement, for each packet? */
+static bool restricts_nothing(const json_t *statement)
+{
+	static const char *const harmless[] = { "counter", "log",       "mangle",
+						"notrack", "ct helper", "ct timeout",
+						"dup",     "last",      "ct expectation",
+						"secmark", "continue" };
+	for (size_t i = 0; i < COUNT(harmless); i++)
+		if (json_object_get(statement, harmless[i]))
+			return true;
+	return false;
+}
+
+static bool has_verdict(const json_t *statement)
+{
+	const char *key = json_object_iter_key(json_object_iter((json_t *)statement));
+	return key && is_verb(key);
+}
+
 /* A map from values to verdicts: the one of our value, if that can be told. */
 static void take_map(const struct walk *walk, const json_t *map, struct rule *rule)
 {
@@ -259,11 +280,10 @@ static struct rule read_rule(const struct walk *walk, const json_t *expressions)
 			rule.names_port |= names_port(json_object_get(condition, "left"));
 		} else if (map) {
 			take_map(walk, map, &rule);
-		} else if (json_object_get(statement, "limit") ||
-			   json_object_get(statement, "xt")) {
-			restrict_to(&rule, MAYBE);
-		} else {
+		} else if (has_verdict(statement)) {
 			take_verdict(statement, &rule);
+		} else if (!restricts_nothing(statement)) {
+			restrict_to(&rule, MAYBE); /* limits, quotas, what is not known here */
 		}
 	}
 	return rule;
@@ -291,15 +311,17 @@ static bool is_in(const struct walk *walk, const json_t *item)
 static enum outcome walk_chain(struct walk *walk, const char *chain, bool certain,
 			       unsigned int depth);
 
+/* Behind an exception that may be for the packet a rule that drops all the rest is like a policy.
+ */
 static enum outcome drop(struct walk *walk, const json_t *item, const struct rule *rule,
 			 bool certain)
 {
 	char what[40];
 	snprintf(what, sizeof(what), "rule %" JSON_INTEGER_FORMAT,
 		 json_integer_value(json_object_get(item, "handle")));
-	if (certain)
+	if (certain && !walk->doubt)
 		note(walk, FIREWALL_DROPS, what, text_of(item, "chain"));
-	else if (rule->names_port)
+	else if (rule->names_port || (certain && !walk->exception))
 		note(walk, FIREWALL_MAY_DROP, what, text_of(item, "chain"));
 	return certain ? DROPPED : GOES_ON;
 }
@@ -345,7 +367,7 @@ static enum outcome walk_chain(struct walk *walk, const char *chain, bool certai
 			return GOES_ON;
 		}
 		struct rule rule = read_rule(walk, json_object_get(found, "expr"));
-		bool sure = certain && rule.applies == YES && !walk->doubt, ends;
+		bool sure = certain && rule.applies == YES, ends;
 		if (rule.applies == NO || !rule.verb)
 			continue;
 		enum outcome outcome = apply(walk, found, &rule, sure, depth, &ends);

@@ -23,6 +23,8 @@
 #define SADDR                  "{'payload':{'protocol':'ip','field':'saddr'}}"
 #define META(key)              "{'meta':{'key':'" key "'}}"
 #define STATE                  "{'ct':{'key':'state'}}"
+#define STATUS                 "{'ct':{'key':'status'}}"
+#define REJECT                 "{'reject':{'type':'icmpx','expr':'admin-prohibited'}}"
 #define ROCE                   MATCH(DPORT, "==", "4791")
 #define DROP                   "{'drop':null}"
 #define ACCEPT                 "{'accept':null}"
@@ -150,6 +152,61 @@ static void what_is_uncertain(void **state)
 	EXPECT(samples);
 }
 
+/* Statements that let some packets through to the verdict, and those that let all. */
+static void what_restricts(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("accept") "," RULE("in", "{'quota':{'val':10,'inv':true}}," DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", ROCE "{'quota':{'val':10,'inv':true}}," DROP),
+		  FIREWALL_MAY_DROP },
+		{ IN("accept") "," RULE("in", "{'ct count':{'val':9,'inv':true}}," DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", "{'set':{'op':'add','elem':" SADDR
+					      ",'set':'@m','stmt':[{'limit':{'rate':1}}]}}," DROP),
+		  FIREWALL_PASSES },
+		{ IN("accept") "," RULE("in", "{'log':null}," DROP), FIREWALL_DROPS },
+		{ IN("accept") "," RULE("in",
+					"{'mangle':{'key':" META("mark") ",'value':1}}," DROP),
+		  FIREWALL_DROPS },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
+/* All that is left is dropped, by a rule as by a policy. */
+static void the_rest_is_dropped(void **state)
+{
+	static const struct sample samples[] = {
+		{ IN("accept") "," RULE("in", MATCH(SADDR, "==", "'10.0.0.1'")
+						      ACCEPT) "," RULE("in", DROP),
+		  FIREWALL_MAY_DROP },
+		{ IN("accept") "," RULE("in", ROCE MATCH(SADDR, "==", "'@peers'")
+						      ACCEPT) "," RULE("in", DROP),
+		  FIREWALL_PASSES },
+		/* firewalld's */
+		{ IN("accept") "," RULE("in", MATCH(STATE, "in", "['established','related']") ACCEPT) "," RULE(
+			  "in",
+			  MATCH(STATUS, "in", "'dnat'")
+				  ACCEPT) "," RULE("in", MATCH(META("iifname"), "==", "'lo'")
+								 ACCEPT) "," RULE("in",
+										  JUMP(
+											  "zones")) "," RULE("in",
+													     MATCH(
+														     STATE, "in", "['invalid']") DROP) "," RULE("in", REJECT) "," CHAIN("zones") "," RULE("zones", "{'goto':{'target':'public'}}") "," CHAIN("public") "," RULE("public", MATCH("{'payload':{'protocol':'tcp','field'"
+																																				":'dport'}}",
+																																				"==",
+																																				"22") ACCEPT) "," RULE("public", MATCH(META("l4proto"),
+																																								       "==",
+																																								       "{'set':['icmp','ipv6-icmp']}")
+																																									 ACCEPT) "," RULE("public",
+																																											  REJECT),
+		  FIREWALL_DROPS },
+	};
+	(void)state;
+	EXPECT(samples);
+}
+
 static void chains(void **state)
 {
 	static const struct sample samples[] = {
@@ -234,9 +291,14 @@ static void nonsense(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(plain_rules),        cmocka_unit_test(rules_that_know_flows),
-		cmocka_unit_test(what_is_uncertain),  cmocka_unit_test(chains),
-		cmocka_unit_test(the_place_is_named), cmocka_unit_test(the_way_out),
+		cmocka_unit_test(plain_rules),
+		cmocka_unit_test(rules_that_know_flows),
+		cmocka_unit_test(what_is_uncertain),
+		cmocka_unit_test(what_restricts),
+		cmocka_unit_test(the_rest_is_dropped),
+		cmocka_unit_test(chains),
+		cmocka_unit_test(the_place_is_named),
+		cmocka_unit_test(the_way_out),
 		cmocka_unit_test(nonsense),
 	};
 	return cmocka_run_group_tests_name("firewall", tests, NULL, NULL);
