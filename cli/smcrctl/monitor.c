@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/smcrctl/monitor.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -91,10 +93,13 @@ int monitor_run(struct session *session, const char *request, unsigned int befor
 	unsigned long long begun = 0;
 	int status = -1;
 	interrupt_is_the_end();
+	session->for_reader = true;
 	while (status < 0) {
 		json_t *reply;
 		bool first = !*place;
 		int error = pages_ask(session, request, first ? NULL : place, &reply, text);
+		if (error == -ECANCELED)
+			raise(SIGPIPE); /* as writing the next event would */
 		if (error)
 			return output_failure(output, error, text);
 		/* What is not there of the time before is not lost. */

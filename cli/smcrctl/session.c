@@ -2,6 +2,7 @@
 #include "cli/smcrctl/session.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +106,22 @@ static int receive_frame(int fd, struct ipc_header *ret_header, char **ret_paylo
 	return 0;
 }
 
+/* Without data a reader that has gone shows only in poll(): writing would tell, but when? */
+static int wait_for_frame(const struct session *session)
+{
+	struct pollfd fds[] = { { .fd = session->fd, .events = POLLIN }, { .fd = STDOUT_FILENO } };
+	for (;;) {
+		if (poll(fds, 2, -1) < 0 && errno != EINTR)
+			return -errno;
+		if (fds[0].revents)
+			return 0;
+		if (fds[1].revents & (POLLERR | POLLHUP))
+			return -ECANCELED;
+		if (fds[1].revents) /* it was closed before the start */
+			fds[1].fd = -1;
+	}
+}
+
 static int send_hello(int fd)
 {
 	struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
@@ -114,12 +131,17 @@ static int send_hello(int fd)
 }
 
 /* HELLO, then the reply; ERROR may come in place of either. */
-static int receive_reply(int fd, const char *path, char **ret_reply, char *ret_error)
+static int receive_reply(const struct session *session, char **ret_reply, char *ret_error)
 {
+	const char *path = session->path;
 	for (;;) {
 		struct ipc_header header;
 		char *payload;
-		int error = receive_frame(fd, &header, &payload);
+		int error = session->for_reader ? wait_for_frame(session) : 0;
+		if (!error)
+			error = receive_frame(session->fd, &header, &payload);
+		if (error == -ECANCELED)
+			return fail(ret_error, error, path, "nobody reads the output any more");
 		if (error == -ETIMEDOUT)
 			return fail(ret_error, error, path, "smcrd does not answer in time");
 		if (error == -EPIPE)
@@ -165,5 +187,5 @@ int session_request(struct session *session, const char *request, char **ret_rep
 	if (session->greeted || !send_hello(session->fd))
 		send_frame(session->fd, IPC_CONTROL, request, strlen(request));
 	session->greeted = true;
-	return receive_reply(session->fd, session->path, ret_reply, ret_error);
+	return receive_reply(session, ret_reply, ret_error);
 }

@@ -15,6 +15,8 @@ struct session {
 	int fd;
 	const char *path;
 	bool greeted;
+	/* Waiting for a reply ends when nobody reads standard output any more; false at first. */
+	bool for_reader;
 };
 
 /**
@@ -31,7 +33,8 @@ void session_close(struct session *session);
  * Send a CONTROL request and wait for its reply.
  * @param request    JSON text
  * @param ret_reply  malloc'ed, NUL terminated JSON text
- * @return 0; -ETIMEDOUT; -EPIPE: smcrd has ended; -EPROTO; in each case with a sentence
+ * @return 0; -ETIMEDOUT; -EPIPE: smcrd has ended; -ECANCELED: nobody reads standard output any more
+ *         (for_reader); -EPROTO; in each case with a sentence
  */
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);

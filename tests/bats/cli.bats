@@ -154,6 +154,12 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	run -2 "$SMCRCTL" link --number 3
 }
 
+@test "monitor ends when nobody reads what it prints, not only at the next event" {
+	canned "{\"event.wait\":[$NOW,{\"schema\":1,\"result\":{$EVENTS,\"lost\":0},\"next\":\"event:6\"},null]}"
+	run -0 timeout 20 bash -c '"$0" monitor | head -n 1' "$SMCRCTL"
+	[[ "$output" == *"link-failed   link 3/1 has failed" ]]
+}
+
 @test "filters become parameters, and wrong ones get a sentence" {
 	canned '{"link.show":[[]],"connection.show":[[]]}'
 	run -0 "$SMCRCTL" link peer 192.0.2.1 state ACTIVE group 3
