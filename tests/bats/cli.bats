@@ -101,6 +101,15 @@ CONNECTIONS='{"connection.show":[[
 	run -2 "$SMCRCTL" --sort pid info
 }
 
+@test "--sort since: by the time itself, not by what tells it, across midnight too" {
+	local now
+	now=$(date +%s)
+	canned "{\"connection.show\":[[{\"id\":1,\"time_us\":${now}000000},{\"id\":2,\"time_us\":$((now - 172800))000000},
+		{\"id\":3,\"time_us\":$((now - 1))000000},{\"id\":4,\"time_us\":null}]]}"
+	[ "$("$SMCRCTL" -j --sort since connection | jq -r '[.connection[].id] | join("")')" = 2314 ]
+	[ "$("$SMCRCTL" -j --sort -since connection | jq -r '[.connection[].id] | join("")')" = 1324 ]
+}
+
 @test "--watch: one after the other, a screen painted anew, until interrupted" {
 	canned "$CONNECTIONS"
 	run -0 interrupted INT 3 "$SMCRCTL" -j --watch 0.2 connection
