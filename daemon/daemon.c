@@ -67,7 +67,7 @@ struct smcrd {
 	struct conns *conns;
 	struct clients *clients;
 	struct control control;
-	struct scrape *scrape; /* NULL: nobody may, or it cannot be */
+	struct scrape *scrape; /* NULL: there was no memory for it */
 	struct events *events;
 	struct reload *reload;
 	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
@@ -418,19 +418,31 @@ static char *collect_metrics(void *ctx)
 	return text;
 }
 
-/* Connections come before what counts them: smcrd goes on without. */
+static void open_door(struct smcrd *smcrd, enum scrape_door door, const char *at,
+		      struct config_notes *notes)
+{
+	char text[DAEMON_ERROR_LEN];
+	if (scrape_listen(smcrd->scrape, door, at, text, sizeof(text)) == 0)
+		return;
+	const char *still = scrape_at(smcrd->scrape, door);
+	config_note(notes,
+		    "monitoring systems cannot ask for metrics: %s%s%s; a reload tries again", text,
+		    *still ? "; they still can at " : "", still);
+}
+
+/* Connections come before what counts them: smcrd goes on without. What is open already stays. */
 static void open_scrape(struct smcrd *smcrd, struct config_notes *notes)
 {
 	const struct scrape_params params = { .base = smcrd->base,
-					      .socket_path = smcrd->config.metrics_socket,
-					      .address = smcrd->config.metrics_address,
 					      .text = collect_metrics,
 					      .ctx = smcrd };
-	char text[DAEMON_ERROR_LEN];
-	if (!*params.socket_path && !*params.address)
+	if (!smcrd->scrape && scrape_new(&params, &smcrd->scrape) < 0) {
+		config_note(notes, "monitoring systems cannot ask for metrics: out of memory; "
+				   "a reload tries again");
 		return;
-	if (scrape_open(&params, &smcrd->scrape, text, sizeof(text)) < 0)
-		config_note(notes, "monitoring systems cannot ask for metrics: %s", text);
+	}
+	open_door(smcrd, SCRAPE_LOCAL, smcrd->config.metrics_socket, notes);
+	open_door(smcrd, SCRAPE_TCP, smcrd->config.metrics_address, notes);
 }
 
 static void start_scrape(struct smcrd *smcrd)
@@ -439,18 +451,6 @@ static void start_scrape(struct smcrd *smcrd)
 	open_scrape(smcrd, &notes);
 	log_notes(LOG_WARNING, &notes);
 	config_notes_free(&notes);
-}
-
-/* The configuration has changed; `before` is what was. */
-static void renew_scrape(struct smcrd *smcrd, const struct config *before,
-			 struct config_notes *notes)
-{
-	if (!strcmp(before->metrics_socket, smcrd->config.metrics_socket) &&
-	    !strcmp(before->metrics_address, smcrd->config.metrics_address))
-		return;
-	scrape_close(smcrd->scrape);
-	smcrd->scrape = NULL;
-	open_scrape(smcrd, notes);
 }
 
 static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
@@ -462,8 +462,8 @@ static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next
 					   .conns = smcrd->conns,
 					   .waiting = &smcrd->waiting };
 	apply_config(&rooms, what, next, ret_errors, ret_notes);
-	if (!ret_errors->num)
-		renew_scrape(smcrd, next, ret_notes);
+	if (!ret_errors->num && what == APPLY_FILES)
+		open_scrape(smcrd, ret_notes);
 	update_option(smcrd);
 }
 

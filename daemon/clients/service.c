@@ -109,8 +109,12 @@ static void listen_abstract(struct clients *clients)
 int service_open(struct clients *clients, char *ret_text, size_t len)
 {
 	struct event_base *base = clients->config.base;
-	int r = unix_socket_open(&clients->listen, clients->config.socket_path, BACKLOG, "smcrd",
-				 "choose another socket with --socket", ret_text, len);
+	const struct unix_socket_params params = { .path = clients->config.socket_path,
+						   .backlog = BACKLOG,
+						   .what = "smcrd",
+						   .advice = "choose another socket with --socket",
+						   .wait = true };
+	int r = unix_socket_open(&params, &clients->listen, ret_text, len);
 	if (r < 0)
 		return r;
 	int fd = clients->listen.fd;

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 #include <utlist.h>
 
@@ -39,12 +40,17 @@ struct visitor {
 	struct visitor *prev, *next;
 };
 
+/* All zero: closed. */
+struct door {
+	char *at;
+	struct unix_socket local; /* of SCRAPE_LOCAL; the path is `at` */
+	int tcp;                  /* of SCRAPE_TCP */
+	struct event *event;
+};
+
 struct scrape {
 	struct scrape_params params;
-	char *path; /* of `local` */
-	struct unix_socket local;
-	int tcp; /* -1: none */
-	struct event *on_local, *on_tcp;
+	struct door doors[SCRAPE_DOORS];
 	struct event *window;     /* runs while it counts */
 	unsigned int in_window;   /* accepted */
 	struct visitor *visitors; /* oldest first */
@@ -248,12 +254,12 @@ static void welcome(struct scrape *scrape, int fd)
 
 static void accept_more(struct scrape *scrape, bool wanted)
 {
-	struct event *const events[] = { scrape->on_local, scrape->on_tcp };
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++) {
-		if (events[i] && wanted)
-			event_add(events[i], NULL);
-		else if (events[i])
-			event_del(events[i]);
+	for (size_t i = 0; i < SCRAPE_DOORS; i++) {
+		struct event *event = scrape->doors[i].event;
+		if (event && wanted)
+			event_add(event, NULL);
+		else if (event)
+			event_del(event);
 	}
 }
 
@@ -284,49 +290,117 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 
 /* ---- listening ---- */
 
-static int watch(struct scrape *scrape, int fd, struct event **ret_event)
+static void close_door(struct door *door, enum scrape_door which)
 {
-	*ret_event =
-		event_new(scrape->params.base, fd, EV_READ | EV_PERSIST, on_connection, scrape);
-	return *ret_event && event_add(*ret_event, NULL) == 0 ? 0 : -ENOMEM;
+	if (!door->at)
+		return;
+	if (door->event)
+		event_free(door->event);
+	if (which == SCRAPE_LOCAL)
+		unix_socket_close(&door->local);
+	else if (door->tcp >= 0)
+		close(door->tcp);
+	free(door->at);
+	*door = (struct door){ .at = NULL };
 }
 
-static int open_local(struct scrape *scrape, char *ret_text, size_t len)
+/* @return descriptor or a negative errno */
+static int open_socket(struct door *door, enum scrape_door which, char *ret_text, size_t len)
 {
-	if (!*scrape->params.socket_path)
-		return 0;
-	scrape->path = strdup(scrape->params.socket_path);
-	if (!scrape->path)
+	const struct unix_socket_params params = { .path = door->at,
+						   .backlog = BACKLOG,
+						   .what = "another process,",
+						   .advice = "choose another metrics_socket" };
+	if (which == SCRAPE_TCP)
+		return door->tcp = tcp_socket_listen(door->at, BACKLOG, ret_text, len);
+	int r = unix_socket_open(&params, &door->local, ret_text, len);
+	return r < 0 ? r : door->local.fd;
+}
+
+static int open_door(struct scrape *scrape, enum scrape_door which, const char *at,
+		     struct door *ret_door, char *ret_text, size_t len)
+{
+	struct door door = { .at = strdup(at), .local.fd = -1, .tcp = -1 };
+	int fd = door.at ? open_socket(&door, which, ret_text, len) : -ENOMEM;
+	if (fd >= 0)
+		door.event = event_new(scrape->params.base, fd, EV_READ | EV_PERSIST, on_connection,
+				       scrape);
+	if (fd < 0 || !door.event || event_add(door.event, NULL) < 0) {
+		if (fd >= 0 || !door.at)
+			snprintf(ret_text, len, "out of memory");
+		close_door(&door, which);
+		return fd < 0 ? fd : -ENOMEM;
+	}
+	*ret_door = door;
+	return 0;
+}
+
+/* Does the door that is open keep `at` from being opened? So does one at all addresses of a port,
+ * and a path that is written otherwise. */
+static bool in_the_way(const struct door *door, enum scrape_door which, const char *at)
+{
+	struct stat st;
+	if (!door->at)
+		return false;
+	if (which == SCRAPE_TCP)
+		return !strcmp(strrchr(door->at, ':'), strrchr(at, ':'));
+	return lstat(at, &st) == 0 && st.st_dev == door->local.dev && st.st_ino == door->local.ino;
+}
+
+/* The one that is open makes way, and comes back if that was in vain. */
+static int reopen_door(struct scrape *scrape, enum scrape_door which, const char *at,
+		       char *ret_text, size_t len)
+{
+	struct door *door = &scrape->doors[which];
+	char *before = strdup(door->at);
+	char other[256];
+	if (!before) {
+		snprintf(ret_text, len, "out of memory");
 		return -ENOMEM;
-	int r = unix_socket_open(&scrape->local, scrape->path, BACKLOG, "another process,",
-				 "choose another metrics_socket", ret_text, len);
-	return r < 0 ? r : watch(scrape, scrape->local.fd, &scrape->on_local);
+	}
+	close_door(door, which);
+	int r = open_door(scrape, which, at, door, ret_text, len);
+	if (r < 0)
+		open_door(scrape, which, before, door, other, sizeof(other));
+	free(before);
+	return r;
 }
 
-static int open_tcp(struct scrape *scrape, char *ret_text, size_t len)
+int scrape_listen(struct scrape *scrape, enum scrape_door which, const char *at, char *ret_text,
+		  size_t len)
 {
-	if (!*scrape->params.address)
+	struct door *door = &scrape->doors[which], new;
+	if (!strcmp(scrape_at(scrape, which), at))
 		return 0;
-	scrape->tcp = tcp_socket_listen(scrape->params.address, BACKLOG, ret_text, len);
-	return scrape->tcp < 0 ? scrape->tcp : watch(scrape, scrape->tcp, &scrape->on_tcp);
+	if (!*at) {
+		close_door(door, which);
+		return 0;
+	}
+	int r = open_door(scrape, which, at, &new, ret_text, len);
+	if (r == -EADDRINUSE && in_the_way(door, which, at))
+		return reopen_door(scrape, which, at, ret_text, len);
+	if (r < 0)
+		return r;
+	close_door(door, which);
+	*door = new;
+	return 0;
 }
 
-int scrape_open(const struct scrape_params *params, struct scrape **ret_scrape, char *ret_text,
-		size_t len)
+const char *scrape_at(const struct scrape *scrape, enum scrape_door door)
+{
+	return scrape->doors[door].at ? scrape->doors[door].at : "";
+}
+
+int scrape_new(const struct scrape_params *params, struct scrape **ret_scrape)
 {
 	struct scrape *scrape = calloc(1, sizeof(*scrape));
-	snprintf(ret_text, len, "out of memory");
 	if (!scrape)
 		return -ENOMEM;
 	scrape->params = *params;
-	scrape->local.fd = scrape->tcp = -1;
 	scrape->window = evtimer_new(params->base, on_window_over, scrape);
-	int r = scrape->window ? open_local(scrape, ret_text, len) : -ENOMEM;
-	if (r == 0)
-		r = open_tcp(scrape, ret_text, len);
-	if (r < 0) {
-		scrape_close(scrape);
-		return r;
+	if (!scrape->window) {
+		free(scrape);
+		return -ENOMEM;
 	}
 	*ret_scrape = scrape;
 	return 0;
@@ -336,16 +410,11 @@ void scrape_close(struct scrape *scrape)
 {
 	if (!scrape)
 		return;
-	struct event *const events[] = { scrape->on_local, scrape->on_tcp, scrape->window };
 	while (scrape->visitors)
 		leave(scrape->visitors);
-	for (size_t i = 0; i < sizeof(events) / sizeof(events[0]); i++)
-		if (events[i])
-			event_free(events[i]);
+	for (enum scrape_door which = SCRAPE_LOCAL; which < SCRAPE_DOORS; which++)
+		close_door(&scrape->doors[which], which);
+	event_free(scrape->window);
 	forget_latest(scrape);
-	unix_socket_close(&scrape->local);
-	if (scrape->tcp >= 0)
-		close(scrape->tcp);
-	free(scrape->path);
 	free(scrape);
 }

@@ -25,21 +25,32 @@ struct scrape;
 
 struct scrape_params {
 	struct event_base *base;
-	const char *socket_path; /* "": no Unix socket. Copied */
-	const char *
-		address; /* "127.0.0.1:9469", "[::1]:9469"; "": no TCP. Read during the call only */
 	/** The text of now, malloc'ed, or NULL without memory. From the event loop. */
 	char *(*text)(void *ctx);
 	void *ctx;
 };
 
+/** Where they come in. */
+enum scrape_door {
+	SCRAPE_LOCAL, /* a Unix socket */
+	SCRAPE_TCP,
+	SCRAPE_DOORS,
+};
+
+/** Nobody can come in yet. @return 0 or a negative errno */
+int scrape_new(const struct scrape_params *params, struct scrape **ret_scrape);
 /**
- * Listen.
+ * Listen there instead of where that door is open now; nothing happens if that is the same place.
+ * Where it was open it stays so until the other place is, and if the other one fails. Waits for
+ * nobody.
+ * @param at        path, or "127.0.0.1:9469", "[::1]:9469"; "": nowhere. Copied
  * @param ret_text  on failure: a sentence of up to `len` bytes
  * @return 0 or a negative errno
  */
-int scrape_open(const struct scrape_params *params, struct scrape **ret_scrape, char *ret_text,
-		size_t len);
+int scrape_listen(struct scrape *scrape, enum scrape_door door, const char *at, char *ret_text,
+		  size_t len);
+/** @return where that door is open; "": it is not. Until the next call of scrape_listen() */
+const char *scrape_at(const struct scrape *scrape, enum scrape_door door);
 /** NULL is allowed. */
 void scrape_close(struct scrape *scrape);
 

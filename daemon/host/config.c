@@ -339,8 +339,8 @@ static const struct known_key {
 } keys[] = {
 	{ { "rnic", .list = true }, NULL, set_rnic },
 	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
-	{ { "metrics_socket" }, "", set_metrics_socket },
-	{ { "metrics_address" }, "", set_metrics_address },
+	{ { "metrics_socket", .by_files = true }, "", set_metrics_socket },
+	{ { "metrics_address", .by_files = true }, "", set_metrics_address },
 	{ { "admin_group", .looks_up = true }, "", set_admin_group },
 	{ { "log_level" }, "info", set_log_level },
 	{ { "element_size" }, "512K", set_bsize },

@@ -41,6 +41,7 @@ struct config_key {
 	bool ordered;  /* of a list: the order matters */
 	bool restart;  /* changes by a restart only, else by a reload too. Not of a list */
 	bool looks_up; /* who is named is looked up, which may take long */
+	bool by_files; /* what smcrd opens with its own rights: not for members of admin_group */
 };
 
 enum config_origin {
@@ -156,7 +157,7 @@ int config_keep(const struct config *running, struct config *next);
 
 /**
  * The running configuration with another value of one key, until one is loaded again. Of keys that
- * are no list, change without a restart and look nobody up.
+ * are no list, change without a restart, look nobody up and are not by the files only.
  * @param ret_next    config_free() it
  * @param ret_errors  what is wrong
  * @return false: something is

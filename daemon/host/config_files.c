@@ -283,7 +283,7 @@ bool config_with(const struct config *running, const char *name, const char *val
 		config_note(ret_errors, "%.64s: there is no such key", name);
 	else if (key->restart)
 		config_note(ret_errors, "%s: takes a restart", name);
-	else if (key->list || key->looks_up)
+	else if (key->list || key->looks_up || key->by_files)
 		config_note(ret_errors, "%s: changes by the files only", name);
 	else if (!config_copy(running, ret_next))
 		config_note(ret_errors, "out of memory");

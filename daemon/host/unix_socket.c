@@ -61,27 +61,28 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 #define LOCK_PAUSE_US 50000
 
 /* Hold the directory while the name is looked at and taken, so that of two daemons that start at
- * once only one wins. Everybody can hold it: so not for longer than another daemon would need.
+ * once only one wins. Everybody can hold it: so wait no longer than another daemon would need.
  * @return descriptor or -1 */
-static int lock_directory(const char *path)
+static int lock_directory(const char *path, bool wait)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
 	snprintf(copy, sizeof(copy), "%s", path);
 	int fd = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && i < LOCK_TRIES; i++)
+	const int tries = wait ? LOCK_TRIES : 0;
+	for (int i = 0; fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0 && i < tries; i++)
 		usleep(LOCK_PAUSE_US);
 	return fd;
 }
 
-static int bind_and_listen(int fd, const struct sockaddr_un *addr, int backlog, const char *what,
-			   const char *advice, char *ret_text, size_t len)
+static int bind_and_listen(const struct unix_socket_params *params, int fd,
+			   const struct sockaddr_un *addr, char *ret_text, size_t len)
 {
-	int lock = lock_directory(addr->sun_path);
-	int r = clear_stale(addr, what, advice, ret_text, len);
+	int lock = lock_directory(addr->sun_path, params->wait);
+	int r = clear_stale(addr, params->what, params->advice, ret_text, len);
 	if (r == 0 &&
 	    (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
 	     /* Every program may connect; methods that change something check who asks. */
-	     chmod(addr->sun_path, 0666) < 0 || listen(fd, backlog) < 0)) {
+	     chmod(addr->sun_path, 0666) < 0 || listen(fd, params->backlog) < 0)) {
 		r = -errno;
 		snprintf(ret_text, len, "cannot listen on %s: %s", addr->sun_path, strerror(-r));
 	}
@@ -90,9 +91,10 @@ static int bind_and_listen(int fd, const struct sockaddr_un *addr, int backlog, 
 	return r;
 }
 
-int unix_socket_open(struct unix_socket *ret_socket, const char *path, int backlog,
-		     const char *what, const char *advice, char *ret_text, size_t len)
+int unix_socket_open(const struct unix_socket_params *params, struct unix_socket *ret_socket,
+		     char *ret_text, size_t len)
 {
+	const char *path = params->path;
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	struct stat st;
 	if (strlen(path) >= sizeof(addr.sun_path)) {
@@ -107,7 +109,7 @@ int unix_socket_open(struct unix_socket *ret_socket, const char *path, int backl
 		snprintf(ret_text, len, "cannot listen on %s: %s", path, strerror(error));
 		return -error;
 	}
-	int r = bind_and_listen(fd, &addr, backlog, what, advice, ret_text, len);
+	int r = bind_and_listen(params, fd, &addr, ret_text, len);
 	if (r < 0) {
 		close(fd);
 		return r;

@@ -3,6 +3,7 @@
 #ifndef SMCRD_HOST_UNIX_SOCKET_H
 #define SMCRD_HOST_UNIX_SOCKET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
 
@@ -13,18 +14,24 @@ struct unix_socket {
 	ino_t ino;
 };
 
+struct unix_socket_params {
+	const char *path; /* lives as long as the socket */
+	int backlog;
+	const char *what;   /* whose sockets such files are, for the sentence: "smcrd" */
+	const char *advice; /* what to do if somebody else listens there: "choose another .." */
+	/** Of two processes that begin at once one wins. For that it waits up to a second for
+	 * whoever holds the directory, and any user can hold it: not once an event loop runs. */
+	bool wait;
+};
+
 /**
- * Listen there, for everybody. A file that a process left behind which has ended is replaced; of
- * two processes that begin at once one wins.
- * @param path      stays the caller's
- * @param what      whose sockets such files are, for the sentence: "smcrd"
- * @param advice    what to do if somebody else listens there: "choose another .."
+ * Listen there, for everybody. A file that a process left behind which has ended is replaced.
  * @param ret_text  on failure: a sentence of up to `len` bytes
  * @return 0; -EADDRINUSE: another process listens there; -EEXIST: something else is in the way;
  *         -ENAMETOOLONG; or what the kernel said
  */
-int unix_socket_open(struct unix_socket *ret_socket, const char *path, int backlog,
-		     const char *what, const char *advice, char *ret_text, size_t len);
+int unix_socket_open(const struct unix_socket_params *params, struct unix_socket *ret_socket,
+		     char *ret_text, size_t len);
 /** Close it and remove the file, unless somebody else has put one there. Nothing if it is not open.
  */
 void unix_socket_close(struct unix_socket *socket);

@@ -192,6 +192,24 @@ signal.pause()' "$SERVER" >"$HOSTS_DIR/idle.out"
 	smcrd_start a
 	grep -q "monitoring systems cannot ask for metrics: $HOSTS_DIR is in the way" "$HOSTS_DIR/a.log"
 	run -0 smcrctl_on a metrics
+	# A reload tells the one who asks, tries again as often as it is asked, and leaves open what works.
+	echo "metrics_socket = $HOSTS_DIR/metrics.sock" >"$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a config reload
+	[[ "$output" != *"Not yet"* ]]
+	mkdir "$HOSTS_DIR/taken"
+	echo "metrics_socket = $HOSTS_DIR/taken" >"$HOSTS_DIR/a.conf"
+	for _ in 1 2; do
+		run -0 smcrctl_on a config reload
+		[[ "$output" == *"Not yet:"*"$HOSTS_DIR/taken is in the way"*"they still can at $HOSTS_DIR/metrics.sock; a reload tries again"* ]]
+		run -0 scrape a -o /dev/null --unix-socket "$HOSTS_DIR/metrics.sock" http://smcrd/metrics
+	done
+	rmdir "$HOSTS_DIR/taken"
+	run -0 smcrctl_on a config reload
+	[ "$output" = "No value has changed." ]
+	run -0 scrape a -o /dev/null --unix-socket "$HOSTS_DIR/taken" http://smcrd/metrics
+	[ ! -e "$HOSTS_DIR/metrics.sock" ]
+	run -1 smcrctl_on a config set metrics_socket ""
+	[[ "$output" == *"metrics_socket: changes by the files only"* ]]
 	echo 'metrics_address = localhost:1' >"$HOSTS_DIR/b.conf"
 	run -1 on b "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/b.conf" --socket "$HOSTS_DIR/x.sock"
 	[[ "$output" == *"metrics_address: 'localhost:1' is not an address and port"* ]]

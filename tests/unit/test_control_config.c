@@ -413,6 +413,8 @@ static void what_cannot_be_set_is_refused(void **state)
 		{ "ueid", "A", "value", "by the files only" },
 		{ "deny", "port 22", "value", "by the files only" },
 		{ "admin_group", "root", "value", "by the files only" },
+		{ "metrics_socket", "/tmp/x", "value", "by the files only" },
+		{ "metrics_address", "127.0.0.1:1", "value", "by the files only" },
 		{ "max_links", "9", "value", "max_links: '9' is not a number between 2 and 8" },
 		{ "element_size_min", "512K", "value", "" },
 		{ "link_timeout_milliseconds", "5000", "value", "is larger than last_link" },

@@ -13,14 +13,26 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "daemon/control/scrape.h"
 #include "daemon/control/scrape_request.h"
 #include "daemon/host/tcp_socket.h"
+
+static unsigned int slept;
+
+/* In the place of libc's: it counts. */
+int usleep(useconds_t us)
+{
+	const struct timespec pause = { .tv_sec = us / 1000000, .tv_nsec = us % 1000000 * 1000 };
+	slept++;
+	return nanosleep(&pause, NULL);
+}
 
 struct fixture {
 	char dir[32];
@@ -40,15 +52,24 @@ static char *collect(void *ctx)
 	return text;
 }
 
-static void open_scrape(struct fixture *fixture, const char *address)
+static struct scrape *new_scrape(struct fixture *fixture)
 {
 	const struct scrape_params params = { .base = fixture->base,
-					      .socket_path = fixture->path,
-					      .address = address,
 					      .text = collect,
 					      .ctx = fixture };
+	struct scrape *scrape;
+	assert_int_equal(scrape_new(&params, &scrape), 0);
+	return scrape;
+}
+
+static void open_scrape(struct fixture *fixture, const char *address)
+{
 	char text[256];
-	assert_int_equal(scrape_open(&params, &fixture->scrape, text, sizeof(text)), 0);
+	fixture->scrape = new_scrape(fixture);
+	assert_int_equal(
+		scrape_listen(fixture->scrape, SCRAPE_LOCAL, fixture->path, text, sizeof(text)), 0);
+	assert_int_equal(scrape_listen(fixture->scrape, SCRAPE_TCP, address, text, sizeof(text)),
+			 0);
 }
 
 static int setup(void **state)
@@ -287,20 +308,23 @@ static void addresses_are_checked(void **state)
 			fail_msg("%s", rows[i].text);
 }
 
-static void tcp_is_answered_too(void **state)
+/* @return a port of the loopback that nobody has */
+static unsigned int free_port(void)
 {
-	struct fixture *fixture = *state;
 	struct sockaddr_in addr = { .sin_family = AF_INET };
 	socklen_t len = sizeof(addr);
-	char address[64];
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	int probe = socket(AF_INET, SOCK_STREAM, 0); /* keeps its port for us */
 	assert_int_equal(bind(probe, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	assert_int_equal(getsockname(probe, (struct sockaddr *)&addr, &len), 0);
 	close(probe);
-	snprintf(address, sizeof(address), "127.0.0.1:%u", (unsigned int)ntohs(addr.sin_port));
-	scrape_close(fixture->scrape);
-	open_scrape(fixture, address);
+	return ntohs(addr.sin_port);
+}
+
+static void answers_at(const struct fixture *fixture, unsigned int port)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET, .sin_port = htons((uint16_t)port) };
+	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	int fd = socket(AF_INET, SOCK_STREAM, 0);
 	assert_int_equal(connect(fd, (struct sockaddr *)&addr, sizeof(addr)), 0);
 	fcntl(fd, F_SETFL, O_NONBLOCK);
@@ -310,25 +334,101 @@ static void tcp_is_answered_too(void **state)
 	free(text);
 }
 
+static void answers_locally(const struct fixture *fixture)
+{
+	char *answer = ask(fixture, REQUEST);
+	assert_non_null(strstr(answer, "200 OK"));
+	free(answer);
+}
+
+static void tcp_is_answered_too(void **state)
+{
+	struct fixture *fixture = *state;
+	unsigned int port = free_port();
+	char address[64];
+	snprintf(address, sizeof(address), "127.0.0.1:%u", port);
+	scrape_close(fixture->scrape);
+	open_scrape(fixture, address);
+	answers_at(fixture, port);
+}
+
 /* What another process has is left alone, and what one left behind is not. */
 static void sockets_of_others_are_left_alone(void **state)
 {
 	struct fixture *fixture = *state;
-	const struct scrape_params params = { .base = fixture->base,
-					      .socket_path = fixture->path,
-					      .address = "",
-					      .text = collect,
-					      .ctx = fixture };
-	struct scrape *other;
+	struct scrape *other = new_scrape(fixture);
 	struct stat st;
 	char text[256];
-	assert_int_equal(scrape_open(&params, &other, text, sizeof(text)), -EADDRINUSE);
+	assert_int_equal(scrape_listen(other, SCRAPE_LOCAL, fixture->path, text, sizeof(text)),
+			 -EADDRINUSE);
 	assert_non_null(strstr(text, "metrics_socket"));
+	assert_string_equal(scrape_at(other, SCRAPE_LOCAL), "");
+	scrape_close(other);
 	assert_int_equal(stat(fixture->path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0666);
-	char *answer = ask(fixture, REQUEST);
-	assert_non_null(strstr(answer, "200 OK"));
-	free(answer);
+	answers_locally(fixture);
+}
+
+/* Where it cannot listen changes nothing, and is tried again when it is asked for again. */
+static void what_fails_leaves_open_what_was(void **state)
+{
+	struct fixture *fixture = *state;
+	struct scrape *scrape = fixture->scrape;
+	char good[64], taken[64], text[256];
+	unsigned int port = free_port();
+	snprintf(good, sizeof(good), "127.0.0.1:%u", port);
+	snprintf(taken, sizeof(taken), "127.0.0.1:%u", free_port());
+	int other = tcp_socket_listen(taken, 1, text, sizeof(text));
+	assert_true(other >= 0);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, good, text, sizeof(text)), 0);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, taken, text, sizeof(text)), -EADDRINUSE);
+	assert_non_null(strstr(text, taken));
+	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), good);
+	answers_at(fixture, port);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_LOCAL, fixture->dir, text, sizeof(text)),
+			 -EEXIST);
+	assert_string_equal(scrape_at(scrape, SCRAPE_LOCAL), fixture->path);
+	answers_locally(fixture);
+	close(other);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, taken, text, sizeof(text)), 0);
+	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), taken);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, "", text, sizeof(text)), 0);
+	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), "");
+}
+
+/* The port at all addresses and at one, one path in two ways: both cannot be open together. */
+static void what_is_in_its_own_way_moves(void **state)
+{
+	struct fixture *fixture = *state;
+	struct scrape *scrape = fixture->scrape;
+	char all[64], one[64], path[80], text[256];
+	unsigned int port = free_port();
+	snprintf(all, sizeof(all), "0.0.0.0:%u", port);
+	snprintf(one, sizeof(one), "127.0.0.1:%u", port);
+	snprintf(path, sizeof(path), "%s/./metrics.sock", fixture->dir);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, all, text, sizeof(text)), 0);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_TCP, one, text, sizeof(text)), 0);
+	assert_string_equal(scrape_at(scrape, SCRAPE_TCP), one);
+	answers_at(fixture, port);
+	assert_int_equal(scrape_listen(scrape, SCRAPE_LOCAL, path, text, sizeof(text)), 0);
+	assert_string_equal(scrape_at(scrape, SCRAPE_LOCAL), path);
+	answers_locally(fixture);
+}
+
+/* Any user can hold a directory for as long as they like, and the event loop is here. */
+static void who_holds_the_directory_is_not_waited_for(void **state)
+{
+	struct fixture *fixture = *state;
+	char path[80], text[256];
+	int held = open(fixture->dir, O_RDONLY | O_DIRECTORY);
+	assert_int_equal(flock(held, LOCK_EX), 0);
+	snprintf(path, sizeof(path), "%s/other.sock", fixture->dir);
+	slept = 0;
+	assert_int_equal(scrape_listen(fixture->scrape, SCRAPE_LOCAL, path, text, sizeof(text)), 0);
+	assert_int_equal(slept, 0);
+	assert_string_equal(scrape_at(fixture->scrape, SCRAPE_LOCAL), path);
+	assert_int_equal(access(fixture->path, F_OK), -1);
+	close(held);
 }
 
 int main(void)
@@ -345,6 +445,10 @@ int main(void)
 		cmocka_unit_test(addresses_are_checked),
 		cmocka_unit_test_setup_teardown(tcp_is_answered_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(sockets_of_others_are_left_alone, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_fails_leaves_open_what_was, setup, teardown),
+		cmocka_unit_test_setup_teardown(what_is_in_its_own_way_moves, setup, teardown),
+		cmocka_unit_test_setup_teardown(who_holds_the_directory_is_not_waited_for, setup,
+						teardown),
 	};
 	signal(SIGPIPE, SIG_IGN); /* as smcrd does */
 	return cmocka_run_group_tests(tests, NULL, NULL);
