@@ -152,7 +152,7 @@ receives() {
 	smcrd_start b --rnic soft:eth0
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 1 --pingpong 1
-	start_on a "$RUN" ncat -l --recv-only "$SERVER" 7300 >/dev/null
+	start_on a "$RUN" ncat -l -k --recv-only "$SERVER" 7300 >/dev/null
 	until_true 10 tcp_listens a 7300
 	SMCRD_SHARED=always run on b "$RUN" --require "$PROGRAMS/scribbler" "$SERVER" 7300 4
 	echo "$output"
