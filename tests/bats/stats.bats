@@ -95,6 +95,11 @@ smcrctl_as_nobody() {
 	steady_end
 }
 
+# agree HOST OTHER KEY: all of it has arrived
+agree() {
+	[ "$(show "$1" stats ".tx.$3")" = "$(show "$2" stats ".rx.$3")" ]
+}
+
 @test "stats: the two hosts agree on connections, bytes and messages that are over" {
 	two_daemons
 	steady_pair --bulk 1 --pingpong 2
@@ -103,7 +108,7 @@ smcrctl_as_nobody() {
 	for pair in 'a b' 'b a'; do
 		read -r one other <<<"$pair"
 		for key in bytes messages cdc_messages; do
-			[ "$(show "$one" stats ".tx.$key")" = "$(show "$other" stats ".rx.$key")" ]
+			until_true 10 agree "$one" "$other" "$key"
 		done
 		shows "$one" stats '.tx.request_bytes == .tx.bytes and ([.tx.request_sizes[]] | add) == .tx.requests'
 		shows "$one" stats '([.tx.buffer_sizes[]] | add) == 3 and .memory.refused == 0'
