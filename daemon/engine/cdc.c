@@ -213,7 +213,6 @@ void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const s
 {
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
 	conn->rx.heard = conn->engine->now;
-	conn->engine->stats.rx.cdcs++;
 	conn->tx.asking = false;
 	if (conn->phase == SMCR_PHASE_RENDEZVOUS && validation) {
 		uint16_t seen = conn->rx.early_valid ? conn->rx.early.seq : 0;

@@ -758,6 +758,7 @@ static void recv_cdc(struct smcr_link *link, const uint8_t *data, size_t len)
 		return;
 	}
 	conn->last_active = engine->now;
+	engine->stats.rx.cdcs++;
 	smcr_conn_cdc_input(conn, link, &cdc);
 }
 

@@ -95,6 +95,7 @@ static void early(void **state)
 	connfix_read(f, 300);
 	data_cdc(f, 3, 200); /* it counts as processed */
 	assert_int_equal(f->engine->count.cdc_dropped_old, 1);
+	assert_int_equal(f->engine->stats.rx.cdcs, 4); /* the one that waited counts once */
 	connfix_free(f);
 	PROVES("RV-13 RS-9");
 }
