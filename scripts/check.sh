@@ -38,6 +38,7 @@ export SMCR_PROOFS=$PWD/build/proofs.txt
 export HOSTS_PATIENCE=10 # scripts/hosts.bash
 export CMOCKA_MESSAGE_OUTPUT=TAP
 export UBSAN_OPTIONS=print_stacktrace=1
+export LSAN_OPTIONS=suppressions=$PWD/tests/lsan.supp:print_suppressions=0
 unset MAKEFLAGS MFLAGS MAKELEVEL # of the make that called: we start our own
 
 # finish: what all programs have counted, and the end.
