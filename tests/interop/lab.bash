@@ -157,7 +157,7 @@ lab_order() {
 
 # lab_crashed HOST: it was a virtual machine, and is not there any more.
 lab_crashed() {
-	[ "${LAB_KIND[$1]}" != S ] && ! kill -0 "${LAB_PID[$1]}" 2>/dev/null
+	[ "${LAB_KIND[$1]:-}" != S ] && ! kill -0 "${LAB_PID[$1]:-}" 2>/dev/null
 }
 
 # ---- jobs
