@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/smcrctl/watch.h"
 
-#include <errno.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -123,8 +124,46 @@ static int print_next(const struct watch *watch)
 	return interrupt_release() ? 1 : status;
 }
 
+static volatile sig_atomic_t resized;
+
+static void note_resize(int signal)
+{
+	(void)signal;
+	resized = 1;
+}
+
+/* SIGWINCH comes in wait_until() only: what is being asked and painted is not disturbed. */
+static void notice_resizes(void)
+{
+	const struct sigaction action = { .sa_handler = note_resize };
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGWINCH);
+	sigprocmask(SIG_BLOCK, &set, NULL);
+	sigaction(SIGWINCH, &action, NULL);
+}
+
+/* @return whether the time is over; otherwise a signal has come */
+static bool wait_until(const struct timespec *end)
+{
+	struct timespec now, left;
+	sigset_t mask;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	left.tv_sec = end->tv_sec - now.tv_sec;
+	left.tv_nsec = end->tv_nsec - now.tv_nsec;
+	if (left.tv_nsec < 0) {
+		left.tv_sec--;
+		left.tv_nsec += 1000000000;
+	}
+	if (left.tv_sec < 0)
+		return true;
+	sigprocmask(SIG_SETMASK, NULL, &mask);
+	sigdelset(&mask, SIGWINCH);
+	return ppoll(NULL, 0, &left, &mask) == 0;
+}
+
 /* Steps of the same length; what could not be done in time is left out. */
-static void wait_until_next(const struct watch *watch, struct timespec *next)
+static void set_next(const struct watch *watch, struct timespec *next)
 {
 	struct timespec now;
 	double seconds = watch->seconds;
@@ -136,8 +175,20 @@ static void wait_until_next(const struct watch *watch, struct timespec *next)
 	if (now.tv_sec > next->tv_sec ||
 	    (now.tv_sec == next->tv_sec && now.tv_nsec > next->tv_nsec))
 		*next = now;
-	while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, next, NULL) == EINTR)
-		;
+}
+
+/* A terminal of another size is painted anew at once: it has moved what stood there. */
+static int wait_for_next(const struct watch *watch, struct timespec *next)
+{
+	int status = 0;
+	set_next(watch, next);
+	while (!status && !wait_until(next)) {
+		if (resized) {
+			resized = 0;
+			status = paint_screen(watch);
+		}
+	}
+	return status;
 }
 
 int watch_run(const struct watch *watch)
@@ -146,13 +197,15 @@ int watch_run(const struct watch *watch)
 	interrupt_is_the_end();
 	clock_gettime(CLOCK_MONOTONIC, &next);
 	if (watch->terminal) {
+		notice_resizes();
 		fputs(TO_HOME CLEAR_REST, stdout);
 		fflush(stdout);
 	}
 	for (;;) {
 		int status = watch->terminal ? paint_screen(watch) : print_next(watch);
+		if (!status)
+			status = wait_for_next(watch, &next);
 		if (status)
 			return status;
-		wait_until_next(watch, &next);
 	}
 }

@@ -132,6 +132,23 @@ CONNECTIONS='{"connection.show":[[
 	run -2 "$SMCRCTL" -w 1 monitor
 }
 
+@test "--watch paints a terminal of another size anew at once" {
+	local out=$BATS_TEST_TMPDIR/screen pid
+	canned "$CONNECTIONS"
+	# shellcheck disable=SC2317
+	shows() {
+		grep -q "$1" "$out"
+	}
+	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/terminal.py" 60 5 "$SMCRCTL" -w 600 connection >"$out" 3>&- &
+	pid=$!
+	until_true 10 shows '3 more lines'
+	[ "$(grep -c '10.77.0.9:40000' "$out")" = 0 ]
+	kill -USR1 "$pid"
+	until_true 10 shows '10.77.0.9:40000'
+	kill -TERM "$pid"
+	wait "$pid"
+}
+
 @test "--watch ends when smcrd does" {
 	canned '{"device.show":[[],[],"end"]}'
 	run -3 "$SMCRCTL" -j -w 0.1 device
@@ -165,6 +182,7 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 
 @test "monitor ends when nobody reads what it prints, not only at the next event" {
 	canned "{\"event.wait\":[$NOW,{\"schema\":1,\"result\":{$EVENTS,\"lost\":0},\"next\":\"event:6\"},null]}"
+	# shellcheck disable=SC2016
 	run -0 timeout 20 bash -c '"$0" monitor | head -n 1' "$SMCRCTL"
 	[[ "$output" == *"link-failed   link 3/1 has failed" ]]
 }

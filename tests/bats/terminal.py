@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
 """terminal.py COLUMNS LINES COMMAND..: the command on a terminal of this size; what it writes there comes
-out here, its exit status is ours. SIGTERM is Ctrl-C there."""
+out here, its exit status is ours. SIGTERM is Ctrl-C there, SIGUSR1 makes it ten lines higher."""
 
 import fcntl
 import os
@@ -12,13 +12,18 @@ import sys
 import termios
 
 
+def set_size(terminal, columns, lines):
+    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+
+
 def main():
     columns, lines = int(sys.argv[1]), int(sys.argv[2])
     pid, terminal = pty.fork()
     if pid == 0:
-        fcntl.ioctl(1, termios.TIOCSWINSZ, struct.pack("HHHH", lines, columns, 0, 0))
+        set_size(1, columns, lines)
         os.execvp(sys.argv[3], sys.argv[3:])
     signal.signal(signal.SIGTERM, lambda number, frame: os.write(terminal, b"\x03"))
+    signal.signal(signal.SIGUSR1, lambda number, frame: set_size(terminal, columns, lines + 10))
     while True:
         try:
             data = os.read(terminal, 65536)
