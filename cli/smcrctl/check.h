@@ -35,6 +35,7 @@ struct check {
 	socklen_t len;                     /* of both */
 	char peer_text[CHECK_ADDRESS_LEN]; /* without the port */
 	char local_text[CHECK_ADDRESS_LEN];
+	json_t *groups_before; /* link groups, when it was not connected yet; NULL: not known */
 	/* The outcome. */
 	bool smcr;
 	uint32_t reason, peer_reason; /* enum smcr_reason; 0: none, or it is not known */

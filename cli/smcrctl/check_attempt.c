@@ -15,6 +15,7 @@
 
 #define TCP_PATIENCE_S      5
 #define OUTCOME_PATIENCE_MS 15000
+#define TEST_PATIENCE_S     15 /* smcrd gives up sooner, with a reason */
 
 /* Where a server is likely, if nobody says. */
 static const uint16_t usual_ports[] = { 22, 80, 443 };
@@ -115,6 +116,66 @@ static json_t *row_of(const struct check *check, const char *method, const char 
 	return found;
 }
 
+static bool was_there(const struct check *check, json_int_t group)
+{
+	size_t i;
+	json_t *row;
+	json_array_foreach(check->groups_before, i, row)
+	{
+		if (doctor_number(row, "id", NULL) == group)
+			return true;
+	}
+	return false;
+}
+
+/* The rendezvous went over TCP, and the link was made at another time. */
+static void test_link(struct check *check)
+{
+	char error[SESSION_ERROR_LEN];
+	struct findings *findings = &check->doctor.findings;
+	const struct smcr_info *info = &check->info;
+	json_t *result;
+	int r = ask_smcrd(check->doctor.socket_path, TEST_PATIENCE_S, "link.test",
+			  json_pack("{s:I, s:i}", "linkgroup", (json_int_t)info->linkgroup, "link",
+				    info->link),
+			  &result, error);
+	if (!r) {
+		json_decref(result);
+		findings_add(findings, FINDING_OK,
+			     "UDP port 4791 passes: link %u/%u answers, on RNIC %s with MTU "
+			     "%" JSON_INTEGER_FORMAT,
+			     info->linkgroup, info->link, info->rnic, check->mtu);
+	} else if (r != -ENOENT) {
+		findings_add(findings, FINDING_WARNING,
+			     "link %u/%u was up before, on RNIC %s with MTU %" JSON_INTEGER_FORMAT
+			     "; whether UDP port 4791 passes now was not tested: %s\n"
+			     "run as root 'smcrctl link test %u/%u'",
+			     info->linkgroup, info->link, info->rnic, check->mtu, error,
+			     info->linkgroup, info->link);
+	} else {
+		check->smcr = false;
+		findings_add(findings, FINDING_PROBLEM,
+			     "link %u/%u was up before, and RoCE, UDP port 4791, does not pass now "
+			     "between this host and %s: %s\n%s",
+			     info->linkgroup, info->link, check->peer_text, error,
+			     check_advice(SMCR_REASON_CONFIRM_LINK_FAILED, false));
+		findings->subject = "firewall";
+		doctor_firewall(&check->doctor);
+	}
+}
+
+static void tell_path(struct check *check)
+{
+	const struct smcr_info *info = &check->info;
+	if (was_there(check, info->linkgroup))
+		test_link(check);
+	else
+		findings_add(&check->doctor.findings, FINDING_OK,
+			     "UDP port 4791 passes: link %u/%u is up, on RNIC %s with MTU "
+			     "%" JSON_INTEGER_FORMAT,
+			     info->linkgroup, info->link, info->rnic, check->mtu);
+}
+
 static void tell_smcr(struct check *check)
 {
 	struct findings *findings = &check->doctor.findings;
@@ -129,10 +190,7 @@ static void tell_smcr(struct check *check)
 		     " of SMC-R, in link group %u",
 		     check->version, info->linkgroup);
 	findings->subject = "path";
-	findings_add(findings, FINDING_OK,
-		     "UDP port 4791 passes: link %u/%u is up, on RNIC %s with MTU "
-		     "%" JSON_INTEGER_FORMAT,
-		     info->linkgroup, info->link, info->rnic, check->mtu);
+	tell_path(check);
 	json_decref(group);
 	json_decref(link);
 }
@@ -184,20 +242,31 @@ static void tell_open(struct check *check)
 		OUTCOME_PATIENCE_MS / 1000, check->port);
 }
 
-static void tell_outcome(struct check *check, int fd)
+/* A group that only the server still had: after this connection neither has it. */
+static bool was_stale(const struct check *check)
+{
+	return check->info.mode != SMCR_MODE_SMCR &&
+	       (check->info.reason == SMCR_REASON_OUT_OF_SYNC ||
+		check->info.peer_reason == SMCR_REASON_OUT_OF_SYNC);
+}
+
+/* @return false: nothing is told, for another connection may come to another outcome */
+static bool tell_outcome(struct check *check, int fd, bool is_last)
 {
 	struct findings *findings = &check->doctor.findings;
 	int error = smcr_wait_established(fd, OUTCOME_PATIENCE_MS);
 	findings->subject = "rendezvous";
 	if (error == -ETIMEDOUT) {
 		tell_open(check);
-		return;
+		return true;
 	}
 	int info_error = smcr_get_info(fd, &check->info, sizeof(check->info));
 	if (error || info_error) {
 		not_connected(check, error ? error : info_error);
-		return;
+		return true;
 	}
+	if (!is_last && was_stale(check))
+		return false;
 	check->smcr = check->info.mode == SMCR_MODE_SMCR;
 	check->reason = check->info.reason;
 	check->peer_reason = check->info.peer_reason;
@@ -205,20 +274,35 @@ static void tell_outcome(struct check *check, int fd)
 		tell_smcr(check);
 	else
 		tell_tcp(check, fd);
+	return true;
 }
 
-void check_attempt(struct check *check)
+/* @return as tell_outcome() */
+static bool attempt(struct check *check, bool is_last)
 {
 	struct findings *findings = &check->doctor.findings;
-	prepare(check);
 	findings->subject = "tcp";
 	int fd = connect_somewhere(check);
 	if (fd < 0) {
 		not_connected(check, fd);
-		return;
+		return true;
 	}
-	findings_add(findings, FINDING_OK, "TCP to %s port %u is answered", check->peer_text,
-		     check->port);
-	tell_outcome(check, fd);
+	if (!is_last)
+		findings_add(findings, FINDING_OK, "TCP to %s port %u is answered",
+			     check->peer_text, check->port);
+	bool told = tell_outcome(check, fd, is_last);
 	close(fd);
+	return told;
+}
+
+void check_attempt(struct check *check)
+{
+	char error[SESSION_ERROR_LEN];
+	prepare(check);
+	if (ask_smcrd(check->doctor.socket_path, DOCTOR_PATIENCE_S, "linkgroup.show", json_object(),
+		      &check->groups_before, error))
+		check->groups_before = NULL;
+	if (!attempt(check, false))
+		attempt(check, true);
+	json_decref(check->groups_before);
 }

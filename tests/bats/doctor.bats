@@ -179,6 +179,41 @@ for line in sys.stdin:
 	[[ "$output" != *failed* ]]
 }
 
+@test "check: a link group that was there before is tested, over RoCE" {
+	two_patient_daemons
+	chmod 755 "$HOSTS_DIR"
+	silent_server 7001 "$RUN"
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"ok: UDP port 4791 passes: link 1/"*" is up, on RNIC "* ]]
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"ok: UDP port 4791 passes: link 1/"*" answers, on RNIC "*" with MTU 1024"* ]]
+	run -0 as_user 65534 b check "$SERVER" 7001
+	[[ "$output" == *"warning: link 1/"*"whether UDP port 4791 passes now was not tested: "*"run as root 'smcrctl link test 1/"* ]]
+	on b nft 'add table inet dead; add chain inet dead in { type filter hook input priority 0; };
+		add rule inet dead in udp dport 4791 drop'
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"problem: link 1/"*" was up before, and RoCE, UDP port 4791, does not pass now between this host and $SERVER"* ]]
+	[[ "$output" == *"problem: the firewall drops UDP port 4791"* ]]
+	[[ "${lines[-1]}" == "problem: "*"does not use SMC-R"* ]]
+}
+
+@test "check: a link group that only the server still has costs another try" {
+	two_patient_daemons
+	silent_server 7001 "$RUN"
+	run -0 smcrctl_on b check "$SERVER" 7001
+	on a nft 'add table inet dead; add chain inet dead in { type filter hook input priority 0; };
+		add rule inet dead in udp dport 4791 drop'
+	until_true 5 shows b connection '[.[] | select(.ended == false)] | length == 0'
+	smcrctl_on b linkgroup delete 1
+	until_true 15 shows b linkgroup 'length == 0'
+	shows a linkgroup 'length == 1'
+	on a nft delete table inet dead
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[ "$(grep -c 'TCP to' <<<"$output")" = 1 ]
+	run -0 smcrctl_on b -j event
+	[[ "$output" == *out-of-sync* ]]
+}
+
 @test "check: names, ports, and words that are wrong" {
 	two_daemons
 	run -2 smcrctl_on b check
