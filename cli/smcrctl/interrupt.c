@@ -39,3 +39,18 @@ int interrupt_release(void)
 	block(SIG_UNBLOCK);
 	return failed ? -1 : 0;
 }
+
+struct pollfd interrupt_reader(void)
+{
+	return (struct pollfd){ .fd = STDOUT_FILENO };
+}
+
+bool interrupt_reader_has_gone(const struct pollfd *reader)
+{
+	return reader->revents & (POLLERR | POLLHUP);
+}
+
+void interrupt_without_reader(void)
+{
+	raise(SIGPIPE);
+}

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* smcrctl(8): what operators see of smcrd, and what they tell it. */
 #include <errno.h>
+#include <fcntl.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/smcrctl/complete.h"
 #include "cli/smcrctl/monitor.h"
@@ -119,9 +121,20 @@ static int run_as_wanted(struct arguments *args)
 	return args->watch > 0 ? watch_run(&watch) : run_once(args);
 }
 
+/* Otherwise a socket becomes one of the three, and what is printed goes to smcrd. Opened the wrong
+ * way around they fail as closed ones do. */
+static void open_standard_descriptors(void)
+{
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 &&
+		    open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY) != fd)
+			_exit(STATUS_FAILED);
+}
+
 int main(int argc, char **argv)
 {
 	struct arguments args = { 0 };
+	open_standard_descriptors();
 	if (complete_is_wanted(argc, argv))
 		return complete(argc - 2, argv + 2);
 	int status = options_parse(argc, argv, &args);

@@ -2,7 +2,6 @@
 #include "cli/smcrctl/monitor.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -99,7 +98,7 @@ int monitor_run(struct session *session, const char *request, unsigned int befor
 		bool first = !*place;
 		int error = pages_ask(session, request, first ? NULL : place, &reply, text);
 		if (error == -ECANCELED)
-			raise(SIGPIPE); /* as writing the next event would */
+			interrupt_without_reader();
 		if (error)
 			return output_failure(output, error, text);
 		/* What is not there of the time before is not lost. */

@@ -11,6 +11,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "cli/smcrctl/interrupt.h"
 #include "proto/ipc/ipc.h"
 
 static int fail(char *ret_error, int error, const char *path, const char *what)
@@ -106,19 +107,16 @@ static int receive_frame(int fd, struct ipc_header *ret_header, char **ret_paylo
 	return 0;
 }
 
-/* Without data a reader that has gone shows only in poll(): writing would tell, but when? */
 static int wait_for_frame(const struct session *session)
 {
-	struct pollfd fds[] = { { .fd = session->fd, .events = POLLIN }, { .fd = STDOUT_FILENO } };
+	struct pollfd fds[] = { { .fd = session->fd, .events = POLLIN }, interrupt_reader() };
 	for (;;) {
 		if (poll(fds, 2, -1) < 0 && errno != EINTR)
 			return -errno;
 		if (fds[0].revents)
 			return 0;
-		if (fds[1].revents & (POLLERR | POLLHUP))
+		if (interrupt_reader_has_gone(&fds[1]))
 			return -ECANCELED;
-		if (fds[1].revents) /* it was closed before the start */
-			fds[1].fd = -1;
 	}
 }
 

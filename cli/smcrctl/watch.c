@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/smcrctl/interrupt.h"
+#include "cli/smcrctl/output.h"
 
 #define TO_HOME    "\033[H"
 #define CLEAR_LINE "\033[K"
@@ -143,8 +144,8 @@ static void notice_resizes(void)
 	sigaction(SIGWINCH, &action, NULL);
 }
 
-/* @return whether the time is over; otherwise a signal has come */
-static bool wait_until(const struct timespec *end)
+/* @return whether the time is over; otherwise a signal has come, or the reader has gone */
+static bool wait_until(const struct timespec *end, struct pollfd *reader)
 {
 	struct timespec now, left;
 	sigset_t mask;
@@ -159,7 +160,7 @@ static bool wait_until(const struct timespec *end)
 		return true;
 	sigprocmask(SIG_SETMASK, NULL, &mask);
 	sigdelset(&mask, SIGWINCH);
-	return ppoll(NULL, 0, &left, &mask) == 0;
+	return ppoll(reader, 1, &left, &mask) == 0;
 }
 
 /* Steps of the same length; what could not be done in time is left out. */
@@ -180,9 +181,14 @@ static void set_next(const struct watch *watch, struct timespec *next)
 /* A terminal of another size is painted anew at once: it has moved what stood there. */
 static int wait_for_next(const struct watch *watch, struct timespec *next)
 {
+	struct pollfd reader = interrupt_reader();
 	int status = 0;
 	set_next(watch, next);
-	while (!status && !wait_until(next)) {
+	while (!status && !wait_until(next, &reader)) {
+		if (interrupt_reader_has_gone(&reader)) {
+			interrupt_without_reader();
+			return STATUS_FAILED;
+		}
 		if (resized) {
 			resized = 0;
 			status = paint_screen(watch);

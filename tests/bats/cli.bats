@@ -149,6 +149,29 @@ CONNECTIONS='{"connection.show":[[
 	wait "$pid"
 }
 
+@test "--watch ends when nobody reads what it prints, not only when it is time for the next" {
+	canned "$CONNECTIONS"
+	# shellcheck disable=SC2016
+	run -0 timeout 20 bash -c '"$0" -j -w 600 connection | head -n 1' "$SMCRCTL"
+	jq -e '.connection | length == 3' <<<"$output"
+}
+
+@test "what is printed does not go to smcrd where standard output is closed" {
+	canned "$CONNECTIONS"
+	# shellcheck disable=SC2016
+	for words in "connection" "-j connection" "-j -w 600 connection"; do
+		# shellcheck disable=SC2086
+		run -1 timeout 20 bash -c '"$0" "$@" 2>&1 >&-' "$SMCRCTL" $words
+		[ "$output" = "smcrctl: cannot write the output: Bad file descriptor" ]
+	done
+	# shellcheck disable=SC2016
+	run -1 bash -c '"$0" connection <&- >&- 2>&-' "$SMCRCTL"
+	[ "$(jq -r .method "$BATS_TEST_TMPDIR/asked" | sort | uniq -c | tr -s ' ')" = ' 4 connection.show' ]
+	# The daemon understood them all, and is there.
+	run -0 "$SMCRCTL" -j connection
+	jq -e '.connection | length == 3' <<<"$output"
+}
+
 @test "--watch ends when smcrd does" {
 	canned '{"device.show":[[],[],"end"]}'
 	run -3 "$SMCRCTL" -j -w 0.1 device
