@@ -47,6 +47,7 @@
 /* After that software RNICs answer for so long that their queue pairs have ended: a peer with
  * rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for that. */
 #define STOP_ANSWER_US 300000
+#define RELOAD_SLOW_MS 5000
 
 struct smcrd {
 	struct config config;
@@ -480,15 +481,15 @@ static void on_loaded(void *ctx, uint64_t number, struct config *next, struct co
 	struct smcrd *smcrd = ctx;
 	struct config_notes notes = { .num = 0 };
 	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
-	if (smcrd->stopping)
-		config_note(errors, "smcrd stops");
-	if (next && !errors->num)
+	if (next && !errors->num && !smcrd->stopping)
 		apply(smcrd, APPLY_FILES, next, errors, &notes);
-	log_notes(LOG_ERR, errors);
-	if (!errors->num)
+	if (!smcrd->stopping)
+		log_notes(LOG_ERR, errors);
+	if (!errors->num && !smcrd->stopping)
 		config_compare(next, &smcrd->config, log_change, NULL);
 	log_notes(LOG_WARNING, &notes);
-	const struct control_reloaded outcome = { .errors = errors,
+	const struct control_reloaded outcome = { .stopping = smcrd->stopping,
+						  .errors = errors,
 						  .notes = &notes,
 						  .before = errors->num ? NULL : next,
 						  .now = &smcrd->config };
@@ -514,17 +515,35 @@ static uint64_t begin_reload(void *ctx)
 
 static void on_hangup(evutil_socket_t sig, short what, void *arg)
 {
+	struct smcrd *smcrd = arg;
 	(void)sig;
 	(void)what;
-	if (!begin_reload(arg))
-		log_message(LOG_ERR, "the configuration cannot be read again now");
+	if (smcrd->stopping)
+		log_message(LOG_INFO, "the configuration is not read again: smcrd stops");
+	else if (!begin_reload(smcrd))
+		log_message(LOG_ERR,
+			    "the configuration cannot be read again now: there is no memory or "
+			    "no thread to read it with; ask again later");
+}
+
+static void on_slow_reload(void *ctx)
+{
+	(void)ctx;
+	log_message(LOG_WARNING,
+		    "the configuration is still being read after %d s: a file system, or what "
+		    "users and groups are looked up in, does not answer. What holds goes on, and "
+		    "other reloads wait",
+		    RELOAD_SLOW_MS / 1000);
 }
 
 static int open_reload(struct smcrd *smcrd, const struct config_source *source)
 {
-	const struct reload_params params = {
-		.base = smcrd->base, .source = source, .loaded = on_loaded, .ctx = smcrd
-	};
+	const struct reload_params params = { .base = smcrd->base,
+					      .source = source,
+					      .loaded = on_loaded,
+					      .slow = on_slow_reload,
+					      .slow_ms = RELOAD_SLOW_MS,
+					      .ctx = smcrd };
 	return reload_new(&params, &smcrd->reload);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -70,12 +71,23 @@ static void print_errors(const struct config_notes *errors)
 		fprintf(stderr, "smcrd: and %zu more errors\n", errors->num - kept);
 }
 
+/* A hangup asks for a reload, also before there is anybody to hear it: it does not end the start.
+ */
+static void hold_hangup(int how)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(how, &set, NULL);
+}
+
 int main(int argc, char **argv)
 {
 	static struct options options; /* a thread may still look at it when this function ends */
 	struct config config;
 	struct config_notes errors = { .num = 0 };
 	char text[DAEMON_ERROR_LEN];
+	hold_hangup(SIG_BLOCK);
 	int status = options_parse(argc, argv, &options);
 	if (status >= 0)
 		return status;
@@ -101,6 +113,7 @@ int main(int argc, char **argv)
 		log_message(LOG_ERR, "%s", text);
 		return 1;
 	}
+	hold_hangup(SIG_UNBLOCK);
 	log_tell_starter(false);
 	if (ready >= 0)
 		report_ready(ready);

@@ -289,11 +289,14 @@ static void describe(const struct control_reloaded *what, json_int_t changes,
 		snprintf(ret_text, len,
 			 "%" JSON_INTEGER_FORMAT " value%s changed, and %zu thing%s not yet so",
 			 changes, plural(changes), notes, plural((json_int_t)notes));
-	if (!errors)
+	if (what->stopping)
+		refuse(refusal, ECANCELED, "failed", "nothing was changed: smcrd stops");
+	else if (errors)
+		refuse(refusal, EINVAL, "bad-configuration",
+		       "nothing was changed: the configuration has %zu error%s", errors,
+		       plural((json_int_t)errors));
+	else
 		return;
-	refuse(refusal, EINVAL, "bad-configuration",
-	       "nothing was changed: the configuration has %zu error%s", errors,
-	       plural((json_int_t)errors));
 	snprintf(ret_text, len, "%s", refusal->text);
 }
 
@@ -311,7 +314,7 @@ void control_reload_done(struct control *control, uint64_t number,
 	struct control_reloading *reloading, *next;
 	struct refusal refusal = { 0 };
 	char outcome[sizeof(refusal.text)];
-	bool failed = what->errors->num > 0, asked = false;
+	bool failed = what->errors->num > 0 || what->stopping, asked = false;
 	json_t *result = failed ? NULL : changes_json(what);
 	if (!failed && !result)
 		refuse(&refusal, ENOMEM, "no-memory", "it holds, but there is no memory to tell");
@@ -328,7 +331,7 @@ void control_reload_done(struct control *control, uint64_t number,
 		DL_DELETE(control->reloads, reloading);
 		free(reloading);
 	}
-	if (!asked && control->events)
+	if (!asked && !what->stopping && control->events)
 		events_command(control->events, "config.reload by a signal", failed, outcome);
 	json_decref(result);
 	json_decref(refusal.errors);

@@ -88,6 +88,7 @@ struct control {
 
 /** What reading the configuration anew has come to. */
 struct control_reloaded {
+	bool stopping;                     /* nothing was changed: smcrd stops */
 	const struct config_notes *errors; /* any: nothing was changed */
 	const struct config_notes *notes;  /* what is not so yet, and what has to happen */
 	const struct config *before, *now; /* NULL if there are errors */

@@ -2,8 +2,10 @@
 #include "daemon/host/config_key.h"
 
 #include <arpa/inet.h>
+#include <ctype.h>
 #include <errno.h>
 #include <grp.h>
+#include <net/if.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -94,13 +96,47 @@ static bool set_element_size(uint8_t *ret, struct value *value)
 
 /* ---- keys ---- */
 
+/* What the kernel lets an interface be called. */
+static bool is_interface_name(const char *name)
+{
+	size_t len = strlen(name);
+	if (len == 0 || len >= IF_NAMESIZE || !strcmp(name, ".") || !strcmp(name, ".."))
+		return false;
+	for (; *name; name++)
+		if (*name == '/' || *name == ':' || isspace((unsigned char)*name))
+			return false;
+	return true;
+}
+
+/* "mlx5_0", "mlx5_0/2" */
+static bool is_verbs_name(const char *name)
+{
+	size_t len = strcspn(name, "/ \t");
+	const char *port = name + len + 1;
+	if (len == 0 || len > CONFIG_MAX_VERBS_NAME || (name[len] && name[len] != '/'))
+		return false;
+	return !name[len] || (*port >= '1' && *port <= '9' && strlen(port) <= 3 &&
+			      strspn(port, "0123456789") == strlen(port) && atoi(port) <= 255);
+}
+
 static bool set_rnic(struct config *config, struct value *value)
 {
 	const char *text = value->text;
+	bool soft = !strncmp(text, "soft:", 5), verbs = !strncmp(text, "verbs:", 6);
 	if (config->num_rnics == CONFIG_MAX_RNICS)
 		return refuse(value, "more than %d devices", CONFIG_MAX_RNICS);
-	if (!(!strncmp(text, "soft:", 5) && text[5]) && !(!strncmp(text, "verbs:", 6) && text[6]))
+	if (!(soft && text[5]) && !(verbs && text[6]))
 		return refuse(value, "'%.40s' is not soft:INTERFACE or verbs:DEVICE[/PORT]", text);
+	if (soft && !is_interface_name(text + 5))
+		return refuse(value,
+			      "no interface can be called '%.40s': a name has 1 to %d characters "
+			      "without blanks, '/' and ':'",
+			      text + 5, IF_NAMESIZE - 1);
+	if (verbs && !is_verbs_name(text + 6))
+		return refuse(value,
+			      "no RDMA device can be called '%.60s': it is DEVICE or "
+			      "DEVICE/PORT, with a port from 1 to 255",
+			      text + 6);
 	if (!set_text(&config->rnics[config->num_rnics], value))
 		return false;
 	config->num_rnics++;
@@ -337,7 +373,7 @@ static const struct known_key {
 	enum number number;
 	long min, max;
 } keys[] = {
-	{ { "rnic", .list = true }, NULL, set_rnic },
+	{ { "rnic", .list = true, .finds = true }, NULL, set_rnic },
 	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
 	{ { "metrics_socket", .by_files = true }, "", set_metrics_socket },
 	{ { "metrics_address", .by_files = true }, "", set_metrics_address },
@@ -348,7 +384,9 @@ static const struct known_key {
 	{ { "memory" }, "1G", set_memory },
 	{ { "max_links" }, "4", NULL, MAX_LINKS, 2, SMCR_MAX_LINKS },
 	{ { "dialect" }, "auto", set_dialect },
-	{ { "ueid", .list = true, .ordered = true }, NULL, set_ueid },
+	{ { "ueid", .list = true, .ordered = true, .instead = "smcrctl ueid add, ueid remove" },
+	  NULL,
+	  set_ueid },
 	{ { "versions" }, "auto", set_versions },
 	{ { "link_timeout_milliseconds" }, "300", NULL, LINK_TIMEOUT, 100, 60000 },
 	{ { "last_link_timeout_milliseconds" }, "4000", NULL, LAST_LINK_TIMEOUT, 100, 60000 },
@@ -365,8 +403,12 @@ static const struct known_key {
 	{ { "short_connection_size" }, "64K", set_short_size },
 	{ { "tcp_keepalive_min_seconds" }, "0", NULL, TCP_KEEPALIVE_MIN, 0, 32767 },
 	{ { "capable_subnet", .list = true }, NULL, set_capable_subnet },
-	{ { "deny", .list = true }, NULL, set_deny },
-	{ { "allow", .list = true }, NULL, set_allow },
+	{ { "deny", .list = true, .instead = "smcrctl policy add, policy delete" },
+	  NULL,
+	  set_deny },
+	{ { "allow", .list = true, .instead = "smcrctl policy add, policy delete" },
+	  NULL,
+	  set_allow },
 	{ { "max_connections_per_user" }, "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
 	{ { "max_sessions_per_user" }, "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 };

@@ -23,10 +23,11 @@
 #include "daemon/policy/rules.h"
 #include "daemon/policy/shorts.h"
 
-#define CONFIG_DEFAULT_PATH "/etc/smcrd/smcrd.conf"
-#define CONFIG_MAX_RNICS    16
-#define CONFIG_MAX_SUBNETS  64
-#define CONFIG_MAX_NOTES    50 /* more are counted only */
+#define CONFIG_DEFAULT_PATH   "/etc/smcrd/smcrd.conf"
+#define CONFIG_MAX_RNICS      16
+#define CONFIG_MAX_SUBNETS    64
+#define CONFIG_MAX_VERBS_NAME 53 /* longest name of an RDMA device, without the port */
+#define CONFIG_MAX_NOTES      50 /* more are counted only */
 
 /** An IPv4 network whose hosts are assumed to be SMC-R capable where BPF is not permitted. */
 struct config_subnet {
@@ -39,9 +40,11 @@ struct config_key {
 	const char *name;
 	bool list;     /* may be given several times; each time it says one more thing */
 	bool ordered;  /* of a list: the order matters */
+	bool finds;    /* of a list: when it is empty smcrd uses what it finds */
 	bool restart;  /* changes by a restart only, else by a reload too. Not of a list */
 	bool looks_up; /* who is named is looked up, which may take long */
 	bool by_files; /* what smcrd opens with its own rights: not for members of admin_group */
+	const char *instead; /* of a list: the command that changes it at run time; or NULL */
 };
 
 enum config_origin {
@@ -139,6 +142,7 @@ struct config_change {
 	const struct config_key *key;
 	const char *from, *to; /* NULL: it was not said, or is not. Both: another value; of a list
 				  both are "": another order */
+	bool found; /* of a list that `finds`: it was empty (with `to`), or is so now (`from`) */
 };
 
 /** Call `fn` for each difference. Those of keys that take a restart are among them. */

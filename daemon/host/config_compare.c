@@ -23,13 +23,15 @@ static size_t tell_missing(const struct config *config, const struct config *oth
 			   const struct config_key *key, bool removed, change_fn fn, void *arg)
 {
 	const struct config_setting *setting = NULL;
+	bool found = key->finds && !config_next_setting(other, key, NULL);
 	size_t n = 0;
 	while ((setting = config_next_setting(config, key, setting))) {
 		if (says(other, key, setting->value))
 			continue;
 		fn(arg, &(struct config_change){ .key = key,
 						 .from = removed ? setting->value : NULL,
-						 .to = removed ? NULL : setting->value });
+						 .to = removed ? NULL : setting->value,
+						 .found = found });
 		n++;
 	}
 	return n;
@@ -82,7 +84,12 @@ char *config_change_text(const struct config_change *change)
 	const char *name = change->key->name, *from = change->from, *to = change->to;
 	char *text;
 	int n;
-	if (!from || !to)
+	if (change->found)
+		n = asprintf(&text, "%s: %s %s; %s", name,
+			     from ? "no longer named:" : "now named:", from ? from : to,
+			     from ? "none is named now, and smcrd uses those that it finds"
+				  : "smcrd no longer uses all that it finds");
+	else if (!from || !to)
 		n = asprintf(&text, "%s: %s %s", name, from ? "no longer" : "now also",
 			     from ? from : to);
 	else if (!*from && !*to)

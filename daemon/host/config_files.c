@@ -2,6 +2,7 @@
 /* The files of the configuration, with every error that is in them. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ini.h>
 #include <libgen.h>
 #include <limits.h>
@@ -9,6 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #include "daemon/host/config_key.h"
 
@@ -82,14 +86,45 @@ static void parse_line(struct parse *parse, char *line)
 		config_note(parse->errors, "%s:%u: this is not 'key = value'", file, number);
 }
 
+/* /dev/null stands for an empty file. */
+static bool can_be_read_again(const struct stat *st)
+{
+	return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
+}
+
+/* Pipes, sockets and devices may have nothing to read now, and something else next time. @return a
+ * descriptor or a negative errno: -EINVAL for those */
+static int open_file(const char *path)
+{
+	struct stat st;
+	int error = 0;
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	if (fd < 0)
+		return errno == ENXIO ? -EINVAL : -errno; /* a socket */
+	if (fstat(fd, &st) < 0)
+		error = -errno;
+	else if (S_ISDIR(st.st_mode))
+		error = -EISDIR;
+	else if (!can_be_read_again(&st))
+		error = -EINVAL;
+	if (error)
+		close(fd);
+	return error ? error : fd;
+}
+
 /* @return 0 or why it cannot be read: a negative errno */
 static int parse_file(struct parse *parse, const char *path)
 {
 	char *line = NULL;
 	size_t size = 0;
-	FILE *file = fopen(path, "re");
-	if (!file)
-		return -errno;
+	int fd = open_file(path);
+	if (fd < 0)
+		return fd;
+	FILE *file = fdopen(fd, "r");
+	if (!file) {
+		close(fd);
+		return -ENOMEM;
+	}
 	parse->place = (struct config_place){ CONFIG_FROM_FILE, path, 0 };
 	errno = 0;
 	while (getline(&line, &size, file) >= 0) {
@@ -97,7 +132,7 @@ static int parse_file(struct parse *parse, const char *path)
 		parse_line(parse, line);
 		errno = 0;
 	}
-	int error = ferror(file) ? -errno : 0; /* a directory can be opened, and not read */
+	int error = ferror(file) ? -errno : 0;
 	free(line);
 	fclose(file);
 	return error;
@@ -156,12 +191,21 @@ void config_each_file(const struct config_source *source, void (*fn)(void *arg, 
 		fn(arg, directory);
 }
 
+static void note_unread(struct parse *parse, const char *path, int error)
+{
+	if (error == -EINVAL)
+		config_note(parse->errors,
+			    "%s: this is no regular file, and a reload could not read it again; "
+			    "move it away, or put a file in its place",
+			    path);
+	else if (error)
+		config_note(parse->errors, "%s: %s", path, strerror(-error));
+}
+
 static void parse_more(void *arg, const char *path)
 {
 	struct parse *parse = arg;
-	int error = parse_file(parse, path);
-	if (error)
-		config_note(parse->errors, "%s: %s", path, strerror(-error));
+	note_unread(parse, path, parse_file(parse, path));
 }
 
 /* @return 0 or why the main file cannot be read */
@@ -171,8 +215,7 @@ static int parse_files(struct parse *parse, const struct config_source *source)
 	int error = parse_file(parse, main_file(source));
 	if (error == -ENOENT && !source->path)
 		error = 0;
-	if (error)
-		config_note(parse->errors, "%s: %s", main_file(source), strerror(-error));
+	note_unread(parse, main_file(source), error);
 	more_directory(source, directory);
 	int more = each_more(directory, parse_more, parse);
 	if (more)
@@ -283,8 +326,16 @@ bool config_with(const struct config *running, const char *name, const char *val
 		config_note(ret_errors, "%.64s: there is no such key", name);
 	else if (key->restart)
 		config_note(ret_errors, "%s: takes a restart", name);
+	else if (key->instead)
+		config_note(ret_errors,
+			    "%s: this is a list: '%s' changes it at run time, and the files with "
+			    "a reload",
+			    name, key->instead);
 	else if (key->list || key->looks_up || key->by_files)
-		config_note(ret_errors, "%s: changes by the files only", name);
+		config_note(ret_errors,
+			    "%s: changes by the files only: write it there, then 'smcrctl config "
+			    "reload'",
+			    name);
 	else if (!config_copy(running, ret_next))
 		config_note(ret_errors, "out of memory");
 	if (ret_errors->num)

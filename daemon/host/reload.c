@@ -24,6 +24,7 @@ struct reload {
 	struct reload_params params;
 	int done_fd;
 	struct event *done;
+	struct event *slow;
 	struct job *job; /* NULL: nothing is being read */
 	uint64_t last;   /* number of the last request that has one */
 	bool again;      /* that one came while the files were being read */
@@ -84,6 +85,9 @@ static int start(struct reload *reload)
 		return error;
 	}
 	reload->job = job;
+	const struct timeval patience = { .tv_sec = reload->params.slow_ms / 1000,
+					  .tv_usec = reload->params.slow_ms % 1000 * 1000 };
+	evtimer_add(reload->slow, &patience);
 	return 0;
 }
 
@@ -106,6 +110,14 @@ static void fail(struct reload *reload)
 	config_notes_free(&errors);
 }
 
+static void on_slow(evutil_socket_t fd, short what, void *arg)
+{
+	struct reload *reload = arg;
+	(void)fd;
+	(void)what;
+	reload->params.slow(reload->params.ctx);
+}
+
 static void on_done(evutil_socket_t fd, short what, void *arg)
 {
 	struct reload *reload = arg;
@@ -115,6 +127,7 @@ static void on_done(evutil_socket_t fd, short what, void *arg)
 	if (eventfd_read(fd, &count) < 0 || !job)
 		return;
 	reload->job = NULL;
+	evtimer_del(reload->slow);
 	reload->params.loaded(reload->params.ctx, job->number,
 			      job->result == 0 ? &job->config : NULL, &job->errors);
 	free_job(job);
@@ -136,7 +149,9 @@ int reload_new(const struct reload_params *params, struct reload **ret_reload)
 	if (!error)
 		reload->done = event_new(params->base, reload->done_fd, EV_READ | EV_PERSIST,
 					 on_done, reload);
-	if (!error && (!reload->done || event_add(reload->done, NULL) < 0))
+	if (!error)
+		reload->slow = evtimer_new(params->base, on_slow, reload);
+	if (!error && (!reload->done || !reload->slow || event_add(reload->done, NULL) < 0))
 		error = -ENOMEM;
 	if (error) {
 		reload_free(reload);
@@ -154,6 +169,8 @@ void reload_free(struct reload *reload)
 		free_job(reload->job);
 	if (reload->done)
 		event_free(reload->done);
+	if (reload->slow)
+		event_free(reload->slow);
 	if (reload->done_fd >= 0)
 		close(reload->done_fd);
 	free(reload);

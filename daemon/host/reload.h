@@ -27,6 +27,10 @@ struct reload_params {
 	 */
 	void (*loaded)(void *ctx, uint64_t number, struct config *next,
 		       struct config_notes *errors);
+	/** A reading has not ended after `slow_ms`: called once for each. It goes on, what was
+	 * asked for meanwhile waits for it. */
+	void (*slow)(void *ctx);
+	unsigned int slow_ms;
 	void *ctx;
 };
 

@@ -169,6 +169,48 @@ log_says() {
 	done
 }
 
+# reads_files: is the daemon of host a in the middle of reading its file?
+reads_files() {
+	[[ "$(readlink "/proc/$SMCRD_PID_a/fd/"* 2>/dev/null)" == *"$HOSTS_DIR/a.conf"* ]]
+}
+
+reloaded() {
+	[ "$(json a event '[.event[] | select(.text | contains("config.reload by a signal"))] | length')" = "$1" ]
+}
+
+@test "a hangup while smcrd starts or stops ends nothing, and is no error" {
+	hosts_up 1500
+	# lines enough for the start to take a while
+	yes '#' | head -n 40000000 >"$HOSTS_DIR/a.conf" || true
+	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock" \
+		>>"$HOSTS_DIR/a.log" 2>&1
+	SMCRD_PID_a=$!
+	until_true 10 eval 'reads_files || answers a'
+	kill -HUP "$SMCRD_PID_a"
+	until_true 10 answers a
+	until_true 10 reloaded 1
+	# it reads the next time: the end comes first
+	kill -HUP "$SMCRD_PID_a"
+	until_true 10 eval 'reads_files || reloaded 2'
+	kill -TERM "$SMCRD_PID_a"
+	kill -HUP "$SMCRD_PID_a" || true
+	until_true 10 gone
+	run ! grep -e 'error: ' -e 'the configuration has' "$HOSTS_DIR/a.log"
+}
+
+@test "a pipe among the files is an error, and ends no reload" {
+	hosts_up 1500
+	: >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	mkdir "$HOSTS_DIR/smcrd.conf.d"
+	mkfifo "$HOSTS_DIR/smcrd.conf.d/50-pipe.conf"
+	run -1 ctl a config reload
+	[[ "$output" == *"50-pipe.conf: this is no regular file"* ]]
+	rm "$HOSTS_DIR/smcrd.conf.d/50-pipe.conf"
+	run -0 ctl a config reload
+	[ "$output" = "No value has changed." ]
+}
+
 @test "a rule that a reload brings holds for new connections, and goes with the next one" {
 	two_patient_daemons
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1

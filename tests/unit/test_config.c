@@ -153,6 +153,16 @@ static void errors_name_file_line_and_key(void **state)
 		{ "log_level = loud", "log_level" },
 		{ "rnic = eth0", "rnic" },
 		{ "rnic = soft:", "rnic" },
+		{ "rnic = soft:abcdefghijklmnop", "rnic: no interface can be called" },
+		{ "rnic = soft:eth0/1", "rnic: no interface can be called" },
+		{ "rnic = soft:eth0:1", "rnic: no interface can be called" },
+		{ "rnic = soft:et h0", "rnic: no interface can be called" },
+		{ "rnic = soft:..", "rnic: no interface can be called" },
+		{ "rnic = verbs:/1", "rnic: no RDMA device can be called" },
+		{ "rnic = verbs:mlx5_0/0", "rnic: no RDMA device can be called" },
+		{ "rnic = verbs:mlx5_0/256", "rnic: no RDMA device can be called" },
+		{ "rnic = verbs:mlx5_0/1x", "rnic: no RDMA device can be called" },
+		{ "rnic = verbs:mlx5 0", "rnic: no RDMA device can be called" },
 		{ "capable_subnet = 10.0.0.0", "capable_subnet" },
 		{ "capable_subnet = 10.0.0.0/33", "capable_subnet" },
 		{ "capable_subnet = 10.0.0.0/8x", "capable_subnet" },
@@ -340,6 +350,31 @@ static void what_cannot_be_read_is_an_error(void **state)
 	unlink(dir->more_dir);
 }
 
+/* Nothing there blocks, and a reload reads the same again. */
+static void pipes_and_devices_are_refused(void **state)
+{
+	struct config config;
+	struct dir *dir = *state;
+	write_file(dir->file, "");
+	assert_int_equal(mkdir(dir->more_dir, 0755), 0);
+	assert_int_equal(mkfifo(dir->more, 0600), 0);
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	if (!strstr(errors, dir->more) || !strstr(errors, "is no regular file"))
+		fail_msg("%s", errors);
+	unlink(dir->more);
+	assert_int_equal(symlink("/dev/zero", dir->more), 0);
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, "is no regular file"));
+	unlink(dir->more);
+	assert_int_equal(symlink("/dev/null", dir->more), 0); /* switched off */
+	assert_int_equal(load(dir->file, &config), 0);
+	config_free(&config);
+	unlink(dir->file);
+	assert_int_equal(mkfifo(dir->file, 0600), 0);
+	assert_int_equal(load(dir->file, &config), -EINVAL);
+	assert_non_null(strstr(errors, "is no regular file"));
+}
+
 static const struct config_key *key_of(const char *name)
 {
 	const struct config_key *key;
@@ -421,6 +456,13 @@ static void write_change(void *arg, const struct config_change *change)
 		change->from ? change->from : "-", change->to ? change->to : "-");
 }
 
+static void write_words(void *arg, const struct config_change *change)
+{
+	char *text = arg, *words = config_change_text(change);
+	sprintf(text + strlen(text), "%s\n", words);
+	free(words);
+}
+
 static void load_two(const struct dir *dir, const char *first, const char *second,
 		     struct config ret[2])
 {
@@ -445,6 +487,30 @@ static void what_differs_is_told_whatever_the_spelling(void **state)
 	*text = '\0';
 	config_compare(&config[1], &config[1], write_change, text);
 	assert_string_equal(text, "");
+	config_free(&config[0]);
+	config_free(&config[1]);
+}
+
+/* Without any name smcrd has more RNICs, not less. */
+static void no_name_means_what_is_found(void **state)
+{
+	struct config config[2];
+	char text[1024] = "";
+	struct dir *dir = *state;
+	load_two(dir, "rnic = soft:eth0\ndeny = port 22\n", "", config);
+	config_compare(&config[0], &config[1], write_words, text);
+	assert_string_equal(text, "rnic: no longer named: soft:eth0; none is named now, and smcrd "
+				  "uses those that it finds\ndeny: no longer port 22\n");
+	*text = '\0';
+	config_compare(&config[1], &config[0], write_words, text);
+	assert_string_equal(text, "rnic: now named: soft:eth0; smcrd no longer uses all that it "
+				  "finds\ndeny: now also port 22\n");
+	config_free(&config[1]);
+	write_file(dir->file, "rnic = soft:eth0\nrnic = soft:eth1\ndeny = port 22\n");
+	assert_int_equal(load(dir->file, &config[1]), 0);
+	*text = '\0';
+	config_compare(&config[0], &config[1], write_words, text);
+	assert_string_equal(text, "rnic: now also soft:eth1\n");
 	config_free(&config[0]);
 	config_free(&config[1]);
 }
@@ -544,9 +610,11 @@ int main(void)
 		CASE(many_errors_are_counted_and_not_all_kept),
 		CASE(a_line_too_long_is_refused_whole),
 		CASE(what_cannot_be_read_is_an_error),
+		CASE(pipes_and_devices_are_refused),
 		CASE(every_value_knows_where_it_came_from),
 		CASE(what_is_wrong_on_the_command_line_is_told),
 		CASE(what_differs_is_told_whatever_the_spelling),
+		CASE(no_name_means_what_is_found),
 		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
 		CASE(what_takes_a_restart_keeps_its_value),
 		CASE(what_was_taken_back_is_back_with_the_next_one),

@@ -268,6 +268,24 @@ static void every_error_is_in_the_reply(void **state)
 	config_notes_free(&errors);
 }
 
+/* The files may be right: nobody has looked. */
+static void a_stop_is_no_error_of_the_configuration(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	const struct control_reloaded what = { .stopping = true,
+					       .errors = &errors,
+					       .notes = &notes };
+	fixture->reload = 1;
+	start(fixture, 7);
+	control_reload_done(&fixture->control, 1, &what);
+	assert_int_equal(fixture->num_replies, 1);
+	json_t *error = json_object_get(fixture->replies[0], "error");
+	assert_string_equal(text_of(error, "code"), "failed");
+	assert_string_equal(text_of(error, "text"), "nothing was changed: smcrd stops");
+	assert_null(json_object_get(error, "errors"));
+}
+
 static void what_changed_and_what_did_not_is_in_the_reply(void **state)
 {
 	struct fixture *fixture = *state;
@@ -410,8 +428,8 @@ static void what_cannot_be_set_is_refused(void **state)
 		{ "nonsense", "1", "name", "nonsense: there is no such key" },
 		{ "socket", "/x", "value", "socket: takes a restart" },
 		{ "rnic", "soft:eth0", "value", "by the files only" },
-		{ "ueid", "A", "value", "by the files only" },
-		{ "deny", "port 22", "value", "by the files only" },
+		{ "ueid", "A", "value", "'smcrctl ueid add, ueid remove'" },
+		{ "deny", "port 22", "value", "'smcrctl policy add, policy delete'" },
 		{ "admin_group", "root", "value", "by the files only" },
 		{ "metrics_socket", "/tmp/x", "value", "by the files only" },
 		{ "metrics_address", "127.0.0.1:1", "value", "by the files only" },
@@ -503,6 +521,7 @@ int main(void)
 		CASE(long_lists_come_in_parts),
 		CASE(only_administrators_may_reload),
 		CASE(every_error_is_in_the_reply),
+		CASE(a_stop_is_no_error_of_the_configuration),
 		CASE(what_changed_and_what_did_not_is_in_the_reply),
 		CASE(many_changes_are_counted_and_not_all_listed),
 		CASE(each_request_has_the_outcome_of_its_reload),

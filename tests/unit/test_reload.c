@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The configuration is read by a thread; the event loop hears of it. */
+#include <grp.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,7 +25,21 @@ struct fixture {
 	uint64_t number;
 	unsigned int max_links; /* of the last one; 0: errors */
 	size_t errors;
+	unsigned int slow, slow_ms;
 };
+
+/* Looking the group "slow" up takes until the test says so. */
+static sem_t looked_up, answer;
+
+struct group *getgrnam(const char *name)
+{
+	static struct group group;
+	if (strcmp(name, "slow") != 0)
+		return NULL;
+	sem_post(&looked_up);
+	sem_wait(&answer);
+	return &group;
+}
 
 static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
 {
@@ -35,6 +50,12 @@ static void on_loaded(void *ctx, uint64_t number, struct config *next, struct co
 	fixture->errors = errors->num;
 }
 
+static void on_slow(void *ctx)
+{
+	struct fixture *fixture = ctx;
+	fixture->slow++;
+}
+
 static void write_file(const struct fixture *fixture, const char *text)
 {
 	FILE *file = fopen(fixture->path, "w");
@@ -43,11 +64,23 @@ static void write_file(const struct fixture *fixture, const char *text)
 	fclose(file);
 }
 
+static int renew(struct fixture *fixture)
+{
+	const struct reload_params params = { .base = fixture->base,
+					      .source = &fixture->source,
+					      .loaded = on_loaded,
+					      .slow = on_slow,
+					      .slow_ms = fixture->slow_ms,
+					      .ctx = fixture };
+	reload_free(fixture->reload);
+	return reload_new(&params, &fixture->reload);
+}
+
 static int setup(void **state)
 {
 	static struct fixture the_fixture; /* a thread may look at its source to the end */
 	struct fixture *fixture = &the_fixture;
-	*fixture = (struct fixture){ .loaded = 0 };
+	*fixture = (struct fixture){ .slow_ms = 3600 * 1000 };
 	strcpy(fixture->path, "/tmp/smcrd-reload-XXXXXX");
 	int fd = mkstemp(fixture->path);
 	if (fd < 0)
@@ -55,12 +88,10 @@ static int setup(void **state)
 	close(fd);
 	fixture->source.path = fixture->path;
 	fixture->base = event_base_new();
-	const struct reload_params params = { .base = fixture->base,
-					      .source = &fixture->source,
-					      .loaded = on_loaded,
-					      .ctx = fixture };
 	*state = fixture;
-	return reload_new(&params, &fixture->reload);
+	if (sem_init(&looked_up, 0, 0) < 0 || sem_init(&answer, 0, 0) < 0)
+		return -1;
+	return renew(fixture);
 }
 
 static int teardown(void **state)
@@ -98,42 +129,57 @@ static void what_the_file_says_now_is_heard(void **state)
 static void requests_while_it_reads_share_the_next_reading(void **state)
 {
 	struct fixture *fixture = *state;
-	char path[96];
-	snprintf(path, sizeof(path), "%s.fifo", fixture->path);
-	assert_int_equal(mkfifo(path, 0600), 0);
-	fixture->source.path = path; /* reading it ends when we want it to */
+	write_file(fixture, "max_links = 5\nadmin_group = slow\n");
 	assert_int_equal(reload_begin(fixture->reload), 1);
+	sem_wait(&looked_up);
 	assert_int_equal(reload_begin(fixture->reload), 2);
 	assert_int_equal(reload_begin(fixture->reload), 2);
-	FILE *first = fopen(path, "w");
-	fputs("max_links = 5\n", first);
-	fixture->source.path = fixture->path; /* of the next one */
 	write_file(fixture, "max_links = 6\n");
-	fclose(first);
+	sem_post(&answer);
 	run_until(fixture, 1);
 	assert_int_equal(fixture->number, 1);
 	assert_int_equal(fixture->max_links, 5);
 	run_until(fixture, 2);
 	assert_int_equal(fixture->number, 2);
 	assert_int_equal(fixture->max_links, 6);
-	unlink(path);
+	assert_int_equal(fixture->slow, 0);
+}
+
+static void a_reading_that_hangs_is_told_once(void **state)
+{
+	struct fixture *fixture = *state;
+	fixture->slow_ms = 1;
+	renew(fixture);
+	write_file(fixture, "max_links = 5\nadmin_group = slow\n");
+	assert_int_equal(reload_begin(fixture->reload), 1);
+	while (fixture->slow == 0)
+		assert_int_equal(event_base_loop(fixture->base, EVLOOP_ONCE), 0);
+	assert_int_equal(fixture->loaded, 0);
+	sem_wait(&looked_up);
+	sem_post(&answer);
+	run_until(fixture, 1);
+	assert_int_equal(fixture->max_links, 5);
+	assert_int_equal(fixture->slow, 1);
+	/* the next one is another one */
+	assert_int_equal(reload_begin(fixture->reload), 2);
+	while (fixture->slow == 1)
+		assert_int_equal(event_base_loop(fixture->base, EVLOOP_ONCE), 0);
+	sem_wait(&looked_up);
+	sem_post(&answer);
+	run_until(fixture, 2);
+	assert_int_equal(fixture->slow, 2);
 }
 
 static void an_end_does_not_wait_for_it(void **state)
 {
 	struct fixture *fixture = *state;
-	char path[96];
-	snprintf(path, sizeof(path), "%s.fifo", fixture->path);
-	assert_int_equal(mkfifo(path, 0600), 0);
-	fixture->source.path = path;
+	write_file(fixture, "admin_group = slow\n");
 	assert_int_equal(reload_begin(fixture->reload), 1);
+	sem_wait(&looked_up);
 	reload_free(fixture->reload);
 	fixture->reload = NULL;
-	FILE *file = fopen(path, "w"); /* waits for the thread, which then ends too */
-	assert_non_null(file);
-	fclose(file);
-	unlink(path);
 	assert_int_equal(fixture->loaded, 0);
+	sem_post(&answer);
 }
 
 int main(void)
@@ -142,6 +188,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_the_file_says_now_is_heard),
 		CASE(requests_while_it_reads_share_the_next_reading),
+		CASE(a_reading_that_hangs_is_told_once),
 		CASE(an_end_does_not_wait_for_it),
 	};
 	return cmocka_run_group_tests_name("reload", tests, NULL, NULL);
