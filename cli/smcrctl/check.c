@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "cli/smcrctl/check.h"
 
-#include <arpa/inet.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +40,7 @@ static bool parse(const struct tool_call *call, struct check *check)
 		return words_refuse("which host? smcrctl check HOST [PORT] [program PATH]");
 	check->host = call->argv[0];
 	if (at < call->argc && strcmp(call->argv[at], "program") &&
-	    !parse_port(call->argv[at++], &check->port))
+	    !parse_port(call->argv[at++], &check->wanted_port))
 		return false;
 	if (at + 1 < call->argc && !strcmp(call->argv[at], "program")) {
 		check->program = call->argv[at + 1];
@@ -51,57 +49,6 @@ static bool parse(const struct tool_call *call, struct check *check)
 	if (at == call->argc)
 		return is_text(check->host) && (!check->program || is_text(check->program));
 	return words_refuse("unexpected argument '%s'", call->argv[at]);
-}
-
-/* ---- addresses ---- */
-
-static void address_text(const union check_address *address, char ret_text[CHECK_ADDRESS_LEN])
-{
-	const void *ip = address->sa.sa_family == AF_INET6 ? (const void *)&address->in6.sin6_addr
-							   : (const void *)&address->in.sin_addr;
-	if (!inet_ntop(address->sa.sa_family, ip, ret_text, CHECK_ADDRESS_LEN))
-		*ret_text = '\0';
-}
-
-/* What a program gets by getaddrinfo(), the first of it. */
-static bool resolve(struct check *check)
-{
-	const struct addrinfo hints = { .ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM };
-	struct addrinfo *found;
-	struct findings *findings = &check->doctor.findings;
-	findings->subject = "name";
-	int error = getaddrinfo(check->host, NULL, &hints, &found);
-	if (error) {
-		findings_add(findings, FINDING_PROBLEM,
-			     "%s has no address: %s\nis the name right? "
-			     "'getent ahosts %s' asks the same",
-			     check->host, gai_strerror(error), check->host);
-		return false;
-	}
-	check->len = found->ai_addrlen;
-	memcpy(&check->peer, found->ai_addr, found->ai_addrlen);
-	freeaddrinfo(found);
-	address_text(&check->peer, check->peer_text);
-	if (strcmp(check->host, check->peer_text) != 0)
-		findings_add(findings, FINDING_OK, "%s is %s", check->host, check->peer_text);
-	return true;
-}
-
-/* From where a connection would go: UDP sends nothing for it. */
-static void find_local(struct check *check)
-{
-	union check_address peer = check->peer;
-	socklen_t len = sizeof(check->local);
-	int fd = socket(peer.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (peer.sa.sa_family == AF_INET6)
-		peer.in6.sin6_port = htons(9);
-	else
-		peer.in.sin_port = htons(9);
-	if (fd >= 0 && connect(fd, &peer.sa, check->len) == 0 &&
-	    getsockname(fd, &check->local.sa, &len) == 0)
-		address_text(&check->local, check->local_text);
-	if (fd >= 0)
-		close(fd);
 }
 
 /* ---- the outcome ---- */
@@ -155,16 +102,17 @@ int check_run(const struct tool_call *call)
 		return STATUS_USAGE;
 	findings_open(&check.doctor.findings);
 	interfaces_read(&check.doctor.interfaces);
-	if (resolve(&check)) {
-		find_local(&check);
-		if (check_before(&check))
-			check_attempt(&check);
-	}
+	if (check_resolve(&check) && check_before(&check))
+		check_attempt(&check);
 	conclude(&check);
 	if (call->output->json)
 		print_as_json(call, &check);
 	else
 		findings_print(&check.doctor.findings);
+	if (check.addresses)
+		freeaddrinfo(check.addresses);
+	json_decref(check.judgement);
+	json_decref(check.groups_before);
 	json_decref(check.doctor.info);
 	json_decref(check.doctor.host);
 	json_decref(check.doctor.devices);

@@ -5,17 +5,20 @@
  *
  *   check.c          the words, and the order of the steps
  *   check_before.c   what smcrd says of such a connection before there is one
- *   check_attempt.c  a real one, opened and closed at once
+ *   check_places.c   the addresses and ports that a program would try, and who answers there
+ *   check_attempt.c  a real connection, opened and closed at once
  *   check_advice.c   what to do about a reason
  */
 #ifndef SMCRD_SMCRCTL_CHECK_H
 #define SMCRD_SMCRCTL_CHECK_H
 
+#include <netdb.h>
 #include <netinet/in.h>
 #include <stdbool.h>
 #include <stdint.h>
 
 #include "cli/smcrctl/doctor.h"
+#include "cli/smcrctl/session.h"
 #include "include/smcr.h"
 
 #define CHECK_ADDRESS_LEN (INET6_ADDRSTRLEN + 16)
@@ -27,14 +30,19 @@ union check_address {
 };
 
 struct check {
-	struct doctor doctor; /* whose findings are this one's too */
-	const char *host;     /* as typed */
-	const char *program;  /* path of the one that would connect; NULL: any */
-	uint16_t port;        /* 0: none was given */
+	struct doctor doctor;       /* whose findings are this one's too */
+	const char *host;           /* as typed */
+	const char *program;        /* path of the one that would connect; NULL: any */
+	uint16_t wanted_port;       /* 0: none was given */
+	struct addrinfo *addresses; /* of the host; NULL: not known */
+	/* The place that is tried, or was tried last. */
+	uint16_t port;
 	union check_address peer, local;
 	socklen_t len;                     /* of both */
 	char peer_text[CHECK_ADDRESS_LEN]; /* without the port */
 	char local_text[CHECK_ADDRESS_LEN];
+	json_t *judgement; /* of smcrd; NULL: not known, for this reason: */
+	char judgement_error[SESSION_ERROR_LEN];
 	json_t *groups_before; /* link groups, when it was not connected yet; NULL: not known */
 	/* The outcome. */
 	bool smcr;
@@ -43,8 +51,30 @@ struct check {
 	json_int_t version, mtu;      /* likewise; 0: not known */
 };
 
-/** @return true: SMC-R would be tried */
+/** Is the host such that there could be SMC-R at all? */
 bool check_before(struct check *check);
+
+/** Asks smcrd what becomes of a connection to the place. @return true: SMC-R would be tried */
+bool check_judge(struct check *check);
+
+/** What check_judge() has found, for people. */
+void check_tell_judgement(struct check *check);
+
+/** The addresses, as a program gets them by getaddrinfo(). @return false: there are none */
+bool check_resolve(struct check *check);
+
+/**
+ * Connect as a program does, to one address after the other until one answers; if no port was
+ * given, to one usual port after the other. Sets the place, and tells how far it came.
+ * @return a connected descriptor, SMC-R may come of it; -1: none is wanted any more
+ */
+int check_connect(struct check *check);
+
+/** To the place, once more. Tells nothing. @return a connected descriptor, or a negative errno */
+int check_connect_again(struct check *check, enum smcr_policy policy);
+
+/** Why there is no connection, or none any more. @param error  a negative errno */
+void check_not_connected(struct check *check, int error);
 
 /** Fills in the outcome. */
 void check_attempt(struct check *check);

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/time.h>
 #include <unistd.h>
 
 #include "cli/smcrctl/ask.h"
@@ -13,12 +11,9 @@
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/reason.h"
 
-#define TCP_PATIENCE_S      5
 #define OUTCOME_PATIENCE_MS 15000
 #define TEST_PATIENCE_S     15 /* smcrd gives up sooner, with a reason */
-
-/* Where a server is likely, if nobody says. */
-static const uint16_t usual_ports[] = { 22, 80, 443 };
+#define MOST_LINKS          3  /* that are tested before the path counts as dead */
 
 /* What the environment says of connections is for programs, and not for this one. */
 static void prepare(const struct check *check)
@@ -29,67 +24,6 @@ static void prepare(const struct check *check)
 	pre_settings.sharing = PRE_SHARING_NO;
 	if (check->program)
 		pre_settings.program = ipc_program_id(check->program, strlen(check->program));
-}
-
-static void set_port(struct check *check, uint16_t port)
-{
-	check->port = port;
-	if (check->peer.sa.sa_family == AF_INET6)
-		check->peer.in6.sin6_port = htons(port);
-	else
-		check->peer.in.sin_port = htons(port);
-}
-
-/* @return a connected descriptor, or a negative errno */
-static int try_port(struct check *check, uint16_t port)
-{
-	const struct timeval patience = { .tv_sec = TCP_PATIENCE_S };
-	int fd = socket(check->peer.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return -errno;
-	set_port(check, port);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience));
-	int error = smcr_connect(fd, &check->peer.sa, check->len, SMCR_PREFER);
-	if (error == 0)
-		return fd;
-	close(fd);
-	return error == -EINPROGRESS ? -ETIMEDOUT : error;
-}
-
-static void not_connected(struct check *check, int error)
-{
-	struct findings *findings = &check->doctor.findings;
-	if (error == -ECONNREFUSED)
-		findings_add(findings, FINDING_PROBLEM,
-			     "nobody listens at %s port %u, or a firewall refuses it"
-			     "\nname a port of a server there: smcrctl check %s PORT",
-			     check->peer_text, check->port, check->host);
-	else if (error == -ETIMEDOUT)
-		findings_add(findings, FINDING_PROBLEM,
-			     "TCP to %s port %u is not answered within %d s\nis the host up, and "
-			     "does a firewall drop it? 'ip route get %s' tells the way",
-			     check->peer_text, check->port, TCP_PATIENCE_S, check->peer_text);
-	else if (error == -ECONNRESET)
-		findings_add(findings, FINDING_PROBLEM,
-			     "the connection to %s port %u was reset, by the peer or because smcrd "
-			     "has gone\nlook at the server there, and at journalctl -u smcrd here",
-			     check->peer_text, check->port);
-	else
-		findings_add(findings, FINDING_PROBLEM,
-			     "TCP to %s port %u fails: %s\n'ip route "
-			     "get %s' tells the way",
-			     check->peer_text, check->port, strerror(-error), check->peer_text);
-}
-
-static int connect_somewhere(struct check *check)
-{
-	int error = -ECONNREFUSED;
-	size_t n = sizeof(usual_ports) / sizeof(usual_ports[0]);
-	if (check->port)
-		return try_port(check, check->port);
-	for (size_t i = 0; error == -ECONNREFUSED && i < n; i++)
-		error = try_port(check, usual_ports[i]);
-	return error;
 }
 
 /* ---- what became of it ---- */
@@ -128,71 +62,114 @@ static bool was_there(const struct check *check, json_int_t group)
 	return false;
 }
 
-/* The rendezvous went over TCP, and the link was made at another time. */
-static void test_link(struct check *check)
+static void find_mtu(struct check *check)
 {
-	char error[SESSION_ERROR_LEN];
-	struct findings *findings = &check->doctor.findings;
+	json_t *link = row_of(check, "link.show", "linkgroup", check->info.linkgroup, "number");
+	check->mtu = doctor_number(link, "path_mtu", NULL);
+	json_decref(link);
+}
+
+/* The link has failed: does the connection go on on another one? */
+static bool has_moved(struct check *check, int fd)
+{
+	struct smcr_info info;
+	if (smcr_get_info(fd, &info, sizeof(info)) || info.mode != SMCR_MODE_SMCR ||
+	    info.flags & SMCR_INFO_ENDED || !info.link || info.link == check->info.link)
+		return false;
+	check->info = info;
+	find_mtu(check);
+	return true;
+}
+
+/* @return 0, or as ask_smcrd() */
+static int test_link(const struct check *check, char ret_error[SESSION_ERROR_LEN])
+{
 	const struct smcr_info *info = &check->info;
 	json_t *result;
 	int r = ask_smcrd(check->doctor.socket_path, TEST_PATIENCE_S, "link.test",
 			  json_pack("{s:I, s:i}", "linkgroup", (json_int_t)info->linkgroup, "link",
 				    info->link),
-			  &result, error);
-	if (!r) {
+			  &result, ret_error);
+	if (!r)
 		json_decref(result);
-		findings_add(findings, FINDING_OK,
-			     "UDP port 4791 passes: link %u/%u answers, on RNIC %s with MTU "
-			     "%" JSON_INTEGER_FORMAT,
-			     info->linkgroup, info->link, info->rnic, check->mtu);
-	} else if (r != -ENOENT) {
-		findings_add(findings, FINDING_WARNING,
-			     "link %u/%u was up before, on RNIC %s with MTU %" JSON_INTEGER_FORMAT
-			     "; whether UDP port 4791 passes now was not tested: %s\n"
-			     "run as root 'smcrctl link test %u/%u'",
-			     info->linkgroup, info->link, info->rnic, check->mtu, error,
-			     info->linkgroup, info->link);
-	} else {
-		check->smcr = false;
-		findings_add(findings, FINDING_PROBLEM,
-			     "link %u/%u was up before, and RoCE, UDP port 4791, does not pass now "
-			     "between this host and %s: %s\n%s",
-			     info->linkgroup, info->link, check->peer_text, error,
-			     check_advice(SMCR_REASON_CONFIRM_LINK_FAILED, false));
-		findings->subject = "firewall";
-		doctor_firewall(&check->doctor);
-	}
+	return r;
 }
 
-static void tell_path(struct check *check)
+static void tell_passes(struct check *check, const char *how)
+{
+	findings_add(&check->doctor.findings, FINDING_OK,
+		     "UDP port 4791 passes: link %u/%u %s, on RNIC %s with MTU "
+		     "%" JSON_INTEGER_FORMAT,
+		     check->info.linkgroup, check->info.link, how, check->info.rnic, check->mtu);
+}
+
+static void tell_untested(struct check *check, const char *error)
 {
 	const struct smcr_info *info = &check->info;
-	if (was_there(check, info->linkgroup))
-		test_link(check);
-	else
-		findings_add(&check->doctor.findings, FINDING_OK,
-			     "UDP port 4791 passes: link %u/%u is up, on RNIC %s with MTU "
-			     "%" JSON_INTEGER_FORMAT,
-			     info->linkgroup, info->link, info->rnic, check->mtu);
+	findings_add(&check->doctor.findings, FINDING_WARNING,
+		     "link %u/%u was up before, on RNIC %s with MTU %" JSON_INTEGER_FORMAT
+		     "; whether UDP port 4791 passes now was not tested: %s"
+		     "\nrun as root 'smcrctl link test %u/%u'",
+		     info->linkgroup, info->link, info->rnic, check->mtu, error, info->linkgroup,
+		     info->link);
 }
 
-static void tell_smcr(struct check *check)
+static void tell_dead(struct check *check, const char *error)
 {
 	struct findings *findings = &check->doctor.findings;
-	const struct smcr_info *info = &check->info;
-	json_t *group = row_of(check, "linkgroup.show", "id", info->linkgroup, NULL);
-	json_t *link = row_of(check, "link.show", "linkgroup", info->linkgroup, "number");
+	check->smcr = false;
+	findings_add(findings, FINDING_PROBLEM,
+		     "link %u/%u was up before, and RoCE, UDP port 4791, does not pass now "
+		     "between this host and %s: %s\n%s",
+		     check->info.linkgroup, check->info.link, check->peer_text, error,
+		     check_advice(SMCR_REASON_CONFIRM_LINK_FAILED, false));
+	findings->subject = "firewall";
+	doctor_firewall(&check->doctor);
+}
+
+/* The rendezvous went over TCP, and the link was made at another time. */
+static void test_path(struct check *check, int fd)
+{
+	char error[SESSION_ERROR_LEN];
+	for (int i = 0; i < MOST_LINKS; i++) {
+		uint32_t link = check->info.link;
+		int r = test_link(check, error);
+		if (!r) {
+			tell_passes(check, "answers");
+			return;
+		}
+		if (r != -ENOENT) {
+			tell_untested(check, error);
+			return;
+		}
+		if (!has_moved(check, fd))
+			break;
+		findings_add(&check->doctor.findings, FINDING_WARNING,
+			     "link %u/%u was up before, and does not answer now: %s"
+			     "\nconnections go on on link %u/%u; 'smcrctl event' tells more",
+			     check->info.linkgroup, link, error, check->info.linkgroup,
+			     check->info.link);
+	}
+	tell_dead(check, error);
+}
+
+static void tell_smcr(struct check *check, int fd)
+{
+	struct findings *findings = &check->doctor.findings;
+	json_t *group = row_of(check, "linkgroup.show", "id", check->info.linkgroup, NULL);
 	check->version = doctor_number(group, "version", NULL);
-	check->mtu = doctor_number(link, "path_mtu", NULL);
+	json_decref(group);
+	find_mtu(check);
 	findings->subject = "rendezvous";
 	findings_add(findings, FINDING_OK,
 		     "both sides agree on version %" JSON_INTEGER_FORMAT
 		     " of SMC-R, in link group %u",
-		     check->version, info->linkgroup);
+		     check->version, check->info.linkgroup);
 	findings->subject = "path";
-	tell_path(check);
-	json_decref(group);
-	json_decref(link);
+	if (was_there(check, check->info.linkgroup))
+		test_path(check, fd);
+	else
+		tell_passes(check, "is up");
 }
 
 /* What smcrd relays was handed over, and had the option in both directions. Any other socket knows
@@ -262,7 +239,7 @@ static bool tell_outcome(struct check *check, int fd, bool is_last)
 	}
 	int info_error = smcr_get_info(fd, &check->info, sizeof(check->info));
 	if (error || info_error) {
-		not_connected(check, error ? error : info_error);
+		check_not_connected(check, error ? error : info_error);
 		return true;
 	}
 	if (!is_last && was_stale(check))
@@ -271,28 +248,10 @@ static bool tell_outcome(struct check *check, int fd, bool is_last)
 	check->reason = check->info.reason;
 	check->peer_reason = check->info.peer_reason;
 	if (check->smcr)
-		tell_smcr(check);
+		tell_smcr(check, fd);
 	else
 		tell_tcp(check, fd);
 	return true;
-}
-
-/* @return as tell_outcome() */
-static bool attempt(struct check *check, bool is_last)
-{
-	struct findings *findings = &check->doctor.findings;
-	findings->subject = "tcp";
-	int fd = connect_somewhere(check);
-	if (fd < 0) {
-		not_connected(check, fd);
-		return true;
-	}
-	if (!is_last)
-		findings_add(findings, FINDING_OK, "TCP to %s port %u is answered",
-			     check->peer_text, check->port);
-	bool told = tell_outcome(check, fd, is_last);
-	close(fd);
-	return told;
 }
 
 void check_attempt(struct check *check)
@@ -302,7 +261,18 @@ void check_attempt(struct check *check)
 	if (ask_smcrd(check->doctor.socket_path, DOCTOR_PATIENCE_S, "linkgroup.show", json_object(),
 		      &check->groups_before, error))
 		check->groups_before = NULL;
-	if (!attempt(check, false))
-		attempt(check, true);
-	json_decref(check->groups_before);
+	int fd = check_connect(check);
+	if (fd < 0)
+		return;
+	bool told = tell_outcome(check, fd, false);
+	close(fd);
+	if (told)
+		return;
+	fd = check_connect_again(check, SMCR_PREFER);
+	if (fd < 0) {
+		check_not_connected(check, fd);
+		return;
+	}
+	tell_outcome(check, fd, true);
+	close(fd);
 }

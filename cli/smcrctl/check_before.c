@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "cli/smcrctl/ask.h"
@@ -17,6 +17,22 @@ static json_t *parameters(const struct check *check)
 	if (check->program)
 		json_object_set_new(params, "program", json_string(check->program));
 	return params;
+}
+
+/* All of the peer, or the port alone: what is to be forgotten is the same. */
+static void tell_skipped(struct check *check, const json_t *judgement)
+{
+	json_int_t port = doctor_number(judgement, "failure_port", NULL);
+	char text[32] = "";
+	if (port)
+		snprintf(text, sizeof(text), " port %" JSON_INTEGER_FORMAT, port);
+	findings_add(&check->doctor.findings, FINDING_PROBLEM,
+		     "SMC-R with %s%s has failed (%s), and connections with %s stay TCP for "
+		     "%" JSON_INTEGER_FORMAT
+		     " s more\n'smcrctl policy forget %s%s' lets it be tried at once",
+		     check->peer_text, text, doctor_text(judgement, "failure"),
+		     port ? "that port" : "the host",
+		     doctor_number(judgement, "seconds_left", NULL), check->peer_text, text);
 }
 
 static void tell_reason(struct check *check, const json_t *judgement, const json_t *reason)
@@ -40,44 +56,41 @@ static void tell_reason(struct check *check, const json_t *judgement, const json
 			"one",
 			check->peer_text);
 	else if (code == SMCR_REASON_PEER_SKIPPED)
-		findings_add(findings, FINDING_PROBLEM,
-			     "SMC-R with %s has failed (%s), and connections stay TCP for "
-			     "%" JSON_INTEGER_FORMAT
-			     " s more\n'smcrctl policy forget %s' lets it be tried at once",
-			     check->peer_text, doctor_text(judgement, "failure"),
-			     doctor_number(judgement, "seconds_left", NULL), check->peer_text);
+		tell_skipped(check, judgement);
 	else
 		findings_add(findings, FINDING_PROBLEM, "%s\n%s", text, check_advice(code, false));
 }
 
-/* @return true: nothing speaks against it */
-static bool judge(struct check *check)
+bool check_judge(struct check *check)
 {
-	char error[SESSION_ERROR_LEN];
-	struct findings *findings = &check->doctor.findings;
-	json_t *judgement, *reason;
-	size_t i;
+	json_decref(check->judgement);
 	if (ask_smcrd(check->doctor.socket_path, DOCTOR_PATIENCE_S, "policy.judge",
-		      parameters(check), &judgement, error)) {
+		      parameters(check), &check->judgement, check->judgement_error))
+		check->judgement = NULL;
+	return json_array_size(json_object_get(check->judgement, "reasons")) == 0;
+}
+
+void check_tell_judgement(struct check *check)
+{
+	struct findings *findings = &check->doctor.findings;
+	const json_t *reasons = json_object_get(check->judgement, "reasons"), *reason;
+	findings->subject = "policy";
+	if (!check->judgement) {
 		findings_add(findings, FINDING_WARNING,
-			     "what smcrd would say of this connection is not known: %s", error);
-		return true;
+			     "what smcrd would say of this connection is not known: %s",
+			     check->judgement_error);
+		return;
 	}
-	json_array_foreach(json_object_get(judgement, "reasons"), i, reason)
-	{
-		tell_reason(check, judgement, reason);
-	}
-	bool good = json_array_size(json_object_get(judgement, "reasons")) == 0;
-	if (good)
+	for (size_t i = 0; (reason = json_array_get(reasons, i)); i++)
+		tell_reason(check, check->judgement, reason);
+	if (json_array_size(reasons) == 0)
 		findings_add(findings, FINDING_OK,
 			     "no rule and no earlier failure keeps it on TCP");
-	if (json_is_true(json_object_get(judgement, "by_program")))
+	if (json_is_true(json_object_get(check->judgement, "by_program")))
 		findings_add(findings, FINDING_WARNING,
 			     "there are rules for single programs, which were not looked at"
 			     "\nname one: smcrctl check %s PORT program PATH",
 			     check->host);
-	json_decref(judgement);
-	return good;
 }
 
 bool check_before(struct check *check)
@@ -104,6 +117,5 @@ bool check_before(struct check *check)
 		doctor->findings.subject = "rnics";
 		doctor_rnics(doctor);
 	}
-	doctor->findings.subject = "policy";
-	return judge(check);
+	return true;
 }

@@ -58,8 +58,10 @@ json_t *control_judge(struct control *control, struct page *page, struct refusal
 	add_reason(reasons, outlook.reason);
 	const struct failure *failure = outlook.failure;
 	return json_pack(
-		"{s:b, s:o, s:o, s:b, s:o, s:o}", "tried", json_array_size(reasons) == 0, "reasons",
-		reasons, "rule", rule_or_null(outlook.rule), "by_program", outlook.by_program,
-		"failure", failure ? json_string(failure_text(failure->kind)) : json_null(),
+		"{s:b, s:o, s:o, s:b, s:o, s:o, s:o}", "tried", json_array_size(reasons) == 0,
+		"reasons", reasons, "rule", rule_or_null(outlook.rule), "by_program",
+		outlook.by_program, "failure",
+		failure ? json_string(failure_text(failure->kind)) : json_null(), "failure_port",
+		failure && failure->peer.port ? json_integer(failure->peer.port) : json_null(),
 		"seconds_left", failure ? json_integer(outlook.seconds_left) : json_null());
 }

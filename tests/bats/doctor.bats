@@ -197,6 +197,22 @@ for line in sys.stdin:
 	[[ "${lines[-1]}" == "problem: "*"does not use SMC-R"* ]]
 }
 
+@test "check: where one link of a group is dead, the connection goes on on the other" {
+	local host rnic link other
+	two_patient_daemons
+	for host in a b; do arp_own_only "$host"; done
+	silent_server 7001 "$RUN"
+	run -0 smcrctl_on b check "$SERVER" 7001
+	until_true 20 shows b link '[.[] | select(.state == "active")] | length == 2'
+	read -r rnic link other <<<"$(show b link '"\(.[0].rnic) \(.[0].number) \(.[1].number)"')"
+	smcrctl_on b link disable "1/$other"
+	on b nft "add table inet dead; add chain inet dead in { type filter hook input priority 0; };
+		add rule inet dead in iifname ${rnic#soft:} udp dport 4791 drop"
+	run -0 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"warning: link 1/$link was up before, and does not answer now: "*"; connections go on on link 1/$other"* ]]
+	[[ "$output" == *"ok: UDP port 4791 passes: link 1/$other answers, on RNIC "* ]]
+}
+
 @test "check: a link group that only the server still has costs another try" {
 	two_patient_daemons
 	silent_server 7001 "$RUN"
@@ -263,4 +279,50 @@ while True: time.sleep(1)'
 	run -1 smcrctl_on b check "$SERVER" 7001
 	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
 	[[ "$output" == *"problem: "*"does not accept connections"* ]]
+	# That port alone is left to TCP now.
+	until_true 5 shows b info ".skipped_peers | length == 1 and .[0].port == 7001"
+	run -1 smcrctl_on b check "$SERVER" 7001
+	[[ "$output" == *"problem: SMC-R with $SERVER port 7001 has failed ("*"), and connections with that port stay TCP for "*"; 'smcrctl policy forget $SERVER port 7001' lets it be tried at once"* ]]
+	run -0 smcrctl_on b doctor
+	[[ "$output" == *"warning: $SERVER port 7001 is left to TCP for "*"; see 'smcrctl check $SERVER 7001'; 'smcrctl policy forget $SERVER port 7001' lets SMC-R be tried again"* ]]
+}
+
+@test "check: all addresses of a name are tried, as programs do" {
+	two_patient_daemons
+	ip -n "$HOSTS_ID-a" addr add fd00:77::1/64 dev eth0 nodad
+	ip -n "$HOSTS_ID-b" addr add fd00:77::2/64 dev eth0 nodad
+	silent_server 7001 "$RUN"
+	printf '%s both.test\n' fd00:77::1 "$SERVER" >"$HOSTS_DIR/names"
+	named() {
+		# shellcheck disable=SC2016 # the other shell expands
+		on b unshare -m sh -c 'mount --bind "$1" /etc/hosts && shift && exec "$@"' - "$HOSTS_DIR/names" \
+			"$HOSTS_BUILD/bin/smcrctl" "$@"
+	}
+	run -0 named check both.test 7001
+	[[ "$output" == *"ok: both.test is fd00:77::1, $SERVER"* ]]
+	[[ "$output" == *"warning: fd00:77::1 port 7001 does not take connections (refused); programs try it before $SERVER"* ]]
+	[[ "$output" == *"ok: TCP to $SERVER port 7001 is answered"* ]]
+	[[ "${lines[-1]}" == "ok: a connection to both.test port 7001 uses SMC-R" ]]
+	# What a rule says of the address that does not answer does not matter.
+	smcrctl_on b policy add deny peer fd00:77::1
+	run -0 named -j check both.test 7001
+	jq -e --arg server "$SERVER" '.check | .smcr and .address == $server and .reason == null' <<<"$output"
+	smcrctl_on b policy add deny peer "$SERVER"
+	run -1 named -j check both.test 7001
+	jq -e --arg server "$SERVER" '.check | .address == $server and .reason == "local-policy"' <<<"$output"
+	run -1 named check both.test 7002
+	[[ "$output" == *"problem: none of the 2 places that were tried takes connections: fd00:77::1 port 7002 (refused), $SERVER port 7002 (refused); "* ]]
+}
+
+@test "check: without a port the usual ones are tried, also behind one that does not answer" {
+	two_patient_daemons
+	on a nft 'add table inet dead; add chain inet dead in { type filter hook input priority 0; };
+		add rule inet dead in tcp dport 22 drop'
+	run -1 smcrctl_on b check "$SERVER"
+	[[ "$output" == *"problem: none of the 3 places that were tried takes connections: $SERVER port 22 (no answer within 2 s), $SERVER port 80 (refused), $SERVER port 443 (refused); "*"smcrctl check $SERVER PORT"* ]]
+	silent_server 80 "$RUN"
+	run -0 smcrctl_on b check "$SERVER"
+	[[ "$output" == *"ok: TCP to $SERVER port 80 is answered"* ]]
+	[[ "$output" != *"port 22"* ]]
+	[[ "${lines[-1]}" == "ok: a connection to $SERVER port 80 uses SMC-R" ]]
 }

@@ -890,12 +890,19 @@ static void a_judgement_names_rule_and_failure(void **state)
 	json_decref(reply);
 	json_decref(change_rule(fixture, "policy.add", "deny program /bin/a"));
 	json_decref(change_rule(fixture, "policy.add", "deny port 80"));
+	policy_failed(fixture->control.policy, &peer, FAILURE_ANSWER);
+	reply = ask(fixture, request, strlen(request));
+	assert_string_equal(json_string_value(result_of(reply, "failure")),
+			    failure_text(FAILURE_ANSWER));
+	assert_int_equal(json_integer_value(result_of(reply, "failure_port")), 80);
+	json_decref(reply);
 	policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
 	reply = ask(fixture, request, strlen(request));
 	assert_string_equal(json_string_value(result_of(reply, "rule")), "deny port 80");
 	assert_true(json_is_true(result_of(reply, "by_program")));
 	assert_string_equal(json_string_value(result_of(reply, "failure")),
 			    failure_text(FAILURE_PATH));
+	assert_true(json_is_null(result_of(reply, "failure_port")));
 	assert_int_equal(json_integer_value(result_of(reply, "seconds_left")), 60);
 	json_decref(reply);
 }
