@@ -130,9 +130,35 @@ static void print_learnt(const json_t *result, bool details)
 	json_decref(shown);
 }
 
+static char *proven(const json_t *row)
+{
+	return strdup(json_is_true(json_object_get(row, "proven"))
+			      ? "larger packets did not pass when the link was set up"
+			      : "a larger packet of data was not acknowledged");
+}
+
+static const struct column path_columns[] = {
+	{ "PEER", "peer" },
+	{ "RNIC", "rnic" },
+	{ "PEER-GID", "peer_gid" },
+	{ "MTU", "mtu" },
+	{ "SECONDS-LEFT", "seconds_left" },
+	{ "WHY", NULL, .format = proven },
+};
+
+static void print_paths(const json_t *result, bool details)
+{
+	const json_t *paths = json_object_get(result, "paths");
+	if (json_array_size(paths) == 0)
+		return;
+	puts("\nPaths that packets of full size do not pass (new links use smaller ones):");
+	table_print(paths, path_columns, COUNT(path_columns), details);
+}
+
 void policy_print(const json_t *result, bool details)
 {
 	print_rules(result, details);
 	print_failed(result, details);
 	print_learnt(result, details);
+	print_paths(result, details);
 }

@@ -8,8 +8,8 @@
 #include "daemon/control/views.h"
 #include "daemon/host/words.h"
 
-enum section { RULES, FAILED, LEARNT, SECTIONS };
-static const char *const sections[SECTIONS] = { "rules", "failed", "learnt" };
+enum section { RULES, FAILED, LEARNT, PATHS, SECTIONS };
+static const char *const sections[SECTIONS] = { "rules", "failed", "learnt", "paths" };
 
 struct part {
 	struct page *page;
@@ -46,6 +46,12 @@ static json_t *address(const struct smcr_addr *where)
 	return json_string(ip);
 }
 
+static json_t *gid_text(const uint8_t gid[SMCR_GID_LEN])
+{
+	char text[INET6_ADDRSTRLEN];
+	return json_string(inet_ntop(AF_INET6, gid, text, sizeof(text)));
+}
+
 /* null: all ports */
 static json_t *port(const struct smcr_addr *where)
 {
@@ -77,12 +83,28 @@ static bool add_short(void *arg, const struct policy_short_view *view)
 		       place->order);
 }
 
-static bool walk(struct policy *policy, struct part *part, uint64_t after)
+/* What decides on the size of packets only: connections use SMC-R all the same. */
+static bool add_path(void *arg, const struct smcr_path_view *view)
 {
+	json_t *rnic = *view->device_name ? json_string(view->device_name) : json_null();
+	return add_row(arg,
+		       json_pack("{s:o, s:o, s:o, s:i, s:b, s:I}", "peer", address(&view->peer),
+				 "rnic", rnic, "peer_gid", gid_text(view->peer_gid), "mtu",
+				 (int)smcr_mtu_bytes(view->mtu), "proven", view->proven,
+				 "seconds_left", (json_int_t)(view->left_us / 1000000 + 1)),
+		       view->number);
+}
+
+static bool walk(struct control *control, struct part *part, uint64_t after)
+{
+	struct policy *policy = control->policy;
 	switch (part->section) {
 	case RULES: return policy_walk_rules(policy, after, add_rule, part);
 	case FAILED: return policy_walk_failures(policy, after, add_failure, part);
 	case LEARNT: return policy_walk_shorts(policy, after, add_short, part);
+	case PATHS:
+		return after > UINT32_MAX ||
+		       smcr_engine_walk_paths(control->engine, (uint32_t)after, add_path, part);
 	case SECTIONS: break;
 	}
 	return false;
@@ -98,14 +120,15 @@ json_t *control_show_policy(struct control *control, struct page *page, struct r
 	struct part part = { .page = page, .section = (enum section)section };
 	for (size_t i = 0; i < SECTIONS; i++)
 		part.lists[i] = json_array();
-	while (walk(control->policy, &part, after)) {
+	while (walk(control, &part, after)) {
 		part.section++;
 		after = 0;
 	}
 	uint64_t unnamed = policy_unnamed(control->policy, &in_force);
-	return json_pack("{s:o, s:s, s:I, s:o, s:o}", "rules", part.lists[RULES], "default",
+	return json_pack("{s:o, s:s, s:I, s:o, s:o, s:o}", "rules", part.lists[RULES], "default",
 			 in_force ? "deny" : "allow", "default_hits", (json_int_t)unnamed, "failed",
-			 part.lists[FAILED], "learnt", part.lists[LEARNT]);
+			 part.lists[FAILED], "learnt", part.lists[LEARNT], "paths",
+			 part.lists[PATHS]);
 }
 
 /* Users come by number: looking up a name may take longer than this loop can wait. */
@@ -204,11 +227,17 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 	if (params->peer && !policy_take_address(params->peer, "peer", &where, refusal))
 		return NULL;
 	where.port = params->port;
-	size_t n = policy_forget(control->policy, &where);
-	if (n == 0)
+	size_t n = policy_forget(control->policy, &where), paths = 0;
+	if (where.family && !where.port)
+		paths = smcr_engine_forget_paths(control->engine, &where);
+	if (n + paths == 0)
 		return refuse(refusal, ENOENT, "not-found", "nothing is remembered of that");
 	return json_pack("{s:o, s:I}", "text",
-			 json_sprintf("%zu %s forgotten: new connections try SMC-R", n,
-				      n == 1 ? "entry is" : "entries are"),
-			 "entries", (json_int_t)n);
+			 json_sprintf("%zu %s forgotten: new %s", n + paths,
+				      n + paths == 1 ? "entry is" : "entries are",
+				      n && paths ? "connections try SMC-R, new links packets of "
+						   "full size"
+				      : n        ? "connections try SMC-R"
+						 : "links try packets of full size"),
+			 "entries", (json_int_t)(n + paths));
 }

@@ -172,6 +172,13 @@ int smcr_engine_add_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID
 /** @return 0 or -ENOENT */
 int smcr_engine_remove_ueid(struct smcr_engine *engine, const uint8_t ueid[SMCR_EID_LEN]);
 
+/**
+ * Forget that full-size packets did not pass to the host at this address, or to an RNIC of this
+ * address: new links try them again. The port does not matter.
+ * @return how many paths that were
+ */
+size_t smcr_engine_forget_paths(struct smcr_engine *engine, const struct smcr_addr *peer);
+
 /* Devices. */
 int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info);
 /** Port state, MTU or addresses changed. A port that goes down fails its links. */

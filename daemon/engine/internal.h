@@ -363,9 +363,11 @@ struct smcr_lgr {
 /** Packets from one RNIC to another get through up to this size only. */
 struct smcr_path {
 	uint8_t local[SMCR_GID_LEN], peer[SMCR_GID_LEN];
-	uint32_t lgr;   /* id of the group in which that was found */
-	uint8_t mtu;    /* enum smcr_mtu */
-	uint64_t until; /* then it is forgotten; 0: the entry is free */
+	struct smcr_addr host; /* the peer's, as the group knows it */
+	uint32_t lgr;          /* id of the group in which that was found */
+	uint8_t mtu;           /* enum smcr_mtu */
+	bool proven;           /* in first contact; else data seem to show it */
+	uint64_t until;        /* then it is forgotten; 0: the entry is free */
 };
 
 /* ---- connections ---- */

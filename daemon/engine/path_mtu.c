@@ -18,9 +18,11 @@
  * passes.
  */
 #include <string.h>
+#include <sys/socket.h>
 #include <syslog.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/view.h"
 
 /** What the first contact has shown: each hour one connection, or one more link, may find out anew.
  */
@@ -57,7 +59,9 @@ static void remember(const struct smcr_link *link, uint8_t mtu, bool proven)
 	struct smcr_engine *engine = link->lgr->engine;
 	struct smcr_path *path = entry_for(engine, link);
 	path->lgr = link->lgr->id;
+	path->host = link->lgr->peer;
 	path->mtu = mtu;
+	path->proven = proven;
 	path->until = engine->now + (proven ? PROVEN_FOR : SUSPECTED_FOR);
 	memcpy(path->local, link->local_gid, SMCR_GID_LEN);
 	memcpy(path->peer, link->peer_gid, SMCR_GID_LEN);
@@ -90,6 +94,62 @@ uint8_t smcr_path_mtu_in_group(const struct smcr_lgr *lgr, const uint8_t local[S
 			mtu = path->mtu;
 	}
 	return mtu;
+}
+
+/* ---- operators ---- */
+
+/** The RNIC's own address may be another one than that of the connections. */
+static bool is_of(const struct smcr_path *path, const struct smcr_addr *peer)
+{
+	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
+	bool ipv4 = peer->family == AF_INET;
+	if (smcr_same_host(&path->host, peer))
+		return true;
+	return ipv4 ? !memcmp(path->peer, mapped, 12) && !memcmp(path->peer + 12, peer->ip, 4)
+		    : !memcmp(path->peer, peer->ip, SMCR_GID_LEN);
+}
+
+size_t smcr_engine_forget_paths(struct smcr_engine *engine, const struct smcr_addr *peer)
+{
+	size_t n = 0;
+	for (unsigned int i = 0; i < SMCR_PATHS_MAX; i++) {
+		struct smcr_path *path = &engine->paths[i];
+		if (path->until <= engine->now || !is_of(path, peer))
+			continue;
+		path->until = 0;
+		n++;
+	}
+	return n;
+}
+
+static void view_path(const struct smcr_engine *engine, unsigned int i, struct smcr_path_view *ret)
+{
+	const struct smcr_path *path = &engine->paths[i];
+	const struct smcr_device *device;
+	*ret = (struct smcr_path_view){ .number = i + 1,
+					.peer = path->host,
+					.mtu = path->mtu,
+					.proven = path->proven,
+					.left_us = path->until - engine->now };
+	memcpy(ret->local_gid, path->local, SMCR_GID_LEN);
+	memcpy(ret->peer_gid, path->peer, SMCR_GID_LEN);
+	DL_FOREACH (engine->devices, device)
+		if (!memcmp(device->info.gid, path->local, SMCR_GID_LEN))
+			memcpy(ret->device_name, device->info.name, sizeof(ret->device_name));
+}
+
+bool smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t after,
+			    bool (*fn)(void *arg, const struct smcr_path_view *view), void *arg)
+{
+	struct smcr_path_view view;
+	for (unsigned int i = after; i < SMCR_PATHS_MAX; i++) {
+		if (engine->paths[i].until <= engine->now)
+			continue;
+		view_path(engine, i, &view);
+		if (!fn(arg, &view))
+			return false;
+	}
+	return true;
 }
 
 /* ---- the proof ---- */
@@ -193,7 +253,7 @@ bool smcr_path_blame(struct smcr_link *link, uint64_t wr_id)
 	smcr_log_peer(lgr->engine, &lgr->peer, LOG_WARNING, "path MTU",
 		      "%s: packets of %u bytes %s not pass: the MTU of the path is less than that "
 		      "of the interface. New links between it and this peer's RNIC use %u bytes "
-		      "for %s",
+		      "for %s ('smcrctl policy' shows that, 'smcrctl policy forget' ends it)",
 		      link->device_name, smcr_mtu_bytes(link->mtu), proven ? "do" : "seem to",
 		      smcr_mtu_bytes(mtu), proven ? "an hour" : "a minute");
 	return true;

@@ -100,6 +100,17 @@ struct smcr_rmb_view {
 	void *const *owners;
 };
 
+/** Packets of full size did not pass from an RNIC of this host to one of a peer. */
+struct smcr_path_view {
+	uint32_t number;       /* 1..64; another path may get the number of one that is over */
+	struct smcr_addr peer; /* as in the view of the link group that found out */
+	char device_name[SMCR_DEVICE_NAME_LEN]; /* "" if the device is not there now */
+	uint8_t local_gid[SMCR_GID_LEN], peer_gid[SMCR_GID_LEN];
+	uint8_t mtu;      /* enum smcr_mtu: what new links have */
+	bool proven;      /* by packets of every size; else by data that were lost */
+	uint64_t left_us; /* then it is forgotten */
+};
+
 struct smcr_engine_view {
 	uint64_t memory_used; /* bytes of RMBs and send buffers */
 	uint64_t memory_budget;
@@ -131,6 +142,10 @@ struct smcr_rmb_place {
  *  false. @return true: those were all */
 bool smcr_engine_walk_rmbs(const struct smcr_engine *engine, struct smcr_rmb_place after,
 			   bool (*fn)(void *arg, const struct smcr_rmb_view *view), void *arg);
+/** Call `fn` for the paths with a larger number than `after`, until it returns false. @return true:
+ *  those were all */
+bool smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t after,
+			    bool (*fn)(void *arg, const struct smcr_path_view *view), void *arg);
 /** The other links of that link's group that are active, if there is such a link. */
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),

@@ -73,6 +73,24 @@ setup() {
 	all_links_take 1024
 }
 
+@test "what was found of a path is shown, and forgotten on demand" {
+	small_roce_only
+	download
+	shows b policy '.paths | any(.mtu == 1024 and .proven and .peer == "'"$SERVER"'" and .rnic == "soft:eth0")'
+	run -0 smcrctl_on b policy
+	[[ "$output" == *"Paths that packets of full size do not pass"* ]]
+	on sw nft delete table bridge small
+	for host in a b; do
+		run -0 smcrctl_on "$host" policy
+		peer=$CLIENT
+		[ "$host" = a ] || peer=$SERVER
+		smcrctl_on "$host" policy forget "$peer" || [ "$host" = a ] # only one of them found out
+		shows "$host" policy '.paths == []'
+	done
+	download --require
+	until_true 20 all_links_take 4096
+}
+
 @test "large packets vanish on the way from the server: the same" {
 	small_roce_only 'iifname { "a0", "a1" }'
 	download

@@ -809,6 +809,42 @@ static void what_was_seen_is_shown_and_forgotten(void **state)
 	expect_lists(fixture, 0, 0);
 }
 
+/* Packets that are too large are another matter than whether SMC-R is used. */
+static void paths_are_shown_and_forgotten(void **state)
+{
+	struct fixture *fixture = *state;
+	struct smcr_engine *engine = fixture->control.engine;
+	static const char show[] = "{\"method\":\"policy.show\"}";
+	const struct smcr_addr peer = { .family = AF_INET, .ip = { 10, 0, 0, 2 }, .port = 80 };
+	engine->paths[3] = (struct smcr_path){
+		.host = peer,
+		.peer = { [10] = 0xff, 0xff, 10, 9, 0, 2 },
+		.mtu = SMCR_MTU_1024,
+		.proven = true,
+		.until = engine->now + 5500000,
+	};
+	json_t *reply = ask(fixture, show, sizeof(show) - 1);
+	assert_int_equal(json_array_size(result_of(reply, "paths")), 1);
+	json_t *path = json_array_get(result_of(reply, "paths"), 0);
+	assert_string_equal(json_string_value(json_object_get(path, "peer")), "10.0.0.2");
+	assert_string_equal(json_string_value(json_object_get(path, "peer_gid")),
+			    "::ffff:10.9.0.2");
+	assert_true(json_is_null(json_object_get(path, "rnic")));
+	assert_true(json_is_true(json_object_get(path, "proven")));
+	assert_int_equal(json_integer_value(json_object_get(path, "mtu")), 1024);
+	assert_int_equal(json_integer_value(json_object_get(path, "seconds_left")), 6);
+	json_decref(reply);
+	expect_error(forget(fixture, "{\"peer\":\"10.0.0.2\",\"port\":80}"), "not-found", NULL,
+		     "nothing");
+	expect_error(forget(fixture, "{\"peer\":\"10.9.0.3\"}"), "not-found", NULL, "nothing");
+	expect_text(forget(fixture, "{\"peer\":\"10.9.0.2\"}"), "links try packets of full size");
+	engine->paths[3].until = engine->now + 1;
+	policy_failed(fixture->control.policy, &peer, FAILURE_PATH);
+	expect_text(forget(fixture, "{\"peer\":\"10.0.0.2\"}"),
+		    "2 entries are forgotten: new connections try SMC-R, new links packets");
+	assert_int_equal(engine->paths[3].until, 0);
+}
+
 /* Without BPF, or where a rule came late, it is the daemon that counts. */
 static void hits_at_the_hand_over_are_shown(void **state)
 {
@@ -1182,6 +1218,7 @@ int main(void)
 		CASE(rules_come_and_go),
 		CASE(there_is_room_for_so_many_rules),
 		CASE(what_was_seen_is_shown_and_forgotten),
+		CASE(paths_are_shown_and_forgotten),
 		CASE(hits_at_the_hand_over_are_shown),
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),

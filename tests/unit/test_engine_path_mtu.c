@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
@@ -331,6 +332,51 @@ static void it_is_forgotten(void **state)
 	}
 }
 
+static bool note_path(void *arg, const struct smcr_path_view *view)
+{
+	*(struct smcr_path_view *)arg = *view;
+	return true;
+}
+
+/** An operator sees it, and has it forgotten, by the peer's address or that of its RNIC. */
+static void an_operator_has_it_forgotten(void **state)
+{
+	(void)state;
+	for (int way = 0; way < 2; way++) {
+		struct pair *pair = large_pair(1, false);
+		struct smcr_engine *engine = pair->side[C].engine;
+		struct smcr_path_view view = { .number = 0 };
+		const struct smcr_addr other = { .family = AF_INET, .ip = { 192, 0, 2, 99 } };
+		pair->side[C].most = 1024;
+		pair_connect(pair, C);
+		pair_run(pair, 2 * SECOND);
+		pair->side[C].most = 0;
+		assert_true(smcr_engine_walk_paths(engine, 0, note_path, &view));
+		assert_int_equal(view.number, 1);
+		assert_int_equal(view.mtu, SMCR_MTU_1024);
+		assert_true(view.proven);
+		assert_true(view.left_us > HOUR - 3 * SECOND && view.left_us <= HOUR);
+		assert_string_equal(view.device_name, pair_device(C, 0).name);
+		struct smcr_device_info peer = pair_device(S, 0);
+		assert_memory_equal(view.peer_gid, peer.gid, SMCR_GID_LEN);
+		assert_int_equal(smcr_engine_forget_paths(engine, &other), 0);
+		struct smcr_addr where = view.peer;
+		where.port++;
+		if (way == 1) {
+			where = (struct smcr_addr){ .family = AF_INET6 };
+			memcpy(where.ip, peer.gid, SMCR_GID_LEN);
+		}
+		assert_int_equal(smcr_engine_forget_paths(engine, &where), 1);
+		assert_int_equal(smcr_engine_forget_paths(engine, &where), 0);
+		view.number = 0;
+		assert_true(smcr_engine_walk_paths(engine, 0, note_path, &view));
+		assert_int_equal(view.number, 0);
+		pair_connected(pair);
+		assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_4096);
+		pair_free(pair);
+	}
+}
+
 /** More paths than are remembered: the oldest ones make room. */
 static void memory_is_bounded(void **state)
 {
@@ -429,6 +475,7 @@ int main(void)
 		cmocka_unit_test(stalls_on_large_packets),
 		cmocka_unit_test(other_failures),
 		cmocka_unit_test(it_is_forgotten),
+		cmocka_unit_test(an_operator_has_it_forgotten),
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(a_test_tells),
 		cmocka_unit_test(nothing_is_taken_while_the_client_proves),
