@@ -14,7 +14,7 @@
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
-#   make install DESTDIR= PREFIX=
+#   make install    below PREFIX (/usr/local) and nowhere else, or below DESTDIR; make uninstall takes it away again
 #
 # Sources are found by directory: a new .c file needs no change here.
 
@@ -114,7 +114,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install clean \
+.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall clean \
 	format format-check deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -372,42 +372,78 @@ format:
 format-check:
 	git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
 
+# ---- installation
+
+# Below PREFIX only: a package, which has PREFIX=/usr, has its configuration in /etc.
+SBINDIR = $(PREFIX)/sbin
+BINDIR = $(PREFIX)/bin
+LIBDIR = $(PREFIX)/lib
+PRELOADDIR = $(PREFIX)/lib/smcrd
+UNITDIR = $(PREFIX)/lib/systemd/system
+SYSCONFDIR = $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
+DOCDIR = $(PREFIX)/share/doc/smcrd
+MANDIR = $(PREFIX)/share/man
+
+# MODE:SOURCE:TARGET
+INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
+	755:$(B)/bin/smcrctl:$(BINDIR)/smcrctl \
+	755:$(B)/bin/smcr-run:$(BINDIR)/smcr-run \
+	644:$(B)/lib/libsmcr-preload.so:$(PRELOADDIR)/libsmcr-preload.so \
+	644:$(B)/lib/libsmcr.so.$(VERSION):$(LIBDIR)/libsmcr.so.$(VERSION) \
+	644:include/smcr.h:$(PREFIX)/include/smcr.h \
+	644:etc/completion/smcrctl.bash:$(PREFIX)/share/bash-completion/completions/smcrctl \
+	644:etc/completion/_smcrctl:$(PREFIX)/share/zsh/site-functions/_smcrctl \
+	644:systemd/smcrd.sysusers:$(PREFIX)/lib/sysusers.d/smcrd.conf \
+	644:systemd/smcrd.catalog:$(PREFIX)/lib/systemd/catalog/smcrd.catalog \
+	$(foreach f,$(wildcard examples/*),644:$(f):$(DOCDIR)/$(f)) \
+	$(foreach f,$(wildcard man/*.[1-9]),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
+# SOURCE:TARGET, with @NAMES@ of directories in them
+INSTALL_FILLED = lib/libsmcr/smcr.pc.in:$(LIBDIR)/pkgconfig/smcr.pc \
+	systemd/smcrd.service:$(UNITDIR)/smcrd.service
+# POINTS_TO:LINK
+INSTALL_LINKS = libsmcr.so.$(VERSION):$(LIBDIR)/$(LIBSMCR_SONAME) $(LIBSMCR_SONAME):$(LIBDIR)/libsmcr.so
+# The operator's from then on.
+INSTALL_CONF = $(SYSCONFDIR)/smcrd/smcrd.conf
+
+fill = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@SBINDIR@|$(SBINDIR)|; s|@BINDIR@|$(BINDIR)|'
+part = $(word $(1),$(subst :, ,$(2)))
+# The directories of the host, which others use as well. The loader looks for libraries in these only.
+HOST_PREFIXES := /usr /usr/local
+is_host_prefix = $(filter $(HOST_PREFIXES),$(PREFIX))
+update_loader = $(if $(is_host_prefix),[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig,:)
+define newline
+
+
+endef
+
 install: all
-	install -d $(DESTDIR)$(PREFIX)/sbin $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/lib/smcrd \
-		$(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/include \
-		$(DESTDIR)$(PREFIX)/share/doc/smcrd/examples \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions \
-		$(DESTDIR)$(PREFIX)/share/zsh/site-functions \
-		$(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/man/man3 \
-		$(DESTDIR)$(PREFIX)/share/man/man5 \
-		$(DESTDIR)$(PREFIX)/share/man/man7 \
-		$(DESTDIR)$(PREFIX)/share/man/man8 \
-		$(DESTDIR)/etc/smcrd $(DESTDIR)$(PREFIX)/lib/systemd/system \
-		$(DESTDIR)$(PREFIX)/lib/sysusers.d $(DESTDIR)$(PREFIX)/lib/systemd/catalog
-	install -m 755 $(B)/bin/smcrd $(DESTDIR)$(PREFIX)/sbin/
-	install -m 755 $(B)/bin/smcrctl $(B)/bin/smcr-run $(DESTDIR)$(PREFIX)/bin/
-	install -m 644 $(B)/lib/libsmcr-preload.so $(DESTDIR)$(PREFIX)/lib/smcrd/
-	install -m 644 $(B)/lib/libsmcr.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
-	ln -sf libsmcr.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/$(LIBSMCR_SONAME)
-	ln -sf $(LIBSMCR_SONAME) $(DESTDIR)$(PREFIX)/lib/libsmcr.so
-	install -m 644 include/smcr.h $(DESTDIR)$(PREFIX)/include/
-	sed 's#@PREFIX@#$(PREFIX)#; s#@VERSION@#$(VERSION)#' lib/libsmcr/smcr.pc.in \
-		>$(DESTDIR)$(PREFIX)/lib/pkgconfig/smcr.pc
-	install -m 644 $(wildcard examples/*) $(DESTDIR)$(PREFIX)/share/doc/smcrd/examples/
-	install -m 644 etc/completion/smcrctl.bash \
-		$(DESTDIR)$(PREFIX)/share/bash-completion/completions/smcrctl
-	install -m 644 etc/completion/_smcrctl $(DESTDIR)$(PREFIX)/share/zsh/site-functions/
-	install -m 644 $(wildcard man/*.1) $(DESTDIR)$(PREFIX)/share/man/man1/
-	install -m 644 $(wildcard man/*.3) $(DESTDIR)$(PREFIX)/share/man/man3/
-	install -m 644 $(wildcard man/*.5) $(DESTDIR)$(PREFIX)/share/man/man5/
-	install -m 644 $(wildcard man/*.7) $(DESTDIR)$(PREFIX)/share/man/man7/
-	install -m 644 $(wildcard man/*.8) $(DESTDIR)$(PREFIX)/share/man/man8/
-	[ -e $(DESTDIR)/etc/smcrd/smcrd.conf ] || install -m 644 etc/smcrd.conf $(DESTDIR)/etc/smcrd/
-	sed 's#@SBINDIR@#$(PREFIX)/sbin#; s#@BINDIR@#$(PREFIX)/bin#' systemd/smcrd.service \
-		>$(DESTDIR)$(PREFIX)/lib/systemd/system/smcrd.service
-	install -m 644 systemd/smcrd.sysusers $(DESTDIR)$(PREFIX)/lib/sysusers.d/smcrd.conf
-	install -m 644 systemd/smcrd.catalog $(DESTDIR)$(PREFIX)/lib/systemd/catalog/
-	[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig
+	$(foreach f,$(INSTALL_FILES),@install -D -m $(call part,1,$(f)) $(call part,2,$(f)) \
+		$(DESTDIR)$(call part,3,$(f))$(newline))
+	$(foreach f,$(INSTALL_FILLED),@$(fill) $(call part,1,$(f)) | \
+		install -D -m 644 /dev/stdin $(DESTDIR)$(call part,2,$(f))$(newline))
+	$(foreach f,$(INSTALL_LINKS),@ln -sf $(call part,1,$(f)) $(DESTDIR)$(call part,2,$(f))$(newline))
+	@[ -e $(DESTDIR)$(INSTALL_CONF) ] || install -D -m 644 etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF)
+	@$(update_loader)
+	@echo "smcrd $(VERSION) is installed below $(DESTDIR)$(PREFIX), its configuration is $(DESTDIR)$(INSTALL_CONF)"
+
+INSTALLED = $(foreach f,$(INSTALL_FILES),$(call part,3,$(f))) \
+	$(foreach f,$(INSTALL_FILLED) $(INSTALL_LINKS),$(call part,2,$(f)))
+# Innermost first. What lies in no prefix of the host is ours altogether, so no directory of it stays empty.
+OWN_DIRS = $(DOCDIR)/examples $(DOCDIR) $(PRELOADDIR) $(SYSCONFDIR)/smcrd/smcrd.conf.d $(SYSCONFDIR)/smcrd
+PREFIX_DIRS = $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(OWN_DIRS) $(patsubst %/,%,$(sort $(dir $(INSTALLED))))))
+
+# What the operator has changed stays.
+uninstall:
+	@rm -f $(addprefix $(DESTDIR),$(INSTALLED))
+	@if cmp -s etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF); then rm $(DESTDIR)$(INSTALL_CONF); \
+		elif [ -e $(DESTDIR)$(INSTALL_CONF) ]; then \
+		echo "$(DESTDIR)$(INSTALL_CONF) stays: it is not as it was installed"; fi
+	$(if $(is_host_prefix),,@cd $(DESTDIR)$(PREFIX) 2>/dev/null || exit 0; for dir in $(PREFIX_DIRS); do \
+		[ ! -d $$dir ] || rmdir -p --ignore-fail-on-non-empty $$dir; done; \
+		rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX))
+	@for dir in $(addprefix $(DESTDIR),$(OWN_DIRS)); do \
+		[ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty $$dir; done
+	@$(update_loader)
 
 clean:
 	rm -rf build
