@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: MIT
 # smcrd: SMC-R (RFC 7609) in user space.
 #
+#   make deps       the packages that a build needs (Debian 12); needs root
 #   make            everything, below build/
 #   make SAN=1      the same with address and undefined-behaviour sanitizers, below build/san/
 #   make quickcheck  what needs neither root nor a second host, in a minute or two
-#   make check      every test; installs what it needs (Debian 12); needs root
+#   make check      every test, after make check-deps, which installs what tests need; needs root
 #   make demo       two hosts in network namespaces, traffic over SMC-R; needs root
 #   make interop    with the kernel's rdma_rxe and SMC-R, in virtual machines; needs root
 #   make interop-quick  the most telling part of it, in some minutes
@@ -115,7 +116,7 @@ LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
 .PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall clean \
-	format format-check deps model mutate mutate-settings
+	format format-check deps check-deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -182,8 +183,8 @@ $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 
 # The preload library does not link libsmcr.so: it must load into any program, wherever the loader
 # looks for libraries, and programs that use libsmcr as well keep their policies apart from its own.
-CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(wildcard proto/ipc/*.c \
-	proto/smcr/clc*.c) proto/smcr/eid.c proto/smcr/reason.c proto/smcr/tcpopt.c)
+CORE_OBJS := $(call obj,$(CORE_SRCS)) $(patsubst %.c,$(B)/pic/%.o,$(filter-out %/config_file.c,$(wildcard \
+	proto/ipc/*.c)) $(wildcard proto/smcr/clc*.c) proto/smcr/eid.c proto/smcr/reason.c proto/smcr/tcpopt.c)
 $(B)/lib/libsmcr-preload.so: $(call obj,$(PRELOAD_SRCS)) $(CORE_OBJS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) -shared -Wl,-z,defs -Wl,-z,now $(LDFLAGS) -o $@ $^ -ldl
@@ -299,52 +300,55 @@ fuzz: fuzz-build
 # ---- tests, demo, measurements
 
 deps:
-	scripts/install-deps.sh
+	scripts/install-deps.sh --build
 
-check: deps
+check-deps:
+	scripts/install-deps.sh --build --check
+
+check: check-deps
 	scripts/check.sh
 
 # What needs neither root nor a second host, in a minute or two.
 quickcheck:
 	scripts/check.sh --quick
 
-demo: deps
+demo: check-deps
 	$(MAKE) -j$$(nproc) all
 	scripts/demo.sh
 
-bench: deps
+bench: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	scripts/bench.sh
 
-soak: deps
+soak: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	FAILOVERS=$(FAILOVERS) scripts/soak.sh
 
 # ATTACKS= some of them only, SEED=n
-hostile: deps
+hostile: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	tests/hostile/run $(if $(SEED),--seed $(SEED)) $(ATTACKS)
 
 # Programs' packages are installed as they are needed.
-compat: deps
+compat: check-deps
 	$(MAKE) -j$$(nproc) all tests
 	tests/compat/run --write
 	RESTARTS=$(RESTARTS) tests/compat/restarts.sh
 
-interop: deps
+interop: check-deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
 	tests/interop/run
 
-interop-quick: deps
+interop-quick: check-deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
 	tests/interop/matrix.sh --quick
 
-bench-vm: deps
+bench-vm: check-deps
 	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(BENCH_BINS)
 	tests/interop/speed.sh
 
 # Do tests notice when the code is broken? docs/testing.md; FILES=, RANDOM=n and SEED=n.
-mutate: deps
+mutate: check-deps
 	tests/mutate/run $(if $(RANDOM),--random $(RANDOM)) $(if $(SEED),--seed $(SEED)) $(FILES)
 
 # How an object is compiled and a test program linked, for tests/mutate.
@@ -359,7 +363,7 @@ sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
 
 # The data path through shared memory, every order of steps (docs/data-path.md).
-model: deps
+model: check-deps
 	tests/model/run.sh
 
 # docs/conformance.md from docs/requirements.tsv and the proofs that a test run left.

@@ -5,21 +5,24 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "proto/ipc/config_file.h"
+
 static void usage(FILE *out)
 {
-	fputs("usage: smcrd [OPTIONS]\n"
-	      "SMC-R (RFC 7609) for the TCP programs of this host.\n\n"
-	      "  -f, --foreground    stay in the foreground (as a systemd service does)\n"
-	      "  -c, --config FILE   configuration (default " CONFIG_DEFAULT_PATH ")\n"
-	      "  -s, --socket PATH   listen for programs and smcrctl here\n"
-	      "  -r, --rnic DEVICE   soft:INTERFACE or verbs:DEVICE[/PORT]; may be repeated and\n"
-	      "                      replaces the configured devices\n"
-	      "  -C, --check-config  say what is wrong with the configuration, and end: 0 if "
-	      "nothing\n"
-	      "                      is, else 1\n"
-	      "  -V, --version       print the version\n"
-	      "  -h, --help          print this\n",
-	      out);
+	fprintf(out,
+		"usage: smcrd [OPTIONS]\n"
+		"SMC-R (RFC 7609) for the TCP programs of this host.\n\n"
+		"  -f, --foreground    stay in the foreground (as a systemd service does)\n"
+		"  -c, --config FILE   configuration (default %s)\n"
+		"  -s, --socket PATH   listen for programs and smcrctl here\n"
+		"  -r, --rnic DEVICE   soft:INTERFACE or verbs:DEVICE[/PORT]; may be repeated and\n"
+		"                      replaces the configured devices\n"
+		"  -C, --check-config  say what is wrong with the configuration, and end: 0 if "
+		"nothing\n"
+		"                      is, else 1\n"
+		"  -V, --version       print the version\n"
+		"  -h, --help          print this\n",
+		ipc_config_file());
 }
 
 /* @return false: there is no such path, or it is too long */

@@ -1,21 +1,46 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Install the Debian 12 packages that building, testing, the demo and the benchmark need, or those that
-# are named. Says and does nothing when all are there; needs root when some are missing.
+# Install the Debian 12 packages that are needed for something. Says and does nothing when all are there;
+# needs root when some are missing.
+#
+#   install-deps.sh --build      to build the programs and libraries (make deps)
+#   install-deps.sh --deb        .. Debian packages of them (make deb)
+#   install-deps.sh --check      what tests, demo and benchmark need beside --build (make check-deps)
+#   install-deps.sh --check-deb  what the tests of the packages need (make check-deb)
+#   install-deps.sh              --build and --check
+#   install-deps.sh PACKAGE..    these
 set -euo pipefail
 
-packages=(
-	# building
-	gcc g++ make pkg-config libc6-dev linux-libc-dev clang llvm libclang-rt-14-dev bpftool
-	libbpf-dev libevent-dev libibverbs-dev libinih-dev libisal-dev libjansson-dev
-	libnl-3-dev libnl-genl-3-dev libnl-route-3-dev librdmacm-dev libsystemd-dev uthash-dev zlib1g-dev
-	# testing
-	bats git gzip jq libcmocka-dev mandoc musl-tools python3 python3-prometheus-client spin systemd tshark xxd
-	# demo, benchmark, and programs that tests run over SMC-R
-	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin ncat nftables nginx-light openssl
-	procps strace tcpdump util-linux
+build=(
+	gcc make pkg-config libc6-dev linux-libc-dev clang bpftool libbpf-dev libevent-dev libibverbs-dev
+	libinih-dev libisal-dev libjansson-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
+	uthash-dev
 )
-[ $# -eq 0 ] || packages=("$@")
+deb=(debhelper dpkg-dev)
+check=(
+	bats clang-format g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
+	python3-prometheus-client spin systemd tshark xxd zlib1g-dev
+	# demo, benchmark, and programs that tests run over SMC-R
+	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin librdmacm-dev ncat nftables nginx-light
+	openssl procps strace tcpdump util-linux
+)
+check_deb=(debootstrap lintian rpm rpmlint)
+
+packages=()
+[ $# -gt 0 ] || set -- --build --check
+for what in "$@"; do
+	case $what in
+	--build) packages+=("${build[@]}") ;;
+	--deb) packages+=("${deb[@]}") ;;
+	--check) packages+=("${check[@]}") ;;
+	--check-deb) packages+=("${check_deb[@]}") ;;
+	-*)
+		echo "install-deps: $what: there is no such option" >&2
+		exit 2
+		;;
+	*) packages+=("$what") ;;
+	esac
+done
 
 installed() {
 	# shellcheck disable=SC2016

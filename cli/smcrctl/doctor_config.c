@@ -2,18 +2,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "cli/smcrctl/doctor.h"
+#include "proto/ipc/config_file.h"
 
-#define CONFIG_DIR  "/etc/smcrd"
-#define CONFIG_FILE CONFIG_DIR "/smcrd.conf"
-#define DROP_INS    CONFIG_FILE ".d"
-#define SERVICE     "smcrd" /* the user that the service runs as */
-#define MAX_GROUPS  64
+#define SERVICE    "smcrd" /* the user that the service runs as */
+#define MAX_GROUPS 64
 
 struct reader {
 	const struct passwd *user;
@@ -54,15 +53,17 @@ static void look_at(struct doctor *doctor, const struct reader *reader, const ch
 
 static void look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
 {
+	char directory[PATH_MAX + sizeof(".d")];
 	const struct dirent *entry;
-	DIR *dir = opendir(DROP_INS);
-	look_at(doctor, reader, DROP_INS, 5);
+	snprintf(directory, sizeof(directory), "%s.d", ipc_config_file());
+	DIR *dir = opendir(directory);
+	look_at(doctor, reader, directory, 5);
 	while (dir && (entry = readdir(dir))) {
-		char path[sizeof(DROP_INS) + sizeof(entry->d_name) + 1];
+		char path[sizeof(directory) + sizeof(entry->d_name) + 1];
 		const char *end = strrchr(entry->d_name, '.');
 		if (!end || strcmp(end, ".conf"))
 			continue;
-		snprintf(path, sizeof(path), DROP_INS "/%s", entry->d_name);
+		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
 		look_at(doctor, reader, path, 4);
 	}
 	if (dir)
@@ -71,6 +72,8 @@ static void look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
 
 void doctor_config(struct doctor *doctor)
 {
+	const char *file = ipc_config_file();
+	char directory[PATH_MAX];
 	struct reader reader = { .user = getpwnam(SERVICE), .num_groups = MAX_GROUPS };
 	size_t before = findings_count(&doctor->findings, FINDING_PROBLEM);
 	if (!reader.user && doctor->host)
@@ -83,10 +86,12 @@ void doctor_config(struct doctor *doctor)
 	}
 	if (getgrouplist(SERVICE, reader.user->pw_gid, reader.groups, &reader.num_groups) < 0)
 		reader.num_groups = MAX_GROUPS;
-	look_at(doctor, &reader, CONFIG_DIR, 5);
-	look_at(doctor, &reader, CONFIG_FILE, 4);
+	snprintf(directory, sizeof(directory), "%s", file);
+	*strrchr(directory, '/') = '\0';
+	look_at(doctor, &reader, directory, 5);
+	look_at(doctor, &reader, file, 4);
 	look_at_drop_ins(doctor, &reader);
 	if (findings_count(&doctor->findings, FINDING_PROBLEM) == before)
 		findings_add(&doctor->findings, FINDING_OK,
-			     "user " SERVICE " can read the configuration below " CONFIG_DIR);
+			     "user " SERVICE " can read the configuration below %s", directory);
 }

@@ -23,7 +23,6 @@
 #include "daemon/policy/rules.h"
 #include "daemon/policy/shorts.h"
 
-#define CONFIG_DEFAULT_PATH   "/etc/smcrd/smcrd.conf"
 #define CONFIG_MAX_RNICS      16
 #define CONFIG_MAX_SUBNETS    64
 #define CONFIG_MAX_VERBS_NAME 53 /* longest name of an RDMA device, without the port */

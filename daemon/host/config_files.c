@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "daemon/host/config_key.h"
+#include "proto/ipc/config_file.h"
 
 /* ---- notes ---- */
 
@@ -142,7 +143,7 @@ static int parse_file(struct parse *parse, const char *path)
 
 static const char *main_file(const struct config_source *source)
 {
-	return source->path ? source->path : CONFIG_DEFAULT_PATH;
+	return source->path ? source->path : ipc_config_file();
 }
 
 static int is_conf(const struct dirent *entry)

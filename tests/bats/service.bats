@@ -1,6 +1,6 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
-# The installed files, and smcrd as a service of systemd with all that its unit takes away from it.
+# smcrd as a service of systemd with all that its unit takes away from it.
 bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=tests/bats/systemd.bash
@@ -10,56 +10,6 @@ setup() {
 	case $HOSTS_BUILD in
 	*/san) skip "sanitizers need what the unit takes away" ;;
 	esac
-}
-
-@test "make install puts everything in its place and leaves a configuration alone" {
-	root=$BATS_TEST_TMPDIR/root
-	install_to "$root"
-	diff - <(cd "$root" && find . -type f | sort) <<-'END'
-	./etc/smcrd/smcrd.conf
-	./usr/bin/smcr-run
-	./usr/bin/smcrctl
-	./usr/include/smcr.h
-	./usr/lib/libsmcr.so.0.1.0
-	./usr/lib/pkgconfig/smcr.pc
-	./usr/lib/smcrd/libsmcr-preload.so
-	./usr/lib/systemd/catalog/smcrd.catalog
-	./usr/lib/systemd/system/smcrd.service
-	./usr/lib/sysusers.d/smcrd.conf
-	./usr/sbin/smcrd
-	./usr/share/bash-completion/completions/smcrctl
-	./usr/share/doc/smcrd/examples/echo_client.c
-	./usr/share/doc/smcrd/examples/echo_server.c
-	./usr/share/doc/smcrd/examples/example.h
-	./usr/share/doc/smcrd/examples/grafana-smcrd.json
-	./usr/share/man/man1/smcr-run.1
-	./usr/share/man/man3/libsmcr.3
-	./usr/share/man/man3/smcr_accept.3
-	./usr/share/man/man3/smcr_connect.3
-	./usr/share/man/man3/smcr_get_info.3
-	./usr/share/man/man3/smcr_getpeername.3
-	./usr/share/man/man3/smcr_getsockname.3
-	./usr/share/man/man3/smcr_getsockopt.3
-	./usr/share/man/man3/smcr_ioctl.3
-	./usr/share/man/man3/smcr_listen.3
-	./usr/share/man/man3/smcr_setsockopt.3
-	./usr/share/man/man3/smcr_shutdown.3
-	./usr/share/man/man3/smcr_strmode.3
-	./usr/share/man/man3/smcr_strreason.3
-	./usr/share/man/man3/smcr_strreasonname.3
-	./usr/share/man/man3/smcr_take_back.3
-	./usr/share/man/man3/smcr_version.3
-	./usr/share/man/man3/smcr_wait_established.3
-	./usr/share/man/man5/smcrd.conf.5
-	./usr/share/man/man7/smcrd-metrics.7
-	./usr/share/man/man8/smcrctl.8
-	./usr/share/man/man8/smcrd.8
-	./usr/share/zsh/site-functions/_smcrctl
-	END
-	grep -q '^ExecStart=/usr/sbin/smcrd --foreground$' "$root/usr/lib/systemd/system/smcrd.service"
-	echo "# mine" >"$root/etc/smcrd/smcrd.conf"
-	install_to "$root"
-	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
 }
 
 @test "the journal takes the catalog, and explains an event by its MESSAGE_ID" {

@@ -1,0 +1,119 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What `make install` puts where, what `make uninstall` leaves, and what packages are made of. The packages
+# themselves are the subject of `make check-deb`.
+bats_require_minimum_version 1.5.0
+load common
+
+setup() {
+	case $HOSTS_BUILD in
+	*/san) skip "what is installed does not depend on sanitizers" ;;
+	esac
+	root=$BATS_TEST_TMPDIR/root
+}
+
+# make_in GOAL PREFIX: in a tree of its own
+make_in() {
+	run -0 make -s -C "$HOSTS_ROOT" "$1" DESTDIR="$root" PREFIX="$2"
+}
+
+files() {
+	(cd "$root" && find . ! -type d | sort)
+}
+
+@test "make install puts everything in its place and leaves a configuration alone" {
+	make_in install /usr
+	diff - <(files) < <({
+		cat <<-'END'
+		./etc/smcrd/smcrd.conf
+		./usr/bin/smcr-run
+		./usr/bin/smcrctl
+		./usr/include/smcr.h
+		./usr/lib/libsmcr.so
+		./usr/lib/libsmcr.so.0
+		./usr/lib/libsmcr.so.0.1.0
+		./usr/lib/pkgconfig/smcr.pc
+		./usr/lib/smcrd/libsmcr-preload.so
+		./usr/lib/systemd/catalog/smcrd.catalog
+		./usr/lib/systemd/system/smcrd.service
+		./usr/lib/sysusers.d/smcrd.conf
+		./usr/sbin/smcrd
+		./usr/share/bash-completion/completions/smcrctl
+		./usr/share/zsh/site-functions/_smcrctl
+		END
+		for file in "$HOSTS_ROOT"/examples/*; do
+			echo "./usr/share/doc/smcrd/examples/${file##*/}"
+		done
+		for file in "$HOSTS_ROOT"/man/*; do
+			echo "./usr/share/man/man${file##*.}/${file##*/}"
+		done
+	} | sort)
+	[ "$(find "$root" -type f -perm -u=x | sort)" = "$root/usr/bin/smcr-run
+$root/usr/bin/smcrctl
+$root/usr/sbin/smcrd" ]
+	grep -q '^ExecStart=/usr/sbin/smcrd --foreground$' "$root/usr/lib/systemd/system/smcrd.service"
+	run ! grep -rIl '@[A-Z]*DIR@' "$root"
+	echo "# mine" >"$root/etc/smcrd/smcrd.conf"
+	make_in install /usr
+	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
+}
+
+@test "make uninstall takes away what make install put there, and nothing else" {
+	for prefix in /usr /usr/local; do
+		mkdir -p "$root$prefix/lib/smcrd.d" "$root$prefix/share/doc/other"
+		touch "$root$prefix/lib/libsmcr.so.0.0.1" "$root$prefix/share/doc/other/smcrd"
+		before=$(files)
+		make_in install "$prefix"
+		make_in uninstall "$prefix"
+		diff <(echo "$before") <(files)
+		# directories that others use stay, ours do not
+		[ -d "$root$prefix/share/man/man8" ]
+		[ "$(find "$root" -type d -name 'smcr*')" = "$root$prefix/lib/smcrd.d" ]
+		rm -r "$root"
+	done
+	# in a prefix of its own nothing at all is left
+	mkdir -p "$root/opt/other"
+	make_in install /opt/smcr
+	make_in uninstall /opt/smcr
+	[ "$(cd "$root" && find . | sort | paste -sd ' ')" = ". ./opt ./opt/other" ]
+	make_in uninstall /opt/smcr
+	[ -z "$output" ]
+}
+
+@test "make uninstall leaves a configuration that was changed, and says so" {
+	make_in install /opt/smcr
+	mkdir "$root/opt/smcr/etc/smcrd/smcrd.conf.d"
+	echo 'memory = 1G' >"$root/opt/smcr/etc/smcrd/smcrd.conf.d/10-mine.conf"
+	make_in uninstall /opt/smcr
+	[ "$(files)" = ./opt/smcr/etc/smcrd/smcrd.conf.d/10-mine.conf ]
+	make_in install /opt/smcr
+	echo 'memory = 1G' >>"$root/opt/smcr/etc/smcrd/smcrd.conf"
+	make_in uninstall /opt/smcr
+	[ "$output" = "$root/opt/smcr/etc/smcrd/smcrd.conf stays: it is not as it was installed" ]
+	[ "$(files)" = "./opt/smcr/etc/smcrd/smcrd.conf
+./opt/smcr/etc/smcrd/smcrd.conf.d/10-mine.conf" ]
+}
+
+@test "an installation below a PREFIX writes there only, and works from there" {
+	prefix=$BATS_TEST_TMPDIR/prefix
+	cache=$(stat -c %y /etc/ld.so.cache)
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/opt/smcr
+	[ "$(cd "$root" && find . -maxdepth 2 | sort | paste -sd ' ')" = ". ./opt ./opt/smcr" ]
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
+	diff <(cd "$root/opt/smcr" && find . | sort) <(cd "$prefix" && find . | sort)
+	[ "$(stat -c %y /etc/ld.so.cache)" = "$cache" ]
+	grep -q "^ExecStart=$prefix/sbin/smcrd " "$prefix/lib/systemd/system/smcrd.service"
+
+	# its configuration is the one that is read
+	mkdir "$prefix/etc/smcrd/smcrd.conf.d"
+	echo 'nonsense = 1' >"$prefix/etc/smcrd/smcrd.conf.d/10-mine.conf"
+	run -1 "$prefix/sbin/smcrd" --check-config
+	[[ $output == *"$prefix/etc/smcrd/smcrd.conf.d/10-mine.conf:1: nonsense: "* ]]
+	run -0 "$prefix/bin/smcr-run" env
+	[[ $output == *"LD_PRELOAD=$prefix/lib/smcrd/libsmcr-preload.so"* ]]
+}
+
+@test "install-deps.sh names the option that it has not" {
+	run -2 "$HOSTS_ROOT/scripts/install-deps.sh" --everything
+	[[ $output == *"--everything: there is no such option"* ]]
+}
