@@ -62,7 +62,7 @@ void help_usage(FILE *out)
 	fputs("\nWords may be shortened to a prefix that fits one only; LINK is NUMBER or\n"
 	      "GROUP/NUMBER; FILTER is a word and a value, such as 'peer 192.0.2.1'. What\n"
 	      "changes something is for root and the administrators' group. 'smcrctl help\n"
-	      "OBJECT' tells more of one.\n\n"
+	      "OBJECT' tells more of one, and so does its manual page, smcrctl-OBJECT(8).\n\n"
 	      "  -j, --json          JSON on one line\n"
 	      "  -p, --pretty        JSON, indented\n"
 	      "  -d, --details       more columns\n"
@@ -124,7 +124,7 @@ static void help_object(const struct object *object)
 		putchar('\n');
 	put_columns(object, false, "Columns:");
 	put_columns(object, true, "With -d also:");
-	puts("\nsmcrctl(8) says what all of it means.");
+	printf("\nsmcrctl-%s(8) says what all of it means.\n", object->name);
 }
 
 static bool help_command(const struct object *object, const char *word)
@@ -141,7 +141,7 @@ static bool help_command(const struct object *object, const char *word)
 	}
 	puts("usage:");
 	put_command(stdout, command);
-	puts("\nsmcrctl(8) says what it does, and to whom.");
+	printf("\nsmcrctl-%s(8) says what it does, and to whom.\n", object->name);
 	return true;
 }
 

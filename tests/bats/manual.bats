@@ -38,6 +38,65 @@ options_of() {
 	[ "$("$HOSTS_BUILD/bin/smcrctl" --help | commands | wc -l)" -ge 12 ]
 }
 
+@test "every object of smcrctl has a manual page, whose synopsis has its commands and whose text has its filters" {
+	objects=$("$HOSTS_BUILD/bin/smcrctl" --help | sed -n 's/^  \([a-z]*\) .*/\1/p' | sort -u)
+	[ "$(wc -l <<<"$objects")" -ge 16 ]
+	for object in $objects; do
+		[ "$object" != failover ] && [ "$object" != monitor ] && [ "$object" != metrics ] ||
+			[ -L "$HOSTS_ROOT/man/smcrctl-$object.8" ] # it shares the page of another one
+		page=$(manual "smcrctl-$object.8")
+		help=$("$HOSTS_BUILD/bin/smcrctl" help "$object")
+		grep -q "^smcrctl-$object(8) says" <<<"$help"
+		sed -n '/^NAME$/,/^SYNOPSIS$/p' <<<"$page" | grep -qw "smcrctl-$object"
+		sed -n 's/^  \([a-z].*\)/\1/p' <<<"$help" | sed 's/  .*//' | tr '[:upper:]' '[:lower:]' >"$BATS_TEST_TMPDIR/commands"
+		[ -s "$BATS_TEST_TMPDIR/commands" ]
+		while read -r command; do
+			sed -n '/^SYNOPSIS$/,/^DESCRIPTION$/s/^ *smcrctl .*options\] \(.*\)/\1/p' <<<"$page" |
+				sed 's/^\[--number n\] //' | grep -qxF -- "$command" ||
+				{ echo "smcrctl-$object(8) lacks: $command"; false; }
+		done <"$BATS_TEST_TMPDIR/commands"
+		sed -n 's/^Filters, each with its value: //p' <<<"$help" | sed 's/, /\n/g' | tr '[:upper:]' '[:lower:]' |
+			while read -r filter; do
+				tr -s ' \n' ' ' <<<"$page" | grep -qF -- " $filter" ||
+					{ echo "smcrctl-$object(8) lacks the filter $filter"; false; }
+			done
+	done
+}
+
+# keys: of the JSON on standard input, by path as in the manual pages, one a line: "failures[].port"
+keys() {
+	jq -r '[path(.. | select(type != "object" and type != "array"))] | map(map(if type == "number" then "[]"
+		else "." + . end) | join("") | sub("^(\\[\\])?\\."; "")) | unique | .[]' | sort
+}
+
+listens() {
+	ss -Hlx src "$1" | grep -q .
+}
+
+# items PAGE: the keys that the page has
+items() {
+	sed -n 's/^\.It \(.* \)\?Va //p' "$HOSTS_ROOT/man/$1" | sed 's/ , /\n/g' | sort
+}
+
+# What smcrd tells is looked at by tests/unit/test_manual.c.
+@test "every JSON key that smcrctl makes itself is in the manual page of its object" {
+	socket=$BATS_TEST_TMPDIR/smcrd.sock
+	smcrctl=("$HOSTS_BUILD/bin/smcrctl" --socket "$socket" --json)
+	diff <("${smcrctl[@]}" doctor | jq .doctor | keys) <(items smcrctl-doctor.8)
+	diff <("${smcrctl[@]}" check 127.0.0.1 9 | jq .check | keys) <(items smcrctl-check.8)
+	cat >"$BATS_TEST_TMPDIR/replies" <<-'END'
+	{"linkgroup.show": [[{"peer": "192.0.2.1", "connections": 1}]], "link.show": [[]],
+	 "policy.show": [{"failed": [{"peer": "192.0.2.1", "port": null, "kind": "path", "text": "it failed",
+	                              "seconds_left": 1}]}],
+	 "event.show": [[{"peer": "192.0.2.1", "id": 1, "time_us": 1, "event": "link-up", "text": "it is up"}]]}
+	END
+	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$socket" "$BATS_TEST_TMPDIR/replies" /dev/null 3>&- &
+	canned=$!
+	until_true 10 listens "$socket"
+	diff <("${smcrctl[@]}" peer | jq .peer | keys) <(items smcrctl-peer.8)
+	kill "$canned"
+}
+
 @test "the exit statuses of smcrctl are the same in --help and in the manual page" {
 	for line in '0 *done, or requested of the peer' '1 *refused or failed' '3 *no daemon' '4 *not found'; do
 		manual smcrctl.8 | grep -qE "^ *$line\$"

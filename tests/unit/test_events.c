@@ -389,13 +389,13 @@ static void the_catalog_has_all(void **state)
 static void the_manual_has_all(void **state)
 {
 	(void)state;
-	const char *text = file_of("man/smcrctl.8");
+	const char *text = file_of("man/smcrctl-event.8");
 	for (int i = 0; i < NUM_EVENT_KINDS; i++) {
 		char item[128];
 		snprintf(item, sizeof(item), ".It %s Ta %s\n", event_kind_name((enum event_kind)i),
 			 event_kind_id((enum event_kind)i));
 		if (!strstr(text, item))
-			fail_msg("smcrctl(8) lacks: %s", item);
+			fail_msg("smcrctl-event(8) lacks: %s", item);
 	}
 }
 
