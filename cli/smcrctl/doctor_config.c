@@ -29,45 +29,80 @@ static bool in_group(const struct reader *reader, gid_t gid)
 }
 
 /* @param right  4: read, 5: read and enter */
-static bool may(const struct reader *reader, const char *path, mode_t right)
+static bool may(const struct reader *reader, const struct stat *st, mode_t right)
 {
-	struct stat st;
-	if (stat(path, &st) < 0)
-		return errno == ENOENT;
-	if (st.st_uid == reader->user->pw_uid)
+	if (st->st_uid == reader->user->pw_uid)
 		right <<= 6;
-	else if (in_group(reader, st.st_gid))
+	else if (in_group(reader, st->st_gid))
 		right <<= 3;
-	return (st.st_mode & right) == right;
+	return (st->st_mode & right) == right;
 }
 
-static void look_at(struct doctor *doctor, const struct reader *reader, const char *path,
+/* It is the one who asks that may not: what the service may is not known. */
+static void is_hidden(struct doctor *doctor, const char *path)
+{
+	findings_add(&doctor->findings, FINDING_WARNING,
+		     "whether user " SERVICE " can read %s was not looked at: %s\nthis needs root",
+		     path, strerror(errno));
+}
+
+/* @return whether the service can read it, or need not */
+static bool look_at(struct doctor *doctor, const struct reader *reader, const char *path,
 		    mode_t right)
 {
-	if (!may(reader, path, right))
-		findings_add(&doctor->findings, FINDING_PROBLEM,
-			     "user " SERVICE " cannot read %s, so the service does not start"
-			     "\nlet it: chgrp " SERVICE " %s; chmod g+r%s %s",
-			     path, path, right & 1 ? "x" : "", path);
+	struct stat st;
+	if (stat(path, &st) < 0) {
+		if (errno == ENOENT)
+			return true;
+		is_hidden(doctor, path);
+		return false;
+	}
+	if (may(reader, &st, right))
+		return true;
+	findings_add(&doctor->findings, FINDING_PROBLEM,
+		     "user " SERVICE " cannot %s %s, so the service does not start"
+		     "\nlet it: chgrp " SERVICE " %s; chmod g+r%s %s",
+		     right & 1 ? "read and enter" : "read", path, path, right & 1 ? "x" : "", path);
+	return false;
 }
 
-static void look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
+static bool look_at_drop_ins(struct doctor *doctor, const struct reader *reader)
 {
 	char directory[PATH_MAX + sizeof(".d")];
 	const struct dirent *entry;
 	snprintf(directory, sizeof(directory), "%s.d", ipc_config_file());
-	DIR *dir = opendir(directory);
-	look_at(doctor, reader, directory, 5);
+	bool good = look_at(doctor, reader, directory, 5);
+	DIR *dir = good ? opendir(directory) : NULL;
+	if (good && !dir && errno != ENOENT) {
+		is_hidden(doctor, directory);
+		good = false;
+	}
 	while (dir && (entry = readdir(dir))) {
 		char path[sizeof(directory) + sizeof(entry->d_name) + 1];
 		const char *end = strrchr(entry->d_name, '.');
 		if (!end || strcmp(end, ".conf"))
 			continue;
 		snprintf(path, sizeof(path), "%s/%s", directory, entry->d_name);
-		look_at(doctor, reader, path, 4);
+		good = look_at(doctor, reader, path, 4) && good;
 	}
 	if (dir)
 		closedir(dir);
+	return good;
+}
+
+/* Who cannot enter the directory needs nothing said of what is in it. */
+static bool look_at_all(struct doctor *doctor, const struct reader *reader, const char *directory,
+			const char *file)
+{
+	struct stat st;
+	if (!look_at(doctor, reader, directory, 5))
+		return false;
+	if (stat(file, &st) < 0 && errno != ENOENT) { /* nor then anything beside it */
+		is_hidden(doctor, file);
+		return false;
+	}
+	bool good = look_at(doctor, reader, file, 4);
+	return look_at_drop_ins(doctor, reader) && good;
 }
 
 void doctor_config(struct doctor *doctor)
@@ -75,7 +110,6 @@ void doctor_config(struct doctor *doctor)
 	const char *file = ipc_config_file();
 	char directory[PATH_MAX];
 	struct reader reader = { .user = getpwnam(SERVICE), .num_groups = MAX_GROUPS };
-	size_t before = findings_count(&doctor->findings, FINDING_PROBLEM);
 	if (!reader.user && doctor->host)
 		return; /* it runs as somebody else */
 	if (!reader.user) {
@@ -88,10 +122,7 @@ void doctor_config(struct doctor *doctor)
 		reader.num_groups = MAX_GROUPS;
 	snprintf(directory, sizeof(directory), "%s", file);
 	*strrchr(directory, '/') = '\0';
-	look_at(doctor, &reader, directory, 5);
-	look_at(doctor, &reader, file, 4);
-	look_at_drop_ins(doctor, &reader);
-	if (findings_count(&doctor->findings, FINDING_PROBLEM) == before)
+	if (look_at_all(doctor, &reader, directory, file))
 		findings_add(&doctor->findings, FINDING_OK,
 			     "user " SERVICE " can read the configuration below %s", directory);
 }

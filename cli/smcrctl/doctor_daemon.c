@@ -9,7 +9,6 @@
 static void does_not_answer(struct doctor *doctor, int error, const char *text)
 {
 	struct findings *findings = &doctor->findings;
-	pid_t pid = ask_pid(doctor->socket_path);
 	if (error == -EACCES)
 		findings_add(findings, FINDING_PROBLEM,
 			     "%s\nlet users reach its directory (chmod a+x), or run this as root",
@@ -20,13 +19,20 @@ static void does_not_answer(struct doctor *doctor, int error, const char *text)
 			     "says why: journalctl -u smcrd; until then all connections are plain "
 			     "TCP",
 			     text);
-	else
+	else if (error == -ETIMEDOUT)
 		findings_add(
 			findings, FINDING_PROBLEM,
 			"smcrd, process %d, does not answer within %d s, on %s\nis it stopped? "
 			"new connections stay TCP meanwhile; systemctl restart smcrd ends "
 			"the wait, and resets those that use SMC-R",
-			(int)pid, DOCTOR_PATIENCE_S, doctor->socket_path);
+			(int)ask_pid(doctor->socket_path), DOCTOR_PATIENCE_S, doctor->socket_path);
+	else
+		findings_add(findings, FINDING_PROBLEM, "%s\n%s", text,
+			     error == -EPROTO /* it refuses */
+				     ? "new connections of a user at a limit stay TCP: see "
+				       "max_sessions_per_user in smcrd.conf(5); administrators are "
+				       "answered all the same"
+				     : "its log may say why: journalctl -u smcrd");
 }
 
 void doctor_daemon(struct doctor *doctor)

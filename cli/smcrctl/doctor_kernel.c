@@ -38,6 +38,36 @@ static bool has_cgroup2(void)
 	return found;
 }
 
+/* The kernel names the hierarchy as soon as anybody has mounted it. */
+static bool is_hidden(void)
+{
+	char line[4096];
+	bool found = false;
+	FILE *groups = fopen("/proc/self/cgroup", "re");
+	while (groups && !found && fgets(line, sizeof(line), groups))
+		found = !strncmp(line, "0::", 3);
+	if (groups)
+		fclose(groups);
+	return found;
+}
+
+static void cgroup2_is_missing(struct doctor *doctor)
+{
+	if (is_hidden())
+		findings_add(
+			&doctor->findings, FINDING_WARNING,
+			"the cgroup2 hierarchy, which the BPF programs are attached to, is not "
+			"to be seen from here: 'ip netns exec' hides it, as containers do"
+			"\nnothing, if smcrd runs as root, which finds it all the same; "
+			"otherwise mount it here: mount -t cgroup2 none "
+			"/sys/fs/cgroup");
+	else
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "no cgroup2 hierarchy is mounted, which the BPF programs are attached "
+			     "to\nmount one before smcrd starts: mount -t cgroup2 none "
+			     "/sys/fs/cgroup/unified");
+}
+
 static void option_is_missing(struct doctor *doctor, const json_t *option)
 {
 	findings_add(
@@ -59,10 +89,7 @@ void doctor_option(struct doctor *doctor)
 	else if (doctor->info)
 		option_is_missing(doctor, option);
 	if (!used && !has_cgroup2())
-		findings_add(findings, FINDING_PROBLEM,
-			     "no cgroup2 hierarchy is mounted, which the BPF programs are attached "
-			     "to\nmount one before smcrd starts: mount -t cgroup2 none "
-			     "/sys/fs/cgroup/unified");
+		cgroup2_is_missing(doctor);
 	json_int_t refused = doctor_number(option, "listeners_refused_total", NULL);
 	if (refused > 0)
 		findings_add(findings, FINDING_WARNING,

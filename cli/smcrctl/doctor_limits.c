@@ -1,11 +1,49 @@
 /* SPDX-License-Identifier: MIT */
+#include <string.h>
+#include <time.h>
+
+#include "cli/smcrctl/ask.h"
 #include "cli/smcrctl/doctor.h"
 
 #define FILES_A_CONNECTION   3
 #define ENOUGH_CONNECTIONS   10000 /* what a user may have by default */
 #define SOME_FILES           256   /* sessions, RNICs, BPF */
 #define MIB                  (1024 * 1024)
+#define LATELY_S             600 /* what was refused longer ago is over, unless memory is short now */
+#define SET_MEMORY           "config.set {\"name\":\"memory\"" /* as the event begins */
 #define NEARLY(used, budget) ((budget) > 0 && (used) >= (budget) / 10 * 9)
+
+/* A command after which more memory may be had. */
+static bool gives_memory(const json_t *event)
+{
+	const char *text = doctor_text(event, "text");
+	return !strcmp(doctor_text(event, "event"), "command") &&
+	       (!strncmp(text, "config.reload", strlen("config.reload")) ||
+		!strncmp(text, SET_MEMORY, strlen(SET_MEMORY)));
+}
+
+/* Has memory run out lately, and has nobody given more since then? */
+static bool ran_out_lately(const struct doctor *doctor)
+{
+	char error[SESSION_ERROR_LEN];
+	json_t *events, *event;
+	json_int_t since = ((json_int_t)time(NULL) - LATELY_S) * 1000000;
+	bool lately = false;
+	size_t i;
+	if (ask_smcrd(doctor->socket_path, DOCTOR_PATIENCE_S, "event.show", json_object(), &events,
+		      error))
+		return true; /* nothing says that it is over */
+	json_array_foreach(events, i, event)
+	{
+		const char *reason = doctor_text(event, "reason");
+		if (gives_memory(event))
+			lately = false;
+		else if (!strcmp(reason, "no-memory") || !strcmp(reason, "rmbe-exhausted"))
+			lately = doctor_number(event, "time_us", NULL) >= since;
+	}
+	json_decref(events);
+	return lately;
+}
 
 void doctor_memory(struct doctor *doctor)
 {
@@ -16,16 +54,20 @@ void doctor_memory(struct doctor *doctor)
 	if (!doctor->info)
 		return;
 	if (refused > 0)
-		findings_add(findings, FINDING_PROBLEM,
+		findings_add(findings,
+			     NEARLY(used, budget) || ran_out_lately(doctor) ? FINDING_PROBLEM
+									    : FINDING_WARNING,
 			     "memory for buffers ran out for %" JSON_INTEGER_FORMAT
-			     " connections, which became plain TCP: %" JSON_INTEGER_FORMAT
-			     " of %" JSON_INTEGER_FORMAT " KiB are used\nraise 'memory' in "
-			     "smcrd.conf(5), and restart smcrd when its connections may be reset",
+			     " connections since smcrd was started, which became plain TCP: now "
+			     "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
+			     " KiB are used\nraise 'memory' in smcrd.conf(5), then 'smcrctl config "
+			     "reload'",
 			     refused, used / 1024, budget / 1024);
 	else if (NEARLY(used, budget))
 		findings_add(findings, FINDING_WARNING,
 			     "memory for buffers is nearly used up: %" JSON_INTEGER_FORMAT
-			     " of %" JSON_INTEGER_FORMAT " MiB\nraise 'memory' in smcrd.conf(5)",
+			     " of %" JSON_INTEGER_FORMAT
+			     " MiB\nraise 'memory' in smcrd.conf(5), then 'smcrctl config reload'",
 			     used / MIB, budget / MIB);
 	else
 		findings_add(findings, FINDING_OK,

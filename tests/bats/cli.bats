@@ -10,6 +10,7 @@ SMCRCTL=$HOSTS_BUILD/bin/smcrctl
 # canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
 canned() {
 	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock
+	rm -f "$SMCRD_SOCKET"
 	printf '%s' "$1" >"$BATS_TEST_TMPDIR/replies.json"
 	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$SMCRD_SOCKET" \
 		"$BATS_TEST_TMPDIR/replies.json" "$BATS_TEST_TMPDIR/asked" 3>&- &
@@ -250,6 +251,29 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 	jq -e '.peer | length == 1 and .[0].skipped_seconds_left == 57 and .[0].failures[0].kind == "path"' <<<"$output"
 	run -0 "$SMCRCTL" -j --sort -connections peer
 	[ "$(jq -r '.peer[0].peer' <<<"$output")" = 10.77.0.2 ]
+}
+
+@test "doctor: memory that ran out is a problem while it is short, and a warning when more was given" {
+	local now last
+	now=$(date +%s)
+	last='{"event":"fallback","reason":"no-memory","text":"x","time_us":'
+	# says LEVEL USED EVENTS: what doctor says of memory, of 100 KiB
+	says() {
+		canned "{\"info.show\":[{\"engine\":{\"memory_used_bytes\":$2,\"memory_budget_bytes\":102400,
+			\"memory_refused_total\":3}}],\"event.show\":[[$3]]}"
+		run "$SMCRCTL" doctor
+		[[ "$output" == *"$1: memory for buffers ran out for 3 connections since smcrd was started"*"; raise 'memory' in smcrd.conf(5), then 'smcrctl config reload'"* ]]
+		kill "$CANNED_PID"
+		wait "$CANNED_PID" || true
+	}
+	says problem 0 "${last}${now}000000}"
+	says warning 0 "${last}$((now - 3600))000000}"
+	says problem 102400 "${last}$((now - 3600))000000}"
+	says warning 0 "${last}${now}000000},{\"event\":\"command\",\"text\":\"config.reload {} by uid 0, pid 1: done\"}"
+	says warning 0 "${last}${now}000000},{\"event\":\"command\",
+		\"text\":\"config.set {\\\"name\\\":\\\"memory\\\",\\\"value\\\":\\\"1G\\\"} by uid 0, pid 1: done\"}"
+	says problem 0 "${last}${now}000000},{\"event\":\"command\",
+		\"text\":\"config.set {\\\"name\\\":\\\"log_level\\\",\\\"value\\\":\\\"debug\\\"} by uid 0, pid 1: done\"}"
 }
 
 @test "help at every level" {

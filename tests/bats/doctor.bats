@@ -132,19 +132,30 @@ for line in sys.stdin:
 		echo 'smcrd:x:64999:64999::/:/usr/sbin/nologin'
 	} >"$HOSTS_DIR/passwd"
 	mkdir -p "$HOSTS_DIR/upper"
-	service_host() {
+	service_host() { # MODE_OF_ETC_SMCRD [COMMAND..]
 		# shellcheck disable=SC2016 # the other shell expands
 		on a unshare -m sh -c '
 			mount -t tmpfs none /mnt && mkdir /mnt/up /mnt/work &&
 			mount -t overlay none -o lowerdir=/etc,upperdir=/mnt/up,workdir=/mnt/work /etc &&
-			cp "$1/passwd" /etc/passwd && rm -rf /etc/smcrd && cp -a "$1/etc" /etc/smcrd && chmod 755 /etc/smcrd &&
-			shift && exec "$@"' - "$HOSTS_DIR" "$HOSTS_BUILD/bin/smcrctl" -j doctor
+			cp "$1/passwd" /etc/passwd && rm -rf /etc/smcrd && cp -a "$1/etc" /etc/smcrd &&
+			chown 0:64999 /etc/smcrd /etc/smcrd/smcrd.conf && chmod "$2" /etc/smcrd &&
+			shift 2 && exec "$@"' - "$HOSTS_DIR" "$@" "$HOSTS_BUILD/bin/smcrctl" -j doctor
 	}
-	run -1 service_host
+	run -1 service_host 755
 	found problem configuration 'user smcrd cannot read /etc/smcrd/smcrd.conf'
-	chmod 644 "$HOSTS_DIR/etc/smcrd.conf"
-	run -0 service_host
+	chmod 640 "$HOSTS_DIR/etc/smcrd.conf"
+	run -0 service_host 755
 	found ok configuration 'user smcrd can read'
+	run -0 service_host 750
+	found ok configuration 'user smcrd can read'
+	# Who may not look does not say that the service may not, and who sees it says so of the directory alone.
+	chmod 755 "$HOSTS_DIR"
+	run -0 service_host 750 setpriv --reuid 65534 --regid 65534 --clear-groups
+	found warning configuration 'whether user smcrd can read /etc/smcrd/smcrd.conf was not looked at'
+	jq -e '[.doctor[] | select(.check == "configuration")] | length == 1' <<<"$output"
+	run -1 service_host 700 setpriv --reuid 65534 --regid 65534 --clear-groups
+	found problem configuration 'user smcrd cannot read and enter /etc/smcrd,'
+	jq -e '[.doctor[] | select(.check == "configuration")] | length == 1' <<<"$output"
 }
 
 @test "doctor: a daemon that stands still" {
@@ -154,6 +165,24 @@ for line in sys.stdin:
 	run -1 smcrctl_on a -j doctor
 	kill -CONT "$SMCRD_PID_a"
 	found problem daemon "smcrd, process $SMCRD_PID_a, does not answer within"
+}
+
+@test "doctor: a daemon that refuses does not stand still" {
+	hosts_up 1500
+	echo 'max_sessions_per_user = 1' >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	well a
+	start_on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" monitor >/dev/null
+	refused() {
+		! as_user 65534 a device
+	}
+	until_true 10 refused
+	run -1 as_user 65534 a -j doctor
+	found problem daemon 'as many as it may (max_sessions_per_user)'
+	jq -e '.doctor[0].advice | contains("max_sessions_per_user in smcrd.conf(5)")' <<<"$output"
+	not_found problem daemon 'does not answer within'
+	run -0 smcrctl_on a -j doctor
+	found ok daemon "process $SMCRD_PID_a, answers"
 }
 
 @test "check: a connection that uses SMC-R is opened and closed, and brings no data" {
