@@ -97,6 +97,16 @@ items() {
 	kill "$canned"
 }
 
+@test "the figures of smcr(7) and of the README are those of docs/performance.md" {
+	figures=$(sed -nE 's/^\.It .* Ta ([0-9.]+) Ta ([0-9.]+)$/\1 \2/p' "$HOSTS_ROOT/man/smcr.7"
+		sed -nE 's/^\| .* \| ([0-9.]+) \| ([0-9.]+) \|$/\1 \2/p' "$HOSTS_ROOT/README.md")
+	[ "$(wc -l <<<"$figures")" -ge 14 ]
+	while read -r standard jumbo; do
+		grep -qE "^\| .* \| $standard \| .* \| $jumbo \|\$" "$HOSTS_ROOT/docs/performance.md" ||
+			{ echo "docs/performance.md has no row with $standard and $jumbo"; false; }
+	done <<<"$figures"
+}
+
 @test "the exit statuses of smcrctl are the same in --help and in the manual page" {
 	for line in '0 *done, or requested of the peer' '1 *refused or failed' '3 *no daemon' '4 *not found'; do
 		manual smcrctl.8 | grep -qE "^ *$line\$"

@@ -138,10 +138,33 @@ static void the_published_list_is_the_code(void **state)
 	PROVES("CLC-13");
 }
 
+/* A line that begins with a quote would be a request to roff. */
+static void the_manual_page_has_all_of_them(void **state)
+{
+	static char page[32768];
+	FILE *file = fopen("man/smcr-reasons.7", "r");
+	(void)state;
+	assert_non_null(file);
+	page[fread(page, 1, sizeof(page) - 1, file)] = '\0';
+	fclose(file);
+	for (size_t i = 0; i < NUM_OURS + NUM_THEIRS; i++) {
+		char item[512];
+		const char *text = smcr_reason_text(code(i));
+		const char *end = text[strlen(text) - 1] == '?' ? "" : ".";
+		if (code(i) == SMCR_REASON_NONE)
+			continue;
+		snprintf(item, sizeof(item), ".It Li %s Pq Li %08x\n%s%s%s\n",
+			 smcr_reason_name(code(i)), code(i), *text == '\'' ? "\\&" : "", text, end);
+		if (!strstr(page, item))
+			fail_msg("smcr-reasons(7) lacks: %s", item);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_published_list_is_the_code),
+		cmocka_unit_test(the_manual_page_has_all_of_them),
 		cmocka_unit_test(every_code_has_a_name_and_a_sentence),
 		cmocka_unit_test(names_differ),
 		cmocka_unit_test(codes_of_others_are_unknown),
