@@ -26,6 +26,8 @@ struct clients_asker {
 	struct ucred cred;   /* of the process that opened the session, as it was then */
 	const gid_t *groups; /* its supplementary groups, likewise; valid during the call */
 	size_t num_groups;
+	int fd; /* came with the request; the callee maps or duplicates it if it wants it; -1: none
+		 */
 };
 
 /** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */

@@ -132,6 +132,8 @@ void service_close(struct clients *clients);
 void session_new(struct clients *clients, int fd, bool no_tool);
 /** Say why there is none, and close. */
 void session_refuse(int fd, int error, const char *text);
+/** What came with the request that is served now; stays the session's. -1: none */
+int session_descriptor(const struct session *session);
 /** Let go at once; freed later. Tells a waiting connection. */
 void session_close(struct session *session);
 /** End it if it has asked nothing and waited for nothing for long. */

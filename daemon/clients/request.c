@@ -79,7 +79,8 @@ void request_control(struct session *session)
 	const struct clients_asker asker = { .request = ++clients->last_request,
 					     .cred = session->cred,
 					     .groups = groups,
-					     .num_groups = n > 0 ? (size_t)n : 0 };
+					     .num_groups = n > 0 ? (size_t)n : 0,
+					     .fd = session_descriptor(session) };
 	int r = callbacks->control(callbacks->ctx, &asker, (const char *)session->payload,
 				   session->payload_len, &reply);
 	if (r == -EINPROGRESS)

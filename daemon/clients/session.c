@@ -248,9 +248,14 @@ static void do_hello(struct session *session)
 }
 
 /* What came with several frames belongs to the last one. */
+int session_descriptor(const struct session *session)
+{
+	return more_ahead(session) ? -1 : session->fd;
+}
+
 static bool take_fd(struct session *session, int *ret_fd)
 {
-	if (session->fd < 0 || more_ahead(session)) {
+	if (session_descriptor(session) < 0) {
 		session_reply_error(session, EBADF, "no descriptor came with the request");
 		return false;
 	}
@@ -583,9 +588,9 @@ static bool is_administrator(const struct clients *clients, int fd, const struct
 	if (!callbacks->administrator)
 		return cred->uid == 0;
 	ssize_t n = request_groups(fd, &groups);
-	const struct clients_asker asker = { .cred = *cred,
-					     .groups = groups,
-					     .num_groups = n > 0 ? (size_t)n : 0 };
+	const struct clients_asker asker = {
+		.cred = *cred, .groups = groups, .num_groups = n > 0 ? (size_t)n : 0, .fd = -1
+	};
 	bool is = callbacks->administrator(callbacks->ctx, &asker);
 	free(groups);
 	return is;

@@ -189,6 +189,7 @@ void control_forget(struct control *control, uint64_t request)
 	DL_SEARCH_SCALAR(control->pending, pending, request, request);
 	if (!pending) {
 		config_reload_forget(control, request);
+		capture_forget(control, request);
 		return;
 	}
 	note_outcome(control, pending, false, "begun; nobody waited for the outcome");
@@ -200,6 +201,7 @@ void control_forget(struct control *control, uint64_t request)
 void control_close(struct control *control)
 {
 	config_reload_forget_all(control);
+	capture_forget_all(control);
 	while (control->pending)
 		control_forget(control, control->pending->request);
 }

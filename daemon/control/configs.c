@@ -183,9 +183,10 @@ json_t *control_show_config(struct control *control, struct page *page, struct r
 
 /* ---- config reload ---- */
 
-bool config_reload(struct control *control, uint64_t request, const char *text,
-		   struct refusal *refusal)
+bool config_reload(struct control *control, const struct clients_asker *asker,
+		   const struct params *params, const char *text, struct refusal *refusal)
 {
+	(void)params;
 	struct control_reloading *reloading = calloc(1, sizeof(*reloading));
 	if (reloading)
 		reloading->number = control->reload ? control->reload(control->reply_ctx) : 0;
@@ -195,7 +196,7 @@ bool config_reload(struct control *control, uint64_t request, const char *text,
 		       "smcrd cannot read its configuration now: it stops, or has no memory");
 		return false;
 	}
-	reloading->request = request;
+	reloading->request = asker->request;
 	snprintf(reloading->text, sizeof(reloading->text), "%s", text);
 	DL_APPEND(control->reloads, reloading);
 	return true;

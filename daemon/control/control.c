@@ -23,8 +23,8 @@ static const struct method {
 	unsigned int required, optional; /* parameters */
 	json_t *(*change)(struct control *control, const struct params *params,
 			  struct refusal *refusal);
-	bool (*start)(struct control *control, uint64_t request, const char *text,
-		      struct refusal *refusal);
+	bool (*start)(struct control *control, const struct clients_asker *asker,
+		      const struct params *params, const char *text, struct refusal *refusal);
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "host.show", control_show_host },
@@ -43,6 +43,8 @@ static const struct method {
 	{ "config.show", control_show_config, .optional = NEEDS(AFTER) },
 	{ "config.set", .required = NEEDS(NAME) | NEEDS(VALUE), .change = config_set },
 	{ "config.reload", .start = config_reload },
+	{ "capture.run", .start = capture_start,
+	  .optional = NEEDS(PEER) | NEEDS(LINKGROUP) | NEEDS(DATA) },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
 	{ "policy.judge", control_judge, .required = NEEDS(PEER),
 	  .optional = NEEDS(PORT) | NEEDS(LOCAL) | NEEDS(PROGRAM) },
@@ -134,7 +136,7 @@ static json_t *command(struct control *control, const struct method *method,
 	if (method->change)
 		result = method->change(control, params, refusal);
 	else if (method->start)
-		*ret_later = method->start(control, asker->request, text, refusal);
+		*ret_later = method->start(control, asker, params, text, refusal);
 	else
 		*ret_later = command_start(control, asker->request, method->command, params, text,
 					   refusal);

@@ -26,6 +26,7 @@
  *   counters.c  counters of RNICs by name
  *   metrics.c   the table of metrics, written by openmetrics.c, given away by scrape.c as
  *               scrape_request.c reads what is asked
+ *   capture.c   what goes to RNICs and comes from them, for smcrctl capture
  *   host.c      what the daemon may and has on this host, for smcrctl doctor
  *   judge.c     what a connection would be, for smcrctl check
  *   history.c   what has happened, and what happens next
@@ -84,6 +85,7 @@ struct control {
 	/* the control's own: */
 	struct control_pending *pending;   /* commands that have not ended */
 	struct control_reloading *reloads; /* requests that wait for one */
+	struct control_captures *captures; /* NULL: none since the start */
 };
 
 /** What reading the configuration anew has come to. */

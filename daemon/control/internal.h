@@ -90,6 +90,7 @@ enum param_name {
 	PARAM_MODE,
 	PARAM_STATE,
 	PARAM_VALUE,
+	PARAM_DATA,
 	NUM_PARAMS,
 };
 
@@ -98,7 +99,7 @@ struct params {
 	unsigned int given; /* bits 1 << PARAM_.. */
 	uint32_t linkgroup;
 	uint8_t link, from, to;
-	bool disorderly;
+	bool disorderly, data;
 	const char *name, *rule, *peer, *after, *local, *program, *mode, *state, *value;
 	uint16_t port;
 	uint32_t pid, uid;
@@ -157,11 +158,21 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 /* configs.c */
 json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal);
 /** Read the configuration anew for whoever asks; as command_start(). */
-bool config_reload(struct control *control, uint64_t request, const char *text,
-		   struct refusal *refusal);
+bool config_reload(struct control *control, const struct clients_asker *asker,
+		   const struct params *params, const char *text, struct refusal *refusal);
 /** Nobody waits for that one any more. Nothing if it is none for a reload. */
 void config_reload_forget(struct control *control, uint64_t request);
 void config_reload_forget_all(struct control *control);
+
+/* capture.c */
+
+/** Write what comes and goes into the memory that came with the request, until whoever asks has
+ *  gone. @return true: it has begun, and no reply comes; or false with the refusal filled in */
+bool capture_start(struct control *control, const struct clients_asker *asker,
+		   const struct params *params, const char *text, struct refusal *refusal);
+/** Nobody reads that one any more. Nothing if it is none. */
+void capture_forget(struct control *control, uint64_t request);
+void capture_forget_all(struct control *control);
 
 /* commands.c */
 

@@ -31,6 +31,7 @@ static const struct {
 	[PARAM_MODE] = { "mode", 0, true },
 	[PARAM_STATE] = { "state", 0, true },
 	[PARAM_VALUE] = { "value", 0, true },
+	[PARAM_DATA] = { "data", 0 },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -54,6 +55,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_MODE: params->mode = json_string_value(value); break;
 	case PARAM_STATE: params->state = json_string_value(value); break;
 	case PARAM_VALUE: params->value = json_string_value(value); break;
+	case PARAM_DATA: params->data = json_is_true(value); break;
 	case NUM_PARAMS: break;
 	}
 	params->given |= 1u << name;

@@ -29,7 +29,7 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	return 0;
 }
 
-struct smcr_conn *smcr_conn_by_token(struct smcr_engine *engine, uint32_t token)
+struct smcr_conn *smcr_conn_by_token(const struct smcr_engine *engine, uint32_t token)
 {
 	struct smcr_conn *conn;
 	HASH_FIND(hh, engine->tokens, &token, sizeof(token), conn);

@@ -864,7 +864,7 @@ unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr);
 
 /* ---- conn.c ---- */
 /** By alert token; NULL if none or stale (CDC-5). */
-struct smcr_conn *smcr_conn_by_token(struct smcr_engine *engine, uint32_t token);
+struct smcr_conn *smcr_conn_by_token(const struct smcr_engine *engine, uint32_t token);
 /** Give it an alert token: not zero, unique, and none of the last 65535, so that what comes late
  * for a connection that has gone is not taken for another's (CLC-12). */
 void smcr_conn_new_token(struct smcr_conn *conn);

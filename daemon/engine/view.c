@@ -197,6 +197,15 @@ void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t lin
 	}
 }
 
+bool smcr_engine_get_link(const struct smcr_engine *engine, uint64_t link_ref,
+			  struct smcr_link_view *ret_view)
+{
+	const struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
+	if (link)
+		*ret_view = view_of_link(link);
+	return link != NULL;
+}
+
 /* ---- RMBs and send buffers ---- */
 
 static const char *slab_state(const struct smcr_slab *slab)

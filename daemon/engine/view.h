@@ -150,6 +150,26 @@ bool smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t after,
 void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
 				  void (*fn)(void *arg, const struct smcr_link_view *view),
 				  void *arg);
+/** That link. @return false: there is none */
+bool smcr_engine_get_link(const struct smcr_engine *engine, uint64_t link_ref,
+			  struct smcr_link_view *ret_view);
+
+/** Bytes that RDMA writes of the peer have put into an element, in one piece. */
+struct smcr_arrival {
+	const uint8_t *addr;
+	uint32_t length;
+	uint32_t rkey;        /* by which the peer knows the memory on that link, */
+	uint64_t remote_addr; /* and where in it they lie for the peer */
+};
+/**
+ * What bytes does a message announce? To be asked before smcr_engine_recv() is given it; they hold
+ * until the next call that is not [anywhere]. Of connections that are not established, and of
+ * messages that are not in order, none.
+ * @return 0..2
+ */
+size_t smcr_engine_arrivals(const struct smcr_engine *engine, uint64_t link_ref,
+			    const uint8_t *data, size_t len, struct smcr_arrival ret[2]);
+
 /** Is there an active link with the host at this address? The port does not matter. */
 bool smcr_engine_reaches(const struct smcr_engine *engine, const struct smcr_addr *peer);
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);

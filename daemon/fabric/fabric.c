@@ -54,6 +54,7 @@ struct fabric_qp {
 	uint8_t *long_send;
 	struct rnic_mr *long_mr;
 	bool *destroyed; /* set through this when destroyed inside its own callback */
+	uint64_t marks[FABRIC_MARKS];
 };
 
 struct fabric {
@@ -63,7 +64,8 @@ struct fabric {
 	uint32_t next_device_id;
 	uint64_t activity; /* batches of completions so far */
 	struct fabric_device *devices;
-	struct fabric_qp *dirty; /* with something in their outbox */
+	struct fabric_qp *dirty;      /* with something in their outbox */
+	const struct fabric_tap *tap; /* NULL: nobody looks */
 	struct event *test;
 	size_t num_tests;
 	struct {
@@ -158,10 +160,60 @@ static void poll_devices(struct fabric *fabric)
 		rnic_poll(device->rnic);
 }
 
+/* ---- the tap ---- */
+
+static void tell_tap(struct fabric_qp *qp, struct fabric_message *message)
+{
+	const struct fabric_tap *tap = qp->fabric->tap;
+	message->link_ref = qp->link_ref;
+	message->marks = qp->marks;
+	if (tap->writes || !message->is_write)
+		tap->message(tap->ctx, message);
+}
+
+static void tap_posted(struct fabric_qp *qp, const struct rnic_send_wr *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct fabric_message message = { .sent = true,
+						  .is_write = list[i].opcode == RNIC_WR_RDMA_WRITE,
+						  .data = list[i].sge[0].addr,
+						  .length = list[i].sge[0].length,
+						  .remote_addr = list[i].remote_addr,
+						  .rkey = list[i].rkey };
+		tell_tap(qp, &message);
+	}
+}
+
+static void tap_received(struct fabric_qp *qp, const struct rnic_wc *wc)
+{
+	struct smcr_arrival arrivals[2];
+	size_t n = 0;
+	if (qp->fabric->tap->writes)
+		n = smcr_engine_arrivals(qp->fabric->engine, qp->link_ref, wc->data, wc->length,
+					 arrivals);
+	for (size_t i = 0; i < n; i++) {
+		struct fabric_message message = { .is_write = true,
+						  .data = arrivals[i].addr,
+						  .length = arrivals[i].length,
+						  .remote_addr = arrivals[i].remote_addr,
+						  .rkey = arrivals[i].rkey };
+		tell_tap(qp, &message);
+	}
+	struct fabric_message message = { .data = wc->data, .length = wc->length };
+	tell_tap(qp, &message);
+}
+
+void fabric_set_tap(struct fabric *fabric, const struct fabric_tap *tap)
+{
+	fabric->tap = tap;
+}
+
 static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 {
 	struct smcr_engine *engine = qp->fabric->engine;
 	if (wc->is_recv) {
+		if (qp->fabric->tap && wc->status == RNIC_WC_SUCCESS)
+			tap_received(qp, wc);
 		if (wc->status == RNIC_WC_SUCCESS)
 			smcr_engine_recv(engine, qp->link_ref, wc->data, wc->length);
 		else
@@ -201,10 +253,13 @@ static void forget_dirty(struct fabric_qp *qp)
 /* What goes wrong is told by post_all(). Nothing is posted behind a gap. */
 static void post_outbox(struct fabric_qp *qp)
 {
+	const size_t n = qp->outbox.num_writes + qp->outbox.num_sends;
 	if (qp->post_error)
 		outbox_clear(&qp->outbox);
 	else
 		qp->post_error = outbox_post(&qp->outbox, qp->qp);
+	if (qp->fabric->tap && !qp->post_error)
+		tap_posted(qp, qp->outbox.list, n); /* where it was posted from */
 }
 
 static void put_into_outbox(struct fabric_qp *qp, const struct rnic_send_wr *list, size_t n)

@@ -41,11 +41,39 @@ struct fabric_params {
 	void *device_ctx;
 };
 
+/** What captures keep on a link, zero at first. */
+#define FABRIC_MARKS 2
+
+/** Something that goes to an RNIC, or has come from one. */
+struct fabric_message {
+	uint64_t link_ref; /* smcr_engine_get_link() tells of the link */
+	uint64_t *marks;   /* FABRIC_MARKS of them, of the link; the tap's to use */
+	bool sent;         /* else received */
+	bool is_write;     /* an RDMA WRITE, else a SEND */
+	const uint8_t *data;
+	uint32_t length;
+	uint64_t remote_addr; /* WRITE */
+	uint32_t rkey;        /* WRITE */
+};
+
+/** Who looks at messages: as they are posted, in their order; and before the engine is given them.
+ *  A write of the peer is seen when the message comes that announces its bytes. */
+struct fabric_tap {
+	bool writes; /* of RDMA WRITEs too */
+	/** Must not call the engine but for what is [anywhere]. */
+	void (*message)(void *ctx, const struct fabric_message *message);
+	void *ctx;
+};
+
 int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);
 /** Frees the engine and closes every device. */
 void fabric_free(struct fabric *fabric);
 
 struct smcr_engine *fabric_engine(struct fabric *fabric);
+
+/** From now on `tap` looks at all messages, in the place of the one before; it outlives that.
+ *  NULL: nobody does, which costs nothing. */
+void fabric_set_tap(struct fabric *fabric, const struct fabric_tap *tap);
 
 /** Microseconds of CLOCK_MONOTONIC: the engine's time. */
 uint64_t fabric_now(void);

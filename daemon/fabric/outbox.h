@@ -50,7 +50,8 @@ static inline bool outbox_is_empty(const struct outbox *outbox)
 void outbox_clear(struct outbox *outbox);
 
 /**
- * Post all and leave the outbox empty.
+ * Post all and leave the outbox empty. Until something is added `list` still begins with what was
+ * posted, in its order.
  *
  * Completions of SENDs bear their own wr_id: all requests of a lower one were done before. A write
  * that fails bears the lowest wr_id that is not done.

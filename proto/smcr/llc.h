@@ -222,6 +222,13 @@ int smcr_llc_decode_v2(const uint8_t *buf, size_t len, struct smcr_llc_msg *ret_
 int smcr_llc_encode_v2(const struct smcr_llc_msg *msg, const struct smcr_llc_rtokens *rtokens,
 		       uint8_t *buf, size_t len);
 
+/**
+ * Put zeros where a message that is not a CDC has RTokens or a PSN, and behind them, whether it is
+ * sound or not: nobody can speak for a peer with what is left. For those who may look at messages,
+ * but not at keys.
+ */
+void smcr_llc_hide_keys(uint8_t *buf, size_t len);
+
 /** Name of a type as operators read it ("CONFIRM LINK"), or "unknown". Static storage. */
 const char *smcr_llc_type_name(uint8_t type);
 

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/control/capture_sink.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "daemon/engine/view.h"
+#include "proto/capture/record.h"
+#include "proto/smcr/cdc.h"
+#include "proto/smcr/llc.h"
+
+/* What a link's mark says, so that it is looked at once a capture. Above: the capture's serial. */
+enum {
+	MARK_WANTED = 1 << 0,
+	MARK_TOLD = 1 << 1, /* it is described in the ring */
+	MARK_RNIC_SHIFT = 2,
+	MARK_SERIAL_SHIFT = 8,
+};
+
+_Static_assert(CAPTURE_RNICS << MARK_RNIC_SHIFT <= 1 << MARK_SERIAL_SHIFT, "they do not overlap");
+
+static unsigned int rnic_of(struct capture_sink *sink, uint32_t device_id)
+{
+	for (unsigned int i = 0; i < sink->num_rnics; i++)
+		if (sink->rnics[i] == device_id)
+			return i;
+	if (sink->num_rnics == CAPTURE_RNICS)
+		return CAPTURE_RNICS - 1;
+	sink->rnics[sink->num_rnics] = device_id;
+	return sink->num_rnics++;
+}
+
+static uint64_t judge(struct capture_sink *sink, const struct smcr_link_view *view)
+{
+	const bool wanted = filter_peer(&sink->filter, &view->peer) &&
+			    filter_group(&sink->filter, view->lgr_id);
+	return sink->serial << MARK_SERIAL_SHIFT | (wanted ? MARK_WANTED : 0u) |
+	       (wanted ? rnic_of(sink, view->device_id) << MARK_RNIC_SHIFT : 0u);
+}
+
+static struct capture_end describe_end(const uint8_t *gid, const uint8_t *mac, uint32_t qpn)
+{
+	struct capture_end end = { .qpn = qpn };
+	memcpy(end.gid, gid, sizeof(end.gid));
+	memcpy(end.mac, mac, sizeof(end.mac));
+	return end;
+}
+
+static bool tell_link(struct capture_sink *sink, uint64_t link_ref, unsigned int rnic,
+		      const struct smcr_link_view *view)
+{
+	struct capture_link link = {
+		.type = CAPTURE_LINK,
+		.rnic = rnic,
+		.link = link_ref,
+		.group = view->lgr_id,
+		.number = view->number,
+		.path_mtu = view->mtu >= SMCR_MTU_256 && view->mtu <= SMCR_MTU_4096 ? view->mtu
+										    : SMCR_MTU_1024,
+		.local = describe_end(view->local_gid, view->local_mac, view->local_qpn),
+		.peer = describe_end(view->peer_gid, view->peer_mac, view->peer_qpn),
+	};
+	snprintf(link.name, sizeof(link.name), "%s", view->device_name);
+	if (!view->peer.family ||
+	    !inet_ntop(view->peer.family, view->peer.ip, link.peer_host, sizeof(link.peer_host)))
+		link.peer_host[0] = '\0';
+	const struct iovec part = { &link, sizeof(link) };
+	return capture_ring_put(&sink->ring, &part, 1);
+}
+
+/* @return false: it is not wanted, or there is no room to describe it */
+static bool prepare_link(struct capture_sink *sink, const struct smcr_engine *engine,
+			 const struct fabric_message *message)
+{
+	uint64_t *mark = &message->marks[sink->mark];
+	const bool known = *mark >> MARK_SERIAL_SHIFT == sink->serial;
+	struct smcr_link_view view;
+	if (known && (!(*mark & MARK_WANTED) || *mark & MARK_TOLD))
+		return *mark & MARK_WANTED;
+	if (!smcr_engine_get_link(engine, message->link_ref, &view))
+		return false;
+	if (!known)
+		*mark = judge(sink, &view);
+	if (!(*mark & MARK_WANTED))
+		return false;
+	const unsigned int rnic = *mark >> MARK_RNIC_SHIFT & (CAPTURE_RNICS - 1);
+	if (tell_link(sink, message->link_ref, rnic, &view))
+		*mark |= MARK_TOLD;
+	else
+		capture_ring_lose(&sink->ring, rnic);
+	return *mark & MARK_TOLD;
+}
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
+
+static bool has_keys(const struct fabric_message *message)
+{
+	return !message->is_write && message->length && message->data[0] != SMCR_CDC_TYPE;
+}
+
+void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engine,
+		       const struct fabric_message *message)
+{
+	uint8_t without_keys[SMCR_LLC_V2_MAX_LEN];
+	if ((message->is_write && !sink->writes) || !prepare_link(sink, engine, message))
+		return;
+	const unsigned int rnic =
+		message->marks[sink->mark] >> MARK_RNIC_SHIFT & (CAPTURE_RNICS - 1);
+	struct capture_message record = {
+		.type = CAPTURE_MESSAGE,
+		.flags = (message->sent ? CAPTURE_SENT : 0u) |
+			 (message->is_write ? CAPTURE_WRITE : 0u),
+		.link = message->link_ref,
+		.time_ns = now_ns(),
+		.lost = capture_ring_lost(&sink->ring, rnic),
+		.remote_addr = message->remote_addr,
+		.rkey = message->rkey,
+		.length = message->length,
+	};
+	struct iovec parts[2] = { { &record, sizeof(record) },
+				  { (void *)message->data, message->length } };
+	if (parts[1].iov_len > CAPTURE_DATA_MAX)
+		parts[1].iov_len = CAPTURE_DATA_MAX;
+	if (sink->hide_keys && has_keys(message)) {
+		if (parts[1].iov_len > sizeof(without_keys))
+			parts[1].iov_len = sizeof(without_keys);
+		memcpy(without_keys, message->data, parts[1].iov_len);
+		smcr_llc_hide_keys(without_keys, parts[1].iov_len);
+		parts[1].iov_base = without_keys;
+		record.flags |= CAPTURE_HIDDEN;
+	}
+	if (!capture_ring_put(&sink->ring, parts, 2))
+		capture_ring_lose(&sink->ring, rnic);
+}

@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file record.h
+ * What lies in the ring of a capture (ring.h). Each record begins with its type. A link is
+ * described before the first message on it, and again when smcrd has forgotten that it was.
+ */
+#ifndef SMCRD_PROTO_CAPTURE_RECORD_H
+#define SMCRD_PROTO_CAPTURE_RECORD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define CAPTURE_NAME_LEN 64
+#define CAPTURE_PEER_LEN 48
+/** Bytes of one message that a record has at most; of a longer one it has the first ones. */
+#define CAPTURE_DATA_MAX (1u << 20)
+
+enum capture_type {
+	CAPTURE_LINK = 1,
+	CAPTURE_MESSAGE = 2,
+};
+
+/** One end of a link. */
+struct capture_end {
+	uint8_t gid[16]; /* IPv4 as ::ffff:a.b.c.d */
+	uint8_t mac[6];  /* zero: not known */
+	uint8_t reserved[2];
+	uint32_t qpn;
+	uint32_t reserved2;
+};
+
+struct capture_link {
+	uint32_t type; /* CAPTURE_LINK */
+	uint32_t rnic; /* 0..CAPTURE_RNICS - 1: counts its losses */
+	uint64_t link; /* names it in messages */
+	uint32_t group;
+	uint8_t number;   /* of the link in its group */
+	uint8_t path_mtu; /* code 1..5 = 256..4096 bytes */
+	uint8_t reserved[2];
+	struct capture_end local, peer;
+	char name[CAPTURE_NAME_LEN];      /* of the RNIC, NUL terminated */
+	char peer_host[CAPTURE_PEER_LEN]; /* address of the TCP connection; likewise */
+};
+
+enum {
+	CAPTURE_SENT = 1 << 0,   /* else it was received */
+	CAPTURE_WRITE = 1 << 1,  /* an RDMA WRITE, else a SEND */
+	CAPTURE_HIDDEN = 1 << 2, /* keys in it are zero: they are root's only */
+};
+
+/** Its bytes follow. */
+struct capture_message {
+	uint32_t type; /* CAPTURE_MESSAGE */
+	uint32_t flags;
+	uint64_t link;
+	uint64_t time_ns;     /* since 1970 */
+	uint64_t lost;        /* of its RNIC's messages so far */
+	uint64_t remote_addr; /* WRITE */
+	uint32_t rkey;        /* WRITE */
+	uint32_t length;      /* as it was sent; at most CAPTURE_DATA_MAX of it follow */
+};
+
+_Static_assert(sizeof(struct capture_end) == 32 && sizeof(struct capture_link) == 200 &&
+		       sizeof(struct capture_message) == 48,
+	       "smcrd and smcrctl may be of different builds");
+
+/** Take a record of `len` bytes from the ring. @return false: it is none of that type, or wrong */
+bool capture_link_take(const void *record, size_t len, struct capture_link *ret_link);
+bool capture_message_take(const void *record, size_t len, struct capture_message *ret_message,
+			  const uint8_t **ret_data, uint32_t *ret_data_len);
+
+#endif
