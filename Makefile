@@ -175,7 +175,7 @@ $(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 # It makes connections itself, by libsmcr's functions, and needs no library of ours to be found.
 $(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS) $(LIBSMCR_SRCS) $(CORE_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson) -ldl
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson libisal) -ldl
 
 $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)

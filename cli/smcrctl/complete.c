@@ -285,6 +285,8 @@ static void offer_behind(const struct question *question, const struct object *o
 	if (object->run) {
 		if (!strcmp(object->name, "check"))
 			offer_check(question);
+		else
+			offer_filters(question, object->name, 1);
 		return;
 	}
 	if (own) {

@@ -69,6 +69,10 @@ void help_usage(FILE *out)
 	      "      --bytes         exact numbers of bytes, not 1.2M\n"
 	      "      --sort COLUMN   of a table; -COLUMN: the largest first\n"
 	      "  -w, --watch SECONDS show it again and again, until interrupted\n"
+	      "  -w, --write FILE    with 'capture': to where; '-' is standard output\n"
+	      "      --data          with 'capture': what RDMA writes carry, too (root only)\n"
+	      "      --count N       with 'capture': end after N messages\n"
+	      "      --seconds S     with 'capture': end after that time\n"
 	      "  -s, --socket PATH   of smcrd (default $" IPC_SOCKET_ENV " or " IPC_DEFAULT_SOCKET
 	      ")\n"
 	      "      --number N      with 'monitor': the last N events first\n"
@@ -118,7 +122,7 @@ static void help_object(const struct object *object)
 	put_commands(stdout, object);
 	if (own && !own->parse)
 		put_filters(FILTERS_OF_EVENTS);
-	else if (object->print)
+	else if (object->print || object->run)
 		put_filters(object->name);
 	if (object->num_columns)
 		putchar('\n');

@@ -53,6 +53,7 @@ static int run_tool(const struct arguments *args)
 {
 	const struct tool_call call = { .socket_path = args->socket_path,
 					.output = &args->output,
+					.capture = &args->capture,
 					.argc = args->request.argc,
 					.argv = args->request.argv };
 	return args->request.object->run(&call);

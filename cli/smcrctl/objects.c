@@ -540,5 +540,7 @@ const struct object objects[] = {
 	{ "doctor", "what is wrong with this host, and what to do", .run = doctor_run },
 	{ "check", "would a connection use SMC-R, and if not why?", .run = check_run,
 	  .arguments = "HOST [PORT] [program PATH]" },
+	{ "capture", "messages of links as pcapng, for tshark", .run = capture_run,
+	  .arguments = "[FILTER ..] [--data] [-w FILE]" },
 };
 const size_t num_objects = COUNT(objects);

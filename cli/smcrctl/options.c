@@ -22,6 +22,8 @@ static const struct option long_options[] = {
 	{ "details", no_argument, NULL, 'd' },     { "socket", required_argument, NULL, 's' },
 	{ "bytes", no_argument, NULL, 'B' },       { "sort", required_argument, NULL, 'S' },
 	{ "watch", required_argument, NULL, 'w' }, { "number", required_argument, NULL, 'N' },
+	{ "write", required_argument, NULL, 'W' }, { "data", no_argument, NULL, 'A' },
+	{ "count", required_argument, NULL, 'C' }, { "seconds", required_argument, NULL, 'T' },
 	{ "disorderly", no_argument, NULL, 'D' },  { "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },        { 0 },
 };
@@ -29,7 +31,7 @@ static const struct option long_options[] = {
 /* The letters of these are none of the command line's. */
 static bool long_only(int letter)
 {
-	return strchr("BSND", letter) != NULL;
+	return strchr("BSNDWACT", letter) != NULL;
 }
 
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
@@ -93,21 +95,48 @@ static void take_number(const char *text, struct arguments *args, char error[ERR
 		fail(error, "--number: '%s' is no number from 1 to %d", text, MAX_NUMBER);
 }
 
-static void take_seconds(const char *text, struct arguments *args, char error[ERROR_LEN])
+static double take_seconds(const char *option, const char *text, char error[ERROR_LEN])
 {
 	char *end;
-	args->watch = strtod(text, &end);
-	if (end == text || *end || !(args->watch >= MIN_WATCH_S && args->watch <= MAX_WATCH_S))
-		fail(error, "--watch: '%s' is no number of seconds from %g to %g", text,
+	double seconds = strtod(text, &end);
+	if (end == text || *end || !(seconds >= MIN_WATCH_S && seconds <= MAX_WATCH_S))
+		fail(error, "--%s: '%s' is no number of seconds from %g to %g", option, text,
 		     MIN_WATCH_S, MAX_WATCH_S);
+	return seconds;
+}
+
+static uint64_t take_count(const char *text, char error[ERROR_LEN])
+{
+	uint64_t count = 0;
+	if (!words_number(text, strlen(text), UINT32_MAX, &count))
+		fail(error, "--count: '%s' is no number from 1 to %u", text, UINT32_MAX);
+	return count;
 }
 
 /* ---- all of it ---- */
+
+/* -w is --write for a capture, as in other tools that capture, and --watch for all else. */
+static bool settle_w(struct arguments *args)
+{
+	char error[ERROR_LEN] = "";
+	if (args->w && args->request.object->run == capture_run)
+		args->capture.file = args->w;
+	else if (args->w)
+		args->watch = take_seconds("watch", args->w, error);
+	return !*error || words_refuse("%s", error);
+}
 
 /* What some options say has a meaning for some objects only. */
 static bool options_fit(struct arguments *args)
 {
 	const struct request *request = &args->request;
+	const struct tool_capture *capture = &args->capture;
+	if (!settle_w(args))
+		return false;
+	if ((capture->file || capture->data || capture->count || capture->seconds > 0) &&
+	    request->object->run != capture_run)
+		return words_refuse(
+			"--write, --data, --count and --seconds go with 'capture' only");
 	if (args->watch > 0 && !request->show)
 		return words_refuse("--watch goes with what shows something");
 	if (args->number && !request->monitor)
@@ -138,7 +167,8 @@ static int parse_words(int argc, char **argv, struct arguments *args)
 }
 
 /* @return as options_parse() */
-static int take_option(int letter, const char *word, struct arguments *args, char error[ERROR_LEN])
+static int take_option(int letter, const char *word, bool is_long, struct arguments *args,
+		       char error[ERROR_LEN])
 {
 	switch (letter) {
 	case 'j': args->output.json = true; break;
@@ -147,7 +177,16 @@ static int take_option(int letter, const char *word, struct arguments *args, cha
 	case 's': args->socket_path = optarg; break;
 	case 'B': args->output.exact_bytes = true; break;
 	case 'S': args->sort = optarg; break;
-	case 'w': take_seconds(optarg, args, error); break;
+	case 'w':
+		if (is_long)
+			args->watch = take_seconds("watch", optarg, error);
+		else
+			args->w = optarg;
+		break;
+	case 'W': args->capture.file = optarg; break;
+	case 'A': args->capture.data = true; break;
+	case 'C': args->capture.count = take_count(optarg, error); break;
+	case 'T': args->capture.seconds = take_seconds("seconds", optarg, error); break;
 	case 'N': take_number(optarg, args, error); break;
 	case 'D': args->disorderly = true; break;
 	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
@@ -162,13 +201,14 @@ int options_parse(int argc, char **argv, struct arguments *ret_args)
 {
 	struct arguments *args = ret_args;
 	char error[ERROR_LEN] = "";
-	int letter;
+	int letter, index = -1;
 	args->socket_path = default_socket();
 	opterr = 0;
-	while ((letter = getopt_long(argc, argv, ":jpds:w:Vh", long_options, NULL)) != -1) {
-		int status = take_option(letter, argv[optind - 1], args, error);
+	while ((letter = getopt_long(argc, argv, ":jpds:w:Vh", long_options, &index)) != -1) {
+		int status = take_option(letter, argv[optind - 1], index >= 0, args, error);
 		if (status >= 0)
 			return status;
+		index = -1;
 	}
 	words_say_as(&args->output);
 	if (!*error)

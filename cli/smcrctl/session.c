@@ -75,6 +75,34 @@ static int receive_all(int fd, void *buf, size_t len)
 	return 0;
 }
 
+/* The whole frame in one call, and the descriptor with it. */
+static int send_with_descriptor(int fd, uint8_t type, const void *payload, size_t len, int along)
+{
+	uint8_t header[IPC_HEADER_LEN];
+	union {
+		char buf[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { 0 };
+	struct iovec parts[2] = { { header, sizeof(header) }, { (void *)payload, len } };
+	struct msghdr msg = { .msg_iov = parts,
+			      .msg_iovlen = 2,
+			      .msg_control = control.buf,
+			      .msg_controllen = sizeof(control.buf) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+	ipc_encode_header(type, (uint32_t)len, header, sizeof(header));
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(cmsg), &along, sizeof(int));
+	ssize_t n;
+	do
+		n = sendmsg(fd, &msg, MSG_NOSIGNAL);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	return (size_t)n == sizeof(header) + len ? 0 : -EMSGSIZE;
+}
+
 static int send_frame(int fd, uint8_t type, const void *payload, size_t len)
 {
 	uint8_t header[IPC_HEADER_LEN];
@@ -128,7 +156,7 @@ static int send_hello(int fd)
 	return send_frame(fd, IPC_HELLO, buf, (size_t)len);
 }
 
-/* HELLO, then the reply; ERROR may come in place of either. */
+/* HELLO, then the reply; ERROR may come in place of either. @param ret_reply  NULL: only HELLO */
 static int receive_reply(const struct session *session, char **ret_reply, char *ret_error)
 {
 	const char *path = session->path;
@@ -148,7 +176,11 @@ static int receive_reply(const struct session *session, char **ret_reply, char *
 			return fail(ret_error, -EPIPE, path, "smcrd has ended");
 		if (error)
 			return fail(ret_error, error, path, strerror(-error));
-		if (header.type == IPC_CONTROL_REPLY) {
+		if (header.type == IPC_HELLO && !ret_reply) {
+			free(payload);
+			return 0;
+		}
+		if (header.type == IPC_CONTROL_REPLY && ret_reply) {
 			*ret_reply = payload;
 			return 0;
 		}
@@ -185,5 +217,26 @@ int session_request(struct session *session, const char *request, char **ret_rep
 	if (session->greeted || !send_hello(session->fd))
 		send_frame(session->fd, IPC_CONTROL, request, strlen(request));
 	session->greeted = true;
+	return receive_reply(session, ret_reply, ret_error);
+}
+
+int session_begin(struct session *session, const char *request, int descriptor,
+		  char ret_error[SESSION_ERROR_LEN])
+{
+	int error = send_hello(session->fd);
+	if (!error)
+		error = receive_reply(session, NULL, ret_error);
+	else
+		fail(ret_error, error, session->path, strerror(-error));
+	if (error)
+		return error;
+	session->greeted = true;
+	error = send_with_descriptor(session->fd, IPC_CONTROL, request, strlen(request),
+				     descriptor);
+	return error ? fail(ret_error, error, session->path, strerror(-error)) : 0;
+}
+
+int session_end(struct session *session, char **ret_reply, char ret_error[SESSION_ERROR_LEN])
+{
 	return receive_reply(session, ret_reply, ret_error);
 }

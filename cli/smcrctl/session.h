@@ -39,4 +39,14 @@ void session_close(struct session *session);
 int session_request(struct session *session, const char *request, char **ret_reply,
 		    char ret_error[SESSION_ERROR_LEN]);
 
+/**
+ * Send a CONTROL request, the first one of the session, with a descriptor, and wait for no reply:
+ * `fd` becomes readable when there is one, or smcrd ends.
+ * @return 0; as session_request(), with a sentence
+ */
+int session_begin(struct session *session, const char *request, int descriptor,
+		  char ret_error[SESSION_ERROR_LEN]);
+/** The reply to that. As session_request(). */
+int session_end(struct session *session, char **ret_reply, char ret_error[SESSION_ERROR_LEN]);
+
 #endif

@@ -7,12 +7,24 @@
 #ifndef SMCRD_SMCRCTL_TOOLS_H
 #define SMCRD_SMCRCTL_TOOLS_H
 
+#include <stdbool.h>
+#include <stdint.h>
+
 #include "cli/smcrctl/output.h"
+
+/** Options of a capture. */
+struct tool_capture {
+	const char *file; /* NULL: standard output */
+	bool data;        /* RDMA writes too */
+	uint64_t count;   /* it ends after so many messages; 0: not for that */
+	double seconds;   /* likewise */
+};
 
 /** How a tool is called. */
 struct tool_call {
 	const char *socket_path; /* of smcrd */
 	const struct output *output;
+	const struct tool_capture *capture;
 	int argc; /* the words behind the tool's name */
 	char **argv;
 };
@@ -24,5 +36,7 @@ struct tool_call {
 int doctor_run(const struct tool_call *call);
 /** smcrctl check HOST [PORT]: would a connection use SMC-R? */
 int check_run(const struct tool_call *call);
+/** smcrctl capture: what goes to RNICs and comes from them, as pcapng. */
+int capture_run(const struct tool_call *call);
 
 #endif

@@ -1,0 +1,177 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <uthash.h>
+
+#include "cli/smcrctl/capture.h"
+#include "cli/smcrctl/frame.h"
+#include "cli/smcrctl/pcapng.h"
+
+#define MTU_OF_CODE(code) (128u << (code))
+#define COMMENT_LEN       200
+
+/** A link that messages name. */
+struct link {
+	uint64_t key;
+	struct capture_link said;
+	uint32_t psn[2]; /* received, sent */
+	UT_hash_handle hh;
+};
+
+/** An RNIC, and the interface that it is in the file. */
+struct rnic {
+	bool known;
+	uint32_t interface;
+	uint64_t packets, lost; /* lost: as far as packets have told */
+};
+
+struct capture_file {
+	FILE *out;
+	struct link *links;
+	struct rnic rnics[CAPTURE_RNICS];
+	uint32_t num_interfaces;
+	uint64_t messages;
+};
+
+struct capture_file *capture_file_new(FILE *out)
+{
+	struct capture_file *file = calloc(1, sizeof(*file));
+	if (!file)
+		return NULL;
+	file->out = out;
+	pcapng_begin(out, "smcrctl " SMCRD_VERSION);
+	return file;
+}
+
+static struct link *find_link(const struct capture_file *file, uint64_t key)
+{
+	struct link *link;
+	HASH_FIND(hh, file->links, &key, sizeof(key), link);
+	return link;
+}
+
+static int add_link(struct capture_file *file, const struct capture_link *said)
+{
+	struct rnic *rnic = &file->rnics[said->rnic];
+	struct link *link = find_link(file, said->link);
+	if (!link) {
+		link = calloc(1, sizeof(*link));
+		if (!link)
+			return -ENOMEM;
+		link->key = said->link;
+		HASH_ADD(hh, file->links, key, sizeof(link->key), link);
+	}
+	link->said = *said;
+	if (rnic->known)
+		return 0;
+	rnic->known = true;
+	rnic->interface = file->num_interfaces++;
+	pcapng_interface(
+		file->out, said->name,
+		"as smcrd hands messages to it: no acknowledgements, nor what is sent again",
+		said->local.mac);
+	return 0;
+}
+
+static void describe(const struct capture_link *link, const struct capture_message *message,
+		     char text[COMMENT_LEN])
+{
+	snprintf(text, COMMENT_LEN, "link group %u, link %u, peer %s%s%s", link->group,
+		 link->number, *link->peer_host ? link->peer_host : "unknown",
+		 message->flags & CAPTURE_WRITE && !(message->flags & CAPTURE_SENT)
+			 ? "; of the peer's writes, what its next message announces"
+			 : "",
+		 message->flags & CAPTURE_HIDDEN ? "; keys are zero: they are for root only" : "");
+}
+
+static void write_frames(struct capture_file *file, struct link *link, struct rnic *rnic,
+			 const struct capture_message *message, const struct frame_message *frames)
+{
+	uint8_t buf[FRAME_MAX];
+	char comment[COMMENT_LEN];
+	const uint32_t count = frame_count(frames);
+	describe(&link->said, message, comment);
+	for (uint32_t i = 0; i < count; i++) {
+		size_t original, len = frame_write(frames, i, buf, &original);
+		const struct pcapng_packet packet = {
+			.interface = rnic->interface,
+			.time_ns = message->time_ns,
+			.outbound = message->flags & CAPTURE_SENT,
+			.lost = i == 0 ? message->lost - rnic->lost : 0,
+			.comment = comment,
+			.data = buf,
+			.len = (uint32_t)len,
+			.original = (uint32_t)original,
+		};
+		pcapng_packet(file->out, &packet);
+	}
+	rnic->packets += count;
+	rnic->lost = message->lost;
+}
+
+static int add_message(struct capture_file *file, const struct capture_message *message,
+		       const uint8_t *data, uint32_t data_len)
+{
+	struct link *link = find_link(file, message->link);
+	if (!link)
+		return -EBADMSG;
+	const bool sent = message->flags & CAPTURE_SENT;
+	const struct capture_link *said = &link->said;
+	const struct frame_message frames = {
+		.from = sent ? &said->local : &said->peer,
+		.to = sent ? &said->peer : &said->local,
+		.is_write = message->flags & CAPTURE_WRITE,
+		.path_mtu = MTU_OF_CODE(said->path_mtu),
+		.psn = link->psn[sent],
+		.remote_addr = message->remote_addr,
+		.rkey = message->rkey,
+		.data = data,
+		.data_len = data_len,
+		.length = message->length,
+	};
+	write_frames(file, link, &file->rnics[said->rnic], message, &frames);
+	link->psn[sent] += frame_count(&frames);
+	file->messages++;
+	return 0;
+}
+
+int capture_file_add(struct capture_file *file, const void *record, size_t len)
+{
+	struct capture_link link;
+	struct capture_message message;
+	const uint8_t *data;
+	uint32_t data_len;
+	if (capture_link_take(record, len, &link))
+		return add_link(file, &link);
+	if (capture_message_take(record, len, &message, &data, &data_len))
+		return add_message(file, &message, data, data_len);
+	return -EBADMSG;
+}
+
+uint64_t capture_file_messages(const struct capture_file *file)
+{
+	return file->messages;
+}
+
+uint64_t capture_file_end(struct capture_file *file, const struct capture_ring *ring)
+{
+	struct timespec now;
+	struct link *link, *next;
+	uint64_t lost = 0;
+	clock_gettime(CLOCK_REALTIME, &now);
+	for (unsigned int i = 0; i < CAPTURE_RNICS; i++) {
+		lost += capture_ring_lost(ring, i);
+		if (file->rnics[i].known)
+			pcapng_statistics(file->out, file->rnics[i].interface,
+					  (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
+					  file->rnics[i].packets, capture_ring_lost(ring, i));
+	}
+	HASH_ITER (hh, file->links, link, next) {
+		HASH_DEL(file->links, link);
+		free(link);
+	}
+	free(file);
+	return lost;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file frame.h
+ * The Ethernet frames that carry a message in RoCEv2, as they would be on the wire: Ethernet, IPv4
+ * or IPv6, UDP to port 4791, BTH, RETH, payload, ICRC. smcrd sees messages only, so packet sequence
+ * numbers and IP identifications are made up.
+ */
+#ifndef SMCRD_SMCRCTL_FRAME_H
+#define SMCRD_SMCRCTL_FRAME_H
+
+#include "proto/capture/record.h"
+#include "proto/roce/roce.h"
+
+/** Ethernet, IPv6, UDP, and the largest RoCE packet. */
+#define FRAME_MAX (14 + 40 + 8 + ROCE_MAX_LEN)
+
+/** A message that becomes frames, one for each path MTU of it. */
+struct frame_message {
+	const struct capture_end *from, *to;
+	bool is_write;
+	uint32_t path_mtu; /* bytes, 256..ROCE_MAX_PAYLOAD */
+	uint32_t psn;      /* of the first frame */
+	uint64_t remote_addr;
+	uint32_t rkey;
+	const uint8_t *data;
+	uint32_t data_len; /* of it there are these bytes, */
+	uint32_t length;   /* and it had as many: the frames of those that are not there are cut */
+};
+
+/** How many frames? At least 1. */
+uint32_t frame_count(const struct frame_message *message);
+
+/**
+ * Write frame `nth` of them, 0..frame_count() - 1.
+ * @param ret_original  its length on the wire. One that is cut has no ICRC
+ * @return the length of what is there
+ */
+size_t frame_write(const struct frame_message *message, uint32_t nth, uint8_t buf[FRAME_MAX],
+		   size_t *ret_original);
+
+#endif
