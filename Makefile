@@ -209,6 +209,7 @@ LINK_test_soft_times := -Wl,--wrap=sendmmsg,--wrap=sendto,--wrap=soft_clock
 
 # Of smcrctl.
 $(B)/tests/unit/test_firewall: $(B)/obj/cli/smcrctl/firewall.o
+$(B)/tests/unit/test_capture: $(patsubst %,$(B)/obj/cli/smcrctl/%.o,capture_file frame pcapng)
 
 $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)

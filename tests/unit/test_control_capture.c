@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: MIT */
+/* Captures: who may ask, what with, how many run, and what is written of a message. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "daemon/control/capture_sink.h"
+#include "proto/capture/record.h"
+#include "proto/smcr/cdc.h"
+#include "tests/lib/controlfix.h"
+
+#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
+
+static int memory_of(size_t len, int seals)
+{
+	int fd = memfd_create("test-capture", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+	assert_true(fd >= 0);
+	assert_int_equal(ftruncate(fd, (off_t)len), 0);
+	if (seals)
+		assert_int_equal(fcntl(fd, F_ADD_SEALS, seals), 0);
+	return fd;
+}
+
+/* @return "": it has begun; else the code of the refusal, until the next call */
+static const char *ask(struct controlfix *fix, uint64_t request, uid_t uid, int fd,
+		       const char *params)
+{
+	static char code[64];
+	const struct clients_asker asker = { .request = request, .cred = { .uid = uid }, .fd = fd };
+	char json[128], *text = NULL;
+	int len = snprintf(json, sizeof(json), "{\"method\":\"capture.run\",\"params\":{%s}}",
+			   params);
+	int r = control_handle(&fix->control, &asker, json, (size_t)len, &text);
+	code[0] = '\0';
+	if (r == -EINPROGRESS)
+		return code;
+	assert_int_equal(r, 0);
+	json_t *reply = json_loads(text, 0, NULL);
+	const json_t *error = json_object_get(reply, "error");
+	snprintf(code, sizeof(code), "%s", json_string_value(json_object_get(error, "code")));
+	json_decref(reply);
+	free(text);
+	return code;
+}
+
+static void only_administrators_capture(void **state)
+{
+	struct controlfix *fix = *state;
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
+	assert_string_equal(ask(fix, 1, 65534, fd, ""), "not-permitted");
+	free(fix->config.admin_group);
+	fix->config.admin_group = strdup("operators");
+	fix->config.admin_gid = 0; /* that of who asks */
+	assert_string_equal(ask(fix, 2, 65534, fd, "\"data\":true"), "not-permitted");
+	assert_string_equal(ask(fix, 3, 65534, fd, "\"data\":false"), "");
+	assert_string_equal(ask(fix, 4, 0, fd, "\"data\":true"), "");
+	close(fd);
+}
+
+static void memory_has_to_be_sound(void **state)
+{
+	struct controlfix *fix = *state;
+	static const struct {
+		size_t len;
+		int seals;
+	} wrong[] = { { CAPTURE_MIN_SIZE, 0 },
+		      { CAPTURE_MIN_SIZE, F_SEAL_GROW },
+		      { CAPTURE_MIN_SIZE - 1, SEALS },
+		      { CAPTURE_MIN_SIZE + 1, SEALS },
+		      { CAPTURE_MAX_SIZE + 4096, SEALS } };
+	int ends[2];
+	assert_string_equal(ask(fix, 1, 0, -1, ""), "bad-request");
+	assert_int_equal(pipe(ends), 0);
+	assert_string_equal(ask(fix, 1, 0, ends[1], ""), "bad-request");
+	close(ends[0]);
+	close(ends[1]);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		int fd = memory_of(wrong[i].len, wrong[i].seals);
+		assert_string_equal(ask(fix, 1, 0, fd, ""), "bad-request");
+		close(fd);
+	}
+	assert_string_equal(ask(fix, 1, 0, -1, "\"peer\":\"nonsense\""), "bad-parameter");
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS); /* and nothing is left of the others */
+	assert_string_equal(ask(fix, 2, 0, fd, ""), "");
+	close(fd);
+}
+
+static void two_run_at_a_time(void **state)
+{
+	struct controlfix *fix = *state;
+	struct capture_ring ring;
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
+	void *memory = mmap(NULL, CAPTURE_MIN_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	assert_true(capture_ring_init(&ring, memory, CAPTURE_MIN_SIZE));
+	assert_string_equal(ask(fix, 1, 0, fd, ""), "");
+	assert_true(capture_ring_has_begun(&ring));
+	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":7"), "");
+	assert_string_equal(ask(fix, 3, 0, fd, ""), "busy");
+	control_forget(&fix->control, 3); /* which is none */
+	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
+	control_forget(&fix->control, 1);
+	assert_string_equal(ask(fix, 5, 0, fd, ""), "");
+	assert_string_equal(ask(fix, 6, 0, fd, ""), "busy");
+	munmap(memory, CAPTURE_MIN_SIZE);
+	close(fd);
+}
+
+/* ---- what is written ---- */
+
+#define LINK_REF 1 /* of the fixture's first link */
+
+static uint64_t marks[FABRIC_MARKS];
+
+static struct capture_sink sink_of(void *memory, struct capture_ring *ret_reader)
+{
+	struct capture_sink sink = { .serial = 5 };
+	memset(memory, 0, CAPTURE_MIN_SIZE);
+	memset(marks, 0, sizeof(marks));
+	assert_true(capture_ring_init(&sink.ring, memory, CAPTURE_MIN_SIZE));
+	assert_true(capture_ring_init(ret_reader, memory, CAPTURE_MIN_SIZE));
+	return sink;
+}
+
+static void give(struct capture_sink *sink, const struct controlfix *fix, const void *data,
+		 uint32_t len, bool is_write)
+{
+	const struct fabric_message message = { .link_ref = LINK_REF,
+						.marks = marks,
+						.sent = true,
+						.is_write = is_write,
+						.data = data,
+						.length = len,
+						.remote_addr = 0x1000,
+						.rkey = 7 };
+	capture_sink_take(sink, fix->control.engine, &message);
+}
+
+static const uint8_t cdc[44] = { SMCR_CDC_TYPE, 44, 1, 2, 3 };
+/* CONFIRM RKEY, one key and one address */
+static const uint8_t llc[44] = { 6, 44, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 5, 6, 7, 8 };
+
+static void a_link_is_told_once(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	uint8_t record[1000];
+	struct capture_ring reader;
+	struct capture_sink sink = sink_of(memory, &reader);
+	struct capture_link link;
+	struct capture_message message;
+	const uint8_t *data;
+	uint32_t len;
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	give(&sink, fix, llc, sizeof(llc), false);
+	give(&sink, fix, llc, sizeof(llc), true); /* not wanted */
+	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_link_take(record, (size_t)n, &link));
+	const struct smcr_link *real = pair_link(fix->pair, PAIR_SERVER, 1);
+	assert_int_equal(link.link, LINK_REF);
+	assert_int_equal(link.group, 1);
+	assert_int_equal(link.number, 1);
+	assert_int_equal(link.local.qpn, real->qpn);
+	assert_int_equal(link.peer.qpn, real->peer_qpn);
+	assert_memory_equal(link.local.gid, real->local_gid, 16);
+	assert_memory_equal(link.peer.mac, real->peer_mac, 6);
+	assert_string_equal(link.name, real->device_name);
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.flags, CAPTURE_SENT);
+	assert_int_equal(message.length, 44);
+	assert_int_equal(len, 44);
+	assert_memory_equal(data, cdc, 44);
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_memory_equal(data, llc, 44); /* root sees the keys */
+	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+}
+
+static void keys_and_data_are_roots(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	uint8_t record[1000];
+	struct capture_ring reader;
+	struct capture_sink sink = sink_of(memory, &reader);
+	struct capture_message message;
+	const uint8_t *data;
+	uint32_t len;
+	sink.hide_keys = true;
+	give(&sink, fix, llc, sizeof(llc), false);
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	capture_ring_get(&reader, record, sizeof(record));
+	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
+	assert_memory_equal(data, llc, 5);
+	for (int i = 5; i < 44; i++)
+		assert_int_equal(data[i], 0);
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.flags, CAPTURE_SENT);
+	assert_memory_equal(data, cdc, 44);
+
+	sink = sink_of(memory, &reader);
+	sink.writes = true;
+	give(&sink, fix, llc, sizeof(llc), true);
+	capture_ring_get(&reader, record, sizeof(record));
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_WRITE);
+	assert_int_equal(message.remote_addr, 0x1000);
+	assert_int_equal(message.rkey, 7);
+	assert_memory_equal(data, llc, 44);
+}
+
+static void other_links_are_left_out(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	uint8_t record[1000];
+	struct capture_ring reader;
+	struct capture_sink sink = sink_of(memory, &reader);
+	sink.filter.linkgroup = 2;
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	/* Another capture that goes by the same mark looks at the link anew. */
+	sink.filter.linkgroup = 1;
+	sink.serial++;
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0);
+	marks[0] = 0;
+	const struct fabric_message stale = {
+		.link_ref = 99, .marks = marks, .data = cdc, .length = 44
+	};
+	capture_sink_take(&sink, fix->control.engine, &stale);
+	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0); /* the message */
+	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+}
+
+/* Nobody reads: smcrd goes on, and counts. Then somebody does, and the next one tells how many. */
+static void a_slow_reader_loses_messages(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	uint8_t record[1000];
+	struct capture_ring reader;
+	struct capture_sink sink = sink_of(memory, &reader);
+	struct capture_message message = { .lost = 0 };
+	const uint8_t *data;
+	uint32_t len;
+	ssize_t n;
+	unsigned int messages = 0;
+	for (int i = 0; i < 1000; i++)
+		give(&sink, fix, cdc, sizeof(cdc), false);
+	const uint64_t lost = capture_ring_lost(&reader, 0);
+	assert_in_range(lost, 1, 999);
+	while ((n = capture_ring_get(&reader, record, sizeof(record))) > 0)
+		messages += capture_message_take(record, (size_t)n, &message, &data, &len);
+	assert_int_equal(messages + lost, 1000);
+	assert_int_equal(message.lost, 0);
+	give(&sink, fix, cdc, sizeof(cdc), false);
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.lost, lost);
+}
+
+#define TEST(function)                                                                             \
+	cmocka_unit_test_setup_teardown(function, controlfix_setup, controlfix_teardown)
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		TEST(only_administrators_capture),
+		TEST(memory_has_to_be_sound),
+		TEST(two_run_at_a_time),
+		TEST(a_link_is_told_once),
+		TEST(keys_and_data_are_roots),
+		TEST(other_links_are_left_out),
+		TEST(a_slow_reader_loses_messages),
+	};
+	return cmocka_run_group_tests_name("control capture", tests, NULL, NULL);
+}
