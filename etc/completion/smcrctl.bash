@@ -10,8 +10,10 @@ _smcrctl() {
 	[[ $line != *[[:space:]] ]] || words+=("")
 	cur=${words[-1]}
 	COMPREPLY=()
-	case ${words[-2]-} in
-	-s | --socket | program)
+	word=${words[-2]-}
+	[[ $word != -w || " ${words[*]} " != *" capture "* ]] || word=--write
+	case $word in
+	-s | --socket | --write | program)
 		mapfile -t COMPREPLY < <(compgen -f -- "$cur")
 		return
 		;;
