@@ -1,0 +1,218 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# smcrctl capture: what is in the file is what passes between two hosts, and tshark decodes it.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
+
+declare -gA TAP_PID
+
+# tap_start HOST NAME ARGUMENTS..: capture to $HOSTS_DIR/NAME.pcap; returns when it has begun.
+tap_start() {
+	local host=$1 name=$2
+	shift 2
+	start_on "$host" "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/$host.sock" capture "$@" \
+		-w "$HOSTS_DIR/$name.pcap" 2>"$HOSTS_DIR/$name.err"
+	TAP_PID[$name]=$!
+	until_true 10 grep -q capturing "$HOSTS_DIR/$name.err"
+}
+
+# tap_stop NAME: the file is complete when this returns.
+tap_stop() {
+	kill -INT "${TAP_PID[$1]}"
+	wait "${TAP_PID[$1]}"
+	grep -q ', 0 lost$' "$HOSTS_DIR/$1.err"
+}
+
+# echoes [ARGUMENTS..]: one connection or more from b to a that echo, until all is closed.
+echoes() {
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 "$@"
+	until_true 5 shows a info '.engine.connections == 0'
+	until_true 5 shows b info '.engine.connections == 0'
+}
+
+# sends FILE: each message of 44 bytes in a recorded RDMA SEND, with the addresses between which it goes, once.
+sends() {
+	capture_fields "$1" 'infiniband.bth.opcode == 4' ip.src ip.dst udp.payload |
+		awk '{ print $1, $2, substr($3, 25, 88) }' | sort -u
+}
+
+has_moved() {
+	! json a link -e --argjson number "${1#*/}" 'any(.link[]; .number == $number)' >/dev/null
+}
+
+@test "a first contact, CDC messages and a deleted link are in a capture as on the wire, and tshark decodes them" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	for nic in 0 1; do
+		capture_start a "eth$nic" "nic$nic" udp port 4791
+	done
+	tap_start a own
+	tap_start b peer
+	echoes --bytes 100000 --repeat 3
+	until_true "$FAILOVER_PATIENCE" symmetric
+	link=$(link_on a 1)
+	ctl a link delete "$link"
+	until_true 5 has_moved "$link"
+	tap_stop own
+	tap_stop peer
+	for nic in 0 1; do
+		capture_stop "nic$nic"
+	done
+
+	# CONFIRM LINK, ADD LINK, DELETE LINK and CDC, in both directions
+	for file in own peer; do
+		for type in 0x01 0x02 0x04 0xfe; do
+			for direction in 1 2; do
+				[ -n "$(capture_fields "$file" "smc.llc_msg == $type &&
+					frame.packet_flags_direction == $direction" frame.number)" ]
+			done
+		done
+		[ -z "$(capture_fields "$file" '_ws.malformed || _ws.expert.severity == error' frame.number)" ]
+		[ -z "$(capture_fields "$file" 'infiniband.bth.opcode != 4' frame.number)" ] # no data
+		[ "$(capture_fields "$file" 'frame.interface_name' frame.interface_name | sort -u | xargs)" = \
+			"soft:eth0 soft:eth1" ]
+	done
+	capture_fields own "ip.addr == ${SERVER%.*}.11 && smc.llc_msg" frame.comment | sort -u >"$HOSTS_DIR/comments"
+	[ "$(cat "$HOSTS_DIR/comments")" = "link group ${link%/*}, link ${link#*/}, peer $CLIENT" ]
+
+	# and they are the very same as on the wire, on both hosts
+	sends own >"$HOSTS_DIR/own.sends"
+	[ "$(wc -l <"$HOSTS_DIR/own.sends")" -gt 10 ]
+	diff <(cat <(sends nic0) <(sends nic1) | sort -u) "$HOSTS_DIR/own.sends"
+	diff "$HOSTS_DIR/own.sends" <(sends peer)
+	# who wanted it, and that it is over, is in the log
+	grep -q 'capture.run .*by uid 0, pid .*: begun' "$HOSTS_DIR/a.log"
+	grep -q 'capture.run .*by uid 0, pid .*: ended' "$HOSTS_DIR/a.log"
+}
+
+# written FILE DIRECTION: so many bytes did RDMA writes carry.
+written() {
+	capture_fields "$1" "infiniband.reth && frame.packet_flags_direction == $2" infiniband.reth.dmalen |
+		awk '{ sum += $1 } END { print sum + 0 }'
+}
+
+@test "with --data every byte of programs is in a capture, in both directions" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	echoes --bytes 1 # afterwards no first contact tries paths with writes of its own
+	until_true "$FAILOVER_PATIENCE" symmetric
+	tap_start a own --data
+	tap_start b peer --data group "$(json b linkgroup '.linkgroup[0].id')"
+	echoes --bytes 300000 --repeat 2
+	tap_stop own
+	tap_stop peer
+	for direction in 1 2; do
+		[ "$(written own "$direction")" = 600000 ]
+		[ "$(written peer "$direction")" = 600000 ]
+	done
+	for file in own peer; do
+		[ -z "$(capture_fields "$file" '_ws.expert.severity == error && infiniband.bth.opcode == 4' frame.number)" ]
+	done
+	# What is received lies where it was written, and is the same, whatever pieces it came in.
+	bytes_of() {
+		capture_fields "$1" "infiniband.reth && frame.packet_flags_direction == $2" udp.payload |
+			cut -c57- | tr -d '\n' | wc -c
+	}
+	[ "$(bytes_of own 1)" -gt 100000 ]
+}
+
+@test "filters leave links out" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	tap_start a other peer 192.0.2.1
+	tap_start a this peer "$CLIENT"
+	echoes --bytes 1000
+	tap_stop other
+	tap_stop this
+	[ -z "$(capture_fields other frame frame.number)" ]
+	[ -n "$(capture_fields this smc.llc_msg frame.number)" ]
+	grep -q '^smcrctl: 0 messages captured, 0 lost$' "$HOSTS_DIR/other.err"
+}
+
+@test "administrators see messages without keys and data; others see nothing; two captures at a time" {
+	hosts_up 1500
+	chmod 711 "$HOSTS_DIR"
+	echo "admin_group = games" >"$HOSTS_DIR/a.conf"
+	smcrd_start a
+	smcrd_start b
+	games=$(getent group games | awk -F: '{ print $3 }')
+	as() {
+		local groups=$1
+		shift
+		setpriv --reuid 65534 --regid 65534 --groups "$groups" \
+			"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" "$@"
+	}
+	run -1 as 65534 -j capture
+	[[ "$output" == *'"code":"not-permitted"'* ]]
+	run -1 as "65534,$games" -j capture --data
+	[[ "$output" == *'"code":"not-permitted"'* && "$output" == *root* ]]
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	start_on a setpriv --reuid 65534 --regid 65534 --groups "65534,$games" \
+		"$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" capture >"$HOSTS_DIR/member.pcap" 2>"$HOSTS_DIR/member.err"
+	TAP_PID[member]=$!
+	until_true 10 grep -q capturing "$HOSTS_DIR/member.err"
+	tap_start a root
+	run -1 smcrctl_on a -j capture
+	[[ "$output" == *'"code":"busy"'* ]]
+	echoes --bytes 1000 --connections 3 --way threads
+	until_true "$FAILOVER_PATIENCE" symmetric
+	tap_stop root
+	tap_stop member
+	# An ADD LINK has the PSN from byte 31 on, behind 12 of the BTH.
+	add_links() {
+		capture_fields "$1" 'smc.llc_msg == 0x02' udp.payload | cut -c87-112
+	}
+	[ -n "$(add_links member)" ]
+	[ -z "$(add_links member | tr -d '0\n')" ]
+	[ -n "$(add_links root | tr -d '0\n')" ]
+	diff <(sends member | grep ' fe2c') <(sends root | grep ' fe2c') # CDC messages are whole
+	[ -n "$(capture_fields member 'frame.comment contains "keys are zero"' frame.number)" ]
+}
+
+@test "a capture ends after a number, a time, or with smcrd, and its file is whole" {
+	two_daemons
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	tap_start a some --count 7
+	echoes --bytes 1000
+	wait "${TAP_PID[some]}"
+	[ "$(capture_fields some frame frame.number | wc -l)" = 7 ]
+	run -0 --separate-stderr smcrctl_on a -j capture --seconds 0.2 -w "$HOSTS_DIR/timed.pcap"
+	[ "$(jq -c .capture <<<"$output")" = "{\"file\":\"$HOSTS_DIR/timed.pcap\",\"messages\":0,\"lost\":0}" ]
+	[ "$(stat -c %a "$HOSTS_DIR/timed.pcap")" = 600 ]
+	diff <(jq -r '.capture | keys[]' <<<"$output" | sort) \
+		<(sed -n 's/^\.It Va \(file\|messages\|lost\)$/\1/p' "$HOSTS_ROOT/man/smcrctl-capture.8" | sort)
+	run -1 smcrctl_on a capture --seconds 0.2 -w "$HOSTS_DIR/none/x"
+	[[ "$output" == *"No such file"* ]]
+	# through a pipe, and the reader goes first
+	smcrctl_on a capture -w - 2>"$HOSTS_DIR/pipe.err" | tshark -r - -c 1 >"$HOSTS_DIR/one" 2>/dev/null &
+	piped=$!
+	until_true 10 grep -q capturing "$HOSTS_DIR/pipe.err"
+	echoes --bytes 1000
+	until_true 10 test -s "$HOSTS_DIR/one"
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
+	wait "$piped" || true
+	tap_start a last
+	echoes --bytes 1000
+	daemon_ends a
+	status=0
+	wait "${TAP_PID[last]}" || status=$?
+	[ "$status" = 3 ]
+	[ -n "$(capture_fields last smc.llc_msg frame.number)" ]
+}
+
+@test "options of a capture go with it alone, and wrong ones are refused" {
+	for words in "link --data" "link --count 3" "info --seconds 1" "capture --count 0" "capture --count x" \
+		"capture --seconds 0" "capture port 3" "capture peer" "capture nonsense" "link -w x" "monitor --write x"; do
+		# shellcheck disable=SC2086
+		run -2 "$HOSTS_BUILD/bin/smcrctl" -s "$BATS_TEST_TMPDIR/none" $words
+	done
+	run -3 "$HOSTS_BUILD/bin/smcrctl" -s "$BATS_TEST_TMPDIR/none" capture -w "$BATS_TEST_TMPDIR/x"
+	[ ! -e "$BATS_TEST_TMPDIR/x" ]
+}
