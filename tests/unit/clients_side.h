@@ -27,6 +27,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -452,7 +453,8 @@ static void be_slow(void)
  * "answer" comes; "held": how many wait and how many of them are gone; "news": tried again with
  * each "wake", answered with the second one; "tried": how often; "groups": whose they are; "slow":
  * keeps the loop busy for 10 ms; "rest": the shortest time between two "slow" ones, as a multiple
- * of what the first of them took; others come back. */
+ * of what the first of them took; "size": of the file that came along, -1 without; others come
+ * back. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -491,6 +493,10 @@ static int on_control(void *ctx, const struct clients_asker *asker, const char *
 		be_slow();
 	} else if (strcmp(reply, "rest") == 0) {
 		snprintf(reply, 100, "%.1f", least_rest);
+	} else if (strcmp(reply, "size") == 0) {
+		struct stat st = { .st_size = -1 };
+		fstat(asker->fd, &st);
+		snprintf(reply, 100, "%ld", (long)st.st_size);
 	} else if (strcmp(reply, "groups") == 0) {
 		for (size_t i = 0; i < asker->num_groups; i++)
 			sprintf(reply + strlen(reply), " %u", (unsigned int)asker->groups[i]);

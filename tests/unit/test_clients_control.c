@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* CONTROL requests that are answered later, and who the daemon takes the asker to be. */
 #include <grp.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "tests/unit/clients_side.h"
@@ -258,6 +259,28 @@ static void the_loop_is_not_for_tools_alone(void **state)
 	daemon_stop(&daemon);
 }
 
+/* It belongs to the request that it came with, and to no other. */
+static void a_descriptor_may_come_along(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	int fd = memfd_create("test", MFD_CLOEXEC);
+	assert_int_equal(ftruncate(fd, 4711), 0);
+	int session = session_open(&daemon);
+	for (int i = 0; i < 3; i++) {
+		ask(session, "size");
+		expect_reply(session, "-1");
+		send_frame(session, IPC_CONTROL, "size", 4, fd);
+		expect_reply(session, "4711");
+	}
+	ask(session, "size");
+	expect_reply(session, "-1");
+	close(session);
+	close(fd);
+	daemon_stop(&daemon);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -270,6 +293,7 @@ int main(void)
 		cmocka_unit_test(the_daemon_may_stop_before_news),
 		cmocka_unit_test(supplementary_groups_are_those_of_the_peer),
 		cmocka_unit_test(the_loop_is_not_for_tools_alone),
+		cmocka_unit_test(a_descriptor_may_come_along),
 	};
 	return cmocka_run_group_tests_name("clients: control", tests, NULL, NULL);
 }
