@@ -155,6 +155,43 @@ static void offer_values(const struct question *question, enum commands_value va
 	}
 }
 
+/* ---- keys of the configuration, and their values ---- */
+
+/* Of those that have words for values. */
+static const struct {
+	const char *key;
+	const char *words[6];
+} known_values[] = {
+	{ "log_level", { "error", "warning", "notice", "info", "debug" } },
+	{ "dialect", { "auto", "rfc", "deployed" } },
+	{ "versions", { "auto", "1", "2" } },
+	{ "shared_memory", { "yes", "no" } },
+};
+
+/* What `config set` can change. */
+static void offer_keys(const struct question *question)
+{
+	char error[SESSION_ERROR_LEN];
+	json_t *rows, *row;
+	size_t i;
+	if (ask_smcrd(question->socket_path, PATIENCE_S, "config.show", NULL, &rows, error))
+		return;
+	json_array_foreach(rows, i, row)
+	{
+		const char *key = json_string_value(json_object_get(row, "key"));
+		if (key && json_is_true(json_object_get(row, "settable")))
+			offer(question, key);
+	}
+	json_decref(rows);
+}
+
+static void offer_key_values(const struct question *question, const char *key)
+{
+	for (size_t i = 0; i < sizeof(known_values) / sizeof(known_values[0]); i++)
+		if (!strcmp(known_values[i].key, key))
+			offer_all(question, known_values[i].words);
+}
+
 /* ---- filters ---- */
 
 static void offer_filter_value(const struct question *question, const char *object,
@@ -296,6 +333,13 @@ static void offer_behind(const struct question *question, const struct object *o
 	if (question->num_words == 1) {
 		offer_commands(question, object);
 		offer_filters(question, object->name, 1);
+		return;
+	}
+	if (!strcmp(object->name, "config") && !strcmp(question->words[1], "set")) {
+		if (question->num_words == 2)
+			offer_keys(question);
+		else if (question->num_words == 3)
+			offer_key_values(question, question->words[2]);
 		return;
 	}
 	bool show = !strcmp(question->words[1], "show");

@@ -82,12 +82,13 @@ static bool add(struct rows *rows, const char *value, const struct config_settin
 {
 	json_t *line = setting && setting->line ? json_integer(setting->line) : json_null();
 	return page_add(rows->page, rows->list,
-			json_pack("{s:s, s:o, s:s, s:o, s:o, s:s, s:o}", "key", rows->key->name,
-				  "value", words_or_null(value), "origin", origin, "file",
-				  words_or_null(setting ? setting->file : NULL), "line", line,
-				  "changes_at", rows->key->restart ? "restart" : "reload",
+			json_pack("{s:s, s:o, s:s, s:o, s:o, s:s, s:o, s:b}", "key",
+				  rows->key->name, "value", words_or_null(value), "origin", origin,
+				  "file", words_or_null(setting ? setting->file : NULL), "line",
+				  line, "changes_at", rows->key->restart ? "restart" : "reload",
 				  "after_restart",
-				  words_or_null(setting ? setting->after_restart : NULL)),
+				  words_or_null(setting ? setting->after_restart : NULL),
+				  "settable", config_key_is_settable(rows->key)),
 			section, rows->number);
 }
 

@@ -131,6 +131,9 @@ void config_each_file(const struct config_source *source, void (*fn)(void *arg, 
 /** The keys in the order of the manual page. @return NULL: there is none of that number */
 const struct config_key *config_key(size_t number);
 
+/** May config_with() give it another value, if that is a good one? */
+bool config_key_is_settable(const struct config_key *key);
+
 /** The settings of a key. @param after  the one before; NULL: the first. @return NULL: no more */
 const struct config_setting *config_next_setting(const struct config *config,
 						 const struct config_key *key,

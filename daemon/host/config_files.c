@@ -317,6 +317,11 @@ static const struct config_key *find_key(const char *name)
 	return NULL;
 }
 
+bool config_key_is_settable(const struct config_key *key)
+{
+	return !key->list && !key->restart && !key->looks_up && !key->by_files;
+}
+
 bool config_with(const struct config *running, const char *name, const char *value,
 		 struct config *ret_next, struct config_notes *ret_errors)
 {
@@ -332,7 +337,7 @@ bool config_with(const struct config *running, const char *name, const char *val
 			    "%s: this is a list: '%s' changes it at run time, and the files with "
 			    "a reload",
 			    name, key->instead);
-	else if (key->list || key->looks_up || key->by_files)
+	else if (!config_key_is_settable(key))
 		config_note(ret_errors,
 			    "%s: changes by the files only: write it there, then 'smcrctl config "
 			    "reload'",

@@ -358,7 +358,8 @@ completes() {
 @test "completion in bash knows objects, commands, options, and what smcrd has" {
 	canned '{"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
 		"link.show":[[{"linkgroup":1,"number":1},{"linkgroup":1,"number":2},{"linkgroup":12,"number":1}]],
-		"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}]}'
+		"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}],
+		"config.show":[[{"key":"socket","settable":false},{"key":"log_level","settable":true},{"key":"max_links","settable":true}]]}'
 	[ "$(completes "smcrctl li")" = "linkgroup link" ]
 	[ "$(completes "smcrctl link ")" = "show add delete test disable enable help peer state group" ]
 	[ "$(completes "smcrctl link delete ")" = "1/1 1/2 12/1" ]
@@ -374,6 +375,10 @@ completes() {
 	[ "$(completes "smcrctl check 10.77.0.2 80 p")" = "program" ]
 	[ "$(completes "smcrctl ueid remove ")" = "LAB" ]
 	[ "$(completes "smcrctl policy delete ")" = 'deny\ port\ 22' ]
+	[ "$(completes "smcrctl config set ")" = "log_level max_links" ]
+	[ "$(completes "smcrctl config set log_level ")" = "error warning notice info debug" ]
+	[ "$(completes "smcrctl config set max_links ")" = "" ]
+	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
 	[ "$(completes "smcrctl --wa")" = "--watch" ]
 	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]

@@ -225,6 +225,29 @@ static void long_lists_come_in_parts(void **state)
 	assert_string_equal(text, "1000 default 0, ");
 }
 
+/* What is offered for completion is what config.set takes. */
+static void settable_is_what_can_be_set(void **state)
+{
+	struct fixture *fixture = *state;
+	json_t *row, *reply = ask(fixture, "{\"method\":\"config.show\"}");
+	size_t i, settable = 0;
+	json_array_foreach(json_object_get(reply, "result"), i, row)
+	{
+		struct config_notes errors = { .num = 0 };
+		struct config next;
+		const char *value = json_string_value(json_object_get(row, "value"));
+		bool good = config_with(&fixture->config, text_of(row, "key"), value ? value : "",
+					&next, &errors);
+		assert_int_equal(good, json_is_true(json_object_get(row, "settable")));
+		settable += good;
+		if (good)
+			config_free(&next);
+		config_notes_free(&errors);
+	}
+	assert_true(settable > 10 && settable < i);
+	json_decref(reply);
+}
+
 /* ---- config reload ---- */
 
 static void start(struct fixture *fixture, uint64_t number)
@@ -518,6 +541,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		CASE(what_holds_is_shown_with_its_origin),
+		CASE(settable_is_what_can_be_set),
 		CASE(long_lists_come_in_parts),
 		CASE(only_administrators_may_reload),
 		CASE(every_error_is_in_the_reply),
