@@ -102,7 +102,14 @@ log_says() {
 	[ "$output" = OK ]
 	chmod 600 "$file"
 	run -0 check
-	[[ "$output" == *"warning: $file: the user smcrd"*OK* ]]
+	[[ "$output" == *"warning: $file: the user smcrd, as which the service runs, cannot read it"*OK* ]]
+	# of a directory that is closed, not of each file in it
+	mkdir "$file.d"
+	echo 'max_links = 4' >"$file.d/50-more.conf"
+	chmod 700 "$BATS_TEST_TMPDIR"
+	run -0 check
+	[ "${#lines[@]}" = 2 ]
+	[[ "$output" == *"warning: $BATS_TEST_TMPDIR: the user smcrd, as which the service runs, cannot enter it"*OK* ]]
 }
 
 @test "a reload under traffic changes what it can, and loses and resets nothing" {
