@@ -124,10 +124,12 @@ bool capture_start(struct control *control, const struct clients_asker *asker,
 	if (!may_ask(asker, params, refusal) || !filter_take(params, NULL, &filter, refusal))
 		return false;
 	if (!capture) {
-		refuse(refusal, EBUSY, "busy",
-		       "%d captures run already, or there is no memory; one of them has to end "
-		       "first",
-		       FABRIC_MARKS);
+		if (control->captures)
+			refuse(refusal, EBUSY, "busy",
+			       "%d captures run already; one of them has to end first",
+			       FABRIC_MARKS);
+		else
+			refuse(refusal, ENOMEM, "no-memory", "out of memory");
 		return false;
 	}
 	struct control_captures *captures = control->captures;
