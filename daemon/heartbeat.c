@@ -29,12 +29,13 @@ static void log_refused(struct heartbeat *heartbeat)
 	if (listeners.refused == heartbeat->refused ||
 	    (heartbeat->logged_us && now - heartbeat->logged_us < LOG_US))
 		return;
+	unsigned int refused = (unsigned int)(listeners.refused - heartbeat->refused);
 	log_message(
 		LOG_WARNING,
-		"%u listeners stay plain TCP, the last one of user %u: all users have %u, and one "
-		"has no more than are left",
-		listeners.refused - heartbeat->refused, (unsigned int)listeners.refused_uid,
-		listeners.claimed);
+		"%u %s plain TCP, the last one of user %u: all users have %u, and one has no more "
+		"than are left",
+		refused, refused == 1 ? "listener stays" : "listeners stay",
+		(unsigned int)listeners.refused_uid, listeners.claimed);
 	heartbeat->refused = listeners.refused;
 	heartbeat->logged_us = now;
 }

@@ -68,7 +68,8 @@ static void print_errors(const struct config_notes *errors)
 	for (size_t i = 0; i < kept; i++)
 		fprintf(stderr, "smcrd: %s\n", errors->text[i]);
 	if (kept < errors->num)
-		fprintf(stderr, "smcrd: and %zu more errors\n", errors->num - kept);
+		fprintf(stderr, "smcrd: and %zu more error%s\n", errors->num - kept,
+			errors->num - kept == 1 ? "" : "s");
 }
 
 /* A hangup asks for a reload, also before there is anybody to hear it: it does not end the start.

@@ -93,8 +93,9 @@ void doctor_option(struct doctor *doctor)
 	json_int_t refused = doctor_number(option, "listeners_refused_total", NULL);
 	if (refused > 0)
 		findings_add(findings, FINDING_WARNING,
-			     "%" JSON_INTEGER_FORMAT " listeners were one too many for SMC-R and "
-			     "stay TCP\nsee max_connections_per_user in smcrd.conf(5) for what a "
+			     "listeners that were too many for SMC-R, and stay TCP: "
+			     "%" JSON_INTEGER_FORMAT
+			     "\nsee max_connections_per_user in smcrd.conf(5) for what a "
 			     "user may have",
 			     refused);
 }

@@ -58,11 +58,11 @@ void doctor_memory(struct doctor *doctor)
 			     NEARLY(used, budget) || ran_out_lately(doctor) ? FINDING_PROBLEM
 									    : FINDING_WARNING,
 			     "memory for buffers ran out for %" JSON_INTEGER_FORMAT
-			     " connections since smcrd was started, which became plain TCP: now "
+			     " connection%s since smcrd was started, which became plain TCP: now "
 			     "%" JSON_INTEGER_FORMAT " of %" JSON_INTEGER_FORMAT
 			     " KiB are used\nraise 'memory' in smcrd.conf(5), then 'smcrctl config "
 			     "reload'",
-			     refused, used / 1024, budget / 1024);
+			     refused, refused == 1 ? "" : "s", used / 1024, budget / 1024);
 	else if (NEARLY(used, budget))
 		findings_add(findings, FINDING_WARNING,
 			     "memory for buffers is nearly used up: %" JSON_INTEGER_FORMAT

@@ -29,10 +29,11 @@ static void print_rules(const json_t *result, bool details)
 		return;
 	}
 	table_print(rules, rule_columns, COUNT(rule_columns), details);
+	json_int_t hits = json_integer_value(json_object_get(result, "default_hits"));
 	if (denied)
 		printf("What no rule allows is denied: %" JSON_INTEGER_FORMAT
-		       " connections so far.\n",
-		       json_integer_value(json_object_get(result, "default_hits")));
+		       " connection%s so far.\n",
+		       hits, hits == 1 ? "" : "s");
 }
 
 /* ---- what was seen ---- */

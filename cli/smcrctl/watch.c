@@ -90,7 +90,7 @@ static void paint(const char *text, unsigned int columns, unsigned int room)
 		text += len + 1;
 	}
 	if (left)
-		printf("(%u more lines)" CLEAR_LINE "\n", left);
+		printf("(%u more line%s)" CLEAR_LINE "\n", left, left == 1 ? "" : "s");
 }
 
 static int paint_screen(const struct watch *watch)

@@ -85,7 +85,7 @@ static void update_all(struct conns *conns)
 	rdv_option_limit(conns->config.option, reason);
 	if (reason != SMCR_REASON_NONE && may_log(&conns->limit_logged_ms))
 		conns_log(conns, LOG_WARNING,
-			  "new connections stay TCP: %s (%u connections, %u sessions)",
+			  "new connections stay TCP: %s (connections: %u, sessions: %u)",
 			  smcr_reason_text(reason), conns->counts.conns, conns->sessions);
 }
 
@@ -99,8 +99,8 @@ static void update_user(struct conns *conns, struct quota *quota)
 			      limited ? SMCR_REASON_LIMIT : SMCR_REASON_NONE);
 	if (limited && may_log(&quota->limit_logged_ms))
 		conns_log(conns, LOG_WARNING,
-			  "new connections of user %u stay TCP: it has %u connections and %u "
-			  "sessions (max_connections_per_user, max_sessions_per_user)",
+			  "new connections of user %u stay TCP: it is at a limit of smcrd.conf "
+			  "(max_connections_per_user: it has %u; max_sessions_per_user: it has %u)",
 			  (unsigned int)quota->uid, quota->conns, quota->sessions);
 }
 

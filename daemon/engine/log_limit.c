@@ -26,7 +26,7 @@ static bool rest_passes(struct log_limit *limit, int64_t now, char ret_more[LOG_
 	}
 	if (limit->rest.left_out)
 		snprintf(ret_more, LOG_LIMIT_TEXT,
-			 " (%u lines about other peers were left out: there are too many)",
+			 " (lines about other peers that were left out: %u; there are too many)",
 			 limit->rest.left_out);
 	else
 		snprintf(ret_more, LOG_LIMIT_TEXT,
@@ -57,8 +57,9 @@ bool log_limit_passes(struct log_limit *limit, const char *reason, const uint8_t
 	}
 	ret_more[0] = '\0';
 	if (is_of(limit, place, reason, peer) && limit->places[place].left_out)
-		snprintf(ret_more, LOG_LIMIT_TEXT, " (and %u times before)",
-			 limit->places[place].left_out);
+		snprintf(ret_more, LOG_LIMIT_TEXT, " (and %u time%s before)",
+			 limit->places[place].left_out,
+			 limit->places[place].left_out == 1 ? "" : "s");
 	limit->places[place].reason = reason;
 	limit->places[place].at = now;
 	limit->places[place].left_out = 0;

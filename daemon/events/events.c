@@ -208,8 +208,8 @@ static void tell_left_out(unsigned int left_out)
 {
 	if (left_out)
 		log_message(LOG_NOTICE,
-			    "%u more events like that are not in this log: smcrctl event",
-			    left_out);
+			    "%u more event%s like that %s not in this log: smcrctl event", left_out,
+			    left_out == 1 ? "" : "s", left_out == 1 ? "is" : "are");
 }
 
 /* Where the lines of this share and peer are counted. Peers for whom there is no place share the

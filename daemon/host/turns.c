@@ -25,7 +25,7 @@ static void tell(struct turns *turns, uint64_t took_us, uint64_t now_us)
 		return;
 	log_message(LOG_NOTICE,
 		    "work for %s kept everything else waiting for %" PRIu64
-		    " ms, or this host is busy (%" PRIu64 " such times since the last line)",
+		    " ms, or this host is busy (times since the last line: %" PRIu64 ")",
 		    turns_name(turns->work), took_us / 1000, turns->untold);
 	turns->told_us = now_us;
 	turns->untold = 0;

@@ -40,6 +40,9 @@ static void one_line_a_minute(void **state)
 	assert_string_equal(more, " (and 8 times before)");
 	assert_true(passes("a", 1, 5 + 2 * LOG_LIMIT_MS));
 	assert_string_equal(more, "");
+	assert_false(passes("a", 1, 6 + 2 * LOG_LIMIT_MS));
+	assert_true(passes("a", 1, 5 + 3 * LOG_LIMIT_MS));
+	assert_string_equal(more, " (and 1 time before)");
 }
 
 static void peers_and_reasons_have_their_own(void **state)
@@ -74,7 +77,7 @@ static void all_peers_together_have_a_limit(void **state)
 		assert_true(passes("b", (uint8_t)i, later));
 	assert_string_equal(more, "");
 	assert_true(passes("a", 250, later));
-	assert_non_null(strstr(more, "(7 lines about other peers were left out"));
+	assert_non_null(strstr(more, "(lines about other peers that were left out: 7;"));
 	assert_false(passes("a", 251, later));
 }
 

@@ -61,8 +61,8 @@ static void the_log_tells_once_a_minute(void **state)
 	dup2(before, STDERR_FILENO);
 	assert_true(read(ends[0], text, sizeof(text) - 1) > 0);
 	assert_int_equal(lines(text, "work for tools kept everything else waiting for 7 ms"), 3);
-	assert_int_equal(lines(text, "(1 such times"), 1);
-	assert_int_equal(lines(text, "(60 such times"), 2);
+	assert_int_equal(lines(text, "(times since the last line: 1)"), 1);
+	assert_int_equal(lines(text, "(times since the last line: 60)"), 2);
 	assert_int_equal(turns.counts[TURNS_TOOLS].times, 121);
 	close(ends[0]);
 	close(ends[1]);
