@@ -48,11 +48,12 @@
  * rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for that. */
 #define STOP_ANSWER_US 300000
 #define RELOAD_SLOW_MS 5000
+#define DRAIN_LOOK_US  100000 /* has the last connection ended? */
 
 struct smcrd {
 	struct config config;
 	struct event_base *base;
-	struct event *on_term, *on_int, *on_hup, *stop_check;
+	struct event *on_term, *on_int, *on_hup, *stop_check, *drain_check;
 	struct netif_watch *netifs;
 	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
@@ -85,12 +86,14 @@ struct smcrd {
 
 /* ---- RNICs ---- */
 
-/* TCPO-8: without a usable RNIC, and while we stop, no peer is promised SMC-R. */
+/* TCPO-8: without a usable RNIC, and while we stop or drain, no peer is promised SMC-R. */
 static void update_option(struct smcrd *smcrd)
 {
 	enum smcr_reason reason = SMCR_REASON_NONE;
 	if (smcrd->stopping)
 		reason = SMCR_REASON_SHUTTING_DOWN;
+	else if (smcrd->control.drain.on)
+		reason = SMCR_REASON_DRAINING;
 	else if (fabric_num_devices(smcrd->fabric) == 0)
 		reason = SMCR_REASON_NO_DEVICE;
 	if (smcrd->option)
@@ -222,6 +225,8 @@ static enum smcr_reason refuse(void *ctx, const struct conns_candidate *candidat
 	};
 	enum smcr_reason reason =
 		optout_judge(&smcrd->optout, candidate->local, candidate->peer, candidate->mark);
+	if (smcrd->control.drain.on) /* it was promised before that */
+		return SMCR_REASON_DRAINING;
 	return reason ? reason : policy_judge(smcrd->policy, &subject);
 }
 
@@ -547,6 +552,33 @@ static int open_reload(struct smcrd *smcrd, const struct config_source *source)
 	return reload_new(&params, &smcrd->reload);
 }
 
+/* ---- no new connections ---- */
+
+static size_t drain_changed(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	const struct timeval often = { .tv_usec = DRAIN_LOOK_US };
+	update_option(smcrd);
+	status_changed(&smcrd->status);
+	if (smcrd->control.drain.on)
+		event_add(smcrd->drain_check, &often);
+	else
+		event_del(smcrd->drain_check);
+	return conns_active(smcrd->conns);
+}
+
+static void on_drain_check(evutil_socket_t fd, short what, void *arg)
+{
+	struct smcrd *smcrd = arg;
+	(void)fd;
+	(void)what;
+	if (!smcrd->stopping && control_drain_look(&smcrd->control, conns_active(smcrd->conns)))
+		return;
+	event_del(smcrd->drain_check);
+	if (!smcrd->stopping)
+		status_changed(&smcrd->status);
+}
+
 /* ---- what the service manager shows ---- */
 
 static const char *plural(size_t n)
@@ -561,9 +593,10 @@ static void describe(void *ctx, char ret_text[STATUS_LEN])
 	smcr_engine_get_view(fabric_engine(smcrd->fabric), &view);
 	size_t rnics = fabric_num_devices(smcrd->fabric);
 	snprintf(ret_text, STATUS_LEN,
-		 "%zu RNIC%s, TCP option %s; %u link group%s, %u connection%s over SMC-R", rnics,
-		 plural(rnics), smcrd->option ? "in use" : "not available", view.num_lgrs,
-		 plural(view.num_lgrs), view.num_conns, plural(view.num_conns));
+		 "%s%zu RNIC%s, TCP option %s; %u link group%s, %u connection%s over SMC-R",
+		 smcrd->control.drain.on ? "draining; " : "", rnics, plural(rnics),
+		 smcrd->option ? "in use" : "not available", view.num_lgrs, plural(view.num_lgrs),
+		 view.num_conns, plural(view.num_conns));
 }
 
 static void list_rnic(void *arg, uint32_t id, struct rnic *rnic)
@@ -777,9 +810,10 @@ static int open_loop(struct smcrd *smcrd)
 	smcrd->on_int = evsignal_new(smcrd->base, SIGINT, on_signal, smcrd);
 	smcrd->on_hup = evsignal_new(smcrd->base, SIGHUP, on_hangup, smcrd);
 	smcrd->stop_check = event_new(smcrd->base, -1, EV_PERSIST, on_stop_check, smcrd);
+	smcrd->drain_check = event_new(smcrd->base, -1, EV_PERSIST, on_drain_check, smcrd);
 	if (!smcrd->on_term || !smcrd->on_int || !smcrd->on_hup || !smcrd->stop_check ||
-	    event_add(smcrd->on_term, NULL) || event_add(smcrd->on_int, NULL) ||
-	    event_add(smcrd->on_hup, NULL))
+	    !smcrd->drain_check || event_add(smcrd->on_term, NULL) ||
+	    event_add(smcrd->on_int, NULL) || event_add(smcrd->on_hup, NULL))
 		return -ENOMEM;
 	return 0;
 }
@@ -845,6 +879,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .reply_ctx = smcrd,
 					   .reload = begin_reload,
 					   .set_values = set_values,
+					   .drained = drain_changed,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,
 					   .events = smcrd->events,
@@ -965,8 +1000,8 @@ void smcrd_run(struct smcrd *smcrd)
 
 void smcrd_free(struct smcrd *smcrd)
 {
-	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->on_hup,
-				   smcrd->stop_check };
+	struct event *events[] = { smcrd->on_term, smcrd->on_int, smcrd->on_hup, smcrd->stop_check,
+				   smcrd->drain_check };
 	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
 	rdv_guard_close(smcrd->guard);

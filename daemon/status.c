@@ -12,17 +12,23 @@
 
 #define PERIOD_SECONDS 5
 
-static void on_timer(evutil_socket_t fd, short what, void *arg)
+void status_changed(struct status *status)
 {
-	struct status *status = arg;
 	char text[STATUS_LEN] = "";
-	(void)fd;
-	(void)what;
+	if (!status->timer)
+		return;
 	status->describe(status->ctx, text);
 	if (!strcmp(text, status->told))
 		return;
 	memcpy(status->told, text, sizeof(status->told));
 	sd_notifyf(0, "STATUS=%s", text);
+}
+
+static void on_timer(evutil_socket_t fd, short what, void *arg)
+{
+	(void)fd;
+	(void)what;
+	status_changed(arg);
 }
 
 int status_start(struct status *status, struct event_base *base,

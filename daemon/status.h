@@ -28,6 +28,8 @@ int status_start(struct status *status, struct event_base *base,
 		 void (*describe)(void *ctx, char ret_text[STATUS_LEN]), void *ctx);
 /** The daemon serves, from here on or again. */
 void status_ready(struct status *status);
+/** Something has changed that shows: tell it at once. */
+void status_changed(struct status *status);
 /** It reads its configuration, until status_ready(). */
 void status_reloading(struct status *status);
 /** It stops: nothing is told any more. */

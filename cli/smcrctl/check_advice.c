@@ -75,6 +75,10 @@ static struct advice advice_of(uint32_t reason)
 			      "--socket of its own that SMCRD_SOCKET names");
 	case SMCR_REASON_NO_BPF: return EITHER("see 'smcrctl doctor'");
 	case SMCR_REASON_NO_DAEMON: return EITHER("start smcrd: systemctl start smcrd");
+	case SMCR_REASON_DRAINING:
+		return (struct advice){ "'smcrctl drain --off' ends that; 'smcrctl info' says "
+					"since when it is so",
+					"'smcrctl drain --off' on the peer ends that" };
 	case SMCR_REASON_SHUTTING_DOWN: return EITHER("try again when smcrd has been started");
 	case SMCR_REASON_NO_ANSWER:
 		return EITHER("what answers there sends the TCP option back without speaking "

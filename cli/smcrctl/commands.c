@@ -171,7 +171,7 @@ const struct command commands[] = {
 	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument,
 	  .value = COMMANDS_GROUP },
 	{ "link", "delete", "GROUP/NUMBER [--disorderly]", "take it down; connections move first",
-	  link_argument, true, .value = COMMANDS_LINK },
+	  link_argument, COMMANDS_DISORDERLY, .value = COMMANDS_LINK },
 	{ "link", "test", "GROUP/NUMBER", "does the peer answer, and how fast?", link_argument,
 	  .value = COMMANDS_LINK },
 	{ "link", "disable", "GROUP/NUMBER", "write on others, if there are any", link_argument,
@@ -179,6 +179,8 @@ const struct command commands[] = {
 	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument, .value = COMMANDS_LINK },
 	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
 	  failover_arguments, .value = COMMANDS_GROUP },
+	{ "drain", NULL, "[--wait | --off]", "no new connections over SMC-R; old ones go on",
+	  no_argument_at_all, COMMANDS_WAIT | COMMANDS_OFF, .method = "drain.begin" },
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
 	{ "ueid", "add", "NAME", "new connections may use version 2 by it", ueid_argument },
 	{ "ueid", "remove", "NAME", "new connections do not use it", ueid_argument,
@@ -258,20 +260,22 @@ const struct command *commands_own(const struct object *object)
 
 /* "link.delete" */
 static void name_method(const struct object *object, const struct command *command,
-			char ret_method[64])
+			unsigned int flags, char ret_method[64])
 {
 	const char *name = command ? command->name : SHOW;
-	if (command && command->method)
+	if (flags & COMMANDS_OFF)
+		snprintf(ret_method, 64, "%s.end", object->name);
+	else if (command && command->method)
 		snprintf(ret_method, 64, "%s", command->method);
 	else
 		snprintf(ret_method, 64, "%s%s%s", object->name, name ? "." : "", name ? name : "");
 }
 
 static char *request_text(const struct object *object, const struct command *command,
-			  const json_t *params)
+			  unsigned int flags, const json_t *params)
 {
 	char method[64];
-	name_method(object, command, method);
+	name_method(object, command, flags, method);
 	json_t *request = json_pack("{s:s, s:O}", "method", method, "params", params);
 	char *text = request ? json_dumps(request, JSON_COMPACT) : NULL;
 	json_decref(request);
@@ -289,25 +293,40 @@ static bool take_words(const struct object *object, const struct command *comman
 	       (taken >= 0 && words_refuse("unexpected argument '%s'", argv[taken]));
 }
 
-static bool take_arguments(const struct object *object, const struct command *command, int argc,
-			   char **argv, bool disorderly, json_t *params)
+/* @param command  NULL: it has none of them */
+static bool flags_fit(const struct command *command, unsigned int flags)
 {
-	if (!take_words(object, command, argc, argv, params))
-		return false;
-	if (disorderly && (!command || !command->disorderly))
+	unsigned int wrong = flags & ~(command ? command->flags : 0);
+	if (wrong & COMMANDS_DISORDERLY)
 		return words_refuse("--disorderly goes with 'link delete' only");
-	if (disorderly && json_object_set_new(params, "disorderly", json_true()))
+	if (wrong)
+		return words_refuse("--wait and --off go with 'drain' only");
+	if (flags & COMMANDS_WAIT && flags & COMMANDS_OFF)
+		return words_refuse("--wait and --off are opposites: one of them");
+	return true;
+}
+
+static bool take_arguments(const struct object *object, const struct command *command, int argc,
+			   char **argv, unsigned int flags, json_t *params)
+{
+	if (!take_words(object, command, argc, argv, params) || !flags_fit(command, flags))
+		return false;
+	if ((flags & COMMANDS_DISORDERLY &&
+	     json_object_set_new(params, "disorderly", json_true())) ||
+	    (flags & COMMANDS_WAIT && json_object_set_new(params, "wait", json_true())))
 		return words_refuse("out of memory");
 	return true;
 }
 
-int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_request)
+int commands_parse(int argc, char **argv, unsigned int flags, struct request *ret_request)
 {
 	const struct object *object = commands_find_object(argv[0]);
 	const struct command *command = NULL;
 	if (!object)
 		return -EINVAL;
 	if (object->run) {
+		if (!flags_fit(NULL, flags))
+			return -EINVAL;
 		*ret_request =
 			(struct request){ .object = object, .argc = argc - 1, .argv = argv + 1 };
 		return 0;
@@ -320,8 +339,8 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 		return -EINVAL;
 	json_t *params = json_object();
 	char *text = NULL;
-	if (take_arguments(object, command, argc - at, argv + at, disorderly, params)) {
-		text = request_text(object, command, params);
+	if (take_arguments(object, command, argc - at, argv + at, flags, params)) {
+		text = request_text(object, command, flags, params);
 		if (!text)
 			words_refuse("out of memory");
 	}
@@ -330,7 +349,8 @@ int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_r
 		return -EINVAL;
 	*ret_request = (struct request){ .object = object,
 					 .show = !command,
-					 .monitor = command && command->method,
+					 .monitor = command && !command->parse,
+					 .patient = flags & COMMANDS_WAIT,
 					 .text = text };
 	return 0;
 }

@@ -20,6 +20,13 @@ enum commands_value {
 	COMMANDS_RULE,
 };
 
+/** Options that some commands have. */
+enum {
+	COMMANDS_DISORDERLY = 1 << 0,
+	COMMANDS_WAIT = 1 << 1,
+	COMMANDS_OFF = 1 << 2,
+};
+
 /** What an object can be told to do. */
 struct command {
 	const char *object;
@@ -29,7 +36,7 @@ struct command {
 	/** Words that are left over are refused by the caller. NULL: it takes filters. @return how
 	 * many words were taken, or -1 */
 	int (*parse)(int argc, char **argv, json_t *params);
-	bool disorderly;           /* --disorderly makes sense */
+	unsigned int flags;        /* COMMANDS_..: options that make sense */
 	const char *method;        /* of smcrd, if it has another name */
 	enum commands_value value; /* that the first word names */
 };
@@ -42,6 +49,7 @@ struct request {
 	const struct object *object;
 	bool show;    /* else it is a command, whose result has a sentence, */
 	bool monitor; /* or this, which has no end */
+	bool patient; /* a command that takes as long as it takes */
 	char *text;   /* JSON for smcrd; the caller frees it; NULL: the object is a tool */
 	int argc;     /* the words for a tool */
 	char **argv;
@@ -49,10 +57,10 @@ struct request {
 
 /**
  * Words may be shortened to a prefix that only one of their kind has; an exact word beats a prefix.
- * @param disorderly  --disorderly was given
+ * @param flags  COMMANDS_..: the options that were given
  * @return 0, or -EINVAL with a sentence on standard error
  */
-int commands_parse(int argc, char **argv, bool disorderly, struct request *ret_request);
+int commands_parse(int argc, char **argv, unsigned int flags, struct request *ret_request);
 
 /** The object that the word means; NULL: none, which it says. */
 const struct object *commands_find_object(const char *word);

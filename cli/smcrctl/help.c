@@ -77,6 +77,8 @@ void help_usage(FILE *out)
 	      ")\n"
 	      "      --number N      with 'monitor': the last N events first\n"
 	      "      --disorderly    with 'link delete': at once, as if the link had failed\n"
+	      "      --wait          with 'drain': until no connection is left\n"
+	      "      --off           with 'drain': new connections may use SMC-R again\n"
 	      "  -V, --version       print the version\n"
 	      "  -h, --help          print this\n\n"
 	      "Exit status: 0 done or requested of the peer, 1 refused or failed, 2 usage,\n"

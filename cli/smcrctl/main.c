@@ -75,7 +75,7 @@ static int request(const struct arguments *args, struct session *session)
 
 static unsigned int patience(const struct request *request)
 {
-	if (request->monitor)
+	if (request->monitor || request->patient)
 		return 0;
 	return request->show ? SHOW_PATIENCE_S : COMMAND_PATIENCE_S;
 }

@@ -182,6 +182,22 @@ static char *limits(const json_t *info)
 	return text;
 }
 
+static char *draining(const json_t *info)
+{
+	const json_t *drain = json_object_get(info, "draining");
+	char *text = NULL;
+	if (!json_is_object(drain))
+		return strdup("no");
+	if (asprintf(&text,
+		     "for %" JSON_INTEGER_FORMAT
+		     " s: new connections are plain TCP, %" JSON_INTEGER_FORMAT
+		     " of smcrd's are left ('smcrctl drain --off' ends that)",
+		     json_integer_value(json_object_get(drain, "age_ms")) / 1000,
+		     json_integer_value(json_object_get(drain, "connections"))) < 0)
+		return NULL;
+	return text;
+}
+
 static char *tcp_option(const json_t *info)
 {
 	const json_t *option = json_object_get(info, "tcp_option");
@@ -252,6 +268,7 @@ static const struct column info_columns[] = {
 	{ "socket", "socket" },
 	{ "peer id", "peer_id" },
 	{ "tcp option", NULL, .format = tcp_option },
+	{ "draining", NULL, .format = draining },
 	{ "devices", "devices" },
 	{ "connections over SMC-R", "connections.smcr" },
 	{ "connections sharing memory", "connections.shared" },
@@ -524,6 +541,7 @@ const struct object objects[] = {
 	  TABLE(linkgroup_columns) },
 	{ "link", "links: one a pair of RDMA devices", print_links, TABLE(link_columns) },
 	{ "failover", NULL, NULL },
+	{ "drain", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections,
 	  TABLE(connection_columns) },
 	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs,

@@ -24,14 +24,15 @@ static const struct option long_options[] = {
 	{ "watch", required_argument, NULL, 'w' }, { "number", required_argument, NULL, 'N' },
 	{ "write", required_argument, NULL, 'W' }, { "data", no_argument, NULL, 'A' },
 	{ "count", required_argument, NULL, 'C' }, { "seconds", required_argument, NULL, 'T' },
-	{ "disorderly", no_argument, NULL, 'D' },  { "version", no_argument, NULL, 'V' },
+	{ "disorderly", no_argument, NULL, 'D' },  { "wait", no_argument, NULL, 'I' },
+	{ "off", no_argument, NULL, 'O' },         { "version", no_argument, NULL, 'V' },
 	{ "help", no_argument, NULL, 'h' },        { 0 },
 };
 
 /* The letters of these are none of the command line's. */
 static bool long_only(int letter)
 {
-	return strchr("BSNDWACT", letter) != NULL;
+	return strchr("BSNDWACTIO", letter) != NULL;
 }
 
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
@@ -161,7 +162,7 @@ static int parse_words(int argc, char **argv, struct arguments *args)
 	for (int i = 0, at = 0; i < argc && at < OPTIONS_TITLE_LEN; i++)
 		at += snprintf(args->title + at, (size_t)(OPTIONS_TITLE_LEN - at), "%s%s",
 			       i ? " " : "", argv[i]);
-	if (commands_parse(argc, argv, args->disorderly, &args->request) || !options_fit(args))
+	if (commands_parse(argc, argv, args->flags, &args->request) || !options_fit(args))
 		return STATUS_USAGE;
 	return -1;
 }
@@ -188,7 +189,9 @@ static int take_option(int letter, const char *word, bool is_long, struct argume
 	case 'C': args->capture.count = take_count(optarg, error); break;
 	case 'T': args->capture.seconds = take_seconds("seconds", optarg, error); break;
 	case 'N': take_number(optarg, args, error); break;
-	case 'D': args->disorderly = true; break;
+	case 'D': args->flags |= COMMANDS_DISORDERLY; break;
+	case 'I': args->flags |= COMMANDS_WAIT; break;
+	case 'O': args->flags |= COMMANDS_OFF; break;
 	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 	case 'h': help_usage(stdout); return STATUS_DONE;
 	case ':': fail(error, "option '%s' is not followed by its value", word); break;

@@ -13,7 +13,7 @@
 
 struct arguments {
 	struct output output;
-	bool disorderly;
+	unsigned int flags;            /* COMMANDS_.. */
 	double watch;                  /* seconds; 0: once */
 	const char *w;                 /* as -w has it; NULL: not given */
 	struct tool_capture capture;   /* what its options say */

@@ -116,8 +116,8 @@ static bool may_ask(const struct clients_asker *asker, const struct params *para
 	return false;
 }
 
-bool capture_start(struct control *control, const struct clients_asker *asker,
-		   const struct params *params, const char *text, struct refusal *refusal)
+static bool begin(struct control *control, const struct clients_asker *asker,
+		  const struct params *params, const char *text, struct refusal *refusal)
 {
 	struct capture *capture = unused(control);
 	struct filter filter;
@@ -150,6 +150,12 @@ bool capture_start(struct control *control, const struct clients_asker *asker,
 	if (control->events)
 		events_command(control->events, text, false, "begun");
 	return true;
+}
+
+json_t *capture_start(struct control *control, const struct command_call *call, bool *ret_later)
+{
+	*ret_later = begin(control, call->asker, call->params, call->text, call->refusal);
+	return NULL;
 }
 
 static void end(struct control *control, struct capture *capture)

@@ -190,6 +190,8 @@ void control_forget(struct control *control, uint64_t request)
 	if (!pending) {
 		config_reload_forget(control, request);
 		capture_forget(control, request);
+		if (!drain_forget(control, request))
+			config_reload_forget(control, request);
 		return;
 	}
 	note_outcome(control, pending, false, "begun; nobody waited for the outcome");
@@ -202,6 +204,7 @@ void control_close(struct control *control)
 {
 	config_reload_forget_all(control);
 	capture_forget_all(control);
+	drain_forget_all(control);
 	while (control->pending)
 		control_forget(control, control->pending->request);
 }

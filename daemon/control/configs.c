@@ -184,23 +184,22 @@ json_t *control_show_config(struct control *control, struct page *page, struct r
 
 /* ---- config reload ---- */
 
-bool config_reload(struct control *control, const struct clients_asker *asker,
-		   const struct params *params, const char *text, struct refusal *refusal)
+json_t *config_reload(struct control *control, const struct command_call *call, bool *ret_later)
 {
-	(void)params;
 	struct control_reloading *reloading = calloc(1, sizeof(*reloading));
 	if (reloading)
 		reloading->number = control->reload ? control->reload(control->reply_ctx) : 0;
 	if (!reloading || !reloading->number) {
 		free(reloading);
-		refuse(refusal, EAGAIN, "failed",
-		       "smcrd cannot read its configuration now: it stops, or has no memory");
-		return false;
+		return refuse(
+			call->refusal, EAGAIN, "failed",
+			"smcrd cannot read its configuration now: it stops, or has no memory");
 	}
-	reloading->request = asker->request;
-	snprintf(reloading->text, sizeof(reloading->text), "%s", text);
+	reloading->request = call->asker->request;
+	snprintf(reloading->text, sizeof(reloading->text), "%s", call->text);
 	DL_APPEND(control->reloads, reloading);
-	return true;
+	*ret_later = true;
+	return NULL;
 }
 
 struct told {

@@ -23,8 +23,8 @@ static const struct method {
 	unsigned int required, optional; /* parameters */
 	json_t *(*change)(struct control *control, const struct params *params,
 			  struct refusal *refusal);
-	bool (*start)(struct control *control, const struct clients_asker *asker,
-		      const struct params *params, const char *text, struct refusal *refusal);
+	/** @return the result; NULL: refused, or it comes later */
+	json_t *(*start)(struct control *control, const struct command_call *call, bool *ret_later);
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "host.show", control_show_host },
@@ -45,6 +45,8 @@ static const struct method {
 	{ "config.reload", .start = config_reload },
 	{ "capture.run", .start = capture_start,
 	  .optional = NEEDS(PEER) | NEEDS(LINKGROUP) | NEEDS(DATA) },
+	{ "drain.begin", .optional = NEEDS(WAIT), .start = drain_begin },
+	{ "drain.end", .change = drain_end },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
 	{ "policy.judge", control_judge, .required = NEEDS(PEER),
 	  .optional = NEEDS(PORT) | NEEDS(LOCAL) | NEEDS(PROGRAM) },
@@ -136,7 +138,12 @@ static json_t *command(struct control *control, const struct method *method,
 	if (method->change)
 		result = method->change(control, params, refusal);
 	else if (method->start)
-		*ret_later = method->start(control, asker, params, text, refusal);
+		result = method->start(control,
+				       &(const struct command_call){ .params = params,
+								     .asker = asker,
+								     .text = text,
+								     .refusal = refusal },
+				       ret_later);
 	else
 		*ret_later = command_start(control, asker->request, method->command, params, text,
 					   refusal);

@@ -19,6 +19,7 @@
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   configs.c   the configuration: shown, read anew
+ *   drain.c     no new connections, and waiting for the end of the last old one
  *   views.c     methods that show something
  *   flow.c      how the bytes of a connection flow
  *   rmbs.c      registered memory
@@ -55,6 +56,15 @@
 
 struct control_pending;
 struct control_reloading;
+struct control_waiter;
+
+/** No new SMC-R connections are begun or taken. */
+struct control_drain {
+	bool on;
+	bool empty;     /* with that: none is left */
+	uint64_t since; /* fabric_now() at its beginning */
+	struct control_waiter *waiters;
+};
 
 /** What the methods look at. Owned by the daemon; must outlive the control. */
 struct control {
@@ -82,6 +92,10 @@ struct control {
 	/** Put the values of `next`, which differs in what is no list, in the place of those that
 	 * hold; it has what held before then. NULL likewise. */
 	void (*set_values)(void *reply_ctx, struct config *next, struct config_notes *ret_errors);
+	/** It has changed whether new SMC-R connections are wanted: see `drain.on`.
+	 * @return how many connections there are that would end with smcrd */
+	size_t (*drained)(void *reply_ctx);
+	struct control_drain drain; /* others read it */
 	/* the control's own: */
 	struct control_pending *pending;   /* commands that have not ended */
 	struct control_reloading *reloads; /* requests that wait for one */
@@ -118,6 +132,12 @@ void control_command_done(struct control *control, uint64_t id,
 /** Every request for a reload up to that number has this outcome. */
 void control_reload_done(struct control *control, uint64_t number,
 			 const struct control_reloaded *what);
+
+/**
+ * While it drains: so many connections are left.
+ * @return is this to be told again?
+ */
+bool control_drain_look(struct control *control, size_t left);
 
 /** Nobody waits for the reply to this request any more. The command goes on. */
 void control_forget(struct control *control, uint64_t request);

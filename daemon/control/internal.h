@@ -91,6 +91,7 @@ enum param_name {
 	PARAM_STATE,
 	PARAM_VALUE,
 	PARAM_DATA,
+	PARAM_WAIT,
 	NUM_PARAMS,
 };
 
@@ -99,7 +100,7 @@ struct params {
 	unsigned int given; /* bits 1 << PARAM_.. */
 	uint32_t linkgroup;
 	uint8_t link, from, to;
-	bool disorderly, data;
+	bool disorderly, data, wait;
 	const char *name, *rule, *peer, *after, *local, *program, *mode, *state, *value;
 	uint16_t port;
 	uint32_t pid, uid;
@@ -155,11 +156,25 @@ json_t *policy_delete(struct control *control, const struct params *params,
 json_t *policy_forget_place(struct control *control, const struct params *params,
 			    struct refusal *refusal);
 
+/** A command whose outcome may come later. */
+struct command_call {
+	const struct clients_asker *asker;
+	const struct params *params;
+	const char *text; /* what is wanted, and by whom: the beginning of a sentence */
+	struct refusal *refusal;
+};
+
+/* drain.c */
+json_t *drain_begin(struct control *control, const struct command_call *call, bool *ret_later);
+json_t *drain_end(struct control *control, const struct params *params, struct refusal *refusal);
+/** @return false: that request does not wait for the end of a drain */
+bool drain_forget(struct control *control, uint64_t request);
+void drain_forget_all(struct control *control);
+
 /* configs.c */
 json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal);
-/** Read the configuration anew for whoever asks; as command_start(). */
-bool config_reload(struct control *control, const struct clients_asker *asker,
-		   const struct params *params, const char *text, struct refusal *refusal);
+/** Read the configuration anew for whoever asks. */
+json_t *config_reload(struct control *control, const struct command_call *call, bool *ret_later);
 /** Nobody waits for that one any more. Nothing if it is none for a reload. */
 void config_reload_forget(struct control *control, uint64_t request);
 void config_reload_forget_all(struct control *control);
@@ -167,9 +182,8 @@ void config_reload_forget_all(struct control *control);
 /* capture.c */
 
 /** Write what comes and goes into the memory that came with the request, until whoever asks has
- *  gone. @return true: it has begun, and no reply comes; or false with the refusal filled in */
-bool capture_start(struct control *control, const struct clients_asker *asker,
-		   const struct params *params, const char *text, struct refusal *refusal);
+ *  gone: no reply comes if it has begun. */
+json_t *capture_start(struct control *control, const struct command_call *call, bool *ret_later);
 /** Nobody reads that one any more. Nothing if it is none. */
 void capture_forget(struct control *control, uint64_t request);
 void capture_forget_all(struct control *control);

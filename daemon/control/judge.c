@@ -12,6 +12,8 @@ static enum smcr_reason of_host(const struct control *control)
 {
 	if (!control->option)
 		return SMCR_REASON_NO_BPF;
+	if (control->drain.on)
+		return SMCR_REASON_DRAINING;
 	return fabric_num_devices(control->fabric) ? SMCR_REASON_NONE : SMCR_REASON_NO_DEVICE;
 }
 

@@ -84,6 +84,11 @@ static void option_available(struct source *source)
 	sample(source, source->snapshot.control->option != NULL);
 }
 
+static void draining(struct source *source)
+{
+	sample(source, source->snapshot.control->drain.on);
+}
+
 static void listeners(struct source *source)
 {
 	sample(source, source->snapshot.listeners.claimed);
@@ -482,6 +487,9 @@ static const struct metric {
 	{ { "smcrd_tcp_option_available", GAUGE, "",
 	    "1 if the SMC-R TCP option can be used; else connections stay TCP" },
 	  option_available },
+	{ { "smcrd_draining", GAUGE, "",
+	    "1 if no new SMC-R connections are wanted (smcrctl drain)" },
+	  draining },
 	{ { "smcrd_listeners", GAUGE, "", "Listening sockets of programs under smcr-run" },
 	  listeners },
 	{ { "smcrd_listeners_refused", COUNTER, "",

@@ -32,6 +32,7 @@ static const struct {
 	[PARAM_STATE] = { "state", 0, true },
 	[PARAM_VALUE] = { "value", 0, true },
 	[PARAM_DATA] = { "data", 0 },
+	[PARAM_WAIT] = { "wait", 0 },
 };
 
 static void store(struct params *params, enum param_name name, const json_t *value)
@@ -56,6 +57,7 @@ static void store(struct params *params, enum param_name name, const json_t *val
 	case PARAM_STATE: params->state = json_string_value(value); break;
 	case PARAM_VALUE: params->value = json_string_value(value); break;
 	case PARAM_DATA: params->data = json_is_true(value); break;
+	case PARAM_WAIT: params->wait = json_is_true(value); break;
 	case NUM_PARAMS: break;
 	}
 	params->given |= 1u << name;

@@ -485,6 +485,17 @@ static json_t *loop_counts(const struct control *control)
 	return object;
 }
 
+/* null: new connections may use SMC-R */
+static json_t *draining(const struct control *control)
+{
+	const struct control_drain *drain = &control->drain;
+	size_t left = control->conns ? conns_active(control->conns) : 0;
+	if (!drain->on)
+		return json_null();
+	return json_pack("{s:I, s:I}", "age_ms", (json_int_t)((fabric_now() - drain->since) / 1000),
+			 "connections", (json_int_t)left);
+}
+
 json_t *control_show_info(struct control *control, struct page *page, struct refusal *refusal)
 {
 	struct smcr_engine_view view;
@@ -494,19 +505,19 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	struct rdv_listeners listeners;
 	rdv_option_get_listeners(control->option, &listeners);
 	plain_look(control->plain);
-	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-			 "s:o, s:o, s:o, s:o}",
-			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
-			 control->config->socket_path, "peer_id",
-			 json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
-			 control->option != NULL, "error",
-			 json_string_or_null(control->option_error), "listeners",
-			 (json_int_t)listeners.claimed, "listeners_refused_total",
-			 (json_int_t)listeners.refused, "devices",
-			 (json_int_t)fabric_num_devices(control->fabric), "connections",
-			 connection_counts(control), "engine", engine_counts(&view), "event_loop",
-			 loop_counts(control), "fallbacks", control_fallbacks(control),
-			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
-			 skipped_peers(control), "limits", limits(control));
+	return json_pack(
+		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
+		"s:o, s:o, s:o, s:o, s:o}",
+		"version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
+		control->config->socket_path, "peer_id",
+		json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
+		control->option != NULL, "error", json_string_or_null(control->option_error),
+		"listeners", (json_int_t)listeners.claimed, "listeners_refused_total",
+		(json_int_t)listeners.refused, "devices",
+		(json_int_t)fabric_num_devices(control->fabric), "connections",
+		connection_counts(control), "engine", engine_counts(&view), "event_loop",
+		loop_counts(control), "fallbacks", control_fallbacks(control), "fallback_peers",
+		control_fallback_peers(control), "skipped_peers", skipped_peers(control), "limits",
+		limits(control), "draining", draining(control));
 }

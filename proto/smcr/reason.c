@@ -187,6 +187,9 @@ static struct reason of_ours(enum smcr_reason code)
 			"no-daemon", "no smcrd answers that could serve this connection: it does "
 				     "not run, it hangs, or the program may not reach its socket"
 		};
+	case SMCR_REASON_DRAINING:
+		return (struct reason){ "draining", "smcrd takes no new SMC-R connections: an "
+						    "operator has it drained (smcrctl drain)" };
 	case SMCR_REASON_OWN_HOST:
 		return (struct reason){ "own-host",
 					"both ends are on this host, where RDMA gains nothing" };

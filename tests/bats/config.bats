@@ -441,5 +441,7 @@ ready_twice() {
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
 	until_true 20 told '^STATUS=2 RNICs, TCP option in use; 1 link group, 2 connections over SMC-R$'
+	ctl a drain
+	until_true 5 told '^STATUS=draining; 2 RNICs, TCP option in use; 1 link group, 2 connections over SMC-R$'
 	busy_end
 }

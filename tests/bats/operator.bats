@@ -270,6 +270,66 @@ linked_again() {
 	busy_end
 }
 
+# carries HOST NUMBER: so many connections would end with smcrd there, which drains.
+carries() {
+	[ "$(json "$1" info '.info.draining.connections')" = "$2" ]
+}
+
+@test "drain: old connections go on, new ones are TCP, whoever begins them; --wait ends with the last old one" {
+	busy_pair
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/server_a.log" 2>&1
+	start_on b "$RUN" "$PROGRAMS/echo_server" "$CLIENT" 7002 >"$HOSTS_DIR/server_b.log" 2>&1
+	until_true 10 tcp_listens a 7001
+	until_true 10 tcp_listens b 7002
+	links=$(json a link '[.link[].number] | sort | join(" ")')
+	shows a info '.draining == null'
+	run -0 ctl a drain
+	[[ "$output" == "new connections are plain TCP; 4 that smcrd carries go on"* ]]
+	carries a 4
+	ctl a info | grep -q '^draining .*4 of smcrd.s are left'
+	# its listeners promise nothing, and its programs get TCP
+	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000
+	on a "$RUN" "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 10000
+	shows b connection 'any(.fallback_reason == "peer-no-smc" and (.peer // "" | endswith(":7001")))'
+	shows a connection '[.[] | select(.fallback_reason == "draining")] | length == 2'
+	run ! on a "$RUN" --require "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 1000
+	run -1 smcrctl_on a -j check "$CLIENT" 7002
+	jq -e '.check.reason == "draining"' <<<"$output"
+	# a reload does not end it
+	ctl a config reload
+	ctl a -j drain --wait >"$HOSTS_DIR/waiting" &
+	waiting=$!
+	carries a 4
+	kill -0 "$waiting"
+	busy_end
+	wait "$waiting"
+	jq -e '.result.connections == 0' "$HOSTS_DIR/waiting"
+	shows a event 'any(.text | contains("no connection is left that smcrd carries"))'
+	[ "$(json a link '[.link[].number] | sort | join(" ")')" = "$links" ]
+	run -0 ctl a drain --off
+	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000
+	on a "$RUN" --require "$PROGRAMS/echo_client" "$CLIENT" 7002 --bytes 10000
+	shows a info '.draining == null and .connections.resets_total == 0'
+}
+
+@test "drain --off fails those who wait, and a wait can be left" {
+	busy_pair
+	ctl a drain --wait >"$HOSTS_DIR/waiting" 2>&1 &
+	waiting=$!
+	until_true 10 carries a 4
+	# an interrupt ends the wait alone
+	run -124 timeout -s INT 1 "$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" drain --wait
+	carries a 4
+	ctl a drain --off
+	status=0
+	wait "$waiting" || status=$?
+	[ "$status" = 1 ]
+	grep -q 'wants new SMC-R connections again' "$HOSTS_DIR/waiting"
+	run -2 ctl a drain --off --wait
+	run -2 ctl a link --wait
+	busy_end
+}
+
 @test "only root and the administrators' group may change things" {
 	hosts_up 1500
 	chmod 711 "$HOSTS_DIR"

@@ -31,6 +31,8 @@ struct fixture {
 	unsigned int num_replies;
 	uint64_t request; /* of the last reply that came later */
 	json_t *reply;
+	size_t left;          /* connections that are there */
+	unsigned int drained; /* it was told so often that a drain begins or ends */
 };
 
 static void no_clc(void *user, const uint8_t *msg, size_t len)
@@ -64,6 +66,13 @@ static void on_done(void *ctx, uint64_t id, const struct smcr_command_result *re
 	control_command_done(&fixture->control, id, result);
 }
 
+static size_t on_drained(void *ctx)
+{
+	struct fixture *fixture = ctx;
+	fixture->drained++;
+	return fixture->left;
+}
+
 static int setup(void **state)
 {
 	struct fixture *fixture = calloc(1, sizeof(*fixture));
@@ -80,6 +89,7 @@ static int setup(void **state)
 					     .option_error = "not here",
 					     .started = fabric_now(),
 					     .reply = on_reply,
+					     .drained = on_drained,
 					     .reply_ctx = fixture };
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
@@ -661,6 +671,82 @@ static void there_is_room_for_so_many_rules(void **state)
 	expect_error(change_rule(fixture, "policy.add", "deny all"), "full", NULL, "256");
 }
 
+/* ---- drain ---- */
+
+#define DRAIN      "{\"method\":\"drain.begin\"}"
+#define DRAIN_WAIT "{\"method\":\"drain.begin\",\"params\":{\"wait\":true}}"
+#define DRAIN_OFF  "{\"method\":\"drain.end\"}"
+
+/* A request that is answered later. */
+static void ask_to_wait(struct fixture *fixture, uint64_t request)
+{
+	const struct clients_asker root = { .request = request };
+	char *text = NULL;
+	assert_int_equal(
+		control_handle(&fixture->control, &root, DRAIN_WAIT, strlen(DRAIN_WAIT), &text),
+		-EINPROGRESS);
+	assert_null(text);
+}
+
+static json_t *ask_root(struct fixture *fixture, const char *request)
+{
+	const struct clients_asker root = { .request = 1 };
+	return ask_as(fixture, &root, request, strlen(request));
+}
+
+/* Begun once, looked at until the last connection has ended; who waits is told then. */
+static void a_drain_ends_with_the_last_connection(void **state)
+{
+	static const char show[] = "{\"method\":\"info.show\"}";
+	struct fixture *fixture = *state;
+	fixture->left = 2;
+	expect_error(ask(fixture, DRAIN, strlen(DRAIN)), "not-permitted", NULL, "root");
+	assert_false(fixture->control.drain.on);
+	json_t *reply = ask(fixture, show, strlen(show));
+	assert_true(json_is_null(result_of(reply, "draining")));
+	json_decref(reply);
+	expect_text(ask_root(fixture, DRAIN), "plain TCP; 2 that smcrd carries go on");
+	assert_true(fixture->control.drain.on);
+	assert_int_equal(fixture->drained, 1);
+	reply = ask(fixture, show, strlen(show));
+	assert_true(json_is_object(result_of(reply, "draining")));
+	json_decref(reply);
+	ask_to_wait(fixture, 7);
+	ask_to_wait(fixture, 8);
+	ask_to_wait(fixture, 9);
+	control_forget(&fixture->control, 8);
+	assert_true(control_drain_look(&fixture->control, 1));
+	assert_int_equal(fixture->num_replies, 0);
+	assert_false(control_drain_look(&fixture->control, 0));
+	assert_int_equal(fixture->num_replies, 2);
+	assert_int_equal(fixture->request, 9);
+	assert_int_equal(json_integer_value(result_of(fixture->reply, "connections")), 0);
+	/* it goes on, and is told once */
+	assert_false(control_drain_look(&fixture->control, 0));
+	assert_int_equal(fixture->num_replies, 2);
+	assert_true(fixture->control.drain.on);
+	fixture->left = 0;
+	expect_text(ask_root(fixture, DRAIN_WAIT), "no connection is left");
+}
+
+static void a_drain_that_is_taken_back_fails_who_waits(void **state)
+{
+	struct fixture *fixture = *state;
+	fixture->left = 3;
+	expect_text(ask_root(fixture, DRAIN_OFF), "as before");
+	assert_int_equal(fixture->drained, 0);
+	ask_to_wait(fixture, 7);
+	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
+	assert_false(fixture->control.drain.on);
+	assert_int_equal(fixture->drained, 2);
+	assert_int_equal(fixture->num_replies, 1);
+	json_t *error = json_object_get(fixture->reply, "error");
+	assert_string_equal(json_string_value(json_object_get(error, "code")), "failed");
+	assert_false(control_drain_look(&fixture->control, 0));
+	assert_int_equal(fixture->num_replies, 1);
+	ask_to_wait(fixture, 8); /* the end of the test forgets it */
+}
+
 /* ---- views in parts ---- */
 
 #define MOST_ROWS 64 /* in a reply */
@@ -1219,6 +1305,8 @@ int main(void)
 		CASE(there_is_room_for_so_many_rules),
 		CASE(what_was_seen_is_shown_and_forgotten),
 		CASE(paths_are_shown_and_forgotten),
+		CASE(a_drain_ends_with_the_last_connection),
+		CASE(a_drain_that_is_taken_back_fails_who_waits),
 		CASE(hits_at_the_hand_over_are_shown),
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),

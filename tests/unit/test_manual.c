@@ -333,6 +333,7 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 		json_t *keys = json_object();
 		snprintf(method, sizeof(method), "%s.show", objects[i]);
 		snprintf(page, sizeof(page), "smcrctl-%s", objects[i]);
+		fixture->fix->control.drain.on = true;
 		json_t *reply = controlfix_ask(fixture->fix, true, method);
 		collect(keys, "", json_object_get(reply, "result"));
 		assert_true(json_object_size(keys) >= 2);

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* smcrd takes no new SMC-R connections, so that it may be replaced when the old ones have ended. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <utlist.h>
+
+#include "daemon/control/internal.h"
+
+/** Who waits until none is left. */
+struct control_waiter {
+	uint64_t request;
+	struct control_waiter *prev, *next;
+};
+
+static json_t *result_of(size_t left, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+static json_t *result_of(size_t left, const char *format, ...)
+{
+	char text[160];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	return json_pack("{s:s, s:I}", "text", text, "connections", (json_int_t)left);
+}
+
+static json_t *none_left(void)
+{
+	return result_of(0, "no connection is left that smcrd carries: it may be replaced");
+}
+
+static void answer(struct control *control, json_t *result, const struct refusal *refusal)
+{
+	struct control_waiter *waiter, *next;
+	DL_FOREACH_SAFE (control->drain.waiters, waiter, next) {
+		control->reply(control->reply_ctx, waiter->request,
+			       reply_text(json_incref(result), "", refusal));
+		DL_DELETE(control->drain.waiters, waiter);
+		free(waiter);
+	}
+	json_decref(result);
+}
+
+static bool wait_for_the_end(struct control *control, uint64_t request)
+{
+	struct control_waiter *waiter = calloc(1, sizeof(*waiter));
+	if (!waiter)
+		return false;
+	waiter->request = request;
+	DL_APPEND(control->drain.waiters, waiter);
+	return true;
+}
+
+json_t *drain_begin(struct control *control, const struct command_call *call, bool *ret_later)
+{
+	struct control_drain *drain = &control->drain;
+	if (!drain->on)
+		*drain = (struct control_drain){ .on = true, .since = fabric_now() };
+	size_t left = control->drained(control->reply_ctx);
+	drain->empty = left == 0;
+	if (left > 0 && call->params->wait) {
+		*ret_later = wait_for_the_end(control, call->asker->request);
+		if (!*ret_later)
+			return refuse(call->refusal, ENOMEM, "no-memory",
+				      "smcrd takes no new SMC-R connections, but has no memory to "
+				      "tell when the last one has ended");
+		if (control->events)
+			events_command(control->events, call->text, false,
+				       "new connections are plain TCP");
+		return NULL;
+	}
+	if (left == 0)
+		return none_left();
+	return result_of(left,
+			 "new connections are plain TCP; %zu that smcrd carries %s on: 'smcrctl "
+			 "drain --wait' waits for the end of the last one",
+			 left, left == 1 ? "goes" : "go");
+}
+
+json_t *drain_end(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	struct refusal over = { 0 };
+	(void)params;
+	(void)refusal;
+	if (!control->drain.on)
+		return result_of(0, "new connections may use SMC-R, as before");
+	control->drain.on = false;
+	size_t left = control->drained(control->reply_ctx);
+	refuse(&over, ECANCELED, "failed",
+	       "an operator wants new SMC-R connections again: %zu that smcrd carries had not "
+	       "ended",
+	       left);
+	answer(control, NULL, &over);
+	return result_of(left, "new connections may use SMC-R again");
+}
+
+bool control_drain_look(struct control *control, size_t left)
+{
+	struct control_drain *drain = &control->drain;
+	if (!drain->on || drain->empty || left > 0)
+		return drain->on && !drain->empty;
+	drain->empty = true;
+	json_t *result = none_left();
+	if (control->events)
+		events_command(control->events, "drain", false,
+			       json_string_value(json_object_get(result, "text")));
+	struct refusal refusal = { 0 };
+	if (!result)
+		refuse(&refusal, ENOMEM, "no-memory",
+		       "none is left, but there is no memory to tell");
+	answer(control, result, &refusal);
+	return false;
+}
+
+bool drain_forget(struct control *control, uint64_t request)
+{
+	struct control_waiter *waiter;
+	DL_SEARCH_SCALAR(control->drain.waiters, waiter, request, request);
+	if (!waiter)
+		return false;
+	DL_DELETE(control->drain.waiters, waiter);
+	free(waiter);
+	return true;
+}
+
+void drain_forget_all(struct control *control)
+{
+	while (control->drain.waiters)
+		drain_forget(control, control->drain.waiters->request);
+}
