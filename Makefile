@@ -389,6 +389,7 @@ UNITDIR = $(PREFIX)/lib/systemd/system
 SYSCONFDIR = $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 DOCDIR = $(PREFIX)/share/doc/smcrd
 MANDIR = $(PREFIX)/share/man
+BPFTRACEDIR = $(PREFIX)/share/smcrd/bpftrace
 
 # MODE:SOURCE:TARGET
 INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
@@ -405,7 +406,8 @@ INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	$(foreach f,$(wildcard man/*.[1-9]),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 # SOURCE:TARGET, with @NAMES@ of directories in them
 INSTALL_FILLED = lib/libsmcr/smcr.pc.in:$(LIBDIR)/pkgconfig/smcr.pc \
-	systemd/smcrd.service:$(UNITDIR)/smcrd.service
+	systemd/smcrd.service:$(UNITDIR)/smcrd.service \
+	$(foreach f,$(wildcard etc/bpftrace/*.bt),$(f):$(BPFTRACEDIR)/$(notdir $(f)))
 # POINTS_TO:LINK
 INSTALL_LINKS = libsmcr.so.$(VERSION):$(LIBDIR)/$(LIBSMCR_SONAME) $(LIBSMCR_SONAME):$(LIBDIR)/libsmcr.so
 # The operator's from then on.
@@ -435,7 +437,7 @@ install: all
 INSTALLED = $(foreach f,$(INSTALL_FILES),$(call part,3,$(f))) \
 	$(foreach f,$(INSTALL_FILLED) $(INSTALL_LINKS),$(call part,2,$(f)))
 # Innermost first. What lies in no prefix of the host is ours altogether, so no directory of it stays empty.
-OWN_DIRS = $(DOCDIR)/examples $(DOCDIR) $(PRELOADDIR) $(SYSCONFDIR)/smcrd/smcrd.conf.d $(SYSCONFDIR)/smcrd
+OWN_DIRS = $(BPFTRACEDIR) $(PREFIX)/share/smcrd $(DOCDIR)/examples $(DOCDIR) $(PRELOADDIR) $(SYSCONFDIR)/smcrd/smcrd.conf.d $(SYSCONFDIR)/smcrd
 PREFIX_DIRS = $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(OWN_DIRS) $(patsubst %/,%,$(sort $(dir $(INSTALLED))))))
 
 # What the operator has changed stays.

@@ -14,11 +14,11 @@ set -euo pipefail
 build=(
 	gcc make pkg-config libc6-dev linux-libc-dev clang bpftool libbpf-dev libevent-dev libibverbs-dev
 	libinih-dev libisal-dev libjansson-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
-	uthash-dev
+	systemtap-sdt-dev uthash-dev
 )
 deb=(debhelper dpkg-dev)
 check=(
-	bats clang-format g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
+	bats bpftrace clang-format g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
 	python3-prometheus-client spin systemd tshark xxd zlib1g-dev
 	# demo, benchmark, and programs that tests run over SMC-R
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin librdmacm-dev ncat nftables nginx-light

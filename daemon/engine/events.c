@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/probes.h"
 
 static void tell(const struct smcr_lgr *lgr, struct smcr_event event)
 {
@@ -97,6 +98,8 @@ static void link_down(struct smcr_link *link, enum smcr_event_type type, unsigne
 {
 	struct smcr_engine_stats *stats = &link->lgr->engine->stats;
 	const bool failed = type == SMCR_EVENT_LINK_FAILED;
+	if (failed && link->told != SMCR_TOLD_DOWN)
+		smcr_probe_link_down(link, why);
 	if (link->told == SMCR_TOLD_UP && link->lgr->told_up) {
 		stats->links_failed += failed;
 		stats->links_deleted += !failed;

@@ -20,7 +20,8 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (RFC 7609 A.4)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
- *   path_mtu.c  do full-size packets pass?
+ *   path_mtu.c  do full-size packets pass?        arrivals.c   what a CDC announces, for captures
+ *   probes.c    for tracing tools
  *   failover.c  connections move between links (FO)
  *   close.c     CLOSE and ABORT state tables (4.8)  urgent.c     urgent data (URG)
  *   data.h      what these five share

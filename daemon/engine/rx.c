@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "daemon/engine/data.h"
+#include "daemon/engine/probes.h"
 
 /* A private value (section 4.2); the same letters as elsewhere. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
@@ -92,6 +93,7 @@ void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 	assert(n <= conn->rx.produced - conn->rx.consumed);
 	conn->rx.consumed += n;
 	count_request(conn, n);
+	smcr_probe_recvmsg(conn, n);
 	if (!smcr_rx_update_due(conn))
 		return;
 	conn->tx.cdc_due = true;

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "daemon/engine/data.h"
+#include "daemon/engine/probes.h"
 
 static uint64_t buffer_free(const struct smcr_conn *conn)
 {
@@ -240,5 +241,6 @@ void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 	conn->tx.committed += n;
 	smcr_need_committed(conn, conn->tx.committed - n);
 	count_request(conn, n);
+	smcr_probe_sendmsg(conn, n);
 	smcr_tx_push(conn);
 }

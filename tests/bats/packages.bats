@@ -44,6 +44,9 @@ files() {
 		for file in "$HOSTS_ROOT"/examples/*; do
 			echo "./usr/share/doc/smcrd/examples/${file##*/}"
 		done
+		for file in "$HOSTS_ROOT"/etc/bpftrace/*; do
+			echo "./usr/share/smcrd/bpftrace/${file##*/}"
+		done
 		for file in "$HOSTS_ROOT"/man/*; do
 			echo "./usr/share/man/man${file##*.}/${file##*/}"
 		done
