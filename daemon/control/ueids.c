@@ -83,9 +83,12 @@ json_t *ueid_remove(struct control *control, const struct params *params, struct
 		return NULL;
 	if (smcr_engine_remove_ueid(control->engine, ueid))
 		return refuse(refusal, ENOENT, "not-found", "there is no UEID %s", params->name);
-	config_forget(control->config, "ueid", params->name);
+	bool configured = config_forget(control->config, "ueid", params->name);
 	return json_pack("{s:o}", "text",
 			 json_sprintf("UEID %s: new connections do not use it; link groups that "
-				      "have it stay",
-				      params->name));
+				      "have it stay%s",
+				      params->name,
+				      configured ? "; it stands in smcrd.conf and counts again "
+						   "after a restart or reload"
+						 : ""));
 }

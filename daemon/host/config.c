@@ -590,14 +590,14 @@ static void forget_rule(struct config *config, const char *action, const char *c
 	config->num_rules = kept;
 }
 
-void config_forget(struct config *config, const char *key, const char *value)
+bool config_forget(struct config *config, const char *key, const char *value)
 {
 	struct config_setting *setting = config->settings;
 	struct config_setting *end = setting + config->num_settings;
 	while (setting < end && (strcmp(setting->key->name, key) || strcmp(setting->value, value)))
 		setting++;
 	if (setting == end)
-		return;
+		return false;
 	if (!strcmp(key, "ueid"))
 		forget_ueid(&config->engine, value);
 	else
@@ -605,6 +605,7 @@ void config_forget(struct config *config, const char *key, const char *value)
 	free_setting(setting);
 	memmove(setting, setting + 1, (size_t)(end - setting - 1) * sizeof(*setting));
 	config->num_settings--;
+	return true;
 }
 
 void config_clear_rnics(struct config *config)

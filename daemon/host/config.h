@@ -176,8 +176,9 @@ bool config_with(const struct config *running, const char *key, const char *valu
  * configuration has it again, and that is a change.
  * @param key    "ueid", "deny" or "allow"
  * @param value  as settings have it; nothing happens if there is none
+ * @return was there one?
  */
-void config_forget(struct config *config, const char *key, const char *value);
+bool config_forget(struct config *config, const char *key, const char *value);
 
 /** Is this IPv4 address (host byte order) in one of the capable subnets? */
 bool config_peer_assumed_capable(const struct config *config, uint32_t addr);

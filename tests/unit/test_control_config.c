@@ -209,6 +209,31 @@ static void what_holds_is_shown_with_its_origin(void **state)
 	expect(fixture, "allow", "uid 7 run-time 0, ");
 }
 
+/* Whoever takes away what the files say is told that it comes back. */
+static void a_ueid_of_the_files_comes_back(void **state)
+{
+	static const char *const names[] = { "A", "C" };
+	const struct clients_asker root = { .request = 1 };
+	struct fixture *fixture = *state;
+	uint8_t ueid[SMCR_EID_LEN];
+	config_free(&fixture->config);
+	load(fixture, "ueid = A\n", &fixture->config);
+	smcr_engine_configure(fixture->control.engine, &fixture->config.engine);
+	smcr_ueid_parse("C", ueid);
+	smcr_engine_add_ueid(fixture->control.engine, ueid);
+	for (int i = 0; i < 2; i++) {
+		char request[128], *text = NULL;
+		snprintf(request, sizeof(request),
+			 "{\"method\":\"ueid.remove\",\"params\":{\"name\":\"%s\"}}", names[i]);
+		assert_int_equal(
+			control_handle(&fixture->control, &root, request, strlen(request), &text),
+			0);
+		assert_non_null(strstr(text, "do not use it"));
+		assert_int_equal(strstr(text, "smcrd.conf and counts again") != NULL, i == 0);
+		free(text);
+	}
+}
+
 static void long_lists_come_in_parts(void **state)
 {
 	struct fixture *fixture = *state;
@@ -542,6 +567,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		CASE(what_holds_is_shown_with_its_origin),
 		CASE(settable_is_what_can_be_set),
+		CASE(a_ueid_of_the_files_comes_back),
 		CASE(long_lists_come_in_parts),
 		CASE(only_administrators_may_reload),
 		CASE(every_error_is_in_the_reply),
