@@ -182,11 +182,31 @@ static void every_line_of_info_and_stats_is_in_their_pages(void **state)
 				 true) > 60);
 }
 
+/* The line of titles in an example has none that are gone. */
+static void examples_are_not_out_of_date(void **state)
+{
+	unsigned int looked_at = 0;
+	(void)state;
+	for (size_t i = 0; i < num_objects; i++) {
+		char command[64], line[256];
+		read_page(objects[i].name);
+		snprintf(command, sizeof(command), "\n$ smcrctl %s", objects[i].name);
+		const char *example = strstr(page, command);
+		example = example ? strchr(example + 1, '\n') : NULL;
+		if (!example || !objects[i].print)
+			continue;
+		snprintf(line, sizeof(line), "%.*s", (int)strcspn(example + 1, "\n"), example + 1);
+		looked_at += check_line(objects[i].name, line, false);
+	}
+	assert_true(looked_at > 50);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_column_is_in_its_page),
 		cmocka_unit_test(every_column_of_policy_and_config_is_in_their_pages),
+		cmocka_unit_test(examples_are_not_out_of_date),
 		cmocka_unit_test(every_line_of_info_and_stats_is_in_their_pages),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
