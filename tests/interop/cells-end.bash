@@ -74,16 +74,12 @@ client_both_down() { both_down "$CLIENT"; }
 client_both_up() { both_up "$CLIENT"; }
 server_both_down() { both_down "$SERVER"; }
 server_both_up() { both_up "$SERVER"; }
-# The kernel's group on the other side may go only when the NICs are back: it waits for all that it has sent to come back
-# (docs/interop.md).
+# The kernel's group may go only when the NICs are back: it waits for all that it has sent to come back (docs/interop.md).
 no_group_left() {
-	case $BOTH in
-	client) client_has_no_group && { [ "$S" = K ] || server_has_no_group; } ;;
-	server) server_has_no_group && { [ "$C" = K ] || client_has_no_group; } ;;
-	esac
+	{ [ "$C" = K ] || client_has_no_group; } && { [ "$S" = K ] || server_has_no_group; }
 }
-cell_both-client() { BOTH=client resets client_both_down no_group_left client_both_up; }
-cell_both-server() { BOTH=server resets server_both_down no_group_left server_both_up; }
+cell_both-client() { resets client_both_down no_group_left client_both_up; }
+cell_both-server() { resets server_both_down no_group_left server_both_up; }
 
 reason_both-client() { reason_rxe; }
 
