@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "daemon/control/internal.h"
+#include "daemon/control/methods.h"
 #include "daemon/control/views.h"
 #include "daemon/host/words.h"
 
@@ -25,26 +26,28 @@ static const struct method {
 			  struct refusal *refusal);
 	/** @return the result; NULL: refused, or it comes later */
 	json_t *(*start)(struct control *control, const struct command_call *call, bool *ret_later);
+	bool rows, session; /* methods.h */
 } methods[] = {
 	{ "info.show", control_show_info },
 	{ "host.show", control_show_host },
-	{ "device.show", control_show_devices },
-	{ "linkgroup.show", control_show_linkgroups, .optional = OF_GROUP },
-	{ "link.show", control_show_links, .optional = OF_GROUP | NEEDS(STATE) },
-	{ "connection.show", control_show_connections, .optional = OF_CONN },
-	{ "rmb.show", control_show_rmbs, .optional = NEEDS(AFTER) | NEEDS(LINKGROUP) },
+	{ "device.show", control_show_devices, .rows = true },
+	{ "linkgroup.show", control_show_linkgroups, .optional = OF_GROUP, .rows = true },
+	{ "link.show", control_show_links, .optional = OF_GROUP | NEEDS(STATE), .rows = true },
+	{ "connection.show", control_show_connections, .optional = OF_CONN, .rows = true },
+	{ "rmb.show", control_show_rmbs, .optional = NEEDS(AFTER) | NEEDS(LINKGROUP),
+	  .rows = true },
 	{ "stats.show", control_show_stats },
 	{ "metrics.show", control_show_metrics },
-	{ "event.show", control_show_events, .optional = OF_GROUP },
-	{ "event.wait", control_wait_for_events, .optional = OF_GROUP },
-	{ "ueid.show", control_show_ueids },
+	{ "event.show", control_show_events, .optional = OF_GROUP, .rows = true },
+	{ "event.wait", control_wait_for_events, .optional = OF_GROUP, .session = true },
+	{ "ueid.show", control_show_ueids, .rows = true },
 	{ "ueid.add", .required = NEEDS(NAME), .change = ueid_add },
 	{ "ueid.remove", .required = NEEDS(NAME), .change = ueid_remove },
-	{ "config.show", control_show_config, .optional = NEEDS(AFTER) },
+	{ "config.show", control_show_config, .optional = NEEDS(AFTER), .rows = true },
 	{ "config.set", .required = NEEDS(NAME) | NEEDS(VALUE), .change = config_set },
 	{ "config.reload", .start = config_reload },
 	{ "capture.run", .start = capture_start,
-	  .optional = NEEDS(PEER) | NEEDS(LINKGROUP) | NEEDS(DATA) },
+	  .optional = NEEDS(PEER) | NEEDS(LINKGROUP) | NEEDS(DATA), .session = true },
 	{ "drain.begin", .optional = NEEDS(WAIT), .start = drain_begin },
 	{ "drain.end", .change = drain_end },
 	{ "policy.show", control_show_policy, .optional = NEEDS(AFTER) },
@@ -69,6 +72,21 @@ static const struct method *find_method(const char *name)
 		if (!strcmp(methods[i].name, name))
 			return &methods[i];
 	return NULL;
+}
+
+bool control_method(size_t number, struct control_method *ret_method)
+{
+	if (number >= sizeof(methods) / sizeof(methods[0]))
+		return false;
+	const struct method *method = &methods[number];
+	*ret_method = (struct control_method){ .name = method->name,
+					       .result = CONTROL_OUTCOME,
+					       .session = method->session,
+					       .required = method->required,
+					       .optional = method->optional };
+	if (method->show)
+		ret_method->result = method->rows ? CONTROL_ROWS : CONTROL_OBJECT;
+	return true;
 }
 
 void *refuse(struct refusal *refusal, int error, const char *code, const char *format, ...)
@@ -197,7 +215,7 @@ static json_t *call(struct control *control, const struct clients_asker *asker,
 	return show(control, method, page, refusal);
 }
 
-char *reply_text(json_t *result, const char *next, const struct refusal *refusal)
+static json_t *reply_json(json_t *result, const char *next, const struct refusal *refusal)
 {
 	json_t *reply;
 	if (result) {
@@ -214,29 +232,64 @@ char *reply_text(json_t *result, const char *next, const struct refusal *refusal
 		if (json_array_size(refusal->errors) > 0)
 			json_object_set(json_object_get(reply, "error"), "errors", refusal->errors);
 	}
+	return reply;
+}
+
+char *reply_text(json_t *result, const char *next, const struct refusal *refusal)
+{
+	json_t *reply = reply_json(result, next, refusal);
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
 	return text;
+}
+
+/* @return the reply; NULL: *ret_status says why there is none */
+static json_t *serve(struct control *control, const struct clients_asker *asker,
+		     const json_t *request, struct refusal *refusal, int *ret_status)
+{
+	struct page page = { 0 };
+	json_t *result = NULL;
+	bool later = false;
+	*ret_status = 0;
+	if (!refusal->code)
+		result = call(control, asker, request, &page, refusal, &later);
+	if (later || page.wait) {
+		*ret_status = later ? -EINPROGRESS : -EAGAIN;
+		return NULL;
+	}
+	json_t *reply = reply_json(result, page.next, refusal);
+	if (!reply)
+		*ret_status = -ENOMEM;
+	return reply;
+}
+
+int control_handle_json(struct control *control, const struct clients_asker *asker,
+			const json_t *request, json_t **ret_reply)
+{
+	struct refusal refusal = { 0 };
+	int status;
+	json_t *reply = serve(control, asker, request, &refusal, &status);
+	if (reply)
+		*ret_reply = reply;
+	return status;
 }
 
 int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
 		   size_t len, char **ret_reply)
 {
 	struct refusal refusal = { 0 };
-	struct page page = { 0 };
 	json_error_t where;
-	json_t *result = NULL;
-	bool later = false;
+	int status;
 	json_t *request = json_loadb(json, len, JSON_REJECT_DUPLICATES, &where);
-	if (json_is_object(request))
-		result = call(control, asker, request, &page, &refusal, &later);
-	else
+	if (!json_is_object(request))
 		refuse(&refusal, EINVAL, "bad-request", "the request is not a JSON object: %.160s",
 		       request ? "it is another value" : where.text);
-	char *text = later || page.wait ? NULL : reply_text(result, page.next, &refusal);
-	json_decref(request); /* the refusal may point into it */
-	if (later || page.wait)
-		return later ? -EINPROGRESS : -EAGAIN;
+	json_t *reply = serve(control, asker, request, &refusal, &status);
+	json_decref(request); /* the refusal may have pointed into it */
+	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
+	json_decref(reply);
+	if (status)
+		return status;
 	if (!text)
 		return -ENOMEM;
 	*ret_reply = text;

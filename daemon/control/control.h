@@ -13,7 +13,7 @@
  * array of the next part continues the one of the same name. A row with an "id" that was there
  * before takes the place of that.
  *
- *   control.c   requests, the method table, who may do what
+ *   control.c   requests, the method table (methods.h), who may do what
  *   params.c    the one place where parameters are checked
  *   commands.c  methods that are commands of the engine, answered when they have ended
  *   ueids.c     UEIDs: shown, added, removed
@@ -38,6 +38,7 @@
 #ifndef SMCRD_CONTROL_CONTROL_H
 #define SMCRD_CONTROL_CONTROL_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <sys/socket.h>
 
@@ -121,6 +122,14 @@ struct control_reloaded {
  */
 int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
 		   size_t len, char **ret_reply);
+
+/**
+ * The same for a transport that does not come with text.
+ * @param request    "method" and, if there are any, "params"
+ * @param ret_reply  a new reference; with 0 only
+ */
+int control_handle_json(struct control *control, const struct clients_asker *asker,
+			const json_t *request, json_t **ret_reply);
 
 /** May whoever asks change things: is it root, or in the administrators' group? */
 bool control_is_administrator(const struct control *control, const struct clients_asker *asker);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "daemon/control/internal.h"
+#include "daemon/control/methods.h"
 
 #define LINK_MAX_NUMBER UINT8_MAX /* one byte in LLC messages */
 
@@ -34,6 +35,20 @@ static const struct {
 	[PARAM_DATA] = { "data", 0 },
 	[PARAM_WAIT] = { "wait", 0 },
 };
+
+bool control_param(unsigned int number, struct control_param *ret_param)
+{
+	if (number >= NUM_PARAMS)
+		return false;
+	*ret_param = (struct control_param){ .name = table[number].name,
+					     .type = CONTROL_TRUTH,
+					     .max = (uint32_t)table[number].max };
+	if (table[number].max)
+		ret_param->type = CONTROL_NUMBER;
+	else if (table[number].text)
+		ret_param->type = CONTROL_TEXT;
+	return true;
+}
 
 static void store(struct params *params, enum param_name name, const json_t *value)
 {

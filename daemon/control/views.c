@@ -158,9 +158,30 @@ static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 
 static const char *const group_sections[] = { "linkgroup" };
 
+/* The one group that is asked for is not looked for among others. @return false: refused */
+static bool begin_groups(const struct page *page, uint32_t *ret_after, struct refusal *refusal)
+{
+	size_t section;
+	uint64_t after;
+	if (!page_begin(page, group_sections, 1, &section, &after, refusal))
+		return false;
+	if (page->params->linkgroup && after < page->params->linkgroup - 1)
+		after = page->params->linkgroup - 1;
+	*ret_after = after < UINT32_MAX ? (uint32_t)after : UINT32_MAX;
+	return true;
+}
+
+/* Groups come in order: that was the last one that is asked for. */
+static bool is_past(const struct part *part, uint32_t linkgroup)
+{
+	return part->filter.linkgroup && part->filter.linkgroup < linkgroup;
+}
+
 static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 {
 	const struct part *part = arg;
+	if (is_past(part, view->id))
+		return false;
 	if (!filter_peer(&part->filter, &view->peer) || !filter_group(&part->filter, view->id))
 		return page_skip(part->page, group_sections[0], view->id);
 	json_t *object = json_pack(
@@ -176,17 +197,6 @@ static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
 		view->num_conns ? json_null() : json_u64(view->idle_us / 1000));
 	set_v2(object, view);
 	return page_add(part->page, part->list, object, group_sections[0], view->id);
-}
-
-/* @return false: refused */
-static bool begin_groups(const struct page *page, uint32_t *ret_after, struct refusal *refusal)
-{
-	size_t section;
-	uint64_t after;
-	if (!page_begin(page, group_sections, 1, &section, &after, refusal))
-		return false;
-	*ret_after = after < UINT32_MAX ? (uint32_t)after : UINT32_MAX;
-	return true;
 }
 
 json_t *control_show_linkgroups(struct control *control, struct page *page, struct refusal *refusal)
@@ -213,6 +223,8 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 {
 	const struct part *part = arg;
 	struct rnic_qp_stats stats = { 0 };
+	if (is_past(part, view->lgr_id))
+		return false;
 	if (!filter_peer(&part->filter, &view->peer) ||
 	    !filter_group(&part->filter, view->lgr_id) ||
 	    !filter_name(part->filter.state, smcr_link_state_name(view->state)))
