@@ -70,7 +70,7 @@ PROTO_SRCS := $(wildcard proto/*/*.c)
 ENGINE_SRCS := $(wildcard daemon/engine/*.c)
 RNIC_SRCS := $(wildcard daemon/rnic/*.c daemon/rnic/*/*.c)
 DAEMON_SRCS := $(wildcard daemon/rendezvous/*.c daemon/clients/*.c daemon/conns/*.c daemon/host/*.c \
-	daemon/control/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c)
+	daemon/control/*.c daemon/bus/*.c daemon/events/*.c daemon/fabric/*.c daemon/policy/*.c)
 # Both libraries are made of the same core, each of its own copy of it.
 CORE_SRCS := $(wildcard lib/smcr/*.c)
 PRELOAD_SRCS := $(wildcard lib/preload/*.c lib/inspect/*.c)
@@ -201,7 +201,8 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
-# Tests that stand between the code and the C library.
+# Tests that stand between the code and the C library, or the fabric.
+LINK_test_bus := -Wl,--wrap=fabric_qp_stats
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc
 LINK_test_manual := -Wl,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
@@ -402,6 +403,7 @@ INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	644:etc/completion/_smcrctl:$(PREFIX)/share/zsh/site-functions/_smcrctl \
 	644:systemd/smcrd.sysusers:$(PREFIX)/lib/sysusers.d/smcrd.conf \
 	644:systemd/smcrd.catalog:$(PREFIX)/lib/systemd/catalog/smcrd.catalog \
+	644:etc/dbus/org.smcrd.conf:$(PREFIX)/share/dbus-1/system.d/org.smcrd.conf \
 	$(foreach f,$(wildcard examples/*),644:$(f):$(DOCDIR)/$(f)) \
 	$(foreach f,$(wildcard man/*.[1-9]),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 # SOURCE:TARGET, with @NAMES@ of directories in them

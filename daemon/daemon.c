@@ -16,7 +16,9 @@
 #include <unistd.h>
 
 #include "daemon/apply.h"
+#include "daemon/bus/bus.h"
 #include "daemon/clients/clients.h"
+#include "daemon/conns/batch.h"
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
 #include "daemon/control/metrics.h"
@@ -70,6 +72,7 @@ struct smcrd {
 	struct clients *clients;
 	struct control control;
 	struct scrape *scrape; /* NULL: there was no memory for it */
+	struct bus *bus;       /* likewise */
 	struct events *events;
 	struct reload *reload;
 	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
@@ -340,6 +343,7 @@ static void event_noted(void *ctx)
 	struct smcrd *smcrd = ctx;
 	if (smcrd->clients)
 		clients_control_wake(smcrd->clients);
+	bus_wake(smcrd->bus);
 }
 
 static void note_refused(struct smcrd *smcrd, const struct conns_told *told)
@@ -385,7 +389,10 @@ static void device_told(void *ctx, const char *name, bool up, const char *text)
 static void reply_later(void *ctx, uint64_t request, char *reply)
 {
 	struct smcrd *smcrd = ctx;
-	clients_control_reply(smcrd->clients, request, reply);
+	if (bus_is_request(request))
+		bus_reply(smcrd->bus, request, reply);
+	else
+		clients_control_reply(smcrd->clients, request, reply);
 }
 
 static void write_log(void *ctx, int priority, const char *line)
@@ -459,6 +466,41 @@ static void start_scrape(struct smcrd *smcrd)
 	config_notes_free(&notes);
 }
 
+/* ---- on the system bus ---- */
+
+static void bus_at_work(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
+}
+
+static int serve_bus(void *ctx, const struct clients_asker *asker, const json_t *request,
+		     json_t **ret_reply)
+{
+	struct smcrd *smcrd = ctx;
+	batch_begin(conns_batch(smcrd->conns));
+	bus_at_work(smcrd);
+	int r = control_handle_json(&smcrd->control, asker, request, ret_reply);
+	batch_end(conns_batch(smcrd->conns));
+	bus_at_work(smcrd);
+	return r;
+}
+
+/* Without memory for it smcrd goes on, as without a bus. */
+static void open_bus(struct smcrd *smcrd)
+{
+	const struct bus_params params = { .base = smcrd->base,
+					   .control = &smcrd->control,
+					   .call = serve_bus,
+					   .gone = asker_gone,
+					   .at_work = bus_at_work,
+					   .ctx = smcrd };
+	if (!smcrd->bus && bus_new(&params, &smcrd->bus) < 0)
+		log_message(LOG_WARNING, "smcrd goes on without D-Bus: out of memory");
+	else
+		bus_configure(smcrd->bus, smcrd->config.dbus);
+}
+
 static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes)
 {
@@ -470,6 +512,8 @@ static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next
 	apply_config(&rooms, what, next, ret_errors, ret_notes);
 	if (!ret_errors->num && what == APPLY_FILES)
 		open_scrape(smcrd, ret_notes);
+	if (!ret_errors->num)
+		open_bus(smcrd);
 	update_option(smcrd);
 }
 
@@ -913,6 +957,8 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 			 strerror(-error));
 	else
 		start_scrape(smcrd);
+	if (!error)
+		open_bus(smcrd);
 	return error;
 }
 
@@ -1008,6 +1054,8 @@ void smcrd_free(struct smcrd *smcrd)
 	reload_free(smcrd->reload);
 	status_end(&smcrd->status);
 	scrape_close(smcrd->scrape);
+	bus_free(smcrd->bus);
+	smcrd->bus = NULL;
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
 	fabric_free(smcrd->fabric);

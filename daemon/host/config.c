@@ -322,6 +322,19 @@ static bool set_shared_memory(struct config *config, struct value *value)
 	return true;
 }
 
+static bool set_dbus(struct config *config, struct value *value)
+{
+	static const char *const names[] = {
+		[CONFIG_DBUS_NO] = "no", [CONFIG_DBUS_YES] = "yes", [CONFIG_DBUS_AUTO] = "auto"
+	};
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(value->text, names[i])) {
+			config->dbus = (enum config_dbus)i;
+			return true;
+		}
+	return refuse(value, "'%.40s' is not yes, no or auto", value->text);
+}
+
 enum number {
 	MAX_LINKS,
 	SKIP_SECONDS,
@@ -377,6 +390,7 @@ static const struct known_key {
 	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
 	{ { "metrics_socket", .by_files = true }, "", set_metrics_socket },
 	{ { "metrics_address", .by_files = true }, "", set_metrics_address },
+	{ { "dbus" }, "auto", set_dbus },
 	{ { "admin_group", .looks_up = true }, "", set_admin_group },
 	{ { "log_level" }, "info", set_log_level },
 	{ { "element_size" }, "512K", set_bsize },

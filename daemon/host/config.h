@@ -63,6 +63,12 @@ struct config_setting {
 	char *after_restart; /* what the files say now, if it takes a restart; else NULL */
 };
 
+enum config_dbus {
+	CONFIG_DBUS_NO,
+	CONFIG_DBUS_YES,
+	CONFIG_DBUS_AUTO, /* if there is a system bus */
+};
+
 struct config {
 	char *rnics[CONFIG_MAX_RNICS]; /* "soft:IFNAME" or "verbs:DEV[/PORT]"; none = discover */
 	size_t num_rnics;
@@ -71,7 +77,8 @@ struct config {
 	char *metrics_address; /* likewise "ADDRESS:PORT" of TCP */
 	char *admin_group;     /* members may change things with smcrctl; "" = root only */
 	gid_t admin_gid;       /* its number, if there is one */
-	int log_level;         /* LOG_ERR .. LOG_DEBUG */
+	enum config_dbus dbus;
+	int log_level; /* LOG_ERR .. LOG_DEBUG */
 	struct config_subnet capable_subnets[CONFIG_MAX_SUBNETS];
 	size_t num_capable_subnets;
 	struct policy_rule *rules; /* which connections may use SMC-R */

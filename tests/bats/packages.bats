@@ -39,6 +39,7 @@ files() {
 		./usr/lib/sysusers.d/smcrd.conf
 		./usr/sbin/smcrd
 		./usr/share/bash-completion/completions/smcrctl
+		./usr/share/dbus-1/system.d/org.smcrd.conf
 		./usr/share/zsh/site-functions/_smcrctl
 		END
 		for file in "$HOSTS_ROOT"/examples/*; do

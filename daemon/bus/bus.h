@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file bus.h
+ * smcrd on the system bus (D-Bus): the methods of the one table of methods, objects for RNICs, link
+ * groups and links with their properties, and events as signals. org.smcrd.Manager1(5) describes
+ * what programs see of it.
+ *
+ *   bus.c      the connection: it comes back by itself, and has a part of the loop's time
+ *   calls.c    method calls: who asks, and the answers
+ *   objects.c  what lies where: paths and properties
+ *   signals.c  events
+ *   form.c     names and signatures that follow from the table of methods
+ *   values.c   JSON as values of D-Bus, and back
+ *
+ * Whoever calls by the bus has the rights that the same process has at the Unix socket. Anybody may
+ * call, so all of it is bounded: the bus gets a fifth of the loop's time, whoever calls how often;
+ * calls at a time, of one connection to the bus and of all; what a call may bring; and what waits
+ * to be sent. A bus that stands still, goes away or never answers costs nothing but the bus.
+ *
+ * All of it runs on the libevent base's thread, and nothing of it blocks.
+ */
+#ifndef SMCRD_BUS_BUS_H
+#define SMCRD_BUS_BUS_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "daemon/clients/clients.h"
+#include "daemon/control/control.h"
+#include "daemon/host/config.h"
+
+#define BUS_NAME "org.smcrd"
+
+#define BUS_MAX_CALLS           512 /* that have no answer yet */
+#define BUS_MAX_CALLS_OF_SENDER 8   /* likewise, of one connection to the bus */
+#define BUS_MAX_QUEUED          64  /* messages that wait to be sent; then none is read */
+#define BUS_MAX_CHILDREN        256 /* objects of a kind that introspection tells of */
+
+struct bus;
+
+struct bus_params {
+	struct event_base *base;
+	const char *address; /* of the bus, as D-Bus has them; NULL: the system bus. Not copied */
+	const struct control *control; /* what is looked at for introspection and signals */
+	/** As control_handle_json(), with all that the engine wants. Requests have numbers that
+	 *  bus_is_request() knows. */
+	int (*call)(void *ctx, const struct clients_asker *asker, const json_t *request,
+		    json_t **ret_reply);
+	/** Nobody waits for that reply any more. */
+	void (*gone)(void *ctx, uint64_t request);
+	/** What follows is done for the bus; NULL: nobody wants to know. */
+	void (*at_work)(void *ctx);
+	void *ctx;
+};
+
+/** It is off. @return 0 or -ENOMEM */
+int bus_new(const struct bus_params *params, struct bus **ret_bus);
+/** Be on the bus, or not. Without a bus smcrd says so once and goes on trying, without hurry. */
+void bus_configure(struct bus *bus, enum config_dbus wanted);
+/** An event has come. From anywhere, NULL is allowed. */
+void bus_wake(struct bus *bus);
+/** The reply to a call that was left open. From anywhere. @param reply  taken over; may be NULL */
+void bus_reply(struct bus *bus, uint64_t request, char *reply);
+/** Is this request one that came by the bus? */
+bool bus_is_request(uint64_t request);
+/** NULL is allowed. */
+void bus_free(struct bus *bus);
+
+#endif

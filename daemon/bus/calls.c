@@ -1,0 +1,389 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Method calls. A message of D-Bus does not say who sends it, in a way that could be trusted, but
+ * the bus knows: it is asked for each call, as user, groups and process were when the sender came
+ * to the bus. What the call wants is read before, so that no message is kept that is long.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <utlist.h>
+
+#include "daemon/bus/internal.h"
+#include "daemon/bus/values.h"
+
+#define MAX_GROUPS 65536 /* as many as Linux lets a process have */
+
+struct call {
+	struct bus *bus;
+	sd_bus_message *message;
+	const struct form *form;
+	json_t *request;
+	sd_bus_slot *asking; /* the bus, who it is; NULL: not any more */
+	uint64_t id;         /* once it was passed on and has no answer; else 0 */
+	bool answered;
+	char *answer;
+	struct call *prev, *next;
+};
+
+static void end(struct call *call)
+{
+	struct bus *bus = call->bus;
+	DL_DELETE(bus->calls, call);
+	bus->num_calls--;
+	sd_bus_slot_unref(call->asking);
+	sd_bus_message_unref(call->message);
+	json_decref(call->request);
+	free(call->answer);
+	free(call);
+}
+
+void calls_forget(struct bus *bus)
+{
+	while (bus->calls) {
+		if (bus->calls->id && !bus->calls->answered)
+			bus->params.gone(bus->params.ctx, bus->calls->id);
+		end(bus->calls);
+	}
+}
+
+/* ---- answers ---- */
+
+/* Errors that D-Bus has a name for have that. */
+static void error_name(const char *code, char *ret_name, size_t len)
+{
+	static const char *const names[][2] = {
+		{ "not-permitted", SD_BUS_ERROR_ACCESS_DENIED },
+		{ "bad-parameter", SD_BUS_ERROR_INVALID_ARGS },
+		{ "no-memory", SD_BUS_ERROR_NO_MEMORY },
+		{ "timeout", SD_BUS_ERROR_TIMEOUT },
+	};
+	char camel[FORM_NAME_LEN];
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+		if (!strcmp(names[i][0], code)) {
+			snprintf(ret_name, len, "%s", names[i][1]);
+			return;
+		}
+	form_camel(code, camel);
+	snprintf(ret_name, len, BUS_ERROR_NAME "%s", camel);
+}
+
+/* One sentence a line: what a configuration has wrong is a list. */
+static char *error_text(const json_t *error)
+{
+	const json_t *more = json_object_get(error, "errors");
+	const char *text = json_string_value(json_object_get(error, "text"));
+	char *all = NULL;
+	size_t size;
+	FILE *out = open_memstream(&all, &size);
+	if (!out)
+		return NULL;
+	fputs(text ? text : "", out);
+	for (size_t i = 0; i < json_array_size(more); i++)
+		fprintf(out, "\n%s", json_string_value(json_array_get(more, i)));
+	return fclose(out) == 0 ? all : NULL;
+}
+
+static int answer_error(const struct call *call, const json_t *error)
+{
+	const char *code = json_string_value(json_object_get(error, "code"));
+	char name[sizeof(BUS_ERROR_NAME) + FORM_NAME_LEN];
+	char *text = error_text(error);
+	error_name(code ? code : "failed", name, sizeof(name));
+	int r = sd_bus_reply_method_errorf(call->message, name, "%s", text ? text : "");
+	free(text);
+	return r;
+}
+
+static enum form_class class_of_rows(const struct form *form)
+{
+	static const char *const shows[NUM_FORM_CLASSES] = { [FORM_DEVICE] = "device.show",
+							     [FORM_LINKGROUP] = "linkgroup.show",
+							     [FORM_LINK] = "link.show" };
+	enum form_class class = NUM_FORM_CLASSES;
+	while (--class > FORM_MANAGER)
+		if (!strcmp(shows[class], form->method.name))
+			break;
+	return class;
+}
+
+/* Rows about objects of the bus say which one. */
+static void name_objects(const struct form *form, json_t *rows)
+{
+	const enum form_class class = class_of_rows(form);
+	char path[BUS_PATH_LEN];
+	for (size_t i = 0; class != FORM_MANAGER && i < json_array_size(rows); i++) {
+		objects_path(class, json_array_get(rows, i), path);
+		if (*path)
+			json_object_set_new(json_array_get(rows, i), "object", json_string(path));
+	}
+}
+
+static int fill(sd_bus_message *message, const struct form *form, json_t *result,
+		const json_t *next)
+{
+	int r;
+	if (form->method.result == CONTROL_OUTCOME) {
+		r = values_append(message, "s", json_object_get(result, "text"));
+		json_object_del(result, "text");
+		return r < 0 ? r : values_append_object(message, result);
+	}
+	if (form->method.result == CONTROL_ROWS) {
+		name_objects(form, result);
+		r = values_append_rows(message, result);
+	} else {
+		r = values_append_object(message, result);
+	}
+	return r < 0 || !form->parts ? r : values_append(message, "s", next);
+}
+
+static int answer_result(const struct call *call, json_t *result, const json_t *next)
+{
+	sd_bus_message *message = NULL;
+	int r = sd_bus_message_new_method_return(call->message, &message);
+	if (r >= 0)
+		r = fill(message, call->form, result, next);
+	if (r >= 0)
+		r = sd_bus_send(call->bus->sd, message, NULL);
+	sd_bus_message_unref(message);
+	return r;
+}
+
+/* Ends the call. @param reply  NULL: there was no memory for it */
+static void answer(struct call *call, const json_t *reply)
+{
+	const json_t *error = json_object_get(reply, "error");
+	json_t *result = json_object_get(reply, "result");
+	int r = -ENOMEM;
+	if (error)
+		r = answer_error(call, error);
+	else if (result)
+		r = answer_result(call, result, json_object_get(reply, "next"));
+	if (r < 0)
+		sd_bus_reply_method_errnof(call->message, r, "smcrd cannot answer: %s",
+					   strerror(-r));
+	end(call);
+}
+
+void bus_reply(struct bus *bus, uint64_t request, char *reply)
+{
+	struct call *call;
+	DL_SEARCH_SCALAR(bus->calls, call, id, request);
+	if (!call || call->answered) {
+		free(reply);
+		return;
+	}
+	call->answered = true;
+	call->answer = reply;
+	bus_kick(bus);
+}
+
+void calls_answer(struct bus *bus)
+{
+	struct call *call, *next;
+	DL_FOREACH_SAFE (bus->calls, call, next) {
+		if (!call->answered)
+			continue;
+		json_t *reply = call->answer ? json_loads(call->answer, 0, NULL) : NULL;
+		answer(call, reply);
+		json_decref(reply);
+	}
+}
+
+/* ---- who asks ---- */
+
+struct credentials {
+	uint32_t uid, pid;
+	bool has_uid;
+	const uint32_t *groups; /* of the message */
+	size_t num_groups;
+};
+
+static int read_credential(sd_bus_message *message, struct credentials *ret)
+{
+	const char *name;
+	const void *groups;
+	size_t size;
+	int r = sd_bus_message_read_basic(message, 's', &name);
+	if (r < 0)
+		return r;
+	if (!strcmp(name, "UnixUserID")) {
+		ret->has_uid = true;
+		return sd_bus_message_read(message, "v", "u", &ret->uid);
+	}
+	if (!strcmp(name, "ProcessID"))
+		return sd_bus_message_read(message, "v", "u", &ret->pid);
+	if (strcmp(name, "UnixGroupIDs") != 0)
+		return sd_bus_message_skip(message, "v");
+	r = sd_bus_message_enter_container(message, 'v', "au");
+	if (r >= 0)
+		r = sd_bus_message_read_array(message, 'u', &groups, &size);
+	if (r < 0)
+		return r;
+	ret->groups = groups;
+	ret->num_groups = size / sizeof(uint32_t) <= MAX_GROUPS ? size / sizeof(uint32_t) : 0;
+	return sd_bus_message_exit_container(message);
+}
+
+/* @return 0; else the bus says nothing that could be used */
+static int read_credentials(sd_bus_message *message, struct credentials *ret)
+{
+	int r = sd_bus_message_is_method_error(message, NULL) ? -EACCES : 0;
+	if (r == 0)
+		r = sd_bus_message_enter_container(message, 'a', "{sv}");
+	while (r >= 0) {
+		r = sd_bus_message_enter_container(message, 'e', "sv");
+		if (r == 0)
+			break;
+		if (r > 0)
+			r = read_credential(message, ret);
+		if (r >= 0)
+			r = sd_bus_message_exit_container(message);
+	}
+	return r < 0 || ret->has_uid ? r : -EACCES;
+}
+
+static void pass_on(struct call *call, const struct credentials *credentials)
+{
+	struct bus *bus = call->bus;
+	json_t *reply = NULL;
+	_Static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are passed as they come");
+	const struct clients_asker asker = {
+		.request = bus_next_request(bus),
+		.cred = { .pid = (pid_t)credentials->pid,
+			  .uid = credentials->uid,
+			  .gid = (gid_t)-1 }, /* it is among the groups */
+		.groups = credentials->groups,
+		.num_groups = credentials->num_groups,
+		.fd = -1,
+	};
+	call->id = asker.request;
+	int r = bus->params.call(bus->params.ctx, &asker, call->request, &reply);
+	json_decref(call->request);
+	call->request = NULL;
+	if (r == -EINPROGRESS)
+		return;
+	call->id = 0;
+	answer(call, r == 0 ? reply : NULL);
+	json_decref(reply);
+}
+
+static int on_credentials(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
+{
+	struct call *call = userdata;
+	struct credentials credentials = { 0 };
+	(void)ret_error;
+	call->asking = sd_bus_slot_unref(call->asking);
+	if (read_credentials(message, &credentials) == 0) {
+		pass_on(call, &credentials);
+		return 0;
+	}
+	sd_bus_reply_method_errorf(call->message, SD_BUS_ERROR_ACCESS_DENIED,
+				   "the bus does not say who asks");
+	end(call);
+	return 0;
+}
+
+/* ---- what is wanted ---- */
+
+static const struct form *find_form(const struct bus_class *class, const char *member)
+{
+	for (size_t i = 0; i < class->num_forms; i++)
+		if (!strcmp(class->forms[i].member, member))
+			return &class->forms[i];
+	return NULL;
+}
+
+/* What the path has said; in the control's words. */
+static void put_bound(const struct bus_object *object, json_t *params)
+{
+	if (object->class == FORM_DEVICE)
+		json_object_set_new(params, "name", json_string(object->name));
+	if (object->class == FORM_LINKGROUP || object->class == FORM_LINK)
+		json_object_set_new(params, "linkgroup", json_integer(object->linkgroup));
+	if (object->class == FORM_LINK)
+		json_object_set_new(params, "link", json_integer(object->link));
+}
+
+static int read_arguments(sd_bus_message *message, const struct form *form, json_t *params,
+			  sd_bus_error *error)
+{
+	struct control_param param;
+	for (unsigned int i = 0; control_param(i, &param); i++) {
+		json_t *value;
+		if (!(form->arguments & 1u << i))
+			continue;
+		int r = values_read(message, form_type(&param), &value);
+		if (r < 0)
+			return sd_bus_error_setf(error, SD_BUS_ERROR_INVALID_ARGS,
+						 "argument \"%s\" is too long, or no text",
+						 param.name);
+		json_object_set_new(params, param.name, value);
+	}
+	return form->options ? values_read_options(message, params, error) : 0;
+}
+
+/* Options are behind what they must not say again: the path and arguments win by coming first. */
+static json_t *read_request(sd_bus_message *message, const struct bus_object *object,
+			    const struct form *form, sd_bus_error *error)
+{
+	json_t *params = json_object();
+	put_bound(object, params);
+	int r = read_arguments(message, form, params, error);
+	if (r < 0 && !sd_bus_error_is_set(error))
+		sd_bus_error_set_errno(error, r);
+	if (r < 0) {
+		json_decref(params);
+		return NULL;
+	}
+	return json_pack("{s:s, s:o}", "method", form->method.name, "params", params);
+}
+
+static bool too_many(const struct bus *bus, const char *sender)
+{
+	const struct call *call;
+	size_t num = 0;
+	DL_FOREACH (bus->calls, call)
+		num += !strcmp(sd_bus_message_get_sender(call->message), sender);
+	return num >= BUS_MAX_CALLS_OF_SENDER || bus->num_calls >= BUS_MAX_CALLS;
+}
+
+static int begin(struct call *call)
+{
+	return sd_bus_call_method_async(call->bus->sd, &call->asking, "org.freedesktop.DBus",
+					"/org/freedesktop/DBus", "org.freedesktop.DBus",
+					"GetConnectionCredentials", on_credentials, call, "s",
+					sd_bus_message_get_sender(call->message));
+}
+
+int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
+{
+	const struct bus_object *object = userdata;
+	struct bus *bus = object->bus;
+	const char *sender = sd_bus_message_get_sender(message);
+	const struct form *form =
+		find_form(&bus->classes[object->class], sd_bus_message_get_member(message));
+	if (!form || !sender)
+		return -EINVAL;
+	if (too_many(bus, sender))
+		return sd_bus_error_set_const(ret_error, SD_BUS_ERROR_LIMITS_EXCEEDED,
+					      "too many calls wait for their answers: wait for "
+					      "some of them first");
+	json_t *request = read_request(message, object, form, ret_error);
+	struct call *call = request ? calloc(1, sizeof(*call)) : NULL;
+	if (!call) {
+		json_decref(request);
+		return sd_bus_error_is_set(ret_error) ? -sd_bus_error_get_errno(ret_error)
+						      : -ENOMEM;
+	}
+	*call = (struct call){
+		.bus = bus, .message = sd_bus_message_ref(message), .form = form, .request = request
+	};
+	DL_APPEND(bus->calls, call);
+	bus->num_calls++;
+	int r = begin(call);
+	if (r < 0)
+		end(call);
+	return r < 0 ? r : 1;
+}

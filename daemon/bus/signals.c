@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Events as signals: what `smcrctl monitor` shows. They are read from the history, so that what
+ * comes faster than the bus takes it costs no memory; what has left the history meanwhile is
+ * counted.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "daemon/bus/internal.h"
+#include "daemon/bus/values.h"
+
+static const char signature[] = "ttsa{sv}";
+static const char names[] = "id\0time_us\0text\0details\0";
+static const char lost[] = "EventsLost";
+
+size_t signals_list(sd_bus_vtable *ret_signals)
+{
+	static char members[NUM_EVENT_KINDS][FORM_NAME_LEN];
+	for (int kind = 0; ret_signals && kind < NUM_EVENT_KINDS; kind++) {
+		form_camel(event_kind_name((enum event_kind)kind), members[kind]);
+		ret_signals[kind] = (sd_bus_vtable)SD_BUS_SIGNAL(members[kind], signature, 0);
+		ret_signals[kind].x.signal.names = names;
+	}
+	if (ret_signals)
+		ret_signals[NUM_EVENT_KINDS] =
+			(sd_bus_vtable)SD_BUS_SIGNAL_WITH_NAMES(lost, "t", "number\0", 0);
+	return NUM_EVENT_KINDS + 1;
+}
+
+static json_t *pop(json_t *row, const char *key)
+{
+	json_t *value = json_incref(json_object_get(row, key));
+	json_object_del(row, key);
+	return value;
+}
+
+/* The object that it is about, there still or not. */
+static void add_object(json_t *row)
+{
+	char path[BUS_PATH_LEN] = "";
+	const json_t *group = json_object_get(row, "linkgroup"),
+		     *link = json_object_get(row, "link");
+	const json_t *rnic = json_object_get(row, "rnic");
+	json_t *named = json_pack("{s:O?, s:O?, s:O?, s:O?}", "id", group, "linkgroup", group,
+				  "number", link, "name", rnic);
+	if (json_is_integer(link))
+		objects_path(FORM_LINK, named, path);
+	else if (json_is_integer(group))
+		objects_path(FORM_LINKGROUP, named, path);
+	else if (json_is_string(rnic))
+		objects_path(FORM_DEVICE, named, path);
+	if (*path)
+		json_object_set_new(row, "object", json_string(path));
+	json_decref(named);
+}
+
+static int fill(sd_bus_message *signal, json_t *row)
+{
+	json_t *id = pop(row, "id"), *time_us = pop(row, "time_us"), *text = pop(row, "text");
+	int r = values_append(signal, "t", id);
+	if (r >= 0)
+		r = values_append(signal, "t", time_us);
+	if (r >= 0)
+		r = values_append(signal, "s", text);
+	add_object(row);
+	if (r >= 0)
+		r = values_append_object(signal, row);
+	json_decref(id);
+	json_decref(time_us);
+	json_decref(text);
+	return r;
+}
+
+static void send_event(struct bus *bus, json_t *row)
+{
+	char member[FORM_NAME_LEN];
+	sd_bus_message *signal = NULL;
+	json_t *kind = pop(row, "event");
+	form_camel(json_string_value(kind), member);
+	if (sd_bus_message_new_signal(bus->sd, &signal, BUS_ROOT, BUS_MANAGER, member) >= 0 &&
+	    fill(signal, row) >= 0)
+		sd_bus_send(bus->sd, signal, NULL);
+	sd_bus_message_unref(signal);
+	json_decref(kind);
+}
+
+static void send_lost(struct bus *bus, uint64_t number)
+{
+	sd_bus_emit_signal(bus->sd, BUS_ROOT, BUS_MANAGER, lost, "t", number);
+}
+
+static json_t *events_behind(struct bus *bus, uint64_t after, bool *ret_more)
+{
+	char place[32];
+	snprintf(place, sizeof(place), "event:%" PRIu64, after);
+	return bus_look(bus, "event.show", json_pack("{s:s}", "after", place), ret_more);
+}
+
+static bool has_room(const struct bus *bus)
+{
+	uint64_t queued;
+	return sd_bus_get_n_queued_write(bus->sd, &queued) >= 0 && queued < BUS_MAX_QUEUED;
+}
+
+/* Whoever comes to the bus later sees the history by ShowEvent. */
+static bool begin(struct bus *bus, uint64_t last)
+{
+	if (!bus->events_begun)
+		bus->last_event = last;
+	bus->events_begun = true;
+	return bus->last_event < last;
+}
+
+bool signals_send(struct bus *bus)
+{
+	const struct events *events = bus->params.control->events;
+	bool more = false;
+	if (!events || !bus->served || !begin(bus, events_last_id(events)) || !has_room(bus))
+		return false;
+	json_t *rows = events_behind(bus, bus->last_event, &more);
+	for (size_t i = 0; i < json_array_size(rows); i++) {
+		json_t *row = json_array_get(rows, i);
+		uint64_t id = (uint64_t)json_integer_value(json_object_get(row, "id"));
+		if (id > bus->last_event + 1)
+			send_lost(bus, id - bus->last_event - 1);
+		bus->last_event = id;
+		send_event(bus, row);
+	}
+	json_decref(rows);
+	return more;
+}

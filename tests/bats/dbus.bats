@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# smcrd on the system bus: a real dbus-daemon with the policy that is installed, and busctl.
+bats_require_minimum_version 1.5.0
+load common
+# shellcheck source=scripts/failover.bash
+. "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
+
+# bus_start: the system bus of host a, by the configuration that Debian's has, but for where it listens.
+bus_start() {
+	cat >"$HOSTS_DIR/bus.conf" <<-END
+	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+	 "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+	<busconfig>
+	  <type>system</type>
+	  <listen>unix:path=$HOSTS_DIR/bus</listen>
+	  <auth>EXTERNAL</auth>
+	  <policy context="default">
+	    <allow user="*"/>
+	    <deny own="*"/>
+	    <deny send_type="method_call"/>
+	    <allow send_type="signal"/>
+	    <allow send_requested_reply="true" send_type="method_return"/>
+	    <allow send_requested_reply="true" send_type="error"/>
+	    <allow receive_type="method_call"/>
+	    <allow receive_type="method_return"/>
+	    <allow receive_type="error"/>
+	    <allow receive_type="signal"/>
+	    <allow send_destination="org.freedesktop.DBus"/>
+	  </policy>
+	  <policy user="root">
+	    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus.Monitoring"/>
+	  </policy>
+	  <include>$HOSTS_ROOT/etc/dbus/org.smcrd.conf</include>
+	</busconfig>
+	END
+	chmod 755 "$HOSTS_DIR"
+	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
+	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >>"$HOSTS_DIR/bus.log" 2>&1
+	bus_pid=$!
+	until_true 10 bus list
+}
+
+bus_stop() {
+	kill "$bus_pid"
+	wait "$bus_pid" || true
+}
+
+# bus ARGUMENTS..: of busctl, on host a as root
+bus() {
+	on a busctl --system "$@"
+}
+
+# bus_as_nobody ARGUMENTS..
+bus_as_nobody() {
+	on a setpriv --reuid 65534 --regid 65534 --clear-groups busctl --system "$@"
+}
+
+# property PATH INTERFACE NAME: its type and value
+property() {
+	bus get-property org.smcrd "/org/smcrd$1" "org.smcrd.$2" "$3"
+}
+
+has_name() {
+	property "" Manager1 Version
+}
+
+# bus_call PATH INTERFACE METHOD ARGUMENTS..
+bus_call() {
+	bus call org.smcrd "/org/smcrd$1" "org.smcrd.$2" "${@:3}"
+}
+
+bus_pair() {
+	hosts_up 1500
+	bus_start
+	smcrd_start a
+	echo 'dbus = no' >"$HOSTS_DIR/b.conf" # it is on the same bus else
+	smcrd_start b
+	until_true 20 has_name
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
+	until_true "$FAILOVER_PATIENCE" symmetric
+}
+
+bus_pair_end() {
+	steady_stop client
+	steady_stop server
+	bus_stop
+}
+
+link_is() {
+	[ "$(property /link/1_1 Link1 "$1")" = "$2" ]
+}
+
+@test "objects, properties, methods and signals, and nobody changes anything" {
+	bus_pair
+	run -0 bus tree org.smcrd
+	[[ "$output" == */org/smcrd/device/soft_3aeth0* && "$output" == */org/smcrd/linkgroup/1* ]]
+	[[ "$output" == */org/smcrd/link/1_1* && "$output" == */org/smcrd/link/1_2* ]]
+	[ "$(property "" Manager1 EngineLinkgroups)" = 'u 1' ]
+	[ "$(property "" Manager1 TcpOptionAvailable)" = 'b true' ]
+	[ "$(property /device/soft_3aeth0 Device1 State)" = 's "active"' ]
+	[ "$(property /linkgroup/1 Linkgroup1 Peer)" = "s \"$CLIENT\"" ]
+	[ "$(property /linkgroup/1 Linkgroup1 Role)" = 's "server"' ]
+	link_is State 's "active"'
+	run -0 bus introspect org.smcrd /org/smcrd/link/1_1
+	[[ "$output" == *.Disable*method* && "$output" == *.TxBytes*property*t* ]]
+	[ "$(bus -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowConnection 'a{sv}' 1 mode s smcr | jq '.data[0] | length')" = 2 ]
+
+	# Changes: as root; everybody else may look.
+	bus monitor --json=short --match "sender='org.smcrd',type='signal'" >"$HOSTS_DIR/signals" 3>&- &
+	monitor=$!
+	until_true 10 bus_call "" Manager1 TestLink uy 1 1
+	until_true 10 grep -q '"member":"Command"' "$HOSTS_DIR/signals"
+	bus_call /link/1_1 Link1 Disable
+	link_is Disabled 'b true'
+	bus_call "" Manager1 EnableLink uy 1 1
+	link_is Disabled 'b false'
+	run -1 bus_as_nobody call org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 Disable
+	[[ "$output" == *"link.disable is for root"* ]]
+	link_is Disabled 'b false'
+	[ "$(bus_as_nobody get-property org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 State)" = 's "active"' ]
+	# Names of programs and numbers of queue pairs are not for everybody.
+	bus_as_nobody -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowLink 'a{sv}' 0 |
+		jq -e '.data[0] | length == 2 and all(has("local_qpn") | not)'
+	bus -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowLink 'a{sv}' 0 | jq -e '.data[0] | all(has("local_qpn"))'
+	run -1 bus_call "" Manager1 DeleteLinkgroup u 77
+	[[ "$output" == *"there is no link group 77"* ]]
+	# A group of administrators is known by its number, also as one of several.
+	group=$(getent group nogroup | cut -d: -f3)
+	ctl_conf_admin
+	on a setpriv --reuid 65534 --regid 12345 --groups "$group" busctl --system call org.smcrd /org/smcrd \
+		org.smcrd.Manager1 TestLink uy 1 1
+
+	# A link that fails is a signal, with what it is about.
+	bus_call /link/1_1 Link1 Delete 'a{sv}' 1 disorderly b true
+	until_true 20 grep -qE '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals"
+	grep -E '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals" | jq -se '
+		.[0].payload.data[3].object.data == "/org/smcrd/link/1_1"'
+	kill "$monitor"
+	wait "$monitor" || true
+	bus_pair_end
+}
+
+ctl_conf_admin() {
+	echo 'admin_group = nogroup' >"$HOSTS_DIR/a.conf"
+	smcrctl_on a config reload
+}
+
+@test "smcrd comes back to a bus that went away, and the programs' bytes never notice" {
+	bus_pair
+	bus_stop
+	until_true 20 grep -q 'the system bus has gone' "$HOSTS_DIR/a.log"
+	shows a connection 'any(.mode == "smcr")'
+	bus_start
+	until_true 90 has_name
+	# One that stands still holds nobody up.
+	kill -STOP "$bus_pid"
+	for _ in 1 2 3; do
+		smcrctl_on a link test 1/2
+	done
+	kill -CONT "$bus_pid"
+	until_true 90 has_name
+	echo 'dbus = no' >"$HOSTS_DIR/a.conf"
+	smcrctl_on a config reload
+	run ! has_name
+	smcrctl_on a config set dbus yes
+	until_true 20 has_name
+	bus_pair_end
+}
+
+@test "without a system bus the log says so once, and smcrd serves" {
+	hosts_up 1500
+	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/nothing
+	smcrd_start a
+	shows a info '.version != null'
+	until_true 10 told_once
+	smcrctl_on a config reload # which tries again
+	told_once
+}
+
+told_once() {
+	[ "$(grep -c 'the system bus cannot be reached' "$HOSTS_DIR/a.log")" = 1 ]
+}
+
+@test "users who flood the bus cost the data of programs little, and root is answered" {
+	bus_pair
+	flooders=()
+	for _ in 1 2 3 4; do
+		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups bash -c '
+			while :; do busctl --system call org.smcrd /org/smcrd org.smcrd.Manager1 ShowConnection "a{sv}" 0; done' \
+			>/dev/null 2>&1
+		flooders+=($!)
+	done
+	for _ in 1 2 3 4 5; do
+		bus_call "" Manager1 TestLink uy 1 1
+		smcrctl_on a link test 1/2
+	done
+	shows a connection 'all(.mode == "smcr")'
+	kill "${flooders[@]}"
+	wait "${flooders[@]}" || true
+	bus_pair_end
+}
