@@ -42,7 +42,8 @@ static void tell_reason(struct check *check, const json_t *judgement, const json
 	const char *text = doctor_text(reason, "text"), *rule = doctor_text(judgement, "rule");
 	if (!check->reason)
 		check->reason = code;
-	if (code == SMCR_REASON_NO_BPF || code == SMCR_REASON_NO_DEVICE)
+	if (code == SMCR_REASON_NO_BPF || code == SMCR_REASON_NO_DEVICE ||
+	    code == SMCR_REASON_DRAINING)
 		return; /* the checks of the host have said it */
 	if (code == SMCR_REASON_LOCAL_POLICY && *rule)
 		findings_add(findings, FINDING_PROBLEM,

@@ -52,6 +52,10 @@ void doctor_daemon(struct doctor *doctor)
 	const char *version = doctor_text(doctor->info, "version");
 	findings_add(findings, FINDING_OK, "smcrd %s, process %d, answers, on %s", version,
 		     (int)ask_pid(doctor->socket_path), doctor->socket_path);
+	if (json_is_object(json_object_get(doctor->info, "draining")))
+		findings_add(findings, FINDING_PROBLEM,
+			     "smcrd is drained: no new connection uses SMC-R"
+			     "\n'smcrctl drain --off' ends that");
 	if (strcmp(version, SMCRD_VERSION) != 0)
 		findings_add(findings, FINDING_WARNING,
 			     "smcrd is of version %s and smcrctl of version " SMCRD_VERSION

@@ -276,6 +276,14 @@ NOW='{"schema":1,"result":{"events":[],"lost":0},"next":"event:5"}'
 		\"text\":\"config.set {\\\"name\\\":\\\"log_level\\\",\\\"value\\\":\\\"debug\\\"} by uid 0, pid 1: done\"}"
 }
 
+@test "doctor says that smcrd is drained" {
+	canned '{"info.show":[{"draining":{"age_ms":5000,"connections":1}},{"draining":null}]}'
+	run -1 "$SMCRCTL" doctor
+	[[ "$output" == *"problem: smcrd is drained: no new connection uses SMC-R; 'smcrctl drain --off' ends that"* ]]
+	run "$SMCRCTL" doctor
+	[[ "$output" != *"is drained"* ]]
+}
+
 @test "help at every level" {
 	run -0 "$SMCRCTL" help
 	[ "$output" = "$("$SMCRCTL" --help)" ]
