@@ -209,7 +209,7 @@ enum smcr_send_status {
 };
 
 /** A posted request completed. Success covers all earlier requests of the same QP. `text` says what
- *  failed, for the log ("retry exceeded"); may be NULL. */
+ *  failed, for the log ("the peer's RDMA device has acknowledged nothing in time"); may be NULL. */
 void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			   enum smcr_send_status status, const char *text);
 

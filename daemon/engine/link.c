@@ -459,8 +459,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	if (status != SMCR_SEND_OK &&
 	    (status != SMCR_SEND_FAILED || !smcr_path_blame(link, wr_id))) {
 		link->path_dead |= status == SMCR_SEND_FAILED && !link->too_large;
-		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "send failed: %s",
-			       text ? text : "no detail");
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "%s", text ? text : "sending failed");
 	}
 	if (status == SMCR_SEND_OK)
 		link->last_active = engine->now;

@@ -166,14 +166,15 @@ const char *rnic_wc_status_text(enum rnic_wc_status status)
 {
 	switch (status) {
 	case RNIC_WC_SUCCESS: return "success";
-	case RNIC_WC_LOC_PROT_ERR: return "local protection error";
-	case RNIC_WC_REM_ACCESS_ERR: return "remote access error";
-	case RNIC_WC_REM_INV_REQ_ERR: return "remote invalid request";
-	case RNIC_WC_REM_OP_ERR: return "remote operation error";
-	case RNIC_WC_RETRY_EXC_ERR: return "retry exceeded";
-	case RNIC_WC_RNR_RETRY_EXC_ERR: return "receiver not ready, retry exceeded";
-	case RNIC_WC_WR_FLUSH_ERR: return "flushed";
-	case RNIC_WC_GENERAL_ERR: return "general error";
+	case RNIC_WC_LOC_PROT_ERR: return "this host's RDMA device may not read the memory";
+	case RNIC_WC_REM_ACCESS_ERR: return "the peer's RDMA device lets nobody write there";
+	case RNIC_WC_REM_INV_REQ_ERR: return "the peer's RDMA device does not take such a request";
+	case RNIC_WC_REM_OP_ERR: return "the peer's RDMA device has failed";
+	case RNIC_WC_RETRY_EXC_ERR:
+		return "the peer's RDMA device has acknowledged nothing in time";
+	case RNIC_WC_RNR_RETRY_EXC_ERR: return "the peer's RDMA device had no room for it in time";
+	case RNIC_WC_WR_FLUSH_ERR: return "the queue pair has ended";
+	case RNIC_WC_GENERAL_ERR: return "the RDMA device gave no reason";
 	}
 	return "unknown";
 }

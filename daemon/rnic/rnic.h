@@ -229,7 +229,7 @@ enum rnic_wc_status {
 	RNIC_WC_GENERAL_ERR,
 };
 
-/** Name of a status ("retry exceeded"). Static storage. */
+/** A status in words, the end of a sentence. Static storage. */
 const char *rnic_wc_status_text(enum rnic_wc_status status);
 
 struct rnic_wc {
