@@ -15,6 +15,9 @@
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
+#   make deb        Debian packages, in build/deb; installs what that needs
+#   make check-deb  are the packages right? installs, upgrades and purges them in a Debian below build; needs root
+#   make dist       build/smcrd-VERSION.tar.gz, of which rpmbuild -ta makes packages (packaging/smcrd.spec)
 #   make install    below PREFIX (/usr/local) and nowhere else, or below DESTDIR; make uninstall takes it away again
 #
 # Sources are found by directory: a new .c file needs no change here.
@@ -53,11 +56,13 @@ OPT ?= -O2
 TEST_OPT ?= -O1
 endif
 
-WARN := -Wall -Wextra -Werror -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+# Packages build with WERROR= : another compiler warns of other things.
+WERROR = -Werror
+WARN := -Wall -Wextra $(WERROR) -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
 	-Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wundef -Wformat=2 \
 	-Wno-missing-field-initializers -Wimplicit-fallthrough
 BASE_CFLAGS := -std=c17 -D_GNU_SOURCE -DSMCRD_VERSION='"$(VERSION)"' -g $(OPT) $(WARN) -I. -I$(B)/gen \
-	-MMD -MP -fstack-protector-strong
+	-MMD -MP -fstack-protector-strong $(CPPFLAGS)
 PKGS := inih libevent libsystemd libnl-3.0 libnl-genl-3.0 libnl-route-3.0 jansson libbpf libisal libibverbs
 # Expanded when a recipe runs, so that `make check` can install the packages first.
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
@@ -115,7 +120,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall clean \
+.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall dist deb check-deb clean \
 	format format-check deps check-deps model mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -455,7 +460,24 @@ uninstall:
 		[ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty $$dir; done
 	@$(update_loader)
 
+# What packages are made of: the tree as it is.
+dist:
+	@mkdir -p build
+	$(call say,TAR)tar -czf build/smcrd-$(VERSION).tar.gz --exclude=./build --exclude=./.git --owner=0 --group=0 \
+		--transform='s|^\.|smcrd-$(VERSION)|' .
+
+# Debian packages, below build/deb.
+deb:
+	scripts/install-deps.sh --build --deb
+	scripts/deb.sh
+
+# The packages: lintian, rpmlint, and an installation in a Debian of their own. Needs root.
+check-deb:
+	scripts/install-deps.sh --build --deb --check --check-deb
+	scripts/deb.sh
+	bats tests/packages
+
 clean:
 	rm -rf build
 
--include $(shell find build -name '*.d' 2>/dev/null)
+-include $(shell find build \( -path build/deb -o -path build/check-deb \) -prune -o -name '*.d' -print 2>/dev/null)

@@ -102,7 +102,8 @@ static bool parse_options(int argc, char **argv, struct options *ret_options)
 /* Beside the build's programs, or where `make install` puts it. */
 static bool find_library(char *ret_path)
 {
-	static const char *const places[] = { "../lib/smcrd/" LIBRARY, "../lib/" LIBRARY };
+	static const char *const places[] = { "../lib/smcrd/" LIBRARY, "../lib64/smcrd/" LIBRARY,
+					      "../lib/" LIBRARY };
 	char self[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 	if (n < 0)

@@ -121,3 +121,35 @@ $root/usr/sbin/smcrd" ]
 	run -2 "$HOSTS_ROOT/scripts/install-deps.sh" --everything
 	[[ $output == *"--everything: there is no such option"* ]]
 }
+
+@test "one version: Makefile, Debian's changelog, spec" {
+	version=$(sed -n 's/^VERSION := //p' "$HOSTS_ROOT/Makefile")
+	[ "$(sed -n '1s/^smcrd (\(.*\)) .*/\1/p' "$HOSTS_ROOT/debian/changelog")" = "$version" ]
+	[ "$(sed -n 's/^Version: *//p' "$HOSTS_ROOT/packaging/smcrd.spec")" = "$version" ]
+	sed -n '/^%changelog/,$p' "$HOSTS_ROOT/packaging/smcrd.spec" | grep -q " - $version-1\$"
+}
+
+# The list NAME of install-deps.sh, a package a line.
+dependencies() {
+	sed -n "/^$1=(/,/)\$/p" "$HOSTS_ROOT/scripts/install-deps.sh" | sed "s/^$1=(//; s/)\$//; s/#.*//" |
+		tr -s '\t ' '\n' | sed '/^$/d'
+}
+
+@test "what make deps brings is what the packages are built with" {
+	# debhelper's own names, and what every Debian package may count on
+	diff <(sed -n '/^Build-Depends:/,/^[^ ]*: *4/p' "$HOSTS_ROOT/debian/control" | grep -v ^Standards |
+		sed 's/^Build-Depends://; s/[ ,]//g; s/([^)]*)//' | grep -v -e ^debhelper-compat -e ^dh-sequence | sort) \
+		<(dependencies build | grep -vx -e gcc -e make -e libc6-dev -e linux-libc-dev | sort)
+	[ "$(dependencies check | wc -l)" -ge 20 ]
+	# and every library that the Makefile asks pkg-config for is in the spec
+	for name in $(sed -n 's/^PKGS := //p' "$HOSTS_ROOT/Makefile"); do
+		grep -qx "BuildRequires:  pkgconfig($name)" "$HOSTS_ROOT/packaging/smcrd.spec"
+	done
+}
+
+@test "Debian's symbols of libsmcr are those of its version map" {
+	diff <(sed -n 's/^\t\(smcr_[a-z_]*\);$/\1/p' "$HOSTS_ROOT/lib/libsmcr/libsmcr.map") \
+		<(sed -n 's/^ \(smcr_[a-z_]*\)@LIBSMCR_.*/\1/p' "$HOSTS_ROOT/debian/libsmcr0.symbols")
+	grep -q '^libsmcr.so.0 libsmcr0 #MINVER#$' "$HOSTS_ROOT/debian/libsmcr0.symbols"
+	[ "$(sed -n 's/^LIBSMCR_SONAME := //p' "$HOSTS_ROOT/Makefile")" = libsmcr.so.0 ]
+}

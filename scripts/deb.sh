@@ -1,0 +1,31 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# Debian packages of this tree as it is, below build/deb; called by `make deb`. Needs no root, and no network.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+out=$PWD/build/deb
+version=$(sed -n 's/^VERSION := //p' Makefile)
+packaged=$(dpkg-parsechangelog -S Version)
+if [ "$packaged" != "$version" ]; then
+	echo "deb: debian/changelog has version $packaged, the Makefile $version: add an entry to the changelog" >&2
+	exit 1
+fi
+
+# Packages are put beside the tree that they are built in.
+tree=$out/smcrd-$version
+rm -rf "$out"
+mkdir -p "$tree"
+tar -c --exclude=./build --exclude=./.git . | tar -x --no-same-owner -C "$tree"
+
+# Flags and goals of the make that called are not for this build; debhelper has its own.
+unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS
+log=$out/build.log
+if ! (cd "$tree" && dpkg-buildpackage --build=binary --no-sign) >"$log" 2>&1; then
+	tail -n 40 "$log" >&2
+	echo "deb: dpkg-buildpackage has failed; all that it said is in ${log#"$PWD"/}" >&2
+	exit 1
+fi
+rm -r "$tree"
+echo "packages of smcrd $version, in build/deb:"
+cd "$out" && ls -- *.deb

@@ -1,0 +1,75 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# A Debian 12 of its own below build/check-deb, in which packages are installed. What runs there has this
+# machine's network, so nothing is started there that speaks; its systemd is a log.
+
+CHROOT_WORK=$ROOT/build/check-deb
+CHROOT_BASE=$CHROOT_WORK/base
+
+# The archive that this machine has its packages from.
+chroot_mirror() {
+	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
+		'Component: main' 'Label: Debian' 2>/dev/null | head -n 1
+}
+
+# chroot_in DIR COMMAND..: as root of the tree, with processes of its own; they all end with COMMAND.
+chroot_in() {
+	local dir=$1
+	shift
+	# shellcheck disable=SC2016 # the other shell expands
+	unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
+		dir=$1; shift
+		mount --make-rprivate / && mount -t proc proc "$dir/proc" && mount --bind /dev "$dir/dev" &&
+		exec chroot "$dir" /usr/bin/env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root \
+			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' - "$dir" "$@" </dev/null
+}
+
+# chroot_needs DIR DEBS..: the packages from the archive that DEBS depend on, without them.
+chroot_needs() {
+	local dir=$1 deb needs
+	shift
+	for deb in "$@"; do
+		# what DEBS need of each other is not in the archive
+		needs=$(dpkg-deb -f "$deb" Depends | sed -E 's/(^|, *)libsmcr0 \([^)]*\)//')
+		[ -z "$needs" ] || chroot_in "$dir" apt-get -qq satisfy -y --no-install-recommends "$needs" || return 1
+	done
+}
+
+# chroot_base DEBS..: make the tree that others are copies of, with what DEBS depend on. It is kept: to have
+# it made anew, delete build/check-deb.
+chroot_base() {
+	local part=$CHROOT_WORK/part
+	[ ! -e "$CHROOT_BASE" ] || return 0
+	rm -rf "$part"
+	mkdir -p "$part"
+	# shellcheck disable=SC2046
+	debootstrap --variant=minbase bookworm "$part" $(chroot_mirror) &&
+		cp -L /etc/resolv.conf "$part/etc/resolv.conf" && chroot_in "$part" apt-get -qq update &&
+		chroot_needs "$part" "$@" && mv "$part" "$CHROOT_BASE"
+}
+
+# chroot_fresh DIR: a copy, whose services are not started but written to DIR/var/log/services.
+chroot_fresh() {
+	local sbin=$1/usr/local/sbin
+	cp -a "$CHROOT_BASE" "$1"
+	mkdir -p "$1/run/systemd/system" "$sbin"
+	# which services begin with the host is in files
+	cat >"$sbin/systemctl" <<-'END'
+	#!/bin/sh
+	echo "systemctl $*" >>/var/log/services
+	case " $* " in *' preset '* | *' enable '* | *' disable '* | *' unmask '*) exec /bin/systemctl "$@" ;; esac
+	END
+	printf '#!/bin/sh\necho "deb-systemd-invoke $*" >>/var/log/services\n' >"$sbin/deb-systemd-invoke"
+	chmod 755 "$sbin/systemctl" "$sbin/deb-systemd-invoke"
+}
+
+# chroot_tree DIR: every file and what is in those of /etc, but for what dpkg, apt and the loader note of
+# what they did.
+chroot_tree() {
+	(
+		cd "$1" && find . \( -path ./proc -o -path ./sys -o -path ./dev -o -path './var/lib/dpkg/*-old' \
+			-o -path './var/log' -o -path './var/cache/ldconfig/*' -o -path './var/lib/dpkg/triggers/*' \
+			-o -path './etc/*-' -o -path ./etc/.pwd.lock \) -prune -o -printf '%y %M %U:%G %p %l\n' | sort
+		find etc -type f ! -name '*-' ! -name ld.so.cache ! -name .pwd.lock -exec sha256sum {} + | sort -k 2
+	)
+}

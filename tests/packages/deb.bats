@@ -1,0 +1,203 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The Debian packages of build/deb, in a Debian 12 of their own: installed, upgraded, removed, purged. Run by
+# `make check-deb`; needs root, and the archive when the Debian is made.
+bats_require_minimum_version 1.5.0
+
+ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+# shellcheck source=tests/packages/chroot.bash
+. "$ROOT/tests/packages/chroot.bash"
+
+VERSION=$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
+NAMES="smcrd smcr-run libsmcr0 libsmcr-dev smcrd-doc"
+CHANGES=("$ROOT"/build/deb/smcrd_"$VERSION"_*.changes)
+
+# deb NAME: its file
+deb() {
+	echo "$ROOT"/build/deb/"$1"_"$VERSION"_*.deb
+}
+
+setup_file() {
+	local name debs=()
+	[ "$(id -u)" -eq 0 ] || skip "a Debian of its own needs root"
+	for name in $NAMES; do debs+=("$(deb "$name")"); done
+	chroot_base "${debs[@]}" >"$BATS_FILE_TMPDIR/base.log" 2>&1 || {
+		tail -n 30 "$BATS_FILE_TMPDIR/base.log"
+		return 1
+	}
+}
+
+setup() {
+	dir=$BATS_TEST_TMPDIR/debian
+}
+
+inside() {
+	chroot_in "$dir" "$@"
+}
+
+# install_debs FILE..: by dpkg, with everything that they need there already
+install_debs() {
+	cp "$@" "$dir/tmp/"
+	inside dpkg --install "${@/#*\///tmp/}"
+	rm "${@/#*\//$dir/tmp/}"
+}
+
+# install_all: the packages as they were built
+install_all() {
+	local name debs=()
+	chroot_fresh "$dir"
+	for name in $NAMES; do debs+=("$(deb "$name")"); done
+	install_debs "${debs[@]}"
+}
+
+# newer NAME: the package once more, as its next version, with another unit file and configuration
+newer() {
+	local tree=$BATS_TEST_TMPDIR/$1
+	dpkg-deb -R "$(deb "$1")" "$tree"
+	sed -i "s/^Version: .*/&+next/; s/(= $VERSION)/(= $VERSION+next)/" "$tree/DEBIAN/control"
+	if [ "$1" = smcrd ]; then
+		echo '# next' >>"$tree/lib/systemd/system/smcrd.service"
+		echo '# next' >>"$tree/etc/smcrd/smcrd.conf"
+	fi
+	dpkg-deb -b "$tree" "$BATS_TEST_TMPDIR/$1_next.deb" >/dev/null
+	echo "$BATS_TEST_TMPDIR/$1_next.deb"
+}
+
+# services: what the packages wanted of systemd since the last call
+services() {
+	cat "$dir/var/log/services" 2>/dev/null || true
+	rm -f "$dir/var/log/services"
+}
+
+@test "lintian finds neither errors nor warnings" {
+	run -0 lintian --allow-root --fail-on error,warning "${CHANGES[@]}"
+	[ -z "$output" ]
+}
+
+@test "installed: a user, a service that is enabled and started, programs that work" {
+	run -0 install_all
+	[[ $output != *[Ww]arning* ]]
+	inside getent passwd smcrd
+	[ -L "$dir/etc/systemd/system/multi-user.target.wants/smcrd.service" ]
+	[[ $(services) == *"deb-systemd-invoke start smcrd.service"* ]]
+	run -0 inside smcrd --check-config
+	run -0 inside smcrd --version
+	[ "$output" = "smcrd $VERSION" ]
+	# nothing runs, and doctor says what to do
+	run -1 inside smcrctl doctor
+	[[ $output == *"/run/smcrd/smcrd.sock"* ]]
+	[[ $output == *"user smcrd can read the configuration below /etc/smcrd"* ]]
+	run -0 inside smcr-run true
+	run -0 inside smcr-run env
+	[[ $output == *"LD_PRELOAD=/usr/lib/smcrd/libsmcr-preload.so"* ]]
+	# every file of the programs is found
+	run ! grep -h 'not found' <(inside ldd /usr/sbin/smcrd /usr/bin/smcrctl /usr/bin/smcr-run /usr/lib/smcrd/libsmcr-preload.so)
+	inside sh -c 'ldconfig -p' | grep -q 'libsmcr.so.0 '
+	[ -e "$dir/usr/share/doc/smcrd/docs/operations.md" ]
+	for page in man8/smcrd.8 man8/smcrctl.8 man1/smcr-run.1 man5/smcrd.conf.5 man3/libsmcr.3; do
+		[ -e "$dir/usr/share/man/$page.gz" ]
+	done
+	# the catalog has been read
+	inside journalctl --list-catalog | grep -q 'smcrd: SMC-R with @PEER@ has begun'
+}
+
+@test "an upgrade neither stops nor restarts the service, and leaves a configuration that was changed" {
+	install_all
+	echo 'memory = 2G' >"$dir/etc/smcrd/smcrd.conf"
+	mkdir -p "$dir/etc/smcrd/smcrd.conf.d"
+	echo 'max_links = 2' >"$dir/etc/smcrd/smcrd.conf.d/10-mine.conf"
+	inside chgrp smcrd /etc/smcrd/smcrd.conf
+	services >/dev/null
+	local debs=()
+	for name in smcrd smcr-run libsmcr0 libsmcr-dev; do debs+=("$(newer "$name")"); done
+	cp "${debs[@]}" "$dir/tmp/"
+	inside dpkg --install --force-confold "${debs[@]/#*\///tmp/}"
+	[ "$(inside dpkg-query -W -f '${Version}' smcrd)" = "$VERSION+next" ]
+	asked=$(services)
+	[[ $asked == *"daemon-reload"* ]]
+	[[ $asked == *"deb-systemd-invoke start smcrd.service"* ]]
+	run ! grep -E 'stop|restart|reload-or' <<<"$asked"
+	[ "$(cat "$dir/etc/smcrd/smcrd.conf")" = 'memory = 2G' ]
+	[ "$(inside stat -c %G /etc/smcrd/smcrd.conf)" = smcrd ]
+	[ -e "$dir/etc/smcrd/smcrd.conf.d/10-mine.conf" ]
+	run -0 inside smcrd --check-config
+	# who has stopped it for good finds it so
+	[ -L "$dir/etc/systemd/system/multi-user.target.wants/smcrd.service" ]
+}
+
+@test "what runs the old program after an upgrade is told" {
+	install_all
+	# a process of the program, which systemd says is the service's
+	cp "$dir/usr/bin/sleep" "$dir/usr/sbin/smcrd"
+	cat >"$dir/usr/local/sbin/systemctl" <<-'END'
+	#!/bin/sh
+	case $* in 'show -P MainPID smcrd.service') cat /run/pid ;; esac
+	END
+	cp "$(newer smcrd)" "$dir/tmp/smcrd.deb"
+	run -0 inside sh -c '/usr/sbin/smcrd 600 >/dev/null 2>&1 & echo $! >/run/pid
+		dpkg --install --force-confold /tmp/smcrd.deb; kill $!'
+	[[ $output == *"smcrd: the service goes on with the program from before"*"systemctl restart smcrd"* ]]
+	# nothing to tell where the service runs what is installed
+	run -0 inside sh -c 'echo 0 >/run/pid; dpkg --install --force-confold /tmp/smcrd.deb'
+	[[ $output != *"goes on with"* ]]
+}
+
+@test "removed, the service is stopped and the configuration kept; purged, nothing is left" {
+	chroot_fresh "$dir"
+	before=$(chroot_tree "$dir")
+	rm -rf "$dir"
+	install_all
+	# what an operator and the service leave behind
+	echo 'memory = 2G' >>"$dir/etc/smcrd/smcrd.conf"
+	mkdir -p "$dir/etc/smcrd/smcrd.conf.d" "$dir/run/smcrd"
+	echo 'max_links = 2' >"$dir/etc/smcrd/smcrd.conf.d/10-mine.conf"
+	touch "$dir/run/smcrd/smcrd.sock.instance"
+	services >/dev/null
+	# shellcheck disable=SC2086
+	inside dpkg --remove $NAMES
+	[[ $(services) == *"deb-systemd-invoke stop smcrd.service"* ]]
+	[ -e "$dir/etc/smcrd/smcrd.conf" ]
+	[ -e "$dir/etc/smcrd/smcrd.conf.d/10-mine.conf" ]
+	run ! test -e "$dir/usr/sbin/smcrd"
+	# the others have nothing that stays for a purge
+	run -0 inside dpkg --purge smcrd smcr-run
+	[[ $output != *[Ww]arning* ]]
+	diff <(echo "$before") <(chroot_tree "$dir")
+}
+
+@test "drop-ins of smcr-run --unit: told when it is removed, gone when it is purged; others stay" {
+	install_all
+	units=$dir/etc/systemd/system
+	mkdir -p "$units/nginx.service.d" "$units/other.service.d"
+	inside sh -c 'smcr-run --unit nginx.service --write' || true
+	grep -q 'Made by smcr-run --unit' "$units/nginx.service.d/50-smcr.conf"
+	echo '[Service]' >"$units/other.service.d/50-smcr.conf"
+	run -0 inside dpkg --remove smcr-run
+	[[ $output == *"smcr-run: /etc/systemd/system/nginx.service.d/50-smcr.conf names a library that is gone"* ]]
+	[[ $output != *other.service* ]]
+	[ -e "$units/nginx.service.d/50-smcr.conf" ]
+	services >/dev/null
+	inside dpkg --purge smcr-run
+	run ! test -e "$units/nginx.service.d"
+	[ -e "$units/other.service.d/50-smcr.conf" ]
+	[[ $(services) == *daemon-reload* ]]
+}
+
+# need_for TEST: what debian/tests/control says that it depends on, but for our packages
+need_for() {
+	sed -n "/^Tests: $1\$/,/^\$/s/^Depends: //p" "$ROOT/debian/tests/control" | tr -d , | tr ' ' '\n' |
+		grep -vE '^(smcrd|smcr-run|libsmcr-dev|smcrd-doc)$'
+}
+
+@test "the tests of the packages pass: a transfer over SMC-R, a program of libsmcr" {
+	install_all
+	rm "$dir/usr/local/sbin/systemctl" "$dir/usr/local/sbin/deb-systemd-invoke"
+	for name in transfer library; do
+		# shellcheck disable=SC2046
+		inside apt-get -qq install -y --no-install-recommends $(need_for "$name")
+		cp "$ROOT/debian/tests/$name" "$dir/tmp/"
+		run inside "/tmp/$name"
+		[ "$status" -ne 77 ] || skip "$output"
+		[ "$status" -eq 0 ]
+	done
+}
