@@ -174,14 +174,17 @@ static bool daemon_path_fits(const char *path)
 	return strlen(path) < sizeof(((struct sockaddr_un *)NULL)->sun_path);
 }
 
-/* With -v only: without the daemon programs run all the same, as plain TCP. */
-static void report_daemon(const char *path)
+/* With -v only: without the daemon programs run all the same. */
+static void report_daemon(const char *path, bool require)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	strcpy(addr.sun_path, path);
 	if (fd < 0 || connect(fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		fprintf(stderr, "smcr-run: no smcrd at %s: %s\n", path, strerror(errno));
+		fprintf(stderr, "smcr-run: no smcrd at %s: %s; %sconnections %s\n", path,
+			strerror(errno),
+			errno == EACCES ? "" : "until it is started (systemctl start smcrd) ",
+			require ? "fail" : "are plain TCP");
 	if (fd >= 0)
 		close(fd);
 }
@@ -259,7 +262,7 @@ int main(int argc, char **argv)
 	if (!check_program(program, options.require, &harmful) && options.require)
 		return EXIT_CANNOT_RUN;
 	if (options.verbose)
-		report_daemon(socket_path);
+		report_daemon(socket_path, options.require);
 	if (set_environment(&options, harmful ? NULL : library) < 0) {
 		fprintf(stderr, "smcr-run: environment: %s\n", strerror(errno));
 		return EXIT_OURS;

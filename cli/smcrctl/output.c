@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/smcrctl/session.h"
+
 void output_json(const struct output *output, const char *key, const json_t *value)
 {
 	json_t *document = json_pack("{s:i, s:O}", "schema", 1, key, value);
@@ -41,7 +43,13 @@ int output_error(const struct output *output, enum exit_status status, const cha
 
 int output_failure(const struct output *output, int error, const char *text)
 {
-	if (error == -ECONNREFUSED || error == -EPIPE)
+	char whole[SESSION_ERROR_LEN + 80];
+	if (error == -ECONNREFUSED) {
+		snprintf(whole, sizeof(whole),
+			 "%s; start it: systemctl start smcrd ('smcrctl doctor' tells more)", text);
+		return output_error(output, STATUS_NO_DAEMON, "no-daemon", whole);
+	}
+	if (error == -EPIPE)
 		return output_error(output, STATUS_NO_DAEMON, "no-daemon", text);
 	if (error == -EBADMSG)
 		return output_error(output, STATUS_FAILED, "bad-reply", text);

@@ -38,8 +38,7 @@ static int open_socket(const char *path, unsigned int seconds, char *ret_error)
 	close(fd);
 	if (error == EACCES || error == EPERM)
 		return fail(ret_error, -EACCES, path, "no permission to talk to smcrd");
-	snprintf(ret_error, SESSION_ERROR_LEN, "no smcrd answers on %s: %s (is it running?)", path,
-		 strerror(error));
+	snprintf(ret_error, SESSION_ERROR_LEN, "no smcrd answers on %s: %s", path, strerror(error));
 	return -ECONNREFUSED;
 }
 

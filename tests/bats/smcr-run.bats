@@ -59,7 +59,7 @@ elf() {
 	[[ $output == *SMCR_REQUIRE=1* ]]
 	[[ $output == *SMCR_VERBOSE=1* ]]
 	[[ $output == *"SMCRD_SOCKET=$DIR/sock"* ]]
-	[[ $output == *"no smcrd at $DIR/sock"* ]]
+	[[ $output == *"no smcrd at $DIR/sock: "*" connections fail"* ]]
 }
 
 @test "a smcr-run within smcr-run names the library once, its own copy of it" {

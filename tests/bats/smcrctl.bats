@@ -8,7 +8,7 @@ load common
 
 @test "smcrctl without a daemon exits 3 and says so" {
 	run -3 "$HOSTS_BUILD/bin/smcrctl" -s "$BATS_TEST_TMPDIR/nobody.sock" info
-	[[ "$output" == *"no smcrd answers on $BATS_TEST_TMPDIR/nobody.sock"* ]]
+	[[ "$output" == *"no smcrd answers on $BATS_TEST_TMPDIR/nobody.sock: "*"; start it: systemctl start smcrd ("* ]]
 	run -3 "$HOSTS_BUILD/bin/smcrctl" -j -s "$BATS_TEST_TMPDIR/nobody.sock" link
 	[[ "$output" == *'"code":"no-daemon"'* ]]
 }
