@@ -392,11 +392,53 @@ static void every_key_of_an_outcome_is_in_smcrctl_8(void **state)
 	json_decref(keys);
 }
 
+/* ---- names of states ---- */
+
+static void expect_name(const char *page, const char *name)
+{
+	char line[256], item[64], file_name[128];
+	bool found = false;
+	snprintf(file_name, sizeof(file_name), "man/%s.8", page);
+	snprintf(item, sizeof(item), ".It Li %s\n", name);
+	FILE *file = fopen(file_name, "r");
+	assert_non_null(file);
+	while (!found && fgets(line, sizeof(line), file))
+		found = !strcmp(line, item);
+	fclose(file);
+	if (!found)
+		fail_msg("%s(8) lacks %s", page, name);
+}
+
+static void expect_states(const char *page, const char *(*name)(int state))
+{
+	int state = 0;
+	for (; strcmp(name(state), "unknown") != 0; state++)
+		expect_name(page, name(state));
+	assert_true(state >= 4);
+}
+
+static void every_state_is_in_its_page(void **state)
+{
+	static const char *const others[] = { "failed", "handed-back", "plain" };
+	(void)state;
+	expect_states("smcrctl-connection", smcr_conn_state_name);
+	expect_states("smcrctl-link", smcr_link_state_name);
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+		expect_name("smcrctl-connection", others[i]);
+	for (int mode = CLIENT_MODE_PENDING; mode <= CLIENT_MODE_TCP; mode++)
+		expect_name("smcrctl-connection", client_mode_name((enum client_mode)mode));
+	for (int kind = FAILURE_PATH; kind <= FAILURE_ECHO; kind++)
+		expect_name("smcrctl-policy", failure_name((enum failure_kind)kind));
+	for (int kind = 0; kind < NUM_EVENT_KINDS; kind++)
+		expect_name("smcrctl-event", event_kind_name((enum event_kind)kind));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(every_key_of_a_view_is_in_its_page, setup,
 						teardown),
+		cmocka_unit_test(every_state_is_in_its_page),
 		cmocka_unit_test_setup_teardown(every_key_of_an_outcome_is_in_smcrctl_8, setup,
 						teardown),
 	};
