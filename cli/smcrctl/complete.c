@@ -162,6 +162,7 @@ static const struct {
 	const char *key;
 	const char *words[6];
 } known_values[] = {
+	{ "dbus", { "yes", "no", "auto" } },
 	{ "log_level", { "error", "warning", "notice", "info", "debug" } },
 	{ "dialect", { "auto", "rfc", "deployed" } },
 	{ "versions", { "auto", "1", "2" } },

@@ -121,8 +121,8 @@ void bus_kick(struct bus *bus)
 
 void bus_wake(struct bus *bus)
 {
-	if (bus && bus->served)
-		bus_kick(bus);
+	if (bus && bus->served && !bus->signals_at)
+		bus_kick(bus); /* else it has a turn at that time */
 }
 
 static bool is_clogged(const struct bus *bus)
@@ -158,6 +158,8 @@ static int wait_for_more(struct bus *bus, uint64_t now)
 		r = arm_io(bus);
 	if (r < 0)
 		return r;
+	if (bus->signals_at && bus->signals_at < at)
+		at = bus->signals_at;
 	if (bus->kicked)
 		arm_timer(bus, 0);
 	else if (at != UINT64_MAX && !is_clogged(bus))
@@ -174,6 +176,7 @@ static void hang_up(struct bus *bus)
 	calls_forget(bus);
 	bus->sd = sd_bus_close_unref(bus->sd);
 	bus->failed = 0;
+	bus->signals_at = 0;
 	bus->events_begun = bus->resting = bus->kicked = bus->served = bus->refused = false;
 }
 
@@ -224,7 +227,7 @@ static void work(struct bus *bus)
 		lose(bus, r);
 		return;
 	}
-	bus->kicked |= signals_send(bus);
+	signals_send(bus, fabric_now());
 	const uint64_t took = fabric_now() - begun;
 	bus->resting = true;
 	arm_timer(bus, REST * took);

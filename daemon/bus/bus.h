@@ -35,6 +35,7 @@
 #define BUS_MAX_CALLS           512 /* that have no answer yet */
 #define BUS_MAX_CALLS_OF_SENDER 8   /* likewise, of one connection to the bus */
 #define BUS_MAX_QUEUED          64  /* messages that wait to be sent; then none is read */
+#define BUS_SIGNALS_PAUSE_MS    100 /* between parts of events: peers make them, whoever listens */
 #define BUS_MAX_CHILDREN        256 /* objects of a kind that introspection tells of */
 
 struct bus;

@@ -65,6 +65,7 @@ struct bus {
 	uint64_t last_request;
 	bool events_begun;   /* those behind that one are told */
 	uint64_t last_event; /* that was told or left out */
+	uint64_t signals_at; /* not before that are more of them told; 0: at once */
 };
 
 /** Ask the control, as nobody in particular. @return the "result", a new reference, or NULL
@@ -95,7 +96,7 @@ void calls_forget(struct bus *bus);
 /* signals.c */
 /** The signals of the manager's interface, for a vtable. @return how many; with NULL too */
 size_t signals_list(sd_bus_vtable *ret_signals);
-/** Tell what has happened since the last time. @return is there more? */
-bool signals_send(struct bus *bus);
+/** Tell what has happened since the last time, or some of it; the rest at bus->signals_at. */
+void signals_send(struct bus *bus, uint64_t now);
 
 #endif

@@ -47,6 +47,7 @@ static const struct property manager_properties[] = {
 	{ "connections.plain_tcp_total", "t" },
 	{ "connections.failed_total", "t" },
 	{ "connections.resets_total", "t" },
+	{ "draining", "a{sv}" },
 	{ NULL },
 };
 

@@ -113,12 +113,10 @@ static bool begin(struct bus *bus, uint64_t last)
 	return bus->last_event < last;
 }
 
-bool signals_send(struct bus *bus)
+/* Those of a part of the history. @param last  the last one that there was */
+static void send_part(struct bus *bus, uint64_t last)
 {
-	const struct events *events = bus->params.control->events;
 	bool more = false;
-	if (!events || !bus->served || !begin(bus, events_last_id(events)) || !has_room(bus))
-		return false;
 	json_t *rows = events_behind(bus, bus->last_event, &more);
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		json_t *row = json_array_get(rows, i);
@@ -128,6 +126,22 @@ bool signals_send(struct bus *bus)
 		bus->last_event = id;
 		send_event(bus, row);
 	}
+	if (rows && !more && bus->last_event < last) {
+		send_lost(bus, last - bus->last_event);
+		bus->last_event = last;
+	}
 	json_decref(rows);
-	return more;
+}
+
+void signals_send(struct bus *bus, uint64_t now)
+{
+	const struct events *events = bus->params.control->events;
+	if (!events || !bus->served || now < bus->signals_at)
+		return;
+	const uint64_t last = events_last_id(events);
+	bus->signals_at = 0;
+	if (!begin(bus, last) || !has_room(bus))
+		return;
+	send_part(bus, last);
+	bus->signals_at = now + BUS_SIGNALS_PAUSE_MS * 1000;
 }

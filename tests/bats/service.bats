@@ -128,8 +128,10 @@ teardown() {
 	systemd_boot "$HOSTS_DIR/files"
 	inside systemd-sysusers smcrd.conf
 	no_call_refused
+	bus_inside
 	inside systemctl start smcrd
 	is_active
+	until_true 20 inside busctl get-property org.smcrd /org/smcrd org.smcrd.Manager1 Version
 	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R" ]
 	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
 	until_true 5 feeds_watchdog
@@ -163,6 +165,13 @@ teardown() {
 
 	service_log >"$HOSTS_DIR/service.log"
 	[ "$(grep -ciE 'denied|not permitted' "$HOSTS_DIR/service.log")" = 0 ]
+}
+
+# bus_inside: a system bus as Debian configures it, with the policy that is installed.
+bus_inside() {
+	inside mkdir -p /run/dbus
+	inside systemd-run -q --unit=test-bus dbus-daemon --system --nofork --nopidfile
+	until_true 20 inside busctl list --no-pager
 }
 
 # reloads: systemctl reload takes the files over, and fails if there are errors, which the journal has.

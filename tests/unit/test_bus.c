@@ -6,6 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -42,8 +43,10 @@ struct fixture {
 	pid_t daemon;
 	struct bus *bus;
 	sd_bus *client;
+	bool slow;          /* each look takes a while */
 	bool leaves;        /* the bus, by what is called */
 	bool as_root;       /* who asks is taken for root, else for nobody */
+	unsigned int looks; /* of those who are not known */
 	unsigned int asked; /* with the credentials of this process */
 	unsigned int gone;
 	/* of the last call: */
@@ -80,6 +83,7 @@ static void start_daemon(struct fixture *fixture)
 	if (fixture->daemon == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
 		close(ready[0]);
+		dup2(open("/dev/null", O_WRONLY), STDERR_FILENO); /* what it has to say of limits */
 		snprintf(option, sizeof(option), "--config-file=%s", fixture->config);
 		snprintf(to, sizeof(to), "--print-pid=%d", ready[1]);
 		execlp("dbus-daemon", "dbus-daemon", "--nofork", "--nopidfile", option, to,
@@ -105,6 +109,20 @@ static void end_daemon(struct fixture *fixture)
 
 /* ---- both sides in one process ---- */
 
+static double seconds_of(clockid_t clock)
+{
+	struct timespec now;
+	clock_gettime(clock, &now);
+	return (double)now.tv_sec + (double)now.tv_nsec / 1e9;
+}
+
+static void take_a_while(void)
+{
+	const double end = seconds_of(CLOCK_THREAD_CPUTIME_ID) + 0.0003;
+	while (seconds_of(CLOCK_THREAD_CPUTIME_ID) < end)
+		;
+}
+
 static int call(void *ctx, const struct clients_asker *asker, const json_t *request,
 		json_t **ret_reply)
 {
@@ -116,7 +134,11 @@ static int call(void *ctx, const struct clients_asker *asker, const json_t *requ
 		assert_int_equal(asker->cred.pid, getpid());
 		assert_true(asker->num_groups > 0);
 		fixture->asked++;
+	} else {
+		fixture->looks++;
 	}
+	if (fixture->slow)
+		take_a_while();
 	if (fixture->leaves)
 		bus_configure(fixture->bus, CONFIG_DBUS_NO);
 	as.cred.uid = fixture->as_root ? 0 : 65534;
@@ -739,6 +761,41 @@ static void calls_that_wait_are_bounded(void **state)
 	until(fixture, !is_owned(fixture));
 }
 
+/* Of calls that want one the bus itself keeps no more than a number. */
+static void send_without_reply(const struct fixture *fixture)
+{
+	sd_bus_message *message = NULL;
+	assert_true(sd_bus_message_new_method_call(fixture->client, &message, BUS_NAME,
+						   "/org/smcrd", "org.freedesktop.DBus.Properties",
+						   "GetAll") >= 0);
+	assert_true(sd_bus_message_set_expect_reply(message, false) >= 0);
+	assert_true(sd_bus_message_append(message, "s", MANAGER) >= 0);
+	assert_true(sd_bus_send(fixture->client, message, NULL) >= 0);
+	sd_bus_message_unref(message);
+}
+
+/* Others find the loop free for most of the time, however many calls wait: all is in the bus's
+ * hands before it is looked at. */
+static void a_flood_has_a_part_of_the_loop(void **state)
+{
+	enum { FLOOD = 2000 };
+	struct fixture *fixture = *state;
+	const struct timeval often = { .tv_usec = 10000 };
+	be_on_the_bus(fixture);
+	for (int i = 0; i < FLOOD; i++)
+		send_without_reply(fixture);
+	assert_true(sd_bus_flush(fixture->client) >= 0);
+	fixture->slow = true;
+	const double wall = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
+	while (fixture->looks < FLOOD && seconds_of(CLOCK_MONOTONIC) - wall < 1) {
+		event_base_loopexit(fixture->fix->base, &often);
+		event_base_loop(fixture->fix->base, EVLOOP_ONCE);
+	}
+	assert_true(fixture->looks > 10);
+	assert_true(seconds_of(CLOCK_THREAD_CPUTIME_ID) - used <
+		    0.4 * (seconds_of(CLOCK_MONOTONIC) - wall));
+}
+
 /* As SetConfig dbus no does. */
 static void a_call_may_end_it(void **state)
 {
@@ -803,6 +860,24 @@ static void what_comes_too_fast_is_counted(void **state)
 	happen(fixture, EVENTS_OF_A_PEER + 7);
 	until(fixture, fixture->num_signals == EVENTS_OF_A_PEER + 1);
 	assert_string_equal(fixture->signals[EVENTS_OF_A_PEER % 8], "Command");
+}
+
+/* Peers and programs make events: those have a part of the loop that ends. */
+static void signals_come_in_parts(void **state)
+{
+	struct fixture *fixture = *state;
+	struct timespec begun, ended;
+	be_on_the_bus(fixture);
+	listen_to_signals(fixture);
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	clock_gettime(CLOCK_MONOTONIC, &begun);
+	happen(fixture, 200);
+	until(fixture, fixture->num_signals == 200);
+	clock_gettime(CLOCK_MONOTONIC, &ended);
+	/* 64, 64, 64 and 8 */
+	assert_true((ended.tv_sec - begun.tv_sec) * 1000 +
+			    (ended.tv_nsec - begun.tv_nsec) / 1000000 >=
+		    3 * BUS_SIGNALS_PAUSE_MS - 10);
 }
 
 /* ---- buses come and go ---- */
@@ -894,9 +969,11 @@ int main(void)
 		CASE(commands_are_answered_when_they_have_ended),
 		CASE(wrong_calls_are_refused),
 		CASE(calls_that_wait_are_bounded),
+		CASE(a_flood_has_a_part_of_the_loop),
 		CASE(a_call_may_end_it),
 		CASE(events_are_signals),
 		CASE(what_comes_too_fast_is_counted),
+		CASE(signals_come_in_parts),
 		CASE(it_comes_back_when_the_bus_does),
 		CASE(without_a_bus_nothing_happens),
 		CASE(a_name_that_is_refused_is_asked_for_again),
