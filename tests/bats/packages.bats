@@ -142,6 +142,7 @@ dependencies() {
 		<(dependencies build | grep -vx -e gcc -e make -e libc6-dev -e linux-libc-dev | sort)
 	[ "$(dependencies check | wc -l)" -ge 20 ]
 	# and every library that the Makefile asks pkg-config for is in the spec
+	# shellcheck disable=SC2013 # words of one line
 	for name in $(sed -n 's/^PKGS := //p' "$HOSTS_ROOT/Makefile"); do
 		grep -qx "BuildRequires:  pkgconfig($name)" "$HOSTS_ROOT/packaging/smcrd.spec"
 	done
@@ -152,4 +153,33 @@ dependencies() {
 		<(sed -n 's/^ \(smcr_[a-z_]*\)@LIBSMCR_.*/\1/p' "$HOSTS_ROOT/debian/libsmcr0.symbols")
 	grep -q '^libsmcr.so.0 libsmcr0 #MINVER#$' "$HOSTS_ROOT/debian/libsmcr0.symbols"
 	[ "$(sed -n 's/^LIBSMCR_SONAME := //p' "$HOSTS_ROOT/Makefile")" = libsmcr.so.0 ]
+}
+
+# left_by PATTERN..: of the files on standard input, those that no pattern names, nor a directory above them
+left_by() {
+	local file pattern
+	while read -r file; do
+		for pattern in "$@"; do
+			# shellcheck disable=SC2053 # patterns
+			if [[ ${file#./} == ${pattern#/} || ${file#./} == ${pattern#/}/* ]]; then
+				continue 2
+			fi
+		done
+		echo "$file is in no package"
+	done
+}
+
+@test "every file that is installed is in a package, of Debian and of the spec" {
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib/multiarch UNITDIR=/lib/systemd/system
+	mapfile -t patterns < <(sed 's/^.* \([^ ]*\)$/\1/' "$HOSTS_ROOT"/debian/*.install)
+	[ "$(files | wc -l)" -ge 50 ]
+	diff /dev/null <(files | left_by "${patterns[@]}")
+	rm -r "$root"
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib64 PRELOADDIR=/usr/lib64/smcrd
+	mapfile -t patterns < <(sed -n '/^%files/,/^%changelog/s/^\(%config[^ ]* \)\?\(%{_.*\)/\2/p' "$HOSTS_ROOT/packaging/smcrd.spec" |
+		sed 's#%{_unitdir}#/usr/lib/systemd/system#; s#%{_sysusersdir}#/usr/lib/sysusers.d#
+			s#%{_journalcatalogdir}#/usr/lib/systemd/catalog#; s#%{_mandir}#/usr/share/man#
+			s#%{_docdir}#/usr/share/doc#; s#%{_datadir}#/usr/share#; s#%{_includedir}#/usr/include#
+			s#%{_libdir}#/usr/lib64#; s#%{_bindir}#/usr/bin#; s#%{_sbindir}#/usr/sbin#; s#%{_sysconfdir}#/etc#')
+	diff /dev/null <(files | left_by "${patterns[@]}")
 }

@@ -8,6 +8,7 @@ CHROOT_BASE=$CHROOT_WORK/base
 
 # The archive that this machine has its packages from.
 chroot_mirror() {
+	# shellcheck disable=SC2016 # apt-get expands
 	apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Codename: bookworm' \
 		'Component: main' 'Label: Debian' 2>/dev/null | head -n 1
 }

@@ -112,6 +112,7 @@ services() {
 	for name in smcrd smcr-run libsmcr0 libsmcr-dev; do debs+=("$(newer "$name")"); done
 	cp "${debs[@]}" "$dir/tmp/"
 	inside dpkg --install --force-confold "${debs[@]/#*\///tmp/}"
+	# shellcheck disable=SC2016 # dpkg-query expands
 	[ "$(inside dpkg-query -W -f '${Version}' smcrd)" = "$VERSION+next" ]
 	asked=$(services)
 	[[ $asked == *"daemon-reload"* ]]
