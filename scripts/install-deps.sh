@@ -16,7 +16,7 @@ build=(
 	libinih-dev libisal-dev libjansson-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
 	systemtap-sdt-dev uthash-dev
 )
-deb=(debhelper dpkg-dev)
+deb=(build-essential debhelper dpkg-dev)
 check=(
 	bats bpftrace clang-format dbus g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
 	python3-prometheus-client spin systemd tshark xxd zlib1g-dev
