@@ -397,6 +397,8 @@ DOCDIR = $(PREFIX)/share/doc/smcrd
 MANDIR = $(PREFIX)/share/man
 BPFTRACEDIR = $(PREFIX)/share/smcrd/bpftrace
 
+FILLED_EXAMPLES = $(wildcard examples/*.conf examples/*.container)
+
 # MODE:SOURCE:TARGET
 INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	755:$(B)/bin/smcrctl:$(BINDIR)/smcrctl \
@@ -409,18 +411,19 @@ INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	644:systemd/smcrd.sysusers:$(PREFIX)/lib/sysusers.d/smcrd.conf \
 	644:systemd/smcrd.catalog:$(PREFIX)/lib/systemd/catalog/smcrd.catalog \
 	644:etc/dbus/org.smcrd.conf:$(PREFIX)/share/dbus-1/system.d/org.smcrd.conf \
-	$(foreach f,$(wildcard examples/*),644:$(f):$(DOCDIR)/$(f)) \
+	$(foreach f,$(filter-out $(FILLED_EXAMPLES),$(wildcard examples/*)),644:$(f):$(DOCDIR)/$(f)) \
 	$(foreach f,$(wildcard man/*.[1-9]),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 # SOURCE:TARGET, with @NAMES@ of directories in them
 INSTALL_FILLED = lib/libsmcr/smcr.pc.in:$(LIBDIR)/pkgconfig/smcr.pc \
 	systemd/smcrd.service:$(UNITDIR)/smcrd.service \
+	$(foreach f,$(FILLED_EXAMPLES),$(f):$(DOCDIR)/$(f)) \
 	$(foreach f,$(wildcard etc/bpftrace/*.bt),$(f):$(BPFTRACEDIR)/$(notdir $(f)))
 # POINTS_TO:LINK
 INSTALL_LINKS = libsmcr.so.$(VERSION):$(LIBDIR)/$(LIBSMCR_SONAME) $(LIBSMCR_SONAME):$(LIBDIR)/libsmcr.so
 # The operator's from then on.
 INSTALL_CONF = $(SYSCONFDIR)/smcrd/smcrd.conf
 
-fill = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@SBINDIR@|$(SBINDIR)|; s|@BINDIR@|$(BINDIR)|'
+fill = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@PRELOADDIR@|$(PRELOADDIR)|g; s|@SBINDIR@|$(SBINDIR)|; s|@BINDIR@|$(BINDIR)|'
 part = $(word $(1),$(subst :, ,$(2)))
 # The directories of the host, which others use as well. The loader looks for libraries in these only.
 HOST_PREFIXES := /usr /usr/local

@@ -183,3 +183,14 @@ left_by() {
 			s#%{_libdir}#/usr/lib64#; s#%{_bindir}#/usr/bin#; s#%{_sbindir}#/usr/sbin#; s#%{_sysconfdir}#/etc#')
 	diff /dev/null <(files | left_by "${patterns[@]}")
 }
+
+@test "the examples for services and containers name what is installed" {
+	prefix=$BATS_TEST_TMPDIR/prefix
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
+	# what smcr-run would make
+	diff <("$prefix/bin/smcr-run" --unit nginx.service 2>/dev/null | sed '/^#/d; /^$/d') \
+		<(sed '/^#/d; /^$/d' "$prefix/share/doc/smcrd/examples/nginx-over-smcr.conf")
+	grep -qx "Environment=LD_PRELOAD=$prefix/lib/smcrd/libsmcr-preload.so" "$prefix/share/doc/smcrd/examples/web.container"
+	grep -qx "Volume=$prefix/lib/smcrd:$prefix/lib/smcrd:ro" "$prefix/share/doc/smcrd/examples/web.container"
+	run ! grep -rl '@[A-Z]*@' "$prefix/share/doc/smcrd/examples"
+}

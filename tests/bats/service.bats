@@ -30,6 +30,12 @@ setup() {
 	[ -z "$output" ]
 	# In tenths; docs/privileges.md says what is left
 	run -0 systemd-analyze security --offline=true --threshold=19 "$unit"
+	# nor with the drop-in for the software RNIC alone
+	mkdir "$unit.d"
+	cp "$HOSTS_ROOT/examples/smcrd-software-rnic.conf" "$unit.d/"
+	run -0 env SYSTEMD_UNIT_PATH="$BATS_TEST_TMPDIR:" systemd-analyze verify --man=no "$unit"
+	[ -z "$output" ]
+	run -0 env SYSTEMD_UNIT_PATH="$BATS_TEST_TMPDIR:" systemd-analyze security --offline=true --threshold=19 "$unit"
 }
 
 main_pid() {
@@ -205,6 +211,26 @@ capabilities() {
 	local set
 	set=$(grep ^CapEff: "/proc/$1/status" | cut -f2)
 	printf '%x\n' $((0x$set & ~0x4000))
+}
+
+@test "with the drop-in for the software RNIC alone the service has no device, and serves" {
+	missing=$(systemd_missing)
+	[ -z "$missing" ] || skip "$missing"
+	hosts_up 1500
+	install_to "$HOSTS_DIR/files"
+	cp "$PROGRAMS/echo_server" "$HOSTS_DIR/files/usr/bin"
+	install -D -m 644 -t "$HOSTS_DIR/files/etc/systemd/system/smcrd.service.d" \
+		"$HOSTS_DIR/files/usr/share/doc/smcrd/examples/smcrd-software-rnic.conf"
+	systemd_boot "$HOSTS_DIR/files"
+	inside systemd-sysusers smcrd.conf
+	no_call_refused
+	inside systemctl start smcrd
+	[ "$(inside systemctl show -P StatusText smcrd)" = "2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R" ]
+	run ! inside test -e "/proc/$(main_pid)/root/dev/infiniband"
+	inside smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
+	until_true 20 tcp_listens a 7001
+	smcrd_start b
+	serves
 }
 
 @test "root's smcrd outside a service gives up what it does not need" {
