@@ -199,6 +199,9 @@ static void lose(struct bus *bus, int error)
 static int work_off(struct bus *bus, uint64_t begun)
 {
 	int r = 1;
+	/* sd-bus reads whenever it can, and would queue the answers. */
+	if (is_clogged(bus) && !bus->writable)
+		return 0;
 	for (int i = 0; r > 0 && i < TURN_MESSAGES; i++) {
 		r = sd_bus_process(bus->sd, NULL);
 		if (bus->failed)
@@ -237,9 +240,10 @@ static void on_io(evutil_socket_t fd, short what, void *arg)
 {
 	struct bus *bus = arg;
 	(void)fd;
-	(void)what;
 	evtimer_del(bus->timer);
+	bus->writable = what & EV_WRITE;
 	work(bus);
+	bus->writable = false;
 }
 
 static void connect_to(struct bus *bus);
@@ -275,7 +279,7 @@ static int on_name(sd_bus_message *message, void *userdata, sd_bus_error *ret_er
 	uint32_t what;
 	(void)ret_error;
 	if (sd_bus_message_is_method_error(message, SD_BUS_ERROR_NO_REPLY)) {
-		bus->failed = -ETIMEDOUT; /* or it has gone: then that is found next */
+		bus->failed = sd_bus_is_open(bus->sd) > 0 ? -ETIMEDOUT : -ECONNRESET;
 	} else if (sd_bus_message_is_method_error(message, NULL) ||
 		   sd_bus_message_read(message, "u", &what) < 0) {
 		tell_refusal(bus, sd_bus_message_get_error(message));

@@ -52,6 +52,7 @@ struct bus {
 	bool served;         /* it has had the name, or a place in the queue for it */
 	bool refused;        /* the name */
 	int failed;          /* 0, or a negative errno: the connection is of no use */
+	bool writable;       /* this turn is because of that */
 	bool working;        /* on what has come from the bus: nothing of it may be closed now */
 	bool kicked;         /* there is work that the bus does not know of */
 	bool resting;        /* until next_us */
