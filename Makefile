@@ -14,6 +14,7 @@
 #   make soak FAILOVERS=n  links cut and mended under traffic between two hosts; needs root
 #   make hostile    hostile users, programs, peers and packets beside verified traffic; SEED=n; needs root
 #   make mutate     is the code broken on purpose noticed? RANDOM=n SEED=n FILES=..; needs root
+#   make analyze    static analysis: gcc -fanalyzer and clang-tidy, each finding mended or explained
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make deb        Debian packages, in build/deb; installs what that needs
 #   make check-deb  are the packages right? installs, upgrades and purges them in a Debian below build; needs root
@@ -121,7 +122,7 @@ LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
 .PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall dist deb check-deb clean \
-	format format-check deps check-deps model mutate mutate-settings
+	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
 
@@ -369,6 +370,10 @@ mutate-settings:
 
 sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
+
+# gcc -fanalyzer and clang-tidy; FILES= some sources only.
+analyze: check-deps $(B)/gen/smcr.skel.h $(B)/gen/guard.skel.h
+	COMPILE='$(subst ','\'',$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS))' scripts/analyze.py $(FILES)
 
 # The data path through shared memory, every order of steps (docs/data-path.md).
 model: check-deps

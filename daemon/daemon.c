@@ -416,7 +416,7 @@ static void log_notes(int priority, const struct config_notes *notes)
 {
 	size_t kept = config_notes_kept(notes);
 	for (size_t i = 0; i < kept; i++)
-		log_message(priority, "%s", notes->text[i]);
+		log_message(priority, "%s", config_note_text(notes, i));
 	if (kept < notes->num)
 		log_message(priority, "and %zu more", notes->num - kept);
 }

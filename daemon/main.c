@@ -66,7 +66,7 @@ static void print_errors(const struct config_notes *errors)
 {
 	size_t kept = config_notes_kept(errors);
 	for (size_t i = 0; i < kept; i++)
-		fprintf(stderr, "smcrd: %s\n", errors->text[i]);
+		fprintf(stderr, "smcrd: %s\n", config_note_text(errors, i));
 	if (kept < errors->num)
 		fprintf(stderr, "smcrd: and %zu more error%s\n", errors->num - kept,
 			errors->num - kept == 1 ? "" : "s");

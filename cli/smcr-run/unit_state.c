@@ -125,8 +125,7 @@ static size_t next_word(const char **words, const char **ret_word)
 bool unit_words_have(const char *words, const char *word)
 {
 	const char *at;
-	size_t len;
-	while ((len = next_word(&words, &at)) > 0)
+	while (next_word(&words, &at) > 0)
 		/* System calls may have an error behind them: "bpf:EPERM". */
 		if (strcspn(at, ": ") == strlen(word) && strncmp(at, word, strlen(word)) == 0)
 			return true;
@@ -143,8 +142,7 @@ static bool is_above(const char *dir, size_t len, const char *path)
 bool unit_words_cover(const char *words, const char *path)
 {
 	const char *at;
-	size_t len;
-	while ((len = next_word(&words, &at)) > 0) {
+	while (next_word(&words, &at) > 0) {
 		const char *dir = at + strspn(at, "-+");
 		if (*dir == '/' && is_above(dir, strcspn(dir, ": "), path))
 			return true;

@@ -16,7 +16,7 @@ static void reset_tcp(struct client_conn *conn)
 	conn_free_stream(conn);
 	if (conn->tcp < 0)
 		return;
-	connect(conn->tcp, &unspec, sizeof(unspec));
+	(void)connect(conn->tcp, &unspec, sizeof(unspec));
 	if (conn->armed)
 		rdv_linger_restore(conn->tcp, &conn->linger);
 	close_foreign(conn->tcp, conn->quota);
@@ -291,7 +291,7 @@ int conn_disconnect(struct client_conn *conn)
 	conn_stop_watching(conn);
 	conn_let_go_of_tcp(conn);
 	sockopt_restore_keepalive(tcp, &conn->keepalive);
-	connect(tcp, &unspec, sizeof(unspec)); /* RST */
+	(void)connect(tcp, &unspec, sizeof(unspec)); /* RST */
 	conn->tcp = -1;
 	conn_unshare(conn);
 	pair_reset(&conn->pair);

@@ -53,7 +53,7 @@ static int disconnect(struct conns *conns, struct shown *shown)
 		return conn_disconnect(shown->conn);
 	int tcp = take_back(conns, shown);
 	if (tcp >= 0)
-		connect(tcp, &unspec, sizeof(unspec));
+		(void)connect(tcp, &unspec, sizeof(unspec));
 	return tcp;
 }
 

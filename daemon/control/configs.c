@@ -226,7 +226,7 @@ static json_t *list_notes(const struct config_notes *notes)
 {
 	json_t *list = json_array();
 	for (size_t i = 0; i < config_notes_kept(notes); i++)
-		json_array_append_new(list, words(notes->text[i]));
+		json_array_append_new(list, words(config_note_text(notes, i)));
 	return list;
 }
 
@@ -234,7 +234,7 @@ static void print_notes(const struct config_notes *notes, FILE *out)
 {
 	size_t kept = config_notes_kept(notes);
 	for (size_t i = 0; i < kept; i++)
-		fprintf(out, "%s%s", notes->text[i], i + 1 < notes->num ? "\n" : "");
+		fprintf(out, "%s%s", config_note_text(notes, i), i + 1 < notes->num ? "\n" : "");
 	if (kept < notes->num)
 		fprintf(out, "and %zu more", notes->num - kept);
 }
@@ -359,8 +359,9 @@ void config_reload_forget_all(struct control *control)
 
 static json_t *refuse_value(const struct config_notes *errors, struct refusal *refusal)
 {
-	refusal->parameter = strstr(errors->text[0], ": there is no such key") ? "name" : "value";
-	return refuse(refusal, EINVAL, "bad-parameter", "%s", errors->text[0]);
+	refusal->parameter =
+		strstr(config_note_text(errors, 0), ": there is no such key") ? "name" : "value";
+	return refuse(refusal, EINVAL, "bad-parameter", "%s", config_note_text(errors, 0));
 }
 
 json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal)

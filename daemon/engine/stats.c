@@ -53,9 +53,9 @@ void smcr_gap_begin(struct smcr_conn *conn)
 
 void smcr_gap_end(struct smcr_conn *conn, bool moved)
 {
-	struct smcr_gap *gap = conn->lgr ? &conn->lgr->gap : NULL;
 	if (!conn->in_gap)
 		return;
+	struct smcr_gap *gap = &conn->lgr->gap;
 	conn->in_gap = false;
 	if (moved)
 		gap->moved = conn->engine->now;

@@ -100,13 +100,15 @@ struct config {
 
 /** Sentences, each about one thing. */
 struct config_notes {
-	size_t num; /* of them; at most CONFIG_MAX_NOTES are kept */
-	char *text[CONFIG_MAX_NOTES];
+	size_t num;                   /* of them; at most CONFIG_MAX_NOTES are kept */
+	char *text[CONFIG_MAX_NOTES]; /* NULL: there was no memory for it; see config_note_text() */
 };
 
 void config_note(struct config_notes *notes, const char *format, ...)
 	__attribute__((format(printf, 2, 3)));
 void config_notes_free(struct config_notes *notes);
+/** The sentence at `i`, below config_notes_kept(). It is the notes' own. */
+const char *config_note_text(const struct config_notes *notes, size_t i);
 /** How many of them are kept. */
 size_t config_notes_kept(const struct config_notes *notes);
 

@@ -28,8 +28,11 @@ void config_note(struct config_notes *notes, const char *format, ...)
 	if (vasprintf(&notes->text[notes->num - 1], format, args) < 0)
 		notes->text[notes->num - 1] = NULL;
 	va_end(args);
-	if (!notes->text[notes->num - 1])
-		notes->text[notes->num - 1] = strdup("out of memory");
+}
+
+const char *config_note_text(const struct config_notes *notes, size_t i)
+{
+	return notes->text[i] ? notes->text[i] : "out of memory";
 }
 
 size_t config_notes_kept(const struct config_notes *notes)

@@ -316,7 +316,7 @@ bool ipsec_applies(struct ipsec_watch *watch, const struct smcr_addr *local,
 	catch_up(watch);
 	if (watch->blind)
 		return true;
-	for (uint8_t type = XFRM_POLICY_TYPE_MAIN; type <= XFRM_POLICY_TYPE_SUB; type++)
+	for (int type = XFRM_POLICY_TYPE_MAIN; type <= XFRM_POLICY_TYPE_SUB; type++)
 		if (direction_applies(watch, true, type, local, peer, mark) ||
 		    direction_applies(watch, false, type, local, peer, mark))
 			return true;

@@ -316,6 +316,20 @@ static void every_error_is_in_the_reply(void **state)
 	config_notes_free(&errors);
 }
 
+static void an_error_without_memory_for_its_words_is_told(void **state)
+{
+	struct fixture *fixture = *state;
+	struct config_notes errors = { .num = 1 }, notes = { .num = 0 };
+	const struct control_reloaded what = { .errors = &errors, .notes = &notes };
+	fixture->reload = 1;
+	start(fixture, 7);
+	control_reload_done(&fixture->control, 1, &what);
+	assert_int_equal(fixture->num_replies, 1);
+	json_t *list = json_object_get(json_object_get(fixture->replies[0], "error"), "errors");
+	assert_int_equal(json_array_size(list), 1);
+	assert_string_equal(json_string_value(json_array_get(list, 0)), "out of memory");
+}
+
 /* The files may be right: nobody has looked. */
 static void a_stop_is_no_error_of_the_configuration(void **state)
 {
@@ -571,6 +585,7 @@ int main(void)
 		CASE(long_lists_come_in_parts),
 		CASE(only_administrators_may_reload),
 		CASE(every_error_is_in_the_reply),
+		CASE(an_error_without_memory_for_its_words_is_told),
 		CASE(a_stop_is_no_error_of_the_configuration),
 		CASE(what_changed_and_what_did_not_is_in_the_reply),
 		CASE(many_changes_are_counted_and_not_all_listed),
