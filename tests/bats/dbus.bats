@@ -65,6 +65,10 @@ has_name() {
 	property "" Manager1 Version
 }
 
+lacks_name() {
+	! has_name
+}
+
 # bus_call PATH INTERFACE METHOD ARGUMENTS..
 bus_call() {
 	bus call org.smcrd "/org/smcrd$1" "org.smcrd.$2" "${@:3}"
@@ -108,7 +112,7 @@ link_is() {
 	[ "$(bus -j call org.smcrd /org/smcrd org.smcrd.Manager1 ShowConnection 'a{sv}' 1 mode s smcr | jq '.data[0] | length')" = 2 ]
 
 	# Changes: as root; everybody else may look.
-	bus monitor --json=short --match "sender='org.smcrd',type='signal'" >"$HOSTS_DIR/signals" 3>&- &
+	start_on a busctl --system monitor --json=short --match "sender='org.smcrd',type='signal'" >"$HOSTS_DIR/signals"
 	monitor=$!
 	until_true 10 bus_call "" Manager1 TestLink uy 1 1
 	until_true 10 grep -q '"member":"Command"' "$HOSTS_DIR/signals"
@@ -163,7 +167,7 @@ ctl_conf_admin() {
 	until_true 90 has_name
 	echo 'dbus = no' >"$HOSTS_DIR/a.conf"
 	smcrctl_on a config reload
-	run ! has_name
+	until_true 10 lacks_name
 	smcrctl_on a config set dbus yes
 	until_true 20 has_name
 	bus_pair_end
