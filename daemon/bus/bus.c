@@ -86,7 +86,7 @@ static void tell_absence(struct bus *bus, int error)
 static void tell_refusal(struct bus *bus, const sd_bus_error *error)
 {
 	if (tells(bus, BUS_TOLD_REFUSED))
-		log_message(LOG_WARNING,
+		log_message(bus->wanted == CONFIG_DBUS_YES ? LOG_WARNING : LOG_NOTICE,
 			    "the system bus refuses the name " BUS_NAME " (%s): is " BUS_NAME
 			    ".conf in its directory system.d?",
 			    error && error->message ? error->message : "it gives no reason");
