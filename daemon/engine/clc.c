@@ -520,7 +520,8 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
 {
 	struct smcr_device *device, *best = NULL;
 	DL_FOREACH (conn->engine->devices, device) {
-		if (!device->info.active || device->info.vlan != conn->params.vlan ||
+		if (!device->info.active || device->drained ||
+		    device->info.vlan != conn->params.vlan ||
 		    (ipv4 && !smcr_gid_is_ipv4(device->info.gid)) ||
 		    !smcr_device_has_address(device, &conn->params.local,
 					     conn->params.local_prefix_len))

@@ -168,7 +168,7 @@ static void fill_gids(const struct smcr_conn *conn, struct smcr_clc_accept *msg)
 	DL_FOREACH (conn->engine->devices, device) {
 		if (msg->num_gids == SMCR_CLC_MAX_GIDS)
 			return;
-		if (device->info.active && device->info.vlan == lgr->vlan &&
+		if (device->info.active && !device->drained && device->info.vlan == lgr->vlan &&
 		    device != conn->rv.link->device && smcr_gid_is_ipv4(device->info.gid) &&
 		    smcr_device_on_prefix(device, &lgr->prefix))
 			memcpy(msg->gids[msg->num_gids++], device->info.gid, SMCR_GID_LEN);

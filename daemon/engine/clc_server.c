@@ -60,12 +60,15 @@ static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 /** Version 1: an RNIC on the common LAN, the one that has the TCP connection's address first (RV-3,
  *  RV-4). */
 static struct smcr_device *choose_device(const struct smcr_conn *conn,
-					 struct smcr_prefix *ret_prefix)
+					 struct smcr_prefix *ret_prefix, bool *ret_drained)
 {
 	struct smcr_device *device, *best = NULL;
 	DL_FOREACH (conn->engine->devices, device) {
 		const struct smcr_prefix *prefix = common_prefix(conn, device);
 		if (!device->info.active || device->info.vlan != conn->params.vlan || !prefix)
+			continue;
+		*ret_drained |= device->drained;
+		if (device->drained)
 			continue;
 		bool own = smcr_device_owns_address(device, &conn->params.local);
 		if (best && !own)
@@ -235,12 +238,13 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 static void first_contact(struct smcr_conn *conn)
 {
 	struct smcr_prefix lan = smcr_clc_own_lan(conn);
-	bool v2 = conn->rv.agreed.version == SMCR_CLC_VERSION_2;
+	bool v2 = conn->rv.agreed.version == SMCR_CLC_VERSION_2, drained = false;
 	struct smcr_device *device =
-		v2 ? smcr_clc_choose_device(conn, true) : choose_device(conn, &lan);
+		v2 ? smcr_clc_choose_device(conn, true) : choose_device(conn, &lan, &drained);
 	if (!device) {
-		smcr_clc_decline(conn, v2 ? SMCR_REASON_NO_R_DEVICE : SMCR_REASON_PREFIX_MISMATCH,
-				 false);
+		smcr_clc_decline(
+			conn, v2 || drained ? SMCR_REASON_NO_R_DEVICE : SMCR_REASON_PREFIX_MISMATCH,
+			false);
 		return;
 	}
 	if (!smcr_clc_may_begin_group(conn)) {
@@ -292,7 +296,9 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 	} else if ((lgr = find_lgr(conn)) == NULL) {
 		first_contact(conn);
 	} else if (lgr->state == SMCR_LGR_FIRST_CONTACT) {
-		hold(conn, lgr); /* RV-15 */
+		hold(conn, lgr);                /* RV-15 */
+	} else if (smcr_lgr_all_drained(lgr)) { /* its last link stays for what is on it */
+		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
 	} else {
 		subsequent_contact(conn, lgr);
 	}

@@ -217,33 +217,18 @@ void smcr_command_free_all(struct smcr_engine *engine)
 
 /* ---- what is asked ---- */
 
-/** Has the group another link that works and is not to be deleted either? */
-static bool another_stays(const struct smcr_link *link)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *other = link->lgr->links[i];
-		if (other && other != link && smcr_link_works(other) && !other->delete_wanted &&
-		    !other->delete_carrier)
-			return true;
-	}
-	return false;
-}
-
 /** LINK_DELETE (DELL-11). The client only asks: for the end of a link that works, or of one that it
  *  declares dead (DELL-5). */
 static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
 {
 	pending->result.connections = link->num_conns;
-	if (!another_stays(link)) {
+	if (!smcr_lgr_another_stays(link)) {
 		finish(pending, -EBUSY, "Link %u/%u is the last of its group: delete the group.",
 		       lgr->id, link->number);
 	} else if (!pending->command.orderly) {
 		smcr_link_fail(link, SMCR_LLC_DEL_OPERATOR, "deleted by the operator");
-	} else if (lgr->role == SMCR_ROLE_SERVER) {
-		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
-	} else if (!link->delete_carrier) {
-		link->delete_reason = SMCR_LLC_DEL_OPERATOR;
-		smcr_llc_request_delete(link);
+	} else {
+		smcr_llc_give_up(link);
 	}
 }
 

@@ -183,6 +183,12 @@ size_t smcr_engine_forget_paths(struct smcr_engine *engine, const struct smcr_ad
 int smcr_engine_device_add(struct smcr_engine *engine, const struct smcr_device_info *info);
 /** Port state, MTU or addresses changed. A port that goes down fails its links. */
 int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_device_info *info);
+/**
+ * An operator takes a device out of use: no link and no group begins on it, and its links are given
+ * up in good order where their group has another one. `drained` false: as before.
+ * @return 0 or -ENODEV
+ */
+int smcr_engine_device_drain(struct smcr_engine *engine, uint32_t id, bool drained);
 /** The device is gone: its links fail; the engine destroys its QPs before this returns. */
 void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
 

@@ -20,6 +20,7 @@
  *   cursor.h    position arithmetic (CDC-7..9)      cdc.c        CDC in and out (RFC 7609 A.4)
  *   rows.c      rows taken of the RFC's collision and recovery tables
  *   tx.c        writing into the peer's element     rx.c         own element, window updates (WIN)
+ *   drain.c     RNICs that are taken out of use
  *   path_mtu.c  do full-size packets pass?        arrivals.c   what a CDC announces, for captures
  *   probes.c    for tracing tools
  *   failover.c  connections move between links (FO)
@@ -91,6 +92,7 @@ static inline bool smcr_timer_running(const struct smcr_timer *timer)
 
 struct smcr_device {
 	struct smcr_device_info info;
+	bool drained; /* an operator wants nothing new on it (drain.c) */
 	struct smcr_device *next, *prev;
 };
 
@@ -253,6 +255,7 @@ struct smcr_link {
 	bool too_large; /* it failed because packets of its MTU do not get through */
 	uint8_t passed; /* largest packets known to get through from here, enum smcr_mtu; 0: none */
 	bool disabled;  /* the operator wants no writes on it while there is another one */
+	bool left_for_drain; /* that is so, and it goes, because its RNIC is drained */
 	/* llc_delete_link.c: the end of this link */
 	bool delete_wanted; /* server: a DELETE LINK exchange is due */
 	uint32_t delete_reason;

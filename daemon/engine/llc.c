@@ -541,6 +541,8 @@ static bool failing(const struct smcr_lgr *lgr)
 /** Server: an exchange about links, if one is due. @return true: started */
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
+	smcr_llc_keep_needed(lgr);
+	smcr_lgr_leave_drained(lgr);
 	struct smcr_link *gone = find_delete_wanted(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
 	if (!carrier || lgr->llc->peer_rkey.link)
@@ -619,10 +621,12 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	serve_queue(lgr);
 	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
 		return;
-	if (lgr->role == SMCR_ROLE_CLIENT)
+	if (lgr->role == SMCR_ROLE_CLIENT) {
 		ask_for_deletions(lgr);
-	else if (start_link_exchange(lgr))
+		smcr_lgr_leave_drained(lgr);
+	} else if (start_link_exchange(lgr)) {
 		return;
+	}
 	start_rkey_exchange(lgr);
 }
 

@@ -274,6 +274,15 @@ bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr);
 struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr);
 /** Links that count against the limit (LG-4). */
 unsigned int smcr_lgr_symmetric_links(const struct smcr_lgr *lgr);
+/** Has the group another link that works and is not to be deleted either? */
+bool smcr_lgr_another_stays(const struct smcr_link *link);
+/** Server: an asymmetric link that was to go stays if the group would be poorer without it now. */
+void smcr_llc_keep_needed(struct smcr_lgr *lgr);
+/** drain.c: of the links that it has on drained RNICs one goes, if another one stays. When no
+ *  exchange runs. */
+void smcr_lgr_leave_drained(struct smcr_lgr *lgr);
+/** drain.c: is no link that works on an RNIC that takes new ones? */
+bool smcr_lgr_all_drained(const struct smcr_lgr *lgr);
 /** Does a link other than `except` use this RNIC of the peer? */
 bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
 			       const struct smcr_link *except);
@@ -341,6 +350,10 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
 /** Server: is a deletion due that need not wait any longer? */
 bool smcr_llc_delete_due(const struct smcr_link *link);
+/** Either: have a link that works deleted in good order, because an operator wants it. */
+void smcr_llc_give_up(struct smcr_link *link);
+/** A link whose deletion was wanted, and has not begun, stays after all. */
+void smcr_llc_keep_link(struct smcr_link *link);
 /** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good
  *  order (DELL-5). */
 void smcr_llc_request_delete(struct smcr_link *link);

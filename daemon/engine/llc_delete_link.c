@@ -46,6 +46,13 @@ void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 	smcr_llc_kick(link->lgr);
 }
 
+void smcr_llc_keep_link(struct smcr_link *link)
+{
+	link->delete_wanted = link->disabled = link->left_for_drain = false;
+	smcr_timer_stop(link->lgr->engine, &link->delete_timer);
+	smcr_event_link_up(link);
+}
+
 bool smcr_llc_delete_due(const struct smcr_link *link)
 {
 	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
@@ -269,6 +276,16 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	smcr_timer_start(lgr->engine, &link->delete_timer,
 			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));
 	smcr_llc_send(carrier, &msg);
+}
+
+void smcr_llc_give_up(struct smcr_link *link)
+{
+	if (link->lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+	} else if (!link->delete_carrier) {
+		link->delete_reason = SMCR_LLC_DEL_OPERATOR;
+		smcr_llc_request_delete(link);
+	}
 }
 
 /** The server deletes a link; a client cannot refuse (DELL-2). */

@@ -91,12 +91,33 @@ static bool superfluous(const struct smcr_link *link)
 	bool local = false, peer = false;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
-		if (!counts(other) || other == link)
+		if (!counts(other) || other == link || other->delete_wanted)
 			continue;
 		local |= same_local(link, other);
 		peer |= same_peer(link, other);
 	}
 	return local && peer;
+}
+
+bool smcr_lgr_another_stays(const struct smcr_link *link)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (other && other != link && smcr_link_works(other) && !other->delete_wanted &&
+		    !other->delete_carrier)
+			return true;
+	}
+	return false;
+}
+
+void smcr_llc_keep_needed(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link->delete_wanted && link->state == SMCR_LINK_ACTIVE &&
+		    link->delete_reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED && !superfluous(link))
+			smcr_llc_keep_link(link);
+	}
 }
 
 bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
@@ -121,10 +142,10 @@ static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *
 	return false;
 }
 
-/** ADDL-17: active, and attached to the group's LAN. */
+/** ADDL-17: active, and attached to the group's LAN; and no operator wants it out of use. */
 static bool on_lan(const struct smcr_lgr *lgr, const struct smcr_device *device)
 {
-	return device->info.active && device->info.vlan == lgr->vlan &&
+	return device->info.active && !device->drained && device->info.vlan == lgr->vlan &&
 	       smcr_device_on_prefix(device, &lgr->prefix);
 }
 

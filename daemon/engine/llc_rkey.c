@@ -51,6 +51,20 @@ bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 	return slab->state == SMCR_SLAB_READY && !told_everywhere(slab);
 }
 
+/** Is the link to be deleted? An exchange on it would be broken by that. */
+static bool is_going(const struct smcr_link *link)
+{
+	return link->delete_wanted || link->delete_carrier;
+}
+
+static struct smcr_link *lasting_link(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && smcr_link_works(lgr->links[i]) && !is_going(lgr->links[i]))
+			return lgr->links[i];
+	return smcr_lgr_any_link(lgr, NULL);
+}
+
 /** The link that the first connection of the RMB will use, if there is one (RKEY-2). */
 static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 {
@@ -60,7 +74,7 @@ static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 		if (conn->rx.element.slab == slab && link && link->state == SMCR_LINK_ACTIVE)
 			return link;
 	}
-	return smcr_lgr_any_link(slab->lgr, NULL);
+	return lasting_link(slab->lgr);
 }
 
 /** The specs of the next message; a link that has gone since leaves its old RToken there. */
@@ -248,12 +262,14 @@ static void withdrawn(struct smcr_slab *slab)
 /** A link on which the peer has its RToken, so that the RKey means something there. */
 static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
 {
+	struct smcr_link *found = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = slab->lgr->links[i];
-		if (link && smcr_link_works(link) && slab->reg[i].told)
-			return link;
+		if (link && smcr_link_works(link) && slab->reg[i].told &&
+		    (!found || is_going(found)))
+			found = link;
 	}
-	return NULL;
+	return found;
 }
 
 /** Is it to be withdrawn? DELETING: an attempt that a link failure has broken. One that the peer

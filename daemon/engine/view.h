@@ -170,6 +170,8 @@ struct smcr_arrival {
 size_t smcr_engine_arrivals(const struct smcr_engine *engine, uint64_t link_ref,
 			    const uint8_t *data, size_t len, struct smcr_arrival ret[2]);
 
+/** Has an operator taken this device out of use? */
+bool smcr_engine_device_drained(const struct smcr_engine *engine, uint32_t id);
 /** Is there an active link with the host at this address? The port does not matter. */
 bool smcr_engine_reaches(const struct smcr_engine *engine, const struct smcr_addr *peer);
 void smcr_conn_get_view(const struct smcr_conn *conn, struct smcr_conn_view *ret_view);

@@ -456,6 +456,18 @@ void host_command(struct host *host, const struct smcr_command *command)
 	host_leave(host);
 }
 
+void host_drain(struct host *host, const struct device *device, bool drained)
+{
+	host->operated = true;
+	host_enter(host);
+	int r = smcr_engine_device_drain(host->engine, device->info.id, drained);
+	world_log(host->world, host->name, "device %u is %s", device->info.id,
+		  drained ? "drained" : "used again");
+	if (r)
+		world_fail(host->world, "HOST", "smcr_engine_device_drain: %s", strerror(-r));
+	host_leave(host);
+}
+
 void host_toggle_ueid(struct host *host, const char *name)
 {
 	uint8_t ueid[SMCR_EID_LEN];

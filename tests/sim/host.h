@@ -73,6 +73,8 @@ struct host_links {
 void host_list_links(struct host *host, struct host_links *ret_links);
 /** A command of an operator. Its outcome must come in time. */
 void host_command(struct host *host, const struct smcr_command *command);
+/** An operator takes a device out of use, or wants it used again. */
+void host_drain(struct host *host, const struct device *device, bool drained);
 /** A UEID that it has goes, one that it has not comes. */
 void host_toggle_ueid(struct host *host, const char *name);
 void host_shutdown(struct host *host);

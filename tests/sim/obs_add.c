@@ -492,6 +492,20 @@ static void link_deleted(struct obs_link *link, int side)
 		group->adding = NULL;
 }
 
+/** Has this side an RKEY exchange of its own under way there? */
+static bool has_rkey_exchange(const struct obs_link *link, int from)
+{
+	const struct obs_request *requests = link->group->requests;
+	for (size_t i = 0; i < OBS_MAX_REQUESTS; i++) {
+		uint8_t type = requests[i].msg.type;
+		if (requests[i].used && requests[i].link == link && requests[i].from == from &&
+		    (type == SMCR_LLC_CONFIRM_RKEY || type == SMCR_LLC_CONFIRM_RKEY_CONT ||
+		     type == SMCR_LLC_DELETE_RKEY))
+			return true;
+	}
+	return false;
+}
+
 void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_msg *msg,
 			const struct obs_request *request)
 {
@@ -521,6 +535,8 @@ void delete_link_posted(struct obs_link *link, int from, const struct smcr_llc_m
 		return;
 	}
 	target->doomed |= !msg->reply;
+	if (from == CLIENT && msg->reply && has_rkey_exchange(target, from))
+		group->shaky = true; /* that is broken, and begins anew on another link */
 	if (w->set.no_reset && target == group->anchor)
 		harm_anchor(group);
 	if (from == SERVER && !msg->reply) {

@@ -324,6 +324,43 @@ static void run_operate(struct world *w)
 	live_on(w);
 }
 
+/* ---- RNICs that operators take out of use ---- */
+
+static void drain_event(void *object, uint64_t arg)
+{
+	struct world *w = object;
+	const struct device *device = w->fabric->devices[arg / 2];
+	if (!host_frozen(device->host))
+		host_drain(device->host, device, arg % 2);
+}
+
+static void use_all_event(void *object, uint64_t arg)
+{
+	struct world *w = object;
+	(void)arg;
+	for (size_t i = 0; i < w->fabric->num_devices; i++)
+		drain_event(w, 2 * i);
+}
+
+/** Links go and come back in good order, and one of each group always stays. */
+static void run_drain(struct world *w)
+{
+	struct smcr_config config[2];
+	start(w, config, (unsigned int)prng_range(&w->rng, 1, 4),
+	      (unsigned int)prng_range(&w->rng, 1, 4));
+	keeper(w);
+	traffic(w, prng_range(&w->rng, 2, 12), 0, HARM_UNTIL, 100000);
+	for (uint64_t n = prng_range(&w->rng, 1, 10); n; n--) {
+		uint64_t device = prng_range(&w->rng, 0, w->fabric->num_devices - 1);
+		clock_at(&w->clock, prng_range(&w->rng, 0, HARM_UNTIL), drain_event, w,
+			 2 * device + prng_chance(&w->rng, 700));
+	}
+	clock_at(&w->clock, MENDED, use_all_event, w, 0);
+	for (uint64_t when = MENDED + SEC; when < REDUNDANT - 15 * SEC; when += 12 * SEC)
+		clock_at(&w->clock, when, restore_event, w, 0);
+	live_on(w);
+}
+
 #define FAILOVER_IDS                                                                               \
 	"FO-1 FO-2 FO-3 FO-4 FO-5 FO-6 FO-8 FO-9 FO-10 FO-11 GEN-8 DELL-1 DELL-2 DELL-3 DELL-7 "   \
 	"SER-6 "
@@ -341,5 +378,7 @@ const struct scenario scenarios_survive[] = {
 	  __FILE__ },
 	{ "operate", "operators at both sides", run_operate, 4,
 	  FAILOVER_IDS "FO-12 DELL-4 DELL-5 DELL-6 DELL-11 ADDL-14", __FILE__ },
+	{ "drain", "operators take RNICs out of use, at both sides", run_drain, 4,
+	  "DELL-3 DELL-4 DELL-5 DELL-6", __FILE__ },
 	{ 0 },
 };

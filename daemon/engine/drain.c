@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RNICs that an operator takes out of use: nothing new comes on them, and links that are there go
+ * in good order where their group has another one. The last link of a group stays, until there is
+ * one that takes its place or its connections have ended.
+ */
+#include <errno.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/view.h"
+
+static bool is_drained(const struct smcr_link *link)
+{
+	return link->device && link->device->drained;
+}
+
+bool smcr_lgr_all_drained(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (link && smcr_link_works(link) && !is_drained(link))
+			return false;
+	}
+	return true;
+}
+
+/** Is a link going already, for whatever reason? */
+static bool one_goes(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *link = lgr->links[i];
+		if (link &&
+		    (link->delete_wanted || link->delete_carrier || link->agreed_gone ||
+		     link->state == SMCR_LINK_DEACTIVATING || link->state == SMCR_LINK_FAILED))
+			return true;
+	}
+	return false;
+}
+
+/* One after the other: what else goes meanwhile decides whether the next one is the last. */
+void smcr_lgr_leave_drained(struct smcr_lgr *lgr)
+{
+	if (lgr->state != SMCR_LGR_ACTIVE || one_goes(lgr))
+		return;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || !smcr_link_works(link) || !is_drained(link) ||
+		    !smcr_lgr_another_stays(link))
+			continue;
+		link->left_for_drain = true;
+		smcr_llc_give_up(link);
+		return;
+	}
+}
+
+/** Another RNIC may take the place of the one that has the last link. */
+static void want_another(struct smcr_lgr *lgr)
+{
+	if (lgr->state != SMCR_LGR_ACTIVE || !smcr_lgr_all_drained(lgr))
+		return;
+	if (lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
+		return;
+	}
+	lgr->llc->add.wanted = true;
+	smcr_llc_kick(lgr);
+}
+
+/** What the server has not begun to delete stays. A client has asked already. */
+static void keep_links(struct smcr_engine *engine, const struct smcr_device *device)
+{
+	struct smcr_link *link, *next;
+	HASH_ITER (hh, engine->links, link, next)
+		if (link->device == device && link->left_for_drain && link->delete_wanted &&
+		    link->state == SMCR_LINK_ACTIVE && !link->delete_carrier)
+			smcr_llc_keep_link(link);
+}
+
+int smcr_engine_device_drain(struct smcr_engine *engine, uint32_t id, bool drained)
+{
+	struct smcr_device *device = smcr_device_by_id(engine, id);
+	struct smcr_lgr *lgr;
+	if (!device)
+		return -ENODEV;
+	if (device->drained == drained)
+		return 0;
+	device->drained = drained;
+	if (!drained) {
+		keep_links(engine, device);
+		if (device->info.active)
+			smcr_lgr_rnic_appeared(engine, device);
+		return 0;
+	}
+	DL_FOREACH (engine->lgrs, lgr) {
+		want_another(lgr);
+		smcr_llc_kick(lgr);
+	}
+	return 0;
+}
+
+bool smcr_engine_device_drained(const struct smcr_engine *engine, uint32_t id)
+{
+	const struct smcr_device *device = smcr_device_by_id((struct smcr_engine *)engine, id);
+	return device && device->drained;
+}

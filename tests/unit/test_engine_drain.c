@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* RNICs that an operator takes out of use. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/enginepair_v2.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND 1000000
+
+static void drain(struct pair *pair, int side, size_t n, bool drained)
+{
+	struct smcr_engine *engine = pair->side[side].engine;
+	uint32_t id = pair_device(side, n).id;
+	assert_int_equal(smcr_engine_device_drain(engine, id, drained), 0);
+	assert_int_equal(smcr_engine_device_drained(engine, id), drained);
+}
+
+/** How many links the group has on that device of a side, in whatever state. */
+static unsigned int links_on(struct pair *pair, int side, size_t n)
+{
+	const struct smcr_lgr *lgr = pair_lgr(pair, side);
+	uint32_t id = pair_device(side, n).id;
+	unsigned int links = 0;
+	for (unsigned int i = 0; lgr && i < SMCR_LINK_SLOTS; i++)
+		links += lgr->links[i] && lgr->links[i]->device &&
+			 lgr->links[i]->device->info.id == id;
+	return links;
+}
+
+static void assert_no_reset(struct pair *pair, const int *conns, int n)
+{
+	for (int i = 0; i < n; i++) {
+		pair_exchange(pair, conns[i]);
+		assert_int_equal(pair_end(pair, conns[i], S)->reset, 0);
+		assert_int_equal(pair_end(pair, conns[i], C)->reset, 0);
+	}
+}
+
+/** A link goes in good order, connections move, and the RNIC is used again when it may be. */
+static void links_move_and_come_back(void **state)
+{
+	(void)state;
+	for (int v2 = 0; v2 < 2; v2++)
+		for (int side = 0; side < 2; side++) {
+			int c[4];
+			struct pair *pair =
+				v2 ? pair_new_with("A", "A", 2) : pair_new(NULL, NULL, 2, 2);
+			for (int i = 0; i < 4; i++)
+				c[i] = pair_connected(pair);
+			pair_clear_log(pair);
+			drain(pair, side, 0, true);
+			for (int i = 0; i < 4; i++) {
+				pair_send(pair, c[i], S, 12000, 3);
+				pair_send(pair, c[i], C, 12000, 4);
+			}
+			pair_pump(pair);
+			for (int i = 0; i < 4; i++) {
+				pair_expect(pair, c[i], C, 12000, 3);
+				pair_expect(pair, c[i], S, 12000, 4);
+			}
+			const struct smcr_llc_delete_link *told =
+				&pair_last_llc(pair, side, SMCR_LLC_DELETE_LINK, false)
+					 ->llc.delete_link;
+			assert_true(told->orderly);
+			assert_int_equal(told->reason, SMCR_LLC_DEL_OPERATOR);
+			pair_run(pair, 60 * SECOND);
+			assert_int_equal(links_on(pair, side, 0), 0);
+			assert_int_equal(links_on(pair, side, 1), 1);
+			int fresh = pair_connected(pair);
+			pair_exchange(pair, fresh);
+			assert_int_equal(links_on(pair, side, 0), 0);
+			drain(pair, side, 0, false);
+			pair_run(pair, 10 * SECOND);
+			assert_int_equal(links_on(pair, S, 0), 1);
+			assert_int_equal(links_on(pair, C, 0), 1);
+			assert_no_reset(pair, c, 4);
+			pair_free(pair);
+		}
+}
+
+/** The last link of a group stays for its connections; new ones stay TCP, on whichever side it is.
+ */
+static void the_last_link_stays(void **state)
+{
+	(void)state;
+	for (int v2 = 0; v2 < 2; v2++)
+		for (int side = 0; side < 2; side++) {
+			struct pair *pair =
+				v2 ? pair_new_with("A", "A", 1) : pair_new(NULL, NULL, 1, 1);
+			int c = pair_connected(pair);
+			drain(pair, side, 0, true);
+			pair_run(pair, 60 * SECOND);
+			assert_int_equal(links_on(pair, side, 0), 1);
+			assert_false(pair_link(pair, side, 1)->disabled);
+			assert_no_reset(pair, &c, 1);
+			int fresh = pair_connect(pair, C);
+			pair_run(pair, SECOND);
+			const struct pair_end *end = pair_end(pair, fresh, side);
+			assert_int_equal(end->fallback, 1);
+			assert_int_equal(end->last.reason, SMCR_REASON_NO_R_DEVICE);
+			assert_int_equal(pair_end(pair, fresh, !side)->fallback, 1);
+			drain(pair, side, 0, false);
+			fresh = pair_connected(pair);
+			pair_exchange(pair, fresh);
+			assert_no_reset(pair, &c, 1);
+			pair_free(pair);
+		}
+}
+
+/** Nor does a group begin on it. */
+static void no_group_begins_on_it(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = pair_new(NULL, NULL, 2, 2);
+		drain(pair, side, 0, true);
+		int c = pair_connected(pair);
+		pair_run(pair, 10 * SECOND);
+		assert_int_equal(links_on(pair, side, 0), 0);
+		assert_true(links_on(pair, side, 1) > 0);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
+/** Another RNIC comes: it takes the place of the one that has the last link. */
+static void another_one_takes_its_place(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct pair *pair = pair_new(NULL, NULL, 1, 1);
+		int c = pair_connected(pair);
+		drain(pair, side, 0, true);
+		struct smcr_device_info other = pair_device(!side, 1), own = pair_device(side, 1);
+		pair_add_device(pair, !side, &other);
+		pair_run(pair, 10 * SECOND);
+		assert_int_equal(links_on(pair, side, 0), 1);
+		pair_add_device(pair, side, &own);
+		pair_run(pair, 20 * SECOND);
+		assert_int_equal(links_on(pair, side, 0), 0);
+		assert_true(links_on(pair, side, 1) > 0);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
+/** Of several drained ones one keeps a link, until another one comes. */
+static void one_of_several_keeps_a_link(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].max_links = config[C].max_links = 2;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	int c = pair_connected(pair);
+	drain(pair, S, 0, true);
+	drain(pair, S, 1, true);
+	pair_run(pair, 60 * SECOND);
+	assert_int_equal(links_on(pair, S, 0) + links_on(pair, S, 1), 1); /* one of both */
+	assert_no_reset(pair, &c, 1);
+	struct smcr_device_info third = pair_device(S, 2);
+	pair_add_device(pair, S, &third);
+	pair_run(pair, 20 * SECOND);
+	assert_int_equal(links_on(pair, S, 0) + links_on(pair, S, 1), 0);
+	assert_true(links_on(pair, S, 2) > 0);
+	assert_no_reset(pair, &c, 1);
+	pair_free(pair);
+}
+
+/** Both sides at once: one link stays, and nothing is lost. */
+static void both_sides_at_once(void **state)
+{
+	(void)state;
+	for (size_t n = 0; n < 2; n++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		drain(pair, S, 0, true);
+		drain(pair, C, n, true);
+		pair_run(pair, 60 * SECOND);
+		assert_non_null(pair_lgr(pair, S));
+		assert_no_reset(pair, &c, 1);
+		drain(pair, S, 0, false);
+		drain(pair, C, n, false);
+		pair_run(pair, 60 * SECOND);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
+/** While the link is being added: it goes as soon as it is there. */
+static void while_a_link_is_added(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config = pair_config(S);
+		config.add_link_retry = SECOND;
+		struct pair *pair = pair_new(&config, NULL, 1, 1);
+		int c = pair_connected(pair);
+		struct smcr_device_info more[2] = { pair_device(S, 1), pair_device(C, 1) };
+		struct pair_pick pick = { .from = S,
+					  .type = SMCR_LLC_CONFIRM_LINK,
+					  .verdict = PAIR_HOLD };
+		pair_add_device(pair, C, &more[1]);
+		pair_set_pick(pair, &pick);
+		pair_add_device(pair, S, &more[0]);
+		pair_run(pair, SECOND / 10);
+		assert_true(pick.seen > 0);
+		drain(pair, side, 1, true);
+		pair_set_pick(pair, NULL);
+		pair_run(pair, 20 * SECOND);
+		assert_int_equal(links_on(pair, side, 1), 0);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
+/** It is said of the device, whatever becomes of its port. */
+static void a_port_that_comes_back_stays_out_of_use(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	drain(pair, S, 1, true);
+	pair_run(pair, 10 * SECOND);
+	pair_set_port(pair, S, 1, false);
+	pair_run(pair, SECOND);
+	pair_set_port(pair, S, 1, true);
+	pair_run(pair, 60 * SECOND);
+	assert_int_equal(links_on(pair, S, 1), 0);
+	assert_true(smcr_engine_device_drained(pair->side[S].engine, pair_device(S, 1).id));
+	assert_no_reset(pair, &c, 1);
+	assert_int_equal(smcr_engine_device_drain(pair->side[S].engine, 99, true), -ENODEV);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(links_move_and_come_back),
+		cmocka_unit_test(the_last_link_stays),
+		cmocka_unit_test(no_group_begins_on_it),
+		cmocka_unit_test(another_one_takes_its_place),
+		cmocka_unit_test(one_of_several_keeps_a_link),
+		cmocka_unit_test(both_sides_at_once),
+		cmocka_unit_test(while_a_link_is_added),
+		cmocka_unit_test(a_port_that_comes_back_stays_out_of_use),
+	};
+	return cmocka_run_group_tests_name("engine_drain", tests, NULL, NULL);
+}
