@@ -105,26 +105,26 @@ static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config
 	batch_end(conns_batch(rooms->conns));
 }
 
-/* The last check: whether an RNIC can be used is seen when it is. */
 static void check_files(const struct apply_rooms *rooms, struct config *next,
-			struct smcr_config *engine, struct config_notes *errors,
-			struct config_notes *notes)
+			struct smcr_config *engine, struct config_notes *errors)
 {
 	check_room(rooms, next, merge_ueids(rooms, next, engine), errors);
 	if (!errors->num && config_keep(rooms->config, next) < 0)
 		config_note(errors, "out of memory");
-	if (!errors->num)
-		rnics_prepare(rooms->rnics, next, errors, notes);
 }
 
 static void take_files(const struct apply_rooms *rooms, struct config_notes *notes)
 {
 	const struct config *config = rooms->config;
 	policy_set_configured(rooms->policy, config->rules, config->num_rules);
+	note_restarts(config, notes);
+}
+
+static void take_rnics(const struct apply_rooms *rooms, struct config_notes *notes)
+{
 	batch_begin(conns_batch(rooms->conns));
 	rnics_settle(rooms->rnics, notes);
 	batch_end(conns_batch(rooms->conns));
-	note_restarts(config, notes);
 }
 
 void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
@@ -132,14 +132,19 @@ void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct 
 {
 	struct smcr_config engine = next->engine;
 	if (what == APPLY_FILES)
-		check_files(rooms, next, &engine, ret_errors, ret_notes);
+		check_files(rooms, next, &engine, ret_errors);
 	else
 		engine.num_ueids =
 			(uint8_t)smcr_engine_get_ueids(conns_engine(rooms->conns), engine.ueids);
+	/* The last check: whether an RNIC can be used is seen when it is. */
+	if (!ret_errors->num && what != APPLY_VALUES)
+		rnics_prepare(rooms->rnics, next, ret_errors, ret_notes);
 	if (ret_errors->num)
 		return;
 	exchange(rooms->config, next);
 	tell_rooms(rooms, &engine);
+	if (what != APPLY_VALUES)
+		take_rnics(rooms, ret_notes);
 	if (what == APPLY_FILES)
 		take_files(rooms, ret_notes);
 }

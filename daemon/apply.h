@@ -14,8 +14,9 @@
 
 /** What is taken over. */
 enum apply_what {
-	APPLY_FILES,  /* all that the files say */
-	APPLY_VALUES, /* what is no list: RNICs, rules and UEIDs stay as they are */
+	APPLY_FILES,   /* all that the files say */
+	APPLY_DEVICES, /* values and RNICs: rules and UEIDs stay as they are */
+	APPLY_VALUES,  /* what is no list: RNICs, rules and UEIDs stay as they are */
 };
 
 /** The rooms that go by the configuration. */

@@ -97,7 +97,7 @@ static void update_option(struct smcrd *smcrd)
 		reason = SMCR_REASON_SHUTTING_DOWN;
 	else if (smcrd->control.drain.on)
 		reason = SMCR_REASON_DRAINING;
-	else if (fabric_num_devices(smcrd->fabric) == 0)
+	else if (!fabric_takes_new(smcrd->fabric))
 		reason = SMCR_REASON_NO_DEVICE;
 	if (smcrd->option)
 		rdv_option_hold(smcrd->option, reason);
@@ -525,6 +525,18 @@ static void set_values(void *ctx, struct config *next, struct config_notes *ret_
 	config_notes_free(&notes);
 }
 
+static void set_rnics(void *ctx, struct config *next, struct config_notes *ret_errors,
+		      struct config_notes *ret_notes)
+{
+	apply(ctx, APPLY_DEVICES, next, ret_errors, ret_notes);
+	log_notes(LOG_WARNING, ret_notes);
+}
+
+static void rnic_drained(void *ctx)
+{
+	update_option(ctx);
+}
+
 static void on_loaded(void *ctx, uint64_t number, struct config *next, struct config_notes *errors)
 {
 	struct smcrd *smcrd = ctx;
@@ -923,6 +935,8 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .reply_ctx = smcrd,
 					   .reload = begin_reload,
 					   .set_values = set_values,
+					   .set_rnics = set_rnics,
+					   .rnic_drained = rnic_drained,
 					   .drained = drain_changed,
 					   .option = smcrd->option,
 					   .policy = smcrd->policy,

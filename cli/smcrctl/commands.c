@@ -100,6 +100,19 @@ static int ueid_argument(int argc, char **argv, json_t *params)
 	return 1;
 }
 
+static int device_argument(int argc, char **argv, json_t *params)
+{
+	if (argc < 1) {
+		words_refuse("which device? 'smcrctl device' lists them");
+		return -1;
+	}
+	if (json_object_set_new(params, "name", json_string(argv[0]))) {
+		words_refuse("'%s' is no device", argv[0]);
+		return -1;
+	}
+	return 1;
+}
+
 /* Every word that is left, a rule as in smcrd.conf(5). */
 static int rule_arguments(int argc, char **argv, json_t *params)
 {
@@ -166,6 +179,12 @@ static int no_argument_at_all(int argc, char **argv, json_t *params)
 /* ---- the commands ---- */
 
 const struct command commands[] = {
+	{ "device", "add", "NAME", "use it too, until the files are read again", device_argument },
+	{ "device", "remove", "NAME", "use it no longer, likewise", device_argument,
+	  .value = COMMANDS_DEVICE },
+	{ "device", "drain", "NAME", "nothing new on it; its links go in good order",
+	  device_argument, .value = COMMANDS_DEVICE },
+	{ "device", "enable", "NAME", "use it again", device_argument, .value = COMMANDS_DEVICE },
 	{ "linkgroup", "delete", "GROUP", "end it; its connections are reset", group_argument,
 	  .value = COMMANDS_GROUP },
 	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument,

@@ -18,6 +18,7 @@ enum commands_value {
 	COMMANDS_LINK,
 	COMMANDS_UEID,
 	COMMANDS_RULE,
+	COMMANDS_DEVICE,
 };
 
 /** Options that some commands have. */

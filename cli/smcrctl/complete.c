@@ -151,6 +151,7 @@ static void offer_values(const struct question *question, enum commands_value va
 		break;
 	case COMMANDS_UEID: offer_rows(question, "ueid.show", NULL, "name", NULL, ""); break;
 	case COMMANDS_RULE: offer_rows(question, "policy.show", "rules", "rule", NULL, ""); break;
+	case COMMANDS_DEVICE: offer_rows(question, "device.show", NULL, "name", NULL, ""); break;
 	case COMMANDS_OTHER: break;
 	}
 }

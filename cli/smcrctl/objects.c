@@ -251,12 +251,14 @@ static char *since(const json_t *row)
 	return strdup(text);
 }
 
-/* "down: its interface has no IPv4 address" */
+/* "down: its interface has no IPv4 address", "active, drained" */
 static char *device_state(const json_t *row)
 {
 	char *text = NULL;
 	const char *state = text_of(row, "state"), *why = text_of(row, "down_text");
-	if (!state || asprintf(&text, "%s%s%s", state, why ? ": " : "", why ? why : "") < 0)
+	const char *drained = json_is_true(json_object_get(row, "drained")) ? ", drained" : "";
+	if (!state ||
+	    asprintf(&text, "%s%s%s%s", state, drained, why ? ": " : "", why ? why : "") < 0)
 		return NULL;
 	return text;
 }

@@ -52,9 +52,19 @@ static const struct property manager_properties[] = {
 };
 
 static const struct property device_properties[] = {
-	{ "name", "s", true }, { "kind", "s", true }, { "port", "u", true },   { "state", "s" },
-	{ "netdev", "s" },     { "gids", "as" },      { "mtu", "u" },          { "links", "u" },
-	{ "critical", "b" },   { "down_text", "s" },  { "counters", "a{sv}" }, { NULL },
+	{ "name", "s", true },
+	{ "kind", "s", true },
+	{ "port", "u", true },
+	{ "state", "s" },
+	{ "netdev", "s" },
+	{ "gids", "as" },
+	{ "mtu", "u" },
+	{ "links", "u" },
+	{ "critical", "b" },
+	{ "drained", "b" },
+	{ "down_text", "s" },
+	{ "counters", "a{sv}" },
+	{ NULL },
 };
 
 static const struct property linkgroup_properties[] = {

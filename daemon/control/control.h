@@ -19,6 +19,7 @@
  *   ueids.c     UEIDs: shown, added, removed
  *   policies.c  which connections use SMC-R: rules, what was learnt
  *   configs.c   the configuration: shown, read anew
+ *   devices.c   RNICs come, go, and are taken out of use
  *   drain.c     no new connections, and waiting for the end of the last old one
  *   views.c     methods that show something
  *   flow.c      how the bytes of a connection flow
@@ -71,7 +72,7 @@ struct control_drain {
 struct control {
 	struct config *config;
 	struct fabric *fabric;
-	const struct rnics *rnics;  /* NULL in tests without any */
+	struct rnics *rnics;        /* NULL in tests without any */
 	struct smcr_engine *engine; /* the fabric's */
 	struct conns *conns;        /* may be NULL while the daemon starts */
 	struct rdv_option *option;  /* NULL: no TCP option on this host */
@@ -93,6 +94,11 @@ struct control {
 	/** Put the values of `next`, which differs in what is no list, in the place of those that
 	 * hold; it has what held before then. NULL likewise. */
 	void (*set_values)(void *reply_ctx, struct config *next, struct config_notes *ret_errors);
+	/** The same for RNICs. @param ret_notes  what is not so yet */
+	void (*set_rnics)(void *reply_ctx, struct config *next, struct config_notes *ret_errors,
+			  struct config_notes *ret_notes);
+	/** An RNIC was taken out of use, or is used again. NULL in tests without. */
+	void (*rnic_drained)(void *reply_ctx);
 	/** It has changed whether new SMC-R connections are wanted: see `drain.on`.
 	 * @return how many connections there are that would end with smcrd */
 	size_t (*drained)(void *reply_ctx);

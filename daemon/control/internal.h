@@ -164,6 +164,14 @@ struct command_call {
 	struct refusal *refusal;
 };
 
+/* devices.c: these do what they are asked for at once. @return the result or NULL: refused */
+json_t *device_add(struct control *control, const struct params *params, struct refusal *refusal);
+json_t *device_remove(struct control *control, const struct params *params,
+		      struct refusal *refusal);
+json_t *device_drain(struct control *control, const struct params *params, struct refusal *refusal);
+json_t *device_enable(struct control *control, const struct params *params,
+		      struct refusal *refusal);
+
 /* drain.c */
 json_t *drain_begin(struct control *control, const struct command_call *call, bool *ret_later);
 json_t *drain_end(struct control *control, const struct params *params, struct refusal *refusal);

@@ -14,7 +14,7 @@ static enum smcr_reason of_host(const struct control *control)
 		return SMCR_REASON_NO_BPF;
 	if (control->drain.on)
 		return SMCR_REASON_DRAINING;
-	return fabric_num_devices(control->fabric) ? SMCR_REASON_NONE : SMCR_REASON_NO_DEVICE;
+	return fabric_takes_new(control->fabric) ? SMCR_REASON_NONE : SMCR_REASON_NO_DEVICE;
 }
 
 static json_t *rule_or_null(const struct policy_rule *rule)

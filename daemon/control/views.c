@@ -127,6 +127,8 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 			  "state", info.state == RNIC_PORT_ACTIVE ? "active" : "down", "netdev",
 			  info.netdev, "gids", gids, "mtu", json_mtu(info.max_path_mtu), "pnetid",
 			  "links", (int)context->links, "critical", critical);
+	json_object_set_new(object, "drained",
+			    json_boolean(smcr_engine_device_drained(context->control->engine, id)));
 	json_object_set_new(object, "down_text", json_string_or_null(info.down));
 	json_object_set_new(object, "counters", counters_json(&stats));
 	json_array_append_new(context->list, object);

@@ -803,6 +803,24 @@ void fabric_remove_device(struct fabric *fabric, const char *name, const char *w
 	device_drop(fabric, device);
 }
 
+int fabric_drain_device(struct fabric *fabric, const char *name, bool drained)
+{
+	const struct fabric_device *device = device_by_name(fabric, name);
+	if (!device)
+		return -ENODEV;
+	smcr_engine_set_time(fabric->engine, fabric_now());
+	return smcr_engine_device_drain(fabric->engine, device->id, drained);
+}
+
+bool fabric_takes_new(const struct fabric *fabric)
+{
+	const struct fabric_device *device;
+	DL_FOREACH (fabric->devices, device)
+		if (!smcr_engine_device_drained(fabric->engine, device->id))
+			return true;
+	return false;
+}
+
 struct use_search {
 	uint32_t device_id;
 	bool used;

@@ -95,6 +95,11 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 /** Close one that fabric_add_device() has opened. Links that use it fail.
  *  @param why  in words, for operators */
 void fabric_remove_device(struct fabric *fabric, const char *name, const char *why);
+/** Take one out of use, or use it again: smcr_engine_device_drain(). @return 0; -ENODEV: it is not
+ *  open */
+int fabric_drain_device(struct fabric *fabric, const char *name, bool drained);
+/** Is a device open on which something new may come? */
+bool fabric_takes_new(const struct fabric *fabric);
 /** Is there a link that uses it? */
 bool fabric_device_in_use(const struct fabric *fabric, const char *name);
 /** May the pages of RMBs and send buffers change? Verbs devices hold on to those that were

@@ -25,8 +25,15 @@ struct refusal {
 	struct refusal *next, *prev;
 };
 
+/** One that an operator has taken out of use. */
+struct drained {
+	char name[RNIC_NAME_LEN];
+	struct drained *next, *prev;
+};
+
 struct rnics {
 	struct rnics_params params;
+	struct drained *drained;
 	struct event *look, *look_later;
 	struct event *unwanted; /* at RNICs that stay for their links only */
 	struct refusal *refusals;
@@ -100,10 +107,46 @@ static bool is_soft_wanted(const struct rnics *rnics, const struct netif *netif)
 	return is_named(config, name);
 }
 
+static struct drained *find_drained(const struct rnics *rnics, const char *name)
+{
+	struct drained *drained;
+	DL_FOREACH (rnics->drained, drained) {
+		if (!strcmp(drained->name, name))
+			return drained;
+	}
+	return NULL;
+}
+
 static int open_rnic(struct rnics *rnics, const char *name, uint16_t vlan,
 		     char ret_error[RNIC_ERROR_LEN])
 {
-	return fabric_add_device(rnics->params.fabric, name, vlan, ret_error);
+	int error = fabric_add_device(rnics->params.fabric, name, vlan, ret_error);
+	if (!error && find_drained(rnics, name))
+		fabric_drain_device(rnics->params.fabric, name, true);
+	return error;
+}
+
+static void keep_drained(struct rnics *rnics, const char *name, bool wanted)
+{
+	struct drained *drained = find_drained(rnics, name);
+	if (!drained && wanted && (drained = calloc(1, sizeof(*drained)))) {
+		snprintf(drained->name, sizeof(drained->name), "%s", name);
+		DL_APPEND(rnics->drained, drained);
+	} else if (drained && !wanted) {
+		DL_DELETE(rnics->drained, drained);
+		free(drained);
+	}
+}
+
+int rnics_drain(struct rnics *rnics, const char *name, bool drained)
+{
+	char full[RNIC_NAME_LEN];
+	rnic_verbs_full_name(name, full);
+	int error = fabric_drain_device(rnics->params.fabric, full, drained);
+	if (error && !(find_drained(rnics, full) && !drained))
+		return error;
+	keep_drained(rnics, full, drained);
+	return 0;
 }
 
 static void try_rnic(struct rnics *rnics, const char *name, uint16_t vlan)
@@ -301,7 +344,8 @@ static void add_name(void *arg, uint32_t id, struct rnic *rnic)
 		snprintf(names->name[names->num++], RNIC_NAME_LEN, "%s", info.name);
 }
 
-/* Close those that the configuration does not want, if no link uses them. @return how many stay.
+/* Close those that the configuration does not want, if no link uses them; until then nothing new
+ * comes on them. @return how many stay.
  * @param notes  NULL: they were told */
 static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 {
@@ -314,6 +358,7 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 		const char *name = names.name[i];
 		if (is_named(config, name))
 			continue;
+		fabric_drain_device(fabric, name, true);
 		if (!fabric_device_in_use(fabric, name)) {
 			fabric_remove_device(fabric, name, "closed: it is not configured any more");
 			continue;
@@ -321,8 +366,9 @@ static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 		stay++;
 		if (notes)
 			config_note(notes,
-				    "rnic %s: stays until the links that use it have ended, or "
-				    "until a restart ('smcrctl link' shows them)",
+				    "rnic %s: stays until the links that use it have ended: they "
+				    "go where their group has another one, else with their "
+				    "connections ('smcrctl link' shows them)",
 				    name);
 	}
 	return stay;
@@ -337,8 +383,21 @@ static void on_unwanted(evutil_socket_t fd, short what, void *arg)
 		evtimer_add(rnics->unwanted, &unwanted_period);
 }
 
+/* Those that were not wanted before may be wanted now. */
+static void use_wanted(struct rnics *rnics)
+{
+	const struct config *config = rnics->params.config;
+	struct names names = { .num = 0 };
+	fabric_each_device(rnics->params.fabric, add_name, &names);
+	for (size_t i = 0; i < names.num; i++)
+		if (config->num_rnics == 0 || is_named(config, names.name[i]))
+			fabric_drain_device(rnics->params.fabric, names.name[i],
+					    find_drained(rnics, names.name[i]) != NULL);
+}
+
 void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
 {
+	use_wanted(rnics);
 	if (close_unwanted(rnics, ret_notes) > 0)
 		evtimer_add(rnics->unwanted, &unwanted_period);
 	while (rnics->refusals) /* what is still true is said again */
@@ -412,6 +471,8 @@ void rnics_free(struct rnics *rnics)
 		return;
 	while (rnics->refusals)
 		forget_refusal(rnics, rnics->refusals->name);
+	while (rnics->drained)
+		keep_drained(rnics, rnics->drained->name, false);
 	if (rnics->look)
 		event_free(rnics->look);
 	if (rnics->look_later)

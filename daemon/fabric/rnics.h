@@ -52,10 +52,17 @@ void rnics_prepare(struct rnics *rnics, const struct config *next, struct config
 		   struct config_notes *ret_notes);
 /**
  * The configuration that params.config points to is another one. RNICs that it does not want are
- * closed, as soon as no link uses them.
+ * drained, and closed as soon as no link uses them.
  * @param ret_notes  those that stay open until then
  */
 void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes);
+
+/**
+ * An operator takes an RNIC out of use, or wants it used again: fabric_drain_device(). That holds
+ * also when it goes and comes back, until the daemon ends.
+ * @return 0; -ENODEV: it is not there
+ */
+int rnics_drain(struct rnics *rnics, const char *name, bool drained);
 
 /** An interface came, changed or went: tell its RNIC, or open one soon. */
 void rnics_netif_changed(struct rnics *rnics, const struct netif *netif);

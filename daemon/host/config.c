@@ -386,7 +386,9 @@ static const struct known_key {
 	enum number number;
 	long min, max;
 } keys[] = {
-	{ { "rnic", .list = true, .finds = true }, NULL, set_rnic },
+	{ { "rnic", .list = true, .finds = true, .instead = "smcrctl device add, device remove" },
+	  NULL,
+	  set_rnic },
 	{ { "socket", .restart = true }, IPC_DEFAULT_SOCKET, set_socket },
 	{ { "metrics_socket", .by_files = true }, "", set_metrics_socket },
 	{ { "metrics_address", .by_files = true }, "", set_metrics_address },
@@ -604,6 +606,20 @@ static void forget_rule(struct config *config, const char *action, const char *c
 	config->num_rules = kept;
 }
 
+static void forget_rnic(struct config *config, const char *name)
+{
+	size_t kept = 0;
+	for (size_t i = 0; i < config->num_rnics; i++) {
+		char *rnic = config->rnics[i];
+		config->rnics[i] = NULL;
+		if (strcmp(rnic, name) != 0)
+			config->rnics[kept++] = rnic;
+		else
+			free(rnic);
+	}
+	config->num_rnics = kept;
+}
+
 bool config_forget(struct config *config, const char *key, const char *value)
 {
 	struct config_setting *setting = config->settings;
@@ -614,6 +630,8 @@ bool config_forget(struct config *config, const char *key, const char *value)
 		return false;
 	if (!strcmp(key, "ueid"))
 		forget_ueid(&config->engine, value);
+	else if (!strcmp(key, "rnic"))
+		forget_rnic(config, value);
 	else
 		forget_rule(config, key, value);
 	free_setting(setting);

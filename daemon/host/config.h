@@ -181,9 +181,18 @@ bool config_with(const struct config *running, const char *key, const char *valu
 		 struct config *ret_next, struct config_notes *ret_errors);
 
 /**
- * An operator has taken back, at run time, what the files say: a UEID or a rule. The next
+ * The running configuration with one RNIC more, or less, until one is loaded again.
+ * @param ret_next    config_free() it
+ * @param ret_errors  why not: that is so already, or smcrd uses those that it finds
+ * @return false: there are errors
+ */
+bool config_with_rnic(const struct config *running, const char *rnic, bool wanted,
+		      struct config *ret_next, struct config_notes *ret_errors);
+
+/**
+ * An operator has taken back, at run time, what the files say: a UEID, a rule or an RNIC. The next
  * configuration has it again, and that is a change.
- * @param key    "ueid", "deny" or "allow"
+ * @param key    "ueid", "deny", "allow" or "rnic"
  * @param value  as settings have it; nothing happens if there is none
  * @return was there one?
  */

@@ -357,3 +357,63 @@ bool config_with(const struct config *running, const char *name, const char *val
 		config_free(ret_next);
 	return ret_errors->num == 0;
 }
+
+/* ---- RNICs at run time ---- */
+
+/* Without a port it is the first one. */
+static bool same_rnic(const char *a, const char *b)
+{
+	size_t len_a = strlen(a), len_b = strlen(b), len = len_a < len_b ? len_a : len_b;
+	const char *rest = len_a < len_b ? b + len : a + len;
+	return !strncmp(a, b, len) && (!*rest || (!strcmp(rest, "/1") && !strncmp(a, "verbs:", 6)));
+}
+
+static const char *find_rnic(const struct config *config, const char *rnic)
+{
+	for (size_t i = 0; i < config->num_rnics; i++)
+		if (same_rnic(config->rnics[i], rnic))
+			return config->rnics[i];
+	return NULL;
+}
+
+static void check_rnic(const struct config *running, const char *rnic, bool wanted,
+		       struct config_notes *errors)
+{
+	const char *named = find_rnic(running, rnic);
+	if (running->num_rnics == 0)
+		config_note(errors,
+			    "no RNIC is named in the configuration, so smcrd uses those that it "
+			    "finds: name all with 'rnic' there first, or take one out of use with "
+			    "'smcrctl device drain'");
+	else if (wanted && named)
+		config_note(errors, "rnic %s is named already", named);
+	else if (!wanted && !named)
+		config_note(errors, "no rnic %.60s is named; 'smcrctl config' shows which are",
+			    rnic);
+	else if (!wanted && running->num_rnics == 1)
+		config_note(errors,
+			    "rnic %s is the only one that is named, and without any smcrd would "
+			    "use all that it finds; 'smcrctl device drain' takes it out of use",
+			    named);
+}
+
+bool config_with_rnic(const struct config *running, const char *rnic, bool wanted,
+		      struct config *ret_next, struct config_notes *ret_errors)
+{
+	const struct config_place place = { .origin = CONFIG_FROM_RUN_TIME };
+	char why[CONFIG_WHY_LEN];
+	check_rnic(running, rnic, wanted, ret_errors);
+	if (ret_errors->num)
+		return false;
+	if (!config_copy(running, ret_next)) {
+		config_note(ret_errors, "out of memory");
+		return false;
+	}
+	if (!wanted)
+		config_forget(ret_next, "rnic", find_rnic(running, rnic));
+	else if (!config_put(ret_next, "rnic", rnic, &place, why))
+		config_note(ret_errors, "rnic: %s", why);
+	if (ret_errors->num)
+		config_free(ret_next);
+	return ret_errors->num == 0;
+}

@@ -314,14 +314,29 @@ has_devices() {
 	[[ "$output" == *"rnic: now also soft:eth1"* ]]
 	has_devices a "soft:eth0 soft:eth1"
 	until_true "$FAILOVER_PATIENCE" symmetric
-	# in use: it stays, and nobody notices
+	# in use: its link goes in good order, and nobody notices
 	conf a 'rnic = soft:eth0'
 	run -0 ctl a config reload
 	[[ "$output" == *"rnic: no longer soft:eth1"*"Not yet:"*"rnic soft:eth1: stays until the links that use it have ended"* ]]
-	has_devices a "soft:eth0 soft:eth1"
-	busy_end
-	ctl a linkgroup delete "$(json a linkgroup '.linkgroup[0].id')"
 	until_true 20 has_devices a soft:eth0
+	# the same by commands, until the files are read again
+	run -0 ctl a device add soft:eth1
+	[ "$output" = "rnic soft:eth1 is in use, until the configuration is read again" ]
+	has_setting a rnic 'soft:eth0 file:1, soft:eth1 run-time'
+	until_true "$FAILOVER_PATIENCE" symmetric
+	run -1 ctl a device add soft:eth1
+	[[ "$output" == *"rnic soft:eth1 is named already"* ]]
+	run -0 ctl a device remove soft:eth1
+	[[ "$output" == *"stays until the links that use it have ended"* ]]
+	until_true 20 has_devices a soft:eth0
+	run -1 ctl a device remove soft:eth0
+	[[ "$output" == *"the only one that is named"* ]]
+	ctl a device add soft:eth1
+	run -0 ctl a config reload
+	[[ "$output" == *"rnic: no longer soft:eth1"* ]]
+	until_true 20 has_devices a soft:eth0
+	busy_end
+	shows a info '.connections.resets_total == 0'
 	# one that is not there is waited for; one that cannot be used changes nothing
 	conf a 'rnic = soft:eth0' 'rnic = soft:eth7'
 	run -0 ctl a config reload

@@ -270,6 +270,50 @@ linked_again() {
 	busy_end
 }
 
+# links_over HOST DEVICE: how many links are on that device.
+links_over() {
+	json "$1" link --arg device "$2" '[.link[] | select(.rnic == $device)] | length'
+}
+
+has_links_over() {
+	[ "$(links_over "$1" "$2")" = "$3" ]
+}
+
+@test "device drain: its links go in good order, nothing new comes on it; device enable brings them back" {
+	busy_pair
+	for host in a b; do
+		run -0 ctl "$host" device drain soft:eth0
+		[[ "$output" == *"nothing new comes on soft:eth0; of its 1 links"* ]]
+		until_true 20 has_links_over "$host" soft:eth0 0
+		ctl "$host" device | grep -q '^soft:eth0 *active, drained '
+		shows "$host" device 'any(.name == "soft:eth0" and .drained) and any(.name == "soft:eth1" and (.drained | not))'
+		# twice is as once
+		ctl "$host" device drain soft:eth0
+		steady_start "more_$host" b "$RUN" --require -- visit "$SERVER" 7100 --count 20
+		steady_stop "more_$host"
+		has_links_over "$host" soft:eth0 0
+		ctl "$host" device enable soft:eth0
+		until_true "$FAILOVER_PATIENCE" symmetric
+	done
+	# the last link of a group stays for its connections; new ones are TCP
+	ctl b device drain soft:eth0
+	ctl b device drain soft:eth1
+	until_true 20 eval '[ "$(json b link ".link | length")" = 1 ]'
+	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7100 --bytes 10
+	shows b connection 'any(.fallback_reason == "no-device")'
+	ctl b device enable soft:eth0
+	ctl b device enable soft:eth1
+	until_true "$FAILOVER_PATIENCE" symmetric
+	run -4 ctl b device drain soft:eth7
+	run -2 ctl b device drain
+	# smcrd uses what it finds here
+	run -1 ctl b device add soft:eth0
+	[[ "$output" == *"smcrd uses those that it finds"* ]]
+	busy_end
+	shows a info '.connections.resets_total == 0'
+	shows b info '.connections.resets_total == 0'
+}
+
 # carries HOST NUMBER: so many connections would end with smcrd there, which drains.
 carries() {
 	[ "$(json "$1" info '.info.draining.connections')" = "$2" ]
@@ -348,7 +392,7 @@ carries() {
 	}
 	link=$(link_on a 1)
 	for command in "link delete $link" "link add 1" "link test $link" "link disable $link" \
-		"link enable $link" "linkgroup delete 1" "failover 1"; do
+		"link enable $link" "linkgroup delete 1" "failover 1" "device drain soft:eth0" drain; do
 		# shellcheck disable=SC2086
 		run -1 as 65534 a -j $command
 		[[ "$output" == *'"code":"not-permitted"'* && "$output" == *games* ]]

@@ -581,6 +581,56 @@ static void what_was_taken_back_is_back_with_the_next_one(void **state)
 	config_free(&config[1]);
 }
 
+/* One more or one less, by any of its names; not where smcrd uses what it finds. */
+static void rnics_come_and_go_at_run_time(void **state)
+{
+	static const struct {
+		const char *rnic;
+		bool wanted;
+		const char *words;
+	} wrong[] = {
+		{ "soft:eth0", true, "rnic soft:eth0 is named already" },
+		{ "verbs:mlx5_0", true, "rnic verbs:mlx5_0/1 is named already" },
+		{ "soft:eth1", false, "no rnic soft:eth1 is named" },
+		{ "verbs:mlx5_0/2", false, "no rnic verbs:mlx5_0/2 is named" },
+		{ "eth1", true, "rnic: 'eth1' is not soft:INTERFACE" },
+	};
+	struct config config, next, last;
+	struct config_notes notes = { .num = 0 };
+	char text[1024] = "";
+	struct dir *dir = *state;
+	write_file(dir->file, "rnic = soft:eth0\nrnic = verbs:mlx5_0/1\n");
+	assert_int_equal(load(dir->file, &config), 0);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		assert_false(
+			config_with_rnic(&config, wrong[i].rnic, wrong[i].wanted, &next, &notes));
+		if (!strstr(notes.text[0], wrong[i].words))
+			fail_msg("%s", notes.text[0]);
+		config_notes_free(&notes);
+	}
+	assert_true(config_with_rnic(&config, "soft:eth1", true, &next, &notes));
+	config_compare(&config, &next, write_change, text);
+	assert_string_equal(text, "rnic ->soft:eth1\n");
+	expect_setting(&next, "rnic", 2, "soft:eth1", CONFIG_FROM_RUN_TIME, NULL, 0);
+	config_free(&config);
+	assert_true(config_with_rnic(&next, "soft:eth0", false, &config, &notes));
+	assert_true(config_with_rnic(&config, "verbs:mlx5_0", false, &last, &notes));
+	assert_int_equal(last.num_rnics, 1);
+	assert_string_equal(last.rnics[0], "soft:eth1");
+	config_free(&config);
+	assert_false(config_with_rnic(&last, "soft:eth1", false, &config, &notes));
+	assert_non_null(strstr(notes.text[0], "the only one"));
+	config_notes_free(&notes);
+	config_free(&next);
+	config_free(&last);
+	write_file(dir->file, "");
+	assert_int_equal(load(dir->file, &config), 0);
+	assert_false(config_with_rnic(&config, "soft:eth1", true, &next, &notes));
+	assert_non_null(strstr(notes.text[0], "smcrd uses those that it finds"));
+	config_notes_free(&notes);
+	config_free(&config);
+}
+
 /* config_keep() puts one value in the place of one. */
 static void no_list_takes_a_restart(void **state)
 {
@@ -615,6 +665,7 @@ int main(void)
 		CASE(what_is_wrong_on_the_command_line_is_told),
 		CASE(what_differs_is_told_whatever_the_spelling),
 		CASE(no_name_means_what_is_found),
+		CASE(rnics_come_and_go_at_run_time),
 		CASE(the_order_of_ueids_matters_that_of_rules_does_not),
 		CASE(what_takes_a_restart_keeps_its_value),
 		CASE(what_was_taken_back_is_back_with_the_next_one),

@@ -489,7 +489,7 @@ static void what_cannot_be_set_is_refused(void **state)
 	} cases[] = {
 		{ "nonsense", "1", "name", "nonsense: there is no such key" },
 		{ "socket", "/x", "value", "socket: takes a restart" },
-		{ "rnic", "soft:eth0", "value", "by the files only" },
+		{ "rnic", "soft:eth0", "value", "'smcrctl device add, device remove'" },
 		{ "ueid", "A", "value", "'smcrctl ueid add, ueid remove'" },
 		{ "deny", "port 22", "value", "'smcrctl policy add, policy delete'" },
 		{ "admin_group", "root", "value", "by the files only" },
@@ -515,6 +515,67 @@ static void what_cannot_be_set_is_refused(void **state)
 		json_decref(reply);
 	}
 	expect(fixture, "max_links", "4 default 0, ");
+}
+
+/* ---- RNICs ---- */
+
+static void on_set_rnics(void *ctx, struct config *next, struct config_notes *ret_errors,
+			 struct config_notes *ret_notes)
+{
+	struct fixture *fixture = ctx;
+	struct config before = fixture->config;
+	if (!strcmp(next->rnics[next->num_rnics - 1], "soft:broken")) {
+		config_note(ret_errors, "rnic soft:broken: cannot be used");
+		return;
+	}
+	if (!strcmp(next->rnics[next->num_rnics - 1], "soft:later"))
+		config_note(ret_notes, "rnic soft:later: waiting for it");
+	fixture->config = *next;
+	*next = before;
+}
+
+static json_t *about_rnic(struct fixture *fixture, const char *method, const char *name)
+{
+	const struct clients_asker root = { .request = 1 };
+	char request[160], *text = NULL;
+	int len = snprintf(request, sizeof(request),
+			   "{\"method\":\"%s\",\"params\":{\"name\":\"%s\"}}", method, name);
+	assert_int_equal(control_handle(&fixture->control, &root, request, (size_t)len, &text), 0);
+	json_t *reply = json_loads(text, 0, NULL);
+	free(text);
+	return reply;
+}
+
+static void expect_outcome(json_t *reply, const char *key, const char *words)
+{
+	const char *text = text_of(json_object_get(reply, key), "text");
+	if (!strstr(text, words))
+		fail_msg("%s", text);
+	json_decref(reply);
+}
+
+static void rnics_are_added_and_removed(void **state)
+{
+	struct fixture *fixture = *state;
+	config_free(&fixture->config);
+	load(fixture, "rnic = soft:eth0\n", &fixture->config);
+	fixture->control.set_rnics = on_set_rnics;
+	expect_outcome(about_rnic(fixture, "device.add", "soft:eth1"), "result", "is in use");
+	assert_int_equal(fixture->config.num_rnics, 2);
+	expect_outcome(about_rnic(fixture, "device.add", "soft:eth1"), "error", "named already");
+	expect_outcome(about_rnic(fixture, "device.add", "soft:broken"), "error", "cannot be used");
+	expect_outcome(about_rnic(fixture, "device.add", "nonsense"), "error", "is not soft:");
+	assert_int_equal(fixture->config.num_rnics, 2);
+	expect_outcome(about_rnic(fixture, "device.add", "soft:later"), "result", "waiting for it");
+	expect_outcome(about_rnic(fixture, "device.remove", "soft:later"), "result",
+		       "not in use any more");
+	expect_outcome(about_rnic(fixture, "device.remove", "soft:eth0"), "result",
+		       "not in use any more");
+	expect_outcome(about_rnic(fixture, "device.remove", "soft:eth1"), "error", "the only one");
+	expect_outcome(about_rnic(fixture, "device.drain", "soft:eth9"), "error",
+		       "there is no RNIC 'soft:eth9'");
+	expect_outcome(about_rnic(fixture, "device.enable", "soft:eth9"), "error", "no RNIC");
+	expect(fixture, "rnic", "soft:eth1 run-time 0, ");
 }
 
 /* ---- rules of the files ---- */
@@ -593,6 +654,7 @@ int main(void)
 		CASE(a_reload_that_cannot_begin_is_refused),
 		CASE(a_value_can_be_set_until_a_reload),
 		CASE(what_cannot_be_set_is_refused),
+		CASE(rnics_are_added_and_removed),
 		CASE(rules_of_the_files_come_and_go_and_others_stay),
 		CASE(all_rules_can_be_exchanged),
 	};

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* RNICs at run time: which there are, and which are taken out of use. */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "daemon/control/internal.h"
+#include "daemon/engine/view.h"
+#include "daemon/host/words.h"
+
+/* ---- as the key rnic of the files ---- */
+
+static json_t *sentence(const char *format, ...) __attribute__((format(printf, 1, 2)));
+
+static json_t *sentence(const char *format, ...)
+{
+	char text[400];
+	va_list args;
+	va_start(args, format);
+	vsnprintf(text, sizeof(text), format, args);
+	va_end(args);
+	words_mend(text);
+	return json_pack("{s:s}", "text", text);
+}
+
+static json_t *refuse_name(struct refusal *refusal, int error, const char *code, const char *text)
+{
+	refusal->parameter = "name";
+	return refuse(refusal, error, code, "%s", text);
+}
+
+static json_t *set(struct control *control, const char *name, bool wanted, struct refusal *refusal)
+{
+	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
+	struct config next;
+	json_t *result = NULL;
+	if (config_with_rnic(control->config, name, wanted, &next, &errors)) {
+		control->set_rnics(control->reply_ctx, &next, &errors, &notes);
+		config_free(&next);
+	}
+	if (errors.num)
+		refuse_name(refusal, EINVAL, "bad-parameter", errors.text[0]);
+	else if (notes.num)
+		result = sentence("%s", notes.text[0]);
+	else
+		result = sentence("rnic %s is %s, until the configuration is read again", name,
+				  wanted ? "in use" : "not in use any more");
+	config_notes_free(&errors);
+	config_notes_free(&notes);
+	return result;
+}
+
+json_t *device_add(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	return set(control, params->name, true, refusal);
+}
+
+json_t *device_remove(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	return set(control, params->name, false, refusal);
+}
+
+/* ---- out of use ---- */
+
+struct count {
+	const char *name;
+	unsigned int links;
+};
+
+static void count_link(void *arg, const struct smcr_link_view *view)
+{
+	struct count *count = arg;
+	count->links += !strcmp(view->device_name, count->name);
+}
+
+/* @return false: refused */
+static bool set_drained(struct control *control, const char *name, bool drained,
+			struct refusal *refusal)
+{
+	int error = control->rnics ? rnics_drain(control->rnics, name, drained) : -ENODEV;
+	if (error) {
+		refusal->parameter = "name";
+		refuse(refusal, ENOENT, "not-found",
+		       "there is no RNIC '%.60s'; 'smcrctl device' lists them", name);
+		return false;
+	}
+	if (control->rnic_drained)
+		control->rnic_drained(control->reply_ctx);
+	return true;
+}
+
+json_t *device_drain(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	struct count count = { .name = params->name };
+	if (!set_drained(control, params->name, true, refusal))
+		return NULL;
+	smcr_engine_each_link(control->engine, count_link, &count);
+	if (count.links == 0)
+		return sentence("nothing new comes on %s, and no link is on it", params->name);
+	return sentence("nothing new comes on %s; of its %u links those go whose group has another "
+			"one ('smcrctl link' shows what is left)",
+			params->name, count.links);
+}
+
+json_t *device_enable(struct control *control, const struct params *params, struct refusal *refusal)
+{
+	if (!set_drained(control, params->name, false, refusal))
+		return NULL;
+	return sentence("%s is used as before", params->name);
+}
