@@ -51,7 +51,7 @@ chroot_base() {
 
 # chroot_fresh DIR: a copy, whose services are not started but written to DIR/var/log/services.
 chroot_fresh() {
-	local sbin=$1/usr/local/sbin
+	local sbin=$1/usr/local/sbin name
 	cp -a "$CHROOT_BASE" "$1"
 	mkdir -p "$1/run/systemd/system" "$sbin"
 	# which services begin with the host is in files
@@ -60,8 +60,10 @@ chroot_fresh() {
 	echo "systemctl $*" >>/var/log/services
 	case " $* " in *' preset '* | *' enable '* | *' disable '* | *' unmask '*) exec /bin/systemctl "$@" ;; esac
 	END
-	printf '#!/bin/sh\necho "deb-systemd-invoke $*" >>/var/log/services\n' >"$sbin/deb-systemd-invoke"
-	chmod 755 "$sbin/systemctl" "$sbin/deb-systemd-invoke"
+	for name in deb-systemd-invoke busctl; do
+		printf '#!/bin/sh\necho "%s $*" >>/var/log/services\n' "$name" >"$sbin/$name"
+	done
+	chmod 755 "$sbin"/*
 }
 
 # chroot_tree DIR: every file and what is in those of /etc, but for what dpkg, apt and the loader note of
