@@ -468,6 +468,12 @@ static void start_scrape(struct smcrd *smcrd)
 
 /* ---- on the system bus ---- */
 
+static const char *dbus_state(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	return bus_state(smcrd->bus);
+}
+
 static void bus_at_work(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
@@ -935,6 +941,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .reply_ctx = smcrd,
 					   .reload = begin_reload,
 					   .set_values = set_values,
+					   .dbus = dbus_state,
 					   .set_rnics = set_rnics,
 					   .rnic_drained = rnic_drained,
 					   .drained = drain_changed,

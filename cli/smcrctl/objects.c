@@ -290,6 +290,7 @@ static const struct column info_columns[] = {
 	{ "memory budget", "engine.memory_budget_bytes" },
 	{ "refused for memory", "engine.memory_refused_total" },
 	{ "listeners refused", "tcp_option.listeners_refused_total" },
+	{ "system bus", "dbus", .details = true },
 	{ "listeners", "tcp_option.listeners", .details = true },
 	{ "bytes sent", "connections.tx_bytes", .details = true },
 	{ "bytes received", "connections.rx_bytes", .details = true },

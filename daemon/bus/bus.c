@@ -17,6 +17,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/log.h"
 
+#define ON_THE_BUS "smcrd is on the system bus as " BUS_NAME
 #define SYSTEM_BUS "unix:path=/run/dbus/system_bus_socket"
 
 #define REQUESTS      (UINT64_C(1) << 63) /* sessions of the Unix socket do not count so far */
@@ -100,7 +101,7 @@ static void tell_success(struct bus *bus, bool queued)
 		log_message(LOG_NOTICE, "another program has the name " BUS_NAME
 					" on the system bus: smcrd gets it when that one ends");
 	else
-		log_message(LOG_INFO, "smcrd is on the system bus as " BUS_NAME);
+		log_message(LOG_INFO, ON_THE_BUS);
 }
 
 /* ---- when it is the bus's turn ---- */
@@ -286,10 +287,28 @@ static int on_name(sd_bus_message *message, void *userdata, sd_bus_error *ret_er
 		bus->refused = true;
 		bus->failed = -EACCES;
 	} else {
-		tell_success(bus, what == NAME_IN_QUEUE);
+		bus->queued = what == NAME_IN_QUEUE;
+		tell_success(bus, bus->queued);
 		bus->served = true;
 		bus->wait_s = WAIT_FIRST_S;
 	}
+	return 0;
+}
+
+/* The bus tells whoever waited for a name. */
+static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
+{
+	struct bus *bus = userdata;
+	const char *name, *sender = sd_bus_message_get_sender(message);
+	(void)ret_error;
+	if (!bus->queued || !sender || strcmp(sender, "org.freedesktop.DBus") != 0 ||
+	    !sd_bus_message_is_signal(message, "org.freedesktop.DBus", "NameAcquired"))
+		return 0;
+	if (sd_bus_message_read(message, "s", &name) > 0 && !strcmp(name, BUS_NAME)) {
+		bus->queued = false;
+		log_message(LOG_INFO, ON_THE_BUS);
+	}
+	sd_bus_message_rewind(message, true);
 	return 0;
 }
 
@@ -310,6 +329,8 @@ static int open_connection(struct bus *bus)
 		r = sd_bus_set_method_call_timeout(bus->sd, ANSWER_US);
 	if (r >= 0)
 		r = objects_add(bus);
+	if (r >= 0)
+		r = sd_bus_add_filter(bus->sd, NULL, on_message, bus);
 	if (r >= 0)
 		r = sd_bus_start(bus->sd);
 	if (r >= 0)
@@ -341,6 +362,15 @@ void bus_configure(struct bus *bus, enum config_dbus wanted)
 		bus->wait_s = WAIT_FIRST_S;
 		connect_to(bus);
 	}
+}
+
+const char *bus_state(const struct bus *bus)
+{
+	if (!bus || bus->wanted == CONFIG_DBUS_NO)
+		return "off";
+	if (bus->served)
+		return bus->queued ? "waits" : "on";
+	return bus->told == BUS_TOLD_REFUSED ? "refused" : "unreachable";
 }
 
 int bus_new(const struct bus_params *params, struct bus **ret_bus)

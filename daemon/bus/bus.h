@@ -59,6 +59,9 @@ struct bus_params {
 int bus_new(const struct bus_params *params, struct bus **ret_bus);
 /** Be on the bus, or not. Without a bus smcrd says so once and goes on trying, without hurry. */
 void bus_configure(struct bus *bus, enum config_dbus wanted);
+/** What has become of it: "on", "waits" (for the name), "refused", "unreachable" or "off". NULL is
+ *  allowed. Static storage. */
+const char *bus_state(const struct bus *bus);
 /** An event has come. From anywhere, NULL is allowed. */
 void bus_wake(struct bus *bus);
 /** The reply to a call that was left open. From anywhere. @param reply  taken over; may be NULL */

@@ -50,6 +50,7 @@ struct bus {
 	struct event *io;    /* of that, while something is waited for */
 	struct event *timer; /* the next turn; without a connection the next attempt */
 	bool served;         /* it has had the name, or a place in the queue for it */
+	bool queued;         /* another program had the name when this one wanted it */
 	bool refused;        /* the name */
 	int failed;          /* 0, or a negative errno: the connection is of no use */
 	bool writable;       /* this turn is because of that */

@@ -103,6 +103,8 @@ struct control {
 	 * @return how many connections there are that would end with smcrd */
 	size_t (*drained)(void *reply_ctx);
 	struct control_drain drain; /* others read it */
+	/** Is smcrd on the system bus? A word; NULL in tests without. */
+	const char *(*dbus)(void *reply_ctx);
 	/* the control's own: */
 	struct control_pending *pending;   /* commands that have not ended */
 	struct control_reloading *reloads; /* requests that wait for one */

@@ -521,7 +521,7 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	plain_look(control->plain);
 	return json_pack(
 		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:o, s:o}",
+		"s:o, s:o, s:o, s:o, s:o, s:s}",
 		"version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
 		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
 		control->config->socket_path, "peer_id",
@@ -533,5 +533,6 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 		connection_counts(control), "engine", engine_counts(&view), "event_loop",
 		loop_counts(control), "fallbacks", control_fallbacks(control), "fallback_peers",
 		control_fallback_peers(control), "skipped_peers", skipped_peers(control), "limits",
-		limits(control), "draining", draining(control));
+		limits(control), "draining", draining(control), "dbus",
+		control->dbus ? control->dbus(control->reply_ctx) : "off");
 }

@@ -902,7 +902,9 @@ static void it_comes_back_when_the_bus_does(void **state)
 static void without_a_bus_nothing_happens(void **state)
 {
 	struct fixture *fixture = *state;
+	assert_string_equal(bus_state(fixture->bus), "off");
 	bus_configure(fixture->bus, CONFIG_DBUS_AUTO);
+	assert_string_equal(bus_state(fixture->bus), "unreachable");
 	for (int i = 0; i < 50; i++)
 		turn(fixture);
 	happen(fixture, 1);
@@ -921,9 +923,24 @@ static void a_name_that_is_refused_is_asked_for_again(void **state)
 	for (int i = 0; i < 200; i++)
 		turn(fixture);
 	assert_false(is_owned(fixture));
+	assert_string_equal(bus_state(fixture->bus), "refused");
 	write_config(fixture, "<allow own=\"*\"/>");
 	kill(fixture->daemon, SIGHUP);
 	until(fixture, is_owned(fixture));
+	until(fixture, !strcmp(bus_state(fixture->bus), "on"));
+}
+
+static void a_name_that_another_has_is_waited_for(void **state)
+{
+	struct fixture *fixture = *state;
+	start_daemon(fixture);
+	connect_client(fixture);
+	assert_true(sd_bus_request_name(fixture->client, BUS_NAME, 0) >= 0);
+	bus_configure(fixture->bus, CONFIG_DBUS_AUTO);
+	until(fixture, !strcmp(bus_state(fixture->bus), "waits"));
+	assert_true(sd_bus_release_name(fixture->client, BUS_NAME) >= 0);
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	until(fixture, !strcmp(bus_state(fixture->bus), "on"));
 }
 
 /* It lets connect, and then says nothing; or does not even do that. */
@@ -977,6 +994,7 @@ int main(void)
 		CASE(it_comes_back_when_the_bus_does),
 		CASE(without_a_bus_nothing_happens),
 		CASE(a_name_that_is_refused_is_asked_for_again),
+		CASE(a_name_that_another_has_is_waited_for),
 		CASE(a_bus_that_stands_still_holds_nobody_up),
 	};
 	return cmocka_run_group_tests_name("bus", tests, NULL, NULL);
