@@ -66,11 +66,17 @@ static bool has_word(const struct control_method *method, const char *word)
 	return !strncmp(method->name, word, len) && method->name[len] == '.';
 }
 
+/* What is still to come is no object yet. */
+static bool adds(const struct control_method *method, const char *word)
+{
+	return has_word(method, word) && !strcmp(strchr(method->name, '.'), ".add");
+}
+
 static bool names(const struct control_method *method, enum form_class class)
 {
 	const struct naming *naming = &namings[class];
 	unsigned int bits = bits_of(naming);
-	return bits && (method->required & bits) == bits &&
+	return bits && !adds(method, naming->word) && (method->required & bits) == bits &&
 	       (!naming->own_word || has_word(method, naming->word));
 }
 

@@ -361,6 +361,26 @@ static size_t count_rows(sd_bus_message *message)
 	return num;
 }
 
+static char *manual(void)
+{
+	static char text[32768];
+	FILE *in = fopen("man/org.smcrd.Manager1.5", "r");
+	assert_non_null(in);
+	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
+	fclose(in);
+	return text;
+}
+
+static void expect_in_manual(const char *name)
+{
+	size_t len = strlen(name);
+	const char *text = manual(), *at = text;
+	while ((at = strstr(at, name)) && !(strchr(" \n", at[-1]) && strchr(" ,\n", at[len])))
+		at++;
+	if (!at)
+		fail_msg("org.smcrd.Manager1(5) lacks %s", name);
+}
+
 /* ---- names ---- */
 
 static void forms_follow_from_the_table(void **state)
@@ -380,6 +400,9 @@ static void forms_follow_from_the_table(void **state)
 		{ "linkgroup.delete", FORM_LINKGROUP, "Delete", "", "sa{sv}" },
 		{ "failover", FORM_MANAGER, "Failover", "ua{sv}", "sa{sv}" },
 		{ "failover", FORM_LINKGROUP, "Failover", "a{sv}", "sa{sv}" },
+		{ "device.drain", FORM_DEVICE, "Drain", "", "sa{sv}" },
+		{ "device.add", FORM_DEVICE, NULL, NULL, NULL },
+		{ "device.add", FORM_MANAGER, "AddDevice", "s", "sa{sv}" },
 		{ "config.set", FORM_MANAGER, "SetConfig", "ss", "sa{sv}" },
 		{ "config.reload", FORM_MANAGER, "ReloadConfig", "", "sa{sv}" },
 		{ "ueid.add", FORM_MANAGER, "AddUeid", "s", "sa{sv}" },
@@ -421,6 +444,7 @@ static void every_method_has_a_name_of_its_own(void **state)
 			if (!form_make(&method, class, &form))
 				continue;
 			assert_true(sd_bus_member_name_is_valid(form.member));
+			expect_in_manual(form.member);
 			for (size_t j = 0; j < i && control_method(j, &other); j++)
 				if (form_make(&other, class, &with))
 					assert_string_not_equal(form.member, with.member);
@@ -539,26 +563,6 @@ static void introspection_shows_objects_and_methods(void **state)
 }
 
 /* ---- the manual page ---- */
-
-static char *manual(void)
-{
-	static char text[32768];
-	FILE *in = fopen("man/org.smcrd.Manager1.5", "r");
-	assert_non_null(in);
-	text[fread(text, 1, sizeof(text) - 1, in)] = '\0';
-	fclose(in);
-	return text;
-}
-
-static void expect_in_manual(const char *name)
-{
-	size_t len = strlen(name);
-	const char *text = manual(), *at = text;
-	while ((at = strstr(at, name)) && !(strchr(" \n", at[-1]) && strchr(" ,\n", at[len])))
-		at++;
-	if (!at)
-		fail_msg("org.smcrd.Manager1(5) lacks %s", name);
-}
 
 /* The names that introspection has, of methods, properties and signals. */
 static void expect_members_in_manual(struct fixture *fixture, const char *path)
