@@ -50,11 +50,11 @@ void calls_forget(struct bus *bus)
 
 /* ---- answers ---- */
 
-/* Errors that D-Bus has a name for have that. */
+/* Errors that D-Bus has a name for have that; but for AccessDenied, in whose place tools of systemd
+ * show words of their own. */
 static void error_name(const char *code, char *ret_name, size_t len)
 {
 	static const char *const names[][2] = {
-		{ "not-permitted", SD_BUS_ERROR_ACCESS_DENIED },
 		{ "bad-parameter", SD_BUS_ERROR_INVALID_ARGS },
 		{ "no-memory", SD_BUS_ERROR_NO_MEMORY },
 		{ "timeout", SD_BUS_ERROR_TIMEOUT },
@@ -279,7 +279,7 @@ static int on_credentials(sd_bus_message *message, void *userdata, sd_bus_error 
 		pass_on(call, &credentials);
 		return 0;
 	}
-	sd_bus_reply_method_errorf(call->message, SD_BUS_ERROR_ACCESS_DENIED,
+	sd_bus_reply_method_errorf(call->message, BUS_ERROR_NAME "NotPermitted",
 				   "the bus does not say who asks");
 	end(call);
 	return 0;

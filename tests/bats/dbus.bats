@@ -131,7 +131,7 @@ link_is() {
 	run -1 bus_call "" Manager1 DeleteLinkgroup u 77
 	[[ "$output" == *"there is no link group 77"* ]]
 	# A group of administrators is known by its number, also as one of several.
-	group=$(getent group nogroup | cut -d: -f3)
+	group=$(getent group nogroup | command cut -d: -f3)
 	ctl_conf_admin
 	on a setpriv --reuid 65534 --regid 12345 --groups "$group" busctl --system call org.smcrd /org/smcrd \
 		org.smcrd.Manager1 TestLink uy 1 1
