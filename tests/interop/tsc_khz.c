@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT
+/* Prints how many thousand times a second this processor's time stamp counter counts, for the
+ * kernel's tsc_early_khz=; nothing where there is none. */
+#include <stdint.h>
+#include <stdio.h>
+#include <time.h>
+
+#if defined(__x86_64__)
+#include <x86intrin.h>
+
+#define WINDOW_NS 100000000
+
+static uint64_t now_ns(void)
+{
+	struct timespec ts;
+	clock_gettime(CLOCK_MONOTONIC_RAW, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+/* The counter at a moment, and the moment: of some readings the one that took least, as a busy host
+ * interrupts others. */
+static uint64_t read_both(uint64_t *ret_ns)
+{
+	uint64_t best = UINT64_MAX, counter = 0;
+	for (int i = 0; i < 20; i++) {
+		uint64_t before = now_ns(), read = __rdtsc(), after = now_ns();
+		if (after - before >= best)
+			continue;
+		best = after - before;
+		counter = read;
+		*ret_ns = before + best / 2;
+	}
+	return counter;
+}
+
+int main(void)
+{
+	uint64_t began, ended, first = read_both(&began);
+	const struct timespec window = { .tv_nsec = WINDOW_NS };
+	nanosleep(&window, NULL);
+	uint64_t last = read_both(&ended);
+	printf("%.0f\n", (double)(last - first) * 1e6 / (double)(ended - began));
+	return 0;
+}
+#else
+int main(void)
+{
+	return 0;
+}
+#endif
