@@ -8,6 +8,7 @@
 #include "daemon/control/internal.h"
 #include "daemon/engine/view.h"
 #include "daemon/host/words.h"
+#include "daemon/rnic/verbs.h"
 
 /* ---- as the key rnic of the files ---- */
 
@@ -64,7 +65,7 @@ json_t *device_remove(struct control *control, const struct params *params, stru
 /* ---- out of use ---- */
 
 struct count {
-	const char *name;
+	char name[RNIC_NAME_LEN]; /* with the port */
 	unsigned int links;
 };
 
@@ -92,15 +93,20 @@ static bool set_drained(struct control *control, const char *name, bool drained,
 
 json_t *device_drain(struct control *control, const struct params *params, struct refusal *refusal)
 {
-	struct count count = { .name = params->name };
+	struct count count = { .links = 0 };
 	if (!set_drained(control, params->name, true, refusal))
 		return NULL;
+	rnic_verbs_full_name(params->name, count.name);
 	smcr_engine_each_link(control->engine, count_link, &count);
 	if (count.links == 0)
-		return sentence("nothing new comes on %s, and no link is on it", params->name);
+		return sentence("nothing new comes on %s, and no link is on it", count.name);
+	if (count.links == 1)
+		return sentence("nothing new comes on %s; its link goes if the group has another "
+				"one ('smcrctl link' shows what is left)",
+				count.name);
 	return sentence("nothing new comes on %s; of its %u links those go whose group has another "
 			"one ('smcrctl link' shows what is left)",
-			params->name, count.links);
+			count.name, count.links);
 }
 
 json_t *device_enable(struct control *control, const struct params *params, struct refusal *refusal)

@@ -283,7 +283,7 @@ has_links_over() {
 	busy_pair
 	for host in a b; do
 		run -0 ctl "$host" device drain soft:eth0
-		[[ "$output" == *"nothing new comes on soft:eth0; of its 1 links"* ]]
+		[[ "$output" == *"nothing new comes on soft:eth0; its link goes"* ]]
 		until_true 20 has_links_over "$host" soft:eth0 0
 		ctl "$host" device | grep -q '^soft:eth0 *active, drained '
 		shows "$host" device 'any(.name == "soft:eth0" and .drained) and any(.name == "soft:eth1" and (.drained | not))'
@@ -296,10 +296,12 @@ has_links_over() {
 		until_true "$FAILOVER_PATIENCE" symmetric
 	done
 	# the last link of a group stays for its connections; new ones are TCP
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/echo.log" 2>&1
+	until_true 10 tcp_listens a 7001
 	ctl b device drain soft:eth0
 	ctl b device drain soft:eth1
 	until_true 20 eval '[ "$(json b link ".link | length")" = 1 ]'
-	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7100 --bytes 10
+	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10
 	shows b connection 'any(.fallback_reason == "no-device")'
 	ctl b device enable soft:eth0
 	ctl b device enable soft:eth1
