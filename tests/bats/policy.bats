@@ -99,7 +99,7 @@ hits() {
 	[ "$(ask 7001)" = local-policy ]
 	shows b policy '.default == "deny" and .default_hits == 1'
 	run -0 smcrctl_on b policy
-	[[ "$output" == *"What no rule allows is denied: 1 connections"* ]]
+	[[ "$output" == *"What no rule allows is denied: 1 connection so far"* ]]
 	smcrctl_on b policy add allow local 10.77.0.0/24
 	[ "$(ask 7001)" = SMC-R ]
 }
@@ -249,7 +249,7 @@ refused_a_link() {
 
 # Any user of host b can begin a first contact that leads nowhere.
 @test "a first contact that leads nowhere does not end SMC-R between hosts whose links work" {
-	two_daemons
+	two_patient_daemons
 	echo_server a 7001
 	[ "$(ask 7001)" = SMC-R ]
 	start_on b /usr/bin/python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 confirm "$CLIENT" \
