@@ -17,6 +17,8 @@
 #include "daemon/host/config_key.h"
 #include "proto/ipc/config_file.h"
 
+#define MAX_FILE_SIZE (1 << 20)
+
 /* ---- notes ---- */
 
 void config_note(struct config_notes *notes, const char *format, ...)
@@ -97,7 +99,7 @@ static bool can_be_read_again(const struct stat *st)
 }
 
 /* Pipes, sockets and devices may have nothing to read now, and something else next time. @return a
- * descriptor or a negative errno: -EINVAL for those */
+ * descriptor or a negative errno: -EINVAL for those, -EFBIG for what would take much memory */
 static int open_file(const char *path)
 {
 	struct stat st;
@@ -111,6 +113,8 @@ static int open_file(const char *path)
 		error = -EISDIR;
 	else if (!can_be_read_again(&st))
 		error = -EINVAL;
+	else if (st.st_size > MAX_FILE_SIZE)
+		error = -EFBIG;
 	if (error)
 		close(fd);
 	return error ? error : fd;
@@ -202,6 +206,9 @@ static void note_unread(struct parse *parse, const char *path, int error)
 			    "%s: this is no regular file, and a reload could not read it again; "
 			    "move it away, or put a file in its place",
 			    path);
+	else if (error == -EFBIG)
+		config_note(parse->errors, "%s: a file of more than %d KiB is no configuration",
+			    path, MAX_FILE_SIZE >> 10);
 	else if (error)
 		config_note(parse->errors, "%s: %s", path, strerror(-error));
 }

@@ -178,7 +178,7 @@ log_says() {
 
 # reads_files: is the daemon of host a in the middle of reading its file?
 reads_files() {
-	[[ "$(readlink "/proc/$SMCRD_PID_a/fd/"* 2>/dev/null)" == *"$HOSTS_DIR/a.conf"* ]]
+	[[ "$(readlink "/proc/$SMCRD_PID_a/fd/"* 2>/dev/null)" == *"$HOSTS_DIR/"*.conf* ]]
 }
 
 reloaded() {
@@ -187,8 +187,11 @@ reloaded() {
 
 @test "a hangup while smcrd starts or stops ends nothing, and is no error" {
 	hosts_up 1500
-	# lines enough for the start to take a while
-	yes '#' | head -n 20000000 >"$HOSTS_DIR/a.conf" || true
+	# lines enough for the start to take a while, in files of 1 MiB at most
+	local n
+	mkdir "$HOSTS_DIR/smcrd.conf.d"
+	yes '#' | head -n 500000 >"$HOSTS_DIR/a.conf" || true
+	for ((n = 100; n < 140; n++)); do ln "$HOSTS_DIR/a.conf" "$HOSTS_DIR/smcrd.conf.d/$n.conf"; done
 	start_on a "$HOSTS_BUILD/bin/smcrd" --foreground --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock" \
 		>>"$HOSTS_DIR/a.log" 2>&1
 	SMCRD_PID_a=$!

@@ -375,6 +375,20 @@ static void pipes_and_devices_are_refused(void **state)
 	assert_non_null(strstr(errors, "is no regular file"));
 }
 
+/* A line may be as long as its file, and is in memory as a whole. */
+static void large_files_are_refused(void **state)
+{
+	struct config config;
+	struct dir *dir = *state;
+	write_file(dir->file, "");
+	assert_int_equal(truncate(dir->file, 1 << 20), 0);
+	assert_int_equal(load(dir->file, &config), 0);
+	config_free(&config);
+	assert_int_equal(truncate(dir->file, (1 << 20) + 1), 0);
+	assert_int_equal(load(dir->file, &config), -EFBIG);
+	assert_non_null(strstr(errors, "more than 1024 KiB"));
+}
+
 static const struct config_key *key_of(const char *name)
 {
 	const struct config_key *key;
@@ -661,6 +675,7 @@ int main(void)
 		CASE(a_line_too_long_is_refused_whole),
 		CASE(what_cannot_be_read_is_an_error),
 		CASE(pipes_and_devices_are_refused),
+		CASE(large_files_are_refused),
 		CASE(every_value_knows_where_it_came_from),
 		CASE(what_is_wrong_on_the_command_line_is_told),
 		CASE(what_differs_is_told_whatever_the_spelling),
