@@ -387,7 +387,7 @@ completes() {
 	[ "$(completes "smcrctl config set log_level ")" = "error warning notice info debug" ]
 	[ "$(completes "smcrctl config set max_links ")" = "" ]
 	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
-	[ "$(completes "smcrctl --wa")" = "--watch" ]
+	[ "$(completes "smcrctl --wat")" = "--watch" ]
 	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
 	[ "$(completes "smcrctl help ueid ")" = "show add remove help" ]
