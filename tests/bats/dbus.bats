@@ -92,6 +92,12 @@ bus_pair_end() {
 	bus_stop
 }
 
+# command_is_heard: a signal tells of a command, as soon as the monitor listens.
+command_is_heard() {
+	bus_call "" Manager1 TestLink uy 1 1
+	grep -q '"member":"Command"' "$HOSTS_DIR/signals"
+}
+
 link_is() {
 	[ "$(property /link/1_1 Link1 "$1")" = "$2" ]
 }
@@ -114,8 +120,7 @@ link_is() {
 	# Changes: as root; everybody else may look.
 	start_on a busctl --system monitor --json=short --match "sender='org.smcrd',type='signal'" >"$HOSTS_DIR/signals"
 	monitor=$!
-	until_true 10 bus_call "" Manager1 TestLink uy 1 1
-	until_true 10 grep -q '"member":"Command"' "$HOSTS_DIR/signals"
+	until_true 10 command_is_heard
 	bus_call /link/1_1 Link1 Disable
 	link_is Disabled 'b true'
 	bus_call "" Manager1 EnableLink uy 1 1
