@@ -352,6 +352,79 @@ static void silence_of_one_link_costs_it(void **state)
 	assert_false(a.over || b.over);
 }
 
+/* What a tap has seen: [received or sent][SENDs or WRITEs], one behind the other. */
+struct seen {
+	struct {
+		uint8_t bytes[2 * DATA];
+		size_t len;
+		unsigned int messages;
+		uint64_t first_addr;
+		uint32_t rkey;
+	} kind[2][2];
+	uint64_t link_ref;
+};
+
+static void see(void *ctx, const struct fabric_message *message)
+{
+	struct seen *seen = ctx;
+	const unsigned int sent = message->sent, is_write = message->is_write;
+	const size_t at = seen->kind[sent][is_write].len;
+	assert_true(at + message->length <= sizeof(seen->kind[0][0].bytes));
+	memcpy(seen->kind[sent][is_write].bytes + at, message->data, message->length);
+	seen->kind[sent][is_write].len += message->length;
+	seen->kind[sent][is_write].rkey = message->rkey;
+	if (seen->kind[sent][is_write].messages++ == 0)
+		seen->kind[sent][is_write].first_addr = message->remote_addr;
+	assert_true(message->marks[0] == 0 || message->marks[0] == message->link_ref);
+	message->marks[0] = message->link_ref; /* stays with the link */
+	seen->link_ref = message->link_ref;
+}
+
+/* Whatever one side's tap sees being sent, the other side's sees being received: the same, and in
+ * the same order. */
+static void taps_see_what_passes(void **state)
+{
+	(void)state;
+	static struct seen at_a, at_b;
+	const struct fabric_tap tap_a = { .writes = true, .message = see, .ctx = &at_a };
+	struct fabric_tap tap_b = { .writes = true, .message = see, .ctx = &at_b };
+	uint8_t data[DATA];
+	struct smcr_link_view view;
+	memset(&at_a, 0, sizeof(at_a));
+	memset(&at_b, 0, sizeof(at_b));
+	fabric_set_tap(a.fabric, &tap_a);
+	fabric_set_tap(b.fabric, &tap_b);
+	send_data(&b, DATA, 11);
+	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+	rnic_side_pattern(data, DATA, 11);
+	for (int i = 0; i < 2; i++) {
+		const struct seen *seen = i ? &at_b : &at_a;
+		assert_int_equal(seen->kind[i][1].len, DATA);
+		assert_memory_equal(seen->kind[i][1].bytes, data, DATA);
+	}
+	assert_int_equal(at_a.kind[0][1].first_addr, at_b.kind[1][1].first_addr);
+	assert_int_equal(at_a.kind[0][1].rkey, at_b.kind[1][1].rkey);
+	assert_true(at_b.kind[1][0].messages > 0);
+	assert_int_equal(at_a.kind[0][0].len, at_b.kind[1][0].len);
+	assert_memory_equal(at_a.kind[0][0].bytes, at_b.kind[1][0].bytes, at_a.kind[0][0].len);
+	assert_true(smcr_engine_get_link(fabric_engine(a.fabric), at_a.link_ref, &view));
+	assert_int_equal(view.number, links_of(&a).in_use.number);
+	assert_false(smcr_engine_get_link(fabric_engine(a.fabric), at_a.link_ref + 1000, &view));
+
+	/* Without WRITEs, and not at all. */
+	fabric_set_tap(a.fabric, NULL);
+	tap_b.writes = false;
+	const unsigned int messages = at_a.kind[0][0].messages, writes = at_b.kind[1][1].messages;
+	const unsigned int sends = at_b.kind[1][0].messages;
+	expect_data(&a, DATA, 11);
+	send_data(&b, DATA, 12);
+	TURN_UNTIL(readable(&a) == DATA, turn(&a); turn(&b));
+	assert_int_equal(at_a.kind[0][0].messages, messages);
+	assert_int_equal(at_b.kind[1][1].messages, writes);
+	assert_true(at_b.kind[1][0].messages > sends);
+	fabric_set_tap(b.fabric, NULL);
+}
+
 int main(void)
 {
 #define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -359,6 +432,7 @@ int main(void)
 		CASE(failover_message_comes_after_what_has_arrived),
 		CASE(silence_everywhere_costs_no_link),
 		CASE(silence_of_one_link_costs_it),
+		CASE(taps_see_what_passes),
 		cmocka_unit_test_setup_teardown(long_messages, setup_version_2, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
