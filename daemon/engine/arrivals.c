@@ -26,14 +26,6 @@ static struct smcr_arrival describe(const struct smcr_conn *conn, unsigned int s
 						     (uint64_t)(addr - slab->base) };
 }
 
-static unsigned int slot_of(const struct smcr_link *link)
-{
-	unsigned int slot = 0;
-	while (slot + 1 < SMCR_LINK_SLOTS && link->lgr->links[slot] != link)
-		slot++;
-	return slot;
-}
-
 size_t smcr_engine_arrivals(const struct smcr_engine *engine, uint64_t link_ref,
 			    const uint8_t *data, size_t len, struct smcr_arrival ret[2])
 {
@@ -51,7 +43,7 @@ size_t smcr_engine_arrivals(const struct smcr_engine *engine, uint64_t link_ref,
 		uint64_t run = smcr_ring_run(ring, pos);
 		if (run > produced - pos)
 			run = produced - pos;
-		ret[n] = describe(conn, slot_of(link), smcr_ring_offset(ring, pos), (uint32_t)run);
+		ret[n] = describe(conn, link->slot, smcr_ring_offset(ring, pos), (uint32_t)run);
 		pos += run;
 	}
 	return n;

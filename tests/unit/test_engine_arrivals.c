@@ -13,11 +13,13 @@
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
 
+#define ROUND 5000
+
 struct seen {
-	unsigned int messages, arrivals, most;
-	uint64_t bytes;
-	uint64_t pieces[2]; /* where the last ones began, for the peer */
-	uint8_t first;
+	unsigned int most;
+	uint8_t bytes[ROUND]; /* since the test has read */
+	size_t len;
+	const uint8_t *addr[2]; /* of the last ones */
 };
 
 static size_t arrivals_of(struct pair *pair, const struct pair_msg *msg,
@@ -30,6 +32,19 @@ static size_t arrivals_of(struct pair *pair, const struct pair_msg *msg,
 				    arrivals);
 }
 
+/* By what the peer was told of the memory: CLC and the LLC messages of the link. */
+static void check_place(const struct smcr_link *link, const struct smcr_arrival *arrival)
+{
+	const struct smcr_slab *slab;
+	DL_FOREACH (link->lgr->rmbs, slab)
+		if (slab->reg[link->slot].rkey == arrival->rkey) {
+			assert_int_equal(arrival->remote_addr - slab->reg[link->slot].vaddr,
+					 arrival->addr - slab->base);
+			return;
+		}
+	fail_msg("no RMB has that key on this link");
+}
+
 static enum pair_verdict look(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	struct seen *seen = arg;
@@ -38,40 +53,54 @@ static enum pair_verdict look(struct pair *pair, const struct pair_msg *msg, voi
 		return PAIR_PASS;
 	unsigned int n = (unsigned int)arrivals_of(pair, msg, arrivals);
 	for (unsigned int i = 0; i < n; i++) {
-		seen->bytes += arrivals[i].length;
-		seen->pieces[i] = arrivals[i].remote_addr;
-		assert_int_not_equal(arrivals[i].rkey, 0);
+		check_place(pair_link(pair, S, msg->link), &arrivals[i]);
+		assert_true(seen->len + arrivals[i].length <= sizeof(seen->bytes));
+		memcpy(seen->bytes + seen->len, arrivals[i].addr, arrivals[i].length);
+		seen->len += arrivals[i].length;
+		seen->addr[i] = arrivals[i].addr;
 	}
-	if (n)
-		seen->first = arrivals[0].addr[0];
-	seen->messages++;
-	seen->arrivals += n;
 	seen->most = n > seen->most ? n : seen->most;
 	return PAIR_PASS;
 }
 
-/* Every byte is announced once, in at most two pieces: the second where the element begins anew. */
+/* What the program is about to read is what was announced. */
+static void compare(const struct seen *seen, struct smcr_conn *conn)
+{
+	struct iovec iov[2];
+	size_t at = 0;
+	const int n = smcr_conn_rx_data(conn, iov);
+	for (int i = 0; i < n; i++) {
+		assert_true(at + iov[i].iov_len <= seen->len);
+		assert_memory_equal(seen->bytes + at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	assert_int_equal(at, ROUND);
+	assert_int_equal(seen->len, ROUND);
+}
+
+/* Every byte is announced once, in at most two pieces: the second where the element begins anew. On
+ * each of two links. */
 static void bytes_are_found_where_they_lie(void **state)
 {
-	int conn;
+	int conns[2];
 	struct seen seen = { 0 };
-	struct pair *pair = pair_grouped(1, &conn);
+	struct pair *pair = pair_grouped(2, &conns[0]);
 	(void)state;
+	conns[1] = pair_connected(pair);
+	assert_ptr_not_equal(pair_end(pair, conns[0], C)->smc->tx.link,
+			     pair_end(pair, conns[1], C)->smc->tx.link);
 	pair->filter = look;
 	pair->filter_arg = &seen;
-	uint64_t sent = 0;
-	for (uint8_t seed = 1; seed < 12; seed++) {
-		pair_send(pair, conn, C, 5000, seed);
+	for (uint8_t round = 0; round < 24; round++) {
+		const int conn = conns[round % 2];
+		seen.len = 0;
+		pair_send(pair, conn, C, ROUND, round);
 		pair_pump(pair);
-		sent += 5000;
-		assert_int_equal(seen.bytes, sent);
-		const struct smcr_conn *to = pair_end(pair, conn, S)->smc;
-		struct iovec iov[2];
-		assert_true(smcr_conn_rx_data((struct smcr_conn *)to, iov) > 0);
-		pair_expect(pair, conn, S, 5000, seed);
+		compare(&seen, pair_end(pair, conn, S)->smc);
+		pair_expect(pair, conn, S, ROUND, round);
 	}
 	assert_int_equal(seen.most, 2);
-	assert_true(seen.pieces[0] != seen.pieces[1]);
+	assert_true(seen.addr[1] < seen.addr[0]);
 	pair->filter = NULL;
 	pair_free(pair);
 }
@@ -105,9 +134,17 @@ static void nothing_is_found_out_of_order(void **state)
 	last.cdc.prod_flags = SMCR_CDC_FAILOVER;
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
 	last.cdc.prod_flags = 0;
+	const struct smcr_conn *to = pair_end(pair, conn, S)->smc;
+	const struct smcr_cdc_cursor now = last.cdc.producer;
 	last.cdc.producer.offset = UINT32_MAX; /* outside of the element */
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
-	last.cdc.producer.offset = 200;
+	/* beyond what the peer may write: the 100 bytes that are there have not been read */
+	last.cdc.producer = now;
+	last.cdc.producer.wrap++;
+	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
+	last.cdc.producer.offset -= 110; /* as far as the element goes */
+	assert_int_equal(arrivals_of(pair, &last, arrivals), 1);
+	assert_int_equal(arrivals[0].length, to->rx.usable - 100);
 	last.cdc.alert_token++;
 	assert_int_equal(arrivals_of(pair, &last, arrivals), 0);
 	const uint8_t llc[44] = { 7, 44 };

@@ -604,6 +604,20 @@ static void keys_can_be_hidden(void **state)
 	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_LINK,
 				     .delete_link = { .link_number = 3, .reason = 0x10000 } };
 	assert_hidden(&msg, RFC, NULL, 0, 44);
+	/* What is left of each type, of either version. */
+	static const size_t left[] = { 4, 44, 31, 8, 44, 44, 5, 44, 5, 8, 4, 4, 4, 4, 4, 4 };
+	for (unsigned int type = 0; type < 0x30; type++) {
+		uint8_t ones[44];
+		size_t kept = 0;
+		memset(ones, 0xFF, sizeof(ones));
+		ones[0] = (uint8_t)type;
+		smcr_llc_hide_keys(ones, sizeof(ones));
+		while (kept < 44 && (kept == 0 || ones[kept] == 0xFF))
+			kept++;
+		assert_int_equal(kept, left[type % 16]);
+		for (size_t i = kept; i < 44; i++)
+			assert_int_equal(ones[i], 0);
+	}
 	smcr_llc_hide_keys(unknown, sizeof(unknown));
 	assert_memory_equal(unknown, "\x8C\x2C\x01\x02\0\0\0\0", 8);
 	smcr_llc_hide_keys(unknown, 0);
