@@ -33,7 +33,7 @@ size_t smcr_engine_arrivals(const struct smcr_engine *engine, uint64_t link_ref,
 	uint64_t produced;
 	size_t n = 0;
 	const struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
-	if (!link || len == 0 || data[0] != SMCR_CDC_TYPE || smcr_cdc_decode(data, len, &cdc))
+	if (!link || smcr_cdc_decode(data, len, &cdc))
 		return 0;
 	const struct smcr_conn *conn = smcr_conn_by_token(engine, cdc.alert_token);
 	if (!conn || conn->lgr != link->lgr || !take_position(conn, &cdc, &produced))
