@@ -14,8 +14,9 @@
  *
  * Whoever calls by the bus has the rights that the same process has at the Unix socket. Anybody may
  * call, so all of it is bounded: the bus gets a fifth of the loop's time, whoever calls how often;
- * calls at a time, of one connection to the bus and of all; what a call may bring; and what waits
- * to be sent. A bus that stands still, goes away or never answers costs nothing but the bus.
+ * calls at a time, of one connection to the bus and of all; what a call may bring: options, their
+ * names and texts; and what waits to be sent. A bus that stands still, goes away or never answers
+ * costs nothing but the bus.
  *
  * All of it runs on the libevent base's thread, and nothing of it blocks.
  */

@@ -2,7 +2,9 @@
 /*
  * Method calls. A message of D-Bus does not say who sends it, in a way that could be trusted, but
  * the bus knows: it is asked for each call, as user, groups and process were when the sender came
- * to the bus. What the call wants is read before, so that no message is kept that is long.
+ * to the bus. What the call wants is read before, so that no message is kept that is long: sd-bus
+ * does not say how long one is, but it is of the method's types, and each value of these and each
+ * name of an option is bounded.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "daemon/bus/form.h"
 #include "daemon/host/words.h"
 
 /* ---- to the bus ---- */
@@ -221,6 +222,9 @@ static int read_member(sd_bus_message *message, json_t *object, sd_bus_error *er
 	int r = sd_bus_message_read_basic(message, 's', &key);
 	if (r < 0)
 		return r;
+	if (strnlen(key, FORM_NAME_LEN) == FORM_NAME_LEN)
+		return refuse(error, "the name of an option is longer than %d bytes",
+			      FORM_NAME_LEN - 1);
 	if (json_object_size(object) >= VALUES_MAX_OPTIONS)
 		return refuse(error, "no method has more than %d options", VALUES_MAX_OPTIONS);
 	if (json_object_get(object, key))

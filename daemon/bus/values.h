@@ -30,7 +30,8 @@ int values_append(sd_bus_message *message, const char *type, const json_t *value
  */
 int values_read(sd_bus_message *message, char type, json_t **ret_value);
 /**
- * Read a{sv} into an object; values of simple types only.
+ * Read a{sv} into an object; values of simple types only. No name has FORM_NAME_LEN bytes or more,
+ * and it ends at the first thing that is wrong.
  * @param error  set on failure
  */
 int values_read_options(sd_bus_message *message, json_t *object, sd_bus_error *error);

@@ -734,8 +734,13 @@ static void wrong_calls_are_refused(void **state)
 	expect_error(ask(fixture, "/org/smcrd", MANAGER, "ShowLink", "a{sv}", 2, "peer", "s", "a",
 			 "peer", "s", "b"),
 		     invalid, "twice");
-	expect_error(ask(fixture, "/org/smcrd", MANAGER, "ShowLink", "a{sv}", 1, longest, "d", 1.0),
+	expect_error(ask(fixture, "/org/smcrd", MANAGER, "ShowLink", "a{sv}", 1, "peer", "d", 1.0),
 		     invalid, "no text");
+	expect_error(ask(fixture, "/org/smcrd", MANAGER, "ShowLink", "a{sv}", 1, longest, "b", 1),
+		     invalid, "name of an option is longer than 63 bytes");
+	expect_error(ask(fixture, "/org/smcrd", MANAGER, "ShowLink", "a{sv}", 1,
+			 longest + sizeof(longest) - FORM_NAME_LEN, "b", 1),
+		     invalid, "no parameter"); /* that one fits */
 	expect_error(ask(fixture, "/org/smcrd", MANAGER, "AddUeid", "s", longest), invalid,
 		     "too long");
 	expect_error(ask(fixture, "/org/smcrd", MANAGER, "TestLink", "uu", 1, 1), invalid, "");
