@@ -4,21 +4,9 @@
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 
 #include "cli/smcrctl/pages.h"
-
-/* The refusals that somebody may want to tell from others. */
-static int refusal_of(const json_t *error)
-{
-	const char *code = json_string_value(json_object_get(error, "code"));
-	if (code && !strcmp(code, "not-permitted"))
-		return -EPERM;
-	if (code && !strcmp(code, "busy"))
-		return -EBUSY;
-	return -ENOENT;
-}
 
 static int take_result(json_t *reply, json_t **ret_result, char ret_error[SESSION_ERROR_LEN])
 {
@@ -30,7 +18,7 @@ static int take_result(json_t *reply, json_t **ret_result, char ret_error[SESSIO
 		return 0;
 	}
 	snprintf(ret_error, SESSION_ERROR_LEN, "%s", text ? text : "smcrd gave no reason");
-	return refusal_of(error);
+	return -ENOENT;
 }
 
 int ask_smcrd(const char *socket_path, unsigned int seconds, const char *method, json_t *params,

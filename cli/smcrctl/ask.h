@@ -13,8 +13,7 @@
  * @param seconds     patience
  * @param params      taken over; NULL: none
  * @param ret_result  of the method; the caller frees it
- * @return 0; -EPERM: the user may not; -EBUSY: not now; -ENOENT: smcrd refuses, or what was asked
- * for has failed; as session_open() and pages_request(); with a sentence
+ * @return 0; -ENOENT: smcrd refuses; as session_open() and pages_request(); with a sentence
  */
 int ask_smcrd(const char *socket_path, unsigned int seconds, const char *method, json_t *params,
 	      json_t **ret_result, char ret_error[SESSION_ERROR_LEN]);

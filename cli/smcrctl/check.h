@@ -7,6 +7,7 @@
  *   check_before.c   what smcrd says of such a connection before there is one
  *   check_places.c   the addresses and ports that a program would try, and who answers there
  *   check_attempt.c  a real connection, opened and closed at once
+ *   check_path.c     does RoCE pass?
  *   check_advice.c   what to do about a reason
  */
 #ifndef SMCRD_SMCRCTL_CHECK_H
@@ -78,6 +79,22 @@ void check_not_connected(struct check *check, int error);
 
 /** Fills in the outcome. */
 void check_attempt(struct check *check);
+
+/**
+ * Does RoCE pass? A link that was made for the connection has shown that; one that was there before
+ * has to show it now. Tells it, and takes `smcr` back if not.
+ * @param fd  the connection, which uses SMC-R; nothing is sent on it afterwards
+ */
+void check_path(struct check *check, int fd);
+
+/**
+ * A row of a view of smcrd's.
+ * @param key         of the number of the link group
+ * @param number_key  of the number of the link, which is that of `info`; NULL: any
+ * @return a new reference; NULL: there is none, or smcrd does not answer
+ */
+json_t *check_row(const struct check *check, const char *method, const char *key, json_int_t group,
+		  const char *number_key);
 
 /**
  * What to do about a reason why a connection is plain TCP.

@@ -12,8 +12,6 @@
 #include "proto/smcr/reason.h"
 
 #define OUTCOME_PATIENCE_MS 15000
-#define TEST_PATIENCE_S     15 /* smcrd gives up sooner, with a reason */
-#define MOST_LINKS          3  /* that are tested before the path counts as dead */
 
 /* What the environment says of connections is for programs, and not for this one. */
 static void prepare(const struct check *check)
@@ -28,9 +26,8 @@ static void prepare(const struct check *check)
 
 /* ---- what became of it ---- */
 
-/* The row of a view that has these numbers; a new reference, or NULL. */
-static json_t *row_of(const struct check *check, const char *method, const char *key,
-		      json_int_t group, const char *number_key)
+json_t *check_row(const struct check *check, const char *method, const char *key, json_int_t group,
+		  const char *number_key)
 {
 	char error[SESSION_ERROR_LEN];
 	json_t *rows, *row, *found = NULL;
@@ -50,126 +47,18 @@ static json_t *row_of(const struct check *check, const char *method, const char 
 	return found;
 }
 
-static bool was_there(const struct check *check, json_int_t group)
-{
-	size_t i;
-	json_t *row;
-	json_array_foreach(check->groups_before, i, row)
-	{
-		if (doctor_number(row, "id", NULL) == group)
-			return true;
-	}
-	return false;
-}
-
-static void find_mtu(struct check *check)
-{
-	json_t *link = row_of(check, "link.show", "linkgroup", check->info.linkgroup, "number");
-	check->mtu = doctor_number(link, "path_mtu", NULL);
-	json_decref(link);
-}
-
-/* The link has failed: does the connection go on on another one? */
-static bool has_moved(struct check *check, int fd)
-{
-	struct smcr_info info;
-	if (smcr_get_info(fd, &info, sizeof(info)) || info.mode != SMCR_MODE_SMCR ||
-	    info.flags & SMCR_INFO_ENDED || !info.link || info.link == check->info.link)
-		return false;
-	check->info = info;
-	find_mtu(check);
-	return true;
-}
-
-/* @return 0, or as ask_smcrd() */
-static int test_link(const struct check *check, char ret_error[SESSION_ERROR_LEN])
-{
-	const struct smcr_info *info = &check->info;
-	json_t *result;
-	int r = ask_smcrd(check->doctor.socket_path, TEST_PATIENCE_S, "link.test",
-			  json_pack("{s:I, s:i}", "linkgroup", (json_int_t)info->linkgroup, "link",
-				    info->link),
-			  &result, ret_error);
-	if (!r)
-		json_decref(result);
-	return r;
-}
-
-static void tell_passes(struct check *check, const char *how)
-{
-	findings_add(&check->doctor.findings, FINDING_OK,
-		     "UDP port 4791 passes: link %u/%u %s, on RNIC %s with MTU "
-		     "%" JSON_INTEGER_FORMAT,
-		     check->info.linkgroup, check->info.link, how, check->info.rnic, check->mtu);
-}
-
-static void tell_untested(struct check *check, const char *error)
-{
-	const struct smcr_info *info = &check->info;
-	findings_add(&check->doctor.findings, FINDING_WARNING,
-		     "link %u/%u was up before, on RNIC %s with MTU %" JSON_INTEGER_FORMAT
-		     "; whether UDP port 4791 passes now was not tested: %s"
-		     "\nrun as root 'smcrctl link test %u/%u'",
-		     info->linkgroup, info->link, info->rnic, check->mtu, error, info->linkgroup,
-		     info->link);
-}
-
-static void tell_dead(struct check *check, const char *error)
-{
-	struct findings *findings = &check->doctor.findings;
-	check->smcr = false;
-	findings_add(findings, FINDING_PROBLEM,
-		     "link %u/%u was up before, and RoCE, UDP port 4791, does not pass now "
-		     "between this host and %s: %s\n%s",
-		     check->info.linkgroup, check->info.link, check->peer_text, error,
-		     check_advice(SMCR_REASON_CONFIRM_LINK_FAILED, false));
-	findings->subject = "firewall";
-	doctor_firewall(&check->doctor);
-}
-
-/* The rendezvous went over TCP, and the link was made at another time. */
-static void test_path(struct check *check, int fd)
-{
-	char error[SESSION_ERROR_LEN];
-	for (int i = 0; i < MOST_LINKS; i++) {
-		uint32_t link = check->info.link;
-		int r = test_link(check, error);
-		if (!r) {
-			tell_passes(check, "answers");
-			return;
-		}
-		if (r != -ENOENT) {
-			tell_untested(check, error);
-			return;
-		}
-		if (!has_moved(check, fd))
-			break;
-		findings_add(&check->doctor.findings, FINDING_WARNING,
-			     "link %u/%u was up before, and does not answer now: %s"
-			     "\nconnections go on on link %u/%u; 'smcrctl event' tells more",
-			     check->info.linkgroup, link, error, check->info.linkgroup,
-			     check->info.link);
-	}
-	tell_dead(check, error);
-}
-
 static void tell_smcr(struct check *check, int fd)
 {
 	struct findings *findings = &check->doctor.findings;
-	json_t *group = row_of(check, "linkgroup.show", "id", check->info.linkgroup, NULL);
+	json_t *group = check_row(check, "linkgroup.show", "id", check->info.linkgroup, NULL);
 	check->version = doctor_number(group, "version", NULL);
 	json_decref(group);
-	find_mtu(check);
 	findings->subject = "rendezvous";
 	findings_add(findings, FINDING_OK,
 		     "both sides agree on version %" JSON_INTEGER_FORMAT
 		     " of SMC-R, in link group %u",
 		     check->version, check->info.linkgroup);
-	findings->subject = "path";
-	if (was_there(check, check->info.linkgroup))
-		test_path(check, fd);
-	else
-		tell_passes(check, "is up");
+	check_path(check, fd);
 }
 
 /* What smcrd relays was handed over, and had the option in both directions. Any other socket knows
