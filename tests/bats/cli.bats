@@ -364,7 +364,8 @@ completes() {
 }
 
 @test "completion in bash knows objects, commands, options, and what smcrd has" {
-	canned '{"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
+	canned '{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
+		"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
 		"link.show":[[{"linkgroup":1,"number":1},{"linkgroup":1,"number":2},{"linkgroup":12,"number":1}]],
 		"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}],
 		"config.show":[[{"key":"socket","settable":false},{"key":"log_level","settable":true},{"key":"max_links","settable":true}]]}'
@@ -388,6 +389,7 @@ completes() {
 	[ "$(completes "smcrctl config set max_links ")" = "" ]
 	[ "$(completes "smcrctl config set log_level debug ")" = "" ]
 	[ "$(completes "smcrctl --wat")" = "--watch" ]
+	[ "$(completes "smcrctl device drain soft:")" = "eth0 eth1" ] # bash has the rest
 	[ "$(completes "smcrctl link --sort -tx")" = "-tx-bytes" ]
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
 	[ "$(completes "smcrctl help ueid ")" = "show add remove help" ]
