@@ -4,18 +4,13 @@
 # `make check-deb`; needs root, and the archive when the Debian is made.
 bats_require_minimum_version 1.5.0
 
-ROOT=$(cd "$BATS_TEST_DIRNAME/../.." && pwd)
+# shellcheck source=tests/packages/debs.bash
+. "$BATS_TEST_DIRNAME/debs.bash"
 # shellcheck source=tests/packages/chroot.bash
 . "$ROOT/tests/packages/chroot.bash"
 
-VERSION=$(sed -n 's/^VERSION := //p' "$ROOT/Makefile")
 NAMES="smcrd smcr-run libsmcr0 libsmcr-dev smcrd-doc"
 CHANGES=("$ROOT"/build/deb/smcrd_"$VERSION"_*.changes)
-
-# deb NAME: its file
-deb() {
-	echo "$ROOT"/build/deb/"$1"_"$VERSION"_*.deb
-}
 
 setup_file() {
 	local name debs=()
@@ -48,19 +43,6 @@ install_all() {
 	chroot_fresh "$dir"
 	for name in $NAMES; do debs+=("$(deb "$name")"); done
 	install_debs "${debs[@]}"
-}
-
-# newer NAME: the package once more, as its next version, with another unit file and configuration
-newer() {
-	local tree=$BATS_TEST_TMPDIR/$1
-	dpkg-deb -R "$(deb "$1")" "$tree"
-	sed -i "s/^Version: .*/&+next/; s/(= $VERSION)/(= $VERSION+next)/" "$tree/DEBIAN/control"
-	if [ "$1" = smcrd ]; then
-		echo '# next' >>"$tree/lib/systemd/system/smcrd.service"
-		echo '# next' >>"$tree/etc/smcrd/smcrd.conf"
-	fi
-	dpkg-deb -b "$tree" "$BATS_TEST_TMPDIR/$1_next.deb" >/dev/null
-	echo "$BATS_TEST_TMPDIR/$1_next.deb"
 }
 
 # services: what the packages wanted of systemd since the last call
