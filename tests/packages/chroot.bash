@@ -20,7 +20,8 @@ chroot_in() {
 	# shellcheck disable=SC2016 # the other shell expands
 	unshare --mount --pid --ipc --uts --fork --kill-child bash -c '
 		dir=$1; shift
-		mount --make-rprivate / && mount -t proc proc "$dir/proc" && mount --bind /dev "$dir/dev" &&
+		mount --make-rprivate / && mount --bind "$dir" "$dir" && # its root is a mount, as ip netns wants it
+		mount -t proc proc "$dir/proc" && mount --rbind /dev "$dir/dev" &&
 		exec chroot "$dir" /usr/bin/env -i DEBIAN_FRONTEND=noninteractive LC_ALL=C.UTF-8 HOME=/root \
 			PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin "$@"' - "$dir" "$@" </dev/null
 }

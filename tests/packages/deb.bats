@@ -175,13 +175,15 @@ need_for() {
 
 @test "the tests of the packages pass: a transfer over SMC-R, a program of libsmcr" {
 	install_all
-	rm "$dir"/usr/local/sbin/*
 	for name in transfer library; do
 		# shellcheck disable=SC2046
-		inside apt-get -qq install -y --no-install-recommends $(need_for "$name")
+		inside apt-get -qq install -y --no-install-recommends $(need_for "$name") >"$BATS_TEST_TMPDIR/apt.log" 2>&1
 		cp "$ROOT/debian/tests/$name" "$dir/tmp/"
 		run inside "/tmp/$name"
 		[ "$status" -ne 77 ] || skip "$output"
-		[ "$status" -eq 0 ]
+		[ "$status" -eq 0 ] || {
+			echo "$name: $output"
+			return 1
+		}
 	done
 }
