@@ -54,8 +54,21 @@ static void is_down(struct doctor *doctor, const json_t *device)
 			     netdev);
 }
 
+static bool is_drained(const json_t *device)
+{
+	return json_is_true(json_object_get(device, "drained"));
+}
+
 static void is_active(struct doctor *doctor, const json_t *device)
 {
+	if (is_drained(device)) {
+		findings_add(
+			&doctor->findings, FINDING_WARNING,
+			"RNIC %s is drained: nothing new comes on it\n'smcrctl device enable %s' "
+			"ends that",
+			doctor_text(device, "name"), doctor_text(device, "name"));
+		return;
+	}
 	const struct interface *interface = doctor_interface_of(doctor, device);
 	char text[64] = "";
 	if (interface && interface->mtu)
@@ -110,7 +123,7 @@ static void missing(struct doctor *doctor)
 				     name, error);
 		else
 			findings_add(&doctor->findings, FINDING_WARNING,
-				     "RNIC %s is not there, although smcrd.conf wants it\nsee 'ip "
+				     "RNIC %s is wanted, but not there\nsee 'ip "
 				     "address' for interfaces that have an IPv4 address, 'rdma "
 				     "link' for devices",
 				     name);
@@ -162,16 +175,31 @@ static void without_smcrd(struct doctor *doctor)
 			     "rdma_rxe's devices by itself");
 }
 
-static bool any_active(const struct doctor *doctor)
+static size_t count_active(const struct doctor *doctor, size_t *ret_drained)
 {
-	size_t i;
+	size_t i, active = 0;
 	json_t *device;
+	*ret_drained = 0;
 	json_array_foreach(doctor->devices, i, device)
 	{
-		if (is_up(device))
-			return true;
+		active += is_up(device);
+		*ret_drained += is_up(device) && is_drained(device);
 	}
-	return false;
+	return active;
+}
+
+/* A drained one does not count: new connections do not come on it. */
+static void none_in_use(struct doctor *doctor)
+{
+	size_t drained, active = count_active(doctor, &drained);
+	if (active == 0)
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "none of smcrd's RNICs is active, so all connections are plain TCP"
+			     "\nsee above what each of them lacks");
+	else if (active == drained)
+		findings_add(&doctor->findings, FINDING_PROBLEM,
+			     "every active RNIC is drained, so new connections are plain TCP"
+			     "\n'smcrctl device enable NAME' ends that");
 }
 
 void doctor_rnics(struct doctor *doctor)
@@ -192,8 +220,6 @@ void doctor_rnics(struct doctor *doctor)
 	missing(doctor);
 	if (json_array_size(doctor->devices) == 0)
 		none_at_all(doctor);
-	else if (!any_active(doctor))
-		findings_add(&doctor->findings, FINDING_PROBLEM,
-			     "none of smcrd's RNICs is active, so all connections are plain TCP"
-			     "\nsee above what each of them lacks");
+	else
+		none_in_use(doctor);
 }

@@ -31,6 +31,15 @@ static json_t *refuse_name(struct refusal *refusal, int error, const char *code,
 	return refuse(refusal, error, code, "%s", text);
 }
 
+/* What is said of that RNIC: a note may be about another one. */
+static const char *said_of(const struct config_notes *notes, const char *name)
+{
+	for (size_t i = 0; i < config_notes_kept(notes); i++)
+		if (strstr(config_note_text(notes, i), name))
+			return config_note_text(notes, i);
+	return NULL;
+}
+
 static json_t *set(struct control *control, const char *name, bool wanted, struct refusal *refusal)
 {
 	struct config_notes errors = { .num = 0 }, notes = { .num = 0 };
@@ -41,9 +50,9 @@ static json_t *set(struct control *control, const char *name, bool wanted, struc
 		config_free(&next);
 	}
 	if (errors.num)
-		refuse_name(refusal, EINVAL, "bad-parameter", errors.text[0]);
-	else if (notes.num)
-		result = sentence("%s", notes.text[0]);
+		refuse_name(refusal, EINVAL, "bad-parameter", config_note_text(&errors, 0));
+	else if (said_of(&notes, name))
+		result = sentence("%s", said_of(&notes, name));
 	else
 		result = sentence("rnic %s is %s, until the configuration is read again", name,
 				  wanted ? "in use" : "not in use any more");
@@ -104,8 +113,8 @@ json_t *device_drain(struct control *control, const struct params *params, struc
 		return sentence("nothing new comes on %s; its link goes if the group has another "
 				"one ('smcrctl link' shows what is left)",
 				count.name);
-	return sentence("nothing new comes on %s; of its %u links those go whose group has another "
-			"one ('smcrctl link' shows what is left)",
+	return sentence("nothing new comes on %s; %u links are on it, and those go whose group has "
+			"another link ('smcrctl link' shows what is left)",
 			count.name, count.links);
 }
 

@@ -299,7 +299,9 @@ has_links_over() {
 	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001 >"$HOSTS_DIR/echo.log" 2>&1
 	until_true 10 tcp_listens a 7001
 	ctl b device drain soft:eth0
+	[[ $(ctl b doctor) == *"warning: RNIC soft:eth0 is drained"* ]]
 	ctl b device drain soft:eth1
+	[[ $(ctl b doctor) == *"problem: every active RNIC is drained, so new connections are plain TCP; "* ]]
 	until_true 20 eval '[ "$(json b link ".link | length")" = 1 ]'
 	run ! on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10
 	shows b connection 'any(.fallback_reason == "no-device")'
