@@ -174,9 +174,10 @@ ALL_LIBS := $(DAEMON_LIB) $(RNIC_LIB) $(ENGINE_LIB) $(PROTO_LIB)
 
 # ---- programs and libraries
 
+# All of the libraries: a name that two sources have would be taken from one of them silently otherwise.
 $(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ -Wl,--whole-archive $^ -Wl,--no-whole-archive $(PKG_LIBS)
 
 # It makes connections itself, by libsmcr's functions, and needs no library of ours to be found.
 $(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS) $(LIBSMCR_SRCS) $(CORE_SRCS)) $(PROTO_LIB)

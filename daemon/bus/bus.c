@@ -21,7 +21,7 @@
 #define SYSTEM_BUS "unix:path=/run/dbus/system_bus_socket"
 
 #define REQUESTS      (UINT64_C(1) << 63) /* sessions of the Unix socket do not count so far */
-#define TURN_MESSAGES 16
+#define TURN_MESSAGES 64
 #define TURN_US       1000
 #define NAME_IN_QUEUE 2 /* DBUS_REQUEST_NAME_REPLY_IN_QUEUE */
 #define REST          4 /* times what a turn took */
@@ -175,6 +175,7 @@ static void hang_up(struct bus *bus)
 	event_del(bus->io);
 	evtimer_del(bus->timer);
 	calls_forget(bus);
+	callers_forget(bus);
 	bus->sd = sd_bus_close_unref(bus->sd);
 	bus->failed = 0;
 	bus->signals_at = 0;
@@ -295,12 +296,14 @@ static int on_name(sd_bus_message *message, void *userdata, sd_bus_error *ret_er
 	return 0;
 }
 
-/* The bus tells whoever waited for a name. */
+/* The bus tells whoever waited for a name. Calls are counted before anything is done for them. */
 static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
 {
 	struct bus *bus = userdata;
 	const char *name, *sender = sd_bus_message_get_sender(message);
 	(void)ret_error;
+	if (sd_bus_message_is_method_call(message, NULL, NULL) > 0)
+		return calls_admit(bus, message);
 	if (!bus->queued || !sender || strcmp(sender, "org.freedesktop.DBus") != 0 ||
 	    !sd_bus_message_is_signal(message, "org.freedesktop.DBus", "NameAcquired"))
 		return 0;

@@ -7,6 +7,7 @@
  *
  *   bus.c      the connection: it comes back by itself, and has a part of the loop's time
  *   calls.c    method calls: who asks, and the answers
+ *   callers.c  how often one connection to the bus may call
  *   objects.c  what lies where: paths and properties
  *   signals.c  events
  *   form.c     names and signatures that follow from the table of methods
@@ -14,9 +15,9 @@
  *
  * Whoever calls by the bus has the rights that the same process has at the Unix socket. Anybody may
  * call, so all of it is bounded: the bus gets a fifth of the loop's time, whoever calls how often;
- * calls at a time, of one connection to the bus and of all; what a call may bring: options, their
- * names and texts; and what waits to be sent. A bus that stands still, goes away or never answers
- * costs nothing but the bus.
+ * calls of one connection to the bus in a second; calls at a time, of one connection to the bus and
+ * of all; what a call may bring: options, their names and texts; and what waits to be sent. A bus
+ * that stands still, goes away or never answers costs nothing but the bus.
  *
  * All of it runs on the libevent base's thread, and nothing of it blocks.
  */
@@ -35,6 +36,7 @@
 
 #define BUS_MAX_CALLS           512 /* that have no answer yet */
 #define BUS_MAX_CALLS_OF_SENDER 8   /* likewise, of one connection to the bus */
+#define BUS_MAX_CALLS_A_SECOND  250 /* of one connection to the bus, whatever is called */
 #define BUS_MAX_QUEUED          64  /* messages that wait to be sent; then none is read */
 #define BUS_SIGNALS_PAUSE_MS    100 /* between parts of events: peers make them, whoever listens */
 #define BUS_MAX_CHILDREN        256 /* objects of a kind that introspection tells of */

@@ -14,6 +14,7 @@
 
 #include "daemon/bus/internal.h"
 #include "daemon/bus/values.h"
+#include "daemon/fabric/fabric.h"
 
 #define MAX_GROUPS 65536 /* as many as Linux lets a process have */
 
@@ -359,6 +360,28 @@ static int begin(struct call *call)
 					sd_bus_message_get_sender(call->message));
 }
 
+/* Questions whose answer nobody wants; changes are made all the same. */
+static bool asks_in_vain(sd_bus_message *message)
+{
+	const char *interface = sd_bus_message_get_interface(message);
+	return !sd_bus_message_get_expect_reply(message) && interface &&
+	       !strncmp(interface, "org.freedesktop.", strlen("org.freedesktop."));
+}
+
+int calls_admit(struct bus *bus, sd_bus_message *message)
+{
+	const char *sender = sd_bus_message_get_sender(message);
+	if (asks_in_vain(message))
+		return 1;
+	if (!sender || callers_admit(bus, sender, fabric_now()))
+		return 0;
+	int r = sd_bus_reply_method_errorf(message, SD_BUS_ERROR_LIMITS_EXCEEDED,
+					   "no connection to the bus may call more than %d times a "
+					   "second: call again in a second",
+					   BUS_MAX_CALLS_A_SECOND);
+	return r < 0 ? r : 1;
+}
+
 int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
 {
 	const struct bus_object *object = userdata;
@@ -368,6 +391,8 @@ int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_e
 		find_form(&bus->classes[object->class], sd_bus_message_get_member(message));
 	if (!form || !sender)
 		return -EINVAL;
+	if (form->method.result != CONTROL_OUTCOME && !sd_bus_message_get_expect_reply(message))
+		return 1;
 	if (too_many(bus, sender))
 		return sd_bus_error_set_const(ret_error, SD_BUS_ERROR_LIMITS_EXCEEDED,
 					      "too many calls wait for their answers: wait for "

@@ -5,6 +5,7 @@
 
 #include <event2/event.h>
 #include <systemd/sd-bus.h>
+#include <uthash.h>
 
 #include "daemon/bus/bus.h"
 #include "daemon/bus/form.h"
@@ -16,6 +17,7 @@
 #define BUS_ERROR_NAME "org.smcrd.Error." /* then the control's code, in camel case */
 
 struct call;
+struct caller;
 
 /** What the bus asks about: a place that exists, until it asks about another one. */
 struct bus_object {
@@ -64,6 +66,8 @@ struct bus {
 	struct bus_object found;
 	struct call *calls; /* oldest first */
 	size_t num_calls;
+	struct caller *callers; /* of this second */
+	uint64_t callers_until; /* its end */
 	uint64_t last_request;
 	bool events_begun;   /* those behind that one are told */
 	uint64_t last_event; /* that was told or left out */
@@ -88,7 +92,15 @@ int objects_add(struct bus *bus);
 /** The path of the object that a row of a show method is about; "": of none. */
 void objects_path(enum form_class class, const json_t *row, char ret_path[BUS_PATH_LEN]);
 
+/* callers.c */
+/** Count a call. @return false: this connection to the bus has had its calls of this second */
+bool callers_admit(struct bus *bus, const char *sender, uint64_t now);
+void callers_forget(struct bus *bus);
+
 /* calls.c */
+/** Whatever is called on the bus, before anything is done about it.
+ *  @return 1: it is dealt with, 0: it is to be done, or a negative errno */
+int calls_admit(struct bus *bus, sd_bus_message *message);
 int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_error);
 /** Send the answers that have come. */
 void calls_answer(struct bus *bus);

@@ -110,7 +110,7 @@ for line in sys.stdin:
 	daemon_ends a || false
 	smcrd_start a --rnic soft:eth1 --rnic soft:later0
 	run -0 smcrctl_on a -j doctor
-	found warning rnics 'RNIC soft:later0 is not there'
+	found warning rnics 'RNIC soft:later0 is wanted, but not there'
 }
 
 @test "doctor: few open files, and a configuration that the service cannot read" {

@@ -43,11 +43,12 @@ struct fixture {
 	pid_t daemon;
 	struct bus *bus;
 	sd_bus *client;
-	bool slow;          /* each look takes a while */
-	bool leaves;        /* the bus, by what is called */
-	bool as_root;       /* who asks is taken for root, else for nobody */
-	unsigned int looks; /* of those who are not known */
-	unsigned int asked; /* with the credentials of this process */
+	bool slow;            /* each look takes a while */
+	unsigned int limited; /* calls that were refused as too many a second */
+	bool leaves;          /* the bus, by what is called */
+	bool as_root;         /* who asks is taken for root, else for nobody */
+	unsigned int looks;   /* of those who are not known */
+	unsigned int asked;   /* with the credentials of this process */
 	unsigned int gone;
 	/* of the last call: */
 	bool answered;
@@ -62,6 +63,7 @@ static const char bus_config[] =
 	"<!DOCTYPE busconfig PUBLIC \"-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN\"\n"
 	" \"http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd\">\n"
 	"<busconfig><type>custom</type><listen>%s</listen><auth>EXTERNAL</auth>\n"
+	"<limit name=\"max_replies_per_connection\">10000</limit>\n"
 	"<policy context=\"default\"><allow user=\"*\"/>%s<allow send_destination=\"*\"/>\n"
 	"<allow eavesdrop=\"false\"/></policy></busconfig>\n";
 
@@ -118,7 +120,7 @@ static double seconds_of(clockid_t clock)
 
 static void take_a_while(void)
 {
-	const double end = seconds_of(CLOCK_THREAD_CPUTIME_ID) + 0.0003;
+	const double end = seconds_of(CLOCK_THREAD_CPUTIME_ID) + 0.003;
 	while (seconds_of(CLOCK_THREAD_CPUTIME_ID) < end)
 		;
 }
@@ -191,12 +193,19 @@ static void turn(struct fixture *fixture)
 		assert_true(condition);                                                            \
 	} while (0)
 
+static sd_bus *connect_to_bus(const struct fixture *fixture)
+{
+	sd_bus *client = NULL;
+	assert_true(sd_bus_new(&client) >= 0);
+	assert_true(sd_bus_set_address(client, fixture->address) >= 0);
+	assert_true(sd_bus_set_bus_client(client, true) >= 0);
+	assert_true(sd_bus_start(client) >= 0);
+	return client;
+}
+
 static void connect_client(struct fixture *fixture)
 {
-	assert_true(sd_bus_new(&fixture->client) >= 0);
-	assert_true(sd_bus_set_address(fixture->client, fixture->address) >= 0);
-	assert_true(sd_bus_set_bus_client(fixture->client, true) >= 0);
-	assert_true(sd_bus_start(fixture->client) >= 0);
+	fixture->client = connect_to_bus(fixture);
 }
 
 static bool is_owned(const struct fixture *fixture)
@@ -271,6 +280,8 @@ static int on_answer(sd_bus_message *message, void *userdata, sd_bus_error *erro
 	(void)error;
 	sd_bus_message_unref(fixture->reply);
 	fixture->reply = sd_bus_message_ref(message);
+	fixture->limited +=
+		sd_bus_message_is_method_error(message, SD_BUS_ERROR_LIMITS_EXCEEDED) > 0;
 	fixture->answered = true;
 	return 0;
 }
@@ -770,17 +781,55 @@ static void calls_that_wait_are_bounded(void **state)
 	until(fixture, !is_owned(fixture));
 }
 
-/* Of calls that want one the bus itself keeps no more than a number. */
-static void send_without_reply(const struct fixture *fixture)
+static void send_call(const struct fixture *fixture, const char *interface, const char *member,
+		      const char *text, bool wants_reply)
 {
+	uint64_t cookie;
 	sd_bus_message *message = NULL;
 	assert_true(sd_bus_message_new_method_call(fixture->client, &message, BUS_NAME,
-						   "/org/smcrd", "org.freedesktop.DBus.Properties",
-						   "GetAll") >= 0);
-	assert_true(sd_bus_message_set_expect_reply(message, false) >= 0);
-	assert_true(sd_bus_message_append(message, "s", MANAGER) >= 0);
-	assert_true(sd_bus_send(fixture->client, message, NULL) >= 0);
+						   "/org/smcrd", interface, member) >= 0);
+	assert_true(sd_bus_message_set_expect_reply(message, wants_reply) >= 0);
+	assert_true(!text || sd_bus_message_append(message, "s", text) >= 0);
+	assert_true(sd_bus_send(fixture->client, message, wants_reply ? &cookie : NULL) >= 0);
 	sd_bus_message_unref(message);
+}
+
+static const char properties[] = "org.freedesktop.DBus.Properties";
+
+static void who_wants_no_answer_is_shown_nothing(void **state)
+{
+	struct fixture *fixture = *state;
+	be_on_the_bus(fixture);
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	const unsigned int looks = fixture->looks;
+	for (int i = 0; i < 50; i++) {
+		send_call(fixture, MANAGER, "ShowInfo", NULL, false);
+		send_call(fixture, properties, "GetAll", MANAGER, false);
+	}
+	send_call(fixture, MANAGER, "AddUeid", "x", false); /* which is for root */
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	until(fixture, fixture->asked == 3);
+	assert_int_equal(fixture->looks, looks);
+}
+
+/* Those of another connection, which come behind, are answered all the same. */
+static void calls_of_a_second_are_bounded(void **state)
+{
+	enum { FLOOD = 20 * BUS_MAX_CALLS_A_SECOND };
+	struct fixture *fixture = *state;
+	be_on_the_bus(fixture);
+	for (int i = 0; i < FLOOD; i++)
+		send_call(fixture, MANAGER, "AddUeid", "x", false);
+	assert_true(sd_bus_flush(fixture->client) >= 0);
+	sd_bus *flooder = fixture->client;
+	connect_client(fixture);
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	assert_in_range(fixture->asked, 2, FLOOD / 2);
+	assert_int_equal(fixture->limited, 0);
+	sd_bus_close_unref(flooder);
+	for (int i = 0; i < FLOOD / 2; i++)
+		start(fixture, "/org/smcrd", "org.freedesktop.DBus.Peer", "Ping", "");
+	until(fixture, fixture->limited > 0);
 }
 
 /* Others find the loop free for most of the time, however many calls wait: all is in the bus's
@@ -792,7 +841,7 @@ static void a_flood_has_a_part_of_the_loop(void **state)
 	const struct timeval often = { .tv_usec = 10000 };
 	be_on_the_bus(fixture);
 	for (int i = 0; i < FLOOD; i++)
-		send_without_reply(fixture);
+		send_call(fixture, properties, "GetAll", MANAGER, true);
 	assert_true(sd_bus_flush(fixture->client) >= 0);
 	fixture->slow = true;
 	const double wall = seconds_of(CLOCK_MONOTONIC), used = seconds_of(CLOCK_THREAD_CPUTIME_ID);
@@ -995,6 +1044,8 @@ int main(void)
 		CASE(commands_are_answered_when_they_have_ended),
 		CASE(wrong_calls_are_refused),
 		CASE(calls_that_wait_are_bounded),
+		CASE(who_wants_no_answer_is_shown_nothing),
+		CASE(calls_of_a_second_are_bounded),
 		CASE(a_flood_has_a_part_of_the_loop),
 		CASE(a_call_may_end_it),
 		CASE(events_are_signals),
