@@ -126,7 +126,7 @@ void bus_wake(struct bus *bus)
 		bus_kick(bus); /* else it has a turn at that time */
 }
 
-static bool is_clogged(const struct bus *bus)
+bool bus_is_clogged(const struct bus *bus)
 {
 	uint64_t queued;
 	return sd_bus_get_n_queued_write(bus->sd, &queued) >= 0 && queued >= BUS_MAX_QUEUED;
@@ -143,7 +143,7 @@ static int arm_io(struct bus *bus)
 		return fd < 0 ? fd : events;
 	if (events & POLLOUT)
 		what |= EV_WRITE;
-	if (events & POLLIN && !is_clogged(bus))
+	if (events & POLLIN && !bus_is_clogged(bus))
 		what |= EV_READ;
 	if (event_assign(bus->io, bus->params.base, fd, what, on_io, bus) < 0)
 		return -ENOMEM;
@@ -163,7 +163,7 @@ static int wait_for_more(struct bus *bus, uint64_t now)
 		at = bus->signals_at;
 	if (bus->kicked)
 		arm_timer(bus, 0);
-	else if (at != UINT64_MAX && !is_clogged(bus))
+	else if (at != UINT64_MAX && !bus_is_clogged(bus))
 		arm_timer(bus, at > now ? at - now : 0);
 	return 0;
 }
@@ -178,7 +178,7 @@ static void hang_up(struct bus *bus)
 	callers_forget(bus);
 	bus->sd = sd_bus_close_unref(bus->sd);
 	bus->failed = 0;
-	bus->signals_at = 0;
+	bus->signals_at = bus->lost = 0;
 	bus->events_begun = bus->resting = bus->kicked = bus->served = bus->refused = false;
 }
 
@@ -202,13 +202,13 @@ static int work_off(struct bus *bus, uint64_t begun)
 {
 	int r = 1;
 	/* sd-bus reads whenever it can, and would queue the answers. */
-	if (is_clogged(bus) && !bus->writable)
+	if (bus_is_clogged(bus) && !bus->writable)
 		return 0;
 	for (int i = 0; r > 0 && i < TURN_MESSAGES; i++) {
 		r = sd_bus_process(bus->sd, NULL);
 		if (bus->failed)
 			r = bus->failed;
-		if (fabric_now() - begun >= TURN_US || is_clogged(bus))
+		if (fabric_now() - begun >= TURN_US || bus_is_clogged(bus))
 			break;
 	}
 	return r < 0 ? r : 0;

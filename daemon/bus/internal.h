@@ -71,6 +71,7 @@ struct bus {
 	uint64_t last_request;
 	bool events_begun;   /* those behind that one are told */
 	uint64_t last_event; /* that was told or left out */
+	uint64_t lost;       /* events that could not be told, and nobody has heard so */
 	uint64_t signals_at; /* not before that are more of them told; 0: at once */
 };
 
@@ -78,6 +79,8 @@ struct bus {
  *  @param params  taken over; may be NULL
  *  @param ret_more  there is another part; may be NULL */
 json_t *bus_look(struct bus *bus, const char *method, json_t *params, bool *ret_more);
+/** Does so much wait to be sent that nothing is to be added? */
+bool bus_is_clogged(const struct bus *bus);
 /** Have a turn soon. */
 void bus_kick(struct bus *bus);
 /** A number for a request that bus_is_request() knows. */

@@ -73,22 +73,28 @@ static int fill(sd_bus_message *signal, json_t *row)
 	return r;
 }
 
+static void send_lost(struct bus *bus, uint64_t number)
+{
+	bus->lost += number;
+	if (sd_bus_emit_signal(bus->sd, BUS_ROOT, BUS_MANAGER, lost, "t", bus->lost) >= 0)
+		bus->lost = 0; /* else the next one tells it */
+}
+
 static void send_event(struct bus *bus, json_t *row)
 {
 	char member[FORM_NAME_LEN];
 	sd_bus_message *signal = NULL;
 	json_t *kind = pop(row, "event");
 	form_camel(json_string_value(kind), member);
-	if (sd_bus_message_new_signal(bus->sd, &signal, BUS_ROOT, BUS_MANAGER, member) >= 0 &&
-	    fill(signal, row) >= 0)
-		sd_bus_send(bus->sd, signal, NULL);
+	int r = sd_bus_message_new_signal(bus->sd, &signal, BUS_ROOT, BUS_MANAGER, member);
+	if (r >= 0)
+		r = fill(signal, row);
+	if (r >= 0)
+		r = sd_bus_send(bus->sd, signal, NULL);
+	if (r < 0)
+		send_lost(bus, 1);
 	sd_bus_message_unref(signal);
 	json_decref(kind);
-}
-
-static void send_lost(struct bus *bus, uint64_t number)
-{
-	sd_bus_emit_signal(bus->sd, BUS_ROOT, BUS_MANAGER, lost, "t", number);
 }
 
 static json_t *events_behind(struct bus *bus, uint64_t after, bool *ret_more)
@@ -96,12 +102,6 @@ static json_t *events_behind(struct bus *bus, uint64_t after, bool *ret_more)
 	char place[32];
 	snprintf(place, sizeof(place), "event:%" PRIu64, after);
 	return bus_look(bus, "event.show", json_pack("{s:s}", "after", place), ret_more);
-}
-
-static bool has_room(const struct bus *bus)
-{
-	uint64_t queued;
-	return sd_bus_get_n_queued_write(bus->sd, &queued) >= 0 && queued < BUS_MAX_QUEUED;
 }
 
 /* Whoever comes to the bus later sees the history by ShowEvent. */
@@ -140,7 +140,7 @@ void signals_send(struct bus *bus, uint64_t now)
 		return;
 	const uint64_t last = events_last_id(events);
 	bus->signals_at = 0;
-	if (!begin(bus, last) || !has_room(bus))
+	if (!begin(bus, last) || bus_is_clogged(bus))
 		return;
 	send_part(bus, last);
 	bus->signals_at = now + BUS_SIGNALS_PAUSE_MS * 1000;

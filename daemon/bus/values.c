@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "daemon/bus/form.h"
@@ -12,6 +13,19 @@
 /* ---- to the bus ---- */
 
 static int append_variant(sd_bus_message *message, const json_t *value);
+
+/* D-Bus refuses some of what JSON takes: what it is about is shown all the same. */
+static int append_text(sd_bus_message *message, const char *text)
+{
+	int r = sd_bus_message_append_basic(message, 's', text);
+	char *copy = r == -EINVAL ? strdup(text) : NULL;
+	if (!copy)
+		return r;
+	words_mend(copy);
+	r = sd_bus_message_append_basic(message, 's', copy);
+	free(copy);
+	return r;
+}
 
 /* What lists and objects in others are; those of the control are a few levels deep. */
 static int append_list(sd_bus_message *message, const json_t *list)
@@ -27,7 +41,7 @@ static int append_member(sd_bus_message *message, const char *key, const json_t 
 {
 	int r = sd_bus_message_open_container(message, 'e', "sv");
 	if (r >= 0)
-		r = sd_bus_message_append_basic(message, 's', key);
+		r = append_text(message, key);
 	if (r >= 0)
 		r = append_variant(message, value);
 	return r < 0 ? r : sd_bus_message_close_container(message);
@@ -109,7 +123,7 @@ int values_append(sd_bus_message *message, const char *type, const json_t *value
 	if (!strcmp(type, "as"))
 		return append_texts(message, value);
 	switch (*type) {
-	case 's': return sd_bus_message_append_basic(message, 's', text ? text : "");
+	case 's': return append_text(message, text ? text : "");
 	case 'b': return sd_bus_message_append_basic(message, 'b', &truth);
 	case 'd': return sd_bus_message_append_basic(message, 'd', &real);
 	default: return append_number(message, *type, json_integer_value(value));

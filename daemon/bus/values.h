@@ -2,7 +2,8 @@
 /**
  * @file values.h
  * JSON as values of D-Bus, and back. Without a type of their own whole numbers are x, texts s, true
- * and false b, other numbers d, lists av and objects a{sv}; what is null is left out.
+ * and false b, other numbers d, lists av and objects a{sv}; what is null is left out. A text that
+ * D-Bus would refuse goes as words_mend() makes it.
  *
  * Functions return 0 or a negative errno, of sd-bus mostly.
  */

@@ -29,6 +29,17 @@ static bool second_fits(uint8_t first, uint8_t second)
 	}
 }
 
+/* Unicode keeps these from texts, and D-Bus takes none with one: U+FDD0 to U+FDEF, and the last two
+ * of each plane. */
+static bool is_noncharacter(const uint8_t *at, size_t len)
+{
+	if (len == 3 && at[0] == 0xEF && at[1] == 0xB7)
+		return at[2] >= 0x90 && at[2] < 0xB0;
+	if (len < 3 || at[len - 1] < 0xBE || at[len - 2] != 0xBF)
+		return false;
+	return len == 3 ? at[0] == 0xEF : (at[1] & 0xF) == 0xF;
+}
+
 /* @return bytes of the character that stands there; 0: none does, or one that is not shown */
 static size_t character(const uint8_t *at)
 {
@@ -40,6 +51,8 @@ static size_t character(const uint8_t *at)
 	for (size_t i = 1; i < len; i++)
 		if ((at[i] & 0xC0) != 0x80)
 			return 0;
+	if (is_noncharacter(at, len))
+		return 0;
 	return at[0] == 0xC2 && at[1] < 0xA0 ? 0 : len; /* control characters of Latin-1 */
 }
 

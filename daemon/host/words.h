@@ -5,8 +5,9 @@
 
 /**
  * Make UTF-8 of a text: a "?" takes the place of each byte that is part of no character, as where a
- * character was cut, and of each control character but the newline. JSON takes nothing else, and a
- * terminal does nothing but show it.
+ * character was cut, and of each control character but the newline; of each byte of what Unicode
+ * keeps from texts (U+FFFE, and others) too. JSON and D-Bus take nothing else, and a terminal does
+ * nothing but show it.
  */
 void words_mend(char *text);
 

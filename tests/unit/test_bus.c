@@ -23,6 +23,7 @@
 
 #include "daemon/bus/bus.h"
 #include "daemon/bus/form.h"
+#include "daemon/bus/values.h"
 #include "tests/lib/controlfix.h"
 
 #define MANAGER  "org.smcrd.Manager1"
@@ -35,6 +36,23 @@ void __wrap_fabric_qp_stats(void *qp, struct rnic_qp_stats *ret_stats)
 {
 	(void)qp;
 	ret_stats->retransmits = 7;
+}
+
+/* Of the signals that smcrd makes, so many fail. */
+int __wrap_sd_bus_message_new_signal(sd_bus *sd, sd_bus_message **ret_signal, const char *path,
+				     const char *interface, const char *member);
+int __real_sd_bus_message_new_signal(sd_bus *sd, sd_bus_message **ret_signal, const char *path,
+				     const char *interface, const char *member);
+static unsigned int signals_to_fail;
+
+int __wrap_sd_bus_message_new_signal(sd_bus *sd, sd_bus_message **ret_signal, const char *path,
+				     const char *interface, const char *member)
+{
+	if (signals_to_fail) {
+		signals_to_fail--;
+		return -ENOMEM;
+	}
+	return __real_sd_bus_message_new_signal(sd, ret_signal, path, interface, member);
 }
 
 struct fixture {
@@ -909,6 +927,42 @@ static void events_are_signals(void **state)
 	assert_string_equal(fixture->signals[1], "RnicDown");
 }
 
+static void what_cannot_be_sent_is_counted(void **state)
+{
+	struct fixture *fixture = *state;
+	be_on_the_bus(fixture);
+	listen_to_signals(fixture);
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+	signals_to_fail = 1;
+	happen(fixture, 2);
+	until(fixture, fixture->num_signals == 2);
+	assert_string_equal(fixture->signals[0], "EventsLost");
+	assert_string_equal(fixture->signals[1], "Command");
+}
+
+/* U+FFFE and bytes that are no character: the rest of the message goes as it is. */
+static void what_d_bus_refuses_is_mended(void **state)
+{
+	struct fixture *fixture = *state;
+	sd_bus_message *message = NULL;
+	const char *text;
+	be_on_the_bus(fixture);
+	json_t *object = json_pack("{s:s, s:s}", "ke\xEF\xBF\xBE", "fine\t", "b",
+				   "\xEF\xB7\x90 \xF0\x9F\xBF\xBF");
+	assert_non_null(object);
+	assert_true(sd_bus_message_new_method_call(fixture->client, &message, BUS_NAME, "/a", "a.b",
+						   "C") >= 0);
+	assert_true(values_append_object(message, object) >= 0);
+	assert_true(sd_bus_message_seal(message, 1, 0) >= 0);
+	assert_true(find(message, "ke???", "s", &text));
+	assert_string_equal(text, "fine\t");
+	assert_true(sd_bus_message_rewind(message, true) >= 0);
+	assert_true(find(message, "b", "s", &text));
+	assert_string_equal(text, "??? ????");
+	sd_bus_message_unref(message);
+	json_decref(object);
+}
+
 static void what_comes_too_fast_is_counted(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1049,6 +1103,8 @@ int main(void)
 		CASE(a_flood_has_a_part_of_the_loop),
 		CASE(a_call_may_end_it),
 		CASE(events_are_signals),
+		CASE(what_cannot_be_sent_is_counted),
+		CASE(what_d_bus_refuses_is_mended),
 		CASE(what_comes_too_fast_is_counted),
 		CASE(signals_come_in_parts),
 		CASE(it_comes_back_when_the_bus_does),
