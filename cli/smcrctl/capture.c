@@ -9,14 +9,12 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/signalfd.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "cli/smcrctl/capture_out.h"
 #include "cli/smcrctl/filters.h"
 #include "cli/smcrctl/pages.h"
 #include "cli/smcrctl/tools.h"
@@ -28,12 +26,13 @@
 #define SIZE         (4u << 20) /* 40,000 messages */
 #define SIZE_OF_DATA CAPTURE_MAX_SIZE
 #define RECORD_MAX   (sizeof(struct capture_message) + CAPTURE_DATA_MAX)
-#define FILE_BUFFER  (1u << 18)
+#define RECORDS_MAX  256 /* between two looks at what ends a capture */
 #define TO_STDOUT    "-"
 
 struct capture {
 	const struct tool_call *call;
 	const struct tool_capture *options;
+	struct output output; /* of errors: standard output may be the capture's */
 	char *request;
 	int memory_fd;
 	void *memory;
@@ -41,26 +40,17 @@ struct capture {
 	struct capture_ring ring;
 	struct session session;
 	bool answered; /* smcrd has refused, or has ended: the reply can be taken */
-	int signals;   /* a signalfd */
-	FILE *out;
+	struct capture_out out;
 	struct capture_file *file;
-	uint8_t *record; /* RECORD_MAX */
-	uint64_t end_ms; /* 0: it has no end */
-	uint64_t messages, lost;
+	uint8_t *record;         /* RECORD_MAX */
+	uint64_t messages, lost; /* messages: that were written for certain */
 };
 
-static int fail(const struct capture *capture, const char *what, int error)
+static int fail(const struct capture *capture, const char *what, const char *why)
 {
 	char text[SESSION_ERROR_LEN];
-	snprintf(text, sizeof(text), "%s: %s", what, strerror(error));
-	return output_error(capture->call->output, STATUS_FAILED, "failed", text);
-}
-
-static uint64_t now_ms(void)
-{
-	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+	snprintf(text, sizeof(text), "%s: %s", what, why);
+	return output_error(&capture->output, STATUS_FAILED, "failed", text);
 }
 
 /* ---- what is wanted ---- */
@@ -121,109 +111,10 @@ static void free_memory(struct capture *capture)
 
 /* ---- begin ---- */
 
-/* Until smcrd has begun, or says why not. */
-static void wait_for_begin(struct capture *capture)
-{
-	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
-	const uint64_t end = now_ms() + PATIENCE_S * 1000;
-	while (!capture_ring_has_begun(&capture->ring) && !capture->answered && now_ms() < end)
-		capture->answered = poll(&fd, 1, LOOK_MS) > 0;
-}
-
-/* SIGINT and SIGTERM end the capture, and what has come by then is written. */
-static bool take_signals(struct capture *capture)
-{
-	sigset_t set;
-	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	capture->signals = signalfd(-1, &set, SFD_CLOEXEC);
-	return capture->signals >= 0 && sigprocmask(SIG_BLOCK, &set, NULL) == 0;
-}
-
-/* Programs' data and what links are known by are in it: the file is its owner's. */
-static FILE *open_file(const struct capture *capture)
-{
-	if (to_stdout(capture))
-		return stdout;
-	int fd = open(capture->options->file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	FILE *out = fd >= 0 ? fdopen(fd, "w") : NULL;
-	if (!out && fd >= 0)
-		close(fd);
-	return out;
-}
-
-static bool begin_file(struct capture *capture)
-{
-	capture->out = open_file(capture);
-	if (!capture->out)
-		return false;
-	setvbuf(capture->out, NULL, _IOFBF, FILE_BUFFER);
-	capture->file = capture_file_new(capture->out);
-	return capture->file && fflush(capture->out) == 0;
-}
-
-/* ---- while it runs ---- */
-
-static bool is_enough(const struct capture *capture)
-{
-	return capture->options->count &&
-	       capture_file_messages(capture->file) >= capture->options->count;
-}
-
-/* What is there by now, all of it. @return 0 or an exit status */
-static int drain(struct capture *capture)
-{
-	ssize_t len = 0;
-	int error = 0;
-	bool any = false;
-	while (!error && !is_enough(capture) &&
-	       (len = capture_ring_get(&capture->ring, capture->record, RECORD_MAX)) > 0) {
-		error = capture_file_add(capture->file, capture->record, (size_t)len);
-		any = true;
-	}
-	if (len < 0 || error)
-		return output_error(capture->call->output, STATUS_FAILED, "bad-reply",
-				    "smcrd writes what this smcrctl does not understand: are both "
-				    "of the same version?");
-	if (any && (fflush(capture->out) || ferror(capture->out)))
-		return fail(capture, "cannot write the capture", errno);
-	return 0;
-}
-
-/* @return true: it is over, for a signal, the time, or smcrd */
-static bool wait_for_more(struct capture *capture)
-{
-	struct pollfd fds[] = { { .fd = capture->session.fd, .events = POLLIN },
-				{ .fd = capture->signals, .events = POLLIN } };
-	poll(fds, 2, LOOK_MS);
-	capture->answered = fds[0].revents != 0;
-	return fds[0].revents || fds[1].revents || (capture->end_ms && now_ms() >= capture->end_ms);
-}
-
-static int run(struct capture *capture)
-{
-	bool over = false;
-	fprintf(stderr, "smcrctl: capturing; %s\n",
-		capture->options->seconds > 0 || capture->options->count
-			? "an interrupt ends it, too"
-			: "an interrupt ends it");
-	if (capture->options->seconds > 0)
-		capture->end_ms = now_ms() + (uint64_t)(capture->options->seconds * 1000);
-	for (;;) {
-		int status = drain(capture);
-		if (status || over || is_enough(capture))
-			return status;
-		over = wait_for_more(capture);
-	}
-}
-
-/* ---- the end ---- */
-
 /* Why smcrd has ended it. @return the exit status */
 static int take_answer(struct capture *capture)
 {
-	const struct output *output = capture->call->output;
+	const struct output *output = &capture->output;
 	char text[SESSION_ERROR_LEN];
 	char *reply;
 	int error = session_end(&capture->session, &reply, text);
@@ -239,28 +130,156 @@ static int take_answer(struct capture *capture)
 	return status;
 }
 
-static int end_file(struct capture *capture)
+/* Until smcrd has begun, or says why not. */
+static void wait_for_begin(struct capture *capture)
 {
-	int failed = 0;
+	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
+	const uint64_t end = capture_out_now() + PATIENCE_S * 1000;
+	while (!capture_ring_has_begun(&capture->ring) && !capture->answered &&
+	       capture_out_now() < end)
+		capture->answered = poll(&fd, 1, LOOK_MS) > 0;
+}
+
+/* Until a FIFO has a reader, or the capture is over. @return as capture_out_open() */
+static int open_file(struct capture *capture)
+{
+	const char *name = to_stdout(capture) ? NULL : capture->options->file;
+	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
+	int error;
+	while ((error = capture_out_open(&capture->out, name)) == -EAGAIN && !capture->answered &&
+	       !capture_out_is_over(&capture->out))
+		capture->answered = poll(&fd, 1, LOOK_MS) > 0;
+	return error;
+}
+
+/* @return 0 or an exit status; when smcrd has ended the capture, that is the status */
+static int begin_file(struct capture *capture)
+{
+	const char *name = to_stdout(capture) ? "standard output" : capture->options->file;
+	int error = open_file(capture);
+	if (error == -EAGAIN && capture->answered)
+		return take_answer(capture);
+	if (error)
+		return fail(capture, name,
+			    error == -EAGAIN ? "nobody reads this FIFO" : strerror(-error));
+	capture->file = capture_file_new(capture->out.file);
+	if (!capture->file)
+		return fail(capture, name, "out of memory");
+	fflush(capture->out.file);
+	return capture->out.problem ? fail(capture, name, capture->out.problem) : 0;
+}
+
+/* ---- while it runs ---- */
+
+static bool is_enough(const struct capture *capture)
+{
+	return capture->options->count &&
+	       capture_file_messages(capture->file) >= capture->options->count;
+}
+
+/* Where `position` is behind `at` the ring is damaged, and reading on says so. */
+static bool is_before(const struct capture *capture, uint64_t position)
+{
+	return position != capture->ring.at;
+}
+
+static int take_record(struct capture *capture)
+{
+	ssize_t len = capture_ring_get(&capture->ring, capture->record, RECORD_MAX);
+	int error = -EBADMSG;
+	if (len > 0)
+		error = capture_file_add(capture->file, capture->record, (size_t)len);
+	if (error == -ENOMEM)
+		return fail(capture, "cannot write the capture", strerror(ENOMEM));
+	if (error)
+		return output_error(&capture->output, STATUS_FAILED, "bad-reply",
+				    "smcrd writes what this smcrctl does not understand: are both "
+				    "of the same version?");
+	return 0;
+}
+
+static bool is_problem(const struct capture *capture)
+{
+	return capture->out.problem || ferror(capture->out.file);
+}
+
+/* Some of what lies in the ring before `end`. smcrd goes on meanwhile, so to read until the ring is
+ * empty might take for ever. @return 0 or an exit status */
+static int drain(struct capture *capture, uint64_t end)
+{
+	int status = 0;
+	unsigned int records = 0;
+	for (; !status && records < RECORDS_MAX && is_before(capture, end) && !is_enough(capture) &&
+	       !is_problem(capture);
+	     records++)
+		status = take_record(capture);
+	if (status || !records)
+		return status;
+	fflush(capture->out.file);
+	if (is_problem(capture))
+		return fail(capture, "cannot write the capture",
+			    capture->out.problem ? capture->out.problem : strerror(EIO));
+	capture->messages = capture_file_messages(capture->file);
+	return 0;
+}
+
+/* @param wait  there was nothing to read
+ * @return true: it is over, for a signal, the time, or smcrd */
+static bool is_over(struct capture *capture, bool wait)
+{
+	struct pollfd fd = { .fd = capture->session.fd, .events = POLLIN };
+	capture->answered = poll(&fd, 1, wait ? LOOK_MS : 0) > 0;
+	return capture->answered || capture_out_is_over(&capture->out);
+}
+
+static int run(struct capture *capture)
+{
+	int status = 0;
+	uint64_t end;
+	fprintf(stderr, "smcrctl: capturing; %s\n",
+		capture->options->seconds > 0 || capture->options->count
+			? "an interrupt ends it, too"
+			: "an interrupt ends it");
+	do {
+		end = capture_ring_written(&capture->ring);
+		status = drain(capture, end);
+	} while (!status && !is_enough(capture) && !is_over(capture, !is_before(capture, end)));
+	/* What has come by now, and no more. */
+	end = capture_ring_written(&capture->ring);
+	while (!status && !is_enough(capture) && is_before(capture, end))
+		status = drain(capture, end);
+	return status;
+}
+
+/* ---- the end ---- */
+
+/* @param status  so far: a second error is not told */
+static int end_file(struct capture *capture, int status)
+{
 	if (capture->file) {
-		capture->messages = capture_file_messages(capture->file);
+		const uint64_t taken = capture_file_messages(capture->file);
 		capture->lost = capture_file_end(capture->file, &capture->ring);
+		capture->lost += taken - capture->messages; /* and the file has not got them */
 	}
-	if (capture->out)
-		failed = capture->out == stdout ? fflush(stdout) : fclose(capture->out);
-	return failed ? fail(capture, "cannot write the capture", errno) : STATUS_DONE;
+	if (capture_out_close(&capture->out) || status)
+		return status;
+	return fail(capture, "cannot write the capture", capture->out.problem);
 }
 
 static void tell(const struct capture *capture)
 {
 	fprintf(stderr, "smcrctl: %" PRIu64 " message%s captured, %" PRIu64 " lost\n",
 		capture->messages, capture->messages == 1 ? "" : "s", capture->lost);
-	if (!capture->call->output->json || to_stdout(capture))
+}
+
+static void tell_json(const struct capture *capture)
+{
+	if (!capture->output.json || to_stdout(capture))
 		return;
 	json_t *result =
 		json_pack("{s:s, s:I, s:I}", "file", capture->options->file, "messages",
 			  (json_int_t)capture->messages, "lost", (json_int_t)capture->lost);
-	output_json(capture->call->output, "capture", result);
+	output_json(&capture->output, "capture", result);
 	json_decref(result);
 }
 
@@ -270,48 +289,55 @@ static int capture_with(struct capture *capture)
 	char text[SESSION_ERROR_LEN];
 	int error = session_begin(&capture->session, capture->request, capture->memory_fd, text);
 	if (error)
-		return output_failure(capture->call->output, error, text);
+		return output_failure(&capture->output, error, text);
 	wait_for_begin(capture);
 	if (capture->answered)
 		return take_answer(capture);
 	if (!capture_ring_has_begun(&capture->ring))
-		return output_error(capture->call->output, STATUS_FAILED, "failed",
+		return output_error(&capture->output, STATUS_FAILED, "failed",
 				    "smcrd has not begun the capture in time");
-	if (!take_signals(capture))
-		return fail(capture, "cannot wait for signals", errno);
-	if (!begin_file(capture))
-		return fail(capture,
-			    capture->options->file ? capture->options->file : "standard output",
-			    errno);
-	int status = run(capture);
-	int ended = end_file(capture);
+	if (capture_out_take_signals() < 0)
+		return fail(capture, "cannot wait for signals", strerror(errno));
+	if (capture->options->seconds > 0)
+		capture->out.end_ms =
+			capture_out_now() + (uint64_t)(capture->options->seconds * 1000);
+	int status = begin_file(capture);
+	if (status)
+		return end_file(capture, status);
+	status = run(capture);
+	status = end_file(capture, status);
 	tell(capture);
 	if (!status && capture->answered)
 		status = take_answer(capture);
-	return status ? status : ended;
+	if (!status)
+		tell_json(capture);
+	return status;
 }
 
 int capture_run(const struct tool_call *call)
 {
 	struct capture capture = {
-		.call = call, .options = call->capture, .memory_fd = -1, .signals = -1
+		.call = call, .options = call->capture, .output = *call->output, .memory_fd = -1
 	};
 	char text[SESSION_ERROR_LEN];
-	if (!parse(&capture)) {
+	if (to_stdout(&capture))
+		capture.output.to = stderr;
+	words_say_as(&capture.output);
+	const bool good = parse(&capture);
+	words_say_as(call->output);
+	if (!good) {
 		free(capture.request);
 		return STATUS_USAGE;
 	}
 	int status, error = 0;
 	if (!make_memory(&capture))
-		status = fail(&capture, "no memory for the capture", errno);
+		status = fail(&capture, "no memory for the capture", strerror(errno));
 	else if ((error = session_open(&capture.session, call->socket_path, PATIENCE_S, text)))
-		status = output_failure(call->output, error, text);
+		status = output_failure(&capture.output, error, text);
 	else {
 		status = capture_with(&capture);
 		session_close(&capture.session);
 	}
-	if (capture.signals >= 0)
-		close(capture.signals);
 	free_memory(&capture);
 	return status;
 }

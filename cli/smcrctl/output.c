@@ -10,9 +10,10 @@
 
 void output_json(const struct output *output, const char *key, const json_t *value)
 {
+	FILE *to = output->to ? output->to : stdout;
 	json_t *document = json_pack("{s:i, s:O}", "schema", 1, key, value);
-	json_dumpf(document, stdout, output->pretty ? JSON_INDENT(2) : JSON_COMPACT);
-	putchar('\n');
+	json_dumpf(document, to, output->pretty ? JSON_INDENT(2) : JSON_COMPACT);
+	putc('\n', to);
 	json_decref(document);
 }
 

@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 enum exit_status {
 	STATUS_DONE = 0,
@@ -21,9 +22,10 @@ struct output {
 	bool json, pretty; /* pretty: indented; else one line a document */
 	bool details;      /* tables with all columns */
 	bool exact_bytes;  /* 1234567 instead of 1.2M */
+	FILE *to;          /* of documents; NULL: standard output */
 };
 
-/** One document on standard output: {"schema": 1, KEY: value}. */
+/** One document: {"schema": 1, KEY: value}. */
 void output_json(const struct output *output, const char *key, const json_t *value);
 
 /** An error of smcrctl's own, as a sentence on standard error and, with JSON, as a document.

@@ -188,7 +188,6 @@ void control_forget(struct control *control, uint64_t request)
 	struct control_pending *pending;
 	DL_SEARCH_SCALAR(control->pending, pending, request, request);
 	if (!pending) {
-		config_reload_forget(control, request);
 		capture_forget(control, request);
 		if (!drain_forget(control, request))
 			config_reload_forget(control, request);

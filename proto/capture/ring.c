@@ -94,11 +94,15 @@ uint64_t capture_ring_lost(const struct capture_ring *ring, unsigned int rnic)
 	return atomic_load_explicit(&ring->page->lost[slot(rnic)], memory_order_relaxed);
 }
 
+uint64_t capture_ring_written(const struct capture_ring *ring)
+{
+	return atomic_load_explicit(&ring->page->written, memory_order_acquire);
+}
+
 ssize_t capture_ring_get(struct capture_ring *ring, void *buf, size_t room)
 {
 	struct record_header header;
-	uint64_t there =
-		atomic_load_explicit(&ring->page->written, memory_order_acquire) - ring->at;
+	uint64_t there = capture_ring_written(ring) - ring->at;
 	if (there == 0)
 		return 0;
 	if (there > ring->size || there < HEADER_LEN)

@@ -74,6 +74,8 @@ bool capture_ring_put(struct capture_ring *ring, const struct iovec *parts, size
 /** Writer: one message of this RNIC was lost. */
 void capture_ring_lose(struct capture_ring *ring, unsigned int rnic);
 
+/** Reader: how far smcrd has written by now, in bytes; `at` has got there when all is read. */
+uint64_t capture_ring_written(const struct capture_ring *ring);
 /**
  * Reader: take the next record.
  * @return its length, 0 if there is none now, -EMSGSIZE: it is longer than `room` and is skipped;

@@ -405,3 +405,87 @@ completes() {
 	[[ "$install" == *"etc/completion/smcrctl.bash"*"/nowhere/usr/share/bash-completion/completions/smcrctl"* ]]
 	[[ "$install" == *"etc/completion/_smcrctl /nowhere/usr/share/zsh/site-functions/"* ]]
 }
+
+# flooded MODE: a daemon that fills the ring of a capture as MODE says (capture_smcrd.py)
+flooded() {
+	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/flood.sock
+	rm -f "$SMCRD_SOCKET"
+	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/capture_smcrd.py" "$SMCRD_SOCKET" "$1" 3>&- &
+	CANNED_PID=$!
+	until_true 10 listens
+}
+
+# begins_capture ARGUMENTS..: $CAPTURE_PID captures; standard output is /dev/full if DEVICE says so
+begins_capture() {
+	setpriv --pdeathsig KILL "$SMCRCTL" capture "$@" \
+		>"${DEVICE:-$BATS_TEST_TMPDIR/out}" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
+	CAPTURE_PID=$!
+}
+
+# ends_with STATUS: so did the capture end
+ends_with() {
+	local ended=0
+	wait "$CAPTURE_PID" || ended=$?
+	[ "$ended" = "$1" ]
+}
+
+has_ended() {
+	[ ! -e "/proc/$1" ] || grep -q '^State:.Z' "/proc/$1/status"
+}
+
+@test "a capture that is slower than smcrd ends by its time, a signal, and an error" {
+	flooded flood
+	run -0 timeout -s KILL 30 "$SMCRCTL" capture --data --seconds 0.3 -w "$BATS_TEST_TMPDIR/x"
+	[[ "$output" == *" messages captured, "* ]]
+	flooded flood
+	begins_capture --data -w /dev/null
+	until_true 10 grep -q capturing "$BATS_TEST_TMPDIR/err"
+	kill -INT "$CAPTURE_PID"
+	until_true 20 has_ended "$CAPTURE_PID"
+	wait "$CAPTURE_PID"
+	flooded flood
+	run -1 --separate-stderr timeout -s KILL 30 "$SMCRCTL" -j capture --data -w /dev/full
+	# shellcheck disable=SC2154
+	[ "$(grep -c "No space left on device" <<<"$stderr")" = 1 ]
+	[ "${#lines[@]}" = 1 ]
+	[ "$(jq -r .error.code <<<"$output")" = failed ]
+}
+
+@test "a signal ends a capture that waits for a reader of its FIFO, or for one that takes nothing" {
+	mkfifo "$BATS_TEST_TMPDIR/fifo"
+	flooded flood
+	begins_capture -w "$BATS_TEST_TMPDIR/fifo"
+	until_true 10 handles_signals
+	kill -TERM "$CAPTURE_PID"
+	until_true 10 has_ended "$CAPTURE_PID"
+	ends_with 1
+	grep -q "nobody reads this FIFO" "$BATS_TEST_TMPDIR/err"
+	flooded flood
+	exec 4<>"$BATS_TEST_TMPDIR/fifo"
+	begins_capture --data -w "$BATS_TEST_TMPDIR/fifo" 4>&-
+	until_true 10 grep -q capturing "$BATS_TEST_TMPDIR/err"
+	kill -INT "$CAPTURE_PID"
+	until_true 20 has_ended "$CAPTURE_PID"
+	ends_with 1
+	exec 4>&-
+	[ "$(grep -c "its reader takes nothing" "$BATS_TEST_TMPDIR/err")" = 1 ]
+}
+
+# Signal 15 is bit 14.
+handles_signals() {
+	local caught
+	caught=$(awk '/^SigCgt:/ { print $2 }' "/proc/$CAPTURE_PID/status")
+	[ "$(cat "/proc/$CAPTURE_PID/comm")" = smcrctl ] && ((0x${caught: -4} & 0x4000))
+}
+
+@test "errors of a capture to standard output are on standard error, in JSON too" {
+	flooded refuse
+	run -1 --separate-stderr "$SMCRCTL" -j capture -w -
+	[ -z "$output" ]
+	[ "$(grep '^{' <<<"$stderr" | jq -r .error.code)" = busy ]
+	flooded flood
+	DEVICE=/dev/full begins_capture --data -w -
+	until_true 20 has_ended "$CAPTURE_PID"
+	ends_with 1
+	grep -q "^smcrctl: standard output: No space" "$BATS_TEST_TMPDIR/err"
+}

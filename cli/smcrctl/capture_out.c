@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/smcrctl/capture_out.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#define FILE_BUFFER (1u << 18)
+#define LOOK_MS     50
+#define MAX_LOOKS   40 /* 2 s in which a reader takes nothing, after the end */
+
+static volatile sig_atomic_t signals;
+
+static void count(int signal)
+{
+	(void)signal;
+	if (signals < 2)
+		signals++;
+}
+
+uint64_t capture_out_now(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
+}
+
+int capture_out_take_signals(void)
+{
+	const struct sigaction action = { .sa_handler = count }; /* no SA_RESTART */
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0)
+		return -1;
+	return sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool capture_out_is_over(const struct capture_out *out)
+{
+	return signals || (out->end_ms && capture_out_now() >= out->end_ms);
+}
+
+/* ---- writing ---- */
+
+static bool give_up(struct capture_out *out, const char *problem)
+{
+	if (!out->problem)
+		out->problem = problem;
+	return false;
+}
+
+/* Polls in turns, so that a signal just before poll() is no signal lost. */
+static bool wait_for_room(struct capture_out *out)
+{
+	struct pollfd fd = { .fd = out->fd, .events = POLLOUT };
+	unsigned int looks = 0;
+	for (;;) {
+		int r = signals > 1 ? 0 : poll(&fd, 1, LOOK_MS);
+		if (r > 0)
+			return true;
+		if (signals > 1)
+			return give_up(out, "interrupted before all of it was written");
+		looks += r == 0 && capture_out_is_over(out);
+		if (looks >= MAX_LOOKS)
+			return give_up(out, "its reader takes nothing");
+	}
+}
+
+/* What poll() has found room for is written without waiting in pieces of PIPE_BUF. */
+static ssize_t write_some(void *cookie, const char *buf, size_t size)
+{
+	struct capture_out *out = cookie;
+	size_t done = 0;
+	while (done < size && !out->problem) {
+		if (!out->whole && !wait_for_room(out))
+			break;
+		const size_t left = size - done;
+		ssize_t n =
+			write(out->fd, buf + done, out->whole || left < PIPE_BUF ? left : PIPE_BUF);
+		if (n > 0)
+			done += (size_t)n;
+		else if (n == 0 || (errno != EINTR && errno != EAGAIN))
+			give_up(out, strerror(n == 0 ? EIO : errno));
+	}
+	return (ssize_t)done;
+}
+
+/* ---- open and close ---- */
+
+static int open_fd(const char *name)
+{
+	struct stat st;
+	int fd = open(name, O_WRONLY | O_CREAT | O_TRUNC | O_NONBLOCK | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		return fd;
+	int error = errno;
+	if (error == ENXIO && stat(name, &st) == 0 && S_ISFIFO(st.st_mode))
+		return -EAGAIN;
+	return -error;
+}
+
+int capture_out_open(struct capture_out *out, const char *name)
+{
+	const cookie_io_functions_t functions = { .write = write_some };
+	struct stat st;
+	out->own = name != NULL;
+	out->fd = name ? open_fd(name) : STDOUT_FILENO;
+	if (out->fd < 0)
+		return out->fd;
+	out->whole = fstat(out->fd, &st) == 0 && S_ISREG(st.st_mode);
+	out->file = fopencookie(out, "w", functions);
+	if (out->file) {
+		setvbuf(out->file, NULL, _IOFBF, FILE_BUFFER);
+		return 0;
+	}
+	if (out->own)
+		close(out->fd);
+	return -ENOMEM;
+}
+
+bool capture_out_close(struct capture_out *out)
+{
+	if (!out->file)
+		return true;
+	if (fclose(out->file) != 0)
+		give_up(out, strerror(errno));
+	out->file = NULL;
+	if (out->own && close(out->fd) != 0)
+		give_up(out, strerror(errno));
+	return !out->problem;
+}
