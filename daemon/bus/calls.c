@@ -272,18 +272,35 @@ static void pass_on(struct call *call, const struct credentials *credentials)
 	json_decref(reply);
 }
 
+/* sd-bus tells a bus that does not answer in time by such an error, in the bus's name. */
+static void refuse_unknown(const struct call *call, sd_bus_message *message)
+{
+	if (sd_bus_message_is_method_error(message, SD_BUS_ERROR_NO_REPLY) > 0 ||
+	    sd_bus_message_is_method_error(message, SD_BUS_ERROR_TIMEOUT) > 0)
+		sd_bus_reply_method_errorf(call->message, SD_BUS_ERROR_TIMEOUT,
+					   "the bus has not said in time who asks: call again");
+	else
+		sd_bus_reply_method_errorf(call->message, BUS_ERROR_NAME "NotPermitted",
+					   "the bus does not say who asks");
+}
+
+static bool is_of_the_bus(sd_bus_message *message)
+{
+	const char *sender = sd_bus_message_get_sender(message);
+	return sender && !strcmp(sender, "org.freedesktop.DBus");
+}
+
 static int on_credentials(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
 {
 	struct call *call = userdata;
 	struct credentials credentials = { 0 };
 	(void)ret_error;
 	call->asking = sd_bus_slot_unref(call->asking);
-	if (read_credentials(message, &credentials) == 0) {
+	if (is_of_the_bus(message) && read_credentials(message, &credentials) == 0) {
 		pass_on(call, &credentials);
 		return 0;
 	}
-	sd_bus_reply_method_errorf(call->message, BUS_ERROR_NAME "NotPermitted",
-				   "the bus does not say who asks");
+	refuse_unknown(call, message);
 	end(call);
 	return 0;
 }

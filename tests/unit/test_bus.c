@@ -55,6 +55,34 @@ int __wrap_sd_bus_message_new_signal(sd_bus *sd, sd_bus_message **ret_signal, co
 	return __real_sd_bus_message_new_signal(sd, ret_signal, path, interface, member);
 }
 
+/* Whom smcrd asks who calls: NULL for the bus. */
+int __wrap_sd_bus_call_method_async(sd_bus *sd, sd_bus_slot **ret_slot, const char *destination,
+				    const char *path, const char *interface, const char *member,
+				    sd_bus_message_handler_t callback, void *userdata,
+				    const char *types, ...);
+static const char *who_is_asked;
+
+int __wrap_sd_bus_call_method_async(sd_bus *sd, sd_bus_slot **ret_slot, const char *destination,
+				    const char *path, const char *interface, const char *member,
+				    sd_bus_message_handler_t callback, void *userdata,
+				    const char *types, ...)
+{
+	enum { WAIT_US = 300000 };
+	sd_bus_message *message = NULL;
+	va_list args;
+	int r = sd_bus_message_new_method_call(
+		sd, &message, who_is_asked ? who_is_asked : destination, path, interface, member);
+	va_start(args, types);
+	if (r >= 0)
+		r = sd_bus_message_appendv(message, types, args);
+	va_end(args);
+	if (r >= 0)
+		r = sd_bus_call_async(sd, ret_slot, message, callback, userdata,
+				      who_is_asked ? WAIT_US : 0);
+	sd_bus_message_unref(message);
+	return r;
+}
+
 struct fixture {
 	struct controlfix *fix;
 	char dir[32], address[64], config[64];
@@ -715,6 +743,45 @@ static void changes_are_for_administrators(void **state)
 	assert_int_equal(fixture->asked, 2);
 }
 
+/* Another one than the bus: it says nothing, or that everybody is root. */
+static int on_who_asks(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	const bool *lies = userdata;
+	(void)error;
+	if (sd_bus_message_is_method_call(message, NULL, "GetConnectionCredentials") <= 0)
+		return 0;
+	if (*lies)
+		assert_true(sd_bus_reply_method_return(message, "a{sv}", 1, "UnixUserID", "u", 0) >=
+			    0);
+	return 1;
+}
+
+static void only_the_bus_says_who_asks(void **state)
+{
+	struct fixture *fixture = *state;
+	bool lies = true;
+	be_on_the_bus(fixture);
+	assert_true(sd_bus_add_filter(fixture->client, NULL, on_who_asks, &lies) >= 0);
+	assert_true(sd_bus_get_unique_name(fixture->client, &who_is_asked) >= 0);
+	sd_bus_message *reply = ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", "");
+	who_is_asked = NULL;
+	expect_error(reply, "org.smcrd.Error.NotPermitted", "does not say who asks");
+	assert_int_equal(fixture->asked, 0);
+}
+
+static void a_bus_that_does_not_say_in_time_is_no_refusal(void **state)
+{
+	struct fixture *fixture = *state;
+	bool lies = false;
+	be_on_the_bus(fixture);
+	assert_true(sd_bus_add_filter(fixture->client, NULL, on_who_asks, &lies) >= 0);
+	assert_true(sd_bus_get_unique_name(fixture->client, &who_is_asked) >= 0);
+	sd_bus_message *reply = ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", "");
+	who_is_asked = NULL;
+	expect_error(reply, SD_BUS_ERROR_TIMEOUT, "not said in time");
+	expect_good(ask(fixture, "/org/smcrd", MANAGER, "ShowInfo", ""));
+}
+
 static void commands_are_answered_when_they_have_ended(void **state)
 {
 	struct fixture *fixture = *state;
@@ -1095,6 +1162,8 @@ int main(void)
 		CASE(every_show_has_the_form_it_says),
 		CASE(long_views_come_in_parts),
 		CASE(changes_are_for_administrators),
+		CASE(only_the_bus_says_who_asks),
+		CASE(a_bus_that_does_not_say_in_time_is_no_refusal),
 		CASE(commands_are_answered_when_they_have_ended),
 		CASE(wrong_calls_are_refused),
 		CASE(calls_that_wait_are_bounded),
