@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* Wrong calls by the bus, and too many of them. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <string.h>
+
+#include "daemon/bus/form.h"
+#include "tests/lib/busfix.h"
+
+/* ---- wrong calls ---- */
+
+/* Of the manager. The last ones are as for sd_bus_message_append(). */
+#define refuses(busfix, words, member, ...)                                                        \
+	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, member, __VA_ARGS__),  \
+			    SD_BUS_ERROR_INVALID_ARGS, words)
+#define refuses_option(busfix, words, ...)                                                         \
+	refuses(busfix, words, "ShowLink", "a{sv}", 1, __VA_ARGS__)
+
+static void wrong_calls_are_refused(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	char longest[5000];
+	memset(longest, 'a', sizeof(longest) - 1);
+	longest[sizeof(longest) - 1] = '\0';
+	const char *longest_name = longest + sizeof(longest) - FORM_NAME_LEN;
+	refuses_option(busfix, "no parameter \"nonsense\"", "nonsense", "u", 1);
+	refuses_option(busfix, "out of range", "linkgroup", "i", -1);
+	refuses_option(busfix, "no text, whole number", "linkgroup", "t", UINT64_MAX);
+	refuses_option(busfix, "no text, whole number", "linkgroup", "as", 0);
+	refuses_option(busfix, "longer than 4096", "peer", "s", longest);
+	refuses_option(busfix, "no text", "peer", "d", 1.0);
+	refuses_option(busfix, "name of an option is longer than 63 bytes", longest, "b", 1);
+	refuses_option(busfix, "no parameter", longest_name, "b", 1);
+	refuses(busfix, "twice", "ShowLink", "a{sv}", 2, "peer", "s", "a", "peer", "s", "b");
+	refuses(busfix, "too long", "AddUeid", "s", longest);
+	refuses(busfix, "", "TestLink", "uu", 1, 1);
+	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Nonsense", ""),
+			    SD_BUS_ERROR_UNKNOWN_METHOD, "Nonsense");
+	busfix_expect_error(busfix_ask(busfix, "/org/smcrd/link/1_1", "org.smcrd.Link1", "Delete",
+				       "a{sv}", 1, "link", "y", 2),
+			    SD_BUS_ERROR_INVALID_ARGS, "twice"); /* the path says which */
+}
+
+/* ---- too many ---- */
+
+static void calls_that_wait_are_bounded(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	const char *text;
+	busfix->as_root = true;
+	busfix->fix->pair->side[PAIR_CLIENT].blocked = true;
+	for (int i = 0; i < BUS_MAX_CALLS_OF_SENDER; i++)
+		busfix_start(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TestLink", "uy", 1, 1);
+	busfix_until(busfix, busfix->asked == BUS_MAX_CALLS_OF_SENDER);
+	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TestLink", "uy", 1, 1),
+			    SD_BUS_ERROR_LIMITS_EXCEEDED, "too many calls");
+	/* Properties are answered all the same. */
+	busfix_get(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Version", "s", &text);
+	bus_configure(busfix->bus, CONFIG_DBUS_NO);
+	assert_int_equal(busfix->gone, BUS_MAX_CALLS_OF_SENDER);
+	busfix_until(busfix, !busfix_is_owned(busfix));
+}
+
+static void who_wants_no_answer_is_shown_nothing(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	busfix_show(busfix, "ShowInfo", "");
+	const unsigned int looks = busfix->looks;
+	for (int i = 0; i < 50; i++) {
+		busfix_send(busfix, BUSFIX_MANAGER, "ShowInfo", NULL, false);
+		busfix_send(busfix, BUSFIX_PROPERTIES, "GetAll", BUSFIX_MANAGER, false);
+	}
+	busfix_send(busfix, BUSFIX_MANAGER, "AddUeid", "x", false); /* which is for root */
+	busfix_show(busfix, "ShowInfo", "");
+	busfix_until(busfix, busfix->asked == 3);
+	assert_int_equal(busfix->looks, looks);
+}
+
+/* Those of another connection, which come behind, are answered all the same. */
+static void calls_of_a_second_are_bounded(void **state)
+{
+	enum { FLOOD = 20 * BUS_MAX_CALLS_A_SECOND };
+	struct busfix *busfix = busfix_on_the_bus(state);
+	for (int i = 0; i < FLOOD; i++)
+		busfix_send(busfix, BUSFIX_MANAGER, "AddUeid", "x", false);
+	assert_true(sd_bus_flush(busfix->client) >= 0);
+	sd_bus *flooder = busfix->client;
+	busfix->client = busfix_connect(busfix);
+	busfix_show(busfix, "ShowInfo", "");
+	assert_in_range(busfix->asked, 2, FLOOD / 2);
+	assert_int_equal(busfix->limited, 0);
+	sd_bus_close_unref(flooder);
+	for (int i = 0; i < FLOOD / 2; i++)
+		busfix_start(busfix, BUSFIX_ROOT, "org.freedesktop.DBus.Peer", "Ping", "");
+	busfix_until(busfix, busfix->limited > 0);
+}
+
+/* Others find the loop free for most of the time, however many calls wait: all is in the bus's
+ * hands before it is looked at. */
+static void a_flood_has_a_part_of_the_loop(void **state)
+{
+	enum { FLOOD = 2000 };
+	struct busfix *busfix = busfix_on_the_bus(state);
+	const struct timeval often = { .tv_usec = 10000 };
+	for (int i = 0; i < FLOOD; i++)
+		busfix_send(busfix, BUSFIX_PROPERTIES, "GetAll", BUSFIX_MANAGER, true);
+	assert_true(sd_bus_flush(busfix->client) >= 0);
+	busfix->slow = true;
+	const double wall = busfix_seconds(CLOCK_MONOTONIC),
+		     used = busfix_seconds(CLOCK_THREAD_CPUTIME_ID);
+	while (busfix->looks < FLOOD && busfix_seconds(CLOCK_MONOTONIC) - wall < 1) {
+		event_base_loopexit(busfix->fix->base, &often);
+		event_base_loop(busfix->fix->base, EVLOOP_ONCE);
+	}
+	assert_true(busfix->looks > 10);
+	assert_true(busfix_seconds(CLOCK_THREAD_CPUTIME_ID) - used <
+		    0.4 * (busfix_seconds(CLOCK_MONOTONIC) - wall));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BUSFIX_CASE(wrong_calls_are_refused),
+		BUSFIX_CASE(calls_that_wait_are_bounded),
+		BUSFIX_CASE(who_wants_no_answer_is_shown_nothing),
+		BUSFIX_CASE(calls_of_a_second_are_bounded),
+		BUSFIX_CASE(a_flood_has_a_part_of_the_loop),
+	};
+	return cmocka_run_group_tests_name("bus_limits", tests, NULL, NULL);
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+/* Objects of smcrd on the bus: paths, properties, introspection. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "daemon/bus/form.h"
+#include "tests/lib/busfix.h"
+
+#define LINKGROUP      "/org/smcrd/linkgroup/1"
+#define LINKGROUP_FACE "org.smcrd.Linkgroup1"
+#define LINK(number)   "/org/smcrd/link/1_" number
+#define LINK_FACE      "org.smcrd.Link1"
+
+static void has_text(struct busfix *busfix, const char *path, const char *interface,
+		     const char *name, const char *value)
+{
+	const char *text;
+	busfix_get(busfix, path, interface, name, "s", &text);
+	assert_string_equal(text, value);
+}
+
+static void has_number(struct busfix *busfix, const char *path, const char *interface,
+		       const char *name, const char *type, uint64_t value)
+{
+	uint64_t number = 0; /* little endian: room for any of them */
+	busfix_get(busfix, path, interface, name, type, &number);
+	assert_int_equal(number, value);
+}
+
+static void objects_have_typed_properties(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	uint32_t number;
+	has_text(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Version", SMCRD_VERSION);
+	has_text(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TcpOptionError", "not here");
+	has_number(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Pid", "u", (uint64_t)getpid());
+	has_number(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TcpOptionAvailable", "b", false);
+	has_number(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "EngineLinks", "u", 2);
+	has_text(busfix, LINKGROUP, LINKGROUP_FACE, "Role", "server");
+	has_number(busfix, LINKGROUP, LINKGROUP_FACE, "Connections", "u", 1);
+	has_text(busfix, LINK("2"), LINK_FACE, "State", "active");
+	has_number(busfix, LINK("2"), LINK_FACE, "Number", "y", 2);
+	has_number(busfix, LINK("2"), LINK_FACE, "TxBytes", "t", 0);
+	has_text(busfix, LINK("2"), LINK_FACE, "LastError", ""); /* what is unknown */
+	busfix_expect_good(
+		busfix_ask(busfix, LINK("1"), BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE));
+	assert_true(busfix_find(busfix->reply, "Linkgroup", "u", &number));
+	assert_int_equal(number, 1);
+	assert_int_equal(busfix->asked, 0); /* it does not take knowing who */
+}
+
+static void what_is_not_there_is_no_object(void **state)
+{
+	static const char *const paths[] = {
+		LINK("3"),
+		"/org/smcrd/link/2_1",
+		LINK("01"),
+		"/org/smcrd/link/1",
+		LINK("257"),
+		"/org/smcrd/linkgroup/2",
+		"/org/smcrd/linkgroup/01",
+		"/org/smcrd/linkgroup/1/1",
+		"/org/smcrd/linkgroup/x",
+		"/org/smcrd/device/x",
+		"/org/smcrd/linkgroup/4294967297",
+		"/org/smcrd/nonsense",
+		"/org/smcrd/linkgroup/1_1",
+		"/org/smcrd/link/4294967297_1",
+	};
+	struct busfix *busfix = busfix_on_the_bus(state);
+	for (size_t i = 0; i < sizeof(paths) / sizeof(paths[0]); i++) {
+		sd_bus_message *reply =
+			busfix_ask(busfix, paths[i], BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE);
+		if (!sd_bus_message_get_error(reply))
+			fail_msg("there is something at %s", paths[i]);
+	}
+}
+
+static void introspection_shows_objects_and_methods(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	const char *text = busfix_introspect(busfix, "/org/smcrd/link");
+	assert_non_null(strstr(text, "<node name=\"1_1\"/>"));
+	assert_non_null(strstr(text, "<node name=\"1_2\"/>"));
+	text = busfix_introspect(busfix, BUSFIX_ROOT);
+	assert_non_null(strstr(text, "<node name=\"linkgroup\"/>"));
+	assert_non_null(strstr(text, "<arg type=\"y\" name=\"link\" direction=\"in\"/>"));
+	assert_non_null(strstr(text, "<signal name=\"LinkFailed\">"));
+	assert_non_null(strstr(text, "<method name=\"ShowConnection\">"));
+	assert_null(strstr(text, "WaitEvent"));
+	text = busfix_introspect(busfix, LINKGROUP);
+	assert_non_null(strstr(text, "<method name=\"AddLink\">"));
+	assert_null(strstr(text, "<method name=\"Enable\">"));
+}
+
+/* The names that introspection has, of methods, properties and signals. */
+static void expect_members_in_manual(struct busfix *busfix, const char *path)
+{
+	char name[FORM_NAME_LEN];
+	const char *at = strstr(busfix_introspect(busfix, path), "<interface name=\"org.smcrd.");
+	assert_non_null(at);
+	while ((at = strstr(at, " name=\""))) {
+		bool is_arg = at[-1] == '"'; /* behind its type */
+		bool is_node = !strncmp(at - strlen("<node"), "<node", 5);
+		at += strlen(" name=\"");
+		if (is_node)
+			break;
+		if (is_arg)
+			continue;
+		assert_int_equal(sscanf(at, "%63[^\"]", name), 1);
+		if (!strchr(name, '.')) /* an interface, or a remark */
+			busfix_expect_in_manual(name);
+	}
+}
+
+static void the_manual_page_has_all_names(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	expect_members_in_manual(busfix, BUSFIX_ROOT);
+	expect_members_in_manual(busfix, LINKGROUP);
+	expect_members_in_manual(busfix, LINK("1"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BUSFIX_CASE(objects_have_typed_properties),
+		BUSFIX_CASE(what_is_not_there_is_no_object),
+		BUSFIX_CASE(introspection_shows_objects_and_methods),
+		BUSFIX_CASE(the_manual_page_has_all_names),
+	};
+	return cmocka_run_group_tests_name("bus_objects", tests, NULL, NULL);
+}
