@@ -44,6 +44,22 @@ static void wrong_calls_are_refused(void **state)
 			    SD_BUS_ERROR_INVALID_ARGS, "twice"); /* the path says which */
 }
 
+/* One that is looked up in each of its beginnings takes a third of a second. */
+static void long_paths_cost_little(void **state)
+{
+	enum { CALLS = 16, LONGEST = 65000 };
+	struct busfix *busfix = busfix_on_the_bus(state);
+	char path[LONGEST + 1];
+	for (size_t i = 0; i < LONGEST; i++)
+		path[i] = i % 2 ? 'a' : '/';
+	path[LONGEST] = '\0';
+	const double used = busfix_seconds(CLOCK_PROCESS_CPUTIME_ID);
+	for (int i = 0; i < CALLS; i++)
+		busfix_expect_error(busfix_ask(busfix, path, BUSFIX_MANAGER, "ShowInfo", ""),
+				    SD_BUS_ERROR_UNKNOWN_OBJECT, "no object whose path has 256");
+	assert_true(busfix_seconds(CLOCK_PROCESS_CPUTIME_ID) - used < 2);
+}
+
 /* ---- too many ---- */
 
 static void calls_that_wait_are_bounded(void **state)
@@ -124,6 +140,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		BUSFIX_CASE(wrong_calls_are_refused),
+		BUSFIX_CASE(long_paths_cost_little),
 		BUSFIX_CASE(calls_that_wait_are_bounded),
 		BUSFIX_CASE(who_wants_no_answer_is_shown_nothing),
 		BUSFIX_CASE(calls_of_a_second_are_bounded),
