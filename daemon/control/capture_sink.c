@@ -70,7 +70,7 @@ static bool tell_link(struct capture_sink *sink, uint64_t link_ref, unsigned int
 	return capture_ring_put(&sink->ring, &part, 1);
 }
 
-/* @return false: it is not wanted, or there is no room to describe it */
+/* @return false: it is not wanted, or the link cannot be described, and the message is lost */
 static bool prepare_link(struct capture_sink *sink, const struct smcr_engine *engine,
 			 const struct fabric_message *message)
 {
@@ -79,8 +79,11 @@ static bool prepare_link(struct capture_sink *sink, const struct smcr_engine *en
 	struct smcr_link_view view;
 	if (known && (!(*mark & MARK_WANTED) || *mark & MARK_TOLD))
 		return *mark & MARK_WANTED;
-	if (!smcr_engine_get_link(engine, message->link_ref, &view))
+	/* Nobody can tell of a link that has gone whether it was wanted. */
+	if (!smcr_engine_get_link(engine, message->link_ref, &view)) {
+		capture_ring_lose(&sink->ring, rnic_of(sink, message->device_id));
 		return false;
+	}
 	if (!known)
 		*mark = judge(sink, &view);
 	if (!(*mark & MARK_WANTED))
@@ -119,7 +122,7 @@ void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engi
 			 (message->is_write ? CAPTURE_WRITE : 0u),
 		.link = message->link_ref,
 		.time_ns = now_ns(),
-		.lost = capture_ring_lost(&sink->ring, rnic),
+		.lost = capture_ring_has_lost(&sink->ring, rnic),
 		.remote_addr = message->remote_addr,
 		.rkey = message->rkey,
 		.length = message->length,

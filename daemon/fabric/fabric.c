@@ -166,6 +166,7 @@ static void tell_tap(struct fabric_qp *qp, struct fabric_message *message)
 {
 	const struct fabric_tap *tap = qp->fabric->tap;
 	message->link_ref = qp->link_ref;
+	message->device_id = qp->device->id;
 	message->marks = qp->marks;
 	if (tap->writes || !message->is_write)
 		tap->message(tap->ctx, message);

@@ -46,10 +46,11 @@ struct fabric_params {
 
 /** Something that goes to an RNIC, or has come from one. */
 struct fabric_message {
-	uint64_t link_ref; /* smcr_engine_get_link() tells of the link */
-	uint64_t *marks;   /* FABRIC_MARKS of them, of the link; the tap's to use */
-	bool sent;         /* else received */
-	bool is_write;     /* an RDMA WRITE, else a SEND */
+	uint64_t link_ref;  /* smcr_engine_get_link() tells of the link */
+	uint32_t device_id; /* of its RNIC, as in fabric_each_device() */
+	uint64_t *marks;    /* FABRIC_MARKS of them, of the link; the tap's to use */
+	bool sent;          /* else received */
+	bool is_write;      /* an RDMA WRITE, else a SEND */
 	const uint8_t *data;
 	uint32_t length;
 	uint64_t remote_addr; /* WRITE */

@@ -86,7 +86,13 @@ static unsigned int slot(unsigned int rnic)
 
 void capture_ring_lose(struct capture_ring *ring, unsigned int rnic)
 {
-	atomic_fetch_add_explicit(&ring->page->lost[slot(rnic)], 1, memory_order_relaxed);
+	const uint64_t lost = ++ring->lost[slot(rnic)];
+	atomic_store_explicit(&ring->page->lost[slot(rnic)], lost, memory_order_relaxed);
+}
+
+uint64_t capture_ring_has_lost(const struct capture_ring *ring, unsigned int rnic)
+{
+	return ring->lost[slot(rnic)];
 }
 
 uint64_t capture_ring_lost(const struct capture_ring *ring, unsigned int rnic)

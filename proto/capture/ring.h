@@ -51,7 +51,9 @@ struct capture_ring {
 	struct capture_page *page;
 	uint8_t *bytes;
 	uint32_t size; /* of the bytes */
-	uint64_t at;   /* how far this side has come, which it believes instead of the page */
+	/* What this side believes instead of the page: */
+	uint64_t at;                  /* how far it has come */
+	uint64_t lost[CAPTURE_RNICS]; /* the writer's count */
 };
 
 /**
@@ -73,6 +75,8 @@ bool capture_ring_has_begun(const struct capture_ring *ring);
 bool capture_ring_put(struct capture_ring *ring, const struct iovec *parts, size_t n);
 /** Writer: one message of this RNIC was lost. */
 void capture_ring_lose(struct capture_ring *ring, unsigned int rnic);
+/** Writer: how many were, as it has counted, whatever the page says. */
+uint64_t capture_ring_has_lost(const struct capture_ring *ring, unsigned int rnic);
 
 /** Reader: how far smcrd has written by now, in bytes; `at` has got there when all is read. */
 uint64_t capture_ring_written(const struct capture_ring *ring);
@@ -82,7 +86,7 @@ uint64_t capture_ring_written(const struct capture_ring *ring);
  *         -EBADMSG: the ring is damaged, and there is no way on
  */
 ssize_t capture_ring_get(struct capture_ring *ring, void *buf, size_t room);
-/** Reader: how many messages of this RNIC were lost so far. */
+/** Reader: how many messages of this RNIC were lost so far, as the writer has told. */
 uint64_t capture_ring_lost(const struct capture_ring *ring, unsigned int rnic);
 
 #endif

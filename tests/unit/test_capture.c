@@ -106,6 +106,13 @@ static void what_does_not_fit_is_counted(void **state)
 	assert_int_equal(capture_ring_lost(&rings->reader, 0), 1);
 	assert_int_equal(capture_ring_lost(&rings->reader, 3), 2);
 	assert_int_equal(capture_ring_lost(&rings->reader, CAPTURE_RNICS - 1), 1);
+	assert_int_equal(capture_ring_has_lost(&rings->writer, 3), 2);
+	/* Who can write to the page changes what it says, and not what the writer knows. */
+	atomic_store(&rings->reader.page->lost[3], UINT64_MAX - 1);
+	assert_int_equal(capture_ring_has_lost(&rings->writer, 3), 2);
+	capture_ring_lose(&rings->writer, 3);
+	assert_int_equal(capture_ring_has_lost(&rings->writer, 3), 3);
+	assert_int_equal(capture_ring_lost(&rings->reader, 3), 3);
 	assert_int_equal(capture_ring_get(&rings->reader, out, sizeof(out)), -EMSGSIZE);
 	assert_int_equal(capture_ring_get(&rings->reader, out, sizeof(out)), 0);
 	assert_true(put(rings, bytes, 1));

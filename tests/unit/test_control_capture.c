@@ -238,13 +238,35 @@ static void other_links_are_left_out(void **state)
 	sink.serial++;
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0);
-	marks[0] = 0;
-	const struct fabric_message stale = {
-		.link_ref = 99, .marks = marks, .data = cdc, .length = 44
-	};
-	capture_sink_take(&sink, fix->control.engine, &stale);
 	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0); /* the message */
 	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+}
+
+/* Whether it was described before it went or not. */
+static void messages_of_a_link_that_has_gone_are_lost(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	uint8_t record[1000];
+	struct capture_ring reader;
+	struct capture_sink sink = sink_of(memory, &reader);
+	struct capture_message message = { .lost = 0 };
+	const uint8_t *data;
+	uint32_t len;
+	const struct fabric_message stale = {
+		.link_ref = 99, .device_id = 7, .marks = marks, .data = cdc, .length = 44
+	};
+	capture_sink_take(&sink, fix->control.engine, &stale);
+	capture_sink_take(&sink, fix->control.engine, &stale);
+	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	assert_int_equal(capture_ring_lost(&reader, 0), 2);
+	memset(marks, 0, sizeof(marks));
+	give(&sink, fix, cdc, sizeof(cdc), false); /* of another RNIC, which has lost nothing */
+	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0);
+	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.lost, 0);
+	assert_int_equal(capture_ring_lost(&reader, 1), 0);
 }
 
 /* Nobody reads: smcrd goes on, and counts. Then somebody does, and the next one tells how many. */
@@ -268,6 +290,8 @@ static void a_slow_reader_loses_messages(void **state)
 		messages += capture_message_take(record, (size_t)n, &message, &data, &len);
 	assert_int_equal(messages + lost, 1000);
 	assert_int_equal(message.lost, 0);
+	/* Its own count is what is told, not what the reader may have written to the page. */
+	atomic_store(&reader.page->lost[0], 12345678);
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	n = capture_ring_get(&reader, record, sizeof(record));
 	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
@@ -286,6 +310,7 @@ int main(void)
 		TEST(a_link_is_told_once),
 		TEST(keys_and_data_are_roots),
 		TEST(other_links_are_left_out),
+		TEST(messages_of_a_link_that_has_gone_are_lost),
 		TEST(a_slow_reader_loses_messages),
 	};
 	return cmocka_run_group_tests_name("control capture", tests, NULL, NULL);
