@@ -103,9 +103,20 @@ static uint64_t now_ns(void)
 	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
-static bool has_keys(const struct fabric_message *message)
+static bool is_llc(const struct fabric_message *message)
 {
 	return !message->is_write && message->length && message->data[0] != SMCR_CDC_TYPE;
+}
+
+/* In which form is its ADD LINK? */
+static enum smcr_llc_forms forms_of(const struct smcr_engine *engine,
+				    const struct fabric_message *message)
+{
+	struct smcr_link_view view;
+	if (message->data[0] != SMCR_LLC_ADD_LINK ||
+	    !smcr_engine_get_link(engine, message->link_ref, &view) || !view.dialect_known)
+		return SMCR_LLC_FORM_ANY;
+	return view.dialect == SMCR_DIALECT_RFC ? SMCR_LLC_FORM_RFC : SMCR_LLC_FORM_DEPLOYED;
 }
 
 void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engine,
@@ -131,13 +142,13 @@ void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engi
 				  { (void *)message->data, message->length } };
 	if (parts[1].iov_len > CAPTURE_DATA_MAX)
 		parts[1].iov_len = CAPTURE_DATA_MAX;
-	if (sink->hide_keys && has_keys(message)) {
+	if (sink->hide_keys && is_llc(message)) {
 		if (parts[1].iov_len > sizeof(without_keys))
 			parts[1].iov_len = sizeof(without_keys);
 		memcpy(without_keys, message->data, parts[1].iov_len);
-		smcr_llc_hide_keys(without_keys, parts[1].iov_len);
+		if (smcr_llc_hide_keys(without_keys, parts[1].iov_len, forms_of(engine, message)))
+			record.flags |= CAPTURE_HIDDEN;
 		parts[1].iov_base = without_keys;
-		record.flags |= CAPTURE_HIDDEN;
 	}
 	if (!capture_ring_put(&sink->ring, parts, 2))
 		capture_ring_lose(&sink->ring, rnic);

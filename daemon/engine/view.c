@@ -131,6 +131,8 @@ static struct smcr_link_view view_of_link(const struct smcr_link *link)
 		.lgr_id = link->lgr->id,
 		.peer = link->lgr->peer,
 		.number = link->number,
+		.dialect = link->lgr->dialect,
+		.dialect_known = link->lgr->dialect_known,
 		.state = link->state,
 		.device_id = link->device ? link->device->info.id : 0,
 		.local_qpn = link->qpn,

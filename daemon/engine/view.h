@@ -39,7 +39,9 @@ struct smcr_link_view {
 	uint8_t number;
 	struct smcr_addr peer; /* as in its link group's view */
 	char peer_host[SMCR_EID_LEN + 1];
-	int state; /* enum smcr_link_state */
+	enum smcr_dialect dialect; /* likewise; holds once it is known */
+	bool dialect_known;        /* the group's first link was confirmed */
+	int state;                 /* enum smcr_link_state */
 	uint32_t device_id;
 	char device_name[SMCR_DEVICE_NAME_LEN];
 	uint8_t local_gid[SMCR_GID_LEN], peer_gid[SMCR_GID_LEN];

@@ -222,12 +222,23 @@ int smcr_llc_decode_v2(const uint8_t *buf, size_t len, struct smcr_llc_msg *ret_
 int smcr_llc_encode_v2(const struct smcr_llc_msg *msg, const struct smcr_llc_rtokens *rtokens,
 		       uint8_t *buf, size_t len);
 
+/** In which layout may an ADD LINK of version 1 be? For all other messages there is one. */
+enum smcr_llc_forms {
+	SMCR_LLC_FORM_RFC = 1,
+	SMCR_LLC_FORM_DEPLOYED = 2,
+	SMCR_LLC_FORM_ANY = 3, /* it is not known which */
+};
+
 /**
- * Put zeros where a message that is not a CDC has RTokens or a PSN, and behind them, whether it is
- * sound or not: nobody can speak for a peer with what is left. For those who may look at messages,
- * but not at keys.
+ * Put zeros where a message that is not a CDC has keys, of whatever version it is and whether it is
+ * sound or not: RTokens (RKeys and addresses) and initial PSNs. Nobody can speak for a peer with
+ * what is left: link numbers, counts, MTUs, reasons, GIDs and queue pairs. Nothing but the first
+ * four bytes is left of a type that is not known, nor anything behind the end of a type's layout.
+ * For those who may look at messages, but not at keys.
+ * @param forms  enum smcr_llc_forms
+ * @return is there anything that was hidden, zeros or not?
  */
-void smcr_llc_hide_keys(uint8_t *buf, size_t len);
+bool smcr_llc_hide_keys(uint8_t *buf, size_t len, unsigned int forms);
 
 /** Name of a type as operators read it ("CONFIRM LINK"), or "unknown". Static storage. */
 const char *smcr_llc_type_name(uint8_t type);

@@ -185,13 +185,18 @@ stream() {
 	until_true "$FAILOVER_PATIENCE" symmetric
 	tap_stop root
 	tap_stop member
-	# An ADD LINK has the PSN from byte 31 on, behind 12 of the BTH.
+	# Keys are zero for one of them, and all else is what the other one sees.
 	add_links() {
-		capture_fields "$1" 'smc.llc_msg == 0x02' udp.payload | awk '{ print substr($0, 87, 26) }'
+		capture_fields "$1" 'smc.llc_msg == 0x02' "${@:2}"
 	}
-	[ -n "$(add_links member)" ]
-	[ -z "$(add_links member | tr -d '0\n')" ]
-	[ -n "$(add_links root | tr -d '0\n')" ]
+	[ "$(add_links member smc.add.link.initial.psn | sort -u)" = 0x000000 ]
+	[ "$(add_links root smc.add.link.initial.psn | sort -u | wc -l)" -ge 2 ]
+	seen=(frame.packet_flags_direction smc.add.link.{flags,sender.mac,sender.gid,sender.qp.number,link.number,qp.mtu.value})
+	add_links root "${seen[@]}" >"$HOSTS_DIR/root.adds"
+	diff <(add_links member "${seen[@]}") "$HOSTS_DIR/root.adds"
+	grep -q . "$HOSTS_DIR/root.adds"
+	diff <(capture_fields member smc.llc_msg smc.llc_msg) <(capture_fields root smc.llc_msg smc.llc_msg)
+	[ -z "$(capture_fields member '_ws.malformed || _ws.expert.severity == error' frame.number)" ]
 	diff <(sends member | grep ' fe2c') <(sends root | grep ' fe2c') # CDC messages are whole
 	[ -n "$(capture_fields member 'frame.comment contains "keys are zero"' frame.number)" ]
 }

@@ -145,6 +145,7 @@ static void give(struct capture_sink *sink, const struct controlfix *fix, const 
 }
 
 static const uint8_t cdc[44] = { SMCR_CDC_TYPE, 44, 1, 2, 3 };
+static const uint8_t test_link[44] = { 7, 44, 0, 0, 1, 2, 3 };
 /* CONFIRM RKEY, one key and one address */
 static const uint8_t llc[44] = { 6, 44, 0, 0, 0, 0x11, 0x22, 0x33, 0x44, 5, 6, 7, 8 };
 
@@ -205,10 +206,16 @@ static void keys_and_data_are_roots(void **state)
 	assert_memory_equal(data, llc, 5);
 	for (int i = 5; i < 44; i++)
 		assert_int_equal(data[i], 0);
-	n = capture_ring_get(&reader, record, sizeof(record));
+	/* What has no keys is not said to have had any. */
+	give(&sink, fix, test_link, sizeof(test_link), false);
+	n = capture_ring_get(&reader, record, sizeof(record)); /* the CDC message */
 	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
 	assert_int_equal(message.flags, CAPTURE_SENT);
 	assert_memory_equal(data, cdc, 44);
+	n = capture_ring_get(&reader, record, sizeof(record));
+	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+	assert_int_equal(message.flags, CAPTURE_SENT);
+	assert_memory_equal(data, test_link, 44);
 
 	sink = sink_of(memory, &reader);
 	sink.writes = true;
@@ -220,6 +227,42 @@ static void keys_and_data_are_roots(void **state)
 	assert_int_equal(message.remote_addr, 0x1000);
 	assert_int_equal(message.rkey, 7);
 	assert_memory_equal(data, llc, 44);
+}
+
+/* The PSN of an ADD LINK is where the dialect of its link group has it. */
+static void an_add_link_is_hidden_by_its_dialect(void **state)
+{
+	struct controlfix *fix = *state;
+	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
+	static const struct {
+		bool known;
+		enum smcr_dialect dialect;
+		size_t first, last; /* bytes that are zero */
+	} cases[] = { { true, SMCR_DIALECT_RFC, 31, 33 },
+		      { true, SMCR_DIALECT_DEPLOYED, 33, 35 },
+		      { false, SMCR_DIALECT_RFC, 31, 35 } };
+	uint8_t record[1000], ones[44];
+	struct capture_ring reader;
+	struct capture_message message;
+	const uint8_t *data;
+	uint32_t len;
+	struct smcr_lgr *lgr = pair_link(fix->pair, PAIR_SERVER, 1)->lgr;
+	memset(ones, 0xFF, sizeof(ones));
+	ones[0] = 2;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		struct capture_sink sink = sink_of(memory, &reader);
+		sink.hide_keys = true;
+		lgr->dialect_known = cases[i].known;
+		lgr->dialect = cases[i].dialect;
+		give(&sink, fix, ones, sizeof(ones), false);
+		capture_ring_get(&reader, record, sizeof(record));
+		ssize_t n = capture_ring_get(&reader, record, sizeof(record));
+		assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
+		assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
+		for (size_t at = 1; at < 44; at++)
+			assert_int_equal(data[at],
+					 at >= cases[i].first && at <= cases[i].last ? 0 : 0xFF);
+	}
 }
 
 static void other_links_are_left_out(void **state)
@@ -309,6 +352,7 @@ int main(void)
 		TEST(two_run_at_a_time),
 		TEST(a_link_is_told_once),
 		TEST(keys_and_data_are_roots),
+		TEST(an_add_link_is_hidden_by_its_dialect),
 		TEST(other_links_are_left_out),
 		TEST(messages_of_a_link_that_has_gone_are_lost),
 		TEST(a_slow_reader_loses_messages),

@@ -563,66 +563,6 @@ static void types_have_names(void **state)
 	assert_string_equal(smcr_llc_type_name(255), "unknown");
 }
 
-/* ---- keys */
-
-static void assert_hidden(const struct smcr_llc_msg *msg, enum smcr_dialect dialect,
-			  const void *key, size_t key_len, size_t kept)
-{
-	uint8_t before[44], after[44];
-	assert_int_equal(smcr_llc_encode(msg, dialect, before, sizeof(before)), 44);
-	memcpy(after, before, sizeof(after));
-	smcr_llc_hide_keys(after, sizeof(after));
-	assert_memory_equal(before, after, kept);
-	if (key_len) {
-		assert_non_null(memmem(before, sizeof(before), key, key_len));
-		assert_null(memmem(after, sizeof(after), key, key_len));
-	}
-}
-
-static void keys_can_be_hidden(void **state)
-{
-	static const uint8_t key[] = { 0xA1, 0xB2, 0xC3, 0xD4 };
-	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY,
-				    .confirm_rkey = { .rkey = 0xA1B2C3D4, .vaddr = 1 } };
-	uint8_t unknown[44] = { 0x8C, 44, 1, 2, 3, 4 };
-	(void)state;
-	assert_hidden(&msg, RFC, key, 4, 5);
-	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_ADD_LINK_CONT,
-				     .add_link_cont = { .num_rtokens = 1,
-							.pair = { { .new_rkey = 0xA1B2C3D4 } } } };
-	assert_hidden(&msg, RFC, key, 4, 8);
-	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_ADD_LINK,
-				     .add_link = { .mac = { 1 }, .psn = 0xA1B2C3 } };
-	assert_hidden(&msg, RFC, key, 3, 31);
-	assert_hidden(&msg, SMCR_DIALECT_DEPLOYED, key, 3, 31);
-	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_RKEY,
-				     .delete_rkey = { .count = 1, .rkey = { 0xA1B2C3D4 } } };
-	assert_hidden(&msg, RFC, key, 4, 8);
-	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_CONFIRM_LINK,
-				     .confirm_link = { .mac = { 1 }, .qpn = 7, .max_links = 2 } };
-	assert_hidden(&msg, RFC, NULL, 0, 44);
-	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_LINK,
-				     .delete_link = { .link_number = 3, .reason = 0x10000 } };
-	assert_hidden(&msg, RFC, NULL, 0, 44);
-	/* What is left of each type, of either version. */
-	static const size_t left[] = { 4, 44, 31, 8, 44, 44, 5, 44, 5, 8, 4, 4, 4, 4, 4, 4 };
-	for (unsigned int type = 0; type < 0x30; type++) {
-		uint8_t ones[44];
-		size_t kept = 0;
-		memset(ones, 0xFF, sizeof(ones));
-		ones[0] = (uint8_t)type;
-		smcr_llc_hide_keys(ones, sizeof(ones));
-		while (kept < 44 && (kept == 0 || ones[kept] == 0xFF))
-			kept++;
-		assert_int_equal(kept, left[type % 16]);
-		for (size_t i = kept; i < 44; i++)
-			assert_int_equal(ones[i], 0);
-	}
-	smcr_llc_hide_keys(unknown, sizeof(unknown));
-	assert_memory_equal(unknown, "\x8C\x2C\x01\x02\0\0\0\0", 8);
-	smcr_llc_hide_keys(unknown, 0);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -643,7 +583,6 @@ int main(void)
 		cmocka_unit_test(encoding_needs_room_and_writes_nothing_else),
 		cmocka_unit_test(random_messages_round_trip),
 		cmocka_unit_test(types_have_names),
-		cmocka_unit_test(keys_can_be_hidden),
 	};
 	return cmocka_run_group_tests_name("llc", tests, NULL, NULL);
 }
