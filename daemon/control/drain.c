@@ -28,7 +28,8 @@ static json_t *result_of(size_t left, const char *format, ...)
 
 static json_t *none_left(void)
 {
-	return result_of(0, "no connection is left that smcrd carries: it may be replaced");
+	return result_of(0, "no connection is left that smcrd carries: smcrd may be stopped or "
+			    "restarted now");
 }
 
 static void answer(struct control *control, json_t *result, const struct refusal *refusal)
@@ -43,6 +44,21 @@ static void answer(struct control *control, json_t *result, const struct refusal
 	json_decref(result);
 }
 
+/* The last one has ended: told once, whoever notices. */
+static void tell_end(struct control *control)
+{
+	struct refusal refusal = { 0 };
+	json_t *result = none_left();
+	control->drain.empty = true;
+	if (control->events)
+		events_command(control->events, "drain", false,
+			       json_string_value(json_object_get(result, "text")));
+	if (!result)
+		refuse(&refusal, ENOMEM, "no-memory",
+		       "no connection is left, but smcrd has no memory to tell it");
+	answer(control, result, &refusal);
+}
+
 static bool wait_for_the_end(struct control *control, uint64_t request)
 {
 	struct control_waiter *waiter = calloc(1, sizeof(*waiter));
@@ -53,26 +69,41 @@ static bool wait_for_the_end(struct control *control, uint64_t request)
 	return true;
 }
 
+/* Nobody has waited for it yet, or smcrd was just about to look. */
+static json_t *ended_already(struct control *control, bool begun_before)
+{
+	if (begun_before && !control->drain.empty)
+		tell_end(control);
+	control->drain.empty = true;
+	return none_left();
+}
+
+static json_t *wait_or_refuse(struct control *control, const struct command_call *call,
+			      bool *ret_later)
+{
+	*ret_later = wait_for_the_end(control, call->asker->request);
+	if (!*ret_later)
+		return refuse(
+			call->refusal, ENOMEM, "no-memory",
+			"smcrd takes no new SMC-R connections, but has no memory to tell "
+			"when the last one has ended: 'smcrctl info' shows how many are left");
+	if (control->events)
+		events_command(control->events, call->text, false, "new connections are plain TCP");
+	return NULL;
+}
+
 json_t *drain_begin(struct control *control, const struct command_call *call, bool *ret_later)
 {
 	struct control_drain *drain = &control->drain;
-	if (!drain->on)
+	bool begun_before = drain->on;
+	if (!begun_before)
 		*drain = (struct control_drain){ .on = true, .since = fabric_now() };
 	size_t left = control->drained(control->reply_ctx);
-	drain->empty = left == 0;
-	if (left > 0 && call->params->wait) {
-		*ret_later = wait_for_the_end(control, call->asker->request);
-		if (!*ret_later)
-			return refuse(call->refusal, ENOMEM, "no-memory",
-				      "smcrd takes no new SMC-R connections, but has no memory to "
-				      "tell when the last one has ended");
-		if (control->events)
-			events_command(control->events, call->text, false,
-				       "new connections are plain TCP");
-		return NULL;
-	}
 	if (left == 0)
-		return none_left();
+		return ended_already(control, begun_before);
+	drain->empty = false;
+	if (call->params->wait)
+		return wait_or_refuse(control, call, ret_later);
 	return result_of(left,
 			 "new connections are plain TCP; %zu that smcrd carries %s on: 'smcrctl "
 			 "drain --wait' waits for the end of the last one",
@@ -85,13 +116,15 @@ json_t *drain_end(struct control *control, const struct params *params, struct r
 	(void)params;
 	(void)refusal;
 	if (!control->drain.on)
-		return result_of(0, "new connections may use SMC-R, as before");
+		return result_of(0, "smcrd was not draining: new connections may use SMC-R");
 	control->drain.on = false;
 	size_t left = control->drained(control->reply_ctx);
+	if (left == 0 && !control->drain.empty)
+		tell_end(control); /* before this command came */
 	refuse(&over, ECANCELED, "failed",
-	       "an operator wants new SMC-R connections again: %zu that smcrd carries had not "
-	       "ended",
-	       left);
+	       "the drain was taken back (drain --off) while %zu connection%s of smcrd went on: "
+	       "new ones may use SMC-R; 'smcrctl drain --wait' begins again",
+	       left, left == 1 ? "" : "s");
 	answer(control, NULL, &over);
 	return result_of(left, "new connections may use SMC-R again");
 }
@@ -101,16 +134,7 @@ bool control_drain_look(struct control *control, size_t left)
 	struct control_drain *drain = &control->drain;
 	if (!drain->on || drain->empty || left > 0)
 		return drain->on && !drain->empty;
-	drain->empty = true;
-	json_t *result = none_left();
-	if (control->events)
-		events_command(control->events, "drain", false,
-			       json_string_value(json_object_get(result, "text")));
-	struct refusal refusal = { 0 };
-	if (!result)
-		refuse(&refusal, ENOMEM, "no-memory",
-		       "none is left, but there is no memory to tell");
-	answer(control, result, &refusal);
+	tell_end(control);
 	return false;
 }
 

@@ -347,12 +347,18 @@ carries() {
 	ctl a config reload
 	ctl a -j drain --wait >"$HOSTS_DIR/waiting" &
 	waiting=$!
+	ctl a -j drain --wait >"$HOSTS_DIR/waiting_too" &
+	waiting_too=$!
 	carries a 4
-	kill -0 "$waiting"
+	kill -0 "$waiting" "$waiting_too"
 	busy_end
+	# whoever waits is told, and who asks when it is over; the log has it once
+	run -0 ctl a drain --wait
+	[[ "$output" == "no connection is left that smcrd carries"* ]]
 	wait "$waiting"
-	jq -e '.result.connections == 0' "$HOSTS_DIR/waiting"
-	shows a event 'any(.text | contains("no connection is left that smcrd carries"))'
+	wait "$waiting_too"
+	jq -e '.result.connections == 0' "$HOSTS_DIR/waiting" "$HOSTS_DIR/waiting_too"
+	shows a event '[.[] | select(.text | startswith("drain: no connection is left that smcrd carries"))] | length == 1'
 	[ "$(json a link '[.link[].number] | sort | join(" ")')" = "$links" ]
 	run -0 ctl a drain --off
 	on b "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 10000
@@ -372,7 +378,7 @@ carries() {
 	status=0
 	wait "$waiting" || status=$?
 	[ "$status" = 1 ]
-	grep -q 'wants new SMC-R connections again' "$HOSTS_DIR/waiting"
+	grep -q 'the drain was taken back (drain --off) while 4 connections of smcrd went on' "$HOSTS_DIR/waiting"
 	run -2 ctl a drain --off --wait
 	run -2 ctl a link --wait
 	busy_end

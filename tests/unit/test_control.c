@@ -733,7 +733,7 @@ static void a_drain_that_is_taken_back_fails_who_waits(void **state)
 {
 	struct fixture *fixture = *state;
 	fixture->left = 3;
-	expect_text(ask_root(fixture, DRAIN_OFF), "as before");
+	expect_text(ask_root(fixture, DRAIN_OFF), "was not draining");
 	assert_int_equal(fixture->drained, 0);
 	ask_to_wait(fixture, 7);
 	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
@@ -745,6 +745,73 @@ static void a_drain_that_is_taken_back_fails_who_waits(void **state)
 	assert_false(control_drain_look(&fixture->control, 0));
 	assert_int_equal(fixture->num_replies, 1);
 	ask_to_wait(fixture, 8); /* the end of the test forgets it */
+}
+
+struct told {
+	unsigned int ends;  /* of a drain, told for themselves */
+	unsigned int lines; /* all that was told */
+};
+
+static bool count_event(void *arg, const struct event_record *event)
+{
+	struct told *told = arg;
+	told->lines++;
+	told->ends += !strncmp(event->text, "drain: no connection is left", 28);
+	return true;
+}
+
+static void expect_told(const struct fixture *fixture, unsigned int ends, unsigned int lines)
+{
+	struct told told = { 0 };
+	events_walk(fixture->control.events, 0, count_event, &told);
+	assert_int_equal(told.ends, ends);
+	assert_int_equal(told.lines, lines);
+}
+
+/* The last one ends, and before smcrd looks again somebody comes: who has waited hears of it all
+ * the same, and the log has it once. */
+static void the_end_of_a_drain_is_told_once(void **state)
+{
+	struct fixture *fixture = *state;
+	assert_int_equal(events_new(&fixture->control.events), 0);
+	fixture->left = 1;
+	ask_to_wait(fixture, 7);
+	ask_to_wait(fixture, 8);
+	expect_told(fixture, 0, 2);
+	fixture->left = 0;
+	expect_text(ask_root(fixture, DRAIN_WAIT), "no connection is left");
+	assert_int_equal(fixture->num_replies, 2);
+	assert_int_equal(json_integer_value(result_of(fixture->reply, "connections")), 0);
+	expect_told(fixture, 1, 4);
+	assert_false(control_drain_look(&fixture->control, 0));
+	expect_text(ask_root(fixture, DRAIN), "no connection is left");
+	assert_int_equal(fixture->num_replies, 2);
+	expect_told(fixture, 1, 5);
+	/* one that nobody had waited for */
+	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
+	expect_text(ask_root(fixture, DRAIN), "no connection is left");
+	assert_false(control_drain_look(&fixture->control, 0));
+	expect_told(fixture, 1, 7);
+	events_free(fixture->control.events);
+	fixture->control.events = NULL;
+}
+
+static void a_drain_that_had_ended_is_not_taken_back_from_who_waits(void **state)
+{
+	struct fixture *fixture = *state;
+	fixture->left = 1;
+	ask_to_wait(fixture, 7);
+	ask_to_wait(fixture, 8);
+	fixture->left = 0;
+	expect_text(ask_root(fixture, DRAIN_OFF), "may use SMC-R again");
+	assert_int_equal(fixture->num_replies, 2);
+	assert_non_null(json_object_get(fixture->reply, "result"));
+	/* the next drain is another one */
+	fixture->left = 1;
+	ask_to_wait(fixture, 9);
+	assert_true(control_drain_look(&fixture->control, 1));
+	assert_false(control_drain_look(&fixture->control, 0));
+	assert_int_equal(fixture->num_replies, 3);
 }
 
 /* ---- views in parts ---- */
@@ -1307,6 +1374,8 @@ int main(void)
 		CASE(paths_are_shown_and_forgotten),
 		CASE(a_drain_ends_with_the_last_connection),
 		CASE(a_drain_that_is_taken_back_fails_who_waits),
+		CASE(the_end_of_a_drain_is_told_once),
+		CASE(a_drain_that_had_ended_is_not_taken_back_from_who_waits),
 		CASE(hits_at_the_hand_over_are_shown),
 		CASE(a_connection_is_judged_beforehand),
 		CASE(a_judgement_names_rule_and_failure),
