@@ -15,6 +15,7 @@
 #include "proto/ipc/ipc.h"
 
 #define ASK           "--complete"
+#define SOCKET        "socket"
 #define MOST_WORDS    32
 #define PATIENCE_S    2 /* somebody waits with a finger on the key */
 #define NOT_AN_OPTION -1
@@ -68,11 +69,13 @@ static void read_words(struct question *question, int argc, char **argv)
 	for (int i = 0; i + 1 < argc; i++) {
 		const char *name = NULL;
 		if (value_of) {
-			if (!strcmp(value_of, "socket"))
+			if (!strcmp(value_of, SOCKET))
 				question->socket_path = argv[i];
 			value_of = NULL;
 			continue;
 		}
+		if (!strncmp(argv[i], "--" SOCKET "=", strlen("--" SOCKET "=")))
+			question->socket_path = argv[i] + strlen("--" SOCKET "=");
 		int value = look_at_option(argv[i], &name);
 		if (value == 1)
 			value_of = name;

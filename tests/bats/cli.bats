@@ -363,12 +363,14 @@ completes() {
 		echo "${COMPREPLY[*]}"' "$HOSTS_ROOT/etc/completion/smcrctl.bash" "$1" 2>/dev/null
 }
 
+TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
+"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
+"link.show":[[{"linkgroup":1,"number":1},{"linkgroup":1,"number":2},{"linkgroup":12,"number":1}]],
+"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}],
+"config.show":[[{"key":"socket","settable":false},{"key":"log_level","settable":true},{"key":"max_links","settable":true}]]}'
+
 @test "completion in bash knows objects, commands, options, and what smcrd has" {
-	canned '{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
-		"linkgroup.show":[[{"id":1,"peer":"10.77.0.2"},{"id":2,"peer":"10.77.0.2"},{"id":12,"peer":"fd00::3"}]],
-		"link.show":[[{"linkgroup":1,"number":1},{"linkgroup":1,"number":2},{"linkgroup":12,"number":1}]],
-		"ueid.show":[[{"name":"LAB"}]],"policy.show":[{"rules":[{"rule":"deny port 22"}]}],
-		"config.show":[[{"key":"socket","settable":false},{"key":"log_level","settable":true},{"key":"max_links","settable":true}]]}'
+	canned "$TO_COMPLETE"
 	[ "$(completes "smcrctl li")" = "linkgroup link" ]
 	[ "$(completes "smcrctl link ")" = "show add delete test disable enable help peer state group" ]
 	[ "$(completes "smcrctl link delete ")" = "1/1 1/2 12/1" ]
@@ -394,10 +396,49 @@ completes() {
 	[ "$(completes "smcrctl -jw 2 dev")" = "device" ]
 	[ "$(completes "smcrctl help ueid ")" = "show add remove help" ]
 	[ "$(completes "smcrctl --socket $BATS_TEST_TMPDIR/cann")" = "$SMCRD_SOCKET" ]
+	socket=$SMCRD_SOCKET
+	[ "$(SMCRD_SOCKET=/nowhere completes "smcrctl --socket=$socket ueid remove ")" = "LAB" ]
 	kill "$CANNED_PID"
 	wait "$CANNED_PID" || true
 	[ "$(completes "smcrctl link delete ")" = "" ]
 	[ "$(completes "smcrctl lin")" = "linkgroup link" ]
+}
+
+# zsh_completes LINE LATER OFFERED..: the tab at the end of the line makes LATER of it, and these words are offered
+zsh_completes() {
+	local IFS=$'\t'
+	ZSH_LINES+=("$1")
+	shift
+	printf '%s\n' "$*" >>"$BATS_TEST_TMPDIR/expected"
+}
+
+@test "completion in zsh knows the same, with quotes as they were typed" {
+	command -v zsh >/dev/null || skip "zsh is not installed (make check-deps)"
+	canned "$TO_COMPLETE"
+	ZSH_LINES=()
+	zsh_completes "smcrctl li" "smcrctl link" link linkgroup
+	zsh_completes "smcrctl capt" "smcrctl capture " capture
+	zsh_completes "smcrctl lxnk" "smcrctl lxnk" ""
+	zsh_completes "smcrctl link delete " "smcrctl link delete 1" 1/1 1/2 12/1
+	zsh_completes "smcrctl link delete 12" "smcrctl link delete 12/1 " 12/1
+	zsh_completes "sudo smcrctl link delete 12" "sudo smcrctl link delete 12/1 " 12/1
+	zsh_completes "smcrctl failover 1 from " "smcrctl failover 1 from 1/" 1/1 1/2
+	zsh_completes "smcrctl link peer fd00:" "smcrctl link peer fd00::3 " fd00::3
+	zsh_completes "smcrctl device drain soft:" "smcrctl device drain soft:eth" soft:eth0 soft:eth1
+	zsh_completes "smcrctl policy delete " 'smcrctl policy delete deny\ port\ 22 ' "deny port 22"
+	zsh_completes 'smcrctl policy delete deny\ po' 'smcrctl policy delete deny\ port\ 22 ' "deny port 22"
+	zsh_completes "smcrctl policy delete 'deny po" "smcrctl policy delete 'deny port 22' " "deny port 22"
+	zsh_completes "smcrctl config set log_level d" "smcrctl config set log_level debug " debug
+	zsh_completes "smcrctl --wat" "smcrctl --watch " --watch
+	zsh_completes "smcrctl link --sort -tx" "smcrctl link --sort -tx-bytes " -tx-bytes
+	zsh_completes "smcrctl -jw 2 dev" "smcrctl -jw 2 device " device
+	zsh_completes "smcrctl --socket $BATS_TEST_TMPDIR/cann" "smcrctl --socket $SMCRD_SOCKET " canned.sock
+	zsh_completes "smcrctl --socket=$BATS_TEST_TMPDIR/cann" "smcrctl --socket=$SMCRD_SOCKET " canned.sock
+	zsh_completes "smcrctl capture -w $BATS_TEST_TMPDIR/repl" "smcrctl capture -w $BATS_TEST_TMPDIR/replies.json " replies.json
+	zsh_completes "smcrctl -s \"$SMCRD_SOCKET\" ueid remove " "smcrctl -s \"$SMCRD_SOCKET\" ueid remove LAB " LAB
+	PATH=$HOSTS_BUILD/bin:$PATH "$BATS_TEST_DIRNAME/complete_zsh.py" "$HOSTS_ROOT/etc/completion" "${ZSH_LINES[@]}" \
+		>"$BATS_TEST_TMPDIR/completed"
+	diff "$BATS_TEST_TMPDIR/expected" "$BATS_TEST_TMPDIR/completed"
 }
 
 @test "completion is installed where the shells look for it" {
