@@ -21,7 +21,8 @@ int capture_file_add(struct capture_file *file, const void *record, size_t len);
 /** Messages so far: SENDs and, if they were wanted, WRITEs. */
 uint64_t capture_file_messages(const struct capture_file *file);
 /**
- * Write what each RNIC had in all, and free.
+ * Write what each RNIC had in all, and free. Those that have lost messages, and of which there is
+ * none in the file, are one interface more.
  * @param ring  tells what was lost
  * @return how many messages were lost
  */

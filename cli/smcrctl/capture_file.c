@@ -33,7 +33,15 @@ struct capture_file {
 	struct rnic rnics[CAPTURE_RNICS];
 	uint32_t num_interfaces;
 	uint64_t messages;
+	uint64_t begin_ns;
 };
+
+static uint64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_REALTIME, &now);
+	return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
+}
 
 struct capture_file *capture_file_new(FILE *out)
 {
@@ -41,6 +49,7 @@ struct capture_file *capture_file_new(FILE *out)
 	if (!file)
 		return NULL;
 	file->out = out;
+	file->begin_ns = now_ns();
 	pcapng_begin(out, "smcrctl " SMCRD_VERSION);
 	return file;
 }
@@ -155,18 +164,34 @@ uint64_t capture_file_messages(const struct capture_file *file)
 	return file->messages;
 }
 
+static void write_statistics(struct capture_file *file, uint32_t interface, uint64_t packets,
+			     uint64_t lost, uint64_t end_ns)
+{
+	const struct pcapng_statistics statistics = { .interface = interface,
+						      .begin_ns = file->begin_ns,
+						      .end_ns = end_ns,
+						      .packets = packets,
+						      .lost = lost };
+	pcapng_statistics(file->out, &statistics);
+}
+
 uint64_t capture_file_end(struct capture_file *file, const struct capture_ring *ring)
 {
-	struct timespec now;
+	const uint64_t end_ns = now_ns();
 	struct link *link, *next;
-	uint64_t lost = 0;
-	clock_gettime(CLOCK_REALTIME, &now);
+	uint64_t lost = 0, others = 0;
 	for (unsigned int i = 0; i < CAPTURE_RNICS; i++) {
-		lost += capture_ring_lost(ring, i);
-		if (file->rnics[i].known)
-			pcapng_statistics(file->out, file->rnics[i].interface,
-					  (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec,
-					  file->rnics[i].packets, capture_ring_lost(ring, i));
+		const struct rnic *rnic = &file->rnics[i];
+		const uint64_t here = capture_ring_lost(ring, i);
+		lost += here;
+		if (rnic->known)
+			write_statistics(file, rnic->interface, rnic->packets, here, end_ns);
+		else
+			others += here;
+	}
+	if (others) { /* all that these have had, so nobody has said what they are called */
+		pcapng_interface(file->out, "unknown", "RNICs of which nothing was captured", NULL);
+		write_statistics(file, file->num_interfaces, 0, others, end_ns);
 	}
 	HASH_ITER (hh, file->links, link, next) {
 		HASH_DEL(file->links, link);

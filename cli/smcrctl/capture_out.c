@@ -33,14 +33,26 @@ uint64_t capture_out_now(void)
 
 int capture_out_take_signals(void)
 {
+	static const int ends[] = { SIGINT, SIGTERM, SIGHUP };
 	const struct sigaction action = { .sa_handler = count }; /* no SA_RESTART */
+	struct sigaction before;
 	sigset_t set;
 	sigemptyset(&set);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGTERM);
-	if (sigaction(SIGINT, &action, NULL) < 0 || sigaction(SIGTERM, &action, NULL) < 0)
-		return -1;
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (sigaction(ends[i], NULL, &before) < 0)
+			return -1;
+		if (ends[i] == SIGHUP && before.sa_handler == SIG_IGN)
+			continue;
+		if (sigaction(ends[i], &action, NULL) < 0)
+			return -1;
+		sigaddset(&set, ends[i]);
+	}
 	return sigprocmask(SIG_UNBLOCK, &set, NULL);
+}
+
+bool capture_out_is_interrupted(void)
+{
+	return signals > 0;
 }
 
 bool capture_out_is_over(const struct capture_out *out)

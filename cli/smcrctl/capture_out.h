@@ -22,8 +22,11 @@ struct capture_out {
 /** Milliseconds of a clock that only goes forward. */
 uint64_t capture_out_now(void);
 
-/** From now on SIGINT and SIGTERM are counted, and end no system call unnoticed. */
+/** From now on SIGINT, SIGTERM and SIGHUP (unless that is ignored, as by nohup) are counted, and
+ * end no system call unnoticed. */
 int capture_out_take_signals(void);
+/** Has one come? */
+bool capture_out_is_interrupted(void);
 
 /** Is the capture over, for a signal or its time? */
 bool capture_out_is_over(const struct capture_out *out);

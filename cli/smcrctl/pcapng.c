@@ -20,6 +20,8 @@ enum option {
 	INTERFACE_RESOLUTION = 9,
 	PACKET_FLAGS = 2,
 	PACKET_LOST = 4,
+	STATISTICS_BEGIN = 2,
+	STATISTICS_END = 3,
 	STATISTICS_RECEIVED = 4,
 	STATISTICS_LOST = 5,
 };
@@ -113,7 +115,7 @@ void pcapng_begin(FILE *out, const char *application)
 	write_block(out, BLOCK_SECTION, &body, body.len, "", 0);
 }
 
-void pcapng_interface(FILE *out, const char *name, const char *description, const uint8_t mac[6])
+void pcapng_interface(FILE *out, const char *name, const char *description, const uint8_t *mac)
 {
 	const uint8_t resolution = NANOSECONDS;
 	struct body body = { .len = 0 };
@@ -122,7 +124,8 @@ void pcapng_interface(FILE *out, const char *name, const char *description, cons
 	put32(&body, 0); /* packets may be of any length */
 	put_text(&body, INTERFACE_NAME, name);
 	put_text(&body, INTERFACE_DESCRIPTION, description);
-	put_option(&body, INTERFACE_MAC, mac, 6);
+	if (mac)
+		put_option(&body, INTERFACE_MAC, mac, 6);
 	put_option(&body, INTERFACE_RESOLUTION, &resolution, 1);
 	put_end(&body);
 	write_block(out, BLOCK_INTERFACE, &body, body.len, "", 0);
@@ -145,14 +148,21 @@ void pcapng_packet(FILE *out, const struct pcapng_packet *packet)
 	write_block(out, BLOCK_PACKET, &body, data_at, packet->data, packet->len);
 }
 
-void pcapng_statistics(FILE *out, uint32_t interface, uint64_t time_ns, uint64_t packets,
-		       uint64_t lost)
+static void put_time_option(struct body *body, enum option option, uint64_t time_ns)
+{
+	const uint32_t halves[2] = { (uint32_t)(time_ns >> 32), (uint32_t)time_ns };
+	put_option(body, option, halves, sizeof(halves));
+}
+
+void pcapng_statistics(FILE *out, const struct pcapng_statistics *statistics)
 {
 	struct body body = { .len = 0 };
-	put32(&body, interface);
-	put_time(&body, time_ns);
-	put_option(&body, STATISTICS_RECEIVED, &packets, sizeof(packets));
-	put_option(&body, STATISTICS_LOST, &lost, sizeof(lost));
+	put32(&body, statistics->interface);
+	put_time(&body, statistics->end_ns);
+	put_time_option(&body, STATISTICS_BEGIN, statistics->begin_ns);
+	put_time_option(&body, STATISTICS_END, statistics->end_ns);
+	put_option(&body, STATISTICS_RECEIVED, &statistics->packets, sizeof(statistics->packets));
+	put_option(&body, STATISTICS_LOST, &statistics->lost, sizeof(statistics->lost));
 	put_end(&body);
 	write_block(out, BLOCK_STATISTICS, &body, body.len, "", 0);
 }

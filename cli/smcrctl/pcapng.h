@@ -15,8 +15,9 @@
 /** The section, first of all. Numbers are in this host's byte order. */
 void pcapng_begin(FILE *out, const char *application);
 
-/** An Ethernet interface; they count from 0 on in the order of these calls. Times are in ns. */
-void pcapng_interface(FILE *out, const char *name, const char *description, const uint8_t mac[6]);
+/** An Ethernet interface; they count from 0 on in the order of these calls. Times are in ns.
+ *  @param mac  6 bytes; NULL: not known */
+void pcapng_interface(FILE *out, const char *name, const char *description, const uint8_t *mac);
 
 struct pcapng_packet {
 	uint32_t interface;
@@ -30,8 +31,14 @@ struct pcapng_packet {
 };
 void pcapng_packet(FILE *out, const struct pcapng_packet *packet);
 
-/** At the end: what the interface had in all. */
-void pcapng_statistics(FILE *out, uint32_t interface, uint64_t time_ns, uint64_t packets,
-		       uint64_t lost);
+/** What an interface had in all. */
+struct pcapng_statistics {
+	uint32_t interface;
+	uint64_t begin_ns, end_ns; /* of the capture, since 1970 */
+	uint64_t packets;          /* in the file */
+	uint64_t lost;             /* that are not */
+};
+/** At the end, one for each interface. */
+void pcapng_statistics(FILE *out, const struct pcapng_statistics *statistics);
 
 #endif

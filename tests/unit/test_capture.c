@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cli/smcrctl/capture.h"
 #include "cli/smcrctl/frame.h"
@@ -514,6 +515,30 @@ static void check_packet(const struct block *block, uint32_t flags, uint64_t los
 	assert_non_null(memmem(comment, option_len, "link group 3, link 2, peer 10.0.0.2", 35));
 }
 
+static uint64_t time_of(const struct block *block, unsigned int code)
+{
+	size_t len;
+	const uint8_t *halves = option_of(block, 12, code, &len);
+	assert_non_null(halves);
+	assert_int_equal(len, 8);
+	return (uint64_t)get32(halves) << 32 | get32(halves + 4);
+}
+
+static void check_statistics(const char *file, size_t size, size_t *at, uint32_t interface,
+			     uint64_t packets, uint64_t lost)
+{
+	const struct block block = block_at(file, size, at);
+	assert_int_equal(block.type, 5);
+	assert_int_equal(get32(block.body), interface);
+	assert_option(&block, 12, 4, &packets, 8);
+	assert_option(&block, 12, 5, &lost, 8);
+	const uint64_t end_ns = (uint64_t)get32(block.body + 4) << 32 | get32(block.body + 8);
+	assert_in_range(end_ns, (uint64_t)time(NULL) * 1000000000 - 60000000000,
+			(uint64_t)time(NULL) * 1000000000 + 60000000000);
+	assert_int_equal(time_of(&block, 3), end_ns);
+	assert_in_range(time_of(&block, 2), end_ns - 60000000000, end_ns);
+}
+
 static void a_file_has_its_blocks(void **state)
 {
 	struct rings *rings = *state;
@@ -555,11 +580,34 @@ static void a_file_has_its_blocks(void **state)
 	check_packet(&block, 2, 0, 14 + 28 + 28 + 1024 + 4);
 	block = block_at(text, size, &at);
 	check_packet(&block, 2, 0, 14 + 28 + 12 + 476 + 4);
-	block = block_at(text, size, &at);
-	const uint64_t packets = 4, lost = 6;
-	assert_int_equal(block.type, 5);
-	assert_option(&block, 12, 4, &packets, 8);
-	assert_option(&block, 12, 5, &lost, 8);
+	check_statistics(text, size, &at, 0, 4, 6);
+	assert_int_equal(at, size);
+	free(text);
+}
+
+/* Messages can be lost before the link could be described: also then the file says so. */
+static void losses_of_an_unknown_rnic_are_in_the_file(void **state)
+{
+	struct rings *rings = *state;
+	const struct capture_link link = a_link(); /* of RNIC 2 */
+	char *text;
+	size_t size, at = 0, len;
+	FILE *out = open_memstream(&text, &size);
+	struct capture_file *file = capture_file_new(out);
+	assert_int_equal(capture_file_add(file, &link, sizeof(link)), 0);
+	capture_ring_lose(&rings->writer, 0);
+	capture_ring_lose(&rings->writer, 5);
+	capture_ring_lose(&rings->writer, 5);
+	assert_int_equal(capture_file_end(file, &rings->reader), 3);
+	fclose(out);
+	block_at(text, size, &at);
+	assert_int_equal(block_at(text, size, &at).type, 1);
+	check_statistics(text, size, &at, 0, 0, 0);
+	const struct block block = block_at(text, size, &at);
+	assert_int_equal(block.type, 1);
+	assert_option(&block, 8, 2, "unknown", 7);
+	assert_null(option_of(&block, 8, 6, &len));
+	check_statistics(text, size, &at, 1, 0, 3);
 	assert_int_equal(at, size);
 	free(text);
 }
@@ -592,6 +640,8 @@ int main(void)
 		cmocka_unit_test(frames_of_what_is_missing_are_cut),
 		cmocka_unit_test(ipv6_has_its_own_checksums),
 		cmocka_unit_test_setup_teardown(a_file_has_its_blocks, setup, teardown),
+		cmocka_unit_test_setup_teardown(losses_of_an_unknown_rnic_are_in_the_file, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(a_message_of_an_unknown_link_is_refused, setup,
 						teardown),
 	};
