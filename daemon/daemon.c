@@ -934,6 +934,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 	}
 	update_option(smcrd);
 	smcrd->control = (struct control){ .config = &smcrd->config,
+					   .base = smcrd->base,
 					   .fabric = smcrd->fabric,
 					   .rnics = smcrd->rnics,
 					   .engine = fabric_engine(smcrd->fabric),

@@ -44,6 +44,7 @@ struct capture {
 	struct capture_file *file;
 	uint8_t *record;         /* RECORD_MAX */
 	uint64_t messages, lost; /* messages: that were written for certain */
+	char ended[128]; /* what smcrd has ended it for, and is no failure; "": it has not */
 };
 
 static int fail(const struct capture *capture, const char *what, const char *why)
@@ -111,7 +112,7 @@ static void free_memory(struct capture *capture)
 
 /* ---- begin ---- */
 
-/* Why smcrd has ended it. @return the exit status */
+/* smcrd has ended it: why? @return the exit status */
 static int take_answer(struct capture *capture)
 {
 	const struct output *output = &capture->output;
@@ -122,9 +123,16 @@ static int take_answer(struct capture *capture)
 		return output_failure(output, error, text);
 	json_t *json = json_loads(reply, 0, NULL);
 	const json_t *refusal = json_object_get(json, "error");
-	int status = refusal ? output_refusal(output, refusal)
-			     : output_error(output, STATUS_FAILED, "bad-reply",
-					    "smcrd has ended the capture without a reason");
+	const char *ended =
+		json_string_value(json_object_get(json_object_get(json, "result"), "text"));
+	int status = STATUS_DONE;
+	if (refusal)
+		status = output_refusal(output, refusal);
+	else if (ended)
+		snprintf(capture->ended, sizeof(capture->ended), "%s", ended);
+	else
+		status = output_error(output, STATUS_FAILED, "bad-reply",
+				      "smcrd has ended the capture without a reason");
 	json_decref(json);
 	free(reply);
 	return status;
@@ -157,8 +165,10 @@ static int begin_file(struct capture *capture)
 {
 	const char *name = to_stdout(capture) ? "standard output" : capture->options->file;
 	int error = open_file(capture);
-	if (error == -EAGAIN && capture->answered)
-		return take_answer(capture);
+	if (error == -EAGAIN && capture->answered) {
+		int status = take_answer(capture);
+		return status ? status : fail(capture, name, capture->ended);
+	}
 	if (error)
 		return fail(capture, name,
 			    error == -EAGAIN ? "nobody reads this FIFO" : strerror(-error));
@@ -268,17 +278,30 @@ static int end_file(struct capture *capture, int status)
 
 static void tell(const struct capture *capture)
 {
+	if (*capture->ended)
+		fprintf(stderr, "smcrctl: %s, and the capture with it\n", capture->ended);
 	fprintf(stderr, "smcrctl: %" PRIu64 " message%s captured, %" PRIu64 " lost\n",
 		capture->messages, capture->messages == 1 ? "" : "s", capture->lost);
+}
+
+/* What has ended it, of several things the first one here. */
+static const char *end_of(const struct capture *capture)
+{
+	const struct tool_capture *options = capture->options;
+	if (*capture->ended)
+		return "linkgroup";
+	if (options->count && capture->messages >= options->count)
+		return "count";
+	return capture_out_is_interrupted() ? "signal" : "time";
 }
 
 static void tell_json(const struct capture *capture)
 {
 	if (!capture->output.json || to_stdout(capture))
 		return;
-	json_t *result =
-		json_pack("{s:s, s:I, s:I}", "file", capture->options->file, "messages",
-			  (json_int_t)capture->messages, "lost", (json_int_t)capture->lost);
+	json_t *result = json_pack("{s:s, s:I, s:I, s:s}", "file", capture->options->file,
+				   "messages", (json_int_t)capture->messages, "lost",
+				   (json_int_t)capture->lost, "end", end_of(capture));
 	output_json(&capture->output, "capture", result);
 	json_decref(result);
 }
@@ -291,11 +314,10 @@ static int capture_with(struct capture *capture)
 	if (error)
 		return output_failure(&capture->output, error, text);
 	wait_for_begin(capture);
-	if (capture->answered)
-		return take_answer(capture);
 	if (!capture_ring_has_begun(&capture->ring))
-		return output_error(&capture->output, STATUS_FAILED, "failed",
-				    "smcrd has not begun the capture in time");
+		return capture->answered ? take_answer(capture)
+					 : output_error(&capture->output, STATUS_FAILED, "failed",
+							"smcrd has not begun the capture in time");
 	if (capture_out_take_signals() < 0)
 		return fail(capture, "cannot wait for signals", strerror(errno));
 	if (capture->options->seconds > 0)
@@ -306,9 +328,10 @@ static int capture_with(struct capture *capture)
 		return end_file(capture, status);
 	status = run(capture);
 	status = end_file(capture, status);
+	int answer = capture->answered && !status ? take_answer(capture) : 0;
 	tell(capture);
-	if (!status && capture->answered)
-		status = take_answer(capture);
+	if (!status)
+		status = answer;
 	if (!status)
 		tell_json(capture);
 	return status;

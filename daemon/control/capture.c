@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * smcrctl capture: what goes to RNICs and comes from them. Whoever asks brings the memory that it
- * is written to, and its session is the capture: it ends with that. Two may run at a time.
+ * is written to, and its session is the capture: it ends with that, or with the link group that it
+ * is about. Two may run at a time.
  */
 #include <errno.h>
+#include <event2/event.h>
 #include <fcntl.h>
 #include <linux/magic.h>
 #include <stdlib.h>
@@ -11,8 +13,14 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <time.h>
 
 #include "daemon/control/capture_sink.h"
+#include "daemon/engine/view.h"
+#include "daemon/host/program.h"
+
+/* Engines tell of no end of a link group whose first contact failed: so it is looked for. */
+#define GROUP_LOOK_US 100000
 
 struct capture {
 	uint64_t request; /* 0: there is none */
@@ -20,6 +28,10 @@ struct capture {
 	size_t length;
 	struct capture_sink sink;
 	char text[COMMAND_TEXT_LEN]; /* who wants what */
+	pid_t pid;
+	uid_t uid;
+	char program[PROGRAM_NAME_LEN]; /* "": not known */
+	time_t since;
 };
 
 struct control_captures {
@@ -27,6 +39,8 @@ struct control_captures {
 	struct fabric_tap tap;
 	uint64_t serial; /* of the last one */
 	struct capture list[FABRIC_MARKS];
+	struct program_names names;
+	struct event *look; /* for link groups that have ended; NULL without a loop */
 };
 
 static void on_message(void *ctx, const struct fabric_message *message)
@@ -38,32 +52,88 @@ static void on_message(void *ctx, const struct fabric_message *message)
 					  message);
 }
 
-/* There is a tap as long as there is a capture. */
+/* There is a tap as long as there is a capture, and a look at groups as long as one is of one. */
 static void set_tap(struct control_captures *captures)
 {
-	bool any = false;
+	const struct timeval often = { .tv_usec = GROUP_LOOK_US };
+	bool any = false, of_group = false;
 	captures->tap.writes = false;
 	for (size_t i = 0; i < FABRIC_MARKS; i++) {
-		any |= captures->list[i].request != 0;
-		captures->tap.writes |= captures->list[i].request && captures->list[i].sink.writes;
+		const struct capture *capture = &captures->list[i];
+		if (!capture->request)
+			continue;
+		any = true;
+		of_group |= capture->sink.filter.linkgroup != 0;
+		captures->tap.writes |= capture->sink.writes;
 	}
 	fabric_set_tap(captures->control->fabric, any ? &captures->tap : NULL);
+	if (captures->look && of_group)
+		event_add(captures->look, &often);
+	else if (captures->look)
+		event_del(captures->look);
 }
 
-static struct capture *unused(struct control *control)
+static void on_look(evutil_socket_t fd, short what, void *arg);
+
+static struct control_captures *new_captures(struct control *control)
 {
-	if (!control->captures) {
-		control->captures = calloc(1, sizeof(*control->captures));
-		if (!control->captures)
-			return NULL;
-		control->captures->control = control;
-		control->captures->tap.message = on_message;
-		control->captures->tap.ctx = control->captures;
+	struct control_captures *captures = calloc(1, sizeof(*captures));
+	if (!captures)
+		return NULL;
+	captures->control = control;
+	captures->tap.message = on_message;
+	captures->tap.ctx = captures;
+	if (!control->base)
+		return captures;
+	captures->look = event_new(control->base, -1, EV_PERSIST, on_look, captures);
+	if (captures->look)
+		return captures;
+	free(captures);
+	return NULL;
+}
+
+static void refuse_busy(const struct control_captures *captures, struct refusal *refusal)
+{
+	char holders[200] = "", since[40];
+	for (size_t i = 0, at = 0; i < FABRIC_MARKS && at < sizeof(holders); i++) {
+		const struct capture *capture = &captures->list[i];
+		struct tm tm;
+		localtime_r(&capture->since, &tm);
+		strftime(since, sizeof(since), "%F %T", &tm);
+		at += (size_t)snprintf(holders + at, sizeof(holders) - at,
+				       "%s%s (pid %d, uid %u) since %s", i ? ", " : "",
+				       *capture->program ? capture->program : "a process",
+				       (int)capture->pid, (unsigned int)capture->uid, since);
 	}
+	refuse(refusal, EBUSY, "busy", "%d captures run already: %s; one of them has to end first",
+	       FABRIC_MARKS, holders);
+}
+
+/* A place for one more. @return NULL: refused */
+static struct capture *unused(struct control *control, struct refusal *refusal)
+{
+	if (!control->captures)
+		control->captures = new_captures(control);
+	if (!control->captures)
+		return refuse(refusal, ENOMEM, "no-memory", "out of memory");
 	for (size_t i = 0; i < FABRIC_MARKS; i++)
 		if (!control->captures->list[i].request)
 			return &control->captures->list[i];
+	refuse_busy(control->captures, refusal);
 	return NULL;
+}
+
+static bool look_at_group(void *arg, const struct smcr_lgr_view *view)
+{
+	*(uint32_t *)arg = view->id;
+	return false;
+}
+
+static bool has_group(const struct control *control, uint32_t linkgroup)
+{
+	uint32_t next = 0; /* the first one that is no smaller */
+	smcr_engine_walk_lgrs(control->engine, linkgroup - 1, look_at_group, &next);
+	return next == linkgroup;
 }
 
 /* Memory that stays as large as it is: else who brought it could end smcrd (SIGBUS). What has been
@@ -116,22 +186,28 @@ static bool may_ask(const struct clients_asker *asker, const struct params *para
 	return false;
 }
 
+/* Ids of link groups are not used again: one that is not there will never be. */
+static bool take_filter(const struct control *control, const struct params *params,
+			struct filter *ret_filter, struct refusal *refusal)
+{
+	if (!filter_take(params, NULL, ret_filter, refusal))
+		return false;
+	if (!ret_filter->linkgroup || has_group(control, ret_filter->linkgroup))
+		return true;
+	refuse(refusal, ENOENT, "not-found", "there is no link group %u", ret_filter->linkgroup);
+	refusal->parameter = "linkgroup";
+	return false;
+}
+
 static bool begin(struct control *control, const struct clients_asker *asker,
 		  const struct params *params, const char *text, struct refusal *refusal)
 {
-	struct capture *capture = unused(control);
 	struct filter filter;
-	if (!may_ask(asker, params, refusal) || !filter_take(params, NULL, &filter, refusal))
+	if (!may_ask(asker, params, refusal) || !take_filter(control, params, &filter, refusal))
 		return false;
-	if (!capture) {
-		if (control->captures)
-			refuse(refusal, EBUSY, "busy",
-			       "%d captures run already; one of them has to end first",
-			       FABRIC_MARKS);
-		else
-			refuse(refusal, ENOMEM, "no-memory", "out of memory");
+	struct capture *capture = unused(control, refusal);
+	if (!capture)
 		return false;
-	}
 	struct control_captures *captures = control->captures;
 	*capture = (struct capture){ .sink = {
 					     .filter = filter,
@@ -139,10 +215,14 @@ static bool begin(struct control *control, const struct clients_asker *asker,
 					     .hide_keys = asker->cred.uid != 0,
 					     .mark = (unsigned int)(capture - captures->list),
 					     .serial = captures->serial + 1,
-				     } };
+				     },
+				     .pid = asker->cred.pid,
+				     .uid = asker->cred.uid,
+				     .since = time(NULL) };
 	if (!open_memory(capture, asker->fd, refusal))
 		return false;
 	captures->serial++;
+	program_name(&captures->names, capture->pid, capture->program);
 	capture->request = asker->request;
 	snprintf(capture->text, sizeof(capture->text), "%s", text);
 	set_tap(captures);
@@ -158,27 +238,59 @@ json_t *capture_start(struct control *control, const struct command_call *call, 
 	return NULL;
 }
 
-static void end(struct control *control, struct capture *capture)
+static void end(struct control *control, struct capture *capture, const char *how)
 {
 	if (control->events)
-		events_command(control->events, capture->text, false, "ended");
+		events_command(control->events, capture->text, false, how);
 	munmap(capture->memory, capture->length);
 	capture->request = 0;
 	set_tap(control->captures);
+}
+
+/* Nothing more can come. Whoever asked is told, and reads what is in the ring. */
+static void end_with_group(struct control *control, struct capture *capture)
+{
+	struct refusal refusal = { 0 };
+	char text[64];
+	snprintf(text, sizeof(text), "link group %u has ended", capture->sink.filter.linkgroup);
+	json_t *result = json_pack("{s:s}", "text", text);
+	if (!result)
+		refuse(&refusal, ENOMEM, "no-memory", "%s, and there is no memory to tell", text);
+	control->reply(control->reply_ctx, capture->request, reply_text(result, "", &refusal));
+	end(control, capture, text);
+}
+
+static void on_look(evutil_socket_t fd, short what, void *arg)
+{
+	struct control_captures *captures = arg;
+	(void)fd;
+	(void)what;
+	for (size_t i = 0; i < FABRIC_MARKS; i++) {
+		struct capture *capture = &captures->list[i];
+		const uint32_t linkgroup = capture->sink.filter.linkgroup;
+		if (capture->request && linkgroup && !has_group(captures->control, linkgroup))
+			end_with_group(captures->control, capture);
+	}
 }
 
 void capture_forget(struct control *control, uint64_t request)
 {
 	for (size_t i = 0; control->captures && i < FABRIC_MARKS; i++)
 		if (control->captures->list[i].request == request)
-			end(control, &control->captures->list[i]);
+			end(control, &control->captures->list[i], "ended");
 }
 
 void capture_forget_all(struct control *control)
 {
-	for (size_t i = 0; control->captures && i < FABRIC_MARKS; i++)
-		if (control->captures->list[i].request)
-			end(control, &control->captures->list[i]);
-	free(control->captures);
+	struct control_captures *captures = control->captures;
+	if (!captures)
+		return;
+	for (size_t i = 0; i < FABRIC_MARKS; i++)
+		if (captures->list[i].request)
+			end(control, &captures->list[i], "ended");
+	if (captures->look)
+		event_free(captures->look);
+	program_names_close(&captures->names);
+	free(captures);
 	control->captures = NULL;
 }

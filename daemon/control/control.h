@@ -56,6 +56,7 @@
 
 #define CONTROL_SCHEMA 1
 
+struct event_base;
 struct control_pending;
 struct control_reloading;
 struct control_waiter;
@@ -79,7 +80,8 @@ struct control {
 	struct policy *policy;
 	struct events *events;         /* NULL in tests that do not look at it */
 	struct plain *plain;           /* likewise */
-	const struct waiting *waiting; /* the event loop's; NULL in tests without a loop */
+	struct event_base *base;       /* the event loop; NULL in tests without one */
+	const struct waiting *waiting; /* the event loop's; NULL likewise */
 	const struct turns *turns;     /* likewise */
 	const char *option_error;      /* why not: a sentence; "" otherwise */
 	uint64_t started;              /* fabric_now() at the start */

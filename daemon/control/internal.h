@@ -190,7 +190,7 @@ void config_reload_forget_all(struct control *control);
 /* capture.c */
 
 /** Write what comes and goes into the memory that came with the request, until whoever asks has
- *  gone: no reply comes if it has begun. */
+ *  gone. If it has begun a reply comes only when the link group ends that it is about. */
 json_t *capture_start(struct control *control, const struct command_call *call, bool *ret_later);
 /** Nobody reads that one any more. Nothing if it is none. */
 void capture_forget(struct control *control, uint64_t request);

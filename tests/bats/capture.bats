@@ -179,8 +179,13 @@ stream() {
 	TAP_PID[member]=$!
 	until_true 10 grep -q capturing "$HOSTS_DIR/member.err"
 	tap_start a root
-	run -1 smcrctl_on a -j capture
-	[[ "$output" == *'"code":"busy"'* ]]
+	run -1 --separate-stderr smcrctl_on a -j capture -w "$HOSTS_DIR/third.pcap"
+	[ "$(jq -r .error.code <<<"$output")" = busy ]
+	[ ! -e "$HOSTS_DIR/third.pcap" ]
+	# shellcheck disable=SC2154
+	for tap in member root; do # who are they, and since when?
+		grep -Eq "smcrctl \(pid ${TAP_PID[$tap]}, uid $([ "$tap" = root ] && echo 0 || echo 65534)\) since 20" <<<"$stderr"
+	done
 	echoes --bytes 1000 --connections 3 --way threads
 	until_true "$FAILOVER_PATIENCE" symmetric
 	tap_stop root
@@ -210,10 +215,11 @@ stream() {
 	wait "${TAP_PID[some]}"
 	[ "$(capture_fields some frame frame.number | wc -l)" = 7 ]
 	run -0 --separate-stderr smcrctl_on a -j capture --seconds 0.2 -w "$HOSTS_DIR/timed.pcap"
-	[ "$(jq -c .capture <<<"$output")" = "{\"file\":\"$HOSTS_DIR/timed.pcap\",\"messages\":0,\"lost\":0}" ]
+	[ "$(jq -c .capture <<<"$output")" = \
+		"{\"file\":\"$HOSTS_DIR/timed.pcap\",\"messages\":0,\"lost\":0,\"end\":\"time\"}" ]
 	[ "$(stat -c %a "$HOSTS_DIR/timed.pcap")" = 600 ]
 	diff <(jq -r '.capture | keys[]' <<<"$output" | sort) \
-		<(sed -n 's/^\.It Va \(file\|messages\|lost\)$/\1/p' "$HOSTS_ROOT/man/smcrctl-capture.8" | sort)
+		<(sed -n 's/^\.It Va \(file\|messages\|lost\|end\)$/\1/p' "$HOSTS_ROOT/man/smcrctl-capture.8" | sort)
 	run -1 smcrctl_on a capture --seconds 0.2 -w "$HOSTS_DIR/none/x"
 	[[ "$output" == *"No such file"* ]]
 	# through a pipe, and the reader goes first
@@ -232,6 +238,28 @@ stream() {
 	wait "${TAP_PID[last]}" || status=$?
 	[ "$status" = 3 ]
 	[ -n "$(capture_fields last smc.llc_msg frame.number)" ]
+}
+
+@test "a capture of a link group that is not there is refused, and one whose group ends ends" {
+	two_daemons
+	run -4 --separate-stderr smcrctl_on a -j capture group 99 -w "$HOSTS_DIR/none.pcap"
+	[ "$(jq -r .error.code <<<"$output")" = not-found ]
+	# shellcheck disable=SC2154
+	[ "$stderr" = "smcrctl: there is no link group 99" ]
+	[ ! -e "$HOSTS_DIR/none.pcap" ]
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	echoes --bytes 1000
+	until_true "$FAILOVER_PATIENCE" symmetric
+	group=$(json a linkgroup '.linkgroup[0].id')
+	tap_start a group group "$group"
+	ctl a linkgroup delete "$group"
+	wait "${TAP_PID[group]}"
+	grep -qx "smcrctl: link group $group has ended, and the capture with it" "$HOSTS_DIR/group.err"
+	grep -q "capture.run .*: link group $group has ended$" "$HOSTS_DIR/a.log"
+	# The last that the group had to say is in the file, which is whole.
+	[ -n "$(capture_fields group 'smc.delete.link.all == 1' frame.number)" ]
+	"$BATS_TEST_DIRNAME/pcapng_statistics.py" "$HOSTS_DIR/group.pcap" | grep -Eqx 'soft:eth[01] [1-9][0-9]* 0'
 }
 
 @test "options of a capture go with it alone, and wrong ones are refused" {

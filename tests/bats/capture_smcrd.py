@@ -3,6 +3,7 @@
 """capture_smcrd.py SOCKET MODE: a daemon for one capture.
 
 flood: its ring is full again as soon as there is room, until the tool goes. refuse: it does not begin.
+lose: one message, and of the RNICs 0 and 4 three and two are lost. ends: one, and the link group ends.
 """
 
 import array
@@ -14,7 +15,7 @@ import struct
 import sys
 
 HELLO, CONTROL_REPLY = 1, 10
-PAGE, TAKEN_AT = 4096, 256
+PAGE, LOST_AT, TAKEN_AT = 4096, 16, 256
 LINK, MESSAGE, WRITE = 1, 2, 2
 
 
@@ -48,8 +49,8 @@ def link():
             b"10.0.0.2".ljust(48, b"\0"))
 
 
-def message():
-    data = bytes(60000)
+def message(length):
+    data = bytes(length)
     return struct.pack("=IIQQQQII", MESSAGE, WRITE, 1, 0, 0, 4096, 7, len(data)) + data
 
 
@@ -71,6 +72,13 @@ class Ring:
         self.at += len(data)
         struct.pack_into("=Q", self.memory, 0, self.at)
 
+    def lose(self, rnic, messages):
+        struct.pack_into("=Q", self.memory, LOST_AT + 8 * rnic, messages)
+
+
+def reply(conn, **what):
+    conn.sendall(frame(CONTROL_REPLY, json.dumps({"schema": 1, **what}).encode()))
+
 
 def has_gone(conn):
     try:
@@ -90,13 +98,22 @@ def main():
     conn.sendall(frame(HELLO, struct.pack("!HH", 1, 1)))
     client.request()
     if mode == "refuse":
-        error = {"code": "busy", "errno": 16, "text": "busy"}
-        conn.sendall(frame(CONTROL_REPLY, json.dumps({"schema": 1, "error": error}).encode()))
+        reply(conn, error={"code": "busy", "errno": 16, "text": "busy"})
         return
     ring = Ring(client.fds[0])
     ring.put(link())
+    if mode != "flood":
+        ring.put(message(1000))
+    if mode == "lose":
+        ring.lose(0, 3)
+        ring.lose(4, 2)
     struct.pack_into("=I", ring.memory, 8, 1)  # it has begun
-    record = message()
+    if mode == "ends":
+        reply(conn, result={"text": "link group 5 has ended"})
+    if mode != "flood":
+        conn.recv(1)  # until the tool goes
+        return
+    record = message(60000)
     while not has_gone(conn):
         ring.put(record)
 

@@ -492,6 +492,33 @@ has_ended() {
 	[ "$(jq -r .error.code <<<"$output")" = failed ]
 }
 
+@test "a capture's file tells for each RNIC what was lost, however it ends" {
+	for signal in INT TERM HUP; do
+		flooded lose
+		begins_capture -w "$BATS_TEST_TMPDIR/x"
+		until_true 10 grep -q capturing "$BATS_TEST_TMPDIR/err"
+		kill "-$signal" "$CAPTURE_PID"
+		until_true 20 has_ended "$CAPTURE_PID"
+		ends_with 0
+		diff <("$BATS_TEST_DIRNAME/pcapng_statistics.py" "$BATS_TEST_TMPDIR/x") \
+			<(printf '%s\n' "eth0 1 3" "unknown 0 2")
+		grep -qx "smcrctl: 1 message captured, 5 lost" "$BATS_TEST_TMPDIR/err"
+	done
+	flooded lose
+	run -0 --separate-stderr "$SMCRCTL" -j capture --count 1 -w "$BATS_TEST_TMPDIR/x"
+	[ "$(jq -r '.capture | "\(.messages) \(.lost) \(.end)"' <<<"$output")" = "1 5 count" ]
+	diff <("$BATS_TEST_DIRNAME/pcapng_statistics.py" "$BATS_TEST_TMPDIR/x") <(printf '%s\n' "eth0 1 3" "unknown 0 2")
+}
+
+@test "a capture ends well with its link group, and says so" {
+	flooded ends
+	run -0 --separate-stderr "$SMCRCTL" -j capture group 5 -w "$BATS_TEST_TMPDIR/x"
+	grep -qx "smcrctl: link group 5 has ended, and the capture with it" <<<"$stderr"
+	grep -qx "smcrctl: 1 message captured, 0 lost" <<<"$stderr"
+	[ "$(jq -r .capture.end <<<"$output")" = linkgroup ]
+	[ "$("$BATS_TEST_DIRNAME/pcapng_statistics.py" "$BATS_TEST_TMPDIR/x")" = "eth0 1 0" ]
+}
+
 @test "a signal ends a capture that waits for a reader of its FIFO, or for one that takes nothing" {
 	mkfifo "$BATS_TEST_TMPDIR/fifo"
 	flooded flood

@@ -38,6 +38,7 @@ int controlfix_setup(void **state)
 					      .clc_send = no_clc,
 					      .conn_event = no_event };
 	fix->control = (struct control){ .config = &fix->config,
+					 .base = fix->base,
 					 .option_error = "not here",
 					 .started = fabric_now() };
 	if (fabric_new(&params, &fix->control.fabric) < 0)

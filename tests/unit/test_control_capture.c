@@ -30,12 +30,16 @@ static int memory_of(size_t len, int seals)
 	return fd;
 }
 
+static char refusal_text[300]; /* of the last one */
+
 /* @return "": it has begun; else the code of the refusal, until the next call */
 static const char *ask(struct controlfix *fix, uint64_t request, uid_t uid, int fd,
 		       const char *params)
 {
 	static char code[64];
-	const struct clients_asker asker = { .request = request, .cred = { .uid = uid }, .fd = fd };
+	const struct clients_asker asker = { .request = request,
+					     .cred = { .uid = uid, .pid = getpid() },
+					     .fd = fd };
 	char json[128], *text = NULL;
 	int len = snprintf(json, sizeof(json), "{\"method\":\"capture.run\",\"params\":{%s}}",
 			   params);
@@ -47,6 +51,8 @@ static const char *ask(struct controlfix *fix, uint64_t request, uid_t uid, int 
 	json_t *reply = json_loads(text, 0, NULL);
 	const json_t *error = json_object_get(reply, "error");
 	snprintf(code, sizeof(code), "%s", json_string_value(json_object_get(error, "code")));
+	snprintf(refusal_text, sizeof(refusal_text), "%s",
+		 json_string_value(json_object_get(error, "text")));
 	json_decref(reply);
 	free(text);
 	return code;
@@ -103,14 +109,81 @@ static void two_run_at_a_time(void **state)
 	assert_true(capture_ring_init(&ring, memory, CAPTURE_MIN_SIZE));
 	assert_string_equal(ask(fix, 1, 0, fd, ""), "");
 	assert_true(capture_ring_has_begun(&ring));
-	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":7"), "");
+	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":1"), "");
 	assert_string_equal(ask(fix, 3, 0, fd, ""), "busy");
+	/* by whom, and since when */
+	char pid[64];
+	const char *second;
+	snprintf(pid, sizeof(pid), "test_control_ca (pid %d, uid 0) since 20", (int)getpid());
+	assert_non_null(second = strstr(refusal_text, pid));
+	assert_non_null(strstr(second + 1, pid));
 	control_forget(&fix->control, 3); /* which is none */
 	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
 	control_forget(&fix->control, 1);
 	assert_string_equal(ask(fix, 5, 0, fd, ""), "");
 	assert_string_equal(ask(fix, 6, 0, fd, ""), "busy");
 	munmap(memory, CAPTURE_MIN_SIZE);
+	close(fd);
+}
+
+static void a_group_that_is_not_there_is_refused(void **state)
+{
+	struct controlfix *fix = *state;
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
+	assert_string_equal(ask(fix, 1, 0, fd, "\"linkgroup\":99"), "not-found");
+	assert_non_null(strstr(refusal_text, "there is no link group 99"));
+	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":2"), "not-found");
+	assert_string_equal(ask(fix, 3, 0, fd, "\"linkgroup\":1"), "");
+	close(fd);
+}
+
+struct told {
+	uint64_t request;
+	char *reply;
+};
+
+static void on_reply(void *ctx, uint64_t request, char *reply)
+{
+	struct told *told = ctx;
+	assert_null(told->reply);
+	*told = (struct told){ request, reply };
+}
+
+static void let_time_pass(const struct controlfix *fix)
+{
+	const struct timeval time = { .tv_usec = 300000 };
+	event_base_loopexit(fix->base, &time);
+	event_base_dispatch(fix->base);
+}
+
+/* Whoever captures it alone is told; the other capture goes on. */
+static void a_capture_ends_with_its_group(void **state)
+{
+	struct controlfix *fix = *state;
+	const struct smcr_command end = { .type = SMCR_COMMAND_LGR_DELETE, .lgr = 1 };
+	struct told told = { 0 };
+	uint64_t id;
+	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
+	fix->control.reply = on_reply;
+	fix->control.reply_ctx = &told;
+	assert_string_equal(ask(fix, 1, 0, fd, ""), "");
+	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":1"), "");
+	let_time_pass(fix);
+	assert_null(told.reply);
+	assert_int_equal(smcr_engine_command(fix->control.engine, &end, &id), 0);
+	pair_run(fix->pair, 1000000);
+	assert_null(told.reply); /* not from inside the engine */
+	let_time_pass(fix);
+	assert_int_equal(told.request, 2);
+	assert_non_null(strstr(told.reply, "link group 1 has ended"));
+	assert_null(strstr(told.reply, "error"));
+	free(told.reply);
+	told.reply = NULL;
+	control_forget(&fix->control, 2); /* its session goes: it was told already */
+	assert_string_equal(ask(fix, 3, 0, fd, ""), "");
+	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
+	let_time_pass(fix);
+	assert_null(told.reply);
 	close(fd);
 }
 
@@ -350,6 +423,8 @@ int main(void)
 		TEST(only_administrators_capture),
 		TEST(memory_has_to_be_sound),
 		TEST(two_run_at_a_time),
+		TEST(a_group_that_is_not_there_is_refused),
+		TEST(a_capture_ends_with_its_group),
 		TEST(a_link_is_told_once),
 		TEST(keys_and_data_are_roots),
 		TEST(an_add_link_is_hidden_by_its_dialect),
