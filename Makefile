@@ -427,47 +427,59 @@ INSTALL_FILLED = lib/libsmcr/smcr.pc.in:$(LIBDIR)/pkgconfig/smcr.pc \
 	$(foreach f,$(wildcard etc/bpftrace/*.bt),$(f):$(BPFTRACEDIR)/$(notdir $(f)))
 # POINTS_TO:LINK
 INSTALL_LINKS = libsmcr.so.$(VERSION):$(LIBDIR)/$(LIBSMCR_SONAME) $(LIBSMCR_SONAME):$(LIBDIR)/libsmcr.so
-# The operator's from then on.
+# The operator's from then on, and what smcrd reads where that is not there.
 INSTALL_CONF = $(SYSCONFDIR)/smcrd/smcrd.conf
+SYSTEM_CONF := /etc/smcrd/smcrd.conf
 
 fill = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/%,$(LIBDIR))|; s|@VERSION@|$(VERSION)|; s|@PRELOADDIR@|$(PRELOADDIR)|g; s|@SBINDIR@|$(SBINDIR)|; s|@BINDIR@|$(BINDIR)|'
 part = $(word $(1),$(subst :, ,$(2)))
-# The directories of the host, which others use as well. The loader looks for libraries in these only.
-HOST_PREFIXES := /usr /usr/local
-is_host_prefix = $(filter $(HOST_PREFIXES),$(PREFIX))
-update_loader = $(if $(is_host_prefix),[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig,:)
+# The loader looks for libraries in these only.
+update_loader = $(if $(filter x x/usr x/usr/local,x$(PREFIX)),[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig,:)
 define newline
 
 
 endef
 
-install: all
-	$(foreach f,$(INSTALL_FILES),@install -D -m $(call part,1,$(f)) $(call part,2,$(f)) \
-		$(DESTDIR)$(call part,3,$(f))$(newline))
-	$(foreach f,$(INSTALL_FILLED),@$(fill) $(call part,1,$(f)) | \
-		install -D -m 644 /dev/stdin $(DESTDIR)$(call part,2,$(f))$(newline))
-	$(foreach f,$(INSTALL_LINKS),@ln -sf $(call part,1,$(f)) $(DESTDIR)$(call part,2,$(f))$(newline))
-	@[ -e $(DESTDIR)$(INSTALL_CONF) ] || install -D -m 644 etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF)
-	@$(update_loader)
-	@echo "smcrd $(VERSION) is installed below $(DESTDIR)$(PREFIX), its configuration is $(DESTDIR)$(INSTALL_CONF)"
-
 INSTALLED = $(foreach f,$(INSTALL_FILES),$(call part,3,$(f))) \
 	$(foreach f,$(INSTALL_FILLED) $(INSTALL_LINKS),$(call part,2,$(f)))
-# Innermost first. What lies in no prefix of the host is ours altogether, so no directory of it stays empty.
-OWN_DIRS = $(BPFTRACEDIR) $(PREFIX)/share/smcrd $(DOCDIR)/examples $(DOCDIR) $(PRELOADDIR) $(SYSCONFDIR)/smcrd/smcrd.conf.d $(SYSCONFDIR)/smcrd
-PREFIX_DIRS = $(patsubst $(PREFIX)/%,%,$(filter $(PREFIX)/%,$(OWN_DIRS) $(patsubst %/,%,$(sort $(dir $(INSTALLED))))))
+# The directories that an installation on this host has made; those of a package are the package's.
+MADE_DIRS = $(if $(DESTDIR),-,$(PREFIX)/share/smcrd/made-directories)
+# Ours by name.
+OWN_DIRS = $(filter %/smcrd %/smcrd/examples %/smcrd/bpftrace %/smcrd/smcrd.conf.d,$(BPFTRACEDIR) $(PREFIX)/share/smcrd \
+	$(DOCDIR)/examples $(DOCDIR) $(PRELOADDIR) $(SYSCONFDIR)/smcrd/smcrd.conf.d $(SYSCONFDIR)/smcrd)
 
-# What the operator has changed stays.
+# The names of these places go through make, the shell, sed and systemd's unit files: what would be something else than
+# a name there is refused at once, before anything is written. Slashes at the end, and double ones, mean nothing.
+PLACES := DESTDIR PREFIX SBINDIR BINDIR LIBDIR PRELOADDIR UNITDIR SYSCONFDIR DOCDIR MANDIR BPFTRACEDIR
+UNFIT := | & ; < > ( ) $$ ` \ " ' * ? [ ] \# % :
+is_unfit = $(strip $(filter-out 1,$(words x$($(1))x)) $(foreach c,$(UNFIT),$(findstring $(c),$($(1)))))
+define check_place
+$(if $(call is_unfit,$(1)),$(error $(1)=$($(1)): a blank or one of $(UNFIT) in the name of a directory does not work here; choose another one))
+$(if $(filter-out DESTDIR,$(1)),$(if $(filter-out /%,$($(1))),$(error $(1)=$($(1)): this is no absolute path; DESTDIR= is for a staging directory)))
+override $(1) := $(patsubst /,,$(abspath $($(1))))
+endef
+ifneq ($(filter install uninstall,$(MAKECMDGOALS)),)
+$(foreach place,$(PLACES),$(eval $(call check_place,$(place))))
+endif
+
+install: all
+	@scripts/place.sh make $(MADE_DIRS) $(addprefix $(DESTDIR),$(sort $(patsubst %/,%,$(dir $(INSTALLED)))))
+	$(foreach f,$(INSTALL_FILES),@install -m $(call part,1,$(f)) $(call part,2,$(f)) \
+		$(DESTDIR)$(call part,3,$(f))$(newline))
+	$(foreach f,$(INSTALL_FILLED),@$(fill) $(call part,1,$(f)) | \
+		install -m 644 /dev/stdin $(DESTDIR)$(call part,2,$(f))$(newline))
+	$(foreach f,$(INSTALL_LINKS),@ln -sf $(call part,1,$(f)) $(DESTDIR)$(call part,2,$(f))$(newline))
+	@$(update_loader)
+	@conf=$$(scripts/place.sh conf $(MADE_DIRS) etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF) $(DESTDIR)$(SYSTEM_CONF)) && \
+		echo "smcrd $(VERSION) is installed below $(DESTDIR)$(PREFIX), $$conf"
+
+# What the operator has changed stays, and what was there before.
 uninstall:
 	@rm -f $(addprefix $(DESTDIR),$(INSTALLED))
 	@if cmp -s etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF); then rm $(DESTDIR)$(INSTALL_CONF); \
 		elif [ -e $(DESTDIR)$(INSTALL_CONF) ]; then \
 		echo "$(DESTDIR)$(INSTALL_CONF) stays: it is not as it was installed"; fi
-	$(if $(is_host_prefix),,@cd $(DESTDIR)$(PREFIX) 2>/dev/null || exit 0; for dir in $(PREFIX_DIRS); do \
-		[ ! -d $$dir ] || rmdir -p --ignore-fail-on-non-empty $$dir; done; \
-		rmdir --ignore-fail-on-non-empty $(DESTDIR)$(PREFIX))
-	@for dir in $(addprefix $(DESTDIR),$(OWN_DIRS)); do \
-		[ ! -d $$dir ] || rmdir --ignore-fail-on-non-empty $$dir; done
+	@scripts/place.sh remove $(MADE_DIRS) $(addprefix $(DESTDIR),$(OWN_DIRS))
 	@$(update_loader)
 
 # What packages are made of: the tree as it is.
@@ -490,4 +502,4 @@ check-deb:
 clean:
 	rm -rf build
 
--include $(shell find build \( -path build/deb -o -path build/check-deb \) -prune -o -name '*.d' -print 2>/dev/null)
+-include $(shell find build \( -path build/deb -o -path build/check-deb \) -prune -o -name '*.d' -type f -print 2>/dev/null)

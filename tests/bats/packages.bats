@@ -62,6 +62,11 @@ $root/usr/sbin/smcrd" ]
 	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
 }
 
+# tree DIR: all that lies below it
+tree() {
+	find "$1" | sort
+}
+
 @test "make uninstall takes away what make install put there, and nothing else" {
 	for prefix in /usr /usr/local; do
 		mkdir -p "$root$prefix/lib/smcrd.d" "$root$prefix/share/doc/other"
@@ -75,13 +80,29 @@ $root/usr/sbin/smcrd" ]
 		[ "$(find "$root" -type d -name 'smcr*')" = "$root$prefix/lib/smcrd.d" ]
 		rm -r "$root"
 	done
-	# in a prefix of its own nothing at all is left
-	mkdir -p "$root/opt/other"
-	make_in install /opt/smcr
-	make_in uninstall /opt/smcr
-	[ "$(cd "$root" && find . | sort | paste -sd ' ')" = ". ./opt ./opt/other" ]
-	make_in uninstall /opt/smcr
+}
+
+@test "make uninstall removes the directories that the installation made, and no empty one that was there" {
+	prefix=$BATS_TEST_TMPDIR/prefix
+	# nothing at all was there
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix/a/b" SYSTEM_CONF="$root/none"
+	make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix/a/b"
+	[ ! -e "$prefix" ]
+	# some were; and a second installation makes none that it could be asked for
+	mkdir -p "$prefix/bin" "$prefix/lib/systemd" "$prefix/share/man/man8" "$prefix/var"
+	before=$(tree "$prefix")
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
+	make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix"
+	diff <(echo "$before") <(tree "$prefix")
+	run -0 make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix"
 	[ -z "$output" ]
+	diff <(echo "$before") <(tree "$prefix")
+	# what another has put into one of ours keeps it
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
+	touch "$prefix/include/other.h"
+	make -s -C "$HOSTS_ROOT" uninstall PREFIX="$prefix"
+	diff <(printf '%s\n' "$before" "$prefix/include" "$prefix/include/other.h" | sort) <(tree "$prefix")
 }
 
 @test "make uninstall leaves a configuration that was changed, and says so" {
@@ -103,8 +124,8 @@ $root/usr/sbin/smcrd" ]
 	cache=$(stat -c %y /etc/ld.so.cache)
 	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/opt/smcr
 	[ "$(cd "$root" && find . -maxdepth 2 | sort | paste -sd ' ')" = ". ./opt ./opt/smcr" ]
-	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix"
-	diff <(cd "$root/opt/smcr" && find . | sort) <(cd "$prefix" && find . | sort)
+	make -s -C "$HOSTS_ROOT" install PREFIX="$prefix" SYSTEM_CONF="$root/none"
+	diff <(cd "$root/opt/smcr" && find . | sort) <(cd "$prefix" && find . ! -name made-directories | sort)
 	[ "$(stat -c %y /etc/ld.so.cache)" = "$cache" ]
 	grep -q "^ExecStart=$prefix/sbin/smcrd " "$prefix/lib/systemd/system/smcrd.service"
 
@@ -115,6 +136,56 @@ $root/usr/sbin/smcrd" ]
 	[[ $output == *"$prefix/etc/smcrd/smcrd.conf.d/10-mine.conf:1: nonsense: "* ]]
 	run -0 "$prefix/bin/smcr-run" env
 	[[ $output == *"LD_PRELOAD=$prefix/lib/smcrd/libsmcr-preload.so"* ]]
+}
+
+@test "slashes at the end of PREFIX and DESTDIR mean nothing" {
+	make_in install /opt/smcr
+	root=$root.slashes make_in install /opt/smcr/
+	root=$root.more/// make_in install //opt/smcr//
+	[[ $output == *" below $root.more/opt/smcr, "* ]]
+	diff -r --no-dereference "$root" "$root.slashes"
+	diff -r --no-dereference "$root" "$root.more"
+	root=$root.more/// make_in uninstall /opt/smcr/
+	[ -z "$(find "$root.more" ! -type d)" ]
+	relative=$(realpath -m --relative-to="$HOSTS_ROOT" "$root.relative")
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$relative" PREFIX=/opt/smcr
+	diff -r --no-dereference "$root" "$root.relative"
+}
+
+@test "a PREFIX or DESTDIR that cannot be is refused before anything is written" {
+	for place in "PREFIX=$root/a b" "DESTDIR=$root/a b" "LIBDIR=$root/a	b" "PREFIX=$root/50%" "PREFIX=$root/it's" "PREFIX=$root/a;b" \
+		"DESTDIR=$root/a:b"; do
+		for goal in install uninstall; do
+			run -2 make -s -C "$HOSTS_ROOT" "$goal" PREFIX=/opt/smcr DESTDIR="$root" "$place"
+			[[ $output == *"$place: a blank or one of "*"choose another one"* ]]
+		done
+	done
+	run -2 make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=opt
+	[[ $output == *"PREFIX=opt: this is no absolute path"* ]]
+	[ ! -e "$root" ]
+	[ ! -e "$HOSTS_ROOT/opt" ]
+}
+
+@test "make install lays no default where smcrd has read another file, and says which it reads" {
+	# what an operator has
+	mkdir -p "$root/etc/smcrd/smcrd.conf.d"
+	echo 'memory = 1G' >"$root/etc/smcrd/smcrd.conf"
+	make_in install /usr/local
+	[[ $output == *"its configuration is $root/etc/smcrd/smcrd.conf as before: no $root/usr/local/etc/smcrd/smcrd.conf was made"* ]]
+	[ ! -e "$root/usr/local/etc" ]
+	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = 'memory = 1G' ]
+	# the other file alone
+	mv "$root/etc/smcrd/smcrd.conf" "$root/etc/smcrd/smcrd.conf.d/10-mine.conf"
+	make_in install /usr/local
+	[ ! -e "$root/usr/local/etc" ]
+	make_in uninstall /usr/local
+	[ "$(files)" = ./etc/smcrd/smcrd.conf.d/10-mine.conf ]
+	# who has one below PREFIX is told that it is the one
+	mkdir -p "$root/usr/local/etc/smcrd"
+	echo 'memory = 2G' >"$root/usr/local/etc/smcrd/smcrd.conf"
+	make_in install /usr/local
+	[[ $output == *"its configuration is $root/usr/local/etc/smcrd/smcrd.conf, so $root/etc/smcrd/smcrd.conf is not read"* ]]
+	[ "$(cat "$root/usr/local/etc/smcrd/smcrd.conf")" = 'memory = 2G' ]
 }
 
 @test "install-deps.sh names the option that it has not" {
