@@ -18,7 +18,7 @@
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make deb        Debian packages, in build/deb; installs what that needs
 #   make check-deb  are the packages right? installs, upgrades and purges them in a Debian below build; needs root
-#   make dist       build/smcrd-VERSION.tar.gz, of which rpmbuild -ta makes packages (packaging/smcrd.spec)
+#   make dist       build/smcrd-VERSION.tar.gz of what git knows; rpmbuild -ta makes packages of it (packaging/smcrd.spec)
 #   make install    below PREFIX (/usr/local) and nowhere else, or below DESTDIR; make uninstall takes it away again
 #
 # Sources are found by directory: a new .c file needs no change here.
@@ -154,7 +154,7 @@ $(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h $(B)/gen/gua
 
 $(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
 	@mkdir -p $(@D)
-	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
+	$(call say,BPF)$(CLANG) -g -O2 -Wall -Werror -target bpf -ffreestanding -ffile-prefix-map="$(CURDIR)=." -I. -I/usr/include/$(shell $(CC) -dumpmachine) \
 		-c $< -o $(B)/gen/$*.bpf.o
 	$(call say,GEN)$(BPFTOOL) gen skeleton $(B)/gen/$*.bpf.o name $* > $@
 
@@ -482,11 +482,9 @@ uninstall:
 	@scripts/place.sh remove $(MADE_DIRS) $(addprefix $(DESTDIR),$(OWN_DIRS))
 	@$(update_loader)
 
-# What packages are made of: the tree as it is.
+# What packages are made of.
 dist:
-	@mkdir -p build
-	$(call say,TAR)tar -czf build/smcrd-$(VERSION).tar.gz --exclude=./build --exclude=./.git --owner=0 --group=0 \
-		--transform='s|^\.|smcrd-$(VERSION)|' .
+	$(call say,TAR)scripts/dist.sh
 
 # Debian packages, below build/deb.
 deb:

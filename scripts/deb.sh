@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# Debian packages of this tree as it is, below build/deb; called by `make deb`. Needs no root, and no network.
+# Debian packages of what scripts/dist.sh packs, below build/deb; called by `make deb`. Needs no root, and no network.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -15,8 +15,10 @@ fi
 # Packages are put beside the tree that they are built in.
 tree=$out/smcrd-$version
 rm -rf "$out"
-mkdir -p "$tree"
-tar -c --exclude=./build --exclude=./.git . | tar -x --no-same-owner -C "$tree"
+mkdir -p "$out"
+scripts/dist.sh "$tree.tar.gz"
+tar -xz --no-same-owner -C "$out" -f "$tree.tar.gz"
+rm "$tree.tar.gz"
 
 # Flags and goals of the make that called are not for this build; debhelper has its own.
 unset MAKEFLAGS MFLAGS MAKELEVEL MAKEOVERRIDES CFLAGS CPPFLAGS LDFLAGS

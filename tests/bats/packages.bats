@@ -188,6 +188,43 @@ tree() {
 	[ "$(cat "$root/usr/local/etc/smcrd/smcrd.conf")" = 'memory = 2G' ]
 }
 
+# held FILE: the names of the files in an archive of make dist
+held() {
+	tar -tzf "$1" | sed 's|^[^/]*/||' | sort
+}
+
+@test "make dist packs what git knows, an unpacked archive what it held, each to the same bytes every time" {
+	[ -e "$HOSTS_ROOT/.git" ] || [ -e "$HOSTS_ROOT/MANIFEST" ] || skip "this tree is a mere copy of files"
+	first=$BATS_TEST_TMPDIR/first.tar.gz
+	"$HOSTS_ROOT/scripts/dist.sh" "$first"
+	"$HOSTS_ROOT/scripts/dist.sh" "$first.again"
+	cmp "$first" "$first.again"
+	(umask 077 && tar -xzf "$first" -C "$BATS_TEST_TMPDIR")
+	cd "$BATS_TEST_TMPDIR"/smcrd-*
+	diff <(held "$first") <(find . ! -type d | sed 's|^\./||' | sort)
+	# as it was unpacked, beside what a build, an editor and a package have left
+	mkdir -p build debian/tmp
+	touch build/old.o notes.txt debian/files debian/tmp/file
+	make -s dist
+	cmp "$first" build/smcrd-*.tar.gz
+	# as a clone, in which a file has been changed
+	git init -q
+	xargs -d '\n' -a MANIFEST git add -f --
+	make -s dist
+	cmp "$first" build/smcrd-*.tar.gz
+	echo '# changed' >>Makefile
+	make -s dist
+	diff <(held "$first") <(held build/smcrd-*.tar.gz)
+	tar -xzOf build/smcrd-*.tar.gz --wildcards '*/Makefile' | grep -qx '# changed'
+	# another time is another archive
+	SOURCE_DATE_EPOCH=1000000000 scripts/dist.sh "$first.old"
+	[ "$(TZ=UTC tar -tvzf "$first.old" | awk '{ print $4, $5 }' | sort -u)" = "2001-09-09 01:46" ]
+	# where nobody knows nothing is guessed
+	rm -rf .git MANIFEST
+	run -1 scripts/dist.sh
+	[[ $output == "dist: neither .git nor MANIFEST is here"* ]]
+}
+
 @test "install-deps.sh names the option that it has not" {
 	run -2 "$HOSTS_ROOT/scripts/install-deps.sh" --everything
 	[[ $output == *"--everything: there is no such option"* ]]

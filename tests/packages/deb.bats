@@ -56,6 +56,15 @@ services() {
 	[ -z "$output" ]
 }
 
+@test "the same sources make the same packages, byte for byte, wherever they lie and whatever lies beside them" {
+	"$ROOT/scripts/dist.sh" "$BATS_TEST_TMPDIR/sources.tar.gz"
+	(umask 027 && tar -xzf "$BATS_TEST_TMPDIR/sources.tar.gz" -C "$BATS_TEST_TMPDIR")
+	cd "$BATS_TEST_TMPDIR/smcrd-$VERSION"
+	echo 'int other;' >daemon/engine/notes.c
+	scripts/deb.sh
+	for file in "$ROOT"/build/deb/*.deb; do cmp "$file" "build/deb/${file##*/}"; done
+}
+
 @test "installed: a user, a service that is enabled and started, programs that work" {
 	run -0 install_all
 	[[ $output != *[Ww]arning* ]]

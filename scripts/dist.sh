@@ -1,0 +1,49 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# The sources as FILE (build/smcrd-VERSION.tar.gz); called by `make dist` and scripts/deb.sh. The same sources give the
+# same bytes.
+#
+# What belongs to them git knows, and in an unpacked archive its MANIFEST: nothing else that lies about is packed.
+# All files have the time SOURCE_DATE_EPOCH, or that of the last entry of debian/changelog.
+set -eu
+cd "$(dirname "$0")/.."
+
+version=$(sed -n 's/^VERSION := //p' Makefile)
+file=${1:-build/smcrd-$version.tar.gz}
+
+fail() {
+	echo "dist: $*" >&2
+	exit 1
+}
+
+# Who runs this has run make here, so git may trust the directory, whoever owns it.
+git_here() {
+	git -c safe.directory="$PWD" "$@"
+}
+
+# members: the names of the files, a line each
+members() {
+	if [ -e .git ]; then
+		command -v git >/dev/null || fail "this is a clone, and git is not installed: install git"
+		git_here -c core.quotePath=false ls-files >"$work/git" || fail "git does not tell which files are the sources"
+		grep -vx MANIFEST "$work/git" || fail "git knows no file here"
+	elif [ -e MANIFEST ]; then
+		cat MANIFEST
+	else
+		fail "neither .git nor MANIFEST is here to tell which files are the sources: take a clone, or what make dist has packed"
+	fi
+}
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+trap 'exit 1' INT TERM HUP
+members >"$work/names"
+LC_ALL=C sort "$work/names" >"$work/MANIFEST"
+time=${SOURCE_DATE_EPOCH:-$(date -d "$(sed -n 's/^ -- .*>  //p' debian/changelog | head -n 1)" +%s)}
+
+mkdir -p "$(dirname "$file")"
+tar -c --format=gnu --mtime="@$time" --owner=0 --group=0 --numeric-owner --mode=u=rwX,go=rX \
+	--transform="s|^|smcrd-$version/|SH" --no-recursion \
+	-C "$work" MANIFEST -C "$PWD" --verbatim-files-from -T "$work/MANIFEST" >"$work/tar"
+gzip -9n <"$work/tar" >"$work/tar.gz"
+mv "$work/tar.gz" "$file"
