@@ -153,6 +153,59 @@ web_server() {
 	until_true 10 tcp_listens "$host" 8080
 }
 
+# echo_server_on_a [WRAPPER..]: a server that sends back what it gets, on port 7001; its process is ECHO_PID
+echo_server_on_a() {
+	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
+	ECHO_PID=$!
+	until_true 5 tcp_listens a 7001
+}
+
+# busy_pair: two daemons, two links, and connections that send both ways until busy_end. For files that have
+# scripts/failover.bash.
+busy_pair() {
+	two_daemons
+	steady_start server a "$RUN" -- serve "$SERVER" 7100
+	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
+	until_true "$FAILOVER_PATIENCE" symmetric
+}
+
+# busy_end: every connection is whole, and no byte was lost, doubled or changed.
+busy_end() {
+	steady_stop client || {
+		cat "$HOSTS_DIR/client.out"
+		return 1
+	}
+	steady_stop server
+}
+
+# block_roce HOST: what the host receives on UDP 4791 vanishes; pass_roce undoes it.
+block_roce() {
+	on "$1" nft -f - <<-'EOF'
+	table inet dead {
+		chain in {
+			type filter hook input priority 0
+			udp dport 4791 drop
+		}
+	}
+	EOF
+}
+
+pass_roce() {
+	on "$1" nft delete table inet dead
+}
+
+# hear_datagrams HOST SOCKET FILE: what a Unix socket is sent goes to the file; both are in $HOSTS_DIR
+hear_datagrams() {
+	start_on "$1" python3 -u -c '
+import socket, sys
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(sys.argv[1])
+while True:
+    print(s.recv(4096).decode())
+' "$HOSTS_DIR/$2" >"$HOSTS_DIR/$3"
+	until_true 5 test -S "$HOSTS_DIR/$2"
+}
+
 # What an idle daemon may hold: compare before and after. The RMB that is kept is that of the first contact, or a later
 # one, which is four times as large.
 leftovers() {

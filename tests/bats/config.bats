@@ -15,23 +15,6 @@ conf() {
 	printf '%s\n' "$@" >"$HOSTS_DIR/$host.conf"
 }
 
-# busy_pair: two daemons, two links, and connections that send both ways until busy_end.
-busy_pair() {
-	two_daemons
-	steady_start server a "$RUN" -- serve "$SERVER" 7100
-	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
-	until_true "$FAILOVER_PATIENCE" symmetric
-}
-
-# busy_end: every connection is whole, and no byte was lost, doubled or changed.
-busy_end() {
-	steady_stop client || {
-		cat "$HOSTS_DIR/client.out"
-		return 1
-	}
-	steady_stop server
-}
-
 # links_of HOST: "1/1 1/2"
 links_of() {
 	json "$1" link '[.link[] | "\(.linkgroup)/\(.number)"] | sort | join(" ")'
@@ -396,14 +379,7 @@ with_syslog() {
 @test "in the background without a journal the log goes to syslog" {
 	hosts_up 1500
 	: >"$HOSTS_DIR/a.conf"
-	start_on a python3 -u -c '
-import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind(sys.argv[1])
-while True:
-    print(s.recv(4096).decode())
-' "$HOSTS_DIR/syslog" >"$HOSTS_DIR/lines"
-	until_true 5 test -S "$HOSTS_DIR/syslog"
+	hear_datagrams a syslog lines
 	# nothing is wrong: not a word
 	run -0 with_syslog "$HOSTS_BUILD/bin/smcrd" --config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock"
 	[ -z "$output" ]
@@ -426,18 +402,6 @@ while True:
 	grep -q 'notice: smcrd [0-9.]* serves on .*/a.sock; RNICs: soft:eth0 soft:eth1; TCP option in use; limits: 128 MiB of buffers, [0-9]* connections, 77 of a user, 4 links of a group' "$HOSTS_DIR/a.log"
 }
 
-# listen_for_manager: what a service manager would be told goes to $HOSTS_DIR/told.
-listen_for_manager() {
-	start_on a python3 -u -c '
-import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind(sys.argv[1])
-while True:
-    print(s.recv(4096).decode())
-' "$HOSTS_DIR/notify" >"$HOSTS_DIR/told"
-	until_true 5 test -S "$HOSTS_DIR/notify"
-}
-
 told() {
 	grep -q -e "$1" "$HOSTS_DIR/told"
 }
@@ -448,7 +412,7 @@ ready_twice() {
 
 @test "the service manager is told of a reload, and what there is when that has changed" {
 	hosts_up 1500
-	listen_for_manager
+	hear_datagrams a notify told
 	NOTIFY_SOCKET=$HOSTS_DIR/notify smcrd_start a
 	until_true 5 told '^STATUS=2 RNICs, TCP option in use; 0 link groups, 0 connections over SMC-R$'
 	ctl a config reload

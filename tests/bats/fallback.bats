@@ -4,24 +4,6 @@
 bats_require_minimum_version 1.5.0
 load common
 
-echo_server_on_a() {
-	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
-	ECHO_PID=$!
-	until_true 5 tcp_listens a 7001
-}
-
-# drop_roce HOST: what host receives on UDP 4791 vanishes.
-drop_roce() {
-	on "$1" nft -f - <<-'EOF'
-	table inet dead {
-		chain in {
-			type filter hook input priority 0
-			udp dport 4791 drop
-		}
-	}
-	EOF
-}
-
 @test "a peer without SMC-R: plain TCP, no CLC byte, the reason is shown" {
 	hosts_up 1500
 	smcrd_start b
@@ -91,7 +73,7 @@ plain() {
 
 @test "what was begun and fell back, and what was reset, is an event of its own" {
 	two_daemons
-	drop_roce a
+	block_roce a
 	echo_server_on_a "$RUN"
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000
 	until_true 5 shows b event 'any(.event == "fallback" and .peer == "'"$SERVER"'" and .reason != null and
@@ -161,7 +143,7 @@ option_calls() {
 @test "UDP 4791 dropped at either side: TCP within 2 s, the reason is shown, the next skips SMC-R" {
 	for dead in a b; do
 		two_daemons
-		drop_roce "$dead"
+		block_roce "$dead"
 		echo_server_on_a "$RUN"
 		# what the machine needs for as much without SMC-R
 		machine=$(took on b "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000)
@@ -184,7 +166,7 @@ option_calls() {
 
 @test "non-blocking programs get their bytes whole over TCP after a fallback in mid-connect" {
 	two_daemons
-	drop_roce a
+	block_roce a
 	echo_server_on_a "$RUN"
 	for way in epoll select; do
 		on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 3000000 --way "$way" --half-close

@@ -4,12 +4,6 @@
 bats_require_minimum_version 1.5.0
 load common
 
-echo_server_on_a() {
-	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
-	ECHO_PID=$!
-	until_true 5 tcp_listens a 7001
-}
-
 @test "the daemon killed in the middle: ECONNRESET at once, with and without the preload" {
 	# --reader exec: a child without the library reads the inherited descriptor
 	for reader in plain exec; do

@@ -8,23 +8,6 @@ load common
 # shellcheck source=scripts/failover.bash
 . "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
 
-# busy_pair: two daemons, two links, and connections that send both ways until busy_end.
-busy_pair() {
-	two_daemons
-	steady_start server a "$RUN" -- serve "$SERVER" 7100
-	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --bulk 2 --pingpong 2
-	until_true "$FAILOVER_PATIENCE" symmetric
-}
-
-# busy_end: every connection is whole, and no byte was lost, doubled or changed.
-busy_end() {
-	steady_stop client || {
-		cat "$HOSTS_DIR/client.out"
-		return 1
-	}
-	steady_stop server
-}
-
 group() {
 	json "$1" linkgroup '.linkgroup[0].id'
 }

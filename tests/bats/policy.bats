@@ -189,22 +189,6 @@ own_host() {
 	[[ "$output" == *"TCP: own-host: both ends are on this host"* ]]
 }
 
-# drop_roce HOST: what host receives on UDP 4791 vanishes; pass_roce undoes it.
-drop_roce() {
-	on "$1" nft -f - <<-'EOF'
-	table inet dead {
-		chain in {
-			type filter hook input priority 0
-			udp dport 4791 drop
-		}
-	}
-	EOF
-}
-
-pass_roce() {
-	on "$1" nft delete table inet dead
-}
-
 # left_alone SECONDS: the host that leaves the other one to TCP for so long. Both may: each as soon as it
 # finds out by itself, before the other one declines.
 left_alone() {
@@ -224,7 +208,7 @@ left_alone() {
 		smcrd_start $host
 	done
 	echo_server a 7001
-	drop_roce a
+	block_roce a
 	for seconds in 6 12; do
 		[[ "$(ask 7001)" != SMC-R ]]
 		host=$(left_alone "$seconds")

@@ -4,11 +4,6 @@
 bats_require_minimum_version 1.5.0
 load common
 
-echo_server_on_a() {
-	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
-	until_true 5 tcp_listens a 7001
-}
-
 command_server_on_a() {
 	start_on a "$RUN" "$PROGRAMS/command_server" "$SERVER" 7003
 	until_true 5 tcp_listens a 7003

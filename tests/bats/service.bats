@@ -261,14 +261,7 @@ told() {
 
 @test "a service manager that watches is told again and again that smcrd moves" {
 	hosts_up 1500
-	start_on a python3 -u -c '
-import socket, sys
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind(sys.argv[1])
-while True:
-    print(s.recv(4096).decode())
-' "$HOSTS_DIR/notify" >"$HOSTS_DIR/told"
-	until_true 5 test -S "$HOSTS_DIR/notify"
+	hear_datagrams a notify told
 	NOTIFY_SOCKET=$HOSTS_DIR/notify WATCHDOG_USEC=2000000 smcrd_start a
 	until_true 5 grep -qx READY=1 "$HOSTS_DIR/told"
 	until_true 20 told 3

@@ -6,11 +6,6 @@
 bats_require_minimum_version 1.5.0
 load common
 
-echo_server_on_a() { # [COMMAND..]
-	start_on a "$@" "$PROGRAMS/echo_server" "$SERVER" 7001
-	until_true 5 tcp_listens a 7001
-}
-
 # check [WORD..]: smcrctl check on host b, which is to find that the connection stays TCP. What it says is in
 # $output, its reason in $reason, and the peer's in $peer_reason.
 check() {
@@ -28,18 +23,6 @@ check() {
 # works_as_tcp: programs under smcr-run do their work all the same.
 works_as_tcp() {
 	on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 100000
-}
-
-# drop_roce HOST: what host receives on UDP 4791 vanishes.
-drop_roce() {
-	on "$1" nft -f - <<-'EOF'
-	table inet dead {
-		chain in {
-			type filter hook input priority 0
-			udp dport 4791 drop
-		}
-	}
-	EOF
 }
 
 @test "the peer has no SMC-R" {
@@ -66,7 +49,7 @@ drop_roce() {
 	local dead host
 	for dead in a b 'a b'; do
 		two_daemons
-		for host in $dead; do drop_roce "$host"; done
+		for host in $dead; do block_roce "$host"; done
 		echo_server_on_a "$RUN"
 		check "$SERVER" 7001
 		[[ " $reason $peer_reason " == *" confirm-link-failed "* ]]
@@ -114,7 +97,7 @@ drop_roce() {
 
 @test "a peer that failed a moment ago is left alone" {
 	two_daemons
-	drop_roce a
+	block_roce a
 	echo_server_on_a "$RUN"
 	works_as_tcp
 	until_true 5 shows b info '.skipped_peers | length == 1'

@@ -9,11 +9,6 @@ conf() {
 	printf '%s\n' "${@:2}" >"$HOSTS_DIR/$1.conf"
 }
 
-echo_server_on_a() {
-	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
-	until_true 5 tcp_listens a 7001
-}
-
 # echo_from_b [OPTIONS..]: a connection from b whose bytes come back.
 echo_from_b() {
 	on b "$RUN" "$@" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000 --half-close
@@ -25,7 +20,7 @@ echo_from_b() {
 	conf b 'ueid = EXAMPLE.ORG'
 	smcrd_start a
 	smcrd_start b
-	echo_server_on_a
+	echo_server_on_a "$RUN"
 	echo_from_b --require
 	echo_from_b --require
 	for host in a b; do
@@ -47,7 +42,7 @@ echo_from_b() {
 	conf b 'ueid = B'
 	smcrd_start a
 	smcrd_start b
-	echo_server_on_a
+	echo_server_on_a "$RUN"
 	echo_from_b --require
 	for host in a b; do
 		shows "$host" linkgroup 'length == 1 and .[0].version == 1 and .[0].eid == null
@@ -59,7 +54,7 @@ echo_from_b() {
 	conf b 'ueid = B' 'versions = 2'
 	smcrd_start a
 	smcrd_start b
-	echo_server_on_a
+	echo_server_on_a "$RUN"
 	echo_from_b
 	until_true 5 shows a connection '[.[] | select(.fallback_reason == "ueid-mismatch")] | length == 1'
 	shows b connection '[.[] | select(.fallback_reason == "peer-declined" and .peer_fallback_reason == "no-device"
@@ -70,7 +65,7 @@ echo_from_b() {
 
 @test "UEIDs change while smcrd runs; a peer has a group of each version" {
 	two_daemons
-	echo_server_on_a
+	echo_server_on_a "$RUN"
 	echo_from_b --require
 	for host in a b; do
 		run -0 smcrctl_on "$host" ueid add SMCLAB
@@ -112,7 +107,7 @@ echo_from_b() {
 	conf b 'ueid = A'
 	smcrd_start a
 	smcrd_start b --rnic soft:eth0
-	echo_server_on_a
+	echo_server_on_a "$RUN"
 	echo_from_b --require
 	shows a linkgroup 'length == 1 and .[0].version == 2'
 }
