@@ -209,7 +209,7 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^
 
 # Tests that stand between the code and the C library, or the fabric.
-BUS_TESTS := calls connection form limits objects signals # those with tests/lib/busfix.c
+BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
 $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats,--wrap=sd_bus_message_new_signal,--wrap=sd_bus_call_method_async))
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc

@@ -18,39 +18,39 @@ struct caller {
 	char name[];
 };
 
-void callers_forget(struct bus *bus)
+void callers_forget(struct bus_thread *thread)
 {
 	struct caller *caller, *next;
-	HASH_ITER (hh, bus->callers, caller, next) {
-		HASH_DEL(bus->callers, caller);
+	HASH_ITER (hh, thread->callers, caller, next) {
+		HASH_DEL(thread->callers, caller);
 		free(caller);
 	}
 }
 
 /* @return NULL: there is no room */
-static struct caller *add(struct bus *bus, const char *name)
+static struct caller *add(struct bus_thread *thread, const char *name)
 {
 	const size_t size = strlen(name) + 1; /* D-Bus has no name of more than 255 bytes */
-	if (HASH_COUNT(bus->callers) >= MAX_CALLERS)
+	if (HASH_COUNT(thread->callers) >= MAX_CALLERS)
 		return NULL;
 	struct caller *caller = calloc(1, sizeof(*caller) + size);
 	if (!caller)
 		return NULL;
 	memcpy(caller->name, name, size);
-	HASH_ADD_STR(bus->callers, name, caller);
+	HASH_ADD_STR(thread->callers, name, caller);
 	return caller;
 }
 
-bool callers_admit(struct bus *bus, const char *sender, uint64_t now)
+bool callers_admit(struct bus_thread *thread, const char *sender, unsigned int weight, uint64_t now)
 {
 	struct caller *caller;
-	if (now >= bus->callers_until) {
-		callers_forget(bus);
-		bus->callers_until = now + SECOND;
+	if (now >= thread->callers_until) {
+		callers_forget(thread);
+		thread->callers_until = now + SECOND;
 	}
-	HASH_FIND_STR(bus->callers, sender, caller);
+	HASH_FIND_STR(thread->callers, sender, caller);
 	if (!caller)
-		caller = add(bus, sender);
+		caller = add(thread, sender);
 	/* Without room nobody is refused who may have called once. */
-	return !caller || ++caller->calls <= BUS_MAX_CALLS_A_SECOND;
+	return !caller || (caller->calls += weight) <= BUS_MAX_CALLS_A_SECOND;
 }

@@ -19,35 +19,41 @@
 #define MAX_GROUPS 65536 /* as many as Linux lets a process have */
 
 struct call {
-	struct bus *bus;
+	struct bus_thread *thread;
 	sd_bus_message *message;
 	const struct form *form;
 	json_t *request;
 	sd_bus_slot *asking; /* the bus, who it is; NULL: not any more */
-	uint64_t id;         /* once it was passed on and has no answer; else 0 */
-	bool answered;
-	char *answer;
+	uint64_t id;         /* once the loop has it; else 0 */
 	struct call *prev, *next;
 };
 
 static void end(struct call *call)
 {
-	struct bus *bus = call->bus;
-	DL_DELETE(bus->calls, call);
-	bus->num_calls--;
+	struct bus_thread *thread = call->thread;
+	DL_DELETE(thread->calls, call);
+	thread->num_calls--;
 	sd_bus_slot_unref(call->asking);
 	sd_bus_message_unref(call->message);
 	json_decref(call->request);
-	free(call->answer);
 	free(call);
 }
 
-void calls_forget(struct bus *bus)
+/* Without memory for the letter its answer comes in vain. */
+static void tell_gone(const struct call *call)
 {
-	while (bus->calls) {
-		if (bus->calls->id && !bus->calls->answered)
-			bus->params.gone(bus->params.ctx, bus->calls->id);
-		end(bus->calls);
+	struct letter *letter = call->id ? letter_new(LETTER_GONE) : NULL;
+	if (!letter)
+		return;
+	letter->request = call->id;
+	box_put(&call->thread->orders->loop, letter);
+}
+
+void calls_forget(struct bus_thread *thread)
+{
+	while (thread->calls) {
+		tell_gone(thread->calls);
+		end(thread->calls);
 	}
 }
 
@@ -148,7 +154,7 @@ static int answer_result(const struct call *call, json_t *result, const json_t *
 	if (r >= 0)
 		r = fill(message, call->form, result, next);
 	if (r >= 0)
-		r = sd_bus_send(call->bus->sd, message, NULL);
+		r = sd_bus_send(call->thread->sd, message, NULL);
 	sd_bus_message_unref(message);
 	return r;
 }
@@ -169,28 +175,18 @@ static void answer(struct call *call, const json_t *reply)
 	end(call);
 }
 
-void bus_reply(struct bus *bus, uint64_t request, char *reply)
+void calls_answer(struct bus_thread *thread)
 {
+	struct letter *letter;
 	struct call *call;
-	DL_SEARCH_SCALAR(bus->calls, call, id, request);
-	if (!call || call->answered) {
-		free(reply);
-		return;
-	}
-	call->answered = true;
-	call->answer = reply;
-	bus_kick(bus);
-}
-
-void calls_answer(struct bus *bus)
-{
-	struct call *call, *next;
-	DL_FOREACH_SAFE (bus->calls, call, next) {
-		if (!call->answered)
-			continue;
-		json_t *reply = call->answer ? json_loads(call->answer, 0, NULL) : NULL;
-		answer(call, reply);
+	while ((letter = box_take_kind(&thread->orders->thread, LETTER_ANSWER))) {
+		json_t *reply = letter->text ? json_loads(letter->text, 0, NULL)
+					     : json_incref(letter->json);
+		DL_SEARCH_SCALAR(thread->calls, call, id, letter->request);
+		if (call)
+			answer(call, reply);
 		json_decref(reply);
+		letter_free(letter);
 	}
 }
 
@@ -247,29 +243,38 @@ static int read_credentials(sd_bus_message *message, struct credentials *ret)
 	return r < 0 || ret->has_uid ? r : -EACCES;
 }
 
+/* @return NULL: there is no memory */
+static struct letter *write_call(const struct credentials *credentials)
+{
+	_Static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are passed as they come");
+	const size_t size = credentials->num_groups * sizeof(gid_t);
+	struct letter *letter = letter_new(LETTER_CALL);
+	if (letter && size && !(letter->groups = malloc(size))) {
+		letter_free(letter);
+		return NULL;
+	}
+	if (!letter)
+		return NULL;
+	if (size)
+		memcpy(letter->groups, credentials->groups, size);
+	letter->num_groups = credentials->num_groups;
+	letter->cred = (struct ucred){ .pid = (pid_t)credentials->pid,
+				       .uid = credentials->uid,
+				       .gid = (gid_t)-1 }; /* it is among the groups */
+	return letter;
+}
+
 static void pass_on(struct call *call, const struct credentials *credentials)
 {
-	struct bus *bus = call->bus;
-	json_t *reply = NULL;
-	_Static_assert(sizeof(gid_t) == sizeof(uint32_t), "groups are passed as they come");
-	const struct clients_asker asker = {
-		.request = bus_next_request(bus),
-		.cred = { .pid = (pid_t)credentials->pid,
-			  .uid = credentials->uid,
-			  .gid = (gid_t)-1 }, /* it is among the groups */
-		.groups = credentials->groups,
-		.num_groups = credentials->num_groups,
-		.fd = -1,
-	};
-	call->id = asker.request;
-	int r = bus->params.call(bus->params.ctx, &asker, call->request, &reply);
-	json_decref(call->request);
-	call->request = NULL;
-	if (r == -EINPROGRESS)
+	struct letter *letter = write_call(credentials);
+	if (!letter) {
+		answer(call, NULL);
 		return;
-	call->id = 0;
-	answer(call, r == 0 ? reply : NULL);
-	json_decref(reply);
+	}
+	call->id = letter->request = thread_next_request(call->thread);
+	letter->json = call->request;
+	call->request = NULL;
+	box_put(&call->thread->orders->loop, letter);
 }
 
 /* sd-bus tells a bus that does not answer in time by such an error, in the bus's name. */
@@ -360,18 +365,18 @@ static json_t *read_request(sd_bus_message *message, const struct bus_object *ob
 	return json_pack("{s:s, s:o}", "method", form->method.name, "params", params);
 }
 
-static bool too_many(const struct bus *bus, const char *sender)
+static bool too_many(const struct bus_thread *thread, const char *sender)
 {
 	const struct call *call;
 	size_t num = 0;
-	DL_FOREACH (bus->calls, call)
+	DL_FOREACH (thread->calls, call)
 		num += !strcmp(sd_bus_message_get_sender(call->message), sender);
-	return num >= BUS_MAX_CALLS_OF_SENDER || bus->num_calls >= BUS_MAX_CALLS;
+	return num >= BUS_MAX_CALLS_OF_SENDER || thread->num_calls >= BUS_MAX_CALLS;
 }
 
 static int begin(struct call *call)
 {
-	return sd_bus_call_method_async(call->bus->sd, &call->asking, "org.freedesktop.DBus",
+	return sd_bus_call_method_async(call->thread->sd, &call->asking, "org.freedesktop.DBus",
 					"/org/freedesktop/DBus", "org.freedesktop.DBus",
 					"GetConnectionCredentials", on_credentials, call, "s",
 					sd_bus_message_get_sender(call->message));
@@ -392,7 +397,15 @@ static bool is_no_path_of_ours(sd_bus_message *message)
 	return strlen(sd_bus_message_get_path(message)) >= BUS_PATH_LEN;
 }
 
-int calls_admit(struct bus *bus, sd_bus_message *message)
+/* An answer with all objects takes as long as many others. */
+static unsigned int weight_of(sd_bus_message *message)
+{
+	return strcmp(sd_bus_message_get_member(message), "GetManagedObjects") != 0
+		       ? 1
+		       : BUS_MAX_CALLS_A_SECOND / BUS_MAX_ALL_A_SECOND;
+}
+
+int calls_admit(struct bus_thread *thread, sd_bus_message *message)
 {
 	const char *sender = sd_bus_message_get_sender(message);
 	if (asks_in_vain(message))
@@ -404,7 +417,7 @@ int calls_admit(struct bus *bus, sd_bus_message *message)
 						   BUS_PATH_LEN);
 		return r < 0 ? r : 1;
 	}
-	if (!sender || callers_admit(bus, sender, fabric_now()))
+	if (!sender || callers_admit(thread, sender, weight_of(message), fabric_now()))
 		return 0;
 	int r = sd_bus_reply_method_errorf(message, SD_BUS_ERROR_LIMITS_EXCEEDED,
 					   "no connection to the bus may call more than %d times a "
@@ -416,15 +429,15 @@ int calls_admit(struct bus *bus, sd_bus_message *message)
 int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
 {
 	const struct bus_object *object = userdata;
-	struct bus *bus = object->bus;
+	struct bus_thread *thread = object->thread;
 	const char *sender = sd_bus_message_get_sender(message);
 	const struct form *form =
-		find_form(&bus->classes[object->class], sd_bus_message_get_member(message));
+		find_form(&thread->classes[object->class], sd_bus_message_get_member(message));
 	if (!form || !sender)
 		return -EINVAL;
 	if (form->method.result != CONTROL_OUTCOME && !sd_bus_message_get_expect_reply(message))
 		return 1;
-	if (too_many(bus, sender))
+	if (too_many(thread, sender))
 		return sd_bus_error_set_const(ret_error, SD_BUS_ERROR_LIMITS_EXCEEDED,
 					      "too many calls wait for their answers: wait for "
 					      "some of them first");
@@ -435,11 +448,12 @@ int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_e
 		return sd_bus_error_is_set(ret_error) ? -sd_bus_error_get_errno(ret_error)
 						      : -ENOMEM;
 	}
-	*call = (struct call){
-		.bus = bus, .message = sd_bus_message_ref(message), .form = form, .request = request
-	};
-	DL_APPEND(bus->calls, call);
-	bus->num_calls++;
+	*call = (struct call){ .thread = thread,
+			       .message = sd_bus_message_ref(message),
+			       .form = form,
+			       .request = request };
+	DL_APPEND(thread->calls, call);
+	thread->num_calls++;
 	int r = begin(call);
 	if (r < 0)
 		end(call);

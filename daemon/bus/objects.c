@@ -11,119 +11,16 @@
 #include <string.h>
 
 #include "daemon/bus/internal.h"
-#include "daemon/bus/values.h"
-#include "daemon/engine/view.h"
 
 #define LINK_SEPARATOR '_' /* 3/2 is link/3_2 */
 
-/* A property is named as its key, in camel case. */
-struct property {
-	const char *key;  /* in the row; with dots: in objects of it */
-	const char *type; /* as values_append() has them */
-	bool constant;
-};
-
-static const struct property manager_properties[] = {
-	{ "version", "s", true },
-	{ "pid", "u", true },
-	{ "uptime_ms", "t" },
-	{ "socket", "s", true },
-	{ "peer_id", "s", true },
-	{ "tcp_option.available", "b", true },
-	{ "tcp_option.error", "s", true },
-	{ "tcp_option.listeners", "t" },
-	{ "devices", "u" },
-	{ "engine.linkgroups", "u" },
-	{ "engine.links", "u" },
-	{ "engine.memory_used_bytes", "t" },
-	{ "engine.memory_budget_bytes", "t" },
-	{ "connections.smcr", "t" },
-	{ "connections.relayed", "t" },
-	{ "connections.pending", "t" },
-	{ "connections.tx_bytes", "t" },
-	{ "connections.rx_bytes", "t" },
-	{ "connections.established_total", "t" },
-	{ "connections.fallbacks_total", "t" },
-	{ "connections.plain_tcp_total", "t" },
-	{ "connections.failed_total", "t" },
-	{ "connections.resets_total", "t" },
-	{ "draining", "a{sv}" },
-	{ NULL },
-};
-
-static const struct property device_properties[] = {
-	{ "name", "s", true },
-	{ "kind", "s", true },
-	{ "port", "u", true },
-	{ "state", "s" },
-	{ "netdev", "s" },
-	{ "gids", "as" },
-	{ "mtu", "u" },
-	{ "links", "u" },
-	{ "critical", "b" },
-	{ "drained", "b" },
-	{ "down_text", "s" },
-	{ "counters", "a{sv}" },
-	{ NULL },
-};
-
-static const struct property linkgroup_properties[] = {
-	{ "id", "u", true },
-	{ "role", "s", true },
-	{ "type", "s" },
-	{ "version", "y", true },
-	{ "dialect", "s", true },
-	{ "peer_id", "s", true },
-	{ "peer", "s", true },
-	{ "vlan", "u", true },
-	{ "max_links", "u" },
-	{ "connections", "u" },
-	{ "links", "u" },
-	{ "rmbs", "u" },
-	{ "peer_rmbs", "u" },
-	{ "idle_ms", "t" },
-	{ "release", "u", true },
-	{ "eid", "s", true },
-	{ "peer_host", "s", true },
-	{ "peer_os", "s", true },
-	{ "direct", "b", true },
-	{ "max_connections", "u", true },
-	{ NULL },
-};
-
-/* Numbers of queue pairs are for administrators, and who looks at properties is not known. */
-static const struct property link_properties[] = {
-	{ "linkgroup", "u", true },
-	{ "number", "y", true },
-	{ "peer", "s", true },
-	{ "peer_host", "s", true },
-	{ "state", "s" },
-	{ "disabled", "b" },
-	{ "rnic", "s", true },
-	{ "port", "u", true },
-	{ "local_gid", "s", true },
-	{ "peer_gid", "s", true },
-	{ "path_mtu", "u" },
-	{ "uid", "u", true },
-	{ "peer_uid", "u", true },
-	{ "connections", "u" },
-	{ "tx_bytes", "t" },
-	{ "rx_bytes", "t" },
-	{ "retransmits", "t" },
-	{ "last_error", "s" },
-	{ NULL },
-};
-
 static const struct kind {
 	const char *interface, *prefix, *method;
-	const struct property *properties;
 } kinds[NUM_FORM_CLASSES] = {
-	[FORM_MANAGER] = { BUS_MANAGER, BUS_ROOT, "info.show", manager_properties },
-	[FORM_DEVICE] = { BUS_INTERFACE "Device1", BUS_ROOT "/device", "device.show",
-			  device_properties },
-	[FORM_LINKGROUP] = { BUS_INTERFACE "Linkgroup1", BUS_ROOT "/linkgroup", "linkgroup.show",
-			     linkgroup_properties },
-	[FORM_LINK] = { BUS_INTERFACE "Link1", BUS_ROOT "/link", "link.show", link_properties },
+	[FORM_MANAGER] = { BUS_MANAGER, BUS_ROOT, "info.show" },
+	[FORM_DEVICE] = { BUS_INTERFACE "Device1", BUS_ROOT "/device", "device.show" },
+	[FORM_LINKGROUP] = { BUS_INTERFACE "Linkgroup1", BUS_ROOT "/linkgroup", "linkgroup.show" },
+	[FORM_LINK] = { BUS_INTERFACE "Link1", BUS_ROOT "/link", "link.show" },
 };
 
 /* ---- paths ---- */
@@ -170,6 +67,16 @@ void objects_path(enum form_class class, const json_t *row, char ret_path[BUS_PA
 	case FORM_MANAGER:
 	case NUM_FORM_CLASSES: break;
 	}
+}
+
+const char *objects_method(enum form_class class)
+{
+	return kinds[class].method;
+}
+
+const char *objects_interface(enum form_class class)
+{
+	return kinds[class].interface;
 }
 
 /* What a path names, if it is one that smcrd would give. */
@@ -226,7 +133,7 @@ static json_t *look_at(const struct bus_object *object)
 	json_t *params = NULL, *row = NULL;
 	if (object->class == FORM_LINKGROUP || object->class == FORM_LINK)
 		params = json_pack("{s:I}", "linkgroup", (json_int_t)object->linkgroup);
-	json_t *result = bus_look(object->bus, kinds[object->class].method, params, NULL);
+	json_t *result = thread_look(object->thread, kinds[object->class].method, params, NULL);
 	if (object->class == FORM_MANAGER)
 		return result;
 	for (size_t i = 0; !row && i < json_array_size(result); i++)
@@ -242,18 +149,29 @@ static void forget(struct bus_object *object)
 	object->row = NULL;
 }
 
+/* What has gone is there once more, while smcrd tells so. */
+static bool is_leaving(const struct bus_thread *thread, const char *path)
+{
+	return thread->leaving && !strcmp(thread->leaving, path);
+}
+
 /* sd-bus asks before each look at a path, and uses the answer at once. What is there of the manager
  * costs most, and is looked at only for properties. */
-static int find(struct bus *bus, enum form_class class, const char *path, void **ret_found)
+static int find(struct bus_thread *thread, enum form_class class, const char *path,
+		void **ret_found)
 {
-	struct bus_object object = { .bus = bus, .class = class };
+	struct bus_object object = { .thread = thread, .class = class };
 	if (!read_path(path, &object))
 		return 0;
-	if (class != FORM_MANAGER && !(object.row = look_at(&object)))
+	const struct place *shown = places_find(thread->shown, path);
+	if (shown)
+		object.row = json_incref(shown->row);
+	else if (class != FORM_MANAGER && !is_leaving(thread, path) &&
+		 !(object.row = look_at(&object)))
 		return 0;
-	forget(&bus->found);
-	bus->found = object;
-	*ret_found = &bus->found;
+	forget(&thread->found);
+	thread->found = object;
+	*ret_found = &thread->found;
 	return 1;
 }
 
@@ -269,106 +187,51 @@ static int on_find(sd_bus *sd, const char *path, const char *interface, void *us
 	return class < NUM_FORM_CLASSES ? find(userdata, class, path, ret_found) : 0;
 }
 
-/* ---- properties ---- */
-
-static const json_t *value_at(const json_t *row, const char *key)
-{
-	char name[FORM_NAME_LEN];
-	const char *dot = strchr(key, '.');
-	if (!dot)
-		return json_object_get(row, key);
-	snprintf(name, sizeof(name), "%.*s", (int)(dot - key), key);
-	return json_object_get(json_object_get(row, name), dot + 1);
-}
-
-static const struct property *find_property(enum form_class class, const char *member)
-{
-	char name[FORM_NAME_LEN];
-	const struct property *property = kinds[class].properties;
-	for (; property->key; property++) {
-		form_camel(property->key, name);
-		if (!strcmp(name, member))
-			return property;
-	}
-	return NULL;
-}
-
 static int on_property(sd_bus *sd, const char *path, const char *interface, const char *name,
 		       sd_bus_message *reply, void *userdata, sd_bus_error *ret_error)
 {
 	struct bus_object *object = userdata;
-	const struct property *property = find_property(object->class, name);
 	(void)sd;
 	(void)path;
 	(void)interface;
 	(void)ret_error;
 	if (!object->row)
 		object->row = look_at(object);
-	if (!property || !object->row)
-		return -ENOMEM;
-	return values_append(reply, property->type, value_at(object->row, property->key));
+	return object->row ? properties_append(reply, object->class, name, object->row) : -ENOMEM;
 }
 
 /* ---- children ---- */
 
-struct children {
-	char **paths;
-	size_t num;
-};
-
-static bool add_child(struct children *children, const char *path)
+/* sd-bus asks from whatever path was called on. Introspection shows what lies right below that, and
+ * needs no more; whoever wants all objects gets them from further up. */
+static bool is_wanted(sd_bus *sd, enum form_class class, const char *prefix)
 {
-	if (children->num < BUS_MAX_CHILDREN && *path &&
-	    (children->paths[children->num] = strdup(path)))
-		children->num++;
-	return children->num < BUS_MAX_CHILDREN;
+	sd_bus_message *message = sd_bus_get_current_message(sd);
+	return !strcmp(prefix, kinds[class].prefix) ||
+	       (message && !strcmp(sd_bus_message_get_member(message), "GetManagedObjects"));
 }
 
-static bool add_linkgroup(void *arg, const struct smcr_lgr_view *view)
-{
-	char path[BUS_PATH_LEN];
-	linkgroup_path(view->id, path);
-	return add_child(arg, path);
-}
-
-static bool add_link(void *arg, const struct smcr_link_view *view)
-{
-	char path[BUS_PATH_LEN];
-	link_path(view->lgr_id, view->number, path);
-	return add_child(arg, path);
-}
-
-static void add_devices(struct bus *bus, struct children *children)
-{
-	char path[BUS_PATH_LEN];
-	json_t *rows = bus_look(bus, kinds[FORM_DEVICE].method, NULL, NULL);
-	for (size_t i = 0; i < json_array_size(rows); i++) {
-		objects_path(FORM_DEVICE, json_array_get(rows, i), path);
-		if (!add_child(children, path))
-			break;
-	}
-	json_decref(rows);
-}
-
-/* For introspection. What is behind the last of them is in the views. */
+/* What is found stays until sd-bus is done with the call: then it asks for the properties. */
 static int on_enumerate(sd_bus *sd, const char *prefix, void *userdata, char ***ret_nodes,
 			sd_bus_error *ret_error)
 {
-	struct bus *bus = userdata;
-	const struct smcr_engine *engine = bus->params.control->engine;
-	struct children children = { 0 };
-	(void)sd;
+	const struct bus_class *of = userdata;
+	struct bus_thread *thread = of->thread;
+	struct place *place, *next;
+	size_t num = 0;
 	(void)ret_error;
-	children.paths = calloc(BUS_MAX_CHILDREN + 1, sizeof(*children.paths));
-	if (!children.paths)
+	if (!is_wanted(sd, of->class, prefix))
+		return 0;
+	thread->long_answer = true;
+	if (!places_look(thread, of->class, &thread->shown))
 		return -ENOMEM;
-	if (!strcmp(prefix, kinds[FORM_DEVICE].prefix))
-		add_devices(bus, &children);
-	else if (!strcmp(prefix, kinds[FORM_LINKGROUP].prefix))
-		smcr_engine_walk_lgrs(engine, 0, add_linkgroup, &children);
-	else
-		smcr_engine_walk_links(engine, 0, add_link, &children);
-	*ret_nodes = children.paths;
+	char **paths = calloc(HASH_COUNT(thread->shown) + 1, sizeof(*paths));
+	if (!paths)
+		return -ENOMEM;
+	HASH_ITER (hh, thread->shown, place, next)
+		if (place->class == of->class && (paths[num] = strdup(place->path)))
+			num++;
+	*ret_nodes = paths;
 	return 0;
 }
 
@@ -401,23 +264,21 @@ static sd_bus_vtable method_entry(const struct form *form)
 /* The names live as long as the vtable: they are written behind each other. */
 static sd_bus_vtable property_entry(const struct property *property, char *name)
 {
+	static const uint64_t flags[] = { [PROPERTY_COUNTS] = 0,
+					  [PROPERTY_STAYS] = SD_BUS_VTABLE_PROPERTY_CONST,
+					  [PROPERTY_CHANGES] =
+						  SD_BUS_VTABLE_PROPERTY_EMITS_CHANGE };
 	form_camel(property->key, name);
 	return (sd_bus_vtable)SD_BUS_PROPERTY(name, property->type, on_property, 0,
-					      property->constant ? SD_BUS_VTABLE_PROPERTY_CONST
-								 : 0);
-}
-
-static size_t count_properties(enum form_class class)
-{
-	size_t num = 0;
-	while (kinds[class].properties[num].key)
-		num++;
-	return num;
+					      flags[property->how]);
 }
 
 static int make_class(struct bus_class *made, enum form_class class)
 {
-	const size_t num_properties = count_properties(class);
+	const struct property *properties = properties_of(class);
+	size_t num_properties = 0;
+	while (properties[num_properties].key)
+		num_properties++;
 	const size_t num_signals = class == FORM_MANAGER ? signals_list(NULL) : 0;
 	if (make_forms(made, class) < 0)
 		return -ENOMEM;
@@ -435,41 +296,46 @@ static int make_class(struct bus_class *made, enum form_class class)
 	for (size_t i = 0; i < made->num_forms; i++)
 		vtable[at++] = method_entry(&made->forms[i]);
 	for (size_t i = 0; i < num_properties; i++)
-		vtable[at++] =
-			property_entry(&kinds[class].properties[i], names + i * FORM_NAME_LEN);
+		vtable[at++] = property_entry(&properties[i], names + i * FORM_NAME_LEN);
 	if (num_signals)
 		at += signals_list(&vtable[at]);
 	vtable[at] = (sd_bus_vtable)SD_BUS_VTABLE_END;
 	return 0;
 }
 
-int objects_make(struct bus *bus)
+int objects_make(struct bus_thread *thread)
 {
-	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++)
-		if (make_class(&bus->classes[class], class) < 0)
+	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++) {
+		thread->classes[class].thread = thread;
+		thread->classes[class].class = class;
+		if (make_class(&thread->classes[class], class) < 0)
 			return -ENOMEM;
+	}
 	return 0;
 }
 
-void objects_free(struct bus *bus)
+void objects_free(struct bus_thread *thread)
 {
-	forget(&bus->found);
+	forget(&thread->found);
 	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++) {
-		free(bus->classes[class].forms);
-		free(bus->classes[class].vtable);
-		free(bus->classes[class].names);
+		free(thread->classes[class].forms);
+		free(thread->classes[class].vtable);
+		free(thread->classes[class].names);
 	}
 }
 
-int objects_add(struct bus *bus)
+int objects_add(struct bus_thread *thread)
 {
+	int added = sd_bus_add_object_manager(thread->sd, NULL, BUS_ROOT);
+	if (added < 0)
+		return added;
 	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++) {
 		const struct kind *kind = &kinds[class];
-		int r = sd_bus_add_fallback_vtable(bus->sd, NULL, kind->prefix, kind->interface,
-						   bus->classes[class].vtable, on_find, bus);
+		int r = sd_bus_add_fallback_vtable(thread->sd, NULL, kind->prefix, kind->interface,
+						   thread->classes[class].vtable, on_find, thread);
 		if (r >= 0 && class != FORM_MANAGER)
-			r = sd_bus_add_node_enumerator(bus->sd, NULL, kind->prefix, on_enumerate,
-						       bus);
+			r = sd_bus_add_node_enumerator(thread->sd, NULL, kind->prefix, on_enumerate,
+						       &thread->classes[class]);
 		if (r < 0)
 			return r;
 	}

@@ -73,75 +73,75 @@ static int fill(sd_bus_message *signal, json_t *row)
 	return r;
 }
 
-static void send_lost(struct bus *bus, uint64_t number)
+static void send_lost(struct bus_thread *thread, uint64_t number)
 {
-	bus->lost += number;
-	if (sd_bus_emit_signal(bus->sd, BUS_ROOT, BUS_MANAGER, lost, "t", bus->lost) >= 0)
-		bus->lost = 0; /* else the next one tells it */
+	thread->lost += number;
+	if (sd_bus_emit_signal(thread->sd, BUS_ROOT, BUS_MANAGER, lost, "t", thread->lost) >= 0)
+		thread->lost = 0; /* else the next one tells it */
 }
 
-static void send_event(struct bus *bus, json_t *row)
+static void send_event(struct bus_thread *thread, json_t *row)
 {
 	char member[FORM_NAME_LEN];
 	sd_bus_message *signal = NULL;
 	json_t *kind = pop(row, "event");
 	form_camel(json_string_value(kind), member);
-	int r = sd_bus_message_new_signal(bus->sd, &signal, BUS_ROOT, BUS_MANAGER, member);
+	int r = sd_bus_message_new_signal(thread->sd, &signal, BUS_ROOT, BUS_MANAGER, member);
 	if (r >= 0)
 		r = fill(signal, row);
 	if (r >= 0)
-		r = sd_bus_send(bus->sd, signal, NULL);
+		r = sd_bus_send(thread->sd, signal, NULL);
 	if (r < 0)
-		send_lost(bus, 1);
+		send_lost(thread, 1);
 	sd_bus_message_unref(signal);
 	json_decref(kind);
 }
 
-static json_t *events_behind(struct bus *bus, uint64_t after, bool *ret_more)
+static json_t *events_behind(struct bus_thread *thread, uint64_t after,
+			     char ret_next[BUS_PLACE_LEN])
 {
-	char place[32];
+	char place[BUS_PLACE_LEN];
 	snprintf(place, sizeof(place), "event:%" PRIu64, after);
-	return bus_look(bus, "event.show", json_pack("{s:s}", "after", place), ret_more);
+	return thread_look(thread, "event.show", json_pack("{s:s}", "after", place), ret_next);
 }
 
 /* Whoever comes to the bus later sees the history by ShowEvent. */
-static bool begin(struct bus *bus, uint64_t last)
+static bool begin(struct bus_thread *thread, uint64_t last)
 {
-	if (!bus->events_begun)
-		bus->last_event = last;
-	bus->events_begun = true;
-	return bus->last_event < last;
+	if (!thread->events_begun)
+		thread->last_event = last;
+	thread->events_begun = true;
+	return thread->last_event < last;
 }
 
 /* Those of a part of the history. @param last  the last one that there was */
-static void send_part(struct bus *bus, uint64_t last)
+static void send_part(struct bus_thread *thread, uint64_t last)
 {
-	bool more = false;
-	json_t *rows = events_behind(bus, bus->last_event, &more);
+	char next[BUS_PLACE_LEN];
+	json_t *rows = events_behind(thread, thread->last_event, next);
 	for (size_t i = 0; i < json_array_size(rows); i++) {
 		json_t *row = json_array_get(rows, i);
 		uint64_t id = (uint64_t)json_integer_value(json_object_get(row, "id"));
-		if (id > bus->last_event + 1)
-			send_lost(bus, id - bus->last_event - 1);
-		bus->last_event = id;
-		send_event(bus, row);
+		if (id > thread->last_event + 1)
+			send_lost(thread, id - thread->last_event - 1);
+		thread->last_event = id;
+		send_event(thread, row);
 	}
-	if (rows && !more && bus->last_event < last) {
-		send_lost(bus, last - bus->last_event);
-		bus->last_event = last;
+	if (rows && !*next && thread->last_event < last) {
+		send_lost(thread, last - thread->last_event);
+		thread->last_event = last;
 	}
 	json_decref(rows);
 }
 
-void signals_send(struct bus *bus, uint64_t now)
+void signals_send(struct bus_thread *thread, uint64_t now)
 {
-	const struct events *events = bus->params.control->events;
-	if (!events || !bus->served || now < bus->signals_at)
+	if (!thread->served || now < thread->signals_at)
 		return;
-	const uint64_t last = events_last_id(events);
-	bus->signals_at = 0;
-	if (!begin(bus, last) || bus_is_clogged(bus))
+	const uint64_t last = atomic_load(&thread->orders->last_event);
+	thread->signals_at = 0;
+	if (!begin(thread, last) || thread_is_clogged(thread))
 		return;
-	send_part(bus, last);
-	bus->signals_at = now + BUS_SIGNALS_PAUSE_MS * 1000;
+	send_part(thread, last);
+	thread->signals_at = now + BUS_SIGNALS_PAUSE_MS * 1000;
 }

@@ -98,6 +98,11 @@ command_is_heard() {
 	grep -q '"member":"Command"' "$HOSTS_DIR/signals"
 }
 
+# has_heard MEMBER FILTER: of the signals so far, one of this name for which jq's filter is true
+has_heard() {
+	jq -se --arg member "$1" "any(.[] | select(.member == \$member); $2)" "$HOSTS_DIR/signals" >/dev/null
+}
+
 link_is() {
 	[ "$(property /link/1_1 Link1 "$1")" = "$2" ]
 }
@@ -123,6 +128,7 @@ link_is() {
 	until_true 10 command_is_heard
 	bus_call /link/1_1 Link1 Disable
 	link_is Disabled 'b true'
+	until_true 20 has_heard PropertiesChanged '.path == "/org/smcrd/link/1_1" and .payload.data[1].Disabled.data'
 	bus_call "" Manager1 EnableLink uy 1 1
 	link_is Disabled 'b false'
 	run -1 bus_as_nobody call org.smcrd /org/smcrd/link/1_1 org.smcrd.Link1 Disable
@@ -146,6 +152,15 @@ link_is() {
 	until_true 20 grep -qE '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals"
 	grep -E '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals" | jq -se '
 		.[0].payload.data[3].object.data == "/org/smcrd/link/1_1"'
+	until_true 20 has_heard InterfacesRemoved '.payload.data[0] == "/org/smcrd/link/1_1"'
+	# The group gets another one in its place.
+	until_true "$FAILOVER_PATIENCE" symmetric
+	until_true 20 has_heard InterfacesAdded \
+		'.payload.data[1]["org.smcrd.Link1"].Linkgroup.data == 1 and .payload.data[0] != "/org/smcrd/link/1_1"'
+	bus -j call org.smcrd /org/smcrd org.freedesktop.DBus.ObjectManager GetManagedObjects | jq -e '.data[0] |
+		([keys[] | select(startswith("/org/smcrd/link/1_"))] | length == 2) and
+		.["/org/smcrd/linkgroup/1"]["org.smcrd.Linkgroup1"].Links.data == 2 and
+		.["/org/smcrd/device/soft_3aeth0"]["org.smcrd.Device1"].State.data == "active"'
 	kill "$monitor"
 	wait "$monitor" || true
 	bus_pair_end

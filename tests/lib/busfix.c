@@ -12,6 +12,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#define FIRST_MADE_UP 1001 /* link group */
+#define A_PART        64   /* rows of a view */
+#define SILENCE_MS    300
+
 struct busfix_wraps busfix_wraps;
 
 /* ---- functions of others that come here first ---- */
@@ -166,7 +170,11 @@ static void take_a_while(void)
 void busfix_turn(struct busfix *busfix)
 {
 	struct pollfd pollfd = { .fd = -1, .events = POLLIN };
+	const double begun = busfix_seconds(CLOCK_THREAD_CPUTIME_ID);
 	event_base_loop(busfix->fix->base, EVLOOP_NONBLOCK);
+	const double took = busfix_seconds(CLOCK_THREAD_CPUTIME_ID) - begun;
+	if (took > busfix->longest_turn)
+		busfix->longest_turn = took;
 	if (busfix->client) {
 		while (sd_bus_process(busfix->client, NULL) > 0)
 			;
@@ -182,6 +190,37 @@ void busfix_happen(struct busfix *busfix, unsigned int times)
 }
 
 /* ---- what smcrd does for its side ---- */
+
+static json_t *made_up_row(const struct busfix *busfix, unsigned int number)
+{
+	return json_pack("{s:I, s:i, s:s, s:s, s:s, s:b, s:s, s:i, s:i, s:I}", "linkgroup",
+			 (json_int_t)FIRST_MADE_UP + number, "number", 1, "peer", "192.0.2.1",
+			 "peer_host", "a.example", "state", busfix->state, "disabled", 0, "rnic",
+			 "soft:eth0", "port", 1, "path_mtu", 1024, "tx_bytes",
+			 (json_int_t)busfix->looks);
+}
+
+/* As link.show has them: in parts, or that of one group. */
+static json_t *make_up(const struct busfix *busfix, const json_t *request)
+{
+	const json_t *params = json_object_get(request, "params");
+	const json_t *group = json_object_get(params, "linkgroup");
+	const char *after = json_string_value(json_object_get(params, "after"));
+	unsigned int from = after ? (unsigned int)atoi(after) : 0, to = busfix->made_up;
+	char next[16] = "";
+	json_t *rows = json_array();
+	if (group) {
+		const json_int_t number = json_integer_value(group) - FIRST_MADE_UP;
+		from = number >= 0 ? (unsigned int)number : to;
+		to = from < to ? from + 1 : from;
+	} else if (to > from + A_PART) {
+		to = from + A_PART;
+		snprintf(next, sizeof(next), "%u", to);
+	}
+	for (unsigned int i = from; i < to; i++)
+		json_array_append_new(rows, made_up_row(busfix, i));
+	return json_pack("{s:o, s:s*}", "result", rows, "next", *next ? next : NULL);
+}
 
 static int call(void *ctx, const struct clients_asker *asker, const json_t *request,
 		json_t **ret_reply)
@@ -201,6 +240,11 @@ static int call(void *ctx, const struct clients_asker *asker, const json_t *requ
 		take_a_while();
 	if (busfix->leaves)
 		bus_configure(busfix->bus, CONFIG_DBUS_NO);
+	if (busfix->makes_up &&
+	    !strcmp(json_string_value(json_object_get(request, "method")), "link.show")) {
+		*ret_reply = make_up(busfix, request);
+		return 0;
+	}
 	as.cred.uid = busfix->as_root ? 0 : 65534;
 	as.num_groups = 0;
 	return control_handle_json(&busfix->fix->control, &as, request, ret_reply);
@@ -240,7 +284,8 @@ static int connect_sides(struct busfix *busfix)
 					   .control = control,
 					   .call = call,
 					   .gone = gone,
-					   .ctx = busfix };
+					   .ctx = busfix,
+					   .silence_ms = SILENCE_MS };
 	control->reply = on_reply;
 	control->reply_ctx = busfix;
 	if (events_new(&control->events) < 0)
@@ -259,6 +304,7 @@ int busfix_setup(void **state)
 		return -1;
 	busfix_wraps = (struct busfix_wraps){ 0 };
 	busfix->fix = fix;
+	busfix->state = "active";
 	strcpy(busfix->dir, "/tmp/test-bus-XXXXXX");
 	if (!mkdtemp(busfix->dir))
 		return -1;

@@ -39,10 +39,15 @@ struct busfix {
 	bool slow;    /* each look takes a while */
 	bool leaves;  /* the bus, by what is called */
 	bool as_root; /* who asks is taken for root, else for nobody */
+	/* Links that are made up, in place of the engine's: number 1 of groups 1001 and up. */
+	bool makes_up;
+	unsigned int made_up;
+	const char *state; /* of all of them */
 	/* What has come to it: */
 	unsigned int looks; /* of those who are not known */
 	unsigned int asked; /* with the credentials of this process */
 	unsigned int gone;
+	double longest_turn; /* of the loop, in seconds of the processor */
 	/* What the client was answered: */
 	unsigned int limited; /* refusals of what was too many a second */
 	bool answered;        /* the last call */

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The bus is told of objects that come, go and change. An event is a reason to look at all of them,
+ * and what differs from what was told before is told. So it does not matter how many events there
+ * were, or whether some were lost: what came and went in between is not told, nothing is queued,
+ * and in the end the bus knows what there is. How often that is done depends on how long it takes.
+ */
+#include "daemon/bus/internal.h"
+#include "daemon/fabric/fabric.h"
+
+#define PAUSE_US UINT64_C(100000)
+#define PAUSE    4 /* times what it took */
+
+static bool tell_new(struct bus_thread *thread, const char *path)
+{
+	return !thread->tracks || sd_bus_emit_object_added(thread->sd, path) >= 0;
+}
+
+static bool tell_gone(struct bus_thread *thread, const char *path)
+{
+	thread->leaving = path;
+	int r = sd_bus_emit_object_removed(thread->sd, path);
+	thread->leaving = NULL;
+	return r >= 0;
+}
+
+static bool tell_changes(struct bus_thread *thread, const struct place *told, const json_t *watched)
+{
+	char names[BUS_MAX_WATCHED][FORM_NAME_LEN], *list[BUS_MAX_WATCHED + 1];
+	const size_t num = properties_changed(told->class, told->row, watched, names);
+	for (size_t i = 0; i < num; i++)
+		list[i] = names[i];
+	list[num] = NULL;
+	return !num || sd_bus_emit_properties_changed_strv(
+			       thread->sd, told->path, objects_interface(told->class), list) >= 0;
+}
+
+/* What is not told now is, the next time: then it still differs. */
+static void tell_place(struct bus_thread *thread, const struct place *shown)
+{
+	struct place *told = places_find(thread->told, shown->path);
+	json_t *watched = properties_watched(shown->class, shown->row);
+	bool good = watched && !thread_is_clogged(thread);
+	if (good && told) {
+		good = tell_changes(thread, told, watched);
+		if (good) {
+			json_decref(told->row);
+			told->row = json_incref(watched);
+		}
+	} else if (good) {
+		good = tell_new(thread, shown->path) &&
+		       places_add(&thread->told, shown->class, shown->path, watched);
+	}
+	thread->track_again |= !good;
+	json_decref(watched);
+}
+
+static void tell_departures(struct bus_thread *thread)
+{
+	struct place *told, *next;
+	HASH_ITER (hh, thread->told, told, next) {
+		if (places_find(thread->shown, told->path))
+			continue;
+		if (thread_is_clogged(thread) || !tell_gone(thread, told->path))
+			thread->track_again = true;
+		else
+			places_remove(&thread->told, told);
+	}
+}
+
+static void tell_all(struct bus_thread *thread)
+{
+	struct place *shown, *next;
+	for (enum form_class class = FORM_MANAGER + 1; class < NUM_FORM_CLASSES; class ++)
+		if (!places_look(thread, class, &thread->shown)) {
+			thread->track_again = true;
+			return;
+		}
+	HASH_ITER (hh, thread->shown, shown, next)
+		tell_place(thread, shown);
+	tell_departures(thread);
+	thread->tracks = true;
+}
+
+uint64_t track_due(const struct bus_thread *thread)
+{
+	const bool happened = thread->tracked_event != atomic_load(&thread->orders->last_event);
+	return happened || thread->track_again ? thread->track_soon : thread->track_late;
+}
+
+void track_send(struct bus_thread *thread)
+{
+	const uint64_t begun = fabric_now();
+	if (!thread->served || begun < track_due(thread) || thread_is_clogged(thread))
+		return;
+	thread->tracked_event = atomic_load(&thread->orders->last_event);
+	thread->track_again = false;
+	tell_all(thread);
+	places_clear(&thread->shown);
+	const uint64_t now = fabric_now(), pause = (now - begun) * PAUSE;
+	thread->track_soon = now + (pause > PAUSE_US ? pause : PAUSE_US);
+	thread->track_late = thread->track_soon + thread->orders->silence_us;
+}
+
+void track_forget(struct bus_thread *thread)
+{
+	places_clear(&thread->told);
+	thread->tracks = thread->track_again = false;
+	thread->track_soon = thread->track_late = 0;
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT */
+/* Objects on the bus that programs follow: all at once, and as they come, change and go. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tests/lib/busfix.h"
+
+#define OBJECT_MANAGER "org.freedesktop.DBus.ObjectManager"
+#define LINK_FACE      "org.smcrd.Link1"
+#define LINK(group)    "/org/smcrd/link/" group "_1"
+#define TURN_LIMIT     0.02 /* seconds; a tenth of that, with an ordinary build */
+
+/* ---- all at once ---- */
+
+/* How many objects of a kind there are. @param find  the path of one whose state is looked for */
+static unsigned int count_objects(sd_bus_message *reply, const char *interface, const char *find,
+				  const char **ret_state)
+{
+	const char *path, *face;
+	unsigned int num = 0;
+	assert_true(sd_bus_message_enter_container(reply, 'a', "{oa{sa{sv}}}") > 0);
+	while (sd_bus_message_enter_container(reply, 'e', "oa{sa{sv}}") > 0) {
+		assert_true(sd_bus_message_read(reply, "o", &path) > 0);
+		assert_true(sd_bus_message_enter_container(reply, 'a', "{sa{sv}}") > 0);
+		while (sd_bus_message_enter_container(reply, 'e', "sa{sv}") > 0) {
+			assert_true(sd_bus_message_read(reply, "s", &face) > 0);
+			num += !strcmp(face, interface);
+			if (!strcmp(face, interface) && !strcmp(path, find))
+				assert_true(busfix_find(reply, "State", "s", ret_state));
+			else
+				assert_true(sd_bus_message_skip(reply, "a{sv}") >= 0);
+			assert_true(sd_bus_message_exit_container(reply) >= 0);
+		}
+		assert_true(sd_bus_message_exit_container(reply) >= 0);
+		assert_true(sd_bus_message_exit_container(reply) >= 0);
+	}
+	assert_true(sd_bus_message_rewind(reply, true) >= 0);
+	return num;
+}
+
+static sd_bus_message *ask_for_all(struct busfix *busfix)
+{
+	sd_bus_message *reply =
+		busfix_ask(busfix, BUSFIX_ROOT, OBJECT_MANAGER, "GetManagedObjects", "");
+	busfix_expect_good(reply);
+	return reply;
+}
+
+static void all_objects_come_at_once(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	const char *text = "";
+	sd_bus_message *reply = ask_for_all(busfix);
+	assert_int_equal(count_objects(reply, LINK_FACE, "/org/smcrd/link/1_2", &text), 2);
+	assert_string_equal(text, "active");
+	assert_int_equal(count_objects(reply, "org.smcrd.Linkgroup1", "", NULL), 1);
+	assert_int_equal(count_objects(reply, BUSFIX_MANAGER, "", NULL), 0); /* it is above */
+}
+
+/* The loop has a page of them in a turn, and one look is enough for all properties. */
+static void thousands_of_objects_keep_no_turn_long(void **state)
+{
+	enum { MANY = 3000 };
+	struct busfix *busfix = *state;
+	const char *text = "";
+	busfix->makes_up = true;
+	busfix->made_up = MANY;
+	busfix_on_the_bus(state);
+	const unsigned int looks = busfix->looks;
+	busfix->longest_turn = 0;
+	sd_bus_message *reply = ask_for_all(busfix);
+	assert_int_equal(count_objects(reply, LINK_FACE, LINK("4000"), &text), MANY);
+	assert_string_equal(text, "active");
+	assert_true(busfix->longest_turn < TURN_LIMIT);
+	assert_true(busfix->looks - looks < MANY / 4);
+}
+
+static void more_than_the_limit_are_left_out(void **state)
+{
+	struct busfix *busfix = *state;
+	busfix->makes_up = true;
+	busfix->made_up = BUS_MAX_OBJECTS + 100;
+	busfix_on_the_bus(state);
+	assert_int_equal(count_objects(ask_for_all(busfix), LINK_FACE, "", NULL), BUS_MAX_OBJECTS);
+	busfix_expect_good(
+		busfix_ask(busfix, LINK("5196"), BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE));
+}
+
+static void asking_for_all_counts_as_many_calls(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	for (int i = 0; i <= 2 * BUS_MAX_ALL_A_SECOND; i++)
+		busfix_start(busfix, BUSFIX_ROOT, OBJECT_MANAGER, "GetManagedObjects", "");
+	busfix_until(busfix, busfix->limited > 0);
+}
+
+/* ---- what changes ---- */
+
+static struct heard {
+	unsigned int added, removed, changed;
+	char path[64]; /* of the last one */
+	bool state, counter, interfaces;
+} heard;
+
+static void note_path(const char *path)
+{
+	snprintf(heard.path, sizeof(heard.path), "%s", path);
+}
+
+static int on_added(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	const char *path;
+	(void)userdata;
+	(void)error;
+	assert_true(sd_bus_message_read(message, "o", &path) > 0);
+	assert_true(sd_bus_message_has_signature(message, "oa{sa{sv}}"));
+	note_path(path);
+	heard.added++;
+	return 0;
+}
+
+static int on_removed(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	const char *path, *face;
+	(void)userdata;
+	(void)error;
+	assert_true(sd_bus_message_read(message, "o", &path) > 0);
+	assert_true(sd_bus_message_enter_container(message, 'a', "s") > 0);
+	heard.interfaces = false;
+	while (sd_bus_message_read(message, "s", &face) > 0)
+		heard.interfaces |= !strcmp(face, LINK_FACE);
+	note_path(path);
+	heard.removed++;
+	return 0;
+}
+
+static int on_changed(sd_bus_message *message, void *userdata, sd_bus_error *error)
+{
+	const char *face, *text;
+	uint64_t bytes;
+	(void)userdata;
+	(void)error;
+	note_path(sd_bus_message_get_path(message));
+	assert_true(sd_bus_message_read(message, "s", &face) > 0);
+	assert_string_equal(face, LINK_FACE);
+	heard.state = busfix_find(message, "State", "s", &text);
+	assert_true(sd_bus_message_rewind(message, true) >= 0);
+	assert_true(sd_bus_message_skip(message, "s") >= 0);
+	heard.counter = busfix_find(message, "TxBytes", "t", &bytes);
+	heard.changed++;
+	return 0;
+}
+
+static void hear(struct busfix *busfix, const char *interface, const char *member,
+		 sd_bus_message_handler_t handler)
+{
+	assert_true(sd_bus_match_signal(busfix->client, NULL, BUS_NAME, NULL, interface, member,
+					handler, NULL) >= 0);
+}
+
+static struct busfix *follow(void **state, unsigned int links)
+{
+	struct busfix *busfix = *state;
+	busfix->makes_up = true;
+	busfix->made_up = links;
+	busfix_on_the_bus(state);
+	heard = (struct heard){ 0 };
+	hear(busfix, OBJECT_MANAGER, "InterfacesAdded", on_added);
+	hear(busfix, OBJECT_MANAGER, "InterfacesRemoved", on_removed);
+	hear(busfix, BUSFIX_PROPERTIES, "PropertiesChanged", on_changed);
+	busfix_show(busfix, "ShowInfo", "");
+	return busfix;
+}
+
+static void objects_that_come_and_go_are_told(void **state)
+{
+	struct busfix *busfix = follow(state, 2);
+	busfix->made_up = 5;
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.added == 3);
+	assert_string_equal(heard.path, LINK("1005"));
+	busfix->made_up = 4;
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.removed == 1);
+	assert_string_equal(heard.path, LINK("1005"));
+	assert_true(heard.interfaces);
+	assert_int_equal(heard.added, 3); /* what there was is not told again */
+	assert_int_equal(heard.changed, 0);
+}
+
+static void changes_are_told_without_counters(void **state)
+{
+	struct busfix *busfix = follow(state, 1);
+	busfix->state = "inactive";
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.changed == 1);
+	assert_string_equal(heard.path, LINK("1001"));
+	assert_true(heard.state);
+	assert_false(heard.counter);
+}
+
+static void what_no_event_tells_of_is_seen(void **state)
+{
+	struct busfix *busfix = follow(state, 1);
+	busfix->state = "inactive";
+	busfix_until(busfix, heard.changed == 1);
+}
+
+/* Thousands of links come and go: the bus hears of some, and of how it ends. */
+static void a_flood_of_changes_is_bounded(void **state)
+{
+	enum { ROUNDS = 3000, MANY = 200 };
+	struct busfix *busfix = follow(state, 0);
+	busfix->longest_turn = 0;
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		busfix->made_up = i % MANY;
+		busfix_happen(busfix, 1);
+		if (i % 10 == 0)
+			busfix_turn(busfix);
+	}
+	busfix->made_up = 7;
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.added - heard.removed == 7);
+	assert_true(heard.added < ROUNDS * MANY / 100);
+	assert_true(busfix->longest_turn < TURN_LIMIT);
+}
+
+/* Signals that cannot be sent are made up for. */
+static void what_could_not_be_told_is_told_later(void **state)
+{
+	struct busfix *busfix = follow(state, 0);
+	busfix_wraps.signals_to_fail = 1; /* that of the event */
+	busfix->made_up = 500;            /* more than wait to be sent at a time */
+	busfix_happen(busfix, 1);
+	busfix_until(busfix, heard.added == 500);
+	busfix->made_up = 0;
+	busfix_until(busfix, heard.removed == 500);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		BUSFIX_CASE(all_objects_come_at_once),
+		BUSFIX_CASE(thousands_of_objects_keep_no_turn_long),
+		BUSFIX_CASE(more_than_the_limit_are_left_out),
+		BUSFIX_CASE(asking_for_all_counts_as_many_calls),
+		BUSFIX_CASE(objects_that_come_and_go_are_told),
+		BUSFIX_CASE(changes_are_told_without_counters),
+		BUSFIX_CASE(what_no_event_tells_of_is_seen),
+		BUSFIX_CASE(a_flood_of_changes_is_bounded),
+		BUSFIX_CASE(what_could_not_be_told_is_told_later),
+	};
+	return cmocka_run_group_tests_name("bus_tracked", tests, NULL, NULL);
+}
