@@ -4,6 +4,7 @@
 #include <syslog.h>
 
 #include "daemon/engine/data.h"
+#include "daemon/engine/llc.h"
 
 /* ---- out ---- */
 
@@ -241,4 +242,24 @@ void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const s
 	} else {
 		process(conn, cdc);
 	}
+}
+
+void smcr_cdc_recv(struct smcr_link *link, const uint8_t *data, size_t len)
+{
+	struct smcr_engine *engine = link->lgr->engine;
+	struct smcr_cdc cdc;
+	if (smcr_cdc_decode(data, len, &cdc)) {
+		smcr_llc_protocol_error(link, "malformed CDC message");
+		return;
+	}
+	struct smcr_conn *conn = smcr_conn_by_token(engine, cdc.alert_token);
+	if (!conn || conn->lgr != link->lgr) {
+		engine->count.cdc_dropped_token++; /* CDC-5 */
+		smcr_log(engine, LOG_DEBUG, "link %u/%u: CDC for an unknown connection dropped",
+			 link->lgr->id, link->number);
+		return;
+	}
+	conn->last_active = engine->now;
+	engine->stats.rx.cdcs++;
+	smcr_conn_cdc_input(conn, link, &cdc);
 }

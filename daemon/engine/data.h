@@ -49,6 +49,8 @@ static inline bool smcr_conn_usable(const struct smcr_conn *conn)
 void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_entry *entries,
 		   size_t n);
 
+/** A CDC message has come in on `link`: check it, and give it to its connection. */
+void smcr_cdc_recv(struct smcr_link *link, const uint8_t *data, size_t len);
 /** tx.cdc_completed has moved: is it the message that is timed? */
 void smcr_cdc_timed(struct smcr_conn *conn);
 

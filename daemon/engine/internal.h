@@ -12,8 +12,10 @@
  *   clc_agree.c what both sides agree on: versions, EIDs, limits
  *   account.c   who holds how much of the memory    events.c     what operators are told
  *   stats.c     what is counted for operators       configure.c  another configuration
- *   llc.c       dispatch, what may run next         llc_*.c      one exchange a file
- *   llc_collide.c  collisions (SER)
+ *   llc_steps.c the table: what each step of an exchange means (C.7.1)
+ *   llc.c       the exchange that runs: step, timer, loss of its links
+ *   llc_*.c     one exchange a file; llc_receive.c, llc_send.c: messages
+ *   llc_schedule.c  what may run next              llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
  *   conn.c      connection life and lookup          view.c       snapshots and invariants
  *   command.c   commands of operators               keepalive.c probes of what is idle (4.5.3)

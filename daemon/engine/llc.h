@@ -4,38 +4,17 @@
  * The LLC exchanges of a link group (RFC 7609 3.5.1, 3.5.5, C.7, C.8): what the llc*.c files share.
  *
  * A group has one exchange about links at a time (`step`), started by the server and served by the
- * client, and beside it each side's RKEY exchanges (SER-2, SER-3). Who wants to start something
- * leaves a mark where it belongs (a slab that is NEW and in use, a link with `delete_wanted`) and
- * calls smcr_llc_kick(); what may run then is decided in one place, llc.c. So an exchange that a
- * link failure breaks is simply found again when the group is stable (SER-6).
+ * client, and beside it each side's RKEY exchanges (SER-2, SER-3). What each step means is one row
+ * of the table in llc_steps.c. Who wants to start something leaves a mark where it belongs (a slab
+ * that is NEW and in use, a link with `delete_wanted`) and calls smcr_llc_kick(); what may run then
+ * is decided in one place, llc_schedule.c. So an exchange that a link failure breaks is simply
+ * found again when the group is stable (SER-6).
  */
 #ifndef SMCRD_ENGINE_LLC_H
 #define SMCRD_ENGINE_LLC_H
 
 #include "daemon/engine/internal.h"
-
-/** Where the exchange about links is: S server, C client. */
-enum smcr_llc_step {
-	SMCR_LLC_IDLE,
-	/* first contact, link 1 */
-	SMCR_LLC_S_CONFIRM_FIRST,       /* CONFIRM LINK sent, the reply is awaited (ERR-21) */
-	SMCR_LLC_C_AWAIT_CONFIRM_FIRST, /* Confirm sent, CONFIRM LINK is awaited (ERR-19) */
-	SMCR_LLC_C_AWAIT_ADD,           /* CONFIRM LINK reply sent, ADD LINK is awaited (ERR-24) */
-	/* ADD LINK */
-	SMCR_LLC_S_ADD,                 /* ADD LINK sent, the reply is awaited (ERR-25, ERR-26) */
-	SMCR_LLC_S_ADD_CONT,            /* CONTINUATION sent, the reply is awaited (ERR-30) */
-	SMCR_LLC_S_CONFIRM_ADDED,       /* CONFIRM LINK sent on the new link (ERR-22, ERR-23) */
-	SMCR_LLC_C_AWAIT_ADD_CONT,      /* CONTINUATION is awaited (ERR-27, ERR-31, ERR-32) */
-	SMCR_LLC_C_AWAIT_CONFIRM_ADDED, /* CONFIRM LINK on the new link is awaited (ERR-28, ERR-29)
-					 */
-	/* DELETE LINK of one link */
-	SMCR_LLC_S_DELETE,       /* DELETE LINK sent, the reply is awaited (ERR-36) */
-	SMCR_LLC_C_AWAIT_DELETE, /* first contact: link 2 failed, its deletion is awaited (ERR-28)
-				  */
-	/* end of the group */
-	SMCR_LLC_S_DELETE_ALL,       /* DELETE LINK A=1 sent, its completion is awaited (ERR-35) */
-	SMCR_LLC_C_AWAIT_DELETE_ALL, /* A=1 asked for, the server's is awaited (ERR-34) */
-};
+#include "daemon/engine/llc_steps.h"
 
 /** The own RKEY exchange. */
 enum smcr_rkey_step {
@@ -196,46 +175,42 @@ int smcr_llc_init(struct smcr_lgr *lgr);
 void smcr_llc_free(struct smcr_lgr *lgr);
 void smcr_llc_link_init(struct smcr_link *link);
 void smcr_llc_link_free(struct smcr_link *link);
-/** Start what may run now, from the timer queue. */
-void smcr_llc_kick(struct smcr_lgr *lgr);
+/** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
+void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
+		    struct smcr_link *subject);
+/** (Re)start the timer of the present step. */
+void smcr_llc_await(struct smcr_lgr *lgr);
 /** A link has failed: break what runs on it (SER-6), tell the peer on another, or end the group. */
 void smcr_llc_link_lost(struct smcr_link *link);
-/** An LLC message was completed. */
-void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok);
+/** Does a link work, or may one still come of the exchange that runs? */
+bool smcr_llc_alive(const struct smcr_lgr *lgr);
+/** The link has answered TEST LINK: what waits on it for an answer waits for nothing. */
+void smcr_llc_link_answers(struct smcr_link *link);
+
+/* ---- llc_schedule.c ---- */
+void smcr_llc_schedule_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
+/** Start what may run now, from the timer queue. */
+void smcr_llc_kick(struct smcr_lgr *lgr);
+
+/* ---- llc_send.c ---- */
 /** Encode in the group's version and post. A full send queue fails the link. */
 void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** The same for an ADD LINK of version 2 that does not reject. */
 void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *msg,
 			   const struct smcr_llc_rtokens *rtokens);
+/** An LLC message was completed. */
+void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok);
+
+/* ---- llc_receive.c ---- */
+/** A message that was decoded, and may be acted upon, goes to its exchange. */
+void smcr_llc_dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** The link is out of sync (ERR-63): it goes down. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
 /** A message that nothing here waits for: out of sync. In version 2 it is dropped, as deployed
  * peers do: they answer late, and repeat. */
 void smcr_llc_unexpected(struct smcr_link *link, const char *what);
-/** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
-void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
-		    struct smcr_link *subject);
-/** First contact, before the point of no return: the SEND just posted must complete soon
- *  (ERR-17, ERR-18). */
-void smcr_llc_expect_completion(struct smcr_lgr *lgr);
-/** First contact: has the peer owed its next message for so long that it does not get through? A
- *  peer that finds out declines; one with another reason to decline does so at once. */
-bool smcr_llc_is_overdue(const struct smcr_lgr *lgr);
-/** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
- *  group ends. */
-void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
-/** Client: a new request of the server shows that it has given up its exchange (SER-7). The
- * half-built link goes, unless it is `keep`. */
-void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
 
 /* ---- llc_collide.c ---- */
-/** Which exchange about links a step belongs to, as the tables of the RFC see it. */
-enum smcr_llc_exchange {
-	SMCR_EXCHANGE_NONE,     /* also first contact before ADD LINK, and the end of the group */
-	SMCR_EXCHANGE_ADD_LINK, /* ADD LINK to CONFIRM LINK */
-	SMCR_EXCHANGE_DELETE_LINK, /* of one link */
-};
-enum smcr_llc_exchange smcr_llc_exchange_of(enum smcr_llc_step step);
 /** What to do with a request that meets an exchange in progress. */
 enum smcr_collision {
 	SMCR_HANDLE,
@@ -253,18 +228,50 @@ bool smcr_llc_dequeue(struct smcr_lgr *lgr, struct smcr_link **ret_link,
 /** Forget what came on a link that has failed. */
 void smcr_llc_drop_queued(const struct smcr_link *link);
 
-/* ---- llc_confirm_link.c ---- */
+/* ---- llc_first_contact.c ---- */
+void smcr_llc_first_contact_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
 /** CLC is done: prove link 1 (RV-8, RV-9). */
 void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link);
-/** The new link of an ADD LINK exchange (ADDL-12), server. */
-void smcr_llc_confirm_added(struct smcr_lgr *lgr);
+/** Client: CONFIRM LINK has come. */
+void smcr_llc_first_link_asked(struct smcr_link *link, const struct smcr_llc_confirm_link *request);
+/** CONFIRM LINK, or its reply, has come, and full-size packets pass. */
+void smcr_llc_first_link_proved(struct smcr_link *link,
+				const struct smcr_llc_confirm_link *confirm);
+/** Client, version 2: no ADD LINK comes. @return true: the connection opens with one link */
+bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr);
+/** First contact, before the point of no return: the SEND just posted must complete soon
+ *  (ERR-17, ERR-18). */
+void smcr_llc_expect_completion(struct smcr_lgr *lgr);
+/** First contact: has the peer owed its next message for so long that it does not get through? A
+ *  peer that finds out declines; one with another reason to decline does so at once. */
+bool smcr_llc_is_overdue(const struct smcr_lgr *lgr);
+/** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
+ *  group ends. */
+void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
+/** The same because the carrier of the exchange has failed; perhaps not at once. */
+void smcr_llc_first_contact_link_lost(struct smcr_lgr *lgr);
+/** First contact: the peer does not answer. The TCP connection is broken, the group ends. */
+void smcr_llc_first_contact_timed_out(struct smcr_lgr *lgr);
+
+/* ---- llc_confirm_link.c ---- */
+struct smcr_llc_msg smcr_llc_confirm_link_of(const struct smcr_link *link, bool reply,
+					     uint8_t max_links);
+/** Does the message come from the far end that this link was connected to? */
+bool smcr_llc_right_sender(const struct smcr_link *link, const struct smcr_llc_confirm_link *c);
+/** The peer has shown that the link works. */
+void smcr_llc_set_active(struct smcr_link *link, const struct smcr_llc_confirm_link *peer);
+/**
+ * The peer's CONFIRM LINK has come, and we can send: act on it when full-size packets have passed
+ * from here (A67). In first contact a timer bounds that (ERR-17). @return false: act on it now
+ */
+bool smcr_llc_prove(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm);
+/** Full-size packets of the link pass: go on with the CONFIRM LINK that has waited for that. */
+void smcr_llc_path_proved(struct smcr_link *link);
 /** Server, version 2: the answer to CONFIRM LINK takes long. Deployed clients drop one that comes
  *  before they wait for it: say it once more. @return false: it was said twice */
 bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr);
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** Full-size packets of the link pass: go on with the CONFIRM LINK that has waited for that. */
-void smcr_llc_path_proved(struct smcr_link *link);
 
 /* ---- llc_links.c ---- */
 void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
@@ -294,6 +301,9 @@ struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
 /** Server: the RNIC to try with, or NULL: nothing can be added (LG-8). `client_changed`: the client
  *  may have an RNIC that it had not. */
 struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed);
+/** Client: the RNIC to accept an ADD LINK on, or NULL (ADDL-3). */
+struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
+					const struct smcr_llc_add_link *request);
 /** Server: try for another link as soon as nothing else runs. */
 void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 /** Server: start ADD LINK if it is due. @return true: started */
@@ -317,13 +327,28 @@ void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why);
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier);
 /** The exchange is over, with or without a new link. Opens the gate of a first contact. */
 void smcr_llc_add_link_done(struct smcr_lgr *lgr);
-/** The new link has failed while being set up: as far as the peer knows it, it must be deleted. */
-void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr);
-/** Deployed dialect: the answer to ADD LINK, or what follows it, is late. The carrier is tested.
+/* Rows of the table of steps. */
+/** The answer to ADD LINK, or what follows it, is late. Deployed dialect: the carrier is tested.
  *  @return false: not so, it is as good as lost (C.7.1) */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr);
-/** The carrier has answered that test: the peer is alive, but has given the new link up. */
-void smcr_llc_add_link_give_up(struct smcr_link *carrier);
+/** The carrier has answered that test. */
+void smcr_llc_add_link_give_up(struct smcr_lgr *lgr);
+/** The carrier has failed before CONFIRM LINK: there will be no new link. */
+void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr);
+/** The carrier has failed after that: the new link is all that is needed. */
+void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr);
+/** The new link has failed: server and client have it deleted. */
+void smcr_llc_delete_added(struct smcr_lgr *lgr);
+void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr);
+
+/** Client: CONFIRM LINK has come on the new link. */
+void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_confirm_link *request);
+/** CONFIRM LINK, or its reply, has come on the new link, and full-size packets pass. */
+void smcr_llc_added_link_proved(struct smcr_link *link,
+				const struct smcr_llc_confirm_link *confirm);
+/** Client: a new request of the server shows that it has given up its exchange (SER-7). The
+ * half-built link goes, unless it is `keep`. */
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
 void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
@@ -331,8 +356,21 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** The own RKEY exchange has ended, or takes too long: answer a CONTINUATION that waits for it. */
 void smcr_llc_add_link_resume(struct smcr_lgr *lgr);
-/** The peer's RTokens for the new link are in force, ours are known to it. */
-void smcr_llc_added_link_active(struct smcr_lgr *lgr);
+
+/* ---- llc_rtokens.c ---- */
+/** Note which own RMBs the peer knows, and so must learn anew for the new link; no message of the
+ *  peer has told its own. */
+void smcr_llc_rtokens_list(struct smcr_lgr *lgr);
+/** Version 2: those for the new link. */
+struct smcr_llc_rtokens smcr_llc_rtokens_own(const struct smcr_llc_flow *flow);
+/** The next two of them, in an ADD LINK CONTINUATION. */
+void smcr_llc_rtokens_send_cont(struct smcr_lgr *lgr, bool reply);
+/** Take in the peer's. @return false: they do not fit (ERR-55) */
+bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont);
+/** Version 2: those of its ADD LINK. @return false: an RMB in use has none (ERR-55) */
+bool smcr_llc_rtokens_take_all(struct smcr_lgr *lgr);
+/** Has either side more to tell? */
+bool smcr_llc_rtokens_left(const struct smcr_lgr *lgr);
 
 /* ---- llc_delete_link.c ---- */
 void smcr_llc_delete_link_init(struct smcr_link *link);
@@ -352,6 +390,14 @@ void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
 bool smcr_llc_delete_due(const struct smcr_link *link);
 /** Either: have a link that works deleted in good order, because an operator wants it. */
 void smcr_llc_give_up(struct smcr_link *link);
+/** A link has failed: have it deleted, unless that is under way. */
+void smcr_llc_delete_failed(struct smcr_link *link);
+/** Has the peer been told, or has it told us, that this link goes? */
+bool smcr_llc_being_deleted(const struct smcr_link *link);
+/** Client: requests to delete that went out on a link that has failed now go out again. */
+void smcr_llc_ask_again(struct smcr_link *lost);
+/** Server: the carrier of the exchange that deletes a link has failed. */
+void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr);
 /** A link whose deletion was wanted, and has not begun, stays after all. */
 void smcr_llc_keep_link(struct smcr_link *link);
 /** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good

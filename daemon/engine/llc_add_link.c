@@ -3,36 +3,11 @@
  * ADD LINK and ADD LINK CONTINUATION: one more link for a group (RFC 7609 3.5.1.6, 3.5.5.1.1,
  * A.3.2, A.3.3). In first contact the data gate stays closed until it is decided (RV-11, RV-12).
  */
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
-#include <syslog.h>
 
-#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
-
-/* ---- rules ---- */
-
-enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
-					       bool have_asymmetric)
-{
-	if (server_rnic_new && have_unused)
-		return SMCR_ADD_LINK_ON_UNUSED; /* symmetric */
-	if (have_asymmetric || (!server_rnic_new && !have_unused))
-		return SMCR_ADD_LINK_REJECT; /* second asymmetric, or parallel */
-	return have_unused ? SMCR_ADD_LINK_ON_UNUSED : SMCR_ADD_LINK_ON_USED; /* asymmetric */
-}
-
-unsigned int smcr_cont_pairs(uint8_t left)
-{
-	return left < 2 ? left : 2;
-}
-
-uint8_t smcr_cont_next(uint8_t left)
-{
-	return left > 2 ? (uint8_t)(left - 2) : 0;
-}
 
 /* ---- the end of the exchange, either side ---- */
 
@@ -45,7 +20,8 @@ void smcr_llc_add_link_done(struct smcr_lgr *lgr)
 		smcr_clc_first_contact_done(lgr); /* RV-12 */
 }
 
-void smcr_llc_added_link_active(struct smcr_lgr *lgr)
+/** The peer's RTokens for the new link are in force, ours are known to it. */
+static void added_link_active(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	for (unsigned int i = 0; i < flow->own_count; i++)
@@ -60,8 +36,10 @@ void smcr_llc_added_link_active(struct smcr_lgr *lgr)
 	smcr_lgr_rebalance(lgr);
 }
 
-/** Server: the new link must go; the client knows of it. The gate waits for its answer (ERR-22). */
-static void delete_subject(struct smcr_lgr *lgr)
+/* ---- the new link, or the carrier, has failed ---- */
+
+/* Server: the client knows of the new link. The gate waits for its answer (ERR-22). */
+void smcr_llc_delete_added(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *subject = flow->subject;
@@ -70,32 +48,31 @@ static void delete_subject(struct smcr_lgr *lgr)
 		smcr_llc_delete_link(lgr, subject, carrier);
 }
 
-void smcr_llc_add_link_subject_failed(struct smcr_lgr *lgr)
+/* Client (ERR-28, ERR-29). */
+void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (lgr->fc.declining)
-		return; /* the first contact ends, with all links */
-	switch (flow->step) {
-	case SMCR_LLC_S_CONFIRM_ADDED: delete_subject(lgr); break; /* ERR-22, ERR-23 */
-	case SMCR_LLC_C_AWAIT_ADD_CONT:
-	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: { /* ERR-28, ERR-29 */
-		struct smcr_link *subject = flow->subject;
-		smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_DELETE, flow->carrier, subject);
-		smcr_llc_request_delete(subject);
-		break;
-	}
-	default: break; /* S_ADD, S_ADD_CONT: when the answer comes that is on its way */
-	}
+	struct smcr_link *subject = flow->subject;
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_DELETE, flow->carrier, subject);
+	smcr_llc_request_delete(subject);
+}
+
+/* Both sides see the carrier fail. */
+void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr)
+{
+	smcr_llc_link_agreed_gone(lgr->llc->subject);
+	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+}
+
+/* The new link can be confirmed without the carrier. */
+void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
+{
+	lgr->llc->carrier = NULL;
 }
 
 /* ---- an answer that does not come (deployed dialect) ---- */
 
-static bool awaits_client(const struct smcr_llc_flow *flow)
-{
-	return flow->step == SMCR_LLC_S_ADD || flow->step == SMCR_LLC_S_ADD_CONT;
-}
-
-/**
+/*
  * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
  * CONTINUATION, and then gives the new link up without a word. So the link that carries the
  * exchange need not be at fault, and is asked. Not in first contact: there nobody knows whether the
@@ -104,25 +81,23 @@ static bool awaits_client(const struct smcr_llc_flow *flow)
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	bool awaits_server = flow->step == SMCR_LLC_C_AWAIT_ADD_CONT;
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !(awaits_server || awaits_client(flow)) ||
-	    !smcr_llc_carrier_may_stay(flow->carrier))
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !smcr_llc_carrier_may_stay(flow->carrier))
 		return false;
 	flow->add_overdue = true;
 	return true;
 }
 
-void smcr_llc_add_link_give_up(struct smcr_link *carrier)
+/* The peer is alive, but has given the new link up. */
+void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
 {
-	struct smcr_lgr *lgr = carrier->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *subject = flow->subject;
-	if (!flow->add_overdue || carrier != flow->carrier)
+	if (!flow->add_overdue)
 		return;
 	flow->add_overdue = false;
 	smcr_link_fail(subject, SMCR_LLC_DEL_LOST_PATH, "the peer does not go on with ADD LINK");
 	if (lgr->role == SMCR_ROLE_SERVER) {
-		delete_subject(lgr);
+		smcr_llc_delete_added(lgr);
 		return;
 	}
 	flow->add.given_up = subject->number;
@@ -130,106 +105,14 @@ void smcr_llc_add_link_give_up(struct smcr_link *carrier)
 	smcr_llc_add_link_done(lgr);
 }
 
-/* ---- RTokens (ADDL-8..11) ---- */
-
-/** Start of the exchange: which own RMBs the peer knows, and so must learn anew. Whether it still
- * knows one whose DELETE RKEY broke is uncertain, and it has no more use for it. */
-static void list_own_rmbs(struct smcr_llc_flow *flow, const struct smcr_lgr *lgr)
-{
-	struct smcr_slab *slab;
-	flow->own_count = flow->own_next = 0;
-	flow->peer_counted = false;
-	flow->peer_left = 0;
-	DL_FOREACH (lgr->rmbs, slab)
-		if (slab->reg[flow->carrier->slot].told && slab->state != SMCR_SLAB_DELETING)
-			flow->own[flow->own_count++] = slab;
-}
-
-static void send_cont(struct smcr_lgr *lgr, bool reply)
+/* Client (SER-7). */
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT, .reply = reply };
-	struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
-	cont->link_number = flow->subject->number;
-	cont->num_rtokens = (uint8_t)(flow->own_count - flow->own_next);
-	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
-		const struct smcr_slab *slab = flow->own[flow->own_next++];
-		cont->pair[i].ref_rkey = slab->reg[flow->carrier->slot].rkey;
-		cont->pair[i].new_rkey = slab->reg[flow->subject->slot].rkey;
-		cont->pair[i].new_vaddr = slab->reg[flow->subject->slot].vaddr;
-	}
-	smcr_llc_send(flow->carrier, &msg);
-}
-
-static bool written_to(const struct smcr_peer_rmb *rmb)
-{
-	for (unsigned int i = 1; i <= SMCR_MAX_ELEMENTS && rmb->users; i++)
-		if (rmb->user[i] &&
-		    (rmb->user[i]->phase != SMCR_PHASE_OPEN || smcr_conn_flowing(rmb->user[i])))
-			return true;
-	return false;
-}
-
-/** Every RMB of the peer that connections use has an RToken on the new link (ADDL-10). Another one
- * may be missing: when the reply to its CONFIRM RKEY was lost with a link, the peer does not count
- * on it, and announces it anew; or its DELETE RKEY is on its way. */
-static bool peer_complete(const struct smcr_lgr *lgr)
-{
-	const struct smcr_peer_rmb *rmb;
-	DL_FOREACH (lgr->peer_rmbs, rmb)
-		if (!rmb->withdrawn && !rmb->token[lgr->llc->subject->slot].valid &&
-		    written_to(rmb))
-			return false;
-	return true;
-}
-
-/** Does the peer go on with as many pairs as it said were left? A deployed peer announces one for
- * each connection, and has fewer if some have no RMB yet. */
-static bool count_fits(const struct smcr_lgr *lgr, uint8_t num_rtokens)
-{
-	const struct smcr_llc_flow *flow = lgr->llc;
-	if (!flow->peer_counted || num_rtokens == flow->peer_left)
-		return true;
-	return lgr->dialect == SMCR_DIALECT_DEPLOYED && num_rtokens < flow->peer_left;
-}
-
-/** Take in the peer's pairs. A deployed peer has one for each RMB in use, also for those that it
- * will tell us only when this exchange is over, for all links. @return false: they do not fit
- * (ERR-55) */
-static bool take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	if (cont->link_number != flow->subject->number || !count_fits(lgr, cont->num_rtokens))
-		return false;
-	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
-		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
-		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
-		if (!rmb && lgr->dialect == SMCR_DIALECT_DEPLOYED)
-			continue;
-		if (!rmb || rmb->token[flow->subject->slot].valid)
-			return false;
-		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
-	}
-	flow->peer_counted = true;
-	flow->peer_left = smcr_cont_next(cont->num_rtokens);
-	return flow->peer_left || peer_complete(lgr);
-}
-
-/** Version 2: those of its ADD LINK. What the peer tells of an RMB that we do not know, or know no
- * more, does not matter. @return false: an RMB in use has none (ERR-55) */
-static bool take_rtokens(struct smcr_lgr *lgr)
-{
-	const struct smcr_llc_flow *flow = lgr->llc;
-	for (unsigned int i = 0; i < flow->rtokens.count; i++) {
-		const struct smcr_llc_rtoken_pair *pair = &flow->rtokens.pair[i];
-		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
-		if (rmb)
-			smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
-	}
-	if (peer_complete(lgr))
-		return true;
-	smcr_row(lgr, SMCR_ROW_ERR_55);
-	return false;
+	bool half_built = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
+	if (half_built && flow->subject != keep)
+		smcr_llc_link_agreed_gone(flow->subject);
+	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
 }
 
 /** ERR-55. */
@@ -254,29 +137,14 @@ static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
 	return msg;
 }
 
-/** Version 2: `own` for the new link. */
-static struct smcr_llc_rtokens own_rtokens(const struct smcr_llc_flow *flow)
-{
-	struct smcr_llc_rtokens rtokens = { .count = (uint8_t)flow->own_count };
-	for (unsigned int i = 0; i < flow->own_count; i++) {
-		const struct smcr_slab *slab = flow->own[i];
-		rtokens.pair[i] = (struct smcr_llc_rtoken_pair){
-			.ref_rkey = slab->reg[flow->carrier->slot].rkey,
-			.new_rkey = slab->reg[flow->subject->slot].rkey,
-			.new_vaddr = slab->reg[flow->subject->slot].vaddr,
-		};
-	}
-	return rtokens;
-}
-
 /** ADD LINK or an accepting reply, for the link that the exchange is about. */
 static void send_add_link(struct smcr_lgr *lgr, bool reply)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_llc_msg msg = add_link_of(flow->subject, reply);
-	list_own_rmbs(flow, lgr);
+	smcr_llc_rtokens_list(lgr);
 	if (smcr_lgr_is_v2(lgr)) {
-		struct smcr_llc_rtokens rtokens = own_rtokens(flow);
+		struct smcr_llc_rtokens rtokens = smcr_llc_rtokens_own(flow);
 		flow->peer_counted = reply; /* the client has the server's */
 		msg.add_link.direct = lgr->v2.direct;
 		memcpy(msg.add_link.target_gid, flow->subject->local_gid, SMCR_GID_LEN);
@@ -304,6 +172,16 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, carrier, link);
 	send_add_link(lgr, false);
 	return 0;
+}
+
+/** Both sides have each other's RTokens: prove the new link (ADDL-12). */
+static void confirm_added(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = smcr_llc_confirm_link_of(flow->subject, false, lgr->max_links);
+	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_ADDED, flow->carrier, flow->subject);
+	smcr_llc_send(flow->subject, &msg);
+	smcr_llc_expect_completion(lgr);
 }
 
 /** ADDL-7: the client's end is known. @return 0 or why the new link cannot be */
@@ -358,12 +236,12 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		return;
 	if (late_reject(flow, link, &msg->add_link)) {
 		smcr_link_fail(flow->subject, SMCR_LLC_DEL_LOST_PATH, "the peer cannot use it");
-		delete_subject(lgr);
+		smcr_llc_delete_added(lgr);
 		return;
 	}
 	if (overtaken(flow, msg->add_link.link_number))
 		return;
-	if (flow->step != SMCR_LLC_S_ADD || link != flow->carrier) {
+	if (!smcr_llc_awaits(link, msg)) {
 		smcr_llc_unexpected(link, "unexpected ADD LINK reply");
 		return;
 	}
@@ -388,18 +266,18 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 			       rc == -EPROTO ? SMCR_LLC_DEL_PROTOCOL_VIOLATION
 					     : SMCR_LLC_DEL_LOST_PATH,
 			       "cannot connect it: %s", strerror(-rc));
-		delete_subject(lgr);
+		smcr_llc_delete_added(lgr);
 		return;
 	}
 	if (!smcr_lgr_is_v2(lgr)) {
 		smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
-		send_cont(lgr, false);
-	} else if (take_rtokens(lgr)) {
-		smcr_llc_confirm_added(lgr); /* ADDL-12 */
+		smcr_llc_rtokens_send_cont(lgr, false);
+	} else if (smcr_llc_rtokens_take_all(lgr)) {
+		confirm_added(lgr); /* ADDL-12 */
 	} else {
 		smcr_link_fail(flow->subject, SMCR_LLC_DEL_PROTOCOL_VIOLATION,
 			       "the peer has told no RToken for an RMB in use");
-		delete_subject(lgr);
+		smcr_llc_delete_added(lgr);
 	}
 }
 
@@ -409,17 +287,17 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (overtaken(flow, msg->add_link_cont.link_number))
 		return;
-	if (flow->step != SMCR_LLC_S_ADD_CONT || link != flow->carrier)
+	if (!smcr_llc_awaits(link, msg))
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION reply");
-	else if (!take_cont(lgr, &msg->add_link_cont))
+	else if (!smcr_llc_rtokens_take_cont(lgr, &msg->add_link_cont))
 		rtokens_wrong(link);
 	else if (flow->subject->state == SMCR_LINK_FAILED)
-		delete_subject(lgr);
-	else if (flow->own_next < flow->own_count || flow->peer_left) {
+		smcr_llc_delete_added(lgr);
+	else if (smcr_llc_rtokens_left(lgr)) {
 		smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
-		send_cont(lgr, false);
+		smcr_llc_rtokens_send_cont(lgr, false);
 	} else {
-		smcr_llc_confirm_added(lgr); /* ADDL-12 */
+		confirm_added(lgr); /* ADDL-12 */
 	}
 }
 
@@ -456,29 +334,11 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	smcr_llc_add_link_done(lgr);
 }
 
-/** The RNIC to accept on, or NULL (ADDL-3). The asymmetric link does not count: it goes when the
- * new one takes its place (LG-5). */
-static struct smcr_device *choose_device(const struct smcr_lgr *lgr,
-					 const struct smcr_llc_add_link *request)
-{
-	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
-	bool odd_again =
-		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
-	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
-	bool server_rnic_new = !smcr_llc_peer_rnic_in_use(lgr, request->gid, request->mac, odd);
-	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
-	case SMCR_ADD_LINK_ON_UNUSED: return unused;
-	case SMCR_ADD_LINK_ON_USED: return smcr_llc_used_device(lgr);
-	case SMCR_ADD_LINK_REJECT: break;
-	}
-	return NULL;
-}
-
 /** ADDL-4. @return 0 or why we cannot have the link */
 static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 		  const struct smcr_llc_add_link *request)
 {
-	struct smcr_device *device = choose_device(lgr, request);
+	struct smcr_device *device = smcr_llc_device_for(lgr, request);
 	struct smcr_link *link;
 	if (!device || !smcr_llc_room_for_link(lgr))
 		return -ENODEV;
@@ -495,7 +355,7 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 	smcr_llc_add_attempt(lgr);
 	smcr_llc_enter(lgr, v2 ? SMCR_LLC_C_AWAIT_CONFIRM_ADDED : SMCR_LLC_C_AWAIT_ADD_CONT,
 		       carrier, link);
-	if (v2 && !take_rtokens(lgr)) {
+	if (v2 && !smcr_llc_rtokens_take_all(lgr)) {
 		smcr_llc_link_agreed_gone(link);
 		return -EPROTO;
 	}
@@ -548,12 +408,6 @@ void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg
 	}
 }
 
-/** More CONTINUATIONs are due from the server as long as either side has RTokens left. */
-static bool more_due(const struct smcr_llc_flow *flow)
-{
-	return flow->peer_left || flow->own_next < flow->own_count;
-}
-
 void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -561,27 +415,28 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	if (flow->step == SMCR_LLC_C_AWAIT_DELETE ||
 	    (flow->add.given_up && msg->add_link_cont.link_number == flow->add.given_up))
 		return; /* we have given the new link up */
-	if (flow->step != SMCR_LLC_C_AWAIT_ADD_CONT || link != flow->carrier) {
+	if (!smcr_llc_awaits(link, msg)) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");
 		return;
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
-	if (announcing(flow) && !flow->peer_counted) {
+	if (announcing(flow) && flow->step == SMCR_LLC_C_AWAIT_ADD_CONT) {
 		/* ADD LINK may have overtaken the reply, on another link. */
 		flow->held_cont = msg->add_link_cont;
 		flow->cont_held = true;
 		hasten_announcement(lgr);
 		return;
 	}
-	if (!flow->peer_counted)
-		list_own_rmbs(flow, lgr);
-	if (!take_cont(lgr, &msg->add_link_cont)) {
+	if (flow->step == SMCR_LLC_C_AWAIT_ADD_CONT)
+		smcr_llc_rtokens_list(lgr);
+	if (!smcr_llc_rtokens_take_cont(lgr, &msg->add_link_cont)) {
 		rtokens_wrong(link);
 		return;
 	}
-	send_cont(lgr, true);
+	smcr_llc_rtokens_send_cont(lgr, true);
 	smcr_llc_enter(lgr,
-		       more_due(flow) ? SMCR_LLC_C_AWAIT_ADD_CONT : SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
+		       smcr_llc_rtokens_left(lgr) ? SMCR_LLC_C_AWAIT_NEXT_CONT
+						  : SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
 		       link, flow->subject);
 }
 
@@ -607,4 +462,47 @@ void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
 	flow->cont_held = false;
 	if (flow->step == SMCR_LLC_C_AWAIT_ADD_CONT && flow->carrier)
 		smcr_llc_on_add_link_cont(flow->carrier, &msg);
+}
+
+/* ---- CONFIRM LINK on the new link ---- */
+
+/* Client. */
+void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!smcr_llc_right_sender(link, request) || request->link_number != link->number) {
+		smcr_row(lgr, SMCR_ROW_ERR_51);
+		smcr_llc_protocol_error(link, "CONFIRM LINK with wrong link information");
+		return; /* ERR-51: DELETE LINK follows on the carrier */
+	}
+	int rc = smcr_link_start(link);
+	if (rc) {
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot start the queue pair: %s",
+			       strerror(-rc));
+		return;
+	}
+	if (!smcr_llc_prove(link, request))
+		smcr_llc_added_link_proved(link, request);
+}
+
+/** Client: the link works both ways; say so. */
+static void answer_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	smcr_llc_set_active(link, request);
+	lgr->fc.committed = true; /* ERR-8 */
+	struct smcr_llc_msg reply = smcr_llc_confirm_link_of(link, true, lgr->max_links);
+	smcr_llc_send(link, &reply);
+	if (smcr_link_usable(link)) /* else its loss decides */
+		added_link_active(lgr);
+}
+
+void smcr_llc_added_link_proved(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm)
+{
+	if (link->lgr->role == SMCR_ROLE_CLIENT) {
+		answer_added(link, confirm);
+		return;
+	}
+	smcr_llc_set_active(link, confirm);
+	added_link_active(link->lgr);
 }

@@ -44,29 +44,16 @@ static const struct {
 	{ SMCR_LLC_DELETE_RKEY, SMCR_ROLE_CLIENT, { SMCR_GAVE_UP, SMCR_HANDLE, SMCR_HANDLE } },
 };
 
-enum smcr_llc_exchange smcr_llc_exchange_of(enum smcr_llc_step step)
-{
-	switch (step) {
-	case SMCR_LLC_S_ADD:
-	case SMCR_LLC_S_ADD_CONT:
-	case SMCR_LLC_S_CONFIRM_ADDED:
-	case SMCR_LLC_C_AWAIT_ADD_CONT:
-	case SMCR_LLC_C_AWAIT_CONFIRM_ADDED: return SMCR_EXCHANGE_ADD_LINK;
-	case SMCR_LLC_S_DELETE:
-	case SMCR_LLC_C_AWAIT_DELETE: return SMCR_EXCHANGE_DELETE_LINK;
-	default: return SMCR_EXCHANGE_NONE;
-	}
-}
-
 static enum column in_progress(const struct smcr_llc_flow *flow)
 {
 	switch (smcr_llc_exchange_of(flow->step)) {
 	case SMCR_EXCHANGE_ADD_LINK: return DURING_ADD_LINK;
 	case SMCR_EXCHANGE_DELETE_LINK: return DURING_DELETE_LINK;
+	case SMCR_EXCHANGE_FIRST_LINK:
+	case SMCR_EXCHANGE_DELETE_ALL: return NOTHING;
 	case SMCR_EXCHANGE_NONE: break;
 	}
-	bool rkey = flow->step == SMCR_LLC_IDLE && flow->rkey.step != SMCR_RKEY_IDLE;
-	return rkey ? DURING_RKEY : NOTHING;
+	return flow->rkey.step != SMCR_RKEY_IDLE ? DURING_RKEY : NOTHING;
 }
 
 static bool is_rkey(const struct smcr_llc_msg *msg)

@@ -114,6 +114,29 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	return true;
 }
 
+/** A link that was being deleted in order, and has become the last one that works: it stays until
+ * there is another one. */
+static void keep_last(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (link->state != SMCR_LINK_DEACTIVATING || !smcr_link_usable(link) ||
+	    smcr_lgr_any_link(lgr, link))
+		return;
+	link->state = SMCR_LINK_ACTIVE;
+	smcr_event_link_up(link);
+	smcr_lgr_links_changed(lgr);
+	smcr_lgr_rebalance(lgr);
+}
+
+/* The order goes out again on another link, with one for the carrier (ERR-36). */
+void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
+{
+	struct smcr_link *subject = lgr->llc->subject;
+	subject->delete_wanted = true;
+	keep_last(subject);
+	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+}
+
 /** Each request has its reply, also those that were repeated. */
 static bool is_spare_reply(struct smcr_link *link)
 {
@@ -135,8 +158,7 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
-	if (flow->step != SMCR_LLC_S_DELETE || link != flow->carrier ||
-	    msg->delete_link.link_number != flow->subject->number) {
+	if (!smcr_llc_awaits(link, msg) || msg->delete_link.link_number != flow->subject->number) {
 		if (!is_spare_reply(link))
 			smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
 		return;
@@ -276,6 +298,39 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	smcr_timer_start(lgr->engine, &link->delete_timer,
 			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));
 	smcr_llc_send(carrier, &msg);
+}
+
+bool smcr_llc_being_deleted(const struct smcr_link *link)
+{
+	return link->delete_carrier || link->agreed_gone;
+}
+
+/* ERR-33. */
+void smcr_llc_ask_again(struct smcr_link *lost)
+{
+	struct smcr_lgr *lgr = lost->lgr;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->delete_carrier != lost)
+			continue;
+		link->delete_carrier = NULL;
+		if (link->state == SMCR_LINK_DEACTIVATING) /* our reply was on its way (DELL-2) */
+			smcr_llc_link_agreed_gone(link);
+		else
+			smcr_llc_request_delete(link);
+	}
+}
+
+void smcr_llc_delete_failed(struct smcr_link *link)
+{
+	if (smcr_llc_being_deleted(link))
+		return;
+	if (link->lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_request_delete(link);
+		return;
+	}
+	link->delete_wanted = true;
+	smcr_llc_kick(link->lgr);
 }
 
 void smcr_llc_give_up(struct smcr_link *link)

@@ -197,6 +197,33 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 	return device;
 }
 
+enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
+					       bool have_asymmetric)
+{
+	if (server_rnic_new && have_unused)
+		return SMCR_ADD_LINK_ON_UNUSED; /* symmetric */
+	if (have_asymmetric || (!server_rnic_new && !have_unused))
+		return SMCR_ADD_LINK_REJECT; /* second asymmetric, or parallel */
+	return have_unused ? SMCR_ADD_LINK_ON_UNUSED : SMCR_ADD_LINK_ON_USED; /* asymmetric */
+}
+
+/* The asymmetric link does not count: it goes when the new one takes its place (LG-5). */
+struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
+					const struct smcr_llc_add_link *request)
+{
+	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	bool odd_again =
+		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
+	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
+	bool server_rnic_new = !smcr_llc_peer_rnic_in_use(lgr, request->gid, request->mac, odd);
+	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
+	case SMCR_ADD_LINK_ON_UNUSED: return unused;
+	case SMCR_ADD_LINK_ON_USED: return smcr_llc_used_device(lgr);
+	case SMCR_ADD_LINK_REJECT: break;
+	}
+	return NULL;
+}
+
 enum smcr_notice_answer smcr_add_link_notice_decide(unsigned int links, bool asymmetric,
 						    bool one_client_rnic, uint8_t limit)
 {

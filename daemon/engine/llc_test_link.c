@@ -67,7 +67,6 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 		return;
 	}
 	link->lgr->doubted = false;
-	smcr_llc_add_link_give_up(link);
-	smcr_llc_forget_new_links(link);
+	smcr_llc_link_answers(link);
 	smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
 }

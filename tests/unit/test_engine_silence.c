@@ -156,7 +156,7 @@ static void server_owes_more_rmbs(void **state)
 		owe_more(pair, 0x7777);
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK_CONT, true), deployed);
 		if (deployed) {
-			assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
+			assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_NEXT_CONT);
 			pair_run(pair, PATIENCE - 100 * MILLI);
 			still_waiting(pair, c, C);
 			pair_run(pair, 200 * MILLI);

@@ -260,7 +260,7 @@ static void collisions(void **state)
 	static const enum smcr_llc_step add[2][3] = {
 		{ SMCR_LLC_S_ADD, SMCR_LLC_S_ADD_CONT, SMCR_LLC_S_CONFIRM_ADDED },
 		{ SMCR_LLC_C_AWAIT_ADD_CONT, SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
-		  SMCR_LLC_C_AWAIT_ADD_CONT },
+		  SMCR_LLC_C_AWAIT_NEXT_CONT },
 	};
 	static const enum smcr_llc_step del[2] = { SMCR_LLC_S_DELETE, SMCR_LLC_C_AWAIT_DELETE };
 	(void)state;
@@ -286,11 +286,31 @@ static void collisions(void **state)
 	PROVES("SER-4");
 }
 
+/** The table of steps: a server asks and waits for replies, a client waits for requests. */
+static void steps(void **state)
+{
+	(void)state;
+	for (int i = SMCR_LLC_IDLE + 1; i < SMCR_LLC_NUM_STEPS; i++) {
+		const struct smcr_llc_step_row *row = smcr_llc_step_row((enum smcr_llc_step)i);
+		bool server = row->roles == SMCR_ROW_S;
+		if (row->exchange == SMCR_EXCHANGE_NONE || (!server && row->roles != SMCR_ROW_C))
+			fail_msg("step %d: no exchange, or not one role", i);
+		if (server && (!row->sent.type || row->sent.reply))
+			fail_msg("step %d: a server has sent no request", i);
+		if (row->awaited.type && row->awaited.reply != server)
+			fail_msg("step %d: the wrong side answers", i);
+		if (server && row->awaited.type && row->awaited.type != row->sent.type)
+			fail_msg("step %d: the reply is of another type", i);
+	}
+	assert_int_equal(smcr_llc_exchange_of(SMCR_LLC_IDLE), SMCR_EXCHANGE_NONE);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(every_bit_of_a_prefix),
 		cmocka_unit_test(collisions),
+		cmocka_unit_test(steps),
 		cmocka_unit_test(max_links),
 		cmocka_unit_test(dialect),
 		cmocka_unit_test(add_link_answer),

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * First contact: the exchange that proves link 1 (RFC 7609 3.5.1.4, 3.5.1.5, A.3.1), and how a
+ * first contact breaks, at whatever step (C.2, C.3, C.7). ADD LINK follows in llc_add_link.c.
+ */
+#include <errno.h>
+#include <string.h>
+#include <syslog.h>
+
+#include "daemon/engine/llc.h"
+#include "daemon/engine/rendezvous.h"
+
+/* ---- rules ---- */
+
+uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client)
+{
+	if (server < 2)
+		return 2;
+	if (server > SMCR_MAX_LINKS)
+		server = SMCR_MAX_LINKS;
+	if (client == 0 || client > server)
+		return server;
+	return client < 2 ? 2 : client;
+}
+
+enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
+				      uint8_t reply_flags)
+{
+	switch (policy) {
+	case SMCR_DIALECT_FORCE_RFC: return SMCR_DIALECT_RFC;
+	case SMCR_DIALECT_FORCE_DEPLOYED: return SMCR_DIALECT_DEPLOYED;
+	case SMCR_DIALECT_AUTO: break;
+	}
+	return (request_flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER) &&
+			       (reply_flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER)
+		       ? SMCR_DIALECT_DEPLOYED
+		       : SMCR_DIALECT_RFC;
+}
+
+/* ---- CONFIRM LINK on link 1 ---- */
+
+void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link)
+{
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_CONFIRM_FIRST, link, NULL); /* RV-6 */
+		return;
+	}
+	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
+	struct smcr_llc_msg msg = smcr_llc_confirm_link_of(link, false, limit);
+	lgr->llc->request = msg.confirm_link;
+	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_FIRST, link, NULL);
+	smcr_llc_send(link, &msg); /* RV-8 */
+	smcr_llc_expect_completion(lgr);
+}
+
+/** What the first exchange fixes for the life of the group; in version 2 CLC did. */
+static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
+		   const struct smcr_llc_confirm_link *reply)
+{
+	lgr->dialect_known = true;
+	if (smcr_lgr_is_v2(lgr))
+		return;
+	lgr->max_links = smcr_max_links_negotiate(request->max_links, reply->max_links);
+	if (request->max_links < 2 || reply->max_links == 1 ||
+	    reply->max_links > request->max_links)
+		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "link limits",
+			      "group %u: link limits %u and %u break the rules; %u is used",
+			      lgr->id, request->max_links, reply->max_links, lgr->max_links);
+	lgr->dialect = smcr_dialect_choose(lgr->dialect_policy, request->flags, reply->flags);
+}
+
+/** Version 2 has the deployed dialect only: the peer says whether it agrees. */
+static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *c)
+{
+	if (!smcr_lgr_is_v2(lgr) || c->flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER)
+		return true;
+	smcr_llc_first_contact_failed(lgr, SMCR_REASON_EYE_CATCHER, EPROTO);
+	return false;
+}
+
+/** No second link is meant to be: the first contact is over with the first one. */
+static void one_link_is_enough(struct smcr_lgr *lgr)
+{
+	lgr->fc.committed = true;
+	smcr_llc_add_link_done(lgr);
+}
+
+/* ---- client: CONFIRM LINK has come ---- */
+
+static void answer_first(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	uint8_t limit = smcr_lgr_is_v2(lgr) ? lgr->max_links : lgr->engine->config.max_links;
+	if (!smcr_lgr_is_v2(lgr) && request->max_links >= 2 && request->max_links < limit)
+		limit = request->max_links;
+	struct smcr_llc_msg reply = smcr_llc_confirm_link_of(link, true, limit);
+	settle(lgr, request, &reply.confirm_link);
+	smcr_llc_set_active(link, request);
+	smcr_lgr_links_changed(lgr);
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
+	smcr_llc_send(link, &reply); /* RV-9 */
+	if (lgr->max_links == 1 && smcr_link_usable(link))
+		one_link_is_enough(lgr);
+	else /* one that could not be sent: the lost link decides (ERR-18) */
+		smcr_llc_expect_completion(lgr);
+}
+
+void smcr_llc_first_link_asked(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!smcr_llc_right_sender(link, request) || !request->link_number) {
+		smcr_row(lgr, SMCR_ROW_ERR_51_FIRST);
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED,
+					      EPROTO); /* ERR-51 */
+		return;
+	}
+	smcr_link_supersede(link);
+	if (!dialect_ok(lgr, request))
+		return;
+	if (smcr_link_start(link)) {
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_QP_NOT_READY, ECONNRESET);
+		return;
+	}
+	link->number = request->link_number;
+	if (!smcr_llc_prove(link, request))
+		answer_first(link, request);
+}
+
+/* Our reply to CONFIRM LINK has arrived, so that the server counts on the link; it seems to be
+ * unable to add another one. */
+bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr)
+{
+	if (!smcr_lgr_is_v2(lgr) || lgr->fc.declining ||
+	    smcr_link_llc_posted(lgr->llc->carrier, SMCR_LLC_CONFIRM_LINK))
+		return false;
+	one_link_is_enough(lgr);
+	return true;
+}
+
+/* ---- server: the reply has come ---- */
+
+/** Version 2: no second link can be set up just now. The client, which waits for it, is asked in a
+ *  way that any client refuses at once, by the MTU. */
+static void offer_nothing(struct smcr_link *link)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
+	memcpy(msg.add_link.mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(msg.add_link.gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(msg.add_link.target_gid, link->local_gid, SMCR_GID_LEN);
+	msg.add_link.direct = lgr->v2.direct;
+	smcr_llc_add_attempt(lgr); /* it will be made again later */
+	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, link, NULL);
+	smcr_llc_send(link, &msg);
+	smcr_llc_expect_completion(lgr);
+}
+
+/** Link 1 is proven; the first contact goes on with the second one (ADDL-2). */
+static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confirm_link *reply)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	if (!dialect_ok(lgr, reply))
+		return;
+	settle(lgr, &lgr->llc->request, reply);
+	smcr_llc_set_active(link, reply);
+	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
+	smcr_lgr_links_changed(lgr);
+	/* Deployed clients are past their point of no return now, or soon: of version 2 they go on
+	 * with one link when no ADD LINK comes. */
+	lgr->fc.committed |= smcr_lgr_is_v2(lgr);
+	if (lgr->max_links == 1) {
+		one_link_is_enough(lgr);
+		return;
+	}
+	if (device && !smcr_llc_add_link(lgr, device, link))
+		return;
+	if (smcr_lgr_is_v2(lgr))
+		offer_nothing(link);
+	else /* A34 */
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+}
+
+/* ---- the path is proven, or needs no proof ---- */
+
+void smcr_llc_first_link_proved(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm)
+{
+	if (link->lgr->role == SMCR_ROLE_SERVER)
+		first_confirmed(link, confirm);
+	else
+		answer_first(link, confirm);
+}
+
+/* ---- the first contact breaks ---- */
+
+void smcr_llc_expect_completion(struct smcr_lgr *lgr)
+{
+	const struct smcr_config *config = &lgr->engine->config;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		smcr_timer_start(lgr->engine, &lgr->llc->send_timer,
+				 lgr->role == SMCR_ROLE_SERVER ? config->fc_send_timeout_server
+							       : config->fc_send_timeout_client);
+}
+
+/** Do small packets pass, as what we have said or written last was delivered? */
+static bool something_passes(const struct smcr_llc_flow *flow)
+{
+	const struct smcr_link *carrier = flow->carrier;
+	if (flow->proving)
+		return flow->proving->passed > 0;
+	if (!smcr_llc_step_row(flow->step)->sent.type || !carrier)
+		return false; /* nothing of ours is on its way */
+	return !smcr_link_llc_posted(carrier, SMCR_LLC_CONFIRM_LINK) &&
+	       !smcr_link_llc_posted(carrier, SMCR_LLC_ADD_LINK);
+}
+
+bool smcr_llc_is_overdue(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	return lgr->state == SMCR_LGR_FIRST_CONTACT && flow->step != SMCR_LLC_IDLE &&
+	       !something_passes(flow) &&
+	       lgr->engine->now - flow->entered >= lgr->engine->config.fc_send_timeout_server / 2;
+}
+
+void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error)
+{
+	struct smcr_conn *conn = lgr->fc.conn;
+	bool may_decline = !lgr->fc.committed;
+	smcr_lgr_end(lgr, error);
+	if (conn && may_decline) {
+		smcr_row(lgr, SMCR_ROW_ERR_18);
+		smcr_clc_decline(conn, reason, false);
+	} else if (conn) {
+		smcr_clc_fail(conn, error, reason); /* ERR-7 */
+	}
+}
+
+/** What CLC says of a first contact that breaks at this step. */
+static enum smcr_reason reason_of(const struct smcr_llc_flow *flow)
+{
+	bool first_link = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_FIRST_LINK;
+	return first_link ? SMCR_REASON_CONFIRM_LINK_FAILED : SMCR_REASON_ADD_LINK_FAILED;
+}
+
+/*
+ * The link of a first contact is lost. Before the own point of no return that ends in a Decline,
+ * but not always at once:
+ * - The server's ADD LINK may have been completed without our having seen it: then the client may
+ *   be past its own point of no return and counts on the link (ERR-8). Its completion, good or
+ *   flushed, tells.
+ * - Both sides may see the loss at the same moment, and neither may read what comes after its own
+ *   Decline: two that cross reach the programs as data. So the client gives the server's Decline
+ *   the time to come before it sends its own. (The RFC leaves this open.) Not where packets are
+ *   too large: small ones pass, and nothing that the server has sent is lost.
+ */
+void smcr_llc_first_contact_link_lost(struct smcr_lgr *lgr)
+{
+	struct smcr_engine *engine = lgr->engine;
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool server = lgr->role == SMCR_ROLE_SERVER;
+	enum smcr_reason reason = flow->carrier->too_large ? SMCR_REASON_PATH_MTU : reason_of(flow);
+	if (lgr->fc.committed || lgr->fc.declining || flow->carrier->too_large ||
+	    (server && !smcr_link_llc_posted(flow->carrier, SMCR_LLC_ADD_LINK))) {
+		smcr_llc_first_contact_failed(lgr, reason, ECONNRESET);
+		return;
+	}
+	lgr->fc.declining = true;
+	smcr_timer_stop(engine, &flow->timer);
+	smcr_timer_start(engine, &flow->send_timer,
+			 server ? engine->config.fc_send_timeout_server
+				: engine->config.fc_send_timeout_client);
+}
+
+/** The message that we sent last, or what proves the path, was not delivered in time. */
+static void on_send_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool on_subject = smcr_llc_step_row(flow->step)->sent.on == SMCR_ON_SUBJECT;
+	struct smcr_link *link = on_subject ? flow->subject : flow->carrier;
+	if (flow->proving)
+		link = flow->proving;
+	(void)engine;
+	if (!link) /* its loss decides */
+		return;
+	if (lgr->fc.declining) {
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
+		return;
+	}
+	/* Link 1: a Decline has waited long enough. Link 2: only that goes (ERR-22). */
+	lgr->fc.declining = link == flow->carrier;
+	if (smcr_path_blame(link, link->tx_next - 1))
+		return;
+	link->path_dead = true;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "an LLC message was not delivered in time");
+}
+
+void smcr_llc_first_contact_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
+{
+	smcr_timer_init(&flow->send_timer, on_send_timer, lgr);
+}
+
+/* The peer's state is unknown, so there is no fallback even before the point of no return. */
+void smcr_llc_first_contact_timed_out(struct smcr_lgr *lgr)
+{
+	struct smcr_conn *conn = lgr->fc.conn;
+	enum smcr_reason reason = reason_of(lgr->llc);
+	smcr_log_peer(lgr->engine, &lgr->peer, LOG_WARNING, "first contact",
+		      "does not answer in the first contact of group %u", lgr->id);
+	smcr_lgr_end(lgr, ETIMEDOUT);
+	if (conn)
+		smcr_clc_fail(conn, ETIMEDOUT, reason);
+}

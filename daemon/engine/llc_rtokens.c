@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * RTokens for a new link (ADDL-8..11): each side tells those of its RMBs, in ADD LINK CONTINUATIONs
+ * or, in version 2, with ADD LINK itself.
+ */
+#include "daemon/engine/data.h"
+#include "daemon/engine/llc.h"
+
+/* ---- rules ---- */
+
+unsigned int smcr_cont_pairs(uint8_t left)
+{
+	return left < 2 ? left : 2;
+}
+
+uint8_t smcr_cont_next(uint8_t left)
+{
+	return left > 2 ? (uint8_t)(left - 2) : 0;
+}
+
+/* ---- own RTokens ---- */
+
+/* Whether the peer still knows an RMB whose DELETE RKEY broke is uncertain, and it has no more use
+ * for that. */
+void smcr_llc_rtokens_list(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_slab *slab;
+	flow->own_count = flow->own_next = 0;
+	flow->peer_counted = false;
+	flow->peer_left = 0;
+	DL_FOREACH (lgr->rmbs, slab)
+		if (slab->reg[flow->carrier->slot].told && slab->state != SMCR_SLAB_DELETING)
+			flow->own[flow->own_count++] = slab;
+}
+
+void smcr_llc_rtokens_send_cont(struct smcr_lgr *lgr, bool reply)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK_CONT, .reply = reply };
+	struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
+	cont->link_number = flow->subject->number;
+	cont->num_rtokens = (uint8_t)(flow->own_count - flow->own_next);
+	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+		const struct smcr_slab *slab = flow->own[flow->own_next++];
+		cont->pair[i].ref_rkey = slab->reg[flow->carrier->slot].rkey;
+		cont->pair[i].new_rkey = slab->reg[flow->subject->slot].rkey;
+		cont->pair[i].new_vaddr = slab->reg[flow->subject->slot].vaddr;
+	}
+	smcr_llc_send(flow->carrier, &msg);
+}
+
+struct smcr_llc_rtokens smcr_llc_rtokens_own(const struct smcr_llc_flow *flow)
+{
+	struct smcr_llc_rtokens rtokens = { .count = (uint8_t)flow->own_count };
+	for (unsigned int i = 0; i < flow->own_count; i++) {
+		const struct smcr_slab *slab = flow->own[i];
+		rtokens.pair[i] = (struct smcr_llc_rtoken_pair){
+			.ref_rkey = slab->reg[flow->carrier->slot].rkey,
+			.new_rkey = slab->reg[flow->subject->slot].rkey,
+			.new_vaddr = slab->reg[flow->subject->slot].vaddr,
+		};
+	}
+	return rtokens;
+}
+
+/* ---- the peer's ---- */
+
+static bool written_to(const struct smcr_peer_rmb *rmb)
+{
+	for (unsigned int i = 1; i <= SMCR_MAX_ELEMENTS && rmb->users; i++)
+		if (rmb->user[i] &&
+		    (rmb->user[i]->phase != SMCR_PHASE_OPEN || smcr_conn_flowing(rmb->user[i])))
+			return true;
+	return false;
+}
+
+/** Every RMB of the peer that connections use has an RToken on the new link (ADDL-10). Another one
+ * may be missing: when the reply to its CONFIRM RKEY was lost with a link, the peer does not count
+ * on it, and announces it anew; or its DELETE RKEY is on its way. */
+static bool peer_complete(const struct smcr_lgr *lgr)
+{
+	const struct smcr_peer_rmb *rmb;
+	DL_FOREACH (lgr->peer_rmbs, rmb)
+		if (!rmb->withdrawn && !rmb->token[lgr->llc->subject->slot].valid &&
+		    written_to(rmb))
+			return false;
+	return true;
+}
+
+/** Does the peer go on with as many pairs as it said were left? A deployed peer announces one for
+ * each connection, and has fewer if some have no RMB yet. */
+static bool count_fits(const struct smcr_lgr *lgr, uint8_t num_rtokens)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->peer_counted || num_rtokens == flow->peer_left)
+		return true;
+	return lgr->dialect == SMCR_DIALECT_DEPLOYED && num_rtokens < flow->peer_left;
+}
+
+/* A deployed peer has a pair for each RMB in use, also for those that it will tell us only when
+ * this exchange is over, for all links. */
+bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (cont->link_number != flow->subject->number || !count_fits(lgr, cont->num_rtokens))
+		return false;
+	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
+		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
+		if (!rmb && lgr->dialect == SMCR_DIALECT_DEPLOYED)
+			continue;
+		if (!rmb || rmb->token[flow->subject->slot].valid)
+			return false;
+		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
+	}
+	flow->peer_counted = true;
+	flow->peer_left = smcr_cont_next(cont->num_rtokens);
+	return flow->peer_left || peer_complete(lgr);
+}
+
+/* What the peer tells of an RMB that we do not know, or know no more, does not matter. */
+bool smcr_llc_rtokens_take_all(struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	for (unsigned int i = 0; i < flow->rtokens.count; i++) {
+		const struct smcr_llc_rtoken_pair *pair = &flow->rtokens.pair[i];
+		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
+		if (rmb)
+			smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
+	}
+	if (peer_complete(lgr))
+		return true;
+	smcr_row(lgr, SMCR_ROW_ERR_55);
+	return false;
+}
+
+bool smcr_llc_rtokens_left(const struct smcr_lgr *lgr)
+{
+	const struct smcr_llc_flow *flow = lgr->llc;
+	return flow->peer_left || flow->own_next < flow->own_count;
+}

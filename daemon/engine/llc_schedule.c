@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * LLC: what may run next (RFC 7609 3.5.5.3, requirements SER-1..7). Who wants to start something
+ * leaves a mark where it belongs and calls smcr_llc_kick(); the marks are looked at here, from the
+ * timer queue. So an exchange that a failed link has broken is simply found again when the group is
+ * stable (SER-6).
+ */
+#include <errno.h>
+
+#include "daemon/engine/llc.h"
+
+void smcr_llc_kick(struct smcr_lgr *lgr)
+{
+	if (lgr->state != SMCR_LGR_TERMINATING && !smcr_timer_running(&lgr->llc->work))
+		smcr_timer_start(lgr->engine, &lgr->llc->work, 0);
+}
+
+/** One that has failed just now goes when that has been dealt with, which kicks again. */
+static void free_gone_links(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->agreed_gone &&
+		    !smcr_timer_running(&lgr->links[i]->fail_work))
+			smcr_link_free(lgr->links[i]);
+}
+
+/** One that may be deleted now: not what has become the last one that works, another one must come
+ *  first. */
+static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && smcr_llc_delete_due(link) && smcr_lgr_any_link(lgr, link))
+			return link;
+	}
+	return NULL;
+}
+
+/** A link has failed just now: what that means comes before anything new. */
+static bool failing(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && smcr_timer_running(&lgr->links[i]->fail_work))
+			return true;
+	return false;
+}
+
+/** Server: an exchange about links, if one is due. @return true: started */
+static bool start_link_exchange(struct smcr_lgr *lgr)
+{
+	smcr_llc_keep_needed(lgr);
+	smcr_lgr_leave_drained(lgr);
+	struct smcr_link *gone = find_delete_wanted(lgr);
+	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
+	if (!carrier || lgr->llc->peer_rkey.link)
+		return false;
+	if (gone) {
+		smcr_llc_delete_link(lgr, gone, carrier);
+		return true;
+	}
+	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))
+		return false; /* the peer may know other RMBs than an ADD LINK would list */
+	return smcr_llc_start_add_link(lgr);
+}
+
+static void start_rkey_exchange(struct smcr_lgr *lgr)
+{
+	struct smcr_slab *slab;
+	if (!smcr_lgr_any_link(lgr, NULL))
+		return;
+	if (!lgr->llc->rkey.hold)
+		DL_FOREACH (lgr->rmbs, slab)
+			if (smcr_llc_rkey_due(slab)) {
+				smcr_llc_confirm_rkey(slab);
+				return;
+			}
+	smcr_llc_delete_rkey(lgr);
+}
+
+/** Handle what the peer asked for meanwhile, in order, until it starts something (SER-5). */
+static void serve_queue(struct smcr_lgr *lgr)
+{
+	struct smcr_link *link;
+	struct smcr_llc_msg msg;
+	while (lgr->llc->step == SMCR_LLC_IDLE && lgr->state != SMCR_LGR_TERMINATING &&
+	       smcr_llc_dequeue(lgr, &link, &msg))
+		smcr_llc_dispatch(link, &msg);
+}
+
+/** Client: a link that has failed, or is not wanted, of which the server has not been told, or no
+ *  more, for want of a link to carry it (DELL-5). */
+static void ask_for_deletions(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && !smcr_llc_being_deleted(link) &&
+		    !smcr_timer_running(&link->fail_work) &&
+		    (link->state == SMCR_LINK_FAILED ||
+		     (link->state == SMCR_LINK_ACTIVE && link->delete_wanted)))
+			smcr_llc_request_delete(link);
+	}
+}
+
+static void on_work(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	(void)engine;
+	if (lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	smcr_lgr_post_waiting_llc(lgr);
+	free_gone_links(lgr);
+	smcr_llc_add_link_resume(lgr);
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
+		return;
+	if (flow->step == SMCR_LLC_IDLE && !smcr_llc_alive(lgr)) {
+		smcr_lgr_why(lgr, "its last link is gone");
+		smcr_lgr_end(lgr, ECONNRESET);
+		return;
+	}
+	if (flow->step != SMCR_LLC_IDLE)
+		return;
+	if (lgr->role == SMCR_ROLE_CLIENT)
+		smcr_llc_send_add_link_notice(lgr);
+	if (flow->rkey.step != SMCR_RKEY_IDLE)
+		return;
+	serve_queue(lgr);
+	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
+		return;
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		ask_for_deletions(lgr);
+		smcr_lgr_leave_drained(lgr);
+	} else if (start_link_exchange(lgr)) {
+		return;
+	}
+	start_rkey_exchange(lgr);
+}
+
+static void on_rkey_retry(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_lgr *lgr = arg;
+	(void)engine;
+	lgr->llc->rkey.hold = false;
+	smcr_llc_kick(lgr);
+}
+
+void smcr_llc_schedule_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
+{
+	smcr_timer_init(&flow->work, on_work, lgr);
+	smcr_timer_init(&flow->rkey.retry, on_rkey_retry, lgr);
+}

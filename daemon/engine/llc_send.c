@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* LLC messages on their way out: encoding, posting, and what their completion means. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "daemon/engine/llc.h"
+
+static uint8_t number_of(const struct smcr_llc_msg *msg)
+{
+	switch (msg->type) {
+	case SMCR_LLC_CONFIRM_LINK: return msg->confirm_link.link_number;
+	case SMCR_LLC_ADD_LINK: return msg->add_link.link_number;
+	case SMCR_LLC_DELETE_LINK: return msg->delete_link.link_number;
+	default: return 0;
+	}
+}
+
+static int encode(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg,
+		  const struct smcr_llc_rtokens *rtokens, uint8_t *buf, size_t len)
+{
+	if (!smcr_lgr_is_v2(lgr))
+		return smcr_llc_encode(msg, lgr->dialect, buf, len);
+	struct smcr_llc_msg copy = *msg;
+	copy.order = lgr->order;
+	return smcr_llc_encode_v2(&copy, rtokens, buf, len);
+}
+
+void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *msg,
+			   const struct smcr_llc_rtokens *rtokens)
+{
+	uint8_t buf[SMCR_LLC_V2_SEND_MAX];
+	struct smcr_tx_entry entry = { .kind = SMCR_TX_LLC,
+				       .llc_type = msg->type,
+				       .llc_reply = msg->reply,
+				       .llc_number = number_of(msg) };
+	int len = encode(link->lgr, msg, rtokens, buf, sizeof(buf));
+	assert(len >= SMCR_LLC_LEN);
+	int rc = smcr_link_post_llc(link, buf, (size_t)len, &entry);
+	if (rc)
+		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot queue an LLC message: %s",
+			       strerror(-rc));
+}
+
+void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	smcr_llc_send_rtokens(link, msg, NULL);
+}
+
+/* ---- completions ---- */
+
+/** The completion of the message that led to the present step has come. Completions may be seen
+ * after the answer that they precede: the message of an earlier step counts no more. */
+static void completion_came(struct smcr_link *link, const struct smcr_tx_entry *entry)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	const struct smcr_llc_step_msg *sent = &smcr_llc_step_row(flow->step)->sent;
+	bool latest = entry->llc_type == sent->type &&
+		      (sent->on == SMCR_ON_CARRIER || link == flow->subject);
+	if (!lgr->fc.declining && !flow->proving && latest)
+		smcr_timer_stop(lgr->engine, &flow->send_timer);
+}
+
+static void delete_link_sent(struct smcr_link *link, const struct smcr_tx_entry *entry)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_link *gone = smcr_lgr_link_by_number(lgr, entry->llc_number);
+	if (lgr->llc->step == SMCR_LLC_S_DELETE_ALL && !entry->llc_number && !entry->llc_reply)
+		smcr_lgr_end(lgr, lgr->end_error); /* DELL-8 */
+	if (entry->llc_reply && gone && gone->delete_carrier == link)
+		smcr_llc_link_agreed_gone(gone); /* DELL-2 */
+}
+
+void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	bool server = lgr->role == SMCR_ROLE_SERVER;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && server && lgr->fc.declining &&
+	    entry->llc_type == SMCR_LLC_ADD_LINK) {
+		lgr->fc.committed = ok; /* ERR-8 */
+		smcr_llc_first_contact_failed(lgr, SMCR_REASON_ADD_LINK_FAILED, ECONNRESET);
+		return;
+	}
+	if (!ok || !lgr->llc)
+		return;
+	switch (entry->llc_type) {
+	case SMCR_LLC_CONFIRM_LINK: completion_came(link, entry); break;
+	case SMCR_LLC_ADD_LINK:
+		completion_came(link, entry);
+		if (entry->llc_reply != server)
+			lgr->fc.committed = true; /* ERR-8 */
+		break;
+	case SMCR_LLC_DELETE_LINK: delete_link_sent(link, entry); break;
+	default: break;
+	}
+}
