@@ -28,8 +28,8 @@ void smcr_llc_await(struct smcr_lgr *lgr)
 	smcr_timer_start(lgr->engine, &lgr->llc->timer, time); /* ERR-15 */
 }
 
-void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
-		    struct smcr_link *subject)
+static void set_step(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
+		     struct smcr_link *subject)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	flow->step = step;
@@ -42,13 +42,37 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	smcr_timer_stop(lgr->engine, &flow->send_timer);
 	flow->cont_held = flow->cont_overdue = flow->add_overdue = false;
 	flow->repeated = 0;
-	if (step == SMCR_LLC_IDLE) {
-		smcr_timer_stop(lgr->engine, &flow->timer);
-		smcr_llc_add_failed(lgr, "the exchange has failed");
-		smcr_llc_kick(lgr);
-	} else {
-		smcr_llc_await(lgr);
-	}
+}
+
+void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
+		    struct smcr_link *subject)
+{
+	set_step(lgr, step, carrier, subject);
+	smcr_llc_await(lgr);
+}
+
+/** Tell who waits for the outcome, then nothing runs any more. */
+static void leave(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
+{
+	row_of(lgr)->on_end(lgr, outcome, why);
+	set_step(lgr, SMCR_LLC_IDLE, NULL, NULL);
+	smcr_timer_stop(lgr->engine, &lgr->llc->timer);
+	smcr_llc_kick(lgr);
+}
+
+void smcr_llc_end(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
+{
+	leave(lgr, outcome, why);
+	smcr_llc_first_contact_over(lgr);
+}
+
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	bool half_built = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
+	if (half_built && flow->subject != keep)
+		smcr_llc_link_agreed_gone(flow->subject);
+	leave(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }
 
 /** The awaited message has not come in time (C.7.1). */

@@ -71,7 +71,6 @@ struct smcr_llc_flow {
 	struct {
 		bool wanted;         /* server: ADD LINK is due; client: the notice is */
 		bool client_changed; /* server: the client may have an RNIC that it had not */
-		bool attempt;        /* an attempt is under way */
 		enum smcr_add_occasion why;
 		uint64_t last;           /* when the last attempt began */
 		uint64_t delay;          /* the last pause after a failure, 0: none failed */
@@ -175,9 +174,15 @@ int smcr_llc_init(struct smcr_lgr *lgr);
 void smcr_llc_free(struct smcr_lgr *lgr);
 void smcr_llc_link_init(struct smcr_link *link);
 void smcr_llc_link_free(struct smcr_link *link);
-/** Set the step of the exchange about links and (re)start its timer; IDLE stops it and kicks. */
+/** The exchange about links comes to this step; not IDLE. (Re)starts its timer. */
 void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_link *carrier,
 		    struct smcr_link *subject);
+/** The exchange is over. Opens the gate of a first contact. `why`, where it has not succeeded, is
+ *  for who wants a link more. */
+void smcr_llc_end(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why);
+/** Client: a new request of the server shows that it has given up its exchange (SER-7). The
+ * half-built link goes, unless it is `keep`. */
+void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
 /** (Re)start the timer of the present step. */
 void smcr_llc_await(struct smcr_lgr *lgr);
 /** A link has failed: break what runs on it (SER-6), tell the peer on another, or end the group. */
@@ -245,6 +250,8 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr);
 /** First contact: has the peer owed its next message for so long that it does not get through? A
  *  peer that finds out declines; one with another reason to decline does so at once. */
 bool smcr_llc_is_overdue(const struct smcr_lgr *lgr);
+/** The exchanges of a first contact are over: its connection opens, if a link works (RV-12). */
+void smcr_llc_first_contact_over(struct smcr_lgr *lgr);
 /** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
  *  group ends. */
 void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
@@ -316,17 +323,13 @@ bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
 void smcr_llc_refuse_add(struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** Either side: an attempt begins; has a link more for it; has ended without one (ERR-70). The last
- *  does nothing when no attempt is under way. */
+/** Either side: an attempt to add a link begins; has ended (ERR-70). */
 void smcr_llc_add_attempt(struct smcr_lgr *lgr);
-void smcr_llc_add_succeeded(struct smcr_lgr *lgr);
-void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why);
+void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why);
 
 /* ---- llc_add_link.c ---- */
 /** Server: set up one link more on `device`. @return 0 or why not */
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier);
-/** The exchange is over, with or without a new link. Opens the gate of a first contact. */
-void smcr_llc_add_link_done(struct smcr_lgr *lgr);
 /* Rows of the table of steps. */
 /** The answer to ADD LINK, or what follows it, is late. Deployed dialect: the carrier is tested.
  *  @return false: not so, it is as good as lost (C.7.1) */
@@ -346,9 +349,6 @@ void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_con
 /** CONFIRM LINK, or its reply, has come on the new link, and full-size packets pass. */
 void smcr_llc_added_link_proved(struct smcr_link *link,
 				const struct smcr_llc_confirm_link *confirm);
-/** Client: a new request of the server shows that it has given up its exchange (SER-7). The
- * half-built link goes, unless it is `keep`. */
-void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep);
 void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);

@@ -9,16 +9,7 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
-/* ---- the end of the exchange, either side ---- */
-
-void smcr_llc_add_link_done(struct smcr_lgr *lgr)
-{
-	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
-	/* If the only link has just failed, nothing opens: what the failure brings is on its way.
-	 */
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_any_link(lgr, NULL))
-		smcr_clc_first_contact_done(lgr); /* RV-12 */
-}
+/* ---- the new link works ---- */
 
 /** The peer's RTokens for the new link are in force, ours are known to it. */
 static void added_link_active(struct smcr_lgr *lgr)
@@ -31,8 +22,7 @@ static void added_link_active(struct smcr_lgr *lgr)
 	flow->subject->added = lgr->engine->now;
 	smcr_command_link_active(flow->subject);
 	smcr_lgr_links_changed(lgr);
-	smcr_llc_add_succeeded(lgr);
-	smcr_llc_add_link_done(lgr);
+	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
 	smcr_lgr_rebalance(lgr);
 }
 
@@ -61,7 +51,7 @@ void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr)
 void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	smcr_llc_link_agreed_gone(lgr->llc->subject);
-	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
 
 /* The new link can be confirmed without the carrier. */
@@ -102,17 +92,7 @@ void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
 	}
 	flow->add.given_up = subject->number;
 	smcr_llc_link_agreed_gone(subject);
-	smcr_llc_add_link_done(lgr);
-}
-
-/* Client (SER-7). */
-void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	bool half_built = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
-	if (half_built && flow->subject != keep)
-		smcr_llc_link_agreed_gone(flow->subject);
-	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+	smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }
 
 /** ERR-55. */
@@ -214,8 +194,8 @@ static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link
  *  another link than that. */
 static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
 {
-	return flow->step == SMCR_LLC_S_DELETE && flow->subject->number == link_number &&
-	       flow->subject->state == SMCR_LINK_FAILED;
+	return smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_DELETE_LINK &&
+	       flow->subject->number == link_number && flow->subject->state == SMCR_LINK_FAILED;
 }
 
 /** Server: deployed clients that have answered DELETE LINK for a new link that they could not
@@ -247,15 +227,15 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 	}
 	lgr->fc.committed = true; /* ERR-8 */
 	if (!flow->subject) {     /* we have offered nothing */
-		smcr_llc_add_link_done(lgr);
+		smcr_llc_end(lgr, SMCR_LLC_FAILED, "no link could be offered");
 		return;
 	}
 	if (msg->add_link.reject) { /* ADDL-6 */
 		smcr_llc_link_agreed_gone(flow->subject);
-		smcr_llc_add_failed(lgr, msg->add_link.reject_reason == SMCR_LLC_REJECT_INVALID_MTU
-						 ? "the peer refuses the path MTU"
-						 : "the peer has no alternate path");
-		smcr_llc_add_link_done(lgr);
+		smcr_llc_end(lgr, SMCR_LLC_FAILED,
+			     msg->add_link.reject_reason == SMCR_LLC_REJECT_INVALID_MTU
+				     ? "the peer refuses the path MTU"
+				     : "the peer has no alternate path");
 		return;
 	}
 	int rc = connect_added(lgr, &msg->add_link);
@@ -331,7 +311,7 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && !smcr_link_usable(carrier))
 		return;           /* it could not be sent: the lost link decides (ERR-18) */
 	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
-	smcr_llc_add_link_done(lgr);
+	smcr_llc_end(lgr, SMCR_LLC_FAILED, "we have refused the server's offer");
 }
 
 /** ADDL-4. @return 0 or why we cannot have the link */

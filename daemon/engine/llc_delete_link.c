@@ -64,7 +64,8 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 {
 	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
 	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
-	if (lgr->llc->add.attempt)
+	bool added = smcr_llc_exchange_of(lgr->llc->step) == SMCR_EXCHANGE_ADD_LINK;
+	if (added)
 		lgr->llc->add.given_up = link->number;
 	link->delete_wanted = false;
 	smcr_timer_stop(lgr->engine, &link->delete_timer);
@@ -74,7 +75,7 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 		/* those that have not moved in time */
 		smcr_event_link_deleted(link, smcr_link_leave(link), link->delete_reason);
 	}
-	smcr_llc_enter(lgr, SMCR_LLC_S_DELETE, carrier, link);
+	smcr_llc_enter(lgr, added ? SMCR_LLC_S_DELETE_ADDED : SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
 }
 
@@ -134,7 +135,7 @@ void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 	struct smcr_link *subject = lgr->llc->subject;
 	subject->delete_wanted = true;
 	keep_last(subject);
-	smcr_llc_enter(lgr, SMCR_LLC_IDLE, NULL, NULL);
+	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
 
 /** Each request has its reply, also those that were repeated. */
@@ -150,7 +151,8 @@ static bool is_spare_reply(struct smcr_link *link)
 /** A link that has worked, and is missed (ADDL-14). */
 static bool missed(const struct smcr_link *link)
 {
-	return !link->lgr->llc->add.attempt && link->delete_reason != SMCR_LLC_DEL_OPERATOR &&
+	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
+	       link->delete_reason != SMCR_LLC_DEL_OPERATOR &&
 	       link->delete_reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
 }
 
@@ -168,7 +170,10 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	else if (flow->subject->delete_reason == SMCR_LLC_DEL_OPERATOR)
 		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
 	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
-	smcr_llc_add_link_done(lgr);
+	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
+		smcr_llc_end(lgr, SMCR_LLC_FAILED, "the new link could not be used");
+	else
+		smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
 }
 
 /** The client asks for the deletion of one link; the answer is our own request (DELL-6). */
@@ -259,7 +264,7 @@ void smcr_llc_forget_new_links(struct smcr_link *carrier)
 		bool exchange = lgr->llc->subject == link;
 		smcr_llc_link_agreed_gone(link);
 		if (exchange)
-			smcr_llc_add_link_done(lgr);
+			smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 	}
 }
 
@@ -350,8 +355,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_llc_msg reply = delete_link_of(target->number, 0, true);
-	bool open_gate = lgr->state == SMCR_LGR_FIRST_CONTACT;
-	if (open_gate && target != flow->subject) {
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && target != flow->subject) {
 		smcr_llc_protocol_error(link, "DELETE LINK for the first link in first contact");
 		return;
 	}
@@ -366,8 +370,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
 	smcr_event_link_deleted(target, smcr_link_leave(target), msg->delete_link.reason);
-	if (open_gate)
-		smcr_llc_add_link_done(lgr); /* RV-12, ERR-28 */
+	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 
 void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -411,7 +414,7 @@ void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_l
 	bool exchange = lgr->llc->subject == target;
 	smcr_llc_link_agreed_gone(target);
 	if (exchange)
-		smcr_llc_add_link_done(lgr);
+		smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }
 
 /* ---- the whole group ---- */

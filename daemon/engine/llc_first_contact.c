@@ -82,7 +82,7 @@ static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link 
 static void one_link_is_enough(struct smcr_lgr *lgr)
 {
 	lgr->fc.committed = true;
-	smcr_llc_add_link_done(lgr);
+	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
 }
 
 /* ---- client: CONFIRM LINK has come ---- */
@@ -188,6 +188,16 @@ void smcr_llc_first_link_proved(struct smcr_link *link, const struct smcr_llc_co
 		first_confirmed(link, confirm);
 	else
 		answer_first(link, confirm);
+}
+
+/* ---- the first contact is over ---- */
+
+void smcr_llc_first_contact_over(struct smcr_lgr *lgr)
+{
+	/* If the only link has just failed, nothing opens: what the failure brings is on its way.
+	 */
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_any_link(lgr, NULL))
+		smcr_clc_first_contact_done(lgr); /* RV-12 */
 }
 
 /* ---- the first contact breaks ---- */

@@ -328,7 +328,7 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 	}
 	smcr_llc_refuse_add(lgr);
 	smcr_llc_add_attempt(lgr);
-	smcr_llc_add_failed(lgr, strerror(-rc));
+	smcr_llc_add_ended(lgr, SMCR_LLC_FAILED, strerror(-rc));
 	return false;
 }
 
@@ -396,7 +396,6 @@ void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smc
 void smcr_llc_add_attempt(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	flow->add.attempt = true;
 	flow->add.last = lgr->engine->now;
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 }
@@ -411,9 +410,8 @@ static void ask_again(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, retry, lgr->engine->config.add_link_retry);
 }
 
-void smcr_llc_add_succeeded(struct smcr_lgr *lgr)
+static void add_succeeded(struct smcr_lgr *lgr)
 {
-	lgr->llc->add.attempt = false;
 	forget_failures(lgr);
 	if (lgr->role == SMCR_ROLE_CLIENT)
 		return;
@@ -425,13 +423,10 @@ void smcr_llc_add_succeeded(struct smcr_lgr *lgr)
 	smcr_llc_want_link(lgr, SMCR_ADD_MORE);
 }
 
-void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why)
+static void add_failed(struct smcr_lgr *lgr, const char *why)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	const struct smcr_config *config = &lgr->engine->config;
-	if (!flow->add.attempt)
-		return;
-	flow->add.attempt = false;
 	if (lgr->role == SMCR_ROLE_SERVER)
 		smcr_row(lgr, flow->add.delay ? SMCR_ROW_ERR_72 : SMCR_ROW_ERR_70);
 	flow->add.delay = flow->add.delay ? 2 * flow->add.delay : config->add_link_retry;
@@ -439,6 +434,14 @@ void smcr_llc_add_failed(struct smcr_lgr *lgr, const char *why)
 		flow->add.delay = RETRY_MAX;
 	smcr_timer_start(lgr->engine, &flow->add.retry, flow->add.delay); /* C.8 */
 	smcr_command_add_failed(lgr, why);
+}
+
+void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
+{
+	if (outcome == SMCR_LLC_SUCCEEDED)
+		add_succeeded(lgr);
+	else
+		add_failed(lgr, why);
 }
 
 /** Server: try again. Client: perhaps the server does not know of an RNIC (ERR-28, ERR-29). */

@@ -19,6 +19,14 @@ static void nothing(struct smcr_lgr *lgr)
 	(void)lgr;
 }
 
+/** The exchange was no attempt to add a link: nobody waits for its outcome. */
+static void no_attempt(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
+{
+	(void)lgr;
+	(void)outcome;
+	(void)why;
+}
+
 static bool no_more_time(struct smcr_lgr *lgr)
 {
 	(void)lgr;
@@ -52,11 +60,13 @@ static void group_ends(struct smcr_lgr *lgr)
 /* A pointer that is no function, as NULL, does not compile. */
 #define ACT(fn)   _Generic((fn), void (*)(struct smcr_lgr *) : (fn))
 #define SPARE(fn) _Generic((fn), bool (*)(struct smcr_lgr *) : (fn))
+#define END(fn)                                                                                    \
+	_Generic((fn), void (*)(struct smcr_lgr *, enum smcr_llc_outcome, const char *) : (fn))
 
 /* Each row has every column, and each step one row: rows are counted, and two for one step do not
  * compile (-Woverride-init). */
 #define ROW(step, exchange_, roles_, sent_, awaited_, wait_v2_, spare_, first_row, first_act,      \
-	    later_row, later_act, carrier_lost, subject_lost, carrier_answers)                     \
+	    later_row, later_act, carrier_lost, subject_lost, carrier_answers, end)                \
 	[SMCR_LLC_##step] = { .number = __COUNTER__,                                               \
 			      .exchange = SMCR_EXCHANGE_##exchange_,                               \
 			      .roles = roles_,                                                     \
@@ -68,7 +78,8 @@ static void group_ends(struct smcr_lgr *lgr)
 			      .later = { later_row, ACT(later_act) },                              \
 			      .on_carrier_lost = ACT(carrier_lost),                                \
 			      .on_subject_lost = ACT(subject_lost),                                \
-			      .on_carrier_answers = ACT(carrier_answers) }
+			      .on_carrier_answers = ACT(carrier_answers),                          \
+			      .on_end = END(end) }
 /* clang-format off */
 #define REQUEST(type, on) { SMCR_LLC_##type, false, SMCR_ON_##on }
 #define REPLY(type, on)   { SMCR_LLC_##type, true, SMCR_ON_##on }
@@ -93,14 +104,16 @@ static const struct smcr_llc_step_row rows[SMCR_LLC_NUM_STEPS] = {
  *	what a deployed peer is granted when that time is over,
  *	else recovery: in first contact,
  *	               later,
- *	when the carrier is lost, when the subject is lost, when the carrier answers TEST LINK */
+ *	when the carrier is lost, when the subject is lost, when the carrier answers TEST LINK,
+ *	when the exchange ends: is it an attempt to add a link? */
 
 ROW(IDLE, NONE, S | C,
 	NO_MESSAGE, NO_MESSAGE, 0,
 	no_more_time,
 	NO_ROW, nothing,
 	NO_ROW, nothing,
-	nothing, nothing, nothing),
+	nothing, nothing, nothing,
+	no_attempt),
 
 /* ---- first contact, link 1 (3.5.1.4, 3.5.1.5) ---- */
 
@@ -109,21 +122,24 @@ ROW(S_CONFIRM_FIRST, FIRST_LINK, S,
 	smcr_llc_repeat_confirm,
 	ERR(21), smcr_llc_first_contact_timed_out,
 	ERR(21), smcr_llc_first_contact_timed_out,
-	smcr_llc_first_contact_link_lost, nothing, nothing),
+	smcr_llc_first_contact_link_lost, nothing, nothing,
+	no_attempt),
 
 ROW(C_AWAIT_CONFIRM_FIRST, FIRST_LINK, C,
 	NO_MESSAGE /* Confirm, of CLC */, REQUEST(CONFIRM_LINK, CARRIER), 0,
 	no_more_time,
 	ERR(19), smcr_llc_first_contact_timed_out,
 	ERR(19), smcr_llc_first_contact_timed_out,
-	smcr_llc_first_contact_link_lost, nothing, nothing),
+	smcr_llc_first_contact_link_lost, nothing, nothing,
+	no_attempt),
 
 ROW(C_AWAIT_ADD, FIRST_LINK, C,
 	REPLY(CONFIRM_LINK, CARRIER), REQUEST(ADD_LINK, CARRIER), ADD_LINK_WAIT,
 	smcr_llc_go_on_with_one_link,
 	ERR(24), smcr_llc_first_contact_timed_out,
 	ERR(24), smcr_llc_first_contact_timed_out,
-	smcr_llc_first_contact_link_lost, nothing, nothing),
+	smcr_llc_first_contact_link_lost, nothing, nothing,
+	no_attempt),
 
 /* ---- ADD LINK, server (3.5.1.6, 3.5.5.1.1) ---- */
 
@@ -132,21 +148,24 @@ ROW(S_ADD, ADD_LINK, S,
 	smcr_llc_add_link_overdue,
 	ERR(25), smcr_llc_first_contact_timed_out,
 	ERR(26), carrier_fails,
-	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_add_link_give_up),
+	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_add_link_give_up,
+	smcr_llc_add_ended),
 
 ROW(S_ADD_CONT, ADD_LINK, S,
 	REQUEST(ADD_LINK_CONT, CARRIER), REPLY(ADD_LINK_CONT, CARRIER), 0,
 	smcr_llc_add_link_overdue,
 	ERR(30_FIRST), smcr_llc_first_contact_timed_out,
 	ERR(30), carrier_fails,
-	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_add_link_give_up),
+	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_add_link_give_up,
+	smcr_llc_add_ended),
 
 ROW(S_CONFIRM_ADDED, ADD_LINK, S,
 	REQUEST(CONFIRM_LINK, SUBJECT), REPLY(CONFIRM_LINK, SUBJECT), REPEAT_CONFIRM_AFTER,
 	smcr_llc_repeat_confirm,
 	ERR(22), subject_fails,
 	ERR(23), subject_fails,
-	smcr_llc_add_link_without_carrier, smcr_llc_delete_added, nothing),
+	smcr_llc_add_link_without_carrier, smcr_llc_delete_added, nothing,
+	smcr_llc_add_ended),
 
 /* ---- ADD LINK, client ---- */
 
@@ -155,21 +174,24 @@ ROW(C_AWAIT_ADD_CONT, ADD_LINK, C,
 	smcr_llc_add_link_overdue,
 	ERR(27_FIRST), smcr_llc_first_contact_timed_out,
 	ERR(27), carrier_fails,
-	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_add_link_give_up),
+	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_add_link_give_up,
+	smcr_llc_add_ended),
 
 ROW(C_AWAIT_NEXT_CONT, ADD_LINK, C,
 	REPLY(ADD_LINK_CONT, CARRIER), REQUEST(ADD_LINK_CONT, CARRIER), 0,
 	smcr_llc_add_link_overdue,
 	NO_ROW /* ERR-31 */, smcr_llc_first_contact_timed_out,
 	ERR(32), carrier_fails,
-	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_add_link_give_up),
+	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_add_link_give_up,
+	smcr_llc_add_ended),
 
 ROW(C_AWAIT_CONFIRM_ADDED, ADD_LINK, C,
 	REPLY(ADD_LINK, CARRIER) /* or CONTINUATION */, REQUEST(CONFIRM_LINK, SUBJECT), 0,
 	no_more_time,
 	ERR(28), subject_fails,
 	ERR(29), subject_fails,
-	smcr_llc_add_link_without_carrier, smcr_llc_ask_to_delete_added, nothing),
+	smcr_llc_add_link_without_carrier, smcr_llc_ask_to_delete_added, nothing,
+	smcr_llc_add_ended),
 
 /* ---- DELETE LINK of one link (3.5.5.1.3, 3.5.5.1.4) ---- */
 
@@ -178,16 +200,27 @@ ROW(S_DELETE, DELETE_LINK, S,
 	smcr_llc_repeat_delete,
 	ERR(36), carrier_fails,
 	ERR(36), carrier_fails,
-	smcr_llc_delete_link_carrier_lost, nothing, nothing),
+	smcr_llc_delete_link_carrier_lost, nothing, nothing,
+	no_attempt),
 
-/* The new link has failed. What a client asks for in other cases is no step, each link has a timer
+/* The new link of an ADD LINK exchange, which has failed (ERR-22, ERR-23). */
+ROW(S_DELETE_ADDED, DELETE_LINK, S,
+	REQUEST(DELETE_LINK, CARRIER), REPLY(DELETE_LINK, CARRIER), 0,
+	smcr_llc_repeat_delete,
+	ERR(36), carrier_fails,
+	ERR(36), carrier_fails,
+	smcr_llc_delete_link_carrier_lost, nothing, nothing,
+	smcr_llc_add_ended),
+
+/* The same at the client (ERR-28, ERR-29). What a client asks for in other cases is no step, each link has a timer
  * for that: ERR-33 in llc_delete_link.c. */
 ROW(C_AWAIT_DELETE, DELETE_LINK, C,
 	REQUEST(DELETE_LINK, CARRIER), REQUEST(DELETE_LINK, CARRIER), 0,
 	no_more_time,
 	NO_ROW, nothing,
 	NO_ROW, nothing,
-	nothing, nothing, nothing),
+	nothing, nothing, nothing,
+	smcr_llc_add_ended),
 
 /* ---- DELETE LINK of all (3.5.4) ---- */
 
@@ -196,14 +229,16 @@ ROW(S_DELETE_ALL, DELETE_ALL, S,
 	no_more_time,
 	ERR(35), group_ends,
 	ERR(35), group_ends,
-	smcr_llc_send_delete_all, nothing, nothing),
+	smcr_llc_send_delete_all, nothing, nothing,
+	no_attempt),
 
 ROW(C_AWAIT_DELETE_ALL, DELETE_ALL, C,
 	REQUEST(DELETE_LINK, CARRIER), REQUEST(DELETE_LINK, CARRIER), 0,
 	no_more_time,
 	ERR(34), carrier_fails,
 	ERR(34), carrier_fails,
-	smcr_llc_send_delete_all, nothing, nothing),
+	smcr_llc_send_delete_all, nothing, nothing,
+	no_attempt),
 };
 /* clang-format on */
 

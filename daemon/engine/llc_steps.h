@@ -24,6 +24,7 @@ enum smcr_llc_step {
 	SMCR_LLC_C_AWAIT_CONFIRM_ADDED,
 	/* DELETE LINK of one link */
 	SMCR_LLC_S_DELETE,
+	SMCR_LLC_S_DELETE_ADDED,
 	SMCR_LLC_C_AWAIT_DELETE,
 	/* DELETE LINK of all: the end of the group */
 	SMCR_LLC_S_DELETE_ALL,
@@ -52,6 +53,13 @@ struct smcr_llc_step_msg {
 	enum smcr_llc_on on;
 };
 
+/** How an exchange has ended, for what it was begun for. */
+enum smcr_llc_outcome {
+	SMCR_LLC_SUCCEEDED,
+	SMCR_LLC_FAILED,
+	SMCR_LLC_GIVEN_UP, /* the peer does not go on with it */
+};
+
 /** What follows when the awaited message does not come. */
 struct smcr_llc_recovery {
 	enum smcr_row row; /* of C.7.1, for coverage; SMCR_NUM_ROWS: none */
@@ -77,6 +85,8 @@ struct smcr_llc_step_row {
 	void (*on_subject_lost)(struct smcr_lgr *lgr); /* the subject has failed, carrier not */
 	/** The carrier has answered TEST LINK: it is not at fault if an answer is missing. */
 	void (*on_carrier_answers)(struct smcr_lgr *lgr);
+	/** The exchange ends at this step. `why` is for operators, where it has not succeeded. */
+	void (*on_end)(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why);
 };
 
 /** The row of a step. */

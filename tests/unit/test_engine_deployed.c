@@ -520,7 +520,7 @@ static void server_gives_up_without_a_word(void **state)
 		/* The kernel has forgotten it long ago. */
 		struct smcr_llc_flow *flow = pair_lgr(pair, S)->llc;
 		smcr_llc_link_agreed_gone(flow->subject);
-		smcr_llc_add_link_done(pair_lgr(pair, S));
+		smcr_llc_end(pair_lgr(pair, S), SMCR_LLC_GIVEN_UP, "silence");
 		pair_run(pair, 1000);
 		assert_rid_of_third(pair, S);
 		pair_run(pair, 20 * SECOND);
@@ -612,7 +612,7 @@ static void client_is_late_with_add_link(void **state)
 		if (row == 0)
 			client_says(pair, &add, false);
 		client_says(pair, &add, true);
-		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE_ADDED);
 		gone.reply = true;
 		pair_inject_llc(pair, C, 1, &gone);
 		pair_run(pair, 1000);

@@ -182,7 +182,7 @@ static void late_words_about_a_link_given_up(void **state)
 		pair_pump(pair);
 		picks.first.verdict = PAIR_PASS;
 		pair_pump(pair);
-		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE);
+		assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_DELETE_ADDED);
 		set_picks(pair, NULL);
 		pair_run(pair, SECOND);
 		only_active(pair, 3);
