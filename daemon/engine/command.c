@@ -321,7 +321,7 @@ static void start(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smc
 static int find_link(const struct smcr_lgr *lgr, uint8_t number, struct smcr_link **ret_link)
 {
 	struct smcr_link *link = number ? smcr_lgr_link_by_number(lgr, number) : NULL;
-	if (number && (!link || link->agreed_gone))
+	if (number && (!link || link->deletion.state == SMCR_DELETION_AGREED))
 		return -ENOENT;
 	if (number && !smcr_link_works(link))
 		return -EBUSY;

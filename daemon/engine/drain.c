@@ -30,7 +30,7 @@ static bool one_goes(const struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
 		if (link &&
-		    (link->delete_wanted || link->delete_carrier || link->agreed_gone ||
+		    (link->deletion.state != SMCR_DELETION_NONE ||
 		     link->state == SMCR_LINK_DEACTIVATING || link->state == SMCR_LINK_FAILED))
 			return true;
 	}
@@ -47,7 +47,7 @@ void smcr_lgr_leave_drained(struct smcr_lgr *lgr)
 		if (!link || !smcr_link_works(link) || !is_drained(link) ||
 		    !smcr_lgr_another_stays(link))
 			continue;
-		link->left_for_drain = true;
+		link->deletion.for_drain = true;
 		smcr_llc_give_up(link);
 		return;
 	}
@@ -71,8 +71,8 @@ static void keep_links(struct smcr_engine *engine, const struct smcr_device *dev
 {
 	struct smcr_link *link, *next;
 	HASH_ITER (hh, engine->links, link, next)
-		if (link->device == device && link->left_for_drain && link->delete_wanted &&
-		    link->state == SMCR_LINK_ACTIVE && !link->delete_carrier)
+		if (link->device == device && link->deletion.for_drain &&
+		    link->deletion.state == SMCR_DELETION_WANTED && link->state == SMCR_LINK_ACTIVE)
 			smcr_llc_keep_link(link);
 }
 

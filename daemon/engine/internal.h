@@ -14,6 +14,7 @@
  *   stats.c     what is counted for operators       configure.c  another configuration
  *   llc_steps.c the table: what each step of an exchange means (C.7.1)
  *   llc.c       the exchange that runs: step, timer, loss of its links
+ *   deletion.h  how far the deletion of a link is
  *   llc_*.c     one exchange a file; llc_receive.c, llc_send.c: messages
  *   llc_schedule.c  what may run next              llc_collide.c  collisions (SER)
  *   llc_links.c which links a group should have (LG, ADDL-14..17, C.8)
@@ -45,11 +46,13 @@
 #include <uthash.h>
 #include <utlist.h>
 
+#include "daemon/engine/deletion.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/log_limit.h"
 #include "daemon/engine/ops.h"
 #include "daemon/engine/rows.h"
 #include "daemon/engine/stats.h"
+#include "daemon/engine/timer.h"
 #include "daemon/engine/view.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/clc.h"
@@ -59,36 +62,6 @@
 #define SMCR_LINK_LLC_WAIT   16 /* LLC messages that may wait for room in a send queue */
 #define SMCR_LINK_MIN_DEPTH  64 /* of a send queue */
 #define SMCR_EYE_CATCHER_LEN 4  /* at the start of an element, RFC dialect (RMB-2) */
-
-/* ---- timers (timer.c) ---- */
-
-struct smcr_timer {
-	uint64_t deadline;
-	uint64_t seq; /* timers of one deadline fire in the order they were started */
-	size_t pos;   /* 1-based place in the heap, 0 = not running */
-	void (*fire)(struct smcr_engine *engine, void *arg);
-	void *arg;
-};
-
-void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *engine, void *arg),
-		     void *arg);
-/** (Re)start: fires `delay` microseconds from now. Delay 0 fires in the next smcr_engine_run(), or
- * in the running one: never inside this call. */
-void smcr_timer_start(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay);
-void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer);
-/** Starting a timer cannot fail: whatever holds timers reserves room for them when it is made, and
- *  gives it back when it goes. @return 0 or -ENOMEM */
-int smcr_timer_reserve(struct smcr_engine *engine, size_t more);
-void smcr_timer_unreserve(struct smcr_engine *engine, size_t less);
-/* At least as many as each holds. */
-#define SMCR_TIMERS_CONN 6
-#define SMCR_TIMERS_LINK 5
-#define SMCR_TIMERS_LGR  8
-#define SMCR_TIMERS_SLAB 2
-static inline bool smcr_timer_running(const struct smcr_timer *timer)
-{
-	return timer->pos != 0;
-}
 
 /* ---- devices ---- */
 
@@ -257,17 +230,10 @@ struct smcr_link {
 	bool too_large; /* it failed because packets of its MTU do not get through */
 	uint8_t passed; /* largest packets known to get through from here, enum smcr_mtu; 0: none */
 	bool disabled;  /* the operator wants no writes on it while there is another one */
-	bool left_for_drain; /* that is so, and it goes, because its RNIC is drained */
-	/* llc_delete_link.c: the end of this link */
-	bool delete_wanted; /* server: a DELETE LINK exchange is due */
-	uint32_t delete_reason;
-	bool agreed_gone;                 /* both sides know: to be freed */
-	struct smcr_link *delete_carrier; /* client: link that carried our request or reply */
-	bool delete_overdue;              /* client: that is tested, for nothing has come */
-	unsigned int deletions_asked;     /* client: requests sent on this link */
-	unsigned int deletions_repeated;  /* server: replies that may still come on this link */
-	/** Client: the server's request is awaited (ERR-33). Server: own connections are moving. */
-	struct smcr_timer delete_timer;
+	struct smcr_deletion deletion;
+	unsigned int deletions_asked; /* client: requests about others sent on this link */
+	unsigned int
+		deletions_repeated; /* server: replies about others that may still come on it */
 	/* llc_test_link.c */
 	uint8_t test_data[16];
 	uint64_t test_sent;           /* when */

@@ -64,7 +64,7 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	flush_unposted(link);
 	smcr_event_link_failed(link, smcr_link_leave(link));
 	smcr_llc_link_lost(link);
-	if (link->agreed_gone)
+	if (link->deletion.state == SMCR_DELETION_AGREED)
 		smcr_llc_kick(link->lgr);
 }
 
@@ -471,7 +471,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	flush_unposted(link);
 	post_waiting_llc(link);
 	resume_waiting(link);
-	if (link->delete_wanted && link->state == SMCR_LINK_ACTIVE)
+	if (link->deletion.state == SMCR_DELETION_WANTED && link->state == SMCR_LINK_ACTIVE)
 		smcr_llc_kick(link->lgr); /* perhaps it was the last that had to drain */
 }
 
@@ -541,7 +541,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	va_end(ap);
 	link->state = SMCR_LINK_FAILED;
 	link->qp_failed = true;
-	link->delete_reason = reason;
+	link->deletion.reason = reason;
 	if (link->qp)
 		engine->ops->qp_error(engine->ctx, link->qp);
 	smcr_lgr_links_changed(link->lgr);

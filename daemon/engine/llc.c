@@ -193,7 +193,6 @@ void smcr_llc_link_free(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
-	smcr_timer_stop(lgr->engine, &link->delete_timer);
 	smcr_timer_stop(lgr->engine, &link->test_timer);
 	if (flow->carrier == link)
 		flow->carrier = NULL;
@@ -206,14 +205,5 @@ void smcr_llc_link_free(struct smcr_link *link)
 	if (flow->peer_rkey.link == link)
 		flow->peer_rkey.link = NULL;
 	smcr_llc_drop_queued(link);
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *other = lgr->links[i];
-		if (!other || other->delete_carrier != link)
-			continue;
-		other->delete_carrier = NULL;
-		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
-		 */
-		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
-			smcr_llc_link_agreed_gone(other);
-	}
+	smcr_llc_delete_link_free(link);
 }

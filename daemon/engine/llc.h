@@ -6,8 +6,8 @@
  * A group has one exchange about links at a time (`step`), started by the server and served by the
  * client, and beside it each side's RKEY exchanges (SER-2, SER-3). What each step means is one row
  * of the table in llc_steps.c. Who wants to start something leaves a mark where it belongs (a slab
- * that is NEW and in use, a link with `delete_wanted`) and calls smcr_llc_kick(); what may run then
- * is decided in one place, llc_schedule.c. So an exchange that a link failure breaks is simply
+ * that is NEW and in use, a link whose deletion is WANTED) and calls smcr_llc_kick(); what may run
+ * then is decided in one place, llc_schedule.c. So an exchange that a link failure breaks is simply
  * found again when the group is stable (SER-6).
  */
 #ifndef SMCRD_ENGINE_LLC_H
@@ -374,6 +374,11 @@ bool smcr_llc_rtokens_left(const struct smcr_lgr *lgr);
 
 /* ---- llc_delete_link.c ---- */
 void smcr_llc_delete_link_init(struct smcr_link *link);
+/** The link is being freed: what was said on it about others is void. */
+void smcr_llc_delete_link_free(struct smcr_link *link);
+struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, bool reply);
+/** Client: the reply about link `number` was completed on `carrier`. */
+void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
 /** Deployed dialect: an answer about another link is late. @return true: the link that carried the
@@ -386,14 +391,15 @@ void smcr_llc_forget_new_links(struct smcr_link *carrier);
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
 /** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
-/** Server: is a deletion due that need not wait any longer? */
-bool smcr_llc_delete_due(const struct smcr_link *link);
+/** Server: a link whose deletion need not wait any longer, or NULL. */
+struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr);
+/** Client: ask for the deletion of links that have failed, or are not wanted any more, and of which
+ *  the server has not been told yet. */
+void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr);
 /** Either: have a link that works deleted in good order, because an operator wants it. */
 void smcr_llc_give_up(struct smcr_link *link);
 /** A link has failed: have it deleted, unless that is under way. */
 void smcr_llc_delete_failed(struct smcr_link *link);
-/** Has the peer been told, or has it told us, that this link goes? */
-bool smcr_llc_being_deleted(const struct smcr_link *link);
 /** Client: requests to delete that went out on a link that has failed now go out again. */
 void smcr_llc_ask_again(struct smcr_link *lost);
 /** Server: the carrier of the exchange that deletes a link has failed. */
@@ -403,16 +409,18 @@ void smcr_llc_keep_link(struct smcr_link *link);
 /** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good
  *  order (DELL-5). */
 void smcr_llc_request_delete(struct smcr_link *link);
-/** End the group with the peer's knowledge (DELL-8, DELL-10, TERM-1). */
-void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error);
-/** Send the message of smcr_llc_delete_all() (again) on a link that works, or end the group. */
-void smcr_llc_send_delete_all(struct smcr_lgr *lgr);
 /** Both sides agree that this link is gone: free it, from the timer queue. */
 void smcr_llc_link_agreed_gone(struct smcr_link *link);
 void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg);
+
+/* ---- llc_delete_all.c ---- */
+/** End the group with the peer's knowledge (DELL-8, DELL-10, TERM-1). */
+void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error);
+/** Send the message of smcr_llc_delete_all() (again) on a link that works, or end the group. */
+void smcr_llc_send_delete_all(struct smcr_lgr *lgr);
 
 /* ---- llc_rkey.c ---- */
 void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);

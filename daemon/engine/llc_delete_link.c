@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* DELETE LINK: one link, or the whole group (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4, A.3.4). */
+/*
+ * DELETE LINK of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4, A.3.4). That of all is in
+ * llc_delete_all.c.
+ */
 #include <errno.h>
 #include <string.h>
 #include <syslog.h>
@@ -7,7 +10,7 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
-static struct smcr_llc_msg delete_link_of(uint8_t number, uint32_t reason, bool reply)
+struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, bool reply)
 {
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK, .reply = reply };
 	msg.delete_link.link_number = number;
@@ -15,11 +18,29 @@ static struct smcr_llc_msg delete_link_of(uint8_t number, uint32_t reason, bool 
 	return msg;
 }
 
+/* ---- how far a deletion is ---- */
+
+static void become(struct smcr_link *link, enum smcr_deletion_state state,
+		   struct smcr_link *carrier)
+{
+	link->deletion.state = state;
+	link->deletion.carrier = carrier;
+}
+
+static bool is_wanted(const struct smcr_link *link)
+{
+	return link->deletion.state == SMCR_DELETION_WANTED;
+}
+
+static void stop_timer(struct smcr_link *link)
+{
+	smcr_timer_stop(link->lgr->engine, &link->deletion.timer);
+}
+
 void smcr_llc_link_agreed_gone(struct smcr_link *link)
 {
-	link->agreed_gone = true;
-	link->delete_wanted = false;
-	smcr_timer_stop(link->lgr->engine, &link->delete_timer);
+	become(link, SMCR_DELETION_AGREED, NULL);
+	stop_timer(link);
 	smcr_llc_kick(link->lgr);
 }
 
@@ -30,50 +51,65 @@ void smcr_llc_link_agreed_gone(struct smcr_link *link)
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
-	smcr_event_link_deleted(link, smcr_link_move_conns(link, NULL), link->delete_reason);
+	smcr_event_link_deleted(link, smcr_link_move_conns(link, NULL), link->deletion.reason);
 }
 
 /* ---- one link, server ---- */
 
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 {
-	if (link->delete_wanted || link->state != SMCR_LINK_ACTIVE)
+	if (is_wanted(link) || link->state != SMCR_LINK_ACTIVE)
 		return;
-	link->delete_wanted = true;
-	link->delete_reason = reason;
-	smcr_timer_start(link->lgr->engine, &link->delete_timer, LEAVE_TIME);
+	become(link, SMCR_DELETION_WANTED, NULL);
+	link->deletion.reason = reason;
+	smcr_timer_start(link->lgr->engine, &link->deletion.timer, LEAVE_TIME);
 	leave_in_order(link);
 	smcr_llc_kick(link->lgr);
 }
 
 void smcr_llc_keep_link(struct smcr_link *link)
 {
-	link->delete_wanted = link->disabled = link->left_for_drain = false;
-	smcr_timer_stop(link->lgr->engine, &link->delete_timer);
+	become(link, SMCR_DELETION_NONE, NULL);
+	link->disabled = link->deletion.for_drain = false;
+	stop_timer(link);
 	smcr_event_link_up(link);
 }
 
-bool smcr_llc_delete_due(const struct smcr_link *link)
+/** Is the deletion due, because nothing of ours is under way on the link, or no more patience left?
+ */
+static bool is_due(const struct smcr_link *link)
 {
 	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
-	return link->delete_wanted && (link->state != SMCR_LINK_ACTIVE || !busy ||
-				       !smcr_timer_running(&link->delete_timer));
+	return is_wanted(link) && (link->state != SMCR_LINK_ACTIVE || !busy ||
+				   !smcr_timer_running(&link->deletion.timer));
+}
+
+/* The last link that works stays, and is deleted when there is another one (A54). */
+struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && is_due(link) && smcr_lgr_any_link(lgr, link))
+			return link;
+	}
+	return NULL;
 }
 
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier)
 {
-	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	struct smcr_llc_msg msg =
+		smcr_llc_delete_link_of(link->number, link->deletion.reason, false);
 	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
 	bool added = smcr_llc_exchange_of(lgr->llc->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (added)
 		lgr->llc->add.given_up = link->number;
-	link->delete_wanted = false;
-	smcr_timer_stop(lgr->engine, &link->delete_timer);
+	become(link, SMCR_DELETION_ORDERED, NULL);
+	stop_timer(link);
 	if (link->state == SMCR_LINK_ACTIVE) {
 		link->state = SMCR_LINK_DEACTIVATING;
 		smcr_lgr_links_changed(lgr);
 		/* those that have not moved in time */
-		smcr_event_link_deleted(link, smcr_link_leave(link), link->delete_reason);
+		smcr_event_link_deleted(link, smcr_link_leave(link), link->deletion.reason);
 	}
 	smcr_llc_enter(lgr, added ? SMCR_LLC_S_DELETE_ADDED : SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
@@ -102,7 +138,8 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *link = flow->subject;
-	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	struct smcr_llc_msg msg =
+		smcr_llc_delete_link_of(link->number, link->deletion.reason, false);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !smcr_llc_carrier_may_stay(flow->carrier))
 		return false;
 	if (flow->repeated < MAX_DOUBLINGS)
@@ -133,7 +170,7 @@ static void keep_last(struct smcr_link *link)
 void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	struct smcr_link *subject = lgr->llc->subject;
-	subject->delete_wanted = true;
+	become(subject, SMCR_DELETION_WANTED, NULL);
 	keep_last(subject);
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
@@ -152,8 +189,8 @@ static bool is_spare_reply(struct smcr_link *link)
 static bool missed(const struct smcr_link *link)
 {
 	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
-	       link->delete_reason != SMCR_LLC_DEL_OPERATOR &&
-	       link->delete_reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
+	       link->deletion.reason != SMCR_LLC_DEL_OPERATOR &&
+	       link->deletion.reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
 }
 
 void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -167,7 +204,7 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	}
 	if (missed(flow->subject))
 		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	else if (flow->subject->delete_reason == SMCR_LLC_DEL_OPERATOR)
+	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR)
 		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
 	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
 	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
@@ -184,10 +221,11 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	const struct smcr_llc_delete_link *request = &msg->delete_link;
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
 	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
-	if (!target || target->agreed_gone) { /* the reply to our own request may be lost to it */
+	if (!target || target->deletion.state == SMCR_DELETION_AGREED) {
+		/* the reply to our own request may be lost to it */
 		smcr_row(lgr, SMCR_ROW_ERR_56);
-		struct smcr_llc_msg reply =
-			delete_link_of(request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
+		struct smcr_llc_msg reply = smcr_llc_delete_link_of(
+			request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
 	} else if (adding && target == flow->subject) {
 		/* The exchange has failed with it: the client says no more about it. */
@@ -232,17 +270,18 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
-	if (link->delete_wanted)
+	struct smcr_link *carrier = link->deletion.carrier;
+	if (is_wanted(link))
 		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
-	if (!link->delete_carrier)
+	if (!carrier)
 		return;
-	if (smcr_llc_carrier_may_stay(link->delete_carrier)) {
-		link->delete_overdue = true;
-		smcr_timer_start(engine, &link->delete_timer, 2 * engine->config.llc_timeout);
+	if (smcr_llc_carrier_may_stay(carrier)) {
+		become(link, SMCR_DELETION_DOUBTED, carrier);
+		smcr_timer_start(engine, &link->deletion.timer, 2 * engine->config.llc_timeout);
 		return;
 	}
 	smcr_row(link->lgr, SMCR_ROW_ERR_33);
-	smcr_link_fail(link->delete_carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
+	smcr_link_fail(carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
 }
 
 /** A new link that was never in use. A deployed server that has given it up does not know it any
@@ -250,8 +289,10 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
  *  the program must not hear of the connection before there is an answer (ERR-28). */
 static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
 {
-	return link->lgr->state != SMCR_LGR_FIRST_CONTACT && link->delete_carrier == carrier &&
-	       link->delete_overdue && !link->was_active;
+	const struct smcr_deletion *deletion = &link->deletion;
+	return link->lgr->state != SMCR_LGR_FIRST_CONTACT &&
+	       deletion->state == SMCR_DELETION_DOUBTED && deletion->carrier == carrier &&
+	       !link->was_active;
 }
 
 void smcr_llc_forget_new_links(struct smcr_link *carrier)
@@ -270,7 +311,31 @@ void smcr_llc_forget_new_links(struct smcr_link *carrier)
 
 void smcr_llc_delete_link_init(struct smcr_link *link)
 {
-	smcr_timer_init(&link->delete_timer, on_delete_timer, link);
+	smcr_timer_init(&link->deletion.timer, on_delete_timer, link);
+}
+
+void smcr_llc_delete_link_free(struct smcr_link *link)
+{
+	const struct smcr_lgr *lgr = link->lgr;
+	stop_timer(link);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *other = lgr->links[i];
+		if (!other || other->deletion.carrier != link)
+			continue;
+		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
+		 */
+		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
+			smcr_llc_link_agreed_gone(other);
+		else
+			become(other, SMCR_DELETION_NONE, NULL);
+	}
+}
+
+void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number)
+{
+	struct smcr_link *link = smcr_lgr_link_by_number(carrier->lgr, number);
+	if (link && link->deletion.carrier == carrier)
+		smcr_llc_link_agreed_gone(link); /* DELL-2 */
 }
 
 /** On which link to ask: about the new link of an ADD LINK exchange on the one that carries it, so
@@ -288,26 +353,20 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	struct smcr_lgr *lgr = link->lgr;
 	const struct smcr_config *config = &lgr->engine->config;
 	struct smcr_link *carrier = request_carrier(link);
-	link->delete_wanted = !carrier; /* asked for when there is one */
-	if (!carrier)
+	become(link, carrier ? SMCR_DELETION_ASKED : SMCR_DELETION_WANTED, carrier);
+	if (!carrier) /* asked for when there is one */
 		return;
 	uint64_t wait =
 		lgr->state == SMCR_LGR_FIRST_CONTACT ? config->llc_fc_timeout : config->llc_timeout;
-	struct smcr_llc_msg msg = delete_link_of(link->number, link->delete_reason, false);
+	struct smcr_llc_msg msg =
+		smcr_llc_delete_link_of(link->number, link->deletion.reason, false);
 	msg.delete_link.orderly = link->state == SMCR_LINK_ACTIVE;
 	if (msg.delete_link.orderly)
 		leave_in_order(link);
-	link->delete_carrier = carrier;
-	link->delete_overdue = false;
 	carrier->deletions_asked++;
-	smcr_timer_start(lgr->engine, &link->delete_timer,
+	smcr_timer_start(lgr->engine, &link->deletion.timer,
 			 wait + (msg.delete_link.orderly ? LEAVE_TIME : 0));
 	smcr_llc_send(carrier, &msg);
-}
-
-bool smcr_llc_being_deleted(const struct smcr_link *link)
-{
-	return link->delete_carrier || link->agreed_gone;
 }
 
 /* ERR-33. */
@@ -316,9 +375,8 @@ void smcr_llc_ask_again(struct smcr_link *lost)
 	struct smcr_lgr *lgr = lost->lgr;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (!link || link->delete_carrier != lost)
+		if (!link || link->deletion.carrier != lost)
 			continue;
-		link->delete_carrier = NULL;
 		if (link->state == SMCR_LINK_DEACTIVATING) /* our reply was on its way (DELL-2) */
 			smcr_llc_link_agreed_gone(link);
 		else
@@ -328,22 +386,36 @@ void smcr_llc_ask_again(struct smcr_link *lost)
 
 void smcr_llc_delete_failed(struct smcr_link *link)
 {
-	if (smcr_llc_being_deleted(link))
+	if (smcr_deletion_begun(&link->deletion))
 		return;
 	if (link->lgr->role == SMCR_ROLE_CLIENT) {
 		smcr_llc_request_delete(link);
 		return;
 	}
-	link->delete_wanted = true;
+	become(link, SMCR_DELETION_WANTED, NULL);
 	smcr_llc_kick(link->lgr);
+}
+
+/* Perhaps there was no link to ask on before, or the link on which we have asked is gone (DELL-5).
+ */
+void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && !smcr_deletion_begun(&link->deletion) &&
+		    !smcr_timer_running(&link->fail_work) &&
+		    (link->state == SMCR_LINK_FAILED ||
+		     (link->state == SMCR_LINK_ACTIVE && is_wanted(link))))
+			smcr_llc_request_delete(link);
+	}
 }
 
 void smcr_llc_give_up(struct smcr_link *link)
 {
 	if (link->lgr->role == SMCR_ROLE_SERVER) {
 		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
-	} else if (!link->delete_carrier) {
-		link->delete_reason = SMCR_LLC_DEL_OPERATOR;
+	} else if (!link->deletion.carrier) {
+		link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
 		smcr_llc_request_delete(link);
 	}
 }
@@ -354,7 +426,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_llc_msg reply = delete_link_of(target->number, 0, true);
+	struct smcr_llc_msg reply = smcr_llc_delete_link_of(target->number, 0, true);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && target != flow->subject) {
 		smcr_llc_protocol_error(link, "DELETE LINK for the first link in first contact");
 		return;
@@ -364,8 +436,8 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	if (target->state != SMCR_LINK_FAILED)
 		target->state = SMCR_LINK_DEACTIVATING;
 	smcr_lgr_links_changed(lgr);
-	target->delete_carrier = link;
-	smcr_timer_stop(lgr->engine, &target->delete_timer);
+	become(target, SMCR_DELETION_ANSWERED, link);
+	stop_timer(target);
 	if (flow->rkey.link == target)
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
@@ -384,11 +456,12 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 		return;
 	}
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, number);
-	if (target && !target->agreed_gone) {
+	if (target && target->deletion.state != SMCR_DELETION_AGREED) {
 		delete_ordered(link, target, msg);
 		return;
 	}
-	struct smcr_llc_msg reply = delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
+	struct smcr_llc_msg reply =
+		smcr_llc_delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 	smcr_row(lgr, SMCR_ROW_ERR_57);
 	smcr_llc_send(link, &reply);
 }
@@ -404,10 +477,10 @@ void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_l
 		return;
 	}
 	link->deletions_asked--;
-	if (!target || target->delete_carrier != link || target->state == SMCR_LINK_DEACTIVATING)
+	if (!target || target->deletion.carrier != link || target->state == SMCR_LINK_DEACTIVATING)
 		return;
 	if (target->state == SMCR_LINK_ACTIVE) { /* asked for in good order: it is in use */
-		target->delete_carrier = NULL;
+		become(target, SMCR_DELETION_NONE, NULL);
 		smcr_link_fail(target, SMCR_LLC_DEL_LOST_PATH, "the peer does not know it");
 		return;
 	}
@@ -415,37 +488,4 @@ void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_l
 	smcr_llc_link_agreed_gone(target);
 	if (exchange)
 		smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
-}
-
-/* ---- the whole group ---- */
-
-void smcr_llc_send_delete_all(struct smcr_lgr *lgr)
-{
-	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);
-	if (!carrier) {
-		smcr_lgr_end(lgr, lgr->end_error);
-		return;
-	}
-	struct smcr_llc_msg msg = delete_link_of(0, lgr->end_reason, false);
-	msg.delete_link.all = true;
-	msg.delete_link.orderly = lgr->end_reason == SMCR_LLC_DEL_OPERATOR ||
-				  lgr->end_reason == SMCR_LLC_DEL_INACTIVITY;
-	smcr_llc_enter(lgr,
-		       lgr->role == SMCR_ROLE_SERVER ? SMCR_LLC_S_DELETE_ALL
-						     : SMCR_LLC_C_AWAIT_DELETE_ALL,
-		       carrier, NULL);
-	smcr_llc_send(carrier, &msg);
-}
-
-void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error)
-{
-	if (lgr->state == SMCR_LGR_TERMINATING || lgr->fc.conn)
-		return; /* ending already, or with its first connection */
-	lgr->state = SMCR_LGR_TERMINATING;
-	lgr->end_error = error;
-	lgr->end_reason = reason;
-	smcr_timer_stop(lgr->engine, &lgr->idle);
-	smcr_llc_rkey_broken(lgr);
-	smcr_lgr_end_conns(lgr);
-	smcr_llc_send_delete_all(lgr);
 }

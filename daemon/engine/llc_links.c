@@ -20,7 +20,7 @@
 static bool counts(const struct smcr_link *link)
 {
 	return link && link->state != SMCR_LINK_FAILED && link->state != SMCR_LINK_DEACTIVATING &&
-	       !link->agreed_gone;
+	       link->deletion.state != SMCR_DELETION_AGREED;
 }
 
 static bool same_local(const struct smcr_link *a, const struct smcr_link *b)
@@ -91,7 +91,8 @@ static bool superfluous(const struct smcr_link *link)
 	bool local = false, peer = false;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
-		if (!counts(other) || other == link || other->delete_wanted)
+		if (!counts(other) || other == link ||
+		    other->deletion.state == SMCR_DELETION_WANTED)
 			continue;
 		local |= same_local(link, other);
 		peer |= same_peer(link, other);
@@ -103,8 +104,8 @@ bool smcr_lgr_another_stays(const struct smcr_link *link)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
-		if (other && other != link && smcr_link_works(other) && !other->delete_wanted &&
-		    !other->delete_carrier)
+		if (other && other != link && smcr_link_works(other) &&
+		    other->deletion.state == SMCR_DELETION_NONE)
 			return true;
 	}
 	return false;
@@ -114,8 +115,10 @@ void smcr_llc_keep_needed(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && link->delete_wanted && link->state == SMCR_LINK_ACTIVE &&
-		    link->delete_reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED && !superfluous(link))
+		if (link && link->deletion.state == SMCR_DELETION_WANTED &&
+		    link->state == SMCR_LINK_ACTIVE &&
+		    link->deletion.reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED &&
+		    !superfluous(link))
 			smcr_llc_keep_link(link);
 	}
 }

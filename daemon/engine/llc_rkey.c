@@ -54,7 +54,7 @@ bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 /** Is the link to be deleted? An exchange on it would be broken by that. */
 static bool is_going(const struct smcr_link *link)
 {
-	return link->delete_wanted || link->delete_carrier;
+	return link->deletion.state != SMCR_DELETION_NONE;
 }
 
 static struct smcr_link *lasting_link(const struct smcr_lgr *lgr)

@@ -19,21 +19,9 @@ void smcr_llc_kick(struct smcr_lgr *lgr)
 static void free_gone_links(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->agreed_gone &&
+		if (lgr->links[i] && lgr->links[i]->deletion.state == SMCR_DELETION_AGREED &&
 		    !smcr_timer_running(&lgr->links[i]->fail_work))
 			smcr_link_free(lgr->links[i]);
-}
-
-/** One that may be deleted now: not what has become the last one that works, another one must come
- *  first. */
-static struct smcr_link *find_delete_wanted(const struct smcr_lgr *lgr)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *link = lgr->links[i];
-		if (link && smcr_llc_delete_due(link) && smcr_lgr_any_link(lgr, link))
-			return link;
-	}
-	return NULL;
 }
 
 /** A link has failed just now: what that means comes before anything new. */
@@ -50,7 +38,7 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	smcr_llc_keep_needed(lgr);
 	smcr_lgr_leave_drained(lgr);
-	struct smcr_link *gone = find_delete_wanted(lgr);
+	struct smcr_link *gone = smcr_llc_deletion_due(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
 	if (!carrier || lgr->llc->peer_rkey.link)
 		return false;
@@ -87,20 +75,6 @@ static void serve_queue(struct smcr_lgr *lgr)
 		smcr_llc_dispatch(link, &msg);
 }
 
-/** Client: a link that has failed, or is not wanted, of which the server has not been told, or no
- *  more, for want of a link to carry it (DELL-5). */
-static void ask_for_deletions(struct smcr_lgr *lgr)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *link = lgr->links[i];
-		if (link && !smcr_llc_being_deleted(link) &&
-		    !smcr_timer_running(&link->fail_work) &&
-		    (link->state == SMCR_LINK_FAILED ||
-		     (link->state == SMCR_LINK_ACTIVE && link->delete_wanted)))
-			smcr_llc_request_delete(link);
-	}
-}
-
 static void on_work(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
@@ -128,7 +102,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	if (flow->step != SMCR_LLC_IDLE || lgr->state == SMCR_LGR_TERMINATING)
 		return;
 	if (lgr->role == SMCR_ROLE_CLIENT) {
-		ask_for_deletions(lgr);
+		smcr_llc_ask_for_deletions(lgr);
 		smcr_lgr_leave_drained(lgr);
 	} else if (start_link_exchange(lgr)) {
 		return;

@@ -65,11 +65,10 @@ static void completion_came(struct smcr_link *link, const struct smcr_tx_entry *
 static void delete_link_sent(struct smcr_link *link, const struct smcr_tx_entry *entry)
 {
 	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_link *gone = smcr_lgr_link_by_number(lgr, entry->llc_number);
 	if (lgr->llc->step == SMCR_LLC_S_DELETE_ALL && !entry->llc_number && !entry->llc_reply)
 		smcr_lgr_end(lgr, lgr->end_error); /* DELL-8 */
-	if (entry->llc_reply && gone && gone->delete_carrier == link)
-		smcr_llc_link_agreed_gone(gone); /* DELL-2 */
+	if (entry->llc_reply)
+		smcr_llc_delete_replied(link, entry->llc_number);
 }
 
 void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok)

@@ -50,7 +50,7 @@ void smcr_llc_on_test_link(struct smcr_link *link, const struct smcr_llc_msg *ms
 {
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
-	if (smcr_link_usable(link) && !link->agreed_gone)
+	if (smcr_link_usable(link) && link->deletion.state != SMCR_DELETION_AGREED)
 		smcr_llc_send(link, &reply); /* TEST-1 */
 }
 

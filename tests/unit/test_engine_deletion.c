@@ -184,7 +184,7 @@ static void deleted_when_it_can_be_spared(void **state)
 		if (side == S) {
 			smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
 		} else {
-			link->delete_reason = SMCR_LLC_DEL_OPERATOR;
+			link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
 			smcr_llc_request_delete(link);
 		}
 		pair_pump(pair);

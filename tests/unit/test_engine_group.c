@@ -438,7 +438,7 @@ static void client_asks_for_what_is_agreed(void **state)
 	msg.delete_link.link_number = 2;
 	msg.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
 	pair_inject_llc(pair, C, 1, &msg);
-	while (!pair_link(pair, S, 2)->agreed_gone)
+	while (pair_link(pair, S, 2)->deletion.state != SMCR_DELETION_AGREED)
 		assert_true(pair_step(pair));
 	smcr_llc_on_delete_link_request(pair_link(pair, S, 1), &msg);
 	pair_pump(pair);

@@ -62,7 +62,7 @@ static void reply_whose_carrier_goes(void **state)
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, 1));
 	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_DEACTIVATING);
-	assert_int_equal(pair_link(pair, C, 1)->delete_carrier->number, 2);
+	assert_int_equal(pair_link(pair, C, 1)->deletion.carrier->number, 2);
 	pair_fail_link(pair, S, 2);
 	pair_run(pair, 100);
 	pair->side[C].hold_completions = false;
@@ -255,7 +255,7 @@ static void unknown_link_that_works(void **state)
 	struct smcr_llc_msg unknown = { .type = SMCR_LLC_DELETE_LINK, .reply = true };
 	unknown.delete_link.link_number = gone;
 	unknown.delete_link.reason = SMCR_LLC_DEL_UNKNOWN_LINK;
-	pair_inject_llc(pair, S, pair_link(pair, C, gone)->delete_carrier->number, &unknown);
+	pair_inject_llc(pair, S, pair_link(pair, C, gone)->deletion.carrier->number, &unknown);
 	pair->side[C].hold_completions = false;
 	pair_pump(pair);
 	assert_int_equal(pair_link(pair, C, gone)->state, SMCR_LINK_FAILED);

@@ -400,7 +400,7 @@ static void link_goes_with_the_right_completion(void **state)
 	while (link->tx_done == accepted)
 		assert_true(pair_step(pair));
 	assert_int_equal(link->tx_done, accepted + 1);
-	assert_false(pair_link(pair, C, number)->agreed_gone);
+	assert_int_not_equal(pair_link(pair, C, number)->deletion.state, SMCR_DELETION_AGREED);
 	pair_pump(pair);
 	assert_null(pair_link(pair, C, number));
 	pair_exchange(pair, c);

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/**
+ * @file deletion.h
+ * The deletion of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4): how far it is. llc_delete_link.c
+ * alone changes it.
+ *
+ *     server  NONE -> WANTED -> ORDERED -> AGREED
+ *                       ^----------'            the link that carried the order has failed
+ *     client  NONE -> ASKED [-> DOUBTED] -> ANSWERED -> AGREED
+ *               `-> WANTED -^                   there was no link to ask on
+ *
+ * The client asks, the server orders, the client answers. A server orders also what nobody has
+ * asked for. A deletion that is WANTED may still be taken back: then it is NONE again.
+ */
+#ifndef SMCRD_ENGINE_DELETION_H
+#define SMCRD_ENGINE_DELETION_H
+
+#include "daemon/engine/timer.h"
+
+enum smcr_deletion_state {
+	SMCR_DELETION_NONE,     /* the link stays, or has failed and nobody has been told yet */
+	SMCR_DELETION_WANTED,   /* nobody has been told: another exchange runs, own connections are
+				 * leaving, or there is no link to tell it on */
+	SMCR_DELETION_ORDERED,  /* server: DELETE LINK is sent, the reply is awaited */
+	SMCR_DELETION_ASKED,    /* client: DELETE LINK is sent, the server's is awaited (ERR-33) */
+	SMCR_DELETION_DOUBTED,  /* ASKED, the order is late, and the carrier is tested */
+	SMCR_DELETION_ANSWERED, /* client: the order has come, the reply is on its way */
+	SMCR_DELETION_AGREED,   /* both sides know that the link is gone: it is freed */
+};
+
+struct smcr_deletion {
+	enum smcr_deletion_state state;
+	uint32_t reason;           /* an smcr_llc_delete_reason, for the peer */
+	struct smcr_link *carrier; /* ASKED, DOUBTED, ANSWERED: on which link that was said */
+	bool for_drain;            /* WANTED: because the RNIC is drained (drain.c) */
+	/** WANTED in good order: until then connections may leave. ASKED: until then the server may
+	 *  order it (ERR-33). */
+	struct smcr_timer timer;
+};
+
+/** Has the peer been told, or has it told us, that the link goes? */
+static inline bool smcr_deletion_begun(const struct smcr_deletion *deletion)
+{
+	return deletion->state >= SMCR_DELETION_ORDERED;
+}
+
+#endif
