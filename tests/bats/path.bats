@@ -92,8 +92,8 @@ mix() {
 		0)
 			kill -KILL "$SMCRD_PID_a"
 			wait "$SMCRD_PID_a" || true
-			wait "$pid" || { cat "$HOSTS_DIR/mix.a" && false; }
-			wait "$other" || { cat "$HOSTS_DIR/mix.b" && false; }
+			wait "$pid" || { cat "$HOSTS_DIR/mix.a"; false; }
+			wait "$other" || { cat "$HOSTS_DIR/mix.b"; false; }
 			grep -qx reset "$HOSTS_DIR/mix.a"
 			grep -qx reset "$HOSTS_DIR/mix.b"
 			smcrd_start a

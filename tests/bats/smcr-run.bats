@@ -190,6 +190,7 @@ with_ids() {
 	[ "$status" = 0 ]
 	[[ $output == *"it runs over plain TCP"* ]]
 	with_ids "os.setreuid(65534, 0)" -v
+	[ "$status" = 0 ]
 	[[ $output == *"it runs over plain TCP"* ]]
 	with_ids "os.setgid(0)" --require
 	[ "$status" = 0 ]
