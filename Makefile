@@ -150,7 +150,8 @@ $(B)/obj/%.o: %.c
 # Compilers take longer over the tests than over what they test, and the tests' own code is not what takes time.
 $(B)/obj/tests/unit/%.o $(B)/obj/tests/preload/%.o $(B)/obj/tests/libsmcr/%.o: CFLAGS += $(TEST_OPT)
 
-$(call obj,$(wildcard daemon/rendezvous/*.c)): $(B)/gen/smcr.skel.h $(B)/gen/guard.skel.h
+SKELETONS := $(patsubst daemon/rendezvous/bpf/%.bpf.c,$(B)/gen/%.skel.h,$(wildcard daemon/rendezvous/bpf/*.bpf.c))
+$(call obj,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 
 $(B)/gen/%.skel.h: daemon/rendezvous/bpf/%.bpf.c $(wildcard daemon/rendezvous/bpf/*.h)
 	@mkdir -p $(@D)
@@ -211,6 +212,7 @@ $(B)/bin/smcr-sim: $(call obj,$(SIM_SRCS)) $(TEST_LIB) $(ENGINE_LIB) $(PROTO_LIB
 # Tests that stand between the code and the C library, or the fabric.
 BUS_TESTS := calls connection form limits objects signals tracked # those with tests/lib/busfix.c
 $(foreach t,$(BUS_TESTS),$(eval LINK_test_bus_$(t) := -Wl,--wrap=fabric_qp_stats,--wrap=sd_bus_message_new_signal,--wrap=sd_bus_call_method_async))
+LINK_test_clc_stream := -Wl,--wrap=spoken_alone,--wrap=spoken_say
 LINK_test_engine_exhaustion := -Wl,--wrap=calloc,--wrap=realloc
 LINK_test_soft_exhaustion := -Wl,--wrap=malloc,--wrap=calloc
 LINK_test_manual := -Wl,--wrap=rdv_option_skipped_peers,--wrap=rdv_option_get_listeners,--wrap=limits_each,--wrap=fabric_each_device,--wrap=fabric_qp_stats,--wrap=smcr_engine_walk_paths
@@ -374,7 +376,7 @@ sim: $(B)/bin/smcr-sim
 	$(B)/bin/smcr-sim --seeds $(SEEDS) --jobs $$(nproc) --coverage
 
 # gcc -fanalyzer and clang-tidy; FILES= some sources only.
-analyze: check-deps $(B)/gen/smcr.skel.h $(B)/gen/guard.skel.h
+analyze: check-deps $(SKELETONS)
 	COMPILE='$(subst ','\'',$(CC) $(BASE_CFLAGS) $(PKG_CFLAGS))' scripts/analyze.py $(FILES)
 
 # The data path through shared memory, every order of steps (docs/data-path.md).

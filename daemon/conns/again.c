@@ -34,7 +34,7 @@ static void on_connected_again(void *ctx, int error, const struct rdv_option_sta
 /* What is this host's own fault says nothing of the peer. */
 static void note_failure(struct client_conn *conn, int error, uint32_t reason)
 {
-	if (reason != SMCR_REASON_NONE && error != ECONNRESET)
+	if (conn->meddled || (reason != SMCR_REASON_NONE && error != ECONNRESET))
 		return;
 	conn_note_failure(conn, error == ECONNRESET ? CONNS_RESET : CONNS_NO_ANSWER);
 }

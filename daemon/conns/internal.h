@@ -104,6 +104,7 @@ struct client_conn {
 	bool was_smcr;   /* the rendezvous succeeded */
 	bool was_shared; /* the program has, or had, the connection's memory */
 	bool again;      /* the connection is plain TCP because the rendezvous broke */
+	bool meddled;    /* somebody else has read from its TCP socket or written to it */
 	uint64_t early_at_ms;
 	enum conn_phase phase;
 	uint64_t started_ms;

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "daemon/conns/internal.h"
+#include "daemon/rendezvous/spoken.h"
 
 /* ---- SMC-R ---- */
 
@@ -123,6 +124,7 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 	}
 	count_fallback(conn);
 	conn_free_stream(conn);
+	spoken_free_socket(conn->tcp);
 	if (conn->pair.fd >= 0) {
 		start_relay(conn);
 		return;

@@ -117,8 +117,8 @@ static void on_clc_garbage(void *ctx)
 static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 {
 	struct client_conn *conn = ctx;
-	(void)error;
 	batch_begin(conn->conns->batch);
+	conn->meddled = event == SMCR_TCP_RESET && error == CLC_STREAM_MEDDLED;
 	if (conn->smc)
 		smcr_conn_tcp_event(conn->smc, event);
 	else if (conn->phase == PHASE_FALLBACK && event == SMCR_TCP_RESET)

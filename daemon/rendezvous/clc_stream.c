@@ -11,6 +11,7 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
+#include "daemon/rendezvous/spoken.h"
 #include "proto/smcr/clc.h"
 
 #define OUT_MAX 4096
@@ -29,6 +30,7 @@ struct clc_stream {
 	int send_error;
 	int lowat;        /* SO_RCVLOWAT as it is now */
 	int lowat_before; /* and as the program had it */
+	struct spoken spoken;
 	size_t out_len;
 	uint8_t out[OUT_MAX];
 };
@@ -138,6 +140,7 @@ static enum head take_message(struct clc_stream *stream, uint8_t *buf, size_t *r
 	n = recv(stream->fd, buf, (size_t)length, MSG_DONTWAIT);
 	if (n != length)
 		return HEAD_BROKEN;
+	spoken_hear(&stream->spoken, (size_t)n);
 	set_lowat(stream, 1);
 	*ret_len = (size_t)length;
 	return HEAD_MESSAGE;
@@ -172,6 +175,15 @@ static void report_fin(struct clc_stream *stream)
 		report_reset(stream, take_error(stream->fd));
 }
 
+/* What was read may be part of what the peer said, or its answer to what we did not say. */
+static void report_message(struct clc_stream *stream, const uint8_t *msg, size_t len)
+{
+	if (spoken_alone(&stream->spoken))
+		stream->callbacks->message(stream->ctx, msg, len);
+	else
+		report_reset(stream, CLC_STREAM_MEDDLED);
+}
+
 static void read_messages(struct clc_stream *stream)
 {
 	bool *freed = stream->ret_freed;
@@ -179,7 +191,7 @@ static void read_messages(struct clc_stream *stream)
 		uint8_t buf[SMCR_CLC_MAX_LEN];
 		size_t len = 0;
 		switch (take_message(stream, buf, &len)) {
-		case HEAD_MESSAGE: stream->callbacks->message(stream->ctx, buf, len); break;
+		case HEAD_MESSAGE: report_message(stream, buf, len); break;
 		case HEAD_NOT_YET: return;
 		case HEAD_GREW: break;
 		case HEAD_GARBAGE: report_garbage(stream); return;
@@ -278,6 +290,14 @@ int clc_stream_send(struct clc_stream *stream, const uint8_t *msg, size_t len)
 		return 0;
 	if (len > sizeof(stream->out) - stream->out_len)
 		return -ENOBUFS;
+	int r = spoken_alone(&stream->spoken) ? spoken_say(&stream->spoken, msg, len)
+					      : -CLC_STREAM_MEDDLED;
+	if (r == -ENOBUFS)
+		return r;
+	if (r < 0) {
+		send_failed(stream, -r);
+		return 0;
+	}
 	if (!stream->out_len) {
 		ssize_t n = send_some(stream, msg, len);
 		if (n < 0 || (size_t)n == len)
@@ -355,6 +375,7 @@ int clc_stream_new(struct event_base *base, int fd, const struct clc_stream_call
 	stream->fd = fd;
 	stream->callbacks = callbacks;
 	stream->ctx = ctx;
+	spoken_begin(&stream->spoken, fd);
 	int r = init_stream(stream, base);
 	if (r < 0) {
 		clc_stream_free(stream);
@@ -380,5 +401,6 @@ void clc_stream_free(struct clc_stream *stream)
 	free_event(stream->read_event);
 	free_event(stream->write_event);
 	free_event(stream->broken_event);
+	spoken_end(&stream->spoken);
 	free(stream);
 }

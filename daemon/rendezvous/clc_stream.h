@@ -14,6 +14,7 @@
 #ifndef SMCRD_RENDEZVOUS_CLC_STREAM_H
 #define SMCRD_RENDEZVOUS_CLC_STREAM_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -22,6 +23,10 @@
 
 struct clc_stream;
 struct event_base;
+
+/** The errno of a RESET that is ours: somebody else, who has the socket too, has written to it or
+ *  read from it (spoken.h). The connection is as good as broken. */
+#define CLC_STREAM_MEDDLED EPROTO
 
 enum clc_stream_mode {
 	/** Nothing is read or noticed (sending goes on). */
@@ -78,7 +83,8 @@ enum clc_stream_mode clc_stream_mode(const struct clc_stream *stream);
 /**
  * Put a message on the connection, in any mode. What the kernel does not take now is kept and sent
  * later; failures come as `tcp_event`.
- * @return 0, -ENOBUFS (more than 4 KiB waiting: the message was not taken)
+ * @return 0, -ENOBUFS (more than 4 KiB waiting, or more than 1 KiB in all: the message was not
+ *         taken)
  */
 int clc_stream_send(struct clc_stream *stream, const uint8_t *msg, size_t len);
 

@@ -101,3 +101,11 @@ void rdv_guard_close(struct rdv_guard *guard)
 	guard__destroy(guard->skel);
 	free(guard);
 }
+
+struct rdv_refused rdv_guard_refused(const struct rdv_guard *guard)
+{
+	if (!guard)
+		return (struct rdv_refused){ .by_user = -1 };
+	return (struct rdv_refused){ .total = &guard->skel->bss->num_refused,
+				     .by_user = bpf_map__fd(guard->skel->maps.refused) };
+}

@@ -9,6 +9,7 @@
 #define SMCRD_RENDEZVOUS_GUARD_H
 
 #include "daemon/rendezvous/option.h"
+#include "daemon/rendezvous/refused.h"
 
 struct rdv_guard;
 
@@ -23,5 +24,8 @@ int rdv_guard_open(int cgroup, struct rdv_guard **ret_guard, char ret_text[RDV_T
 
 /** NULL is allowed. */
 void rdv_guard_close(struct rdv_guard *guard);
+
+/** System calls that failed, by the user who made them. NULL: none. */
+struct rdv_refused rdv_guard_refused(const struct rdv_guard *guard);
 
 #endif

@@ -25,7 +25,8 @@
 _Static_assert(IPC_SOL_SMCR == 0x534d4352 && IPC_SO_CLAIM == 1 && IPC_SO_NEGOTIATED == 2 &&
 		       IPC_SO_REASON == 3 && IPC_SO_BAR == 4 && IPC_SO_STANDS_STILL == 5 &&
 		       IPC_NEGOTIATED_UNKNOWN == 0 && IPC_NEGOTIATED_YES == 1 &&
-		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6,
+		       IPC_NEGOTIATED_NO == 2 && IPC_PROMISE_MARK == 113 && IPC_SO_PLAIN == 6 &&
+		       IPC_SO_SPOKEN == 7,
 	       "smcr.bpf.c has other numbers");
 
 _Static_assert(sizeof(struct smcr_claim) == sizeof(struct ipc_claim) &&
@@ -41,6 +42,11 @@ _Static_assert(sizeof(struct smcr_aside) == sizeof(struct ipc_plain) &&
 		       offsetof(struct smcr_aside, flags) == offsetof(struct ipc_plain, flags) &&
 		       IPC_PLAIN_ACCEPTED == 1,
 	       "smcr.h has another word for plain TCP");
+
+_Static_assert(sizeof(struct smcr_spoken) == sizeof(struct ipc_spoken) &&
+		       offsetof(struct smcr_spoken, words) == offsetof(struct ipc_spoken, bytes) &&
+		       SMCR_SPOKEN_FREED == IPC_SPOKEN_FREED,
+	       "smcr.h has other words");
 
 _Static_assert(RDV_COMM_LEN == SMCR_COMM_LEN, "smcr.h has another length of names");
 
@@ -145,6 +151,7 @@ static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
 		return fail(text, -errno, "cannot open the built-in BPF object",
 			    "the installation is damaged, install smcrd again");
 	option->skel->rodata->netns_cookie = option->netns_cookie;
+	option->skel->rodata->own_uid = getuid();
 	option->skel->rodata->page_size = (int)sysconf(_SC_PAGESIZE);
 	r = smcr__load(option->skel);
 	/* Looking whether a pointer is NULL takes CAP_PERFMON: -EACCES without. */
@@ -490,6 +497,14 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 	else if (errno != EEXIST)
 		return errno == E2BIG ? -ENOSPC : -errno;
 	return 0;
+}
+
+/* ---- who may speak CLC */
+
+struct rdv_gate_source rdv_option_gate_source(const struct rdv_option *option)
+{
+	return (struct rdv_gate_source){ .socks = bpf_map__fd(option->skel->maps.socks),
+					 .spoken = bpf_map__fd(option->skel->maps.spoken) };
 }
 
 /* ---- connections that stay plain TCP */

@@ -179,6 +179,15 @@ int rdv_option_own_address(struct rdv_option *option, const struct smcr_addr *ad
 /** As rules and the BPF programs write addresses. */
 struct smcr_addr16 rdv_addr16(const struct smcr_addr *addr);
 
+/* ---- who may speak CLC: daemon/rendezvous/gate.h */
+
+/** What gate.c works on: BPF maps. Descriptors stay the option's. */
+struct rdv_gate_source {
+	int socks, spoken;
+};
+
+struct rdv_gate_source rdv_option_gate_source(const struct rdv_option *option);
+
 /* ---- connections that stay plain TCP: daemon/rendezvous/tally.h reads them */
 
 /** What tally.c works on. Descriptors stay the option's. */

@@ -316,6 +316,10 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
  * connect(), also while that goes on; it counts once. Errors: EALREADY it is counted, EBUSY the
  * socket of a connect() that goes on is claimed, EINVAL also: not connected, or a reason that a
  * library does not have; else as above.
+ *
+ * IPC_SO_SPOKEN is smcrd's own: from a socket whose handshake carried the option both ways nobody
+ * but smcrd can send CLC (daemon/rendezvous/gate.h). Errors: EPERM neither root nor smcrd's user,
+ * EINVAL, ENOMEM.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */
@@ -325,6 +329,7 @@ int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_na
 /** getsockopt, int: 1 while smcrd makes no progress: it was stopped or hangs. */
 #define IPC_SO_STANDS_STILL 5
 #define IPC_SO_PLAIN        6 /* setsockopt, struct ipc_plain */
+#define IPC_SO_SPOKEN       7 /* setsockopt, struct ipc_spoken */
 
 enum {
 	/** Plain TCP is an error: the option is not left off for the speed alone. */
@@ -349,6 +354,17 @@ struct ipc_plain {
 			    NO_DESCRIPTORS, BARRED */
 	uint32_t flags;  /* IPC_PLAIN_.. */
 };
+
+#define IPC_SPOKEN_MAX 1024 /* more than smcrd says in any exchange */
+
+/** All that smcrd has said on a socket since its handshake, with what it is about to say. */
+struct ipc_spoken {
+	uint32_t length; /* IPC_SPOKEN_FREED: anything may be sent; `bytes` may be missing then */
+	uint32_t reserved;
+	uint8_t bytes[IPC_SPOKEN_MAX];
+};
+
+#define IPC_SPOKEN_FREED 0xFFFFFFFF
 
 /**
  * A number for the path of a program's executable, by which rules of smcrd.conf know it. It is the

@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "daemon/rendezvous/clc_stream.h"
+#include "daemon/rendezvous/spoken.h"
 #include "proto/smcr/clc.h"
 #include "tests/lib/proves.h"
 
@@ -37,6 +38,24 @@ struct fixture {
 	bool unwanted; /* messages that come are the program's */
 	bool inside;   /* a function of the stream runs: no callback may come */
 };
+
+/* Whatever others write, and however much the stream says. */
+static bool trusting;
+
+bool __real_spoken_alone(const struct spoken *spoken);
+bool __wrap_spoken_alone(const struct spoken *spoken);
+int __real_spoken_say(struct spoken *spoken, const uint8_t *msg, size_t len);
+int __wrap_spoken_say(struct spoken *spoken, const uint8_t *msg, size_t len);
+
+bool __wrap_spoken_alone(const struct spoken *spoken)
+{
+	return trusting || __real_spoken_alone(spoken);
+}
+
+int __wrap_spoken_say(struct spoken *spoken, const uint8_t *msg, size_t len)
+{
+	return trusting ? 0 : __real_spoken_say(spoken, msg, len);
+}
 
 static void say(struct fixture *f, char letter)
 {
@@ -136,6 +155,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
+	trusting = false;
 	struct fixture *f = *state;
 	clc_stream_free(f->stream);
 	close(f->fd);
@@ -296,9 +316,28 @@ static void part_of_a_message_does_not_keep_the_loop_busy(void **state)
 	/* Stopped in the middle, nothing is gone. */
 	set_mode(f, CLC_STREAM_OFF);
 	program_reads(f, buf, sent);
+	/* What another one has read may be part of a message. */
 	peer_sends(f, buf, n);
 	set_mode(f, CLC_STREAM_CLC);
-	expect(f, "P");
+	expect(f, "r");
+	assert_int_equal(f->error, CLC_STREAM_MEDDLED);
+}
+
+static void what_another_one_writes_ends_it(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t n = decline(buf);
+	set_mode(f, CLC_STREAM_CLC);
+	f->inside = true;
+	assert_int_equal(clc_stream_send(f->stream, buf, n), 0);
+	f->inside = false;
+	assert_int_equal(send(f->fd, buf, n, 0), n);
+	f->inside = true;
+	assert_int_equal(clc_stream_send(f->stream, buf, n), 0);
+	f->inside = false;
+	expect(f, "r");
+	assert_int_equal(f->error, CLC_STREAM_MEDDLED);
 }
 
 static void application_data_behind_a_decline_stay_in_the_socket(void **state)
@@ -515,6 +554,7 @@ static void a_message_is_kept_while_the_kernel_is_full(void **state)
 	uint8_t buf[SMCR_CLC_MAX_LEN], tail[SMCR_CLC_MAX_LEN];
 	size_t filled = 0, n = decline(buf), have = 0;
 	ssize_t r;
+	trusting = true;
 	while ((r = send(f->fd, junk, sizeof(junk), MSG_DONTWAIT)) > 0)
 		filled += (size_t)r;
 	f->inside = true;
@@ -627,6 +667,7 @@ int main(void)
 		T(whole_messages_come_one_by_one),
 		T(a_message_may_come_byte_by_byte),
 		T(part_of_a_message_does_not_keep_the_loop_busy),
+		T(what_another_one_writes_ends_it),
 		T(application_data_behind_a_decline_stay_in_the_socket),
 		T(payload_that_looks_like_clc_is_not_inspected),
 		T(what_is_no_clc_is_garbage_and_stays),

@@ -15,6 +15,8 @@
 #include <bpf/bpf_helpers.h>
 #include <stdbool.h>
 
+#include "daemon/rendezvous/bpf/refused.h"
+
 #define IPPROTO_UDP   17
 #define ROCE_UDP_PORT 4791 /* proto/roce/roce.h, which needs libc headers */
 
@@ -28,7 +30,10 @@ static __always_inline int judge(struct bpf_sock_addr *ctx)
 	    bpf_get_netns_cookie(ctx) != netns_cookie)
 		return 1;
 	__u32 uid = (__u32)bpf_get_current_uid_gid();
-	return uid == 0 || uid == own_uid;
+	if (uid == 0 || uid == own_uid)
+		return 1;
+	count_refused(uid);
+	return 0;
 }
 
 SEC("cgroup/bind4")

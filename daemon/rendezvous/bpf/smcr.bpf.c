@@ -45,6 +45,7 @@
 #define IPC_SO_STANDS_STILL    5
 #define IPC_SO_PLAIN           6
 #define IPC_PLAIN_ACCEPTED     (1 << 0)
+#define IPC_SO_SPOKEN          7
 #define IPC_NEGOTIATED_UNKNOWN 0
 #define IPC_NEGOTIATED_YES     1
 #define IPC_NEGOTIATED_NO      2
@@ -60,6 +61,7 @@
 #define ANSWER_UNSURE 0xFFFFFFFF
 
 const volatile __u64 netns_cookie;
+const volatile __u32 own_uid;
 const volatile __s32 page_size = 4096;
 
 /* When the daemon last showed that it moves (bpf_ktime_get_ns); 0: it does not show it. */
@@ -80,6 +82,14 @@ struct {
 	__type(key, int);
 	__type(value, struct smcr_sock);
 } socks SEC(".maps");
+
+/* What smcrd says in CLC on a socket that is held. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct smcr_spoken);
+} spoken SEC(".maps");
 
 /*
  * Claimed listeners at an address. While a SYN is answered the listener itself is out of
@@ -527,6 +537,14 @@ static __always_inline void settle(struct smcr_sock *sock, __u32 role, __u32 rea
 	sock->negotiated = reason ? IPC_NEGOTIATED_NO : IPC_NEGOTIATED_YES;
 }
 
+/* From here on the peer takes what comes for CLC, until it was told otherwise: gate.bpf.c lets pass
+ * what smcrd says. */
+static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
+{
+	sock->first = ctx->snd_nxt;
+	sock->flags |= SMCR_SOCK_HELD;
+}
+
 /* ---- client */
 
 static __always_inline void on_connect(struct bpf_sock_ops *ctx)
@@ -620,6 +638,8 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 	switch_off(ctx, sock);
 	if (reason)
 		note_plain(ctx, sock);
+	else
+		hold(ctx, sock);
 }
 
 /* ---- server */
@@ -949,8 +969,10 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 		settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_PEER_NO_SMC);
 	else if (!is_unsure(ctx, sock))
 		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx, sock));
-	if (sock->negotiated == IPC_NEGOTIATED_YES)
+	if (sock->negotiated == IPC_NEGOTIATED_YES) {
 		mark_promise(ctx, sock);
+		hold(ctx, sock);
+	}
 	switch_off(ctx, sock);
 	if (sock->negotiated == IPC_NEGOTIATED_NO)
 		note_plain(ctx, sock);
@@ -1212,6 +1234,37 @@ static __always_inline int step_aside(struct bpf_sock *sk, const struct smcr_asi
 	return 0;
 }
 
+/* IPC_SO_SPOKEN, root's and smcrd's alone. On a socket that is not held it changes nothing. */
+static __always_inline int speak(struct bpf_sock *sk, const struct smcr_spoken *said, void *end,
+				 __u32 uid)
+{
+	if (uid != 0 && uid != own_uid)
+		return -EPERM;
+	if ((void *)(&said->length + 1) > end)
+		return -EINVAL;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	if (!sock || !(sock->flags & SMCR_SOCK_HELD))
+		return 0;
+	if (said->length == SMCR_SPOKEN_FREED) {
+		sock->flags &= ~SMCR_SOCK_HELD;
+		bpf_sk_storage_delete(&spoken, sk);
+		return 0;
+	}
+	if ((void *)(said + 1) > end || said->length > SMCR_SPOKEN_MAX)
+		return -EINVAL;
+	struct smcr_spoken *known =
+		bpf_sk_storage_get(&spoken, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
+	if (!known)
+		return -ENOMEM;
+	for (int i = 0; i < SMCR_SPOKEN_MAX / 8; i++) {
+		known->words[i] = said->words[i];
+		barrier(); /* or it becomes a call of memcpy(), which there is none of */
+	}
+	known->length = said->length;
+	known->first = sock->first;
+	return 0;
+}
+
 /* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
  * EFAULT unless each program waves it through. */
 static __always_inline int leave_alone(struct bpf_sockopt *ctx)
@@ -1230,7 +1283,8 @@ static __always_inline void who_calls(struct caller *caller)
 
 static __always_inline bool is_private(int name)
 {
-	return name == IPC_SO_CLAIM || name == IPC_SO_BAR || name == IPC_SO_PLAIN;
+	return name == IPC_SO_CLAIM || name == IPC_SO_BAR || name == IPC_SO_PLAIN ||
+	       name == IPC_SO_SPOKEN;
 }
 
 SEC("cgroup/setsockopt")
@@ -1244,7 +1298,9 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 	struct caller caller = { 0 };
 	int r = -EINVAL;
 	who_calls(&caller);
-	if (ctx->optname == IPC_SO_PLAIN) {
+	if (ctx->optname == IPC_SO_SPOKEN) {
+		r = speak(ctx->sk, ctx->optval, ctx->optval_end, caller.by.uid);
+	} else if (ctx->optname == IPC_SO_PLAIN) {
 		if ((void *)(aside + 1) <= ctx->optval_end)
 			r = step_aside(ctx->sk, aside, &caller);
 	} else {

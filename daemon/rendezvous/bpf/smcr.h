@@ -23,6 +23,7 @@ enum {
 	SMCR_SOCK_REFUSED = 1 << 6,     /* a listener that is one too many, and its children */
 	SMCR_SOCK_ASIDE = 1 << 7,       /* IPC_SO_PLAIN before the handshake was over */
 	SMCR_SOCK_COUNTED = 1 << 8,     /* among the connections that are plain TCP */
+	SMCR_SOCK_HELD = 1 << 9,        /* the peer was promised SMC-R: gate.bpf.c */
 };
 
 enum {
@@ -60,6 +61,8 @@ struct smcr_sock {
 	__u32 listed_uid;  /* LISTED: with whose listeners it counts */
 	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
 	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
+	__u32 first;   /* HELD: sequence number of the first byte that the socket sends */
+	__u32 padding;
 };
 
 /** Where a claimed listener listens; all-zero address: everywhere. */
@@ -92,6 +95,17 @@ struct smcr_claim {
 	__s32 wanted;
 	__u32 flags;
 	__u64 program;
+};
+
+/** proto/ipc/ipc.h: struct ipc_spoken. */
+#define SMCR_SPOKEN_MAX   1024
+#define SMCR_SPOKEN_FREED 0xFFFFFFFF
+
+/** All that smcrd has said in CLC on a socket that it has taken over. */
+struct smcr_spoken {
+	__u32 length; /* or SMCR_SPOKEN_FREED, without what follows */
+	__u32 first;  /* smcr_sock's: of this connection, the socket may have had others */
+	__u64 words[SMCR_SPOKEN_MAX / 8];
 };
 
 /** A peer that is skipped. */

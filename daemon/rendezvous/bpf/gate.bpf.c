@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Who may speak CLC. A peer that was promised SMC-R takes what comes on the TCP connection for CLC
+ * of this host's, and CLC has no authentication. So of a socket that was promised leaves only what
+ * smcrd has said there (IPC_SO_SPOKEN), a Decline that harms nobody (the library's, where smcrd
+ * does not take the connection), or bytes that are no CLC from the first one on, with which the
+ * peer ends the rendezvous. The last two open the gate: what follows is the program's. Sockets of
+ * root's are let alone.
+ *
+ * Attached to the root of the cgroup hierarchy. The packet is what the socket sends, before it is
+ * cut into segments or fragments, and again whenever it is repeated. What the gate refuses stays in
+ * the socket's queue, in front of everything that is sent later.
+ */
+#include <linux/bpf.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+#include <stdbool.h>
+
+#include "daemon/rendezvous/bpf/refused.h"
+#include "daemon/rendezvous/bpf/smcr.h"
+
+#define ETH_P_IP         0x0800
+#define ETH_P_IPV6       0x86DD
+#define IPPROTO_HOPOPTS  0
+#define IPPROTO_TCP      6
+#define IPPROTO_ROUTING  43
+#define IPPROTO_DSTOPTS  60
+#define IPV6_HEADER      40
+#define IPV6_HEADERS_MAX 4 /* extension headers that are looked past */
+#define TCP_HEADER       20
+
+/* proto/smcr/clc.h, which needs libc headers. */
+#define CLC_HEADER      8
+#define CLC_TRAILER     4
+#define CLC_DECLINE     4
+#define CLC_DECLINE_V1  28
+#define CLC_DECLINE_V2  44
+#define CLC_OUT_OF_SYNC 0x08 /* of the header's last byte */
+
+/* Those of smcr.bpf.c. */
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
+	__type(key, int);
+	__type(value, struct smcr_sock);
+} socks SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, struct smcr_spoken);
+} spoken SEC(".maps");
+
+/* What a packet carries of the socket's stream. */
+struct piece {
+	__u32 at; /* in the packet */
+	__u32 len;
+	__u32 offset; /* in the stream */
+};
+
+static __always_inline bool is_extension(__u8 next)
+{
+	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS;
+}
+
+/* @return where TCP's header begins; 0: the packet is another one, or cannot be read */
+static __always_inline __u32 find_tcp6(struct __sk_buff *skb)
+{
+	__u8 next, header[2];
+	__u32 at = IPV6_HEADER;
+	if (bpf_skb_load_bytes(skb, 6, &next, sizeof(next)))
+		return 0;
+	for (int i = 0; i < IPV6_HEADERS_MAX && is_extension(next); i++) {
+		if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
+			return 0;
+		next = header[0];
+		at += ((__u32)header[1] + 1) * 8;
+	}
+	return next == IPPROTO_TCP ? at : 0;
+}
+
+static __always_inline __u32 find_tcp(struct __sk_buff *skb)
+{
+	__u8 length, protocol;
+	if (skb->protocol == bpf_htons(ETH_P_IPV6))
+		return find_tcp6(skb);
+	if (skb->protocol != bpf_htons(ETH_P_IP) ||
+	    bpf_skb_load_bytes(skb, 0, &length, sizeof(length)) ||
+	    bpf_skb_load_bytes(skb, 9, &protocol, sizeof(protocol)))
+		return 0;
+	return protocol == IPPROTO_TCP ? (__u32)(length & 0xF) * 4 : 0;
+}
+
+/* @return there is something */
+static __always_inline bool find_piece(struct __sk_buff *skb, __u32 first, struct piece *piece)
+{
+	__u8 length;
+	__u32 sequence, tcp = find_tcp(skb);
+	if (!tcp || bpf_skb_load_bytes(skb, tcp + 4, &sequence, sizeof(sequence)) ||
+	    bpf_skb_load_bytes(skb, tcp + 12, &length, sizeof(length)))
+		return false;
+	piece->at = tcp + (length >> 4) * 4;
+	if (piece->at < tcp + TCP_HEADER || piece->at >= skb->len)
+		return false;
+	piece->len = skb->len - piece->at;
+	piece->offset = bpf_ntohl(sequence) - first;
+	return true;
+}
+
+/* ---- what smcrd has said */
+
+struct comparison {
+	struct __sk_buff *skb;
+	const struct smcr_spoken *said;
+	struct piece piece;
+	bool equal;
+};
+
+static long compare_byte(__u32 i, struct comparison *comparison)
+{
+	__u8 sent;
+	__u64 place = comparison->piece.offset + i;
+	if (bpf_skb_load_bytes(comparison->skb, comparison->piece.at + i, &sent, sizeof(sent)))
+		return 1;
+	barrier_var(place); /* the verifier has to see in one register that it is in bounds */
+	if (place >= SMCR_SPOKEN_MAX)
+		return 1;
+	const __u8 *said = (const __u8 *)comparison->said->words + place;
+	comparison->equal = *said == sent;
+	return !comparison->equal;
+}
+
+static __always_inline bool was_said(struct __sk_buff *skb, const struct smcr_spoken *said,
+				     const struct piece *piece)
+{
+	struct comparison comparison = { .skb = skb, .said = said, .piece = *piece };
+	if (piece->offset >= said->length || piece->len > said->length - piece->offset)
+		return false;
+	bpf_loop(piece->len, compare_byte, &comparison, 0);
+	return comparison.equal;
+}
+
+/* ---- what a program may say */
+
+/* Peers look at whole messages, and at the eye catcher from its first byte on. */
+static __always_inline bool may_be_clc(const __u8 *head, __u32 len)
+{
+	return head[0] == 0xE2 && (len < 2 || head[1] == 0xD4) && (len < 3 || head[2] == 0xC3);
+}
+
+/* One that says "out of sync" would end a link group, which others use too. */
+static __always_inline bool is_harmless_decline(const __u8 head[CLC_HEADER], __u32 len)
+{
+	__u32 length = (__u32)head[5] << 8 | head[6];
+	return head[4] == CLC_DECLINE && !(head[7] & CLC_OUT_OF_SYNC) && length <= len &&
+	       (length == CLC_DECLINE_V1 || length == CLC_DECLINE_V2);
+}
+
+static __always_inline bool is_allowed(struct __sk_buff *skb, const struct piece *piece)
+{
+	__u8 head[CLC_HEADER] = { 0 };
+	__u32 len = piece->len < CLC_HEADER ? piece->len : CLC_HEADER;
+	if (piece->offset != 0)
+		return false;
+	/* The verifier wants a length that it can see. */
+	if (len == CLC_HEADER ? bpf_skb_load_bytes(skb, piece->at, head, CLC_HEADER)
+			      : bpf_skb_load_bytes(skb, piece->at, head, 1))
+		return false;
+	if (len < CLC_HEADER)
+		return head[0] != 0xE2;
+	return !may_be_clc(head, len) || is_harmless_decline(head, piece->len);
+}
+
+static __always_inline int judge(struct __sk_buff *skb, struct bpf_sock *sk, struct smcr_sock *sock)
+{
+	struct piece piece;
+	__u32 uid = bpf_get_socket_uid(skb);
+	if (uid == 0 || !find_piece(skb, sock->first, &piece))
+		return 1;
+	const struct smcr_spoken *said = bpf_sk_storage_get(&spoken, sk, NULL, 0);
+	if (said && said->length && said->first == sock->first) {
+		if (was_said(skb, said, &piece))
+			return 1;
+	} else if (is_allowed(skb, &piece)) {
+		sock->flags &= ~SMCR_SOCK_HELD;
+		return 1;
+	}
+	count_refused(uid);
+	return 0;
+}
+
+/* Asked for every packet of the machine: the first lines are what nearly all of them cost. */
+SEC("cgroup_skb/egress")
+int smcr_gate(struct __sk_buff *skb)
+{
+	struct bpf_sock *sk = skb->sk;
+	if (!sk)
+		return 1;
+	sk = bpf_sk_fullsock(sk);
+	if (!sk)
+		return 1;
+	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
+	if (!sock || !(sock->flags & SMCR_SOCK_HELD))
+		return 1;
+	return judge(skb, sk, sock);
+}
+
+char LICENSE[] SEC("license") = "MIT";

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#include "daemon/rendezvous/spoken.h"
+
+#include <errno.h>
+#include <linux/bpf.h> /* BPF_TCP_*: the states of TCP_INFO; netinet/tcp.h and linux/tcp.h clash */
+#include <linux/sockios.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+
+static bool read_info(int fd, struct tcp_info *ret_info)
+{
+	socklen_t len = sizeof(*ret_info);
+	memset(ret_info, 0, sizeof(*ret_info));
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ret_info, &len) == 0;
+}
+
+static uint64_t queue(int fd, unsigned long which)
+{
+	int bytes = 0;
+	return ioctl(fd, which, &bytes) < 0 || bytes < 0 ? 0 : (uint64_t)bytes;
+}
+
+/* Read in this order: what is acknowledged in between counts as less, never as more. */
+static uint64_t written(int fd, const struct tcp_info *info)
+{
+	return info->tcpi_bytes_acked + queue(fd, SIOCOUTQ);
+}
+
+/* Likewise of what arrives in between. A FIN counts as received, but not as unread. */
+static uint64_t taken(int fd, const struct tcp_info *info)
+{
+	uint64_t unread = queue(fd, SIOCINQ) + (info->tcpi_state != BPF_TCP_ESTABLISHED);
+	uint64_t received = info->tcpi_bytes_received;
+	return received > unread ? received - unread : 0;
+}
+
+void spoken_begin(struct spoken *spoken, int fd)
+{
+	struct tcp_info info;
+	*spoken = (struct spoken){ .fd = fd };
+	if (!read_info(fd, &info))
+		return;
+	spoken->others = info.tcpi_bytes_sent || info.tcpi_notsent_bytes;
+	spoken->before = written(fd, &info);
+}
+
+void spoken_end(struct spoken *spoken)
+{
+	free(spoken->told);
+	spoken->told = NULL;
+}
+
+static int tell(int fd, const struct ipc_spoken *told, socklen_t len)
+{
+	return setsockopt(fd, IPC_SOL_SMCR, IPC_SO_SPOKEN, told, len) < 0 ? -errno : 0;
+}
+
+int spoken_say(struct spoken *spoken, const uint8_t *msg, size_t len)
+{
+	if (!spoken->told)
+		spoken->told = calloc(1, sizeof(*spoken->told));
+	if (!spoken->told)
+		return -ENOMEM;
+	if (len > sizeof(spoken->told->bytes) - spoken->told->length)
+		return -ENOBUFS;
+	memcpy(spoken->told->bytes + spoken->told->length, msg, len);
+	spoken->told->length += (uint32_t)len;
+	spoken->said += len;
+	/* Other errors: there is no gate, or another daemon's. */
+	return tell(spoken->fd, spoken->told, sizeof(*spoken->told)) == -ENOMEM ? -ENOMEM : 0;
+}
+
+void spoken_hear(struct spoken *spoken, size_t len)
+{
+	spoken->heard += len;
+}
+
+bool spoken_alone(const struct spoken *spoken)
+{
+	struct tcp_info info;
+	if (!read_info(spoken->fd, &info))
+		return true;
+	return !spoken->others && written(spoken->fd, &info) <= spoken->before + spoken->said &&
+	       taken(spoken->fd, &info) <= spoken->heard;
+}
+
+void spoken_free_socket(int fd)
+{
+	const struct ipc_spoken freed = { .length = IPC_SPOKEN_FREED };
+	tell(fd, &freed, offsetof(struct ipc_spoken, bytes));
+}
