@@ -105,6 +105,18 @@ static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config
 	batch_end(conns_batch(rooms->conns));
 }
 
+/* What could not be attached before is tried again. */
+static void guard_egress(const struct apply_rooms *rooms, struct config_notes *notes)
+{
+	struct egress_view view;
+	egress_set(rooms->egress, rooms->config->egress_guard);
+	egress_get_view(rooms->egress, &view);
+	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		if (view.errors[i][0])
+			config_note(notes, "egress_guard: %s: %s",
+				    egress_kind_risk((enum egress_kind)i), view.errors[i]);
+}
+
 static void check_files(const struct apply_rooms *rooms, struct config *next,
 			struct smcr_config *engine, struct config_notes *errors)
 {
@@ -143,6 +155,7 @@ void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct 
 		return;
 	exchange(rooms->config, next);
 	tell_rooms(rooms, &engine);
+	guard_egress(rooms, ret_notes);
 	if (what != APPLY_VALUES)
 		take_rnics(rooms, ret_notes);
 	if (what == APPLY_FILES)

@@ -11,6 +11,7 @@
 #include "daemon/host/config.h"
 #include "daemon/host/waiting.h"
 #include "daemon/policy/policy.h"
+#include "daemon/rendezvous/egress.h"
 
 /** What is taken over. */
 enum apply_what {
@@ -26,6 +27,7 @@ struct apply_rooms {
 	struct policy *policy;
 	struct conns *conns;
 	struct waiting *waiting;
+	struct egress *egress;
 };
 
 /** What connections go by: `shared_memory`, `busy_poll_us` and `limits` of `ret`. */

@@ -39,7 +39,7 @@
 #include "daemon/policy/policy.h"
 #include "daemon/host/reload.h"
 #include "daemon/rendezvous/attach.h"
-#include "daemon/rendezvous/guard.h"
+#include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 #include "daemon/rendezvous/tally.h"
 #include "daemon/status.h"
@@ -63,7 +63,7 @@ struct smcrd {
 	int cgroup; /* the root of the hierarchy, or a negative errno */
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
-	struct rdv_guard *guard;
+	struct egress *egress;
 	struct heartbeat heartbeat;
 	struct turns turns;
 	struct optout optout;
@@ -514,7 +514,8 @@ static void apply(struct smcrd *smcrd, enum apply_what what, struct config *next
 					   .rnics = smcrd->rnics,
 					   .policy = smcrd->policy,
 					   .conns = smcrd->conns,
-					   .waiting = &smcrd->waiting };
+					   .waiting = &smcrd->waiting,
+					   .egress = smcrd->egress };
 	apply_config(&rooms, what, next, ret_errors, ret_notes);
 	if (!ret_errors->num && what == APPLY_FILES)
 		open_scrape(smcrd, ret_notes);
@@ -768,14 +769,29 @@ static void open_tally(struct smcrd *smcrd)
 			    strerror(-error));
 }
 
-static void open_guard(struct smcrd *smcrd)
+/* smcrd serves without it too, but says so. */
+static int open_egress(struct smcrd *smcrd)
 {
-	char text[RDV_TEXT_MAX];
-	if (rdv_guard_open(smcrd->cgroup, &smcrd->guard, text) < 0)
-		log_message(LOG_WARNING,
-			    "any user of this host can send RoCEv2 packets in its name (UDP port "
-			    "4791): %s",
-			    text);
+	struct egress_view view;
+	int error = egress_new(smcrd->cgroup, smcrd->option, &smcrd->egress);
+	if (error)
+		return error;
+	egress_set(smcrd->egress, smcrd->config.egress_guard);
+	egress_get_view(smcrd->egress, &view);
+	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		if (view.errors[i][0])
+			log_message(LOG_WARNING, "%s: %s", egress_kind_risk((enum egress_kind)i),
+				    view.errors[i]);
+	return 0;
+}
+
+static int start_heartbeat(struct smcrd *smcrd)
+{
+	const struct heartbeat_of of = { .option = smcrd->option,
+					 .plain = smcrd->plain,
+					 .egress = smcrd->egress,
+					 .events = smcrd->events };
+	return heartbeat_start(&smcrd->heartbeat, smcrd->base, &of);
 }
 
 static void add_own_netif(void *ctx, const struct netif *netif)
@@ -918,9 +934,10 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 	if (error)
 		return error;
 	open_option(smcrd);
-	open_guard(smcrd);
 	open_tally(smcrd);
-	error = heartbeat_start(&smcrd->heartbeat, smcrd->base, smcrd->option, smcrd->plain);
+	error = open_egress(smcrd);
+	if (!error)
+		error = start_heartbeat(smcrd);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot keep the heartbeat: %s",
 			 strerror(-error));
@@ -950,6 +967,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .policy = smcrd->policy,
 					   .events = smcrd->events,
 					   .plain = smcrd->plain,
+					   .egress = smcrd->egress,
 					   .turns = &smcrd->turns,
 					   .waiting = &smcrd->waiting,
 					   .option_error = smcrd->option_error,
@@ -1072,7 +1090,8 @@ void smcrd_free(struct smcrd *smcrd)
 				   smcrd->drain_check };
 	heartbeat_stop(&smcrd->heartbeat);
 	optout_stop(&smcrd->optout);
-	rdv_guard_close(smcrd->guard);
+	egress_free(smcrd->egress);
+	smcrd->egress = NULL;
 	reload_free(smcrd->reload);
 	status_end(&smcrd->status);
 	scrape_close(smcrd->scrape);

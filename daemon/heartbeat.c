@@ -10,7 +10,7 @@
 /* The service manager is told so often before it loses patience. */
 #define TOLD 4
 
-#define LOG_US 60000000 /* no line about listeners sooner after the last */
+#define LOG_US 60000000 /* no line about the same sooner after the last */
 
 static void tell_manager(struct heartbeat *heartbeat)
 {
@@ -40,6 +40,17 @@ static void log_refused(struct heartbeat *heartbeat)
 	heartbeat->logged_us = now;
 }
 
+static void tell_refused(struct heartbeat *heartbeat, enum egress_kind kind)
+{
+	char text[RDV_TEXT_MAX];
+	uint64_t now = fabric_now(), *told_us = &heartbeat->egress_us[kind];
+	if (!egress_has_news(heartbeat->egress, kind) || (*told_us && now - *told_us < LOG_US))
+		return;
+	*told_us = now;
+	egress_take_news(heartbeat->egress, kind, text);
+	events_refused(heartbeat->events, text);
+}
+
 static void on_timer(evutil_socket_t fd, short what, void *arg)
 {
 	struct heartbeat *heartbeat = arg;
@@ -48,6 +59,8 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	rdv_option_beat(heartbeat->option);
 	tell_manager(heartbeat);
 	log_refused(heartbeat);
+	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		tell_refused(heartbeat, (enum egress_kind)i);
 	plain_look(heartbeat->plain);
 }
 
@@ -55,18 +68,21 @@ static uint64_t interval_us(const struct heartbeat *heartbeat)
 {
 	uint64_t interval = RDV_BEAT_MS * 1000;
 	uint64_t watchdog = heartbeat->watchdog_us / TOLD;
-	if (watchdog && (watchdog < interval || !heartbeat->option))
+	bool looked_at = heartbeat->option || heartbeat->egress;
+	if (watchdog && (watchdog < interval || !looked_at))
 		interval = watchdog;
 	return interval;
 }
 
-int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option,
-		    struct plain *plain)
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base,
+		    const struct heartbeat_of *of)
 {
-	*heartbeat = (struct heartbeat){ .option = option, .plain = plain };
+	*heartbeat = (struct heartbeat){
+		.option = of->option, .plain = of->plain, .egress = of->egress, .events = of->events
+	};
 	if (sd_watchdog_enabled(0, &heartbeat->watchdog_us) <= 0)
 		heartbeat->watchdog_us = 0;
-	if (!option && !heartbeat->watchdog_us)
+	if (!of->option && !of->egress && !heartbeat->watchdog_us)
 		return 0;
 	uint64_t us = interval_us(heartbeat);
 	const struct timeval interval = { .tv_sec = (time_t)(us / 1000000),
@@ -74,7 +90,7 @@ int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct
 	heartbeat->timer = event_new(base, -1, EV_PERSIST, on_timer, heartbeat);
 	if (!heartbeat->timer || event_add(heartbeat->timer, &interval) < 0)
 		return -ENOMEM;
-	rdv_option_beat(option);
+	rdv_option_beat(of->option);
 	return 0;
 }
 

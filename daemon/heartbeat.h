@@ -12,28 +12,39 @@
 #include <event2/event.h>
 #include <stdint.h>
 
+#include "daemon/events/events.h"
 #include "daemon/events/plain.h"
+#include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 
 struct heartbeat {
 	struct event *timer;
 	struct rdv_option *option;
 	struct plain *plain;
+	struct egress *egress;
+	struct events *events;
 	uint64_t watchdog_us; /* the service manager ends who says nothing for so long; 0: it does
 				 not */
 	uint64_t told_us;     /* when it was last told */
 	uint32_t refused;     /* listeners, as the log was told */
 	uint64_t logged_us;   /* when; 0: never */
+	uint64_t egress_us[NUM_EGRESS_KINDS]; /* when events have told of it; likewise */
+};
+
+/** Whom it is for, and what is looked at with each beat. All may be NULL. */
+struct heartbeat_of {
+	struct rdv_option *option;
+	struct plain *plain;
+	struct egress *egress;
+	struct events *events; /* NULL: no egress either */
 };
 
 /**
  * Beat from here on, twice a second. Where nobody looks there is no timer.
- * @param option  may be NULL
- * @param plain   looked at with each beat; may be NULL
  * @return 0, -ENOMEM
  */
-int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base, struct rdv_option *option,
-		    struct plain *plain);
+int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base,
+		    const struct heartbeat_of *of);
 
 /** One that was never started is allowed. */
 void heartbeat_stop(struct heartbeat *heartbeat);

@@ -171,6 +171,7 @@ static const struct {
 	{ "dialect", { "auto", "rfc", "deployed" } },
 	{ "versions", { "auto", "1", "2" } },
 	{ "shared_memory", { "yes", "no" } },
+	{ "egress_guard", { "yes", "no" } },
 };
 
 /* What `config set` can change. */

@@ -48,6 +48,7 @@ void doctor_subnets(struct doctor *doctor);
 void doctor_config(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);
+void doctor_guard(struct doctor *doctor);
 
 /** Does the device use this interface of ours? NULL: it is not to be seen from here. */
 const struct interface *doctor_interface_of(const struct doctor *doctor, const json_t *device);

@@ -99,3 +99,40 @@ void doctor_option(struct doctor *doctor)
 			     "user may have",
 			     refused);
 }
+
+static bool guard_lacks(struct doctor *doctor, const char *what, const char *risk)
+{
+	const char *error = doctor_text(json_object_get(doctor->host, "egress_guard"), what);
+	if (*error)
+		findings_add(
+			&doctor->findings, FINDING_WARNING,
+			"any user of this host can %s: %s\nrun smcrd as the service or as root; "
+			"'bpftool cgroup tree' shows other programs on the root cgroup; "
+			"docs/security.md has rules of the firewall for UDP port 4791",
+			risk, error);
+	return *error;
+}
+
+/* Smcrd's own errors, since what it has attached is not to be seen without privileges. */
+void doctor_guard(struct doctor *doctor)
+{
+	const json_t *guard = json_object_get(doctor->host, "egress_guard");
+	bool option = json_is_true(
+		json_object_get(json_object_get(doctor->info, "tcp_option"), "available"));
+	if (!guard) /* an older smcrd */
+		return;
+	if (json_is_null(guard)) {
+		findings_add(
+			&doctor->findings, FINDING_WARNING,
+			"any user of this host can send what peers take for this host's: "
+			"egress_guard is no\nset it to yes in smcrd.conf, unless users need UDP "
+			"port 4791 for something else");
+		return;
+	}
+	bool roce = guard_lacks(doctor, "roce_error", "send RoCEv2 packets in its name");
+	bool clc = guard_lacks(doctor, "clc_error", "speak CLC in its name");
+	if (!roce && !clc)
+		findings_add(&doctor->findings, FINDING_OK,
+			     "users cannot send %s in this host's name",
+			     option ? "RoCEv2 packets or CLC messages" : "RoCEv2 packets");
+}

@@ -157,6 +157,8 @@ static const struct column rest_columns[] = {
 	{ "refused for memory", "memory.refused" },
 	{ "rmbs", "memory.rmbs" },
 	{ "elements used", "memory.elements_used" },
+	{ "users kept from port 4791", "refused.roce" },
+	{ "users kept from CLC", "refused.clc" },
 };
 
 /* ---- details ---- */

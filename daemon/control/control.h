@@ -52,6 +52,7 @@
 #include "daemon/host/turns.h"
 #include "daemon/host/waiting.h"
 #include "daemon/policy/policy.h"
+#include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 
 #define CONTROL_SCHEMA 1
@@ -80,6 +81,7 @@ struct control {
 	struct policy *policy;
 	struct events *events;         /* NULL in tests that do not look at it */
 	struct plain *plain;           /* likewise */
+	const struct egress *egress;   /* likewise */
 	struct event_base *base;       /* the event loop; NULL in tests without one */
 	const struct waiting *waiting; /* the event loop's; NULL likewise */
 	const struct turns *turns;     /* likewise */

@@ -27,6 +27,21 @@ static void add_missing(void *arg, const char *name, const char *error)
 					     *error ? json_string(error) : json_null()));
 }
 
+/* null: it is not wanted. Errors are null where it holds. */
+static json_t *egress_guard(const struct control *control)
+{
+	struct egress_view view;
+	json_t *object;
+	egress_get_view(control->egress, &view);
+	if (!view.wanted)
+		return json_null();
+	object = json_object();
+	for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		json_object_set_new(object, i == EGRESS_ROCE ? "roce_error" : "clc_error",
+				    control_json_text(view.errors[i]));
+	return object;
+}
+
 json_t *control_show_host(struct control *control, struct page *page, struct refusal *refusal)
 {
 	(void)page;
@@ -34,8 +49,9 @@ json_t *control_show_host(struct control *control, struct page *page, struct ref
 	json_t *missing = json_array();
 	if (control->rnics)
 		rnics_each_missing(control->rnics, add_missing, missing);
-	return json_pack("{s:o, s:I, s:o, s:o, s:b, s:o}", "netns_cookie", netns_cookie(), "uid",
-			 (json_int_t)geteuid(), "descriptors_max", limit_of(RLIMIT_NOFILE),
+	return json_pack("{s:o, s:I, s:o, s:o, s:b, s:o, s:o}", "netns_cookie", netns_cookie(),
+			 "uid", (json_int_t)geteuid(), "descriptors_max", limit_of(RLIMIT_NOFILE),
 			 "locked_memory_max_bytes", limit_of(RLIMIT_MEMLOCK), "locks_memory",
-			 !fabric_can_share(control->fabric), "missing_rnics", missing);
+			 !fabric_can_share(control->fabric), "missing_rnics", missing,
+			 "egress_guard", egress_guard(control));
 }

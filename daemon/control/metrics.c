@@ -99,6 +99,13 @@ static void listeners_refused(struct source *source)
 	sample(source, source->snapshot.listeners.refused);
 }
 
+static void user_refused(struct source *source)
+{
+	const struct egress_view *egress = &source->snapshot.egress;
+	sample1(source, "what", "roce", egress->refused[EGRESS_ROCE]);
+	sample1(source, "what", "clc", egress->refused[EGRESS_CLC]);
+}
+
 static void long_turns(struct source *source)
 {
 	const struct turns *turns = source->snapshot.control->turns;
@@ -495,6 +502,9 @@ static const struct metric {
 	{ { "smcrd_listeners_refused", COUNTER, "",
 	    "Listening sockets that were too many and accept plain TCP" },
 	  listeners_refused },
+	{ { "smcrd_user_refused", COUNTER, "",
+	    "Attempts of users to send RoCEv2 packets or CLC messages in the name of this host" },
+	  user_refused },
 	{ { "smcrd_event_loop_long_turns", COUNTER, "",
 	    "Times that one kind of work kept all others waiting for more than 5 ms" },
 	  long_turns },

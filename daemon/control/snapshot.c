@@ -12,6 +12,7 @@ void snapshot_take(const struct control *control, struct snapshot *ret_snapshot)
 	if (control->conns)
 		conns_get_view(control->conns, &ret_snapshot->conns);
 	rdv_option_get_listeners(control->option, &ret_snapshot->listeners);
+	egress_get_view(control->egress, &ret_snapshot->egress);
 }
 
 const char *snapshot_size_name(unsigned int class)

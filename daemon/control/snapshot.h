@@ -15,6 +15,7 @@ struct snapshot {
 	struct smcr_engine_stats stats;
 	struct conns_view conns;
 	struct rdv_listeners listeners;
+	struct egress_view egress;
 };
 
 void snapshot_take(const struct control *control, struct snapshot *ret_snapshot);

@@ -127,6 +127,14 @@ static json_t *memory(const struct snapshot *snapshot)
 	return object;
 }
 
+static json_t *refused(const struct snapshot *snapshot)
+{
+	json_t *object = json_object();
+	set(object, "roce", snapshot->egress.refused[EGRESS_ROCE]);
+	set(object, "clc", snapshot->egress.refused[EGRESS_CLC]);
+	return object;
+}
+
 static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 {
 	struct rnic_info info;
@@ -159,6 +167,7 @@ json_t *control_show_stats(struct control *control, struct page *page, struct re
 	json_object_set_new(object, "failover_gaps", times(&snapshot.stats.failover_gaps));
 	json_object_set_new(object, "linkgroups", groups(&snapshot));
 	json_object_set_new(object, "memory", memory(&snapshot));
+	json_object_set_new(object, "refused", refused(&snapshot));
 	fabric_each_device(control->fabric, add_device, devices);
 	json_object_set_new(object, "devices", devices);
 	return object;

@@ -64,7 +64,7 @@ static json_t *json_peer_id(const uint8_t id[SMCR_PEER_ID_LEN])
 	return json_string(text);
 }
 
-static json_t *json_string_or_null(const char *text)
+json_t *control_json_text(const char *text)
 {
 	return text && *text ? json_string(text) : json_null();
 }
@@ -129,7 +129,7 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 			  "links", (int)context->links, "critical", critical);
 	json_object_set_new(object, "drained",
 			    json_boolean(smcr_engine_device_drained(context->control->engine, id)));
-	json_object_set_new(object, "down_text", json_string_or_null(info.down));
+	json_object_set_new(object, "down_text", control_json_text(info.down));
 	json_object_set_new(object, "counters", counters_json(&stats));
 	json_array_append_new(context->list, object);
 }
@@ -150,8 +150,8 @@ static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 {
 	bool v2 = view->version >= 2;
 	json_object_set_new(object, "release", v2 ? json_u64(view->v2.release) : json_null());
-	json_object_set_new(object, "eid", json_string_or_null(view->eid));
-	json_object_set_new(object, "peer_host", json_string_or_null(view->peer_host));
+	json_object_set_new(object, "eid", control_json_text(view->eid));
+	json_object_set_new(object, "peer_host", control_json_text(view->peer_host));
 	json_object_set_new(object, "peer_os", v2 ? json_string(view->v2.os) : json_null());
 	json_object_set_new(object, "direct", v2 ? json_boolean(view->v2.direct) : json_null());
 	json_object_set_new(object, "max_connections",
@@ -237,7 +237,7 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 		"{s:I, s:i, s:o, s:o, s:s, s:b, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, "
 		"s:I, s:I, s:I, s:o}",
 		"linkgroup", (json_int_t)view->lgr_id, "number", view->number, "peer",
-		control_json_host(&view->peer), "peer_host", json_string_or_null(view->peer_host),
+		control_json_host(&view->peer), "peer_host", control_json_text(view->peer_host),
 		"state", smcr_link_state_name(view->state), "disabled", view->disabled, "rnic",
 		view->device_name, "port", 1, "local_gid", json_gid(view->local_gid), "peer_gid",
 		json_gid(view->peer_gid), "local_qpn", json_qpn(part, view->local_qpn), "peer_qpn",
@@ -245,7 +245,7 @@ static bool add_link(void *arg, const struct smcr_link_view *view)
 		(json_int_t)view->uid, "peer_uid", (json_int_t)view->peer_uid, "connections",
 		(json_int_t)view->num_conns, "tx_bytes", (json_int_t)view->tx_bytes, "rx_bytes",
 		(json_int_t)view->rx_bytes, "retransmits", (json_int_t)stats.retransmits,
-		"last_error", json_string_or_null(view->last_error));
+		"last_error", control_json_text(view->last_error));
 	return page_add(part->page, part->list, object, group_sections[0], view->lgr_id);
 }
 
@@ -352,7 +352,7 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 			  "s:o, s:i, s:b, s:I, s:s?}",
 			  "id", view->plain ? json_null() : json_u64(view->number), "local",
 			  json_addr(&view->local), "peer", json_addr(&view->peer), "peer_host",
-			  json_string_or_null(linked ? view->engine.peer_host : ""), "role",
+			  control_json_text(linked ? view->engine.peer_host : ""), "role",
 			  role_name(view->role), "mode", client_mode_name(view->mode), "linkgroup",
 			  linked ? json_u64(view->engine.lgr_id) : json_null(), "link",
 			  linked && view->engine.link_number ? json_u64(view->engine.link_number)
@@ -371,7 +371,7 @@ static bool add_connection(void *arg, const struct client_conn_view *view)
 	flow_set(object, view);
 	const struct page *page = connections->part.page;
 	bool named = *view->program && (page->administrator || page->uid == view->uid);
-	json_object_set_new(object, "program", json_string_or_null(named ? view->program : NULL));
+	json_object_set_new(object, "program", control_json_text(named ? view->program : NULL));
 	json_object_set_new(object, "time_us", json_time(view->age_ms * 1000));
 	return page_add(connections->part.page, connections->part.list, object,
 			conn_sections[section], number);
@@ -519,20 +519,20 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 	struct rdv_listeners listeners;
 	rdv_option_get_listeners(control->option, &listeners);
 	plain_look(control->plain);
-	return json_pack(
-		"{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
-		"s:o, s:o, s:o, s:o, s:o, s:s}",
-		"version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
-		(json_int_t)((fabric_now() - control->started) / 1000), "socket",
-		control->config->socket_path, "peer_id",
-		json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
-		control->option != NULL, "error", json_string_or_null(control->option_error),
-		"listeners", (json_int_t)listeners.claimed, "listeners_refused_total",
-		(json_int_t)listeners.refused, "devices",
-		(json_int_t)fabric_num_devices(control->fabric), "connections",
-		connection_counts(control), "engine", engine_counts(&view), "event_loop",
-		loop_counts(control), "fallbacks", control_fallbacks(control), "fallback_peers",
-		control_fallback_peers(control), "skipped_peers", skipped_peers(control), "limits",
-		limits(control), "draining", draining(control), "dbus",
-		control->dbus ? control->dbus(control->reply_ctx) : "off");
+	return json_pack("{s:s, s:I, s:I, s:s, s:o, s:{s:b, s:o, s:I, s:I}, s:I, s:o, s:o, s:o, "
+			 "s:o, s:o, s:o, s:o, s:o, s:s}",
+			 "version", SMCRD_VERSION, "pid", (json_int_t)getpid(), "uptime_ms",
+			 (json_int_t)((fabric_now() - control->started) / 1000), "socket",
+			 control->config->socket_path, "peer_id",
+			 json_peer_id(control->config->engine.peer_id), "tcp_option", "available",
+			 control->option != NULL, "error", control_json_text(control->option_error),
+			 "listeners", (json_int_t)listeners.claimed, "listeners_refused_total",
+			 (json_int_t)listeners.refused, "devices",
+			 (json_int_t)fabric_num_devices(control->fabric), "connections",
+			 connection_counts(control), "engine", engine_counts(&view), "event_loop",
+			 loop_counts(control), "fallbacks", control_fallbacks(control),
+			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
+			 skipped_peers(control), "limits", limits(control), "draining",
+			 draining(control), "dbus",
+			 control->dbus ? control->dbus(control->reply_ctx) : "off");
 }

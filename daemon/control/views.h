@@ -19,6 +19,8 @@ json_t *control_show_linkgroups(struct control *control, struct page *page,
 json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_connections(struct control *control, struct page *page,
 				 struct refusal *refusal);
+/** null if there is none, or it is empty. */
+json_t *control_json_text(const char *text);
 /** An address without its port; null if there is none. */
 json_t *control_json_host(const struct smcr_addr *addr);
 /* rmbs.c, stats.c */

@@ -49,6 +49,7 @@ static const struct kind {
 	[EVENT_RESET] = { "reset", "cea1afda737d43599b17258a834d160d" },
 	[EVENT_RNIC_UP] = { "rnic-up", "87914d1c165a4f00b9b98665d4413c62" },
 	[EVENT_RNIC_DOWN] = { "rnic-down", "66b410de164b4869b25d32495f5c0571" },
+	[EVENT_USER_REFUSED] = { "user-refused", "7c1f0b6d2e9a4d58a3b47c905e16f2d8" },
 };
 _Static_assert(sizeof(kinds) / sizeof(kinds[0]) == NUM_EVENT_KINDS, "one has no name");
 
@@ -145,6 +146,8 @@ static const struct share of_commands = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EV
 					  EVENTS_KEPT };
 static const struct share of_rnics = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EVENTS_KEPT,
 				       EVENTS_KEPT };
+static const struct share of_users = { EVENTS_OF_PEERS_CONNS, EVENTS_OF_PEERS_CONNS, EVENTS_KEPT,
+				       EVENTS_KEPT };
 
 static const struct share *share_of(const struct event_record *event)
 {
@@ -160,6 +163,7 @@ static const struct share *share_of(const struct event_record *event)
 	case EVENT_RESET: return &of_connections;
 	case EVENT_RNIC_UP:
 	case EVENT_RNIC_DOWN: return &of_rnics;
+	case EVENT_USER_REFUSED: return &of_users;
 	}
 	return &of_links;
 }
@@ -367,7 +371,8 @@ static void put_sentence(struct event_record *event, const char *why)
 	case EVENT_FALLBACK:
 	case EVENT_RESET:
 	case EVENT_RNIC_UP:
-	case EVENT_RNIC_DOWN: break;
+	case EVENT_RNIC_DOWN:
+	case EVENT_USER_REFUSED: break;
 	}
 }
 
@@ -454,6 +459,15 @@ void events_rnic(struct events *events, const char *name, bool up, const char *t
 	snprintf(event.rnic, sizeof(event.rnic), "%s", name);
 	snprintf(event.text, sizeof(event.text), "rnic %s: %s", name, text);
 	add(events, &event, up ? LOG_NOTICE : LOG_WARNING);
+}
+
+/* ---- of users ---- */
+
+void events_refused(struct events *events, const char *text)
+{
+	struct event_record event = { .kind = EVENT_USER_REFUSED };
+	snprintf(event.text, sizeof(event.text), "%s", text);
+	add(events, &event, LOG_WARNING);
 }
 
 /* ---- of operators ---- */

@@ -46,8 +46,9 @@ enum event_kind {
 	EVENT_RESET,        /* a connection over SMC-R ended abnormally, and not with its group */
 	EVENT_RNIC_UP,      /* in use, or its port is active again */
 	EVENT_RNIC_DOWN,    /* gone, or its port is down */
+	EVENT_USER_REFUSED, /* a user has tried to speak for this host */
 };
-#define NUM_EVENT_KINDS (EVENT_RNIC_DOWN + 1)
+#define NUM_EVENT_KINDS (EVENT_USER_REFUSED + 1)
 
 struct event_record {
 	uint64_t id;      /* counts up from 1 */
@@ -87,6 +88,11 @@ void events_connection(struct events *events, const struct conns_told *told);
  * @param text  what has become of it, in words
  */
 void events_rnic(struct events *events, const char *name, bool up, const char *text);
+/**
+ * Users have tried to speak for this host, in RoCEv2 or CLC.
+ * @param text  who and what: a sentence
+ */
+void events_refused(struct events *events, const char *text);
 /**
  * An operator's command has ended.
  * @param command  what was asked for, by whom: the beginning of a sentence

@@ -314,12 +314,22 @@ static bool set_allow(struct config *config, struct value *value)
 	return add_rule(config, "allow", value);
 }
 
-static bool set_shared_memory(struct config *config, struct value *value)
+static bool set_bool(struct value *value, bool *ret)
 {
 	if (strcmp(value->text, "yes") && strcmp(value->text, "no"))
 		return refuse(value, "'%.40s' is not yes or no", value->text);
-	config->shared_memory = !strcmp(value->text, "yes");
+	*ret = !strcmp(value->text, "yes");
 	return true;
+}
+
+static bool set_shared_memory(struct config *config, struct value *value)
+{
+	return set_bool(value, &config->shared_memory);
+}
+
+static bool set_egress_guard(struct config *config, struct value *value)
+{
+	return set_bool(value, &config->egress_guard);
 }
 
 static bool set_dbus(struct config *config, struct value *value)
@@ -425,6 +435,7 @@ static const struct known_key {
 	{ { "allow", .list = true, .instead = "smcrctl policy add, policy delete" },
 	  NULL,
 	  set_allow },
+	{ { "egress_guard" }, "yes", set_egress_guard },
 	{ { "max_connections_per_user" }, "10000", NULL, MAX_CONNECTIONS, 1, 1000000 },
 	{ { "max_sessions_per_user" }, "1000", NULL, MAX_SESSIONS, 1, 1000000 },
 };

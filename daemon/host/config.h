@@ -90,6 +90,7 @@ struct config {
 	unsigned int tcp_keepalive_min_seconds; /* on the TCP side of SMC-R connections; 0: none */
 	unsigned int busy_poll_us; /* look for more work for this long before sleeping */
 	bool shared_memory;        /* programs may map the memory of their connections */
+	bool egress_guard; /* users may send neither to UDP port 4791 nor CLC of their own */
 	unsigned int max_connections_per_user;
 	unsigned int max_sessions_per_user;
 	struct smcr_config engine; /* peer_id and host_name are not set here */

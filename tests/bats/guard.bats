@@ -115,3 +115,131 @@ every_way() {
 	on sw python3 "$BATS_TEST_DIRNAME/roce_forge.py" 10.77.0.99 "$SERVER" 1234
 	until_true 5 has_dropped "$before"
 }
+
+# clc_user NAME HOST: a program of user 12345 that speaks CLC
+clc_user() {
+	talk_start "$1" "$2" python3 "$BATS_TEST_DIRNAME/clc_user.py"
+	tell "$1" 'user 12345'
+}
+
+# kept_from HOST COUNT: more packets than these have been kept back
+kept_from() {
+	[ "$(show "$1" stats .refused.clc)" -gt "$2" ]
+}
+
+# nobody_hears NAME HOST COMMAND: CLC of a program that stays where it is
+nobody_hears() {
+	local before
+	before=$(show "$2" stats .refused.clc)
+	tell "$1" "$3"
+	until_true 5 kept_from "$2" "$before"
+	tell "$1" heard nothing
+}
+
+@test "users cannot speak CLC in the name of their host, as client or server" {
+	two_daemons
+	chmod 755 "$HOSTS_DIR"
+	start_on a "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	clc_user client b
+	tell client "connect $SERVER 7001"
+	nobody_hears client b propose
+	tell client "connect $SERVER 7001"
+	nobody_hears client b end-group
+	# A server of the user's on the other host: the client's smcrd proposes, and gets no answer of that.
+	clc_user server a
+	tell server "listen $SERVER 7002"
+	start_on b "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 100
+	tell server accept
+	tell server wait
+	tell server heard clc
+	tell server end-group
+	until_true 5 kept_from a 0
+	shows a linkgroup 'length == 0'
+	# Beside smcrd, which has taken the socket over: its own Proposal passes, a Confirm of the user's does not.
+	tell client "connect $SERVER 7001"
+	tell client "hand-over $HOSTS_DIR/b.sock"
+	until_true 10 shows b connection 'any(.mode == "smcr")'
+	nobody_hears client b confirm
+	# Who it was is told.
+	until_true 5 shows b event 'any(.event == "user-refused" and (.text | startswith("user 12345 was refused to speak CLC")))'
+	[ "$(show a stats .refused.roce)" = 0 ]
+	# Root may, as it could forge the segments.
+	on b python3 "$BATS_TEST_DIRNAME/clc_attack.py" "$SERVER" 7001 bad-trailer
+}
+
+as_user=(setpriv --reuid 12345 --regid 12345 --clear-groups)
+
+nothing_refused() {
+	shows a stats '.refused.clc == 0 and .refused.roce == 0'
+	shows b stats '.refused.clc == 0 and .refused.roce == 0'
+}
+
+@test "programs of users use SMC-R through the gate" {
+	two_daemons
+	chmod 755 "$HOSTS_DIR"
+	start_on a "${as_user[@]}" "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	start_on a "${as_user[@]}" "$PROGRAMS/echo_server" "$SERVER" 7002
+	until_true 5 tcp_listens a 7001
+	until_true 5 tcp_listens a 7002
+	on b "${as_user[@]}" "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000
+	on b "${as_user[@]}" "$RUN" --require "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000 --way epoll
+	on b "${as_user[@]}" "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7002 --bytes 1000000
+	nothing_refused
+}
+
+@test "programs of users get their bytes over TCP when smcrd has declined" {
+	local way
+	hosts_up 1500
+	chmod 755 "$HOSTS_DIR"
+	ip -n "$HOSTS_ID-b" addr del 10.77.0.2/24 dev eth0
+	ip -n "$HOSTS_ID-b" addr add 10.77.0.2/28 dev eth0
+	ip -n "$HOSTS_ID-b" link set eth1 down
+	smcrd_start a
+	smcrd_start b --rnic soft:eth0
+	start_on a "${as_user[@]}" "$RUN" "$PROGRAMS/echo_server" "$SERVER" 7001
+	until_true 5 tcp_listens a 7001
+	for way in block epoll; do
+		on b "${as_user[@]}" "$RUN" "$PROGRAMS/echo_client" "$SERVER" 7001 --bytes 1000000 --way "$way"
+	done
+	until_true 5 shows a info '.connections.fallbacks_total > 0'
+	nothing_refused
+}
+
+@test "a server of a user's that does not speak CLC is connected to again, as without the gate" {
+	two_daemons
+	chmod 755 "$HOSTS_DIR"
+	clc_user server a
+	tell server "listen $SERVER 7002"
+	start_on b "${as_user[@]}" "$RUN" python3 -c '
+import socket
+print(socket.create_connection(("'"$SERVER"'", 7002)).recv(5).decode())' >"$HOSTS_DIR/got"
+	client=$!
+	tell server accept
+	tell server hello
+	tell server accept 'the option was not negotiated'
+	tell server hello
+	wait "$client"
+	[ "$(cat "$HOSTS_DIR/got")" = hello ]
+	nothing_refused
+}
+
+@test "egress_guard = no lets users send to UDP port 4791, and yes ends that at once" {
+	hosts_with_ipv6
+	echo 'egress_guard = no' >"$HOSTS_DIR/b.conf"
+	smcrd_start b
+	a_user user b
+	every_way user 4791 ok
+	tell user 'connect 10.77.0.1 4791'
+	[[ "$(smcrctl_on b doctor || true)" == *"warning: any user of this host can send"*"egress_guard is no"* ]]
+	echo 'egress_guard = yes' >"$HOSTS_DIR/b.conf"
+	smcrctl_on b config reload
+	tell user write EDESTADDRREQ
+	every_way user 4791 EPERM
+	until_true 5 shows b event 'any(.event == "user-refused" and (.text | startswith("user 12345 was refused the use of UDP port 4791")))'
+	shows b stats '.refused.roce > 10'
+	[[ "$(smcrctl_on b doctor || true)" == *"ok: users cannot send RoCEv2 packets or CLC messages in this host's name"* ]]
+	smcrctl_on b config set egress_guard no
+	every_way user 4791 ok
+	shows b stats '.refused.roce > 10' # they are not forgotten
+}

@@ -230,7 +230,7 @@ refused_a_link() {
 	grep -q 'could not be set up' "$HOSTS_DIR/$1.log"
 }
 
-# Any user of host b can begin a first contact that leads nowhere.
+# Whoever speaks CLC on host b can begin a first contact that leads nowhere: root, and users where there is no gate.
 @test "a first contact that leads nowhere does not end SMC-R between hosts whose links work" {
 	two_patient_daemons
 	echo_server a 7001

@@ -26,7 +26,9 @@ MAGIC, FORMAT = 0x534D, 1
 HELLO, ERROR, HANDOVER, RESULT, STATUS_REQUEST, STATUS, SOCKOPT_REQUEST = 1, 2, 3, 4, 5, 6, 7
 SOCKOPT, CONTROL, CONTROL_REPLY, INFO_REQUEST, INFO, MEMORY_REQUEST, MEMORY = 8, 9, 10, 11, 12, 13, 14
 SOL_SMCR, SO_CLAIM, SO_NEGOTIATED, SO_BAR = 0x534D4352, 1, 2, 4
-SO_NUMBERS = (1, 2, 3, 4, 5, 6, 255)
+SO_SPOKEN = 7
+SO_NUMBERS = (1, 2, 3, 4, 5, 6, 7, 255)
+EYE = b"\xe2\xd4\xc3\xd9"
 CHANGES = (
     ("linkgroup.delete", {"linkgroup": 1}),
     ("link.delete", {"linkgroup": 1, "link": 1}),
@@ -408,6 +410,68 @@ def attack_raw_connection():
     sock = socket.socket(fileno=fd)
     try:
         sock.send(some_bytes(500) or b"\0")
+    except OSError:
+        pass
+    sock.close()
+
+
+def clc(kind, length, flags=0):
+    return EYE + struct.pack(">BHB", kind, length, 0x10 | flags) + rng.randbytes(length - 12) + EYE
+
+
+def proposal():
+    body = rng.randbytes(30) + struct.pack(">H", 0) + socket.inet_aton("10.77.0.0") + bytes([24, 0, 0, 0])
+    return EYE + struct.pack(">BHB", 1, 12 + len(body), 0x10) + body + EYE
+
+
+def attack_clc():
+    """CLC of our own, in one piece or many: nobody must answer."""
+    fd = claimed_connection()
+    if fd is None:
+        return
+    sock = socket.socket(fileno=fd)
+    try:
+        if sock.getsockopt(SOL_SMCR, SO_NEGOTIATED) == 1:
+            counts["promised"] += 1
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            message = rng.choice((proposal(), clc(3, 68), clc(2, 68), clc(4, 28, 8)))
+            cut = rng.choice((len(message), 1, 7, 8, 27))
+            sock.send(message[:cut])
+            sock.send(message[cut:] + b"x")
+            if select.select([sock], [], [], 0.02)[0] and sock.recv(1):
+                sys.exit("an ordinary user's CLC was answered")
+    except OSError:
+        pass
+    sock.close()
+
+
+def attack_clc_beside():
+    """A connection is handed over, and CLC of our own is written to another descriptor of it."""
+    session = Session()
+    fd = claimed_connection()
+    if fd is None:
+        return
+    session.send(GREETING + frame(HANDOVER, bytes([1, 0, 0])), [fd])
+    try:
+        for _ in range(rng.randrange(1, 20)):
+            os.write(fd, rng.choice((clc(3, 68), clc(4, 28, 8))))
+            if rng.random() < 0.2 and select.select([fd], [], [], 0)[0]:
+                os.read(fd, 20)
+    except OSError:
+        pass
+    os.close(fd)
+    end(session)
+
+
+def attack_spoken():
+    """What smcrd has said only smcrd may say."""
+    fd = claimed_connection()
+    if fd is None:
+        return
+    sock = socket.socket(fileno=fd)
+    try:
+        sock.setsockopt(SOL_SMCR, SO_SPOKEN, rng.choice((b"\xff" * 8, struct.pack("=II", 52, 0) + proposal().ljust(1024))))
+        sys.exit("an ordinary user says what smcrd has said")
     except OSError:
         pass
     sock.close()

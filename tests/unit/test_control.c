@@ -1105,6 +1105,7 @@ static void the_host_is_told_of(void **state)
 	assert_int_equal(json_integer_value(result_of(reply, "netns_cookie")), (json_int_t)cookie);
 	assert_int_equal(json_integer_value(result_of(reply, "uid")), geteuid());
 	assert_true(json_is_array(result_of(reply, "missing_rnics")));
+	assert_true(json_is_null(result_of(reply, "egress_guard")));
 	json_decref(reply);
 }
 

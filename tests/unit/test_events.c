@@ -339,6 +339,21 @@ static void rnics(void **state)
 	events_free(events);
 }
 
+static void users_that_were_refused(void **state)
+{
+	(void)state;
+	struct events *events = fresh();
+	for (unsigned int i = 0; i < 2 * EVENTS_OF_PEERS_CONNS; i++)
+		events_refused(events, "user 1000 was refused the port, 3 times");
+	events_rnic(events, "soft:eth0", true, "in use");
+	events_refused(events, "user 1000 was refused the port, 4 times");
+	struct event_record last = look(events, 2 * EVENTS_OF_PEERS_CONNS + 1, 0).last;
+	assert_string_equal(last.text, "user 1000 was refused the port, 4 times");
+	assert_string_equal(event_kind_name(last.kind), "user-refused");
+	assert_int_equal(last.peer.family, 0);
+	events_free(events);
+}
+
 /** Each kind has a name and an id of its own: 128 bits, as the journal wants them. */
 static void kinds_are_told_apart(void **state)
 {
@@ -437,6 +452,7 @@ int main(void)
 		cmocka_unit_test(connections_leave_links_alone),
 		cmocka_unit_test(rnics),
 		cmocka_unit_test(kinds_are_told_apart),
+		cmocka_unit_test(users_that_were_refused),
 		cmocka_unit_test(the_catalog_has_all),
 		cmocka_unit_test(the_manual_has_all),
 		cmocka_unit_test(long_pieces),
