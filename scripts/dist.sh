@@ -21,11 +21,18 @@ git_here() {
 	git -c safe.directory="$PWD" "$@"
 }
 
+# tell_others: who has forgotten to add a file learns it here
+tell_others() {
+	others=$(git_here -c core.quotePath=false ls-files --others --exclude-standard | grep -vx MANIFEST | paste -sd ' ')
+	[ -z "$others" ] || echo "dist: not packed, because git does not know them: $others" | cut -c 1-300 >&2
+}
+
 # members: the names of the files, a line each
 members() {
 	if [ -e .git ]; then
 		command -v git >/dev/null || fail "this is a clone, and git is not installed: install git"
 		git_here -c core.quotePath=false ls-files >"$work/git" || fail "git does not tell which files are the sources"
+		tell_others
 		grep -vx MANIFEST "$work/git" || fail "git knows no file here"
 	elif [ -e MANIFEST ]; then
 		cat MANIFEST
