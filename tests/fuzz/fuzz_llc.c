@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC of version 1 in both dialects: what decodes encodes to bytes that decode to the same. */
+/*
+ * LLC of version 1 in both dialects: what decodes encodes to bytes that decode to the same. Without
+ * its keys a message of any kind and length is no other one, and has no PSN.
+ */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/smcr/llc.h"
@@ -23,9 +27,27 @@ static void check(const uint8_t *data, size_t size, enum smcr_dialect dialect)
 	must(memcmp(first, second, sizeof(first)) == 0);
 }
 
+static void check_hidden(const uint8_t *data, size_t size, enum smcr_dialect dialect,
+			 unsigned int forms)
+{
+	struct smcr_llc_msg msg;
+	uint8_t *hidden = malloc(size + !size);
+	memcpy(hidden, data, size);
+	smcr_llc_hide_keys(hidden, size, forms);
+	must(memcmp(hidden, data, size < 4 ? size : 4) == 0);
+	const int rc = smcr_llc_decode(hidden, size, dialect, &msg);
+	must(rc != 0 || msg.type != SMCR_LLC_ADD_LINK || msg.add_link.psn == 0);
+	must(rc == smcr_llc_decode(data, size, dialect, &msg));
+	free(hidden);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	check(data, size, SMCR_DIALECT_RFC);
 	check(data, size, SMCR_DIALECT_DEPLOYED);
+	check_hidden(data, size, SMCR_DIALECT_RFC, SMCR_LLC_FORM_RFC);
+	check_hidden(data, size, SMCR_DIALECT_DEPLOYED, SMCR_LLC_FORM_DEPLOYED);
+	check_hidden(data, size, SMCR_DIALECT_RFC, SMCR_LLC_FORM_ANY);
+	check_hidden(data, size, SMCR_DIALECT_DEPLOYED, SMCR_LLC_FORM_ANY);
 	return 0;
 }

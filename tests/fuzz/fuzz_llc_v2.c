@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* LLC of version 2: what decodes encodes to bytes that decode to the same, in both byte orders. */
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "proto/smcr/llc.h"
@@ -32,6 +33,20 @@ static void check_round_trip(const struct both *both, size_t size)
 	must(memcmp(first, second, (size_t)len) == 0);
 }
 
+/* Without its keys it is still the message that it was. */
+static void check_hidden(const uint8_t *data, size_t size)
+{
+	static struct both hidden;
+	uint8_t *bytes = malloc(size);
+	memcpy(bytes, data, size);
+	smcr_llc_hide_keys(bytes, size, SMCR_LLC_FORM_ANY);
+	must(smcr_llc_decode_v2(bytes, size, &hidden.msg, &hidden.rtokens) == 0);
+	must(hidden.msg.type != SMCR_LLC_ADD_LINK || hidden.msg.add_link.psn == 0);
+	for (unsigned int i = 0; i < hidden.rtokens.count; i++)
+		must(hidden.rtokens.pair[i].new_rkey == 0 && hidden.rtokens.pair[i].ref_rkey == 0);
+	free(bytes);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const enum smcr_byte_order orders[] = { SMCR_ORDER_UNKNOWN, SMCR_ORDER_LITTLE,
@@ -44,6 +59,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	must(size >= SMCR_LLC_LEN && size <= SMCR_LLC_V2_MAX_LEN);
 	must(both.msg.type + SMCR_LLC_V2_TYPE == data[0] && both.msg.reply == (data[3] >> 7));
 	must(both.rtokens.count == 0 || both.msg.type == SMCR_LLC_ADD_LINK);
+	check_hidden(data, size);
 	for (size_t i = 0; i < 3; i++) {
 		both.msg.order = orders[i];
 		check_round_trip(&both, size);
