@@ -69,6 +69,7 @@ PKGS := inih libevent libsystemd libnl-3.0 libnl-genl-3.0 libnl-route-3.0 jansso
 PKG_CFLAGS = $(shell $(PKG_CONFIG) --cflags $(PKGS))
 PKG_LIBS = $(shell $(PKG_CONFIG) --libs $(PKGS))
 CMOCKA_LIBS = $(shell $(PKG_CONFIG) --libs cmocka)
+CURSES_LIBS = $(shell $(PKG_CONFIG) --libs ncursesw)
 CFLAGS_ALL = $(BASE_CFLAGS) $(SAN_FLAGS) $(PKG_CFLAGS) $(CFLAGS)
 LDFLAGS_ALL = $(SAN_FLAGS) $(LDFLAGS)
 
@@ -183,7 +184,7 @@ $(B)/bin/smcrd: $(call obj,$(wildcard daemon/*.c)) $(ALL_LIBS)
 # It makes connections itself, by libsmcr's functions, and needs no library of ours to be found.
 $(B)/bin/smcrctl: $(call obj,$(SMCRCTL_SRCS) $(LIBSMCR_SRCS) $(CORE_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson libisal) -ldl
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(shell $(PKG_CONFIG) --libs jansson libisal ncursesw) -ldl
 
 $(B)/bin/smcr-run: $(call obj,$(SMCRRUN_SRCS)) $(PROTO_LIB)
 	@mkdir -p $(@D)
@@ -228,7 +229,7 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 
 $(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(SMCRCTL_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
-	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
+	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CURSES_LIBS) $(CMOCKA_LIBS)
 
 # The libraries' logic, linked into sanitized test programs.
 lib_test_obj = $(patsubst %.c,$(B)/obj/lib-test/%.o,$(1))

@@ -13,7 +13,7 @@ set -euo pipefail
 
 build=(
 	gcc make pkg-config libc6-dev linux-libc-dev clang bpftool libbpf-dev libevent-dev libibverbs-dev
-	libinih-dev libisal-dev libjansson-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
+	libinih-dev libisal-dev libjansson-dev libncurses-dev libnl-3-dev libnl-genl-3-dev libnl-route-3-dev libsystemd-dev
 	systemtap-sdt-dev uthash-dev
 )
 deb=(build-essential debhelper dpkg-dev)

@@ -19,14 +19,15 @@ static const struct filter {
 	uint64_t max;
 	const char *objects; /* that can be limited by it, with a blank before and behind each */
 } filters[] = {
-	{ "peer", "peer", "ADDRESS", TEXT, 0, " peer linkgroup link connection event capture " },
-	{ "port", "port", "NUMBER", NUMBER, UINT16_MAX, " connection " },
-	{ "pid", "pid", "NUMBER", NUMBER, INT32_MAX, " connection " },
-	{ "uid", "uid", "USER", USER, 0, " connection " },
-	{ "mode", "mode", "MODE", TEXT, 0, " connection " },
+	{ "peer", "peer", "ADDRESS", TEXT, 0,
+	  " peer linkgroup link connection event top capture " },
+	{ "port", "port", "NUMBER", NUMBER, UINT16_MAX, " connection top " },
+	{ "pid", "pid", "NUMBER", NUMBER, INT32_MAX, " connection top " },
+	{ "uid", "uid", "USER", USER, 0, " connection top " },
+	{ "mode", "mode", "MODE", TEXT, 0, " connection top " },
 	{ "state", "state", "STATE", TEXT, 0, " link connection " },
 	{ "group", "linkgroup", "GROUP", GROUP, 0,
-	  " linkgroup link connection rmb event capture " },
+	  " linkgroup link connection rmb event top capture " },
 };
 
 static bool concerns(const struct filter *filter, const char *object)

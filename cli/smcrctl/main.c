@@ -54,6 +54,7 @@ static int run_tool(const struct arguments *args)
 	const struct tool_call call = { .socket_path = args->socket_path,
 					.output = &args->output,
 					.capture = &args->capture,
+					.top = &args->top,
 					.argc = args->request.argc,
 					.argv = args->request.argv };
 	return args->request.object->run(&call);

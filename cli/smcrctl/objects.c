@@ -11,6 +11,7 @@
 #include "cli/smcrctl/policy.h"
 #include "cli/smcrctl/stats.h"
 #include "cli/smcrctl/table.h"
+#include "cli/smcrctl/top_frame.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -19,8 +20,7 @@ static const char *text_of(const json_t *row, const char *key)
 	return json_string_value(json_object_get(row, key));
 }
 
-/* GROUP/NUMBER, as links are named on the command line. */
-static char *link_name(const json_t *row, const char *number_key)
+char *link_text(const json_t *row, const char *number_key)
 {
 	const json_t *group = json_object_get(row, "linkgroup");
 	const json_t *number = json_object_get(row, number_key);
@@ -35,12 +35,12 @@ static char *link_name(const json_t *row, const char *number_key)
 
 static char *link_of_link(const json_t *row)
 {
-	return link_name(row, "number");
+	return link_text(row, "number");
 }
 
 static char *link_of_connection(const json_t *row)
 {
-	return link_name(row, "link");
+	return link_text(row, "link");
 }
 
 /* "active, disabled": it is up, but the operator wants nothing written on it. */
@@ -421,7 +421,7 @@ static const struct column connection_columns[] = {
 /* GROUP/NUMBER, as links have. */
 static char *rmb_name(const json_t *row)
 {
-	return link_name(row, "number");
+	return link_text(row, "number");
 }
 
 /* Of its size, in percent. */
@@ -547,6 +547,9 @@ const struct object objects[] = {
 	{ "drain", NULL, NULL },
 	{ "connection", "of programs, and why some stayed TCP", print_connections,
 	  TABLE(connection_columns) },
+	{ "top", "the busiest connections, links and link groups, live", .run = top_run,
+	  .columns = top_columns, .num_columns = TOP_NUM_COLUMNS,
+	  .arguments = "[FILTER ..] [--batch]" },
 	{ "rmb", "receive and send buffers: how many are in use, how full", print_rmbs,
 	  TABLE(rmb_columns) },
 	{ "stats", "sums over all connections since the start", stats_print },

@@ -29,6 +29,9 @@ struct object {
 	const char *arguments; /* of a tool; NULL: none */
 };
 
+/** "GROUP/NUMBER" of a row with a link, as links are named on the command line; malloc'ed, or NULL:
+ *  it has none. @param number_key  the key of the link's number */
+char *link_text(const json_t *row, const char *number_key);
 /** When it happened, for people; malloc'ed, or NULL: that is not known. */
 char *event_time(const json_t *event);
 /** An event as a line of "smcrctl monitor". */

@@ -15,24 +15,35 @@
 #define MAX_NUMBER   1000 /* of events that smcrd has */
 #define MIN_WATCH_S  0.1
 #define MAX_WATCH_S  86400.0
+#define TOP_S        1.0 /* between frames, if nothing else is said */
 #define ERROR_LEN    256
 
 static const struct option long_options[] = {
-	{ "json", no_argument, NULL, 'j' },        { "pretty", no_argument, NULL, 'p' },
-	{ "details", no_argument, NULL, 'd' },     { "socket", required_argument, NULL, 's' },
-	{ "bytes", no_argument, NULL, 'B' },       { "sort", required_argument, NULL, 'S' },
-	{ "watch", required_argument, NULL, 'w' }, { "number", required_argument, NULL, 'N' },
-	{ "write", required_argument, NULL, 'W' }, { "data", no_argument, NULL, 'A' },
-	{ "count", required_argument, NULL, 'C' }, { "seconds", required_argument, NULL, 'T' },
-	{ "disorderly", no_argument, NULL, 'D' },  { "wait", no_argument, NULL, 'I' },
-	{ "off", no_argument, NULL, 'O' },         { "version", no_argument, NULL, 'V' },
-	{ "help", no_argument, NULL, 'h' },        { 0 },
+	{ "json", no_argument, NULL, 'j' },
+	{ "pretty", no_argument, NULL, 'p' },
+	{ "details", no_argument, NULL, 'd' },
+	{ "socket", required_argument, NULL, 's' },
+	{ "bytes", no_argument, NULL, 'B' },
+	{ "sort", required_argument, NULL, 'S' },
+	{ "watch", required_argument, NULL, 'w' },
+	{ "number", required_argument, NULL, 'N' },
+	{ "write", required_argument, NULL, 'W' },
+	{ "data", no_argument, NULL, 'A' },
+	{ "count", required_argument, NULL, 'C' },
+	{ "seconds", required_argument, NULL, 'T' },
+	{ "disorderly", no_argument, NULL, 'D' },
+	{ "wait", no_argument, NULL, 'I' },
+	{ "off", no_argument, NULL, 'O' },
+	{ "batch", no_argument, NULL, 'b' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ 0 },
 };
 
 /* The letters of these are none of the command line's. */
 static bool long_only(int letter)
 {
-	return strchr("BSNDWACTIO", letter) != NULL;
+	return strchr("BSNDWACTIOb", letter) != NULL;
 }
 
 const char *options_name(unsigned int nth, bool *ret_has_value, char *ret_letter)
@@ -127,24 +138,45 @@ static bool settle_w(struct arguments *args)
 	return !*error || words_refuse("%s", error);
 }
 
+/* What is for one tool only, or two. */
+static bool tools_fit(const struct arguments *args)
+{
+	const struct tool_capture *capture = &args->capture;
+	int (*const tool)(const struct tool_call *) = args->request.object->run;
+	if ((capture->file || capture->data || capture->seconds > 0) && tool != capture_run)
+		return words_refuse("--write, --data and --seconds go with 'capture' only");
+	if (capture->count && tool != capture_run && tool != top_run)
+		return words_refuse("--count goes with 'capture' and 'top' only");
+	if (args->top.batch && tool != top_run)
+		return words_refuse("--batch goes with 'top' only");
+	return true;
+}
+
+static void settle_top(struct arguments *args)
+{
+	args->top.seconds = args->watch > 0 ? args->watch : TOP_S;
+	args->top.frames = args->capture.count;
+	args->top.number = args->number;
+	args->top.order = args->order;
+}
+
 /* What some options say has a meaning for some objects only. */
 static bool options_fit(struct arguments *args)
 {
 	const struct request *request = &args->request;
-	const struct tool_capture *capture = &args->capture;
-	if (!settle_w(args))
+	const bool is_top = request->object->run == top_run;
+	if (!settle_w(args) || !tools_fit(args))
 		return false;
-	if ((capture->file || capture->data || capture->count || capture->seconds > 0) &&
-	    request->object->run != capture_run)
-		return words_refuse(
-			"--write, --data, --count and --seconds go with 'capture' only");
-	if (args->watch > 0 && !request->show)
+	if (args->watch > 0 && !request->show && !is_top)
 		return words_refuse("--watch goes with what shows something");
-	if (args->number && !request->monitor)
-		return words_refuse("--number goes with 'monitor' only");
-	if (args->sort && !request->show)
+	if (args->number && !request->monitor && !is_top)
+		return words_refuse("--number goes with 'monitor' and 'top' only");
+	if (args->sort && !request->show && !is_top)
 		return words_refuse("--sort goes with tables");
-	return !args->sort || sort_parse(args->sort, request->object, &args->order);
+	if (args->sort && !sort_parse(args->sort, request->object, &args->order))
+		return false;
+	settle_top(args);
+	return true;
 }
 
 /* @return as options_parse() */
@@ -192,6 +224,7 @@ static int take_option(int letter, const char *word, bool is_long, struct argume
 	case 'D': args->flags |= COMMANDS_DISORDERLY; break;
 	case 'I': args->flags |= COMMANDS_WAIT; break;
 	case 'O': args->flags |= COMMANDS_OFF; break;
+	case 'b': args->top.batch = true; break;
 	case 'V': puts("smcrctl " SMCRD_VERSION); return STATUS_DONE;
 	case 'h': help_usage(stdout); return STATUS_DONE;
 	case ':': fail(error, "option '%s' is not followed by its value", word); break;

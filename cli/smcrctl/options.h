@@ -17,6 +17,7 @@ struct arguments {
 	double watch;                  /* seconds; 0: once */
 	const char *w;                 /* as -w has it; NULL: not given */
 	struct tool_capture capture;   /* what its options say */
+	struct tool_top top;           /* what those of a terminal view say */
 	const char *sort;              /* as it was given; NULL: not at all */
 	struct sort order;             /* what that means */
 	char title[OPTIONS_TITLE_LEN]; /* the words after the options */

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "cli/smcrctl/objects.h"
 #include "cli/smcrctl/words.h"
 
 #define TITLES_LEN 600

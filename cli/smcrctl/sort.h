@@ -6,7 +6,9 @@
 #include <jansson.h>
 #include <stdbool.h>
 
-#include "cli/smcrctl/objects.h"
+#include "cli/smcrctl/table.h"
+
+struct object;
 
 struct sort {
 	const struct column *column; /* NULL: in smcrd's order */

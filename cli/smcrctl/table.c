@@ -154,7 +154,9 @@ static bool fill_column(struct table *table, const json_t *rows, const struct co
 		return false;
 	cells[0] = strdup(column->title);
 	table->widths[c] = width_of(column->title);
-	table->right[c] = false;
+	if (table->widths[c] < column->least)
+		table->widths[c] = column->least;
+	table->right[c] = column->least && column->key && is_bytes(column->key);
 	for (size_t r = 0; r < table->num_rows; r++) {
 		const json_t *row = json_array_get(rows, r);
 		cells[r + 1] = table_cell(row, column);
@@ -244,7 +246,7 @@ void table_print(const json_t *rows, const struct column *columns, size_t num_co
 	       drop_least(&table))
 		dropped++;
 	print_rows(&table);
-	if (dropped && table.num_rows)
+	if (dropped && table.num_rows && !table_style.quiet)
 		printf("(%zu more column%s with -d, or on a wider terminal)\n", dropped,
 		       dropped == 1 ? "" : "s");
 	while (table.num_columns > 0)

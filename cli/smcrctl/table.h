@@ -23,14 +23,16 @@ struct column {
 	/* Instead of the plain value, which is what rows are sorted by all the same; malloc'ed, or
 	 * NULL. */
 	char *(*format)(const json_t *row);
-	unsigned char drop; /* left out on a narrow terminal, the largest first; 0: never */
-	bool sentence;      /* text that goes on in the terminal's next line, if it has to */
+	unsigned char drop;  /* left out on a narrow terminal, the largest first; 0: never */
+	unsigned char least; /* so wide at least: its neighbours stay where they are */
+	bool sentence;       /* text that goes on in the terminal's next line, if it has to */
 };
 
 /** How tables look from now on; everything wide and human at first. */
 struct table_style {
 	bool exact_bytes;
 	size_t width; /* of the terminal; 0: as wide as it takes */
+	bool quiet;   /* do not tell of columns that were left out */
 };
 void table_set_style(const struct table_style *style);
 

@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "cli/smcrctl/output.h"
+#include "cli/smcrctl/sort.h"
 
 /** Options of a capture. */
 struct tool_capture {
@@ -20,11 +21,21 @@ struct tool_capture {
 	double seconds;   /* likewise */
 };
 
+/** Options of the terminal view. */
+struct tool_top {
+	double seconds;      /* from frame to frame */
+	bool batch;          /* frames as text, whatever standard output is */
+	uint64_t frames;     /* then it ends; 0: never */
+	unsigned int number; /* rows of each table as text; 0: not given */
+	struct sort order;   /* column NULL: not given */
+};
+
 /** How a tool is called. */
 struct tool_call {
 	const char *socket_path; /* of smcrd */
 	const struct output *output;
 	const struct tool_capture *capture;
+	const struct tool_top *top;
 	int argc; /* the words behind the tool's name */
 	char **argv;
 };
@@ -38,5 +49,7 @@ int doctor_run(const struct tool_call *call);
 int check_run(const struct tool_call *call);
 /** smcrctl capture: what goes to RNICs and comes from them, as pcapng. */
 int capture_run(const struct tool_call *call);
+/** smcrctl top: the busiest connections, on the terminal. */
+int top_run(const struct tool_call *call);
 
 #endif

@@ -144,30 +144,34 @@ static void notice_resizes(void)
 	sigaction(SIGWINCH, &action, NULL);
 }
 
+bool watch_left(const struct timespec *end, struct timespec *ret_left)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ret_left->tv_sec = end->tv_sec - now.tv_sec;
+	ret_left->tv_nsec = end->tv_nsec - now.tv_nsec;
+	if (ret_left->tv_nsec < 0) {
+		ret_left->tv_sec--;
+		ret_left->tv_nsec += 1000000000;
+	}
+	return ret_left->tv_sec >= 0;
+}
+
 /* @return whether the time is over; otherwise a signal has come, or the reader has gone */
 static bool wait_until(const struct timespec *end, struct pollfd *reader)
 {
-	struct timespec now, left;
+	struct timespec left;
 	sigset_t mask;
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	left.tv_sec = end->tv_sec - now.tv_sec;
-	left.tv_nsec = end->tv_nsec - now.tv_nsec;
-	if (left.tv_nsec < 0) {
-		left.tv_sec--;
-		left.tv_nsec += 1000000000;
-	}
-	if (left.tv_sec < 0)
+	if (!watch_left(end, &left))
 		return true;
 	sigprocmask(SIG_SETMASK, NULL, &mask);
 	sigdelset(&mask, SIGWINCH);
 	return ppoll(reader, 1, &left, &mask) == 0;
 }
 
-/* Steps of the same length; what could not be done in time is left out. */
-static void set_next(const struct watch *watch, struct timespec *next)
+void watch_set_next(double seconds, struct timespec *next)
 {
 	struct timespec now;
-	double seconds = watch->seconds;
 	next->tv_sec += (time_t)seconds;
 	next->tv_nsec += (long)((seconds - (double)(time_t)seconds) * 1e9);
 	next->tv_sec += next->tv_nsec / 1000000000;
@@ -183,7 +187,7 @@ static int wait_for_next(const struct watch *watch, struct timespec *next)
 {
 	struct pollfd reader = interrupt_reader();
 	int status = 0;
-	set_next(watch, next);
+	watch_set_next(watch->seconds, next);
 	while (!status && !wait_until(next, &reader)) {
 		if (interrupt_reader_has_gone(&reader)) {
 			interrupt_without_reader();
@@ -207,10 +211,11 @@ int watch_run(const struct watch *watch)
 		fputs(TO_HOME CLEAR_REST, stdout);
 		fflush(stdout);
 	}
-	for (;;) {
+	for (uint64_t times = 1;; times++) {
 		int status = watch->terminal ? paint_screen(watch) : print_next(watch);
-		if (!status)
-			status = wait_for_next(watch, &next);
+		if (status || times == watch->count)
+			return status;
+		status = wait_for_next(watch, &next);
 		if (status)
 			return status;
 	}

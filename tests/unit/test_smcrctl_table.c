@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "cli/smcrctl/objects.h"
 #include "cli/smcrctl/sort.h"
 #include "cli/smcrctl/table.h"
 #include "cli/smcrctl/words.h"
