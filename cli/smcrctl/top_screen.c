@@ -32,6 +32,10 @@ bool top_screen_open(void)
 
 void top_screen_close(void)
 {
+	/* Where the terminal does not bring back what stood there before. */
+	move(LINES - 1, 0);
+	clrtoeol();
+	refresh();
 	endwin();
 	delscreen(screen);
 	screen = NULL;

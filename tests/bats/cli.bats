@@ -382,6 +382,8 @@ TO_COMPLETE='{"device.show":[[{"name":"soft:eth0"},{"name":"soft:eth1"}]],
 	[ "$(completes "smcrctl failover 1 from ")" = "1/1 1/2" ]
 	[ "$(completes "smcrctl link show state ")" = "activating active deactivating failed" ]
 	[ "$(completes "smcrctl connection mode smcr s")" = "state" ]
+	[ "$(completes "smcrctl top ")" = "peer port pid uid mode group" ]
+	[ "$(completes "smcrctl top --sort -tx/")" = "-tx/s" ]
 	[ "$(completes "smcrctl monitor peer ")" = "10.77.0.2 fd00::3" ]
 	[ "$(completes "smcrctl link peer fd00:")" = ":3" ] # bash has the rest
 	[ "$(completes "smcrctl check 10.")" = "10.77.0.2" ]
@@ -425,6 +427,7 @@ zsh_completes() {
 	zsh_completes "smcrctl link delete 12" "smcrctl link delete 12/1 " 12/1
 	zsh_completes "sudo smcrctl link delete 12" "sudo smcrctl link delete 12/1 " 12/1
 	zsh_completes "smcrctl failover 1 from " "smcrctl failover 1 from 1/" 1/1 1/2
+	zsh_completes "smcrctl top --sort byt" "smcrctl top --sort bytes/s " bytes/s
 	zsh_completes "smcrctl link peer fd00:" "smcrctl link peer fd00::3 " fd00::3
 	zsh_completes "smcrctl device drain soft:" "smcrctl device drain soft:eth" soft:eth0 soft:eth1
 	zsh_completes "smcrctl policy delete " 'smcrctl policy delete deny\ port\ 22 ' "deny port 22"
