@@ -9,6 +9,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <sched.h>
@@ -480,6 +481,75 @@ static void a_socket_that_is_connected_again_is_held_again(void **state)
 	close(listener);
 }
 
+/* The kernel's limit for what hangs on a socket, of this network namespace. @return it was set */
+static bool set_room(const char *bytes)
+{
+	FILE *f = fopen("/proc/sys/net/core/optmem_max", "we");
+	if (!f)
+		return false; /* before Linux 6.8 */
+	fputs(bytes, f);
+	return fclose(f) == 0;
+}
+
+/* The listener gives its claim up when it has answered; the connection exists from its first bytes
+ * on. */
+static void unclaim_behind_the_answer(struct ends *ends, int *ret_listener)
+{
+	struct sockaddr_in addr = { .sin_family = AF_INET,
+				    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(addr);
+	const int zero = 0, seconds = 60;
+	int listener = claimed_socket(AF_INET);
+	assert_int_equal(bind(listener, (struct sockaddr *)&addr, len), 0);
+	assert_int_equal(
+		setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(seconds)), 0);
+	assert_int_equal(listen(listener, 1), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
+	ends->client = claimed_socket(AF_INET);
+	assert_int_equal(connect(ends->client, (struct sockaddr *)&addr, len), 0);
+	assert_promised(ends->client);
+	assert_int_equal(setsockopt(listener, IPC_SOL_SMCR, IPC_SO_CLAIM, &zero, sizeof(zero)), 0);
+	*ret_listener = listener;
+}
+
+static void giving_the_claim_up_does_not_open_the_gate(void **state)
+{
+	uint8_t proposal[64];
+	size_t len = a_proposal(proposal);
+	struct ends ends;
+	int listener;
+	(void)state;
+	unclaim_behind_the_answer(&ends, &listener);
+	write_all(ends.client, proposal, len);
+	ends.server = accept(listener, NULL, NULL);
+	assert_true(ends.server >= 0);
+	assert_promised(ends.server);
+	assert_int_equal(fchown(ends.server, USER, (gid_t)-1), 0);
+	assert_refused(ends.server, ends.client, proposal, len);
+	close(listener);
+	close_ends(&ends);
+}
+
+/* Without room for what the programs know of it there is no connection. */
+static void nor_does_a_socket_without_room(void **state)
+{
+	uint8_t proposal[64];
+	size_t len = a_proposal(proposal);
+	struct ends ends;
+	int listener;
+	(void)state;
+	unclaim_behind_the_answer(&ends, &listener);
+	if (set_room("0")) {
+		write_all(ends.client, proposal, len);
+		assert_true(set_room("131072"));
+		assert_int_equal(fcntl(listener, F_SETFL, O_NONBLOCK), 0);
+		assert_int_equal(accept(listener, NULL, NULL), -1);
+		assert_int_equal(errno, EAGAIN);
+	}
+	close(listener);
+	close(ends.client);
+}
+
 static void users_are_told_apart(void **state)
 {
 	uint8_t proposal[64];
@@ -541,6 +611,8 @@ int main(void)
 		cmocka_unit_test(what_others_wrote_before_is_noticed),
 		cmocka_unit_test(only_smcrd_says_what_it_has_said),
 		cmocka_unit_test(a_socket_that_is_connected_again_is_held_again),
+		cmocka_unit_test(giving_the_claim_up_does_not_open_the_gate),
+		cmocka_unit_test(nor_does_a_socket_without_room),
 		cmocka_unit_test(users_are_told_apart),
 		cmocka_unit_test(without_the_gate_all_passes),
 	};

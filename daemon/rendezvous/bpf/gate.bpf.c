@@ -28,7 +28,6 @@
 #define IPPROTO_DSTOPTS  60
 #define IPV6_HEADER      40
 #define IPV6_HEADERS_MAX 4 /* extension headers that are looked past */
-#define TCP_HEADER       20
 
 /* proto/smcr/clc.h, which needs libc headers. */
 #define CLC_HEADER      8
@@ -65,48 +64,61 @@ static __always_inline bool is_extension(__u8 next)
 	return next == IPPROTO_HOPOPTS || next == IPPROTO_ROUTING || next == IPPROTO_DSTOPTS;
 }
 
-/* @return where TCP's header begins; 0: the packet is another one, or cannot be read */
-static __always_inline __u32 find_tcp6(struct __sk_buff *skb)
+enum sight {
+	SEEN,
+	NOTHING, /* no byte of the stream, or another packet than TCP's: what IPsec made of it */
+	HIDDEN,  /* there may be something */
+};
+
+/* @param ret_at  where TCP's header begins */
+static __always_inline enum sight find_tcp6(struct __sk_buff *skb, __u32 *ret_at)
 {
 	__u8 next, header[2];
 	__u32 at = IPV6_HEADER;
 	if (bpf_skb_load_bytes(skb, 6, &next, sizeof(next)))
-		return 0;
+		return HIDDEN;
 	for (int i = 0; i < IPV6_HEADERS_MAX && is_extension(next); i++) {
 		if (bpf_skb_load_bytes(skb, at, header, sizeof(header)))
-			return 0;
+			return HIDDEN;
 		next = header[0];
 		at += ((__u32)header[1] + 1) * 8;
 	}
-	return next == IPPROTO_TCP ? at : 0;
+	*ret_at = at;
+	if (is_extension(next))
+		return HIDDEN;
+	return next == IPPROTO_TCP ? SEEN : NOTHING;
 }
 
-static __always_inline __u32 find_tcp(struct __sk_buff *skb)
+static __always_inline enum sight find_tcp(struct __sk_buff *skb, __u32 *ret_at)
 {
 	__u8 length, protocol;
 	if (skb->protocol == bpf_htons(ETH_P_IPV6))
-		return find_tcp6(skb);
+		return find_tcp6(skb, ret_at);
 	if (skb->protocol != bpf_htons(ETH_P_IP) ||
 	    bpf_skb_load_bytes(skb, 0, &length, sizeof(length)) ||
 	    bpf_skb_load_bytes(skb, 9, &protocol, sizeof(protocol)))
-		return 0;
-	return protocol == IPPROTO_TCP ? (__u32)(length & 0xF) * 4 : 0;
+		return HIDDEN;
+	*ret_at = (__u32)(length & 0xF) * 4;
+	return protocol == IPPROTO_TCP ? SEEN : NOTHING;
 }
 
-/* @return there is something */
-static __always_inline bool find_piece(struct __sk_buff *skb, __u32 first, struct piece *piece)
+static __always_inline enum sight find_piece(struct __sk_buff *skb, __u32 first,
+					     struct piece *piece)
 {
 	__u8 length;
-	__u32 sequence, tcp = find_tcp(skb);
-	if (!tcp || bpf_skb_load_bytes(skb, tcp + 4, &sequence, sizeof(sequence)) ||
+	__u32 sequence, tcp = 0;
+	enum sight sight = find_tcp(skb, &tcp);
+	if (sight != SEEN)
+		return sight;
+	if (bpf_skb_load_bytes(skb, tcp + 4, &sequence, sizeof(sequence)) ||
 	    bpf_skb_load_bytes(skb, tcp + 12, &length, sizeof(length)))
-		return false;
+		return HIDDEN;
 	piece->at = tcp + (length >> 4) * 4;
-	if (piece->at < tcp + TCP_HEADER || piece->at >= skb->len)
-		return false;
+	if (piece->at >= skb->len)
+		return NOTHING;
 	piece->len = skb->len - piece->at;
 	piece->offset = bpf_ntohl(sequence) - first;
-	return true;
+	return SEEN;
 }
 
 /* ---- what smcrd has said */
@@ -173,20 +185,27 @@ static __always_inline bool is_allowed(struct __sk_buff *skb, const struct piece
 	return !may_be_clc(head, len) || is_harmless_decline(head, piece->len);
 }
 
+static __always_inline bool may_leave(struct __sk_buff *skb, struct bpf_sock *sk,
+				      struct smcr_sock *sock, const struct piece *piece)
+{
+	const struct smcr_spoken *said = bpf_sk_storage_get(&spoken, sk, NULL, 0);
+	if (said && said->length && said->first == sock->first)
+		return was_said(skb, said, piece);
+	if (!is_allowed(skb, piece))
+		return false;
+	sock->flags &= ~SMCR_SOCK_HELD;
+	return true;
+}
+
 static __always_inline int judge(struct __sk_buff *skb, struct bpf_sock *sk, struct smcr_sock *sock)
 {
 	struct piece piece;
 	__u32 uid = bpf_get_socket_uid(skb);
-	if (uid == 0 || !find_piece(skb, sock->first, &piece))
+	if (uid == 0)
 		return 1;
-	const struct smcr_spoken *said = bpf_sk_storage_get(&spoken, sk, NULL, 0);
-	if (said && said->length && said->first == sock->first) {
-		if (was_said(skb, said, &piece))
-			return 1;
-	} else if (is_allowed(skb, &piece)) {
-		sock->flags &= ~SMCR_SOCK_HELD;
+	enum sight sight = find_piece(skb, sock->first, &piece);
+	if (sight == NOTHING || (sight == SEEN && may_leave(skb, sk, sock, &piece)))
 		return 1;
-	}
 	count_refused(uid);
 	return 0;
 }

@@ -1089,8 +1089,12 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 		sock->flags = SMCR_SOCK_BARRED;
 		return 0;
 	}
-	if (sock && sk->state == BPF_TCP_LISTEN)
+	if (sock && sk->state == BPF_TCP_LISTEN) {
 		discount_listener(sk, sock);
+		/* It stays for late_child(): making one then could fail. */
+		__builtin_memset(sock, 0, sizeof(*sock));
+		return 0;
+	}
 	bpf_sk_storage_delete(&socks, sk);
 	return 0;
 }
@@ -1338,7 +1342,7 @@ static __always_inline void tell_of_socket(struct bpf_sockopt *ctx, struct bpf_s
 {
 	struct smcr_sock *sock = bpf_sk_storage_get(&socks, sk, NULL, 0);
 	/* Another daemon of this namespace, to which the socket is claimed, may have answered. */
-	if (!sock && ctx->retval == 0)
+	if ((!sock || !sock->flags) && ctx->retval == 0)
 		return;
 	__s32 *value = room_of(ctx);
 	if (!value)
