@@ -345,7 +345,7 @@ static void protocol_error(struct smcr_conn *conn, const char *what)
 static void out_of_sync(struct smcr_lgr *lgr)
 {
 	if (lgr->num_conns == 1) {
-		smcr_lgr_why(lgr, "the peer does not know it any more");
+		smcr_event_lgr_why(lgr, "the peer does not know it any more");
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}
@@ -752,7 +752,7 @@ static bool is_out_of_reach(const struct smcr_conn *old)
 /** Have both sides said their last word? Only its own completions are not seen yet. */
 static bool is_over(const struct smcr_conn *old)
 {
-	return old->phase == SMCR_PHASE_OPEN && old->state == SMCR_CONN_CLOSED_STATE;
+	return old->phase == SMCR_PHASE_OPEN && old->state == SMCR_STATE_CLOSED;
 }
 
 /**

@@ -140,7 +140,7 @@ static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept 
 	DL_FOREACH (conn->engine->lgrs, lgr)
 		if (may_be_named(lgr, conn, msg) &&
 		    (lgr->state == SMCR_LGR_ACTIVE || smcr_lgr_is_v2(lgr)) &&
-		    smcr_lgr_any_link(lgr, NULL) && smcr_lgr_had_link(lgr, msg))
+		    smcr_lgr_any_link(lgr, NULL) && smcr_link_is_or_was_named(lgr, msg))
 			return true;
 	return false;
 }

@@ -157,7 +157,7 @@ static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 {
 	if (lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns)
 		return true;
-	return peer_out_of_rmbs(lgr) || smcr_lgr_out_of_rmbs(lgr, smcr_clc_element_bsize(conn));
+	return peer_out_of_rmbs(lgr) || smcr_slab_out_of_rmbs(lgr, smcr_clc_element_bsize(conn));
 }
 
 /** A group of the agreed version with this peer in which we are the server (RV-2), usable or, if
@@ -296,8 +296,8 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 	} else if ((lgr = find_lgr(conn)) == NULL) {
 		first_contact(conn);
 	} else if (lgr->state == SMCR_LGR_FIRST_CONTACT) {
-		hold(conn, lgr);                /* RV-15 */
-	} else if (smcr_lgr_all_drained(lgr)) { /* its last link stays for what is on it */
+		hold(conn, lgr);                    /* RV-15 */
+	} else if (smcr_drain_is_everywhere(lgr)) { /* its last link stays for what is on it */
 		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
 	} else {
 		subsequent_contact(conn, lgr);

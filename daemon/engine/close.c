@@ -78,13 +78,13 @@ static void end(struct smcr_conn *conn)
  * last message: if its link fails first, it goes out again on another one (FO-9). */
 static bool settled(const struct smcr_conn *conn)
 {
-	return conn->tx.outstanding == 0 && !smcr_conn_last_word_pending(conn);
+	return conn->tx.outstanding == 0 && !smcr_failover_last_word_pending(conn);
 }
 
 /* The element goes free as soon as all is settled. May free. */
 static void enter_closed(struct smcr_conn *conn)
 {
-	conn->state = SMCR_CONN_CLOSED_STATE;
+	conn->state = SMCR_STATE_CLOSED;
 	smcr_timer_stop(conn->engine, &conn->close_timer);
 	if (settled(conn))
 		end(conn);
@@ -93,7 +93,7 @@ static void enter_closed(struct smcr_conn *conn)
 /* The same for callers that must not free. */
 static void enter_closed_later(struct smcr_conn *conn)
 {
-	conn->state = SMCR_CONN_CLOSED_STATE;
+	conn->state = SMCR_STATE_CLOSED;
 	smcr_timer_start(conn->engine, &conn->close_timer, 0);
 }
 
@@ -112,7 +112,7 @@ static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
  * so (RMB-8). */
 static void await_abort(struct smcr_conn *conn)
 {
-	conn->state = SMCR_CONN_PEER_ABORT_WAIT;
+	conn->state = SMCR_STATE_PEER_ABORT_WAIT;
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
 
@@ -130,9 +130,9 @@ void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
 	else if (conn->tx.closed_sent)
 		await_abort(conn);
 	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for */
-		start_abort(conn, SMCR_CONN_PROCESS_ABORT);
+		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
 	else
-		start_abort(conn, SMCR_CONN_PEER_ABORT_WAIT);
+		start_abort(conn, SMCR_STATE_PEER_ABORT_WAIT);
 }
 
 void smcr_close_peer_abort(struct smcr_conn *conn)
@@ -142,18 +142,18 @@ void smcr_close_peer_abort(struct smcr_conn *conn)
 	if (conn->tx.closed_sent)
 		enter_closed(conn);
 	else
-		start_abort(conn, SMCR_CONN_PROCESS_ABORT);
+		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
 }
 
 void smcr_close_abort_answered(struct smcr_conn *conn)
 {
-	if (conn->state != SMCR_CONN_PEER_ABORT_WAIT)
+	if (conn->state != SMCR_STATE_PEER_ABORT_WAIT)
 		return;
 	conn->rx.aborted = true;
 	if (!conn->tx.usable) /* it waits for ours, which cannot be sent: see smcr_conn_linger() */
 		return;
 	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
-		conn->state = SMCR_CONN_PROCESS_ABORT;
+		conn->state = SMCR_STATE_PROCESS_ABORT;
 	else
 		enter_closed(conn);
 }
@@ -162,8 +162,8 @@ void smcr_close_completed(struct smcr_conn *conn)
 {
 	if (!settled(conn))
 		return;
-	if (conn->state == SMCR_CONN_CLOSED_STATE ||
-	    (conn->state == SMCR_CONN_PROCESS_ABORT && conn->tx.abort_sent))
+	if (conn->state == SMCR_STATE_CLOSED ||
+	    (conn->state == SMCR_STATE_PROCESS_ABORT && conn->tx.abort_sent))
 		end(conn);
 }
 
@@ -172,7 +172,7 @@ bool smcr_conn_kill(struct smcr_conn *conn, int error)
 	bool told = false;
 	if (conn->phase != SMCR_PHASE_OPEN)
 		return false;
-	if (conn->state != SMCR_CONN_CLOSED_STATE)
+	if (conn->state != SMCR_STATE_CLOSED)
 		told = tell_reset(conn, error, NULL);
 	end(conn);
 	return told;
@@ -182,7 +182,7 @@ void smcr_conn_evict(struct smcr_conn *conn)
 {
 	smcr_peer_rmb_unclaim(conn);
 	conn->tx.abort_due = false;
-	if (conn->state == SMCR_CONN_PROCESS_ABORT) {
+	if (conn->state == SMCR_STATE_PROCESS_ABORT) {
 		enter_closed(conn);
 		return;
 	}
@@ -201,12 +201,12 @@ void smcr_conn_evict(struct smcr_conn *conn)
 static void done_sent(struct smcr_conn *conn)
 {
 	switch (conn->state) {
-	case SMCR_CONN_ACTIVE:
-		conn->state = SMCR_CONN_PEER_CLOSE_WAIT_1;
+	case SMCR_STATE_ACTIVE:
+		conn->state = SMCR_STATE_PEER_CLOSE_WAIT_1;
 		smcr_timer_start(conn->engine, &conn->close_timer,
 				 conn->engine->config.half_close_timeout);
 		break;
-	case SMCR_CONN_APP_CLOSE_WAIT_1: conn->state = SMCR_CONN_APP_CLOSE_WAIT_2; break;
+	case SMCR_STATE_APP_CLOSE_WAIT_1: conn->state = SMCR_STATE_APP_CLOSE_WAIT_2; break;
 	default: break;
 	}
 }
@@ -216,14 +216,14 @@ static void closed_sent(struct smcr_conn *conn)
 {
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
 	switch (conn->state) {
-	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_PEER_CLOSE_WAIT_1; break;
-	case SMCR_CONN_APP_FIN_CLOSE_WAIT: enter_closed(conn); break;
-	case SMCR_CONN_APP_CLOSE_WAIT_1:
-	case SMCR_CONN_APP_CLOSE_WAIT_2:
+	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_PEER_CLOSE_WAIT_1; break;
+	case SMCR_STATE_APP_FIN_CLOSE_WAIT: enter_closed(conn); break;
+	case SMCR_STATE_APP_CLOSE_WAIT_1:
+	case SMCR_STATE_APP_CLOSE_WAIT_2:
 		if (conn->rx.closed)
 			enter_closed(conn);
 		else
-			conn->state = SMCR_CONN_PEER_FIN_CLOSE_WAIT;
+			conn->state = SMCR_STATE_PEER_FIN_CLOSE_WAIT;
 		break;
 	default: /* PeerCloseWait1/2 after shutdown(WR): same */ break;
 	}
@@ -265,8 +265,8 @@ void smcr_close_peer_done(struct smcr_conn *conn)
 {
 	conn->rx.done = true;
 	switch (conn->state) {
-	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_APP_CLOSE_WAIT_1; break;
-	case SMCR_CONN_PEER_CLOSE_WAIT_1: conn->state = SMCR_CONN_PEER_CLOSE_WAIT_2; break;
+	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_APP_CLOSE_WAIT_1; break;
+	case SMCR_STATE_PEER_CLOSE_WAIT_1: conn->state = SMCR_STATE_PEER_CLOSE_WAIT_2; break;
 	default: break;
 	}
 }
@@ -279,19 +279,19 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 		return false;
 	}
 	switch (conn->state) {
-	case SMCR_CONN_ACTIVE: conn->state = SMCR_CONN_APP_CLOSE_WAIT_1; break;
-	case SMCR_CONN_PEER_CLOSE_WAIT_1:
-	case SMCR_CONN_PEER_CLOSE_WAIT_2:
+	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_APP_CLOSE_WAIT_1; break;
+	case SMCR_STATE_PEER_CLOSE_WAIT_1:
+	case SMCR_STATE_PEER_CLOSE_WAIT_2:
 		if (conn->tx.closed_sent) {
 			enter_closed(conn);
 			return false;
 		}
 		/* If the program has closed too, C is only waiting for completions. */
-		conn->state = SMCR_CONN_APP_FIN_CLOSE_WAIT;
+		conn->state = SMCR_STATE_APP_FIN_CLOSE_WAIT;
 		if (!conn->app_closed)
 			smcr_timer_stop(conn->engine, &conn->close_timer);
 		break;
-	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: enter_closed(conn); return false;
+	case SMCR_STATE_PEER_FIN_CLOSE_WAIT: enter_closed(conn); return false;
 	default: break; /* AppCloseWait1/2: remember */
 	}
 	return true;
@@ -339,9 +339,9 @@ static void close_timeout(struct smcr_engine *engine, void *arg)
 	struct smcr_conn *conn = arg;
 	(void)engine;
 	switch (conn->state) {
-	case SMCR_CONN_PEER_ABORT_WAIT:
-	case SMCR_CONN_PROCESS_ABORT:
-	case SMCR_CONN_CLOSED_STATE: enter_closed(conn); break;
+	case SMCR_STATE_PEER_ABORT_WAIT:
+	case SMCR_STATE_PROCESS_ABORT:
+	case SMCR_STATE_CLOSED: enter_closed(conn); break;
 	default:
 		if (conn->tx.closed_sent) { /* PeerCloseWait1/2, PeerFinCloseWait: TCP reset */
 			tell_reset(conn, ETIMEDOUT, "the peer did not end it in time");
@@ -410,7 +410,7 @@ void smcr_conn_linger(struct smcr_conn *conn)
 	conn->app_closed = true;
 	conn->told = true;
 	conn->params.user = NULL;
-	conn->state = SMCR_CONN_PEER_ABORT_WAIT;
+	conn->state = SMCR_STATE_PEER_ABORT_WAIT;
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
 
@@ -424,7 +424,7 @@ void smcr_conn_data_open(struct smcr_conn *conn)
 	smcr_timer_init(&conn->close_timer, close_timeout, conn);
 	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
 	conn->phase = SMCR_PHASE_OPEN;
-	conn->state = SMCR_CONN_ACTIVE;
+	conn->state = SMCR_STATE_ACTIVE;
 	smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_ESTABLISHED });
 	if (conn->tcp_fin)
 		smcr_conn_open_tcp_event(conn, SMCR_TCP_FIN);

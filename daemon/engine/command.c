@@ -222,7 +222,7 @@ void smcr_command_free_all(struct smcr_engine *engine)
 static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
 {
 	pending->result.connections = link->num_conns;
-	if (!smcr_lgr_another_stays(link)) {
+	if (!smcr_llc_another_stays(link)) {
 		finish(pending, -EBUSY, "Link %u/%u is the last of its group: delete the group.",
 		       lgr->id, link->number);
 	} else if (!pending->command.orderly) {
@@ -236,7 +236,7 @@ static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 static void link_add(struct smcr_pending *pending, struct smcr_lgr *lgr)
 {
 	bool server = lgr->role == SMCR_ROLE_SERVER;
-	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links) {
+	if (smcr_llc_symmetric_links(lgr) >= lgr->max_links) {
 		finish(pending, -EBUSY, "Link group %u has the %u links that were agreed.", lgr->id,
 		       lgr->max_links);
 	} else if (server ? !smcr_llc_add_candidate(lgr, true)
@@ -261,7 +261,7 @@ static void link_disable(struct smcr_pending *pending, struct smcr_lgr *lgr, str
 		       lgr->id, link->number);
 		return;
 	}
-	unsigned int moved = smcr_link_move_conns(link, NULL);
+	unsigned int moved = smcr_failover_move_all(link, NULL);
 	finish_moves(pending, lgr, moved, "Link %u/%u is disabled; %u %s moved to others.", lgr->id,
 		     link->number, moved, plural(moved));
 }
@@ -271,7 +271,7 @@ static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 	bool was = link->disabled;
 	link->disabled = false;
 	if (was)
-		smcr_lgr_rebalance(lgr);
+		smcr_failover_rebalance(lgr);
 	finish_moves(pending, lgr, link->num_conns, "Link %u/%u is %s; %u %s on it.", lgr->id,
 		     link->number, was ? "enabled" : "enabled already", link->num_conns,
 		     plural(link->num_conns));
@@ -280,7 +280,7 @@ static void link_enable(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *from,
 		     struct smcr_link *to)
 {
-	unsigned int moved = from || to ? 0 : smcr_lgr_rebalance(lgr);
+	unsigned int moved = from || to ? 0 : smcr_failover_rebalance(lgr);
 	if (from && !smcr_lgr_any_link(lgr, from)) {
 		finish(pending, -EBUSY, "Link %u/%u is the last of its group.", lgr->id,
 		       from->number);
@@ -289,7 +289,7 @@ static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct 
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
 		if (link && link != to && (from ? link == from : to != NULL))
-			moved += smcr_link_move_conns(link, to);
+			moved += smcr_failover_move_all(link, to);
 	}
 	finish_moves(pending, lgr, moved, "%u %s of link group %u moved.", moved, plural(moved),
 		     lgr->id);
@@ -298,7 +298,7 @@ static void failover(struct smcr_pending *pending, struct smcr_lgr *lgr, struct 
 static void lgr_delete(struct smcr_pending *pending, struct smcr_lgr *lgr)
 {
 	pending->result.connections = lgr->num_conns;
-	smcr_lgr_why(lgr, "an operator wants it");
+	smcr_event_lgr_why(lgr, "an operator wants it");
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_OPERATOR, ECONNRESET);
 }
 

@@ -2,7 +2,7 @@
 /* Another configuration for an engine that is at work. */
 #include <string.h>
 
-#include "daemon/engine/internal.h"
+#include "daemon/engine/llc.h"
 
 static void restart(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay)
 {
@@ -36,7 +36,7 @@ void smcr_engine_configure(struct smcr_engine *engine, const struct smcr_config 
 		}
 		for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 			if (lgr->links[i] && now->test_link_interval != before.test_link_interval)
-				smcr_link_keepalive_stop(lgr->links[i]);
-		smcr_lgr_links_changed(lgr); /* patience with links; probes begin again */
+				smcr_keepalive_link_stop(lgr->links[i]);
+		smcr_llc_links_changed(lgr); /* patience with links; probes begin again */
 	}
 }

@@ -20,9 +20,9 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	conn->engine = engine;
 	conn->params = *params;
 	conn->phase = SMCR_PHASE_RENDEZVOUS;
-	conn->state = SMCR_CONN_INIT;
+	conn->state = SMCR_STATE_INIT;
 	conn->began = engine->now;
-	smcr_conn_keepalive_init(conn);
+	smcr_keepalive_conn_init(conn);
 	DL_APPEND(engine->conns, conn);
 	engine->count.num_conns++;
 	*ret_conn = conn;
@@ -94,7 +94,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 	conn->token = 0;
 	if (!lgr)
 		return;
-	smcr_gap_end(conn, false);
+	smcr_stats_gap_end(conn, false);
 	smcr_conn_promise(conn, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])

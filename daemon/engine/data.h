@@ -30,8 +30,8 @@ static inline struct smcr_ring smcr_rx_ring(const struct smcr_conn *conn)
 /** Open and not ending abnormally: data, cursors and flags still mean something. */
 static inline bool smcr_conn_flowing(const struct smcr_conn *conn)
 {
-	return conn->phase == SMCR_PHASE_OPEN && conn->state != SMCR_CONN_PEER_ABORT_WAIT &&
-	       conn->state != SMCR_CONN_PROCESS_ABORT && conn->state != SMCR_CONN_CLOSED_STATE;
+	return conn->phase == SMCR_PHASE_OPEN && conn->state != SMCR_STATE_PEER_ABORT_WAIT &&
+	       conn->state != SMCR_STATE_PROCESS_ABORT && conn->state != SMCR_STATE_CLOSED;
 }
 
 /** May the host still use the data calls? */
@@ -80,9 +80,9 @@ size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_
 /* ---- failover.c ---- */
 /** While tx.moving: post validation and replay as soon as nothing is outstanding elsewhere and
  * there is room. */
-void smcr_conn_move_step(struct smcr_conn *conn);
+void smcr_failover_step(struct smcr_conn *conn);
 /** The last message of the connection, with C or A, is not known to have arrived. */
-bool smcr_conn_last_word_pending(const struct smcr_conn *conn);
+bool smcr_failover_last_word_pending(const struct smcr_conn *conn);
 
 /* ---- rx.c ---- */
 /** RMB-5: is the eye catcher of the own element whole? True where the dialect has none. */

@@ -14,7 +14,7 @@ static bool is_drained(const struct smcr_link *link)
 	return link->device && link->device->drained;
 }
 
-bool smcr_lgr_all_drained(const struct smcr_lgr *lgr)
+bool smcr_drain_is_everywhere(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
@@ -38,14 +38,14 @@ static bool one_goes(const struct smcr_lgr *lgr)
 }
 
 /* One after the other: what else goes meanwhile decides whether the next one is the last. */
-void smcr_lgr_leave_drained(struct smcr_lgr *lgr)
+void smcr_drain_leave(struct smcr_lgr *lgr)
 {
 	if (lgr->state != SMCR_LGR_ACTIVE || one_goes(lgr))
 		return;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
 		if (!link || !smcr_link_works(link) || !is_drained(link) ||
-		    !smcr_lgr_another_stays(link))
+		    !smcr_llc_another_stays(link))
 			continue;
 		link->deletion.for_drain = true;
 		smcr_llc_give_up(link);
@@ -56,7 +56,7 @@ void smcr_lgr_leave_drained(struct smcr_lgr *lgr)
 /** Another RNIC may take the place of the one that has the last link. */
 static void want_another(struct smcr_lgr *lgr)
 {
-	if (lgr->state != SMCR_LGR_ACTIVE || !smcr_lgr_all_drained(lgr))
+	if (lgr->state != SMCR_LGR_ACTIVE || !smcr_drain_is_everywhere(lgr))
 		return;
 	if (lgr->role == SMCR_ROLE_SERVER) {
 		smcr_llc_want_link(lgr, SMCR_ADD_OPERATOR);
@@ -88,7 +88,7 @@ int smcr_engine_device_drain(struct smcr_engine *engine, uint32_t id, bool drain
 	if (!drained) {
 		keep_links(engine, device);
 		if (device->info.active)
-			smcr_lgr_rnic_appeared(engine, device);
+			smcr_llc_rnic_appeared(engine, device);
 		return 0;
 	}
 	DL_FOREACH (engine->lgrs, lgr) {

@@ -51,7 +51,7 @@ void smcr_event_lgr_up(struct smcr_lgr *lgr)
 			smcr_event_link_up(lgr->links[i]);
 }
 
-void smcr_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
+void smcr_event_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
 {
 	va_list args;
 	/* A first contact that goes on may still come to a group that lives. */
@@ -62,13 +62,13 @@ void smcr_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
 	va_end(args);
 }
 
-void smcr_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t reason)
+void smcr_event_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t reason)
 {
 	/* A daemon that ends says no more than an operator's command. */
 	if (reason == SMCR_LLC_DEL_OPERATOR)
-		smcr_lgr_why(lgr, "%s: an operator there wants it, or its SMC-R ends", what);
+		smcr_event_lgr_why(lgr, "%s: an operator there wants it, or its SMC-R ends", what);
 	else
-		smcr_lgr_why(lgr, "%s: %s", what, reason_text(reason));
+		smcr_event_lgr_why(lgr, "%s: %s", what, reason_text(reason));
 }
 
 void smcr_event_lgr_down(struct smcr_lgr *lgr, unsigned int num_reset)

@@ -31,7 +31,7 @@ static bool suits(const struct smcr_conn *conn, const struct smcr_link *link)
 	       (!rmb || rmb->withdrawn || rmb->token[link->slot].valid);
 }
 
-bool smcr_link_better(const struct smcr_link *a, const struct smcr_link *b)
+bool smcr_failover_is_better(const struct smcr_link *a, const struct smcr_link *b)
 {
 	if (!b || a->disabled != b->disabled)
 		return !b || b->disabled;
@@ -43,7 +43,7 @@ static struct smcr_link *choose(const struct smcr_conn *conn, const struct smcr_
 	struct smcr_link *best = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = conn->lgr->links[i];
-		if (link != except && suits(conn, link) && smcr_link_better(link, best))
+		if (link != except && suits(conn, link) && smcr_failover_is_better(link, best))
 			best = link;
 	}
 	return best;
@@ -51,7 +51,7 @@ static struct smcr_link *choose(const struct smcr_conn *conn, const struct smcr_
 
 /* ---- what has to be said on the new link ---- */
 
-bool smcr_conn_last_word_pending(const struct smcr_conn *conn)
+bool smcr_failover_last_word_pending(const struct smcr_conn *conn)
 {
 	return conn->tx.rmb && (conn->tx.closed_sent || conn->tx.abort_sent) &&
 	       conn->tx.cdc_completed != conn->tx.cdc_seq;
@@ -102,7 +102,7 @@ static uint64_t replay_end(const struct smcr_conn *conn)
 static void moved(struct smcr_conn *conn)
 {
 	conn->tx.moving = false;
-	smcr_gap_end(conn, true);
+	smcr_stats_gap_end(conn, true);
 	smcr_command_moved(conn->lgr);
 }
 
@@ -147,7 +147,7 @@ static void post_move(struct smcr_conn *conn)
 	smcr_cdc_post(conn, wr, entries, n);
 }
 
-void smcr_conn_move_step(struct smcr_conn *conn)
+void smcr_failover_step(struct smcr_conn *conn)
 {
 	if (!conn->tx.link || conn->tx.outstanding > 0) /* FO-3 */
 		return;
@@ -164,7 +164,7 @@ void smcr_conn_move_step(struct smcr_conn *conn)
 
 /* ---- who moves ---- */
 
-void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to)
+void smcr_failover_move(struct smcr_conn *conn, struct smcr_link *to)
 {
 	if (conn->phase != SMCR_PHASE_OPEN || (to && to == conn->tx.link))
 		return;
@@ -173,7 +173,7 @@ void smcr_conn_move(struct smcr_conn *conn, struct smcr_link *to)
 	smcr_tx_push(conn);
 }
 
-unsigned int smcr_link_leave(struct smcr_link *link)
+unsigned int smcr_failover_leave(struct smcr_link *link)
 {
 	struct smcr_conn *conn, *next;
 	unsigned int moved = 0;
@@ -182,14 +182,14 @@ unsigned int smcr_link_leave(struct smcr_link *link)
 			continue;
 		struct smcr_link *target = choose(conn, link);
 		if (link->state == SMCR_LINK_FAILED)
-			smcr_gap_begin(conn);
-		smcr_conn_move(conn, target);
+			smcr_stats_gap_begin(conn);
+		smcr_failover_move(conn, target);
 		moved += target != NULL;
 	}
 	return moved;
 }
 
-unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)
+unsigned int smcr_failover_move_all(struct smcr_link *from, struct smcr_link *to)
 {
 	struct smcr_conn *conn, *next;
 	unsigned int moved = 0;
@@ -199,7 +199,7 @@ unsigned int smcr_link_move_conns(struct smcr_link *from, struct smcr_link *to)
 		struct smcr_link *target = to ? to : choose(conn, from);
 		if (!suits(conn, target) || target == from)
 			continue;
-		smcr_conn_move(conn, target);
+		smcr_failover_move(conn, target);
 		moved++;
 	}
 	return moved;
@@ -213,7 +213,7 @@ static bool worth_moving(const struct smcr_link *link, const struct smcr_link *t
 	return link->disabled == to->disabled && link->num_conns > to->num_conns + 1;
 }
 
-unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr)
+unsigned int smcr_failover_rebalance(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
 	unsigned int moved = 0;
@@ -226,7 +226,7 @@ unsigned int smcr_lgr_rebalance(struct smcr_lgr *lgr)
 		struct smcr_link *to = choose(conn, link);
 		if (!to || !worth_moving(link, to))
 			continue;
-		smcr_conn_move(conn, to);
+		smcr_failover_move(conn, to);
 		moved++;
 	}
 	return moved;

@@ -43,7 +43,7 @@ static void on_conn_timer(struct smcr_engine *engine, void *arg)
 	smcr_timer_start(engine, &conn->keepalive, wait);
 }
 
-void smcr_conn_keepalive_init(struct smcr_conn *conn)
+void smcr_keepalive_conn_init(struct smcr_conn *conn)
 {
 	smcr_timer_init(&conn->keepalive, on_conn_timer, conn);
 	conn->last_active = conn->engine->now;
@@ -73,18 +73,18 @@ static void on_link_timer(struct smcr_engine *engine, void *arg)
 	smcr_timer_start(engine, &link->idle_timer, wait);
 }
 
-void smcr_link_keepalive_init(struct smcr_link *link)
+void smcr_keepalive_link_init(struct smcr_link *link)
 {
 	smcr_timer_init(&link->idle_timer, on_link_timer, link);
 	link->last_active = link->lgr->engine->now;
 }
 
-void smcr_link_keepalive_stop(struct smcr_link *link)
+void smcr_keepalive_link_stop(struct smcr_link *link)
 {
 	smcr_timer_stop(link->lgr->engine, &link->idle_timer);
 }
 
-void smcr_link_keepalive_start(struct smcr_link *link)
+void smcr_keepalive_link_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
 	uint64_t interval = engine->config.test_link_interval;

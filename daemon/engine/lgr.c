@@ -33,8 +33,8 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 		idle_client(lgr);
 		return;
 	}
-	smcr_lgr_why(lgr, "nobody has used it for %u s",
-		     (unsigned int)(engine->config.lgr_idle_timeout / 1000000));
+	smcr_event_lgr_why(lgr, "nobody has used it for %u s",
+			   (unsigned int)(engine->config.lgr_idle_timeout / 1000000));
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
 }
 
@@ -153,7 +153,7 @@ struct smcr_link *smcr_lgr_least_loaded(const struct smcr_lgr *lgr)
 	struct smcr_link *best = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
-		if (link && smcr_link_works(link) && smcr_link_better(link, best))
+		if (link && smcr_link_works(link) && smcr_failover_is_better(link, best))
 			best = link;
 	}
 	return best;

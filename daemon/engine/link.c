@@ -62,7 +62,7 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	struct smcr_link *link = arg;
 	(void)engine;
 	flush_unposted(link);
-	smcr_event_link_failed(link, smcr_link_leave(link));
+	smcr_event_link_failed(link, smcr_failover_leave(link));
 	smcr_llc_link_lost(link);
 	if (link->deletion.state == SMCR_DELETION_AGREED)
 		smcr_llc_kick(link->lgr);
@@ -127,7 +127,7 @@ static struct smcr_link *link_alloc(struct smcr_lgr *lgr, struct smcr_device *de
 	link->uid = engine->next_link_uid++;
 	smcr_timer_init(&link->fail_work, on_fail_work, link);
 	smcr_llc_link_init(link);
-	smcr_link_keepalive_init(link);
+	smcr_keepalive_link_init(link);
 	return link;
 }
 
@@ -203,7 +203,7 @@ static bool same_mac(const struct smcr_lgr *lgr, const uint8_t *a, const uint8_t
 	return lgr->version >= SMCR_CLC_VERSION_2 || !memcmp(a, b, SMCR_MAC_LEN);
 }
 
-bool smcr_lgr_had_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
+bool smcr_link_is_or_was_named(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
@@ -324,7 +324,7 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 int smcr_link_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
-	link->retry_ms = smcr_lgr_patience(link->lgr, link);
+	link->retry_ms = smcr_llc_patience(link->lgr, link);
 	return engine->ops->qp_start(engine->ctx, link->qp, link->psn, link->retry_ms);
 }
 
@@ -405,7 +405,7 @@ static void post_waiting_llc(struct smcr_link *link)
 	drop_waiting_llc(link, n);
 }
 
-void smcr_lgr_post_waiting_llc(struct smcr_lgr *lgr)
+void smcr_link_post_waiting(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])
@@ -544,7 +544,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	link->deletion.reason = reason;
 	if (link->qp)
 		engine->ops->qp_error(engine->ctx, link->qp);
-	smcr_lgr_links_changed(link->lgr);
+	smcr_llc_links_changed(link->lgr);
 	smcr_timer_start(engine, &link->fail_work, 0);
 	smcr_command_link_failed(link);
 }

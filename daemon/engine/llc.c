@@ -144,7 +144,7 @@ void smcr_llc_link_lost(struct smcr_link *link)
 	if (smcr_timer_running(&lgr->end_work) || lgr->fc.declining)
 		return;
 	if (lgr->state != SMCR_LGR_TERMINATING && !smcr_llc_alive(lgr)) {
-		smcr_lgr_why(lgr, "its last link has failed: %s", link->last_error);
+		smcr_event_lgr_why(lgr, "its last link has failed: %s", link->last_error);
 		smcr_lgr_end(lgr, ECONNRESET); /* FO-13 */
 		return;
 	}

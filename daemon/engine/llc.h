@@ -283,20 +283,15 @@ void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_ll
 /* ---- llc_links.c ---- */
 void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
 /** No two links are parallel (LG-3), at most one is asymmetric (LG-4). */
-bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr);
+bool smcr_llc_topology_ok(const struct smcr_lgr *lgr);
 /** The one without which all links are symmetric, or NULL; of two, the newer one. */
-struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr);
+struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr);
 /** Links that count against the limit (LG-4). */
-unsigned int smcr_lgr_symmetric_links(const struct smcr_lgr *lgr);
+unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr);
 /** Has the group another link that works and is not to be deleted either? */
-bool smcr_lgr_another_stays(const struct smcr_link *link);
+bool smcr_llc_another_stays(const struct smcr_link *link);
 /** Server: an asymmetric link that was to go stays if the group would be poorer without it now. */
 void smcr_llc_keep_needed(struct smcr_lgr *lgr);
-/** drain.c: of the links that it has on drained RNICs one goes, if another one stays. When no
- *  exchange runs. */
-void smcr_lgr_leave_drained(struct smcr_lgr *lgr);
-/** drain.c: is no link that works on an RNIC that takes new ones? */
-bool smcr_lgr_all_drained(const struct smcr_lgr *lgr);
 /** Does a link other than `except` use this RNIC of the peer? */
 bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
 			       const struct smcr_link *except);
@@ -308,6 +303,13 @@ struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
 /** Server: the RNIC to try with, or NULL: nothing can be added (LG-8). `client_changed`: the client
  *  may have an RNIC that it had not. */
 struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed);
+/** An RNIC has come, or come up, or has got an address: groups on its LAN may use it (ADDL-14,
+ *  ADDL-15). */
+void smcr_llc_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device);
+/** The number of active links has changed: so has the patience of their QPs. */
+void smcr_llc_links_changed(struct smcr_lgr *lgr);
+/** The patience of its QPs in milliseconds, with one link more if `added` is not active yet. */
+uint32_t smcr_llc_patience(const struct smcr_lgr *lgr, const struct smcr_link *added);
 /** Client: the RNIC to accept an ADD LINK on, or NULL (ADDL-3). */
 struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 					const struct smcr_llc_add_link *request);

@@ -21,9 +21,9 @@ static void added_link_active(struct smcr_lgr *lgr)
 	smcr_event_link_up(flow->subject);
 	flow->subject->added = lgr->engine->now;
 	smcr_command_link_active(flow->subject);
-	smcr_lgr_links_changed(lgr);
+	smcr_llc_links_changed(lgr);
 	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
-	smcr_lgr_rebalance(lgr);
+	smcr_failover_rebalance(lgr);
 }
 
 /* ---- the new link, or the carrier, has failed ---- */
@@ -173,7 +173,7 @@ static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *r
 	memcpy(subject->peer_gid, reply->gid, SMCR_GID_LEN);
 	memcpy(subject->peer_mac, reply->mac, SMCR_MAC_LEN);
 	if (reply->link_number != subject->number || !smcr_mtu_valid(reply->mtu) ||
-	    !smcr_lgr_topology_ok(lgr))
+	    !smcr_llc_topology_ok(lgr))
 		return -EPROTO; /* ERR-53 */
 	int rc = smcr_link_connect(subject, reply->gid, reply->mac, reply->qpn, reply->psn,
 				   reply->mtu);
@@ -286,8 +286,8 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
-	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
-	unsigned int symmetric = smcr_lgr_symmetric_links(lgr);
+	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
+	unsigned int symmetric = smcr_llc_symmetric_links(lgr);
 	bool one_client_rnic =
 		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
 	(void)msg;

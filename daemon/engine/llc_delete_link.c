@@ -51,7 +51,7 @@ void smcr_llc_link_agreed_gone(struct smcr_link *link)
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
-	smcr_event_link_deleted(link, smcr_link_move_conns(link, NULL), link->deletion.reason);
+	smcr_event_link_deleted(link, smcr_failover_move_all(link, NULL), link->deletion.reason);
 }
 
 /* ---- one link, server ---- */
@@ -107,9 +107,9 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	stop_timer(link);
 	if (link->state == SMCR_LINK_ACTIVE) {
 		link->state = SMCR_LINK_DEACTIVATING;
-		smcr_lgr_links_changed(lgr);
+		smcr_llc_links_changed(lgr);
 		/* those that have not moved in time */
-		smcr_event_link_deleted(link, smcr_link_leave(link), link->deletion.reason);
+		smcr_event_link_deleted(link, smcr_failover_leave(link), link->deletion.reason);
 	}
 	smcr_llc_enter(lgr, added ? SMCR_LLC_S_DELETE_ADDED : SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
@@ -162,8 +162,8 @@ static void keep_last(struct smcr_link *link)
 		return;
 	link->state = SMCR_LINK_ACTIVE;
 	smcr_event_link_up(link);
-	smcr_lgr_links_changed(lgr);
-	smcr_lgr_rebalance(lgr);
+	smcr_llc_links_changed(lgr);
+	smcr_failover_rebalance(lgr);
 }
 
 /* The order goes out again on another link, with one for the carrier (ERR-36). */
@@ -242,8 +242,8 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
 		smcr_llc_order_delete(target, request->reason);
 	} else if (request->orderly) { /* the last link: the group goes with it */
-		smcr_lgr_why_peer(lgr, "the peer asks for the end of its last link",
-				  request->reason);
+		smcr_event_lgr_why_peer(lgr, "the peer asks for the end of its last link",
+					request->reason);
 		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);
 	} else {
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
@@ -257,7 +257,8 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 		fc->committed = true; /* the client is, so the group ends with an answer */
 		smcr_clc_fail(fc->conn, ECONNRESET, SMCR_REASON_NONE);
 	} else if (msg->delete_link.all) {
-		smcr_lgr_why_peer(link->lgr, "the peer asks for its end", msg->delete_link.reason);
+		smcr_event_lgr_why_peer(link->lgr, "the peer asks for its end",
+					msg->delete_link.reason);
 		smcr_llc_delete_all(link->lgr, msg->delete_link.reason, ECONNRESET); /* DELL-10 */
 	} else {
 		delete_requested(link, msg);
@@ -435,13 +436,13 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 		smcr_llc_server_gave_up(lgr, target);
 	if (target->state != SMCR_LINK_FAILED)
 		target->state = SMCR_LINK_DEACTIVATING;
-	smcr_lgr_links_changed(lgr);
+	smcr_llc_links_changed(lgr);
 	become(target, SMCR_DELETION_ANSWERED, link);
 	stop_timer(target);
 	if (flow->rkey.link == target)
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
-	smcr_event_link_deleted(target, smcr_link_leave(target), msg->delete_link.reason);
+	smcr_event_link_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
 	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 
@@ -450,7 +451,7 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_lgr *lgr = link->lgr;
 	uint8_t number = msg->delete_link.link_number;
 	if (msg->delete_link.all) {
-		smcr_lgr_why_peer(lgr, "the peer ends it", msg->delete_link.reason);
+		smcr_event_lgr_why_peer(lgr, "the peer ends it", msg->delete_link.reason);
 		smcr_clc_group_deleted(lgr);
 		smcr_lgr_end(lgr, ECONNRESET); /* DELL-9 */
 		return;

@@ -96,7 +96,7 @@ static void answer_first(struct smcr_link *link, const struct smcr_llc_confirm_l
 	struct smcr_llc_msg reply = smcr_llc_confirm_link_of(link, true, limit);
 	settle(lgr, request, &reply.confirm_link);
 	smcr_llc_set_active(link, request);
-	smcr_lgr_links_changed(lgr);
+	smcr_llc_links_changed(lgr);
 	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_ADD, link, NULL);
 	smcr_llc_send(link, &reply); /* RV-9 */
 	if (lgr->max_links == 1 && smcr_link_usable(link))
@@ -164,7 +164,7 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 	settle(lgr, &lgr->llc->request, reply);
 	smcr_llc_set_active(link, reply);
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
-	smcr_lgr_links_changed(lgr);
+	smcr_llc_links_changed(lgr);
 	/* Deployed clients are past their point of no return now, or soon: of version 2 they go on
 	 * with one link when no ADD LINK comes. */
 	lgr->fc.committed |= smcr_lgr_is_v2(lgr);

@@ -54,7 +54,7 @@ static bool all_symmetric(const struct smcr_lgr *lgr, const struct smcr_link *ex
 	return true;
 }
 
-struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr)
+struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr)
 {
 	struct smcr_link *newest = NULL;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -66,7 +66,7 @@ struct smcr_link *smcr_lgr_asymmetric_link(const struct smcr_lgr *lgr)
 	return newest;
 }
 
-bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr)
+bool smcr_llc_topology_ok(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		for (unsigned int j = 0; j < i; j++) {
@@ -74,15 +74,15 @@ bool smcr_lgr_topology_ok(const struct smcr_lgr *lgr)
 			if (counts(a) && counts(b) && same_local(a, b) && same_peer(a, b))
 				return false; /* parallel (LG-3) */
 		}
-	return all_symmetric(lgr, smcr_lgr_asymmetric_link(lgr)); /* LG-4 */
+	return all_symmetric(lgr, smcr_llc_asymmetric_link(lgr)); /* LG-4 */
 }
 
-unsigned int smcr_lgr_symmetric_links(const struct smcr_lgr *lgr)
+unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr)
 {
 	unsigned int n = 0;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		n += counts(lgr->links[i]);
-	return n - (smcr_lgr_asymmetric_link(lgr) ? 1 : 0);
+	return n - (smcr_llc_asymmetric_link(lgr) ? 1 : 0);
 }
 
 /** Are both its RNICs in use by other links, so that the group is no poorer without it? */
@@ -100,7 +100,7 @@ static bool superfluous(const struct smcr_link *link)
 	return local && peer;
 }
 
-bool smcr_lgr_another_stays(const struct smcr_link *link)
+bool smcr_llc_another_stays(const struct smcr_link *link)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *other = link->lgr->links[i];
@@ -187,15 +187,15 @@ bool smcr_llc_room_for_link(const struct smcr_lgr *lgr)
 
 struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool client_changed)
 {
-	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
-	if (smcr_lgr_symmetric_links(lgr) >= lgr->max_links || !smcr_llc_room_for_link(lgr))
+	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
+	if (smcr_llc_symmetric_links(lgr) >= lgr->max_links || !smcr_llc_room_for_link(lgr))
 		return NULL; /* LG-8 */
 	struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
 	/* LG-5: the RNIC of the asymmetric link that the client had no second one for */
 	if (!device && odd && client_changed)
 		device = smcr_llc_unused_device(lgr, odd);
 	/* ADDL-2: the only link; the client may have a second RNIC */
-	if (!device && !odd && smcr_lgr_symmetric_links(lgr) == 1)
+	if (!device && !odd && smcr_llc_symmetric_links(lgr) == 1)
 		device = smcr_llc_used_device(lgr);
 	return device;
 }
@@ -214,7 +214,7 @@ enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_u
 struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 					const struct smcr_llc_add_link *request)
 {
-	const struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	bool odd_again =
 		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
 	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
@@ -270,7 +270,7 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 		smcr_timer_start(engine, &flow->add.retry, again - engine->now);
 }
 
-void smcr_lgr_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device)
+void smcr_llc_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device)
 {
 	struct smcr_lgr *lgr;
 	DL_FOREACH (engine->lgrs, lgr) {
@@ -306,7 +306,7 @@ static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion wh
  */
 static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 {
-	struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, odd);
 	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
 }
@@ -353,7 +353,7 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	if (!flow->add.wanted || !carrier)
 		return;
 	flow->add.wanted = false;
-	if (!device || smcr_lgr_symmetric_links(lgr) >= lgr->max_links)
+	if (!device || smcr_llc_symmetric_links(lgr) >= lgr->max_links)
 		return; /* LG-8 */
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
 	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
@@ -408,7 +408,7 @@ void smcr_llc_add_attempt(struct smcr_lgr *lgr)
 static void ask_again(struct smcr_lgr *lgr)
 {
 	struct smcr_timer *retry = &lgr->llc->add.retry;
-	if (lgr->dialect == SMCR_DIALECT_DEPLOYED && smcr_lgr_asymmetric_link(lgr) &&
+	if (lgr->dialect == SMCR_DIALECT_DEPLOYED && smcr_llc_asymmetric_link(lgr) &&
 	    smcr_llc_add_candidate(lgr, true) && !smcr_timer_running(retry))
 		smcr_timer_start(lgr->engine, retry, lgr->engine->config.add_link_retry);
 }
@@ -418,7 +418,7 @@ static void add_succeeded(struct smcr_lgr *lgr)
 	forget_failures(lgr);
 	if (lgr->role == SMCR_ROLE_CLIENT)
 		return;
-	struct smcr_link *odd = smcr_lgr_asymmetric_link(lgr);
+	struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	if (odd && superfluous(odd))
 		smcr_llc_order_delete(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
 	else if (odd)
@@ -461,15 +461,15 @@ void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)
 
 /* ---- patience ---- */
 
-void smcr_lgr_links_changed(struct smcr_lgr *lgr)
+void smcr_llc_links_changed(struct smcr_lgr *lgr)
 {
 	struct smcr_engine *engine = lgr->engine;
-	uint32_t patience = smcr_lgr_patience(lgr, NULL);
+	uint32_t patience = smcr_llc_patience(lgr, NULL);
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
 		if (!link || !smcr_link_works(link))
 			continue;
-		smcr_link_keepalive_start(link);
+		smcr_keepalive_link_start(link);
 		if (link->retry_ms == patience)
 			continue;
 		link->retry_ms = patience;
@@ -477,7 +477,7 @@ void smcr_lgr_links_changed(struct smcr_lgr *lgr)
 	}
 }
 
-uint32_t smcr_lgr_patience(const struct smcr_lgr *lgr, const struct smcr_link *added)
+uint32_t smcr_llc_patience(const struct smcr_lgr *lgr, const struct smcr_link *added)
 {
 	unsigned int active = 0;
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {

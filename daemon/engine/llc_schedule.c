@@ -37,7 +37,7 @@ static bool failing(const struct smcr_lgr *lgr)
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	smcr_llc_keep_needed(lgr);
-	smcr_lgr_leave_drained(lgr);
+	smcr_drain_leave(lgr);
 	struct smcr_link *gone = smcr_llc_deletion_due(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
 	if (!carrier || lgr->llc->peer_rkey.link)
@@ -82,13 +82,13 @@ static void on_work(struct smcr_engine *engine, void *arg)
 	(void)engine;
 	if (lgr->state == SMCR_LGR_TERMINATING)
 		return;
-	smcr_lgr_post_waiting_llc(lgr);
+	smcr_link_post_waiting(lgr);
 	free_gone_links(lgr);
 	smcr_llc_add_link_resume(lgr);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
 		return;
 	if (flow->step == SMCR_LLC_IDLE && !smcr_llc_alive(lgr)) {
-		smcr_lgr_why(lgr, "its last link is gone");
+		smcr_event_lgr_why(lgr, "its last link is gone");
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}
@@ -103,7 +103,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 		return;
 	if (lgr->role == SMCR_ROLE_CLIENT) {
 		smcr_llc_ask_for_deletions(lgr);
-		smcr_lgr_leave_drained(lgr);
+		smcr_drain_leave(lgr);
 	} else if (start_link_exchange(lgr)) {
 		return;
 	}

@@ -117,9 +117,9 @@ static struct smcr_slab *find_free(const struct smcr_lgr *lgr, bool is_rmb, uint
 	return best;
 }
 
-bool smcr_lgr_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize)
+bool smcr_slab_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize)
 {
-	return smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS &&
+	return smcr_slab_num_rmbs(lgr) >= SMCR_MAX_RMBS &&
 	       !find_free(lgr, true, bsize, SMCR_BSIZE_MAX);
 }
 
@@ -217,7 +217,7 @@ bool smcr_slab_deletable(const struct smcr_slab *slab)
 	return false;
 }
 
-unsigned int smcr_lgr_num_rmbs(const struct smcr_lgr *lgr)
+unsigned int smcr_slab_num_rmbs(const struct smcr_lgr *lgr)
 {
 	unsigned int n = 0;
 	const struct smcr_slab *slab;
@@ -265,7 +265,7 @@ static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, 
 	       struct smcr_slab **ret_slab)
 {
 	struct smcr_engine *engine = lgr->engine;
-	if (is_rmb && smcr_lgr_num_rmbs(lgr) >= SMCR_MAX_RMBS)
+	if (is_rmb && smcr_slab_num_rmbs(lgr) >= SMCR_MAX_RMBS)
 		return -ENOSPC; /* LG-13 */
 	if (smcr_timer_reserve(engine, SMCR_TIMERS_SLAB))
 		return -ENOMEM;

@@ -39,7 +39,7 @@ void smcr_stats_established(struct smcr_conn *conn)
 
 /* ---- from the failure of a link until its connections go on elsewhere ---- */
 
-void smcr_gap_begin(struct smcr_conn *conn)
+void smcr_stats_gap_begin(struct smcr_conn *conn)
 {
 	struct smcr_gap *gap = &conn->lgr->gap;
 	if (conn->in_gap)
@@ -51,7 +51,7 @@ void smcr_gap_begin(struct smcr_conn *conn)
 	gap->moved = 0;
 }
 
-void smcr_gap_end(struct smcr_conn *conn, bool moved)
+void smcr_stats_gap_end(struct smcr_conn *conn, bool moved)
 {
 	if (!conn->in_gap)
 		return;

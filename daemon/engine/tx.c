@@ -139,7 +139,7 @@ void smcr_tx_push(struct smcr_conn *conn)
 	if (conn->phase != SMCR_PHASE_OPEN || !conn->tx.link)
 		return;
 	if (conn->tx.moving)
-		smcr_conn_move_step(conn);
+		smcr_failover_step(conn);
 	if (conn->tx.moving)
 		return;
 	if (conn->tx.abort_due) {

@@ -12,17 +12,17 @@
 const char *smcr_conn_state_name(int state)
 {
 	switch ((enum smcr_conn_state)state) {
-	case SMCR_CONN_INIT: return "init";
-	case SMCR_CONN_ACTIVE: return "active";
-	case SMCR_CONN_PEER_CLOSE_WAIT_1: return "peer-close-wait-1";
-	case SMCR_CONN_PEER_CLOSE_WAIT_2: return "peer-close-wait-2";
-	case SMCR_CONN_APP_CLOSE_WAIT_1: return "app-close-wait-1";
-	case SMCR_CONN_APP_CLOSE_WAIT_2: return "app-close-wait-2";
-	case SMCR_CONN_APP_FIN_CLOSE_WAIT: return "app-fin-close-wait";
-	case SMCR_CONN_PEER_FIN_CLOSE_WAIT: return "peer-fin-close-wait";
-	case SMCR_CONN_PEER_ABORT_WAIT: return "peer-abort-wait";
-	case SMCR_CONN_PROCESS_ABORT: return "process-abort";
-	case SMCR_CONN_CLOSED_STATE: return "closed";
+	case SMCR_STATE_INIT: return "init";
+	case SMCR_STATE_ACTIVE: return "active";
+	case SMCR_STATE_PEER_CLOSE_WAIT_1: return "peer-close-wait-1";
+	case SMCR_STATE_PEER_CLOSE_WAIT_2: return "peer-close-wait-2";
+	case SMCR_STATE_APP_CLOSE_WAIT_1: return "app-close-wait-1";
+	case SMCR_STATE_APP_CLOSE_WAIT_2: return "app-close-wait-2";
+	case SMCR_STATE_APP_FIN_CLOSE_WAIT: return "app-fin-close-wait";
+	case SMCR_STATE_PEER_FIN_CLOSE_WAIT: return "peer-fin-close-wait";
+	case SMCR_STATE_PEER_ABORT_WAIT: return "peer-abort-wait";
+	case SMCR_STATE_PROCESS_ABORT: return "process-abort";
+	case SMCR_STATE_CLOSED: return "closed";
 	}
 	return "unknown";
 }
@@ -82,7 +82,7 @@ static struct smcr_lgr_view view_of_lgr(const struct smcr_lgr *lgr)
 			.os = smcr_clc_os_name(lgr->v2.os) },
 		.num_conns = lgr->num_conns,
 		.num_links = num_links(lgr),
-		.num_rmbs = smcr_lgr_num_rmbs(lgr),
+		.num_rmbs = smcr_slab_num_rmbs(lgr),
 		.num_peer_rmbs = smcr_peer_rmb_count(lgr),
 		.idle_us = lgr->num_conns ? 0 : lgr->engine->now - lgr->idle_since,
 	};
@@ -529,7 +529,7 @@ static void check_lgr(struct check *check, const struct smcr_lgr *lgr)
 		check_slab(check, lgr, slab);
 	DL_FOREACH (lgr->peer_rmbs, rmb)
 		check_peer_rmb(check, rmb);
-	expect(check, smcr_lgr_num_rmbs(lgr) <= SMCR_MAX_RMBS, "group %u: too many RMBs", lgr->id);
+	expect(check, smcr_slab_num_rmbs(lgr) <= SMCR_MAX_RMBS, "group %u: too many RMBs", lgr->id);
 	check_tokens(check, lgr);
 }
 

@@ -55,11 +55,11 @@ static const struct {
 	void (*enter)(struct connfix *f);
 	enum smcr_conn_state state;
 } states[] = {
-	{ to_active, SMCR_CONN_ACTIVE },
-	{ to_peer_close_wait_1, SMCR_CONN_PEER_CLOSE_WAIT_1 },
-	{ to_peer_close_wait_2, SMCR_CONN_PEER_CLOSE_WAIT_2 },
-	{ to_app_close_wait_1, SMCR_CONN_APP_CLOSE_WAIT_1 },
-	{ to_app_close_wait_2, SMCR_CONN_APP_CLOSE_WAIT_2 },
+	{ to_active, SMCR_STATE_ACTIVE },
+	{ to_peer_close_wait_1, SMCR_STATE_PEER_CLOSE_WAIT_1 },
+	{ to_peer_close_wait_2, SMCR_STATE_PEER_CLOSE_WAIT_2 },
+	{ to_app_close_wait_1, SMCR_STATE_APP_CLOSE_WAIT_1 },
+	{ to_app_close_wait_2, SMCR_STATE_APP_CLOSE_WAIT_2 },
 };
 #define NUM_STATES (sizeof(states) / sizeof(states[0]))
 
@@ -155,7 +155,7 @@ static void local_cause(void **state)
 				expect_event(f, SMCR_CONN_RESET);
 			expect_no_event(f);
 			expect_flags(f, 0, A | d);
-			expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+			expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 			/* Inbound data are ignored, calls do nothing. */
 			connfix_peer_writes(f, 10);
 			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
@@ -170,7 +170,7 @@ static void local_cause(void **state)
 			connfix_run(f, 2 * SECOND);
 			expect_no_event(f);
 			expect_none(f); /* CDC-13 */
-			expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+			expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 			connfix_free(f);
 		}
 	}
@@ -242,7 +242,7 @@ static void abort_received(void **state)
 		assert_int_equal(f->events[f->num_events - 1].error, ECONNRESET);
 		assert_int_equal(connfix_readable(f), 0);
 		expect_flags(f, d ? 0 : SMCR_CDC_WRITE_BLOCKED, A | d);
-		expect_state(f, SMCR_CONN_PROCESS_ABORT);
+		expect_state(f, SMCR_STATE_PROCESS_ABORT);
 		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET); /* ABORT-2: RST after A */
 		expect_no_event(f);
 		connfix_complete(f);
@@ -266,7 +266,7 @@ static void abort_with_nonsense(void **state)
 	};
 	connfix_inject(f, &cdc);
 	expect_event(f, SMCR_CONN_RESET);
-	expect_state(f, SMCR_CONN_PROCESS_ABORT);
+	expect_state(f, SMCR_STATE_PROCESS_ABORT);
 	assert_int_equal(f->log_lines, 0);
 	connfix_free(f);
 	PROVES("ABORT-1 SEC-6");
@@ -432,7 +432,7 @@ static void link_lost_other_left(void **state)
 	caught_up(f);
 	connfix_break_link(f, f->link);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_ACTIVE);
+	expect_state(f, SMCR_STATE_ACTIVE);
 	assert_ptr_equal(f->conn->tx.link, f->link2);
 	connfix_free(f);
 
@@ -442,7 +442,7 @@ static void link_lost_other_left(void **state)
 	connfix_complete(f);
 	connfix_break_link(f, f->link);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	connfix_peer_flags(f, 0, C);
 	expect_closed(f, false);
 	connfix_free(f);
@@ -491,7 +491,7 @@ static void abort_waits_for_room(void **state)
 	/* ABORT-3: the peer's A crosses; it waits for ours all the same. */
 	connfix_peer_flags(f, 0, A);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_PROCESS_ABORT);
+	expect_state(f, SMCR_STATE_PROCESS_ABORT);
 	smcr_link_fail(f->link, SMCR_LLC_DEL_LOST_PATH, "broken by the test");
 	connfix_run(f, 0);
 	expect_validation(f, 0);

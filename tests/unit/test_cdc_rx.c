@@ -114,7 +114,7 @@ static void early_end(void **state)
 	assert_false(smcr_conn_rx_eof(f->conn));
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_free(f);
 
 	f = connfix_new(&params);
@@ -150,7 +150,7 @@ static void expect_aborted(struct connfix *f)
 {
 	expect_event(f, SMCR_CONN_RESET);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	assert_int_equal(connfix_readable(f), 0); /* never read by a bad cursor */
 	assert_int_equal(connfix_space(f), 0);
 	expect_flags(f, 0, SMCR_CDC_ABORT);
@@ -317,7 +317,7 @@ static void unknown_token(void **state)
 	smcr_engine_recv(f->engine, f->link->ref, msg, sizeof(msg));
 	assert_int_equal(f->engine->count.cdc_dropped_token, 1);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_ACTIVE);
+	expect_state(f, SMCR_STATE_ACTIVE);
 
 	uint32_t token = f->conn->token;
 	smcr_conn_kill(f->conn, 104);
@@ -404,8 +404,8 @@ static void fuzzed(void **state)
 			if (r[1] % 13 == 0)
 				cdc.conn_flags = (uint8_t)(r[2] >> 48);
 			connfix_inject(f, &cdc);
-			if (connfix_gone(f) || f->conn->state == SMCR_CONN_PEER_ABORT_WAIT ||
-			    f->conn->state == SMCR_CONN_PROCESS_ABORT) {
+			if (connfix_gone(f) || f->conn->state == SMCR_STATE_PEER_ABORT_WAIT ||
+			    f->conn->state == SMCR_STATE_PROCESS_ABORT) {
 				aborted++;
 				break;
 			}

@@ -36,7 +36,7 @@ static struct connfix *peer_close_wait_1(void)
 	smcr_conn_shutdown(f->conn);
 	expect_flags(f, 0, D);
 	connfix_complete(f);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	return f;
 }
 
@@ -45,7 +45,7 @@ static struct connfix *peer_close_wait_2(void)
 	struct connfix *f = peer_close_wait_1();
 	peer(f, D);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_2);
 	return f;
 }
 
@@ -54,7 +54,7 @@ static struct connfix *app_close_wait_1(uint8_t flags)
 	struct connfix *f = active();
 	peer(f, flags);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	return f;
 }
 
@@ -64,7 +64,7 @@ static struct connfix *app_close_wait_2(uint8_t flags)
 	smcr_conn_shutdown(f->conn);
 	expect_flags(f, 0, D);
 	connfix_complete(f);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_2);
 	return f;
 }
 
@@ -73,7 +73,7 @@ static struct connfix *app_fin_close_wait(void)
 	struct connfix *f = peer_close_wait_1();
 	peer(f, C);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	return f;
 }
 
@@ -83,7 +83,7 @@ static struct connfix *peer_fin_close_wait(void)
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C);
 	connfix_complete(f);
-	expect_state(f, SMCR_CONN_PEER_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_PEER_FIN_CLOSE_WAIT);
 	return f;
 }
 
@@ -103,11 +103,11 @@ static void closed_rendezvous_complete(void **state)
 	(void)state;
 	struct connfix_params params = { .gate_shut = true };
 	struct connfix *f = connfix_new(&params);
-	expect_state(f, SMCR_CONN_INIT);
+	expect_state(f, SMCR_STATE_INIT);
 	smcr_conn_data_open(f->conn);
 	expect_event(f, SMCR_CONN_ESTABLISHED);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_ACTIVE);
+	expect_state(f, SMCR_STATE_ACTIVE);
 	expect_none(f);
 	connfix_free(f);
 	PROVES("CLOSE-1");
@@ -122,11 +122,11 @@ static void active_shutdown(void **state)
 	expect_flags(f, 0, 0);
 	smcr_conn_shutdown(f->conn);
 	expect_none(f); /* pending: the data have not completed */
-	expect_state(f, SMCR_CONN_ACTIVE);
+	expect_state(f, SMCR_STATE_ACTIVE);
 	assert_int_equal(connfix_space(f), 0);
 	connfix_complete(f);
 	expect_cdc(f, 0, 104, 0, 4, 0, D);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	expect_no_event(f);
 	connfix_free(f);
 	PROVES("CLOSE-1");
@@ -184,7 +184,7 @@ static void active_close_unread(void **state)
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, A);
 	expect_closed(f, true); /* the program is gone: TCP is reset at once */
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 
 	f = active(); /* taken from the engine, but never read by the program */
@@ -194,7 +194,7 @@ static void active_close_unread(void **state)
 	smcr_conn_close(f->conn, true);
 	expect_flags(f, 0, A);
 	expect_closed(f, true);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 	PROVES("CLOSE-1");
 }
@@ -211,10 +211,10 @@ static void active_close(void **state)
 	expect_flags(f, 0, 0);
 	smcr_conn_close(f->conn, false); /* CLOSE-7: returns, completes in the background */
 	expect_none(f);
-	expect_state(f, SMCR_CONN_ACTIVE);
+	expect_state(f, SMCR_STATE_ACTIVE);
 	connfix_complete(f);
 	expect_cdc(f, 0, 104, 0, 14, 0, C);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	expect_no_event(f);
 	connfix_free(f);
 	PROVES("CLOSE-1 CLOSE-7");
@@ -227,7 +227,7 @@ static void active_done(void **state)
 	connfix_peer_writes(f, 10);
 	peer(f, D);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	assert_false(smcr_conn_rx_eof(f->conn)); /* remaining data first */
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
@@ -245,7 +245,7 @@ static void active_closed(void **state)
 	connfix_peer_writes(f, 10);
 	peer(f, C);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
 	expect_none(f);
@@ -297,7 +297,7 @@ static void peer_close_wait_1_done(void **state)
 	connfix_peer_writes(f, 10);
 	peer(f, D);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_2);
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
 	connfix_free(f);
@@ -320,7 +320,7 @@ static void peer_close_wait_closed_after_close(void **state)
 	expect_flags(f, 0, C);
 	connfix_complete(f);
 	peer(f, D);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_2);
 	peer(f, D | C);
 	expect_over(f);
 	PROVES("CLOSE-1 CLOSE-2 RMB-8");
@@ -335,7 +335,7 @@ static void peer_close_wait_closed_early(void **state)
 	expect_flags(f, 0, C);
 	peer(f, C);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_CLOSED_STATE);
+	expect_state(f, SMCR_STATE_CLOSED);
 	connfix_complete(f);
 	expect_over(f);
 	PROVES("CLOSE-2");
@@ -348,7 +348,7 @@ static void peer_close_wait_closed_after_shutdown(void **state)
 	connfix_peer_writes(f, 10);
 	peer(f, C);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	connfix_read(f, 10);
 	assert_true(smcr_conn_rx_eof(f->conn));
 	connfix_free(f);
@@ -356,11 +356,11 @@ static void peer_close_wait_closed_after_shutdown(void **state)
 	f = peer_close_wait_2();
 	peer(f, D | C);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	assert_true(smcr_conn_rx_eof(f->conn));
 	connfix_run(f, 10000 * SECOND); /* the program takes its time: no timer any more */
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	connfix_free(f);
 	PROVES("CLOSE-1");
 }
@@ -372,7 +372,7 @@ static void peer_close_wait_close_after_shutdown(void **state)
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C | D);
 	connfix_complete(f);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	peer(f, C);
 	expect_over(f);
 
@@ -380,7 +380,7 @@ static void peer_close_wait_close_after_shutdown(void **state)
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C | D);
 	connfix_complete(f);
-	expect_state(f, SMCR_CONN_PEER_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_PEER_CLOSE_WAIT_2);
 	peer(f, C | D);
 	expect_over(f);
 
@@ -390,7 +390,7 @@ static void peer_close_wait_close_after_shutdown(void **state)
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, A | D);
 	expect_closed(f, true);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 	PROVES("CLOSE-1");
 }
@@ -408,7 +408,7 @@ static void peer_close_wait_closed_while_c_waits(void **state)
 	peer(f, C);
 	expect_none(f);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	connfix_complete(f);
 	expect_flags(f, 0, D | C);
 	connfix_complete(f);
@@ -459,7 +459,7 @@ static void peer_close_wait_half_close_timer(void **state)
 	connfix_run(f, SECOND);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_flags(f, 0, A | D);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_complete(f);
 	peer(f, A);
 	expect_closed(f, true);
@@ -497,10 +497,10 @@ static void app_close_wait_1_shutdown(void **state)
 	expect_flags(f, 0, 0);
 	smcr_conn_shutdown(f->conn);
 	expect_none(f);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_complete(f);
 	expect_flags(f, 0, D);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_2);
 	connfix_free(f);
 	PROVES("CLOSE-1");
 }
@@ -511,13 +511,13 @@ static void app_close_wait_closed(void **state)
 	struct connfix *f = app_close_wait_1(D);
 	peer(f, D | C);
 	expect_event(f, SMCR_CONN_READABLE);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	expect_none(f);
 	connfix_free(f);
 
 	f = app_close_wait_2(D);
 	peer(f, D | C);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_2);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_2);
 	expect_none(f);
 	connfix_free(f);
 	PROVES("CLOSE-1");
@@ -577,13 +577,13 @@ static void app_close_wait_close_closed_not_seen(void **state)
 	expect_none(f); /* drain */
 	connfix_complete(f);
 	expect_flags(f, 0, C);
-	expect_state(f, SMCR_CONN_PEER_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_PEER_FIN_CLOSE_WAIT);
 	connfix_free(f);
 
 	f = app_close_wait_2(D);
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C | D);
-	expect_state(f, SMCR_CONN_PEER_FIN_CLOSE_WAIT);
+	expect_state(f, SMCR_STATE_PEER_FIN_CLOSE_WAIT);
 	connfix_free(f);
 	PROVES("CLOSE-1");
 }

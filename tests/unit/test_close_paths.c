@@ -37,8 +37,8 @@ static void both_close_at_once(void **state)
 	connfix_new_pair(NULL, NULL, &a, &b);
 	smcr_conn_close(a->conn, false);
 	smcr_conn_close(b->conn, false);
-	expect_state(a, SMCR_CONN_PEER_CLOSE_WAIT_1);
-	expect_state(b, SMCR_CONN_PEER_CLOSE_WAIT_1);
+	expect_state(a, SMCR_STATE_PEER_CLOSE_WAIT_1);
+	expect_state(b, SMCR_STATE_PEER_CLOSE_WAIT_1);
 	connfix_complete(a);
 	connfix_complete(b);
 	connfix_deliver(a);
@@ -63,7 +63,7 @@ static void half_close_and_answer(void **state)
 	connfix_complete(a);
 	connfix_deliver(a); /* D */
 	connfix_complete(a);
-	expect_state(b, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(b, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_read(b, 500);
 	assert_true(smcr_conn_rx_eof(b->conn));
 	connfix_write(b, 9000);
@@ -75,8 +75,8 @@ static void half_close_and_answer(void **state)
 	smcr_conn_close(b->conn, false);
 	connfix_deliver(b);
 	connfix_complete(b);
-	expect_state(b, SMCR_CONN_PEER_FIN_CLOSE_WAIT);
-	expect_state(a, SMCR_CONN_APP_FIN_CLOSE_WAIT);
+	expect_state(b, SMCR_STATE_PEER_FIN_CLOSE_WAIT);
+	expect_state(a, SMCR_STATE_APP_FIN_CLOSE_WAIT);
 	assert_true(smcr_conn_rx_eof(a->conn));
 	smcr_conn_close(a->conn, false);
 	connfix_deliver(a);
@@ -177,7 +177,7 @@ static void drain_stalls(void **state)
 	connfix_run(f, SECOND);
 	expect_closed(f, true);
 	expect_flags(f, SMCR_CDC_WRITE_BLOCKED, A);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 	PROVES("ABORT-4");
 }
@@ -193,7 +193,7 @@ static void fin_before_cdc(void **state)
 	expect_event(f, SMCR_CONN_READABLE);
 	connfix_run(f, 10 * SECOND);
 	expect_no_event(f);
-	expect_state(f, SMCR_CONN_APP_CLOSE_WAIT_1);
+	expect_state(f, SMCR_STATE_APP_CLOSE_WAIT_1);
 	connfix_free(f);
 
 	f = active(); /* others come first, each a sign that the peer is at work */
@@ -214,7 +214,7 @@ static void fin_before_cdc(void **state)
 	connfix_run(f, 1);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_flags(f, 0, A);
-	expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 	connfix_free(f);
 
 	f = active(); /* the peer may be waiting for the program here to read */

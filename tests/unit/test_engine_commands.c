@@ -388,12 +388,12 @@ static void nowhere_to_move_to(void **state)
 	struct smcr_link *from = conn->tx.link, *to = pair_link(pair, S, 3 - from->number);
 	struct smcr_rtoken *token = &conn->tx.rmb->token[to->slot];
 	token->valid = false;
-	assert_int_equal(smcr_link_move_conns(from, NULL), 0);
-	assert_int_equal(smcr_link_move_conns(from, to), 0);
+	assert_int_equal(smcr_failover_move_all(from, NULL), 0);
+	assert_int_equal(smcr_failover_move_all(from, to), 0);
 	assert_ptr_equal(conn->tx.link, from);
 	token->valid = true;
-	assert_int_equal(smcr_link_move_conns(from, from), 0);
-	assert_int_equal(smcr_link_move_conns(from, NULL), 1);
+	assert_int_equal(smcr_failover_move_all(from, from), 0);
+	assert_int_equal(smcr_failover_move_all(from, NULL), 1);
 	assert_ptr_equal(conn->tx.link, to);
 	pair_exchange(pair, c);
 	pair_free(pair);

@@ -219,7 +219,7 @@ static enum pair_verdict strict_filter(struct pair *pair, const struct pair_msg 
 	bool refused = msg->from == S && strcmp(smcr_lgr_type_name(client), "single") != 0 &&
 		       !memcmp(carrier->peer_gid, msg->llc.add_link.gid, SMCR_GID_LEN);
 	strict->asked++;
-	strict->wrong += refused || (msg->from == C && carrier == smcr_lgr_asymmetric_link(client));
+	strict->wrong += refused || (msg->from == C && carrier == smcr_llc_asymmetric_link(client));
 	return PAIR_PASS;
 }
 
@@ -246,7 +246,7 @@ static void first_rnic_returns(void **state)
 		int c = pair_connected(pair);
 		pair_set_port(pair, side, 0, false);
 		pair_run(pair, 5 * SECOND);
-		struct smcr_link *odd = smcr_lgr_asymmetric_link(pair_lgr(pair, S));
+		struct smcr_link *odd = smcr_llc_asymmetric_link(pair_lgr(pair, S));
 		assert_non_null(odd);
 		assert_int_equal(odd->slot, 0);
 		pair->filter = strict_filter;

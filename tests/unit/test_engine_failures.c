@@ -323,12 +323,12 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 			reply.delete_rkey.rkey[0] = slab->reg[0].rkey;
 	pair_inject_llc(pair, S, 1, &reply);
 	pair_run(pair, 2 * SECOND);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 3); /* until that is over */
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 3); /* until that is over */
 	pick.verdict = PAIR_LOSE;
 	pair_run(pair, SECOND / 2);
 	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE); /* 2 was rejected */
 	pair_run(pair, 2 * SECOND);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 2);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 2);
 	pair_exchange(pair, c[0]);
 	pair_exchange(pair, c[1]);
 	pair_free(pair);
@@ -364,7 +364,7 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
 	assert_non_null(pair_link(pair, S, 3));
 	assert_int_equal(pair_link(pair, S, 3)->state, SMCR_LINK_ACTIVE);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
 	pair_exchange(pair, c[on_2]);
 	pair_free(pair);
 	PROVES("RKEY-13 RKEY-15");

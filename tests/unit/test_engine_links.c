@@ -79,8 +79,8 @@ static void tokens_for_a_new_link(void **state)
 		struct pair *pair =
 			single(rows[i].conns, rows[i].server_elements, rows[i].client_elements);
 		uint8_t said[8];
-		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), rows[i].server);
-		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), rows[i].client);
+		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), rows[i].server);
+		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), rows[i].client);
 		notice(pair);
 		assert_int_equal(counts(pair, S, said, sizeof(said)), rows[i].n);
 		assert_memory_equal(said, rows[i].s, rows[i].n);

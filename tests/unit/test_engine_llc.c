@@ -208,7 +208,7 @@ static void delete_rkey_starts_again(void **state)
 	pair_set_pick(pair, NULL);
 	pair_run(pair, 4ull * SECOND); /* ERR-39 */
 	assert_null(pair_link(pair, S, carrier));
-	assert_int_equal(smcr_lgr_num_rmbs(lgr), 1);
+	assert_int_equal(smcr_slab_num_rmbs(lgr), 1);
 	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
 	int more = pair_connected(pair);
 	pair_exchange(pair, more);

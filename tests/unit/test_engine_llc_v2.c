@@ -294,7 +294,7 @@ static void a_client_asks_for_a_link(void **state)
 	assert_memory_equal(msg->llc.request_add_link.gid[1], second.gid, SMCR_GID_LEN);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), 0);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_REQUEST_ADD_LINK, true), 0);
-	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, S)), 2);
 	done(pair, c);
 }
 
@@ -387,7 +387,7 @@ static void long_messages_one_at_a_time(void **state)
 	pair->side[C].hold_completions = false;
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, true), 1);
-	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, C)), 2);
+	assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, C)), 2);
 	done(pair, c);
 }
 
@@ -434,7 +434,7 @@ static void many_rtokens(void **state)
 	assert_int_equal(add->num_rtokens, 40);
 	assert_int_equal(add->length, 72 + 40 * 16);
 	assert_int_equal(reply->num_rtokens, 40);
-	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, S)), 2);
 	pair_fail_link(pair, S, 1);
 	pair_pump(pair);
 	for (size_t i = 0; i < 40; i++) {
@@ -574,7 +574,7 @@ static void rkey_during_add_link(void **state)
 	assert_false(reply->llc.confirm_rkey.negative);
 	assert_int_equal(pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true)->num_rtokens, 2);
 	assert_true(pair_both_established(pair, d));
-	assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, S)), 2);
 	pair_fail_link(pair, C, 1);
 	pair_pump(pair);
 	pair_exchange(pair, d);

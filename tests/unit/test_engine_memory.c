@@ -95,7 +95,7 @@ static void ten_thousand_connections(void **state)
 	assert_int_equal(conns[COUNT - 1]->rx.element.size, 16 * KIB);
 	assert_in_range(full, 380, 400);
 	assert_in_range(engine->memory_used, 1, UINT64_C(1) << 30);
-	assert_in_range(smcr_lgr_num_rmbs(lgr), 1, SMCR_MAX_RMBS);
+	assert_in_range(smcr_slab_num_rmbs(lgr), 1, SMCR_MAX_RMBS);
 	for (size_t i = 0; i < COUNT; i++)
 		smcr_conn_free(conns[i]);
 	free(conns);

@@ -46,8 +46,8 @@ static void assert_links(struct pair *pair, unsigned int n, unsigned int symmetr
 	for (int side = 0; side < 2; side++) {
 		assert_int_equal(active_links(pair, side), n);
 		assert_int_equal(pair_num_qps(pair, side), n);
-		assert_int_equal(smcr_lgr_symmetric_links(pair_lgr(pair, side)), symmetric);
-		assert_true(smcr_lgr_topology_ok(pair_lgr(pair, side)));
+		assert_int_equal(smcr_llc_symmetric_links(pair_lgr(pair, side)), symmetric);
+		assert_true(smcr_llc_topology_ok(pair_lgr(pair, side)));
 		assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);
 	}
 }
@@ -118,7 +118,7 @@ static void nine_links(void **state)
 	for (int side = 0; side < 2; side++) {
 		static const uint8_t left[] = { 6, 3 };
 		size_t n = 0;
-		assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, side)), 2);
+		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, side)), 2);
 		assert_int_equal(pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false)
 					 ->llc.confirm_rkey.num_tokens,
 				 8);
@@ -147,7 +147,7 @@ static void many_rmbs_for_a_new_link(void **state)
 	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 	int c = pair_connected(pair);
 	for (int side = 0; side < 2; side++)
-		while (smcr_lgr_num_rmbs(pair_lgr(pair, side)) < SMCR_MAX_RMBS) {
+		while (smcr_slab_num_rmbs(pair_lgr(pair, side)) < SMCR_MAX_RMBS) {
 			struct smcr_slab *slab;
 			assert_int_equal(smcr_slab_add(pair_lgr(pair, side), true, 0, 0, &slab), 0);
 			smcr_llc_confirm_rkey(slab);

@@ -245,7 +245,7 @@ static struct pair *stalled_pair(int *ret_conn, struct smcr_link **ret_link)
 	assert_non_null(link);
 	assert_int_equal(link->mtu, SMCR_MTU_4096);
 	assert_true(link->passed < SMCR_MTU_4096);
-	smcr_conn_move(pair_end(pair, *ret_conn, C)->smc, link);
+	smcr_failover_move(pair_end(pair, *ret_conn, C)->smc, link);
 	pair_pump(pair);
 	pair->side[C].most = 2048;
 	pair_send(pair, *ret_conn, C, 8000, 3);

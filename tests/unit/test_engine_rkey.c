@@ -86,7 +86,7 @@ static void unused_rmb_is_deleted(void **state)
 	int c[6];
 	struct pair *pair = pair_grouped(2, &c[0]);
 	fill_first_rmb(pair, c + 1, 5);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
 	uint64_t memory = pair->side[S].engine->memory_used;
 	pair_close(pair, c[4]);
 	pair_run(pair, 59000000);
@@ -100,11 +100,11 @@ static void unused_rmb_is_deleted(void **state)
 	pair_set_pick(pair, &pick);
 	pair_run(pair, 1100000);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_RKEY, false), 1);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 2);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, C)), 1);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 1);
 	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
 	assert_true(pair->side[S].engine->memory_used < memory);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, false), 1);
@@ -112,7 +112,7 @@ static void unused_rmb_is_deleted(void **state)
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, c[i]);
 	pair_run(pair, 120000000);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
 	c[0] = pair_connected(pair);
 	pair_exchange(pair, c[0]);
 	pair_close(pair, c[0]);
@@ -193,7 +193,7 @@ static void negative_delete_is_only_logged(void **state)
 	pair_run(pair, 61000000);
 	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_DELETE_RKEY, true);
 	assert_true(reply->llc.delete_rkey.negative);
-	assert_int_equal(smcr_lgr_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
 	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, c[i]);

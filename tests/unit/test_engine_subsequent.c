@@ -891,7 +891,7 @@ static void confirm_many_links_late(void **state)
 		smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
 		pair_pump(pair);
 		assert_null(pair_link(pair, S, oldest));
-		assert_int_equal(smcr_lgr_symmetric_links(lgr), 2);
+		assert_int_equal(smcr_llc_symmetric_links(lgr), 2);
 	}
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);

@@ -22,17 +22,17 @@ static void names(void **state)
 		int state;
 		const char *name;
 	} conns[] = {
-		{ SMCR_CONN_INIT, "init" },
-		{ SMCR_CONN_ACTIVE, "active" },
-		{ SMCR_CONN_PEER_CLOSE_WAIT_1, "peer-close-wait-1" },
-		{ SMCR_CONN_PEER_CLOSE_WAIT_2, "peer-close-wait-2" },
-		{ SMCR_CONN_APP_CLOSE_WAIT_1, "app-close-wait-1" },
-		{ SMCR_CONN_APP_CLOSE_WAIT_2, "app-close-wait-2" },
-		{ SMCR_CONN_APP_FIN_CLOSE_WAIT, "app-fin-close-wait" },
-		{ SMCR_CONN_PEER_FIN_CLOSE_WAIT, "peer-fin-close-wait" },
-		{ SMCR_CONN_PEER_ABORT_WAIT, "peer-abort-wait" },
-		{ SMCR_CONN_PROCESS_ABORT, "process-abort" },
-		{ SMCR_CONN_CLOSED_STATE, "closed" },
+		{ SMCR_STATE_INIT, "init" },
+		{ SMCR_STATE_ACTIVE, "active" },
+		{ SMCR_STATE_PEER_CLOSE_WAIT_1, "peer-close-wait-1" },
+		{ SMCR_STATE_PEER_CLOSE_WAIT_2, "peer-close-wait-2" },
+		{ SMCR_STATE_APP_CLOSE_WAIT_1, "app-close-wait-1" },
+		{ SMCR_STATE_APP_CLOSE_WAIT_2, "app-close-wait-2" },
+		{ SMCR_STATE_APP_FIN_CLOSE_WAIT, "app-fin-close-wait" },
+		{ SMCR_STATE_PEER_FIN_CLOSE_WAIT, "peer-fin-close-wait" },
+		{ SMCR_STATE_PEER_ABORT_WAIT, "peer-abort-wait" },
+		{ SMCR_STATE_PROCESS_ABORT, "process-abort" },
+		{ SMCR_STATE_CLOSED, "closed" },
 		{ 99, "unknown" },
 	}, links[] = {
 		{ SMCR_LINK_ACTIVATING, "activating" },
@@ -64,7 +64,7 @@ static void view_of_a_connection(void **state)
 	assert_int_equal(view.lgr_id, pair_lgr(pair, S)->id);
 	assert_string_equal(view.peer_host, ""); /* in version 1 nobody tells it */
 	assert_int_equal(view.link_number, conn->tx.link->number);
-	assert_int_equal(view.state, SMCR_CONN_ACTIVE);
+	assert_int_equal(view.state, SMCR_STATE_ACTIVE);
 	assert_int_equal(view.pid, params.pid);
 	assert_ptr_equal(view.user, pair_end(pair, c, S));
 	assert_ptr_equal(smcr_conn_user(conn), pair_end(pair, c, S));

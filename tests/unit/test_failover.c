@@ -290,7 +290,7 @@ static void last_word_of_a_closed_connection(void **state)
 	caught_up(f);
 	smcr_conn_close(f->conn, false);
 	expect_flags(f, 0, C);
-	expect_state(f, SMCR_CONN_CLOSED_STATE);
+	expect_state(f, SMCR_STATE_CLOSED);
 	connfix_break_link(f, f->link);
 	assert_false(connfix_gone(f));
 	expect_on(f, f->link2);
@@ -380,13 +380,13 @@ static void choice(void **state)
 	f->link2->state = SMCR_LINK_ACTIVATING;
 	connfix_write(f, 10);
 	caught_up(f);
-	smcr_conn_move(f->conn, NULL);
+	smcr_failover_move(f->conn, NULL);
 	connfix_complete(f);
 	connfix_write(f, 10);
 	expect_none(f);
 	f->link2->state = SMCR_LINK_ACTIVE;
 	f->link->state = SMCR_LINK_FAILED;
-	smcr_lgr_rebalance(f->lgr);
+	smcr_failover_rebalance(f->lgr);
 	expect_on(f, f->link2);
 	expect_validation(f, 1);
 	expect_w(f, 14, 23);
@@ -409,7 +409,7 @@ static void voluntary_move(void **state)
 	connfix_write(f, 100);
 	connfix_write(f, 50);
 	caught_up(f);
-	assert_int_equal(smcr_link_move_conns(f->link, NULL), 1);
+	assert_int_equal(smcr_failover_move_all(f->link, NULL), 1);
 	assert_ptr_equal(f->conn->tx.link, f->link2);
 	connfix_write(f, 10);
 	connfix_complete_n(f, 3);
@@ -436,8 +436,8 @@ static void moves_there_and_back(void **state)
 	struct connfix *f = with_links(2);
 	connfix_write(f, 100);
 	caught_up(f);
-	smcr_conn_move(f->conn, f->link2);
-	smcr_conn_move(f->conn, f->link);
+	smcr_failover_move(f->conn, f->link2);
+	smcr_failover_move(f->conn, f->link);
 	expect_none(f);
 	connfix_complete(f);
 	expect_on(f, f->link);
@@ -497,7 +497,7 @@ static void judged(void **state)
 		if (rows[i].lost) {
 			expect_event(f, SMCR_CONN_RESET);
 			expect_flags(f, 0, A);
-			expect_state(f, SMCR_CONN_PEER_ABORT_WAIT);
+			expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
 		} else {
 			expect_no_event(f);
 			expect_none(f);
@@ -542,9 +542,9 @@ static void before_the_gate(void **state)
 		validation(f, number);
 		connfix_open(f);
 		if (number == 2)
-			assert_int_equal(f->conn->state, SMCR_CONN_PEER_ABORT_WAIT);
+			assert_int_equal(f->conn->state, SMCR_STATE_PEER_ABORT_WAIT);
 		else
-			expect_state(f, SMCR_CONN_ACTIVE);
+			expect_state(f, SMCR_STATE_ACTIVE);
 		connfix_free(f);
 	}
 	PROVES("FO-7 RV-13");
