@@ -395,14 +395,14 @@ static void peer_is_out_of_reach(void **state)
 
 /** What a peer does not say, or does not hear. */
 struct hush {
-	struct pair_pick pick[2];
+	struct pair_pick pick[4];
 };
 
 static enum pair_verdict hush_filter(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	struct hush *hush = arg;
 	(void)pair;
-	for (size_t i = 0; i < 2; i++) {
+	for (size_t i = 0; i < 4; i++) {
 		if (!hush->pick[i].type || !pair_picked(&hush->pick[i], msg))
 			continue;
 		if (hush->pick[i].skip) {
@@ -657,6 +657,44 @@ static void add_link_on_a_dead_carrier(void **state)
 	PROVES("ERR-26 ERR-27 ERR-38");
 }
 
+/** The server's order to delete a link comes late, when the carrier is tested already. That the
+ * carrier answers does not show that our reply has arrived: the link stays until it has (DELL-2).
+ */
+static void order_that_comes_late(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_with_quiet(1, S);
+	struct hush hush = { { { .from = S, .type = SMCR_LLC_CONFIRM_LINK },
+			       { .from = C, .type = SMCR_LLC_DELETE_LINK },
+			       { .from = C, .type = SMCR_LLC_DELETE_LINK, .reply = true },
+			       { .from = S, .type = SMCR_LLC_TEST_LINK, .reply = true } } };
+	struct smcr_llc_msg order = { .type = SMCR_LLC_DELETE_LINK };
+	struct smcr_llc_msg answer = { .type = SMCR_LLC_TEST_LINK, .reply = true };
+	for (int n = 0; n < 3; n++)
+		(void)pair_connected(pair);
+	pair->filter = hush_filter;
+	pair->filter_arg = &hush;
+	ask_for_third(pair);
+	pair_run(pair, 8 * SECOND + 100000);
+	assert_int_equal(pair_link(pair, C, 3)->deletion.state, SMCR_DELETION_DOUBTED);
+	pair->side[C].hold_completions = true;
+	order.delete_link.link_number = 3;
+	order.delete_link.reason = SMCR_LLC_DEL_LOST_PATH;
+	pair_inject_llc(pair, S, 1, &order);
+	memcpy(answer.test_link.user_data, pair_link(pair, C, 1)->test_data,
+	       sizeof(answer.test_link.user_data));
+	pair_inject_llc(pair, S, 1, &answer);
+	pair_run(pair, 1000);
+	assert_false(smcr_timer_running(&pair_link(pair, C, 1)->test_timer));
+	assert_non_null(pair_link(pair, C, 3));
+	assert_int_equal(pair_link(pair, C, 3)->deletion.state, SMCR_DELETION_ANSWERED);
+	pair->side[C].hold_completions = false;
+	pair_run(pair, 1000);
+	assert_rid_of_third(pair, C);
+	pair_free(pair);
+	PROVES("DELL-2");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -672,6 +710,7 @@ int main(void)
 		cmocka_unit_test(server_gives_up_without_a_word),
 		cmocka_unit_test(late_word_about_what_is_given_up),
 		cmocka_unit_test(first_contact_is_not_cut_short),
+		cmocka_unit_test(order_that_comes_late),
 		cmocka_unit_test(client_is_late_with_add_link),
 		cmocka_unit_test(add_link_on_a_dead_carrier),
 	};
