@@ -6,6 +6,7 @@
 #include <linux/sockios.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -36,6 +37,13 @@ static uint64_t taken(int fd, const struct tcp_info *info)
 	uint64_t unread = queue(fd, SIOCINQ) + (info->tcpi_state != BPF_TCP_ESTABLISHED);
 	uint64_t received = info->tcpi_bytes_received;
 	return received > unread ? received - unread : 0;
+}
+
+/* The kernel counts as unread what stands before urgent data, and not what stands behind. */
+static bool has_urgent(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLPRI };
+	return poll(&p, 1, 0) > 0 && (p.revents & POLLPRI);
 }
 
 void spoken_begin(struct spoken *spoken, int fd)
@@ -84,8 +92,9 @@ bool spoken_alone(const struct spoken *spoken)
 	struct tcp_info info;
 	if (!read_info(spoken->fd, &info))
 		return true;
-	return !spoken->others && written(spoken->fd, &info) <= spoken->before + spoken->said &&
-	       taken(spoken->fd, &info) <= spoken->heard;
+	if (spoken->others || written(spoken->fd, &info) > spoken->before + spoken->said)
+		return false;
+	return taken(spoken->fd, &info) <= spoken->heard || has_urgent(spoken->fd);
 }
 
 void spoken_free_socket(int fd)

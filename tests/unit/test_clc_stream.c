@@ -356,6 +356,21 @@ static void application_data_behind_a_decline_stay_in_the_socket(void **state)
 	PROVES("CLC-15");
 }
 
+static void urgent_data_behind_a_decline_are_no_ones_meddling(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t buf[SMCR_CLC_MAX_LEN];
+	size_t n = decline(buf);
+	memcpy(buf + n, "now!..", 6);
+	f->then = CLC_STREAM_OFF;
+	assert_int_equal(send(f->peer, buf, n + 4, MSG_OOB), n + 4);
+	assert_int_equal(send(f->peer, buf + n + 4, 2, 0), 2);
+	struct pollfd p = { .fd = f->fd, .events = POLLPRI };
+	assert_int_equal(poll(&p, 1, PATIENCE_MS), 1);
+	set_mode(f, CLC_STREAM_CLC);
+	expect(f, "D");
+}
+
 static void payload_that_looks_like_clc_is_not_inspected(void **state)
 {
 	struct fixture *f = *state;
@@ -669,6 +684,7 @@ int main(void)
 		T(part_of_a_message_does_not_keep_the_loop_busy),
 		T(what_another_one_writes_ends_it),
 		T(application_data_behind_a_decline_stay_in_the_socket),
+		T(urgent_data_behind_a_decline_are_no_ones_meddling),
 		T(payload_that_looks_like_clc_is_not_inspected),
 		T(what_is_no_clc_is_garbage_and_stays),
 		T(a_message_that_nobody_wants_is_garbage),
