@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: MIT
-# How long looking at smcrd takes with many peers and connections: each view of smcrctl, and a scrape of the
-# metrics. PEERS hosts (50) with an smcrd each have CONNECTIONS connections (1000) with one host altogether.
-# Needs root; the figures of docs/performance.md.
+# How long looking at smcrd takes with many peers and connections: each view of smcrctl as a table and as JSON,
+# all objects on the system bus, and a scrape of the metrics. PEERS hosts (50) with an smcrd each have CONNECTIONS
+# connections (1000) with one host altogether. Fails when the median of ROUNDS times (20) is more than 200 ms for
+# a view, or 100 ms for a scrape. Needs root; the figures of docs/performance.md.
 set -euo pipefail
 
 # shellcheck source=scripts/hosts.bash
@@ -13,41 +14,120 @@ CONNECTIONS=${CONNECTIONS:-1000}
 ROUNDS=${ROUNDS:-20}
 HOSTS_PATIENCE=${HOSTS_PATIENCE:-10}
 RUN=$HOSTS_BUILD/bin/smcr-run
+SMCRCTL=$HOSTS_BUILD/bin/smcrctl
 CROWD=$HOSTS_BUILD/tests/programs/crowd
+LIMIT_MS=200 # of a view
+slow=()
+
+# ---- the hosts
 
 # peer_up NUMBER: a host with one NIC, an smcrd and its share of the connections.
 peer_up() {
-	local n=$1 host=p$1
+	local n=$1 host=p$1 share
+	share=$((CONNECTIONS * n / PEERS - CONNECTIONS * (n - 1) / PEERS))
 	ip netns add "$HOSTS_ID-$host"
 	ip -n "$HOSTS_ID-$host" link set lo up
 	ip -n "$HOSTS_ID-$host" link add eth0 type veth peer name "$host" netns "$HOSTS_ID-sw"
 	ip -n "$HOSTS_ID-sw" link set "$host" master br0 up
 	ip -n "$HOSTS_ID-$host" addr add "10.77.0.$((100 + n))/24" dev eth0
 	ip -n "$HOSTS_ID-$host" link set eth0 up
-	echo 'short_connection_rate = 0' >"$HOSTS_DIR/$host.conf"
+	printf '%s\n' 'short_connection_rate = 0' 'dbus = no' >"$HOSTS_DIR/$host.conf"
 	smcrd_start "$host"
-	on "$host" "$RUN" --require "$CROWD" connect 10.77.0.1 5001 $((CONNECTIONS / PEERS)) \
+	on "$host" "$RUN" --require "$CROWD" connect 10.77.0.1 5001 "$share" \
 		<"$HOSTS_DIR/lines" >"$HOSTS_DIR/$host.out" 2>&1 &
 	until_true 20 grep -qx open "$HOSTS_DIR/$host.out"
 }
 
-# milliseconds COMMAND..: median and longest of ROUNDS times.
-milliseconds() {
-	local i start
-	for ((i = 0; i < ROUNDS; i++)); do
-		start=$EPOCHREALTIME
-		"$@" >/dev/null
-		awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", (end - start) * 1000 }'
-		sleep 0.3 # so that a scrape collects anew
-	done | sort -n | awk '{ t[NR] = $1 } END { print t[int((NR + 1) / 2)], t[NR] }'
+# bus_up: a system bus for host a, on which nothing is forbidden.
+bus_up() {
+	cat >"$HOSTS_DIR/bus.conf" <<-END
+	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+	 "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+	<busconfig>
+	  <type>system</type>
+	  <listen>unix:path=$HOSTS_DIR/bus</listen>
+	  <auth>EXTERNAL</auth>
+	  <policy context="default">
+	    <allow user="*"/> <allow own="*"/> <allow send_destination="*" eavesdrop="true"/>
+	  </policy>
+	</busconfig>
+	END
+	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
+	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >"$HOSTS_DIR/bus.log" 2>&1
+	until_true 10 busctl --system list >/dev/null
 }
 
-look() {
-	printf '| %s | %s |\n' "$1" "$(milliseconds "${@:2}" | sed 's/ / | /')"
+on_bus() {
+	busctl --system status org.smcrd >/dev/null 2>&1
 }
+
+# ---- times
+
+# taken PAUSE COMMAND..: median and longest of ROUNDS times, in milliseconds.
+taken() {
+	local pause=$1 i start
+	shift
+	for ((i = 0; i < ROUNDS; i++)); do
+		start=$EPOCHREALTIME
+		"$@" >/dev/null || return
+		awk -v start="$start" -v end="$EPOCHREALTIME" 'BEGIN { printf "%.1f\n", (end - start) * 1000 }'
+		sleep "$pause"
+	done | sort -n | awk '{ t[NR] = $1 } END { if (NR) print t[int((NR + 1) / 2)], t[NR]; exit !NR }'
+}
+
+# judge NAME LIMIT TIMES..: median and longest, and again; what is too slow is told at the end.
+judge() {
+	local name=$1 limit=$2 cells='' median longest
+	shift 2
+	while [ $# -gt 0 ]; do
+		read -r median longest <<<"$1"
+		shift
+		cells+=" | $median | $longest"
+		if awk -v limit="$limit" -v median="$median" 'BEGIN { exit !(median > limit) }'; then
+			slow+=("$name: $median ms, $limit are allowed")
+		fi
+	done
+	printf '| %s%s |\n' "$name" "$cells"
+}
+
+# view WORDS..: of smcrctl, as a table and as JSON
+view() {
+	local table json
+	table=$(taken 0.02 "$SMCRCTL" -s "$HOSTS_DIR/a.sock" "$@")
+	json=$(taken 0.02 "$SMCRCTL" -s "$HOSTS_DIR/a.sock" -j "$@")
+	judge "\`smcrctl $*\`" "$LIMIT_MS" "$table" "$json"
+}
+
+# once NAME LIMIT PAUSE COMMAND..: what has one form only
+once() {
+	local span
+	span=$(taken "$3" "${@:4}")
+	judge "$1" "$2" "$span"
+}
+
+drained_and_back() {
+	"$SMCRCTL" -s "$HOSTS_DIR/a.sock" drain && "$SMCRCTL" -s "$HOSTS_DIR/a.sock" drain --off
+}
+
+# doctor tells by its status whether something is wrong with this host, which is not asked here.
+doctor() {
+	local status=0
+	on a "$SMCRCTL" -s "$HOSTS_DIR/a.sock" "$@" doctor || status=$?
+	[ "$status" -le 1 ]
+}
+
+# shows: the objects of smcrctl that are shown without anything more being said
+shows() {
+	"$SMCRCTL" help | sed -n 's/^  \([a-z]*\) \[show.*/\1/p'
+}
+
+# ---- what is looked at
 
 hosts_up 1500
 trap hosts_down EXIT
+if command -v dbus-daemon >/dev/null; then
+	bus_up
+fi
 printf '%s\n' 'short_connection_rate = 0' "metrics_socket = $HOSTS_DIR/metrics.sock" >"$HOSTS_DIR/a.conf"
 smcrd_start a
 mkfifo "$HOSTS_DIR/lines"
@@ -57,15 +137,43 @@ until_true 10 tcp_listens a 5001
 for ((n = 1; n <= PEERS; n++)); do
 	peer_up "$n"
 done
-ctl=("$HOSTS_BUILD/bin/smcrctl" -s "$HOSTS_DIR/a.sock" -j)
+ctl=("$SMCRCTL" -s "$HOSTS_DIR/a.sock" -j)
+group=$("${ctl[@]}" linkgroup | jq '.linkgroup[0].id')
 echo "link groups $("${ctl[@]}" linkgroup | jq '.linkgroup | length'), connections $("${ctl[@]}" info |
 	jq .info.connections.smcr), milliseconds of $ROUNDS rounds each:"
 echo
+echo '| | table: median | longest | JSON: median | longest |'
+echo '|---|--:|--:|--:|--:|'
+for object in $(shows); do
+	view "$object"
+done
+view connection -d
+view connection peer 10.77.0.101
+view connection port 5001
+view connection pid 1 # nobody's: all are looked at
+view link group "$group"
+view rmb group "$group"
+view event group "$group"
+view config show --effective
+judge "\`smcrctl doctor\`" "$LIMIT_MS" "$(taken 0.02 doctor)" "$(taken 0.02 doctor -j)"
+echo
 echo '| | median | longest |'
 echo '|---|--:|--:|'
-for view in info peer device linkgroup link connection rmb stats metrics event policy; do
-	look "\`smcrctl $view\`" "${ctl[@]}" "$view"
-done
-look "scrape by HTTP" curl -sS --unix-socket "$HOSTS_DIR/metrics.sock" -o /dev/null http://smcrd/metrics
+once "\`smcrctl drain\`, \`drain --off\`" $((2 * LIMIT_MS)) 0.02 drained_and_back
+if "$SMCRCTL" help | grep -q '^  top '; then # two samples, and the time between them
+	once "\`smcrctl -w 0.1 top --count 1\`" $((2 * LIMIT_MS + 100)) 0.02 "${ctl[@]}" -w 0.1 top --count 1
+fi
+if [ -n "${DBUS_SYSTEM_BUS_ADDRESS:-}" ]; then
+	until_true 10 on_bus
+	once "GetManagedObjects on the bus, with busctl" "$LIMIT_MS" 0.02 busctl --system -j call org.smcrd /org/smcrd \
+		org.freedesktop.DBus.ObjectManager GetManagedObjects
+fi
+# Metrics are collected four times a second: each of these scrapes has them collected anew.
+once "scrape by HTTP, with curl" 100 0.3 \
+	curl -sSf --unix-socket "$HOSTS_DIR/metrics.sock" -o /dev/null http://smcrd/metrics
 echo
 "${ctl[@]}" info | jq -c '.info.event_loop | map_values(objects)'
+if [ "${#slow[@]}" -gt 0 ]; then
+	printf '%s\n' "too slow:" "${slow[@]}" >&2
+	exit 1
+fi
