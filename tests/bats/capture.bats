@@ -200,7 +200,8 @@ stream() {
 	add_links root "${seen[@]}" >"$HOSTS_DIR/root.adds"
 	diff <(add_links member "${seen[@]}") "$HOSTS_DIR/root.adds"
 	grep -q . "$HOSTS_DIR/root.adds"
-	diff <(capture_fields member smc.llc_msg smc.llc_msg) <(capture_fields root smc.llc_msg smc.llc_msg)
+	capture_fields root smc.llc_msg smc.llc_msg >"$HOSTS_DIR/root.types" # it has ended first
+	diff <(capture_fields member smc.llc_msg smc.llc_msg | head -n "$(wc -l <"$HOSTS_DIR/root.types")") "$HOSTS_DIR/root.types"
 	[ -z "$(capture_fields member '_ws.malformed || _ws.expert.severity == error' frame.number)" ]
 	diff <(sends member | grep ' fe2c') <(sends root | grep ' fe2c') # CDC messages are whole
 	[ -n "$(capture_fields member 'frame.comment contains "keys are zero"' frame.number)" ]
