@@ -222,7 +222,7 @@ static void on_clc_timer(struct smcr_engine *engine, void *arg)
 	} else if (conn->rv.step == SMCR_RV_C_CONTESTED) {
 		smcr_clc_client_retry(conn, conn->rv.contested);
 	} else if (conn->rv.step == SMCR_RV_S_HELD) {
-		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
+		smcr_clc_server_held_long(conn);
 	} else if (conn->rv.step == SMCR_RV_S_ANNOUNCE || conn->rv.step == SMCR_RV_C_ANNOUNCE) {
 		smcr_clc_decline(conn, SMCR_REASON_RKEY_EXCHANGE, false); /* RKEY-9 */
 	} else {
@@ -914,6 +914,20 @@ void smcr_clc_release_held(struct smcr_conn *held, bool path_dead)
 	}
 }
 
+/** Who waits for another group that is being set up with this peer need not wait any longer. */
+static void release_others(const struct smcr_lgr *done)
+{
+	struct smcr_lgr *lgr;
+	DL_FOREACH (done->engine->lgrs, lgr) {
+		struct smcr_conn *held = lgr->fc.held;
+		if (!held || (!smcr_same_host(&lgr->peer, &done->peer) &&
+			      memcmp(lgr->peer_id, done->peer_id, SMCR_PEER_ID_LEN) != 0))
+			continue;
+		lgr->fc.held = NULL;
+		smcr_clc_release_held(held, false);
+	}
+}
+
 void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn = lgr->fc.conn, *held = lgr->fc.held;
@@ -924,4 +938,5 @@ void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 	if (conn)
 		smcr_clc_open(conn, conn->rv.link ? conn->rv.link : smcr_lgr_any_link(lgr, NULL));
 	smcr_clc_release_held(held, false);
+	release_others(lgr);
 }

@@ -128,17 +128,25 @@ static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal
 	return leads_to(lgr, proposal->v2.gid);
 }
 
-/** Is the group being set up by this client? Without peer ID, of either Proposal, the TCP address
- * has to be the same: nobody waits for somebody else who says that he has the same RoCE address. */
-static bool being_set_up_by(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
+/** Until when the group's first contact is waited for (A68). */
+static uint64_t waited_for_until(const struct smcr_lgr *lgr)
 {
-	const struct smcr_addr *client = &conn->params.peer;
-	const struct smcr_addr *first = lgr->fc.conn ? &lgr->fc.conn->params.peer : client;
-	if (lgr->version == SMCR_CLC_VERSION_1 ||
-	    (is_known(lgr->peer_id) && is_known(conn->rv.proposal.peer_id)))
-		return true;
-	return first->family == client->family &&
-	       smcr_prefix_match(first->ip, client->ip, first->family == AF_INET ? 32 : 128);
+	return lgr->fc.began + lgr->engine->config.hold_timeout;
+}
+
+/**
+ * Is it worth waiting for this first contact (RV-15, A68)? Not for one that does not get on. At
+ * another TCP address it may be somebody else, who only says that he is this peer, for peer IDs and
+ * RoCE addresses are no secrets: without peer ID, of either Proposal, nobody waits for him, else
+ * nobody twice.
+ */
+static bool is_waited_for(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
+{
+	bool named = lgr->version == SMCR_CLC_VERSION_1 ||
+		     (is_known(lgr->peer_id) && is_known(conn->rv.proposal.peer_id));
+	if (!smcr_same_host(&lgr->peer, &conn->params.peer) && (!named || conn->rv.has_waited))
+		return false;
+	return conn->engine->now < waited_for_until(lgr);
 }
 
 /** May the client need more RMBs than a group has (LG-13), if it has one for each connection, as
@@ -172,7 +180,7 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 		    !with_peer(lgr, &conn->rv.proposal) || !on_lan(conn, lgr))
 			continue;
 		if (lgr->state == SMCR_LGR_FIRST_CONTACT)
-			coming = being_set_up_by(lgr, conn) ? lgr : coming;
+			coming = is_waited_for(lgr, conn) ? lgr : coming;
 		else if (smcr_lgr_least_loaded(lgr) && !is_full(conn, lgr))
 			return lgr;
 	}
@@ -198,9 +206,22 @@ static enum smcr_reason choose_version(struct smcr_conn *conn)
 
 static void hold(struct smcr_conn *conn, struct smcr_lgr *lgr)
 {
+	uint64_t now = conn->engine->now, until = waited_for_until(lgr);
 	conn->rv.held_by = lgr;
 	DL_APPEND2(lgr->fc.held, conn, rv.held_prev, rv.held_next);
 	smcr_clc_owe(conn, SMCR_RV_S_HELD);
+	if (until < conn->rv.answer_by)
+		smcr_timer_start(conn->engine, &conn->rv.clc_timer, until - now);
+}
+
+void smcr_clc_server_held_long(struct smcr_conn *conn)
+{
+	smcr_clc_unhold(conn);
+	conn->rv.has_waited = true;
+	if (conn->engine->now < conn->rv.answer_by)
+		smcr_clc_server_decide(conn);
+	else
+		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
 }
 
 /** Set up a new group up to the Accept (RV-4). @return 0 or why not */
@@ -219,6 +240,7 @@ static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smc
 	lgr->near = smcr_device_near(device, &conn->params.peer);
 	lgr->peer = conn->params.peer;
 	lgr->fc.conn = conn;
+	lgr->fc.began = conn->engine->now;
 	conn->rv.first_contact = true;
 	if (smcr_link_new(lgr, device, 0, &link))
 		return SMCR_REASON_QP_NOT_READY;

@@ -69,6 +69,7 @@ struct smcr_conn_rv {
 		*device;        /* client: the RNIC that the Proposal named; NULL if it went away */
 	struct smcr_link *link; /* the link that CLC names; NULL if it went away */
 	struct smcr_lgr *held_by; /* server: waits for this first contact (RV-15) */
+	bool has_waited;          /* server: in vain, for one that took long */
 	struct smcr_conn *held_next, *held_prev;
 };
 

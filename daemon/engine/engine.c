@@ -45,6 +45,7 @@ struct smcr_config smcr_config_fill(const struct smcr_config *given)
 	or_default(&c.memory_budget, UINT64_C(1) << 30);
 	or_default(&c.clc_timeout, 10 * SECONDS);
 	or_default(&c.clc_total_timeout, 30 * SECONDS);
+	or_default(&c.hold_timeout, 2 * SECONDS);
 	or_default(&c.decline_grace, SECONDS);
 	or_default(&c.llc_fc_timeout, 10 * SECONDS);
 	or_default(&c.llc_timeout, 4 * SECONDS);

@@ -75,6 +75,9 @@ struct smcr_config {
 	uint32_t send_depth;        /* work requests outstanding a link (1024) */
 	uint64_t clc_timeout;       /* one CLC message (10 s) */
 	uint64_t clc_total_timeout; /* whole rendezvous (30 s) */
+	/** So long other connections of the peer wait for a first contact; then one of them makes
+	 * its own (2 s: what fails by itself has failed by then). */
+	uint64_t hold_timeout;
 	/** After our Decline during the links' setup: how long a Decline of the peer's that crosses
 	 *  it is waited for (1 s). A later one reaches our program as data. */
 	uint64_t decline_grace;

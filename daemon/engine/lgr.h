@@ -25,6 +25,7 @@ struct smcr_llc_flow; /* the configuration exchange in progress and the queue: l
 /** First contact: its connection, and who waits for its end (RV-15). */
 struct smcr_first_contact {
 	struct smcr_conn *conn; /* NULL once the gate is open (RV-12), or the connection is gone */
+	uint64_t began;         /* when */
 	bool committed;         /* past the own point of no return (ERR-8) */
 	bool declining;         /* the link is lost, the Decline has to wait for something */
 	struct smcr_conn *held; /* server: proposals of the same peer, DL list, conn->rv.held_* */

@@ -156,6 +156,8 @@ void smcr_clc_unhold(struct smcr_conn *conn);
 /* ---- clc_server.c ---- */
 void smcr_clc_server_decide(struct smcr_conn *conn);
 void smcr_clc_server_accept(struct smcr_conn *conn);
+/** The first contact that this one waits for takes long. */
+void smcr_clc_server_held_long(struct smcr_conn *conn);
 /** `wrong`: what is, or NONE. */
 void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg,
 			     enum smcr_reason wrong);

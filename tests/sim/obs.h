@@ -133,6 +133,7 @@ struct obs_group {
 	unsigned int asked;     /* version 2: REQUEST ADD LINKs not refused */
 	unsigned int longs[2];  /* version 2: long SENDs of that side under way */
 	unsigned int late[2];   /* exchanges that it heard of meanwhile */
+	uint64_t began;         /* Accept was sent */
 	uint64_t proven_at;     /* the first link was proven */
 	struct obs_link *links;
 	struct obs_rmb *rmbs;

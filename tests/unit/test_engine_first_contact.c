@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
 
 #define S PAIR_SERVER
@@ -809,25 +810,134 @@ static void parallel_connects_make_one_group(void **state)
 	PROVES("RV-15 GEN-12 LG-17");
 }
 
+/** A client's Confirm is held, and the answers that it owes on the link. */
+struct slow {
+	int from, to; /* numbers of its connections */
+};
+
+static enum pair_verdict hold_confirms(struct pair *pair, const struct pair_msg *msg, void *arg)
+{
+	const struct slow *slow = arg;
+	(void)pair;
+	bool is_its = msg->is_clc && msg->conn >= slow->from && msg->conn <= slow->to;
+	return is_its && msg->clc.type == SMCR_CLC_CONFIRM ? PAIR_HOLD : PAIR_PASS;
+}
+
+static void set_slow(struct pair *pair, struct slow *slow)
+{
+	pair->filter = hold_confirms;
+	pair->filter_arg = slow;
+}
+
+/** A peer that does not get on holds the others up for two seconds, whoever comes first among
+ * them, and those who come later not at all. */
+static void a_first_contact_that_stalls(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct slow slow = { 0, 0 };
+	int c[4];
+	set_slow(pair, &slow);
+	c[0] = pair_connect(pair, C);
+	pair_run(pair, 500000);
+	for (int i = 1; i < 3; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 1499000);
+	for (int i = 1; i < 3; i++)
+		assert_int_equal(pair_end(pair, c[i], C)->established, 0);
+	pair_run(pair, 1000); /* two seconds since the first contact began */
+	for (int i = 1; i < 3; i++)
+		assert_true(pair_both_established(pair, c[i]));
+	c[3] = pair_connected(pair);
+	for (int i = 1; i < 4; i++)
+		pair_exchange(pair, c[i]);
+	/* it gets on after all */
+	pair->filter = NULL;
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c[0]));
+	for (int i = 0; i < 4; i++)
+		pair_close(pair, c[i]);
+	pair_free(pair);
+	PROVES("RV-15 SEC-6");
+}
+
+/** The one that makes its own first contact may be no better: again two seconds, and no longer than
+ *  its client may be kept waiting. */
 static void held_proposals_do_not_wait_for_ever(void **state)
 {
 	(void)state;
 	struct pair *pair = pair_new(NULL, NULL, 1, 1);
-	struct pair_pick pick = {
-		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
-	};
-	pair_set_pick(pair, &pick);
-	int first = pair_connect(pair, C), second = pair_connect(pair, C);
-	pair_run(pair, 6000000);
-	assert_int_equal(pair_end(pair, first, C)->established, 0);
-	assert_int_equal(pair_end(pair, second, C)->fallback, 1);
-	assert_int_equal(pair_end(pair, second, S)->fallback, 1);
-	pair_set_pick(pair, NULL);
+	struct slow slow = { 0, 3 };
+	int c[5];
+	set_slow(pair, &slow);
+	for (int i = 0; i < 5; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 4500000);
+	assert_int_equal(pair_num_qps(pair, S), 3); /* begun at once, after 2 s and after 4 s */
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(pair_end(pair, c[i], C)->established, 0);
+	pair_run(pair, 500000);
+	for (int i = 3; i < 5; i++) {
+		assert_int_equal(pair_end(pair, c[i], C)->fallback, 1);
+		assert_int_equal(pair_end(pair, c[i], S)->fallback, 1);
+	}
+	pair->filter = NULL;
 	pair_pump(pair);
-	assert_true(pair_both_established(pair, first));
-	pair_close(pair, first);
+	for (int i = 0; i < 3; i++)
+		assert_true(pair_both_established(pair, c[i]));
 	pair_free(pair);
 	PROVES("RV-15");
+}
+
+/** An honest peer that is slow loses nothing: however many wait for it, all are on SMC-R, and with
+ *  few groups. */
+static void a_slow_peer_keeps_smcr(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct slow slow = { 0, 29 };
+	int c[30];
+	set_slow(pair, &slow);
+	for (int i = 0; i < 30; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 3500000);
+	pair->filter = NULL;
+	pair_pump(pair);
+	for (int i = 0; i < 30; i++)
+		assert_true(pair_both_established(pair, c[i]));
+	assert_int_equal(pair_num_qps(pair, S), 2);
+	pair_free(pair);
+	PROVES("RV-15");
+}
+
+/** Whoever says at another address that he is this peer is waited for once, if he names the peer
+ *  ID, whatever he does then. */
+static void a_stranger_with_the_peer_id_stalls(void **state)
+{
+	(void)state;
+	for (int v2 = 0; v2 < 2; v2++) {
+		struct pair *pair = v2 ? pair_new_with("A", "A", 1) : pair_new_with("", "", 1);
+		struct slow slow = { 0, 2 };
+		set_slow(pair, &slow);
+		pair->side[S].far = true;
+		for (int i = 0; i < 3; i++)
+			pair_connect(pair, C);
+		pair_pump(pair);
+		pair->side[S].far = false;
+		int genuine[2];
+		for (int i = 0; i < 2; i++)
+			genuine[i] = pair_connect(pair, C);
+		pair_run(pair, 1999000);
+		for (int i = 0; i < 2; i++)
+			assert_int_equal(pair_end(pair, genuine[i], C)->established, 0);
+		pair_run(pair, 1000);
+		for (int i = 0; i < 2; i++)
+			assert_true(pair_both_established(pair, genuine[i]));
+		assert_true(pair_both_established(pair, pair_connected(pair)));
+		pair->filter = NULL;
+		pair_free(pair);
+	}
+	PROVES("RV-15 SEC-6");
 }
 
 static void held_proposals_after_a_failed_first_contact(void **state)
@@ -888,7 +998,10 @@ int main(void)
 		cmocka_unit_test(a_new_instance_is_a_new_peer),
 		cmocka_unit_test(peer_id_survives_its_rnic),
 		cmocka_unit_test(parallel_connects_make_one_group),
+		cmocka_unit_test(a_first_contact_that_stalls),
 		cmocka_unit_test(held_proposals_do_not_wait_for_ever),
+		cmocka_unit_test(a_slow_peer_keeps_smcr),
+		cmocka_unit_test(a_stranger_with_the_peer_id_stalls),
 		cmocka_unit_test(held_proposals_after_a_failed_first_contact),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
