@@ -808,12 +808,14 @@ int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 		     : smcr_peer_rmb_find_gone(conn->lgr, msg->qpn, msg->rkey, msg->rmb_vaddr);
 	if (!rmb || (link && rmb->token[link->slot].vaddr != msg->rmb_vaddr))
 		return -ENOENT; /* RS-4, RKEY-16 */
+	if (!smcr_peer_rmb_may_have(rmb, msg->rmbe_index, smcr_bsize_bytes(msg->bsize)))
+		return -EEXIST; /* RMB-1 */
 	int rc = take_over(conn, rmb->user[msg->rmbe_index]);
+	if (!rc) /* CLC-12: what we say with its token would be meant for that one */
+		rc = take_over(conn, smcr_peer_rmb_user_of_token(conn->lgr, msg->alert_token));
 	if (rc)
 		return rc;
-	smcr_peer_rmb_claim(rmb, msg->rmbe_index, conn);
-	conn->peer_token = msg->alert_token;
-	conn->tx.element_size = smcr_bsize_bytes(msg->bsize);
+	smcr_peer_rmb_claim(rmb, msg, conn);
 	return 0;
 }
 

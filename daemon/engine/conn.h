@@ -178,6 +178,7 @@ struct smcr_conn {
 	struct smcr_conn *lgr_next, *lgr_prev;
 	struct smcr_conn *next, *prev; /* engine->conns */
 	UT_hash_handle hh;             /* engine->tokens by token, once it has one */
+	UT_hash_handle peer_hh;        /* lgr->peer_tokens, while it has tx.rmb */
 };
 
 /** By alert token; NULL if none or stale (CDC-5). */

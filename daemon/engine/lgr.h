@@ -79,7 +79,8 @@ struct smcr_lgr {
 	struct smcr_slab *rmbs; /* own */
 	struct smcr_slab *sndbufs;
 	struct smcr_peer_rmb *peer_rmbs;
-	struct smcr_conn *conns; /* DL list, conn->lgr_next/prev */
+	struct smcr_conn *peer_tokens; /* hash by peer_token: who writes into one of these */
+	struct smcr_conn *conns;       /* DL list, conn->lgr_next/prev */
 	uint32_t num_conns;
 	struct smcr_first_contact fc;
 	struct smcr_llc_flow *llc;

@@ -80,13 +80,37 @@ void smcr_peer_rmb_withdraw(struct smcr_lgr *lgr, struct smcr_peer_rmb *rmb)
 		remove_rmb(lgr, rmb);
 }
 
-void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, uint8_t index, struct smcr_conn *conn)
+bool smcr_peer_rmb_may_have(const struct smcr_peer_rmb *rmb, uint8_t index, uint32_t size)
 {
-	assert(!rmb->user[index]);
-	rmb->user[index] = conn;
+	if (rmb->users && rmb->element_size != size)
+		return false;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (rmb->token[i].valid &&
+		    rmb->token[i].vaddr > UINT64_MAX - (uint64_t)index * size)
+			return false;
+	return true;
+}
+
+struct smcr_conn *smcr_peer_rmb_user_of_token(const struct smcr_lgr *lgr, uint32_t token)
+{
+	struct smcr_conn *conn;
+	HASH_FIND(peer_hh, lgr->peer_tokens, &token, sizeof(token), conn);
+	return conn;
+}
+
+void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, const struct smcr_clc_accept *msg,
+			 struct smcr_conn *conn)
+{
+	struct smcr_lgr *lgr = conn->lgr;
+	assert(!rmb->user[msg->rmbe_index]);
+	rmb->user[msg->rmbe_index] = conn;
 	rmb->users++;
+	rmb->element_size = smcr_bsize_bytes(msg->bsize);
 	conn->tx.rmb = rmb;
-	conn->tx.index = index;
+	conn->tx.index = msg->rmbe_index;
+	conn->tx.element_size = rmb->element_size;
+	conn->peer_token = msg->alert_token;
+	HASH_ADD(peer_hh, lgr->peer_tokens, peer_token, sizeof(conn->peer_token), conn);
 }
 
 void smcr_peer_rmb_unclaim(struct smcr_conn *conn)
@@ -94,6 +118,7 @@ void smcr_peer_rmb_unclaim(struct smcr_conn *conn)
 	struct smcr_peer_rmb *rmb = conn->tx.rmb;
 	if (!rmb)
 		return;
+	HASH_DELETE(peer_hh, conn->lgr->peer_tokens, conn);
 	rmb->user[conn->tx.index] = NULL;
 	rmb->users--;
 	conn->tx.rmb = NULL;

@@ -8,6 +8,7 @@
 
 #include "daemon/engine/slab.h"
 
+struct smcr_clc_accept;
 struct smcr_conn;
 struct smcr_lgr;
 struct smcr_link;
@@ -34,6 +35,7 @@ struct smcr_peer_rmb {
 	unsigned int next_gone;
 	bool withdrawn; /* DELETE RKEY came; kept for its users' sake */
 	uint16_t users;
+	uint32_t element_size; /* that they were told, all the same one (RMB-1) */
 	struct smcr_rtoken token[SMCR_LINK_SLOTS];     /* by link slot (RMB-10) */
 	struct smcr_conn *user[SMCR_MAX_ELEMENTS + 1]; /* by element index, who writes into it */
 	struct smcr_peer_rmb *next, *prev;
@@ -51,8 +53,16 @@ void smcr_peer_rmb_set(struct smcr_peer_rmb *rmb, const struct smcr_link *link, 
 		       uint64_t vaddr);
 /** Forget its tokens on all links (RKEY-14); the entry goes with its last user. */
 void smcr_peer_rmb_withdraw(struct smcr_lgr *lgr, struct smcr_peer_rmb *rmb);
-/** `conn` writes into element `index` from now on; the element must be free (RMB-7). */
-void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, uint8_t index, struct smcr_conn *conn);
+/** May a connection have element `index`, of `size` bytes? Nobody tells the size of an RMB, so that
+ * it cannot be known here whether it has so many. But those of one RMB are of one size, else they
+ * would overlap (RMB-1), and they end where addresses do. */
+bool smcr_peer_rmb_may_have(const struct smcr_peer_rmb *rmb, uint8_t index, uint32_t size);
+/** Who writes into one of the peer's RMBs and says this alert token with it, or NULL. */
+struct smcr_conn *smcr_peer_rmb_user_of_token(const struct smcr_lgr *lgr, uint32_t token);
+/** `conn` writes from now on into the element that `msg` names, and says the token that it names;
+ * both must be free (RMB-7, CLC-12). */
+void smcr_peer_rmb_claim(struct smcr_peer_rmb *rmb, const struct smcr_clc_accept *msg,
+			 struct smcr_conn *conn);
 void smcr_peer_rmb_unclaim(struct smcr_conn *conn);
 /** A link slot is gone. */
 void smcr_peer_rmb_forget_link(struct smcr_lgr *lgr, const struct smcr_link *link);

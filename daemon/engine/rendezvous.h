@@ -93,10 +93,11 @@ void smcr_clc_proceed(struct smcr_conn *conn, enum smcr_rv_step step);
 /** Send Accept or Confirm with the credentials of conn->rv.link and the own element. */
 void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type);
 /** Learn the peer's element, token and RMB from its Accept or Confirm; the RMB must be known on the
- *  link (NULL: on one that has gone). An old user of the element that the peer does not know any
- *  more is reset (RMB-9).
+ *  link (NULL: on one that has gone). An old user of the element, or of the alert token, that the
+ *  peer does not know any more is reset (RMB-9).
  *  @return 0; -ENOENT: no such RToken; -EBUSY: the peer is asked about the old user, see
- *  smcr_clc_contest(); -EEXIST: it has that still, and does not give the element to another one */
+ *  smcr_clc_contest(); -EEXIST: it has that still, and does not give the element to another one, or
+ *  the element would overlap those of others */
 int smcr_clc_claim_element(struct smcr_conn *conn, struct smcr_link *link,
 			   const struct smcr_clc_accept *msg);
 /** It was -EBUSY: try again, with the same message, until it is something else. */

@@ -321,7 +321,9 @@ static void target(struct connfix *f, uint64_t vaddr, uint8_t index)
 	struct smcr_peer_rmb *rmb = f->conn->tx.rmb;
 	if (!rmb) {
 		assert_int_equal(smcr_peer_rmb_add(f->lgr, &rmb), 0);
-		smcr_peer_rmb_claim(rmb, index, f->conn);
+		struct smcr_clc_accept msg = { .rmbe_index = index, .alert_token = PEER_TOKEN };
+		smcr_peer_rmb_claim(rmb, &msg, f->conn);
+		f->conn->tx.element_size = f->params.element; /* of any length */
 	}
 	smcr_peer_rmb_set(rmb, f->link, 0x1111, vaddr);
 	if (f->link2)
@@ -340,8 +342,6 @@ static void build_conn(struct connfix *f)
 	smcr_link_assign(conn, f->link);
 	take_element(f, true, f->params.element, &conn->rx.element);
 	take_element(f, false, f->params.sndbuf, &conn->tx.buf);
-	conn->tx.element_size = f->params.element;
-	conn->peer_token = PEER_TOKEN;
 	f->shadow = calloc(1, f->params.element);
 	assert_non_null(f->shadow);
 	target(f, SHADOW_VADDR, SHADOW_INDEX);

@@ -340,6 +340,62 @@ static void an_element_of_somebody_else(void **state)
 	PROVES("RMB-7 SEC-6");
 }
 
+/** Elements that would overlap others, or do not end where addresses do: RMBs have elements of one
+ *  size, and what is named beyond is nowhere. */
+static void elements_that_cannot_be(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		int c, t;
+		struct pair *pair = pair_grouped(1, &c);
+		struct smcr_peer_rmb *rmb = pair_lgr(pair, C)->peer_rmbs;
+		struct smcr_clc_msg accept =
+			accept_for(pair, pair_link(pair, S, 1), pair_lgr(pair, S)->rmbs, 4);
+		const uint64_t vaddr = rmb->token[0].vaddr;
+		if (i == 0)
+			accept.accept.bsize++;
+		else
+			accept.accept.rmb_vaddr = rmb->token[0].vaddr = UINT64_MAX - 4 * 16384 + 1;
+		struct smcr_clc_msg answer = client_answer(pair, &accept, &t);
+		assert_int_equal(answer.type, SMCR_CLC_DECLINE);
+		assert_int_equal(answer.decline.diagnosis, SMCR_REASON_RTOKEN);
+		if (i == 1) { /* the one before it ends there */
+			accept.accept.rmbe_index = 3;
+			assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_CONFIRM);
+			rmb->token[0].vaddr = vaddr;
+		}
+		pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("RMB-1 SEC-6");
+}
+
+/** An Accept with the alert token of another connection: what we would say with it were meant for
+ *  that one. */
+static void a_token_of_somebody_else(void **state)
+{
+	(void)state;
+	int c, t;
+	struct pair *pair = pair_grouped(1, &c);
+	struct smcr_clc_msg accept =
+		accept_for(pair, pair_link(pair, S, 1), pair_lgr(pair, S)->rmbs, 4);
+	accept.accept.alert_token = pair_end(pair, c, S)->smc->token;
+	(void)client_answer(pair, &accept, &t);
+	pair_run(pair, 20000);
+	assert_int_equal(pair_end(pair, t, C)->fallback, 1);
+	assert_int_equal(pair_end(pair, t, C)->last.reason, SMCR_REASON_RTOKEN);
+	pair_exchange(pair, c);
+	/* the peer does not know that one any more */
+	static const int server = S;
+	make_deaf(pair, &server);
+	assert_int_equal(client_answer(pair, &accept, &t).type, SMCR_CLC_PROPOSAL);
+	pair_run(pair, 2100000);
+	assert_int_equal(pair_end(pair, t, C)->established, 1);
+	assert_int_equal(pair_end(pair, c, C)->reset, 1);
+	pair_free(pair);
+	PROVES("CLC-12 SEC-6");
+}
+
 /** CLC overtakes the last word on the connection that had the element: it is waited for. */
 static void the_last_word_comes_late(void **state)
 {
@@ -501,6 +557,12 @@ static void link_that_is_being_confirmed(void **state)
 	PROVES("RS-6");
 }
 
+static void other_size(struct pair *pair, struct smcr_clc_accept *confirm)
+{
+	(void)pair;
+	confirm->bsize++;
+}
+
 static void taken_element(struct pair *pair, struct smcr_clc_accept *confirm)
 {
 	(void)pair;
@@ -519,8 +581,14 @@ static void confirms_that_do_not_match(void **state)
 	assert_int_equal(server_confirm(pair, other_active_link)->established, 1);
 	/* too late for a Decline: the TCP connection is reset */
 	void (*const wrong[])(struct pair *, struct smcr_clc_accept *) = {
-		other_qpn,  other_gid,     other_mac, gid_of_the_other_link, rkey_of_the_other_link,
-		other_rkey, other_address,
+		other_qpn,
+		other_gid,
+		other_mac,
+		gid_of_the_other_link,
+		rkey_of_the_other_link,
+		other_rkey,
+		other_address,
+		other_size,
 	};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
 		struct pair_end *end = server_confirm(pair, wrong[i]);
@@ -948,6 +1016,8 @@ int main(void)
 		cmocka_unit_test(reused_element_evicts_the_old_connection),
 		cmocka_unit_test(an_element_of_somebody_else),
 		cmocka_unit_test(the_last_word_comes_late),
+		cmocka_unit_test(elements_that_cannot_be),
+		cmocka_unit_test(a_token_of_somebody_else),
 		cmocka_unit_test(a_contest_without_link),
 		cmocka_unit_test(a_contest_without_group),
 		cmocka_unit_test(confirms_that_do_not_match),

@@ -422,6 +422,7 @@ static struct smcr_clc_msg answer_to_named_link(struct pair *pair)
 	int conn = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
 	msg.accept.first_contact = false;
 	msg.accept.rmbe_index = 2;
+	msg.accept.alert_token ^= 1;
 	pair_inject_clc(pair, conn, S, &msg);
 	pair_pump(pair);
 	const struct pair_clc *out = pair_end(pair, conn, S)->in->next; /* behind the Proposal */
