@@ -215,6 +215,7 @@ void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const s
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
 	conn->rx.heard = conn->engine->now;
 	conn->tx.asking = false;
+	smcr_denied_heard(conn);
 	if (conn->phase == SMCR_PHASE_RENDEZVOUS && validation) {
 		uint16_t seen = conn->rx.early_valid ? conn->rx.early.seq : 0;
 		conn->rx.early_lost |= smcr_cdc_seq_newer(cdc->seq, seen);

@@ -425,6 +425,7 @@ void smcr_conn_data_open(struct smcr_conn *conn)
 	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
 	conn->phase = SMCR_PHASE_OPEN;
 	conn->state = SMCR_STATE_ACTIVE;
+	smcr_denied_open(conn);
 	smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_ESTABLISHED });
 	if (conn->tcp_fin)
 		smcr_conn_open_tcp_event(conn, SMCR_TCP_FIN);

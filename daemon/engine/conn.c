@@ -23,6 +23,7 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	conn->state = SMCR_STATE_INIT;
 	conn->began = engine->now;
 	smcr_keepalive_conn_init(conn);
+	smcr_denied_init(conn);
 	DL_APPEND(engine->conns, conn);
 	engine->count.num_conns++;
 	*ret_conn = conn;
@@ -120,6 +121,7 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_stop(engine, &conn->close_timer);
 	smcr_timer_stop(engine, &conn->fin_timer);
 	smcr_timer_stop(engine, &conn->keepalive);
+	smcr_timer_stop(engine, &conn->tx.answer_timer);
 	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
 	DL_DELETE(engine->conns, conn);
 	engine->count.num_conns--;

@@ -110,6 +110,8 @@ struct smcr_conn_tx {
 	uint16_t urgent_seq; /* number of the first CDC that said it */
 	bool waiting;        /* in link->waiting */
 	struct smcr_conn *wait_next, *wait_prev;
+	bool held_back;                 /* no data before the peer has said something (denied.c) */
+	struct smcr_timer answer_timer; /* for that it has so long */
 	uint64_t bytes;
 	struct smcr_need need;
 	/* for operators */

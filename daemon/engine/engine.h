@@ -215,6 +215,7 @@ enum smcr_send_status {
 	SMCR_SEND_FLUSHED, /* the QP was in error before this one was done */
 	SMCR_SEND_FAILED,  /* this one took the QP into error: the peer has not answered in time */
 	SMCR_SEND_REFUSED, /* the same: the peer, or the own device, has refused it */
+	SMCR_SEND_DENIED,  /* the same: there is no such memory at the peer */
 };
 
 /** A posted request completed. Success covers all earlier requests of the same QP. `text` says what

@@ -120,6 +120,8 @@ static void post_move(struct smcr_conn *conn)
 	struct smcr_tx_entry entries[1 + SMCR_MAX_WRITES + 1];
 	uint8_t msg[SMCR_CDC_LEN];
 	skip_consumed(conn);
+	if (conn->tx.held_back) /* what was denied is written, and counted, when it may be */
+		conn->tx.written = conn->tx.completed;
 	smcr_urgent_moved(conn);
 	uint64_t from = conn->tx.completed, end = replay_end(conn);
 	size_t n = 1 + smcr_tx_build_writes(conn, from, end, wr + 1, entries + 1);

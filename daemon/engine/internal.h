@@ -21,6 +21,7 @@
  *   keepalive.c    probes of what is idle (4.5.3)
  *   path_mtu.c     do full-size packets pass?   drain.c        RNICs that are taken out of use
  *   command.c      commands of operators        events.c       what operators are told
+ *   denied.c       writes that the peer's RNIC denies
  *   view.c         snapshots and invariants     rows.c         rows taken of the RFC's tables
  *   arrivals.c     what a CDC announces, for captures          probes.c       for tracing tools
  *
@@ -39,6 +40,7 @@
 #include "daemon/engine/account.h"
 #include "daemon/engine/command.h"
 #include "daemon/engine/conn.h"
+#include "daemon/engine/denied.h"
 #include "daemon/engine/device.h"
 #include "daemon/engine/drain.h"
 #include "daemon/engine/events.h"

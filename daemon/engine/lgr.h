@@ -67,6 +67,7 @@ struct smcr_lgr {
 	bool doubted;              /* server: perhaps the peer knows it no more (ERR-9) */
 	struct smcr_addr peer;     /* TCP address of the first connection's, for the log */
 	bool near;                 /* the peer that it was set up with is on it: see link.c */
+	uint64_t wary_until;       /* denied.c */
 	uint8_t max_links;         /* negotiated (LG-7) */
 	uint8_t last_link_number;
 	struct smcr_link *links[SMCR_LINK_SLOTS];

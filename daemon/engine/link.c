@@ -449,20 +449,29 @@ static void resume_waiting(struct smcr_link *link)
 	}
 }
 
+static void send_failed(struct smcr_link *link, uint64_t wr_id, enum smcr_send_status status,
+			const char *text)
+{
+	bool in_use = link->state == SMCR_LINK_ACTIVE; /* else the peer may be clearing it up */
+	if (status == SMCR_SEND_FAILED && smcr_path_blame(link, wr_id))
+		return;
+	link->path_dead |= status == SMCR_SEND_FAILED && !link->too_large;
+	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "%s", text);
+	if (status == SMCR_SEND_DENIED && in_use)
+		smcr_denied_write(link->lgr);
+}
+
 void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			   enum smcr_send_status status, const char *text)
 {
 	struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
 	if (!link || wr_id < link->tx_done || wr_id >= link->tx_next)
 		return;
-	bool failed = status == SMCR_SEND_FAILED || status == SMCR_SEND_REFUSED;
-	if (status != SMCR_SEND_OK &&
-	    (status != SMCR_SEND_FAILED || !smcr_path_blame(link, wr_id))) {
-		link->path_dead |= status == SMCR_SEND_FAILED && !link->too_large;
-		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "%s", text ? text : "sending failed");
-	}
+	bool failed = status != SMCR_SEND_OK && status != SMCR_SEND_FLUSHED;
 	if (status == SMCR_SEND_OK)
 		link->last_active = engine->now;
+	else
+		send_failed(link, wr_id, status, text ? text : "sending failed");
 	/* A request that failed shows that those before it were done; a flush shows nothing. */
 	while (link->tx_done <= wr_id) {
 		bool ok = status == SMCR_SEND_OK || (failed && link->tx_done < wr_id);

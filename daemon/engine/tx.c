@@ -70,6 +70,8 @@ size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_
 
 uint64_t smcr_tx_limit(const struct smcr_conn *conn)
 {
+	if (conn->tx.held_back)
+		return conn->tx.written;
 	return min64(smcr_urgent_limit(conn), conn->tx.written + smcr_tx_window(conn));
 }
 

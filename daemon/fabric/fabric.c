@@ -227,6 +227,8 @@ static void deliver(struct fabric_qp *qp, const struct rnic_wc *wc)
 		status = SMCR_SEND_OK;
 	else if (wc->status == RNIC_WC_RETRY_EXC_ERR)
 		status = SMCR_SEND_FAILED;
+	else if (wc->status == RNIC_WC_REM_ACCESS_ERR)
+		status = SMCR_SEND_DENIED;
 	else if (wc->status == RNIC_WC_WR_FLUSH_ERR)
 		status = SMCR_SEND_FLUSHED;
 	smcr_engine_send_done(engine, qp->link_ref, wc->wr_id, status,

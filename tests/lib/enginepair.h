@@ -137,6 +137,7 @@ struct pair {
 	struct pair_msg *log; /* what was delivered */
 	size_t log_len;
 	bool tolerant; /* fuzzing: peers may break rules; RDMA faults fail the QP instead */
+	bool denies;   /* writes to what is not registered fail the QP, and are no violation */
 };
 
 /** Devices of a pair, `n` a side: 10.0.0.1.. on the server side, 10.0.0.101.. on the client's, /24.

@@ -499,15 +499,21 @@ static struct pair_msg describe(const struct pair_qp *qp, const struct request *
 	return msg;
 }
 
-void pair_fabric_fail(struct pair_qp *qp)
+/** The first request fails, those behind it are flushed. */
+static void fail_as(struct pair_qp *qp, enum smcr_send_status status)
 {
 	if (qp->queue) {
 		struct request *first = qp->queue;
-		complete(qp, first->wr.wr_id, SMCR_SEND_FAILED);
+		complete(qp, first->wr.wr_id, status);
 		DL_DELETE(qp->queue, first);
 		free(first);
 	}
 	flush(qp);
+}
+
+void pair_fabric_fail(struct pair_qp *qp)
+{
+	fail_as(qp, SMCR_SEND_FAILED);
 }
 
 static bool gave_up(const struct pair *pair, const struct pair_qp *qp)
@@ -539,9 +545,9 @@ static bool arrive(struct pair *pair, struct pair_qp *qp, struct pair_qp *peer,
 	if (request->wr.is_write) {
 		if (rdma_write(qp, peer, &request->wr))
 			return true;
-		if (!pair->tolerant)
+		if (!pair->tolerant && !pair->denies)
 			pair_violation("RDMA write to what the peer has not registered");
-		pair_fabric_fail(qp);
+		fail_as(qp, SMCR_SEND_DENIED);
 		return false;
 	}
 	struct pair_msg msg = describe(qp, request);

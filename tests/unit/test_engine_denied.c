@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Somebody names an element that the peer's RMB does not have: its RNIC denies what is written
+ * there (A69). That costs a link, once, and himself his connection; others go on. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
+#include <errno.h>
+#include <string.h>
+
+#include "tests/lib/enginepair_filter.h"
+#include "tests/lib/proves.h"
+
+#define S      PAIR_SERVER
+#define C      PAIR_CLIENT
+#define SECOND UINT64_C(1000000)
+
+/** An Accept that tells the truth about a link and an RMB, and names an element far behind its
+ *  end. The server's engine knows nothing of it. @return the connection, open at the client */
+static int open_beyond_the_end(struct pair *pair, uint32_t token)
+{
+	const struct smcr_link *link = smcr_lgr_any_link(pair_lgr(pair, S), NULL);
+	const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
+	struct smcr_config config = pair_config(S);
+	struct smcr_clc_msg msg = { .type = SMCR_CLC_ACCEPT };
+	msg.accept = (struct smcr_clc_accept){ .type = SMCR_CLC_ACCEPT,
+					       .qpn = link->qpn,
+					       .rkey = slab->reg[link->slot].rkey,
+					       .rmbe_index = (uint8_t)(200 + token),
+					       .alert_token = token,
+					       .bsize = slab->bsize,
+					       .mtu = link->mtu,
+					       .rmb_vaddr = slab->reg[link->slot].vaddr,
+					       .psn = link->psn };
+	memcpy(msg.accept.peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+	memcpy(msg.accept.gid, link->local_gid, SMCR_GID_LEN);
+	memcpy(msg.accept.mac, link->local_mac, SMCR_MAC_LEN);
+	int conn = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
+	pair_inject_clc(pair, conn, S, &msg);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, conn, C)->established, 1);
+	return conn;
+}
+
+/** Its program writes: the RNIC of the peer denies that. */
+static int lose_a_link(struct pair *pair)
+{
+	int conn = open_beyond_the_end(pair, 1);
+	unsigned int qps = pair_num_qps(pair, C);
+	pair_send(pair, conn, C, 100, 1);
+	pair_pump(pair);
+	assert_int_equal(pair_num_qps(pair, C), qps - 1);
+	return conn;
+}
+
+static struct pair *two_links(int *ret_conn)
+{
+	struct pair *pair = pair_grouped(2, ret_conn);
+	pair->denies = true;
+	pair_exchange(pair, *ret_conn);
+	return pair;
+}
+
+static void only_the_liar_is_reset(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = two_links(&c);
+	int liar = lose_a_link(pair);
+	pair_exchange(pair, c);
+	assert_int_equal(pair_end(pair, liar, C)->reset, 0); /* the peer might answer */
+	pair_run(pair, 11 * SECOND);
+	assert_int_equal(pair_end(pair, liar, C)->reset, 1);
+	assert_int_equal(pair_end(pair, c, C)->reset + pair_end(pair, c, S)->reset, 0);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	pair_exchange(pair, c);
+	pair_exchange(pair, pair_connected(pair));
+	pair_run(pair, 11 * SECOND);
+	pair_free(pair);
+	PROVES("SEC-6 RMB-11");
+}
+
+/** Those who come later have to be known to the peer before they write at all, for ten minutes. */
+static void the_next_liar_loses_no_link(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = two_links(&c);
+	(void)lose_a_link(pair);
+	for (uint32_t token = 2; token < 5; token++) {
+		int liar = open_beyond_the_end(pair, token);
+		pair_send(pair, liar, C, 100, 1);
+		pair_exchange(pair, c);
+		pair_run(pair, 11 * SECOND);
+		assert_int_equal(pair_end(pair, liar, C)->reset, 1);
+		assert_int_equal(pair_num_qps(pair, C), 1);
+	}
+	pair_run(pair, 600 * SECOND);
+	int conn = pair_connected(pair);
+	assert_false(pair_end(pair, conn, C)->smc->tx.held_back);
+	pair_free(pair);
+	PROVES("SEC-6");
+}
+
+/** Genuine connections of which the peer has not said anything are asked about, and go on: what was
+ * flushed behind the denied write, what waits on the other link, and one that closes. */
+static void genuine_ones_go_on(void **state)
+{
+	(void)state;
+	int c[5];
+	struct pair *pair = two_links(&c[0]);
+	for (int i = 1; i < 5; i++)
+		c[i] = pair_connected(pair);
+	int liar = open_beyond_the_end(pair, 1);
+	pair_send(pair, liar, C, 100, 1);
+	for (int i = 1; i < 5; i++) {
+		assert_int_equal(pair_end(pair, c[i], C)->smc->rx.heard, 0);
+		pair_send(pair, c[i], C, 5000, (uint8_t)i);
+	}
+	smcr_conn_shutdown(pair_end(pair, c[4], C)->smc);
+	pair_pump(pair);
+	assert_int_equal(pair_num_qps(pair, C), 1);
+	for (int i = 1; i < 5; i++) {
+		pair_expect(pair, c[i], S, 5000, (uint8_t)i);
+		assert_false(pair_end(pair, c[i], C)->smc->tx.held_back);
+		if (i < 4)
+			pair_exchange(pair, c[i]);
+	}
+	pair_run(pair, 20 * SECOND);
+	for (int i = 0; i < 5; i++)
+		assert_int_equal(pair_end(pair, c[i], C)->reset, 0);
+	pair_free(pair);
+	PROVES("SEC-6 FO-9");
+}
+
+/** One of which the peer has said something before is not held up until it says more. */
+static void the_known_do_not_wait(void **state)
+{
+	(void)state;
+	int c[2];
+	struct pair *pair = two_links(&c[0]);
+	c[1] = pair_connected(pair);
+	(void)lose_a_link(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CDC, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	for (int i = 0; i < 2; i++)
+		pair_send(pair, c[i], C, 300, 7);
+	pair_pump(pair);
+	pair_expect(pair, c[0], S, 300, 7);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_expect(pair, c[1], S, 300, 7);
+	pair_free(pair);
+}
+
+/** What opens while the group is wary asks before it writes, and is answered in no time. */
+static void new_ones_ask_first(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = two_links(&c);
+	(void)lose_a_link(pair);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CDC, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int fresh = pair_connect(pair, C);
+	pair_pump(pair);
+	pair_send(pair, fresh, C, 300, 3);
+	pair_pump(pair);
+	assert_int_equal(pair_end(pair, fresh, S)->readable, 0);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_expect(pair, fresh, S, 300, 3);
+	pair_exchange(pair, fresh);
+	pair_run(pair, 20 * SECOND);
+	assert_true(pair_both_established(pair, fresh));
+	assert_int_equal(pair_end(pair, fresh, C)->reset, 0);
+	pair_free(pair);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(only_the_liar_is_reset),
+		cmocka_unit_test(the_next_liar_loses_no_link),
+		cmocka_unit_test(genuine_ones_go_on),
+		cmocka_unit_test(the_known_do_not_wait),
+		cmocka_unit_test(new_ones_ask_first),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
