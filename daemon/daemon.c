@@ -103,9 +103,16 @@ static void update_option(struct smcrd *smcrd)
 		rdv_option_hold(smcrd->option, reason);
 }
 
+static void host_at_work(void *ctx)
+{
+	struct smcrd *smcrd = ctx;
+	turns_begin(&smcrd->turns, TURNS_HOST, fabric_now());
+}
+
 static void on_netif_change(void *ctx, const struct netif *netif)
 {
 	struct smcrd *smcrd = ctx;
+	host_at_work(smcrd);
 	if (smcrd->policy)
 		policy_netif(smcrd->policy, netif);
 	if (smcrd->rnics && !smcrd->stopping)
@@ -115,6 +122,7 @@ static void on_netif_change(void *ctx, const struct netif *netif)
 static void on_hotplug(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
+	host_at_work(smcrd);
 	if (smcrd->rnics && !smcrd->stopping)
 		rnics_devices_changed(smcrd->rnics);
 }
@@ -138,6 +146,7 @@ static int open_rnics(struct smcrd *smcrd, char *ret_error)
 				       .fabric = smcrd->fabric,
 				       .netifs = smcrd->netifs,
 				       .config = &smcrd->config,
+				       .at_work = host_at_work,
 				       .opened = on_rnic_opened,
 				       .ctx = smcrd };
 	char text[RNIC_ERROR_LEN];
@@ -158,10 +167,13 @@ static void engine_enter(void *ctx)
 	smcr_engine_set_time(fabric_engine(smcrd->fabric), now);
 }
 
-static void at_work(void *ctx, bool timers, uint64_t now)
+static void at_work(void *ctx, enum fabric_work work, uint64_t now)
 {
+	static const enum turns_work kinds[] = { [FABRIC_COMPLETIONS] = TURNS_ROCE,
+						 [FABRIC_TIMERS] = TURNS_TIMERS,
+						 [FABRIC_DEVICES] = TURNS_HOST };
 	struct smcrd *smcrd = ctx;
-	turns_begin(&smcrd->turns, timers ? TURNS_TIMERS : TURNS_ROCE, now);
+	turns_begin(&smcrd->turns, kinds[work], now);
 }
 
 static void engine_leave(void *ctx)
@@ -787,7 +799,8 @@ static int open_egress(struct smcrd *smcrd)
 
 static int start_heartbeat(struct smcrd *smcrd)
 {
-	const struct heartbeat_of of = { .option = smcrd->option,
+	const struct heartbeat_of of = { .turns = &smcrd->turns,
+					 .option = smcrd->option,
 					 .plain = smcrd->plain,
 					 .egress = smcrd->egress,
 					 .events = smcrd->events };
@@ -1049,6 +1062,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	struct smcrd *smcrd = arg;
 	struct timeval often = { .tv_usec = 10000 };
 	(void)what;
+	host_at_work(smcrd);
 	if (smcrd->stopping) {
 		smcrd->done = true; /* asked twice: at once */
 		return;

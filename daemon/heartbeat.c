@@ -56,6 +56,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	struct heartbeat *heartbeat = arg;
 	(void)fd;
 	(void)what;
+	turns_begin(heartbeat->turns, TURNS_HOST, fabric_now());
 	rdv_option_beat(heartbeat->option);
 	tell_manager(heartbeat);
 	log_refused(heartbeat);
@@ -77,9 +78,11 @@ static uint64_t interval_us(const struct heartbeat *heartbeat)
 int heartbeat_start(struct heartbeat *heartbeat, struct event_base *base,
 		    const struct heartbeat_of *of)
 {
-	*heartbeat = (struct heartbeat){
-		.option = of->option, .plain = of->plain, .egress = of->egress, .events = of->events
-	};
+	*heartbeat = (struct heartbeat){ .option = of->option,
+					 .plain = of->plain,
+					 .egress = of->egress,
+					 .events = of->events,
+					 .turns = of->turns };
 	if (sd_watchdog_enabled(0, &heartbeat->watchdog_us) <= 0)
 		heartbeat->watchdog_us = 0;
 	if (!of->option && !of->egress && !heartbeat->watchdog_us)

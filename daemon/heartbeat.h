@@ -14,6 +14,7 @@
 
 #include "daemon/events/events.h"
 #include "daemon/events/plain.h"
+#include "daemon/host/turns.h"
 #include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 
@@ -23,6 +24,7 @@ struct heartbeat {
 	struct plain *plain;
 	struct egress *egress;
 	struct events *events;
+	struct turns *turns;
 	uint64_t watchdog_us; /* the service manager ends who says nothing for so long; 0: it does
 				 not */
 	uint64_t told_us;     /* when it was last told */
@@ -31,8 +33,9 @@ struct heartbeat {
 	uint64_t egress_us[NUM_EGRESS_KINDS]; /* when events have told of it; likewise */
 };
 
-/** Whom it is for, and what is looked at with each beat. All may be NULL. */
+/** Whom it is for, and what is looked at with each beat. All but `turns` may be NULL. */
 struct heartbeat_of {
+	struct turns *turns; /* where the time that a beat takes is counted */
 	struct rdv_option *option;
 	struct plain *plain;
 	struct egress *egress;

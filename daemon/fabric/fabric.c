@@ -295,11 +295,11 @@ static void post_all(struct fabric *fabric)
 	}
 }
 
-static uint64_t begin_work(struct fabric *fabric, bool timers)
+static uint64_t begin_work(struct fabric *fabric, enum fabric_work work)
 {
 	uint64_t now = fabric_now();
 	if (fabric->params.at_work)
-		fabric->params.at_work(fabric->params.work_ctx, timers, now);
+		fabric->params.at_work(fabric->params.work_ctx, work, now);
 	return now;
 }
 
@@ -317,7 +317,7 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	(void)rnic_qp;
 	qp->destroyed = &destroyed;
 	fabric->activity++;
-	smcr_engine_set_time(fabric->engine, begin_work(fabric, false));
+	smcr_engine_set_time(fabric->engine, begin_work(fabric, FABRIC_COMPLETIONS));
 	for (size_t i = 0; i < n && !destroyed; i++) {
 		if (is_barrier(&wc[i]))
 			poll_devices(fabric);
@@ -621,7 +621,7 @@ static void on_timer(void *ctx)
 {
 	struct fabric *fabric = ctx;
 	poll_devices(fabric);
-	smcr_engine_run(fabric->engine, begin_work(fabric, true));
+	smcr_engine_run(fabric->engine, begin_work(fabric, FABRIC_TIMERS));
 }
 
 void fabric_end_turn(struct fabric *fabric)
@@ -724,10 +724,17 @@ static void log_change(const struct smcr_device_info *before, const struct rnic_
 			    now->max_path_mtu ? 128u << now->max_path_mtu : 0);
 }
 
+static void on_device_work(void *ctx)
+{
+	const struct fabric_device *device = ctx;
+	(void)begin_work(device->fabric, FABRIC_DEVICES);
+}
+
 static void on_device_event(void *ctx, struct rnic *rnic, const struct rnic_event *event)
 {
 	struct fabric_device *device = ctx;
 	struct rnic_info info;
+	on_device_work(device);
 	rnic_get_info(rnic, &info);
 	switch (event->type) {
 	case RNIC_EVENT_CHANGED: log_change(&device->info, &info); break;
@@ -773,6 +780,7 @@ int fabric_add_device(struct fabric *fabric, const char *name, uint16_t vlan,
 					   .host_ops = fabric->params.host_ops,
 					   .host_ctx = fabric->params.host_ctx,
 					   .on_event = on_device_event,
+					   .at_work = on_device_work,
 					   .event_ctx = device,
 					   .hurry = fabric->devices != NULL };
 	int error = rnic_open(name, &params, &device->rnic, ret_error);

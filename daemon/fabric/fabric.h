@@ -15,6 +15,12 @@
 struct event_base;
 struct fabric;
 
+enum fabric_work {
+	FABRIC_COMPLETIONS,
+	FABRIC_TIMERS,  /* of the engine */
+	FABRIC_DEVICES, /* something about an RNIC has changed */
+};
+
 struct fabric_params {
 	struct event_base *base;
 	const struct smcr_config *config;
@@ -29,8 +35,8 @@ struct fabric_params {
 	/** What becomes of link groups and links (ops.h); may be NULL. */
 	void (*event)(void *ctx, const struct smcr_event *event);
 	void *event_ctx;
-	/** Completions are worked off, or the engine's timers, from `now` on; may be NULL. */
-	void (*at_work)(void *ctx, bool timers, uint64_t now);
+	/** This is worked off from `now` on; may be NULL. */
+	void (*at_work)(void *ctx, enum fabric_work work, uint64_t now);
 	void *work_ctx;
 	/** A device has gone and was closed: from inside its event, where none may be opened. May
 	 * be NULL. */

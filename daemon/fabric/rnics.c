@@ -214,6 +214,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	size_t before = fabric_num_devices(rnics->params.fabric);
 	(void)fd;
 	(void)what;
+	rnics->params.at_work(rnics->params.ctx);
 	open_what_is_there(rnics);
 	if (fabric_num_devices(rnics->params.fabric) != before)
 		rnics->params.opened(rnics->params.ctx);
@@ -379,6 +380,7 @@ static void on_unwanted(evutil_socket_t fd, short what, void *arg)
 	struct rnics *rnics = arg;
 	(void)fd;
 	(void)what;
+	rnics->params.at_work(rnics->params.ctx);
 	if (close_unwanted(rnics, NULL) > 0)
 		evtimer_add(rnics->unwanted, &unwanted_period);
 }

@@ -21,6 +21,8 @@ struct rnics_params {
 	struct fabric *fabric;
 	struct netif_watch *netifs;
 	const struct config *config;
+	/** The event loop begins to look for RNICs, or to close some. */
+	void (*at_work)(void *ctx);
 	/** An RNIC was opened from the event loop. */
 	void (*opened)(void *ctx);
 	void *ctx;

@@ -22,8 +22,9 @@ enum turns_work {
 	TURNS_TOOLS,    /* what smcrctl asks for */
 	TURNS_ROCE,     /* what RNICs have completed */
 	TURNS_TIMERS,   /* of the engine */
+	TURNS_HOST,     /* interfaces and RNICs that come, go and change, signals, the heartbeat */
 };
-#define TURNS_WORKS (TURNS_TIMERS + 1)
+#define TURNS_WORKS (TURNS_HOST + 1)
 
 struct turns_count {
 	uint64_t times;      /* over the limit */
@@ -43,7 +44,7 @@ struct turns {
 void turns_begin(struct turns *turns, enum turns_work work, uint64_t now_us);
 /** The loop looks for what is ready. */
 void turns_end(struct turns *turns, uint64_t now_us);
-/** "programs", "tools", "roce", "timers"; static storage. */
+/** "programs", "tools", "roce", "timers", "host"; static storage. */
 const char *turns_name(enum turns_work work);
 
 #endif

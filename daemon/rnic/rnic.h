@@ -131,6 +131,8 @@ struct rnic_open_params {
 	const struct rnic_host_ops *host_ops;
 	void *host_ctx;
 	void (*on_event)(void *ctx, struct rnic *rnic, const struct rnic_event *event);
+	/** The device is being asked what has changed, which may take its time; may be NULL. */
+	void (*at_work)(void *ctx);
 	void *event_ctx;
 	uint16_t udp_port; /* soft: 0 = 4791; other values serve tests only */
 	/** soft: do not wait for the kernel, which may take seconds when interfaces are being

@@ -37,6 +37,15 @@ static void work_is_counted_by_its_kind(void **state)
 	assert_int_equal(turns.counts[TURNS_TIMERS].longest_us, 1);
 }
 
+static void each_kind_has_its_name(void **state)
+{
+	static const char *const names[TURNS_WORKS] = { "programs", "tools", "roce", "timers",
+							"host" };
+	(void)state;
+	for (int i = 0; i < TURNS_WORKS; i++)
+		assert_string_equal(turns_name((enum turns_work)i), names[i]);
+}
+
 static size_t lines(const char *text, const char *words)
 {
 	size_t n = 0;
@@ -73,6 +82,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(work_is_counted_by_its_kind),
+		cmocka_unit_test(each_kind_has_its_name),
 		cmocka_unit_test(the_log_tells_once_a_minute),
 	};
 	return cmocka_run_group_tests_name("turns", tests, NULL, NULL);

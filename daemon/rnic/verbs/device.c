@@ -273,6 +273,8 @@ static void on_async(evutil_socket_t fd, short what, void *arg)
 	struct ibv_async_event event;
 	(void)fd;
 	(void)what;
+	if (dev->base.params.at_work)
+		dev->base.params.at_work(dev->base.params.event_ctx);
 	while (!dev->fatal) {
 		if (ibv_get_async_event(dev->context, &event)) {
 			if (errno != EAGAIN && errno != EINTR)
