@@ -18,9 +18,10 @@
 
 #define ON_THE_BUS "smcrd is on the system bus as " BUS_NAME
 
-#define TURN_US    1000
-#define REST       4 /* times what a turn took */
-#define SILENCE_MS 10000
+#define TURN_US     1000
+#define REST        4 /* times what a turn took */
+#define SILENCE_MS  10000
+#define PATIENCE_MS 30000
 
 struct bus {
 	struct bus_params params;
@@ -29,7 +30,7 @@ struct bus {
 	struct bus_thread *thread; /* NULL: there was never need of it, or it could not be had */
 	struct event *asked;       /* by the thread */
 	struct event *rested;
-	bool left_over; /* letters, of the turn before */
+	uint64_t paid_until; /* with rests, for what its turns took */
 	enum bus_told told;
 	struct letter *open; /* calls that have no answer yet */
 };
@@ -175,22 +176,35 @@ static void read_letter(struct bus *bus, struct letter *letter)
 	letter_free(letter);
 }
 
+/* What it took is paid with five times as long. Short answers follow each other without a rest, as
+ * long as no more than a turn is owed. */
+static uint64_t rest_after(struct bus *bus, uint64_t begun, uint64_t now)
+{
+	if (bus->paid_until < begun)
+		bus->paid_until = begun;
+	bus->paid_until += (now - begun) * (1 + REST);
+	return bus->paid_until > now + TURN_US ? bus->paid_until - now : 0;
+}
+
 static void work(struct bus *bus)
 {
 	const uint64_t begun = fabric_now();
 	struct letter *letter;
-	uint64_t took = 0;
+	uint64_t now = begun;
 	if (bus->params.at_work)
 		bus->params.at_work(bus->params.ctx);
 	box_heard(&bus->orders.loop);
-	while (took < TURN_US && (letter = box_take(&bus->orders.loop))) {
+	while (now - begun < TURN_US && (letter = box_take(&bus->orders.loop))) {
 		read_letter(bus, letter);
-		took = fabric_now() - begun;
+		now = fabric_now();
 	}
-	const struct timeval rest = { .tv_sec = (time_t)(REST * took / 1000000),
-				      .tv_usec = (suseconds_t)(REST * took % 1000000) };
-	bus->left_over = took >= TURN_US;
-	event_del(bus->asked);
+	const uint64_t us = rest_after(bus, begun, now);
+	if (!us) {
+		event_add(bus->asked, NULL);
+		return;
+	}
+	const struct timeval rest = { .tv_sec = (time_t)(us / 1000000),
+				      .tv_usec = (suseconds_t)(us % 1000000) };
 	evtimer_add(bus->rested, &rest);
 }
 
@@ -203,13 +217,9 @@ static void on_asked(evutil_socket_t fd, short what, void *arg)
 
 static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
-	struct bus *bus = arg;
 	(void)fd;
 	(void)what;
-	if (bus->left_over)
-		work(bus);
-	else
-		event_add(bus->asked, NULL);
+	work(arg); /* the turn before may have left some */
 }
 
 /* ---- what the thread is told ---- */
@@ -261,6 +271,8 @@ int bus_new(const struct bus_params *params, struct bus **ret_bus)
 	bus->orders.thread.fd = -1;
 	bus->orders.silence_us =
 		UINT64_C(1000) * (params->silence_ms ? params->silence_ms : SILENCE_MS);
+	bus->orders.patience_us =
+		UINT64_C(1000) * (params->patience_ms ? params->patience_ms : PATIENCE_MS);
 	int error = box_open(&bus->orders.loop);
 	if (!error)
 		error = box_open(&bus->orders.thread);

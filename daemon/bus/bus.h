@@ -63,8 +63,9 @@ struct bus_params {
 	/** What follows is done for the bus; NULL: nobody wants to know. */
 	void (*at_work)(void *ctx);
 	void *ctx;
-	unsigned int
-		silence_ms; /* so long nobody hears of what changes without an event; 0: 10 s */
+	/* For tests, which have less patience; 0: as it is meant. */
+	unsigned int silence_ms;  /* so long nobody hears of what changes without an event */
+	unsigned int patience_ms; /* with a bus that takes nothing */
 };
 
 /** It is off. @return 0 or -ENOMEM */

@@ -7,6 +7,7 @@
  * name of an option is bounded.
  */
 #include <errno.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -397,12 +398,22 @@ static bool is_no_path_of_ours(sd_bus_message *message)
 	return strlen(sd_bus_message_get_path(message)) >= BUS_PATH_LEN;
 }
 
-/* An answer with all objects takes as long as many others. */
-static unsigned int weight_of(sd_bus_message *message)
+static bool asks_for_all(sd_bus_message *message)
 {
-	return strcmp(sd_bus_message_get_member(message), "GetManagedObjects") != 0
-		       ? 1
-		       : BUS_MAX_CALLS_A_SECOND / BUS_MAX_ALL_A_SECOND;
+	return !strcmp(sd_bus_message_get_member(message), "GetManagedObjects");
+}
+
+static int refuse(sd_bus_message *message, const char *format, ...)
+	__attribute__((format(printf, 2, 3)));
+
+/* @return as calls_admit() */
+static int refuse(sd_bus_message *message, const char *format, ...)
+{
+	va_list args;
+	va_start(args, format);
+	int r = sd_bus_reply_method_errorfv(message, SD_BUS_ERROR_LIMITS_EXCEEDED, format, args);
+	va_end(args);
+	return r < 0 ? r : 1;
 }
 
 int calls_admit(struct bus_thread *thread, sd_bus_message *message)
@@ -417,13 +428,18 @@ int calls_admit(struct bus_thread *thread, sd_bus_message *message)
 						   BUS_PATH_LEN);
 		return r < 0 ? r : 1;
 	}
-	if (!sender || callers_admit(thread, sender, weight_of(message), fabric_now()))
-		return 0;
-	int r = sd_bus_reply_method_errorf(message, SD_BUS_ERROR_LIMITS_EXCEEDED,
-					   "no connection to the bus may call more than %d times a "
-					   "second: call again in a second",
-					   BUS_MAX_CALLS_A_SECOND);
-	return r < 0 ? r : 1;
+	const uint64_t now = fabric_now();
+	const bool all = asks_for_all(message);
+	const unsigned int weight = all ? BUS_MAX_CALLS_A_SECOND / BUS_MAX_ALL_A_SECOND : 1;
+	if (sender && !callers_admit(thread, sender, weight, now))
+		return refuse(message,
+			      "no connection to the bus may call more than %d times a second: "
+			      "call again in a second",
+			      BUS_MAX_CALLS_A_SECOND);
+	if (all && now < thread->all_at)
+		return refuse(message, "all objects are asked for too often, by all callers: call "
+				       "again in a second");
+	return 0;
 }
 
 int calls_on_method(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)

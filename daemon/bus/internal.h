@@ -32,7 +32,9 @@ struct orders {
 	atomic_uint given;        /* so often has `wanted` been said */
 	atomic_ullong last_event; /* that there was */
 	atomic_bool ends;         /* the thread */
-	uint64_t silence_us;      /* struct bus_params; it stays */
+	/* struct bus_params; these stay: */
+	uint64_t silence_us;
+	uint64_t patience_us;
 };
 
 /** What the bus asks about: a place that exists, until it asks about another one. */
@@ -88,17 +90,22 @@ struct bus_thread {
 	bool writable;         /* this turn is because of that */
 	bool poked;            /* something may be in the box though its fd does not say so */
 	bool long_answer;      /* one is on its way to the bus */
+	uint64_t all_since;    /* that one was begun then */
+	uint64_t all_at;       /* not before that is there another one */
+	uint64_t num_queued;   /* messages that waited to be sent */
+	uint64_t queued_since; /* so many */
 	unsigned int followed; /* so many orders */
 	uint64_t rests_until;  /* 0: it does not rest */
 	uint64_t tries_at;     /* to come to the bus, without a connection */
 	unsigned int wait_s;   /* before the next attempt */
 	struct bus_class classes[NUM_FORM_CLASSES];
 	struct bus_object found;
-	struct place *shown; /* what this turn has looked at altogether */
-	struct place *told;  /* what the bus has been told of objects: their watched properties */
-	const char *leaving; /* the path of one that has gone and is told now */
-	bool tracks;         /* it has told of objects before */
-	bool track_again;    /* not all could be told */
+	struct place *shown;    /* all objects, while they are looked at */
+	struct place *told;     /* the same, as the bus was told */
+	bool asks_for_all;      /* the bus, with the call that is worked on */
+	const char *leaving;    /* the path of one that has gone and is told now */
+	bool tracks;            /* it has told of objects before */
+	bool track_again;       /* not all could be told */
 	uint64_t tracked_event; /* all up to this one are told */
 	uint64_t track_soon;    /* not before that is more of them told */
 	uint64_t track_late;    /* but then, if nothing is known to have happened */
@@ -158,16 +165,17 @@ const struct property *properties_of(enum form_class class);
 /** The value of one. @param member  its name */
 int properties_append(sd_bus_message *message, enum form_class class, const char *member,
 		      const json_t *row);
-/** What the bus is told of if it changes. @return a new reference */
-json_t *properties_watched(enum form_class class, const json_t *row);
-/** @return how many of these have changed, with their names */
+/** @return how many of those have changed of which the bus is told, with their names */
 size_t properties_changed(enum form_class class, const json_t *before, const json_t *after,
 			  char ret_names[BUS_MAX_WATCHED][FORM_NAME_LEN]);
 
 /* track.c */
 /** Tell which objects have come, gone and changed, when it is time for that. */
 void track_send(struct bus_thread *thread);
-/** When that is. */
+/** Look at all objects for who asks for them, unless that was done lately. @return false:
+ * thread->told is not all of them */
+bool track_look(struct bus_thread *thread);
+/** When it is time. */
 uint64_t track_due(const struct bus_thread *thread);
 /** The connection goes. */
 void track_forget(struct bus_thread *thread);

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "daemon/bus/internal.h"
+#include "daemon/fabric/fabric.h"
 
 #define LINK_SEPARATOR '_' /* 3/2 is link/3_2 */
 
@@ -149,10 +150,17 @@ static void forget(struct bus_object *object)
 	object->row = NULL;
 }
 
-/* What has gone is there once more, while smcrd tells so. */
-static bool is_leaving(const struct bus_thread *thread, const char *path)
+/* What is known already, without asking the loop: while smcrd tells of objects, or all are asked
+ * for. @return false: it is not */
+static bool find_known(const struct bus_thread *thread, struct bus_object *object, const char *path)
 {
-	return thread->leaving && !strcmp(thread->leaving, path);
+	const struct place *place = places_find(thread->shown, path);
+	if (!place && thread->asks_for_all)
+		place = places_find(thread->told, path);
+	if (place)
+		object->row = json_incref(place->row);
+	/* What has gone is there once more, while smcrd tells so. */
+	return place || (thread->leaving && !strcmp(thread->leaving, path));
 }
 
 /* sd-bus asks before each look at a path, and uses the answer at once. What is there of the manager
@@ -163,11 +171,8 @@ static int find(struct bus_thread *thread, enum form_class class, const char *pa
 	struct bus_object object = { .thread = thread, .class = class };
 	if (!read_path(path, &object))
 		return 0;
-	const struct place *shown = places_find(thread->shown, path);
-	if (shown)
-		object.row = json_incref(shown->row);
-	else if (class != FORM_MANAGER && !is_leaving(thread, path) &&
-		 !(object.row = look_at(&object)))
+	if (class != FORM_MANAGER && !find_known(thread, &object, path) &&
+	    !(object.row = look_at(&object)))
 		return 0;
 	forget(&thread->found);
 	thread->found = object;
@@ -211,7 +216,13 @@ static bool is_wanted(sd_bus *sd, enum form_class class, const char *prefix)
 	       (message && !strcmp(sd_bus_message_get_member(message), "GetManagedObjects"));
 }
 
-/* What is found stays until sd-bus is done with the call: then it asks for the properties. */
+static bool begin_all(struct bus_thread *thread)
+{
+	thread->all_since = fabric_now();
+	thread->asks_for_all = thread->long_answer = track_look(thread);
+	return thread->asks_for_all;
+}
+
 static int on_enumerate(sd_bus *sd, const char *prefix, void *userdata, char ***ret_nodes,
 			sd_bus_error *ret_error)
 {
@@ -222,13 +233,13 @@ static int on_enumerate(sd_bus *sd, const char *prefix, void *userdata, char ***
 	(void)ret_error;
 	if (!is_wanted(sd, of->class, prefix))
 		return 0;
-	thread->long_answer = true;
-	if (!places_look(thread, of->class, &thread->shown))
+	/* Not again for the next class: it would tell of other objects than this one. */
+	if (!thread->asks_for_all && !begin_all(thread))
 		return -ENOMEM;
-	char **paths = calloc(HASH_COUNT(thread->shown) + 1, sizeof(*paths));
+	char **paths = calloc(HASH_COUNT(thread->told) + 1, sizeof(*paths));
 	if (!paths)
 		return -ENOMEM;
-	HASH_ITER (hh, thread->shown, place, next)
+	HASH_ITER (hh, thread->told, place, next)
 		if (place->class == of->class && (paths[num] = strdup(place->path)))
 			num++;
 	*ret_nodes = paths;

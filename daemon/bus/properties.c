@@ -133,15 +133,6 @@ int properties_append(sd_bus_message *message, enum form_class class, const char
 
 /* ---- those that are told when they change ---- */
 
-json_t *properties_watched(enum form_class class, const json_t *row)
-{
-	json_t *watched = json_object();
-	for (const struct property *at = properties_of(class); at->key; at++)
-		if (at->how == PROPERTY_CHANGES)
-			json_object_set(watched, at->key, json_object_get(row, at->key));
-	return watched;
-}
-
 size_t properties_changed(enum form_class class, const json_t *before, const json_t *after,
 			  char ret_names[BUS_MAX_WATCHED][FORM_NAME_LEN])
 {

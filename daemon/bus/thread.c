@@ -22,6 +22,7 @@
 #define WAIT_FIRST_S  1
 #define WAIT_MOST_S   60
 #define SECOND        UINT64_C(1000000)
+#define LONG_PAUSE    3             /* times what a long answer took */
 #define ANSWER_US     (25 * SECOND) /* the bus has so long to answer */
 #define NEVER         UINT64_MAX
 
@@ -92,6 +93,26 @@ static uint64_t queued(const struct bus_thread *thread)
 	return sd_bus_get_n_queued_write(thread->sd, &number) < 0 ? 0 : number;
 }
 
+/* A bus that takes nothing may be stopped. Or it keeps so many of smcrd's answers for callers who
+ * do not take theirs, that it takes no more of this connection: then another one helps. */
+static bool is_stuck(struct bus_thread *thread, uint64_t now)
+{
+	const uint64_t number = queued(thread);
+	if (!number || number != thread->num_queued)
+		thread->queued_since = now;
+	thread->num_queued = number;
+	return now - thread->queued_since >= thread->orders->patience_us;
+}
+
+/* Long answers to all callers together are a part of what the bus is busy with. */
+static void note_sent(struct bus_thread *thread, uint64_t now)
+{
+	if (!thread->long_answer || queued(thread))
+		return;
+	thread->long_answer = false;
+	thread->all_at = now + LONG_PAUSE * (now - thread->all_since);
+}
+
 bool thread_is_clogged(const struct bus_thread *thread)
 {
 	return queued(thread) >= (thread->long_answer ? 1 : BUS_MAX_QUEUED);
@@ -101,10 +122,11 @@ static void hang_up(struct bus_thread *thread)
 {
 	calls_forget(thread);
 	callers_forget(thread);
-	places_clear(&thread->shown);
 	track_forget(thread);
 	thread->sd = sd_bus_close_unref(thread->sd);
 	thread->failed = 0;
+	thread->long_answer = false;
+	thread->all_at = thread->num_queued = 0;
 	thread->rests_until = thread->signals_at = thread->lost = 0;
 	thread->events_begun = thread->served = thread->refused = thread->queued = false;
 }
@@ -127,7 +149,7 @@ static int work_off(struct bus_thread *thread, uint64_t begun)
 		return 0;
 	for (int i = 0; r > 0 && i < TURN_MESSAGES; i++) {
 		r = sd_bus_process(thread->sd, NULL);
-		places_clear(&thread->shown);
+		thread->asks_for_all = false;
 		if (thread->failed)
 			r = thread->failed;
 		/* What there is, is looked at before the first call, and what changes told from
@@ -151,7 +173,7 @@ static uint64_t used_us(void)
 static void work(struct bus_thread *thread)
 {
 	const uint64_t used = used_us();
-	thread->long_answer = thread->long_answer && queued(thread);
+	note_sent(thread, fabric_now());
 	int r = work_off(thread, fabric_now());
 	thread->writable = false;
 	if (r < 0) {
@@ -261,16 +283,19 @@ static void follow_orders(struct bus_thread *thread)
 /* ---- waiting ---- */
 
 /* What is waited for of the bus, and until when. @return 0, or why it cannot go on */
-static int expect(const struct bus_thread *thread, struct pollfd *ret_pollfd, uint64_t *ret_until)
+static int expect(struct bus_thread *thread, uint64_t now, struct pollfd *ret_pollfd,
+		  uint64_t *ret_until)
 {
 	int fd = sd_bus_get_fd(thread->sd), events = sd_bus_get_events(thread->sd);
 	int r = sd_bus_get_timeout(thread->sd, ret_until);
 	if (fd < 0 || events < 0 || r < 0)
 		return fd < 0 ? fd : events < 0 ? events : r;
+	if (is_stuck(thread, now))
+		return -ETIMEDOUT;
 	*ret_pollfd = (struct pollfd){ .fd = fd, .events = (short)events };
 	if (thread_is_clogged(thread)) {
 		ret_pollfd->events &= ~POLLIN;
-		*ret_until = NEVER;
+		*ret_until = thread->queued_since + thread->orders->patience_us;
 		return 0;
 	}
 	if (thread->signals_at && thread->signals_at < *ret_until)
@@ -301,7 +326,7 @@ static void wait_for_more(struct bus_thread *thread)
 	if (thread->sd && now < thread->rests_until)
 		until = thread->rests_until;
 	else if (thread->sd)
-		r = expect(thread, &pollfds[1], &until);
+		r = expect(thread, now, &pollfds[1], &until);
 	if (r < 0) {
 		lose(thread, r);
 		return;

@@ -4,6 +4,9 @@
  * and what differs from what was told before is told. So it does not matter how many events there
  * were, or whether some were lost: what came and went in between is not told, nothing is queued,
  * and in the end the bus knows what there is. How often that is done depends on how long it takes.
+ *
+ * Whoever asks for all objects gets what was told last: with the signals from then on that is what
+ * there is.
  */
 #include "daemon/bus/internal.h"
 #include "daemon/fabric/fabric.h"
@@ -24,10 +27,11 @@ static bool tell_gone(struct bus_thread *thread, const char *path)
 	return r >= 0;
 }
 
-static bool tell_changes(struct bus_thread *thread, const struct place *told, const json_t *watched)
+static bool tell_changes(struct bus_thread *thread, const struct place *told,
+			 const struct place *shown)
 {
 	char names[BUS_MAX_WATCHED][FORM_NAME_LEN], *list[BUS_MAX_WATCHED + 1];
-	const size_t num = properties_changed(told->class, told->row, watched, names);
+	const size_t num = properties_changed(told->class, told->row, shown->row, names);
 	for (size_t i = 0; i < num; i++)
 		list[i] = names[i];
 	list[num] = NULL;
@@ -36,23 +40,21 @@ static bool tell_changes(struct bus_thread *thread, const struct place *told, co
 }
 
 /* What is not told now is, the next time: then it still differs. */
-static void tell_place(struct bus_thread *thread, const struct place *shown)
+static void tell_place(struct bus_thread *thread, struct place *shown)
 {
 	struct place *told = places_find(thread->told, shown->path);
-	json_t *watched = properties_watched(shown->class, shown->row);
-	bool good = watched && !thread_is_clogged(thread);
+	bool good = !thread_is_clogged(thread);
 	if (good && told) {
-		good = tell_changes(thread, told, watched);
+		good = tell_changes(thread, told, shown);
 		if (good) {
 			json_decref(told->row);
-			told->row = json_incref(watched);
+			told->row = json_incref(shown->row);
 		}
 	} else if (good) {
 		good = tell_new(thread, shown->path) &&
-		       places_add(&thread->told, shown->class, shown->path, watched);
+		       places_add(&thread->told, shown->class, shown->path, shown->row);
 	}
 	thread->track_again |= !good;
-	json_decref(watched);
 }
 
 static void tell_departures(struct bus_thread *thread)
@@ -68,18 +70,31 @@ static void tell_departures(struct bus_thread *thread)
 	}
 }
 
-static void tell_all(struct bus_thread *thread)
+static bool tell_all(struct bus_thread *thread)
 {
 	struct place *shown, *next;
 	for (enum form_class class = FORM_MANAGER + 1; class < NUM_FORM_CLASSES; class ++)
-		if (!places_look(thread, class, &thread->shown)) {
-			thread->track_again = true;
-			return;
-		}
+		if (!places_look(thread, class, &thread->shown))
+			return false;
 	HASH_ITER (hh, thread->shown, shown, next)
 		tell_place(thread, shown);
 	tell_departures(thread);
-	thread->tracks = true;
+	return true;
+}
+
+static void look_at_all(struct bus_thread *thread)
+{
+	const uint64_t begun = fabric_now();
+	thread->tracked_event = atomic_load(&thread->orders->last_event);
+	thread->track_again = false;
+	if (tell_all(thread))
+		thread->tracks = true;
+	else
+		thread->track_again = true;
+	places_clear(&thread->shown);
+	const uint64_t now = fabric_now(), pause = (now - begun) * PAUSE;
+	thread->track_soon = now + (pause > PAUSE_US ? pause : PAUSE_US);
+	thread->track_late = thread->track_soon + thread->orders->silence_us;
 }
 
 uint64_t track_due(const struct bus_thread *thread)
@@ -90,16 +105,15 @@ uint64_t track_due(const struct bus_thread *thread)
 
 void track_send(struct bus_thread *thread)
 {
-	const uint64_t begun = fabric_now();
-	if (!thread->served || begun < track_due(thread) || thread_is_clogged(thread))
-		return;
-	thread->tracked_event = atomic_load(&thread->orders->last_event);
-	thread->track_again = false;
-	tell_all(thread);
-	places_clear(&thread->shown);
-	const uint64_t now = fabric_now(), pause = (now - begun) * PAUSE;
-	thread->track_soon = now + (pause > PAUSE_US ? pause : PAUSE_US);
-	thread->track_late = thread->track_soon + thread->orders->silence_us;
+	if (thread->served && fabric_now() >= track_due(thread) && !thread_is_clogged(thread))
+		look_at_all(thread);
+}
+
+bool track_look(struct bus_thread *thread)
+{
+	if (fabric_now() >= thread->track_soon)
+		look_at_all(thread);
+	return thread->tracks;
 }
 
 void track_forget(struct bus_thread *thread)

@@ -15,6 +15,7 @@
 #define FIRST_MADE_UP 1001 /* link group */
 #define A_PART        64   /* rows of a view */
 #define SILENCE_MS    300
+#define SHORT_MS      1000
 
 struct busfix_wraps busfix_wraps;
 
@@ -275,7 +276,7 @@ static void on_done(void *ctx, uint64_t id, const struct smcr_command_result *re
 	control_command_done(&busfix->fix->control, id, result);
 }
 
-static int connect_sides(struct busfix *busfix)
+static int connect_sides(struct busfix *busfix, unsigned int patience_ms)
 {
 	struct control *control = &busfix->fix->control;
 	struct pair_side *side = &busfix->fix->pair->side[PAIR_SERVER];
@@ -285,7 +286,8 @@ static int connect_sides(struct busfix *busfix)
 					   .call = call,
 					   .gone = gone,
 					   .ctx = busfix,
-					   .silence_ms = SILENCE_MS };
+					   .silence_ms = SILENCE_MS,
+					   .patience_ms = patience_ms };
 	control->reply = on_reply;
 	control->reply_ctx = busfix;
 	if (events_new(&control->events) < 0)
@@ -296,7 +298,7 @@ static int connect_sides(struct busfix *busfix)
 	return bus_new(&params, &busfix->bus);
 }
 
-int busfix_setup(void **state)
+static int setup(void **state, unsigned int patience_ms)
 {
 	struct busfix *busfix = calloc(1, sizeof(*busfix));
 	void *fix;
@@ -312,7 +314,17 @@ int busfix_setup(void **state)
 	snprintf(busfix->config, sizeof(busfix->config), "%s/bus.conf", busfix->dir);
 	busfix_write_config(busfix, "<allow own=\"*\"/>");
 	*state = busfix;
-	return connect_sides(busfix);
+	return connect_sides(busfix, patience_ms);
+}
+
+int busfix_setup(void **state)
+{
+	return setup(state, 0);
+}
+
+int busfix_setup_impatient(void **state)
+{
+	return setup(state, SHORT_MS);
 }
 
 int busfix_teardown(void **state)

@@ -56,6 +56,8 @@ struct busfix {
 
 /** cmocka's setup and teardown: *state becomes a struct busfix. smcrd's side is off. */
 int busfix_setup(void **state);
+/** Likewise; it soon has enough of a bus that takes nothing. */
+int busfix_setup_impatient(void **state);
 int busfix_teardown(void **state);
 #define BUSFIX_CASE(name) cmocka_unit_test_setup_teardown(name, busfix_setup, busfix_teardown)
 

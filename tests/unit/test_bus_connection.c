@@ -99,6 +99,28 @@ static void a_bus_that_stands_still_holds_nobody_up(void **state)
 	unlink(addr.sun_path);
 }
 
+/* More than the kernel keeps for the bus. */
+static void change_all(struct busfix *busfix)
+{
+	busfix->state = strcmp(busfix->state, "active") ? "active" : "inactive";
+	busfix_happen(busfix, 1);
+}
+
+/* As one does that keeps too many answers for callers who do not take theirs. */
+static void a_bus_that_takes_nothing_is_left(void **state)
+{
+	struct busfix *busfix = *state;
+	busfix->makes_up = true;
+	busfix->made_up = 3000;
+	busfix_on_the_bus(state);
+	busfix_until(busfix, is(busfix, "on"));
+	kill(busfix->daemon, SIGSTOP);
+	busfix_until(busfix, (change_all(busfix), !is(busfix, "on")));
+	kill(busfix->daemon, SIGCONT);
+	busfix_until(busfix, is(busfix, "on"));
+	busfix_show(busfix, "ShowInfo", "");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -107,6 +129,8 @@ int main(void)
 		BUSFIX_CASE(a_name_that_is_refused_is_asked_for_again),
 		BUSFIX_CASE(a_name_that_another_has_is_waited_for),
 		BUSFIX_CASE(a_bus_that_stands_still_holds_nobody_up),
+		cmocka_unit_test_setup_teardown(a_bus_that_takes_nothing_is_left,
+						busfix_setup_impatient, busfix_teardown),
 	};
 	return cmocka_run_group_tests_name("bus_connection", tests, NULL, NULL);
 }

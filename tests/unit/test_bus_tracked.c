@@ -91,10 +91,14 @@ static void more_than_the_limit_are_left_out(void **state)
 		busfix_ask(busfix, LINK("5196"), BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE));
 }
 
-static void asking_for_all_counts_as_many_calls(void **state)
+/* However many connections ask: what others want is answered in between. */
+static void asking_for_all_has_a_part_of_the_time(void **state)
 {
-	struct busfix *busfix = busfix_on_the_bus(state);
-	for (int i = 0; i <= 2 * BUS_MAX_ALL_A_SECOND; i++)
+	struct busfix *busfix = *state;
+	busfix->makes_up = true;
+	busfix->made_up = 1000;
+	busfix_on_the_bus(state);
+	for (int i = 0; i < BUS_MAX_ALL_A_SECOND - 1; i++) /* which this connection may */
 		busfix_start(busfix, BUSFIX_ROOT, OBJECT_MANAGER, "GetManagedObjects", "");
 	busfix_until(busfix, busfix->limited > 0);
 }
@@ -248,7 +252,7 @@ int main(void)
 		BUSFIX_CASE(all_objects_come_at_once),
 		BUSFIX_CASE(thousands_of_objects_keep_no_turn_long),
 		BUSFIX_CASE(more_than_the_limit_are_left_out),
-		BUSFIX_CASE(asking_for_all_counts_as_many_calls),
+		BUSFIX_CASE(asking_for_all_has_a_part_of_the_time),
 		BUSFIX_CASE(objects_that_come_and_go_are_told),
 		BUSFIX_CASE(changes_are_told_without_counters),
 		BUSFIX_CASE(what_no_event_tells_of_is_seen),
