@@ -5,51 +5,8 @@ bats_require_minimum_version 1.5.0
 load common
 # shellcheck source=scripts/failover.bash
 . "$BATS_TEST_DIRNAME/../../scripts/failover.bash"
-
-# bus_start: the system bus of host a, by the configuration that Debian's has, but for where it listens.
-bus_start() {
-	cat >"$HOSTS_DIR/bus.conf" <<-END
-	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
-	 "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-	<busconfig>
-	  <type>system</type>
-	  <listen>unix:path=$HOSTS_DIR/bus</listen>
-	  <auth>EXTERNAL</auth>
-	  <policy context="default">
-	    <allow user="*"/>
-	    <deny own="*"/>
-	    <deny send_type="method_call"/>
-	    <allow send_type="signal"/>
-	    <allow send_requested_reply="true" send_type="method_return"/>
-	    <allow send_requested_reply="true" send_type="error"/>
-	    <allow receive_type="method_call"/>
-	    <allow receive_type="method_return"/>
-	    <allow receive_type="error"/>
-	    <allow receive_type="signal"/>
-	    <allow send_destination="org.freedesktop.DBus"/>
-	  </policy>
-	  <policy user="root">
-	    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus.Monitoring"/>
-	  </policy>
-	  <include>$HOSTS_ROOT/etc/dbus/org.smcrd.conf</include>
-	</busconfig>
-	END
-	chmod 755 "$HOSTS_DIR"
-	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
-	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >>"$HOSTS_DIR/bus.log" 2>&1
-	bus_pid=$!
-	until_true 10 bus list
-}
-
-bus_stop() {
-	kill "$bus_pid"
-	wait "$bus_pid" || true
-}
-
-# bus ARGUMENTS..: of busctl, on host a as root
-bus() {
-	on a busctl --system "$@"
-}
+# shellcheck source=scripts/bus.bash
+. "$BATS_TEST_DIRNAME/../../scripts/bus.bash"
 
 # bus_as_nobody ARGUMENTS..
 bus_as_nobody() {
@@ -61,12 +18,8 @@ property() {
 	bus get-property org.smcrd "/org/smcrd$1" "org.smcrd.$2" "$3"
 }
 
-has_name() {
-	property "" Manager1 Version
-}
-
 lacks_name() {
-	! has_name
+	! bus_has_smcrd
 }
 
 # bus_call PATH INTERFACE METHOD ARGUMENTS..
@@ -80,7 +33,7 @@ bus_pair() {
 	smcrd_start a
 	echo 'dbus = no' >"$HOSTS_DIR/b.conf" # it is on the same bus else
 	smcrd_start b
-	until_true 20 has_name
+	until_true 20 bus_has_smcrd
 	steady_start server a "$RUN" -- serve "$SERVER" 7100
 	steady_start client b "$RUN" --require -- connect "$SERVER" 7100 --pingpong 2
 	until_true "$FAILOVER_PATIENCE" symmetric
@@ -177,19 +130,19 @@ ctl_conf_admin() {
 	until_true 20 grep -q 'the system bus has gone' "$HOSTS_DIR/a.log"
 	shows a connection 'any(.mode == "smcr")'
 	bus_start
-	until_true 90 has_name
+	until_true 90 bus_has_smcrd
 	# One that stands still holds nobody up.
-	kill -STOP "$bus_pid"
+	kill -STOP "$BUS_PID"
 	for _ in 1 2 3; do
 		smcrctl_on a link test 1/2
 	done
-	kill -CONT "$bus_pid"
-	until_true 90 has_name
+	kill -CONT "$BUS_PID"
+	until_true 90 bus_has_smcrd
 	echo 'dbus = no' >"$HOSTS_DIR/a.conf"
 	smcrctl_on a config reload
 	until_true 10 lacks_name
 	smcrctl_on a config set dbus yes
-	until_true 20 has_name
+	until_true 20 bus_has_smcrd
 	bus_pair_end
 }
 

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+# A system bus of a host's own, for tests: a real dbus-daemon with the policy that is installed. To be sourced
+# after scripts/hosts.bash.
+
+# bus_config: the configuration that Debian's system bus has, but for where it listens.
+bus_config() {
+	cat <<-END
+	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
+	 "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+	<busconfig>
+	  <type>system</type>
+	  <listen>unix:path=$HOSTS_DIR/bus</listen>
+	  <auth>EXTERNAL</auth>
+	  <policy context="default">
+	    <allow user="*"/>
+	    <deny own="*"/>
+	    <deny send_type="method_call"/>
+	    <allow send_type="signal"/>
+	    <allow send_requested_reply="true" send_type="method_return"/>
+	    <allow send_requested_reply="true" send_type="error"/>
+	    <allow receive_type="method_call"/>
+	    <allow receive_type="method_return"/>
+	    <allow receive_type="error"/>
+	    <allow receive_type="signal"/>
+	    <allow send_destination="org.freedesktop.DBus"/>
+	  </policy>
+	  <policy user="root">
+	    <allow send_destination="org.freedesktop.DBus" send_interface="org.freedesktop.DBus.Monitoring"/>
+	  </policy>
+	  <include>$HOSTS_ROOT/etc/dbus/org.smcrd.conf</include>
+	</busconfig>
+	END
+}
+
+# bus_start: the system bus of host a. Its process is BUS_PID; programs that are started from here on find it.
+bus_start() {
+	bus_config >"$HOSTS_DIR/bus.conf"
+	chmod 755 "$HOSTS_DIR"
+	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
+	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >>"$HOSTS_DIR/bus.log" 2>&1
+	BUS_PID=$!
+	until_true 10 bus list >/dev/null
+}
+
+bus_stop() {
+	kill "$BUS_PID"
+	wait "$BUS_PID" || true
+}
+
+# bus ARGUMENTS..: of busctl, on host a as root
+bus() {
+	on a busctl --system "$@"
+}
+
+# bus_has_smcrd: smcrd has its name there
+bus_has_smcrd() {
+	bus get-property org.smcrd /org/smcrd org.smcrd.Manager1 Version
+}
