@@ -407,6 +407,9 @@ DOCDIR = $(PREFIX)/share/doc/smcrd
 MANDIR = $(PREFIX)/share/man
 BPFTRACEDIR = $(PREFIX)/share/smcrd/bpftrace
 
+# The bus looks below /usr/share and /etc only.
+BUS_POLICY = $(PREFIX)/share/dbus-1/system.d/org.smcrd.conf
+
 FILLED_EXAMPLES = $(wildcard examples/*.conf examples/*.container)
 
 # MODE:SOURCE:TARGET
@@ -420,7 +423,7 @@ INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	644:etc/completion/_smcrctl:$(PREFIX)/share/zsh/site-functions/_smcrctl \
 	644:systemd/smcrd.sysusers:$(PREFIX)/lib/sysusers.d/smcrd.conf \
 	644:systemd/smcrd.catalog:$(PREFIX)/lib/systemd/catalog/smcrd.catalog \
-	644:etc/dbus/org.smcrd.conf:$(PREFIX)/share/dbus-1/system.d/org.smcrd.conf \
+	644:etc/dbus/org.smcrd.conf:$(BUS_POLICY) \
 	$(foreach f,$(filter-out $(FILLED_EXAMPLES),$(wildcard examples/*)),644:$(f):$(DOCDIR)/$(f)) \
 	$(foreach f,$(wildcard man/*.[1-9]),644:$(f):$(MANDIR)/man$(subst .,,$(suffix $(f)))/$(notdir $(f)))
 # SOURCE:TARGET, with @NAMES@ of directories in them
@@ -438,6 +441,7 @@ fill = sed 's|@PREFIX@|$(PREFIX)|; s|@LIBDIR@|$(patsubst $(PREFIX)/%,$${prefix}/
 part = $(word $(1),$(subst :, ,$(2)))
 # The loader looks for libraries in these only.
 update_loader = $(if $(filter x x/usr x/usr/local,x$(PREFIX)),[ -n "$(DESTDIR)" ] || [ "$$(id -u)" -ne 0 ] || ldconfig,:)
+bus_hint = the system bus does not look for policies there: to have smcrd on it, cp $(BUS_POLICY) /etc/dbus-1/system.d/
 define newline
 
 
@@ -475,6 +479,7 @@ install: all
 	@$(update_loader)
 	@conf=$$(scripts/place.sh conf $(MADE_DIRS) etc/smcrd.conf $(DESTDIR)$(INSTALL_CONF) $(DESTDIR)$(SYSTEM_CONF)) && \
 		echo "smcrd $(VERSION) is installed below $(DESTDIR)$(PREFIX), $$conf"
+	$(if $(filter-out x/usr,x$(PREFIX)),@echo "$(bus_hint)")
 
 # What the operator has changed stays, and what was there before.
 uninstall:

@@ -18,7 +18,7 @@ static const struct {
 	{ "limits", doctor_limits },   { "firewall", doctor_firewall },
 	{ "subnets", doctor_subnets }, { "configuration", doctor_config },
 	{ "peers", doctor_peers },     { "links", doctor_links },
-	{ "guard", doctor_guard },
+	{ "guard", doctor_guard },     { "system-bus", doctor_bus },
 };
 
 json_int_t doctor_number(const json_t *object, const char *key, const char *inner)

@@ -10,6 +10,7 @@
  *   doctor_limits.c    memory, descriptors, users at a limit
  *   doctor_network.c   the firewall, and two interfaces on one network
  *   doctor_config.c    the configuration file
+ *   doctor_bus.c       the system bus
  *   doctor_peers.c     peers that are left alone, and links that are not as they could be
  */
 #ifndef SMCRD_SMCRCTL_DOCTOR_H
@@ -46,6 +47,7 @@ void doctor_limits(struct doctor *doctor);
 void doctor_firewall(struct doctor *doctor);
 void doctor_subnets(struct doctor *doctor);
 void doctor_config(struct doctor *doctor);
+void doctor_bus(struct doctor *doctor);
 void doctor_peers(struct doctor *doctor);
 void doctor_links(struct doctor *doctor);
 void doctor_guard(struct doctor *doctor);

@@ -53,8 +53,8 @@ static void tell_absence(const struct bus *bus, const char *why)
 static void tell_refusal(const struct bus *bus, const char *why)
 {
 	log_message(bus->wanted == CONFIG_DBUS_YES ? LOG_WARNING : LOG_NOTICE,
-		    "the system bus refuses the name " BUS_NAME " (%s): is " BUS_NAME
-		    ".conf in its directory system.d?",
+		    "the system bus refuses the name " BUS_NAME " (%s): 'smcrctl doctor' tells "
+		    "what it needs",
 		    why);
 }
 

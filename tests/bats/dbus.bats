@@ -160,6 +160,32 @@ told_once() {
 	[ "$(grep -c 'the system bus cannot be reached' "$HOSTS_DIR/a.log")" = 1 ]
 }
 
+# doctor_says LEVEL TEXT: of the system bus
+doctor_says() {
+	smcrctl_on a -j doctor | jq -e --arg level "$1" --arg text "$2" \
+		'.doctor | any(.check == "system-bus" and .level == $level and (.text + "; " + .advice | contains($text)))'
+}
+
+@test "doctor says what a bus without smcrd's policy needs, and smcrd comes when it has that" {
+	hosts_up 1500
+	BUS_POLICY='' bus_start
+	smcrd_start a
+	until_true 20 doctor_says warning 'refuses smcrd the name org.smcrd'
+	doctor_says warning '/etc/dbus-1/system.d'
+	bus_config >"$HOSTS_DIR/bus.conf"
+	kill -HUP "$BUS_PID"
+	until_true 90 bus_has_smcrd
+	run ! doctor_says warning ''
+	# One of another network namespace has to wait.
+	smcrd_start b
+	b_waits() {
+		smcrctl_on b -j doctor | jq -e '.doctor | any(.check == "system-bus" and .level == "warning" and
+			(.text | contains("another program has the name org.smcrd")))'
+	}
+	until_true 20 b_waits
+	bus_stop
+}
+
 @test "users who flood the bus cost the data of programs little, and root is answered" {
 	bus_pair
 	flooders=()

@@ -4,6 +4,7 @@
 # What failures look like to an operator is in stories.bats.
 bats_require_minimum_version 1.5.0
 load common
+export DBUS_SYSTEM_BUS_ADDRESS=unix:path=/nonexistent # the machine's must not matter
 
 # as_user UID HOST WORD..: smcrctl as a user of the host
 as_user() {

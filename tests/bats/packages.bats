@@ -60,6 +60,15 @@ $root/usr/sbin/smcrd" ]
 	echo "# mine" >"$root/etc/smcrd/smcrd.conf"
 	make_in install /usr
 	[ "$(cat "$root/etc/smcrd/smcrd.conf")" = "# mine" ]
+	[[ $output != *"system bus"* ]]
+}
+
+@test "make install below another PREFIX than /usr says what the system bus needs" {
+	for prefix in /usr/local /opt/smcr; do
+		make_in install "$prefix"
+		[ -e "$root$prefix/share/dbus-1/system.d/org.smcrd.conf" ]
+		[[ $output == *"to have smcrd on it, cp $prefix/share/dbus-1/system.d/org.smcrd.conf /etc/dbus-1/system.d/" ]]
+	done
 }
 
 # tree DIR: all that lies below it
