@@ -50,6 +50,7 @@ bool top_filter(struct top *top, int argc, char **argv)
 	json_t *old = top->filter;
 	top->filter = params;
 	top_ask_filter(&top->ask, params);
+	top->sums = (struct top_sums){ 0 };
 	json_decref(old);
 	join(top->words, sizeof(top->words), argc, argv);
 	return true;

@@ -133,7 +133,8 @@ at_rest() {
 		sees ^top cannot be limited by 'pear'; it can be by: peer ADDRESS, 
 		sees largest first; peer 10.77.0.9$
 		keys f\x15mode x\n
-		sees 'x' is no mode
+		sees ^\?\[2J'x' is no mode$
+		sees ^0 groups, 0 links, 0 connections, 0 over SMC-R$
 		keys f\x15\n
 		sees by BYTES/S, largest first$
 		sees ^q quit
