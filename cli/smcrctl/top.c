@@ -13,6 +13,7 @@
 #include "cli/smcrctl/words.h"
 
 #define BATCH_ROWS 20 /* of each table */
+#define REST       4  /* times as long as asking took nobody asks */
 
 static uint64_t now_us(void)
 {
@@ -23,7 +24,10 @@ static uint64_t now_us(void)
 
 int top_sample(struct top *top)
 {
+	const uint64_t begun_us = top_ask_now();
 	const int error = top_ask(&top->ask, top->note);
+	const uint64_t ended_us = top_ask_now();
+	top->earliest_us = ended_us + REST * (ended_us - begun_us);
 	if (error)
 		return error;
 	top->note[0] = '\0';
@@ -83,11 +87,21 @@ static void print_json(const struct top *top)
 	json_decref(frame);
 }
 
+static void rest(const struct top *top)
+{
+	const uint64_t now = top_ask_now();
+	const uint64_t us = top->earliest_us > now ? top->earliest_us - now : 0;
+	const struct timespec left = { .tv_sec = (time_t)(us / 1000000),
+				       .tv_nsec = (long)(us % 1000000 * 1000) };
+	nanosleep(&left, NULL); /* a signal ends the program */
+}
+
 /* The first sample has no rates: it is no frame. */
 static int print_frame(void *ctx)
 {
 	struct top *top = ctx;
 	const bool first = !top->ask.has_now;
+	rest(top);
 	const int error = top_sample(top);
 	if (error)
 		return fail(top, error);

@@ -18,8 +18,10 @@ struct top {
 	struct top_ask ask;
 	struct top_view view;
 	struct top_sums sums;
-	json_t *filter;               /* as parameters */
-	char words[TOP_FILTER_LEN];   /* the same as words */
+	json_t *filter;             /* as parameters */
+	char words[TOP_FILTER_LEN]; /* the same as words */
+	uint64_t earliest_us; /* CLOCK_MONOTONIC: not before that a step brings the next sample,
+				 so that smcrd has time for other things */
 	char note[SESSION_ERROR_LEN]; /* why there is no new sample; "": there is */
 };
 

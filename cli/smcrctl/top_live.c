@@ -98,11 +98,24 @@ static void change_column(struct sort *order, int step)
 	order->column = &top_columns[(at + TOP_NUM_COLUMNS + (size_t)step) % TOP_NUM_COLUMNS];
 }
 
+/* A step later, or when smcrd has had its rest. */
+static void set_next(struct live *live)
+{
+	const uint64_t us = live->top->earliest_us;
+	const struct timespec earliest = { .tv_sec = (time_t)(us / 1000000),
+					   .tv_nsec = (long)(us % 1000000 * 1000) };
+	struct timespec *next = &live->next;
+	watch_set_next(live->top->view.seconds, next);
+	if (next->tv_sec < earliest.tv_sec ||
+	    (next->tv_sec == earliest.tv_sec && next->tv_nsec < earliest.tv_nsec))
+		*next = earliest;
+}
+
 static void sample_now(struct live *live)
 {
-	top_sample(live->top);
 	clock_gettime(CLOCK_MONOTONIC, &live->next);
-	watch_set_next(live->top->view.seconds, &live->next);
+	top_sample(live->top);
+	set_next(live);
 }
 
 static void set_pause(struct live *live, bool paused)
@@ -219,8 +232,8 @@ static int run(struct live *live)
 		while (!live->over && (key = top_screen_key()) != TOP_SCREEN_NO_KEY)
 			obey(live, key);
 		if (is_due(live)) {
-			watch_set_next(live->top->view.seconds, &live->next);
 			top_sample(live->top);
+			set_next(live);
 		}
 	}
 	return STATUS_DONE;
@@ -235,7 +248,7 @@ int top_live(struct top *top)
 				    "this terminal can show no whole screen (TERM): 'smcrctl top "
 				    "--batch' prints one frame after the other");
 	clock_gettime(CLOCK_MONOTONIC, &live.next);
-	watch_set_next(top->view.seconds, &live.next);
+	set_next(&live);
 	const int status = run(&live);
 	top_screen_close();
 	return status;

@@ -3,8 +3,8 @@
 """canned_smcrd.py SOCKET REPLIES LOG: a daemon that answers tools from a file.
 
 REPLIES is JSON: {METHOD: [REPLY, ..]}, one after the other for each request of the method, the last one
-again and again. A reply without "schema" is a result. null: no reply, the tool waits; "end": the daemon
-ends. What was asked goes to LOG, a line each.
+again and again. A reply without "schema" is a result; {"seconds": S, "reply": REPLY} comes after that time.
+null: no reply, the tool waits; "end": the daemon ends. What was asked goes to LOG, a line each.
 """
 
 import json
@@ -13,6 +13,7 @@ import socket
 import struct
 import sys
 import threading
+import time
 
 HELLO, CONTROL, CONTROL_REPLY = 1, 9, 10
 
@@ -43,6 +44,9 @@ class Canned:
         if reply == "unknown":
             reply = {"schema": 1, "error": {"code": "unknown-method", "errno": 95,
                                             "text": "no method " + request["method"]}}
+        if isinstance(reply, dict) and "seconds" in reply:
+            time.sleep(reply["seconds"])
+            reply = reply["reply"]
         if reply == "end":
             os._exit(0)
         if reply is not None and not (isinstance(reply, dict) and "schema" in reply):
