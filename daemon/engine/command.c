@@ -37,7 +37,6 @@ static void drop(struct smcr_pending *pending)
 {
 	struct smcr_engine *engine = pending->engine;
 	smcr_timer_stop(engine, &pending->timer);
-	smcr_timer_unreserve(engine, 1);
 	DL_DELETE(engine->commands, pending);
 	free(pending);
 }
@@ -364,10 +363,8 @@ int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *c
 	if (rc)
 		return rc;
 	struct smcr_pending *pending = calloc(1, sizeof(*pending));
-	if (!pending || smcr_timer_reserve(engine, 1)) {
-		free(pending);
+	if (!pending)
 		return -ENOMEM;
-	}
 	pending->id = ++engine->last_command_id;
 	pending->command = *command;
 	pending->engine = engine;

@@ -13,10 +13,6 @@ int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *par
 	struct smcr_conn *conn = calloc(1, sizeof(*conn));
 	if (!conn)
 		return -ENOMEM;
-	if (smcr_timer_reserve(engine, SMCR_TIMERS_CONN)) {
-		free(conn);
-		return -ENOMEM;
-	}
 	conn->engine = engine;
 	conn->params = *params;
 	conn->phase = SMCR_PHASE_RENDEZVOUS;
@@ -122,7 +118,6 @@ void smcr_conn_free(struct smcr_conn *conn)
 	smcr_timer_stop(engine, &conn->fin_timer);
 	smcr_timer_stop(engine, &conn->keepalive);
 	smcr_timer_stop(engine, &conn->tx.answer_timer);
-	smcr_timer_unreserve(engine, SMCR_TIMERS_CONN);
 	DL_DELETE(engine->conns, conn);
 	engine->count.num_conns--;
 	free(conn->rv.contested);

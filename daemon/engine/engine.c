@@ -97,8 +97,7 @@ void smcr_engine_free(struct smcr_engine *engine)
 		DL_DELETE(engine->devices, device);
 		free(device);
 	}
-	assert(!engine->heap_len && !engine->timers_reserved);
-	free(engine->heap);
+	assert(!engine->timers);
 	free(engine);
 }
 

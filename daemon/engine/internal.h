@@ -66,8 +66,8 @@ struct smcr_engine {
 	const struct smcr_ops *ops;
 	void *ctx;
 	uint64_t now;
-	struct smcr_timer **heap;
-	size_t heap_len, heap_cap, timers_reserved;
+	struct smcr_timer *timers; /* that run: the heap's root (timer.c) */
+	uint32_t num_timers;
 	uint64_t timer_seq;
 	struct smcr_device *devices;
 	struct smcr_lgr *lgrs;

@@ -80,15 +80,10 @@ int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
 	lgr->version = SMCR_CLC_VERSION_1;
 	lgr->max_conns = UINT8_MAX;
 	memcpy(lgr->peer_id, peer_id, SMCR_PEER_ID_LEN);
-	if (smcr_timer_reserve(engine, SMCR_TIMERS_LGR)) {
-		free(lgr);
-		return -ENOMEM;
-	}
 	smcr_timer_init(&lgr->idle, on_idle, lgr);
 	smcr_timer_init(&lgr->end_work, on_end_work, lgr);
 	int rc = smcr_llc_init(lgr);
 	if (rc) {
-		smcr_timer_unreserve(engine, SMCR_TIMERS_LGR);
 		free(lgr);
 		return rc;
 	}
@@ -125,7 +120,6 @@ void smcr_lgr_free(struct smcr_lgr *lgr)
 	smcr_llc_free(lgr);
 	smcr_timer_stop(engine, &lgr->idle);
 	smcr_timer_stop(engine, &lgr->end_work);
-	smcr_timer_unreserve(engine, SMCR_TIMERS_LGR);
 	DL_DELETE(engine->lgrs, lgr);
 	free(lgr);
 }

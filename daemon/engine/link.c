@@ -111,8 +111,7 @@ static struct smcr_link *link_alloc(struct smcr_lgr *lgr, struct smcr_device *de
 		return NULL;
 	link->tx_depth = engine->config.send_depth;
 	link->tx = calloc(link->tx_depth, sizeof(*link->tx));
-	if (!link->tx || smcr_timer_reserve(engine, SMCR_TIMERS_LINK)) {
-		free(link->tx);
+	if (!link->tx) {
 		free(link);
 		return NULL;
 	}
@@ -246,7 +245,6 @@ void smcr_link_free(struct smcr_link *link)
 	smcr_peer_rmb_forget_link(lgr, link);
 	smcr_timer_stop(engine, &link->fail_work);
 	smcr_timer_stop(engine, &link->idle_timer);
-	smcr_timer_unreserve(engine, SMCR_TIMERS_LINK);
 	HASH_DEL(engine->links, link);
 	lgr->links[link->slot] = NULL;
 	if (link->peer_qpn)

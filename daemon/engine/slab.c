@@ -264,16 +264,11 @@ static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least, bool l
 static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, bool last,
 	       struct smcr_slab **ret_slab)
 {
-	struct smcr_engine *engine = lgr->engine;
 	if (is_rmb && smcr_slab_num_rmbs(lgr) >= SMCR_MAX_RMBS)
 		return -ENOSPC; /* LG-13 */
-	if (smcr_timer_reserve(engine, SMCR_TIMERS_SLAB))
-		return -ENOMEM;
 	struct smcr_slab *slab = calloc(1, sizeof(*slab));
-	if (!slab) {
-		smcr_timer_unreserve(engine, SMCR_TIMERS_SLAB);
+	if (!slab)
 		return -ENOMEM;
-	}
 	slab->lgr = lgr;
 	slab->number = ++lgr->last_slab;
 	slab->is_rmb = is_rmb;
@@ -351,7 +346,6 @@ void smcr_slab_free(struct smcr_slab *slab)
 	}
 	smcr_timer_stop(engine, &slab->idle);
 	smcr_timer_stop(engine, &slab->sweep);
-	smcr_timer_unreserve(engine, SMCR_TIMERS_SLAB);
 	if (slab->is_rmb)
 		DL_DELETE(lgr->rmbs, slab);
 	else

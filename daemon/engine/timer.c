@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* Deadlines: a binary heap ordered by time, then by the order in which timers were started. */
-#include <assert.h>
-#include <errno.h>
-#include <stdlib.h>
-
+/*
+ * Deadlines: a pairing heap, ordered by time, then by the order in which timers were started. The
+ * heap is made of the timers themselves, so that starting one needs no memory and cannot fail.
+ */
 #include "daemon/engine/internal.h"
 
 static bool sooner(const struct smcr_timer *a, const struct smcr_timer *b)
@@ -11,40 +10,46 @@ static bool sooner(const struct smcr_timer *a, const struct smcr_timer *b)
 	return a->deadline != b->deadline ? a->deadline < b->deadline : a->seq < b->seq;
 }
 
-/** Put a timer at a place (1-based). */
-static void place(struct smcr_engine *engine, size_t pos, struct smcr_timer *timer)
+/** Make one heap of two; either may be empty. The later root becomes the first child. */
+static struct smcr_timer *merge(struct smcr_timer *a, struct smcr_timer *b)
 {
-	engine->heap[pos - 1] = timer;
-	timer->pos = pos;
+	if (!a || !b)
+		return a ? a : b;
+	struct smcr_timer *root = sooner(a, b) ? a : b, *child = root == a ? b : a;
+	child->prev = root;
+	child->next = root->child;
+	if (root->child)
+		root->child->prev = child;
+	root->child = child;
+	return root;
 }
 
-static void sift_up(struct smcr_engine *engine, struct smcr_timer *timer)
+/** A node that is to be a root of its own. @return what was behind it */
+static struct smcr_timer *cut(struct smcr_timer *timer)
 {
-	size_t pos = timer->pos;
-	while (pos > 1) {
-		struct smcr_timer *parent = engine->heap[pos / 2 - 1];
-		if (!sooner(timer, parent))
-			break;
-		place(engine, pos, parent);
-		pos /= 2;
-	}
-	place(engine, pos, timer);
+	struct smcr_timer *behind = timer ? timer->next : NULL;
+	if (timer)
+		timer->prev = timer->next = NULL;
+	return behind;
 }
 
-static void sift_down(struct smcr_engine *engine, struct smcr_timer *timer)
+/** One heap of a list of children: in pairs from the front, then all from the back. */
+static struct smcr_timer *merge_all(struct smcr_timer *first)
 {
-	size_t pos = timer->pos;
-	while (2 * pos <= engine->heap_len) {
-		size_t child = 2 * pos;
-		if (child < engine->heap_len &&
-		    sooner(engine->heap[child], engine->heap[child - 1]))
-			child++;
-		if (!sooner(engine->heap[child - 1], timer))
-			break;
-		place(engine, pos, engine->heap[child - 1]);
-		pos = child;
+	struct smcr_timer *pairs = NULL, *root = NULL;
+	while (first) {
+		struct smcr_timer *a = first, *b = cut(a);
+		first = cut(b);
+		struct smcr_timer *pair = merge(a, b);
+		pair->next = pairs;
+		pairs = pair;
 	}
-	place(engine, pos, timer);
+	while (pairs) {
+		struct smcr_timer *pair = pairs;
+		pairs = cut(pair);
+		root = merge(root, pair);
+	}
+	return root;
 }
 
 void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *engine, void *arg),
@@ -53,51 +58,33 @@ void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *
 	*timer = (struct smcr_timer){ .fire = fire, .arg = arg };
 }
 
-int smcr_timer_reserve(struct smcr_engine *engine, size_t more)
-{
-	size_t need = engine->timers_reserved + more;
-	if (need > engine->heap_cap) {
-		size_t cap = engine->heap_cap ? engine->heap_cap : 64;
-		while (cap < need)
-			cap *= 2;
-		struct smcr_timer **heap = realloc(engine->heap, cap * sizeof(*heap));
-		if (!heap)
-			return -ENOMEM;
-		engine->heap = heap;
-		engine->heap_cap = cap;
-	}
-	engine->timers_reserved = need;
-	return 0;
-}
-
-void smcr_timer_unreserve(struct smcr_engine *engine, size_t less)
-{
-	engine->timers_reserved -= less;
-}
-
 void smcr_timer_start(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay)
 {
+	smcr_timer_stop(engine, timer);
 	timer->deadline = delay < UINT64_MAX - engine->now ? engine->now + delay : UINT64_MAX - 1;
 	timer->seq = engine->timer_seq++;
-	assert(timer->pos || engine->heap_len < engine->heap_cap); /* smcr_timer_reserve() */
-	if (!timer->pos)
-		place(engine, ++engine->heap_len, timer);
-	sift_up(engine, timer);
-	sift_down(engine, timer);
+	timer->running = true;
+	engine->timers = merge(engine->timers, timer);
+	engine->num_timers++;
 }
 
 void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer)
 {
-	if (!timer->pos)
+	if (!timer->running)
 		return;
-	struct smcr_timer *last = engine->heap[engine->heap_len - 1];
-	engine->heap_len--;
-	if (last != timer) {
-		place(engine, timer->pos, last);
-		sift_up(engine, last);
-		sift_down(engine, last);
-	}
-	timer->pos = 0;
+	struct smcr_timer *below = merge_all(timer->child), *before = timer->prev;
+	if (timer->next)
+		timer->next->prev = before;
+	if (!before)
+		engine->timers = NULL;
+	else if (before->child == timer)
+		before->child = timer->next;
+	else
+		before->next = timer->next;
+	engine->timers = merge(engine->timers, below);
+	engine->num_timers--;
+	timer->child = timer->next = timer->prev = NULL;
+	timer->running = false;
 }
 
 void smcr_engine_set_time(struct smcr_engine *engine, uint64_t now)
@@ -109,8 +96,8 @@ void smcr_engine_set_time(struct smcr_engine *engine, uint64_t now)
 void smcr_engine_run(struct smcr_engine *engine, uint64_t now)
 {
 	smcr_engine_set_time(engine, now);
-	while (engine->heap_len && engine->heap[0]->deadline <= engine->now) {
-		struct smcr_timer *timer = engine->heap[0];
+	while (engine->timers && engine->timers->deadline <= engine->now) {
+		struct smcr_timer *timer = engine->timers;
 		smcr_timer_stop(engine, timer);
 		timer->fire(engine, timer->arg);
 	}
@@ -118,5 +105,5 @@ void smcr_engine_run(struct smcr_engine *engine, uint64_t now)
 
 uint64_t smcr_engine_next_deadline(const struct smcr_engine *engine)
 {
-	return engine->heap_len ? engine->heap[0]->deadline : SMCR_NO_DEADLINE;
+	return engine->timers ? engine->timers->deadline : SMCR_NO_DEADLINE;
 }

@@ -54,7 +54,7 @@ void smcr_engine_get_view(const struct smcr_engine *engine, struct smcr_engine_v
 	view.memory_used = engine->memory_used;
 	view.memory_budget = engine->config.memory_budget;
 	view.num_links = HASH_COUNT(engine->links);
-	view.num_timers = (uint32_t)engine->heap_len;
+	view.num_timers = engine->num_timers;
 	DL_FOREACH (engine->lgrs, lgr) {
 		view.num_lgrs++;
 		DL_FOREACH (lgr->rmbs, slab) {
@@ -374,16 +374,34 @@ __attribute__((format(printf, 2, 3), cold)) static void broken(struct check *che
 			broken(check, __VA_ARGS__);                                                \
 	} while (0)
 
+/** The next one of the heap, parents before children; NULL: that was the last one. */
+static const struct smcr_timer *next_timer(const struct smcr_timer *timer)
+{
+	if (timer->child)
+		return timer->child;
+	while (timer && !timer->next) {
+		while (timer->prev && timer->prev->child != timer)
+			timer = timer->prev;
+		timer = timer->prev; /* the parent */
+	}
+	return timer ? timer->next : NULL;
+}
+
 static void check_timers(struct check *check)
 {
 	const struct smcr_engine *engine = check->engine;
-	for (size_t i = 0; i < engine->heap_len; i++) {
-		const struct smcr_timer *timer = engine->heap[i];
-		expect(check, timer->pos == i + 1, "timer at %zu believes to be at %zu", i + 1,
-		       timer->pos);
-		expect(check, !i || engine->heap[(i + 1) / 2 - 1]->deadline <= timer->deadline,
-		       "timer heap is not ordered at %zu", i + 1);
+	const struct smcr_timer *timer, *child;
+	uint32_t found = 0;
+	for (timer = engine->timers; timer; timer = next_timer(timer)) {
+		const struct smcr_timer *before = timer;
+		found++;
+		expect(check, timer->running, "a timer of the heap does not run");
+		for (child = timer->child; child; before = child, child = child->next)
+			expect(check, child->prev == before && child->deadline >= timer->deadline,
+			       "timer heap is not ordered");
 	}
+	expect(check, found == engine->num_timers, "%u timers counted, %u found",
+	       engine->num_timers, found);
 }
 
 static void check_conn(struct check *check, const struct smcr_conn *conn)

@@ -33,7 +33,6 @@ static void random_against_model(void **state)
 	bool running[TIMERS] = { 0 };
 	char text[128];
 	(void)state;
-	assert_int_equal(smcr_timer_reserve(engine, TIMERS), 0);
 	for (int i = 0; i < TIMERS; i++)
 		smcr_timer_init(&timers[i], note, &timers[i]);
 	srand(7);
@@ -81,7 +80,6 @@ static void random_against_model(void **state)
 	for (int i = 0; i < TIMERS; i++)
 		smcr_timer_stop(engine, &timers[i]);
 	assert_true(smcr_engine_next_deadline(engine) == SMCR_NO_DEADLINE);
-	smcr_timer_unreserve(engine, TIMERS);
 	pair_free(pair);
 }
 
@@ -91,14 +89,12 @@ static void endless_delay(void **state)
 	struct smcr_engine *engine = pair->side[0].engine;
 	struct smcr_timer timer;
 	(void)state;
-	assert_int_equal(smcr_timer_reserve(engine, 1), 0);
 	smcr_timer_init(&timer, note, timers);
 	smcr_timer_start(engine, &timer, UINT64_MAX); /* must not wrap into the past */
 	fired.n = 0;
 	smcr_engine_run(engine, UINT64_MAX / 2);
 	assert_int_equal(fired.n, 0);
 	smcr_timer_stop(engine, &timer);
-	smcr_timer_unreserve(engine, 1);
 	pair_free(pair);
 }
 

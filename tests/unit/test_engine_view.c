@@ -340,16 +340,16 @@ static void books_of_timers(void **state)
 	struct pair *pair = pair_grouped(1, &c);
 	struct smcr_engine *engine = pair->side[S].engine;
 	struct smcr_timer timers[3] = { 0 };
-	assert_int_equal(smcr_timer_reserve(engine, 3), 0);
 	for (int i = 0; i < 3; i++)
 		smcr_timer_start(engine, &timers[i], 1000000u * (unsigned int)(i + 1));
-	for (size_t i = 0; i < engine->heap_len; i++)
-		SPOIL(engine->heap[i]->pos, i + 2, "believes to be at");
-	for (size_t i = 1; i < engine->heap_len; i++)
-		SPOIL(engine->heap[i]->deadline, 0, "is not ordered");
+	struct smcr_timer *first = engine->timers;
+	assert_non_null(first->child);
+	SPOIL(first->running, false, "does not run");
+	SPOIL(first->child->deadline, 0, "is not ordered");
+	SPOIL(first->child->prev, NULL, "is not ordered");
+	SPOIL(engine->num_timers, engine->num_timers + 1, "timers counted");
 	for (int i = 0; i < 3; i++)
 		smcr_timer_stop(engine, &timers[i]);
-	smcr_timer_unreserve(engine, 3);
 	pair_free(pair);
 }
 
