@@ -90,6 +90,23 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 	recovery->act(lgr);
 }
 
+/* ---- is the carrier at fault? ---- */
+
+/*
+ * ADD LINK or DELETE LINK is not answered in time. By the RFC the carrier is
+ * given up with that (ERR-26, ERR-27, ERR-33, ERR-36), but a deployed peer may be held up: Linux
+ * waits, with the group's lock, until nothing is outstanding on the link and its queue pair is
+ * gone, which with rdma_rxe may take as long as the path or the interface is down. So in its
+ * dialect the carrier is tested, and stays if it answers.
+ */
+bool smcr_llc_carrier_may_stay(struct smcr_link *carrier)
+{
+	if (carrier->lgr->dialect != SMCR_DIALECT_DEPLOYED || !smcr_link_usable(carrier))
+		return false;
+	smcr_llc_test_link(carrier);
+	return true;
+}
+
 void smcr_llc_link_answers(struct smcr_link *link)
 {
 	const struct smcr_lgr *lgr = link->lgr;

@@ -189,6 +189,9 @@ void smcr_llc_await(struct smcr_lgr *lgr);
 void smcr_llc_link_lost(struct smcr_link *link);
 /** Does a link work, or may one still come of the exchange that runs? */
 bool smcr_llc_alive(const struct smcr_lgr *lgr);
+/** Deployed dialect: an answer about another link is late. @return true: the link that carried the
+ *  question is tested, and may stay if it answers */
+bool smcr_llc_carrier_may_stay(struct smcr_link *carrier);
 /** The link has answered TEST LINK: what waits on it for an answer waits for nothing. */
 void smcr_llc_link_answers(struct smcr_link *link);
 
@@ -288,8 +291,6 @@ bool smcr_llc_topology_ok(const struct smcr_lgr *lgr);
 struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr);
 /** Links that count against the limit (LG-4). */
 unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr);
-/** Has the group another link that works and is not to be deleted either? */
-bool smcr_llc_another_stays(const struct smcr_link *link);
 /** Server: an asymmetric link that was to go stays if the group would be poorer without it now. */
 void smcr_llc_keep_needed(struct smcr_lgr *lgr);
 /** Does a link other than `except` use this RNIC of the peer? */
@@ -383,14 +384,14 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
 void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
-/** Deployed dialect: an answer about another link is late. @return true: the link that carried the
- *  question is tested, and may stay if it answers */
-bool smcr_llc_carrier_may_stay(struct smcr_link *carrier);
-/** It has answered: new links whose deletion the client has asked for there are gone. */
+/** The carrier has answered TEST LINK: new links whose deletion the client has asked for there are
+ *  gone. */
 void smcr_llc_forget_new_links(struct smcr_link *carrier);
 /** Server, deployed dialect: the client does not answer in time. @return true: it has been asked
  *  again */
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
+/** Has the group another link that works and is not to be deleted either? */
+bool smcr_llc_another_stays(const struct smcr_link *link);
 /** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
 /** Server: a link whose deletion need not wait any longer, or NULL. */

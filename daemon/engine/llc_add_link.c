@@ -9,100 +9,7 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
-/* ---- the new link works ---- */
-
-/** The peer's RTokens for the new link are in force, ours are known to it. */
-static void added_link_active(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	for (unsigned int i = 0; i < flow->own_count; i++)
-		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
-			flow->own[i]->reg[flow->subject->slot].told = true;
-	smcr_event_link_up(flow->subject);
-	flow->subject->added = lgr->engine->now;
-	smcr_command_link_active(flow->subject);
-	smcr_llc_links_changed(lgr);
-	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
-	smcr_failover_rebalance(lgr);
-}
-
-/* ---- the new link, or the carrier, has failed ---- */
-
-/* Server: the client knows of the new link. The gate waits for its answer (ERR-22). */
-void smcr_llc_delete_added(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_link *subject = flow->subject;
-	struct smcr_link *carrier = flow->carrier ? flow->carrier : smcr_lgr_any_link(lgr, subject);
-	if (carrier)
-		smcr_llc_delete_link(lgr, subject, carrier);
-}
-
-/* Client (ERR-28, ERR-29). */
-void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_link *subject = flow->subject;
-	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_DELETE, flow->carrier, subject);
-	smcr_llc_request_delete(subject);
-}
-
-/* Both sides see the carrier fail. */
-void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr)
-{
-	smcr_llc_link_agreed_gone(lgr->llc->subject);
-	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
-}
-
-/* The new link can be confirmed without the carrier. */
-void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
-{
-	lgr->llc->carrier = NULL;
-}
-
-/* ---- an answer that does not come (deployed dialect) ---- */
-
-/*
- * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
- * CONTINUATION, and then gives the new link up without a word. So the link that carries the
- * exchange need not be at fault, and is asked. Not in first contact: there nobody knows whether the
- * peer has opened the connection with one link, or is about to reset it as the RFC says.
- */
-bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !smcr_llc_carrier_may_stay(flow->carrier))
-		return false;
-	flow->add_overdue = true;
-	return true;
-}
-
-/* The peer is alive, but has given the new link up. */
-void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_link *subject = flow->subject;
-	if (!flow->add_overdue)
-		return;
-	flow->add_overdue = false;
-	smcr_link_fail(subject, SMCR_LLC_DEL_LOST_PATH, "the peer does not go on with ADD LINK");
-	if (lgr->role == SMCR_ROLE_SERVER) {
-		smcr_llc_delete_added(lgr);
-		return;
-	}
-	flow->add.given_up = subject->number;
-	smcr_llc_link_agreed_gone(subject);
-	smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
-}
-
-/** ERR-55. */
-static void rtokens_wrong(struct smcr_link *carrier)
-{
-	smcr_row(carrier->lgr, SMCR_ROW_ERR_55);
-	smcr_llc_protocol_error(carrier, "RTokens do not match");
-}
-
-/* ---- server ---- */
+/* ---- messages ---- */
 
 static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
 {
@@ -135,6 +42,15 @@ static void send_add_link(struct smcr_lgr *lgr, bool reply)
 	smcr_llc_expect_completion(lgr);
 }
 
+/** ERR-55. */
+static void rtokens_wrong(struct smcr_link *carrier)
+{
+	smcr_row(carrier->lgr, SMCR_ROW_ERR_55);
+	smcr_llc_protocol_error(carrier, "RTokens do not match");
+}
+
+/* ---- server: ADD LINK goes out ---- */
+
 /**
  * With one RNIC on either side the client refuses, and the group has one link. It is asked all the
  * same: a deployed client of version 2 waits three seconds for the question, whatever its release,
@@ -154,15 +70,7 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 	return 0;
 }
 
-/** Both sides have each other's RTokens: prove the new link (ADDL-12). */
-static void confirm_added(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	struct smcr_llc_msg msg = smcr_llc_confirm_link_of(flow->subject, false, lgr->max_links);
-	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_ADDED, flow->carrier, flow->subject);
-	smcr_llc_send(flow->subject, &msg);
-	smcr_llc_expect_completion(lgr);
-}
+/* ---- server: the reply has come, then those to CONTINUATIONs ---- */
 
 /** ADDL-7: the client's end is known. @return 0 or why the new link cannot be */
 static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *reply)
@@ -206,6 +114,16 @@ static bool refused_once_more(struct smcr_llc_flow *flow, const struct smcr_llc_
 		return false;
 	flow->add.given_up = 0;
 	return true;
+}
+
+/** Both sides have each other's RTokens: prove the new link (ADDL-12). */
+static void confirm_added(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_llc_msg msg = smcr_llc_confirm_link_of(flow->subject, false, lgr->max_links);
+	smcr_llc_enter(lgr, SMCR_LLC_S_CONFIRM_ADDED, flow->carrier, flow->subject);
+	smcr_llc_send(flow->subject, &msg);
+	smcr_llc_expect_completion(lgr);
 }
 
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -281,22 +199,7 @@ void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_l
 	}
 }
 
-/** The client has an RNIC more (ADDL-16). Nothing of the message is relied on (A29), so what comes
- *  while an exchange runs need not be kept: that something is wanted is enough (SER-4). */
-void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
-{
-	struct smcr_lgr *lgr = link->lgr;
-	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
-	unsigned int symmetric = smcr_llc_symmetric_links(lgr);
-	bool one_client_rnic =
-		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
-	(void)msg;
-	if (smcr_add_link_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
-					lgr->max_links) != SMCR_NOTICE_IGNORE)
-		smcr_llc_want_link(lgr, SMCR_ADD_NOTICE);
-}
-
-/* ---- client ---- */
+/* ---- client: ADD LINK has come, then CONTINUATIONs ---- */
 
 static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *request,
 		   uint8_t reason)
@@ -444,7 +347,7 @@ void smcr_llc_add_link_resume(struct smcr_lgr *lgr)
 		smcr_llc_on_add_link_cont(flow->carrier, &msg);
 }
 
-/* ---- CONFIRM LINK on the new link ---- */
+/* ---- CONFIRM LINK has come on the new link: to the client, then the reply to the server ---- */
 
 /* Client. */
 void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
@@ -463,6 +366,21 @@ void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_con
 	}
 	if (!smcr_llc_prove(link, request))
 		smcr_llc_added_link_proved(link, request);
+}
+
+/** The peer's RTokens for the new link are in force, ours are known to it. */
+static void added_link_active(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	for (unsigned int i = 0; i < flow->own_count; i++)
+		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
+			flow->own[i]->reg[flow->subject->slot].told = true;
+	smcr_event_link_up(flow->subject);
+	flow->subject->added = lgr->engine->now;
+	smcr_command_link_active(flow->subject);
+	smcr_llc_links_changed(lgr);
+	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
+	smcr_failover_rebalance(lgr);
 }
 
 /** Client: the link works both ways; say so. */
@@ -485,4 +403,73 @@ void smcr_llc_added_link_proved(struct smcr_link *link, const struct smcr_llc_co
 	}
 	smcr_llc_set_active(link, confirm);
 	added_link_active(link->lgr);
+}
+
+/* ---- the new link, or the carrier, has failed ---- */
+
+/* Server: the client knows of the new link. The gate waits for its answer (ERR-22). */
+void smcr_llc_delete_added(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *subject = flow->subject;
+	struct smcr_link *carrier = flow->carrier ? flow->carrier : smcr_lgr_any_link(lgr, subject);
+	if (carrier)
+		smcr_llc_delete_link(lgr, subject, carrier);
+}
+
+/* Client (ERR-28, ERR-29). */
+void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *subject = flow->subject;
+	smcr_llc_enter(lgr, SMCR_LLC_C_AWAIT_DELETE, flow->carrier, subject);
+	smcr_llc_request_delete(subject);
+}
+
+/* Both sides see the carrier fail. */
+void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr)
+{
+	smcr_llc_link_agreed_gone(lgr->llc->subject);
+	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
+}
+
+/* The new link can be confirmed without the carrier. */
+void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
+{
+	lgr->llc->carrier = NULL;
+}
+
+/* ---- an answer that does not come (deployed dialect) ---- */
+
+/*
+ * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
+ * CONTINUATION, and then gives the new link up without a word. So the link that carries the
+ * exchange need not be at fault, and is asked. Not in first contact: there nobody knows whether the
+ * peer has opened the connection with one link, or is about to reset it as the RFC says.
+ */
+bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->state == SMCR_LGR_FIRST_CONTACT || !smcr_llc_carrier_may_stay(flow->carrier))
+		return false;
+	flow->add_overdue = true;
+	return true;
+}
+
+/* The peer is alive, but has given the new link up. */
+void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	struct smcr_link *subject = flow->subject;
+	if (!flow->add_overdue)
+		return;
+	flow->add_overdue = false;
+	smcr_link_fail(subject, SMCR_LLC_DEL_LOST_PATH, "the peer does not go on with ADD LINK");
+	if (lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_delete_added(lgr);
+		return;
+	}
+	flow->add.given_up = subject->number;
+	smcr_llc_link_agreed_gone(subject);
+	smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }

@@ -4,19 +4,9 @@
  * llc_delete_all.c.
  */
 #include <errno.h>
-#include <string.h>
-#include <syslog.h>
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
-
-struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, bool reply)
-{
-	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK, .reply = reply };
-	msg.delete_link.link_number = number;
-	msg.delete_link.reason = reason;
-	return msg;
-}
 
 /* ---- how far a deletion is ---- */
 
@@ -44,6 +34,16 @@ void smcr_llc_link_agreed_gone(struct smcr_link *link)
 	smcr_llc_kick(link->lgr);
 }
 
+/* ---- messages ---- */
+
+struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, bool reply)
+{
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK, .reply = reply };
+	msg.delete_link.link_number = number;
+	msg.delete_link.reason = reason;
+	return msg;
+}
+
 /** How long connections may take to leave a link that is to be deleted in good order (DELL-5). */
 #define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
 
@@ -54,7 +54,18 @@ static void leave_in_order(struct smcr_link *link)
 	smcr_event_link_deleted(link, smcr_failover_move_all(link, NULL), link->deletion.reason);
 }
 
-/* ---- one link, server ---- */
+/* ---- server: a deletion is wanted ---- */
+
+bool smcr_llc_another_stays(const struct smcr_link *link)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		const struct smcr_link *other = link->lgr->links[i];
+		if (other && other != link && smcr_link_works(other) &&
+		    other->deletion.state == SMCR_DELETION_NONE)
+			return true;
+	}
+	return false;
+}
 
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 {
@@ -95,6 +106,8 @@ struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr)
 	return NULL;
 }
 
+/* ---- server: the order goes out, the reply comes ---- */
+
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier)
 {
 	struct smcr_llc_msg msg =
@@ -115,20 +128,45 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	smcr_llc_send(carrier, &msg);
 }
 
-/**
- * DELETE LINK is not answered in time, or ADD LINK (llc_add_link.c). By the RFC the carrier is
- * given up with that (ERR-26, ERR-27, ERR-33, ERR-36), but a deployed peer may be held up: Linux
- * waits, with the group's lock, until nothing is outstanding on the link and its queue pair is
- * gone, which with rdma_rxe may take as long as the path or the interface is down. So in its
- * dialect the carrier is tested, and stays if it answers.
- */
-bool smcr_llc_carrier_may_stay(struct smcr_link *carrier)
+/** Each request has its reply, also those that were repeated. */
+static bool is_spare_reply(struct smcr_link *link)
 {
-	if (carrier->lgr->dialect != SMCR_DIALECT_DEPLOYED || !smcr_link_usable(carrier))
+	if (!link->deletions_repeated)
 		return false;
-	smcr_llc_test_link(carrier);
+	link->deletions_repeated--;
+	link->lgr->engine->count.llc_dropped++;
 	return true;
 }
+
+/** A link that has worked, and is missed (ADDL-14). */
+static bool missed(const struct smcr_link *link)
+{
+	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
+	       link->deletion.reason != SMCR_LLC_DEL_OPERATOR &&
+	       link->deletion.reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
+}
+
+void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!smcr_llc_awaits(link, msg) || msg->delete_link.link_number != flow->subject->number) {
+		if (!is_spare_reply(link))
+			smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
+		return;
+	}
+	if (missed(flow->subject))
+		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
+	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR)
+		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
+	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
+	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
+		smcr_llc_end(lgr, SMCR_LLC_FAILED, "the new link could not be used");
+	else
+		smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
+}
+
+/* ---- server: the reply does not come, or the carrier is lost ---- */
 
 /** At first after twice the time of an answer, which a TEST LINK has then had; then ever less
  * often. */
@@ -175,43 +213,7 @@ void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
 
-/** Each request has its reply, also those that were repeated. */
-static bool is_spare_reply(struct smcr_link *link)
-{
-	if (!link->deletions_repeated)
-		return false;
-	link->deletions_repeated--;
-	link->lgr->engine->count.llc_dropped++;
-	return true;
-}
-
-/** A link that has worked, and is missed (ADDL-14). */
-static bool missed(const struct smcr_link *link)
-{
-	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
-	       link->deletion.reason != SMCR_LLC_DEL_OPERATOR &&
-	       link->deletion.reason != SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED;
-}
-
-void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
-{
-	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_llc_flow *flow = lgr->llc;
-	if (!smcr_llc_awaits(link, msg) || msg->delete_link.link_number != flow->subject->number) {
-		if (!is_spare_reply(link))
-			smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
-		return;
-	}
-	if (missed(flow->subject))
-		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR)
-		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
-	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
-	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
-		smcr_llc_end(lgr, SMCR_LLC_FAILED, "the new link could not be used");
-	else
-		smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
-}
+/* ---- server: the client asks ---- */
 
 /** The client asks for the deletion of one link; the answer is our own request (DELL-6). */
 static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -265,79 +267,7 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 	}
 }
 
-/* ---- one link, client ---- */
-
-/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
-static void on_delete_timer(struct smcr_engine *engine, void *arg)
-{
-	struct smcr_link *link = arg;
-	struct smcr_link *carrier = link->deletion.carrier;
-	if (is_wanted(link))
-		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
-	if (!carrier)
-		return;
-	if (smcr_llc_carrier_may_stay(carrier)) {
-		become(link, SMCR_DELETION_DOUBTED, carrier);
-		smcr_timer_start(engine, &link->deletion.timer, 2 * engine->config.llc_timeout);
-		return;
-	}
-	smcr_row(link->lgr, SMCR_ROW_ERR_33);
-	smcr_link_fail(carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
-}
-
-/** A new link that was never in use. A deployed server that has given it up does not know it any
- *  more, and answers nothing to a request about what it does not know (ERR-56). In first contact
- *  the program must not hear of the connection before there is an answer (ERR-28). */
-static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
-{
-	const struct smcr_deletion *deletion = &link->deletion;
-	return link->lgr->state != SMCR_LGR_FIRST_CONTACT &&
-	       deletion->state == SMCR_DELETION_DOUBTED && deletion->carrier == carrier &&
-	       !link->was_active;
-}
-
-void smcr_llc_forget_new_links(struct smcr_link *carrier)
-{
-	struct smcr_lgr *lgr = carrier->lgr;
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *link = lgr->links[i];
-		if (!link || !is_forgotten(link, carrier))
-			continue;
-		bool exchange = lgr->llc->subject == link;
-		smcr_llc_link_agreed_gone(link);
-		if (exchange)
-			smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
-	}
-}
-
-void smcr_llc_delete_link_init(struct smcr_link *link)
-{
-	smcr_timer_init(&link->deletion.timer, on_delete_timer, link);
-}
-
-void smcr_llc_delete_link_free(struct smcr_link *link)
-{
-	const struct smcr_lgr *lgr = link->lgr;
-	stop_timer(link);
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *other = lgr->links[i];
-		if (!other || other->deletion.carrier != link)
-			continue;
-		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
-		 */
-		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
-			smcr_llc_link_agreed_gone(other);
-		else
-			become(other, SMCR_DELETION_NONE, NULL);
-	}
-}
-
-void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number)
-{
-	struct smcr_link *link = smcr_lgr_link_by_number(carrier->lgr, number);
-	if (link && link->deletion.carrier == carrier)
-		smcr_llc_link_agreed_gone(link); /* DELL-2 */
-}
+/* ---- client: the server is asked ---- */
 
 /** On which link to ask: about the new link of an ADD LINK exchange on the one that carries it, so
  *  that nothing said there before is overtaken. */
@@ -370,33 +300,6 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	smcr_llc_send(carrier, &msg);
 }
 
-/* ERR-33. */
-void smcr_llc_ask_again(struct smcr_link *lost)
-{
-	struct smcr_lgr *lgr = lost->lgr;
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		struct smcr_link *link = lgr->links[i];
-		if (!link || link->deletion.carrier != lost)
-			continue;
-		if (link->state == SMCR_LINK_DEACTIVATING) /* our reply was on its way (DELL-2) */
-			smcr_llc_link_agreed_gone(link);
-		else
-			smcr_llc_request_delete(link);
-	}
-}
-
-void smcr_llc_delete_failed(struct smcr_link *link)
-{
-	if (smcr_deletion_begun(&link->deletion))
-		return;
-	if (link->lgr->role == SMCR_ROLE_CLIENT) {
-		smcr_llc_request_delete(link);
-		return;
-	}
-	become(link, SMCR_DELETION_WANTED, NULL);
-	smcr_llc_kick(link->lgr);
-}
-
 /* Perhaps there was no link to ask on before, or the link on which we have asked is gone (DELL-5).
  */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
@@ -411,15 +314,31 @@ void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
 	}
 }
 
-void smcr_llc_give_up(struct smcr_link *link)
+/** The server does not know a link that we asked it to delete: then it is gone. Perhaps both sides
+ * know that already, because its own order, on another link, was faster than our request. */
+void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
-	if (link->lgr->role == SMCR_ROLE_SERVER) {
-		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
-	} else if (!link->deletion.carrier) {
-		link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
-		smcr_llc_request_delete(link);
+	struct smcr_lgr *lgr = link->lgr;
+	struct smcr_link *target = smcr_lgr_link_by_number(lgr, msg->delete_link.link_number);
+	if (!link->deletions_asked) {
+		smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
+		return;
 	}
+	link->deletions_asked--;
+	if (!target || target->deletion.carrier != link || target->state == SMCR_LINK_DEACTIVATING)
+		return;
+	if (target->state == SMCR_LINK_ACTIVE) { /* asked for in good order: it is in use */
+		become(target, SMCR_DELETION_NONE, NULL);
+		smcr_link_fail(target, SMCR_LLC_DEL_LOST_PATH, "the peer does not know it");
+		return;
+	}
+	bool exchange = lgr->llc->subject == target;
+	smcr_llc_link_agreed_gone(target);
+	if (exchange)
+		smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }
+
+/* ---- client: the server orders ---- */
 
 /** The server deletes a link; a client cannot refuse (DELL-2). */
 static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
@@ -467,26 +386,115 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	smcr_llc_send(link, &reply);
 }
 
-/** The server does not know a link that we asked it to delete: then it is gone. Perhaps both sides
- * know that already, because its own order, on another link, was faster than our request. */
-void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
+void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number)
 {
-	struct smcr_lgr *lgr = link->lgr;
-	struct smcr_link *target = smcr_lgr_link_by_number(lgr, msg->delete_link.link_number);
-	if (!link->deletions_asked) {
-		smcr_llc_unexpected(link, "unexpected DELETE LINK reply");
+	struct smcr_link *link = smcr_lgr_link_by_number(carrier->lgr, number);
+	if (link && link->deletion.carrier == carrier)
+		smcr_llc_link_agreed_gone(link); /* DELL-2 */
+}
+
+/* ---- client: no order comes, or the carrier is lost ---- */
+
+/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
+static void on_delete_timer(struct smcr_engine *engine, void *arg)
+{
+	struct smcr_link *link = arg;
+	struct smcr_link *carrier = link->deletion.carrier;
+	if (is_wanted(link))
+		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
+	if (!carrier)
+		return;
+	if (smcr_llc_carrier_may_stay(carrier)) {
+		become(link, SMCR_DELETION_DOUBTED, carrier);
+		smcr_timer_start(engine, &link->deletion.timer, 2 * engine->config.llc_timeout);
 		return;
 	}
-	link->deletions_asked--;
-	if (!target || target->deletion.carrier != link || target->state == SMCR_LINK_DEACTIVATING)
+	smcr_row(link->lgr, SMCR_ROW_ERR_33);
+	smcr_link_fail(carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
+}
+
+/** A new link that was never in use. A deployed server that has given it up does not know it any
+ *  more, and answers nothing to a request about what it does not know (ERR-56). In first contact
+ *  the program must not hear of the connection before there is an answer (ERR-28). */
+static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
+{
+	const struct smcr_deletion *deletion = &link->deletion;
+	return link->lgr->state != SMCR_LGR_FIRST_CONTACT &&
+	       deletion->state == SMCR_DELETION_DOUBTED && deletion->carrier == carrier &&
+	       !link->was_active;
+}
+
+void smcr_llc_forget_new_links(struct smcr_link *carrier)
+{
+	struct smcr_lgr *lgr = carrier->lgr;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || !is_forgotten(link, carrier))
+			continue;
+		bool exchange = lgr->llc->subject == link;
+		smcr_llc_link_agreed_gone(link);
+		if (exchange)
+			smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
+	}
+}
+
+/* ERR-33. */
+void smcr_llc_ask_again(struct smcr_link *lost)
+{
+	struct smcr_lgr *lgr = lost->lgr;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->deletion.carrier != lost)
+			continue;
+		if (link->state == SMCR_LINK_DEACTIVATING) /* our reply was on its way (DELL-2) */
+			smcr_llc_link_agreed_gone(link);
+		else
+			smcr_llc_request_delete(link);
+	}
+}
+
+/* ---- either ---- */
+
+void smcr_llc_delete_failed(struct smcr_link *link)
+{
+	if (smcr_deletion_begun(&link->deletion))
 		return;
-	if (target->state == SMCR_LINK_ACTIVE) { /* asked for in good order: it is in use */
-		become(target, SMCR_DELETION_NONE, NULL);
-		smcr_link_fail(target, SMCR_LLC_DEL_LOST_PATH, "the peer does not know it");
+	if (link->lgr->role == SMCR_ROLE_CLIENT) {
+		smcr_llc_request_delete(link);
 		return;
 	}
-	bool exchange = lgr->llc->subject == target;
-	smcr_llc_link_agreed_gone(target);
-	if (exchange)
-		smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
+	become(link, SMCR_DELETION_WANTED, NULL);
+	smcr_llc_kick(link->lgr);
+}
+
+void smcr_llc_give_up(struct smcr_link *link)
+{
+	if (link->lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+	} else if (!link->deletion.carrier) {
+		link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
+		smcr_llc_request_delete(link);
+	}
+}
+
+void smcr_llc_delete_link_init(struct smcr_link *link)
+{
+	smcr_timer_init(&link->deletion.timer, on_delete_timer, link);
+}
+
+void smcr_llc_delete_link_free(struct smcr_link *link)
+{
+	const struct smcr_lgr *lgr = link->lgr;
+	stop_timer(link);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *other = lgr->links[i];
+		if (!other || other->deletion.carrier != link)
+			continue;
+		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
+		 */
+		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
+			smcr_llc_link_agreed_gone(other);
+		else
+			become(other, SMCR_DELETION_NONE, NULL);
+	}
 }

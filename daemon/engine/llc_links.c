@@ -100,17 +100,6 @@ static bool superfluous(const struct smcr_link *link)
 	return local && peer;
 }
 
-bool smcr_llc_another_stays(const struct smcr_link *link)
-{
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *other = link->lgr->links[i];
-		if (other && other != link && smcr_link_works(other) &&
-		    other->deletion.state == SMCR_DELETION_NONE)
-			return true;
-	}
-	return false;
-}
-
 void smcr_llc_keep_needed(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -363,7 +352,22 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 	smcr_llc_send(carrier, &msg); /* ADDL-15 */
 }
 
-/* ---- REQUEST ADD LINK ---- */
+/* ---- the client tells of an RNIC: ADD LINK, in version 2 REQUEST ADD LINK ---- */
+
+/** The client has an RNIC more (ADDL-16). Nothing of the message is relied on (A29), so what comes
+ *  while an exchange runs need not be kept: that something is wanted is enough (SER-4). */
+void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
+{
+	struct smcr_lgr *lgr = link->lgr;
+	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
+	unsigned int symmetric = smcr_llc_symmetric_links(lgr);
+	bool one_client_rnic =
+		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
+	(void)msg;
+	if (smcr_add_link_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
+					lgr->max_links) != SMCR_NOTICE_IGNORE)
+		smcr_llc_want_link(lgr, SMCR_ADD_NOTICE);
+}
 
 void smcr_llc_refuse_add(struct smcr_lgr *lgr)
 {
