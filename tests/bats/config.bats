@@ -107,9 +107,10 @@ log_says() {
 		'linkgroup_idle_seconds = 30' 'rmb_idle_seconds = 5' 'connect_wait_milliseconds = 20' \
 		'skip_seconds = 5' 'short_connection_rate = 0' 'tcp_keepalive_min_seconds = 3' \
 		'deny = port 7999' 'capable_subnet = 10.9.0.0/16' 'max_connections_per_user = 500' \
-		'max_sessions_per_user = 600' 'admin_group = root'
+		'max_sessions_per_user = 600' 'admin_group = root' 'egress_guard = no'
 	run -0 ctl a config reload
 	[[ "$output" == *"log_level: info -> debug"* ]]
+	[[ "$output" == *"egress_guard: yes -> no"* ]]
 	[[ "$output" == *"memory: 1G -> 64M"* ]]
 	[[ "$output" == *"deny: now also port 7999"* ]]
 	[[ "$output" != *"Not yet"* ]]

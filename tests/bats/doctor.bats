@@ -63,6 +63,25 @@ silent_server() {
 	run -2 smcrctl_on a doctor please
 }
 
+@test "doctor says where users are not kept from port 4791" {
+	hosts_up 1500
+	chmod 755 "$HOSTS_DIR"
+	: >"$HOSTS_DIR/a.conf"
+	start_on a setpriv --bounding-set=-bpf,-sys_admin "$HOSTS_BUILD/bin/smcrd" --foreground \
+		--config "$HOSTS_DIR/a.conf" --socket "$HOSTS_DIR/a.sock" >"$HOSTS_DIR/a.log" 2>&1
+	until_true 10 answers a
+	run -1 smcrctl_on a -j doctor # connections stay TCP
+	found problem tcp-option 'smcrd cannot use BPF'
+	found warning guard 'any user of this host can send RoCEv2 packets in its name: the kernel does not load'
+	grep -q 'any user of this host can send RoCEv2 packets in its name (UDP port 4791): ' "$HOSTS_DIR/a.log"
+	# a reload tries again, and says so
+	run -0 smcrctl_on a config reload
+	[[ "$output" == *'egress_guard: any user of this host can send RoCEv2 packets'* ]]
+	smcrctl_on a config set egress_guard no
+	run -1 smcrctl_on a -j doctor
+	found warning guard 'egress_guard is no'
+}
+
 @test "doctor is for ordinary users too, and says what needs root" {
 	two_daemons
 	well a
