@@ -39,6 +39,7 @@
 #include "daemon/conns/view.h"
 #include "daemon/engine/engine.h"
 #include "daemon/engine/view.h"
+#include "daemon/rendezvous/gate.h"
 #include "daemon/rendezvous/option.h"
 #include "proto/ipc/ipc.h"
 #include "tests/lib/option.h"
@@ -559,6 +560,8 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 
 static struct rdv_option *daemon_option;
 static bool with_option; /* the daemon opens the TCP option: needs root, a namespace of its own */
+static struct rdv_gate *daemon_gate;
+static bool with_gate; /* and keeps users from speaking CLC */
 
 /* What a test may set; zero in a field means the default. */
 struct side_limits {
@@ -595,6 +598,13 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 		fprintf(stderr, "# %s\n", text);
 		_exit(1);
 	}
+	int cgroup = with_gate ? attach_root() : -1;
+	if (with_gate && rdv_gate_open(cgroup, daemon_option, &daemon_gate, text) < 0) {
+		fprintf(stderr, "# %s\n", text);
+		_exit(1);
+	}
+	if (cgroup >= 0)
+		close(cgroup);
 	conns_config.option = config.option = daemon_option;
 	if (conns_new(&conns_config, &daemon_conns) < 0)
 		_exit(1);
@@ -616,6 +626,7 @@ static void run_daemon(const char *path, const struct side_limits *limits, int c
 	event_base_dispatch(base);
 	clients_free(daemon_clients);
 	conns_free(daemon_conns);
+	rdv_gate_close(daemon_gate);
 	rdv_option_close(daemon_option);
 	while (fake_conns)
 		fake_free(fake_conns);

@@ -430,6 +430,88 @@ static void both_sides_agree_while_the_policy_changes(void **state)
 	rdv_option_close(flipped);
 }
 
+/* ---- the gate */
+
+#define A_USER 12345
+
+static const char clc[] = "\xe2\xd4\xc3\xd9\x03\x01\x44\x10 a Confirm, or data that looks like one";
+
+/* @param kind  what `near` is */
+static struct tcp users_tcp(enum ipc_handover_kind kind)
+{
+	struct tcp tcp = promised_tcp();
+	if (kind == IPC_HANDOVER_CONNECTED) {
+		int accepted = tcp.near;
+		tcp.near = tcp.far;
+		tcp.far = accepted;
+	}
+	assert_int_equal(fchown(tcp.near, A_USER, (gid_t)-1), 0);
+	return tcp;
+}
+
+static void expect_decline(int fd)
+{
+	char decline[28];
+	assert_int_equal(recv(fd, decline, sizeof(decline), MSG_WAITALL), sizeof(decline));
+}
+
+/* What smcrd says passes, and behind a fallback all that the program writes. */
+static void a_fallback_opens_the_gate(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	with_gate = true;
+	daemon_start(&daemon);
+	script->outcome = OUTCOME_FALLBACK;
+	script->decline = 1;
+	/* The program keeps its socket. */
+	struct tcp tcp = users_tcp(IPC_HANDOVER_CONNECTED);
+	int pair, session = session_open(&daemon);
+	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
+	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_TCP);
+	expect_decline(tcp.far);
+	assert_int_equal(send(tcp.near, clc, sizeof(clc), 0), sizeof(clc));
+	expect_bytes(tcp.far, clc);
+	close(session);
+	close_tcp(&tcp);
+	/* smcrd relays. */
+	tcp = users_tcp(IPC_HANDOVER_ACCEPTED);
+	pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	expect_decline(tcp.far);
+	assert_int_equal(send(pair, clc, sizeof(clc), 0), sizeof(clc));
+	expect_bytes(tcp.far, clc);
+	close(pair);
+	close_tcp(&tcp);
+	daemon_stop(&daemon);
+	with_gate = false;
+}
+
+/* Another descriptor of the socket is of no use, and ends what smcrd has begun. */
+static void who_speaks_beside_smcrd_ends_the_connection(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	char byte;
+	with_gate = true;
+	daemon_start(&daemon);
+	script->decline = 1;
+	struct tcp tcp = users_tcp(IPC_HANDOVER_ACCEPTED);
+	int copy = dup(tcp.near);
+	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
+	WAIT_COUNT(script->starts, 1);
+	assert_int_equal(send(copy, clc, sizeof(clc), 0), sizeof(clc));
+	daemon_command(&daemon, 'f');
+	assert_int_equal(recv(tcp.far, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	assert_int_equal(recv(pair, &byte, 1, 0), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(copy);
+	close(pair);
+	close_tcp(&tcp);
+	daemon_stop(&daemon);
+	with_gate = false;
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -444,6 +526,8 @@ int main(void)
 		cmocka_unit_test(too_many_sessions_promise_nothing),
 		cmocka_unit_test(who_was_refused_is_promised_again),
 		cmocka_unit_test(a_daemon_without_descriptors_refuses_at_once),
+		cmocka_unit_test(a_fallback_opens_the_gate),
+		cmocka_unit_test(who_speaks_beside_smcrd_ends_the_connection),
 		cmocka_unit_test(both_sides_agree_while_the_policy_changes),
 	};
 	return cmocka_run_group_tests(tests, setup_group, NULL);
