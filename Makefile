@@ -122,7 +122,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm install uninstall dist deb check-deb clean \
+.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -393,6 +393,10 @@ format:
 
 format-check:
 	git ls-files '*.c' '*.h' | xargs clang-format --dry-run -Werror
+
+# It knows bats too: '! command' is no assertion there.
+shell-check:
+	git ls-files '*.sh' '*.bash' '*.bats' | xargs shellcheck
 
 # ---- installation
 

@@ -269,6 +269,7 @@ mkdir -p "$work"
 make_slots
 
 build build make -j"$jobs_max" all tests || finish # without it nothing below makes sense
+build shell make -s shell-check
 if [ -n "$quick" ]; then
 	build format make -s format-check
 	programs build ""

@@ -19,7 +19,7 @@ build=(
 deb=(build-essential debhelper dpkg-dev)
 check=(
 	bats bpftrace clang-format clang-tidy dbus g++ git gzip jq libclang-rt-14-dev libcmocka-dev llvm mandoc musl-tools python3
-	python3-prometheus-client spin systemd tshark xxd zlib1g-dev zsh
+	python3-prometheus-client shellcheck spin systemd tshark xxd zlib1g-dev zsh
 	# demo, benchmark, and programs that tests run over SMC-R
 	ca-certificates curl ethtool iperf3 iproute2 kmod libcap2-bin librdmacm-dev ncat nftables nginx-light
 	openssl procps strace tcpdump util-linux

@@ -104,7 +104,7 @@ has_freed_everything() {
 	shows "$1" info '.engine | [.connections, .linkgroups, .links, .queue_pairs, .rmbs,
 		.elements_used, .memory_regions, .memory_used_bytes] | all(. == 0)' &&
 		[ "$(descriptors "$1")" -le "${!before}" ] &&
-		[ -z "$(on "$1" ss -Htnp state connected exclude time-wait | grep smcrd)" ]
+		! on "$1" ss -Htnp state connected exclude time-wait | grep -q smcrd
 }
 
 # end_of_everything COMMAND..: run it on two hosts with readers, steady streams and ping-pong; every

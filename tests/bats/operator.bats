@@ -28,7 +28,7 @@ bytes_on() {
 }
 
 has_connections() {
-	[ "$(connections_on "$1" "$2")" "$3" "$4" ]
+	test "$(connections_on "$1" "$2")" "$3" "$4"
 }
 
 # result HOST ARGUMENTS..: of a command that must succeed, as JSON.

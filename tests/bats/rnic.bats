@@ -182,7 +182,7 @@ qpns() {
 	done
 	steady_pair_ends
 	[ "$(qpns a)" = "$before" ]
-	! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
+	run ! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
 }
 
 @test "a daemon stopped for a second while nothing is under way: no link is given up" {
@@ -198,7 +198,7 @@ qpns() {
 	[ "$(qpns a)" = "$before" ]
 	shows b connection '[.[] | select(.state == "active")] | length == 1'
 	kill -0 "$hold_pid"
-	! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
+	run ! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
 }
 
 @test "a silent path: its link is given up after 300 ms, though the other one was idle" {
@@ -240,5 +240,5 @@ qpns() {
 	steady_mark client mended
 	steady_pair_ends
 	[ "$(qpns a)" = "$before" ]
-	! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
+	run ! grep -q 'failed' "$HOSTS_DIR/a.log" "$HOSTS_DIR/b.log"
 }

@@ -62,7 +62,7 @@ copies() {
 	same scp.down.same down large
 	status scp.old under b scp -q -O "${opts[@]}" -P 2222 "root@$SERVER:$DIR/large" old
 	same scp.old.same old large
-	printf 'put large in/file\nget in/file got\nrename in/file in/other\nls in\npwd\n' >batch
+	printf 'put large in/file\nget in/file got\nrename in/file in/other\nls in\npwd\n' >./batch
 	result sftp.chroot "$(under b sftp -q "${opts[@]}" -P 2222 -b batch "nobody@$SERVER" 2>&1 | tr '\n' ' ')"
 	same sftp.chroot.same got large
 	status rsync under b rsync -a -e "ssh ${opts[*]} -p 2222" "root@$SERVER:$DIR/large" synced
