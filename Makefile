@@ -409,6 +409,7 @@ UNITDIR = $(PREFIX)/lib/systemd/system
 SYSCONFDIR = $(if $(filter /usr,$(PREFIX)),/etc,$(PREFIX)/etc)
 DOCDIR = $(PREFIX)/share/doc/smcrd
 MANDIR = $(PREFIX)/share/man
+ZSHDIR = $(PREFIX)/share/zsh/site-functions
 BPFTRACEDIR = $(PREFIX)/share/smcrd/bpftrace
 
 # The bus looks below /usr/share and /etc only.
@@ -424,7 +425,7 @@ INSTALL_FILES = 755:$(B)/bin/smcrd:$(SBINDIR)/smcrd \
 	644:$(B)/lib/libsmcr.so.$(VERSION):$(LIBDIR)/libsmcr.so.$(VERSION) \
 	644:include/smcr.h:$(PREFIX)/include/smcr.h \
 	644:etc/completion/smcrctl.bash:$(PREFIX)/share/bash-completion/completions/smcrctl \
-	644:etc/completion/_smcrctl:$(PREFIX)/share/zsh/site-functions/_smcrctl \
+	644:etc/completion/_smcrctl:$(ZSHDIR)/_smcrctl \
 	644:systemd/smcrd.sysusers:$(PREFIX)/lib/sysusers.d/smcrd.conf \
 	644:systemd/smcrd.catalog:$(PREFIX)/lib/systemd/catalog/smcrd.catalog \
 	644:etc/dbus/org.smcrd.conf:$(BUS_POLICY) \
@@ -461,7 +462,7 @@ OWN_DIRS = $(filter %/smcrd %/smcrd/examples %/smcrd/bpftrace %/smcrd/smcrd.conf
 
 # The names of these places go through make, the shell, sed and systemd's unit files: what would be something else than
 # a name there is refused at once, before anything is written. Slashes at the end, and double ones, mean nothing.
-PLACES := DESTDIR PREFIX SBINDIR BINDIR LIBDIR PRELOADDIR UNITDIR SYSCONFDIR DOCDIR MANDIR BPFTRACEDIR
+PLACES := DESTDIR PREFIX SBINDIR BINDIR LIBDIR PRELOADDIR UNITDIR SYSCONFDIR DOCDIR MANDIR ZSHDIR BPFTRACEDIR
 UNFIT := | & ; < > ( ) $$ ` \ " ' * ? [ ] \# % :
 is_unfit = $(strip $(filter-out 1,$(words x$($(1))x)) $(foreach c,$(UNFIT),$(findstring $(c),$($(1)))))
 define check_place

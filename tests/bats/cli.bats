@@ -452,6 +452,19 @@ zsh_completes() {
 	[[ "$install" == *"etc/completion/_smcrctl /nowhere/usr/share/zsh/site-functions/"* ]]
 }
 
+@test "zsh of Debian looks where make install and the package put the completion" {
+	command -v zsh >/dev/null || skip "zsh is not installed (make check-deps)"
+	[ -e /etc/debian_version ] || skip "this is no Debian"
+	places=$(zsh -f -c 'print -l $fpath')
+	local_install=$(make -C "$HOSTS_ROOT" -n install PREFIX=/usr/local)
+	[[ "$local_install" == *"etc/completion/_smcrctl /usr/local/share/zsh/site-functions/_smcrctl"* ]]
+	grep -qx /usr/local/share/zsh/site-functions <<<"$places"
+	of_package=$(sed -n 's/.*\(ZSHDIR=[^ ]*\).*/\1/p' "$HOSTS_ROOT/debian/rules")
+	package=$(make -C "$HOSTS_ROOT" -n install PREFIX=/usr DESTDIR=/nowhere "$of_package")
+	[[ "$package" == *"etc/completion/_smcrctl /nowhere${of_package#*=}/_smcrctl"* ]]
+	grep -qx "${of_package#*=}" <<<"$places"
+}
+
 # flooded MODE: a daemon that fills the ring of a capture as MODE says (capture_smcrd.py)
 flooded() {
 	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/flood.sock

@@ -288,7 +288,8 @@ left_by() {
 }
 
 @test "every file that is installed is in a package, of Debian and of the spec" {
-	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib/multiarch UNITDIR=/lib/systemd/system
+	make -s -C "$HOSTS_ROOT" install DESTDIR="$root" PREFIX=/usr LIBDIR=/usr/lib/multiarch UNITDIR=/lib/systemd/system \
+		ZSHDIR=/usr/share/zsh/vendor-completions
 	mapfile -t patterns < <(sed 's/^.* \([^ ]*\)$/\1/' "$HOSTS_ROOT"/debian/*.install)
 	[ "$(files | wc -l)" -ge 50 ]
 	diff /dev/null <(files | left_by "${patterns[@]}")
