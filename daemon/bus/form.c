@@ -69,7 +69,7 @@ static bool has_word(const struct control_method *method, const char *word)
 /* What is still to come is no object yet. */
 static bool adds(const struct control_method *method, const char *word)
 {
-	return has_word(method, word) && !strcmp(strchr(method->name, '.'), ".add");
+	return has_word(method, word) && !strcmp(method->name + strlen(word), ".add");
 }
 
 static bool names(const struct control_method *method, enum form_class class)

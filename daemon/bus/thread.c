@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,8 +80,8 @@ json_t *thread_look(struct bus_thread *thread, const char *method, json_t *param
 		return NULL;
 	json_t *result = json_incref(json_object_get(letter->json, "result"));
 	const char *next = json_string_value(json_object_get(letter->json, "next"));
-	if (ret_next && next && strlen(next) < BUS_PLACE_LEN)
-		strcpy(ret_next, next);
+	if (ret_next && next)
+		snprintf(ret_next, BUS_PLACE_LEN, "%s", next);
 	letter_free(letter);
 	return result;
 }
