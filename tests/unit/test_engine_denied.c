@@ -141,13 +141,16 @@ static void the_known_do_not_wait(void **state)
 	int c[2];
 	struct pair *pair = two_links(&c[0]);
 	c[1] = pair_connected(pair);
-	(void)lose_a_link(pair);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_CDC, .verdict = PAIR_HOLD };
+	int liar = open_beyond_the_end(pair, 1);
 	pair_set_pick(pair, &pick);
+	pair_send(pair, liar, C, 100, 1);
+	pair_pump(pair);
 	for (int i = 0; i < 2; i++)
 		pair_send(pair, c[i], C, 300, 7);
 	pair_pump(pair);
 	pair_expect(pair, c[0], S, 300, 7);
+	assert_int_equal(pair_end(pair, c[1], S)->readable, 0);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	pair_expect(pair, c[1], S, 300, 7);
