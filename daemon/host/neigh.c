@@ -24,8 +24,10 @@
 #include "daemon/host/neigh_keeper.h"
 
 /* Usually it is less than a millisecond; with more the links of others would suffer. So after one
- * that took longer nobody waits for a while: somebody may name addresses that nobody has. */
+ * that took longer nobody waits so long for a while: somebody may name addresses that nobody has.
+ */
 #define SETTLE_MS    100
+#define BRIEFLY_MS   5
 #define IMPATIENT_MS 2000
 /* Doubts that nobody has looked at yet: more come from somebody who names many addresses. */
 #define MAX_DOUBTS 100
@@ -424,7 +426,8 @@ static enum neigh_way known_way(const struct neigh_table *table)
 bool neigh_settle(struct neigh_table *table)
 {
 	const int64_t now = neigh_keeper_now();
-	const int64_t until = now < table->impatient_until ? now : now + SETTLE_MS;
+	const bool patient = now >= table->impatient_until;
+	const int64_t until = now + (patient ? SETTLE_MS : BRIEFLY_MS);
 	const struct timespec end = { .tv_sec = until / 1000, .tv_nsec = until % 1000 * 1000000 };
 	int late = 0;
 	pthread_mutex_lock(&table->lock);
@@ -432,7 +435,7 @@ bool neigh_settle(struct neigh_table *table)
 		late = pthread_cond_clockwait(&table->changed, &table->lock, CLOCK_MONOTONIC, &end);
 	enum neigh_way way = known_way(table);
 	pthread_mutex_unlock(&table->lock);
-	if (way != NEIGH_RIGHT && until > now)
+	if (way != NEIGH_RIGHT && patient)
 		table->impatient_until = now + SETTLE_MS + IMPATIENT_MS;
 	return way != NEIGH_NONE;
 }

@@ -34,8 +34,8 @@ int neigh_table_new(struct event_base *base, struct neigh_table **ret_table);
 /** Remove all entries, and wait until they are gone. NULL is none. */
 void neigh_table_free(struct neigh_table *table);
 
-/** One user more of an entry, if the MAC is to be believed. `addr`: 4 or 16 bytes by `family`.
- *  @return 0 or -ENOMEM */
+/** One user more of an entry, if the MAC is to be believed; zero: the kernel's own will do, and is
+ *  looked for. `addr`: 4 or 16 bytes by `family`. @return 0 or -ENOMEM */
 int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const void *addr,
 	      const uint8_t mac[6]);
 /** One user less; the last one takes the entry away. */
@@ -47,7 +47,7 @@ void neigh_restore(struct neigh_table *table, unsigned int ifindex);
  *  another daemon serves the network namespace nothing is deleted. @return 0 or -ENOMEM */
 int neigh_purge(struct neigh_table *table);
 /** Wait until the kernel has the right MAC for what was asked for last, by an entry of ours or by
- *  its own: at most 100 ms, and not again soon after that was too little.
+ *  its own: at most 100 ms, and 5 ms for a while after that was too little.
  *  @return whether it has one, the right one or another */
 bool neigh_settle(struct neigh_table *table);
 

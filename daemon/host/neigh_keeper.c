@@ -20,6 +20,8 @@
  * that a switch's port may learn for 30 s before. */
 #define AGAIN_MS 50
 #define TRIES    10
+/* Of what the kernel asks nobody tells. */
+#define AGAIN_ANY_MS 2
 /* That many fall into the first second. */
 #define DOUBT_TRIES 4
 
@@ -71,6 +73,12 @@ static bool same_key(const struct neigh_key *a, const struct neigh_key *b)
 static bool same_mac(const uint8_t a[6], const uint8_t b[6])
 {
 	return !memcmp(a, b, 6);
+}
+
+static bool is_any(const uint8_t mac[6])
+{
+	static const uint8_t none[6];
+	return same_mac(mac, none);
 }
 
 static struct wanted *find_wanted(const struct neigh_keeper *keeper, const struct neigh_key *key,
@@ -177,7 +185,7 @@ static void ask(struct neigh_keeper *keeper, const struct wanted *wanted)
 	const struct written *written = find_written(keeper, &wanted->key);
 	if (wanted->may_resolve && (wanted->way == NEIGH_NONE || wanted->key.family != AF_INET))
 		neigh_entry_resolve(keeper->nl, &wanted->key);
-	if (wanted->key.family != AF_INET)
+	if (wanted->key.family != AF_INET || is_any(wanted->mac))
 		return;
 	ask_mac(keeper, &wanted->key, wanted->mac);
 	if (written && !same_mac(written->mac, wanted->mac))
@@ -191,7 +199,7 @@ static void tell_doubt(struct neigh_keeper *keeper, const struct wanted *wanted,
 				     .other_known = found->has_mac && found->state & VALID_STATES };
 	memcpy(doubt.mac, wanted->mac, sizeof(doubt.mac));
 	memcpy(doubt.other, found->mac, sizeof(doubt.other));
-	if (!doubt.other_known || !same_mac(doubt.other, doubt.mac))
+	if (!is_any(doubt.mac) && (!doubt.other_known || !same_mac(doubt.other, doubt.mac)))
 		keeper->doubt(keeper->ctx, &doubt);
 }
 
@@ -231,7 +239,7 @@ static enum neigh_way way_of(const struct wanted *wanted, const struct neigh_ent
 {
 	if (!(found->state & VALID_STATES) || !found->has_mac)
 		return NEIGH_NONE;
-	return same_mac(found->mac, wanted->mac) ? NEIGH_RIGHT : NEIGH_OTHER;
+	return is_any(wanted->mac) || same_mac(found->mac, wanted->mac) ? NEIGH_RIGHT : NEIGH_OTHER;
 }
 
 /* What may be done by what the kernel and the neighbours say now. It fails while the interface is
@@ -243,6 +251,11 @@ static bool judge(struct neigh_keeper *keeper, struct wanted *wanted, struct nei
 	wanted->may_resolve = false;
 	if (neigh_entry_read(keeper->nl, &wanted->key, ret_found) < 0)
 		return false;
+	if (is_any(wanted->mac)) {
+		wanted->way = way_of(wanted, ret_found);
+		wanted->may_resolve = wanted->way == NEIGH_NONE;
+		return wanted->way == NEIGH_RIGHT;
+	}
 	const struct written *written = find_written(keeper, &wanted->key);
 	const bool ours = is_ours(ret_found, written);
 	const struct written *holder =
@@ -274,7 +287,8 @@ static void look(struct neigh_keeper *keeper, struct wanted *wanted)
 	ask(keeper, wanted);
 	if (wanted->tries == DOUBT_TRIES)
 		tell_doubt(keeper, wanted, &found);
-	wanted->due = neigh_keeper_now() + ((int64_t)AGAIN_MS << wanted->tries);
+	const int64_t again = is_any(wanted->mac) ? AGAIN_ANY_MS : AGAIN_MS;
+	wanted->due = neigh_keeper_now() + (again << wanted->tries);
 	if (++wanted->tries == TRIES)
 		wanted->due = INT64_MAX;
 }

@@ -46,7 +46,8 @@ int neigh_keeper_new(void (*doubt)(void *ctx, const struct neigh_doubt *doubt), 
 /** Forgets all; the entries stay, for the next purge by anybody. NULL is none. */
 void neigh_keeper_free(struct neigh_keeper *keeper);
 
-/** This entry is wanted. Once more: begin anew, as the interface may have been down meanwhile. */
+/** This entry is wanted. Once more: begin anew, as the interface may have been down meanwhile.
+ *  @param mac  zero: none is, but the kernel is to find out who has the address */
 void neigh_keeper_want(struct neigh_keeper *keeper, const struct neigh_key *key,
 		       const uint8_t mac[6]);
 /** It is not any more: delete it if it is ours. One that an operator has put over ours is the

@@ -585,6 +585,30 @@ static void an_address_that_nobody_has_is_told(void **state)
 	give_up(t0, macs[0]);
 }
 
+/* The same where the peer has named no MAC: then the host finds out, and makes no entry of it. */
+static void whoever_has_an_address_will_do(void **state)
+{
+	(void)state;
+	static const uint8_t any[6], nobody[4] = { 10, 77, 0, 78 };
+	const struct rnic_host_ops *ops = &netif_rnic_host_ops;
+	struct nl_sock *nl = nl_socket_alloc();
+	struct neigh_entry entry;
+	unsigned int t0 = peer_with(macs[0]);
+	struct neigh_key key = { .ifindex = t0, .family = AF_INET };
+	memcpy(key.addr, nine, sizeof(nine));
+	assert_int_equal(nl_connect(nl, NETLINK_ROUTE), 0);
+	assert_int_equal(ops->neigh_set(watch, t0, AF_INET, nobody, any), 0);
+	assert_false(ops->neigh_settle(watch));
+	ops->neigh_unset(watch, t0, AF_INET, nobody, any);
+	ask_for(t0, any);
+	EXPECT(ops->neigh_settle(watch));
+	assert_int_equal(neigh_entry_read(nl, &key, &entry), 0);
+	assert_memory_equal(entry.mac, macs[0], sizeof(entry.mac));
+	assert_true(entry.protocol != NEIGH_PROTOCOL);
+	give_up(t0, any);
+	nl_socket_free(nl);
+}
+
 /* A daemon that was killed leaves its entries, which outlive the peer's NIC. Those of others stay.
  */
 static void what_was_left_is_deleted(void **state)
@@ -693,6 +717,7 @@ int main(void)
 		CASE(an_entry_that_cannot_be_read_stays),
 		CASE(what_cannot_be_written_over_is_withdrawn),
 		CASE(an_address_that_nobody_has_is_told),
+		CASE(whoever_has_an_address_will_do),
 		CASE(what_was_left_is_deleted),
 		CASE(what_was_left_stays_while_it_may_be_anothers),
 		CASE(overrun),

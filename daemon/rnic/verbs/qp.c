@@ -214,40 +214,6 @@ int verbs_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 	return 0;
 }
 
-/*
- * The kernel resolves the MAC of a user-space QP from the destination GID, on the way to RTR, and
- * rdma_rxe asks the neighbour table for each packet. So the MAC that the peer gave (CLC-17) counts
- * if it is in that table; and resolution, which would block us, has nothing to wait for. Link-local
- * GIDs contain the MAC; we ourselves are found without.
- */
-static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
-{
-	static const uint8_t no_mac[6];
-	const struct rnic_open_params *params = &qp->dev->base.params;
-	const struct rnic_info *info = &qp->dev->base.info;
-	const uint8_t *addr;
-	int family;
-	if (!params->host_ops || !memcmp(peer->mac, no_mac, sizeof(no_mac)) ||
-	    !verbs_gid_address(peer->gid, &family, &addr))
-		return 0;
-	for (size_t i = 0; i < info->num_gids; i++) {
-		if (!memcmp(info->gids[i].raw, peer->gid, sizeof(peer->gid)))
-			return 0;
-	}
-	int error = params->host_ops->neigh_set(params->host_ctx, info->ifindex, family, addr,
-						peer->mac);
-	if (error)
-		return error;
-	qp->neigh = true;
-	qp->neigh_ifindex = info->ifindex;
-	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));
-	memcpy(qp->peer_mac, peer->mac, sizeof(qp->peer_mac));
-	/* A QP keeps to the MAC that the kernel finds now; where it finds none it waits for one. */
-	if (params->host_ops->neigh_settle)
-		params->host_ops->neigh_settle(params->host_ctx);
-	return 0;
-}
-
 static void unset_neighbour(struct verbs_qp *qp)
 {
 	const struct rnic_open_params *params = &qp->dev->base.params;
@@ -257,6 +223,68 @@ static void unset_neighbour(struct verbs_qp *qp)
 		params->host_ops->neigh_unset(params->host_ctx, qp->neigh_ifindex, family, addr,
 					      qp->peer_mac);
 	qp->neigh = false;
+}
+
+static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
+{
+	for (; bits >= 8; bits -= 8)
+		if (*a++ != *b++)
+			return false;
+	return !bits || !((*a ^ *b) & (uint8_t)(0xFF << (8 - bits)));
+}
+
+/* Does the host ask for its MAC itself, and not for a gateway's? */
+static bool is_neighbour(const struct rnic_info *info, int family, const uint8_t *addr)
+{
+	for (size_t i = 0; i < info->num_gids; i++) {
+		const uint8_t *own;
+		int own_family;
+		if (verbs_gid_address(info->gids[i].raw, &own_family, &own) &&
+		    own_family == family && same_bits(own, addr, info->gids[i].prefix_len))
+			return true;
+	}
+	return false;
+}
+
+static bool is_own(const struct rnic_info *info, const uint8_t gid[16])
+{
+	for (size_t i = 0; i < info->num_gids; i++)
+		if (!memcmp(info->gids[i].raw, gid, sizeof(info->gids[i].raw)))
+			return true;
+	return false;
+}
+
+/*
+ * The kernel resolves the MAC of a user-space QP from the destination GID, on the way to RTR, and
+ * rdma_rxe asks the neighbour table for each packet. So the MAC that the peer gave (CLC-17) counts
+ * if it is in that table. Where nothing is, the kernel would wait for an answer for up to a second,
+ * and all links with us: then the peer counts as out of reach. Link-local GIDs contain the MAC; we
+ * ourselves are found without; who is behind a gateway is reached by its MAC, which TCP has found.
+ */
+static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
+{
+	static const uint8_t no_mac[6];
+	const struct rnic_open_params *params = &qp->dev->base.params;
+	const struct rnic_info *info = &qp->dev->base.info;
+	const bool named = memcmp(peer->mac, no_mac, sizeof(no_mac)) != 0;
+	const uint8_t *addr;
+	int family;
+	if (!params->host_ops || !verbs_gid_address(peer->gid, &family, &addr) ||
+	    is_own(info, peer->gid) || (!named && !is_neighbour(info, family, addr)))
+		return 0;
+	int error = params->host_ops->neigh_set(params->host_ctx, info->ifindex, family, addr,
+						peer->mac);
+	if (error)
+		return error;
+	qp->neigh = true;
+	qp->neigh_ifindex = info->ifindex;
+	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));
+	memcpy(qp->peer_mac, peer->mac, sizeof(qp->peer_mac));
+	/* A QP keeps to the MAC that the kernel finds now. */
+	if (!params->host_ops->neigh_settle || params->host_ops->neigh_settle(params->host_ctx))
+		return 0;
+	unset_neighbour(qp);
+	return -EHOSTUNREACH;
 }
 
 int verbs_qp_connect(struct rnic_qp *base, const struct rnic_qp_peer *peer)
