@@ -6,6 +6,7 @@
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
+#include <term.h> /* its macros have names such as lines and columns */
 #include <wchar.h>
 
 #define MAX_COLUMNS 1024
@@ -14,6 +15,13 @@
 static SCREEN *screen;
 static bool utf8;
 
+/* Is this a string of the terminal's description, or does it lack it? */
+static bool has_string(const char *name)
+{
+	const char *text = tigetstr((char *)name);
+	return text && text != (const char *)-1;
+}
+
 bool top_screen_open(void)
 {
 	setlocale(LC_CTYPE, "");
@@ -21,6 +29,11 @@ bool top_screen_open(void)
 	screen = newterm(NULL, stdout, stdin);
 	if (!screen)
 		return false;
+	if (!has_string("cup") || !has_string("clear")) { /* newterm() takes it all the same */
+		reset_shell_mode();
+		delscreen(screen);
+		return false;
+	}
 	set_escdelay(ESCAPE_MS);
 	cbreak();
 	noecho();
@@ -77,10 +90,10 @@ static size_t take_character(const char *text, size_t len, wchar_t *ret_wide, si
 static void put_line(int y, const char *text, size_t len, attr_t attributes)
 {
 	wchar_t line[MAX_COLUMNS + 1];
-	size_t n = 0, width = 0, columns = (size_t)COLS;
+	size_t n = 0, width = 0;
 	while (len > 0 && n < MAX_COLUMNS) {
 		size_t places, bytes = take_character(text, len, &line[n], &places);
-		if (width + places > columns)
+		if (width + places > (size_t)COLS)
 			break;
 		width += places;
 		text += bytes;

@@ -110,8 +110,12 @@ at_rest() {
 	[[ "$output" == *"top has no column 'nonsense' to sort by; it has: LOCAL, PEER, "* ]]
 	run -2 "$SMCRCTL" link --batch
 	run -2 "$SMCRCTL" link --count 2
-	TERM=nonsense run -1 "$BATS_TEST_DIRNAME/terminal.py" 80 24 "$SMCRCTL" top
-	[[ "$output" == *"this terminal can show no whole screen (TERM): 'smcrctl top --batch'"* ]]
+	for term in nonsense dumb; do
+		TERM=$term run -1 "$BATS_TEST_DIRNAME/terminal.py" 80 24 "$SMCRCTL" top
+		[[ "$output" == "smcrctl: this terminal can show no whole screen (TERM): 'smcrctl top --batch'"* ]]
+		run -0 env TERM="$term" "$BATS_TEST_DIRNAME/terminal.py" 80 24 \
+			sh -c 'before=$(stty -g); "$0" top; [ "$(stty -g)" = "$before" ]' "$SMCRCTL"
+	done
 	canned_down
 }
 
