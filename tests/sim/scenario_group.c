@@ -35,6 +35,41 @@ static void run_burst(struct world *w)
 	run_down(w);
 }
 
+static void check_waited(void *object, uint64_t arg)
+{
+	const struct pair *pair = object;
+	(void)arg;
+	if (!pair->side[SERVER].established)
+		world_fail(pair->world, "RV-15", "connection %u has waited for four seconds",
+			   pair->number);
+}
+
+/** The first contact takes more than four seconds, for its TCP connection is slow: others do not
+ *  wait so long, and use SMC-R all the same (A68). */
+static void run_stall(struct world *w)
+{
+	struct smcr_config config[2];
+	struct plan plan[2];
+	any_settings(w);
+	any_configs(w, config);
+	world_of_two(w, config);
+	struct route route = route_from(w, 0);
+	any_clean_plans(w, plan, 20000);
+	struct pair *slow = pair_open(w, &route, plan, 0);
+	uint64_t way = prng_range(&w->rng, 4200 * MSEC, 4600 * MSEC);
+	slow->tcp.pipe[CLIENT].delay = (uint32_t)way;
+	uint64_t n = prng_range(&w->rng, 1, 20);
+	for (uint64_t i = 0; i < n; i++) {
+		/* from when its Proposal comes until it is done */
+		uint64_t when = prng_range(&w->rng, way, 2 * way);
+		any_clean_plans(w, plan, 20000);
+		struct pair *pair = pair_open(w, &route, plan, when);
+		clock_at(&w->clock, when + 4 * SEC, check_waited, pair, 0);
+	}
+	run_connections(w);
+	run_down(w);
+}
+
 /** Servers and clients on every host: a group for each direction, three hosts. */
 static void run_roles(struct world *w)
 {
@@ -273,6 +308,7 @@ static void run_links(struct world *w)
 const struct scenario scenarios_group[] = {
 	{ "burst", "10 to 50 connections during the first contact", run_burst, 1,
 	  "RV-15 RV-13 RS-2 RS-3 RS-5 RS-6 RS-9", __FILE__ },
+	{ "stall", "a first contact that takes long", run_stall, 1, "RV-15", __FILE__ },
 	{ "roles", "servers and clients on three hosts", run_roles, 1, "PLG-3 PLG-4 LG-1",
 	  __FILE__ },
 	{ "memory", "too little memory for all", run_memory, 1, "GEN-4 LG-14 RMB-12 RKEY-9",
