@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "daemon/control/capture_sink.h"
@@ -112,11 +113,12 @@ static void two_run_at_a_time(void **state)
 	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":1"), "");
 	assert_string_equal(ask(fix, 3, 0, fd, ""), "busy");
 	/* by whom, and since when */
-	char pid[64];
+	char holder[64], program[16];
 	const char *second;
-	snprintf(pid, sizeof(pid), "test_control_ca (pid %d, uid 0) since 20", (int)getpid());
-	assert_non_null(second = strstr(refusal_text, pid));
-	assert_non_null(strstr(second + 1, pid));
+	assert_int_equal(prctl(PR_GET_NAME, program), 0);
+	snprintf(holder, sizeof(holder), "%s (pid %d, uid 0) since 20", program, (int)getpid());
+	assert_non_null(second = strstr(refusal_text, holder));
+	assert_non_null(strstr(second + 1, holder));
 	control_forget(&fix->control, 3); /* which is none */
 	assert_string_equal(ask(fix, 4, 0, fd, ""), "busy");
 	control_forget(&fix->control, 1);
