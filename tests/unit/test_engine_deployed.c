@@ -657,6 +657,30 @@ static void add_link_on_a_dead_carrier(void **state)
 	PROVES("ERR-26 ERR-27 ERR-38");
 }
 
+/** The client says nothing to CONFIRM LINK on a new link, and is patient itself: the server has the
+ * link deleted, and nothing else. */
+static void client_does_not_confirm(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_with_quiet(1, C);
+	struct hush hush = { { { .from = S, .type = SMCR_LLC_CONFIRM_LINK } } };
+	for (int n = 0; n < 3; n++)
+		(void)pair_connected(pair);
+	pair_clear_log(pair);
+	pair->filter = hush_filter;
+	pair->filter_arg = &hush;
+	ask_for_third(pair);
+	pair_run(pair, 4 * SECOND - 100000);
+	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_CONFIRM_ADDED);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
+	pair_run(pair, 200000);
+	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
+	assert_rid_of_third(pair, S);
+	assert_rid_of_third(pair, C);
+	pair_free(pair);
+	PROVES("ERR-23");
+}
+
 /** The server's order to delete a link comes late, when the carrier is tested already. That the
  * carrier answers does not show that our reply has arrived: the link stays until it has (DELL-2).
  */
@@ -710,6 +734,7 @@ int main(void)
 		cmocka_unit_test(server_gives_up_without_a_word),
 		cmocka_unit_test(late_word_about_what_is_given_up),
 		cmocka_unit_test(first_contact_is_not_cut_short),
+		cmocka_unit_test(client_does_not_confirm),
 		cmocka_unit_test(order_that_comes_late),
 		cmocka_unit_test(client_is_late_with_add_link),
 		cmocka_unit_test(add_link_on_a_dead_carrier),
