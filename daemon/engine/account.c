@@ -113,7 +113,7 @@ bool smcr_account_is_large(const struct smcr_conn *conn)
 	return !smcr_account_is_small(conn) && conn->accounts.user->held > much;
 }
 
-uint64_t smcr_memory_set_aside(const struct smcr_engine *engine)
+uint64_t smcr_account_set_aside(const struct smcr_engine *engine)
 {
 	uint64_t share = engine->config.memory_budget / SET_ASIDE_SHARE;
 	return share - share % SET_ASIDE_STEP;
@@ -122,7 +122,7 @@ uint64_t smcr_memory_set_aside(const struct smcr_engine *engine)
 bool smcr_account_allows(const struct smcr_conn *conn)
 {
 	const struct smcr_engine *engine = conn->engine;
-	uint64_t left = engine->config.memory_budget - smcr_memory_set_aside(engine);
+	uint64_t left = engine->config.memory_budget - smcr_account_set_aside(engine);
 	return smcr_account_is_small(conn) || engine->memory_held < left;
 }
 

@@ -28,6 +28,6 @@ bool smcr_account_allows(const struct smcr_conn *conn);
 /** It gets no memory: count that and log it. */
 void smcr_account_refused(struct smcr_conn *conn);
 /** Bytes of the budget for those who hold little. */
-uint64_t smcr_memory_set_aside(const struct smcr_engine *engine);
+uint64_t smcr_account_set_aside(const struct smcr_engine *engine);
 
 #endif

@@ -106,7 +106,7 @@ static void failover_validation(struct smcr_conn *conn, struct smcr_link *link,
 	bool lost = smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq); /* FO-6 */
 	conn->rx.last_link = link;
 	if (lost && smcr_conn_flowing(conn))
-		smcr_conn_local_abort(conn, ECONNRESET, "data were lost with a link");
+		smcr_close_local_abort(conn, ECONNRESET, "data were lost with a link");
 }
 
 /* CDC-12: never beyond the window that the peer was told of, never more consumed than it was told
@@ -117,12 +117,12 @@ static bool take_positions(struct smcr_conn *conn, const struct smcr_cdc *cdc, u
 	uint64_t produced, consumed;
 	if (smcr_cursor_decode(smcr_rx_ring(conn), cdc->producer, conn->rx.produced,
 			       conn->rx.consumed_sent + conn->rx.usable, &produced) < 0) {
-		smcr_conn_local_abort(conn, ECONNRESET, "producer cursor outside the window");
+		smcr_close_local_abort(conn, ECONNRESET, "producer cursor outside the window");
 		return false;
 	}
 	if (smcr_cursor_decode(smcr_tx_ring(conn), cdc->consumer, conn->tx.peer_consumed,
 			       conn->tx.written, &consumed) < 0) {
-		smcr_conn_local_abort(conn, ECONNRESET, "consumer cursor beyond what was written");
+		smcr_close_local_abort(conn, ECONNRESET, "consumer cursor beyond what was written");
 		return false;
 	}
 	*ret_fresh = produced - conn->rx.produced;
@@ -152,17 +152,17 @@ static void take_producer_flags(struct smcr_conn *conn, uint8_t flags)
 static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	if (conn->rx.done || conn->rx.closed) {
-		smcr_conn_local_abort(conn, ECONNRESET, "data after the peer's end of data");
+		smcr_close_local_abort(conn, ECONNRESET, "data after the peer's end of data");
 		return false;
 	}
 	if (!smcr_rx_eye_catcher_ok(conn)) {
-		smcr_conn_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
+		smcr_close_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
 		return false;
 	}
 	/* Nobody will read them. As at close: no matter if the peer has closed too (A22). */
 	if (conn->tx.closed_sent || (conn->app_closed && !(cdc->conn_flags & SMCR_CDC_CLOSED))) {
 		conn->rx.closed |= !!(cdc->conn_flags & SMCR_CDC_CLOSED);
-		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
 		return false;
 	}
 	return true;
@@ -210,7 +210,7 @@ static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	smcr_tx_push(conn);
 }
 
-void smcr_conn_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
+void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
 {
 	bool validation = cdc->prod_flags & SMCR_CDC_FAILOVER;
 	conn->rx.heard = conn->engine->now;
@@ -262,5 +262,5 @@ void smcr_cdc_recv(struct smcr_link *link, const uint8_t *data, size_t len)
 	}
 	conn->last_active = engine->now;
 	engine->stats.rx.cdcs++;
-	smcr_conn_cdc_input(conn, link, &cdc);
+	smcr_cdc_input(conn, link, &cdc);
 }

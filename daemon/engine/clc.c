@@ -7,6 +7,7 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
@@ -90,7 +91,7 @@ static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 		smcr_timer_stop(conn->engine, &conn->rv.clc_timer);
 		smcr_timer_stop(conn->engine, &conn->rv.total_timer);
 		smcr_conn_promise(conn, NULL);
-		smcr_conn_linger(conn);
+		smcr_close_linger(conn);
 		return;
 	}
 	smcr_conn_free(conn);
@@ -660,7 +661,7 @@ int smcr_clc_take_memory(struct smcr_conn *conn)
 		smcr_account_refused(conn);
 		return rc;
 	}
-	smcr_conn_data_prepare(conn);
+	smcr_rx_prepare(conn);
 	count_memory(conn);
 	return 0;
 }
@@ -715,7 +716,7 @@ int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg
 static void evict(struct smcr_conn *old)
 {
 	if (old->phase == SMCR_PHASE_OPEN)
-		smcr_conn_evict(old);
+		smcr_close_evict(old);
 	else
 		smcr_clc_quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
 }
@@ -746,7 +747,7 @@ static bool has_answered(const struct smcr_conn *conn, const struct smcr_conn *o
 static bool is_out_of_reach(const struct smcr_conn *old)
 {
 	return old->phase == SMCR_PHASE_OPEN &&
-	       (!smcr_conn_may_ask(old) || !old->tx.link || old->tx.moving);
+	       (!smcr_tx_may_ask(old) || !old->tx.link || old->tx.moving);
 }
 
 /** Have both sides said their last word? Only its own completions are not seen yet. */
@@ -772,9 +773,9 @@ static int take_over(struct smcr_conn *conn, struct smcr_conn *old)
 	}
 	if (!conn->rv.contest_ends)
 		begin_contest(conn);
-	else if (smcr_conn_may_ask(old) && has_answered(conn, old))
+	else if (smcr_tx_may_ask(old) && has_answered(conn, old))
 		return -EEXIST;
-	smcr_conn_ask(old);
+	smcr_tx_ask(old);
 	if (conn->engine->now < conn->rv.contest_ends)
 		return -EBUSY;
 	if (is_out_of_reach(old))

@@ -6,7 +6,7 @@
 #include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
 
-bool smcr_version_allowed(const struct smcr_config *config, uint8_t version)
+bool smcr_clc_version_allowed(const struct smcr_config *config, uint8_t version)
 {
 	if (version == SMCR_CLC_VERSION_1)
 		return config->versions != SMCR_VERSIONS_2_ONLY;

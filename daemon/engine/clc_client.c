@@ -69,14 +69,15 @@ static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
 	struct smcr_device *v2 = NULL, *v1 = NULL;
 	if (conn->engine->shutting_down)
 		return SMCR_REASON_SHUTTING_DOWN;
-	if (conn->params.local.family == AF_INET && smcr_version_allowed(config, 2))
+	if (conn->params.local.family == AF_INET && smcr_clc_version_allowed(config, 2))
 		v2 = smcr_clc_choose_device(conn, true);
 	if (!v2)
 		v1 = smcr_clc_choose_device(conn, false);
 	if (!v2 && !v1)
 		return SMCR_REASON_NO_R_DEVICE;
-	*proposal = (struct smcr_clc_proposal){ .version = SMCR_CLC_VERSION_1,
-						.offers_r_v1 = smcr_version_allowed(config, 1) };
+	*proposal =
+		(struct smcr_clc_proposal){ .version = SMCR_CLC_VERSION_1,
+					    .offers_r_v1 = smcr_clc_version_allowed(config, 1) };
 	if (!v2 && !proposal->offers_r_v1)
 		return SMCR_REASON_CONFIG;
 	conn->rv.device = v2 ? v2 : v1;

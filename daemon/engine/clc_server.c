@@ -31,8 +31,8 @@ static uint32_t proposed_network(const struct smcr_clc_proposal *proposal,
 	return proposal->ipv4_subnet & mask;
 }
 
-bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
-				const struct smcr_addr *client, const struct smcr_prefix *prefix)
+bool smcr_clc_names_prefix(const struct smcr_clc_proposal *proposal, const struct smcr_addr *client,
+			   const struct smcr_prefix *prefix)
 {
 	if (prefix->family == AF_INET)
 		return client->family == AF_INET && proposal->num_prefixes == 0 &&
@@ -51,8 +51,8 @@ static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 					       const struct smcr_device *device)
 {
 	for (size_t i = 0; i < device->info.num_prefixes; i++)
-		if (smcr_proposal_names_prefix(&conn->rv.proposal, &conn->params.peer,
-					       &device->info.prefixes[i]))
+		if (smcr_clc_names_prefix(&conn->rv.proposal, &conn->params.peer,
+					  &device->info.prefixes[i]))
 			return &device->info.prefixes[i];
 	return NULL;
 }
@@ -199,7 +199,7 @@ static enum smcr_reason choose_version(struct smcr_conn *conn)
 	if (!reason && (find_lgr(conn) || smcr_clc_choose_device(conn, true)))
 		return SMCR_REASON_NONE;
 	conn->rv.agreed = (struct smcr_agreed){ .version = SMCR_CLC_VERSION_1 };
-	if (proposal->offers_r_v1 && smcr_version_allowed(config, 1))
+	if (proposal->offers_r_v1 && smcr_clc_version_allowed(config, 1))
 		return SMCR_REASON_NONE;
 	return reason ? reason : SMCR_REASON_NO_R_DEVICE;
 }

@@ -116,7 +116,7 @@ static void await_abort(struct smcr_conn *conn)
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.abort_wait_timeout);
 }
 
-void smcr_conn_local_abort(struct smcr_conn *conn, int error, const char *why)
+void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 {
 	if (!smcr_conn_flowing(conn))
 		return;
@@ -150,7 +150,7 @@ void smcr_close_abort_answered(struct smcr_conn *conn)
 	if (conn->state != SMCR_STATE_PEER_ABORT_WAIT)
 		return;
 	conn->rx.aborted = true;
-	if (!conn->tx.usable) /* it waits for ours, which cannot be sent: see smcr_conn_linger() */
+	if (!conn->tx.usable) /* it waits for ours, which cannot be sent: see smcr_close_linger() */
 		return;
 	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
 		conn->state = SMCR_STATE_PROCESS_ABORT;
@@ -167,7 +167,7 @@ void smcr_close_completed(struct smcr_conn *conn)
 		end(conn);
 }
 
-bool smcr_conn_kill(struct smcr_conn *conn, int error)
+bool smcr_close_kill(struct smcr_conn *conn, int error)
 {
 	bool told = false;
 	if (conn->phase != SMCR_PHASE_OPEN)
@@ -178,7 +178,7 @@ bool smcr_conn_kill(struct smcr_conn *conn, int error)
 	return told;
 }
 
-void smcr_conn_evict(struct smcr_conn *conn)
+void smcr_close_evict(struct smcr_conn *conn)
 {
 	smcr_peer_rmb_unclaim(conn);
 	conn->tx.abort_due = false;
@@ -275,7 +275,7 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 {
 	conn->rx.closed = true;
 	if (conn->tx.committed != conn->tx.written) {
-		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
 		return false;
 	}
 	switch (conn->state) {
@@ -316,7 +316,7 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 		return;
 	unread |= conn->rx.produced != conn->rx.consumed;
 	if (unread && !conn->rx.closed) { /* A22 */
-		smcr_conn_local_abort(conn, ECONNABORTED, NULL);
+		smcr_close_local_abort(conn, ECONNABORTED, NULL);
 		return;
 	}
 	/* Bounds the wait for the last completions too (ABORT-4: a stall becomes an abort). */
@@ -329,7 +329,7 @@ void smcr_conn_abort(struct smcr_conn *conn)
 	if (conn->app_closed)
 		return;
 	conn->app_closed = true;
-	smcr_conn_local_abort(conn, ECONNABORTED, NULL);
+	smcr_close_local_abort(conn, ECONNABORTED, NULL);
 }
 
 /* ---- timers ---- */
@@ -347,7 +347,7 @@ static void close_timeout(struct smcr_engine *engine, void *arg)
 			tell_reset(conn, ETIMEDOUT, "the peer did not end it in time");
 			enter_closed(conn);
 		} else { /* ABORT-4 */
-			smcr_conn_local_abort(conn, ETIMEDOUT, "its end stalled");
+			smcr_close_local_abort(conn, ETIMEDOUT, "its end stalled");
 		}
 	}
 }
@@ -362,7 +362,7 @@ static void fin_timeout(struct smcr_engine *engine, void *arg)
 	if (conn->rx.produced != conn->rx.consumed)
 		smcr_timer_start(engine, &conn->fin_timer, engine->config.fin_grace);
 	else
-		smcr_conn_local_abort(conn, ECONNRESET, "TCP ended before it did");
+		smcr_close_local_abort(conn, ECONNRESET, "TCP ended before it did");
 }
 
 /* Half closed, the timer counts silence only; after close it counts lack of progress. */
@@ -382,14 +382,14 @@ void smcr_close_activity(struct smcr_conn *conn, bool progress)
 
 /* ---- TCP ---- */
 
-void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
+void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 {
 	if (!smcr_conn_flowing(conn))
 		return; /* ABORT-2: RST after A, or TCP's end after C, says nothing new */
 	switch (event) {
 	case SMCR_TCP_RESET:
 		conn->tcp_rst = true;
-		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
 		break;
 	case SMCR_TCP_FIN:
 		conn->tcp_fin = true;
@@ -402,7 +402,7 @@ void smcr_conn_open_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 
 /* ---- rendezvous broke after Accept of a subsequent contact ---- */
 
-void smcr_conn_linger(struct smcr_conn *conn)
+void smcr_close_linger(struct smcr_conn *conn)
 {
 	smcr_timer_init(&conn->close_timer, close_timeout, conn);
 	smcr_timer_init(&conn->fin_timer, fin_timeout, conn);
@@ -428,11 +428,11 @@ void smcr_conn_data_open(struct smcr_conn *conn)
 	smcr_denied_open(conn);
 	smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_ESTABLISHED });
 	if (conn->tcp_fin)
-		smcr_conn_open_tcp_event(conn, SMCR_TCP_FIN);
+		smcr_close_tcp_event(conn, SMCR_TCP_FIN);
 	if (conn->rx.early_lost) {
-		smcr_conn_local_abort(conn, ECONNRESET, "data were lost with a link");
+		smcr_close_local_abort(conn, ECONNRESET, "data were lost with a link");
 		return;
 	}
 	if (conn->rx.early_valid)
-		smcr_conn_cdc_input(conn, conn->rx.last_link, &conn->rx.early);
+		smcr_cdc_input(conn, conn->rx.last_link, &conn->rx.early);
 }

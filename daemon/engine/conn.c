@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
@@ -98,7 +99,7 @@ void smcr_conn_detach(struct smcr_conn *conn)
 			smcr_link_forget(lgr->links[i], conn);
 	smcr_link_assign(conn, NULL);
 	smcr_peer_rmb_unclaim(conn);
-	smcr_conn_data_settle(conn);
+	smcr_rx_settle(conn);
 	smcr_account_close(conn);
 	smcr_element_release(&conn->tx.buf);
 	smcr_element_release(&conn->rx.element);
@@ -129,7 +130,7 @@ void smcr_conn_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 	if (conn->phase == SMCR_PHASE_RENDEZVOUS)
 		smcr_clc_tcp_event(conn, event);
 	else
-		smcr_conn_open_tcp_event(conn, event);
+		smcr_close_tcp_event(conn, event);
 }
 
 void *smcr_conn_user(const struct smcr_conn *conn)

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file data.h
- * What cdc.c, tx.c, rx.c and close.c share: the data path of a connection in SMCR_PHASE_OPEN.
+ * The data path of a connection in SMCR_PHASE_OPEN: what cdc.c, tx.c, rx.c, urgent.c, close.c and
+ * failover.c share, and what others ask of them. They also define the host's calls in engine.h:
+ * smcr_conn_tx_*(), smcr_conn_rx_*(), smcr_conn_shutdown/close/abort().
  *
  * Who may free: the connection is freed only where internal.h or this file says so. What the host
  * calls while it fills or empties buffers (smcr_conn_tx_*, smcr_conn_rx_*, smcr_conn_shutdown)
@@ -41,6 +43,9 @@ static inline bool smcr_conn_usable(const struct smcr_conn *conn)
 }
 
 /* ---- cdc.c ---- */
+/** A CDC for this connection came on `link` (decoded; token and group matched); also in phase
+ *  RENDEZVOUS, where it is kept in rx.early. May free the connection. */
+void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc);
 /**
  * Post `n` RDMA writes (0..SMCR_MAX_WRITES) and the CDC that describes the connection's whole
  * present state (CDC-4, CDC-6) in one call; both arrays have room for one more. The caller has made
@@ -55,6 +60,17 @@ void smcr_cdc_recv(struct smcr_link *link, const uint8_t *data, size_t len);
 void smcr_cdc_timed(struct smcr_conn *conn);
 
 /* ---- tx.c ---- */
+/** A WRITE or CDC of this connection completed on `link` (tx.outstanding is already less). Not ok:
+ *  account only, the link's failure is told separately. May free the connection. */
+void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_tx_entry *entry,
+		  bool ok);
+/** Ask the peer for a CDC: does it know the connection still? Does nothing where none can be sent.
+ *  Never frees. */
+void smcr_tx_ask(struct smcr_conn *conn);
+/** Is it one that smcr_tx_ask() can ask about, now or when its link is well again? */
+bool smcr_tx_may_ask(const struct smcr_conn *conn);
+/** Room on the link again. */
+void smcr_tx_resume(struct smcr_conn *conn);
 /** Is there room for `n` requests on its link? If not, smcr_tx_push() will be called when there is.
  */
 bool smcr_tx_link_room(struct smcr_conn *conn, uint32_t n);
@@ -85,6 +101,11 @@ void smcr_failover_step(struct smcr_conn *conn);
 bool smcr_failover_last_word_pending(const struct smcr_conn *conn);
 
 /* ---- rx.c ---- */
+/** Own element and send buffer are held: zero the element, write the eye catcher (RMB-3). */
+void smcr_rx_prepare(struct smcr_conn *conn);
+/** The own element is given back: a peer that has closed in order wrote what it told of and no
+ * more, so that only this has to be zeroed for the next connection. */
+void smcr_rx_settle(struct smcr_conn *conn);
 /** RMB-5: is the eye catcher of the own element whole? True where the dialect has none. */
 bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn);
 /** After a consumption: do the rules of WIN-1 to WIN-7 want a CDC for the consumer cursor? */
@@ -112,6 +133,29 @@ void smcr_urgent_input(struct smcr_conn *conn, const struct smcr_cdc *cdc);
 void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest);
 
 /* ---- close.c ---- */
+/** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8..10): set up
+ *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. tcp_fin
+ *  may be set already (a FIN may overtake). May free the connection. */
+void smcr_conn_data_open(struct smcr_conn *conn);
+/** The rendezvous broke after Accept of a subsequent contact, and the host was told: the client may
+ *  have sent Confirm and be writing already. No A can be sent, the peer's token is unknown: the own
+ *  element stays until the abort timer ends the wait (RMB-8). */
+void smcr_close_linger(struct smcr_conn *conn);
+/** No link left, or the group ends (DELL-9, FO-13): reset without any RDMA, raise RESET (`error`)
+ * if the program has not closed, then CLOSED, free. Phase OPEN only. @return RESET was raised */
+bool smcr_close_kill(struct smcr_conn *conn, int error);
+/**
+ * The peer has given the element that this connection writes into to another one (RMB-9): give up
+ * the claim on it and, if the own C is not sent, reset without any RDMA. The own element stays
+ * until the peer's last word comes or PeerAbortWait is over: CLC may overtake it. Phase OPEN only.
+ * May free the connection.
+ */
+void smcr_close_evict(struct smcr_conn *conn);
+/** Local cause of an abnormal end (ABORT): raise RESET (`error`) if the program has not
+ * closed, send A, PeerAbortWait. Never frees. `why` is for the log; NULL: the program wanted it. */
+void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why);
+/** smcr_conn_tcp_event() in phase OPEN (the rendezvous handles it before). */
+void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event);
 /** Send D or C if the program asked for it and all data and CDCs have completed. Never frees. */
 void smcr_close_step(struct smcr_conn *conn);
 /** Is D or C going to be sent as soon as what is outstanding has completed? */

@@ -21,7 +21,7 @@
 /** Has the peer shown on its links that it knows the connection, or must it not any more? */
 static bool is_beyond_doubt(const struct smcr_conn *conn)
 {
-	return conn->rx.heard || !smcr_conn_may_ask(conn);
+	return conn->rx.heard || !smcr_tx_may_ask(conn);
 }
 
 static void hold_back(struct smcr_conn *conn)
@@ -30,13 +30,13 @@ static void hold_back(struct smcr_conn *conn)
 		return;
 	conn->tx.held_back = true;
 	smcr_timer_start(conn->engine, &conn->tx.answer_timer, conn->engine->config.clc_timeout);
-	smcr_conn_ask(conn);
+	smcr_tx_ask(conn);
 }
 
 static void on_timer(struct smcr_engine *engine, void *arg)
 {
 	(void)engine;
-	smcr_conn_local_abort(arg, ECONNRESET, "the peer does not answer for its buffer");
+	smcr_close_local_abort(arg, ECONNRESET, "the peer does not answer for its buffer");
 }
 
 void smcr_denied_init(struct smcr_conn *conn)

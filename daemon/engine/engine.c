@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
@@ -109,7 +110,7 @@ void smcr_engine_shutdown(struct smcr_engine *engine)
 		if (conn->phase == SMCR_PHASE_RENDEZVOUS)
 			smcr_clc_shutdown(conn);
 		else
-			smcr_conn_local_abort(conn, ECONNRESET, NULL);
+			smcr_close_local_abort(conn, ECONNRESET, NULL);
 	}
 	struct smcr_lgr *lgr;
 	DL_FOREACH (engine->lgrs, lgr) {

@@ -158,7 +158,7 @@ void smcr_failover_step(struct smcr_conn *conn)
 		return;
 	}
 	if (smcr_conn_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {
-		smcr_conn_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
+		smcr_close_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
 		return; /* was here again, for the A */
 	}
 	post_move(conn);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 
@@ -47,7 +48,7 @@ void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 			smcr_clc_lgr_lost(conn);
 			continue;
 		}
-		reset += smcr_conn_kill(conn, lgr->end_error);
+		reset += smcr_close_kill(conn, lgr->end_error);
 	}
 	smcr_event_lgr_down(lgr, reset);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <syslog.h>
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 
 /** Entries of the send queue that data must leave free, so that LLC always finds room. */
@@ -46,7 +47,7 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	} else if (entry.conn) {
 		if (ok)
 			entry.conn->last_active = link->lgr->engine->now;
-		smcr_conn_tx_done(entry.conn, link, &entry, ok);
+		smcr_tx_done(entry.conn, link, &entry, ok);
 	}
 }
 
@@ -443,7 +444,7 @@ static void resume_waiting(struct smcr_link *link)
 	while (turns-- && link->waiting && smcr_link_room(link, 1)) {
 		conn = link->waiting;
 		stop_waiting(link, conn);
-		smcr_conn_tx_resume(conn);
+		smcr_tx_resume(conn);
 	}
 }
 

@@ -171,7 +171,7 @@ int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,
 void smcr_link_post_waiting(struct smcr_lgr *lgr);
 /** Is the completion of an LLC message of that type still to come? */
 bool smcr_link_llc_posted(const struct smcr_link *link, uint8_t type);
-/** Queue for room; when there is some, conn->tx.waiting is cleared and smcr_conn_tx_resume() is
+/** Queue for room; when there is some, conn->tx.waiting is cleared and smcr_tx_resume() is
  *  called, once. */
 void smcr_link_wait(struct smcr_link *link, struct smcr_conn *conn);
 /** Make it the link that the connection writes on (NULL: none). */

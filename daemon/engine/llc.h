@@ -127,10 +127,10 @@ struct smcr_llc_flow {
 /* ---- pure rules, one table each ---- */
 
 /** LG-7: the group's limit, from the server's request and the client's reply. */
-uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client);
+uint8_t smcr_llc_negotiate_max_links(uint8_t server, uint8_t client);
 /** The group's dialect, from the flag bits of the first CONFIRM LINK (docs/dialects.md). */
-enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
-				      uint8_t reply_flags);
+enum smcr_dialect smcr_llc_choose_dialect(enum smcr_dialect_policy policy, uint8_t request_flags,
+					  uint8_t reply_flags);
 
 /** ADDL-3: what a client does with an ADD LINK. */
 enum smcr_add_link_answer {
@@ -143,8 +143,8 @@ enum smcr_add_link_answer {
  * @param have_unused      we have an RNIC on the LAN that has none
  * @param have_asymmetric  the group has an asymmetric link (LG-4)
  */
-enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
-					       bool have_asymmetric);
+enum smcr_add_link_answer smcr_llc_add_link_decide(bool server_rnic_new, bool have_unused,
+						   bool have_asymmetric);
 /** ADDL-16: what a server does with the client's ADD LINK. */
 enum smcr_notice_answer {
 	SMCR_NOTICE_IGNORE,
@@ -157,13 +157,13 @@ enum smcr_notice_answer {
  * @param one_client_rnic  they share the client's RNIC
  * @param limit            symmetric links agreed
  */
-enum smcr_notice_answer smcr_add_link_notice_decide(unsigned int links, bool asymmetric,
-						    bool one_client_rnic, uint8_t limit);
+enum smcr_notice_answer smcr_llc_notice_decide(unsigned int links, bool asymmetric,
+					       bool one_client_rnic, uint8_t limit);
 /** ADDL-9: pairs in the message that says `left`, and what the next one says. */
-unsigned int smcr_cont_pairs(uint8_t left);
-uint8_t smcr_cont_next(uint8_t left);
+unsigned int smcr_llc_rtokens_pairs(uint8_t left);
+uint8_t smcr_llc_rtokens_next(uint8_t left);
 /** RKEY-4: specs of other links in a message that says `left`. */
-unsigned int smcr_rkey_specs(unsigned int left, bool continuation);
+unsigned int smcr_llc_rkey_specs(unsigned int left, bool continuation);
 
 /* ---- rows.c ---- */
 /** A request of the peer comes in: note which cells of the collision matrix (3.5.5.3) apply. */

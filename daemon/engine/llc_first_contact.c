@@ -12,7 +12,7 @@
 
 /* ---- rules ---- */
 
-uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client)
+uint8_t smcr_llc_negotiate_max_links(uint8_t server, uint8_t client)
 {
 	if (server < 2)
 		return 2;
@@ -23,8 +23,8 @@ uint8_t smcr_max_links_negotiate(uint8_t server, uint8_t client)
 	return client < 2 ? 2 : client;
 }
 
-enum smcr_dialect smcr_dialect_choose(enum smcr_dialect_policy policy, uint8_t request_flags,
-				      uint8_t reply_flags)
+enum smcr_dialect smcr_llc_choose_dialect(enum smcr_dialect_policy policy, uint8_t request_flags,
+					  uint8_t reply_flags)
 {
 	switch (policy) {
 	case SMCR_DIALECT_FORCE_RFC: return SMCR_DIALECT_RFC;
@@ -60,13 +60,13 @@ static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *req
 	lgr->dialect_known = true;
 	if (smcr_lgr_is_v2(lgr))
 		return;
-	lgr->max_links = smcr_max_links_negotiate(request->max_links, reply->max_links);
+	lgr->max_links = smcr_llc_negotiate_max_links(request->max_links, reply->max_links);
 	if (request->max_links < 2 || reply->max_links == 1 ||
 	    reply->max_links > request->max_links)
 		smcr_log_peer(lgr->engine, &lgr->peer, LOG_NOTICE, "link limits",
 			      "group %u: link limits %u and %u break the rules; %u is used",
 			      lgr->id, request->max_links, reply->max_links, lgr->max_links);
-	lgr->dialect = smcr_dialect_choose(lgr->dialect_policy, request->flags, reply->flags);
+	lgr->dialect = smcr_llc_choose_dialect(lgr->dialect_policy, request->flags, reply->flags);
 }
 
 /** Version 2 has the deployed dialect only: the peer says whether it agrees. */

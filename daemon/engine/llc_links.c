@@ -189,8 +189,8 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 	return device;
 }
 
-enum smcr_add_link_answer smcr_add_link_decide(bool server_rnic_new, bool have_unused,
-					       bool have_asymmetric)
+enum smcr_add_link_answer smcr_llc_add_link_decide(bool server_rnic_new, bool have_unused,
+						   bool have_asymmetric)
 {
 	if (server_rnic_new && have_unused)
 		return SMCR_ADD_LINK_ON_UNUSED; /* symmetric */
@@ -208,7 +208,7 @@ struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
 	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
 	bool server_rnic_new = !smcr_llc_peer_rnic_in_use(lgr, request->gid, request->mac, odd);
-	switch (smcr_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
+	switch (smcr_llc_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
 	case SMCR_ADD_LINK_ON_UNUSED: return unused;
 	case SMCR_ADD_LINK_ON_USED: return smcr_llc_used_device(lgr);
 	case SMCR_ADD_LINK_REJECT: break;
@@ -216,8 +216,8 @@ struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 	return NULL;
 }
 
-enum smcr_notice_answer smcr_add_link_notice_decide(unsigned int links, bool asymmetric,
-						    bool one_client_rnic, uint8_t limit)
+enum smcr_notice_answer smcr_llc_notice_decide(unsigned int links, bool asymmetric,
+					       bool one_client_rnic, uint8_t limit)
 {
 	unsigned int symmetric = links - (asymmetric ? 1 : 0);
 	if (links <= 1 || (asymmetric && one_client_rnic && symmetric == 1))
@@ -364,8 +364,8 @@ void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_m
 	bool one_client_rnic =
 		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
 	(void)msg;
-	if (smcr_add_link_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
-					lgr->max_links) != SMCR_NOTICE_IGNORE)
+	if (smcr_llc_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
+				   lgr->max_links) != SMCR_NOTICE_IGNORE)
 		smcr_llc_want_link(lgr, SMCR_ADD_NOTICE);
 }
 

@@ -13,7 +13,7 @@
 
 #define RETRIES_MAX 8
 
-unsigned int smcr_rkey_specs(unsigned int left, bool continuation)
+unsigned int smcr_llc_rkey_specs(unsigned int left, bool continuation)
 {
 	unsigned int room = continuation ? 3 : 2;
 	return left < room ? left : room;
@@ -97,7 +97,7 @@ static void send_confirm_rkey(struct smcr_lgr *lgr)
 	msg.confirm_rkey.num_tokens = (uint8_t)flow->rkey.others;
 	msg.confirm_rkey.rkey = slab->reg[flow->rkey.link->slot].rkey;
 	msg.confirm_rkey.vaddr = slab->reg[flow->rkey.link->slot].vaddr;
-	fill_specs(lgr, msg.confirm_rkey.other, smcr_rkey_specs(flow->rkey.others, false));
+	fill_specs(lgr, msg.confirm_rkey.other, smcr_llc_rkey_specs(flow->rkey.others, false));
 	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
 	smcr_llc_send(flow->rkey.link, &msg);
 }
@@ -108,7 +108,7 @@ static void send_confirm_rkey_cont(struct smcr_lgr *lgr)
 	unsigned int left = flow->rkey.others - flow->rkey.sent;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_RKEY_CONT };
 	msg.confirm_rkey_cont.num_left = (uint8_t)left;
-	fill_specs(lgr, msg.confirm_rkey_cont.other, smcr_rkey_specs(left, true));
+	fill_specs(lgr, msg.confirm_rkey_cont.other, smcr_llc_rkey_specs(left, true));
 	flow->rkey.continued = true;
 	smcr_timer_start(lgr->engine, &flow->rkey.timer, lgr->engine->config.llc_timeout);
 	smcr_llc_send(flow->rkey.link, &msg);
@@ -511,7 +511,7 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	flow->peer_rkey.vaddr = request->vaddr;
 	flow->peer_rkey.left = request->num_tokens;
 	flow->peer_rkey.others = 0;
-	take_specs(flow, request->other, smcr_rkey_specs(request->num_tokens, false));
+	take_specs(flow, request->other, smcr_llc_rkey_specs(request->num_tokens, false));
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	/* In version 2 nothing continues it. */
@@ -533,7 +533,7 @@ void smcr_llc_on_confirm_rkey_cont(struct smcr_link *link, const struct smcr_llc
 					"CONFIRM RKEY CONTINUATION does not fit"); /* ERR-63 */
 		return;
 	}
-	take_specs(flow, request->other, smcr_rkey_specs(request->num_left, true));
+	take_specs(flow, request->other, smcr_llc_rkey_specs(request->num_left, true));
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
 	reply.confirm_rkey_cont.negative = !flow->peer_rkey.left && !commit(link->lgr);

@@ -8,12 +8,12 @@
 
 /* ---- rules ---- */
 
-unsigned int smcr_cont_pairs(uint8_t left)
+unsigned int smcr_llc_rtokens_pairs(uint8_t left)
 {
 	return left < 2 ? left : 2;
 }
 
-uint8_t smcr_cont_next(uint8_t left)
+uint8_t smcr_llc_rtokens_next(uint8_t left)
 {
 	return left > 2 ? (uint8_t)(left - 2) : 0;
 }
@@ -41,7 +41,7 @@ void smcr_llc_rtokens_send_cont(struct smcr_lgr *lgr, bool reply)
 	struct smcr_llc_add_link_cont *cont = &msg.add_link_cont;
 	cont->link_number = flow->subject->number;
 	cont->num_rtokens = (uint8_t)(flow->own_count - flow->own_next);
-	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+	for (unsigned int i = 0; i < smcr_llc_rtokens_pairs(cont->num_rtokens); i++) {
 		const struct smcr_slab *slab = flow->own[flow->own_next++];
 		cont->pair[i].ref_rkey = slab->reg[flow->carrier->slot].rkey;
 		cont->pair[i].new_rkey = slab->reg[flow->subject->slot].rkey;
@@ -105,7 +105,7 @@ bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (cont->link_number != flow->subject->number || !count_fits(lgr, cont->num_rtokens))
 		return false;
-	for (unsigned int i = 0; i < smcr_cont_pairs(cont->num_rtokens); i++) {
+	for (unsigned int i = 0; i < smcr_llc_rtokens_pairs(cont->num_rtokens); i++) {
 		const struct smcr_llc_rtoken_pair *pair = &cont->pair[i];
 		struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, flow->carrier, pair->ref_rkey);
 		if (!rmb && lgr->dialect == SMCR_DIALECT_DEPLOYED)
@@ -115,7 +115,7 @@ bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_
 		smcr_peer_rmb_set(rmb, flow->subject, pair->new_rkey, pair->new_vaddr);
 	}
 	flow->peer_counted = true;
-	flow->peer_left = smcr_cont_next(cont->num_rtokens);
+	flow->peer_left = smcr_llc_rtokens_next(cont->num_rtokens);
 	return flow->peer_left || peer_complete(lgr);
 }
 

@@ -110,7 +110,7 @@ void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link);
 /* ---- clc_agree.c: what both sides agree on (docs/version-2.md) ---- */
 
 /** Do own settings allow this version? */
-bool smcr_version_allowed(const struct smcr_config *config, uint8_t version);
+bool smcr_clc_version_allowed(const struct smcr_config *config, uint8_t version);
 /** Client: offer version 2, through the device with this GID. */
 void smcr_clc_offer_v2(const struct smcr_config *config, const uint8_t gid[SMCR_GID_LEN],
 		       struct smcr_clc_proposal *proposal);
@@ -165,8 +165,8 @@ void smcr_clc_server_confirm(struct smcr_conn *conn, const struct smcr_clc_accep
 /** In step S_CONTESTED: try again. */
 void smcr_clc_server_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg);
 /** Does a Proposal list this prefix? (A1) */
-bool smcr_proposal_names_prefix(const struct smcr_clc_proposal *proposal,
-				const struct smcr_addr *client, const struct smcr_prefix *prefix);
+bool smcr_clc_names_prefix(const struct smcr_clc_proposal *proposal, const struct smcr_addr *client,
+			   const struct smcr_prefix *prefix);
 
 /* ---- clc_client.c ---- */
 void smcr_clc_client_start(struct smcr_conn *conn);

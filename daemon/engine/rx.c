@@ -11,7 +11,7 @@
 /* A private value (section 4.2); the same letters as elsewhere. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 
-void smcr_conn_data_prepare(struct smcr_conn *conn)
+void smcr_rx_prepare(struct smcr_conn *conn)
 {
 	struct smcr_element *element = &conn->rx.element;
 	uint32_t *dirty = &element->slab->dirty[element->index - 1];
@@ -21,7 +21,7 @@ void smcr_conn_data_prepare(struct smcr_conn *conn)
 }
 
 /* To zero 64 KiB took a sixth of all that a short connection costs the processor here. */
-void smcr_conn_data_settle(struct smcr_conn *conn)
+void smcr_rx_settle(struct smcr_conn *conn)
 {
 	const struct smcr_conn_rx *rx = &conn->rx;
 	const struct smcr_element *element = &rx->element;
@@ -60,8 +60,8 @@ int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 	uint64_t len = conn->rx.produced - conn->rx.consumed;
 	if (len && !smcr_rx_eye_catcher_ok(conn)) {
 		if (!conn->reset_raised) /* else we are asked from within that event */
-			smcr_conn_local_abort(conn, ECONNRESET,
-					      "eye catcher of the element overwritten");
+			smcr_close_local_abort(conn, ECONNRESET,
+					       "eye catcher of the element overwritten");
 		return 0;
 	}
 	struct smcr_ring ring = smcr_rx_ring(conn);

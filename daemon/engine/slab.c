@@ -232,7 +232,7 @@ static unsigned int affordable(const struct smcr_lgr *lgr, uint8_t bsize, bool l
 	const struct smcr_engine *engine = lgr->engine;
 	uint32_t size = smcr_bsize_bytes(bsize);
 	uint64_t usual = elements_of(lgr, bsize);
-	uint64_t room = memory_left(engine, smcr_memory_set_aside(engine)) / size;
+	uint64_t room = memory_left(engine, smcr_account_set_aside(engine)) / size;
 	if (!room && last) {
 		uint64_t few = size < LAST_SLAB_BYTES ? LAST_SLAB_BYTES / size : 1;
 		room = memory_left(engine, 0) / size;

@@ -94,13 +94,13 @@ static bool push_data(struct smcr_conn *conn)
 	uint64_t len = end - conn->tx.written;
 	if (conn->tx.committed != conn->tx.written &&
 	    conn->rx.closed) { /* the peer takes nothing any more (CLOSE) */
-		smcr_conn_local_abort(conn, ECONNRESET, NULL);
+		smcr_close_local_abort(conn, ECONNRESET, NULL);
 		return false;
 	}
 	if (!len)
 		return true;
 	if (!conn->tx.rmb->token[conn->tx.link->slot].valid) { /* RKEY-16 */
-		smcr_conn_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
+		smcr_close_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
 		return false;
 	}
 	struct smcr_wr wr[SMCR_MAX_WRITES + 1];
@@ -159,27 +159,27 @@ void smcr_tx_push(struct smcr_conn *conn)
 	smcr_close_step(conn);
 }
 
-bool smcr_conn_may_ask(const struct smcr_conn *conn)
+bool smcr_tx_may_ask(const struct smcr_conn *conn)
 {
 	return smcr_conn_flowing(conn) && !conn->tx.closed_sent && !conn->rx.closed;
 }
 
-void smcr_conn_ask(struct smcr_conn *conn)
+void smcr_tx_ask(struct smcr_conn *conn)
 {
-	if (!smcr_conn_may_ask(conn) || conn->tx.asking)
+	if (!smcr_tx_may_ask(conn) || conn->tx.asking)
 		return;
 	conn->tx.asking = true;
 	conn->tx.cdc_due = true;
 	smcr_tx_push(conn);
 }
 
-void smcr_conn_tx_resume(struct smcr_conn *conn)
+void smcr_tx_resume(struct smcr_conn *conn)
 {
 	smcr_tx_push(conn);
 }
 
-void smcr_conn_tx_done(struct smcr_conn *conn, struct smcr_link *link,
-		       const struct smcr_tx_entry *entry, bool ok)
+void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_tx_entry *entry,
+		  bool ok)
 {
 	(void)link;
 	if (ok && entry->kind == SMCR_TX_WRITE) {

@@ -345,7 +345,7 @@ static void build_conn(struct connfix *f)
 	f->shadow = calloc(1, f->params.element);
 	assert_non_null(f->shadow);
 	target(f, SHADOW_VADDR, SHADOW_INDEX);
-	smcr_conn_data_prepare(conn);
+	smcr_rx_prepare(conn);
 }
 
 static struct smcr_ring ring_of(const struct connfix *f)

@@ -16,6 +16,7 @@
 #ifndef SMCRD_TESTS_ENGINEPAIR_H
 #define SMCRD_TESTS_ENGINEPAIR_H
 
+#include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
 

@@ -105,7 +105,7 @@ static void cause_integrity(struct connfix *f)
 
 static void cause_engine(struct connfix *f)
 {
-	smcr_conn_local_abort(f->conn, ETIMEDOUT, "its end stalled");
+	smcr_close_local_abort(f->conn, ETIMEDOUT, "its end stalled");
 }
 
 static const struct {
@@ -563,7 +563,7 @@ static void killed(void **state)
 	connfix_peer_cdc(f);
 	connfix_write(f, 100); /* outstanding: the send buffer outlives the connection */
 	caught_up(f);
-	smcr_conn_kill(f->conn, ECONNRESET);
+	smcr_close_kill(f->conn, ECONNRESET);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_closed(f, true);
 	assert_true(connfix_gone(f));
@@ -573,7 +573,7 @@ static void killed(void **state)
 
 	f = own_closed_sent(false); /* both sides said C: the end stays orderly */
 	peer(f, C);
-	smcr_conn_kill(f->conn, ECONNRESET);
+	smcr_close_kill(f->conn, ECONNRESET);
 	expect_closed(f, false);
 	assert_true(connfix_gone(f));
 	connfix_free(f);
@@ -593,7 +593,7 @@ static void evicted(void **state)
 		connfix_write(f, 12000);
 		connfix_complete(f);
 		caught_up(f);
-		smcr_conn_evict(f->conn);
+		smcr_close_evict(f->conn);
 		expect_event(f, SMCR_CONN_RESET);
 		assert_int_equal(connfix_readable(f), 0); /* unread data are ignored */
 		assert_int_equal(rmb->users, 0);          /* the new connection may have it */
@@ -615,7 +615,7 @@ static void evicted_after_close(void **state)
 	(void)state;
 	struct connfix *f = own_closed_sent(true);
 	struct smcr_peer_rmb *rmb = f->conn->tx.rmb;
-	smcr_conn_evict(f->conn);
+	smcr_close_evict(f->conn);
 	expect_no_event(f);
 	assert_int_equal(rmb->users, 0);
 	peer(f, C);
@@ -640,7 +640,7 @@ static void evicted_while_aborting(void **state)
 		expect_event(f, SMCR_CONN_RESET);
 		if (answered)
 			connfix_peer_flags(f, 0, A);
-		smcr_conn_evict(f->conn);
+		smcr_close_evict(f->conn);
 		if (!answered) {
 			expect_no_event(f);
 			connfix_peer_flags(f, 0, A);
@@ -663,7 +663,7 @@ static void lingers(void **state)
 	struct connfix *f = connfix_new(&params);
 	struct smcr_slab *rmb = f->lgr->rmbs;
 	f->conn->peer_token = 0; /* Confirm has not come */
-	smcr_conn_linger(f->conn);
+	smcr_close_linger(f->conn);
 	connfix_peer_writes(f, 10);
 	connfix_peer_cdc(f);
 	connfix_peer_flags(f, 0, A);

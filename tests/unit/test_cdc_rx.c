@@ -240,7 +240,7 @@ static void element_is_prepared(void **state)
 	uint8_t *element = f->conn->rx.element.addr;
 	static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 	memset(element, 0x5A, 10000);
-	smcr_conn_data_prepare(f->conn);
+	smcr_rx_prepare(f->conn);
 	assert_memory_equal(element, eye_catcher, 4);
 	for (unsigned int i = 4; i < 10000; i++)
 		assert_int_equal(element[i], 0);
@@ -320,7 +320,7 @@ static void unknown_token(void **state)
 	expect_state(f, SMCR_STATE_ACTIVE);
 
 	uint32_t token = f->conn->token;
-	smcr_conn_kill(f->conn, 104);
+	smcr_close_kill(f->conn, 104);
 	assert_true(connfix_gone(f));
 	cdc.alert_token = token;
 	connfix_inject(f, &cdc);

@@ -100,7 +100,7 @@ static void nothing_after_closed(void **state)
 	connfix_peer_flags(f, 0, D);
 	smcr_conn_close(f->conn, false);
 	smcr_conn_tx_commit(f->conn, 5);
-	smcr_conn_tx_resume(f->conn);
+	smcr_tx_resume(f->conn);
 	connfix_run(f, SECOND);
 	expect_none(f);
 	connfix_free(f);

@@ -478,7 +478,7 @@ static void send_buffer_is_kept_for_the_rnic(void **state)
 	pair_send(pair, c, C, 1000, 1);
 	struct smcr_slab *slab = pair_lgr(pair, C)->sndbufs;
 	assert_int_equal(slab->used, 1);
-	smcr_conn_kill(pair_end(pair, c, C)->smc, ECONNRESET);
+	smcr_close_kill(pair_end(pair, c, C)->smc, ECONNRESET);
 	assert_int_equal(pair_lgr(pair, C)->num_conns, 0);
 	assert_int_equal(slab->used, 1);
 	pair->side[C].blocked = false;

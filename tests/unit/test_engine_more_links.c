@@ -321,9 +321,8 @@ static void what_a_notice_means(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(smcr_add_link_notice_decide(rows[i].links, rows[i].asymmetric,
-							     rows[i].one_client_rnic,
-							     rows[i].limit),
+		assert_int_equal(smcr_llc_notice_decide(rows[i].links, rows[i].asymmetric,
+							rows[i].one_client_rnic, rows[i].limit),
 				 rows[i].answer);
 	/* and so it does */
 	static const struct {

@@ -23,7 +23,7 @@ static void max_links(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(smcr_max_links_negotiate(rows[i].server, rows[i].client),
+		assert_int_equal(smcr_llc_negotiate_max_links(rows[i].server, rows[i].client),
 				 rows[i].want);
 	PROVES("LG-7");
 }
@@ -34,14 +34,14 @@ static void dialect(void **state)
 	for (unsigned int request = 0; request < 128; request++)
 		for (unsigned int reply = 0; reply < 128; reply++) {
 			bool both = (request & 3) && (reply & 3);
-			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_AUTO, (uint8_t)request,
-							     (uint8_t)reply),
+			assert_int_equal(smcr_llc_choose_dialect(SMCR_DIALECT_AUTO,
+								 (uint8_t)request, (uint8_t)reply),
 					 both ? SMCR_DIALECT_DEPLOYED : SMCR_DIALECT_RFC);
-			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_FORCE_RFC,
-							     (uint8_t)request, (uint8_t)reply),
+			assert_int_equal(smcr_llc_choose_dialect(SMCR_DIALECT_FORCE_RFC,
+								 (uint8_t)request, (uint8_t)reply),
 					 SMCR_DIALECT_RFC);
-			assert_int_equal(smcr_dialect_choose(SMCR_DIALECT_FORCE_DEPLOYED,
-							     (uint8_t)request, (uint8_t)reply),
+			assert_int_equal(smcr_llc_choose_dialect(SMCR_DIALECT_FORCE_DEPLOYED,
+								 (uint8_t)request, (uint8_t)reply),
 					 SMCR_DIALECT_DEPLOYED);
 		}
 }
@@ -63,8 +63,8 @@ static void add_link_answer(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
-		assert_int_equal(smcr_add_link_decide(rows[i].server_new, rows[i].unused,
-						      rows[i].asymmetric),
+		assert_int_equal(smcr_llc_add_link_decide(rows[i].server_new, rows[i].unused,
+							  rows[i].asymmetric),
 				 rows[i].want);
 	PROVES("ADDL-3 LG-4");
 }
@@ -75,14 +75,14 @@ static void count_down(unsigned int n, unsigned int want_messages)
 	unsigned int pairs = 0, messages = 0;
 	uint8_t left = (uint8_t)n;
 	do {
-		assert_true(smcr_cont_pairs(left) <= 2);
-		pairs += smcr_cont_pairs(left);
+		assert_true(smcr_llc_rtokens_pairs(left) <= 2);
+		pairs += smcr_llc_rtokens_pairs(left);
 		messages++;
 		if (left > 2)
-			assert_int_equal(smcr_cont_next(left), left - 2);
+			assert_int_equal(smcr_llc_rtokens_next(left), left - 2);
 		else
-			assert_int_equal(smcr_cont_next(left), 0);
-		left = smcr_cont_next(left);
+			assert_int_equal(smcr_llc_rtokens_next(left), 0);
+		left = smcr_llc_rtokens_next(left);
 	} while (left);
 	assert_int_equal(pairs, n);
 	assert_int_equal(messages, want_messages);
@@ -105,19 +105,19 @@ static void confirm_rkey_specs(void **state)
 {
 	(void)state;
 	for (unsigned int links = 1; links <= SMCR_LINK_SLOTS; links++) {
-		unsigned int left = links - 1, told = smcr_rkey_specs(left, false), n;
+		unsigned int left = links - 1, told = smcr_llc_rkey_specs(left, false), n;
 		assert_int_equal(told, left < 2 ? left : 2);
 		while (told < left) {
-			n = smcr_rkey_specs(left - told, true);
+			n = smcr_llc_rkey_specs(left - told, true);
 			assert_int_equal(n, left - told < 3 ? left - told : 3);
 			told += n;
 		}
 		assert_int_equal(told, left);
 	}
 	/* 9 links: 8 -> 6 -> 3 */
-	assert_int_equal(8 - smcr_rkey_specs(8, false), 6);
-	assert_int_equal(6 - smcr_rkey_specs(6, true), 3);
-	assert_int_equal(3 - smcr_rkey_specs(3, true), 0);
+	assert_int_equal(8 - smcr_llc_rkey_specs(8, false), 6);
+	assert_int_equal(6 - smcr_llc_rkey_specs(6, true), 3);
+	assert_int_equal(3 - smcr_llc_rkey_specs(3, true), 0);
 	PROVES("RKEY-4");
 }
 
@@ -171,7 +171,7 @@ static bool names4(uint32_t subnet, uint8_t mask_len, struct smcr_prefix prefix)
 	const struct smcr_addr client = { .family = AF_INET, .ip = { 10, 0, 0, 2 } };
 	const struct smcr_clc_proposal proposal = { .ipv4_subnet = subnet,
 						    .ipv4_mask_len = mask_len };
-	return smcr_proposal_names_prefix(&proposal, &client, &prefix);
+	return smcr_clc_names_prefix(&proposal, &client, &prefix);
 }
 
 static void ipv4_subnet(void **state)
@@ -200,14 +200,14 @@ static void ipv6_prefixes(void **state)
 		(struct smcr_clc_prefix){ .addr = { 0x20, 0x01, 1, 2, 3, 4, 5, 6 }, .len = 64 };
 	memcpy(own.ip, proposal.prefixes[1].addr, 8);
 	own.ip[15] = 9;
-	assert_true(smcr_proposal_names_prefix(&proposal, &client, &own));
+	assert_true(smcr_clc_names_prefix(&proposal, &client, &own));
 	own.ip[7] ^= 1;
-	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+	assert_false(smcr_clc_names_prefix(&proposal, &client, &own));
 	own.ip[7] ^= 1;
 	own.prefix_len = 63;
-	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+	assert_false(smcr_clc_names_prefix(&proposal, &client, &own));
 	own = prefix4(10, 0, 0, 1, 0);
-	assert_false(smcr_proposal_names_prefix(&proposal, &client, &own));
+	assert_false(smcr_clc_names_prefix(&proposal, &client, &own));
 }
 
 /** The first bits decide, each of them, and no other. */
