@@ -293,13 +293,17 @@ $(B)/bench/%: $(B)/obj/bench/%.o $(ALL_LIBS)
 # What the targets call is built once, instrumented; each links what it needs of it. clang does not
 # read uthash's fall-through comments; gcc checks the same sources.
 FUZZ_FLAGS := -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=all
-FUZZ_LIB := build/fuzz-obj/fuzzed.a
+FUZZ_LIB := build/fuzz-obj/instrumented.a
 build/fuzz-obj/%.o: %.c
 	@mkdir -p $(@D)
-	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
+	$(call say,FUZZ)$(CLANG) $(BASE_CFLAGS) -Wno-implicit-fallthrough -Wno-format-nonliteral -O1 $(FUZZ_FLAGS) $(PKG_CFLAGS) -c $< -o $@
 
+FUZZED_HOST := log pages privileges program tcp_socket turns unix_socket waiting
+$(patsubst %.c,build/fuzz-obj/%.o,$(wildcard daemon/rendezvous/*.c)): $(SKELETONS)
 $(FUZZ_LIB): $(patsubst %.c,build/fuzz-obj/%.o,$(PROTO_SRCS) $(ENGINE_SRCS) $(RNIC_SRCS) \
-		$(wildcard tests/lib/enginepair*.c) daemon/policy/rules.c daemon/control/scrape_request.c)
+		$(wildcard tests/lib/enginepair*.c daemon/clients/*.c daemon/conns/*.c daemon/rendezvous/*.c) \
+		$(CORE_SRCS) $(FUZZED_HOST:%=daemon/host/%.c) \
+		daemon/policy/rules.c daemon/control/scrape_request.c)
 	$(call say,AR)rm -f $@ && $(AR) rcs $@ $^
 
 build/fuzz/%: build/fuzz-obj/tests/fuzz/%.o $(FUZZ_LIB)

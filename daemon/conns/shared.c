@@ -19,6 +19,9 @@
  * be alive: then no byte is lost, but the way is slower for a while, or for ever. */
 #define READER_PATIENCE_US 5000
 #define LOCK_PATIENCE_US   50000
+/* How often a turn begins anew because somebody was faster. One who changes the page all the time
+ * shall keep nobody else waiting. */
+#define ANEW_MOST 64
 /* A head that lies there for so long may be waited for with MSG_PEEK or FIONREAD. */
 #define HEAD_PATIENCE_US 4000
 
@@ -232,8 +235,10 @@ static enum forwarded forward(struct pump *pump, size_t most)
 		return FORWARD_NOBODY;
 	pump_cut(iov, n, most);
 	size_t len = iov[0].iov_len + (n > 1 ? iov[1].iov_len : 0);
-	if (!path_rx_forward_begin(rx, len))
+	if (!path_rx_forward_begin(rx, len)) {
+		shared->anew++;
 		return look_rx(pump) ? FORWARD_ANEW : FORWARD_NOBODY;
+	}
 	bool urgent =
 		smcr_conn_rx_urgent(pump->conn, &before) == SMCR_URGENT_PRESENT && before == 0;
 	ssize_t put = pump_deliver(pump, iov, n);
@@ -261,7 +266,7 @@ static enum step forward_all(struct pump *pump)
 {
 	uint64_t moved = pump->rx_bytes;
 	while (pump_active(pump) && pump_has_room(pump)) {
-		if (pump->rx_bytes - moved >= TURN)
+		if (pump->rx_bytes - moved >= TURN || pump->shared->anew >= ANEW_MOST)
 			return STEP_MORE;
 		switch (forward(pump, TURN)) {
 		case FORWARDED:
@@ -394,7 +399,9 @@ enum step shared_rx(struct pump *pump)
 	struct shared *shared = pump->shared;
 	enum step step = STEP_MORE;
 	pump->rx_later = false;
-	while (pump_active(pump) && !pump->closed && step == STEP_MORE) {
+	shared->anew = 0;
+	while (pump_active(pump) && !pump->closed && step == STEP_MORE &&
+	       shared->anew < ANEW_MOST) {
 		if (pump->deaf) {
 			stop_readers(pump);
 			return STEP_WAIT;

@@ -30,6 +30,7 @@ struct shared {
 	bool rx_over;        /* readers have the pair alone, for ever */
 	bool through_pair;   /* likewise until the pair is empty: it has an urgent byte */
 	bool wants_empty;    /* the owner watches the pair for EPOLLOUT: to hear that it was read */
+	unsigned int anew;   /* how often others were faster in this turn */
 	size_t head;         /* how long heads are now */
 	bool head_short;     /* the last one was not all that there was, */
 	size_t head_len;     /* was so long, */

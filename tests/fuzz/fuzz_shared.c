@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * The daemon's side of a connection that shares its memory (docs/data-path.md), against a program
+ * that writes anything anywhere into its pages between any two reads of the daemon's, and uses the
+ * pair and the memory well or badly besides. Whatever it does, the engine is never told of bytes
+ * that are not there, each turn ends soon, and the connection ends by the program's fault alone.
+ */
+#include <event2/event.h>
+#include <fcntl.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "tests/fuzz/meddle.h"
+
+#include "daemon/conns/shared.c" /* with atomic operations that are meddled with */
+#include "tests/lib/scripted_engine.h"
+
+#pragma GCC diagnostic ignored "-Wunused-function"
+
+/* Between two events a turn may look at the page so often at most: four accesses for each page of
+ * the element that is forwarded alone, and some for what others have changed meanwhile. */
+#define ACCESSES_MOST 2000
+#define TURNS_MOST    64
+
+/* The owner of a pump, as daemon/conns/conn.c is. */
+static struct owner {
+	struct smcr_conn *smc;
+	struct pair pair;
+	struct pump pump;
+	struct shared shared;
+	int program;     /* -1: closed */
+	uint8_t *memory; /* the program's mapping */
+	bool meddled, over;
+} owner;
+
+static void meddle_now(const struct record *record)
+{
+	owner.meddled = true;
+	if (record->who < 0x80)
+		meddle_with_word((struct path_page *)owner.memory, record, RING);
+	else /* bytes that are read or sent */
+		memset(owner.memory + record->large % (PATH_PAGE_SIZE + 2 * RING), record->who, 1);
+}
+
+/* ---- what the engine calls ---- */
+
+void conns_clc_send(void *user, const uint8_t *msg, size_t len)
+{
+	(void)user;
+	(void)msg;
+	(void)len;
+}
+
+void conns_event(void *user, const struct smcr_conn_event *event)
+{
+	(void)user;
+	switch (event->type) {
+	case SMCR_CONN_ESTABLISHED: break;
+	case SMCR_CONN_URGENT:
+	case SMCR_CONN_READABLE: pump_note_readable(&owner.pump); break;
+	case SMCR_CONN_WRITABLE: pump_note_writable(&owner.pump); break;
+	case SMCR_CONN_RESET:
+		pump_last(&owner.pump);
+		owner.over = true;
+		break;
+	case SMCR_CONN_FALLBACK:
+	case SMCR_CONN_FAILED:
+	case SMCR_CONN_CLOSED: owner.smc = owner.pump.conn = NULL; break;
+	default: break;
+	}
+}
+
+/* ---- the daemon ---- */
+
+static void end(void)
+{
+	owner.over = true;
+	owner.pump.conn = NULL;
+	owner.pump.shared = NULL;
+	shared_close(&owner.shared);
+}
+
+static void turn(void)
+{
+	int turns = 0;
+	bool more = true;
+	for (; more && !owner.over && owner.pump.conn && turns < TURNS_MOST; turns++) {
+		meddlers.accesses = 0;
+		more = pump_run(&owner.pump);
+		must(meddlers.accesses < ACCESSES_MOST);
+		if (owner.pump.violated) {
+			must(owner.meddled);
+			end();
+			pair_reset(&owner.pair);
+			if (owner.smc)
+				smcr_conn_abort(owner.smc);
+		} else if (owner.pump.closing) {
+			end();
+			pair_finish(&owner.pair);
+		}
+	}
+}
+
+/* daemon/conns/lookout.c */
+static void look(void)
+{
+	if (owner.over || !owner.pump.conn)
+		return;
+	if (shared_has_news(&owner.shared, owner.shared.now))
+		turn();
+	else if (!shared_is_timed(&owner.shared))
+		shared_stop_polling(&owner.shared);
+}
+
+static void hear(uint32_t events)
+{
+	if (owner.over)
+		return;
+	pump_note(&owner.pump, events);
+	turn();
+}
+
+/* ---- the program ---- */
+
+static void write_pair(const struct record *record, int flags)
+{
+	static const uint8_t bytes[70000];
+	size_t len = 1 + record->large % sizeof(bytes);
+	if (owner.program >= 0 && send(owner.program, bytes, flags & MSG_OOB ? 1 : len,
+				       MSG_DONTWAIT | MSG_NOSIGNAL | flags) > 0)
+		hear(EPOLLIN);
+}
+
+static void read_pair(const struct record *record)
+{
+	static uint8_t bytes[70000];
+	if (owner.program >= 0 &&
+	    recv(owner.program, bytes, 1 + record->large % sizeof(bytes), MSG_DONTWAIT) > 0)
+		hear(EPOLLOUT);
+}
+
+static void close_program(void)
+{
+	if (owner.program < 0)
+		return;
+	close(owner.program);
+	owner.program = -1;
+	hear(EPOLLIN | EPOLLRDHUP | EPOLLHUP);
+}
+
+/* One who takes bytes as the protocol says, as far as the page lets it. */
+static void take_memory(const struct record *record)
+{
+	struct path_page *page = (struct path_page *)owner.memory;
+	uint64_t taken;
+	path_reader_begin(page);
+	if (path_reader_look(page, &taken)) {
+		uint32_t n = path_reader_available(page, RING, taken);
+		if (record->small && n > record->small)
+			n = record->small;
+		path_reader_take(page, taken, n);
+	}
+	if (record->large % 4) /* or else it dies */
+		path_reader_end(page);
+}
+
+static void write_memory(const struct record *record)
+{
+	struct path_page *page = (struct path_page *)owner.memory;
+	uint64_t at;
+	if (!path_writer_lock(page))
+		return;
+	uint32_t n = path_writer_room(page, RING, &at);
+	if (record->small && n > record->small)
+		n = record->small;
+	path_writer_commit(page, at, n);
+	if (record->large % 4)
+		path_writer_unlock(page);
+}
+
+/* ---- the peer ---- */
+
+static void peer_writes(const struct record *record)
+{
+	struct smcr_conn *conn = owner.smc;
+	if (!conn || conn->eof || conn->urgent)
+		return;
+	uint64_t room = RING - (conn->rx_head - conn->rx_tail);
+	conn->rx_head += record->large % (room + 1);
+	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_READABLE });
+	turn();
+}
+
+static void peer_ends(const struct record *record)
+{
+	struct smcr_conn *conn = owner.smc;
+	if (!conn)
+		return;
+	if (record->large % 4 == 0) {
+		smcr_conn_tcp_event(conn, SMCR_TCP_RESET);
+		return;
+	}
+	conn->eof = true;
+	fake_event(conn, (struct smcr_conn_event){ SMCR_CONN_READABLE });
+	turn();
+}
+
+/* ---- */
+
+static void step(const struct record *record)
+{
+	switch (record->what % 16) {
+	case 0: turn(); break;
+	case 1: write_pair(record, 0); break;
+	case 2: write_pair(record, record->small % 4 ? 0 : MSG_OOB); break;
+	case 3: read_pair(record); break;
+	case 4:
+	case 5: take_memory(record); break;
+	case 6:
+	case 7: write_memory(record); break;
+	case 8:
+	case 9: peer_writes(record); break;
+	case 10: /* time passes, up to 65 ms */
+		owner.shared.now += record->small;
+		look();
+		break;
+	case 11: look(); break;
+	case 12:
+		script->silent = record->small % 2;
+		if (owner.smc && owner.pump.conn)
+			fake_echo(owner.smc);
+		turn();
+		break;
+	case 13:
+		if (!owner.over)
+			shared_poll(&owner.shared);
+		break;
+	case 14:
+		if (record->small % 4 == 0)
+			close_program();
+		else if (owner.program >= 0 && !shutdown(owner.program, (int)record->large % 3))
+			hear(EPOLLIN | EPOLLRDHUP);
+		break;
+	case 15: peer_ends(record); break;
+	}
+}
+
+static void begin(void)
+{
+	static const struct ipc_pair_name name = { .local.sa.sa_family = AF_INET,
+						   .peer.sa.sa_family = AF_INET };
+	struct ipc_pair_name mine = name;
+	struct smcr_conn_params params = { .user = &owner };
+	static uint64_t number;
+	owner = (struct owner){ .shared = { .fd = -1 } };
+	script->outcome = OUTCOME_ESTABLISHED;
+	mine.id = (uint64_t)getpid() << 32 | number++;
+	must(pair_open(&mine, -1, &owner.pair, &owner.program) == 0);
+	must(smcr_conn_start(NULL, &params, &owner.smc) == 0);
+	owner.pump = (struct pump){ .pair = &owner.pair, .conn = owner.smc };
+	must(shared_open(&owner.shared, owner.smc, 1000) == 0);
+	owner.pump.shared = &owner.shared;
+	pair_narrow(&owner.pair, owner.program);
+	owner.memory = mmap(NULL, owner.shared.layout.length, PROT_READ | PROT_WRITE, MAP_SHARED,
+			    owner.shared.fd, 0);
+	must(owner.memory != MAP_FAILED);
+}
+
+static void finish(void)
+{
+	size_t length = owner.shared.layout.length;
+	end();
+	if (owner.smc)
+		smcr_conn_abort(owner.smc);
+	pair_finish(&owner.pair);
+	if (owner.program >= 0)
+		close(owner.program);
+	munmap(owner.memory, length);
+	must(!fake_conns);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct script told;
+	struct records records = { data, size };
+	struct record record;
+	script = &told;
+	told = (struct script){ 0 };
+	begin();
+	while (record_next(&records, &record)) {
+		if (meddle_later(&record))
+			continue;
+		meddle_step_begins();
+		step(&record);
+		meddle_step_ends();
+	}
+	meddle_step_ends();
+	finish();
+	return 0;
+}
