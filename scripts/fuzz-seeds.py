@@ -6,7 +6,8 @@ usage: fuzz-seeds.py DIRECTORY
 
 Writes DIRECTORY/fuzz_NAME/... with one file a distinct message: TCP options, CLC messages, LLC and
 CDC messages, RoCE packets (behind two bytes that fuzz_roce reads as IPv4 identification), frames of
-the daemon's socket, HTTP requests for metrics, and rules of the administrator's.
+the daemon's socket, what a program does there, HTTP requests for metrics, and rules of the
+administrator's.
 """
 import glob
 import gzip
@@ -117,6 +118,39 @@ def add_ipc(seeds):
         seeds.add("fuzz_ipc", struct.pack("=H", 1) + b"\0" + name.encode())
 
 
+def add_steps(seeds, target, *steps):
+    """As tests/fuzz/records.h has them: what, who, small, large."""
+    seeds.add(target, b"".join(struct.pack("=BBHI", *step) for step in steps))
+
+
+def add_sessions(seeds):
+    """Steps of tests/fuzz/fuzz_session.c."""
+    opened = ((0, 0, 0, 0), (2, 0, 0, 0))
+    read = (7, 0, 0, 0)
+    for kind, descriptor in ((0, 0), (1, 2), (2, 0)):
+        handover = (2, 0x10, descriptor, kind)
+        # The pair end is the third thing that the program holds then.
+        for request in (0x40, 0x60, 0x80, 0xA0):
+            add_steps(seeds, "fuzz_session", *opened, handover, read, (2, request, 4, 2), read)
+        memory = (2, 0xA0, 4, 2)
+        use = ((8, 2, 0, 5000), (8, 2, 1 << 4, 9000), (10, 3, 16, 100), (15, 0, 3, 0))
+        add_steps(seeds, "fuzz_session", *opened, handover, read, memory, read, *use, (8, 2, 3 << 4, 0))
+        for script in (0, 2, 3, 6):
+            add_steps(seeds, "fuzz_session", (12, 0, script, 0), *opened, handover, read, *use,
+                      (11, 0, 2, 0), *use, (14, 0, 0, 1000000))
+        for fallback in (2, 6, 0x10 | 2):
+            add_steps(seeds, "fuzz_session", (12, 0, fallback, 0), *opened, handover, read,
+                      (2, 0x40, 4, 1 << 16 | 2), read)
+        add_steps(seeds, "fuzz_session", (12, 0, 0, 0), *opened, handover, read, (2, 0x80, 4, 1 << 16 | 2),
+                  (8, 0, 1, 28 << 8 | 3), (8, 0, 3, 28 << 8 | 3), (11, 0, 1, 0), read, (15, 0, 0x77, 0))
+        for name in (2, 9, 13, 1):
+            for level in range(2):
+                add_steps(seeds, "fuzz_session", *opened, handover, read,
+                          *((2, 0x60, 4 | level << 6, 4 << 16 | name << 8 | op << 4 | 2) for op in range(3)), read)
+    for first in range(8):
+        add_steps(seeds, "fuzz_session", *opened, (2, 0xC0, 0, first | 20 << 9), read, (13, 0, 0x100, 0), read)
+
+
 def add_rules(seeds):
     for rule in (
         "deny port 22",
@@ -145,6 +179,7 @@ def main():
     captures = os.path.join(os.path.dirname(__file__), "../tests/captures/*.pcap.gz")
     add_captures(seeds, sorted(glob.glob(captures)))
     add_ipc(seeds)
+    add_sessions(seeds)
     add_rules(seeds)
     add_scrape(seeds)
 
