@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Two engines that talk to each other while the input forges CLC, LLC and CDC between them, cuts
- * paths, removes RNICs and lets time pass. Whatever comes, the invariants of both engines hold
- * after every step (the engine pair checks them), nothing is read or written outside a buffer, and
- * nothing is left when the engines are freed (SEC-6).
+ * paths, removes RNICs, has them complete late or not at all, and lets time pass. Whatever comes,
+ * the invariants of both engines hold after every step (the engine pair checks them), nothing is
+ * read or written outside a buffer, and nothing is left when the engines are freed (SEC-6).
  */
 #include <string.h>
 
@@ -200,11 +200,80 @@ static void change_device(struct pair *pair, struct input *in, int side)
 	pair_add_device(pair, side, &info);
 }
 
+/* Whether or not it makes sense. */
+static void command(struct pair *pair, struct input *in, int side)
+{
+	struct smcr_engine *engine = pair->side[side].engine;
+	const struct smcr_command command = {
+		.type = (enum smcr_command_type)(next(in) % (SMCR_COMMAND_FAILOVER + 1)),
+		.lgr = engine->lgrs ? engine->lgrs->id : next(in),
+		.link = next(in) % 5,
+		.to = next(in) % 5,
+		.orderly = next(in) % 2,
+	};
+	uint64_t id;
+	if (smcr_engine_command(engine, &command, &id) == 0 && next(in) % 4 == 0)
+		smcr_engine_command_forget(engine, id);
+}
+
+/* One of the next calls to the RNIC fails. */
+static void fail_call(struct pair_side *side, struct input *in)
+{
+	int *const calls[] = { &side->fail_qp_create, &side->fail_qp_connect,
+			       &side->fail_qp_start,  &side->fail_mr_register,
+			       &side->fail_mem_alloc, &side->fail_post };
+	*calls[next(in) % 6] = 1 + next(in) % 4;
+}
+
+/* RNICs complete late, in another order, or with errors; the daemon hangs while time passes, and
+ * runs its timers when everything else has come already; operators interfere. */
+static void disturb(struct pair *pair, struct input *in, int which)
+{
+	struct pair_side *side = &pair->side[which];
+	const struct smcr_link *link;
+	switch (next(in) % 10) {
+	case 0:
+		side->hold_completions = true;
+		side->hold_link = next(in) % 4;
+		break;
+	case 1: side->hold_completions = false; break;
+	case 2:
+		link = any_link(pair, which, next(in));
+		if (link)
+			smcr_engine_qp_failed(side->engine, link->ref, "made to fail");
+		break;
+	case 3: fail_call(side, in); break;
+	case 4: side->hung = next(in) % 2; break;
+	case 5: side->most = next(in) % 2 ? 1024 : 0; break;
+	case 6: side->keep_memory = next(in) % 2; break;
+	case 7: command(pair, in, which); break;
+	case 8:
+		(void)smcr_engine_device_drain(side->engine, pair_device(which, next(in) % 2).id,
+					       next(in) % 2);
+		break;
+	case 9: /* timers long after their time, or none */
+		pair->now += (uint64_t)next(in) << next(in) % 20;
+		smcr_engine_set_time(side->engine, pair->now);
+		smcr_engine_run(side->engine, pair->now);
+		break;
+	}
+}
+
+/* What stands still goes on. */
+static void calm(struct pair *pair)
+{
+	for (int i = 0; i < 2; i++) {
+		pair->side[i].hold_completions = pair->side[i].hung = false;
+		pair->side[i].fail_post = 0;
+	}
+}
+
 /** @return false: enough */
 static bool step(struct pair *pair, struct input *in)
 {
 	int side = next(in) % 2, conn = pair->num_conns ? next(in) % pair->num_conns : 0;
 	struct pair_end *end = &pair->conns[conn].end[side];
+	uint8_t what;
 	switch (next(in) % 16) {
 	case 0:
 	case 1:
@@ -234,8 +303,11 @@ static bool step(struct pair *pair, struct input *in)
 			;
 		break;
 	case 15:
-		if (!next(in))
+		what = next(in);
+		if (!what)
 			smcr_engine_shutdown(pair->side[side].engine);
+		else if (what >= 64)
+			disturb(pair, in, side);
 		else if (end->smc && pair->side[side].engine->lgrs)
 			(void)smcr_engine_test_link(pair->side[side].engine,
 						    pair->side[side].engine->lgrs->id, 1);
@@ -264,6 +336,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		pair_pump(pair);
 	for (int steps = 0; steps < MAX_STEPS && step(pair, &in); steps++)
 		;
+	calm(pair);
 	pair_run(pair, 1000000);
 	pair_free(pair);
 	return 0;
