@@ -31,6 +31,8 @@
 #define LARGE_ONE_IN 20000      /* messages: what waits for smcrd is bounded in bytes */
 #define LONG         60000
 #define NAME_LEN     256
+#define MANAGER      "/org/smcrd", "org.smcrd.Manager1"
+#define PROPERTIES   "org.freedesktop.DBus.Properties"
 #define NUMBER(a)    (sizeof(a) / sizeof((a)[0]))
 
 static struct random rnd;
@@ -63,7 +65,7 @@ static const char *const interfaces[] = {
 	"org.smcrd.Link1",
 	"org.smcrd.Device1",
 	"org.smcrd.Nonsense1",
-	"org.freedesktop.DBus.Properties",
+	PROPERTIES,
 	"org.freedesktop.DBus.Introspectable",
 	"org.freedesktop.DBus.Peer",
 	"org.freedesktop.DBus.ObjectManager",
@@ -150,6 +152,16 @@ static void put_nested(sd_bus_message *message)
 		sd_bus_message_close_container(message);
 }
 
+static void put_text(sd_bus_message *message)
+{
+	sd_bus_message_append(message, "s", some_text());
+}
+
+static void put_manager(sd_bus_message *message)
+{
+	sd_bus_message_append(message, "s", "org.smcrd.Manager1");
+}
+
 static void put_arguments(sd_bus_message *message)
 {
 	if (random_below(&rnd, LARGE_ONE_IN) == 0) {
@@ -158,7 +170,7 @@ static void put_arguments(sd_bus_message *message)
 	}
 	switch (random_below(&rnd, 10)) {
 	case 0: break;
-	case 1: sd_bus_message_append(message, "s", some_text()); break;
+	case 1: put_text(message); break;
 	case 2: sd_bus_message_append(message, "u", random_below(&rnd, 4)); break;
 	case 3: sd_bus_message_append(message, "uy", random_below(&rnd, 4), 1); break;
 	case 4: sd_bus_message_append(message, "ss", "org.smcrd.Manager1", "Version"); break;
@@ -171,14 +183,39 @@ static void put_arguments(sd_bus_message *message)
 
 /* ---- messages ---- */
 
-static int make_call(sd_bus *sd, sd_bus_message **ret)
+/* One that smcrd answers, or refuses as it refuses whoever is no administrator. */
+static int make_proper_call(sd_bus *sd, sd_bus_message **ret)
 {
-	const bool all = random_below(&rnd, 20) == 0;
-	int r = sd_bus_message_new_method_call(
-		sd, ret, "org.smcrd", all ? "/org/smcrd" : some_path(),
-		all ? "org.freedesktop.DBus.ObjectManager" : one_of(interfaces, NUMBER(interfaces)),
-		all ? "GetManagedObjects" : some_member());
-	if (r >= 0 && !all)
+	static const struct {
+		const char *path, *interface, *member;
+		void (*put)(sd_bus_message *message);
+	} calls[] = {
+		{ MANAGER, "ShowInfo", NULL },
+		{ MANAGER, "ShowMetrics", NULL },
+		{ MANAGER, "ShowConnection", put_options },
+		{ MANAGER, "ShowLink", put_options },
+		{ MANAGER, "ShowEvent", put_options },
+		{ MANAGER, "BeginDrain", put_options },
+		{ MANAGER, "AddUeid", put_text },
+		{ "/org/smcrd", PROPERTIES, "GetAll", put_manager },
+		{ "/org/smcrd", "org.freedesktop.DBus.Introspectable", "Introspect", NULL },
+		{ "/org/smcrd/link", "org.freedesktop.DBus.Introspectable", "Introspect", NULL },
+		{ "/org/smcrd", "org.freedesktop.DBus.ObjectManager", "GetManagedObjects", NULL },
+	};
+	const uint32_t which = random_below(&rnd, NUMBER(calls));
+	int r = sd_bus_message_new_method_call(sd, ret, "org.smcrd", calls[which].path,
+					       calls[which].interface, calls[which].member);
+	if (r >= 0 && calls[which].put)
+		calls[which].put(*ret);
+	return r;
+}
+
+static int make_wild_call(sd_bus *sd, sd_bus_message **ret)
+{
+	int r = sd_bus_message_new_method_call(sd, ret, "org.smcrd", some_path(),
+					       one_of(interfaces, NUMBER(interfaces)),
+					       some_member());
+	if (r >= 0)
 		put_arguments(*ret);
 	return r;
 }
@@ -227,7 +264,11 @@ static int make(sd_bus *sd, sd_bus_message **ret)
 	switch (random_below(&rnd, 10)) {
 	case 0: return make_signal(sd, ret);
 	case 1: return make_answer(sd, ret);
-	default: return make_call(sd, ret);
+	case 2:
+	case 3:
+	case 4:
+	case 5: return make_proper_call(sd, ret);
+	default: return make_wild_call(sd, ret);
 	}
 }
 
