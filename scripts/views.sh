@@ -154,7 +154,7 @@ view connection pid 1 # nobody's: all are looked at
 view link group "$group"
 view rmb group "$group"
 view event group "$group"
-view config show --effective
+view config -d
 judge "\`smcrctl doctor\`" "$LIMIT_MS" "$(taken 0.02 doctor)" "$(taken 0.02 doctor -j)"
 echo
 echo '| | median | longest |'
