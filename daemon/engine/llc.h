@@ -69,31 +69,34 @@ struct smcr_llc_flow {
 	unsigned int repeated; /* how often CONFIRM or DELETE LINK was */
 	/* when to try for another link (llc_links.c) */
 	struct {
-		bool wanted;         /* server: ADD LINK is due; client: the notice is */
-		bool client_changed; /* server: the client may have an RNIC that it had not */
+		bool wanted; /* server: ADD LINK is due; client: the notice of an RNIC is due */
+		bool client_changed; /* server: the client may have another RNIC than before */
 		enum smcr_add_occasion why;
 		uint64_t last;           /* when the last attempt began */
-		uint64_t delay;          /* the last pause after a failure, 0: none failed */
+		uint64_t delay;          /* the last pause after a failure; 0: nothing has failed */
 		struct smcr_timer retry; /* ERR-70 */
 		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
 		bool asked;
 		uint64_t asked_on;
-		/** Number of the link of the last attempt that was given up; the peer may still
-		 *  say something of it. 0: none, or it has */
+		/** Number of the new link of the last attempt that was given up, about which the
+		 * peer may still say something. 0: there is none, or the peer has said that */
 		uint8_t given_up;
 	} add;
 	/* ADD LINK of version 2 */
 	struct smcr_llc_rtokens rtokens; /* of the last one that came */
-	bool add_held; /* client: it waits for the end of the own CONFIRM RKEY exchange */
+	bool add_held; /* client: ADD LINK has come, and waits for the end of the own CONFIRM RKEY
+			  exchange */
 	struct smcr_llc_queued held_add;
 	/* ADD LINK CONTINUATION */
 	struct smcr_slab *own[SMCR_MAX_RMBS]; /* RMBs to tell, in order */
 	unsigned int own_count, own_next;
 	bool peer_counted; /* its first CONTINUATION has come, or its RTokens with ADD LINK */
 	uint8_t peer_left; /* what its next one must say (ADDL-9) */
-	bool cont_held;    /* client: its first one waits for the end of the own RKEY exchange */
-	bool cont_overdue; /* it has waited long enough */
-	bool add_overdue;  /* the answer is, and the carrier is tested (deployed dialect) */
+	bool cont_held; /* client: the first CONTINUATION has come, and waits for the end of the own
+			   RKEY exchange */
+	bool cont_overdue; /* that exchange has taken too long: do not wait any longer */
+	bool add_overdue;  /* the answer to ADD LINK is late, and the carrier is tested (deployed
+			      dialect) */
 	struct smcr_llc_add_link_cont held_cont;
 	/* own RKEY exchange */
 	struct {
@@ -187,12 +190,13 @@ void smcr_llc_server_gave_up(struct smcr_lgr *lgr, const struct smcr_link *keep)
 void smcr_llc_await(struct smcr_lgr *lgr);
 /** A link has failed: break what runs on it (SER-6), tell the peer on another, or end the group. */
 void smcr_llc_link_lost(struct smcr_link *link);
-/** Does a link work, or may one still come of the exchange that runs? */
+/** Does a link work, or may the exchange that runs still lead to one? */
 bool smcr_llc_alive(const struct smcr_lgr *lgr);
 /** Deployed dialect: an answer about another link is late. @return true: the link that carried the
  *  question is tested, and may stay if it answers */
 bool smcr_llc_carrier_may_stay(struct smcr_link *carrier);
-/** The link has answered TEST LINK: what waits on it for an answer waits for nothing. */
+/** The link has answered TEST LINK: it is sound, and an answer that is still missing will not
+ * come. */
 void smcr_llc_link_answers(struct smcr_link *link);
 
 /* ---- llc_schedule.c ---- */
@@ -210,12 +214,12 @@ void smcr_llc_send_rtokens(struct smcr_link *link, const struct smcr_llc_msg *ms
 void smcr_llc_sent(struct smcr_link *link, const struct smcr_tx_entry *entry, bool ok);
 
 /* ---- llc_receive.c ---- */
-/** A message that was decoded, and may be acted upon, goes to its exchange. */
+/** Give a message that may be acted upon to the function that handles its type. */
 void smcr_llc_dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** The link is out of sync (ERR-63): it goes down. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what);
-/** A message that nothing here waits for: out of sync. In version 2 it is dropped, as deployed
- * peers do: they answer late, and repeat. */
+/** Nothing waits for this message: the link is out of sync. In version 2 the message is dropped,
+ * as deployed peers do, because they answer late and repeat what they say. */
 void smcr_llc_unexpected(struct smcr_link *link, const char *what);
 
 /* ---- llc_collide.c ---- */
@@ -230,7 +234,7 @@ enum smcr_collision {
 enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg);
 /** Keep a request of the peer until the exchange that runs has ended (SER-5). */
 void smcr_llc_queue(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** The next one whose link is still there. @return false: none */
+/** Take the next request whose link is still there. @return false: there is none */
 bool smcr_llc_dequeue(struct smcr_lgr *lgr, struct smcr_link **ret_link,
 		      struct smcr_llc_msg *ret_msg);
 /** Forget what came on a link that has failed. */
@@ -258,7 +262,8 @@ void smcr_llc_first_contact_over(struct smcr_lgr *lgr);
 /** First contact breaks: Decline before the point of no return (ERR-18), else reset (ERR-7). The
  *  group ends. */
 void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason, int error);
-/** The same because the carrier of the exchange has failed; perhaps not at once. */
+/** The link that carries the exchange has failed, and with it the first contact; perhaps the
+ * Decline has to wait. */
 void smcr_llc_first_contact_link_lost(struct smcr_lgr *lgr);
 /** First contact: the peer does not answer. The TCP connection is broken, the group ends. */
 void smcr_llc_first_contact_timed_out(struct smcr_lgr *lgr);
@@ -277,8 +282,9 @@ void smcr_llc_set_active(struct smcr_link *link, const struct smcr_llc_confirm_l
 bool smcr_llc_prove(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm);
 /** Full-size packets of the link pass: go on with the CONFIRM LINK that has waited for that. */
 void smcr_llc_path_proved(struct smcr_link *link);
-/** Server, version 2: the answer to CONFIRM LINK takes long. Deployed clients drop one that comes
- *  before they wait for it: say it once more. @return false: it was said twice */
+/** Server: the answer to CONFIRM LINK takes long. In version 2 say it once more, for deployed
+ * clients drop a CONFIRM LINK that comes before they wait for it. @return false: it was said
+ * twice */
 bool smcr_llc_repeat_confirm(struct smcr_lgr *lgr);
 void smcr_llc_on_confirm_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
@@ -287,7 +293,7 @@ void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_ll
 void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
 /** No two links are parallel (LG-3), at most one is asymmetric (LG-4). */
 bool smcr_llc_topology_ok(const struct smcr_lgr *lgr);
-/** The one without which all links are symmetric, or NULL; of two, the newer one. */
+/** The link without which all links are symmetric, or NULL; of two, the newer one. */
 struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr);
 /** Links that count against the limit (LG-4). */
 unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr);
@@ -298,7 +304,8 @@ bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, c
 			       const struct smcr_link *except);
 /** An active RNIC on the group's LAN (ADDL-17) that has a link of the group, or NULL. */
 struct smcr_device *smcr_llc_used_device(const struct smcr_lgr *lgr);
-/** One that has none other than `except`, rather one that has none at all, or NULL. */
+/** An active RNIC on the LAN that has no link other than `except`; rather one that has no link at
+ * all; or NULL. */
 struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
 					   const struct smcr_link *except);
 /** Server: the RNIC to try with, or NULL: nothing can be added (LG-8). `client_changed`: the client
@@ -320,18 +327,18 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 bool smcr_llc_start_add_link(struct smcr_lgr *lgr);
 /** Client: tell the server of an RNIC without a link, if that is due (ADDL-15). */
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
-/** Is the number of links below what can be told of in CONFIRM RKEY (version 2)? */
+/** Version 2: can CONFIRM RKEY tell of one link more? */
 bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
-/** Server: no link can be added; a client that has asked is told so. */
+/** Server: no link can be added. Tell a client that has asked. */
 void smcr_llc_refuse_add(struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** Either side: an attempt to add a link begins; has ended (ERR-70). */
+/** Either side: an attempt to add a link begins; an attempt has ended (ERR-70). */
 void smcr_llc_add_attempt(struct smcr_lgr *lgr);
 void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why);
 
 /* ---- llc_add_link.c ---- */
-/** Server: set up one link more on `device`. @return 0 or why not */
+/** Server: begin to add a link on `device`. @return 0 or why that is not possible */
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier);
 /* Rows of the table of steps. */
 /** The answer to ADD LINK, or what follows it, is late. Deployed dialect: the carrier is tested.
@@ -341,9 +348,10 @@ bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr);
 void smcr_llc_add_link_give_up(struct smcr_lgr *lgr);
 /** The carrier has failed before CONFIRM LINK: there will be no new link. */
 void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr);
-/** The carrier has failed after that: the new link is all that is needed. */
+/** The carrier has failed when CONFIRM LINK was due: that comes on the new link, so the exchange
+ * goes on. */
 void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr);
-/** The new link has failed: server and client have it deleted. */
+/** The new link has failed: have it deleted, as the server; as the client. */
 void smcr_llc_delete_added(struct smcr_lgr *lgr);
 void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr);
 
@@ -366,13 +374,14 @@ void smcr_llc_add_link_resume(struct smcr_lgr *lgr);
 void smcr_llc_rtokens_list(struct smcr_lgr *lgr);
 /** Version 2: those for the new link. */
 struct smcr_llc_rtokens smcr_llc_rtokens_own(const struct smcr_llc_flow *flow);
-/** The next two of them, in an ADD LINK CONTINUATION. */
+/** Send the next two of them in an ADD LINK CONTINUATION. */
 void smcr_llc_rtokens_send_cont(struct smcr_lgr *lgr, bool reply);
-/** Take in the peer's. @return false: they do not fit (ERR-55) */
+/** Take in RTokens of the peer. @return false: they do not fit (ERR-55) */
 bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont);
-/** Version 2: those of its ADD LINK. @return false: an RMB in use has none (ERR-55) */
+/** Version 2: take in those that came with ADD LINK. @return false: an RMB in use has none
+ * (ERR-55) */
 bool smcr_llc_rtokens_take_all(struct smcr_lgr *lgr);
-/** Has either side more to tell? */
+/** Has either side more RTokens to tell? */
 bool smcr_llc_rtokens_left(const struct smcr_lgr *lgr);
 
 /* ---- llc_delete_link.c ---- */
@@ -384,8 +393,8 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
 void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number);
 /** Server: start the exchange that deletes `link` (DELL-1). */
 void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
-/** The carrier has answered TEST LINK: new links whose deletion the client has asked for there are
- *  gone. */
+/** Client: the carrier has answered TEST LINK. New links whose deletion was asked for on it are
+ * gone. */
 void smcr_llc_forget_new_links(struct smcr_link *carrier);
 /** Server, deployed dialect: the client does not answer in time. @return true: it has been asked
  *  again */
@@ -394,25 +403,25 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
 bool smcr_llc_another_stays(const struct smcr_link *link);
 /** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
 void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
-/** Server: a link whose deletion need not wait any longer, or NULL. */
+/** Server: a link that may be deleted now, or NULL. */
 struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr);
 /** Client: ask for the deletion of links that have failed, or are not wanted any more, and of which
  *  the server has not been told yet. */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr);
 /** Either: have a link that works deleted in good order, because an operator wants it. */
 void smcr_llc_give_up(struct smcr_link *link);
-/** A link has failed: have it deleted, unless that is under way. */
+/** A link has failed: have it deleted, unless its deletion has begun. */
 void smcr_llc_delete_failed(struct smcr_link *link);
-/** Client: requests to delete that went out on a link that has failed now go out again. */
+/** Client: a link has failed. Ask again for the deletions that were asked for on it. */
 void smcr_llc_ask_again(struct smcr_link *lost);
 /** Server: the carrier of the exchange that deletes a link has failed. */
 void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr);
-/** A link whose deletion was wanted, and has not begun, stays after all. */
+/** Take back a deletion that is WANTED: the link stays. */
 void smcr_llc_keep_link(struct smcr_link *link);
 /** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good
  *  order (DELL-5). */
 void smcr_llc_request_delete(struct smcr_link *link);
-/** Both sides agree that this link is gone: free it, from the timer queue. */
+/** Both sides know that this link is gone: it is freed from the timer queue. */
 void smcr_llc_link_agreed_gone(struct smcr_link *link);
 void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *msg);

@@ -88,8 +88,8 @@ static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *r
 	return rc ? rc : smcr_link_start(subject);
 }
 
-/** Deployed clients may reject after they have accepted, when something fails on their side later.
- */
+/** Deployed clients may reject an ADD LINK that they have accepted, when something fails on their
+ * side later. */
 static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link *link,
 			const struct smcr_llc_add_link *reply)
 {
@@ -98,16 +98,16 @@ static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link
 	       reply->link_number == flow->subject->number;
 }
 
-/** Server: the client has given the new link up, and what it had said about it before comes now, on
- *  another link than that. */
+/** Server: the client has given the new link up. What it had said about the link before that
+ * comes only now, on another link. */
 static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
 {
 	return smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_DELETE_LINK &&
 	       flow->subject->number == link_number && flow->subject->state == SMCR_LINK_FAILED;
 }
 
-/** Server: deployed clients that have answered DELETE LINK for a new link that they could not
- * confirm refuse it too, once, when the attempt is over already or the next one has begun. */
+/** Server: a deployed client that could not confirm a new link answers DELETE LINK, and then also
+ * refuses the ADD LINK. That comes when the attempt is over, or the next one has begun. */
 static bool refused_once_more(struct smcr_llc_flow *flow, const struct smcr_llc_add_link *reply)
 {
 	if (!reply->reject || !flow->add.given_up || reply->link_number != flow->add.given_up)
@@ -212,7 +212,7 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 		msg.add_link.reject_reason = reason;
 	smcr_llc_send(carrier, &msg);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && !smcr_link_usable(carrier))
-		return;           /* it could not be sent: the lost link decides (ERR-18) */
+		return;           /* the reply could not be sent: the lost link decides (ERR-18) */
 	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "we have refused the server's offer");
 }
@@ -246,20 +246,20 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 	return 0;
 }
 
-/** Is an own RMB being announced? Whether the server knows it should be known before RMBs are
- * listed, so the listing waits for the end of that exchange. */
+/** Is an own RMB being announced? RMBs are listed when it is known whether the server knows that
+ * one, so the list waits for the end of that exchange. */
 static bool announcing(const struct smcr_llc_flow *flow)
 {
 	return flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue;
 }
 
-/** The listing waits; not for long, as deployed servers wait two seconds. */
+/** The list must not wait for long: deployed servers wait two seconds for it. */
 static void hasten_announcement(struct smcr_lgr *lgr)
 {
 	smcr_timer_start(lgr->engine, &lgr->llc->rkey.timer, lgr->engine->config.llc_timeout / 8);
 }
 
-/** Version 2, where the answer itself lists the RMBs. */
+/** Version 2, where the reply to ADD LINK itself lists the RMBs. */
 static bool hold_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -304,7 +304,8 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	}
 	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
 	if (announcing(flow) && flow->step == SMCR_LLC_C_AWAIT_ADD_CONT) {
-		/* ADD LINK may have overtaken the reply, on another link. */
+		/* ADD LINK may have overtaken the reply to CONFIRM RKEY, which comes on another
+		 * link. */
 		flow->held_cont = msg->add_link_cont;
 		flow->cont_held = true;
 		hasten_announcement(lgr);

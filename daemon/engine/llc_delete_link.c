@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * DELETE LINK of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4, A.3.4). That of all is in
- * llc_delete_all.c.
+ * DELETE LINK of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4, A.3.4). DELETE LINK of all
+ * links is in llc_delete_all.c.
  */
 #include <errno.h>
 
@@ -47,7 +47,8 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
 /** How long connections may take to leave a link that is to be deleted in good order (DELL-5). */
 #define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
 
-/** A link that works is to go: those that write on it move, and none comes. */
+/** A link that works is to be deleted: connections that write on it move to others, and no new
+ * one comes. */
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
@@ -86,8 +87,8 @@ void smcr_llc_keep_link(struct smcr_link *link)
 	smcr_event_link_up(link);
 }
 
-/** Is the deletion due, because nothing of ours is under way on the link, or no more patience left?
- */
+/** May the deletion begin, because nothing of ours is under way on the link, or because
+ * connections have had their time? */
 static bool is_due(const struct smcr_link *link)
 {
 	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
@@ -128,7 +129,7 @@ void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct s
 	smcr_llc_send(carrier, &msg);
 }
 
-/** Each request has its reply, also those that were repeated. */
+/** A request that was repeated gets a reply each time; the second one belongs to nothing. */
 static bool is_spare_reply(struct smcr_link *link)
 {
 	if (!link->deletions_repeated)
@@ -138,7 +139,7 @@ static bool is_spare_reply(struct smcr_link *link)
 	return true;
 }
 
-/** A link that has worked, and is missed (ADDL-14). */
+/** Is the group poorer than it should be without this link (ADDL-14)? */
 static bool missed(const struct smcr_link *link)
 {
 	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
@@ -168,8 +169,8 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 
 /* ---- server: the reply does not come, or the carrier is lost ---- */
 
-/** At first after twice the time of an answer, which a TEST LINK has then had; then ever less
- * often. */
+/** The order is repeated after twice the time that an answer may take, so that TEST LINK has had
+ * its own; then ever less often. */
 #define MAX_DOUBLINGS 6
 
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
@@ -190,8 +191,8 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	return true;
 }
 
-/** A link that was being deleted in order, and has become the last one that works: it stays until
- * there is another one. */
+/** A link that was being deleted in good order has become the last one that works: it is used
+ * again until there is another one. */
 static void keep_last(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -204,7 +205,7 @@ static void keep_last(struct smcr_link *link)
 	smcr_failover_rebalance(lgr);
 }
 
-/* The order goes out again on another link, with one for the carrier (ERR-36). */
+/* The order goes out again on another link, and so does one for the carrier (ERR-36). */
 void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	struct smcr_link *subject = lgr->llc->subject;
@@ -215,7 +216,7 @@ void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 
 /* ---- server: the client asks ---- */
 
-/** The client asks for the deletion of one link; the answer is our own request (DELL-6). */
+/** The client asks for the deletion of one link. We answer with our own request (DELL-6). */
 static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -224,20 +225,21 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
 	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (!target || target->deletion.state == SMCR_DELETION_AGREED) {
-		/* the reply to our own request may be lost to it */
+		/* perhaps the client believes that its reply to our order was lost (A63) */
 		smcr_row(lgr, SMCR_ROW_ERR_56);
 		struct smcr_llc_msg reply = smcr_llc_delete_link_of(
 			request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
 	} else if (adding && target == flow->subject) {
-		/* The exchange has failed with it: the client says no more about it. */
+		/* The exchange that adds the link has failed: the client says nothing more about
+		 * it. */
 		bool works = flow->carrier && smcr_link_works(flow->carrier);
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_delete_link(lgr, target, works ? flow->carrier : link);
 	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING) {
 		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
 	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
-		/* The exchange that runs on it fails by itself (3.5.5.3): no need to wait. */
+		/* The exchange that runs on this link fails with it (3.5.5.3): no need to wait. */
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
 	} else if (smcr_llc_collision(lgr, msg) == SMCR_QUEUE) {
 		smcr_llc_queue(link, msg);
@@ -269,8 +271,8 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 
 /* ---- client: the server is asked ---- */
 
-/** On which link to ask: about the new link of an ADD LINK exchange on the one that carries it, so
- *  that nothing said there before is overtaken. */
+/** The link to ask on. About the new link of an ADD LINK exchange that is the exchange's carrier,
+ * so that the request does not overtake what was said there before. */
 static struct smcr_link *request_carrier(const struct smcr_link *link)
 {
 	const struct smcr_llc_flow *flow = link->lgr->llc;
@@ -300,8 +302,8 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	smcr_llc_send(carrier, &msg);
 }
 
-/* Perhaps there was no link to ask on before, or the link on which we have asked is gone (DELL-5).
- */
+/* These have not been asked for, because there was no link to ask on, or the link that carried
+ * the request is gone (DELL-5). */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -314,8 +316,9 @@ void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
 	}
 }
 
-/** The server does not know a link that we asked it to delete: then it is gone. Perhaps both sides
- * know that already, because its own order, on another link, was faster than our request. */
+/** The server does not know a link that we have asked it to delete: then the link is gone.
+ * Perhaps we know that already, because the server's own order came on another link and was
+ * faster. */
 void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -395,7 +398,7 @@ void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number)
 
 /* ---- client: no order comes, or the carrier is lost ---- */
 
-/** ERR-33: the server does not answer, so the link that carried the request is dead too. */
+/** ERR-33: the server does not act on our request, so the link that carried it is dead too. */
 static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
@@ -413,9 +416,9 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 	smcr_link_fail(carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
 }
 
-/** A new link that was never in use. A deployed server that has given it up does not know it any
- *  more, and answers nothing to a request about what it does not know (ERR-56). In first contact
- *  the program must not hear of the connection before there is an answer (ERR-28). */
+/** Has the server forgotten a new link, which was never in use? A deployed server that has given
+ * it up answers nothing to a request about it (ERR-56). Not in first contact, where the program
+ * must not hear of the connection before there is an answer (ERR-28). */
 static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
 {
 	const struct smcr_deletion *deletion = &link->deletion;

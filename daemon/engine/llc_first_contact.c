@@ -53,7 +53,8 @@ void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link)
 	smcr_llc_expect_completion(lgr);
 }
 
-/** What the first exchange fixes for the life of the group; in version 2 CLC did. */
+/** Note what the first CONFIRM LINK fixes for the life of the group. In version 2 CLC has done
+ * that. */
 static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
 		   const struct smcr_llc_confirm_link *reply)
 {
@@ -69,7 +70,7 @@ static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *req
 	lgr->dialect = smcr_llc_choose_dialect(lgr->dialect_policy, request->flags, reply->flags);
 }
 
-/** Version 2 has the deployed dialect only: the peer says whether it agrees. */
+/** Version 2 has the deployed dialect only: does the peer agree? */
 static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *c)
 {
 	if (!smcr_lgr_is_v2(lgr) || c->flags & SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER)
@@ -78,7 +79,7 @@ static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link 
 	return false;
 }
 
-/** No second link is meant to be: the first contact is over with the first one. */
+/** There will be no second link: the first contact is over with the first one. */
 static void one_link_is_enough(struct smcr_lgr *lgr)
 {
 	lgr->fc.committed = true;
@@ -101,7 +102,7 @@ static void answer_first(struct smcr_link *link, const struct smcr_llc_confirm_l
 	smcr_llc_send(link, &reply); /* RV-9 */
 	if (lgr->max_links == 1 && smcr_link_usable(link))
 		one_link_is_enough(lgr);
-	else /* one that could not be sent: the lost link decides (ERR-18) */
+	else /* if the reply could not be sent, the lost link decides (ERR-18) */
 		smcr_llc_expect_completion(lgr);
 }
 
@@ -126,8 +127,8 @@ void smcr_llc_first_link_asked(struct smcr_link *link, const struct smcr_llc_con
 		answer_first(link, request);
 }
 
-/* Our reply to CONFIRM LINK has arrived, so that the server counts on the link; it seems to be
- * unable to add another one. */
+/* Our reply to CONFIRM LINK has arrived, so the server counts on the link. It seems that it
+ * cannot add another one. */
 bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr)
 {
 	if (!smcr_lgr_is_v2(lgr) || lgr->fc.declining ||
@@ -139,8 +140,8 @@ bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr)
 
 /* ---- server: the reply has come ---- */
 
-/** Version 2: no second link can be set up just now. The client, which waits for it, is asked in a
- *  way that any client refuses at once, by the MTU. */
+/** Version 2: no second link can be set up just now, but the client waits for ADD LINK. It gets
+ * one with an MTU that any client refuses at once. */
 static void offer_nothing(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -194,8 +195,8 @@ void smcr_llc_first_link_proved(struct smcr_link *link, const struct smcr_llc_co
 
 void smcr_llc_first_contact_over(struct smcr_lgr *lgr)
 {
-	/* If the only link has just failed, nothing opens: what the failure brings is on its way.
-	 */
+	/* If the only link has just failed, nothing opens: its failure is about to be dealt
+	 * with. */
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_any_link(lgr, NULL))
 		smcr_clc_first_contact_done(lgr); /* RV-12 */
 }
@@ -211,7 +212,7 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr)
 							       : config->fc_send_timeout_client);
 }
 
-/** Do small packets pass, as what we have said or written last was delivered? */
+/** Was what we have said or written last delivered, so that at least small packets pass? */
 static bool something_passes(const struct smcr_llc_flow *flow)
 {
 	const struct smcr_link *carrier = flow->carrier;
@@ -296,7 +297,7 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
 		return;
 	}
-	/* Link 1: a Decline has waited long enough. Link 2: only that goes (ERR-22). */
+	/* Link 1: the connection is declined at once. Link 2: only that link goes (ERR-22). */
 	lgr->fc.declining = link == flow->carrier;
 	if (smcr_path_blame(link, link->tx_next - 1))
 		return;

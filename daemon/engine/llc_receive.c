@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC messages that come in: decoding, and to which function of which exchange they go. */
+/* LLC messages that come in: they are decoded, and each goes to the function for its type and
+ * our role. */
 #include <errno.h>
 
 #include "daemon/engine/data.h"
@@ -91,12 +92,14 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_llc_msg msg;
 	struct smcr_llc_rtokens rtokens;
 	int rc = decode(lgr, data, len, &msg, &rtokens);
-	/* The client has answered that the link goes; the server still has to hear so. */
+	/* A client that has answered DELETE LINK hears nothing more on that link; a server does,
+	 * as the reply is still to come. */
 	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
 		     (rc || msg.type != SMCR_LLC_TEST_LINK);
 	bool lost = link->state == SMCR_LINK_FAILED || going;
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
-	/* While a server proves the path the client has confirmed the link, and may use it. */
+	/* While a server still proves the path, the client has confirmed the link and may use
+	 * it. */
 	bool confirmed = lgr->llc->proving == link && lgr->role == SMCR_ROLE_SERVER;
 	if (rc == -EOPNOTSUPP) {
 		smcr_row(lgr, SMCR_ROW_ERR_61);

@@ -31,8 +31,7 @@ static bool told_everywhere(const struct smcr_slab *slab)
 	return true;
 }
 
-/** Client: a link is being added, and the own RMBs that it will have RTokens of were listed without
- *  this one. */
+/** Client: is a link being added, for which the own RMBs were listed without this one? */
 static bool left_out(const struct smcr_slab *slab)
 {
 	const struct smcr_llc_flow *flow = slab->lgr->llc;
@@ -77,7 +76,8 @@ static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 	return lasting_link(slab->lgr);
 }
 
-/** The specs of the next message; a link that has gone since leaves its old RToken there. */
+/** Fill in the RTokens of the next message. For a link that has gone since, the old RToken is
+ * told. */
 static void fill_specs(struct smcr_lgr *lgr, struct smcr_llc_link_rtoken *specs, unsigned int n)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -160,8 +160,8 @@ static void confirmed(struct smcr_lgr *lgr)
 		if (link)
 			slab->reg[link->slot].told = true;
 	}
-	/* A link that has become active meanwhile, or will, may lack its RToken: once more then,
-	 * before any connection uses the RMB. */
+	/* A link that has become active meanwhile, or is about to, may lack its RToken. Then the
+	 * RMB is announced once more before any connection uses it. */
 	bool complete =
 		slab->state == SMCR_SLAB_READY || (told_everywhere(slab) && !left_out(slab));
 	slab->state = complete ? SMCR_SLAB_READY : SMCR_SLAB_NEW;
@@ -174,7 +174,8 @@ static void confirmed(struct smcr_lgr *lgr)
 		smcr_clc_slab_ready(slab);
 }
 
-/** A negative reply (RKEY-6, RKEY-7): again after the change that is under way, or not at all. */
+/** A negative reply (RKEY-6, RKEY-7): announce the RMB again after the change that is under way,
+ * or not at all. */
 static void refused(struct smcr_lgr *lgr, bool retry)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -186,7 +187,7 @@ static void refused(struct smcr_lgr *lgr, bool retry)
 		slab->state = SMCR_SLAB_NEW;
 	slab->doubtful &= again;
 	if (again && flow->step == SMCR_LLC_IDLE) {
-		/* The change is not known here yet: it comes at any moment. */
+		/* We do not know of the change yet: the peer is about to begin it. */
 		flow->rkey.hold = true;
 		smcr_timer_start(lgr->engine, &flow->rkey.retry, config->llc_timeout / 40);
 	} else if (!again && told) {
@@ -245,7 +246,7 @@ bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr)
 
 /* ---- own DELETE RKEY ---- */
 
-/** The peer has forgotten it: its memory may go, once no ADD LINK exchange runs. */
+/** The peer has forgotten the RMB: its memory may go, once no ADD LINK exchange runs. */
 static void withdrawn(struct smcr_slab *slab)
 {
 	struct smcr_lgr *lgr = slab->lgr;
@@ -259,7 +260,7 @@ static void withdrawn(struct smcr_slab *slab)
 	smcr_timer_start(lgr->engine, &slab->idle, lgr->engine->config.rmb_idle_timeout);
 }
 
-/** A link on which the peer has its RToken, so that the RKey means something there. */
+/** A link on which the peer has the RMB's RToken, so that the RKey means something there. */
 static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
 {
 	struct smcr_link *found = NULL;
@@ -272,8 +273,8 @@ static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
 	return found;
 }
 
-/** Is it to be withdrawn? DELETING: an attempt that a link failure has broken. One that the peer
- * knows on no link any more just goes. */
+/** Is the RMB to be withdrawn? If it is DELETING already, a link failure has broken the last
+ * attempt. An RMB that the peer knows on no link any more is freed at once. */
 static bool withdrawable(struct smcr_slab *slab)
 {
 	if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
@@ -343,7 +344,7 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool confirm = flow->rkey.step == SMCR_RKEY_CONFIRM;
 	if (flow->step != SMCR_LLC_IDLE || flow->add_held) {
-		/* A16: the answer may wait for the end of that exchange */
+		/* A16: the peer may wait with its answer for the end of the exchange about links */
 		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
 		flow->cont_overdue = true;
 		smcr_llc_add_link_resume(lgr);
@@ -388,7 +389,8 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_is_v2(lgr)) {
-		/* It may have overtaken the last message of the first contact, on another link. */
+		/* The request may have overtaken the last message of the first contact, which
+		 * comes on another link. */
 		smcr_llc_queue(link, msg);
 		return false;
 	}
@@ -410,8 +412,8 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	return false;
 }
 
-/** The RTokens of one RMB that the peer has told: numbers that are no link of ours are those of a
- *  link that has gone meanwhile. @return false: they contradict each other or what is in use */
+/** Do the RTokens that the peer has told for one RMB fit each other and what is in use? A link
+ * number that we do not know is that of a link that has gone meanwhile. */
 static bool consistent(struct smcr_lgr *lgr, const struct smcr_peer_rmb *known)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
@@ -440,8 +442,8 @@ static bool named(const struct smcr_llc_flow *flow, const struct smcr_link *link
 	return link == flow->peer_rkey.link;
 }
 
-/** Has the peer perhaps said this before there was a link of which it says nothing? A message takes
- *  no longer than its QP tries, so that one link can be added meanwhile on another one. */
+/** Has the peer perhaps sent this before a link was there of which it says nothing? A message may
+ * be under way for as long as its QP tries, and a link can be added on another one meanwhile. */
 static bool overtaken(const struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
@@ -457,7 +459,8 @@ static bool overtaken(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** ERR-58: a link for which no RToken came cannot be used for this RMB, so not at all. */
+/** ERR-58: a link for which no RToken has come cannot be used for this RMB; so it counts as
+ * failed. */
 static void fail_links_without(struct smcr_lgr *lgr, const struct smcr_peer_rmb *rmb)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {

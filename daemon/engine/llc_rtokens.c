@@ -20,8 +20,8 @@ uint8_t smcr_llc_rtokens_next(uint8_t left)
 
 /* ---- own RTokens ---- */
 
-/* Whether the peer still knows an RMB whose DELETE RKEY broke is uncertain, and it has no more use
- * for that. */
+/* An RMB whose DELETE RKEY was broken is left out: perhaps the peer does not know it any more,
+ * and it needs it no more. */
 void smcr_llc_rtokens_list(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -75,9 +75,9 @@ static bool written_to(const struct smcr_peer_rmb *rmb)
 	return false;
 }
 
-/** Every RMB of the peer that connections use has an RToken on the new link (ADDL-10). Another one
- * may be missing: when the reply to its CONFIRM RKEY was lost with a link, the peer does not count
- * on it, and announces it anew; or its DELETE RKEY is on its way. */
+/** Has every RMB of the peer that connections use an RToken on the new link (ADDL-10)? One that
+ * is not in use may have none: the reply to its CONFIRM RKEY was lost with a link, so that the
+ * peer will announce it again; or its DELETE RKEY is on its way. */
 static bool peer_complete(const struct smcr_lgr *lgr)
 {
 	const struct smcr_peer_rmb *rmb;
@@ -119,7 +119,7 @@ bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_
 	return flow->peer_left || peer_complete(lgr);
 }
 
-/* What the peer tells of an RMB that we do not know, or know no more, does not matter. */
+/* What the peer tells of an RMB that we do not know does not matter. */
 bool smcr_llc_rtokens_take_all(struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;

@@ -15,7 +15,8 @@ void smcr_llc_kick(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, &lgr->llc->work, 0);
 }
 
-/** One that has failed just now goes when that has been dealt with, which kicks again. */
+/** A link that has failed just now is freed later: first its failure is dealt with, which kicks
+ * again. */
 static void free_gone_links(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
@@ -24,7 +25,7 @@ static void free_gone_links(struct smcr_lgr *lgr)
 			smcr_link_free(lgr->links[i]);
 }
 
-/** A link has failed just now: what that means comes before anything new. */
+/** Has a link failed just now? Its failure is dealt with before anything new begins. */
 static bool failing(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
@@ -65,7 +66,8 @@ static void start_rkey_exchange(struct smcr_lgr *lgr)
 	smcr_llc_delete_rkey(lgr);
 }
 
-/** Handle what the peer asked for meanwhile, in order, until it starts something (SER-5). */
+/** Handle what the peer has asked for meanwhile, in order, until one of these requests begins an
+ * exchange (SER-5). */
 static void serve_queue(struct smcr_lgr *lgr)
 {
 	struct smcr_link *link;

@@ -49,8 +49,9 @@ void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
 
 /* ---- completions ---- */
 
-/** The completion of the message that led to the present step has come. Completions may be seen
- * after the answer that they precede: the message of an earlier step counts no more. */
+/** A message was delivered. If it is the one that led to the present step, that need not be
+ * waited for any more. A completion may be seen after the answer to its message: then it belongs
+ * to an earlier step, and does not count. */
 static void completion_came(struct smcr_link *link, const struct smcr_tx_entry *entry)
 {
 	struct smcr_lgr *lgr = link->lgr;
