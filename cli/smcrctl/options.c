@@ -154,7 +154,8 @@ static bool tools_fit(const struct arguments *args)
 
 static void settle_top(struct arguments *args)
 {
-	args->top.seconds = args->watch > 0 ? args->watch : TOP_S;
+	args->top.at_least = args->watch <= 0;
+	args->top.seconds = args->top.at_least ? TOP_S : args->watch;
 	args->top.frames = args->capture.count;
 	args->top.number = args->number;
 	args->top.order = args->order;

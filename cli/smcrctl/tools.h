@@ -23,7 +23,8 @@ struct tool_capture {
 
 /** Options of the terminal view. */
 struct tool_top {
-	double seconds;      /* from frame to frame */
+	double seconds;      /* from frame to frame, */
+	bool at_least;       /* or more, where asking takes long: nobody has said it */
 	bool batch;          /* frames as text, whatever standard output is */
 	uint64_t frames;     /* then it ends; 0: never */
 	unsigned int number; /* rows of each table as text; 0: not given */

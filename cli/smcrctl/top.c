@@ -27,7 +27,8 @@ int top_sample(struct top *top)
 	const uint64_t begun_us = top_ask_now();
 	const int error = top_ask(&top->ask, top->note);
 	const uint64_t ended_us = top_ask_now();
-	top->earliest_us = ended_us + REST * (ended_us - begun_us);
+	if (top->call->top->at_least)
+		top->earliest_us = ended_us + REST * (ended_us - begun_us);
 	if (error)
 		return error;
 	top->note[0] = '\0';
