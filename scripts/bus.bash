@@ -38,7 +38,7 @@ bus_config() {
 # bus_start: the system bus of host a. Its process is BUS_PID; programs that are started from here on find it.
 bus_start() {
 	bus_config >"$HOSTS_DIR/bus.conf"
-	chmod 755 "$HOSTS_DIR"
+	chmod a+x "$HOSTS_DIR"
 	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
 	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >>"$HOSTS_DIR/bus.log" 2>&1
 	BUS_PID=$!
