@@ -497,7 +497,7 @@ void smcr_llc_delete_link_free(struct smcr_link *link)
 		 */
 		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
 			smcr_llc_link_agreed_gone(other);
-		else
-			become(other, SMCR_DELETION_NONE, NULL);
+		else /* our request may be lost with the link: it is made again (A54) */
+			become(other, SMCR_DELETION_WANTED, NULL);
 	}
 }

@@ -206,6 +206,37 @@ static void deleted_when_it_can_be_spared(void **state)
 	PROVES("DELL-5 SER-6");
 }
 
+/** Client and server want a link deleted at the same time, each the one on which the other asks.
+ * The client's request goes with its carrier. It is made again when the link can be spared. */
+static void each_deletes_the_carrier(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	pair_link(pair, C, 1)->deletion.reason = SMCR_LLC_DEL_OPERATOR;
+	smcr_llc_request_delete(pair_link(pair, C, 1));
+	pair_pump(pair);
+	assert_true(pick.seen > 0);
+	smcr_llc_order_delete(pair_link(pair, S, 2), SMCR_LLC_DEL_OPERATOR);
+	pair_run(pair, 5000);
+	assert_null(pair_link(pair, S, 2));
+	assert_null(pair_link(pair, C, 2));
+	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	pair_set_pick(pair, NULL);
+	add_link(pair);
+	pair_run(pair, 10000);
+	assert_null(pair_link(pair, S, 1));
+	assert_null(pair_link(pair, C, 1));
+	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+	pair_exchange(pair, c);
+	pair_close(pair, c);
+	pair_free(pair);
+	PROVES("DELL-5");
+}
+
 /** The carrier of a DELETE LINK fails: now it is the one that has to go, and the other one stays.
  */
 static void the_carrier_dies(void **state)
@@ -249,6 +280,7 @@ int main(void)
 		cmocka_unit_test(reasons),
 		cmocka_unit_test(transfers_go_on),
 		cmocka_unit_test(leaving_and_dying),
+		cmocka_unit_test(each_deletes_the_carrier),
 		cmocka_unit_test(the_carrier_dies),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
