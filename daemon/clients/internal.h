@@ -50,6 +50,7 @@ struct session {
 	bool no_tool;   /* came by the abstract address, which no permissions guard */
 	bool reserved;  /* there was room for an administrator's tool only */
 	bool closing;   /* once `out` is empty */
+	bool hung_up;   /* the client has closed its end; what it has sent may still be there */
 	bool dead;
 	struct conn_asker asker;     /* of the connection whose RESULT goes here */
 	struct conn_watcher watcher; /* of the one whose outcome goes here, as INFO */

@@ -527,7 +527,17 @@ void session_check_idle(struct session *session, uint64_t now_ms)
 	}
 }
 
-void session_resume(struct session *session)
+/* While a reply is due nothing is read that could tell, and no event tells it again. @return true:
+ * the session is closed */
+static bool close_if_gone(struct session *session)
+{
+	if (session->dead || !session->hung_up || !reply_is_due(session))
+		return false;
+	session_close(session);
+	return true;
+}
+
+static void serve(struct session *session)
 {
 	request_answer(session);
 	for (int i = 0; !session->dead && !session->closing && !reply_is_due(session); i++) {
@@ -552,6 +562,12 @@ void session_resume(struct session *session)
 	}
 }
 
+void session_resume(struct session *session)
+{
+	serve(session);
+	close_if_gone(session); /* its last request came with that */
+}
+
 static void on_later(struct task *task)
 {
 	session_resume(container_of(task, struct session, later));
@@ -566,11 +582,9 @@ void session_resume_later(struct session *session)
 static void on_ready(struct watch *watch, uint32_t events)
 {
 	struct session *session = container_of(watch, struct session, watch);
-	/* While a reply is due nothing is read that could tell. */
-	if (events & (EPOLLHUP | EPOLLERR) && reply_is_due(session)) {
-		session_close(session);
+	session->hung_up |= (events & (EPOLLHUP | EPOLLERR)) != 0;
+	if (close_if_gone(session))
 		return;
-	}
 	if (session->out && events & EPOLLOUT) {
 		flush(session);
 		if (!session->out && !session->dead)

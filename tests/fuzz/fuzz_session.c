@@ -48,6 +48,7 @@ static struct fuzz {
 	struct conns *conns;
 	struct clients *clients;
 	bool stopped;
+	bool sent_itself; /* a session's own end lies in a session, which keeps it open */
 	struct talk talks[SESSIONS];
 	int things[THINGS];
 	unsigned int next_thing;
@@ -250,7 +251,10 @@ static int make_descriptor(const struct record *record)
 	case 14: fd = make_memfd(record->large); break;
 	case 15: fd = eventfd(0, EFD_CLOEXEC); break;
 	case 16: fd = epoll_create1(EPOLL_CLOEXEC); break;
-	case 17: fd = fuzz.talks[record->large % SESSIONS].fd; break;
+	case 17:
+		fd = fuzz.talks[record->large % SESSIONS].fd;
+		fuzz.sent_itself = true;
+		break;
 	case 18: fd = open("/dev/null", O_RDWR | O_CLOEXEC); break;
 	case 19: fd = open("/", O_PATH | O_CLOEXEC); break;
 	}
@@ -649,7 +653,7 @@ static void begin(void)
 {
 	char text[256];
 	clock_us = 1000000000;
-	fuzz.stopped = false;
+	fuzz.stopped = fuzz.sent_itself = false;
 	fuzz.num_held = fuzz.next_thing = 0;
 	for (int i = 0; i < SESSIONS; i++)
 		fuzz.talks[i].fd = -1, fuzz.talks[i].in_len = 0;
@@ -696,7 +700,7 @@ static void leave(void)
 		pass_time(120000000);
 	}
 	must(conns_active(fuzz.conns) == 0);
-	must(fuzz.num_held == 0);
+	must(fuzz.num_held == 0 || fuzz.sent_itself);
 }
 
 static void end(void)

@@ -111,6 +111,22 @@ static void who_goes_meanwhile_is_told_of(void **state)
 }
 
 /* The daemon is freed while a request is open: nothing leaks, the tool sees the end. */
+/* The daemon hears of the request and of the end in one event. */
+static void who_asks_and_goes_at_once_is_forgotten(void **state)
+{
+	(void)state;
+	struct daemon_side daemon;
+	daemon_start(&daemon);
+	assert_int_equal(kill(daemon.pid, SIGSTOP), 0);
+	int session = session_connect(&daemon);
+	send_hello(session);
+	ask(session, "later");
+	close(session);
+	assert_int_equal(kill(daemon.pid, SIGCONT), 0);
+	wait_for_reply(&daemon, "held", "0 1");
+	daemon_stop(&daemon);
+}
+
 static void the_daemon_may_stop_meanwhile(void **state)
 {
 	(void)state;
@@ -287,6 +303,7 @@ int main(void)
 		cmocka_unit_test(each_session_waits_for_its_own_reply),
 		cmocka_unit_test(requests_behind_an_open_one_wait),
 		cmocka_unit_test(who_goes_meanwhile_is_told_of),
+		cmocka_unit_test(who_asks_and_goes_at_once_is_forgotten),
 		cmocka_unit_test(the_daemon_may_stop_meanwhile),
 		cmocka_unit_test(a_request_may_wait_for_news),
 		cmocka_unit_test(who_waits_says_little),
