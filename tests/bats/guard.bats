@@ -29,8 +29,8 @@ hosts_with_ipv6() {
 	ip -n "$HOSTS_ID-b" addr add fd77::2/64 dev eth0 nodad
 }
 
-# every_way NAME PORT ANSWER: all ways to send to a's port, and to have it on b
-every_way() {
+# every_send NAME PORT ANSWER: all ways to send to a's port
+every_send() {
 	local address
 	for address in 10.77.0.1 fd77::1 ::ffff:10.77.0.1; do
 		tell "$1" "send $address $2" "$3"
@@ -39,6 +39,12 @@ every_way() {
 		tell "$1" "connect $address $2" "$3"
 	done
 	tell "$1" "send-from 10.77.0.12 10.77.0.1 $2" "$3"
+}
+
+# every_way NAME PORT ANSWER: the same, and to have it on b
+every_way() {
+	local address
+	every_send "$@"
 	for address in 10.77.0.12 127.0.0.1 fd77::2 ::ffff:127.0.0.1 ::1; do
 		tell "$1" "bind $address $2" "$3"
 	done
@@ -229,7 +235,7 @@ print(socket.create_connection(("'"$SERVER"'", 7002)).recv(5).decode())' >"$HOST
 	echo 'egress_guard = no' >"$HOSTS_DIR/b.conf"
 	smcrd_start b
 	a_user user b
-	every_way user 4791 ok
+	every_send user 4791 ok
 	tell user 'connect 10.77.0.1 4791'
 	[[ "$(smcrctl_on b doctor || true)" == *"warning: any user of this host can send"*"egress_guard is no"* ]]
 	echo 'egress_guard = yes' >"$HOSTS_DIR/b.conf"
@@ -240,6 +246,6 @@ print(socket.create_connection(("'"$SERVER"'", 7002)).recv(5).decode())' >"$HOST
 	shows b stats '.refused.roce > 10'
 	[[ "$(smcrctl_on b doctor || true)" == *"ok: users cannot send RoCEv2 packets or CLC messages in this host's name"* ]]
 	smcrctl_on b config set egress_guard no
-	every_way user 4791 ok
+	every_send user 4791 ok
 	shows b stats '.refused.roce > 10' # they are not forgotten
 }
