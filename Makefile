@@ -18,6 +18,7 @@
 #   make sim SEEDS=n, make fuzz FUZZ_SECONDS=n, make bench, make conformance, make format, make clean
 #   make deb        Debian packages, in build/deb; installs what that needs
 #   make check-deb  are the packages right? installs, upgrades and purges them in a Debian below build; needs root
+#   make check-deb-vm  their service where systemd is the first process of a virtual machine; needs root
 #   make dist       build/smcrd-VERSION.tar.gz of what git knows; rpmbuild -ta makes packages of it (packaging/smcrd.spec)
 #   make install    below PREFIX (/usr/local) and nowhere else, or below DESTDIR; make uninstall takes it away again
 #
@@ -122,7 +123,7 @@ BINS := $(if $(wildcard daemon/main.c),$(B)/bin/smcrd) \
 LIBSMCR_SONAME := libsmcr.so.0
 LIBS := $(B)/lib/libsmcr-preload.so $(B)/lib/libsmcr.so
 
-.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb clean \
+.PHONY: all tests check quickcheck compat demo bench soak hostile sim fuzz fuzz-build conformance interop interop-quick bench-vm shell-check install uninstall dist deb check-deb check-deb-vm clean \
 	format format-check deps check-deps model analyze mutate mutate-settings
 .DELETE_ON_ERROR:
 .SECONDARY:
@@ -513,6 +514,13 @@ check-deb:
 	scripts/install-deps.sh --build --deb --check --check-deb
 	scripts/deb.sh
 	bats tests/packages
+
+# Their service under systemd as the first process of a virtual machine.
+check-deb-vm:
+	scripts/install-deps.sh --build --deb --check
+	scripts/deb.sh
+	$(MAKE) -j$$(nproc) all $(INTEROP_BINS) $(HELPER_BINS)
+	tests/interop/service.sh
 
 clean:
 	rm -rf build

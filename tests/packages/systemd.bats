@@ -100,5 +100,5 @@ install_there() {
 	run ! is_active
 	inside dpkg --purge smcrd smcr-run
 	run ! inside getent passwd smcrd
-	run ! inside sh -c 'ls -d /etc/smcrd /run/smcrd /etc/systemd/system/*/smcrd.service'
+	[ -z "$(inside sh -c 'ls -d /etc/smcrd /run/smcrd /etc/systemd/system/*/smcrd.service 2>/dev/null')" ]
 }
