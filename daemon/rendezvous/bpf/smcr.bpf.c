@@ -116,7 +116,9 @@ struct {
 /*
  * How a SYN with the option was answered, by the cookie of the request socket, which its child
  * inherits: 0 with the option, else an enum smcr_reason. The first answer binds the later ones, as
- * the client may have seen any of them.
+ * the client may have seen any of them. A request has no storage of its own, so the oldest answer
+ * makes way where there are too many. They go when their handshake is over: only handshakes that
+ * are begun and never finished can be many at a time, and of those each listener has its backlog.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -901,11 +903,30 @@ static __always_inline bool is_ordinary(struct bpf_sock_ops *ctx)
 	return !(ctx->skb_tcp_flags & TCPHDR_SYN) && answers_syns(ctx) && did_not_ask(ctx);
 }
 
+/* Has it held for as long as a handshake takes, unless an administrator has just made it so? */
+static __always_inline bool is_lasting(__u32 reason)
+{
+	switch (reason) {
+	case SMCR_REASON_OWN_HOST:
+	case SMCR_REASON_LOCAL_POLICY:
+	case SMCR_REASON_IPSEC: return true;
+	default: return false;
+	}
+}
+
 /*
- * The peer had the option and we sent it. An answer that the LRU map has lost counts as sent: if it
- * was not, the peer's data will be refused as CLC, while the other mistake would hand the peer's
- * CLC to the application.
+ * What an answer was that the LRU map has lost: as sent, unless it cannot have been. If it was not,
+ * the peer's data will be refused as CLC, while the other mistake would hand the peer's CLC to the
+ * application.
  */
+static __noinline __u32 lost_answer(struct bpf_sock_ops *ctx, const struct smcr_claimant *by)
+{
+	struct rule_search search = search_of(by, ctx->local_port);
+	__u32 reason = policy(ctx, &search, true, false);
+	return is_lasting(reason) ? reason : 0;
+}
+
+/* The peer had the option and we sent it. */
 static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
@@ -919,7 +940,8 @@ static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx, const str
 		return sock->flags & SMCR_SOCK_REFUSED ? SMCR_REASON_LIMIT
 						       : SMCR_REASON_NOT_CLAIMED;
 	/* -ENOENT after a SYN cookie: no SYN was kept. */
-	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? 0 : SMCR_REASON_PEER_NO_SMC;
+	return has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) ? lost_answer(ctx, &sock->by)
+							 : SMCR_REASON_PEER_NO_SMC;
 }
 
 /* The library and the next daemon find the promise on the socket itself (proto/ipc/ipc.h). */
@@ -931,14 +953,25 @@ static __always_inline void mark_promise(struct bpf_sock_ops *ctx, struct smcr_s
 		sock->syn_retries = before;
 }
 
+/* The handshake is over: nobody asks any more, and a flood of connections takes no room. */
+static __always_inline void forget_answer(struct bpf_sock_ops *ctx)
+{
+	__u64 cookie = bpf_get_socket_cookie(ctx);
+	bpf_map_delete_elem(&answers, &cookie);
+}
+
 /* The listener's claim was withdrawn after it had answered with the option: that binds. */
 static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	__u32 *answered = bpf_map_lookup_elem(&answers, &cookie);
 	struct bpf_sock *sk = ctx->sk;
-	if (!answered || *answered || !sk)
+	if (!answered)
 		return NULL;
+	if (*answered || !sk) {
+		bpf_map_delete_elem(&answers, &cookie);
+		return NULL;
+	}
 	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
@@ -963,12 +996,15 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 	}
 	sock->flags &= ~SMCR_SOCK_LISTED; /* the listener is, not its child */
 	/* Both sides connected to each other: nobody is the server. */
-	if (sock->role == SMCR_SOCK_CLIENT)
+	if (sock->role == SMCR_SOCK_CLIENT) {
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
-	else if (is_ordinary(ctx))
+	} else if (is_ordinary(ctx)) {
 		settle(sock, SMCR_SOCK_SERVER, SMCR_REASON_PEER_NO_SMC);
-	else if (!is_unsure(ctx, sock))
-		settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx, sock));
+	} else {
+		if (!is_unsure(ctx, sock))
+			settle(sock, SMCR_SOCK_SERVER, passive_outcome(ctx, sock));
+		forget_answer(ctx);
+	}
 	if (sock->negotiated == IPC_NEGOTIATED_YES) {
 		mark_promise(ctx, sock);
 		hold(ctx, sock);
