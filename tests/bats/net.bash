@@ -35,13 +35,15 @@ capture_stop() {
 	unset "CAPTURE_PID[$1]"
 }
 
-# capture_fields NAME FILTER FIELD..: of the packets recorded so far, one line each, by tshark.
+# capture_fields NAME FILTER FIELD..: of the packets recorded so far, one line each, by tshark. Where it cannot
+# do that net_down fails: that there is no packet of a kind shows nothing if the filter is wrong.
 capture_fields() {
-	local file=$HOSTS_DIR/$1.pcap filter=$2 field
+	local file=$HOSTS_DIR/$1.pcap filter=$2 field said=$HOSTS_DIR/tshark.$BASHPID
 	local -a fields=()
 	shift 2
 	for field in "$@"; do fields+=(-e "$field"); done
-	tshark -n -r "$file" -Y "$filter" -T fields "${fields[@]}" 2>/dev/null
+	tshark -n -r "$file" -Y "$filter" -T fields "${fields[@]}" 2>"$said" ||
+		grep -A 3 '^tshark: ' "$said" | grep -v 'cut short' >>"$HOSTS_DIR/tshark.wrong"
 }
 
 # talk_start NAME HOST COMMAND..: start a program that answers each line on its standard input with
@@ -92,10 +94,15 @@ talk_kill() {
 	unset "TALK_PID[$1]" "TALK_IN[$1]" "TALK_OUT[$1]"
 }
 
-# net_down: end what was started, then the hosts. For teardown.
+# net_down: end what was started, then the hosts. For teardown. Fails if a capture could not be read.
 net_down() {
-	local name
+	local name wrong
 	for name in "${!TALK_PID[@]}"; do talk_kill "$name" KILL; done
 	for name in "${!CAPTURE_PID[@]}"; do capture_stop "$name"; done
+	wrong=$(cat "${HOSTS_DIR:-}/tshark.wrong" 2>/dev/null) || true
 	hosts_down
+	[ -z "$wrong" ] || {
+		echo "a capture cannot be read: $wrong"
+		return 1
+	}
 }
