@@ -42,7 +42,7 @@ bus_start() {
 	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
 	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >>"$HOSTS_DIR/bus.log" 2>&1
 	BUS_PID=$!
-	until_true 10 bus list >/dev/null
+	until_true 10 bus list >/dev/null 2>&1
 }
 
 bus_stop() {

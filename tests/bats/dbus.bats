@@ -106,7 +106,7 @@ link_is() {
 	grep -E '"member":"Link(Deleted|Failed)"' "$HOSTS_DIR/signals" | jq -se '
 		.[0].payload.data[3].object.data == "/org/smcrd/link/1_1"'
 	until_true 20 has_heard InterfacesRemoved '.payload.data[0] == "/org/smcrd/link/1_1"'
-	# The group gets another one in its place.
+	bus_call /linkgroup/1 Linkgroup1 AddLink
 	until_true "$FAILOVER_PATIENCE" symmetric
 	until_true 20 has_heard InterfacesAdded \
 		'.payload.data[1]["org.smcrd.Link1"].Linkgroup.data == 1 and .payload.data[0] != "/org/smcrd/link/1_1"'
