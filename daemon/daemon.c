@@ -28,6 +28,7 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/fabric/rnics.h"
 #include "daemon/heartbeat.h"
+#include "daemon/host/confine.h"
 #include "daemon/host/hotplug.h"
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
@@ -60,7 +61,9 @@ struct smcrd {
 	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
 	struct rnics *rnics;
-	int cgroup; /* the root of the hierarchy, or a negative errno */
+	int cgroup;    /* the root of the hierarchy, or a negative errno */
+	bool confined; /* it has given up all files that it does not need */
+	char files[CONFINE_TEXT];
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
 	struct egress *egress;
@@ -447,12 +450,17 @@ static void open_door(struct smcrd *smcrd, enum scrape_door door, const char *at
 		      struct config_notes *notes)
 {
 	char text[DAEMON_ERROR_LEN];
-	if (scrape_listen(smcrd->scrape, door, at, text, sizeof(text)) == 0)
+	int r = scrape_listen(smcrd->scrape, door, at, text, sizeof(text));
+	if (r == 0)
 		return;
 	const char *still = scrape_at(smcrd->scrape, door);
+	const char *advice = "";
+	if (r == -EACCES && smcrd->confined)
+		advice =
+			"; where the directory is new to smcrd, restart it: it has given up others";
 	config_note(notes,
-		    "monitoring systems cannot ask for metrics: %s%s%s; a reload tries again", text,
-		    *still ? "; they still can at " : "", still);
+		    "monitoring systems cannot ask for metrics: %s%s%s; a reload tries again%s",
+		    text, *still ? "; they still can at " : "", still, advice);
 }
 
 /* Connections come before what counts them: smcrd goes on without. What is open already stays. */
@@ -696,12 +704,12 @@ static void log_start(struct smcrd *smcrd)
 	}
 	log_message(LOG_NOTICE,
 		    "smcrd " SMCRD_VERSION " serves on %s; RNICs:%s; TCP option %s; limits: "
-		    "%llu MiB of buffers, %u connections, %u of a user, %u links of a group",
+		    "%llu MiB of buffers, %u connections, %u of a user, %u links of a group; %s",
 		    config->socket_path, rnics && *rnics ? rnics : " none",
 		    smcrd->option ? "in use" : "not available",
 		    (unsigned long long)config->engine.memory_budget >> 20,
 		    conns_most(smcrd->conns), config->max_connections_per_user,
-		    config->engine.max_links);
+		    config->engine.max_links, smcrd->files);
 	free(rnics);
 }
 
@@ -717,7 +725,7 @@ static void raise_descriptor_limit(void)
 }
 
 /* Get what takes more privileges than smcrd needs later, and give them up. */
-static int become_modest(struct smcrd *smcrd)
+static int become_modest(struct smcrd *smcrd, const struct config_source *source)
 {
 	char copy[PATH_MAX];
 	snprintf(copy, sizeof(copy), "%s", smcrd->config.socket_path);
@@ -726,7 +734,10 @@ static int become_modest(struct smcrd *smcrd)
 	 * else is wrong. */
 	mkdir(directory, 0755);
 	smcrd->cgroup = attach_root();
-	return privileges_drop(directory);
+	int r = privileges_drop(directory);
+	if (r == 0)
+		smcrd->confined = confine(source, &smcrd->config, smcrd->files) == 0;
+	return r;
 }
 
 static void first_mac(void *ctx, const struct netif *netif)
@@ -911,7 +922,7 @@ static int open_loop(struct smcrd *smcrd)
 
 static int bring_up(struct smcrd *smcrd, const struct config_source *source, char *ret_error)
 {
-	int error = become_modest(smcrd);
+	int error = become_modest(smcrd, source);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot give up privileges: %s",
 			 strerror(-error));

@@ -142,6 +142,7 @@ teardown() {
 	inside smcrctl -j info | jq -e '.info.tcp_option.available' >/dev/null
 	until_true 5 feeds_watchdog
 	has_least_privileges
+	service_log | grep -Eq 'files (restricted by Landlock|not restricted: (the kernel has no|Landlock is))'
 	sees_rdma_devices_only
 	inside smcr-run echo_server "$SERVER" 7001 >"$HOSTS_DIR/server.log" 2>&1 &
 	until_true 20 tcp_listens a 7001
@@ -152,6 +153,7 @@ teardown() {
 	[[ "$(inside curl -sS --unix-socket /run/smcrd/metrics.sock http://smcrd/metrics)" == *smcrd_rnic_up*'# EOF' ]]
 	[ "$(inside smcrctl -j linkgroup | jq '.linkgroup | length')" = 1 ]
 	inside smcrctl link test 1/1
+	inside smcrctl capture --seconds 0.5 -w /run/test.pcap 2>&1 | grep -Eq '^smcrctl: [0-9]+ messages? captured, 0 lost$'
 	reloads
 
 	# an orderly stop: the peer hears of it, nothing is left
@@ -252,6 +254,34 @@ capabilities() {
 	kill "$SMCRD_PID_a"
 	wait "$SMCRD_PID_a"
 	[ ! -e "$HOSTS_DIR/theirs/smcrd.sock" ]
+}
+
+@test "smcrd gives up files that are not its own, and a reload tells what takes a restart" {
+	hosts_up 1500
+	smcrd_start a
+	grep -q 'files restricted by Landlock (ABI [0-9]*)$' "$HOSTS_DIR/a.log" ||
+		skip "$(grep -o 'files not restricted: .*' "$HOSTS_DIR/a.log")"
+	# A link to where nothing of the configuration was when it started.
+	mkdir "$HOSTS_DIR/smcrd.conf.d"
+	echo 'memory = 64M' >"$BATS_TEST_TMPDIR/elsewhere.conf"
+	ln -s "$BATS_TEST_TMPDIR/elsewhere.conf" "$HOSTS_DIR/smcrd.conf.d/10.conf"
+	run -1 smcrctl_on a config reload
+	[[ "$output" == *"smcrd.conf.d/10.conf: Permission denied"* ]]
+	# What lies in a directory of its own is read, also when it is new.
+	rm "$HOSTS_DIR/smcrd.conf.d/10.conf"
+	cp "$BATS_TEST_TMPDIR/elsewhere.conf" "$HOSTS_DIR/smcrd.conf.d/20.conf"
+	run -0 smcrctl_on a config reload
+	[[ "$output" == *memory*64M* ]]
+	# A socket in a directory that is new to it.
+	mkdir "$BATS_TEST_TMPDIR/metrics"
+	echo "metrics_socket = $BATS_TEST_TMPDIR/metrics/sock" >"$HOSTS_DIR/a.conf"
+	run -0 smcrctl_on a config reload
+	[[ "$output" == *"Not yet:"*"Permission denied"*"restart it"* ]]
+	ln -s "$BATS_TEST_TMPDIR/elsewhere.conf" "$HOSTS_DIR/smcrd.conf.d/10.conf"
+	daemon_ends a || false
+	smcrd_start a
+	on a curl -sS --max-time 10 --unix-socket "$BATS_TEST_TMPDIR/metrics/sock" http://smcrd/metrics | grep -q smcrd_rnic_up
+	run -0 smcrctl_on a config reload
 }
 
 # told N: smcrd has said so often that it moves
