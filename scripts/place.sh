@@ -38,15 +38,15 @@ make_dirs() {
 remove_dirs() {
 	list=$1
 	shift
-	{
-		printf '%s\n' "$@"
-		[ "$list" = - ] || [ ! -e "$list" ] || cat "$list"
-	} | LC_ALL=C sort -ru | { # inner ones first
-		[ "$list" = - ] || rm -f "$list"
-		while read -r dir; do
-			if [ -d "$dir" ] && [ ! -L "$dir" ]; then rmdir --ignore-fail-on-non-empty "$dir" || true; fi
-		done
-	}
+	dirs=$(printf '%s\n' "$@")
+	if [ "$list" != - ] && [ -e "$list" ]; then
+		dirs="$dirs
+$(cat "$list")"
+		rm "$list"
+	fi
+	echo "$dirs" | LC_ALL=C sort -ru | while read -r dir; do # inner ones first
+		if [ -d "$dir" ] && [ ! -L "$dir" ]; then rmdir --ignore-fail-on-non-empty "$dir" || true; fi
+	done
 }
 
 # is_configured FILE: does smcrd find anything there, or in the directory beside it?
