@@ -47,8 +47,9 @@
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
 #define STOP_PATIENCE_US 3000000
-/* After that software RNICs answer for so long that their queue pairs have ended: a peer with
- * rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for that. */
+/* After that RNICs answer for so long, software RNICs that their queue pairs have ended: a peer
+ * with rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for
+ * that. */
 #define STOP_ANSWER_US 300000
 #define RELOAD_SLOW_MS 5000
 #define DRAIN_LOOK_US  100000 /* has the last connection ended? */
@@ -1087,6 +1088,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	update_option(smcrd);
 	clients_stop(smcrd->clients);
 	conns_stop(smcrd->conns);
+	fabric_leave(smcrd->fabric);
 	engine_enter(smcrd);
 	smcr_engine_shutdown(fabric_engine(smcrd->fabric));
 	event_add(smcrd->stop_check, &often);

@@ -814,6 +814,13 @@ void fabric_remove_device(struct fabric *fabric, const char *name, const char *w
 	device_drop(fabric, device);
 }
 
+void fabric_leave(struct fabric *fabric)
+{
+	struct fabric_device *device;
+	DL_FOREACH (fabric->devices, device)
+		rnic_leave(device->rnic);
+}
+
 int fabric_drain_device(struct fabric *fabric, const char *name, bool drained)
 {
 	const struct fabric_device *device = device_by_name(fabric, name);

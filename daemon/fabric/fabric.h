@@ -105,6 +105,9 @@ void fabric_remove_device(struct fabric *fabric, const char *name, const char *w
 /** Take one out of use, or use it again: smcr_engine_device_drain(). @return 0; -ENODEV: it is not
  *  open */
 int fabric_drain_device(struct fabric *fabric, const char *name, bool drained);
+/** The process is about to end: what the engine destroys from now on goes on to answer its peers
+ *  until then, rnic_leave(). */
+void fabric_leave(struct fabric *fabric);
 /** Is a device open on which something new may come? */
 bool fabric_takes_new(const struct fabric *fabric);
 /** Is there a link that uses it? */

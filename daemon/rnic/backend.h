@@ -16,6 +16,7 @@ struct rnic_backend {
 	void (*close)(struct rnic *rnic);
 	void (*poll)(struct rnic *rnic);
 	void (*link_changed)(struct rnic *rnic);
+	void (*leave)(struct rnic *rnic); /* may be NULL */
 	void (*get_stats)(const struct rnic *rnic, struct rnic_stats *ret_stats);
 	int (*pd_alloc)(struct rnic *rnic, struct rnic_pd **ret_pd);
 	void (*pd_free)(struct rnic_pd *pd);

@@ -39,6 +39,12 @@ void rnic_link_changed(struct rnic *rnic)
 	rnic->backend->link_changed(rnic);
 }
 
+void rnic_leave(struct rnic *rnic)
+{
+	if (rnic->backend->leave)
+		rnic->backend->leave(rnic);
+}
+
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info)
 {
 	*ret_info = rnic->info;

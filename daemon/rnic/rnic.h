@@ -165,6 +165,14 @@ void rnic_poll(struct rnic *rnic);
  * change. To be called when netlink tells about the interface, or a uevent about the device.
  */
 void rnic_link_changed(struct rnic *rnic);
+/**
+ * The process is about to end. From now on queue pairs that are destroyed go on to acknowledge what
+ * their peers send, though nobody hears of it, and memory that is deregistered or freed stays as it
+ * is for the device, until the process ends: rdma_rxe repeats what is not acknowledged for ever,
+ * and a peer may wait for that. For software RNICs this changes nothing: queue pairs that have
+ * ended answer.
+ */
+void rnic_leave(struct rnic *rnic);
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info);
 void rnic_get_stats(const struct rnic *rnic, struct rnic_stats *ret_stats);
 

@@ -226,6 +226,46 @@ static void poll_callback_destroys(void **state)
 	rnic_side_idle(behaviour_base, 20);
 }
 
+/* ---- the end of the process */
+
+/* What the peer still sends is acknowledged, though nobody here hears of it. */
+static void who_leaves_goes_on_to_answer(void **state)
+{
+	(void)state;
+	struct rnic_side c;
+	rnic_side_open(&c, behaviour_base, "verbs:rxe1/1", 4096);
+	rnic_side_qp(&a, 8, 8, 44);
+	rnic_side_qp(&c, 8, 8, 44);
+	rnic_side_join(&a, &c, 3);
+	rnic_leave(c.rnic);
+	rnic_qp_error(c.qp);
+	rnic_side_qp_destroy(&c);
+	assert_int_equal(rnic_side_write(&a, 0, 100, &c, 0, 1), 0);
+	assert_int_equal(rnic_side_send(&a, "x", 1, 2), 0);
+	assert_true(rnic_side_wait(behaviour_base, &a.num_sends, 2, PATIENCE));
+	for (int i = 0; i < 2; i++)
+		assert_int_equal(a.sends[i].status, RNIC_WC_SUCCESS);
+	assert_int_equal(c.num_messages + c.recv_errors, 0);
+	rnic_behaviour_disconnect(NULL);
+	rnic_side_close(&c);
+}
+
+/* One that is not destroyed ends as ever. */
+static void who_leaves_hears_of_errors(void **state)
+{
+	(void)state;
+	struct rnic_side c;
+	rnic_side_open(&c, behaviour_base, "verbs:rxe1/1", 4096);
+	rnic_side_qp(&a, 8, 8, 44);
+	rnic_side_qp(&c, 8, 8, 44);
+	rnic_side_join(&a, &c, 3);
+	rnic_leave(c.rnic);
+	rnic_qp_error(c.qp);
+	assert_true(rnic_side_wait(behaviour_base, &c.recv_errors, 1, PATIENCE));
+	rnic_behaviour_disconnect(NULL);
+	rnic_side_close(&c);
+}
+
 /* ---- neighbours */
 
 static struct {
@@ -295,19 +335,20 @@ static void neighbour_entries(void **state)
 	assert_int_equal(host.family, AF_INET);
 	assert_memory_equal(host.addr, gid_b + 12, 4);
 	assert_memory_equal(host.mac, peer.mac, 6);
-	memset(peer.mac, 0, 6); /* not known: the host's own entries serve */
-	assert_int_equal(rnic_qp_connect(qp[1], &peer), 0);
-	assert_int_equal(host.sets, 2);
-	rnic_qp_destroy(qp[1]);
-	assert_int_equal(host.unsets, 0);
 	rnic_qp_destroy(qp[0]);
 	assert_int_equal(host.unsets, 1);
-	/* We ourselves are found without. */
+	memset(peer.mac, 0, 6); /* not known: the host has to find it */
+	assert_int_equal(rnic_qp_connect(qp[1], &peer), 0);
+	assert_int_equal(host.sets, 3);
+	assert_memory_equal(host.mac, peer.mac, 6);
+	rnic_qp_destroy(qp[1]);
+	assert_int_equal(host.unsets, 2);
+	/* This host's own address needs no entry. */
 	memcpy(peer.gid, gid_a, 16);
 	memset(peer.mac, 5, 6);
 	assert_int_equal(rnic_qp_create(pd, &qp_params, &qp[0]), 0);
 	assert_int_equal(rnic_qp_connect(qp[0], &peer), 0);
-	assert_int_equal(host.sets, 2);
+	assert_int_equal(host.sets, 3);
 	rnic_qp_destroy(qp[0]);
 	rnic_pd_free(pd);
 	rnic_close(rnic);
@@ -468,6 +509,8 @@ int main(int argc, char **argv)
 		CONNECTED(poll_hands_in),
 		CONNECTED(poll_from_another_devices_callback),
 		CONNECTED(poll_callback_destroys),
+		cmocka_unit_test(who_leaves_goes_on_to_answer),
+		cmocka_unit_test(who_leaves_hears_of_errors),
 		CONNECTED(packets_are_counted),
 		CONNECTED(port_goes_and_comes),
 		CONNECTED(addresses_change),

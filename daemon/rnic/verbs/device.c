@@ -63,6 +63,8 @@ static void tidy(struct verbs_device *dev)
 /* @return true if it may have more */
 static bool serve(struct verbs_qp *qp)
 {
+	if (qp->error_due)
+		verbs_qp_fail(qp);
 	bool more = verbs_qp_poll(qp);
 	if (!more && !qp->dead && !qp->ended && !qp->armed) {
 		/* What came before that is polled for once more, what comes after is told. */
@@ -455,6 +457,11 @@ static void close_device(void *arg)
 	free(dev);
 }
 
+static void verbs_leave(struct rnic *rnic)
+{
+	verbs_device_of(rnic)->leaving = true;
+}
+
 static void device_free(struct verbs_device *dev)
 {
 	struct event *events[] = { dev->completions, dev->async, dev->kick };
@@ -463,7 +470,7 @@ static void device_free(struct verbs_device *dev)
 			event_free(events[i]);
 	}
 	dev->close = (struct verbs_job){ .run = close_device, .arg = dev };
-	verbs_reaper_end(dev->reaper, &dev->close);
+	verbs_reaper_end(dev->reaper, dev->leaving ? NULL : &dev->close);
 }
 
 static void verbs_close(struct rnic *rnic)
@@ -490,6 +497,7 @@ const struct rnic_backend rnic_verbs_backend = {
 	.close = verbs_close,
 	.poll = verbs_poll,
 	.link_changed = verbs_link_changed,
+	.leave = verbs_leave,
 	.get_stats = verbs_get_stats,
 	.pd_alloc = verbs_pd_alloc,
 	.pd_free = verbs_pd_free,

@@ -160,6 +160,7 @@ struct verbs_device {
 
 	bool running; /* inside a run: callbacks may be on the stack */
 	bool fatal;   /* the device is lost: nothing comes from it any more */
+	bool leaving; /* nothing is given back to it: rnic_leave() */
 	unsigned int pds, mrs;
 	struct verbs_qp *qps; /* destroyed ones until the end of the run */
 	bool untidy;          /* there are such */
@@ -239,8 +240,10 @@ struct verbs_qp {
 	struct event *end_timer; /* in ERR, for devices that do not flush */
 	bool ended;              /* the last completion was given: nothing comes any more */
 	bool end_now;            /* without waiting for the device */
+	bool error_due;          /* to ERR in the next run, unless it is destroyed before */
 	bool dead;               /* destroyed; others may still know it, for a while */
 	struct verbs_job release, free;
+	bool left;    /* destroyed, and still at work: rnic_leave() */
 	bool telling; /* in its callback */
 
 	/* Our own patience, watch.c. */

@@ -4,12 +4,15 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* What may still be used by queue pairs that the reaper has waits for those. */
+/* What may still be used by queue pairs that the reaper has waits for those. What queue pairs use
+ * that were left is the kernel's, which ends them with the process. */
 static void give_back(struct rnic *rnic, struct verbs_job *job)
 {
-	struct verbs_reaper *reaper = verbs_device_of(rnic)->reaper;
-	if (verbs_reaper_busy(reaper))
-		verbs_reaper_do(reaper, job);
+	struct verbs_device *dev = verbs_device_of(rnic);
+	if (dev->leaving)
+		return;
+	if (verbs_reaper_busy(dev->reaper))
+		verbs_reaper_do(dev->reaper, job);
 	else
 		job->run(job->arg);
 }
@@ -81,7 +84,7 @@ void verbs_mr_deregister(struct rnic_mr *base)
 	verbs_device_of(base->rnic)->mrs--;
 	/* A queue pair that lives could still use it: then the caller has to know that it is gone.
 	 */
-	if (mr->pd->qps > 0)
+	if (mr->pd->qps > 0 && !verbs_device_of(base->rnic)->leaving)
 		free_mr(mr);
 	else
 		give_back(base->rnic, &mr->free);

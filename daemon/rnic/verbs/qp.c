@@ -177,6 +177,8 @@ void verbs_qp_free(struct verbs_qp *qp)
 		event_free(qp->end_timer);
 	if (qp->watch)
 		event_free(qp->watch);
+	if (qp->left) /* the device still writes to its memory */
+		return;
 	if (verbs_reaper_busy(qp->dev->reaper))
 		verbs_reaper_do(qp->dev->reaper, &qp->free);
 	else
@@ -341,9 +343,16 @@ void verbs_qp_fail(struct verbs_qp *qp)
 	verbs_device_kick(qp->dev);
 }
 
+/* Users do so before they destroy it, too. */
 void verbs_qp_user_error(struct rnic_qp *base)
 {
-	verbs_qp_fail((struct verbs_qp *)base);
+	struct verbs_qp *qp = (struct verbs_qp *)base;
+	if (!qp->dev->leaving) {
+		verbs_qp_fail(qp);
+		return;
+	}
+	qp->error_due = qp->ready = true;
+	verbs_device_kick(qp->dev);
 }
 
 /* The peer's writes must end now, however long the kernel then needs. */
@@ -361,13 +370,16 @@ void verbs_qp_destroy(struct rnic_qp *base)
 	struct verbs_qp *qp = (struct verbs_qp *)base;
 	struct verbs_device *dev = qp->dev;
 	unset_neighbour(qp);
-	stop_device(qp);
+	qp->left = dev->leaving && qp->state != VERBS_QP_ERR;
+	if (!qp->left)
+		stop_device(qp);
 	event_del(qp->end_timer);
 	event_del(qp->watch);
 	qp->dead = true;
 	qp->pd->qps--;
 	ibv_ack_cq_events(qp->cq, qp->unacked);
-	verbs_reaper_do(dev->reaper, &qp->release);
+	if (!qp->left)
+		verbs_reaper_do(dev->reaper, &qp->release);
 	if (dev->running) {
 		dev->untidy = true;
 	} else {
