@@ -169,6 +169,12 @@ static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
 		return fail(text, r, "cannot attach to the root cgroup",
 			    "give the daemon CAP_NET_ADMIN, or find with `bpftool cgroup tree` "
 			    "who attached a program there without allowing others");
+	if (r == -E2BIG)
+		return fail(text, r,
+			    "the kernel takes no more BPF programs at the root cgroup, it has 64 "
+			    "of a kind",
+			    "end other instances of smcrd on this machine, also those in other "
+			    "network namespaces; `bpftool cgroup tree` lists the programs");
 	if (r < 0)
 		return fail(text, r, "cannot attach to the root cgroup",
 			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
