@@ -73,7 +73,8 @@ static void end_older(void)
 	if (r < 0)
 		log_message(LOG_WARNING,
 			    "sockets that users have connected to UDP port %u before smcrd started "
-			    "can still send there: %s",
+			    "can still send there: %s; the kernel finds them with its module "
+			    "udp_diag: load that, and switch egress_guard off and on",
 			    ROCE_UDP_PORT, strerror(-r));
 }
 
