@@ -43,6 +43,7 @@
 #include "daemon/rendezvous/egress.h"
 #include "daemon/rendezvous/option.h"
 #include "daemon/rendezvous/tally.h"
+#include "daemon/rnic/soft.h"
 #include "daemon/status.h"
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
@@ -735,6 +736,7 @@ static int become_modest(struct smcrd *smcrd, const struct config_source *source
 	 * else is wrong. */
 	mkdir(directory, 0755);
 	smcrd->cgroup = attach_root();
+	rnic_soft_note_holders();
 	int r = privileges_drop(directory);
 	if (r == 0)
 		smcrd->confined = confine(source, &smcrd->config, smcrd->files) == 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file soft.h
- * What only a soft RNIC needs to be told. Thread rules as in rnic.h. `rnic` must be of kind
+ * What only soft RNICs need to be told. Thread rules as in rnic.h. `rnic` must be of kind
  * RNIC_SOFT.
  */
 #ifndef SMCRD_RNIC_SOFT_H
@@ -15,5 +15,11 @@
  * itself turns it off where the interface refuses it.
  */
 void rnic_soft_set_segmentation(struct rnic *rnic, bool on);
+
+/**
+ * Note which processes have the UDP port of RoCEv2 now, for what rnic_open() says when it is taken.
+ * A process under Landlock cannot see that of others, so this comes before.
+ */
+void rnic_soft_note_holders(void);
 
 #endif

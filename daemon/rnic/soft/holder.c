@@ -10,9 +10,18 @@
 #include "daemon/rnic/soft/internal.h"
 
 #define MAX_HOLDERS 8
+#define NAME_LEN    64
+
+/* Who had the port of RoCEv2 when somebody could be looked for. */
+static struct {
+	unsigned long inode;
+	char name[NAME_LEN];
+} noted[MAX_HOLDERS];
+static size_t num_noted;
 
 /* Inodes of UDP sockets that a bind to addr:port collides with, from /proc/net/udp or udp6.
- * A socket bound to all addresses (and, on udp6, to all of both families) counts too. */
+ * A socket bound to all addresses (and, on udp6, to all of both families) counts too. With
+ * INADDR_ANY as the address every socket of that port does. */
 static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint16_t port,
 			   unsigned long *inodes, size_t max)
 {
@@ -30,7 +39,8 @@ static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint1
 		    local_port != port)
 			continue;
 		bool any = strspn(local, "0") == strlen(local);
-		if (any || (!v6 && strtoul(local, NULL, 16) == addr.s_addr))
+		if (any || addr.s_addr == INADDR_ANY ||
+		    (!v6 && strtoul(local, NULL, 16) == addr.s_addr))
 			inodes[n++] = inode;
 	}
 	fclose(f);
@@ -88,26 +98,63 @@ static void name_nobody(bool hidden, char *buf, size_t len)
 		 hidden ? ", or a process that `ss -lunp` shows to root" : "");
 }
 
-void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
+static size_t read_all_sockets(struct in_addr addr, uint16_t port,
+			       unsigned long inodes[MAX_HOLDERS])
 {
-	unsigned long inodes[MAX_HOLDERS];
 	size_t n =
 		read_sockets("/proc/thread-self/net/udp", false, addr, port, inodes, MAX_HOLDERS);
-	n += read_sockets("/proc/thread-self/net/udp6", true, addr, port, inodes + n,
-			  MAX_HOLDERS - n);
+	return n + read_sockets("/proc/thread-self/net/udp6", true, addr, port, inodes + n,
+				MAX_HOLDERS - n);
+}
+
+static bool find_process(const unsigned long *inodes, size_t n, bool *ret_hidden, char *buf,
+			 size_t len)
+{
 	DIR *proc = opendir("/proc");
 	bool found = false;
-	bool hidden = access("/proc/1", F_OK) < 0; /* hidepid, ProtectProc= */
 	for (struct dirent *entry; proc && n > 0 && !found && (entry = readdir(proc));) {
 		if (isdigit((unsigned char)entry->d_name[0]) &&
-		    process_has(entry->d_name, inodes, n, &hidden)) {
+		    process_has(entry->d_name, inodes, n, ret_hidden)) {
 			name_process(entry->d_name, buf, len);
 			found = true;
 		}
 	}
 	if (proc)
 		closedir(proc);
-	if (found)
+	return found;
+}
+
+void rnic_soft_note_holders(void)
+{
+	const struct in_addr all = { INADDR_ANY };
+	unsigned long inodes[MAX_HOLDERS];
+	bool hidden = false;
+	size_t n = read_all_sockets(all, ROCE_UDP_PORT, inodes);
+	num_noted = 0;
+	for (size_t i = 0; i < n; i++) {
+		if (!find_process(&inodes[i], 1, &hidden, noted[num_noted].name, NAME_LEN))
+			continue;
+		noted[num_noted++].inode = inodes[i];
+	}
+}
+
+static bool find_noted(const unsigned long *inodes, size_t n, char *buf, size_t len)
+{
+	for (size_t i = 0; i < n; i++)
+		for (size_t k = 0; k < num_noted; k++)
+			if (noted[k].inode == inodes[i]) {
+				snprintf(buf, len, "%s", noted[k].name);
+				return true;
+			}
+	return false;
+}
+
+void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len)
+{
+	unsigned long inodes[MAX_HOLDERS];
+	size_t n = read_all_sockets(addr, port, inodes);
+	bool hidden = access("/proc/1", F_OK) < 0; /* hidepid, ProtectProc= */
+	if (find_process(inodes, n, &hidden, buf, len) || find_noted(inodes, n, buf, len))
 		return;
 	if (n == 0)
 		snprintf(buf, len, "an unknown socket");
