@@ -122,9 +122,13 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		conn_fail(conn, conn->require ? EPROTONOSUPPORT : ECONNRESET, reason);
 		return;
 	}
+	/* Where no rendezvous was begun nobody has told the peer: CLC may not leave all the same.
+	 */
+	const bool told = conn->stream;
 	count_fallback(conn);
 	conn_free_stream(conn);
-	spoken_free_socket(conn->tcp);
+	if (told)
+		spoken_free_socket(conn->tcp);
 	if (conn->pair.fd >= 0) {
 		start_relay(conn);
 		return;

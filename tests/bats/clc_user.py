@@ -8,11 +8,12 @@ net.bash). Answers each line with "ok", a word, or the error's name.
   listen ADDRESS PORT   a claimed listener
   accept                a connection from there, likewise promised
   propose, confirm      such a message on the last connection
+  urgent                an urgent byte, and a Proposal behind it
   end-group             a Decline that says "out of sync"
-  hello                 application data
+  hello [TEXT]          application data
   heard                 what has come: "nothing", "clc", "end", or "data"
   wait                  until something has come
-  hand-over SOCKET      the last connection to the smcrd there, of which a descriptor is kept
+  hand-over SOCKET [KIND]  the last connection to the smcrd there, of which a descriptor is kept
 """
 import array
 import errno
@@ -68,6 +69,11 @@ def propose():
     connection.sendall(message(1, body + socket.inet_aton("10.77.0.0") + bytes([24, 0, 0, 0])))
 
 
+def urgent():
+    connection.send(b"X", socket.MSG_OOB)
+    propose()
+
+
 def confirm():
     connection.sendall(message(3, bytes(56)))
 
@@ -76,8 +82,8 @@ def end_group():
     connection.sendall(message(4, bytes(16), 8))
 
 
-def hello():
-    connection.sendall(b"hello")
+def hello(text="hello"):
+    connection.sendall(text.encode())
 
 
 def heard():
@@ -94,17 +100,17 @@ def wait():
     select.select([connection], [], [])
 
 
-def hand_over(path):
+def hand_over(path, kind="1"):
     global session
     session = socket.socket(socket.AF_UNIX)
     session.connect(path)
     frames = struct.pack(">HBBIHH", 0x534D, 1, HELLO, 4, 1, 1) + struct.pack(">HBBI", 0x534D, 1, HANDOVER, 3)
-    session.sendmsg([frames + bytes([1, 0, 0])],
+    session.sendmsg([frames + bytes([int(kind), 0, 0])],
                     [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [connection.fileno()]))])  # fmt: skip
 
 
 COMMANDS = {
-    "user": user, "connect": connect, "listen": listen, "accept": accept, "propose": propose, "confirm": confirm,
+    "user": user, "connect": connect, "listen": listen, "accept": accept, "propose": propose, "urgent": urgent, "confirm": confirm,
     "end-group": end_group, "hello": hello, "heard": heard, "wait": wait, "hand-over": hand_over,
 }  # fmt: skip
 

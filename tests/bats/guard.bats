@@ -152,6 +152,14 @@ nobody_hears() {
 	nobody_hears client b propose
 	tell client "connect $SERVER 7001"
 	nobody_hears client b end-group
+	# smcrd is told that the socket was accepted, and lets go of it: that opens nothing
+	tell client "connect $SERVER 7001"
+	tell client "hand-over $HOSTS_DIR/b.sock 3"
+	until_true 5 shows b connection 'any(.fallback_reason != null)'
+	nobody_hears client b propose
+	# a peer reads past an urgent byte
+	tell client "connect $SERVER 7001"
+	nobody_hears client b urgent
 	# A server of the user's on the other host: the client's smcrd proposes, and gets no answer of that.
 	clc_user server a
 	tell server "listen $SERVER 7002"
@@ -213,20 +221,26 @@ nothing_refused() {
 }
 
 @test "a server of a user's that does not speak CLC is connected to again, as without the gate" {
+	local port=7002 word
 	two_daemons
 	chmod 755 "$HOSTS_DIR"
 	clc_user server a
-	tell server "listen $SERVER 7002"
-	start_on b "${as_user[@]}" "$RUN" python3 -c '
+	# the second begins as CLC does, with E2
+	for word in hello '€' '“'; do
+		tell server "listen $SERVER $port"
+		start_on b "${as_user[@]}" "$RUN" python3 -c '
 import socket
-print(socket.create_connection(("'"$SERVER"'", 7002)).recv(5).decode())' >"$HOSTS_DIR/got"
-	client=$!
-	tell server accept
-	tell server hello
-	tell server accept 'the option was not negotiated'
-	tell server hello
-	wait "$client"
-	[ "$(cat "$HOSTS_DIR/got")" = hello ]
+print(socket.create_connection(("'"$SERVER"'", '"$port"')).recv(5).decode())' >"$HOSTS_DIR/got"
+		client=$!
+		tell server accept
+		tell server "hello $word"
+		tell server accept 'the option was not negotiated'
+		tell server "hello $word"
+		wait "$client"
+		[ "$(cat "$HOSTS_DIR/got")" = "$word" ]
+		smcrctl_on b policy forget "$SERVER"
+		port=$((port + 1))
+	done
 	nothing_refused
 }
 

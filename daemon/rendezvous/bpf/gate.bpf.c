@@ -4,8 +4,9 @@
  * of this host's, and CLC has no authentication. So of a socket that was promised leaves only what
  * smcrd has said there (IPC_SO_SPOKEN), a Decline that harms nobody (the library's, where smcrd
  * does not take the connection), or bytes that are no CLC from the first one on, with which the
- * peer ends the rendezvous. The last two open the gate: what follows is the program's. Sockets of
- * root's are let alone.
+ * peer ends the rendezvous. The last two open the gate once the peer has them: what follows is the
+ * program's. Until then they are looked at each time they are sent, for a program may change pages
+ * that the kernel sends from. What root claims on sockets of its own is let alone.
  *
  * Attached to the root of the cgroup hierarchy. The packet is what the socket sends, before it is
  * cut into segments or fragments, and again whenever it is repeated. What the gate refuses stays in
@@ -28,6 +29,7 @@
 #define IPPROTO_DSTOPTS  60
 #define IPV6_HEADER      40
 #define IPV6_HEADERS_MAX 4 /* extension headers that are looked past */
+#define TCP_URG          0x20
 
 /* proto/smcr/clc.h, which needs libc headers. */
 #define CLC_HEADER      8
@@ -57,6 +59,7 @@ struct piece {
 	__u32 at; /* in the packet */
 	__u32 len;
 	__u32 offset; /* in the stream */
+	bool urgent;  /* it says that a byte is urgent, which the peer may read past */
 };
 
 static __always_inline bool is_extension(__u8 next)
@@ -105,19 +108,21 @@ static __always_inline enum sight find_tcp(struct __sk_buff *skb, __u32 *ret_at)
 static __always_inline enum sight find_piece(struct __sk_buff *skb, __u32 first,
 					     struct piece *piece)
 {
-	__u8 length;
+	__u8 length, flags;
 	__u32 sequence, tcp = 0;
 	enum sight sight = find_tcp(skb, &tcp);
 	if (sight != SEEN)
 		return sight;
 	if (bpf_skb_load_bytes(skb, tcp + 4, &sequence, sizeof(sequence)) ||
-	    bpf_skb_load_bytes(skb, tcp + 12, &length, sizeof(length)))
+	    bpf_skb_load_bytes(skb, tcp + 12, &length, sizeof(length)) ||
+	    bpf_skb_load_bytes(skb, tcp + 13, &flags, sizeof(flags)))
 		return HIDDEN;
 	piece->at = tcp + (length >> 4) * 4;
 	if (piece->at >= skb->len)
 		return NOTHING;
 	piece->len = skb->len - piece->at;
 	piece->offset = bpf_ntohl(sequence) - first;
+	piece->urgent = flags & TCP_URG;
 	return SEEN;
 }
 
@@ -173,16 +178,29 @@ static __always_inline bool is_harmless_decline(const __u8 head[CLC_HEADER], __u
 static __always_inline bool is_allowed(struct __sk_buff *skb, const struct piece *piece)
 {
 	__u8 head[CLC_HEADER] = { 0 };
-	__u32 len = piece->len < CLC_HEADER ? piece->len : CLC_HEADER;
-	if (piece->offset != 0)
+	long failed;
+	if (piece->offset != 0 || piece->urgent)
 		return false;
-	/* The verifier wants a length that it can see. */
-	if (len == CLC_HEADER ? bpf_skb_load_bytes(skb, piece->at, head, CLC_HEADER)
-			      : bpf_skb_load_bytes(skb, piece->at, head, 1))
+	/* The verifier wants lengths that it can see. */
+	if (piece->len >= CLC_HEADER)
+		failed = bpf_skb_load_bytes(skb, piece->at, head, CLC_HEADER);
+	else if (piece->len >= 3)
+		failed = bpf_skb_load_bytes(skb, piece->at, head, 3);
+	else if (piece->len == 2)
+		failed = bpf_skb_load_bytes(skb, piece->at, head, 2);
+	else
+		failed = bpf_skb_load_bytes(skb, piece->at, head, 1);
+	if (failed)
 		return false;
-	if (len < CLC_HEADER)
-		return head[0] != 0xE2;
-	return !may_be_clc(head, len) || is_harmless_decline(head, piece->len);
+	return !may_be_clc(head, piece->len) ||
+	       (piece->len >= CLC_HEADER && is_harmless_decline(head, piece->len));
+}
+
+/* The peer has the first bytes: they were let pass, or there was no gate then. */
+static __always_inline bool has_arrived(struct bpf_sock *sk, const struct smcr_sock *sock)
+{
+	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
+	return tcp && tcp->snd_una != sock->first;
 }
 
 static __always_inline bool may_leave(struct __sk_buff *skb, struct bpf_sock *sk,
@@ -191,9 +209,15 @@ static __always_inline bool may_leave(struct __sk_buff *skb, struct bpf_sock *sk
 	const struct smcr_spoken *said = bpf_sk_storage_get(&spoken, sk, NULL, 0);
 	if (said && said->length && said->first == sock->first)
 		return was_said(skb, said, piece);
+	if (has_arrived(sk, sock)) {
+		sock->flags &= ~(SMCR_SOCK_HELD | SMCR_SOCK_LET);
+		return true;
+	}
+	if (piece->offset != 0)
+		return sock->flags & SMCR_SOCK_LET;
 	if (!is_allowed(skb, piece))
 		return false;
-	sock->flags &= ~SMCR_SOCK_HELD;
+	sock->flags |= SMCR_SOCK_LET;
 	return true;
 }
 
@@ -201,7 +225,7 @@ static __always_inline int judge(struct __sk_buff *skb, struct bpf_sock *sk, str
 {
 	struct piece piece;
 	__u32 uid = bpf_get_socket_uid(skb);
-	if (uid == 0)
+	if (uid == 0 && sock->by.uid == 0)
 		return 1;
 	enum sight sight = find_piece(skb, sock->first, &piece);
 	if (sight == NOTHING || (sight == SEEN && may_leave(skb, sk, sock, &piece)))

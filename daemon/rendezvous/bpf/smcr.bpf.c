@@ -544,7 +544,7 @@ static __always_inline void settle(struct smcr_sock *sock, __u32 role, __u32 rea
 static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
 {
 	sock->first = ctx->snd_nxt;
-	sock->flags |= SMCR_SOCK_HELD;
+	sock->flags = (sock->flags & ~SMCR_SOCK_LET) | SMCR_SOCK_HELD;
 }
 
 /* ---- client */

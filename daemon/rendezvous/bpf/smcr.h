@@ -24,6 +24,7 @@ enum {
 	SMCR_SOCK_ASIDE = 1 << 7,       /* IPC_SO_PLAIN before the handshake was over */
 	SMCR_SOCK_COUNTED = 1 << 8,     /* among the connections that are plain TCP */
 	SMCR_SOCK_HELD = 1 << 9,        /* the peer was promised SMC-R: gate.bpf.c */
+	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes were let pass */
 };
 
 enum {
