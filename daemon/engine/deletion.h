@@ -33,6 +33,8 @@ struct smcr_deletion {
 	uint32_t reason;           /* an smcr_llc_delete_reason, for the peer */
 	struct smcr_link *carrier; /* ASKED, DOUBTED, ANSWERED: on which link that was said */
 	bool for_drain;            /* WANTED: because the RNIC is drained (drain.c) */
+	bool rnic_back;            /* ORDERED and later: the RNIC is to be used again, by another
+				    * link */
 	/** WANTED in good order: until then connections may leave. ASKED: until then the server may
 	 *  order it (ERR-33). */
 	struct smcr_timer timer;

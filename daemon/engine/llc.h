@@ -314,6 +314,8 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 /** An RNIC has come, or come up, or has got an address: groups on its LAN may use it (ADDL-14,
  *  ADDL-15). */
 void smcr_llc_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device);
+/** The same for one group. */
+void smcr_llc_rnic_back(struct smcr_lgr *lgr, const struct smcr_device *device);
 /** The number of active links has changed: so has the patience of their QPs. */
 void smcr_llc_links_changed(struct smcr_lgr *lgr);
 /** The patience of its QPs in milliseconds, with one link more if `added` is not active yet. */

@@ -259,21 +259,38 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 		smcr_timer_start(engine, &flow->add.retry, again - engine->now);
 }
 
+/** While its link goes nothing can be asked for: that comes when the link is freed. */
+static void mark_going_link(const struct smcr_lgr *lgr, const struct smcr_device *device)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (link && link->device == device && smcr_deletion_begun(&link->deletion))
+			link->deletion.rnic_back = true;
+	}
+}
+
+void smcr_llc_rnic_back(struct smcr_lgr *lgr, const struct smcr_device *device)
+{
+	if (lgr->state == SMCR_LGR_TERMINATING || !on_lan(lgr, device))
+		return;
+	if (device_in_use(lgr, device, NULL)) {
+		mark_going_link(lgr, device);
+		return;
+	}
+	if (lgr->role == SMCR_ROLE_SERVER) {
+		smcr_llc_want_link(lgr, SMCR_ADD_RNIC); /* ADDL-14 */
+		return;
+	}
+	forget_failures(lgr);
+	lgr->llc->add.wanted = true; /* ADDL-15 */
+	smcr_llc_kick(lgr);
+}
+
 void smcr_llc_rnic_appeared(struct smcr_engine *engine, const struct smcr_device *device)
 {
 	struct smcr_lgr *lgr;
-	DL_FOREACH (engine->lgrs, lgr) {
-		if (lgr->state == SMCR_LGR_TERMINATING || !on_lan(lgr, device) ||
-		    device_in_use(lgr, device, NULL))
-			continue;
-		if (lgr->role == SMCR_ROLE_SERVER) {
-			smcr_llc_want_link(lgr, SMCR_ADD_RNIC); /* ADDL-14 */
-			continue;
-		}
-		forget_failures(lgr);
-		lgr->llc->add.wanted = true; /* ADDL-15 */
-		smcr_llc_kick(lgr);
-	}
+	DL_FOREACH (engine->lgrs, lgr)
+		smcr_llc_rnic_back(lgr, device);
 }
 
 static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion why)

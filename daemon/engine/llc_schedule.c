@@ -19,10 +19,16 @@ void smcr_llc_kick(struct smcr_lgr *lgr)
  * again. */
 static void free_gone_links(struct smcr_lgr *lgr)
 {
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->deletion.state == SMCR_DELETION_AGREED &&
-		    !smcr_timer_running(&lgr->links[i]->fail_work))
-			smcr_link_free(lgr->links[i]);
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = lgr->links[i];
+		if (!link || link->deletion.state != SMCR_DELETION_AGREED ||
+		    smcr_timer_running(&link->fail_work))
+			continue;
+		const struct smcr_device *back = link->deletion.rnic_back ? link->device : NULL;
+		smcr_link_free(link);
+		if (back)
+			smcr_llc_rnic_back(lgr, back);
+	}
 }
 
 /** Has a link failed just now? Its failure is dealt with before anything new begins. */

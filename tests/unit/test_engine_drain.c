@@ -13,6 +13,8 @@
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
 #define SECOND 1000000
+/* More than the deletion of a link has. */
+#define MOMENTS 60
 
 static void drain(struct pair *pair, int side, size_t n, bool drained)
 {
@@ -81,6 +83,26 @@ static void links_move_and_come_back(void **state)
 			assert_int_equal(links_on(pair, S, 0), 1);
 			assert_int_equal(links_on(pair, C, 0), 1);
 			assert_no_reset(pair, c, 4);
+			pair_free(pair);
+		}
+}
+
+/** Put into use again at any moment of the deletion, the RNIC gets a link in the end. */
+static void used_again_while_its_link_goes(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++)
+		for (int steps = 0; steps < MOMENTS; steps++) {
+			struct pair *pair = pair_new(NULL, NULL, 2, 2);
+			int c = pair_connected(pair);
+			drain(pair, side, 0, true);
+			for (int i = 0; i < steps; i++)
+				pair_step(pair);
+			drain(pair, side, 0, false);
+			pair_run(pair, 30 * SECOND);
+			if (links_on(pair, S, 0) != 1 || links_on(pair, C, 0) != 1)
+				fail_msg("side %d, after %d steps: no link", side, steps);
+			assert_no_reset(pair, &c, 1);
 			pair_free(pair);
 		}
 }
@@ -243,6 +265,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(links_move_and_come_back),
+		cmocka_unit_test(used_again_while_its_link_goes),
 		cmocka_unit_test(the_last_link_stays),
 		cmocka_unit_test(no_group_begins_on_it),
 		cmocka_unit_test(another_one_takes_its_place),
