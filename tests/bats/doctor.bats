@@ -192,10 +192,16 @@ for line in sys.stdin:
 	echo 'max_sessions_per_user = 1' >"$HOSTS_DIR/a.conf"
 	smcrd_start a
 	well a
-	start_on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" monitor >/dev/null
+	hold_place() {
+		start_on a setpriv --reuid 65534 --regid 65534 --clear-groups "$HOSTS_BUILD/bin/smcrctl" monitor >/dev/null
+		monitor=$!
+	}
+	# who looks may have had the only place when the monitor came
 	refused() {
+		kill -0 "$monitor" 2>/dev/null || { hold_place; return 1; }
 		! as_user 65534 a device
 	}
+	hold_place
 	until_true 10 refused
 	run -1 as_user 65534 a -j doctor
 	found problem daemon 'as many as it may (max_sessions_per_user)'
