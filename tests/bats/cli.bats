@@ -474,8 +474,10 @@ flooded() {
 	until_true 10 listens
 }
 
-# begins_capture ARGUMENTS..: $CAPTURE_PID captures; standard output is /dev/full if DEVICE says so
+# begins_capture ARGUMENTS..: $CAPTURE_PID captures; standard output is /dev/full if DEVICE says so.
+# What the capture before said goes first, or the test takes its "capturing" for that of this one.
 begins_capture() {
+	rm -f "$BATS_TEST_TMPDIR/err"
 	setpriv --pdeathsig KILL "$SMCRCTL" capture "$@" \
 		>"${DEVICE:-$BATS_TEST_TMPDIR/out}" 2>"$BATS_TEST_TMPDIR/err" 3>&- &
 	CAPTURE_PID=$!
