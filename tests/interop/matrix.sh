@@ -160,7 +160,7 @@ wire() {
 	if [ "$status" = 0 ]; then
 		result "$1" wire ok "every packet is sound: $(awk '$1 == "roce" || $1 == "cdc" || $1 == "llc" {
 			printf "%s %s, ", $2, $1 }' <<<"$out")again after NAK, silence, rxe's timer, in cuts: $(awk '
-			$1 ~ /^(after_nak|after_silence|rxe_timer|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out");$(
+			$1 ~ /^(after_nak|after_silence|first_timer|rxe_timer|in_cut)$/ { printf "%s%s", sep, $2; sep = ", " }' <<<"$out");$(
 			awk '$1 == "again" { printf " most of a link: %s %% (%s)", $6, $2; exit }' <<<"$out")"
 	else
 		result "$1" wire FAIL "every packet is sound"

@@ -40,7 +40,9 @@
 #define UDP_LEN           8
 #define FRAME_MAX         65536
 #define PLACES            16384 /* of the last packets of a queue pair the time is kept */
-/* A timer is 10 ms at least, from when the sender last looked at its clock. */
+/* A timer is 10 ms at least, from when the sender last looked at its clock. Only that of a queue
+ * pair's first packet is shorter, and it runs while the host still asks for the peer's MAC: the
+ * packet and its repetition may then pass here at any distance. */
 #define SILENCE_US 2000
 #define NAK_US     200000 /* so long a NAK explains what comes again */
 #define RATE_MIN   100    /* requests */
@@ -51,7 +53,8 @@ struct stream {
 	struct {
 		uint32_t from, to, qpn;
 	} key;
-	uint32_t next; /* PSN that has not been there yet */
+	uint32_t first; /* PSN that was seen first */
+	uint32_t next;  /* PSN that has not been there yet */
 	uint32_t
 		again; /* what follows the last one; a repetition leaves out what is acknowledged */
 	struct {
@@ -85,7 +88,8 @@ static struct refusal *refusals;
 static struct {
 	uint64_t frames, roce, requests, acks, naks, rnr_naks, bad_icrc, undecodable;
 	uint64_t cdc, bad_cdc, llc, bad_llc, truncated;
-	uint64_t repeated, after_nak, after_silence, rxe_timer, in_cut, unexplained, late;
+	uint64_t repeated, after_nak, after_silence, first_timer, rxe_timer, in_cut, unexplained,
+		late;
 } count;
 
 struct frame {
@@ -128,10 +132,10 @@ static struct stream *stream_of(const struct frame *frame, uint32_t qpn, uint32_
 			exit(2);
 		found->key = key.key;
 		HASH_ADD(hh, streams, key, sizeof(found->key), found);
-		found->next = psn;
+		found->first = found->next = psn;
 	}
 	if (abs(roce_psn_diff(psn, found->next)) > NEW_QP)
-		found->next = psn;
+		found->first = found->next = psn;
 	return found;
 }
 
@@ -170,9 +174,15 @@ static void repetition(const struct frame *frame, const struct stream *stream, u
 		count.after_silence++;
 	else if (by_rxe(frame))
 		count.rxe_timer++;
+	else if (psn == stream->first)
+		count.first_timer++;
 	else {
 		count.unexplained++;
 		complain(frame, "unexplained repetition of PSN", psn);
+		print_hosts(frame);
+		printf("%d packets behind the first of its queue pair, after %" PRIu64 " us\n",
+		       roce_psn_diff(psn, stream->first),
+		       frame->at - stream->last[psn % PLACES].at);
 	}
 }
 
@@ -374,10 +384,10 @@ static int report(void)
 	printf("cdc %" PRIu64 "\nbad_cdc %" PRIu64 "\nllc %" PRIu64 "\nbad_llc %" PRIu64 "\n",
 	       count.cdc, count.bad_cdc, count.llc, count.bad_llc);
 	printf("repetitions %" PRIu64 "\nafter_nak %" PRIu64 "\nafter_silence %" PRIu64
-	       "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nlate %" PRIu64 "\nunexplained %" PRIu64
-	       "\n",
-	       count.repeated, count.after_nak, count.after_silence, count.rxe_timer, count.in_cut,
-	       count.late, count.unexplained);
+	       "\nfirst_timer %" PRIu64 "\nrxe_timer %" PRIu64 "\nin_cut %" PRIu64 "\nlate %" PRIu64
+	       "\nunexplained %" PRIu64 "\n",
+	       count.repeated, count.after_nak, count.after_silence, count.first_timer,
+	       count.rxe_timer, count.in_cut, count.late, count.unexplained);
 	return count.truncated || count.undecodable || count.bad_icrc || count.bad_cdc ||
 	       count.bad_llc || count.unexplained;
 }
