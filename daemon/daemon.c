@@ -29,6 +29,7 @@
 #include "daemon/fabric/rnics.h"
 #include "daemon/heartbeat.h"
 #include "daemon/host/confine.h"
+#include "daemon/host/host_ops.h"
 #include "daemon/host/hotplug.h"
 #include "daemon/host/log.h"
 #include "daemon/host/netif.h"
@@ -62,6 +63,7 @@ struct smcrd {
 	struct netif_watch *netifs;
 	struct hotplug_watch *hotplug;
 	struct fabric *fabric;
+	struct smcr_engine *engine;
 	struct rnics *rnics;
 	int cgroup;    /* the root of the hierarchy, or a negative errno */
 	bool confined; /* it has given up all files that it does not need */
@@ -169,7 +171,7 @@ static void engine_enter(void *ctx)
 	smcrd->programs_active++;
 	const uint64_t now = fabric_now();
 	turns_begin(&smcrd->turns, TURNS_PROGRAMS, now);
-	smcr_engine_set_time(fabric_engine(smcrd->fabric), now);
+	smcr_engine_set_time(smcrd->engine, now);
 }
 
 static void at_work(void *ctx, enum fabric_work work, uint64_t now)
@@ -260,7 +262,7 @@ static void worked(void *ctx, const struct smcr_addr *peer)
  * links with that host work this says nothing of the host. */
 static void path_failed(struct smcrd *smcrd, const struct smcr_addr *peer)
 {
-	if (!smcr_engine_reaches(fabric_engine(smcrd->fabric), peer))
+	if (!smcr_engine_reaches(smcrd->engine, peer))
 		policy_failed(smcrd->policy, peer, FAILURE_PATH);
 	else if (peer->port)
 		policy_failed(smcrd->policy, peer, FAILURE_LINK);
@@ -341,18 +343,6 @@ static void asker_gone(void *ctx, uint64_t request)
 {
 	struct smcrd *smcrd = ctx;
 	control_forget(&smcrd->control, request);
-}
-
-static void command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
-{
-	struct smcrd *smcrd = ctx;
-	control_command_done(&smcrd->control, id, result);
-}
-
-static void engine_event(void *ctx, const struct smcr_event *event)
-{
-	struct smcrd *smcrd = ctx;
-	events_engine(smcrd->events, event);
 }
 
 static void event_noted(void *ctx)
@@ -675,7 +665,7 @@ static void describe(void *ctx, char ret_text[STATUS_LEN])
 {
 	struct smcrd *smcrd = ctx;
 	struct smcr_engine_view view;
-	smcr_engine_get_view(fabric_engine(smcrd->fabric), &view);
+	smcr_engine_get_view(smcrd->engine, &view);
 	size_t rnics = fabric_num_devices(smcrd->fabric);
 	snprintf(ret_text, STATUS_LEN,
 		 "%s%zu RNIC%s, TCP option %s; %u link group%s, %u connection%s over SMC-R",
@@ -844,15 +834,8 @@ static int open_policy(struct smcrd *smcrd)
 static int open_fabric(struct smcrd *smcrd)
 {
 	struct fabric_params params = { .base = smcrd->base,
-					.config = &smcrd->config.engine,
 					.host_ops = &netif_rnic_host_ops,
 					.host_ctx = smcrd->netifs,
-					.clc_send = conns_clc_send,
-					.conn_event = conns_event,
-					.command_done = command_done,
-					.command_ctx = smcrd,
-					.event = engine_event,
-					.event_ctx = smcrd,
 					.at_work = at_work,
 					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
@@ -861,11 +844,29 @@ static int open_fabric(struct smcrd *smcrd)
 	return fabric_new(&params, &smcrd->fabric);
 }
 
+static int open_engine(struct smcrd *smcrd)
+{
+	static const struct smcr_conn_ops conn_ops = { .clc_send = conns_clc_send,
+						       .event = conns_event };
+	const struct smcr_ops ops = { .host = &host_ops,
+				      .rdma = &fabric_rdma_ops,
+				      .rdma_ctx = smcrd->fabric,
+				      .conns = &conn_ops,
+				      .command_done = control_command_done,
+				      .command_ctx = &smcrd->control,
+				      .event = events_engine,
+				      .event_ctx = smcrd->events };
+	int error = smcr_engine_new(&smcrd->config.engine, &ops, fabric_now(), &smcrd->engine);
+	if (!error)
+		fabric_attach(smcrd->fabric, smcrd->engine);
+	return error;
+}
+
 static int open_conns(struct smcrd *smcrd)
 {
 	struct conns_config config = {
 		.base = smcrd->base,
-		.engine = fabric_engine(smcrd->fabric),
+		.engine = smcrd->engine,
 		.option = smcrd->option,
 		.callbacks = { .ctx = smcrd,
 			       .engine_enter = engine_enter,
@@ -952,6 +953,8 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 		events_notify(smcrd->events, event_noted, smcrd);
 		error = open_fabric(smcrd);
 	}
+	if (!error)
+		error = open_engine(smcrd);
 	if (error) {
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot start the engine: %s",
 			 strerror(-error));
@@ -981,7 +984,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .base = smcrd->base,
 					   .fabric = smcrd->fabric,
 					   .rnics = smcrd->rnics,
-					   .engine = fabric_engine(smcrd->fabric),
+					   .engine = smcrd->engine,
 					   .reply = reply_later,
 					   .reply_ctx = smcrd,
 					   .reload = begin_reload,
@@ -1057,7 +1060,7 @@ int smcrd_new(struct config *config, const struct config_source *source, struct 
 
 static bool stop_finished(const struct smcrd *smcrd)
 {
-	return smcr_engine_idle(fabric_engine(smcrd->fabric)) && conns_active(smcrd->conns) == 0;
+	return smcr_engine_idle(smcrd->engine) && conns_active(smcrd->conns) == 0;
 }
 
 static void on_stop_check(evutil_socket_t fd, short what, void *arg)
@@ -1085,14 +1088,14 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	status_stopping(&smcrd->status);
 	smcrd->stopping = true;
 	smcrd->stop_deadline = fabric_now() + STOP_PATIENCE_US;
-	if (!smcr_engine_idle(fabric_engine(smcrd->fabric)))
+	if (!smcr_engine_idle(smcrd->engine))
 		smcrd->stop_answer = STOP_ANSWER_US;
 	update_option(smcrd);
 	clients_stop(smcrd->clients);
 	conns_stop(smcrd->conns);
 	fabric_leave(smcrd->fabric);
 	engine_enter(smcrd);
-	smcr_engine_shutdown(fabric_engine(smcrd->fabric));
+	smcr_engine_shutdown(smcrd->engine);
 	event_add(smcrd->stop_check, &often);
 }
 
@@ -1128,6 +1131,7 @@ void smcrd_free(struct smcrd *smcrd)
 	smcrd->bus = NULL;
 	control_close(&smcrd->control);
 	rnics_free(smcrd->rnics);
+	smcr_engine_free(smcrd->engine);
 	fabric_free(smcrd->fabric);
 	clients_free(smcrd->clients);
 	smcrd->clients = NULL; /* what connections tell when they end wakes nobody */

@@ -164,9 +164,9 @@ static void note_outcome(const struct control *control, const struct control_pen
 		events_command(control->events, pending->text, failed, outcome);
 }
 
-void control_command_done(struct control *control, uint64_t id,
-			  const struct smcr_command_result *result)
+void control_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
 {
+	struct control *control = ctx;
 	struct control_pending *pending;
 	struct refusal refusal = { 0 };
 	json_t *json = NULL;

@@ -146,9 +146,9 @@ int control_handle_json(struct control *control, const struct clients_asker *ask
 /** May whoever asks change things: is it root, or in the administrators' group? */
 bool control_is_administrator(const struct control *control, const struct clients_asker *asker);
 
-/** A command of the engine has ended (engine/ops.h): reply to whoever asked for it. */
-void control_command_done(struct control *control, uint64_t id,
-			  const struct smcr_command_result *result);
+/** For the engine's operations (engine/ops.h): a command has ended. Reply to whoever asked for it.
+ *  @param ctx  the struct control */
+void control_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result);
 
 /** Every request for a reload up to that number has this outcome. */
 void control_reload_done(struct control *control, uint64_t number,

@@ -150,7 +150,7 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 	};
 	memcpy(decline.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
 	int len = smcr_clc_encode_decline(&decline, buf, sizeof(buf));
-	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
 }
 
 /** Our Decline has gone out: wait whether one of the peer's crosses it. */
@@ -699,7 +699,7 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 	if (conn->rv.first_contact)
 		slab->reg[link->slot].told = true; /* RKEY-12 */
 	int len = smcr_clc_encode_accept(&msg, buf, sizeof(buf));
-	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
 }
 
 int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg)

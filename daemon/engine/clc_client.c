@@ -103,7 +103,7 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 		return;
 	}
 	int len = smcr_clc_encode_proposal(&conn->rv.proposal, buf, sizeof(buf));
-	engine->ops->clc_send(engine->ctx, conn->params.user, buf, (size_t)len);
+	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
 	smcr_clc_await(conn, SMCR_RV_C_AWAIT_ACCEPT);
 }
 

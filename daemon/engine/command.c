@@ -119,7 +119,7 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_command_result result = pending->result;
 	uint64_t id = pending->id;
 	drop(pending);
-	engine->ops->command_done(engine->ctx, id, &result);
+	engine->ops.command_done(engine->ops.command_ctx, id, &result);
 }
 
 /* ---- what happens ---- */

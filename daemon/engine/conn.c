@@ -81,7 +81,7 @@ void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event
 	case SMCR_CONN_CLOSED: break;
 	}
 	if (!engine->silent)
-		engine->ops->conn_event(engine->ctx, conn->params.user, event);
+		engine->ops.conns->event(conn->params.user, event);
 }
 
 void smcr_conn_detach(struct smcr_conn *conn)

@@ -265,3 +265,12 @@ void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id)
 	DL_DELETE(engine->devices, device);
 	free(device);
 }
+
+bool smcr_engine_device_in_use(const struct smcr_engine *engine, uint32_t id)
+{
+	const struct smcr_link *link, *next;
+	HASH_ITER (hh, engine->links, link, next)
+		if (link->device && link->device->info.id == id)
+			return true;
+	return false;
+}

@@ -64,15 +64,14 @@ struct smcr_config smcr_config_fill(const struct smcr_config *given)
 	return c;
 }
 
-int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, void *ctx,
-		    uint64_t now, struct smcr_engine **ret_engine)
+int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, uint64_t now,
+		    struct smcr_engine **ret_engine)
 {
 	struct smcr_engine *engine = calloc(1, sizeof(*engine));
 	if (!engine)
 		return -ENOMEM;
 	engine->config = smcr_config_fill(config);
-	engine->ops = ops;
-	engine->ctx = ctx;
+	engine->ops = *ops;
 	engine->now = now;
 	engine->next_link_ref = 1;
 	engine->next_lgr_id = 1;
@@ -133,7 +132,7 @@ void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	va_start(ap, format);
 	vsnprintf(line, sizeof(line), format, ap);
 	va_end(ap);
-	engine->ops->log(engine->ctx, priority, line);
+	engine->ops.host->log(engine->ops.host_ctx, priority, line);
 }
 
 /* The same peer has the same 16 bytes, whatever lies behind an IPv4 address. */
@@ -164,7 +163,7 @@ void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int
 uint32_t smcr_random24(struct smcr_engine *engine)
 {
 	uint32_t value = 0;
-	engine->ops->random(engine->ctx, &value, sizeof(value));
+	engine->ops.host->random(engine->ops.host_ctx, &value, sizeof(value));
 	return value & SMCR_PSN_MASK;
 }
 
@@ -172,7 +171,7 @@ uint32_t smcr_random32(struct smcr_engine *engine)
 {
 	uint32_t value = 0;
 	while (!value)
-		engine->ops->random(engine->ctx, &value, sizeof(value));
+		engine->ops.host->random(engine->ops.host_ctx, &value, sizeof(value));
 	return value;
 }
 

@@ -4,8 +4,8 @@
  * The SMC-R machine (RFC 7609): peers, link groups, links, LLC flows, RMBs and tokens, connections.
  *
  * It does no I/O and knows no clock, socket, thread or verb: the host (smcrd, or the simulator)
- * tells it events and the time, and it answers through one table of operations (ops.h). No globals:
- * a host may run several engines; one engine is used by one thread.
+ * tells it events and the time, and it answers through operations (ops.h). No globals: a host may
+ * run several engines; one engine is used by one thread.
  *
  * Rules for the host
  * - Call smcr_engine_set_time() before a batch of inputs, and smcr_engine_run() no later than
@@ -139,9 +139,9 @@ struct smcr_device_info {
 	struct smcr_prefix prefixes[SMCR_MAX_DEVICE_PREFIXES];
 };
 
-/** Create. `ops` must outlive the engine; `ctx` is handed to each operation. */
-int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, void *ctx,
-		    uint64_t now, struct smcr_engine **ret_engine);
+/** Create. `ops` is copied. @return 0 or -ENOMEM */
+int smcr_engine_new(const struct smcr_config *config, const struct smcr_ops *ops, uint64_t now,
+		    struct smcr_engine **ret_engine);
 /** Free everything, silently: no message is sent, no event raised; host resources are given back.
  */
 void smcr_engine_free(struct smcr_engine *engine);
@@ -194,6 +194,8 @@ int smcr_engine_device_update(struct smcr_engine *engine, const struct smcr_devi
 int smcr_engine_device_drain(struct smcr_engine *engine, uint32_t id, bool drained);
 /** The device is gone: its links fail; the engine destroys its QPs before this returns. */
 void smcr_engine_device_remove(struct smcr_engine *engine, uint32_t id);
+/** Is there a link that uses the device? [anywhere] */
+bool smcr_engine_device_in_use(const struct smcr_engine *engine, uint32_t id);
 
 /* RDMA inputs. `link_ref` is what qp_create() was given; stale ones are ignored. */
 /**
@@ -222,6 +224,16 @@ enum smcr_send_status {
  *  failed, for the log ("the peer's RDMA device has acknowledged nothing in time"); may be NULL. */
 void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64_t wr_id,
 			   enum smcr_send_status status, const char *text);
+
+/**
+ * The peer has acknowledged nothing on the link's QP for `silent_us` microseconds: may the device
+ * give the QP up when its retry time (ops->qp_start(), ops->qp_set_retry()) is over? A link is
+ * given up early only for another one of its group that works. While the peer is silent on every
+ * path it may not run, or the network be down as a whole, and nothing is gained: all its links are
+ * last links then. Others that have been silent are probed, from the next smcr_engine_run() on.
+ * [anywhere]
+ */
+bool smcr_engine_may_give_up(struct smcr_engine *engine, uint64_t link_ref, uint64_t silent_us);
 
 /**
  * Probe a link with TEST LINK; if no answer comes within llc_timeout, or a wrong one, it fails.

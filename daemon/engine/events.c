@@ -14,7 +14,7 @@ static void tell(const struct smcr_lgr *lgr, struct smcr_event event)
 	event.lgr = lgr->id;
 	event.role = lgr->role;
 	event.peer = lgr->peer;
-	engine->ops->event(engine->ctx, &event);
+	engine->ops.event(engine->ops.event_ctx, &event);
 }
 
 static void tell_of_link(const struct smcr_link *link, struct smcr_event event)

@@ -22,10 +22,11 @@
  *   path_mtu.c     do full-size packets pass?   drain.c        RNICs that are taken out of use
  *   command.c      commands of operators        events.c       what operators are told
  *   denied.c       writes that the peer's RNIC denies
+ *   give_up.c      may a silent queue pair be given up?
  *   view.c         snapshots and invariants     rows.c         rows taken of the RFC's tables
  *   arrivals.c     what a CDC announces, for captures          probes.c       for tracing tools
  *
- * Who may free what, and when. Events (ops->conn_event) are raised at once, and a connection may be
+ * Who may free what, and when. Events (ops->conns) are raised at once, and a connection may be
  * freed by any call that can raise one. Links and link groups are never freed inside an input or a
  * call of the data path: their end is decided there (smcr_link_fail(), smcr_lgr_end()) and carried
  * out from the timer queue, with delay zero, so that a `struct smcr_link *` stays good for the
@@ -63,8 +64,7 @@ struct smcr_pending; /* command.c */
 
 struct smcr_engine {
 	struct smcr_config config; /* defaults filled in */
-	const struct smcr_ops *ops;
-	void *ctx;
+	struct smcr_ops ops;
 	uint64_t now;
 	struct smcr_timer *timers; /* that run: the heap's root (timer.c) */
 	uint32_t num_timers;
@@ -92,7 +92,7 @@ struct smcr_engine {
 	uint32_t rows[SMCR_NUM_ROWS][2]; /* taken, by role (rows.h) */
 };
 
-/** printf to ops->log. */
+/** printf to the log of ops->host. */
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 /** What a peer did: the line names it, by its TCP address. One a minute of each peer and reason

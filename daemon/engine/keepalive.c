@@ -65,18 +65,27 @@ void smcr_conn_keepalive(struct smcr_conn *conn, uint64_t interval)
 static void on_link_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
-	uint64_t wait = engine->config.test_link_interval;
+	const uint64_t interval = engine->config.test_link_interval;
+	uint64_t wait = interval;
 	if (link->state != SMCR_LINK_ACTIVE)
 		return;
-	if (idle(engine, link->last_active, wait, &wait))
+	if (idle(engine, link->last_active, interval, &wait) || link->probe_due)
 		smcr_llc_test_link(link);
-	smcr_timer_start(engine, &link->idle_timer, wait);
+	link->probe_due = false;
+	if (interval != UINT64_MAX)
+		smcr_timer_start(engine, &link->idle_timer, wait);
 }
 
 void smcr_keepalive_link_init(struct smcr_link *link)
 {
 	smcr_timer_init(&link->idle_timer, on_link_timer, link);
 	link->last_active = link->lgr->engine->now;
+}
+
+void smcr_keepalive_link_probe(struct smcr_link *link)
+{
+	link->probe_due = true;
+	smcr_timer_start(link->lgr->engine, &link->idle_timer, 0);
 }
 
 void smcr_keepalive_link_stop(struct smcr_link *link)

@@ -146,8 +146,8 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	lgr->links[slot] = link;
 	HASH_ADD(hh, engine->links, ref, sizeof(link->ref), link);
 	uint32_t recv_len = smcr_lgr_is_v2(lgr) ? SMCR_LLC_V2_MAX_LEN : SMCR_LLC_LEN;
-	int rc = engine->ops->qp_create(engine->ctx, device->info.id, link->ref, link->tx_depth,
-					recv_len, &link->qp, &link->qpn);
+	int rc = engine->ops.rdma->qp_create(engine->ops.rdma_ctx, device->info.id, link->ref,
+					     link->tx_depth, recv_len, &link->qp, &link->qpn);
 	if (rc)
 		link->qp = NULL;
 	else
@@ -181,12 +181,12 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		struct smcr_slab *slab;
 		/* Nothing may be read from memory that is being deregistered. */
 		if (!link->qp_failed && in_flight(link))
-			engine->ops->qp_error(engine->ctx, link->qp);
+			engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 		DL_FOREACH (link->lgr->rmbs, slab)
 			smcr_slab_deregister(slab, link);
 		DL_FOREACH (link->lgr->sndbufs, slab)
 			smcr_slab_deregister(slab, link);
-		engine->ops->qp_destroy(engine->ctx, link->qp);
+		engine->ops.rdma->qp_destroy(engine->ops.rdma_ctx, link->qp);
 		engine->count.num_qps--;
 		link->qp = NULL;
 	}
@@ -317,14 +317,15 @@ int smcr_link_connect(struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN],
 	memcpy(peer.gid, gid, SMCR_GID_LEN);
 	if (mac_counts(link, gid))
 		memcpy(peer.mac, mac, SMCR_MAC_LEN);
-	return engine->ops->qp_connect(engine->ctx, link->qp, &peer);
+	return engine->ops.rdma->qp_connect(engine->ops.rdma_ctx, link->qp, &peer);
 }
 
 int smcr_link_start(struct smcr_link *link)
 {
 	struct smcr_engine *engine = link->lgr->engine;
 	link->retry_ms = smcr_llc_patience(link->lgr, link);
-	return engine->ops->qp_start(engine->ctx, link->qp, link->psn, link->retry_ms);
+	return engine->ops.rdma->qp_start(engine->ops.rdma_ctx, link->qp, link->psn,
+					  link->retry_ms);
 }
 
 /* ---- posting ---- */
@@ -349,7 +350,7 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 	}
 	if (!smcr_link_usable(link))
 		return; /* flushed when the QP goes */
-	int rc = engine->ops->post(engine->ctx, link->qp, wr, n);
+	int rc = engine->ops.rdma->post(engine->ops.rdma_ctx, link->qp, wr, n);
 	if (rc)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot post: %s", strerror(-rc));
 	else
@@ -551,7 +552,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 	link->qp_failed = true;
 	link->deletion.reason = reason;
 	if (link->qp)
-		engine->ops->qp_error(engine->ctx, link->qp);
+		engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 	smcr_llc_links_changed(link->lgr);
 	smcr_timer_start(engine, &link->fail_work, 0);
 	smcr_command_link_failed(link);

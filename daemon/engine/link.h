@@ -113,6 +113,7 @@ struct smcr_link {
 	/* keepalive.c */
 	uint64_t last_active; /* when anything came, or was delivered, on it (TEST-3) */
 	struct smcr_timer idle_timer;
+	bool probe_due;    /* when idle_timer fires, idle or not */
 	UT_hash_handle hh; /* engine->links by ref */
 };
 

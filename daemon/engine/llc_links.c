@@ -494,7 +494,7 @@ void smcr_llc_links_changed(struct smcr_lgr *lgr)
 		if (link->retry_ms == patience)
 			continue;
 		link->retry_ms = patience;
-		engine->ops->qp_set_retry(engine->ctx, link->qp, patience);
+		engine->ops.rdma->qp_set_retry(engine->ops.rdma_ctx, link->qp, patience);
 	}
 }
 

@@ -24,7 +24,7 @@ void smcr_llc_test_link(struct smcr_link *link)
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_TEST_LINK };
 	if (smcr_timer_running(&link->test_timer))
 		return; /* one probe serves all */
-	engine->ops->random(engine->ctx, link->test_data, sizeof(link->test_data));
+	engine->ops.host->random(engine->ops.host_ctx, link->test_data, sizeof(link->test_data));
 	memcpy(msg.test_link.user_data, link->test_data, sizeof(link->test_data));
 	smcr_timer_start(engine, &link->test_timer, engine->config.llc_timeout);
 	link->test_sent = engine->now;

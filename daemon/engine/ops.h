@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file ops.h
- * What the engine asks of its host. All of them are required. None may call back into the engine
- * (engine.h, rules). Failures are negative errnos; the engine copes with each of them.
+ * What the engine asks of others, by subject: of the host, of the RNICs, of who has the TCP
+ * connections, of who starts commands, and of who keeps events. All of them are required. None may
+ * call back into the engine (engine.h, rules). Failures are negative errnos; the engine copes with
+ * each of them. `ctx` is what struct smcr_ops has beside the table or the function.
  */
 #ifndef SMCRD_ENGINE_OPS_H
 #define SMCRD_ENGINE_OPS_H
@@ -103,9 +105,16 @@ struct smcr_event {
 	const char *text;      /* why, in words, for one that has gone; else "" */
 };
 
-struct smcr_ops {
+/** The host that the engine runs on. */
+struct smcr_host_ops {
 	/** Unpredictable bytes (tokens, PSNs). Cannot fail. */
 	void (*random)(void *ctx, void *buf, size_t len);
+	/** One line for the log, priority as in syslog.h, no newline. */
+	void (*log)(void *ctx, int priority, const char *line);
+};
+
+/** RNICs, and the memory that they read and write. */
+struct smcr_rdma_ops {
 	/** Page-aligned zeroed memory for RMBs and send buffers. */
 	int (*mem_alloc)(void *ctx, size_t len, void **ret_addr);
 	void (*mem_free)(void *ctx, void *addr, size_t len);
@@ -138,6 +147,11 @@ struct smcr_ops {
 	 */
 	void (*qp_set_retry)(void *ctx, void *qp, uint32_t retry_ms);
 	void (*qp_error)(void *ctx, void *qp); /* flush: completions follow later */
+	/**
+	 * Microseconds since a packet of the peer came on the QP, which is in RTS; UINT64_MAX: the
+	 * device cannot say.
+	 */
+	uint64_t (*qp_heard)(void *ctx, void *qp);
 	/** All MRs of the QP are gone by now. No input for its link_ref follows. */
 	void (*qp_destroy)(void *ctx, void *qp);
 
@@ -150,20 +164,31 @@ struct smcr_ops {
 	 * messages that were posted earlier behind writes of their own; what fails then it tells by
 	 *  smcr_engine_not_posted(). The engine stays within send_depth. */
 	int (*post)(void *ctx, void *qp, const struct smcr_wr *wr, size_t n);
+};
 
+/** Who has the TCP connections. `user` is that of struct smcr_conn_params. */
+struct smcr_conn_ops {
 	/** Put a CLC message on the TCP connection. Cannot fail here; a broken TCP connection comes
 	 *  back as smcr_conn_tcp_event(). */
-	void (*clc_send)(void *ctx, void *user, const uint8_t *msg, size_t len);
-	void (*conn_event)(void *ctx, void *user, const struct smcr_conn_event *event);
+	void (*clc_send)(void *user, const uint8_t *msg, size_t len);
+	void (*event)(void *user, const struct smcr_conn_event *event);
+};
+
+struct smcr_ops {
+	/* The tables outlive the engine. */
+	const struct smcr_host_ops *host;
+	void *host_ctx;
+	const struct smcr_rdma_ops *rdma;
+	void *rdma_ctx;
+	const struct smcr_conn_ops *conns;
 
 	/** The outcome of smcr_engine_command(). `result` is read during the call only. */
 	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
+	void *command_ctx;
 
 	/** An operator may want to know. */
 	void (*event)(void *ctx, const struct smcr_event *event);
-
-	/** One line for the log, priority as in syslog.h, no newline. */
-	void (*log)(void *ctx, int priority, const char *line);
+	void *event_ctx;
 };
 
 #endif

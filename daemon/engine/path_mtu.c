@@ -199,7 +199,7 @@ void smcr_path_stop(struct smcr_link *link)
 	if (!smcr_link_usable(link))
 		return;
 	link->qp_failed = true;
-	engine->ops->qp_error(engine->ctx, link->qp);
+	engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 }
 
 void smcr_path_passed(struct smcr_link *link, uint32_t length)

@@ -151,7 +151,8 @@ static void on_sweep(struct smcr_engine *engine, void *arg)
 			i++;
 		size_t from = (size_t)first * slab->element_size;
 		size_t len = (size_t)(i - first) * slab->element_size;
-		if (len > 0 && !engine->ops->mem_discard(engine->ctx, slab->base + from, len))
+		if (len > 0 &&
+		    !engine->ops.rdma->mem_discard(engine->ops.rdma_ctx, slab->base + from, len))
 			memset(&slab->dirty[first], 0, (i - first) * sizeof(slab->dirty[0]));
 	}
 }
@@ -163,7 +164,7 @@ static bool recover(const struct smcr_element *element)
 	struct smcr_engine *engine = slab->lgr->engine;
 	if (!element->shared)
 		return true;
-	if (engine->ops->mem_recover(engine->ctx, element->addr, element->size))
+	if (engine->ops.rdma->mem_recover(engine->ops.rdma_ctx, element->addr, element->size))
 		return false;
 	slab->dirty[element->index - 1] = 0;
 	return true;
@@ -252,8 +253,8 @@ static int allocate(struct smcr_slab *slab, uint8_t bsize, uint8_t least, bool l
 	slab->bsize = bsize;
 	slab->element_size = smcr_bsize_bytes(bsize);
 	void *base;
-	int rc = engine->ops->mem_alloc(engine->ctx, (size_t)slab->count * slab->element_size,
-					&base);
+	int rc = engine->ops.rdma->mem_alloc(engine->ops.rdma_ctx,
+					     (size_t)slab->count * slab->element_size, &base);
 	if (rc)
 		return rc;
 	slab->base = base;
@@ -307,9 +308,9 @@ int smcr_slab_register(struct smcr_slab *slab, struct smcr_link *link)
 {
 	struct smcr_engine *engine = slab->lgr->engine;
 	struct smcr_mr mr;
-	int rc = engine->ops->mr_register(engine->ctx, link->qp, slab->base,
-					  (size_t)slab->count * slab->element_size, slab->is_rmb,
-					  &mr);
+	int rc = engine->ops.rdma->mr_register(engine->ops.rdma_ctx, link->qp, slab->base,
+					       (size_t)slab->count * slab->element_size,
+					       slab->is_rmb, &mr);
 	if (rc)
 		return rc;
 	slab->reg[link->slot].mr = mr.handle;
@@ -326,7 +327,7 @@ void smcr_slab_deregister(struct smcr_slab *slab, struct smcr_link *link)
 	struct smcr_engine *engine = slab->lgr->engine;
 	if (!slab->reg[link->slot].mr)
 		return;
-	engine->ops->mr_deregister(engine->ctx, slab->reg[link->slot].mr);
+	engine->ops.rdma->mr_deregister(engine->ops.rdma_ctx, slab->reg[link->slot].mr);
 	memset(&slab->reg[link->slot], 0, sizeof(slab->reg[link->slot]));
 	engine->count.num_mrs--;
 }
@@ -341,7 +342,7 @@ void smcr_slab_free(struct smcr_slab *slab)
 			smcr_slab_deregister(slab, lgr->links[i]);
 	if (slab->base) {
 		size_t len = (size_t)slab->count * slab->element_size;
-		engine->ops->mem_free(engine->ctx, slab->base, len);
+		engine->ops.rdma->mem_free(engine->ops.rdma_ctx, slab->base, len);
 		engine->memory_used -= len;
 	}
 	smcr_timer_stop(engine, &slab->idle);

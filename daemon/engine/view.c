@@ -185,20 +185,6 @@ bool smcr_engine_walk_links(const struct smcr_engine *engine, uint32_t after,
 	return true;
 }
 
-void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
-				  void (*fn)(void *arg, const struct smcr_link_view *view),
-				  void *arg)
-{
-	const struct smcr_link *link = smcr_link_by_ref(engine, link_ref);
-	for (unsigned int i = 0; link && i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *other = link->lgr->links[i];
-		if (other && other != link && smcr_link_works(other)) {
-			struct smcr_link_view view = view_of_link(other);
-			fn(arg, &view);
-		}
-	}
-}
-
 bool smcr_engine_get_link(const struct smcr_engine *engine, uint64_t link_ref,
 			  struct smcr_link_view *ret_view)
 {

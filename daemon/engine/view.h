@@ -148,11 +148,7 @@ bool smcr_engine_walk_rmbs(const struct smcr_engine *engine, struct smcr_rmb_pla
  *  those were all */
 bool smcr_engine_walk_paths(const struct smcr_engine *engine, uint32_t after,
 			    bool (*fn)(void *arg, const struct smcr_path_view *view), void *arg);
-/** The other links of that link's group that are active, if there is such a link. */
-void smcr_engine_each_alternative(const struct smcr_engine *engine, uint64_t link_ref,
-				  void (*fn)(void *arg, const struct smcr_link_view *view),
-				  void *arg);
-/** That link. @return false: there is none */
+/** The link of that name. @return false: there is none */
 bool smcr_engine_get_link(const struct smcr_engine *engine, uint64_t link_ref,
 			  struct smcr_link_view *ret_view);
 

@@ -376,8 +376,9 @@ static void put_sentence(struct event_record *event, const char *why)
 	}
 }
 
-void events_engine(struct events *events, const struct smcr_event *told)
+void events_engine(void *ctx, const struct smcr_event *told)
 {
+	struct events *events = ctx;
 	struct event_record event = { .kind = kind_of(told->type),
 				      .peer = told->peer,
 				      .group = told->lgr,

@@ -78,8 +78,9 @@ void events_free(struct events *events);
  *  does no more than note that. */
 void events_notify(struct events *events, void (*fn)(void *ctx), void *ctx);
 
-/** The engine tells of a link group or a link (engine/ops.h). */
-void events_engine(struct events *events, const struct smcr_event *event);
+/** For the engine's operations (engine/ops.h): it tells of a link group or a link.
+ *  @param ctx  the struct events */
+void events_engine(void *ctx, const struct smcr_event *event);
 /** The connections tell of one (daemon/conns/conns.h). Of one that had not begun SMC-R there is no
  *  event. */
 void events_connection(struct events *events, const struct conns_told *told);

@@ -8,7 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/random.h>
 #include <syslog.h>
 #include <utlist.h>
 
@@ -26,8 +25,6 @@
 #define RECV_SIZE     64
 #define RECV_DEPTH    1024
 #define RECV_DEPTH_V2 256
-
-#define MAX_TESTS 256
 
 struct fabric_device {
 	struct fabric *fabric;
@@ -66,12 +63,6 @@ struct fabric {
 	struct fabric_device *devices;
 	struct fabric_qp *dirty;      /* with something in their outbox */
 	const struct fabric_tap *tap; /* NULL: nobody looks */
-	struct event *test;
-	size_t num_tests;
-	struct {
-		uint32_t lgr;
-		uint8_t number;
-	} tests[MAX_TESTS]; /* of links, to be started */
 };
 
 uint64_t fabric_now(void)
@@ -79,20 +70,7 @@ uint64_t fabric_now(void)
 	return alarm_now();
 }
 
-/* ---- engine operations: host ---- */
-
-static void op_random(void *ctx, void *buf, size_t len)
-{
-	(void)ctx;
-	for (size_t at = 0; at < len;) {
-		ssize_t n = getrandom((uint8_t *)buf + at, len - at, 0);
-		if (n > 0)
-			at += (size_t)n;
-		else if (errno != EINTR)
-			abort(); /* tokens must not be guessed: there is no way on without entropy
-				  */
-	}
-}
+/* ---- engine operations: memory ---- */
 
 static int op_mem_alloc(void *ctx, size_t len, void **ret_addr)
 {
@@ -124,19 +102,6 @@ static int op_mem_recover(void *ctx, void *addr, size_t len)
 static int op_mem_discard(void *ctx, void *addr, size_t len)
 {
 	return fabric_can_share(ctx) ? pages_discard(addr, len) : -EBUSY;
-}
-
-static void op_event(void *ctx, const struct smcr_event *event)
-{
-	const struct fabric *fabric = ctx;
-	if (fabric->params.event)
-		fabric->params.event(fabric->params.event_ctx, event);
-}
-
-static void op_log(void *ctx, int priority, const char *line)
-{
-	(void)ctx;
-	log_message(priority, "%s", line);
 }
 
 /* ---- engine operations: RDMA ---- */
@@ -329,63 +294,11 @@ static void on_completion(void *ctx, struct rnic_qp *rnic_qp, const struct rnic_
 	post_all(fabric);
 }
 
-/* ---- patience ---- */
-
-struct alternatives {
-	struct fabric *fabric;
-	bool any, alive;
-};
-
-/** Test it from the event loop: the one who asks is in the middle of something. */
-static void test_later(struct fabric *fabric, const struct smcr_link_view *link)
-{
-	if (fabric->num_tests == MAX_TESTS)
-		return; /* asked again soon */
-	fabric->tests[fabric->num_tests].lgr = link->lgr_id;
-	fabric->tests[fabric->num_tests++].number = link->number;
-	event_active(fabric->test, EV_TIMEOUT, 0);
-}
-
-static void look_at_alternative(void *arg, const struct smcr_link_view *link)
-{
-	struct alternatives *alternatives = arg;
-	struct fabric *fabric = alternatives->fabric;
-	struct rnic_qp_stats stats;
-	fabric_qp_stats(link->qp, &stats);
-	alternatives->any = true;
-	if (stats.heard_us == UINT64_MAX ||
-	    stats.heard_us < fabric->params.config->retry_alternative_ms * 1000 / 2)
-		alternatives->alive = true;
-	else
-		test_later(fabric, link);
-}
-
-/**
- * A link is given up early only for one that works. While the peer is silent on every path it may
- * not run, or the network be down as a whole, and nothing is gained: all its links are last links
- * then.
- */
 static bool may_give_up(void *ctx, struct rnic_qp *rnic_qp, uint64_t silent_us)
 {
-	struct fabric_qp *qp = ctx;
-	struct alternatives alternatives = { .fabric = qp->fabric };
+	const struct fabric_qp *qp = ctx;
 	(void)rnic_qp;
-	smcr_engine_each_alternative(qp->fabric->engine, qp->link_ref, look_at_alternative,
-				     &alternatives);
-	return !alternatives.any || alternatives.alive ||
-	       silent_us >= (uint64_t)qp->fabric->params.config->retry_ms * 1000;
-}
-
-static void on_test(evutil_socket_t fd, short what, void *arg)
-{
-	struct fabric *fabric = arg;
-	(void)fd;
-	(void)what;
-	smcr_engine_set_time(fabric->engine, fabric_now());
-	for (size_t i = 0; i < fabric->num_tests; i++)
-		smcr_engine_test_link(fabric->engine, fabric->tests[i].lgr,
-				      fabric->tests[i].number);
-	fabric->num_tests = 0;
+	return smcr_engine_may_give_up(qp->fabric->engine, qp->link_ref, silent_us);
 }
 
 static int op_qp_create(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,
@@ -455,6 +368,14 @@ static void op_qp_error(void *ctx, void *handle)
 	if (qp->dirty)
 		post_outbox(qp);
 	rnic_qp_error(qp->qp);
+}
+
+static uint64_t op_qp_heard(void *ctx, void *handle)
+{
+	struct rnic_qp_stats stats;
+	(void)ctx;
+	fabric_qp_stats(handle, &stats);
+	return stats.heard_us;
 }
 
 static void op_qp_destroy(void *ctx, void *handle)
@@ -572,29 +493,7 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	return 0;
 }
 
-/* ---- engine operations: TCP side, to whoever owns the connections ---- */
-
-static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
-{
-	struct fabric *fabric = ctx;
-	fabric->params.clc_send(user, msg, len);
-}
-
-static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *event)
-{
-	struct fabric *fabric = ctx;
-	fabric->params.conn_event(user, event);
-}
-
-static void op_command_done(void *ctx, uint64_t id, const struct smcr_command_result *result)
-{
-	struct fabric *fabric = ctx;
-	if (fabric->params.command_done)
-		fabric->params.command_done(fabric->params.command_ctx, id, result);
-}
-
-static const struct smcr_ops fabric_ops = {
-	.random = op_random,
+const struct smcr_rdma_ops fabric_rdma_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
@@ -604,15 +503,11 @@ static const struct smcr_ops fabric_ops = {
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
+	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
 	.mr_deregister = op_mr_deregister,
 	.post = op_post,
-	.clc_send = op_clc_send,
-	.conn_event = op_conn_event,
-	.command_done = op_command_done,
-	.event = op_event,
-	.log = op_log,
 };
 
 /* ---- time ---- */
@@ -839,24 +734,10 @@ bool fabric_takes_new(const struct fabric *fabric)
 	return false;
 }
 
-struct use_search {
-	uint32_t device_id;
-	bool used;
-};
-
-static void match_use(void *arg, const struct smcr_link_view *view)
-{
-	struct use_search *search = arg;
-	search->used |= view->device_id == search->device_id;
-}
-
 bool fabric_device_in_use(const struct fabric *fabric, const char *name)
 {
 	const struct fabric_device *device = device_by_name(fabric, name);
-	struct use_search search = { .device_id = device ? device->id : 0 };
-	if (device)
-		smcr_engine_each_link(fabric->engine, match_use, &search);
-	return search.used;
+	return device && smcr_engine_device_in_use(fabric->engine, device->id);
 }
 
 size_t fabric_num_devices(const struct fabric *fabric)
@@ -902,13 +783,7 @@ int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric)
 		return -ENOMEM;
 	fabric->params = *params;
 	fabric->next_device_id = 1;
-	int error =
-		smcr_engine_new(params->config, &fabric_ops, fabric, fabric_now(), &fabric->engine);
-	if (!error)
-		error = alarm_new(params->base, on_timer, fabric, &fabric->timer);
-	fabric->test = event_new(params->base, -1, 0, on_test, fabric);
-	if (!error && !fabric->test)
-		error = -ENOMEM;
+	int error = alarm_new(params->base, on_timer, fabric, &fabric->timer);
 	if (error) {
 		fabric_free(fabric);
 		return error;
@@ -922,10 +797,6 @@ void fabric_free(struct fabric *fabric)
 	if (!fabric)
 		return;
 	alarm_free(fabric->timer);
-	if (fabric->test)
-		event_free(fabric->test);
-	if (fabric->engine)
-		smcr_engine_free(fabric->engine); /* destroys the QPs: devices can close then */
 	struct fabric_device *device, *next;
 	DL_FOREACH_SAFE (fabric->devices, device, next) {
 		rnic_close(device->rnic);
@@ -935,7 +806,7 @@ void fabric_free(struct fabric *fabric)
 	free(fabric);
 }
 
-struct smcr_engine *fabric_engine(struct fabric *fabric)
+void fabric_attach(struct fabric *fabric, struct smcr_engine *engine)
 {
-	return fabric->engine;
+	fabric->engine = engine;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file fabric.h
- * Where the engine meets the RDMA devices: gives it the operations of engine/ops.h on top of
+ * Where the engine meets the RDMA devices: gives it the RDMA operations of engine/ops.h on top of
  * rnic/rnic.h, and turns completions, device events and the passing of time into its inputs.
  * One event loop, one thread.
  */
@@ -23,18 +23,8 @@ enum fabric_work {
 
 struct fabric_params {
 	struct event_base *base;
-	const struct smcr_config *config;
 	const struct rnic_host_ops *host_ops;
 	void *host_ctx;
-	/** The TCP side of the engine's operations (ops.h). */
-	void (*clc_send)(void *user, const uint8_t *msg, size_t len);
-	void (*conn_event)(void *user, const struct smcr_conn_event *event);
-	/** Outcome of smcr_engine_command(), for whoever starts commands; may be NULL. */
-	void (*command_done)(void *ctx, uint64_t id, const struct smcr_command_result *result);
-	void *command_ctx;
-	/** What becomes of link groups and links (ops.h); may be NULL. */
-	void (*event)(void *ctx, const struct smcr_event *event);
-	void *event_ctx;
 	/** This is worked off from `now` on; may be NULL. */
 	void (*at_work)(void *ctx, enum fabric_work work, uint64_t now);
 	void *work_ctx;
@@ -72,11 +62,17 @@ struct fabric_tap {
 	void *ctx;
 };
 
-int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);
-/** Frees the engine and closes every device. */
-void fabric_free(struct fabric *fabric);
+/** For the engine's operations (ops.h); the fabric is their context. */
+extern const struct smcr_rdma_ops fabric_rdma_ops;
 
-struct smcr_engine *fabric_engine(struct fabric *fabric);
+/** A fabric without an engine and without devices. @return 0 or -ENOMEM */
+int fabric_new(const struct fabric_params *params, struct fabric **ret_fabric);
+/** The engine that has the fabric's operations. To be called before anything below that the engine
+ *  hears of: devices, turns, taps. */
+void fabric_attach(struct fabric *fabric, struct smcr_engine *engine);
+/** Closes every device. The engine has been freed before, and its queue pairs with it. NULL is
+ *  allowed. */
+void fabric_free(struct fabric *fabric);
 
 /** From now on `tap` looks at all messages, in the place of the one before; it outlives that.
  *  NULL: nobody does, which costs nothing. */

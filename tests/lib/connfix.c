@@ -118,6 +118,13 @@ static void op_qp_error(void *ctx, void *qp)
 	(void)qp;
 }
 
+static uint64_t op_qp_heard(void *ctx, void *qp)
+{
+	(void)ctx;
+	(void)qp;
+	return 0;
+}
+
 static void op_qp_destroy(void *ctx, void *qp)
 {
 	struct connfix *f = ctx;
@@ -195,19 +202,18 @@ static int op_post(void *ctx, void *qp, const struct smcr_wr *wr, size_t n)
 	return 0;
 }
 
-static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
+static void op_clc_send(void *user, const uint8_t *msg, size_t len)
 {
-	(void)ctx;
 	(void)user;
 	(void)msg;
 	(void)len;
 	fail_msg("CLC message from an open connection");
 }
 
-static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *event)
+static void op_conn_event(void *user, const struct smcr_conn_event *event)
 {
-	struct connfix *f = ctx;
-	assert_ptr_equal(user, f); /* NULL after CLOSED */
+	struct connfix *f = user;
+	assert_non_null(f); /* NULL after CLOSED */
 	assert_false(f->closed_raised);
 	if (event->type == SMCR_CONN_CLOSED)
 		f->closed_raised = true;
@@ -242,8 +248,9 @@ static void op_log(void *ctx, int priority, const char *line)
 	snprintf(f->last_log, sizeof(f->last_log), "%s", line);
 }
 
-static const struct smcr_ops ops = {
-	.random = op_random,
+static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+
+static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
@@ -253,16 +260,27 @@ static const struct smcr_ops ops = {
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
+	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
 	.mr_deregister = op_mr_deregister,
 	.post = op_post,
-	.clc_send = op_clc_send,
-	.conn_event = op_conn_event,
-	.command_done = op_command_done,
-	.event = op_event,
-	.log = op_log,
 };
+
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+
+static struct smcr_ops ops_of(struct connfix *f)
+{
+	return (struct smcr_ops){ .host = &host_ops,
+				  .host_ctx = f,
+				  .rdma = &rdma_ops,
+				  .rdma_ctx = f,
+				  .conns = &conn_ops,
+				  .command_done = op_command_done,
+				  .command_ctx = f,
+				  .event = op_event,
+				  .event_ctx = f };
+}
 
 /* ---- building ---- */
 
@@ -291,7 +309,8 @@ static void build_group(struct connfix *f)
 	struct smcr_prefix prefix = { .family = 2, .prefix_len = 24 };
 	static const uint8_t peer_id[SMCR_PEER_ID_LEN] = { 1, 2, 3, 4, 5, 6, 7, 8 };
 	f->now = 1000000;
-	assert_int_equal(smcr_engine_new(&config, &ops, f, f->now, &f->engine), 0);
+	const struct smcr_ops ops = ops_of(f);
+	assert_int_equal(smcr_engine_new(&config, &ops, f->now, &f->engine), 0);
 	assert_int_equal(
 		smcr_lgr_new(f->engine, SMCR_ROLE_SERVER, peer_id, SMCR_NO_VLAN, &prefix, &f->lgr),
 		0);

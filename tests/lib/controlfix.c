@@ -12,19 +12,6 @@
 
 #include "daemon/host/log.h"
 
-static void no_clc(void *user, const uint8_t *msg, size_t len)
-{
-	(void)user;
-	(void)msg;
-	(void)len;
-}
-
-static void no_event(void *user, const struct smcr_conn_event *event)
-{
-	(void)user;
-	(void)event;
-}
-
 int controlfix_setup(void **state)
 {
 	struct controlfix *fix = calloc(1, sizeof(*fix));
@@ -33,10 +20,7 @@ int controlfix_setup(void **state)
 	if (!fix || config_load(&source, &fix->config, &errors) < 0)
 		return -1;
 	fix->base = event_base_new();
-	const struct fabric_params params = { .base = fix->base,
-					      .config = &fix->config.engine,
-					      .clc_send = no_clc,
-					      .conn_event = no_event };
+	const struct fabric_params params = { .base = fix->base };
 	fix->control = (struct control){ .config = &fix->config,
 					 .base = fix->base,
 					 .option_error = "not here",

@@ -118,15 +118,20 @@ struct pair *pair_new(const struct smcr_config *server, const struct smcr_config
 		side->vlan = SMCR_NO_VLAN;
 		side->next_qpn = 0x100 + 0x1000 * (uint32_t)i;
 		side->next_key = 0x4000 + 0x10000 * (uint32_t)i;
-		if (smcr_engine_new(given ? given : &config, &pair_ops, side, pair->now,
-				    &side->engine))
-			pair_violation("engine_new");
+		pair_start_engine(side, given ? given : &config);
 		for (size_t n = 0; n < (i ? client_devices : server_devices); n++) {
 			struct smcr_device_info info = pair_device(i, n);
 			pair_add_device(pair, i, &info);
 		}
 	}
 	return pair;
+}
+
+void pair_start_engine(struct pair_side *side, const struct smcr_config *config)
+{
+	const struct smcr_ops ops = pair_ops(side);
+	if (smcr_engine_new(config, &ops, side->pair->now, &side->engine))
+		pair_violation("engine_new");
 }
 
 static void free_clc(struct pair_end *end)

@@ -101,6 +101,7 @@ struct pair_side {
 	/** The daemon hangs: its engine hears nothing and runs no timer. Its RNIC sends what was
 	 * posted and acknowledges what comes, its kernel keeps the TCP connections. */
 	bool hung;
+	uint64_t silent_us; /* since this side's RNICs have heard anything of the peer */
 	bool hold_completions;
 	uint8_t hold_link; /* those of this link only; 0: of all */
 	/* faults: make the n-th next call fail, counted down; 0: none */
@@ -145,6 +146,8 @@ struct pair {
  *  NULL configurations mean the default. */
 struct pair *pair_new(const struct smcr_config *server, const struct smcr_config *client,
 		      size_t server_devices, size_t client_devices);
+/** A new engine for a side that has none, or whose engine was freed. It knows no device. */
+void pair_start_engine(struct pair_side *side, const struct smcr_config *config);
 /** Shut nothing down; check that both engines give everything back. */
 void pair_free(struct pair *pair);
 struct smcr_config pair_config(int side);

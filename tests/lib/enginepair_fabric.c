@@ -227,6 +227,13 @@ static void op_qp_error(void *ctx, void *handle)
 	flush(handle);
 }
 
+static uint64_t op_qp_heard(void *ctx, void *handle)
+{
+	const struct pair_side *side = ctx;
+	(void)handle;
+	return side->silent_us;
+}
+
 static void op_qp_destroy(void *ctx, void *handle)
 {
 	struct pair_side *side = ctx;
@@ -323,18 +330,16 @@ static void check_named_qp(const struct pair_side *side, const uint8_t *data, si
 	pair_violation("CLC names a QP that cannot receive");
 }
 
-static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
+static void op_clc_send(void *user, const uint8_t *msg, size_t len)
 {
-	struct pair_side *side = ctx;
 	struct pair_end *end = user;
-	check_named_qp(side, msg, len);
-	pair_inject_clc_raw(side->pair, end->conn, side->index, msg, len);
+	check_named_qp(&end->pair->side[end->side], msg, len);
+	pair_inject_clc_raw(end->pair, end->conn, end->side, msg, len);
 }
 
-static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *event)
+static void op_conn_event(void *user, const struct smcr_conn_event *event)
 {
 	struct pair_end *end = user;
-	(void)ctx;
 	if (!end->smc && event->type != SMCR_CONN_FALLBACK)
 		pair_violation("event %d for a connection that is gone", event->type);
 	switch (event->type) {
@@ -389,8 +394,9 @@ static void op_log(void *ctx, int priority, const char *line)
 		fprintf(stderr, "[%d] <%d> %s\n", side->index, priority, line);
 }
 
-const struct smcr_ops pair_ops = {
-	.random = op_random,
+static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+
+static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
@@ -400,16 +406,27 @@ const struct smcr_ops pair_ops = {
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
+	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
 	.mr_deregister = op_mr_deregister,
 	.post = op_post,
-	.clc_send = op_clc_send,
-	.conn_event = op_conn_event,
-	.command_done = op_command_done,
-	.event = op_event,
-	.log = op_log,
 };
+
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+
+struct smcr_ops pair_ops(struct pair_side *side)
+{
+	return (struct smcr_ops){ .host = &host_ops,
+				  .host_ctx = side,
+				  .rdma = &rdma_ops,
+				  .rdma_ctx = side,
+				  .conns = &conn_ops,
+				  .command_done = op_command_done,
+				  .command_ctx = side,
+				  .event = op_event,
+				  .event_ctx = side };
+}
 
 /* ---- delivery ---- */
 

@@ -5,7 +5,8 @@
 
 #include "tests/lib/enginepair.h"
 
-extern const struct smcr_ops pair_ops;
+/** What the engine of a side is given. */
+struct smcr_ops pair_ops(struct pair_side *side);
 
 /** Zeroed memory of the RNICs and TCP connections. Meanwhile `pair_allocating` is set: tests that
  * let allocations fail mean those of the engines. */

@@ -128,6 +128,13 @@ static void op_qp_error(void *ctx, void *qp)
 	fabric_qp_error(qp);
 }
 
+static uint64_t op_qp_heard(void *ctx, void *qp)
+{
+	(void)ctx;
+	(void)qp;
+	return UINT64_MAX; /* nobody asks here */
+}
+
 static void op_qp_destroy(void *ctx, void *qp)
 {
 	struct host *host = ctx;
@@ -164,15 +171,14 @@ static int op_post(void *ctx, void *qp, const struct smcr_wr *wr, size_t n)
 	return fabric_post(qp, wr, n);
 }
 
-static void op_clc_send(void *ctx, void *user, const uint8_t *msg, size_t len)
+static void op_clc_send(void *user, const uint8_t *msg, size_t len)
 {
-	(void)ctx;
 	side_clc_send(user, msg, len);
 }
 
-static void op_conn_event(void *ctx, void *user, const struct smcr_conn_event *event)
+static void op_conn_event(void *user, const struct smcr_conn_event *event)
 {
-	struct host *host = ctx;
+	struct host *host = ((const struct side *)user)->host;
 	if (host->num_notes == host->cap_notes) {
 		host->cap_notes = host->cap_notes ? 2 * host->cap_notes : 16;
 		host->notes = realloc(host->notes, host->cap_notes * sizeof(*host->notes));
@@ -204,8 +210,9 @@ static void op_log(void *ctx, int priority, const char *line)
 	world_log(host->world, host->name, "log<%d> %s", priority, line);
 }
 
-static const struct smcr_ops host_ops = {
-	.random = op_random,
+static const struct smcr_host_ops host_ops = { .random = op_random, .log = op_log };
+
+static const struct smcr_rdma_ops rdma_ops = {
 	.mem_alloc = op_mem_alloc,
 	.mem_free = op_mem_free,
 	.mem_recover = op_mem_recover,
@@ -215,16 +222,27 @@ static const struct smcr_ops host_ops = {
 	.qp_start = op_qp_start,
 	.qp_set_retry = op_qp_set_retry,
 	.qp_error = op_qp_error,
+	.qp_heard = op_qp_heard,
 	.qp_destroy = op_qp_destroy,
 	.mr_register = op_mr_register,
 	.mr_deregister = op_mr_deregister,
 	.post = op_post,
-	.clc_send = op_clc_send,
-	.conn_event = op_conn_event,
-	.command_done = op_command_done,
-	.event = op_event,
-	.log = op_log,
 };
+
+static const struct smcr_conn_ops conn_ops = { .clc_send = op_clc_send, .event = op_conn_event };
+
+static struct smcr_ops ops_of(struct host *host)
+{
+	return (struct smcr_ops){ .host = &host_ops,
+				  .host_ctx = host,
+				  .rdma = &rdma_ops,
+				  .rdma_ctx = host,
+				  .conns = &conn_ops,
+				  .command_done = op_command_done,
+				  .command_ctx = host,
+				  .event = op_event,
+				  .event_ctx = host };
+}
 
 /* ---- stepping ---- */
 
@@ -337,7 +355,8 @@ static void start_engine(struct host *host)
 	config.peer_id[7] = (uint8_t)(host->index + 1);
 	memcpy(host->config.peer_id, config.peer_id, sizeof(config.peer_id));
 	snprintf(config.host_name, sizeof(config.host_name), "%s", host->name);
-	if (smcr_engine_new(&config, &host_ops, host, w->clock.now, &host->engine) < 0) {
+	const struct smcr_ops ops = ops_of(host);
+	if (smcr_engine_new(&config, &ops, w->clock.now, &host->engine) < 0) {
 		fprintf(stderr, "smcr_engine_new fails\n");
 		abort();
 	}

@@ -20,6 +20,7 @@
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/handshake.h"
 #include "tests/lib/enginepair.h"
+#include "tests/lib/fabricfix.h"
 
 /* The engine of the commands is one of a pair with a link group; the fabric of the shows is empty.
  */
@@ -27,6 +28,7 @@ struct fixture {
 	struct event_base *base;
 	struct config config;
 	struct control control;
+	struct smcr_engine *engine; /* of the fabric */
 	struct pair *pair;
 	unsigned int num_replies;
 	uint64_t request; /* of the last reply that came later */
@@ -34,21 +36,6 @@ struct fixture {
 	size_t left;          /* connections that are there */
 	unsigned int drained; /* it was told so often that a drain begins or ends */
 };
-
-static void no_clc(void *user, const uint8_t *msg, size_t len)
-{
-	(void)user;
-	(void)msg;
-	(void)len;
-	fail_msg("there is no connection");
-}
-
-static void no_event(void *user, const struct smcr_conn_event *event)
-{
-	(void)user;
-	(void)event;
-	fail_msg("there is no connection");
-}
 
 static void on_reply(void *ctx, uint64_t request, char *reply)
 {
@@ -81,10 +68,7 @@ static int setup(void **state)
 	fixture->base = event_base_new();
 	if (config_load(&source, &fixture->config, &errors) < 0)
 		return -1;
-	struct fabric_params params = { .base = fixture->base,
-					.config = &fixture->config.engine,
-					.clc_send = no_clc,
-					.conn_event = no_event };
+	struct fabric_params params = { .base = fixture->base };
 	fixture->control = (struct control){ .config = &fixture->config,
 					     .option_error = "not here",
 					     .started = fabric_now(),
@@ -93,7 +77,8 @@ static int setup(void **state)
 					     .reply_ctx = fixture };
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
-	fixture->control.engine = fabric_engine(fixture->control.fabric);
+	fixture->engine = fabricfix_engine(fixture->control.fabric, &fixture->config.engine, NULL);
+	fixture->control.engine = fixture->engine;
 	const struct policy_params policy = { .base = fixture->base,
 					      .skip_seconds = 60,
 					      .shorts = fixture->config.shorts };
@@ -111,6 +96,7 @@ static int teardown(void **state)
 	if (fixture->pair)
 		pair_free(fixture->pair);
 	policy_free(fixture->control.policy);
+	smcr_engine_free(fixture->engine);
 	fabric_free(fixture->control.fabric);
 	config_free(&fixture->config);
 	event_base_free(fixture->base);

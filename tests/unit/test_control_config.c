@@ -16,6 +16,7 @@
 #include "daemon/control/control.h"
 #include "daemon/host/log.h"
 #include "proto/smcr/eid.h"
+#include "tests/lib/fabricfix.h"
 
 #define MAX_REPLIES 4
 
@@ -29,21 +30,6 @@ struct fixture {
 	uint64_t requests[MAX_REPLIES];
 	json_t *replies[MAX_REPLIES];
 };
-
-static void no_clc(void *user, const uint8_t *msg, size_t len)
-{
-	(void)user;
-	(void)msg;
-	(void)len;
-	fail_msg("there is no connection");
-}
-
-static void no_event(void *user, const struct smcr_conn_event *event)
-{
-	(void)user;
-	(void)event;
-	fail_msg("there is no connection");
-}
 
 static void on_reply(void *ctx, uint64_t request, char *reply)
 {
@@ -82,10 +68,7 @@ static int setup(void **state)
 	close(fd);
 	fixture->base = event_base_new();
 	load(fixture, "", &fixture->config);
-	struct fabric_params params = { .base = fixture->base,
-					.config = &fixture->config.engine,
-					.clc_send = no_clc,
-					.conn_event = no_event };
+	struct fabric_params params = { .base = fixture->base };
 	const struct policy_params policy = { .base = fixture->base,
 					      .skip_seconds = 60,
 					      .shorts = fixture->config.shorts };
@@ -97,7 +80,8 @@ static int setup(void **state)
 	if (fabric_new(&params, &fixture->control.fabric) < 0 ||
 	    policy_new(&policy, &fixture->control.policy) < 0)
 		return -1;
-	fixture->control.engine = fabric_engine(fixture->control.fabric);
+	fixture->control.engine =
+		fabricfix_engine(fixture->control.fabric, &fixture->config.engine, NULL);
 	log_open(-1, false);
 	*state = fixture;
 	return 0;
@@ -110,6 +94,7 @@ static int teardown(void **state)
 	for (unsigned int i = 0; i < fixture->num_replies; i++)
 		json_decref(fixture->replies[i]);
 	policy_free(fixture->control.policy);
+	smcr_engine_free(fixture->control.engine);
 	fabric_free(fixture->control.fabric);
 	config_free(&fixture->config);
 	event_base_free(fixture->base);

@@ -152,8 +152,9 @@ static void calls(void **state)
 	(void)state;
 	struct smcr_config config = pair_config(S);
 	struct smcr_engine *engine = NULL;
+	const struct smcr_ops ops = pair_ops(NULL);
 	failing = 1;
-	assert_int_equal(smcr_engine_new(&config, &pair_ops, NULL, 0, &engine), -ENOMEM);
+	assert_int_equal(smcr_engine_new(&config, &ops, 0, &engine), -ENOMEM);
 	assert_null(engine);
 	smcr_engine_free(NULL);
 

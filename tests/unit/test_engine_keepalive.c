@@ -246,6 +246,56 @@ static void idle_links(void **state)
 	PROVES("TERM-2 TEST-5");
 }
 
+/** The peer is silent on a link: may its queue pair be given up early? */
+static bool may(struct pair *pair, int side, uint8_t link, uint64_t silent_us)
+{
+	return smcr_engine_may_give_up(pair->side[side].engine, pair_link(pair, side, link)->ref,
+				       silent_us);
+}
+
+/** A queue pair is given up early only for another one on which the peer has been heard. One on
+ *  which it has not is probed, once, though idle links are not probed otherwise. */
+static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
+{
+	const uint64_t early = 300000, last = 4000000; /* retry times */
+	int c;
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+		config[side].retry_alternative_ms = (uint32_t)(early / 1000);
+		config[side].retry_ms = (uint32_t)(last / 1000);
+		struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+		c = pair_connected(pair);
+		pair_exchange(pair, c);
+		pair_clear_log(pair);
+
+		pair->side[side].silent_us = early / 2 - 1;
+		assert_true(may(pair, side, 1, early / 2));
+		pair->side[side].silent_us = UINT64_MAX; /* it cannot be said */
+		assert_true(may(pair, side, 1, early / 2));
+		pair_run(pair, SECOND);
+		assert_int_equal(probes(pair, side), 0);
+
+		pair->side[side].silent_us = early / 2;
+		assert_false(may(pair, side, 1, early / 2));
+		assert_false(may(pair, side, 1, last - 1));
+		assert_int_equal(probes(pair, side), 0); /* not from inside the question */
+		pair_run(pair, 1);
+		assert_int_equal(probes(pair, side), 1);
+		assert_int_equal(pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, false)->link, 2);
+		pair_run(pair, 100 * SECOND);
+		assert_int_equal(probes(pair, side), 1);
+		assert_true(may(pair, side, 1, last));
+		assert_true(smcr_engine_may_give_up(pair->side[side].engine, 9999, early));
+		pair_free(pair);
+
+		pair = idle_pair(1, &c, 1); /* with one link there is nothing to compare with */
+		pair->side[side].silent_us = last;
+		assert_true(may(pair, side, 1, early / 2));
+		pair_free(pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -256,6 +306,7 @@ int main(void)
 		cmocka_unit_test(no_answer),
 		cmocka_unit_test(the_probe_fails),
 		cmocka_unit_test(idle_links),
+		cmocka_unit_test(a_queue_pair_is_given_up_for_one_that_lives),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

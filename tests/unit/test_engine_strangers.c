@@ -98,9 +98,7 @@ static void a_peer_without_id_starts_again(void **state)
 	config.peer_id[1] ^= 0x55;
 	smcr_engine_free(pair->side[C].engine);
 	pair_end(pair, first, C)->smc = NULL;
-	assert_int_equal(smcr_engine_new(&config, pair->side[S].engine->ops, &pair->side[C],
-					 pair->now, &pair->side[C].engine),
-			 0);
+	pair_start_engine(&pair->side[C], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[C].engine, &pair->side[C].devices[0]),
 			 0);
 	int second = connect_without_id(pair);

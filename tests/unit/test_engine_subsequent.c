@@ -765,9 +765,7 @@ static void server_starts_anew(void **state)
 	struct smcr_config config = pair_config(S);
 	smcr_engine_free(pair->side[S].engine);
 	pair_end(pair, c, S)->smc = NULL;
-	assert_int_equal(smcr_engine_new(&config, pair->side[C].engine->ops, &pair->side[S],
-					 pair->now, &pair->side[S].engine),
-			 0);
+	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
 	int second = pair_connected(pair); /* PLG-2: a group more, with a QP and RMB of its own */
@@ -792,9 +790,7 @@ static void server_reuses_the_qpn(void **state)
 	smcr_engine_free(pair->side[S].engine);
 	pair_end(pair, c, S)->smc = NULL;
 	pair->side[S].next_qpn = pair_link(pair, C, 1)->peer_qpn;
-	assert_int_equal(smcr_engine_new(&config, pair->side[C].engine->ops, &pair->side[S],
-					 pair->now, &pair->side[S].engine),
-			 0);
+	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
 	int second = pair_connected(pair);

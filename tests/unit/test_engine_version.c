@@ -462,9 +462,7 @@ static void first_contact_of_the_other_version(void **state)
 	smcr_engine_free(pair->side[S].engine);
 	pair_end(pair, a, S)->smc = NULL;
 	pair->side[S].next_qpn = pair_link(pair, C, 1)->peer_qpn;
-	assert_int_equal(smcr_engine_new(&config, pair->side[C].engine->ops, &pair->side[S],
-					 pair->now, &pair->side[S].engine),
-			 0);
+	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
 	int b = pair_connected_well(pair);

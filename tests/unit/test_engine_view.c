@@ -198,14 +198,6 @@ static void views_of_a_group(void **state)
 	assert_false(smcr_engine_walk_links(engine, 0, walk_link, &walk));
 	assert_int_equal(walk.lgrs, 1);
 	assert_int_equal(walk.links, 2);
-	struct smcr_link_view others[3] = { 0 };
-	smcr_engine_each_alternative(engine, pair_link(pair, S, 1)->ref, keep_link_view, others);
-	assert_int_equal(others[1].number, 0);
-	assert_int_equal(others[2].number, 2);
-	memset(others, 0, sizeof(others));
-	smcr_engine_each_alternative(engine, 9999, keep_link_view, others);
-	assert_int_equal(others[1].number + others[2].number, 0);
-
 	struct smcr_engine_view whole;
 	smcr_engine_get_view(engine, &whole);
 	assert_int_equal(whole.num_conns, 3);

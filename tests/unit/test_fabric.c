@@ -15,6 +15,7 @@
 #include "daemon/engine/view.h"
 #include "daemon/fabric/fabric.h"
 #include "proto/smcr/eid.h"
+#include "tests/lib/fabricfix.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/testnet.h"
@@ -27,6 +28,7 @@ struct side {
 	struct smcr_config config;
 	struct event_base *base;
 	struct fabric *fabric;
+	struct smcr_engine *engine;
 	unsigned int ifindex[2];
 	struct smcr_conn *conn;
 	bool established, over;
@@ -64,7 +66,7 @@ static void on_conn_event(void *user, const struct smcr_conn_event *event)
 /* One look of the event loop. */
 static void turn(struct side *side)
 {
-	smcr_engine_run(fabric_engine(side->fabric), fabric_now());
+	smcr_engine_run(side->engine, fabric_now());
 	for (size_t i = 0; i < side->num_inbox; i++)
 		smcr_conn_clc_input(side->conn, side->inbox[i].bytes, side->inbox[i].len);
 	side->num_inbox = 0;
@@ -83,9 +85,9 @@ static void turn(struct side *side)
 
 static void side_open(struct side *side, int which, const char *const names[2])
 {
-	struct fabric_params params = { .config = &side->config,
-					.clc_send = on_clc_send,
-					.conn_event = on_conn_event };
+	static const struct smcr_conn_ops conn_ops = { .clc_send = on_clc_send,
+						       .event = on_conn_event };
+	struct fabric_params params = { 0 };
 	char error[RNIC_ERROR_LEN];
 	memset(side, 0, sizeof(*side));
 	side->config = (struct smcr_config){
@@ -97,6 +99,7 @@ static void side_open(struct side *side, int which, const char *const names[2])
 	side->config.num_ueids = version_2;
 	side->base = params.base = event_base_new();
 	assert_int_equal(fabric_new(&params, &side->fabric), 0);
+	side->engine = fabricfix_engine(side->fabric, &side->config, &conn_ops);
 	testnet_enter(&net, which);
 	for (int i = 0; i < 2; i++) {
 		char name[RNIC_NAME_LEN] = "soft:";
@@ -116,7 +119,7 @@ static void connect_one(struct side *side, enum smcr_role role)
 		.vlan = SMCR_NO_VLAN,
 		.user = side,
 	};
-	assert_int_equal(smcr_conn_start(fabric_engine(side->fabric), &params, &side->conn), 0);
+	assert_int_equal(smcr_conn_start(side->engine, &params, &side->conn), 0);
 }
 
 struct tally {
@@ -135,7 +138,7 @@ static void tally_link(void *arg, const struct smcr_link_view *view)
 static struct tally links_of(const struct side *side)
 {
 	struct tally tally = { 0 };
-	smcr_engine_each_link(fabric_engine(side->fabric), tally_link, &tally);
+	smcr_engine_each_link(side->engine, tally_link, &tally);
 	return tally;
 }
 
@@ -147,7 +150,7 @@ static void note_version(void *arg, const struct smcr_lgr_view *view)
 static unsigned int group_version(const struct side *side)
 {
 	unsigned int version = 0;
-	smcr_engine_each_lgr(fabric_engine(side->fabric), note_version, &version);
+	smcr_engine_each_lgr(side->engine, note_version, &version);
 	return version;
 }
 
@@ -197,6 +200,7 @@ static int teardown(void **state)
 	(void)state;
 	struct side *sides[] = { &a, &b };
 	for (int i = 0; i < 2; i++) {
+		smcr_engine_free(sides[i]->engine);
 		fabric_free(sides[i]->fabric);
 		event_base_free(sides[i]->base);
 	}
@@ -216,7 +220,7 @@ static void send_data(struct side *side, size_t len, uint32_t seed)
 	static uint8_t data[DATA];
 	struct iovec iov[2];
 	rnic_side_pattern(data, len, seed);
-	smcr_engine_run(fabric_engine(side->fabric), fabric_now());
+	smcr_engine_run(side->engine, fabric_now());
 	assert_true(smcr_conn_tx_space(side->conn, iov) > 0);
 	assert_true(iov[0].iov_len >= len);
 	memcpy(iov[0].iov_base, data, len);
@@ -267,7 +271,7 @@ static void failover_message_comes_after_what_has_arrived(void **state)
 	assert_int_equal(readable(&a), 0);
 
 	uint64_t on_time = packets(&a, !dead, true);
-	smcr_engine_run(fabric_engine(a.fabric), fabric_now());
+	smcr_engine_run(a.engine, fabric_now());
 	rnic_poll(nic(&a, !dead));
 	assert_true(packets(&a, !dead, true) > on_time);
 	assert_true(packets(&a, dead, true) - before > DATA / 1024);
@@ -407,9 +411,9 @@ static void taps_see_what_passes(void **state)
 	assert_true(at_b.kind[1][0].messages > 0);
 	assert_int_equal(at_a.kind[0][0].len, at_b.kind[1][0].len);
 	assert_memory_equal(at_a.kind[0][0].bytes, at_b.kind[1][0].bytes, at_a.kind[0][0].len);
-	assert_true(smcr_engine_get_link(fabric_engine(a.fabric), at_a.link_ref, &view));
+	assert_true(smcr_engine_get_link(a.engine, at_a.link_ref, &view));
 	assert_int_equal(view.number, links_of(&a).in_use.number);
-	assert_false(smcr_engine_get_link(fabric_engine(a.fabric), at_a.link_ref + 1000, &view));
+	assert_false(smcr_engine_get_link(a.engine, at_a.link_ref + 1000, &view));
 
 	/* Without WRITEs, and not at all. */
 	fabric_set_tap(a.fabric, NULL);
