@@ -227,7 +227,7 @@ static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 	} else if (!pending->command.orderly) {
 		smcr_link_fail(link, SMCR_LLC_DEL_OPERATOR, "deleted by the operator");
 	} else {
-		smcr_llc_give_up(link);
+		smcr_llc_delete_in_order(link);
 	}
 }
 

@@ -6,8 +6,10 @@
  *
  *     server  NONE -> WANTED -> ORDERED -> AGREED
  *                       ^----------'            the link that carried the order has failed
- *     client  NONE -> ASKED [-> DOUBTED] -> ANSWERED -> AGREED
- *               `-> WANTED <-> '                there is no link to ask on, or no more
+ *     client  NONE -> ASKED -> DOUBTED -> ANSWERED -> AGREED
+ *               |     ^   |       |             DOUBTED only if the order is late
+ *               |     |   v       |
+ *               `-> WANTED <------'             there is no link to ask on, or no more
  *
  * The client asks, the server orders, the client answers. A server orders also what nobody has
  * asked for. A deletion that is WANTED may still be taken back: then it is NONE again.

@@ -48,7 +48,7 @@ void smcr_drain_leave(struct smcr_lgr *lgr)
 		    !smcr_llc_another_stays(link))
 			continue;
 		link->deletion.for_drain = true;
-		smcr_llc_give_up(link);
+		smcr_llc_delete_in_order(link);
 		return;
 	}
 }
@@ -73,7 +73,7 @@ static void keep_links(struct smcr_engine *engine, const struct smcr_device *dev
 	HASH_ITER (hh, engine->links, link, next)
 		if (link->device == device && link->deletion.for_drain &&
 		    link->deletion.state == SMCR_DELETION_WANTED && link->state == SMCR_LINK_ACTIVE)
-			smcr_llc_keep_link(link);
+			smcr_llc_cancel_deletion(link);
 }
 
 int smcr_engine_device_drain(struct smcr_engine *engine, uint32_t id, bool drained)

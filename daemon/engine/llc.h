@@ -78,9 +78,9 @@ struct smcr_llc_flow {
 		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
 		bool asked;
 		uint64_t asked_on;
-		/** Number of the new link of the last attempt that was given up, about which the
-		 * peer may still say something. 0: there is none, or the peer has said that */
-		uint8_t given_up;
+		/** Number of the new link that this side abandoned last, about which the peer may
+		 * still say something. 0: there is none, or the peer has said that */
+		uint8_t abandoned;
 	} add;
 	/* ADD LINK of version 2 */
 	struct smcr_llc_rtokens rtokens; /* of the last one that came */
@@ -298,7 +298,7 @@ struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr);
 /** Links that count against the limit (LG-4). */
 unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr);
 /** Server: an asymmetric link that was to go stays if the group would be poorer without it now. */
-void smcr_llc_keep_needed(struct smcr_lgr *lgr);
+void smcr_llc_keep_asymmetric(struct smcr_lgr *lgr);
 /** Does a link other than `except` use this RNIC of the peer? */
 bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
 			       const struct smcr_link *except);
@@ -346,8 +346,8 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 /** The answer to ADD LINK, or what follows it, is late. Deployed dialect: the carrier is tested.
  *  @return false: not so, it is as good as lost (C.7.1) */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr);
-/** The carrier has answered that test. */
-void smcr_llc_add_link_give_up(struct smcr_lgr *lgr);
+/** The carrier has answered that test, and the peer does not go on: the new link is deleted. */
+void smcr_llc_abandon_added(struct smcr_lgr *lgr);
 /** The carrier has failed before CONFIRM LINK: there will be no new link. */
 void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr);
 /** The carrier has failed when CONFIRM LINK was due: that comes on the new link, so the exchange
@@ -393,8 +393,10 @@ void smcr_llc_delete_link_free(struct smcr_link *link);
 struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, bool reply);
 /** Client: the reply about link `number` was completed on `carrier`. */
 void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number);
-/** Server: start the exchange that deletes `link` (DELL-1). */
-void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier);
+/** Server: send DELETE LINK for `link` on `carrier`, which starts the exchange (DELL-1): the
+ * deletion is ORDERED. */
+void smcr_llc_order_deletion(struct smcr_lgr *lgr, struct smcr_link *link,
+			     struct smcr_link *carrier);
 /** Client: the carrier has answered TEST LINK. New links whose deletion was asked for on it are
  * gone. */
 void smcr_llc_forget_new_links(struct smcr_link *carrier);
@@ -403,15 +405,16 @@ void smcr_llc_forget_new_links(struct smcr_link *carrier);
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr);
 /** Has the group another link that works and is not to be deleted either? */
 bool smcr_llc_another_stays(const struct smcr_link *link);
-/** Server: delete a link in good order: own connections move away first (DELL-3, DELL-4). */
-void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason);
+/** Server: a link that works is to be deleted in good order: the deletion is WANTED, and own
+ *  connections move away first (DELL-3, DELL-4). llc_schedule.c orders it when it is due. */
+void smcr_llc_want_deletion(struct smcr_link *link, uint32_t reason);
 /** Server: a link that may be deleted now, or NULL. */
 struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr);
 /** Client: ask for the deletion of links that have failed, or are not wanted any more, and of which
  *  the server has not been told yet. */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr);
 /** Either: have a link that works deleted in good order, because an operator wants it. */
-void smcr_llc_give_up(struct smcr_link *link);
+void smcr_llc_delete_in_order(struct smcr_link *link);
 /** A link has failed: have it deleted, unless its deletion has begun. */
 void smcr_llc_delete_failed(struct smcr_link *link);
 /** Client: a link has failed. Ask again for the deletions that were asked for on it. */
@@ -419,7 +422,7 @@ void smcr_llc_ask_again(struct smcr_link *lost);
 /** Server: the carrier of the exchange that deletes a link has failed. */
 void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr);
 /** Take back a deletion that is WANTED: the link stays. */
-void smcr_llc_keep_link(struct smcr_link *link);
+void smcr_llc_cancel_deletion(struct smcr_link *link);
 /** Client: ask for the deletion of a link on another one: a failed one, or one that works, in good
  *  order (DELL-5). */
 void smcr_llc_request_delete(struct smcr_link *link);

@@ -110,9 +110,9 @@ static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
  * refuses the ADD LINK. That comes when the attempt is over, or the next one has begun. */
 static bool refused_once_more(struct smcr_llc_flow *flow, const struct smcr_llc_add_link *reply)
 {
-	if (!reply->reject || !flow->add.given_up || reply->link_number != flow->add.given_up)
+	if (!reply->reject || !flow->add.abandoned || reply->link_number != flow->add.abandoned)
 		return false;
-	flow->add.given_up = 0;
+	flow->add.abandoned = 0;
 	return true;
 }
 
@@ -296,7 +296,7 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->step == SMCR_LLC_C_AWAIT_DELETE ||
-	    (flow->add.given_up && msg->add_link_cont.link_number == flow->add.given_up))
+	    (flow->add.abandoned && msg->add_link_cont.link_number == flow->add.abandoned))
 		return; /* we have given the new link up */
 	if (!smcr_llc_awaits(link, msg)) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");
@@ -415,7 +415,7 @@ void smcr_llc_delete_added(struct smcr_lgr *lgr)
 	struct smcr_link *subject = flow->subject;
 	struct smcr_link *carrier = flow->carrier ? flow->carrier : smcr_lgr_any_link(lgr, subject);
 	if (carrier)
-		smcr_llc_delete_link(lgr, subject, carrier);
+		smcr_llc_order_deletion(lgr, subject, carrier);
 }
 
 /* Client (ERR-28, ERR-29). */
@@ -458,7 +458,7 @@ bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 }
 
 /* The peer is alive, but has given the new link up. */
-void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
+void smcr_llc_abandon_added(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *subject = flow->subject;
@@ -470,7 +470,7 @@ void smcr_llc_add_link_give_up(struct smcr_lgr *lgr)
 		smcr_llc_delete_added(lgr);
 		return;
 	}
-	flow->add.given_up = subject->number;
+	flow->add.abandoned = subject->number;
 	smcr_llc_link_agreed_gone(subject);
 	smcr_llc_end(lgr, SMCR_LLC_GIVEN_UP, "the server has given it up");
 }

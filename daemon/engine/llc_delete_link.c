@@ -68,7 +68,7 @@ bool smcr_llc_another_stays(const struct smcr_link *link)
 	return false;
 }
 
-void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
+void smcr_llc_want_deletion(struct smcr_link *link, uint32_t reason)
 {
 	if (is_wanted(link) || link->state != SMCR_LINK_ACTIVE)
 		return;
@@ -79,7 +79,7 @@ void smcr_llc_order_delete(struct smcr_link *link, uint32_t reason)
 	smcr_llc_kick(link->lgr);
 }
 
-void smcr_llc_keep_link(struct smcr_link *link)
+void smcr_llc_cancel_deletion(struct smcr_link *link)
 {
 	become(link, SMCR_DELETION_NONE, NULL);
 	link->disabled = link->deletion.for_drain = false;
@@ -109,14 +109,15 @@ struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr)
 
 /* ---- server: the order goes out, the reply comes ---- */
 
-void smcr_llc_delete_link(struct smcr_lgr *lgr, struct smcr_link *link, struct smcr_link *carrier)
+void smcr_llc_order_deletion(struct smcr_lgr *lgr, struct smcr_link *link,
+			     struct smcr_link *carrier)
 {
 	struct smcr_llc_msg msg =
 		smcr_llc_delete_link_of(link->number, link->deletion.reason, false);
 	msg.delete_link.orderly = link->state != SMCR_LINK_FAILED;
 	bool added = smcr_llc_exchange_of(lgr->llc->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (added)
-		lgr->llc->add.given_up = link->number;
+		lgr->llc->add.abandoned = link->number;
 	become(link, SMCR_DELETION_ORDERED, NULL);
 	stop_timer(link);
 	if (link->state == SMCR_LINK_ACTIVE) {
@@ -193,7 +194,7 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 
 /** A link that was being deleted in good order has become the last one that works: it is used
  * again until there is another one. */
-static void keep_last(struct smcr_link *link)
+static void use_last_again(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	if (link->state != SMCR_LINK_DEACTIVATING || !smcr_link_usable(link) ||
@@ -210,7 +211,7 @@ void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	struct smcr_link *subject = lgr->llc->subject;
 	become(subject, SMCR_DELETION_WANTED, NULL);
-	keep_last(subject);
+	use_last_again(subject);
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
 
@@ -235,7 +236,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		 * it. */
 		bool works = flow->carrier && smcr_link_works(flow->carrier);
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
-		smcr_llc_delete_link(lgr, target, works ? flow->carrier : link);
+		smcr_llc_order_deletion(lgr, target, works ? flow->carrier : link);
 	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING) {
 		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
 	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
@@ -244,7 +245,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	} else if (smcr_llc_collision(lgr, msg) == SMCR_QUEUE) {
 		smcr_llc_queue(link, msg);
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
-		smcr_llc_order_delete(target, request->reason);
+		smcr_llc_want_deletion(target, request->reason);
 	} else if (request->orderly) { /* the last link: the group goes with it */
 		smcr_event_lgr_why_peer(lgr, "the peer asks for the end of its last link",
 					request->reason);
@@ -470,10 +471,10 @@ void smcr_llc_delete_failed(struct smcr_link *link)
 	smcr_llc_kick(link->lgr);
 }
 
-void smcr_llc_give_up(struct smcr_link *link)
+void smcr_llc_delete_in_order(struct smcr_link *link)
 {
 	if (link->lgr->role == SMCR_ROLE_SERVER) {
-		smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+		smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
 	} else if (!link->deletion.carrier) {
 		link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
 		smcr_llc_request_delete(link);

@@ -100,7 +100,7 @@ static bool superfluous(const struct smcr_link *link)
 	return local && peer;
 }
 
-void smcr_llc_keep_needed(struct smcr_lgr *lgr)
+void smcr_llc_keep_asymmetric(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		struct smcr_link *link = lgr->links[i];
@@ -108,7 +108,7 @@ void smcr_llc_keep_needed(struct smcr_lgr *lgr)
 		    link->state == SMCR_LINK_ACTIVE &&
 		    link->deletion.reason == SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED &&
 		    !superfluous(link))
-			smcr_llc_keep_link(link);
+			smcr_llc_cancel_deletion(link);
 	}
 }
 
@@ -441,7 +441,7 @@ static void add_succeeded(struct smcr_lgr *lgr)
 		return;
 	struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	if (odd && superfluous(odd))
-		smcr_llc_order_delete(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
+		smcr_llc_want_deletion(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
 	else if (odd)
 		ask_again(lgr);
 	smcr_llc_want_link(lgr, SMCR_ADD_MORE);

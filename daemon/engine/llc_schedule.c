@@ -43,14 +43,14 @@ static bool failing(const struct smcr_lgr *lgr)
 /** Server: an exchange about links, if one is due. @return true: started */
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
-	smcr_llc_keep_needed(lgr);
+	smcr_llc_keep_asymmetric(lgr);
 	smcr_drain_leave(lgr);
 	struct smcr_link *gone = smcr_llc_deletion_due(lgr);
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, gone);
 	if (!carrier || lgr->llc->peer_rkey.link)
 		return false;
 	if (gone) {
-		smcr_llc_delete_link(lgr, gone, carrier);
+		smcr_llc_order_deletion(lgr, gone, carrier);
 		return true;
 	}
 	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))

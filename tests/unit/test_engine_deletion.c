@@ -142,8 +142,8 @@ static void leaving_and_dying(void **state)
 	pair_send(pair, c[0], S, 100, 7);
 	pair_send(pair, c[1], S, 100, 8);
 	pair_pump(pair);
-	smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
-	smcr_llc_order_delete(link, SMCR_LLC_DEL_LOST_PATH); /* once is enough */
+	smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
+	smcr_llc_want_deletion(link, SMCR_LLC_DEL_LOST_PATH); /* once is enough */
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "made to fail");
@@ -182,7 +182,7 @@ static void deleted_when_it_can_be_spared(void **state)
 		pair_set_pick(pair, &pick);
 		struct smcr_link *link = pair_link(pair, side, 2);
 		if (side == S) {
-			smcr_llc_order_delete(link, SMCR_LLC_DEL_OPERATOR);
+			smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
 		} else {
 			link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
 			smcr_llc_request_delete(link);
@@ -219,7 +219,7 @@ static void each_deletes_the_carrier(void **state)
 	smcr_llc_request_delete(pair_link(pair, C, 1));
 	pair_pump(pair);
 	assert_true(pick.seen > 0);
-	smcr_llc_order_delete(pair_link(pair, S, 2), SMCR_LLC_DEL_OPERATOR);
+	smcr_llc_want_deletion(pair_link(pair, S, 2), SMCR_LLC_DEL_OPERATOR);
 	pair_run(pair, 5000);
 	assert_null(pair_link(pair, S, 2));
 	assert_null(pair_link(pair, C, 2));

@@ -362,7 +362,8 @@ static void order_after_an_exchange_was_given_up(void **state)
 	pair_pump(pair);
 	assert_non_null(pair_link(pair, C, number));
 	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
-	smcr_llc_delete_link(pair_lgr(pair, S), pair_link(pair, S, number), pair_link(pair, S, 1));
+	smcr_llc_order_deletion(pair_lgr(pair, S), pair_link(pair, S, number),
+				pair_link(pair, S, 1));
 	pair_pump(pair);
 	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, true);
 	assert_non_null(reply);
@@ -393,7 +394,8 @@ static void link_goes_with_the_right_completion(void **state)
 	assert_int_equal(link->tx_next - accepted, 1);
 	uint8_t number = number_of_new(pair);
 	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
-	smcr_llc_delete_link(pair_lgr(pair, S), pair_link(pair, S, number), pair_link(pair, S, 1));
+	smcr_llc_order_deletion(pair_lgr(pair, S), pair_link(pair, S, number),
+				pair_link(pair, S, 1));
 	pair_pump(pair);
 	assert_int_equal(link->tx_next - accepted, 2);
 	pair->side[C].hold_completions = false;
@@ -491,7 +493,7 @@ static void leaving_takes_five_seconds_at_most(void **state)
 	pair->side[S].hold_completions = true;
 	pair_send(pair, c, S, 100, 7);
 	pair_pump(pair);
-	smcr_llc_order_delete(pair_link(pair, S, number), SMCR_LLC_DEL_OPERATOR);
+	smcr_llc_want_deletion(pair_link(pair, S, number), SMCR_LLC_DEL_OPERATOR);
 	pair_run(pair, 5 * SECOND - 1);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
 	pair_run(pair, 1);
