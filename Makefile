@@ -228,7 +228,7 @@ $(B)/tests/unit/%: $(B)/obj/tests/unit/%.o $(TEST_LIB) $(ALL_LIBS)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) $(LINK_$(@F)) -o $@ $^ $(PKG_LIBS) $(CMOCKA_LIBS)
 
-$(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(SMCRCTL_LIB) $(PROTO_LIB)
+$(B)/tests/unit/test_smcrctl_%: $(B)/obj/tests/unit/test_smcrctl_%.o $(TEST_LIB) $(SMCRCTL_LIB) $(PROTO_LIB)
 	@mkdir -p $(@D)
 	$(call say,LD)$(CC) $(LDFLAGS_ALL) -o $@ $^ $(PKG_LIBS) $(CURSES_LIBS) $(CMOCKA_LIBS)
 

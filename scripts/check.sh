@@ -141,11 +141,17 @@ judge() {
 	} 9>"$work/print"
 }
 
+# At which cases tests have failed (tests/lib/tries.h).
+failed_cases() {
+	grep -hE '^# tests/.* failed at ' "$1.out" "$1.err" | cut -c 1-200 | sed 's/^/    /'
+}
+
 # brief NAME FAULT: a failed run in a few lines.
 brief() {
 	local base=$work/${1//\//_}
 	echo "FAILED $1${2:+: $2}"
 	grep -E -A 5 '^not ok\b' "$base.out" | grep -vE '^(ok\b|--$)' | head -n 12 | cut -c 1-200 | sed 's/^/    /'
+	failed_cases "$base"
 	[ -z "$2" ] || tail -n 4 "$base.err" | cut -c 1-200 | sed 's/^/    /'
 }
 
@@ -159,6 +165,7 @@ print_result() {
 	if [ "$3" -gt 0 ]; then
 		[ -z "$5" ] || echo "    $5"
 		grep -E -A 12 '^not ok\b' "$base.out" | grep -vE '^ok\b' | head -n 60 | sed 's/^/    /'
+		failed_cases "$base"
 		tail -n 30 "$base.err" | sed 's/^/    /'
 		brief "$1" "$5" >"$base.brief"
 	fi

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define D SMCR_CDC_SENDING_DONE
 #define C SMCR_CDC_CLOSED
@@ -109,11 +110,15 @@ static void cause_engine(struct connfix *f)
 }
 
 static const struct {
+	const char *name;
 	void (*happen)(struct connfix *f);
 	bool closes; /* the program is gone afterwards */
 } causes[] = {
-	{ cause_tcp_reset, false }, { cause_application, true }, { cause_unread, true },
-	{ cause_integrity, false }, { cause_engine, false },
+	{ "TCP reset", cause_tcp_reset, false },
+	{ "abort of the program", cause_application, true },
+	{ "close with unread data", cause_unread, true },
+	{ "wrong cursor", cause_integrity, false },
+	{ "abort of the engine", cause_engine, false },
 };
 #define NUM_CAUSES (sizeof(causes) / sizeof(causes[0]))
 
@@ -126,6 +131,7 @@ static void last_data(void **state)
 		size_t readable;
 	} ends[] = { { NULL, 10 }, { cause_tcp_reset, 10 }, { cause_integrity, 0 } };
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		TRIES("row %zu", i);
 		struct connfix *f = in_state(0);
 		connfix_peer_writes(f, 10);
 		connfix_peer_cdc(f);
@@ -145,7 +151,9 @@ static void local_cause(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
+		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		for (size_t j = 0; j < NUM_CAUSES; j++) {
+			TRIES("%s", causes[j].name);
 			struct connfix *f = in_state(i);
 			uint8_t d = f->conn->tx.done_sent ? D : 0;
 			causes[j].happen(f);
@@ -181,6 +189,7 @@ static void peer_abort_wait_answered(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
+		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		struct connfix *f = in_state(i);
 		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
 		expect_event(f, SMCR_CONN_RESET);
@@ -225,6 +234,7 @@ static void abort_received(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
+		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		struct connfix *f = in_state(i);
 		uint8_t d = f->conn->tx.done_sent ? D : 0;
 		if (!d) { /* unsent data are purged */
@@ -330,6 +340,7 @@ static void own_closed_sent_cause(void **state)
 	(void)state;
 	static const uint8_t answers[] = { A, C, 0 };
 	for (size_t i = 0; i < sizeof(answers); i++) {
+		TRIES("row %zu", i);
 		struct connfix *f = own_closed_sent(true);
 		smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
 		expect_closed(f, true);
@@ -351,6 +362,7 @@ static void no_link(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
+		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		struct connfix *f = in_state(i);
 		if (!f->conn->tx.done_sent)
 			connfix_write(f, 100);
@@ -531,6 +543,7 @@ static void reset_and_abort_in_either_order(void **state)
 {
 	(void)state;
 	for (unsigned int rst_first = 0; rst_first < 2; rst_first++) {
+		TRIES("rst first %u", rst_first);
 		struct connfix *a, *b;
 		connfix_new_pair(NULL, NULL, &a, &b);
 		connfix_write(b, 300);
@@ -586,6 +599,7 @@ static void evicted(void **state)
 	(void)state;
 	static const uint8_t answers[] = { A, C, 0 };
 	for (size_t i = 0; i < sizeof(answers); i++) {
+		TRIES("row %zu", i);
 		struct connfix *f = in_state(0);
 		struct smcr_peer_rmb *rmb = f->conn->tx.rmb;
 		connfix_peer_writes(f, 10);
@@ -630,6 +644,7 @@ static void evicted_while_aborting(void **state)
 {
 	(void)state;
 	for (unsigned int answered = 0; answered < 2; answered++) {
+		TRIES("answered %u", answered);
 		struct connfix_params params = { .send_depth = 64 };
 		struct connfix *f = connfix_new(&params);
 		struct smcr_wr wr = { .addr = "x", .length = 1 };
@@ -714,7 +729,9 @@ static void nothing_left(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_STATES; i++) {
+		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		for (size_t j = 0; j < NUM_CAUSES; j++) {
+			TRIES("%s", causes[j].name);
 			struct connfix *f = in_state(i);
 			struct smcr_slab *rmb = f->lgr->rmbs, *sndbuf = f->lgr->sndbufs;
 			assert_int_equal(rmb->used, 1);

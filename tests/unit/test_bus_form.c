@@ -10,6 +10,7 @@
 
 #include "daemon/bus/form.h"
 #include "tests/lib/busfix.h"
+#include "tests/lib/tries.h"
 
 static void forms_follow_from_the_table(void **state)
 {
@@ -45,6 +46,7 @@ static void forms_follow_from_the_table(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].member);
 		struct control_method method;
 		struct form form;
 		size_t number = 0;
@@ -67,7 +69,8 @@ static void every_method_has_a_name_of_its_own(void **state)
 	struct control_method method, other;
 	struct form form, with;
 	(void)state;
-	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++)
+	for (enum form_class class = FORM_MANAGER; class < NUM_FORM_CLASSES; class ++) {
+		TRIES("class %d", class);
 		for (size_t i = 0; control_method(i, &method); i++) {
 			if (!form_make(&method, class, &form))
 				continue;
@@ -77,6 +80,7 @@ static void every_method_has_a_name_of_its_own(void **state)
 				if (form_make(&other, class, &with))
 					assert_string_not_equal(form.member, with.member);
 		}
+	}
 }
 
 static void keys_become_camel_case(void **state)

@@ -13,6 +13,7 @@
 #include "tests/lib/hex.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 
 /* Sequence 258, token A1B2C3D4, producer (2, 1500), consumer (1, 1000), P and U, D. */
 #define GOLDEN                                                                                     \
@@ -99,6 +100,7 @@ static void reserved_fields_are_ignored_and_sent_zero(void **state)
 	uint8_t plain[SMCR_CDC_LEN];
 	golden_wire(plain);
 	for (size_t i = 0; i < sizeof(reserved) / sizeof(reserved[0]); i++) {
+		TRIES("row %zu", i);
 		for (size_t at = reserved[i].from; at < reserved[i].to; at++) {
 			uint8_t bytes[SMCR_CDC_LEN];
 			memcpy(bytes, plain, sizeof(bytes));

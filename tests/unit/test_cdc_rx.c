@@ -8,6 +8,7 @@
 
 #include "daemon/engine/llc.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 /* A CDC number `seq` that says: `n` bytes were written since the start. */
 static void data_cdc(struct connfix *f, uint16_t seq, uint32_t n)
@@ -179,6 +180,7 @@ static void bad_cursors(void **state)
 		{ { 0, 3004 }, { 65535, 9999 } },
 	};
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("row %zu", i);
 		struct connfix *f = in_the_middle();
 		struct smcr_cdc cdc = {
 			.seq = 2,
@@ -383,6 +385,7 @@ static void fuzzed(void **state)
 	uint64_t seed = 42;
 	unsigned int aborted = 0, lived = 0;
 	for (unsigned int round = 0; round < 300; round++) {
+		TRIES("round %u", round);
 		struct connfix_params params = { .deployed = round % 2 };
 		struct connfix *f = connfix_new(&params);
 		connfix_write(f, 3000);

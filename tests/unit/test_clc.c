@@ -2,6 +2,7 @@
 #include "proto/smcr/bytes.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 #include "tests/unit/clc_wire.h"
 
 /* RFC 7609 A.2.2: 10.0.0.0/24, O = 0 (byte 38). */
@@ -33,6 +34,7 @@ static void golden_messages_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i]);
 		struct smcr_clc_msg msg = decoded(&w);
 		assert_int_equal(msg.length, w.len);
@@ -137,6 +139,7 @@ static void every_message_carries_the_peer_id(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i]);
 		struct smcr_clc_msg msg = decoded(&w);
 		uint8_t buf[1024];
@@ -186,6 +189,7 @@ static void the_header_alone_tells_the_length(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i]);
 		for (size_t len = 0; len < 8; len++)
 			assert_int_equal(peek(&w, len), -EAGAIN);

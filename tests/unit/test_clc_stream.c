@@ -21,6 +21,7 @@
 #include "daemon/rendezvous/spoken.h"
 #include "proto/smcr/clc.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define PATIENCE_MS 5000
 
@@ -307,6 +308,7 @@ static void part_of_a_message_does_not_keep_the_loop_busy(void **state)
 	size_t sent = 0, n = proposal(buf, 0);
 	set_mode(f, CLC_STREAM_CLC);
 	for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++) {
+		TRIES("row %zu", i);
 		peer_sends(f, buf + sent, parts[i] - sent);
 		sent = parts[i];
 		wait_queued(f->fd, (int)sent);

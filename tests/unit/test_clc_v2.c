@@ -2,6 +2,7 @@
 /* CLC of version 2: docs/version-2.md. What a real implementation sends is in test_captures.c. */
 #include "proto/smcr/bytes.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 #include "tests/unit/clc_wire.h"
 
 #define Z4     "00000000 "
@@ -75,6 +76,7 @@ static void golden_messages_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i]);
 		struct smcr_clc_msg msg = decoded(&w);
 		assert_int_equal(msg.length, w.len);
@@ -242,6 +244,7 @@ static void higher_versions_have_the_form_of_two(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i]);
 		struct smcr_clc_msg two = decoded(&w);
 		for (uint8_t version = 3; version <= 15; version++) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections that programs hand over: outcome, data, half close, reset, death of either side. */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <arpa/inet.h>
@@ -91,6 +92,7 @@ static void bulk_passes_both_ways_with_half_close(void **state)
 	daemon_start(&daemon);
 	script->outcome = OUTCOME_ESTABLISHED;
 	for (int kind = IPC_HANDOVER_CONNECTED; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		TRIES("kind %d", kind);
 		struct tcp tcp = connect_tcp();
 		int pair = hand_over(&daemon, &tcp, (enum ipc_handover_kind)kind);
 		pid_t sender = start_sender(pair, -1, total);
@@ -366,6 +368,7 @@ static void the_daemons_death_is_a_reset_on_both_sides(void **state)
 {
 	(void)state;
 	for (int relay = 0; relay < 2; relay++) {
+		TRIES("relay %d", relay);
 		struct daemon_side daemon;
 		struct tcp tcp = connect_tcp();
 		daemon_start(&daemon);

@@ -4,6 +4,7 @@
  * as soon as the peer answers SMC-R or TCP carries what was written; without a sound answer the
  * daemon makes the connection again as plain TCP.
  */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <sys/syscall.h>
@@ -274,6 +275,7 @@ static void a_reset_that_meets_our_decline_is_no_end_of_file(void **state)
 	(void)state;
 	const struct linger reset = { .l_onoff = 1 };
 	for (int kind = IPC_HANDOVER_CONNECTED; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		TRIES("kind %d", kind);
 		struct daemon_side daemon;
 		struct tcp tcp = connect_tcp();
 		int pair, session;
@@ -324,6 +326,7 @@ static void a_pair_that_cannot_be_watched_is_none(void **state)
 	(void)state;
 	struct daemon_side daemon;
 	for (const char *how = "ef"; *how; how++) {
+		TRIES("how %c", *how);
 		struct tcp tcp = connect_tcp();
 		int pair;
 		_Atomic int *shared = mmap(NULL, sizeof(int) * 2, PROT_READ | PROT_WRITE,

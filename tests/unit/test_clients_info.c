@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* INFO requests: what became of a connection, at once or when it is settled. */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <fcntl.h>
@@ -229,6 +230,7 @@ static void all_who_wait_are_told_and_go_on(void **state)
 		{ 's', IPC_MODE_TCP, ECONNRESET, IPC_INFO_SERVER | IPC_INFO_ENDED },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct daemon_side daemon;
 		struct tcp tcp = connect_tcp();
 		int sessions[3];

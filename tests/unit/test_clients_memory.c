@@ -2,6 +2,7 @@
 /* Memory that a program shares with the daemon (docs/data-path.md), the daemon's side: the stream
  * is whole whoever reads and writes where, and whoever dies; and a program that writes nonsense
  * harms itself alone. */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <linux/sockios.h>
@@ -432,6 +433,7 @@ static void what_was_written_before_the_end_leaves(void **state)
 {
 	(void)state;
 	for (int how = 0; how < 3; how++) {
+		TRIES("how %d", how);
 		struct side side;
 		static uint8_t data[50000];
 		open_side(&side);
@@ -591,6 +593,7 @@ static void a_dead_reader_holds_nobody_up(void **state)
 	struct side side;
 	open_side(&side);
 	for (int i = 0; i < 3; i++) {
+		TRIES("case %d", i);
 		path_reader_begin(side.memory.page);
 		assert_int_equal(send(side.pair, "bytes", 5, 0), 5);
 		expect_echo(&side, "bytes", i % 2);
@@ -672,6 +675,7 @@ static void each_word_out_of_bounds_is_a_reset(void **state)
 	struct side side;
 	open_side(&side);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct tcp tcp = connect_tcp();
 		int pair = hand_over(&side.daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 		struct memory memory = share(&side.daemon, pair);

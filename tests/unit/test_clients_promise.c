@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* With the TCP option: what was promised to peers, and no promises at limits. Needs root. */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <pthread.h>
@@ -176,6 +177,7 @@ static void another_namespace_is_refused(void **state)
 	int other = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
 	assert_int_equal(setns(own, CLONE_NEWNET), 0);
 	for (int promise = 0; promise < 2; promise++) {
+		TRIES("promise %d", promise);
 		struct daemon_side here;
 		if (promise)
 			daemon_start(&here);
@@ -419,6 +421,7 @@ static void both_sides_agree_while_the_policy_changes(void **state)
 	assert_int_equal(option_open(&flipped, text), 0);
 	assert_int_equal(pthread_create(&thread, NULL, flip, NULL), 0);
 	for (int i = 0; i < 12000; i++) {
+		TRIES("case %d", i);
 		struct tcp tcp = promised_tcp();
 		bool far = negotiated(tcp.far) == IPC_NEGOTIATED_YES;
 		bool near = negotiated(tcp.near) == IPC_NEGOTIATED_YES;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* After a fallback with the pair end in the program's hands: relay, take-back, failed connect(). */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 /* A connection that is relayed, from an accept() or a connect() in progress. */
@@ -20,6 +21,7 @@ static void the_relay_passes_bulk_and_half_closes(void **state)
 	const size_t total = 16u << 20;
 	daemon_start(&daemon);
 	for (int kind = IPC_HANDOVER_CONNECTING; kind <= IPC_HANDOVER_ACCEPTED; kind++) {
+		TRIES("kind %d", kind);
 		struct tcp tcp;
 		int pair = relayed(&daemon, &tcp, (enum ipc_handover_kind)kind);
 		/* Program first, then the peer: each half outlives the other. */

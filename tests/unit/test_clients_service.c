@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The Unix socket: greeting, frames, limits, proofs, socket options, two daemons on one path. */
+#include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
 #include <linux/sockios.h>
@@ -644,6 +645,7 @@ static void a_program_that_disconnects_has_its_socket_again(void **state)
 		{ IPC_HANDOVER_ACCEPTED, OUTCOME_FALLBACK, 0, 0 },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct daemon_side daemon;
 		struct tcp tcp = connect_tcp();
 		struct sockaddr_in addr;

@@ -4,6 +4,7 @@
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define D SMCR_CDC_SENDING_DONE
 #define C SMCR_CDC_CLOSED
@@ -604,6 +605,7 @@ static void what_is_zeroed_next(void **state)
 {
 	(void)state;
 	for (int orderly = 0; orderly < 2; orderly++) {
+		TRIES("orderly %d", orderly);
 		struct connfix *f = active();
 		struct smcr_slab *slab = f->conn->rx.element.slab;
 		unsigned int i = f->conn->rx.element.index - 1u;

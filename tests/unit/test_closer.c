@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "daemon/conns/internal.h"
+#include "tests/lib/tries.h"
 
 #define PATIENCE_MS 60000
 #define CROWD       62 /* sockets of one user; two more and nothing else is taken from it */
@@ -96,6 +97,7 @@ static void nobody_waits_for_another_user(void **state)
 		close(own[i].far); /* which resets it, as bytes are unread */
 	until_closed(&other, 0);
 	for (unsigned int u = 0; u < USERS; u++) {
+		TRIES("user %u", u);
 		assert_int_equal(close_pending(&users[u]), CROWD);
 		for (int i = 0; i < CROWD; i++)
 			close(crowd[u][i].far);

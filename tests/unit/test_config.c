@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "daemon/host/config.h"
+#include "tests/lib/tries.h"
 
 struct dir {
 	char path[64], file[96], more_dir[96], more[160];
@@ -182,6 +183,7 @@ static void errors_name_file_line_and_key(void **state)
 	};
 	struct dir *dir = *state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].line);
 		struct config config;
 		char contents[256], place[128];
 		snprintf(contents, sizeof(contents), "# one\n# two\n%s\n# four\n", cases[i].line);
@@ -295,6 +297,7 @@ static void every_error_of_every_file_is_told(void **state)
 					     ":7: element_size_min (512K) is larger",
 					     ":8: no_such_key: there is no such key" };
 	for (size_t i = 0; i < sizeof(lines) / sizeof(lines[0]); i++) {
+		TRIES("%s", lines[i]);
 		snprintf(place, sizeof(place), "%s%s", dir->file, lines[i]);
 		if (!strstr(errors, place))
 			fail_msg("'%s' is missing in:\n%s", place, errors);
@@ -616,6 +619,7 @@ static void rnics_come_and_go_at_run_time(void **state)
 	write_file(dir->file, "rnic = soft:eth0\nrnic = verbs:mlx5_0/1\n");
 	assert_int_equal(load(dir->file, &config), 0);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		TRIES("%s", wrong[i].words);
 		assert_false(
 			config_with_rnic(&config, wrong[i].rnic, wrong[i].wanted, &next, &notes));
 		if (!strstr(notes.text[0], wrong[i].words))

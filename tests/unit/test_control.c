@@ -21,6 +21,7 @@
 #include "daemon/rendezvous/handshake.h"
 #include "tests/lib/enginepair.h"
 #include "tests/lib/fabricfix.h"
+#include "tests/lib/tries.h"
 
 /* The engine of the commands is one of a pair with a link group; the fabric of the shows is empty.
  */
@@ -193,9 +194,11 @@ static void bad_requests_are_refused_by_name(void **state)
 		{ "{\"method\":\"link.show\",\"params\":{\"after\":1}}", "bad-parameter", "after",
 		  "a string" },
 	};
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].words);
 		expect_error(ask(*state, cases[i].request, strlen(cases[i].request)), cases[i].code,
 			     cases[i].parameter, cases[i].words);
+	}
 }
 
 /* What an asker has said is cut anywhere, and told all the same. */
@@ -234,6 +237,7 @@ static void only_places_of_the_view_are_taken(void **state)
 		{ "link.show", "link:1", false },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].method);
 		char text[128];
 		int len = snprintf(text, sizeof(text),
 				   "{\"method\":\"%s\",\"params\":{\"after\":\"%s\"}}",
@@ -310,6 +314,7 @@ static void empty_lists_are_arrays(void **state)
 	static const char *const methods[] = { "device.show", "linkgroup.show", "link.show",
 					       "connection.show", "ueid.show" };
 	for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
+		TRIES("%s", methods[i]);
 		char request[64];
 		int len = snprintf(request, sizeof(request), "{\"method\":\"%s\",\"params\":{}}",
 				   methods[i]);
@@ -378,6 +383,7 @@ static void parameters_are_checked_by_name(void **state)
 	const struct clients_asker root = { .request = 1 };
 	assert_int_equal(have_group(fixture), 1);
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].words);
 		char text[200];
 		int len = snprintf(text, sizeof(text), "{\"method\":\"%s\",\"params\":%s}",
 				   cases[i].method, cases[i].params);
@@ -406,9 +412,11 @@ static void what_is_not_there_is_named(void **state)
 	};
 	const struct clients_asker root = { .request = 1 };
 	assert_int_equal(have_group(*state), 1);
-	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].words);
 		expect_error(ask_as(*state, &root, cases[i].request, strlen(cases[i].request)),
 			     "not-found", NULL, cases[i].words);
+	}
 }
 
 #define TEST_LINK_1  "{\"method\":\"link.test\",\"params\":{\"linkgroup\":1,\"link\":1}}"
@@ -1204,6 +1212,7 @@ static void filters_are_checked(void **state)
 		{ "event.wait", "\"peer\":\"10.0.0.\"", "peer", "no address" },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].words);
 		char request[128];
 		int len = snprintf(request, sizeof(request), "{\"method\":\"%s\",\"params\":{%s}}",
 				   cases[i].method, cases[i].params);

@@ -18,6 +18,7 @@
 #include "proto/capture/record.h"
 #include "proto/smcr/cdc.h"
 #include "tests/lib/controlfix.h"
+#include "tests/lib/tries.h"
 
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
@@ -91,6 +92,7 @@ static void memory_has_to_be_sound(void **state)
 	close(ends[0]);
 	close(ends[1]);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		TRIES("row %zu", i);
 		int fd = memory_of(wrong[i].len, wrong[i].seals);
 		assert_string_equal(ask(fix, 1, 0, fd, ""), "bad-request");
 		close(fd);
@@ -325,6 +327,7 @@ static void an_add_link_is_hidden_by_its_dialect(void **state)
 	memset(ones, 0xFF, sizeof(ones));
 	ones[0] = 2;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("row %zu", i);
 		struct capture_sink sink = sink_of(memory, &reader);
 		sink.hide_keys = true;
 		lgr->dialect_known = cases[i].known;

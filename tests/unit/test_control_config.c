@@ -17,6 +17,7 @@
 #include "daemon/host/log.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/fabricfix.h"
+#include "tests/lib/tries.h"
 
 #define MAX_REPLIES 4
 
@@ -487,6 +488,7 @@ static void what_cannot_be_set_is_refused(void **state)
 	struct fixture *fixture = *state;
 	fixture->control.set_values = on_set;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].words);
 		json_t *reply = set_value(fixture, cases[i].key, cases[i].value);
 		json_t *error = json_object_get(reply, "error");
 		if (!*cases[i].words) {

@@ -9,6 +9,7 @@
 
 #include "daemon/engine/cursor.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 /* Sizes of both dialects; powers of two, others, and the smallest there can be. */
 static const struct smcr_ring rings[] = {
@@ -46,6 +47,7 @@ static void agrees_with_counting(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_RINGS; i++) {
+		TRIES("%u bytes, %u usable", rings[i].size, rings[i].usable);
 		uint32_t base = rings[i].size - rings[i].usable;
 		/* Begin shortly before the wrap number itself wraps. */
 		uint64_t pos = (uint64_t)65535 * rings[i].usable;
@@ -73,6 +75,7 @@ static void round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_RINGS; i++) {
+		TRIES("%u bytes, %u usable", rings[i].size, rings[i].usable);
 		for (unsigned int n = 0; n < 20000; n++) {
 			uint64_t known = random64() >> (random64() % 60);
 			if (known > UINT64_MAX / 2)
@@ -93,6 +96,7 @@ static void empty_and_full(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_RINGS; i++) {
+		TRIES("%u bytes, %u usable", rings[i].size, rings[i].usable);
 		uint64_t known = (uint64_t)65535 * rings[i].usable + rings[i].usable / 2, got = 0;
 		uint64_t full = known + rings[i].usable;
 		struct smcr_cdc_cursor c = smcr_cursor_encode(rings[i], known);
@@ -114,6 +118,7 @@ static void outside_is_refused(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_RINGS; i++) {
+		TRIES("%u bytes, %u usable", rings[i].size, rings[i].usable);
 		uint32_t base = rings[i].size - rings[i].usable;
 		for (unsigned int n = 0; n < 50000; n++) {
 			uint64_t known = random64() % (UINT64_C(1) << 40) + rings[i].usable;

@@ -18,6 +18,7 @@
 
 #include "daemon/rendezvous/egress.h"
 #include "tests/lib/option.h"
+#include "tests/lib/tries.h"
 
 #define PORT 4791
 
@@ -170,18 +171,22 @@ static void what_fails_is_said_and_tried_again(void **state)
 	assert_int_equal(egress_new(-ENOENT, option, &egress), 0);
 	egress_set(egress, true);
 	for (int again = 0; again < 2; again++) {
+		TRIES("again %d", again);
 		egress_get_view(egress, &view);
 		assert_true(view.wanted);
-		for (int i = 0; i < NUM_EGRESS_KINDS; i++)
+		for (int i = 0; i < NUM_EGRESS_KINDS; i++) {
+			TRIES("case %d", i);
 			assert_string_equal(view.errors[i],
 					    "cannot open the root of the cgroup2 hierarchy: "
 					    "No such file or directory");
+		}
 		assert_int_equal(view.refused[EGRESS_ROCE], 0);
 		egress_set(egress, true);
 	}
 	egress_set(egress, false);
 	egress_get_view(egress, &view);
 	for (int i = 0; i < NUM_EGRESS_KINDS; i++) {
+		TRIES("case %d", i);
 		assert_string_equal(view.errors[i], "");
 		assert_true(strlen(egress_kind_risk((enum egress_kind)i)) > 0);
 	}

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "proto/smcr/eid.h"
+#include "tests/lib/tries.h"
 
 #define LONGEST "ABCDEFGHIJKLMNOPQRSTUVWXYZ012345"
 
@@ -17,6 +18,7 @@ static void ueids_from_configuration(void **state)
 	(void)state;
 	const char *const good[] = { "SMCLAB", "A", "0", "9.A-B", "A..", LONGEST };
 	for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
+		TRIES("%s", good[i]);
 		uint8_t eid[SMCR_EID_LEN];
 		uint8_t padded[SMCR_EID_LEN];
 		char text[SMCR_EID_TEXT_LEN];
@@ -35,6 +37,7 @@ static void what_is_no_ueid(void **state)
 	const char *const bad[] = { "",     " ",    ".A",    "-A",      "smclab",    "SMC LAB",
 				    "SMC ", " SMC", "SMC_1", "SMC\xC3", LONGEST "6", LONGEST " " };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("%s", bad[i]);
 		uint8_t eid[SMCR_EID_LEN] = { 0x55 };
 		assert_int_equal(smcr_ueid_parse(bad[i], eid), -EINVAL);
 		assert_int_equal(eid[0], 0x55);

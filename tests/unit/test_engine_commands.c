@@ -10,6 +10,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -66,6 +67,7 @@ static void a_link_is_deleted(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int orderly = 0; orderly < 2; orderly++) {
+			TRIES("side %d, orderly %d", side, orderly);
 			int c[4];
 			struct pair *pair = loaded(c);
 			pair->side[S].engine->config.add_link_retry = SECOND;
@@ -123,6 +125,7 @@ static void the_last_link_stays(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(1, &c);
 		struct smcr_command_result result =
@@ -220,6 +223,7 @@ static void a_link_is_added(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(1, &c);
 		const struct smcr_command add = { .type = SMCR_COMMAND_LINK_ADD };
@@ -299,6 +303,7 @@ static void a_link_is_tested(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		uint64_t id;
 		struct pair *pair = pair_grouped(2, &c);
@@ -335,6 +340,7 @@ static void own_writes_move(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c[4];
 		struct pair *pair = loaded(c);
 		struct smcr_command_result result =
@@ -414,6 +420,7 @@ static void moves_are_waited_for(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++) {
+			TRIES("side %d, row %zu", side, i);
 			int c[4];
 			uint64_t id;
 			struct pair *pair = loaded(c);
@@ -477,6 +484,7 @@ static void one_of_two_links_stays(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int orderly = 0; orderly < 2; orderly++) {
+			TRIES("side %d, orderly %d", side, orderly);
 			int c[4];
 			uint64_t id;
 			struct pair *pair = loaded(c);
@@ -508,6 +516,7 @@ static void a_group_is_deleted(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c[4];
 		struct pair *pair = loaded(c);
 		struct smcr_command_result result = command(
@@ -555,8 +564,10 @@ static void what_makes_no_sense(void **state)
 	uint64_t id = 0;
 	(void)state;
 	struct pair *pair = pair_grouped(2, &c);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(start(pair, S, rows[i].command, &id), rows[i].error);
+	}
 	assert_int_equal(id, 0);
 	smcr_link_fail(pair_link(pair, S, 2), SMCR_LLC_DEL_LOST_PATH, "made to fail");
 	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_TEST, 2), &id), -EBUSY);

@@ -9,6 +9,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -65,6 +66,7 @@ static void reasons(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int cause = 0; cause < NUM_CAUSES; cause++) {
+			TRIES("side %d, row %d", side, cause);
 			int c;
 			struct pair *pair = pair_grouped(2, &c);
 			struct smcr_device_info info = pair_device(side, 1);
@@ -104,6 +106,7 @@ static void transfers_go_on(void **state)
 	(void)state;
 	for (int orderly = 0; orderly < 2; orderly++)
 		for (int side = 0; side < 2; side++) {
+			TRIES("orderly %d, side %d", orderly, side);
 			uint64_t id;
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			int c = pair_connected(pair);
@@ -174,6 +177,7 @@ static void deleted_when_it_can_be_spared(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		struct pair_pick pick = { .from = side,
@@ -243,6 +247,7 @@ static void the_carrier_dies(void **state)
 {
 	(void)state;
 	for (uint8_t number = 1; number <= 2; number++) {
+		TRIES("number %u", number);
 		int c;
 		uint64_t id;
 		uint8_t carrier = 3 - number;

@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -89,6 +90,7 @@ static void the_next_liar_loses_no_link(void **state)
 	struct pair *pair = two_links(&c);
 	(void)lose_a_link(pair);
 	for (uint32_t token = 2; token < 5; token++) {
+		TRIES("token %u", token);
 		int liar = open_beyond_the_end(pair, token);
 		pair_send(pair, liar, C, 100, 1);
 		pair_exchange(pair, c);

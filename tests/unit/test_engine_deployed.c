@@ -10,6 +10,7 @@
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -157,6 +158,7 @@ static void rmb_not_told_yet(void **state)
 {
 	(void)state;
 	for (int from = 0; from < 2; from++) {
+		TRIES("from %d", from);
 		int c;
 		struct pair *pair = without_pairs(SMCR_DIALECT_AUTO, from, &c);
 		send_pairs(pair, from, 2, true);
@@ -240,6 +242,7 @@ static void first_rnic_returns(void **state)
 {
 	(void)state;
 	for (int row = 0; row < 4; row++) {
+		TRIES("row %d", row);
 		struct pair *pair = pair_of(row / 2 ? 2 : 1);
 		struct strict strict = { 0 };
 		int side = row % 2;
@@ -270,6 +273,7 @@ static void notice_that_is_dropped(void **state)
 {
 	(void)state;
 	for (uint8_t version = 1; version <= 2; version++) {
+		TRIES("version %u", version);
 		struct pair *pair = pair_of(version);
 		struct pair_pick pick = { .from = C, .verdict = PAIR_LOSE };
 		pick.type = version == 1 ? SMCR_LLC_ADD_LINK : SMCR_LLC_REQUEST_ADD_LINK;
@@ -374,6 +378,7 @@ static void peer_is_out_of_reach(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = grouped(&c);
 		pair->filter = lose_from;
@@ -495,6 +500,7 @@ static void server_gives_up_without_a_word(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_with_quiet(rows[i].version, S);
 		struct hush hush = rows[i].hush;
 		uint64_t patience = (rows[i].asks ? 8 : 4) * SECOND;
@@ -586,6 +592,7 @@ static void client_is_late_with_add_link(void **state)
 {
 	(void)state;
 	for (int row = 0; row < 3; row++) {
+		TRIES("row %d", row);
 		bool cont = row == 1;
 		struct pair *pair = pair_with_quiet(row == 2 ? 2 : 1, C);
 		struct hush hush = {
@@ -628,6 +635,7 @@ static void add_link_on_a_dead_carrier(void **state)
 {
 	(void)state;
 	for (int quiet = 0; quiet < 2; quiet++) {
+		TRIES("quiet %d", quiet);
 		struct pair *pair = pair_with_quiet(1, quiet);
 		struct hush hush = {
 			{ { .from = quiet,

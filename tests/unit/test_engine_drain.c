@@ -9,6 +9,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -51,6 +52,7 @@ static void links_move_and_come_back(void **state)
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++)
 		for (int side = 0; side < 2; side++) {
+			TRIES("v2 %d, side %d", v2, side);
 			int c[4];
 			struct pair *pair =
 				v2 ? pair_new_with("A", "A", 2) : pair_new(NULL, NULL, 2, 2);
@@ -93,6 +95,7 @@ static void used_again_while_its_link_goes(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int steps = 0; steps < MOMENTS; steps++) {
+			TRIES("side %d, steps %d", side, steps);
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			int c = pair_connected(pair);
 			drain(pair, side, 0, true);
@@ -114,6 +117,7 @@ static void the_last_link_stays(void **state)
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++)
 		for (int side = 0; side < 2; side++) {
+			TRIES("v2 %d, side %d", v2, side);
 			struct pair *pair =
 				v2 ? pair_new_with("A", "A", 1) : pair_new(NULL, NULL, 1, 1);
 			int c = pair_connected(pair);
@@ -141,6 +145,7 @@ static void no_group_begins_on_it(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		drain(pair, side, 0, true);
 		int c = pair_connected(pair);
@@ -157,6 +162,7 @@ static void another_one_takes_its_place(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		int c = pair_connected(pair);
 		drain(pair, side, 0, true);
@@ -200,6 +206,7 @@ static void both_sides_at_once(void **state)
 {
 	(void)state;
 	for (size_t n = 0; n < 2; n++) {
+		TRIES("case %zu", n);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		drain(pair, S, 0, true);
@@ -220,6 +227,7 @@ static void while_a_link_is_added(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct smcr_config config = pair_config(S);
 		config.add_link_retry = SECOND;
 		struct pair *pair = pair_new(&config, NULL, 1, 1);

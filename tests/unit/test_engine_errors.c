@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -138,6 +139,7 @@ static void refused_by_the_host(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		for (int existing = 0; existing < 2; existing++) {
 			if (existing)
@@ -219,6 +221,7 @@ static void giving_up(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = { .from = rows[i].from,
 					  .clc = rows[i].clc,
@@ -248,6 +251,7 @@ static void wrong_clc(void **state)
 {
 	(void)state;
 	for (int variant = 0; variant < 8; variant++) {
+		TRIES("variant %d", variant);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		int side = variant < 4 ? S : C;
 		int c = pair_start_alone(pair, side,
@@ -367,6 +371,7 @@ static void tcp_ends_meanwhile(void **state)
 	(void)state;
 	for (int event = 0; event < 2; event++)
 		for (int side = 0; side < 2; side++) {
+			TRIES("event %d, side %d", event, side);
 			struct pair *pair = pair_new(NULL, NULL, 1, 1);
 			int c = pair_start_alone(pair, side,
 						 side == S ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT);
@@ -429,6 +434,7 @@ static void path_is_dead(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		pair->side[side].blocked = true;
 		int c = pair_connect(pair, C);
@@ -457,6 +463,7 @@ static void send_fails(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = rows[i];
 		pick.verdict = PAIR_FAIL;
@@ -510,6 +517,7 @@ static void program_talks_after_a_decline(void **state)
 {
 	(void)state;
 	for (int row = 0; row < 2; row++) {
+		TRIES("row %d", row);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_CONFIRM_LINK,
@@ -633,6 +641,7 @@ static void server_deletes_then_declines(void **state)
 {
 	(void)state;
 	for (int impatient = 0; impatient < 2; impatient++) {
+		TRIES("impatient %d", impatient);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		bool scripted;
 		int c = awaiting_add_link(pair, &scripted);
@@ -663,6 +672,7 @@ static void server_deletes_and_resets(void **state)
 {
 	(void)state;
 	for (int silent = 0; silent < 2; silent++) {
+		TRIES("silent %d", silent);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		bool scripted;
 		int c = awaiting_add_link(pair, &scripted);
@@ -708,6 +718,7 @@ static void answers_that_do_not_come(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = rows[i].pick;
 		pick.verdict = PAIR_LOSE;
@@ -758,6 +769,7 @@ static void past_the_point_of_no_return(void **state)
 	(void)state;
 	/* link 1 dies while link 2 is being set up, after the ADD LINK exchange */
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = {
 			.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 2, .verdict = PAIR_HOLD
@@ -800,6 +812,7 @@ static void wrong_link_information(void **state)
 	(void)state;
 	/* from the server: MAC, GID, QPN, number */
 	for (int field = 0; field < 4; field++) {
+		TRIES("field %d", field);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_CONFIRM_LINK,
@@ -828,6 +841,7 @@ static void wrong_link_information(void **state)
 	}
 	/* from the client: the same, and another number */
 	for (int field = 0; field < 4; field++) {
+		TRIES("field %d", field);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		struct pair_pick pick = { .from = C,
 					  .type = SMCR_LLC_CONFIRM_LINK,
@@ -892,6 +906,7 @@ static void bad_add_link_reply(void **state)
 {
 	(void)state;
 	for (int variant = 0; variant < 3; variant++) {
+		TRIES("variant %d", variant);
 		struct pair *pair = pair_new(NULL, NULL, 1, 2);
 		struct pair_pick pick = {
 			.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_LOSE
@@ -932,6 +947,7 @@ static void bad_continuation(void **state)
 	(void)state;
 	for (int from = 0; from < 2; from++)
 		for (int variant = 0; variant < 4; variant++) {
+			TRIES("from %d, variant %d", from, variant);
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			struct pair_pick pick = { .from = from,
 						  .type = SMCR_LLC_ADD_LINK_CONT,
@@ -980,6 +996,7 @@ static void rkey_during_first_contact(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = rows[i].held;
 		pick.verdict = PAIR_HOLD;
@@ -1028,6 +1045,7 @@ static void unexpected_llc_in_first_contact(void **state)
 		{ .type = SMCR_LLC_TEST_LINK },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		struct pair_pick pick = { .from = C,
 					  .type = SMCR_LLC_CONFIRM_LINK,

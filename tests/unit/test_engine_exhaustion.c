@@ -13,6 +13,7 @@
 
 #include "tests/lib/enginepair_fabric.h"
 #include "tests/lib/enginepair_v2.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -85,6 +86,7 @@ static void first_contact(void **state)
 {
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++) {
+		TRIES("v2 %d", v2);
 		bool over = false;
 		unsigned int n = 0;
 		while (!over) {
@@ -202,6 +204,7 @@ static void structures(void **state)
 	assert_int_equal(smcr_conn_start(engine, &params, &conn), -ENOMEM);
 	struct smcr_lgr *lgr = pair_lgr(pair, S), *another = NULL;
 	for (int which = 1; which <= 2; which++) { /* the group, its exchange */
+		TRIES("which %d", which);
 		failing = which;
 		assert_int_equal(smcr_lgr_new(engine, SMCR_ROLE_SERVER, lgr->peer_id, lgr->vlan,
 					      &lgr->prefix, &another),
@@ -209,6 +212,7 @@ static void structures(void **state)
 	}
 	struct smcr_link *link = NULL;
 	for (int which = 1; which <= 2; which++) { /* the link, its send queue */
+		TRIES("which %d", which);
 		failing = which;
 		assert_int_equal(smcr_link_new(lgr, smcr_device_by_id(engine, info.id), 0, &link),
 				 -ENOMEM);

@@ -12,6 +12,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -116,6 +117,7 @@ static void point_of_no_return(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(moments) / sizeof(moments[0]); i++) {
+		TRIES("%s", moments[i].name);
 		const struct moment *m = &moments[i];
 		struct pair *pair = pair_new(NULL, NULL, m->rnics, m->rnics);
 		struct pair_pick pick = m->pick;
@@ -183,6 +185,7 @@ static void client_loses_both_rnics(void **state)
 {
 	(void)state;
 	for (uint32_t first = 0; first < 2; first++) {
+		TRIES("first %u", first);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = {
 			.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
@@ -262,6 +265,7 @@ static void both_daemons_stop(void **state)
 {
 	(void)state;
 	for (int order = 0; order < 2; order++) {
+		TRIES("order %d", order);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_CONFIRM_LINK,

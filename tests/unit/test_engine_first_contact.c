@@ -14,6 +14,7 @@
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -201,6 +202,7 @@ static void client_connects_its_queue_pair(void **state)
 {
 	(void)state;
 	for (int small = 0; small < 2; small++) {
+		TRIES("small %d", small);
 		struct pair *pair = pair_new(NULL, NULL, 1, 0);
 		struct smcr_device_info info = pair_device(C, 0);
 		info.mtu = small ? SMCR_MTU_512 : SMCR_MTU_4096; /* the server has 1024 */
@@ -299,6 +301,7 @@ static void ipv6_prefixes(void **state)
 {
 	(void)state;
 	for (size_t others = 0; others <= 10; others += 5) {
+		TRIES("others %zu", others);
 		struct pair *pair = pair_new(NULL, NULL, 0, 0);
 		struct smcr_device_info info = pair_device(C, 0), wrong = pair_device(C, 1);
 		struct smcr_prefix prefix = { .family = AF_INET6,
@@ -344,6 +347,7 @@ static void ipv6_prefixes_that_cannot_be(void **state)
 	(void)state;
 	static const unsigned int counts[] = { 0, 9 };
 	for (size_t i = 0; i < 2; i++) {
+		TRIES("case %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 1, 0);
 		/* a client without RNIC, in whose name the test speaks */
 		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
@@ -608,6 +612,7 @@ static void gates_of_one_link(void **state)
 					     { C, order, 0, 0 },
 					     { C, reply, 0, 1 } };
 	for (size_t i = 0; i < sizeof(gates) / sizeof(gates[0]); i++) {
+		TRIES("row %zu", i);
 		struct broken_gate gate = gates[i];
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		pair->filter = hold_both;
@@ -914,6 +919,7 @@ static void a_stranger_with_the_peer_id_stalls(void **state)
 {
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++) {
+		TRIES("v2 %d", v2);
 		struct pair *pair = v2 ? pair_new_with("A", "A", 1) : pair_new_with("", "", 1);
 		struct slow slow = { 0, 2 };
 		set_slow(pair, &slow);

@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -127,6 +128,7 @@ static void shutdown_of_one_side(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		/* also one that is being set up, and one that waits to be closed */
@@ -182,6 +184,7 @@ static void shutdown_in_first_contact(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			TRIES("side %d, row %zu", side, i);
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			struct pair_pick pick = rows[i];
 			pick.verdict = PAIR_HOLD;
@@ -210,6 +213,7 @@ static void link_fails(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (uint8_t number = 1; number <= 2; number++) {
+			TRIES("side %d, number %u", side, number);
 			int c[2];
 			struct pair *pair = pair_grouped(2, &c[0]);
 			c[1] = pair_connected(pair);
@@ -244,6 +248,7 @@ static void rnic_is_removed(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		pair_remove_device(pair, side, pair->side[side].devices[0].id);
@@ -339,6 +344,7 @@ static void both_links_fail(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = by_the_letter(2, &c);
 		struct pair_pick pick = { .from = side,
@@ -372,6 +378,7 @@ static void unknown_link_numbers(void **state)
 {
 	(void)state;
 	for (int from = 0; from < 2; from++) {
+		TRIES("from %d", from);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		struct smcr_llc_msg msg = { .type = SMCR_LLC_DELETE_LINK };
@@ -487,6 +494,7 @@ static void deletion_goes_on_elsewhere(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int lost = 0; lost < 2; lost++) {
+			TRIES("side %d, lost %d", side, lost);
 			int c;
 			struct pair *pair = by_the_letter(3, &c);
 			struct pair_pick pick = { .from = lost ? !side : side,
@@ -530,6 +538,7 @@ static void end_in_first_contact(void **state)
 					SMCR_LLC_CONFIRM_LINK };
 	(void)state;
 	for (unsigned int i = 0; i < sizeof(held); i++) {
+		TRIES("row %u", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = { .from = C,
 					  .type = held[i],

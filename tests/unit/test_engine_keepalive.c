@@ -9,6 +9,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -42,6 +43,7 @@ static void one_probe_for_all(void **state)
 	int c[60];
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = idle_pair(1, c, 60);
 		for (int i = 0; i < 60; i++)
 			want(pair, c[i], side, 10 * SECOND);
@@ -170,6 +172,7 @@ static void no_answer(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (size_t rnics = 1; rnics <= 2; rnics++) {
+			TRIES("side %d, rnics %zu", side, rnics);
 			struct pair *pair = idle_pair(rnics, c, 2);
 			for (int i = 0; i < 2; i++)
 				want(pair, c[i], side, 10 * SECOND);

@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -76,6 +77,7 @@ static void tokens_for_a_new_link(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair =
 			single(rows[i].conns, rows[i].server_elements, rows[i].client_elements);
 		uint8_t said[8];
@@ -124,6 +126,7 @@ static void traffic_goes_on(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = single(1, 1, 1);
 		struct pair_pick pick = rows[i];
 		pick.verdict = PAIR_LOSE;
@@ -242,6 +245,7 @@ static void add_link_breaks_on_its_carrier(void **state)
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
 		for (int slow = 0; slow < 2; slow++) { /* who loses patience first */
+			TRIES("row %zu, slow %d", i, slow);
 			config[slow].llc_timeout = 5 * SECOND;
 			config[!slow].llc_timeout = 4 * SECOND;
 			struct pair *pair = pair_new(&config[S], &config[C], 2, 2);

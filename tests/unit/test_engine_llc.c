@@ -10,6 +10,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -147,6 +148,7 @@ static void rkey_exchange_starts_again(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int timeout = 0; timeout < 2; timeout++) {
+			TRIES("side %d, timeout %d", side, timeout);
 			int c[5];
 			struct pair *pair = pair_grouped(2, &c[0]);
 			for (int i = 1; i < 4; i++)
@@ -330,6 +332,7 @@ static void test_link_in_every_state(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = rows[i].lost;
 		int waits = rows[i].by_client ? pick.from : !pick.from, deletes = !pick.from;
@@ -362,6 +365,7 @@ static void test_link_during_rkey(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		for (int i = 0; i < 3; i++)
@@ -396,6 +400,7 @@ static void test_link_fails(void **state)
 {
 	(void)state;
 	for (int variant = 0; variant < 3; variant++) {
+		TRIES("variant %d", variant);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		struct pair_pick pick = {
@@ -447,6 +452,7 @@ static void unknown_messages(void **state)
 	pair_free(pair);
 	static const uint8_t errors[] = { 0, 5, 10, 0x3F, 0x40, 0x7F, 0xC0, 0xFF };
 	for (size_t i = 0; i < sizeof(errors); i++) {
+		TRIES("row %zu", i);
 		pair = pair_grouped(2, &c);
 		uint8_t buf[SMCR_LLC_LEN] = { errors[i], SMCR_LLC_LEN };
 		pair_inject_raw(pair, C, 2, buf, sizeof(buf));
@@ -458,6 +464,7 @@ static void unknown_messages(void **state)
 	}
 	/* lengths */
 	for (size_t len = 0; len < 64; len++) {
+		TRIES("len %zu", len);
 		if (len == SMCR_LLC_LEN)
 			continue;
 		pair = pair_grouped(2, &c);
@@ -496,6 +503,7 @@ static void wrong_role(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		pair_inject_llc(pair, rows[i].from, 2, &rows[i].msg);
@@ -523,6 +531,7 @@ static void client_only_asks(void **state)
 {
 	(void)state;
 	for (int orderly = 0; orderly < 2; orderly++) {
+		TRIES("orderly %d", orderly);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		pair->side[S].hung = true;

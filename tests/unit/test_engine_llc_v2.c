@@ -11,6 +11,7 @@
 
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/tries.h"
 
 #define S  PAIR_SERVER
 #define C  PAIR_CLIENT
@@ -209,6 +210,7 @@ static void other_dialect(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = new_pair(1, 1);
 		struct pair_pick pick;
 		int c = connecting(pair, &pick);
@@ -239,6 +241,7 @@ static void confirm_link_is_repeated(void **state)
 {
 	(void)state;
 	for (int link = 1; link <= 2; link++) {
+		TRIES("link %d", link);
 		struct pair *pair = new_pair(2, 2);
 		struct pair_pick pick = {
 			.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = link, .verdict = PAIR_LOSE
@@ -696,6 +699,7 @@ static void version_2_in_version_1(void **state)
 	(void)state;
 	int c;
 	for (uint8_t type = 0x20; type < 0x30; type++) {
+		TRIES("type %u", type);
 		struct pair *pair = pair_grouped(2, &c);
 		uint8_t raw[SMCR_LLC_LEN] = { type, SMCR_LLC_LEN };
 		pair_inject_raw(pair, C, 2, raw, sizeof(raw));
@@ -728,6 +732,7 @@ static void delete_all(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = grouped(2, &c);
 		pair_close(pair, c);
@@ -816,6 +821,7 @@ static void peer_is_out_of_reach(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c;
 		struct pair *pair = grouped(2, &c);
 		pair->filter = side == C ? lose_from_client : lose_from_server;

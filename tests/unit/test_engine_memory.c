@@ -14,6 +14,7 @@
 #include "daemon/engine/rendezvous.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S   PAIR_SERVER
 #define C   PAIR_CLIENT
@@ -35,8 +36,10 @@ static void element_for_a_receive_buffer(void **state)
 	struct smcr_config config = pair_config(S);
 	config.bsize = config.bsize_min = 0xFF;
 	struct pair *pair = pair_new(&config, NULL, 1, 1);
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(smcr_bsize_holding(rows[i].want), rows[i].bsize);
+	}
 	pair_free(pair);
 	PROVES("RMB-6");
 }
@@ -59,6 +62,7 @@ static void default_shrinks_under_pressure(void **state)
 		{ 577u << 20, 1 }, { 640u << 20, 1 }, { 641u << 20, 0 },       { 1u << 30, 0 },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		engine->memory_used = rows[i].used;
 		assert_int_equal(smcr_bsize_choose(engine, 0), rows[i].bsize);
 	}
@@ -141,6 +145,7 @@ static void used_memory_goes_back(void **state)
 {
 	(void)state;
 	for (int refused = 0; refused < 2; refused++) {
+		TRIES("refused %d", refused);
 		struct smcr_config config = pair_config(S);
 		config.elements_per_rmb = 0;
 		config.bsize = 0xFF;
@@ -193,6 +198,7 @@ static void slabs_and_elements(void **state)
 	/* min(255, 4 MiB / E) elements */
 	static const uint16_t counts[] = { 255, 128, 64, 32, 16, 8 };
 	for (uint8_t bsize = 0; bsize <= SMCR_BSIZE_MAX; bsize++) {
+		TRIES("bsize %u", bsize);
 		assert_int_equal(smcr_slab_add(lgr, true, bsize, bsize, &slab), 0);
 		assert_int_equal(slab->count, counts[bsize]);
 		assert_int_equal(slab->element_size, 16384u << bsize);
@@ -257,6 +263,7 @@ static void budget(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		config[side].memory_budget = 7 * 16384;
 		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
@@ -290,6 +297,7 @@ static void a_receive_buffer_does_not_shrink(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int asked = 0; asked < 2; asked++) {
+			TRIES("side %d, asked %d", side, asked);
 			struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 			config[side].elements_per_rmb = 1;
 			config[side].bsize = 2; /* 64 KiB: as much as is asked for */
@@ -335,11 +343,13 @@ static void a_send_buffer_as_asked_for(void **state)
 		     { 513 * KIB, 512 * KIB }, { UINT32_MAX, 512 * KIB } };
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		config[side].bsize = 2;
 		config[side].memory_budget = 64 << 20;
 		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			TRIES("row %zu", i);
 			struct iovec iov[2] = { 0 };
 			pair->side[side].sndbuf = rows[i].asked;
 			int c = pair_connect(pair, C);
@@ -359,6 +369,7 @@ static void a_send_buffer_when_memory_is_short(void **state)
 {
 	(void)state;
 	for (int larger = 0; larger < 2; larger++) {
+		TRIES("larger %d", larger);
 		struct smcr_config config = pair_config(C);
 		config.bsize = 2; /* 64 KiB */
 		config.elements_per_rmb = 2;
@@ -391,6 +402,7 @@ static void elements_count_from_one(void **state)
 {
 	(void)state;
 	for (int rfc = 0; rfc < 2; rfc++) {
+		TRIES("rfc %d", rfc);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		if (rfc)
 			config[S].dialect = config[C].dialect = SMCR_DIALECT_FORCE_RFC;

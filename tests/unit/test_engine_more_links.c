@@ -9,6 +9,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -89,6 +90,7 @@ static void as_many_links_as_rnics_and_limit_allow(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = living(rows[i].server, rows[i].client, rows[i].limit);
 		int c = pair_connected(pair);
 		assert_links(pair, rows[i].links, rows[i].symmetric);
@@ -180,6 +182,7 @@ static void a_new_rnic_gets_a_link(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int update = 0; update < 2; update++) { /* plugged in; its port comes up */
+			TRIES("side %d, update %d", side, update);
 			struct pair *pair = living(side == S ? 1 : 2, side == S ? 2 : 1, 4);
 			struct smcr_device_info info = pair_device(side, 1);
 			if (update) {
@@ -242,6 +245,7 @@ static void the_missing_rnic_returns(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = living(2, 2, 4);
 		int c[4];
 		for (int i = 0; i < 4; i++)
@@ -278,6 +282,7 @@ static void only_rnics_on_the_lan(void **state)
 	(void)state;
 	for (int side = 0; side < 2; side++)
 		for (int wrong = 0; wrong < 3; wrong++) {
+			TRIES("side %d, wrong %d", side, wrong);
 			struct pair *pair = living(side == S ? 1 : 2, side == S ? 2 : 1, 4);
 			(void)pair_connected(pair);
 			struct smcr_device_info info = pair_device(side, 1);
@@ -320,10 +325,12 @@ static void what_a_notice_means(void **state)
 		{ 9, true, false, 8, SMCR_NOTICE_IGNORE },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(smcr_llc_notice_decide(rows[i].links, rows[i].asymmetric,
 							rows[i].one_client_rnic, rows[i].limit),
 				 rows[i].answer);
+	}
 	/* and so it does */
 	static const struct {
 		size_t server, client;
@@ -336,6 +343,7 @@ static void what_a_notice_means(void **state)
 		{ 3, 3, 2, 0 }, /* at the limit */
 	};
 	for (size_t i = 0; i < sizeof(groups) / sizeof(groups[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = living(groups[i].server, groups[i].client, groups[i].limit);
 		(void)pair_connected(pair);
 		pair_clear_log(pair);
@@ -383,6 +391,7 @@ static void an_rnic_ends_the_pause(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = living(1, 1, 4);
 		(void)pair_connected(pair);
 		pair_run(pair,
@@ -497,6 +506,7 @@ static void a_lost_link_is_replaced(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = living(3, 3, 3);
 		int c = pair_connected(pair);
 		assert_links(pair, 3, 3);

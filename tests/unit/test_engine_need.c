@@ -7,6 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/tries.h"
 
 #define S   PAIR_SERVER
 #define C   PAIR_CLIENT
@@ -43,6 +44,7 @@ static void size_by_need(void **state)
 	struct pair *pair = pair_new(&config, NULL, 1, 1);
 	struct smcr_engine *engine = pair->side[S].engine;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		engine->memory_used = rows[i].used;
 		assert_int_equal(smcr_bsize_choose(engine, rows[i].need), rows[i].bsize);
 	}
@@ -118,6 +120,7 @@ static void outgrown(void **state)
 {
 	(void)state;
 	for (int large = 0; large < 2; large++) {
+		TRIES("large %d", large);
 		uint32_t need = large ? 0 : 1, size = large ? 64 * KIB : 16 * KIB;
 		struct pair *pair = pair_with((struct smcr_needs){ need, need },
 					      (struct smcr_needs){ need, need });

@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -130,6 +131,7 @@ static void giving_up_overtakes_the_exchange(void **state)
 	(void)state;
 	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT };
 	for (unsigned int i = 0; i < sizeof(held); i++) {
+		TRIES("row %u", i);
 		int c;
 		struct pair *pair = each_its_own_carrier(&c);
 		order_delete(pair, S, 3);
@@ -161,6 +163,7 @@ static void late_words_about_a_link_given_up(void **state)
 	(void)state;
 	static const uint8_t held[] = { SMCR_LLC_ADD_LINK, SMCR_LLC_ADD_LINK_CONT };
 	for (unsigned int i = 0; i < sizeof(held); i++) {
+		TRIES("row %u", i);
 		int c;
 		struct pair *pair = each_its_own_carrier(&c);
 		order_delete(pair, S, 3);
@@ -197,6 +200,7 @@ static void request_that_comes_too_late(void **state)
 {
 	(void)state;
 	for (int reply_on_its_way = 0; reply_on_its_way < 2; reply_on_its_way++) {
+		TRIES("reply on its way %d", reply_on_its_way);
 		int c;
 		struct pair *pair = each_its_own_carrier(&c);
 		struct pair_pick pick = { .from = C,
@@ -279,6 +283,7 @@ static void rmb_that_a_new_link_misses(void **state)
 {
 	(void)state;
 	for (int links_left = 1; links_left <= 3; links_left += 2) {
+		TRIES("links left %d", links_left);
 		int c[7];
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		for (int i = 0; i < 4; i++)

@@ -11,6 +11,7 @@
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -55,6 +56,7 @@ static void next_one_is_smaller(void **state)
 	for (int v2 = 0; v2 < 2; v2++)
 		for (int side = 0; side < 2; side++)
 			for (uint8_t mtu = SMCR_MTU_256; mtu < SMCR_MTU_4096; mtu++) {
+				TRIES("v2 %d, side %d, mtu %u", v2, side, mtu);
 				struct pair *pair = large_pair(1, v2);
 				pair->side[side].most = smcr_mtu_bytes(mtu);
 				int c = pair_connect(pair, C);
@@ -95,6 +97,7 @@ static void device_gives_up(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		config[side].retry_ms = 100;
 		struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
@@ -158,6 +161,7 @@ static void nothing_before_that(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = large_pair(2, false);
 		pair->side[side].most = 2048;
 		int c = pair_connect(pair, C);
@@ -179,6 +183,7 @@ static void second_link_is_smaller(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		config[S].add_link_retry = 3 * SECOND;
 		struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
@@ -284,6 +289,7 @@ static void other_failures(void **state)
 						     SMCR_SEND_FAILED };
 	(void)state;
 	for (size_t i = 0; i < sizeof(how) / sizeof(how[0]); i++) {
+		TRIES("row %zu", i);
 		int c;
 		struct smcr_link *link;
 		struct pair *pair = stalled_pair(&c, &link);
@@ -309,6 +315,7 @@ static void it_is_forgotten(void **state)
 {
 	(void)state;
 	for (int way = 0; way < 3; way++) {
+		TRIES("way %d", way);
 		struct pair *pair = large_pair(1, false);
 		pair->side[C].most = 1024;
 		pair_connect(pair, C);
@@ -343,6 +350,7 @@ static void an_operator_has_it_forgotten(void **state)
 {
 	(void)state;
 	for (int way = 0; way < 2; way++) {
+		TRIES("way %d", way);
 		struct pair *pair = large_pair(1, false);
 		struct smcr_engine *engine = pair->side[C].engine;
 		struct smcr_path_view view = { .number = 0 };
@@ -435,6 +443,7 @@ static void nothing_is_taken_while_the_client_proves(void **state)
 {
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++) {
+		TRIES("v2 %d", v2);
 		struct pair *pair = large_pair(2, v2);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_ADD_LINK,

@@ -13,6 +13,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -44,6 +45,7 @@ static void network_of_a_proposal(void **state)
 {
 	(void)state;
 	for (unsigned int len = 0; len <= 32; len++) {
+		TRIES("len %u", len);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
 		struct smcr_conn_params params = pair_params(pair, C, SMCR_ROLE_CLIENT, c);
@@ -147,6 +149,7 @@ static void outcome_is_certain(void **state)
 {
 	(void)state;
 	for (int event = 0; event < 2; event++) {
+		TRIES("event %d", event);
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		pair->side[C].refuse = SMCR_REASON_CONFIG;
 		int c = pair_start_alone(pair, C, SMCR_ROLE_CLIENT);
@@ -166,6 +169,7 @@ static void link_fails_before_confirm(void **state)
 {
 	(void)state;
 	for (int at_once = 0; at_once < 2; at_once++) {
+		TRIES("at once %d", at_once);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick pick = {
 			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
@@ -283,6 +287,7 @@ static void refused_after_it_was_accepted(void **state)
 {
 	(void)state;
 	for (int confirming = 0; confirming < 2; confirming++) {
+		TRIES("confirming %d", confirming);
 		int c;
 		struct pair *pair = about_to_grow(&c);
 		struct pair_pick pick = {

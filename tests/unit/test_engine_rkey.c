@@ -10,6 +10,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -253,6 +254,7 @@ static void refused_with_retry(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c[4];
 		struct pair *pair = pair_grouped(1, &c[0]);
 		fill_first_rmb(pair, c + 1, 3);
@@ -269,6 +271,7 @@ static void refused_for_good(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int c[4];
 		struct pair *pair = pair_grouped(1, &c[0]);
 		fill_first_rmb(pair, c + 1, 3);
@@ -383,6 +386,7 @@ static void broken_continuations(void **state)
 {
 	(void)state;
 	for (int variant = 0; variant < 4; variant++) {
+		TRIES("variant %d", variant);
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		struct smcr_llc_msg reply = { 0 }, msg = confirm_rkey(4, 0x7000);

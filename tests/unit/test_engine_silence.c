@@ -14,6 +14,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S        PAIR_SERVER
 #define C        PAIR_CLIENT
@@ -105,6 +106,7 @@ static void first_contact_ends(void **state)
 	for (size_t k = 0; k < 2 * num; k++) {
 		size_t i = k % num;
 		bool deployed = k >= num;
+		TRIES("deployed %d, row %zu", deployed, i);
 		struct pair *pair = pair_of_dialect(deployed);
 		struct pair_pick last = rows[i].last;
 		int left = !last.from;
@@ -150,6 +152,7 @@ static void server_owes_more_rmbs(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct pair *pair = pair_of_dialect(deployed);
 		struct pair_pick last = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT };
 		int c = first_contact(pair, &last);
@@ -206,6 +209,7 @@ static void second_link_is_not_confirmed(void **state)
 {
 	(void)state;
 	for (int answered = 0; answered < 2; answered++) {
+		TRIES("answered %d", answered);
 		struct pair *pair = pair_new(NULL, NULL, 2, 2);
 		struct pair_pick last = {
 			.from = C, .type = SMCR_LLC_CONFIRM_LINK, .reply = true, .link = 2
@@ -237,6 +241,7 @@ static void second_link_is_not_asked_for(void **state)
 {
 	(void)state;
 	for (int answered = 0; answered < 2; answered++) {
+		TRIES("answered %d", answered);
 		struct smcr_config config = pair_config(C);
 		config.add_link_retry = 3 * SECOND;
 		config.lgr_idle_timeout = 3600 * SECOND;
@@ -282,6 +287,7 @@ static void declines_are_not_believed(void **state)
 	(void)state;
 	for (int late = 0; late < 2; late++)
 		for (size_t i = 0; i < sizeof(diagnoses) / sizeof(diagnoses[0]); i++) {
+			TRIES("late %d, row %zu", late, i);
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			struct pair_pick last = { .from = S, .type = SMCR_LLC_CONFIRM_LINK };
 			int c = first_contact(pair, &last);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/tries.h"
 
 #define S       PAIR_SERVER
 #define C       PAIR_CLIENT
@@ -51,6 +52,7 @@ static void sizes_have_classes(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(smcr_size_class(rows[i].size), rows[i].class);
 		assert_true(rows[i].size <= smcr_size_class_end(rows[i].class));
 	}

@@ -13,6 +13,7 @@
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -124,6 +125,7 @@ static void somebody_else_is_first(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
+		TRIES("case %d", i);
 		bool far = i & 1;
 		struct pair *pair = pair_new_with("A", "A", 1);
 		int conn, first = pair_start_alone(pair, S, SMCR_ROLE_SERVER);
@@ -183,6 +185,7 @@ static void out_of_sync_says_somebody_else(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
+		TRIES("case %d", i);
 		bool v2 = i & 1;
 		struct pair *pair = v2 ? pair_new_with("A", "A", 2) : pair_new_with("", "", 2);
 		int first = v2 ? connect_without_id(pair) : pair_connected_well(pair);
@@ -253,6 +256,7 @@ static void a_peer_at_an_own_address(void **state)
 {
 	(void)state;
 	for (int version = 1; version <= 2; version++) {
+		TRIES("version %d", version);
 		struct pair *pair =
 			version == 2 ? pair_new_with("A", "A", 1) : pair_new_with("", "", 1);
 		int first = pair_connected_well(pair), conn;
@@ -304,6 +308,7 @@ static void an_rnic_that_changes(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 3; i++) {
+		TRIES("case %d", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		struct smcr_device_info info = pair_device(C, 0);
 		struct pair_pick pick = {
@@ -336,6 +341,7 @@ static void a_decline_in_place_of_a_proposal(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
+		TRIES("case %d", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		struct smcr_clc_msg msg = { .type = SMCR_CLC_DECLINE,
 					    .decline = { .version = i & 1 ? 2 : 1,
@@ -358,6 +364,7 @@ static void through_a_router(void **state)
 {
 	(void)state;
 	for (int routed = 0; routed < 2; routed++) {
+		TRIES("routed %d", routed);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		int conn;
 		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_PROPOSAL, &conn);
@@ -390,6 +397,7 @@ static void a_mac_from_afar(void **state)
 {
 	(void)state;
 	for (int version = 1; version <= 2; version++) {
+		TRIES("version %d", version);
 		struct pair *pair =
 			version == 2 ? pair_new_with("A", "A", 2) : pair_new_with("", "", 2);
 		pair->side[S].far = true;
@@ -463,9 +471,9 @@ static void gids_that_no_peer_has(void **state)
 	};
 	const size_t count = sizeof(gids) / sizeof(gids[0]);
 	for (size_t i = 0; i <= count; i++) { /* the last time: the server's own */
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		const uint8_t *own = pair->side[S].engine->devices->info.gid;
-		print_message("# case %zu\n", i);
 		expect_no_peer(pair, i < count ? gids[i] : own, NULL);
 	}
 	PROVES("SEC-6");
@@ -488,15 +496,17 @@ static void addresses_of_our_networks(void **state)
 		{ [0] = 0xFD, [15] = 8 },
 	};
 	for (size_t i = 0; i < sizeof(gids) / sizeof(gids[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
-		print_message("# case %zu\n", i);
 		add_networks(pair);
 		expect_no_peer(pair, gids[i], NULL);
 	}
 	struct pair *pair = pair_new_with("A", "A", 1);
 	add_networks(pair);
-	for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++)
+	for (size_t i = 0; i < sizeof(single) / sizeof(single[0]); i++) {
+		TRIES("row %zu", i);
 		assert_true(smcr_gid_may_be_peer(pair->side[S].engine, single[i]));
+	}
 	pair_free(pair);
 	PROVES("SEC-6");
 }
@@ -508,7 +518,7 @@ static void macs_that_no_peer_has(void **state)
 						      { 1, 0, 0x5E, 0, 0, 1 },
 						      { 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF } };
 	for (size_t i = 0; i < sizeof(macs) / sizeof(macs[0]); i++) {
-		print_message("# case %zu\n", i);
+		TRIES("row %zu", i);
 		expect_no_peer(pair_new_with("A", "A", 1), NULL, macs[i]);
 		expect_no_peer(pair_new_with("", "", 1), NULL, macs[i]);
 	}
@@ -555,6 +565,7 @@ static void confirms_that_are_declined(void **state)
 						    SMCR_REASON_RELEASE_MISMATCH,
 						    SMCR_REASON_MAX_CONNS, SMCR_REASON_MAX_LINKS };
 	for (size_t i = 0; i < sizeof(reasons) / sizeof(reasons[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
 		int conn;
 		struct smcr_clc_msg msg = catch_clc(pair, SMCR_CLC_CONFIRM, &conn);

@@ -11,6 +11,7 @@
 
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -239,6 +240,7 @@ static void accepts_of_a_group_that_is_none_of_theirs(void **state)
 {
 	(void)state;
 	for (int vlan = 0; vlan < 2; vlan++) {
+		TRIES("vlan %d", vlan);
 		int t;
 		struct pair *pair = pair_new(NULL, NULL, 1, 1);
 		int c = pair_connect(pair, vlan ? C : S);
@@ -309,6 +311,7 @@ static void an_element_of_somebody_else(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 4; i++) {
+		TRIES("case %d", i);
 		int c, t;
 		struct pair *pair = pair_grouped(2, &c);
 		const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
@@ -346,6 +349,7 @@ static void elements_that_cannot_be(void **state)
 {
 	(void)state;
 	for (int i = 0; i < 2; i++) {
+		TRIES("case %d", i);
 		int c, t;
 		struct pair *pair = pair_grouped(1, &c);
 		struct smcr_peer_rmb *rmb = pair_lgr(pair, C)->peer_rmbs;
@@ -425,6 +429,7 @@ static void a_contest_without_link(void **state)
 	(void)state;
 	static const int server = S;
 	for (int group = 0; group < 2; group++) {
+		TRIES("group %d", group);
 		int c, t;
 		struct pair *pair = pair_grouped(2, &c);
 		const struct smcr_slab *slab = pair_lgr(pair, S)->rmbs;
@@ -591,6 +596,7 @@ static void confirms_that_do_not_match(void **state)
 		other_size,
 	};
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair_end *end = server_confirm(pair, wrong[i]);
 		assert_int_equal(end->failed, 1);
 		assert_int_equal(end->established + end->fallback, 0);
@@ -649,6 +655,7 @@ static void the_group_ends_before_the_clients_answer(void **state)
 {
 	(void)state;
 	for (int confirmed = 0; confirmed < 2; confirmed++) {
+		TRIES("confirmed %d", confirmed);
 		int first;
 		struct pair *pair = pair_grouped(1, &first);
 		struct pair_pick pick = { .from = confirmed ? C : S,
@@ -869,6 +876,7 @@ static void named_link_is_disabled(void **state)
 {
 	(void)state;
 	for (int announced = 0; announced < 2; announced++) {
+		TRIES("announced %d", announced);
 		int first;
 		struct pair *pair = pair_grouped(2, &first);
 		struct pair_pick pick = {
@@ -905,6 +913,7 @@ static void an_announcement_takes_too_long(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		int conns[4], late;
 		struct pair *pair = pair_grouped(2, &conns[0]);
 		for (int i = 1; i < 4; i++)
@@ -975,6 +984,7 @@ static void one_rmb_a_connection(void **state)
 {
 	(void)state;
 	for (int at_once = 0; at_once < 2; at_once++) {
+		TRIES("at once %d", at_once);
 		struct smcr_config config[2] = { pair_config(S), pair_config(C) };
 		config[S].elements_per_rmb = 0;
 		config[C].elements_per_rmb = 1;

@@ -10,6 +10,7 @@
 
 #include "tests/lib/enginepair.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 static void max_links(void **state)
 {
@@ -22,9 +23,11 @@ static void max_links(void **state)
 		{ 9, 8, 8 }, { 9, 3, 3 }, { 9, 1, 2 },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("server %u, client %u", rows[i].server, rows[i].client);
 		assert_int_equal(smcr_llc_negotiate_max_links(rows[i].server, rows[i].client),
 				 rows[i].want);
+	}
 	PROVES("LG-7");
 }
 
@@ -62,10 +65,12 @@ static void add_link_answer(void **state)
 		{ true, true, true, SMCR_ADD_LINK_ON_UNUSED }, /* symmetric */
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(smcr_llc_add_link_decide(rows[i].server_new, rows[i].unused,
 							  rows[i].asymmetric),
 				 rows[i].want);
+	}
 	PROVES("ADDL-3 LG-4");
 }
 
@@ -155,10 +160,12 @@ static void decline_window(void **state)
 		{ SMCR_RV_LLC, true, true, SMCR_DECLINE_NEVER },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		assert_int_equal(
 			smcr_clc_decline_window(rows[i].step, rows[i].first, rows[i].committed),
 			rows[i].want);
+	}
 }
 
 static struct smcr_prefix prefix4(uint8_t a, uint8_t b, uint8_t c, uint8_t d, uint8_t len)
@@ -265,6 +272,7 @@ static void collisions(void **state)
 	static const enum smcr_llc_step del[2] = { SMCR_LLC_S_DELETE, SMCR_LLC_C_AWAIT_DELETE };
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu: type %u, role %d", i, rows[i].type, (int)rows[i].receiver);
 		struct smcr_llc_flow flow = { .step = SMCR_LLC_IDLE };
 		struct smcr_lgr lgr = { .role = rows[i].receiver, .llc = &flow };
 		struct smcr_llc_msg msg = { .type = rows[i].type };

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "tests/lib/enginepair.h"
+#include "tests/lib/tries.h"
 
 #define TIMERS 200
 
@@ -38,6 +39,7 @@ static void random_against_model(void **state)
 	srand(7);
 	fired.n = 0;
 	for (int step = 0; step < 20000; step++) {
+		TRIES("step %d", step);
 		int i = rand() % TIMERS;
 		if (rand() % 3) {
 			uint64_t delay = (uint64_t)(rand() % 50);

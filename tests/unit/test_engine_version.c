@@ -16,6 +16,7 @@
 #include "tests/lib/enginepair_v2.h"
 #include "tests/lib/pcap.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -70,6 +71,7 @@ static void what_a_server_takes(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < sizeof(decisions) / sizeof(decisions[0]); i++) {
+		TRIES("%s", decisions[i].what);
 		const struct decision *d = &decisions[i];
 		struct smcr_config config = pair_config_with(S, d->own),
 				   client = pair_config_with(C, d->offered);
@@ -87,7 +89,6 @@ static void what_a_server_takes(void **state)
 		config.versions = d->versions;
 		config.dialect = d->dialect;
 		config.max_links = 4;
-		print_message("# %s\n", d->what);
 		assert_int_equal(smcr_clc_take_v2(&config, &proposal, &agreed), d->reason);
 		if (d->reason) {
 			assert_int_equal(agreed.version, 0);
@@ -149,10 +150,10 @@ static void what_a_client_takes(void **state)
 	smcr_clc_offer_v2(&config, pair_device(C, 0).gid, &proposal);
 	assert_int_equal(proposal.v2.max_links, 3); /* RKeys of as many fit into LLC messages */
 	for (size_t i = 0; i < sizeof(judgements) / sizeof(judgements[0]); i++) {
+		TRIES("%s", judgements[i].what);
 		const struct judgement *j = &judgements[i];
 		struct smcr_clc_accept msg = message_of(j, SMCR_CLC_ACCEPT);
 		struct smcr_agreed agreed = { 0 };
-		print_message("# %s\n", j->what);
 		assert_int_equal(smcr_clc_check_accept(&proposal, &msg, &agreed), j->reason);
 		assert_int_equal(agreed.version, j->version); /* a Decline has its form */
 		if (j->reason || j->version == V1 || !j->first)
@@ -190,8 +191,8 @@ static void what_a_confirm_must_repeat(void **state)
 		{ "links", V2, "A", true, 1, 100, 1, SMCR_REASON_MAX_LINKS },
 	};
 	for (size_t i = 0; i < sizeof(confirms) / sizeof(confirms[0]); i++) {
+		TRIES("%s", confirms[i].what);
 		struct smcr_clc_accept msg = message_of(&confirms[i], SMCR_CLC_CONFIRM);
-		print_message("# %s\n", confirms[i].what);
 		assert_int_equal(smcr_clc_check_confirm(&agreed, &msg), confirms[i].reason);
 	}
 	struct smcr_clc_accept msg = message_of(&confirms[1], SMCR_CLC_CONFIRM);
@@ -261,6 +262,7 @@ static void version_one_is_left(void **state)
 		{ "A", "B" }, { "", "A" }, { "A", "" }, { "", "" }
 	};
 	for (size_t i = 0; i < sizeof(ueids) / sizeof(ueids[0]); i++) {
+		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with(ueids[i][0], ueids[i][1], 1);
 		int conn = pair_connected_well(pair);
 		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
@@ -326,6 +328,7 @@ static void only_ipv4_gids(void **state)
 {
 	(void)state;
 	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
 		struct pair *pair = pair_new_with("A", "A", 0);
 		for (int i = 0; i < 2; i++) {
 			struct smcr_device_info info = pair_device(i, 0);

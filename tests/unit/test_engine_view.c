@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "tests/lib/enginepair_filter.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -42,10 +43,14 @@ static void names(void **state)
 		{ 99, "unknown" },
 	};
 	(void)state;
-	for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++)
+	for (size_t i = 0; i < sizeof(conns) / sizeof(conns[0]); i++) {
+		TRIES("%s", conns[i].name);
 		assert_string_equal(smcr_conn_state_name(conns[i].state), conns[i].name);
-	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++)
+	}
+	for (size_t i = 0; i < sizeof(links) / sizeof(links[0]); i++) {
+		TRIES("%s", links[i].name);
 		assert_string_equal(smcr_link_state_name(links[i].state), links[i].name);
+	}
 }
 
 /** Bytes that wait for the window, bytes that may still be on their way, and ends. */
@@ -308,6 +313,7 @@ static void books_of_groups(void **state)
 			{ (int *)&link->state, SMCR_LINK_FAILED },
 			{ (int *)&lgr->state, SMCR_LGR_TERMINATING } };
 	for (size_t i = 0; i < sizeof(excuses) / sizeof(excuses[0]); i++) {
+		TRIES("row %zu", i);
 		int before = *excuses[i].what;
 		*excuses[i].what = excuses[i].value;
 		assert_int_equal(smcr_engine_check(engine, text, sizeof(text)), 0);

@@ -10,6 +10,7 @@
 
 #include "tests/lib/enginepair.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define S PAIR_SERVER
 #define C PAIR_CLIENT
@@ -77,6 +78,7 @@ static void each_on_its_own(void **state)
 	static const uint16_t order[] = { SMCR_NO_VLAN, VLAN_B, VLAN_A, VLAN_B, SMCR_NO_VLAN };
 	struct pair *pair = three_lans();
 	for (size_t i = 0; i < sizeof(order) / sizeof(order[0]); i++) {
+		TRIES("row %zu", i);
 		int c = connect_on(pair, order[i]);
 		assert_true(pair_both_established(pair, c));
 		for (int side = 0; side < 2; side++) {
@@ -99,6 +101,7 @@ static void none_there(void **state)
 {
 	(void)state;
 	for (int without = 0; without < 2; without++) {
+		TRIES("without %d", without);
 		struct pair *pair = pair_new(NULL, NULL, 0, 0);
 		add(pair, without, 0, VLAN_A);
 		add(pair, without, 1, SMCR_NO_VLAN);

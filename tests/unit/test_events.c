@@ -12,6 +12,7 @@
 
 #include "daemon/events/events.h"
 #include "daemon/host/log.h"
+#include "tests/lib/tries.h"
 
 static struct events *fresh(void)
 {
@@ -192,6 +193,7 @@ static void sentences(void **state)
 	(void)state;
 	struct events *events = fresh();
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].text);
 		const struct smcr_event event = {
 			.type = rows[i].type,
 			.lgr = 7,
@@ -359,6 +361,7 @@ static void kinds_are_told_apart(void **state)
 {
 	(void)state;
 	for (int i = 0; i < NUM_EVENT_KINDS; i++) {
+		TRIES("case %d", i);
 		const char *id = event_kind_id((enum event_kind)i);
 		assert_int_equal(strlen(id), 32);
 		assert_int_equal(strspn(id, "0123456789abcdef"), 32);

@@ -4,6 +4,7 @@
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define D SMCR_CDC_SENDING_DONE
 #define C SMCR_CDC_CLOSED
@@ -124,6 +125,7 @@ static void what_a_failure_shows(void **state)
 		uint16_t known;
 	} rows[] = { { SMCR_SEND_FAILED, 1 }, { SMCR_SEND_FLUSHED, 0 } };
 	for (size_t i = 0; i < 2; i++) {
+		TRIES("case %zu", i);
 		struct connfix *f = with_links(2);
 		connfix_write(f, 100); /* W, CDC 1 */
 		connfix_write(f, 50);  /* W, CDC 2 */
@@ -255,6 +257,7 @@ static void ends_are_repeated(void **state)
 		uint8_t flags;
 	} rows[] = { { smcr_conn_shutdown, D }, { smcr_conn_abort, A } };
 	for (size_t i = 0; i < 2; i++) {
+		TRIES("case %zu", i);
 		struct connfix *f = with_links(2);
 		connfix_write(f, 100);
 		connfix_complete(f);
@@ -491,6 +494,7 @@ static void judged(void **state)
 		{ 2, 65534, false },     { 65534, 2, true },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct connfix *f = with_links(1);
 		f->conn->rx.cdc_seq = rows[i].received;
 		validation(f, rows[i].number);
@@ -537,6 +541,7 @@ static void before_the_gate(void **state)
 	(void)state;
 	struct connfix_params params = { .gate_shut = true };
 	for (uint16_t number = 0; number < 3; number++) {
+		TRIES("number %u", number);
 		struct connfix *f = connfix_new(&params);
 		connfix_peer_cdc(f); /* number 1 */
 		validation(f, number);
@@ -559,7 +564,9 @@ static void every_point(void **state)
 {
 	(void)state;
 	for (size_t arrived = 0; arrived <= 6; arrived++) {
+		TRIES("arrived %zu", arrived);
 		for (size_t known = 0; known <= arrived; known++) {
+			TRIES("known %zu", known);
 			struct connfix *a, *b;
 			connfix_new_pair(&joined, &joined, &a, &b);
 			connfix_write(a, 1000);

@@ -24,6 +24,7 @@
 #include "daemon/rendezvous/spoken.h"
 #include "proto/smcr/clc.h"
 #include "tests/lib/option.h"
+#include "tests/lib/tries.h"
 
 #define PATIENCE_MS 10000
 #define USER        12345
@@ -211,6 +212,7 @@ static void a_program_cannot_speak_clc(void **state)
 	size_t len = a_proposal(buf);
 	(void)state;
 	for (int family = AF_INET; family; family = family == AF_INET ? AF_INET6 : 0) {
+		TRIES("family %d", family);
 		struct ends ends = connected_by(family, USER);
 		assert_refused(ends.client, ends.server, buf, len);
 		assert_refused(ends.server, ends.client, buf, len);
@@ -231,6 +233,7 @@ static void clc_in_small_pieces_is_clc(void **state)
 	(void)state;
 	a_proposal(buf);
 	for (size_t len = 1; len <= 8; len++) {
+		TRIES("len %zu", len);
 		struct ends ends = connected();
 		assert_refused(ends.client, ends.server, buf, len);
 		close_ends(&ends);
@@ -278,6 +281,7 @@ static void a_decline_passes_and_all_behind_it(void **state)
 	uint8_t buf[64];
 	(void)state;
 	for (int v2 = 0; v2 < 2; v2++) {
+		TRIES("v2 %d", v2);
 		struct ends ends = connected();
 		assert_passes(ends.server, ends.client, buf, decline(buf, false, v2));
 		assert_passes(ends.server, ends.client, "220 ready\r\n", 11);

@@ -10,6 +10,7 @@
 
 #include "daemon/host/hotplug.h"
 #include "tests/lib/hex.h"
+#include "tests/lib/tries.h"
 
 #include <stdlib.h>
 
@@ -34,8 +35,10 @@ static void messages(void **state)
 	assert_false(JUDGE("add@/devices/x\0ACTION=add\0SUBSYSTEM=net"));
 	assert_false(JUDGE("add" PATH "ACTION=add"));
 	static const char cut[] = "add" PATH "ACTION=add\0SUBSYSTEM=infiniband_verbs";
-	for (size_t len = 0; len < sizeof(cut); len++)
+	for (size_t len = 0; len < sizeof(cut); len++) {
+		TRIES("length %zu", len);
 		assert_false(judge(cut, len));
+	}
 	assert_true(judge(cut, sizeof(cut)));
 }
 

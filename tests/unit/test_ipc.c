@@ -15,6 +15,7 @@
 #include "proto/ipc/ipc.h"
 #include "tests/lib/hex.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 
 #define PATH_AT offsetof(struct sockaddr_un, sun_path)
 
@@ -32,6 +33,7 @@ static void header_bytes(void **state)
 	assert_int_equal(header.type, IPC_HANDOVER);
 	assert_int_equal(header.length, 0x102);
 	for (size_t len = 0; len < sizeof(buf); len++) {
+		TRIES("length %zu", len);
 		uint8_t *copy = exact_copy(buf, len);
 		assert_int_equal(ipc_decode_header(copy, len, &header), -EAGAIN);
 		assert_int_equal(ipc_encode_header(IPC_HELLO, 0, copy, len), -ENOBUFS);
@@ -165,6 +167,7 @@ static void payloads_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_CODECS; i++) {
+		TRIES("row %zu", i);
 		uint8_t bytes[IPC_MAX_CLIENT_LEN];
 		uint8_t again[IPC_MAX_CLIENT_LEN + 1];
 		union payload msg = { 0 };
@@ -186,6 +189,7 @@ static void payloads_have_exactly_their_length(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_CODECS; i++) {
+		TRIES("row %zu", i);
 		uint8_t bytes[IPC_MAX_CLIENT_LEN + 1] = { 0 };
 		size_t len = hex_bytes(codecs[i].golden, bytes, sizeof(bytes));
 		union payload msg;
@@ -476,8 +480,10 @@ static void other_names_are_not_ours(void **state)
 	for (size_t len = 0; len < strlen(good) - 4; len++) /* a port may be cut */
 		assert_int_equal(decode_name(good, len), -EINVAL);
 	assert_int_equal(decode_name(good, sizeof(good)), -EINVAL); /* the NUL is not ours */
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("%s", bad[i]);
 		assert_int_equal(decode_name(bad[i], strlen(bad[i])), -EINVAL);
+	}
 
 	struct ipc_pair_name name;
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };

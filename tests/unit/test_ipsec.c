@@ -20,6 +20,7 @@
 #include "daemon/host/ipsec.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/testnet.h"
+#include "tests/lib/tries.h"
 
 static struct testnet net;
 static struct event_base *base;
@@ -114,6 +115,7 @@ static void one_policy(void **state)
 		{ "src 10.77.0.1/32 dst 10.77.0.2/32 dir out ptype sub" ESP, true },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].words);
 		char words[200];
 		snprintf(words, sizeof(words), "add %s", rows[i].words);
 		assert_false(usual());
@@ -249,6 +251,7 @@ static void prefixes(void **state)
 		{ "add src 10.77.0.1/32 dst 10.77.0.2/32 dir out", NULL, 0 },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].words);
 		struct smcr_prefix got[4];
 		policy(rows[i].words);
 		usual();

@@ -13,6 +13,7 @@
 #include "tests/lib/hex.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 
 #define RFC      SMCR_DIALECT_RFC
 #define DEPLOYED SMCR_DIALECT_DEPLOYED
@@ -146,6 +147,7 @@ static void golden_messages_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i].text);
 		struct smcr_llc_msg msg = decoded(&w, golden[i].dialect);
 		assert_int_equal(msg.type, golden[i].type);
@@ -197,6 +199,7 @@ static void add_link_fields_depend_on_the_dialect(void **state)
 	check_add_link(ADD_LINK_DEPLOYED, DEPLOYED);
 	/* Everything else is alike. */
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i].text);
 		if (golden[i].type == SMCR_LLC_ADD_LINK)
 			continue;
@@ -500,6 +503,7 @@ static void messages_out_of_range_are_not_encoded(void **state)
 
 	const uint8_t no_types[] = { 0, 5, 10, 0x22, 0x81, 0xFE, 0xFF };
 	for (size_t i = 0; i < sizeof(no_types); i++) {
+		TRIES("row %zu", i);
 		msg.type = no_types[i];
 		assert_int_equal(encode(&msg), -EINVAL);
 	}

@@ -14,6 +14,7 @@
 #include "proto/smcr/llc.h"
 #include "tests/lib/hex.h"
 #include "tests/lib/pcap.h"
+#include "tests/lib/tries.h"
 
 #define RFC      SMCR_LLC_FORM_RFC
 #define DEPLOYED SMCR_LLC_FORM_DEPLOYED
@@ -114,6 +115,7 @@ static void keys_alone_are_hidden(void **state)
 	uint8_t bytes[SMCR_LLC_V2_MAX_LEN];
 	(void)state;
 	for (size_t i = 0; i < sizeof(messages) / sizeof(messages[0]); i++) {
+		TRIES("%s", messages[i].text);
 		const size_t len = bytes_of(messages[i].text, bytes);
 		for (size_t cut = 0; cut <= len; cut++)
 			assert_keys_alone_are_hidden(bytes, cut, messages[i].forms);

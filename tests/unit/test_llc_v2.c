@@ -14,6 +14,7 @@
 #include "proto/smcr/llc.h"
 #include "tests/lib/hex.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 
 #define MAC    "525400000001 "
 #define GID    "00000000 00000000 0000FFFF 0A000001 "
@@ -167,6 +168,7 @@ static void golden_messages_round_trip(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_GOLDEN; i++) {
+		TRIES("row %zu", i);
 		struct wire w = wire(golden[i].text);
 		struct both both = decoded(&w);
 		assert_int_equal(both.msg.type, golden[i].type);
@@ -186,6 +188,7 @@ static void bodies_are_those_of_version_1(void **state)
 				      CONFIRM_RKEY, CONFIRM_RKEY_NO,    TEST_LINK,
 				      DELETE_RKEY,  DELETE_RKEY_REPLY };
 	for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++) {
+		TRIES("%s", texts[i]);
 		struct wire w = wire(texts[i]);
 		struct both v2 = decoded(&w);
 		struct smcr_llc_msg v1;

@@ -19,6 +19,7 @@
 #include "daemon/rnic/backend.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/controlfix.h"
+#include "tests/lib/tries.h"
 
 /* ---- what is not there without root, or in a pair of engines ---- */
 
@@ -329,6 +330,7 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 					       "ueid",       "config", "policy" };
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(objects) / sizeof(objects[0]); i++) {
+		TRIES("%s", objects[i]);
 		char method[64], page[64];
 		json_t *keys = json_object();
 		snprintf(method, sizeof(method), "%s.show", objects[i]);
@@ -423,8 +425,10 @@ static void every_state_is_in_its_page(void **state)
 	(void)state;
 	expect_states("smcrctl-connection", smcr_conn_state_name);
 	expect_states("smcrctl-link", smcr_link_state_name);
-	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++)
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		TRIES("%s", others[i]);
 		expect_name("smcrctl-connection", others[i]);
+	}
 	for (int mode = CLIENT_MODE_PENDING; mode <= CLIENT_MODE_TCP; mode++)
 		expect_name("smcrctl-connection", client_mode_name((enum client_mode)mode));
 	for (int kind = FAILURE_PATH; kind <= FAILURE_ECHO; kind++)

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "daemon/conns/internal.h"
+#include "tests/lib/tries.h"
 
 #define MANY 1000
 
@@ -119,6 +120,7 @@ static void a_walk_shows_each_once_the_newest_first(void **state)
 	static struct fixture f;
 	const size_t rooms[] = { 1, 7, 10, 13, 1000 };
 	for (size_t r = 0; r < sizeof(rooms) / sizeof(rooms[0]); r++) {
+		TRIES("row %zu", r);
 		struct conns_place place = { 0 };
 		open_fixture(&f, 5);
 		f.room = rooms[r];
@@ -187,6 +189,7 @@ static void any_place_is_good(void **state)
 	};
 	const size_t rows[] = { 2, 5, 0, 1, 2 };
 	for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
+		TRIES("row %zu", i);
 		struct conns_place place = places[i];
 		open_fixture(&f, 2);
 		f.room = 100;

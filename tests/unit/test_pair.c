@@ -22,6 +22,7 @@
 
 #include "daemon/conns/pair.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 static uint64_t next_id = 1;
 
@@ -161,6 +162,7 @@ static void daemon_death_is_a_reset_for_read(void **state)
 {
 	(void)state;
 	for (int forward = 0; forward < 2; forward++) {
+		TRIES("forward %d", forward);
 		int program;
 		pid_t pid = start_daemon(&program, forward);
 		kill_daemon(pid);
@@ -580,6 +582,7 @@ static void close_tells_whether_data_was_left_unread(void **state)
 	(void)state;
 	char buf[16];
 	for (int unread = 0; unread < 2; unread++) {
+		TRIES("unread %d", unread);
 		struct pair pair;
 		int program;
 		open_pair(&pair, &program, -1);

@@ -8,6 +8,7 @@
 
 #include "proto/path/receive.h"
 #include "proto/path/send.h"
+#include "tests/lib/tries.h"
 
 #define SIZE 100u
 
@@ -56,8 +57,10 @@ static void layouts_that_overlap_are_refused(void **state)
 		{ 12288, { 4096, UINT32_MAX }, { 8192, 1 } },
 		{ 0, { 0, 0 }, { 0, 0 } },
 	};
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("row %zu", i);
 		assert_false(path_layout_valid(&bad[i]));
+	}
 }
 
 /* ---- receiving */
@@ -140,6 +143,7 @@ static void nonsense_about_taken_is_noticed(void **state)
 	(void)state;
 	static const uint64_t bad[] = { 0, 999, 1051, UINT64_MAX, 1010 | PATH_MARK };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("row %zu", i);
 		struct path_rx rx;
 		clear();
 		path_rx_open(&rx, &page, 1000, 1050);
@@ -271,6 +275,7 @@ static void nonsense_about_committed_is_noticed(void **state)
 	(void)state;
 	static const uint64_t bad[] = { 0, 499, 601, UINT64_MAX, 550 | PATH_MARK };
 	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("row %zu", i);
 		struct path_tx tx;
 		clear();
 		path_tx_open(&tx, &page, SIZE, 500, 500);

@@ -29,6 +29,7 @@
 #include "proto/path/receive.h"
 #include "proto/path/send.h"
 #include "tests/lib/random.h"
+#include "tests/lib/tries.h"
 
 #define WORD       ((uint32_t)sizeof(uint64_t))
 #define RING       (1024u)
@@ -502,6 +503,7 @@ static void readers_get_the_stream(void **state)
 	static void *(*const roles[])(void *) = { reader, reader, outside_reader,
 						  receiving_daemon };
 	for (uint64_t seed = 1; seed <= 3; seed++) {
+		TRIES("seed %ju", (uintmax_t)seed);
 		open_world();
 		run(seed, roles, 4);
 		assert_int_equal(world.seen_count, RECEIVED);

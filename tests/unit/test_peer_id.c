@@ -14,6 +14,7 @@
 
 #include "daemon/host/peer_id.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 static void no_instance_repeats_its_predecessor(void **state)
 {
@@ -136,6 +137,7 @@ static void a_full_disk_leaves_the_file_as_it_was(void **state)
 	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
 	write_text(place.file, "1234\n");
 	for (size_t i = 0; i < sizeof(room) / sizeof(room[0]); i++) {
+		TRIES("row %zu", i);
 		const struct rlimit limit = { room[i], before.rlim_max };
 		assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 		peer_id_make(NULL, place.socket_path, id);
@@ -156,6 +158,7 @@ static void what_is_no_such_file_is_replaced(void **state)
 	peer_id_make(NULL, place.socket_path, id);
 	assert_remembered(&place, id);
 	for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+		TRIES("%s", wrong[i]);
 		write_text(place.file, wrong[i]);
 		peer_id_make(NULL, place.socket_path, id);
 		assert_remembered(&place, id);

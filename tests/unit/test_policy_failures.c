@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "daemon/policy/failures.h"
+#include "tests/lib/tries.h"
 
 #define SECOND 1000ull
 #define HOUR   (3600 * SECOND)
@@ -110,6 +111,7 @@ static void time_doubles_with_each_attempt_up_to_an_hour(void **state)
 	static const uint64_t times[] = { 60, 120, 240, 480, 960, 1920, 3600, 3600 };
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		TRIES("row %zu", i);
 		struct failure failure = fails(fixture, peer(1, 80), FAILURE_ANSWER);
 		assert_int_equal(left(fixture, &failure), times[i]);
 		assert_int_equal(failure.attempts, i + 1);
@@ -136,6 +138,7 @@ static void resets_are_over_soon_at_first(void **state)
 	static const uint64_t times[] = { 2, 4, 8, 16 };
 	struct fixture *fixture = *state;
 	for (size_t i = 0; i < sizeof(times) / sizeof(times[0]); i++) {
+		TRIES("row %zu", i);
 		struct failure failure = fails(fixture, peer(1, 80), FAILURE_RESET);
 		assert_int_equal(left(fixture, &failure), times[i]);
 		fixture->now = failure.until_ms + SECOND;

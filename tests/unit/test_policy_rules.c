@@ -13,6 +13,7 @@
 
 #include "daemon/policy/rules.h"
 #include "proto/ipc/ipc.h"
+#include "tests/lib/tries.h"
 
 static struct policy_rule rule(const char *text)
 {
@@ -53,6 +54,7 @@ static void rules_are_shown_as_they_are_read(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].read);
 		struct policy_rule first = rule(cases[i].read);
 		char text[POLICY_RULE_TEXT];
 		policy_rule_text(&first, text);
@@ -97,6 +99,7 @@ static void errors_name_the_word(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].text);
 		struct policy_rule untouched = { .program = "as before" };
 		char why[POLICY_WHY_LEN] = "";
 		assert_int_equal(policy_rule_parse(cases[i].text, true, &untouched, why), -EINVAL);
@@ -204,6 +207,7 @@ static void every_condition_has_to_hold(void **state)
 	const struct smcr_subject subject = ssh();
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].text);
 		struct policy_rule one = rule(cases[i].text);
 		if (smcr_rule_matches(&one.match, &subject) != cases[i].matches)
 			fail_msg("%s: not %d", cases[i].text, cases[i].matches);
@@ -264,6 +268,7 @@ static void deny_wins_and_allow_excludes_the_rest(void **state)
 	const struct smcr_subject subject = ssh();
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("row %zu", i);
 		struct policy_verdict verdict = judge(cases[i].texts, cases[i].n, &subject);
 		assert_int_equal(verdict.denied, cases[i].denied);
 		assert_int_equal(verdict.place, cases[i].place);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "daemon/host/program.h"
+#include "tests/lib/tries.h"
 
 static void a_name_is_one_line(void **state)
 {
@@ -28,6 +29,7 @@ static void a_name_is_one_line(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("%s", rows[i].name);
 		char name[PROGRAM_NAME_LEN];
 		memset(name, 'x', sizeof(name));
 		program_name_clean(rows[i].raw, strlen(rows[i].raw), name);

@@ -11,6 +11,7 @@
 
 #include "proto/smcr/reason.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 static const uint32_t ours[] = {
 	SMCR_REASON_NONE,
@@ -87,10 +88,12 @@ static void every_code_has_a_name_and_a_sentence(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_OURS; i++) {
+		TRIES("code %#x", ours[i]);
 		is_a_name(smcr_reason_name(ours[i]));
 		assert_true(strlen(smcr_reason_text(ours[i])) > 10);
 	}
 	for (size_t i = 0; i < NUM_THEIRS; i++) {
+		TRIES("code %#x", theirs[i]);
 		is_a_name(smcr_reason_name(theirs[i]));
 		assert_string_not_equal(smcr_reason_text(theirs[i]), smcr_reason_text(0xFFFFFFFF));
 	}
@@ -100,6 +103,7 @@ static void names_differ(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < NUM_OURS + NUM_THEIRS; i++) {
+		TRIES("code %#x", code(i));
 		for (size_t j = 0; j < i; j++) {
 			assert_string_not_equal(smcr_reason_name(code(i)),
 						smcr_reason_name(code(j)));

@@ -15,6 +15,7 @@
 #include "proto/roce/icrc.h"
 #include "proto/roce/roce.h"
 #include "tests/lib/pcap.h"
+#include "tests/lib/tries.h"
 
 /* linux-smcr-v2.pcap: UDP payloads of frames 10 and 71, both from 10.0.0.2:49441 to 10.0.0.1. */
 static const uint8_t ack_packet[] = { 0x11, 0x00, 0xFF, 0xFF, 0x00, 0x00, 0x00, 0x11, 0x00, 0x74,
@@ -273,6 +274,7 @@ static void icrc_finds_every_identification(void **state)
 	uint8_t buf[sizeof(ack_packet)];
 	memcpy(buf, ack_packet, sizeof(buf));
 	for (uint32_t id = 0; id <= 0xFFFF; id++) {
+		TRIES("id %u", id);
 		roce_icrc_put(roce_icrc_begin(&flow, sizeof(buf), (uint16_t)id, buf, 16), buf + 16);
 		assert_true(accepts(tables, &flow, buf, sizeof(buf), 0));
 		assert_true(accepts(tables, &flow, buf, sizeof(buf), 0xA5C3));
@@ -320,6 +322,7 @@ static void both_ways_to_start_an_icrc(void **state)
 	struct roce_icrc_tables *tables = new_tables();
 	uint32_t random = 1;
 	for (unsigned int i = 0; i <= UINT16_MAX; i++) {
+		TRIES("case %u", i);
 		uint8_t bth[ROCE_BTH_LEN];
 		uint32_t words[3 + sizeof(bth) / 4];
 		for (size_t k = 0; k < sizeof(words) / sizeof(words[0]); k++)
@@ -346,6 +349,7 @@ static void every_length_is_checked(void **state)
 	for (size_t i = 0; i < sizeof(buf); i++)
 		buf[i] = (uint8_t)(i * 37 + 11);
 	for (size_t len = ROCE_MIN_LEN; len <= ROCE_MAX_LEN; len++) {
+		TRIES("len %zu", len);
 		size_t covered = len - ROCE_ICRC_LEN;
 		uint8_t after[ROCE_ICRC_LEN];
 		memcpy(after, buf + covered, sizeof(after));
@@ -405,6 +409,7 @@ static void icrc_of_every_captured_packet(void **state)
 	};
 	struct roce_icrc_tables *tables = new_tables();
 	for (size_t i = 0; i < sizeof(captures) / sizeof(captures[0]); i++) {
+		TRIES("%s", captures[i].path);
 		struct pcap *pcap;
 		struct pcap_packet packet;
 		unsigned int seen = 0;

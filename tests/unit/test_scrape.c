@@ -23,6 +23,7 @@
 #include "daemon/control/scrape.h"
 #include "daemon/control/scrape_request.h"
 #include "daemon/host/tcp_socket.h"
+#include "tests/lib/tries.h"
 
 static unsigned int slept;
 
@@ -170,6 +171,7 @@ static void requests_are_read_as_http_says(void **state)
 		{ "\x16\x03\x01\r\n\r\n", "400 Bad Request", "GET /metrics" },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		char *text = ask(*state, rows[i].request);
 		const char *body = strstr(text, "\r\n\r\n");
 		assert_non_null(body);
@@ -303,9 +305,11 @@ static void addresses_are_checked(void **state)
 	};
 	struct sockaddr_storage addr;
 	(void)state;
-	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++)
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		if (tcp_socket_address(rows[i].text, &addr) != rows[i].len)
 			fail_msg("%s", rows[i].text);
+	}
 }
 
 /* @return a port of the loopback that nobody has */

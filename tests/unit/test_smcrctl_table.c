@@ -14,6 +14,7 @@
 #include "cli/smcrctl/sort.h"
 #include "cli/smcrctl/table.h"
 #include "cli/smcrctl/words.h"
+#include "tests/lib/tries.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -38,6 +39,7 @@ static void bytes_for_people(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
+		TRIES("%s", cases[i].text);
 		char *text = table_bytes(cases[i].bytes);
 		assert_string_equal(text, cases[i].text);
 		free(text);

@@ -12,6 +12,7 @@
 
 #include "cli/smcrctl/filters.h"
 #include "cli/smcrctl/words.h"
+#include "tests/lib/tries.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
@@ -52,6 +53,7 @@ static void suggestions(void **state)
 	char hint[WORDS_HINT_LEN], wanted[WORDS_HINT_LEN];
 	(void)state;
 	for (size_t i = 0; i < COUNT(cases); i++) {
+		TRIES("%s", cases[i].word);
 		words_hint(cases[i].word, names, COUNT(names), hint);
 		snprintf(wanted, sizeof(wanted), cases[i].meant ? "; did you mean '%s'?" : "%s",
 			 cases[i].meant ? cases[i].meant : "");

@@ -19,6 +19,7 @@
 #include "tests/lib/rnic_side.h"
 #include "tests/lib/roce_peer.h"
 #include "tests/lib/testnet.h"
+#include "tests/lib/tries.h"
 
 #define MEM      65536
 #define MTU_CODE 3
@@ -436,9 +437,9 @@ static void invalid_requests(void **state)
 		{ "compare and swap", 1, { { 0x13, 0, 28 } } },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].what);
 		struct roce_peer_packet p;
 		reconnect();
-		print_message("# %s\n", cases[i].what);
 		for (size_t k = 0; k < cases[i].n; k++) {
 			p = write_packet((uint32_t)k, cases[i].packets[k].opcode, 0,
 					 cases[i].packets[k].total, data, cases[i].packets[k].len);
@@ -489,8 +490,8 @@ static void remote_access(void **state)
 	};
 	static const uint8_t data[MTU] = { [0 ... MTU - 1] = 0xEE };
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].what);
 		reconnect();
-		print_message("# %s\n", cases[i].what);
 		struct roce_peer_packet p =
 			write_packet(0, cases[i].opcode, 0, cases[i].total, data,
 				     cases[i].opcode == ROCE_WRITE_FIRST ? MTU : cases[i].total);

@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define E 10000u
 
@@ -86,7 +87,9 @@ static void one_past_the_byte(void **state)
 		{ 1, 0, 1, 6, 0 },
 	};
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+			TRIES("row %zu", i);
 			struct connfix *f = before_the_end(deployed, rows[i].lead);
 			uint32_t cursor =
 				rows[i].wrap == 5 ? rows[i].cursor : base(f) + rows[i].cursor;
@@ -118,6 +121,7 @@ static void window_closed(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		pass_over(f);
@@ -148,6 +152,7 @@ static void announced_before_it_fits(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		pass_over(f);
@@ -181,6 +186,7 @@ static void announced_and_committed(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		pass_over(f);
@@ -203,6 +209,7 @@ static void pending_is_repeated(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 1000);
 		connfix_write(f, usable(f));
 		connfix_write_urgent(f, 1);
@@ -222,6 +229,7 @@ static void waits_for_the_reader(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 5000);
 		assert_true(smcr_conn_tx_urgent_ready(f->conn));
 		connfix_write_urgent(f, 500);
@@ -257,6 +265,7 @@ static void cleared_by_normal_data(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 5000);
 		uint8_t standing = deployed ? 0 : P_FLAG | U_FLAG;
 		connfix_write_urgent(f, 500);
@@ -288,6 +297,7 @@ static void one_after_another(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 2);
 		uint32_t at = E - 2;
 		for (unsigned int i = 0; i < 5; i++) {
@@ -308,6 +318,7 @@ static void then_the_end(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_write_urgent(f, 500);
 		connfix_write(f, 300);
@@ -347,7 +358,9 @@ static void told_again_after_a_move(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		for (size_t done = 0; done < 3; done++) { /* requests of write and CDC completed */
+			TRIES("done %zu", done);
 			struct connfix_params params = { .deployed = deployed, .links = 2 };
 			struct connfix *f = connfix_new(&params);
 			uint32_t at = base(f);
@@ -383,6 +396,7 @@ static void read_before_the_move(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix_params params = { .deployed = deployed, .links = 2 };
 		struct connfix *f = connfix_new(&params);
 		uint32_t at = base(f);
@@ -441,7 +455,9 @@ static void byte_before_the_producer(void **state)
 	(void)state;
 	static const uint32_t leads[] = { 1000, 501, 500, 499, 1 };
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		for (size_t i = 0; i < sizeof(leads) / sizeof(leads[0]); i++) {
+			TRIES("row %zu", i);
 			struct iovec iov[2];
 			struct connfix *f = before_the_end(deployed, leads[i]);
 			connfix_peer_writes(f, 500);
@@ -470,6 +486,7 @@ static void consumption_is_told(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_peer_writes(f, 10);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0);
@@ -521,6 +538,7 @@ static void announced(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix *f = before_the_end(deployed, 5000);
 		connfix_peer_flags(f, P_FLAG, 0);
 		expect_event(f, SMCR_CONN_URGENT);
@@ -560,6 +578,7 @@ static void odd_positions(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix_params params = { .deployed = deployed };
 		struct connfix *f = connfix_new(&params);
 		connfix_peer_flags(f, P_FLAG | U_FLAG, 0); /* nothing was ever written */
@@ -618,6 +637,7 @@ static void before_the_gate_opens(void **state)
 {
 	(void)state;
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		struct connfix_params params = { .deployed = deployed, .gate_shut = true };
 		struct connfix *f = connfix_new(&params);
 		connfix_peer_writes(f, 10);
@@ -668,7 +688,9 @@ static void stream_of_marks(void **state)
 	(void)state;
 	static const uint32_t gaps[] = { 1, 7, 4096, 9996, 10000, 12345 };
 	for (int deployed = 0; deployed < 2; deployed++) {
+		TRIES("deployed %d", deployed);
 		for (size_t g = 0; g < sizeof(gaps) / sizeof(gaps[0]); g++) {
+			TRIES("row %zu", g);
 			struct connfix_params params = { .deployed = deployed, .sndbuf = 16384 };
 			struct connfix *a, *b;
 			uint32_t gap = gaps[g], marks = 0, turn = 0;

@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "daemon/rnic/verbs/internal.h"
+#include "tests/lib/tries.h"
 
 /* ---- names */
 
@@ -33,8 +34,10 @@ static void names(void **state)
 	assert_int_equal(port, 255);
 	static const char *const bad[] = { "",         "/1",        "mlx5_0/",    "mlx5_0/0",
 					   "mlx5_0/x", "mlx5_0/1x", "mlx5_0/256", "mlx5_0/-1" };
-	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+		TRIES("%s", bad[i]);
 		assert_int_equal(verbs_parse_name(bad[i], dev, &port), -EINVAL);
+	}
 	char longest[64];
 	memset(longest, 'd', sizeof(longest));
 	longest[53] = '\0';
@@ -200,6 +203,7 @@ static void patience(void **state)
 		{ 1, true, 14 },      { 60000, true, 14 },
 	};
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("row %zu", i);
 		struct verbs_patience p = verbs_patience_for(cases[i].retry_ms, cases[i].endless);
 		assert_int_equal(p.timeout, cases[i].timeout);
 		assert_int_equal(p.retry_cnt, 7);

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 
 #include "daemon/rnic/verbs/internal.h"
+#include "tests/lib/tries.h"
 
 static unsigned int modified;
 
@@ -104,6 +105,7 @@ static void who_is_not_there(void **state)
 	static const uint8_t near[] = { IPV4(10, 0, 7, 255) }, near6[16] = { 0x20, 1, [15] = 9 };
 	(void)state;
 	for (int i = 0; i < 4; i++) {
+		TRIES("case %d", i);
 		struct rnic_qp_peer peer = peer_at(i & 1 ? near6 : near, i & 2);
 		setup(NULL);
 		assert_int_equal(verbs_qp_connect(&qp.base, &peer), -EHOSTUNREACH);
@@ -138,6 +140,7 @@ static void who_is_asked_about(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct rnic_qp_peer peer = peer_at(rows[i].gid, rows[i].named);
 		setup(NULL);
 		host.known = true;

@@ -26,6 +26,7 @@
 #include "proto/smcr/reason.h"
 #include "tests/lib/option.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define PATIENCE_S 10
 
@@ -265,11 +266,13 @@ static void rules_keep_the_option_off(void **state)
 	(void)state;
 	int listener = listen_on_loopback(true, 4, &addr);
 	for (size_t i = 0; i < sizeof(deny) / sizeof(deny[0]); i++) {
+		TRIES("%s", deny[i]);
 		set_rule(0, deny[i]);
 		expect_reasons(listener, &addr, SMCR_REASON_LOCAL_POLICY, SMCR_REASON_PEER_NO_SMC);
 		assert_int_equal(rdv_option_rule_hits(option, 0), 1);
 	}
 	for (size_t i = 0; i < sizeof(other) / sizeof(other[0]); i++) {
+		TRIES("%s", other[i]);
 		set_rule(0, other[i]);
 		expect_reasons(listener, &addr, 0, 0);
 		assert_int_equal(rdv_option_rule_hits(option, 0), 0);
@@ -595,6 +598,7 @@ static void only_a_promise_is_marked(void **state)
 	struct rdv_verdict verdict;
 	(void)state;
 	for (int i = 0; i < 3; i++) {
+		TRIES("case %d", i);
 		struct ends ends = connected(i & 1, i & 2);
 		assert_int_equal(syn_retries(ends.server), syn_retries(ends.client));
 		verify(ends.server, IPC_HANDOVER_ACCEPTED, &verdict);

@@ -2,6 +2,7 @@
 /* Window updates and small sends (RFC 7609 4.5; requirements WIN-1..7, CDC-10, CDC-16). */
 #include "tests/lib/connfix.h"
 #include "tests/lib/proves.h"
+#include "tests/lib/tries.h"
 
 #define B_FLAG SMCR_CDC_WRITE_BLOCKED
 #define R_FLAG SMCR_CDC_CONS_UPDATE_REQ
@@ -35,6 +36,7 @@ static void update_rule(void **state)
 		{ 16380, 0, 16380, true },
 	};
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		TRIES("row %zu", i);
 		struct smcr_conn conn = { 0 };
 		conn.rx.usable = rows[i].usable;
 		conn.rx.consumed_sent = 123456;

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "daemon/host/words.h"
+#include "tests/lib/tries.h"
 
 static void what_is_no_character_becomes_a_question_mark(void **state)
 {
@@ -37,6 +38,7 @@ static void what_is_no_character_becomes_a_question_mark(void **state)
 	};
 	(void)state;
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		TRIES("%s", cases[i].text);
 		char text[64];
 		snprintf(text, sizeof(text), "%s", cases[i].text);
 		words_mend(text);
