@@ -191,7 +191,8 @@ size_t conns_active(const struct conns *conns);
  */
 void conns_free(struct conns *conns);
 
-/* For the engine's operations (struct smcr_conn_ops in ops.h). `user` is what the engine was given by this module. */
+/* For the engine's operations (struct smcr_conn_ops in ops.h). `user` is what the engine was given
+ * by this module. */
 void conns_clc_send(void *user, const uint8_t *msg, size_t len);
 void conns_event(void *user, const struct smcr_conn_event *event);
 
