@@ -4,26 +4,13 @@
 # (canned_smcrd.py). Needs no namespaces.
 bats_require_minimum_version 1.5.0
 load common
+# shellcheck source=tests/bats/canned.bash
+. "$BATS_TEST_DIRNAME/canned.bash"
 
 SMCRCTL=$HOSTS_BUILD/bin/smcrctl
 
-# canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
-canned() {
-	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock
-	rm -f "$SMCRD_SOCKET"
-	printf '%s' "$1" >"$BATS_TEST_TMPDIR/replies.json"
-	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$SMCRD_SOCKET" \
-		"$BATS_TEST_TMPDIR/replies.json" "$BATS_TEST_TMPDIR/asked" 3>&- &
-	CANNED_PID=$!
-	until_true 10 listens
-}
-
-listens() {
-	ss -Hlx src "$SMCRD_SOCKET" | grep -q .
-}
-
 teardown() {
-	[ -z "${CANNED_PID:-}" ] || kill "$CANNED_PID" 2>/dev/null || true
+	canned_down
 }
 
 # terminal COLUMNS LINES COMMAND..

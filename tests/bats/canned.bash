@@ -1,0 +1,22 @@
+# shellcheck shell=bash
+# SPDX-License-Identifier: MIT
+# A daemon that reads its answers from a file (canned_smcrd.py), for tests of what smcrctl makes of them.
+
+# canned REPLIES: start the daemon; what it is asked goes to $BATS_TEST_TMPDIR/asked
+canned() {
+	export SMCRD_SOCKET=$BATS_TEST_TMPDIR/canned.sock
+	rm -f "$SMCRD_SOCKET"
+	printf '%s' "$1" >"$BATS_TEST_TMPDIR/replies.json"
+	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/canned_smcrd.py" "$SMCRD_SOCKET" \
+		"$BATS_TEST_TMPDIR/replies.json" "$BATS_TEST_TMPDIR/asked" 3>&- &
+	CANNED_PID=$!
+	until_true 10 canned_listens
+}
+
+canned_listens() {
+	ss -Hlx src "$SMCRD_SOCKET" | grep -q .
+}
+
+canned_down() {
+	[ -z "${CANNED_PID:-}" ] || kill "$CANNED_PID" 2>/dev/null || true
+}
