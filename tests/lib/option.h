@@ -6,6 +6,9 @@
 #ifndef SMCRD_TESTS_LIB_OPTION_H
 #define SMCRD_TESTS_LIB_OPTION_H
 
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "daemon/rendezvous/attach.h"
@@ -19,6 +22,29 @@ static inline int option_open(struct rdv_option **ret_option, char ret_text[RDV_
 	if (cgroup >= 0)
 		close(cgroup);
 	return r;
+}
+
+/** Give this process a network namespace of its own, in which loopback is up. @return 0, or (root
+ *  is missing, as standard error says) -1 */
+static inline int option_namespace(void)
+{
+	if (unshare(CLONE_NEWNET) == 0 && system("ip link set lo up") == 0)
+		return 0;
+	fprintf(stderr, "needs root: network namespaces and BPF\n");
+	return -1;
+}
+
+/** The set-up of tests that run in such a namespace, with the option attached to it. @return 0, or
+ *  (as standard error says) -1 */
+static inline int option_setup(struct rdv_option **ret_option)
+{
+	char text[RDV_TEXT_MAX];
+	if (option_namespace() < 0)
+		return -1;
+	if (option_open(ret_option, text) == 0)
+		return 0;
+	fprintf(stderr, "%s\n", text);
+	return -1;
 }
 
 #endif

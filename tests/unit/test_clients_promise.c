@@ -14,7 +14,7 @@ static int setup_group(void **state)
 {
 	(void)state;
 	with_option = true;
-	return unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0 ? -1 : 0;
+	return option_namespace();
 }
 
 /* ---- claimed sockets */

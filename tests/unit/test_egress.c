@@ -8,9 +8,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -28,18 +25,11 @@ static int cgroup;
 
 static int setup_group(void **state)
 {
-	char text[RDV_TEXT_MAX];
 	(void)state;
-	if (unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0) {
-		print_error("needs root: network namespaces and BPF\n");
+	if (option_setup(&option) < 0)
 		return -1;
-	}
 	cgroup = attach_root();
-	if (option_open(&option, text) < 0) {
-		print_error("%s\n", text);
-		return -1;
-	}
-	return 0;
+	return cgroup < 0 ? -1 : 0;
 }
 
 static int teardown_group(void **state)

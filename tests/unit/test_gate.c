@@ -12,10 +12,8 @@
 #include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <sched.h>
 #include <stdbool.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -47,17 +45,8 @@ static int open_gate(void)
 
 static int setup_group(void **state)
 {
-	char text[RDV_TEXT_MAX];
 	(void)state;
-	if (unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0) {
-		print_error("needs root: network namespaces and BPF\n");
-		return -1;
-	}
-	if (option_open(&option, text) < 0) {
-		print_error("%s\n", text);
-		return -1;
-	}
-	return open_gate();
+	return option_setup(&option) < 0 ? -1 : open_gate();
 }
 
 static int teardown_group(void **state)

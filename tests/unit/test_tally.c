@@ -7,8 +7,6 @@
 #include <cmocka.h>
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sched.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -27,19 +25,16 @@ static struct sockaddr_in addr = { .sin_family = AF_INET };
 
 static int setup_group(void **state)
 {
-	char text[RDV_TEXT_MAX];
 	socklen_t len = sizeof(addr);
 	(void)state;
-	if (unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0) {
-		print_error("needs root: network namespaces and BPF\n");
+	if (option_setup(&option) < 0)
 		return -1;
-	}
 	addr.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
 	listener = socket(AF_INET, SOCK_STREAM, 0);
 	return bind(listener, (struct sockaddr *)&addr, len) < 0 || listen(listener, 64) < 0 ||
 			       getsockname(listener, (struct sockaddr *)&addr, &len) < 0
 		       ? -1
-		       : option_open(&option, text);
+		       : 0;
 }
 
 static int setup(void **state)

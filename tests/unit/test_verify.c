@@ -36,16 +36,9 @@ static struct event_base *base;
 
 static int setup_group(void **state)
 {
-	char text[RDV_TEXT_MAX];
 	(void)state;
-	if (unshare(CLONE_NEWNET) < 0 || system("ip link set lo up") != 0) {
-		print_error("needs root: network namespaces and BPF\n");
+	if (option_setup(&option) < 0)
 		return -1;
-	}
-	if (option_open(&option, text) < 0) {
-		print_error("%s\n", text);
-		return -1;
-	}
 	base = event_base_new();
 	return base ? 0 : -1;
 }
