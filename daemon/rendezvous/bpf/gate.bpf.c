@@ -20,6 +20,7 @@
 
 #include "daemon/rendezvous/bpf/refused.h"
 #include "daemon/rendezvous/bpf/smcr.h"
+#include "daemon/rendezvous/bpf/socks.h"
 
 #define ETH_P_IP         0x0800
 #define ETH_P_IPV6       0x86DD
@@ -38,21 +39,6 @@
 #define CLC_DECLINE_V1  28
 #define CLC_DECLINE_V2  44
 #define CLC_OUT_OF_SYNC 0x08 /* of the header's last byte */
-
-/* Those of smcr.bpf.c. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct smcr_sock);
-} socks SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct smcr_spoken);
-} spoken SEC(".maps");
 
 /* What a packet carries of the socket's stream. */
 struct piece {

@@ -17,6 +17,7 @@
 #include <stdbool.h>
 
 #include "daemon/rendezvous/bpf/smcr.h"
+#include "daemon/rendezvous/bpf/socks.h"
 #include "proto/smcr/reason.h"
 
 /* From uapi headers that need libc headers, and (the last) newer than Debian 12's headers. */
@@ -75,21 +76,6 @@ __u32 limit_reason;
 __u32 num_limited, num_skipped, num_excluded, num_own, num_short;
 /* Places of `rules` to look at, and how many of them allow. */
 __u32 num_rules, num_allow;
-
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
-	__type(key, int);
-	__type(value, struct smcr_sock);
-} socks SEC(".maps");
-
-/* What smcrd says in CLC on a socket that is held. */
-struct {
-	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct smcr_spoken);
-} spoken SEC(".maps");
 
 /*
  * Claimed listeners at an address. While a SYN is answered the listener itself is out of
