@@ -6,6 +6,8 @@
 #include <linux/capability.h>
 #include <linux/magic.h>
 #include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
 #include <sys/mount.h>
 #include <sys/vfs.h>
 #include <syslog.h>
@@ -67,6 +69,74 @@ int attach_program(struct bpf_program *prog, int cgroup, struct bpf_link **ret_l
 		return -errno;
 	*ret_link = link;
 	return 0;
+}
+
+/* ---- what fails, and what to do */
+
+struct advice {
+	const char *what, *todo;
+};
+
+static struct advice of_loading(int error)
+{
+	/* Looking whether a pointer is NULL takes CAP_PERFMON: -EACCES without. */
+	if (error == -EPERM || error == -EACCES)
+		return (struct advice){ "the kernel does not let us load BPF programs",
+					"give the daemon CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" };
+	return (struct advice){
+		"the kernel refuses the BPF programs",
+		"a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed"
+	};
+}
+
+static struct advice of_attaching(int error)
+{
+	switch (error) {
+	case -EPERM:
+		return (struct advice){ "cannot attach to the root cgroup",
+					"give the daemon CAP_NET_ADMIN, or find with `bpftool "
+					"cgroup tree` who attached a program there without "
+					"allowing others" };
+	case -E2BIG:
+		return (struct advice){ "the kernel takes no more BPF programs at the root cgroup, "
+					"it has 64 of a kind",
+					"end other instances of smcrd, in other network namespaces "
+					"too; `bpftool cgroup tree` lists the programs" };
+	default:
+		return (struct advice){
+			"cannot attach to the root cgroup",
+			"a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed"
+		};
+	}
+}
+
+static struct advice advise(enum attach_step step, int error)
+{
+	switch (step) {
+	case ATTACH_MEMORY: return (struct advice){ "no memory", "free some" };
+	case ATTACH_NETNS:
+		return (struct advice){ "the kernel has no SO_NETNS_COOKIE",
+					"a kernel of version 6.1 or newer is needed" };
+	case ATTACH_OPEN:
+		return (struct advice){ "cannot open the built-in BPF object",
+					"the installation is damaged, install smcrd again" };
+	case ATTACH_LOAD: return of_loading(error);
+	case ATTACH_ROOT:
+		return (struct advice){
+			"cannot open the root of the cgroup2 hierarchy",
+			"mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN"
+		};
+	case ATTACH_PROGRAM: break;
+	}
+	return of_attaching(error);
+}
+
+int attach_failed(const char *of, enum attach_step step, int error, char ret_text[RDV_TEXT_MAX])
+{
+	const struct advice advice = advise(step, error);
+	snprintf(ret_text, RDV_TEXT_MAX, "%s%s: %s; %s", of, advice.what, strerror(-error),
+		 advice.todo);
+	return error;
 }
 
 int attach_log(enum libbpf_print_level level, const char *format, va_list args)

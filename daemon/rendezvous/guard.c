@@ -3,7 +3,6 @@
 
 #include <bpf/libbpf.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <syslog.h>
@@ -18,12 +17,6 @@
 struct rdv_guard {
 	struct guard *skel;
 };
-
-static int fail(char text[RDV_TEXT_MAX], int error, const char *what)
-{
-	snprintf(text, RDV_TEXT_MAX, "%s: %s", what, strerror(-error));
-	return error;
-}
 
 static int attach_all(struct guard *skel, int cgroup)
 {
@@ -49,21 +42,19 @@ static int load(struct rdv_guard *guard, int cgroup, char text[RDV_TEXT_MAX])
 	uint64_t cookie;
 	int r = rdv_netns_cookie(&cookie);
 	if (r < 0)
-		return fail(text, r, "the kernel has no SO_NETNS_COOKIE");
+		return attach_failed("", ATTACH_NETNS, r, text);
 	guard->skel = guard__open();
 	if (!guard->skel)
-		return fail(text, -errno, "cannot open the built-in BPF object");
+		return attach_failed("", ATTACH_OPEN, -errno, text);
 	guard->skel->rodata->netns_cookie = cookie;
 	guard->skel->rodata->own_uid = getuid();
 	r = guard__load(guard->skel);
 	if (r < 0)
-		return fail(text, r, "the kernel does not load the BPF programs");
+		return attach_failed("", ATTACH_LOAD, r, text);
 	if (cgroup < 0)
-		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy");
+		return attach_failed("", ATTACH_ROOT, cgroup, text);
 	r = attach_all(guard->skel, cgroup);
-	if (r < 0)
-		return fail(text, r, "cannot attach to the root cgroup");
-	return 0;
+	return r < 0 ? attach_failed("", ATTACH_PROGRAM, r, text) : 0;
 }
 
 /* Sending on a connected socket asks no program. No further one can be connected now. */
@@ -82,7 +73,7 @@ int rdv_guard_open(int cgroup, struct rdv_guard **ret_guard, char ret_text[RDV_T
 {
 	struct rdv_guard *guard = calloc(1, sizeof(*guard));
 	if (!guard)
-		return fail(ret_text, -ENOMEM, "no memory");
+		return attach_failed("", ATTACH_MEMORY, -ENOMEM, ret_text);
 	libbpf_print_fn_t before = libbpf_set_print(attach_log);
 	int r = load(guard, cgroup, ret_text);
 	libbpf_set_print(before);

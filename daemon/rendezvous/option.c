@@ -68,11 +68,9 @@ struct rdv_option {
 
 /* ---- opening */
 
-static int fail(char text[RDV_TEXT_MAX], int error, const char *what, const char *todo)
+static int fail(enum attach_step step, int error, char text[RDV_TEXT_MAX])
 {
-	snprintf(text, RDV_TEXT_MAX, "cannot send the SMC-R TCP option: %s: %s; %s", what,
-		 strerror(-error), todo);
-	return error;
+	return attach_failed("cannot send the SMC-R TCP option: ", step, error, text);
 }
 
 int rdv_netns_cookie(uint64_t *ret_cookie)
@@ -144,48 +142,27 @@ static int load(struct rdv_option *option, int cgroup, char text[RDV_TEXT_MAX])
 	option->clock_offset_ns = read_clock_offset();
 	int r = rdv_netns_cookie(&option->netns_cookie);
 	if (r < 0)
-		return fail(text, r, "the kernel has no SO_NETNS_COOKIE",
-			    "a kernel of version 6.1 or newer is needed");
+		return fail(ATTACH_NETNS, r, text);
 	option->skel = smcr__open();
 	if (!option->skel)
-		return fail(text, -errno, "cannot open the built-in BPF object",
-			    "the installation is damaged, install smcrd again");
+		return fail(ATTACH_OPEN, -errno, text);
 	option->skel->rodata->netns_cookie = option->netns_cookie;
 	option->skel->rodata->own_uid = getuid();
 	option->skel->rodata->page_size = (int)sysconf(_SC_PAGESIZE);
 	r = smcr__load(option->skel);
-	/* Looking whether a pointer is NULL takes CAP_PERFMON: -EACCES without. */
-	if (r == -EPERM || r == -EACCES)
-		return fail(text, r, "the kernel does not let us load BPF programs",
-			    "give the daemon CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN");
 	if (r < 0)
-		return fail(text, r, "the kernel refuses the BPF programs",
-			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
+		return fail(ATTACH_LOAD, r, text);
 	if (cgroup < 0)
-		return fail(text, cgroup, "cannot open the root of the cgroup2 hierarchy",
-			    "mount it on /sys/fs/cgroup or give the daemon CAP_SYS_ADMIN");
+		return fail(ATTACH_ROOT, cgroup, text);
 	r = attach(option, cgroup);
-	if (r == -EPERM)
-		return fail(text, r, "cannot attach to the root cgroup",
-			    "give the daemon CAP_NET_ADMIN, or find with `bpftool cgroup tree` "
-			    "who attached a program there without allowing others");
-	if (r == -E2BIG)
-		return fail(text, r,
-			    "the kernel takes no more BPF programs at the root cgroup, it has 64 "
-			    "of a kind",
-			    "end other instances of smcrd on this machine, also those in other "
-			    "network namespaces; `bpftool cgroup tree` lists the programs");
-	if (r < 0)
-		return fail(text, r, "cannot attach to the root cgroup",
-			    "a kernel of version 6.1 or newer with CONFIG_CGROUP_BPF is needed");
-	return 0;
+	return r < 0 ? fail(ATTACH_PROGRAM, r, text) : 0;
 }
 
 int rdv_option_open(int cgroup, struct rdv_option **ret_option, char ret_text[RDV_TEXT_MAX])
 {
 	struct rdv_option *option = calloc(1, sizeof(*option));
 	if (!option)
-		return fail(ret_text, -ENOMEM, "no memory", "free some");
+		return fail(ATTACH_MEMORY, -ENOMEM, ret_text);
 	option->claims = -1;
 	libbpf_print_fn_t before = libbpf_set_print(attach_log);
 	int r = load(option, cgroup, ret_text);

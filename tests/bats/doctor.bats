@@ -72,7 +72,7 @@ silent_server() {
 	until_true 10 answers a
 	run -1 smcrctl_on a -j doctor # connections stay TCP
 	found problem tcp-option 'smcrd cannot use BPF'
-	found warning guard 'any user of this host can send RoCEv2 packets in its name: the kernel does not load'
+	found warning guard 'any user of this host can send RoCEv2 packets in its name: the kernel does not let us load BPF'
 	grep -q 'any user of this host can send RoCEv2 packets in its name (UDP port 4791): ' "$HOSTS_DIR/a.log"
 	# a reload tries again, and says so
 	run -0 smcrctl_on a config reload

@@ -168,7 +168,8 @@ static void what_fails_is_said_and_tried_again(void **state)
 			TRIES("case %d", i);
 			assert_string_equal(view.errors[i],
 					    "cannot open the root of the cgroup2 hierarchy: "
-					    "No such file or directory");
+					    "No such file or directory; mount it on /sys/fs/cgroup "
+					    "or give the daemon CAP_SYS_ADMIN");
 		}
 		assert_int_equal(view.refused[EGRESS_ROCE], 0);
 		egress_set(egress, true);
