@@ -228,17 +228,23 @@ static void poll_callback_destroys(void **state)
 
 /* ---- the end of the process */
 
+/* `a` is connected to one that is about to end. */
+static void connected_one_leaves(struct rnic_side *c)
+{
+	rnic_side_open(c, behaviour_base, "verbs:rxe1/1", 4096);
+	rnic_side_qp(&a, 8, 8, 44);
+	rnic_side_qp(c, 8, 8, 44);
+	rnic_side_join(&a, c, 3);
+	rnic_leave(c->rnic);
+	rnic_qp_error(c->qp);
+}
+
 /* What the peer still sends is acknowledged, though nobody here hears of it. */
 static void who_leaves_goes_on_to_answer(void **state)
 {
 	(void)state;
 	struct rnic_side c;
-	rnic_side_open(&c, behaviour_base, "verbs:rxe1/1", 4096);
-	rnic_side_qp(&a, 8, 8, 44);
-	rnic_side_qp(&c, 8, 8, 44);
-	rnic_side_join(&a, &c, 3);
-	rnic_leave(c.rnic);
-	rnic_qp_error(c.qp);
+	connected_one_leaves(&c);
 	rnic_side_qp_destroy(&c);
 	assert_int_equal(rnic_side_write(&a, 0, 100, &c, 0, 1), 0);
 	assert_int_equal(rnic_side_send(&a, "x", 1, 2), 0);
@@ -255,12 +261,7 @@ static void who_leaves_hears_of_errors(void **state)
 {
 	(void)state;
 	struct rnic_side c;
-	rnic_side_open(&c, behaviour_base, "verbs:rxe1/1", 4096);
-	rnic_side_qp(&a, 8, 8, 44);
-	rnic_side_qp(&c, 8, 8, 44);
-	rnic_side_join(&a, &c, 3);
-	rnic_leave(c.rnic);
-	rnic_qp_error(c.qp);
+	connected_one_leaves(&c);
 	assert_true(rnic_side_wait(behaviour_base, &c.recv_errors, 1, PATIENCE));
 	rnic_behaviour_disconnect(NULL);
 	rnic_side_close(&c);
