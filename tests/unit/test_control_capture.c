@@ -221,6 +221,31 @@ static void give(struct capture_sink *sink, const struct controlfix *fix, const 
 	capture_sink_take(sink, fix->control.engine, &message);
 }
 
+struct taken {
+	struct capture_message message;
+	const uint8_t *data; /* until the next one */
+};
+
+static uint8_t record[1000];
+
+/* @return its length, 0: there is none */
+static size_t next_record(struct capture_ring *reader)
+{
+	ssize_t n = capture_ring_get(reader, record, sizeof(record));
+	assert_true(n >= 0);
+	return (size_t)n;
+}
+
+static struct taken next_message(struct capture_ring *reader)
+{
+	struct taken taken;
+	uint32_t len;
+	size_t n = next_record(reader);
+	assert_true(capture_message_take(record, n, &taken.message, &taken.data, &len));
+	assert_int_equal(len, 44);
+	return taken;
+}
+
 static const uint8_t cdc[44] = { SMCR_CDC_TYPE, 44, 1, 2, 3 };
 static const uint8_t test_link[44] = { 7, 44, 0, 0, 1, 2, 3 };
 /* CONFIRM RKEY, one key and one address */
@@ -230,18 +255,14 @@ static void a_link_is_told_once(void **state)
 {
 	struct controlfix *fix = *state;
 	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
-	uint8_t record[1000];
 	struct capture_ring reader;
 	struct capture_sink sink = sink_of(memory, &reader);
 	struct capture_link link;
-	struct capture_message message;
-	const uint8_t *data;
-	uint32_t len;
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	give(&sink, fix, llc, sizeof(llc), false);
 	give(&sink, fix, llc, sizeof(llc), true); /* not wanted */
-	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_link_take(record, (size_t)n, &link));
+	size_t n = next_record(&reader);
+	assert_true(capture_link_take(record, n, &link));
 	const struct smcr_link *real = pair_link(fix->pair, PAIR_SERVER, 1);
 	assert_int_equal(link.link, LINK_REF);
 	assert_int_equal(link.group, 1);
@@ -251,59 +272,48 @@ static void a_link_is_told_once(void **state)
 	assert_memory_equal(link.local.gid, real->local_gid, 16);
 	assert_memory_equal(link.peer.mac, real->peer_mac, 6);
 	assert_string_equal(link.name, real->device_name);
-	n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.flags, CAPTURE_SENT);
-	assert_int_equal(message.length, 44);
-	assert_int_equal(len, 44);
-	assert_memory_equal(data, cdc, 44);
-	n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_memory_equal(data, llc, 44); /* root sees the keys */
-	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	struct taken taken = next_message(&reader);
+	assert_int_equal(taken.message.flags, CAPTURE_SENT);
+	assert_int_equal(taken.message.length, 44);
+	assert_memory_equal(taken.data, cdc, 44);
+	taken = next_message(&reader);
+	assert_memory_equal(taken.data, llc, 44); /* root sees the keys */
+	assert_int_equal(next_record(&reader), 0);
 }
 
 static void keys_and_data_are_roots(void **state)
 {
 	struct controlfix *fix = *state;
 	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
-	uint8_t record[1000];
 	struct capture_ring reader;
 	struct capture_sink sink = sink_of(memory, &reader);
-	struct capture_message message;
-	const uint8_t *data;
-	uint32_t len;
 	sink.hide_keys = true;
 	give(&sink, fix, llc, sizeof(llc), false);
 	give(&sink, fix, cdc, sizeof(cdc), false);
-	capture_ring_get(&reader, record, sizeof(record));
-	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
-	assert_memory_equal(data, llc, 5);
+	next_record(&reader); /* the link */
+	struct taken taken = next_message(&reader);
+	assert_int_equal(taken.message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
+	assert_memory_equal(taken.data, llc, 5);
 	for (int i = 5; i < 44; i++)
-		assert_int_equal(data[i], 0);
+		assert_int_equal(taken.data[i], 0);
 	/* What has no keys is not said to have had any. */
 	give(&sink, fix, test_link, sizeof(test_link), false);
-	n = capture_ring_get(&reader, record, sizeof(record)); /* the CDC message */
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.flags, CAPTURE_SENT);
-	assert_memory_equal(data, cdc, 44);
-	n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.flags, CAPTURE_SENT);
-	assert_memory_equal(data, test_link, 44);
+	taken = next_message(&reader); /* the CDC message */
+	assert_int_equal(taken.message.flags, CAPTURE_SENT);
+	assert_memory_equal(taken.data, cdc, 44);
+	taken = next_message(&reader);
+	assert_int_equal(taken.message.flags, CAPTURE_SENT);
+	assert_memory_equal(taken.data, test_link, 44);
 
 	sink = sink_of(memory, &reader);
 	sink.writes = true;
 	give(&sink, fix, llc, sizeof(llc), true);
-	capture_ring_get(&reader, record, sizeof(record));
-	n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_WRITE);
-	assert_int_equal(message.remote_addr, 0x1000);
-	assert_int_equal(message.rkey, 7);
-	assert_memory_equal(data, llc, 44);
+	next_record(&reader);
+	taken = next_message(&reader);
+	assert_int_equal(taken.message.flags, CAPTURE_SENT | CAPTURE_WRITE);
+	assert_int_equal(taken.message.remote_addr, 0x1000);
+	assert_int_equal(taken.message.rkey, 7);
+	assert_memory_equal(taken.data, llc, 44);
 }
 
 /* The PSN of an ADD LINK is where the dialect of its link group has it. */
@@ -318,11 +328,8 @@ static void an_add_link_is_hidden_by_its_dialect(void **state)
 	} cases[] = { { true, SMCR_DIALECT_RFC, 31, 33 },
 		      { true, SMCR_DIALECT_DEPLOYED, 33, 35 },
 		      { false, SMCR_DIALECT_RFC, 31, 35 } };
-	uint8_t record[1000], ones[44];
+	uint8_t ones[44];
 	struct capture_ring reader;
-	struct capture_message message;
-	const uint8_t *data;
-	uint32_t len;
 	struct smcr_lgr *lgr = pair_link(fix->pair, PAIR_SERVER, 1)->lgr;
 	memset(ones, 0xFF, sizeof(ones));
 	ones[0] = 2;
@@ -333,12 +340,11 @@ static void an_add_link_is_hidden_by_its_dialect(void **state)
 		lgr->dialect_known = cases[i].known;
 		lgr->dialect = cases[i].dialect;
 		give(&sink, fix, ones, sizeof(ones), false);
-		capture_ring_get(&reader, record, sizeof(record));
-		ssize_t n = capture_ring_get(&reader, record, sizeof(record));
-		assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-		assert_int_equal(message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
+		next_record(&reader);
+		const struct taken taken = next_message(&reader);
+		assert_int_equal(taken.message.flags, CAPTURE_SENT | CAPTURE_HIDDEN);
 		for (size_t at = 1; at < 44; at++)
-			assert_int_equal(data[at],
+			assert_int_equal(taken.data[at],
 					 at >= cases[i].first && at <= cases[i].last ? 0 : 0xFF);
 	}
 }
@@ -347,20 +353,19 @@ static void other_links_are_left_out(void **state)
 {
 	struct controlfix *fix = *state;
 	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
-	uint8_t record[1000];
 	struct capture_ring reader;
 	struct capture_sink sink = sink_of(memory, &reader);
 	sink.filter.linkgroup = 2;
 	give(&sink, fix, cdc, sizeof(cdc), false);
 	give(&sink, fix, cdc, sizeof(cdc), false);
-	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	assert_int_equal(next_record(&reader), 0);
 	/* Another capture that goes by the same mark looks at the link anew. */
 	sink.filter.linkgroup = 1;
 	sink.serial++;
 	give(&sink, fix, cdc, sizeof(cdc), false);
-	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0);
-	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0); /* the message */
-	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	assert_true(next_record(&reader) > 0);
+	next_message(&reader);
+	assert_int_equal(next_record(&reader), 0);
 }
 
 /* Whether it was described before it went or not. */
@@ -368,25 +373,19 @@ static void messages_of_a_link_that_has_gone_are_lost(void **state)
 {
 	struct controlfix *fix = *state;
 	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
-	uint8_t record[1000];
 	struct capture_ring reader;
 	struct capture_sink sink = sink_of(memory, &reader);
-	struct capture_message message = { .lost = 0 };
-	const uint8_t *data;
-	uint32_t len;
 	const struct fabric_message stale = {
 		.link_ref = 99, .device_id = 7, .marks = marks, .data = cdc, .length = 44
 	};
 	capture_sink_take(&sink, fix->control.engine, &stale);
 	capture_sink_take(&sink, fix->control.engine, &stale);
-	assert_int_equal(capture_ring_get(&reader, record, sizeof(record)), 0);
+	assert_int_equal(next_record(&reader), 0);
 	assert_int_equal(capture_ring_lost(&reader, 0), 2);
 	memset(marks, 0, sizeof(marks));
 	give(&sink, fix, cdc, sizeof(cdc), false); /* of another RNIC, which has lost nothing */
-	assert_true(capture_ring_get(&reader, record, sizeof(record)) > 0);
-	ssize_t n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.lost, 0);
+	assert_true(next_record(&reader) > 0);
+	assert_int_equal(next_message(&reader).message.lost, 0);
 	assert_int_equal(capture_ring_lost(&reader, 1), 0);
 }
 
@@ -395,28 +394,20 @@ static void a_slow_reader_loses_messages(void **state)
 {
 	struct controlfix *fix = *state;
 	static uint8_t memory[CAPTURE_MIN_SIZE] __attribute__((aligned(4096)));
-	uint8_t record[1000];
 	struct capture_ring reader;
 	struct capture_sink sink = sink_of(memory, &reader);
-	struct capture_message message = { .lost = 0 };
-	const uint8_t *data;
-	uint32_t len;
-	ssize_t n;
-	unsigned int messages = 0;
 	for (int i = 0; i < 1000; i++)
 		give(&sink, fix, cdc, sizeof(cdc), false);
 	const uint64_t lost = capture_ring_lost(&reader, 0);
 	assert_in_range(lost, 1, 999);
-	while ((n = capture_ring_get(&reader, record, sizeof(record))) > 0)
-		messages += capture_message_take(record, (size_t)n, &message, &data, &len);
-	assert_int_equal(messages + lost, 1000);
-	assert_int_equal(message.lost, 0);
+	assert_true(next_record(&reader) > 0); /* the link */
+	for (uint64_t i = lost; i < 1000; i++)
+		assert_int_equal(next_message(&reader).message.lost, 0);
+	assert_int_equal(next_record(&reader), 0);
 	/* Its own count is what is told, not what the reader may have written to the page. */
 	atomic_store(&reader.page->lost[0], 12345678);
 	give(&sink, fix, cdc, sizeof(cdc), false);
-	n = capture_ring_get(&reader, record, sizeof(record));
-	assert_true(capture_message_take(record, (size_t)n, &message, &data, &len));
-	assert_int_equal(message.lost, lost);
+	assert_int_equal(next_message(&reader).message.lost, lost);
 }
 
 #define TEST(function)                                                                             \
