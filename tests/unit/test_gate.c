@@ -193,6 +193,16 @@ static void assert_passes(int from, int to, const void *buf, size_t len)
 	assert_int_equal(total(), before);
 }
 
+/* Where smcrd has sent the client's first message. */
+static struct ends proposed(struct spoken *ret_spoken, const void *proposal, size_t len)
+{
+	struct ends ends = connected();
+	spoken_begin(ret_spoken, ends.client);
+	assert_int_equal(spoken_say(ret_spoken, proposal, len), 0);
+	assert_passes(ends.client, ends.server, proposal, len);
+	return ends;
+}
+
 /* ---- */
 
 static void a_program_cannot_speak_clc(void **state)
@@ -314,12 +324,9 @@ static void what_smcrd_has_said_passes_and_nothing_else(void **state)
 {
 	uint8_t proposal[64], forged[64];
 	size_t len = a_proposal(proposal);
-	struct ends ends = connected();
 	struct spoken spoken;
+	struct ends ends = proposed(&spoken, proposal, len);
 	(void)state;
-	spoken_begin(&spoken, ends.client);
-	assert_int_equal(spoken_say(&spoken, proposal, len), 0);
-	assert_passes(ends.client, ends.server, proposal, len);
 	assert_true(spoken_alone(&spoken));
 	/* Somebody who has the socket too speaks next. */
 	memcpy(forged, proposal, len);
@@ -341,12 +348,9 @@ static void messages_follow_each_other(void **state)
 {
 	uint8_t proposal[64], buf[64];
 	size_t len = a_proposal(proposal);
-	struct ends ends = connected();
 	struct spoken spoken;
+	struct ends ends = proposed(&spoken, proposal, len);
 	(void)state;
-	spoken_begin(&spoken, ends.client);
-	assert_int_equal(spoken_say(&spoken, proposal, len), 0);
-	assert_passes(ends.client, ends.server, proposal, len);
 	assert_true(spoken_alone(&spoken));
 	size_t more = decline(buf, true, false);
 	assert_int_equal(spoken_say(&spoken, buf, more), 0);
@@ -361,12 +365,9 @@ static void a_connection_that_falls_back_is_free(void **state)
 {
 	uint8_t proposal[64];
 	size_t len = a_proposal(proposal);
-	struct ends ends = connected();
 	struct spoken spoken;
+	struct ends ends = proposed(&spoken, proposal, len);
 	(void)state;
-	spoken_begin(&spoken, ends.client);
-	assert_int_equal(spoken_say(&spoken, proposal, len), 0);
-	assert_passes(ends.client, ends.server, proposal, len);
 	spoken_end(&spoken);
 	spoken_free_socket(ends.client);
 	assert_passes(ends.client, ends.server, "\xE2\xD4\xC3\xD9 data", 9);
