@@ -341,21 +341,12 @@ static void finish_run(void)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct records records = { data, size };
-	struct record record;
 	must(pre_ready());
 	signal(SIGPIPE, SIG_IGN); /* sendfile() on a pair whose other end is closed */
 	pre_next.sendmsg = send_at_once;
 	pre_next.sendfile = send_no_file;
 	begin();
-	while (record_next(&records, &record)) {
-		if (meddle_later(&record))
-			continue;
-		meddle_step_begins();
-		step(&record);
-		meddle_step_ends();
-	}
-	meddle_step_ends();
+	meddle_with_steps(data, size, step);
 	finish_run();
 	return 0;
 }

@@ -283,19 +283,10 @@ static void finish(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct script told;
-	struct records records = { data, size };
-	struct record record;
 	script = &told;
 	told = (struct script){ 0 };
 	begin();
-	while (record_next(&records, &record)) {
-		if (meddle_later(&record))
-			continue;
-		meddle_step_begins();
-		step(&record);
-		meddle_step_ends();
-	}
-	meddle_step_ends();
+	meddle_with_steps(data, size, step);
 	finish();
 	return 0;
 }

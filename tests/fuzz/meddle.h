@@ -45,8 +45,8 @@ static void meddle(void)
 	}
 }
 
-/** @return true: the record belongs to the step that follows */
-static inline bool meddle_later(const struct record *record)
+/* @return true: the record belongs to the step that follows */
+static bool meddle_later(const struct record *record)
 {
 	if (record->what < MEDDLE)
 		return false;
@@ -55,15 +55,20 @@ static inline bool meddle_later(const struct record *record)
 	return true;
 }
 
-static inline void meddle_step_begins(void)
+/** Carry out the steps of an input, each with the changes that wait for it. */
+static void meddle_with_steps(const uint8_t *data, size_t size,
+			      void (*step)(const struct record *record))
 {
-	meddlers.next = 0;
-	meddlers.accesses = meddlers.changes = meddlers.passed = 0;
-}
-
-static inline void meddle_step_ends(void)
-{
-	meddlers.count = meddlers.next = 0;
+	struct records records = { data, size };
+	struct record record;
+	while (record_next(&records, &record)) {
+		if (meddle_later(&record))
+			continue;
+		meddlers.accesses = meddlers.changes = meddlers.passed = 0;
+		step(&record);
+		meddlers.count = meddlers.next = 0;
+	}
+	meddlers.count = meddlers.next = 0; /* what waits for no step */
 }
 
 #undef atomic_load
