@@ -299,13 +299,8 @@ struct smcr_link *smcr_llc_asymmetric_link(const struct smcr_lgr *lgr);
 unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr);
 /** Server: an asymmetric link that was to go stays if the group would be poorer without it now. */
 void smcr_llc_keep_asymmetric(struct smcr_lgr *lgr);
-/** Does a link other than `except` use this RNIC of the peer? */
-bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
-			       const struct smcr_link *except);
-/** An active RNIC on the group's LAN (ADDL-17) that has a link of the group, or NULL. */
-struct smcr_device *smcr_llc_used_device(const struct smcr_lgr *lgr);
-/** An active RNIC on the LAN that has no link other than `except`; rather one that has no link at
- * all; or NULL. */
+/** An active RNIC on the group's LAN (ADDL-17) that has no link other than `except`; rather one
+ * that has no link at all; or NULL. */
 struct smcr_device *smcr_llc_unused_device(const struct smcr_lgr *lgr,
 					   const struct smcr_link *except);
 /** Server: the RNIC to try with, or NULL: nothing can be added (LG-8). `client_changed`: the client
@@ -331,8 +326,6 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr);
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
 /** Version 2: can CONFIRM RKEY tell of one link more? */
 bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
-/** Server: no link can be added. Tell a client that has asked. */
-void smcr_llc_refuse_add(struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 /** Either side: an attempt to add a link begins; an attempt has ended (ERR-70). */

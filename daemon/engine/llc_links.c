@@ -112,8 +112,9 @@ void smcr_llc_keep_asymmetric(struct smcr_lgr *lgr)
 	}
 }
 
-bool smcr_llc_peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
-			       const struct smcr_link *except)
+/** Does a link other than `except` use this RNIC of the peer? */
+static bool peer_rnic_in_use(const struct smcr_lgr *lgr, const uint8_t *gid, const uint8_t *mac,
+			     const struct smcr_link *except)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
 		const struct smcr_link *link = lgr->links[i];
@@ -141,7 +142,8 @@ static bool on_lan(const struct smcr_lgr *lgr, const struct smcr_device *device)
 	       smcr_device_on_prefix(device, &lgr->prefix);
 }
 
-struct smcr_device *smcr_llc_used_device(const struct smcr_lgr *lgr)
+/** One that has a link of the group, or NULL. */
+static struct smcr_device *used_device(const struct smcr_lgr *lgr)
 {
 	struct smcr_device *device;
 	DL_FOREACH (lgr->engine->devices, device)
@@ -185,7 +187,7 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 		device = smcr_llc_unused_device(lgr, odd);
 	/* ADDL-2: the only link; the client may have a second RNIC */
 	if (!device && !odd && smcr_llc_symmetric_links(lgr) == 1)
-		device = smcr_llc_used_device(lgr);
+		device = used_device(lgr);
 	return device;
 }
 
@@ -207,10 +209,10 @@ struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 	bool odd_again =
 		odd && smcr_same_rnic(odd->peer_gid, odd->peer_mac, request->gid, request->mac);
 	struct smcr_device *unused = smcr_llc_unused_device(lgr, odd_again ? NULL : odd);
-	bool server_rnic_new = !smcr_llc_peer_rnic_in_use(lgr, request->gid, request->mac, odd);
+	bool server_rnic_new = !peer_rnic_in_use(lgr, request->gid, request->mac, odd);
 	switch (smcr_llc_add_link_decide(server_rnic_new, unused != NULL, odd != NULL)) {
 	case SMCR_ADD_LINK_ON_UNUSED: return unused;
-	case SMCR_ADD_LINK_ON_USED: return smcr_llc_used_device(lgr);
+	case SMCR_ADD_LINK_ON_USED: return used_device(lgr);
 	case SMCR_ADD_LINK_REJECT: break;
 	}
 	return NULL;
@@ -317,6 +319,19 @@ static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
 }
 
+/** Server: no link can be added. Tell a client that has asked. */
+static void refuse_add(struct smcr_lgr *lgr)
+{
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (!flow->add.asked)
+		return;
+	flow->add.asked = false;
+	struct smcr_link *link = smcr_link_by_ref(lgr->engine, flow->add.asked_on);
+	struct smcr_llc_msg msg = { .type = SMCR_LLC_REQUEST_ADD_LINK, .reply = true };
+	if (link && smcr_link_works(link))
+		smcr_llc_send(link, &msg);
+}
+
 bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -326,7 +341,7 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, flow->add.client_changed);
 	flow->add.wanted = flow->add.client_changed = false;
 	if (!device) {
-		smcr_llc_refuse_add(lgr);
+		refuse_add(lgr);
 		return false;
 	}
 	count_occasion(lgr, flow->add.why);
@@ -335,7 +350,7 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 		flow->add.asked = false; /* this is the answer */
 		return true;
 	}
-	smcr_llc_refuse_add(lgr);
+	refuse_add(lgr);
 	smcr_llc_add_attempt(lgr);
 	smcr_llc_add_ended(lgr, SMCR_LLC_FAILED, strerror(-rc));
 	return false;
@@ -378,24 +393,11 @@ void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_m
 	struct smcr_lgr *lgr = link->lgr;
 	const struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	unsigned int symmetric = smcr_llc_symmetric_links(lgr);
-	bool one_client_rnic =
-		odd && smcr_llc_peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
+	bool one_client_rnic = odd && peer_rnic_in_use(lgr, odd->peer_gid, odd->peer_mac, odd);
 	(void)msg;
 	if (smcr_llc_notice_decide(symmetric + (odd ? 1 : 0), odd, one_client_rnic,
 				   lgr->max_links) != SMCR_NOTICE_IGNORE)
 		smcr_llc_want_link(lgr, SMCR_ADD_NOTICE);
-}
-
-void smcr_llc_refuse_add(struct smcr_lgr *lgr)
-{
-	struct smcr_llc_flow *flow = lgr->llc;
-	if (!flow->add.asked)
-		return;
-	flow->add.asked = false;
-	struct smcr_link *link = smcr_link_by_ref(lgr->engine, flow->add.asked_on);
-	struct smcr_llc_msg msg = { .type = SMCR_LLC_REQUEST_ADD_LINK, .reply = true };
-	if (link && smcr_link_works(link))
-		smcr_llc_send(link, &msg);
 }
 
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
@@ -406,7 +408,7 @@ void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_
 	flow->add.asked_on = link->ref;
 	smcr_llc_on_add_link_notice(link, msg);
 	if (!flow->add.wanted)
-		smcr_llc_refuse_add(lgr);
+		refuse_add(lgr);
 }
 
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
