@@ -27,7 +27,7 @@ static int fill_name(struct client_conn *conn, const struct conn_offer *offer)
 	return r;
 }
 
-bool conn_to_itself(const struct client_conn *conn)
+static bool to_itself(const struct client_conn *conn)
 {
 	return conn->local.port == conn->peer.port && conn->local.family == conn->peer.family &&
 	       memcmp(conn->local.ip, conn->peer.ip, sizeof(conn->local.ip)) == 0;
@@ -39,7 +39,9 @@ static bool assumed_capable(const struct client_conn *conn)
 	return callbacks->assume_capable && callbacks->assume_capable(callbacks->ctx, &conn->peer);
 }
 
-uint32_t conn_judge_option(const struct client_conn *conn, const struct rdv_option_state *state)
+/** Why the connection with this TCP handshake stays plain TCP (TCPO-5, TCPO-6), or
+ *  SMCR_REASON_NONE. */
+static uint32_t judge_option(const struct client_conn *conn, const struct rdv_option_state *state)
 {
 	enum smcr_role role =
 		conn->kind == IPC_HANDOVER_ACCEPTED ? SMCR_ROLE_SERVER : SMCR_ROLE_CLIENT;
@@ -73,14 +75,15 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 	case -ENOTCONN: return SMCR_REASON_SOCKET_OPTION;
 	default: return SMCR_REASON_INTERNAL;
 	}
-	if (conn_to_itself(conn))
+	if (to_itself(conn))
 		return SMCR_REASON_OWN_HOST;
 	if (conn->kind == IPC_HANDOVER_CONNECTING && !no_option)
 		return SMCR_REASON_NONE; /* settled later */
-	return conn_judge_option(conn, &verdict->option);
+	return judge_option(conn, &verdict->option);
 }
 
-int conn_find_peer(struct client_conn *conn)
+/** Ask the kernel for the peer's address. @return 0 or a negative errno */
+static int find_peer(struct client_conn *conn)
 {
 	union ipc_addr peer;
 	int r = rdv_read_name(conn->tcp, true, &peer);
@@ -108,10 +111,10 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 	conn->wait = NULL;
 	batch_begin(conn->conns->batch);
 	if (!error)
-		error = -conn_find_peer(conn);
+		error = -find_peer(conn);
 	if (!error)
-		reason = conn_to_itself(conn) ? (uint32_t)SMCR_REASON_OWN_HOST
-					      : conn_judge_option(conn, state);
+		reason = to_itself(conn) ? (uint32_t)SMCR_REASON_OWN_HOST
+					 : judge_option(conn, state);
 	if (error)
 		conn_fail(conn, error, SMCR_REASON_NONE);
 	else if (reason != SMCR_REASON_NONE)

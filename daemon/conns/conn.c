@@ -144,6 +144,13 @@ void conn_asker_forget(struct conn_asker *asker)
 
 /* ---- bytes ---- */
 
+/* See to it after others had their turn. */
+static void mark_later(struct client_conn *conn)
+{
+	if (conn->phase != PHASE_DEAD)
+		batch_later(conn->conns->batch, &conn->later);
+}
+
 static void ask_for_room(struct client_conn *conn, bool full)
 {
 	if (full)
@@ -189,14 +196,14 @@ static void run_pump(struct client_conn *conn)
 	if (shared)
 		lookout_update(conn);
 	if (more)
-		conn_mark_later(conn);
+		mark_later(conn);
 }
 
 static void run_relay(struct client_conn *conn)
 {
 	switch (relay_run(&conn->relay)) {
 	case RELAY_WAIT: ask_for_room(conn, conn->relay.rx_full); break;
-	case RELAY_MORE: conn_mark_later(conn); break;
+	case RELAY_MORE: mark_later(conn); break;
 	case RELAY_FINISHED: conn_end_relay(conn, true); return;
 	case RELAY_ABORTED:
 	case RELAY_RESET: conn_end_relay(conn, false); return;
@@ -311,12 +318,6 @@ void conn_mark(struct client_conn *conn)
 		batch_now(conn->conns->batch, &conn->work);
 }
 
-void conn_mark_later(struct client_conn *conn)
-{
-	if (conn->phase != PHASE_DEAD)
-		batch_later(conn->conns->batch, &conn->later);
-}
-
 /* Each is told once. */
 static void note(struct told *told, enum conn_event event)
 {
@@ -333,7 +334,7 @@ void conn_note(struct client_conn *conn, enum conn_event event)
 void conn_put_off(struct client_conn *conn, enum conn_event event)
 {
 	note(&conn->told, event);
-	conn_mark_later(conn);
+	mark_later(conn);
 }
 
 enum ipc_conn_state conn_state(const struct client_conn *conn)

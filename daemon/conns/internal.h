@@ -239,14 +239,6 @@ void limits_close(struct conns *conns);
 void limits_update(struct conns *conns, struct quota *quota);
 void quota_free_all(struct conns *conns);
 
-/* adopt.c */
-/** Why the connection with this TCP handshake stays plain TCP (TCPO-5, TCPO-6), or
- *  SMCR_REASON_NONE. */
-uint32_t conn_judge_option(const struct client_conn *conn, const struct rdv_option_state *state);
-bool conn_to_itself(const struct client_conn *conn);
-/** Ask the kernel for the peer's address. @return 0 or a negative errno */
-int conn_find_peer(struct client_conn *conn);
-
 /* rendezvous.c */
 /** TCP and option are settled: put the engine on it, or end in FAILED. */
 void conn_start_rendezvous(struct client_conn *conn);
@@ -267,8 +259,6 @@ void conn_note(struct client_conn *conn, enum conn_event event);
 void conn_put_off(struct client_conn *conn, enum conn_event event);
 /** See to it at the end of this batch, or from the event loop. */
 void conn_mark(struct client_conn *conn);
-/** See to it after others had their turn. */
-void conn_mark_later(struct client_conn *conn);
 void conn_stop_watching(struct client_conn *conn);
 /** What the program has written into its memory counts now, and what it took from there. */
 void conn_look_at_memory(struct client_conn *conn);

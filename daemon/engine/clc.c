@@ -111,8 +111,8 @@ static void tell_outcome(struct smcr_conn *conn)
 	finish(conn, &event);
 }
 
-void smcr_clc_fallback(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
-		       bool path_dead)
+/** End in FALLBACK without a word of our own. Frees the connection. */
+static void fall_back(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason, bool path_dead)
 {
 	struct smcr_conn_event event = { .type = SMCR_CONN_FALLBACK,
 					 .reason = reason,
@@ -180,7 +180,8 @@ void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_
 		tell_outcome(conn);
 }
 
-void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
+/** Decline if and when the rules allow, else fail. May free the connection. */
+static void quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
 {
 	switch (window(conn)) {
 	case SMCR_DECLINE_NOW: smcr_clc_decline(conn, reason, false); break;
@@ -207,7 +208,7 @@ void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
 		smcr_clc_fail(conn, ECONNRESET, reason);
 	else
-		smcr_clc_quit(conn, reason, ECONNABORTED);
+		quit(conn, reason, ECONNABORTED);
 }
 
 /* ---- waiting ---- */
@@ -367,7 +368,7 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	 * vain tells whether anything gets through. */
 	bool path_dead =
 		conn->rv.step == SMCR_RV_LLC && lgr && (lgr->path_dead || smcr_llc_is_overdue(lgr));
-	smcr_clc_fallback(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
+	fall_back(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 
 /**
@@ -718,7 +719,7 @@ static void evict(struct smcr_conn *old)
 	if (old->phase == SMCR_PHASE_OPEN)
 		smcr_close_evict(old);
 	else
-		smcr_clc_quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
+		quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
 }
 
 /** When to look whether a contested element is free: soon, for most often its user has just ended,
@@ -790,7 +791,7 @@ void smcr_clc_contest(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 	if (!conn->rv.contested) {
 		conn->rv.contested = malloc(sizeof(*msg));
 		if (!conn->rv.contested) {
-			smcr_clc_quit(conn, SMCR_REASON_NO_MEMORY, ECONNRESET);
+			quit(conn, SMCR_REASON_NO_MEMORY, ECONNRESET);
 			return;
 		}
 		*conn->rv.contested = *msg;
@@ -868,7 +869,7 @@ void smcr_clc_lgr_lost(struct smcr_conn *conn)
 		smcr_conn_detach(conn);
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 		break;
-	default: smcr_clc_quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET); break;
+	default: quit(conn, SMCR_REASON_NO_ACTIVE_LINK, ECONNRESET); break;
 	}
 }
 
@@ -890,7 +891,7 @@ void smcr_clc_slab_refused(struct smcr_slab *slab)
 	struct smcr_conn *conn, *next;
 	DL_FOREACH_SAFE2 (slab->lgr->conns, conn, next, lgr_next)
 		if (conn->phase == SMCR_PHASE_RENDEZVOUS && conn->rx.element.slab == slab)
-			smcr_clc_quit(conn, SMCR_REASON_RKEY_EXCHANGE, ECONNRESET); /* RKEY-9 */
+			quit(conn, SMCR_REASON_RKEY_EXCHANGE, ECONNRESET); /* RKEY-9 */
 }
 
 void smcr_clc_unhold(struct smcr_conn *conn)
@@ -910,7 +911,7 @@ void smcr_clc_release_held(struct smcr_conn *held, bool path_dead)
 	DL_FOREACH_SAFE2 (held, conn, next, rv.held_next) {
 		if (path_dead) { /* each would only find out the same, one after the other */
 			send_decline(conn, SMCR_REASON_PEER_SKIPPED, false);
-			smcr_clc_fallback(conn, SMCR_REASON_PEER_SKIPPED, 0, true);
+			fall_back(conn, SMCR_REASON_PEER_SKIPPED, 0, true);
 		} else {
 			smcr_clc_server_decide(conn);
 		}

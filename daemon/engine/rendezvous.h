@@ -54,13 +54,8 @@ enum smcr_contact smcr_clc_classify(bool first_contact_flag, bool matches_active
 
 /** Decline and end in FALLBACK. The caller has checked the window. Frees the connection. */
 void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_of_sync);
-/** End in FALLBACK without a word of our own. Frees the connection. */
-void smcr_clc_fallback(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason,
-		       bool path_dead);
 /** Break the TCP connection: FAILED. Frees the connection. */
 void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason);
-/** Decline if and when the rules allow, else fail. May free the connection. */
-void smcr_clc_quit(struct smcr_conn *conn, enum smcr_reason reason, int error);
 
 /** End in FALLBACK from inside smcr_conn_start(): Decline now, the event comes with the next run.
  */

@@ -11,7 +11,6 @@
 
 #include "include/smcr.h"
 #include "lib/smcr/next.h"
-#include "lib/smcr/policy.h"
 
 struct call {
 	int saved_errno;
@@ -30,9 +29,5 @@ static inline int call_end(const struct call *call, int rc)
 	errno = call->saved_errno;
 	return rc;
 }
-
-/** A call with a policy. smcr-run --require is the operator's word and counts for more than the
- *  program's. */
-struct call call_begin_with(enum smcr_policy policy, enum pre_policy *ret_policy);
 
 #endif

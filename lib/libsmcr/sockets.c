@@ -2,12 +2,15 @@
 /* libsmcr's functions that have a namesake in the C library. */
 #include "lib/libsmcr/call.h"
 #include "lib/smcr/calls.h"
+#include "lib/smcr/policy.h"
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
 const bool pre_sees_calls = false;
 
-struct call call_begin_with(enum smcr_policy policy, enum pre_policy *ret_policy)
+/** A call with a policy. smcr-run --require is the operator's word and counts for more than the
+ *  program's. */
+static struct call begin_with(enum smcr_policy policy, enum pre_policy *ret_policy)
 {
 	struct call call = call_begin();
 	const bool required = pre_settings.require;
@@ -28,21 +31,21 @@ struct call call_begin_with(enum smcr_policy policy, enum pre_policy *ret_policy
 int smcr_connect(int fd, const struct sockaddr *addr, socklen_t len, enum smcr_policy policy)
 {
 	enum pre_policy wanted;
-	struct call call = call_begin_with(policy, &wanted);
+	struct call call = begin_with(policy, &wanted);
 	return call_end(&call, call.error ? call.error : pre_connect(fd, addr, len, wanted));
 }
 
 int smcr_listen(int fd, int backlog, enum smcr_policy policy)
 {
 	enum pre_policy wanted;
-	struct call call = call_begin_with(policy, &wanted);
+	struct call call = begin_with(policy, &wanted);
 	return call_end(&call, call.error ? call.error : pre_listen(fd, backlog, wanted));
 }
 
 int smcr_accept(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum smcr_policy policy)
 {
 	enum pre_policy wanted;
-	struct call call = call_begin_with(policy, &wanted);
+	struct call call = begin_with(policy, &wanted);
 	return call_end(&call, call.error ? call.error : pre_accept4(fd, addr, len, flags, wanted));
 }
 

@@ -62,7 +62,8 @@ static void tell(struct verbs_qp *qp, const struct rnic_wc *wcs, size_t num)
 	qp->telling = false;
 }
 
-void verbs_qp_end(struct verbs_qp *qp)
+/** Everything outstanding ends without the device, then comes the completion that tells of ERR. */
+static void end_all(struct verbs_qp *qp)
 {
 	struct rnic_wc wcs[BATCH];
 	size_t num = 0;
@@ -115,7 +116,7 @@ bool verbs_qp_poll(struct verbs_qp *qp)
 	if (qp->state != VERBS_QP_ERR && verbs_qp_post_recvs(qp, batch.buffers, batch.num_buffers))
 		verbs_qp_fail(qp);
 	if (n < BATCH && end_is_due(qp))
-		verbs_qp_end(qp);
+		end_all(qp);
 	return !qp->dead && n == BATCH;
 }
 

@@ -302,7 +302,5 @@ void verbs_watch_posted(struct verbs_qp *qp);
 bool verbs_qp_poll(struct verbs_qp *qp);
 /** Ask to be told of what comes from now on; what came before has to be polled for. */
 void verbs_qp_arm(struct verbs_qp *qp);
-/** Everything outstanding ends without the device, then comes the completion that tells of ERR. */
-void verbs_qp_end(struct verbs_qp *qp);
 
 #endif
