@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "proto/roce/icrc.h"
+#include "proto/smcr/bytes.h"
 
 #define ETHERNET_LEN 14
 #define IPV4_LEN     20
@@ -16,12 +17,6 @@
 
 /* The link-layer header of InfiniBand, which RoCEv2 has not, counts as these in an ICRC. */
 #define MASKED_LEN 8
-
-static void put16(uint8_t *at, size_t value)
-{
-	at[0] = (uint8_t)(value >> 8);
-	at[1] = (uint8_t)value;
-}
 
 static bool is_ipv4(const struct capture_end *end)
 {
@@ -50,7 +45,7 @@ static size_t put_ethernet(const struct frame_message *message, bool ipv4, uint8
 {
 	memcpy(at, message->to->mac, 6);
 	memcpy(at + 6, message->from->mac, 6);
-	put16(at + 12, ipv4 ? 0x0800 : 0x86DD);
+	put_be16(at + 12, ipv4 ? 0x0800 : 0x86DD);
 	return ETHERNET_LEN;
 }
 
@@ -58,13 +53,13 @@ static size_t put_ipv4(const struct frame_message *message, size_t udp_len, uint
 {
 	memset(at, 0, IPV4_LEN);
 	at[0] = 0x45;
-	put16(at + 2, IPV4_LEN + udp_len);
-	put16(at + 6, 0x4000); /* do not fragment */
+	put_be16(at + 2, (uint16_t)(IPV4_LEN + udp_len));
+	put_be16(at + 6, 0x4000); /* do not fragment */
 	at[8] = HOPS;
 	at[9] = UDP;
 	memcpy(at + 12, message->from->gid + GID_IPV4_AT, 4);
 	memcpy(at + 16, message->to->gid + GID_IPV4_AT, 4);
-	put16(at + 10, checksum(add_up(0, at, IPV4_LEN)));
+	put_be16(at + 10, checksum(add_up(0, at, IPV4_LEN)));
 	return IPV4_LEN;
 }
 
@@ -72,7 +67,7 @@ static size_t put_ipv6(const struct frame_message *message, size_t udp_len, uint
 {
 	memset(at, 0, IPV6_LEN);
 	at[0] = 0x60;
-	put16(at + 4, udp_len);
+	put_be16(at + 4, (uint16_t)udp_len);
 	at[6] = UDP;
 	at[7] = HOPS;
 	memcpy(at + 8, message->from->gid, 16);
@@ -82,10 +77,10 @@ static size_t put_ipv6(const struct frame_message *message, size_t udp_len, uint
 
 static size_t put_udp(size_t udp_len, uint8_t *at)
 {
-	put16(at, ROCE_UDP_PORT);
-	put16(at + 2, ROCE_UDP_PORT);
-	put16(at + 4, udp_len);
-	put16(at + 6, 0);
+	put_be16(at, ROCE_UDP_PORT);
+	put_be16(at + 2, ROCE_UDP_PORT);
+	put_be16(at + 4, (uint16_t)udp_len);
+	put_be16(at + 6, 0);
 	return UDP_LEN;
 }
 
@@ -161,15 +156,15 @@ static uint32_t icrc_of(bool ipv4, const uint8_t *ip, size_t ip_len, size_t roce
 	memset(masked, 0xFF, MASKED_LEN);
 	memcpy(copy, ip, headers);
 	if (ipv4) {
-		copy[1] = copy[8] = 0xFF; /* type of service, time to live */
-		put16(copy + 10, 0xFFFF); /* checksum */
+		copy[1] = copy[8] = 0xFF;    /* type of service, time to live */
+		put_be16(copy + 10, 0xFFFF); /* checksum */
 	} else {
 		copy[0] |= 0x0F; /* traffic class, flow label */
 		memset(copy + 1, 0xFF, 3);
 		copy[7] = 0xFF; /* hop limit */
 	}
-	put16(copy + ip_len + 6, 0xFFFF);  /* of UDP */
-	copy[ip_len + UDP_LEN + 4] = 0xFF; /* of the BTH: FECN, BECN, reserved */
+	put_be16(copy + ip_len + 6, 0xFFFF); /* of UDP */
+	copy[ip_len + UDP_LEN + 4] = 0xFF;   /* of the BTH: FECN, BECN, reserved */
 	uint32_t crc = roce_icrc_update(0, masked, MASKED_LEN + headers);
 	return roce_icrc_update(crc, ip + headers, roce_len - ROCE_BTH_LEN - ROCE_ICRC_LEN);
 }
@@ -179,7 +174,7 @@ static void put_udp_checksum(const uint8_t *ip, uint8_t *udp, size_t udp_len)
 {
 	uint32_t sum = add_up(0, ip + 8, 32) + UDP + (uint32_t)udp_len;
 	uint16_t value = checksum(add_up(sum, udp, udp_len));
-	put16(udp + 6, value ? value : 0xFFFF);
+	put_be16(udp + 6, value ? value : 0xFFFF);
 }
 
 /* ---- all of it ---- */

@@ -7,13 +7,9 @@
 
 #include "daemon/engine/llc.h"
 #include "daemon/engine/rendezvous.h"
+#include "proto/smcr/bytes.h"
 
 /* ---- which LAN ---- */
-
-static uint32_t get_be32(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 24 | (uint32_t)p[1] << 16 | (uint32_t)p[2] << 8 | p[3];
-}
 
 static uint32_t mask_of(unsigned int bits)
 {

@@ -7,6 +7,8 @@
 #include <immintrin.h>
 #endif
 
+#include "proto/smcr/bytes.h"
+
 #define IPV4_HEADER_LEN 20
 #define UDP_HEADER_LEN  8
 #define MASKED_LEN      8 /* the link-layer header of InfiniBand, which RoCEv2 has not: FF */
@@ -46,12 +48,6 @@ static uint32_t continue_crc(uint32_t crc, const uint8_t *data, size_t len)
 	return crc;
 }
 
-static void store16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
-}
-
 /* What stands before the UDP payload. */
 static void fill_prefix(uint8_t buf[PSEUDO_LEN], const struct roce_flow *flow, size_t udp_len,
 			uint16_t ip_id)
@@ -62,15 +58,15 @@ static void fill_prefix(uint8_t buf[PSEUDO_LEN], const struct roce_flow *flow, s
 
 	memset(buf, 0xFF, PSEUDO_LEN);
 	ip[0] = 0x45;
-	store16(ip + 2, (uint16_t)(datagram + IPV4_HEADER_LEN));
-	store16(ip + 4, ip_id);
-	store16(ip + 6, 0x4000); /* do not fragment */
+	put_be16(ip + 2, (uint16_t)(datagram + IPV4_HEADER_LEN));
+	put_be16(ip + 4, ip_id);
+	put_be16(ip + 6, 0x4000); /* do not fragment */
 	ip[9] = IPPROTO_UDP_NUM;
 	memcpy(ip + 12, &flow->saddr, 4);
 	memcpy(ip + 16, &flow->daddr, 4);
 	memcpy(udp, &flow->sport, 2);
 	memcpy(udp + 2, &flow->dport, 2);
-	store16(udp + 4, datagram);
+	put_be16(udp + 4, datagram);
 }
 
 static uint32_t of_prefix(const struct roce_flow *flow, size_t udp_len, uint16_t ip_id)

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "proto/smcr/bytes.h"
+
 /* Fields of the BTH's second, eighth and ninth byte (IBA 9.2). */
 #define BTH_SOLICITED 0x80
 #define BTH_MIGRATED  0x40
@@ -13,39 +15,6 @@
 
 /* Opcodes 0x00..0x1F are the reliable-connected service. */
 #define TRANSPORT_OPCODES 0x20
-
-static void put16(uint8_t *p, uint16_t v)
-{
-	p[0] = (uint8_t)(v >> 8);
-	p[1] = (uint8_t)v;
-}
-
-static void put24(uint8_t *p, uint32_t v)
-{
-	p[0] = (uint8_t)(v >> 16);
-	put16(p + 1, (uint16_t)v);
-}
-
-static void put32(uint8_t *p, uint32_t v)
-{
-	put16(p, (uint16_t)(v >> 16));
-	put16(p + 2, (uint16_t)v);
-}
-
-static uint16_t get16(const uint8_t *p)
-{
-	return (uint16_t)(p[0] << 8 | p[1]);
-}
-
-static uint32_t get24(const uint8_t *p)
-{
-	return (uint32_t)p[0] << 16 | get16(p + 1);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-	return (uint32_t)get16(p) << 16 | get16(p + 2);
-}
 
 /* What an opcode's packet consists of. */
 enum payload_rule {
@@ -104,11 +73,11 @@ static void decode_fixed(const uint8_t *buf, size_t len, struct roce_packet *pac
 					 .solicited = buf[1] & BTH_SOLICITED,
 					 .migrated = buf[1] & BTH_MIGRATED,
 					 .pad = buf[1] >> BTH_PAD_SHIFT & 3,
-					 .pkey = get16(buf + 2),
+					 .pkey = get_be16(buf + 2),
 					 .becn = buf[4] & BTH_BECN,
-					 .dest_qp = get24(buf + 5),
+					 .dest_qp = get_be24(buf + 5),
 					 .ack_req = buf[8] & BTH_ACK_REQ,
-					 .psn = get24(buf + 9) };
+					 .psn = get_be24(buf + 9) };
 	packet->header_len = ROCE_BTH_LEN;
 	packet->icrc = (uint32_t)icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 |
 		       (uint32_t)icrc[3] << 24;
@@ -157,13 +126,13 @@ int roce_decode(const uint8_t *buf, size_t len, struct roce_packet *ret_packet)
 	ret_packet->payload_len = body - pad;
 	const uint8_t *ext = buf + ROCE_BTH_LEN;
 	if (roce_has_reth(buf[0])) {
-		ret_packet->reth.va = (uint64_t)get32(ext) << 32 | get32(ext + 4);
-		ret_packet->reth.rkey = get32(ext + 8);
-		ret_packet->reth.length = get32(ext + 12);
+		ret_packet->reth.va = (uint64_t)get_be32(ext) << 32 | get_be32(ext + 4);
+		ret_packet->reth.rkey = get_be32(ext + 8);
+		ret_packet->reth.length = get_be32(ext + 12);
 	} else if (buf[0] == ROCE_ACKNOWLEDGE) {
 		ret_packet->aeth.kind = (enum roce_ack_kind)(ext[0] >> 5 & 3);
 		ret_packet->aeth.value = ext[0] & 0x1F;
-		ret_packet->aeth.msn = get24(ext + 1);
+		ret_packet->aeth.msn = get_be24(ext + 1);
 	}
 	return 0;
 }
@@ -173,25 +142,25 @@ void roce_encode_bth(const struct roce_bth *bth, uint8_t *buf)
 	buf[0] = bth->opcode;
 	buf[1] = (uint8_t)((bth->solicited ? BTH_SOLICITED : 0) |
 			   (bth->migrated ? BTH_MIGRATED : 0) | bth->pad << BTH_PAD_SHIFT);
-	put16(buf + 2, bth->pkey);
+	put_be16(buf + 2, bth->pkey);
 	buf[4] = bth->becn ? BTH_BECN : 0;
-	put24(buf + 5, bth->dest_qp);
+	put_be24(buf + 5, bth->dest_qp);
 	buf[8] = bth->ack_req ? BTH_ACK_REQ : 0;
-	put24(buf + 9, bth->psn);
+	put_be24(buf + 9, bth->psn);
 }
 
 void roce_encode_reth(const struct roce_reth *reth, uint8_t *buf)
 {
-	put32(buf, (uint32_t)(reth->va >> 32));
-	put32(buf + 4, (uint32_t)reth->va);
-	put32(buf + 8, reth->rkey);
-	put32(buf + 12, reth->length);
+	put_be32(buf, (uint32_t)(reth->va >> 32));
+	put_be32(buf + 4, (uint32_t)reth->va);
+	put_be32(buf + 8, reth->rkey);
+	put_be32(buf + 12, reth->length);
 }
 
 void roce_encode_aeth(const struct roce_aeth *aeth, uint8_t *buf)
 {
 	buf[0] = (uint8_t)((unsigned int)aeth->kind << 5 | (aeth->value & 0x1F));
-	put24(buf + 1, aeth->msn);
+	put_be24(buf + 1, aeth->msn);
 }
 
 /* IBA table 50: 0..4, then two steps a power of two. */

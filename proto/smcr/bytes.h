@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file bytes.h
- * Big-endian fields of packed, unaligned messages. Private to proto/.
+ * Big-endian fields of packed, unaligned messages.
  *
  * A reader or writer is a bounded cursor with a sticky failure flag: a step that does not fit moves
  * nothing, reads as zero and marks the cursor, so that a codec can be written field by field as the
@@ -168,6 +168,11 @@ static inline uint16_t get_be16(const uint8_t *p)
 	return (uint16_t)(p[0] << 8 | p[1]);
 }
 
+static inline uint32_t get_be24(const uint8_t *p)
+{
+	return (uint32_t)p[0] << 16 | get_be16(p + 1);
+}
+
 static inline uint32_t get_be32(const uint8_t *p)
 {
 	return (uint32_t)get_be16(p) << 16 | get_be16(p + 2);
@@ -177,6 +182,12 @@ static inline void put_be16(uint8_t *p, uint16_t value)
 {
 	p[0] = (uint8_t)(value >> 8);
 	p[1] = (uint8_t)value;
+}
+
+static inline void put_be24(uint8_t *p, uint32_t value)
+{
+	p[0] = (uint8_t)(value >> 16);
+	put_be16(p + 1, (uint16_t)value);
 }
 
 static inline void put_be32(uint8_t *p, uint32_t value)

@@ -29,6 +29,7 @@
 #include <uthash.h>
 
 #include "proto/roce/icrc.h"
+#include "proto/smcr/bytes.h"
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/llc.h"
 
@@ -300,32 +301,27 @@ static void check(const struct frame *frame)
 
 /* ---- the file */
 
-static uint16_t get16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
 /* An Ethernet frame; `len` of it were recorded. */
 static void ethernet(uint64_t at, const uint8_t *data, size_t len, size_t len_on_wire)
 {
 	const uint8_t *ip = data + ETHERNET_LEN, *udp = ip + IPV4_LEN;
 	struct frame frame = { .at = at };
 	count.frames++;
-	if (len < ETHERNET_LEN + IPV4_LEN + UDP_LEN || get16(data + 12) != 0x0800 ||
-	    ip[0] != 0x45 || ip[9] != IPPROTO_UDP || get16(udp + 2) != ROCE_UDP_PORT)
+	if (len < ETHERNET_LEN + IPV4_LEN + UDP_LEN || get_be16(data + 12) != 0x0800 ||
+	    ip[0] != 0x45 || ip[9] != IPPROTO_UDP || get_be16(udp + 2) != ROCE_UDP_PORT)
 		return;
-	if (len < len_on_wire || get16(udp + 4) < UDP_LEN ||
-	    (size_t)get16(udp + 4) > len - ETHERNET_LEN - IPV4_LEN) {
+	if (len < len_on_wire || get_be16(udp + 4) < UDP_LEN ||
+	    (size_t)get_be16(udp + 4) > len - ETHERNET_LEN - IPV4_LEN) {
 		count.truncated++;
 		return;
 	}
-	frame.ip_id = get16(ip + 4);
+	frame.ip_id = get_be16(ip + 4);
 	memcpy(&frame.flow.saddr, ip + 12, 4);
 	memcpy(&frame.flow.daddr, ip + 16, 4);
 	memcpy(&frame.flow.sport, udp, 2);
 	memcpy(&frame.flow.dport, udp + 2, 2);
 	frame.udp = udp + UDP_LEN;
-	frame.len = (size_t)get16(udp + 4) - UDP_LEN;
+	frame.len = (size_t)get_be16(udp + 4) - UDP_LEN;
 	check(&frame);
 }
 

@@ -17,6 +17,7 @@
 #include "proto/capture/record.h"
 #include "proto/capture/ring.h"
 #include "proto/roce/icrc.h"
+#include "proto/smcr/bytes.h"
 #include "tests/lib/pcap.h"
 
 #define RING_BYTES (CAPTURE_MIN_SIZE - CAPTURE_PAGE_SIZE)
@@ -209,11 +210,6 @@ static void records_are_checked(void **state)
 
 /* ---- frames ---- */
 
-static uint16_t get16(const uint8_t *at)
-{
-	return (uint16_t)(at[0] << 8 | at[1]);
-}
-
 /* RFC 1071, the other way round: right sums come to zeros. */
 static bool sums_up(const uint8_t *data, size_t len, uint32_t more)
 {
@@ -235,13 +231,13 @@ static void check_ipv4(const struct frame_message *message, const uint8_t *frame
 	memcpy(&flow.daddr, message->to->gid + 12, 4);
 	assert_memory_equal(frame, message->to->mac, 6);
 	assert_memory_equal(frame + 6, message->from->mac, 6);
-	assert_int_equal(get16(frame + 12), 0x0800);
-	assert_int_equal(get16(ip + 2), len - 14);
+	assert_int_equal(get_be16(frame + 12), 0x0800);
+	assert_int_equal(get_be16(ip + 2), len - 14);
 	assert_true(sums_up(ip, 20, 0));
 	assert_memory_equal(ip + 12, &flow.saddr, 4);
 	assert_memory_equal(ip + 16, &flow.daddr, 4);
-	assert_int_equal(get16(udp + 2), 4791);
-	assert_int_equal(get16(udp + 4), len - 34);
+	assert_int_equal(get_be16(udp + 2), 4791);
+	assert_int_equal(get_be16(udp + 4), len - 34);
 	roce_icrc_tables_init(tables);
 	roce_icrc_flow_init(&icrc_flow, &flow);
 	assert_true(roce_icrc_check(tables, &icrc_flow, udp + 8, len - 42, 0));
@@ -409,11 +405,11 @@ static void ipv6_has_its_own_checksums(void **state)
 	size_t len = frame_write(&message, 0, frame, &original);
 	const uint8_t *ip = frame + 14;
 	assert_int_equal(len, 14 + 40 + 8 + 12 + 44 + 4);
-	assert_int_equal(get16(frame + 12), 0x86DD);
-	assert_int_equal(get16(ip + 4), 8 + 12 + 44 + 4);
+	assert_int_equal(get_be16(frame + 12), 0x86DD);
+	assert_int_equal(get_be16(ip + 4), 8 + 12 + 44 + 4);
 	assert_memory_equal(ip + 8, link.peer.gid, 16);
 	assert_memory_equal(ip + 24, link.local.gid, 16);
-	assert_true(sums_up(ip + 8, len - 14 - 8, 17 + get16(ip + 4)));
+	assert_true(sums_up(ip + 8, len - 14 - 8, 17 + get_be16(ip + 4)));
 	memset(masked, 0xFF, 8);
 	memcpy(masked + 8, ip, len - 14);
 	memcpy(masked + 8, "\x6F\xFF\xFF\xFF", 4); /* traffic class, flow label */
