@@ -25,6 +25,7 @@
 
 #include "daemon/host/confine.h"
 #include "daemon/host/landlock.h"
+#include "tests/lib/child.h"
 
 static char top[] = "/tmp/smcrd-landlock-XXXXXX";
 
@@ -105,19 +106,6 @@ static bool can_run(const char *program)
 		_exit(1);
 	}
 	return waitpid(pid, &result, 0) == pid && result == 0;
-}
-
-/* Run it in another process. */
-static void assert_succeeds(bool (*check)(void))
-{
-	int result;
-	fflush(NULL);
-	pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(check() ? 0 : 1);
-	assert_int_equal(waitpid(pid, &result, 0), pid);
-	assert_int_equal(result, 0);
 }
 
 static void only_with_landlock(void)

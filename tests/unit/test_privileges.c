@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "daemon/host/privileges.h"
+#include "tests/lib/child.h"
 
 #define SOMEBODY        12345
 #define BIT(capability) (UINT64_C(1) << (capability))
@@ -63,18 +64,6 @@ static bool sets_are(uint64_t expected)
 		all = false;
 	}
 	return all;
-}
-
-/* Run it in another process. */
-static void assert_succeeds(bool (*check)(void))
-{
-	int result;
-	pid_t pid = fork();
-	assert_true(pid >= 0);
-	if (pid == 0)
-		_exit(check() ? 0 : 1);
-	assert_int_equal(waitpid(pid, &result, 0), pid);
-	assert_int_equal(result, 0);
 }
 
 static void only_root(void)
