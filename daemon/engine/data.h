@@ -64,6 +64,10 @@ void smcr_cdc_timed(struct smcr_conn *conn);
  *  account only, the link's failure is told separately. May free the connection. */
 void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_tx_entry *entry,
 		  bool ok);
+/** A write that was to prove a link (A67) is over, delivered or flushed (tx.outstanding is already
+ *  less). The connection may be open by then, if that link was given up. May free the connection.
+ */
+void smcr_tx_proof_over(struct smcr_conn *conn);
 /** Ask the peer for a CDC: does it know the connection still? Does nothing where none can be sent.
  *  Never frees. */
 void smcr_tx_ask(struct smcr_conn *conn);

@@ -42,6 +42,8 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	if (entry.kind == SMCR_TX_LLC) {
 		smcr_llc_sent(link, &entry, ok);
 	} else if (entry.kind == SMCR_TX_PROOF) {
+		if (entry.conn)
+			smcr_tx_proof_over(entry.conn);
 		if (ok && link->passed >= link->mtu)
 			smcr_llc_path_proved(link);
 	} else if (entry.conn) {

@@ -207,6 +207,17 @@ void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct s
 	smcr_tx_push(conn);
 }
 
+/* D and C say that nothing is written into the peer's element any more, and a connection that moves
+ * or ends needs its buffer back: each of them waits for this as for data. */
+void smcr_tx_proof_over(struct smcr_conn *conn)
+{
+	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.outstanding > 0)
+		return;
+	smcr_tx_push(conn);
+	if (!smcr_conn_flowing(conn))
+		smcr_close_completed(conn);
+}
+
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
 	if (!smcr_conn_usable(conn) || conn->app_shutdown)

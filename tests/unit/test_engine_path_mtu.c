@@ -471,6 +471,78 @@ static void nothing_is_taken_while_the_client_proves(void **state)
 	}
 }
 
+/** The client has given the second link up, while it was proving it, and knows that its connection
+ * is open; it has not seen yet that what it wrote on that link is over. */
+static struct pair *given_up_while_proving(int *ret_conn)
+{
+	struct pair *pair = large_pair(2, false);
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	*ret_conn = pair_connect(pair, C);
+	pair_pump(pair);
+	pair->side[C].most = 512;
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_ptr_equal(pair_lgr(pair, C)->llc->proving, pair_link(pair, C, 2));
+	pair->side[C].hold_completions = true;
+	pair_fail_link(pair, S, 2);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, *ret_conn));
+	assert_true(pair_end(pair, *ret_conn, C)->smc->tx.outstanding > 0);
+	return pair;
+}
+
+/** What the connection still has to say waits for that, and no longer, so that both ends go. */
+static void the_last_word_follows_the_proof(void **state)
+{
+	(void)state;
+	for (int shut = 0; shut < 2; shut++) {
+		int c;
+		struct pair *pair = given_up_while_proving(&c);
+		struct smcr_conn *conn = pair_end(pair, c, C)->smc;
+		struct smcr_conn *peer = pair_end(pair, c, S)->smc;
+		if (shut)
+			smcr_conn_shutdown(conn);
+		else
+			smcr_conn_close(conn, false);
+		pair_pump(pair);
+		assert_false(smcr_conn_rx_eof(peer));
+		pair->side[C].hold_completions = false;
+		pair_pump(pair);
+		assert_true(smcr_conn_rx_eof(peer));
+		if (shut)
+			smcr_conn_close(conn, false);
+		smcr_conn_close(peer, false);
+		pair_pump(pair);
+		assert_int_equal(pair_end(pair, c, C)->closed, 1);
+		assert_int_equal(pair_end(pair, c, S)->closed, 1);
+		pair_free(pair);
+	}
+	PROVES("CLOSE-1");
+}
+
+/** Its send buffer goes back when nobody reads it any more, though all has been said before. */
+static void an_abort_outlasts_the_proof(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = given_up_while_proving(&c);
+	struct smcr_engine *engine = pair->side[C].engine;
+	const struct smcr_link *link = pair_link(pair, C, 1);
+	smcr_conn_abort(pair_end(pair, c, C)->smc);
+	pair_pump(pair);
+	/* All that was sent on the first link is seen to be done at once. */
+	smcr_engine_send_done(engine, link->ref, link->tx_next - 1, SMCR_SEND_OK, NULL);
+	assert_non_null(engine->conns);
+	assert_int_equal(engine->conns->state, SMCR_STATE_CLOSED);
+	pair->side[C].hold_completions = false;
+	pair_pump(pair);
+	assert_null(engine->conns);
+	assert_null(pair->side[S].engine->conns);
+	pair_free(pair);
+	PROVES("ABORT-5");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -488,6 +560,8 @@ int main(void)
 		cmocka_unit_test(memory_is_bounded),
 		cmocka_unit_test(a_test_tells),
 		cmocka_unit_test(nothing_is_taken_while_the_client_proves),
+		cmocka_unit_test(the_last_word_follows_the_proof),
+		cmocka_unit_test(an_abort_outlasts_the_proof),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
