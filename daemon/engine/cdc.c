@@ -227,6 +227,7 @@ void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct
 	}
 	if (validation) {
 		failover_validation(conn, link, cdc);
+		smcr_tx_push(conn); /* what was held back until something came (A69) */
 		return;
 	}
 	if (!smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq)) {

@@ -183,6 +183,41 @@ static void new_ones_ask_first(void **state)
 	pair_free(pair);
 }
 
+/** That the peer has moved the connection to another link shows that it knows it, whatever has
+ * become of the question. */
+static void a_move_is_an_answer(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(3, &c);
+	pair->denies = true;
+	pair_exchange(pair, c);
+	(void)lose_a_link(pair);
+	struct pair_pick pick = { .from = C, .type = SMCR_LLC_CDC, .verdict = PAIR_HOLD };
+	pair_set_pick(pair, &pick);
+	int fresh = pair_connect(pair, C);
+	pair_pump(pair);
+	const struct smcr_conn *conn = pair_end(pair, fresh, C)->smc;
+	pair_send(pair, fresh, C, 300, 3);
+	pair_pump(pair);
+	assert_int_equal(conn->tx.written, 0);
+	struct smcr_conn *peer = pair_end(pair, fresh, S)->smc;
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
+		struct smcr_link *link = pair_lgr(pair, S)->links[i];
+		if (link && link != peer->tx.link) {
+			smcr_failover_move(peer, link);
+			break;
+		}
+	}
+	pair_pump(pair);
+	assert_int_equal(conn->tx.written, 300);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	pair_expect(pair, fresh, S, 300, 3);
+	pair_free(pair);
+	PROVES("FO-4");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -191,6 +226,7 @@ int main(void)
 		cmocka_unit_test(genuine_ones_go_on),
 		cmocka_unit_test(the_known_do_not_wait),
 		cmocka_unit_test(new_ones_ask_first),
+		cmocka_unit_test(a_move_is_an_answer),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
