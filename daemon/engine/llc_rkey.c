@@ -481,6 +481,7 @@ static bool commit(struct smcr_lgr *lgr)
 	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, carrier, flow->peer_rkey.rkey);
 	bool ok = consistent(lgr, rmb) && (rmb || !smcr_peer_rmb_add(lgr, &rmb));
 	flow->peer_rkey.link = NULL;
+	smcr_llc_kick(lgr); /* what has waited for the end of the peer's exchange */
 	if (!ok)
 		return false;
 	smcr_peer_rmb_set(rmb, carrier, flow->peer_rkey.rkey, flow->peer_rkey.vaddr);
@@ -491,7 +492,6 @@ static bool commit(struct smcr_lgr *lgr)
 			smcr_peer_rmb_set(rmb, link, spec->rkey, spec->vaddr);
 	}
 	fail_links_without(lgr, rmb);
-	smcr_llc_kick(lgr);
 	return true;
 }
 

@@ -151,7 +151,7 @@ static void delete_unknown_rkeys(void **state)
 static enum pair_verdict see_reply(struct pair *pair, const struct pair_msg *msg, void *arg)
 {
 	(void)pair;
-	if (msg->is_clc || msg->is_cdc || !msg->llc.reply)
+	if (msg->is_clc || msg->is_cdc || !msg->llc.reply || msg->llc.type == SMCR_LLC_DELETE_LINK)
 		return PAIR_PASS;
 	*(struct smcr_llc_msg *)arg = msg->llc;
 	return PAIR_LOSE;
@@ -417,6 +417,32 @@ static void broken_continuations(void **state)
 	PROVES("SER-7 ERR-63");
 }
 
+/** A link that failed meanwhile is deleted when the exchange is over, also if the RMB is refused.
+ */
+static void a_deletion_follows_the_refusal(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(3, &c);
+	struct smcr_llc_msg reply = { 0 }, msg = confirm_rkey(5, 0x7000);
+	pair->filter = see_reply;
+	pair->filter_arg = &reply;
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	pair_fail_link(pair, S, 2);
+	pair_pump(pair);
+	assert_non_null(pair_link(pair, S, 2)); /* that would break the exchange */
+	msg = confirm_rkey_cont(3, 1, 0x7000);  /* names the link that it comes on */
+	pair_inject_llc(pair, C, 1, &msg);
+	pair_pump(pair);
+	assert_true(reply.confirm_rkey_cont.negative);
+	assert_null(pair_link(pair, S, 2));
+	pair->filter = NULL;
+	pair_exchange(pair, c);
+	pair_free(pair);
+	PROVES("SER-6 RKEY-8");
+}
+
 static void missing_tokens_fail_the_link(void **state)
 {
 	(void)state;
@@ -531,6 +557,7 @@ int main(void)
 		cmocka_unit_test(refused_for_good),
 		cmocka_unit_test(tokens_come_into_force_together),
 		cmocka_unit_test(broken_continuations),
+		cmocka_unit_test(a_deletion_follows_the_refusal),
 		cmocka_unit_test(missing_tokens_fail_the_link),
 		cmocka_unit_test(overtaken_by_a_link),
 		cmocka_unit_test(contradicting_tokens),
