@@ -47,11 +47,14 @@ void smcr_conn_new_token(struct smcr_conn *conn)
 
 void smcr_conn_promise(struct smcr_conn *conn, struct smcr_link *link)
 {
-	if (conn->rv.link)
-		conn->rv.link->num_promised--;
+	struct smcr_link *left = conn->rv.link;
 	conn->rv.link = link;
 	if (link)
 		link->num_promised++;
+	if (left) {
+		left->num_promised--;
+		smcr_llc_link_less_busy(left);
+	}
 }
 
 void smcr_conn_raise(struct smcr_conn *conn, const struct smcr_conn_event *event)

@@ -482,8 +482,7 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 	flush_unposted(link);
 	post_waiting_llc(link);
 	resume_waiting(link);
-	if (link->deletion.state == SMCR_DELETION_WANTED && link->state == SMCR_LINK_ACTIVE)
-		smcr_llc_kick(link->lgr); /* perhaps it was the last that had to drain */
+	smcr_llc_link_less_busy(link);
 }
 
 void smcr_engine_qp_failed(struct smcr_engine *engine, uint64_t link_ref, const char *text)

@@ -403,6 +403,9 @@ bool smcr_llc_another_stays(const struct smcr_link *link);
 void smcr_llc_want_deletion(struct smcr_link *link, uint32_t reason);
 /** Server: a link that may be deleted now, or NULL. */
 struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr);
+/** Requests on the link have completed, or CLC has put a connection elsewhere: its deletion may be
+ *  due. */
+void smcr_llc_link_less_busy(struct smcr_link *link);
 /** Client: ask for the deletion of links that have failed, or are not wanted any more, and of which
  *  the server has not been told yet. */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr);

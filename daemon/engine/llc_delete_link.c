@@ -85,6 +85,7 @@ void smcr_llc_cancel_deletion(struct smcr_link *link)
 	link->disabled = link->deletion.for_drain = false;
 	stop_timer(link);
 	smcr_event_link_up(link);
+	smcr_llc_kick(link->lgr); /* another one may go now (drain.c) */
 }
 
 /** May the deletion begin, because nothing of ours is under way on the link, or because
@@ -105,6 +106,12 @@ struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr)
 			return link;
 	}
 	return NULL;
+}
+
+void smcr_llc_link_less_busy(struct smcr_link *link)
+{
+	if (link->state == SMCR_LINK_ACTIVE && is_due(link))
+		smcr_llc_kick(link->lgr);
 }
 
 /* ---- server: the order goes out, the reply comes ---- */

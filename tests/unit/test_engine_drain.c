@@ -269,6 +269,62 @@ static void a_port_that_comes_back_stays_out_of_use(void **state)
 	pair_free(pair);
 }
 
+/** One RNIC is used again while its link waits to go: then that of the other one may. */
+static void the_other_one_goes_instead(void **state)
+{
+	(void)state;
+	int c;
+	struct pair *pair = pair_grouped(2, &c);
+	pair->side[S].hold_completions = true;
+	pair_send(pair, c, S, 100, 1);
+	pair_pump(pair);
+	const struct smcr_link *busy = pair_end(pair, c, S)->smc->tx.link;
+	size_t first = busy->device->info.id == pair_device(S, 0).id ? 0 : 1;
+	drain(pair, S, first, true);
+	pair_pump(pair);
+	assert_int_equal(busy->deletion.state, SMCR_DELETION_WANTED);
+	drain(pair, S, !first, true);
+	pair_pump(pair);
+	drain(pair, S, first, false);
+	pair->side[S].hold_completions = false;
+	pair_run(pair, 10 * SECOND);
+	assert_int_equal(links_on(pair, S, first), 1);
+	assert_int_equal(links_on(pair, S, !first), 0);
+	pair_expect(pair, c, C, 100, 1);
+	assert_no_reset(pair, &c, 1);
+	pair_free(pair);
+}
+
+/** A link goes as soon as the last connection that it was promised to is elsewhere, or gone. */
+static void nobody_waits_for_the_time(void **state)
+{
+	(void)state;
+	for (int dies = 0; dies < 2; dies++) {
+		int c;
+		struct pair *pair = pair_grouped(2, &c);
+		struct pair_pick pick = {
+			.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+		};
+		pair_set_pick(pair, &pick);
+		int fresh = pair_connect(pair, C);
+		pair_pump(pair);
+		const struct smcr_conn *conn = pair_end(pair, fresh, S)->smc;
+		size_t n = conn->rv.link->device->info.id == pair_device(S, 0).id ? 0 : 1;
+		drain(pair, S, n, true);
+		pair_pump(pair);
+		assert_int_equal(links_on(pair, S, n), 1);
+		if (dies)
+			smcr_conn_give_up(pair_end(pair, fresh, S)->smc, SMCR_REASON_INTERNAL);
+		pair_set_pick(pair, NULL);
+		pair_pump(pair);
+		assert_int_equal(links_on(pair, S, n), 0);
+		if (!dies)
+			pair_exchange(pair, fresh);
+		assert_no_reset(pair, &c, 1);
+		pair_free(pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -278,6 +334,8 @@ int main(void)
 		cmocka_unit_test(no_group_begins_on_it),
 		cmocka_unit_test(another_one_takes_its_place),
 		cmocka_unit_test(one_of_several_keeps_a_link),
+		cmocka_unit_test(the_other_one_goes_instead),
+		cmocka_unit_test(nobody_waits_for_the_time),
 		cmocka_unit_test(both_sides_at_once),
 		cmocka_unit_test(while_a_link_is_added),
 		cmocka_unit_test(a_port_that_comes_back_stays_out_of_use),
