@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A TCP socket arrives: is it fit, which way does it go. */
+/* A program hands a TCP socket over: whether it can use SMC-R, and which way it goes. */
 #include <errno.h>
 #include <linux/socket.h>
 #include <string.h>
@@ -10,7 +10,8 @@
 
 /* ---- facts ---- */
 
-/* The addresses as the program knows them. During connect() only the program can tell the peer's.
+/* Fill in the addresses as the program knows them. During connect() the kernel does not tell the
+ * peer's address, so the program's message has to.
  */
 static int fill_name(struct client_conn *conn, const struct conn_offer *offer)
 {
@@ -60,8 +61,9 @@ static uint32_t judge_option(const struct client_conn *conn, const struct rdv_op
 static uint32_t judge(const struct client_conn *conn, int verdict_error,
 		      const struct rdv_verdict *verdict)
 {
-	/* The socket is fit but for the option. During connect() the check ends one step earlier:
-	 * without BPF it cannot learn the peer's address, which the program has told us. */
+	/* The TCP option cannot be seen (no BPF), and nothing else is wrong with the socket. During
+	 * connect() rdv_verify_socket() ends one step earlier, with -ENOTCONN: without BPF it
+	 * cannot learn the peer's address, which the program has told. */
 	bool no_option = !conn->conns->config.option &&
 			 (verdict_error == -EOPNOTSUPP ||
 			  (verdict_error == -ENOTCONN && verdict->local.family != 0));
@@ -78,7 +80,7 @@ static uint32_t judge(const struct client_conn *conn, int verdict_error,
 	if (to_itself(conn))
 		return SMCR_REASON_OWN_HOST;
 	if (conn->kind == IPC_HANDOVER_CONNECTING && !no_option)
-		return SMCR_REASON_NONE; /* settled later */
+		return SMCR_REASON_NONE; /* judged when the TCP handshake is over */
 	return judge_option(conn, &verdict->option);
 }
 
@@ -87,9 +89,9 @@ static int find_peer(struct client_conn *conn)
 {
 	union ipc_addr peer;
 	int r = rdv_read_name(conn->tcp, true, &peer);
-	if (r < 0) /* the peer has reset the connection since the handshake ended */
+	if (r < 0) /* the peer has reset the connection after the handshake */
 		return r == -ENOTCONN ? -ECONNRESET : r;
-	/* The program's word counts for its own getpeername() only. */
+	/* The address that the program gave is used for its own getpeername() only. */
 	conn->name.peer = peer;
 	conn->peer = rdv_addr_of(&peer);
 	return 0;
@@ -126,8 +128,8 @@ static void on_connected(void *ctx, int error, const struct rdv_option_state *st
 
 /* ---- the way it goes ---- */
 
-/* Give the program its pair end, and go on. @return 0, or a negative errno: the connection has
- * ended
+/* Give the program its pair end, and wait for the handshake or begin the rendezvous. @return 0, or
+ * a negative errno: the connection has ended
  */
 static int hand_out_pair(struct client_conn *conn)
 {

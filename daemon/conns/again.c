@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A client's rendezvous broke: the peer answered with something that is no CLC message, reset the
- * connection, or said nothing. Perhaps the peer never promised SMC-R (a middlebox sent the option
- * back, or who accepts there knows nothing of it). No byte of the program has passed, so the daemon
- * makes the connection once more as plain TCP, and the program does not hear of it.
+ * connection, or said nothing. Perhaps the peer never promised SMC-R: a middlebox sent the option
+ * back, or the program that accepts there knows nothing of SMC-R. No byte of the program has
+ * passed, so the daemon makes the connection once more as plain TCP, and the program does not
+ * notice.
  */
 #include <errno.h>
 
@@ -31,7 +32,7 @@ static void on_connected_again(void *ctx, int error, const struct rdv_option_sta
 	batch_end(conn->conns->batch);
 }
 
-/* What is this host's own fault says nothing of the peer. */
+/* A failure that this host caused teaches nothing about the peer. */
 static void note_failure(struct client_conn *conn, int error, uint32_t reason)
 {
 	if (conn->meddled || (reason != SMCR_REASON_NONE && error != ECONNRESET))

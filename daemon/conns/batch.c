@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <utlist.h>
 
-#define MOST_AT_ONCE 4096 /* tasks before the event loop has its turn again */
+#define MOST_AT_ONCE 4096 /* tasks run before the event loop gets its turn */
 
 struct batch {
 	struct batch_callbacks callbacks;
 	unsigned int depth;
-	struct event *now_event;   /* there are tasks, and nobody here is at work */
-	struct event *later_timer; /* zero */
+	struct event *now_event;   /* active: `now` has tasks and no batch is open */
+	struct event *later_timer; /* fires at once, but after other events */
 	struct task *now, *later, *buried;
 };
 
@@ -67,7 +67,7 @@ void batch_end(struct batch *batch)
 	if (batch->depth == 1) {
 		run_now(batch);
 		batch->callbacks.leave(batch->callbacks.ctx);
-		if (batch->now) /* too many for one turn, or put there by leave() */
+		if (batch->now) /* more than MOST_AT_ONCE, or added by leave() */
 			event_active(batch->now_event, EV_TIMEOUT, 0);
 		batch_free_buried(batch);
 	}
@@ -117,7 +117,7 @@ static void on_later(evutil_socket_t fd, short what, void *arg)
 	(void)what;
 	batch_begin(batch);
 	DL_COUNT(batch->later, task, count);
-	/* Those that come again in the meantime wait for the next time. */
+	/* Tasks that are added while these run wait for the next turn. */
 	while (batch->later && count-- > 0) {
 		task = take_first(&batch->later);
 		task->run(task);

@@ -2,11 +2,11 @@
 /**
  * @file batch.h
  * Work that is put off: to the end of the batch of engine calls that is under way, or until others
- * had their turn; and objects that are freed when nothing on the stack can know them any more.
+ * had their turn. Objects, too, are freed late: when no function on the stack can still use them.
  *
  * The engine may only be called between batch_begin() and batch_end(), and not from its own
- * operations. So those note what happened and put a task in the batch, which runs at the end of it,
- * or from the event loop if the engine was called by others.
+ * operations. So the operations note what happened and add a task. The task runs at the end of the
+ * batch, or from the event loop if somebody outside daemon/conns called the engine.
  */
 #ifndef SMCRD_DAEMON_CONNS_BATCH_H
 #define SMCRD_DAEMON_CONNS_BATCH_H
@@ -16,39 +16,40 @@
 struct batch;
 struct event_base;
 
-/** What the owner of the work embeds; zeroed: idle. It is in one list at a time. */
+/** The owner of the work embeds this; zeroed: idle. A task is in one list at a time. */
 struct task {
 	void (*run)(struct task *task);
-	struct task **list; /* that it is in; NULL: none */
+	struct task **list; /* the list that the task is in; NULL: none */
 	struct task *prev, *next;
 };
 
 struct batch_callbacks {
 	void *ctx;
 	void (*enter)(void *ctx); /* the outermost batch begins */
-	void (*leave)(void *ctx); /* it is over */
+	void (*leave)(void *ctx); /* the outermost batch ends */
 };
 
 /** @return 0 or -ENOMEM */
 int batch_new(struct event_base *base, const struct batch_callbacks *callbacks,
 	      struct batch **ret_batch);
-/** No task may be left but those of batch_bury(), which are run. NULL is allowed. */
+/** Only tasks of batch_bury() may be left; they are run. NULL is allowed. */
 void batch_free(struct batch *batch);
 
-/** Batches may be nested: the outermost one counts. */
+/** Batches may be nested; only the outermost one enters and leaves the engine. */
 void batch_begin(struct batch *batch);
 void batch_end(struct batch *batch);
 
-/** Run it at the end of this batch, or from the event loop. Nothing if that is due already. */
+/** Run the task at the end of this batch, or from the event loop. Nothing happens if the task is in
+ * a list already. */
 void batch_now(struct batch *batch, struct task *task);
-/** Run it after others had their turn. */
+/** Run the task after other events of the loop had their turn. */
 void batch_later(struct batch *batch, struct task *task);
-/** It need not run any more. Nothing if it is idle. */
+/** Do not run the task. Nothing happens if it is idle. */
 void batch_cancel(struct task *task);
-/** The task frees what it is part of, at the end of the outermost batch or when the batch is freed.
- *  May be called outside of one; then the next one does it. */
+/** Run the task, which frees the object that it is part of, at the end of the outermost batch or in
+ * batch_free(). Outside of a batch: at the end of the next one. */
 void batch_bury(struct batch *batch, struct task *task);
-/** Run those now: nothing on the stack knows what they free. */
+/** Run the tasks of batch_bury() now. No function on the stack may use what they free. */
 void batch_free_buried(struct batch *batch);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Descriptors that clients sent are closed here. close() of some files waits for others: a TCP
- * socket with SO_LINGER for its peer, a file of a user-space file system for the program behind it.
- * The event loop must not wait for either, so those are closed by threads, few at a time; and the
- * sessions of a user who sends many of them are ended. A user gets few threads, and no more than it
- * leaves to others: nobody waits for what somebody else has closed.
+ * This file closes descriptors that clients sent. close() of some files blocks: that of a TCP
+ * socket with SO_LINGER until its peer has answered, that of a file of a user-space file system
+ * until the program behind it has. The event loop must not block, so threads close such files. If
+ * too many of a user's descriptors wait to be closed, the user's sessions are ended. A user gets
+ * few threads, and never more than are left for others, so no user waits for files of another one.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -15,18 +15,18 @@
 
 #define THREADS_MAX     64
 #define THREADS_OF_USER 4
-#define OVERDUE         64 /* of one user: more is not taken */
+#define OVERDUE         64 /* waiting closes of one user, at which no more descriptors are taken */
 #define STACK_BYTES     (64 * 1024)
 
 struct waiting {
 	int fd;
-	struct quota *quota; /* stays as long as something is counted in it */
+	struct quota *quota; /* is not freed before quota->closing is 0 */
 	struct waiting *next;
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct waiting *queue; /* no thread has taken them yet */
-static unsigned int threads;  /* each with one that it closes */
+static struct waiting *queue; /* descriptors that no thread has taken yet */
+static unsigned int threads;  /* how many run; each closes one descriptor */
 
 static bool may_block(int fd)
 {
@@ -37,7 +37,7 @@ static bool may_block(int fd)
 	return linger.l_onoff && linger.l_linger > 0;
 }
 
-/* All below are called with the lock held, save for close_some(). */
+/* The lock is held in next_of(), start_thread() and may_have_thread(). */
 
 static bool may_have_thread(const struct quota *quota)
 {
@@ -45,7 +45,7 @@ static bool may_have_thread(const struct quota *quota)
 	return quota->closers < THREADS_OF_USER && quota->closers < free;
 }
 
-/* The thread gives itself back, and takes the next one that may have it. */
+/* A thread has closed `done`. @return the next descriptor for this thread; NULL: the thread ends */
 static struct waiting *next_of(struct waiting *done)
 {
 	struct quota *quota = done->quota;
@@ -78,7 +78,7 @@ static void *close_some(void *arg)
 	return NULL;
 }
 
-/* @return false: there is no thread to be had */
+/* @return false: the user may not have another thread, or none could be made */
 static bool start_thread(struct waiting *item)
 {
 	pthread_attr_t attr;
@@ -132,6 +132,6 @@ void close_foreign(int fd, struct quota *quota)
 	pthread_mutex_lock(&lock);
 	quota->closing++;
 	if (!start_thread(item))
-		LL_APPEND(queue, item); /* for a thread that has done something else */
+		LL_APPEND(queue, item); /* for a thread whose close() returns */
 	pthread_mutex_unlock(&lock);
 }

@@ -64,14 +64,15 @@ static void new_id(struct client_conn *conn)
 static void on_pair_ready(struct watch *watch, uint32_t events)
 {
 	struct client_conn *conn = container_of(watch, struct client_conn, pair_watch);
-	/* Room is told for every read of the program's: ask no longer than it is needed. */
+	/* The kernel reports EPOLLOUT after every read of the program: watch for it only while it
+	 * is needed. */
 	bool wanted = conn->pump.rx_full || conn->relay.rx_full || conn->shared.wants_empty;
 	if (events & EPOLLOUT && !wanted)
 		poller_modify(conn->conns->poller, watch, POLLER_INPUT);
 	if (conn->phase == PHASE_RELAY)
 		relay_note_pair(&conn->relay, events);
 	else
-		pump_note(&conn->pump, events); /* kept until there is an outcome */
+		pump_note(&conn->pump, events); /* kept until SMC-R or TCP carries the data */
 	conn_mark(conn);
 }
 
@@ -80,7 +81,7 @@ int conn_open_pair(struct client_conn *conn, bool plugged)
 	struct conns *conns = conn->conns;
 	int program = -1, r = -EADDRINUSE;
 	for (int i = 0; i < ID_TRIES && r == -EADDRINUSE; i++) {
-		if (i > 0) /* somebody squats on the name */
+		if (i > 0) /* another process has bound the name */
 			new_id(conn);
 		r = pair_open(&conn->name, plugged ? conns->plug_fd : -1, &conn->pair, &program);
 	}
@@ -91,7 +92,7 @@ int conn_open_pair(struct client_conn *conn, bool plugged)
 		       on_pair_ready);
 	if (r < 0) {
 		close(program);
-		pair_reset(&conn->pair); /* an end that is open says that the program has its own */
+		pair_reset(&conn->pair); /* an open pair.fd means that the program has its end */
 		return r;
 	}
 	return program;
@@ -133,8 +134,8 @@ void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, i
 	asker->outcome(asker, outcome, error, conn->reason, fd);
 }
 
-/* The rendezvous of a connection that nobody waits for goes on: its end is an orderly close then
- * (GEN-10). */
+/* When nobody waits any more, the rendezvous goes on, and the connection is closed in good order
+ * after it (GEN-10). */
 void conn_asker_forget(struct conn_asker *asker)
 {
 	if (asker->conn)
@@ -157,7 +158,7 @@ static void ask_for_room(struct client_conn *conn, bool full)
 		poller_modify(conn->conns->poller, &conn->pair_watch, POLLER_INPUT | EPOLLOUT);
 }
 
-/* The program broke the protocol of the memory that it shares with us. */
+/* The program broke the protocol of shared memory (docs/data-path.md). */
 static void violated(struct client_conn *conn)
 {
 	conns_log(conn->conns, LOG_WARNING,
@@ -189,7 +190,7 @@ static void run_pump(struct client_conn *conn)
 		conn->phase = PHASE_CLOSING;
 		poller_forget(conn->conns->poller, &conn->pair_watch);
 		conn_stop_watching(conn);
-		pair_finish(&conn->pair); /* all that the program gets has been delivered */
+		pair_finish(&conn->pair); /* the program has got all that it gets */
 		return;
 	}
 	ask_for_room(conn, conn->pump.rx_full || (shared && shared->wants_empty));
@@ -225,8 +226,9 @@ void conn_check_deadline(struct client_conn *conn, uint64_t now_ms)
 
 void conn_stop(struct client_conn *conn)
 {
-	/* Nobody will relay for a program that has its pair end: a peer that was told to go on over
-	 * TCP would be reset in the middle, one that is reset now can connect again. */
+	/* Once the daemon has ended nobody relays for a program that has a pair end. A peer that
+	 * was told to go on over TCP would be reset in the middle. A peer that is reset now can
+	 * connect again. */
 	if (conn->phase == PHASE_RENDEZVOUS && conn->smc && conn->pair.fd >= 0)
 		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
 	else if (conn->phase == PHASE_RENDEZVOUS && conn->smc)
@@ -272,8 +274,9 @@ static void abandon_if_closed(struct client_conn *conn)
 		conn_abandon(conn);
 }
 
-/* What an event means in a phase. Where nothing stands it means nothing: the engine has let go, or
- * others move the connection on (the TCP handshake, our Decline on its way, the one who ends it).
+/* What is done at an event in a phase. An event without an entry is ignored: the engine has let go
+ * of the connection, or something else moves the connection on (the end of the TCP handshake, the
+ * kernel taking our Decline, the function that ends the connection).
  */
 static void (*const life[NUM_PHASES][NUM_EVENTS])(struct client_conn *conn) = {
 	[PHASE_CONNECTING] = { [EVENT_READY] = abandon_if_closed },
@@ -295,7 +298,7 @@ static void live(struct client_conn *conn, enum conn_event event)
 		step(conn);
 }
 
-/* What was told while the engine could not be called, in the order in which it was; then bytes. */
+/* Carry out what was told while the engine could not be called, in order; then move bytes. */
 static void on_work(struct task *task)
 {
 	struct client_conn *conn = container_of(task, struct client_conn, work);
@@ -318,7 +321,7 @@ void conn_mark(struct client_conn *conn)
 		batch_now(conn->conns->batch, &conn->work);
 }
 
-/* Each is told once. */
+/* The engine tells each event once, so there is always a place. */
 static void note(struct told *told, enum conn_event event)
 {
 	if (told->count < TOLD_MAX)
@@ -347,7 +350,8 @@ enum ipc_conn_state conn_state(const struct client_conn *conn)
 	case PHASE_SMCR: return IPC_CONN_SMCR;
 	case PHASE_RELAY: return IPC_CONN_RELAY;
 	case PHASE_CLOSING:
-		/* Shut in both directions by the program: there until the peer ends it, as in TCP.
+		/* The program has shut down both directions: the connection exists until the peer
+		 * ends it, as with TCP.
 		 */
 		if (conn->tcp >= 0)
 			return IPC_CONN_SMCR;

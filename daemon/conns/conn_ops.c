@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The engine's operations on a connection (daemon/engine/ops.h). They come in the middle of an
- * engine call, made by this room or by others: nothing is done here that could call it again.
+ * The engine's operations on a connection (daemon/engine/ops.h). The engine calls them from inside
+ * a call of its own, whoever made that call. So nothing here may call the engine again.
  */
 #include <sys/syslog.h>
 
@@ -10,7 +10,7 @@
 void conns_clc_send(void *user, const uint8_t *msg, size_t len)
 {
 	struct client_conn *conn = user;
-	/* Without a stream TCP is gone, and the engine has been told or will be. */
+	/* No stream means that TCP is gone; the engine has been told so or will be. */
 	if (conn->stream && clc_stream_send(conn->stream, msg, len) < 0)
 		conns_log(conn->conns, LOG_ERR, "a CLC message of %zu bytes did not fit", len);
 }
@@ -53,7 +53,7 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		conn->why = event->why;
 		conn->broken = true;
 		if (event->rx_intact)
-			pump_last(&conn->pump); /* calls nothing that changes the engine */
+			pump_last(&conn->pump); /* changes nothing in the engine */
 		conn->pump.conn = NULL;
 		conn_note(conn, EVENT_RESET);
 		break;

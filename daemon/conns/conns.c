@@ -173,7 +173,7 @@ void conns_configure(struct conns *conns, const struct conns_config *config)
 	conns->config.busy_poll_us = config->busy_poll_us;
 	conns->config.limits = config->limits;
 	fill_limits(&conns->config.limits);
-	conns->config.limits.history = history; /* it has its memory */
+	conns->config.limits.history = history; /* the ring is not resized */
 	limits_changed(conns);
 }
 

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file conns.h
- * Connections that programs handed over: from the TCP socket through the rendezvous to SMC-R, or to
- * a relay after a fallback, to the end; and the bytes between a program's pair end and the engine.
+ * Connections that programs handed over, for their whole life: the TCP socket, the rendezvous,
+ * SMC-R or the relay after a fallback, the end. The bytes between a program's pair end and the
+ * engine are moved here too.
  *
- * One `struct conns` serves one engine on one libevent base; all of it runs on that base's thread.
- * Nothing here blocks. It knows no session and no frame: who hands a connection over, asks about
- * one or waits for its outcome (daemon/clients) calls what is declared here, and is called back by
- * what it embeds.
+ * One `struct conns` serves one engine on one libevent base, on the thread of that base. Nothing
+ * here blocks. This directory knows neither sessions nor frames of the Unix socket. Who hands a
+ * connection over, asks about one or waits for its outcome (daemon/clients) calls the functions
+ * below, and is called back through a structure that it embeds.
  */
 #ifndef SMCRD_DAEMON_CONNS_CONNS_H
 #define SMCRD_DAEMON_CONNS_CONNS_H
@@ -33,20 +34,20 @@ struct poller;
 /** A connection that is about to use SMC-R, or does. */
 struct conns_candidate {
 	const struct smcr_addr *local, *peer;
-	bool server;      /* its program has accepted it */
+	bool server;      /* the program called accept(), not connect() */
 	uint32_t mark;    /* SO_MARK */
-	uid_t uid;        /* of who called connect() or listen(), as far as it is known */
-	uint64_t program; /* what that said it is: ipc_program_id(); 0: nothing */
+	uid_t uid;        /* who called connect() or listen(), as far as it is known */
+	uint64_t program; /* ipc_program_id() of the program that the user said it is; 0: unknown */
 };
 
 /** How a rendezvous failed. */
 enum conns_failure {
 	CONNS_PATH_DEAD, /* RoCE to the peer does not work */
-	CONNS_NO_ANSWER, /* what came was no answer of an SMC-R peer, or nothing came */
+	CONNS_NO_ANSWER, /* the peer sent no CLC message, but something else or nothing */
 	CONNS_RESET,     /* the peer reset the connection */
 };
 
-/** A connection over SMC-R that is over. */
+/** A connection over SMC-R that has ended. */
 struct conns_ended {
 	const struct smcr_addr *local, *peer;
 	bool server;
@@ -59,25 +60,27 @@ struct conns_ended {
 enum conns_told_kind {
 	CONNS_REFUSED,    /* its socket was not taken: the program goes on with TCP */
 	CONNS_STAYED_TCP, /* its handshake, or this host, left it on TCP */
-	CONNS_FELL_BACK,  /* SMC-R was begun, and TCP carries the data now */
-	CONNS_BROKE,      /* SMC-R was begun, and the program got an error instead */
-	CONNS_WAS_RESET,  /* it was over SMC-R */
+	CONNS_FELL_BACK,  /* CLC was begun, and TCP carries the data now */
+	CONNS_BROKE,      /* CLC was begun, and the program got an error */
+	CONNS_WAS_RESET,  /* SMC-R carried it, and it was reset */
 };
 
-/** For operators. */
+/** What operators are told of a connection. */
 struct conns_told {
 	enum conns_told_kind kind;
 	const struct smcr_addr *local, *peer;
-	bool server; /* its program has accepted it */
+	bool server; /* the program called accept(), not connect() */
 	uid_t uid;
 	pid_t pid;            /* 0: not known */
 	const char *program;  /* name of its process; NULL or "": not known */
 	uint32_t reason;      /* enum smcr_reason: why not SMC-R */
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
-	const char *why;      /* BROKE, WAS_RESET: in words; may be NULL for BROKE */
+	const char
+		*why; /* for BROKE and WAS_RESET: the cause as a sentence; may be NULL for BROKE */
 };
 
-/** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
+/** What the rest of the daemon provides. Each is called on the event loop's thread and must not
+ * block. */
 struct conns_callbacks {
 	void *ctx; /* handed to each of them */
 
@@ -95,41 +98,41 @@ struct conns_callbacks {
 		    uint16_t *ret_vlan);
 
 	/**
-	 * Must this connection not use SMC-R, whatever its handshake agreed upon (SEC-4)? NULL:
-	 * none must not.
+	 * Is this connection to stay TCP, whatever its handshake agreed upon (SEC-4)? NULL: none
+	 * is.
 	 * @return why, or SMCR_REASON_NONE
 	 */
 	enum smcr_reason (*refuse)(void *ctx, const struct conns_candidate *candidate);
 
-	/** What may this connection need, from what others did? NULL: nobody knows. */
+	/** How much memory may this connection need, judging by earlier ones? NULL: unknown. */
 	struct smcr_needs (*expect)(void *ctx, const struct conns_candidate *candidate);
 
-	/** What became of rendezvous, for who learns from it; each may be NULL. `peer` has the port
-	 * of a server, 0 of a client. The engine must not be called. */
+	/** The outcome of a rendezvous, from which daemon/policy learns; each may be NULL. The port
+	 * of `peer` is that of a server, and 0 for a client. They must not call the engine. */
 	void (*worked)(void *ctx, const struct smcr_addr *peer);
 	void (*failed)(void *ctx, const struct smcr_addr *peer, enum conns_failure how);
 	void (*ended)(void *ctx, const struct conns_ended *ended);
-	/** It has filled a buffer that could be larger: `needs` says which. */
+	/** A connection has filled a buffer that could be larger; `needs` says which. */
 	void (*outgrown)(void *ctx, const struct conns_candidate *candidate,
 			 const struct smcr_needs *needs);
 
-	/** For operators; may be NULL. The engine must not be called. */
+	/** Tells operators; may be NULL. Must not call the engine. */
 	void (*told)(void *ctx, const struct conns_told *told);
-	/** The BPF programs have told of this one as plain TCP already; it was handed over and is
-	 * shown here. May be NULL. @param cookie  SO_COOKIE of its socket */
+	/** The BPF programs have recorded this connection as plain TCP, but it was handed over and
+	 * is shown here. May be NULL. @param cookie SO_COOKIE of its socket */
 	void (*settled_tcp)(void *ctx, uint64_t cookie);
 
 	/**
-	 * Only asked where the TCP option cannot be seen (no BPF): does the configuration say that
-	 * this peer speaks SMC-R? NULL: none does.
+	 * Asked only where the TCP option cannot be seen (no BPF): does the configuration say that
+	 * this peer speaks SMC-R? NULL: no peer does.
 	 */
 	bool (*assume_capable)(void *ctx, const struct smcr_addr *peer);
 
-	/** May memory of connections be replaced by other pages? Not where a device holds on to
-	 * what it was given. NULL: it may. */
+	/** May the pages of an element or send buffer be replaced by others at the same address?
+	 * Not if a device has pinned the memory. NULL: they may. */
 	bool (*can_share)(void *ctx);
 
-	/** One line, priority as in syslog.h, no newline. */
+	/** Logs one line without newline; priority as in syslog.h. */
 	void (*log)(void *ctx, int priority, const char *line);
 };
 
@@ -154,8 +157,8 @@ struct conns_config {
 	struct event_base *base;
 	struct smcr_engine *engine;
 	struct rdv_option *option; /* NULL where the TCP option cannot be used (no BPF) */
-	bool shared_memory;        /* connections may share memory with their program, */
-	uint32_t busy_poll_us;     /* and it is looked at for so long after activity */
+	bool shared_memory;        /* programs may map the memory of their connections */
+	uint32_t busy_poll_us;     /* how long that memory is polled after activity */
 	struct conns_limits limits;
 	struct conns_callbacks callbacks;
 };
@@ -165,29 +168,30 @@ struct conns_config {
 int conns_new(const struct conns_config *config, struct conns **ret_conns);
 
 /**
- * From here on go by other values of `shared_memory`, `busy_poll_us` and `limits`. Connections and
- * sessions that are there stay, also beyond a limit.
+ * Use the new values of `shared_memory`, `busy_poll_us` and `limits` from now on. Existing
+ * connections and sessions stay, also beyond a limit.
  */
 void conns_configure(struct conns *conns, const struct conns_config *config);
 
 /**
- * Orderly stop: what is in rendezvous is given up, what is relayed is reset. Call before
- * smcr_engine_shutdown(); the engine then ends the connections.
+ * Stop in good order: connections in rendezvous are given up, relays are reset. Call this before
+ * smcr_engine_shutdown(), by which the engine ends the other connections.
  */
 void conns_stop(struct conns *conns);
 bool conns_stopped(const struct conns *conns);
 
-/** How many there may be at a time: by the limits, and by the descriptors of this process. */
+/** How many connections there may be at a time, by the limits and by RLIMIT_NOFILE. */
 uint32_t conns_most(const struct conns *conns);
 
-/** Connections left (SMC-R, rendezvous and relays). The daemon waits for 0, with patience, to stop.
+/** How many connections are left (SMC-R, rendezvous and relays). A daemon that stops waits for 0,
+ * up to a limit.
  */
 size_t conns_active(const struct conns *conns);
 
 /**
- * Free everything. Connections that are left see ECONNRESET, their TCP connections a RST. Call
- * after smcr_engine_free(), or with an engine that will not be run again, when nobody waits for an
- * outcome any more. NULL is allowed.
+ * Free everything. Programs of connections that are left get ECONNRESET, and their peers a RST.
+ * Call this after smcr_engine_free() (or when the engine will not be run again), and when nobody
+ * waits for an outcome any more. NULL is allowed.
  */
 void conns_free(struct conns *conns);
 
@@ -199,28 +203,29 @@ void conns_event(void *user, const struct smcr_conn_event *event);
 /* ---- what others share with the connections */
 
 struct batch *conns_batch(const struct conns *conns);
-/** The same poller may watch other descriptors: its rounds are batches. */
+/** The poller of the pair ends. Others may add descriptors to it: their callbacks run inside a
+ * batch. */
 struct poller *conns_poller(const struct conns *conns);
 struct smcr_engine *conns_engine(const struct conns *conns);
 uint64_t conns_now_ms(void);
-/** The same in microseconds. */
+/** As conns_now_ms(), in microseconds. */
 uint64_t conns_now_us(void);
 void conns_log(const struct conns *conns, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* ---- handing over */
 
-/** Who hands a connection over, and waits for what comes of it; embedded by that. */
+/** Embedded by who hands a connection over and waits for the outcome. */
 struct conn_asker {
-	struct client_conn *conn; /* NULL: it waits for nothing */
-	/** Once. `fd` (or -1) goes to the program and is taken over. */
+	struct client_conn *conn; /* NULL: waits for nothing */
+	/** Called once. `fd` (or -1) is for the program; the callee owns it from then on. */
 	void (*outcome)(struct conn_asker *asker, enum ipc_outcome outcome, int error,
 			uint32_t reason, int fd);
 };
 
 struct quota;
 
-/** What there is to know of a TCP socket that is handed over. */
+/** A TCP socket that is handed over, with all that is known of it. */
 struct conn_offer {
 	const struct ipc_handover *msg;
 	struct ucred cred;   /* of the program */
@@ -232,47 +237,51 @@ struct conn_offer {
 };
 
 /**
- * Take a TCP socket, which is this module's from then on, also on failure.
- * @return 0: the outcome comes, or has come; -EUSERS: the user has too many connections; another
- *         negative errno: no pair can be made, nothing was done to the socket
+ * Take a TCP socket over. The caller must not use `tcp` any more, whatever the result.
+ * @return 0: asker->outcome() has been called or will be; -EUSERS: too many connections, or no
+ *         memory; another negative errno: no pair can be made, and the TCP socket is as it was
  */
 int conns_adopt(struct conns *conns, const struct conn_offer *offer, int tcp);
-/** A program's TCP socket was not even taken: it is counted, and told of.
+/** Count, and tell operators of, a TCP socket that the daemon did not take over.
  *  @param reason  enum smcr_reason */
 void conns_note_refused(struct conns *conns, const struct ucred *cred, int tcp, bool server,
 			uint32_t reason);
-/** It waits no longer: the connection goes on without. */
+/** The asker waits no longer; its connection goes on. */
 void conn_asker_forget(struct conn_asker *asker);
 
 /* ---- asking */
 
-/* Whoever asks about a connection shows a descriptor of it. These give -EACCES: it is none. */
+/* Who asks about a connection shows a descriptor of it. These functions give -EACCES if the
+ * descriptor is not one of a connection's. */
 
-/** What STATUS says. @param ret_tcp  the TCP socket goes back to the program; -1: it does not */
+/** Answer STATUS. @param ret_tcp the TCP socket, which goes back to the program; -1: the daemon
+ * keeps it */
 int conns_status(struct conns *conns, int proof, uint8_t flags, struct ipc_status *ret_status,
 		 int *ret_tcp);
-/** Do what the program asks of the TCP socket; value, length and result are put into `msg`. */
+/** Get or set an option of the TCP socket for the program; value, length and result are put into
+ * `msg`. */
 int conns_sockopt(struct conns *conns, int proof, struct ipc_sockopt *msg);
 
 /**
- * A program that shows its pair end wants the connection's memory (docs/data-path.md).
- * @param ret_fd  granted: the memory, for the program; else -1
+ * A program that shows its pair end asks to share the connection's memory (docs/data-path.md).
+ * @param ret_fd  the memory, for the program, if it was granted; else -1
  */
 int conns_share(struct conns *conns, int proof, const struct ipc_memory_request *msg,
 		struct ipc_memory *ret_memory, int *ret_fd);
 
-/** Who waits until it is settled whether SMC-R or TCP carries the data; embedded by that. */
+/** Embedded by who waits until it is settled whether SMC-R or TCP carries the data. */
 struct conn_watcher {
-	struct client_conn *conn; /* NULL: it waits for nothing */
-	/** Once. NULL: there is nothing to tell, the daemon ends. */
+	struct client_conn *conn; /* NULL: waits for nothing */
+	/** Called once. `view` is NULL if the daemon ends before there is an outcome. */
 	void (*settled)(struct conn_watcher *watcher, const struct client_conn_view *view);
 	struct conn_watcher *prev, *next;
 };
 
 /**
- * What became of a connection: `proof` may be a pair end or the TCP socket that was handed over.
- * @param watcher  NULL, or called when it is no longer pending, if it is now
- * @return 0; -EACCES; -ENOENT: it is not remembered
+ * What became of a connection. `proof` is a pair end or the TCP socket that was handed over.
+ * @param watcher  NULL, or who is to be called back if the connection is pending now, as soon as it
+ *                 is not
+ * @return 0; -EACCES; -ENOENT: the connection has ended and is not in the history any more
  */
 int conns_info(struct conns *conns, int proof, struct conn_watcher *watcher,
 	       struct client_conn_view *ret_view);
@@ -284,43 +293,49 @@ void conn_watcher_forget(struct conn_watcher *watcher);
 struct quota {
 	uid_t uid;
 	uint32_t sessions, conns, failed, shared;
-	uint32_t tools;   /* its sessions of those that are reserved */
-	uint32_t closing; /* descriptors whose close() may block: closer.c's */
-	uint32_t closers; /* threads that close them */
-	bool limited;     /* at one of its limits: nothing is promised to its peers */
+	uint32_t tools;   /* its sessions among those reserved for administrators' tools */
+	uint32_t closing; /* descriptors whose close() may block and has not returned (closer.c) */
+	uint32_t closers; /* threads of closer.c that work for this user */
+	bool limited;     /* at one of its limits: its new connections carry no SMC-R option */
 	uint64_t limit_logged_ms;
 	size_t unsent;   /* bytes of replies that its tools have not read */
-	uint64_t served; /* its last turn among those who wait: daemon/clients/pace.c */
-	bool abandoned;  /* nobody but closer.c knows it any more */
+	uint64_t served; /* its last turn among the users who wait (daemon/clients/pace.c) */
+	bool abandoned;  /* only closer.c uses this quota any more, and frees it */
 	UT_hash_handle hh;
 };
 
-/** The quota of a uid, made if need be; NULL: no memory. */
+/** The quota of a uid, which is made if there is none. NULL: no memory. */
 struct quota *quota_get(struct conns *conns, uid_t uid);
-/** Free it if nothing counts on it any more. */
+/** Free the quota if it counts nothing any more. */
 void quota_put(struct conns *conns, struct quota *quota);
-/** May the user open one more session? @param ret_why  if not: a sentence of up to `len` bytes */
+/** May the user open one more session? @param ret_why set if not: a sentence of less than `len`
+ * bytes */
 bool limits_allow_session(struct conns *conns, struct quota *quota, char *ret_why, size_t len);
-/** Take one of those that are kept for administrators' tools. @return false: there is none */
+/** Take one of the sessions that are reserved for administrators' tools. @return false: none is
+ * left */
 bool limits_take_reserved(struct conns *conns);
 void limits_give_reserved(struct conns *conns);
-/** So many more bytes of replies wait until the user reads. @return false: these are too many */
+/** The bytes of replies that the user's tools have not read have changed by `change`. @return
+ * false: they are too many now */
 bool limits_count_unsent(struct quota *quota, ssize_t change);
 /** A session was opened, or has ended. */
 void limits_count_session(struct conns *conns, struct quota *quota, int change);
-/** Something failed that does when there are no descriptors left. @return is it that? */
+/** To be called when something failed that fails if the process has no descriptors left. @return
+ * true: that is the cause */
 bool limits_out_of_descriptors(struct conns *conns);
-/** Give the spare descriptor up, for a session that has to be refused. @return false: there is none
+/** Close the spare descriptor, so that a session can be accepted and refused. @return false: it is
+ * closed already
  */
 bool limits_spend_spare(struct conns *conns);
 void limits_get_spare(struct conns *conns);
 
 /**
- * Close a descriptor that came from a client; -1 is allowed. Such a close() may block: on lingering
- * TCP sockets, on files of network or user-space file systems. `quota` is that of the client.
+ * Close a descriptor that a client sent; -1 is allowed. A close() that may block runs in a thread:
+ * that of a lingering TCP socket, or of a file of a network or user-space file system. `quota` is
+ * the client's.
  */
 void close_foreign(int fd, struct quota *quota);
-/** Are those that are not closed yet so many that no more are taken? */
+/** Are so many descriptors of this user waiting to be closed that no more are accepted from it? */
 bool close_overdue(const struct quota *quota);
 
 #endif

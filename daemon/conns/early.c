@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connect() does not wait for the peer's accept(): with TCP it does not, and the server's side of a
- * rendezvous may begin only then. So a program is told that it is connected a short time after the
- * TCP handshake, whatever the rendezvous has come to. What it writes waits in the pair until SMC-R
- * or TCP carries it.
+ * With TCP, connect() does not wait for the peer's accept(). The server's part of a rendezvous may
+ * begin with accept() only. So connect() returns a short time after the TCP handshake, whether or
+ * not the rendezvous has ended. What the program writes meanwhile waits in the pair until SMC-R or
+ * TCP carries it.
  *
- * All connections wait equally long, so the list is in the order of their times.
+ * All connections wait equally long, so the list is in the order of its deadlines.
  */
 #include "daemon/conns/internal.h"
 

@@ -9,7 +9,7 @@
 
 /* ---- TCP ---- */
 
-/* RST, also if other descriptors of the socket are open somewhere. */
+/* Send RST, also if other processes have descriptors of the socket. */
 static void reset_tcp(struct client_conn *conn)
 {
 	const struct sockaddr unspec = { .sa_family = AF_UNSPEC };
@@ -31,7 +31,7 @@ void conn_close_tcp(struct client_conn *conn)
 		return;
 	shutdown(conn->tcp, SHUT_WR);
 	rdv_linger_restore(conn->tcp, &background);
-	close_foreign(conn->tcp, conn->quota); /* the program may set SO_LINGER meanwhile */
+	close_foreign(conn->tcp, conn->quota); /* the program may have set SO_LINGER again */
 	conn->tcp = -1;
 }
 
@@ -45,7 +45,7 @@ void conn_let_go_of_tcp(struct client_conn *conn)
 
 /* ---- what others may learn ---- */
 
-/* A client's port says nothing about it. */
+/* The port of a client is chosen for one connection, so nothing is learnt about it. */
 static struct smcr_addr learnt_peer(const struct client_conn *conn)
 {
 	struct smcr_addr peer = conn->peer;
@@ -97,7 +97,7 @@ void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const 
 		callbacks->told(callbacks->ctx, &told);
 }
 
-/* What smcrd's own end cuts short says nothing. */
+/* A connection that the end of smcrd cuts short teaches nothing. */
 static void note_end(const struct client_conn *conn)
 {
 	const struct conns_callbacks *callbacks = &conn->conns->config.callbacks;
@@ -169,7 +169,7 @@ void conn_fail(struct client_conn *conn, int error, uint32_t reason)
 		conn_tell(conn, CONNS_BROKE, reason ? NULL : strerror(conn->error));
 	conn_stop_watching(conn);
 	if (connect_failed)
-		conn_let_go_of_tcp(conn); /* it is the program's to try again, if it asks */
+		conn_let_go_of_tcp(conn); /* its program may take it back */
 	else
 		reset_tcp(conn);
 	if (conn->pair.fd >= 0) {
@@ -203,7 +203,7 @@ void conn_drop(struct client_conn *conn)
 	conn_end(conn);
 }
 
-/* A program that was given the end of the stream keeps it. */
+/* A program that has seen end of file must not get ECONNRESET. */
 static void reset_pair(struct client_conn *conn)
 {
 	if (conn->pump.rx_ended || conn->relay.rx_ended)
@@ -229,9 +229,10 @@ void conn_closed(struct client_conn *conn)
 {
 	conn_stop_watching(conn);
 	conn_unshare(conn);
-	/* RST and A run in parallel (ABORT-2), but RST must not overtake the data posted before A:
-	 * the peer's program would lose an answer that TCP would have brought. Posted requests
-	 * leave when the devices have their turn. */
+	/* The RST and the CDC message with the A flag run in parallel (ABORT-2). But the RST must
+	 * not overtake data that was posted before: the peer's program would lose an answer that
+	 * TCP would have delivered. Posted requests leave when the devices have had their turn, so
+	 * the RST waits for one turn. */
 	if (conn->tcp_reset && conn->tcp >= 0 && !conn->reset_waits) {
 		conn->reset_waits = true;
 		conn_put_off(conn, EVENT_CLOSED);
@@ -274,7 +275,7 @@ int conn_take_back(struct client_conn *conn)
 	conn_stop_watching(conn);
 	conn_let_go_of_tcp(conn);
 	conn->tcp = -1;
-	conn->relay.pair = NULL; /* nothing to count: it is out of our sight now */
+	conn->relay.pair = NULL; /* no bytes were counted, and none will be */
 	conn->handed_back = true;
 	pair_reset(&conn->pair);
 	history_add(conn, CLIENT_MODE_TCP, IPC_CONN_CLOSED);

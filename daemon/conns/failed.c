@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that failed, while their programs may still ask why. */
+/* Records of connections that failed, kept for a minute so that their programs can ask why. */
 #include <stdlib.h>
 
 #include "daemon/conns/internal.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Snapshots of live connections, and the last ones that ended or stayed plain TCP. */
+/* Views of live connections, and a ring of the last ones that ended or stayed plain TCP. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,8 @@ void history_free(struct conns *conns)
 	}
 }
 
-/* A peer may send any code: what there are too many of counts without it. */
+/* A peer may send any code. When there are too many different ones, new codes are not counted
+ * apart. */
 static struct reason_count *find_count(struct conns *conns, const struct reason_pair *pair)
 {
 	struct reason_count *count;
@@ -130,8 +131,8 @@ void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_
 	view->mode = mode;
 	view->state = state;
 	view->ended = true;
-	view->ended_ms = now; /* a point in time until it is shown */
-	/* Plain TCP that never was relayed is out of our sight. */
+	view->ended_ms = now; /* here a point in time; a view gets the time since then */
+	/* The daemon sees the bytes of plain TCP only if it has relayed them. */
 	view->bytes_known = mode != CLIENT_MODE_TCP || conn->relay.pair;
 	conns->remembered++;
 	conns->history_at = (conns->history_at + 1) % conns->config.limits.history;
@@ -162,7 +163,7 @@ void conns_note_refused(struct conns *conns, const struct ucred *cred, int tcp, 
 		callbacks->told(callbacks->ctx, &told);
 }
 
-/* The newest is 1. */
+/* The n-th newest entry of the ring, counted from 1. */
 static const struct client_conn_view *remembered(const struct conns *conns, uint32_t nth)
 {
 	uint32_t size = conns->config.limits.history;
@@ -194,7 +195,7 @@ bool history_find_tcp(const struct conns *conns, uint64_t cookie, struct client_
 	return false;
 }
 
-/* @return did `fn` want all of them? */
+/* @return false: `fn` has ended the walk */
 static bool walk_live(const struct conns *conns, struct conns_place *place,
 		      bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
 {
@@ -210,7 +211,8 @@ static bool walk_live(const struct conns *conns, struct conns_place *place,
 	return true;
 }
 
-/* The newest that is remembered has the number conns->remembered. */
+/* Entries of the ring are numbered in the order in which they were made; the newest has the number
+ * conns->remembered. */
 static bool walk_ended(const struct conns *conns, struct conns_place *place,
 		       bool (*fn)(void *arg, const struct client_conn_view *view), void *arg)
 {

@@ -1,31 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file internal.h
- * What the files of this room share. Nothing outside daemon/conns includes it.
+ * What the files of daemon/conns share. No file outside daemon/conns includes this header.
  *
- *   conns.c       life of the whole, deadlines, views' counters
+ *   conns.c       struct conns: creation, stop, deadlines, counters
  *   batch.c       engine batches, work that was put off
- *   adopt.c       a TCP socket arrives: is it fit, which way does it go
- *   rendezvous.c  CLC on it, and what the engine is told of it
+ *   adopt.c       a program hands a TCP socket over: SMC-R or plain TCP?
+ *   rendezvous.c  CLC on the TCP socket, and what the engine is told
  *   conn.c        one connection: its life as a table of phase and event
- *   ends.c        the ways in which it ends, and what others learn from that
- *   outcome.c     fallback, SMC-R
+ *   ends.c        the ways in which a connection ends, and what others learn from that
+ *   outcome.c     the rendezvous has ended in SMC-R or in fallback
  *   conn_ops.c    the engine's CLC and event operations
  *   early.c       connect() returns before the outcome
- *   again.c       the connection is made once more as plain TCP
- *   shown.c       what a program may ask that shows a descriptor    failed.c  also of what failed
- *   watchers.c    who waits until a connection is settled
- *   sockopt.c     which options programs may use
- *   tcpinfo.c     what TCP would tell of the stream
- *   pair.c        the socket pair                     pump.c, relay.c   bytes
+ *   again.c       a connection whose rendezvous broke is made once more as plain TCP
+ *   shown.c       questions of a program that shows a descriptor of its connection
+ *   failed.c      what is kept of connections that failed, for such questions
+ *   watchers.c    sessions that wait until a connection is settled
+ *   sockopt.c     socket options of the TCP socket behind a pair end
+ *   tcpinfo.c     TCP_INFO and SIOCOUTQ of the program's stream
+ *   pair.c        the socket pair between program and daemon
+ *   pump.c        bytes between the pair and the engine
+ *   relay.c       bytes between the pair and TCP, after a fallback
  *   share.c       a program asks for the memory of its connection
  *   shared.c      bytes through memory that the program has mapped
- *   lookout.c     which such memory is looked at without an event
- *   poller.c      edge-triggered readiness            history.c   connections that ended, views
- *   order.c       all connections by their numbers, for views in parts
- *   limits.c      what all this may amount to, and no promises above it
- *   closer.c      close() that may block
- *   trim.c        memory of connections that have ended
+ *   lookout.c     which of that memory the daemon polls
+ *   poller.c      edge-triggered readiness
+ *   history.c     connections that ended, views
+ *   order.c       all connections by their numbers, for views that come in parts
+ *   limits.c      how many connections, sessions and descriptors there may be
+ *   closer.c      calls of close() that may block
+ *   trim.c        memory of ended connections goes back to the system
  */
 #ifndef SMCRD_DAEMON_CONNS_INTERNAL_H
 #define SMCRD_DAEMON_CONNS_INTERNAL_H
@@ -52,18 +56,19 @@
 
 enum conn_phase {
 	PHASE_CONNECTING, /* TCP handshake of a non-blocking connect() */
-	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC: the engine has it */
-	PHASE_FALLBACK,   /* over to TCP as soon as our Decline is with the kernel */
+	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC; the engine runs them */
+	PHASE_FALLBACK,   /* plain TCP as soon as the kernel has taken our Decline */
 	PHASE_AGAIN, /* the rendezvous broke: the connection is being made again as plain TCP */
 	PHASE_SMCR,
 	PHASE_RELAY,
-	PHASE_CLOSING, /* the program's side is over; the engine has still to say CLOSED */
+	PHASE_CLOSING, /* the program's side is over; the engine's CLOSED is awaited */
 	PHASE_DEAD,    /* to be freed */
 };
 #define NUM_PHASES (PHASE_DEAD + 1)
 
-/* What happens to it. What the engine tells is noted, and carried out when it may be called again;
- * what it came with is in the connection. */
+/* What happens to a connection. The engine tells events from inside its calls. They are noted in
+ * `told`, with their details in the connection, and carried out when the engine may be called
+ * again. */
 enum conn_event {
 	EVENT_ESTABLISHED,
 	EVENT_RESET,
@@ -74,15 +79,16 @@ enum conn_event {
 };
 #define NUM_EVENTS (EVENT_READY + 1)
 
-/** What the engine has told and was not carried out yet, in its order: each at most once. */
+/** Events that the engine has told and that were not carried out yet, in their order. Each occurs
+ * at most once. */
 #define TOLD_MAX EVENT_READY
 struct told {
 	enum conn_event events[TOLD_MAX];
 	unsigned int count;
 };
 
-/** The program's TCP_KEEPIDLE and TCP_KEEPINTVL, seconds, where its TCP socket has the longest that
- *  the configuration wants instead; 0: it has the program's. */
+/** The program's TCP_KEEPIDLE and TCP_KEEPINTVL, in seconds, where the daemon has set a larger
+ * value on the TCP socket (`keepalive_min_s`). 0: the TCP socket has the program's own value. */
 struct own_keepalive {
 	int idle, interval;
 };
@@ -91,81 +97,81 @@ struct own_keepalive {
 struct client_conn {
 	struct conns *conns;
 	uint64_t id;
-	uint64_t number;   /* they are counted from 1 */
-	struct ucred cred; /* of the session that handed it over */
+	uint64_t number;   /* connections are counted from 1 */
+	struct ucred cred; /* of the process that handed the connection over */
 	char program[CLIENT_PROGRAM_LEN];
-	uid_t claim_uid; /* of who claimed the socket or its listener; without BPF cred.uid */
+	uid_t claim_uid;        /* who claimed the socket or its listener; without BPF: cred.uid */
 	uint64_t claim_program; /* ipc_program_id(), 0: unknown */
 	struct quota *quota;
 	enum ipc_handover_kind kind;
-	bool require;    /* a fallback is an error */
-	bool early;      /* on the list of those whose program may be told before the outcome */
-	bool released;   /* that has happened: the program holds a pair end that is writable */
+	bool require;    /* the program wants an error instead of a fallback */
+	bool early;      /* in conns->early: connect() returns at `early_at_ms` at the latest */
+	bool released;   /* connect() returned before the outcome, with a writable pair end */
 	bool was_smcr;   /* the rendezvous succeeded */
-	bool was_shared; /* the program has, or had, the connection's memory */
-	bool again;      /* the connection is plain TCP because the rendezvous broke */
-	bool meddled;    /* somebody else has read from its TCP socket or written to it */
+	bool was_shared; /* the program has, or had, this connection's memory mapped */
+	bool again;      /* the rendezvous broke, so the connection was made again as plain TCP */
+	bool meddled;    /* another process has read from the TCP socket or written to it */
 	uint64_t early_at_ms;
 	enum conn_phase phase;
 	uint64_t started_ms;
 
 	int tcp;         /* -1: closed, or given back */
-	uint64_t cookie; /* SO_COOKIE of it */
-	bool armed;      /* SO_LINGER {1,0} is set on it; `linger` is the program's */
+	uint64_t cookie; /* SO_COOKIE of `tcp` */
+	bool armed;      /* SO_LINGER {1,0} is set on `tcp`; `linger` has the program's value */
 	struct linger linger;
 	struct own_keepalive keepalive;
 	struct smcr_addr local, peer;
 	struct ipc_pair_name name; /* id and both addresses in the socket's own family */
 
-	struct conn_asker *asker;      /* waits for the outcome */
-	struct conn_watcher *watchers; /* wait until it is settled */
+	struct conn_asker *asker;      /* who waits for the outcome of the handover; NULL: nobody */
+	struct conn_watcher *watchers; /* who waits until the connection is settled */
 	struct rdv_connect_wait *wait;
 	struct clc_stream *stream;
-	struct smcr_conn *smc; /* NULL: none, or the engine let go */
+	struct smcr_conn *smc; /* NULL: not in the engine yet, or the engine has let go of it */
 	struct pair pair;
 	struct watch pair_watch, tcp_watch;
 	struct pump pump;
-	struct shared shared; /* pump.shared, if it is */
+	struct shared shared; /* used while pump.shared points to it */
 	struct relay relay;
-	uint64_t relay_deadline_ms; /* the program is gone: without progress until then, reset */
+	uint64_t relay_deadline_ms; /* when a relay is reset whose program has closed; 0: never */
 
 	struct told told;
-	bool let_go; /* the engine has: FALLBACK, FAILED or CLOSED was told */
-	bool broken; /* RESET was told */
+	bool let_go; /* the engine has told FALLBACK, FAILED or CLOSED, and has forgotten it */
+	bool broken; /* the engine has told RESET */
 	bool path_dead, tcp_reset;
-	bool reset_waits;        /* CLOSED with tcp_reset is carried out a turn later */
-	struct smcr_needs needs; /* what it has needed, told with CLOSED */
+	bool reset_waits;        /* CLOSED with tcp_reset was put off by a turn */
+	struct smcr_needs needs; /* memory that the connection has needed; told with CLOSED */
 	int error;               /* positive errno */
 	uint32_t reason, peer_reason;
-	const char *why;  /* it was reset; NULL: with its group */
-	bool settled_tcp; /* by its handshake: the BPF programs have counted it */
-	bool handed_back; /* its program has the TCP socket and goes on with it */
+	const char *why;  /* why the connection was reset; NULL: because its link group ended */
+	bool settled_tcp; /* plain TCP by the TCP handshake; the BPF programs have counted it */
+	bool handed_back; /* the program has its TCP socket back and goes on with it */
 
-	struct task work;                /* see what was told, move bytes */
-	struct task later;               /* the same, after others had their turn */
-	struct task grave;               /* free it */
-	struct client_conn *prev, *next; /* all of them, newest first */
+	struct task work;                /* carry out `told`, move bytes */
+	struct task later;               /* marks `work` after other connections had their turn */
+	struct task grave;               /* frees the connection */
+	struct client_conn *prev, *next; /* all connections, newest first */
 	struct client_conn *early_prev, *early_next;
-	bool looked_at;    /* on that list */
-	uint64_t look_due; /* not before, microseconds */
+	bool looked_at;    /* in conns->looked_at */
+	uint64_t look_due; /* the next look comes no earlier, microseconds */
 	uint64_t look_pause;
 	struct client_conn *look_prev, *look_next;
 	UT_hash_handle hh; /* by id */
 };
 
-/** What is left of a connection that failed while its program may still ask why. */
+/** What is kept of a failed connection, so that its program can still ask for the error. */
 struct failed_conn {
 	uint64_t id;
 	uint64_t program_cookie;
 	int error;
 	uint32_t reason;
-	int tcp; /* -1, or the socket of a connect() that failed: may be had back */
+	int tcp; /* TCP socket of a failed connect(), for the program to take back; -1: none */
 	struct quota *quota;
 	uint64_t expires_ms;
 	UT_hash_handle hh; /* by id, oldest first */
 };
 
-/** Why connections are not SMC-R, ours and the peer's. */
+/** Why a connection is not SMC-R: this host's reason and the peer's. */
 struct reason_pair {
 	uint32_t own, peer;
 };
@@ -183,227 +189,234 @@ struct conns {
 	struct batch *batch;
 	struct poller *poller;
 	struct event *sweep_timer; /* deadlines of relays and failed connections */
-	struct event *early_timer; /* the first of `early` */
-	struct event *look_timer;  /* of `looked_at` */
-	uint64_t look_at;          /* when it is due, microseconds */
+	struct event *early_timer; /* due for the first connection of `early` */
+	struct event *look_timer;  /* due for `looked_at` */
+	uint64_t look_at;          /* when look_timer is due, microseconds */
 	struct event *trim_timer;
-	uint32_t most_conns; /* at a time, since the heap was trimmed */
+	uint32_t most_conns; /* the largest number of connections since the heap was trimmed */
 	int plug_fd;
 	bool stopped, freeing;
 
-	enum smcr_reason limited; /* nothing is promised to anybody's peers, and why */
+	enum smcr_reason
+		limited; /* why the SMC-R option is off for all users, or SMCR_REASON_NONE */
 	bool short_of_fds;
-	int spare_fd; /* given up for a session that has to be refused */
+	int spare_fd; /* closed to make place for a session that has to be refused */
 	struct event *limit_check;
 	uint64_t limit_logged_ms;
 	uint32_t sessions; /* of all users */
-	uint32_t reserved; /* of administrators' tools besides */
+	uint32_t reserved; /* sessions of administrators' tools, beyond the limit */
 
 	struct quota *quotas;
 	struct client_conn *conns, *early, *looked_at;
 	struct client_conn *by_id;
-	struct order order; /* by their numbers */
+	struct order order; /* connections by their numbers */
 	uint64_t last_number;
 	struct failed_conn *failed;
 	uint64_t next_id;
 
 	struct client_conn_view *history; /* ring */
 	uint32_t history_len, history_at;
-	uint64_t remembered; /* so far, those that are forgotten too */
+	uint64_t remembered; /* entries ever made in `history`, overwritten ones included */
 	struct reason_count *reasons;
-	struct conns_view counts; /* the current number is counted here too */
+	struct conns_view counts; /* counts.conns is also the number that limits go by */
 };
 
 /* conns.c */
-/** A deadline was set somewhere: see that sweeps run. */
+/** A deadline was set: make sure that the sweep timer runs. */
 void conns_need_sweep(struct conns *conns);
 
 /* trim.c */
-/** A connection has begun, or its memory is free again. */
+/** A connection has begun; the memory of one that ended was freed. */
 void trim_note_begin(struct conns *conns);
 void trim_note_end(struct conns *conns);
 void trim_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* closer.c */
-/** How many of the user's are not closed yet. */
+/** How many descriptors of the user are not closed yet. */
 uint32_t close_pending(const struct quota *quota);
-/** Free the quota, or leave that to the last of those closes. */
+/** Free the quota, or have the last of its closes do that. */
 void close_abandon(struct quota *quota);
 
 /* limits.c */
 int limits_open(struct conns *conns);
-/** conns->config.limits are others now. */
+/** conns->config.limits have changed. */
 void limits_changed(struct conns *conns);
 void limits_close(struct conns *conns);
-/** What all users hold, or this one, has changed. */
+/** What all users or this user hold has changed: update the limits that are in force. */
 void limits_update(struct conns *conns, struct quota *quota);
 void quota_free_all(struct conns *conns);
 
 /* rendezvous.c */
-/** TCP and option are settled: put the engine on it, or end in FAILED. */
+/** The handshake is over and SMC-R was agreed upon: have the engine begin CLC, or end in FAILED. */
 void conn_start_rendezvous(struct client_conn *conn);
-/** For who decides about it; without SO_MARK. */
+/** The connection as policy sees it; `mark` is not filled. */
 struct conns_candidate conn_candidate(const struct client_conn *conn);
-/** Read TCP as CLC messages while the engine wants them. */
+/** Read CLC messages from TCP if and only if the engine wants them. */
 void conn_update_stream(struct client_conn *conn);
 void conn_free_stream(struct client_conn *conn);
 
 /* conn.c */
-/** @return NULL: too many, or no memory; `tcp` was not taken */
+/** @return NULL: there are too many connections, or there is no memory; `tcp` still belongs to the
+ *         caller */
 struct client_conn *conn_new(struct conns *conns, const struct conn_offer *offer, int tcp);
 /** Make the pair. @return the program's end or a negative errno */
 int conn_open_pair(struct client_conn *conn, bool plugged);
-/** The engine told of something: it will be carried out. */
+/** The engine told an event: carry it out when the engine may be called again. */
 void conn_note(struct client_conn *conn, enum conn_event event);
-/** The same, after others had their turn. */
+/** As conn_note(), but after other connections had their turn. */
 void conn_put_off(struct client_conn *conn, enum conn_event event);
-/** See to it at the end of this batch, or from the event loop. */
+/** Carry out what was told and move bytes, at the end of this batch or from the event loop. */
 void conn_mark(struct client_conn *conn);
 void conn_stop_watching(struct client_conn *conn);
-/** What the program has written into its memory counts now, and what it took from there. */
+/** Account now for what the program has written into shared memory and taken from there. */
 void conn_look_at_memory(struct client_conn *conn);
-/** The program uses its pair alone from here on, which is about to end. */
+/** End the use of shared memory: the connection is about to end. */
 void conn_unshare(struct client_conn *conn);
-/** Tell who handed it over. */
+/** Tell the outcome to who handed the connection over. */
 void conn_reply(struct client_conn *conn, enum ipc_outcome outcome, int error, int fd);
 /** Options of the TCP socket, or `linger`, have other values. */
 void conn_options_changed(struct client_conn *conn);
 /** The daemon stops in good order. */
 void conn_stop(struct client_conn *conn);
-/** A relay whose program is gone makes no progress. */
+/** Reset a relay whose program has closed and whose deadline has passed. */
 void conn_check_deadline(struct client_conn *conn, uint64_t now_ms);
 /** The state that a program sees. */
 enum ipc_conn_state conn_state(const struct client_conn *conn);
 
 /* outcome.c */
-/** connect() has lasted long enough: tell the program that it is connected, as TCP would. */
+/** connect() has waited for the rendezvous long enough: let it return, as TCP would. */
 void conn_release(struct client_conn *conn);
-/** SMC-R carries the bytes from here on. */
+/** The rendezvous succeeded: SMC-R carries the bytes from now on. */
 void conn_established(struct client_conn *conn);
-/** The stream is plain TCP from here on: not negotiated, or declined. */
+/** SMC-R was not negotiated, or was declined: the connection is plain TCP from now on. */
 void conn_fall_back(struct client_conn *conn, uint32_t reason);
-/** The TCP connection is gone before SMC-R or TCP has carried a byte. */
+/** The TCP connection broke before SMC-R or TCP has carried a byte. */
 void conn_tcp_lost(struct client_conn *conn);
 
 /* ends.c */
-/** Leave the socket as the program had it, and read no more of it. */
+/** Give the TCP socket its own SO_LINGER again and read no more from it. */
 void conn_let_go_of_tcp(struct client_conn *conn);
-/** FIN behind what was sent, in the background. */
+/** Close TCP with a FIN behind what was sent; the kernel goes on in the background. */
 void conn_close_tcp(struct client_conn *conn);
-/** Reset TCP; the program gets `error` where it can. */
+/** Reset TCP; the program gets `error` if it waits or asks for it. */
 void conn_fail(struct client_conn *conn, int error, uint32_t reason);
-/** The program closed its end before connect() was over: nobody wants the connection any more. */
+/** The program closed its pair end before connect() was over, so nobody wants the connection. */
 void conn_abandon(struct client_conn *conn);
 /** The engine says that the connection broke. */
 void conn_reset(struct client_conn *conn);
-/** The engine says that it is over. */
+/** The engine says that the connection is over. */
 void conn_closed(struct client_conn *conn);
 void conn_end_relay(struct client_conn *conn, bool orderly);
-/** Reset whatever there is, tell the engine, keep no record of why. For conns_free(). */
+/** Reset TCP and the pair without a word to the engine or into the history. For conns_free(). */
 void conn_drop(struct client_conn *conn);
-/** Nothing of it is left but the memory. */
+/** Take the connection out of everything; its memory is freed at the end of the batch. */
 void conn_end(struct client_conn *conn);
-/** The program may have its TCP socket back, as it was: -EBUSY if bytes have passed; else the
- * socket, and the connection has ended. */
+/** Give the program its TCP socket back, as it was. @return the socket, and the connection has
+ * ended; -EBUSY: bytes have passed, or it is no relay */
 int conn_take_back(struct client_conn *conn);
 /**
- * The program wants no connection any more, but its TCP socket. The peer sees a reset, and so does
- * whoever else holds the pair end.
+ * The program dissolves the connection and wants its TCP socket back (connect() with AF_UNSPEC).
+ * The peer sees a reset, and so does who else holds the pair end.
  * @return the socket, which can be connected again, or -ENOTCONN. The connection may have ended.
  */
 int conn_disconnect(struct client_conn *conn);
-/** Others may learn from how its rendezvous went. */
+/** Tell daemon/policy how the rendezvous went, or that a buffer was too small. */
 void conn_note_failure(const struct client_conn *conn, enum conns_failure how);
 void conn_note_worked(const struct client_conn *conn);
 void conn_note_outgrown(const struct client_conn *conn, const struct smcr_needs *needs);
-/** Operators may want to know. @param why  as in struct conns_told */
+/** Tell operators what became of the connection. @param why as in struct conns_told */
 void conn_tell(const struct client_conn *conn, enum conns_told_kind kind, const char *why);
 
 /* early.c */
-/** A client's rendezvous begins: its program is told after `connect_wait_ms` at the latest. */
+/** A client's rendezvous begins: its connect() returns after `connect_wait_ms` at the latest. */
 void early_expect(struct client_conn *conn);
-/** It need not be told any more. */
+/** connect() has returned, or the connection has ended. */
 void early_forget(struct client_conn *conn);
 void early_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* lookout.c */
-/** The pump of a connection that shares memory has run: see whether it is to be looked at without
- *  an event. */
+/** The pump of a connection with shared memory has run: decide whether the daemon polls that
+ * memory. */
 void lookout_update(struct client_conn *conn);
 void lookout_forget(struct client_conn *conn);
 void lookout_on_timer(evutil_socket_t fd, short what, void *arg);
 
 /* again.c */
 /**
- * The rendezvous broke. A client's connection is made again as plain TCP where that can and may be,
- * which ends in relay, in the program's own TCP socket, or in FAILED; any other one fails.
+ * The rendezvous broke. A client's connection is made again as plain TCP if that is possible and
+ * allowed; it ends in a relay, in the program's own TCP socket, or in FAILED. Any other connection
+ * fails.
  * @param error   positive errno
- * @param reason  enum smcr_reason; NONE: the peer's doing, for which it is left alone for a while
+ * @param reason  enum smcr_reason; NONE: the peer is the cause, and gets no SMC-R option for a
+ *                while
  */
 void again_or_fail(struct client_conn *conn, int error, uint32_t reason);
 
 /* shown.c */
-/** What a descriptor shows. Neither connection found: it is over. */
+/** What a descriptor proves to belong to. `conn` and `failed` both NULL: the connection is over. */
 struct shown {
 	uint64_t id;
 	uint64_t cookie;
 	struct client_conn *conn;
 	struct failed_conn *failed;
 };
-/** @return 0; -EACCES: it is no pair end of ours */
+/** @return 0; -EACCES: the descriptor is no pair end that this daemon made */
 int shown_look_up(const struct conns *conns, int proof, struct shown *ret_shown);
 
 /* failed.c */
-/** Remember a connection that failed. Takes `tcp` (or -1) over. */
+/** Keep what the program of a failed connection may ask for. `tcp` (or -1) belongs to the record
+ * from now on. */
 void failed_add(struct client_conn *conn, int error, uint32_t reason, int tcp);
 void failed_remove(struct conns *conns, struct failed_conn *failed);
 void failed_expire(struct conns *conns, uint64_t now_ms);
 
 /* watchers.c */
-/** The connection may have an outcome: tell those who wait for it. */
+/** Tell who waits for the outcome, if there is one. */
 void watchers_settled(struct client_conn *conn);
-/** It is over, and in the history: tell the rest. */
+/** The connection is over and in the history: tell everybody who still waits. */
 void watchers_ended(struct client_conn *conn);
 
 /* sockopt.c */
 /**
- * Do what the program asked of the TCP socket behind its pair end, with no more rights than any
- * program has.
- * @param msg     request; value, length and result of the reply are put in
- * @param linger  the program's SO_LINGER, which is not the socket's
+ * Do what the program asked of the TCP socket behind its pair end, without the daemon's privileges.
+ * @param msg  the request; becomes the reply: value, length and result are filled in
+ * @param linger  the program's SO_LINGER where the socket has another value; NULL: the socket has
+ *                the program's
  */
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger);
-/** An option that is an int; 0 if there is none. */
+/** The value of an int option; 0 if the kernel does not give it. */
 int sockopt_number(int tcp, int level, int name);
-/** After how many microseconds without traffic the program wants to know that the peer is there
- *  (SO_KEEPALIVE, TCP_KEEPIDLE); 0: it does not. */
+/** After how many idle microseconds the program wants the peer to be probed (SO_KEEPALIVE,
+ * TCP_KEEPIDLE); 0: never. */
 uint64_t sockopt_keepalive(int tcp, const struct own_keepalive *own);
-/** After sockopt_apply(): the program is told its own keepalive times, or has set others. */
+/** To be called after sockopt_apply(). The program reads its own keepalive times in `msg`, or has
+ * set new ones. */
 void sockopt_own_keepalive(struct ipc_sockopt *msg, struct own_keepalive *own);
-/** The TCP socket probes no more often than every `seconds`; what the program wanted goes to `own`.
+/** Have the TCP socket send keepalives no more often than every `seconds`; the program's values go
+ * to `own`.
  */
 void sockopt_limit_keepalive(int tcp, uint32_t seconds, struct own_keepalive *own);
-/** The TCP socket is the program's again, with its own keepalive times. */
+/** The program gets the TCP socket back: give the socket the program's keepalive times again. */
 void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own);
 
 /* tcpinfo.c */
-/** After sockopt_apply(): if this was TCP_INFO, it tells of the program's stream, not of the TCP
- *  connection behind it. */
+/** To be called after sockopt_apply(). If the answer is TCP_INFO, make it describe the program's
+ * stream instead of the TCP connection behind the pair. */
 void tcpinfo_correct(const struct client_conn *conn, struct ipc_sockopt *msg);
-/** SIOCOUTQ or SIOCOUTQNSD; ENOTCONN if the connection is over, as is one that is NULL. */
+/** Answer SIOCOUTQ or SIOCOUTQNSD; ENOTCONN if the connection is over, which NULL means too. */
 void tcpinfo_control(const struct client_conn *conn, struct ipc_sockopt *msg);
 
 /* history.c */
 int history_new(struct conns *conns);
 void history_free(struct conns *conns);
-/** The connection has ended, or has become plain TCP out of our sight. */
+/** The connection has ended, or has become plain TCP that the daemon does not see. */
 void history_add(struct client_conn *conn, enum client_mode mode, enum ipc_conn_state state);
 /** A live connection as it is now. */
 void history_describe(const struct client_conn *conn, struct client_conn_view *ret_view);
-/** One that has ended, by its pair. @return false: it is not remembered */
+/** Find an ended connection by its pair. @return false: it is not in the history */
 bool history_find_pair(const struct conns *conns, uint64_t id, uint64_t cookie,
 		       struct client_conn_view *ret_view);
-/** The last one of a TCP socket that has ended, or is out of our sight. */
+/** Find the last connection of this TCP socket that the daemon had and has no more. */
 bool history_find_tcp(const struct conns *conns, uint64_t cookie,
 		      struct client_conn_view *ret_view);
 /** Count why a connection does not use SMC-R. */

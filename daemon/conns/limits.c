@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Limits on what users and all of them together may hold, and the daemon's own descriptors. At a
- * limit the SMC option is left off, so that new connections are plain TCP from the start; a socket
- * whose peer was promised SMC-R just before is refused, and its program declines (refusal.c).
+ * How many connections and sessions one user and all users may hold, and what is done when the
+ * daemon runs out of descriptors. At a limit new connections carry no SMC-R option, so they are
+ * plain TCP from the start. A socket whose peer was promised SMC-R just before is refused, and its
+ * program declines (daemon/clients/refusal.c).
  *
- * A limit ends some way below the number at which it begins, or every connection that ends would
- * promise one that cannot be had.
+ * A limit that was reached is lifted only some way below. Otherwise each connection that ends would
+ * let many new handshakes promise SMC-R, of which one could have it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -19,14 +20,14 @@
 
 #include "daemon/conns/internal.h"
 
-#define SLACK_SHARE   8          /* a limit ends this part of it below */
+#define SLACK_SHARE   8          /* a limit is lifted at 1/8 below it */
 #define RESERVED      64         /* sessions beyond the limit, for administrators' tools */
-#define UNSENT_MOST   (1u << 20) /* bytes of replies that a user's tools do not read */
-#define SHORT_AT      8          /* fewer free descriptors than this are a shortage, */
-#define ENOUGH_AT     32         /* which ends when this many are free */
+#define UNSENT_MOST   (1u << 20) /* bytes of replies that a user's tools may leave unread */
+#define SHORT_AT      8          /* fewer free descriptors than this are a shortage */
+#define ENOUGH_AT     32         /* free descriptors at which a shortage ends */
 #define CHECK_SECONDS 1
-#define LOG_MS        60000 /* no line about the same limit sooner */
-/* What a connection takes (TCP socket, pair end, session), and what the rest of the daemon does. */
+#define LOG_MS        60000 /* least time between two lines about the same limit */
+/* Descriptors of one connection (TCP socket, pair end, session), and of the rest of the daemon. */
 #define FDS_A_CONN    3
 #define FDS_OF_OTHERS 128
 
@@ -46,8 +47,8 @@ static bool all_at_limit(const struct conns *conns)
 	       is_at(conns->sessions, limits->sessions, already);
 }
 
-/* How many sessions a user may have. It is never more than are free besides: so users who take all
- * that they can leave as many as each of them has, and nobody is kept out by others. */
+/* How many sessions a user may have: at most as many as are free. So a user who takes all that it
+ * can leaves as many for others, and no user can keep others out. */
 static uint32_t session_share(const struct conns *conns)
 {
 	const struct conns_limits *limits = &conns->config.limits;
@@ -58,7 +59,7 @@ static uint32_t session_share(const struct conns *conns)
 static bool user_at_limit(const struct conns *conns, const struct quota *quota)
 {
 	const struct conns_limits *limits = &conns->config.limits;
-	/* Where nothing is left for anybody it is not the fault of who has none. */
+	/* If no session is free for anybody, a user who has none is not at a limit of its own. */
 	return is_at(quota->conns, limits->conns_per_uid, quota->limited) ||
 	       (quota->sessions && is_at(quota->sessions, session_share(conns), quota->limited));
 }
@@ -130,7 +131,7 @@ bool limits_allow_session(struct conns *conns, struct quota *quota, char *ret_wh
 			 "user %u has %u sessions with smcrd, and no more than these are left for "
 			 "all others",
 			 uid, quota->sessions);
-	limits_update(conns, quota); /* others may have taken of its share */
+	limits_update(conns, quota); /* sessions of others may have made the user's share smaller */
 	return false;
 }
 
@@ -195,7 +196,8 @@ void quota_put(struct conns *conns, struct quota *quota)
 	if (!quota || quota->sessions || quota->tools || quota->conns || quota->failed ||
 	    close_pending(quota))
 		return;
-	if (quota->limited && !conns->freeing) /* by what others held when it was looked at last */
+	if (quota->limited &&
+	    !conns->freeing) /* the user's share was small when update_user() ran last */
 		rdv_option_limit_user(conns->config.option, quota->uid, SMCR_REASON_NONE);
 	HASH_DELETE(hh, conns->quotas, quota);
 	free(quota);
@@ -239,7 +241,7 @@ static void on_check(evutil_socket_t fd, short what, void *arg)
 bool limits_out_of_descriptors(struct conns *conns)
 {
 	const struct timeval period = { .tv_sec = CHECK_SECONDS };
-	/* Clients can make calls fail as if there was a shortage. */
+	/* Clients can make a call fail in the same way, so look whether descriptors are short. */
 	if (conns->short_of_fds || has_free(conns->plug_fd, SHORT_AT))
 		return conns->short_of_fds;
 	conns->short_of_fds = true;
@@ -264,7 +266,7 @@ void limits_get_spare(struct conns *conns)
 
 /* ---- life */
 
-/* Where the process may have fewer descriptors than the limit of connections takes. */
+/* Lower the limit of connections if RLIMIT_NOFILE does not allow that many. */
 static void fit_to_descriptors(struct conns_limits *limits)
 {
 	struct rlimit files;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Pages of connections that share memory with their programs, which the daemon looks at by itself:
- * for a short while after activity, so that a program need not wake it; and where somebody may be
- * dead, so that nobody waits for him for ever.
+ * Control pages of shared memory that the daemon polls. It polls for a short while after activity,
+ * so that the program need not wake the daemon. It also polls while a reader or the holder of the
+ * lock may be dead, so that nothing waits for a dead process for ever.
  *
- * A program that holds the lock of writers for no reason is looked at ever less often.
+ * A page whose writers' lock a program holds without writing is looked at less and less often.
  */
 #include <errno.h>
 #include <sched.h>
@@ -15,7 +15,7 @@
 #define PAUSE_FIRST_US 10
 #define PAUSE_MOST_US  1000000
 
-/* The timer is for all pages: one that is to be looked at earlier keeps its time. */
+/* One timer serves all pages. It is not put off if another page is due earlier. */
 static void arm(struct conns *conns, uint64_t now, uint64_t us)
 {
 	const uint64_t at = now + us;
@@ -58,7 +58,8 @@ void lookout_update(struct client_conn *conn)
 	arm(conns, shared->now, busy ? 0 : SOON_US);
 }
 
-/* Somebody has the lock, and perhaps has seen that we look. */
+/* A writer has the lock and may have read `polled`, so the daemon has to go on looking, but less
+ * often. */
 static void pause_looking(struct client_conn *conn, uint64_t now)
 {
 	conn->look_pause = conn->look_pause ? conn->look_pause * 2 : PAUSE_FIRST_US;
@@ -104,8 +105,7 @@ void lookout_on_timer(evutil_socket_t fd, short what, void *arg)
 		soonest = us < soonest ? us : soonest;
 	}
 	if (soonest == 0 && !news)
-		sched_yield(); /* others first: the programs that we wait for, where cores are few
-				*/
+		sched_yield(); /* the programs that the daemon waits for may need the core */
 	if (soonest != UINT64_MAX)
 		arm(conns, now, soonest);
 }

@@ -6,7 +6,7 @@
 
 #define FIRST_ROOM 64
 
-/* How many entries have a number below this one. */
+/* The number of entries below `number`. */
 static size_t count_below(const struct order *order, uint64_t number)
 {
 	size_t low = 0, high = order->len;
@@ -41,7 +41,8 @@ int order_add(struct order *order, uint64_t number, void *item)
 	return r;
 }
 
-/* Once for as many removals as there are items left: that is little for each. */
+/* Squeeze out removed entries. This runs when they are the majority, so each removal costs
+ * little. */
 static void close_ranks(struct order *order)
 {
 	size_t kept = 0;

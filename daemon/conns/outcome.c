@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* SMC-R or plain TCP: what was open is decided, and the program is told. */
+/* The rendezvous has ended in SMC-R or in plain TCP, and the program is told. */
 #include <errno.h>
 
 #include "daemon/conns/internal.h"
@@ -11,7 +11,7 @@ void conn_release(struct client_conn *conn)
 {
 	if (conn->kind == IPC_HANDOVER_CONNECTED) {
 		int program = conn->asker ? conn_open_pair(conn, false) : -ESRCH;
-		if (program < 0) /* nobody there; or no descriptor: then it waits for the outcome */
+		if (program < 0) /* the program is gone, or it has to wait for the outcome */
 			return;
 		conn_reply(conn, IPC_OUTCOME_OPEN, 0, program);
 	} else {
@@ -35,7 +35,7 @@ void conn_established(struct client_conn *conn)
 			conn_reply(conn, IPC_OUTCOME_FAILED, -program, -1);
 		else if (program >= 0)
 			conn_reply(conn, IPC_OUTCOME_PAIR, 0, program);
-		if (program < 0) { /* nobody there: close() without a word */
+		if (program < 0) { /* the program is gone: close the connection in its name */
 			conn->phase = PHASE_CLOSING;
 			if (conn->smc)
 				smcr_conn_close(conn->smc, false);
@@ -46,7 +46,7 @@ void conn_established(struct client_conn *conn)
 	}
 	conn->pump.conn = conn->broken ? NULL : conn->smc;
 	conn_options_changed(conn);
-	pump_note_readable(&conn->pump); /* of what is in the pair its own events tell */
+	pump_note_readable(&conn->pump); /* events of the pair tell what the pair has */
 }
 
 /* ---- fallback ---- */
@@ -58,18 +58,18 @@ static void on_tcp_ready(struct watch *watch, uint32_t events)
 	conn_mark(conn);
 }
 
-/* The program has its pair end: stand between it and TCP from now on. */
+/* The program has its pair end: move bytes between that and TCP from now on. */
 static void start_relay(struct client_conn *conn)
 {
 	struct conns *conns = conn->conns;
 	int r = 0;
-	/* Until the orderly close a dying daemon must reset TCP as it resets the pair. */
+	/* If the daemon dies before the orderly close, TCP has to be reset as the pair is. */
 	if (!conn->armed)
 		r = rdv_linger_arm(conn->tcp, &conn->linger);
 	conn->armed = r == 0;
 	conn->phase = PHASE_RELAY;
 	relay_start(&conn->relay, &conn->pair, conn->tcp);
-	conn->relay.closed = conn->pump.closed; /* it may have closed meanwhile */
+	conn->relay.closed = conn->pump.closed; /* the program may have closed meanwhile */
 	conn_options_changed(conn);
 	if (r == 0)
 		r = poller_add(conns->poller, &conn->tcp_watch, conn->tcp,
@@ -83,7 +83,7 @@ static void start_relay(struct client_conn *conn)
 	conn_mark(conn);
 }
 
-/* What the BPF programs have counted as plain TCP does not count once more. */
+/* Connections that the BPF programs have counted as plain TCP are not counted again. */
 static void count_fallback(struct client_conn *conn)
 {
 	struct conns *conns = conn->conns;
@@ -115,14 +115,15 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		return;
 	}
 	if (conn->stream && clc_stream_unsent(conn->stream) > 0) {
-		conn->phase = PHASE_FALLBACK; /* our Decline must not mix with data */
+		conn->phase = PHASE_FALLBACK; /* our Decline must leave before data */
 		return;
 	}
 	if (conn->pair.fd >= 0 && (conn->require || conn->conns->stopped)) {
 		conn_fail(conn, conn->require ? EPROTONOSUPPORT : ECONNRESET, reason);
 		return;
 	}
-	/* Where no rendezvous was begun nobody has told the peer: CLC may not leave all the same.
+	/* If no rendezvous was begun, the peer was told nothing, and the gate
+	 * (daemon/rendezvous/egress.c) goes on to stop CLC on this socket.
 	 */
 	const bool told = conn->stream;
 	count_fallback(conn);

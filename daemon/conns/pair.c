@@ -15,38 +15,37 @@
 #include <unistd.h>
 
 /*
- * What each end may have queued; the kernel doubles it. Four times the largest buffer that one
- * write makes must fit (37 KiB charged for 36 KiB; 66 KiB for the plug's), or a program whose only
- * queued byte is the kept one would not be told that it can write: a buffer stays charged whole
- * until its last byte is read, and "writable" means a quarter is charged at most. What is beyond
- * that lets forwarded bytes stay in the queue: dropping them costs a system call and wakes a
- * program that sleeps in recv() for nothing.
+ * Send queues of both ends; the kernel doubles these numbers. The kernel charges the writer for a
+ * whole buffer until its last byte is read, and reports "writable" when at most a quarter of the
+ * queue is charged. So four times the largest buffer of one write must fit (36 KiB are charged as
+ * 37 KiB, the plug's buffers as 66 KiB), or a program whose only queued byte is the kept byte would
+ * never be writable. Room beyond that lets forwarded bytes stay queued. Dropping forwarded bytes
+ * costs a system call and wakes a program that sleeps in recv() for nothing.
  */
 #define TO_PROGRAM_BYTES   (512 * 1024)
 #define FROM_PROGRAM_BYTES (2 * 1024 * 1024)
-#define PLUGGED_BYTES      (160 * 1024) /* filled at once: pair_widen() later */
+#define PLUGGED_BYTES      (160 * 1024) /* the plug fills it; pair_widen() enlarges it */
 #define LARGEST_SKB        (72 * 1024)
-#define NARROW_BYTES       (2 * LARGEST_SKB) /* doubled: four of those that sendfile() makes */
-/* For an urgent byte behind all that can be under way: what the peer's program has queued in its
- * pair, its send buffer, and the RMB element. Few pairs at a time can be so large, as programs that
- * do not read may have peers that mean no good. */
+#define NARROW_BYTES       (2 * LARGEST_SKB) /* doubled: four of the buffers that sendfile() makes */
+/* Send queue of pair_make_way(): an urgent byte may stand behind all bytes that can be under way,
+ * which are those in the pair of the peer's program, in the peer's send buffer, and in the RMBE.
+ * Few pairs may have this size at once: a program that does not read and a peer that means harm
+ * could fill many of them. */
 #define WIDE_BYTES   (8 * 1024 * 1024)
 #define WIDE_AT_ONCE 32
 
-#define PEEK_MAX                                                                                   \
-	(32 * 1024)         /* above this, copying twice costs more than asking how much there is */
-#define BULK_MIN (8 * 1024) /* below this, a pair is no bulk writer any more */
+#define PEEK_MAX (32 * 1024) /* above this, the second copy of a peek costs more than FIONREAD */
+#define BULK_MIN (8 * 1024)  /* with less pending, the program is no bulk writer any more */
 
 /*
- * How many forwarded messages may stay queued. Each peek walks past all of them, which takes some
- * 0.1 us a message. Dropping them is a system call, and wakes a program that sleeps in recv() for
- * nothing. A program that was just given bytes is awake anyway, so the first limit, which counts
- * then, is the lower one.
+ * How many forwarded messages may stay queued. Each peek walks past all of them, at some 0.1 us a
+ * message. But dropping messages costs a system call, and wakes a program that sleeps in recv() for
+ * nothing. After a write to the program it is awake anyway, so the limit at a write is lower.
  */
 #define QUEUED_AT_WRITE 4
 #define QUEUED_MOST     16
 
-static uint8_t dropped[64 * 1024]; /* where bytes go that nobody wants: written, never read */
+static uint8_t dropped[64 * 1024]; /* target for bytes that are dropped; never read */
 
 /* ---- opening */
 
@@ -56,8 +55,8 @@ static void size_queue(int fd, int bytes)
 		setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-/* How many forwarded bytes may stay queued so that "writable" is still told in time, were each of
- * them a write of its own that is charged `one_byte`. */
+/* How many forwarded bytes may stay queued so that the program's end still becomes writable in
+ * time. The worst case is assumed: each byte was a write of its own and is charged `one_byte`. */
 static uint32_t slack_of(int program_fd, int one_byte)
 {
 	int sndbuf = 0;
@@ -68,7 +67,7 @@ static uint32_t slack_of(int program_fd, int one_byte)
 	return (uint32_t)((sndbuf / 4 - LARGEST_SKB) / one_byte);
 }
 
-/* What the kernel charges for a write of one byte: asked of a queue that holds just that. */
+/* What the kernel charges for a write of one byte. The queue of `program_fd` holds just one. */
 static int charge_of_one_byte(int program_fd)
 {
 	static int charge;
@@ -91,7 +90,8 @@ void pair_narrow(struct pair *pair, int program_fd)
 	pair->narrow = true;
 	pair->slack = 0;
 	pair_settle(pair);
-	/* The kept byte may be the last of a message so large that the program could write no more.
+	/* If the kept byte is the last of a large message, the program could not write with a queue
+	 * of this size.
 	 */
 	if (ioctl(program_fd, SIOCOUTQ, &charged) == 0 && charged <= 2 * NARROW_BYTES / 4)
 		size_queue(program_fd, NARROW_BYTES);
@@ -168,7 +168,7 @@ static int open_ends(struct pair *pair, int program_fd, const struct ipc_pair_na
 	size_queue(program_fd, plug_fd < 0 ? FROM_PROGRAM_BYTES : PLUGGED_BYTES);
 	int on = 1;
 	if (setsockopt(pair->fd, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)) < 0)
-		on = 0; /* a kernel without urgent data on Unix sockets refuses the send itself */
+		on = 0; /* without it the kernel refuses MSG_OOB to programs */
 	if (send(program_fd, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL) != 1)
 		return -errno;
 	pair->ahead = 1;
@@ -215,7 +215,7 @@ static void drop(struct pair *pair, uint32_t keep)
 		if (got < 0 && errno == EINTR)
 			continue;
 		if (got <= 0)
-			break; /* what was peeked is there: cannot happen */
+			break; /* cannot happen: forwarded bytes are in the queue */
 		pair->ahead -= (uint32_t)got;
 	}
 }
@@ -261,7 +261,7 @@ static int iov_slice(const struct iovec *iov, int iovcnt, size_t skip, size_t le
 	return n;
 }
 
-/* Copy without taking: cheapest for little. */
+/* Copy bytes and leave them queued. For few bytes this is the cheapest way. */
 static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip, size_t len)
 {
 	struct iovec part[2];
@@ -279,19 +279,21 @@ static ssize_t peek(struct pair *pair, const struct iovec *iov, int iovcnt, size
 	pair->ahead += (uint32_t)n;
 	pair->queued++;
 	if (msg.msg_flags & MSG_CTRUNC)
-		pair->slack = 0; /* do not keep them in flight: the pair itself may be among them */
-	/* A short count means an empty queue, unless descriptors that a program sent (they were
-	 * closed on the way) or an urgent byte ended the call. */
+		pair->slack = 0; /* drop sent descriptors at once: one may be of the pair itself */
+	/* A short count means that the queue was read to its end. The exceptions are calls that
+	 * ended early at descriptors that a program sent (the kernel closes them here) or at an
+	 * urgent byte. */
 	pair->drained = n > 0 && (size_t)n < len && !(msg.msg_flags & MSG_CTRUNC);
 	return n;
 }
 
 /* ---- urgent bytes from the program
  *
- * A read ends before an urgent byte, but only if it has read something: one that begins there goes
- * on into what follows (kernel 6.18). And with forwarded bytes at its head the queue does not tell
- * whether the next byte is urgent. So bytes are taken as usual, then the kernel is asked whether an
- * urgent byte is queued, and if so they are given back and read again with care. */
+ * A read stops before an urgent byte only if it has read something before. A read that begins at
+ * the urgent byte goes on behind it (kernel 6.18). And with forwarded bytes at the head of the
+ * queue, SIOCATMARK does not tell whether the next byte is urgent. So bytes are peeked as usual,
+ * and then the kernel is asked whether an urgent byte is queued. If it is, the bytes are given back
+ * and read again by read_marked(). */
 
 static bool urgent_queued(const struct pair *pair)
 {
@@ -299,8 +301,8 @@ static bool urgent_queued(const struct pair *pair)
 	return poll(&pfd, 1, 0) > 0 && pfd.revents & POLLPRI;
 }
 
-/* What is not forwarded moves to the head of the queue. One of those bytes at least must be there:
- * it is the kept byte now. */
+/* Drop all forwarded bytes. At least one byte that was not forwarded must be queued: it becomes the
+ * kept byte. */
 static void drop_forwarded(struct pair *pair)
 {
 	drop(pair, 0);
@@ -311,7 +313,7 @@ bool pair_urgent_pending(struct pair *pair)
 {
 	if (!urgent_queued(pair) || pair_pending(pair) == 0)
 		return false;
-	drop_forwarded(pair); /* the urgent byte may have been the last of those */
+	drop_forwarded(pair); /* the urgent byte may have been the last forwarded one */
 	return urgent_queued(pair);
 }
 
@@ -333,14 +335,14 @@ static ssize_t peek_unmarked(struct pair *pair, const struct iovec *iov, int iov
 	return 0;
 }
 
-/* Nothing but forwarded bytes is queued, unless something has come just now. @return 0: the program
- * writes no more; -EAGAIN */
+/* Only forwarded bytes were queued when FIONREAD was asked. @return 0: the program writes no more;
+ * -EAGAIN */
 static ssize_t read_nothing(struct pair *pair, const struct iovec *iov, int iovcnt)
 {
 	ssize_t n = peek(pair, iov, iovcnt, 0, 1);
 	if (n > 0)
 		give_back(pair, (size_t)n);
-	return n > 0 ? -EAGAIN : n; /* an event comes with it */
+	return n > 0 ? -EAGAIN : n; /* the byte has just come, and an event tells of it */
 }
 
 static ssize_t read_marked(struct pair *pair, const struct iovec *iov, int iovcnt, size_t room)
@@ -357,9 +359,9 @@ static ssize_t read_marked(struct pair *pair, const struct iovec *iov, int iovcn
 }
 
 /*
- * Ask how much there is and take it, but for the last byte, which is peeked: cheapest for much. A
- * read may stop early (descriptors, urgent data): then the first byte left is not a forwarded one,
- * and is the kept byte all the same.
+ * Ask how many bytes there are, read all but the last one, and peek at that. For many bytes this is
+ * the cheapest way. A read may stop early (at descriptors or an urgent byte). Then the first byte
+ * that is left becomes the kept byte, though it was not forwarded.
  */
 static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size_t skip,
 		    size_t room)
@@ -378,7 +380,7 @@ static ssize_t take(struct pair *pair, const struct iovec *iov, int iovcnt, size
 		n = recvmsg(pair->fd, &msg, MSG_DONTWAIT);
 	while (n < 0 && errno == EINTR);
 	if (n <= 0)
-		return -EAGAIN; /* cannot happen: there are bytes */
+		return -EAGAIN; /* cannot happen: the queue has bytes */
 	size_t got = (size_t)n;
 	if (got <= pair->ahead) {
 		pair->ahead -= (uint32_t)got;
@@ -509,7 +511,7 @@ void pair_refuse(struct pair *pair)
 {
 	if (pair->fd < 0)
 		return;
-	shutdown(pair->fd, SHUT_RD); /* nothing is added while the queue is emptied */
+	shutdown(pair->fd, SHUT_RD); /* nothing can be added while the queue is emptied */
 	while (recv(pair->fd, dropped, sizeof(dropped), MSG_DONTWAIT) > 0)
 		;
 	close_end(pair);

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file pair.h
- * The Unix stream socket pair that stands between a program and the daemon in place of its TCP
- * socket: one end is the program's, this is the other.
+ * The Unix stream socket pair between a program and the daemon. The program has one end in place of
+ * its TCP socket; struct pair is the daemon's end.
  *
- * The rule of the kept byte: while the pair is open, at least one byte that the program wrote (at
- * first: one that we wrote in its name) stays unread in the daemon's end. The kernel then reports
- * ECONNRESET to every reader of the program's end when the daemon dies, after what was delivered
- * before; with nothing unread it would report end of file. Bytes are therefore forwarded by peeking
- * beyond the ones forwarded before (`ahead`, kept equal to SO_PEEK_OFF), and dropped later.
+ * The rule of the kept byte: while the pair is open, at least one byte that the program wrote stays
+ * unread in the daemon's end. (The first one pair_open() writes in the program's name.) If the
+ * daemon dies, the kernel then gives every reader of the program's end ECONNRESET after the
+ * delivered bytes. With nothing unread it would give end of file. So the daemon reads by peeking
+ * behind the bytes that it has forwarded (`ahead`, always equal to SO_PEEK_OFF), and drops
+ * forwarded bytes later.
  *
- * Urgent bytes (MSG_OOB) go through the pair as such in both directions: the kernel gives programs
- * SIGURG, POLLPRI, recv(MSG_OOB), SO_OOBINLINE and SIOCATMARK as on TCP. The daemon's end has them
- * in line, so that each is taken where it stands in the stream.
+ * Urgent bytes (MSG_OOB) pass through the pair as urgent bytes in both directions. So programs get
+ * SIGURG, POLLPRI, recv(MSG_OOB), SO_OOBINLINE and SIOCATMARK from the kernel, as on TCP. The
+ * daemon's end has SO_OOBINLINE set, so that it reads an urgent byte at its place in the stream.
  *
- * Readiness is edge-triggered: wait for an event only after a call has said that there is nothing.
+ * Readiness is edge-triggered: wait for an event only after a call has found nothing.
  */
 #ifndef SMCRD_DAEMON_CONNS_PAIR_H
 #define SMCRD_DAEMON_CONNS_PAIR_H
@@ -28,24 +29,25 @@
 #include "proto/ipc/ipc.h"
 
 struct pair {
-	int fd;                  /* the daemon's end, non-blocking; -1: none */
-	uint64_t program_cookie; /* of the program's end: proof of a descriptor shown to us */
-	uint32_t ahead;  /* bytes at the head of the queue that are forwarded (or the plug) */
-	uint32_t slack;  /* forwarded bytes that may stay queued without starving the program */
-	uint32_t queued; /* reads since bytes were dropped: their messages may be queued */
+	int fd; /* the daemon's end, non-blocking; -1: none */
+	uint64_t
+		program_cookie; /* SO_COOKIE of the program's end, to recognise descriptors of it */
+	uint32_t ahead;  /* bytes at the head of the queue that were forwarded, or are the plug */
+	uint32_t slack;  /* forwarded bytes that may stay queued without stopping the program */
+	uint32_t queued; /* reads since bytes were dropped: at most so many messages are queued */
 	int one_byte;    /* what the kernel charges the program for a write of one byte */
-	bool bulk;    /* the program writes much at once: ask how much, then read instead of peek */
-	bool drained; /* after pair_read(): nothing was left; more comes with an event */
+	bool bulk;    /* the program writes much at once: read after FIONREAD instead of peeking */
+	bool drained; /* after pair_read(): all was read; an event will tell of more */
 	bool unread;  /* the program closed its end with delivered bytes unread */
-	bool urgent;  /* after pair_read(): it gave one byte, which is urgent */
+	bool urgent;  /* after pair_read(): it returned one byte, which is urgent */
 	bool marked;  /* there may be an urgent byte in the queue */
-	bool wide;    /* pair_make_way() has made room */
+	bool wide;    /* pair_make_way() has enlarged the queue to the program */
 	bool narrow;  /* pair_narrow() was called */
 };
 
 /**
- * Make a pair whose program's end is bound to the name. The daemon's end has none, so that
- * recvfrom() and recvmsg() give the program no address, as on TCP.
+ * Make a pair and bind the program's end to `name`. The daemon's end has no name, so recvfrom() and
+ * recvmsg() give the program no address, as on TCP.
  * @param plug_fd  -1, or a file of zeros of at least 1 MiB: the program's end is made unwritable
  *                 until pair_unplug(). The file's pages are referenced, not copied.
  * @param ret_program_fd  the program's end, close-on-exec and non-blocking
@@ -54,8 +56,8 @@ struct pair {
 int pair_open(const struct ipc_pair_name *name, int plug_fd, struct pair *ret_pair,
 	      int *ret_program_fd);
 
-/** The kernel's number of a socket (SO_COOKIE): the same for all descriptors of it, and never given
- *  to another one, in any network namespace. @return 0 or a negative errno */
+/** The kernel's number of a socket (SO_COOKIE). All descriptors of the socket have the same one,
+ * and no other socket of any network namespace ever gets it. @return 0 or a negative errno */
 int pair_cookie(int fd, uint64_t *ret_cookie);
 
 /** A file for `plug_fd`, close-on-exec. @return descriptor or negative errno */
@@ -64,73 +66,79 @@ int pair_plug_file(void);
 /** Make a plugged program's end writable, with a wake-up. */
 void pair_unplug(struct pair *pair);
 
-/** Enlarge what the program may have queued, which plugged pairs start small with, at a chance when
- *  its end (or a copy) is at hand. */
+/** Enlarge the queue of the program's end to its usual size. A plugged pair starts with a small
+ * one, which can only be enlarged when somebody shows a descriptor of the program's end. */
 void pair_widen(struct pair *pair, int program_fd);
 
 /**
- * The program writes into memory beside the pair (docs/data-path.md): keep nothing in the queue but
- * the kept byte, and let the program queue little, so that it comes back to the memory soon.
- * @param program_fd  its end, or a copy
+ * The program starts to use shared memory (docs/data-path.md). From now on only the kept byte stays
+ * queued, and the program may queue little in the pair, so that it returns to the memory soon.
+ * @param program_fd  a descriptor of the program's end
  */
 void pair_narrow(struct pair *pair, int program_fd);
 
-/** What the kernel charges the program for a message of one byte, if nothing else is queued. */
+/** What SIOCOUTQ of the program's end gives when a message of one byte is all that is queued; 0:
+ * unknown */
 uint32_t pair_least_charge(const struct pair *pair);
 
-/** Is anything in the pair that the program has not read? */
+/** Has the pair bytes that the program has not read? */
 bool pair_unread(const struct pair *pair);
 
 /**
- * Take bytes that the program wrote; the last of them stays in the queue. Call pair_settle() when
- * they have been passed on. An urgent byte comes alone, with `pair->urgent` set. Of two that wait
- * at once the newer is the urgent one, as in TCP.
+ * Read bytes that the program wrote; the last one stays in the queue as the kept byte. Call
+ * pair_settle() when the bytes have been passed on. An urgent byte is returned alone, with
+ * `pair->urgent` set. If two urgent bytes wait, the newer one is urgent and the older one data, as
+ * with TCP.
  * @param iov  at most 2 segments, not all empty
- * @return bytes taken; 0: the program writes no more and all was taken; -EAGAIN: none now
+ * @return the number of bytes; 0: the program writes no more and everything was read; -EAGAIN:
+ *         nothing now
  */
 ssize_t pair_read(struct pair *pair, const struct iovec *iov, int iovcnt);
 
-/** Drop from the queue what was passed on, but for the kept byte. */
+/** Drop bytes that were passed on, except for the kept byte, if too many of them are queued. */
 void pair_settle(struct pair *pair);
 
-/** Bytes written by the program that pair_read() has not taken yet. */
+/** How many bytes the program wrote that pair_read() has not returned yet. */
 size_t pair_pending(const struct pair *pair);
 
-/** Is an urgent byte among those? */
+/** Is an urgent byte among the bytes that pair_read() has not returned yet? */
 bool pair_urgent_pending(struct pair *pair);
 
 /**
  * Deliver bytes to the program.
- * @return bytes taken by the kernel; -EAGAIN: no room now; -ENOBUFS: no memory now, no event will
- *         tell when; -EPIPE: the program reads no more (its end is closed or shut down for reading)
+ * @return bytes taken by the kernel; -EAGAIN: the queue is full; -ENOBUFS: the kernel has no
+ *         memory, and no event will tell when it has; -EPIPE: the program reads no more (its end is
+ *         closed or shut down for reading)
  */
 ssize_t pair_write(struct pair *pair, const struct iovec *iov, int iovcnt);
 
-/** Deliver one urgent byte. @return 1, or an error as of pair_write() */
+/** Deliver one urgent byte. @return 1, or an error as from pair_write() */
 ssize_t pair_write_urgent(struct pair *pair, const void *byte);
 
 /**
- * An urgent byte is on its way, or waits behind others, and the pair is full: make room, so that
- * the program hears of it before it has read what stands before it (URG-4).
- * @return false: there is as much room as there will be
+ * The pair is full, and an urgent byte is on its way or waits behind other bytes. Enlarge the
+ * queue, so that the program hears of the urgent byte before it has read what stands before it
+ * (URG-4).
+ * @return false: the queue cannot be enlarged further
  */
 bool pair_make_way(struct pair *pair);
-/** It has been delivered: as before, once the program has read what is too much. */
+/** The urgent byte was delivered: give the queue its usual size again. Bytes beyond that stay
+ * queued until the program reads them. */
 void pair_end_way(struct pair *pair);
 
-/** End of file for the program, after what was delivered. The pair stays open. */
+/** Give the program end of file behind the delivered bytes. The pair stays open. */
 void pair_shutdown(struct pair *pair);
 
 /**
- * Has the program closed its end for good, or has the stream ended in both directions? Then
- * `pair->unread` tells whether it left bytes unread that were delivered to it.
+ * Have all descriptors of the program's end been closed, or has the stream ended in both
+ * directions? If so, `pair->unread` tells whether the program left delivered bytes unread.
  */
 bool pair_closed(struct pair *pair);
 
 /** Orderly end: the program reads what was delivered, then end of file. Nothing if fd is -1. */
 void pair_finish(struct pair *pair);
-/** Abnormal end after the program was given the stream's end: what it writes from now on fails
- * (EPIPE), and it still reads what was delivered, then end of file, as from a TCP socket. */
+/** Abnormal end after the program was given end of file. Its writes fail from now on (EPIPE). It
+ * can still read the delivered bytes and then end of file, as from a TCP socket. */
 void pair_refuse(struct pair *pair);
 /** Abnormal end: the program reads what was delivered, then gets ECONNRESET. */
 void pair_reset(struct pair *pair);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define ROUND 64 /* events taken at once: others get their turn in between */
+#define ROUND 64 /* events handled in one go, before other events of the loop get their turn */
 
 struct poller {
 	int fd;
@@ -14,7 +14,7 @@ struct poller {
 	void (*batch)(void *ctx, bool begin);
 	void *ctx;
 	struct epoll_event round[ROUND];
-	int round_at, round_len; /* the callbacks still to come are [round_at, round_len) */
+	int round_at, round_len; /* events [round_at, round_len) have not been handled yet */
 };
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -30,7 +30,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	for (poller->round_at = 0; poller->round_at < poller->round_len;) {
 		struct epoll_event *event = &poller->round[poller->round_at++];
 		struct watch *watch = event->data.ptr;
-		if (watch) /* else removed by an earlier callback of this round */
+		if (watch) /* NULL: an earlier callback of this round removed the watch */
 			watch->ready(watch, event->events);
 	}
 	poller->round_at = poller->round_len = 0;

@@ -10,7 +10,7 @@ void pump_note(struct pump *pump, uint32_t events)
 {
 	if (!events || events & ~(uint32_t)EPOLLOUT) {
 		pump->tx_ready = true;
-		pump->tx_full = false; /* an urgent byte, or the end, needs no room */
+		pump->tx_full = false; /* urgent bytes and the end are told without room */
 	}
 	if (!events || events & EPOLLOUT)
 		pump->rx_full = false;
@@ -18,11 +18,11 @@ void pump_note(struct pump *pump, uint32_t events)
 		pump->rx_ready = true;
 	if (events & (EPOLLRDHUP | EPOLLHUP | EPOLLERR))
 		pump->write_ended = true;
-	/* Both directions ended counts as close() too (CLOSE-5). */
+	/* The end of both directions counts as close() too (CLOSE-5). */
 	if (events & (EPOLLHUP | EPOLLERR))
 		pump->closed = true;
 	if (events & EPOLLERR)
-		pair_closed(pump->pair); /* left unread data behind? */
+		pair_closed(pump->pair); /* sets pair->unread */
 }
 
 void pump_note_readable(struct pump *pump)
@@ -44,7 +44,7 @@ static void close_conn(struct pump *pump)
 		smcr_conn_close(pump->conn, pump->pair->unread);
 }
 
-/* The program writes no more and all was taken. */
+/* The program writes no more, and everything it wrote was taken. */
 static void end_tx(struct pump *pump)
 {
 	pump->tx_ready = false;
@@ -52,7 +52,7 @@ static void end_tx(struct pump *pump)
 		return;
 	if (!pump_active(pump))
 		return;
-	/* The event that tells close() from shutdown() may still be on its way. */
+	/* The program may have closed, and the event that says so may not have come yet. */
 	pump->closed = pump->closed || pair_closed(pump->pair);
 	if (pump->closed) {
 		close_conn(pump);
@@ -71,7 +71,7 @@ void pump_cut(struct iovec iov[2], int n, size_t max)
 	}
 }
 
-/* URG-8: a new urgent byte waits until the peer has consumed the last one. @return false: it waits
+/* URG-8: an urgent byte waits until the peer has consumed the one before. @return false: it waits
  */
 static bool commit_urgent(struct pump *pump)
 {
@@ -87,14 +87,14 @@ static void commit(struct pump *pump, size_t n)
 		smcr_conn_tx_commit(pump->conn, n);
 }
 
-/* WRITABLE comes when it is worth while to look again. */
+/* If the room is too small, the engine tells WRITABLE later. */
 static bool has_space(struct pump *pump, const struct iovec iov[2], int n)
 {
 	size_t room = (n > 0 ? iov[0].iov_len : 0) + (n > 1 ? iov[1].iov_len : 0);
 	return n > 0 && (!pump->shared || shared_tx_worth(pump, room));
 }
 
-/* The peer shall hear of an urgent byte though what stands before it does not fit (URG-2). */
+/* Announce an urgent byte to the peer even if the bytes before it do not fit (URG-2). */
 static void announce_urgent(struct pump *pump)
 {
 	if (pair_urgent_pending(pump->pair))
@@ -134,7 +134,8 @@ static enum step take_from_pair(struct pump *pump)
 		}
 		moved += (size_t)got;
 		pump->tx_bytes += (size_t)got;
-		/* The usual case: no need to be told by EAGAIN. */
+		/* The usual case: the pair is known to be empty, without another call that gives
+		 * EAGAIN. */
 		if (pump->pair->drained && !pump->write_ended)
 			pump->tx_ready = false;
 		if (pump->pair->urgent)
@@ -146,7 +147,7 @@ static enum step take_from_pair(struct pump *pump)
 	return STEP_WAIT;
 }
 
-/* No event may come that says so. */
+/* End the sending direction if everything was taken. Perhaps no event tells of that. */
 static enum step end_if_last(struct pump *pump)
 {
 	bool last_taken = pump->write_ended && pump->tx_ready && !pump->urgent_waits;
@@ -172,7 +173,8 @@ static enum step pump_tx(struct pump *pump)
 void pump_lose_reader(struct pump *pump)
 {
 	if (pair_closed(pump->pair)) {
-		/* It is gone, and what has arrived for it since is unread data. */
+		/* The program has closed, and the bytes that could not be delivered are unread
+		 * data. */
 		pump->closed = pump->write_ended = true;
 		pump->pair->unread = true;
 	} else {
@@ -180,7 +182,8 @@ void pump_lose_reader(struct pump *pump)
 	}
 }
 
-/* An urgent byte is announced or here: the program is told though the pair is full (URG-4). */
+/* If an urgent byte was announced or has arrived, the program hears of it even if the pair is full
+ * (URG-4). */
 bool pump_has_room(struct pump *pump)
 {
 	size_t before;
@@ -252,8 +255,9 @@ static enum step pump_rx(struct pump *pump)
 }
 
 /*
- * Closed with data left unread: TCP resets at once. What fits into the window would have been sent
- * before, by the program's own write: an answer to a request that was not read to its end.
+ * The program has closed with data unread: TCP would reset at once. But TCP would have sent what
+ * fits into the window when the program wrote it, for example the answer to a request that was not
+ * read to its end. So that is sent before the reset.
  */
 static void close_hard(struct pump *pump)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file pump_internal.h
- * What the two ways that bytes take share: pump.c (through the pair) and shared.c (through memory).
+ * What pump.c (bytes through the pair) and shared.c (bytes through shared memory) have in common.
  */
 #ifndef SMCRD_DAEMON_CONNS_PUMP_INTERNAL_H
 #define SMCRD_DAEMON_CONNS_PUMP_INTERNAL_H
@@ -9,7 +9,8 @@
 #include "daemon/conns/pump.h"
 #include "daemon/conns/shared.h"
 
-/* Bytes a direction and turn: large enough to be cheap, small enough to be fair. */
+/* Most bytes that one direction moves in one turn: large enough to be cheap, small enough to be
+ * fair to other connections. */
 #define TURN (256 * 1024)
 
 /* Results of a step. */
@@ -25,32 +26,37 @@ static inline bool pump_active(const struct pump *pump)
 
 /** Cut the segments down to `max` bytes. */
 void pump_cut(struct iovec iov[2], int n, size_t max);
-/** May bytes go into the pair? An urgent byte makes room. */
+/** Has the pair room for bytes to the program? For an urgent byte the pair is enlarged. */
 bool pump_has_room(struct pump *pump);
-/** Received bytes to the program: up to an urgent one, or that alone. As pair_write(). */
+/** Deliver received bytes to the program: those before an urgent byte, or the urgent byte alone.
+ * @return as pair_write() */
 ssize_t pump_deliver(struct pump *pump, struct iovec iov[2], int n);
-/** The program's end takes nothing any more. */
+/** The program's end accepts no bytes any more. */
 void pump_lose_reader(struct pump *pump);
-/** What follows once bytes were received or delivered: end of file, no urgent byte any more. */
+/** After bytes were delivered: end pair_make_way() if no urgent byte is left, and pass end of file
+ * on. */
 void pump_settle_rx(struct pump *pump);
 
 /* shared.c, for pump->shared */
-/** See what the program has taken and written, and tell it what has arrived and left. False: it has
- *  written nonsense, or memory is short: `violated` is set. */
+/** Account for what the program has taken and written, and publish how much of the send buffer is
+ * free. @return false: the program has written nonsense; `violated` is set */
 bool shared_look(struct pump *pump);
-/** Forward heads of the stream into the pair. */
+/** Forward heads of the stream into the pair (docs/data-path.md). */
 enum step shared_rx(struct pump *pump);
-/** Before bytes are taken from the pair: false: a writer of the library has the lock. */
+/** To be called before bytes are taken from the pair. @return false: a writer of the library has
+ * the lock */
 bool shared_tx_begin(struct pump *pump);
-/** Is it worth while to take bytes from the pair, with so much room? */
+/** Is `room` in the send buffer enough to take bytes from the pair? */
 bool shared_tx_worth(struct pump *pump, size_t room);
-/** Bytes of the pair lie in the send buffer, and are to be committed. */
+/** Bytes of the pair were read into the send buffer: publish them. @return false: `violated` is
+ * set */
 bool shared_tx_put(struct pump *pump, size_t n);
-/** No more are taken for now. */
+/** To be called when no more bytes are taken from the pair for now. */
 void shared_tx_end(struct pump *pump);
-/** The program writes no more, and nothing is left in the pair: what the memory has is the rest. */
+/** The program writes no more and the pair is empty: take the rest from the memory. @return false:
+ * `violated` is set */
 bool shared_tx_finish(struct pump *pump);
-/** Within RESET: the program gets the rest, as far as the pair has room. */
+/** As pump_last(). */
 void shared_last(struct pump *pump);
 
 #endif

@@ -10,9 +10,10 @@
 #include <sys/ioctl.h>
 #include <sys/socket.h>
 
-#define TURN (256 * 1024) /* bytes a direction and turn */
+#define TURN (256 * 1024) /* most bytes that one direction moves in one turn */
 
-/* Bytes between two system calls; what one side does not take moves to a relay_rest. */
+/* Bytes on their way from one system call to the next. What the other side does not take is copied
+ * to a relay_rest. */
 static uint8_t passing[128 * 1024];
 
 void relay_start(struct relay *relay, struct pair *pair, int tcp)
@@ -20,8 +21,8 @@ void relay_start(struct relay *relay, struct pair *pair, int tcp)
 	const int on = 1, least = 1;
 	*relay = (struct relay){ .pair = pair, .tcp = tcp, .tx_ready = true, .rx_ready = true };
 	setsockopt(tcp, SOL_SOCKET, SO_OOBINLINE, &on, sizeof(on)); /* cannot fail */
-	/* What the program wants to wait for counts at its own end. */
-	setsockopt(tcp, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)); /* nor this */
+	/* The program's SO_RCVLOWAT holds for its pair end, not for the daemon. */
+	setsockopt(tcp, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof(least)); /* cannot fail */
 }
 
 void relay_stop(struct relay *relay)
@@ -51,7 +52,7 @@ void relay_note_tcp(struct relay *relay, uint32_t events)
 		relay->urgent = true;
 	if (events & (EPOLLOUT | EPOLLHUP | EPOLLERR))
 		relay->tx_full = false;
-	/* With end of file behind us nothing is received that could tell. */
+	/* After end of file no recv() will report the error. */
 	if (events & EPOLLERR && relay->rx_ended)
 		relay->tcp_failed = true;
 }
@@ -87,7 +88,7 @@ static void took(struct relay_rest *rest, size_t n)
 
 /* ---- program to TCP */
 
-/* @return bytes taken, 0 with `tx_full` set, or a negative errno: the connection is broken */
+/* @return bytes that TCP took; 0: none, `tx_full` is set; a negative errno: TCP is broken */
 static ssize_t tcp_send(struct relay *relay, const uint8_t *data, size_t len, bool urgent)
 {
 	ssize_t n;
@@ -111,7 +112,7 @@ static bool send_rest(struct relay *relay)
 	return n >= 0;
 }
 
-/* Nothing can be sent any more; what was received before still goes to the program. */
+/* Nothing can be sent any more. Bytes that TCP received before still go to the program. */
 static enum relay_result tcp_broken(struct relay *relay)
 {
 	relay->tcp_failed = true;
@@ -120,7 +121,7 @@ static enum relay_result tcp_broken(struct relay *relay)
 	return RELAY_MORE;
 }
 
-/* Would TCP reset when the program closes now? */
+/* Would TCP send a reset if the program closed a TCP socket now? */
 static bool left_unread(const struct relay *relay)
 {
 	return relay->pair->unread || relay->linger_reset || relay->rx_rest.data;
@@ -129,7 +130,7 @@ static bool left_unread(const struct relay *relay)
 static enum relay_result end_tx(struct relay *relay)
 {
 	relay->tx_ready = false;
-	/* The event that tells close() from shutdown() may still be on its way. */
+	/* The program may have closed, and the event that says so may not have come yet. */
 	relay->closed = relay->closed || pair_closed(relay->pair);
 	if (relay->closed)
 		return left_unread(relay) ? RELAY_ABORTED : RELAY_FINISHED;
@@ -168,14 +169,15 @@ static enum relay_result relay_tx(struct relay *relay)
 			return tcp_broken(relay);
 		if (put < got &&
 		    keep_rest(&relay->tx_rest, passing + put, (size_t)(got - put), urgent) < 0)
-			return RELAY_ABORTED; /* bytes are lost: nobody may think otherwise */
+			return RELAY_ABORTED; /* bytes are lost: the stream must not just end */
 	}
 	return RELAY_WAIT;
 }
 
 /* ---- TCP to program */
 
-/* @return bytes taken; 0 with `rx_full` set; -ENOBUFS: again soon; -EPIPE: the program is gone */
+/* @return bytes that the pair took; 0: none, `rx_full` is set; -ENOBUFS: try again soon; -EPIPE:
+ *         the program has closed */
 static ssize_t pair_send(struct relay *relay, const uint8_t *data, size_t len, bool urgent)
 {
 	struct iovec iov = { (uint8_t *)data, len };
@@ -193,7 +195,7 @@ static ssize_t pair_send(struct relay *relay, const uint8_t *data, size_t len, b
 		relay->closed = relay->pair->unread = true;
 		return -EPIPE;
 	}
-	relay->deaf = true; /* shutdown(RD): TCP takes and drops what arrives */
+	relay->deaf = true; /* shutdown(RD): TCP would accept and drop what arrives */
 	return (ssize_t)len;
 }
 
@@ -207,7 +209,8 @@ static enum relay_result end_rx(struct relay *relay, bool reset)
 	return relay->tx_ended ? RELAY_FINISHED : RELAY_WAIT;
 }
 
-/* An urgent byte waits: the program is told though the pair is full. */
+/* Has the pair room? If an urgent byte waits, the pair is enlarged, so that the program hears of
+ * it. */
 static bool has_room(struct relay *relay)
 {
 	if (relay->rx_full && relay->urgent && pair_make_way(relay->pair))
@@ -216,9 +219,9 @@ static bool has_room(struct relay *relay)
 }
 
 /*
- * Receive up to an urgent byte, or that alone. recv() ends before it only if it has read something:
- * so it is asked first whether the next byte is the urgent one. If there is a next byte the kernel
- * knows that by then.
+ * Receive the bytes before an urgent byte, or the urgent byte alone. recv() stops before an urgent
+ * byte only if it has read something before. So SIOCATMARK is asked first whether the next byte is
+ * the urgent one. The answer is right once that byte has arrived, which poll() has told.
  * @return as recv(2)
  */
 static ssize_t tcp_receive(struct relay *relay, uint8_t *buf, size_t len, bool *ret_urgent)
@@ -282,8 +285,9 @@ static enum relay_result relay_rx(struct relay *relay)
 
 enum relay_result relay_run(struct relay *relay)
 {
-	/* Closed with data left unread: TCP resets at once. What TCP takes now it would have sent
-	 * before, at the program's own write. */
+	/* The program has closed with data unread: TCP would reset at once. But TCP would have
+	 * sent, when the program wrote them, the bytes that it takes now. So these are sent before
+	 * the reset. */
 	if (relay->closed && left_unread(relay)) {
 		relay_tx(relay);
 		return RELAY_ABORTED;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-/* CLC on a TCP socket that is fit for it, and what the engine is told of the connection. */
+/* The rendezvous: CLC messages between the TCP socket and the engine, and what the engine is told
+ * of the connection. */
 #include <errno.h>
 #include <linux/socket.h>
 
 #include "daemon/conns/internal.h"
 
-/* The kernel doubles what is set, for its bookkeeping. */
+/* The kernel reports twice the value that was set. */
 static uint32_t buffer_of(int tcp, int option)
 {
 	int bytes = sockopt_number(tcp, SOL_SOCKET, option);
 	return bytes > 0 ? (uint32_t)bytes / 2 : 0;
 }
 
-/* SO_RCVBUF and SO_SNDBUF as the program set them (RMB-6, SOCK-2), or 0: what the kernel chose by
- * itself says nothing. */
+/* SO_RCVBUF and SO_SNDBUF as the program set them (RMB-6, SOCK-2); 0 where the program set none,
+ * since the kernel's own choice means nothing here. */
 static void find_buffers(int tcp, struct smcr_conn_params *params)
 {
 	int set = sockopt_number(tcp, SOL_SOCKET, SO_BUF_LOCK);
@@ -109,7 +110,7 @@ static void on_clc_garbage(void *ctx)
 	batch_begin(conn->conns->batch);
 	if (conn->smc && conn->phase == PHASE_RENDEZVOUS)
 		smcr_conn_clc_garbage(conn->smc);
-	else if (conn->smc) /* no byte belongs there while SMC-R carries the data (GEN-3) */
+	else if (conn->smc) /* TCP carries no byte while SMC-R carries the data (GEN-3) */
 		smcr_conn_tcp_event(conn->smc, SMCR_TCP_RESET);
 	batch_end(conn->conns->batch);
 }
@@ -143,7 +144,7 @@ static const struct clc_stream_callbacks stream_callbacks = {
 	.flushed = on_flushed,
 };
 
-/* The peer counts on CLC now, so whatever goes wrong here breaks the connection. */
+/* The peer expects CLC messages now, so an error here breaks the rendezvous. */
 void conn_start_rendezvous(struct client_conn *conn)
 {
 	struct conns *conns = conn->conns;
@@ -176,7 +177,7 @@ void conn_start_rendezvous(struct client_conn *conn)
 	}
 	if (conn->kind != IPC_HANDOVER_ACCEPTED)
 		early_expect(conn);
-	if (!conn->let_go) /* it may have declined at once */
+	if (!conn->let_go) /* false if the engine has declined inside smcr_conn_start() */
 		conn->smc = smc;
 	conn_update_stream(conn);
 }

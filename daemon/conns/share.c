@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A program that moves much asks for the memory of its connection. Refused, it stays on the pair.
+/* A program that moves many bytes asks to share the memory of its connection. If that is refused,
+ * the program goes on with the pair.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,7 +15,7 @@ static bool devices_allow(const struct conns *conns)
 	return !callbacks->can_share || callbacks->can_share(callbacks->ctx);
 }
 
-/* Bytes flow in both directions, and nothing is half done. */
+/* Are both directions open, and does no urgent byte wait in the send buffer? */
 static bool is_fit(const struct client_conn *conn)
 {
 	const struct pump *pump = &conn->pump;
@@ -44,7 +45,7 @@ static enum ipc_memory_outcome judge(const struct client_conn *conn,
 		return IPC_MEMORY_TCP;
 	if (!devices_allow(conns))
 		return IPC_MEMORY_DEVICE;
-	/* A user may have a half of them. */
+	/* One user may have half of all shared connections. */
 	bool too_many = conns->counts.conns_shared >= conns->config.limits.shared ||
 			conn->quota->shared >= (conns->config.limits.shared + 1) / 2;
 	return too_many || !pair_least_charge(&conn->pair) ? IPC_MEMORY_NONE : IPC_MEMORY_GRANTED;
@@ -68,7 +69,7 @@ static int start_sharing(struct client_conn *conn, int proof)
 	return 0;
 }
 
-/* @return the program's copy of the memory, or a negative errno */
+/* @return a descriptor of the memory for the program, or a negative errno */
 static int share(struct client_conn *conn, int proof)
 {
 	if (!conn->pump.shared) {

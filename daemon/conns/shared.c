@@ -9,20 +9,23 @@
 #include "daemon/conns/pump_internal.h"
 #include "daemon/host/pages.h"
 
-/* What is forwarded at once: enough for a small message where the library reads, up to much where
- * others do, or where the library reads so little at a time that it never comes to the memory. */
+/* Length of a head, in bytes. The least is enough for a small message: readers of the library take
+ * the rest from the memory. Heads grow if nobody takes from the memory: then an outsider reads, or
+ * a program that reads so little at a time that the pair is all it gets to. */
 #define HEAD_LEAST 4096u
 #define HEAD_MOST  (256u * 1024)
 #define READ_MUCH  8192u
 
-/* How long somebody may be in the middle of something before he counts as dead or stopped. He may
- * be alive: then no byte is lost, but the way is slower for a while, or for ever. */
+/* How long a reader may be `at_work`, and a writer hold the lock, before it counts as dead or
+ * stopped. If it is alive no byte is lost: after a reader the path is slower for a while, after a
+ * writer for ever. */
 #define READER_PATIENCE_US 5000
 #define LOCK_PATIENCE_US   50000
-/* How often a turn begins anew because somebody was faster. One who changes the page all the time
- * shall keep nobody else waiting. */
+/* How often a turn begins anew because a reader took the bytes that were about to be forwarded. The
+ * bound keeps a program that changes `taken` all the time from holding up other connections. */
 #define ANEW_MOST 64
-/* A head that lies there for so long may be waited for with MSG_PEEK or FIONREAD. */
+/* After this time without a read, a program may be waiting with MSG_PEEK or FIONREAD for more bytes
+ * than the head has. */
 #define HEAD_PATIENCE_US 4000
 
 /* ---- life */
@@ -61,7 +64,7 @@ static int put_pages(const struct shared *shared, const struct smcr_conn_memory 
 	if (r < 0)
 		return r;
 	r = pages_share(memory->buffer, memory->buffer_size, shared->fd, buffer_at);
-	if (r < 0) /* if this fails too the element stays shared with nobody */
+	if (r < 0) /* if this fails too, the element has pages that nobody shares */
 		pages_own(memory->element, memory->element_size);
 	return r;
 }
@@ -141,14 +144,15 @@ bool shared_stop_polling(struct shared *shared)
 	return !shared->polled;
 }
 
-/* The program has written what nobody who follows the protocol writes, or memory is short. */
+/* The program has broken the protocol, or pages of the daemon's own could not be had. @return
+ * false */
 static bool violated(struct pump *pump)
 {
 	pump->violated = true;
 	return false;
 }
 
-/* What readers have taken from the memory. */
+/* Account for bytes that readers have taken from the memory. */
 static bool look_rx(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -169,7 +173,7 @@ static bool look_rx(struct pump *pump)
 	return true;
 }
 
-/* Bytes that writers have put into the memory: they lie where the engine wants them. */
+/* Commit to the engine the bytes that writers have put into the send buffer. */
 static bool commit_written(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -209,21 +213,21 @@ static bool look_tx(struct pump *pump)
 
 bool shared_look(struct pump *pump)
 {
-	/* The engine may let go of the connection in each call. */
+	/* The engine may let go of the connection inside each call. */
 	return look_rx(pump) && (!pump->conn || look_tx(pump));
 }
 
 /* ---- receiving */
 
 enum forwarded {
-	FORWARDED,      /* something */
-	FORWARD_ANEW,   /* a reader was faster */
+	FORWARDED,      /* bytes were forwarded */
+	FORWARD_ANEW,   /* a reader took the bytes first: begin anew */
 	FORWARD_FULL,   /* the pair takes nothing */
 	FORWARD_LATER,  /* the kernel has no memory */
-	FORWARD_NOBODY, /* nothing to forward, or nobody to read it */
+	FORWARD_NOBODY, /* there is nothing to forward, or nobody who reads */
 };
 
-/* The next bytes, at most `most`, into the pair. */
+/* Forward the next bytes, at most `most`, into the pair. */
 static enum forwarded forward(struct pump *pump, size_t most)
 {
 	struct shared *shared = pump->shared;
@@ -260,8 +264,8 @@ static enum forwarded forward(struct pump *pump, size_t most)
 	return FORWARDED;
 }
 
-/* Like the pump without memory: an urgent byte is on its way or in the pair, and the program shall
- * hear of it though it reads nothing. */
+/* As the pump does without shared memory. An urgent byte is on its way or in the pair, and the
+ * program has to hear of it even if it reads nothing. */
 static enum step forward_all(struct pump *pump)
 {
 	uint64_t moved = pump->rx_bytes;
@@ -279,7 +283,7 @@ static enum step forward_all(struct pump *pump)
 	return STEP_WAIT;
 }
 
-/* The last head was read. How long is the next one to be? */
+/* The last head was read. @return how many bytes the next one has */
 static size_t head_length(struct shared *shared)
 {
 	uint32_t looks = atomic_load(&shared->page->looks) - shared->head_looks;
@@ -314,7 +318,8 @@ static enum step forward_head(struct pump *pump, size_t length, uint64_t waiting
 	return STEP_WAIT;
 }
 
-/* Readers of the library that are at work take what is there, or begin again when they see it. */
+/* Will a reader of the library take the bytes? One that is `at_work` takes them, or looks once more
+ * before it waits. After READER_PATIENCE_US it counts as dead. */
 static bool reader_comes(struct shared *shared)
 {
 	if (!path_rx_reader_at_work(&shared->rx)) {
@@ -330,7 +335,7 @@ static bool reader_comes(struct shared *shared)
 	return false;
 }
 
-/* The pair has a head that nobody has read yet. @return is it to be made longer? */
+/* The pair has a head that nobody has read yet. @return true: make it longer */
 static bool head_lies(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -349,7 +354,7 @@ static bool head_lies(struct pump *pump)
 	return true;
 }
 
-/* One step: does the program have to be given a head? */
+/* One step of receiving: forward a head if the program needs one. */
 static enum step step_rx(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -383,7 +388,7 @@ static bool goes_through_pair(struct pump *pump)
 	return shared->through_pair || smcr_conn_rx_urgent(pump->conn, &before) != SMCR_URGENT_NONE;
 }
 
-/* Nobody reads any more: the pump drops the rest. */
+/* The program reads no more: from now on the pump drops what arrives. */
 static void stop_readers(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -455,7 +460,7 @@ void shared_last(struct pump *pump)
 
 /* ---- sending */
 
-/* No write to the memory counts any more. What was committed before does. */
+/* Take the memory from its writers. Bytes that they have committed still count. */
 static bool revoke_memory(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -464,8 +469,8 @@ static bool revoke_memory(struct pump *pump)
 	return commit_written(pump);
 }
 
-/* The lock is held by somebody who is dead, was stopped, or left by longjmp(), and bytes wait in
- * the pair: they go into pages that nobody else has. */
+/* Bytes wait in the pair, and the holder of the writers' lock is dead, was stopped, or left by
+ * longjmp(). Take the lock's place: give the send buffer pages that no program has mapped. */
 static bool take_over(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
@@ -487,12 +492,12 @@ bool shared_tx_begin(struct pump *pump)
 		shared->lock_due = 0;
 		return look_tx(pump);
 	}
-	if (pair_pending(pump->pair) == 0) { /* nothing that would have to wait for it */
+	if (pair_pending(pump->pair) == 0) { /* no bytes wait for the lock */
 		pump->tx_ready = pump->write_ended;
 		shared->lock_due = 0;
 		return false;
 	}
-	if (pump->closed) /* nobody is left who could give it back */
+	if (pump->closed) /* no process is left that could release the lock */
 		return take_over(pump);
 	if (!shared->lock_due)
 		shared->lock_due = shared->now + LOCK_PATIENCE_US;
@@ -511,14 +516,15 @@ bool shared_tx_put(struct pump *pump, size_t n)
 	shared->active = shared->now;
 	if (shared->tx.taken_over || !pump->conn)
 		return true;
-	publish_room(pump); /* the room that the bytes were put into */
+	publish_room(pump); /* the bytes were put into room that was perhaps not published yet */
 	return path_tx_put(&shared->tx, (uint32_t)n) == 0 || violated(pump);
 }
 
 void shared_tx_end(struct pump *pump)
 {
 	struct shared *shared = pump->shared;
-	if (!shared->locked || pump->urgent_waits) /* its byte lies behind `committed` */
+	/* An urgent byte that waits lies behind `committed`, where a writer would overwrite it. */
+	if (!shared->locked || pump->urgent_waits)
 		return;
 	path_tx_set_backlog(&shared->tx, pump->tx_ready);
 	path_tx_unlock(&shared->tx);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a program asks about a pair end that it holds. The descriptor itself is the proof: its name
- * says which connection it claims to be, its cookie that it is the end we made: a name alone could
- * be made up in another network namespace, and inode numbers of sockets have 32 bits, so that some
- * hours of socket() bring back the one that a connection's end has.
+ * Questions of a program about a pair end that it holds. The program shows a descriptor as proof.
+ * The socket's name says which connection it belongs to, and its cookie proves that it is the end
+ * that this daemon made. The name alone proves nothing: another network namespace may have the same
+ * name. Nor do inode numbers of sockets: they have 32 bits and come again after some hours of
+ * socket().
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -32,7 +33,8 @@ int shown_look_up(const struct conns *conns, int proof, struct shown *ret_shown)
 
 /* ---- STATUS ---- */
 
-/* A relayed connection on which nothing has passed, or a connect() that failed. */
+/* Give the TCP socket back: of a relayed connection on which nothing has passed, or of a connect()
+ * that failed. */
 static int take_back(struct conns *conns, struct shown *shown)
 {
 	if (shown->conn)
@@ -70,7 +72,7 @@ static void describe_status(struct shown *shown, int proof, struct ipc_status *r
 		ret_status->state = IPC_CONN_FAILED;
 		ret_status->error = shown->failed->error;
 		ret_status->reason = shown->failed->reason;
-		shown->failed->error = 0; /* told once, as SO_ERROR does */
+		shown->failed->error = 0; /* reported once, like SO_ERROR */
 	}
 }
 
@@ -126,8 +128,8 @@ int conns_sockopt(struct conns *conns, int proof, struct ipc_sockopt *msg)
 
 /* ---- INFO ---- */
 
-/* The program's TCP socket that the daemon has had once. The kernel never gives a socket's cookie
- * to another one. */
+/* Find the connection of a TCP socket that the daemon had and has given back. No two sockets ever
+ * have the same cookie. */
 static bool find_by_tcp(const struct conns *conns, int tcp, struct client_conn_view *ret_view)
 {
 	int protocol = 0;
@@ -137,15 +139,16 @@ static bool find_by_tcp(const struct conns *conns, int tcp, struct client_conn_v
 	    protocol != IPPROTO_TCP || pair_cookie(tcp, &cookie) < 0 ||
 	    !history_find_tcp(conns, cookie, ret_view))
 		return false;
-	ret_view->ended = false; /* only as far as the daemon is concerned */
+	ret_view->ended = false; /* it has ended for the daemon, but the program goes on with it */
 	ret_view->error = 0;
 	return true;
 }
 
 /**
- * What the descriptor shows.
- * @param ret_conn  the connection if it is alive, else NULL
- * @return 0; -EACCES: no descriptor of a connection; -ENOENT: it is not remembered
+ * Find the connection that the descriptor `proof` belongs to.
+ * @param ret_conn  the connection if it has not ended, else NULL
+ * @return 0; -EACCES: no descriptor of a connection; -ENOENT: the connection is not in the history
+ *         any more
  */
 static int find(const struct conns *conns, int proof, struct client_conn_view *ret_view,
 		struct client_conn **ret_conn)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Socket options of the TCP connection behind a pair end (SOCK-2..4). The daemon asks the kernel in
- * the program's name, so only options with plain values are let through (none with addresses of
- * memory in them, none that changes what the stream is), and with no privilege in force.
+ * Socket options of the TCP connection behind a pair end (SOCK-2..4). The daemon makes the system
+ * call for the program. So it lets only options with plain values through (none whose value has
+ * memory addresses, none that changes what the stream is), and it sets them without its privileges.
  */
 #include <errno.h>
 #include <linux/capability.h>
@@ -54,7 +54,7 @@ static const struct option {
 	{ IPPROTO_TCP, TCP_CONGESTION, GET | SET },
 	{ IPPROTO_TCP, TCP_CORK, GET | SET },
 	{ IPPROTO_TCP, TCP_DEFER_ACCEPT, GET | SET },
-	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, GET | SET }, /* too late to do anything */
+	{ IPPROTO_TCP, TCP_FASTOPEN_CONNECT, GET | SET }, /* has no effect on a connected socket */
 	{ IPPROTO_TCP, TCP_INFO, GET },
 	{ IPPROTO_TCP, TCP_KEEPCNT, GET | SET },
 	{ IPPROTO_TCP, TCP_KEEPIDLE, GET | SET },
@@ -147,9 +147,9 @@ static void *unprivileged_thread(void *arg)
 	return NULL;
 }
 
-/* What the program may do is for the kernel to say, but it sees the daemon: so the daemon takes its
- * own privileges off for the call. In a thread of its own: capabilities are a thread's, and uverbs
- * takes nothing any more from one that has ever changed them since it opened the device. */
+/* The kernel decides what a caller may set, and would judge by the daemon's capabilities. So the
+ * call is made without any. That takes a thread: capabilities belong to a thread, and uverbs
+ * refuses requests of a thread that has changed its credentials since it opened the device. */
 static int unprivileged_sockopt(int fd, struct ipc_sockopt *msg)
 {
 	struct unprivileged_call call = { .fd = fd, .msg = msg };
@@ -232,7 +232,7 @@ void sockopt_restore_keepalive(int tcp, const struct own_keepalive *own)
 		setsockopt(tcp, IPPROTO_TCP, TCP_KEEPINTVL, &own->interval, sizeof(own->interval));
 }
 
-/* ---- all together ---- */
+/* ---- the whole request ---- */
 
 void sockopt_apply(int tcp, struct ipc_sockopt *msg, struct linger *linger)
 {

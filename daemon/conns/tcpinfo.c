@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What TCP would tell of the program's stream: the TCP connection behind a pair end is idle and
- * established while SMC-R carries the bytes, and behind a relay it knows of some of them only.
+ * Makes TCP_INFO, SIOCOUTQ and SIOCOUTQNSD describe the program's stream. The TCP connection behind
+ * a pair end is idle while SMC-R carries the bytes, and with a relay it knows only of some of them.
  */
 #include <errno.h>
 #include <linux/sockios.h>
@@ -14,7 +14,8 @@
 #include "daemon/conns/internal.h"
 #include "daemon/engine/view.h"
 
-/* States of a TCP socket as TCP_INFO tells them; netinet/tcp.h has them, and clashes. */
+/* States of a TCP socket as TCP_INFO tells them. netinet/tcp.h has them, but clashes with
+ * linux/tcp.h. */
 enum {
 	ESTABLISHED = 1,
 	FIN_WAIT1 = 4,
@@ -25,8 +26,9 @@ enum {
 
 /* A stream as TCP counts it. */
 struct stream {
-	uint64_t taken, received; /* bytes of the program's; of the peer's */
-	uint64_t unsent, unacked; /* of those taken; what is unsent is unacked too */
+	uint64_t taken,
+		received; /* bytes that the program wrote; bytes that arrived from the peer */
+	uint64_t unsent, unacked; /* bytes of `taken`; unsent bytes are unacked too */
 	bool tx_ended, rx_ended;
 };
 
@@ -39,7 +41,9 @@ static struct stream smcr_stream(const struct client_conn *conn)
 {
 	struct smcr_conn_view view;
 	smcr_conn_get_view(conn->smc, &view);
-	uint64_t held = conn->pump.urgent_waits; /* taken, and not committed yet */
+	uint64_t held =
+		conn->pump
+			.urgent_waits; /* an urgent byte that was taken and is not committed yet */
 	return (struct stream){
 		.taken = conn->pump.tx_bytes,
 		.received = view.rx_bytes,
@@ -60,7 +64,7 @@ static struct stream relayed_stream(const struct client_conn *conn)
 {
 	const struct relay *relay = &conn->relay;
 	uint64_t rest = relay->tx_rest.data ? relay->tx_rest.len - relay->tx_rest.at : 0;
-	uint64_t fin = relay->tx_ended; /* TCP counts it until it is acknowledged */
+	uint64_t fin = relay->tx_ended; /* SIOCOUTQ counts the FIN until it is acknowledged */
 	uint64_t unacked = tcp_count(conn->tcp, SIOCOUTQ);
 	uint64_t unsent = tcp_count(conn->tcp, SIOCOUTQNSD);
 	return (struct stream){
@@ -73,7 +77,7 @@ static struct stream relayed_stream(const struct client_conn *conn)
 	};
 }
 
-/* What the program has written counts from its write() on. */
+/* Bytes that still are in the pair or in shared memory count as written. */
 static struct stream stream_of(const struct client_conn *conn)
 {
 	struct stream stream = { 0 };
@@ -114,7 +118,7 @@ static bool handshake_is_over(const struct client_conn *conn)
 	return false;
 }
 
-/* TCP counts SYN and FIN as bytes: an acknowledged SYN where the program connected. */
+/* TCP_INFO counts SYN and FIN as bytes; the acknowledged SYN only on the side that connected. */
 static void correct(const struct client_conn *conn, struct tcp_info *info)
 {
 	const struct stream stream = stream_of(conn);

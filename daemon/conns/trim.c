@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What connections took from the heap goes back to the system some time after most of them have
- * ended. By itself the heap keeps free pages that lie between others.
+ * Gives memory of the heap back to the system some time after most connections have ended. By
+ * itself malloc keeps free pages that lie between pages in use.
  */
 #include <malloc.h>
 
 #include "daemon/conns/internal.h"
 
 #define TRIM_SECONDS 10
-#define WORTH_WHILE  100 /* connections that have ended */
+#define WORTH_WHILE  100 /* connections that have ended since the largest number */
 
 static bool is_due(const struct conns *conns)
 {
@@ -21,7 +21,7 @@ void trim_on_timer(evutil_socket_t fd, short what, void *arg)
 	struct conns *conns = arg;
 	(void)fd;
 	(void)what;
-	if (!is_due(conns)) /* others have come */
+	if (!is_due(conns)) /* new connections have come */
 		return;
 	conns->most_conns = conns->counts.conns;
 	malloc_trim(0);

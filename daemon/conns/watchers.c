@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Who waits until it is settled whether SMC-R or TCP carries the data of a connection. */
+/* Watchers wait until it is settled whether SMC-R or TCP carries the data of a connection. */
 #include "daemon/conns/internal.h"
 
 void conn_watcher_forget(struct conn_watcher *watcher)
