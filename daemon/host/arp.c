@@ -15,9 +15,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define PACKETS 1000 /* that are looked at in a row: others of the network come too */
+#define PACKETS 1000 /* packets read in one call; answers to other hosts come too */
 
-/* Answers only: on a large network somebody is asking all the time. */
+/* Answers only: on a large network requests come all the time. */
 static struct sock_filter answers_only[] = {
 	BPF_STMT(BPF_LD | BPF_H | BPF_ABS, offsetof(struct arphdr, ar_op)),
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARPOP_REPLY, 0, 1),
@@ -31,7 +31,7 @@ int arp_open(struct arp *arp)
 					   answers_only };
 	const struct sockaddr_ll all = { .sll_family = AF_PACKET,
 					 .sll_protocol = htons(ETH_P_ARP) };
-	/* Without a protocol nothing comes before the filter is there. */
+	/* With protocol 0 no packet arrives before the filter is attached. */
 	arp->fd = socket(AF_PACKET, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (arp->fd < 0)
 		return -errno;
@@ -52,8 +52,8 @@ void arp_close(struct arp *arp)
 
 /* ---- asking */
 
-/* The address that we have for the peer, by whatever rules the host chooses it: the peer may answer
- * nobody else (arp_ignore, arp_filter, rp_filter). */
+/* The source address that the host's routing chooses towards the peer. Another one may get no
+ * answer (arp_ignore, arp_filter, rp_filter of the peer). */
 static int own_addr(int udp, unsigned int ifindex, const uint8_t addr[4], uint8_t ret_own[4])
 {
 	const int index = (int)ifindex;
@@ -116,7 +116,7 @@ int arp_ask(struct arp *arp, unsigned int ifindex, const uint8_t addr[4], const 
 
 /* ---- answers */
 
-/* Does it come from the MAC that it names? */
+/* Is the packet an ARP answer, sent by the MAC that it names? */
 static bool is_answer(const struct ether_arp *reply, size_t len, const struct sockaddr_ll *from)
 {
 	return len >= sizeof(*reply) && reply->ea_hdr.ar_hrd == htons(ARPHRD_ETHER) &&

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file arp.h
- * Asking single neighbours, by ARP (RFC 826), whether an IPv4 address is theirs. The kernel asks
- * everybody, and takes the first answer: where a host has two NICs on one network either of them
- * may give it. Whoever wants to know about one NIC has to ask that one. Nothing blocks. One thread.
+ * Asks one neighbour by ARP (RFC 826) whether an IPv4 address is its own. The kernel asks by
+ * broadcast and takes the first answer. If a host has two NICs on one network, either NIC may
+ * answer a broadcast. So a question about one NIC has to be sent to the MAC of that NIC. Nothing
+ * blocks. For one thread.
  */
 #ifndef SMCRD_HOST_ARP_H
 #define SMCRD_HOST_ARP_H
@@ -22,13 +23,13 @@ struct arp_answer {
 	uint8_t mac[6];
 };
 
-/** Open it. Needs CAP_NET_RAW. @return 0 or a negative errno */
+/** Open a packet socket. Needs CAP_NET_RAW. @return 0 or a negative errno */
 int arp_open(struct arp *arp);
 void arp_close(struct arp *arp);
-/** Ask the host with this MAC, and no other, for an address. As any ARP request it tells our own
- *  address and MAC. @return 0 or a negative errno */
+/** Ask the host with this MAC, and no other, for an address. Like any ARP request, the question
+ * carries our own address and MAC. @return 0 or a negative errno */
 int arp_ask(struct arp *arp, unsigned int ifindex, const uint8_t addr[4], const uint8_t mac[6]);
-/** The next answer that has come, to whatever question. @return false: none has */
+/** The next ARP answer that has come, to any question. @return false: no answer has come */
 bool arp_next(struct arp *arp, struct arp_answer *ret_answer);
 
 #endif

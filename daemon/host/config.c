@@ -16,14 +16,15 @@
 #include "proto/ipc/ipc.h"
 #include "proto/smcr/eid.h"
 
-/** A value while it is taken. */
+/** A value that is being checked. */
 struct value {
 	const char *text;
-	char shown[POLICY_RULE_TEXT]; /* how it is shown and compared; the text, if "" */
-	char why[CONFIG_WHY_LEN];     /* it is refused */
+	char shown[POLICY_RULE_TEXT]; /* how it is shown and compared; "": as `text` */
+	char why[CONFIG_WHY_LEN];     /* why it is refused */
 };
 
-/* What a key's value may be is said by its setter: false with a sentence in `why`. */
+/* Checks and stores the value of one key. @return false: the value is refused; `why` has a
+ * sentence */
 typedef bool (*setter)(struct config *config, struct value *value);
 
 static bool refuse(struct value *value, const char *format, ...)
@@ -40,7 +41,7 @@ static bool refuse(struct value *value, const char *format, ...)
 
 /* ---- kinds of values ---- */
 
-/** "64K", "1G", "4096": bytes; -1 if it is none of that. */
+/** Bytes of "64K", "1G" or "4096"; -1: not a size. */
 static int64_t parse_size(const char *text)
 {
 	static const char suffixes[] = "KMG";
@@ -69,7 +70,7 @@ static bool set_text(char **ret, struct value *value)
 	return true;
 }
 
-/* As it is written shortest: "64K" for "65536". */
+/* The shortest way to write a size: "64K" for "65536". */
 static void show_size(struct value *value, uint64_t bytes)
 {
 	static const char *const suffixes[] = { "", "K", "M", "G" };
@@ -80,7 +81,7 @@ static void show_size(struct value *value, uint64_t bytes)
 		 suffixes[i]);
 }
 
-/* Element size code of a size (CLC-8). */
+/* Store the element size code of a size (CLC-8). */
 static bool set_element_size(uint8_t *ret, struct value *value)
 {
 	int64_t bytes = parse_size(value->text);
@@ -96,7 +97,7 @@ static bool set_element_size(uint8_t *ret, struct value *value)
 
 /* ---- keys ---- */
 
-/* What the kernel lets an interface be called. */
+/* Would the kernel accept this name for an interface? */
 static bool is_interface_name(const char *name)
 {
 	size_t len = strlen(name);
@@ -108,7 +109,7 @@ static bool is_interface_name(const char *name)
 	return true;
 }
 
-/* "mlx5_0", "mlx5_0/2" */
+/* Is it of the form "mlx5_0" or "mlx5_0/2"? */
 static bool is_verbs_name(const char *name)
 {
 	size_t len = strcspn(name, "/ \t");
@@ -387,8 +388,8 @@ static void store_number(struct config *config, enum number which, long value)
 	}
 }
 
-/* Every key of smcrd.conf(5): what it is and how it may change, with its default. Lists have none.
- * Keys without a setter are whole numbers from `min` to `max`. */
+/* Every key of smcrd.conf(5), with its default; lists have none. Keys without a setter are whole
+ * numbers from `min` to `max`. */
 static const struct known_key {
 	struct config_key is;
 	const char *initial;
@@ -484,7 +485,8 @@ struct config_setting *config_setting(const struct config *config, const char *n
 	return NULL;
 }
 
-/* Where the next one is noted; it is part of the configuration once its value is there. */
+/* The place for a setting of this key. A new place counts only when config_put() adds it to
+ * num_settings. */
 static struct config_setting *room_for(struct config *config, const struct config_key *key)
 {
 	struct config_setting *setting = key->list ? NULL : config_setting(config, key->name);
@@ -500,7 +502,7 @@ static struct config_setting *room_for(struct config *config, const struct confi
 	return setting;
 }
 
-/* @return false: no memory; what is there of `ret` is to be freed all the same */
+/* @return false: no memory; the caller still has to free `ret` */
 static bool copy_setting(const struct config_setting *from, struct config_setting *ret)
 {
 	*ret = *from;
@@ -597,7 +599,7 @@ static void forget_ueid(struct smcr_config *engine, const char *name)
 {
 	uint8_t ueid[SMCR_EID_LEN];
 	size_t kept = 0;
-	smcr_ueid_parse(name, ueid); /* it was one when it was noted */
+	smcr_ueid_parse(name, ueid); /* cannot fail: the name was checked when it was noted */
 	for (size_t i = 0; i < engine->num_ueids; i++)
 		if (memcmp(engine->ueids[i], ueid, sizeof(ueid)) != 0)
 			memmove(engine->ueids[kept++], engine->ueids[i], sizeof(ueid));

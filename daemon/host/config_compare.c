@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a new configuration changes, and what of it has to wait for a restart. */
+/* What a new configuration changes, and which of the changes wait for a restart. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static bool says(const struct config *config, const struct config_key *key, cons
 	return false;
 }
 
-/* What is said in `config` and not in `other`. @return how much that is */
+/* Report values of a list that `config` has and `other` has not. @return how many */
 static size_t tell_missing(const struct config *config, const struct config *other,
 			   const struct config_key *key, bool removed, change_fn fn, void *arg)
 {
@@ -99,7 +99,7 @@ char *config_change_text(const struct config_change *change)
 	return n < 0 ? NULL : text;
 }
 
-/* `next` gets the value that `running` has. */
+/* Give the key the running value in `next`, and note the new one as `after_restart`. */
 static int keep_value(const struct config_setting *running, struct config *next)
 {
 	char why[CONFIG_WHY_LEN];

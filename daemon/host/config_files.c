@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The files of the configuration, with every error that is in them. */
+/* Reads the files of the configuration and reports every error in them. Changes at run time,
+ * too. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -55,7 +56,7 @@ struct parse {
 	struct config *config;
 	struct config_notes *errors;
 	struct config_place place;
-	bool said; /* the line had a key */
+	bool said; /* the line was of the form "key = value" */
 };
 
 /* libinih calls this for "key = value". */
@@ -71,8 +72,8 @@ static int on_key(void *ctx, const char *section, const char *name, const char *
 	return 1;
 }
 
-/* One at a time: libinih has no more to say of an error than the first line that has one, and cuts
- * long lines into two. */
+/* Lines are given to libinih one at a time. For a whole file libinih would tell only the first line
+ * with an error, and it cuts long lines into two. */
 static void parse_line(struct parse *parse, char *line)
 {
 	const char *start = line + strspn(line, " \t");
@@ -98,8 +99,8 @@ static bool can_be_read_again(const struct stat *st)
 	return S_ISREG(st->st_mode) || (S_ISCHR(st->st_mode) && st->st_rdev == makedev(1, 3));
 }
 
-/* Pipes, sockets and devices may have nothing to read now, and something else next time. @return a
- * descriptor or a negative errno: -EINVAL for those, -EFBIG for what would take much memory */
+/* Refuse pipes, sockets and devices: reading them may block, and gives something else next time.
+ * @return a descriptor or a negative errno; -EINVAL: no regular file; -EFBIG: too large */
 static int open_file(const char *path)
 {
 	struct stat st;
@@ -120,7 +121,7 @@ static int open_file(const char *path)
 	return error ? error : fd;
 }
 
-/* @return 0 or why it cannot be read: a negative errno */
+/* @return 0, or a negative errno: the file cannot be read */
 static int parse_file(struct parse *parse, const char *path)
 {
 	char *line = NULL;
@@ -164,7 +165,7 @@ static int by_name(const struct dirent **a, const struct dirent **b)
 	return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* Where more files lie, beside the main one. */
+/* The directory smcrd.conf.d beside the main file. */
 static void more_directory(const struct config_source *source, char ret_path[PATH_MAX])
 {
 	char copy[PATH_MAX];
@@ -172,7 +173,7 @@ static void more_directory(const struct config_source *source, char ret_path[PAT
 	snprintf(ret_path, PATH_MAX, "%.*s/smcrd.conf.d", PATH_MAX - 16, dirname(copy));
 }
 
-/* @return 0 or why the directory cannot be read; there may be none */
+/* @return 0, also if there is no such directory; or a negative errno: it cannot be read */
 static int each_more(const char *directory, void (*fn)(void *arg, const char *path), void *arg)
 {
 	char path[PATH_MAX + NAME_MAX + 2];
@@ -219,7 +220,7 @@ static void parse_more(void *arg, const char *path)
 	note_unread(parse, path, parse_file(parse, path));
 }
 
-/* @return 0 or why the main file cannot be read */
+/* @return 0, or a negative errno: the main file cannot be read */
 static int parse_files(struct parse *parse, const struct config_source *source)
 {
 	char directory[PATH_MAX];
@@ -256,7 +257,7 @@ static void parse_options(struct parse *parse, const struct config_source *sourc
 
 /* ---- the whole ---- */
 
-/* "FILE:LINE: " of the first of two keys that was not left at its default. */
+/* "FILE:LINE: " of key `a`, or of key `b` if `a` has its default, or "". */
 static void say_place(const struct config *config, const char *a, const char *b, char *text,
 		      size_t len)
 {
@@ -367,7 +368,7 @@ bool config_with(const struct config *running, const char *name, const char *val
 
 /* ---- RNICs at run time ---- */
 
-/* Without a port it is the first one. */
+/* A verbs device without a port means its port 1. */
 static bool same_rnic(const char *a, const char *b)
 {
 	size_t len_a = strlen(a), len_b = strlen(b), len = len_a < len_b ? len_a : len_b;

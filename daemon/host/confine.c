@@ -22,32 +22,31 @@
 #define SANITIZED false
 #endif
 
-/* Places that are read, whatever the configuration says. */
+/* Places that stay readable whatever the configuration says. */
 static const char *const read_always[] = {
 	"/usr", /* libraries, drivers of RDMA devices, time zones */
 	"/lib",
 	"/lib64",
-	"/etc", /* users and groups, whose files are replaced and not written; drivers, the time
-		   zone */
+	"/etc", /* users and groups (their files are replaced, not written); drivers; time zone */
 	"/proc",
 	"/sys",
-	"/dev/urandom", /* libjansson, against those who choose keys that collide */
-	/* where users and groups may come from besides */
+	"/dev/urandom", /* libjansson seeds its hash tables from it */
+	/* other sources of users and groups */
 	"/var/lib/sss",
 	"/var/lib/extrausers",
 	"/run/systemd/userdb",
 };
 
-/* They may be links to files elsewhere. */
+/* Files that may be symbolic links to other directories. */
 static const char *const looked_up[] = { "/etc/passwd", "/etc/group", "/etc/nsswitch.conf",
 					 "/etc/localtime" };
 
 struct building {
 	struct landlock landlock;
-	int error; /* the first one */
+	int error; /* the first error */
 };
 
-/* What is not there, or cannot be reached, needs no leave. */
+/* Allow a place. One that does not exist or cannot be reached is passed over. */
 static void allow(struct building *building, const char *path, enum landlock_use use)
 {
 	int r = landlock_allow(&building->landlock, path, use);
@@ -64,7 +63,8 @@ static void allow_directory_of(struct building *building, const char *path, enum
 	allow(building, dirname(copy), use);
 }
 
-/* A reload reads the files again, which may be others by then, and where they lead to. */
+/* Allow the directory of a file that a reload reads again, since the file may be replaced before;
+ * and if the file is a symbolic link, the directory of its target. */
 static void allow_file_read_again(void *arg, const char *path)
 {
 	char *real = realpath(path, NULL);
@@ -74,7 +74,8 @@ static void allow_file_read_again(void *arg, const char *path)
 	free(real);
 }
 
-/* Those that are loaded now: a driver that is loaded later lies beside them or below. */
+/* Allow the directories of the libraries that are loaded now: drivers that are loaded later lie
+ * there or below. */
 static int allow_library(struct dl_phdr_info *info, size_t size, void *arg)
 {
 	(void)size;
@@ -91,13 +92,13 @@ static bool names_verbs_device(const struct config *config)
 	return config->num_rnics == 0;
 }
 
-/* The directory has to be there for a device that comes later. Root may write to each disk of /dev,
- * others only to what is theirs. */
+/* Allow RDMA devices, also those that come later, so their directory has to exist. Root makes it. A
+ * user other than root cannot, and gets all of /dev, where it may open few devices. */
 static void allow_devices(struct building *building, const struct config *config)
 {
 	const bool is_root = geteuid() == 0;
 	if (is_root && names_verbs_device(config) && mkdir(RDMA_DEVICES, 0755) == 0)
-		chmod(RDMA_DEVICES, 0755); /* whatever the umask: the devices are everybody's */
+		chmod(RDMA_DEVICES, 0755); /* despite the umask: every user may use RDMA devices */
 	if (is_root || access(RDMA_DEVICES, F_OK) == 0)
 		allow(building, RDMA_DEVICES, LANDLOCK_DEVICE);
 	else
@@ -108,7 +109,7 @@ static void allow_devices(struct building *building, const struct config *config
 static void allow_all(struct building *building, const struct config_source *source,
 		      const struct config *config)
 {
-	allow(building, "/", LANDLOCK_LIST); /* libbpf opens it for a map that it shares */
+	allow(building, "/", LANDLOCK_LIST); /* libbpf opens it */
 	for (size_t i = 0; i < sizeof(read_always) / sizeof(read_always[0]); i++)
 		allow(building, read_always[i], LANDLOCK_READ);
 	for (size_t i = 0; i < sizeof(looked_up) / sizeof(looked_up[0]); i++)

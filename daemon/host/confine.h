@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file confine.h
- * Which files smcrd keeps when it gives up all others (docs/privileges.md).
+ * smcrd gives up access to all files but those that it needs (docs/privileges.md).
  */
 #ifndef SMCRD_HOST_CONFINE_H
 #define SMCRD_HOST_CONFINE_H
@@ -11,16 +11,16 @@
 #define CONFINE_TEXT 160
 
 /**
- * Give up, by Landlock, all files but those that smcrd needs from here on, for a reload and for
- * devices that come later too. Where the kernel has no Landlock, or one of the places that it takes
- * cannot be allowed, all stays as it is: smcrd goes on without.
+ * Give up, by Landlock, access to all files but those that smcrd needs from now on, including those
+ * for a reload and for devices that come later. If the kernel has no Landlock, or one of the places
+ * cannot be allowed, nothing is given up and smcrd runs without this protection.
  *
- * To be called behind privileges_drop(), while the process has one thread, and before devices are
- * opened, since that may start threads.
+ * To be called after privileges_drop(), while the process has one thread. That is before devices
+ * are opened, since opening one may start threads.
  *
- * @param source      where the configuration is read again
- * @param config      that holds: the directories of its sockets are smcrd's own
- * @param ret_text    for operators: what became of it, without a full stop
+ * @param source  the files that a reload reads again
+ * @param config  the configuration in force; the directories of its sockets stay writable
+ * @param ret_text  for operators: whether files are restricted, without a full stop
  * @return 0 or a negative errno
  */
 int confine(const struct config_source *source, const struct config *config,

@@ -27,7 +27,7 @@ bool hotplug_is_verbs(const char *msg, size_t len)
 	while (msg < end) {
 		size_t n = strnlen(msg, (size_t)(end - msg));
 		if (msg + n == end)
-			return false; /* cut off */
+			return false; /* the message is cut off */
 		action |= !strcmp(msg, "ACTION=add") || !strcmp(msg, "ACTION=remove");
 		subsystem |= !strcmp(msg, "SUBSYSTEM=infiniband_verbs");
 		msg += n + 1;
@@ -35,7 +35,7 @@ bool hotplug_is_verbs(const char *msg, size_t len)
 	return action && subsystem;
 }
 
-/* @return false if there is nothing more; `ret_change`: something was told */
+/* @return false: no more messages. @param ret_change set to true if a device may have changed */
 static bool receive(struct hotplug_watch *watch, bool *ret_change)
 {
 	char buf[8192];

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file hotplug.h
- * RDMA devices that come and go, as the kernel's uevents tell; udev is not needed.
+ * Tells when RDMA devices come and go, by the kernel's uevents. udev is not needed.
  */
 #ifndef SMCRD_HOST_HOTPLUG_H
 #define SMCRD_HOST_HOTPLUG_H
@@ -13,15 +13,15 @@ struct event_base;
 struct hotplug_watch;
 
 /**
- * Subscribe. `on_change` runs from the event loop when a verbs device has come or gone, or may have
- * because the kernel had to drop messages.
+ * Subscribe. `on_change` runs from the event loop when a verbs device has come or gone. It also
+ * runs when the kernel had to drop messages, since a device may have come or gone.
  * @return 0 or a negative errno
  */
 int hotplug_watch_new(struct event_base *base, void (*on_change)(void *ctx), void *ctx,
 		      struct hotplug_watch **ret_watch);
 void hotplug_watch_free(struct hotplug_watch *watch);
 
-/** True if a uevent of the kernel is about a verbs device that comes or goes. */
+/** Does this uevent of the kernel say that a verbs device comes or goes? */
 bool hotplug_is_verbs(const char *msg, size_t len);
 
 #endif

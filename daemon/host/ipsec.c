@@ -15,17 +15,17 @@
 
 #include "daemon/host/log.h"
 
-/* A dump that others change meanwhile starts anew this often. */
+/* How often a dump is repeated because policies changed meanwhile. */
 #define MAX_TRIES 10
-/* Announcements taken at a time; the socket becomes readable again for the rest. */
+/* Most announcements read in one go; for the rest the socket becomes readable again. */
 #define MAX_MESSAGES 1000
 
-/** What counts of a policy. "Remote" is the far end of our connections: where out-policies send to,
- *  and in-policies expect from. */
+/** The parts of a policy that matter. "Remote" is the far end of the host's connections: the
+ * destination of an out-policy, the source of an in-policy. */
 struct policy {
 	bool protects; /* transforms or blocks; else lets packets pass as they are */
 	bool out;
-	uint8_t type; /* main or sub: both apply */
+	uint8_t type; /* main or sub: policies of both types apply */
 	uint32_t priority;
 	uint8_t family, proto;
 	struct smcr_prefix local, remote;
@@ -34,7 +34,7 @@ struct policy {
 };
 
 struct ipsec_watch {
-	struct nl_sock *changes; /* subscribed to policies */
+	struct nl_sock *changes; /* subscribed to changes of policies */
 	struct event *event;
 	void (*on_change)(void *ctx);
 	void *ctx;
@@ -45,7 +45,7 @@ struct ipsec_watch {
 
 /* ---- reading ---- */
 
-/* Of the bits that a byte has at this place of an address, those that belong to the prefix. */
+/* The bits of an address's byte number `byte` that belong to a prefix of this length. */
 static uint8_t byte_mask(uint8_t prefix_len, unsigned int byte)
 {
 	unsigned int bits = prefix_len > 8 * byte ? prefix_len - 8 * byte : 0;
@@ -61,7 +61,7 @@ static struct smcr_prefix prefix_of(const xfrm_address_t *addr, uint8_t len, uin
 	return prefix;
 }
 
-/** An empty selector has no family: it fits both. */
+/** Are family and prefix lengths possible? An empty selector has no family and fits both. */
 static bool sound(const struct xfrm_selector *sel)
 {
 	uint8_t most = sel->family == AF_INET ? 32 : 128;
@@ -119,7 +119,8 @@ static int on_policy(struct nl_msg *msg, void *arg)
 	    nlmsg_parse(header, sizeof(info), attrs, XFRMA_MAX, NULL) < 0)
 		return NL_SKIP;
 	memcpy(&info, nlmsg_data(header), sizeof(info));
-	/* Neither forwarded packets', nor those of single sockets, which follow behind. */
+	/* Skip policies for forwarded packets, and those of single sockets, whose directions are
+	 * numbered higher. */
 	if (info.dir >= XFRM_POLICY_FWD || !sound(&info.sel) ||
 	    (attrs[XFRMA_IF_ID] && nla_get_u32(attrs[XFRMA_IF_ID])))
 		return NL_OK;
@@ -192,7 +193,7 @@ static int on_any(struct nl_msg *msg, void *arg)
 	return NL_SKIP;
 }
 
-/* What has been announced by now is read. */
+/* If changes were announced, read the policies again. */
 static void catch_up(struct ipsec_watch *watch)
 {
 	bool changed = false;
@@ -200,7 +201,8 @@ static void catch_up(struct ipsec_watch *watch)
 	nl_socket_modify_cb(watch->changes, NL_CB_VALID, NL_CB_CUSTOM, on_any, &changed);
 	for (int i = 0; r != -NLE_AGAIN && i < MAX_MESSAGES; i++) {
 		r = nl_recvmsgs_default(watch->changes);
-		changed |= r < 0 && r != -NLE_AGAIN; /* NLE_NOMEM: some were dropped */
+		changed |= r < 0 &&
+			   r != -NLE_AGAIN; /* NLE_NOMEM: the kernel has dropped announcements */
 	}
 	if (!changed)
 		return;
@@ -241,7 +243,7 @@ int ipsec_watch_new(struct event_base *base, void (*on_change)(void *ctx), void 
 		return -ENOMEM;
 	watch->on_change = on_change;
 	watch->ctx = ctx;
-	watch->blind = true; /* the caller says so */
+	watch->blind = true; /* the caller reports an error of the first reading */
 	int r = subscribe(watch, base);
 	if (r == 0)
 		r = read_policies(watch);
@@ -289,8 +291,8 @@ static bool selects(const struct policy *policy, const struct smcr_addr *local,
 	       !((policy->remote_port ^ peer->port) & policy->remote_port_mask);
 }
 
-/* Of the policies of a direction that fit, the smallest priority decides; if two have it, the one
- * that protects. */
+/* Of the policies of one direction that select the connection, the one with the smallest priority
+ * decides; of several with that priority, one that protects. */
 static bool direction_applies(const struct ipsec_watch *watch, bool out, uint8_t type,
 			      const struct smcr_addr *local, const struct smcr_addr *peer,
 			      uint32_t mark)
@@ -331,7 +333,7 @@ static bool overlap(const struct smcr_prefix *a, const struct smcr_prefix *b)
 	return covers(wide, wide == a ? b->ip : a->ip);
 }
 
-/* Is some of its traffic exempt by another policy? */
+/* Does another policy exempt a part of this policy's traffic? */
 static bool has_exception(const struct ipsec_watch *watch, const struct policy *policy)
 {
 	for (size_t i = 0; i < watch->num; i++) {
@@ -369,7 +371,7 @@ size_t ipsec_prefixes(const struct ipsec_watch *watch, struct smcr_prefix *ret_p
 	size_t num = 0;
 	for (size_t i = 0; i < watch->num; i++) {
 		const struct policy *policy = &watch->policies[i];
-		/* A remote prefix of length 0 says nothing; the local one may. */
+		/* A remote prefix of length 0 is every host; then the local prefix is used. */
 		if (whole(watch, policy))
 			num = add_prefix(ret_prefixes, num, max,
 					 policy->remote.prefix_len ? &policy->remote

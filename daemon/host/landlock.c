@@ -9,13 +9,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What headers older than the running kernel do not have. */
+/* Constants that older kernel headers do not have. */
 #define FS_REFER     (UINT64_C(1) << 13) /* since ABI 2 */
 #define FS_TRUNCATE  (UINT64_C(1) << 14) /* 3 */
 #define FS_IOCTL_DEV (UINT64_C(1) << 15) /* 5 */
 #define SCOPE_SIGNAL (UINT64_C(1) << 1)  /* 6 */
 
-/* The kernel takes a longer structure than its own as long as what it does not know is 0. */
+/* An older kernel accepts this longer structure if the fields that it does not know are 0. */
 struct ruleset {
 	uint64_t handled_access_fs, handled_access_net, scoped;
 };
@@ -28,7 +28,7 @@ struct ruleset {
 #define DEVICE   (READ | WRITE | FS_IOCTL_DEV)
 #define OF_FILES (LANDLOCK_ACCESS_FS_READ_FILE | WRITE | FS_IOCTL_DEV)
 
-/* All that the kernel can restrict. */
+/* All access rights that a kernel of this ABI can restrict. */
 static uint64_t handled(int abi)
 {
 	uint64_t all = ((uint64_t)LANDLOCK_ACCESS_FS_MAKE_SYM << 1) - 1;

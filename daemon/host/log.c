@@ -16,7 +16,7 @@
 static int max_level = LOG_INFO;
 static bool to_journal, to_syslog, to_starter;
 
-/* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream that the journal gave us. */
+/* systemd.exec(5): JOURNAL_STREAM is "device:inode" of the stream to the journal. */
 static bool stderr_is_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");

@@ -14,30 +14,33 @@
 #include <syslog.h>
 
 /**
- * Choose the destination and drop what is less important than `level` (LOG_ERR .. LOG_DEBUG).
- * @param detached  standard error will be closed: use the journal whatever it is now
+ * Choose the destination, and drop lines that are less important than `level` (LOG_ERR ..
+ * LOG_DEBUG).
+ * @param detached  standard error will be closed: use the journal or syslog whatever standard error
+ *                  is now
  */
 void log_open(int level, bool detached);
-/** Is there nobody to keep it: neither the journal nor syslog, and standard error is not read? */
+/** Is the log lost, because it does not go to standard error, and neither the journal nor syslog
+ * runs? */
 bool log_is_lost(void);
-/** From here on `level` decides what is dropped. */
+/** Drop lines that are less important than `level` from now on. */
 void log_set_level(int level);
-/** Whoever started smcrd waits and reads standard error: what is a warning or worse goes there too,
- *  wherever else the log goes. */
+/** While the process that started smcrd waits and reads standard error, warnings and worse go there
+ * too, wherever else the log goes. */
 void log_tell_starter(bool tell);
 void log_message(int priority, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void log_messagev(int priority, const char *format, va_list args)
 	__attribute__((format(printf, 2, 0)));
 
-/** What a line says, for programs that read the journal. */
+/** A part of a line's meaning, for programs that read the journal. */
 struct log_field {
 	const char *name;  /* capital letters and underscores */
-	const char *value; /* "": it is left out */
+	const char *value; /* "": the field is left out */
 };
 
 #define LOG_MAX_FIELDS 12
 
-/** A line, in the journal with at most LOG_MAX_FIELDS fields. */
+/** Log a line; in the journal it has the fields too, at most LOG_MAX_FIELDS. */
 void log_fields(int priority, const char *line, const struct log_field *fields, size_t num_fields);
 
 /** LOG_ERR .. LOG_DEBUG for "error", "warning", "notice", "info", "debug"; -1 for anything else. */

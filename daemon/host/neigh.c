@@ -23,13 +23,15 @@
 #include "daemon/host/log.h"
 #include "daemon/host/neigh_keeper.h"
 
-/* Usually it is less than a millisecond; with more the links of others would suffer. So after one
- * that took longer nobody waits so long for a while: somebody may name addresses that nobody has.
+/* neigh_settle() usually takes less than a millisecond; longer waits hold up other links. A peer
+ * may name addresses that no host has, so after a wait that timed out the next ones are brief for a
+ * while.
  */
 #define SETTLE_MS    100
 #define BRIEFLY_MS   5
 #define IMPATIENT_MS 2000
-/* Doubts that nobody has looked at yet: more come from somebody who names many addresses. */
+/* Doubts that the event loop has not logged yet. More are dropped: then somebody names many
+ * addresses. */
 #define MAX_DOUBTS 100
 
 struct entry {
@@ -40,16 +42,16 @@ struct entry {
 };
 
 enum what {
-	PRESENT, /* an entry is wanted */
-	ABSENT,  /* or not */
-	PURGE,   /* none is, that an earlier daemon has left */
+	PRESENT, /* make an entry */
+	ABSENT,  /* take it away */
+	PURGE,   /* delete what an earlier daemon left */
 };
 
 struct change {
 	enum what what;
 	struct neigh_key key;
 	uint8_t mac[6];
-	uint64_t number; /* of PRESENT: counted */
+	uint64_t number; /* of PRESENT: counts from 1 */
 	struct change *next, *prev;
 };
 
@@ -65,10 +67,10 @@ struct neigh_table {
 	struct log_limit limit;
 	pthread_t thread;
 	bool running;
-	int wake_fd, doubt_fd; /* what the thread waits for, and how it calls the event loop */
-	/* the thread's */
+	int wake_fd, doubt_fd; /* eventfds: wake the thread; tell the event loop of doubts */
+	/* used by the thread */
 	struct neigh_keeper *keeper;
-	struct change last; /* of kind PRESENT */
+	struct change last; /* the last one of kind PRESENT */
 	/* under the lock */
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -76,7 +78,7 @@ struct neigh_table {
 	struct doubt *doubts;
 	unsigned int num_doubts;
 	uint64_t asked; /* number of the last PRESENT */
-	uint64_t told;  /* number of the one of which this is known: */
+	uint64_t told;  /* number of the PRESENT that `way` belongs to */
 	enum neigh_way way;
 	bool quit;
 };
@@ -85,7 +87,7 @@ static void call(int fd)
 {
 	const uint64_t one = 1;
 	if (write(fd, &one, sizeof(one)) < 0)
-		return; /* it is called already */
+		return; /* it is readable already */
 }
 
 static void hear(int fd)
@@ -156,8 +158,8 @@ static void wait_for_work(struct neigh_table *table)
 		hear(table->wake_fd);
 }
 
-/* @return the next thing to do, or NULL; ret_quit: nor will there be any. At the end nothing is
- *  made any more. */
+/* @return the next change, or NULL. Once the table is being freed, entries are not made any more.
+ *         @param ret_quit the table is being freed */
 static struct change *take(struct neigh_table *table, bool *ret_quit)
 {
 	pthread_mutex_lock(&table->lock);
@@ -267,7 +269,7 @@ static int ask(struct neigh_table *table, enum what what, const struct entry *en
 	return 0;
 }
 
-/* Signals are the event loop's. */
+/* Start the thread, with all signals blocked: the event loop handles them. */
 static int start(struct neigh_table *table)
 {
 	sigset_t all, before;
@@ -381,7 +383,7 @@ int neigh_set(struct neigh_table *table, unsigned int ifindex, int family, const
 		return -ENOMEM;
 	entry->key = key;
 	memcpy(entry->mac, mac, sizeof(entry->mac));
-	/* Also when known: the interface may have been down. */
+	/* Ask even if the entry is known: the interface may have been down. */
 	int error = ask(table, PRESENT, entry);
 	if (error) {
 		if (!known)
@@ -417,7 +419,7 @@ int neigh_purge(struct neigh_table *table)
 	return ask(table, PURGE, NULL);
 }
 
-/* With the lock held. */
+/* To be called with the lock held. */
 static enum neigh_way known_way(const struct neigh_table *table)
 {
 	return table->told == table->asked ? table->way : NEIGH_NONE;

@@ -26,9 +26,9 @@ static struct nl_msg *new_request(int type, int flags, const struct neigh_key *k
 	return NULL;
 }
 
-/* After an answer that did not come nobody knows what comes next: begin anew. libnl would go on to
- * expect the number of the request that failed, and refuse all answers; a new socket gets no others
- * than to what is asked there.
+/* Open the socket anew if an answer was missing or wrong. libnl would go on to expect the sequence
+ * number of that request and refuse all later answers. A new socket gets answers to its own
+ * requests only.
  * @return `error` */
 static int settled(struct nl_sock *nl, int error)
 {
@@ -86,9 +86,9 @@ int neigh_entry_read(struct nl_sock *nl, const struct neigh_key *key, struct nei
 	int error = nl_send_auto(nl, msg);
 	nlmsg_free(msg);
 	if (error >= 0)
-		error = nl_recvmsgs_default(nl); /* the entry, or that there is none */
+		error = nl_recvmsgs_default(nl); /* the entry, or the error that there is none */
 	if (error >= 0)
-		error = nl_wait_for_ack(nl); /* it comes after the entry */
+		error = nl_wait_for_ack(nl); /* the acknowledgement comes after the entry */
 	return error == -NLE_OBJ_NOTFOUND ? 0 : settled(nl, error);
 }
 

@@ -16,28 +16,29 @@
 #include "daemon/host/neigh.h"
 #include "daemon/host/presence.h"
 
-/* Who has not answered is asked again after this, and after twice the time each time: for 51 s, so
- * that a switch's port may learn for 30 s before. */
+/* Time before the first repetition of a question; it doubles each time. The tries last for 51 s
+ * together, since the port of a switch may need 30 s before it forwards. */
 #define AGAIN_MS 50
 #define TRIES    10
-/* Of what the kernel asks nobody tells. */
+/* The same for a zero MAC, for which the kernel asks: no event tells of its answer, so look
+ * often. */
 #define AGAIN_ANY_MS 2
-/* That many fall into the first second. */
+/* So many tries fall into the first second. */
 #define DOUBT_TRIES 4
 
 /* States in which the kernel has a MAC to send to. */
 #define VALID_STATES  (NUD_PERMANENT | NUD_NOARP | NUD_REACHABLE | NUD_PROBE | NUD_STALE | NUD_DELAY)
-#define STATIC_STATES (NUD_PERMANENT | NUD_NOARP) /* an operator's, or of no use for ARP */
+#define STATIC_STATES (NUD_PERMANENT | NUD_NOARP) /* an operator's entry, or one without ARP */
 
 struct wanted {
 	struct neigh_key key;
 	uint8_t mac[6];
-	unsigned int tries;   /* that have failed */
-	int64_t due;          /* the next one; INT64_MAX: none */
-	bool answered;        /* the host with this MAC has */
-	bool holder_answered; /* so has the one whose MAC we wrote for another */
+	unsigned int tries;   /* tries that have failed */
+	int64_t due;          /* when the next try is due; INT64_MAX: none */
+	bool answered;        /* the host with `mac` has answered */
+	bool holder_answered; /* so has the host whose MAC the keeper has written */
 	bool may_resolve;     /* the kernel's entry is known, and is not permanent */
-	enum neigh_way way;   /* that the kernel knows */
+	enum neigh_way way;   /* what the kernel has */
 	struct wanted *next, *prev;
 };
 
@@ -49,10 +50,10 @@ struct written {
 
 struct neigh_keeper {
 	struct nl_sock *nl;
-	int presence;   /* presence_show(): as long as entries may be ours */
+	int presence;   /* of presence_show(), held as long as entries may be this keeper's */
 	struct arp arp; /* open while answers are waited for */
 	struct wanted *wanted;
-	struct written *written; /* what we have made, and not taken back */
+	struct written *written; /* entries that the keeper has written and not deleted */
 	void (*doubt)(void *ctx, const struct neigh_doubt *doubt);
 	void *ctx;
 };
@@ -104,15 +105,15 @@ static struct written *find_written(const struct neigh_keeper *keeper, const str
 
 /* ---- the kernel's entries */
 
-/* Is it as we wrote it? Where an operator puts another MAC into an entry of ours the kernel goes on
- * to call it ours. */
+/* Is the entry as the keeper wrote it? If an operator changes the MAC of such an entry, the kernel
+ * keeps its protocol number, so the MAC is compared too. */
 static bool is_ours(const struct neigh_entry *found, const struct written *written)
 {
 	return written && found->state & NUD_PERMANENT && found->protocol == NEIGH_PROTOCOL &&
 	       found->has_mac && same_mac(found->mac, written->mac);
 }
 
-/* Remember it before it is there, so that nothing is there that nobody remembers. */
+/* Note an entry before it is written, so that no entry is ever without a note. */
 static struct written *note_written(struct neigh_keeper *keeper, const struct wanted *wanted)
 {
 	struct written *written = find_written(keeper, &wanted->key);
@@ -127,7 +128,7 @@ static struct written *note_written(struct neigh_keeper *keeper, const struct wa
 	return written;
 }
 
-/* @return false: it cannot be now, or somebody else was faster */
+/* @return false: it cannot be written now, or another process has written one */
 static bool write_entry(struct neigh_keeper *keeper, const struct wanted *wanted, bool replace)
 {
 	const struct written *known = find_written(keeper, &wanted->key);
@@ -138,17 +139,17 @@ static bool write_entry(struct neigh_keeper *keeper, const struct wanted *wanted
 		return false;
 	if (neigh_entry_write(keeper->nl, &wanted->key, wanted->mac, NEIGH_PROTOCOL, replace) == 0)
 		return true;
-	/* Its answer alone may be missing. */
+	/* Perhaps it was written and only the answer was lost. */
 	if (neigh_entry_read(keeper->nl, &wanted->key, &now) == 0 && is_ours(&now, written))
 		return true;
-	/* Else what we wrote before is still there, and still ours. */
+	/* Otherwise the entry that was written before is still there. */
 	if (known)
 		memcpy(written->mac, before.mac, sizeof(written->mac));
 	return false;
 }
 
-/* An operator's that was put over ours has our protocol number: the next daemon would take it for
- * one that was left. So it gets the number of what operators write. */
+/* An operator's entry that was put over the keeper's has NEIGH_PROTOCOL, so the next daemon would
+ * delete it as a left one. Give it the protocol number of operators' entries. */
 static void hand_over(struct neigh_keeper *keeper, const struct neigh_key *key,
 		      const struct neigh_entry *found)
 {
@@ -177,9 +178,10 @@ static void ask_mac(struct neigh_keeper *keeper, const struct neigh_key *key, co
 		arp_ask(&keeper->arp, key->ifindex, key->addr, mac);
 }
 
-/* The kernel asks everybody where it knows nobody: whoever answers can be reached at least. Of IPv6
- * it is the only one that asks, also whether what it knows still holds. Where an entry is permanent
- * it must not: it would take that for one of its own, which ends when nobody answers. */
+/* Ask for a wanted entry once more. The kernel asks by broadcast if it has no MAC: then at least
+ * some host that answers can be reached. For IPv6 only the kernel asks, also whether the MAC that
+ * it has still holds. The kernel must not ask while an entry is permanent: it would turn it into
+ * one of its own, which ends when nobody answers. */
 static void ask(struct neigh_keeper *keeper, const struct wanted *wanted)
 {
 	const struct written *written = find_written(keeper, &wanted->key);
@@ -205,13 +207,13 @@ static void tell_doubt(struct neigh_keeper *keeper, const struct wanted *wanted,
 
 /* ---- looking */
 
-/* Has the one to whom the entry belongs had time to answer, and has not? */
+/* Has the host of the present entry had time to answer, and has not answered? */
 static bool holder_is_silent(const struct wanted *wanted)
 {
 	return !wanted->holder_answered && wanted->tries > 1;
 }
 
-/* Does somebody who came before still have a chance of being answered? */
+/* Is another MAC for this address wanted for longer, and may still be answered? */
 static bool is_behind(const struct neigh_keeper *keeper, const struct wanted *wanted)
 {
 	const struct wanted *other;
@@ -242,9 +244,9 @@ static enum neigh_way way_of(const struct wanted *wanted, const struct neigh_ent
 	return is_any(wanted->mac) || same_mac(found->mac, wanted->mac) ? NEIGH_RIGHT : NEIGH_OTHER;
 }
 
-/* What may be done by what the kernel and the neighbours say now. It fails while the interface is
- * down; when it is up again somebody wants the entry anew.
- * @return is nothing left to do? */
+/* Decide, by what the kernel and the neighbours say now, whether the entry can be written, and
+ * write it. Writing fails while the interface is down; neigh_restore() asks again when it is up.
+ * @return true: nothing is left to do */
 static bool judge(struct neigh_keeper *keeper, struct wanted *wanted, struct neigh_entry *ret_found)
 {
 	wanted->way = NEIGH_NONE;
@@ -272,7 +274,7 @@ static bool judge(struct neigh_keeper *keeper, struct wanted *wanted, struct nei
 		return false;
 	}
 	if (!write_entry(keeper, wanted, ret_found->state != 0))
-		return false; /* an operator may have been faster */
+		return false; /* perhaps an operator has written one */
 	wanted->way = NEIGH_RIGHT;
 	return true;
 }
@@ -384,7 +386,7 @@ void neigh_keeper_want(struct neigh_keeper *keeper, const struct neigh_key *key,
 	if (!wanted) {
 		wanted = calloc(1, sizeof(*wanted));
 		if (!wanted)
-			return; /* the kernel's own entry serves */
+			return; /* the kernel's own entry will do */
 		wanted->key = *key;
 		memcpy(wanted->mac, mac, sizeof(wanted->mac));
 		DL_APPEND(keeper->wanted, wanted);
@@ -404,7 +406,7 @@ void neigh_keeper_release(struct neigh_keeper *keeper, const struct neigh_key *k
 	if (!written || !same_mac(written->mac, mac))
 		return;
 	withdraw(keeper, written);
-	/* Who had to stand back has a turn. */
+	/* Other MACs that are wanted for this address have their turn now. */
 	DL_FOREACH (keeper->wanted, other) {
 		if (same_key(&other->key, key))
 			begin(keeper, other);
@@ -433,7 +435,8 @@ void neigh_keeper_purge(struct neigh_keeper *keeper)
 	struct purge purge = { .keeper = keeper };
 	struct written *entry, *next;
 	neigh_entry_each(keeper->nl, note_left, &purge);
-	/* In this order: who wrote an entry that was found shows its presence since before that. */
+	/* Only now: a daemon shows its presence before it writes entries, so the writer of each
+	 * entry that was found is counted. */
 	const bool alone = presence_is_alone();
 	DL_FOREACH_SAFE (purge.left, entry, next) {
 		if (alone)
@@ -442,7 +445,7 @@ void neigh_keeper_purge(struct neigh_keeper *keeper)
 	}
 }
 
-/* What has come counts, however late we look. */
+/* Answers first: they count even if the tries are due. */
 void neigh_keeper_work(struct neigh_keeper *keeper)
 {
 	struct wanted *wanted;

@@ -20,12 +20,13 @@
 #include "daemon/host/neigh.h"
 
 #define RECEIVE_BUFFER (256 << 10)
-/* While we empty the queue it may overflow again, so often that nothing is gained by going on. */
+/* The queue may overflow again while it is being emptied. After so many times there is no point in
+ * going on. */
 #define MAX_OVERRUNS 100
 
 struct netif_watch {
 	struct nl_cache_mngr *manager;
-	struct nl_sock *sock;           /* requests: everything once more */
+	struct nl_sock *sock;           /* for requests to read everything again */
 	struct nl_cache *links, *addrs; /* owned by the manager */
 	struct event *event;
 	void (*on_change)(void *ctx, const struct netif *netif);
@@ -90,7 +91,8 @@ static void fill(struct netif_watch *watch, struct rtnl_link *link, struct netif
 	nl_cache_foreach(watch->addrs, collect_addr, &collector);
 }
 
-/* As a port of a bridge an interface is in the cache a second time, with less about it. */
+/* An interface that is a bridge's port is in the cache a second time, with fewer attributes; that
+ * object does not count. */
 static bool is_interface(struct nl_object *object)
 {
 	return rtnl_link_get_family((struct rtnl_link *)object) == AF_UNSPEC;
@@ -98,7 +100,7 @@ static bool is_interface(struct nl_object *object)
 
 struct link_search {
 	int ifindex;
-	const char *name; /* or NULL: by index */
+	const char *name; /* NULL: search by index */
 	struct rtnl_link *found;
 };
 
@@ -112,7 +114,8 @@ static void match_link(struct nl_object *object, void *arg)
 		search->found = link;
 }
 
-/* Address and link changes alike. A deletion is announced from link_changed(). */
+/* Announce an interface after a change of itself or its addresses. link_changed() announces
+ * removals. */
 static void announce(struct netif_watch *watch, int ifindex)
 {
 	struct link_search search = { .ifindex = ifindex };
@@ -132,7 +135,7 @@ static void link_changed(struct nl_cache *cache, struct nl_object *object, int a
 	if (!is_interface(object))
 		return;
 	if (action != NL_ACT_DEL) {
-		/* Even if we see it up before and after. */
+		/* Even if it was up before and is up now: it may have been down in between. */
 		neigh_restore(watch->neighs, (unsigned int)rtnl_link_get_ifindex(link));
 		announce(watch, rtnl_link_get_ifindex(link));
 		return;
@@ -151,7 +154,8 @@ static void addr_changed(struct nl_cache *cache, struct nl_object *object, int a
 	announce(arg, rtnl_addr_get_ifindex((struct rtnl_addr *)object));
 }
 
-/* Messages were lost. What is still queued is older than what we read now, so it goes first. */
+/* Messages were lost. First take those that are still queued: they are older than what is read
+ * then. */
 static void read_again(struct netif_watch *watch)
 {
 	log_message(LOG_NOTICE,
@@ -171,7 +175,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 		read_again(watch);
 }
 
-/* Room for the changes of a host that starts or stops many containers at once. */
+/* Make room for the changes of a host that starts or stops many containers at once. */
 static void enlarge_buffer(int fd)
 {
 	int size = RECEIVE_BUFFER;

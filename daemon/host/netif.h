@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file netif.h
- * Network interfaces as the kernel knows them (libnl-3): list, addresses, changes, neighbour
+ * Network interfaces as the kernel has them (by libnl-3): list, addresses, changes, neighbour
  * entries.
  */
 #ifndef SMCRD_HOST_NETIF_H
@@ -20,14 +20,14 @@ struct netif_watch;
 #define NETIF_MAX_ADDRS  64
 #define NETIF_MAX_ADDRS6 64
 
-/** An interface. Of one that has gone, only index and name are known. */
+/** An interface. If it was removed (`present` is false), only index and name are set. */
 struct netif {
 	unsigned int ifindex; /* never 0 */
 	bool present;
 	char name[IF_NAMESIZE];
 	uint8_t mac[6];
 	bool ethernet; /* ARPHRD_ETHER and not loopback */
-	bool running;  /* administratively up and carrier */
+	bool running;  /* administratively up, and has carrier */
 	uint32_t mtu;
 	uint16_t vlan;    /* VLAN id, or SMCR_NO_VLAN of engine.h */
 	size_t num_addrs; /* IPv4; IPv6 below */
@@ -43,10 +43,9 @@ struct netif {
 };
 
 /**
- * Subscribe to link and address changes. `on_change` runs from the event loop with the interface's
- * new state, once for each change; interfaces that exist already are not announced. If the kernel
- * has to drop messages because we are slow, everything is read again, and what differs is
- * announced.
+ * Subscribe to changes of interfaces and addresses. `on_change` runs from the event loop with the
+ * interface's new state, once for each change, but not for interfaces that exist already. If the
+ * kernel had to drop messages, everything is read again, and differences are announced.
  */
 int netif_watch_new(struct event_base *base,
 		    void (*on_change)(void *ctx, const struct netif *netif), void *ctx,
@@ -56,15 +55,15 @@ void netif_watch_free(struct netif_watch *watch);
 /** All interfaces, in the order of their indices. */
 void netif_each(struct netif_watch *watch, void (*fn)(void *ctx, const struct netif *netif),
 		void *ctx);
-/** One by name. @return 0 or -ENODEV */
+/** Find an interface by name. @return 0 or -ENODEV */
 int netif_by_name(struct netif_watch *watch, const char *name, struct netif *ret_netif);
 
-/** Delete the neighbour entries that a daemon left which was killed: neigh_purge().
+/** Delete neighbour entries that a killed daemon left: neigh_purge().
  *  @return 0 or -ENOMEM */
 int netif_purge_neighbours(struct netif_watch *watch);
 
-/** rnic_host_ops with the watch as context: neigh.h; entries that are left go with
- *  netif_watch_free(). */
+/** Neighbour entries for RNICs (neigh.h), with the watch as context. netif_watch_free() removes
+ * entries that are left. */
 extern const struct rnic_host_ops netif_rnic_host_ops;
 
 #endif

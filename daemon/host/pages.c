@@ -25,7 +25,8 @@ int pages_share(void *addr, size_t len, int fd, off_t offset)
 	int r = copy_out(addr, len, fd, offset);
 	if (r < 0)
 		return r;
-	/* With the page tables filled: each first touch would cost a fault. */
+	/* MAP_POPULATE fills the page tables; otherwise the first touch of each page would
+	 * fault. */
 	void *at = mmap(addr, len, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE,
 			fd, offset);
 	return at == MAP_FAILED ? -errno : 0;
@@ -46,7 +47,7 @@ int pages_own(void *addr, size_t len)
 
 int pages_renew(void *addr, size_t len)
 {
-	madvise(addr, len, MADV_REMOVE); /* private pages have nothing to give back this way */
+	madvise(addr, len, MADV_REMOVE); /* has no effect on private pages */
 	void *at = mmap(addr, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
 			-1, 0);
 	return at == MAP_FAILED ? -errno : 0;

@@ -15,7 +15,7 @@
 
 #include "daemon/host/log.h"
 
-/* What the file has: four hexadecimal digits and a line feed. */
+/* Length of the file's contents: four hexadecimal digits and a line feed. */
 #define TEXT_LEN 5
 
 uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds)
@@ -26,7 +26,8 @@ uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds)
 	return instance;
 }
 
-/* The directory may be others' too, as /tmp: no link is followed, nor a pipe waited for. */
+/* Others may write to the directory too (as to /tmp), so no link is followed, and a pipe does not
+ * block. */
 static bool read_instance(const char *path, uint16_t *ret_instance)
 {
 	struct stat st;
@@ -43,7 +44,7 @@ static bool read_instance(const char *path, uint16_t *ret_instance)
 	return whole;
 }
 
-/* @return 0 or a negative errno; then the file is as it was */
+/* @return 0 or a negative errno */
 static int write_whole(int fd, uint16_t instance)
 {
 	char text[TEXT_LEN + 1];
@@ -54,13 +55,13 @@ static int write_whole(int fd, uint16_t instance)
 	return written == TEXT_LEN ? 0 : -ENOSPC;
 }
 
-/* In a new file, which takes the old one's place when it is whole. */
+/* Write a new file, and rename it over the old one when it is complete. */
 static int write_instance(const char *path, uint16_t instance)
 {
 	char new_path[PATH_MAX];
 	if ((size_t)snprintf(new_path, sizeof(new_path), "%s.new", path) >= sizeof(new_path))
 		return -ENAMETOOLONG;
-	unlink(new_path); /* of one that was killed here */
+	unlink(new_path); /* left by a daemon that was killed here */
 	int fd = open(new_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return -errno;

@@ -12,20 +12,20 @@
 #include "proto/smcr/wire.h"
 
 /**
- * Instance ID that follows `previous`: 16 bits of the clock, never the predecessor's, also when the
- * clock stands still or went back.
- * @param known    there was a predecessor and `previous` is its ID
- * @param seconds  wall clock
+ * The instance ID that follows `previous`: 16 bits of the clock, but never `previous` itself, even
+ * if the clock stood still or went back.
+ * @param known  `previous` is the ID of an instance before
+ * @param seconds  the wall clock
  */
 uint16_t peer_id_next_instance(bool known, uint16_t previous, uint64_t seconds);
 
 /**
- * Make the peer ID of a new instance: remembers the instance ID in a file beside the daemon's
- * socket, so that a restart within the same second differs too. The file is replaced as a whole or
- * stays as it was, and no link in its place is followed. One that cannot be read or written leaves
- * the clock alone to tell instances apart, and the log says so.
- * @param mac          of one of the RNICs, or NULL: a random locally administered one
- * @param socket_path  of the daemon
+ * Make the peer ID of a new instance. The instance ID is kept in a file beside the daemon's socket,
+ * so that an instance started within the same second gets another one. The file is replaced as a
+ * whole or not at all, and a link in its place is not followed. If it cannot be read or written,
+ * only the clock distinguishes instances, and the log says so.
+ * @param mac  MAC of one of the RNICs; NULL: use a random locally administered one
+ * @param socket_path  path of the daemon's socket
  */
 void peer_id_make(const uint8_t mac[SMCR_MAC_LEN], const char *socket_path,
 		  uint8_t ret_peer_id[SMCR_PEER_ID_LEN]);

@@ -15,7 +15,7 @@
 
 #define NAME "smcrd-presence:"
 
-/* By chance: a process id may be another's too, in another namespace of processes. */
+/* A random name: process ids are not unique, since other pid namespaces may have the same. */
 static int random_name(struct sockaddr_un *ret_addr, socklen_t *ret_len)
 {
 	uint64_t number;
@@ -28,7 +28,7 @@ static int random_name(struct sockaddr_un *ret_addr, socklen_t *ret_len)
 	return 0;
 }
 
-/* Nobody can connect to it, since it does not listen. */
+/* The socket does not listen, so nobody can connect to it. */
 int presence_show(void)
 {
 	struct sockaddr_un addr;
@@ -62,7 +62,7 @@ bool presence_is_alone(void)
 		return false;
 	while (getline(&line, &size, sockets) >= 0)
 		seen += strstr(line, " @" NAME) != NULL;
-	/* Our own is the one. */
+	/* The one is this process's own. */
 	bool alone = !ferror(sockets) && seen == 1;
 	free(line);
 	fclose(sockets);

@@ -1,28 +1,28 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file presence.h
- * Which daemons there are in a network namespace. Several may serve one, with other RNICs and
- * another socket each; they may see neither each other's files nor each other's process ids. What
- * they share for certain are the names of the abstract Unix namespace, which belong to the network
- * namespace and end with who holds them. So each holds one of its own, and all can be listed; a
- * single name for all would be free again when its holder ends before the others.
+ * Tells whether other smcrd run in this network namespace. Several may serve one namespace, each
+ * with its own RNICs and socket. They may see neither each other's files nor each other's process
+ * ids. But abstract Unix socket names belong to the network namespace, can be listed there, and end
+ * with the process that holds them. So each smcrd holds a name of its own. One common name would be
+ * free again when its holder ends before the others.
  *
- * Any user can hold such a name: then a daemon is not alone, which must never do harm.
+ * Any user can hold such a name. So it must do no harm if a daemon believes that it is not alone.
  *
- * All functions may be called by any thread, and mean its network namespace.
+ * Any thread may call these functions; they are about the thread's network namespace.
  */
 #ifndef SMCRD_HOST_PRESENCE_H
 #define SMCRD_HOST_PRESENCE_H
 
 #include <stdbool.h>
 
-/** Let others see that we are here. @return what holds the name, for presence_end(), or a negative
- *  errno */
+/** Take a name, so that others see this process. @return a handle for presence_end(), or a negative
+ * errno */
 int presence_show(void);
-/** It is over. A negative `presence` is none. */
+/** Give the name up. Negative values of `presence` are ignored. */
 void presence_end(int presence);
-/** Is nobody else here? To be called by who shows its own presence, once.
- *  @return false also where that cannot be found out */
+/** Is there no other smcrd? Only for a process that has called presence_show() exactly once.
+ * @return false also if that cannot be found out */
 bool presence_is_alone(void);
 
 #endif

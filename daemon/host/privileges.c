@@ -56,8 +56,8 @@ bool privileges_has(int capability)
 	return read_sets(&sets) == 0 && (sets.effective & BIT(capability));
 }
 
-/* The service's directory belongs to the service's user: root may use it too only by
- * CAP_DAC_OVERRIDE. @return that one, or none */
+/* If the socket's directory belongs to the service's user, root needs CAP_DAC_OVERRIDE to use it.
+ * @return that capability, or none */
 static uint64_t for_directory(const char *directory, const struct sets *sets)
 {
 	struct sets without = *sets;
@@ -70,15 +70,16 @@ static uint64_t for_directory(const char *directory, const struct sets *sets)
 	return refused ? BIT(CAP_DAC_OVERRIDE) : 0;
 }
 
-/* Verbs devices count what they have registered against the limit. @return CAP_IPC_LOCK, or none */
+/* The kernel counts memory that is registered with verbs devices against RLIMIT_MEMLOCK. @return
+ * CAP_IPC_LOCK if that cannot be lifted, or none */
 static uint64_t for_locked_memory(void)
 {
 	const struct rlimit none = { RLIM_INFINITY, RLIM_INFINITY };
 	return setrlimit(RLIMIT_MEMLOCK, &none) < 0 ? BIT(CAP_IPC_LOCK) : 0;
 }
 
-/* Takes CAP_SETPCAP. Without, whoever started the process has seen to it; and it does not matter
- * as long as execve() gives nothing. */
+/* Drop capabilities from the bounding set. Without CAP_SETPCAP that fails, which does no harm:
+ * after PR_SET_NO_NEW_PRIVS execve() gives no capabilities. */
 static void bound(uint64_t keep)
 {
 	for (int i = 0; i < 64 && prctl(PR_CAPBSET_READ, i) >= 0; i++)

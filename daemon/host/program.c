@@ -50,7 +50,7 @@ static bool refuse(struct program_names *names)
 	return false;
 }
 
-/* The kernel answers before sendmsg() is over: nothing waits for it. */
+/* Taskstats answers before sendmsg() returns, so nothing has to wait. */
 static bool open_taskstats(struct program_names *names)
 {
 	if (!names->sock && !names->refused) {
@@ -100,7 +100,7 @@ static void from_taskstats(struct program_names *names, pid_t pid, char ret_name
 	int r = ask_taskstats(names, pid, ret_name);
 	if (r == -NLE_PERM)
 		refuse(names);
-	else if (r < 0 && r != -NLE_OBJ_NOTFOUND) /* not just that it has ended: begin anew */
+	else if (r < 0 && r != -NLE_OBJ_NOTFOUND) /* the process has not just ended: open anew */
 		program_names_close(names);
 }
 

@@ -9,15 +9,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/** One reading. Of the thread and the loop the one that comes last frees it. */
+/** One reading. The thread or the event loop frees it, whichever has done with it last. */
 struct job {
 	const struct config_source *source;
 	uint64_t number;
 	struct config config;
 	struct config_notes errors;
 	int result;
-	int done_fd;      /* the thread's */
-	atomic_bool left; /* by one of the two */
+	int done_fd;      /* of the thread */
+	atomic_bool left; /* the thread or the event loop has done with the job */
 };
 
 struct reload {
@@ -26,8 +26,8 @@ struct reload {
 	struct event *done;
 	struct event *slow;
 	struct job *job; /* NULL: nothing is being read */
-	uint64_t last;   /* number of the last request that has one */
-	bool again;      /* that one came while the files were being read */
+	uint64_t last;   /* number of the last request */
+	bool again;      /* the last request came while the files were being read */
 };
 
 static void free_job(struct job *job)
@@ -51,7 +51,7 @@ static void *read_files(void *arg)
 	return NULL;
 }
 
-/* Signals are the loop's. @return 0 or a negative errno */
+/* Signals are blocked in the thread: the event loop handles them. @return 0 or a negative errno */
 static int start_thread(struct job *job)
 {
 	pthread_attr_t attr;

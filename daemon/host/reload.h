@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file reload.h
- * Reads the configuration anew while the daemon serves: by a thread, because users and groups that
- * it names are looked up, which may take longer than the event loop can wait.
+ * Reads the configuration again while the daemon runs. A thread does that, since looking up users
+ * and groups may take longer than the event loop may wait.
  *
- * All but the reading happens on the libevent base's thread.
+ * All callbacks run on the libevent base's thread.
  */
 #ifndef SMCRD_HOST_RELOAD_H
 #define SMCRD_HOST_RELOAD_H
@@ -18,17 +18,17 @@ struct reload;
 
 struct reload_params {
 	struct event_base *base;
-	const struct config_source *source; /* lives as long as the process */
+	const struct config_source *source; /* has to live as long as the process */
 	/**
-	 * It was read: every request up to the one of that number has an outcome.
-	 * @param next    NULL: there are errors. What the callee wants of it, it takes, and leaves
-	 *                zero
-	 * @param errors  as config_load() says them
+	 * The files were read: this is the outcome of all requests up to `number`.
+	 * @param next  the configuration, or NULL: there are errors. The callee may take parts of
+	 *              it and zero them; the rest is freed after the call
+	 * @param errors  as from config_load()
 	 */
 	void (*loaded)(void *ctx, uint64_t number, struct config *next,
 		       struct config_notes *errors);
-	/** A reading has not ended after `slow_ms`: called once for each. It goes on, what was
-	 * asked for meanwhile waits for it. */
+	/** Called once for each reading that lasts longer than `slow_ms`. The reading goes on, and
+	 * later requests wait for it. */
 	void (*slow)(void *ctx);
 	unsigned int slow_ms;
 	void *ctx;
@@ -36,13 +36,13 @@ struct reload_params {
 
 /** @return 0 or a negative errno */
 int reload_new(const struct reload_params *params, struct reload **ret_reload);
-/** What is being read is of no interest any more. NULL is allowed. */
+/** Free it. The outcome of a reading that is under way is dropped. NULL is allowed. */
 void reload_free(struct reload *reload);
 
 /**
- * Read the files as they are now or will be soon: what changes after this call is seen next time.
- * @return the number of this request, from 1 on, the same for several that one reading serves; 0:
- *         there is no memory or no thread for it
+ * Read the files. Changes made before this call are seen; later ones perhaps only by the next call.
+ * @return number of the request, from 1 on, the same for requests that one reading serves; 0: no
+ *         memory or no thread
  */
 uint64_t reload_begin(struct reload *reload);
 

@@ -10,7 +10,7 @@
 #include <netlink/netlink.h>
 #include <stdlib.h>
 
-/* A user who goes on making sockets shall not keep us; so many can have the same addresses. */
+/* Bounds the work if a user goes on making sockets. So many sockets may have the same addresses. */
 #define PASSES 100
 
 struct search {
@@ -41,7 +41,7 @@ static int on_socket(struct nl_msg *msg, void *arg)
 	return NL_OK;
 }
 
-/* libnl's errors are its own; which one it was is of no use here. */
+/* libnl's error codes are not those of errno, and nothing depends on which one it was. */
 static int ask(struct nl_sock *nl, int type, int flags, struct inet_diag_req_v2 *request)
 {
 	return nl_send_simple(nl, type, flags, request, sizeof(*request)) < 0 ? -EIO : 0;
@@ -60,7 +60,7 @@ static int find(struct nl_sock *nl, uint8_t family, uint16_t peer_port, struct s
 	return search->error ? search->error : r;
 }
 
-/* One that is gone meanwhile is as good. */
+/* Disconnect a socket. One that was closed meanwhile is no error. */
 static int end(struct nl_sock *nl, struct inet_diag_req_v2 *found)
 {
 	int r = ask(nl, SOCK_DESTROY, NLM_F_ACK, found);
@@ -81,8 +81,8 @@ static int find_all(struct nl_sock *nl, uint16_t peer_port, struct search *searc
 	return r == 0 ? find(nl, AF_INET6, peer_port, search) : r;
 }
 
-/* Of sockets that have all addresses in common the kernel sees only one, and says of the others
- * that they are not there. So as long as there are any. */
+/* Of several sockets with the same addresses the kernel finds only one at a time, and reports that
+ * the others do not exist. So repeat until none is left. */
 static int end_all(struct nl_sock *nl, uint16_t peer_port, struct search *search)
 {
 	for (int pass = 0; pass < PASSES; pass++) {

@@ -10,10 +10,10 @@
 #include <sys/types.h>
 
 /**
- * Take UDP sockets of this network namespace that are connected to a port, of any address, off it:
- * they are open, but connected no more. Needs CAP_NET_ADMIN.
- * @param uid  the sockets of this user and of root stay as they are
- * @return 0, or a negative errno: some may be left
+ * Disconnect the UDP sockets of this network namespace that are connected to a port, at any
+ * address. They stay open. Needs CAP_NET_ADMIN.
+ * @param uid  sockets of this user and of root stay connected
+ * @return 0, or a negative errno: some sockets may still be connected
  */
 int udp_sockets_end(uint16_t peer_port, uid_t uid);
 

@@ -12,7 +12,8 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-/* The process behind a socket file. @return 0 and its pid, or -ECONNREFUSED, -ENOENT, .. */
+/* Find the process that listens at a socket file. @return 0 and its pid, or -ECONNREFUSED, -ENOENT,
+ * .. */
 static int holder_of(const struct sockaddr_un *addr, pid_t *ret_pid)
 {
 	struct ucred cred;
@@ -21,7 +22,7 @@ static int holder_of(const struct sockaddr_un *addr, pid_t *ret_pid)
 	if (fd < 0)
 		return -errno;
 	int r = 0;
-	/* EAGAIN: its backlog is full, so somebody listens. */
+	/* EAGAIN: the backlog is full, so a process listens. */
 	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 && errno != EAGAIN)
 		r = -errno;
 	*ret_pid = 0;
@@ -31,7 +32,7 @@ static int holder_of(const struct sockaddr_un *addr, pid_t *ret_pid)
 	return r;
 }
 
-/* Remove a socket file that nobody serves. @return 0 if the name is free now */
+/* Remove a socket file at which no process listens. @return 0: the name is free now */
 static int clear_stale(const struct sockaddr_un *addr, const char *what, const char *advice,
 		       char *ret_text, size_t len)
 {
@@ -39,7 +40,7 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 	pid_t pid = 0;
 	const char *path = addr->sun_path;
 	if (lstat(path, &st) < 0)
-		return 0; /* bind() says what is wrong, if anything */
+		return 0; /* if something is wrong, bind() will say what */
 	if (!S_ISSOCK(st.st_mode)) {
 		snprintf(ret_text, len, "%s is in the way and no socket: remove it", path);
 		return -EEXIST;
@@ -60,9 +61,9 @@ static int clear_stale(const struct sockaddr_un *addr, const char *what, const c
 #define LOCK_TRIES    20
 #define LOCK_PAUSE_US 50000
 
-/* Hold the directory while the name is looked at and taken, so that of two daemons that start at
- * once only one wins. Everybody can hold it: so wait no longer than another daemon would need.
- * @return descriptor or -1 */
+/* Lock the directory while the name is checked and taken, so that of two daemons that start at once
+ * only one gets it. Any user can hold this lock, so wait no longer than another daemon would need.
+ * @return the descriptor to close, or -1 */
 static int lock_directory(const char *path, bool wait)
 {
 	char copy[sizeof(((struct sockaddr_un *)0)->sun_path)];
@@ -81,7 +82,7 @@ static int bind_and_listen(const struct unix_socket_params *params, int fd,
 	int r = clear_stale(addr, params->what, params->advice, ret_text, len);
 	if (r == 0 &&
 	    (bind(fd, (const struct sockaddr *)addr, sizeof(*addr)) < 0 ||
-	     /* Every program may connect; methods that change something check who asks. */
+	     /* Every program may connect. Methods that change something check who calls. */
 	     chmod(addr->sun_path, 0666) < 0 || listen(fd, params->backlog) < 0)) {
 		r = -errno;
 		snprintf(ret_text, len, "cannot listen on %s: %s", addr->sun_path, strerror(-r));
@@ -127,7 +128,7 @@ void unix_socket_close(struct unix_socket *socket)
 	struct stat st;
 	if (socket->fd < 0)
 		return;
-	/* Another process may have taken the name since. */
+	/* Another process may have taken the name. */
 	if (lstat(socket->path, &st) == 0 && st.st_dev == socket->dev && st.st_ino == socket->ino)
 		unlink(socket->path);
 	close(socket->fd);

@@ -10,29 +10,31 @@
 struct unix_socket {
 	int fd; /* -1: it is not open */
 	const char *path;
-	dev_t dev; /* of the file */
+	dev_t dev; /* device and inode of the file */
 	ino_t ino;
 };
 
 struct unix_socket_params {
 	const char *path; /* lives as long as the socket */
 	int backlog;
-	const char *what;   /* whose sockets such files are, for the sentence: "smcrd" */
-	const char *advice; /* what to do if somebody else listens there: "choose another .." */
-	/** Of two processes that begin at once one wins. For that it waits up to a second for
-	 * whoever holds the directory, and any user can hold it: not once an event loop runs. */
+	const char *what;   /* for the error text: which program has such a socket, "smcrd" */
+	const char *advice; /* for the error text, what to do then: "choose another .." */
+	/** Take a lock on the directory, so that of two processes that start at once only one gets
+	 * the name. Any user can hold that lock, and this waits for it for up to a second: not to
+	 * be set while an event loop runs. */
 	bool wait;
 };
 
 /**
- * Listen there, for everybody. A file that a process left behind which has ended is replaced.
- * @param ret_text  on failure: a sentence of up to `len` bytes
- * @return 0; -EADDRINUSE: another process listens there; -EEXIST: something else is in the way;
- *         -ENAMETOOLONG; or what the kernel said
+ * Listen for connections of all users. A socket file that an ended process left is replaced.
+ * @param ret_text  on failure: a sentence of less than `len` bytes
+ * @return 0; -EADDRINUSE: another process listens there; -EEXIST: a file that is no socket is
+ *         there; -ENAMETOOLONG; or another negative errno
  */
 int unix_socket_open(const struct unix_socket_params *params, struct unix_socket *ret_socket,
 		     char *ret_text, size_t len);
-/** Close it and remove the file, unless somebody else has put one there. Nothing if it is not open.
+/** Close the socket and remove its file, unless another process has put its own there. Nothing
+ * happens if the socket is not open.
  */
 void unix_socket_close(struct unix_socket *socket);
 

@@ -4,14 +4,14 @@
 #include <sched.h>
 #include <sys/param.h>
 
-/* A look that finds work saves a wakeup, one in vain costs `most_us` at the worst: so they pay
- * where one in three finds something. The most that is remembered is some ten looks in vain. */
+/* A look that finds work saves a wakeup; a look in vain costs `most_us` at worst. So looking pays
+ * if one in three finds work. After WORTH_MAX, some ten looks in vain end the looking. */
 #define FOUND     2
 #define IN_VAIN   1
 #define WORTH_MAX 16
 #define PAYS      6
 
-/* Who slept sees the work so much later. */
+/* A process that slept sees work so much later. */
 #define WAKEUP_US 20
 
 void waiting_init(struct waiting *waiting, uint32_t most_us)
@@ -22,11 +22,11 @@ void waiting_init(struct waiting *waiting, uint32_t most_us)
 void waiting_set_most(struct waiting *waiting, uint32_t most_us)
 {
 	if (waiting->most_us == 0)
-		waiting->since = 0; /* nobody has looked at the clock for long */
+		waiting->since = 0; /* the clock was not read while looking was off */
 	waiting->most_us = most_us;
 }
 
-/* Work has come. Would looking have found it, did it find it? */
+/* Work has come. Learn whether looking found it, or would have found it. */
 static void learn(struct waiting *waiting, uint64_t waited_us)
 {
 	uint64_t most_us = waiting->most_us + (waiting->slept ? WAKEUP_US : 0);
@@ -65,7 +65,7 @@ bool waiting_look(struct waiting *waiting, uint64_t work, uint64_t now_us)
 	if (!grown) {
 		waiting->counts.spins += !waiting->spinning;
 		waiting->spinning = true;
-		sched_yield(); /* on a loaded host the look costs the others nothing */
+		sched_yield(); /* so that on a loaded host other processes run meanwhile */
 	}
 	return true;
 }

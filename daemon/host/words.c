@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Of the character that begins with this byte (RFC 3629). @return 0: none does */
+/* Length of a character that begins with this byte (RFC 3629). @return 0: no character does */
 static size_t length_of(uint8_t first)
 {
 	if (first < 0x80)
@@ -17,7 +17,7 @@ static size_t length_of(uint8_t first)
 	return first >= 0xF0 && first < 0xF5 ? 4 : 0;
 }
 
-/* Not longer than it need be, no surrogate, and none beyond the last one. */
+/* Rejects overlong forms, surrogates, and numbers beyond U+10FFFF. */
 static bool second_fits(uint8_t first, uint8_t second)
 {
 	switch (first) {
@@ -29,8 +29,8 @@ static bool second_fits(uint8_t first, uint8_t second)
 	}
 }
 
-/* Unicode keeps these from texts, and D-Bus takes none with one: U+FDD0 to U+FDEF, and the last two
- * of each plane. */
+/* Unicode's noncharacters, which D-Bus refuses: U+FDD0 to U+FDEF, and the last two of each
+ * plane. */
 static bool is_noncharacter(const uint8_t *at, size_t len)
 {
 	if (len == 3 && at[0] == 0xEF && at[1] == 0xB7)
@@ -40,7 +40,7 @@ static bool is_noncharacter(const uint8_t *at, size_t len)
 	return len == 3 ? at[0] == 0xEF : (at[1] & 0xF) == 0xF;
 }
 
-/* @return bytes of the character that stands there; 0: none does, or one that is not shown */
+/* @return length of the character at `at`; 0: no character, or one that must not be shown */
 static size_t character(const uint8_t *at)
 {
 	size_t len = length_of(*at);

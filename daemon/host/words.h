@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/** @file words.h Text that came from elsewhere, as it may be shown. */
+/** @file words.h Makes text of foreign origin safe to show. */
 #ifndef SMCRD_HOST_WORDS_H
 #define SMCRD_HOST_WORDS_H
 
 /**
- * Make UTF-8 of a text: a "?" takes the place of each byte that is part of no character, as where a
- * character was cut, and of each control character but the newline; of each byte of what Unicode
- * keeps from texts (U+FFFE, and others) too. JSON and D-Bus take nothing else, and a terminal does
- * nothing but show it.
+ * Make a text valid UTF-8. A "?" replaces each byte that is not part of a character (for example
+ * where a character was cut), each control character except the newline, and each byte of a
+ * noncharacter of Unicode (U+FFFE and others). JSON and D-Bus accept the result, and a terminal
+ * only shows it.
  */
 void words_mend(char *text);
 
