@@ -93,11 +93,11 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 /* ---- is the carrier at fault? ---- */
 
 /*
- * ADD LINK or DELETE LINK is not answered in time. By the RFC the carrier is
- * given up with that (ERR-26, ERR-27, ERR-33, ERR-36), but a deployed peer may be held up: Linux
- * waits, with the group's lock, until nothing is outstanding on the link and its queue pair is
- * gone, which with rdma_rxe may take as long as the path or the interface is down. So in its
- * dialect the carrier is tested, and stays if it answers.
+ * ADD LINK, its CONTINUATION or DELETE LINK is not answered in time. By the RFC the carrier has
+ * failed with that (ERR-26, ERR-27, ERR-30, ERR-32, ERR-33, ERR-36), but a deployed peer may be
+ * held up: Linux waits, with the group's lock, until nothing is outstanding on the link and its
+ * queue pair is gone, which with rdma_rxe may take as long as the path or the interface is down. So
+ * in its dialect the carrier is tested, and stays if it answers.
  */
 bool smcr_llc_carrier_may_stay(struct smcr_link *carrier)
 {

@@ -52,6 +52,9 @@ static void rtokens_wrong(struct smcr_link *carrier)
 /* ---- server: ADD LINK goes out ---- */
 
 /**
+ * ADDL-1, LG-9: all links but the first come from here. What runs on the others goes on meanwhile
+ * (ADDL-13).
+ *
  * With one RNIC on either side the client refuses, and the group has one link. It is asked all the
  * same: a deployed client of version 2 waits three seconds for the question, whatever its release,
  * and a limit of one link, which would spare us that, holds for the life of the group, in which
@@ -167,7 +170,7 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		smcr_llc_delete_added(lgr);
 		return;
 	}
-	if (!smcr_lgr_is_v2(lgr)) {
+	if (!smcr_lgr_is_v2(lgr)) { /* ADDL-11: whatever RMBs there are */
 		smcr_llc_enter(lgr, SMCR_LLC_S_ADD_CONT, link, flow->subject);
 		smcr_llc_rtokens_send_cont(lgr, false);
 	} else if (smcr_llc_rtokens_take_all(lgr)) {
@@ -443,10 +446,11 @@ void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
 /* ---- an answer that does not come (deployed dialect) ---- */
 
 /*
- * A deployed server waits two seconds for the reply to ADD LINK, and for each reply to a
- * CONTINUATION, and then gives the new link up without a word. So the link that carries the
- * exchange need not be at fault, and is asked. Not in first contact: there nobody knows whether the
- * peer has opened the connection with one link, or is about to reset it as the RFC says.
+ * A deployed peer may be held up (smcr_llc_carrier_may_stay()). A deployed server waits two seconds
+ * for the reply to ADD LINK, and for each reply to a CONTINUATION, and then gives the new link up
+ * without a word. So the link that carries the exchange need not be at fault, and is tested. Not in
+ * first contact: there nobody knows whether the peer has opened the connection with one link, or is
+ * about to reset it as the RFC says.
  */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 {

@@ -118,6 +118,7 @@ void smcr_llc_on_confirm_link_reply(struct smcr_link *link, const struct smcr_ll
 	if (!smcr_llc_awaits(link, msg) || flow->proving == link)
 		smcr_llc_unexpected(link, "unexpected CONFIRM LINK reply");
 	else if (!smcr_llc_right_sender(link, reply) || reply->link_number != link->number)
+		/* RV-10 */
 		smcr_llc_protocol_error(link, "CONFIRM LINK reply with wrong link information");
 	else if (!smcr_llc_prove(link, reply))
 		proved(link, reply);

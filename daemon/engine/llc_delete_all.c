@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* DELETE LINK of all: the end of a link group with the peer's knowledge (RFC 7609 3.5.4,
- * DELL-8..10). */
+/* DELETE LINK of all: the end of a link group with the peer's knowledge (RFC 7609 3.5.4; DELL-8,
+ * DELL-9, DELL-10). */
 #include "daemon/engine/llc.h"
 
+/* Also when a link with the message has failed (ERR-34, ERR-35). */
 void smcr_llc_send_delete_all(struct smcr_lgr *lgr)
 {
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);

@@ -234,7 +234,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (!target || target->deletion.state == SMCR_DELETION_AGREED) {
 		/* perhaps the client believes that its reply to our order was lost (A63) */
-		smcr_row(lgr, SMCR_ROW_ERR_56);
+		smcr_row(lgr, SMCR_ROW_ERR_56); /* ERR-56 */
 		struct smcr_llc_msg reply = smcr_llc_delete_link_of(
 			request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
@@ -253,7 +253,7 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 		smcr_llc_queue(link, msg);
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
 		smcr_llc_want_deletion(target, request->reason);
-	} else if (request->orderly) { /* the last link: the group goes with it */
+	} else if (request->orderly) { /* the last link: the group goes with it (A47) */
 		smcr_event_lgr_why_peer(lgr, "the peer asks for the end of its last link",
 					request->reason);
 		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);
@@ -393,7 +393,7 @@ void smcr_llc_on_delete_link(struct smcr_link *link, const struct smcr_llc_msg *
 	}
 	struct smcr_llc_msg reply =
 		smcr_llc_delete_link_of(number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
-	smcr_row(lgr, SMCR_ROW_ERR_57);
+	smcr_row(lgr, SMCR_ROW_ERR_57); /* ERR-57 */
 	smcr_llc_send(link, &reply);
 }
 
@@ -478,6 +478,7 @@ void smcr_llc_delete_failed(struct smcr_link *link)
 	smcr_llc_kick(link->lgr);
 }
 
+/* LG-10: the server deletes, the client asks. */
 void smcr_llc_delete_in_order(struct smcr_link *link)
 {
 	if (link->lgr->role == SMCR_ROLE_SERVER) {

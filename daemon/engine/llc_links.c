@@ -251,7 +251,7 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 	struct smcr_engine *engine = lgr->engine;
 	struct smcr_llc_flow *flow = lgr->llc;
 	uint64_t again = flow->add.last + engine->config.add_link_retry;
-	if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING)
+	if (lgr->role != SMCR_ROLE_SERVER || lgr->state == SMCR_LGR_TERMINATING) /* LG-10 */
 		return;
 	if (why == SMCR_ADD_RNIC || why == SMCR_ADD_NOTICE)
 		forget_failures(lgr);

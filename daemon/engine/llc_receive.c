@@ -12,6 +12,9 @@ enum receiver {
 	BY_BOTH = 3,
 };
 
+/* Each request has a reply but ADD LINK and DELETE LINK of the client, and DELETE LINK of all
+ * (LLC-4): the server's own request is the answer to those. The reply goes out on the link that the
+ * request came on (LLC-5). */
 static const struct {
 	uint8_t type;
 	bool reply;
@@ -53,6 +56,7 @@ void smcr_llc_dispatch(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	smcr_llc_protocol_error(link, "LLC message that the peer's role does not send");
 }
 
+/* ERR-63. */
 void smcr_llc_protocol_error(struct smcr_link *link, const char *what)
 {
 	link->lgr->engine->count.llc_protocol_errors++;
@@ -102,10 +106,10 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	 * it. */
 	bool confirmed = lgr->llc->proving == link && lgr->role == SMCR_ROLE_SERVER;
 	if (rc == -EOPNOTSUPP) {
-		smcr_row(lgr, SMCR_ROW_ERR_61);
+		smcr_row(lgr, SMCR_ROW_ERR_61); /* ERR-61 */
 		lgr->engine->count.llc_dropped++;
 	} else if (lost && (rc || !delete_all(&msg))) {
-		smcr_row(lgr, SMCR_ROW_ERR_54);
+		smcr_row(lgr, SMCR_ROW_ERR_54); /* ERR-54 */
 		lgr->engine->count.llc_dropped++;
 	} else if (lgr->state == SMCR_LGR_TERMINATING &&
 		   (rc || (!delete_all(&msg) && msg.type != SMCR_LLC_TEST_LINK))) {
@@ -136,6 +140,7 @@ void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8
 	if (!link || smcr_timer_running(&link->lgr->end_work))
 		return;
 	link->last_active = engine->now;
+	/* CDC-14: at once, whatever LLC does. */
 	if (len && data[0] == SMCR_CDC_TYPE)
 		smcr_cdc_recv(link, data, len);
 	else

@@ -119,7 +119,7 @@ void smcr_llc_confirm_rkey(struct smcr_slab *slab)
 	struct smcr_lgr *lgr = slab->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_link *carrier = choose_carrier(slab);
-	flow->rkey.step = SMCR_RKEY_CONFIRM;
+	flow->rkey.step = SMCR_RKEY_CONFIRM; /* RKEY-3: for the carrier, then for the others */
 	flow->rkey.link = carrier;
 	flow->rkey.slab = slab;
 	flow->rkey.others = flow->rkey.sent = 0;
@@ -350,6 +350,7 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 		smcr_llc_add_link_resume(lgr);
 		return;
 	}
+	/* ERR-37, ERR-39 */
 	smcr_row(lgr, !confirm               ? SMCR_ROW_ERR_39
 		      : flow->rkey.continued ? SMCR_ROW_ERR_39_CONT
 					     : SMCR_ROW_ERR_37);
@@ -571,6 +572,6 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 	}
 	reply.delete_rkey.negative = num_unknown > 0;
 	if (reply.delete_rkey.negative)
-		smcr_row(lgr, SMCR_ROW_ERR_59);
+		smcr_row(lgr, SMCR_ROW_ERR_59); /* ERR-59 */
 	smcr_llc_send(link, &reply);
 }

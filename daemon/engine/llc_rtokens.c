@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RTokens for a new link (ADDL-8..11): each side tells those of its RMBs, in ADD LINK CONTINUATIONs
- * or, in version 2, with ADD LINK itself.
+ * RTokens for a new link (ADDL-8, ADDL-9, ADDL-10): each side tells those of its RMBs, in ADD LINK
+ * CONTINUATIONs or, in version 2, with ADD LINK itself.
  */
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"

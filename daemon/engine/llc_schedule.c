@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LLC: what may run next (RFC 7609 3.5.5.3, requirements SER-1..7). Who wants to start something
- * leaves a mark where it belongs and calls smcr_llc_kick(); the marks are looked at here, from the
- * timer queue. So an exchange that a failed link has broken is simply found again when the group is
- * stable (SER-6).
+ * LLC: what may run next (RFC 7609 3.5.5.3, group SER of the requirements). Who wants to start
+ * something leaves a mark where it belongs and calls smcr_llc_kick(); the marks are looked at here,
+ * from the timer queue. So an exchange that a failed link has broken is simply found again when the
+ * group is stable (SER-6).
  */
 #include <errno.h>
 

@@ -37,9 +37,8 @@ static bool no_more_time(struct smcr_lgr *lgr)
 static void carrier_fails(struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
-	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
-	smcr_link_fail(flow->carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to %s LINK",
-		       adding ? "ADD" : "DELETE");
+	smcr_link_fail(flow->carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to %s",
+		       smcr_llc_type_name(smcr_llc_step_row(flow->step)->sent.type));
 }
 
 /** "The setup of the new link failed", the carrier is unaffected. */
@@ -105,7 +104,8 @@ static const struct smcr_llc_step_row rows[SMCR_LLC_NUM_STEPS] = {
  *	else recovery: in first contact,
  *	               later,
  *	when the carrier is lost, when the subject is lost, when the carrier answers TEST LINK,
- *	when the exchange ends: is it an attempt to add a link? */
+ *	when the exchange ends: is it an attempt to add a link?
+ *  Above a row: its requirements, first those for first contact. */
 
 ROW(IDLE, NONE, S | C,
 	NO_MESSAGE, NO_MESSAGE, 0,
@@ -117,6 +117,7 @@ ROW(IDLE, NONE, S | C,
 
 /* ---- first contact, link 1 (3.5.1.4, 3.5.1.5) ---- */
 
+/* ERR-21. */
 ROW(S_CONFIRM_FIRST, FIRST_LINK, S,
 	REQUEST(CONFIRM_LINK, CARRIER), REPLY(CONFIRM_LINK, CARRIER), REPEAT_CONFIRM_AFTER,
 	smcr_llc_repeat_confirm,
@@ -125,6 +126,7 @@ ROW(S_CONFIRM_FIRST, FIRST_LINK, S,
 	smcr_llc_first_contact_link_lost, nothing, nothing,
 	no_attempt),
 
+/* ERR-19. */
 ROW(C_AWAIT_CONFIRM_FIRST, FIRST_LINK, C,
 	NO_MESSAGE /* Confirm, of CLC */, REQUEST(CONFIRM_LINK, CARRIER), 0,
 	no_more_time,
@@ -133,6 +135,7 @@ ROW(C_AWAIT_CONFIRM_FIRST, FIRST_LINK, C,
 	smcr_llc_first_contact_link_lost, nothing, nothing,
 	no_attempt),
 
+/* ERR-24. */
 ROW(C_AWAIT_ADD, FIRST_LINK, C,
 	REPLY(CONFIRM_LINK, CARRIER), REQUEST(ADD_LINK, CARRIER), ADD_LINK_WAIT,
 	smcr_llc_go_on_with_one_link,
@@ -143,6 +146,7 @@ ROW(C_AWAIT_ADD, FIRST_LINK, C,
 
 /* ---- ADD LINK, server (3.5.1.6, 3.5.5.1.1) ---- */
 
+/* ERR-25, later ERR-26. A new link that fails meanwhile is seen when the reply comes (connect_added()). */
 ROW(S_ADD, ADD_LINK, S,
 	REQUEST(ADD_LINK, CARRIER), REPLY(ADD_LINK, CARRIER), 0,
 	smcr_llc_add_link_overdue,
@@ -151,6 +155,7 @@ ROW(S_ADD, ADD_LINK, S,
 	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_abandon_added,
 	smcr_llc_add_ended),
 
+/* ERR-30. A new link that fails meanwhile is seen when the reply comes. */
 ROW(S_ADD_CONT, ADD_LINK, S,
 	REQUEST(ADD_LINK_CONT, CARRIER), REPLY(ADD_LINK_CONT, CARRIER), 0,
 	smcr_llc_add_link_overdue,
@@ -159,6 +164,7 @@ ROW(S_ADD_CONT, ADD_LINK, S,
 	smcr_llc_add_link_carrier_lost, nothing, smcr_llc_abandon_added,
 	smcr_llc_add_ended),
 
+/* ERR-22, later ERR-23. */
 ROW(S_CONFIRM_ADDED, ADD_LINK, S,
 	REQUEST(CONFIRM_LINK, SUBJECT), REPLY(CONFIRM_LINK, SUBJECT), REPEAT_CONFIRM_AFTER,
 	smcr_llc_repeat_confirm,
@@ -169,6 +175,7 @@ ROW(S_CONFIRM_ADDED, ADD_LINK, S,
 
 /* ---- ADD LINK, client ---- */
 
+/* ERR-27. */
 ROW(C_AWAIT_ADD_CONT, ADD_LINK, C,
 	REPLY(ADD_LINK, CARRIER), REQUEST(ADD_LINK_CONT, CARRIER), 0,
 	smcr_llc_add_link_overdue,
@@ -177,6 +184,7 @@ ROW(C_AWAIT_ADD_CONT, ADD_LINK, C,
 	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_abandon_added,
 	smcr_llc_add_ended),
 
+/* ERR-31, later ERR-32. */
 ROW(C_AWAIT_NEXT_CONT, ADD_LINK, C,
 	REPLY(ADD_LINK_CONT, CARRIER), REQUEST(ADD_LINK_CONT, CARRIER), 0,
 	smcr_llc_add_link_overdue,
@@ -185,6 +193,7 @@ ROW(C_AWAIT_NEXT_CONT, ADD_LINK, C,
 	smcr_llc_add_link_carrier_lost, smcr_llc_ask_to_delete_added, smcr_llc_abandon_added,
 	smcr_llc_add_ended),
 
+/* ERR-28, later ERR-29. */
 ROW(C_AWAIT_CONFIRM_ADDED, ADD_LINK, C,
 	REPLY(ADD_LINK, CARRIER) /* or CONTINUATION */, REQUEST(CONFIRM_LINK, SUBJECT), 0,
 	no_more_time,
@@ -195,6 +204,7 @@ ROW(C_AWAIT_CONFIRM_ADDED, ADD_LINK, C,
 
 /* ---- DELETE LINK of one link (3.5.5.1.3, 3.5.5.1.4) ---- */
 
+/* ERR-36. */
 ROW(S_DELETE, DELETE_LINK, S,
 	REQUEST(DELETE_LINK, CARRIER), REPLY(DELETE_LINK, CARRIER), 0,
 	smcr_llc_repeat_delete,
@@ -203,7 +213,7 @@ ROW(S_DELETE, DELETE_LINK, S,
 	smcr_llc_delete_link_carrier_lost, nothing, nothing,
 	no_attempt),
 
-/* The new link of an ADD LINK exchange, which has failed (ERR-22, ERR-23). */
+/* The new link of an ADD LINK exchange, which has failed (ERR-22, ERR-23). ERR-36. */
 ROW(S_DELETE_ADDED, DELETE_LINK, S,
 	REQUEST(DELETE_LINK, CARRIER), REPLY(DELETE_LINK, CARRIER), 0,
 	smcr_llc_repeat_delete,
@@ -224,6 +234,7 @@ ROW(C_AWAIT_DELETE, DELETE_LINK, C,
 
 /* ---- DELETE LINK of all (3.5.4) ---- */
 
+/* ERR-35. */
 ROW(S_DELETE_ALL, DELETE_ALL, S,
 	REQUEST(DELETE_LINK, CARRIER), NO_MESSAGE /* its completion is enough */, 0,
 	no_more_time,
@@ -232,6 +243,7 @@ ROW(S_DELETE_ALL, DELETE_ALL, S,
 	smcr_llc_send_delete_all, nothing, nothing,
 	no_attempt),
 
+/* ERR-34. */
 ROW(C_AWAIT_DELETE_ALL, DELETE_ALL, C,
 	REQUEST(DELETE_LINK, CARRIER), REQUEST(DELETE_LINK, CARRIER), 0,
 	no_more_time,

@@ -41,7 +41,8 @@ enum smcr_llc_exchange {
 	SMCR_EXCHANGE_DELETE_ALL,
 };
 
-/** The link that a message of an exchange goes over. */
+/** The link that a message of an exchange goes over: CONFIRM LINK on the link that it concerns, all
+ *  others on the carrier (LLC-6). */
 enum smcr_llc_on {
 	SMCR_ON_CARRIER, /* the link that the exchange runs on */
 	SMCR_ON_SUBJECT, /* the link that the exchange is about */

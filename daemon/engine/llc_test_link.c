@@ -5,6 +5,7 @@
 
 #include "daemon/engine/llc.h"
 
+/** ERR-38, TEST-5: what writes on the link moves to another one, or is reset with the last. */
 static void on_test_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
@@ -63,7 +64,8 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 	smcr_timer_stop(link->lgr->engine, &link->test_timer);
 	if (memcmp(msg->test_link.user_data, link->test_data, sizeof(link->test_data))) {
 		smcr_row(link->lgr, SMCR_ROW_ERR_60);
-		smcr_llc_protocol_error(link, "TEST LINK reply with other data"); /* TEST-2 */
+		smcr_llc_protocol_error(link,
+					"TEST LINK reply with other data"); /* TEST-2, ERR-60 */
 		return;
 	}
 	link->lgr->doubted = false;

@@ -172,7 +172,7 @@ static void add_link(struct pair *pair)
 }
 
 /** The other link dies while one is being deleted in good order: that one stays until it can be
- *  spared, whoever wanted its end. */
+ *  spared, whoever wanted its end (A54). */
 static void deleted_when_it_can_be_spared(void **state)
 {
 	(void)state;
@@ -211,7 +211,8 @@ static void deleted_when_it_can_be_spared(void **state)
 }
 
 /** Client and server want a link deleted at the same time, each the one on which the other asks.
- * The client's request goes with its carrier. It is made again when the link can be spared. */
+ * The client's request goes with its carrier. It is made again when the link can be spared (A54).
+ */
 static void each_deletes_the_carrier(void **state)
 {
 	(void)state;
