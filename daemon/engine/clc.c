@@ -8,7 +8,8 @@
 #include <syslog.h>
 
 #include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_all.h"
+#include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/rendezvous.h"
 
 enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool first_contact,

@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <syslog.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_first_contact.h"
 #include "daemon/engine/rendezvous.h"
 
 /* ---- Proposal ---- */

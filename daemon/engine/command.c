@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_all.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
+#include "daemon/engine/llc_test_link.h"
 
 /** A command whose outcome is awaited. */
 struct smcr_pending {

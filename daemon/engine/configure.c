@@ -2,7 +2,7 @@
 /* Another configuration for an engine that is at work. */
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_links.h"
 
 static void restart(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/rendezvous.h"
 
 int smcr_conn_new(struct smcr_engine *engine, const struct smcr_conn_params *params,

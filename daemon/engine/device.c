@@ -6,7 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_links.h"
 #include "proto/smcr/bytes.h"
 
 /* ---- addresses ---- */

@@ -6,7 +6,8 @@
  */
 #include <errno.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
 #include "daemon/engine/view.h"
 
 static bool is_drained(const struct smcr_link *link)

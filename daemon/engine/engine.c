@@ -11,7 +11,7 @@
 #include <syslog.h>
 
 #include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_all.h"
 #include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
 

@@ -13,7 +13,8 @@
  *   conn.c         connections: life, lookup    need.c         what they need of their buffers
  *   account.c      who holds how much memory    stats.c        what is counted for operators
  *   clc*.c         rendezvous of one connection (RFC 7609 3.5): rendezvous.h
- *   llc*.c         exchanges of a link group: llc.h, and llc_steps.c, where to begin
+ *   llc*.c         exchanges of a link group: llc.h, a header for each, and llc_steps.c, where to
+ *                  begin
  *   deletion.h     how far the deletion of a link is
  *   tx.c, rx.c, cdc.c, close.c, urgent.c  the data path of a connection: data.h
  *   cursor.c       position arithmetic (CDC-7..9)

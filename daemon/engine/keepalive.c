@@ -4,7 +4,7 @@
  * with TEST LINK. Timers look back when they fire, so that traffic costs no more than noting the
  * time.
  */
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_test_link.h"
 
 /** Not active for `interval`? Else *ret_left tells when it may be. */
 static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_t interval,

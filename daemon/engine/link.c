@@ -9,7 +9,9 @@
 #include <syslog.h>
 
 #include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_confirm_link.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
 
 /** Entries of the send queue that data must leave free, so that LLC always finds room. */
 #define LLC_RESERVE 16

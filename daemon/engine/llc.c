@@ -8,6 +8,11 @@
 #include <string.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_first_contact.h"
+#include "daemon/engine/llc_links.h"
+#include "daemon/engine/llc_rkey.h"
+#include "daemon/engine/llc_test_link.h"
 
 /* ---- steps ---- */
 

@@ -6,7 +6,9 @@
  */
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_confirm_link.h"
+#include "daemon/engine/llc_first_contact.h"
 
 /* ---- the message ---- */
 

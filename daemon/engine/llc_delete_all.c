@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* DELETE LINK of all: the end of a link group with the peer's knowledge (RFC 7609 3.5.4; DELL-8,
  * DELL-9, DELL-10). */
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_all.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_rkey.h"
 
 /* Also when a link with the message has failed (ERR-34, ERR-35). */
 void smcr_llc_send_delete_all(struct smcr_lgr *lgr)

@@ -7,7 +7,10 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_confirm_link.h"
+#include "daemon/engine/llc_first_contact.h"
+#include "daemon/engine/llc_links.h"
 #include "daemon/engine/rendezvous.h"
 
 /* ---- rules ---- */

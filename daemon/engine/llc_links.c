@@ -8,7 +8,9 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
 
 /** The longest pause between two attempts (ERR-72). */
 #define RETRY_MAX (UINT64_C(600) * 1000 * 1000)

@@ -5,6 +5,12 @@
 
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_confirm_link.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
+#include "daemon/engine/llc_rkey.h"
+#include "daemon/engine/llc_test_link.h"
 
 enum receiver {
 	BY_CLIENT = 1,

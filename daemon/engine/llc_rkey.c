@@ -8,7 +8,8 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_rkey.h"
 #include "daemon/engine/rendezvous.h"
 
 #define RETRIES_MAX 8

@@ -4,7 +4,7 @@
  * CONTINUATIONs or, in version 2, with ADD LINK itself.
  */
 #include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_rtokens.h"
 
 /* ---- rules ---- */
 

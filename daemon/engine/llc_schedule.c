@@ -8,6 +8,10 @@
 #include <errno.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_links.h"
+#include "daemon/engine/llc_rkey.h"
 
 void smcr_llc_kick(struct smcr_lgr *lgr)
 {

@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "daemon/engine/llc.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_first_contact.h"
 
 static uint8_t number_of(const struct smcr_llc_msg *msg)
 {

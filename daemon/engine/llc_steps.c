@@ -10,7 +10,12 @@
  */
 #include <errno.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_add_link.h"
+#include "daemon/engine/llc_confirm_link.h"
+#include "daemon/engine/llc_delete_all.h"
+#include "daemon/engine/llc_delete_link.h"
+#include "daemon/engine/llc_first_contact.h"
+#include "daemon/engine/llc_links.h"
 
 /* ---- what the rows say ---- */
 

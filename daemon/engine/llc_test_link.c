@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_test_link.h"
 
 /** ERR-38, TEST-5: what writes on the link moves to another one, or is reset with the last. */
 static void on_test_timer(struct smcr_engine *engine, void *arg)

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <syslog.h>
 
-#include "daemon/engine/llc.h"
+#include "daemon/engine/llc_rkey.h"
 
 /* A first contact may come to nothing, and anybody can begin one: it gets less. But with enough for
  * a second connection, which does not wait until the links are set up then. */

@@ -94,5 +94,7 @@ void smcr_slab_free(struct smcr_slab *slab);
 unsigned int smcr_slab_num_rmbs(const struct smcr_lgr *lgr);
 /** Has the group no free element of code `bsize` or larger, and as many RMBs as may be (LG-13)? */
 bool smcr_slab_out_of_rmbs(const struct smcr_lgr *lgr, uint8_t bsize);
+/** Idle long enough, and not the last RMB of its group (RKEY-13). */
+bool smcr_slab_deletable(const struct smcr_slab *slab);
 
 #endif
