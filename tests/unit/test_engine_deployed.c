@@ -437,9 +437,11 @@ static struct pair *pair_with_quiet(uint8_t version, int quiet)
 	return pair_new(&config[S], &config[C], 2, 2);
 }
 
-/** A third link is asked for, on link 1. */
-static void ask_for_third(struct pair *pair)
+/** A third link is asked for, on link 1; from here on what `hush` names is lost. */
+static void ask_for_third(struct pair *pair, struct hush *hush)
 {
+	pair->filter = hush_filter;
+	pair->filter_arg = hush;
 	for (int side = 0; side < 2; side++) {
 		struct smcr_device_info info = pair_device(side, 2);
 		pair_add_device_quietly(pair, side, &info);
@@ -509,9 +511,7 @@ static void server_gives_up_without_a_word(void **state)
 		for (int n = 0; n < 3; n++)
 			(void)pair_connected(pair);
 		pair_clear_log(pair);
-		pair->filter = hush_filter;
-		pair->filter_arg = &hush;
-		ask_for_third(pair);
+		ask_for_third(pair, &hush);
 		pair_run(pair, patience - SECOND);
 		assert_int_equal(test_link(pair, C, 1), 0); /* says nothing while there is time */
 		pair_run(pair, SECOND - 100000);
@@ -545,9 +545,7 @@ static void late_word_about_what_is_given_up(void **state)
 	struct pair *pair = pair_with_quiet(1, S);
 	struct hush hush = { { { .from = S, .type = SMCR_LLC_ADD_LINK_CONT } } };
 	(void)pair_connected(pair);
-	pair->filter = hush_filter;
-	pair->filter_arg = &hush;
-	ask_for_third(pair);
+	ask_for_third(pair, &hush);
 	pair_run(pair, 5 * SECOND);
 	assert_rid_of_third(pair, C);
 	late_cont(pair);
@@ -605,9 +603,7 @@ static void client_is_late_with_add_link(void **state)
 		};
 		int c = pair_connected(pair);
 		pair_clear_log(pair);
-		pair->filter = hush_filter;
-		pair->filter_arg = &hush;
-		ask_for_third(pair);
+		ask_for_third(pair, &hush);
 		assert_int_equal(hush.pick[0].seen, 1);
 		pair_run(pair, 3900000);
 		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 0);
@@ -646,9 +642,7 @@ static void add_link_on_a_dead_carrier(void **state)
 			  { .from = quiet, .type = SMCR_LLC_TEST_LINK, .reply = true, .link = 1 } }
 		};
 		int c = pair_connected(pair);
-		pair->filter = hush_filter;
-		pair->filter_arg = &hush;
-		ask_for_third(pair);
+		ask_for_third(pair, &hush);
 		pair_run(pair, 5 * SECOND);
 		assert_int_equal(test_link(pair, !quiet, 2), 0); /* has nothing to do with it */
 		pair_run(pair, 2900000);
@@ -677,9 +671,7 @@ static void client_does_not_confirm(void **state)
 	for (int n = 0; n < 3; n++)
 		(void)pair_connected(pair);
 	pair_clear_log(pair);
-	pair->filter = hush_filter;
-	pair->filter_arg = &hush;
-	ask_for_third(pair);
+	ask_for_third(pair, &hush);
 	pair_run(pair, 4 * SECOND - 100000);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_CONFIRM_ADDED);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
@@ -706,9 +698,7 @@ static void order_that_comes_late(void **state)
 	struct smcr_llc_msg answer = { .type = SMCR_LLC_TEST_LINK, .reply = true };
 	for (int n = 0; n < 3; n++)
 		(void)pair_connected(pair);
-	pair->filter = hush_filter;
-	pair->filter_arg = &hush;
-	ask_for_third(pair);
+	ask_for_third(pair, &hush);
 	pair_run(pair, 8 * SECOND + 100000);
 	assert_int_equal(pair_link(pair, C, 3)->deletion.state, SMCR_DELETION_DOUBTED);
 	pair->side[C].hold_completions = true;
