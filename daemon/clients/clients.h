@@ -84,7 +84,7 @@ void clients_free(struct clients *clients);
 
 /**
  * The reply to a CONTROL request that was left open. May be called from inside operations of the
- * engine; it is sent from the event loop. A request whose session has gone is ignored.
+ * engine. A request whose session has gone is ignored.
  * @param reply  malloc'ed JSON; taken over. NULL: there was no memory for it, and the tool is told
  * so
  */

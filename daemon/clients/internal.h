@@ -55,8 +55,6 @@ struct session {
 	struct conn_asker asker;     /* of the connection whose RESULT goes here */
 	struct conn_watcher watcher; /* of the one whose outcome goes here, as INFO */
 	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
-	bool answered;               /* it has come: `answer`, NULL without memory */
-	char *answer;
 	bool waits; /* its CONTROL request is made again when something has happened */
 	struct session *wait_prev, *wait_next;
 	bool paced;    /* a CONTROL request waits until it is this user's turn */
@@ -154,8 +152,6 @@ void session_reply_error(struct session *session, int error, const char *format,
 /* request.c */
 /** A CONTROL request lies in the session's payload; replies now or later. */
 void request_control(struct session *session);
-/** Send the answer that came later, if one did. */
-void request_answer(struct session *session);
 /**
  * Supplementary groups of who connected, as they were then.
  * @param ret_groups  malloc'ed, or NULL

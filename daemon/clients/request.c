@@ -93,38 +93,24 @@ void request_control(struct session *session)
 	free(groups);
 }
 
+/* In the middle of anything: nothing here calls the engine. */
 void clients_control_reply(struct clients *clients, uint64_t request, char *reply)
 {
 	struct session *session;
 	DL_SEARCH_SCALAR(clients->sessions, session, asked, request);
-	if (!session || session->answered) {
-		free(reply);
-		return;
+	if (session) {
+		session->asked = 0;
+		reply_now(session, reply ? 0 : -ENOMEM, reply);
+		session_resume_later(session); /* it may have asked for more */
 	}
-	session->answered = true;
-	session->answer = reply;
-	session_resume_later(session);
-}
-
-void request_answer(struct session *session)
-{
-	char *answer = session->answer;
-	if (!session->answered || session->dead)
-		return;
-	session->asked = 0;
-	session->answered = false;
-	session->answer = NULL;
-	reply_now(session, answer ? 0 : -ENOMEM, answer);
-	free(answer);
+	free(reply);
 }
 
 void request_forget(struct session *session)
 {
 	const struct clients_callbacks *callbacks = &session->clients->config.callbacks;
-	if (session->asked && !session->answered && callbacks->control_gone)
+	if (session->asked && callbacks->control_gone)
 		callbacks->control_gone(callbacks->ctx, session->asked);
 	end_wait(session);
 	session->asked = 0;
-	free(session->answer);
-	session->answer = NULL;
 }

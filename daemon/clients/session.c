@@ -539,7 +539,6 @@ static bool close_if_gone(struct session *session)
 
 static void serve(struct session *session)
 {
-	request_answer(session);
 	for (int i = 0; !session->dead && !session->closing && !reply_is_due(session); i++) {
 		if (i == FRAMES_A_TURN) {
 			session_resume_later(session);

@@ -19,7 +19,8 @@ struct smcr_pending {
 	uint64_t id;
 	struct smcr_command command;
 	struct smcr_engine *engine;
-	struct smcr_timer timer; /* command_timeout, or zero when the outcome is known */
+	struct smcr_timer timer; /* command_timeout, or zero if the outcome is known at once */
+	bool starting;           /* smcr_engine_command() has not returned */
 	bool known;              /* `result` is the outcome */
 	bool asks;               /* we are the client: the server has to do it */
 	bool moves;              /* `result` is the outcome once no connection is moving */
@@ -49,7 +50,19 @@ static const char *plural(uint32_t connections)
 	return connections == 1 ? "connection" : "connections";
 }
 
-/** The outcome, told from the timer queue. The first one counts. */
+/** Tell the outcome; the command is gone then. */
+static void tell(struct smcr_pending *pending)
+{
+	const struct smcr_ops *ops = &pending->engine->ops;
+	const struct smcr_command_result result = pending->result;
+	const uint64_t id = pending->id;
+	drop(pending);
+	ops->command_done(ops->command_ctx, id, &result);
+}
+
+/** This is the outcome; the first one counts. The command is gone then, if it is not just being
+ *  started: whoever starts it has to learn its id before the outcome, which waits in the timer
+ *  queue. */
 static void finish(struct smcr_pending *pending, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 static void finish(struct smcr_pending *pending, int error, const char *format, ...)
@@ -62,7 +75,10 @@ static void finish(struct smcr_pending *pending, int error, const char *format, 
 	va_start(ap, format);
 	vsnprintf(pending->result.text, sizeof(pending->result.text), format, ap);
 	va_end(ap);
-	smcr_timer_start(pending->engine, &pending->timer, 0);
+	if (pending->starting)
+		smcr_timer_start(pending->engine, &pending->timer, 0);
+	else
+		tell(pending);
 }
 
 static bool moving(const struct smcr_lgr *lgr)
@@ -96,8 +112,8 @@ static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lg
 
 void smcr_command_moved(struct smcr_lgr *lgr)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (lgr->engine->commands, pending) {
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (lgr->engine->commands, pending, next) {
 		if (!pending->moves || pending->known || pending->command.lgr != lgr->id ||
 		    moving(lgr))
 			continue;
@@ -110,19 +126,17 @@ void smcr_command_moved(struct smcr_lgr *lgr)
 static void on_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_pending *pending = arg;
-	if (!pending->known && pending->asks) {
+	if (pending->known) {
+		tell(pending);
+	} else if (pending->asks) {
 		pending->result.requested = true;
 		finish(pending, 0, "The server was asked; it has not acted yet.");
-	} else if (!pending->known) {
+	} else {
 		finish(pending, -ETIMEDOUT,
 		       "It has not ended within %u seconds and goes on: smcrctl link and smcrctl "
 		       "event show what comes of it.",
 		       (unsigned int)(engine->config.command_timeout / 1000000));
 	}
-	struct smcr_command_result result = pending->result;
-	uint64_t id = pending->id;
-	drop(pending);
-	engine->ops.command_done(engine->ops.command_ctx, id, &result);
 }
 
 /* ---- what happens ---- */
@@ -136,8 +150,8 @@ static bool about(const struct smcr_pending *pending, enum smcr_command_type typ
 
 void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (link->lgr->engine->commands, pending) {
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
 		if (!about(pending, SMCR_COMMAND_LINK_TEST, link) || pending->known)
 			continue;
 		pending->result.rtt = rtt;
@@ -154,8 +168,8 @@ void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
 
 void smcr_command_link_failed(struct smcr_link *link)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (link->lgr->engine->commands, pending)
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next)
 		if (about(pending, SMCR_COMMAND_LINK_TEST, link))
 			finish(pending, -ENETDOWN, "Link %u/%u has failed: %s.", link->lgr->id,
 			       link->number, link->last_error);
@@ -163,8 +177,8 @@ void smcr_command_link_failed(struct smcr_link *link)
 
 void smcr_command_link_active(struct smcr_link *link)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (link->lgr->engine->commands, pending) {
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
 		if (pending->command.type != SMCR_COMMAND_LINK_ADD ||
 		    pending->command.lgr != link->lgr->id || pending->known)
 			continue;
@@ -175,8 +189,8 @@ void smcr_command_link_active(struct smcr_link *link)
 
 void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (lgr->engine->commands, pending)
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (lgr->engine->commands, pending, next)
 		if (pending->command.type == SMCR_COMMAND_LINK_ADD &&
 		    pending->command.lgr == lgr->id)
 			finish(pending, -ENOLINK, "No link was added to link group %u: %s.",
@@ -185,8 +199,8 @@ void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why)
 
 void smcr_command_link_gone(struct smcr_link *link)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (link->lgr->engine->commands, pending) {
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
 		if (about(pending, SMCR_COMMAND_LINK_DELETE, link))
 			finish(pending, 0, "Link %u/%u is deleted; %u %s left it.", link->lgr->id,
 			       link->number, pending->result.connections,
@@ -199,8 +213,8 @@ void smcr_command_link_gone(struct smcr_link *link)
 
 void smcr_command_lgr_gone(struct smcr_lgr *lgr)
 {
-	struct smcr_pending *pending;
-	DL_FOREACH (lgr->engine->commands, pending) {
+	struct smcr_pending *pending, *next;
+	DL_FOREACH_SAFE (lgr->engine->commands, pending, next) {
 		if (pending->command.lgr != lgr->id)
 			continue;
 		if (pending->command.type == SMCR_COMMAND_LGR_DELETE)
@@ -379,7 +393,9 @@ int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *c
 	smcr_timer_start(engine, &pending->timer, engine->config.command_timeout);
 	DL_APPEND(engine->commands, pending);
 	*ret_id = pending->id;
+	pending->starting = true;
 	start(pending, lgr, link, to);
+	pending->starting = false;
 	return 0;
 }
 

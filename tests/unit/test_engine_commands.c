@@ -587,6 +587,43 @@ static void what_makes_no_sense(void **state)
 	pair_free(pair);
 }
 
+/** The outcome comes with what brings it: no timer is between them. But whoever starts a command
+ *  learns its id first. */
+static void outcomes_do_not_wait(void **state)
+{
+	(void)state;
+	for (int side = 0; side < 2; side++) {
+		TRIES("side %d", side);
+		int c;
+		uint64_t id;
+		struct pair *pair = pair_grouped(2, &c);
+		struct pair_side *at = &pair->side[side];
+		struct pair_pick pick = { .from = !side,
+					  .type = SMCR_LLC_TEST_LINK,
+					  .reply = true,
+					  .verdict = PAIR_LOSE };
+		pair_set_pick(pair, &pick);
+		assert_int_equal(start(pair, side, link_command(SMCR_COMMAND_LINK_TEST, 2), &id),
+				 0);
+		pair_pump(pair);
+		struct smcr_llc_msg answer = { .type = SMCR_LLC_TEST_LINK, .reply = true };
+		memcpy(answer.test_link.user_data, pair_link(pair, side, 2)->test_data,
+		       sizeof(answer.test_link.user_data));
+		pair_inject_llc(pair, !side, 2, &answer);
+		assert_int_equal(at->commands_done, 1);
+		assert_int_equal(at->command_id, id);
+		assert_int_equal(at->command_result.error, 0);
+
+		const struct smcr_command disable = link_command(SMCR_COMMAND_LINK_DISABLE, 2);
+		assert_int_equal(start(pair, side, disable, &id), 0);
+		assert_int_equal(at->commands_done, 1); /* known already, and told later */
+		pair_pump(pair);
+		assert_int_equal(at->commands_done, 2);
+		assert_int_equal(at->command_id, id);
+		pair_free(pair);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -605,6 +642,7 @@ int main(void)
 		cmocka_unit_test(one_of_two_links_stays),
 		cmocka_unit_test(a_group_is_deleted),
 		cmocka_unit_test(what_makes_no_sense),
+		cmocka_unit_test(outcomes_do_not_wait),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
