@@ -323,28 +323,6 @@ static bool can_share(void *ctx)
 	return fabric_can_share(smcrd->fabric);
 }
 
-static int serve_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
-			 char **ret_reply)
-{
-	struct smcrd *smcrd = ctx;
-	turns_begin(&smcrd->turns, TURNS_TOOLS, fabric_now());
-	int r = control_handle(&smcrd->control, asker, json, len, ret_reply);
-	turns_begin(&smcrd->turns, TURNS_PROGRAMS, fabric_now());
-	return r;
-}
-
-static bool is_administrator(void *ctx, const struct clients_asker *asker)
-{
-	struct smcrd *smcrd = ctx;
-	return control_is_administrator(&smcrd->control, asker);
-}
-
-static void asker_gone(void *ctx, uint64_t request)
-{
-	struct smcrd *smcrd = ctx;
-	control_forget(&smcrd->control, request);
-}
-
 static void event_noted(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
@@ -391,15 +369,6 @@ static void device_told(void *ctx, const char *name, bool up, const char *text)
 {
 	struct smcrd *smcrd = ctx;
 	events_rnic(smcrd->events, name, up, text);
-}
-
-static void reply_later(void *ctx, uint64_t request, char *reply)
-{
-	struct smcrd *smcrd = ctx;
-	if (bus_is_request(request))
-		bus_reply(smcrd->bus, request, reply);
-	else
-		clients_control_reply(smcrd->clients, request, reply);
 }
 
 static void write_log(void *ctx, int priority, const char *line)
@@ -502,6 +471,12 @@ static int serve_bus(void *ctx, const struct clients_asker *asker, const json_t 
 	batch_end(conns_batch(smcrd->conns));
 	bus_at_work(smcrd);
 	return r;
+}
+
+static void asker_gone(void *ctx, uint64_t request)
+{
+	struct smcrd *smcrd = ctx;
+	control_forget(&smcrd->control, request);
 }
 
 /* Without memory for it smcrd goes on, as without a bus. */
@@ -895,10 +870,10 @@ static int open_clients(struct smcrd *smcrd, char *ret_error)
 		.conns = smcrd->conns,
 		.option = smcrd->option,
 		.socket_path = smcrd->config.socket_path,
-		.callbacks = { .ctx = smcrd,
-			       .control = serve_control,
-			       .administrator = is_administrator,
-			       .control_gone = asker_gone },
+		.callbacks = { .ctx = &smcrd->control,
+			       .control = control_handle,
+			       .administrator = control_is_administrator,
+			       .control_gone = control_forget },
 	};
 	return clients_new(&config, &smcrd->clients, ret_error, DAEMON_ERROR_LEN);
 }
@@ -985,8 +960,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 					   .fabric = smcrd->fabric,
 					   .rnics = smcrd->rnics,
 					   .engine = smcrd->engine,
-					   .reply = reply_later,
-					   .reply_ctx = smcrd,
+					   .ctx = smcrd,
 					   .reload = begin_reload,
 					   .set_values = set_values,
 					   .dbus = dbus_state,

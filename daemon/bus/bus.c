@@ -35,11 +35,6 @@ struct bus {
 	struct letter *open; /* calls that have no answer yet */
 };
 
-bool bus_is_request(uint64_t request)
-{
-	return request & BUS_REQUESTS;
-}
-
 /* ---- what the log is told ---- */
 
 static void tell_absence(const struct bus *bus, const char *why)
@@ -120,9 +115,33 @@ static void look(struct bus *bus, struct letter *letter)
 	send_back(bus, letter, LETTER_LOOKED, r == 0 ? reply : NULL);
 }
 
+static struct letter *take_open(struct bus *bus, uint64_t request)
+{
+	struct letter *letter;
+	DL_SEARCH_SCALAR(bus->open, letter, request, request);
+	if (letter)
+		DL_DELETE(bus->open, letter);
+	return letter;
+}
+
+/* What a call was left open for. */
+static void reply_later(void *ctx, uint64_t request, char *reply)
+{
+	struct bus *bus = ctx;
+	struct letter *letter = take_open(bus, request);
+	if (!letter) {
+		free(reply);
+		return;
+	}
+	letter->text = reply;
+	send_back(bus, letter, LETTER_ANSWER, NULL);
+}
+
 static void call(struct bus *bus, struct letter *letter)
 {
 	const struct clients_asker asker = { .request = letter->request,
+					     .reply = reply_later,
+					     .reply_ctx = bus,
 					     .cred = letter->cred,
 					     .groups = letter->groups,
 					     .num_groups = letter->num_groups,
@@ -135,32 +154,12 @@ static void call(struct bus *bus, struct letter *letter)
 		send_back(bus, letter, LETTER_ANSWER, r == 0 ? reply : NULL);
 }
 
-static struct letter *take_open(struct bus *bus, uint64_t request)
-{
-	struct letter *letter;
-	DL_SEARCH_SCALAR(bus->open, letter, request, request);
-	if (letter)
-		DL_DELETE(bus->open, letter);
-	return letter;
-}
-
 static void give_up(struct bus *bus, uint64_t request)
 {
 	struct letter *letter = take_open(bus, request);
 	if (letter)
 		bus->params.gone(bus->params.ctx, request);
 	letter_free(letter);
-}
-
-void bus_reply(struct bus *bus, uint64_t request, char *reply)
-{
-	struct letter *letter = take_open(bus, request);
-	if (!letter) {
-		free(reply);
-		return;
-	}
-	letter->text = reply;
-	send_back(bus, letter, LETTER_ANSWER, NULL);
 }
 
 static void read_letter(struct bus *bus, struct letter *letter)

@@ -54,8 +54,8 @@ struct bus_params {
 	struct event_base *base;
 	const char *address; /* of the bus, as D-Bus has them; NULL: the system bus. Not copied */
 	const struct control *control; /* whose events are signals */
-	/** As control_handle_json(), with all that the engine wants. Requests have numbers that
-	 *  bus_is_request() knows. The reply belongs to the thread from then on. */
+	/** As control_handle_json(), with all that the engine wants. Requests have numbers that no
+	 *  session of the Unix socket gives. The reply belongs to the thread from then on. */
 	int (*call)(void *ctx, const struct clients_asker *asker, const json_t *request,
 		    json_t **ret_reply);
 	/** Nobody waits for that reply any more. */
@@ -78,10 +78,6 @@ void bus_configure(struct bus *bus, enum config_dbus wanted);
 const char *bus_state(const struct bus *bus);
 /** An event has come. From anywhere, NULL is allowed. */
 void bus_wake(struct bus *bus);
-/** The reply to a call that was left open. From anywhere. @param reply  taken over; may be NULL */
-void bus_reply(struct bus *bus, uint64_t request, char *reply);
-/** Is this request one that came by the bus? */
-bool bus_is_request(uint64_t request);
 /** Waits for the thread, which is done with one message in 0.1 s. NULL is allowed. */
 void bus_free(struct bus *bus);
 

@@ -133,7 +133,7 @@ json_t *thread_look(struct bus_thread *thread, const char *method, json_t *param
 		    char ret_next[BUS_PLACE_LEN]);
 /** Does so much wait to be sent that nothing is to be added? */
 bool thread_is_clogged(const struct bus_thread *thread);
-/** A number for a request that bus_is_request() knows. */
+/** A number for a request that none of the Unix socket has. */
 uint64_t thread_next_request(struct bus_thread *thread);
 
 /* objects.c */

@@ -22,7 +22,14 @@ struct rdv_option;
 
 /** Who makes a CONTROL request. */
 struct clients_asker {
-	uint64_t request;    /* names the request in clients_control_reply(); not 0, never reused */
+	uint64_t request; /* names it in reply(); not 0, never reused */
+	/** The reply to a request that was left open. May be called from inside operations of the
+	 * engine, and does nothing if nobody waits for it any more.
+	 * @param ctx    reply_ctx
+	 * @param reply  malloc'ed JSON; taken over. NULL: there was no memory for it, and whoever
+	 * asked is told so */
+	void (*reply)(void *ctx, uint64_t request, char *reply);
+	void *reply_ctx;
 	struct ucred cred;   /* of the process that opened the session, as it was then */
 	const gid_t *groups; /* its supplementary groups, likewise; valid during the call */
 	size_t num_groups;
@@ -38,7 +45,7 @@ struct clients_callbacks {
 	 * A CONTROL request of a tool. `json` is not NUL terminated. The engine may be called.
 	 * @param ret_reply  malloc'ed; freed here. With 0: the JSON reply. With an error: a
 	 * sentence for the ERROR frame, or untouched.
-	 * @return 0; -EINPROGRESS: clients_control_reply() brings the reply later, and this session
+	 * @return 0; -EINPROGRESS: asker->reply() brings the reply later, and this session
 	 * is served no other request until then; -EAGAIN: there is nothing to answer yet, and after
 	 * clients_control_wake() the same request is made once more, likewise; or another negative
 	 * errno
@@ -82,13 +89,8 @@ void clients_stop(struct clients *clients);
 /** End all sessions. Connections go on, but nobody waits for them. NULL is allowed. */
 void clients_free(struct clients *clients);
 
-/**
- * The reply to a CONTROL request that was left open. May be called from inside operations of the
- * engine. A request whose session has gone is ignored.
- * @param reply  malloc'ed JSON; taken over. NULL: there was no memory for it, and the tool is told
- * so
- */
-void clients_control_reply(struct clients *clients, uint64_t request, char *reply);
+/** What askers have as reply(). @param ctx  the struct clients */
+void clients_control_reply(void *ctx, uint64_t request, char *reply);
 
 /**
  * What requests wait for that got -EAGAIN may have come: they are made again, when it is their

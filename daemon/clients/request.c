@@ -77,6 +77,8 @@ void request_control(struct session *session)
 	}
 	ssize_t n = request_groups(session->socket, &groups);
 	const struct clients_asker asker = { .request = ++clients->last_request,
+					     .reply = clients_control_reply,
+					     .reply_ctx = clients,
 					     .cred = session->cred,
 					     .groups = groups,
 					     .num_groups = n > 0 ? (size_t)n : 0,
@@ -94,8 +96,9 @@ void request_control(struct session *session)
 }
 
 /* In the middle of anything: nothing here calls the engine. */
-void clients_control_reply(struct clients *clients, uint64_t request, char *reply)
+void clients_control_reply(void *ctx, uint64_t request, char *reply)
 {
+	struct clients *clients = ctx;
 	struct session *session;
 	DL_SEARCH_SCALAR(clients->sessions, session, asked, request);
 	if (session) {

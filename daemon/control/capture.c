@@ -23,7 +23,7 @@
 #define GROUP_LOOK_US 100000
 
 struct capture {
-	uint64_t request; /* 0: there is none */
+	struct waiter waiter; /* nobody: there is none */
 	void *memory;
 	size_t length;
 	struct capture_sink sink;
@@ -47,7 +47,7 @@ static void on_message(void *ctx, const struct fabric_message *message)
 {
 	struct control_captures *captures = ctx;
 	for (size_t i = 0; i < FABRIC_MARKS; i++)
-		if (captures->list[i].request)
+		if (captures->list[i].waiter.request)
 			capture_sink_take(&captures->list[i].sink, captures->control->engine,
 					  message);
 }
@@ -60,7 +60,7 @@ static void set_tap(struct control_captures *captures)
 	captures->tap.writes = false;
 	for (size_t i = 0; i < FABRIC_MARKS; i++) {
 		const struct capture *capture = &captures->list[i];
-		if (!capture->request)
+		if (!capture->waiter.request)
 			continue;
 		any = true;
 		of_group |= capture->sink.filter.linkgroup != 0;
@@ -117,7 +117,7 @@ static struct capture *unused(struct control *control, struct refusal *refusal)
 	if (!control->captures)
 		return refuse(refusal, ENOMEM, "no-memory", "out of memory");
 	for (size_t i = 0; i < FABRIC_MARKS; i++)
-		if (!control->captures->list[i].request)
+		if (!control->captures->list[i].waiter.request)
 			return &control->captures->list[i];
 	refuse_busy(control->captures, refusal);
 	return NULL;
@@ -223,7 +223,7 @@ static bool begin(struct control *control, const struct clients_asker *asker,
 		return false;
 	captures->serial++;
 	program_name(&captures->names, capture->pid, capture->program);
-	capture->request = asker->request;
+	capture->waiter = waiter_of(asker);
 	snprintf(capture->text, sizeof(capture->text), "%s", text);
 	set_tap(captures);
 	capture_ring_begin(&capture->sink.ring);
@@ -243,7 +243,7 @@ static void end(struct control *control, struct capture *capture, const char *ho
 	if (control->events)
 		events_command(control->events, capture->text, false, how);
 	munmap(capture->memory, capture->length);
-	capture->request = 0;
+	capture->waiter.request = 0;
 	set_tap(control->captures);
 }
 
@@ -256,7 +256,7 @@ static void end_with_group(struct control *control, struct capture *capture)
 	json_t *result = json_pack("{s:s}", "text", text);
 	if (!result)
 		refuse(&refusal, ENOMEM, "no-memory", "%s, and there is no memory to tell", text);
-	control->reply(control->reply_ctx, capture->request, reply_text(result, "", &refusal));
+	waiter_reply(&capture->waiter, result, &refusal);
 	end(control, capture, text);
 }
 
@@ -268,7 +268,8 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 	for (size_t i = 0; i < FABRIC_MARKS; i++) {
 		struct capture *capture = &captures->list[i];
 		const uint32_t linkgroup = capture->sink.filter.linkgroup;
-		if (capture->request && linkgroup && !has_group(captures->control, linkgroup))
+		if (capture->waiter.request && linkgroup &&
+		    !has_group(captures->control, linkgroup))
 			end_with_group(captures->control, capture);
 	}
 }
@@ -276,7 +277,7 @@ static void on_look(evutil_socket_t fd, short what, void *arg)
 void capture_forget(struct control *control, uint64_t request)
 {
 	for (size_t i = 0; control->captures && i < FABRIC_MARKS; i++)
-		if (control->captures->list[i].request == request)
+		if (control->captures->list[i].waiter.request == request)
 			end(control, &control->captures->list[i], "ended");
 }
 
@@ -286,7 +287,7 @@ void capture_forget_all(struct control *control)
 	if (!captures)
 		return;
 	for (size_t i = 0; i < FABRIC_MARKS; i++)
-		if (captures->list[i].request)
+		if (captures->list[i].waiter.request)
 			end(control, &captures->list[i], "ended");
 	if (captures->look)
 		event_free(captures->look);

@@ -9,8 +9,8 @@
 #include "daemon/engine/view.h"
 
 struct control_pending {
-	uint64_t id;      /* the engine's */
-	uint64_t request; /* who waits */
+	uint64_t id; /* the engine's */
+	struct waiter waiter;
 	enum smcr_command_type type;
 	char text[COMMAND_TEXT_LEN]; /* what is wanted, and by whom */
 	struct control_pending *prev, *next;
@@ -115,8 +115,9 @@ static void fill_command(enum smcr_command_type type, const struct params *param
 	}
 }
 
-bool command_start(struct control *control, uint64_t request, enum smcr_command_type type,
-		   const struct params *params, const char *text, struct refusal *refusal)
+bool command_start(struct control *control, const struct clients_asker *asker,
+		   enum smcr_command_type type, const struct params *params, const char *text,
+		   struct refusal *refusal)
 {
 	struct smcr_command command;
 	fill_command(type, params, &command);
@@ -133,7 +134,7 @@ bool command_start(struct control *control, uint64_t request, enum smcr_command_
 		refuse_start(control, &command, -error, refusal);
 		return false;
 	}
-	pending->request = request;
+	pending->waiter = waiter_of(asker);
 	pending->type = type;
 	snprintf(pending->text, sizeof(pending->text), "%s", text);
 	DL_APPEND(control->pending, pending);
@@ -178,15 +179,16 @@ void control_command_done(void *ctx, uint64_t id, const struct smcr_command_resu
 		refuse(&refusal, -result->error, error_code(-result->error), "%s", result->text);
 	else if (!(json = result_json(pending->type, result)))
 		refuse(&refusal, ENOMEM, "no-memory", "out of memory");
-	control->reply(control->reply_ctx, pending->request, reply_text(json, "", &refusal));
+	waiter_reply(&pending->waiter, json, &refusal);
 	DL_DELETE(control->pending, pending);
 	free(pending);
 }
 
-void control_forget(struct control *control, uint64_t request)
+void control_forget(void *ctx, uint64_t request)
 {
+	struct control *control = ctx;
 	struct control_pending *pending;
-	DL_SEARCH_SCALAR(control->pending, pending, request, request);
+	DL_SEARCH_SCALAR(control->pending, pending, waiter.request, request);
 	if (!pending) {
 		capture_forget(control, request);
 		if (!drain_forget(control, request))
@@ -205,5 +207,5 @@ void control_close(struct control *control)
 	capture_forget_all(control);
 	drain_forget_all(control);
 	while (control->pending)
-		control_forget(control, control->pending->request);
+		control_forget(control, control->pending->waiter.request);
 }

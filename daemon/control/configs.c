@@ -16,8 +16,8 @@
 
 /** Who waits for a reload. */
 struct control_reloading {
-	uint64_t number;  /* of the reload */
-	uint64_t request; /* who waits; 0: nobody any more */
+	uint64_t number;      /* of the reload */
+	struct waiter waiter; /* nobody: not any more */
 	char text[COMMAND_TEXT_LEN];
 	struct control_reloading *prev, *next;
 };
@@ -188,14 +188,14 @@ json_t *config_reload(struct control *control, const struct command_call *call, 
 {
 	struct control_reloading *reloading = calloc(1, sizeof(*reloading));
 	if (reloading)
-		reloading->number = control->reload ? control->reload(control->reply_ctx) : 0;
+		reloading->number = control->reload ? control->reload(control->ctx) : 0;
 	if (!reloading || !reloading->number) {
 		free(reloading);
 		return refuse(
 			call->refusal, EAGAIN, "failed",
 			"smcrd cannot read its configuration now: it stops, or has no memory");
 	}
-	reloading->request = call->asker->request;
+	reloading->waiter = waiter_of(call->asker);
 	snprintf(reloading->text, sizeof(reloading->text), "%s", call->text);
 	DL_APPEND(control->reloads, reloading);
 	*ret_later = true;
@@ -301,12 +301,11 @@ static void describe(const struct control_reloaded *what, json_int_t changes,
 	snprintf(ret_text, len, "%s", refusal->text);
 }
 
-static void answer(struct control *control, const struct control_reloading *reloading,
-		   json_t *result, const struct refusal *refusal)
+static void answer(const struct control_reloading *reloading, json_t *result,
+		   const struct refusal *refusal)
 {
-	if (reloading->request)
-		control->reply(control->reply_ctx, reloading->request,
-			       reply_text(json_incref(result), "", refusal));
+	if (reloading->waiter.request)
+		waiter_reply(&reloading->waiter, json_incref(result), refusal);
 }
 
 void control_reload_done(struct control *control, uint64_t number,
@@ -328,7 +327,7 @@ void control_reload_done(struct control *control, uint64_t number,
 		asked = true;
 		if (control->events)
 			events_command(control->events, reloading->text, failed, outcome);
-		answer(control, reloading, result, &refusal);
+		answer(reloading, result, &refusal);
 		DL_DELETE(control->reloads, reloading);
 		free(reloading);
 	}
@@ -341,9 +340,9 @@ void control_reload_done(struct control *control, uint64_t number,
 void config_reload_forget(struct control *control, uint64_t request)
 {
 	struct control_reloading *reloading;
-	DL_SEARCH_SCALAR(control->reloads, reloading, request, request);
+	DL_SEARCH_SCALAR(control->reloads, reloading, waiter.request, request);
 	if (reloading)
-		reloading->request = 0; /* who it was is still told */
+		reloading->waiter.request = 0; /* who it was is still told */
 }
 
 void config_reload_forget_all(struct control *control)
@@ -372,7 +371,7 @@ json_t *config_set(struct control *control, const struct params *params, struct 
 	json_t *result = NULL;
 	bool good = config_with(control->config, params->name, params->value, &next, &errors);
 	if (good) {
-		control->set_values(control->reply_ctx, &next, &errors);
+		control->set_values(control->ctx, &next, &errors);
 		const struct control_reloaded what = {
 			.errors = &errors, .notes = &none, .before = &next, .now = control->config
 		};

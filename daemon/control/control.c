@@ -117,8 +117,9 @@ static bool in_group(const struct clients_asker *asker, gid_t gid)
 	return false;
 }
 
-bool control_is_administrator(const struct control *control, const struct clients_asker *asker)
+bool control_is_administrator(void *ctx, const struct clients_asker *asker)
 {
+	const struct control *control = ctx;
 	return asker->cred.uid == 0 ||
 	       (*control->config->admin_group && in_group(asker, control->config->admin_gid));
 }
@@ -167,8 +168,7 @@ static json_t *command(struct control *control, const struct method *method,
 								     .refusal = refusal },
 				       ret_later);
 	else
-		*ret_later = command_start(control, asker->request, method->command, params, text,
-					   refusal);
+		*ret_later = command_start(control, asker, method->command, params, text, refusal);
 	if (*ret_later || !control->events)
 		return result;
 	const char *said = json_string_value(json_object_get(result, "text"));
@@ -239,12 +239,17 @@ static json_t *reply_json(json_t *result, const char *next, const struct refusal
 	return reply;
 }
 
-char *reply_text(json_t *result, const char *next, const struct refusal *refusal)
+struct waiter waiter_of(const struct clients_asker *asker)
 {
-	json_t *reply = reply_json(result, next, refusal);
+	return (struct waiter){ asker->request, asker->reply, asker->reply_ctx };
+}
+
+void waiter_reply(const struct waiter *waiter, json_t *result, const struct refusal *refusal)
+{
+	json_t *reply = reply_json(result, "", refusal);
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
-	return text;
+	waiter->reply(waiter->ctx, waiter->request, text);
 }
 
 /* @return the reply; NULL: *ret_status says why there is none */
@@ -278,8 +283,8 @@ int control_handle_json(struct control *control, const struct clients_asker *ask
 	return status;
 }
 
-int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
-		   size_t len, char **ret_reply)
+static int handle(struct control *control, const struct clients_asker *asker, const char *json,
+		  size_t len, char **ret_reply)
 {
 	struct refusal refusal = { 0 };
 	json_error_t where;
@@ -298,4 +303,20 @@ int control_handle(struct control *control, const struct clients_asker *asker, c
 		return -ENOMEM;
 	*ret_reply = text;
 	return 0;
+}
+
+static void at_work(struct control *control, enum turns_work work)
+{
+	if (control->turns)
+		turns_begin(control->turns, work, fabric_now());
+}
+
+int control_handle(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
+		   char **ret_reply)
+{
+	struct control *control = ctx;
+	at_work(control, TURNS_TOOLS);
+	int r = handle(control, asker, json, len, ret_reply);
+	at_work(control, TURNS_PROGRAMS);
+	return r;
 }

@@ -84,31 +84,28 @@ struct control {
 	const struct egress *egress;   /* likewise */
 	struct event_base *base;       /* the event loop; NULL in tests without one */
 	const struct waiting *waiting; /* the event loop's; NULL likewise */
-	const struct turns *turns;     /* likewise */
+	struct turns *turns;           /* likewise */
 	const char *option_error;      /* why not: a sentence; "" otherwise */
 	uint64_t started;              /* fabric_now() at the start */
-	/** The reply to a request that was left open; takes `reply` (NULL: no memory) over. Called
-	 * from inside operations of the engine. */
-	void (*reply)(void *ctx, uint64_t request, char *reply);
-	void *reply_ctx;
+	void *ctx;                     /* handed to these: */
 	/** Read the configuration anew; control_reload_done() brings the outcome, from the event
 	 * loop. NULL in tests without.
 	 * @return its number, from 1 on; it may serve several requests. 0: it cannot be done */
-	uint64_t (*reload)(void *reply_ctx);
+	uint64_t (*reload)(void *ctx);
 	/** Put the values of `next`, which differs in what is no list, in the place of those that
 	 * hold; it has what held before then. NULL likewise. */
-	void (*set_values)(void *reply_ctx, struct config *next, struct config_notes *ret_errors);
+	void (*set_values)(void *ctx, struct config *next, struct config_notes *ret_errors);
 	/** The same for RNICs. @param ret_notes  what is not so yet */
-	void (*set_rnics)(void *reply_ctx, struct config *next, struct config_notes *ret_errors,
+	void (*set_rnics)(void *ctx, struct config *next, struct config_notes *ret_errors,
 			  struct config_notes *ret_notes);
 	/** An RNIC was taken out of use, or is used again. NULL in tests without. */
-	void (*rnic_drained)(void *reply_ctx);
+	void (*rnic_drained)(void *ctx);
 	/** It has changed whether new SMC-R connections are wanted: see `drain.on`.
 	 * @return how many connections there are that would end with smcrd */
-	size_t (*drained)(void *reply_ctx);
+	size_t (*drained)(void *ctx);
 	struct control_drain drain; /* others read it */
 	/** Is smcrd on the system bus? A word; NULL in tests without. */
-	const char *(*dbus)(void *reply_ctx);
+	const char *(*dbus)(void *ctx);
 	/* the control's own: */
 	struct control_pending *pending;   /* commands that have not ended */
 	struct control_reloading *reloads; /* requests that wait for one */
@@ -124,16 +121,18 @@ struct control_reloaded {
 };
 
 /**
- * Serve one request. Call smcr_engine_set_time() before, as for any input of the engine.
+ * Serve one request, as work for tools. Call smcr_engine_set_time() before, as for any input of the
+ * engine.
+ * @param ctx    the struct control: sessions call this as it is
  * @param asker  who asks; methods that change something need root or the administrators' group
  * @param json  request text, `len` bytes, not NUL terminated
  * @param ret_reply  malloc'ed, NUL terminated JSON; the caller frees it
- * @return 0 (errors of the request are in the reply); -EINPROGRESS: control->reply() brings the
- * reply under asker->request; -EAGAIN: it waits for an event (daemon/events), and is served again
+ * @return 0 (errors of the request are in the reply); -EINPROGRESS: asker->reply() brings the
+ * reply; -EAGAIN: it waits for an event (daemon/events), and is served again
  * then; or -ENOMEM
  */
-int control_handle(struct control *control, const struct clients_asker *asker, const char *json,
-		   size_t len, char **ret_reply);
+int control_handle(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
+		   char **ret_reply);
 
 /**
  * The same for a transport that does not come with text.
@@ -143,8 +142,9 @@ int control_handle(struct control *control, const struct clients_asker *asker, c
 int control_handle_json(struct control *control, const struct clients_asker *asker,
 			const json_t *request, json_t **ret_reply);
 
-/** May whoever asks change things: is it root, or in the administrators' group? */
-bool control_is_administrator(const struct control *control, const struct clients_asker *asker);
+/** May whoever asks change things: is it root, or in the administrators' group?
+ *  @param ctx  the struct control */
+bool control_is_administrator(void *ctx, const struct clients_asker *asker);
 
 /** For the engine's operations (engine/ops.h): a command has ended. Reply to whoever asked for it.
  *  @param ctx  the struct control */
@@ -160,8 +160,9 @@ void control_reload_done(struct control *control, uint64_t number,
  */
 bool control_drain_look(struct control *control, size_t left);
 
-/** Nobody waits for the reply to this request any more. The command goes on. */
-void control_forget(struct control *control, uint64_t request);
+/** Nobody waits for the reply to this request any more. The command goes on.
+ *  @param ctx  the struct control */
+void control_forget(void *ctx, uint64_t request);
 
 /** Forget every command that has not ended: the engine goes away. */
 void control_close(struct control *control);

@@ -46,7 +46,7 @@ static json_t *set(struct control *control, const char *name, bool wanted, struc
 	struct config next;
 	json_t *result = NULL;
 	if (config_with_rnic(control->config, name, wanted, &next, &errors)) {
-		control->set_rnics(control->reply_ctx, &next, &errors, &notes);
+		control->set_rnics(control->ctx, &next, &errors, &notes);
 		config_free(&next);
 	}
 	if (errors.num)
@@ -96,7 +96,7 @@ static bool set_drained(struct control *control, const char *name, bool drained,
 		return false;
 	}
 	if (control->rnic_drained)
-		control->rnic_drained(control->reply_ctx);
+		control->rnic_drained(control->ctx);
 	return true;
 }
 

@@ -9,7 +9,7 @@
 
 /** Who waits until none is left. */
 struct control_waiter {
-	uint64_t request;
+	struct waiter waiter;
 	struct control_waiter *prev, *next;
 };
 
@@ -36,8 +36,7 @@ static void answer(struct control *control, json_t *result, const struct refusal
 {
 	struct control_waiter *waiter, *next;
 	DL_FOREACH_SAFE (control->drain.waiters, waiter, next) {
-		control->reply(control->reply_ctx, waiter->request,
-			       reply_text(json_incref(result), "", refusal));
+		waiter_reply(&waiter->waiter, json_incref(result), refusal);
 		DL_DELETE(control->drain.waiters, waiter);
 		free(waiter);
 	}
@@ -59,12 +58,12 @@ static void tell_end(struct control *control)
 	answer(control, result, &refusal);
 }
 
-static bool wait_for_the_end(struct control *control, uint64_t request)
+static bool wait_for_the_end(struct control *control, const struct clients_asker *asker)
 {
 	struct control_waiter *waiter = calloc(1, sizeof(*waiter));
 	if (!waiter)
 		return false;
-	waiter->request = request;
+	waiter->waiter = waiter_of(asker);
 	DL_APPEND(control->drain.waiters, waiter);
 	return true;
 }
@@ -81,7 +80,7 @@ static json_t *ended_already(struct control *control, bool begun_before)
 static json_t *wait_or_refuse(struct control *control, const struct command_call *call,
 			      bool *ret_later)
 {
-	*ret_later = wait_for_the_end(control, call->asker->request);
+	*ret_later = wait_for_the_end(control, call->asker);
 	if (!*ret_later)
 		return refuse(
 			call->refusal, ENOMEM, "no-memory",
@@ -98,7 +97,7 @@ json_t *drain_begin(struct control *control, const struct command_call *call, bo
 	bool begun_before = drain->on;
 	if (!begun_before)
 		*drain = (struct control_drain){ .on = true, .since = fabric_now() };
-	size_t left = control->drained(control->reply_ctx);
+	size_t left = control->drained(control->ctx);
 	if (left == 0)
 		return ended_already(control, begun_before);
 	drain->empty = false;
@@ -118,7 +117,7 @@ json_t *drain_end(struct control *control, const struct params *params, struct r
 	if (!control->drain.on)
 		return result_of(0, "smcrd was not draining: new connections may use SMC-R");
 	control->drain.on = false;
-	size_t left = control->drained(control->reply_ctx);
+	size_t left = control->drained(control->ctx);
 	if (left == 0 && !control->drain.empty)
 		tell_end(control); /* before this command came */
 	refuse(&over, ECANCELED, "failed",
@@ -141,7 +140,7 @@ bool control_drain_look(struct control *control, size_t left)
 bool drain_forget(struct control *control, uint64_t request)
 {
 	struct control_waiter *waiter;
-	DL_SEARCH_SCALAR(control->drain.waiters, waiter, request, request);
+	DL_SEARCH_SCALAR(control->drain.waiters, waiter, waiter.request, request);
 	if (!waiter)
 		return false;
 	DL_DELETE(control->drain.waiters, waiter);
@@ -152,5 +151,5 @@ bool drain_forget(struct control *control, uint64_t request)
 void drain_forget_all(struct control *control)
 {
 	while (control->drain.waiters)
-		drain_forget(control, control->drain.waiters->request);
+		drain_forget(control, control->drain.waiters->waiter.request);
 }

@@ -20,12 +20,16 @@ struct refusal {
 void *refuse(struct refusal *refusal, int error, const char *code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/**
- * The reply as text, malloc'ed, or NULL without memory.
- * @param result  taken over; NULL: refused
- * @param next    where the next part of the view begins; "": there is none
- */
-char *reply_text(json_t *result, const char *next, const struct refusal *refusal);
+/** Who waits for a reply that comes later. */
+struct waiter {
+	uint64_t request; /* 0: nobody */
+	void (*reply)(void *ctx, uint64_t request, char *reply);
+	void *ctx;
+};
+
+struct waiter waiter_of(const struct clients_asker *asker);
+/** Somebody waits, but not from now on. @param result  taken over; NULL: refused */
+void waiter_reply(const struct waiter *waiter, json_t *result, const struct refusal *refusal);
 
 /* page.c */
 
@@ -205,7 +209,8 @@ void capture_forget_all(struct control *control);
  * @param text  what is wanted, and by whom; copied
  * @return true: the reply comes later; or false with the refusal filled in
  */
-bool command_start(struct control *control, uint64_t request, enum smcr_command_type type,
-		   const struct params *params, const char *text, struct refusal *refusal);
+bool command_start(struct control *control, const struct clients_asker *asker,
+		   enum smcr_command_type type, const struct params *params, const char *text,
+		   struct refusal *refusal);
 
 #endif

@@ -534,5 +534,5 @@ json_t *control_show_info(struct control *control, struct page *page, struct ref
 			 "fallback_peers", control_fallback_peers(control), "skipped_peers",
 			 skipped_peers(control), "limits", limits(control), "draining",
 			 draining(control), "dbus",
-			 control->dbus ? control->dbus(control->reply_ctx) : "off");
+			 control->dbus ? control->dbus(control->ctx) : "off");
 }

@@ -73,9 +73,8 @@ static int setup(void **state)
 	fixture->control = (struct control){ .config = &fixture->config,
 					     .option_error = "not here",
 					     .started = fabric_now(),
-					     .reply = on_reply,
 					     .drained = on_drained,
-					     .reply_ctx = fixture };
+					     .ctx = fixture };
 	if (fabric_new(&params, &fixture->control.fabric) < 0)
 		return -1;
 	fixture->engine = fabricfix_engine(fixture->control.fabric, &fixture->config.engine, NULL);
@@ -142,7 +141,9 @@ static json_t *ask(struct fixture *fixture, const char *request, size_t len)
 /* A request of root that is left open. */
 static void start(struct fixture *fixture, uint64_t number, const char *request)
 {
-	const struct clients_asker root = { .request = number };
+	const struct clients_asker root = { .request = number,
+					    .reply = on_reply,
+					    .reply_ctx = fixture };
 	char *text = NULL;
 	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
 			 -EINPROGRESS);
@@ -674,7 +675,9 @@ static void there_is_room_for_so_many_rules(void **state)
 /* A request that is answered later. */
 static void ask_to_wait(struct fixture *fixture, uint64_t request)
 {
-	const struct clients_asker root = { .request = request };
+	const struct clients_asker root = { .request = request,
+					    .reply = on_reply,
+					    .reply_ctx = fixture };
 	char *text = NULL;
 	assert_int_equal(
 		control_handle(&fixture->control, &root, DRAIN_WAIT, strlen(DRAIN_WAIT), &text),

@@ -34,12 +34,27 @@ static int memory_of(size_t len, int seals)
 
 static char refusal_text[300]; /* of the last one */
 
+/* The reply that came later. */
+static struct {
+	uint64_t request;
+	char *reply;
+} told;
+
+static void on_reply(void *ctx, uint64_t request, char *reply)
+{
+	(void)ctx;
+	assert_null(told.reply);
+	told.request = request;
+	told.reply = reply;
+}
+
 /* @return "": it has begun; else the code of the refusal, until the next call */
 static const char *ask(struct controlfix *fix, uint64_t request, uid_t uid, int fd,
 		       const char *params)
 {
 	static char code[64];
 	const struct clients_asker asker = { .request = request,
+					     .reply = on_reply,
 					     .cred = { .uid = uid, .pid = getpid() },
 					     .fd = fd };
 	char json[128], *text = NULL;
@@ -141,18 +156,6 @@ static void a_group_that_is_not_there_is_refused(void **state)
 	close(fd);
 }
 
-struct told {
-	uint64_t request;
-	char *reply;
-};
-
-static void on_reply(void *ctx, uint64_t request, char *reply)
-{
-	struct told *told = ctx;
-	assert_null(told->reply);
-	*told = (struct told){ request, reply };
-}
-
 static void let_time_pass(const struct controlfix *fix)
 {
 	const struct timeval time = { .tv_usec = 300000 };
@@ -165,11 +168,8 @@ static void a_capture_ends_with_its_group(void **state)
 {
 	struct controlfix *fix = *state;
 	const struct smcr_command end = { .type = SMCR_COMMAND_LGR_DELETE, .lgr = 1 };
-	struct told told = { 0 };
 	uint64_t id;
 	int fd = memory_of(CAPTURE_MIN_SIZE, SEALS);
-	fix->control.reply = on_reply;
-	fix->control.reply_ctx = &told;
 	assert_string_equal(ask(fix, 1, 0, fd, ""), "");
 	assert_string_equal(ask(fix, 2, 0, fd, "\"linkgroup\":1"), "");
 	let_time_pass(fix);

@@ -73,11 +73,9 @@ static int setup(void **state)
 	const struct policy_params policy = { .base = fixture->base,
 					      .skip_seconds = 60,
 					      .shorts = fixture->config.shorts };
-	fixture->control = (struct control){ .config = &fixture->config,
-					     .option_error = "",
-					     .reply = on_reply,
-					     .reply_ctx = fixture,
-					     .reload = on_reload };
+	fixture->control = (struct control){
+		.config = &fixture->config, .option_error = "", .ctx = fixture, .reload = on_reload
+	};
 	if (fabric_new(&params, &fixture->control.fabric) < 0 ||
 	    policy_new(&policy, &fixture->control.policy) < 0)
 		return -1;
@@ -264,7 +262,9 @@ static void settable_is_what_can_be_set(void **state)
 static void start(struct fixture *fixture, uint64_t number)
 {
 	static const char request[] = "{\"method\":\"config.reload\"}";
-	const struct clients_asker root = { .request = number };
+	const struct clients_asker root = { .request = number,
+					    .reply = on_reply,
+					    .reply_ctx = fixture };
 	char *text = NULL;
 	assert_int_equal(control_handle(&fixture->control, &root, request, strlen(request), &text),
 			 -EINPROGRESS);

@@ -185,8 +185,6 @@ static int setup(void **state)
 	struct control *control = &fixture->fix->control;
 	control->turns = &fixture->turns;
 	control->option = (struct rdv_option *)fixture; /* nobody looks into it */
-	control->reply = on_reply;
-	control->reply_ctx = fixture;
 	control->reload = on_reload;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_done = on_done;
 	fixture->fix->pair->side[PAIR_SERVER].on_command_ctx = fixture;
@@ -348,7 +346,7 @@ static void every_key_of_a_view_is_in_its_page(void **state)
 /* A request of root; what comes at once or later. */
 static void command(struct fixture *fixture, const char *request, json_t *keys)
 {
-	const struct clients_asker root = { .request = 1 };
+	const struct clients_asker root = { .request = 1, .reply = on_reply, .reply_ctx = fixture };
 	char *text = NULL;
 	int error = control_handle(&fixture->fix->control, &root, request, strlen(request), &text);
 	if (error == -EINPROGRESS)
