@@ -11,7 +11,7 @@
 
 /* ---- deadlines ---- */
 
-/* As long as there is a session. */
+/* The timer runs as long as there are sessions. */
 void clients_need_sweep(struct clients *clients)
 {
 	const struct timeval period = { .tv_sec = SWEEP_SECONDS };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file clients.h
- * Programs and tools on smcrd's Unix socket: sessions and their requests. What they hand over and
- * ask about are connections (daemon/conns).
+ * Programs and tools on smcrd's Unix socket: their sessions and requests. Connections that they
+ * hand over or ask about are in daemon/conns.
  *
- * All of it runs on the libevent base's thread. Nothing here blocks: a slow or hostile client costs
- * its own session only.
+ * Everything runs on the libevent base's thread. Nothing here blocks: a slow or hostile client
+ * harms its own session only.
  */
 #ifndef SMCRD_DAEMON_CLIENTS_CLIENTS_H
 #define SMCRD_DAEMON_CLIENTS_CLIENTS_H
@@ -20,49 +20,48 @@ struct conns;
 struct event_base;
 struct rdv_option;
 
-/** Who makes a CONTROL request. */
+/** A CONTROL request, and the process that makes it. */
 struct clients_asker {
-	uint64_t request; /* names it in reply(); not 0, never reused */
-	/** The reply to a request that was left open. May be called from inside operations of the
-	 * engine, and does nothing if nobody waits for it any more.
+	uint64_t request; /* names the request in reply(); not 0, never reused */
+	/** Give the reply to a request that got -EINPROGRESS. May be called from inside operations
+	 * of the engine. Does nothing if nobody waits for the reply any more.
 	 * @param ctx    reply_ctx
-	 * @param reply  malloc'ed JSON; taken over. NULL: there was no memory for it, and whoever
-	 * asked is told so */
+	 * @param reply  malloc'ed JSON, freed by the callee. NULL: there was no memory for it,
+	 *               which the asker is told */
 	void (*reply)(void *ctx, uint64_t request, char *reply);
 	void *reply_ctx;
-	struct ucred cred;   /* of the process that opened the session, as it was then */
-	const gid_t *groups; /* its supplementary groups, likewise; valid during the call */
+	struct ucred cred;   /* of the process that opened the session, at that time */
+	const gid_t *groups; /* its supplementary groups at that time; valid during the call */
 	size_t num_groups;
-	int fd; /* came with the request; the callee maps or duplicates it if it wants it; -1: none
-		 */
+	int fd; /* came with the request, stays the session's; -1: none */
 };
 
-/** What the rest of the daemon gives. Each is called on the loop's thread and must not block. */
+/** What the rest of the daemon provides. Each is called on the event loop's thread and must not
+ * block. */
 struct clients_callbacks {
 	void *ctx; /* handed to each of them */
 
 	/**
-	 * A CONTROL request of a tool. `json` is not NUL terminated. The engine may be called.
-	 * @param ret_reply  malloc'ed; freed here. With 0: the JSON reply. With an error: a
-	 * sentence for the ERROR frame, or untouched.
-	 * @return 0; -EINPROGRESS: asker->reply() brings the reply later, and this session
-	 * is served no other request until then; -EAGAIN: there is nothing to answer yet, and after
-	 * clients_control_wake() the same request is made once more, likewise; or another negative
-	 * errno
+	 * Answer a CONTROL request of a tool. `json` is not NUL terminated. May call the engine.
+	 * @param ret_reply  malloc'ed, freed by the caller. On success the JSON reply; on error a
+	 *                   sentence for the ERROR frame, or unchanged.
+	 * @return 0; -EINPROGRESS: asker->reply() will give the reply; -EAGAIN: there is nothing to
+	 *         answer yet, and the same request is made again after clients_control_wake(); or
+	 *         another negative errno. Until the reply the session's other requests wait.
 	 */
 	int (*control)(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		       char **ret_reply);
-	/** Is this one of the administrators? `request` is 0. NULL: only root is. */
+	/** Is this user an administrator? `request` is 0. NULL: only root is one. */
 	bool (*administrator)(void *ctx, const struct clients_asker *asker);
-	/** Who waits for that later reply has gone. The engine may be called. */
+	/** The session that waited for clients_control_reply() has ended. May call the engine. */
 	void (*control_gone)(void *ctx, uint64_t request);
 };
 
 /** Zero in a field means the default in parentheses. */
 struct clients_limits {
 	uint32_t control_request_bytes; /* largest CONTROL request (16 KiB) */
-	uint32_t frame_timeout_ms; /* greeting, half-sent frames, replies nobody reads (10000) */
-	uint32_t idle_timeout_ms;  /* sessions that ask nothing and wait for nothing (60000) */
+	uint32_t frame_timeout_ms; /* for HELLO, rests of frames, replies nobody reads (10000) */
+	uint32_t idle_timeout_ms;  /* for sessions without requests (60000) */
 };
 
 struct clients_config {
@@ -75,7 +74,7 @@ struct clients_config {
 };
 
 /**
- * Open the socket and serve. A socket file that nobody serves is replaced.
+ * Open the socket and serve. A socket file at which no process listens is replaced.
  * @param config    copied; what it points to outlives the clients
  * @param ret_text  on error: a sentence that says what, where and what to do
  * @return 0; -EADDRINUSE ("held by smcrd pid N"); another negative errno
@@ -83,18 +82,18 @@ struct clients_config {
 int clients_new(const struct clients_config *config, struct clients **ret_clients, char *ret_text,
 		size_t len);
 
-/** Take no new session or handover, and remove the socket file. Call before conns_stop(). */
+/** Accept no new sessions and remove the socket file. Call this before conns_stop(). */
 void clients_stop(struct clients *clients);
 
-/** End all sessions. Connections go on, but nobody waits for them. NULL is allowed. */
+/** End all sessions. Their connections go on. NULL is allowed. */
 void clients_free(struct clients *clients);
 
-/** What askers have as reply(). @param ctx  the struct clients */
+/** The reply() of askers that are sessions. @param ctx the struct clients */
 void clients_control_reply(void *ctx, uint64_t request, char *reply);
 
 /**
- * What requests wait for that got -EAGAIN may have come: they are made again, when it is their
- * users' turn. May be called from inside operations of the engine.
+ * Make the requests that got -EAGAIN again, each when it is its user's turn, since what they wait
+ * for may have come. May be called from inside operations of the engine.
  */
 void clients_control_wake(struct clients *clients);
 

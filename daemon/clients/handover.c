@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A program hands its TCP socket over: from then on it is a connection, of which it hears here. */
+/* HANDOVER requests: a program's TCP socket becomes a connection, whose outcome is the reply. */
 #include <errno.h>
 
 #include "daemon/clients/internal.h"
@@ -9,7 +9,7 @@ static void on_outcome(struct conn_asker *asker, enum ipc_outcome outcome, int e
 {
 	struct session *session = container_of(asker, struct session, asker);
 	session_reply_result(session, outcome, error, reason, fd);
-	if (!session->payload) /* else its requests go on when this one is done with */
+	if (!session->payload) /* otherwise serve() goes on itself after this request */
 		session_resume_later(session);
 }
 
@@ -18,7 +18,7 @@ void handover_init(struct session *session)
 	session->asker.outcome = on_outcome;
 }
 
-/* A process keeps its session, and its name as a rule. */
+/* The name is read once a session: a process usually keeps its name. */
 static const char *name_of(struct session *session)
 {
 	if (!session->named)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * INFO requests: what became of a connection, told to those who hold a descriptor of it. They may
- * wait until it is settled whether SMC-R or TCP carries the data; the quota for sessions bounds how
- * many do.
+ * INFO requests: what became of a connection, for a process that holds a descriptor of it. The
+ * process may wait until it is settled whether SMC-R or TCP carries the data. The limits of
+ * sessions bound how many wait.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -85,7 +85,7 @@ void info_request(struct session *session, const struct ipc_info_request *msg, i
 static void on_settled(struct conn_watcher *watcher, const struct client_conn_view *view)
 {
 	struct session *session = container_of(watcher, struct session, watcher);
-	if (!view) /* the daemon ends: the session tells it */
+	if (!view) /* the daemon ends, and the session with it */
 		return;
 	reply(session, view);
 	session_resume_later(session);

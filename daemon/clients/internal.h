@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file internal.h
- * What the files of this room share. Nothing outside daemon/clients includes it.
+ * What the files of daemon/clients share. No file outside daemon/clients includes this header.
  *
- *   clients.c   life of the whole, deadlines of sessions
+ *   clients.c   struct clients: creation, stop, deadlines of sessions
  *   service.c   listening socket
  *   session.c   frames of one client
  *   request.c   CONTROL requests of tools, answered at once or later
- *   pace.c      how much time these may take
+ *   pace.c      how much time CONTROL requests may take
  *   handover.c  HANDOVER requests: a TCP socket becomes a connection
  *   refusal.c   sockets that are not taken although their peer was promised SMC-R
  *   query.c     STATUS, SOCKOPT and MEMORY requests
@@ -45,27 +45,27 @@ struct session {
 	struct quota *quota;
 	bool named; /* `program` was asked for */
 	char program[PROGRAM_NAME_LEN];
-	bool greeted;   /* HELLO was exchanged */
-	bool hello_due; /* ours goes with the first reply: the request is there already */
-	bool no_tool;   /* came by the abstract address, which no permissions guard */
-	bool reserved;  /* there was room for an administrator's tool only */
-	bool closing;   /* once `out` is empty */
-	bool hung_up;   /* the client has closed its end; what it has sent may still be there */
+	bool greeted;   /* HELLO of the client has come */
+	bool hello_due; /* HELLO of smcrd is still to be sent, with the first reply */
+	bool no_tool;   /* came through the abstract address, which has no file permissions */
+	bool reserved;  /* a session beyond the limits, for an administrator's tool */
+	bool closing;   /* ends when `out` is empty */
+	bool hung_up;   /* the client has closed its end; frames that it sent may still be unread */
 	bool dead;
-	struct conn_asker asker;     /* of the connection whose RESULT goes here */
-	struct conn_watcher watcher; /* of the one whose outcome goes here, as INFO */
+	struct conn_asker asker;     /* for the connection whose RESULT this session waits for */
+	struct conn_watcher watcher; /* for the connection whose INFO this session waits for */
 	uint64_t asked;              /* CONTROL request whose reply comes later; 0: none */
 	bool waits; /* its CONTROL request is made again when something has happened */
 	struct session *wait_prev, *wait_next;
-	bool paced;    /* a CONTROL request waits until it is this user's turn */
-	bool admitted; /* and that has come */
+	bool paced;    /* in pace.waiting: its CONTROL request waits for its user's turn */
+	bool admitted; /* it is the user's turn */
 	struct session *pace_prev, *pace_next;
 	uint64_t deadline_ms; /* 0: none */
-	bool active;          /* it has asked, or waited, since the last sweep */
+	bool active;          /* it has asked since the last sweep */
 	uint64_t idle_since_ms;
 
-	/* Input: a header, then its payload; nothing is looked at while a reply is due. `ahead` is
-	 * what has been received with it. */
+	/* Input: a header, then its payload. No frame is read while a reply is due. `ahead` has
+	 * bytes that were received beyond what was asked for. */
 	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)];
 	size_t ahead_at, ahead_len;
 	uint8_t header[IPC_HEADER_LEN];
@@ -79,69 +79,71 @@ struct session {
 	/* Output that the kernel has not taken yet. */
 	uint8_t *out;
 	size_t out_at, out_len;
-	size_t unsent; /* so many bytes of it are counted in the quota */
-	int out_fd;    /* goes with its first byte, or -1 */
+	size_t unsent; /* how many of these bytes are counted in the quota */
+	int out_fd;    /* is sent with the first byte, or -1 */
 
-	struct task later; /* it has more to read */
+	struct task later; /* goes on with frames that were received or can be */
 	struct task grave;
 	struct session *prev, *next;
 };
 
 /* ---- the whole ---- */
 
-/* CONTROL requests: one a turn of the loop; those of other users than root at times only. */
+/* When CONTROL requests are answered: one in a turn of the event loop, and those of users other
+ * than root only in a fifth of the time. */
 struct pace {
 	struct session *waiting;
 	struct event *timer;
-	bool served;      /* one, since the loop had its last turn */
-	uint64_t next_us; /* none of other users before */
-	uint64_t turn;    /* how many were served after they had waited */
+	bool served;      /* a request was answered in this turn of the loop */
+	uint64_t next_us; /* no request of a user other than root before this time */
+	uint64_t turn;    /* how many requests were served after a wait */
 };
 
 struct clients {
 	struct clients_config config; /* limits with defaults filled in */
 	struct conns *conns;
-	struct batch *batch;       /* the connections' */
-	struct poller *poller;     /* likewise */
+	struct batch *batch;       /* owned by `conns` */
+	struct poller *poller;     /* owned by `conns` */
 	struct event *sweep_timer; /* deadlines of sessions */
 	struct program_names names;
 
 	struct unix_socket listen;
-	int abstract_fd; /* the same at ipc_abstract_address(), or -1 */
+	int abstract_fd; /* listens at ipc_abstract_address(); -1: does not */
 	struct event *listen_event, *abstract_event;
-	struct event *listen_pause; /* out of descriptors: try again later */
+	struct event *listen_pause; /* ends a pause of accepting for want of descriptors */
 
 	struct session *sessions;
 	uint64_t last_request;   /* CONTROL requests so far */
-	struct session *waiting; /* whose requests are made again */
+	struct session *waiting; /* sessions whose requests clients_control_wake() makes again */
 	struct pace pace;
 };
 
 /* clients.c */
-/** There is a session: see that sweeps run. */
+/** There is a session: make sure that the sweep timer runs. */
 void clients_need_sweep(struct clients *clients);
 
 /* service.c */
 int service_open(struct clients *clients, char *ret_text, size_t len);
-/** Stop listening and remove the socket file, if it is still ours. */
+/** Stop listening and remove the socket file, unless another process has put its own there. */
 void service_close(struct clients *clients);
 
 /* session.c */
-/** Takes `fd` over, also on failure. `no_tool`: it may make no CONTROL request. */
+/** Begin a session on `fd`, which belongs to it or is closed. `no_tool`: CONTROL requests are
+ * refused. */
 void session_new(struct clients *clients, int fd, bool no_tool);
-/** Say why there is none, and close. */
+/** Send an ERROR instead of beginning a session, and close `fd`. */
 void session_refuse(int fd, int error, const char *text);
-/** What came with the request that is served now; stays the session's. -1: none */
+/** The descriptor that came with the request which is served now; stays the session's. -1: none */
 int session_descriptor(const struct session *session);
-/** Let go at once; freed later. Tells a waiting connection. */
+/** End the session at once, with all that it waits for. It is freed at the end of the batch. */
 void session_close(struct session *session);
-/** End it if it has asked nothing and waited for nothing for long. */
+/** End the session if it has asked nothing and waited for nothing for idle_timeout_ms. */
 void session_check_idle(struct session *session, uint64_t now_ms);
-/** Go on with frames that are there already. */
+/** Go on with frames that were received already. */
 void session_resume(struct session *session);
-/** The same, after others had their turn. */
+/** As session_resume(), after other sessions had their turn. */
 void session_resume_later(struct session *session);
-/** The one reply to a request. `fd` (or -1) goes along and is taken over. */
+/** Send the one reply to a request. `fd` (or -1) is sent with it and then closed. */
 void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
 		   int fd);
 void session_reply_result(struct session *session, enum ipc_outcome outcome, int error,
@@ -150,22 +152,22 @@ void session_reply_error(struct session *session, int error, const char *format,
 	__attribute__((format(printf, 3, 4)));
 
 /* request.c */
-/** A CONTROL request lies in the session's payload; replies now or later. */
+/** Answer the CONTROL request in the session's payload, now or later. */
 void request_control(struct session *session);
 /**
- * Supplementary groups of who connected, as they were then.
+ * The supplementary groups that the process had when it connected.
  * @param ret_groups  malloc'ed, or NULL
  * @return how many, or a negative errno
  */
 ssize_t request_groups(int socket, gid_t **ret_groups);
-/** The session ends: no later answer is wanted. */
+/** The session ends: it waits for no reply any more. */
 void request_forget(struct session *session);
 
 /* pace.c */
 int pace_init(struct clients *clients);
 void pace_free(struct clients *clients);
-/** May the session's CONTROL request be answered now? @return false: session_resume() is called
- *  when it may; nothing else is read from the session until then */
+/** May the session's CONTROL request be answered now? @return false: later; session_resume() is
+ * called then, and nothing is read from the session until then */
 bool pace_admits(struct session *session);
 /** The session ends. */
 void pace_forget(struct session *session);
@@ -173,33 +175,34 @@ void pace_forget(struct session *session);
 void pace_end(struct session *session, uint64_t begun);
 
 /* handover.c */
-/** A HANDOVER request; takes `fd` over; replies now or later. */
+/** Carry out a HANDOVER request; `fd` belongs to the callee. Replies now or later. */
 void handover_request(struct session *session, const struct ipc_handover *msg, int fd);
-/** The session starts: it can wait for a RESULT. */
+/** Prepare a new session for waiting for a RESULT. */
 void handover_init(struct session *session);
 
 /* refusal.c */
 /**
  * Reply to a HANDOVER whose socket is not taken.
  * @param error  what rdv_verify_socket() gave
- * @return false: nothing speaks against taking it, or plain TCP will do
+ * @return false: no reply was sent; the socket can be taken over, or can be plain TCP
  */
 bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int fd, int error,
 		       const struct rdv_verdict *verdict);
-/** The same where its pair cannot be made; nothing was done to the socket. */
+/** Reply to a HANDOVER for which no pair can be made. Nothing was done to the socket. */
 void refusal_of_pair(struct session *session, int error);
 
 /* query.c */
 void query_status(struct session *session, const struct ipc_status_request *msg, int proof);
 void query_sockopt(struct session *session, struct ipc_sockopt *msg, int proof);
 void query_memory(struct session *session, const struct ipc_memory_request *msg, int proof);
-/** The reply to who shows a descriptor that is none of ours. */
+/** Reply that the shown descriptor belongs to no connection. */
 void query_no_proof(struct session *session);
 
 /* info.c */
-/** `proof` may be a pair end or a TCP socket. Replies now or when the outcome is there. */
+/** Answer an INFO request. `proof` is a pair end or a TCP socket. Replies now or when the outcome
+ * is known. */
 void info_request(struct session *session, const struct ipc_info_request *msg, int proof);
-/** The session starts: it can wait for an outcome. */
+/** Prepare a new session for waiting for an outcome. */
 void info_init(struct session *session);
 
 #endif

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much of the event loop's time tools may have. A view of many connections takes milliseconds
- * to write, and whoever asks for views without end would keep the data of all programs waiting. So
- * requests of other users than root get a fifth of the time: after each one the loop does something
- * else for four times as long as that one took. Of those that wait the user who was served longest
- * ago comes next.
+ * How much of the event loop's time tools may have. A view of many connections takes milliseconds,
+ * so a tool that asks for views without end would hold up the data of all programs. So requests of
+ * users other than root get a fifth of the time: after each one the loop serves no other for four
+ * times as long as the request took. Of the users who wait, the one who was served longest ago
+ * comes next.
  *
- * Root's requests go first, and there is one of anybody's in a turn of the loop: what is ready
- * besides waits for no more than that.
+ * Root's requests go first. In one turn of the event loop one request is answered at most,
+ * whoever's, so other ready events never wait for more than one.
  */
 #include <errno.h>
 
 #include "daemon/clients/internal.h"
 
-#define REST 4 /* times what a request took */
+#define REST 4 /* pause after a request, as a multiple of the time that it took */
 
-/* Root, or an administrator who was let in beside the limits. */
+/* Root, and administrators whose session is beyond the limits. */
 static bool goes_first(const struct session *session)
 {
 	return session->cred.uid == 0 || session->reserved;
@@ -65,10 +65,10 @@ void pace_end(struct session *session, uint64_t begun)
 	if (!goes_first(session))
 		rest(pace, begun);
 	pace->served = true;
-	arm(pace, 0); /* which ends with this turn of the loop */
+	arm(pace, 0); /* fires after this turn of the event loop */
 }
 
-/* @return NULL: nobody yet */
+/* @return the session whose turn it is; NULL: it is nobody's yet */
 static struct session *next_in_turn(const struct pace *pace, uint64_t now)
 {
 	struct session *session, *next = NULL;
@@ -104,7 +104,7 @@ static void on_timer(evutil_socket_t fd, short what, void *arg)
 	session_resume(session);
 	batch_end(clients->batch);
 	if (!first)
-		rest(pace, now); /* with what it took to choose */
+		rest(pace, now); /* the time for choosing counts too */
 	if (pace->waiting && !evtimer_pending(pace->timer, NULL))
 		arm(pace, 0);
 }

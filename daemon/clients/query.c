@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a program asks about a pair end that it holds, and shows. */
+/* STATUS, SOCKOPT and MEMORY requests: questions of a program about a pair end, which it shows. */
 #include <errno.h>
 
 #include "daemon/clients/internal.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * TCP sockets that are not taken. Where the handshake has promised SMC-R to the peer, or may have,
- * plain TCP is no answer: the peer's Proposal would become data. The socket is left untouched then,
- * and the program, told so by an ERROR, connects again or declines; or the connection is gone.
+ * TCP sockets that the daemon does not take over. If the handshake has, or may have, promised SMC-R
+ * to the peer, the program must not just go on with TCP: the peer's Proposal would be taken for
+ * data. So the socket is left untouched, and an ERROR tells the program, which then connects again
+ * or declines. Or the connection has ended already.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,11 +15,11 @@ static bool may_be_promised(const struct clients *clients, enum ipc_handover_kin
 {
 	if (kind == IPC_HANDOVER_ACCEPTED)
 		return state->negotiated == IPC_NEGOTIATED_YES;
-	/* Unknown also where the claim was made with another daemon than this one. */
+	/* Unknown counts too: the socket may have been claimed while another daemon ran. */
 	return clients->config.option && state->negotiated != IPC_NEGOTIATED_NO;
 }
 
-/* Neither the daemon nor the program can do anything with it. */
+/* Is the descriptor of no use for either the daemon or the program? */
 static bool is_unusable(int error)
 {
 	return error == -ENOTSOCK || error == -EBADF || error == -EINVAL;
@@ -28,7 +29,7 @@ bool refusal_of_socket(struct session *session, enum ipc_handover_kind kind, int
 		       const struct rdv_verdict *verdict)
 {
 	struct clients *clients = session->clients;
-	/* What is promised in another namespace nobody knows here. */
+	/* The daemon cannot know what was promised in another network namespace. */
 	bool promised = error == -EXDEV || may_be_promised(clients, kind, &verdict->option);
 	if (!is_unusable(error) && !(promised && (error < 0 || conns_stopped(clients->conns))))
 		return false;

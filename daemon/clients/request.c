@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CONTROL requests of tools: whoever answers them may take their time. */
+/* CONTROL requests of tools. The answer may come at once or later. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +36,7 @@ static void reply_now(struct session *session, int r, const char *reply)
 		session_reply_error(session, -r, "%s", reply ? reply : strerror(-r));
 }
 
-/* Nothing but the request is kept of who waits, and that is small. */
+/* A session that waits keeps its request, which therefore has to be small. */
 static void wait_for_wake(struct session *session)
 {
 	if (session->payload != session->small) {
@@ -61,7 +61,7 @@ void clients_control_wake(struct clients *clients)
 	while (clients->waiting) {
 		struct session *session = clients->waiting;
 		end_wait(session);
-		session_resume_later(session); /* its frame is still there */
+		session_resume_later(session); /* the session has kept its frame */
 	}
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The listening socket. */
+/* The listening sockets: the socket file and the abstract address. */
 #include <errno.h>
 #include <string.h>
 #include <sys/syslog.h>
@@ -9,7 +9,7 @@
 #include "daemon/clients/internal.h"
 
 #define BACKLOG       1024
-#define ACCEPTS       64 /* a turn of the event loop */
+#define ACCEPTS       64 /* sessions accepted in one turn of the event loop */
 #define PAUSE_SECONDS 1
 
 /* ---- accepting ---- */
@@ -36,7 +36,8 @@ static void on_pause_over(evutil_socket_t fd, short what, void *arg)
 		event_add(clients->abstract_event, NULL);
 }
 
-/* accept() has no descriptor: take one session all the same, to refuse it. @return 0 or errno */
+/* There is no descriptor for accept(). Free the spare one, to accept a session and tell it so.
+ * @return 0 or errno */
 static int refuse_one(struct clients *clients, int listen_fd)
 {
 	if (!limits_spend_spare(clients->conns))
@@ -61,7 +62,7 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 			continue;
 		}
 		int error = errno;
-		/* Nobody shall wait for what will not come. */
+		/* Refuse with an answer, so that clients do not wait in vain. */
 		if (error == EMFILE || error == ENFILE) {
 			limits_out_of_descriptors(clients->conns);
 			error = refuse_one(clients, listen_fd);
@@ -88,7 +89,7 @@ static int open_abstract(const char *path)
 	return -error;
 }
 
-/* Programs that need it are plain TCP without. */
+/* Without the abstract address, programs that need it stay on plain TCP. */
 static void listen_abstract(struct clients *clients)
 {
 	int fd = open_abstract(clients->config.socket_path);

@@ -11,8 +11,8 @@
 #include "daemon/clients/internal.h"
 
 #define FRAMES_A_TURN 16
-#define FIRST_ROOM    4096 /* of a large payload; it grows as bytes come */
-#define MAX_FDS       4    /* taken from one call, to be closed if they are not wanted */
+#define FIRST_ROOM    4096 /* first size for a large payload; it grows as bytes come */
+#define MAX_FDS       4 /* descriptors received in one call; further ones are an error and closed */
 
 /* ---- life ---- */
 
@@ -61,7 +61,7 @@ void session_close(struct session *session)
 	if (session->dead)
 		return;
 	session->dead = true;
-	poller_forget(clients->poller, &session->watch); /* release() closes it */
+	poller_forget(clients->poller, &session->watch); /* release() closes the socket */
 	batch_cancel(&session->later);
 	DL_DELETE(clients->sessions, session);
 	conn_asker_forget(&session->asker);
@@ -74,7 +74,7 @@ void session_close(struct session *session)
 
 /* ---- output ---- */
 
-/* One send; the descriptor goes with the first byte. */
+/* Send once. The descriptor goes with the first byte. */
 static ssize_t send_bytes(struct session *session)
 {
 	union {
@@ -95,7 +95,8 @@ static ssize_t send_bytes(struct session *session)
 	return sendmsg(session->socket, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The kernel takes no more of it for now. @return false: the user has too much of that */
+/* The kernel accepts no more bytes for now: count the rest. @return false: the user has too many
+ * unread bytes */
 static bool keep_unsent(struct session *session)
 {
 	size_t unsent = session->out_len - session->out_at;
@@ -124,7 +125,7 @@ static void flush(struct session *session)
 		session->out_at += (size_t)n;
 		if (session->out_at < session->out_len)
 			continue;
-		keep_unsent(session); /* nothing */
+		keep_unsent(session); /* counts 0 */
 		free(session->out);
 		session->out = NULL;
 		session->deadline_ms = 0;
@@ -133,7 +134,7 @@ static void flush(struct session *session)
 		session_close(session);
 }
 
-/* @return false: it is too long */
+/* @return false: the frame is too long */
 static bool put_frame(struct session *session, enum ipc_type type, const void *payload, size_t len)
 {
 	uint8_t *at = session->out + session->out_len;
@@ -153,7 +154,7 @@ static bool put_hello(struct session *session)
 	return put_frame(session, IPC_HELLO, buf, (size_t)len);
 }
 
-/* @return room for HELLO and a frame with `len` bytes of payload? */
+/* Make room for HELLO and a frame with `len` bytes of payload. @return false: no memory */
 static bool open_output(struct session *session, size_t len)
 {
 	session->out = malloc(IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN + IPC_HEADER_LEN + len);
@@ -161,7 +162,7 @@ static bool open_output(struct session *session, size_t len)
 	return session->out;
 }
 
-/* Replies are due one at a time, so there never is more than one to keep, and HELLO before it. */
+/* One reply is due at a time, so `out` never has more than HELLO and one reply. */
 void session_reply(struct session *session, enum ipc_type type, const void *payload, size_t len,
 		   int fd)
 {
@@ -179,7 +180,7 @@ void session_reply(struct session *session, enum ipc_type type, const void *payl
 	flush(session);
 }
 
-/* There is no reply that HELLO could go with. */
+/* Send HELLO alone: no request has come whose reply it could go with. */
 static void greet(struct session *session)
 {
 	if (!open_output(session, 0) || !put_hello(session))
@@ -213,7 +214,7 @@ void session_reply_error(struct session *session, int error, const char *format,
 	session_reply(session, IPC_ERROR, buf, (size_t)len, -1);
 }
 
-/* What the client sent makes no sense: say so and hang up. */
+/* The client has broken the protocol: send an ERROR and end the session. */
 static void protocol_error(struct session *session, int error, const char *text)
 {
 	session->closing = true;
@@ -247,7 +248,7 @@ static void do_hello(struct session *session)
 		greet(session);
 }
 
-/* What came with several frames belongs to the last one. */
+/* A descriptor that came with several frames belongs to the last one. */
 int session_descriptor(const struct session *session)
 {
 	return more_ahead(session) ? -1 : session->fd;
@@ -365,7 +366,8 @@ static void dispatch(struct session *session)
 
 /* ---- input ---- */
 
-/* Keep the first descriptor, close the others. @return false if there is one too many */
+/* Keep the first descriptor and close the others. @return false: there were others, or the user has
+ * too many that are being closed */
 static bool take_descriptors(struct session *session, struct msghdr *msg)
 {
 	bool fits = true;
@@ -387,7 +389,7 @@ static bool take_descriptors(struct session *session, struct msghdr *msg)
 	return fits && !(msg->msg_flags & MSG_CTRUNC) && !close_overdue(session->quota);
 }
 
-/* @return bytes, 0: nothing more for now, or the session is closed */
+/* @return how many bytes; 0: nothing now, or the session has ended */
 static size_t receive_from_socket(struct session *session, void *buf, size_t len)
 {
 	union {
@@ -421,7 +423,7 @@ static size_t receive_from_socket(struct session *session, void *buf, size_t len
 	return (size_t)n;
 }
 
-/* Greeting and request are there in one go, mostly: so as much is taken as there is.
+/* Receive as much as there is: HELLO and the first request mostly come together.
  * @return as receive_from_socket() */
 static size_t receive(struct session *session, void *buf, size_t len)
 {
@@ -456,7 +458,7 @@ static void start_payload(struct session *session)
 	session->payload_room = sizeof(session->small);
 }
 
-/* @return false: no memory, and the session is closed */
+/* @return false: no memory; the session has ended */
 static bool grow_payload(struct session *session)
 {
 	size_t room = session->payload_room * 2;
@@ -477,7 +479,7 @@ static bool grow_payload(struct session *session)
 	return true;
 }
 
-/* @return true if a whole frame is there */
+/* @return true: a whole frame has been received */
 static bool read_frame(struct session *session)
 {
 	while (!session->payload && !session->closing && !session->dead) {
@@ -527,8 +529,9 @@ void session_check_idle(struct session *session, uint64_t now_ms)
 	}
 }
 
-/* While a reply is due nothing is read that could tell, and no event tells it again. @return true:
- * the session is closed */
+/* End the session if its client has closed and waits for a reply. While a reply is due nothing is
+ * read, so end of file would not be seen, and no second event tells of it. @return true: the
+ * session has ended */
 static bool close_if_gone(struct session *session)
 {
 	if (session->dead || !session->hung_up || !reply_is_due(session))
@@ -553,10 +556,10 @@ static void serve(struct session *session)
 			session->deadline_ms = 0;
 		session->header_len = 0;
 		if (session->greeted && session->frame.type == IPC_CONTROL && !pace_admits(session))
-			return; /* the frame stays */
+			return; /* the session keeps the frame */
 		dispatch(session);
 		if (session->waits)
-			return; /* likewise */
+			return; /* the session keeps the frame */
 		drop_payload(session);
 	}
 }
@@ -564,7 +567,7 @@ static void serve(struct session *session)
 void session_resume(struct session *session)
 {
 	serve(session);
-	close_if_gone(session); /* its last request came with that */
+	close_if_gone(session); /* the client may have closed after its last request */
 }
 
 static void on_later(struct task *task)

@@ -14,17 +14,17 @@
 #include "daemon/rnic/alarm.h"
 #include "daemon/rnic/soft/internal.h"
 
-/* Rounds of receiving and sending before the event loop may look at others. */
+/* Rounds of receiving and sending before the event loop handles other events. */
 #define MAX_ROUNDS 4
 
-/* After a burst the next one is near: for so long we look again and again, and let others run in
- * between, which costs both sides less than falling asleep and being woken. */
+/* How long the run loop polls after a burst, since the next burst comes soon. It yields the
+ * processor between two looks. That costs both sides less than sleeping and being woken. */
 #define LINGER_US     30
 #define BURST_PACKETS 32
 
 #define HOLD_BUDGET (64u << 20)
 
-/* It costs some system calls. */
+/* Least time between two readings of the port's state, each of which takes several system calls. */
 #define LOOK_INTERVAL_US 10000
 
 uint64_t soft_clock(void)
@@ -35,7 +35,8 @@ uint64_t soft_clock(void)
 uint32_t soft_random(void)
 {
 	uint32_t value;
-	/* Up to 256 bytes are never interrupted once the pool is ready; before that it waits. */
+	/* getrandom() of up to 256 bytes can only fail or be interrupted while the kernel's pool is
+	 * not ready yet. */
 	while (getrandom(&value, sizeof(value), 0) != (ssize_t)sizeof(value))
 		;
 	return value;
@@ -49,7 +50,7 @@ void soft_device_kick(struct soft_device *dev)
 		event_active(dev->kick, EV_TIMEOUT, 0);
 }
 
-/* @return true if it is likely that more has come meanwhile */
+/* @return true: probably more datagrams have come meanwhile */
 static bool receive(struct soft_device *dev)
 {
 	bool more = false;
@@ -59,7 +60,7 @@ static bool receive(struct soft_device *dev)
 	return more;
 }
 
-/* QPs that a callback destroys stay on the list, marked dead, until tidy(). */
+/* A QP that a callback destroys stays on the list, marked dead, until tidy(). */
 static void deliver(struct soft_device *dev)
 {
 	struct soft_qp *qp;
@@ -114,8 +115,8 @@ static void device_free(struct soft_device *dev);
 
 enum round {
 	ROUND_IDLE,
-	ROUND_SENT,  /* perhaps there is more to send */
-	ROUND_BURST, /* it is likely that more, or an answer, has come meanwhile */
+	ROUND_SENT,  /* packets were sent, and perhaps more can be */
+	ROUND_BURST, /* probably more datagrams or answers have come meanwhile */
 };
 
 static enum round run_round(struct soft_device *dev, bool from_socket)
@@ -131,7 +132,7 @@ static enum round run_round(struct soft_device *dev, bool from_socket)
 	return sent > 0 ? ROUND_SENT : ROUND_IDLE;
 }
 
-/* A run is over. */
+/* The end of a run. */
 static void leave(struct soft_device *dev)
 {
 	dev->running = false;
@@ -164,9 +165,9 @@ static void run(struct soft_device *dev, bool from_socket)
 	leave(dev);
 }
 
-/* Answers and what callbacks posted wait for the event loop. In a callback of this device the
- * socket is left alone: it may bring more for the QP that is being told, and nothing in it has been
- * acknowledged. */
+/* Receive and deliver without sending: ACKs, and what callbacks post, leave from the event loop.
+ * Inside a callback of this device the socket is not read, since it may have more for the QP whose
+ * callback runs. Nothing in the socket was acknowledged, so that can wait. */
 static void soft_poll(struct rnic *rnic)
 {
 	struct soft_device *dev = soft_device_of(rnic);
@@ -189,7 +190,7 @@ void soft_device_run(struct soft_device *dev)
 	run(dev, true);
 }
 
-/* What came meanwhile makes the socket readable: what was posted goes first. */
+/* Send what was posted, and do not receive: the socket has an event of its own. */
 static void on_kick(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
@@ -229,8 +230,8 @@ static void fill_gids(struct soft_device *dev)
 	}
 }
 
-/* Sockets for the addresses that the interface has now; those of addresses that went stay as long
- * as QPs use them, for the addresses often come back. @return 0, or the first failure */
+/* Open sockets for the addresses that the interface has now. Sockets of removed addresses stay as
+ * long as QPs use them, since addresses often come back. @return 0, or the first error */
 static int match_endpoints(struct soft_device *dev, const struct rnic_netdev *netdev,
 			   char *ret_error)
 {
@@ -263,7 +264,7 @@ static int match_endpoints(struct soft_device *dev, const struct rnic_netdev *ne
 	return result;
 }
 
-/* @return "": nothing is in the way */
+/* @return why the port is down; "": it is up */
 static const char *why_down(const struct rnic_netdev *netdev, const struct rnic_info *info)
 {
 	if (!netdev->active)
@@ -307,7 +308,7 @@ static void on_read(void *ctx, int result, const struct rnic_netdev *netdev)
 		dev->base.info.down = "its interface is gone";
 		rnic_event_due(&dev->base, RNIC_EVENT_REMOVED);
 	} else if (result == 0) {
-		/* An address whose port is taken gives no GID; that is all there is to say. */
+		/* No error is reported: an address whose UDP port is taken just gives no GID. */
 		apply(dev, netdev, error);
 		rnic_changed_since(&dev->base, &before);
 	}
@@ -374,7 +375,7 @@ static int open_interface(struct soft_device *dev, const char *ifname, char *ret
 	if (r)
 		return rnic_fail(&dev->base, r, "watch the interface", ret_error);
 	if (dev->base.params.hurry)
-		soft_reader_ask(dev->reader); /* the carrier as it is now */
+		soft_reader_ask(dev->reader); /* netdev has not the carrier as it is now */
 	return apply(dev, &netdev, ret_error);
 }
 

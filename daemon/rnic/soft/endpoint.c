@@ -12,11 +12,11 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-/* Several windows (window.c) of small packets, which the kernel charges at more than twice their
- * size, so that a burst of QPs is not lost in our own socket. */
+/* Socket buffers take several windows (window.c) of small packets, for each of which the kernel
+ * charges more than twice its size. So a burst of several QPs is not lost in this host's socket. */
 #define SOCKET_BUFFER (32 << 20)
 
-/* Not covered by the ICRC, so any value will do; 64 is what Linux gives routed traffic. */
+/* The ICRC does not cover the TTL, so any value is right. 64 is the default of Linux. */
 #define TIME_TO_LIVE 64
 
 static void on_readable(evutil_socket_t fd, short what, void *arg)
@@ -51,15 +51,16 @@ static int set_int(int fd, int level, int option, int value)
 	return setsockopt(fd, level, option, &value, sizeof(value)) ? -errno : 0;
 }
 
-/* Buffers as large as wanted if we may, else as large as the system's limit. */
+/* Set a buffer size beyond the system's limit if that is permitted, else up to the limit. */
 static void set_buffer(int fd, int force, int plain)
 {
 	if (set_int(fd, SOL_SOCKET, force, SOCKET_BUFFER))
 		set_int(fd, SOL_SOCKET, plain, SOCKET_BUFFER);
 }
 
-/* An unconnected socket that sends with "do not fragment": the kernel then gives identification 0,
- * or 0, 1, 2... to the segments of one send, which is what the ICRC is computed for (tx.c). */
+/* The socket is unconnected and sends with "do not fragment". The kernel then sets the IP
+ * identification to 0, or to 0, 1, 2.. for the segments of one send. The ICRC is computed for that
+ * (tx.c). */
 static int socket_setup(struct soft_endpoint *ep, const char **ret_what)
 {
 	const char *ifname = ep->dev->base.info.netdev;

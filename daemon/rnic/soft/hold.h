@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file hold.h
- * Packets that came before their turn, kept for a short time until the missing ones arrive, so that
- * reordering on the way costs no retransmission. Bounded in packets a QP and bytes a device.
+ * Keeps packets that came before their turn for a short time, until the missing ones arrive. So
+ * reordering on the way causes no retransmission. The number of packets of a QP and the bytes of a
+ * device are bounded.
  */
 #ifndef SMCRD_RNIC_SOFT_HOLD_H
 #define SMCRD_RNIC_SOFT_HOLD_H
@@ -10,10 +11,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SOFT_HOLD_PACKETS 4096 /* farthest PSN ahead of the expected one, a power of two */
+#define SOFT_HOLD_PACKETS 4096 /* how far ahead a kept PSN may be; a power of two */
 
 struct soft_held {
-	uint64_t at; /* when it came */
+	uint64_t at; /* when the packet came */
 	uint32_t psn;
 	size_t len;
 	uint8_t packet[]; /* UDP payload */
@@ -34,16 +35,16 @@ enum soft_hold_result {
 
 /**
  * Keep a copy of a packet.
- * @param expected  PSN that the QP waits for; `psn` lies behind it
+ * @param expected  the PSN that the QP waits for; `psn` is ahead of it
  */
 enum soft_hold_result soft_hold_put(struct soft_hold *hold, uint32_t expected, uint32_t psn,
 				    const uint8_t *packet, size_t len, uint64_t now);
-/** Take out the packet with this PSN, or NULL; to be given to soft_hold_release(). */
+/** Take out the packet with this PSN, or NULL. The caller gives it to soft_hold_release(). */
 struct soft_held *soft_hold_take(struct soft_hold *hold, uint32_t psn);
 void soft_hold_release(struct soft_hold *hold, struct soft_held *held);
-/** The first packet held behind `expected`, or NULL. */
+/** The first packet that is held and comes after `expected`, or NULL. */
 const struct soft_held *soft_hold_first(const struct soft_hold *hold, uint32_t expected);
-/** Forget everything. */
+/** Free all packets. */
 void soft_hold_clear(struct soft_hold *hold);
 
 #endif

@@ -12,16 +12,17 @@
 #define MAX_HOLDERS 8
 #define NAME_LEN    64
 
-/* Who had the port of RoCEv2 when somebody could be looked for. */
+/* Processes that had the RoCEv2 port when rnic_soft_note_holders() ran, while /proc could still be
+ * read. */
 static struct {
 	unsigned long inode;
 	char name[NAME_LEN];
 } noted[MAX_HOLDERS];
 static size_t num_noted;
 
-/* Inodes of UDP sockets that a bind to addr:port collides with, from /proc/net/udp or udp6.
- * A socket bound to all addresses (and, on udp6, to all of both families) counts too. With
- * INADDR_ANY as the address every socket of that port does. */
+/* Read from /proc/net/udp or udp6 the inodes of UDP sockets with which a bind to addr:port
+ * collides. Sockets bound to all addresses (in udp6: of both families) count too. If `addr` is
+ * INADDR_ANY, every socket of that port counts. */
 static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint16_t port,
 			   unsigned long *inodes, size_t max)
 {
@@ -47,8 +48,8 @@ static size_t read_sockets(const char *path, bool v6, struct in_addr addr, uint1
 	return n;
 }
 
-/* True if a descriptor of the process is one of the sockets. `ret_hidden` is set if it is not to be
- * seen. */
+/* Has the process a descriptor of one of the sockets? `ret_hidden` is set to true if its
+ * descriptors cannot be read. */
 static bool process_has(const char *pid, const unsigned long *inodes, size_t n, bool *ret_hidden)
 {
 	char path[300];
@@ -90,7 +91,7 @@ static void name_process(const char *pid, char *buf, size_t len)
 	snprintf(buf, len, "%s (pid %s)", *comm ? comm : "a process", pid);
 }
 
-/* Sockets of the kernel are on the list, but no process has them. */
+/* The list has sockets of the kernel too, which no process has. */
 static void name_nobody(bool hidden, char *buf, size_t len)
 {
 	bool rxe = access("/sys/module/rdma_rxe", F_OK) == 0;

@@ -4,17 +4,21 @@
  * The soft RNIC: RoCEv2 reliable-connected queue pairs over UDP sockets, in one thread.
  *
  *   device.c     open, close, the interface's state, the run loop
- *   endpoint.c   the UDP socket of one address                 holder.c     who has the UDP port
- *   rx.c         datagrams in: split, check, give to the QP   tx.c         packets out in batches
- *   qp.c         life of a QP, completions, its timer         mr.c         memory regions
- *   requester.c  sending half                                 responder.c  receiving half
- *   window.c     packets in flight                            hold.c       packets before their
- * turn
- *   reader.c     what the interface is now, in a thread of its own
+ *   endpoint.c   the UDP socket of one address
+ *   holder.c     which process has the UDP port
+ *   rx.c         datagrams in: split, check, give to the QP
+ *   tx.c         packets out in batches
+ *   qp.c         life of a QP, completions, its timer
+ *   mr.c         memory regions
+ *   requester.c  sending half of a QP
+ *   responder.c  receiving half of a QP
+ *   window.c     how many packets may be in flight
+ *   hold.c       packets that came before their turn
+ *   reader.c     reads the interface's state in a thread of its own
  *
- * Everything happens in soft_device_run(): receive, deliver completions, send, acknowledge. Calls
- * of the user only change state and ask for a run, so that no callback runs inside a call.
- * Times are microseconds of CLOCK_MONOTONIC; 0 in a deadline means none.
+ * All work is done in soft_device_run(): receive, deliver completions, send, acknowledge. Calls of
+ * the user only change state and ask for a run, so no callback runs inside such a call. Times are
+ * microseconds of CLOCK_MONOTONIC; a deadline of 0 means none.
  */
 #ifndef SMCRD_RNIC_SOFT_INTERNAL_H
 #define SMCRD_RNIC_SOFT_INTERNAL_H
@@ -22,7 +26,7 @@
 #include <netinet/in.h>
 #include <sys/uio.h>
 
-/* Keys are random numbers that we drew: they are their own hash. */
+/* Keys are random numbers that this host drew, so each serves as its own hash. */
 #define HASH_FUNCTION(key, len, hash) ((hash) = *(const uint32_t *)(key))
 #define HASH_KEYCMP(a, b, len)        (*(const uint32_t *)(a) != *(const uint32_t *)(b))
 #include <uthash.h>
@@ -39,24 +43,25 @@ struct event;
 struct soft_device;
 struct soft_qp;
 
-/** PSNs this far from the expected one are neither early nor late but nonsense. */
+/** A PSN this far from the expected one is neither early nor late, but wrong. */
 #define SOFT_PSN_WINDOW (1 << 20)
 
 /* ---- holder.c */
 
-/** Say who has UDP `port` of `addr` ("smcrd (pid 17)", "the kernel (rdma_rxe)"). */
+/** Name the process that has UDP `port` of `addr`: "smcrd (pid 17)", "the kernel (rdma_rxe)". */
 void soft_port_holder(struct in_addr addr, uint16_t port, char *buf, size_t len);
 
 /* ---- endpoint.c */
 
-/** One IPv4 address of the interface. It outlives the address while QPs use it. */
+/** One IPv4 address of the interface, with its socket. If the address is removed, the endpoint
+ * stays as long as QPs use it. */
 struct soft_endpoint {
 	struct soft_device *dev;
 	struct in_addr addr;
 	uint8_t prefix_len;
 	bool present;       /* the interface has the address */
-	unsigned int users; /* QPs */
-	bool blocked;       /* the socket takes nothing more for now */
+	unsigned int users; /* how many QPs use it */
+	bool blocked;       /* the socket is full */
 	int fd;
 	struct event *readable, *writable;
 	struct soft_endpoint *prev, *next;
@@ -64,7 +69,7 @@ struct soft_endpoint {
 
 int soft_endpoint_open(struct soft_device *dev, struct in_addr addr, uint8_t prefix_len,
 		       struct soft_endpoint **ret_ep, char ret_error[RNIC_ERROR_LEN]);
-/** Take it off the device's list and free it. */
+/** Take the endpoint off the device's list and free it. */
 void soft_endpoint_close(struct soft_endpoint *ep);
 /** The socket is full: stop sending until it is writable. */
 void soft_endpoint_block(struct soft_endpoint *ep);
@@ -89,10 +94,11 @@ struct soft_mr {
 int soft_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
 void soft_mr_deregister(struct rnic_mr *mr);
-/** True if `lkey` lets a QP of `pd` read [addr, addr + len). */
+/** May a QP of `pd` read [addr, addr + len) with `lkey`? */
 bool soft_mr_local_ok(struct soft_device *dev, const struct soft_pd *pd, uint32_t lkey,
 		      const void *addr, uint32_t len);
-/** Where a peer of a QP of `pd` may write [va, va + len) with `rkey`, or NULL. */
+/** The memory behind [va, va + len), if the peer of a QP of `pd` may write there with `rkey`, else
+ * NULL. */
 uint8_t *soft_mr_remote(struct soft_device *dev, const struct soft_pd *pd, uint32_t rkey,
 			uint64_t va, uint32_t len);
 
@@ -106,32 +112,34 @@ void soft_tx_free(struct soft_tx *tx);
 void soft_tx_begin(struct soft_tx *tx, const struct soft_qp *qp);
 /**
  * Add a packet.
- * @param bth      opcode, solicited and psn; the rest is filled in
+ * @param bth      opcode, solicited and psn are set; the rest is filled in here
  * @param reth     or NULL
- * @param payload  up to RNIC_MAX_SGE pieces, to be left alone until soft_tx_flush()
+ * @param payload  up to RNIC_MAX_SGE pieces, which must not change before soft_tx_flush()
  * @param copy     send a private copy of the payload
- * @return false: no room, flush first
+ * @return false: the batch is full, flush it first
  */
 bool soft_tx_add(struct soft_tx *tx, const struct roce_bth *bth, const struct roce_reth *reth,
 		 const struct iovec *payload, unsigned int pieces, bool copy);
 /**
- * Add an answer behind the packets, where that costs next to nothing. Nothing else may follow.
- * @return false: it would take a datagram of its own
+ * Add an ACKNOWLEDGE behind the packets, if it needs no datagram of its own. Nothing may be added
+ * after it.
+ * @return false: it needs a datagram of its own
  */
 bool soft_tx_add_ack(struct soft_tx *tx, uint32_t psn, const struct roce_aeth *aeth);
 /**
  * Hand the batch to the kernel.
- * @param ret_packets  packets that left or are lost for good; the others were not sent and are
- *                     to be offered again
- * @param ret_acked    the answer left, or is lost for good
- * @return 0; -EAGAIN (socket full, endpoint blocked); -ERESTART: segmentation was turned off or
- *         down, offer the rest again now
+ * @param ret_packets  packets that left or count as lost on the way; the others were not sent and
+ *                     have to be added again
+ * @param ret_acked    the ACKNOWLEDGE left or counts as lost on the way
+ * @return 0; -EAGAIN: the socket is full and the endpoint blocked; -ERESTART: segmentation was
+ *         turned off or down, add the rest again now
  */
 int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_packets,
 		  bool *ret_acked);
-/** Send one congestion notification; nothing makes up for one that is lost. */
+/** Send one congestion notification. A lost one is not repeated. */
 void soft_tx_congestion(const struct soft_qp *qp);
-/** Send one ACKNOWLEDGE. @return 0 or -EAGAIN; any other failure counts as a loss on the way. */
+/** Send one ACKNOWLEDGE. @return 0 or -EAGAIN; after any other error the packet counts as lost on
+ * the way, and 0 is returned. */
 int soft_tx_ack(const struct soft_qp *qp, uint32_t psn, const struct roce_aeth *aeth);
 
 /* ---- rx.c */
@@ -140,14 +148,14 @@ struct soft_rx;
 
 int soft_rx_new(struct soft_rx **ret_rx);
 void soft_rx_free(struct soft_rx *rx);
-/** Receive one burst. @return true if it is likely that more has come meanwhile */
+/** Receive one burst. @return true: probably more datagrams have come meanwhile */
 bool soft_rx_poll(struct soft_endpoint *ep);
-/** Receive everything that is in the socket now. */
+/** Receive all datagrams that are in the socket now. */
 void soft_rx_drain(struct soft_endpoint *ep);
-/** How a datagram came. */
+/** Where a datagram came from, and how. */
 struct soft_arrival {
 	const struct sockaddr_in *from;
-	bool marked; /* the network says that it is congested */
+	bool marked; /* the network has marked it: a queue on the way is long */
 };
 
 /** Handle one RoCE packet that came to `ep`. */
@@ -160,59 +168,60 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 struct soft_wqe {
 	struct rnic_send_wr wr;
 	uint32_t length;
-	uint64_t first;        /* number of its first packet */
+	uint64_t first;        /* number of the first packet */
 	uint32_t packets;      /* at least one */
-	uint64_t send_ordinal; /* SENDs: how many SENDs were before it */
-	bool one_message;      /* FIRST/MIDDLE/LAST rather than a message a packet */
+	uint64_t send_ordinal; /* of a SEND: how many SENDs were posted before it */
+	bool one_message;      /* FIRST/MIDDLE/LAST packets, not one ONLY message a packet */
 	uint8_t inline_data[RNIC_MAX_INLINE];
 };
 
-/** Packets are numbered from 0 here; the PSN is the low 24 bits of psn0 + number. */
+/** Packets are numbered from 0. The PSN of a packet is the low 24 bits of psn0 + its number. */
 struct soft_requester {
 	struct soft_wqe *wqes; /* ring */
 	unsigned int depth, head, count;
-	unsigned int cursor; /* wqe of packet `next`, counted from head */
+	unsigned int cursor; /* index of the wqe of packet `next`, counted from head */
 	uint32_t psn0;
-	uint64_t acked;   /* first packet not acknowledged */
-	uint64_t next;    /* to be sent */
-	uint64_t sent;    /* first packet never sent */
-	uint64_t end;     /* first packet not posted yet */
-	uint64_t recover; /* losses before this one count as the same */
+	uint64_t acked;   /* number of the first packet that is not acknowledged */
+	uint64_t next;    /* number of the packet that is sent next */
+	uint64_t sent;    /* number of the first packet that was never sent */
+	uint64_t end;     /* number of the first packet that is not posted yet */
+	uint64_t recover; /* a loss of a packet before this one is no new loss */
 	struct soft_window window;
-	bool window_full; /* it, not the user, holds us back */
-	bool stuck;       /* packet `next` cannot be sent; fails when those before it are done */
+	bool window_full; /* the window, and not the user, limits how much is sent */
+	bool stuck;       /* packet `next` cannot be sent; fails when those before are acked */
 	uint64_t sends_posted, sends_acked;
 	bool credits_known;
-	uint64_t send_limit;               /* SENDs that the peer has buffers for, by ordinal */
-	uint32_t rtt, rtt_var;             /* microseconds; rtt 0: unknown */
-	uint64_t sample_packet, sample_at; /* at 0: none under way */
+	uint64_t send_limit;   /* ordinal of the first SEND for which the peer has no buffer */
+	uint32_t rtt, rtt_var; /* microseconds; rtt 0: unknown */
+	uint64_t sample_packet, sample_at; /* measured packet, when it left; 0: none */
 	uint64_t deadline;
-	uint64_t progress_at; /* later by what we did not run since */
+	uint64_t progress_at; /* last progress, later by the time in which smcrd did not run */
 	uint64_t retry_limit;
 	unsigned int tries;
-	bool may_give_up;         /* the user's last answer */
-	uint64_t not_ready_until; /* RNR NAK */
+	bool may_give_up;         /* what the user's may_give_up() has answered last */
+	uint64_t not_ready_until; /* after an RNR NAK of the peer */
 	unsigned int rnr_retry, rnr_tries;
 	uint64_t tx_bytes, retransmits;
 };
 
 int soft_requester_init(struct soft_requester *rq, unsigned int depth);
 void soft_requester_start(struct soft_qp *qp, const struct rnic_qp_send_params *params);
-/** Change the patience of a QP in RTS, with effect on what is outstanding. */
+/** Change the retry limit of a QP in RTS; it also holds for packets under way. */
 void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms);
 void soft_requester_free(struct soft_requester *rq);
 int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_t n);
-/** Is a packet under way that an answer with this PSN would be about? */
+/** Can an ACKNOWLEDGE with this PSN be about a packet that is under way? */
 bool soft_requester_awaits(const struct soft_qp *qp, uint32_t psn);
-/** True if soft_requester_transmit() would send something now. */
+/** Would soft_requester_transmit() send something now? */
 bool soft_requester_ready(const struct soft_qp *qp);
 /** Send up to one batch. @return packets sent */
 size_t soft_requester_transmit(struct soft_qp *qp);
 void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *packet);
-/** The network marked a packet that we have sent. */
+/** The peer says that the network marked a packet which this side sent. */
 void soft_requester_congested(struct soft_qp *qp);
 void soft_requester_timer(struct soft_qp *qp);
-/** Complete everything outstanding, the first one with `first`. */
+/** Complete all outstanding work requests: the first one with status `first`, the others with
+ * WR_FLUSH_ERR. */
 void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first);
 
 /* ---- responder.c */
@@ -220,47 +229,48 @@ void soft_requester_flush(struct soft_qp *qp, enum rnic_wc_status first);
 struct soft_responder {
 	uint32_t expected; /* PSN */
 	uint32_t msn;
-	uint8_t message;      /* opcode class of the message under way, enum in responder.c */
-	uint32_t send_length; /* of the SEND under way so far */
+	uint8_t message;      /* kind of the message under way: MESSAGE_* in responder.c */
+	uint32_t send_length; /* bytes of the SEND under way so far */
 	uint32_t write_rkey, write_left; /* the RDMA WRITE under way */
 	uint64_t write_va;
 	uint8_t *buffers; /* receive buffers, a ring */
 	unsigned int buffer_head, buffers_used;
-	bool ack_pending;      /* at the end of this round */
-	uint64_t ack_deadline; /* or then */
+	bool ack_pending;      /* an ACK is to be sent at the end of this round */
+	uint64_t ack_deadline; /* an ACK is to be sent at this time at the latest */
 	uint32_t unacked_packets;
 	struct soft_hold hold;
-	bool nak_sent; /* for the gap at `expected` */
-	bool rnr_sent; /* for the SEND at `expected` */
+	bool nak_sent; /* a sequence NAK was sent for the gap at `expected` */
+	bool rnr_sent; /* an RNR NAK was sent for the SEND at `expected` */
 	uint64_t nak_deadline;
-	uint64_t notified_at;     /* of congestion */
-	bool refused;             /* a NAK that ended the QP was sent for `expected` ... */
-	struct roce_aeth refusal; /* ... and this is it */
+	uint64_t notified_at;     /* when the peer was last told of congestion */
+	bool refused;             /* a NAK for `expected` has ended the QP */
+	struct roce_aeth refusal; /* that NAK, to be repeated */
 	uint64_t rx_bytes;
 };
 
 int soft_responder_init(struct soft_qp *qp);
 void soft_responder_free(struct soft_responder *rs);
-/** A request; `buf` is the whole packet; `supported` as roce_decode() found. */
+/** Handle a request of the peer. `buf` has the whole packet; `supported`: this opcode can be
+ * carried out. */
 void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet,
 			    const uint8_t *buf, size_t len, bool supported);
 /**
- * A packet for a QP in ERR. A NAK that ended it is repeated. Otherwise requests up to the one that
- * would be next are answered with "remote operational error": a peer that repeats them for ever, as
- * rdma_rxe does with the retry count that the kernel's SMC-R asks for, learns of the end.
- * @return false: not answered
+ * Answer a packet for a QP in ERR. If a NAK ended the QP, it is repeated. Otherwise requests up to
+ * the expected one are answered with "remote operational error". So a peer that repeats requests
+ * for ever learns of the end. (rdma_rxe does, with the retry count that the kernel's SMC-R sets.)
+ * @return false: the packet was not answered
  */
 bool soft_responder_refuse_again(struct soft_qp *qp, const struct roce_packet *packet);
-/** A packet of the peer came with a mark of the network: the peer is to know, now and then. */
+/** A packet of the peer was marked by the network: tell the peer, but not too often. */
 void soft_responder_congested(struct soft_qp *qp);
 void soft_responder_timer(struct soft_qp *qp);
-/** Send the pending ACK; it stays pending if the socket is full. */
+/** Send an ACK now; if the socket is full it stays pending. */
 void soft_responder_send_ack(struct soft_qp *qp);
-/** Packets of the QP are about to leave: an ACK that would be due sooner or later goes with them,
- * if it fits in. Call soft_responder_acked() when it has left. */
+/** Packets of the QP are about to leave: if an ACK is owed, add it to their batch if it fits. Call
+ * soft_responder_acked() when it has left. */
 void soft_responder_offer_ack(struct soft_qp *qp);
 void soft_responder_acked(struct soft_qp *qp);
-/** Send the ACK that is owed, if any: the QP ends, and hardware would have sent it by now. */
+/** The QP ends: send the ACK that is owed, if any. Hardware would have sent it by now. */
 void soft_responder_settle(struct soft_qp *qp);
 
 /* ---- qp.c */
@@ -278,32 +288,33 @@ struct soft_qp {
 	struct soft_pd *pd;
 	struct rnic_qp_params params;
 	enum soft_qp_state state;
-	bool dead;    /* destroyed during a run: freed at its end */
-	bool gone;    /* destroyed, but answers that for a while */
-	bool gone_up; /* its port was up when that was looked at last */
+	bool dead;    /* destroyed while the run loop may use it: freed at the end of the run */
+	bool gone;    /* destroyed, but for a while it still answers that it has ended */
+	bool gone_up; /* of a gone QP: the port was up at the last timer */
 	uint8_t gone_turns;
-	bool telling; /* in its callback */
-	bool busy;    /* on the device's list */
-	bool flush;   /* went to ERR, completions to be made */
+	bool telling; /* its completion callback is running */
+	bool busy;    /* on the device's list `busy` */
+	bool flush;   /* has gone to ERR, and the completions of that are not made yet */
 	enum rnic_wc_status flush_status;
 
 	struct soft_endpoint *ep;
 	struct sockaddr_in peer;
-	struct roce_icrc_flow flow;       /* of what we send */
-	struct roce_icrc_flow heard_flow; /* of what has come last */
+	struct roce_icrc_flow flow;       /* addresses and ports of packets that are sent */
+	struct roce_icrc_flow heard_flow; /* addresses and ports of the packet that came last */
 	uint32_t peer_qpn;
 	uint32_t mtu;                        /* path MTU, bytes */
-	uint64_t heard_at;                   /* when a packet of the peer came */
-	in_port_t request_port, answer_port; /* what the peer sends from; 0: not known yet */
-	bool peer_is_soft; /* that is the port of RoCEv2, as with our kind, which tells of marks */
-	bool neigh;        /* an entry was asked for, with the MAC: */
+	uint64_t heard_at;                   /* when the last packet of the peer came */
+	in_port_t request_port, answer_port; /* from which the peer sends; 0: unknown */
+	bool peer_is_soft; /* the peer sends from port 4791, as smcrd does: it answers marks */
+	bool neigh;        /* a neighbour entry with peer_mac was asked for */
 	uint8_t peer_mac[6];
 
 	struct soft_requester rq;
 	struct soft_responder rs;
 	struct rnic_wc *wcs;
 	size_t num_wcs;
-	unsigned int send_wcs; /* of them for sends: they still occupy the send queue */
+	unsigned int
+		send_wcs; /* how many of `wcs` are for sends: these still occupy the send queue */
 
 	struct alarm *timer;
 	UT_hash_handle hh;
@@ -317,18 +328,18 @@ int soft_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 void soft_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 void soft_qp_user_error(struct rnic_qp *qp);
 void soft_qp_destroy(struct rnic_qp *qp);
-/** The device closes: those that were destroyed do not answer any more. */
+/** The device closes: free the QPs that were destroyed and still answer. */
 void soft_qp_forget_gone(struct soft_device *dev);
 int soft_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 void soft_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 
-/** Go to ERR; `status` is for the oldest work request. */
+/** Go to ERR; the oldest work request completes with `status`. */
 void soft_qp_fail(struct soft_qp *qp, enum rnic_wc_status status);
-/** Put on the device's list of QPs that the run loop has to look at. */
+/** Put the QP on the list of those that the run loop handles. */
 void soft_qp_busy(struct soft_qp *qp);
-/** Add a completion; room is there by construction. */
+/** Add a completion. `wcs` is large enough for all that can be outstanding. */
 void soft_qp_complete(struct soft_qp *qp, const struct rnic_wc *wc);
-/** Run the callback for what has completed. */
+/** Run the user's callback for the completions that were added. */
 void soft_qp_deliver(struct soft_qp *qp);
 /** Arm the timer for the earlier of the requester's and the responder's deadline. */
 void soft_qp_arm(struct soft_qp *qp);
@@ -339,15 +350,16 @@ void soft_qp_free(struct soft_qp *qp);
 struct soft_reader;
 
 /**
- * Start a thread that reads the interface when it is asked, in the calling thread's namespace.
- * @param on_read  called from the event loop: result and netdev as of rnic_netdev_read()
+ * Start a thread that reads the interface's state on request, in the calling thread's network
+ * namespace.
+ * @param on_read  called from the event loop with result and netdev of rnic_netdev_read()
  */
 int soft_reader_new(struct event_base *base, unsigned int ifindex,
 		    void (*on_read)(void *ctx, int result, const struct rnic_netdev *netdev),
 		    void *ctx, struct soft_reader **ret_reader);
-/** Read it once more, at any time after now. */
+/** Read the interface's state again. The result is never older than this call. */
 void soft_reader_ask(struct soft_reader *reader);
-/** Does not wait for the thread. No callback runs any more. */
+/** Free the reader; no callback follows. Does not wait for the thread. */
 void soft_reader_free(struct soft_reader *reader);
 
 /* ---- device.c */
@@ -361,8 +373,8 @@ struct soft_device {
 	unsigned int max_segments;
 	struct soft_reader *reader;
 	struct soft_endpoint *endpoints;
-	struct soft_qp *qps; /* by number */
-	struct soft_mr *mrs; /* by key */
+	struct soft_qp *qps; /* hash by number */
+	struct soft_mr *mrs; /* hash by key */
 	unsigned int pds;
 	size_t hold_budget;
 	struct roce_icrc_tables *tables;
@@ -370,12 +382,12 @@ struct soft_device {
 	struct soft_tx *tx;
 
 	struct soft_qp *busy;
-	struct soft_qp *graveyard; /* dead and not busy */
-	struct event *kick;        /* a run now */
-	struct event *resume;      /* a run after the loop has looked at others */
+	struct soft_qp *graveyard; /* QPs that are dead and not on `busy` */
+	struct event *kick;        /* starts a run */
+	struct event *resume;      /* starts a run after the event loop has handled other events */
 	bool running;
-	uint64_t now;       /* at the start of the round */
-	uint64_t looked_at; /* whether the port is up */
+	uint64_t now;       /* time at the start of the round */
+	uint64_t looked_at; /* when soft_device_look() asked for the port's state last */
 };
 
 static inline struct soft_device *soft_device_of(const struct rnic *rnic)
@@ -389,13 +401,14 @@ static inline struct soft_qp *soft_qp_of(const struct rnic_qp *qp)
 }
 
 uint64_t soft_clock(void);
-/** Unpredictable. */
+/** A random number that nobody can predict. */
 uint32_t soft_random(void);
-/** Receive, deliver, send, acknowledge, until there is nothing to do or it is others' turn. */
+/** Receive, deliver, send, acknowledge, until nothing is left to do or other events of the loop
+ * have to get their turn. */
 void soft_device_run(struct soft_device *dev);
-/** Look whether the port is up, for a QP's peer is silent. Many QPs may ask at once. */
+/** A QP's peer is silent: read whether the port is up. Many QPs may ask for that at once. */
 void soft_device_look(struct soft_device *dev);
-/** Ask for a run from the event loop. */
+/** Have the event loop start a run. */
 void soft_device_kick(struct soft_device *dev);
 
 #endif

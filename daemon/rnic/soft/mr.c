@@ -12,7 +12,7 @@ static struct soft_mr *find(struct soft_device *dev, uint32_t key)
 	return mr;
 }
 
-/* A key that is not 0 and not in use; one that was in use before comes back by chance only. */
+/* A random key that is not 0 and not in use. An old key comes again by chance only. */
 static uint32_t new_key(struct soft_device *dev)
 {
 	uint32_t key;
@@ -22,8 +22,9 @@ static uint32_t new_key(struct soft_device *dev)
 	return key;
 }
 
-/* Peers are told where the memory begins, and whoever knows that of one region knows much of how
- * the process lies in memory. A multiple of a page as of real ones, not 0, and far from the end. */
+/* A random start address for the peers, instead of the true one, which would tell them the layout
+ * of this process's memory. It is a multiple of the page size, not 0, and the region does not
+ * wrap. */
 static uint64_t new_start(void)
 {
 	return ((uint64_t)soft_random() + 1) << 16;
@@ -58,7 +59,7 @@ void soft_mr_deregister(struct rnic_mr *base)
 	free(mr);
 }
 
-/* Do `len` bytes at `addr` lie in the region, if that begins at `start`? */
+/* Do `len` bytes at `addr` lie in the region, if the region begins at `start`? */
 static bool inside(const struct soft_mr *mr, uint64_t start, uint64_t addr, uint32_t len)
 {
 	return addr >= start && len <= mr->len && addr - start <= mr->len - len;

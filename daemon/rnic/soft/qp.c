@@ -8,7 +8,7 @@
 #include "daemon/rnic/alarm.h"
 #include "daemon/rnic/soft/internal.h"
 
-/* Numbers 0 and 1 are special queue pairs in InfiniBand. */
+/* InfiniBand reserves numbers 0 and 1 for special queue pairs. */
 static uint32_t new_qpn(struct soft_device *dev)
 {
 	for (;;) {
@@ -20,9 +20,9 @@ static uint32_t new_qpn(struct soft_device *dev)
 	}
 }
 
-/* How long a QP that was destroyed still answers that it has ended. rdma_rxe repeats a request
- * every 140 ms, and the kernel's SMC-R lets rdma_rxe do that for ever. Time in which the port is
- * down does not count, up to two minutes of it. */
+/* How long a destroyed QP still answers that it has ended. rdma_rxe repeats a request every 140 ms,
+ * and the kernel's SMC-R lets rdma_rxe do that for ever. Time in which the port is down does not
+ * count, up to two minutes. */
 #define GONE_US    1000000
 #define GONE_TURNS 120
 
@@ -57,7 +57,7 @@ static void on_timer(void *ctx)
 	soft_device_run(qp->dev);
 }
 
-/* Of two deadlines, either of which may be none. */
+/* The earlier one of two deadlines; 0 is none. */
 static uint64_t earlier(uint64_t a, uint64_t b)
 {
 	return !a || (b && b < a) ? b : a;
@@ -81,7 +81,8 @@ int soft_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params, stru
 	qp->base.rnic = pd->rnic;
 	qp->dev = dev;
 	qp->params = *params;
-	/* One completion a work request and a receive buffer, and the one that tells of ERR. */
+	/* One completion for each work request and each receive buffer, and one that tells of
+	 * ERR. */
 	qp->wcs = calloc(params->send_depth + params->recv_depth + 1, sizeof(*qp->wcs));
 	if (!qp->wcs || alarm_new(dev->base.params.base, on_timer, qp, &qp->timer) ||
 	    soft_requester_init(&qp->rq, params->send_depth) || soft_responder_init(qp)) {
@@ -107,7 +108,7 @@ static struct soft_endpoint *endpoint_of(struct soft_device *dev, uint8_t gid_in
 	return NULL;
 }
 
-/* IPv4-mapped GIDs only. */
+/* The IPv4 address of an IPv4-mapped GID. @return false: another GID */
 static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 {
 	static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
@@ -117,9 +118,10 @@ static bool gid_addr(const uint8_t gid[16], struct in_addr *ret_addr)
 	return true;
 }
 
-/* The peer is reached by the MAC it gave (CLC-17), if that answers ARP, not by whichever answers
- * first; what is sent before goes to that one, and is sent again if it is the wrong one. We
- * ourselves are reached by the loopback interface. Zero: it gave none, or it is not on our network.
+/* Ask for a neighbour entry, so that packets go to the MAC that the peer gave (CLC-17) and not to
+ * the NIC that answers ARP first. Until the entry is there, packets go to that NIC; if that was
+ * wrong they are sent again. No entry is needed for this host itself, which is reached through the
+ * loopback interface, nor if the MAC is zero: the peer gave none, or is behind a router.
  */
 static int set_neighbour(struct soft_qp *qp, const struct soft_endpoint *ep,
 			 const struct rnic_qp_peer *peer)
@@ -245,7 +247,8 @@ void soft_qp_deliver(struct soft_qp *qp)
 	size_t received = 0;
 	for (size_t i = 0; i < n; i++)
 		received += qp->wcs[i].is_recv && qp->wcs[i].status == RNIC_WC_SUCCESS;
-	/* What the callback posts may take the places of what it is told about. */
+	/* Reset first: the callback may post, and what it posts may take the places of these
+	 * completions. */
 	qp->num_wcs = 0;
 	qp->send_wcs = 0;
 	qp->telling = true;
@@ -269,8 +272,9 @@ void soft_qp_free(struct soft_qp *qp)
 	free(qp);
 }
 
-/* Nothing but its number and where the peer is stays, to answer what the peer repeats. Not of a QP
- * whose user was not told of all that it received: the answer says that it was. */
+/* Keep the QP's number and the peer's address, to answer requests that the peer repeats. That is
+ * not done if the user was not told of all that was received, since the answer would say so.
+ * @return false: not done */
 static bool stay_as_gone(struct soft_qp *qp)
 {
 	if (!qp->ep || qp->telling || qp->num_wcs > qp->send_wcs)
@@ -312,7 +316,7 @@ static void bury(struct soft_qp *qp)
 		soft_endpoint_close(qp->ep);
 	qp->ep = NULL;
 	alarm_clear(qp->timer);
-	/* The run loop may be looking at it: it is freed when that is over. */
+	/* The run loop may be using the QP: then it is freed at the end of the run. */
 	qp->dead = true;
 	if (!dev->running) {
 		if (qp->busy)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* What the interface is now, read in a thread of its own. The kernel answers RTM_GETLINK under the
- * lock that every change of any interface of the machine takes, in whatever namespace: whoever asks
- * may wait for a process that holds it and has no processor. The thread that moves data must not.
+/* Reads the interface's state in a thread of its own. The kernel answers RTM_GETLINK under a lock
+ * that every change of any interface takes, in all network namespaces. So a reader may have to wait
+ * for a process that holds the lock and has no processor. The thread that moves data must not wait.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -16,14 +16,14 @@
 #include "daemon/rnic/soft/internal.h"
 
 struct soft_reader {
-	/* the event loop's */
+	/* used by the event loop */
 	void (*on_read)(void *ctx, int result, const struct rnic_netdev *netdev);
 	void *ctx;
 	struct event *event;
-	/* the thread's */
+	/* used by the thread */
 	struct nl_sock *nl;
 	unsigned int ifindex;
-	/* of both, under the lock; fd tells the event loop */
+	/* used by both, under the lock; `fd` wakes the event loop */
 	pthread_mutex_t lock;
 	pthread_cond_t wake;
 	unsigned int users;
@@ -44,7 +44,8 @@ static void destroy(struct soft_reader *reader)
 	free(reader);
 }
 
-/* Give up one's share, with the lock held: the last one frees. */
+/* The thread or the event loop has done with the reader; the last one frees it. The lock is held
+ * before and not after. */
 static void leave(struct soft_reader *reader)
 {
 	bool last = --reader->users == 0;
@@ -63,7 +64,7 @@ static void *run(void *arg)
 			pthread_cond_wait(&reader->wake, &reader->lock);
 			continue;
 		}
-		reader->asked = false; /* who asks from here on gets another answer */
+		reader->asked = false; /* a request from here on causes another reading */
 		pthread_mutex_unlock(&reader->lock);
 		int result = rnic_netdev_read(reader->nl, reader->ifindex, &netdev);
 		pthread_mutex_lock(&reader->lock);
@@ -89,7 +90,7 @@ static void on_readable(evutil_socket_t fd, short what, void *arg)
 	reader->on_read(reader->ctx, result, &netdev);
 }
 
-/* Signals are the event loop's. */
+/* Start the thread, with all signals blocked: the event loop handles them. */
 static int start(struct soft_reader *reader)
 {
 	pthread_t thread;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The sending half of a queue pair (IBA 9.7.2..9.7.5): packets out of the send queue, answers,
- * retransmission. A loss is repaired by going back to the packet that the peer misses. */
+/* The sending half of a queue pair (IBA 9.7.2..9.7.5): sends packets of the send queue, handles
+ * answers, retransmits. After a loss it goes back to the packet that the peer misses and sends
+ * everything from there again. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -9,23 +10,24 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-/* Retransmission timer: not so short that a peer that waits for a processor looks dead. */
+/* Retransmission timer. It is not so short that a peer that waits for a processor seems dead. */
 #define RTO_INITIAL_US 50000
-/* Of the first packet, while it is the only one: the host may not have known the peer's MAC. */
+/* For the first packet as long as it is the only one: it is often lost because the host did not
+ * know the peer's MAC. */
 #define RTO_FIRST_US  2000
 #define RTO_MIN_US    10000
 #define RTO_MAX_US    200000
 #define MAX_DOUBLINGS 7
-/* A peer has had a fair chance only after so many transmissions, whatever the clock says. */
+/* A QP gives up only after so many transmissions, whatever the clock says. */
 #define MIN_TRIES 4
-/* So many transmissions without an answer make us look whether the port is up. */
+/* After so many transmissions without an answer the port's state is read. */
 #define TRIES_BEFORE_LOOK 2
-/* A timer that comes later than this shows that we did not run. */
+/* If a timer fires later than this, this process did not run meanwhile. */
 #define TIMER_SLACK_US 5000
-/* So many timers fit at least into the limit, which leaves room for more than MIN_TRIES. */
+/* So many timeouts fit into the retry limit at least, which are more than MIN_TRIES. */
 #define TIMERS_IN_LIMIT 8
 
-/* Packets that one QP sends before it is another's turn. */
+/* Packets that one QP sends before the next QP has its turn. */
 #define QUANTUM 384
 
 int soft_requester_init(struct soft_requester *rq, unsigned int depth)
@@ -80,8 +82,8 @@ static void post_one(struct soft_qp *qp, const struct rnic_send_wr *wr)
 	}
 	wqe->first = rq->end;
 	wqe->packets = wqe->length ? (wqe->length - 1) / qp->mtu + 1 : 1;
-	/* Packets of one size make full use of segmentation offload: a WRITE then goes as one
-	 * WRITE ONLY a packet. */
+	/* Segmentation offload needs packets of one size. So a WRITE is sent as one WRITE ONLY
+	 * message a packet, each with its RETH. */
 	wqe->one_message = wr->opcode == RNIC_WR_SEND || !qp->dev->segmentation;
 	wqe->send_ordinal = rq->sends_posted;
 	rq->sends_posted += wr->opcode == RNIC_WR_SEND;
@@ -100,15 +102,15 @@ int soft_requester_post(struct soft_qp *qp, const struct rnic_send_wr *wr, size_
 
 /* ---- sending */
 
-/* No progress for as long as we were told to try. */
+/* Was there no progress during the whole retry limit? */
 static bool limit_reached(const struct soft_requester *rq, uint64_t now)
 {
 	return now - rq->progress_at >= rq->retry_limit && rq->tries >= MIN_TRIES;
 }
 
-/* Patience is at an end. The user has to agree twice: what it knows when it agrees first, we may
- * learn by the transmission in between. When a network that was dead as a whole comes back, each
- * side hears the other on one path first, and they would otherwise give up different ones. */
+/* May the QP give up now? The user has to agree twice, with a transmission in between, which may
+ * still be answered. When a network that was dead as a whole comes back, each side hears the other
+ * on one path first. Otherwise the two sides could give up different paths. */
 static bool given_up(struct soft_qp *qp, uint64_t now)
 {
 	struct soft_requester *rq = &qp->rq;
@@ -121,8 +123,8 @@ static bool given_up(struct soft_qp *qp, uint64_t now)
 	return limit_reached(rq, now) && before && rq->may_give_up;
 }
 
-/* The peer has a buffer for this SEND as far as its last answer says. With nothing under way one
- * is tried all the same: its answer brings news. */
+/* Has the peer, by its last answer, a buffer for this SEND? If nothing is under way a SEND is tried
+ * in any case, since its answer brings new credits. */
 static bool credit(const struct soft_requester *rq, const struct soft_wqe *wqe, uint64_t packet)
 {
 	return wqe->wr.opcode != RNIC_WR_SEND || !rq->credits_known ||
@@ -151,7 +153,7 @@ static bool wqe_readable(struct soft_qp *qp, const struct soft_wqe *wqe)
 	return true;
 }
 
-/* The pieces of [offset, offset + len) of a work request. */
+/* The pieces of memory of [offset, offset + len) of a work request. @return how many */
 static unsigned int gather(const struct soft_wqe *wqe, uint32_t offset, uint32_t len,
 			   struct iovec pieces[RNIC_MAX_SGE])
 {
@@ -196,27 +198,27 @@ static bool add_packet(struct soft_qp *qp, const struct soft_wqe *wqe, uint64_t 
 				  .length = wqe->one_message ? wqe->length : len };
 	struct iovec pieces[RNIC_MAX_SGE];
 	unsigned int n = gather(wqe, offset, len, pieces);
-	/* Whoever owns the memory may change it between our ICRC and the kernel's copy, and the
-	 * peer drops the packet. The second time it is taken from a private copy, so that a
-	 * program that writes where it should not cannot break the link for others. */
+	/* A program that shares the memory may change it between the computation of the ICRC and
+	 * the kernel's copy. The peer then drops the packet. A retransmission sends a private copy,
+	 * so such a program cannot break the link for others. */
 	bool again = packet < rq->sent;
 	return soft_tx_add(qp->dev->tx, &bth, roce_has_reth(bth.opcode) ? &reth : NULL, pieces, n,
 			   again);
 }
 
-/* Fill a batch from packet `next` on. @return packets in it */
+/* Fill a batch from packet `next` on. @return how many packets it has */
 static size_t fill(struct soft_qp *qp)
 {
 	struct soft_requester *rq = &qp->rq;
 	uint64_t packet = rq->next;
 	unsigned int at = rq->cursor;
-	bool fresh = true; /* first packet of this wqe that we look at */
+	bool fresh = true; /* at the first packet of this wqe in the batch */
 	soft_tx_begin(qp->dev->tx, qp);
 	while (packet < rq->end && packet - rq->next < QUANTUM &&
 	       packet - rq->acked < rq->window.size) {
 		struct soft_wqe *wqe = wqe_at(rq, at);
-		/* Memory may have been deregistered since the post. What was posted before it is
-		 * completed first. */
+		/* The memory may have been deregistered after the post. The QP fails only when
+		 * everything before is completed. */
 		if (fresh && !wqe_readable(qp, wqe)) {
 			rq->stuck = packet == rq->next;
 			if (packet == rq->acked)
@@ -243,14 +245,15 @@ static uint64_t timeout(const struct soft_requester *rq)
 	if (rq->rtt)
 		rto = MAX(rq->rtt + 4 * (uint64_t)rq->rtt_var, RTO_MIN_US);
 	rto <<= rq->tries < MAX_DOUBLINGS ? rq->tries : MAX_DOUBLINGS;
-	/* Several tries within the limit. */
+	/* TIMERS_IN_LIMIT timeouts have to fit into the retry limit. */
 	uint64_t most = rq->retry_limit / TIMERS_IN_LIMIT;
 	if (most > RTO_MAX_US)
 		most = RTO_MAX_US;
 	return rto < most ? rto : most > RTO_MIN_US ? most : RTO_MIN_US;
 }
 
-/* When to look at an unanswered packet next: at its timeout, or when patience ends before. */
+/* When the timer of an unanswered packet fires: at its timeout, or at the retry limit if that is
+ * earlier. */
 static uint64_t deadline(const struct soft_requester *rq, uint64_t now)
 {
 	uint64_t at = now + timeout(rq);
@@ -258,9 +261,9 @@ static uint64_t deadline(const struct soft_requester *rq, uint64_t now)
 	return limit > now && limit < at ? limit : at;
 }
 
-/* The timer of an unanswered packet is late: for so long we did not run, because the process was
- * stopped or had no processor, and could not have seen an answer. That is not the peer's silence.
- * To be called before patience is judged. */
+/* If the timer of an unanswered packet is late, this process did not run meanwhile: it was stopped
+ * or had no processor, and could not have seen an answer. Do not count that time as silence of the
+ * peer. To be called before given_up(). */
 static void discount_absence(struct soft_requester *rq, uint64_t now)
 {
 	if (!rq->deadline || now <= rq->deadline + TIMER_SLACK_US)
@@ -277,7 +280,7 @@ static void count_payload(struct soft_requester *rq, const struct soft_wqe *wqe,
 	rq->tx_bytes += (end < wqe->length ? end : wqe->length) - begin;
 }
 
-/* `n` packets from `next` on are on their way. */
+/* `n` packets from `next` on were sent. */
 static void sent(struct soft_qp *qp, size_t n)
 {
 	struct soft_requester *rq = &qp->rq;
@@ -303,7 +306,7 @@ static void sent(struct soft_qp *qp, size_t n)
 	if (rq->next > rq->sent)
 		rq->sent = rq->next;
 	rq->window_full = rq->next - rq->acked >= rq->window.size;
-	/* Round trips are measured on packets sent once. */
+	/* Round trips are measured on packets that were sent once. */
 	if (again)
 		rq->sample_at = 0;
 	else if (!rq->sample_at) {
@@ -328,8 +331,8 @@ size_t soft_requester_transmit(struct soft_qp *qp)
 		r = soft_tx_flush(qp->dev->tx, qp->ep, &n, &acked);
 		if (acked)
 			soft_responder_acked(qp);
-		/* The clock was read before callbacks, and this process may have had no processor
-		 * since. The peer's time to answer begins now. */
+		/* The peer's time to answer begins now. The time that was read at the start of the
+		 * round may be old: callbacks ran since, or this process had no processor. */
 		qp->dev->now = soft_clock();
 		if (n > 0)
 			sent(qp, n);
@@ -370,7 +373,7 @@ static void complete_head(struct soft_qp *qp, enum rnic_wc_status status)
 		rq->cursor--;
 }
 
-/* Everything before `packet` has arrived. */
+/* The peer has received everything before `packet`. */
 static void advance(struct soft_qp *qp, uint64_t packet)
 {
 	struct soft_requester *rq = &qp->rq;
@@ -390,7 +393,7 @@ static void advance(struct soft_qp *qp, uint64_t packet)
 	rq->progress_at = now;
 	while (rq->count > 0 && wqe_at(rq, 0)->first + wqe_at(rq, 0)->packets <= packet)
 		complete_head(qp, RNIC_WC_SUCCESS);
-	/* A resent packet's answer may cover what was to be sent again after it. */
+	/* The answer may cover packets that were going to be sent again. */
 	if (rq->next < packet) {
 		rq->next = packet;
 		rq->cursor = 0;
@@ -429,7 +432,7 @@ static void on_rnr_nak(struct soft_qp *qp, uint64_t packet, uint8_t timer_code)
 	}
 	rq->rnr_tries++;
 	go_back(rq);
-	/* The peer is there: patience starts anew. */
+	/* The peer is alive, so the retry limit begins anew. */
 	rq->tries = 0;
 	rq->may_give_up = false;
 	rq->progress_at = now;
@@ -488,8 +491,8 @@ void soft_requester_ack(struct soft_qp *qp, const struct roce_packet *answer)
 		stats->drop_psn++;
 		return;
 	}
-	/* Relative to the first packet not acknowledged; an ACK names the last one that came, a
-	 * NAK the first one that did not. */
+	/* Position relative to the first packet that is not acknowledged. An ACK names the last
+	 * packet that the peer received, a NAK the first one that it did not. */
 	int64_t ahead = roce_psn_diff(answer->bth.psn, psn_of(rq, rq->acked));
 	int64_t out = (int64_t)(rq->sent - rq->acked);
 	if (ahead >= out || ahead < -SOFT_PSN_WINDOW) {
@@ -514,7 +517,8 @@ void soft_requester_congested(struct soft_qp *qp)
 {
 	struct soft_requester *rq = &qp->rq;
 	qp->dev->stats.cnps_received++;
-	/* What is under way was sent before we knew: it is marked, or lost, for the same queue. */
+	/* Packets that are under way were sent before this side knew of the congestion. If they are
+	 * marked or lost too, that is the same congestion. */
 	if (qp->state != SOFT_QP_RTS || rq->acked < rq->recover || rq->sent == rq->acked)
 		return;
 	soft_window_marked(&rq->window, (uint32_t)(rq->sent - rq->acked));
@@ -548,7 +552,7 @@ void soft_requester_timer(struct soft_qp *qp)
 		return;
 	}
 	rq->tries++;
-	/* The kernel tells of carrier loss at once, but only once a second. */
+	/* The kernel reports loss of carrier at once, but not more often than once a second. */
 	if (rq->tries == TRIES_BEFORE_LOOK)
 		soft_device_look(qp->dev);
 	soft_window_timeout(&rq->window, (uint32_t)(rq->next - rq->acked));
@@ -563,7 +567,7 @@ void soft_requester_set_retry(struct soft_qp *qp, unsigned int retry_ms)
 	struct soft_requester *rq = &qp->rq;
 	rq->retry_limit = (uint64_t)retry_ms * 1000;
 	if (!rq->deadline || rq->not_ready_until)
-		return; /* nothing outstanding, or the peer asked us to wait */
+		return; /* nothing is under way, or the peer has asked for a pause */
 	uint64_t now = soft_clock();
 	discount_absence(rq, now);
 	uint64_t sooner = limit_reached(rq, now) ? now : deadline(rq, now);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The receiving half of a queue pair (IBA 9.7.4, 9.9.3): requests are carried out strictly in the
+/* The receiving half of a queue pair (IBA 9.7.4, 9.9.3). It carries requests out strictly in the
  * order of their PSNs, each once. Packets that come early are held for a while (hold.h). */
 #include <errno.h>
 #include <stdlib.h>
@@ -7,31 +7,34 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-/* How long a gap may last before its packet counts as lost: senders that move from core to core
- * reorder hundreds of packets on a veth pair within this time. */
+/* How long a gap may last before the missing packet counts as lost. On a veth pair a sender that
+ * moves from core to core reorders hundreds of packets within this time. */
 #define HOLD_US 1000
 
-/* Less than this is acknowledged a little later, together with what comes next: in a ping-pong an
- * ACK a message would cost both sides as much as the message. It is less than the smallest window
- * of a sender that is not in trouble (window.c). A round of the run loop receives no more than a
- * quarter of the window that a sender starts with, so that its end is soon enough otherwise. */
+/* SENDs are acknowledged together after ACK_PACKETS packets or ACK_DELAY_US. In a ping-pong an ACK
+ * for each message would cost both sides as much as the message. ACK_PACKETS is less than the
+ * smallest window of a sender that has no losses (window.c). ACKs that are due leave at the end of
+ * a round of the run loop. That is soon enough, since a round receives at most a quarter of a
+ * sender's first window. */
 #define ACK_PACKETS  8
 #define ACK_DELAY_US 1000
 
-/* Senders of our kind slow down once a round trip, however often they are told. */
+/* Least time between two congestion notifications. smcrd's requester slows down once a round trip,
+ * however often it is told. */
 #define NOTIFY_US 50
 
-/* RNR NAK timer code 5, 60 us, as Linux SMC asks for: buffers are free again within one run. */
+/* RNR NAK timer code 5 is 60 us, which the kernel's SMC-R uses too. Buffers are free again within
+ * one run. */
 #define RNR_TIMER_CODE 5
 
-/* The message under way. */
+/* Kind of the message under way. */
 enum {
 	MESSAGE_NONE,
 	MESSAGE_SEND,
 	MESSAGE_WRITE,
 };
 
-/* What became of a packet in its turn. */
+/* Result of carrying out a packet. */
 enum outcome {
 	OUTCOME_DONE,
 	OUTCOME_NOT_READY, /* no receive buffer */
@@ -101,15 +104,15 @@ void soft_responder_offer_ack(struct soft_qp *qp)
 
 void soft_responder_settle(struct soft_qp *qp)
 {
-	/* The user may never be told of what waits for it now: the peer must not take that for
-	 * done. */
+	/* The user may never be told of completions that wait now, so they must not be
+	 * acknowledged. */
 	if (qp->num_wcs > qp->send_wcs)
 		return;
 	if (qp->ep && (qp->rs.ack_pending || qp->rs.ack_deadline))
 		soft_responder_send_ack(qp);
 }
 
-/* An ACK is due at the end of this round. */
+/* Send an ACK at the end of this round. */
 static void ack_now(struct soft_qp *qp)
 {
 	qp->rs.ack_pending = true;
@@ -127,8 +130,8 @@ static void ack_later(struct soft_qp *qp)
 	}
 }
 
-/* A NAK says too that everything before `expected` came. One that finds the socket full is lost;
- * the requester's timer makes up for it. */
+/* Send a NAK, which also acknowledges everything before `expected`. If the socket is full the NAK
+ * is dropped; the requester's timer makes up for that. */
 static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
 {
 	struct roce_aeth aeth = { .kind = kind, .value = value, .msn = qp->rs.msn };
@@ -140,7 +143,7 @@ static void send_nak(struct soft_qp *qp, enum roce_ack_kind kind, uint8_t value)
 		soft_responder_acked(qp);
 }
 
-/* NAK that ends the QP (IBA 9.9.3, class C). It is kept to be repeated, in case it gets lost. */
+/* Send a NAK that ends the QP (IBA 9.9.3, class C). It is kept, to be repeated if it gets lost. */
 static void refuse(struct soft_qp *qp, uint8_t code)
 {
 	send_nak(qp, ROCE_NAK, code);
@@ -149,7 +152,8 @@ static void refuse(struct soft_qp *qp, uint8_t code)
 	soft_qp_fail(qp, RNIC_WC_WR_FLUSH_ERR);
 }
 
-/* What the user has not been told of may never be: it must not look as if it had arrived. */
+/* Has the user been told of everything that was received? What it was not told of must not be
+ * acknowledged. */
 static bool has_told_everything(const struct soft_qp *qp)
 {
 	return !qp->flush && qp->num_wcs == 0;
@@ -212,7 +216,7 @@ static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *
 		rs->write_rkey = p->reth.rkey;
 		rs->write_va = p->reth.va;
 		rs->write_left = p->reth.length;
-		/* The whole message is checked at its start... */
+		/* The whole message is checked at its start. */
 		if (rs->write_left &&
 		    !soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va, rs->write_left))
 			return OUTCOME_REMOTE_ACCESS;
@@ -220,7 +224,7 @@ static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *
 	if (p->payload_len > rs->write_left || (last && p->payload_len != rs->write_left))
 		return OUTCOME_INVALID_REQUEST;
 	if (p->payload_len) {
-		/* ... and each packet again: the memory may have been deregistered meanwhile. */
+		/* Each packet is checked again: the memory may have been deregistered meanwhile. */
 		uint8_t *to = soft_mr_remote(qp->dev, qp->pd, rs->write_rkey, rs->write_va,
 					     (uint32_t)p->payload_len);
 		if (!to)
@@ -233,7 +237,7 @@ static enum outcome execute_write(struct soft_qp *qp, const struct roce_packet *
 	return OUTCOME_DONE;
 }
 
-/* Payload of FIRST and MIDDLE is the path MTU, of the others at most that (IBA 9.7.4.1.6). */
+/* FIRST and MIDDLE packets carry exactly the path MTU, the others at most that (IBA 9.7.4.1.6). */
 static bool length_ok(const struct soft_qp *qp, const struct roce_packet *p, bool last)
 {
 	return last ? p->payload_len <= qp->mtu : p->payload_len == qp->mtu;
@@ -257,7 +261,8 @@ static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 	uint8_t message = forms[p->bth.opcode].message;
 	bool first = forms[p->bth.opcode].first;
 	bool last = forms[p->bth.opcode].last;
-	/* A message is begun only when none is under way, and continued as what it began. */
+	/* A message may begin only when none is under way, and goes on with the kind that it began
+	 * with. */
 	if (qp->rs.message != (first ? MESSAGE_NONE : message) || !length_ok(qp, p, last))
 		return OUTCOME_INVALID_REQUEST;
 	enum outcome outcome = message == MESSAGE_SEND ? execute_send(qp, p, first, last)
@@ -267,7 +272,8 @@ static enum outcome execute(struct soft_qp *qp, const struct roce_packet *p)
 	return outcome;
 }
 
-/* The packet whose turn it is. @return false: the QP does not go on now */
+/* Carry out the packet with the expected PSN. @return false: it was not carried out, and a NAK was
+ * sent */
 static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supported)
 {
 	struct soft_responder *rs = &qp->rs;
@@ -276,7 +282,7 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	case OUTCOME_DONE: break;
 	case OUTCOME_NOT_READY:
 		rs->rnr_sent = true;
-		rs->nak_deadline = 0; /* what is missing now was not lost */
+		rs->nak_deadline = 0; /* the packet at `expected` was not lost */
 		send_nak(qp, ROCE_RNR_NAK, RNR_TIMER_CODE);
 		return false;
 	case OUTCOME_INVALID_REQUEST: refuse(qp, ROCE_NAK_INVALID_REQUEST); return false;
@@ -290,7 +296,8 @@ static bool take_turn(struct soft_qp *qp, const struct roce_packet *p, bool supp
 	rs->rnr_sent = false;
 	rs->rx_bytes += p->payload_len;
 	rs->unacked_packets++;
-	/* Only a SEND is told to the user, who may say something with which its ACK can go. */
+	/* The user is told of a SEND and may answer with packets that can carry the ACK. It is not
+	 * told of a WRITE. */
 	if (p->bth.ack_req && p->bth.opcode >= ROCE_WRITE_FIRST)
 		ack_now(qp);
 	else if (p->bth.ack_req)
@@ -312,8 +319,8 @@ static void execute_held(struct soft_qp *qp)
 
 /* ---- order */
 
-/* What is held for later must be fit to be carried out, so that a forged packet cannot wait in the
- * place of a true one. */
+/* Only a packet that could be carried out is held, so that a forged packet does not take the place
+ * of a true one. */
 static bool worth_holding(struct soft_qp *qp, const struct roce_packet *p)
 {
 	if (p->payload_len > qp->mtu)
@@ -329,7 +336,7 @@ static void send_sequence_nak(struct soft_qp *qp)
 	send_nak(qp, ROCE_NAK, ROCE_NAK_PSN_SEQUENCE);
 }
 
-/* Set the time when the packet that is missing now counts as lost. */
+/* Set the time at which the missing packet counts as lost, or send the NAK if that has passed. */
 static void watch_gap(struct soft_qp *qp)
 {
 	struct soft_responder *rs = &qp->rs;
@@ -358,7 +365,7 @@ static void early(struct soft_qp *qp, const struct roce_packet *p, const uint8_t
 		break;
 	case SOFT_HOLD_DUPLICATE: stats->duplicates++; break;
 	case SOFT_HOLD_FULL:
-		/* It will have to be sent again anyway. */
+		/* The packet has to be sent again in any case, so report the gap now. */
 		if (!rs->nak_sent && !rs->rnr_sent)
 			send_sequence_nak(qp);
 		break;
@@ -379,7 +386,7 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 		return;
 	}
 	if (ahead < 0) {
-		/* Done already; its answer may have been lost. */
+		/* It was carried out already. Acknowledge it again: the ACK may have been lost. */
 		qp->dev->stats.duplicates++;
 		ack_now(qp);
 		return;
@@ -387,7 +394,7 @@ void soft_responder_request(struct soft_qp *qp, const struct roce_packet *packet
 	if (!take_turn(qp, packet, supported))
 		return;
 	if (rs->hold.count > 0 || rs->nak_deadline) {
-		/* The sender waits to hear that the gap is closed. */
+		/* A gap was closed. Acknowledge at once: the sender waits for that. */
 		execute_held(qp);
 		if (qp->state == SOFT_QP_ERR)
 			return;

@@ -10,10 +10,11 @@
 #include "daemon/rnic/soft/internal.h"
 
 #define RX_MESSAGES 4
-#define RX_BUFFER   65536 /* the largest datagram that UDP_GRO puts together */
-#define RX_BULK     32768 /* while this much comes, looking again is cheaper than the event loop */
-#define RX_CONTROL  (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint8_t)))
-#define MIN_CHARGE  512 /* bytes that the kernel charges a socket for a datagram at least */
+#define RX_BUFFER   65536 /* largest length of datagrams that UDP_GRO joins */
+#define RX_BULK                                                                                    \
+	32768 /* if a look finds so many bytes, looking again is cheaper than the event loop */
+#define RX_CONTROL (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint8_t)))
+#define MIN_CHARGE 512 /* least number of bytes that the kernel charges a socket for a datagram */
 
 struct soft_rx {
 	struct mmsghdr msgs[RX_MESSAGES];
@@ -54,14 +55,14 @@ static struct soft_qp *find_qp(struct soft_device *dev, uint32_t qpn)
 	return qp;
 }
 
-/* The default partition, full or limited member (IBA 10.9.1.2). */
+/* Only the default partition is valid, as full or limited member (IBA 10.9.1.2). */
 static bool pkey_ok(uint16_t pkey)
 {
 	return (pkey & 0x7FFF) == (ROCE_PKEY_DEFAULT & 0x7FFF);
 }
 
-/* A peer sends all packets of a queue pair from one port, so the flow is nearly always the last
- * one. */
+/* The flow of the last packet is kept: a peer sends nearly all packets of a queue pair from one
+ * port. */
 static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const uint8_t *buf,
 		    size_t len, uint16_t ip_id_guess)
 {
@@ -75,7 +76,8 @@ static bool icrc_ok(struct soft_qp *qp, const struct sockaddr_in *from, const ui
 	return roce_icrc_check(qp->dev->tables, heard, buf, len, ip_id_guess);
 }
 
-/* Is it the one packet that is due? PSNs begin at random, and the peer alone was told where. */
+/* Is it the packet with the expected PSN? The first PSN is random and known to the peer only, so a
+ * stranger can hardly guess it. */
 static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
 {
 	if (packet->bth.opcode == ROCE_ACKNOWLEDGE)
@@ -84,10 +86,11 @@ static bool is_due(const struct soft_qp *qp, const struct roce_packet *packet)
 }
 
 /*
- * Nothing in RoCEv2 says who sent a packet. Our kind sends from the port of RoCEv2, which smcrd has
- * on the addresses of its RNICs; hardware and rdma_rxe choose another one for each queue pair, to
- * spread flows, perhaps one for requests and one for answers. So the port of the first packet that
- * was due counts, and that of RoCEv2 before.
+ * Does the packet come from the peer's UDP port? RoCEv2 does not authenticate senders. smcrd sends
+ * from port 4791, which it holds on the addresses of its RNICs. Hardware and rdma_rxe choose a
+ * source port for each queue pair, to spread flows, perhaps different ones for requests and
+ * answers. So the port of the first packet with the expected PSN is taken as the peer's. Before
+ * that packet only port 4791 counts.
  */
 static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
 			const struct roce_packet *packet)
@@ -97,7 +100,7 @@ static bool port_counts(struct soft_qp *qp, const struct sockaddr_in *from,
 	in_port_t *port = answer ? &qp->answer_port : &qp->request_port;
 	if (!*port && is_due(qp, packet)) {
 		*port = from->sin_port;
-		/* Our kind answers marks; whether another one does is not known. */
+		/* A soft RNIC of smcrd answers marks. Whether another RNIC does is unknown. */
 		qp->peer_is_soft = *port == ours;
 	}
 	return from->sin_port == (*port ? *port : ours);
@@ -133,7 +136,7 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 		dev->stats.drop_peer++;
 		return;
 	}
-	/* A notification has no PSN: it shows nothing about the peer. */
+	/* A congestion notification has no PSN, so it does not prove that the peer is alive. */
 	if (packet.bth.opcode != ROCE_CONGESTION)
 		qp->heard_at = dev->now;
 	if (qp->state == SOFT_QP_ERR) {
@@ -150,9 +153,9 @@ void soft_rx_packet(struct soft_endpoint *ep, const struct soft_arrival *arrival
 	}
 }
 
-/* What the kernel tells of a datagram.
+/* Read what the kernel tells of a datagram.
  * @param ret_marked  the network marked it (RFC 3168 5: congestion experienced)
- * @return bytes of each packet where UDP_GRO put several together, or else `len` */
+ * @return length of each packet if UDP_GRO has joined several, else `len` */
 static size_t read_control(struct msghdr *msg, size_t len, bool *ret_marked)
 {
 	size_t segment = len;
@@ -183,7 +186,7 @@ static void split(struct soft_endpoint *ep, struct mmsghdr *m)
 	}
 	while (len > 0) {
 		size_t n = len < segment ? len : segment;
-		/* A sender of our kind numbers the segments of a send from 0 (tx.c). */
+		/* smcrd as sender numbers the segments of one send from 0 (tx.c). */
 		soft_rx_packet(ep, &arrival, buf, n, index++);
 		buf += n;
 		len -= n;
@@ -219,7 +222,7 @@ bool soft_rx_poll(struct soft_endpoint *ep)
 	return n == RX_MESSAGES || bytes >= RX_BULK;
 }
 
-/* At most so many datagrams are in the socket now. */
+/* The most datagrams that can be in the socket now. */
 static size_t queued(const struct soft_endpoint *ep)
 {
 	uint32_t info[SK_MEMINFO_VARS] = { 0 };

@@ -8,18 +8,18 @@
 
 #include "daemon/rnic/soft/internal.h"
 
-#define TX_MESSAGES  8   /* datagram batches a flush */
-#define TX_SEGMENTS  384 /* packets a flush */
+#define TX_MESSAGES  8   /* most batches in a flush */
+#define TX_SEGMENTS  384 /* most packets in a flush */
 #define TX_IOV       1536
 #define TX_ARENA     (512u << 10) /* headers, trailers and copied payload of a flush */
-#define TX_MAX_BATCH 65507        /* UDP payload that one send takes */
+#define TX_MAX_BATCH 65507        /* most UDP payload of one send */
 #define TX_CONTROL   (CMSG_SPACE(sizeof(uint16_t)) + CMSG_SPACE(sizeof(int)))
 #define TX_TRAILER   (3 + ROCE_ICRC_LEN)
 
-/* Payload this small is copied next to its headers: cheaper than a piece of its own. */
+/* Payload up to this size is copied next to its headers, which is cheaper than another iovec. */
 #define TX_SMALL 256
 
-/* One packet. Its bytes are iov[first_iov..] of the batch, but neighbours in the arena share. */
+/* One packet. Its header, payload and trailer are pieces of `iov`; adjacent pieces are one. */
 struct segment {
 	struct roce_bth bth;
 	uint8_t *header;
@@ -29,13 +29,13 @@ struct segment {
 	unsigned int pieces;
 };
 
-/* The packets of one send: all as long as the first, only the last may be shorter. */
+/* The packets of one send. All are as long as the first; only the last may be shorter. */
 struct batch {
 	unsigned int first_iov;
 	size_t first_segment, segments;
 	size_t segment_size;
 	size_t bytes;
-	bool closed; /* a shorter packet came */
+	bool closed; /* a shorter packet was added, so no other may follow */
 };
 
 struct soft_tx {
@@ -79,7 +79,7 @@ static size_t packet_len(const struct segment *s)
 	return s->header_len + s->payload_len + s->bth.pad + ROCE_ICRC_LEN;
 }
 
-/* The last batch, if it takes a packet of this length, or NULL. */
+/* The last batch, if a packet of this length can be added to it, or NULL. */
 static struct batch *open_batch(struct soft_tx *tx, size_t len)
 {
 	const struct soft_device *dev = tx->qp->dev;
@@ -90,7 +90,7 @@ static struct batch *open_batch(struct soft_tx *tx, size_t len)
 	return NULL;
 }
 
-/* The batch that takes a packet of this length, a new one if need be, or NULL. */
+/* The batch to which a packet of this length can be added, perhaps a new one, or NULL. */
 static struct batch *batch_for(struct soft_tx *tx, size_t len)
 {
 	struct batch *last = open_batch(tx, len);
@@ -105,7 +105,7 @@ static struct batch *batch_for(struct soft_tx *tx, size_t len)
 	return batch;
 }
 
-/* Append bytes to a batch; what continues the piece before it becomes part of that. */
+/* Append bytes to a batch. Bytes that directly follow the last piece are joined to it. */
 static void append(struct soft_tx *tx, const struct batch *batch, void *base, size_t len)
 {
 	if (len == 0)
@@ -139,7 +139,7 @@ static void copy_payload(struct soft_tx *tx, struct segment *s)
 	s->pieces = 1;
 }
 
-/* The segment that was filled in is the batch's last. */
+/* Add the segment that was just filled in to the batch. */
 static void count(struct soft_tx *tx, struct batch *batch, size_t len)
 {
 	batch->segments++;
@@ -206,11 +206,12 @@ bool soft_tx_add_ack(struct soft_tx *tx, uint32_t psn, const struct roce_aeth *a
 	return true;
 }
 
-/* Packets that leave in one send get the identifications 0, 1, 2... when the kernel cuts it. */
+/* Fill in the BTH and the ICRC. `ip_id`: the kernel gives the packets of one send the IP
+ * identifications 0, 1, 2.. */
 static void seal(const struct soft_qp *qp, struct segment *s, uint16_t ip_id)
 {
 	s->bth.pkey = ROCE_PKEY_DEFAULT;
-	s->bth.migrated = true; /* some hardware takes a slow path for packets without it */
+	s->bth.migrated = true; /* some hardware handles packets without this bit more slowly */
 	s->bth.dest_qp = qp->peer_qpn;
 	roce_encode_bth(&s->bth, s->header);
 	uint32_t crc = roce_icrc_start(qp->dev->tables, &qp->flow, packet_len(s), ip_id, s->header);
@@ -237,7 +238,7 @@ static void prepare(struct soft_tx *tx, size_t index)
 	struct segment *first = &tx->segments[batch->first_segment];
 	unsigned int end_iov =
 		index + 1 < tx->num_batches ? tx->batches[index + 1].first_iov : tx->num_iov;
-	/* One answer a flush is enough to keep the window moving. */
+	/* One ACK for a flush is enough to keep the window moving. */
 	if (index + 1 == tx->num_batches)
 		first[batch->segments - 1 - tx->has_ack].bth.ack_req = true;
 	for (size_t i = 0; i < batch->segments; i++)
@@ -253,14 +254,16 @@ static void prepare(struct soft_tx *tx, size_t index)
 		uint16_t size = (uint16_t)batch->segment_size;
 		add_control(msg, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size));
 	}
-	/* A peer that does not tell us of marks would make us take them for a free road. */
+	/* Ask for marks only if the peer reports them: a router marks such packets instead of
+	 * dropping them, and unreported marks would look like a free path. */
 	if (tx->qp->peer_is_soft) {
 		int tos = IPTOS_ECN_ECT0;
 		add_control(msg, IPPROTO_IP, IP_TOS, &tos, sizeof(tos));
 	}
 }
 
-/* A send was refused. @return 0: take it as lost on the way; else what soft_tx_flush() returns */
+/* The kernel refused a send. @return 0: the batch counts as lost on the way; else the result of
+ * soft_tx_flush() */
 static int refused(struct soft_device *dev, struct soft_endpoint *ep, const struct batch *batch,
 		   int error)
 {
@@ -268,7 +271,7 @@ static int refused(struct soft_device *dev, struct soft_endpoint *ep, const stru
 	switch (error) {
 	case EAGAIN: soft_endpoint_block(ep); return -EAGAIN;
 	case EINVAL:
-		/* Kernels before 6.9 take 64 segments. */
+		/* Kernels before 6.9 accept at most 64 segments. */
 		if (!segmented || dev->max_segments <= 64)
 			return 0;
 		dev->max_segments = 64;
@@ -283,8 +286,8 @@ static int refused(struct soft_device *dev, struct soft_endpoint *ep, const stru
 	}
 }
 
-/* Seal batches from `first` on: as many as stay in the cache until the kernel copies them, at least
- * one. @return the first that is not sealed */
+/* Prepare batches from `first` on, at least one, and only as many as stay in the processor's cache
+ * until the kernel copies them. @return index of the first batch that is not prepared */
 static size_t prepare_some(struct soft_tx *tx, size_t first)
 {
 	size_t i = first, bytes = 0;
@@ -308,7 +311,7 @@ int soft_tx_flush(struct soft_tx *tx, struct soft_endpoint *ep, size_t *ret_pack
 		int n = sendmmsg(ep->fd, tx->msgs + done, (unsigned int)(sealed - done), 0);
 		if (n <= 0) {
 			r = refused(dev, ep, &tx->batches[done], errno);
-			n = r == 0; /* lost: go on behind it */
+			n = r == 0; /* this batch counts as lost: go on with the next */
 		}
 		for (; n > 0; n--, done++) {
 			dev->stats.tx_packets += tx->batches[done].segments;

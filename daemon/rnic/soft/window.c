@@ -3,16 +3,16 @@
 
 #include "daemon/rnic/soft/hold.h"
 
-/* Below 512 KiB throughput suffers. The peer's socket buffer takes several windows (endpoint.c),
- * and a peer of our kind can hold a whole window behind a lost packet. */
+/* With less than 512 KiB throughput suffers. The peer's socket buffer has room for several windows
+ * (endpoint.c), and a soft RNIC can hold a whole window behind a lost packet. */
 #define WINDOW_START_BYTES (1u << 20)
 #define WINDOW_MAX_BYTES   (4u << 20)
 #define WINDOW_STEP_BYTES  (32u << 10)
 
-/* Packets, so that a window is never too small for the peer to notice a hole in it. */
+/* In packets: a window has to be large enough for the peer to notice a gap. */
 #define WINDOW_MIN           16
 #define WINDOW_AFTER_TIMEOUT 4
-/* What a mark leaves of the window, in tenths, as with TCP's CUBIC (RFC 9438 4.6, 4.7). */
+/* A mark reduces the window to so many tenths, as in TCP's CUBIC (RFC 9438 4.6, 4.7). */
 #define MARK_TENTHS 7
 #define MARK_MIN    4
 
@@ -41,7 +41,8 @@ void soft_window_acked(struct soft_window *window, uint32_t n, bool full)
 	if (!full)
 		return;
 	if (window->size < window->threshold) {
-		/* One answer may cover what the peer had kept from before: twice at most. */
+		/* One answer may cover packets that the peer had held, so the window at most
+		 * doubles. */
 		n = min(n, window->size);
 		window->size = min(window->size + n, window->threshold);
 		return;
@@ -62,7 +63,8 @@ void soft_window_marked(struct soft_window *window, uint32_t in_flight)
 
 void soft_window_lost(struct soft_window *window, uint32_t in_flight)
 {
-	/* The peer may hold what came after the lost packet: send little until it says so. */
+	/* The peer may hold the packets after the lost one, so send little until it acknowledges
+	 * them. */
 	window->threshold = max(min(in_flight, window->size) / 2, WINDOW_MIN);
 	window->size = min(window->size, WINDOW_MIN);
 	window->acked = 0;
