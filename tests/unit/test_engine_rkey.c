@@ -441,7 +441,7 @@ static void a_deletion_follows_the_refusal(void **state)
 	pair->filter = NULL;
 	pair_exchange(pair, c);
 	pair_free(pair);
-	PROVES("SER-6 RKEY-8");
+	PROVES("SER-2");
 }
 
 static void missing_tokens_fail_the_link(void **state)
