@@ -13,6 +13,7 @@
 #include "tests/sim/observer.h"
 #include "tests/sim/told.h"
 #include "tests/sim/wire.h"
+#include "tests/sim/woken.h"
 
 struct world *host_world(const struct host *host)
 {
@@ -323,6 +324,7 @@ void host_enter(struct host *host)
 		abort();
 	host->in_engine = true;
 	host->steps++;
+	woken_check(host);
 	smcr_engine_set_time(host->engine, host->world->clock.now);
 }
 
