@@ -937,7 +937,7 @@ void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn = lgr->fc.conn, *held = lgr->fc.held;
 	lgr->state = SMCR_LGR_ACTIVE;
-	smcr_event_lgr_up(lgr);
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_LGR_UP });
 	lgr->fc.conn = NULL;
 	lgr->fc.held = NULL;
 	if (conn)

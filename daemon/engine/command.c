@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Commands of operators. Each starts one of the exchanges that the engine has anyway, and waits for
- * its outcome: the exchanges know nothing of commands, they only tell what has happened.
+ * its outcome: the exchanges know nothing of commands, they only tell what has happened (news.h).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -110,17 +110,14 @@ static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lg
 		memcpy(pending->result.text, text, sizeof(text));
 }
 
-void smcr_command_moved(struct smcr_lgr *lgr)
+/** A connection has moved, or gone: are those all? */
+static void finish_moved(struct smcr_pending *pending, const struct smcr_lgr *lgr)
 {
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (lgr->engine->commands, pending, next) {
-		if (!pending->moves || pending->known || pending->command.lgr != lgr->id ||
-		    moving(lgr))
-			continue;
-		char text[SMCR_COMMAND_TEXT_LEN];
-		memcpy(text, pending->result.text, sizeof(text));
-		finish(pending, 0, "%s", text);
-	}
+	char text[SMCR_COMMAND_TEXT_LEN];
+	if (moving(lgr))
+		return;
+	memcpy(text, pending->result.text, sizeof(text));
+	finish(pending, 0, "%s", text);
 }
 
 static void on_timer(struct smcr_engine *engine, void *arg)
@@ -141,88 +138,82 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 
 /* ---- what happens ---- */
 
-static bool about(const struct smcr_pending *pending, enum smcr_command_type type,
-		  const struct smcr_link *link)
+/** LINK_TEST, about the link that the news are about. */
+static void test_hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
-	return pending->command.type == type && pending->command.lgr == link->lgr->id &&
-	       pending->command.link == link->number;
-}
-
-void smcr_command_tested(struct smcr_link *link, uint64_t rtt)
-{
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
-		if (!about(pending, SMCR_COMMAND_LINK_TEST, link) || pending->known)
-			continue;
-		pending->result.rtt = rtt;
+	const struct smcr_link *link = news->link;
+	switch (news->type) {
+	case SMCR_NEWS_LINK_ANSWERED:
+		pending->result.rtt = news->rtt;
 		finish(pending, 0,
 		       link->passed >= link->mtu
 			       ? "Link %u/%u answered in %llu microseconds; packets of %u bytes "
 				 "have passed from here since it was set up."
 			       : "Link %u/%u answered in %llu microseconds; it is not known "
 				 "whether packets of %u bytes pass.",
-		       link->lgr->id, link->number, (unsigned long long)rtt,
+		       link->lgr->id, link->number, (unsigned long long)news->rtt,
 		       smcr_mtu_bytes(link->mtu));
+		break;
+	case SMCR_NEWS_LINK_BROKEN:
+		finish(pending, -ENETDOWN, "Link %u/%u has failed: %s.", link->lgr->id,
+		       link->number, link->last_error);
+		break;
+	case SMCR_NEWS_LINK_GONE:
+		finish(pending, -ENETDOWN, "Link %u/%u was deleted meanwhile.", link->lgr->id,
+		       link->number);
+		break;
+	default: break;
 	}
 }
 
-void smcr_command_link_failed(struct smcr_link *link)
+/** LINK_ADD, and the news are about its group. */
+static void add_hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next)
-		if (about(pending, SMCR_COMMAND_LINK_TEST, link))
-			finish(pending, -ENETDOWN, "Link %u/%u has failed: %s.", link->lgr->id,
-			       link->number, link->last_error);
-}
-
-void smcr_command_link_active(struct smcr_link *link)
-{
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
-		if (pending->command.type != SMCR_COMMAND_LINK_ADD ||
-		    pending->command.lgr != link->lgr->id || pending->known)
-			continue;
-		pending->result.link = link->number;
-		finish(pending, 0, "Link %u/%u is active.", link->lgr->id, link->number);
+	if (news->type == SMCR_NEWS_ADD_FAILED) {
+		finish(pending, -ENOLINK, "No link was added to link group %u: %s.", news->lgr->id,
+		       news->why);
+	} else if (news->type == SMCR_NEWS_LINK_ADDED) {
+		pending->result.link = news->link->number;
+		finish(pending, 0, "Link %u/%u is active.", news->lgr->id, news->link->number);
 	}
 }
 
-void smcr_command_add_failed(struct smcr_lgr *lgr, const char *why)
+/** Any command, whose group is being freed. */
+static void hears_of_end(struct smcr_pending *pending, const struct smcr_lgr *lgr)
 {
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (lgr->engine->commands, pending, next)
-		if (pending->command.type == SMCR_COMMAND_LINK_ADD &&
-		    pending->command.lgr == lgr->id)
-			finish(pending, -ENOLINK, "No link was added to link group %u: %s.",
-			       lgr->id, why);
+	if (pending->command.type == SMCR_COMMAND_LGR_DELETE)
+		finish(pending, 0, "Link group %u is deleted, with %u %s.", lgr->id,
+		       pending->result.connections, plural(pending->result.connections));
+	else
+		finish(pending, -ENOENT, "Link group %u has gone meanwhile.", lgr->id);
 }
 
-void smcr_command_link_gone(struct smcr_link *link)
+/** Any command whose group the news are about. */
+static void hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
-	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (link->lgr->engine->commands, pending, next) {
-		if (about(pending, SMCR_COMMAND_LINK_DELETE, link))
-			finish(pending, 0, "Link %u/%u is deleted; %u %s left it.", link->lgr->id,
-			       link->number, pending->result.connections,
-			       plural(pending->result.connections));
-		else if (about(pending, SMCR_COMMAND_LINK_TEST, link))
-			finish(pending, -ENETDOWN, "Link %u/%u was deleted meanwhile.",
-			       link->lgr->id, link->number);
-	}
+	const struct smcr_link *link = news->link;
+	const bool own = link && link->number == pending->command.link;
+	if (news->type == SMCR_NEWS_LGR_GONE)
+		hears_of_end(pending, news->lgr);
+	else if (news->type == SMCR_NEWS_CONN_MOVED && pending->moves)
+		finish_moved(pending, news->lgr);
+	else if (pending->command.type == SMCR_COMMAND_LINK_ADD)
+		add_hears(pending, news);
+	else if (pending->command.type == SMCR_COMMAND_LINK_TEST && own)
+		test_hears(pending, news);
+	else if (pending->command.type == SMCR_COMMAND_LINK_DELETE && own &&
+		 news->type == SMCR_NEWS_LINK_GONE)
+		finish(pending, 0, "Link %u/%u is deleted; %u %s left it.", news->lgr->id,
+		       link->number, pending->result.connections,
+		       plural(pending->result.connections));
 }
 
-void smcr_command_lgr_gone(struct smcr_lgr *lgr)
+void smcr_command_hear(const struct smcr_news *news)
 {
 	struct smcr_pending *pending, *next;
-	DL_FOREACH_SAFE (lgr->engine->commands, pending, next) {
-		if (pending->command.lgr != lgr->id)
-			continue;
-		if (pending->command.type == SMCR_COMMAND_LGR_DELETE)
-			finish(pending, 0, "Link group %u is deleted, with %u %s.", lgr->id,
-			       pending->result.connections, plural(pending->result.connections));
-		else
-			finish(pending, -ENOENT, "Link group %u has gone meanwhile.", lgr->id);
-	}
+	DL_FOREACH_SAFE (news->lgr->engine->commands, pending, next)
+		if (!pending->known && pending->command.lgr == news->lgr->id)
+			hears(pending, news);
 }
 
 void smcr_command_free_all(struct smcr_engine *engine)

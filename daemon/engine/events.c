@@ -39,17 +39,7 @@ static const char *reason_text(uint32_t reason)
 	return "for a reason that has no name";
 }
 
-/* ---- link groups ---- */
-
-void smcr_event_lgr_up(struct smcr_lgr *lgr)
-{
-	lgr->told_up = true;
-	lgr->engine->stats.groups_up++;
-	tell(lgr, (struct smcr_event){ .type = SMCR_EVENT_LGR_UP, .text = "" });
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
-		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
-			smcr_event_link_up(lgr->links[i]);
-}
+/* ---- why a group ends ---- */
 
 void smcr_event_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
 {
@@ -71,20 +61,10 @@ void smcr_event_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t re
 		smcr_event_lgr_why(lgr, "%s: %s", what, reason_text(reason));
 }
 
-void smcr_event_lgr_down(struct smcr_lgr *lgr, unsigned int num_reset)
-{
-	if (!lgr->told_up)
-		return;
-	lgr->told_up = false;
-	lgr->engine->stats.groups_down++;
-	tell(lgr, (struct smcr_event){
-			  .type = SMCR_EVENT_LGR_DOWN, .num_conns = num_reset, .text = lgr->why });
-}
-
 /* ---- links ---- */
 
 /* The link is told of as up only after its group, and not at all with a group that ends. */
-void smcr_event_link_up(struct smcr_link *link)
+static void link_up(struct smcr_link *link)
 {
 	if (!link->lgr->told_up || link->told == SMCR_TOLD_UP)
 		return;
@@ -110,7 +90,7 @@ static void link_down(struct smcr_link *link, enum smcr_event_type type, unsigne
 	link->told = SMCR_TOLD_DOWN;
 }
 
-void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved)
+static void link_failed(struct smcr_link *link, unsigned int num_moved)
 {
 	if (link->told == SMCR_TOLD_NOTHING) {
 		link->lgr->engine->stats.links_refused++;
@@ -120,10 +100,50 @@ void smcr_event_link_failed(struct smcr_link *link, unsigned int num_moved)
 	link_down(link, SMCR_EVENT_LINK_FAILED, num_moved, link->last_error);
 }
 
-void smcr_event_link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason)
+static void link_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason)
 {
 	if (link->state == SMCR_LINK_FAILED)
-		smcr_event_link_failed(link, num_moved);
+		link_failed(link, num_moved);
 	else
 		link_down(link, SMCR_EVENT_LINK_DELETED, num_moved, reason_text(reason));
+}
+
+/* ---- link groups ---- */
+
+static void lgr_up(struct smcr_lgr *lgr)
+{
+	lgr->told_up = true;
+	lgr->engine->stats.groups_up++;
+	tell(lgr, (struct smcr_event){ .type = SMCR_EVENT_LGR_UP, .text = "" });
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->state == SMCR_LINK_ACTIVE)
+			link_up(lgr->links[i]);
+}
+
+static void lgr_down(struct smcr_lgr *lgr, unsigned int num_reset)
+{
+	if (!lgr->told_up)
+		return;
+	lgr->told_up = false;
+	lgr->engine->stats.groups_down++;
+	tell(lgr, (struct smcr_event){
+			  .type = SMCR_EVENT_LGR_DOWN, .num_conns = num_reset, .text = lgr->why });
+}
+
+void smcr_event_hear(const struct smcr_news *news)
+{
+	switch (news->type) {
+	case SMCR_NEWS_LGR_UP: lgr_up(news->lgr); break;
+	case SMCR_NEWS_LGR_DOWN: lgr_down(news->lgr, news->num_conns); break;
+	case SMCR_NEWS_LINK_ADDED:
+	case SMCR_NEWS_LINK_KEPT: link_up(news->link); break;
+	case SMCR_NEWS_LINK_FAILED: link_failed(news->link, news->num_conns); break;
+	case SMCR_NEWS_LINK_DELETED: link_deleted(news->link, news->num_conns, news->reason); break;
+	case SMCR_NEWS_LGR_GONE:
+	case SMCR_NEWS_ADD_FAILED:
+	case SMCR_NEWS_CONN_MOVED:
+	case SMCR_NEWS_LINK_ANSWERED:
+	case SMCR_NEWS_LINK_BROKEN:
+	case SMCR_NEWS_LINK_GONE: break;
+	}
 }

@@ -103,7 +103,7 @@ static void moved(struct smcr_conn *conn)
 {
 	conn->tx.moving = false;
 	smcr_stats_gap_end(conn, true);
-	smcr_command_moved(conn->lgr);
+	smcr_news_of_lgr(conn->lgr, (struct smcr_news){ .type = SMCR_NEWS_CONN_MOVED });
 }
 
 static void count_move(struct smcr_conn *conn)

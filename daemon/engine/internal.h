@@ -21,6 +21,7 @@
  *   failover.c     connections move between links (FO)
  *   keepalive.c    probes of what is idle (4.5.3)
  *   path_mtu.c     do full-size packets pass?   drain.c        RNICs that are taken out of use
+ *   news.c         what happens to groups and links, told to:
  *   command.c      commands of operators        events.c       what operators are told
  *   denied.c       writes that the peer's RNIC denies
  *   give_up.c      may a silent queue pair be given up?
@@ -52,6 +53,7 @@
 #include "daemon/engine/link.h"
 #include "daemon/engine/log_limit.h"
 #include "daemon/engine/need.h"
+#include "daemon/engine/news.h"
 #include "daemon/engine/ops.h"
 #include "daemon/engine/path_mtu.h"
 #include "daemon/engine/peer_rmb.h"

@@ -51,7 +51,7 @@ void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 		}
 		reset += smcr_close_kill(conn, lgr->end_error);
 	}
-	smcr_event_lgr_down(lgr, reset);
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_LGR_DOWN, .num_conns = reset });
 }
 
 static void on_end_work(struct smcr_engine *engine, void *arg)
@@ -110,7 +110,7 @@ void smcr_lgr_free(struct smcr_lgr *lgr)
 	struct smcr_engine *engine = lgr->engine;
 	assert(!lgr->conns);
 	lgr->state = SMCR_LGR_TERMINATING;
-	smcr_command_lgr_gone(lgr);
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_LGR_GONE });
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
 		if (lgr->links[i])
 			smcr_link_free(lgr->links[i]);
@@ -170,7 +170,7 @@ void smcr_lgr_remove_conn(struct smcr_conn *conn)
 	DL_DELETE2(lgr->conns, conn, lgr_prev, lgr_next);
 	conn->lgr = NULL;
 	lgr->num_conns--;
-	smcr_command_moved(lgr);
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_CONN_MOVED });
 	if (lgr->num_conns)
 		return;
 	lgr->idle_since = lgr->engine->now;

@@ -67,7 +67,9 @@ static void on_fail_work(struct smcr_engine *engine, void *arg)
 	struct smcr_link *link = arg;
 	(void)engine;
 	flush_unposted(link);
-	smcr_event_link_failed(link, smcr_failover_leave(link));
+	const unsigned int moved = smcr_failover_leave(link);
+	smcr_news_of_link(link,
+			  (struct smcr_news){ .type = SMCR_NEWS_LINK_FAILED, .num_conns = moved });
 	smcr_llc_link_lost(link);
 	if (link->deletion.state == SMCR_DELETION_AGREED)
 		smcr_llc_kick(link->lgr);
@@ -234,7 +236,7 @@ void smcr_link_free(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_engine *engine = lgr->engine;
-	smcr_command_link_gone(link);
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_GONE });
 	smcr_link_drop_qp(link);
 	smcr_llc_link_free(link);
 	struct smcr_conn *conn;
@@ -558,7 +560,7 @@ void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format,
 		engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 	smcr_llc_links_changed(link->lgr);
 	smcr_timer_start(engine, &link->fail_work, 0);
-	smcr_command_link_failed(link);
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_BROKEN });
 }
 
 void smcr_link_fail_now(struct smcr_link *link)

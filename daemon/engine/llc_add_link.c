@@ -384,9 +384,8 @@ static void added_link_active(struct smcr_lgr *lgr)
 	for (unsigned int i = 0; i < flow->own_count; i++)
 		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
-	smcr_event_link_up(flow->subject);
 	flow->subject->added = lgr->engine->now;
-	smcr_command_link_active(flow->subject);
+	smcr_news_of_link(flow->subject, (struct smcr_news){ .type = SMCR_NEWS_LINK_ADDED });
 	smcr_llc_links_changed(lgr);
 	smcr_llc_end(lgr, SMCR_LLC_SUCCEEDED, NULL);
 	smcr_failover_rebalance(lgr);

@@ -51,12 +51,20 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
 /** How long connections may take to leave a link that is to be deleted in good order (DELL-5). */
 #define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
 
+/** @param num_moved  connections that write on other links from now on */
+static void tell_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason)
+{
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_DELETED,
+						    .num_conns = num_moved,
+						    .reason = reason });
+}
+
 /** A link that works is to be deleted: connections that write on it move to others, and no new
  * one comes. */
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
-	smcr_event_link_deleted(link, smcr_failover_move_all(link, NULL), link->deletion.reason);
+	tell_deleted(link, smcr_failover_move_all(link, NULL), link->deletion.reason);
 }
 
 /* ---- server: a deletion is wanted ---- */
@@ -88,7 +96,7 @@ void smcr_llc_cancel_deletion(struct smcr_link *link)
 	become(link, SMCR_DELETION_NONE, NULL);
 	link->disabled = link->deletion.for_drain = false;
 	stop_timer(link);
-	smcr_event_link_up(link);
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_KEPT });
 	smcr_llc_kick(link->lgr); /* another one may go now (drain.c) */
 }
 
@@ -135,7 +143,7 @@ void smcr_llc_order_deletion(struct smcr_lgr *lgr, struct smcr_link *link,
 		link->state = SMCR_LINK_DEACTIVATING;
 		smcr_llc_links_changed(lgr);
 		/* those that have not moved in time */
-		smcr_event_link_deleted(link, smcr_failover_leave(link), link->deletion.reason);
+		tell_deleted(link, smcr_failover_leave(link), link->deletion.reason);
 	}
 	smcr_llc_enter(lgr, added ? SMCR_LLC_S_DELETE_ADDED : SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
@@ -212,7 +220,7 @@ static void use_last_again(struct smcr_link *link)
 	    smcr_lgr_any_link(lgr, link))
 		return;
 	link->state = SMCR_LINK_ACTIVE;
-	smcr_event_link_up(link);
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_KEPT });
 	smcr_llc_links_changed(lgr);
 	smcr_failover_rebalance(lgr);
 }
@@ -376,7 +384,7 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 	if (flow->rkey.link == target)
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
-	smcr_event_link_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
+	tell_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
 	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 

@@ -416,7 +416,8 @@ void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	(void)msg;
-	smcr_command_add_failed(link->lgr, "the server cannot add a link");
+	smcr_news_of_lgr(link->lgr, (struct smcr_news){ .type = SMCR_NEWS_ADD_FAILED,
+							.why = "the server cannot add a link" });
 }
 
 /* ---- the outcome of an attempt ---- */
@@ -461,7 +462,7 @@ static void add_failed(struct smcr_lgr *lgr, const char *why)
 	if (flow->add.delay > RETRY_MAX)
 		flow->add.delay = RETRY_MAX;
 	smcr_timer_start(lgr->engine, &flow->add.retry, flow->add.delay); /* C.8 */
-	smcr_command_add_failed(lgr, why);
+	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_ADD_FAILED, .why = why });
 }
 
 void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)

@@ -70,5 +70,6 @@ void smcr_llc_on_test_link_reply(struct smcr_link *link, const struct smcr_llc_m
 	}
 	link->lgr->doubted = false;
 	smcr_llc_link_answers(link);
-	smcr_command_tested(link, link->lgr->engine->now - link->test_sent);
+	const uint64_t rtt = link->lgr->engine->now - link->test_sent;
+	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_ANSWERED, .rtt = rtt });
 }
