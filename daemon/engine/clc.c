@@ -19,6 +19,7 @@ enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool fi
 	case SMCR_RV_S_AWAIT_PROPOSAL:
 	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER;  /* ERR-3 */
 	case SMCR_RV_C_AWAIT_DECLINE: return SMCR_DECLINE_LATER; /* never: the server's ends it */
+	case SMCR_RV_S_DECIDES:
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_C_CONTESTED:
@@ -300,6 +301,7 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 		return false;
 	switch ((enum smcr_rv_step)conn->rv.step) {
 	case SMCR_RV_S_AWAIT_PROPOSAL:
+	case SMCR_RV_S_DECIDES:
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_S_AWAIT_CONFIRM:
@@ -324,6 +326,7 @@ static bool may_be_declined(const struct smcr_conn *conn)
 	case SMCR_RV_C_AWAIT_DECLINE:
 	case SMCR_RV_C_AWAIT_ACCEPT: return true;
 	case SMCR_RV_LLC: return !committed(conn);
+	case SMCR_RV_S_DECIDES:
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
 	case SMCR_RV_S_CONTESTED:
@@ -441,7 +444,7 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 /** CLC-4: of a version that nobody has defined, and sound otherwise; nothing in it can be used. */
 static void reserved_proposal(struct smcr_conn *conn)
 {
-	conn->rv.step = SMCR_RV_S_HELD; /* we owe the next message */
+	conn->rv.step = SMCR_RV_S_DECIDES;
 	smcr_clc_decline(conn, SMCR_REASON_VERSION_MISMATCH, false);
 }
 

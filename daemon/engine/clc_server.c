@@ -302,7 +302,7 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr;
 	enum smcr_reason reason;
-	conn->rv.step = SMCR_RV_S_HELD; /* we owe the next message: a Decline may take its place */
+	conn->rv.step = SMCR_RV_S_DECIDES; /* a Decline may take the place of Accept */
 	if (conn->engine->shutting_down) {
 		smcr_clc_decline(conn, SMCR_REASON_SHUTTING_DOWN, false);
 	} else if (conn->rv.give_up) {

@@ -13,6 +13,7 @@
 enum smcr_rv_step {
 	SMCR_RV_OUTCOME, /* decided inside smcr_conn_start(); the event is due */
 	SMCR_RV_S_AWAIT_PROPOSAL,
+	SMCR_RV_S_DECIDES,  /* the Proposal is judged: Accept or Decline comes at once, or HELD */
 	SMCR_RV_S_HELD,     /* a first contact with the same peer is under way (RV-15) */
 	SMCR_RV_S_ANNOUNCE, /* the own RMB is being announced, Accept waits (RS-3) */
 	SMCR_RV_S_AWAIT_CONFIRM,

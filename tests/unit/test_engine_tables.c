@@ -152,6 +152,7 @@ static void decline_window(void **state)
 		{ SMCR_RV_S_AWAIT_CONFIRM, true, false, SMCR_DECLINE_LATER },
 		{ SMCR_RV_C_AWAIT_DECLINE, true, false, SMCR_DECLINE_LATER },
 		/* in place of the own next message (ERR-1) */
+		{ SMCR_RV_S_DECIDES, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_S_HELD, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_S_ANNOUNCE, false, false, SMCR_DECLINE_NOW },
 		{ SMCR_RV_C_CONTESTED, false, false, SMCR_DECLINE_NOW },
