@@ -80,6 +80,7 @@ static void keep_address(struct config *running, struct config *next)
 	next->socket_path = path;
 }
 
+/* The peer ID stays (PEER-3), and the name that peers know the host by. */
 static void exchange(struct config *running, struct config *next)
 {
 	struct config before = *running;

@@ -715,6 +715,7 @@ static void first_mac(void *ctx, const struct netif *netif)
 		*first = *netif;
 }
 
+/* Once: it stays when that RNIC goes (PEER-3). */
 static void choose_peer_id(struct smcrd *smcrd)
 {
 	struct netif netif = { .present = false };

@@ -250,6 +250,12 @@ hostile() {
 	HOSTS_BUILD=$PWD/$1 OUT=$PWD/$1/hostile start "$2hostile" tests/hostile/run --quick
 }
 
+# Does code name the requirements that it is for?
+citations() {
+	run citations scripts/citations.py
+	judge citations
+}
+
 # conformance [OPTION..]: of conformance.py
 conformance() {
 	run conformance scripts/conformance.py --check "$@"
@@ -282,6 +288,7 @@ if [ -n "$quick" ]; then
 	programs build ""
 	simulator build/bin/smcr-sim sim 20
 	wait
+	citations
 	conformance --text
 	finish
 fi
@@ -305,5 +312,6 @@ if wait "$build_san"; then
 	programs build/san san/
 fi
 wait
+citations
 conformance
 finish

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
+ * While a rendezvous goes on, no byte of the program goes over the TCP socket (GEN-6).
+ *
  * With TCP, connect() does not wait for the peer's accept(). The server's part of a rendezvous may
  * begin with accept() only. So connect() returns a short time after the TCP handshake, whether or
  * not the rendezvous has ended. What the program writes meanwhile waits in the pair until SMC-R or

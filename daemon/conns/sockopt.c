@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Socket options of the TCP connection behind a pair end (SOCK-2..4). The daemon makes the system
- * call for the program. So it lets only options with plain values through (none whose value has
- * memory addresses, none that changes what the stream is), and it sets them without its privileges.
+ * Socket options of the TCP connection behind a pair end (SOCK-4). TCP_NODELAY is one of them:
+ * SMC-R does not look at it (SOCK-3). The sizes of buffers are in rendezvous.c. The kernel answers
+ * keepalives that come in on the TCP connection (TEST-6).
+ *
+ * The daemon makes the system call for the program. So it lets only options with plain values
+ * through (none whose value has memory addresses, none that changes what the stream is), and it
+ * sets them without its privileges.
  */
 #include <errno.h>
 #include <linux/capability.h>

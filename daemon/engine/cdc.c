@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connection Data Control messages (RFC 7609 A.4; requirements CDC-1..17). */
+/* Connection Data Control messages (RFC 7609 A.4; group CDC of the requirements). */
 #include <errno.h>
 #include <syslog.h>
 
@@ -78,6 +78,7 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 	conn->tx.cdc_due = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
 	smcr_urgent_posted(conn, &cdc);
+	/* CDC-6: behind the writes that it tells of. */
 	smcr_link_post(conn->tx.link, wr, entries, n + 1);
 }
 

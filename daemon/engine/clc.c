@@ -54,7 +54,7 @@ static enum smcr_decline_window window(const struct smcr_conn *conn)
 /* ---- ways out ---- */
 
 /** The connection is gone from a first contact that is not over: so is the group (RV-14). Past the
- *  point of no return the peer may count on it, and is told. NULL: it made none. */
+ *  point of no return the peer may count on it, and is told. `lgr` is NULL if it made none. */
 static void end_first_contact(struct smcr_lgr *lgr, bool path_dead)
 {
 	if (!lgr)
@@ -113,7 +113,8 @@ static void tell_outcome(struct smcr_conn *conn)
 	finish(conn, &event);
 }
 
-/** End in FALLBACK without a word of our own. Frees the connection. */
+/** End in FALLBACK without a word of our own: plain TCP at once (ERR-2, GEN-4). Frees the
+ * connection. */
 static void fall_back(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason, bool path_dead)
 {
 	struct smcr_conn_event event = { .type = SMCR_CONN_FALLBACK,
@@ -418,7 +419,7 @@ static bool is_proposal_sound(const struct smcr_conn *conn,
 	       proposal->num_prefixes > 0;
 }
 
-/** `reserved`: the decoder found a reserved value in it. */
+/** CLC-16. `reserved`: the decoder found a reserved value in it. */
 static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, bool reserved)
 {
 	bool server = conn->params.role == SMCR_ROLE_SERVER;
@@ -522,6 +523,7 @@ struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn)
 	return lan;
 }
 
+/* SEC-1: never an RNIC of another VLAN than the connection's (LG-2). */
 struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4)
 {
 	struct smcr_device *device, *best = NULL;
@@ -618,8 +620,8 @@ static int take_element(struct smcr_conn *conn)
 	return take_or_add(conn, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
 }
 
-/** SOCK-2: a program that has set a size gets that, even if larger buffers are free: it may mean to
- *  have little under way. */
+/** SOCK-2: a program that has set a size never gets more while memory of that size is free: it may
+ *  mean to have little under way. It gets less where memory is short. */
 static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 {
 	uint8_t least = conn->engine->config.bsize_min;
@@ -694,7 +696,7 @@ void smcr_clc_send_credentials(struct smcr_conn *conn, uint8_t type)
 		.bsize = slab->bsize,
 		.mtu = link->mtu,
 		.rmb_vaddr = slab->reg[link->slot].vaddr,
-		.psn = link->psn,
+		.psn = link->psn, /* CLC-10 */
 	};
 	memcpy(msg.peer_id, engine->config.peer_id, SMCR_PEER_ID_LEN);
 	memcpy(msg.gid, link->local_gid, SMCR_GID_LEN);

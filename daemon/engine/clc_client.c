@@ -92,6 +92,7 @@ static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
 	return SMCR_REASON_NONE;
 }
 
+/* RV-1: the same Proposal whether there is a group with the server or not. */
 void smcr_clc_client_start(struct smcr_conn *conn)
 {
 	struct smcr_engine *engine = conn->engine;
@@ -109,7 +110,8 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 
 /* ---- Accept ---- */
 
-/** May an Accept name a link of this group? Versions are never mixed. */
+/** May an Accept name a link of this group? We must be its client (PLG-4), and versions are never
+ *  mixed. */
 static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
 			 const struct smcr_clc_accept *msg)
 {
@@ -267,7 +269,9 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 		return;
 	}
 	switch (smcr_clc_classify(msg->first_contact, link != NULL)) {
-	case SMCR_CONTACT_FIRST: first_contact(conn, msg); break;
+	case SMCR_CONTACT_FIRST: /* beside another group too (PLG-2) */
+		first_contact(conn, msg);
+		break;
 	case SMCR_CONTACT_SUBSEQUENT: subsequent_contact(conn, link, msg); break;
 	case SMCR_CONTACT_OUT_OF_SYNC:
 		if (has_gone(conn, msg))

@@ -53,8 +53,8 @@ static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 	return NULL;
 }
 
-/** Version 1: an RNIC on the common LAN, the one that has the TCP connection's address first (RV-3,
- *  RV-4). */
+/** Version 1: an RNIC on the common LAN (SEC-2), the one that has the TCP connection's address
+ * first (RV-3, RV-4). */
 static struct smcr_device *choose_device(const struct smcr_conn *conn,
 					 struct smcr_prefix *ret_prefix, bool *ret_drained)
 {
@@ -114,8 +114,9 @@ static bool is_known(const uint8_t peer_id[SMCR_PEER_ID_LEN])
 	return memcmp(peer_id, none, SMCR_PEER_ID_LEN) != 0;
 }
 
-/** PEER-4. Deployed clients that offer version 2 only tell no peer ID: their RoCE address has to
- * do. If it belongs to another instance by now the client declines as out of sync. */
+/** PEER-4. A peer that has started anew has another ID: it is a new peer (PEER-5). Deployed clients
+ * that offer version 2 only tell no peer ID: their RoCE address has to do. If it belongs to another
+ * instance by now the client declines as out of sync. */
 static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal *proposal)
 {
 	if (lgr->version == SMCR_CLC_VERSION_1 ||
@@ -133,8 +134,8 @@ static uint64_t waited_for_until(const struct smcr_lgr *lgr)
 /**
  * Is it worth waiting for this first contact (RV-15, A68)? Not for one that does not get on. At
  * another TCP address it may be somebody else, who only says that he is this peer, for peer IDs and
- * RoCE addresses are no secrets: without peer ID, of either Proposal, nobody waits for him, else
- * nobody twice.
+ * RoCE addresses are no secrets. So for him a connection waits once only, and not at all if either
+ * Proposal has named no peer ID.
  */
 static bool is_waited_for(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
 {
@@ -164,8 +165,10 @@ static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 	return peer_out_of_rmbs(lgr) || smcr_slab_out_of_rmbs(lgr, smcr_clc_element_bsize(conn));
 }
 
-/** A group of the agreed version with this peer in which we are the server (RV-2), usable or, if
- *  there is no such one, being set up. */
+/** A group of the agreed version with this peer in which we are the server (RV-2, PLG-4), usable
+ * or, if there is no such one, being set up. All connections with the peer share it (GEN-12), and
+ * nobody has to tell us of the peer before (GEN-7). One that is full gets a second one beside it
+ * (PLG-1). */
 static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr, *coming = NULL;
@@ -280,6 +283,7 @@ static void first_contact(struct smcr_conn *conn)
 	smcr_clc_await(conn, SMCR_RV_S_AWAIT_CONFIRM);
 }
 
+/** RS-1: an element of a group that is there, and no word of LLC unless it takes a new RMB. */
 static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 {
 	conn->rv.first_contact = false;
@@ -418,7 +422,7 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 		own = link && link->state == SMCR_LINK_ACTIVE ? link
 							      : smcr_lgr_least_loaded(conn->lgr);
 	if (own)
-		smcr_clc_open(conn, own);
+		smcr_clc_open(conn, own); /* RS-10 */
 	else
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 }

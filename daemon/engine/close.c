@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Life and end of an established connection: the state tables of RFC 7609 4.8.1 (normal, CLOSE) and
- * 4.8.2 (abnormal, ABORT). One function an event; in it one case a row, in the RFC's state names.
+ * Life and end of an established connection: the state tables of RFC 7609 4.8.1 (normal, CLOSE-1)
+ * and 4.8.2 (abnormal, ABORT-1). One function an event; in it one case a row, in the RFC's state
+ * names.
  *
  * A state changes when its message is posted, not when the program asks: a shutdown or close that
  * waits for completions ("pending close", step 3A) stays in its state, app_shutdown or app_closed
@@ -19,6 +20,7 @@
 
 /* ---- telling the host ---- */
 
+/* CLOSE-2: the host closes TCP after this. */
 static void tell_closed(struct smcr_conn *conn)
 {
 	if (conn->told)
@@ -66,6 +68,7 @@ static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 
 /* ---- -> CLOSED ---- */
 
+/* Every end comes here, so nothing of the connection is left (ABORT-5). */
 static void end(struct smcr_conn *conn)
 {
 	smcr_timer_stop(conn->engine, &conn->close_timer);
@@ -282,7 +285,7 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 	case SMCR_STATE_ACTIVE: conn->state = SMCR_STATE_APP_CLOSE_WAIT_1; break;
 	case SMCR_STATE_PEER_CLOSE_WAIT_1:
 	case SMCR_STATE_PEER_CLOSE_WAIT_2:
-		if (conn->tx.closed_sent) {
+		if (conn->tx.closed_sent) { /* also if both have closed at once (CLOSE-3) */
 			enter_closed(conn);
 			return false;
 		}
@@ -307,6 +310,7 @@ void smcr_conn_shutdown(struct smcr_conn *conn)
 	smcr_tx_push(conn);
 }
 
+/* CLOSE-7: what is to be written yet is written afterwards. */
 void smcr_conn_close(struct smcr_conn *conn, bool unread)
 {
 	if (conn->app_closed)
@@ -334,6 +338,7 @@ void smcr_conn_abort(struct smcr_conn *conn)
 
 /* ---- timers ---- */
 
+/* CLOSE-4. */
 static void close_timeout(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;

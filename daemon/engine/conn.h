@@ -23,7 +23,7 @@ enum smcr_conn_phase {
 	SMCR_PHASE_GONE,       /* outcome told; being freed */
 };
 
-/** RFC 7609 4.8 and section 20/21 of docs/requirements: the states of a connection. */
+/** RFC 7609 4.8; requirements.tsv, groups CLOSE and ABORT: the states of a connection. */
 enum smcr_conn_state {
 	SMCR_STATE_INIT, /* rendezvous */
 	SMCR_STATE_ACTIVE,

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file cursor.h
- * Position arithmetic (RFC 7609 section 4.7, A.4; CDC-7..9): the one place where stream positions
- * become wire cursors and element offsets, and back.
+ * Position arithmetic (RFC 7609 section 4.7, A.4; CDC-7, CDC-8): the one place where stream
+ * positions become wire cursors and element offsets, and back.
  *
  * A position is a 64-bit count of bytes since the start of a direction. An element of E bytes has U
  * usable ones: its first E - U bytes are not data (the eye catcher in the RFC dialect: U = E - 4;
  * deployed: U = E), so offsets run from E - U to E - 1. E need not be a power of two. The wire has
  * 16 bits of wrap count: cursors repeat every 65536 * U bytes, far beyond the U that can be in
- * flight, so that a cursor names one position near a known one.
+ * flight, so that a cursor names one position near a known one: with equal offsets an empty element
+ * and a full one differ by their wrap counts (CDC-9).
  */
 #ifndef SMCRD_ENGINE_CURSOR_H
 #define SMCRD_ENGINE_CURSOR_H

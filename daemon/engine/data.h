@@ -137,9 +137,9 @@ void smcr_urgent_input(struct smcr_conn *conn, const struct smcr_cdc *cdc);
 void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest);
 
 /* ---- close.c ---- */
-/** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8..10): set up
- *  positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what waits. tcp_fin
- *  may be set already (a FIN may overtake). May free the connection. */
+/** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8, RS-9,
+ * RS-10): set up positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what
+ * waits. tcp_fin may be set already (a FIN may overtake). May free the connection. */
 void smcr_conn_data_open(struct smcr_conn *conn);
 /** The rendezvous broke after Accept of a subsequent contact, and the host was told: the client may
  *  have sent Confirm and be writing already. No A can be sent, the peer's token is unknown: the own

@@ -56,7 +56,7 @@ enum smcr_versions {
 
 /** All times in microseconds. Zero in a field means the default in parentheses. */
 struct smcr_config {
-	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* PEER-1..3: instance ID and a MAC, fixed for life */
+	uint8_t peer_id[SMCR_PEER_ID_LEN]; /* instance ID and a MAC (PEER-1), for life (PEER-3) */
 	enum smcr_dialect_policy dialect;
 	enum smcr_versions versions;
 	/** UEIDs: with at least one, and an IPv4 GID, version 2 is offered and taken, unless the
@@ -81,10 +81,10 @@ struct smcr_config {
 	/** After our Decline during the links' setup: how long a Decline of the peer's that crosses
 	 *  it is waited for (1 s). A later one reaches our program as data. */
 	uint64_t decline_grace;
-	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s) */
+	uint64_t llc_fc_timeout; /* LLC answer in first contact (10 s: ERR-16) */
 	uint64_t llc_timeout;    /* LLC answer in an established group (4 s) */
 	/** First contact, before the point of no return: an LLC SEND without completion for this
-	 * long counts as failed (ERR-17/18), so that a dead RoCE path costs little. The client
+	 * long counts as failed (ERR-17, ERR-18), so that a dead RoCE path costs little. The client
 	 * waits longer, so that Declines do not cross. (1 s server, 1.5 s client) */
 	uint64_t fc_send_timeout_server;
 	uint64_t fc_send_timeout_client;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections move between links (RFC 7609 2.3, 4.6; requirements FO-1..14).
+ * Connections move between links (RFC 7609 2.3, 4.6; group FO of the requirements; GEN-8).
  *
  * Each side moves what it writes itself, on its own choice of link (FO-2). A connection that moves
  * (`tx.moving`) posts nothing until whatever it has posted on the old link is back, completed or
@@ -113,7 +113,8 @@ static void count_move(struct smcr_conn *conn)
 	conn->tx.timed_since = 0; /* the wait for another link says nothing about this one */
 }
 
-/** The list described at the top. */
+/** The list described at the top. It is the same whether a link has failed or an operator moves the
+ *  connection (FO-11). */
 static void post_move(struct smcr_conn *conn)
 {
 	struct smcr_wr wr[1 + SMCR_MAX_WRITES + 1];

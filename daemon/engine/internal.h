@@ -17,7 +17,7 @@
  *                  begin
  *   deletion.h     how far the deletion of a link is
  *   tx.c, rx.c, cdc.c, close.c, urgent.c  the data path of a connection: data.h
- *   cursor.c       position arithmetic (CDC-7..9)
+ *   cursor.c       position arithmetic
  *   failover.c     connections move between links (FO)
  *   keepalive.c    probes of what is idle (4.5.3)
  *   path_mtu.c     do full-size packets pass?   drain.c        RNICs that are taken out of use

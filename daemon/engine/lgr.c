@@ -40,6 +40,7 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
 }
 
+/* FO-13, GEN-5: without the group they are reset, none goes back to IP. */
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
@@ -66,6 +67,7 @@ static void on_end_work(struct smcr_engine *engine, void *arg)
 	smcr_clc_release_held(held, path_dead);
 }
 
+/* LG-1: roles, peer and VLAN (LG-2) are the group's; no link has others. */
 int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
 		 const uint8_t peer_id[SMCR_PEER_ID_LEN], uint16_t vlan,
 		 const struct smcr_prefix *prefix, struct smcr_lgr **ret_lgr)

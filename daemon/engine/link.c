@@ -93,6 +93,7 @@ static uint8_t next_number(struct smcr_lgr *lgr)
 	return lgr->last_link_number;
 }
 
+/** LG-1: each link has access to all RMBs of the group. */
 static int register_slabs(struct smcr_link *link)
 {
 	struct smcr_slab *slab;
@@ -544,6 +545,7 @@ void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)
 
 /* ---- failure ---- */
 
+/* FO-1. Whose connections move, and who is told, is decided by on_fail_work(). */
 void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format, ...)
 {
 	struct smcr_engine *engine = link->lgr->engine;

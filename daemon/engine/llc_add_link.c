@@ -57,8 +57,8 @@ static void rtokens_wrong(struct smcr_link *carrier)
 /* ---- server: ADD LINK goes out ---- */
 
 /**
- * ADDL-1, LG-9: all links but the first come from here. What runs on the others goes on meanwhile
- * (ADDL-13).
+ * ADDL-1, LG-9: all links of a server but the first come from here. What runs on the others goes on
+ * meanwhile (ADDL-13).
  *
  * With one RNIC on either side the client refuses, and the group has one link. It is asked all the
  * same: a deployed client of version 2 waits three seconds for the question, whatever its release,

@@ -16,13 +16,14 @@ enum column {
 };
 
 /*
- * The matrix. Requests of the server reach the client while an exchange is in progress only after
- * the server has given it up (SER-7): then the half-built link goes, and the request is handled.
- * The client answers DELETE LINK of the server at once, so that nothing is in progress after it;
- * while it waits for one that it has asked for, the server may do whatever it had begun. CONFIRM
- * RKEY of either side is independent of one of the other (SER-3). A notice (ADD LINK of the client)
- * leaves a mark that is looked at when nothing is in progress: that is as good as the queue, and
- * during ADD LINK the mark finds nothing to add if the exchange was the answer.
+ * The matrix. TEST LINK and a notice are handled at any time (SER-1). Requests of the server reach
+ * the client while an exchange is in progress only after the server has given it up (SER-7): then
+ * the half-built link goes, and the request is handled. The client answers DELETE LINK of the
+ * server at once, so that nothing is in progress after it; while it waits for one that it has asked
+ * for, the server may do whatever it had begun. CONFIRM RKEY of either side is independent of one
+ * of the other (SER-3). A notice (ADD LINK of the client) leaves a mark that is looked at when
+ * nothing is in progress: that is as good as the queue, and during ADD LINK the mark finds nothing
+ * to add if the exchange was the answer.
  */
 static const struct {
 	uint8_t type;
@@ -71,7 +72,7 @@ enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct 
 {
 	enum column column = in_progress(lgr->llc);
 	bool all = msg->type == SMCR_LLC_DELETE_LINK && msg->delete_link.all;
-	if (column == NOTHING || all) /* DELETE LINK of all ends everything at once */
+	if (column == NOTHING || all) /* DELETE LINK of all ends everything at once (SER-1) */
 		return SMCR_HANDLE;
 	if (smcr_lgr_is_v2(lgr) && lgr->role == SMCR_ROLE_SERVER && is_rkey(msg))
 		return SMCR_HANDLE;

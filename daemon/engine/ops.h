@@ -132,8 +132,8 @@ struct smcr_rdma_ops {
 	int (*mem_discard)(void *ctx, void *addr, size_t len);
 
 	/**
-	 * A PD (one a link, A18) and an RC QP in INIT with receive buffers posted, each of at least
-	 * `recv_len` bytes: SMCR_LLC_LEN, or SMCR_LLC_V2_MAX_LEN in a group of version 2.
+	 * A PD (one a link: LG-15, A18) and an RC QP in INIT with receive buffers posted, each of
+	 * at least `recv_len` bytes: SMCR_LLC_LEN, or SMCR_LLC_V2_MAX_LEN in a group of version 2.
 	 * `link_ref` names it in smcr_engine_recv() and smcr_engine_send_done().
 	 */
 	int (*qp_create)(void *ctx, uint32_t device_id, uint64_t link_ref, uint32_t send_depth,

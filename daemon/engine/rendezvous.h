@@ -32,7 +32,7 @@ enum smcr_rv_step {
 	SMCR_RV_DECLINED,
 };
 
-/** May a Decline be sent at this point? (ERR-3..5, ERR-7, ERR-8) */
+/** May a Decline be sent at this point? (ERR-3, ERR-4, ERR-5, ERR-7, ERR-8) */
 enum smcr_decline_window {
 	SMCR_DECLINE_NOW,
 	SMCR_DECLINE_LATER, /* in place of the next own CLC message (no chasing) */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The own element: what the peer wrote, and telling it what was read (RFC 7609 4.2, 4.4, 4.5.1;
- * RMB-2..5, WIN-1..4). */
+/* The own element: what the peer wrote (RMB-2), and telling it what was read (RFC 7609 4.2, 4.4,
+ * 4.5.1). The engine writes into the element in smcr_rx_prepare() only (RMB-4). */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -11,6 +11,7 @@
 /* A private value (section 4.2); the same letters as elsewhere. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 
+/* RMB-3, before the element is announced. */
 void smcr_rx_prepare(struct smcr_conn *conn)
 {
 	struct smcr_element *element = &conn->rx.element;
@@ -32,6 +33,7 @@ void smcr_rx_settle(struct smcr_conn *conn)
 		element->slab->dirty[element->index - 1] = (uint32_t)end;
 }
 
+/* RMB-5. */
 bool smcr_rx_eye_catcher_ok(const struct smcr_conn *conn)
 {
 	if (conn->rx.usable == conn->rx.element.size)

@@ -276,6 +276,7 @@ static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, 
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
 	smcr_timer_init(&slab->sweep, on_sweep, slab);
+	/* It is this group's alone (PLG-3). */
 	int rc = allocate(slab, bsize, least, last);
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);

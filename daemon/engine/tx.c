@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Writing into the peer's element (RFC 7609 sections 4.5, 4.7; CDC-6, 10, 11, 17; DATA). */
+/* Writing into the peer's element (RFC 7609 sections 4.5, 4.7; CDC-17; sequences: DATA). */
 #include <assert.h>
 #include <errno.h>
 
@@ -37,6 +37,8 @@ bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
 	return smcr_tx_link_room(conn, n);
 }
 
+/* RMB-11: whatever the peer says, positions become offsets inside its element here. CDC-11: what
+ * crosses the end of a buffer is two writes. */
 size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_t to,
 			    struct smcr_wr *wr, struct smcr_tx_entry *entries)
 {
@@ -68,6 +70,7 @@ size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_
 	return n;
 }
 
+/* CDC-10: never beyond the window. */
 uint64_t smcr_tx_limit(const struct smcr_conn *conn)
 {
 	if (conn->tx.held_back)
@@ -246,6 +249,7 @@ static void count_request(struct smcr_conn *conn, size_t n)
 	stats->full += full;
 }
 
+/* DATA-7: send() of the program may return after this. */
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 {
 	if (!n || !smcr_conn_usable(conn) || conn->app_shutdown)

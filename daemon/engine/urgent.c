@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Urgent data (RFC 7609 4.7.5, 4.7.6, A.4; URG-1..7).
+ * Urgent data (RFC 7609 4.7.5, 4.7.6, A.4; group URG of the requirements).
  *
  * The writer says P from the moment the program has handed the urgent byte over, also if the send
- * buffer has no room for it yet, and U in the CDC whose producer position is one past it (A26). It
- * writes nothing beyond until the peer's consumer position has got there: one urgent byte at a
- * time.
+ * buffer has no room for it yet, and U in the CDC whose producer position is one past it (URG-1,
+ * A26). It writes nothing beyond until the peer's consumer position has got there: one urgent byte
+ * at a time.
  *
  * How long P and U stay set once they were told depends on the dialect. RFC: until the next normal
  * data, in every CDC (CDC-4, URG-7). Deployed: in one CDC, as peers that speak it do. Such a reader

@@ -3,9 +3,9 @@
  * @file outbox.h
  * Send requests of a queue pair that are collected for a moment and posted together. Many
  * connections that have a little to send make one list, in which all RDMA writes come before the
- * CDC messages that announce them. Requests of one kind are often of one length, and the software
- * RNIC sends packets of one length as one datagram (UDP segmentation offload); a hardware RNIC has
- * to be told of the list only once.
+ * CDC messages that announce them (CDC-6). Requests of one kind are often of one length, and the
+ * software RNIC sends packets of one length as one datagram (UDP segmentation offload); a hardware
+ * RNIC has to be told of the list only once.
  *
  * An RDMA write may pass the CDC messages behind other writes, as nobody looks at its bytes before
  * its own CDC. It never passes a SEND that has no write before it: LLC messages, and the failover

@@ -75,6 +75,7 @@ static int write_instance(const char *path, uint16_t instance)
 	return r;
 }
 
+/* PEER-2. */
 static uint16_t remembered_instance(const char *socket_path)
 {
 	char path[PATH_MAX];

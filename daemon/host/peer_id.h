@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file peer_id.h
- * The peer ID of this instance (RFC 7609 A.2.1, 2.2.4; PEER-1..3).
+ * The peer ID of this instance (RFC 7609 A.2.1, 2.2.4; PEER-1, PEER-2, PEER-3).
  */
 #ifndef SMCRD_HOST_PEER_ID_H
 #define SMCRD_HOST_PEER_ID_H

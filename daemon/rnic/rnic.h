@@ -3,8 +3,9 @@
  * @file rnic.h
  * RDMA devices behind one interface: `soft` (RoCEv2 RC in user space) and `verbs` (libibverbs).
  *
- * The shape is libibverbs': protection domains, memory regions, reliable-connected queue pairs,
- * work requests, work completions. An rnic knows neither the SMC-R engine nor clients.
+ * The shape is libibverbs': protection domains, memory regions, reliable-connected queue pairs (no
+ * other kind: GEN-2), work requests, work completions. An rnic knows neither the SMC-R engine nor
+ * clients.
  *
  * Thread rules: everything belonging to one rnic is called from its event loop's thread. Completion
  * and event callbacks run from the event loop, never from inside a call made by the user, but for

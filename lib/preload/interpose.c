@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that programs call instead of the C library's, but for those that move data
+ * The functions that programs call instead of the C library's (GEN-1), but for those that move data
  * (data_names.c), those that descriptors come and go with (descriptors.c), and those that start
  * programs (exec.c).
  *
- * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success.
+ * Each keeps the C library's contract: -1 and errno on failure, errno untouched on success. What it
+ * does with a pair end is what it does with a TCP socket (SOCK-1).
  */
 #include <errno.h>
 #include <stdarg.h>

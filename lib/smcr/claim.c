@@ -19,6 +19,7 @@ static uint32_t flags_of(enum pre_policy policy)
 	return policy == PRE_REQUIRE ? IPC_CLAIM_REQUIRED : 0;
 }
 
+/* SOCK-5. */
 enum pre_claim pre_claim(int fd, enum pre_policy policy)
 {
 	switch (set_claim(fd, 1, flags_of(policy))) {
@@ -66,6 +67,7 @@ static int get_private(int fd, int name, int *ret_value)
 	return 0;
 }
 
+/* SOCK-5. */
 int pre_negotiated(int fd)
 {
 	int value;

@@ -4,7 +4,7 @@
  * What kind of descriptor is this: a TCP socket, one end of a pair of smcrd's, or neither.
  *
  * All of it is asked from the kernel each time, so that it holds after dup, fork, exec and
- * descriptor passing as well.
+ * descriptor passing as well (GEN-9): the connection ends when the last copy of its end is closed.
  */
 #ifndef SMCRD_LIB_SMCR_PAIR_H
 #define SMCRD_LIB_SMCR_PAIR_H

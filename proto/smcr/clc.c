@@ -28,7 +28,7 @@ int smcr_clc_peek_length(const uint8_t *buf, size_t len)
 	if (len < SMCR_CLC_HEADER_LEN)
 		return -EAGAIN;
 	uint16_t length = get_be16(buf + 5);
-	if (get_be32(buf) != SMCR_EYE_CATCHER || !length_fits_type(buf, length))
+	if (get_be32(buf) != SMCR_EYE_CATCHER || !length_fits_type(buf, length)) /* CLC-2 */
 		return -EBADMSG;
 	return length;
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file clc.h
- * Connection Layer Control messages: version 1 (RFC 7609 3.2, A.2; CLC-1..17) and version 2 of
- * SMC-R as deployed peers speak it (docs/version-2.md). SMC-D is recognised in a Proposal and
- * skipped; its Accept and Confirm, with an eye catcher of their own, are parsing errors: nobody
- * offers it here.
+ * Connection Layer Control messages: version 1 (RFC 7609 3.2, A.2; CLC-1)
+ * and version 2 of SMC-R as deployed peers speak it (docs/version-2.md). SMC-D is recognised in a
+ * Proposal and skipped; its Accept and Confirm, with an eye catcher of their own, are parsing
+ * errors: nobody offers it here.
  *
  * One set of structures serves both versions. What version 2 adds is zero in version 1, and version
  * 0 in a structure to be encoded means 1. Of a received message `version` is 0, 1 or 2: higher ones
@@ -81,7 +81,7 @@ struct smcr_clc_proposal_v2 {
 };
 
 /**
- * Client to server: what the client is and where (A.2.2, CLC-5..7).
+ * Client to server: what the client is and where (A.2.2, CLC-5, CLC-6, CLC-7).
  *
  * A client that offers version 2 fills peer ID, GID and MAC even if it does not offer version 1:
  * deployed servers connect their QP to this MAC and to v2.gid. A server must accept zeros there: a

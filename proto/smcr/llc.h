@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file llc.h
- * Link Layer Control messages: version 1, 44-byte SENDs (RFC 7609 3.3, A.3; LLC-1..8) in both
+ * Link Layer Control messages: version 1, 44-byte SENDs (RFC 7609 3.3, A.3; LLC-1) in both
  * dialects, and version 2 (docs/version-2.md). The dialect matters for ADD LINK only; version 2 has
  * the deployed one. Reserved bytes are sent 0 and ignored.
  *

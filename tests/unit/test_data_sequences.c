@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The sequences of RFC 7609 4.7 as docs/requirements give them (section 17), E = 10000: A and B are
- * two connections of the engine, each the other's peer. Every write, cursor, flag and the absence
- * of CDCs is checked. */
+/* The sequences of RFC 7609 4.7 (requirements.tsv, group DATA), E = 10000: A and B are two
+ * connections of the engine, each the other's peer. Every write, cursor, flag and the absence of
+ * CDCs is checked. */
 #include "tests/lib/connfix.h"
 #include "tests/lib/proves.h"
 

@@ -535,6 +535,7 @@ static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *soc
 
 /* ---- client */
 
+/* SOCK-5: the claim asks for the option, the program's own calls do not see it. */
 static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
@@ -594,6 +595,7 @@ static __always_inline bool has_fastopen(struct bpf_sock_ops *ctx)
 	return bpf_load_hdr_opt(ctx, found, sizeof(found), 0) > 0;
 }
 
+/* TCPO-2: each SYN, also one that is repeated. */
 static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
@@ -618,7 +620,7 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 	if (!sock || !(sock->flags & SMCR_SOCK_CLAIMED))
 		return;
 	__u32 reason = sock->reason;
-	if (sock->flags & SMCR_SOCK_SENT)
+	if (sock->flags & SMCR_SOCK_SENT) /* TCPO-5, by the peer's own packet (TCPO-6) */
 		reason = has_option(ctx, 0) ? 0 : SMCR_REASON_PEER_NO_SMC;
 	else if (!reason)
 		reason = SMCR_REASON_INTERNAL;
@@ -815,7 +817,8 @@ static __always_inline bool is_repeated(struct bpf_sock_ops *ctx)
 	return bpf_getsockopt(ctx, SOL_TCP, TCP_BPF_SYN_MAC, header, sizeof(header)) == -ENOENT;
 }
 
-/* What the SYN-ACK says, decided once a request. @return 0: the option, or why not */
+/* What the SYN-ACK says, decided once a request; the option only if the SYN had it (TCPO-3).
+ * @return 0: the option, or why not */
 static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool count)
 {
 	__u32 *before = bpf_map_lookup_elem(&answers, &cookie);
@@ -1006,7 +1009,7 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
  * a client's own socket. */
 static __always_inline void on_hdr_opt_len(struct bpf_sock_ops *ctx)
 {
-	if (!(ctx->skb_tcp_flags & TCPHDR_SYN))
+	if (!(ctx->skb_tcp_flags & TCPHDR_SYN)) /* no ACK has it (TCPO-4) */
 		return;
 	if (ctx->is_fullsock)
 		reserve_in_syn(ctx);
