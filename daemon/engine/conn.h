@@ -23,21 +23,6 @@ enum smcr_conn_phase {
 	SMCR_PHASE_GONE,       /* outcome told; being freed */
 };
 
-/** RFC 7609 4.8; requirements.tsv, groups CLOSE and ABORT: the states of a connection. */
-enum smcr_conn_state {
-	SMCR_STATE_INIT, /* rendezvous */
-	SMCR_STATE_ACTIVE,
-	SMCR_STATE_PEER_CLOSE_WAIT_1,
-	SMCR_STATE_PEER_CLOSE_WAIT_2,
-	SMCR_STATE_APP_CLOSE_WAIT_1,
-	SMCR_STATE_APP_CLOSE_WAIT_2,
-	SMCR_STATE_APP_FIN_CLOSE_WAIT,
-	SMCR_STATE_PEER_FIN_CLOSE_WAIT,
-	SMCR_STATE_PEER_ABORT_WAIT,
-	SMCR_STATE_PROCESS_ABORT, /* the peer aborted; own A is on its way (Figure 23) */
-	SMCR_STATE_CLOSED,        /* over; kept until no request is outstanding */
-};
-
 /** What client and server agree on for a connection, and in first contact for its group. */
 struct smcr_agreed {
 	uint8_t version; /* 0: not known yet */

@@ -22,13 +22,6 @@ struct smcr_lgr;
 #define SMCR_LINK_LLC_WAIT  16 /* LLC messages that may wait for room in a send queue */
 #define SMCR_LINK_MIN_DEPTH 64 /* of a send queue */
 
-enum smcr_link_state {
-	SMCR_LINK_ACTIVATING, /* being set up; carries LLC of its own setup only */
-	SMCR_LINK_ACTIVE,
-	SMCR_LINK_DEACTIVATING, /* DELETE LINK under way: nothing new on it */
-	SMCR_LINK_FAILED,       /* unusable; kept until the peer agrees that it is gone (DELL-7) */
-};
-
 /** What operators know of a link. */
 enum smcr_told {
 	SMCR_TOLD_NOTHING,

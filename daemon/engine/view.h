@@ -8,6 +8,29 @@
 
 #include "daemon/engine/engine.h"
 
+/** The states of a link. */
+enum smcr_link_state {
+	SMCR_LINK_ACTIVATING, /* being set up; carries LLC of its own setup only */
+	SMCR_LINK_ACTIVE,
+	SMCR_LINK_DEACTIVATING, /* DELETE LINK under way: nothing new on it */
+	SMCR_LINK_FAILED,       /* unusable; kept until the peer agrees that it is gone (DELL-7) */
+};
+
+/** The states of a connection (RFC 7609 4.8; requirements.tsv, groups CLOSE and ABORT). */
+enum smcr_conn_state {
+	SMCR_STATE_INIT, /* rendezvous */
+	SMCR_STATE_ACTIVE,
+	SMCR_STATE_PEER_CLOSE_WAIT_1,
+	SMCR_STATE_PEER_CLOSE_WAIT_2,
+	SMCR_STATE_APP_CLOSE_WAIT_1,
+	SMCR_STATE_APP_CLOSE_WAIT_2,
+	SMCR_STATE_APP_FIN_CLOSE_WAIT,
+	SMCR_STATE_PEER_FIN_CLOSE_WAIT,
+	SMCR_STATE_PEER_ABORT_WAIT,
+	SMCR_STATE_PROCESS_ABORT, /* the peer aborted; own A is on its way (Figure 23) */
+	SMCR_STATE_CLOSED,        /* over; kept until no request is outstanding */
+};
+
 /** Names as `smcrctl` prints them; static storage; never NULL. */
 const char *smcr_conn_state_name(int state); /* "active", "peer-close-wait-1", .. (RFC 7609 4.8) */
 const char *smcr_link_state_name(int state); /* activating active deactivating failed */

@@ -436,6 +436,86 @@ void pair_fail_link(struct pair *pair, int side, uint8_t number)
 	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "made to fail");
 }
 
+void pair_qp_fails(struct pair *pair, int side, uint8_t number)
+{
+	uint64_t ref = pair_link_ref(pair, side, number);
+	smcr_engine_qp_failed(pair->side[side].engine, ref, "made to fail");
+}
+
+void pair_add_link(struct pair *pair, int side)
+{
+	uint64_t id;
+	const struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
+					      .lgr = pair_lgr_view(pair, side).id };
+	if (smcr_engine_command(pair->side[side].engine, &command, &id))
+		pair_violation("a link cannot be asked for");
+}
+
+/* ---- what operators see ---- */
+
+static bool first_lgr(void *arg, const struct smcr_lgr_view *view)
+{
+	*(struct smcr_lgr_view *)arg = *view;
+	return false;
+}
+
+struct smcr_lgr_view pair_lgr_view(struct pair *pair, int side)
+{
+	struct smcr_lgr_view view;
+	if (smcr_engine_walk_lgrs(pair->side[side].engine, 0, first_lgr, &view))
+		pair_violation("side %d has no link group", side);
+	return view;
+}
+
+/** A link that is looked for by its number. */
+struct sought {
+	uint8_t number;
+	bool found;
+	struct smcr_link_view view;
+};
+
+static void seek_link(void *arg, const struct smcr_link_view *view)
+{
+	struct sought *sought = arg;
+	if (view->number == sought->number && !sought->found) {
+		sought->view = *view;
+		sought->found = true;
+	}
+}
+
+struct smcr_link_view pair_link_view(struct pair *pair, int side, uint8_t number)
+{
+	struct sought sought = { .number = number };
+	smcr_engine_each_link(pair->side[side].engine, seek_link, &sought);
+	if (!sought.found)
+		pair_violation("side %d has no link %u", side, number);
+	return sought.view;
+}
+
+struct smcr_engine_view pair_engine_view(struct pair *pair, int side)
+{
+	struct smcr_engine_view view;
+	smcr_engine_get_view(pair->side[side].engine, &view);
+	return view;
+}
+
+struct smcr_conn_view pair_conn_view(struct pair *pair, int conn, int side)
+{
+	struct smcr_conn_view view;
+	if (!pair_end(pair, conn, side)->smc)
+		pair_violation("side %d has no connection %d", side, conn);
+	smcr_conn_get_view(pair_end(pair, conn, side)->smc, &view);
+	return view;
+}
+
+uint64_t pair_link_ref(struct pair *pair, int side, uint8_t number)
+{
+	const struct smcr_link *link = pair_link(pair, side, number);
+	if (!link)
+		pair_violation("side %d has no link %u", side, number);
+	return link->ref;
+}
+
 /* ---- data ---- */
 
 static uint8_t pattern(size_t i, uint8_t seed)

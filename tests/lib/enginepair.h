@@ -192,6 +192,22 @@ void pair_inject_clc_raw(struct pair *pair, int conn, int from, const void *data
 /** The QP of a link completes what is outstanding with an error. */
 void pair_fail_link(struct pair *pair, int side, uint8_t link);
 
+/** The host tells the engine that the queue pair of a link has failed. */
+void pair_qp_fails(struct pair *pair, int side, uint8_t link);
+/** An operator asks for another link of the first group. */
+void pair_add_link(struct pair *pair, int side);
+
+/* What operators see. */
+/** Of the first group, which there has to be. */
+struct smcr_lgr_view pair_lgr_view(struct pair *pair, int side);
+/** Of the link of that number, which there has to be. */
+struct smcr_link_view pair_link_view(struct pair *pair, int side, uint8_t number);
+struct smcr_engine_view pair_engine_view(struct pair *pair, int side);
+struct smcr_conn_view pair_conn_view(struct pair *pair, int conn, int side);
+/** By what name the engine gave its host the queue pair of that link. */
+uint64_t pair_link_ref(struct pair *pair, int side, uint8_t number);
+
+/* The engine's own: whether there is one; what is in it is for tests of that. */
 struct smcr_lgr *pair_lgr(struct pair *pair, int side); /* the first one, or NULL */
 struct smcr_link *pair_link(struct pair *pair, int side, uint8_t number);
 struct pair_end *pair_end(struct pair *pair, int conn, int side);

@@ -114,7 +114,7 @@ static uint32_t have_group(struct fixture *fixture)
 	side->on_command_done = on_done;
 	side->on_command_ctx = fixture;
 	fixture->control.engine = side->engine;
-	return pair_lgr(fixture->pair, PAIR_SERVER)->id;
+	return pair_lgr_view(fixture->pair, PAIR_SERVER).id;
 }
 
 static const struct clients_asker nobody = { .request = 1,

@@ -263,15 +263,15 @@ static void a_link_is_told_once(void **state)
 	give(&sink, fix, llc, sizeof(llc), true); /* not wanted */
 	size_t n = next_record(&reader);
 	assert_true(capture_link_take(record, n, &link));
-	const struct smcr_link *real = pair_link(fix->pair, PAIR_SERVER, 1);
+	const struct smcr_link_view real = pair_link_view(fix->pair, PAIR_SERVER, 1);
 	assert_int_equal(link.link, LINK_REF);
 	assert_int_equal(link.group, 1);
 	assert_int_equal(link.number, 1);
-	assert_int_equal(link.local.qpn, real->qpn);
-	assert_int_equal(link.peer.qpn, real->peer_qpn);
-	assert_memory_equal(link.local.gid, real->local_gid, 16);
-	assert_memory_equal(link.peer.mac, real->peer_mac, 6);
-	assert_string_equal(link.name, real->device_name);
+	assert_int_equal(link.local.qpn, real.local_qpn);
+	assert_int_equal(link.peer.qpn, real.peer_qpn);
+	assert_memory_equal(link.local.gid, real.local_gid, 16);
+	assert_memory_equal(link.peer.mac, real.peer_mac, 6);
+	assert_string_equal(link.name, real.device_name);
 	struct taken taken = next_message(&reader);
 	assert_int_equal(taken.message.flags, CAPTURE_SENT);
 	assert_int_equal(taken.message.length, 44);

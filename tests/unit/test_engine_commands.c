@@ -19,7 +19,7 @@
 static int start(struct pair *pair, int side, struct smcr_command command, uint64_t *ret_id)
 {
 	if (!command.lgr)
-		command.lgr = pair_lgr(pair, side)->id;
+		command.lgr = pair_lgr_view(pair, side).id;
 	return smcr_engine_command(pair->side[side].engine, &command, ret_id);
 }
 
@@ -70,7 +70,9 @@ static void a_link_is_deleted(void **state)
 			TRIES("side %d, orderly %d", side, orderly);
 			int c[4];
 			struct pair *pair = loaded(c);
-			pair->side[S].engine->config.add_link_retry = SECOND;
+			struct smcr_config config = pair_config(S);
+			config.add_link_retry = SECOND;
+			smcr_engine_configure(pair->side[S].engine, &config);
 			struct smcr_command delete = link_command(SMCR_COMMAND_LINK_DELETE, 1);
 			delete.orderly = orderly;
 			struct smcr_command_result result = command(pair, side, delete);
@@ -186,8 +188,8 @@ static void an_orderly_request_may_be_delayed(void **state)
 	assert_int_equal(start(pair, C, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
 	pair_run(pair, 4500000);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
-	assert_int_equal(pair_link(pair, C, 2)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 2).state, SMCR_LINK_ACTIVE);
 	pair->side[S].hold_completions = false;
 	pair_pump(pair);
 	assert_null(pair_link(pair, C, 1));
@@ -237,9 +239,9 @@ static void a_link_is_added(void **state)
 		pair_clear_log(pair);
 		result = command(pair, side, add);
 		assert_int_equal(result.error, 0);
-		assert_int_equal(pair_link(pair, !side, result.link)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, !side, result.link).state, SMCR_LINK_ACTIVE);
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false), side == C);
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+		assert_string_equal(pair_lgr_view(pair, S).type, "symmetric");
 		result = command(pair, side, add);
 		assert_int_equal(result.error, -ENODEV);
 		pair_lgr(pair, side)->max_links = 2;
@@ -251,6 +253,14 @@ static void a_link_is_added(void **state)
 	PROVES("ADDL-14 ADDL-15 LG-8");
 }
 
+/** So long a side waits for answers of LLC. */
+static void wait_for_answers(struct pair *pair, int side, uint64_t us)
+{
+	struct smcr_config config = pair_config(side);
+	config.llc_timeout = us;
+	smcr_engine_configure(pair->side[side].engine, &config);
+}
+
 /** Nothing comes of it: the client says so, and that it has asked; the server what has failed. */
 static void outcomes_that_do_not_come(void **state)
 {
@@ -260,8 +270,8 @@ static void outcomes_that_do_not_come(void **state)
 	struct pair *pair = loaded(c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
-	pair->side[S].engine->config.llc_timeout = 60 * SECOND;
-	pair->side[C].engine->config.llc_timeout = 60 * SECOND;
+	wait_for_answers(pair, S, 60 * SECOND);
+	wait_for_answers(pair, C, 60 * SECOND);
 	assert_int_equal(start(pair, C, link_command(SMCR_COMMAND_LINK_DELETE, 2), &id), 0);
 	pair_run(pair, 9900000);
 	assert_int_equal(pair->side[C].commands_done, 0);
@@ -276,7 +286,7 @@ static void outcomes_that_do_not_come(void **state)
 	pair_free(pair);
 	pair = loaded(c);
 	pair_set_pick(pair, &pick);
-	pair->side[S].engine->config.llc_timeout = 60 * SECOND;
+	wait_for_answers(pair, S, 60 * SECOND);
 	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_DELETE, 1), &id), 0);
 	pair_run(pair, 11 * SECOND);
 	assert_int_equal(pair->side[S].command_result.error, -ETIMEDOUT);
@@ -333,7 +343,7 @@ static void a_link_is_tested(void **state)
 
 static unsigned int on_link(struct pair *pair, int side, uint8_t number)
 {
-	return pair_link(pair, side, number)->num_conns;
+	return pair_link_view(pair, side, number).num_conns;
 }
 
 static void own_writes_move(void **state)
@@ -428,7 +438,9 @@ static void moves_are_waited_for(void **state)
 				(void)command(pair, side,
 					      (struct smcr_command){ .type = SMCR_COMMAND_FAILOVER,
 								     .to = 1 });
-				pair_link(pair, side, 2)->disabled = i == 3;
+				if (i == 3)
+					(void)command(pair, side,
+						      link_command(SMCR_COMMAND_LINK_DISABLE, 2));
 			}
 			pair->side[side].commands_done = 0;
 			pair->side[side].hold_completions = true;
@@ -569,7 +581,7 @@ static void what_makes_no_sense(void **state)
 		assert_int_equal(start(pair, S, rows[i].command, &id), rows[i].error);
 	}
 	assert_int_equal(id, 0);
-	smcr_link_fail(pair_link(pair, S, 2), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, 2);
 	assert_int_equal(start(pair, S, link_command(SMCR_COMMAND_LINK_TEST, 2), &id), -EBUSY);
 	pair_pump(pair);
 	pair_free(pair);

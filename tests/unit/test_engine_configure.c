@@ -31,10 +31,7 @@ static void what_is_there_stays(void **state)
 	int c;
 	(void)state;
 	struct pair *pair = pair_grouped(2, &c);
-	struct smcr_engine *engine = pair->side[S].engine;
 	struct smcr_config config = pair_config(S);
-	uint8_t peer_id[SMCR_PEER_ID_LEN];
-	memcpy(peer_id, engine->config.peer_id, sizeof(peer_id));
 	config.max_links = 2;
 	config.bsize = config.bsize_min = 2;
 	config.dialect = SMCR_DIALECT_FORCE_DEPLOYED;
@@ -43,17 +40,20 @@ static void what_is_there_stays(void **state)
 	config.retry_ms = 5000;
 	config.retry_alternative_ms = 700;
 	memset(config.peer_id, 7, sizeof(config.peer_id));
-	uint8_t max_links = pair_lgr(pair, S)->max_links;
+	uint8_t max_links = pair_lgr_view(pair, S).max_links;
 	configure(pair, S, &config);
-	assert_memory_equal(engine->config.peer_id, peer_id, sizeof(peer_id));
-	assert_int_equal(pair_lgr(pair, S)->max_links, max_links);
+	assert_int_equal(pair_lgr_view(pair, S).max_links, max_links);
 	for (uint8_t number = 1; number <= 2; number++)
-		assert_int_equal(pair_link(pair, S, number)->retry_ms, 700);
+		assert_int_equal(pair_retry_ms(pair, S, number), 700);
 	assert_int_equal(pair->side[S].events[SMCR_EVENT_LINK_FAILED], 0);
 	for (int i = 0; i < 10; i++) {
 		pair_exchange(pair, c);
 		pair_run(pair, SECOND);
 	}
+	const struct smcr_config first = pair_config(S);
+	(void)pair_connected(pair); /* with the peer ID that it had */
+	assert_memory_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.peer_id,
+			    first.peer_id, SMCR_PEER_ID_LEN);
 	pair_close(pair, c);
 	pair_free(pair);
 }
@@ -65,7 +65,7 @@ static void less_memory_concerns_new_buffers(void **state)
 	(void)state;
 	struct pair *pair = pair_grouped(1, &c);
 	struct smcr_config config = pair_config(S);
-	uint64_t before = pair->side[S].engine->config.memory_budget;
+	uint64_t before = pair_engine_view(pair, S).memory_budget;
 	config.memory_budget = 1;
 	configure(pair, S, &config);
 	pair_exchange(pair, c);
@@ -129,7 +129,7 @@ static void groups_go_by_the_new_idle_time(void **state)
 static void hold_confirm(struct pair *pair, int *c)
 {
 	*c = pair_connect(pair, C);
-	while (!pair_lgr(pair, S) || pair_lgr(pair, S)->llc->step != SMCR_LLC_S_CONFIRM_FIRST)
+	while (!pair_count_clc(pair, C, SMCR_CLC_CONFIRM)) /* CONFIRM LINK is on its way then */
 		assert_true(pair_step(pair));
 }
 
@@ -147,7 +147,7 @@ static void a_first_contact_under_way_keeps_its_dialect(void **state)
 	pair_pump(pair);
 	pair_run(pair, SECOND);
 	assert_true(pair_both_established(pair, c));
-	assert_int_equal(pair_lgr(pair, S)->dialect, pair_lgr(pair, C)->dialect);
+	assert_int_equal(pair_lgr_view(pair, S).dialect, pair_lgr_view(pair, C).dialect);
 	pair_exchange(pair, c);
 	pair_free(pair);
 }

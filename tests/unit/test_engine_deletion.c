@@ -30,7 +30,7 @@ static void dead_at_once_gone_by_agreement(void **state)
 	pair_clear_log(pair);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
-	assert_int_equal(pair_link(pair, C, 1)->num_conns, 2);
+	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 2);
 	pair_fail_link(pair, C, 1);
 	pair_pump(pair);
 	assert_true(pick.seen > 0); /* the server's order is on its way */
@@ -39,7 +39,7 @@ static void dead_at_once_gone_by_agreement(void **state)
 	assert_int_equal(dead->num_conns, 0);
 	assert_non_null(dead->qp);
 	for (int i = 0; i < 4; i++) /* CDCs of the server are held behind its order */
-		assert_int_equal(pair_end(pair, c[i], C)->smc->tx.link->number, 2);
+		assert_int_equal(pair_conn_view(pair, c[i], C).link_number, 2);
 	const struct smcr_llc_delete_link *request =
 		&pair_last_llc(pair, C, SMCR_LLC_DELETE_LINK, false)->llc.delete_link;
 	assert_int_equal(request->link_number, 1);
@@ -51,7 +51,7 @@ static void dead_at_once_gone_by_agreement(void **state)
 	pair_run(pair, SECOND);
 	assert_null(pair_link(pair, C, 1));
 	assert_null(pair_link(pair, S, 1));
-	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE); /* a new number */
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE); /* a new number */
 	for (int i = 0; i < 4; i++) {
 		pair_exchange(pair, c[i]);
 		assert_int_equal(pair_end(pair, c[i], C)->reset, 0);
@@ -111,13 +111,13 @@ static void transfers_go_on(void **state)
 			uint64_t id;
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			int c = pair_connected(pair);
-			uint8_t used = pair_end(pair, c, side)->smc->tx.link->number;
+			uint8_t used = pair_conn_view(pair, c, side).link_number;
 			pair_send(pair, c, S, 9000, 1);
 			pair_send(pair, c, C, 9000, 2);
 			for (int i = 0; i < 3; i++)
 				(void)pair_step(pair);
 			struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-						       .lgr = pair_lgr(pair, side)->id,
+						       .lgr = pair_lgr_view(pair, side).id,
 						       .link = used,
 						       .orderly = orderly };
 			assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id),
@@ -166,7 +166,7 @@ static void leaving_and_dying(void **state)
 static void add_link(struct pair *pair)
 {
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
-					.lgr = pair_lgr(pair, S)->id };
+					.lgr = pair_lgr_view(pair, S).id };
 	uint64_t id;
 	assert_int_equal(smcr_engine_command(pair->side[S].engine, &command, &id), 0);
 	pair_run(pair, 1000);
@@ -198,8 +198,8 @@ static void deleted_when_it_can_be_spared(void **state)
 		pair_set_pick(pair, NULL);
 		pair_run(pair, 5000000);
 		assert_null(pair_link(pair, side, 1));
-		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
-		assert_int_equal(pair_link(pair, C, 2)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, C, 2).state, SMCR_LINK_ACTIVE);
 		pair_exchange(pair, c);
 		add_link(pair);
 		assert_null(pair_link(pair, S, 2));
@@ -229,14 +229,14 @@ static void each_deletes_the_carrier(void **state)
 	pair_run(pair, 5000);
 	assert_null(pair_link(pair, S, 2));
 	assert_null(pair_link(pair, C, 2));
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_set_pick(pair, NULL);
 	add_link(pair);
 	pair_run(pair, 10000);
 	assert_null(pair_link(pair, S, 1));
 	assert_null(pair_link(pair, C, 1));
-	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_close(pair, c);
 	pair_free(pair);
@@ -258,7 +258,7 @@ static void the_carrier_dies(void **state)
 					  .type = SMCR_LLC_DELETE_LINK,
 					  .verdict = PAIR_LOSE };
 		struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-					       .lgr = pair_lgr(pair, S)->id,
+					       .lgr = pair_lgr_view(pair, S).id,
 					       .link = number,
 					       .orderly = true };
 		pair_set_pick(pair, &pick);

@@ -21,7 +21,7 @@
 static void no_protocol_error(struct pair *pair)
 {
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(pair->side[i].engine->count.llc_protocol_errors, 0);
+		assert_int_equal(pair_engine_view(pair, i).llc_protocol_errors, 0);
 }
 
 static void assert_link(struct pair *pair, uint8_t number, bool active)
@@ -75,7 +75,7 @@ static void refusal_of_what_is_gone(void **state)
 	no_protocol_error(pair);
 	pair_exchange(pair, c);
 	refuse(pair, 2);
-	assert_int_equal(pair->side[S].engine->count.llc_protocol_errors, 1);
+	assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);
 	assert_null(pair_link(pair, S, 1));
 	pair_free(pair);
 	PROVES("ADDL-6 ERR-63");
@@ -91,7 +91,7 @@ static void refusal_while_the_next_is_asked_for(void **state)
 		.from = C, .type = SMCR_LLC_ADD_LINK, .reply = true, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_run(pair, 1000);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
 	assert_int_equal(pair_lgr(pair, S)->llc->subject->number, 3);
@@ -101,7 +101,7 @@ static void refusal_while_the_next_is_asked_for(void **state)
 	uint8_t buf[SMCR_LLC_LEN];
 	assert_int_equal(smcr_llc_encode(&reply, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
 			 SMCR_LLC_LEN);
-	smcr_engine_recv(pair->side[S].engine, pair_link(pair, S, 1)->ref, buf, sizeof(buf));
+	smcr_engine_recv(pair->side[S].engine, pair_link_ref(pair, S, 1), buf, sizeof(buf));
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
 	pair_set_pick(pair, NULL);
 	pair_run(pair, 1000);
@@ -175,7 +175,7 @@ static void rmb_not_told_yet(void **state)
 		pair = without_pairs(SMCR_DIALECT_FORCE_RFC, from, &c);
 		send_pairs(pair, from, 2, true);
 		pair_run(pair, 1000);
-		assert_int_equal(pair->side[!from].engine->count.llc_protocol_errors, 1);
+		assert_int_equal(pair_engine_view(pair, !from).llc_protocol_errors, 1);
 		pair_free(pair);
 	}
 	PROVES("ERR-55");
@@ -261,7 +261,7 @@ static void first_rnic_returns(void **state)
 		assert_true(strict.asked > 0);
 		assert_int_equal(strict.wrong, 0);
 		for (int i = 0; i < 2; i++)
-			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, i)), "symmetric");
+			assert_string_equal(pair_lgr_view(pair, i).type, "symmetric");
 		no_protocol_error(pair);
 		pair_exchange(pair, c);
 		pair_close(pair, c);
@@ -282,7 +282,7 @@ static void notice_that_is_dropped(void **state)
 		int c = pair_connected(pair);
 		pair_set_port(pair, C, 0, false);
 		pair_run(pair, 5 * SECOND);
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-peer");
+		assert_string_equal(pair_lgr_view(pair, S).type, "asymmetric-peer");
 		pair_set_pick(pair, &pick);
 		pair_set_port(pair, C, 0, true);
 		pair_run(pair, 1000);
@@ -290,7 +290,7 @@ static void notice_that_is_dropped(void **state)
 		pair_set_pick(pair, NULL);
 		pair_run(pair, 20 * SECOND);
 		for (int i = 0; i < 2; i++)
-			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, i)), "symmetric");
+			assert_string_equal(pair_lgr_view(pair, i).type, "symmetric");
 		no_protocol_error(pair);
 		pair_exchange(pair, c);
 		pair_close(pair, c);
@@ -304,8 +304,8 @@ static void notice_that_is_dropped(void **state)
 static struct pair *grouped(int *ret_conn)
 {
 	struct pair *pair = pair_grouped(2, ret_conn);
-	assert_int_equal(pair_lgr(pair, S)->version, SMCR_CLC_VERSION_1);
-	assert_int_equal(pair_lgr(pair, S)->dialect, SMCR_DIALECT_DEPLOYED);
+	assert_int_equal(pair_lgr_view(pair, S).version, SMCR_CLC_VERSION_1);
+	assert_int_equal(pair_lgr_view(pair, S).dialect, SMCR_DIALECT_DEPLOYED);
 	return pair;
 }
 
@@ -364,7 +364,7 @@ static void client_takes_its_time(void **state)
 	pair_exchange(pair, c);
 	pair_inject_llc(pair, C, 1, &reply); /* nobody has asked for that */
 	pair_pump(pair);
-	assert_int_equal(pair->side[S].engine->count.llc_protocol_errors, 1);
+	assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);
 	pair_free(pair);
 	PROVES("ERR-63");
 }
@@ -446,7 +446,7 @@ static void ask_for_third(struct pair *pair, struct hush *hush)
 		struct smcr_device_info info = pair_device(side, 2);
 		pair_add_device_quietly(pair, side, &info);
 	}
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_run(pair, 1000);
 }
 
@@ -463,7 +463,7 @@ static void assert_rid_of_third(struct pair *pair, int side)
 
 static int test_link(struct pair *pair, int side, uint8_t number)
 {
-	return smcr_engine_test_link(pair->side[side].engine, pair_lgr(pair, side)->id, number);
+	return smcr_engine_test_link(pair->side[side].engine, pair_lgr_view(pair, side).id, number);
 }
 
 /** What is said of the third link when the client has given it up: nobody minds. */
@@ -478,7 +478,7 @@ static void late_cont(struct pair *pair)
 	msg.add_link_cont.link_number = 4; /* of that one nobody has spoken */
 	pair_inject_llc(pair, S, 1, &msg);
 	pair_run(pair, 1000);
-	assert_int_equal(pair->side[C].engine->count.llc_protocol_errors, 1);
+	assert_int_equal(pair_engine_view(pair, C).llc_protocol_errors, 1);
 }
 
 /** The kernel's server waits two seconds for the reply to ADD LINK, and for each reply to a
@@ -647,8 +647,8 @@ static void add_link_on_a_dead_carrier(void **state)
 		assert_int_equal(test_link(pair, !quiet, 2), 0); /* has nothing to do with it */
 		pair_run(pair, 2900000);
 		assert_int_equal(hush.pick[1].seen, 1);
-		assert_int_not_equal(pair_link(pair, !quiet, 3)->state, SMCR_LINK_FAILED);
-		assert_int_equal(pair_link(pair, !quiet, 1)->state, SMCR_LINK_ACTIVE);
+		assert_int_not_equal(pair_link_view(pair, !quiet, 3).state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, !quiet, 1).state, SMCR_LINK_ACTIVE);
 		pair_run(pair, 200000);
 		assert_null(pair_link(pair, !quiet, 1));
 		assert_null(pair_link(pair, !quiet, 3));

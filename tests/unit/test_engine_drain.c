@@ -25,16 +25,29 @@ static void drain(struct pair *pair, int side, size_t n, bool drained)
 	assert_int_equal(smcr_engine_device_drained(engine, id), drained);
 }
 
-/** How many links the group has on that device of a side, in whatever state. */
+struct on_device {
+	uint32_t id;
+	unsigned int links;
+};
+
+static void count_on_device(void *arg, const struct smcr_link_view *view)
+{
+	struct on_device *on = arg;
+	on->links += view->device_id == on->id;
+}
+
+/** How many links there are on that device of a side, in whatever state. */
 static unsigned int links_on(struct pair *pair, int side, size_t n)
 {
-	const struct smcr_lgr *lgr = pair_lgr(pair, side);
-	uint32_t id = pair_device(side, n).id;
-	unsigned int links = 0;
-	for (unsigned int i = 0; lgr && i < SMCR_LINK_SLOTS; i++)
-		links += lgr->links[i] && lgr->links[i]->device &&
-			 lgr->links[i]->device->info.id == id;
-	return links;
+	struct on_device on = { .id = pair_device(side, n).id };
+	smcr_engine_each_link(pair->side[side].engine, count_on_device, &on);
+	return on.links;
+}
+
+/** Number of the device on which the server has that link. */
+static size_t device_of(struct pair *pair, uint8_t link)
+{
+	return pair_link_view(pair, S, link).device_id == pair_device(S, 0).id ? 0 : 1;
 }
 
 static void assert_no_reset(struct pair *pair, const int *conns, int n)
@@ -124,7 +137,7 @@ static void the_last_link_stays(void **state)
 			drain(pair, side, 0, true);
 			pair_run(pair, 60 * SECOND);
 			assert_int_equal(links_on(pair, side, 0), 1);
-			assert_false(pair_link(pair, side, 1)->disabled);
+			assert_false(pair_link_view(pair, side, 1).disabled);
 			assert_no_reset(pair, &c, 1);
 			int fresh = pair_connect(pair, C);
 			pair_run(pair, SECOND);
@@ -278,11 +291,11 @@ static void the_other_one_goes_instead(void **state)
 	pair->side[S].hold_completions = true;
 	pair_send(pair, c, S, 100, 1);
 	pair_pump(pair);
-	const struct smcr_link *busy = pair_end(pair, c, S)->smc->tx.link;
-	size_t first = busy->device->info.id == pair_device(S, 0).id ? 0 : 1;
+	uint8_t busy = pair_conn_view(pair, c, S).link_number;
+	size_t first = device_of(pair, busy);
 	drain(pair, S, first, true);
 	pair_pump(pair);
-	assert_int_equal(busy->deletion.state, SMCR_DELETION_WANTED);
+	assert_int_equal(pair_link_view(pair, S, busy).state, SMCR_LINK_ACTIVE); /* it waits */
 	drain(pair, S, !first, true);
 	pair_pump(pair);
 	drain(pair, S, first, false);
@@ -308,8 +321,9 @@ static void nobody_waits_for_the_time(void **state)
 		pair_set_pick(pair, &pick);
 		int fresh = pair_connect(pair, C);
 		pair_pump(pair);
-		const struct smcr_conn *conn = pair_end(pair, fresh, S)->smc;
-		size_t n = conn->rv.link->device->info.id == pair_device(S, 0).id ? 0 : 1;
+		uint32_t promised = pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.qpn;
+		uint8_t link = promised == pair_link_view(pair, S, 1).local_qpn ? 1 : 2;
+		size_t n = device_of(pair, link);
 		drain(pair, S, n, true);
 		pair_pump(pair);
 		assert_int_equal(links_on(pair, S, n), 1);

@@ -732,8 +732,8 @@ static void answers_that_do_not_come(void **state)
 		if (rows[i].established) {
 			assert_int_equal(pair_end(pair, c, S)->established, 1);
 			assert_int_equal(pair_end(pair, c, C)->established, 1);
-			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
-			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "single");
+			assert_string_equal(pair_lgr_view(pair, S).type, "single");
+			assert_string_equal(pair_lgr_view(pair, C).type, "single");
 			pair_set_pick(pair, NULL);
 			if (pair_end(pair, c, C)->smc && pair_end(pair, c, S)->smc) {
 				pair_exchange(pair, c);
@@ -1019,11 +1019,11 @@ static void rkey_during_first_contact(void **state)
 		assert_int_equal(reply->link, 1);
 		assert_true(reply->llc.confirm_rkey.negative && reply->llc.confirm_rkey.retry);
 		assert_int_equal(reply->llc.confirm_rkey.rkey, 0x7777);
-		assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+		assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 		pair_set_pick(pair, NULL);
 		pair_pump(pair);
 		assert_true(pair_both_established(pair, c));
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+		assert_string_equal(pair_lgr_view(pair, S).type, "symmetric");
 		pair_exchange(pair, c);
 		pair_close(pair, c);
 		pair_free(pair);

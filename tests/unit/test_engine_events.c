@@ -53,7 +53,7 @@ static void a_link_fails(void **state)
 	(void)state;
 	int c;
 	struct pair *pair = pair_grouped(2, &c);
-	uint8_t used = pair_lgr(pair, S)->conns->tx.link->number;
+	uint8_t used = pair_conn_view(pair, c, S).link_number;
 	pair_fail_link(pair, S, used);
 	pair_pump(pair);
 	expect_last(pair, S, SMCR_EVENT_LINK_FAILED, used, 1, "made to fail");
@@ -69,9 +69,9 @@ static void an_operator_deletes_a_link(void **state)
 	int c;
 	uint64_t id;
 	struct pair *pair = pair_grouped(2, &c);
-	uint8_t used = pair_lgr(pair, S)->conns->tx.link->number;
+	uint8_t used = pair_conn_view(pair, c, S).link_number;
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
-					.lgr = pair_lgr(pair, S)->id,
+					.lgr = pair_lgr_view(pair, S).id,
 					.link = used,
 					.orderly = true };
 	assert_int_equal(smcr_engine_command(pair->side[S].engine, &command, &id), 0);

@@ -167,7 +167,7 @@ static void calls(void **state)
 	assert_int_equal(smcr_engine_device_add(engine, &info), -ENOMEM);
 	int c = pair_connected(pair);
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_TEST,
-					.lgr = pair_lgr(pair, S)->id,
+					.lgr = pair_lgr_view(pair, S).id,
 					.link = 1 };
 	uint64_t id = 0;
 	failing = 1;
@@ -191,7 +191,7 @@ static void structures(void **state)
 	struct smcr_engine *engine = pair->side[S].engine;
 	int c = pair_connected(pair);
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_TEST,
-					.lgr = pair_lgr(pair, S)->id,
+					.lgr = pair_lgr_view(pair, S).id,
 					.link = 1 };
 	struct smcr_conn_params params = pair_params(pair, S, SMCR_ROLE_SERVER, c);
 	struct smcr_conn *conn = NULL;

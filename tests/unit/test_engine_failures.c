@@ -328,12 +328,12 @@ static void rmb_goes_while_add_link_lists_it(void **state)
 			reply.delete_rkey.rkey[0] = slab->reg[0].rkey;
 	pair_inject_llc(pair, S, 1, &reply);
 	pair_run(pair, 2 * SECOND);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 3); /* until that is over */
+	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 3); /* until that is over */
 	pick.verdict = PAIR_LOSE;
 	pair_run(pair, SECOND / 2);
-	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE); /* 2 was rejected */
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE); /* 2 was rejected */
 	pair_run(pair, 2 * SECOND);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 2);
+	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 2);
 	pair_exchange(pair, c[0]);
 	pair_exchange(pair, c[1]);
 	pair_free(pair);
@@ -356,7 +356,7 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 		.from = C, .type = SMCR_LLC_DELETE_RKEY, .reply = true, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	int on_2 = pair_end(pair, c[0], S)->smc->tx.link->number == 2 ? 0 : 1;
+	int on_2 = pair_conn_view(pair, c[0], S).link_number == 2 ? 0 : 1;
 	pair_close(pair, c[2]);
 	pair_run(pair, SECOND + SECOND / 2);
 	assert_true(pick.seen > 0);
@@ -366,10 +366,10 @@ static void delete_rkey_is_settled_before_add_link(void **state)
 	pair_inject_llc(pair, C, 2, &notice);
 	pair_set_pick(pair, NULL);
 	pair_run(pair, SECOND);
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 	assert_non_null(pair_link(pair, S, 3));
-	assert_int_equal(pair_link(pair, S, 3)->state, SMCR_LINK_ACTIVE);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
+	assert_int_equal(pair_link_view(pair, S, 3).state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 2);
 	pair_exchange(pair, c[on_2]);
 	pair_free(pair);
 	PROVES("RKEY-13 RKEY-15");
@@ -391,17 +391,17 @@ static void only_link_dies_while_another_is_added(void **state)
 		.from = S, .type = SMCR_LLC_CONFIRM_LINK, .link = 3, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	assert_true(pick.seen > 0);
-	smcr_engine_qp_failed(pair->side[C].engine, pair_link(pair, C, 1)->ref, "by itself");
+	smcr_engine_qp_failed(pair->side[C].engine, pair_link_ref(pair, C, 1), "by itself");
 	pair_pump(pair);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	for (int side = 0; side < 2; side++) {
 		assert_null(pair_link(pair, side, 1));
-		assert_int_equal(pair_link(pair, side, 3)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, side, 3).state, SMCR_LINK_ACTIVE);
 	}
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
 	c = pair_connected(pair);
@@ -422,7 +422,7 @@ static void no_link_beyond_the_limit(void **state)
 	config[S].max_links = 8;
 	struct pair *pair = pair_new(&config[S], &config[C], 3, 3);
 	int c = pair_connected(pair);
-	assert_int_equal(pair_lgr(pair, S)->max_links, 2);
+	assert_int_equal(pair_lgr_view(pair, S).max_links, 2);
 	for (int i = 0; i < 3; i++) {
 		struct smcr_llc_msg notice = { .type = SMCR_LLC_ADD_LINK };
 		struct smcr_device_info info = pair_device(C, 2);

@@ -79,7 +79,7 @@ static void one_rnic_each(void **state)
 	/* and has freed what it had set up for it (ADDL-6) */
 	assert_int_equal(pair_num_qps(pair, S), 1);
 	assert_int_equal(pair_num_qps(pair, C), 1);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+	assert_string_equal(pair_lgr_view(pair, S).type, "single");
 	pair_close(pair, c);
 	pair_free(pair);
 	PROVES("RV-4 RV-7 RV-9 ADDL-1 ADDL-5 ADDL-6 LLC-4");
@@ -100,13 +100,13 @@ static void two_rnics_each(void **state)
 			struct smcr_link *link = pair_link(pair, side, n);
 			assert_int_equal(link->state, SMCR_LINK_ACTIVE);
 			assert_int_equal(link->device->info.id, pair->side[side].devices[n - 1].id);
-			assert_int_equal(link->peer_uid, pair_link(pair, !side, n)->uid);
+			assert_int_equal(link->peer_uid, pair_link_view(pair, !side, n).uid);
 			assert_true(lgr->peer_rmbs->token[link->slot].valid);
 			assert_true(lgr->rmbs->reg[link->slot].told);
 		}
 		assert_int_equal(lgr->max_links, 4);
 		assert_int_equal(lgr->dialect, SMCR_DIALECT_DEPLOYED);
-		assert_true(pair_link(pair, side, 1)->uid != pair_link(pair, side, 2)->uid);
+		assert_true(pair_link_view(pair, side, 1).uid != pair_link_view(pair, side, 2).uid);
 	}
 	pair_close(pair, c);
 	pair_free(pair);
@@ -120,8 +120,8 @@ static void server_has_two(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 2, 1);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-peer");
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric-local");
+	assert_string_equal(pair_lgr_view(pair, S).type, "asymmetric-peer");
+	assert_string_equal(pair_lgr_view(pair, C).type, "asymmetric-local");
 	pair_close(pair, c);
 	pair_free(pair);
 }
@@ -132,8 +132,8 @@ static void client_has_two(void **state)
 	struct pair *pair = pair_new(NULL, NULL, 1, 2);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "asymmetric-local");
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "asymmetric-peer");
+	assert_string_equal(pair_lgr_view(pair, S).type, "asymmetric-local");
+	assert_string_equal(pair_lgr_view(pair, C).type, "asymmetric-peer");
 	pair_close(pair, c);
 	pair_free(pair);
 	PROVES("ADDL-2");
@@ -147,9 +147,9 @@ static void rfc_dialect(void **state)
 	struct pair *pair = pair_new(&config, NULL, 2, 2);
 	int c = pair_connect(pair, C);
 	established(pair, c);
-	assert_int_equal(pair_lgr(pair, S)->dialect, SMCR_DIALECT_RFC);
-	assert_int_equal(pair_lgr(pair, C)->dialect, SMCR_DIALECT_RFC);
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_lgr_view(pair, S).dialect, SMCR_DIALECT_RFC);
+	assert_int_equal(pair_lgr_view(pair, C).dialect, SMCR_DIALECT_RFC);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 	pair_close(pair, c);
 	pair_free(pair);
 }
@@ -186,12 +186,12 @@ static void credentials(void **state)
 	assert_int_equal(a->rmbe_index, 1);
 	assert_true(a->alert_token && f->alert_token && a->alert_token != f->alert_token);
 	/* the smaller MTU at both ends, initial PSNs crossed over (also checked by the fabric) */
-	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_512);
-	assert_int_equal(pair_link(pair, C, 1)->mtu, SMCR_MTU_512);
+	assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_512);
+	assert_int_equal(pair_link_view(pair, C, 1).mtu, SMCR_MTU_512);
 	assert_int_equal(pair_link(pair, S, 1)->peer_psn, f->psn);
 	assert_int_equal(pair_link(pair, C, 1)->peer_psn, a->psn);
 	assert_int_equal(pair_link(pair, S, 1)->psn, a->psn);
-	assert_memory_equal(pair_link(pair, S, 1)->peer_mac, small.mac, SMCR_MAC_LEN);
+	assert_memory_equal(pair_link_view(pair, S, 1).peer_mac, small.mac, SMCR_MAC_LEN);
 	pair_close(pair, c);
 	pair_free(pair);
 	PROVES("PEER-1 CLC-4 CLC-6 CLC-9 CLC-10 CLC-17");
@@ -263,7 +263,7 @@ static void confirm_links_tell_of_their_senders(uint8_t server_limit, uint8_t cl
 		assert_memory_equal(said->gid, device->gid, SMCR_GID_LEN);
 		assert_memory_equal(said->mac, device->mac, SMCR_MAC_LEN);
 		assert_int_equal(said->qpn, link->qpn);
-		assert_int_equal(said->qpn, pair_link(pair, !m->from, m->link)->peer_qpn);
+		assert_int_equal(said->qpn, pair_link_view(pair, !m->from, m->link).peer_qpn);
 		assert_int_equal(said->link_number, m->link);
 		assert_int_equal(said->link_user_id, link->uid);
 		assert_true(said->link_user_id != 0);
@@ -627,7 +627,7 @@ static void gates_of_one_link(void **state)
 		pair->filter = NULL;
 		pair_pump(pair);
 		assert_true(pair_both_established(pair, c));
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+		assert_string_equal(pair_lgr_view(pair, S).type, "single");
 		pair_exchange(pair, c);
 		pair_close(pair, c);
 		pair_free(pair);
@@ -702,7 +702,7 @@ static void second_path_is_dead(void **state)
 	assert_false(pair_both_established(pair, c));
 	pair_run(pair, 200000); /* the server does not wait for the RNIC's own retry limit */
 	assert_true(pair_both_established(pair, c));
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+	assert_string_equal(pair_lgr_view(pair, S).type, "single");
 	pair_exchange(pair, c);
 	pair_close(pair, c);
 	pair_free(pair);
@@ -801,10 +801,10 @@ static void parallel_connects_make_one_group(void **state)
 	assert_int_equal(pair_num_qps(pair, S), 2);
 	assert_int_equal(pair_num_qps(pair, C), 2);
 	/* spread over the links (LG-17) */
-	assert_int_equal(pair_link(pair, S, 1)->num_conns, 25);
-	assert_int_equal(pair_link(pair, S, 2)->num_conns, 25);
+	assert_int_equal(pair_link_view(pair, S, 1).num_conns, 25);
+	assert_int_equal(pair_link_view(pair, S, 2).num_conns, 25);
 	/* the deployed dialect: the client adopts the server's links */
-	assert_int_equal(pair_link(pair, C, 1)->num_conns, 25);
+	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 25);
 	for (int i = 0; i < 50; i++)
 		pair_exchange(pair, c[i]);
 	for (int i = 0; i < 50; i++)

@@ -218,7 +218,7 @@ static void link_fails(void **state)
 			int c[2];
 			struct pair *pair = pair_grouped(2, &c[0]);
 			c[1] = pair_connected(pair);
-			int on = pair_end(pair, c[0], S)->smc->tx.link->number == number ? 0 : 1;
+			int on = pair_conn_view(pair, c[0], S).link_number == number ? 0 : 1;
 			pair_fail_link(pair, side, number);
 			pair_pump(pair);
 			/* client's request if it was the client, server's request, client's reply
@@ -297,12 +297,12 @@ static void queue_pair_fails_by_itself(void **state)
 	(void)state;
 	int c;
 	struct pair *pair = pair_grouped(2, &c);
-	uint64_t ref = pair_link(pair, S, 2)->ref;
+	uint64_t ref = pair_link_ref(pair, S, 2);
 	smcr_engine_qp_failed(pair->side[S].engine, ref, "refused a request");
 	pair_pump(pair);
 	for (int side = 0; side < 2; side++) {
 		assert_null(pair_link(pair, side, 2));
-		assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
 	}
 	smcr_engine_qp_failed(pair->side[S].engine, ref, "again"); /* stale: nothing happens */
 	pair_pump(pair);
@@ -426,7 +426,7 @@ static void client_asks_for_deletion(void **state)
 	pair_pump(pair);
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 1);
@@ -507,7 +507,7 @@ static void deletion_goes_on_elsewhere(void **state)
 			pair_fail_link(pair, side, 1);
 			pair_run(pair, 3900000);
 			assert_int_equal(pick.seen, 1);
-			assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+			assert_int_equal(pair_link_view(pair, side, 2).state, SMCR_LINK_ACTIVE);
 			pair_clear_log(pair);
 			pair_run(pair, SECOND);
 			bool told[4] = { false };
@@ -523,7 +523,8 @@ static void deletion_goes_on_elsewhere(void **state)
 			for (int i = 0; i < 2; i++) {
 				assert_null(pair_link(pair, i, 1));
 				assert_null(pair_link(pair, i, 2));
-				assert_int_equal(pair_link(pair, i, 3)->state, SMCR_LINK_ACTIVE);
+				assert_int_equal(pair_link_view(pair, i, 3).state,
+						 SMCR_LINK_ACTIVE);
 			}
 			pair_set_pick(pair, NULL);
 			pair_exchange(pair, c);

@@ -100,11 +100,11 @@ static void both_directions_are_probed(void **state)
 	(void)state;
 	struct pair *pair = idle_pair(3, c, 1);
 	struct smcr_command move = { .type = SMCR_COMMAND_FAILOVER,
-				     .lgr = pair_lgr(pair, C)->id,
+				     .lgr = pair_lgr_view(pair, C).id,
 				     .to = 2 };
 	uint64_t id;
 	assert_int_equal(smcr_engine_command(pair->side[C].engine, &move, &id), 0);
-	move.lgr = pair_lgr(pair, S)->id;
+	move.lgr = pair_lgr_view(pair, S).id;
 	move.to = 3;
 	assert_int_equal(smcr_engine_command(pair->side[S].engine, &move, &id), 0);
 	pair_pump(pair);
@@ -135,7 +135,7 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	struct pair *pair = idle_pair(3, c, 1);
 	struct smcr_conn *conn = pair_end(pair, c[0], S)->smc;
 	struct smcr_command move = { .type = SMCR_COMMAND_FAILOVER,
-				     .lgr = pair_lgr(pair, C)->id,
+				     .lgr = pair_lgr_view(pair, C).id,
 				     .to = conn->tx.link->number == 2 ? 3 : 2 };
 	uint64_t id;
 	assert_int_equal(smcr_engine_command(pair->side[C].engine, &move, &id), 0);
@@ -151,7 +151,7 @@ static void the_link_of_a_silent_peer_is_probed(void **state)
 	assert_true(seen);
 	/* When that link goes it is forgotten, and only then. */
 	uint8_t other = (uint8_t)(6 - move.to - conn->tx.link->number);
-	smcr_link_fail(pair_link(pair, S, other), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, other);
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, other));
 	assert_non_null(conn->rx.last_link);
@@ -184,7 +184,7 @@ static void no_answer(void **state)
 			pair_set_pick(pair, &pick);
 			pair_run(pair, 13900000);
 			assert_int_equal(pick.seen, 1);
-			assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+			assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
 			pair_run(pair, 200000);
 			for (int i = 0; i < 2 && rnics == 2; i++) {
 				pair_exchange(pair, c[i]);
@@ -231,7 +231,7 @@ static void idle_links(void **state)
 		pair_run(pair, 10 * SECOND);
 		pair_exchange(pair, c);
 	}
-	assert_int_equal(pair_end(pair, c, S)->smc->tx.link->number, 1);
+	assert_int_equal(pair_conn_view(pair, c, S).link_number, 1);
 	assert_int_equal(probes(pair, S), 3);
 	for (size_t i = 0; i < pair->log_len; i++)
 		if (!pair->log[i].is_clc && !pair->log[i].is_cdc &&
@@ -252,7 +252,7 @@ static void idle_links(void **state)
 /** The peer is silent on a link: may its queue pair be given up early? */
 static bool may(struct pair *pair, int side, uint8_t link, uint64_t silent_us)
 {
-	return smcr_engine_may_give_up(pair->side[side].engine, pair_link(pair, side, link)->ref,
+	return smcr_engine_may_give_up(pair->side[side].engine, pair_link_ref(pair, side, link),
 				       silent_us);
 }
 

@@ -82,8 +82,8 @@ static void tokens_for_a_new_link(void **state)
 		struct pair *pair =
 			single(rows[i].conns, rows[i].server_elements, rows[i].client_elements);
 		uint8_t said[8];
-		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), rows[i].server);
-		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), rows[i].client);
+		assert_int_equal(pair_lgr_view(pair, S).num_rmbs, rows[i].server);
+		assert_int_equal(pair_lgr_view(pair, C).num_rmbs, rows[i].client);
 		notice(pair);
 		assert_int_equal(counts(pair, S, said, sizeof(said)), rows[i].n);
 		assert_memory_equal(said, rows[i].s, rows[i].n);
@@ -108,8 +108,8 @@ static void tokens_for_a_new_link(void **state)
 		/* writes on the new link use its tokens */
 		for (int c = pair_connected(pair); c >= 0; c--)
 			pair_exchange(pair, c);
-		assert_true(pair_link(pair, S, NEW)->tx_bytes > 0);
-		assert_true(pair_link(pair, C, NEW)->tx_bytes > 0);
+		assert_true(pair_link_view(pair, S, NEW).tx_bytes > 0);
+		assert_true(pair_link_view(pair, C, NEW).tx_bytes > 0);
 		pair_free(pair);
 	}
 	PROVES("ADDL-8 ADDL-9 ADDL-10 ADDL-11 ADDL-12 RMB-10");
@@ -140,7 +140,7 @@ static void traffic_goes_on(void **state)
 		assert_int_equal(pair_num_qps(pair, S), pair_num_qps(pair, C));
 		if (i >= 4) { /* only the new link was lost */
 			assert_true(pair_both_established(pair, 0));
-			assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+			assert_string_equal(pair_lgr_view(pair, S).type, "single");
 			pair_exchange(pair, 0);
 		}
 		pair_free(pair);
@@ -169,7 +169,7 @@ static void notice_is_not_always_needed(void **state)
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 1);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "symmetric");
+	assert_string_equal(pair_lgr_view(pair, S).type, "symmetric");
 	pair_free(pair);
 	PROVES("SER-4");
 }
@@ -201,7 +201,7 @@ static void rkey_crosses_add_link(void **state)
 	const struct pair_msg *again = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_RKEY, false);
 	assert_int_equal(again->llc.confirm_rkey.num_tokens, 1);
 	assert_true(pair_both_established(pair, c));
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "symmetric");
+	assert_string_equal(pair_lgr_view(pair, C).type, "symmetric");
 	pair_exchange(pair, c);
 	pair_free(pair);
 	PROVES("SER-4 RKEY-6 RKEY-7 RKEY-11");
@@ -224,7 +224,7 @@ static void rmb_is_announced_again_for_a_new_link(void **state)
 	assert_int_equal(msg->llc.confirm_rkey.num_tokens, 1);
 	assert_int_equal(slab->state, SMCR_SLAB_READY);
 	assert_true(slab->reg[pair_link(pair, C, NEW)->slot].told);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 	pair_exchange(pair, 0);
 	pair_free(pair);
 }
@@ -259,14 +259,15 @@ static void add_link_breaks_on_its_carrier(void **state)
 				struct smcr_device_info info = pair_device(side, 2);
 				pair_add_device_quietly(pair, side, &info);
 			}
-			smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+			pair_add_link(pair, S);
 			pair_pump(pair);
 			assert_int_equal(pick.seen, 1);
 			pair_set_pick(pair, NULL);
 			pair_run(pair, 15 * SECOND);
 			for (int side = 0; side < 2; side++) {
 				assert_null(pair_link(pair, side, 1));
-				assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+				assert_int_equal(pair_link_view(pair, side, 2).state,
+						 SMCR_LINK_ACTIVE);
 				assert_null(pair_link(pair, side, 3));
 				assert_int_equal(pair_num_qps(pair, side), 1);
 				assert_int_equal(pair_lgr(pair, side)->llc->step, SMCR_LLC_IDLE);

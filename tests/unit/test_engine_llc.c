@@ -59,7 +59,7 @@ static void requests_wait_for_the_rkey_exchange(void **state)
 	rkey.confirm_rkey.other[0].link_number = msg.delete_link.link_number;
 	rkey.confirm_rkey.other[0].rkey = 0x7778;
 	pair_inject_llc(pair, C, carrier, &rkey);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 2);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 2);
 	pair_set_pick(pair, NULL);
 	struct pair_pick drop = {
 		.from = S, .type = SMCR_LLC_CONFIRM_RKEY, .reply = true, .verdict = PAIR_LOSE
@@ -95,7 +95,7 @@ static void rkey_while_links_change(void **state)
 	pair_inject_llc(pair, C, 1, &del); /* DELETE RKEY has no C: it waits */
 	assert_int_equal(pair_lgr(pair, S)->llc->queued, 1);
 	pair_inject_llc(pair, C, 1, &rkey);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 	/* look at the answers on their way, past the one that is held: on link 1, in order */
 	struct smcr_link *link = pair_link(pair, S, 1);
 	assert_int_equal(link->tx_next - link->tx_done, 2);
@@ -166,7 +166,7 @@ static void rkey_exchange_starts_again(void **state)
 			uint8_t carrier = lgr->llc->rkey.link->number;
 			if (timeout) { /* ERR-37 */
 				pair_run(pair, 3900000);
-				assert_int_equal(pair_link(pair, side, carrier)->state,
+				assert_int_equal(pair_link_view(pair, side, carrier).state,
 						 SMCR_LINK_ACTIVE);
 				pair_set_pick(pair, NULL);
 				pair_run(pair, 200000);
@@ -212,7 +212,7 @@ static void delete_rkey_starts_again(void **state)
 	pair_run(pair, 4ull * SECOND); /* ERR-39 */
 	assert_null(pair_link(pair, S, carrier));
 	assert_int_equal(smcr_slab_num_rmbs(lgr), 1);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
+	assert_int_equal(pair_lgr_view(pair, C).num_peer_rmbs, 1);
 	int more = pair_connected(pair);
 	pair_exchange(pair, more);
 	pair_free(pair);
@@ -232,10 +232,10 @@ static void request_flood(void **state)
 	del.delete_rkey.count = 1;
 	for (int i = 0; i < SMCR_LLC_QUEUE_MAX; i++) {
 		pair_inject_llc(pair, C, 1, &del);
-		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	}
 	pair_inject_llc(pair, C, 1, &del);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_FAILED);
 	pair_set_pick(pair, NULL);
 	pair_run(pair, 5 * SECOND);
 	gone(pair, S);
@@ -251,7 +251,7 @@ static void test_link_answers(void **state)
 	int c;
 	struct pair *pair = pair_grouped(2, &c);
 	for (int side = 0; side < 2; side++) {
-		uint32_t id = pair_lgr(pair, side)->id;
+		uint32_t id = pair_lgr_view(pair, side).id;
 		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id, 2), 0);
 		pair_pump(pair);
 		const struct pair_msg *q = pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, false);
@@ -260,7 +260,7 @@ static void test_link_answers(void **state)
 		assert_int_equal(a->link, 2);
 		assert_memory_equal(q->llc.test_link.user_data, a->llc.test_link.user_data, 16);
 		pair_run(pair, 5 * SECOND);
-		assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, side, 2).state, SMCR_LINK_ACTIVE);
 		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id, 3), -ENOENT);
 		assert_int_equal(smcr_engine_test_link(pair->side[side].engine, id + 9, 2),
 				 -ENOENT);
@@ -300,7 +300,7 @@ static void answers_test_link(struct pair *pair, int side)
 	const struct pair_msg *answer = pair_last_llc(pair, side, SMCR_LLC_TEST_LINK, true);
 	assert_int_equal(answer->link, 1);
 	assert_memory_equal(answer->llc.test_link.user_data, test.test_link.user_data, 16);
-	assert_int_equal(pair_link(pair, side, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, side, 1).state, SMCR_LINK_ACTIVE);
 }
 
 /** In every state of the exchange about links that leaves link 1 active, of either side. What the
@@ -411,12 +411,12 @@ static void test_link_fails(void **state)
 		struct smcr_llc_msg reply = { .type = SMCR_LLC_TEST_LINK, .reply = true };
 		if (variant != 2)
 			assert_int_equal(smcr_engine_test_link(pair->side[S].engine,
-							       pair_lgr(pair, S)->id, 2),
+							       pair_lgr_view(pair, S).id, 2),
 					 0);
 		pair_pump(pair);
 		if (variant == 0) {
 			pair_run(pair, 3900000);
-			assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+			assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 			pair_run(pair, 200000); /* ERR-38 */
 		} else if (variant == 1) {      /* other user data */
 			memcpy(reply.test_link.user_data, pair_link(pair, S, 2)->test_data, 16);
@@ -444,10 +444,10 @@ static void unknown_messages(void **state)
 		uint8_t buf[SMCR_LLC_LEN] = { (uint8_t)type, SMCR_LLC_LEN };
 		if ((type & 0xC0) != 0x80)
 			continue;
-		uint64_t dropped = pair->side[S].engine->count.llc_dropped;
+		uint64_t dropped = pair_engine_view(pair, S).llc_dropped;
 		pair_inject_raw(pair, C, 1, buf, sizeof(buf));
-		assert_int_equal(pair->side[S].engine->count.llc_dropped, dropped + 1);
-		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_engine_view(pair, S).llc_dropped, dropped + 1);
+		assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	}
 	pair_exchange(pair, c);
 	pair_free(pair);
@@ -457,7 +457,7 @@ static void unknown_messages(void **state)
 		pair = pair_grouped(2, &c);
 		uint8_t buf[SMCR_LLC_LEN] = { errors[i], SMCR_LLC_LEN };
 		pair_inject_raw(pair, C, 2, buf, sizeof(buf));
-		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 		pair_pump(pair);
 		const struct pair_msg *del = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
 		assert_int_equal(del->llc.delete_link.reason, SMCR_LLC_DEL_PROTOCOL_VIOLATION);
@@ -471,7 +471,7 @@ static void unknown_messages(void **state)
 		pair = pair_grouped(2, &c);
 		uint8_t buf[64] = { SMCR_LLC_TEST_LINK, SMCR_LLC_LEN };
 		pair_inject_raw(pair, C, 2, buf, len);
-		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 		pair_free(pair);
 	}
 	PROVES("LLC-3 ERR-61 ERR-63");
@@ -508,8 +508,8 @@ static void wrong_role(void **state)
 		int c;
 		struct pair *pair = pair_grouped(2, &c);
 		pair_inject_llc(pair, rows[i].from, 2, &rows[i].msg);
-		assert_int_equal(pair_link(pair, !rows[i].from, 2)->state, SMCR_LINK_FAILED);
-		assert_int_equal(pair_link(pair, !rows[i].from, 1)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, !rows[i].from, 2).state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, !rows[i].from, 1).state, SMCR_LINK_ACTIVE);
 		pair_pump(pair);
 		/* the peer is told on the other link, and why */
 		const struct pair_msg *del =
@@ -538,7 +538,7 @@ static void client_only_asks(void **state)
 		pair->side[S].hung = true;
 		if (orderly) {
 			struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
-							.lgr = pair_lgr(pair, C)->id,
+							.lgr = pair_lgr_view(pair, C).id,
 							.link = 2,
 							.orderly = true };
 			uint64_t id;
@@ -550,7 +550,7 @@ static void client_only_asks(void **state)
 		pair_run(pair, SECOND);
 		assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_LINK, false), 1);
 		assert_non_null(pair_link(pair, C, 2));
-		assert_int_equal(pair_link(pair, C, 2)->state,
+		assert_int_equal(pair_link_view(pair, C, 2).state,
 				 orderly ? SMCR_LINK_ACTIVE : SMCR_LINK_FAILED);
 		assert_int_equal(pair_num_qps(pair, C), 2);
 		/* the server's order */
@@ -589,7 +589,7 @@ static void deleted_link_is_deaf(void **state)
 			 SMCR_LLC_LEN);
 	uint64_t posted = pair_link(pair, C, 1)->tx_next;
 	smcr_engine_recv(pair->side[C].engine, link->ref, buf, sizeof(buf));
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), 1);
+	assert_int_equal(pair_lgr_view(pair, C).num_peer_rmbs, 1);
 	assert_true(pair_link(pair, C, 1)->tx_next == posted);
 	/* except the end of the whole group */
 	msg = (struct smcr_llc_msg){ .type = SMCR_LLC_DELETE_LINK, .delete_link = { .all = true } };

@@ -35,7 +35,7 @@ static struct pair *grouped(size_t rnics, int *ret_conn)
 {
 	struct pair *pair = new_pair(rnics, rnics);
 	*ret_conn = pair_connected(pair);
-	assert_int_equal(pair_lgr(pair, S)->version, SMCR_CLC_VERSION_2);
+	assert_int_equal(pair_lgr_view(pair, S).version, SMCR_CLC_VERSION_2);
 	pair_clear_log(pair);
 	return pair;
 }
@@ -44,7 +44,7 @@ static void done(struct pair *pair, int conn)
 {
 	pair_exchange(pair, conn);
 	for (int i = 0; i < 2; i++)
-		assert_int_equal(pair->side[i].engine->count.llc_protocol_errors, 0);
+		assert_int_equal(pair_engine_view(pair, i).llc_protocol_errors, 0);
 	pair_close(pair, conn);
 	pair_free(pair);
 }
@@ -68,7 +68,7 @@ static void two_links(void **state)
 	const struct pair_msg *add = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false);
 	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);
 	struct smcr_device_info second = pair_device(S, 1);
-	assert_int_equal(confirm->llc.confirm_link.max_links, pair_lgr(pair, S)->max_links);
+	assert_int_equal(confirm->llc.confirm_link.max_links, pair_lgr_view(pair, S).max_links);
 	assert_int_equal(confirm->llc.confirm_link.max_conns, 255);
 	assert_int_equal(confirm->llc.confirm_link.flags, SMCR_LLC_CONFIRM_LINK_NO_EYE_CATCHER);
 	assert_int_equal(add->length, 72 + 16); /* as in the captures */
@@ -335,7 +335,7 @@ static void refusal_of_a_command(void **state)
 	struct smcr_device_info second = pair_device(C, 1);
 	pair_add_device_quietly(pair, C, &second);
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
-					.lgr = pair_lgr(pair, C)->id };
+					.lgr = pair_lgr_view(pair, C).id };
 	uint64_t id;
 	pair->side[S].fail_qp_create = 1;
 	assert_int_equal(smcr_engine_command(pair->side[C].engine, &command, &id), 0);
@@ -355,7 +355,7 @@ static void three_links_at_most(void **state)
 	for (int i = 0; i < 2; i++)
 		pair_lgr(pair, i)->max_links = 8;
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
-					.lgr = pair_lgr(pair, S)->id };
+					.lgr = pair_lgr_view(pair, S).id };
 	uint64_t id;
 	for (int n = 0; n < 3; n++) {
 		assert_int_equal(smcr_engine_command(pair->side[S].engine, &command, &id), 0);
@@ -527,7 +527,7 @@ static void add_link_waits_for_rkey(void **state)
 		int d = pair_connect(pair, C);
 		pair_pump(pair);
 		assert_int_equal(pair_lgr(pair, C)->llc->rkey.step, SMCR_RKEY_CONFIRM);
-		memcpy(add.add_link.gid, pair_link(pair, C, 1)->peer_gid, SMCR_GID_LEN);
+		memcpy(add.add_link.gid, pair_link_view(pair, C, 1).peer_gid, SMCR_GID_LEN);
 		add.add_link.qpn = 0x777;
 		add.add_link.link_number = 9;
 		add.add_link.mtu = SMCR_MTU_1024;
@@ -568,7 +568,7 @@ static void rkey_during_add_link(void **state)
 	pair_set_pick(pair, &held);
 	pair_pump(pair);
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	smcr_engine_run(pair->side[S].engine, pair->now);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD);
 	pair_set_pick(pair, NULL);
@@ -705,9 +705,9 @@ static void version_2_in_version_1(void **state)
 		struct pair *pair = pair_grouped(2, &c);
 		uint8_t raw[SMCR_LLC_LEN] = { type, SMCR_LLC_LEN };
 		pair_inject_raw(pair, C, 2, raw, sizeof(raw));
-		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 		pair_pump(pair);
-		assert_int_equal(pair->side[S].engine->count.llc_protocol_errors, 1);
+		assert_int_equal(pair_engine_view(pair, S).llc_protocol_errors, 1);
 		pair_exchange(pair, c);
 		pair_free(pair);
 	}
@@ -721,7 +721,7 @@ static void malformed(void **state)
 	struct pair *pair = grouped(2, &c);
 	uint8_t raw[SMCR_LLC_LEN - 1] = { 0x27, SMCR_LLC_LEN };
 	pair_inject_raw(pair, C, 2, raw, sizeof(raw));
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 	pair_pump(pair);
 	pair_exchange(pair, c);
 	pair_free(pair);
@@ -764,13 +764,13 @@ static void server_takes_its_time(void **state)
 	pair_run(pair, 60000 * MS);
 	assert_int_equal(pick.seen, 1);
 	assert_true(pair_count_llc(pair, C, SMCR_LLC_TEST_LINK, false) > 1);
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_set_pick(pair, NULL);
 	pair_fail_link(pair, S, 2); /* now it knows */
 	pair_pump(pair);
 	assert_null(pair_link(pair, C, 2));
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	done(pair, c);
 }
 
@@ -790,7 +790,7 @@ static void client_takes_its_time(void **state)
 	assert_true(pick.seen > 0);
 	assert_true(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false) > 1);
 	assert_true(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false) > 1);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_set_pick(pair, NULL);
 	struct smcr_llc_msg reply = { .type = SMCR_LLC_DELETE_LINK, .reply = true };
@@ -800,7 +800,7 @@ static void client_takes_its_time(void **state)
 	pair_inject_llc(pair, C, 1, &reply); /* to the second request */
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, 2));
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	done(pair, c);
 }
 

@@ -270,7 +270,7 @@ static void budget(void **state)
 		int c[4];
 		for (int i = 0; i < 3; i++) /* 4 + 3 elements: the slab shrinks to what is left */
 			c[i] = pair_connected(pair);
-		assert_int_equal(pair->side[side].engine->memory_used, 7 * 16384);
+		assert_int_equal(pair_engine_view(pair, side).memory_used, 7 * 16384);
 		c[3] = pair_connect(pair, C);
 		pair_pump(pair);
 		assert_int_equal(pair_end(pair, c[3], S)->fallback, 1);
@@ -328,7 +328,7 @@ static uint32_t sndbuf_of(struct pair *pair, int conn, int side)
 {
 	struct smcr_conn_view view;
 	smcr_conn_get_view(pair_end(pair, conn, side)->smc, &view);
-	assert_int_equal(view.sndbuf_size, pair_end(pair, conn, side)->smc->tx.buf.size);
+	assert_int_equal(view.sndbuf_size, pair_conn_view(pair, conn, side).sndbuf_size);
 	return view.sndbuf_size;
 }
 
@@ -491,7 +491,7 @@ static void send_buffer_is_kept_for_the_rnic(void **state)
 	struct smcr_slab *slab = pair_lgr(pair, C)->sndbufs;
 	assert_int_equal(slab->used, 1);
 	smcr_close_kill(pair_end(pair, c, C)->smc, ECONNRESET);
-	assert_int_equal(pair_lgr(pair, C)->num_conns, 0);
+	assert_int_equal(pair_lgr_view(pair, C).num_conns, 0);
 	assert_int_equal(slab->used, 1);
 	pair->side[C].blocked = false;
 	pair_pump(pair);

@@ -96,8 +96,8 @@ static void as_many_links_as_rnics_and_limit_allow(void **state)
 		struct pair *pair = living(rows[i].server, rows[i].client, rows[i].limit);
 		int c = pair_connected(pair);
 		assert_links(pair, rows[i].links, rows[i].symmetric);
-		assert_ptr_equal(strstr(smcr_lgr_type_name(pair_lgr(pair, S)), rows[i].type),
-				 smcr_lgr_type_name(pair_lgr(pair, S)));
+		assert_ptr_equal(strstr(pair_lgr_view(pair, S).type, rows[i].type),
+				 pair_lgr_view(pair, S).type);
 		pair_run(pair, 700 * (uint64_t)SECOND); /* retries change nothing */
 		assert_links(pair, rows[i].links, rows[i].symmetric);
 		pair_exchange(pair, c);
@@ -122,7 +122,7 @@ static void nine_links(void **state)
 	for (int side = 0; side < 2; side++) {
 		static const uint8_t left[] = { 6, 3 };
 		size_t n = 0;
-		assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, side)), 2);
+		assert_int_equal(pair_lgr_view(pair, side).num_rmbs, 2);
 		assert_int_equal(pair_last_llc(pair, side, SMCR_LLC_CONFIRM_RKEY, false)
 					 ->llc.confirm_rkey.num_tokens,
 				 8);
@@ -151,14 +151,14 @@ static void many_rmbs_for_a_new_link(void **state)
 	struct pair *pair = pair_new(&config[S], &config[C], 1, 1);
 	int c = pair_connected(pair);
 	for (int side = 0; side < 2; side++)
-		while (smcr_slab_num_rmbs(pair_lgr(pair, side)) < SMCR_MAX_RMBS) {
+		while (pair_lgr_view(pair, side).num_rmbs < SMCR_MAX_RMBS) {
 			struct smcr_slab *slab;
 			assert_int_equal(smcr_slab_add(pair_lgr(pair, side), true, 0, 0, &slab), 0);
 			smcr_llc_confirm_rkey(slab);
 			pair_pump(pair);
 		}
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), SMCR_MAX_RMBS);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, C)), SMCR_MAX_RMBS);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, SMCR_MAX_RMBS);
+	assert_int_equal(pair_lgr_view(pair, C).num_peer_rmbs, SMCR_MAX_RMBS);
 	pair_clear_log(pair);
 	one_more(pair, S, 1);
 	assert_links(pair, 2, 1);
@@ -257,14 +257,14 @@ static void the_missing_rnic_returns(void **state)
 		pair_run(pair, 3 * SECOND);
 		assert_links(pair, 2, 1);
 		assert_null(pair_link(pair, S, 2));
-		assert_int_equal(pair_link(pair, S, 3)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, S, 3).state, SMCR_LINK_ACTIVE);
 		pair_clear_log(pair);
 		pair_set_port(pair, side, 1, true);
 		pair_pump(pair);
 		assert_links(pair, 2, 2);
 		assert_null(pair_link(pair, S, 3));
-		assert_int_equal(pair_link(pair, S, 4)->state, SMCR_LINK_ACTIVE);
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, C)), "symmetric");
+		assert_int_equal(pair_link_view(pair, S, 4).state, SMCR_LINK_ACTIVE);
+		assert_string_equal(pair_lgr_view(pair, C).type, "symmetric");
 		const struct pair_msg *gone = pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false);
 		const struct pair_msg *there = pair_last_llc(pair, C, SMCR_LLC_CONFIRM_LINK, true);
 		assert_true(there && gone && there < gone); /* in the order of the log */
@@ -371,7 +371,7 @@ static void the_server_tries_again(void **state)
 	uint64_t pause = 2 * SECOND;
 	for (int i = 0; i < 14; i++) {
 		unsigned int before = requests(pair);
-		assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, S)), "single");
+		assert_string_equal(pair_lgr_view(pair, S).type, "single");
 		pair_exchange(pair, c);
 		pair_run(pair, pause - 100000);
 		assert_int_equal(requests(pair), before);
@@ -584,7 +584,7 @@ static void patience_follows_the_number_of_links(void **state)
 		assert_int_equal(pair_retry_ms(pair, side, 2), 300);
 	}
 	/* the last one: at the very moment at which the other fails */
-	smcr_link_fail(pair_link(pair, C, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, C, 1);
 	assert_int_equal(pair_retry_ms(pair, C, 2), 4000);
 	pair_pump(pair);
 	assert_int_equal(pair_retry_ms(pair, S, 2), 4000);

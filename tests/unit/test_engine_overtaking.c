@@ -17,15 +17,23 @@
 #define C      PAIR_CLIENT
 #define SECOND 1000000
 
+struct in_state {
+	enum smcr_link_state state;
+	unsigned int links;
+};
+
+static void count_in_state(void *arg, const struct smcr_link_view *view)
+{
+	struct in_state *in = arg;
+	in->links += view->state == (int)in->state;
+}
+
 /** Links that a side has in this state. */
 static unsigned int links_in(struct pair *pair, int side, enum smcr_link_state state)
 {
-	unsigned int n = 0;
-	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-		const struct smcr_link *link = pair_lgr(pair, side)->links[i];
-		n += link && link->state == state;
-	}
-	return n;
+	struct in_state in = { .state = state };
+	smcr_engine_each_link(pair->side[side].engine, count_in_state, &in);
+	return in.links;
 }
 
 /** `active` links on both sides, and no other. */
@@ -44,7 +52,7 @@ static void order_delete(struct pair *pair, int side, uint8_t link)
 {
 	uint64_t id;
 	struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
-					.lgr = pair_lgr(pair, side)->id,
+					.lgr = pair_lgr_view(pair, side).id,
 					.link = link,
 					.orderly = true };
 	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
@@ -62,7 +70,7 @@ static void reply_whose_carrier_goes(void **state)
 	order_delete(pair, S, 1);
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, 1));
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_DEACTIVATING);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_DEACTIVATING);
 	assert_int_equal(pair_link(pair, C, 1)->deletion.carrier->number, 2);
 	pair_fail_link(pair, S, 2);
 	pair_run(pair, 100);
@@ -97,14 +105,6 @@ static void set_picks(struct pair *pair, struct two_picks *picks)
 	pair->filter_arg = picks;
 }
 
-static void add_link(struct pair *pair, int side)
-{
-	uint64_t id;
-	struct smcr_command command = { .type = SMCR_COMMAND_LINK_ADD,
-					.lgr = pair_lgr(pair, side)->id };
-	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
-}
-
 /** Four links, 2 to 5: the server sends on link 5 first of all, the client on link 2, because it
  * was not yet told that its last word about link 1 was delivered when link 5 came. */
 static struct pair *each_its_own_carrier(int *ret_conn)
@@ -114,7 +114,7 @@ static struct pair *each_its_own_carrier(int *ret_conn)
 	pair->side[C].hold_link = 2;
 	order_delete(pair, S, 1);
 	pair_pump(pair);
-	add_link(pair, S);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	pair->side[C].hold_completions = false;
 	pair_pump(pair);
@@ -141,7 +141,7 @@ static void giving_up_overtakes_the_exchange(void **state)
 			.from = C, .type = held[i], .reply = true, .verdict = PAIR_HOLD
 		};
 		pair_set_pick(pair, &pick);
-		add_link(pair, S);
+		pair_add_link(pair, S);
 		pair_pump(pair);
 		assert_int_equal(pick.seen > 0, 1);
 		struct smcr_link *subject = pair_lgr(pair, C)->llc->subject;
@@ -176,7 +176,7 @@ static void late_words_about_a_link_given_up(void **state)
 			.second = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD },
 		};
 		set_picks(pair, &picks);
-		add_link(pair, S);
+		pair_add_link(pair, S);
 		pair_pump(pair);
 		struct smcr_llc_msg request = { .type = SMCR_LLC_DELETE_LINK };
 		request.delete_link.link_number = pair_lgr(pair, C)->llc->subject->number;
@@ -262,7 +262,7 @@ static void unknown_link_that_works(void **state)
 	pair_inject_llc(pair, S, pair_link(pair, C, gone)->deletion.carrier->number, &unknown);
 	pair->side[C].hold_completions = false;
 	pair_pump(pair);
-	assert_int_equal(pair_link(pair, C, gone)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, C, gone).state, SMCR_LINK_FAILED);
 	set_picks(pair, NULL);
 	pair_run(pair, 20 * SECOND);
 	assert_null(pair_link(pair, C, gone));
@@ -309,9 +309,9 @@ static void rmb_that_a_new_link_misses(void **state)
 		assert_true(picks.first.seen > 0);
 		assert_int_equal(pair_lgr(pair, C)->llc->rkey.link->number, 2);
 		pair_link(pair, S, 1)->disabled = false;
-		add_link(pair, S);
+		pair_add_link(pair, S);
 		pair_run(pair, SECOND);
-		assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 		picks.first.verdict = PAIR_PASS;
 		pair_pump(pair);
 		assert_true(picks.second.seen > 0); /* once more, for all three */

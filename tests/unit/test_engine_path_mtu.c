@@ -65,7 +65,7 @@ static void next_one_is_smaller(void **state)
 				assert_null(pair_lgr(pair, S));
 				c = pair_connected(pair);
 				for (int i = 0; i < 2; i++) {
-					assert_int_equal(pair_link(pair, i, 1)->mtu, mtu);
+					assert_int_equal(pair_link_view(pair, i, 1).mtu, mtu);
 					assert_int_equal(pair_link(pair, i, 1)->passed, mtu);
 				}
 				pair_send(pair, c, side, 12000, 1);
@@ -87,7 +87,7 @@ static void both_ways(void **state)
 	pair_run(pair, 1600 * MILLI);
 	assert_declined(pair, c, C);
 	pair_connected(pair);
-	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_1024);
+	assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_1024);
 	assert_int_equal(pair_link(pair, S, 1)->passed, SMCR_MTU_1024);
 	pair_free(pair);
 }
@@ -106,7 +106,7 @@ static void device_gives_up(void **state)
 		pair_run(pair, 200 * MILLI);
 		assert_declined(pair, c, side);
 		pair_connected(pair);
-		assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_512);
+		assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_512);
 		pair_free(pair);
 	}
 }
@@ -124,7 +124,7 @@ static void nothing_passes(void **state)
 	assert_true(pair_end(pair, c, S)->last.path_dead);
 	pair->side[C].blocked = false;
 	pair_connected(pair);
-	assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_4096);
+	assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_4096);
 	pair_free(pair);
 }
 
@@ -334,7 +334,7 @@ static void it_is_forgotten(void **state)
 		uint8_t expected = way == 0   ? SMCR_MTU_1024
 				   : way == 1 ? SMCR_MTU_4096
 					      : SMCR_MTU_2048;
-		assert_int_equal(pair_link(pair, S, 1)->mtu, expected);
+		assert_int_equal(pair_link_view(pair, S, 1).mtu, expected);
 		pair_free(pair);
 	}
 }
@@ -380,7 +380,7 @@ static void an_operator_has_it_forgotten(void **state)
 		assert_true(smcr_engine_walk_paths(engine, 0, note_path, &view));
 		assert_int_equal(view.number, 0);
 		pair_connected(pair);
-		assert_int_equal(pair_link(pair, S, 1)->mtu, SMCR_MTU_4096);
+		assert_int_equal(pair_link_view(pair, S, 1).mtu, SMCR_MTU_4096);
 		pair_free(pair);
 	}
 }
@@ -424,7 +424,7 @@ static void a_test_tells(void **state)
 		if (!known)
 			pair_link(pair, C, 1)->passed = 0;
 		struct smcr_command command = { .type = SMCR_COMMAND_LINK_TEST,
-						.lgr = pair_lgr(pair, C)->id,
+						.lgr = pair_lgr_view(pair, C).id,
 						.link = 1 };
 		uint64_t id;
 		assert_int_equal(smcr_engine_command(pair->side[C].engine, &command, &id), 0);

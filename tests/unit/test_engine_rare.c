@@ -131,7 +131,7 @@ static void server_loses_the_link_with_add_link_under_way(void **state)
 	pair->side[S].hold_completions = true;
 	pair_pump(pair);
 	assert_false(pair_lgr(pair, S)->fc.committed);
-	smcr_link_fail(pair_link(pair, S, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, 1);
 	pair_run(pair, 1000);
 	assert_true(pair_lgr(pair, S)->fc.declining);
 	assert_int_equal(pair_end(pair, c, S)->failed + pair_end(pair, c, S)->fallback, 0);
@@ -201,7 +201,7 @@ static void engine_goes_while_a_group_ends(void **state)
 	(void)state;
 	struct pair *pair = pair_grouped(2, &c);
 	smcr_lgr_end(pair_lgr(pair, S), ECONNRESET);
-	smcr_link_fail(pair_link(pair, C, 1), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, C, 1);
 	pair_free(pair);
 }
 
@@ -263,11 +263,11 @@ static void new_link_fails_during_continuations(void **state)
 		.from = C, .type = SMCR_LLC_ADD_LINK_CONT, .reply = true, .verdict = PAIR_HOLD
 	};
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_ADD_CONT);
 	uint8_t number = number_of_new(pair);
-	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, number);
 	pair_pump(pair);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
@@ -299,7 +299,7 @@ static void refused_after_it_was_accepted(void **state)
 			.verdict = PAIR_LOSE,
 		};
 		pair_set_pick(pair, &pick);
-		smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+		pair_add_link(pair, S);
 		pair_pump(pair);
 		assert_int_equal(pair_lgr(pair, S)->llc->step,
 				 confirming ? SMCR_LLC_S_CONFIRM_ADDED : SMCR_LLC_S_ADD_CONT);
@@ -332,7 +332,7 @@ static void rmb_is_told_after_an_exchange_was_given_up(void **state)
 	struct pair *pair = about_to_grow(&c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_ADD_CONT);
 	const struct smcr_llc_msg rmb = { .type = SMCR_LLC_CONFIRM_RKEY,
@@ -340,7 +340,7 @@ static void rmb_is_told_after_an_exchange_was_given_up(void **state)
 	uint8_t buf[SMCR_LLC_LEN];
 	assert_int_equal(smcr_llc_encode(&rmb, SMCR_DIALECT_DEPLOYED, buf, sizeof(buf)),
 			 SMCR_LLC_LEN);
-	smcr_engine_recv(pair->side[C].engine, pair_link(pair, C, 1)->ref, buf, sizeof(buf));
+	smcr_engine_recv(pair->side[C].engine, pair_link_ref(pair, C, 1), buf, sizeof(buf));
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_IDLE);
 	assert_non_null(smcr_peer_rmb_find(pair_lgr(pair, C), pair_link(pair, C, 1), 0x7777));
 	pair_free(pair);
@@ -357,18 +357,18 @@ static void order_after_an_exchange_was_given_up(void **state)
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
 	struct pair_pick cont = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &cont);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	uint8_t number = number_of_new(pair);
 	pair_set_pick(pair, &pick);
-	smcr_link_fail(pair_link(pair, C, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, C, number);
 	pair_pump(pair);
 	assert_int_equal(pick.seen, 1);
 	assert_int_equal(pair_lgr(pair, C)->llc->step, SMCR_LLC_C_AWAIT_DELETE);
 	smcr_llc_server_gave_up(pair_lgr(pair, C), NULL);
 	pair_pump(pair);
 	assert_non_null(pair_link(pair, C, number));
-	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, number);
 	smcr_llc_order_deletion(pair_lgr(pair, S), pair_link(pair, S, number),
 				pair_link(pair, S, 1));
 	pair_pump(pair);
@@ -391,7 +391,7 @@ static void link_goes_with_the_right_completion(void **state)
 	struct pair *pair = about_to_grow(&c);
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_ADD_LINK_CONT, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	while (pair_lgr(pair, C)->llc->step != SMCR_LLC_C_AWAIT_ADD_CONT)
 		assert_true(pair_step(pair));
 	pair->side[C].hold_completions = true;
@@ -400,7 +400,7 @@ static void link_goes_with_the_right_completion(void **state)
 	uint64_t accepted = link->tx_done;
 	assert_int_equal(link->tx_next - accepted, 1);
 	uint8_t number = number_of_new(pair);
-	smcr_link_fail(pair_link(pair, S, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, number);
 	smcr_llc_order_deletion(pair_lgr(pair, S), pair_link(pair, S, number),
 				pair_link(pair, S, 1));
 	pair_pump(pair);
@@ -436,7 +436,7 @@ static void each_rmb_is_told_for_itself(void **state)
 	int c;
 	(void)state;
 	struct pair *pair = about_to_grow(&c);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	uint8_t number = pair_last_llc(pair, S, SMCR_LLC_ADD_LINK, false)->llc.add_link.link_number;
 	struct smcr_link *fresh = pair_link(pair, S, number), *first = pair_link(pair, S, 1);
@@ -470,11 +470,11 @@ static void failed_link_is_unknown_to_the_server(void **state)
 	struct pair *pair = pair_grouped(2, &c);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &pick);
-	uint8_t number = 3 - pair_end(pair, c, C)->smc->tx.link->number;
-	smcr_link_fail(pair_link(pair, C, number), SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	uint8_t number = 3 - pair_conn_view(pair, c, C).link_number;
+	pair_qp_fails(pair, C, number);
 	pair_pump(pair);
 	assert_int_equal(pick.seen, 1);
-	assert_int_equal(pair_link(pair, C, number)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, C, number).state, SMCR_LINK_FAILED);
 	const struct smcr_llc_msg unknown = {
 		.type = SMCR_LLC_DELETE_LINK,
 		.reply = true,
@@ -496,7 +496,7 @@ static void leaving_takes_five_seconds_at_most(void **state)
 	int c;
 	(void)state;
 	struct pair *pair = pair_grouped(2, &c);
-	uint8_t number = pair_end(pair, c, S)->smc->tx.link->number;
+	uint8_t number = pair_conn_view(pair, c, S).link_number;
 	pair->side[S].hold_completions = true;
 	pair_send(pair, c, S, 100, 7);
 	pair_pump(pair);
@@ -612,7 +612,7 @@ static void mtu_of_a_device_shrinks(void **state)
 	info.mtu = SMCR_MTU_2048;
 	pair_update_device(pair, S, &info);
 	pair_pump(pair);
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 	info.mtu = SMCR_MTU_1024;
 	pair_update_device(pair, S, &info);
 	pair_pump(pair);
@@ -620,9 +620,9 @@ static void mtu_of_a_device_shrinks(void **state)
 	info.mtu = SMCR_MTU_512;
 	pair_update_device(pair, S, &info);
 	pair_pump(pair);
-	assert_true(!pair_link(pair, S, 2) || pair_link(pair, S, 2)->mtu == SMCR_MTU_512);
+	assert_true(!pair_link(pair, S, 2) || pair_link_view(pair, S, 2).mtu == SMCR_MTU_512);
 	assert_non_null(pair_last_llc(pair, S, SMCR_LLC_DELETE_LINK, false));
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_free(pair);
 }

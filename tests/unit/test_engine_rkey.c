@@ -65,7 +65,7 @@ static void both_sides_add_an_rmb(void **state)
 	assert_true(r->vaddr == (uintptr_t)slab->base);
 	assert_memory_equal(r, e, sizeof(*r));
 	/* on the link that the first connection of the RMB uses (RKEY-2) */
-	assert_int_equal(pair_link(pair, S, carrier)->qpn,
+	assert_int_equal(pair_link_view(pair, S, carrier).local_qpn,
 			 pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.qpn);
 	for (int i = 0; i < 5; i++)
 		pair_exchange(pair, c[i]);
@@ -88,8 +88,8 @@ static void unused_rmb_is_deleted(void **state)
 	int c[6];
 	struct pair *pair = pair_grouped(2, &c[0]);
 	fill_first_rmb(pair, c + 1, 5);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
-	uint64_t memory = pair->side[S].engine->memory_used;
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 2);
+	uint64_t memory = pair_engine_view(pair, S).memory_used;
 	pair_close(pair, c[4]);
 	pair_run(pair, 59000000);
 	pair_close(pair, c[5]);
@@ -102,19 +102,19 @@ static void unused_rmb_is_deleted(void **state)
 	pair_set_pick(pair, &pick);
 	pair_run(pair, 1100000);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_RKEY, false), 1);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 2);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 2);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, C)), 1);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
-	assert_true(pair->side[S].engine->memory_used < memory);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 1);
+	assert_int_equal(pair_lgr_view(pair, C).num_rmbs, 1);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
+	assert_true(pair_engine_view(pair, S).memory_used < memory);
 	assert_int_equal(pair_count_llc(pair, C, SMCR_LLC_DELETE_RKEY, false), 1);
 	/* one stays for the next connection */
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, c[i]);
 	pair_run(pair, 120000000);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 1);
 	c[0] = pair_connected(pair);
 	pair_exchange(pair, c[0]);
 	pair_close(pair, c[0]);
@@ -139,7 +139,7 @@ static void delete_unknown_rkeys(void **state)
 	};
 	pair_set_pick(pair, &pick);
 	pair_inject_llc(pair, C, 2, &msg);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 0);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 0);
 	/* not to be written with any more, on any link (RKEY-16) */
 	struct smcr_peer_rmb *rmb = pair_lgr(pair, S)->peer_rmbs;
 	assert_true(rmb->withdrawn && !rmb->token[0].valid && !rmb->token[1].valid);
@@ -177,7 +177,7 @@ static void delete_rkey_reply(void **state)
 	assert_int_equal(reply.delete_rkey.error_mask, 0xFB);
 	assert_memory_equal(reply.delete_rkey.rkey, msg.delete_rkey.rkey,
 			    sizeof(msg.delete_rkey.rkey));
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 0);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 0);
 	pair_free(pair);
 	PROVES("RKEY-14 RKEY-16 ERR-59");
 }
@@ -195,8 +195,8 @@ static void negative_delete_is_only_logged(void **state)
 	pair_run(pair, 61000000);
 	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_DELETE_RKEY, true);
 	assert_true(reply->llc.delete_rkey.negative);
-	assert_int_equal(smcr_slab_num_rmbs(pair_lgr(pair, S)), 1);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_lgr_view(pair, S).num_rmbs, 1);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, c[i]);
 	pair_free(pair);
@@ -303,7 +303,7 @@ static void fewer_links_than_before(void **state)
 	for (int i = 0; i < 4; i++)
 		pair_exchange(pair, pair_connected(pair));
 	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-				       .lgr = pair_lgr(pair, S)->id,
+				       .lgr = pair_lgr_view(pair, S).id,
 				       .link = 2,
 				       .orderly = true };
 	uint64_t id;
@@ -408,9 +408,9 @@ static void broken_continuations(void **state)
 						     .confirm_rkey_cont = { .num_left = 1 } };
 		pair_inject_llc(pair, C, 1, &msg);
 		/* out of sync: the link goes down, the others live (ERR-63) */
-		assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_FAILED);
-		assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
-		assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+		assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_FAILED);
+		assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
+		assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 		pair->filter = NULL;
 		pair_pump(pair);
 		pair_free(pair);
@@ -456,7 +456,7 @@ static void missing_tokens_fail_the_link(void **state)
 	pair_set_pick(pair, &pick);
 	pair_run(pair, 5000000); /* so that nothing of that link can have been overtaken */
 	pair_inject_llc(pair, C, 1, &msg);
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_FAILED);
 	pair_pump(pair);
 	assert_null(pair_link(pair, S, 2)); /* deleted with the client's consent */
 	assert_null(pair_link(pair, C, 2));
@@ -476,7 +476,7 @@ static void overtaken_by_a_link(void **state)
 	pair->filter = see_reply;
 	pair->filter_arg = &reply;
 	pair_inject_llc(pair, C, 1, &msg);
-	assert_int_equal(pair_link(pair, S, 2)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
 	pair_pump(pair);
 	assert_true(reply.confirm_rkey.negative && reply.confirm_rkey.retry);
 	pair_exchange(pair, c);
@@ -514,7 +514,7 @@ static void contradicting_tokens(void **state)
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);
 	assert_true(reply.confirm_rkey.negative);
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), 1);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, 1);
 	pair->filter = NULL;
 	pair_exchange(pair, c);
 	pair_free(pair);
@@ -534,7 +534,7 @@ static void too_many_rmbs(void **state)
 		pair_pump(pair);
 		assert_true(reply.reply && !reply.confirm_rkey.negative);
 	}
-	assert_int_equal(smcr_peer_rmb_count(pair_lgr(pair, S)), SMCR_MAX_RMBS);
+	assert_int_equal(pair_lgr_view(pair, S).num_peer_rmbs, SMCR_MAX_RMBS);
 	msg = confirm_rkey(0, 0x80000);
 	pair_inject_llc(pair, C, 1, &msg);
 	pair_pump(pair);

@@ -189,7 +189,7 @@ static void asked_to_delete_second(struct pair *pair, int side)
 	assert_int_equal(asked->llc.delete_link.link_number, 2);
 	assert_false(asked->llc.delete_link.all);
 	assert_int_equal(asked->llc.delete_link.reason, SMCR_LLC_DEL_LOST_PATH);
-	assert_int_equal(pair_link(pair, side, 2)->state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, side, 2).state, SMCR_LINK_FAILED);
 }
 
 /** What is left has one link, and data go over it. */
@@ -197,11 +197,11 @@ static void open_with_one_link(struct pair *pair, int c, int side)
 {
 	assert_int_equal(pair_end(pair, c, side)->established, 1);
 	assert_int_equal(pair_num_qps(pair, side), 1);
-	assert_string_equal(smcr_lgr_type_name(pair_lgr(pair, side)), "single");
+	assert_string_equal(pair_lgr_view(pair, side).type, "single");
 	pair_send(pair, c, side, 100, 7);
 	pair_pump(pair);
-	assert_int_equal(pair_lgr(pair, side)->conns->tx.link->number, 1);
-	assert_int_equal(pair_lgr(pair, side)->conns->tx.written, 100);
+	assert_int_equal(pair_conn_view(pair, c, side).link_number, 1);
+	assert_int_equal(pair_conn_view(pair, c, side).tx_unsent, 0);
 }
 
 /** ERR-22: the client does not confirm link 2. Data flow when it has answered DELETE LINK. */

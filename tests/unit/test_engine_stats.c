@@ -231,7 +231,7 @@ static void failovers_are_counted_and_timed(void **state)
 	int c;
 	(void)state;
 	struct pair *pair = pair_grouped(2, &c);
-	uint8_t used = pair_lgr(pair, S)->conns->tx.link->number;
+	uint8_t used = pair_conn_view(pair, c, S).link_number;
 	pair->side[S].hold_completions = true;
 	pair->side[S].hold_link = used;
 	pair_send(pair, c, S, 10, 1);
@@ -342,7 +342,7 @@ static void rmbs_have_owners_and_fill(void **state)
 	uint64_t fill = 0;
 	unsigned int n = 0;
 	while (!smcr_engine_walk_rmbs(engine, place, on_rmb, &one)) {
-		assert_int_equal(one.last.lgr_id, pair_lgr(pair, C)->id);
+		assert_int_equal(one.last.lgr_id, pair_lgr_view(pair, C).id);
 		assert_true(one.last.number > place.number);
 		assert_int_equal(one.last.registered, 2);
 		assert_string_equal(one.last.state, "ready");

@@ -74,14 +74,14 @@ static void a_proposal_without_peer_id(void **state)
 	int conns[4];
 	conns[0] = connect_without_id(pair);
 	pair_exchange(pair, conns[0]);
-	assert_memory_equal(pair_lgr(pair, S)->peer_id, client.peer_id, SMCR_PEER_ID_LEN);
+	assert_memory_equal(pair_lgr_view(pair, S).peer_id, client.peer_id, SMCR_PEER_ID_LEN);
 	conns[1] = connect_without_id(pair);
 	conns[2] = pair_connected_well(pair);
 	conns[3] = connect_without_id(pair);
 	for (int i = 0; i < 4; i++)
 		assert_true(pair_both_established(pair, conns[i]));
-	assert_null(pair_lgr(pair, S)->next);
-	assert_null(pair_lgr(pair, C)->next);
+	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 1);
+	assert_int_equal(pair_engine_view(pair, C).num_lgrs, 1);
 	for (int i = 0; i < 4; i++)
 		pair_close(pair, conns[i]);
 	pair_free(pair);
@@ -113,8 +113,8 @@ static void a_peer_without_id_starts_again(void **state)
 	assert_memory_equal(pair_lgr(pair, S)->next->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
 	pair_run(pair, 5000000); /* the old group does not answer any more */
 	assert_int_equal(pair_end(pair, first, S)->reset, 1);
-	assert_null(pair_lgr(pair, S)->next);
-	assert_memory_equal(pair_lgr(pair, S)->peer_id, config.peer_id, SMCR_PEER_ID_LEN);
+	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 1);
+	assert_memory_equal(pair_lgr_view(pair, S).peer_id, config.peer_id, SMCR_PEER_ID_LEN);
 	pair_close(pair, third);
 	pair_free(pair);
 }
@@ -191,9 +191,9 @@ static void out_of_sync_says_somebody_else(void **state)
 		int first = v2 ? connect_without_id(pair) : pair_connected_well(pair);
 		struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
 		uint8_t id[SMCR_PEER_ID_LEN] = { 6, 6, 6 };
-		assert_int_equal(pair_lgr(pair, S)->version, v2 ? 2 : 1);
+		assert_int_equal(pair_lgr_view(pair, S).version, v2 ? 2 : 1);
 		if (i & 2)
-			memcpy(id, pair_lgr(pair, S)->peer_id, sizeof(id));
+			memcpy(id, pair_lgr_view(pair, S).peer_id, sizeof(id));
 		pair_clear_log(pair);
 		says_out_of_sync(pair, &proposal, id);
 		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_TEST_LINK, false), 2);
@@ -201,7 +201,7 @@ static void out_of_sync_says_somebody_else(void **state)
 		pair_exchange(pair, first);
 		int second = v2 ? connect_without_id(pair) : pair_connected(pair);
 		pair_exchange(pair, second);
-		assert_null(pair_lgr(pair, S)->next);
+		assert_int_equal(pair_engine_view(pair, S).num_lgrs, 1);
 		/* until it has answered it gets no new connection */
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_TEST_LINK,
@@ -230,7 +230,7 @@ static void out_of_sync_is_true(void **state)
 	int first = pair_connected_well(pair);
 	struct smcr_clc_msg proposal = pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc;
 	uint8_t id[SMCR_PEER_ID_LEN];
-	memcpy(id, pair_lgr(pair, S)->peer_id, sizeof(id));
+	memcpy(id, pair_lgr_view(pair, S).peer_id, sizeof(id));
 	struct pair_pick pick = { .from = S, .type = SMCR_LLC_TEST_LINK, .verdict = PAIR_LOSE };
 	pair_set_pick(pair, &pick);
 	says_out_of_sync(pair, &proposal, id);
@@ -402,7 +402,7 @@ static void a_mac_from_afar(void **state)
 			version == 2 ? pair_new_with("A", "A", 2) : pair_new_with("", "", 2);
 		pair->side[S].far = true;
 		int conn = pair_connected_well(pair);
-		assert_int_equal(pair_lgr(pair, S)->version, version);
+		assert_int_equal(pair_lgr_view(pair, S).version, version);
 		for (uint8_t link = 1; link <= 2; link++) {
 			assert_false(uses_mac(pair, S, link));
 			assert_true(uses_mac(pair, C, link));
@@ -447,12 +447,12 @@ static void expect_no_peer(struct pair *pair, const uint8_t *gid, const uint8_t 
  */
 static void add_networks(struct pair *pair)
 {
-	struct smcr_device_info *info = &pair->side[S].engine->devices->info;
-	info->prefixes[info->num_prefixes++] =
-		(struct smcr_prefix){ AF_INET, { 10, 99, 5, 1 }, 22 };
-	info->prefixes[info->num_prefixes++] = (struct smcr_prefix){ AF_INET, { 10, 98 }, 31 };
-	info->prefixes[info->num_prefixes++] =
+	struct smcr_device_info info = pair->side[S].devices[0];
+	info.prefixes[info.num_prefixes++] = (struct smcr_prefix){ AF_INET, { 10, 99, 5, 1 }, 22 };
+	info.prefixes[info.num_prefixes++] = (struct smcr_prefix){ AF_INET, { 10, 98 }, 31 };
+	info.prefixes[info.num_prefixes++] =
 		(struct smcr_prefix){ AF_INET6, { [0] = 0xFD, [15] = 9 }, 64 };
+	pair_update_device(pair, S, &info);
 }
 
 /** No other host's RNIC has such a GID. What is sent there would reach ourselves, all hosts,
@@ -473,7 +473,7 @@ static void gids_that_no_peer_has(void **state)
 	for (size_t i = 0; i <= count; i++) { /* the last time: the server's own */
 		TRIES("row %zu", i);
 		struct pair *pair = pair_new_with("A", "A", 1);
-		const uint8_t *own = pair->side[S].engine->devices->info.gid;
+		const uint8_t *own = pair->side[S].devices[0].gid;
 		expect_no_peer(pair, i < count ? gids[i] : own, NULL);
 	}
 	PROVES("SEC-6");

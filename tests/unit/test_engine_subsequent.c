@@ -58,8 +58,8 @@ static void stale_token(void **state)
 	assert_int_equal(smcr_cdc_encode(&cdc, buf, sizeof(buf)), SMCR_CDC_LEN);
 	pair_inject_raw(pair, C, 1, buf, sizeof(buf));
 	pair_pump(pair);
-	assert_int_equal(pair->side[S].engine->count.cdc_dropped_token, 1);
-	assert_int_equal(pair_link(pair, S, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_engine_view(pair, S).cdc_dropped_token, 1);
+	assert_int_equal(pair_link_view(pair, S, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, second);
 	/* a token of another group is no token here either */
 	int back = pair_connect(pair, S);
@@ -69,7 +69,7 @@ static void stale_token(void **state)
 	assert_int_equal(smcr_cdc_encode(&other, buf, sizeof(buf)), SMCR_CDC_LEN);
 	pair_inject_raw(pair, C, 1, buf, sizeof(buf));
 	pair_pump(pair);
-	assert_int_equal(pair->side[S].engine->count.cdc_dropped_token, 2);
+	assert_int_equal(pair_engine_view(pair, S).cdc_dropped_token, 2);
 	assert_true(pair_both_established(pair, back));
 	pair_free(pair);
 	PROVES("CLC-12 CDC-5 SEC-6");
@@ -259,7 +259,7 @@ static void accepts_of_a_group_that_is_none_of_theirs(void **state)
 		struct smcr_clc_msg answer = client_answer(pair, &msg, &t);
 		assert_out_of_sync(&answer);
 		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
-		assert_int_equal(pair_link(pair, C, 1)->num_conns, 1);
+		assert_int_equal(pair_link_view(pair, C, 1).num_conns, 1);
 		pair_exchange(pair, c);
 		pair_free(pair);
 	}
@@ -440,7 +440,7 @@ static void a_contest_without_link(void **state)
 		if (group)
 			smcr_lgr_end(pair_lgr(pair, C), ECONNRESET);
 		else
-			smcr_link_fail(pair_link(pair, C, 2), SMCR_LLC_DEL_LOST_PATH, "test");
+			pair_qp_fails(pair, C, 2);
 		pair_run(pair, 30000);
 		assert_int_equal(pair_end(pair, t, C)->fallback, 1);
 		pair_free(pair);
@@ -551,10 +551,10 @@ static void link_that_is_being_confirmed(void **state)
 		pair_add_device_quietly(pair, side, &info);
 	}
 	pair_set_pick(pair, &pick);
-	smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+	pair_add_link(pair, S);
 	pair_pump(pair);
 	assert_int_equal(pair_lgr(pair, S)->llc->step, SMCR_LLC_S_CONFIRM_ADDED);
-	assert_int_equal(pair_link(pair, C, 3)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 3).state, SMCR_LINK_ACTIVE);
 	assert_int_equal(server_confirm(pair, third_link)->established, 1);
 	pair_set_pick(pair, NULL);
 	pair_pump(pair);
@@ -797,7 +797,7 @@ static void server_reuses_the_qpn(void **state)
 	struct smcr_config config = pair_config(S);
 	smcr_engine_free(pair->side[S].engine);
 	pair_end(pair, c, S)->smc = NULL;
-	pair->side[S].next_qpn = pair_link(pair, C, 1)->peer_qpn;
+	pair->side[S].next_qpn = pair_link_view(pair, C, 1).peer_qpn;
 	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
@@ -826,7 +826,7 @@ static void somebody_claims_the_qpn(void **state)
 	pair_run(pair, 30000000);
 	assert_int_equal(pair_end(pair, t, C)->established, 0);
 	assert_null(pair_end(pair, t, C)->smc);
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	pair_exchange(pair, c);
 	pair_close(pair, c);
 	pair_free(pair);
@@ -862,8 +862,8 @@ static void links_are_chosen_independently(void **state)
 	}
 	pair_link(pair, C, 1)->num_promised -= 10;
 	pair_link(pair, S, 2)->num_promised -= 10;
-	assert_int_equal(pair_end(pair, second, C)->smc->tx.link->number, 2);
-	assert_int_equal(pair_end(pair, second, S)->smc->tx.link->number, 1);
+	assert_int_equal(pair_conn_view(pair, second, C).link_number, 2);
+	assert_int_equal(pair_conn_view(pair, second, S).link_number, 1);
 	pair_exchange(pair, second);
 	pair_close(pair, first);
 	pair_close(pair, second);
@@ -962,7 +962,7 @@ static void confirm_many_links_late(void **state)
 				oldest = lgr->links[slot]->number;
 		pair_fail_link(pair, S, oldest);
 		pair_pump(pair);
-		smcr_llc_want_link(pair_lgr(pair, S), SMCR_ADD_OPERATOR);
+		pair_add_link(pair, S);
 		pair_pump(pair);
 		assert_null(pair_link(pair, S, oldest));
 		assert_int_equal(smcr_llc_symmetric_links(lgr), 2);

@@ -249,7 +249,7 @@ static void first_and_later_contact(void **state)
 	assert_int_equal(accept->version, V2);
 	assert_text(accept->eid, "A");
 	assert_text(confirm->eid, "A");
-	assert_int_equal(pair_lgr(pair, S)->num_conns, 2);
+	assert_int_equal(pair_lgr_view(pair, S).num_conns, 2);
 	pair_close(pair, a);
 	pair_close(pair, b);
 	pair_free(pair);
@@ -270,8 +270,8 @@ static void version_one_is_left(void **state)
 				 *ueids[i][1] ? V2 : V1);
 		assert_int_equal(pair_last_clc(pair, S, SMCR_CLC_ACCEPT)->clc.accept.version, V1);
 		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_CONFIRM)->clc.accept.version, V1);
-		assert_int_equal(pair_lgr(pair, S)->version, V1);
-		assert_int_equal(pair_lgr(pair, C)->version, V1);
+		assert_int_equal(pair_lgr_view(pair, S).version, V1);
+		assert_int_equal(pair_lgr_view(pair, C).version, V1);
 		pair_close(pair, conn);
 		pair_free(pair);
 	}
@@ -319,7 +319,7 @@ static void one_version_only(void **state)
 	s.versions = SMCR_VERSIONS_1_ONLY;
 	pair = pair_new(&s, &c, 1, 1);
 	conn = pair_connected_well(pair);
-	assert_int_equal(pair_lgr(pair, S)->version, V1);
+	assert_int_equal(pair_lgr_view(pair, S).version, V1);
 	pair_close(pair, conn);
 	pair_free(pair);
 }
@@ -340,7 +340,7 @@ static void only_ipv4_gids(void **state)
 		int conn = pair_connected_well(pair);
 		assert_int_equal(pair_last_clc(pair, C, SMCR_CLC_PROPOSAL)->clc.proposal.version,
 				 side == C ? V1 : V2);
-		assert_int_equal(pair_lgr(pair, S)->version, V1);
+		assert_int_equal(pair_lgr_view(pair, S).version, V1);
 		pair_close(pair, conn);
 		pair_free(pair);
 	}
@@ -445,7 +445,7 @@ static void accept_of_a_group_that_ends(void **state)
 	assert_int_equal(answer_to_named_link(pair).type, SMCR_CLC_CONFIRM);
 	pair_set_pick(pair, &pick);
 	smcr_llc_delete_all(pair_lgr(pair, C), SMCR_LLC_DEL_OPERATOR, ECONNRESET);
-	assert_int_equal(pair_link(pair, C, 1)->state, SMCR_LINK_ACTIVE);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_ACTIVE);
 	struct smcr_clc_msg answer = answer_to_named_link(pair);
 	assert_int_equal(answer.type, SMCR_CLC_DECLINE);
 	assert_int_equal(answer.decline.diagnosis, SMCR_REASON_OUT_OF_SYNC);
@@ -465,7 +465,7 @@ static void first_contact_of_the_other_version(void **state)
 	struct smcr_config config = pair_config(S);
 	smcr_engine_free(pair->side[S].engine);
 	pair_end(pair, a, S)->smc = NULL;
-	pair->side[S].next_qpn = pair_link(pair, C, 1)->peer_qpn;
+	pair->side[S].next_qpn = pair_link_view(pair, C, 1).peer_qpn;
 	pair_start_engine(&pair->side[S], &config);
 	assert_int_equal(smcr_engine_device_add(pair->side[S].engine, &pair->side[S].devices[0]),
 			 0);
@@ -606,8 +606,8 @@ static void a_deployed_client(void **state)
 	assert_non_null(lgr); /* it waits for the answer to CONFIRM LINK */
 	assert_memory_equal(lgr->peer_id, confirm.accept.peer_id, SMCR_PEER_ID_LEN);
 	assert_int_equal(lgr->v2.os, SMCR_CLC_OS_LINUX);
-	assert_int_equal(pair_link(pair, S, 1)->peer_qpn, confirm.accept.qpn);
-	assert_memory_equal(pair_link(pair, S, 1)->peer_gid, confirm.accept.gid, SMCR_GID_LEN);
+	assert_int_equal(pair_link_view(pair, S, 1).peer_qpn, confirm.accept.qpn);
+	assert_memory_equal(pair_link_view(pair, S, 1).peer_gid, confirm.accept.gid, SMCR_GID_LEN);
 	pair_free(pair);
 }
 

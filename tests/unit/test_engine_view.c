@@ -66,7 +66,7 @@ static void view_of_a_connection(void **state)
 	assert_memory_equal(&view.local, &params.local, sizeof(view.local));
 	assert_memory_equal(&view.peer, &params.peer, sizeof(view.peer));
 	assert_int_equal(view.role, SMCR_ROLE_SERVER);
-	assert_int_equal(view.lgr_id, pair_lgr(pair, S)->id);
+	assert_int_equal(view.lgr_id, pair_lgr_view(pair, S).id);
 	assert_string_equal(view.peer_host, ""); /* in version 1 nobody tells it */
 	assert_int_equal(view.link_number, conn->tx.link->number);
 	assert_int_equal(view.state, SMCR_STATE_ACTIVE);

@@ -45,31 +45,51 @@ static int connect_on(struct pair *pair, uint16_t vlan)
 	return c;
 }
 
+static bool get_lgr(void *arg, const struct smcr_lgr_view *view)
+{
+	*(struct smcr_lgr_view *)arg = *view;
+	return false;
+}
+
+static uint16_t vlan_of_lgr(const struct pair_side *side, uint32_t id)
+{
+	struct smcr_lgr_view view = { 0 };
+	assert_false(smcr_engine_walk_lgrs(side->engine, id - 1, get_lgr, &view));
+	assert_int_equal(view.id, id);
+	return view.vlan;
+}
+
+static uint16_t vlan_of_device(const struct pair_side *side, uint32_t id)
+{
+	size_t i = 0;
+	while (i < side->num_devices && side->devices[i].id != id)
+		i++;
+	assert_true(i < side->num_devices);
+	return side->devices[i].vlan;
+}
+
+struct links {
+	const struct pair_side *side;
+	unsigned int count;
+};
+
+static void check_link(void *arg, const struct smcr_link_view *view)
+{
+	struct links *links = arg;
+	assert_int_equal(vlan_of_device(links->side, view->device_id),
+			 vlan_of_lgr(links->side, view->lgr_id));
+	links->count++;
+}
+
 /* Every link of every group has an RNIC of the group's VLAN at both ends. @return links */
 static unsigned int check_links(const struct pair *pair)
 {
-	unsigned int links = 0;
+	struct links links = { 0 };
 	for (int side = 0; side < 2; side++) {
-		const struct smcr_lgr *lgr;
-		DL_FOREACH (pair->side[side].engine->lgrs, lgr) {
-			for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
-				if (!lgr->links[i])
-					continue;
-				assert_int_equal(lgr->links[i]->device->info.vlan, lgr->vlan);
-				links++;
-			}
-		}
+		links.side = &pair->side[side];
+		smcr_engine_each_link(links.side->engine, check_link, &links);
 	}
-	return links;
-}
-
-static unsigned int groups(const struct pair *pair, int side)
-{
-	const struct smcr_lgr *lgr;
-	unsigned int n = 0;
-	DL_FOREACH (pair->side[side].engine->lgrs, lgr)
-		n++;
-	return n;
+	return links.count;
 }
 
 static void each_on_its_own(void **state)
@@ -82,15 +102,14 @@ static void each_on_its_own(void **state)
 		int c = connect_on(pair, order[i]);
 		assert_true(pair_both_established(pair, c));
 		for (int side = 0; side < 2; side++) {
-			const struct smcr_conn *conn = pair_end(pair, c, side)->smc;
-			assert_int_equal(conn->lgr->vlan, order[i]);
-			assert_int_equal(conn->tx.link->device->info.vlan, order[i]);
+			uint32_t lgr = pair_conn_view(pair, c, side).lgr_id;
+			assert_int_equal(vlan_of_lgr(&pair->side[side], lgr), order[i]);
 		}
 		pair_exchange(pair, c);
 		check_links(pair);
 	}
-	assert_int_equal(groups(pair, S), 3); /* shared within a VLAN, never across */
-	assert_int_equal(groups(pair, C), 3);
+	assert_int_equal(pair_engine_view(pair, S).num_lgrs, 3); /* never across VLANs */
+	assert_int_equal(pair_engine_view(pair, C).num_lgrs, 3);
 	assert_int_equal(check_links(pair), 12); /* two links each, as there are two RNICs */
 	pair_free(pair);
 	PROVES("SEC-1 LG-2");

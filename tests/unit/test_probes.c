@@ -148,7 +148,7 @@ static void probes_are_reached_while_somebody_traces(void **state)
 	expect(1, 0, 0);
 	pair_expect(pair, conn, S, 500, 1);
 	expect(1, 1, 0);
-	pair_fail_link(pair, C, pair_end(pair, conn, C)->smc->tx.link->number);
+	pair_fail_link(pair, C, pair_conn_view(pair, conn, C).link_number);
 	pair_pump(pair);
 	expect(1, 1, 2); /* at both ends */
 	trace(false);
