@@ -22,13 +22,14 @@ static const char out_of_reach[] = "plain TCP: smcrd is out of reach";
 static const char zerocopy[] = "plain TCP: SO_ZEROCOPY is set";
 static const char shared[] = "plain TCP: a program that cannot use SMC-R may accept there too";
 
-/** @return what to say of the listener with -v, or NULL: no TCP socket */
+/** Claim the listener if it can be claimed. @return the text that -v shows for it; NULL: no TCP
+ * socket */
 static const char *claim_listener(int fd, bool daemon_alive, enum pre_policy policy)
 {
 	int value;
 	if (!pre_is_tcp(fd))
 		return NULL;
-	/* Accepted sockets inherit it: see unfit() in connect.c. */
+	/* Accepted sockets inherit SO_ZEROCOPY: see pre_unfit(). */
 	if (sys_get_int(fd, SOL_SOCKET, SO_ZEROCOPY, &value) == 0 && value)
 		return zerocopy;
 	if (!pre_daemon_usable(daemon_alive))
@@ -57,7 +58,7 @@ int pre_listen(int fd, int backlog, enum pre_policy policy)
 	return rc;
 }
 
-/* ---- one accepted connection: the program gets it, or never hears of it */
+/* ---- one accepted connection: the program gets it, or it is dropped */
 
 struct incoming {
 	int listener;
@@ -65,7 +66,7 @@ struct incoming {
 	enum pre_policy policy;
 };
 
-/* Its peer sees a reset. */
+/* Close the connection with a reset. @return false */
 static bool drop(int fd)
 {
 	const struct linger reset = { .l_onoff = 1 };
@@ -83,7 +84,7 @@ static bool stays_tcp(const struct incoming *in, const char *text, uint32_t reas
 	return required ? drop(in->fd) : true;
 }
 
-/* The peer was promised SMC-R, and waits for it: it is told that nothing comes of it. */
+/* The peer was promised SMC-R and waits for CLC: send a Decline in the daemon's place. */
 static bool decline(const struct incoming *in, const char *text, uint32_t reason)
 {
 	int rc = in->policy == PRE_REQUIRE ? -EPROTONOSUPPORT : pre_promise_decline(in->fd, reason);
@@ -98,9 +99,10 @@ static bool decline(const struct incoming *in, const char *text, uint32_t reason
 }
 
 /*
- * Others shall not be promised what cannot be had: the listener is claimed again when the daemon
- * shows that it is there (see take()). A daemon at a limit leaves the option off by itself, for the
- * user who has claimed: this one; while it stands still, its BPF programs do, for everybody.
+ * smcrd did not take the connection. Later peers must not be promised SMC-R in vain, so the
+ * listener loses its claim; take() claims it again when smcrd answers. If smcrd is at a limit it
+ * leaves the option off by itself, for the user who has claimed: this one, so the claim is made
+ * anew. While smcrd stands still its BPF programs leave the option off, for everybody.
  */
 static bool not_handed(const struct incoming *in, bool promised,
 		       const struct pre_handover *handover)
@@ -138,7 +140,7 @@ static bool hand_over(const struct incoming *in, bool promised)
 		return stays_tcp(in, NULL, handover.reason);
 	case PRE_NOT_HANDED: return not_handed(in, promised, &handover);
 	case PRE_HANDED_LOST:
-		sys_disconnect(fd); /* closing resets nothing while smcrd has it too */
+		sys_disconnect(fd); /* close() sends no reset while smcrd has a descriptor too */
 		break;
 	case PRE_HANDED_FAILED: break;
 	}
@@ -146,7 +148,7 @@ static bool hand_over(const struct incoming *in, bool promised)
 	return drop(fd);
 }
 
-/* Nobody answers for the connection: its daemon is gone, or there never was one. */
+/* No BPF program answers for the connection: its daemon has ended, or there never was one. */
 static bool take_unanswered(const struct incoming *in)
 {
 	if (pre_promise_stands(in->listener, in->fd))
@@ -156,11 +158,11 @@ static bool take_unanswered(const struct incoming *in)
 	return stays_tcp(in, "smcrd is out of reach", SMCR_REASON_NONE);
 }
 
-/* The listener is older than the daemon: the next connections can have it. */
+/* The listener was not claimed while this daemon runs: claim it, for the next connections. */
 static bool take_older(const struct incoming *in)
 {
 	const char *text = claim_listener(in->listener, true, in->policy);
-	if (text != out_of_reach) /* which each connection would tell anew */
+	if (text != out_of_reach) /* else each connection would log it */
 		pre_log_listener(in->listener, text);
 	if (pre_promise_stands(in->listener, in->fd))
 		return hand_over(in, true);
@@ -175,7 +177,8 @@ static bool take_older(const struct incoming *in)
 	return stays_tcp(in, NULL, reason);
 }
 
-/* The listener had another policy when it answered, perhaps: the peer speaks CLC then. */
+/* The call wants plain TCP. The listener may have had another policy at the handshake: then the
+ * peer expects CLC and is declined. */
 static bool take_plain(const struct incoming *in, int negotiated)
 {
 	if (negotiated == IPC_NEGOTIATED_NO || !pre_is_tcp(in->fd) ||
@@ -194,13 +197,14 @@ static bool take(const struct incoming *in)
 		return take_plain(in, negotiated);
 	switch (negotiated) {
 	case IPC_NEGOTIATED_YES:
-		pre_note_listener(); /* perhaps another process has claimed it */
+		pre_note_listener(); /* another process may have claimed it */
 		return hand_over(in, true);
 	case IPC_NEGOTIATED_NO: return stays_tcp(in, NULL, pre_negotiated_reason(in->fd));
 	case IPC_NEGOTIATED_UNKNOWN: return take_older(in);
 	case -ENOPROTOOPT:
 	case -EOPNOTSUPP:
-		/* Nobody knows the private options, as IPv6 and IPv4 sockets say it. */
+		/* No BPF program handles the private options; IPv6 and IPv4 sockets have different
+		 * errors for that. */
 		if (pre_is_tcp(in->fd))
 			return take_unanswered(in);
 		return stays_tcp(in, NULL, SMCR_REASON_NO_BPF);
@@ -208,7 +212,7 @@ static bool take(const struct incoming *in)
 	}
 }
 
-/* ---- accept() and accept4(): a dropped connection makes us wait for the next */
+/* ---- accept() and accept4(): after a dropped connection they go on with the next */
 
 int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy policy)
 {

@@ -51,7 +51,7 @@ int pre_bar(int fd)
 	int rc = set_mark(fd, true);
 	if (rc < 0)
 		return rc;
-	tell_smcrd(fd, 1); /* if it is not there, there is no claim */
+	tell_smcrd(fd, 1); /* without smcrd there is no claim */
 	return 0;
 }
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file calls.h
- * What the interposed functions do. Arguments as their namesakes have them, and a policy where it
- * matters; each returns a non-negative result or a negative errno. Async-signal-safe and safe in
- * any number of threads.
+ * @file calls.h What the interposed functions do. They take the arguments of their namesakes, some
+ *       also a policy, and return a non-negative result or a negative errno. Async-signal-safe and
+ *       thread safe.
  */
 #ifndef SMCRD_LIB_SMCR_CALLS_H
 #define SMCRD_LIB_SMCR_CALLS_H
@@ -18,7 +17,8 @@
 #include "lib/smcr/policy.h"
 
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy);
-/** Put the TCP socket back in a pair end's place. @return 0 if it is there, or a negative errno */
+/** Put the TCP socket back in the place of a pair end. @return 0: `fd` is the TCP socket; or a
+ * negative errno */
 int pre_take_back(int fd);
 int pre_accept(int fd, struct sockaddr *addr, socklen_t *len, enum pre_policy policy);
 int pre_accept4(int fd, struct sockaddr *addr, socklen_t *len, int flags, enum pre_policy policy);
@@ -29,17 +29,17 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len);
 int pre_getsockopt(int fd, int level, int name, void *value, socklen_t *len);
 int pre_setsockopt(int fd, int level, int name, const void *value, socklen_t len);
 int pre_shutdown(int fd, int how);
-/** Only requests for which pre_ioctl_concerns() says so differ from the kernel's. */
+/** To be called for requests for which pre_ioctl_concerns() is true. */
 int pre_ioctl(int fd, unsigned long request, void *arg);
 
-/** May the answer on a pair end be another one than that of a Unix socket? */
+/** May a pair end have to answer this request differently from a Unix socket? */
 static inline bool pre_ioctl_concerns(unsigned long request)
 {
 	return request == TIOCOUTQ || _IOC_TYPE(request) == SOCK_IOC_TYPE;
 }
 
-/** What a caller's address length holds before the kernel overwrites it. NULL and wild pointers are
- *  the kernel's to refuse: 0. */
+/** The caller's address length before the kernel overwrites it. 0 for NULL and misaligned pointers,
+ * which the kernel refuses. */
 static inline socklen_t pre_room_at(const socklen_t *len)
 {
 	return len && (uintptr_t)len % _Alignof(socklen_t) == 0 ? *len : 0;

@@ -34,7 +34,7 @@ enum pre_claim pre_claim_to_connect(int fd, enum pre_policy policy)
 	switch (set_claim(fd, 1, flags_of(policy) | IPC_CLAIM_TO_CONNECT)) {
 	case 0: return PRE_CLAIM_MADE;
 	case -ENOPROTOOPT: return PRE_CLAIM_NO_BPF;
-	case -EOPNOTSUPP: /* in the words of a Unix socket too, if there is no BPF */
+	case -EOPNOTSUPP: /* also the error of a Unix socket without BPF */
 	case -ENOTSOCK:
 	case -EBADF: return PRE_CLAIM_NO_TCP;
 	case -EISCONN: return PRE_CLAIM_LATE;
@@ -45,7 +45,7 @@ enum pre_claim pre_claim_to_connect(int fd, enum pre_policy policy)
 int pre_unclaim(int fd)
 {
 	int rc = set_claim(fd, 0, 0);
-	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd is gone, and this program of it last */
+	return rc == -ENOPROTOOPT ? 0 : rc; /* smcrd has ended, with its BPF programs */
 }
 
 void pre_tell_plain(int fd, uint32_t reason, bool accepted)

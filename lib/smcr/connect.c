@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connect(): the program's own connect() first, with its own rights and errors; if both sides have
- * put the SMC option into the handshake, the daemon gets the socket and the program a pair end.
+ * connect(): first the program's own connect(), with its own rights and errors. If both sides have
+ * put the SMC-R option into the handshake, the daemon gets the socket, and the program a pair end.
  */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -29,7 +29,7 @@ struct attempt {
 	enum pre_policy policy;
 	struct pre_file_state state;
 	enum pre_claim claim;
-	bool asked_fit; /* pre_unfit() has found nothing */
+	bool asked_fit; /* pre_unfit() was asked and has found nothing */
 };
 
 static int plain_connect(const struct attempt *a)
@@ -37,7 +37,8 @@ static int plain_connect(const struct attempt *a)
 	return sys_result(pre_next.connect(a->fd, a->addr, a->len));
 }
 
-/* connect() that only asks how an earlier one on plain TCP went. */
+/* False: an earlier connect() was called on this TCP socket, and this one only asks for its
+ * outcome. */
 static bool is_first_connect(int fd)
 {
 	uint8_t state; /* the first byte of struct tcp_info */
@@ -47,7 +48,7 @@ static bool is_first_connect(int fd)
 
 /* ---- outcomes */
 
-/* @param rc  what connect() has given and the program is to see */
+/* @param rc result of connect(), for the program */
 static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t reason)
 {
 	pre_log_fallback(a->fd, text, reason);
@@ -60,9 +61,10 @@ static int stays_tcp(const struct attempt *a, int rc, const char *text, uint32_t
 	return rc;
 }
 
-/* The library's own choice: why, for the program's user and for smcrd's operator. */
+/* Why the library leaves a connection on TCP: a text for the program's user and a reason for
+ * smcrd's operator. */
 struct aside {
-	const char *text; /* NULL: it is none */
+	const char *text; /* NULL: the connection is not left on TCP */
 	uint32_t reason;
 };
 
@@ -71,7 +73,7 @@ static bool goes_on(int rc)
 	return rc == -EINPROGRESS || rc == -EINTR;
 }
 
-/* After connect(). @param rc  what that has given */
+/* Leave the connection on TCP, after connect(). @param rc result of connect() */
 static int steps_aside(const struct attempt *a, int rc, struct aside why)
 {
 	if (rc == 0 || goes_on(rc))
@@ -80,9 +82,9 @@ static int steps_aside(const struct attempt *a, int rc, struct aside why)
 }
 
 /*
- * The handshake promised SMC-R, or may have, but there is no daemon to keep the promise: the peer
- * waits for CLC. No byte has passed, so another connection without the option is as good as this
- * one.
+ * The handshake has, or may have, promised SMC-R, but there is no daemon to keep the promise, and
+ * the peer waits for CLC. No byte has passed, so another connection without the option does as
+ * well.
  */
 static int connect_again_plain(const struct attempt *a, struct aside why)
 {
@@ -104,7 +106,7 @@ static int not_handed(const struct attempt *a, int rc, const struct pre_handover
 	return stays_tcp(a, rc, why.text, SMCR_REASON_NONE);
 }
 
-/* The daemon may have sent CLC messages: nobody can use this connection any more. */
+/* The daemon may have sent CLC messages, so this connection cannot be used any more. */
 static int lost(const struct attempt *a)
 {
 	pre_log(a->fd, "failed: smcrd went away, or stands still, during the rendezvous");
@@ -112,7 +114,7 @@ static int lost(const struct attempt *a)
 	return -ECONNRESET;
 }
 
-/* The connect() that waited is over. */
+/* A blocking connect(): the connection is there. */
 static int take_connected(const struct attempt *a, const struct pre_handover *handover)
 {
 	if (pre_replace(a->fd, &a->state, handover->fd, true, true) < 0)
@@ -122,7 +124,7 @@ static int take_connected(const struct attempt *a, const struct pre_handover *ha
 	return 0;
 }
 
-/* It goes on in the background. */
+/* A non-blocking or interrupted connect() that goes on in the background. */
 static int take_connecting(const struct attempt *a, int rc, int pair)
 {
 	uint64_t cookie;
@@ -139,8 +141,8 @@ static bool is_any(const union ipc_addr *addr)
 	return addr->in.sin_addr.s_addr == htonl(INADDR_ANY);
 }
 
-/* Whom the handshake goes to, which the kernel does not tell before its end. It takes "any" for the
- * host's own address. */
+/* The peer's address, which the kernel does not tell before the handshake ends. The kernel takes
+ * the address "any" for the host's own. */
 static union ipc_addr peer_of(const struct attempt *a)
 {
 	union ipc_addr peer = { .sa = { .sa_family = AF_UNSPEC } }, own;
@@ -162,7 +164,7 @@ static int hand_over(struct attempt *a, int rc)
 {
 	struct pre_handover handover;
 	if (pre_file_state(a->fd, &a->state) < 0)
-		return -EBADF; /* the program has closed it meanwhile */
+		return -EBADF; /* the program has closed the descriptor meanwhile */
 	bool wait = rc == 0 && !(a->state.status & O_NONBLOCK);
 	union ipc_addr peer = peer_of(a);
 	pre_ask_handover(a->fd, wait ? IPC_HANDOVER_CONNECTED : IPC_HANDOVER_CONNECTING,
@@ -174,8 +176,7 @@ static int hand_over(struct attempt *a, int rc)
 	case PRE_HANDED_OPEN:
 		return wait ? take_connected(a, &handover) : take_connecting(a, rc, handover.fd);
 	case PRE_HANDED_TCP:
-		/* A daemon that knows nothing of the option did not see what another one promised.
-		 */
+		/* A daemon without BPF does not know what the daemon before it has promised. */
 		if (a->claim == PRE_CLAIM_MADE && handover.reason == SMCR_REASON_NO_BPF)
 			return connect_again_plain(
 				a, (struct aside){ "smcrd was started anew, without BPF",
@@ -197,7 +198,7 @@ static int connect_claimed(struct attempt *a)
 	if (rc < 0 && !goes_on(rc))
 		return rc;
 	if (a->addr->sa_family == AF_UNSPEC)
-		return rc; /* that was a disconnect */
+		return rc; /* this call was a disconnect */
 	enum ipc_negotiated negotiated = pre_negotiated(a->fd);
 	if (negotiated == IPC_NEGOTIATED_NO)
 		return stays_tcp(a, rc, NULL, pre_negotiated_reason(a->fd));
@@ -208,14 +209,15 @@ static int connect_claimed(struct attempt *a)
 	return why.text ? connect_again_plain(a, why) : hand_over(a, rc);
 }
 
-/* An earlier connect() on this socket, with another policy, may have claimed it. */
+/* End a claim that an earlier connect() with another policy may have made. */
 static int connect_without(const struct attempt *a)
 {
 	pre_unclaim(a->fd);
 	return plain_connect(a);
 }
 
-/* @return no text: the socket is claimed, or the daemon decides without; or why it stays on TCP */
+/* Claim the socket. @return without text: it is claimed, or there is no BPF and the daemon decides;
+ * else why it stays on TCP */
 static struct aside claim(struct attempt *a)
 {
 	const char *unfit = pre_unfit(a->fd);
@@ -250,8 +252,9 @@ static int connect_tcp(struct attempt *a)
 }
 
 /*
- * Most sockets can be claimed at once, or the refusal tells what they are: one system call. Not the
- * first of a process, so that one that never connects by TCP is not made to look for the daemon.
+ * Usually one system call claims the socket, or tells what it is. This is not done for the first
+ * connect() of a process, so that a process that never connects by TCP does not look for the
+ * daemon.
  */
 static enum pre_claim claim_at_once(const struct attempt *a)
 {
@@ -260,10 +263,10 @@ static enum pre_claim claim_at_once(const struct attempt *a)
 	return pre_claim_to_connect(a->fd, a->policy);
 }
 
-/* ---- connect() on a pair end: how did the earlier one go? */
+/* ---- connect() on a pair end: asks for the outcome of an earlier connect() */
 
-/* As the kernel on a blocking socket: until the outcome is there, a signal comes, or SO_SNDTIMEO
- * runs out. Whatever the outcome, the pair end becomes writable or hangs up. */
+/* Wait as the kernel does on a blocking socket: until the outcome is known, a signal comes, or
+ * SO_SNDTIMEO ends. With any outcome the pair end becomes writable or hangs up. */
 static int wait_writable(int fd)
 {
 	struct timeval limit = { 0 };
@@ -295,7 +298,7 @@ static int report_outcome(int fd, const struct ipc_status *status)
 static int connect_pair(const struct attempt *a, const struct ipc_pair_name *name)
 {
 	struct pre_status status;
-	/* The kernel reads the address, and then refuses what is none of a Unix socket. */
+	/* Have the kernel read the address. It then refuses one that is not a Unix socket's. */
 	if (plain_connect(a) == -EFAULT)
 		return -EFAULT;
 	if (a->len >= sizeof(a->addr->sa_family) && a->addr->sa_family == AF_UNSPEC)
@@ -311,11 +314,11 @@ static int connect_pair(const struct attempt *a, const struct ipc_pair_name *nam
 	if (status.taken_back && status.ipc.state != IPC_CONN_FAILED)
 		return plain_connect(a); /* the kernel knows whether it has said so before */
 	if (status.taken_back)
-		sys_disconnect(a->fd); /* or it would tell the next connect() of this failure */
+		sys_disconnect(a->fd); /* or the kernel would report this failure again */
 	return report_outcome(a->fd, &status.ipc);
 }
 
-/* A pair end, or none of our business. */
+/* `fd` is no TCP socket: a pair end, or nothing that concerns SMC-R. */
 static int connect_other(const struct attempt *a)
 {
 	struct ipc_pair_name name;
@@ -325,7 +328,7 @@ static int connect_other(const struct attempt *a)
 int pre_connect(int fd, const struct sockaddr *addr, socklen_t len, enum pre_policy policy)
 {
 	struct attempt attempt = { .fd = fd, .addr = addr, .len = len, .policy = policy };
-	/* `addr` may point anywhere until the kernel has read it. */
+	/* `addr` may be invalid: it must not be read before the kernel has read it. */
 	attempt.claim = claim_at_once(&attempt);
 	switch (attempt.claim) {
 	case PRE_CLAIM_MADE: return connect_claimed(&attempt);

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * shutdown() and ioctl(): where a Unix socket answers otherwise than the TCP socket that the
- * program takes it for.
+ * shutdown() and ioctl(), where a Unix socket answers otherwise than a TCP socket would.
  */
 #include <asm/ioctls.h>
 #include <linux/sockios.h>
@@ -23,8 +22,9 @@ int pre_shutdown(int fd, int how)
 
 /* ---- ioctl() */
 
-/* What the peer has not got. The kernel has put there how much memory the daemon has left unread,
- * which is never nothing on a pair end. `arg` need not be aligned. */
+/* SIOCOUTQ: how many bytes the peer has not acknowledged. `arg` has the kernel's answer, the memory
+ * of bytes that the daemon has not read, which is never 0 on a pair end. `arg` need not be
+ * aligned. */
 static int count_unacked(int fd, void *arg)
 {
 	struct ipc_pair_name pair;
@@ -47,7 +47,7 @@ static int count_unsent(int fd, const struct ipc_pair_name *pair, void *arg)
 	option.length = sizeof(value);
 	if (tcp < 0)
 		return tcp;
-	/* The kernel's own answer first, as `arg` may point anywhere. */
+	/* First the kernel's own answer: `arg` may be invalid. */
 	int rc = sys_result(pre_next.ioctl(tcp, SIOCOUTQNSD, arg));
 	sys_close(tcp);
 	if (rc == 0 && pre_ask_sockopt(fd, &option) == 0)
@@ -55,7 +55,8 @@ static int count_unsent(int fd, const struct ipc_pair_name *pair, void *arg)
 	return rc;
 }
 
-/* What Unix sockets do not know: addresses of interfaces, above all. Any TCP socket tells them. */
+/* Requests that Unix sockets do not know, mostly for addresses of interfaces. Any TCP socket
+ * answers them. */
 static int ask_another(const struct ipc_pair_name *pair, unsigned long request, void *arg)
 {
 	int tcp = pre_unconnected(pair);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* epoll_ctl(): remember who watches a socket that may be replaced (watch.h). */
+/* epoll_ctl(): remember which epoll instances watch a socket that may be replaced (watch.h). */
 #include "lib/smcr/calls.h"
 #include "lib/smcr/next.h"
 #include "lib/smcr/pair.h"
@@ -7,7 +7,7 @@
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 
-/* TCP sockets before connect(), and pair ends whose connect() is in progress. */
+/* True for TCP sockets before connect(), and for pair ends whose connect() is in progress. */
 static bool may_be_replaced(int fd)
 {
 	struct sockaddr_storage peer;
@@ -23,7 +23,7 @@ static void added(int epfd, int fd, const struct epoll_event *event)
 	if (may_be_replaced(fd) && pre_cookie(fd, &cookie) == 0)
 		pre_watch_set(epfd, fd, cookie, event);
 	else
-		pre_watch_drop(epfd, fd); /* the number's last owner was closed */
+		pre_watch_drop(epfd, fd); /* an earlier file of this number was closed */
 }
 
 int pre_epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)

@@ -1,26 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file fit.h
- * TCP sockets whose connections must stay on TCP, although they could be claimed.
+ * @file fit.h TCP sockets that could be claimed, but whose connections must stay on TCP.
  *
- * Asking the kernel for each connection would cost more than everything else that a fallback takes,
- * so the preload library asks where it has seen the program set such an option, on any socket. One
- * that came with it from another process (exec, descriptor passing) or was set behind the library's
- * back shows when the connection is about to be handed over, for which the kernel is asked in any
- * case.
+ * Asking the kernel at each connection would cost more than the rest of a fallback. So the preload
+ * library asks before the handshake only if it has seen the program set such an option on any
+ * socket. A socket on which another process has set it (before exec or descriptor passing), or a
+ * raw system call, is found at the hand-over, when the kernel is asked in any case.
  */
 #ifndef SMCRD_LIB_SMCR_FIT_H
 #define SMCRD_LIB_SMCR_FIT_H
 
 #include <stdbool.h>
 
-/** Asks the kernel. @return NULL, or why this socket must stay on TCP */
+/** Ask the kernel. @return why this socket must stay on TCP; NULL: it need not */
 const char *pre_unfit(int fd);
 
-/** Is there a cause to ask before the peer is promised anything? */
+/** Is there a reason to call pre_unfit() before the peer is promised anything? */
 bool pre_may_be_unfit(int fd);
 
-/** The program is about to set an option. */
+/** Note that the program is about to set an option. */
 void pre_fit_note_option(int level, int name);
 
 #endif

@@ -19,7 +19,7 @@ void pre_log_open(void)
 	have_standard_error = fstat(STDERR_FILENO, &standard_error) == 0;
 }
 
-/* Programs close descriptor 2, and the next socket gets its number. */
+/* A program may close descriptor 2, and then another file gets that number. */
 static bool still_standard_error(void)
 {
 	struct stat now;
@@ -57,7 +57,7 @@ static void addresses(int fd, union ipc_addr *ret_local, union ipc_addr *ret_pee
 	sys_getpeername(fd, ret_peer, &peer_len);
 }
 
-/** @param length  what snprintf() has returned */
+/** @param length the result of snprintf() */
 static void put(const char *line, int length, size_t size)
 {
 	if (length > 0)

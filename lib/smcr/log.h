@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file log.h
- * What smcr-run -v shows: a line on standard error for what became of each connection. Silent
- * otherwise, and once the program has put something else in the place of its standard error.
+ * @file log.h What smcr-run -v shows: for each connection a line on standard error that says what
+ *       became of it. Nothing is written without -v, nor if the program has replaced its standard
+ *       error.
  */
 #ifndef SMCRD_LIB_SMCR_LOG_H
 #define SMCRD_LIB_SMCR_LOG_H
@@ -12,7 +12,7 @@
 /** connect() has returned before the daemon knows what carries the connection. */
 #define PRE_LOG_OPEN "connected; the peer has not answered the rendezvous yet"
 
-/** Remember what standard error is now. Called once, before the program can have changed it. */
+/** Remember which file standard error is. Called once, before the program can have replaced it. */
 void pre_log_open(void);
 
 /**
@@ -21,7 +21,8 @@ void pre_log_open(void);
  */
 void pre_log(int fd, const char *text);
 
-/** The same with "TCP: ", `text` unless NULL, and the name and sentence of an enum smcr_reason. */
+/** As pre_log(), with "TCP: ", `text` unless NULL, and the name and sentence of an enum
+ * smcr_reason. */
 void pre_log_fallback(int fd, const char *text, uint32_t reason);
 
 /** "smcr-run[PID]: fd 3 listens at 10.0.0.2:80: TEXT". Does nothing without -v, or without `text`.
@@ -29,9 +30,9 @@ void pre_log_fallback(int fd, const char *text, uint32_t reason);
 void pre_log_listener(int fd, const char *text);
 
 /**
- * "smcr-run[PID]: TEXT", also without -v: for what must be said. For children of vfork() too, where
- * snprintf() is not to be called.
- * @param parts  of the text, ended by NULL
+ * "smcr-run[PID]: TEXT", also without -v, for messages that must be seen. Safe in children of
+ * vfork(), where snprintf() must not be called.
+ * @param parts  parts of the text, ended by NULL
  */
 void pre_log_text(const char *const parts[]);
 

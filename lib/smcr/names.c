@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getsockname() and getpeername(): a pair end's name carries both addresses of its connection, so
- * that these need no daemon and hold after exec and descriptor passing.
+ * getsockname() and getpeername(): the name of a pair end carries both addresses of its connection.
+ * So the answer needs no daemon, and is right after exec and descriptor passing too.
  */
 #include <string.h>
 
@@ -11,7 +11,7 @@
 #include "lib/smcr/status.h"
 #include "lib/smcr/sys.h"
 
-/* The kernel has written an address there: of a Unix socket? */
+/* Is the address that the kernel has written a Unix socket's? */
 static bool answered_unix(const struct sockaddr *addr, const socklen_t *len, socklen_t room)
 {
 	socklen_t written = *len < room ? *len : room;
@@ -27,8 +27,8 @@ static int answer(const union ipc_addr *from, struct sockaddr *addr, socklen_t *
 }
 
 /*
- * A pair end is not writable before the connection is there. One that is tells its peer; before,
- * and when the other end is gone (as after a reset), the daemon knows.
+ * A pair end is not writable before it is connected. So a writable one has a peer. Otherwise, or if
+ * the daemon's end is closed (as after a reset), the daemon is asked.
  */
 static bool is_connected(int fd)
 {
@@ -71,6 +71,6 @@ int pre_getpeername(int fd, struct sockaddr *addr, socklen_t *len)
 		return rc;
 	if (is_connected(fd))
 		return answer(&name.peer, addr, len, room);
-	*len = room; /* a call that fails leaves it alone */
+	*len = room; /* a call that fails does not change it */
 	return -ENOTCONN;
 }

@@ -18,7 +18,7 @@
 
 struct pre_settings pre_settings;
 
-/* Where there is no next function (a program with a loader of its own) the kernel is asked. */
+/* If there is no next function (in a program with its own loader), the system call is made. */
 
 static int kernel_connect(int fd, const struct sockaddr *addr, socklen_t len)
 {
@@ -325,8 +325,8 @@ enum { NOT_STARTED, UNDER_WAY, DONE };
 static _Atomic int state = NOT_STARTED;
 
 /*
- * Not pthread_once(): dlsym() and pthread_atfork() may allocate, an allocator preloaded beside us
- * may open a socket, and then this is entered again on the same thread.
+ * pthread_once() would not do: dlsym() and pthread_atfork() may allocate memory, a preloaded
+ * allocator may open a socket, and then this function is called again on the same thread.
  */
 bool pre_ready(void)
 {
@@ -345,7 +345,8 @@ bool pre_ready(void)
 	return true;
 }
 
-/* Early, while there is one thread and no signal handler: dlsym() is not for signal handlers. */
+/* Call it early, while there is one thread and no signal handler runs: dlsym() is not
+ * async-signal-safe. */
 __attribute__((constructor)) static void prepare(void)
 {
 	pre_ready();

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file next.h
- * The functions behind the interposed ones (the C library's, or another preloaded library's) and
- * the settings that smcr-run puts into the environment. Both are read once.
+ * @file next.h The functions behind the interposed ones (those of the C library, or of another
+ *       preloaded library), and the settings that smcr-run puts into the environment. Both are
+ *       found out once.
  */
 #ifndef SMCRD_LIB_SMCR_NEXT_H
 #define SMCRD_LIB_SMCR_NEXT_H
@@ -31,7 +31,7 @@ struct pre_next {
 	int (*setsockopt)(int fd, int level, int name, const void *value, socklen_t len);
 	int (*shutdown)(int fd, int how);
 	int (*ioctl)(int fd, unsigned long request, ...);
-	/* Those of the data path. */
+	/* The functions of the data path. */
 	ssize_t (*read)(int fd, void *buf, size_t len);
 	ssize_t (*readv)(int fd, const struct iovec *iov, int count);
 	ssize_t (*recv)(int fd, void *buf, size_t len, int flags);
@@ -45,7 +45,7 @@ struct pre_next {
 			  const struct sockaddr *addr, socklen_t addr_len);
 	ssize_t (*sendmsg)(int fd, const struct msghdr *msg, int flags);
 	ssize_t (*sendfile)(int out, int in, off_t *offset, size_t len);
-	/* Those that descriptors come and go with. */
+	/* The functions by which descriptors come and go. */
 	int (*socket)(int domain, int type, int protocol);
 	int (*socketpair)(int domain, int type, int protocol, int ends[2]);
 	int (*close)(int fd);
@@ -61,38 +61,38 @@ struct pre_next {
 /** Does the program's process share memory with smcrd (path.h)? */
 enum pre_sharing {
 	PRE_SHARING_NO,
-	PRE_SHARING_YES,    /* for connections that move much */
-	PRE_SHARING_ALWAYS, /* for all, at once */
+	PRE_SHARING_YES,    /* for connections that move many bytes */
+	PRE_SHARING_ALWAYS, /* for all connections, at once */
 };
 
 struct pre_settings {
-	struct sockaddr_un daemon; /* where smcrd listens */
-	socklen_t daemon_len;      /* 0: the path in the environment does not fit an address */
+	struct sockaddr_un daemon;          /* where smcrd listens */
+	socklen_t daemon_len;               /* 0: the path in the environment is too long */
 	struct sockaddr_un daemon_abstract; /* ipc_abstract_address() of it */
 	socklen_t daemon_abstract_len;
-	uint64_t program; /* ipc_program_id() of this one; 0: nobody tells its path */
-	bool require;     /* PRE_REQUIRE where PRE_PREFER was asked for */
+	uint64_t program; /* ipc_program_id() of this program; 0: its path is unknown */
+	bool require;     /* use PRE_REQUIRE instead of PRE_PREFER */
 	bool verbose;     /* say on standard error what became of each connection */
 	enum pre_sharing sharing;
 };
 
 /**
- * Find the next functions and read the environment, if that has not happened.
- * @return true: pre_next and pre_settings may be used. False in calls that come while another
- * thread, or this one further up the stack, is still busy with it: the caller passes its call
- * straight to the kernel.
+ * Find the next functions and read the environment, if that was not done before.
+ * @return true: pre_next and pre_settings may be used; false: another thread, or this one further
+ *         up the stack, is doing that right now, and the caller has to make the system call
+ *         directly
  */
 bool pre_ready(void);
 
 /**
- * Another smcrd than the environment's, for a program of ours that was told which. Before it has
- * threads.
- * @param path  of its socket; one that is too long leaves none
+ * Use another smcrd than the environment's. For programs of smcrd itself (smcrctl), before they
+ * have threads.
+ * @param path  path of its socket; if it is too long, no smcrd is used
  */
 void pre_set_daemon(const char *path);
 
-/* Written once before pre_ready() first returns true; tests change them. Before that pre_next has
- * functions that make system calls. */
+/* Written once, before pre_ready() returns true for the first time; before that the functions of
+ * pre_next make system calls. Tests change them. */
 extern struct pre_next pre_next;
 extern struct pre_settings pre_settings;
 

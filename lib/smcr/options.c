@@ -19,7 +19,7 @@ static const struct row rows[] = {
 	{ SOL_SOCKET, SO_PEERCRED, { PRE_OPT_NOBODY, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_PROTOCOL, { PRE_OPT_PROTOCOL, PRE_OPT_LOCAL } },
 
-	/* What recv(), send() and poll() on the program's end go by. */
+	/* Options by which recv(), send() and poll() on the program's end work. */
 	{ SOL_SOCKET, SO_TYPE, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_ACCEPTCONN, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_RCVTIMEO_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
@@ -31,28 +31,29 @@ static const struct row rows[] = {
 	{ SOL_SOCKET, SO_OOBINLINE, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_PEEK_OFF, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_BUF_LOCK, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	/* A Unix socket refuses it, as programs expect of sockets that cannot: they copy then. */
+	/* A Unix socket refuses it. Programs expect that of some sockets, and copy then. */
 	{ SOL_SOCKET, SO_ZEROCOPY, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
-	/* Stored and without effect there; received data carries no timestamps over SMC-R. */
+	/* A Unix socket stores these, without effect: data over SMC-R carries no timestamps. */
 	{ SOL_SOCKET, SO_TIMESTAMP_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_TIMESTAMP_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_TIMESTAMPNS_OLD, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 	{ SOL_SOCKET, SO_TIMESTAMPNS_NEW, { PRE_OPT_LOCAL, PRE_OPT_LOCAL } },
 
-	/* The program would wait for notices on an error queue that pair ends do not have. */
+	/* With these the program would wait for notices on an error queue, which pair ends do not
+	 * have. */
 	{ SOL_SOCKET, SO_TIMESTAMPING_OLD, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TIMESTAMPING_NEW, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_TXTIME, { PRE_OPT_TCP, PRE_OPT_REFUSED, EOPNOTSUPP } },
 
-	/* The values are pointers or descriptors of the program's. */
+	/* The values have pointers or descriptors of the program. */
 	{ SOL_SOCKET, SO_ATTACH_FILTER, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_ATTACH_BPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ SOL_SOCKET, SO_ATTACH_REUSEPORT_EBPF, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, EOPNOTSUPP } },
 	{ IPPROTO_TCP, TCP_ZEROCOPY_RECEIVE, { PRE_OPT_REFUSED, PRE_OPT_REFUSED, ENOPROTOOPT } },
 
-	/* They change what is in the stream, or how it is received. ENOENT: as without the kernel's
-	 * TLS module, for which programs have a way of their own. */
+	/* These change the stream or how it is received. ENOENT is the error without the kernel's
+	 * TLS module; programs encrypt by themselves then. */
 	{ IPPROTO_TCP, TCP_ULP, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOENT } },
 	{ IPPROTO_TCP, TCP_INQ, { PRE_OPT_TCP, PRE_OPT_REFUSED, ENOPROTOOPT } },
 	{ IPPROTO_TCP, TCP_REPAIR, { PRE_OPT_TCP, PRE_OPT_REFUSED, EPERM } },

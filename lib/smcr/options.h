@@ -8,22 +8,22 @@
 #define SMCRD_LIB_SMCR_OPTIONS_H
 
 enum pre_treatment {
-	PRE_OPT_TCP,      /* acts on the TCP socket behind it: the daemon is asked */
-	PRE_OPT_LOCAL,    /* acts on the program's own end */
-	PRE_OPT_FAMILY,   /* SO_DOMAIN: of the connection */
+	PRE_OPT_TCP,      /* acts on the TCP socket behind the pair: the daemon is asked */
+	PRE_OPT_LOCAL,    /* acts on the program's end of the pair */
+	PRE_OPT_FAMILY,   /* SO_DOMAIN: the family of the connection */
 	PRE_OPT_PROTOCOL, /* SO_PROTOCOL: TCP */
-	PRE_OPT_NOBODY,   /* SO_PEERCRED: no process, as on TCP */
+	PRE_OPT_NOBODY,   /* SO_PEERCRED: no process, as with TCP */
 	PRE_OPT_ERROR,    /* SO_ERROR: the outcome of connect(), else as LOCAL */
-	PRE_OPT_REFUSED,  /* cannot be had on a pair end */
+	PRE_OPT_REFUSED,  /* not possible on a pair end */
 };
 
 struct pre_option {
 	enum pre_treatment get, set;
-	int error; /* REFUSED: positive errno, what a kernel without the function says */
+	int error; /* REFUSED: the positive errno of a kernel without this function */
 };
 
-/** Never fails: options that nobody knows here are the daemon's to judge. Levels that TCP does not
- *  have are refused, in the words of a Unix socket where these are the same. */
+/** What an option means on a pair end. Never fails: the daemon judges options that are not in the
+ * table. Levels that TCP does not have are refused. */
 struct pre_option pre_option_of(int level, int name);
 
 #endif

@@ -11,10 +11,10 @@
 #include "lib/smcr/session.h"
 #include "lib/smcr/sys.h"
 
-/* Who made the pair ends that the daemon gave to this process; -1: none yet. */
+/* User who made the pair ends that the daemon gave to this process; -1: none yet. */
 static _Atomic int64_t daemon_uid = -1;
-/* Whose the daemon's socket file was when it was first seen: what is at the path after chroot()
- * says nothing; -1: never. */
+/* Owner of the daemon's socket file when it was first seen (after chroot() the path may lead to
+ * another file); -1: never seen. */
 static _Atomic int64_t owner_uid = -1;
 
 bool pre_is_tcp(int fd)
@@ -25,7 +25,8 @@ bool pre_is_tcp(int fd)
 	       (domain == AF_INET || domain == AF_INET6);
 }
 
-/* For a socket pair: who made it. For a connected Unix socket: who connected or listened. */
+/* The user who made a socket pair; of a connected Unix socket, the user of the process at the other
+ * end. */
 static int maker_of(int fd, uid_t *ret_uid)
 {
 	struct ucred cred;
@@ -54,10 +55,10 @@ static bool is_known(uid_t uid)
 }
 
 /*
- * Without this anybody could name one end of a socket pair like a pair end and pass it to a
- * program, which would take it for a connection with an IP address of the other's choice. Root and
- * our own user could do worse; others must own the daemon's socket, or have given us a pair end in
- * a hand-over.
+ * Is this user one whose pair ends can be trusted? Otherwise anybody could give one end of a socket
+ * pair the name of a pair end and pass it to a program, which would believe in a connection with
+ * any IP address. Root and the process's own user could do worse. Another user must own the
+ * daemon's socket, or have given this process a pair end in a hand-over.
  */
 static bool trusted(uid_t uid)
 {
@@ -79,8 +80,8 @@ bool pre_pair_is_trusted(int fd)
 	return maker_of(fd, &uid) == 0 && is_known(uid);
 }
 
-/* The daemon's end has none. A socket that was given such a name and connected to somebody's
- * listener has a peer with a name, and the listener's user as its peer. */
+/* The daemon's end of a pair has no name. An attacker's socket with the name of a pair end that is
+ * connected to another user's listener would pass the check of users, but its peer has a name. */
 static bool peer_is_unnamed(int fd)
 {
 	struct sockaddr_un addr;
@@ -128,7 +129,8 @@ int pre_unconnected(const struct ipc_pair_name *name)
 	return sys_socket(name->peer.sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
 }
 
-/* Not if the program itself has shut both directions down: the peer may still be there. */
+/* POLLHUP alone is not enough: the program itself may have shut down both directions while the peer
+ * is still there. So the daemon is asked. */
 bool pre_is_over(int fd)
 {
 	const struct timespec now = { 0 };

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file pair.h
- * What kind of descriptor is this: a TCP socket, one end of a pair of smcrd's, or neither.
+ * @file pair.h What kind of descriptor is this: a TCP socket, a pair end of smcrd, or neither?
  *
- * All of it is asked from the kernel each time, so that it holds after dup, fork, exec and
- * descriptor passing as well (GEN-9): the connection ends when the last copy of its end is closed.
+ * The kernel is asked each time, so the answers are right after dup, fork, exec and descriptor
+ * passing (GEN-9): the connection ends when the last copy of its end is closed.
  */
 #ifndef SMCRD_LIB_SMCR_PAIR_H
 #define SMCRD_LIB_SMCR_PAIR_H
@@ -14,41 +13,42 @@
 
 #include "proto/ipc/ipc.h"
 
-/** A TCP socket over IPv4 or IPv6 (no MPTCP). */
+/** Is it a TCP socket over IPv4 or IPv6? (MPTCP is not.) */
 bool pre_is_tcp(int fd);
 
 /**
- * Is this an end of a pair of smcrd's, and of which connection? Its own name says so. Only pairs
- * made by a user whom we trust count: anybody can give a Unix socket a name.
- * @return 0, -ENOTSOCK (also for Unix sockets that are no such end)
+ * Is this a pair end of smcrd, and of which connection? The name of the socket tells. Anybody can
+ * give a Unix socket such a name, so only pairs that a trusted user made count.
+ * @return 0; -ENOTSOCK: no pair end, perhaps another Unix socket
  */
 int pre_pair_name(int fd, struct ipc_pair_name *ret_name);
 
 /**
- * Is the connection over: reset, or ended in both directions? Without the daemon's word only where
- * it is gone.
+ * Is the connection of a pair end over: reset, or ended in both directions?
  */
 bool pre_is_over(int fd);
 
 /**
- * A TCP socket that was never connected, of the family of the connection: it answers for one that
- * is over. @return descriptor, the caller's, or a negative errno
+ * Make an unconnected TCP socket of the connection's family, which can answer for a connection that
+ * is over. @return a descriptor, which the caller closes, or a negative errno
  */
 int pre_unconnected(const struct ipc_pair_name *name);
 
-/** Remember that the daemon gave us this pair end: who made it is trusted. @return is it one? */
+/** Trust from now on the user who made this descriptor, which the daemon has given. @return true:
+ * it is a pair end */
 bool pre_pair_trust(int fd);
 
-/** Remember whose the daemon's socket file is, the first time that it is in sight: before chroot().
+/** Remember the owner of the daemon's socket file the first time that the file can be seen, before
+ * a chroot().
  */
 void pre_pair_note_owner(void);
 
-/** Is the process behind a connected Unix socket root's, of our own user, or of one remembered by
- *  the two functions above? */
+/** Does the process at the other end of a connected Unix socket run as root, as this process's
+ * user, or as a user remembered by the two functions above? */
 bool pre_pair_is_trusted(int fd);
 
 /**
- * The kernel's number of a socket, the same for all dups of it and never used again.
+ * The kernel's number of a socket. All duplicates have the same, and no other socket ever gets it.
  * @return 0 or a negative errno
  */
 int pre_cookie(int fd, uint64_t *ret_cookie);

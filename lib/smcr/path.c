@@ -8,20 +8,20 @@
 #include "lib/smcr/sys.h"
 
 /*
- * What a slot holds: nothing, a pair end that has moved so much (EXPECTED and a count above it),
- * one whose memory is being asked for (ASKING), or the address of a struct pre_path.
+ * A slot holds 0; or, for a pair end without memory, EXPECTED and the count of bytes moved; or
+ * ASKING, while its memory is asked for; or the address of a struct pre_path.
  */
 #define EXPECTED   1u
 #define ASKING     2u
 #define KIND       3u
 #define COUNT_UNIT 4u
 
-/* When memory is asked for. A call counts as much as these bytes, besides those that it moves: what
- * memory saves is calls as well as copies. */
+/* When so many bytes were moved, memory is asked for. Each call counts as CALL_COST bytes more,
+ * since shared memory saves calls as well as copies. */
 #define ENOUGH    (128 * 1024)
 #define CALL_COST 2048
 
-#define CLAIMED UINT32_MAX /* being set up or taken down: nobody's */
+#define CLAIMED UINT32_MAX /* being set up or freed: nobody may use it */
 #define PROBES  32
 
 _Static_assert(_Alignof(struct pre_path) > KIND, "an address leaves room for the kind");
@@ -57,7 +57,8 @@ void pre_path_put(struct pre_path *path)
 	atomic_store(&path->references, 0);
 }
 
-/* One that nobody uses, near the number: it may outlive the descriptor by its copies. */
+/* Find a free struct pre_path, at an index near the number. (Not at the same index always: it may
+ * outlive its descriptor.) */
 static struct pre_path *claim(int fd)
 {
 	for (int i = 0; i < PROBES; i++) {
@@ -105,7 +106,7 @@ static struct pre_path *held(int fd)
 	struct pre_path *path = (struct pre_path *)slot;
 	if (!hold(path))
 		return NULL;
-	/* It may have been closed, and the structure used again, before it was held. */
+	/* Before hold() the descriptor may have been closed, and the structure reused. */
 	if (atomic_load(&pre_path_slots[fd]) == slot)
 		return path;
 	pre_path_put(path);
@@ -143,7 +144,7 @@ static bool option_is(int fd, int name, int usual)
 	return value == usual;
 }
 
-/* @return the mapped memory, or MAP_FAILED with errno */
+/* Map the memory. @return its address, or MAP_FAILED with errno */
 static void *map(int memfd, const struct ipc_memory *granted)
 {
 	struct stat st;
@@ -157,7 +158,7 @@ static void *map(int memfd, const struct ipc_memory *granted)
 	return mmap(NULL, length, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 }
 
-/* @return with one reference, or NULL with errno */
+/* @return a path with one reference, or NULL with errno */
 static struct pre_path *open_path(int fd, int memfd, const struct ipc_memory *granted)
 {
 	struct pre_path *path = claim(fd);
@@ -197,7 +198,8 @@ int pre_path_adopt(int fd, int memfd, const struct ipc_memory *granted)
 	return 0;
 }
 
-/* The answer to who has put ASKING into the slot. @return what the slot is to hold */
+/* Ask the daemon for the memory; the slot holds ASKING meanwhile. @return what the slot shall hold
+ * then */
 static uintptr_t ask(int fd)
 {
 	struct ipc_memory answer;
@@ -230,7 +232,7 @@ static void ask_if_due(int fd)
 	if (!is_due(slot) || !atomic_compare_exchange_strong(&pre_path_slots[fd], &slot, ASKING))
 		return;
 	uintptr_t now = ask(fd);
-	/* It may have been closed meanwhile. */
+	/* The descriptor may have been closed meanwhile. */
 	if (!atomic_compare_exchange_strong(&pre_path_slots[fd], &asking, now) && is_path(now))
 		pre_path_put((struct pre_path *)now);
 }
@@ -241,7 +243,7 @@ struct pre_path *pre_path_get(int fd)
 	return held(fd);
 }
 
-/* ---- what the kernel does alone from now on */
+/* ---- directions that only the kernel serves from now on */
 
 void pre_path_reads_outside(int fd)
 {

@@ -3,11 +3,11 @@
  * @file path.h
  * Which descriptors of this process have memory that smcrd shares (docs/data-path.md).
  *
- * A table by descriptor number, of fixed size and without locks: usable in signal handlers, by any
- * number of threads, and unharmed by a fork at any moment. What it says is a memory of convenience:
- * a descriptor that is not in it is read and written as the kernel has it, which always is right;
- * and whoever finds one in it asks the kernel before anything is moved, since a number may have
- * been used again behind the library's back.
+ * A table by descriptor number, of fixed size and without locks: usable in signal handlers and by
+ * any number of threads, and not harmed by a fork at any moment. Entries may be missing or out of
+ * date. A descriptor that is missing is read and written through the kernel, which is always right.
+ * For one that is found the kernel is asked before bytes are moved, since the library does not see
+ * every reuse of a number.
  */
 #ifndef SMCRD_LIB_SMCR_PATH_H
 #define SMCRD_LIB_SMCR_PATH_H
@@ -19,25 +19,26 @@
 #include "proto/ipc/ipc.h"
 #include "proto/path/page.h"
 
-#define PRE_PATH_SLOTS 32768 /* descriptors above are never in the table */
+#define PRE_PATH_SLOTS 32768 /* higher descriptors are never in the table */
 
-/** Looking for something a while before going to sleep: none of it where it was in vain lately. */
+/** State of polling before sleeping: how often polling was in vain lately, and how many calls skip
+ * it. */
 struct pre_path_spin {
 	_Atomic uint32_t vain, skip;
 };
 
-/** Shared memory that is mapped into this process. Those who use one hold a reference, as does each
- *  descriptor. */
+/** Shared memory that is mapped into this process. Each user and each descriptor holds a
+ * reference. */
 struct pre_path {
 	_Atomic uint32_t references; /* 0: free */
 	uint8_t *memory;
 	struct path_layout layout;
 	int least_charge;
-	uint32_t part;              /* what is written into the pair at once: makes it unwritable */
-	_Atomic bool reads_outside; /* options of the socket want it: the pair alone is read */
+	uint32_t part; /* bytes to write into the pair at once, enough to make it unwritable */
+	_Atomic bool reads_outside;  /* socket options require that only the pair is read */
 	_Atomic bool writes_outside; /* the program has shut down writing */
-	/** Positive errno that the kernel has told once, in a call that had already moved bytes: of
-	 * the next call. 0: none */
+	/** Positive errno that the kernel reported to a call that had moved bytes already: for the
+	 * next call. 0: none */
 	_Atomic int error;
 	struct pre_path_spin receive, send;
 };
@@ -49,42 +50,43 @@ static inline struct path_page *pre_path_page(const struct pre_path *path)
 
 extern _Atomic uintptr_t pre_path_slots[PRE_PATH_SLOTS];
 
-/** May `fd` have memory, now or later? One load where it may not. */
+/** May `fd` have memory, now or later? If not, this costs one load. */
 static inline bool pre_path_concerns(int fd)
 {
 	return (unsigned int)fd < PRE_PATH_SLOTS &&
 	       atomic_load_explicit(&pre_path_slots[fd], memory_order_relaxed) != 0;
 }
 
-/** A pair end has come to `fd`: its memory is asked for when it has moved much. */
+/** `fd` is a pair end now: its memory is asked for when it has moved many bytes. */
 void pre_path_expect(int fd);
 
-/** `bytes` of a descriptor have gone through the kernel. */
+/** A call has moved `bytes` of this descriptor through the kernel. */
 void pre_path_moved(int fd, size_t bytes);
 
 /**
  * The memory of a descriptor. Asks the daemon for it if that is due.
- * @return NULL: none (now). Else to be given back to pre_path_put(); errno may have changed
+ * @return the memory, which the caller gives back to pre_path_put(); NULL: none now. errno may have
+ *         changed
  */
 struct pre_path *pre_path_get(int fd);
 void pre_path_put(struct pre_path *path);
 
-/** The program has set an option that only the kernel can follow: SO_RCVLOWAT, SO_PEEK_OFF. */
+/** The program has set an option that only the kernel implements: SO_RCVLOWAT, SO_PEEK_OFF. */
 void pre_path_reads_outside(int fd);
 /** The program has shut down writing. */
 void pre_path_writes_outside(int fd);
 
-/** The number is about to be closed, or another file is at it: forget what was there. Does nothing
- *  for numbers that are not in the table. */
+/** Remove the entry of a number that is about to be closed or has another file. Does nothing if
+ * there is no entry. */
 void pre_path_forget(int fd);
-/** The same for all from `first` to `last`. */
+/** The same for all numbers from `first` to `last`. */
 void pre_path_forget_range(unsigned int first, unsigned int last);
 /** `to` is a copy of `from`. */
 void pre_path_copied(int from, int to);
 
 /**
- * Put memory in the table that the daemon has granted for a pair end.
- * @param memfd  stays the caller's
+ * Enter memory that the daemon has granted for a pair end.
+ * @param memfd  stays open and the caller's
  * @return 0 or a negative errno
  */
 int pre_path_adopt(int fd, int memfd, const struct ipc_memory *granted);

@@ -7,22 +7,24 @@
 
 #include "lib/smcr/pair.h"
 
-#define SLOTS 4096 /* one for each descriptor number modulo this; the newest connect() has it */
+#define SLOTS 4096 /* descriptor numbers modulo this share a slot; the newest connect() gets it */
 
 enum { NONE, OPEN, SETTLED };
 
-/* `key` is written last and cleared first; a torn entry has a cookie that fits no socket. */
+/* `key` is written last and cleared first. An entry that is written in part has a cookie that no
+ * socket has. */
 struct entry {
 	_Atomic uint32_t key; /* descriptor + 1, 0: empty */
 	_Atomic uint32_t state;
-	_Atomic uint32_t forks; /* their number when the entry was made */
+	_Atomic uint32_t forks; /* how many forks there had been when the entry was made */
 	_Atomic uint64_t cookie;
 };
 
 static struct entry table[SLOTS];
 static _Atomic uint32_t forks;
 
-/* Before and after, so that an entry made by another thread in between is not taken for ours. */
+/* Counted before and after a fork, so that an entry that another thread makes in between does not
+ * count as the child's own. */
 static void count_fork(void)
 {
 	atomic_fetch_add(&forks, 1);

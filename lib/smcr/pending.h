@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file pending.h
- * Pair ends that this process got for a connect() in progress: what it may still do with them. A
- * memory of convenience: an entry that is lost (exec, a full table) costs the way back to the TCP
- * socket after a fallback, so that the daemon relays, and nothing else.
+ * @file pending.h Remembers pair ends that this process got for a connect() in progress. If an
+ *       entry is lost (by exec, or a full table), the TCP socket cannot be put back after a
+ *       fallback, and the daemon relays. Nothing else depends on it.
  *
- * As watch.h: no locks, no allocation, usable in signal handlers.
+ * No locks and no allocation; usable in signal handlers.
  */
 #ifndef SMCRD_LIB_SMCR_PENDING_H
 #define SMCRD_LIB_SMCR_PENDING_H
@@ -13,29 +12,30 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/** Count forks from now on. Called once. */
+/** Start to count forks. Called once. */
 void pre_pending_open(void);
 
 /** connect() has put a pair end at `fd`. */
 void pre_pending_add(int fd, uint64_t cookie);
 
-/** Is the outcome of the connect() open as far as we know? No system call where the number is not
- *  in the table. */
+/** Is the outcome of this pair end's connect() unknown to this process? Makes no system call if the
+ * number is not in the table. */
 bool pre_pending_open_at(int fd);
 
-/** The same for one socket, and no fork has given others a copy since. */
+/** Is its outcome unknown, and has no fork since then given the pair end to another process? */
 bool pre_pending_is_ours(int fd, uint64_t cookie);
 
-/** The outcome is known: the pair end stays. connect() may still have to be told. */
+/** The outcome is known, and the pair end stays. The next connect() of the program may still have
+ * to report success. */
 void pre_pending_settle(int fd, uint64_t cookie);
 
 /**
- * connect() tells the program that it is connected.
- * @return true the first time: Linux returns 0 then, and EISCONN ever after
+ * connect() is called on a connected pair end.
+ * @return true the first time, when Linux returns 0; later it returns EISCONN
  */
 bool pre_pending_report(int fd, uint64_t cookie);
 
-/** The pair end is gone from `fd`. */
+/** `fd` is not this pair end any more. */
 void pre_pending_drop(int fd);
 
 #endif

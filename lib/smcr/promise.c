@@ -11,17 +11,18 @@
 #include "proto/smcr/clc.h"
 #include "proto/smcr/tcpopt.h"
 
-/* A peer that was promised SMC-R sends its Proposal as soon as it is connected; this is for a
- * daemon on a busy host. */
+/* How long to wait for a Proposal. A peer that was promised SMC-R sends it as soon as it is
+ * connected, but its daemon may run on a busy host. */
 #define PROPOSAL_MS 1000
-/* After the daemon's death no SYN-ACK carries the option: a handshake that ends later than this,
- * the time that an acknowledgement may be on its way, promises nothing. */
+/* After the death of the daemon no SYN-ACK carries the option. The last handshakes that promise
+ * SMC-R end within this time after it, while acknowledgements are on their way. */
 #define DOUBT_MS 300
 #define SYN_MAX  256 /* link layer, IP with its options, TCP with its options */
 
-/* ---- what waits in the socket */
+/* ---- bytes that wait in the socket */
 
-/** The head of the receive queue, left there. @return bytes, 0: end of file, or a negative errno */
+/** Read the head of the receive queue and leave it there. @return bytes; 0: end of file; or a
+ * negative errno */
 static int peek(int fd, uint8_t *buf, size_t len)
 {
 	struct iovec iov = { .iov_base = buf, .iov_len = len };
@@ -39,7 +40,7 @@ static int take(int fd, uint8_t *buf, size_t len)
 	return (size_t)rc == len ? 0 : -EBADMSG;
 }
 
-/* May bytes that begin so be a CLC message? */
+/* Can these bytes be the beginning of a CLC message? */
 static bool looks_like_clc(const uint8_t *buf, size_t len)
 {
 	static const uint8_t eye[] = { SMCR_EYE_CATCHER >> 24, SMCR_EYE_CATCHER >> 16 & 0xFF,
@@ -49,8 +50,8 @@ static bool looks_like_clc(const uint8_t *buf, size_t len)
 	return smcr_clc_peek_length(buf, len) > 0;
 }
 
-/** How long the peer has been silent; while it has sent nothing, how old the connection is. The
- *  socket lock that the kernel takes for this lets a handshake that is just ending end first. */
+/** Milliseconds since the peer sent something; if it has sent nothing, since the handshake. The
+ * kernel takes the socket lock for this, so a handshake that is just ending ends first. */
 static int64_t silence_of(int fd)
 {
 	struct tcp_info info;
@@ -61,7 +62,8 @@ static int64_t silence_of(int fd)
 	return info.tcpi_last_ack_recv;
 }
 
-/** Until as many bytes are there, or none will follow. @return poll events, 0: the time is over */
+/** Wait until so many bytes are there, or no more will follow. @return poll events; 0: the deadline
+ * has passed */
 static short await(int fd, int bytes, int64_t deadline)
 {
 	int before = 1, rc = -EINTR;
@@ -77,8 +79,9 @@ static short await(int fd, int bytes, int64_t deadline)
 }
 
 /**
- * See `len` bytes at the head of the queue that may be CLC; waits for what is missing.
- * @return 0, -EBADMSG, -ETIMEDOUT, -ECONNRESET (end of file comes first), or what the socket said
+ * Peek at `len` bytes at the head of the queue that can be CLC; wait for those that are missing.
+ * @return 0; -EBADMSG: no CLC; -ETIMEDOUT; -ECONNRESET: end of file comes first; or an error of the
+ *         socket
  */
 static int peek_clc(int fd, uint8_t *buf, int len, int64_t deadline)
 {
@@ -98,8 +101,8 @@ static int peek_clc(int fd, uint8_t *buf, int len, int64_t deadline)
 	}
 }
 
-/** @return the length of the CLC message at the head of the queue, which is in `buf` then and still
- *  in the socket; or a negative errno as above */
+/** Peek at the CLC message at the head of the queue. @return its length; it is in `buf` and still
+ * in the socket; or a negative errno as above */
 static int peek_message(int fd, uint8_t buf[SMCR_CLC_MAX_LEN], int64_t deadline)
 {
 	int rc = peek_clc(fd, buf, SMCR_CLC_HEADER_LEN, deadline);
@@ -110,9 +113,10 @@ static int peek_message(int fd, uint8_t buf[SMCR_CLC_MAX_LEN], int64_t deadline)
 	return rc < 0 ? rc : len;
 }
 
-/* ---- was it promised */
+/* ---- was SMC-R promised? */
 
-static _Atomic int64_t unanswered_since; /* milliseconds; 0: the last question was answered */
+static _Atomic int64_t
+	unanswered_since; /* first question without an answer, milliseconds; 0: none */
 
 void pre_promise_answered(void)
 {
@@ -120,7 +124,8 @@ void pre_promise_answered(void)
 		atomic_store(&unanswered_since, 0);
 }
 
-/* Can the handshake have begun while a daemon was there? */
+/* Can this connection's handshake have begun while a daemon ran? @param age milliseconds since its
+ * end */
 static bool in_doubt(int64_t age)
 {
 	int64_t now = sys_now_ms(), first = 0;
@@ -135,14 +140,14 @@ static bool is_marked(int fd)
 	return sys_get_int(fd, IPPROTO_TCP, TCP_SYNCNT, &value) == 0 && value == IPC_PROMISE_MARK;
 }
 
-/* A claim makes the listener keep its peers' SYNs. */
+/* Was the listener claimed? A claim makes it keep its peers' SYNs. */
 static bool keeps_syns(int listener)
 {
 	int value;
 	return sys_get_int(listener, IPPROTO_TCP, TCP_SAVE_SYN, &value) == 0 && value != 0;
 }
 
-/** The TCP header of the SYN that the kernel has kept. @return NULL: there is none */
+/** The TCP header in the SYN that the kernel has kept. @return NULL: none */
 static const uint8_t *tcp_header(const uint8_t *syn, size_t len, size_t *ret_len)
 {
 	size_t at = 0;
@@ -156,7 +161,8 @@ static const uint8_t *tcp_header(const uint8_t *syn, size_t len, size_t *ret_len
 	return syn + at;
 }
 
-/* Reading the SYN frees it: nobody needs it any more. */
+/* Did the peer's SYN carry the option? The kernel frees the SYN when it is read; nobody else needs
+ * it. */
 static bool was_offered(int fd)
 {
 	uint8_t syn[SYN_MAX];
@@ -171,8 +177,8 @@ static bool was_offered(int fd)
 	return header >= 20 && header <= tcp_len && smcr_tcpopt_find(tcp + 20, header - 20) == 1;
 }
 
-/* The peer's first bytes tell. Nobody is waited for once the doubt is over, or any stranger who
- * sends half a Proposal could hold the program up. */
+/* Do the peer's first bytes show that it was promised SMC-R? Waits only while a promise is
+ * possible; otherwise any stranger who sends half a Proposal could hold up the program. */
 static bool is_proposed(int fd)
 {
 	uint8_t message[SMCR_CLC_MAX_LEN];
@@ -193,7 +199,7 @@ static bool is_proposed(int fd)
 bool pre_promise_stands(int listener, int fd)
 {
 	const int mark = IPC_PROMISE_MARK;
-	silence_of(fd); /* for the lock: the mark is set when the handshake ends */
+	silence_of(fd); /* waits for the socket lock: the mark is set when the handshake ends */
 	if (is_marked(fd))
 		return true;
 	if (!keeps_syns(listener) || !is_proposed(fd))
@@ -227,10 +233,11 @@ static int send_decline(int fd, uint8_t version, uint32_t reason)
 	int rc = sys_sendmsg(fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
 	if (rc < 0)
 		return rc;
-	return rc == len ? 0 : -ENOBUFS; /* a new connection has room for this */
+	return rc == len ? 0 : -ENOBUFS; /* cannot happen: a new connection has room for it */
 }
 
-/* The peer has waited for too long and declined: it expects its program's bytes next. */
+/* Has the peer declined because it waited too long? Then it goes on with TCP, and no Decline may be
+ * sent. Takes the peer's Decline. */
 static bool has_given_up(int fd)
 {
 	uint8_t buf[SMCR_CLC_MAX_LEN];
@@ -248,7 +255,7 @@ int pre_promise_decline(int fd, uint32_t reason)
 	if (len < 0)
 		return len;
 	int rc = smcr_clc_decode(buf, (size_t)len, &msg);
-	if (rc < 0 && rc != -ENOTSUP) /* sound, but more than we know: declined all the same */
+	if (rc < 0 && rc != -ENOTSUP) /* a Proposal with unknown values is declined too */
 		return rc;
 	if (msg.type == SMCR_CLC_DECLINE)
 		return take(fd, buf, (size_t)len);

@@ -7,17 +7,18 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
-/* Anybody can listen at the abstract address while smcrd does not, and let callers wait: before the
- * connection nobody tells who it is. smcrd has room for far more callers than come in this time. */
+/* How long to wait at the abstract address. If smcrd does not listen there, any user can, and let
+ * clients wait: who listens is known only once connected. smcrd's backlog takes far more clients
+ * than come in this time. */
 #define ABSTRACT_MS 100
 
-/* Or there is no daemon. */
+/* Is the path of the socket out of reach? (Or there is no daemon.) */
 static bool is_out_of_sight(int error)
 {
 	return error == -ENOENT || error == -EACCES || error == -ENOTDIR || error == -ELOOP;
 }
 
-/* A full backlog makes connect() wait: the send timeout bounds that. */
+/* connect() blocks if the backlog is full; SO_SNDTIMEO bounds that. */
 static int connect_within(int fd, const struct sockaddr_un *addr, socklen_t len, int limit_ms)
 {
 	const struct timeval limit = { .tv_sec = limit_ms / 1000,

@@ -8,8 +8,8 @@
 #include "lib/smcr/sys.h"
 #include "lib/smcr/watch.h"
 
-#define DUP_LOWEST 128 /* descriptors 0 to this are looked at, */
-#define DUP_AROUND 16  /* and this many before and after the socket's */
+#define DUP_LOWEST 128 /* descriptors below this are looked at */
+#define DUP_AROUND 16  /* so are this many before and after the socket's */
 
 /* ---- dups */
 
@@ -24,8 +24,8 @@ static int next_candidate(int fd, int after)
 	return next < DUP_LOWEST || next <= fd + DUP_AROUND ? next : -1;
 }
 
-/* How many descriptors the process has; as many as one likes if the kernel (before 6.2) does not
- * tell, or /proc is out of sight. */
+/* How many descriptors the process has; INT_MAX if the kernel (before 6.2) does not tell, or /proc
+ * cannot be seen. */
 static int count_open(void)
 {
 	struct stat st;
@@ -33,8 +33,8 @@ static int count_open(void)
 	return rc == 0 && st.st_size > 0 && st.st_size < INT_MAX ? (int)st.st_size : INT_MAX;
 }
 
-/* Going through the dups of a socket. Most processes have few descriptors: the search ends when all
- * have been seen. */
+/* A search for the duplicates of a socket. Most processes have few descriptors, so the search ends
+ * when as many were seen. */
 struct search {
 	int fd;
 	uint64_t cookie;
@@ -49,7 +49,8 @@ static struct search search_dups(int fd, uint64_t cookie)
 	};
 }
 
-/* Other threads may have opened some meanwhile. */
+/* Have all descriptors been seen? Other threads may have opened some meanwhile, so they are counted
+ * again. */
 static bool seen_all(struct search *search)
 {
 	if (search->seen >= search->open)
@@ -57,7 +58,7 @@ static bool seen_all(struct search *search)
 	return search->seen >= search->open;
 }
 
-/** @return the next dup, -1: there are no more */
+/** @return the next duplicate; -1: there are no more */
 static int next_dup(struct search *search)
 {
 	while (!seen_all(search)) {
@@ -121,7 +122,7 @@ static bool is_limited(const struct timeval *timeout)
 	return timeout->tv_sec || timeout->tv_usec;
 }
 
-/* @param fresh  the socket has all as a new one: what differs is to be set */
+/* @param fresh the socket has default values, so only others have to be set */
 static void apply(const struct pre_file_state *state, int fd, bool fresh)
 {
 	if (!fresh || is_limited(&state->receive_timeout))
@@ -137,7 +138,7 @@ static void apply(const struct pre_file_state *state, int fd, bool fresh)
 		sys_fcntl(fd, F_SETOWN_EX, (uintptr_t)&state->owner);
 	if (state->signal > 0)
 		sys_fcntl(fd, F_SETSIG, (uintptr_t)state->signal);
-	/* Last: with O_ASYNC signals go to the owner set above. */
+	/* Last: with O_ASYNC, signals go to the owner that was set above. */
 	pre_restore_status(fd, state);
 }
 
@@ -155,9 +156,9 @@ static int put_at(int number, int new_fd)
 }
 
 /*
- * A registration belongs to the old file: it would go on firing as long as anybody holds that, and
- * EPOLL_CTL_MOD and DEL on the number would find nothing. Only what the kernel still had is added
- * again.
+ * Put the new file at a number and move its epoll registrations. A registration belongs to the old
+ * file: it would stay active while anybody holds that file, and EPOLL_CTL_MOD and DEL would not
+ * find it. Only registrations that the kernel still had are added again.
  */
 static int move_number(int number, uint64_t cookie, int new_fd)
 {

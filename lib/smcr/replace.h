@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file replace.h
- * Putting one file in the place of another without the program's noticing: descriptor numbers,
- * descriptor and status flags, signal owner, socket options that act on the program's end, and
- * epoll registrations.
+ * @file replace.h Puts one file in the place of another so that the program does not notice: keeps
+ *       descriptor numbers, descriptor and status flags, signal owner, socket options that act on
+ *       the program's end, and epoll registrations.
  */
 #ifndef SMCRD_LIB_SMCR_REPLACE_H
 #define SMCRD_LIB_SMCR_REPLACE_H
@@ -14,15 +13,15 @@
 #include <sys/time.h>
 
 /**
- * A socket as the program has arranged it: status flags, signal owner, and the options that act on
- * the program's end. Taken before a hand-over, for the daemon shares the open file and changes some
- * of this for its own use.
+ * Settings that the program has made on a socket: status flags, signal owner, and options that act
+ * on the program's end. Read before a hand-over: the daemon shares the open file and changes some
+ * of them.
  *
- * SO_SNDBUF and SO_RCVBUF are not in it: the daemon reads them from the TCP socket, and a pair
- * end's own decide when it counts as writable, which is the daemon's to arrange.
+ * SO_SNDBUF and SO_RCVBUF are not among them. The daemon reads them from the TCP socket, and sets
+ * those of a pair end itself, since they decide when it is writable.
  */
 struct pre_file_state {
-	uint64_t cookie; /* which socket this is: pre_cookie() */
+	uint64_t cookie; /* identifies the socket: pre_cookie() */
 	int status;      /* F_GETFL */
 	int signal;      /* F_GETSIG */
 	struct f_owner_ex owner;
@@ -30,26 +29,27 @@ struct pre_file_state {
 	int receive_low, oob_inline;
 };
 
-/** @return 0, or a negative errno: not a socket, or the kernel does not tell which */
+/** @return 0, or a negative errno: not a socket, or it has no cookie */
 int pre_file_state(int fd, struct pre_file_state *ret_state);
 
-/** The daemon has let go of the socket: its status flags are the program's again. */
+/** Restore the program's status flags after the daemon has let go of the socket. */
 void pre_restore_status(int fd, const struct pre_file_state *state);
 
 /**
- * Put `new_fd` in the place of the socket at `fd`, and of its dups in this process as far as
- * pre_has_dup() sees them. `new_fd` is closed in any case.
- * @param state   of the socket that is to be replaced
- * @param shared  it may have dups and be registered with epoll: not so right after accept()
- * @param fresh   it is a pair end that the daemon has just made
- * @return 0, -ESTALE (another file is at `fd` now), or what dup3(2) said; then all is as before
+ * Put `new_fd` in the place of the socket at `fd` and of its duplicates that pre_has_dup() would
+ * find. `new_fd` is closed in any case.
+ * @param state   settings of the socket that is replaced
+ * @param shared  the socket may have duplicates and epoll registrations; false right after accept()
+ * @param fresh   `new_fd` is a pair end that the daemon has just made
+ * @return 0; -ESTALE: `fd` is another file now; or an error of dup3(2). On failure nothing has
+ *         changed
  */
 int pre_replace(int fd, const struct pre_file_state *state, int new_fd, bool shared, bool fresh);
 
 /**
  * Has the socket at `fd` another descriptor in this process? Looks at the lowest numbers, where
- * dup() usually ends up, and at those around `fd`; asking for all would make each connection slower
- * the more of them there are.
+ * dup() usually puts them, and at those around `fd`. Looking at all would make connections slower
+ * the more descriptors there are.
  */
 bool pre_has_dup(int fd, uint64_t cookie);
 

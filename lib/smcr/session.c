@@ -12,17 +12,17 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
-#define RENDEZVOUS_MS 60000 /* a whole rendezvous: twice the daemon's own limit */
-#define ABSENT_MS     1000  /* how long a daemon out of reach is not asked again */
-#define FOREIGN_MS                                                                                 \
-	60000 /* how long one of another network namespace; processes may change theirs */
+#define RENDEZVOUS_MS 60000 /* longest wait for a rendezvous: twice the daemon's limit */
+#define ABSENT_MS     1000  /* how long a daemon that could not be reached is not tried again */
+#define FOREIGN_MS    60000 /* the same, if it is of another network namespace */
 
-#define MEMORY_MS 1000 /* within read() or write() of a program */
-#define LOOK_MS   500  /* how often who waits looks whether smcrd moves */
+#define MEMORY_MS 1000 /* limit for MEMORY requests, which are made inside read() or write() */
+#define LOOK_MS   500  /* how often a wait checks whether smcrd stands still */
 
 #define BARRED INT64_MAX
 
-static _Atomic int64_t absent_until; /* milliseconds; 0: not known to be absent */
+static _Atomic int64_t
+	absent_until; /* no attempt before this time, milliseconds; 0: may be tried */
 static _Atomic int64_t foreign_until;
 static _Atomic bool looked;
 
@@ -39,7 +39,7 @@ static void note_absence(void)
 static int open_socket(void)
 {
 	int fd = sys_socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	/* A sandbox that forbids Unix sockets stays for the life of the process. */
+	/* A sandbox that forbids Unix sockets never ends. */
 	if (fd < 0 && !is_shortage(fd))
 		atomic_store(&absent_until, BARRED);
 	return fd;
@@ -88,11 +88,11 @@ bool pre_daemon_known(void)
 struct session {
 	int socket;
 	int64_t deadline;
-	int64_t look_at; /* when to look whether smcrd moves */
+	int64_t look_at; /* when to check whether smcrd stands still */
 	bool wakeable;   /* a signal ends the wait for the answer */
-	bool given;      /* the daemon may have the descriptor that came with the request */
+	bool given;      /* the daemon may have received the request's descriptor */
 	int fd;          /* received with the answer, or -1 */
-	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)]; /* received and not looked at */
+	uint8_t ahead[2 * (IPC_HEADER_LEN + IPC_MAX_CLIENT_LEN)]; /* received, not decoded yet */
 	size_t ahead_at, ahead_len;
 	uint8_t type;
 	uint32_t len;
@@ -137,7 +137,7 @@ union fd_control {
 	char room[CMSG_SPACE(sizeof(int))];
 };
 
-/** @param fd  travels with the first byte; -1: none */
+/** @param fd is sent with the first byte; -1: none */
 static int send_all(struct session *s, const uint8_t *buf, size_t len, int fd)
 {
 	size_t sent = 0;
@@ -180,7 +180,7 @@ static int put_frame(uint8_t type, const uint8_t *payload, size_t len, uint8_t *
 	return 0;
 }
 
-/* Greeting and request in one send, so that the daemon wakes up once, and answers once. */
+/* HELLO and request go in one send, so that the daemon wakes up once and answers once. */
 static int send_request(struct session *s, uint8_t type, const uint8_t *payload, size_t len, int fd)
 {
 	const struct ipc_hello hello = { .min_version = IPC_VERSION, .max_version = IPC_VERSION };
@@ -195,7 +195,7 @@ static int send_request(struct session *s, uint8_t type, const uint8_t *payload,
 
 /* ---- receiving */
 
-/* At most one descriptor comes in a session; what is too much is closed. */
+/* At most one descriptor comes in a session; further ones are closed. */
 static int take_fds(struct session *s, struct msghdr *msg)
 {
 	int rc = msg->msg_flags & MSG_CTRUNC ? -EMFILE : 0;
@@ -217,7 +217,7 @@ static int take_fds(struct session *s, struct msghdr *msg)
 	return rc;
 }
 
-/* What has come, at least one byte. The answer takes its time: wait before the first look. */
+/* Receive at least one byte. Waits before the first attempt, since the answer takes a while. */
 static int receive_some(struct session *s)
 {
 	for (;;) {
@@ -301,7 +301,8 @@ static int connect_to_daemon(const struct session *s)
 	return rc;
 }
 
-/* A process that cannot take the descriptor that an answer brings loses what it is about. */
+/* Are so many descriptor numbers free? If the descriptor of an answer cannot be received, the
+ * connection is lost. */
 static bool has_free(int fd, int count)
 {
 	int copy = sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -312,8 +313,8 @@ static bool has_free(int fd, int count)
 	return enough;
 }
 
-/** @return 0: there is an answer (which may be IPC_ERROR). ret_session->fd is to be closed in any
- *  case unless it is -1 */
+/** Make one request. @return 0: there is an answer (perhaps IPC_ERROR); or a negative errno. In
+ * both cases the caller closes ret_session->fd unless it is -1 */
 static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_ms, bool wakeable,
 	       struct session *ret_session)
 {
@@ -340,7 +341,7 @@ static int ask(uint8_t type, const uint8_t *payload, int len, int fd, int limit_
 	if (rc == 0)
 		rc = receive_answer(s);
 	else if (rc == -EPIPE && receive_frame(s) == 0 && s->type == IPC_ERROR)
-		rc = 0; /* it has too many sessions, said so and hung up */
+		rc = 0; /* smcrd has refused the session with an ERROR and hung up */
 	sys_close(s->socket);
 	return rc;
 }
@@ -500,7 +501,7 @@ int pre_ask_sockopt(int fd, struct ipc_sockopt *inout_option)
 	int len = ipc_encode_sockopt(inout_option, payload, sizeof(payload));
 	int rc = ask(IPC_SOCKOPT_REQUEST, payload, len, fd, PRE_REPLY_MS, false, &s);
 	drop_fd(&s);
-	/* Why the daemon cannot be asked is nothing that setsockopt() may say. */
+	/* setsockopt() must not return the errors of asking the daemon. */
 	if (rc < 0)
 		return is_shortage(rc) ? rc : -ECONNRESET;
 	if (s.type == IPC_ERROR)

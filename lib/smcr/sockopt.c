@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * getsockopt() and setsockopt(): on a pair end, most options are about the TCP socket that the
- * daemon holds.
+ * getsockopt() and setsockopt(): on a pair end most options concern the TCP socket that the daemon
+ * holds.
  */
 #include <netinet/in.h>
 #include <string.h>
@@ -34,10 +34,10 @@ static int copy_out_int(int number, void *value, socklen_t *len)
 	return copy_out(&number, sizeof(number), value, len);
 }
 
-/* What the TCP socket says, or one without a connection where the connection is over or the daemon
- * out of reach: that knows which values are right, and remembers none. Out of reach is the daemon
- * for a process that was passed the connection into a chroot and a network namespace of its own, as
- * vsftpd's; it would take an error for a reset. */
+/* Get or set an option of the TCP socket. If the connection is over, or the daemon cannot be
+ * reached, an unconnected TCP socket answers: it accepts only valid values, but keeps none. The
+ * daemon cannot be reached by a process that got the connection in a chroot and network namespace
+ * of its own (as vsftpd's); such a process would take an error for a reset. */
 static int ask(int fd, const struct ipc_pair_name *pair, struct ipc_sockopt *option)
 {
 	int rc = pre_ask_sockopt(fd, option);
@@ -69,8 +69,8 @@ static int get_from_tcp(int fd, const struct ipc_pair_name *pair, int level, int
 	return rc < 0 ? rc : copy_out(option.value, option.length, value, len);
 }
 
-/* Tells the outcome of connect() once, as TCP does: the daemon counts. Errors of the time after it
- * are the pair end's own. */
+/* SO_ERROR reports the outcome of connect() once, as with TCP; the daemon sees to that. Later
+ * errors are those of the pair end. */
 static int get_error(int fd, void *value, socklen_t *len)
 {
 	struct pre_status status;
@@ -78,7 +78,7 @@ static int get_error(int fd, void *value, socklen_t *len)
 	int rc = pre_status(fd, &status);
 	if (rc == 0 && status.taken_back && status.ipc.state != IPC_CONN_FAILED)
 		return sys_result(pre_next.getsockopt(fd, SOL_SOCKET, SO_ERROR, value, len));
-	/* Reading the own error clears it: of one failure there shall be one report. */
+	/* Reading clears the pair end's own error, so that one failure is reported once. */
 	sys_get_int(fd, SOL_SOCKET, SO_ERROR, &own);
 	if (rc == 0 && status.ipc.state == IPC_CONN_FAILED && status.ipc.error)
 		own = status.ipc.error;
@@ -135,7 +135,8 @@ static int set_on_pair(int fd, const struct ipc_pair_name *pair, int level, int 
 
 /* ---- which descriptors are concerned */
 
-/* A Unix socket knows none of these levels, so that only its refusal needs a second look. */
+/* Unix sockets refuse the options of these levels with these errors; only then the descriptor may
+ * be a pair end. */
 static bool may_be_refusal(int rc)
 {
 	return rc == -EOPNOTSUPP || rc == -ENOPROTOOPT;

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file sys.h
- * The library's own system calls, made directly: they are async-signal-safe, are no cancellation
- * points (a thread must not vanish with half a hand-over done) and pass by other preloaded
- * libraries, which know nothing of what is done here. Each returns a negative errno on failure.
+ * @file sys.h System calls of the library, made directly. So they are async-signal-safe; they are
+ *       no cancellation points (a thread must not end in the middle of a hand-over); and other
+ *       preloaded libraries do not see them. Each returns a negative errno on failure.
  *
- * errno is clobbered; the interposed functions restore it before they return.
+ * errno may change; the interposed functions restore it before they return.
  */
 #ifndef SMCRD_LIB_SMCR_SYS_H
 #define SMCRD_LIB_SMCR_SYS_H
@@ -39,7 +38,7 @@ static inline int sys_connect(int fd, const void *addr, socklen_t len)
 	return sys_result(syscall(SYS_connect, fd, addr, len));
 }
 
-/** Ends a connection with a reset, and leaves a socket that can be connected again. */
+/** Reset a connection; the socket can be connected again. */
 static inline int sys_disconnect(int fd)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -81,7 +80,7 @@ static inline int sys_epoll_ctl(int epfd, int op, int fd, struct epoll_event *ev
 	return sys_result(syscall(SYS_epoll_ctl, epfd, op, fd, event));
 }
 
-/** @return length of what was put into `buf`, which gets no NUL */
+/** @return length of the text in `buf`, which has no NUL */
 static inline int sys_readlink(const char *path, char *buf, size_t len)
 {
 	return sys_result(syscall(SYS_readlinkat, AT_FDCWD, path, buf, len));
@@ -128,12 +127,12 @@ static inline int sys_stat(const char *path, struct stat *ret)
 	return sys_result(syscall(SYS_newfstatat, AT_FDCWD, path, ret, 0));
 }
 
-/** @param timeout  NULL: without end */
+/** @param timeout NULL: no limit */
 static inline int sys_poll_one(int fd, short events, const struct timespec *timeout,
 			       short *ret_revents)
 {
 	struct pollfd p = { .fd = fd, .events = events };
-	/* The kernel may write the time left back. */
+	/* The kernel may write the remaining time back. */
 	struct timespec left = timeout ? *timeout : (struct timespec){ 0 };
 	int rc = sys_result(
 		syscall(SYS_ppoll, &p, 1UL, timeout ? &left : NULL, NULL, (size_t)(_NSIG / 8)));

@@ -5,14 +5,14 @@
 
 #include "lib/smcr/pair.h"
 
-#define BUCKETS 4096 /* descriptors below it have a bucket of their own */
+#define BUCKETS 4096 /* descriptors below this have a bucket of their own */
 #define FREE    0ULL
 #define BUSY                                                                                       \
 	UINT64_MAX /* being filled; left behind by a fork in that moment: lost to the child        \
 		    */
 
 struct slot {
-	_Atomic uint64_t key; /* published last, withdrawn first */
+	_Atomic uint64_t key; /* written last and cleared first */
 	_Atomic uint64_t cookie;
 	_Atomic uint64_t data;
 	_Atomic uint32_t events;
@@ -59,13 +59,13 @@ static struct slot *find(int epfd, int fd)
 	return NULL;
 }
 
-/* @return true: the slot is ours to fill */
+/* @return true: this thread may fill the slot */
 static bool seize(struct slot *slot, uint64_t key)
 {
 	return atomic_compare_exchange_strong(&slot->key, &key, BUSY);
 }
 
-/* The socket was closed, which ended its registrations without a word. */
+/* Is the entry's socket closed? close() ends registrations without a call of epoll_ctl(). */
 static bool is_stale(const struct slot *slot, uint64_t key)
 {
 	uint64_t cookie;

@@ -4,10 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
-/* Before each record; what follows is padded, so that there always is room for another of these in
- * one piece. */
+/* Stands before each record. Records are padded to a multiple of its length, so that a header is
+ * never split at the end of the ring. */
 struct record_header {
-	uint32_t length; /* of the record alone */
+	uint32_t length; /* of the record without header and padding */
 	uint32_t reserved;
 };
 
@@ -57,7 +57,8 @@ static void copy_out(const struct capture_ring *ring, uint64_t at, void *to, siz
 static uint64_t room(const struct capture_ring *ring)
 {
 	uint64_t used = ring->at - atomic_load_explicit(&ring->page->taken, memory_order_acquire);
-	return used <= ring->size ? ring->size - used : 0; /* else the reader has taken too much */
+	return used <= ring->size ? ring->size - used
+				  : 0; /* otherwise the reader has written a wrong value */
 }
 
 bool capture_ring_put(struct capture_ring *ring, const struct iovec *parts, size_t n)

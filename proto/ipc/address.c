@@ -14,7 +14,7 @@ int ipc_abstract_address(const char *path, struct sockaddr_un *ret_addr)
 	size_t len = strlen(path), prefix = strlen(PREFIX);
 	if (len == 0)
 		return -EINVAL;
-	/* What tells paths apart is at their ends. */
+	/* Paths that differ mostly differ at their ends, so the end is kept. */
 	if (len > room) {
 		path += len - room;
 		len = room;

@@ -10,7 +10,7 @@
 
 static char found[PATH_MAX] = IPC_SYSTEM_CONFIG_FILE;
 
-/* A program lies in PREFIX/sbin or PREFIX/bin. */
+/* Look for etc/smcrd/smcrd.conf in PREFIX. The running program is in PREFIX/sbin or PREFIX/bin. */
 static void look(void)
 {
 	char self[PATH_MAX], path[PATH_MAX + sizeof("/.." IPC_SYSTEM_CONFIG_FILE)], real[PATH_MAX];

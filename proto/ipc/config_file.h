@@ -8,10 +8,10 @@
 
 #define IPC_SYSTEM_CONFIG_FILE "/etc/smcrd/smcrd.conf"
 
-/** The main file of the configuration, unless the command line names another: etc/smcrd/smcrd.conf
- * of the directory below which the running program was installed (PREFIX of `make install`), if
- * there is one, else IPC_SYSTEM_CONFIG_FILE. Looked for once, at the first call; thread safe.
- *  @return an absolute path of less than PATH_MAX bytes, for as long as the program runs */
+/** The main file of the configuration, unless the command line names another. It is
+ * PREFIX/etc/smcrd/smcrd.conf if that exists, where PREFIX is the one of `make install` of the
+ * running program; else IPC_SYSTEM_CONFIG_FILE. Looked for once, at the first call. Thread safe.
+ * @return an absolute path of less than PATH_MAX bytes, in static storage */
 const char *ipc_config_file(void);
 
 #endif

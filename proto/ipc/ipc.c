@@ -45,8 +45,8 @@ int ipc_decode_header(const uint8_t *buf, size_t len, struct ipc_header *ret_hea
 /*
  * ---- payloads
  *
- * One function a message says what is sound, for both directions. A payload has exactly the bytes
- * of its message: a longer one would have another meaning and so another number.
+ * For each message one function checks the fields, for encoding and decoding. A payload has exactly
+ * the bytes of its message: a longer message would have another number.
  */
 
 static int written(const struct bytes_writer *w, size_t len)
@@ -120,7 +120,7 @@ int ipc_decode_error(const uint8_t *buf, size_t len, struct ipc_error *ret_msg)
 	return 0;
 }
 
-/* Families on the wire: 0 none, 4 and 6. */
+/* Address families on the wire: 0 (none), 4 and 6. */
 static void write_addr(struct bytes_writer *w, const union ipc_addr *addr)
 {
 	if (addr->sa.sa_family == AF_INET) {

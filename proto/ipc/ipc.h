@@ -4,10 +4,10 @@
  * The messages on smcrd's Unix stream socket, shared by programs (the preload library) and tools.
  *
  * A frame is an 8-byte header and a payload:
- *   @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
- * Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS, at most one a send, and
- * belong to the last frame of it. Message numbers are never reused; a new meaning gets a new
- * number.
+ * @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
+ *      Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS, at most one in a
+ *      send, and belong to the last frame of the send. Message numbers are never reused; a message
+ *      with another meaning gets another number.
  *
  * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
  * daemon (the version chosen) or ERROR and close. A client may send its first request right behind
@@ -83,7 +83,7 @@ union ipc_addr {
 enum ipc_handover_kind {
 	IPC_HANDOVER_CONNECTED = 1,  /* blocking connect() has succeeded: reply after rendezvous */
 	IPC_HANDOVER_CONNECTING = 2, /* connect() gave EINPROGRESS: reply a plugged end at once */
-	IPC_HANDOVER_ACCEPTED = 3,   /* accept() result: reply with a pair end at once */
+	IPC_HANDOVER_ACCEPTED = 3,   /* socket of accept(): the reply is a pair end, at once */
 };
 
 enum {
@@ -93,17 +93,17 @@ enum {
 struct ipc_handover {
 	uint8_t kind; /* enum ipc_handover_kind */
 	uint8_t flags;
-	/** CONNECTING: the address given to connect(), in the socket's family, because the kernel
-	 * does not tell it while the handshake runs. AF_UNSPEC with the other kinds. */
+	/** CONNECTING: the address that connect() was given, in the socket's family, since the
+	 * kernel does not tell it during the handshake. AF_UNSPEC with the other kinds. */
 	union ipc_addr peer;
 };
 
 enum ipc_outcome {
-	IPC_OUTCOME_PAIR = 1,   /* a pair end comes with this frame: put it in the socket's place */
-	IPC_OUTCOME_TCP = 2,    /* keep the TCP socket: it is clean and stays plain TCP */
+	IPC_OUTCOME_PAIR = 1, /* a pair end comes with this frame: put it in the socket's place */
+	IPC_OUTCOME_TCP = 2,  /* keep the TCP socket: it has no bytes of CLC and stays plain TCP */
 	IPC_OUTCOME_FAILED = 3, /* the connection is gone: report `error` */
-	/** CONNECTED: as PAIR, but whether SMC-R or TCP carries the bytes is still open: the peer
-	 * has not answered yet. connect() succeeds all the same, and what is written waits. */
+	/** CONNECTED: as PAIR, but the peer has not answered yet, so SMC-R or TCP may carry the
+	 * bytes. connect() succeeds now, and bytes that are written wait. */
 	IPC_OUTCOME_OPEN = 4,
 };
 
@@ -118,8 +118,8 @@ enum {
 	 *  (no dup, no fork since) and its epoll registrations are known. Without it the daemon
 	 *  never answers IPC_STATUS_TAKE_BACK. */
 	IPC_STATUS_MAY_TAKE_BACK = 1 << 0,
-	/** End the connection, with a reset for the peer, and give the TCP socket back (with
-	 *  IPC_STATUS_TAKE_BACK, if there is one): connect() with AF_UNSPEC. */
+	/** For connect() with AF_UNSPEC: reset the connection and give the TCP socket back (with
+	 * IPC_STATUS_TAKE_BACK, if there is one). */
 	IPC_STATUS_DISCONNECT = 1 << 1,
 };
 
@@ -133,7 +133,7 @@ enum ipc_conn_state {
 	IPC_CONN_RELAY = 3,  /* fell back: the daemon relays between the pair and TCP */
 	IPC_CONN_FAILED = 4, /* `error` says why (what SO_ERROR reports once) */
 	IPC_CONN_CLOSED = 5,
-	IPC_CONN_OPEN = 6, /* connected; whether over SMC-R or TCP is still open */
+	IPC_CONN_OPEN = 6, /* connected; whether SMC-R or TCP carries the bytes is undecided */
 };
 
 enum {
@@ -196,14 +196,15 @@ enum {
 struct ipc_info {
 	uint8_t mode;         /* enum ipc_mode */
 	uint8_t flags;        /* IPC_INFO_.. */
-	int32_t error;        /* it failed: positive errno, else 0 */
+	int32_t error;        /* positive errno if it failed, else 0 */
 	uint32_t reason;      /* enum smcr_reason why not SMC-R, else 0 */
 	uint32_t peer_reason; /* the peer's code if it declined, else 0 */
-	uint32_t linkgroup;   /* as smcrctl shows them; 0: none */
+	uint32_t linkgroup;   /* numbers as smcrctl shows them; 0: none */
 	uint8_t link;
 	uint64_t tx_bytes, rx_bytes; /* application bytes */
 	uint32_t rmbe_size, peer_rmbe_size;
-	char rnic[IPC_RNIC_MAX + 1]; /* that the link is on; NUL terminated here only; "": none */
+	char rnic[IPC_RNIC_MAX +
+		  1]; /* RNIC of the link; NUL terminated here, not on the wire; "": none */
 };
 
 #define IPC_MEMORY_VERSION 1 /* of proto/path/ */
@@ -214,21 +215,21 @@ struct ipc_memory_request {
 
 enum ipc_memory_outcome {
 	IPC_MEMORY_GRANTED = 0,
-	IPC_MEMORY_PENDING = 1, /* whether SMC-R carries the connection is still open */
-	IPC_MEMORY_TCP = 2,     /* it does not, or the connection is over */
-	IPC_MEMORY_DEVICE = 3,  /* the RNIC holds on to the memory that it has been given */
-	IPC_MEMORY_NONE = 4,    /* there is no memory, or the daemon shares no more */
-	IPC_MEMORY_OFF = 5,     /* by configuration */
+	IPC_MEMORY_PENDING = 1, /* whether SMC-R carries the connection is undecided */
+	IPC_MEMORY_TCP = 2,     /* TCP carries the connection, or it is over */
+	IPC_MEMORY_DEVICE = 3,  /* the RNIC has pinned the memory */
+	IPC_MEMORY_NONE = 4,    /* no memory, or the daemon has no more to share */
+	IPC_MEMORY_OFF = 5,     /* the configuration does not allow it */
 	IPC_MEMORY_OTHER = 6,   /* another version than the daemon's */
 };
 
-/** The memory of a connection (docs/data-path.md). Whoever shows the pair end gets it, the same at
- *  each request. From then on the daemon follows the protocol, whether the program uses the memory
- *  or not. All fields but the first are zero unless it is granted. */
+/** The shared memory of a connection (docs/data-path.md). Every process that shows the pair end
+ * gets the same memory. Once it was granted the daemon follows the protocol, whether or not the
+ * program uses the memory. Unless it is granted, all fields but the first are zero. */
 struct ipc_memory {
 	uint8_t outcome; /* enum ipc_memory_outcome */
 	struct path_layout layout;
-	/** What SIOCOUTQ says on the program's end while a single message of one byte is queued. */
+	/** What SIOCOUTQ gives on the program's end while only a message of one byte is queued. */
 	uint32_t least_charge;
 };
 
@@ -266,87 +267,89 @@ int ipc_decode_memory(const uint8_t *buf, size_t len, struct ipc_memory *ret_msg
 struct sockaddr_un;
 
 /**
- * The second address of a daemon, in the abstract namespace, for programs that the path of its
- * socket is out of reach of (chroot(), a working directory that was left, another user): "smcrd:"
- * and the path, or as much of its end as fits. Anybody can bind a name, so who connects asks whose
- * process answers (SO_PEERCRED) before anything is handed over. No CONTROL requests go there: no
- * permissions guard it.
- * @param path  of the daemon's socket, as both were given it
+ * The second address of a daemon, in the abstract namespace. It is for programs that cannot reach
+ * the path of the socket (after chroot(), with a relative path, as another user). The name is
+ * "smcrd:" and the path, or the end of the path that fits. Anybody can bind such a name, so a
+ * client checks which user's process listens (SO_PEERCRED) before it hands anything over. The
+ * daemon accepts no CONTROL requests there, since no file permissions guard the name.
+ * @param path  path of the daemon's socket, exactly as given to both sides
  * @return address length for bind() and connect(), or -EINVAL: the path is empty
  */
 int ipc_abstract_address(const char *path, struct sockaddr_un *ret_addr);
 
 /**
- * The name that the program's end of a pair is bound to, in the abstract namespace, so that any
- * holder of it learns both addresses from getsockname() alone, after exec, dup and descriptor
- * passing too. Both addresses have the same family.
+ * The abstract name to which the program's end of a pair is bound. Every process that holds the end
+ * learns both addresses from getsockname(), also after exec, dup and descriptor passing. Both
+ * addresses have the same family.
  */
 struct ipc_pair_name {
-	union ipc_addr local; /* what getsockname() of the TCP socket says */
-	union ipc_addr peer;  /* what getpeername() of the TCP socket says, or would say */
-	uint64_t id;          /* unique in the daemon's life, random start */
+	union ipc_addr local; /* what getsockname() of the TCP socket gives */
+	union ipc_addr peer;  /* what getpeername() of the TCP socket gives, or would give */
+	uint64_t id;          /* unique as long as the daemon runs; the first one is random */
 };
 
 #define IPC_PAIR_NAME_PREFIX "smcr-pair:"
 
 /** Fill a sockaddr_un (leading NUL included). @return address length for bind(), or -EINVAL */
 int ipc_pair_name_encode(const struct ipc_pair_name *name, void *ret_sockaddr_un, size_t len);
-/** @return 0, or -EINVAL if this is not the name of a pair of smcrd's */
+/** @return 0; -EINVAL: this is not the name of a pair of smcrd */
 int ipc_pair_name_decode(const void *sockaddr_un, size_t len, struct ipc_pair_name *ret_name);
 
 /**
- * Private socket options of level IPC_SOL_SMCR, caught by the cgroup programs of smcrd: they never
- * reach the kernel's own options. Without the programs in this network namespace the kernel answers
- * ENOPROTOOPT or EOPNOTSUPP.
+ * Private socket options of level IPC_SOL_SMCR. BPF programs of smcrd on the cgroup root handle
+ * them, so they never reach the kernel's own options. Where these programs do not serve the network
+ * namespace, the kernel answers ENOPROTOOPT or EOPNOTSUPP.
  *
- * IPC_SO_CLAIM holds for the life of the socket and comes before connect() or listen(); on a
- * listener it counts for the connections to come (one that was never claimed: since kernel 6.12).
- * Errors: EOPNOTSUPP no TCP socket (MPTCP among them), EISCONN too late, EPERM barred, EINVAL,
- * ENOMEM. The first two come before any other, so that they tell what kind of socket it is.
+ * IPC_SO_CLAIM has to be set before connect() or listen() and holds for the life of the socket. On
+ * a socket that listens already it holds for later connections (if the socket was never claimed
+ * before: since kernel 6.12). Errors: EOPNOTSUPP: not a TCP socket (MPTCP is not); EISCONN: too
+ * late; EPERM: barred; EINVAL; ENOMEM. The first two are checked first, so they tell what kind of
+ * socket it is.
  *
- * IPC_SO_BAR is for listeners that somebody who does not speak CLC may accept from: they lose the
- * claim, if they have one, and nobody can claim them until it is taken back. It does not outlive
- * this smcrd: whoever barred one leaves a mark for the next (lib/smcr/bar.h). Errors: EALREADY
- * barred before, EINVAL also: no listener; else as above.
+ * IPC_SO_BAR is for listeners from which a program that does not speak CLC may accept. A barred
+ * listener loses its claim, and nobody can claim it until the bar is lifted. The bar ends with this
+ * smcrd, so the library also leaves a mark for the next one (lib/smcr/bar.h). Errors: EALREADY:
+ * barred already; EINVAL also: not a listener; else as above.
  *
- * IPC_SO_STANDS_STILL can be asked on a socket of any kind.
+ * IPC_SO_STANDS_STILL can be read from a socket of any kind.
  *
- * IPC_SO_PLAIN says that the library has left a connection on TCP, and why, so that operators see
- * it among the others: those of claimed sockets smcrd counts by itself. It comes after accept() or
- * connect(), also while that goes on; it counts once. Errors: EALREADY it is counted, EBUSY the
- * socket of a connect() that goes on is claimed, EINVAL also: not connected, or a reason that a
- * library does not have; else as above.
+ * IPC_SO_PLAIN tells smcrd that the library has left a connection on TCP, and why, so that
+ * operators see it. (Connections of claimed sockets smcrd counts by itself.) It is set after
+ * accept() or connect(), or while connect() is in progress, and counts once. Errors: EALREADY:
+ * counted already; EBUSY: connect() is in progress on a claimed socket; EINVAL also: not connected,
+ * or not a reason of a library; else as above.
  *
- * IPC_SO_SPOKEN is smcrd's own: from a socket whose handshake carried the option both ways nobody
- * but smcrd can send CLC (daemon/rendezvous/gate.h). Errors: EPERM neither root nor smcrd's user,
- * EINVAL, ENOMEM.
+ * IPC_SO_SPOKEN is for smcrd alone. It tells what smcrd sends on a socket whose handshake carried
+ * the option both ways; CLC messages of anybody else are stopped there (daemon/rendezvous/gate.h).
+ * Errors: EPERM: neither root nor smcrd's user; EINVAL; ENOMEM.
  */
 #define IPC_SOL_SMCR      0x534d4352 /* "SMCR" */
 #define IPC_SO_CLAIM      1          /* setsockopt, struct ipc_claim */
 #define IPC_SO_NEGOTIATED 2          /* getsockopt, int: enum ipc_negotiated */
 #define IPC_SO_REASON     3          /* getsockopt, int: enum smcr_reason why it is NO, else 0 */
-#define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 ends that, with a claim as before */
+#define IPC_SO_BAR        4 /* setsockopt, int: 1 bars; 0 lifts the bar and restores the claim */
 /** getsockopt, int: 1 while smcrd makes no progress: it was stopped or hangs. */
 #define IPC_SO_STANDS_STILL 5
 #define IPC_SO_PLAIN        6 /* setsockopt, struct ipc_plain */
 #define IPC_SO_SPOKEN       7 /* setsockopt, struct ipc_spoken */
 
 enum {
-	/** Plain TCP is an error: the option is not left off for the speed alone. */
+	/** The program does not accept plain TCP, so the option is not left off for reasons of
+	 * speed. */
 	IPC_CLAIM_REQUIRED = 1 << 0,
-	/** Before connect(): EISCONN for a listener too. */
+	/** The claim is for connect(): EISCONN for a listener too. */
 	IPC_CLAIM_TO_CONNECT = 1 << 1,
 };
 
-/** The first four bytes alone are the claim of a program that does not say which one it is. */
+/** A program that does not tell its executable passes the first four bytes only. */
 struct ipc_claim {
-	int32_t wanted;   /* 1: wants the option; 0: does not (any more) */
+	int32_t wanted;   /* 1: claim the socket; 0: give the claim up */
 	uint32_t flags;   /* IPC_CLAIM_.. */
 	uint64_t program; /* ipc_program_id() of its path; 0: unknown */
 };
 
 enum {
-	IPC_PLAIN_ACCEPTED = 1 << 0, /* the program is the server */
+	IPC_PLAIN_ACCEPTED = 1 << 0, /* the connection is of accept() */
 };
 
 struct ipc_plain {
@@ -355,11 +358,12 @@ struct ipc_plain {
 	uint32_t flags;  /* IPC_PLAIN_.. */
 };
 
-#define IPC_SPOKEN_MAX 1024 /* more than smcrd says in any exchange */
+#define IPC_SPOKEN_MAX 1024 /* more than the messages of any CLC exchange */
 
-/** All that smcrd has said on a socket since its handshake, with what it is about to say. */
+/** All bytes that smcrd has sent on a socket since the handshake, with those that it is about to
+ * send. */
 struct ipc_spoken {
-	uint32_t length; /* IPC_SPOKEN_FREED: anything may be sent; `bytes` may be missing then */
+	uint32_t length; /* of `bytes`; IPC_SPOKEN_FREED: anything may be sent, without `bytes` */
 	uint32_t reserved;
 	uint8_t bytes[IPC_SPOKEN_MAX];
 };
@@ -367,29 +371,29 @@ struct ipc_spoken {
 #define IPC_SPOKEN_FREED 0xFFFFFFFF
 
 /**
- * A number for the path of a program's executable, by which rules of smcrd.conf know it. It is the
- * program's own word: rules steer, they are no border.
- * @param path  as /proc/self/exe gives it; " (deleted)" at its end does not count
- * @return never 0
+ * A number for the path of a program's executable, for rules of smcrd.conf. The program itself
+ * tells it and can lie: rules are for steering, not for security.
+ * @param path  as /proc/self/exe gives it; " (deleted)" at the end is ignored
+ * @return a number other than 0
  */
 uint64_t ipc_program_id(const char *path, size_t len);
 
 /**
- * The mark of a promise: TCP_SYNCNT of an accepted socket whose handshake carried the option both
- * ways. The answer to IPC_SO_NEGOTIATED goes away with the daemon that saw the handshake; this
- * stays on the socket, where the library and the next daemon find it. Nothing reads the number of
- * SYN retries of an established socket, and nobody wants so many. Whoever takes the connection over
- * puts the program's own number back.
+ * The mark of a promise: this value of TCP_SYNCNT on an accepted socket whose handshake carried the
+ * option both ways. IPC_SO_NEGOTIATED is lost when the daemon that saw the handshake ends. The mark
+ * stays on the socket, where the library and the next daemon find it. The kernel does not use the
+ * number of SYN retries of an established socket, and no program asks for so many. Who takes the
+ * connection over restores the program's own value.
  *
- * Sockets of connect() need no mark: the library knows whether it claimed one, and connects again.
+ * Sockets of connect() need no mark: the library knows whether it claimed the socket, and connects
+ * again.
  */
 #define IPC_PROMISE_MARK 113
 
 enum ipc_negotiated {
 	IPC_NEGOTIATED_UNKNOWN = 0, /* not claimed with this smcrd, or handshake not finished */
 	IPC_NEGOTIATED_YES = 1,     /* both sides carried the option */
-	IPC_NEGOTIATED_NO =
-		2, /* plain TCP; as soon as connect() was called if it is our side's doing */
+	IPC_NEGOTIATED_NO = 2,      /* plain TCP; known early if this host decided it */
 };
 
 #endif

@@ -3,10 +3,10 @@
 
 #include "proto/ipc/ipc.h"
 
-/* What the kernel puts behind the path of a file that an upgrade has replaced. */
+/* What the kernel appends to the path of an executable that was replaced or removed. */
 #define DELETED " (deleted)"
 
-/* FNV-1a of 64 bits: rules compare the numbers within one host. */
+/* 64-bit FNV-1a. The numbers are only compared within one host. */
 #define FNV_BASIS 0xcbf29ce484222325ull
 #define FNV_PRIME 0x100000001b3ull
 

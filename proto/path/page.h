@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file page.h
- * Memory that smcrd and a program's process share for one connection: its parts, and the control
- * page that begins it. docs/data-path.md is the protocol, with its states and invariants; receive.h
- * and send.h are its steps.
+ * @file page.h The memory of one connection that smcrd and a program's process share: its parts,
+ *       and the control page at its beginning. docs/data-path.md has the protocol and its
+ *       invariants; receive.h and send.h have its steps.
  *
- * Control words are atomic and sequentially consistent: the protocol was explored under the
- * assumption that everybody sees them change in one order. Those of different writers lie 128 bytes
- * apart, since processors fetch lines in pairs.
+ * Control words are atomic and sequentially consistent, since the protocol was explored under the
+ * assumption that everybody sees them change in one order. Words of different writers lie 128 bytes
+ * apart, because processors fetch cache lines in pairs.
  *
- * Nobody believes the other side: each word is loaded once, in these headers, and checked there
- * before it becomes a size or a place.
+ * Neither side trusts the other: each word is loaded once, in these headers, and checked there
+ * before it is used as a size or an offset.
  */
 #ifndef SMCRD_PROTO_PATH_PAGE_H
 #define SMCRD_PROTO_PATH_PAGE_H
@@ -25,8 +24,8 @@
 #define PATH_LENGTH_MAX (1u << 30)
 #define PATH_APART      128
 
-/** Positions are 64-bit counts of stream bytes, as in the engine; this bit of `taken` and
- *  `committed` is none of them. */
+/** Positions are 64-bit counts of stream bytes, as in the engine. This bit of `taken` and
+ * `committed` is a flag and not part of the position. */
 #define PATH_MARK (UINT64_C(1) << 63)
 
 enum path_lock {
@@ -37,18 +36,22 @@ enum path_lock {
 
 struct path_page {
 	/* Receiving. */
-	_Alignas(PATH_APART) _Atomic uint64_t produced; /* daemon */
-	/** Both, by compare and swap. Marked: the daemon is forwarding, or has ended the path. */
+	_Alignas(PATH_APART) _Atomic uint64_t produced; /* written by the daemon */
+	/** Written by both, by compare and swap. Marked: the daemon is forwarding a head, or has
+	 * ended the path. */
 	_Alignas(PATH_APART) _Atomic uint64_t taken;
-	_Alignas(PATH_APART) _Atomic uint32_t at_work; /* library: how many readers are looking, */
-	_Atomic uint32_t looks;                        /* and how often one has begun to */
+	_Alignas(PATH_APART) _Atomic uint32_t
+		at_work;        /* by the library: how many readers are looking */
+	_Atomic uint32_t looks; /* by the library: how often a reader began to look */
 	/* Sending. */
-	_Alignas(PATH_APART) _Atomic uint64_t completed; /* daemon, as the next two */
-	_Atomic uint32_t polled;                         /* 0 or 1 */
-	_Atomic uint32_t backlog;                        /* 0 or 1 */
-	/** Both, by compare and swap. Marked: no write to the memory counts any more. */
+	_Alignas(PATH_APART) _Atomic uint64_t completed; /* by the daemon */
+	_Atomic uint32_t polled;                         /* by the daemon: 0 or 1 */
+	_Atomic uint32_t backlog;                        /* by the daemon: 0 or 1 */
+	/** Written by both, by compare and swap. Marked: writes to the memory do not count any
+	 * more. */
 	_Alignas(PATH_APART) _Atomic uint64_t committed;
-	_Alignas(PATH_APART) _Atomic uint32_t lock; /* enum path_lock; both, by compare and swap */
+	_Alignas(PATH_APART) _Atomic uint32_t
+		lock; /* enum path_lock, by both, by compare and swap */
 };
 
 _Static_assert(offsetof(struct path_page, produced) == 0 &&
@@ -67,13 +70,14 @@ _Static_assert(ATOMIC_LLONG_LOCK_FREE == 2 && ATOMIC_INT_LOCK_FREE == 2,
 
 /** A ring of stream bytes within the memory. */
 struct path_ring {
-	/** Where its first byte lies. Not at the beginning of a page where the element begins with
-	 *  an eye catcher (RFC 7609 4.2). */
+	/** Offset of the first byte in the memory. Not the beginning of a page if the element
+	 * begins with an eye catcher (RFC 7609 4.2). */
 	uint32_t at;
 	uint32_t size; /* the byte at position p lies at + p % size */
 };
 
-/** What the library is told together with the memory, and believes instead of the page. */
+/** Offsets and sizes that the daemon tells the library together with the memory. The library never
+ * takes them from the page. */
 struct path_layout {
 	uint32_t length; /* of the memory, whole pages */
 	struct path_ring receive, send;
@@ -101,14 +105,14 @@ static inline uint32_t path_ring_place(const struct path_ring *ring, uint64_t po
 	return ring->at + (uint32_t)(pos % ring->size);
 }
 
-/** How many of `len` bytes from this position on lie in one piece. */
+/** How many of `len` bytes from this position on are contiguous in the memory. */
 static inline uint32_t path_ring_run(const struct path_ring *ring, uint64_t pos, uint32_t len)
 {
 	uint32_t run = ring->size - (uint32_t)(pos % ring->size);
 	return len < run ? len : run;
 }
 
-/** Copy `len` bytes (at most the ring's size) out of the ring. @param memory  where it begins */
+/** Copy `len` bytes (at most the ring's size) out of the ring. @param memory start of the memory */
 static inline void path_ring_get(const void *memory, const struct path_ring *ring, uint64_t pos,
 				 void *to, uint32_t len)
 {

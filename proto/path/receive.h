@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file receive.h
- * The steps of receiving (docs/data-path.md): what is queued in the pair is the head of the stream,
- * the memory from `taken` on its rest. tests/model/receive.pml has the same steps.
+ * @file receive.h The steps of receiving (docs/data-path.md). Bytes that are queued in the pair are
+ *       the head of the stream; bytes in the memory from `taken` on are the rest.
+ *       tests/model/receive.pml has the same steps.
  *
- * No system calls: what the kernel is asked in between is the caller's business. Functions of the
- * reader may be called by any number of threads and processes and in signal handlers; those of the
- * daemon by its one thread.
+ * There are no system calls here: the caller makes them between the steps. Functions of the reader
+ * may be called by any number of threads and processes, and in signal handlers. Functions of the
+ * daemon are for its one thread.
  */
 #ifndef SMCRD_PROTO_PATH_RECEIVE_H
 #define SMCRD_PROTO_PATH_RECEIVE_H
@@ -17,7 +17,7 @@
 
 /* ---- a reader of the library */
 
-/** A reader is looking: the daemon forwards no head. To be ended soon. */
+/** A reader looks for bytes; meanwhile the daemon forwards no head. Call path_reader_end() soon. */
 static inline void path_reader_begin(struct path_page *page)
 {
 	atomic_fetch_add(&page->at_work, 1);
@@ -25,9 +25,9 @@ static inline void path_reader_begin(struct path_page *page)
 }
 
 /**
- * Before the pair is read.
- * @param ret_taken  what the other steps want
- * @return false: a head is on its way, or the path has ended. The pair alone is to be read.
+ * To be called before the pair is read.
+ * @param ret_taken  argument of the other steps
+ * @return false: a head is on its way, or the path has ended: read the pair alone
  */
 static inline bool path_reader_look(struct path_page *page, uint64_t *ret_taken)
 {
@@ -36,8 +36,8 @@ static inline bool path_reader_look(struct path_page *page, uint64_t *ret_taken)
 	return !(taken & PATH_MARK);
 }
 
-/** How many bytes the memory has from `taken` on. @param size  of the ring, as the daemon's answer
- *  had it */
+/** How many bytes the memory has from `taken` on. @param size size of the ring, from the daemon's
+ * answer */
 static inline uint32_t path_reader_available(struct path_page *page, uint32_t size, uint64_t taken)
 {
 	uint64_t available = atomic_load(&page->produced) - taken;
@@ -46,9 +46,8 @@ static inline uint32_t path_reader_available(struct path_page *page, uint32_t si
 }
 
 /**
- * After the pair was read to its end, and bytes from `taken` on were copied.
- * @return false: somebody else took these bytes, or was about to. What was copied is not to be
- *         used.
+ * To be called when the pair was read to its end and bytes from `taken` on were copied: take them.
+ * @return false: another reader or the daemon has these bytes. The copy must not be used.
  */
 static inline bool path_reader_take(struct path_page *page, uint64_t taken, uint32_t n)
 {
@@ -56,16 +55,16 @@ static inline bool path_reader_take(struct path_page *page, uint64_t taken, uint
 	       atomic_compare_exchange_strong(&page->taken, &taken, taken + n);
 }
 
-/** Whoever has only looked (MSG_PEEK): were the bytes at `taken` still the next ones? */
+/** For MSG_PEEK, after the copy: are the bytes at `taken` still the next ones? */
 static inline bool path_reader_unchanged(struct path_page *page, uint64_t taken)
 {
 	return atomic_load(&page->taken) == taken;
 }
 
 /**
- * The reader does not look any more.
- * @return true: bytes are in the memory. Who is about to wait begins again instead: they may have
- *         arrived when the daemon saw a reader at work.
+ * The reader has ended looking.
+ * @return true: the memory has bytes. A caller that is about to wait must begin again instead: the
+ *         bytes may have arrived while the daemon saw a reader at work and forwarded nothing.
  */
 static inline bool path_reader_end(struct path_page *page)
 {
@@ -78,13 +77,13 @@ static inline bool path_reader_end(struct path_page *page)
 
 struct path_rx {
 	struct path_page *page;
-	uint64_t produced; /* as published */
-	uint64_t taken;    /* the last value that was loaded, checked */
-	uint32_t ignored;  /* readers that say they are at work and are not */
+	uint64_t produced; /* last published value */
+	uint64_t taken;    /* last value that was loaded and checked */
+	uint32_t ignored;  /* readers that count as `at_work` and are dead */
 };
 
-/** The bytes [taken, produced) are in the memory; those before are in the pair, or were read. To be
- *  called before anybody else has the page. */
+/** Start: the bytes [taken, produced) are in the memory; earlier ones are in the pair or were read.
+ * To be called before anybody else has the page. */
 static inline void path_rx_open(struct path_rx *rx, struct path_page *page, uint64_t taken,
 				uint64_t produced)
 {
@@ -93,36 +92,36 @@ static inline void path_rx_open(struct path_rx *rx, struct path_page *page, uint
 	atomic_store(&page->produced, produced);
 }
 
-/** The library may take bytes before this place: all that have arrived, or all before an urgent
- *  byte. */
+/** Let the library take bytes before this position: all that have arrived, or all before an urgent
+ * byte. */
 static inline void path_rx_publish(struct path_rx *rx, uint64_t produced)
 {
 	rx->produced = produced;
 	atomic_store(&rx->page->produced, produced);
 }
 
-/** See what readers have taken, in rx->taken. @return 0, or -EPROTO: the program has written
- *  nonsense, and is to be reset */
+/** Load what readers have taken into rx->taken. @return 0, or -EPROTO: the value is impossible, and
+ * the connection is to be reset */
 static inline int path_rx_load(struct path_rx *rx)
 {
 	uint64_t taken = atomic_load(&rx->page->taken);
-	if (taken < rx->taken || taken > rx->produced) /* the mark, too, is not theirs to set */
+	if (taken < rx->taken || taken > rx->produced) /* readers must not set the mark either */
 		return -EPROTO;
 	rx->taken = taken;
 	return 0;
 }
 
-/** May a reader of the library take what arrives? To be asked after path_rx_publish(). */
+/** Is a reader at work that may take the bytes? To be called after path_rx_publish(). */
 static inline bool path_rx_reader_at_work(struct path_rx *rx)
 {
 	uint32_t at_work = atomic_load(&rx->page->at_work);
-	if (at_work < rx->ignored) /* one of them was only slow */
+	if (at_work < rx->ignored) /* an ignored reader was only slow */
 		rx->ignored = at_work;
 	return at_work > rx->ignored;
 }
 
-/** Bytes have waited for the readers at work for too long: these are dead, were stopped, or left by
- *  longjmp(). */
+/** Bytes have waited too long for the readers at work. Ignore these readers: they are dead, were
+ * stopped, or left by longjmp(). */
 static inline void path_rx_ignore_readers(struct path_rx *rx)
 {
 	rx->ignored = atomic_load(&rx->page->at_work);
@@ -130,8 +129,8 @@ static inline void path_rx_ignore_readers(struct path_rx *rx)
 
 /**
  * Begin to forward the next `n` bytes from rx->taken on, at most up to rx->produced.
- * @return true: send them, then call path_rx_forward_end(). False: a reader was faster; begin anew
- *         with path_rx_load()
+ * @return true: send them, then call path_rx_forward_end(); false: a reader took bytes first; begin
+ *         anew with path_rx_load()
  */
 static inline bool path_rx_forward_begin(struct path_rx *rx, uint64_t n)
 {
@@ -139,7 +138,8 @@ static inline bool path_rx_forward_begin(struct path_rx *rx, uint64_t n)
 	return atomic_compare_exchange_strong(&rx->page->taken, &taken, (taken + n) | PATH_MARK);
 }
 
-/** The pair has got `sent` of them, perhaps none. The others are in the memory again. */
+/** The pair has taken `sent` of the bytes, perhaps none. The others can be read from the memory
+ * again. */
 static inline void path_rx_forward_end(struct path_rx *rx, uint64_t sent)
 {
 	rx->taken += sent;

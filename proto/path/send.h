@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file send.h
- * The steps of sending (docs/data-path.md): the memory before `committed` is the head of what the
- * program wrote, what is queued in the pair its tail. tests/model/send.pml has the same steps.
+ * @file send.h The steps of sending (docs/data-path.md). Bytes in the memory before `committed` are
+ *       the head of what the program wrote; bytes that are queued in the pair are its tail.
+ *       tests/model/send.pml has the same steps.
  *
- * No system calls, and the same rules for callers as in receive.h. The order in which a writer
- * takes its steps is part of the protocol: lock, polled, revoked, the kernel's word that nothing is
- * queued in the pair, backlog, room, commit.
+ * There are no system calls here, and callers follow the same rules as in receive.h. The order of a
+ * writer's steps is part of the protocol: lock, polled, revoked, asking the kernel whether
+ * something is queued in the pair, backlog, room, commit.
  */
 #ifndef SMCRD_PROTO_PATH_SEND_H
 #define SMCRD_PROTO_PATH_SEND_H
@@ -17,7 +17,7 @@
 
 /* ---- a writer of the library */
 
-/** @return false: somebody else has the lock, perhaps for ever */
+/** Take the lock. @return false: another writer or the daemon has it, perhaps for ever */
 static inline bool path_writer_lock(struct path_page *page)
 {
 	uint32_t expected = PATH_LOCK_FREE;
@@ -30,30 +30,31 @@ static inline void path_writer_unlock(struct path_page *page)
 	atomic_compare_exchange_strong(&page->lock, &expected, PATH_LOCK_FREE);
 }
 
-/** Does the daemon look at the page by itself? If not, the last byte of what is written now has to
- *  go through the pair, which wakes it. Under the lock, or it may stop looking meanwhile. */
+/** Does the daemon poll the page? If not, the last byte of this write has to go through the pair,
+ * which wakes the daemon. To be called with the lock held, or the daemon may stop polling
+ * meanwhile. */
 static inline bool path_writer_polled(struct path_page *page)
 {
 	return atomic_load(&page->polled) != 0;
 }
 
-/** The daemon has taken over, or ended the path: the pair alone is to be written to. */
+/** Has the daemon taken over, or ended the path? Then write to the pair alone. */
 static inline bool path_writer_revoked(struct path_page *page)
 {
 	return atomic_load(&page->committed) & PATH_MARK;
 }
 
-/** Has a message of the pair been taken in part? After the kernel has said that one small message
- *  at most is queued. */
+/** Has the daemon taken a part of a message of the pair? To be called after the kernel has said
+ * that at most one small message is queued. */
 static inline bool path_writer_backlog(struct path_page *page)
 {
 	return atomic_load(&page->backlog) != 0;
 }
 
 /**
- * How much may be written at `*ret_committed` now.
- * @param size  of the ring, as the daemon's answer had it
- * @return 0: nothing, the ring is full or the daemon has taken over
+ * How many bytes may be written at position `*ret_committed` now.
+ * @param size  size of the ring, from the daemon's answer
+ * @return 0: the ring is full, or the daemon has taken over
  */
 static inline uint32_t path_writer_room(struct path_page *page, uint32_t size,
 					uint64_t *ret_committed)
@@ -64,8 +65,7 @@ static inline uint32_t path_writer_room(struct path_page *page, uint32_t size,
 	return !(committed & PATH_MARK) && used <= size ? size - (uint32_t)used : 0;
 }
 
-/** What was written counts from now on. @return false: it does not, for the daemon has taken over
- */
+/** Commit what was written. @return false: it does not count, since the daemon has taken over */
 static inline bool path_writer_commit(struct path_page *page, uint64_t committed, uint32_t n)
 {
 	return !(committed & PATH_MARK) &&
@@ -76,14 +76,14 @@ static inline bool path_writer_commit(struct path_page *page, uint64_t committed
 
 struct path_tx {
 	struct path_page *page;
-	uint32_t size;      /* of the ring */
-	uint64_t committed; /* the last value that was loaded, checked */
-	uint64_t completed; /* as published */
-	bool taken_over; /* the memory counts no more: there is a send buffer of the daemon's own */
+	uint32_t size;      /* size of the ring */
+	uint64_t committed; /* last value that was loaded and checked */
+	uint64_t completed; /* last published value */
+	bool taken_over; /* the memory is not used any more: the daemon has its own send buffer */
 };
 
-/** The bytes [completed, committed) are in the memory. To be called before anybody else has the
- *  page. The page is polled from the start. */
+/** Start: the bytes [completed, committed) are in the memory, and the daemon polls the page. To be
+ * called before anybody else has the page. */
 static inline void path_tx_open(struct path_tx *tx, struct path_page *page, uint32_t size,
 				uint64_t committed, uint64_t completed)
 {
@@ -103,14 +103,15 @@ static inline int path_tx_accept(struct path_tx *tx, uint64_t committed)
 	return 0;
 }
 
-/** See what writers have committed, in tx->committed. @return 0, or -EPROTO: the program has
- * written nonsense, and is to be reset */
+/** Load what writers have committed into tx->committed. @return 0, or -EPROTO: the value is
+ * impossible, and the connection is to be reset */
 static inline int path_tx_load(struct path_tx *tx)
 {
 	return tx->taken_over ? 0 : path_tx_accept(tx, atomic_load(&tx->page->committed));
 }
 
-/** Bytes that writers have committed since; 0 also if they have written nonsense. Changes nothing.
+/** How many bytes writers have committed since path_tx_load(); 0 also if the value is impossible.
+ * Changes nothing.
  */
 static inline uint64_t path_tx_unseen(const struct path_tx *tx)
 {
@@ -118,8 +119,9 @@ static inline uint64_t path_tx_unseen(const struct path_tx *tx)
 	return path_tx_load(&now) < 0 ? 0 : now.committed - tx->committed;
 }
 
-/** Before bytes are moved from the pair into the ring; then path_tx_load(), since what was
- * committed comes first. @return false: a writer has the lock. It is never waited for. */
+/** Take the lock before bytes are moved from the pair into the ring. Then call path_tx_load(),
+ * since committed bytes come first. @return false: a writer has the lock; the daemon never waits
+ * for it */
 static inline bool path_tx_lock(struct path_tx *tx)
 {
 	uint32_t expected = PATH_LOCK_FREE;
@@ -132,16 +134,17 @@ static inline void path_tx_unlock(struct path_tx *tx)
 }
 
 /**
- * A message of the pair is about to be taken in part, or nothing of others is queued in the pair
- * any more. True has to be said before the message with the last kept byte is dropped.
+ * Tell writers whether a part of a message of the pair was taken. It has to be set to true before
+ * the message with the last kept byte is dropped, and to false when the pair has no bytes that were
+ * not taken.
  */
 static inline void path_tx_set_backlog(struct path_tx *tx, bool backlog)
 {
 	atomic_store(&tx->page->backlog, backlog);
 }
 
-/** Bytes of the pair were put into the ring at tx->committed. Under the lock. @return 0, or -EPROTO
- *  as above */
+/** Bytes of the pair were put into the ring at tx->committed; the lock is held. @return 0, or
+ * -EPROTO as above */
 static inline int path_tx_put(struct path_tx *tx, uint32_t n)
 {
 	uint64_t committed = tx->committed;
@@ -152,8 +155,8 @@ static inline int path_tx_put(struct path_tx *tx, uint32_t n)
 }
 
 /**
- * The lock is held while bytes wait in the pair, for too long: its holder is dead, was stopped, or
- * left by longjmp(). Nobody commits from now on; tx->committed is what they had committed.
+ * Bytes wait in the pair and a writer has held the lock too long: it is dead, was stopped, or left
+ * by longjmp(). No writer can commit from now on; tx->committed is what they had committed.
  * @return 0, or -EPROTO as above
  */
 static inline int path_tx_take_over(struct path_tx *tx)
@@ -163,23 +166,23 @@ static inline int path_tx_take_over(struct path_tx *tx)
 	return path_tx_accept(tx, committed);
 }
 
-/** The ring is free up to this place. */
+/** Tell writers that the ring is free up to this position. */
 static inline void path_tx_complete(struct path_tx *tx, uint64_t completed)
 {
 	tx->completed = completed;
 	atomic_store(&tx->page->completed, completed);
 }
 
-/** The daemon looks at the page by itself from now on. */
+/** Tell writers that the daemon polls the page from now on. */
 static inline void path_tx_poll(struct path_tx *tx)
 {
 	atomic_store(&tx->page->polled, 1);
 }
 
 /**
- * It wants to look no more.
- * @return false: it has to, since something was committed, or somebody who has the lock may have
- *         seen that it does. Nothing has changed then.
+ * The daemon wants to stop polling.
+ * @return false: it has to go on, since bytes were committed, or the holder of the lock may have
+ *         read `polled`. Nothing has changed then
  */
 static inline bool path_tx_stop_polling(struct path_tx *tx)
 {

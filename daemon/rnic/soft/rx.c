@@ -11,10 +11,9 @@
 
 #define RX_MESSAGES 4
 #define RX_BUFFER   65536 /* largest length of datagrams that UDP_GRO joins */
-#define RX_BULK                                                                                    \
-	32768 /* if a look finds so many bytes, looking again is cheaper than the event loop */
-#define RX_CONTROL (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint8_t)))
-#define MIN_CHARGE 512 /* least number of bytes that the kernel charges a socket for a datagram */
+#define RX_BULK     32768 /* after so many bytes, looking again is cheaper than the event loop */
+#define RX_CONTROL  (CMSG_SPACE(sizeof(int)) + CMSG_SPACE(sizeof(uint8_t)))
+#define MIN_CHARGE  512 /* least number of bytes that the kernel charges a socket for a datagram */
 
 struct soft_rx {
 	struct mmsghdr msgs[RX_MESSAGES];
