@@ -9,6 +9,7 @@
 
 #include "cli/smcrctl/filters.h"
 #include "cli/smcrctl/words.h"
+#include "proto/ipc/commands.h"
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define SHOW         "show"
@@ -178,6 +179,24 @@ static int no_argument_at_all(int argc, char **argv, json_t *params)
 
 /* ---- the commands ---- */
 
+/* By what a command takes, in the words of proto/ipc/commands.h. */
+#define TEXT_GROUP           "GROUP"
+#define PARSE_GROUP          group_argument
+#define FLAGS_GROUP          0
+#define VALUE_GROUP          COMMANDS_GROUP
+#define TEXT_LINK            "GROUP/NUMBER"
+#define PARSE_LINK           link_argument
+#define FLAGS_LINK           0
+#define VALUE_LINK           COMMANDS_LINK
+#define TEXT_LINK_AND_ORDER  "GROUP/NUMBER [--disorderly]"
+#define PARSE_LINK_AND_ORDER link_argument
+#define FLAGS_LINK_AND_ORDER COMMANDS_DISORDERLY
+#define VALUE_LINK_AND_ORDER COMMANDS_LINK
+#define TEXT_GROUP_AND_TWO   "GROUP [from LINK] [to LINK]"
+#define PARSE_GROUP_AND_TWO  failover_arguments
+#define FLAGS_GROUP_AND_TWO  0
+#define VALUE_GROUP_AND_TWO  COMMANDS_GROUP
+
 const struct command commands[] = {
 	{ "device", "add", "NAME", "use it too, until the files are read again", device_argument },
 	{ "device", "remove", "NAME", "use it no longer, likewise", device_argument,
@@ -185,19 +204,6 @@ const struct command commands[] = {
 	{ "device", "drain", "NAME", "nothing new on it; its links go in good order",
 	  device_argument, .value = COMMANDS_DEVICE },
 	{ "device", "enable", "NAME", "use it again", device_argument, .value = COMMANDS_DEVICE },
-	{ "linkgroup", "delete", "GROUP", "end it; its connections are reset", group_argument,
-	  .value = COMMANDS_GROUP },
-	{ "link", "add", "GROUP", "add one between free RDMA devices", group_argument,
-	  .value = COMMANDS_GROUP },
-	{ "link", "delete", "GROUP/NUMBER [--disorderly]", "take it down; connections move first",
-	  link_argument, COMMANDS_DISORDERLY, .value = COMMANDS_LINK },
-	{ "link", "test", "GROUP/NUMBER", "does the peer answer, and how fast?", link_argument,
-	  .value = COMMANDS_LINK },
-	{ "link", "disable", "GROUP/NUMBER", "write on others, if there are any", link_argument,
-	  .value = COMMANDS_LINK },
-	{ "link", "enable", "GROUP/NUMBER", "use it again", link_argument, .value = COMMANDS_LINK },
-	{ "failover", NULL, "GROUP [from LINK] [to LINK]", "move what this host writes",
-	  failover_arguments, .value = COMMANDS_GROUP },
 	{ "drain", NULL, "[--wait | --off]", "no new connections over SMC-R; old ones go on",
 	  no_argument_at_all, COMMANDS_WAIT | COMMANDS_OFF, .method = "drain.begin" },
 	{ "monitor", NULL, "[FILTER ..]", "events as they happen", NULL, .method = "event.wait" },
@@ -212,6 +218,10 @@ const struct command commands[] = {
 	  .value = COMMANDS_RULE },
 	{ "policy", "forget", "[PEER] [port NUMBER]", "what was seen of it; try SMC-R again",
 	  place_arguments },
+#define ENGINE_COMMAND(type, method, object, word, takes, asks, help)                              \
+	{ object, word, TEXT_##takes, help, PARSE_##takes, FLAGS_##takes, method, VALUE_##takes },
+	IPC_COMMANDS(ENGINE_COMMAND)
+#undef ENGINE_COMMAND
 };
 
 const size_t num_commands = COUNT(commands);

@@ -15,6 +15,16 @@
 #define OF_GROUP    (NEEDS(AFTER) | NEEDS(PEER) | NEEDS(LINKGROUP))
 #define OF_CONN     (OF_GROUP | NEEDS(PORT) | NEEDS(PID) | NEEDS(UID) | NEEDS(MODE) | NEEDS(STATE))
 
+/* By what a command takes, in the words of proto/ipc/commands.h. */
+#define REQUIRED_GROUP          NEEDS(LINKGROUP)
+#define OPTIONAL_GROUP          0
+#define REQUIRED_LINK           NEEDS(LINKGROUP) | NEEDS(LINK)
+#define OPTIONAL_LINK           0
+#define REQUIRED_LINK_AND_ORDER REQUIRED_LINK
+#define OPTIONAL_LINK_AND_ORDER NEEDS(DISORDERLY)
+#define REQUIRED_GROUP_AND_TWO  NEEDS(LINKGROUP)
+#define OPTIONAL_GROUP_AND_TWO  NEEDS(FROM) | NEEDS(TO)
+
 /** A method shows something, or else it changes something, for administrators: at once, or as a
  *  command of the engine, or another thing that takes time. */
 static const struct method {
@@ -60,14 +70,10 @@ static const struct method {
 	{ "policy.add", .required = NEEDS(RULE), .change = policy_add },
 	{ "policy.delete", .required = NEEDS(RULE), .change = policy_delete },
 	{ "policy.forget", .optional = NEEDS(PEER) | NEEDS(PORT), .change = policy_forget_place },
-	{ "link.delete", NULL, SMCR_COMMAND_LINK_DELETE, NEEDS(LINKGROUP) | NEEDS(LINK),
-	  NEEDS(DISORDERLY) },
-	{ "link.add", NULL, SMCR_COMMAND_LINK_ADD, NEEDS(LINKGROUP) },
-	{ "link.test", NULL, SMCR_COMMAND_LINK_TEST, NEEDS(LINKGROUP) | NEEDS(LINK) },
-	{ "link.disable", NULL, SMCR_COMMAND_LINK_DISABLE, NEEDS(LINKGROUP) | NEEDS(LINK) },
-	{ "link.enable", NULL, SMCR_COMMAND_LINK_ENABLE, NEEDS(LINKGROUP) | NEEDS(LINK) },
-	{ "linkgroup.delete", NULL, SMCR_COMMAND_LGR_DELETE, NEEDS(LINKGROUP) },
-	{ "failover", NULL, SMCR_COMMAND_FAILOVER, NEEDS(LINKGROUP), NEEDS(FROM) | NEEDS(TO) },
+#define COMMAND_METHOD(type, method, object, word, takes, asks, help)                              \
+	{ method, NULL, SMCR_COMMAND_##type, REQUIRED_##takes, OPTIONAL_##takes },
+	IPC_COMMANDS(COMMAND_METHOD)
+#undef COMMAND_METHOD
 };
 
 static const struct method *find_method(const char *name)

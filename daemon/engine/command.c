@@ -323,6 +323,16 @@ static void start(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smc
 	}
 }
 
+/** By type. */
+static const struct {
+	enum ipc_takes takes;
+	bool asks; /* the client asks the server for it */
+} rows[] = {
+#define COMMAND_ROW(type, method, object, word, takes, asks, help) { IPC_TAKES_##takes, asks },
+	IPC_COMMANDS(COMMAND_ROW)
+#undef COMMAND_ROW
+};
+
 /** A link by its number. @return 0 and the link, or NULL for number 0; -ENOENT; -EBUSY: not active
  */
 static int find_link(const struct smcr_lgr *lgr, uint8_t number, struct smcr_link **ret_link)
@@ -341,11 +351,10 @@ static int find(struct smcr_engine *engine, const struct smcr_command *command,
 		struct smcr_lgr **ret_lgr, struct smcr_link **ret_link, struct smcr_link **ret_to)
 {
 	struct smcr_lgr *lgr = lgr_by_id(engine, command->lgr);
-	bool optional = command->type == SMCR_COMMAND_FAILOVER;
-	bool none =
-		command->type == SMCR_COMMAND_LINK_ADD || command->type == SMCR_COMMAND_LGR_DELETE;
-	if ((unsigned int)command->type > SMCR_COMMAND_FAILOVER)
+	if ((size_t)command->type >= sizeof(rows) / sizeof(rows[0]))
 		return -EINVAL;
+	const enum ipc_takes takes = rows[command->type].takes;
+	const bool optional = takes == IPC_TAKES_GROUP_AND_TWO, none = takes == IPC_TAKES_GROUP;
 	if (!lgr)
 		return -ENOENT;
 	if (none ? command->link : !command->link && !optional)
@@ -376,10 +385,7 @@ int smcr_engine_command(struct smcr_engine *engine, const struct smcr_command *c
 	pending->id = ++engine->last_command_id;
 	pending->command = *command;
 	pending->engine = engine;
-	pending->asks =
-		lgr->role == SMCR_ROLE_CLIENT && (command->type == SMCR_COMMAND_LINK_DELETE ||
-						  command->type == SMCR_COMMAND_LINK_ADD ||
-						  command->type == SMCR_COMMAND_LGR_DELETE);
+	pending->asks = lgr->role == SMCR_ROLE_CLIENT && rows[command->type].asks;
 	smcr_timer_init(&pending->timer, on_timer, pending);
 	smcr_timer_start(engine, &pending->timer, engine->config.command_timeout);
 	DL_APPEND(engine->commands, pending);

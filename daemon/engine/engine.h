@@ -25,6 +25,7 @@
 #include <stdint.h>
 #include <sys/uio.h>
 
+#include "proto/ipc/commands.h"
 #include "proto/smcr/reason.h"
 #include "proto/smcr/wire.h"
 
@@ -241,18 +242,14 @@ bool smcr_engine_may_give_up(struct smcr_engine *engine, uint64_t link_ref, uint
  */
 int smcr_engine_test_link(struct smcr_engine *engine, uint32_t lgr_id, uint8_t number);
 
-/* Commands of operators. */
+/* Commands of operators, which proto/ipc/commands.h lists. LINK_DELETE is refused for the last link
+ * of a group. LINK_DISABLE: own writes move off the link and stay off while another one is there;
+ * it stays up. FAILOVER: own writes move: from `link` (0: every link but `to`) to `to` (0: spread);
+ * with neither they are spread evenly. */
 enum smcr_command_type {
-	SMCR_COMMAND_LINK_DELETE, /* orderly or not; refused for the last link of a group */
-	SMCR_COMMAND_LINK_ADD,
-	SMCR_COMMAND_LINK_TEST,
-	/** Own writes move off the link and stay off while another one is there; it stays up. */
-	SMCR_COMMAND_LINK_DISABLE,
-	SMCR_COMMAND_LINK_ENABLE,
-	SMCR_COMMAND_LGR_DELETE,
-	/** Own writes move: from `link` (0: every link but `to`) to `to` (0: spread). With neither
-	 *  they are spread evenly. */
-	SMCR_COMMAND_FAILOVER,
+#define COMMAND_TYPE(type, ...) SMCR_COMMAND_##type,
+	IPC_COMMANDS(COMMAND_TYPE)
+#undef COMMAND_TYPE
 };
 
 struct smcr_command {

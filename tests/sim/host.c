@@ -460,9 +460,11 @@ void host_test_links(struct host *host)
 
 void host_command(struct host *host, const struct smcr_command *command)
 {
-	static const char *const names[] = { "link delete",  "link add",    "link test",
-					     "link disable", "link enable", "linkgroup delete",
-					     "failover" };
+	static const char *const names[] = {
+#define COMMAND_NAME(type, method, ...) method,
+		IPC_COMMANDS(COMMAND_NAME)
+#undef COMMAND_NAME
+	};
 	uint64_t id = 0;
 	host->operated = true;
 	host_enter(host);
