@@ -365,12 +365,6 @@ static void settled_tcp(void *ctx, uint64_t cookie)
 	plain_forget(smcrd->plain, cookie);
 }
 
-static void device_told(void *ctx, const char *name, bool up, const char *text)
-{
-	struct smcrd *smcrd = ctx;
-	events_rnic(smcrd->events, name, up, text);
-}
-
 static void write_log(void *ctx, int priority, const char *line)
 {
 	(void)ctx;
@@ -815,8 +809,9 @@ static int open_fabric(struct smcrd *smcrd)
 					.at_work = at_work,
 					.work_ctx = smcrd,
 					.device_gone = on_rnic_gone,
-					.device_told = device_told,
-					.device_ctx = smcrd };
+					.gone_ctx = smcrd,
+					.device_told = events_rnic,
+					.told_ctx = smcrd->events };
 	return fabric_new(&params, &smcrd->fabric);
 }
 

@@ -454,8 +454,9 @@ void events_connection(struct events *events, const struct conns_told *told)
 
 /* ---- of RNICs ---- */
 
-void events_rnic(struct events *events, const char *name, bool up, const char *text)
+void events_rnic(void *ctx, const char *name, bool up, const char *text)
 {
+	struct events *events = ctx;
 	struct event_record event = { .kind = up ? EVENT_RNIC_UP : EVENT_RNIC_DOWN };
 	snprintf(event.rnic, sizeof(event.rnic), "%s", name);
 	snprintf(event.text, sizeof(event.text), "rnic %s: %s", name, text);

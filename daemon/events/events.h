@@ -85,10 +85,11 @@ void events_engine(void *ctx, const struct smcr_event *event);
  *  event. */
 void events_connection(struct events *events, const struct conns_told *told);
 /**
- * An RNIC came, went, lost its port or got it back.
+ * For the fabric (daemon/fabric/fabric.h): an RNIC came, went, lost its port or got it back.
+ * @param ctx   the struct events
  * @param text  what has become of it, in words
  */
-void events_rnic(struct events *events, const char *name, bool up, const char *text);
+void events_rnic(void *ctx, const char *name, bool up, const char *text);
 /**
  * Users have tried to speak for this host, in RoCEv2 or CLC.
  * @param text  who and what: a sentence

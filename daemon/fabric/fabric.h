@@ -31,10 +31,11 @@ struct fabric_params {
 	/** A device has gone and was closed: from inside its event, where none may be opened. May
 	 * be NULL. */
 	void (*device_gone)(void *ctx);
+	void *gone_ctx;
 	/** For operators: a device is in use, or its port is active again; or (`up` false) it has
 	 * gone, or its port. `text` is a sentence about it. May be NULL. */
 	void (*device_told)(void *ctx, const char *name, bool up, const char *text);
-	void *device_ctx;
+	void *told_ctx;
 };
 
 /** What captures keep on a link, zero at first. */
