@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "tests/lib/enginepair.h"
+#include "tests/lib/proves.h"
 
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
@@ -56,6 +57,7 @@ static void what_is_there_stays(void **state)
 			    first.peer_id, SMCR_PEER_ID_LEN);
 	pair_close(pair, c);
 	pair_free(pair);
+	PROVES("PEER-3");
 }
 
 /* Memory in use is more than there may be: new connections stay TCP, until there may be more. */

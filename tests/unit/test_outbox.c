@@ -12,6 +12,7 @@
 
 #include "daemon/fabric/outbox.h"
 #include "daemon/rnic/backend.h"
+#include "tests/lib/proves.h"
 
 static struct outbox outbox;
 static uint64_t next_id;
@@ -78,6 +79,7 @@ static void writes_go_first_in_one_list(void **state)
 	/* Until a's SEND is done nothing from number 1 on is. */
 	assert_string_equal(posted, "W0 W1 W1 W1 a1 b4 c6");
 	assert_int_equal(lists, 1);
+	PROVES("CDC-6");
 }
 
 static void nothing_passes_a_send_that_came_alone(void **state)

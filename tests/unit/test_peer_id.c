@@ -32,6 +32,7 @@ static void no_instance_repeats_its_predecessor(void **state)
 		known = true;
 		seconds += (uint64_t)steps[i % (sizeof(steps) / sizeof(steps[0]))];
 	}
+	PROVES("PEER-2");
 }
 
 /* 1000 daemons one after the other on one socket: none has the ID of the one before. */
