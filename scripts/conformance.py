@@ -237,7 +237,7 @@ def check(path, requirements, notes, proofs, dialects):
     wrong = [f"{id_} is missing" for id_ in requirements if id_ not in claims]
     wrong += [f"{id_} is no requirement" for id_ in claims if id_ not in requirements]
     wrong += check_dialects(path, claims, requirements, dialects)
-    unclaimed = 0
+    unclaimed = []
     for id_ in requirements:
         text, state, tests, _ = claims.get(id_, ("", "", [], False))
         shown = tests if proofs is None else proofs.get(id_, [])
@@ -246,7 +246,7 @@ def check(path, requirements, notes, proofs, dialects):
         wrong += [f"{id_}: not shown by {test}" for test in tests if test not in shown]
         if state != "proven" and id_ in claims and state != state_of(id_, notes, {}):
             wrong.append(f"{id_}: {state} in the document, {state_of(id_, notes, {})} in {NOTES}")
-        unclaimed += len(set(shown) - set(tests))
+        unclaimed += [f"{id_} by {test}" for test in shown if test not in tests]
     for line in wrong[:40]:
         print(f"{os.path.relpath(path, ROOT)}: {line}")
     if len(wrong) > 40:
@@ -255,7 +255,8 @@ def check(path, requirements, notes, proofs, dialects):
     print(f"{len(requirements)} requirements, {proven} proven in the document", end="")
     print("" if proofs is None else f", {len(proofs)} in this run")
     if unclaimed:
-        print(f"{unclaimed} proofs of this run are not in the document yet: make conformance")
+        print(f"{len(unclaimed)} proofs of this run are not in the document yet: make conformance")
+        print("\n".join(unclaimed[:40]))
     return not wrong
 
 
