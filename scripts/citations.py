@@ -5,9 +5,10 @@
 usage: citations.py            check, as TAP
        citations.py ID..       where these are named
 
-Reads docs/requirements.tsv, docs/uncited.tsv (ids that have no place in the code, with the reasons) and
-the sources. Code names a requirement by its id, written out: `git grep -w CDC-12` has to find it. So
-neither "CDC-1..17" nor "CDC-6, 10" names anything.
+Reads docs/requirements.tsv, docs/uncited.tsv (ids that have no place in the code, with the reasons),
+docs/rfc7609-readings.md and the sources. Code names a requirement by its id, written out: `git grep -w
+CDC-12` has to find it. So neither "CDC-1..17" nor "CDC-6, 10" names anything. A reading (A12) is named by
+code or by a requirement.
 """
 import os
 import re
@@ -17,6 +18,7 @@ sys.dont_write_bytecode = True
 import conformance  # noqa: E402
 
 UNCITED = "docs/uncited.tsv"
+READINGS = "docs/rfc7609-readings.md"
 CODE = ("cli", "daemon", "include", "lib", "proto")
 OTHERS = ("docs", "tests")
 WRONG_ON_PURPOSE = "tests/unit/test_proves.c"
@@ -24,6 +26,7 @@ SUFFIXES = (".c", ".h", ".md", ".bash", ".bats", ".mutants", ".tsv")
 
 ANY_ID = rf"\b(?:{'|'.join(conformance.GROUPS)})-\d+"
 ID = re.compile(ANY_ID + r"\b")
+READING = re.compile(r"\bA\d+\b")
 SHORT = re.compile(ANY_ID + r"(?:\.\.\d+|(?:/|, ?| and | or | to )\d+\b(?![.\d]))")
 
 
@@ -64,6 +67,17 @@ def unnamed(requirements, uncited):
             yield f"{id_}: code names it, and {UNCITED} says that it has no place there"
 
 
+def unnamed_readings(requirements):
+    named = {a for a, _, _ in found(READING, CODE)}
+    for requirement in requirements.values():
+        named.update(READING.findall(requirement.section + requirement.text))
+    with open(os.path.join(conformance.ROOT, READINGS), encoding="utf-8") as lines:
+        for line in lines:
+            row = READING.match(line, 2) if line.startswith("| A") else None
+            if row and row.group() not in named:
+                yield f"{READINGS}: {row.group()}: neither code nor a requirement names it"
+
+
 def shortened():
     for what, path, number in found(SHORT, CODE):
         yield f"{path}:{number}: {what}: write each id out"
@@ -79,6 +93,7 @@ def check(requirements, uncited):
     """@return True if nothing is wrong"""
     checks = (
         ("code names each requirement", unnamed(requirements, uncited)),
+        ("code or a requirement names each reading", unnamed_readings(requirements)),
         ("code writes ids out", shortened()),
         ("each id that is named is a requirement", unknown(requirements)),
     )

@@ -4,7 +4,7 @@
  * connection, or said nothing. Perhaps the peer never promised SMC-R: a middlebox sent the option
  * back, or the program that accepts there knows nothing of SMC-R. No byte of the program has
  * passed, so the daemon makes the connection once more as plain TCP, and the program does not
- * notice.
+ * notice (A56).
  */
 #include <errno.h>
 

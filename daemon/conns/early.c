@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * While a rendezvous goes on, no byte of the program goes over the TCP socket (GEN-6).
+ * While a rendezvous goes on, no byte of the program goes over the TCP socket (GEN-6, A55).
  *
  * With TCP, connect() does not wait for the peer's accept(). The server's part of a rendezvous may
  * begin with accept() only. So connect() returns a short time after the TCP handshake, whether or

@@ -63,7 +63,7 @@ int pair_cookie(int fd, uint64_t *ret_cookie);
 /** A file for `plug_fd`, close-on-exec. @return descriptor or negative errno */
 int pair_plug_file(void);
 
-/** Make a plugged program's end writable, with a wake-up. */
+/** Make a plugged program's end writable, with a wake-up: the program may send now (GEN-6). */
 void pair_unplug(struct pair *pair);
 
 /** Enlarge the queue of the program's end to its usual size. A plugged pair starts with a small
@@ -118,7 +118,7 @@ ssize_t pair_write_urgent(struct pair *pair, const void *byte);
 /**
  * The pair is full, and an urgent byte is on its way or waits behind other bytes. Enlarge the
  * queue, so that the program hears of the urgent byte before it has read what stands before it
- * (URG-4).
+ * (URG-4, A57).
  * @return false: the queue cannot be enlarged further
  */
 bool pair_make_way(struct pair *pair);

@@ -156,7 +156,7 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
 }
 
-/** Our Decline has gone out: wait whether one of the peer's crosses it. */
+/** Our Decline has gone out: wait whether one of the peer's crosses it (A52). */
 static void await_crossing(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr = first_group(conn);
@@ -370,7 +370,7 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
 		out_of_sync(lgr);
 	/* What the peer's diagnosis means is its own affair (CLC-13): what we have waited for in
-	 * vain tells whether anything gets through. */
+	 * vain tells whether anything gets through (A61). */
 	bool path_dead =
 		conn->rv.step == SMCR_RV_LLC && lgr && (lgr->path_dead || smcr_llc_is_overdue(lgr));
 	fall_back(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
@@ -938,6 +938,7 @@ static void release_others(const struct smcr_lgr *done)
 	}
 }
 
+/* RV-11: now application data may flow. */
 void smcr_clc_first_contact_done(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn = lgr->fc.conn, *held = lgr->fc.held;

@@ -391,7 +391,8 @@ static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smc
 }
 
 /** One that has failed since, or is being deleted, still tells which RMB is meant. The client,
- * which is past the point where it could fall back, moves to another link, and so do we (ERR-4). */
+ * which is past the point where it could fall back, moves to another link, and so do we (ERR-4,
+ * A59). */
 static struct smcr_link *former_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {

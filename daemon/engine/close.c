@@ -100,7 +100,7 @@ static void enter_closed_later(struct smcr_conn *conn)
 	smcr_timer_start(conn->engine, &conn->close_timer, 0);
 }
 
-/* ---- abnormal end (RFC 7609 4.8.2; ABORT, TERM) ---- */
+/* ---- abnormal end (RFC 7609 4.8.2; ABORT-1, TERM) ---- */
 
 /* A is due: the peer's answer (PeerAbortWait) or the own completion (ProcessAbort) ends it. */
 static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
@@ -112,7 +112,7 @@ static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
 }
 
 /* Nothing may be sent any more. The element stays until the peer is done with it or the timer says
- * so (RMB-8). */
+ * so (RMB-8, A42). */
 static void await_abort(struct smcr_conn *conn)
 {
 	conn->state = SMCR_STATE_PEER_ABORT_WAIT;
@@ -132,7 +132,7 @@ void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 		enter_closed_later(conn);
 	else if (conn->tx.closed_sent)
 		await_abort(conn);
-	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for */
+	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for (A43) */
 		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
 	else
 		start_abort(conn, SMCR_STATE_PEER_ABORT_WAIT);
@@ -198,7 +198,7 @@ void smcr_close_evict(struct smcr_conn *conn)
 	await_abort(conn);
 }
 
-/* ---- normal end (RFC 7609 4.8.1; CLOSE) ---- */
+/* ---- normal end (RFC 7609 4.8.1; CLOSE-1) ---- */
 
 /* D was posted. */
 static void done_sent(struct smcr_conn *conn)
@@ -338,7 +338,7 @@ void smcr_conn_abort(struct smcr_conn *conn)
 
 /* ---- timers ---- */
 
-/* CLOSE-4. */
+/* CLOSE-4, A40. */
 static void close_timeout(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;
@@ -370,7 +370,7 @@ static void fin_timeout(struct smcr_engine *engine, void *arg)
 		smcr_close_local_abort(conn, ECONNRESET, "TCP ended before it did");
 }
 
-/* Half closed, the timer counts silence only; after close it counts lack of progress. */
+/* Half closed, the timer counts silence only; after close it counts lack of progress (A41). */
 void smcr_close_activity(struct smcr_conn *conn, bool progress)
 {
 	if (smcr_timer_running(&conn->fin_timer))

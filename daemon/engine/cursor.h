@@ -25,7 +25,7 @@ struct smcr_ring {
 	uint32_t usable; /* U */
 };
 
-/** Offset in the element of the byte at this position. */
+/** Offset in the element of the byte at this position (CDC-7). */
 static inline uint32_t smcr_ring_offset(struct smcr_ring ring, uint64_t pos)
 {
 	return ring.size - ring.usable + (uint32_t)(pos % ring.usable);
@@ -37,13 +37,13 @@ static inline uint32_t smcr_ring_run(struct smcr_ring ring, uint64_t pos)
 	return ring.usable - (uint32_t)(pos % ring.usable);
 }
 
-/** The wire cursor of a position. */
+/** The wire cursor of a position: writer and reader count their wraps from it (CDC-8). */
 struct smcr_cdc_cursor smcr_cursor_encode(struct smcr_ring ring, uint64_t pos);
 
 /**
  * The position that a received cursor names, seen from the last one that was accepted.
  * A cursor up to U bytes behind it is not wrong (a peer that merges writes when it replays after a
- * failover, FO-9, counts from where its old writes completed) but says nothing new.
+ * failover, FO-9, counts from where its old writes completed: A44) but says nothing new.
  * @param known    last position accepted
  * @param limit    furthest position the peer may name, known <= limit <= known + U
  * @param ret_pos  known..limit

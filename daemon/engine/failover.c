@@ -38,6 +38,7 @@ bool smcr_failover_is_better(const struct smcr_link *a, const struct smcr_link *
 	return a->num_conns + a->num_promised < b->num_conns + b->num_promised;
 }
 
+/** FO-2: by what this side knows and writes, whatever the peer does. */
 static struct smcr_link *choose(const struct smcr_conn *conn, const struct smcr_link *except)
 {
 	struct smcr_link *best = NULL;

@@ -279,6 +279,7 @@ bool smcr_link_leads_to(const struct smcr_link *link, const struct smcr_clc_acce
 	return smcr_link_usable(link) && smcr_link_matches(link, msg);
 }
 
+/* A65. */
 void smcr_link_supersede(const struct smcr_link *link)
 {
 	struct smcr_link *old, *next;

@@ -255,7 +255,7 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 }
 
 /** Is an own RMB being announced? RMBs are listed when it is known whether the server knows that
- * one, so the list waits for the end of that exchange. */
+ * one, so the list waits for the end of that exchange (A51). */
 static bool announcing(const struct smcr_llc_flow *flow)
 {
 	return flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue;

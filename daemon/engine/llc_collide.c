@@ -22,8 +22,8 @@ enum column {
  * server at once, so that nothing is in progress after it; while it waits for one that it has asked
  * for, the server may do whatever it had begun. CONFIRM RKEY of either side is independent of one
  * of the other (SER-3). A notice (ADD LINK of the client) leaves a mark that is looked at when
- * nothing is in progress: that is as good as the queue, and during ADD LINK the mark finds nothing
- * to add if the exchange was the answer.
+ * nothing is in progress (A46): that is as good as the queue, and during ADD LINK the mark finds
+ * nothing to add if the exchange was the answer.
  */
 static const struct {
 	uint8_t type;

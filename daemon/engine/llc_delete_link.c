@@ -48,7 +48,8 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
 	return msg;
 }
 
-/** How long connections may take to leave a link that is to be deleted in good order (DELL-5). */
+/** How long connections may take to leave a link that is to be deleted in good order (DELL-5, A48).
+ */
 #define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
 
 /** @param num_moved  connections that write on other links from now on */
@@ -178,9 +179,9 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	}
 	if (missed(flow->subject))
 		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR)
-		smcr_timer_stop(lgr->engine, &flow->add.retry); /* what the operator wants stays */
-	smcr_llc_link_agreed_gone(flow->subject);               /* DELL-1 */
+	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR) /* stays so (A50) */
+		smcr_timer_stop(lgr->engine, &flow->add.retry);
+	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
 	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
 		smcr_llc_end(lgr, SMCR_LLC_FAILED, "the new link could not be used");
 	else

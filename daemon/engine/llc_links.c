@@ -203,7 +203,7 @@ enum smcr_add_link_answer smcr_llc_add_link_decide(bool server_rnic_new, bool ha
 	return have_unused ? SMCR_ADD_LINK_ON_UNUSED : SMCR_ADD_LINK_ON_USED; /* asymmetric */
 }
 
-/* The asymmetric link does not count: it goes when the new one takes its place (LG-5). */
+/* The asymmetric link does not count: it goes when the new one takes its place (LG-5, A45). */
 struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 					const struct smcr_llc_add_link *request)
 {

@@ -102,8 +102,8 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_llc_msg msg;
 	struct smcr_llc_rtokens rtokens;
 	int rc = decode(lgr, data, len, &msg, &rtokens);
-	/* A client that has answered DELETE LINK hears nothing more on that link; a server does,
-	 * as the reply is still to come. */
+	/* A client that has answered DELETE LINK hears nothing more on that link (A49); a server
+	 * does, as the reply is still to come. */
 	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
 		     (rc || msg.type != SMCR_LLC_TEST_LINK);
 	bool lost = link->state == SMCR_LINK_FAILED || going;

@@ -444,8 +444,9 @@ static bool named(const struct smcr_llc_flow *flow, const struct smcr_link *link
 	return link == flow->peer_rkey.link;
 }
 
-/** Has the peer perhaps sent this before a link was there of which it says nothing? A message may
- * be under way for as long as its QP tries, and a link can be added on another one meanwhile. */
+/** Has the peer perhaps sent this before a link was there of which it says nothing (A53)? A message
+ * may be under way for as long as its QP tries, and a link can be added on another one meanwhile.
+ */
 static bool overtaken(const struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;

@@ -34,6 +34,7 @@ void smcr_llc_rtokens_list(struct smcr_lgr *lgr)
 			flow->own[flow->own_count++] = slab;
 }
 
+/* ADDL-8, ADDL-9. */
 void smcr_llc_rtokens_send_cont(struct smcr_lgr *lgr, bool reply)
 {
 	struct smcr_llc_flow *flow = lgr->llc;

@@ -104,7 +104,7 @@ static void on_work(struct smcr_engine *engine, void *arg)
 		smcr_lgr_end(lgr, ECONNRESET);
 		return;
 	}
-	if (flow->step != SMCR_LLC_IDLE)
+	if (flow->step != SMCR_LLC_IDLE) /* SER-2 */
 		return;
 	if (lgr->role == SMCR_ROLE_CLIENT)
 		smcr_llc_send_add_link_notice(lgr);

@@ -88,7 +88,7 @@ enum smcr_row {
 
 /** How often the row was taken in this role since the engine was made. [anywhere] */
 uint32_t smcr_engine_row(const struct smcr_engine *engine, enum smcr_row row, enum smcr_role role);
-/** "TEST LINK during ADD LINK", "ERR-26: no reply to ADD LINK". Static storage until the next call.
+/** "TEST LINK during ADD LINK", "ERR_26: no reply to ADD LINK". Static storage until the next call.
  * @param ret_roles  set to SMCR_ROW_S and SMCR_ROW_C as they apply */
 const char *smcr_row_name(enum smcr_row row, unsigned int *ret_roles);
 

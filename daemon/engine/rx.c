@@ -11,7 +11,7 @@
 /* A private value (section 4.2); the same letters as elsewhere. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 
-/* RMB-3, before the element is announced. */
+/* RMB-3, before the element is announced: zeros as far as it may have other bytes (A62). */
 void smcr_rx_prepare(struct smcr_conn *conn)
 {
 	struct smcr_element *element = &conn->rx.element;

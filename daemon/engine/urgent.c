@@ -38,6 +38,7 @@ uint8_t smcr_urgent_flags(const struct smcr_conn *conn)
 	return 0;
 }
 
+/* If the urgent byte is in it, the CDC that comes next has P and U (URG-1). */
 void smcr_urgent_written(struct smcr_conn *conn)
 {
 	conn->tx.urgent_told = false; /* URG-7 */

@@ -8,6 +8,7 @@
 
 /* ---- header and lengths */
 
+/* CLC-1. */
 static bool length_fits_type(const uint8_t *header, uint16_t length)
 {
 	bool v2 = clc_version(header) >= SMCR_CLC_VERSION_2;

@@ -11,6 +11,7 @@ enum {
 	TCPOPT_NOP = 1,
 };
 
+/* TCPO-1. */
 int smcr_tcpopt_encode(uint8_t *buf, size_t len)
 {
 	struct bytes_writer w = bytes_writer(buf, len);

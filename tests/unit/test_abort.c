@@ -334,7 +334,7 @@ static void own_closed_sent_abort_received(void **state)
 }
 
 /* TCP is reset at once and nothing is posted. The element is not given to another connection until
- * the peer says C or A, or the timer runs out (RMB-8). */
+ * the peer says C or A, or the timer runs out (RMB-8, A42). */
 static void own_closed_sent_cause(void **state)
 {
 	(void)state;

@@ -161,6 +161,7 @@ static void break_it(struct daemon_side *daemon, struct tcp *tcp, char how)
 	close(tcp->far);
 }
 
+/* A56. */
 static void without_an_answer_the_connection_is_made_again(void **state)
 {
 	(void)state;

@@ -417,6 +417,7 @@ static void peer_close_wait_closed_while_c_waits(void **state)
 	PROVES("CLOSE-1");
 }
 
+/* Own C is sent: only TCP is reset (A40). */
 static void peer_close_wait_timer(void **state)
 {
 	(void)state;
@@ -446,7 +447,7 @@ static void peer_close_wait_timer(void **state)
 }
 
 /* After shutdown(WR) only, two hours without CDC; each CDC starts them anew. Own C is not sent, so
- * the stall becomes an abort (ABORT-4). */
+ * the stall becomes an abort (ABORT-4, A40). */
 static void peer_close_wait_half_close_timer(void **state)
 {
 	(void)state;

@@ -113,7 +113,7 @@ static void empty_and_full(void **state)
 }
 
 /* Of all cursors that can stand in a message, exactly those of the window (and of the U bytes
- * behind, which change nothing) are taken. */
+ * behind, which change nothing: A44) are taken. */
 static void outside_is_refused(void **state)
 {
 	(void)state;

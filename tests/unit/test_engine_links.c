@@ -174,7 +174,7 @@ static void notice_is_not_always_needed(void **state)
 	PROVES("SER-4");
 }
 
-/** A client's RKEY exchange and the server's ADD LINK cross on the way. */
+/** A client's RKEY exchange and the server's ADD LINK cross on the way (A51). */
 static void rkey_crosses_add_link(void **state)
 {
 	(void)state;

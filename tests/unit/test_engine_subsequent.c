@@ -764,7 +764,7 @@ static void reversed_roles(void **state)
 	PROVES("PLG-3 PLG-4 LG-15 RV-2");
 }
 
-/** The server has lost its group and says so with F=1. */
+/** The server has lost its group and says so with F=1 (A65). */
 static void server_starts_anew(void **state)
 {
 	(void)state;

@@ -200,6 +200,7 @@ __u32 plain_round;
 /* All of them together, how many were one too many for their users, and the last such user. */
 __u32 num_listening, num_refused, refused_uid;
 
+/* TCPO-1 */
 static const __u8 option[OPTION_LEN] = { 0xFE, 0x06, 0xE2, 0xD4, 0xC3, 0xD9 };
 
 /* ---- addresses */

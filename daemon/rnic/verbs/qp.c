@@ -97,7 +97,7 @@ static int create_objects(struct verbs_qp *qp)
 			 .max_send_sge = RNIC_MAX_SGE,
 			 .max_recv_sge = 1,
 			 .max_inline_data = dev->inline_wanted },
-		.qp_type = IBV_QPT_RC,
+		.qp_type = IBV_QPT_RC, /* GEN-2 */
 	};
 	struct ibv_qp_init_attr without_inline = init;
 	without_inline.cap.max_inline_data = 0;
