@@ -16,9 +16,12 @@
 #ifndef SMCRD_TESTS_ENGINEPAIR_H
 #define SMCRD_TESTS_ENGINEPAIR_H
 
-#include "daemon/engine/data.h"
-#include "daemon/engine/llc.h"
-#include "daemon/engine/rendezvous.h"
+#include "daemon/engine/engine.h"
+#include "daemon/engine/ops.h"
+#include "daemon/engine/view.h"
+#include "proto/smcr/cdc.h"
+#include "proto/smcr/clc.h"
+#include "proto/smcr/llc.h"
 
 #define PAIR_SERVER 0 /* by habit; either side may play either role */
 #define PAIR_CLIENT 1

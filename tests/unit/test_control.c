@@ -17,6 +17,7 @@
 
 #include "daemon/conns/conns.h"
 #include "daemon/control/control.h"
+#include "daemon/engine/internal.h"
 #include "daemon/host/log.h"
 #include "daemon/rendezvous/handshake.h"
 #include "tests/lib/enginepair.h"

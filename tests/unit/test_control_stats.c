@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "daemon/control/counters.h"
+#include "daemon/engine/stats.h"
 #include "tests/lib/controlfix.h"
 
 #define S PAIR_SERVER

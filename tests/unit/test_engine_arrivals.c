@@ -7,6 +7,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "daemon/engine/internal.h"
 #include "daemon/engine/view.h"
 #include "tests/lib/enginepair.h"
 

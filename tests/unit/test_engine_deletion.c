@@ -7,7 +7,6 @@
 #include <cmocka.h>
 #include <string.h>
 
-#include "daemon/engine/llc_delete_link.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
@@ -15,6 +14,17 @@
 #define S      PAIR_SERVER
 #define C      PAIR_CLIENT
 #define SECOND 1000000
+
+/** An operator deletes a link, at either side. */
+static void delete_link(struct pair *pair, int side, uint8_t number, bool orderly)
+{
+	uint64_t id;
+	const struct smcr_command command = { .type = SMCR_COMMAND_LINK_DELETE,
+					      .lgr = pair_lgr_view(pair, side).id,
+					      .link = number,
+					      .orderly = orderly };
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
+}
 
 /** DELL-7: the client does not wait for anybody to stop using a dead link, but keeps it in its
  * books until the server's order is answered. */
@@ -34,10 +44,10 @@ static void dead_at_once_gone_by_agreement(void **state)
 	pair_fail_link(pair, C, 1);
 	pair_pump(pair);
 	assert_true(pick.seen > 0); /* the server's order is on its way */
-	struct smcr_link *dead = pair_link(pair, C, 1);
-	assert_int_equal(dead->state, SMCR_LINK_FAILED);
-	assert_int_equal(dead->num_conns, 0);
-	assert_non_null(dead->qp);
+	const struct smcr_link *dead = pair_link(pair, C, 1);
+	assert_int_equal(pair_link_view(pair, C, 1).state, SMCR_LINK_FAILED);
+	assert_int_equal(pair_link_view(pair, C, 1).num_conns, 0);
+	assert_non_null(pair_link_view(pair, C, 1).qp);
 	for (int i = 0; i < 4; i++) /* CDCs of the server are held behind its order */
 		assert_int_equal(pair_conn_view(pair, c[i], C).link_number, 2);
 	const struct smcr_llc_delete_link *request =
@@ -108,7 +118,6 @@ static void transfers_go_on(void **state)
 	for (int orderly = 0; orderly < 2; orderly++)
 		for (int side = 0; side < 2; side++) {
 			TRIES("orderly %d, side %d", orderly, side);
-			uint64_t id;
 			struct pair *pair = pair_new(NULL, NULL, 2, 2);
 			int c = pair_connected(pair);
 			uint8_t used = pair_conn_view(pair, c, side).link_number;
@@ -116,12 +125,7 @@ static void transfers_go_on(void **state)
 			pair_send(pair, c, C, 9000, 2);
 			for (int i = 0; i < 3; i++)
 				(void)pair_step(pair);
-			struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-						       .lgr = pair_lgr_view(pair, side).id,
-						       .link = used,
-						       .orderly = orderly };
-			assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id),
-					 0);
+			delete_link(pair, side, used, orderly);
 			pair_pump(pair);
 			assert_null(pair_link(pair, S, used));
 			pair_expect(pair, c, C, 9000, 1);
@@ -141,16 +145,15 @@ static void leaving_and_dying(void **state)
 	for (int i = 0; i < 2; i++)
 		c[i] = pair_connected(pair);
 	pair_clear_log(pair);
-	struct smcr_link *link = pair_link(pair, S, 1);
 	pair->side[S].hold_completions = true;
 	pair_send(pair, c[0], S, 100, 7);
 	pair_send(pair, c[1], S, 100, 8);
 	pair_pump(pair);
-	smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
-	smcr_llc_want_deletion(link, SMCR_LLC_DEL_LOST_PATH); /* once is enough */
+	delete_link(pair, S, 1, true);
+	delete_link(pair, S, 1, true); /* once is enough */
 	pair_pump(pair);
 	assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_DELETE_LINK, false), 0);
-	smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "made to fail");
+	pair_qp_fails(pair, S, 1);
 	pair_pump(pair);
 	pair->side[S].hold_completions = false;
 	pair_pump(pair);
@@ -185,13 +188,7 @@ static void deleted_when_it_can_be_spared(void **state)
 					  .type = SMCR_LLC_DELETE_LINK,
 					  .verdict = PAIR_HOLD };
 		pair_set_pick(pair, &pick);
-		struct smcr_link *link = pair_link(pair, side, 2);
-		if (side == S) {
-			smcr_llc_want_deletion(link, SMCR_LLC_DEL_OPERATOR);
-		} else {
-			link->deletion.reason = SMCR_LLC_DEL_OPERATOR;
-			smcr_llc_request_delete(link);
-		}
+		delete_link(pair, side, 2, true);
 		pair_pump(pair);
 		assert_true(pick.seen > 0);
 		pair_fail_link(pair, side, 1);
@@ -221,11 +218,10 @@ static void each_deletes_the_carrier(void **state)
 	struct pair *pair = pair_grouped(2, &c);
 	struct pair_pick pick = { .from = C, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
 	pair_set_pick(pair, &pick);
-	pair_link(pair, C, 1)->deletion.reason = SMCR_LLC_DEL_OPERATOR;
-	smcr_llc_request_delete(pair_link(pair, C, 1));
+	delete_link(pair, C, 1, true);
 	pair_pump(pair);
 	assert_true(pick.seen > 0);
-	smcr_llc_want_deletion(pair_link(pair, S, 2), SMCR_LLC_DEL_OPERATOR);
+	delete_link(pair, S, 2, true);
 	pair_run(pair, 5000);
 	assert_null(pair_link(pair, S, 2));
 	assert_null(pair_link(pair, C, 2));
@@ -251,18 +247,13 @@ static void the_carrier_dies(void **state)
 	for (uint8_t number = 1; number <= 2; number++) {
 		TRIES("number %u", number);
 		int c;
-		uint64_t id;
 		uint8_t carrier = 3 - number;
 		struct pair *pair = pair_grouped(2, &c);
 		struct pair_pick pick = { .from = S,
 					  .type = SMCR_LLC_DELETE_LINK,
 					  .verdict = PAIR_LOSE };
-		struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
-					       .lgr = pair_lgr_view(pair, S).id,
-					       .link = number,
-					       .orderly = true };
 		pair_set_pick(pair, &pick);
-		assert_int_equal(smcr_engine_command(pair->side[S].engine, &delete, &id), 0);
+		delete_link(pair, S, number, true);
 		pair_run(pair, 2000000);
 		assert_int_equal(pick.seen, 1);
 		pair_set_pick(pair, NULL);

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engine/llc.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
@@ -850,12 +851,11 @@ static void wrong_link_information(void **state)
 		pair_set_pick(pair, &pick);
 		int c = pair_connect(pair, C);
 		pair_pump(pair);
-		struct smcr_link *link = pair_link(pair, C, 1);
 		struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK, .reply = true };
 		msg.confirm_link.link_number = 1;
-		msg.confirm_link.qpn = link->qpn;
-		memcpy(msg.confirm_link.gid, link->local_gid, SMCR_GID_LEN);
-		memcpy(msg.confirm_link.mac, link->local_mac, SMCR_MAC_LEN);
+		msg.confirm_link.qpn = pair_link_view(pair, C, 1).local_qpn;
+		memcpy(msg.confirm_link.gid, pair_link_view(pair, C, 1).local_gid, SMCR_GID_LEN);
+		memcpy(msg.confirm_link.mac, pair_link_view(pair, C, 1).local_mac, SMCR_MAC_LEN);
 		if (field == 0)
 			msg.confirm_link.mac[3] ^= 1;
 		else if (field == 1)
@@ -882,12 +882,11 @@ static void reserved_mtu_in_add_link(void **state)
 	int c = pair_connect(pair, C);
 	pair_pump(pair);
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
-	struct smcr_link *link = pair_link(pair, S, 2);
 	msg.add_link.link_number = 2;
-	msg.add_link.qpn = link->qpn;
+	msg.add_link.qpn = pair_link_view(pair, S, 2).local_qpn;
 	msg.add_link.mtu = 9;
-	memcpy(msg.add_link.gid, link->local_gid, SMCR_GID_LEN);
-	memcpy(msg.add_link.mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(msg.add_link.gid, pair_link_view(pair, S, 2).local_gid, SMCR_GID_LEN);
+	memcpy(msg.add_link.mac, pair_link_view(pair, S, 2).local_mac, SMCR_MAC_LEN);
 	pair_inject_llc(pair, S, 1, &msg);
 	pair_pump(pair);
 	const struct pair_msg *reply = pair_last_llc(pair, C, SMCR_LLC_ADD_LINK, true);

@@ -222,11 +222,10 @@ static void other_dialect(void **state)
 					   .verdict = PAIR_LOSE };
 		pair_set_pick(pair, &pick);
 		pair_pump(pair);
-		struct smcr_link *link = pair_link(pair, side, 1);
 		struct smcr_llc_msg msg = { .type = SMCR_LLC_CONFIRM_LINK, .reply = side == S };
-		memcpy(msg.confirm_link.gid, link->peer_gid, SMCR_GID_LEN);
-		memcpy(msg.confirm_link.mac, link->peer_mac, SMCR_MAC_LEN);
-		msg.confirm_link.qpn = link->peer_qpn;
+		memcpy(msg.confirm_link.gid, pair_link_view(pair, side, 1).peer_gid, SMCR_GID_LEN);
+		memcpy(msg.confirm_link.mac, pair_link_view(pair, side, 1).peer_mac, SMCR_MAC_LEN);
+		msg.confirm_link.qpn = pair_link_view(pair, side, 1).peer_qpn;
 		msg.confirm_link.link_number = 1;
 		msg.confirm_link.max_links = 2;
 		pair_inject_llc(pair, !side, 1, &msg);

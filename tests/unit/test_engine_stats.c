@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <string.h>
 
+#include "daemon/engine/stats.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"
 

@@ -494,9 +494,8 @@ static void other_mac(struct pair *pair, struct smcr_clc_accept *confirm)
 /** The MAC and GID of the client's other RNIC. */
 static void gid_of_the_other_link(struct pair *pair, struct smcr_clc_accept *confirm)
 {
-	struct smcr_link *link = pair_link(pair, C, 2);
-	memcpy(confirm->gid, link->local_gid, SMCR_GID_LEN);
-	memcpy(confirm->mac, link->local_mac, SMCR_MAC_LEN);
+	memcpy(confirm->gid, pair_link_view(pair, C, 2).local_gid, SMCR_GID_LEN);
+	memcpy(confirm->mac, pair_link_view(pair, C, 2).local_mac, SMCR_MAC_LEN);
 }
 
 static void other_address(struct pair *pair, struct smcr_clc_accept *confirm)

@@ -12,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "daemon/engine/llc_delete_all.h"
+#include "daemon/engine/rendezvous.h"
 #include "proto/smcr/eid.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/enginepair_v2.h"

@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engine/llc.h"
 #include "tests/lib/enginepair_filter.h"
 #include "tests/lib/tries.h"
 
@@ -171,20 +172,21 @@ static void views_of_a_group(void **state)
 	smcr_engine_each_link(engine, keep_link_view, links);
 	for (uint8_t n = 1; n <= 2; n++) {
 		const struct smcr_link *link = pair_link(pair, S, n);
-		const struct smcr_link *far = pair_link(pair, C, n);
 		assert_int_equal(links[n].lgr_id, lgr->id);
 		assert_memory_equal(&links[n].peer, &lgr->peer, sizeof(links[n].peer));
 		assert_int_equal(links[n].state, SMCR_LINK_ACTIVE);
 		assert_int_equal(links[n].device_id, pair->side[S].devices[n - 1].id);
 		assert_string_equal(links[n].device_name, pair->side[S].devices[n - 1].name);
 		assert_memory_equal(links[n].local_gid, link->local_gid, SMCR_GID_LEN);
-		assert_memory_equal(links[n].peer_gid, far->local_gid, SMCR_GID_LEN);
+		assert_memory_equal(links[n].peer_gid, pair_link_view(pair, C, n).local_gid,
+				    SMCR_GID_LEN);
 		assert_memory_equal(links[n].local_mac, link->local_mac, SMCR_MAC_LEN);
-		assert_memory_equal(links[n].peer_mac, far->local_mac, SMCR_MAC_LEN);
-		assert_int_equal(links[n].local_qpn, far->peer_qpn);
-		assert_int_equal(links[n].peer_qpn, far->qpn);
-		assert_int_equal(links[n].uid, far->peer_uid);
-		assert_int_equal(links[n].peer_uid, far->uid);
+		assert_memory_equal(links[n].peer_mac, pair_link_view(pair, C, n).local_mac,
+				    SMCR_MAC_LEN);
+		assert_int_equal(links[n].local_qpn, pair_link_view(pair, C, n).peer_qpn);
+		assert_int_equal(links[n].peer_qpn, pair_link_view(pair, C, n).local_qpn);
+		assert_int_equal(links[n].uid, pair_link_view(pair, C, n).peer_uid);
+		assert_int_equal(links[n].peer_uid, pair_link_view(pair, C, n).uid);
 		assert_int_equal(links[n].mtu, SMCR_MTU_1024);
 		assert_ptr_equal(links[n].qp, link->qp);
 		assert_string_equal(links[n].last_error, "");
