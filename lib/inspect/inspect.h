@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file inspect.h
- * Can the preload library work in a program? Finds the program as execvp(3) does and looks at the
- * file that the kernel will run: scripts are followed to their interpreter.
+ * @file inspect.h Can the preload library work in a program? Finds the program as execvp(3) does,
+ *       and reads the file that the kernel will run; for a script that is its interpreter.
  *
- * smcr-run asks before it starts a program, the preload library before a program becomes another
- * one, where fork() may have been called in any situation: all functions are async-signal-safe
- * (system calls made directly, nothing allocated) and thread safe. errno is clobbered.
+ * smcr-run asks before it starts a program, and the preload library before its program becomes
+ * another one, perhaps in a child of fork(). So all functions are async-signal-safe (they make
+ * system calls directly and allocate nothing) and thread safe. errno may change.
  */
 #ifndef SMCRD_LIB_INSPECT_INSPECT_H
 #define SMCRD_LIB_INSPECT_INSPECT_H
@@ -17,8 +16,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define INSPECT_LINE   256 /* as much of a script's first line as the kernel looks at */
-#define INSPECT_LOADER 64  /* the longest name of a dynamic loader, without directory */
+#define INSPECT_LINE   256 /* how much of a script's first line the kernel reads */
+#define INSPECT_LOADER 64  /* the longest file name of a dynamic loader */
 
 enum inspect_verdict {
 	INSPECT_OK,
@@ -26,43 +25,43 @@ enum inspect_verdict {
 	INSPECT_PRIVILEGED, /* setuid, setgid, file capabilities, or started with effective ids that
 			       are not the real ones: the loader ignores LD_PRELOAD */
 	INSPECT_WRONG_CLASS,  /* other ELF class or machine than the library's */
-	INSPECT_OTHER_LOADER, /* another C library's: with our library in it the program may not
-				 start */
+	INSPECT_OTHER_LOADER, /* loader of another C library, with which the program may not start
+				 with our library */
 	INSPECT_GO,           /* Go programs make system calls without the C library */
-	INSPECT_UNKNOWN, /* no ELF file and no script, or it cannot be read: let the kernel say; or
-			    it runs programs in itself, as the dynamic loader and valgrind do */
+	INSPECT_UNKNOWN, /* neither ELF file nor script, or unreadable: the kernel will tell; or it
+			    loads programs itself, as the dynamic loader and valgrind do */
 };
 
-/** What programs are compared with. */
+/** Properties of this program or library, with which others are compared. */
 struct inspect_measure {
 	uint8_t class;
 	uint16_t machine;
 	char loader[INSPECT_LOADER]; /* empty: any */
-	dev_t loader_device;         /* and which file it is; 0 if empty */
+	dev_t loader_device;         /* identity of that file; 0 if empty */
 	ino_t loader_inode;
 };
 
 struct inspect_result {
 	enum inspect_verdict verdict;
-	char interpreter[INSPECT_LINE]; /* the file that decided if the program is a script, else
-					   empty */
-	const char *text; /* a sentence about it, for people; empty with OK and UNKNOWN */
+	char interpreter[INSPECT_LINE]; /* the interpreter that decided, if the program is a script;
+					   else empty */
+	const char *text;               /* a sentence that says why; empty with OK and UNKNOWN */
 };
 
-/** Take the calling program or library itself for the measure. To be called early, once: dladdr()
- *  is not for signal handlers. */
+/** Fill in the properties of the calling program or library. To be called once, early: dladdr() is
+ * not async-signal-safe. */
 void inspect_measure_self(struct inspect_measure *ret_measure);
 
 /**
  * Search PATH.
- * @param name      as typed; with a slash in it taken as it is
+ * @param name      name as typed; if it has a slash, PATH is not searched
  * @param ret_path  PATH_MAX bytes, undefined on failure
  * @return 0, -ENOENT, -EACCES (found, but not executable), -ENAMETOOLONG
  */
 int inspect_find(const char *name, char *ret_path);
 
-/* A flag for inspect_program() beside execveat(2)'s: who starts it puts the effective ids back to
- * the real ones before (POSIX_SPAWN_RESETIDS). */
+/* A flag for inspect_program() beside those of execveat(2): the effective ids are reset to the real
+ * ones before the start (POSIX_SPAWN_RESETIDS). */
 #define INSPECT_RESET_IDS (1 << 30)
 
 /**
@@ -73,8 +72,8 @@ int inspect_find(const char *name, char *ret_path);
 void inspect_program(int dirfd, const char *path, int flags, const struct inspect_measure *measure,
 		     struct inspect_result *ret_result);
 
-/** Does the verdict say that the library would do harm, be it only a line of the loader's? Then it
- *  must not be in LD_PRELOAD. Elsewhere it may, for the programs that the program starts. */
+/** Would the library do harm in such a program, be it only an error message of the loader? Then it
+ * must not be in LD_PRELOAD. Otherwise it may be, for the programs that the program starts. */
 bool inspect_harmful(enum inspect_verdict verdict);
 
 #endif

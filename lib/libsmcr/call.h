@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file call.h
- * How each function of libsmcr begins and ends: errno is the program's, and the library must have
- * started. Between the two the core (lib/smcr) works.
+ * @file call.h The beginning and end of each function of libsmcr: the library must be initialized,
+ *       and errno must not change. In between, functions of the core (lib/smcr) do the work.
  */
 #ifndef SMCRD_LIB_LIBSMCR_CALL_H
 #define SMCRD_LIB_LIBSMCR_CALL_H

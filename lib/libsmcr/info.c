@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What became of a connection: smcrd knows about pair ends, the kernel about most TCP sockets. */
+/* What became of a connection. smcrd is asked about pair ends, the kernel about most TCP
+ * sockets. */
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -12,7 +13,7 @@
 #include "lib/smcr/sys.h"
 #include "proto/smcr/reason.h"
 
-/* Programs are built with this layout: new fields come behind it. */
+/* Programs are built with this layout; new fields must be appended. */
 #define FIRST_SIZE 144
 _Static_assert(sizeof(struct smcr_info) == FIRST_SIZE, "the layout of version 0.1");
 
@@ -29,7 +30,7 @@ _Static_assert(SMCR_RNIC_NAME_MAX == IPC_RNIC_MAX, "names of RNICs are passed on
 
 /* ---- TCP sockets */
 
-/** @return of the kernel (TCP_ESTABLISHED ..), or a negative errno */
+/** @return the kernel's state of the socket (TCP_ESTABLISHED ..), or a negative errno */
 static int tcp_state(int fd)
 {
 	uint8_t state; /* the first byte of struct tcp_info */
@@ -53,7 +54,7 @@ static int tcp_info(int fd, struct ipc_info *ret_info)
 		info.reason = pre_reason_of_no(fd);
 	else if (negotiated == IPC_NEGOTIATED_UNKNOWN)
 		info.reason = SMCR_REASON_NOT_CLAIMED;
-	/* Else only smcrd can know: it may have declined, and may have forgotten. */
+	/* Otherwise only smcrd can know, if it remembers the connection: it may have declined. */
 	else if (pre_ask_info(fd, false, PRE_REPLY_MS, &info) < 0 &&
 		 negotiated != IPC_NEGOTIATED_YES)
 		info.reason = SMCR_REASON_NO_BPF;
@@ -63,7 +64,7 @@ static int tcp_info(int fd, struct ipc_info *ret_info)
 
 /* ---- which descriptor is it */
 
-/* Neither a pair end nor a TCP socket. */
+/* The error for a descriptor that is neither a pair end nor a TCP socket. */
 static int no_connection(int fd)
 {
 	int type;
@@ -131,7 +132,7 @@ int smcr_get_info(int fd, struct smcr_info *ret_info, size_t size)
 
 /* ---- smcr_wait_established() */
 
-/* The kernel's handshake of a socket that no pair end has replaced. */
+/* Wait for the TCP handshake of a socket that no pair end has replaced. */
 static int wait_for_tcp(int fd, int timeout_ms)
 {
 	const struct timespec limit = { .tv_sec = timeout_ms / 1000,
@@ -157,7 +158,8 @@ static int wait_for_outcome(int fd, int timeout_ms, struct ipc_info *ret_info)
 static int wait_established(int fd, int timeout_ms)
 {
 	struct ipc_info info;
-	/* First without waiting: a short limit is not for the way to smcrd and back. */
+	/* Ask without waiting first, so that a short limit is not used up by the request to
+	 * smcrd. */
 	int rc = get_info(fd, &info);
 	if (rc < 0)
 		return rc;

@@ -8,8 +8,7 @@
 
 const bool pre_sees_calls = false;
 
-/** A call with a policy. smcr-run --require is the operator's word and counts for more than the
- *  program's. */
+/** Begin a call with a policy. smcr-run --require overrides the program's policy. */
 static struct call begin_with(enum smcr_policy policy, enum pre_policy *ret_policy)
 {
 	struct call call = call_begin();

@@ -19,7 +19,7 @@
 
 #define PRELOAD "LD_PRELOAD="
 
-/* Of the time when the library was loaded. Written once, before `state.open`. */
+/* Facts from the time when the library was loaded. Written once, before `state.open` is set. */
 static struct {
 	bool declined; /* CARRY_ENV */
 	char preload[sizeof(PRELOAD) + PATH_MAX];
@@ -30,7 +30,7 @@ static struct {
 
 static struct {
 	_Atomic bool open;
-	_Atomic pid_t pid; /* whose memory this is: a child of vfork() has another */
+	_Atomic pid_t pid; /* process of this memory; a child of vfork() has another id */
 } state;
 
 /* ---- at load */
@@ -40,7 +40,8 @@ static void note_pid(void)
 	atomic_store(&state.pid, (pid_t)syscall(SYS_getpid));
 }
 
-/* As smcr-run has named it, which costs nothing; a relative name counts where the program is now.
+/* Copy the library's path. An absolute path is taken as smcr-run gave it; a relative one is
+ * resolved in the present directory.
  */
 static bool copy_path(const char *name, char path[PATH_MAX])
 {
@@ -53,7 +54,8 @@ static bool copy_path(const char *name, char path[PATH_MAX])
 	return true;
 }
 
-/* @return false: this is linked into a program, or LD_PRELOAD cannot name it */
+/* Find the path of this library. @return false: it is linked into a program, or LD_PRELOAD cannot
+ * name it */
 static bool find_library(void)
 {
 	Dl_info self, program;
@@ -88,7 +90,7 @@ static void keep_settings(void)
 		start.ours.settings[3] = PRE_SHARED_ENV "=always";
 }
 
-/* Behind next.c's: what smcr-run said is known. */
+/* Runs after the constructor of next.c, which reads the settings of smcr-run. */
 __attribute__((constructor)) static void carry_open(void)
 {
 	const char *wanted = secure_getenv(CARRY_ENV);
@@ -107,15 +109,16 @@ __attribute__((constructor)) static void carry_open(void)
 
 /* ---- one program */
 
-/** What it can do with the library. */
+/** Can a program use SMC-R, and may it have the library? */
 struct judgement {
 	bool able;
 	bool harmful; /* the library must not be in LD_PRELOAD */
 	const char *text;
-	char interpreter[INSPECT_LINE]; /* which `text` is about; empty: the program */
+	char interpreter[INSPECT_LINE]; /* the interpreter that `text` is about; empty: `text` is
+					   about the program */
 };
 
-/* A function of its own: its buffer is gone before exec() needs the stack. */
+/* A separate function, so that its large buffer is off the stack when exec() is called. */
 __attribute__((noinline)) static void judge_found(const char *name, int flags,
 						  struct inspect_result *result)
 {
@@ -125,7 +128,8 @@ __attribute__((noinline)) static void judge_found(const char *name, int flags,
 		inspect_program(AT_FDCWD, path, flags, &start.measure, result);
 }
 
-/* As the loader will try it, or it says that it could not: after chroot(), for another user. */
+/* Can the library's file be opened? If not (after chroot(), as another user), the dynamic loader
+ * would print an error. */
 static bool library_is_in_reach(void)
 {
 	int fd = sys_openat(AT_FDCWD, start.preload + strlen(PRELOAD), O_RDONLY | O_CLOEXEC);
@@ -160,7 +164,8 @@ static bool says_no(const char *value)
 	return value && strcmp(value, "0") == 0;
 }
 
-/* As the program that gets the environment will read it: a smcr-run within smcr-run has its own. */
+/* The value of a setting for the program that gets the environment: a smcr-run that is started by
+ * smcr-run has its own settings. */
 static bool setting(char *const envp[], const char *name, bool own)
 {
 	const char *value = environment_get(envp, name);
@@ -175,7 +180,8 @@ static bool is_declined(char *const envp[])
 
 /* ---- its environment */
 
-/* A child of vfork() would leave the memory to its parent when it has become another program. */
+/* Memory for a large environment. Not in a child of vfork(): its parent would keep the memory when
+ * the child has become another program. */
 static void *large_room(struct carry *carry, size_t size)
 {
 	if ((pid_t)syscall(SYS_getpid) != atomic_load(&state.pid))
@@ -188,7 +194,7 @@ static void *large_room(struct carry *carry, size_t size)
 	return room;
 }
 
-/* @return false: the environment is as it was, without what would have been put into it */
+/* @return false: no memory; the environment was not changed */
 static bool make_environment(struct carry *carry, char *const envp[], bool library)
 {
 	struct environment_view view;
@@ -230,7 +236,8 @@ static void leave_behind(struct carry *carry, const struct carry_program *progra
 					: "; it runs over plain TCP");
 }
 
-/* The user has said no: whether the program has the library is in the environment it was given. */
+/* The environment must not be changed (CARRY_ENV). Bar listeners if the program will not have the
+ * library, or cannot use it. */
 static void leave_alone(struct carry *carry, const struct carry_program *program,
 			const struct judgement *judgement, char *const envp[])
 {

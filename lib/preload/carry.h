@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file carry.h
- * The library goes with a program that becomes another one (exec) or starts one (posix_spawn), also
- * if it has cleared or replaced its environment: whoever accepts from a listener that was claimed
- * must speak CLC, and whoever was started by smcr-run wants it for what is started then.
+ * @file carry.h Loads the library into programs that this program becomes (exec) or starts
+ *       (posix_spawn), also if it has cleared or replaced its environment. A program that accepts
+ *       from a claimed listener must speak CLC, and a user of smcr-run wants SMC-R for the programs
+ *       that the program starts, too.
  *
- * Three things are decided for each program: may LD_PRELOAD name the library, must it not, or is it
- * none of our business (CARRY_ENV); will the program be able to use SMC-R, and if not, may it be
- * started at all (smcr-run --require); and what of the listeners that it inherits (inherit.h).
+ * Three things are decided for each program. Is the library put into LD_PRELOAD, taken out of it,
+ * or left alone (CARRY_ENV)? Can the program use SMC-R, and if not, may it be started (smcr-run
+ * --require)? Are the listeners that it inherits barred (inherit.h)?
  *
- * Async-signal-safe, and fit for children of fork() and vfork(): no lock, nothing allocated with
- * malloc(), nothing left behind in memory that a vfork() child shares with its parent.
+ * Async-signal-safe, and safe in children of fork() and vfork(): no locks, no malloc(), and no
+ * changes of memory that a child of vfork() shares with its parent.
  */
 #ifndef SMCRD_LIB_PRELOAD_CARRY_H
 #define SMCRD_LIB_PRELOAD_CARRY_H
@@ -20,11 +20,12 @@
 
 #include "lib/preload/inherit.h"
 
-/** "0" in the environment of a program, or in the one that it gives to another: what it starts has
- *  the environment that it was given, and nothing is added. */
+/** "0" in the environment of this program, or in the one for the other program: environments are
+ * not changed. */
 #define CARRY_ENV "SMCR_CARRY"
 
-/* Pointers of a new environment that fit on the stack: that of a thread may be small. */
+/* How many pointers of a new environment fit into struct carry, which lies on the stack; the stack
+ * of a thread may be small. */
 #define CARRY_ROOM 512
 
 /** Which program is to be started. */
@@ -32,13 +33,13 @@ struct carry_program {
 	int dirfd; /* what `path` is relative to, or AT_FDCWD */
 	const char *path;
 	int flags;   /* as inspect_program() takes them */
-	bool search; /* in PATH, if there is no slash in it */
-	bool spawn;  /* by posix_spawn(), with file actions: see inherit_bar() */
+	bool search; /* search PATH if `path` has no slash */
+	bool spawn;  /* started by posix_spawn() with file actions: see inherit_bar() */
 };
 
-/** One call of exec or posix_spawn. To live on the stack, without being initialized. */
+/** State of one call of exec or posix_spawn. Lies on the stack and need not be initialized. */
 struct carry {
-	char *const *envp; /* for the program */
+	char *const *envp; /* environment for the program */
 	struct inherit_barred barred;
 	void *mapped; /* the new environment, if it is too large for `room` */
 	size_t mapped_len;
@@ -46,14 +47,15 @@ struct carry {
 };
 
 /**
- * Before the call.
- * @param envp  as the program gave it; NULL as the kernel takes it: empty
- * @return 0, then carry_end() is due if the call returns; -EACCES: smcr-run was asked for SMC-R or
- *         nothing, and the program cannot have it (said on standard error)
+ * To be called before exec or posix_spawn.
+ * @param envp  the environment that the program gave; NULL: empty, as for the kernel
+ * @return 0: call carry_end() if exec or posix_spawn returns; -EACCES: the program cannot use
+ *         SMC-R, and smcr-run --require was given (a message was written to standard error)
  */
 int carry_begin(struct carry *ret_carry, const struct carry_program *program, char *const envp[]);
 
-/** After the call. @param started  the program runs, beside this one */
+/** To be called after exec or posix_spawn has returned. @param started the program runs beside this
+ * one */
 void carry_end(struct carry *carry, bool started);
 
 #endif

@@ -7,10 +7,10 @@
 #include "lib/smcr/path.h"
 #include "lib/smcr/sys.h"
 
-/* About what it takes to put a process to sleep and to wake it up again on another processor. */
+/* About the time that it takes to put a process to sleep and wake it on another processor. */
 #define SPIN_NS   50000
-#define VAIN_MOST 9 /* after so many times in vain one in 512 is still tried */
-/* How often the kernel is not asked again whether calls wait. */
+#define VAIN_MOST 9 /* after so many times in vain, one call in 512 still polls */
+/* For how many calls a descriptor found non-blocking is not asked again. */
 #define SKIP_NONBLOCKING 255
 
 size_t data_length(const struct iovec *iov, int count)

@@ -1,13 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file data.h
- * Moving bytes between a program and the memory that it shares with smcrd (docs/data-path.md): what
- * a reader and a writer of the library do, step by step.
+ * @file data.h Moves bytes between a program and the memory that it shares with smcrd: the steps of
+ *       a reader and a writer of docs/data-path.md.
  *
- * Both return false where the call is to be made as if there were no memory: it is not for this
- * descriptor, the call asks for something that only the kernel knows, or the kernel is to wait.
- * Else
- * `*ret` is what the program gets, with errno. errno is as before unless that is -1.
+ * The functions return false if the call has to be made without the memory: this descriptor has
+ * none, the call asks for something that only the kernel can do, or the kernel has to wait.
+ * Otherwise `*ret` is the result for the program. errno changes only if `*ret` is -1.
  *
  * Async-signal-safe and safe in any number of threads.
  */
@@ -31,27 +29,29 @@ bool data_send(int fd, const struct iovec *iov, int count, int flags, ssize_t *r
 /** sendfile(): as its namesake. */
 bool data_send_file(int fd, int file, off_t *offset, size_t len, ssize_t *ret);
 
-/** Bytes of the stream that are in the memory, for FIONREAD. @param fd  any */
+/** How many bytes of the stream are in the memory, for FIONREAD. @param fd any descriptor */
 size_t data_readable(int fd);
 
-/* ---- between the two ---- */
+/* ---- for both directions ---- */
 
-/** @return the sum, or 0 where the kernel is to say what is wrong */
+/** The sum of the lengths. @return 0: the kernel has to report what is wrong */
 size_t data_length(const struct iovec *iov, int count);
 
-/** A reset that the kernel has told of, once, in a call that had moved bytes before: the next call
- *  tells the program. @param error  negative errno; others than that of a reset are told again */
+/** Keep a reset that the kernel reported to a call which had moved bytes already. The kernel does
+ * not report it again, so the next call does. @param error negative errno; any other error than
+ * ECONNRESET is ignored, since the kernel reports it again */
 void data_keep_error(struct pre_path *path, int error);
-/** @return negative errno, or 0 */
+/** Take a kept error. @return negative errno; 0: none */
 int data_kept_error(struct pre_path *path);
 
-/** Is `fd` a file on which calls do not wait? */
+/** Is O_NONBLOCK set? */
 bool data_is_nonblocking(int fd);
 
-/** Is it worth looking for a while, after all that came of it lately, on a file on which calls
- * wait? */
+/** Is polling worth while on this descriptor, by its success lately? False if calls do not
+ * block. */
 bool data_may_spin(struct pre_path_spin *spin, int fd);
-/** Look, again and again, yielding the processor, until `found` says so or it took too long. */
+/** Call `found` again and again, yielding the processor in between, until it returns true or 50 us
+ * have passed. */
 bool data_spin(struct pre_path_spin *spin, bool (*found)(void *arg), void *arg);
 
 #endif

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions of the data path that programs call instead of the C library's. A descriptor
- * without memory costs one load here; what asks for anything unusual goes to the kernel as it is,
- * which is always right.
+ * The interposed functions of the data path. A descriptor without memory costs one load here.
+ * Unusual calls go to the kernel unchanged, which is always right.
  */
 #include <errno.h>
 #include <sys/sendfile.h>
@@ -17,7 +16,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* The kernel has moved `n` bytes, if that is positive. */
+/* Note that the kernel has moved `n` bytes, if that is positive. */
 static ssize_t moved(int fd, ssize_t n)
 {
 	if (n > 0)
@@ -77,7 +76,7 @@ EXPORT ssize_t recvfrom(int fd, void *restrict buf, size_t len, int flags, __SOC
 	return moved(fd, pre_next.recvfrom(fd, buf, len, flags, addr.__sockaddr__, addr_len));
 }
 
-/* Descriptors that have come may have numbers that were in use before. */
+/* Received descriptors may have numbers that were in use before: forget what these were. */
 static void note_descriptors(struct msghdr *msg)
 {
 	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
@@ -91,7 +90,7 @@ static void note_descriptors(struct msghdr *msg)
 	}
 }
 
-/* Does it ask for bytes only? */
+/* Does the message ask for bytes only? */
 static bool is_plain(const struct msghdr *msg)
 {
 	return msg && !msg->msg_name && msg->msg_controllen == 0;
@@ -116,7 +115,7 @@ EXPORT ssize_t recvmsg(int fd, struct msghdr *msg, int flags)
 	return n;
 }
 
-/* What programs call that were compiled with _FORTIFY_SOURCE. */
+/* Programs compiled with _FORTIFY_SOURCE call these. */
 extern void __chk_fail(void) __attribute__((noreturn));
 ssize_t __read_chk(int fd, void *buf, size_t len, size_t size);
 ssize_t __recv_chk(int fd, void *buf, size_t len, size_t size, int flags);
@@ -201,7 +200,7 @@ EXPORT ssize_t sendfile(int out, int in, off_t *offset, size_t len)
 	return moved(out, pre_next.sendfile(out, in, offset, len));
 }
 
-/* ---- the C library's other names of the same */
+/* ---- other names of these functions in the C library */
 
 _Static_assert(sizeof(off_t) == sizeof(off64_t), "one sendfile() serves both names");
 

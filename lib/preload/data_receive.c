@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A reader of the library: the pair's bytes first, then the memory's (proto/path/receive.h). */
+/* A reader of the library: takes the bytes of the pair first, then those of the memory
+ * (proto/path/receive.h). */
 #include <pthread.h>
 #include <sched.h>
 
@@ -11,7 +12,7 @@
 
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_PEEK | MSG_WAITALL | MSG_NOSIGNAL | MSG_CMSG_CLOEXEC)
 #define HEAD_YIELDS 200
-#define TRIES       4 /* where somebody else was faster each time, or the page is nonsense */
+#define TRIES       4 /* attempts if another reader was faster each time, or the page is corrupt */
 
 /* One call. */
 struct reading {
@@ -40,7 +41,7 @@ static void copy_out(const struct reading *r, size_t at, uint64_t pos, uint32_t 
 	}
 }
 
-/* What the pair has, without waiting. @return 0 also where it has nothing */
+/* Read the pair without waiting. @return bytes; 0 also if the pair is empty; or a negative errno */
 static int take_head(const struct reading *r)
 {
 	struct msghdr msg = { .msg_iov = (struct iovec *)r->iov, .msg_iovlen = (size_t)r->count };
@@ -48,8 +49,8 @@ static int take_head(const struct reading *r)
 	return rc == -EAGAIN ? 0 : rc;
 }
 
-/* @return bytes; -EAGAIN: the memory has none, and what the pair has is for the kernel to give;
- * -EALREADY: a head is on its way; or another error */
+/* Read pair and memory once. @return bytes; -EAGAIN: the memory has none, and the pair is left to
+ * the kernel; -EALREADY: a head is on its way; or another error */
 static ssize_t look(const struct reading *r)
 {
 	struct path_page *page = pre_path_page(r->path);
@@ -84,14 +85,14 @@ static bool is_there(void *arg)
 	       path_reader_available(page, r->path->layout.receive.size, taken) > 0;
 }
 
-/* look() had nothing: if the call may wait, look at the pair and then at the memory for a while.
+/* look() found nothing: if the call may block, poll for a while.
  * @return as look() */
 static ssize_t look_for_long(const struct reading *r)
 {
 	struct pre_path_spin *state = &r->path->receive;
 	if (r->flags & MSG_DONTWAIT || !data_may_spin(state, r->fd))
 		return -EAGAIN;
-	/* What came before this call lies in the pair. */
+	/* Bytes that came before this call are in the pair. */
 	int head = take_head(r);
 	if (head != 0)
 		return head;
@@ -114,8 +115,9 @@ static ssize_t look_longer(const struct reading *r)
 	return n;
 }
 
-/* Bytes that the program was told of (FIONREAD) are neither in the pair nor in the memory while
- * they are forwarded: for a moment, unless the path has ended. @return as look() but for -EALREADY
+/* Read, and wait a moment for a head that is on its way. While a head is forwarded its bytes are
+ * neither in the pair nor in the memory, but FIONREAD may have told the program of them. @return as
+ * look(), except for -EALREADY
  */
 static ssize_t read_memory(const struct reading *r)
 {
@@ -143,7 +145,7 @@ static bool receive(int fd, const struct iovec *iov, int count, int flags, ssize
 		n = read_memory(&r);
 	pre_path_put(r.path);
 	if (n == -ENOTSOCK || n == -EBADF)
-		pre_path_forget(fd); /* the number was used again */
+		pre_path_forget(fd); /* the number has another file now */
 	if (n < 0 && (n == -EAGAIN || n == -ENOTSOCK || n == -EBADF))
 		return false;
 	*ret = n;
@@ -174,7 +176,7 @@ static void keep_error(int fd, int error)
 	pre_path_put(path);
 }
 
-/* Part by part, each waited for by the kernel. @return bytes or a negative errno */
+/* Receive part by part; the kernel waits for each. @return bytes or a negative errno */
 static ssize_t receive_all(int fd, struct iovec rest, int flags)
 {
 	size_t got = 0;
@@ -209,7 +211,7 @@ bool data_receive(int fd, const struct iovec *iov, int count, int flags, ssize_t
 	if (flags & ~KNOWN_FLAGS)
 		return false;
 	bool all = flags & MSG_WAITALL && !(flags & MSG_DONTWAIT);
-	/* What the kernel knows better. */
+	/* Cases that are left to the kernel. */
 	if (all && (count != 1 || iov->iov_len == 0 || flags & MSG_PEEK || has_limit(fd) ||
 		    !has_memory(fd)))
 		return false;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* A writer of the library: into the memory while nothing waits in the pair (proto/path/send.h). */
+/* A writer of the library: writes into the memory while nothing is queued in the pair
+ * (proto/path/send.h). */
 #include <limits.h>
 #include <linux/sockios.h>
 #include <poll.h>
@@ -14,15 +15,15 @@
 #include "proto/path/send.h"
 
 #define KNOWN_FLAGS (MSG_DONTWAIT | MSG_NOSIGNAL | MSG_MORE)
-/* Messages up to this size are charged as the smallest, by every kernel. */
+/* Every kernel charges messages up to this size like the smallest one. */
 #define SMALL     128
-#define LOCK_NS   1000000 /* how long another writer of the library is waited for */
+#define LOCK_NS   1000000 /* how long to wait for another writer of the library */
 #define SEGMENTS  16
-#define FILE_PART (16 * 1024) /* of a file, into the pair */
+#define FILE_PART (16 * 1024) /* part of a file that is written into the pair at once */
 
-/* What a call has to write: pieces of memory or a part of a file. */
+/* What a call writes: pieces of memory, or a part of a file. */
 struct source {
-	const struct iovec *iov; /* NULL: a file */
+	const struct iovec *iov; /* NULL: a file is the source */
 	int count;
 	int file;
 	off_t offset;
@@ -35,25 +36,26 @@ struct writing {
 	int flags;
 	struct pre_path *path;
 	struct source source;
-	bool pour;     /* what does not fit goes into the pair now */
+	bool pour;     /* write the rest into the pair */
 	size_t poured; /* since `pour` was set */
-	int error;     /* negative errno: what the kernel has said last */
+	int error;     /* last error of the kernel, negative errno */
 };
 
-/* What came of an attempt to write a part. */
+/* Result of writing a part. */
 enum outcome {
-	WRITTEN, /* and counted */
-	FULL,    /* not now */
-	OUTSIDE, /* nothing can be done with the memory: the kernel's */
+	WRITTEN, /* a part was written */
+	FULL,    /* nothing can be written now */
+	OUTSIDE, /* the memory cannot be used: leave the rest to the kernel */
 	ENDED,   /* the file has no more, or cannot be read */
 };
 
-/* The path that this thread has the lock of: a signal handler does not wait for itself. */
+/* The path whose lock this thread holds. A signal handler must not wait for the thread that it has
+ * interrupted. */
 static __thread const struct pre_path *volatile locking __attribute__((tls_model("initial-exec")));
 
 /* ---- the source */
 
-/* Pieces of memory from the next byte on. @return bytes in them, at most `len` */
+/* The pieces of memory that have the next bytes. @return how many bytes, at most `len` */
 static size_t slice(const struct source *source, size_t skip, size_t len,
 		    struct iovec ret_iov[SEGMENTS], size_t *ret_count)
 {
@@ -83,7 +85,7 @@ static ssize_t read_file(const struct source *source, size_t skip, void *buf, si
 	return n;
 }
 
-/* Copies the next `len` bytes into the ring. @return how many there were */
+/* Copy the next `len` bytes into the ring. @return how many there were */
 static uint32_t copy_in(const struct writing *w, uint64_t pos, uint32_t len)
 {
 	const struct path_ring *ring = &w->path->layout.send;
@@ -125,7 +127,8 @@ static int push(const struct writing *w, struct iovec *iov, size_t count)
 	return sys_sendmsg(w->fd, &msg, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-/* The last of `len` bytes goes alone, so that the charge is the least again when it is taken. */
+/* Write the last of `len` bytes as a message of its own, so that the charge is the least again when
+ * the daemon has taken it. */
 static int push_parted(struct writing *w, struct iovec *iov, size_t count, size_t len)
 {
 	struct iovec *last = &iov[count - 1];
@@ -166,8 +169,8 @@ static enum outcome pour(struct writing *w, size_t len)
 	return WRITTEN;
 }
 
-/* Is a single message of the least charge all that is queued? @return 1 or 0; -1: this is no pair
- * end any more, or its connection is over */
+/* Is one message of the least charge all that is queued in the pair? @return 1 or 0; -1: `fd` is no
+ * pair end any more, or its connection is over */
 static int is_idle(const struct writing *w)
 {
 	int charge = 0;
@@ -192,11 +195,11 @@ static enum outcome write_memory(struct writing *w, uint64_t at, uint32_t n, boo
 	if (!path_writer_commit(pre_path_page(w->path), at, n))
 		return OUTSIDE;
 	advance(&w->source, n);
-	/* The daemon does not look: the next byte goes with the pair and wakes it. */
+	/* The daemon does not poll: the next byte goes through the pair, to wake it. */
 	return doorbell ? pour(w, 1) : WRITTEN;
 }
 
-/* The steps of docs/data-path.md from the lock on. */
+/* The steps of docs/data-path.md with the lock held. */
 static enum outcome write_locked(struct writing *w)
 {
 	struct path_page *page = pre_path_page(w->path);
@@ -208,7 +211,7 @@ static enum outcome write_locked(struct writing *w)
 		return OUTSIDE;
 	}
 	if (small && doorbell)
-		return OUTSIDE; /* whole */
+		return OUTSIDE; /* written whole, by the kernel */
 	int idle = is_idle(w);
 	if (idle < 0)
 		return OUTSIDE;
@@ -258,7 +261,7 @@ static enum outcome write_part(struct writing *w)
 
 /* ---- waiting */
 
-/* A part of the memory is free, and nothing waits in the pair. */
+/* Is a quarter of the memory free, and nothing queued in the pair? */
 static bool has_room(void *arg)
 {
 	const struct writing *w = arg;
@@ -280,8 +283,9 @@ static int limit_ms(int fd)
 				      : (int)(limit.tv_sec * 1000 + (limit.tv_usec + 999) / 1000);
 }
 
-/* Until the daemon has taken what was poured into the pair. A signal ends that, as it ends a write
- * that has been done in part. Nothing is held meanwhile: this is a cancellation point. */
+/* Wait until the daemon has taken what was written into the pair. A signal ends the wait, as it
+ * ends a write that was done in part. No reference is held meanwhile, since this is a cancellation
+ * point. */
 static bool wait_for_pair(struct writing *w)
 {
 	struct pollfd pfd = { .fd = w->fd, .events = POLLOUT };
@@ -294,7 +298,7 @@ static bool wait_for_pair(struct writing *w)
 
 /* ---- a call */
 
-/* Something was written, and the memory is not to be used for the rest. */
+/* Something was written, but the memory cannot be used for the rest: the kernel writes it. */
 static void write_rest(struct writing *w)
 {
 	while (w->source.left > 0) {
@@ -316,8 +320,8 @@ static void write_rest(struct writing *w)
 	}
 }
 
-/* The memory is full, or the pair is not empty. First this looks for a while whether that changes.
- * Then so much is poured into the pair that it is not writable, before anybody waits for it.
+/* The memory is full, or the pair is not empty. First poll for a while whether that changes. Then
+ * fill the pair until it is not writable, before anybody waits for it.
  * @return false: the call ends here */
 static bool make_room(struct writing *w, bool pair_full)
 {
@@ -347,8 +351,8 @@ static void write_all(struct writing *w)
 	}
 }
 
-/* @return bytes; 0: nothing was written, and the kernel is to say why, or to wait; or an error that
- * it has told and will not tell again */
+/* @return bytes; 0: nothing was written, so the kernel has to report why, or to wait; or an error
+ *         that the kernel reported and does not report again */
 static ssize_t write_source(struct writing *w)
 {
 	pthread_testcancel();
@@ -387,7 +391,7 @@ bool data_send(int fd, const struct iovec *iov, int count, int flags, ssize_t *r
 	return finish(write_source(&w), saved, ret);
 }
 
-/* sendfile() takes what can be mapped: files are enough. */
+/* Only regular files are supported here; sendfile() of others is left to the kernel. */
 static bool is_file(int fd)
 {
 	struct stat st;

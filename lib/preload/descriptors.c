@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The functions that descriptors come and go with: the table of those with shared memory follows
- * (lib/smcr/path.h). What is not seen here (raw system calls, fclose() and others within the C
- * library) leaves an entry behind that is out of date, which those who find it notice.
+ * The interposed functions that make and close descriptors: they keep the table of descriptors with
+ * shared memory up to date (lib/smcr/path.h). Other ways to close (raw system calls, fclose() and
+ * others inside the C library) leave an outdated entry, which is noticed when it is used.
  */
 #include <fcntl.h>
 #include <linux/close_range.h>
@@ -83,7 +83,7 @@ EXPORT int dup3(int fd, int to, int flags)
 	return copied(fd, pre_next.dup3(fd, to, flags));
 }
 
-/* Every command has one argument at most, of the size of a pointer. */
+/* Every command of fcntl() has at most one argument, of the size of a pointer. */
 
 EXPORT int fcntl(int fd, int cmd, ...)
 {

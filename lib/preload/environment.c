@@ -33,7 +33,7 @@ struct item {
 	size_t len;
 };
 
-/** @param list  moved on behind the item. @return false: no more */
+/** @param list is moved behind the item. @return false: no more items */
 static bool next_item(const char **list, struct item *ret_item)
 {
 	const char *at = *list + strspn(*list, SEPARATORS);
@@ -91,7 +91,8 @@ bool environment_differs(const struct environment_view *view, const struct envir
 
 /* ---- a new one */
 
-/* Each variable, LD_PRELOAD and the settings again, NULL; and the text of LD_PRELOAD. */
+/* Pointers to each variable, to a new LD_PRELOAD and new settings, and NULL; and the text of
+ * LD_PRELOAD. */
 size_t environment_size(const struct environment_view *view, const struct environment_ours *ours)
 {
 	return (view->count + 1 + ENVIRONMENT_SETTINGS + 1) * sizeof(char *) +
@@ -104,7 +105,8 @@ static char *append(char *to, const char *text, size_t len)
 	return to + len;
 }
 
-/* Ours first: a library behind it then sees the calls that we pass on. @return NULL: none is left
+/* This library comes first, so that libraries behind it see the calls that it passes on. @return
+ * NULL: no library is left in the list
  */
 static char *make_preload(const struct environment_view *view, const struct environment_ours *ours,
 			  bool library, char *room)

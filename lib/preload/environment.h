@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file environment.h
- * The environment of a program that is about to be started, with the library put into LD_PRELOAD or
- * taken out of it. Pure functions on what they are given.
+ * @file environment.h Makes the environment of a program that is about to be started, with the
+ *       library put into LD_PRELOAD or taken out of it. The functions only use their arguments.
  */
 #ifndef SMCRD_LIB_PRELOAD_ENVIRONMENT_H
 #define SMCRD_LIB_PRELOAD_ENVIRONMENT_H
@@ -12,18 +11,18 @@
 
 #define ENVIRONMENT_SETTINGS 4
 
-/** What smcr-run had put into the environment. Strings are "NAME=value". */
+/** What smcr-run put into the environment. Strings have the form "NAME=value". */
 struct environment_ours {
 	const char *preload; /* "LD_PRELOAD=" and the library's path */
-	const char *library; /* the library's name without directory: any copy of it counts */
-	const char *settings[ENVIRONMENT_SETTINGS]; /* put back if absent; NULL: not set */
+	const char *library; /* file name of the library: a copy in any directory counts */
+	const char *settings[ENVIRONMENT_SETTINGS]; /* added if absent; NULL: not set */
 };
 
-/** What is in an environment. */
+/** What an environment has. */
 struct environment_view {
-	size_t count;        /* variables */
-	const char *preload; /* the last LD_PRELOAD, as the dynamic loader takes it; NULL: none */
-	bool has_library;    /* in it */
+	size_t count;        /* how many variables */
+	const char *preload; /* the last LD_PRELOAD, which the dynamic loader uses; NULL: none */
+	bool has_library;    /* the library is in that LD_PRELOAD */
 	bool has_setting[ENVIRONMENT_SETTINGS];
 };
 
@@ -34,18 +33,18 @@ void environment_view(char *const envp[], const struct environment_ours *ours,
 /** @return the value of the first variable of that name, or NULL. @param envp  NULL: empty */
 const char *environment_get(char *const envp[], const char *name);
 
-/** Must the environment be changed so that the library is in it, or is not? */
+/** Must the environment be changed to have, or not to have, the library? */
 bool environment_differs(const struct environment_view *view, const struct environment_ours *ours,
 			 bool library);
 
-/** How many bytes environment_make() needs at most. */
+/** The most bytes that environment_make() needs. */
 size_t environment_size(const struct environment_view *view, const struct environment_ours *ours);
 
 /**
- * Make the changed environment: other variables and their order as they are, other libraries in
- * LD_PRELOAD behind ours.
- * @param room  as much as environment_size() said, aligned for pointers; it holds pointers into
- *              `envp` and `ours` afterwards
+ * Make the changed environment. Other variables keep their order; other libraries of LD_PRELOAD
+ * come behind this one.
+ * @param room  environment_size() bytes, aligned for pointers; has pointers into `envp` and `ours`
+ *              afterwards
  * @return the environment, in `room`
  */
 char **environment_make(char *const envp[], const struct environment_view *view,

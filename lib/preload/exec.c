@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The interposed functions that start programs: the whole list of them. The C library's own calls
- * of these (in system(), popen() and wordexp()) do not come by here.
+ * All interposed functions that start programs. Calls inside the C library (in system(), popen()
+ * and wordexp()) are not interposed.
  *
- * Each keeps the C library's contract: errors, errno, async-signal safety, and that of execvp() and
- * the like to search PATH of the environment that the program has, not of the one that it gives.
+ * Each keeps the contract of the C library's function: errors, errno, async-signal safety; and
+ * execvp() and its like search PATH of the program's own environment, not of the new one.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -23,7 +23,7 @@
 
 #define EXPORT __attribute__((visibility("default")))
 
-/* ---- the functions behind them */
+/* ---- the next functions */
 
 typedef int spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
 		  const posix_spawnattr_t *attributes, char *const argv[], char *const envp[]);
@@ -79,7 +79,7 @@ static int no_adddup2(posix_spawn_file_actions_t *actions, int fd, int new_fd)
 	return ENOSYS;
 }
 
-/* A data pointer that holds a function's address, as POSIX asks of dlsym(). */
+/* POSIX requires that a data pointer can hold a function's address, for dlsym(). */
 static void find(const char *name, void *function, size_t size)
 {
 	void *symbol = dlsym(RTLD_NEXT, name);
@@ -87,7 +87,8 @@ static void find(const char *name, void *function, size_t size)
 		memcpy(function, &symbol, size);
 }
 
-/* Early: dlsym() is not for children of fork(). Several threads find the same. */
+/* Call it early: dlsym() must not be called in children of fork(). Several threads may run this;
+ * they find the same. */
 __attribute__((constructor)) static void find_next(void)
 {
 	if (next.execve)
@@ -200,11 +201,11 @@ static size_t count_arguments(va_list *list)
 static void take_arguments(char *argv[], const char *first, va_list *list, size_t count)
 {
 	argv[0] = (char *)(uintptr_t)first;
-	for (size_t i = 1; i <= count; i++) /* and the NULL at the end */
+	for (size_t i = 1; i <= count; i++) /* with the NULL at the end */
 		argv[i] = va_arg(*list, char *);
 }
 
-/* Room on the stack as the arguments in the call have taken it. The list is behind the NULL then.
+/* Put the arguments of the call into an array on the stack. Afterwards the list is behind the NULL.
  */
 #define ARGUMENTS(argv, first, list)                                                               \
 	do {                                                                                       \

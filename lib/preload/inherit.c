@@ -9,10 +9,11 @@
 #include "lib/smcr/pair.h"
 #include "lib/smcr/sys.h"
 
-#define LOWEST      1024 /* looked at one by one where /proc does not tell which are open */
+#define LOWEST      1024 /* if /proc is not there, numbers below this are tried one by one */
 #define DUP_NUMBERS 4096
 
-/* A bit for each descriptor number; above that every listener counts. */
+/* A bit for each descriptor number that was a source of adddup2. For higher numbers there is one
+ * flag. */
 static _Atomic uint64_t dups[DUP_NUMBERS / 64];
 static _Atomic bool high_dups;
 
@@ -35,7 +36,7 @@ static bool may_be_dup(int fd)
 
 /* ---- the descriptors of this process */
 
-/* @return false: enough seen */
+/* @return false: stop the walk */
 typedef bool look_at(int fd, void *arg);
 
 static void walk_numbers(look_at *look, void *arg)
@@ -45,7 +46,7 @@ static void walk_numbers(look_at *look, void *arg)
 			return;
 }
 
-/* As getdents64(2) describes it; the C library's struct has other padding. */
+/* The record of getdents64(2); the C library's struct has other padding. */
 struct entry {
 	uint64_t inode;
 	int64_t offset;
@@ -66,8 +67,9 @@ static int number_of(const char *name)
 	return fd;
 }
 
-/* A thread may have descriptors of its own, so not /proc/self. Numbers that come and go meanwhile
- * are another thread's affair, as with exec itself. */
+/* Call `look` for all open descriptors. /proc/thread-self is used because a thread may have its own
+ * descriptor table. Descriptors that other threads open or close meanwhile may be missed, as with
+ * exec itself. */
 static void walk(look_at *look, void *arg)
 {
 	_Alignas(struct entry) char buf[1024];
@@ -129,7 +131,7 @@ static bool bar_one(int fd, void *arg)
 	int flags = sys_fcntl(fd, F_GETFD, 0);
 	if (flags < 0 || ((flags & FD_CLOEXEC) && !(search->with_dups && may_be_dup(fd))))
 		return true;
-	/* One that was barred before stays so, whatever becomes of this program. */
+	/* A listener that was barred before stays barred, so it is not counted here. */
 	if (pre_bar(fd) < 0)
 		return true;
 	barred->count++;

@@ -125,7 +125,7 @@ EXPORT int shutdown(int fd, int how)
 	return finish(rc, saved);
 }
 
-/* What is in the memory can be read as well. */
+/* FIONREAD: bytes in shared memory can be read too. */
 static int count_readable(int fd, int *count)
 {
 	int rc = pre_next.ioctl(fd, FIONREAD, count);
@@ -134,7 +134,7 @@ static int count_readable(int fd, int *count)
 	return rc;
 }
 
-/* Every request has one argument at most, of the size of a pointer. */
+/* Every request of ioctl() has at most one argument, of the size of a pointer. */
 EXPORT int ioctl(int fd, unsigned long request, ...)
 {
 	int saved = errno;

@@ -17,8 +17,7 @@
 
 #define FOR_EVER INT64_MAX
 
-/* When the program's patience ends (SO_RCVTIMEO), milliseconds; now, where the call may not wait.
- */
+/* When the call ends by SO_RCVTIMEO, in milliseconds; at once if it may not block. */
 static int64_t deadline_of(int fd, int flags)
 {
 	struct timeval limit = { 0 };
@@ -39,8 +38,8 @@ static int milliseconds_to(int64_t deadline)
 	return left < 0 ? 0 : left > INT_MAX ? INT_MAX : (int)left;
 }
 
-/* Wait for the next part. @return false: the call ends with what it has, by a reset, a signal, the
- * deadline or an urgent byte, as a call of TCP does */
+/* Wait for the next part. @return false: the call ends with the bytes it has, because of a reset, a
+ * signal, the deadline or an urgent byte, as with TCP */
 static bool comes_more(int fd, int64_t deadline)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
