@@ -256,6 +256,12 @@ citations() {
 	judge citations
 }
 
+# Is there everything that comments and documents refer to?
+references() {
+	run references scripts/references.py
+	judge references
+}
+
 # conformance [OPTION..]: of conformance.py
 conformance() {
 	run conformance scripts/conformance.py --check "$@"
@@ -289,6 +295,7 @@ if [ -n "$quick" ]; then
 	simulator build/bin/smcr-sim sim 20
 	wait
 	citations
+	references
 	conformance --text
 	finish
 fi
@@ -313,5 +320,6 @@ if wait "$build_san"; then
 fi
 wait
 citations
+references
 conformance
 finish

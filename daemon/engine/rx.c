@@ -8,7 +8,8 @@
 #include "daemon/engine/data.h"
 #include "daemon/engine/probes.h"
 
-/* A private value (section 4.2); the same letters as elsewhere. */
+/* RFC 7609 4.2 leaves the value to the owner of the RMB; this is the eye catcher of CLC
+ * messages. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 
 /* RMB-3, before the element is announced: zeros as far as it may have other bytes (A62). */

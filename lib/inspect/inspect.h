@@ -25,11 +25,10 @@ enum inspect_verdict {
 	INSPECT_PRIVILEGED, /* setuid, setgid, file capabilities, or started with effective ids that
 			       are not the real ones: the loader ignores LD_PRELOAD */
 	INSPECT_WRONG_CLASS,  /* other ELF class or machine than the library's */
-	INSPECT_OTHER_LOADER, /* loader of another C library, with which the program may not start
-				 with our library */
+	INSPECT_OTHER_LOADER, /* loader of another C library: with ours the program may not start */
 	INSPECT_GO,           /* Go programs make system calls without the C library */
-	INSPECT_UNKNOWN, /* neither ELF file nor script, or unreadable: the kernel will tell; or it
-			    loads programs itself, as the dynamic loader and valgrind do */
+	INSPECT_UNKNOWN, /* neither ELF nor script, unreadable, or itself a loader (ld.so, valgrind)
+			  */
 };
 
 /** Properties of this program or library, with which others are compared. */

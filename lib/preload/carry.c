@@ -114,8 +114,7 @@ struct judgement {
 	bool able;
 	bool harmful; /* the library must not be in LD_PRELOAD */
 	const char *text;
-	char interpreter[INSPECT_LINE]; /* the interpreter that `text` is about; empty: `text` is
-					   about the program */
+	char interpreter[INSPECT_LINE]; /* what `text` is about; empty: the program itself */
 };
 
 /* A separate function, so that its large buffer is off the stack when exec() is called. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Abnormal termination (RFC 7609 4.8.2, 4.8.3): each row of the table in section 21 of the
- * requirements, from every state it names; loss of links; RMB-9. */
+/* Abnormal termination (RFC 7609 4.8.2, 4.8.3): each event of requirements.tsv's group ABORT, in
+ * every state in which it can come; loss of links; RMB-9. */
 #include "tests/lib/connfix.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Normal termination (RFC 7609 4.8.1): each row of the table in section 20 of the requirements is a
- * test, named state_event. The peer is scripted; D, C and A are what the engine posts. */
+/* Normal termination (RFC 7609 4.8.1; requirements.tsv, group CLOSE): a test for each event in each
+ * state, named state_event. The peer is scripted; D, C and A are the flags that the engine
+ * posts. */
 #include "tests/lib/connfix.h"
 
 #include "tests/lib/proves.h"

@@ -1,0 +1,165 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Is there everything that comments and documents refer to?
+
+usage: references.py            check, as TAP
+
+Reads the files of the tree that git knows. Looked up are links of Markdown and the headings that they
+name; files, by path or by name alone, in comments and documents; readings (A33), decisions of
+docs/design.md, and manual pages of the project. A numbered section has to be one of a named standard: a
+"section 4.2" alone is of a document that the reader does not have. Requirements (CDC-12) are the
+business of citations.py.
+"""
+import os
+import re
+import subprocess
+import sys
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..")
+PROSE = (".md", ".tsv", ".list", ".mutants", ".conf", ".py", ".sh", ".bash", ".bats", ".pml")
+SOURCES = (".c", ".h")
+STAND_FOR_ANY = {"name.c", "file.bats", "test_x.c"}
+
+TOKEN = re.compile(r'"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'|/\*.*?\*/|//[^\n]*', re.S)
+FENCE = re.compile(r"^```.*?^```", re.M | re.S)
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+HEADING = re.compile(r"^#+ +(.*)$", re.M)
+FILE = re.compile(r"(?<![\w./<>$*{}-])((?:[\w.-]+/)*[\w-]+\.(?:md|c|h|py|bats|bash|pml|tsv|mutants))(?![\w*/{])")
+READING = re.compile(r"\breadings? (A\d+)|\[(A\d+)\]|\((A\d+)\)")
+DECISION = re.compile(r"\b[Dd]ecision (\d+)")
+SECTION = re.compile(r"\b[Ss]ections? (?:\d[\d./]*|[A-C]\.\d[\d.]*)")
+BEFORE_SECTION = re.compile(r"(RFC \d+|IBA),?[\s*]+$")
+AFTER_SECTION = re.compile(r"[\s*]+of (the |an |its )?(RFC|IBA|page|manual)")
+PAGE = re.compile(r"\b(smcr[a-z_.-]*|libsmcr|org\.smcrd\.Manager1)\(([1-8])\)")
+
+
+def read(path):
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def git_files():
+    done = subprocess.run(["git", "-C", ROOT, "ls-files"], check=True, capture_output=True, text=True)
+    return [path for path in done.stdout.splitlines() if os.path.isfile(os.path.join(ROOT, path))]
+
+
+def blank(text):
+    return re.sub(r"[^\n]", " ", text)
+
+
+def comments(text):
+    """The comments of C in their lines, with everything else blank."""
+    kept, at = [], 0
+    for match in TOKEN.finditer(text):
+        word = match.group()
+        kept += [blank(text[at : match.start()]), word if word[:2] in ("/*", "//") else blank(word)]
+        at = match.end()
+    return "".join(kept)
+
+
+def anchor(heading):
+    """The fragment by which a heading is linked to."""
+    return re.sub(r"[^\w\- ]", "", heading).strip().lower().replace(" ", "-")
+
+
+class Tree:
+    """What can be referred to."""
+
+    def __init__(self):
+        self.files = git_files()
+        self.paths = set(self.files)
+        self.names = {os.path.basename(path) for path in self.files}
+        self.folders = {path.split("/")[0] for path in self.files}
+        self.readings = set(re.findall(r"^\| (A\d+) ", read("docs/rfc7609-readings.md"), re.M))
+        self.decisions = set(re.findall(r"^## (\d+)\.", read("docs/design.md"), re.M))
+
+    def has_file(self, name, near):
+        beside = os.path.normpath(os.path.join(os.path.dirname(near), name))
+        if os.path.basename(name).lower() in STAND_FOR_ANY or beside in self.paths:
+            return True
+        if "/" not in name:
+            return name in self.names
+        return any(path == name or path.endswith("/" + name) for path in self.files)
+
+    def is_system_header(self, name):
+        return name.endswith(".h") and name.split("/")[0] not in self.folders
+
+
+def broken_links(tree, path, text):
+    for match in LINK.finditer(FENCE.sub(lambda fence: blank(fence.group()), text)):
+        target, _, fragment = match.group(1).partition("#")
+        if not path.endswith(".md") or ":" in target:
+            continue
+        full = os.path.normpath(os.path.join(os.path.dirname(path), target)) if target else path
+        if not os.path.exists(os.path.join(ROOT, full)):
+            yield match, f"there is no {full}"
+        elif fragment and fragment not in {anchor(heading) for heading in HEADING.findall(read(full))}:
+            yield match, f"{full} has no heading #{fragment}"
+
+
+def missing_files(tree, path, text):
+    for match in FILE.finditer(text):
+        name = match.group(1)
+        made = name.startswith("build/")
+        if path.endswith(SOURCES + (".md",)) and not (
+            made or tree.has_file(name, path) or tree.is_system_header(name)
+        ):
+            yield match, f"there is no {name}"
+
+
+def unknown_numbers(tree, path, text):
+    for match in READING.finditer(text):
+        name = next(filter(None, match.groups()))
+        if name not in tree.readings:
+            yield match, f"docs/rfc7609-readings.md has no {name}"
+    for match in DECISION.finditer(text):
+        if match.group(1) not in tree.decisions:
+            yield match, f"docs/design.md has no decision {match.group(1)}"
+
+
+def lone_sections(tree, path, text):
+    for match in SECTION.finditer(text):
+        before = text[max(0, match.start() - 40) : match.start()]
+        if not BEFORE_SECTION.search(before) and not AFTER_SECTION.match(text, match.end()):
+            yield match, f"{match.group()} of which standard?"
+
+
+def missing_pages(tree, path, text):
+    for match in PAGE.finditer(text):
+        if f"man/{match.group(1)}.{match.group(2)}" not in tree.paths:
+            yield match, f"there is no manual page {match.group()}"
+
+
+CHECKS = (
+    ("links of documents lead somewhere", broken_links),
+    ("files that are named exist", missing_files),
+    ("readings and decisions that are named exist", unknown_numbers),
+    ("sections say of which standard", lone_sections),
+    ("manual pages that are named exist", missing_pages),
+)
+
+
+def main():
+    tree = Tree()
+    texts = []
+    for path in tree.files:
+        if path.endswith(SOURCES):
+            texts.append((path, comments(read(path))))
+        elif path.endswith(PROSE) or path.startswith("man/") or os.path.basename(path) == "Makefile":
+            texts.append((path, read(path)))
+    right = True
+    print(f"1..{len(CHECKS)}")
+    for number, (what, check) in enumerate(CHECKS, 1):
+        wrong = []
+        for path, text in texts:
+            for match, why in check(tree, path, text):
+                wrong.append(f"{path}:{text.count(chr(10), 0, match.start()) + 1}: {why}")
+        print(f"{'not ok' if wrong else 'ok'} {number} - {what}")
+        for line in wrong:
+            print(f"# {line}")
+        right = right and not wrong
+    return 0 if right else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
