@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file inspect.h Can the preload library work in a program? Finds the program as execvp(3) does,
- *       and reads the file that the kernel will run; for a script that is its interpreter.
+ * @file inspect.h
+ * Can the preload library work in a program? Finds the program as execvp(3) does, and reads the
+ * file that the kernel will run; for a script that is its interpreter.
  *
  * smcr-run asks before it starts a program, and the preload library before its program becomes
  * another one, perhaps in a child of fork(). So all functions are async-signal-safe (they make

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file call.h The beginning and end of each function of libsmcr: the library must be initialized,
- *       and errno must not change. In between, functions of the core (lib/smcr) do the work.
+ * @file call.h
+ * The beginning and end of each function of libsmcr: the library must be initialized, and errno
+ * must not change. In between, functions of the core (lib/smcr) do the work.
  */
 #ifndef SMCRD_LIB_LIBSMCR_CALL_H
 #define SMCRD_LIB_LIBSMCR_CALL_H

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file carry.h Loads the library into programs that this program becomes (exec) or starts
- *       (posix_spawn), also if it has cleared or replaced its environment. A program that accepts
- *       from a claimed listener must speak CLC, and a user of smcr-run wants SMC-R for the programs
- *       that the program starts, too.
+ * @file carry.h
+ * Loads the library into programs that this program becomes (exec) or starts (posix_spawn), also if
+ * it has cleared or replaced its environment. A program that accepts from a claimed listener must
+ * speak CLC, and a user of smcr-run wants SMC-R for the programs that the program starts, too.
  *
  * Three things are decided for each program. Is the library put into LD_PRELOAD, taken out of it,
  * or left alone (CARRY_ENV)? Can the program use SMC-R, and if not, may it be started (smcr-run

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file data.h Moves bytes between a program and the memory that it shares with smcrd: the steps of
- *       a reader and a writer of docs/data-path.md.
+ * @file data.h
+ * Moves bytes between a program and the memory that it shares with smcrd: the steps of a reader and
+ * a writer of docs/data-path.md.
  *
  * The functions return false if the call has to be made without the memory: this descriptor has
  * none, the call asks for something that only the kernel can do, or the kernel has to wait.

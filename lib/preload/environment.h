@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file environment.h Makes the environment of a program that is about to be started, with the
- *       library put into LD_PRELOAD or taken out of it. The functions only use their arguments.
+ * @file environment.h
+ * Makes the environment of a program that is about to be started, with the library put into
+ * LD_PRELOAD or taken out of it. The functions only use their arguments.
  */
 #ifndef SMCRD_LIB_PRELOAD_ENVIRONMENT_H
 #define SMCRD_LIB_PRELOAD_ENVIRONMENT_H

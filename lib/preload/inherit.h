@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file inherit.h Bars the listeners that a program without CLC inherits (lib/smcr/bar.h): such a
- *       program may accept their connections, so their clients must not be promised SMC-R. The bar
- *       also holds for other programs that accept from the same listener, since the kernel does not
- *       tell which one will.
+ * @file inherit.h
+ * Bars the listeners that a program without CLC inherits (lib/smcr/bar.h): such a program may
+ * accept their connections, so their clients must not be promised SMC-R. The bar also holds for
+ * other programs that accept from the same listener, since the kernel does not tell which one will.
  *
  * Async-signal-safe, and safe in children of fork() and vfork().
  */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file wait_all.h MSG_WAITALL on a pair end without shared memory. If a reset ends such a call
- *       early, a Unix socket forgets the reset, and the next call gets end of file. With TCP the
- *       next call gets the reset.
+ * @file wait_all.h
+ * MSG_WAITALL on a pair end without shared memory. If a reset ends such a call early, a Unix socket
+ * forgets the reset, and the next call gets end of file. With TCP the next call gets the reset.
  */
 #ifndef SMCRD_LIB_PRELOAD_WAIT_ALL_H
 #define SMCRD_LIB_PRELOAD_WAIT_ALL_H

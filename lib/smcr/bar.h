@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file bar.h Bars listeners from which a program that does not speak CLC may accept: no process
- *       can claim them again, also after a restart of smcrd.
+ * @file bar.h
+ * Bars listeners from which a program that does not speak CLC may accept: no process can claim them
+ * again, also after a restart of smcrd.
  *
  * smcrd's BPF programs know of the bar as long as smcrd runs (IPC_SO_BAR). The listener itself
  * carries a mark for as long as it exists: IP_MULTICAST_ALL (for IPv6 IPV6_MULTICAST_ALL) is off.

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file calls.h What the interposed functions do. They take the arguments of their namesakes, some
- *       also a policy, and return a non-negative result or a negative errno. Async-signal-safe and
- *       thread safe.
+ * @file calls.h
+ * What the interposed functions do. They take the arguments of their namesakes, some also a policy,
+ * and return a non-negative result or a negative errno. Async-signal-safe and thread safe.
  */
 #ifndef SMCRD_LIB_SMCR_CALLS_H
 #define SMCRD_LIB_SMCR_CALLS_H

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file claim.h Claims TCP sockets for the SMC-R option, and asks what the handshake agreed upon.
- *       Uses private socket options that smcrd's BPF programs handle (proto/ipc/ipc.h).
+ * @file claim.h
+ * Claims TCP sockets for the SMC-R option, and asks what the handshake agreed upon. Uses private
+ * socket options that smcrd's BPF programs handle (proto/ipc/ipc.h).
  */
 #ifndef SMCRD_LIB_SMCR_CLAIM_H
 #define SMCRD_LIB_SMCR_CLAIM_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file fit.h TCP sockets that could be claimed, but whose connections must stay on TCP.
+ * @file fit.h
+ * TCP sockets that could be claimed, but whose connections must stay on TCP.
  *
  * Asking the kernel at each connection would cost more than the rest of a fallback. So the preload
  * library asks before the handshake only if it has seen the program set such an option on any

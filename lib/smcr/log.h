@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file log.h What smcr-run -v shows: for each connection a line on standard error that says what
- *       became of it. Nothing is written without -v, nor if the program has replaced its standard
- *       error.
+ * @file log.h
+ * What smcr-run -v shows: for each connection a line on standard error that says what became of it.
+ * Nothing is written without -v, nor if the program has replaced its standard error.
  */
 #ifndef SMCRD_LIB_SMCR_LOG_H
 #define SMCRD_LIB_SMCR_LOG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file next.h The functions behind the interposed ones (those of the C library, or of another
- *       preloaded library), and the settings that smcr-run puts into the environment. Both are
- *       found out once.
+ * @file next.h
+ * The functions behind the interposed ones (those of the C library, or of another preloaded
+ * library), and the settings that smcr-run puts into the environment. Both are found out once.
  */
 #ifndef SMCRD_LIB_SMCR_NEXT_H
 #define SMCRD_LIB_SMCR_NEXT_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file pair.h What kind of descriptor is this: a TCP socket, a pair end of smcrd, or neither?
+ * @file pair.h
+ * What kind of descriptor is this: a TCP socket, a pair end of smcrd, or neither?
  *
  * The kernel is asked each time, so the answers are right after dup, fork, exec and descriptor
  * passing (GEN-9): the connection ends when the last copy of its end is closed.

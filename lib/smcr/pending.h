@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file pending.h Remembers pair ends that this process got for a connect() in progress. If an
- *       entry is lost (by exec, or a full table), the TCP socket cannot be put back after a
- *       fallback, and the daemon relays. Nothing else depends on it.
+ * @file pending.h
+ * Remembers pair ends that this process got for a connect() in progress. If an entry is lost (by
+ * exec, or a full table), the TCP socket cannot be put back after a fallback, and the daemon
+ * relays. Nothing else depends on it.
  *
  * No locks and no allocation; usable in signal handlers.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file policy.h Whether a call wants SMC-R. The preload library uses one policy for all calls of a
- *       program; a program with libsmcr chooses for each call.
+ * @file policy.h
+ * Whether a call wants SMC-R. The preload library uses one policy for all calls of a program; a
+ * program with libsmcr chooses for each call.
  */
 #ifndef SMCRD_LIB_SMCR_POLICY_H
 #define SMCRD_LIB_SMCR_POLICY_H

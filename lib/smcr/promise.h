@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file promise.h Was SMC-R promised to the peer of an accepted connection? If so, the connection
- *       must be served, declined or reset, since the program must not see the peer's CLC Proposal.
+ * @file promise.h
+ * Was SMC-R promised to the peer of an accepted connection? If so, the connection must be served,
+ * declined or reset, since the program must not see the peer's CLC Proposal.
  *
  * While the daemon that saw the handshake runs, IPC_SO_NEGOTIATED tells. Afterwards the socket
  * itself shows the promise: by the mark that the daemon's BPF programs set (IPC_PROMISE_MARK). If

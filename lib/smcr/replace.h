@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file replace.h Puts one file in the place of another so that the program does not notice: keeps
- *       descriptor numbers, descriptor and status flags, signal owner, socket options that act on
- *       the program's end, and epoll registrations.
+ * @file replace.h
+ * Puts one file in the place of another so that the program does not notice: keeps descriptor
+ * numbers, descriptor and status flags, signal owner, socket options that act on the program's end,
+ * and epoll registrations.
  */
 #ifndef SMCRD_LIB_SMCR_REPLACE_H
 #define SMCRD_LIB_SMCR_REPLACE_H

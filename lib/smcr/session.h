@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file session.h Requests to the daemon. Each function opens a session, makes one request and
- *       closes the session, so no descriptor of the library stays open in the program.
+ * @file session.h
+ * Requests to the daemon. Each function opens a session, makes one request and closes the session,
+ * so no descriptor of the library stays open in the program.
  *
  * Every wait has a limit. Signals do not end it unless said so, because half a hand-over cannot be
  * undone. A hand-over stops waiting if smcrd stands still.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file status.h Asks for the state of the connection behind a pair end. The TCP socket may come
- *       back with the answer.
+ * @file status.h
+ * Asks for the state of the connection behind a pair end. The TCP socket may come back with the
+ * answer.
  */
 #ifndef SMCRD_LIB_SMCR_STATUS_H
 #define SMCRD_LIB_SMCR_STATUS_H

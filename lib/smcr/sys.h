@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file sys.h System calls of the library, made directly. So they are async-signal-safe; they are
- *       no cancellation points (a thread must not end in the middle of a hand-over); and other
- *       preloaded libraries do not see them. Each returns a negative errno on failure.
+ * @file sys.h
+ * System calls of the library, made directly. So they are async-signal-safe; they are no
+ * cancellation points (a thread must not end in the middle of a hand-over); and other preloaded
+ * libraries do not see them. Each returns a negative errno on failure.
  *
  * errno may change; the interposed functions restore it before they return.
  */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file watch.h Remembers which epoll instances watch a socket that may still be replaced, and for
- *       which events. When the socket is replaced, its registrations are moved to the new file; the
- *       kernel cannot list them.
+ * @file watch.h
+ * Remembers which epoll instances watch a socket that may still be replaced, and for which events.
+ * When the socket is replaced, its registrations are moved to the new file; the kernel cannot list
+ * them.
  *
  * A table of fixed size without locks and allocation: usable in signal handlers, and not harmed by
  * a fork at any moment. An entry whose registration is gone has no effect. If two threads change

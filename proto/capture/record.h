@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file record.h Records in the ring of a capture (ring.h). Each begins with its type. A link is
- *       described before the first message on it, and again when smcrd no longer knows that it has
- *       described the link.
+ * @file record.h
+ * Records in the ring of a capture (ring.h). Each begins with its type. A link is described before
+ * the first message on it, and again when smcrd no longer knows that it has described the link.
  */
 #ifndef SMCRD_PROTO_CAPTURE_RECORD_H
 #define SMCRD_PROTO_CAPTURE_RECORD_H

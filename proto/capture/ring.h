@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file ring.h Memory through which smcrd passes what a capture sees to smcrctl: a control page,
- *       and a ring of records behind it. smcrd writes and never waits. A record that does not fit
- *       is lost and counted. The reader looks for records when it likes.
+ * @file ring.h
+ * Memory through which smcrd passes what a capture sees to smcrctl: a control page, and a ring of
+ * records behind it. smcrd writes and never waits. A record that does not fit is lost and counted.
+ * The reader looks for records when it likes.
  *
  * The reader makes the memory, a memfd whose size is sealed. smcrd uses one word of it, `taken`,
  * and checks it. A reader that writes a wrong value there loses records.

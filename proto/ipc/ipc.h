@@ -4,10 +4,10 @@
  * The messages on smcrd's Unix stream socket, shared by programs (the preload library) and tools.
  *
  * A frame is an 8-byte header and a payload:
- * @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
- *      Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS, at most one in a
- *      send, and belong to the last frame of the send. Message numbers are never reused; a message
- *      with another meaning gets another number.
+ *   @0:2 magic "SM"; @2:1 frame format = 1; @3:1 type; @4:4 payload length, big-endian; payload
+ * Numbers in payloads are big-endian too. Descriptors travel as SCM_RIGHTS, at most one in a send,
+ * and belong to the last frame of the send. Message numbers are never reused; a message with
+ * another meaning gets another number.
  *
  * A session starts with HELLO from the client (the versions that it speaks) and HELLO from the
  * daemon (the version chosen) or ERROR and close. A client may send its first request right behind

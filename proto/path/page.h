@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file page.h The memory of one connection that smcrd and a program's process share: its parts,
- *       and the control page at its beginning. docs/data-path.md has the protocol and its
- *       invariants; receive.h and send.h have its steps.
+ * @file page.h
+ * The memory of one connection that smcrd and a program's process share: its parts, and the control
+ * page at its beginning. docs/data-path.md has the protocol and its invariants; receive.h and
+ * send.h have its steps.
  *
  * Control words are atomic and sequentially consistent, since the protocol was explored under the
  * assumption that everybody sees them change in one order. Words of different writers lie 128 bytes

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file receive.h The steps of receiving (docs/data-path.md). Bytes that are queued in the pair are
- *       the head of the stream; bytes in the memory from `taken` on are the rest.
- *       tests/model/receive.pml has the same steps.
+ * @file receive.h
+ * The steps of receiving (docs/data-path.md). Bytes that are queued in the pair are the head of the
+ * stream; bytes in the memory from `taken` on are the rest. tests/model/receive.pml has the same
+ * steps.
  *
  * There are no system calls here: the caller makes them between the steps. Functions of the reader
  * may be called by any number of threads and processes, and in signal handlers. Functions of the

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
- * @file send.h The steps of sending (docs/data-path.md). Bytes in the memory before `committed` are
- *       the head of what the program wrote; bytes that are queued in the pair are its tail.
- *       tests/model/send.pml has the same steps.
+ * @file send.h
+ * The steps of sending (docs/data-path.md). Bytes in the memory before `committed` are the head of
+ * what the program wrote; bytes that are queued in the pair are its tail. tests/model/send.pml has
+ * the same steps.
  *
  * There are no system calls here, and callers follow the same rules as in receive.h. The order of a
  * writer's steps is part of the protocol: lock, polled, revoked, asking the kernel whether
