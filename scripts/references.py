@@ -7,7 +7,7 @@ usage: references.py            check, as TAP
 Reads the files of the tree that git knows. Looked up are links of Markdown and the headings that they
 name; files, by path or by name alone, in comments and documents; readings (A33), decisions of
 docs/design.md, and manual pages of the project. A numbered section has to be one of a named standard: a
-"section 4.2" alone is of a document that the reader does not have. Requirements (CDC-12) are the
+section number alone is of a document that the reader does not have. Requirements (CDC-12) are the
 business of citations.py.
 """
 import os

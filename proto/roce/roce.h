@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file roce.h
- * RoCEv2 packets of the reliable-connected service as they lie in a UDP datagram: BTH, RETH, AETH,
- * payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and Annex
- * A17).
+ * RoCEv2 packets of the reliable-connected service, as the payload of a UDP datagram: BTH, RETH,
+ * AETH, payload, padding, ICRC (InfiniBand Architecture Specification Volume 1, chapter 9, and
+ * Annex A17).
  *
- * What smcrd speaks is SEND, RDMA WRITE, ACKNOWLEDGE and congestion notifications; other requests
- * are told apart from nonsense so that they can be answered with "invalid request".
+ * smcrd uses SEND, RDMA WRITE, ACKNOWLEDGE and congestion notifications. Other valid requests are
+ * recognised, so that they can be answered with "invalid request".
  *
- * Pure: no allocation, no I/O, no clock, no globals, no log; every function is thread safe.
- * Numbers in structures are in host byte order.
+ * The functions only compute and are thread safe. Numbers in structures are in host byte order.
  */
 #ifndef SMCRD_PROTO_ROCE_ROCE_H
 #define SMCRD_PROTO_ROCE_ROCE_H
@@ -31,14 +30,15 @@
 #define ROCE_MAX_PAYLOAD  4096
 #define ROCE_MIN_LEN      (ROCE_BTH_LEN + ROCE_ICRC_LEN)
 #define ROCE_MAX_LEN      (ROCE_MAX_HEADER + ROCE_MAX_PAYLOAD + ROCE_ICRC_LEN)
-/** IPv4 and UDP headers and the largest RoCE header and trailer around a payload. */
+/** Bytes around a payload: IPv4 and UDP headers, and the largest RoCE header and trailer. */
 #define ROCE_IPV4_OVERHEAD (20 + 8 + ROCE_MAX_HEADER + ROCE_ICRC_LEN)
 
 #define ROCE_PKEY_DEFAULT 0xFFFF
 #define ROCE_QPN_MASK     0xFFFFFFu
 #define ROCE_PSN_MASK     0xFFFFFFu
 
-/** Opcodes of the reliable-connected service that are understood, and that of RoCEv2's own packet.
+/** Supported opcodes of the reliable-connected service, and that of RoCEv2's congestion
+ * notification.
  */
 enum roce_opcode {
 	ROCE_SEND_FIRST = 0x00,
@@ -50,7 +50,7 @@ enum roce_opcode {
 	ROCE_WRITE_LAST = 0x08,
 	ROCE_WRITE_ONLY = 0x0A,
 	ROCE_ACKNOWLEDGE = 0x11,
-	ROCE_CONGESTION = 0x81, /* CNP: the network marked packets of the QP that it is sent to */
+	ROCE_CONGESTION = 0x81, /* CNP: the network has marked packets of the receiver's QP */
 };
 
 /** Base transport header. */
@@ -70,10 +70,10 @@ struct roce_bth {
 struct roce_reth {
 	uint64_t va;
 	uint32_t rkey;
-	uint32_t length; /* of the whole message */
+	uint32_t length; /* length of the whole message */
 };
 
-/** What an AETH says (top bits of its syndrome). */
+/** Kind of an AETH (top bits of its syndrome). */
 enum roce_ack_kind {
 	ROCE_ACK = 0,
 	ROCE_RNR_NAK = 1,
@@ -88,7 +88,7 @@ enum roce_nak_code {
 	ROCE_NAK_REMOTE_OPERATIONAL = 3,
 };
 
-/** In ACKs: the responder gives no end-to-end credits. */
+/** Credit code of an ACK whose responder gives no end-to-end credits. */
 #define ROCE_CREDITS_UNLIMITED 31
 
 /** ACK extended transport header. */
@@ -98,8 +98,8 @@ struct roce_aeth {
 	uint32_t msn;  /* 24 bits: messages completed by the responder */
 };
 
-/** A decoded packet; `payload` points into the decoded buffer. Headers that the opcode has not are
- *  left as they were. */
+/** A decoded packet; `payload` points into the decoded buffer. Headers that the opcode does not
+ * have are not filled in. */
 struct roce_packet {
 	struct roce_bth bth;
 	struct roce_reth reth; /* WRITE FIRST and ONLY */

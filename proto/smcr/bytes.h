@@ -3,9 +3,9 @@
  * @file bytes.h
  * Big-endian fields of packed, unaligned messages.
  *
- * A reader or writer is a bounded cursor with a sticky failure flag: a step that does not fit moves
- * nothing, reads as zero and marks the cursor, so that a codec can be written field by field as the
- * layout stands in the specification and check once at the end.
+ * A reader or writer is a bounded cursor with a failure flag. A step that does not fit moves
+ * nothing, reads as zero, and sets the flag, which stays set. So a codec reads or writes field by
+ * field, as the specification lists them, and checks once at the end.
  */
 #ifndef SMCRD_PROTO_SMCR_BYTES_H
 #define SMCRD_PROTO_SMCR_BYTES_H
@@ -37,7 +37,7 @@ static inline struct bytes_writer bytes_writer(void *buf, size_t len)
 	return (struct bytes_writer){ .at = buf, .left = len };
 }
 
-/** The next `len` bytes, or NULL if there are not that many. */
+/** The next `len` bytes; NULL: fewer are left. */
 static inline const uint8_t *read_span(struct bytes_reader *r, size_t len)
 {
 	if (r->failed || len > r->left) {
@@ -50,7 +50,7 @@ static inline const uint8_t *read_span(struct bytes_reader *r, size_t len)
 	return span;
 }
 
-/** Room for the next `len` bytes, or NULL. */
+/** Space for the next `len` bytes; NULL: less is left. */
 static inline uint8_t *write_span(struct bytes_writer *w, size_t len)
 {
 	if (w->failed || len > w->left) {
@@ -106,7 +106,7 @@ static inline uint64_t read_be64(struct bytes_reader *r)
 	return read_be(r, 8);
 }
 
-/** Copy `len` bytes out; zeros if there are not that many. */
+/** Copy `len` bytes out; zeros if fewer are left. */
 static inline void read_bytes(struct bytes_reader *r, void *ret_bytes, size_t len)
 {
 	const uint8_t *span = read_span(r, len);
@@ -161,7 +161,7 @@ static inline void write_zeros(struct bytes_writer *w, size_t len)
 		memset(span, 0, len);
 }
 
-/* Single fields at a known place in a buffer whose size the caller has checked. */
+/* Single fields at a known offset in a buffer whose size the caller has checked. */
 
 static inline uint16_t get_be16(const uint8_t *p)
 {

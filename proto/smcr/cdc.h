@@ -36,7 +36,7 @@ struct smcr_cdc_cursor {
 
 struct smcr_cdc {
 	uint16_t seq;
-	uint32_t alert_token;            /* the one the receiver of this message gave */
+	uint32_t alert_token; /* the connection's token at the receiver of this message */
 	struct smcr_cdc_cursor producer; /* next byte the sender writes into the receiver's RMBE */
 	struct smcr_cdc_cursor consumer; /* next byte the sender reads from its own RMBE */
 	uint8_t prod_flags;
@@ -46,7 +46,7 @@ struct smcr_cdc {
 /** Decode. @return 0, or -EBADMSG (length not 44, type or length byte wrong) */
 int smcr_cdc_decode(const uint8_t *buf, size_t len, struct smcr_cdc *ret_cdc);
 
-/** Is this a CDC message with the failover flag (FO-4)? Anything may be given. */
+/** Is this a CDC message with the failover flag (FO-4)? `data` may be any message. */
 bool smcr_cdc_is_failover(const uint8_t *data, size_t len);
 
 /** Encode to exactly 44 bytes. @return 44 or -ENOBUFS */

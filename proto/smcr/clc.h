@@ -16,7 +16,7 @@
 #include "proto/smcr/wire.h"
 
 #define SMCR_CLC_HEADER_LEN          8
-#define SMCR_CLC_MAX_LEN             652 /* largest message that any deployed peer sends */
+#define SMCR_CLC_MAX_LEN             652 /* the largest message of any deployed peer */
 #define SMCR_CLC_MAX_PREFIXES        8
 #define SMCR_CLC_MAX_EIDS            8
 #define SMCR_CLC_MAX_GIDS            8
@@ -33,7 +33,7 @@
 #define SMCR_CLC_RELEASE_0_MAX_CONNS 255
 #define SMCR_CLC_RELEASE_0_MAX_LINKS 2
 
-/** The release of version 2 that we offer; with a peer the smaller of both is used. */
+/** The release of version 2 that this side offers; the smaller one of both sides is used. */
 #define SMCR_CLC_RELEASE 1
 
 enum smcr_clc_type {
@@ -66,9 +66,9 @@ struct smcr_clc_prefix {
 /**
  * What a Proposal says about version 2.
  *
- * The server takes the first EID it has itself (smcr_eid_choose()), the smaller release, and for
- * release 1 the smaller max_conns and max_links; max_conns below SMCR_CLC_MIN_MAX_CONNS or
- * max_links of 0 is declined. Its QP may be connected to `gid`; deployed peers do.
+ * The server chooses the first EID that it has too (smcr_eid_choose()), the smaller release, and
+ * for release 1 the smaller max_conns and max_links. It declines max_conns below
+ * SMCR_CLC_MIN_MAX_CONNS and max_links of 0. It may connect its QP to `gid`; deployed servers do.
  */
 struct smcr_clc_proposal_v2 {
 	uint8_t num_eids; /* 0..8; 0 cannot be accepted */
@@ -83,9 +83,10 @@ struct smcr_clc_proposal_v2 {
 /**
  * Client to server: what the client is and where (A.2.2, CLC-5, CLC-6, CLC-7).
  *
- * A client that offers version 2 fills peer ID, GID and MAC even if it does not offer version 1:
+ * A client that offers version 2 fills in peer ID, GID and MAC even if it does not offer version 1:
  * deployed servers connect their QP to this MAC and to v2.gid. A server must accept zeros there: a
- * deployed client fills them with version 1 only. A group is found again by what the Proposal said.
+ * deployed client fills them in with version 1 only. A link group is found again by the values of
+ * the Proposal.
  */
 struct smcr_clc_proposal {
 	uint8_t version;  /* 1: the form of version 1; 2: version 2, whatever is offered */
@@ -104,13 +105,13 @@ struct smcr_clc_proposal {
 };
 
 /**
- * First contact extension of version 2. The client's Confirm repeats release, max_conns and
- * max_links of the Accept exactly, else it is declined, and the features that both have.
+ * First contact extension of version 2. The client's Confirm has to repeat release, max_conns and
+ * max_links of the Accept exactly, or it is declined. Its features are those that both sides have.
  */
 struct smcr_clc_first_contact {
-	bool direct;                /* no gateway between the RoCE addresses: hop limit 1 */
-	uint8_t os;                 /* enum smcr_clc_os, 0..15 */
-	uint8_t release;            /* server: the smaller one; 0..15 */
+	bool direct;     /* there is no gateway between the RoCE addresses: hop limit 1 */
+	uint8_t os;      /* enum smcr_clc_os, 0..15 */
+	uint8_t release; /* server: the smaller one; 0..15 */
 	uint8_t host[SMCR_EID_LEN]; /* ASCII padded with blanks; smcr_eid_text() shows it */
 	uint8_t max_conns;          /* release 1 on, else received and sent as 0 */
 	uint8_t max_links;          /* the same */
@@ -135,23 +136,23 @@ struct smcr_clc_accept {
 	/* The receiver checks that version and SMC type are what it offered (CLC-4), and declines
 	 * with VERSION_MISMATCH or MODE_MISMATCH. */
 	uint8_t version;
-	uint8_t smc_type; /* received in version 2: 0..3; without SMC_R no credentials are told */
+	uint8_t smc_type; /* received in version 2: 0..3; has no credentials unless SMC_R */
 	uint8_t eid[SMCR_EID_LEN]; /* version 2: chosen by the server, repeated by the client */
 	struct smcr_clc_first_contact fce; /* version 2 with F */
-	/* Confirm of version 2 with F: link GID first, then alternates; send at least the first.
-	 * Of a longer list the first 8 are here. */
+	/* Confirm of version 2 with F: the GID of the link first, then others; at least the first
+	 * is sent. Of a longer list these are the first 8. */
 	uint8_t num_gids;
 	uint8_t gids[SMCR_CLC_MAX_GIDS][SMCR_GID_LEN];
 };
 
 /**
- * Either side: back to TCP (A.2.5, CLC-13, CLC-14). A server declines in the version of the
- * Proposal, a client in version 1 until an Accept told it the version; both forms may come in place
- * of any message, the Proposal included.
+ * Either side goes back to TCP (A.2.5, CLC-13, CLC-14). A server declines in the version of the
+ * Proposal, a client in version 1 until an Accept has told it the version. Both forms may come in
+ * place of any message, even the Proposal.
  */
 struct smcr_clc_decline {
 	uint8_t version;  /* 1, or 2 for the 44-byte form */
-	bool out_of_sync; /* flag S; send it only where the receiver has assigned a group */
+	bool out_of_sync; /* flag S; to be sent only if the receiver has assigned a link group */
 	uint8_t peer_id[SMCR_PEER_ID_LEN];
 	uint32_t diagnosis; /* sender defined; see reason.h */
 	uint8_t os;         /* version 2: enum smcr_clc_os, 0..15 */
@@ -170,16 +171,17 @@ struct smcr_clc_msg {
 };
 
 /**
- * How long is the message that starts at `buf`? Reads the 8-byte header only (CLC-15), so that a
- * stream reader can take exactly that many bytes from TCP and no application byte after them.
+ * The length of the message that starts at `buf`. Reads the 8-byte header only (CLC-15), so that a
+ * reader of the stream takes exactly that many bytes from TCP, and no byte of the application after
+ * them.
  * @return length in bytes (header and trailer included, 28..652), -EAGAIN if len < 8, or -EBADMSG
  *         (eye catcher, type 0 or > 4, or a length no message of that type and version can have)
  */
 int smcr_clc_peek_length(const uint8_t *buf, size_t len);
 
 /**
- * Decode one whole message of exactly `len` bytes, of either version. Of a Proposal every byte must
- * be accounted for; an Accept or Confirm of version 2 may be longer than what is known of it.
+ * Decode one whole message of exactly `len` bytes, of either version. Every byte of a Proposal must
+ * be known; an Accept or Confirm of version 2 may be longer than its known fields.
  * @return 0, -EAGAIN (buffer shorter than the header says), -EBADMSG, -ENOTSUP (see wire.h): Bsize
  *         above 5 in version 1, reserved MTU, version 0 (but of a Decline), SMC type not SMC-R
  */

@@ -68,10 +68,10 @@ enum smcr_reason {
 const char *smcr_reason_name(uint32_t code);
 
 /**
- * Both sides' reasons as one sentence.
- * @param own   ours
- * @param peer  the code with which the peer declined; 0: it did not
- * @param len   room at `ret_text`; what does not fit is cut
+ * The reasons of both sides as one sentence.
+ * @param own   this side's reason
+ * @param peer  the code with which the peer declined; 0: it did not decline
+ * @param len   size of `ret_text`; a longer sentence is cut
  */
 void smcr_reason_sentence(uint32_t own, uint32_t peer, char *ret_text, size_t len);
 

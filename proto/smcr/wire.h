@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file wire.h
- * What the SMC-R messages have in common: version 1 is RFC 7609 Appendix A; version 2 is what
+ * What all SMC-R messages have in common. Version 1 is RFC 7609 Appendix A; version 2 is what
  * deployed peers send over RoCEv2 (docs/version-2.md).
  *
- * Everything below proto/ is pure: no allocation, no I/O, no clock, no globals, no log.
- * Decoders take a bounded buffer and never read past it. They return
+ * Functions below proto/ only compute: they do not allocate, do I/O, read a clock, use globals or
+ * log. Decoders take a bounded buffer and never read past it. They return
  *   0         the message is sound and `ret_` was filled,
  *   -EAGAIN   more bytes are needed (stream messages only),
  *   -EBADMSG  parsing error: eye catcher, length or format (ERR-13),
@@ -27,11 +27,11 @@
 #define SMCR_QPN_MAX         0xFFFFFFu
 #define SMCR_PSN_MASK        0xFFFFFFu
 #define SMCR_MAX_LINKS       8   /* symmetric links of a group (LG-6) */
-#define SMCR_MAX_LINKS_TOTAL 9   /* and one asymmetric link more */
-#define SMCR_MAX_RMBS        255 /* RMBs a peer a link group (LG-13) */
-#define SMCR_MAX_ELEMENTS    255 /* elements an RMB (LG-13) */
+#define SMCR_MAX_LINKS_TOTAL 9   /* these and one asymmetric link */
+#define SMCR_MAX_RMBS        255 /* RMBs of one peer in a link group (LG-13) */
+#define SMCR_MAX_ELEMENTS    255 /* elements of an RMB (LG-13) */
 #define SMCR_BSIZE_MAX       5   /* element size code: 16 KiB << code (CLC-8) */
-#define SMCR_BSIZE_MAX_V2    15  /* 512 MiB: received in version 2; send no more than 5 there too */
+#define SMCR_BSIZE_MAX_V2    15  /* 512 MiB: received in version 2; no more than 5 is ever sent */
 #define SMCR_EID_LEN         32  /* enterprise ID (version 2), see eid.h */
 
 /** Which of two field layouts and cursor bases a link group uses (docs/dialects.md). */
