@@ -300,6 +300,30 @@ static void a_queue_pair_is_given_up_for_one_that_lives(void **state)
 	}
 }
 
+/** That probe is one: a link with traffic is not probed again. */
+static void a_doubted_link_is_probed_once(void **state)
+{
+	(void)state;
+	struct smcr_config config = pair_config(S);
+	unsigned int seen = 0;
+	config.test_link_interval = 30 * SECOND;
+	config.retry_alternative_ms = 300;
+	struct pair *pair = pair_new(&config, NULL, 2, 2);
+	int c = pair_connected(pair);
+	pair->side[S].silent_us = SECOND;
+	assert_false(may(pair, S, 2, SECOND));
+	for (int i = 0; i < 10; i++) { /* link 1 is busy */
+		pair_run(pair, 10 * SECOND);
+		pair_exchange(pair, c);
+	}
+	for (size_t i = 0; i < pair->log_len; i++)
+		seen += !pair->log[i].is_clc && !pair->log[i].is_cdc && pair->log[i].from == S &&
+			pair->log[i].link == 1 && pair->log[i].llc.type == SMCR_LLC_TEST_LINK &&
+			!pair->log[i].llc.reply;
+	assert_int_equal(seen, 1);
+	pair_free(pair);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -311,6 +335,7 @@ int main(void)
 		cmocka_unit_test(the_probe_fails),
 		cmocka_unit_test(idle_links),
 		cmocka_unit_test(a_queue_pair_is_given_up_for_one_that_lives),
+		cmocka_unit_test(a_doubted_link_is_probed_once),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
