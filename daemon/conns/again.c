@@ -14,7 +14,7 @@
 static bool is_allowed(const struct client_conn *conn)
 {
 	bool somebody_waits = conn->asker || conn->pair.fd >= 0;
-	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_FALLBACK;
+	bool undecided = conn->phase == PHASE_RENDEZVOUS || conn->phase == PHASE_DECLINING;
 	return conn->kind != IPC_HANDOVER_ACCEPTED && undecided && conn->tcp >= 0 &&
 	       somebody_waits && !conn->require && !conn->conns->stopped;
 }

@@ -234,7 +234,7 @@ void conn_stop(struct client_conn *conn)
 	else if (conn->phase == PHASE_RENDEZVOUS && conn->smc)
 		smcr_conn_give_up(conn->smc, SMCR_REASON_SHUTTING_DOWN);
 	else if (conn->phase == PHASE_CONNECTING || conn->phase == PHASE_AGAIN ||
-		 conn->phase == PHASE_FALLBACK)
+		 conn->phase == PHASE_DECLINING)
 		conn_fail(conn, ECONNRESET, SMCR_REASON_SHUTTING_DOWN);
 	else if (conn->phase == PHASE_RELAY)
 		conn_end_relay(conn, false);
@@ -278,17 +278,17 @@ static void abandon_if_closed(struct client_conn *conn)
  * of the connection, or something else moves the connection on (the end of the TCP handshake, the
  * kernel taking our Decline, the function that ends the connection).
  */
-static void (*const life[NUM_PHASES][NUM_EVENTS])(struct client_conn *conn) = {
-	[PHASE_CONNECTING] = { [EVENT_READY] = abandon_if_closed },
-	[PHASE_RENDEZVOUS] = { [EVENT_ESTABLISHED] = conn_established,
-			       [EVENT_FALLBACK] = declined,
-			       [EVENT_FAILED] = rendezvous_failed,
-			       [EVENT_READY] = conn_update_stream },
-	[PHASE_SMCR] = { [EVENT_RESET] = conn_reset,
-			 [EVENT_CLOSED] = conn_closed,
-			 [EVENT_READY] = run_pump },
-	[PHASE_RELAY] = { [EVENT_READY] = run_relay },
-	[PHASE_CLOSING] = { [EVENT_RESET] = conn_reset, [EVENT_CLOSED] = conn_closed },
+static void (*const life[NUM_PHASES][NUM_CONN_EVENTS])(struct client_conn *conn) = {
+	[PHASE_CONNECTING] = { [CONN_READY] = abandon_if_closed },
+	[PHASE_RENDEZVOUS] = { [CONN_ESTABLISHED] = conn_established,
+			       [CONN_FALLBACK] = declined,
+			       [CONN_FAILED] = rendezvous_failed,
+			       [CONN_READY] = conn_update_stream },
+	[PHASE_SMCR] = { [CONN_RESET] = conn_reset,
+			 [CONN_CLOSED] = conn_closed,
+			 [CONN_READY] = run_pump },
+	[PHASE_RELAY] = { [CONN_READY] = run_relay },
+	[PHASE_CLOSING] = { [CONN_RESET] = conn_reset, [CONN_CLOSED] = conn_closed },
 };
 
 static void live(struct client_conn *conn, enum conn_event event)
@@ -306,7 +306,7 @@ static void on_work(struct task *task)
 	conn->told.count = 0;
 	for (unsigned int i = 0; i < told.count; i++)
 		live(conn, told.events[i]);
-	live(conn, EVENT_READY);
+	live(conn, CONN_READY);
 	watchers_settled(conn);
 }
 
@@ -345,7 +345,7 @@ enum ipc_conn_state conn_state(const struct client_conn *conn)
 	switch (conn->phase) {
 	case PHASE_CONNECTING: return IPC_CONN_CONNECTING;
 	case PHASE_RENDEZVOUS:
-	case PHASE_FALLBACK:
+	case PHASE_DECLINING:
 	case PHASE_AGAIN: return conn->released ? IPC_CONN_OPEN : IPC_CONN_CONNECTING;
 	case PHASE_SMCR: return IPC_CONN_SMCR;
 	case PHASE_RELAY: return IPC_CONN_RELAY;

@@ -26,17 +26,17 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 {
 	struct client_conn *conn = user;
 	switch (event->type) {
-	case SMCR_CONN_ESTABLISHED: conn_note(conn, EVENT_ESTABLISHED); break;
+	case SMCR_CONN_ESTABLISHED: conn_note(conn, CONN_ESTABLISHED); break;
 	case SMCR_CONN_FALLBACK:
 		conn->reason = event->reason;
 		conn->peer_reason = event->peer_reason;
 		conn->path_dead = event->path_dead;
-		let_go(conn, EVENT_FALLBACK);
+		let_go(conn, CONN_FALLBACK);
 		break;
 	case SMCR_CONN_FAILED:
 		conn->error = event->error;
 		conn->reason = event->reason;
-		let_go(conn, EVENT_FAILED);
+		let_go(conn, CONN_FAILED);
 		break;
 	case SMCR_CONN_READABLE:
 	case SMCR_CONN_URGENT:
@@ -55,12 +55,12 @@ void conns_event(void *user, const struct smcr_conn_event *event)
 		if (event->rx_intact)
 			pump_last(&conn->pump); /* changes nothing in the engine */
 		conn->pump.conn = NULL;
-		conn_note(conn, EVENT_RESET);
+		conn_note(conn, CONN_RESET);
 		break;
 	case SMCR_CONN_CLOSED:
 		conn->tcp_reset = event->tcp_reset;
 		conn->needs = event->needs;
-		let_go(conn, EVENT_CLOSED);
+		let_go(conn, CONN_CLOSED);
 		break;
 	}
 }

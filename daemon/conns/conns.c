@@ -242,7 +242,7 @@ void conns_get_view(const struct conns *conns, struct conns_view *ret_view)
 		switch (conn->phase) {
 		case PHASE_CONNECTING:
 		case PHASE_RENDEZVOUS:
-		case PHASE_FALLBACK:
+		case PHASE_DECLINING:
 		case PHASE_AGAIN: ret_view->conns_pending++; break;
 		case PHASE_SMCR:
 		case PHASE_CLOSING: ret_view->conns_smcr++; break;

@@ -235,7 +235,7 @@ void conn_closed(struct client_conn *conn)
 	 * the RST waits for one turn. */
 	if (conn->tcp_reset && conn->tcp >= 0 && !conn->reset_waits) {
 		conn->reset_waits = true;
-		conn_put_off(conn, EVENT_CLOSED);
+		conn_put_off(conn, CONN_CLOSED);
 		return;
 	}
 	if (conn->tcp_reset) {

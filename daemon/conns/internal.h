@@ -57,7 +57,7 @@
 enum conn_phase {
 	PHASE_CONNECTING, /* TCP handshake of a non-blocking connect() */
 	PHASE_RENDEZVOUS, /* CLC and, at first contact, LLC; the engine runs them */
-	PHASE_FALLBACK,   /* plain TCP as soon as the kernel has taken our Decline */
+	PHASE_DECLINING,  /* plain TCP as soon as the kernel has taken our Decline */
 	PHASE_AGAIN, /* the rendezvous broke: the connection is being made again as plain TCP */
 	PHASE_SMCR,
 	PHASE_RELAY,
@@ -70,18 +70,18 @@ enum conn_phase {
  * `told`, with their details in the connection, and carried out when the engine may be called
  * again. */
 enum conn_event {
-	EVENT_ESTABLISHED,
-	EVENT_RESET,
-	EVENT_FAILED,
-	EVENT_FALLBACK,
-	EVENT_CLOSED,
-	EVENT_READY, /* the pair, TCP or the engine has or takes bytes, or wants CLC read */
+	CONN_ESTABLISHED,
+	CONN_RESET,
+	CONN_FAILED,
+	CONN_FALLBACK,
+	CONN_CLOSED,
+	CONN_READY, /* the pair, TCP or the engine has or takes bytes, or wants CLC read */
 };
-#define NUM_EVENTS (EVENT_READY + 1)
+#define NUM_CONN_EVENTS (CONN_READY + 1)
 
 /** Events that the engine has told and that were not carried out yet, in their order. Each occurs
  * at most once. */
-#define TOLD_MAX EVENT_READY
+#define TOLD_MAX CONN_READY
 struct told {
 	enum conn_event events[TOLD_MAX];
 	unsigned int count;

@@ -115,7 +115,7 @@ void conn_fall_back(struct client_conn *conn, uint32_t reason)
 		return;
 	}
 	if (conn->stream && clc_stream_unsent(conn->stream) > 0) {
-		conn->phase = PHASE_FALLBACK; /* our Decline must leave before data */
+		conn->phase = PHASE_DECLINING; /* our Decline must leave before data */
 		return;
 	}
 	if (conn->pair.fd >= 0 && (conn->require || conn->conns->stopped)) {

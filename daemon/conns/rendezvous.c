@@ -122,7 +122,7 @@ static void on_tcp_event(void *ctx, enum smcr_tcp_event event, int error)
 	conn->meddled = event == SMCR_TCP_RESET && error == CLC_STREAM_MEDDLED;
 	if (conn->smc)
 		smcr_conn_tcp_event(conn->smc, event);
-	else if (conn->phase == PHASE_FALLBACK && event == SMCR_TCP_RESET)
+	else if (conn->phase == PHASE_DECLINING && event == SMCR_TCP_RESET)
 		conn_tcp_lost(conn);
 	batch_end(conn->conns->batch);
 }
@@ -131,7 +131,7 @@ static void on_flushed(void *ctx)
 {
 	struct client_conn *conn = ctx;
 	batch_begin(conn->conns->batch);
-	if (conn->phase == PHASE_FALLBACK)
+	if (conn->phase == PHASE_DECLINING)
 		conn_fall_back(conn, conn->reason);
 	batch_end(conn->conns->batch);
 }

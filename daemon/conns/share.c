@@ -34,7 +34,7 @@ static enum ipc_memory_outcome judge(const struct client_conn *conn,
 	switch (conn->phase) {
 	case PHASE_CONNECTING:
 	case PHASE_RENDEZVOUS:
-	case PHASE_FALLBACK:
+	case PHASE_DECLINING:
 	case PHASE_AGAIN: return IPC_MEMORY_PENDING;
 	case PHASE_RELAY:
 	case PHASE_CLOSING:

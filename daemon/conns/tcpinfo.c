@@ -107,7 +107,7 @@ static bool handshake_is_over(const struct client_conn *conn)
 {
 	switch (conn->phase) {
 	case PHASE_RENDEZVOUS:
-	case PHASE_FALLBACK:
+	case PHASE_DECLINING:
 	case PHASE_SMCR:
 	case PHASE_RELAY:
 	case PHASE_CLOSING: return true;
