@@ -7,7 +7,7 @@
 static bool take_position(const struct smcr_conn *conn, const struct smcr_cdc *cdc,
 			  uint64_t *ret_produced)
 {
-	return smcr_conn_flowing(conn) && !(cdc->prod_flags & SMCR_CDC_FAILOVER) &&
+	return smcr_data_flowing(conn) && !(cdc->prod_flags & SMCR_CDC_FAILOVER) &&
 	       smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq) &&
 	       smcr_cursor_decode(smcr_rx_ring(conn), cdc->producer, conn->rx.produced,
 				  conn->rx.consumed_sent + conn->rx.usable, ret_produced) == 0;

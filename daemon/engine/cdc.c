@@ -106,7 +106,7 @@ static void failover_validation(struct smcr_conn *conn, struct smcr_link *link,
 {
 	bool lost = smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq); /* FO-6 */
 	conn->rx.last_link = link;
-	if (lost && smcr_conn_flowing(conn))
+	if (lost && smcr_data_flowing(conn))
 		smcr_close_local_abort(conn, ECONNRESET, "data were lost with a link");
 }
 
@@ -237,7 +237,7 @@ void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct
 	}
 	conn->rx.cdc_seq = cdc->seq;
 	conn->rx.last_link = link;
-	if (!smcr_conn_flowing(conn)) {
+	if (!smcr_data_flowing(conn)) {
 		if (cdc->conn_flags & (SMCR_CDC_ABORT | SMCR_CDC_CLOSED))
 			smcr_close_abort_answered(conn);
 	} else if (cdc->conn_flags & SMCR_CDC_ABORT) {

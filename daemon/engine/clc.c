@@ -842,7 +842,7 @@ void smcr_clc_open(struct smcr_conn *conn, struct smcr_link *link)
 	smcr_conn_promise(conn, NULL);
 	smcr_link_assign(conn, unless_disabled(conn, link));
 	conn->phase = SMCR_PHASE_OPEN;
-	smcr_conn_data_open(conn);
+	smcr_data_open(conn);
 }
 
 /* ---- what others tell ---- */

@@ -121,7 +121,7 @@ static void await_abort(struct smcr_conn *conn)
 
 void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 {
-	if (!smcr_conn_flowing(conn))
+	if (!smcr_data_flowing(conn))
 		return;
 	if (why)
 		smcr_log_peer(conn->engine, &conn->params.peer, LOG_WARNING, why,
@@ -190,7 +190,7 @@ void smcr_close_evict(struct smcr_conn *conn)
 		return;
 	}
 	/* Own C sent: it arrived, else the peer would not be done; its own C is on the way. */
-	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent)
+	if (!smcr_data_flowing(conn) || conn->tx.closed_sent)
 		return;
 	smcr_log_peer(conn->engine, &conn->params.peer, LOG_NOTICE, "reused",
 		      "has reused the buffer of connection %08x, which is reset", conn->token);
@@ -304,7 +304,7 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 
 void smcr_conn_shutdown(struct smcr_conn *conn)
 {
-	if (!smcr_conn_usable(conn) || conn->app_shutdown)
+	if (!smcr_data_usable(conn) || conn->app_shutdown)
 		return;
 	conn->app_shutdown = true;
 	smcr_tx_push(conn);
@@ -316,7 +316,7 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 	if (conn->app_closed)
 		return;
 	conn->app_closed = true;
-	if (!smcr_conn_flowing(conn))
+	if (!smcr_data_flowing(conn))
 		return;
 	unread |= conn->rx.produced != conn->rx.consumed;
 	if (unread && !conn->rx.closed) { /* A22 */
@@ -362,7 +362,7 @@ static void close_timeout(struct smcr_engine *engine, void *arg)
 static void fin_timeout(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;
-	if (!smcr_conn_flowing(conn) || conn->rx.done || conn->rx.closed)
+	if (!smcr_data_flowing(conn) || conn->rx.done || conn->rx.closed)
 		return;
 	if (conn->rx.produced != conn->rx.consumed)
 		smcr_timer_start(engine, &conn->fin_timer, engine->config.fin_grace);
@@ -389,7 +389,7 @@ void smcr_close_activity(struct smcr_conn *conn, bool progress)
 
 void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 {
-	if (!smcr_conn_flowing(conn))
+	if (!smcr_data_flowing(conn))
 		return; /* ABORT-2: RST after A, or TCP's end after C, says nothing new */
 	switch (event) {
 	case SMCR_TCP_RESET:
@@ -421,7 +421,7 @@ void smcr_close_linger(struct smcr_conn *conn)
 
 /* ---- CLOSED, rendezvous complete -> ACTIVE ---- */
 
-void smcr_conn_data_open(struct smcr_conn *conn)
+void smcr_data_open(struct smcr_conn *conn)
 {
 	uint32_t reserved = conn->lgr->dialect == SMCR_DIALECT_RFC ? 4 : 0; /* the eye catcher */
 	conn->tx.usable = conn->tx.element_size - reserved;

@@ -30,16 +30,16 @@ static inline struct smcr_ring smcr_rx_ring(const struct smcr_conn *conn)
 }
 
 /** Open and not ending abnormally: data, cursors and flags still mean something. */
-static inline bool smcr_conn_flowing(const struct smcr_conn *conn)
+static inline bool smcr_data_flowing(const struct smcr_conn *conn)
 {
 	return conn->phase == SMCR_PHASE_OPEN && conn->state != SMCR_STATE_PEER_ABORT_WAIT &&
 	       conn->state != SMCR_STATE_PROCESS_ABORT && conn->state != SMCR_STATE_CLOSED;
 }
 
 /** May the host still use the data calls? */
-static inline bool smcr_conn_usable(const struct smcr_conn *conn)
+static inline bool smcr_data_usable(const struct smcr_conn *conn)
 {
-	return smcr_conn_flowing(conn) && !conn->app_closed;
+	return smcr_data_flowing(conn) && !conn->app_closed;
 }
 
 /* ---- cdc.c ---- */
@@ -140,7 +140,7 @@ void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest);
 /** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8, RS-9,
  * RS-10): set up positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what
  * waits. tcp_fin may be set already (a FIN may overtake). May free the connection. */
-void smcr_conn_data_open(struct smcr_conn *conn);
+void smcr_data_open(struct smcr_conn *conn);
 /** The rendezvous broke after Accept of a subsequent contact, and the host was told: the client may
  *  have sent Confirm and be writing already. No A can be sent, the peer's token is unknown: the own
  *  element stays until the abort timer ends the wait (RMB-8). */

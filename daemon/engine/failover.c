@@ -93,7 +93,7 @@ static void put_validation(struct smcr_conn *conn, uint8_t msg[SMCR_CDC_LEN], st
 /** Where the merged replay ends. A connection that ends abnormally replays no data. */
 static uint64_t replay_end(const struct smcr_conn *conn)
 {
-	if (!smcr_conn_flowing(conn))
+	if (!smcr_data_flowing(conn))
 		return conn->tx.completed;
 	if (conn->tx.closed_sent || conn->rx.closed) /* nothing new any more */
 		return conn->tx.written;
@@ -159,7 +159,7 @@ void smcr_failover_step(struct smcr_conn *conn)
 		moved(conn);
 		return;
 	}
-	if (smcr_conn_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {
+	if (smcr_data_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {
 		smcr_close_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
 		return; /* was here again, for the A */
 	}

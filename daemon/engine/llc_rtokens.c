@@ -71,7 +71,7 @@ static bool written_to(const struct smcr_peer_rmb *rmb)
 {
 	for (unsigned int i = 1; i <= SMCR_MAX_ELEMENTS && rmb->users; i++)
 		if (rmb->user[i] &&
-		    (rmb->user[i]->phase != SMCR_PHASE_OPEN || smcr_conn_flowing(rmb->user[i])))
+		    (rmb->user[i]->phase != SMCR_PHASE_OPEN || smcr_data_flowing(rmb->user[i])))
 			return true;
 	return false;
 }

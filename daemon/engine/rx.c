@@ -58,7 +58,7 @@ bool smcr_rx_update_due(const struct smcr_conn *conn)
 
 int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 {
-	if (!smcr_conn_usable(conn))
+	if (!smcr_data_usable(conn))
 		return 0;
 	uint64_t len = conn->rx.produced - conn->rx.consumed;
 	if (len && !smcr_rx_eye_catcher_ok(conn)) {
@@ -91,7 +91,7 @@ static void count_request(struct smcr_conn *conn, size_t n)
 
 void smcr_conn_rx_consume(struct smcr_conn *conn, size_t n)
 {
-	if (!n || !smcr_conn_usable(conn))
+	if (!n || !smcr_data_usable(conn))
 		return;
 	assert(n <= conn->rx.produced - conn->rx.consumed);
 	conn->rx.consumed += n;

@@ -6,7 +6,7 @@
 
 int smcr_conn_share(struct smcr_conn *conn, struct smcr_conn_memory *ret_memory)
 {
-	if (!smcr_conn_usable(conn))
+	if (!smcr_data_usable(conn))
 		return -ENOTCONN;
 	struct smcr_element *element = &conn->rx.element, *buf = &conn->tx.buf;
 	element->shared = buf->shared = true;

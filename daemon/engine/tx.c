@@ -151,7 +151,7 @@ void smcr_tx_push(struct smcr_conn *conn)
 		push_abort(conn);
 		return;
 	}
-	if (!smcr_conn_flowing(conn) || conn->tx.closed_sent) /* CDC-13 */
+	if (!smcr_data_flowing(conn) || conn->tx.closed_sent) /* CDC-13 */
 		return;
 	if (!push_data(conn))
 		return;
@@ -164,7 +164,7 @@ void smcr_tx_push(struct smcr_conn *conn)
 
 bool smcr_tx_may_ask(const struct smcr_conn *conn)
 {
-	return smcr_conn_flowing(conn) && !conn->tx.closed_sent && !conn->rx.closed;
+	return smcr_data_flowing(conn) && !conn->tx.closed_sent && !conn->rx.closed;
 }
 
 void smcr_tx_ask(struct smcr_conn *conn)
@@ -195,7 +195,7 @@ void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct s
 	}
 	if (conn->tx.moving)
 		smcr_tx_push(conn);
-	if (!smcr_conn_flowing(conn)) {
+	if (!smcr_data_flowing(conn)) {
 		smcr_close_completed(conn);
 		return;
 	}
@@ -217,13 +217,13 @@ void smcr_tx_proof_over(struct smcr_conn *conn)
 	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.outstanding > 0)
 		return;
 	smcr_tx_push(conn);
-	if (!smcr_conn_flowing(conn))
+	if (!smcr_data_flowing(conn))
 		smcr_close_completed(conn);
 }
 
 int smcr_conn_tx_space(struct smcr_conn *conn, struct iovec iov[2])
 {
-	if (!smcr_conn_usable(conn) || conn->app_shutdown)
+	if (!smcr_data_usable(conn) || conn->app_shutdown)
 		return 0;
 	uint64_t len = buffer_free(conn);
 	int n = 0;
@@ -252,7 +252,7 @@ static void count_request(struct smcr_conn *conn, size_t n)
 /* DATA-7: send() of the program may return after this. */
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 {
-	if (!n || !smcr_conn_usable(conn) || conn->app_shutdown)
+	if (!n || !smcr_data_usable(conn) || conn->app_shutdown)
 		return;
 	assert(n <= buffer_free(conn));
 	conn->tx.committed += n;

@@ -73,13 +73,13 @@ void smcr_urgent_acknowledged(struct smcr_conn *conn)
 
 bool smcr_conn_tx_urgent_ready(const struct smcr_conn *conn)
 {
-	return smcr_conn_usable(conn) && !conn->app_shutdown && !conn->tx.urgent;
+	return smcr_data_usable(conn) && !conn->app_shutdown && !conn->tx.urgent;
 }
 
 void smcr_conn_tx_announce_urgent(struct smcr_conn *conn)
 {
 	struct smcr_conn_tx *tx = &conn->tx;
-	if (!smcr_conn_usable(conn) || conn->app_shutdown || tx->urgent_soon)
+	if (!smcr_data_usable(conn) || conn->app_shutdown || tx->urgent_soon)
 		return;
 	tx->urgent_soon = true;
 	if (tx->urgent)
@@ -92,7 +92,7 @@ int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
 {
 	if (!n)
 		return -EINVAL;
-	if (!smcr_conn_usable(conn) || conn->app_shutdown)
+	if (!smcr_data_usable(conn) || conn->app_shutdown)
 		return -EPIPE;
 	if (conn->tx.urgent)
 		return -EAGAIN;
@@ -153,7 +153,7 @@ void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest)
 enum smcr_urgent smcr_conn_rx_urgent(const struct smcr_conn *conn, size_t *ret_offset)
 {
 	const struct smcr_conn_rx *rx = &conn->rx;
-	if (!smcr_conn_usable(conn))
+	if (!smcr_data_usable(conn))
 		return SMCR_URGENT_NONE;
 	if (rx->urgent && rx->consumed < rx->urgent_end) {
 		*ret_offset = (size_t)(rx->urgent_end - 1 - rx->consumed);

@@ -412,7 +412,7 @@ static struct connfix *build(const struct connfix_params *params)
 
 void connfix_open(struct connfix *f)
 {
-	smcr_conn_data_open(f->conn);
+	smcr_data_open(f->conn);
 	connfix_expect_event(f, SMCR_CONN_ESTABLISHED, __FILE__, __LINE__);
 }
 

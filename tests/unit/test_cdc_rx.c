@@ -88,7 +88,7 @@ static void early(void **state)
 	data_cdc(f, 3, 300);
 	data_cdc(f, 2, 200);
 	expect_no_event(f);
-	smcr_conn_data_open(f->conn);
+	smcr_data_open(f->conn);
 	expect_event(f, SMCR_CONN_ESTABLISHED);
 	expect_event(f, SMCR_CONN_READABLE);
 	expect_no_event(f);
@@ -109,7 +109,7 @@ static void early_end(void **state)
 	struct connfix *f = connfix_new(&params);
 	connfix_peer_writes(f, 10);
 	connfix_peer_flags(f, 0, SMCR_CDC_SENDING_DONE);
-	smcr_conn_data_open(f->conn);
+	smcr_data_open(f->conn);
 	expect_event(f, SMCR_CONN_ESTABLISHED);
 	expect_event(f, SMCR_CONN_READABLE);
 	assert_false(smcr_conn_rx_eof(f->conn));
@@ -120,7 +120,7 @@ static void early_end(void **state)
 
 	f = connfix_new(&params);
 	connfix_peer_flags(f, 0, SMCR_CDC_ABORT);
-	smcr_conn_data_open(f->conn);
+	smcr_data_open(f->conn);
 	expect_event(f, SMCR_CONN_ESTABLISHED);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_flags(f, 0, SMCR_CDC_ABORT);

@@ -106,7 +106,7 @@ static void closed_rendezvous_complete(void **state)
 	struct connfix_params params = { .gate_shut = true };
 	struct connfix *f = connfix_new(&params);
 	expect_state(f, SMCR_STATE_INIT);
-	smcr_conn_data_open(f->conn);
+	smcr_data_open(f->conn);
 	expect_event(f, SMCR_CONN_ESTABLISHED);
 	expect_no_event(f);
 	expect_state(f, SMCR_STATE_ACTIVE);
