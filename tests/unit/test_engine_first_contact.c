@@ -893,6 +893,35 @@ static void held_proposals_do_not_wait_for_ever(void **state)
 	PROVES("RV-15");
 }
 
+/** Two first contacts stall, and a third connection waits for the second of them. When the first
+ * one gets on it goes on with that. */
+static void who_waits_goes_on_with_the_first_that_succeeds(void **state)
+{
+	(void)state;
+	struct pair *pair = pair_new(NULL, NULL, 1, 1);
+	struct slow slow = { 0, 1 };
+	int c[3];
+	set_slow(pair, &slow);
+	for (int i = 0; i < 3; i++)
+		c[i] = pair_connect(pair, C);
+	pair_run(pair, 2500000);
+	assert_int_equal(pair_num_qps(pair, S), 2); /* begun at once, and after 2 s */
+	assert_int_equal(pair_end(pair, c[2], C)->established, 0);
+	slow.from = 1;
+	pair_pump(pair); /* no time passes */
+	assert_true(pair_both_established(pair, c[0]));
+	assert_true(pair_both_established(pair, c[2]));
+	assert_int_equal(pair_end(pair, c[1], C)->established, 0);
+	pair->filter = NULL;
+	pair_pump(pair);
+	for (int i = 0; i < 3; i++) {
+		assert_true(pair_both_established(pair, c[i]));
+		pair_exchange(pair, c[i]);
+	}
+	pair_free(pair);
+	PROVES("RV-15");
+}
+
 /** An honest peer that is slow loses nothing: however many wait for it, all are on SMC-R, and with
  *  few groups. */
 static void a_slow_peer_keeps_smcr(void **state)
@@ -1005,6 +1034,7 @@ int main(void)
 		cmocka_unit_test(parallel_connects_make_one_group),
 		cmocka_unit_test(a_first_contact_that_stalls),
 		cmocka_unit_test(held_proposals_do_not_wait_for_ever),
+		cmocka_unit_test(who_waits_goes_on_with_the_first_that_succeeds),
 		cmocka_unit_test(a_slow_peer_keeps_smcr),
 		cmocka_unit_test(a_stranger_with_the_peer_id_stalls),
 		cmocka_unit_test(held_proposals_after_a_failed_first_contact),
