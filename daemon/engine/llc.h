@@ -74,8 +74,9 @@ struct smcr_llc_flow {
 		bool wanted; /* server: ADD LINK is due; client: the notice of an RNIC is due */
 		bool client_changed; /* server: the client may have another RNIC than before */
 		enum smcr_add_occasion why;
-		uint64_t last;           /* when the last attempt began */
-		uint64_t delay;          /* the last pause after a failure; 0: nothing has failed */
+		uint64_t last;   /* when the last attempt began */
+		uint64_t delay;  /* the last pause after a failure; 0: nothing has failed */
+		bool unanswered; /* client: the server was told, and no attempt has begun since */
 		struct smcr_timer retry; /* ERR-70 */
 		/* server, version 2: REQUEST ADD LINK came on that link, and wants an answer */
 		bool asked;

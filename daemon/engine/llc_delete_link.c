@@ -364,6 +364,13 @@ void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_l
 
 /* ---- client: the server orders ---- */
 
+/** Is it for an operator, of either side, that the server deletes the link? */
+static bool operator_wants(const struct smcr_link *target, const struct smcr_llc_msg *order)
+{
+	return target->deletion.reason == SMCR_LLC_DEL_OPERATOR ||
+	       order->delete_link.reason == SMCR_LLC_DEL_OPERATOR;
+}
+
 /** The server deletes a link; a client cannot refuse (DELL-2). */
 static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 			   const struct smcr_llc_msg *msg)
@@ -386,6 +393,8 @@ static void delete_ordered(struct smcr_link *link, struct smcr_link *target,
 		smcr_llc_rkey_broken(lgr);
 	smcr_llc_send(link, &reply);
 	tell_deleted(target, smcr_failover_leave(target), msg->delete_link.reason);
+	if (target->was_active) /* else an attempt to add it ends, and has a pause of its own */
+		smcr_llc_link_goes(lgr, operator_wants(target, msg));
 	smcr_llc_first_contact_over(lgr); /* RV-12, ERR-28 */
 }
 

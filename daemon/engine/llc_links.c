@@ -358,6 +358,8 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 	return false;
 }
 
+/* ---- the client tells of an RNIC: ADD LINK, in version 2 REQUEST ADD LINK ---- */
+
 static struct smcr_llc_msg request_of(const struct smcr_link *carrier,
 				      const struct smcr_device *device)
 {
@@ -368,25 +370,62 @@ static struct smcr_llc_msg request_of(const struct smcr_link *carrier,
 	return msg;
 }
 
+/** Client: an RNIC that the server may be told of, or NULL. That of the asymmetric link as well,
+ * if a deployed server is to be told once more (A70). */
+static const struct smcr_device *device_to_tell(const struct smcr_lgr *lgr)
+{
+	bool again = lgr->dialect == SMCR_DIALECT_DEPLOYED && smcr_llc_symmetric_links(lgr) == 1;
+	if (smcr_llc_symmetric_links(lgr) >= lgr->max_links)
+		return NULL; /* LG-8 */
+	return smcr_llc_unused_device(lgr, again ? smcr_llc_asymmetric_link(lgr) : NULL);
+}
+
+/**
+ * Would the group have another link if the peer had an RNIC that it had not? Deployed peers do not
+ * always say that they have: a client that gets one while a link is added drops its own notice of
+ * it, and a server that adds a link while its own RNIC returns takes another one, and does not try
+ * again. So the client is asked again if it had one RNIC for two of ours, and the server if the
+ * group would lose all with one RNIC of that (A70).
+ */
+static bool is_worth_asking_again(const struct smcr_lgr *lgr)
+{
+	if (lgr->dialect != SMCR_DIALECT_DEPLOYED)
+		return false;
+	if (lgr->role == SMCR_ROLE_CLIENT)
+		return smcr_llc_symmetric_links(lgr) == 1 && device_to_tell(lgr);
+	return smcr_llc_asymmetric_link(lgr) && smcr_llc_add_candidate(lgr, true);
+}
+
+/** The pause after one more attempt that has come to nothing (ERR-72). */
+static uint64_t longer_pause(const struct smcr_lgr *lgr)
+{
+	uint64_t last = lgr->llc->add.delay;
+	uint64_t pause = last ? 2 * last : lgr->engine->config.add_link_retry;
+	return pause < RETRY_MAX ? pause : RETRY_MAX;
+}
+
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	const struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
+	const struct smcr_device *device = device_to_tell(lgr);
 	struct smcr_link *carrier = add_carrier(lgr);
 	if (!flow->add.wanted || !carrier)
 		return;
 	flow->add.wanted = false;
-	if (!device || smcr_llc_symmetric_links(lgr) >= lgr->max_links)
-		return; /* LG-8 */
+	if (!device)
+		return;
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK };
 	memcpy(msg.add_link.mac, device->info.mac, SMCR_MAC_LEN);
 	memcpy(msg.add_link.gid, device->info.gid, SMCR_GID_LEN);
 	if (smcr_lgr_is_v2(lgr))
 		msg = request_of(carrier, device);
 	smcr_llc_send(carrier, &msg); /* ADDL-15 */
+	flow->add.unanswered = is_worth_asking_again(lgr);
+	if (flow->add.unanswered)
+		smcr_timer_start(lgr->engine, &flow->add.retry, longer_pause(lgr));
 }
 
-/* ---- the client tells of an RNIC: ADD LINK, in version 2 REQUEST ADD LINK ---- */
+/* ---- the server hears of it ---- */
 
 /** The client has an RNIC more (ADDL-16). Nothing of the message is relied on (A29), so what comes
  *  while an exchange runs need not be kept: that something is wanted is enough (SER-4). */
@@ -426,24 +465,32 @@ void smcr_llc_add_attempt(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	flow->add.last = lgr->engine->now;
+	flow->add.unanswered = false;
 	smcr_timer_stop(lgr->engine, &flow->add.retry);
 }
 
-/** A deployed client that gets an RNIC while a link is added tells nobody of it, for it drops its
- * own notice then. So it is asked again if it had one RNIC for two of ours. */
 static void ask_again(struct smcr_lgr *lgr)
 {
 	struct smcr_timer *retry = &lgr->llc->add.retry;
-	if (lgr->dialect == SMCR_DIALECT_DEPLOYED && smcr_llc_asymmetric_link(lgr) &&
-	    smcr_llc_add_candidate(lgr, true) && !smcr_timer_running(retry))
+	if (is_worth_asking_again(lgr) && !smcr_timer_running(retry))
 		smcr_timer_start(lgr->engine, retry, lgr->engine->config.add_link_retry);
+}
+
+void smcr_llc_link_goes(struct smcr_lgr *lgr, bool by_operator)
+{
+	if (by_operator)
+		smcr_timer_stop(lgr->engine, &lgr->llc->add.retry); /* stays so (A50) */
+	else
+		ask_again(lgr);
 }
 
 static void add_succeeded(struct smcr_lgr *lgr)
 {
 	forget_failures(lgr);
-	if (lgr->role == SMCR_ROLE_CLIENT)
+	if (lgr->role == SMCR_ROLE_CLIENT) {
+		ask_again(lgr);
 		return;
+	}
 	struct smcr_link *odd = smcr_llc_asymmetric_link(lgr);
 	if (odd && superfluous(odd))
 		smcr_llc_want_deletion(odd, SMCR_LLC_DEL_ASYMMETRIC_NOT_NEEDED); /* LG-5 */
@@ -455,12 +502,9 @@ static void add_succeeded(struct smcr_lgr *lgr)
 static void add_failed(struct smcr_lgr *lgr, const char *why)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
-	const struct smcr_config *config = &lgr->engine->config;
 	if (lgr->role == SMCR_ROLE_SERVER)
 		smcr_row(lgr, flow->add.delay ? SMCR_ROW_ERR_72 : SMCR_ROW_ERR_70);
-	flow->add.delay = flow->add.delay ? 2 * flow->add.delay : config->add_link_retry;
-	if (flow->add.delay > RETRY_MAX)
-		flow->add.delay = RETRY_MAX;
+	flow->add.delay = longer_pause(lgr);
 	smcr_timer_start(lgr->engine, &flow->add.retry, flow->add.delay); /* C.8 */
 	smcr_news_of_lgr(lgr, (struct smcr_news){ .type = SMCR_NEWS_ADD_FAILED, .why = why });
 }
@@ -473,11 +517,27 @@ void smcr_llc_add_ended(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, con
 		add_failed(lgr, why);
 }
 
-/** Server: try again. Client: perhaps the server does not know of an RNIC (ERR-28, ERR-29). */
+static bool any_link_goes(const struct smcr_lgr *lgr)
+{
+	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
+		if (lgr->links[i] && lgr->links[i]->deletion.state != SMCR_DELETION_NONE)
+			return true;
+	return false;
+}
+
+/** Server: try again. Client: perhaps the server does not know of an RNIC (ERR-28, ERR-29), or has
+ * one itself by now (A70). What goes for an operator must not come back by that (A50). */
 static void on_retry(struct smcr_engine *engine, void *arg)
 {
-	(void)engine;
-	want(arg, SMCR_ADD_TIMER);
+	struct smcr_lgr *lgr = arg;
+	struct smcr_llc_flow *flow = lgr->llc;
+	if (lgr->role == SMCR_ROLE_CLIENT && any_link_goes(lgr)) {
+		smcr_timer_start(engine, &flow->add.retry, longer_pause(lgr));
+		return;
+	}
+	if (flow->add.unanswered)
+		flow->add.delay = longer_pause(lgr);
+	want(lgr, SMCR_ADD_TIMER);
 }
 
 void smcr_llc_links_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow)

@@ -40,8 +40,12 @@ struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why);
 /** Server: start ADD LINK if it is due. @return true: started */
 bool smcr_llc_start_add_link(struct smcr_lgr *lgr);
-/** Client: tell the server of an RNIC without a link, if that is due (ADDL-15). */
+/** Client: tell the server of an RNIC without a link, if that is due (ADDL-15); or of that of the
+ *  asymmetric link, if a deployed server is to try again (A70). */
 void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
+/** Client: the server has ordered that a link goes that was in use. If it adds none, and no
+ * operator wanted that, it is asked for one (A70). */
+void smcr_llc_link_goes(struct smcr_lgr *lgr, bool by_operator);
 /** Version 2: can CONFIRM RKEY tell of one link more? */
 bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);

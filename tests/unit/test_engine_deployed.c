@@ -287,8 +287,8 @@ static void notice_that_is_dropped(void **state)
 		pair_set_port(pair, C, 0, true);
 		pair_run(pair, 1000);
 		assert_int_equal(pick.seen, 1);
-		pair_set_pick(pair, NULL);
 		pair_run(pair, 20 * SECOND);
+		pair_set_pick(pair, NULL);
 		for (int i = 0; i < 2; i++)
 			assert_string_equal(pair_lgr_view(pair, i).type, "symmetric");
 		no_protocol_error(pair);
@@ -297,6 +297,136 @@ static void notice_that_is_dropped(void **state)
 		pair_free(pair);
 	}
 	PROVES("LG-5");
+}
+
+/** What the client has told of its RNICs. */
+static unsigned int notices(const struct pair *pair)
+{
+	return pair_count_llc(pair, C, SMCR_LLC_ADD_LINK, false) +
+	       pair_count_llc(pair, C, SMCR_LLC_REQUEST_ADD_LINK, false);
+}
+
+/** The server does not try again by itself, the client asks after a second. */
+static struct pair *pair_with_idle_server(uint8_t version, int *ret_conn)
+{
+	struct smcr_config config[2];
+	for (int i = 0; i < 2; i++)
+		config[i] = version == 2 ? pair_config_with(i, "K") : pair_config(i);
+	config[C].add_link_retry = SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 2, 2);
+	*ret_conn = pair_connected(pair);
+	pair_clear_log(pair);
+	return pair;
+}
+
+static void assert_types(struct pair *pair, const char *server, const char *client)
+{
+	assert_string_equal(pair_lgr_view(pair, S).type, server);
+	assert_string_equal(pair_lgr_view(pair, C).type, client);
+}
+
+/** The kernel's server adds a link before its returned RNIC is active, and never again. The client
+ * asks for one, ever less often; while the server has nothing to offer that changes nothing. */
+static void server_that_does_not_try_again(void **state)
+{
+	(void)state;
+	for (uint8_t version = 1; version <= 2; version++) {
+		TRIES("version %u", version);
+		int c;
+		struct pair *pair = pair_with_idle_server(version, &c);
+		pair_set_port(pair, S, 1, false);
+		pair_pump(pair);
+		assert_types(pair, "single", "single");
+		assert_int_equal(notices(pair), 0);
+		pair_run(pair, SECOND + 1000);
+		assert_int_equal(notices(pair), 1);
+		assert_types(pair, "asymmetric-local", "asymmetric-peer");
+		pair_clear_log(pair);
+		pair_run(pair, 8 * SECOND); /* after 1, 2, 4, 8 s */
+		assert_int_equal(notices(pair), 4);
+		pair_run(pair, 3600 * SECOND); /* every ten minutes in the end */
+		assert_int_equal(notices(pair), 15);
+		assert_int_equal(pair_count_llc(pair, S, SMCR_LLC_ADD_LINK, false), 0);
+		pair->side[S].fail_qp_create = 1; /* when its RNIC returns */
+		pair_set_port(pair, S, 1, true);
+		pair_run(pair, SECOND);
+		assert_int_equal(pair->side[S].fail_qp_create, 0);
+		assert_types(pair, "asymmetric-local", "asymmetric-peer");
+		pair_run(pair, 600 * SECOND);
+		assert_types(pair, "symmetric", "symmetric");
+		assert_int_equal(pair_num_qps(pair, C), 2);
+		assert_int_equal(notices(pair), 16);
+		pair_run(pair, 3600 * SECOND);
+		assert_int_equal(notices(pair), 16);
+		no_protocol_error(pair);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+	PROVES("LG-5 ADDL-15 ERR-72");
+}
+
+/** The client's request takes its time, in which a pause ends. */
+static void delete_by_operator(struct pair *pair, int side, uint8_t number)
+{
+	struct pair_pick pick = { .from = S, .type = SMCR_LLC_DELETE_LINK, .verdict = PAIR_HOLD };
+	struct smcr_command delete = { .type = SMCR_COMMAND_LINK_DELETE,
+				       .lgr = pair_lgr_view(pair, side).id,
+				       .link = number,
+				       .orderly = true };
+	uint64_t id;
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &delete, &id), 0);
+	if (side == C) {
+		pair_set_pick(pair, &pick);
+		pair_run(pair, 3 * SECOND);
+		assert_true(pick.seen > 0);
+		pair_set_pick(pair, NULL);
+	}
+	pair_run(pair, 1000);
+	assert_types(pair, "single", "single");
+}
+
+/** What an operator of either side has deleted stays away, also if the server was to be asked for
+ * something (A50). */
+static void operator_is_not_overruled(void **state)
+{
+	(void)state;
+	for (int row = 0; row < 4; row++) {
+		TRIES("row %d", row);
+		int c;
+		struct pair *pair = pair_with_idle_server(1, &c);
+		if (row / 2) {
+			pair_fail_link(pair, C, 2);
+			pair_run(pair, SECOND / 2);
+			assert_types(pair, "single", "single");
+			pair_set_port(pair, S, 1, false);
+			pair_run(pair, SECOND);
+			assert_types(pair, "asymmetric-local", "asymmetric-peer");
+		}
+		pair_clear_log(pair);
+		delete_by_operator(pair, row % 2, row / 2 ? 3 : 2);
+		pair_run(pair, 3600 * SECOND);
+		assert_types(pair, "single", "single");
+		assert_int_equal(notices(pair), 0);
+		pair_exchange(pair, c);
+		pair_close(pair, c);
+		pair_free(pair);
+	}
+}
+
+/** By the RFC a server tries again itself (ERR-70), and is told of RNICs that are new. */
+static void server_of_the_rfc_is_not_asked(void **state)
+{
+	(void)state;
+	struct smcr_config config[2] = { pair_config(S), pair_config(C) };
+	config[S].dialect = config[C].dialect = SMCR_DIALECT_FORCE_RFC;
+	config[C].add_link_retry = SECOND;
+	struct pair *pair = pair_new(&config[S], &config[C], 1, 2);
+	(void)pair_connected(pair);
+	assert_types(pair, "asymmetric-local", "asymmetric-peer");
+	pair_run(pair, 3600 * SECOND);
+	assert_int_equal(notices(pair), 0);
+	pair_free(pair);
 }
 
 /* ---- DELETE LINK that waits for what is on its way ---- */
@@ -728,6 +858,9 @@ int main(void)
 		cmocka_unit_test(fewer_rmbs_than_announced),
 		cmocka_unit_test(first_rnic_returns),
 		cmocka_unit_test(notice_that_is_dropped),
+		cmocka_unit_test(server_that_does_not_try_again),
+		cmocka_unit_test(operator_is_not_overruled),
+		cmocka_unit_test(server_of_the_rfc_is_not_asked),
 		cmocka_unit_test(server_takes_its_time),
 		cmocka_unit_test(client_takes_its_time),
 		cmocka_unit_test(peer_is_out_of_reach),
