@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who holds how much of the memory: users of this host, and peers by their address. One of them
- * must not take what the others need (SEC-4, RMB-12):
+ * How much memory of RMBs and send buffers each user of this host holds, and each peer, by its
+ * address. None of them may take what the others need (SEC-4, RMB-12):
  *
- * - The last sixteenth of the budget is for connections of users, or with peers, that hold little.
- *   Either is enough: else a peer that has filled the buffers of a server's user would shut other
- *   peers out of that server.
- * - Who holds much gets no larger buffers by asking for them (SO_RCVBUF, SO_SNDBUF) than it would
- *   get without asking, so that what is left of the memory for others shrinks as slowly.
+ * - The last sixteenth of the budget is set aside for connections whose user or whose peer holds
+ *   little. One of the two is enough: otherwise a peer that makes a server's user hold much would
+ *   shut other peers out of that server.
+ * - A user that holds much gets no larger buffers with SO_RCVBUF or SO_SNDBUF than without them.
+ *   So the memory that is left for others shrinks no faster.
  *
- * A connection that gets none is declined and goes on as TCP.
+ * A connection that gets no memory is declined and goes on as TCP.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -19,10 +19,10 @@
 
 #include "daemon/engine/rendezvous.h"
 
-#define SET_ASIDE_SHARE 16           /* this part of the budget, */
-#define SET_ASIDE_STEP  (256u << 10) /* in whole steps: of a tiny budget nothing is set aside */
-#define LITTLE_SHARE    256          /* who holds less than this part holds little */
-#define MUCH_SIXTEENTHS 6            /* who holds more than these holds much */
+#define SET_ASIDE_SHARE 16           /* 1/16 of the budget is set aside, */
+#define SET_ASIDE_STEP  (256u << 10) /* in multiples of this; nothing of a tiny budget */
+#define LITTLE_SHARE    256          /* less than 1/256 of the budget is little */
+#define MUCH_SIXTEENTHS 6            /* more than 6/16 of the budget is much */
 
 struct account_key {
 	uint8_t family; /* of a peer's address; AF_UNSPEC: a user */
@@ -77,7 +77,7 @@ int smcr_account_open(struct smcr_conn *conn)
 	return -ENOMEM;
 }
 
-/* It holds `held` bytes now. */
+/* The connection holds `held` bytes now. */
 static void settle(struct smcr_conn *conn, uint64_t held)
 {
 	uint64_t before = conn->accounts.held;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file account.h
- * Who holds how much of the memory.
+ * How much memory of RMBs and send buffers each local user and each peer holds.
  */
 #ifndef SMCRD_ENGINE_ACCOUNT_H
 #define SMCRD_ENGINE_ACCOUNT_H
@@ -11,23 +11,27 @@
 struct smcr_conn;
 struct smcr_engine;
 
-/** Before a connection takes memory: from now on what it holds is counted with its user's and its
- *  peer's. @return 0 (also if that is so already), or -ENOMEM */
+/** To be called before a connection takes memory: from now on what the connection holds is counted
+ * in the accounts of its user and of its peer. @return 0 (also if its accounts are open already),
+ * or -ENOMEM */
 int smcr_account_open(struct smcr_conn *conn);
-/** Count what it holds now. */
+/** Bring the accounts up to date with what the connection holds now. */
 void smcr_account_settle(struct smcr_conn *conn);
-/** It gives everything back; does nothing if no account is open. */
+/** The connection holds nothing any more: close its accounts, if they are open. */
 void smcr_account_close(struct smcr_conn *conn);
-/* Of a connection whose accounts are open: */
-/** Does its user, or its peer, hold little? Then it may have what is set aside. */
+/* The following need a connection whose accounts are open. */
+/** Does the connection's user, or its peer, hold little? Then the connection may use the part of
+ * the budget that is set aside. */
 bool smcr_account_is_small(const struct smcr_conn *conn);
-/** Does its user hold so much that it gets no larger buffers than others? */
+/** Does the connection's user hold so much that SO_RCVBUF and SO_SNDBUF get it no larger
+ * buffers? */
 bool smcr_account_is_large(const struct smcr_conn *conn);
-/** May it take memory that is free? */
+/** May the connection take memory? Not if its user and its peer hold much and only the part that is
+ * set aside is free. */
 bool smcr_account_allows(const struct smcr_conn *conn);
-/** It gets no memory: count that and log it. */
+/** The connection gets no memory: count that and log it. */
 void smcr_account_refused(struct smcr_conn *conn);
-/** Bytes of the budget for those who hold little. */
+/** Bytes of the budget that are set aside for users and peers that hold little. */
 uint64_t smcr_account_set_aside(const struct smcr_engine *engine);
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* For captures: a peer's RDMA writes tell nobody that they have come, the CDC behind them does. */
+/* For captures: nothing tells that an RDMA write of the peer has come, only the CDC behind it. */
 #include "daemon/engine/data.h"
 #include "daemon/engine/view.h"
 
-/* As far as the message will be believed (cdc.c). */
+/* The position that the message announces, if cdc.c will accept it. */
 static bool take_position(const struct smcr_conn *conn, const struct smcr_cdc *cdc,
 			  uint64_t *ret_produced)
 {

@@ -8,14 +8,14 @@
 
 /* ---- out ---- */
 
-/* CDC-16 and A36: B while the window is full. All that fits is always written first, so that
- * waiting data never stand before an open window. */
+/* CDC-16 and A36: B is set while the window is full. Data are always written as far as the window
+ * allows, so none wait while the window is open. */
 static bool blocked(const struct smcr_conn *conn)
 {
 	return smcr_tx_window(conn) == 0;
 }
 
-/* CDC-4: both cursors and every flag, each time; D, C and A once sent are repeated. */
+/* CDC-4: each CDC has both cursors and all flags; D, C and A are repeated once sent. */
 static struct smcr_cdc describe(const struct smcr_conn *conn)
 {
 	struct smcr_cdc cdc = {
@@ -38,7 +38,8 @@ static struct smcr_cdc describe(const struct smcr_conn *conn)
 	return cdc;
 }
 
-/* One message at a time is timed, by the time of the batches that it is posted and completes in. */
+/* The round trip of one CDC at a time is measured, between the engine's times when it is posted and
+ * when it completes. */
 static void count_sent(struct smcr_conn *conn, uint16_t seq)
 {
 	struct smcr_conn_tx *tx = &conn->tx;
@@ -78,13 +79,14 @@ void smcr_cdc_post(struct smcr_conn *conn, struct smcr_wr *wr, struct smcr_tx_en
 	conn->tx.cdc_due = false;
 	conn->rx.consumed_sent = conn->rx.consumed; /* WIN-2 */
 	smcr_urgent_posted(conn, &cdc);
-	/* CDC-6: behind the writes that it tells of. */
+	/* CDC-6: the CDC follows the writes that it announces. */
 	smcr_link_post(conn->tx.link, wr, entries, n + 1);
 }
 
 /* ---- in ---- */
 
-/* RV-13, RS-9: the own gate is still shut. Each CDC carries the whole state: the newest is enough.
+/* RV-13, RS-9: the own gate is still closed: keep the newest CDC. It has the whole state, so older
+ * ones are not needed.
  */
 static void keep_early(struct smcr_conn *conn, struct smcr_link *link, const struct smcr_cdc *cdc)
 {
@@ -98,9 +100,9 @@ static void keep_early(struct smcr_conn *conn, struct smcr_link *link, const str
 	conn->rx.last_link = link;
 }
 
-/* FO-7: the peer moved the connection to another link; its number is the last that it knows to
- * have arrived. Nothing else in the message counts (FO-4). The host has handed in before whatever
- * arrived on the old link (FO-8). */
+/* FO-7: the peer has moved the connection to another link. The message's number is that of the last
+ * CDC which the peer knows to have arrived; nothing else in the message counts (FO-4). The host has
+ * already handed in everything that arrived on the old link (FO-8). */
 static void failover_validation(struct smcr_conn *conn, struct smcr_link *link,
 				const struct smcr_cdc *cdc)
 {
@@ -110,8 +112,8 @@ static void failover_validation(struct smcr_conn *conn, struct smcr_link *link,
 		smcr_close_local_abort(conn, ECONNRESET, "data were lost with a link");
 }
 
-/* CDC-12: never beyond the window that the peer was told of, never more consumed than it was told
- * to be there. */
+/* CDC-12: the producer cursor may not be beyond the window that the peer was told, and the consumer
+ * cursor not beyond what was written. */
 static bool take_positions(struct smcr_conn *conn, const struct smcr_cdc *cdc, uint64_t *ret_fresh,
 			   uint64_t *ret_opened)
 {
@@ -137,19 +139,19 @@ static void take_producer_flags(struct smcr_conn *conn, uint8_t flags)
 {
 	conn->rx.peer_blocked = flags & SMCR_CDC_WRITE_BLOCKED;
 	conn->rx.update_requested = flags & SMCR_CDC_CONS_UPDATE_REQ;
-	/* WIN-4: tell at once what R asks for, also if it is nothing new: the peer wants to know
-	 * whether we are here (A66). WIN-7: a writer that says it is blocked though all was read
-	 * knows an old position; nothing will be consumed that could tell it later. */
+	/* WIN-4: answer R at once, even with nothing new: the peer wants to know whether we know
+	 * the connection (A66). WIN-7: if the peer says that it is blocked although all was read,
+	 * it knows an old position. No later consumption would tell it the new one. */
 	if (conn->rx.update_requested ||
 	    (conn->rx.consumed != conn->rx.consumed_sent && conn->rx.peer_blocked &&
 	     conn->rx.consumed == conn->rx.produced))
 		conn->tx.cdc_due = true;
-	/* CDC-16: the window is open again; if no data go now, a CDC just to take B back. */
+	/* CDC-16: the window is open again. If no data are sent now, a CDC alone has to clear B. */
 	if (conn->tx.blocked_sent && smcr_tx_window(conn) > 0)
 		conn->tx.cdc_due = true;
 }
 
-/* CLOSE-6, CLOSE-8, RMB-5: may these bytes have come at all? If not, the connection is aborted. */
+/* CLOSE-6, CLOSE-8, RMB-5: may the peer send data now? If not, abort the connection. */
 static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	if (conn->rx.done || conn->rx.closed) {
@@ -160,7 +162,8 @@ static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 		smcr_close_local_abort(conn, ECONNRESET, "eye catcher of the element overwritten");
 		return false;
 	}
-	/* Nobody will read them. As at close: no matter if the peer has closed too (A22). */
+	/* Nobody will read the data. If the peer has closed too that does not matter, as in
+	 * smcr_conn_close() (A22). */
 	if (conn->tx.closed_sent || (conn->app_closed && !(cdc->conn_flags & SMCR_CDC_CLOSED))) {
 		conn->rx.closed |= !!(cdc->conn_flags & SMCR_CDC_CLOSED);
 		smcr_close_local_abort(conn, ECONNRESET, NULL);
@@ -172,7 +175,7 @@ static bool fresh_data_ok(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 static void count_received(struct smcr_conn *conn, uint64_t fresh)
 {
 	struct smcr_flow_stats *stats = &conn->engine->stats.rx;
-	/* As the peer knows it, unless an update is on its way there. */
+	/* Was the element full, as far as the peer knows? */
 	const bool full = conn->rx.produced - conn->rx.consumed_sent == conn->rx.usable;
 	conn->rx.full += full;
 	stats->full += full;
@@ -180,7 +183,7 @@ static void count_received(struct smcr_conn *conn, uint64_t fresh)
 	stats->messages++;
 }
 
-/* CDC-15: everything that one message of a flowing connection says. */
+/* CDC-15: process everything that a CDC says about a flowing connection. */
 static void process(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	uint64_t fresh, opened;
@@ -228,7 +231,7 @@ void smcr_cdc_input(struct smcr_conn *conn, struct smcr_link *link, const struct
 	}
 	if (validation) {
 		failover_validation(conn, link, cdc);
-		smcr_tx_push(conn); /* what was held back until something came (A69) */
+		smcr_tx_push(conn); /* data that were held back until a CDC came (A69) */
 		return;
 	}
 	if (!smcr_cdc_seq_newer(cdc->seq, conn->rx.cdc_seq)) {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Rendezvous: what server and client have in common, and the ways out (RFC 7609 3.5, C.1 to C.6).
+/* Rendezvous: what server and client have in common, and how a rendezvous fails (RFC 7609 3.5, C.1
+ * to C.6).
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -17,8 +18,9 @@ enum smcr_decline_window smcr_clc_decline_window(enum smcr_rv_step step, bool fi
 {
 	switch (step) {
 	case SMCR_RV_S_AWAIT_PROPOSAL:
-	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER;  /* ERR-3 */
-	case SMCR_RV_C_AWAIT_DECLINE: return SMCR_DECLINE_LATER; /* never: the server's ends it */
+	case SMCR_RV_C_AWAIT_ACCEPT: return SMCR_DECLINE_LATER; /* ERR-3 */
+	case SMCR_RV_C_AWAIT_DECLINE:
+		return SMCR_DECLINE_LATER; /* never sent: the server's Decline ends the step */
 	case SMCR_RV_S_DECIDES:
 	case SMCR_RV_S_HELD:
 	case SMCR_RV_S_ANNOUNCE:
@@ -53,8 +55,9 @@ static enum smcr_decline_window window(const struct smcr_conn *conn)
 
 /* ---- ways out ---- */
 
-/** The connection is gone from a first contact that is not over: so is the group (RV-14). Past the
- *  point of no return the peer may count on it, and is told. `lgr` is NULL if it made none. */
+/** The connection of a first contact is gone before the first contact is over: end the group
+ * (RV-14). After the point of no return the peer may rely on the group, and is told. `lgr` is NULL
+ * if there is none. */
 static void end_first_contact(struct smcr_lgr *lgr, bool path_dead)
 {
 	if (!lgr)
@@ -68,8 +71,8 @@ static void end_first_contact(struct smcr_lgr *lgr, bool path_dead)
 		smcr_lgr_end(lgr, ECONNRESET);
 }
 
-/** Has the client been offered an element in a group that goes on? If no Decline says otherwise it
- *  may be writing there (RS-8). */
+/** Has an Accept offered the client an element in a group that goes on? Unless a Decline came, the
+ * client may be writing there (RS-8). */
 static bool offered(const struct smcr_conn *conn)
 {
 	return conn->lgr && conn->params.role == SMCR_ROLE_SERVER && !conn->rv.first_contact &&
@@ -77,7 +80,7 @@ static bool offered(const struct smcr_conn *conn)
 		conn->rv.step == SMCR_RV_LLC);
 }
 
-/** The group whose first contact this connection makes, or NULL. */
+/** The group of which this connection is the first contact, or NULL. */
 static struct smcr_lgr *first_group(const struct smcr_conn *conn)
 {
 	return conn->lgr && conn->lgr->fc.conn == conn ? conn->lgr : NULL;
@@ -100,20 +103,20 @@ static void finish(struct smcr_conn *conn, const struct smcr_conn_event *event)
 	end_first_contact(lgr, event->path_dead);
 }
 
-/** Is the outcome certain, and only still to be told? */
+/** Is the outcome decided but not raised yet? */
 static bool is_decided(const struct smcr_conn *conn)
 {
 	return conn->rv.step == SMCR_RV_OUTCOME || conn->rv.step == SMCR_RV_DECLINED;
 }
 
-/** Raise the event that has been decided on before. */
+/** Raise the event that was decided before. */
 static void tell_outcome(struct smcr_conn *conn)
 {
 	struct smcr_conn_event event = conn->rv.outcome;
 	finish(conn, &event);
 }
 
-/** End in FALLBACK without a word of our own: plain TCP at once (ERR-2, GEN-4). Frees the
+/** End in FALLBACK without sending a Decline: plain TCP at once (ERR-2, GEN-4). Frees the
  * connection. */
 static void fall_back(struct smcr_conn *conn, uint32_t reason, uint32_t peer_reason, bool path_dead)
 {
@@ -132,8 +135,8 @@ void smcr_clc_fail(struct smcr_conn *conn, int error, enum smcr_reason reason)
 	finish(conn, &event);
 }
 
-/** The form of a Decline: the server's is that of the Proposal, the client's that of version 1
- * until an Accept has told the version. */
+/** The version of a Decline: for the server that of the Proposal, for the client 1 until an Accept
+ * has told the version. */
 static uint8_t decline_version(const struct smcr_conn *conn)
 {
 	uint8_t version = conn->params.role == SMCR_ROLE_SERVER ? conn->rv.proposal.version
@@ -156,14 +159,14 @@ static void send_decline(struct smcr_conn *conn, enum smcr_reason reason, bool o
 	engine->ops.conns->clc_send(conn->params.user, buf, (size_t)len);
 }
 
-/** Our Decline has gone out: wait whether one of the peer's crosses it (A52). */
+/** The own Decline is sent: wait for a Decline of the peer that crosses it (A52). */
 static void await_crossing(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr = first_group(conn);
 	memcpy(conn->rv.decliner, conn->lgr->peer_id, SMCR_PEER_ID_LEN);
 	smcr_conn_detach(conn);
 	conn->rv.step = SMCR_RV_DECLINED;
-	/* C.2: a Decline ends in plain TCP, whatever time the rendezvous has taken. */
+	/* C.2: a Decline ends in plain TCP, however long the rendezvous has taken. */
 	smcr_timer_stop(conn->engine, &conn->rv.total_timer);
 	smcr_timer_start(conn->engine, &conn->rv.clc_timer, conn->engine->config.decline_grace);
 	end_first_contact(lgr, conn->rv.outcome.path_dead);
@@ -183,7 +186,7 @@ void smcr_clc_decline(struct smcr_conn *conn, enum smcr_reason reason, bool out_
 		tell_outcome(conn);
 }
 
-/** Decline if and when the rules allow, else fail. May free the connection. */
+/** Decline if the rules allow it, at once or later, else fail. May free the connection. */
 static void quit(struct smcr_conn *conn, enum smcr_reason reason, int error)
 {
 	switch (window(conn)) {
@@ -206,8 +209,8 @@ void smcr_conn_give_up(struct smcr_conn *conn, enum smcr_reason reason)
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || is_decided(conn))
 		return;
 	/* In the LLC phase either side may decline at any time (ERR-5). If the peer is being
-	 * stopped too, two Declines cross, and who stops does not wait for the other one: it
-	 * would reach the program as data. */
+	 * stopped too, two Declines cross. An engine that stops does not wait for the peer's
+	 * Decline, which would reach the program as data. */
 	if (conn->rv.step == SMCR_RV_LLC && reason == SMCR_REASON_SHUTTING_DOWN)
 		smcr_clc_fail(conn, ECONNRESET, reason);
 	else
@@ -318,7 +321,7 @@ bool smcr_conn_wants_clc(const struct smcr_conn *conn)
 	return false;
 }
 
-/** May the peer decline at this point? It must owe us the next message (ERR-1, ERR-6). */
+/** May the peer decline at this point? Only if we wait for its next message (ERR-1, ERR-6). */
 static bool may_be_declined(const struct smcr_conn *conn)
 {
 	switch ((enum smcr_rv_step)conn->rv.step) {
@@ -346,9 +349,10 @@ static void protocol_error(struct smcr_conn *conn, const char *what)
 	smcr_clc_fail(conn, EPROTO, SMCR_REASON_NONE); /* ERR-11 */
 }
 
-/** CLC-14, ERR-9, A64. Peer IDs and RoCE addresses are no secrets, and CLC has nothing else to tell
- * who speaks. So unless there is nothing to lose the group is asked whether it is still there, on
- * its links, and gets no new connection until it has answered. */
+/** CLC-14, ERR-9, A64: a CLC message says that the peer does not know the group any more. CLC
+ * proves nothing about its sender, as peer IDs and RoCE addresses are no secrets. So if the group
+ * has other connections, the peer is asked with TEST LINK on the group's links, and the group gets
+ * no new connection until the peer has answered. */
 static void out_of_sync(struct smcr_lgr *lgr)
 {
 	if (lgr->num_conns == 1) {
@@ -369,17 +373,17 @@ static void on_decline(struct smcr_conn *conn, const struct smcr_clc_decline *de
 	struct smcr_lgr *lgr = conn->lgr;
 	if (decline->out_of_sync && lgr && lgr->state == SMCR_LGR_ACTIVE)
 		out_of_sync(lgr);
-	/* What the peer's diagnosis means is its own affair (CLC-13): what we have waited for in
-	 * vain tells whether anything gets through (A61). */
+	/* The peer's diagnosis does not count here (CLC-13). Whether any packet gets through is
+	 * judged by what this side has waited for in vain (A61). */
 	bool path_dead =
 		conn->rv.step == SMCR_RV_LLC && lgr && (lgr->path_dead || smcr_llc_is_overdue(lgr));
 	fall_back(conn, SMCR_REASON_PEER_DECLINED, decline->diagnosis, path_dead);
 }
 
 /**
- * What is wrong with a sound Accept or Confirm: another version (CLC-4) or kind of SMC, a reserved
- * value that matters (ERR-12), the MTU on first contact only (CLC-9). `reserved`: the decoder found
- * one.
+ * What is wrong with a well-formed Accept or Confirm: another version (CLC-4), another kind of SMC,
+ * a reserved value that matters (ERR-12); the MTU matters in first contact only (CLC-9).
+ * `reserved`: the decoder has found a reserved value.
  */
 static enum smcr_reason bad_value(const struct smcr_clc_accept *msg, bool first_contact,
 				  bool reserved)
@@ -411,7 +415,8 @@ static void on_confirm(struct smcr_conn *conn, const struct smcr_clc_accept *msg
 	smcr_clc_server_confirm(conn, msg, reason);
 }
 
-/** CLC-7: what the decoder cannot know is over which IP the Proposal comes. */
+/** CLC-7: check the Proposal against the IP version of its TCP connection, which the decoder does
+ * not know. */
 static bool is_proposal_sound(const struct smcr_conn *conn,
 			      const struct smcr_clc_proposal *proposal)
 {
@@ -419,7 +424,7 @@ static bool is_proposal_sound(const struct smcr_conn *conn,
 	       proposal->num_prefixes > 0;
 }
 
-/** CLC-16. `reserved`: the decoder found a reserved value in it. */
+/** CLC-16. `reserved`: the decoder has found a reserved value in the message. */
 static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, bool reserved)
 {
 	bool server = conn->params.role == SMCR_ROLE_SERVER;
@@ -442,7 +447,7 @@ static void on_message(struct smcr_conn *conn, const struct smcr_clc_msg *msg, b
 	}
 }
 
-/** CLC-4: of a version that nobody has defined, and sound otherwise; nothing in it can be used. */
+/** CLC-4: a well-formed Proposal of a version that is not defined: nothing in it can be used. */
 static void reserved_proposal(struct smcr_conn *conn)
 {
 	conn->rv.step = SMCR_RV_S_DECIDES;
@@ -480,7 +485,7 @@ void smcr_conn_clc_garbage(struct smcr_conn *conn)
 	if (conn->phase != SMCR_PHASE_RENDEZVOUS || conn->rv.step == SMCR_RV_OUTCOME)
 		return;
 	if (conn->rv.step == SMCR_RV_DECLINED)
-		tell_outcome(conn); /* the peer's program talks TCP already */
+		tell_outcome(conn); /* the peer's program uses TCP already */
 	else
 		protocol_error(conn, "bytes that are no CLC message");
 }
@@ -489,8 +494,9 @@ void smcr_clc_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 {
 	if (conn->rv.step == SMCR_RV_OUTCOME)
 		return;
-	/* A FIN may overtake what ends the first contact on the links (deployed peers close TCP
-	 * early): the data path deals with it. Where CLC is awaited it means that none will come.
+	/* A FIN may overtake the LLC message that ends the first contact (deployed peers close TCP
+	 * early): then the data path handles it. If a CLC message is awaited, the FIN means that
+	 * none will come.
 	 */
 	bool awaited = smcr_conn_wants_clc(conn) && !committed(conn);
 	if (event == SMCR_TCP_FIN && conn->rv.step == SMCR_RV_DECLINED)
@@ -523,7 +529,7 @@ struct smcr_prefix smcr_clc_own_lan(const struct smcr_conn *conn)
 	return lan;
 }
 
-/* SEC-1: never an RNIC of another VLAN than the connection's (LG-2). */
+/* SEC-1: only an RNIC of the connection's VLAN (LG-2). */
 struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ipv4)
 {
 	struct smcr_device *device, *best = NULL;
@@ -542,8 +548,9 @@ struct smcr_device *smcr_clc_choose_device(const struct smcr_conn *conn, bool ip
 	return best;
 }
 
-/* Of the groups that are being set up between two hosts one is enough, but a host may have several
- * networks and instances. Each holds a queue pair and memory, and anybody can begin one. */
+/* How many first contacts with a host may be under way. One is enough for two hosts, but a host may
+ * have several networks and instances. Each first contact has a queue pair and memory, and anybody
+ * can begin one. */
 #define FIRST_CONTACTS_MAX 16
 
 bool smcr_clc_may_begin_group(const struct smcr_conn *conn)
@@ -570,8 +577,8 @@ uint8_t smcr_clc_element_bsize(const struct smcr_conn *conn)
 				   : smcr_bsize_choose(conn->engine, conn->params.expected.rcv);
 }
 
-/** Element size code of a send buffer: as the program wants it, or as the administrator does, or as
- *  it is expected to be needed. */
+/** Size code of the send buffer: as the program has set it, else as the administrator has, else as
+ * the connection is expected to need. */
 static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 {
 	uint32_t want = conn->params.sndbuf ? conn->params.sndbuf : conn->engine->config.sndbuf;
@@ -583,16 +590,16 @@ static uint8_t sndbuf_bsize(const struct smcr_conn *conn)
 	return bsize;
 }
 
-/** What is larger than others get is so because the program has asked for it: whose user holds much
- *  gets no more by that (account.c). */
+/** If the connection's user holds much, the size that the program has set gets it no more than
+ * others get (account.c). */
 static uint8_t at_most_as_others(const struct smcr_conn *conn, uint8_t bsize)
 {
 	uint8_t most = smcr_bsize_choose(conn->engine, 0);
 	return smcr_account_is_large(conn) && bsize > most ? most : bsize;
 }
 
-/** An element of code `bsize`, up to code `most`; of a new slab, which may be smaller where memory
- * is short, down to code `least`, if there is none. */
+/** Take an element of code `bsize` up to code `most`. If there is none, add a slab, with elements
+ * down to code `least` if memory is short. */
 static int take_or_add(struct smcr_conn *conn, bool is_rmb, uint8_t bsize, uint8_t most,
 		       uint8_t least, struct smcr_element *ret)
 {
@@ -610,7 +617,7 @@ static int take_or_add(struct smcr_conn *conn, bool is_rmb, uint8_t bsize, uint8
 	return smcr_element_take(lgr, is_rmb, slab->bsize, most, ret);
 }
 
-/** RMB-6: what the program has set is the least that will do. */
+/** RMB-6: the element may not be smaller than the program has set. */
 static int take_element(struct smcr_conn *conn)
 {
 	uint8_t bsize = smcr_clc_element_bsize(conn);
@@ -620,8 +627,8 @@ static int take_element(struct smcr_conn *conn)
 	return take_or_add(conn, true, bsize, SMCR_BSIZE_MAX, least, &conn->rx.element);
 }
 
-/** SOCK-2: a program that has set a size never gets more while memory of that size is free: it may
- *  mean to have little under way. It gets less where memory is short. */
+/** SOCK-2: a program that has set a size does not get more if memory of that size is free, as it
+ * may want to have few bytes under way. It gets less if memory is short. */
 static int take_send_buffer(struct smcr_conn *conn, uint8_t bsize)
 {
 	uint8_t least = conn->engine->config.bsize_min;
@@ -640,7 +647,8 @@ static void count_buffer(struct smcr_flow_stats *stats, const struct smcr_elemen
 	stats->downgrades += got->slab->bsize < want;
 }
 
-/* What it would have got with all memory free, and what it got. */
+/* Count the sizes that the connection got, and whether they are smaller than with all memory
+ * free. */
 static void count_memory(const struct smcr_conn *conn)
 {
 	const struct smcr_conn_params *params = &conn->params;
@@ -659,7 +667,7 @@ int smcr_clc_take_memory(struct smcr_conn *conn)
 	int rc = smcr_account_open(conn);
 	if (rc)
 		return rc;
-	uint8_t sndbuf = sndbuf_bsize(conn); /* before the element uses memory up */
+	uint8_t sndbuf = sndbuf_bsize(conn); /* before the element takes memory */
 	rc = smcr_account_allows(conn) ? take_element(conn) : -ENOSPC;
 	if (!rc)
 		rc = take_send_buffer(conn, sndbuf);
@@ -719,7 +727,7 @@ int smcr_clc_learn_rmb(struct smcr_link *link, const struct smcr_clc_accept *msg
 	return 0;
 }
 
-/** RMB-9: the peer has given its element to another connection. */
+/** RMB-9: the peer has given the element of `old` to another connection. */
 static void evict(struct smcr_conn *old)
 {
 	if (old->phase == SMCR_PHASE_OPEN)
@@ -728,8 +736,8 @@ static void evict(struct smcr_conn *old)
 		quit(old, SMCR_REASON_OUT_OF_SYNC, ECONNRESET);
 }
 
-/** When to look whether a contested element is free: soon, for most often its user has just ended,
- * and a completion or a last CDC is on its way; then ever less often. */
+/** When to check whether a contested element is free, in microseconds: soon, because most often its
+ * user has just ended and a completion or a last CDC is on its way; then less and less often. */
 #define FIRST_CONTEST_LOOK 250
 #define LAST_CONTEST_LOOK  10000
 
@@ -737,38 +745,38 @@ static void begin_contest(struct smcr_conn *conn)
 {
 	uint64_t now = conn->engine->now, ends = now + conn->engine->config.llc_timeout / 2;
 	if (conn->params.role == SMCR_ROLE_CLIENT && ends > conn->rv.answer_by)
-		ends = conn->rv.answer_by; /* we owe the next message */
+		ends = conn->rv.answer_by; /* our message is due by then */
 	conn->rv.contest_began = now;
 	conn->rv.contest_ends = ends;
 	conn->rv.contest_look = FIRST_CONTEST_LOOK;
 }
 
-/** Has the peer shown that it knows the connection, since somebody else was to have its element? */
+/** Has the peer shown that it knows `old`, since CLC gave the element to another connection? */
 static bool has_answered(const struct smcr_conn *conn, const struct smcr_conn *old)
 {
 	return !old->tx.asking && old->rx.heard >= conn->rv.contest_began;
 }
 
-/** Is it left to the connection itself how and when it ends? On its last way it cannot ask, or get
- * no answer, nor while it has no link. */
+/** Can the peer not be asked about `old`? It cannot when the connection is ending, or has no
+ * link. */
 static bool is_out_of_reach(const struct smcr_conn *old)
 {
 	return old->phase == SMCR_PHASE_OPEN &&
 	       (!smcr_tx_may_ask(old) || !old->tx.link || old->tx.moving);
 }
 
-/** Have both sides said their last word? Only its own completions are not seen yet. */
+/** Have both sides sent their last CDC? Then only own completions are awaited. */
 static bool is_over(const struct smcr_conn *old)
 {
 	return old->phase == SMCR_PHASE_OPEN && old->state == SMCR_STATE_CLOSED;
 }
 
 /**
- * RMB-9, A66: the peer, or somebody who says that he is, has given an element anew that a
- * connection believes to be its own. That may be about to end, or the peer is asked on the links,
- * where nobody but the peer can answer.
- * @param old  NULL: nobody's
- * @return 0: the element is free now; -EBUSY: not known yet; -EEXIST: it stays the old one's
+ * RMB-9, A66: a CLC message, perhaps of an attacker, gives `conn` an element that `old` uses.
+ * Connection `old` may be about to end. Otherwise the peer is asked on the links, where only the
+ * peer can answer.
+ * @param old  NULL: no connection uses the element
+ * @return 0: the element is free now; -EBUSY: not known yet; -EEXIST: `old` keeps it
  */
 static int take_over(struct smcr_conn *conn, struct smcr_conn *old)
 {

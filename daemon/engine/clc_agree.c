@@ -46,7 +46,7 @@ void smcr_clc_offer_v2(const struct smcr_config *config, const uint8_t gid[SMCR_
 
 /* ---- server ---- */
 
-/** The smaller of both, from release 1 on. */
+/** From release 1 on: the smaller limits of both sides. */
 static enum smcr_reason agree_limits(const struct smcr_config *config,
 				     const struct smcr_clc_proposal_v2 *v2, struct smcr_agreed *ret)
 {
@@ -99,7 +99,8 @@ enum smcr_reason smcr_clc_check_confirm(const struct smcr_agreed *agreed,
 
 /* ---- client ---- */
 
-/** The extension of a first contact: the server may lower what we offered, never raise it. */
+/** Check the first contact extension: the server may lower the limits that we offered, but not
+ * raise them. */
 static enum smcr_reason check_extension(const struct smcr_clc_proposal_v2 *v2,
 					const struct smcr_clc_first_contact *fce,
 					struct smcr_agreed *agreed)
@@ -130,7 +131,7 @@ enum smcr_reason smcr_clc_check_accept(const struct smcr_clc_proposal *proposal,
 	}
 	if (!proposal->offers_r_v2)
 		return SMCR_REASON_VERSION_MISMATCH;
-	ret->version = SMCR_CLC_VERSION_2; /* a Decline has that form from here on */
+	ret->version = SMCR_CLC_VERSION_2; /* a Decline has that version from here on */
 	if (smcr_eid_choose(&msg->eid, 1, v2->eids, v2->num_eids) < 0)
 		return SMCR_REASON_UEID_MISMATCH;
 	memcpy(ret->eid, msg->eid, SMCR_EID_LEN);
@@ -158,7 +159,8 @@ void smcr_clc_learn_peer(struct smcr_lgr *lgr, const struct smcr_clc_accept *msg
 	memcpy(lgr->v2.host, msg->fce.host, sizeof(lgr->v2.host));
 }
 
-/** RNICs that the group may use, that of its first link first: deployed servers choose among them.
+/** The GIDs of RNICs that the group may use, first that of its first link: deployed servers choose
+ * among them.
  */
 static void fill_gids(const struct smcr_conn *conn, struct smcr_clc_accept *msg)
 {
@@ -197,7 +199,7 @@ void smcr_clc_fill_v2(const struct smcr_conn *conn, struct smcr_clc_accept *msg)
 		fill_gids(conn, msg);
 }
 
-/* Deployed peers know no code for it and say that there is no device. */
+/* Deployed peers have no code for this and use the code for no device. */
 uint32_t smcr_clc_diagnosis(enum smcr_reason reason)
 {
 	return reason == SMCR_REASON_UEID_MISMATCH ? SMCR_REASON_NO_DEVICE : reason;

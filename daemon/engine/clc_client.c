@@ -36,7 +36,7 @@ static bool link_local(const struct smcr_prefix *prefix)
 	return prefix->ip[0] == 0xFE && (prefix->ip[1] & 0xC0) == 0x80;
 }
 
-/** CLC-6, CLC-7: the network of the interface that the Proposal leaves by. */
+/** CLC-6, CLC-7: the network of the interface that the TCP connection uses. */
 static void fill_network(struct smcr_clc_proposal *proposal, const struct smcr_conn *conn)
 {
 	const struct smcr_addr *local = &conn->params.local;
@@ -59,8 +59,8 @@ static void fill_network(struct smcr_clc_proposal *proposal, const struct smcr_c
 }
 
 /**
- * The RNIC to propose, and through it the versions to offer. As deployed clients, we offer version
- * 2 on IPv4 connections only. @return NONE or why nothing can be offered
+ * Choose the RNIC to propose; the versions to offer depend on it. Like deployed clients, offer
+ * version 2 on IPv4 connections only. @return NONE or why nothing can be offered
  */
 static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
 {
@@ -92,7 +92,7 @@ static enum smcr_reason prepare_proposal(struct smcr_conn *conn)
 	return SMCR_REASON_NONE;
 }
 
-/* RV-1: the same Proposal whether there is a group with the server or not. */
+/* RV-1: the Proposal is the same whether there is a group with the server or not. */
 void smcr_clc_client_start(struct smcr_conn *conn)
 {
 	struct smcr_engine *engine = conn->engine;
@@ -110,8 +110,8 @@ void smcr_clc_client_start(struct smcr_conn *conn)
 
 /* ---- Accept ---- */
 
-/** May an Accept name a link of this group? We must be its client (PLG-4), and versions are never
- *  mixed. */
+/** May an Accept name a link of this group? This side must be the group's client (PLG-4), and the
+ * version must be the same. */
 static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *conn,
 			 const struct smcr_clc_accept *msg)
 {
@@ -120,7 +120,7 @@ static bool may_be_named(const struct smcr_lgr *lgr, const struct smcr_conn *con
 	       !memcmp(lgr->peer_id, msg->peer_id, SMCR_PEER_ID_LEN);
 }
 
-/** The link that an Accept names, in a group in which we are the client (RV-5). */
+/** The link that an Accept names, in a group of which this side is the client (RV-5). */
 static struct smcr_link *find_link(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_lgr *lgr;
@@ -134,9 +134,9 @@ static struct smcr_link *find_link(const struct smcr_conn *conn, const struct sm
 	return NULL;
 }
 
-/** Does it name a link that has gone while the Accept was on its way, in a group that works? Then
- * nothing is out of sync; nor if a deployed server, which has no second link to offer, is through
- * with the first contact while we still wait for that (version 2). */
+/** Does the Accept name a link of a group that works, but which was freed while the Accept was on
+ * its way? Then the sides are not out of sync. Nor are they if a deployed server without a second
+ * link has finished the first contact, while this side still waits for ADD LINK (version 2). */
 static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_lgr *lgr;
@@ -148,8 +148,8 @@ static bool has_gone(const struct smcr_conn *conn, const struct smcr_clc_accept 
 	return false;
 }
 
-/** Version 2: does the RNIC have another address than the Proposal said? Deployed servers connect
- *  their QP to that one. */
+/** Version 2: has the RNIC another GID now than in the Proposal? Deployed servers connect their QP
+ * to that of the Proposal. */
 static bool has_moved(const struct smcr_conn *conn)
 {
 	const struct smcr_device_info *info = &conn->rv.device->info;
@@ -159,7 +159,7 @@ static bool has_moved(const struct smcr_conn *conn)
 		memcmp(info->mac, said->mac, SMCR_MAC_LEN) != 0);
 }
 
-/** Set up our end of a new group (RV-6). @return 0 or why not */
+/** Set up this side of a new group (RV-6). @return 0 or why that failed */
 static enum smcr_reason prepare_first_contact(struct smcr_conn *conn,
 					      const struct smcr_clc_accept *msg)
 {
@@ -247,7 +247,7 @@ static void subsequent_contact(struct smcr_conn *conn, struct smcr_link *link,
 void smcr_clc_client_retry(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_link *link = conn->rv.link;
-	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE); /* a Decline may take the place of Confirm */
+	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE); /* a Decline may be sent instead of Confirm */
 	if (link)
 		take_element(conn, link, msg);
 	else
@@ -258,7 +258,7 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 {
 	struct smcr_link *link = find_link(conn, msg);
 	smcr_clc_asked(conn);
-	/* We owe the next message now: a Decline may take its place. */
+	/* The next message is ours: it may be a Decline. */
 	smcr_clc_proceed(conn, SMCR_RV_C_ANNOUNCE);
 	if (conn->rv.give_up) {
 		smcr_clc_decline(conn, conn->rv.give_up_reason, false);
@@ -269,7 +269,7 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 		return;
 	}
 	switch (smcr_clc_classify(msg->first_contact, link != NULL)) {
-	case SMCR_CONTACT_FIRST: /* beside another group too (PLG-2) */
+	case SMCR_CONTACT_FIRST: /* even if there is another group (PLG-2) */
 		first_contact(conn, msg);
 		break;
 	case SMCR_CONTACT_SUBSEQUENT: subsequent_contact(conn, link, msg); break;
@@ -284,9 +284,9 @@ void smcr_clc_client_accept(struct smcr_conn *conn, const struct smcr_clc_accept
 
 /* ---- Confirm of a subsequent contact ---- */
 
-/** The link to name in Confirm. By the RFC any active one will do (RS-6), but the server has
- * confirmed for certain only the one that it named itself: one just added it may not yet know to be
- * active (RS-7). Deployed servers keep our token under their own choice: no other will do. */
+/** The link to name in Confirm. By the RFC any active link will do (RS-6). But the server may not
+ * know yet that a link just added is active (RS-7), so the link that the server has named itself is
+ * the safe choice. Deployed servers keep our RToken for that link only. */
 static struct smcr_link *link_to_name(const struct smcr_conn *conn)
 {
 	struct smcr_link *link = conn->rv.link;

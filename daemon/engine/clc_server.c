@@ -16,8 +16,8 @@ static uint32_t mask_of(unsigned int bits)
 	return bits ? UINT32_MAX << (32 - bits) : 0;
 }
 
-/** The IPv4 network a Proposal means: the field is a network number, or, from some peers, the mask
- *  itself, and then the client's address says the rest (A1). */
+/** The IPv4 network that a Proposal names. The field is the network number, but some peers send the
+ * mask there; then the client's address gives the network (A1). */
 static uint32_t proposed_network(const struct smcr_clc_proposal *proposal,
 				 const struct smcr_addr *client)
 {
@@ -42,7 +42,7 @@ bool smcr_clc_names_prefix(const struct smcr_clc_proposal *proposal, const struc
 	return false;
 }
 
-/** The prefix of a device that the Proposal names, or NULL. */
+/** The prefix of the device that the Proposal names, or NULL. */
 static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 					       const struct smcr_device *device)
 {
@@ -53,8 +53,8 @@ static const struct smcr_prefix *common_prefix(const struct smcr_conn *conn,
 	return NULL;
 }
 
-/** Version 1: an RNIC on the common LAN (SEC-2), the one that has the TCP connection's address
- * first (RV-3, RV-4). */
+/** Version 1: an RNIC on the common LAN (SEC-2), rather the one with the TCP connection's address
+ * (RV-3, RV-4). */
 static struct smcr_device *choose_device(const struct smcr_conn *conn,
 					 struct smcr_prefix *ret_prefix, bool *ret_drained)
 {
@@ -79,8 +79,8 @@ static struct smcr_device *choose_device(const struct smcr_conn *conn,
 
 /* ---- which group ---- */
 
-/** Is one of the group's links on the LAN that the Proposal names, or, in version 2, on that of the
- *  address that the client has connected to? */
+/** Has the group a link on the LAN that the Proposal names, or, in version 2, on the LAN of the
+ * address that the client has connected to? */
 static bool on_lan(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -96,7 +96,7 @@ static bool on_lan(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** Does a link of the group, or what it was set up for, lead to this address of the client? */
+/** Does a link of the group, or the Proposal that began the group, have this GID of the client? */
 static bool leads_to(const struct smcr_lgr *lgr, const uint8_t gid[SMCR_GID_LEN])
 {
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT)
@@ -114,9 +114,9 @@ static bool is_known(const uint8_t peer_id[SMCR_PEER_ID_LEN])
 	return memcmp(peer_id, none, SMCR_PEER_ID_LEN) != 0;
 }
 
-/** PEER-4. A peer that has started anew has another ID: it is a new peer (PEER-5). Deployed clients
- * that offer version 2 only tell no peer ID: their RoCE address has to do. If it belongs to another
- * instance by now the client declines as out of sync. */
+/** PEER-4. A peer that has started anew has another ID and is a new peer (PEER-5). Deployed clients
+ * that offer only version 2 tell no peer ID: they are known by their RoCE address. If another
+ * instance has that address now, the client declines as out of sync. */
 static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal *proposal)
 {
 	if (lgr->version == SMCR_CLC_VERSION_1 ||
@@ -125,17 +125,17 @@ static bool with_peer(const struct smcr_lgr *lgr, const struct smcr_clc_proposal
 	return leads_to(lgr, proposal->v2.gid);
 }
 
-/** Until when the group's first contact is waited for (A68). */
+/** How long connections wait for the group's first contact (A68). */
 static uint64_t waited_for_until(const struct smcr_lgr *lgr)
 {
 	return lgr->fc.began + lgr->engine->config.hold_timeout;
 }
 
 /**
- * Is it worth waiting for this first contact (RV-15, A68)? Not for one that does not get on. At
- * another TCP address it may be somebody else, who only says that he is this peer, for peer IDs and
- * RoCE addresses are no secrets. So for him a connection waits once only, and not at all if either
- * Proposal has named no peer ID.
+ * Is it worth waiting for this first contact (RV-15, A68)? Not if it makes no progress. If it came
+ * from another TCP address, it may be of an attacker who claims to be this peer, because peer IDs
+ * and RoCE addresses are no secrets. For such a first contact a connection waits only once, and not
+ * at all if either Proposal has named no peer ID.
  */
 static bool is_waited_for(const struct smcr_lgr *lgr, const struct smcr_conn *conn)
 {
@@ -146,8 +146,8 @@ static bool is_waited_for(const struct smcr_lgr *lgr, const struct smcr_conn *co
 	return conn->engine->now < waited_for_until(lgr);
 }
 
-/** May the client need more RMBs than a group has (LG-13), if it has one for each connection, as
- *  deployed ones have? Those in rendezvous have not named theirs yet. */
+/** May the client need more RMBs than a group may have (LG-13)? Deployed clients have an RMB for
+ * each connection. Connections in rendezvous have not named theirs yet. */
 static bool peer_out_of_rmbs(const struct smcr_lgr *lgr)
 {
 	unsigned int n = smcr_peer_rmb_in_use(lgr);
@@ -156,8 +156,8 @@ static bool peer_out_of_rmbs(const struct smcr_lgr *lgr)
 	return n >= SMCR_MAX_RMBS;
 }
 
-/** Version 2 limits the connections of a group, either version its RMBs; one more needs another
- *  group (LG-14). */
+/** Version 2 limits the connections of a group, both versions its RMBs. A connection more needs
+ * another group (LG-14). */
 static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 {
 	if (lgr->version == SMCR_CLC_VERSION_2 && lgr->num_conns >= lgr->max_conns)
@@ -165,9 +165,9 @@ static bool is_full(const struct smcr_conn *conn, const struct smcr_lgr *lgr)
 	return peer_out_of_rmbs(lgr) || smcr_slab_out_of_rmbs(lgr, smcr_clc_element_bsize(conn));
 }
 
-/** A group of the agreed version with this peer in which we are the server (RV-2, PLG-4), usable
- * or, if there is no such one, being set up. All connections with the peer share it (GEN-12), and
- * nobody has to tell us of the peer before (GEN-7). One that is full gets a second one beside it
+/** A group of the agreed version with this peer of which this side is the server (RV-2, PLG-4): a
+ * usable one, else one that is being set up. All connections with the peer share it (GEN-12), and
+ * no configuration has to name the peer (GEN-7). If the group is full, a second one is made
  * (PLG-1). */
 static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 {
@@ -188,8 +188,8 @@ static struct smcr_lgr *find_lgr(const struct smcr_conn *conn)
 
 /* ---- which version ---- */
 
-/** Version 2 if the client offers it and it can be, else version 1 in the same way. @return NONE:
- *  it is in rv.agreed; or why there is none */
+/** Choose version 2 if the client offers it and it can be used, else version 1 if that can be used.
+ * @return NONE: the version is in rv.agreed; else why none can be used */
 static enum smcr_reason choose_version(struct smcr_conn *conn)
 {
 	const struct smcr_config *config = &conn->engine->config;
@@ -223,7 +223,7 @@ void smcr_clc_server_held_long(struct smcr_conn *conn)
 		smcr_clc_decline(conn, SMCR_REASON_NO_ACTIVE_LINK, false); /* RV-15 */
 }
 
-/** Set up a new group up to the Accept (RV-4). @return 0 or why not */
+/** Set up a new group as far as Accept needs it (RV-4). @return 0 or why that failed */
 static enum smcr_reason prepare_first_contact(struct smcr_conn *conn, struct smcr_device *device,
 					      const struct smcr_prefix *prefix)
 {
@@ -283,7 +283,7 @@ static void first_contact(struct smcr_conn *conn)
 	smcr_clc_await(conn, SMCR_RV_S_AWAIT_CONFIRM);
 }
 
-/** RS-1: an element of a group that is there, and no word of LLC unless it takes a new RMB. */
+/** RS-1: take an element in an existing group, without LLC messages unless a new RMB is needed. */
 static void subsequent_contact(struct smcr_conn *conn, struct smcr_lgr *lgr)
 {
 	conn->rv.first_contact = false;
@@ -306,7 +306,7 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 {
 	struct smcr_lgr *lgr;
 	enum smcr_reason reason;
-	conn->rv.step = SMCR_RV_S_DECIDES; /* a Decline may take the place of Accept */
+	conn->rv.step = SMCR_RV_S_DECIDES; /* a Decline may be sent instead of Accept */
 	if (conn->engine->shutting_down) {
 		smcr_clc_decline(conn, SMCR_REASON_SHUTTING_DOWN, false);
 	} else if (conn->rv.give_up) {
@@ -319,14 +319,14 @@ void smcr_clc_server_decide(struct smcr_conn *conn)
 		first_contact(conn);
 	} else if (lgr->state == SMCR_LGR_FIRST_CONTACT) {
 		hold(conn, lgr);                    /* RV-15 */
-	} else if (smcr_drain_is_everywhere(lgr)) { /* its last link stays for what is on it */
+	} else if (smcr_drain_is_everywhere(lgr)) { /* its last link stays for connections it has */
 		smcr_clc_decline(conn, SMCR_REASON_NO_R_DEVICE, false);
 	} else {
 		subsequent_contact(conn, lgr);
 	}
 }
 
-/** The own element may be told: Accept of a subsequent contact. */
+/** The own element may be told now: send Accept of a subsequent contact. */
 void smcr_clc_server_accept(struct smcr_conn *conn)
 {
 	if (!conn->rv.link || conn->rv.link->state != SMCR_LINK_ACTIVE)
@@ -341,7 +341,7 @@ void smcr_clc_server_accept(struct smcr_conn *conn)
 
 /* ---- Confirm ---- */
 
-/** RV-7: the client's end of link 1 is known; on to CONFIRM LINK. */
+/** RV-7: the client's end of link 1 is known; go on to CONFIRM LINK. */
 static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	struct smcr_link *link = conn->rv.link;
@@ -370,15 +370,15 @@ static void confirm_first_contact(struct smcr_conn *conn, const struct smcr_clc_
 	smcr_llc_first_contact(conn->lgr, link);
 }
 
-/** Is its CONFIRM LINK reply all that is missing? A client that names it has sent that, but TCP was
- *  faster. */
+/** Is only the reply to CONFIRM LINK missing on this link? A client that names the link has sent
+ * the reply, but TCP was faster. */
 static bool being_confirmed(const struct smcr_link *link)
 {
 	const struct smcr_llc_flow *flow = link->lgr->llc;
 	return flow->step == SMCR_LLC_S_CONFIRM_ADDED && flow->subject == link;
 }
 
-/** The active link that the client names: any of the group (RS-6). */
+/** The active link that the client names; it may be any of the group (RS-6). */
 static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -390,8 +390,8 @@ static struct smcr_link *named_link(const struct smcr_lgr *lgr, const struct smc
 	return NULL;
 }
 
-/** One that has failed since, or is being deleted, still tells which RMB is meant. The client,
- * which is past the point where it could fall back, moves to another link, and so do we (ERR-4,
+/** The link that the client names, if it has failed since or is being deleted: it still tells which
+ * RMB is meant. The client cannot fall back any more, so both sides move to another link (ERR-4,
  * A59). */
 static struct smcr_link *former_link(const struct smcr_lgr *lgr, const struct smcr_clc_accept *msg)
 {
@@ -418,7 +418,7 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 			      rc == -EEXIST ? SMCR_REASON_RTOKEN : SMCR_REASON_UNKNOWN_LINK);
 		return;
 	}
-	struct smcr_link *own = conn->rv.link; /* the one in our Accept, as long as it is there */
+	struct smcr_link *own = conn->rv.link; /* the link in our Accept, if it still exists */
 	if (!own || own->state != SMCR_LINK_ACTIVE)
 		own = link && link->state == SMCR_LINK_ACTIVE ? link
 							      : smcr_lgr_least_loaded(conn->lgr);
@@ -428,7 +428,7 @@ static void confirm_subsequent_contact(struct smcr_conn *conn, const struct smcr
 		smcr_clc_fail(conn, ECONNRESET, SMCR_REASON_NO_ACTIVE_LINK);
 }
 
-/** Is it from who made the Proposal, if that told, and from who the group is with, if we know? */
+/** Has Confirm the peer ID of the Proposal, if that had one, and of the group, if it is known? */
 static bool is_from_peer(const struct smcr_conn *conn, const struct smcr_clc_accept *msg)
 {
 	const uint8_t *proposed = conn->rv.proposal.peer_id;

@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Life and end of an established connection: the state tables of RFC 7609 4.8.1 (normal, CLOSE-1)
- * and 4.8.2 (abnormal, ABORT-1). One function an event; in it one case a row, in the RFC's state
- * names.
+ * How an established connection ends: the state tables of RFC 7609 4.8.1 (normal, CLOSE-1) and
+ * 4.8.2 (abnormal, ABORT-1). There is a function for each event, and in it a case for each row,
+ * with the RFC's state names.
  *
- * A state changes when its message is posted, not when the program asks: a shutdown or close that
- * waits for completions ("pending close", step 3A) stays in its state, app_shutdown or app_closed
- * say what is wanted.
+ * A state changes when its message is posted, not when the program asks for that. While a shutdown
+ * or close waits for completions ("pending close", step 3A), the state stays, and app_shutdown or
+ * app_closed is set.
  *
- * The host sees RESET at once when a connection breaks and CLOSED when the exchange of A is over.
- * When the program has closed before there is nobody to tell: CLOSED with tcp_reset comes at once,
- * so that TCP's reset and A run in parallel (ABORT-2), and the connection stays behind without a
- * user until the peer is done with the own element (RMB-8).
+ * The host gets RESET when a connection breaks, and CLOSED when the exchange of A is over. If the
+ * program has closed before, the host gets CLOSED with tcp_reset at once, so that TCP's RST and A
+ * go out in parallel (ABORT-2). The connection then stays without a user until the peer is done
+ * with the own element (RMB-8).
  */
 #include <errno.h>
 #include <syslog.h>
@@ -34,7 +34,7 @@ static void tell_closed(struct smcr_conn *conn)
 	conn->params.user = NULL;
 }
 
-/* What the peer has done, for those who have no words of their own. */
+/* Why the connection is reset, if the caller does not say it: something that the peer has done. */
 static const char *cause(const struct smcr_conn *conn)
 {
 	if (conn->engine->shutting_down)
@@ -48,7 +48,7 @@ static const char *cause(const struct smcr_conn *conn)
 	return NULL;
 }
 
-/* @param why  NULL: with its group, or at the host's wish. @return RESET was raised */
+/* @param why NULL: because its group ends, or the host wants it. @return RESET was raised */
 static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 {
 	conn->tcp_reset = true;
@@ -68,7 +68,7 @@ static bool tell_reset(struct smcr_conn *conn, int error, const char *why)
 
 /* ---- -> CLOSED ---- */
 
-/* Every end comes here, so nothing of the connection is left (ABORT-5). */
+/* Each connection ends here, so nothing of it is left (ABORT-5). */
 static void end(struct smcr_conn *conn)
 {
 	smcr_timer_stop(conn->engine, &conn->close_timer);
@@ -77,14 +77,15 @@ static void end(struct smcr_conn *conn)
 	smcr_conn_free(conn);
 }
 
-/* The send buffer is still being read while requests are outstanding, and the peer waits for the
- * last message: if its link fails first, it goes out again on another one (FO-9). */
+/* May the connection be freed? Not while requests are outstanding, which read the send buffer, nor
+ * before the last CDC has arrived: if its link fails, it has to be sent again on another link
+ * (FO-9). */
 static bool settled(const struct smcr_conn *conn)
 {
 	return conn->tx.outstanding == 0 && !smcr_failover_last_word_pending(conn);
 }
 
-/* The element goes free as soon as all is settled. May free. */
+/* The connection is over: free it as soon as it is settled. May free. */
 static void enter_closed(struct smcr_conn *conn)
 {
 	conn->state = SMCR_STATE_CLOSED;
@@ -93,7 +94,7 @@ static void enter_closed(struct smcr_conn *conn)
 		end(conn);
 }
 
-/* The same for callers that must not free. */
+/* As enter_closed(), for callers that must not free. */
 static void enter_closed_later(struct smcr_conn *conn)
 {
 	conn->state = SMCR_STATE_CLOSED;
@@ -102,7 +103,8 @@ static void enter_closed_later(struct smcr_conn *conn)
 
 /* ---- abnormal end (RFC 7609 4.8.2; ABORT-1, TERM) ---- */
 
-/* A is due: the peer's answer (PeerAbortWait) or the own completion (ProcessAbort) ends it. */
+/* A has to be sent. The connection ends when the peer answers (PeerAbortWait) or when the own A
+ * completes (ProcessAbort). */
 static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
 {
 	conn->state = state;
@@ -111,8 +113,8 @@ static void start_abort(struct smcr_conn *conn, enum smcr_conn_state state)
 	smcr_tx_push(conn);
 }
 
-/* Nothing may be sent any more. The element stays until the peer is done with it or the timer says
- * so (RMB-8, A42). */
+/* Nothing may be sent any more. The own element stays in use until the peer's A comes or the time
+ * is over (RMB-8, A42). */
 static void await_abort(struct smcr_conn *conn)
 {
 	conn->state = SMCR_STATE_PEER_ABORT_WAIT;
@@ -132,7 +134,7 @@ void smcr_close_local_abort(struct smcr_conn *conn, int error, const char *why)
 		enter_closed_later(conn);
 	else if (conn->tx.closed_sent)
 		await_abort(conn);
-	else if (conn->rx.closed) /* the peer has sent its last message: none to wait for (A43) */
+	else if (conn->rx.closed) /* the peer has sent its last CDC: none to wait for (A43) */
 		start_abort(conn, SMCR_STATE_PROCESS_ABORT);
 	else
 		start_abort(conn, SMCR_STATE_PEER_ABORT_WAIT);
@@ -153,9 +155,9 @@ void smcr_close_abort_answered(struct smcr_conn *conn)
 	if (conn->state != SMCR_STATE_PEER_ABORT_WAIT)
 		return;
 	conn->rx.aborted = true;
-	if (!conn->tx.usable) /* it waits for ours, which cannot be sent: see smcr_close_linger() */
+	if (!conn->tx.usable) /* waits for our A, which cannot go: smcr_close_linger() */
 		return;
-	if (conn->tx.abort_due) /* crossing aborts: the peer waits for ours as well (ABORT-3) */
+	if (conn->tx.abort_due) /* aborts cross: the peer waits for our A too (ABORT-3) */
 		conn->state = SMCR_STATE_PROCESS_ABORT;
 	else
 		enter_closed(conn);
@@ -228,7 +230,7 @@ static void closed_sent(struct smcr_conn *conn)
 		else
 			conn->state = SMCR_STATE_PEER_FIN_CLOSE_WAIT;
 		break;
-	default: /* PeerCloseWait1/2 after shutdown(WR): same */ break;
+	default: /* PeerCloseWait1/2 after shutdown(WR): no change */ break;
 	}
 }
 
@@ -289,13 +291,13 @@ bool smcr_close_peer_closed(struct smcr_conn *conn)
 			enter_closed(conn);
 			return false;
 		}
-		/* If the program has closed too, C is only waiting for completions. */
+		/* If the program has closed too, the own C only waits for completions. */
 		conn->state = SMCR_STATE_APP_FIN_CLOSE_WAIT;
 		if (!conn->app_closed)
 			smcr_timer_stop(conn->engine, &conn->close_timer);
 		break;
 	case SMCR_STATE_PEER_FIN_CLOSE_WAIT: enter_closed(conn); return false;
-	default: break; /* AppCloseWait1/2: remember */
+	default: break; /* AppCloseWait1/2: rx.closed is enough */
 	}
 	return true;
 }
@@ -310,7 +312,7 @@ void smcr_conn_shutdown(struct smcr_conn *conn)
 	smcr_tx_push(conn);
 }
 
-/* CLOSE-7: what is to be written yet is written afterwards. */
+/* CLOSE-7: data in the send buffer are written before C. */
 void smcr_conn_close(struct smcr_conn *conn, bool unread)
 {
 	if (conn->app_closed)
@@ -323,7 +325,8 @@ void smcr_conn_close(struct smcr_conn *conn, bool unread)
 		smcr_close_local_abort(conn, ECONNABORTED, NULL);
 		return;
 	}
-	/* Bounds the wait for the last completions too (ABORT-4: a stall becomes an abort). */
+	/* The timer also bounds the wait for the last completions (ABORT-4: after it the connection
+	 * is aborted). */
 	smcr_timer_start(conn->engine, &conn->close_timer, conn->engine->config.close_wait_timeout);
 	smcr_tx_push(conn);
 }
@@ -357,8 +360,8 @@ static void close_timeout(struct smcr_engine *engine, void *arg)
 	}
 }
 
-/* TERM-3, A28: FIN came first; the CDC that explains it did not follow. A peer that still has data
- * unread here may be waiting for room to write what comes before its D. */
+/* TERM-3, A28: a FIN has come, but not the CDC with D or C. Keep waiting while the program has
+ * unread data: the peer may need room to write the data before its D. */
 static void fin_timeout(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_conn *conn = arg;
@@ -370,7 +373,7 @@ static void fin_timeout(struct smcr_engine *engine, void *arg)
 		smcr_close_local_abort(conn, ECONNRESET, "TCP ended before it did");
 }
 
-/* Half closed, the timer counts silence only; after close it counts lack of progress (A41). */
+/* After shutdown the timer measures silence, after close lack of progress (A41). */
 void smcr_close_activity(struct smcr_conn *conn, bool progress)
 {
 	if (smcr_timer_running(&conn->fin_timer))

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Commands of operators. Each starts one of the exchanges that the engine has anyway, and waits for
- * its outcome: the exchanges know nothing of commands, they only tell what has happened (news.h).
+ * Commands of operators. Each starts an exchange that the engine has anyway, and waits for its
+ * outcome. The exchanges do not know commands: they tell news (news.h).
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -20,10 +20,10 @@ struct smcr_pending {
 	struct smcr_command command;
 	struct smcr_engine *engine;
 	struct smcr_timer timer; /* command_timeout, or zero if the outcome is known at once */
-	bool starting;           /* smcr_engine_command() has not returned */
+	bool starting;           /* smcr_engine_command() has not returned yet */
 	bool known;              /* `result` is the outcome */
-	bool asks;               /* we are the client: the server has to do it */
-	bool moves;              /* `result` is the outcome once no connection is moving */
+	bool asks;               /* we are the client: the server has to act */
+	bool moves;              /* `result` is the outcome when no connection is moving any more */
 	struct smcr_command_result result;
 	struct smcr_pending *next, *prev;
 };
@@ -50,7 +50,7 @@ static const char *plural(uint32_t connections)
 	return connections == 1 ? "connection" : "connections";
 }
 
-/** Tell the outcome; the command is gone then. */
+/** Tell the outcome and free the command. */
 static void tell(struct smcr_pending *pending)
 {
 	const struct smcr_ops *ops = &pending->engine->ops;
@@ -60,9 +60,9 @@ static void tell(struct smcr_pending *pending)
 	ops->command_done(ops->command_ctx, id, &result);
 }
 
-/** This is the outcome; the first one counts. The command is gone then, if it is not just being
- *  started: whoever starts it has to learn its id before the outcome, which waits in the timer
- *  queue. */
+/** Set the outcome; the first one counts. It is told and the command freed at once, unless the
+ * command is just being started: the caller has to learn the id before the outcome, which then
+ * comes from the timer queue. */
 static void finish(struct smcr_pending *pending, int error, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
 static void finish(struct smcr_pending *pending, int error, const char *format, ...)
@@ -90,7 +90,7 @@ static bool moving(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** Connections were told to move: the outcome, once they have. */
+/** Connections have been told to move: this is the outcome when they have. */
 static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lgr,
 			 unsigned int moved, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
@@ -110,7 +110,7 @@ static void finish_moves(struct smcr_pending *pending, const struct smcr_lgr *lg
 		memcpy(pending->result.text, text, sizeof(text));
 }
 
-/** A connection has moved, or gone: are those all? */
+/** A connection has moved or is gone: finish if no other one is moving. */
 static void finish_moved(struct smcr_pending *pending, const struct smcr_lgr *lgr)
 {
 	char text[SMCR_COMMAND_TEXT_LEN];
@@ -138,7 +138,7 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 
 /* ---- what happens ---- */
 
-/** LINK_TEST, about the link that the news are about. */
+/** A LINK_TEST hears news of its link. */
 static void test_hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
 	const struct smcr_link *link = news->link;
@@ -166,7 +166,7 @@ static void test_hears(struct smcr_pending *pending, const struct smcr_news *new
 	}
 }
 
-/** LINK_ADD, and the news are about its group. */
+/** A LINK_ADD hears news of its group. */
 static void add_hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
 	if (news->type == SMCR_NEWS_ADD_FAILED) {
@@ -178,7 +178,7 @@ static void add_hears(struct smcr_pending *pending, const struct smcr_news *news
 	}
 }
 
-/** Any command, whose group is being freed. */
+/** A command hears that its group is being freed. */
 static void hears_of_end(struct smcr_pending *pending, const struct smcr_lgr *lgr)
 {
 	if (pending->command.type == SMCR_COMMAND_LGR_DELETE)
@@ -188,7 +188,7 @@ static void hears_of_end(struct smcr_pending *pending, const struct smcr_lgr *lg
 		finish(pending, -ENOENT, "Link group %u has gone meanwhile.", lgr->id);
 }
 
-/** Any command whose group the news are about. */
+/** A command hears news of its group. */
 static void hears(struct smcr_pending *pending, const struct smcr_news *news)
 {
 	const struct smcr_link *link = news->link;
@@ -224,8 +224,8 @@ void smcr_command_free_all(struct smcr_engine *engine)
 
 /* ---- what is asked ---- */
 
-/** LINK_DELETE (DELL-11). The client only asks: for the end of a link that works, or of one that it
- *  declares dead (DELL-5). */
+/** LINK_DELETE (DELL-11). The client can only ask the server, for the end of a link that works, or
+ * of one that it declares dead (DELL-5). */
 static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smcr_link *link)
 {
 	pending->result.connections = link->num_conns;
@@ -239,7 +239,7 @@ static void link_delete(struct smcr_pending *pending, struct smcr_lgr *lgr, stru
 	}
 }
 
-/** LINK_ADD (ADDL-14). The client tells of an RNIC that has no link (ADDL-15). */
+/** LINK_ADD (ADDL-14). The client tells the server of an RNIC without a link (ADDL-15). */
 static void link_add(struct smcr_pending *pending, struct smcr_lgr *lgr)
 {
 	bool server = lgr->role == SMCR_ROLE_SERVER;
@@ -323,10 +323,10 @@ static void start(struct smcr_pending *pending, struct smcr_lgr *lgr, struct smc
 	}
 }
 
-/** By type. */
+/** What each type of command needs. */
 static const struct {
 	enum ipc_takes takes;
-	bool asks; /* the client asks the server for it */
+	bool asks; /* at the client it is a request to the server */
 } rows[] = {
 #define COMMAND_ROW(type, method, object, word, takes, asks, help) { IPC_TAKES_##takes, asks },
 	IPC_COMMANDS(COMMAND_ROW)
@@ -346,7 +346,7 @@ static int find_link(const struct smcr_lgr *lgr, uint8_t number, struct smcr_lin
 	return 0;
 }
 
-/** What the command is about. @return 0 or as smcr_engine_command() */
+/** Find the group and the links that the command names. @return 0 or as smcr_engine_command() */
 static int find(struct smcr_engine *engine, const struct smcr_command *command,
 		struct smcr_lgr **ret_lgr, struct smcr_link **ret_link, struct smcr_link **ret_to)
 {

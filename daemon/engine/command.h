@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file command.h
- * Commands of operators, which wait for what happens (news.h). May raise ops->command_done().
+ * Commands of operators, which learn their outcome from news.h. May call ops->command_done().
  */
 #ifndef SMCRD_ENGINE_COMMAND_H
 #define SMCRD_ENGINE_COMMAND_H
@@ -11,9 +11,9 @@
 
 struct smcr_engine;
 
-/** Something has happened that a command may wait for. */
+/** Hear news that a command may wait for. */
 void smcr_command_hear(const struct smcr_news *news);
-/** Forget all of them, silently. */
+/** Forget all commands, without outcomes. */
 void smcr_command_free_all(struct smcr_engine *engine);
 
 #endif

@@ -37,13 +37,13 @@ static inline uint32_t smcr_ring_run(struct smcr_ring ring, uint64_t pos)
 	return ring.usable - (uint32_t)(pos % ring.usable);
 }
 
-/** The wire cursor of a position: writer and reader count their wraps from it (CDC-8). */
+/** The cursor on the wire for a position; its wrap count follows from the position (CDC-8). */
 struct smcr_cdc_cursor smcr_cursor_encode(struct smcr_ring ring, uint64_t pos);
 
 /**
- * The position that a received cursor names, seen from the last one that was accepted.
- * A cursor up to U bytes behind it is not wrong (a peer that merges writes when it replays after a
- * failover, FO-9, counts from where its old writes completed: A44) but says nothing new.
+ * The position that a received cursor names, given the last position that was accepted. A cursor up
+ * to U bytes behind that position is not wrong, but says nothing new: a peer that replays after a
+ * failover (FO-9) counts from where its old writes completed (A44).
  * @param known    last position accepted
  * @param limit    furthest position the peer may name, known <= limit <= known + U
  * @param ret_pos  known..limit

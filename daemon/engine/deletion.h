@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file deletion.h
- * The deletion of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4): how far it is. llc_delete_link.c
- * alone changes it.
+ * The states of the deletion of one link (RFC 7609 3.5.4, 3.5.5.1.3, 3.5.5.1.4). llc_delete_link.c
+ * alone changes them.
  *
  *     server  NONE -> WANTED -> ORDERED -> AGREED
  *                       ^----------'            the link that carried the order has failed
@@ -11,8 +11,8 @@
  *               |     |   v       |
  *               `-> WANTED <------'             there is no link to ask on, or no more
  *
- * The client asks, the server orders, the client answers. A server orders also what nobody has
- * asked for. A deletion that is WANTED may still be taken back: then it is NONE again.
+ * The client asks, the server orders, the client answers. A server may order without being asked. A
+ * deletion that is WANTED may be taken back: then it is NONE again.
  */
 #ifndef SMCRD_ENGINE_DELETION_H
 #define SMCRD_ENGINE_DELETION_H
@@ -20,29 +20,28 @@
 #include "daemon/engine/timer.h"
 
 enum smcr_deletion_state {
-	SMCR_DELETION_NONE,     /* the link stays, or has failed and nobody has been told yet */
-	SMCR_DELETION_WANTED,   /* nobody has been told: another exchange runs, own connections are
-				 * leaving, or there is no link to tell it on */
+	SMCR_DELETION_NONE,   /* the link stays, or has failed and its deletion is not WANTED yet */
+	SMCR_DELETION_WANTED, /* the peer was not told yet: another exchange runs, own connections
+				 leave, or no link can carry the message */
 	SMCR_DELETION_ORDERED,  /* server: DELETE LINK is sent, the reply is awaited */
 	SMCR_DELETION_ASKED,    /* client: DELETE LINK is sent, the server's is awaited (ERR-33) */
-	SMCR_DELETION_DOUBTED,  /* ASKED, the order is late, and the carrier is tested */
+	SMCR_DELETION_DOUBTED,  /* ASKED, but the order is late, and the carrier is tested */
 	SMCR_DELETION_ANSWERED, /* client: the order has come, the reply is on its way */
-	SMCR_DELETION_AGREED,   /* both sides know that the link is gone: it is freed */
+	SMCR_DELETION_AGREED,   /* both sides know that the link is gone: it will be freed */
 };
 
 struct smcr_deletion {
 	enum smcr_deletion_state state;
 	uint32_t reason;           /* an smcr_llc_delete_reason, for the peer */
-	struct smcr_link *carrier; /* ASKED, DOUBTED, ANSWERED: on which link that was said */
+	struct smcr_link *carrier; /* ASKED, DOUBTED, ANSWERED: the link on which we sent that */
 	bool for_drain;            /* WANTED: because the RNIC is drained (drain.c) */
-	bool rnic_back;            /* ORDERED and later: the RNIC is to be used again, by another
-				    * link */
-	/** WANTED in good order: until then connections may leave. ASKED: until then the server may
-	 *  order it (ERR-33). */
+	bool rnic_back;            /* ORDERED and later: another link is to be made on the RNIC */
+	/** WANTED in good order: how long connections may leave. ASKED: how long the server may
+	 * take to order the deletion (ERR-33). */
 	struct smcr_timer timer;
 };
 
-/** Has the peer been told, or has it told us, that the link goes? */
+/** Has the peer been told, or has the peer told us, that the link is to be deleted? */
 static inline bool smcr_deletion_begun(const struct smcr_deletion *deletion)
 {
 	return deletion->state >= SMCR_DELETION_ORDERED;

@@ -2,23 +2,25 @@
 /*
  * Writes that the peer's RNIC denies (A69).
  *
- * CLC tells the size of an element and its index, but not the size of an RMB. So an index may lie
- * beyond its end, and only the peer's RNIC knows: it denies the first write, and with that the link
- * is lost. A peer that is right gives no such index, but whoever knows one of its RTokens can name
- * it in CLC. He cannot speak on its links. So once a write was denied, a connection of which the
- * peer has never said a word there writes nothing more until the peer has answered a CDC with R;
- * for a while that holds for each new connection of the group too. One that gets no answer is
- * reset. So the first costs a link, and those behind it nothing.
+ * CLC tells the size and the index of an element, but not the size of its RMB. So an index may lie
+ * beyond the end of the RMB. Only the peer's RNIC knows: it denies the first write, and that takes
+ * the QP into error, so the link is lost. A correct peer names no such index, but an attacker who
+ * knows one of the peer's RTokens can name it in CLC. The attacker cannot send on the peer's links.
+ * So once a write was denied, each connection for which no CDC has ever come from the peer writes
+ * no data until the peer has answered a CDC with R. For a while the same holds for each new
+ * connection of the group. A connection that gets no answer is reset. So the first false index
+ * costs a link, and later ones cost none.
  */
 #include <errno.h>
 #include <syslog.h>
 
 #include "daemon/engine/data.h"
 
-/** How long new connections are asked about. */
+/** How long after a denied write new connections have to be answered for. */
 #define WARY_FOR (UINT64_C(600) * 1000 * 1000)
 
-/** Has the peer shown on its links that it knows the connection, or must it not any more? */
+/** Has a CDC of the peer come for the connection, or can the peer not be asked about it any
+ * more? */
 static bool is_beyond_doubt(const struct smcr_conn *conn)
 {
 	return conn->rx.heard || !smcr_tx_may_ask(conn);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs: what the host tells of them, and which addresses they and peers may have. */
+/* RNICs as the host describes them, and which addresses RNICs and peers may have. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -105,8 +105,9 @@ static bool is_special_ipv6(const uint8_t ip[SMCR_GID_LEN])
 	return ip[0] == 0xFF || (!memcmp(ip, zeros, SMCR_GID_LEN - 1) && ip[15] <= 1);
 }
 
-/* The address of all hosts of one of the device's networks, or of the network itself, which old
- * hosts take for the same (RFC 1122 3.2.1.3). Networks of two hosts have neither (RFC 3021). */
+/* The broadcast address of one of the device's networks, or the address of the network itself,
+ * which old hosts use as broadcast (RFC 1122 3.2.1.3). Networks of two hosts have neither (RFC
+ * 3021). */
 static bool is_broadcast(const struct smcr_device *device, const uint8_t ip[4])
 {
 	for (size_t i = 0; i < device->info.num_prefixes; i++) {
@@ -205,7 +206,8 @@ static void fail_links(struct smcr_engine *engine, const struct smcr_device *dev
 				       why);
 }
 
-/** Its links go by the device's new name; packets larger than its MTU would get lost. */
+/** The device has changed: give its links its new name, and fail those whose MTU is too large for
+ * it now. */
 static void refit_links(struct smcr_engine *engine, const struct smcr_device *device)
 {
 	struct smcr_link *link, *next;

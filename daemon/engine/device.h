@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file device.h
- * RNICs as the host has told of them, and the addresses that they and peers may have.
+ * RNICs as the host has described them, and which addresses RNICs and peers may have.
  */
 #ifndef SMCRD_ENGINE_DEVICE_H
 #define SMCRD_ENGINE_DEVICE_H
@@ -12,7 +12,7 @@ struct smcr_engine;
 
 struct smcr_device {
 	struct smcr_device_info info;
-	bool drained; /* an operator wants nothing new on it (drain.c) */
+	bool drained; /* an operator wants no new links on it (drain.c) */
 	struct smcr_device *next, *prev;
 };
 
@@ -22,18 +22,19 @@ bool smcr_device_on_prefix(const struct smcr_device *device, const struct smcr_p
 /** Is this address in one of the device's prefixes, of this length? */
 bool smcr_device_has_address(const struct smcr_device *device, const struct smcr_addr *addr,
 			     unsigned int prefix_len);
-/** Is it an address of the device's own network interface? */
+/** Is this address one of the device's own network interface? */
 bool smcr_device_owns_address(const struct smcr_device *device, const struct smcr_addr *addr);
 /** Is this address in one of the device's networks? */
 bool smcr_device_near(const struct smcr_device *device, const struct smcr_addr *addr);
 /** Are the first `bits` of two addresses equal? */
 bool smcr_prefix_match(const uint8_t *a, const uint8_t *b, unsigned int bits);
-/** Is it one that version 2 can use: an IPv4 address (::ffff:a.b.c.d)? */
+/** Is the GID an IPv4 address (::ffff:a.b.c.d)? Version 2 can use no others. */
 bool smcr_gid_is_ipv4(const uint8_t gid[SMCR_GID_LEN]);
-/** Can an RNIC of another host have this GID: is it neither one of ours nor an address of ours, nor
- * nobody's (zero, loopback, multicast, broadcast, also that of one of our networks)? */
+/** Can an RNIC of another host have this GID? Not if the GID is a GID or an address of this host,
+ * or if no host can have it: zero, loopback, multicast, or broadcast, also of one of our
+ * networks. */
 bool smcr_gid_may_be_peer(const struct smcr_engine *engine, const uint8_t gid[SMCR_GID_LEN]);
-/** Can one RNIC have this MAC: is it neither zero nor that of a group or of all? */
+/** Can an RNIC have this MAC? Not if it is zero, multicast or broadcast. */
 bool smcr_mac_may_be_peer(const uint8_t mac[SMCR_MAC_LEN]);
 /** Is the address of this GID in one of the device's IPv4 networks? */
 bool smcr_device_reaches(const struct smcr_device *device, const uint8_t gid[SMCR_GID_LEN]);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RNICs that an operator takes out of use: nothing new comes on them, and links that are there go
- * in good order where their group has another one. The last link of a group stays, until there is
- * one that takes its place or its connections have ended.
+ * RNICs that an operator takes out of use: they get no new links, and their links are deleted in
+ * good order if their group has another link. The last link of a group stays until another link
+ * takes its place or its connections have ended.
  */
 #include <errno.h>
 
@@ -25,7 +25,7 @@ bool smcr_drain_is_everywhere(const struct smcr_lgr *lgr)
 	return true;
 }
 
-/** Is a link going already, for whatever reason? */
+/** Is a link of the group being deleted already, for whatever reason? */
 static bool one_goes(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -38,7 +38,7 @@ static bool one_goes(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/* One after the other: what else goes meanwhile decides whether the next one is the last. */
+/* One link at a time: others may fail meanwhile, so the next one may be the last. */
 void smcr_drain_leave(struct smcr_lgr *lgr)
 {
 	if (lgr->state != SMCR_LGR_ACTIVE || one_goes(lgr))
@@ -54,7 +54,7 @@ void smcr_drain_leave(struct smcr_lgr *lgr)
 	}
 }
 
-/** Another RNIC may take the place of the one that has the last link. */
+/** The group's links are all on drained RNICs: try for a link on another RNIC. */
 static void want_another(struct smcr_lgr *lgr)
 {
 	if (lgr->state != SMCR_LGR_ACTIVE || !smcr_drain_is_everywhere(lgr))
@@ -67,7 +67,8 @@ static void want_another(struct smcr_lgr *lgr)
 	smcr_llc_kick(lgr);
 }
 
-/** What the server has not begun to delete stays. A client has asked already. */
+/** Keep links whose deletion the server has not begun. A client has asked for the deletion
+ * already. */
 static void keep_links(struct smcr_engine *engine, const struct smcr_device *device)
 {
 	struct smcr_link *link, *next;

@@ -10,10 +10,10 @@
 
 struct smcr_lgr;
 
-/** One of the links that the group has on drained RNICs goes, if another one stays. To be called
- *  when no exchange runs. */
+/** Delete one of the group's links on drained RNICs, if another link stays. To be called when no
+ * exchange runs. */
 void smcr_drain_leave(struct smcr_lgr *lgr);
-/** Is no link that works on an RNIC that takes new ones? */
+/** Are all links that work on drained RNICs? */
 bool smcr_drain_is_everywhere(const struct smcr_lgr *lgr);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Life of an engine, its log, its UEIDs. */
+/* How an engine begins and ends, its log, its UEIDs. */
 #include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
@@ -135,7 +135,7 @@ void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	engine->ops.host->log(engine->ops.host_ctx, priority, line);
 }
 
-/* The same peer has the same 16 bytes, whatever lies behind an IPv4 address. */
+/* The address in 16 bytes; the bytes behind an IPv4 address are zero. */
 static void addr_bytes(const struct smcr_addr *addr, uint8_t ret_bytes[16])
 {
 	memset(ret_bytes, 0, 16);

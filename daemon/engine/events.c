@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What operators are told of link groups and links: when they come, and when and why they go. */
+/* The events that operators are told: when link groups and links come, and when and why they go. */
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -44,7 +44,7 @@ static const char *reason_text(uint32_t reason)
 void smcr_event_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
 {
 	va_list args;
-	/* A first contact that goes on may still come to a group that lives. */
+	/* A first contact may still succeed. */
 	if (*lgr->why || lgr->state == SMCR_LGR_FIRST_CONTACT)
 		return;
 	va_start(args, format);
@@ -54,7 +54,7 @@ void smcr_event_lgr_why(struct smcr_lgr *lgr, const char *format, ...)
 
 void smcr_event_lgr_why_peer(struct smcr_lgr *lgr, const char *what, uint32_t reason)
 {
-	/* A daemon that ends says no more than an operator's command. */
+	/* A daemon that stops sends the same reason as an operator's command. */
 	if (reason == SMCR_LLC_DEL_OPERATOR)
 		smcr_event_lgr_why(lgr, "%s: an operator there wants it, or its SMC-R ends", what);
 	else

@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Connections move between links (RFC 7609 2.3, 4.6; group FO of the requirements; GEN-8).
+ * Moving connections between links (RFC 7609 2.3, 4.6; group FO of the requirements; GEN-8).
  *
- * Each side moves what it writes itself, on its own choice of link (FO-2). A connection that moves
- * (`tx.moving`) posts nothing until whatever it has posted on the old link is back, completed or
- * flushed (FO-3); so its requests are never outstanding on two links. Then one list goes out on the
- * new link:
+ * Each side moves its own writes, to a link of its own choice (FO-2). A connection that moves
+ * (`tx.moving`) posts nothing until all its requests on the old link have completed or were flushed
+ * (FO-3), so its requests are never outstanding on two links. Then it posts one list on the new
+ * link:
  *   - the validation: a CDC with F and the number of the last CDC known to have arrived (FO-4),
- *   - if anything after that is not known to have arrived, one replay of it, merged and with
- *     whatever new data the window allows (FO-9): the bytes from the last completed WRITE on, and a
- *     CDC with a new number that says everything anew, D, C and A included.
+ *   - if anything after that CDC is not known to have arrived, one merged replay, with new data as
+ *     far as the window allows (FO-9): the bytes behind the last completed WRITE, and a CDC with a
+ *     new number that tells the whole state again, with D, C and A.
  * The send buffer keeps each byte until its WRITE completes, so nothing else has to be remembered.
- * A second failure before that list completes finds the same state and does the same (FO-14).
+ * If the new link fails before that list completes, the state is the same, and so is what follows
+ * (FO-14).
  *
- * A connection for which no link is left waits without one while another is being set up; the end
- * of the group resets it (FO-13).
+ * If no link is left, the connection waits while another one is being set up. If none comes, the
+ * end of the group resets the connection (FO-13).
  */
 #include <errno.h>
 
@@ -22,8 +23,8 @@
 
 /* ---- which link ---- */
 
-/** Can the connection write on this link? Not where the peer's RMB has no RToken yet; one that was
- *  withdrawn has none anywhere, and an A can go out all the same. */
+/** Can the connection write on this link? Not if the peer's RMB has no RToken there yet. If the RMB
+ * was withdrawn it has none on any link, but an A can be sent all the same. */
 static bool suits(const struct smcr_conn *conn, const struct smcr_link *link)
 {
 	const struct smcr_peer_rmb *rmb = conn->tx.rmb;
@@ -68,7 +69,7 @@ static bool silent(const struct smcr_conn *conn)
 	return conn->tx.closed_sent || conn->tx.abort_sent;
 }
 
-/** FO-10, A32: what the peer has read must have arrived, whatever the completions say. */
+/** FO-10, A32: bytes that the peer has read must have arrived, whatever the completions say. */
 static void skip_consumed(struct smcr_conn *conn)
 {
 	if (conn->tx.completed >= conn->tx.peer_consumed)
@@ -90,12 +91,12 @@ static void put_validation(struct smcr_conn *conn, uint8_t msg[SMCR_CDC_LEN], st
 	*entry = (struct smcr_tx_entry){ .kind = SMCR_TX_CDC, .conn = conn, .cdc_seq = cdc.seq };
 }
 
-/** Where the merged replay ends. A connection that ends abnormally replays no data. */
+/** The position where the merged replay ends. A connection that ends abnormally replays no data. */
 static uint64_t replay_end(const struct smcr_conn *conn)
 {
 	if (!smcr_data_flowing(conn))
 		return conn->tx.completed;
-	if (conn->tx.closed_sent || conn->rx.closed) /* nothing new any more */
+	if (conn->tx.closed_sent || conn->rx.closed) /* no new data any more */
 		return conn->tx.written;
 	return smcr_tx_limit(conn);
 }
@@ -111,7 +112,7 @@ static void count_move(struct smcr_conn *conn)
 {
 	conn->tx.moves++;
 	conn->engine->stats.moves++;
-	conn->tx.timed_since = 0; /* the wait for another link says nothing about this one */
+	conn->tx.timed_since = 0; /* a time that includes the move is no round trip */
 }
 
 /** The list described at the top. It is the same whether a link has failed or an operator moves the
@@ -122,7 +123,7 @@ static void post_move(struct smcr_conn *conn)
 	struct smcr_tx_entry entries[1 + SMCR_MAX_WRITES + 1];
 	uint8_t msg[SMCR_CDC_LEN];
 	skip_consumed(conn);
-	if (conn->tx.held_back) /* what was denied is written, and counted, when it may be */
+	if (conn->tx.held_back) /* denied data are written, and counted, when they may be */
 		conn->tx.written = conn->tx.completed;
 	smcr_urgent_moved(conn);
 	uint64_t from = conn->tx.completed, end = replay_end(conn);
@@ -140,7 +141,7 @@ static void post_move(struct smcr_conn *conn)
 	}
 	if (end > conn->tx.written) {
 		uint64_t more_bytes =
-			end - conn->tx.written; /* what is replayed has been counted */
+			end - conn->tx.written; /* replayed bytes were counted before */
 		conn->tx.written = end;
 		smcr_tx_count(conn, more_bytes);
 		smcr_urgent_written(conn);
@@ -161,7 +162,7 @@ void smcr_failover_step(struct smcr_conn *conn)
 	}
 	if (smcr_data_flowing(conn) && !conn->tx.rmb->token[conn->tx.link->slot].valid) {
 		smcr_close_local_abort(conn, ECONNRESET, "the peer withdrew the RMB in use");
-		return; /* was here again, for the A */
+		return; /* that has called this function again, for the A */
 	}
 	post_move(conn);
 }

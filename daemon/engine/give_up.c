@@ -2,7 +2,7 @@
 /* May a device give up a queue pair whose peer is silent? */
 #include "daemon/engine/internal.h"
 
-/** Has the peer been heard on this link lately? A device that cannot say is trusted. */
+/** Has a packet of the peer come on this link lately? Assumed so if the device cannot say. */
 static bool heard_lately(const struct smcr_link *link)
 {
 	const struct smcr_engine *engine = link->lgr->engine;
@@ -11,7 +11,8 @@ static bool heard_lately(const struct smcr_link *link)
 	       since < (uint64_t)engine->config.retry_alternative_ms * 1000 / 2;
 }
 
-/** Is there no other link, or one that is alive? Others are probed: they may have been idle. */
+/** Has the group no other link, or another link that is alive? Silent ones are probed, as they may
+ * only have been idle. */
 static bool is_alone_or_has_alternative(const struct smcr_link *link)
 {
 	bool any = false, alive = false;

@@ -4,8 +4,8 @@
  * The engine's own structures, shared by its files. Nothing outside daemon/engine includes it, unit
  * tests of the engine excepted.
  *
- * Where things live. The prefix of a name says in which file it is: smcr_slab_add() is in slab.c,
- * and slab.h says what it does. What only the files of one subject share is in a header of theirs.
+ * The files. The prefix of a name says where it is: smcr_slab_add() is in slab.c and described in
+ * slab.h. Declarations that only the files of one subject share are in a header of that subject.
  *   engine.c       life, log, UEIDs             timer.c        deadlines
  *   device.c       RNICs and addresses          configure.c    another configuration
  *   lgr.c          link groups                  link.c         links: QP, posting, completions
@@ -28,11 +28,11 @@
  *   view.c         snapshots and invariants     rows.c         rows taken of the RFC's tables
  *   arrivals.c     what a CDC announces, for captures          probes.c       for tracing tools
  *
- * Who may free what, and when. Events (ops->conns) are raised at once, and a connection may be
- * freed by any call that can raise one. Links and link groups are never freed inside an input or a
- * call of the data path: their end is decided there (smcr_link_fail(), smcr_lgr_end()) and carried
- * out from the timer queue, with delay zero, so that a `struct smcr_link *` stays good for the
- * whole call.
+ * When structures are freed. Events (ops->conns) are raised at once, and any call that can raise an
+ * event may free the connection. Links and link groups are never freed inside an input or a call of
+ * the data path. Such a call decides that they end (smcr_link_fail(), smcr_lgr_end()), and the
+ * timer queue carries that out, with delay zero. So a `struct smcr_link *` is valid for the whole
+ * call.
  *
  * Positions: inside the engine a position in a byte stream is a 64-bit count of bytes since the
  * start, never a cursor; cursor.h converts at the wire.
@@ -69,19 +69,19 @@ struct smcr_engine {
 	struct smcr_config config; /* defaults filled in */
 	struct smcr_ops ops;
 	uint64_t now;
-	struct smcr_timer *timers; /* that run: the heap's root (timer.c) */
+	struct smcr_timer *timers; /* root of the heap of running timers (timer.c) */
 	uint32_t num_timers;
 	uint64_t timer_seq;
 	struct smcr_device *devices;
 	struct smcr_lgr *lgrs;
 	struct smcr_link *links;       /* hash by ref */
-	struct smcr_conn *conns;       /* all, DL list */
+	struct smcr_conn *conns;       /* all connections, DL list */
 	struct smcr_conn *tokens;      /* hash by token */
 	struct smcr_pending *commands; /* DL list (command.c) */
 	uint64_t last_command_id;
-	uint64_t memory_used;          /* by slabs */
-	uint64_t memory_held;          /* of it by connections */
-	struct smcr_account *accounts; /* hash */
+	uint64_t memory_used;          /* bytes of all slabs */
+	uint64_t memory_held;          /* bytes of it that connections have */
+	struct smcr_account *accounts; /* hash by user or peer (account.c) */
 	uint64_t next_link_ref;
 	uint32_t next_lgr_id;
 	uint32_t next_link_uid; /* LG-12 */
@@ -89,38 +89,39 @@ struct smcr_engine {
 	struct smcr_path paths[SMCR_PATHS_MAX];
 	bool shutting_down;
 	struct log_limit log_limit;
-	bool silent;                   /* being freed: no log, no event, no message */
-	struct smcr_engine_view count; /* counters kept as they happen */
+	bool silent;                   /* the engine is being freed: no log, no event, no message */
+	struct smcr_engine_view count; /* has the counters; the rest is filled in for a view */
 	struct smcr_engine_stats stats;
-	uint32_t rows[SMCR_NUM_ROWS][2]; /* taken, by role (rows.h) */
+	uint32_t rows[SMCR_NUM_ROWS][2]; /* how often each row was taken, by role (rows.h) */
 };
 
-/** printf to the log of ops->host. */
+/** Write a line to the log, formatted as by printf(). */
 void smcr_log(struct smcr_engine *engine, int priority, const char *format, ...)
 	__attribute__((format(printf, 3, 4)));
-/** What a peer did: the line names it, by its TCP address. One a minute of each peer and reason
- *  (log_limit.h). `reason` has static storage. */
+/** Write a line about a peer, which begins with the peer's TCP address; at most one line a minute
+ * for each peer and reason (log_limit.h). `reason` has static storage. */
 void smcr_log_peer(struct smcr_engine *engine, const struct smcr_addr *peer, int priority,
 		   const char *reason, const char *format, ...)
 	__attribute__((format(printf, 5, 6)));
 
 /* ---- engine.c ---- */
-/** Random: 24 bits; 32 bits and not zero. */
+/** Random numbers: of 24 bits; of 32 bits and not zero. */
 uint32_t smcr_random24(struct smcr_engine *engine);
 uint32_t smcr_random32(struct smcr_engine *engine);
-/** With the defaults where it says nothing, and within bounds. */
+/** `given` with defaults for zero fields, and all values within bounds. */
 struct smcr_config smcr_config_fill(const struct smcr_config *given);
 
 /* ---- stats.c ---- */
-/** Data may flow: count that, and how long CLC has taken. */
+/** The connection is established: count that, and the time since its start. */
 void smcr_stats_established(struct smcr_conn *conn);
-/** Its link has failed. */
+/** The connection's link has failed. */
 void smcr_stats_gap_begin(struct smcr_conn *conn);
-/** It has gone on on another link (`moved`), or is over. Nothing if its link has not failed. */
+/** The connection writes on another link (`moved`), or has ended. Does nothing if its link has not
+ * failed. */
 void smcr_stats_gap_end(struct smcr_conn *conn, bool moved);
 
 /* ---- rows.c ---- */
-/** A row of the tables of C.7.1 or C.8 is taken. */
+/** Count that a row of the tables of C.7.1 or C.8 is taken. */
 static inline void smcr_row(const struct smcr_lgr *lgr, enum smcr_row row)
 {
 	lgr->engine->rows[row][lgr->role]++;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Keepalive (RFC 7609 4.5.3): idle connections whose program wants it, and idle links, are probed
- * with TEST LINK. Timers look back when they fire, so that traffic costs no more than noting the
- * time.
+ * with TEST LINK. Traffic only notes the time and restarts no timer: a timer that fires looks
+ * whether there was traffic.
  */
 #include "daemon/engine/llc_test_link.h"
 
-/** Not active for `interval`? Else *ret_left tells when it may be. */
+/** Has there been no traffic for `interval`? If there has, *ret_left is how long until that may be
+ * so. */
 static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_t interval,
 		 uint64_t *ret_left)
 {
@@ -18,8 +19,10 @@ static bool idle(const struct smcr_engine *engine, uint64_t last_active, uint64_
 
 /* ---- connections (TEST-3, TEST-4) ---- */
 
-/** TEST-4: only a link that has been idle as long is probed; one probe serves all its connections.
- *  @param wait  until the next look; shortened if the link may be idle before */
+/** TEST-4: probe only a link that has been idle as long as the connection; one probe serves all
+ * connections of the link.
+ * @param wait  time until the connection is checked again; shortened if the link may be idle
+ *              before */
 static void probe(const struct smcr_conn *conn, struct smcr_link *link, uint64_t *wait)
 {
 	uint64_t left = *wait;

@@ -13,11 +13,11 @@ struct smcr_link;
 
 void smcr_keepalive_conn_init(struct smcr_conn *conn);
 void smcr_keepalive_link_init(struct smcr_link *link);
-/** The link is active: probe it whenever it has been idle for long. */
+/** The link is active: from now on probe it whenever it has been idle for a while. */
 void smcr_keepalive_link_start(struct smcr_link *link);
-/** Probe an active link from the timer queue: the caller is in the middle of something. */
+/** Probe an active link, from the timer queue and not inside this call. */
 void smcr_keepalive_link_probe(struct smcr_link *link);
-/** Until smcr_keepalive_link_start() the link is not probed. */
+/** Stop probing the link until smcr_keepalive_link_start(). */
 void smcr_keepalive_link_stop(struct smcr_link *link);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Link groups: life, links, idle time (RFC 7609 2.2, 3.5.4). */
+/* Link groups: how they begin and end, their links, their idle time (RFC 7609 2.2, 3.5.4). */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -18,14 +18,15 @@ void smcr_lgr_probe(struct smcr_lgr *lgr)
 			smcr_llc_test_link(lgr->links[i]);
 }
 
-/** Nothing else would show a client that its server has gone without a word (TERM-2). */
+/** Test the links: nothing else would show a client that its server has ended without telling
+ * (TERM-2). */
 static void idle_client(struct smcr_lgr *lgr)
 {
 	smcr_lgr_probe(lgr);
 	smcr_timer_start(lgr->engine, &lgr->idle, lgr->engine->config.lgr_idle_timeout);
 }
 
-/** LG-16: nobody has used the group for a long time. Only the server ends it (DELL-8). */
+/** LG-16: no connection has used the group for a long time. Only the server may end it (DELL-8). */
 static void on_idle(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
@@ -40,7 +41,7 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 	smcr_llc_delete_all(lgr, SMCR_LLC_DEL_INACTIVITY, ECONNRESET);
 }
 
-/* FO-13, GEN-5: without the group they are reset, none goes back to IP. */
+/* FO-13, GEN-5: established connections are reset, none goes back to IP. */
 void smcr_lgr_end_conns(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn, *next;
@@ -67,7 +68,7 @@ static void on_end_work(struct smcr_engine *engine, void *arg)
 	smcr_clc_release_held(held, path_dead);
 }
 
-/* LG-1: roles, peer and VLAN (LG-2) are the group's; no link has others. */
+/* LG-1: role, peer and VLAN (LG-2) belong to the group, so they are the same for all its links. */
 int smcr_lgr_new(struct smcr_engine *engine, enum smcr_role role,
 		 const uint8_t peer_id[SMCR_PEER_ID_LEN], uint16_t vlan,
 		 const struct smcr_prefix *prefix, struct smcr_lgr **ret_lgr)
@@ -179,7 +180,7 @@ void smcr_lgr_remove_conn(struct smcr_conn *conn)
 	smcr_timer_start(lgr->engine, &lgr->idle, lgr->engine->config.lgr_idle_timeout);
 }
 
-/** Same RNIC: by GID, or by MAC where there is one. */
+/** By GID, or by MAC if there is one. */
 bool smcr_same_rnic(const uint8_t *gid_a, const uint8_t *mac_a, const uint8_t *gid_b,
 		    const uint8_t *mac_b)
 {

@@ -13,7 +13,7 @@
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_links.h"
 
-/** Entries of the send queue that data must leave free, so that LLC always finds room. */
+/** Entries of the send queue that data leave free for LLC messages. */
 #define LLC_RESERVE 16
 
 static struct smcr_tx_entry *entry_of(struct smcr_link *link, uint64_t wr_id)
@@ -35,7 +35,7 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	smcr_element_release(&entry.release);
 	if (entry.llc_long) {
 		link->lgr->long_posted = false;
-		smcr_llc_kick(link->lgr); /* another one may wait on any link */
+		smcr_llc_kick(link->lgr); /* a long message may wait on any link of the group */
 	}
 	if (ok && entry.length > 0)
 		smcr_path_passed(link, entry.length);
@@ -55,7 +55,8 @@ static void complete(struct smcr_link *link, uint64_t wr_id, bool ok)
 	}
 }
 
-/** What could not be posted any more is over as soon as what was posted is: nobody reports it. */
+/** Complete the requests that never reached the QP, once all before them have completed: the host
+ * reports nothing about them. */
 static void flush_unposted(struct smcr_link *link)
 {
 	while (link->qp_failed && link->tx_done >= link->tx_posted && link->tx_done < link->tx_next)
@@ -83,8 +84,8 @@ static uint8_t free_slot(const struct smcr_lgr *lgr)
 	return slot;
 }
 
-/** The next number that no link of the group has; the whole space is used before one comes again,
- *  and 0 is none (LG-11). */
+/** The next number that no link of the group has. All numbers but 0 are used before one is used
+ * again (LG-11). */
 static uint8_t next_number(struct smcr_lgr *lgr)
 {
 	do {
@@ -171,7 +172,7 @@ int smcr_link_new(struct smcr_lgr *lgr, struct smcr_device *device, uint8_t numb
 	return 0;
 }
 
-/** The first `n` messages do not wait any longer. */
+/** Remove the first `n` LLC messages from those that wait. */
 static void drop_waiting_llc(struct smcr_link *link, unsigned int n)
 {
 	for (unsigned int i = 0; i < n; i++)
@@ -186,7 +187,7 @@ void smcr_link_drop_qp(struct smcr_link *link)
 	struct smcr_engine *engine = link->lgr->engine;
 	if (link->qp) {
 		struct smcr_slab *slab;
-		/* Nothing may be read from memory that is being deregistered. */
+		/* The RNIC must not read memory that is being deregistered. */
 		if (!link->qp_failed && in_flight(link))
 			engine->ops.rdma->qp_error(engine->ops.rdma_ctx, link->qp);
 		DL_FOREACH (link->lgr->rmbs, slab)
@@ -203,8 +204,8 @@ void smcr_link_drop_qp(struct smcr_link *link)
 		complete(link, link->tx_done++, false);
 }
 
-/** CLC-17: in version 1 the MAC is part of what names a link. In version 2 it is not: the IP stack
- *  may find out another one. */
+/** CLC-17: in version 1 a link is named by its MAC too. In version 2 it is not, because the IP
+ * stack may resolve another MAC. */
 static bool same_mac(const struct smcr_lgr *lgr, const uint8_t *a, const uint8_t *b)
 {
 	return lgr->version >= SMCR_CLC_VERSION_2 || !memcmp(a, b, SMCR_MAC_LEN);
@@ -298,9 +299,9 @@ bool smcr_link_is_named(const struct smcr_link *link, const struct smcr_clc_acce
 
 /**
  * May the MAC that the peer tells be used (CLC-17)? RNICs make it the neighbour entry of the GID's
- * address, for the whole host: so only if the peer is on that network, where it could as well
- * answer ARP. From afar it could divert what goes to a router. Behind one, the way there is the IP
- * stack's business anyway (docs/version-2.md).
+ * address for the whole host. So it is used only if the peer is on that network, where the peer
+ * could answer ARP as well. A peer from elsewhere could divert the traffic to a router. If the peer
+ * is behind a router, the IP stack finds the way anyway (docs/version-2.md).
  */
 static bool mac_counts(const struct smcr_link *link, const uint8_t gid[SMCR_GID_LEN])
 {
@@ -357,7 +358,7 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 			entries[i].conn->tx.outstanding++;
 	}
 	if (!smcr_link_usable(link))
-		return; /* flushed when the QP goes */
+		return; /* flushed when the QP is destroyed */
 	int rc = engine->ops.rdma->post(engine->ops.rdma_ctx, link->qp, wr, n);
 	if (rc)
 		smcr_link_fail(link, SMCR_LLC_DEL_LOST_PATH, "cannot post: %s", strerror(-rc));
@@ -365,8 +366,9 @@ void smcr_link_post(struct smcr_link *link, struct smcr_wr *wr, const struct smc
 		link->tx_posted = link->tx_next;
 }
 
-/** A long message waits on a link that has failed as well, and goes with it: nothing may tell when
- *  it is over there. */
+/** May an LLC message of this length be posted now? A long one is never posted on a failed link:
+ * its completion may never be reported, and further long messages wait for that. It is dropped with
+ * the QP. */
 static bool llc_may_go(const struct smcr_link *link, size_t len)
 {
 	bool is_long = len > SMCR_LLC_LEN;
@@ -403,7 +405,8 @@ int smcr_link_post_llc(struct smcr_link *link, const uint8_t *msg, size_t len,
 	return 0;
 }
 
-/** Exchanges may follow each other faster than their completions are seen. */
+/** Post LLC messages that wait for room: exchanges may follow each other faster than their
+ * completions are seen. */
 static void post_waiting_llc(struct smcr_link *link)
 {
 	unsigned int n = 0;
@@ -444,7 +447,8 @@ static void stop_waiting(struct smcr_link *link, struct smcr_conn *conn)
 	DL_DELETE2(link->waiting, conn, tx.wait_prev, tx.wait_next);
 }
 
-/** Each connection that waits now gets one turn; one that waits again comes after the others. */
+/** Each connection that waits now gets one turn. A connection that has to wait again comes after
+ * the others. */
 static void resume_waiting(struct smcr_link *link)
 {
 	unsigned int turns = 0;
@@ -460,7 +464,7 @@ static void resume_waiting(struct smcr_link *link)
 static void send_failed(struct smcr_link *link, uint64_t wr_id, enum smcr_send_status status,
 			const char *text)
 {
-	bool in_use = link->state == SMCR_LINK_ACTIVE; /* else the peer may be clearing it up */
+	bool in_use = link->state == SMCR_LINK_ACTIVE; /* else the peer may be removing it */
 	if (status == SMCR_SEND_FAILED && smcr_path_blame(link, wr_id))
 		return;
 	link->path_dead |= status == SMCR_SEND_FAILED && !link->too_large;
@@ -480,7 +484,8 @@ void smcr_engine_send_done(struct smcr_engine *engine, uint64_t link_ref, uint64
 		link->last_active = engine->now;
 	else
 		send_failed(link, wr_id, status, text ? text : "sending failed");
-	/* A request that failed shows that those before it were done; a flush shows nothing. */
+	/* If a request failed, those before it have succeeded. A flushed request shows nothing
+	 * about those before it. */
 	while (link->tx_done <= wr_id) {
 		bool ok = status == SMCR_SEND_OK || (failed && link->tx_done < wr_id);
 		complete(link, link->tx_done++, ok);
@@ -546,7 +551,7 @@ void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)
 
 /* ---- failure ---- */
 
-/* FO-1. Whose connections move, and who is told, is decided by on_fail_work(). */
+/* FO-1. on_fail_work() moves the connections and tells the peer. */
 void smcr_link_fail(struct smcr_link *link, uint32_t reason, const char *format, ...)
 {
 	struct smcr_engine *engine = link->lgr->engine;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The exchange about links of a group, whatever it is about: its step and timer, the loss of a link
- * that it needs, its life. What a step means is in the table of llc_steps.c.
+ * What all exchanges about links have in common: the step and its timer, the loss of a link that
+ * the exchange needs, the beginning and the end. What each step means is in the table of
+ * llc_steps.c.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,7 +57,7 @@ void smcr_llc_enter(struct smcr_lgr *lgr, enum smcr_llc_step step, struct smcr_l
 	smcr_llc_await(lgr);
 }
 
-/** Tell who waits for the outcome, then nothing runs any more. */
+/** End the exchange: tell its outcome, and go to IDLE. */
 static void leave(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
 {
 	row_of(lgr)->on_end(lgr, outcome, why);
@@ -98,11 +99,11 @@ static void on_timer(struct smcr_engine *engine, void *arg)
 /* ---- is the carrier at fault? ---- */
 
 /*
- * ADD LINK, its CONTINUATION or DELETE LINK is not answered in time. By the RFC the carrier has
- * failed with that (ERR-26, ERR-27, ERR-30, ERR-32, ERR-33, ERR-36), but a deployed peer may be
- * held up: Linux waits, with the group's lock, until nothing is outstanding on the link and its
- * queue pair is gone, which with rdma_rxe may take as long as the path or the interface is down. So
- * in its dialect the carrier is tested, and stays if it answers.
+ * ADD LINK, its CONTINUATION or DELETE LINK is not answered in time. By the RFC the carrier counts
+ * as failed then (ERR-26, ERR-27, ERR-30, ERR-32, ERR-33, ERR-36). But a deployed peer may be
+ * delayed: Linux holds the group's lock while it waits until nothing is outstanding on the link and
+ * its queue pair is gone. With rdma_rxe that may take as long as the path or the interface is down.
+ * So in the deployed dialect the carrier is tested, and stays if it answers.
  */
 bool smcr_llc_carrier_may_stay(struct smcr_link *carrier)
 {
@@ -134,7 +135,7 @@ static void carrier_lost(struct smcr_lgr *lgr)
 /** The link that the exchange is about has failed. */
 static void subject_lost(struct smcr_lgr *lgr)
 {
-	if (!lgr->fc.declining) /* else the first contact ends, with all links */
+	if (!lgr->fc.declining) /* otherwise the first contact ends, with all links */
 		row_of(lgr)->on_subject_lost(lgr);
 }
 
@@ -142,7 +143,7 @@ bool smcr_llc_alive(const struct smcr_lgr *lgr)
 {
 	if (smcr_lgr_any_link(lgr, NULL))
 		return true;
-	/* The new link can be confirmed without the carrier. */
+	/* CONFIRM LINK comes on the new link, so the carrier is not needed. */
 	return row_of(lgr)->awaited.on == SMCR_ON_SUBJECT && smcr_link_usable(lgr->llc->subject);
 }
 
@@ -210,7 +211,7 @@ void smcr_llc_link_init(struct smcr_link *link)
 	smcr_llc_test_link_init(link);
 }
 
-/** Nothing may point to a link that goes. */
+/** The link is being freed: forget all pointers to it. */
 void smcr_llc_link_free(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;

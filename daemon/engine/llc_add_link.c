@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * ADD LINK and ADD LINK CONTINUATION: one more link for a group (RFC 7609 3.5.1.6, 3.5.5.1.1,
- * A.3.2, A.3.3). In first contact the data gate stays closed until it is decided (RV-11, RV-12).
+ * ADD LINK and ADD LINK CONTINUATION: add a link to a group (RFC 7609 3.5.1.6, 3.5.5.1.1, A.3.2,
+ * A.3.3). In first contact the data gate stays closed until the exchange is over (RV-11, RV-12).
  */
 #include <errno.h>
 #include <string.h>
@@ -29,7 +29,7 @@ static struct smcr_llc_msg add_link_of(const struct smcr_link *link, bool reply)
 	return msg;
 }
 
-/** ADD LINK or an accepting reply, for the link that the exchange is about. */
+/** Send ADD LINK, or a reply that accepts, for the link that the exchange is about. */
 static void send_add_link(struct smcr_lgr *lgr, bool reply)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -37,7 +37,7 @@ static void send_add_link(struct smcr_lgr *lgr, bool reply)
 	smcr_llc_rtokens_list(lgr);
 	if (smcr_lgr_is_v2(lgr)) {
 		struct smcr_llc_rtokens rtokens = smcr_llc_rtokens_own(flow);
-		flow->peer_counted = reply; /* the client has the server's */
+		flow->peer_counted = reply; /* a reply: the server's RTokens have come */
 		msg.add_link.direct = lgr->v2.direct;
 		memcpy(msg.add_link.target_gid, flow->subject->local_gid, SMCR_GID_LEN);
 		smcr_llc_send_rtokens(flow->carrier, &msg, &rtokens);
@@ -57,13 +57,13 @@ static void rtokens_wrong(struct smcr_link *carrier)
 /* ---- server: ADD LINK goes out ---- */
 
 /**
- * ADDL-1, LG-9: all links of a server but the first come from here. What runs on the others goes on
+ * ADDL-1, LG-9: a server makes all links but the first here. Connections on other links go on
  * meanwhile (ADDL-13).
  *
- * With one RNIC on either side the client refuses, and the group has one link. It is asked all the
- * same: a deployed client of version 2 waits three seconds for the question, whatever its release,
- * and a limit of one link, which would spare us that, holds for the life of the group, in which
- * RNICs may come.
+ * With one RNIC on each side the client refuses, and the group has one link. The client is asked
+ * all the same: a deployed client of version 2 waits three seconds for ADD LINK, whatever its
+ * release. A limit of one link would avoid that, but it holds as long as the group, and RNICs may
+ * be added.
  */
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier)
 {
@@ -80,7 +80,7 @@ int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct s
 
 /* ---- server: the reply has come, then those to CONTINUATIONs ---- */
 
-/** ADDL-7: the client's end is known. @return 0 or why the new link cannot be */
+/** ADDL-7: the client's end of the new link is known: connect it. @return 0 or why that failed */
 static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *reply)
 {
 	struct smcr_link *subject = lgr->llc->subject;
@@ -96,8 +96,8 @@ static int connect_added(struct smcr_lgr *lgr, const struct smcr_llc_add_link *r
 	return rc ? rc : smcr_link_start(subject);
 }
 
-/** Deployed clients may reject an ADD LINK that they have accepted, when something fails on their
- * side later. */
+/** Is this a rejection of an ADD LINK that the client has accepted? Deployed clients send one if
+ * something fails later on their side. */
 static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link *link,
 			const struct smcr_llc_add_link *reply)
 {
@@ -106,16 +106,17 @@ static bool late_reject(const struct smcr_llc_flow *flow, const struct smcr_link
 	       reply->link_number == flow->subject->number;
 }
 
-/** Server: the client has given the new link up. What it had said about the link before that
- * comes only now, on another link. */
+/** Server: the client has given up the new link. Was the message about that link sent before that,
+ * and has only come late, on another link? */
 static bool overtaken(const struct smcr_llc_flow *flow, uint8_t link_number)
 {
 	return smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_DELETE_LINK &&
 	       flow->subject->number == link_number && flow->subject->state == SMCR_LINK_FAILED;
 }
 
-/** Server: a deployed client that could not confirm a new link answers DELETE LINK, and then also
- * refuses the ADD LINK. That comes when the attempt is over, or the next one has begun. */
+/** Server: is this a late refusal? A deployed client that could not confirm a new link answers
+ * DELETE LINK and then also refuses the ADD LINK. The refusal comes when the attempt is over, or
+ * the next one has begun. */
 static bool refused_once_more(struct smcr_llc_flow *flow, const struct smcr_llc_add_link *reply)
 {
 	if (!reply->reject || !flow->add.abandoned || reply->link_number != flow->add.abandoned)
@@ -152,7 +153,7 @@ void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_ms
 		return;
 	}
 	lgr->fc.committed = true; /* ERR-8 */
-	if (!flow->subject) {     /* we have offered nothing */
+	if (!flow->subject) {     /* no link was offered (offer_nothing()) */
 		smcr_llc_end(lgr, SMCR_LLC_FAILED, "no link could be offered");
 		return;
 	}
@@ -216,16 +217,16 @@ static void reject(struct smcr_link *carrier, const struct smcr_llc_add_link *re
 	struct smcr_llc_msg msg = { .type = SMCR_LLC_ADD_LINK, .reply = true };
 	msg.add_link = *request;
 	msg.add_link.reject = true;
-	if (!smcr_lgr_is_v2(lgr)) /* there deployed peers give none */
+	if (!smcr_lgr_is_v2(lgr)) /* in version 2 deployed peers give none */
 		msg.add_link.reject_reason = reason;
 	smcr_llc_send(carrier, &msg);
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && !smcr_link_usable(carrier))
-		return;           /* the reply could not be sent: the lost link decides (ERR-18) */
-	lgr->fc.committed = true; /* ERR-8: a negative reply counts when it is sent */
+		return; /* the reply could not be sent: the loss of the link decides (ERR-18) */
+	lgr->fc.committed = true; /* ERR-8: after a negative reply once it is sent */
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "we have refused the server's offer");
 }
 
-/** ADDL-4. @return 0 or why we cannot have the link */
+/** ADDL-4: set up our end of the new link. @return 0 or why that failed */
 static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 		  const struct smcr_llc_add_link *request)
 {
@@ -254,20 +255,21 @@ static int set_up(struct smcr_lgr *lgr, struct smcr_link *carrier,
 	return 0;
 }
 
-/** Is an own RMB being announced? RMBs are listed when it is known whether the server knows that
- * one, so the list waits for the end of that exchange (A51). */
+/** Is an own RMB being announced? Then the list of RMBs has to wait until it is clear whether the
+ * server knows that RMB (A51). */
 static bool announcing(const struct smcr_llc_flow *flow)
 {
 	return flow->rkey.step == SMCR_RKEY_CONFIRM && !flow->cont_overdue;
 }
 
-/** The list must not wait for long: deployed servers wait two seconds for it. */
+/** The list may not wait long: deployed servers wait two seconds for it. */
 static void hasten_announcement(struct smcr_lgr *lgr)
 {
 	smcr_timer_start(lgr->engine, &lgr->llc->rkey.timer, lgr->engine->config.llc_timeout / 8);
 }
 
-/** Version 2, where the reply to ADD LINK itself lists the RMBs. */
+/** Version 2: hold ADD LINK back while an own RMB is being announced, as the reply lists the
+ * RMBs. */
 static bool hold_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -288,7 +290,7 @@ void smcr_llc_on_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg
 		smcr_llc_server_gave_up(lgr, NULL);
 	if (hold_add_link(link, msg))
 		return;
-	lgr->fc.committed |= smcr_lgr_is_v2(lgr); /* as the server is that sends it */
+	lgr->fc.committed |= smcr_lgr_is_v2(lgr); /* so is the server that has sent ADD LINK */
 	if (!smcr_mtu_valid(request->mtu)) {
 		smcr_row(lgr, SMCR_ROW_ERR_52);
 		reject(link, request, SMCR_LLC_REJECT_INVALID_MTU); /* ERR-52 */
@@ -305,15 +307,15 @@ void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (flow->step == SMCR_LLC_C_AWAIT_DELETE ||
 	    (flow->add.abandoned && msg->add_link_cont.link_number == flow->add.abandoned))
-		return; /* we have given the new link up */
+		return; /* we have given up the new link */
 	if (!smcr_llc_awaits(link, msg)) {
 		smcr_llc_protocol_error(link, "unexpected ADD LINK CONTINUATION");
 		return;
 	}
-	lgr->fc.committed = true; /* ERR-8: it shows that our reply was delivered */
+	lgr->fc.committed = true; /* ERR-8: the message shows that our reply has arrived */
 	if (announcing(flow) && flow->step == SMCR_LLC_C_AWAIT_ADD_CONT) {
 		/* ADD LINK may have overtaken the reply to CONFIRM RKEY, which comes on another
-		 * link. */
+		 * link, so wait for that. */
 		flow->held_cont = msg->add_link_cont;
 		flow->cont_held = true;
 		hasten_announcement(lgr);
@@ -377,12 +379,12 @@ void smcr_llc_added_link_asked(struct smcr_link *link, const struct smcr_llc_con
 		smcr_llc_added_link_proved(link, request);
 }
 
-/** The peer's RTokens for the new link are in force, ours are known to it. */
+/** Both sides have each other's RTokens for the new link, and both are in force. */
 static void added_link_active(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	for (unsigned int i = 0; i < flow->own_count; i++)
-		if (flow->own[i]->state != SMCR_SLAB_NEW) /* withdrawn meanwhile */
+		if (flow->own[i]->state != SMCR_SLAB_NEW) /* it was not withdrawn meanwhile */
 			flow->own[i]->reg[flow->subject->slot].told = true;
 	flow->subject->added = lgr->engine->now;
 	smcr_news_of_link(flow->subject, (struct smcr_news){ .type = SMCR_NEWS_LINK_ADDED });
@@ -391,7 +393,7 @@ static void added_link_active(struct smcr_lgr *lgr)
 	smcr_failover_rebalance(lgr);
 }
 
-/** Client: the link works both ways; say so. */
+/** Client: the link works both ways: send the reply. */
 static void answer_added(struct smcr_link *link, const struct smcr_llc_confirm_link *request)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -399,7 +401,7 @@ static void answer_added(struct smcr_link *link, const struct smcr_llc_confirm_l
 	lgr->fc.committed = true; /* ERR-8 */
 	struct smcr_llc_msg reply = smcr_llc_confirm_link_of(link, true, lgr->max_links);
 	smcr_llc_send(link, &reply);
-	if (smcr_link_usable(link)) /* else its loss decides */
+	if (smcr_link_usable(link)) /* otherwise the loss of the link decides */
 		added_link_active(lgr);
 }
 
@@ -415,7 +417,8 @@ void smcr_llc_added_link_proved(struct smcr_link *link, const struct smcr_llc_co
 
 /* ---- the new link, or the carrier, has failed ---- */
 
-/* Server: the client knows of the new link. The gate waits for its answer (ERR-22). */
+/* Server: the client knows the new link, so it has to be deleted. The gate waits for the client's
+ * answer (ERR-22). */
 void smcr_llc_delete_added(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -434,14 +437,14 @@ void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr)
 	smcr_llc_request_delete(subject);
 }
 
-/* Both sides see the carrier fail. */
+/* The peer sees the carrier fail too, so no message tells it. */
 void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	smcr_llc_link_agreed_gone(lgr->llc->subject);
 	smcr_llc_end(lgr, SMCR_LLC_FAILED, "the link that carried the exchange has failed");
 }
 
-/* The new link can be confirmed without the carrier. */
+/* CONFIRM LINK comes on the new link. */
 void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
 {
 	lgr->llc->carrier = NULL;
@@ -450,11 +453,10 @@ void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr)
 /* ---- an answer that does not come (deployed dialect) ---- */
 
 /*
- * A deployed peer may be held up (smcr_llc_carrier_may_stay()). A deployed server waits two seconds
- * for the reply to ADD LINK, and for each reply to a CONTINUATION, and then gives the new link up
- * without a word. So the link that carries the exchange need not be at fault, and is tested. Not in
- * first contact: there nobody knows whether the peer has opened the connection with one link, or is
- * about to reset it as the RFC says.
+ * A deployed peer may be delayed (smcr_llc_carrier_may_stay()). A deployed server waits two seconds
+ * for the reply to ADD LINK, and for each reply to a CONTINUATION, and then silently gives up the
+ * new link. So the carrier may be sound, and is tested. Not in first contact: there the peer may
+ * have opened the connection with one link, or may be about to reset it as the RFC says.
  */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 {
@@ -465,7 +467,7 @@ bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr)
 	return true;
 }
 
-/* The peer is alive, but has given the new link up. */
+/* The peer is alive, but has given up the new link. */
 void smcr_llc_abandon_added(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;

@@ -10,18 +10,20 @@
 
 /** Server: begin to add a link on `device`. @return 0 or why that is not possible */
 int smcr_llc_add_link(struct smcr_lgr *lgr, struct smcr_device *device, struct smcr_link *carrier);
-/* Rows of the table of steps. */
-/** The answer to ADD LINK, or what follows it, is late. Deployed dialect: the carrier is tested.
- *  @return false: not so, it is as good as lost (C.7.1) */
+/* Functions for the table of steps (llc_steps.c). */
+/** The answer to ADD LINK, or the message after it, is late: in the deployed dialect test the
+ * carrier.
+ * @return false: the carrier is not tested, and counts as lost (C.7.1) */
 bool smcr_llc_add_link_overdue(struct smcr_lgr *lgr);
-/** The carrier has answered that test, and the peer does not go on: the new link is deleted. */
+/** The carrier has answered the test, but the peer does not go on with the exchange: delete the new
+ * link. */
 void smcr_llc_abandon_added(struct smcr_lgr *lgr);
-/** The carrier has failed before CONFIRM LINK: there will be no new link. */
+/** The carrier has failed before CONFIRM LINK: give up the new link. */
 void smcr_llc_add_link_carrier_lost(struct smcr_lgr *lgr);
-/** The carrier has failed when CONFIRM LINK was due: that comes on the new link, so the exchange
- * goes on. */
+/** The carrier has failed when CONFIRM LINK was due: the exchange goes on, because CONFIRM LINK
+ * comes on the new link. */
 void smcr_llc_add_link_without_carrier(struct smcr_lgr *lgr);
-/** The new link has failed: have it deleted, as the server; as the client. */
+/** The new link has failed: delete it (server); ask the server to delete it (client). */
 void smcr_llc_delete_added(struct smcr_lgr *lgr);
 void smcr_llc_ask_to_delete_added(struct smcr_lgr *lgr);
 
@@ -35,7 +37,8 @@ void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_m
 void smcr_llc_on_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_cont(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_add_link_cont_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
-/** The own RKEY exchange has ended, or takes too long: answer a CONTINUATION that waits for it. */
+/** The own RKEY exchange has ended, or takes too long: handle an ADD LINK or a CONTINUATION that
+ * waits for it. */
 void smcr_llc_add_link_resume(struct smcr_lgr *lgr);
 
 #endif

@@ -1,29 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests that meet an exchange in progress (RFC 7609 3.5.5.3, requirement SER-4): the matrix, and
- * the queue for those that have to wait (SER-5).
+ * Requests that come during an exchange (RFC 7609 3.5.5.3, requirement SER-4): the matrix, and the
+ * queue of requests that have to wait (SER-5).
  */
 #include <string.h>
 
 #include "daemon/engine/llc.h"
 
-/** What the receiver of a request has in progress, as it knows. */
+/** The exchange that the receiver of a request has in progress. */
 enum column {
 	DURING_ADD_LINK,    /* ADD LINK to CONFIRM LINK */
 	DURING_DELETE_LINK, /* of one link */
-	DURING_RKEY,        /* an own CONFIRM RKEY or DELETE RKEY */
+	DURING_RKEY,        /* own CONFIRM RKEY or DELETE RKEY */
 	NOTHING,
 };
 
 /*
- * The matrix. TEST LINK and a notice are handled at any time (SER-1). Requests of the server reach
- * the client while an exchange is in progress only after the server has given it up (SER-7): then
- * the half-built link goes, and the request is handled. The client answers DELETE LINK of the
- * server at once, so that nothing is in progress after it; while it waits for one that it has asked
- * for, the server may do whatever it had begun. CONFIRM RKEY of either side is independent of one
- * of the other (SER-3). A notice (ADD LINK of the client) leaves a mark that is looked at when
- * nothing is in progress (A46): that is as good as the queue, and during ADD LINK the mark finds
- * nothing to add if the exchange was the answer.
+ * The matrix. TEST LINK and a notice are handled at any time (SER-1). If a request of the server
+ * reaches the client during an exchange, the server has given up that exchange (SER-7): the
+ * half-built link is dropped and the request handled. The client answers the server's DELETE LINK
+ * at once, so nothing is in progress after it. While the client waits for a DELETE LINK that it has
+ * asked for, the server may go on with what it had begun. CONFIRM RKEY exchanges of the two sides
+ * are independent (SER-3). A notice (ADD LINK of the client) leaves a mark that is read when
+ * nothing is in progress (A46), which has the effect of the queue. If the ADD LINK exchange in
+ * progress was the answer to the notice, the mark finds nothing to add.
  */
 static const struct {
 	uint8_t type;
@@ -63,10 +63,10 @@ static bool is_rkey(const struct smcr_llc_msg *msg)
 }
 
 /*
- * In version 2 the server does not put the client's RKEY exchanges off. A deployed client takes no
- * negative reply for a reason to try again, and answers nothing about links until its own exchange
- * is over: it said what it says before it saw our request. The RTokens for the new link come with
- * its reply to ADD LINK, which is behind that exchange; see also llc_rkey.c.
+ * In version 2 the server does not delay the client's RKEY exchanges. A deployed client does not
+ * try again after a negative reply, and answers no message about links until its own exchange is
+ * over, because it began that before it saw our request. The RTokens for the new link come with the
+ * client's reply to ADD LINK, which follows that exchange; see also llc_rkey.c.
  */
 enum smcr_collision smcr_llc_collision(const struct smcr_lgr *lgr, const struct smcr_llc_msg *msg)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CONFIRM LINK: proof that a new link works both ways (RFC 7609 3.5.1.4, 3.5.1.5, A.3.1). Two
- * exchanges use it: first contact for link 1 (llc_first_contact.c), and ADD LINK for each other
- * link (llc_add_link.c). Here is what they have in common.
+ * CONFIRM LINK proves that a new link works both ways (RFC 7609 3.5.1.4, 3.5.1.5, A.3.1). Two
+ * exchanges use it: first contact for link 1 (llc_first_contact.c), and ADD LINK for every other
+ * link (llc_add_link.c). This file has what both have in common.
  */
 #include <string.h>
 
@@ -78,7 +78,7 @@ static bool is_first_link(const struct smcr_link *link)
 	return smcr_llc_exchange_of(link->lgr->llc->step) == SMCR_EXCHANGE_FIRST_LINK;
 }
 
-/** The peer's CONFIRM LINK may be acted on: back to the exchange that has waited for that. */
+/** The peer's CONFIRM LINK may be acted on: go on with its exchange. */
 static void proved(struct smcr_link *link, const struct smcr_llc_confirm_link *confirm)
 {
 	if (is_first_link(link))

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* DELETE LINK of all: the end of a link group with the peer's knowledge (RFC 7609 3.5.4; DELL-8,
+/* DELETE LINK of all links: the end of a link group, told to the peer (RFC 7609 3.5.4; DELL-8,
  * DELL-9, DELL-10). */
 #include "daemon/engine/llc_delete_all.h"
 #include "daemon/engine/llc_delete_link.h"
 #include "daemon/engine/llc_rkey.h"
 
-/* Also when a link with the message has failed (ERR-34, ERR-35). */
+/* Also called when the link that carried the message has failed (ERR-34, ERR-35). */
 void smcr_llc_send_delete_all(struct smcr_lgr *lgr)
 {
 	struct smcr_link *carrier = smcr_lgr_any_link(lgr, NULL);
@@ -27,7 +27,7 @@ void smcr_llc_send_delete_all(struct smcr_lgr *lgr)
 void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error)
 {
 	if (lgr->state == SMCR_LGR_TERMINATING || lgr->fc.conn)
-		return; /* ending already, or with its first connection */
+		return; /* the group ends already, or ends with its first connection */
 	lgr->state = SMCR_LGR_TERMINATING;
 	lgr->end_error = error;
 	lgr->end_reason = reason;

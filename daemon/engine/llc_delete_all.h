@@ -8,7 +8,7 @@
 
 #include "daemon/engine/llc.h"
 
-/** End the group with the peer's knowledge (DELL-8, DELL-10, TERM-1). */
+/** End the group by telling the peer (DELL-8, DELL-10, TERM-1). */
 void smcr_llc_delete_all(struct smcr_lgr *lgr, uint32_t reason, int error);
 /** Send the message of smcr_llc_delete_all() (again) on a link that works, or end the group. */
 void smcr_llc_send_delete_all(struct smcr_lgr *lgr);

@@ -52,7 +52,7 @@ struct smcr_llc_msg smcr_llc_delete_link_of(uint8_t number, uint32_t reason, boo
  */
 #define LEAVE_TIME (UINT64_C(5) * 1000 * 1000)
 
-/** @param num_moved  connections that write on other links from now on */
+/** @param num_moved how many connections write on other links from now on */
 static void tell_deleted(struct smcr_link *link, unsigned int num_moved, uint32_t reason)
 {
 	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_DELETED,
@@ -60,8 +60,8 @@ static void tell_deleted(struct smcr_link *link, unsigned int num_moved, uint32_
 						    .reason = reason });
 }
 
-/** A link that works is to be deleted: connections that write on it move to others, and no new
- * one comes. */
+/** A link that works is to be deleted: its connections move to other links, and it gets no new
+ * ones. */
 static void leave_in_order(struct smcr_link *link)
 {
 	link->disabled = true;
@@ -98,11 +98,11 @@ void smcr_llc_cancel_deletion(struct smcr_link *link)
 	link->disabled = link->deletion.for_drain = false;
 	stop_timer(link);
 	smcr_news_of_link(link, (struct smcr_news){ .type = SMCR_NEWS_LINK_KEPT });
-	smcr_llc_kick(link->lgr); /* another one may go now (drain.c) */
+	smcr_llc_kick(link->lgr); /* another link may be deleted now (drain.c) */
 }
 
-/** May the deletion begin, because nothing of ours is under way on the link, or because
- * connections have had their time? */
+/** May the deletion begin, because no request of ours is outstanding on the link, or because
+ * LEAVE_TIME is over? */
 static bool is_due(const struct smcr_link *link)
 {
 	bool busy = link->num_conns || link->num_promised || link->tx_done < link->tx_next;
@@ -110,7 +110,7 @@ static bool is_due(const struct smcr_link *link)
 				   !smcr_timer_running(&link->deletion.timer));
 }
 
-/* The last link that works stays, and is deleted when there is another one (A54). */
+/* The last link that works stays until there is another one (A54). */
 struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -143,14 +143,14 @@ void smcr_llc_order_deletion(struct smcr_lgr *lgr, struct smcr_link *link,
 	if (link->state == SMCR_LINK_ACTIVE) {
 		link->state = SMCR_LINK_DEACTIVATING;
 		smcr_llc_links_changed(lgr);
-		/* those that have not moved in time */
+		/* connections that have not moved in time move now */
 		tell_deleted(link, smcr_failover_leave(link), link->deletion.reason);
 	}
 	smcr_llc_enter(lgr, added ? SMCR_LLC_S_DELETE_ADDED : SMCR_LLC_S_DELETE, carrier, link);
 	smcr_llc_send(carrier, &msg);
 }
 
-/** A request that was repeated gets a reply each time; the second one belongs to nothing. */
+/** Is this the second reply to a DELETE LINK that was repeated? Nothing waits for it. */
 static bool is_spare_reply(struct smcr_link *link)
 {
 	if (!link->deletions_repeated)
@@ -160,7 +160,7 @@ static bool is_spare_reply(struct smcr_link *link)
 	return true;
 }
 
-/** Is the group poorer than it should be without this link (ADDL-14)? */
+/** Should another link take the place of this one (ADDL-14)? */
 static bool missed(const struct smcr_link *link)
 {
 	return link->lgr->llc->step == SMCR_LLC_S_DELETE &&
@@ -179,7 +179,7 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 	}
 	if (missed(flow->subject))
 		smcr_llc_want_link(lgr, SMCR_ADD_LOSS);
-	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR) /* stays so (A50) */
+	else if (flow->subject->deletion.reason == SMCR_LLC_DEL_OPERATOR) /* no successor (A50) */
 		smcr_timer_stop(lgr->engine, &flow->add.retry);
 	smcr_llc_link_agreed_gone(flow->subject); /* DELL-1 */
 	if (flow->step == SMCR_LLC_S_DELETE_ADDED)
@@ -190,8 +190,8 @@ void smcr_llc_on_delete_link_reply(struct smcr_link *link, const struct smcr_llc
 
 /* ---- server: the reply does not come, or the carrier is lost ---- */
 
-/** The order is repeated after twice the time that an answer may take, so that TEST LINK has had
- * its own; then ever less often. */
+/** How often the pause before the next repetition doubles. DELETE LINK is first repeated after
+ * twice the time for an answer, so that TEST LINK has had its time; then less and less often. */
 #define MAX_DOUBLINGS 6
 
 bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
@@ -212,8 +212,8 @@ bool smcr_llc_repeat_delete(struct smcr_lgr *lgr)
 	return true;
 }
 
-/** A link that was being deleted in good order has become the last one that works: it is used
- * again until there is another one. */
+/** A link that was being deleted in good order is now the last one that works: use it again until
+ * there is another one. */
 static void use_last_again(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -226,7 +226,7 @@ static void use_last_again(struct smcr_link *link)
 	smcr_failover_rebalance(lgr);
 }
 
-/* The order goes out again on another link, and so does one for the carrier (ERR-36). */
+/* Send DELETE LINK again on another link, and one for the failed carrier (ERR-36). */
 void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 {
 	struct smcr_link *subject = lgr->llc->subject;
@@ -237,7 +237,8 @@ void smcr_llc_delete_link_carrier_lost(struct smcr_lgr *lgr)
 
 /* ---- server: the client asks ---- */
 
-/** The client asks for the deletion of one link. We answer with our own request (DELL-6). */
+/** The client asks for the deletion of one link. The server answers with a DELETE LINK of its own
+ * (DELL-6). */
 static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -246,27 +247,28 @@ static void delete_requested(struct smcr_link *link, const struct smcr_llc_msg *
 	struct smcr_link *target = smcr_lgr_link_by_number(lgr, request->link_number);
 	bool adding = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_ADD_LINK;
 	if (!target || target->deletion.state == SMCR_DELETION_AGREED) {
-		/* perhaps the client believes that its reply to our order was lost (A63) */
+		/* the client may believe that its reply to our DELETE LINK was lost (A63) */
 		smcr_row(lgr, SMCR_ROW_ERR_56); /* ERR-56 */
 		struct smcr_llc_msg reply = smcr_llc_delete_link_of(
 			request->link_number, SMCR_LLC_DEL_UNKNOWN_LINK, true);
 		smcr_llc_send(link, &reply);
 	} else if (adding && target == flow->subject) {
-		/* The exchange that adds the link has failed: the client says nothing more about
-		 * it. */
+		/* The exchange that adds the link has failed: the client will send nothing more
+		 * about the link. */
 		bool works = flow->carrier && smcr_link_works(flow->carrier);
 		smcr_link_fail(target, request->reason, "the peer cannot use it");
 		smcr_llc_order_deletion(lgr, target, works ? flow->carrier : link);
 	} else if (target->state == SMCR_LINK_FAILED || target->state == SMCR_LINK_DEACTIVATING) {
-		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* it is being cleaned up */
+		smcr_row(lgr, SMCR_ROW_ERR_56_KNOWN); /* the link is being deleted already */
 	} else if (!request->orderly && (flow->carrier == target || flow->rkey.link == target)) {
-		/* The exchange that runs on this link fails with it (3.5.5.3): no need to wait. */
+		/* The running exchange needs this link and fails with it (3.5.5.3), so the request
+		 * need not wait. */
 		smcr_link_fail(target, request->reason, "the peer asked to delete it");
 	} else if (smcr_llc_collision(lgr, msg) == SMCR_QUEUE) {
 		smcr_llc_queue(link, msg);
 	} else if (request->orderly && smcr_lgr_any_link(lgr, target)) {
 		smcr_llc_want_deletion(target, request->reason);
-	} else if (request->orderly) { /* the last link: the group goes with it (A47) */
+	} else if (request->orderly) { /* the last link: the group ends with it (A47) */
 		smcr_event_lgr_why_peer(lgr, "the peer asks for the end of its last link",
 					request->reason);
 		smcr_llc_delete_all(lgr, request->reason, ECONNRESET);
@@ -279,7 +281,7 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 {
 	struct smcr_first_contact *fc = &link->lgr->fc;
 	if (msg->delete_link.all && fc->conn) {
-		fc->committed = true; /* the client is, so the group ends with an answer */
+		fc->committed = true; /* the client is, so it gets an answer */
 		smcr_clc_fail(fc->conn, ECONNRESET, SMCR_REASON_NONE);
 	} else if (msg->delete_link.all) {
 		smcr_event_lgr_why_peer(link->lgr, "the peer asks for its end",
@@ -292,8 +294,8 @@ void smcr_llc_on_delete_link_request(struct smcr_link *link, const struct smcr_l
 
 /* ---- client: the server is asked ---- */
 
-/** The link to ask on. About the new link of an ADD LINK exchange that is the exchange's carrier,
- * so that the request does not overtake what was said there before. */
+/** The link to ask on. For the new link of an ADD LINK exchange it is the carrier of that exchange,
+ * so that the request does not overtake earlier messages there. */
 static struct smcr_link *request_carrier(const struct smcr_link *link)
 {
 	const struct smcr_llc_flow *flow = link->lgr->llc;
@@ -308,7 +310,7 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	const struct smcr_config *config = &lgr->engine->config;
 	struct smcr_link *carrier = request_carrier(link);
 	become(link, carrier ? SMCR_DELETION_ASKED : SMCR_DELETION_WANTED, carrier);
-	if (!carrier) /* asked for when there is one */
+	if (!carrier) /* the request follows when there is one */
 		return;
 	uint64_t wait =
 		lgr->state == SMCR_LGR_FIRST_CONTACT ? config->llc_fc_timeout : config->llc_timeout;
@@ -323,8 +325,8 @@ void smcr_llc_request_delete(struct smcr_link *link)
 	smcr_llc_send(carrier, &msg);
 }
 
-/* These have not been asked for, because there was no link to ask on, or the link that carried
- * the request is gone (DELL-5). */
+/* Deletions that are WANTED: there was no link to ask on, or the link that carried the request is
+ * gone (DELL-5). */
 void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -337,9 +339,8 @@ void smcr_llc_ask_for_deletions(struct smcr_lgr *lgr)
 	}
 }
 
-/** The server does not know a link that we have asked it to delete: then the link is gone.
- * Perhaps we know that already, because the server's own order came on another link and was
- * faster. */
+/** The server does not know a link that we have asked it to delete, so the link is gone. This may
+ * be known already, if the server's own DELETE LINK came first, on another link. */
 void smcr_llc_on_delete_link_refused(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -428,13 +429,14 @@ void smcr_llc_delete_replied(struct smcr_link *carrier, uint8_t number)
 
 /* ---- client: no order comes, or the carrier is lost ---- */
 
-/** ERR-33: the server does not act on our request, so the link that carried it is dead too. */
+/** ERR-33: the server does not act on our request, so the link that carried the request is dead
+ * too. */
 static void on_delete_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;
 	struct smcr_link *carrier = link->deletion.carrier;
 	if (is_wanted(link))
-		smcr_llc_kick(link->lgr); /* server: no more patience with its connections */
+		smcr_llc_kick(link->lgr); /* server: LEAVE_TIME is over */
 	if (!carrier)
 		return;
 	if (smcr_llc_carrier_may_stay(carrier)) {
@@ -446,9 +448,9 @@ static void on_delete_timer(struct smcr_engine *engine, void *arg)
 	smcr_link_fail(carrier, SMCR_LLC_DEL_LOST_PATH, "no answer to DELETE LINK");
 }
 
-/** Has the server forgotten a new link, which was never in use? A deployed server that has given
- * it up answers nothing to a request about it (ERR-56). Not in first contact, where the program
- * must not hear of the connection before there is an answer (ERR-28). */
+/** Has the server forgotten a new link that was never in use? A deployed server that has given up a
+ * link does not answer a request about it (ERR-56). Not in first contact, where the connection may
+ * not be established before there is an answer (ERR-28). */
 static bool is_forgotten(const struct smcr_link *link, const struct smcr_link *carrier)
 {
 	const struct smcr_deletion *deletion = &link->deletion;
@@ -524,11 +526,10 @@ void smcr_llc_delete_link_free(struct smcr_link *link)
 		struct smcr_link *other = lgr->links[i];
 		if (!other || other->deletion.carrier != link)
 			continue;
-		/* The server has gone on from our reply, whose completion nobody will see (DELL-2).
-		 */
+		/* The server has had our reply, whose completion will not be seen (DELL-2). */
 		if (other != link && other->state == SMCR_LINK_DEACTIVATING)
 			smcr_llc_link_agreed_gone(other);
-		else /* our request may be lost with the link: it is made again (A54) */
+		else /* our request may be lost with the link: send it again (A54) */
 			become(other, SMCR_DELETION_WANTED, NULL);
 	}
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * First contact: the exchange that proves link 1 (RFC 7609 3.5.1.4, 3.5.1.5, A.3.1), and how a
- * first contact breaks, at whatever step (C.2, C.3, C.7). ADD LINK follows in llc_add_link.c.
+ * first contact fails, at any step (C.2, C.3, C.7). The ADD LINK that follows is in llc_add_link.c.
  */
 #include <errno.h>
 #include <string.h>
@@ -56,8 +56,8 @@ void smcr_llc_first_contact(struct smcr_lgr *lgr, struct smcr_link *link)
 	smcr_llc_expect_completion(lgr);
 }
 
-/** Note what the first CONFIRM LINK fixes for the life of the group. In version 2 CLC has done
- * that. */
+/** Note what the first CONFIRM LINK decides for the whole life of the group. In version 2 CLC has
+ * decided that. */
 static void settle(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link *request,
 		   const struct smcr_llc_confirm_link *reply)
 {
@@ -82,7 +82,7 @@ static bool dialect_ok(struct smcr_lgr *lgr, const struct smcr_llc_confirm_link 
 	return false;
 }
 
-/** There will be no second link: the first contact is over with the first one. */
+/** There will be no second link: the first contact is over with link 1. */
 static void one_link_is_enough(struct smcr_lgr *lgr)
 {
 	lgr->fc.committed = true;
@@ -105,7 +105,7 @@ static void answer_first(struct smcr_link *link, const struct smcr_llc_confirm_l
 	smcr_llc_send(link, &reply); /* RV-9 */
 	if (lgr->max_links == 1 && smcr_link_usable(link))
 		one_link_is_enough(lgr);
-	else /* if the reply could not be sent, the lost link decides (ERR-18) */
+	else /* if the reply could not be sent, the loss of the link decides (ERR-18) */
 		smcr_llc_expect_completion(lgr);
 }
 
@@ -130,7 +130,7 @@ void smcr_llc_first_link_asked(struct smcr_link *link, const struct smcr_llc_con
 		answer_first(link, request);
 }
 
-/* Our reply to CONFIRM LINK has arrived, so the server counts on the link. It seems that it
+/* Our reply to CONFIRM LINK has arrived, so the server relies on the link. It seems that the server
  * cannot add another one. */
 bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr)
 {
@@ -143,8 +143,8 @@ bool smcr_llc_go_on_with_one_link(struct smcr_lgr *lgr)
 
 /* ---- server: the reply has come ---- */
 
-/** Version 2: no second link can be set up just now, but the client waits for ADD LINK. It gets
- * one with an MTU that any client refuses at once. */
+/** Version 2: no second link can be set up now, but the client waits for ADD LINK. Send an ADD LINK
+ * with an MTU that any client refuses at once. */
 static void offer_nothing(struct smcr_link *link)
 {
 	struct smcr_lgr *lgr = link->lgr;
@@ -153,7 +153,7 @@ static void offer_nothing(struct smcr_link *link)
 	memcpy(msg.add_link.gid, link->local_gid, SMCR_GID_LEN);
 	memcpy(msg.add_link.target_gid, link->local_gid, SMCR_GID_LEN);
 	msg.add_link.direct = lgr->v2.direct;
-	smcr_llc_add_attempt(lgr); /* it will be made again later */
+	smcr_llc_add_attempt(lgr); /* another attempt follows later */
 	smcr_llc_enter(lgr, SMCR_LLC_S_ADD, link, NULL);
 	smcr_llc_send(link, &msg);
 	smcr_llc_expect_completion(lgr);
@@ -169,8 +169,8 @@ static void first_confirmed(struct smcr_link *link, const struct smcr_llc_confir
 	smcr_llc_set_active(link, reply);
 	struct smcr_device *device = smcr_llc_add_candidate(lgr, true);
 	smcr_llc_links_changed(lgr);
-	/* Deployed clients are past their point of no return now, or soon: of version 2 they go on
-	 * with one link when no ADD LINK comes. */
+	/* Deployed clients of version 2 are past their point of no return now, or soon: they go on
+	 * with one link if no ADD LINK comes. */
 	lgr->fc.committed |= smcr_lgr_is_v2(lgr);
 	if (lgr->max_links == 1) {
 		one_link_is_enough(lgr);
@@ -198,8 +198,8 @@ void smcr_llc_first_link_proved(struct smcr_link *link, const struct smcr_llc_co
 
 void smcr_llc_first_contact_over(struct smcr_lgr *lgr)
 {
-	/* If the only link has just failed, nothing opens: its failure is about to be dealt
-	 * with. */
+	/* If the only link has just failed, the gate does not open: the failure is about to be
+	 * handled. */
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_any_link(lgr, NULL))
 		smcr_clc_first_contact_done(lgr); /* RV-12 */
 }
@@ -215,14 +215,14 @@ void smcr_llc_expect_completion(struct smcr_lgr *lgr)
 							       : config->fc_send_timeout_client);
 }
 
-/** Was what we have said or written last delivered, so that at least small packets pass? */
+/** Has the last message or write of ours been delivered, so that at least small packets pass? */
 static bool something_passes(const struct smcr_llc_flow *flow)
 {
 	const struct smcr_link *carrier = flow->carrier;
 	if (flow->proving)
 		return flow->proving->passed > 0;
 	if (!smcr_llc_step_row(flow->step)->sent.type || !carrier)
-		return false; /* nothing of ours is on its way */
+		return false; /* no message of ours is on its way */
 	return !smcr_link_llc_posted(carrier, SMCR_LLC_CONFIRM_LINK) &&
 	       !smcr_link_llc_posted(carrier, SMCR_LLC_ADD_LINK);
 }
@@ -248,7 +248,7 @@ void smcr_llc_first_contact_failed(struct smcr_lgr *lgr, enum smcr_reason reason
 	}
 }
 
-/** What CLC says of a first contact that breaks at this step. */
+/** The reason for CLC if the first contact fails at this step. */
 static enum smcr_reason reason_of(const struct smcr_llc_flow *flow)
 {
 	bool first_link = smcr_llc_exchange_of(flow->step) == SMCR_EXCHANGE_FIRST_LINK;
@@ -256,15 +256,15 @@ static enum smcr_reason reason_of(const struct smcr_llc_flow *flow)
 }
 
 /*
- * The link of a first contact is lost. Before the own point of no return that ends in a Decline,
+ * The link of a first contact is lost. Before the own point of no return this ends in a Decline,
  * but not always at once:
- * - The server's ADD LINK may have been completed without our having seen it: then the client may
- *   be past its own point of no return and counts on the link (ERR-8). Its completion, good or
- *   flushed, tells.
- * - Both sides may see the loss at the same moment, and neither may read what comes after its own
- *   Decline: two that cross reach the programs as data. So the client gives the server's Decline
- *   the time to come before it sends its own. (The RFC leaves this open.) Not where packets are
- *   too large: small ones pass, and nothing that the server has sent is lost.
+ * - The server's ADD LINK may have arrived although its completion was not seen yet. Then the
+ *   client may be past its own point of no return and rely on the link (ERR-8). The completion,
+ *   good or flushed, will tell.
+ * - Both sides may see the loss at the same time, and neither may read what comes after its own
+ *   Decline: Declines that cross reach the programs as data. So the client waits some time for the
+ *   server's Decline before it sends its own. (The RFC leaves this open.) It does not wait if
+ *   packets were too large: small ones pass, so no message of the server is lost.
  */
 void smcr_llc_first_contact_link_lost(struct smcr_lgr *lgr)
 {
@@ -284,7 +284,7 @@ void smcr_llc_first_contact_link_lost(struct smcr_lgr *lgr)
 				: engine->config.fc_send_timeout_client);
 }
 
-/** The message that we sent last, or what proves the path, was not delivered in time. */
+/** Our last message, or a write of the proof, was not delivered in time. */
 static void on_send_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_lgr *lgr = arg;
@@ -294,13 +294,13 @@ static void on_send_timer(struct smcr_engine *engine, void *arg)
 	if (flow->proving)
 		link = flow->proving;
 	(void)engine;
-	if (!link) /* its loss decides */
+	if (!link) /* the loss of the link decides */
 		return;
 	if (lgr->fc.declining) {
 		smcr_llc_first_contact_failed(lgr, SMCR_REASON_CONFIRM_LINK_FAILED, ECONNRESET);
 		return;
 	}
-	/* Link 1: the connection is declined at once. Link 2: only that link goes (ERR-22). */
+	/* Link 1: decline the connection at once. Link 2: only that link fails (ERR-22). */
 	lgr->fc.declining = link == flow->carrier;
 	if (smcr_path_blame(link, link->tx_next - 1))
 		return;
@@ -313,7 +313,8 @@ void smcr_llc_first_contact_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flo
 	smcr_timer_init(&flow->send_timer, on_send_timer, lgr);
 }
 
-/* The peer's state is unknown, so there is no fallback even before the point of no return. */
+/* The state of the peer is not known, so there is no fallback even before the point of no
+ * return. */
 void smcr_llc_first_contact_timed_out(struct smcr_lgr *lgr)
 {
 	struct smcr_conn *conn = lgr->fc.conn;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Which links a group should have, and when another one is tried for (RFC
- * 7609 2.2.1, 2.2.2, 3.5.5.1, C.8): the rules about RNICs, the occasions for ADD LINK, the pause
- * after one that failed.
+ * Which links a group should have, and when the server tries to add one (RFC 7609 2.2.1, 2.2.2,
+ * 3.5.5.1, C.8): the rules about RNICs, the occasions for ADD LINK, the pause after an attempt that
+ * failed.
  */
 #include <errno.h>
 #include <string.h>
@@ -17,8 +17,8 @@
 
 /* ---- which RNICs have links ---- */
 
-/** Does this link count when RNICs are compared? One whose deletion we have answered does not: the
- *  server may be adding its successor already. */
+/** Does this link count when RNICs are compared? Not if this side has answered its deletion: the
+ * server may be adding its successor already. */
 static bool counts(const struct smcr_link *link)
 {
 	return link && link->state != SMCR_LINK_FAILED && link->state != SMCR_LINK_DEACTIVATING &&
@@ -35,7 +35,7 @@ static bool same_peer(const struct smcr_link *a, const struct smcr_link *b)
 	return smcr_same_rnic(a->peer_gid, a->peer_mac, b->peer_gid, b->peer_mac);
 }
 
-/** Does the link have an RNIC in common with another one than `except`? */
+/** Has the link an RNIC in common with a link other than `except`? */
 static bool shares(const struct smcr_link *link, const struct smcr_link *except)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -87,7 +87,7 @@ unsigned int smcr_llc_symmetric_links(const struct smcr_lgr *lgr)
 	return n - (smcr_llc_asymmetric_link(lgr) ? 1 : 0);
 }
 
-/** Are both its RNICs in use by other links, so that the group is no poorer without it? */
+/** Do other links use both RNICs of this link, so that the group does not need it? */
 static bool superfluous(const struct smcr_link *link)
 {
 	bool local = false, peer = false;
@@ -137,14 +137,14 @@ static bool device_in_use(const struct smcr_lgr *lgr, const struct smcr_device *
 	return false;
 }
 
-/** ADDL-17: active, and attached to the group's LAN; and no operator wants it out of use. */
+/** ADDL-17: is the RNIC active, on the group's LAN, and not drained? */
 static bool on_lan(const struct smcr_lgr *lgr, const struct smcr_device *device)
 {
 	return device->info.active && !device->drained && device->info.vlan == lgr->vlan &&
 	       smcr_device_on_prefix(device, &lgr->prefix);
 }
 
-/** One that has a link of the group, or NULL. */
+/** An RNIC that has a link of the group, or NULL. */
 static struct smcr_device *used_device(const struct smcr_lgr *lgr)
 {
 	struct smcr_device *device;
@@ -184,10 +184,10 @@ struct smcr_device *smcr_llc_add_candidate(const struct smcr_lgr *lgr, bool clie
 	if (smcr_llc_symmetric_links(lgr) >= lgr->max_links || !smcr_llc_room_for_link(lgr))
 		return NULL; /* LG-8 */
 	struct smcr_device *device = smcr_llc_unused_device(lgr, NULL);
-	/* LG-5: the RNIC of the asymmetric link that the client had no second one for */
+	/* LG-5: the RNIC of the asymmetric link, for which the client had no RNIC of its own */
 	if (!device && odd && client_changed)
 		device = smcr_llc_unused_device(lgr, odd);
-	/* ADDL-2: the only link; the client may have a second RNIC */
+	/* ADDL-2: there is one link, but the client may have a second RNIC */
 	if (!device && !odd && smcr_llc_symmetric_links(lgr) == 1)
 		device = used_device(lgr);
 	return device;
@@ -203,7 +203,8 @@ enum smcr_add_link_answer smcr_llc_add_link_decide(bool server_rnic_new, bool ha
 	return have_unused ? SMCR_ADD_LINK_ON_UNUSED : SMCR_ADD_LINK_ON_USED; /* asymmetric */
 }
 
-/* The asymmetric link does not count: it goes when the new one takes its place (LG-5, A45). */
+/* The asymmetric link does not count: it is deleted when the new one takes its place (LG-5,
+ * A45). */
 struct smcr_device *smcr_llc_device_for(const struct smcr_lgr *lgr,
 					const struct smcr_llc_add_link *request)
 {
@@ -241,7 +242,7 @@ static void want(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 	smcr_llc_kick(lgr);
 }
 
-/** A changed world: what failed before may work now (ERR-72). */
+/** Something has changed: attempts that failed before may succeed now (ERR-72). */
 static void forget_failures(struct smcr_lgr *lgr)
 {
 	lgr->llc->add.delay = 0;
@@ -259,11 +260,12 @@ void smcr_llc_want_link(struct smcr_lgr *lgr, enum smcr_add_occasion why)
 		forget_failures(lgr);
 	if (why != SMCR_ADD_LOSS || !flow->add.last || engine->now >= again)
 		want(lgr, why);
-	else if (!smcr_timer_running(&flow->add.retry)) /* links that do not last long */
+	else if (!smcr_timer_running(&flow->add.retry)) /* not too often */
 		smcr_timer_start(engine, &flow->add.retry, again - engine->now);
 }
 
-/** While its link goes nothing can be asked for: that comes when the link is freed. */
+/** While the device's link is being deleted, no new link can be asked for: note to do so when the
+ * link is freed. */
 static void mark_going_link(const struct smcr_lgr *lgr, const struct smcr_device *device)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -308,11 +310,11 @@ static void count_occasion(const struct smcr_lgr *lgr, enum smcr_add_occasion wh
 }
 
 /**
- * The link on which another one is asked for, or told of: the asymmetric one last. A deployed
- * client refuses an RNIC that the link has that carries the offer, for it could only be in a second
- * asymmetric link then; a deployed server that is told of an RNIC on a link does not offer its own
- * one of that link. So with the asymmetric link as carrier no other would ever take its place
- * (LG-5).
+ * The link that carries ADD LINK, or the notice of an RNIC: the asymmetric link only if there is no
+ * other one. A deployed client refuses to use the RNIC of the carrier for the new link, as the new
+ * link could only be a second asymmetric one. A deployed server that gets a notice does not offer
+ * its RNIC of the carrier. So with the asymmetric link as carrier no other link would ever take its
+ * place (LG-5).
  */
 static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 {
@@ -321,7 +323,7 @@ static struct smcr_link *add_carrier(const struct smcr_lgr *lgr)
 	return carrier ? carrier : smcr_lgr_any_link(lgr, NULL);
 }
 
-/** Server: no link can be added. Tell a client that has asked. */
+/** Server: no link can be added. Tell that to a client that has asked. */
 static void refuse_add(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -349,7 +351,7 @@ bool smcr_llc_start_add_link(struct smcr_lgr *lgr)
 	count_occasion(lgr, flow->add.why);
 	int rc = smcr_llc_add_link(lgr, device, carrier);
 	if (!rc) {
-		flow->add.asked = false; /* this is the answer */
+		flow->add.asked = false; /* the ADD LINK is the answer */
 		return true;
 	}
 	refuse_add(lgr);
@@ -427,8 +429,9 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr)
 
 /* ---- the server hears of it ---- */
 
-/** The client has an RNIC more (ADDL-16). Nothing of the message is relied on (A29), so what comes
- *  while an exchange runs need not be kept: that something is wanted is enough (SER-4). */
+/** The client has a new RNIC (ADDL-16). The contents of the message are not used (A29), so a
+ * message that comes during an exchange need not be kept: noting that a link is wanted is enough
+ * (SER-4). */
 void smcr_llc_on_add_link_notice(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC messages that come in: they are decoded, and each goes to the function for its type and
- * our role. */
+/* LLC messages that come in are decoded and given to the function for their type and this side's
+ * role. */
 #include <errno.h>
 
 #include "daemon/engine/data.h"
@@ -18,9 +18,9 @@ enum receiver {
 	BY_BOTH = 3,
 };
 
-/* Each request has a reply but ADD LINK and DELETE LINK of the client, and DELETE LINK of all
- * (LLC-4): the server's own request is the answer to those. The reply goes out on the link that the
- * request came on (LLC-5). */
+/* Each request has a reply, except ADD LINK and DELETE LINK of the client, which the server answers
+ * with a request of its own, and DELETE LINK of all (LLC-4). The reply goes out on the link that
+ * the request came on (LLC-5). */
 static const struct {
 	uint8_t type;
 	bool reply;
@@ -83,8 +83,8 @@ static bool delete_all(const struct smcr_llc_msg *msg)
 	return msg->type == SMCR_LLC_DELETE_LINK && !msg->reply && msg->delete_link.all;
 }
 
-/** A link carries messages of its group's version. Those of the other one are no error in version
- * 2; in version 1 they are of types that are neither defined nor optional (A.3). */
+/** A link carries messages of its group's version. In version 2 messages of version 1 are no error.
+ * In version 1 messages of version 2 have types that are neither defined nor optional (A.3). */
 static int decode(struct smcr_lgr *lgr, const uint8_t *data, size_t len, struct smcr_llc_msg *msg,
 		  struct smcr_llc_rtokens *rtokens)
 {
@@ -102,14 +102,14 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 	struct smcr_llc_msg msg;
 	struct smcr_llc_rtokens rtokens;
 	int rc = decode(lgr, data, len, &msg, &rtokens);
-	/* A client that has answered DELETE LINK hears nothing more on that link (A49); a server
-	 * does, as the reply is still to come. */
+	/* A client that has answered DELETE LINK ignores further messages on that link (A49). A
+	 * server does not, as the reply is still to come. */
 	bool going = link->state == SMCR_LINK_DEACTIVATING && lgr->role == SMCR_ROLE_CLIENT &&
 		     (rc || msg.type != SMCR_LLC_TEST_LINK);
 	bool lost = link->state == SMCR_LINK_FAILED || going;
 	bool own_setup = !rc && msg.type == SMCR_LLC_CONFIRM_LINK;
-	/* While a server still proves the path, the client has confirmed the link and may use
-	 * it. */
+	/* While a server still proves the path, the client has confirmed the link already and may
+	 * use it. */
 	bool confirmed = lgr->llc->proving == link && lgr->role == SMCR_ROLE_SERVER;
 	if (rc == -EOPNOTSUPP) {
 		smcr_row(lgr, SMCR_ROW_ERR_61); /* ERR-61 */
@@ -119,7 +119,7 @@ static void recv_llc(struct smcr_link *link, const uint8_t *data, size_t len)
 		lgr->engine->count.llc_dropped++;
 	} else if (lgr->state == SMCR_LGR_TERMINATING &&
 		   (rc || (!delete_all(&msg) && msg.type != SMCR_LLC_TEST_LINK))) {
-		lgr->engine->count.llc_dropped++; /* the group is over */
+		lgr->engine->count.llc_dropped++; /* the group is ending */
 	} else if (rc) {
 		smcr_llc_protocol_error(link, "malformed or unknown LLC message"); /* ERR-63 */
 	} else if (link->state == SMCR_LINK_ACTIVATING && !own_setup && !confirmed) {
@@ -146,7 +146,7 @@ void smcr_engine_recv(struct smcr_engine *engine, uint64_t link_ref, const uint8
 	if (!link || smcr_timer_running(&link->lgr->end_work))
 		return;
 	link->last_active = engine->now;
-	/* CDC-14: at once, whatever LLC does. */
+	/* CDC-14: CDCs are handled at once, whatever LLC exchange runs. */
 	if (len && data[0] == SMCR_CDC_TYPE)
 		smcr_cdc_recv(link, data, len);
 	else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * CONFIRM RKEY (with CONTINUATION) and DELETE RKEY: RMBs come and go in a running group (RFC 7609
- * 3.5.5.2, A.3.5 to A.3.7). Each side has one exchange of its own at a time; those of the two sides
- * are independent of each other (SER-3).
+ * CONFIRM RKEY (with CONTINUATION) and DELETE RKEY announce and withdraw RMBs in a running group
+ * (RFC 7609 3.5.5.2, A.3.5 to A.3.7). Each side has one exchange of its own at a time; the
+ * exchanges of the two sides are independent (SER-3).
  */
 #include <errno.h>
 #include <string.h>
@@ -32,7 +32,7 @@ static bool told_everywhere(const struct smcr_slab *slab)
 	return true;
 }
 
-/** Client: is a link being added, for which the own RMBs were listed without this one? */
+/** Client: is a link being added for which the own RMBs were listed without this RMB? */
 static bool left_out(const struct smcr_slab *slab)
 {
 	const struct smcr_llc_flow *flow = slab->lgr->llc;
@@ -51,7 +51,7 @@ bool smcr_llc_rkey_due(const struct smcr_slab *slab)
 	return slab->state == SMCR_SLAB_READY && !told_everywhere(slab);
 }
 
-/** Is the link to be deleted? An exchange on it would be broken by that. */
+/** Is the link going to be deleted? That would break an exchange on it. */
 static bool is_going(const struct smcr_link *link)
 {
 	return link->deletion.state != SMCR_DELETION_NONE;
@@ -77,8 +77,7 @@ static struct smcr_link *choose_carrier(const struct smcr_slab *slab)
 	return lasting_link(slab->lgr);
 }
 
-/** Fill in the RTokens of the next message. For a link that has gone since, the old RToken is
- * told. */
+/** Fill in the RTokens of the next message. For a link that is gone by now, tell the old RToken. */
 static void fill_specs(struct smcr_lgr *lgr, struct smcr_llc_link_rtoken *specs, unsigned int n)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -161,8 +160,8 @@ static void confirmed(struct smcr_lgr *lgr)
 		if (link)
 			slab->reg[link->slot].told = true;
 	}
-	/* A link that has become active meanwhile, or is about to, may lack its RToken. Then the
-	 * RMB is announced once more before any connection uses it. */
+	/* The peer may have no RToken for a link that has become active meanwhile, or is about to.
+	 * Then the RMB is announced once more before a connection uses it. */
 	bool complete =
 		slab->state == SMCR_SLAB_READY || (told_everywhere(slab) && !left_out(slab));
 	slab->state = complete ? SMCR_SLAB_READY : SMCR_SLAB_NEW;
@@ -175,20 +174,20 @@ static void confirmed(struct smcr_lgr *lgr)
 		smcr_clc_slab_ready(slab);
 }
 
-/** A negative reply (RKEY-6, RKEY-7): announce the RMB again after the change that is under way,
- * or not at all. */
+/** A negative reply has come (RKEY-6, RKEY-7): announce the RMB again after the exchange that is
+ * under way, or not at all. */
 static void refused(struct smcr_lgr *lgr, bool retry)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
 	struct smcr_slab *slab = flow->rkey.slab;
 	const struct smcr_config *config = &lgr->engine->config;
 	bool again = retry && flow->rkey.retries++ < RETRIES_MAX;
-	bool told = slab->state == SMCR_SLAB_READY; /* announced again for a new link only */
+	bool told = slab->state == SMCR_SLAB_READY; /* it was announced again only for a new link */
 	if (slab->state == SMCR_SLAB_ANNOUNCING)
 		slab->state = SMCR_SLAB_NEW;
 	slab->doubtful &= again;
 	if (again && flow->step == SMCR_LLC_IDLE) {
-		/* We do not know of the change yet: the peer is about to begin it. */
+		/* No exchange runs here: the peer is about to begin one. */
 		flow->rkey.hold = true;
 		smcr_timer_start(lgr->engine, &flow->rkey.retry, config->llc_timeout / 40);
 	} else if (!again && told) {
@@ -247,7 +246,7 @@ bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr)
 
 /* ---- own DELETE RKEY ---- */
 
-/** The peer has forgotten the RMB: its memory may go, once no ADD LINK exchange runs. */
+/** The peer has forgotten the RMB: free its memory once no ADD LINK exchange runs. */
 static void withdrawn(struct smcr_slab *slab)
 {
 	struct smcr_lgr *lgr = slab->lgr;
@@ -274,8 +273,8 @@ static struct smcr_link *link_that_knows(const struct smcr_slab *slab)
 	return found;
 }
 
-/** Is the RMB to be withdrawn? If it is DELETING already, a link failure has broken the last
- * attempt. An RMB that the peer knows on no link any more is freed at once. */
+/** Has the RMB to be withdrawn? If it is DELETING already, a link failure has broken off the last
+ * attempt. An RMB of which the peer has no RToken on any link is freed at once. */
 static bool withdrawable(struct smcr_slab *slab)
 {
 	if (slab->state != SMCR_SLAB_DELETING && !smcr_slab_deletable(slab))
@@ -345,7 +344,7 @@ static void on_rkey_timer(struct smcr_engine *engine, void *arg)
 	struct smcr_llc_flow *flow = lgr->llc;
 	bool confirm = flow->rkey.step == SMCR_RKEY_CONFIRM;
 	if (flow->step != SMCR_LLC_IDLE || flow->add_held) {
-		/* A16: the peer may wait with its answer for the end of the exchange about links */
+		/* A16: the peer may answer only after the exchange about links */
 		smcr_timer_start(engine, &flow->rkey.timer, engine->config.llc_timeout);
 		flow->cont_overdue = true;
 		smcr_llc_add_link_resume(lgr);
@@ -370,7 +369,7 @@ void smcr_llc_rkey_broken(struct smcr_lgr *lgr)
 	if (flow->rkey.step == SMCR_RKEY_IDLE)
 		return;
 	if (flow->rkey.slab && flow->rkey.slab->state == SMCR_SLAB_ANNOUNCING) {
-		flow->rkey.slab->state = SMCR_SLAB_NEW; /* RKEY-6: from the first message */
+		flow->rkey.slab->state = SMCR_SLAB_NEW; /* RKEY-6: begin again */
 		flow->rkey.slab->doubtful = true;
 	}
 	own_done(lgr);
@@ -385,14 +384,14 @@ void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab)
 
 /* ---- the peer's CONFIRM RKEY ---- */
 
-/** May the peer start an RKEY exchange now? Answers or drops the message if not. */
+/** May the peer start an RKEY exchange now? If not, the message is answered, queued or dropped. */
 static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 {
 	struct smcr_lgr *lgr = link->lgr;
 	struct smcr_llc_flow *flow = lgr->llc;
 	if (lgr->state == SMCR_LGR_FIRST_CONTACT && smcr_lgr_is_v2(lgr)) {
-		/* The request may have overtaken the last message of the first contact, which
-		 * comes on another link. */
+		/* The request may have overtaken the last message of the first contact, which comes
+		 * on another link, so keep it until then. */
 		smcr_llc_queue(link, msg);
 		return false;
 	}
@@ -414,8 +413,8 @@ static bool admit(struct smcr_link *link, const struct smcr_llc_msg *msg)
 	return false;
 }
 
-/** Do the RTokens that the peer has told for one RMB fit each other and what is in use? A link
- * number that we do not know is that of a link that has gone meanwhile. */
+/** Do the RTokens that the peer has told for one RMB fit each other and those in use? An unknown
+ * link number belongs to a link that is gone by now. */
 static bool consistent(struct smcr_lgr *lgr, const struct smcr_peer_rmb *known)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
@@ -444,8 +443,9 @@ static bool named(const struct smcr_llc_flow *flow, const struct smcr_link *link
 	return link == flow->peer_rkey.link;
 }
 
-/** Has the peer perhaps sent this before a link was there of which it says nothing (A53)? A message
- * may be under way for as long as its QP tries, and a link can be added on another one meanwhile.
+/** May the peer have sent this message before a link was added, so that it says nothing of that
+ * link (A53)? A message may be under way for as long as its QP retries, and meanwhile a link can be
+ * added by messages on another link.
  */
 static bool overtaken(const struct smcr_lgr *lgr)
 {
@@ -462,8 +462,8 @@ static bool overtaken(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** ERR-58: a link for which no RToken has come cannot be used for this RMB; so it counts as
- * failed. */
+/** ERR-58: a link for which no RToken of the RMB has come cannot be used for it, so the link counts
+ * as failed. */
 static void fail_links_without(struct smcr_lgr *lgr, const struct smcr_peer_rmb *rmb)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++) {
@@ -476,7 +476,8 @@ static void fail_links_without(struct smcr_lgr *lgr, const struct smcr_peer_rmb 
 	}
 }
 
-/** All RTokens are there: put them in force together (RKEY-8). @return accepted */
+/** All RTokens have come: put them in force together (RKEY-8). @return whether they were
+ * accepted */
 static bool commit(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -484,7 +485,7 @@ static bool commit(struct smcr_lgr *lgr)
 	struct smcr_peer_rmb *rmb = smcr_peer_rmb_find(lgr, carrier, flow->peer_rkey.rkey);
 	bool ok = consistent(lgr, rmb) && (rmb || !smcr_peer_rmb_add(lgr, &rmb));
 	flow->peer_rkey.link = NULL;
-	smcr_llc_kick(lgr); /* what has waited for the end of the peer's exchange */
+	smcr_llc_kick(lgr); /* requests may have waited for the end of the peer's exchange */
 	if (!ok)
 		return false;
 	smcr_peer_rmb_set(rmb, carrier, flow->peer_rkey.rkey, flow->peer_rkey.vaddr);
@@ -520,7 +521,7 @@ void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg 
 	take_specs(flow, request->other, smcr_llc_rkey_specs(request->num_tokens, false));
 	struct smcr_llc_msg reply = *msg;
 	reply.reply = true;
-	/* In version 2 nothing continues it. */
+	/* Version 2 has no CONTINUATION. */
 	if (flow->peer_rkey.left ? smcr_lgr_is_v2(link->lgr) : overtaken(link->lgr)) {
 		flow->peer_rkey.link = NULL;
 		reply.confirm_rkey.negative = reply.confirm_rkey.retry = true;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file llc_rkey.h
- * The RKEY exchanges: RMBs are announced and withdrawn (RFC 7609 3.5.5.2).
+ * The RKEY exchanges, which announce and withdraw RMBs (RFC 7609 3.5.5.2).
  */
 #ifndef SMCRD_ENGINE_LLC_RKEY_H
 #define SMCRD_ENGINE_LLC_RKEY_H
@@ -9,14 +9,15 @@
 #include "daemon/engine/llc.h"
 
 void smcr_llc_rkey_init(struct smcr_lgr *lgr, struct smcr_llc_flow *flow);
-/** Is a slab to be announced, or to be announced again for a link that it is not told for? */
+/** Has the RMB to be announced, or announced again because the peer has no RToken of it on some
+ * link? */
 bool smcr_llc_rkey_due(const struct smcr_slab *slab);
 void smcr_llc_confirm_rkey(struct smcr_slab *slab);
-/** Withdraw what is deletable. @return false: nothing is */
+/** Withdraw the RMBs that are deletable. @return false: none is */
 bool smcr_llc_delete_rkey(struct smcr_lgr *lgr);
 /** Must an RMB that the peer may know be announced before a link is added? */
 bool smcr_llc_rkey_unsettled(const struct smcr_lgr *lgr);
-/** The link that carries the own exchange is gone. */
+/** The link that carries the own RKEY exchange is gone. */
 void smcr_llc_rkey_broken(struct smcr_lgr *lgr);
 void smcr_llc_forget_slab(struct smcr_lgr *lgr, struct smcr_slab *slab);
 void smcr_llc_on_confirm_rkey(struct smcr_link *link, const struct smcr_llc_msg *msg);
@@ -27,7 +28,7 @@ void smcr_llc_on_delete_rkey(struct smcr_link *link, const struct smcr_llc_msg *
 void smcr_llc_on_delete_rkey_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);
 
 /* Rules without a state. */
-/** RKEY-4: specs of other links in a message that says `left`. */
+/** RKEY-4: how many other links a message tells of when `left` are left to be told. */
 unsigned int smcr_llc_rkey_specs(unsigned int left, bool continuation);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * RTokens for a new link (ADDL-8, ADDL-9, ADDL-10): each side tells those of its RMBs, in ADD LINK
- * CONTINUATIONs or, in version 2, with ADD LINK itself.
+ * RTokens for a new link (ADDL-8, ADDL-9, ADDL-10): each side tells the RTokens of its RMBs, in ADD
+ * LINK CONTINUATIONs or, in version 2, in ADD LINK itself.
  */
 #include "daemon/engine/data.h"
 #include "daemon/engine/llc_rtokens.h"
@@ -20,8 +20,8 @@ uint8_t smcr_llc_rtokens_next(uint8_t left)
 
 /* ---- own RTokens ---- */
 
-/* An RMB whose DELETE RKEY was broken is left out: perhaps the peer does not know it any more,
- * and it needs it no more. */
+/* An RMB whose DELETE RKEY exchange was broken off is left out: the peer may have forgotten it, and
+ * does not need it any more. */
 void smcr_llc_rtokens_list(struct smcr_lgr *lgr)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -76,9 +76,9 @@ static bool written_to(const struct smcr_peer_rmb *rmb)
 	return false;
 }
 
-/** Has every RMB of the peer that connections use an RToken on the new link (ADDL-10)? One that
- * is not in use may have none: the reply to its CONFIRM RKEY was lost with a link, so that the
- * peer will announce it again; or its DELETE RKEY is on its way. */
+/** Has every RMB of the peer that connections use an RToken on the new link (ADDL-10)? An unused
+ * RMB may have none: either the reply to its CONFIRM RKEY was lost with a link, and the peer will
+ * announce it again, or its DELETE RKEY is on its way. */
 static bool peer_complete(const struct smcr_lgr *lgr)
 {
 	const struct smcr_peer_rmb *rmb;
@@ -89,8 +89,8 @@ static bool peer_complete(const struct smcr_lgr *lgr)
 	return true;
 }
 
-/** Does the peer go on with as many pairs as it said were left? A deployed peer announces one for
- * each connection, and has fewer if some have no RMB yet. */
+/** Has the peer as many pairs left as it said before? A deployed peer announces a pair for each
+ * connection, and has fewer if some connections have no RMB yet. */
 static bool count_fits(const struct smcr_lgr *lgr, uint8_t num_rtokens)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
@@ -99,8 +99,8 @@ static bool count_fits(const struct smcr_lgr *lgr, uint8_t num_rtokens)
 	return lgr->dialect == SMCR_DIALECT_DEPLOYED && num_rtokens < flow->peer_left;
 }
 
-/* A deployed peer has a pair for each RMB in use, also for those that it will tell us only when
- * this exchange is over, for all links. */
+/* A deployed peer has a pair for each RMB in use, even for an RMB that it announces for all links
+ * only when this exchange is over. */
 bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_link_cont *cont)
 {
 	struct smcr_llc_flow *flow = lgr->llc;
@@ -120,7 +120,7 @@ bool smcr_llc_rtokens_take_cont(struct smcr_lgr *lgr, const struct smcr_llc_add_
 	return flow->peer_left || peer_complete(lgr);
 }
 
-/* What the peer tells of an RMB that we do not know does not matter. */
+/* RTokens of an RMB that is not known here are ignored. */
 bool smcr_llc_rtokens_take_all(struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;

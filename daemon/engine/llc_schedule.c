@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * LLC: what may run next (RFC 7609 3.5.5.3, group SER of the requirements). Who wants to start
- * something leaves a mark where it belongs and calls smcr_llc_kick(); the marks are looked at here,
- * from the timer queue. So an exchange that a failed link has broken is simply found again when the
- * group is stable (SER-6).
+ * Which LLC exchange may run next (RFC 7609 3.5.5.3, group SER of the requirements). To start an
+ * exchange, code leaves a mark and calls smcr_llc_kick(); this file reads the marks, from the timer
+ * queue. So an exchange that a failed link has broken is found again when the group is stable
+ * (SER-6).
  */
 #include <errno.h>
 
@@ -19,7 +19,7 @@ void smcr_llc_kick(struct smcr_lgr *lgr)
 		smcr_timer_start(lgr->engine, &lgr->llc->work, 0);
 }
 
-/** A link that has failed just now is freed later: first its failure is dealt with, which kicks
+/** A link that has just failed is not freed yet: its failure is handled first, which kicks
  * again. */
 static void free_gone_links(struct smcr_lgr *lgr)
 {
@@ -35,7 +35,7 @@ static void free_gone_links(struct smcr_lgr *lgr)
 	}
 }
 
-/** Has a link failed just now? Its failure is dealt with before anything new begins. */
+/** Has a link just failed? Its failure is handled before anything new begins. */
 static bool failing(const struct smcr_lgr *lgr)
 {
 	for (unsigned int i = 0; i < SMCR_LINK_SLOTS; i++)
@@ -44,7 +44,7 @@ static bool failing(const struct smcr_lgr *lgr)
 	return false;
 }
 
-/** Server: an exchange about links, if one is due. @return true: started */
+/** Server: start an exchange about links, if one is due. @return true: started */
 static bool start_link_exchange(struct smcr_lgr *lgr)
 {
 	smcr_llc_keep_asymmetric(lgr);
@@ -58,7 +58,7 @@ static bool start_link_exchange(struct smcr_lgr *lgr)
 		return true;
 	}
 	if (failing(lgr) || smcr_llc_rkey_unsettled(lgr))
-		return false; /* the peer may know other RMBs than an ADD LINK would list */
+		return false; /* the peer may know RMBs that ADD LINK would not list */
 	return smcr_llc_start_add_link(lgr);
 }
 
@@ -76,8 +76,8 @@ static void start_rkey_exchange(struct smcr_lgr *lgr)
 	smcr_llc_delete_rkey(lgr);
 }
 
-/** Handle what the peer has asked for meanwhile, in order, until one of these requests begins an
- * exchange (SER-5). */
+/** Handle the queued requests of the peer, in order, until one of them begins an exchange
+ * (SER-5). */
 static void serve_queue(struct smcr_lgr *lgr)
 {
 	struct smcr_link *link;

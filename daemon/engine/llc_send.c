@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* LLC messages on their way out: encoding, posting, and what their completion means. */
+/* Sending LLC messages: encoding, posting, and what their completion means. */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -51,9 +51,9 @@ void smcr_llc_send(struct smcr_link *link, const struct smcr_llc_msg *msg)
 
 /* ---- completions ---- */
 
-/** A message was delivered. If it is the one that led to the present step, that need not be
- * waited for any more. A completion may be seen after the answer to its message: then it belongs
- * to an earlier step, and does not count. */
+/** A message has been delivered. If it led to the present step, stop waiting for its completion. A
+ * completion may be seen after the answer to the message: then it belongs to an earlier step and
+ * does not count. */
 static void completion_came(struct smcr_link *link, const struct smcr_tx_entry *entry)
 {
 	struct smcr_lgr *lgr = link->lgr;

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of steps: what each step of the exchange about links means, one row a step.
+ * The table of steps: what each step of the exchange about links means, in one row per step.
  *
- * Appendix C.7.1 of RFC 7609 can be laid beside it. What C.7.1 calls "LLC message" is the column
- * "sent", "Timer waits for" is "awaited", and "Recovery action" is "first contact" and "later".
- * What an exchange does when the awaited message comes is in the file of the exchange, which reads
- * from top to bottom: llc_first_contact.c, llc_add_link.c, llc_delete_link.c. What is done with
- * this table is in llc.c.
+ * Compare it with Appendix C.7.1 of RFC 7609: "LLC message" there is the column "sent", "Timer
+ * waits for" is "awaited", and "Recovery action" is "first contact" and "later". What happens when
+ * the awaited message comes is in the file of the exchange, in the order of time:
+ * llc_first_contact.c, llc_add_link.c, llc_delete_link.c. llc.c uses this table.
  */
 #include <errno.h>
 
@@ -24,7 +23,7 @@ static void nothing(struct smcr_lgr *lgr)
 	(void)lgr;
 }
 
-/** The exchange was no attempt to add a link: nobody waits for its outcome. */
+/** The exchange was no attempt to add a link, so its outcome is not told. */
 static void no_attempt(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why)
 {
 	(void)lgr;
@@ -46,7 +45,7 @@ static void carrier_fails(struct smcr_lgr *lgr)
 		       smcr_llc_type_name(smcr_llc_step_row(flow->step)->sent.type));
 }
 
-/** "The setup of the new link failed", the carrier is unaffected. */
+/** "The setup of the new link failed"; the carrier stays. */
 static void subject_fails(struct smcr_lgr *lgr)
 {
 	smcr_link_fail(lgr->llc->subject, SMCR_LLC_DEL_LOST_PATH, "CONFIRM LINK was not %s",
@@ -67,8 +66,8 @@ static void group_ends(struct smcr_lgr *lgr)
 #define END(fn)                                                                                    \
 	_Generic((fn), void (*)(struct smcr_lgr *, enum smcr_llc_outcome, const char *) : (fn))
 
-/* Each row has every column, and each step one row: rows are counted, and two for one step do not
- * compile (-Woverride-init). */
+/* Each row has every column, and each step has one row: rows are counted, and two rows for one step
+ * do not compile (-Woverride-init). */
 #define ROW(step, exchange_, roles_, sent_, awaited_, wait_v2_, spare_, first_row, first_act,      \
 	    later_row, later_act, carrier_lost, subject_lost, carrier_answers, end)                \
 	[SMCR_LLC_##step] = { .number = __COUNTER__,                                               \
@@ -94,8 +93,8 @@ static void group_ends(struct smcr_lgr *lgr)
 #define S           SMCR_ROW_S
 #define C           SMCR_ROW_C
 
-/* Version 2. Deployed clients drop a CONFIRM LINK that comes before they wait for it; and a server
- * that is silent after CONFIRM LINK cannot add a link. */
+/* Version 2. CONFIRM LINK is repeated because deployed clients drop one that comes before they wait
+ * for it. A server that sends nothing after CONFIRM LINK cannot add a link. */
 #define REPEAT_CONFIRM_AFTER (UINT64_C(500) * 1000)
 #define ADD_LINK_WAIT        (UINT64_C(2) * 1000 * 1000)
 

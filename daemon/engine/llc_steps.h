@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file llc_steps.h
- * What a step of the exchange about links means. The table of all steps is in llc_steps.c.
+ * The steps of the exchange about links. The table of what each step means is in llc_steps.c.
  */
 #ifndef SMCRD_ENGINE_LLC_STEPS_H
 #define SMCRD_ENGINE_LLC_STEPS_H
 
 #include "daemon/engine/internal.h"
 
-/** Where the exchange about links is: S server, C client. */
+/** Where the exchange about links is. S: server, C: client. */
 enum smcr_llc_step {
 	SMCR_LLC_IDLE,
 	/* first contact, link 1 */
@@ -41,8 +41,8 @@ enum smcr_llc_exchange {
 	SMCR_EXCHANGE_DELETE_ALL,
 };
 
-/** The link that a message of an exchange goes over: CONFIRM LINK on the link that it concerns, all
- *  others on the carrier (LLC-6). */
+/** The link that a message of an exchange uses: CONFIRM LINK goes on the new link, all others on
+ * the carrier (LLC-6). */
 enum smcr_llc_on {
 	SMCR_ON_CARRIER, /* the link that the exchange runs on */
 	SMCR_ON_SUBJECT, /* the link that the exchange is about */
@@ -54,39 +54,40 @@ struct smcr_llc_step_msg {
 	enum smcr_llc_on on;
 };
 
-/** How an exchange has ended, for what it was begun for. */
+/** How an exchange has ended. */
 enum smcr_llc_outcome {
 	SMCR_LLC_SUCCEEDED,
 	SMCR_LLC_FAILED,
-	SMCR_LLC_GIVEN_UP, /* the peer does not go on with it */
+	SMCR_LLC_GIVEN_UP, /* the peer does not go on */
 };
 
-/** What follows when the awaited message does not come. */
+/** What to do when the awaited message does not come. */
 struct smcr_llc_recovery {
-	enum smcr_row row; /* of C.7.1, for coverage; SMCR_NUM_ROWS: none */
+	enum smcr_row row; /* row of C.7.1 that this is; SMCR_NUM_ROWS: none */
 	void (*act)(struct smcr_lgr *lgr);
 };
 
-/** One step. Each function is there: "nothing" is a function too. */
+/** One step. No function pointer is NULL: doing nothing is a function too. */
 struct smcr_llc_step_row {
-	unsigned int number; /* rows are counted: each step must have one */
+	unsigned int number; /* the step, to check that each step has a row */
 	enum smcr_llc_exchange exchange;
-	unsigned int roles;               /* SMCR_ROW_S, SMCR_ROW_C: who can be at this step */
-	struct smcr_llc_step_msg sent;    /* our message that led here; its completion is awaited */
+	unsigned int roles;            /* roles that can be at this step: SMCR_ROW_S, SMCR_ROW_C */
+	struct smcr_llc_step_msg sent; /* our message that led here; its completion is awaited */
 	struct smcr_llc_step_msg awaited; /* the peer's message that leads on */
-	/** Version 2: the longest time for that, in microseconds, until our message was repeated;
-	 *  0: the usual time. */
+	/** Version 2: how long to wait for that in microseconds, before our message is repeated; 0:
+	 * the usual time. */
 	uint64_t wait_v2;
-	/** The time is over: does a deployed peer get more? @return true: yes, nothing else follows
-	 */
+	/** The time is over: does the peer get more time? @return true: yes, do nothing else */
 	bool (*spare)(struct smcr_lgr *lgr);
-	struct smcr_llc_recovery first; /* the time is over, in first contact */
-	struct smcr_llc_recovery later; /* the time is over, in a group that is open */
-	void (*on_carrier_lost)(struct smcr_lgr *lgr); /* the carrier has failed, group open */
-	void (*on_subject_lost)(struct smcr_lgr *lgr); /* the subject has failed, carrier not */
-	/** The carrier has answered TEST LINK: it is not at fault if an answer is missing. */
+	struct smcr_llc_recovery first; /* when the time is over, in first contact */
+	struct smcr_llc_recovery later; /* when the time is over, in an open group */
+	void (*on_carrier_lost)(
+		struct smcr_lgr *lgr); /* the carrier has failed, in an open group */
+	void (*on_subject_lost)(
+		struct smcr_lgr *lgr); /* the subject has failed, the carrier has not */
+	/** The carrier has answered TEST LINK, so it is not to blame for a missing answer. */
 	void (*on_carrier_answers)(struct smcr_lgr *lgr);
-	/** The exchange ends at this step. `why` is for operators, where it has not succeeded. */
+	/** The exchange ends at this step. If it has not succeeded, `why` tells operators why. */
 	void (*on_end)(struct smcr_lgr *lgr, enum smcr_llc_outcome outcome, const char *why);
 };
 
@@ -94,7 +95,7 @@ struct smcr_llc_step_row {
 const struct smcr_llc_step_row *smcr_llc_step_row(enum smcr_llc_step step);
 /** Which exchange a step belongs to. */
 enum smcr_llc_exchange smcr_llc_exchange_of(enum smcr_llc_step step);
-/** Is it what the exchange about links waits for, on the link where that must come? */
+/** Is this the message that the exchange about links waits for, on the right link? */
 bool smcr_llc_awaits(const struct smcr_link *link, const struct smcr_llc_msg *msg);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "daemon/engine/llc_test_link.h"
 
-/** ERR-38, TEST-5: what writes on the link moves to another one, or is reset with the last. */
+/** ERR-38, TEST-5: connections on the link move to another one, or are reset if it was the last. */
 static void on_test_timer(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_link *link = arg;

@@ -16,8 +16,8 @@ static bool is_of(const struct log_limit *limit, size_t i, const char *reason,
 	       !memcmp(limit->places[i].peer, peer, sizeof(limit->places[i].peer));
 }
 
-/* It also says that the log does not tell of everybody: else whoever has many addresses could hide
- * what others do. */
+/* Lines without a place pass once a minute, with a hint that the log is not complete: else an
+ * attacker with many addresses could hide what others do without a trace. */
 static bool rest_passes(struct log_limit *limit, int64_t now, char ret_more[LOG_LIMIT_TEXT])
 {
 	if (limit->rest.told && now - limit->rest.at < LOG_LIMIT_MS) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How much of its element and of its send buffer a connection has used: what the next one like it
- * will need, as the size cannot change once CLC has told it.
+ * How much of its element and of its send buffer a connection has used. The next connection of the
+ * same kind will need as much. (The buffers of this one cannot change: CLC has told their sizes.)
  *
- * The measure is what waited there, or came there, within ten milliseconds: no path of a LAN is
- * longer, so a buffer of that size never held the connection up. One that was full did.
+ * The need is the number of bytes that waited in the buffer, or came into it, within ten
+ * milliseconds. No round trip on a LAN takes longer, so a buffer of that size would not have held
+ * the connection up. A buffer that was full did hold it up.
  */
 #include "daemon/engine/data.h"
 
@@ -27,7 +28,7 @@ static void measure(struct smcr_need *need, uint64_t now, uint64_t before, uint6
 		need->most = used < UINT32_MAX ? (uint32_t)used : UINT32_MAX - 1;
 }
 
-/* The host hears of it if the next connection can have more. */
+/* The buffer was full. The host is told if the next connection can have a larger one. */
 static void full(struct smcr_conn *conn, struct smcr_need *need, const struct smcr_element *element)
 {
 	need->most = UINT32_MAX;
@@ -57,7 +58,7 @@ void smcr_need_committed(struct smcr_conn *conn, uint64_t before)
 		full(conn, &tx->need, &tx->buf);
 }
 
-/* 0 would say that nothing is known. */
+/* At least 1: 0 would say that nothing is known. */
 static uint32_t told(const struct smcr_need *need, uint32_t asked)
 {
 	if (asked)

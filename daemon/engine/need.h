@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file need.h
- * How much of a buffer a connection has used.
+ * How much of its receive buffer and of its send buffer a connection has used.
  */
 #ifndef SMCRD_ENGINE_NEED_H
 #define SMCRD_ENGINE_NEED_H

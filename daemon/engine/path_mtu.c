@@ -2,20 +2,19 @@
 /*
  * Do packets of the path MTU pass? (A67)
  *
- * What lies between two RNICs may drop large packets without a word: small ones pass, so that a
- * link is confirmed and answers TEST LINK, and data are lost in it. So in first contact each side
- * writes zeros of every packet size up to the link's MTU into the element that the connection has
- * at the peer, which is zero and of which no cursor tells anything. A CONFIRM LINK of the peer's
- * is acted on when these writes are acknowledged. The peer has its memory registered by then: a
- * server when it sends CONFIRM LINK, a deployed client when it answers. Before the gate opens
- * nothing else is written there; and a link that fails this has gone by then.
+ * The network between two RNICs may silently drop large packets. Small ones pass, so the link is
+ * confirmed and answers TEST LINK, but data are lost. So in first contact each side writes zeros in
+ * packets of every size up to the link's MTU. They go into the connection's element at the peer,
+ * which is zero anyway and of which no cursor tells anything yet. The peer's CONFIRM LINK is acted
+ * on when these writes are acknowledged. The peer has registered its memory by then: a server
+ * before it sends CONFIRM LINK, a deployed client before it answers. Nothing else is written there
+ * before the gate opens, and a link that fails the proof is gone by then.
  *
- * A link that comes later, while connections write, has no such place. There the first full-size
- * write is the proof: if none has ever been acknowledged and one takes the queue pair into error,
- * although small messages passed before, its size is suspected.
+ * For a link that is added later, while connections write, there is no such place. There the first
+ * full-size write is the proof: if no full-size write was ever acknowledged and one takes the queue
+ * pair into error, although small messages passed before, its size is suspected.
  *
- * What has been found is remembered for the two RNICs: the next link of theirs is of a size that
- * passes.
+ * The result is remembered for the two RNICs: the next link between them uses a size that passes.
  */
 #include <string.h>
 #include <sys/socket.h>
@@ -24,10 +23,12 @@
 #include "daemon/engine/llc.h"
 #include "daemon/engine/view.h"
 
-/** What the first contact has shown: each hour one connection, or one more link, may find out anew.
+/** How long the result of a first contact is remembered: once an hour one connection, or one more
+ * link, finds it out anew.
  */
 #define PROVEN_FOR (UINT64_C(3600) * 1000 * 1000)
-/** What data seem to show, for nothing at all may pass: the next link is made by then. */
+/** How long a suspicion is remembered: long enough to make the next link. It may be wrong, as
+ * perhaps no packet at all passes. */
 #define SUSPECTED_FOR (UINT64_C(60) * 1000 * 1000)
 
 /* ---- what is known ---- */
@@ -39,7 +40,7 @@ void smcr_path_forget(struct smcr_engine *engine, const uint8_t local[SMCR_GID_L
 			engine->paths[i].until = 0;
 }
 
-/** Where to note it: the entry of the same RNICs, else the one that ends first. */
+/** The entry for the link's RNICs: their old one, else the one that is forgotten first. */
 static struct smcr_path *entry_for(struct smcr_engine *engine, const struct smcr_link *link)
 {
 	struct smcr_path *best = &engine->paths[0];
@@ -98,7 +99,8 @@ uint8_t smcr_path_mtu_in_group(const struct smcr_lgr *lgr, const uint8_t local[S
 
 /* ---- operators ---- */
 
-/** The RNIC's own address may be another one than that of the connections. */
+/** Does the path lead to the host or the RNIC with this address? The RNIC's address may differ from
+ * that of the connections. */
 static bool is_of(const struct smcr_path *path, const struct smcr_addr *peer)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, 0xff };
@@ -163,8 +165,9 @@ static struct smcr_conn *connection_of(const struct smcr_link *link)
 	return conn->tx.rmb->token[link->slot].valid ? conn : NULL;
 }
 
-/** Zeros out of the send buffer, which is new, to the end of the element, far from an eye catcher:
- *  as large as packets of this MTU get, for a write that is one packet has the longest header. */
+/** Write zeros out of the new send buffer to the end of the element, far from an eye catcher. The
+ * packet is as large as packets of this MTU can be, because a write of a single packet has the
+ * longest header. */
 static void post_packet(struct smcr_link *link, struct smcr_conn *conn, uint8_t mtu)
 {
 	const struct smcr_rtoken *token = &conn->tx.rmb->token[link->slot];
@@ -187,7 +190,8 @@ bool smcr_path_prove(struct smcr_link *link)
 	struct smcr_conn *conn = connection_of(link);
 	if (!conn || link->passed >= link->mtu)
 		return false;
-	/* One by one, as each has a completion of its own that tells how far it goes. */
+	/* One list for each size: each write has a completion of its own, which tells that its size
+	 * passes. */
 	for (uint8_t mtu = SMCR_MTU_256; mtu <= link->mtu; mtu++)
 		post_packet(link, conn, mtu);
 	return true;
@@ -210,19 +214,19 @@ void smcr_path_passed(struct smcr_link *link, uint32_t length)
 
 /* ---- what to blame ---- */
 
-/** Had the request that failed full-size packets? Those before it are done. */
+/** Had the request that failed full-size packets? All requests before it are done. */
 static bool is_full_size(const struct smcr_link *link, uint64_t wr_id)
 {
 	return link->tx[wr_id % link->tx_depth].length >= smcr_mtu_bytes(link->mtu);
 }
 
-/** Most often it is Ethernet's usual 1500 bytes that do not suffice. */
+/** The next size to try. The cause is mostly a path with Ethernet's usual 1500 bytes. */
 static uint8_t smaller(uint8_t mtu)
 {
 	return mtu > SMCR_MTU_1024 ? SMCR_MTU_1024 : (uint8_t)(mtu - 1);
 }
 
-/** The largest packets that pass, as far as is known; 0: size does not matter. */
+/** The largest packets that pass, as far as is known; 0: the size is not to blame. */
 static uint8_t passing(const struct smcr_link *link, uint64_t wr_id)
 {
 	if (link->passed >= link->mtu)

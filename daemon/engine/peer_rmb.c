@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The peer's RMBs: one RToken a link each (RMB-10), and who writes into which element. */
+/* The peer's RMBs: the RToken of each on each link (RMB-10), and which connection writes into which
+ * element. */
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file probes.h
- * Probes for tracing tools (USDT, provider "smcrd"), with the names that the tracepoints of the
- * Linux kernel's SMC have: bpftrace, perf and systemtap attach to them while smcrd runs.
- * docs/operations.md tells what their arguments are, etc/bpftrace/ has a script for each.
+ * Probes for tracing tools (USDT, provider "smcrd"), named like the tracepoints of SMC in the Linux
+ * kernel. bpftrace, perf and systemtap attach to them while smcrd runs. docs/operations.md tells
+ * their arguments, etc/bpftrace/ has a script for each.
  *
- * Each has a semaphore, which is not zero while somebody traces; until then a probe costs a look at
- * that. Where <sys/sdt.h> is not installed the build has none.
+ * Each probe has a semaphore, which is not zero while somebody traces. When nobody does, a probe
+ * costs one test of the semaphore. Without <sys/sdt.h> the build has no probes.
  */
 #ifndef SMCRD_ENGINE_PROBES_H
 #define SMCRD_ENGINE_PROBES_H
@@ -23,7 +23,7 @@ struct smcr_conn;
 struct smcr_link;
 
 #ifdef SMCRD_PROBES
-/* Tracing tools write there, by the names that the ELF notes tell them. */
+/* Tracing tools write into these; the ELF notes tell where they are. */
 extern volatile unsigned short smcrd_smc_tx_sendmsg_semaphore;
 extern volatile unsigned short smcrd_smc_rx_recvmsg_semaphore;
 extern volatile unsigned short smcrd_smcr_link_down_semaphore;
@@ -32,19 +32,19 @@ extern volatile unsigned short smcrd_smcr_link_down_semaphore;
 #define SMCR_IS_TRACED(name) 0
 #endif
 
-/* Somebody traces. */
+/* Fire a probe: somebody traces. */
 void smcr_probe_fire_sendmsg(const struct smcr_conn *conn, size_t len);
 void smcr_probe_fire_recvmsg(const struct smcr_conn *conn, size_t len);
 void smcr_probe_fire_link_down(const struct smcr_link *link, const char *why);
 
-/** A program has given so many bytes to be sent. */
+/** A program has sent `len` bytes. */
 static inline void smcr_probe_sendmsg(const struct smcr_conn *conn, size_t len)
 {
 	if (SMCR_IS_TRACED(smc_tx_sendmsg))
 		smcr_probe_fire_sendmsg(conn, len);
 }
 
-/** A program has taken so many bytes. */
+/** A program has received `len` bytes. */
 static inline void smcr_probe_recvmsg(const struct smcr_conn *conn, size_t len)
 {
 	if (SMCR_IS_TRACED(smc_rx_recvmsg))

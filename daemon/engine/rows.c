@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Which rows of the tables of 3.5.5.3, C.7.1 and C.8 the engine has taken. */
+/* Names and counts of the rows of the tables of RFC 7609 3.5.5.3, C.7.1 and C.8. */
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,8 @@
 /**
  * @file rows.h
  * The rows of RFC 7609's tables about collisions (3.5.5.3) and recovery (C.7.1, C.8), and how often
- * an engine has taken each of them, in which role. The simulator reports and demands them all.
+ * an engine has taken each of them in each role. The simulator reports the counts and demands that
+ * every row is taken.
  */
 #ifndef SMCRD_ENGINE_ROWS_H
 #define SMCRD_ENGINE_ROWS_H
@@ -12,9 +13,10 @@
 #define SMCR_ROW_S 1 /* a row of the server */
 #define SMCR_ROW_C 2 /* of the client */
 
-/* X(name, roles, text). ERR-31 has none: only a deployed server can owe more CONTINUATIONs in first
- * contact (A60), and our own never does. First the collision matrix: a message that comes in while
- * an exchange is in progress as its receiver knows, in the order of enum smcr_row_column. */
+/* X(name, roles, text). ERR-31 has no row: only a deployed server can owe more CONTINUATIONs in
+ * first contact (A60), and this engine never does. The first table is the collision matrix: a
+ * message comes in while its receiver has an exchange in progress. Its columns are enum
+ * smcr_row_column. */
 #define SMCR_ROWS_COLLISION(X)                                                                     \
 	X(TEST_LINK, SMCR_ROW_S | SMCR_ROW_C, "TEST LINK")                                         \
 	X(ADD_LINK, SMCR_ROW_S | SMCR_ROW_C, "ADD LINK (S: notice)")                               \
@@ -86,7 +88,7 @@ enum smcr_row {
 			SMCR_NUM_ROWS,
 };
 
-/** How often the row was taken in this role since the engine was made. [anywhere] */
+/** How often the engine has taken the row in this role. [anywhere] */
 uint32_t smcr_engine_row(const struct smcr_engine *engine, enum smcr_row row, enum smcr_role role);
 /** "TEST LINK during ADD LINK", "ERR_26: no reply to ADD LINK". Static storage until the next call.
  * @param ret_roles  set to SMCR_ROW_S and SMCR_ROW_C as they apply */

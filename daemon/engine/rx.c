@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The own element: what the peer wrote (RMB-2), and telling it what was read (RFC 7609 4.2, 4.4,
- * 4.5.1). The engine writes into the element in smcr_rx_prepare() only (RMB-4). */
+/* The own element: data that the peer has written (RMB-2), and telling the peer what was read (RFC
+ * 7609 4.2, 4.4, 4.5.1). The engine itself writes into the element only in smcr_rx_prepare()
+ * (RMB-4). */
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
@@ -12,7 +13,7 @@
  * messages. */
 static const uint8_t eye_catcher[4] = { 0xE2, 0xD4, 0xC3, 0xD9 };
 
-/* RMB-3, before the element is announced: zeros as far as it may have other bytes (A62). */
+/* RMB-3: before the element is announced, zero those bytes that may not be zero (A62). */
 void smcr_rx_prepare(struct smcr_conn *conn)
 {
 	struct smcr_element *element = &conn->rx.element;
@@ -22,7 +23,7 @@ void smcr_rx_prepare(struct smcr_conn *conn)
 	*dirty = element->size;
 }
 
-/* To zero 64 KiB took a sixth of all that a short connection costs the processor here. */
+/* This saves time: zeroing 64 KiB was a sixth of the processor time of a short connection. */
 void smcr_rx_settle(struct smcr_conn *conn)
 {
 	const struct smcr_conn_rx *rx = &conn->rx;
@@ -62,7 +63,7 @@ int smcr_conn_rx_data(struct smcr_conn *conn, struct iovec iov[2])
 		return 0;
 	uint64_t len = conn->rx.produced - conn->rx.consumed;
 	if (len && !smcr_rx_eye_catcher_ok(conn)) {
-		if (!conn->reset_raised) /* else we are asked from within that event */
+		if (!conn->reset_raised) /* else this call comes from inside that event */
 			smcr_close_local_abort(conn, ECONNRESET,
 					       "eye catcher of the element overwritten");
 		return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections whose host shares their memory with the program. */
+/* Connections whose memory the host shares with the program. */
 #include <errno.h>
 
 #include "daemon/engine/data.h"

@@ -7,11 +7,11 @@
 
 #include "daemon/engine/llc_rkey.h"
 
-/* A first contact may come to nothing, and anybody can begin one: it gets less. But with enough for
- * a second connection, which does not wait until the links are set up then. */
+/* The bytes of a slab. In first contact it is smaller, because anybody can begin one and it may
+ * fail. It has room for a second connection, which then need not wait for a further slab. */
 #define SLAB_BYTES       (4u << 20)
 #define FIRST_SLAB_BYTES (1u << 20)
-#define LAST_SLAB_BYTES  (256u << 10) /* of what is set aside for who holds little */
+#define LAST_SLAB_BYTES  (256u << 10) /* of the part that is set aside (account.c) */
 
 static unsigned int elements_of(const struct smcr_lgr *lgr, uint8_t bsize)
 {
@@ -29,9 +29,10 @@ static uint64_t memory_left(const struct smcr_engine *engine, uint64_t besides)
 	return taken < engine->config.memory_budget ? engine->config.memory_budget - taken : 0;
 }
 
-/* Full size while at most six sixteenths of the budget are used, then half as much for each further
- * one: the last six are for the smallest. So 1 GiB has room for 14,000 connections with an element
- * and a send buffer each, and the first 390 of them get 512 KiB each way. */
+/* Elements have full size while at most six sixteenths of the budget are used, then half the size
+ * for each further sixteenth. So the last six sixteenths are for elements of the smallest size: 1
+ * GiB has room for 14,000 connections with an element and a send buffer each, and the first 390 of
+ * them get 512 KiB each way. */
 static uint8_t affordable_bsize(const struct smcr_engine *engine)
 {
 	uint64_t sixteenth = engine->config.memory_budget / 16, enough = 6 * sixteenth;
@@ -49,8 +50,9 @@ uint8_t smcr_bsize_holding(uint32_t want)
 	return bsize;
 }
 
-/* A guess may be wrong for the life of a connection: it takes away three quarters at most. With
- * elements of 128 KiB instead of 512 KiB bulk keeps 0.73 of its speed. */
+/* By how many codes a guess of the need may make an element smaller. A wrong guess lasts as long as
+ * the connection, so it takes away three quarters of the size at most. With elements of 128 KiB
+ * instead of 512 KiB a bulk transfer keeps 0.73 of its speed. */
 #define MOST_STEPS 2
 
 static uint8_t choose(const struct smcr_engine *engine, uint32_t need, uint8_t most)
@@ -133,15 +135,16 @@ int smcr_element_take(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t 
 	return 0;
 }
 
-/* Is it free, with memory that connections have used? */
+/* Is element `i` free, with memory that a connection has used? */
 static bool may_go_back(const struct smcr_slab *slab, unsigned int i)
 {
 	return slab->dirty[i] && !map_test(slab, i);
 }
 
-/* Some time after connections have ended the memory of what is free goes back to the system, though
- * others of the slab go on. Where the host cannot do that it stays as it is. Neighbours go
- * together: each call changes the process' page tables. */
+/* Some time after connections have ended, the memory of free elements goes back to the system,
+ * although other elements of the slab are in use. If the host cannot do that, the memory stays as
+ * it is. Neighbouring elements go with one call, because each call changes the process' page
+ * tables. */
 static void on_sweep(struct smcr_engine *engine, void *arg)
 {
 	struct smcr_slab *slab = arg;
@@ -157,7 +160,8 @@ static void on_sweep(struct smcr_engine *engine, void *arg)
 	}
 }
 
-/* The host's pages go. @return false: they stay, and nobody may have the element any more */
+/* Take the pages of smcr_conn_share() out of the element. @return false: they stay, and the element
+ * may not be used again */
 static bool recover(const struct smcr_element *element)
 {
 	struct smcr_slab *slab = element->slab;
@@ -197,11 +201,11 @@ static void on_idle(struct smcr_engine *engine, void *arg)
 		return;
 	if (!slab->is_rmb)
 		smcr_slab_free(slab);
-	else if (slab->doubtful) /* first of all both sides must know of it */
+	else if (slab->doubtful) /* both sides have to agree about it first */
 		smcr_llc_kick(slab->lgr);
 	else if (slab->state == SMCR_SLAB_NEW && slab->lgr->llc->step != SMCR_LLC_IDLE)
 		smcr_timer_start(engine, &slab->idle, engine->config.rmb_idle_timeout);
-	else if (slab->state == SMCR_SLAB_NEW) /* no ADD LINK exchange lists it */
+	else if (slab->state == SMCR_SLAB_NEW) /* no exchange runs that might list it */
 		smcr_slab_free(slab);
 	else
 		smcr_llc_kick(slab->lgr);
@@ -212,7 +216,7 @@ bool smcr_slab_deletable(const struct smcr_slab *slab)
 	if (slab->used || slab->state != SMCR_SLAB_READY || smcr_timer_running(&slab->idle))
 		return false;
 	const struct smcr_slab *other;
-	DL_FOREACH (slab->lgr->rmbs, other) /* keep one for the next connection */
+	DL_FOREACH (slab->lgr->rmbs, other) /* keep an RMB for the next connection */
 		if (other != slab && other->state == SMCR_SLAB_READY)
 			return true;
 	return false;
@@ -226,8 +230,9 @@ unsigned int smcr_slab_num_rmbs(const struct smcr_lgr *lgr)
 	return n;
 }
 
-/** How many elements of this size the budget still has room for, at most as many as usual. Of what
- *  is set aside, if it may be used (`last`), few at a time: others may get those that are left. */
+/** How many elements of this size the budget still has room for, at most as many as a slab usually
+ * has. With `last` also of the part that is set aside, but few at a time, so that others get some
+ * too. */
 static unsigned int affordable(const struct smcr_lgr *lgr, uint8_t bsize, bool last)
 {
 	const struct smcr_engine *engine = lgr->engine;
@@ -276,7 +281,7 @@ static int add(struct smcr_lgr *lgr, bool is_rmb, uint8_t bsize, uint8_t least, 
 	slab->state = is_rmb ? SMCR_SLAB_NEW : SMCR_SLAB_READY;
 	smcr_timer_init(&slab->idle, on_idle, slab);
 	smcr_timer_init(&slab->sweep, on_sweep, slab);
-	/* It is this group's alone (PLG-3). */
+	/* The slab belongs to this group alone (PLG-3). */
 	int rc = allocate(slab, bsize, least, last);
 	if (is_rmb)
 		DL_APPEND(lgr->rmbs, slab);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is counted for operators, where an increment alone does not do. */
+/* The counts of stats.h that are more than an increment. */
 #include "daemon/engine/stats.h"
 
 #include "daemon/engine/internal.h"
@@ -46,7 +46,7 @@ void smcr_stats_gap_begin(struct smcr_conn *conn)
 		return;
 	conn->in_gap = true;
 	if (gap->conns++)
-		return; /* another link fails before they are over the first failure */
+		return; /* another link has failed before all connections have moved */
 	gap->began = conn->engine->now;
 	gap->moved = 0;
 }

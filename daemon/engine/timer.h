@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file timer.h
- * Deadlines of an engine. A timer is part of what it belongs to; starting one cannot fail.
+ * Timers of an engine. A timer is embedded in the structure that it belongs to, so starting it
+ * cannot fail.
  */
 #ifndef SMCRD_ENGINE_TIMER_H
 #define SMCRD_ENGINE_TIMER_H
@@ -12,7 +13,7 @@ struct smcr_timer {
 	uint64_t deadline;
 	uint64_t seq; /* timers of one deadline fire in the order they were started */
 	bool running;
-	/* its place in the heap; `prev` of a first child is its parent */
+	/* place in the heap; `prev` of a first child is the parent */
 	struct smcr_timer *child, *next, *prev;
 	void (*fire)(struct smcr_engine *engine, void *arg);
 	void *arg;
@@ -20,8 +21,8 @@ struct smcr_timer {
 
 void smcr_timer_init(struct smcr_timer *timer, void (*fire)(struct smcr_engine *engine, void *arg),
 		     void *arg);
-/** (Re)start: fires `delay` microseconds from now. Delay 0 fires in the next smcr_engine_run(), or
- * in the running one: never inside this call. */
+/** Start or restart a timer: it fires `delay` microseconds from now. With delay 0 it fires in the
+ * next smcr_engine_run(), or in the one that is running, but never inside this call. */
 void smcr_timer_start(struct smcr_engine *engine, struct smcr_timer *timer, uint64_t delay);
 void smcr_timer_stop(struct smcr_engine *engine, struct smcr_timer *timer);
 static inline bool smcr_timer_running(const struct smcr_timer *timer)

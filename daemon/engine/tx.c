@@ -31,14 +31,15 @@ bool smcr_tx_link_room(struct smcr_conn *conn, uint32_t n)
 
 bool smcr_tx_room(struct smcr_conn *conn, uint32_t n)
 {
-	/* No connection takes more than half of a link. Its own completions let it go on. */
+	/* A connection may take half of its link's send queue. It goes on when its own requests
+	 * complete. */
 	if (conn->tx.outstanding + n > conn->tx.link->tx_depth / 2)
 		return false;
 	return smcr_tx_link_room(conn, n);
 }
 
-/* RMB-11: whatever the peer says, positions become offsets inside its element here. CDC-11: what
- * crosses the end of a buffer is two writes. */
+/* RMB-11: positions become offsets inside the peer's element here, whatever the peer has said.
+ * CDC-11: a range that crosses the end of a buffer becomes two writes. */
 size_t smcr_tx_build_writes(const struct smcr_conn *conn, uint64_t from, uint64_t to,
 			    struct smcr_wr *wr, struct smcr_tx_entry *entries)
 {
@@ -89,8 +90,8 @@ void smcr_tx_count(struct smcr_conn *conn, uint64_t len)
 	stats->messages++;
 }
 
-/* WIN-5: as much as the window and an urgent byte allow, at once. @return false: wait, or the
- * connection is ending */
+/* WIN-5: write at once as much as the window and an urgent byte allow. @return false: there is no
+ * room, or the connection is ending */
 static bool push_data(struct smcr_conn *conn)
 {
 	uint64_t end = smcr_tx_limit(conn);
@@ -127,7 +128,7 @@ static void push_cdc(struct smcr_conn *conn)
 		smcr_cdc_post(conn, wr, entries, 0);
 }
 
-/* A needs no share of the link: it is the last request of the connection. */
+/* A is the last request of the connection, so the connection's share of the link does not count. */
 static void push_abort(struct smcr_conn *conn)
 {
 	struct smcr_wr wr[1];
@@ -155,8 +156,8 @@ void smcr_tx_push(struct smcr_conn *conn)
 		return;
 	if (!push_data(conn))
 		return;
-	/* While D or C waits for the last completions it will carry the news. Anything posted now
-	 * would only put it off. */
+	/* If D or C waits for the last completions, its CDC will tell the present state. Another
+	 * CDC now would only delay it. */
 	if (conn->tx.cdc_due && !smcr_close_draining(conn))
 		push_cdc(conn);
 	smcr_close_step(conn);
@@ -199,7 +200,8 @@ void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct s
 		smcr_close_completed(conn);
 		return;
 	}
-	/* A CDC is the last of each list that is posted: go on once a list, not once a request. */
+	/* The last request of each list is a CDC: go on once for each list, not for each
+	 * request. */
 	if (!ok || entry->kind != SMCR_TX_CDC)
 		return;
 	if (conn->tx.freed && !conn->app_closed && !conn->app_shutdown)
@@ -210,8 +212,8 @@ void smcr_tx_done(struct smcr_conn *conn, struct smcr_link *link, const struct s
 	smcr_tx_push(conn);
 }
 
-/* D and C say that nothing is written into the peer's element any more, and a connection that moves
- * or ends needs its buffer back: each of them waits for this as for data. */
+/* D and C promise that nothing is written into the peer's element any more, and a connection that
+ * moves or ends needs its send buffer back. So both wait for writes of the proof as for data. */
 void smcr_tx_proof_over(struct smcr_conn *conn)
 {
 	if (conn->phase != SMCR_PHASE_OPEN || conn->tx.outstanding > 0)
@@ -249,7 +251,7 @@ static void count_request(struct smcr_conn *conn, size_t n)
 	stats->full += full;
 }
 
-/* DATA-7: send() of the program may return after this. */
+/* DATA-7: the program's send() may return after this. */
 void smcr_conn_tx_commit(struct smcr_conn *conn, size_t n)
 {
 	if (!n || !smcr_data_usable(conn) || conn->app_shutdown)

@@ -2,15 +2,15 @@
 /*
  * Urgent data (RFC 7609 4.7.5, 4.7.6, A.4; group URG of the requirements).
  *
- * The writer says P from the moment the program has handed the urgent byte over, also if the send
- * buffer has no room for it yet, and U in the CDC whose producer position is one past it (URG-1,
- * A26). It writes nothing beyond until the peer's consumer position has got there: one urgent byte
- * at a time.
+ * The writer sets P as soon as the program has sent the urgent byte, even if the send buffer has no
+ * room for the byte yet. It sets U in the CDC whose producer position is just behind the byte
+ * (URG-1, A26). It writes nothing further until the peer's consumer position has reached that
+ * position. So there is one urgent byte at a time.
  *
- * How long P and U stay set once they were told depends on the dialect. RFC: until the next normal
- * data, in every CDC (CDC-4, URG-7). Deployed: in one CDC, as peers that speak it do. Such a reader
- * takes a repetition without new data for the announcement of a further byte, and forgets the one
- * it has. Only after a failover, when nobody knows whether the CDC arrived, is it told again.
+ * How long P and U stay set after that depends on the dialect. RFC: in every CDC until the next
+ * normal data (CDC-4, URG-7). Deployed: in one CDC, as deployed peers do. A deployed reader takes a
+ * repetition without new data for the announcement of a further urgent byte and forgets the present
+ * one. Only after a failover, when the CDC may not have arrived, P and U are sent again.
  */
 #include <errno.h>
 
@@ -38,7 +38,7 @@ uint8_t smcr_urgent_flags(const struct smcr_conn *conn)
 	return 0;
 }
 
-/* If the urgent byte is in it, the CDC that comes next has P and U (URG-1). */
+/* If the written bytes include the urgent byte, the next CDC has P and U (URG-1). */
 void smcr_urgent_written(struct smcr_conn *conn)
 {
 	conn->tx.urgent_told = false; /* URG-7 */
@@ -83,7 +83,7 @@ void smcr_conn_tx_announce_urgent(struct smcr_conn *conn)
 		return;
 	tx->urgent_soon = true;
 	if (tx->urgent)
-		return; /* that one first */
+		return; /* the earlier urgent byte comes first */
 	tx->cdc_due = true;
 	smcr_tx_push(conn);
 }
@@ -97,7 +97,7 @@ int smcr_conn_tx_commit_urgent(struct smcr_conn *conn, size_t n)
 	if (conn->tx.urgent)
 		return -EAGAIN;
 	if (!conn->tx.urgent_soon)
-		conn->tx.cdc_due = true; /* URG-2: P goes even if no data can */
+		conn->tx.cdc_due = true; /* URG-2: P is sent even if no data can be */
 	conn->tx.urgent = true;
 	conn->tx.urgent_soon = false;
 	conn->tx.urgent_end = conn->tx.committed + n;
@@ -114,8 +114,8 @@ static void tell(struct smcr_conn *conn)
 		smcr_conn_raise(conn, &(struct smcr_conn_event){ .type = SMCR_CONN_URGENT });
 }
 
-/* U. An old position named again (a CDC that repeats its flags, a replay after failover) says
- * nothing new. */
+/* A CDC has U. The same position again (because flags are repeated, or in a replay after failover)
+ * says nothing new. */
 static void take_mark(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 {
 	struct smcr_conn_rx *rx = &conn->rx;
@@ -123,12 +123,12 @@ static void take_mark(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	if (cdc->producer.wrap != newest.wrap || cdc->producer.offset != newest.offset ||
 	    rx->urgent_end == rx->produced)
 		return;
-	rx->urgent_end = rx->produced; /* URG-5: the byte before it */
+	rx->urgent_end = rx->produced; /* URG-5: the urgent byte is the one before */
 	conn->engine->stats.rx.urgent++;
 	rx->urgent = rx->consumed < rx->urgent_end;
 	if (rx->urgent)
 		tell(conn);
-	else if (rx->consumed != rx->consumed_sent) /* read before it was called urgent: URG-6 */
+	else if (rx->consumed != rx->consumed_sent) /* read before it became urgent: URG-6 */
 		conn->tx.cdc_due = true;
 }
 
@@ -139,7 +139,7 @@ void smcr_urgent_input(struct smcr_conn *conn, const struct smcr_cdc *cdc)
 	if (cdc->prod_flags & SMCR_CDC_URGENT_PRESENT)
 		take_mark(conn, cdc);
 	else if (conn->rx.urgent_pending && !was_pending)
-		tell(conn); /* URG-4: even before the byte */
+		tell(conn); /* URG-4: the host is told even before the byte comes */
 }
 
 void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What operators see, and the invariants that hold between inputs. */
+/* The views for operators, and the invariants that hold between inputs. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -248,7 +248,8 @@ static bool show_slab(const struct smcr_slab *slab,
 	return fn(arg, &view);
 }
 
-/* RMBs and send buffers are in lists of their own, each in the order of their numbers. */
+/* The slab with the next number. RMBs and send buffers are in two lists, each in the order of
+ * numbers. */
 static const struct smcr_slab *next_slab(const struct smcr_lgr *lgr, uint32_t after)
 {
 	const struct smcr_slab *slab, *first = NULL;
@@ -352,15 +353,15 @@ __attribute__((format(printf, 2, 3), cold)) static void broken(struct check *che
 	va_end(ap);
 }
 
-/** A macro, as the simulator asks after every event: what the text needs is only evaluated when it
- * is told. */
+/** A macro, because the simulator checks after every event: arguments of the text are evaluated
+ * only if the check fails. */
 #define expect(check, holds, ...)                                                                  \
 	do {                                                                                       \
 		if (__builtin_expect(!(holds), 0))                                                 \
 			broken(check, __VA_ARGS__);                                                \
 	} while (0)
 
-/** The next one of the heap, parents before children; NULL: that was the last one. */
+/** The next timer of the heap, parents before children; NULL after the last one. */
 static const struct smcr_timer *next_timer(const struct smcr_timer *timer)
 {
 	if (timer->child)
@@ -414,7 +415,7 @@ static void check_conn(struct check *check, const struct smcr_conn *conn)
 	       "data were written beyond an urgent byte");
 }
 
-/** Elements held by connections and by posted requests of connections that are gone. */
+/** Number of elements that connections have, or posted requests of connections that are gone. */
 static unsigned int holders(const struct smcr_lgr *lgr, const struct smcr_slab *slab)
 {
 	unsigned int n = 0;
@@ -488,8 +489,8 @@ static void check_link(struct check *check, const struct smcr_lgr *lgr, unsigned
 	check->qps += link->qp != NULL;
 }
 
-/** RKEY-11: outside an exchange there is one RToken for every RMB, of either side, and link. One of
- * the peer's that nobody writes into may be half announced: the peer owes the rest. */
+/** RKEY-11: outside an exchange each RMB, of either side, has one RToken on each link. An RMB of
+ * the peer that no connection writes into may lack some: the peer has not told them yet. */
 static void check_tokens(struct check *check, const struct smcr_lgr *lgr)
 {
 	const struct smcr_llc_flow *flow = lgr->llc;
