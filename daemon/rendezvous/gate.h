@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file gate.h
- * Keeps ordinary users of the daemon's network namespace from speaking CLC. A claimed socket whose
- * handshake carried the option both ways sends CLC messages only if smcrd has written them
- * (IPC_SO_SPOKEN); harmless Declines and what is no CLC pass, and open the gate for good. Sockets
- * of root's are let alone. bpf/gate.bpf.c has the rules.
+ * Keeps ordinary users of the daemon's network namespace from sending CLC messages. On a claimed
+ * socket whose handshake carried the option both ways, CLC messages pass only if smcrd has written
+ * them (IPC_SO_SPOKEN). Harmless Declines, and bytes that are no CLC, pass and open the gate of the
+ * socket for good. Sockets of root are not checked. bpf/gate.bpf.c has the rules.
  */
 #ifndef SMCRD_RENDEZVOUS_GATE_H
 #define SMCRD_RENDEZVOUS_GATE_H
@@ -15,11 +15,11 @@
 struct rdv_gate;
 
 /**
- * From here on it is so. Lasts as long as the process.
+ * Begin to refuse CLC messages; this lasts as long as the process.
  * @param cgroup    what attach_root() gave, its error too; stays the caller's
  * @param option    must outlive the gate
- * @param ret_text  on failure: what is missing, for the log; room RDV_TEXT_MAX
- * @return 0, or a negative errno: users can speak CLC on claimed sockets
+ * @param ret_text  on failure: what is missing, for the log; room for RDV_TEXT_MAX
+ * @return 0, or a negative errno: users can send CLC messages on claimed sockets
  */
 int rdv_gate_open(int cgroup, const struct rdv_option *option, struct rdv_gate **ret_gate,
 		  char ret_text[RDV_TEXT_MAX]);
@@ -27,7 +27,7 @@ int rdv_gate_open(int cgroup, const struct rdv_option *option, struct rdv_gate *
 /** NULL is allowed. */
 void rdv_gate_close(struct rdv_gate *gate);
 
-/** Packets that were not sent, by the user whose socket it is. NULL: none. */
+/** Counts of refused packets, by the user who has the socket. NULL: none. */
 struct rdv_refused rdv_gate_refused(const struct rdv_gate *gate);
 
 #endif

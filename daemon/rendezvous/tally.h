@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file tally.h
- * Connections that programs under smcr-run have and that are plain TCP from their handshake on, as
- * the BPF programs have seen them: how many for which reason, and the last ones. What a daemon was
- * handed over and what became of that is not among them (daemon/conns).
+ * Connections of programs under smcr-run that are plain TCP from their handshake on, as the BPF
+ * programs have seen them: how many for each reason, and the latest ones. Connections that were
+ * handed over to a daemon are not among them (daemon/conns).
  *
- * Each is counted. Which ones they are is told of as many as fit between two looks, and one user
- * has no more than a quarter of the room.
+ * All connections are counted. Details are told of as many as there is room for between two calls
+ * of rdv_tally_read(); one user gets at most a quarter of the room.
  *
- * One thread uses a `struct rdv_tally`.
+ * A `struct rdv_tally` is used by one thread.
  */
 #ifndef SMCRD_RENDEZVOUS_TALLY_H
 #define SMCRD_RENDEZVOUS_TALLY_H
@@ -22,21 +22,21 @@ struct rdv_tally;
 
 /** A connection whose handshake has ended as plain TCP. */
 struct rdv_plain {
-	uint64_t time_us; /* CLOCK_MONOTONIC when that was */
+	uint64_t time_us; /* CLOCK_MONOTONIC at the end of the handshake */
 	uint64_t cookie;  /* SO_COOKIE of its socket; 0: not known */
 	struct smcr_addr local, peer;
 	enum smcr_role role;
 	uint32_t reason;         /* enum smcr_reason */
-	uid_t uid;               /* whose process has called connect() or listen() */
-	pid_t pid;               /* its number; 0: not visible in our pid namespace */
-	char comm[RDV_COMM_LEN]; /* its name as the kernel shows it */
+	uid_t uid;               /* user of the process that has called connect() or listen() */
+	pid_t pid;               /* that process; 0: not visible in smcrd's pid namespace */
+	char comm[RDV_COMM_LEN]; /* its name as the kernel tells it */
 };
 
-/** How many there were since rdv_option_open(). */
+/** How many such connections there were since rdv_option_open(). */
 struct rdv_plain_count {
 	uint32_t reason;
 	uint64_t connections;
-	uint64_t untold; /* of these, which ones they were nobody knows: there were too many */
+	uint64_t untold; /* of these without details, because there were too many */
 };
 
 /** @param option  outlives the tally. @return 0 or a negative errno */
@@ -45,13 +45,13 @@ int rdv_tally_open(struct rdv_option *option, struct rdv_tally **ret_tally);
 void rdv_tally_close(struct rdv_tally *tally);
 
 /**
- * Call `fn` for each connection since the last time, in the order of their handshakes. To be called
- * twice a second at least. Costs no system call. NULL: there are none.
+ * Call `fn` for each connection since the last call, in the order of their handshakes. To be called
+ * at least twice a second. Makes no system call. NULL: there are none.
  */
 void rdv_tally_read(struct rdv_tally *tally, void (*fn)(void *arg, const struct rdv_plain *plain),
 		    void *arg);
 
-/** Call `fn` for each reason. Some system calls. NULL: there are none. */
+/** Call `fn` for each reason. Makes some system calls. NULL: there are none. */
 void rdv_tally_each_count(const struct rdv_tally *tally,
 			  void (*fn)(void *arg, const struct rdv_plain_count *count), void *arg);
 
