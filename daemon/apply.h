@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file apply.h
- * What another configuration means to each room of a daemon that is at work.
+ * Gives a running daemon another configuration.
  */
 #ifndef SMCRD_APPLY_H
 #define SMCRD_APPLY_H
@@ -13,16 +13,16 @@
 #include "daemon/policy/policy.h"
 #include "daemon/rendezvous/egress.h"
 
-/** What is taken over. */
+/** Which part of the configuration is applied. */
 enum apply_what {
-	APPLY_FILES,   /* all that the files say */
-	APPLY_DEVICES, /* values and RNICs: rules and UEIDs stay as they are */
-	APPLY_VALUES,  /* what is no list: RNICs, rules and UEIDs stay as they are */
+	APPLY_FILES,   /* everything */
+	APPLY_DEVICES, /* values and RNICs; rules and UEIDs stay as they are */
+	APPLY_VALUES,  /* values only; RNICs, rules and UEIDs stay as they are */
 };
 
-/** The rooms that go by the configuration. */
+/** The parts of the daemon that use the configuration. */
 struct apply_rooms {
-	struct config *config; /* that holds; everything that points to it stays right */
+	struct config *config; /* in force; pointers to it stay valid */
 	struct rnics *rnics;
 	struct policy *policy;
 	struct conns *conns;
@@ -30,16 +30,16 @@ struct apply_rooms {
 	struct egress *egress;
 };
 
-/** What connections go by: `shared_memory`, `busy_poll_us` and `limits` of `ret`. */
+/** Set `shared_memory`, `busy_poll_us` and `limits` of `ret`. */
 void apply_fill_conns(const struct config *config, struct conns_config *ret);
 
 /**
- * Put `next` in the place of the configuration that holds, or change nothing. Not in an operation
- * of the engine.
- * @param next        as config_load() made it; afterwards the one that held before, or still next
- * if there are errors. The caller frees it
- * @param ret_errors  why it cannot hold
- * @param ret_notes   what it says and is not so yet, and what has to happen for that
+ * Replace the configuration in force by `next`, or change nothing. Not to be called inside an
+ * operation of the engine.
+ * @param next        from config_load(); afterwards the configuration that was in force before or,
+ *                    after errors, still `next`. The caller frees it
+ * @param ret_errors  why `next` cannot be used
+ * @param ret_notes   which parts of `next` are not in force yet, and what they wait for
  */
 void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct config *next,
 		  struct config_notes *ret_errors, struct config_notes *ret_notes);

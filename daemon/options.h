@@ -13,10 +13,11 @@
 
 struct options {
 	bool foreground;
-	bool check_config; /* look at the configuration, and end */
-	/** Paths in it are absolute: the configuration may be read again from another directory. */
+	bool check_config; /* only check the configuration */
+	/** Its paths are absolute, because the configuration may be read again from another
+	 * directory. */
 	struct config_source source;
-	char config_path[PATH_MAX], socket_path[PATH_MAX]; /* what it points to */
+	char config_path[PATH_MAX], socket_path[PATH_MAX]; /* `source` points to these */
 };
 
 /**

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file optout.h
- * Connections under IPsec opt out of SMC-R (RFC 7609 5.5; SEC-4, TCPO-8): their handshakes carry no
- * option where a prefix tells them, the rest are declined.
+ * Connections under IPsec do not use SMC-R (RFC 7609 5.5; SEC-4, TCPO-8). If a prefix identifies
+ * them, their handshakes carry no option; others are declined.
  */
 #ifndef SMCRD_OPTOUT_H
 #define SMCRD_OPTOUT_H
@@ -10,7 +10,7 @@
 #include "daemon/host/ipsec.h"
 #include "daemon/rendezvous/option.h"
 
-/** What one daemon keeps off the option. */
+/** The most prefixes that a daemon excludes from the option. */
 #define OPTOUT_MAX_PREFIXES 512
 
 struct optout {
@@ -20,7 +20,7 @@ struct optout {
 	size_t num_prefixes;
 };
 
-/** Follow the host's policies from here on; what cannot be done is logged. `option` may be NULL. */
+/** Follow the IPsec policies of the host from now on; failures are logged. `option` may be NULL. */
 void optout_start(struct optout *optout, struct event_base *base, struct rdv_option *option);
 void optout_stop(struct optout *optout);
 

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file events.h
- * What has happened, for operators: RNICs, link groups and links that came and went, connections
- * that fell back or were reset, commands. Each event is a line of the log when it happens, unless
- * one peer has had too many of late, and the last ones are kept, so that they can be looked at
- * afterwards (`smcrctl event`).
+ * Events for operators: RNICs, link groups and links that came and went, connections that fell back
+ * or were reset, commands. Each event is written to the log when it happens, unless its peer has
+ * had too many in the last minute. The last events are kept for `smcrctl event`.
  *
  * One thread uses a `struct events`.
  */
@@ -21,16 +20,16 @@
 #define EVENTS_KEPT     1000
 #define EVENTS_TEXT_LEN 640
 
-/* A peer can make link groups come and go as often as it likes, and has others' history to itself
- * no more than it has the log. */
-#define EVENTS_OF_A_PEER     (EVENTS_KEPT / 4) /* kept; of commands likewise */
+/* A peer can make link groups come and go as often as it likes. These limits keep it from
+ * displacing the events of others, here and in the log. */
+#define EVENTS_OF_A_PEER     (EVENTS_KEPT / 4) /* kept events of a peer; of commands too */
 #define EVENTS_PEER_A_MINUTE 30                /* lines of the log */
-#define EVENTS_A_MINUTE      300               /* likewise, of all peers */
+#define EVENTS_A_MINUTE      300               /* lines of the log, of all peers */
 
-/* Connections come and go more often than links, and programs make them: so their events have a
- * part of their own, which leaves the others alone. */
-#define EVENTS_OF_CONNECTIONS      (EVENTS_KEPT / 4)  /* kept, of all peers */
-#define EVENTS_OF_PEERS_CONNS      (EVENTS_KEPT / 16) /* of one of them */
+/* Events of connections are more frequent than those of links, and any program can cause them. So
+ * they have a part of their own and do not displace other events. */
+#define EVENTS_OF_CONNECTIONS      (EVENTS_KEPT / 4)  /* kept events of all peers */
+#define EVENTS_OF_PEERS_CONNS      (EVENTS_KEPT / 16) /* of one peer */
 #define EVENTS_CONNS_PEER_A_MINUTE 10                 /* lines of the log */
 #define EVENTS_CONNS_A_MINUTE      60
 
@@ -40,13 +39,13 @@ enum event_kind {
 	EVENT_LINK_UP,
 	EVENT_LINK_FAILED,
 	EVENT_LINK_DELETED,
-	EVENT_LINK_REFUSED, /* one could not be set up */
-	EVENT_COMMAND,      /* of an operator, with its outcome */
-	EVENT_FALLBACK,     /* a connection had begun SMC-R: it is TCP, or broke */
-	EVENT_RESET,        /* a connection over SMC-R ended abnormally, and not with its group */
-	EVENT_RNIC_UP,      /* in use, or its port is active again */
-	EVENT_RNIC_DOWN,    /* gone, or its port is down */
-	EVENT_USER_REFUSED, /* a user has tried to speak for this host */
+	EVENT_LINK_REFUSED, /* a link could not be set up */
+	EVENT_COMMAND,      /* a command of an operator, with its outcome */
+	EVENT_FALLBACK,     /* a connection had begun SMC-R, and is TCP now or broke */
+	EVENT_RESET, /* a connection over SMC-R ended abnormally, but not because its group ended */
+	EVENT_RNIC_UP,      /* an RNIC is in use, or its port is active again */
+	EVENT_RNIC_DOWN,    /* an RNIC is gone, or its port is down */
+	EVENT_USER_REFUSED, /* a user has tried to send as this host (egress_guard) */
 };
 #define NUM_EVENT_KINDS (EVENT_USER_REFUSED + 1)
 
@@ -54,16 +53,16 @@ struct event_record {
 	uint64_t id;      /* counts up from 1 */
 	uint64_t time_us; /* CLOCK_REALTIME when it happened */
 	enum event_kind kind;
-	struct smcr_addr peer;            /* family 0: it is about none. The port says nothing */
+	struct smcr_addr peer;            /* family 0: none. The port has no meaning */
 	uint32_t group;                   /* id of the link group; 0: none */
-	uint8_t link;                     /* its number; 0: none */
+	uint8_t link;                     /* number of the link; 0: none */
 	char rnic[SMCR_DEVICE_NAME_LEN];  /* "": none */
-	uint32_t connections;             /* moved, or reset with a group */
-	char program[CLIENT_PROGRAM_LEN]; /* whose connection it was: for the journal; "": none */
+	uint32_t connections;             /* how many moved, or were reset with a group */
+	char program[CLIENT_PROGRAM_LEN]; /* that had the connection, for the journal; "": none */
 	uint32_t reason, peer_reason; /* of a fallback: enum smcr_reason, the peer's code; or 0 */
 	char text[EVENTS_TEXT_LEN];   /* a sentence, as in the log: UTF-8, one line */
-	/* the events' own: */
-	uint64_t steady_us; /* as time_us, of a clock that nobody sets */
+	/* Set by events.c: */
+	uint64_t steady_us; /* as time_us, but of a clock that is never set */
 	bool logged;
 	struct event_record *next, *prev;
 };
@@ -74,46 +73,47 @@ struct events;
 int events_new(struct events **ret_events);
 void events_free(struct events *events);
 
-/** Have `fn` called when an event has come, and is kept. From inside operations of the engine: it
- *  does no more than note that. */
+/** Set `fn`, which is called when an event has come and is kept. The call may be inside an
+ * operation of the engine, so `fn` may only note it. */
 void events_notify(struct events *events, void (*fn)(void *ctx), void *ctx);
 
-/** For the engine's operations (engine/ops.h): it tells of a link group or a link.
+/** Event operation for the engine (engine/ops.h), about a link group or a link.
  *  @param ctx  the struct events */
 void events_engine(void *ctx, const struct smcr_event *event);
-/** The connections tell of one (daemon/conns/conns.h). Of one that had not begun SMC-R there is no
- *  event. */
+/** Event of a connection (daemon/conns/conns.h). A connection that had not begun SMC-R makes no
+ * event. */
 void events_connection(struct events *events, const struct conns_told *told);
 /**
- * For the fabric (daemon/fabric/fabric.h): an RNIC came, went, lost its port or got it back.
+ * Event of an RNIC, for the fabric (daemon/fabric/fabric.h): it was added or removed, or its port
+ * went down or up.
  * @param ctx   the struct events
- * @param text  what has become of it, in words
+ * @param text  what has happened, in words
  */
 void events_rnic(void *ctx, const char *name, bool up, const char *text);
 /**
- * Users have tried to speak for this host, in RoCEv2 or CLC.
- * @param text  who and what: a sentence
+ * Event of users who have tried to send RoCEv2 packets or CLC messages as this host.
+ * @param text  a sentence: who, and what
  */
 void events_refused(struct events *events, const char *text);
 /**
  * An operator's command has ended.
- * @param command  what was asked for, by whom: the beginning of a sentence
- * @param failed   it was refused, or could not be done
+ * @param command  the beginning of a sentence: what was asked for, and by whom
+ * @param failed   the command was refused, or has failed
  * @param outcome  in words
  */
 void events_command(struct events *events, const char *command, bool failed, const char *outcome);
 
-/** Those that are kept, oldest first, from behind the one with id `after` on; 0: all. Until `fn`
- *  returns false. It must not add any. */
+/** Call `fn` for the kept events with a larger id than `after`, oldest first, until it returns
+ * false. `fn` must not add events. */
 void events_walk(const struct events *events, uint64_t after,
 		 bool (*fn)(void *arg, const struct event_record *event), void *arg);
 
 /** The id of the last event, kept or not; 0: there was none. */
 uint64_t events_last_id(const struct events *events);
 
-/** A short name that stays: "link-failed". Static storage. */
+/** A short stable name: "link-failed". Static storage. */
 const char *event_kind_name(enum event_kind kind);
-/** Its MESSAGE_ID in the journal, which stays the same whatever the words. Static storage. */
+/** Its MESSAGE_ID in the journal, which does not change when the words do. Static storage. */
 const char *event_kind_id(enum event_kind kind);
 
 #endif

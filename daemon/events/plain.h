@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file plain.h
- * Connections of programs under smcr-run that did not become SMC-R, for operators: the last ones
- * that were plain TCP from their handshake on, and how many there were with which peer.
+ * Connections of programs under smcr-run that did not use SMC-R, for operators: the latest ones
+ * that were plain TCP from their handshake on, and how many there were with each peer.
  *
- * Whoever makes very many of them has no more than a part of what is kept: so users do not hide
- * what happens to others. One thread uses a `struct plain`.
+ * A user with very many connections has only a part of the entries, and so cannot hide what happens
+ * to others. One thread uses a `struct plain`.
  */
 #ifndef SMCRD_EVENTS_PLAIN_H
 #define SMCRD_EVENTS_PLAIN_H
@@ -29,30 +29,31 @@ struct plain_conn {
 
 struct plain_peer {
 	struct smcr_addr addr; /* port 0 */
-	uint64_t connections;  /* that did not become SMC-R */
-	uint32_t reason;       /* of the last one */
+	uint64_t connections;  /* how many did not use SMC-R */
+	uint32_t reason;       /* reason of the last one */
 };
 
-/** @param tally  NULL: no BPF programs tell of any. Outlives `plain`. @return 0 or -ENOMEM */
+/** @param tally NULL: there are no BPF programs. Outlives `plain`. @return 0 or -ENOMEM */
 int plain_new(struct rdv_tally *tally, struct plain **ret_plain);
-/** NULL is allowed, here and below: nothing is known then. */
+/** NULL is allowed here and below, and means that nothing is known. */
 void plain_free(struct plain *plain);
 
-/** Take what the BPF programs have told: twice a second, and before something is shown. */
+/** Read what the BPF programs have counted. To be called twice a second, and before a view. */
 void plain_look(struct plain *plain);
 
-/** One that is plain TCP. plain_look() calls this. */
+/** Note a connection that is plain TCP. plain_look() calls this. */
 void plain_add(struct plain *plain, const struct rdv_plain *seen);
 
-/** One that was tried over SMC-R, or would have been, with this peer, by a program of this user. */
+/** Count a connection that was handed over but did not use SMC-R: with this peer, of a program of
+ * this user. */
 void plain_count(struct plain *plain, const struct smcr_addr *peer, uid_t uid, uint32_t reason);
 
-/** The daemon was handed this one, and shows it among its own: it is not kept here any more. */
+/** The connection was handed to the daemon, which shows it itself: remove it here. */
 void plain_forget(struct plain *plain, uint64_t cookie);
 
 /**
- * Call `fn` for those that are kept, newest first, until it returns false.
- * @param below  only those with a smaller number; 0: all
+ * Call `fn` for the kept connections, newest first, until it returns false.
+ * @param below  only connections with a smaller number; 0: all
  */
 void plain_walk(const struct plain *plain, uint64_t below,
 		bool (*fn)(void *arg, const struct plain_conn *conn), void *arg);
@@ -60,7 +61,7 @@ void plain_walk(const struct plain *plain, uint64_t below,
 /**
  * The peers with most connections, most first.
  * @param ret_others  connections with peers that are not among them
- * @return how many, at most `max`
+ * @return how many peers, at most `max`
  */
 size_t plain_peers(struct plain *plain, struct plain_peer *ret_peers, size_t max,
 		   uint64_t *ret_others);

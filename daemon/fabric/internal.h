@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file internal.h What the files of the fabric share: its structures. */
+/** @file internal.h The structures of the fabric, which its files share. */
 #ifndef SMCRD_FABRIC_INTERNAL_H
 #define SMCRD_FABRIC_INTERNAL_H
 
@@ -16,25 +16,25 @@ struct fabric_device {
 	uint16_t vlan;
 	struct rnic *rnic;
 	struct smcr_device_info info; /* as the engine was told */
-	bool complained;              /* that memory cannot be registered */
+	bool complained;              /* the log was told that memory cannot be registered */
 	struct fabric_device *next, *prev;
 };
 
 struct fabric_qp {
 	struct fabric *fabric;
 	struct fabric_device *device;
-	struct rnic_pd *pd; /* its own (A18) */
+	struct rnic_pd *pd; /* a PD of this QP alone (A18) */
 	struct rnic_qp *qp;
 	uint64_t link_ref;
 	struct outbox outbox;
-	uint64_t first_wr_id; /* of those in the outbox; with an error, of those not posted */
-	int post_error;       /* the engine is to be told of it */
-	bool dirty;           /* on the list */
+	uint64_t first_wr_id; /* first request of the outbox; with post_error: not posted */
+	int post_error;       /* an error that the engine has to be told */
+	bool dirty;           /* on the list fabric->dirty */
 	struct fabric_qp *dirty_prev, *dirty_next;
-	/* The one SEND that is too long to be posted inline, once there was one. */
+	/* Memory for a SEND that is too long to be posted inline, once there was one. */
 	uint8_t *long_send;
 	struct rnic_mr *long_mr;
-	bool *destroyed; /* set through this when destroyed inside its own callback */
+	bool *destroyed; /* where to note that the QP was destroyed inside its own callback */
 	uint64_t marks[FABRIC_MARKS];
 };
 
@@ -43,18 +43,18 @@ struct fabric {
 	struct smcr_engine *engine;
 	struct alarm *timer;
 	uint32_t next_device_id;
-	uint64_t activity; /* batches of completions so far */
+	uint64_t activity; /* how many batches of completions there were */
 	struct fabric_device *devices;
-	struct fabric_qp *dirty;      /* with something in their outbox */
-	const struct fabric_tap *tap; /* NULL: nobody looks */
+	struct fabric_qp *dirty;      /* QPs with requests in their outbox */
+	const struct fabric_tap *tap; /* NULL: none */
 };
 
-/** Work of this kind begins. @return now */
+/** Tell params.at_work that work of this kind begins. @return the time */
 uint64_t fabric_begin_work(struct fabric *fabric, enum fabric_work work);
-/** Take what has arrived on any link (FO-8, see smcr_engine_recv()). The links of one device are no
- *  less separate than those of two; the QP that is being told is left alone by rnic_poll(). */
+/** Take everything that has arrived on any link (FO-8, see smcr_engine_recv()). This includes the
+ * other links of the same device; rnic_poll() leaves out the QP whose callback is running. */
 void fabric_poll_devices(struct fabric *fabric);
-/** Post what is in outboxes. In no callback of the engine's. */
+/** Post the requests of all outboxes. Not to be called inside an operation of the engine. */
 void fabric_post_all(struct fabric *fabric);
 
 #endif

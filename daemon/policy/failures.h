@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file failures.h
- * Peers, and single TCP ports of peers, with which SMC-R did not work. They are left to TCP for a
- * while: longer each time that it fails again, until it works or nothing was heard of it for long.
+ * Peers, and single TCP ports of peers, with which SMC-R did not work. Connections with them stay
+ * TCP for a while, which gets longer with each further failure. A peer is forgotten when SMC-R
+ * works, or when nothing was noted about it for long.
  *
- * Sees through hosts, or middleboxes before them, that send TCP option 254 back without speaking
- * SMC-R: several ports of a peer do not answer the rendezvous, and none ever did.
+ * Also recognizes hosts, or middleboxes before them, that only send TCP option 254 back: several
+ * ports of the peer do not answer the rendezvous, and none ever did.
  *
- * No clock and no I/O: the time is told, in milliseconds.
+ * No clock and no I/O: the caller gives the time, in milliseconds.
  */
 #ifndef SMCRD_POLICY_FAILURES_H
 #define SMCRD_POLICY_FAILURES_H
@@ -19,67 +20,67 @@
 #include "daemon/engine/engine.h"
 
 enum failure_kind {
-	FAILURE_PATH,   /* RoCE to the peer is dead: all of it */
-	FAILURE_LINK,   /* RoCE as a server there wanted it is dead, other links work: this port */
+	FAILURE_PATH, /* RoCE to the peer does not work: the whole peer */
+	FAILURE_LINK, /* RoCE on the link that a server chose fails, other links work: this port */
 	FAILURE_ANSWER, /* no answer to the rendezvous, or none of an SMC-R peer: this port */
-	FAILURE_RESET, /* the peer reset the connection: this port, and perhaps for a moment only */
-	FAILURE_ECHO,  /* found out here: the option comes back from whoever is asked */
+	FAILURE_RESET, /* the peer reset the connection: this port, perhaps only for a short time */
+	FAILURE_ECHO,  /* found by this file: the peer sends the option back without SMC-R */
 };
 
 struct failure {
-	struct smcr_addr peer; /* port 0: all of it */
+	struct smcr_addr peer; /* port 0: all ports */
 	enum failure_kind kind;
-	uint32_t times;    /* it has failed */
-	uint32_t attempts; /* of these, how often after the peer had been left alone */
-	uint32_t seconds;  /* it is left alone for so long */
-	uint64_t until_ms; /* and until then; it is remembered for an hour after that */
-	uint64_t order;    /* they are counted from 1 */
+	uint32_t times;    /* how often SMC-R has failed */
+	uint32_t attempts; /* of these, how often after the peer had been left to TCP */
+	uint32_t seconds;  /* how long the peer is left to TCP */
+	uint64_t until_ms; /* and until when; the entry is kept for another hour */
+	uint64_t order;    /* number of the entry, counted from 1 */
 };
 
 struct failures;
 
-/** @param first_seconds  how long a peer is left alone at first, 1..86400 */
+/** @param first_seconds how long a peer is left to TCP after its first failure, 1..86400 */
 struct failures *failures_new(uint32_t first_seconds);
-/** What fails from here on is left alone for so long at first. */
+/** Set that time for failures from now on. */
 void failures_set_first(struct failures *failures, uint32_t first_seconds);
 /** NULL is allowed. */
 void failures_free(struct failures *failures);
 
 /**
- * SMC-R failed with `peer` (of a server there, with its port).
+ * SMC-R has failed with `peer` (for a server there, with its port).
  * @param kind  not FAILURE_ECHO
- * @return the entry that says until when what is to be left alone: of the port, or of all of the
- * peer; valid until the next call. NULL: no memory
+ * @return the entry, of the port or of the whole peer, that says until when connections stay TCP;
+ *         valid until the next call. NULL: no memory
  */
 const struct failure *failures_note(struct failures *failures, const struct smcr_addr *peer,
 				    enum failure_kind kind, uint64_t now_ms);
 
 /**
- * SMC-R worked with `peer`, at this port. Forgets what is known of the port, and of the peer as a
- * whole.
- * @param forgotten  called for each entry that was forgotten; may be NULL
+ * SMC-R has worked with `peer`, at this port. Forget the entries of the port and of the whole peer.
+ * @param forgotten  called for each entry that is forgotten; may be NULL
  */
 void failures_worked(struct failures *failures, const struct smcr_addr *peer, uint64_t now_ms,
 		     void (*forgotten)(void *arg, const struct failure *failure), void *arg);
 
 /**
- * Forget what is known of an address, whatever the port.
- * @param port  0: of all ports and the peer as a whole; else of this one only
- * @return how many entries that were
+ * Forget entries of an address.
+ * @param port  0: of all ports and of the whole peer; else of this port only
+ * @return how many entries were forgotten
  */
 size_t failures_forget(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
 		       void (*forgotten)(void *arg, const struct failure *failure), void *arg);
 
 /**
- * Call `fn` for each with a larger `order` than `after`, in that order, until it returns false.
- * Those whose time is over come too, with until_ms in the past: they are tried again.
+ * Call `fn` for each entry with a larger `order` than `after`, in that order, until it returns
+ * false. Entries whose time is over are included, with until_ms in the past: SMC-R is tried again
+ * with them.
  * @return true: those were all
  */
 bool failures_walk(struct failures *failures, uint64_t now_ms, uint64_t after,
 		   bool (*fn)(void *arg, const struct failure *failure), void *arg);
 
-/** The entry that leaves `peer` with this port alone now: of the port or of all of the peer,
- *  whichever lasts longer; NULL: neither does. Valid until the next call. */
+/** The entry because of which `peer` with this port is left to TCP now: of the port or of the whole
+ * peer, whichever lasts longer; NULL: none. Valid until the next call. */
 const struct failure *failures_find(const struct failures *failures, const struct smcr_addr *peer,
 				    uint64_t now_ms);
 

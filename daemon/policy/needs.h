@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file needs.h
- * How large receive and send buffers of connections have to be, from what earlier ones have used.
- * Learnt for each TCP port of a peer that programs of this host connect to, and for each port of
- * this host's own servers; for the two directions by themselves.
+ * How large receive and send buffers of connections have to be, as learnt from earlier connections.
+ * It is learnt for each TCP port of a peer that programs of this host connect to, and for each port
+ * of this host's own servers; for each direction separately.
  *
- * What a connection needs more than others counts at once. What all need less counts when that many
- * in a row did (NEEDS_IN_A_ROW): a service may have a few large answers among many small ones.
+ * If a connection needs more than was known, that counts at once. If connections need less, that
+ * counts only after NEEDS_IN_A_ROW of them in a row, because a service may have a few large answers
+ * among many small ones.
  *
  * No clock and no I/O.
  */
@@ -26,21 +27,22 @@ void needs_free(struct needs *needs);
 
 /**
  * A connection has ended.
- * @param where  address and server port of the peer, or family 0 and the port of our listener
- * @param seen   what it has needed; 0: nothing is known of that direction
+ * @param where  address and server port of the peer, or family 0 and the port of a listener of this
+ *               host
+ * @param seen   what the connection has needed; 0: not known for that direction
  */
 void needs_ended(struct needs *needs, const struct smcr_addr *where, const struct smcr_needs *seen);
 
-/** A connection that is open needs more than it has (UINT32_MAX) in one of the directions, or both.
- */
+/** An open connection needs larger buffers than it has (UINT32_MAX) in one direction or both. */
 void needs_outgrown(struct needs *needs, const struct smcr_addr *where,
 		    const struct smcr_needs *seen);
 
-/** What the next one there is expected to need: twice as much as those before, so that the window
- * is told before it is closed. 0: not known. */
+/** What the next connection there is expected to need: twice as much as earlier ones, so that the
+ * peer is told of new window before the window is closed. 0: not known. */
 struct smcr_needs needs_expected(const struct needs *needs, const struct smcr_addr *where);
 
-/** Forget what is known. @param where  family 0: a port of ours; port 0: all ports of the peer */
+/** Forget what is known. @param where family 0: a port of this host; port 0: all ports of the
+ * peer */
 void needs_forget(struct needs *needs, const struct smcr_addr *where);
 
 #endif

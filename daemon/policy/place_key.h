@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file place_key.h
- * What is learnt is kept by place, in hash tables: a port of a peer, a peer as a whole (port 0), or
- * a port of this host (family 0).
+ * Keys of the hash tables of what was learnt. A place is a port of a peer, a whole peer (port 0),
+ * or a port of this host (family 0).
  */
 #ifndef SMCRD_POLICY_PLACE_KEY_H
 #define SMCRD_POLICY_PLACE_KEY_H
@@ -12,7 +12,7 @@
 
 #include "daemon/engine/engine.h"
 
-/** No byte of it is left to chance, so that keys may be compared and hashed as a whole. */
+/** All its bytes are set, so keys can be compared and hashed as a whole. */
 struct place_key {
 	uint8_t ip[16];
 	uint16_t port;
@@ -27,8 +27,8 @@ static inline struct place_key place_key_of(const struct smcr_addr *where)
 	return key;
 }
 
-/** Places of one address that are kept: nobody makes what is known of others be forgotten. This
- * host's own ports are all of one address, and all its users'. */
+/** How many places of one address are kept, so that a peer cannot displace what is known of others.
+ * The ports of this host count as one address, which all its users share. */
 #define PLACES_OF_PEER 64
 #define PLACES_OF_HOST 1024
 
@@ -37,13 +37,13 @@ static inline unsigned int place_key_most(const struct place_key *key)
 	return key->family ? PLACES_OF_PEER : PLACES_OF_HOST;
 }
 
-/** Are these ports of one address? */
+/** Are these places of the same address? */
 static inline bool place_key_same_address(const struct place_key *a, const struct place_key *b)
 {
 	return a->family == b->family && !memcmp(a->ip, b->ip, sizeof(a->ip));
 }
 
-/** Is it this place, or if `where` is a peer as a whole, a port of that peer? */
+/** Is `key` the place `where` or, if `where` is a whole peer, a port of that peer? */
 static inline bool place_key_within(const struct place_key *key, const struct smcr_addr *where)
 {
 	struct place_key other = place_key_of(where);
