@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file form.h
- * What a method of the control's table is called on the bus, by rule, so that none has to be
- * written down twice:
+ * The names and signatures that methods of the table in daemon/control have on the bus. They follow
+ * from rules, so that no method is declared twice:
  *
- * "link.delete" is DeleteLink of the manager. What the method cannot do without comes as arguments
- * of their own, in the table's order; the rest, if there is any, as options a{sv}. Where the first
- * arguments name an object of the bus, the method is one of that object's as well, without them: it
- * is Delete there, and link.add, which takes a link group, is AddLink of the link group.
+ * "link.delete" is DeleteLink of the manager. Required parameters are arguments, in the table's
+ * order; optional ones, if there are any, are options a{sv}. If the first arguments name an object
+ * of the bus, that object has the method too, without these arguments: there it is Delete, and
+ * link.add, which takes a link group, is AddLink of the link group.
  */
 #ifndef SMCRD_BUS_FORM_H
 #define SMCRD_BUS_FORM_H
@@ -28,16 +28,16 @@ enum form_class {
 
 struct form {
 	struct control_method method;
-	unsigned int bound;     /* parameters that the object names: bits as the method's */
-	unsigned int arguments; /* likewise, that are arguments */
-	bool options;           /* there are others */
-	bool parts;             /* what is shown comes in parts */
+	unsigned int bound;     /* parameters that the object replaces: bits as in the method */
+	unsigned int arguments; /* parameters that are arguments: bits as in the method */
+	bool options;           /* the method has options */
+	bool parts;             /* the reply comes in parts */
 	char member[FORM_NAME_LEN];
 	char in[FORM_SIGN_LEN], out[FORM_SIGN_LEN]; /* signatures */
 	char names[FORM_NAMES_LEN]; /* of all arguments, then results, each with a NUL */
 };
 
-/** "peer_id" is PeerId, "tcp_option.available" TcpOptionAvailable. It is cut to fit. */
+/** "peer_id" is PeerId, "tcp_option.available" TcpOptionAvailable. Cut if it is too long. */
 void form_camel(const char *name, char ret_camel[FORM_NAME_LEN]);
 
 /** The type of a parameter on the bus. */

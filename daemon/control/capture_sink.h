@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file capture_sink.h One capture: messages in, records out (proto/capture/). */
+/** @file capture_sink.h One capture: turns messages into records (proto/capture/). */
 #ifndef SMCRD_CONTROL_CAPTURE_SINK_H
 #define SMCRD_CONTROL_CAPTURE_SINK_H
 
@@ -8,16 +8,16 @@
 
 struct capture_sink {
 	struct capture_ring ring;
-	struct filter filter;          /* peer and link group count */
-	bool writes;                   /* RDMA WRITEs too */
-	bool hide_keys;                /* RTokens and PSNs are not for who asks */
-	unsigned int mark;             /* which of fabric_message.marks is its own */
-	uint64_t serial;               /* no other capture has had it; 1.. */
-	uint32_t rnics[CAPTURE_RNICS]; /* ids of the devices that were seen */
+	struct filter filter;          /* only its peer and link group are used */
+	bool writes;                   /* the capture has RDMA WRITEs too */
+	bool hide_keys;                /* the caller may not see RTokens and PSNs */
+	unsigned int mark;             /* which of fabric_message.marks belongs to this capture */
+	uint64_t serial;               /* unique number of the capture; 1.. */
+	uint32_t rnics[CAPTURE_RNICS]; /* ids of the devices that were captured */
 	unsigned int num_rnics;
 };
 
-/** Write a message into the ring if it is wanted and fits. */
+/** Write a message into the ring if the filter lets it pass and it fits. */
 void capture_sink_take(struct capture_sink *sink, const struct smcr_engine *engine,
 		       const struct fabric_message *message);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file flow.h How the bytes of a connection flow: what `smcrctl connection` tells of that. */
+/** @file flow.h The part of `smcrctl connection` about how the bytes of a connection flow. */
 #ifndef SMCRD_CONTROL_FLOW_H
 #define SMCRD_CONTROL_FLOW_H
 
@@ -7,7 +7,8 @@
 
 #include "daemon/conns/view.h"
 
-/** Add its keys to the row of a connection; null where the engine has nothing of it, or no more. */
+/** Add its keys to the row of a connection; null if the engine does not have the connection, or not
+ * any more. */
 void flow_set(json_t *row, const struct client_conn_view *view);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file internal.h What the files of this room share. */
+/** @file internal.h What the files of daemon/control share. */
 #ifndef SMCRD_CONTROL_INTERNAL_H
 #define SMCRD_CONTROL_INTERNAL_H
 
@@ -11,16 +11,16 @@
 struct refusal {
 	const char *code;      /* short, stable */
 	int error;             /* positive errno */
-	const char *parameter; /* the one to blame, or NULL */
-	json_t *errors;        /* sentences, one each thing that is wrong; NULL: the text has it */
+	const char *parameter; /* the parameter that is wrong, or NULL */
+	json_t *errors;        /* a sentence for each error; NULL: there is only `text` */
 	char text[256];
 };
 
-/** @return NULL, so that methods without a result can return this */
+/** Fill in a refusal. @return NULL, which methods can return as their result */
 void *refuse(struct refusal *refusal, int error, const char *code, const char *format, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/** Who waits for a reply that comes later. */
+/** A caller that waits for a reply that comes later. */
 struct waiter {
 	uint64_t request; /* 0: nobody */
 	void (*reply)(void *ctx, uint64_t request, char *reply);
@@ -28,54 +28,54 @@ struct waiter {
 };
 
 struct waiter waiter_of(const struct clients_asker *asker);
-/** Somebody waits, but not from now on. @param result  taken over; NULL: refused */
+/** Reply to a caller that waits. @param result taken over; NULL: refused */
 void waiter_reply(const struct waiter *waiter, json_t *result, const struct refusal *refusal);
 
 /* page.c */
 
 #define PAGE_PLACE_LEN 40
 
-/** A part of what a view shows. */
+/** One part (page) of a view. */
 struct page {
-	const char *after;  /* where the part before has ended; NULL: this is the first one */
-	bool administrator; /* asks: some things are not for everybody */
+	const char *after;  /* where the part before ended; NULL: this is the first one */
+	bool administrator; /* the caller is one: some things are not shown to others */
 	uid_t uid;          /* who asks */
 	const struct params *params;
-	unsigned int rows;         /* so far */
-	unsigned int looked;       /* at how many, shown or not */
-	bool incomplete;           /* for want of memory */
-	bool wait;                 /* there is nothing yet; the view returns NULL */
-	char next[PAGE_PLACE_LEN]; /* where this part has ended; "": nothing is left */
+	unsigned int rows;         /* rows so far */
+	unsigned int looked;       /* how many rows were checked, shown or not */
+	bool incomplete;           /* rows are missing because there was no memory */
+	bool wait;                 /* there are no rows yet: wait; the view returns NULL */
+	char next[PAGE_PLACE_LEN]; /* where this part ends; "": it is the last one */
 };
 
 /**
- * Where does it begin?
+ * Find where the part begins.
  * @param sections     names of the lists that the view has, in the order in which it shows them
- * @param ret_section  the one to begin with
- * @param ret_number   behind the row of this number; 0: with the first one
+ * @param ret_section  the list to begin with
+ * @param ret_number   begin behind the row with this number; 0: with the first row
  * @return false: the refusal is filled in
  */
 bool page_begin(const struct page *page, const char *const *sections, size_t num_sections,
 		size_t *ret_section, uint64_t *ret_number, struct refusal *refusal);
-/** The next part begins behind the row of this number. */
+/** End the part: the next one begins behind the row with this number. */
 void page_end(struct page *page, const char *section, uint64_t number);
 /**
  * Add a row to the list of a section.
- * @param row     taken over; NULL: there was no memory for it
- * @param number  the row's, larger than those before: the next part begins behind it
- * @return may there be another? If not, the page is full
+ * @param row     ownership passes; NULL: there was no memory for the row
+ * @param number  number of the row, larger than those before: the next part may begin behind it
+ * @return false: the page is full
  */
 bool page_add(struct page *page, json_t *list, json_t *row, const char *section, uint64_t number);
 
 /**
  * Leave a row out that does not match the filter.
- * @return may there be another? If not, the page has looked at enough of them
+ * @return false: the page has checked enough rows
  */
 bool page_skip(struct page *page, const char *section, uint64_t number);
 
 /* params.c */
 
-/** Parameters that methods take; a set of them is made of bits 1 << PARAM_.. */
+/** Parameters of methods; a set of parameters is made of bits 1 << PARAM_.. */
 enum param_name {
 	PARAM_LINKGROUP,
 	PARAM_LINK,
@@ -99,7 +99,7 @@ enum param_name {
 	NUM_PARAMS,
 };
 
-/** Their values; 0, false or NULL if not given. Text belongs to the request. */
+/** Values of parameters; 0, false or NULL if not given. Texts belong to the request. */
 struct params {
 	unsigned int given; /* bits 1 << PARAM_.. */
 	uint32_t linkgroup;
@@ -111,8 +111,9 @@ struct params {
 };
 
 /**
- * Check and take the "params" of a request (NULL: it has none). What is not in `required` or
- * `optional` is refused, so that a client of a later version learns that it would be ignored.
+ * Check and read the "params" of a request (NULL: it has none). A parameter that is not in
+ * `required` or `optional` is refused, so that a client of a later version learns that it has no
+ * effect.
  * @return true, or false with the refusal filled in
  */
 bool params_take(const json_t *json, unsigned int required, unsigned int optional,
@@ -122,7 +123,7 @@ bool params_take(const json_t *json, unsigned int required, unsigned int optiona
 
 /** Which rows of a view are wanted. */
 struct filter {
-	struct smcr_addr peer; /* family 0: of any */
+	struct smcr_addr peer; /* family 0: any peer */
 	uint16_t port;         /* of either side; 0: any */
 	uint32_t linkgroup;    /* 0: any */
 	bool by_pid, by_uid;
@@ -131,17 +132,17 @@ struct filter {
 };
 
 /**
- * What the parameters of a request ask for.
- * @param state_name  of the numbers from 0 on, then "unknown"; NULL if the rows have no state
+ * Read the filter from the parameters of a request.
+ * @param state_name  names the states from 0 on, then "unknown"; NULL if the rows have no state
  * @return false: the refusal is filled in
  */
 bool filter_take(const struct params *params, const char *(*state_name)(int state),
 		 struct filter *ret_filter, struct refusal *refusal);
-/** Is it about the peer, if one is asked for? */
+/** Does the filter let this peer pass? */
 bool filter_peer(const struct filter *filter, const struct smcr_addr *peer);
-/** Is it of the link group, likewise? 0: it is of none. */
+/** Does the filter let this link group pass? 0: the row has none. */
 bool filter_group(const struct filter *filter, uint32_t linkgroup);
-/** Is this the name, likewise? `wanted` is a member of the filter. */
+/** Does `wanted`, a member of the filter, let this name pass? */
 bool filter_name(const char *wanted, const char *name);
 
 /* ueids.c: these do what they are asked for at once. @return the result or NULL: refused */
@@ -164,7 +165,7 @@ json_t *policy_forget_place(struct control *control, const struct params *params
 struct command_call {
 	const struct clients_asker *asker;
 	const struct params *params;
-	const char *text; /* what is wanted, and by whom: the beginning of a sentence */
+	const char *text; /* the beginning of a sentence: what is wanted, and by whom */
 	struct refusal *refusal;
 };
 
@@ -185,18 +186,18 @@ void drain_forget_all(struct control *control);
 
 /* configs.c */
 json_t *config_set(struct control *control, const struct params *params, struct refusal *refusal);
-/** Read the configuration anew for whoever asks. */
+/** Read the configuration again for the caller. */
 json_t *config_reload(struct control *control, const struct command_call *call, bool *ret_later);
-/** Nobody waits for that one any more. Nothing if it is none for a reload. */
+/** Nobody waits for this request any more. Does nothing if it is not for a reload. */
 void config_reload_forget(struct control *control, uint64_t request);
 void config_reload_forget_all(struct control *control);
 
 /* capture.c */
 
-/** Write what comes and goes into the memory that came with the request, until whoever asks has
- *  gone. If it has begun a reply comes only when the link group ends that it is about. */
+/** Write a capture into the memory that came with the request, until the caller is gone. Once it
+ * has begun, a reply comes only when its link group ends. */
 json_t *capture_start(struct control *control, const struct command_call *call, bool *ret_later);
-/** Nobody reads that one any more. Nothing if it is none. */
+/** Nobody reads the capture of this request any more. Does nothing if there is none. */
 void capture_forget(struct control *control, uint64_t request);
 void capture_forget_all(struct control *control);
 
@@ -205,7 +206,7 @@ void capture_forget_all(struct control *control);
 #define COMMAND_TEXT_LEN 220
 
 /**
- * Start a command of the engine for whoever asks.
+ * Start a command of the engine for the caller.
  * @param text  what is wanted, and by whom; copied
  * @return true: the reply comes later; or false with the refusal filled in
  */

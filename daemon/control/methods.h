@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file methods.h
- * What there is in the one table of methods, for transports that name methods, parameters and
- * results themselves (daemon/bus).
+ * The contents of the table of methods, for transports with names of their own for methods,
+ * parameters and results (daemon/bus).
  */
 #ifndef SMCRD_CONTROL_METHODS_H
 #define SMCRD_CONTROL_METHODS_H
@@ -12,19 +12,19 @@
 #include <stdint.h>
 
 enum control_result {
-	CONTROL_OBJECT,  /* shows one thing */
+	CONTROL_OBJECT,  /* shows one object */
 	CONTROL_ROWS,    /* shows a list of objects */
-	CONTROL_OUTCOME, /* an object that says in "text" what a change has come to */
+	CONTROL_OUTCOME, /* an object whose "text" tells the outcome of a change */
 };
 
 struct control_method {
-	const char *name; /* "linkgroup.show"; or only "failover". Static storage */
+	const char *name; /* as "linkgroup.show" or "failover". Static storage */
 	enum control_result result;
-	bool session; /* of the Unix socket only: it waits long, or brings a descriptor */
+	bool session; /* on the Unix socket only: it waits long, or needs a descriptor */
 	unsigned int required, optional; /* parameters: bits 1 << their number */
 };
 
-/** @return false: there is no method of this number; they count from 0 */
+/** @return false: there is no method with this number, which counts from 0 */
 bool control_method(size_t number, struct control_method *ret_method);
 
 enum control_type {
@@ -39,7 +39,7 @@ struct control_param {
 	uint32_t max;
 };
 
-/** @return false: there is no parameter of this number; they count from 0 */
+/** @return false: there is no parameter with this number, which counts from 0 */
 bool control_param(unsigned int number, struct control_param *ret_param);
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file metrics.h
- * What smcrd counts, for monitoring systems: one table of metrics (metrics.c), written as
+ * The counts of smcrd for monitoring systems: one table of metrics (metrics.c), written as
  * OpenMetrics.
  *
- * How many samples there are does not depend on peers or programs: labels are sides, reasons and
- * RNICs, never a connection, an address or a name that somebody has chosen.
+ * The number of samples does not depend on peers or programs: labels are sides, reasons and RNICs,
+ * never connections, addresses or names that a peer or program has chosen.
  */
 #ifndef SMCRD_CONTROL_METRICS_H
 #define SMCRD_CONTROL_METRICS_H
@@ -15,10 +15,10 @@
 #include "daemon/control/control.h"
 #include "daemon/control/openmetrics.h"
 
-/** All of them, of now. @return the text, malloc'ed; NULL: no memory */
+/** The present metrics. @return the text, malloc'ed; NULL: no memory */
 char *metrics_text(const struct control *control);
 
-/** For tests: the families, without their samples. @return NULL: there are no more */
+/** For tests: family `i`, without its samples. @return NULL: there are no more */
 const struct openmetrics_family *metrics_family(size_t i);
 
 #endif

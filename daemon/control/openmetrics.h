@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file openmetrics.h
- * The text format of OpenMetrics 1.0: families of samples. Who writes a family says what it is
- * first, then its samples, one after the other.
+ * The text format of OpenMetrics 1.0: families of samples. To write a family, begin it and then
+ * write all its samples.
  */
 #ifndef SMCRD_CONTROL_OPENMETRICS_H
 #define SMCRD_CONTROL_OPENMETRICS_H
@@ -42,24 +42,24 @@ struct openmetrics {
 
 /** @return false: no memory */
 bool openmetrics_begin(struct openmetrics *metrics);
-/** A family begins: HELP, TYPE and UNIT. */
+/** Begin a family: HELP, TYPE and UNIT. */
 void openmetrics_family(struct openmetrics *metrics, const struct openmetrics_family *family);
-/** A sample of it: a gauge or counter. */
+/** Write a sample of the family, a gauge or counter. */
 void openmetrics_sample(struct openmetrics *metrics, const struct openmetrics_label *labels,
 			size_t num_labels, uint64_t value);
-/** The same with microseconds that become seconds. */
+/** The same for microseconds, which are written as seconds. */
 void openmetrics_seconds(struct openmetrics *metrics, const struct openmetrics_label *labels,
 			 size_t num_labels, uint64_t us);
 /**
- * The samples of a histogram.
- * @param ends    where the classes end, smallest first, one less than there are classes
- * @param counts  in each class alone
- * @param scale   of `ends` and `sum`: 1000000 where they are microseconds, else 1
+ * Write the samples of a histogram.
+ * @param ends    ends of the classes, smallest first, one less than there are classes
+ * @param counts  counts of the classes, not cumulative
+ * @param scale   divisor of `ends` and `sum`: 1000000 if they are microseconds, else 1
  */
 void openmetrics_histogram(struct openmetrics *metrics, const struct openmetrics_label *labels,
 			   size_t num_labels, const uint64_t *ends, const uint64_t *counts,
 			   size_t num_classes, uint64_t sum, uint64_t scale);
-/** The end. @return the text, malloc'ed; NULL: no memory */
+/** End the text. @return the text, malloc'ed; NULL: no memory */
 char *openmetrics_end(struct openmetrics *metrics);
 
 #endif

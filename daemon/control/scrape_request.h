@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file scrape_request.h What an HTTP request wants of smcrd. Pure. */
+/** @file scrape_request.h Parses HTTP requests for scrape.h. Pure functions. */
 #ifndef SMCRD_CONTROL_SCRAPE_REQUEST_H
 #define SMCRD_CONTROL_SCRAPE_REQUEST_H
 
@@ -10,7 +10,7 @@
 #define SCRAPE_MAX_REQUEST 4096 /* bytes, with its headers */
 
 enum scrape_request {
-	SCRAPE_INCOMPLETE, /* its end has not come */
+	SCRAPE_INCOMPLETE, /* the end of the headers has not come */
 	SCRAPE_METRICS,
 	SCRAPE_TOO_LONG,
 	SCRAPE_MALFORMED,
@@ -19,9 +19,9 @@ enum scrape_request {
 };
 
 /**
- * Read what has come: up to the end of the headers, which are not looked at. What follows does not
- * count, so that an answer stays the same when more has come.
- * @param ret_head  the answer goes without a body (HEAD)
+ * Parse what has come, up to the end of the headers, which are not checked. Bytes behind the
+ * headers do not count, so the answer does not depend on them.
+ * @param ret_head  HEAD: the answer has no body
  */
 enum scrape_request scrape_request_read(const char *data, size_t len, bool *ret_head);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/** @file snapshot.h What smcrd has counted, in one moment: what `stats` and `metrics` show. */
+/** @file snapshot.h All counts of smcrd at one moment, for `stats` and `metrics`. */
 #ifndef SMCRD_CONTROL_SNAPSHOT_H
 #define SMCRD_CONTROL_SNAPSHOT_H
 
@@ -20,9 +20,9 @@ struct snapshot {
 
 void snapshot_take(const struct control *control, struct snapshot *ret_snapshot);
 
-/** "8K" .. "512K", ">512K": of a class of sizes. Static storage. */
+/** "8K" .. "512K", ">512K": name of a class of sizes. Static storage. */
 const char *snapshot_size_name(unsigned int class);
-/** "16K" .. "512K": of a size code of buffers. Static storage. */
+/** "16K" .. "512K": name of a size code of buffers. Static storage. */
 const char *snapshot_buffer_name(unsigned int code);
 
 #endif

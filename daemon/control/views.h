@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file views.h
- * What the show methods answer: snapshots of the engine, the devices and the connections as JSON.
- * Each returns a new reference, or NULL: without memory, or with the refusal filled in.
+ * The show methods: snapshots of the engine, the devices and the connections as JSON. Each returns
+ * a new reference, or NULL: there was no memory, or the refusal is filled in.
  */
 #ifndef SMCRD_CONTROL_VIEWS_H
 #define SMCRD_CONTROL_VIEWS_H
@@ -19,7 +19,7 @@ json_t *control_show_linkgroups(struct control *control, struct page *page,
 json_t *control_show_links(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_connections(struct control *control, struct page *page,
 				 struct refusal *refusal);
-/** null if there is none, or it is empty. */
+/** A text; null if it is NULL or empty. */
 json_t *control_json_text(const char *text);
 /** An address without its port; null if there is none. */
 json_t *control_json_host(const struct smcr_addr *addr);
@@ -27,18 +27,18 @@ json_t *control_json_host(const struct smcr_addr *addr);
 json_t *control_show_rmbs(struct control *control, struct page *page, struct refusal *refusal);
 json_t *control_show_stats(struct control *control, struct page *page, struct refusal *refusal);
 /* plain.c */
-/** How many connections did not become SMC-R, by reason; and how many with which peer. */
+/** How many connections did not use SMC-R, by reason; and by peer. */
 json_t *control_fallbacks(const struct control *control);
 json_t *control_fallback_peers(const struct control *control);
-/** How many the BPF programs have counted. */
+/** How many such connections the BPF programs have counted. */
 uint64_t control_count_plain(const struct control *control);
-/** One of them, as connections are. */
+/** One such connection as the view of a connection. */
 void control_plain_view(const struct plain_conn *conn, struct client_conn_view *ret_view);
 /* metrics.c */
 json_t *control_show_metrics(struct control *control, struct page *page, struct refusal *refusal);
 /* history.c */
 json_t *control_show_events(struct control *control, struct page *page, struct refusal *refusal);
-/** The events behind a place, once there are any. */
+/** The events behind a place; waits until there are any. */
 json_t *control_wait_for_events(struct control *control, struct page *page,
 				struct refusal *refusal);
 /* configs.c */

@@ -191,7 +191,8 @@ void smcr_close_evict(struct smcr_conn *conn)
 		enter_closed(conn);
 		return;
 	}
-	/* Own C sent: it arrived, else the peer would not be done; its own C is on the way. */
+	/* If the own C was sent it has arrived, otherwise the peer would not be done, and the
+	 * peer's C is on its way. */
 	if (!smcr_data_flowing(conn) || conn->tx.closed_sent)
 		return;
 	smcr_log_peer(conn->engine, &conn->params.peer, LOG_NOTICE, "reused",
@@ -393,7 +394,7 @@ void smcr_close_activity(struct smcr_conn *conn, bool progress)
 void smcr_close_tcp_event(struct smcr_conn *conn, enum smcr_tcp_event event)
 {
 	if (!smcr_data_flowing(conn))
-		return; /* ABORT-2: RST after A, or TCP's end after C, says nothing new */
+		return; /* ABORT-2: a RST after A, or the end of TCP after C, is nothing new */
 	switch (event) {
 	case SMCR_TCP_RESET:
 		conn->tcp_rst = true;

@@ -145,8 +145,9 @@ void smcr_urgent_keep(const struct smcr_cdc *older, struct smcr_cdc *newest);
 
 /* ---- close.c ---- */
 /** The peer's element, token and the dialect are known and the gate opens (RV-12, RS-8, RS-9,
- * RS-10): set up positions, go to ACTIVE, raise ESTABLISHED, process what came early, send what
- * waits. tcp_fin may be set already (a FIN may overtake). May free the connection. */
+ * RS-10): set up positions, go to ACTIVE, raise ESTABLISHED, process the CDC that came early, send
+ * what waits. tcp_fin may be set already, as a FIN may overtake the CDC. May free the
+ * connection. */
 void smcr_data_open(struct smcr_conn *conn);
 /** The rendezvous broke after Accept of a subsequent contact, and the host was told: the client may
  * have sent Confirm and be writing already. No A can be sent, as the peer's token is unknown. The

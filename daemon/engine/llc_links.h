@@ -48,7 +48,7 @@ void smcr_llc_send_add_link_notice(struct smcr_lgr *lgr);
 /** Client: the server has ordered that a link goes that was in use. If it adds none, and no
  * operator wanted that, it is asked for one (A70). */
 void smcr_llc_link_goes(struct smcr_lgr *lgr, bool by_operator);
-/** Version 2: can CONFIRM RKEY tell of one link more? */
+/** Version 2: has CONFIRM RKEY room for the RToken of one more link? */
 bool smcr_llc_room_for_link(const struct smcr_lgr *lgr);
 void smcr_llc_on_request_add_link(struct smcr_link *link, const struct smcr_llc_msg *msg);
 void smcr_llc_on_request_add_link_reply(struct smcr_link *link, const struct smcr_llc_msg *msg);

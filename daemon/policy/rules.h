@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file rules.h
- * The administrator's rules: which connections may use SMC-R. How they are written, and what they
- * say of a connection (daemon/rendezvous/bpf/rule.h). Pure, but for looking users up.
+ * The administrator's rules, which say what connections may use SMC-R: their text, and how they
+ * match a connection (daemon/rendezvous/bpf/rule.h). Pure functions, except for looking up users.
  *
  *     deny port 22                           deny program /usr/bin/ssh uid 1000
  *     deny peer 192.0.2.0/24 port 8000-8999  allow local 10.1.0.0/16
  *
- * A rule concerns a connection for which all its conditions hold. Deny wins; as soon as one rule
- * allows, what none allows is denied.
+ * A rule matches a connection if all its conditions do. Deny wins. If there is any rule that
+ * allows, connections that no rule allows are denied.
  */
 #ifndef SMCRD_POLICY_RULES_H
 #define SMCRD_POLICY_RULES_H
@@ -29,17 +29,17 @@ struct policy_rule {
 
 /**
  * @param text   "deny CONDITION.." or "allow CONDITION.."
- * @param names  users may be named, not only numbered: looking them up may take long
- * @param why    on failure: a sentence that names the word
+ * @param names  allow names of users, not only numbers; looking names up may take long
+ * @param why    on failure: a sentence that names the wrong word
  * @return 0, -EINVAL
  */
 int policy_rule_parse(const char *text, bool names, struct policy_rule *ret_rule,
 		      char why[POLICY_WHY_LEN]);
 
-/** As policy_rule_parse() reads it, always in the same order. */
+/** Write a rule as policy_rule_parse() reads it, always in the same order. */
 void policy_rule_text(const struct policy_rule *rule, char ret_text[POLICY_RULE_TEXT]);
 
-/** Do they say the same? */
+/** Are the rules the same? */
 bool policy_rule_equal(const struct policy_rule *a, const struct policy_rule *b);
 
 /** Which rule decides. */

@@ -2,11 +2,11 @@
 /**
  * @file alarm.h
  * A timer on an event loop that is precise to microseconds, for deadlines that move all the time
- * and are hardly ever met: to move one to a later time costs no system call. libevent's own timers
- * are as precise only if every turn of the loop sets a kernel timer; without that they are up to
- * some milliseconds late.
+ * and are rarely reached: moving one to a later time needs no system call. libevent's own timers
+ * are as precise only if every turn of the loop sets a kernel timer; otherwise they may be some
+ * milliseconds late.
  *
- * Used from the event loop's thread. The callback may do anything, freeing the alarm included.
+ * Used from the event loop's thread. The callback may do anything, even free the alarm.
  */
 #ifndef SMCRD_RNIC_ALARM_H
 #define SMCRD_RNIC_ALARM_H
@@ -27,7 +27,7 @@ int alarm_new(struct event_base *base, void (*callback)(void *ctx), void *ctx,
 void alarm_free(struct alarm *alarm);
 
 /**
- * Call back once, at this time or as soon as possible afterwards, and not at the time that was set
+ * Call back once, at this time or as soon as possible afterwards. Replaces the time that was set
  * before.
  * @param at  as of alarm_now()
  */

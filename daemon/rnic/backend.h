@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file backend.h
- * What a kind of RNIC gives to rnic.c, which checks parameters that are wrong for any kind and then
- * dispatches. The structures are the first member of the backend's own.
+ * The interface between rnic.c and a kind of RNIC. rnic.c rejects parameters that are wrong for
+ * every kind, and then calls the backend. The structures here are the first members of the
+ * backend's structures.
  */
 #ifndef SMCRD_RNIC_BACKEND_H
 #define SMCRD_RNIC_BACKEND_H
@@ -39,7 +40,7 @@ struct rnic {
 	struct rnic_open_params params;
 	struct rnic_info info; /* what rnic_get_info() tells */
 	unsigned int events;   /* bits of enum rnic_event_type, to be told */
-	bool closed;           /* by a callback: nothing more is told, freed when the run ends */
+	bool closed; /* closed inside a callback: no event any more, freed after the run */
 };
 
 struct rnic_pd {
@@ -57,13 +58,13 @@ struct rnic_qp {
 	uint32_t qpn;
 };
 
-/** Say in `ret_error` (RNIC_ERROR_LEN bytes) what cannot be done, and why. @return `error` */
+/** Write into `ret_error` (RNIC_ERROR_LEN bytes) what cannot be done, and why. @return `error` */
 int rnic_fail(const struct rnic *rnic, int error, const char *what, char *ret_error);
-/** An event that is to be told. */
+/** Note an event that has to be raised. */
 void rnic_event_due(struct rnic *rnic, enum rnic_event_type type);
-/** The events that are due because rnic->info was `before`. */
+/** Note the events for the differences between `before` and rnic->info. */
 void rnic_changed_since(struct rnic *rnic, const struct rnic_info *before);
-/** Tell what is due, from the event loop. A callback may close the RNIC. */
+/** Raise the noted events, from the event loop. A callback may close the RNIC. */
 void rnic_tell_events(struct rnic *rnic);
 
 extern const struct rnic_backend rnic_soft_backend;

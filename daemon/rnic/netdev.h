@@ -29,15 +29,15 @@ struct rnic_netdev {
 };
 
 /**
- * Read an interface. `nl` is connected to NETLINK_ROUTE. The kernel may make us wait for whoever
- * changes any interface of the machine.
+ * Read an interface. `nl` is connected to NETLINK_ROUTE. May block while another process changes
+ * any interface of the machine.
  * @return 0, -ENODEV or another errno
  */
 int rnic_netdev_read(struct nl_sock *nl, unsigned int ifindex, struct rnic_netdev *ret_netdev);
-/** The same without waiting (from Linux 6.9 on), by name; but `active` may be a second old. */
+/** The same by name and without blocking (from Linux 6.9 on); but `active` may be a second old. */
 int rnic_netdev_look(const char *name, struct rnic_netdev *ret_netdev);
 
-/** Its addresses as `info` lists them. */
+/** Write the addresses of the interface into `info`. */
 void rnic_netdev_list_addrs(const struct rnic_netdev *netdev, struct rnic_info *info);
 
 #endif

@@ -7,11 +7,10 @@
  * other kind: GEN-2), work requests, work completions. An rnic knows neither the SMC-R engine nor
  * clients.
  *
- * Thread rules: everything belonging to one rnic is called from its event loop's thread. Completion
- * and event callbacks run from the event loop, never from inside a call made by the user, but for
- * rnic_poll(); so a callback may call anything here, destroying the QP it is told about included.
- * Functions return 0 or a negative errno; where `ret_error` is given, a sentence for the operator
- * that says what, where and what to do is put there.
+ * Threads: all functions of an rnic are called from its event loop's thread. Completion and event
+ * callbacks run from the event loop, never inside a call of the user, except rnic_poll(). So a
+ * callback may call anything here, and may even destroy its QP. Functions return 0 or a negative
+ * errno. `ret_error` gets a sentence for the operator that says what failed, where, and what to do.
  */
 #ifndef SMCRD_RNIC_RNIC_H
 #define SMCRD_RNIC_RNIC_H
@@ -60,13 +59,13 @@ struct rnic_netdev_addr {
 	uint8_t prefix_len;
 };
 
-/** What a device and its port are now. Strings are NUL terminated. */
+/** The present state of a device and its port. Strings are NUL terminated. */
 struct rnic_info {
 	char name[RNIC_NAME_LEN]; /* "soft:eth1" (follows the interface), "verbs:mlx5_0/1" */
 	enum rnic_kind kind;
 	uint8_t port; /* 1 for soft */
 	enum rnic_port_state state;
-	const char *down; /* why the port is down, in words of static storage; "" or NULL if not */
+	const char *down; /* why the port is down, static storage; "" or NULL if it is not */
 	char netdev[IF_NAMESIZE];
 	unsigned int ifindex;
 	uint8_t mac[6];
@@ -74,8 +73,8 @@ struct rnic_info {
 				 carry */
 	struct rnic_gid gids[RNIC_MAX_GIDS];
 	size_t num_gids;
-	/** What says on which IP networks it is: IPv4 first, link-local IPv6 left out. GIDs need
-	 * not be among them, nor the other way round. */
+	/** The addresses that tell the IP networks of the interface: IPv4 first, without link-local
+	 * IPv6. An address need not be a GID, nor a GID be an address here. */
 	struct rnic_netdev_addr addrs[RNIC_MAX_ADDRS];
 	size_t num_addrs;
 };
@@ -110,20 +109,20 @@ struct rnic_event {
 	enum rnic_event_type type;
 };
 
-/** Neighbour entries are the host's business: an RNIC asks for one for a peer's GID while a QP is
- *  connected with it. May be NULL: the host's own entries serve then. IPv4 or IPv6 by `family`;
- *  `addr` 4 or 16 bytes. */
+/** Neighbour entries, which the host manages: an RNIC asks for an entry for a peer's GID while a QP
+ * is connected with that peer. May be NULL: then the host's own entries are used. IPv4 or IPv6 by
+ * `family`; `addr` has 4 or 16 bytes. */
 struct rnic_host_ops {
-	/** A permanent entry, if the MAC is to be believed; counted by the callee. It may come a
-	 * little later: until then, and else, the host's own entries serve. @return 0 or a negative
-	 * errno */
+	/** Make a permanent entry, if the MAC is trusted; the callee counts the calls. The entry
+	 * may come a little later; until then, or without one, the host's own entries are used.
+	 * @return 0 or a negative errno */
 	int (*neigh_set)(void *ctx, unsigned int ifindex, int family, const void *addr,
 			 const uint8_t mac[6]);
 	void (*neigh_unset)(void *ctx, unsigned int ifindex, int family, const void *addr,
 			    const uint8_t mac[6]);
-	/** For those who would have to wait for the host to find the peer: wait, but not for long,
-	 * until it knows a way to what was asked for last. NULL: it does at once.
-	 *  @return whether it knows one */
+	/** Wait for a short time until the host has a neighbour entry for the address of the last
+	 * neigh_set(). NULL: there is nothing to wait for.
+	 * @return whether the host has one */
 	bool (*neigh_settle)(void *ctx);
 };
 
@@ -132,12 +131,12 @@ struct rnic_open_params {
 	const struct rnic_host_ops *host_ops;
 	void *host_ctx;
 	void (*on_event)(void *ctx, struct rnic *rnic, const struct rnic_event *event);
-	/** The device is being asked what has changed, which may take its time; may be NULL. */
+	/** The device is asked what has changed, which may take long; may be NULL. */
 	void (*at_work)(void *ctx);
 	void *event_ctx;
 	uint16_t udp_port; /* soft: 0 = 4791; other values serve tests only */
-	/** soft: do not wait for the kernel, which may take seconds when interfaces are being
-	 * changed: others have data to move. A port that has just come up may count as down for a
+	/** soft: do not wait for the kernel, which may take seconds while interfaces are changed
+	 * and would delay connections. A port that has just come up may count as down for a
 	 * moment. */
 	bool hurry;
 };
@@ -154,24 +153,24 @@ int rnic_open(const char *name, const struct rnic_open_params *params, struct rn
 /** Close: every QP, MR and PD must have been destroyed before. */
 void rnic_close(struct rnic *rnic);
 /**
- * Hand in everything that has arrived at the device by now: incoming RDMA WRITEs are carried out
- * and completions delivered before this returns. May be called from inside a callback, also of a
- * QP of this device: then the other QPs have their turn, one that is in a callback has not. Device
- * events keep to the event loop.
+ * Handle everything that has arrived at the device: incoming RDMA WRITEs are carried out and
+ * completions delivered before this returns. May be called inside a callback, also of a QP of this
+ * device: then it handles all QPs except one that is in a callback. Device events still come from
+ * the event loop.
  */
 void rnic_poll(struct rnic *rnic);
 /**
  * Something about the device or its network interface may have changed (link state, MTU, MAC,
- * addresses, removal): read it again and raise RNIC_EVENT_* from the event loop for what did
- * change. To be called when netlink tells about the interface, or a uevent about the device.
+ * addresses, removal): read it again, and raise RNIC_EVENT_* from the event loop for real changes.
+ * To be called when netlink tells of the interface, or a uevent of the device.
  */
 void rnic_link_changed(struct rnic *rnic);
 /**
- * The process is about to end. From now on queue pairs that are destroyed go on to acknowledge what
- * their peers send, though nobody hears of it, and memory that is deregistered or freed stays as it
- * is for the device, until the process ends: rdma_rxe repeats what is not acknowledged for ever,
- * and a peer may wait for that. For software RNICs this changes nothing: queue pairs that have
- * ended answer.
+ * The process is about to end. Until then, queue pairs that are destroyed from now on still
+ * acknowledge what their peers send, without completions, and memory that is deregistered or freed
+ * stays usable for the device. This is needed because rdma_rxe repeats forever what is not
+ * acknowledged, and a peer may wait for that. For soft RNICs this changes nothing: they answer for
+ * queue pairs that have ended.
  */
 void rnic_leave(struct rnic *rnic);
 void rnic_get_info(const struct rnic *rnic, struct rnic_info *ret_info);
@@ -187,15 +186,15 @@ enum {
 
 /**
  * Register memory in a protection domain. The memory stays the caller's and must outlive the MR.
- * Own requests name it by its address, those of a peer by rnic_mr_vaddr().
+ * Own requests name the memory by its address, requests of a peer by rnic_mr_vaddr().
  */
 int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int access,
 		     struct rnic_mr **ret_mr);
 void rnic_mr_deregister(struct rnic_mr *mr);
 uint32_t rnic_mr_lkey(const struct rnic_mr *mr);
 uint32_t rnic_mr_rkey(const struct rnic_mr *mr); /* unpredictable for soft (getrandom) */
-/** Where the memory begins for peers: the remote address of byte i is this plus i. soft: never 0,
- * unpredictable, and tells nothing of where the memory is; verbs: its address. */
+/** The remote address of the memory's first byte; byte i is at this plus i. soft: never 0,
+ * unpredictable, and independent of the local address; verbs: the local address. */
 uint64_t rnic_mr_vaddr(const struct rnic_mr *mr);
 
 enum rnic_opcode {
@@ -236,11 +235,11 @@ enum rnic_wc_status {
 	RNIC_WC_REM_OP_ERR,
 	RNIC_WC_RETRY_EXC_ERR, /* no acknowledgement within the retry limit */
 	RNIC_WC_RNR_RETRY_EXC_ERR,
-	RNIC_WC_WR_FLUSH_ERR, /* QP went to ERR before this one was done */
+	RNIC_WC_WR_FLUSH_ERR, /* the QP went to ERR before this request was done */
 	RNIC_WC_GENERAL_ERR,
 };
 
-/** A status in words, the end of a sentence. Static storage. */
+/** A status in words, for the end of a sentence. Static storage. */
 const char *rnic_wc_status_text(enum rnic_wc_status status);
 
 struct rnic_wc {
@@ -253,22 +252,21 @@ struct rnic_wc {
 
 struct rnic_qp_params {
 	unsigned int send_depth; /* work requests outstanding, 1..4096 */
-	unsigned int recv_depth; /* receive buffers kept posted; the rnic posts them again itself */
-	unsigned int recv_size;  /* bytes a receive buffer, 44..8192 */
+	unsigned int recv_depth; /* receive buffers, which the rnic itself posts again */
+	unsigned int recv_size;  /* bytes of a receive buffer, 44..8192 */
 	/**
-	 * Completions, in order, in batches. Runs from the event loop. A received message is gone
-	 * when the callback returns, and its buffer is posted again.
-	 * When the QP goes to ERR, whoever caused it, the work requests outstanding complete with
-	 * an error, and then at least one completion with `is_recv` and an error status comes: so
-	 * the user always learns of it, also with nothing outstanding.
+	 * Completions, in order, in batches; called from the event loop. A received message is
+	 * valid until the callback returns; then its buffer is posted again. When the QP goes to
+	 * ERR, for any cause, the outstanding work requests complete with an error, and then at
+	 * least one completion with `is_recv` and an error status comes. So the user learns of the
+	 * error even if nothing was outstanding.
 	 */
 	void (*on_completion)(void *ctx, struct rnic_qp *qp, const struct rnic_wc *wc, size_t n);
 	/**
-	 * Asked while the peer has acknowledged nothing for `silent_us`, from half the limit on:
-	 * may the QP be given up when retry_ms are over? It is, after two answers of true in a row;
-	 * till then it goes on trying. Must not call anything of this header but
-	 * rnic_qp_get_stats(). NULL: it may. A verbs device may give up
-	 * by itself, without asking.
+	 * Called when the peer has acknowledged nothing for `silent_us`, from half the limit on:
+	 * may the QP be given up when retry_ms are over? The QP is given up after two answers of
+	 * true in a row, and retries until then. May call only rnic_qp_get_stats() of this header.
+	 * NULL: always true. A verbs device may give up by itself, without asking.
 	 */
 	bool (*may_give_up)(void *ctx, struct rnic_qp *qp, uint64_t silent_us);
 	void *ctx;
@@ -277,7 +275,7 @@ struct rnic_qp_params {
 /** Create a QP in state RESET and move it to INIT with its receive buffers posted (LLC-8). */
 int rnic_qp_create(struct rnic_pd *pd, const struct rnic_qp_params *params,
 		   struct rnic_qp **ret_qp);
-/** 24 bits, never 0 or 1; unpredictable for soft. */
+/** The QP number: 24 bits, never 0 or 1; unpredictable for soft. */
 uint32_t rnic_qp_num(const struct rnic_qp *qp);
 
 struct rnic_qp_peer {
@@ -289,48 +287,49 @@ struct rnic_qp_peer {
 	uint8_t sgid_index; /* index in rnic_info.gids of the own GID */
 };
 
-/** INIT -> RTR: may receive and answer. */
+/** INIT -> RTR: the QP may receive and answer. */
 int rnic_qp_connect(struct rnic_qp *qp, const struct rnic_qp_peer *peer);
 
 struct rnic_qp_send_params {
 	uint32_t sq_psn; /* own initial send PSN, as announced */
-	/** Give up after this long without progress. Time in which this process did not run is
-	 * not counted, but for a verbs device's own timeout: the next larger that it can have. */
+	/** Give up after this time without progress. Time in which this process did not run does
+	 * not count. A verbs device also has a timeout of its own, where it does: the next larger
+	 * one that the device can have. */
 	unsigned int retry_ms;
-	unsigned int rnr_retry; /* 0..7, 7 = for ever while the peer answers */
+	unsigned int rnr_retry; /* 0..7; 7: forever, while the peer answers */
 };
 
-/** RTR -> RTS: may send. */
+/** RTR -> RTS: the QP may send. */
 int rnic_qp_start(struct rnic_qp *qp, const struct rnic_qp_send_params *params);
 /**
- * Change the patience of a QP in RTS; `retry_ms` as in rnic_qp_send_params, at least 1. What is
- * outstanding is judged by it at once: without progress for that long already, the QP fails from
- * the event loop. verbs: no less than two of the device's own timeouts, which are set on the way to
- * RTS and stay (docs/verbs-rnic.md).
+ * Change retry_ms of a QP in RTS, at least 1. It counts at once: if there was no progress for that
+ * time already, the QP fails from the event loop. verbs: at least two of the device's own timeouts,
+ * which are set on the way to RTS and do not change (docs/verbs-rnic.md).
  */
 void rnic_qp_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
 /** Any -> ERR: everything outstanding completes with WR_FLUSH_ERR from the event loop. */
 void rnic_qp_error(struct rnic_qp *qp);
-/** Destroy; no callback for this QP runs any more, and the peer writes nowhere any more. verbs: the
- * kernel may have parts of it for longer, and then what is freed of its PD too. soft: for another
- * second the peer is answered that the QP has ended, if the user was told of all that it received.
+/** Destroy a QP: no callback runs for it any more, and the peer cannot write any more. verbs: the
+ * kernel may keep parts of the QP for longer, and then also what is freed of its PD. soft: for
+ * another second the peer is told that the QP has ended, if the user got all that it had received.
  */
 void rnic_qp_destroy(struct rnic_qp *qp);
 
 /**
- * Post `n` work requests in order; the whole list or nothing is taken. Requests posted together may
- * leave in one system call.
+ * Post `n` work requests in order, all or none. Requests that are posted together may be sent with
+ * one system call.
  * @return 0; -ENOMEM (send queue full); -EINVAL; -ENOTCONN (not RTS); -EIO (QP in ERR)
  */
 int rnic_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 
 struct rnic_qp_stats {
-	/* Payload bytes of SENDs and WRITEs. verbs: a peer's WRITEs are not seen, so that rx_bytes
-	 * counts SENDs only, and retransmits is 0: the device counts them for all its QPs. */
+	/* Payload bytes of SENDs and WRITEs. verbs: WRITEs of the peer are not seen, so rx_bytes
+	 * counts SENDs only; retransmits is 0, because the device counts them for all its QPs
+	 * together. */
 	uint64_t tx_bytes, rx_bytes;
 	uint64_t retransmits;
-	/* Since a packet of the peer came; verbs: since a completion told of one. UINT64_MAX: it is
-	 * not known. */
+	/* Microseconds since a packet of the peer came; verbs: since a completion told of one.
+	 * UINT64_MAX: not known. */
 	uint64_t heard_us;
 };
 
