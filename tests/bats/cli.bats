@@ -458,7 +458,7 @@ flooded() {
 	rm -f "$SMCRD_SOCKET"
 	setpriv --pdeathsig KILL "$BATS_TEST_DIRNAME/capture_smcrd.py" "$SMCRD_SOCKET" "$1" 3>&- &
 	CANNED_PID=$!
-	until_true 10 listens
+	until_true 10 canned_listens
 }
 
 # begins_capture ARGUMENTS..: $CAPTURE_PID captures; standard output is /dev/full if DEVICE says so.
