@@ -26,8 +26,8 @@ static bool has_ueid(const struct smcr_config *config, const uint8_t ueid[SMCR_E
 			       (const uint8_t(*)[SMCR_EID_LEN])ueid, 1) >= 0;
 }
 
-/* Behind those of the new files, those that the old ones have not either. @return how many UEIDs
- * there would be; no more than there is room for are put into `ret` */
+/* Append the UEIDs that were added at run time to those of the new files. @return how many UEIDs
+ * there would be; `ret` has as many as there is room for */
 static size_t merge_ueids(const struct apply_rooms *rooms, const struct config *next,
 			  struct smcr_config *ret)
 {
@@ -72,7 +72,7 @@ static void note_restarts(const struct config *config, struct config_notes *note
 	}
 }
 
-/* The clients know the path by its address. */
+/* The clients keep a pointer to the path. */
 static void keep_address(struct config *running, struct config *next)
 {
 	char *path = running->socket_path;
@@ -80,7 +80,7 @@ static void keep_address(struct config *running, struct config *next)
 	next->socket_path = path;
 }
 
-/* The peer ID stays (PEER-3), and the name that peers know the host by. */
+/* The peer ID stays (PEER-3), and so does the host name that peers were told. */
 static void exchange(struct config *running, struct config *next)
 {
 	struct config before = *running;
@@ -91,7 +91,8 @@ static void exchange(struct config *running, struct config *next)
 	*next = before;
 }
 
-/* Each room has as much of it new as has changed: what has not is the same afterwards. */
+/* Each part of the daemon gets the new configuration; values that have not changed have no
+ * effect. */
 static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config *engine)
 {
 	const struct config *config = rooms->config;
@@ -106,7 +107,7 @@ static void tell_rooms(const struct apply_rooms *rooms, const struct smcr_config
 	batch_end(conns_batch(rooms->conns));
 }
 
-/* What could not be attached before is tried again. */
+/* Try again to attach BPF programs that could not be attached before. */
 static void guard_egress(const struct apply_rooms *rooms, struct config_notes *notes)
 {
 	struct egress_view view;
@@ -149,7 +150,7 @@ void apply_config(const struct apply_rooms *rooms, enum apply_what what, struct 
 	else
 		engine.num_ueids =
 			(uint8_t)smcr_engine_get_ueids(conns_engine(rooms->conns), engine.ueids);
-	/* The last check: whether an RNIC can be used is seen when it is. */
+	/* The last check: whether an RNIC can be used shows only when it is opened. */
 	if (!ret_errors->num && what != APPLY_VALUES)
 		rnics_prepare(rooms->rnics, next, ret_errors, ret_notes);
 	if (ret_errors->num)

@@ -15,7 +15,7 @@
 #define SERVICE_USER "smcrd"
 
 struct reader {
-	char blamed[PATH_MAX]; /* the directory that was told of last */
+	char blamed[PATH_MAX]; /* the directory of the last warning */
 };
 
 /* The outermost directory above `path` that cannot be entered. @return false: all of them can */
@@ -41,7 +41,7 @@ static void warn(const char *what, const char *cannot)
 		what, cannot);
 }
 
-/* What is wrong with a directory is told once, and not of each file in it. */
+/* Warn of a directory once, and not for each file in it. */
 static void check_file(void *arg, const char *path)
 {
 	struct reader *reader = arg;

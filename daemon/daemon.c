@@ -49,12 +49,12 @@
 
 /* How long an orderly stop waits for connections and peers before it leaves them. */
 #define STOP_PATIENCE_US 3000000
-/* After that RNICs answer for so long, software RNICs that their queue pairs have ended: a peer
- * with rdma_rxe repeats what was under way for ever otherwise, and the kernel's SMC-R waits for
- * that. */
+/* After that RNICs go on answering for this time; soft RNICs answer that their queue pairs have
+ * ended. Otherwise a peer with rdma_rxe repeats its requests forever, and the kernel's SMC-R waits
+ * for that. */
 #define STOP_ANSWER_US 300000
 #define RELOAD_SLOW_MS 5000
-#define DRAIN_LOOK_US  100000 /* has the last connection ended? */
+#define DRAIN_LOOK_US  100000 /* how often a drain checks for the last connection */
 
 struct smcrd {
 	struct config config;
@@ -66,7 +66,7 @@ struct smcrd {
 	struct smcr_engine *engine;
 	struct rnics *rnics;
 	int cgroup;    /* the root of the hierarchy, or a negative errno */
-	bool confined; /* it has given up all files that it does not need */
+	bool confined; /* smcrd has given up access to files that it does not need */
 	char files[CONFINE_TEXT];
 	struct rdv_option *option;
 	char option_error[RDV_TEXT_MAX];
@@ -82,21 +82,20 @@ struct smcrd {
 	struct bus *bus;       /* likewise */
 	struct events *events;
 	struct reload *reload;
-	uint64_t reloading; /* number of the last reload that was begun; 0: none is under way */
+	uint64_t reloading; /* number of the reload under way; 0: none is */
 	struct status status;
 	struct rdv_tally *tally;
 	struct plain *plain;
 	bool stopping, done;
 	uint64_t stop_deadline;
-	uint64_t
-		stop_answer; /* when everything has ended, how much longer to stay; 0: not at all */
+	uint64_t stop_answer;     /* how much longer RNICs answer at the end; 0: not at all */
 	uint64_t programs_active; /* counts batches of work for programs */
 	struct waiting waiting;
 };
 
 /* ---- RNICs ---- */
 
-/* TCPO-8: without a usable RNIC, and while we stop or drain, no peer is promised SMC-R. */
+/* TCPO-8: without a usable RNIC, and while smcrd stops or drains, no peer is promised SMC-R. */
 static void update_option(struct smcrd *smcrd)
 {
 	enum smcr_reason reason = SMCR_REASON_NONE;
@@ -247,7 +246,7 @@ static enum smcr_reason refuse(void *ctx, const struct conns_candidate *candidat
 	};
 	enum smcr_reason reason =
 		optout_judge(&smcrd->optout, candidate->local, candidate->peer, candidate->mark);
-	if (smcrd->control.drain.on) /* it was promised before that */
+	if (smcrd->control.drain.on) /* the handshake was before the drain */
 		return SMCR_REASON_DRAINING;
 	return reason ? reason : policy_judge(smcrd->policy, &subject);
 }
@@ -258,8 +257,8 @@ static void worked(void *ctx, const struct smcr_addr *peer)
 	policy_worked(smcrd->policy, peer);
 }
 
-/* Any user of the peer's host can speak CLC and name an RNIC that does not answer. Where other
- * links with that host work this says nothing of the host. */
+/* Any user of the peer's host can send CLC and name an RNIC that does not answer. If other links
+ * with that host work, the failure says nothing about the host. */
 static void path_failed(struct smcrd *smcrd, const struct smcr_addr *peer)
 {
 	if (!smcr_engine_reaches(smcrd->engine, peer))
@@ -278,8 +277,8 @@ static void failed(void *ctx, const struct smcr_addr *peer, enum conns_failure h
 	}
 }
 
-/* Where what was seen of a connection is kept: the server's port, with its address if it is the
- * peer's. */
+/* The place under which a connection is learnt: the server's port, with its address if the peer is
+ * the server. */
 static struct smcr_addr place_of(const struct smcr_addr *local, const struct smcr_addr *peer,
 				 bool server)
 {
@@ -345,7 +344,7 @@ static void note_refused(struct smcrd *smcrd, const struct conns_told *told)
 	plain_add(smcrd->plain, &refused);
 }
 
-/* What did not become SMC-R is counted by its peer. */
+/* Count a connection that did not use SMC-R by its peer. */
 static void conn_told(void *ctx, const struct conns_told *told)
 {
 	struct smcrd *smcrd = ctx;
@@ -391,7 +390,7 @@ static void log_notes(int priority, const struct config_notes *notes)
 		log_message(priority, "and %zu more", notes->num - kept);
 }
 
-/* A monitoring system asks. */
+/* A monitoring system has asked for the metrics. */
 static char *collect_metrics(void *ctx)
 {
 	struct smcrd *smcrd = ctx;
@@ -418,7 +417,8 @@ static void open_door(struct smcrd *smcrd, enum scrape_door door, const char *at
 		    text, *still ? "; they still can at " : "", still, advice);
 }
 
-/* Connections come before what counts them: smcrd goes on without. What is open already stays. */
+/* A failure here does not stop smcrd, as connections are more important than metrics. Doors that
+ * are open stay open. */
 static void open_scrape(struct smcrd *smcrd, struct config_notes *notes)
 {
 	const struct scrape_params params = { .base = smcrd->base,
@@ -473,7 +473,7 @@ static void asker_gone(void *ctx, uint64_t request)
 	control_forget(&smcrd->control, request);
 }
 
-/* Without memory for it smcrd goes on, as without a bus. */
+/* Without memory for the bus smcrd goes on, as without a bus. */
 static void open_bus(struct smcrd *smcrd)
 {
 	const struct bus_params params = { .base = smcrd->base,
@@ -545,7 +545,7 @@ static void on_loaded(void *ctx, uint64_t number, struct config *next, struct co
 	control_reload_done(&smcrd->control, number, &outcome);
 	config_notes_free(&notes);
 	if (number < smcrd->reloading)
-		return; /* another one was asked for meanwhile */
+		return; /* another reload was asked for meanwhile */
 	smcrd->reloading = 0;
 	if (!smcrd->stopping)
 		status_ready(&smcrd->status);
@@ -652,7 +652,7 @@ static void list_rnic(void *arg, uint32_t id, struct rnic *rnic)
 	fprintf(out, " %s", info.name);
 }
 
-/* What somebody who reads the log later has to know of this run. */
+/* What a reader of the log has to know of this run. */
 static void log_start(struct smcrd *smcrd)
 {
 	const struct config *config = &smcrd->config;
@@ -685,14 +685,14 @@ static void raise_descriptor_limit(void)
 	}
 }
 
-/* Get what takes more privileges than smcrd needs later, and give them up. */
+/* Do what needs more privileges than smcrd needs later, and give these up. */
 static int become_modest(struct smcrd *smcrd, const struct config_source *source)
 {
 	char copy[PATH_MAX];
 	snprintf(copy, sizeof(copy), "%s", smcrd->config.socket_path);
 	const char *directory = dirname(copy);
-	/* When the service manager did not make it. EEXIST is the usual case; the bind says what
-	 * else is wrong. */
+	/* If the service manager has not made the directory. EEXIST is normal; bind() reports other
+	 * errors. */
 	mkdir(directory, 0755);
 	smcrd->cgroup = attach_root();
 	rnic_soft_note_holders();
@@ -709,7 +709,7 @@ static void first_mac(void *ctx, const struct netif *netif)
 		*first = *netif;
 }
 
-/* Once: it stays when that RNIC goes (PEER-3). */
+/* Set once: the peer ID stays when that RNIC is gone (PEER-3). */
 static void choose_peer_id(struct smcrd *smcrd)
 {
 	struct netif netif = { .present = false };
@@ -720,7 +720,7 @@ static void choose_peer_id(struct smcrd *smcrd)
 		     smcrd->config.engine.peer_id);
 }
 
-/* What peers of version 2 show their operators; blanks if there is none. */
+/* The host name that peers of version 2 show their operators; blanks if there is none. */
 static void choose_host_name(struct smcrd *smcrd)
 {
 	struct utsname name;
@@ -990,7 +990,7 @@ static int bring_up(struct smcrd *smcrd, const struct config_source *source, cha
 	error = open_clients(smcrd, ret_error);
 	if (error)
 		return error;
-	/* Only now: one that cannot serve has ended by here, and changes nothing. */
+	/* Only now: a smcrd that cannot serve has ended before this, and has changed nothing. */
 	error = netif_purge_neighbours(smcrd->netifs);
 	if (error)
 		snprintf(ret_error, DAEMON_ERROR_LEN, "cannot tidy neighbour entries: %s",
@@ -1051,7 +1051,7 @@ static void on_signal(evutil_socket_t sig, short what, void *arg)
 	(void)what;
 	host_at_work(smcrd);
 	if (smcrd->stopping) {
-		smcrd->done = true; /* asked twice: at once */
+		smcrd->done = true; /* asked twice: stop at once */
 		return;
 	}
 	log_message(LOG_NOTICE, "stopping on signal %d", (int)sig);
@@ -1083,7 +1083,7 @@ void smcrd_run(struct smcrd *smcrd)
 		if (event_base_loop(smcrd->base, look ? EVLOOP_NONBLOCK : EVLOOP_ONCE) < 0)
 			break;
 	}
-	fabric_end_turn(smcrd->fabric); /* what was said last */
+	fabric_end_turn(smcrd->fabric); /* send the last messages */
 }
 
 void smcrd_free(struct smcrd *smcrd)
@@ -1104,12 +1104,12 @@ void smcrd_free(struct smcrd *smcrd)
 	smcr_engine_free(smcrd->engine);
 	fabric_free(smcrd->fabric);
 	clients_free(smcrd->clients);
-	smcrd->clients = NULL; /* what connections tell when they end wakes nobody */
+	smcrd->clients = NULL; /* connections that end now wake no client */
 	conns_free(smcrd->conns);
 	events_free(smcrd->events);
 	plain_free(smcrd->plain);
 	rdv_tally_close(smcrd->tally);
-	rdv_option_close(smcrd->option); /* limits of users who had sessions were told to it */
+	rdv_option_close(smcrd->option); /* after the clients, which change limits of users in it */
 	if (smcrd->cgroup >= 0)
 		close(smcrd->cgroup);
 	policy_free(smcrd->policy);

@@ -7,10 +7,10 @@
 #include "daemon/fabric/fabric.h"
 #include "daemon/host/log.h"
 
-/* The service manager is told so often before it loses patience. */
+/* How often the service manager is told within its time limit. */
 #define TOLD 4
 
-#define LOG_US 60000000 /* no line about the same sooner after the last */
+#define LOG_US 60000000 /* pause between lines about the same */
 
 static void tell_manager(struct heartbeat *heartbeat)
 {

@@ -15,8 +15,8 @@
 #include "daemon/options.h"
 
 /*
- * Go to the background: the parent stays until the daemon serves or has failed, and exits with its
- * status, so that whoever started it knows. Standard error stays open as long, for warnings.
+ * Go to the background. The parent stays until the daemon serves or has failed, and exits with its
+ * status, so that its caller knows. Standard error stays open until then, for warnings.
  * @return descriptor to write one byte to when ready (child), or does not return (parent)
  */
 static int detach(void)
@@ -72,8 +72,7 @@ static void print_errors(const struct config_notes *errors)
 			errors->num - kept == 1 ? "" : "s");
 }
 
-/* A hangup asks for a reload, also before there is anybody to hear it: it does not end the start.
- */
+/* SIGHUP asks for a reload. Before smcrd can reload, it must not end the start. */
 static void hold_hangup(int how)
 {
 	sigset_t set;
@@ -84,7 +83,8 @@ static void hold_hangup(int how)
 
 int main(int argc, char **argv)
 {
-	static struct options options; /* a thread may still look at it when this function ends */
+	static struct options
+		options; /* static: a thread may still read it when this function ends */
 	struct config config;
 	struct config_notes errors = { .num = 0 };
 	char text[DAEMON_ERROR_LEN];

@@ -25,7 +25,7 @@ static void usage(FILE *out)
 		ipc_config_file());
 }
 
-/* @return false: there is no such path, or it is too long */
+/* Make a path absolute. @return false: there is no such path, or it is too long */
 static bool make_absolute(const char *path, char ret_path[PATH_MAX])
 {
 	char directory[PATH_MAX] = "";

@@ -15,7 +15,7 @@ static bool listed(const struct smcr_prefix *list, size_t num, const struct smcr
 	return false;
 }
 
-/* The option goes by the policies as they are now. */
+/* Exclude the prefixes of the present policies from the option. */
 static void on_policies(void *ctx)
 {
 	struct optout *optout = ctx;
@@ -24,7 +24,7 @@ static void on_policies(void *ctx)
 	for (size_t i = 0; i < optout->num_prefixes; i++)
 		if (!listed(now, num, &optout->prefixes[i]))
 			rdv_option_include(optout->option, &optout->prefixes[i]);
-	/* One that finds no room carries the option, and is declined. */
+	/* Connections of a prefix without room carry the option, and are declined. */
 	for (size_t i = 0; i < num; i++)
 		if (!listed(optout->prefixes, optout->num_prefixes, &now[i]))
 			rdv_option_exclude(optout->option, &now[i], SMCR_REASON_IPSEC);

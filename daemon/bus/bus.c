@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The loop's side of the bus. It answers what the thread asks, in turns of a millisecond; then the
- * loop does something else for four times as long as that took, so that no flood of calls delays
- * the data of programs by more than a fifth.
+ * The part of the bus interface in the event loop. It answers the thread, in turns of a
+ * millisecond. After a turn the loop does other work for four times as long, so that a flood of
+ * calls takes no more than a fifth of the loop's time.
  */
 #include "daemon/bus/bus.h"
 
@@ -19,7 +19,7 @@
 #define ON_THE_BUS "smcrd is on the system bus as " BUS_NAME
 
 #define TURN_US     1000
-#define REST        4 /* times what a turn took */
+#define REST        4 /* times as long as a turn took */
 #define SILENCE_MS  10000
 #define PATIENCE_MS 30000
 
@@ -27,12 +27,12 @@ struct bus {
 	struct bus_params params;
 	enum config_dbus wanted;
 	struct orders orders;
-	struct bus_thread *thread; /* NULL: there was never need of it, or it could not be had */
-	struct event *asked;       /* by the thread */
+	struct bus_thread *thread; /* NULL: it was never needed, or could not be started */
+	struct event *asked;       /* the thread has sent a letter */
 	struct event *rested;
-	uint64_t paid_until; /* with rests, for what its turns took */
+	uint64_t paid_until; /* until when the loop rests for the turns so far */
 	enum bus_told told;
-	struct letter *open; /* calls that have no answer yet */
+	struct letter *open; /* calls without an answer yet */
 };
 
 /* ---- what the log is told ---- */
@@ -58,7 +58,7 @@ static bool is_absent(enum bus_told told)
 	return told == BUS_TOLD_ABSENT || told == BUS_TOLD_GONE;
 }
 
-/* Only what is new is told. */
+/* Log only changes. */
 static void note_told(struct bus *bus, enum bus_told told, const char *why)
 {
 	const bool new = told != bus->told && !(is_absent(told) && is_absent(bus->told));
@@ -104,7 +104,7 @@ static void send_back(struct bus *bus, struct letter *letter, enum letter_kind k
 	box_put(&bus->orders.thread, letter);
 }
 
-/* For nobody in particular: it is not known who looks at properties and hears signals. */
+/* Without a caller's rights, because it is not known who reads properties and signals. */
 static void look(struct bus *bus, struct letter *letter)
 {
 	const struct clients_asker asker = { .request = letter->request,
@@ -124,7 +124,7 @@ static struct letter *take_open(struct bus *bus, uint64_t request)
 	return letter;
 }
 
-/* What a call was left open for. */
+/* The reply that an open call has waited for. */
 static void reply_later(void *ctx, uint64_t request, char *reply)
 {
 	struct bus *bus = ctx;
@@ -170,13 +170,13 @@ static void read_letter(struct bus *bus, struct letter *letter)
 	case LETTER_GONE: give_up(bus, letter->request); break;
 	case LETTER_TOLD: note_told(bus, letter->told, letter->text); break;
 	case LETTER_LOOKED:
-	case LETTER_ANSWER: break; /* none of the thread's */
+	case LETTER_ANSWER: break; /* the thread does not send this */
 	}
 	letter_free(letter);
 }
 
-/* What it took is paid with five times as long. Short answers follow each other without a rest, as
- * long as no more than a turn is owed. */
+/* A turn costs five times its length. Short answers follow each other without a rest, as long as
+ * not more than one turn is owed. */
 static uint64_t rest_after(struct bus *bus, uint64_t begun, uint64_t now)
 {
 	if (bus->paid_until < begun)
@@ -218,7 +218,7 @@ static void on_rested(evutil_socket_t fd, short what, void *arg)
 {
 	(void)fd;
 	(void)what;
-	work(arg); /* the turn before may have left some */
+	work(arg); /* the turn before may have left letters */
 }
 
 /* ---- what the thread is told ---- */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How often one connection to the bus may call. All calls come through one queue that the bus has
- * for smcrd: who calls faster than smcrd answers keeps everybody waiting who calls later. So what
- * is too much goes before anything is looked up for it, and before the bus is asked who calls.
+ * How often one connection to the bus may call. All calls come through one queue of the bus for
+ * smcrd, so a caller that calls faster than smcrd answers delays all others. Therefore calls beyond
+ * the limit are refused before anything is looked up for them, and before the bus is asked who
+ * calls.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +11,7 @@
 #include "daemon/bus/internal.h"
 
 #define SECOND      1000000
-#define MAX_CALLERS 4096 /* in a second: twice as many as a bus has at a time */
+#define MAX_CALLERS 4096 /* in a second: twice the connections of a usual bus */
 
 struct caller {
 	unsigned int calls;
@@ -30,7 +31,7 @@ void callers_forget(struct bus_thread *thread)
 /* @return NULL: there is no room */
 static struct caller *add(struct bus_thread *thread, const char *name)
 {
-	const size_t size = strlen(name) + 1; /* D-Bus has no name of more than 255 bytes */
+	const size_t size = strlen(name) + 1; /* names in D-Bus have at most 255 bytes */
 	if (HASH_COUNT(thread->callers) >= MAX_CALLERS)
 		return NULL;
 	struct caller *caller = calloc(1, sizeof(*caller) + size);
@@ -51,6 +52,6 @@ bool callers_admit(struct bus_thread *thread, const char *sender, unsigned int w
 	HASH_FIND_STR(thread->callers, sender, caller);
 	if (!caller)
 		caller = add(thread, sender);
-	/* Without room nobody is refused who may have called once. */
+	/* Without room for the caller the call is allowed, as it may be the first. */
 	return !caller || (caller->calls += weight) <= BUS_MAX_CALLS_A_SECOND;
 }

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Method calls. A message of D-Bus does not say who sends it, in a way that could be trusted, but
- * the bus knows: it is asked for each call, as user, groups and process were when the sender came
- * to the bus. What the call wants is read before, so that no message is kept that is long: sd-bus
- * does not say how long one is, but it is of the method's types, and each value of these and each
- * name of an option is bounded.
+ * Method calls. A D-Bus message does not say reliably who sends it, so the bus is asked for each
+ * call: it tells user, groups and process as they were when the sender connected. The arguments are
+ * read before that, so that no long message is kept: sd-bus does not tell the length of a message,
+ * but the types are those of the method, and each value and each name of an option is bounded.
  */
 #include <errno.h>
 #include <stdarg.h>
@@ -17,15 +16,15 @@
 #include "daemon/bus/values.h"
 #include "daemon/fabric/fabric.h"
 
-#define MAX_GROUPS 65536 /* as many as Linux lets a process have */
+#define MAX_GROUPS 65536 /* the most that Linux allows a process */
 
 struct call {
 	struct bus_thread *thread;
 	sd_bus_message *message;
 	const struct form *form;
 	json_t *request;
-	sd_bus_slot *asking; /* the bus, who it is; NULL: not any more */
-	uint64_t id;         /* once the loop has it; else 0 */
+	sd_bus_slot *asking; /* the question to the bus who calls; NULL: answered */
+	uint64_t id;         /* request number once the loop has it; else 0 */
 	struct call *prev, *next;
 };
 
@@ -40,7 +39,7 @@ static void end(struct call *call)
 	free(call);
 }
 
-/* Without memory for the letter its answer comes in vain. */
+/* If there is no memory for the letter, the answer comes and is dropped. */
 static void tell_gone(const struct call *call)
 {
 	struct letter *letter = call->id ? letter_new(LETTER_GONE) : NULL;
@@ -60,8 +59,8 @@ void calls_forget(struct bus_thread *thread)
 
 /* ---- answers ---- */
 
-/* Errors that D-Bus has a name for have that; but for AccessDenied, in whose place tools of systemd
- * show words of their own. */
+/* Errors that D-Bus has a name for use that name, except AccessDenied, for which tools of systemd
+ * show a text of their own. */
 static void error_name(const char *code, char *ret_name, size_t len)
 {
 	static const char *const names[][2] = {
@@ -79,7 +78,7 @@ static void error_name(const char *code, char *ret_name, size_t len)
 	snprintf(ret_name, len, BUS_ERROR_NAME "%s", camel);
 }
 
-/* One sentence a line: what a configuration has wrong is a list. */
+/* One sentence per line: the errors of a configuration are a list. */
 static char *error_text(const json_t *error)
 {
 	const json_t *more = json_object_get(error, "errors");
@@ -118,7 +117,7 @@ static enum form_class class_of_rows(const struct form *form)
 	return class;
 }
 
-/* Rows about objects of the bus say which one. */
+/* Add the path of its object to a row. */
 static void name_objects(const struct form *form, json_t *rows)
 {
 	const enum form_class class = class_of_rows(form);
@@ -160,7 +159,7 @@ static int answer_result(const struct call *call, json_t *result, const json_t *
 	return r;
 }
 
-/* Ends the call. @param reply  NULL: there was no memory for it */
+/* End the call. @param reply NULL: there was no memory for it */
 static void answer(struct call *call, const json_t *reply)
 {
 	const json_t *error = json_object_get(reply, "error");
@@ -196,7 +195,7 @@ void calls_answer(struct bus_thread *thread)
 struct credentials {
 	uint32_t uid, pid;
 	bool has_uid;
-	const uint32_t *groups; /* of the message */
+	const uint32_t *groups; /* belongs to the message */
 	size_t num_groups;
 };
 
@@ -226,7 +225,7 @@ static int read_credential(sd_bus_message *message, struct credentials *ret)
 	return sd_bus_message_exit_container(message);
 }
 
-/* @return 0; else the bus says nothing that could be used */
+/* @return 0; else the reply of the bus is not usable */
 static int read_credentials(sd_bus_message *message, struct credentials *ret)
 {
 	int r = sd_bus_message_is_method_error(message, NULL) ? -EACCES : 0;
@@ -261,7 +260,7 @@ static struct letter *write_call(const struct credentials *credentials)
 	letter->num_groups = credentials->num_groups;
 	letter->cred = (struct ucred){ .pid = (pid_t)credentials->pid,
 				       .uid = credentials->uid,
-				       .gid = (gid_t)-1 }; /* it is among the groups */
+				       .gid = (gid_t)-1 }; /* the group is among `groups` */
 	return letter;
 }
 
@@ -278,7 +277,7 @@ static void pass_on(struct call *call, const struct credentials *credentials)
 	box_put(&call->thread->orders->loop, letter);
 }
 
-/* sd-bus tells a bus that does not answer in time by such an error, in the bus's name. */
+/* sd-bus makes such an error, in the name of the bus, if the bus does not answer in time. */
 static void refuse_unknown(const struct call *call, sd_bus_message *message)
 {
 	if (sd_bus_message_is_method_error(message, SD_BUS_ERROR_NO_REPLY) > 0 ||
@@ -321,7 +320,7 @@ static const struct form *find_form(const struct bus_class *class, const char *m
 	return NULL;
 }
 
-/* What the path has said; in the control's words. */
+/* The parameters that the path gives, with the names of daemon/control. */
 static void put_bound(const struct bus_object *object, json_t *params)
 {
 	if (object->class == FORM_DEVICE)
@@ -350,7 +349,7 @@ static int read_arguments(sd_bus_message *message, const struct form *form, json
 	return form->options ? values_read_options(message, params, error) : 0;
 }
 
-/* Options are behind what they must not say again: the path and arguments win by coming first. */
+/* Options are read last, so that they cannot replace the path and the arguments. */
 static json_t *read_request(sd_bus_message *message, const struct bus_object *object,
 			    const struct form *form, sd_bus_error *error)
 {
@@ -383,7 +382,8 @@ static int begin(struct call *call)
 					sd_bus_message_get_sender(call->message));
 }
 
-/* Questions whose answer nobody wants; changes are made all the same. */
+/* Calls of the standard interfaces only ask, so they are dropped if the caller wants no answer.
+ * Changes are made all the same. */
 static bool asks_in_vain(sd_bus_message *message)
 {
 	const char *interface = sd_bus_message_get_interface(message);
@@ -391,8 +391,8 @@ static bool asks_in_vain(sd_bus_message *message)
 	       !strncmp(interface, "org.freedesktop.", strlen("org.freedesktop."));
 }
 
-/* sd-bus looks for each beginning of a path, and hashes it: what it takes grows with the square of
- * the length, and a path of the 64 KiB that it lets pass keeps it for a third of a second. */
+/* sd-bus looks up each prefix of a path and hashes it, so the time grows with the square of the
+ * length: a path of the 64 KiB that it allows takes a third of a second. */
 static bool is_no_path_of_ours(sd_bus_message *message)
 {
 	return strlen(sd_bus_message_get_path(message)) >= BUS_PATH_LEN;

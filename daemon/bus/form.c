@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What names an object, and whose methods are its own. */
+/* The parameters that name an object of a class, and the methods that such objects have. */
 static const struct naming {
-	const char *word;      /* before the dot in names of methods */
+	const char *word;      /* first word in names of its methods */
 	const char *params[2]; /* that name the object */
-	bool own_word;         /* others use these for something else */
+	bool own_word;         /* other methods use these parameters differently */
 } namings[NUM_FORM_CLASSES] = {
 	[FORM_DEVICE] = { "device", { "name" }, true },
 	[FORM_LINKGROUP] = { "linkgroup", { "linkgroup" } },
@@ -66,7 +66,7 @@ static bool has_word(const struct control_method *method, const char *word)
 	return !strncmp(method->name, word, len) && method->name[len] == '.';
 }
 
-/* What is still to come is no object yet. */
+/* A method that adds an object is not one of that object. */
 static bool adds(const struct control_method *method, const char *word)
 {
 	return has_word(method, word) && !strcmp(method->name + strlen(word), ".add");
@@ -80,7 +80,7 @@ static bool names(const struct control_method *method, enum form_class class)
 	       (!naming->own_word || has_word(method, naming->word));
 }
 
-/* A link is named with its group: it is the closer one. */
+/* A link is named with its group; the method belongs to the link. */
 static enum form_class class_of(const struct control_method *method)
 {
 	enum form_class class = NUM_FORM_CLASSES;
@@ -105,7 +105,7 @@ static void put_member(const struct control_method *method, enum form_class clas
 	form_camel(both, ret_member);
 }
 
-/* Arguments are put behind each other: signatures and names. */
+/* Append an argument to the signature and to the names. */
 struct writer {
 	char *signature;
 	size_t signed_len;
@@ -118,7 +118,7 @@ static void put(struct writer *writer, const char *type, const char *name)
 	size_t type_len = strlen(type), name_len = strlen(name) + 1;
 	if (writer->signed_len + type_len >= FORM_SIGN_LEN ||
 	    writer->named_len + name_len >= FORM_NAMES_LEN)
-		return; /* no method has so many */
+		return; /* no method has so many arguments */
 	memcpy(writer->signature + writer->signed_len, type, type_len + 1);
 	writer->signed_len += type_len;
 	memcpy(writer->names + writer->named_len, name, name_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What lies where. There is no list of objects that would have to follow what happens: sd-bus asks
- * whether there is something at a path, and what the properties are is looked up when they are
- * asked for, in one row of the show method.
+ * Objects and their paths. There is no list of objects that has to be kept up to date: sd-bus asks
+ * whether there is an object at a path, and properties are looked up when they are asked for, in
+ * one row of the show method.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -80,7 +80,7 @@ const char *objects_interface(enum form_class class)
 	return kinds[class].interface;
 }
 
-/* What a path names, if it is one that smcrd would give. */
+/* The object that a path names, if smcrd makes such paths. */
 static bool read_path(const char *path, struct bus_object *object)
 {
 	const struct kind *kind = &kinds[object->class];
@@ -150,8 +150,8 @@ static void forget(struct bus_object *object)
 	object->row = NULL;
 }
 
-/* What is known already, without asking the loop: while smcrd tells of objects, or all are asked
- * for. @return false: it is not */
+/* Find an object without asking the loop, while smcrd tells of objects or all are asked for.
+ * @return false: it is not known */
 static bool find_known(const struct bus_thread *thread, struct bus_object *object, const char *path)
 {
 	const struct place *place = places_find(thread->shown, path);
@@ -159,12 +159,12 @@ static bool find_known(const struct bus_thread *thread, struct bus_object *objec
 		place = places_find(thread->told, path);
 	if (place)
 		object->row = json_incref(place->row);
-	/* What has gone is there once more, while smcrd tells so. */
+	/* An object that is gone still exists while smcrd tells that it is gone. */
 	return place || (thread->leaving && !strcmp(thread->leaving, path));
 }
 
-/* sd-bus asks before each look at a path, and uses the answer at once. What is there of the manager
- * costs most, and is looked at only for properties. */
+/* sd-bus asks before each use of a path, and uses the answer at once. The row of the manager takes
+ * longest, and is read only for properties. */
 static int find(struct bus_thread *thread, enum form_class class, const char *path,
 		void **ret_found)
 {
@@ -180,7 +180,7 @@ static int find(struct bus_thread *thread, enum form_class class, const char *pa
 	return 1;
 }
 
-/* sd-bus does not say which vtable it asks for; the interface does. */
+/* sd-bus does not tell the vtable, but the interface identifies it. */
 static int on_find(sd_bus *sd, const char *path, const char *interface, void *userdata,
 		   void **ret_found, sd_bus_error *ret_error)
 {
@@ -207,8 +207,8 @@ static int on_property(sd_bus *sd, const char *path, const char *interface, cons
 
 /* ---- children ---- */
 
-/* sd-bus asks from whatever path was called on. Introspection shows what lies right below that, and
- * needs no more; whoever wants all objects gets them from further up. */
+/* sd-bus asks for the children of the path that was called. Introspection shows only those right
+ * below, so that is enough; all objects are asked for at a path further up. */
 static bool is_wanted(sd_bus *sd, enum form_class class, const char *prefix)
 {
 	sd_bus_message *message = sd_bus_get_current_message(sd);
@@ -233,7 +233,7 @@ static int on_enumerate(sd_bus *sd, const char *prefix, void *userdata, char ***
 	(void)ret_error;
 	if (!is_wanted(sd, of->class, prefix))
 		return 0;
-	/* Not again for the next class: it would tell of other objects than this one. */
+	/* Read the objects only once for all classes, so that the answers fit each other. */
 	if (!thread->asks_for_all && !begin_all(thread))
 		return -ENOMEM;
 	char **paths = calloc(HASH_COUNT(thread->told) + 1, sizeof(*paths));
@@ -265,14 +265,14 @@ static int make_forms(struct bus_class *made, enum form_class class)
 
 static sd_bus_vtable method_entry(const struct form *form)
 {
-	/* Who may is for the control to say: sd-bus would ask, and wait for the answer. */
+	/* daemon/control decides who may call: sd-bus would ask the bus and block. */
 	sd_bus_vtable entry = SD_BUS_METHOD(form->member, form->in, form->out, calls_on_method,
 					    SD_BUS_VTABLE_UNPRIVILEGED);
 	entry.x.method.names = form->names;
 	return entry;
 }
 
-/* The names live as long as the vtable: they are written behind each other. */
+/* The names exist as long as the vtable; they are stored one behind the other. */
 static sd_bus_vtable property_entry(const struct property *property, char *name)
 {
 	static const uint64_t flags[] = { [PROPERTY_COUNTS] = 0,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Objects by their paths. All of a class come from the loop in the parts that views have, so that
- * no turn of it is long, however many there are.
+ * Objects by their paths. All objects of a class come from the loop in the parts of a view, so that
+ * no turn of the loop is long.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -42,7 +42,7 @@ void places_clear(struct place **places)
 		places_remove(places, place);
 }
 
-/* One that is shown twice, in two parts, is there once. */
+/* An object that is shown in two parts is kept once. */
 static bool add_rows(struct place **places, enum form_class class, const json_t *rows)
 {
 	char path[BUS_PATH_LEN];

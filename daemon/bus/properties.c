@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What properties objects have, and where in their rows each is. */
+/* The properties of objects, and where their rows have them. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -75,7 +75,7 @@ static const struct property linkgroup_properties[] = {
 	{ NULL },
 };
 
-/* Numbers of queue pairs are for administrators, and who looks at properties is not known. */
+/* Numbers of queue pairs are for administrators only, and it is not known who reads properties. */
 static const struct property link_properties[] = {
 	{ "linkgroup", "u", PROPERTY_STAYS },
 	{ "number", "y", PROPERTY_STAYS },

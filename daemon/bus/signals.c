@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events as signals: what `smcrctl monitor` shows. They are read from the history, so that what
- * comes faster than the bus takes it costs no memory; what has left the history meanwhile is
+ * Events as signals, like `smcrctl monitor`. They are read from the kept events, so that events
+ * which come faster than the bus takes them need no memory; events that were removed meanwhile are
  * counted.
  */
 #include <inttypes.h>
@@ -36,7 +36,7 @@ static json_t *pop(json_t *row, const char *key)
 	return value;
 }
 
-/* The object that it is about, there still or not. */
+/* The path of the object that the event is about, even if it is gone. */
 static void add_object(json_t *row)
 {
 	char path[BUS_PATH_LEN] = "";
@@ -77,7 +77,7 @@ static void send_lost(struct bus_thread *thread, uint64_t number)
 {
 	thread->lost += number;
 	if (sd_bus_emit_signal(thread->sd, BUS_ROOT, BUS_MANAGER, lost, "t", thread->lost) >= 0)
-		thread->lost = 0; /* else the next one tells it */
+		thread->lost = 0; /* else the next signal tells the number */
 }
 
 static void send_event(struct bus_thread *thread, json_t *row)
@@ -105,7 +105,7 @@ static json_t *events_behind(struct bus_thread *thread, uint64_t after,
 	return thread_look(thread, "event.show", json_pack("{s:s}", "after", place), ret_next);
 }
 
-/* Whoever comes to the bus later sees the history by ShowEvent. */
+/* Programs that connect later can read earlier events with ShowEvent. */
 static bool begin(struct bus_thread *thread, uint64_t last)
 {
 	if (!thread->events_begun)
@@ -114,7 +114,7 @@ static bool begin(struct bus_thread *thread, uint64_t last)
 	return thread->last_event < last;
 }
 
-/* Those of a part of the history. @param last  the last one that there was */
+/* Tell the events of a part. @param last id of the last event */
 static void send_part(struct bus_thread *thread, uint64_t last)
 {
 	char next[BUS_PLACE_LEN];

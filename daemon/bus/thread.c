@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The thread of the bus, with the connection to it. sd-bus reads and checks a message in one go,
- * however large the bus lets one be: 50 ms of a processor for 32 MiB, and nothing of sd-bus tells
- * how large one is before. So it does that beside the event loop. What a message wants is asked of
- * the loop by letter, for as much of the loop's time as the bus has (bus.c).
+ * The thread with the connection to the bus. sd-bus reads and checks a message in one call, however
+ * large the bus allows it to be: that takes 50 ms for 32 MiB, and sd-bus does not tell the size
+ * before. So this is done outside the event loop. The thread asks the loop by letters, within the
+ * loop's time for the bus (bus.c).
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,8 +23,8 @@
 #define WAIT_FIRST_S  1
 #define WAIT_MOST_S   60
 #define SECOND        UINT64_C(1000000)
-#define LONG_PAUSE    3             /* times what a long answer took */
-#define ANSWER_US     (25 * SECOND) /* the bus has so long to answer */
+#define LONG_PAUSE    3             /* times as long as a long answer took */
+#define ANSWER_US     (25 * SECOND) /* how long the bus may take to answer */
 #define NEVER         UINT64_MAX
 
 /* ---- letters to the loop ---- */
@@ -38,7 +38,7 @@ static void tell(struct bus_thread *thread, enum bus_told told, const char *why)
 {
 	struct letter *letter = letter_new(LETTER_TOLD);
 	if (!letter)
-		return; /* the next one says it */
+		return; /* the next letter tells it */
 	letter->told = told;
 	letter->text = why ? strdup(why) : NULL;
 	box_put(&thread->orders->loop, letter);
@@ -55,7 +55,7 @@ static struct letter *wait_for_look(struct bus_thread *thread)
 		poll(&pollfd, 1, -1);
 		box_heard(box);
 	}
-	thread->poked = true; /* there may have been others */
+	thread->poked = true; /* the box may have had other letters */
 	return letter;
 }
 
@@ -94,8 +94,8 @@ static uint64_t queued(const struct bus_thread *thread)
 	return sd_bus_get_n_queued_write(thread->sd, &number) < 0 ? 0 : number;
 }
 
-/* A bus that takes nothing may be stopped. Or it keeps so many of smcrd's answers for callers who
- * do not take theirs, that it takes no more of this connection: then another one helps. */
+/* A bus that takes no messages may be stopped. Or it holds so many answers of smcrd for callers
+ * that do not read them that it takes no more from this connection: then a new connection helps. */
 static bool is_stuck(struct bus_thread *thread, uint64_t now)
 {
 	const uint64_t number = queued(thread);
@@ -105,7 +105,7 @@ static bool is_stuck(struct bus_thread *thread, uint64_t now)
 	return now - thread->queued_since >= thread->orders->patience_us;
 }
 
-/* Long answers to all callers together are a part of what the bus is busy with. */
+/* Bound the part of the time that long answers to all callers take. */
 static void note_sent(struct bus_thread *thread, uint64_t now)
 {
 	if (!thread->long_answer || queued(thread))
@@ -145,7 +145,7 @@ static void lose(struct bus_thread *thread, int error)
 static int work_off(struct bus_thread *thread, uint64_t begun)
 {
 	int r = 1;
-	/* sd-bus reads whenever it can, and would queue the answers. */
+	/* If too many messages wait, do not let sd-bus read: it would queue more answers. */
 	if (thread_is_clogged(thread) && !thread->writable)
 		return 0;
 	for (int i = 0; r > 0 && i < TURN_MESSAGES; i++) {
@@ -153,8 +153,7 @@ static int work_off(struct bus_thread *thread, uint64_t begun)
 		thread->asks_for_all = false;
 		if (thread->failed)
 			r = thread->failed;
-		/* What there is, is looked at before the first call, and what changes told from
-		 * then. */
+		/* Read all objects before the first call, so that changes are told from then on. */
 		if (thread->served && !thread->tracks)
 			break;
 		if (fabric_now() - begun >= TURN_US || thread_is_clogged(thread))
@@ -170,7 +169,8 @@ static uint64_t used_us(void)
 	return (uint64_t)used.tv_sec * SECOND + (uint64_t)used.tv_nsec / 1000;
 }
 
-/* Afterwards it rests for as long as it computed: whoever floods it has half a processor. */
+/* Afterwards rest for as long as the turn took, so that a flood of calls takes half a processor at
+ * most. */
 static void work(struct bus_thread *thread)
 {
 	const uint64_t used = used_us();
@@ -210,7 +210,8 @@ static int on_name(sd_bus_message *message, void *userdata, sd_bus_error *ret_er
 	return 0;
 }
 
-/* The bus tells whoever waited for a name. Calls are counted before anything is done for them. */
+/* The bus tells when smcrd gets a name that it has waited for. Calls are counted before anything is
+ * done for them. */
 static int on_message(sd_bus_message *message, void *userdata, sd_bus_error *ret_error)
 {
 	struct bus_thread *thread = userdata;
@@ -256,7 +257,7 @@ static int open_connection(struct bus_thread *thread)
 	return r < 0 ? r : 0;
 }
 
-/* An order is a reason to try at once. */
+/* After a new order try at once. */
 static void follow_orders(struct bus_thread *thread)
 {
 	const unsigned int given = atomic_load(&thread->orders->given);
@@ -283,7 +284,8 @@ static void follow_orders(struct bus_thread *thread)
 
 /* ---- waiting ---- */
 
-/* What is waited for of the bus, and until when. @return 0, or why it cannot go on */
+/* The events of the bus to wait for, and until when. @return 0, or why the connection cannot go
+ * on */
 static int expect(struct bus_thread *thread, uint64_t now, struct pollfd *ret_pollfd,
 		  uint64_t *ret_until)
 {
@@ -316,7 +318,7 @@ static int milliseconds(uint64_t until, uint64_t now)
 	return ms < INT32_MAX ? (int)ms : INT32_MAX;
 }
 
-/* While it rests, for letters only. */
+/* While the thread rests, wait for letters only. */
 static void wait_for_more(struct bus_thread *thread)
 {
 	const uint64_t now = fabric_now();
@@ -334,7 +336,7 @@ static void wait_for_more(struct bus_thread *thread)
 	}
 	poll(pollfds, 2, thread->poked ? 0 : milliseconds(until, now));
 	thread->poked = false;
-	thread->writable = pollfds[1].revents & ~POLLIN; /* or it has ended */
+	thread->writable = pollfds[1].revents & ~POLLIN; /* or the connection has ended */
 	box_heard(&thread->orders->thread);
 }
 
@@ -360,7 +362,7 @@ static void free_thread(struct bus_thread *thread)
 	free(thread);
 }
 
-/* Signals are the loop's. */
+/* Signals are handled by the event loop. */
 int thread_start(struct orders *orders, const char *address, struct bus_thread **ret_thread)
 {
 	sigset_t all, before;

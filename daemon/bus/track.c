@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The bus is told of objects that come, go and change. An event is a reason to look at all of them,
- * and what differs from what was told before is told. So it does not matter how many events there
- * were, or whether some were lost: what came and went in between is not told, nothing is queued,
- * and in the end the bus knows what there is. How often that is done depends on how long it takes.
+ * Tells the bus of objects that come, go and change. After an event all objects are read, and the
+ * differences from what was told before are told. So it does not matter how many events there were,
+ * or whether some were lost: objects that came and went in between are not told, nothing is queued,
+ * and in the end the bus knows the present objects. How often this is done depends on how long it
+ * takes.
  *
- * Whoever asks for all objects gets what was told last: with the signals from then on that is what
- * there is.
+ * A call that asks for all objects gets them as told last: together with the signals from then on,
+ * that is the present state.
  */
 #include "daemon/bus/internal.h"
 #include "daemon/fabric/fabric.h"
 
 #define PAUSE_US UINT64_C(100000)
-#define PAUSE    4 /* times what it took */
+#define PAUSE    4 /* times as long as it took */
 
 static bool tell_new(struct bus_thread *thread, const char *path)
 {
@@ -39,7 +40,7 @@ static bool tell_changes(struct bus_thread *thread, const struct place *told,
 			       thread->sd, told->path, objects_interface(told->class), list) >= 0;
 }
 
-/* What is not told now is, the next time: then it still differs. */
+/* Changes that cannot be told now are told the next time, as they still differ. */
 static void tell_place(struct bus_thread *thread, struct place *shown)
 {
 	struct place *told = places_find(thread->told, shown->path);

@@ -14,7 +14,7 @@
 
 static int append_variant(sd_bus_message *message, const json_t *value);
 
-/* D-Bus refuses some of what JSON takes: what it is about is shown all the same. */
+/* D-Bus refuses some texts that JSON allows: show them changed. */
 static int append_text(sd_bus_message *message, const char *text)
 {
 	int r = sd_bus_message_append_basic(message, 's', text);
@@ -27,7 +27,7 @@ static int append_text(sd_bus_message *message, const char *text)
 	return r;
 }
 
-/* What lists and objects in others are; those of the control are a few levels deep. */
+/* Append lists and objects inside others; those of daemon/control are a few levels deep. */
 static int append_list(sd_bus_message *message, const json_t *list)
 {
 	int r = sd_bus_message_open_container(message, 'a', "v");
@@ -141,7 +141,7 @@ static int read_text(sd_bus_message *message, json_t **ret_value)
 	if (strlen(text) > VALUES_MAX_TEXT_LEN)
 		return -E2BIG;
 	*ret_value = json_string(text);
-	return *ret_value ? 0 : -EINVAL; /* D-Bus lets pass what is no text for others */
+	return *ret_value ? 0 : -EINVAL; /* D-Bus allows texts that JSON refuses */
 }
 
 static int read_truth(sd_bus_message *message, json_t **ret_value)
@@ -153,7 +153,7 @@ static int read_truth(sd_bus_message *message, json_t **ret_value)
 	return r < 0 ? r : 0;
 }
 
-/* As JSON has them. @return -EINVAL: no type of whole numbers */
+/* Whole numbers as in JSON. @return -EINVAL: no type of whole numbers */
 static int whole_number(char type, const void *value, json_int_t *ret_number)
 {
 	switch (type) {
@@ -172,7 +172,7 @@ static int whole_number(char type, const void *value, json_int_t *ret_number)
 
 static int read_number(sd_bus_message *message, char type, json_t **ret_value)
 {
-	uint64_t value = 0; /* room for any of them */
+	uint64_t value = 0; /* has room for any of the types */
 	json_int_t number;
 	if (!strchr("ynqiuxt", type))
 		return -EINVAL;
@@ -225,7 +225,7 @@ static int refuse(sd_bus_error *error, const char *format, ...)
 	va_start(args, format);
 	vsnprintf(text, sizeof(text), format, args);
 	va_end(args);
-	words_mend(text); /* what was sent may be cut */
+	words_mend(text); /* the caller's text may be cut */
 	return sd_bus_error_set(error, SD_BUS_ERROR_INVALID_ARGS, text);
 }
 

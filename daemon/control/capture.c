@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * smcrctl capture: what goes to RNICs and comes from them. Whoever asks brings the memory that it
- * is written to, and its session is the capture: it ends with that, or with the link group that it
- * is about. Two may run at a time.
+ * smcrctl capture: messages to and from RNICs. The caller brings the memory that they are written
+ * to. A capture ends when the caller's session ends, or the link group that it is about. Two
+ * captures may run at a time.
  */
 #include <errno.h>
 #include <event2/event.h>
@@ -19,15 +19,16 @@
 #include "daemon/engine/view.h"
 #include "daemon/host/program.h"
 
-/* Engines tell of no end of a link group whose first contact failed: so it is looked for. */
+/* The engine does not tell the end of a link group whose first contact has failed, so a timer
+ * checks for that. */
 #define GROUP_LOOK_US 100000
 
 struct capture {
-	struct waiter waiter; /* nobody: there is none */
+	struct waiter waiter; /* nobody: there is no capture */
 	void *memory;
 	size_t length;
 	struct capture_sink sink;
-	char text[COMMAND_TEXT_LEN]; /* who wants what */
+	char text[COMMAND_TEXT_LEN]; /* who wants what, for the log */
 	pid_t pid;
 	uid_t uid;
 	char program[PROGRAM_NAME_LEN]; /* "": not known */
@@ -37,10 +38,10 @@ struct capture {
 struct control_captures {
 	struct control *control;
 	struct fabric_tap tap;
-	uint64_t serial; /* of the last one */
+	uint64_t serial; /* serial of the last capture */
 	struct capture list[FABRIC_MARKS];
 	struct program_names names;
-	struct event *look; /* for link groups that have ended; NULL without a loop */
+	struct event *look; /* checks for link groups that have ended; NULL without a loop */
 };
 
 static void on_message(void *ctx, const struct fabric_message *message)
@@ -52,7 +53,8 @@ static void on_message(void *ctx, const struct fabric_message *message)
 					  message);
 }
 
-/* There is a tap as long as there is a capture, and a look at groups as long as one is of one. */
+/* There is a tap while there is a capture, and the timer runs while a capture is about a link
+ * group. */
 static void set_tap(struct control_captures *captures)
 {
 	const struct timeval often = { .tv_usec = GROUP_LOOK_US };
@@ -109,7 +111,7 @@ static void refuse_busy(const struct control_captures *captures, struct refusal 
 	       FABRIC_MARKS, holders);
 }
 
-/* A place for one more. @return NULL: refused */
+/* A place for another capture. @return NULL: refused */
 static struct capture *unused(struct control *control, struct refusal *refusal)
 {
 	if (!control->captures)
@@ -131,13 +133,14 @@ static bool look_at_group(void *arg, const struct smcr_lgr_view *view)
 
 static bool has_group(const struct control *control, uint32_t linkgroup)
 {
-	uint32_t next = 0; /* the first one that is no smaller */
+	uint32_t next = 0; /* the first id that is not smaller */
 	smcr_engine_walk_lgrs(control->engine, linkgroup - 1, look_at_group, &next);
 	return next == linkgroup;
 }
 
-/* Memory that stays as large as it is: else who brought it could end smcrd (SIGBUS). What has been
- * taken out of it comes back as zeros. Memory of huge pages may not. */
+/* The memory must be sealed against shrinking: otherwise the caller could end smcrd with SIGBUS.
+ * Pages that the caller has punched out come back as zeros. Huge pages may not, so they are
+ * refused. */
 static bool is_sound(int fd, size_t *ret_length)
 {
 	struct statfs fs;
@@ -186,7 +189,7 @@ static bool may_ask(const struct clients_asker *asker, const struct params *para
 	return false;
 }
 
-/* Ids of link groups are not used again: one that is not there will never be. */
+/* Ids of link groups are not used again: an id that does not exist now never will. */
 static bool take_filter(const struct control *control, const struct params *params,
 			struct filter *ret_filter, struct refusal *refusal)
 {
@@ -247,7 +250,7 @@ static void end(struct control *control, struct capture *capture, const char *ho
 	set_tap(control->captures);
 }
 
-/* Nothing more can come. Whoever asked is told, and reads what is in the ring. */
+/* No further message can come. Tell the caller, which then reads the rest of the ring. */
 static void end_with_group(struct control *control, struct capture *capture)
 {
 	struct refusal refusal = { 0 };

@@ -11,10 +11,11 @@
 #include "proto/smcr/cdc.h"
 #include "proto/smcr/llc.h"
 
-/* What a link's mark says, so that it is looked at once a capture. Above: the capture's serial. */
+/* Bits of a link's mark, so that each capture judges a link only once. The bits above hold the
+ * capture's serial. */
 enum {
 	MARK_WANTED = 1 << 0,
-	MARK_TOLD = 1 << 1, /* it is described in the ring */
+	MARK_TOLD = 1 << 1, /* the link is described in the ring */
 	MARK_RNIC_SHIFT = 2,
 	MARK_SERIAL_SHIFT = 8,
 };
@@ -70,7 +71,7 @@ static bool tell_link(struct capture_sink *sink, uint64_t link_ref, unsigned int
 	return capture_ring_put(&sink->ring, &part, 1);
 }
 
-/* @return false: it is not wanted, or the link cannot be described, and the message is lost */
+/* @return false: the link is not wanted, or it cannot be described and the message is lost */
 static bool prepare_link(struct capture_sink *sink, const struct smcr_engine *engine,
 			 const struct fabric_message *message)
 {
@@ -79,7 +80,7 @@ static bool prepare_link(struct capture_sink *sink, const struct smcr_engine *en
 	struct smcr_link_view view;
 	if (known && (!(*mark & MARK_WANTED) || *mark & MARK_TOLD))
 		return *mark & MARK_WANTED;
-	/* Nobody can tell of a link that has gone whether it was wanted. */
+	/* Whether a link that is gone was wanted is not known. */
 	if (!smcr_engine_get_link(engine, message->link_ref, &view)) {
 		capture_ring_lose(&sink->ring, rnic_of(sink, message->device_id));
 		return false;
@@ -108,7 +109,7 @@ static bool is_llc(const struct fabric_message *message)
 	return !message->is_write && message->length && message->data[0] != SMCR_CDC_TYPE;
 }
 
-/* In which form is its ADD LINK? */
+/* Which version has its ADD LINK? */
 static enum smcr_llc_forms forms_of(const struct smcr_engine *engine,
 				    const struct fabric_message *message)
 {

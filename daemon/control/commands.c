@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Commands of the engine end later than they start: who asked for which is kept here. */
+/* Commands of the engine, which end later than they start: this file keeps who has asked for
+ * which. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,7 +10,7 @@
 #include "daemon/engine/view.h"
 
 struct control_pending {
-	uint64_t id; /* the engine's */
+	uint64_t id; /* the engine's id of the command */
 	struct waiter waiter;
 	enum smcr_command_type type;
 	char text[COMMAND_TEXT_LEN]; /* what is wanted, and by whom */
@@ -22,7 +23,7 @@ struct search {
 	uint32_t lgr;
 	uint8_t link;
 	bool has_lgr;
-	const char *state; /* of the link, by name; NULL: there is none */
+	const char *state; /* state of the link; NULL: there is no link */
 };
 
 static void look_at_lgr(void *arg, const struct smcr_lgr_view *view)
@@ -87,7 +88,7 @@ static const char *error_code(int error)
 	}
 }
 
-/* The engine tells by a number only why it did not start. */
+/* The engine tells only by an errno why the command did not start. */
 static void refuse_start(const struct control *control, const struct smcr_command *command,
 			 int error, struct refusal *refusal)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The configuration: what holds and where it came from; reading it anew. */
+/* The configuration: showing it and where it came from, and reading it again. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,18 +11,18 @@
 #include "daemon/host/words.h"
 #include "proto/smcr/eid.h"
 
-/* More changes than these are counted, not listed: a reply has an end. */
+/* Further changes are counted, but not listed, to bound the reply. */
 #define MAX_CHANGES 64
 
-/** Who waits for a reload. */
+/** A caller that waits for a reload. */
 struct control_reloading {
 	uint64_t number;      /* of the reload */
-	struct waiter waiter; /* nobody: not any more */
+	struct waiter waiter; /* nobody: the caller is gone */
 	char text[COMMAND_TEXT_LEN];
 	struct control_reloading *prev, *next;
 };
 
-/* Files have any bytes, JSON has not. */
+/* Files may have any bytes, JSON may not. */
 static json_t *words(const char *text)
 {
 	char *copy = strdup(text);
@@ -47,7 +47,7 @@ struct rows {
 	json_t *list;
 	uint64_t after, number; /* skip those up to `after` */
 	const struct config_key *key;
-	bool any; /* of this key */
+	bool any; /* a row of this key was added */
 };
 
 static const char section[] = "config";
@@ -76,7 +76,7 @@ static const struct config_setting *find_setting(const struct rows *rows, const 
 	return setting;
 }
 
-/* @return is there room for another row? */
+/* @return whether there is room for another row */
 static bool add(struct rows *rows, const char *value, const struct config_setting *setting,
 		const char *origin)
 {
@@ -92,7 +92,7 @@ static bool add(struct rows *rows, const char *value, const struct config_settin
 			section, rows->number);
 }
 
-/* A value that holds; which of the files say it, if any, is looked for only if it is shown. */
+/* A value in force. Which of the files have set it is looked up only if the value is shown. */
 static bool add_value(struct rows *rows, const char *value)
 {
 	rows->any = true;
@@ -151,7 +151,7 @@ static bool add_settings(struct rows *rows)
 	return true;
 }
 
-/* What can be changed otherwise than by the files is asked where it holds. */
+/* Values that can be changed at run time are read where they are used. */
 static bool add_key(struct rows *rows)
 {
 	const char *name = rows->key->name;
@@ -279,7 +279,7 @@ static const char *plural(json_int_t n)
 	return n == 1 ? "" : "s";
 }
 
-/* For the log, and for those who asked. */
+/* Tell the log and the callers. */
 static void describe(const struct control_reloaded *what, json_int_t changes,
 		     struct refusal *refusal, char *ret_text, size_t len)
 {
@@ -342,7 +342,7 @@ void config_reload_forget(struct control *control, uint64_t request)
 	struct control_reloading *reloading;
 	DL_SEARCH_SCALAR(control->reloads, reloading, waiter.request, request);
 	if (reloading)
-		reloading->waiter.request = 0; /* who it was is still told */
+		reloading->waiter.request = 0; /* the name of the caller is still told */
 }
 
 void config_reload_forget_all(struct control *control)

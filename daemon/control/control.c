@@ -15,7 +15,7 @@
 #define OF_GROUP    (NEEDS(AFTER) | NEEDS(PEER) | NEEDS(LINKGROUP))
 #define OF_CONN     (OF_GROUP | NEEDS(PORT) | NEEDS(PID) | NEEDS(UID) | NEEDS(MODE) | NEEDS(STATE))
 
-/* By what a command takes, in the words of proto/ipc/commands.h. */
+/* The parameters of commands, by enum ipc_takes (proto/ipc/commands.h). */
 #define REQUIRED_GROUP          NEEDS(LINKGROUP)
 #define OPTIONAL_GROUP          0
 #define REQUIRED_LINK           NEEDS(LINKGROUP) | NEEDS(LINK)
@@ -25,8 +25,8 @@
 #define REQUIRED_GROUP_AND_TWO  NEEDS(LINKGROUP)
 #define OPTIONAL_GROUP_AND_TWO  NEEDS(FROM) | NEEDS(TO)
 
-/** A method shows something, or else it changes something, for administrators: at once, or as a
- *  command of the engine, or another thing that takes time. */
+/** A method either shows something, or changes something. Methods that change are for
+ * administrators, and act at once, or as a command of the engine, or later in another way. */
 static const struct method {
 	const char *name;
 	json_t *(*show)(struct control *control, struct page *page, struct refusal *refusal);
@@ -34,7 +34,7 @@ static const struct method {
 	unsigned int required, optional; /* parameters */
 	json_t *(*change)(struct control *control, const struct params *params,
 			  struct refusal *refusal);
-	/** @return the result; NULL: refused, or it comes later */
+	/** @return the result; NULL: refused, or the result comes later */
 	json_t *(*start)(struct control *control, const struct command_call *call, bool *ret_later);
 	bool rows, session; /* methods.h */
 } methods[] = {
@@ -107,7 +107,7 @@ void *refuse(struct refusal *refusal, int error, const char *code, const char *f
 	va_start(args, format);
 	vsnprintf(refusal->text, sizeof(refusal->text), format, args);
 	va_end(args);
-	words_mend(refusal->text); /* parts of it are the asker's, and may be cut */
+	words_mend(refusal->text); /* parts of it are from the request, and may be cut */
 	return NULL;
 }
 
@@ -146,7 +146,7 @@ static void refuse_change(const struct control *control, const struct method *me
 
 /* ---- requests ---- */
 
-/* Who wants what: the beginning of a sentence. */
+/* The beginning of a sentence: who wants what. */
 static void describe(const struct method *method, const struct clients_asker *asker,
 		     const json_t *params, char ret_text[COMMAND_TEXT_LEN])
 {
@@ -156,7 +156,7 @@ static void describe(const struct method *method, const struct clients_asker *as
 	free(text);
 }
 
-/* Who made smcrd do what, and what came of it, belongs in the log. @return as call() */
+/* Log who has changed what, and the outcome. @return as call() */
 static json_t *command(struct control *control, const struct method *method,
 		       const struct clients_asker *asker, const json_t *json_params,
 		       const struct params *params, struct refusal *refusal, bool *ret_later)
@@ -195,7 +195,8 @@ static json_t *show(struct control *control, const struct method *method, struct
 	return result;
 }
 
-/* @return the result; NULL: refused, or *ret_later: it comes later, or page->wait: not yet */
+/* @return the result; NULL: refused, or *ret_later: it comes later, or page->wait: there is none
+ *         yet */
 static json_t *call(struct control *control, const struct clients_asker *asker,
 		    const json_t *request, struct page *page, struct refusal *refusal,
 		    bool *ret_later)
@@ -258,7 +259,7 @@ void waiter_reply(const struct waiter *waiter, json_t *result, const struct refu
 	waiter->reply(waiter->ctx, waiter->request, text);
 }
 
-/* @return the reply; NULL: *ret_status says why there is none */
+/* @return the reply; NULL: *ret_status says why */
 static json_t *serve(struct control *control, const struct clients_asker *asker,
 		     const json_t *request, struct refusal *refusal, int *ret_status)
 {
@@ -300,7 +301,7 @@ static int handle(struct control *control, const struct clients_asker *asker, co
 		refuse(&refusal, EINVAL, "bad-request", "the request is not a JSON object: %.160s",
 		       request ? "it is another value" : where.text);
 	json_t *reply = serve(control, asker, request, &refusal, &status);
-	json_decref(request); /* the refusal may have pointed into it */
+	json_decref(request); /* not earlier: the refusal may point into it */
 	char *text = reply ? json_dumps(reply, JSON_COMPACT) : NULL;
 	json_decref(reply);
 	if (status)

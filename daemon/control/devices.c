@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs at run time: which there are, and which are taken out of use. */
+/* RNICs at run time: adding and removing them, and taking them out of use. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,7 +31,7 @@ static json_t *refuse_name(struct refusal *refusal, int error, const char *code,
 	return refuse(refusal, error, code, "%s", text);
 }
 
-/* What is said of that RNIC: a note may be about another one. */
+/* The note about that RNIC; others may be about other RNICs. */
 static const char *said_of(const struct config_notes *notes, const char *name)
 {
 	for (size_t i = 0; i < config_notes_kept(notes); i++)

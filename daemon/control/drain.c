@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* smcrd takes no new SMC-R connections, so that it may be replaced when the old ones have ended. */
+/* Drain: smcrd takes no new SMC-R connections, so that it can be replaced when the old ones have
+ * ended. */
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,7 +8,7 @@
 
 #include "daemon/control/internal.h"
 
-/** Who waits until none is left. */
+/** A caller that waits until no connection is left. */
 struct control_waiter {
 	struct waiter waiter;
 	struct control_waiter *prev, *next;
@@ -43,7 +44,7 @@ static void answer(struct control *control, json_t *result, const struct refusal
 	json_decref(result);
 }
 
-/* The last one has ended: told once, whoever notices. */
+/* The last connection has ended: tell that once. */
 static void tell_end(struct control *control)
 {
 	struct refusal refusal = { 0 };
@@ -68,7 +69,7 @@ static bool wait_for_the_end(struct control *control, const struct clients_asker
 	return true;
 }
 
-/* Nobody has waited for it yet, or smcrd was just about to look. */
+/* No caller was waiting, or smcrd has not checked yet. */
 static json_t *ended_already(struct control *control, bool begun_before)
 {
 	if (begun_before && !control->drain.empty)
@@ -119,7 +120,7 @@ json_t *drain_end(struct control *control, const struct params *params, struct r
 	control->drain.on = false;
 	size_t left = control->drained(control->ctx);
 	if (left == 0 && !control->drain.empty)
-		tell_end(control); /* before this command came */
+		tell_end(control); /* the drain ended before this command came */
 	refuse(&over, ECANCELED, "failed",
 	       "the drain was taken back (drain --off) while %zu connection%s of smcrd went on: "
 	       "new ones may use SMC-R; 'smcrctl drain --wait' begins again",

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Filters of views. smcrd itself leaves out what is not asked for: writing a row of JSON costs a
- * hundred times what looking at it does, so a narrow question about ten thousand connections is
- * answered in ten short turns instead of a hundred and sixty long ones.
+ * Filters of views. smcrd itself leaves out rows that are not asked for, because writing a row as
+ * JSON takes a hundred times as long as checking it. So a narrow question about ten thousand
+ * connections is answered in ten short turns instead of a hundred and sixty long ones.
  */
 #include <arpa/inet.h>
 #include <ctype.h>
@@ -31,7 +31,7 @@ static const char *mode_name(int mode)
 	return mode <= CLIENT_MODE_TCP ? client_mode_name((enum client_mode)mode) : "unknown";
 }
 
-/* The one of the names that the word means. @return NULL: refused, with all of them */
+/* Find the name that the word means. @return NULL: refused; the refusal lists all names */
 static const char *take_name(const char *word, const char *parameter, const char *(*name)(int),
 			     struct refusal *refusal)
 {
@@ -50,7 +50,7 @@ static const char *take_name(const char *word, const char *parameter, const char
 	return NULL;
 }
 
-/* Connections have IPv4 addresses as such, whatever the socket's family is. */
+/* IPv4 addresses of connections have family AF_INET, even on IPv6 sockets. */
 static void unmap(struct smcr_addr *addr)
 {
 	static const uint8_t prefix[12] = { [10] = 0xFF, [11] = 0xFF };

@@ -13,7 +13,7 @@ static void set_text(json_t *row, const char *key, bool known, const char *text)
 	json_object_set_new(row, key, known ? json_string(text) : json_null());
 }
 
-/* Of the link's queue pair: what all connections on it have together. */
+/* Values of the link's queue pair, which all its connections share. */
 static uint64_t link_retransmits(const struct smcr_conn_view *view)
 {
 	struct rnic_qp_stats stats = { 0 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What has happened: daemon/events as JSON. */
+/* The events of daemon/events as JSON. */
 #include <errno.h>
 
 #include "daemon/control/views.h"
@@ -10,7 +10,7 @@ struct part {
 	struct page *page;
 	json_t *list;
 	struct filter filter;
-	uint64_t seen, last; /* how many were looked at, and the id of the last one */
+	uint64_t seen, last; /* how many were checked, and the id of the last one */
 };
 
 static json_t *json_or_null(bool is_there, json_int_t value)
@@ -65,8 +65,8 @@ static json_t *refuse_future(struct refusal *refusal)
 		      "reply before");
 }
 
-/* Ids count up by one: what is missing among them was told to nobody any more. With a filter the
- * answer may have no event: whoever asks goes on behind those that it is not interested in. */
+/* Ids count up by one: events with missing ids were removed before anybody saw them. With a filter
+ * the answer may have no event: the caller then goes on behind those that were left out. */
 json_t *control_wait_for_events(struct control *control, struct page *page, struct refusal *refusal)
 {
 	size_t section;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* What the daemon may and has on this host: what nobody but itself can tell. */
+/* Limits, rights and resources of the daemon on this host, which only the daemon itself can
+ * tell. */
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -27,7 +28,7 @@ static void add_missing(void *arg, const char *name, const char *error)
 					     *error ? json_string(error) : json_null()));
 }
 
-/* null: it is not wanted. Errors are null where it holds. */
+/* null: the guard is not wanted. Errors are null if it is in force. */
 static json_t *egress_guard(const struct control *control)
 {
 	struct egress_view view;

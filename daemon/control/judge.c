@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What would a connection from this host be? Answered without making one. */
+/* Tells whether a connection from this host would use SMC-R, without making one. */
 #include <string.h>
 
 #include "daemon/control/internal.h"
@@ -7,7 +7,7 @@
 #include "daemon/host/words.h"
 #include "proto/ipc/ipc.h"
 
-/* What holds for every connection of the host comes first, as in the BPF programs. */
+/* Reasons for all connections of the host come first, as in the BPF programs. */
 static enum smcr_reason of_host(const struct control *control)
 {
 	if (!control->option)

@@ -14,7 +14,7 @@
 
 #define COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
-/* Beyond these no RNICs are shown. */
+/* The most RNICs that are shown. */
 #define MAX_DEVICES 64
 
 struct device {
@@ -24,7 +24,7 @@ struct device {
 	uint64_t links;
 };
 
-/* What the samples are made of. */
+/* The sources of the samples. */
 struct source {
 	struct openmetrics out;
 	struct snapshot snapshot;
@@ -159,7 +159,7 @@ static void handshake_errors(struct source *source)
 	roles(source, source->snapshot.stats.failed);
 }
 
-/* What peers gave as theirs is not told apart: it may be any number. */
+/* Diagnoses of peers are one label value, as they may be any number. */
 #define MAX_REASONS 128
 struct reasons {
 	size_t num;
@@ -454,7 +454,7 @@ static void rnic_packets(struct source *source)
 	}
 }
 
-/* The counters that are neither of those. */
+/* The other counters. */
 static void rnic_counts(struct source *source, bool drops, const char *label)
 {
 	const size_t skip = drops ? strlen("drop_") : 0;

@@ -14,7 +14,7 @@ bool openmetrics_begin(struct openmetrics *metrics)
 	return metrics->out;
 }
 
-/* In HELP and in values of labels. */
+/* Escape a text in HELP and in values of labels. */
 static void put_escaped(FILE *out, const char *text)
 {
 	for (; *text; text++) {
@@ -45,7 +45,7 @@ void openmetrics_family(struct openmetrics *metrics, const struct openmetrics_fa
 	fputs(".\n", out);
 }
 
-/* Whole seconds and what is left of them; other numbers as they are. */
+/* Microseconds as seconds with a fraction; other numbers unchanged. */
 static void put_number(FILE *out, uint64_t value, uint64_t scale)
 {
 	if (scale == MICROSECONDS)
@@ -54,7 +54,7 @@ static void put_number(FILE *out, uint64_t value, uint64_t scale)
 		fprintf(out, "%" PRIu64, value);
 }
 
-/* The end of a class as other programs write it: "0.0005", "1.0". */
+/* The end of a class in the usual form: "0.0005", "1.0". */
 static void put_end(FILE *out, uint64_t end, uint64_t scale)
 {
 	char text[40];
@@ -65,7 +65,7 @@ static void put_end(FILE *out, uint64_t end, uint64_t scale)
 	fprintf(out, "%.*s", len, text);
 }
 
-/* The name with what its kind puts behind, and the labels; without the last brace if `open`. */
+/* The name with the suffix of its kind, and the labels; without the last brace if `open`. */
 static void put_name(const struct openmetrics *metrics, const char *suffix,
 		     const struct openmetrics_label *labels, size_t num_labels, bool open)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Views in parts. What there may be many of is shown a few at a time, so that no request keeps the
- * loop for long and no reply is large; whoever asks goes on where the part before ended. That place
- * is the number of what was shown last: numbers only grow, so nothing is left out or shown twice
- * because other things came and went. What a filter leaves out counts as well, by the thousand: a
- * part may have no row and still not be the last one.
+ * Views in parts. A view with possibly many rows shows a few at a time, so that no request takes
+ * long and no reply is large. The caller goes on where the part before ended. That place is the
+ * number of the last row: numbers only grow, so no row is left out or shown twice when other rows
+ * come and go. Rows that a filter leaves out are limited too, to about a thousand: a part may have
+ * no row and still not be the last one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -14,7 +14,7 @@
 #include "daemon/control/internal.h"
 
 #define ROWS_A_PAGE  64
-#define LOOKS_A_PAGE 1024 /* what a filter leaves out costs little, but not nothing */
+#define LOOKS_A_PAGE 1024 /* rows that a filter leaves out take some time too */
 
 static bool wrong(struct refusal *refusal)
 {
@@ -39,7 +39,7 @@ bool page_begin(const struct page *page, const char *const *sections, size_t num
 		if (strncmp(page->after, sections[i], len) != 0 ||
 		    sscanf(page->after + len, ":%" SCNu64, &number) != 1)
 			continue;
-		/* Only as page_add() writes it. */
+		/* Accept a place only in the form of page_add(). */
 		snprintf(place, sizeof(place), "%s:%" PRIu64, sections[i], number);
 		if (strcmp(place, page->after) != 0)
 			continue;

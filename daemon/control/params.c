@@ -8,11 +8,11 @@
 
 #define LINK_MAX_NUMBER UINT8_MAX /* one byte in LLC messages */
 
-/* Numbers start at 1, mostly: link groups and links are counted from there. */
+/* Most numbers start at 1, like those of link groups and links. */
 static const struct {
 	const char *name;
-	json_int_t max; /* of a number; 0: something else */
-	bool text;      /* of something else; false: true or false */
+	json_int_t max; /* of a number; 0: the parameter is no number */
+	bool text;      /* not a number: a text; false: true or false */
 	bool zero;      /* may the number be 0? */
 } table[NUM_PARAMS] = {
 	[PARAM_LINKGROUP] = { "linkgroup", UINT32_MAX },

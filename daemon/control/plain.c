@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that did not become SMC-R: how many, why, with whom, and the last ones. */
+/* Connections that did not use SMC-R: how many, why, with which peers, and the latest ones. */
 #include <string.h>
 
 #include "daemon/conns/view.h"
@@ -35,7 +35,7 @@ static void add_reason(void *arg, uint32_t reason, uint32_t peer_reason, uint64_
 			       text_or_null(peer_reason), "connections", (json_int_t)count));
 }
 
-/* Some connections are counted by the BPF programs and others with the same reason here. */
+/* For one reason, the BPF programs count some connections, and smcrd counts others. */
 static void add_plain_reason(void *arg, const struct rdv_plain_count *count)
 {
 	json_t *row;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Which connections use SMC-R: the administrator's rules, and what was seen of peers and ports. */
+/* Methods about which connections use SMC-R: the administrator's rules, and what was learnt of
+ * peers and ports. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
@@ -17,7 +18,7 @@ struct part {
 	json_t *lists[SECTIONS];
 };
 
-/* @return does the part have room for another row? */
+/* @return whether the part has room for another row */
 static bool add_row(struct part *part, json_t *row, uint64_t number)
 {
 	return page_add(part->page, part->lists[part->section], row, sections[part->section],
@@ -29,7 +30,7 @@ static bool add_rule(void *arg, const struct policy_rule_view *view)
 	char text[POLICY_RULE_TEXT];
 	bool denies = view->rule->match.flags & SMCR_RULE_DENY;
 	policy_rule_text(view->rule, text);
-	words_mend(text); /* paths of programs have any bytes */
+	words_mend(text); /* paths of programs may have any bytes */
 	return add_row(arg,
 		       json_pack("{s:s, s:s, s:b, s:I}", "rule", text, "action",
 				 denies ? "deny" : "allow", "configured", view->configured, "hits",
@@ -83,7 +84,7 @@ static bool add_short(void *arg, const struct policy_short_view *view)
 		       place->order);
 }
 
-/* What decides on the size of packets only: connections use SMC-R all the same. */
+/* Paths that only limit the size of packets: connections use SMC-R all the same. */
 static bool add_path(void *arg, const struct smcr_path_view *view)
 {
 	json_t *rnic = *view->device_name ? json_string(view->device_name) : json_null();
@@ -131,7 +132,7 @@ json_t *control_show_policy(struct control *control, struct page *page, struct r
 			 part.lists[PATHS]);
 }
 
-/* Users come by number: looking up a name may take longer than this loop can wait. */
+/* Users are given by number, because looking up a name may block the event loop. */
 static bool parse(const char *text, struct policy_rule *rule, struct refusal *refusal)
 {
 	char why[POLICY_WHY_LEN];

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* RMBs and send buffers: what of the registered memory is in use, and by whom. */
+/* RMBs and send buffers: how much of the registered memory is in use, and by which users. */
 #include "daemon/conns/view.h"
 #include "daemon/control/views.h"
 #include "daemon/engine/view.h"
 
-/* Looking at one takes as long as its group has connections, and its row as long as it has owners:
- * parts have fewer rows then. */
+/* Checking a slab takes time for each connection of its group, and its row for each owner: so parts
+ * may have fewer rows. */
 #define CONNS_A_ROW  512
 #define OWNERS_A_ROW 16
 
@@ -14,16 +14,16 @@ static const char *const sections[] = { "rmb" };
 struct part {
 	struct page *page;
 	json_t *list;
-	uint32_t linkgroup; /* of this one only; 0: of all */
+	uint32_t linkgroup; /* of this group only; 0: of all */
 };
 
-/* A place is a group and a number in it. */
+/* A place is a group and a number in the group. */
 static uint64_t place_number(uint32_t group, uint32_t number)
 {
 	return (uint64_t)group << 32 | number;
 }
 
-/* Whose memory lies where is nobody else's business. */
+/* Callers do not see where the memory of other users is. */
 static json_t *owners_of(const struct page *page, const struct smcr_rmb_view *view)
 {
 	if (!page->administrator)
@@ -39,7 +39,7 @@ static bool add_rmb(void *arg, const struct smcr_rmb_view *view)
 {
 	const struct part *part = arg;
 	if (part->linkgroup && part->linkgroup < view->lgr_id)
-		return false; /* groups come in order: that was the last of it */
+		return false; /* groups come in order: that was the last slab of it */
 	json_t *row =
 		json_pack("{s:I, s:I, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "linkgroup",
 			  (json_int_t)view->lgr_id, "number", (json_int_t)view->number, "kind",

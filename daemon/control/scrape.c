@@ -25,7 +25,7 @@
 #define PLAIN        "text/plain; charset=utf-8"
 #define MILLISECONDS 1000
 
-/* One text for all that ask at the same time; it lasts until the last of them has it. */
+/* One text for all visitors at the same time; freed when the last one has it. */
 struct answer {
 	char *text;
 	size_t len;
@@ -40,7 +40,7 @@ struct visitor {
 	struct visitor *prev, *next;
 };
 
-/* All zero: closed. */
+/* A place to listen. All zero: closed. */
 struct door {
 	char *at;
 	struct unix_socket local; /* of SCRAPE_LOCAL; the path is `at` */
@@ -51,8 +51,8 @@ struct door {
 struct scrape {
 	struct scrape_params params;
 	struct door doors[SCRAPE_DOORS];
-	struct event *window;     /* runs while it counts */
-	unsigned int in_window;   /* accepted */
+	struct event *window;     /* runs while `in_window` counts */
+	unsigned int in_window;   /* connections accepted in the window */
 	struct visitor *visitors; /* oldest first */
 	unsigned int num_visitors;
 	struct answer *latest;
@@ -79,7 +79,7 @@ static void forget_latest(struct scrape *scrape)
 	scrape->latest = NULL;
 }
 
-/* @return one that is not too old; NULL: no memory */
+/* @return a text that is not too old; NULL: no memory */
 static struct answer *get_answer(struct scrape *scrape)
 {
 	const uint64_t now = fabric_now();
@@ -170,7 +170,7 @@ static void put_answer(struct visitor *visitor, enum scrape_request request, boo
 	}
 }
 
-/* Nothing that comes counts any more; it is over when all has been sent. */
+/* Ignore further input; the connection ends when all has been sent. */
 static void finish(struct visitor *visitor)
 {
 	struct evbuffer *input = bufferevent_get_input(visitor->bev);
@@ -205,7 +205,7 @@ static void on_written(struct bufferevent *bev, void *arg)
 		leave(visitor);
 }
 
-/* Who has asked may have shut down its side. */
+/* The client may have shut down its side after the request. */
 static void on_event(struct bufferevent *bev, short what, void *arg)
 {
 	struct visitor *visitor = arg;
@@ -279,7 +279,7 @@ static void on_connection(evutil_socket_t listen_fd, short what, void *arg)
 	(void)what;
 	if (!evtimer_pending(scrape->window, NULL))
 		evtimer_add(scrape->window, &window);
-	/* Without a descriptor it is tried again when the window is over. */
+	/* If there is no descriptor, try again when the window is over. */
 	int fd = accept4(listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 	bool none_left = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
 	if (fd >= 0)
@@ -335,8 +335,8 @@ static int open_door(struct scrape *scrape, enum scrape_door which, const char *
 	return 0;
 }
 
-/* Does the door that is open keep `at` from being opened? So does one at all addresses of a port,
- * and a path that is written otherwise. */
+/* Does the open door prevent opening `at`? A door at all addresses of a port does, and so does the
+ * same path in another form. */
 static bool in_the_way(const struct door *door, enum scrape_door which, const char *at)
 {
 	struct stat st;
@@ -347,7 +347,7 @@ static bool in_the_way(const struct door *door, enum scrape_door which, const ch
 	return lstat(at, &st) == 0 && st.st_dev == door->local.dev && st.st_ino == door->local.ino;
 }
 
-/* The one that is open makes way, and comes back if that was in vain. */
+/* Close the open door first, and open it again if the new one fails. */
 static int reopen_door(struct scrape *scrape, enum scrape_door which, const char *at,
 		       char *ret_text, size_t len)
 {

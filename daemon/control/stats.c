@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Sums over everything since smcrd was started. */
+/* Sums of everything since the start of smcrd. */
 #include "daemon/control/counters.h"
 #include "daemon/control/snapshot.h"
 #include "daemon/control/views.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* UEIDs: the names by which version 2 hosts know that they belong together. */
+/* UEIDs, by which hosts with version 2 know that they belong together. */
 #include <errno.h>
 #include <string.h>
 
@@ -47,7 +47,7 @@ static bool parse(const char *name, uint8_t ret_ueid[SMCR_EID_LEN], struct refus
 	return false;
 }
 
-/* What stands in the way of version 2 is told at once, not with the first fallback. */
+/* Tell at once if something else prevents version 2, and not only with the first fallback. */
 static const char *obstacle(const struct control *control)
 {
 	const struct smcr_config *config = &control->config->engine;

@@ -17,7 +17,7 @@
 
 /* ---- small pieces ---- */
 
-/* So long ago, in microseconds since 1970. */
+/* The time so long ago, in microseconds since 1970. */
 static json_t *json_time(uint64_t age_us)
 {
 	struct timespec now;
@@ -119,7 +119,7 @@ static void add_device(void *arg, uint32_t id, struct rnic *rnic)
 	json_t *gids = json_array();
 	for (size_t i = 0; i < info.num_gids; i++)
 		json_array_append_new(gids, json_gid(info.gids[i].raw));
-	/* critical: links depend on it and no other device could take them over */
+	/* critical: links depend on the device, and no other one could take them over */
 	bool critical = context->links > 0 && fabric_num_devices(context->control->fabric) < 2;
 	json_t *object =
 		json_pack("{s:s, s:s, s:i, s:s, s:s, s:o, s:o, s:n, s:i, s:b}", "name", info.name,
@@ -145,7 +145,7 @@ json_t *control_show_devices(struct control *control, struct page *page, struct 
 
 /* ---- link groups and links ---- */
 
-/* What version 2 has agreed on; null in version 1. */
+/* What was agreed on in version 2; null in version 1. */
 static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 {
 	bool v2 = view->version >= 2;
@@ -160,7 +160,7 @@ static void set_v2(json_t *object, const struct smcr_lgr_view *view)
 
 static const char *const group_sections[] = { "linkgroup" };
 
-/* The one group that is asked for is not looked for among others. @return false: refused */
+/* If one group is asked for, begin with that. @return false: refused */
 static bool begin_groups(const struct page *page, uint32_t *ret_after, struct refusal *refusal)
 {
 	size_t section;
@@ -173,7 +173,7 @@ static bool begin_groups(const struct page *page, uint32_t *ret_after, struct re
 	return true;
 }
 
-/* Groups come in order: that was the last one that is asked for. */
+/* Groups come in order: that was the last one asked for. */
 static bool is_past(const struct part *part, uint32_t linkgroup)
 {
 	return part->filter.linkgroup && part->filter.linkgroup < linkgroup;
@@ -214,8 +214,8 @@ json_t *control_show_linkgroups(struct control *control, struct page *page, stru
 	return part.list;
 }
 
-/* Who knows the number of a queue pair may forge packets to it from another host, or from this one:
- * it is not for everybody. */
+/* With the number of a queue pair, packets to it can be forged from this or another host, so only
+ * administrators see it. */
 static json_t *json_qpn(const struct part *part, uint32_t qpn)
 {
 	return part->page->administrator ? json_u64(qpn) : json_null();
@@ -281,7 +281,7 @@ static const char *conn_state(const struct client_conn_view *view)
 	return "closed";
 }
 
-/* All that conn_state() may say. */
+/* All states of conn_state(). */
 static const char *conn_state_name(int state)
 {
 	static const char *const others[] = { "failed", "handed-back", "plain" };
@@ -319,7 +319,7 @@ static void set_fallback(json_t *object, const struct client_conn_view *view)
 			    peer ? json_string(smcr_reason_text(view->peer_reason)) : json_null());
 }
 
-/* What passed through memory that the program has mapped. */
+/* Bytes that passed through memory shared with the program. */
 static void set_shared(json_t *object, const struct client_conn_view *view)
 {
 	bool shared = view->shared;

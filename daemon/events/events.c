@@ -15,7 +15,7 @@
 #define MINUTE_US  60000000
 #define TOLD_PEERS 128
 
-/** Lines of the log that were about somebody, in the minute that began then. */
+/** How many lines the log got about a peer, in the minute that began at `since`. */
 struct told_lately {
 	const struct share *share;
 	struct smcr_addr peer;
@@ -29,12 +29,13 @@ struct events {
 	size_t num;
 	struct event_record *records; /* oldest first */
 	struct told_lately lately[TOLD_PEERS + 1];
-	struct told_lately lately_links, lately_conns; /* of all peers */
+	struct told_lately lately_links, lately_conns; /* for all peers together */
 	void (*notify)(void *ctx);
 	void *notify_ctx;
 };
 
-/* MESSAGE_ID: journalctl finds all events of a kind by it, in whatever words. It never changes. */
+/* MESSAGE_ID: journalctl finds all events of a kind by it, whatever their words. An id never
+ * changes. */
 static const struct kind {
 	const char *name, *message_id;
 } kinds[] = {
@@ -106,7 +107,7 @@ static void peer_name(const struct smcr_addr *peer, char ret_name[INET6_ADDRSTRL
 		ret_name[0] = '\0';
 }
 
-/* What the sentence says, for programs that read the journal. */
+/* The contents of the sentence as fields, for programs that read the journal. */
 static void write_log(const struct event_record *event, int priority)
 {
 	char peer[INET6_ADDRSTRLEN], group[12], link[4], connections[12];
@@ -131,17 +132,17 @@ static void write_log(const struct event_record *event, int priority)
 
 /* ---- not too many of one peer ---- */
 
-/** Those of a share have a part of what is kept, and of the log, whoever else has how many. */
+/** A share of the kept events and of the log, which events of other shares cannot take. */
 struct share {
-	unsigned int kept, kept_of_all;         /* of the peer; of all peers */
-	unsigned int a_minute, a_minute_of_all; /* lines of the log likewise */
+	unsigned int kept, kept_of_all;         /* how many are kept of a peer; of all peers */
+	unsigned int a_minute, a_minute_of_all; /* lines of the log, the same way */
 };
 
 static const struct share of_links = { EVENTS_OF_A_PEER, EVENTS_KEPT, EVENTS_PEER_A_MINUTE,
 				       EVENTS_A_MINUTE };
 static const struct share of_connections = { EVENTS_OF_PEERS_CONNS, EVENTS_OF_CONNECTIONS,
 					     EVENTS_CONNS_PEER_A_MINUTE, EVENTS_CONNS_A_MINUTE };
-/* About no peer: they have a share like one. */
+/* Events about no peer have a share like a peer. */
 static const struct share of_commands = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EVENTS_KEPT,
 					  EVENTS_KEPT };
 static const struct share of_rnics = { EVENTS_OF_A_PEER, EVENTS_OF_A_PEER, EVENTS_KEPT,
@@ -216,7 +217,7 @@ static void tell_left_out(unsigned int left_out)
 			    left_out == 1 ? "" : "s", left_out == 1 ? "is" : "are");
 }
 
-/* Where the lines of this share and peer are counted. Peers for whom there is no place share the
+/* Where the lines of this share and peer are counted. Peers without a place of their own share the
  * last one. */
 static struct told_lately *place_of(struct events *events, const struct event_record *event)
 {
@@ -237,8 +238,8 @@ static struct told_lately *place_of(struct events *events, const struct event_re
 	return free_place;
 }
 
-/* May it be a line of the log? @param ret_left_out  how many that are counted with it were not,
- * just before */
+/* May the event be a line of the log? @param ret_left_out how many events before it, counted in the
+ * same place, were not */
 static bool may_log(struct events *events, const struct event_record *event,
 		    unsigned int *ret_left_out)
 {
@@ -261,7 +262,7 @@ static bool may_log(struct events *events, const struct event_record *event,
 
 /* ---- one line ---- */
 
-/* Whoever made parts of the text, and wherever they were cut. */
+/* Make the text one line of valid UTF-8: parts of it are from peers and programs, or were cut. */
 static void make_one_line(char *text)
 {
 	words_mend(text);
@@ -270,7 +271,7 @@ static void make_one_line(char *text)
 			*text = '?';
 }
 
-/* Log what has been filled in, and keep it. */
+/* Log the event, and keep it. */
 static void add(struct events *events, const struct event_record *filled, int priority)
 {
 	struct event_record event = *filled;
@@ -407,8 +408,8 @@ static struct end_text end_of(const struct smcr_addr *addr)
 	return end;
 }
 
-/* "connection 192.0.2.2:40000 to 192.0.2.1:80 (pid 12)". The name of a program is for its user and
- * for administrators, and everybody may read events: it is in the journal alone. */
+/* "connection 192.0.2.2:40000 to 192.0.2.1:80 (pid 12)". The name of the program is in the journal
+ * only: its user and administrators may see it, but everybody may read events. */
 static int put_connection(char *text, size_t len, const struct conns_told *told)
 {
 	char pid[24] = "";

@@ -7,7 +7,7 @@
 #include <uthash.h>
 #include <utlist.h>
 
-/** In two lists, oldest first: of all, and of its user. */
+/** A connection; in two lists, oldest first: of all, and of its user. */
 struct kept {
 	struct plain_conn conn;
 	struct user *user;
@@ -21,7 +21,7 @@ struct peer_key {
 	uint8_t family, ip[16];
 };
 
-/** Likewise; the user is the one who met the peer first. */
+/** A peer; in two lists too. Its user is the first one who had a connection with it. */
 struct peer {
 	struct plain_peer known;
 	struct peer_key key;
@@ -46,7 +46,7 @@ struct plain {
 	uint64_t last_number;
 	struct peer *peers, *by_key;
 	size_t num_peers;
-	uint64_t others; /* connections with peers that were forgotten */
+	uint64_t others; /* connections with peers that were removed */
 	struct user *users;
 };
 
@@ -93,7 +93,7 @@ static void unhash(struct plain *plain, struct kept *kept)
 	kept->hashed = false;
 }
 
-/* Its user may be gone with it. */
+/* The user may be freed with its last entry. */
 static void forget(struct plain *plain, struct kept *kept)
 {
 	struct user *user = kept->user;
@@ -113,7 +113,7 @@ static struct kept *find(const struct plain *plain, uint64_t cookie)
 	return kept;
 }
 
-/* A socket that was connected before is the same socket. */
+/* A socket that was connected before has the same cookie. */
 static void hash(struct plain *plain, struct kept *kept)
 {
 	struct kept *before = find(plain, kept->conn.seen.cookie);
@@ -148,7 +148,7 @@ static void keep(struct plain *plain, const struct rdv_plain *seen)
 
 /* ---- peers ---- */
 
-/* What was counted of it goes to the others. */
+/* The connections of the removed peer are counted in `others`. */
 static void forget_peer(struct plain *plain, struct peer *peer)
 {
 	struct user *user = peer->user;
@@ -203,7 +203,7 @@ void plain_count(struct plain *plain, const struct smcr_addr *addr, uid_t uid, u
 	}
 	memcpy(key.ip, addr->ip, sizeof(key.ip));
 	HASH_FIND(hh, plain->by_key, &key, sizeof(key), peer);
-	if (peer) { /* the one that was met last goes last */
+	if (peer) { /* move it to the end: it was seen last */
 		DL_DELETE(plain->peers, peer);
 		DL_DELETE2(peer->user->peers, peer, user_prev, user_next);
 		append_peer(plain, peer);

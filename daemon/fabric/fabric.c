@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* RNICs come, change and go; time passes. What the engine asks of RNICs is in rdma.c. */
+/* Adding, changing and removing RNICs, and the engine's time. The engine's operations on RNICs are
+ * in rdma.c. */
 #include "daemon/fabric/fabric.h"
 
 #include <arpa/inet.h>
@@ -65,7 +66,8 @@ static void describe(struct fabric_device *device)
 	struct smcr_device_info *ret = &device->info;
 	struct rnic_info info;
 	rnic_get_info(device->rnic, &info);
-	/* Below the smallest path MTU the port is down, but the engine wants a sound value. */
+	/* With an MTU below the smallest path MTU the port is down, but the engine needs a valid
+	 * value. */
 	*ret = (struct smcr_device_info){ .id = device->id,
 					  .mtu = info.max_path_mtu ? info.max_path_mtu
 								   : SMCR_MTU_256,
@@ -96,7 +98,7 @@ static void device_drop(struct fabric *fabric, struct fabric_device *device)
 		fabric->params.device_gone(fabric->params.gone_ctx);
 }
 
-/* For operators. @param is_new  it was not in use until now */
+/* Tell operators of a change. @param is_new the device was not in use until now */
 static void tell(const struct fabric *fabric, const struct rnic_info *info, bool is_new)
 {
 	char text[160];
@@ -127,7 +129,7 @@ static void log_gid(const char *name, const struct rnic_info *info)
 		log_message(LOG_NOTICE, "rnic %s: its GID is %s now", name, addr);
 }
 
-/* `before` is what the engine knows. */
+/* `before` is the state that the engine knows. */
 static void log_change(const struct smcr_device_info *before, const struct rnic_info *now)
 {
 	static const uint8_t no_gid[SMCR_GID_LEN];

@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* How many of the next requests are of this kind? */
+/* How many requests of this kind come next? */
 static size_t run_of(const struct rnic_send_wr *list, size_t n, enum rnic_opcode opcode)
 {
 	size_t run = 0;
@@ -29,7 +29,7 @@ static void add_write(struct outbox *outbox, const struct rnic_send_wr *wr)
 	*copy = *wr;
 	for (unsigned int i = 0; i < wr->num_sge; i++)
 		outbox->bytes += wr->sge[i].length;
-	/* It goes before these SENDs, which are not done when it fails. */
+	/* The write is posted before these SENDs, so if it fails they are not done. */
 	if (outbox->num_sends > 0)
 		copy->wr_id = outbox->list[OUTBOX_MOST].wr_id;
 }

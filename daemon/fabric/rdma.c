@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What the engine asks of RNICs: the operations fabric_rdma_ops; and what their queue pairs have
- * completed, which it is told.
+ * The engine's operations on RNICs, fabric_rdma_ops, and the completions of queue pairs, which the
+ * engine is told.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -16,9 +16,9 @@
 #include "daemon/rnic/verbs.h"
 #include "proto/smcr/llc.h"
 
-/* SENDs of SMC-R version 1 are 44 bytes; LLC-8 wants enough buffers that none is lost. Those of
- * version 2 are seldom longer, but may have 8192; that peer sends again when there is no buffer,
- * and has no more than a few dozen SENDs under way on a link. */
+/* SENDs of SMC-R version 1 have 44 bytes; LLC-8 demands enough buffers that none is lost. SENDs of
+ * version 2 are rarely longer, but may have 8192 bytes. A peer of version 2 sends again if there is
+ * no buffer, and has at most a few dozen SENDs under way on a link. */
 #define RECV_SIZE     64
 #define RECV_DEPTH    1024
 #define RECV_DEPTH_V2 256
@@ -46,7 +46,7 @@ bool fabric_can_share(struct fabric *fabric)
 	return !fabric_find_rnic(fabric, RNIC_VERBS, 0);
 }
 
-/* A verbs device may have come since: what it writes would go to the pages that it knows. */
+/* A verbs device may have been added since: it would write into the old pages. */
 static int op_mem_recover(void *ctx, void *addr, size_t len)
 {
 	return fabric_can_share(ctx) ? pages_renew(addr, len) : -EBUSY;
@@ -124,7 +124,7 @@ static void forget_dirty(struct fabric_qp *qp)
 	DL_DELETE2(qp->fabric->dirty, qp, dirty_prev, dirty_next);
 }
 
-/* What goes wrong is told by fabric_post_all(). Nothing is posted behind a gap. */
+/* fabric_post_all() tells the engine of an error. After an error nothing more is posted. */
 static void post_outbox(struct fabric_qp *qp)
 {
 	const size_t n = qp->outbox.num_writes + qp->outbox.num_sends;
@@ -133,7 +133,7 @@ static void post_outbox(struct fabric_qp *qp)
 	else
 		qp->post_error = outbox_post(&qp->outbox, qp->qp);
 	if (qp->fabric->tap && !qp->post_error)
-		tap_posted(qp, qp->outbox.list, n); /* where it was posted from */
+		tap_posted(qp, qp->outbox.list, n); /* as it was posted */
 }
 
 static void put_into_outbox(struct fabric_qp *qp, const struct rnic_send_wr *list, size_t n)
@@ -297,7 +297,7 @@ static void op_qp_set_retry(void *ctx, void *handle, uint32_t retry_ms)
 	rnic_qp_set_retry(((struct fabric_qp *)handle)->qp, retry_ms);
 }
 
-/* What the engine has posted is flushed with the rest. */
+/* Post first what the engine has posted, so that it is flushed too. */
 static void op_qp_error(void *ctx, void *handle)
 {
 	struct fabric_qp *qp = handle;
@@ -335,7 +335,7 @@ static void op_qp_destroy(void *ctx, void *handle)
 	free(qp);
 }
 
-/* Once a device: the operator has to do something about it, and connections stay TCP meanwhile. */
+/* Logged once for each device: the operator has to act, and connections stay TCP until then. */
 static void complain(struct fabric_device *device, size_t len, int error)
 {
 	struct rnic_info info;
@@ -379,7 +379,8 @@ static bool is_long(const struct smcr_wr *wr)
 	return !wr->is_write && wr->length > RNIC_MAX_INLINE;
 }
 
-/** Copy a long SEND to where it can be sent from: the one before it has completed. */
+/** Copy a long SEND into registered memory, which is free because the long SEND before has
+ * completed. */
 static int keep_long_send(struct fabric_qp *qp, const struct smcr_wr *wr)
 {
 	if (wr->length > SMCR_LLC_V2_SEND_MAX)
@@ -425,7 +426,7 @@ static int op_post(void *ctx, void *handle, const struct smcr_wr *wr, size_t n)
 	struct rnic_send_wr list[16];
 	(void)ctx;
 	if (n > sizeof(list) / sizeof(list[0]))
-		return -EINVAL; /* the engine posts a handful at a time */
+		return -EINVAL; /* the engine posts only a few at a time */
 	for (size_t i = 0; i < n; i++) {
 		int error = convert_wr(qp, &wr[i], &list[i]);
 		if (error)

@@ -12,20 +12,20 @@
 #include "daemon/host/log.h"
 #include "daemon/rnic/verbs.h"
 
-#define MAX_SETTLED 64 /* RNICs that a reload looks at */
+#define MAX_SETTLED 64 /* most RNICs of a reload */
 
-/* The kernel tells of an address before it makes a GID of it. */
+/* The kernel reports an address before the GID for it exists. */
 static const struct timeval gid_delay = { 1, 0 };
 static const struct timeval unwanted_period = { 2, 0 };
 
-/** Why an RNIC could not be used, so that it is said once. */
+/** Why an RNIC could not be used, kept to log each reason only once. */
 struct refusal {
 	char name[RNIC_NAME_LEN];
 	char text[RNIC_ERROR_LEN];
 	struct refusal *next, *prev;
 };
 
-/** One that an operator has taken out of use. */
+/** An RNIC that an operator has taken out of use. */
 struct drained {
 	char name[RNIC_NAME_LEN];
 	struct drained *next, *prev;
@@ -35,7 +35,7 @@ struct rnics {
 	struct rnics_params params;
 	struct drained *drained;
 	struct event *look, *look_later;
-	struct event *unwanted; /* at RNICs that stay for their links only */
+	struct event *unwanted; /* to check RNICs that stay open only for their links */
 	struct refusal *refusals;
 };
 
@@ -74,7 +74,7 @@ static void say_refusal(struct rnics *rnics, const char *name, const char *text)
 	snprintf(refusal->text, sizeof(refusal->text), "%s", text);
 }
 
-/* That changes soon, and we are told. */
+/* This will change soon, and is reported then. */
 static bool may_come(int error)
 {
 	return error == -ENODEV || error == -EADDRNOTAVAIL;
@@ -85,7 +85,7 @@ static bool is_verbs(const char *name)
 	return !strncmp(name, "verbs:", 6);
 }
 
-/* `name` as rnics have it: with the port. */
+/* `name` must have the port, as in rnics. */
 static bool is_named(const struct config *config, const char *name)
 {
 	char full[RNIC_NAME_LEN];
@@ -179,7 +179,7 @@ static bool is_verbs_wanted(const struct rnics *rnics, const struct rnic_verbs_p
 static uint16_t vlan_of(const struct rnics *rnics, const char *netdev)
 {
 	struct netif netif = { .vlan = SMCR_NO_VLAN };
-	netif_by_name(rnics->params.netifs, netdev, &netif); /* stays as it is if missing */
+	netif_by_name(rnics->params.netifs, netdev, &netif); /* not changed if missing */
 	return netif.vlan;
 }
 
@@ -198,7 +198,7 @@ static bool uses_verbs(const struct config *config)
 	return config->num_rnics == 0;
 }
 
-/* With nothing configured soft RNICs are for hosts without any other. */
+/* Without configuration, soft RNICs are used only on hosts that have no other RNIC. */
 static void open_what_is_there(struct rnics *rnics)
 {
 	const struct config *config = rnics->params.config;
@@ -284,8 +284,8 @@ static int open_named(struct rnics *rnics, const char *name, char ret_error[RNIC
 	return open_rnic(rnics, search.name, vlan_of(rnics, search.netdev), ret_error);
 }
 
-/* What is missing may come later, but not if it is all that there is to wait for: a name may be
- * wrong. */
+/* A missing RNIC may come later. But if no RNIC exists at all this is an error, because the name
+ * may be wrong. */
 static int open_all_named(struct rnics *rnics, char ret_error[RNIC_ERROR_LEN])
 {
 	const struct config *config = rnics->params.config;
@@ -345,9 +345,9 @@ static void add_name(void *arg, uint32_t id, struct rnic *rnic)
 		snprintf(names->name[names->num++], RNIC_NAME_LEN, "%s", info.name);
 }
 
-/* Close those that the configuration does not want, if no link uses them; until then nothing new
- * comes on them. @return how many stay.
- * @param notes  NULL: they were told */
+/* Close RNICs that the configuration does not want, if no link uses them; until then they get no
+ * new links. @return how many stay open.
+ * @param notes  NULL: do not tell them again */
 static size_t close_unwanted(struct rnics *rnics, struct config_notes *notes)
 {
 	const struct config *config = rnics->params.config;
@@ -385,7 +385,7 @@ static void on_unwanted(evutil_socket_t fd, short what, void *arg)
 		evtimer_add(rnics->unwanted, &unwanted_period);
 }
 
-/* Those that were not wanted before may be wanted now. */
+/* RNICs that were not wanted before may be wanted now. */
 static void use_wanted(struct rnics *rnics)
 {
 	const struct config *config = rnics->params.config;
@@ -402,7 +402,7 @@ void rnics_settle(struct rnics *rnics, struct config_notes *ret_notes)
 	use_wanted(rnics);
 	if (close_unwanted(rnics, ret_notes) > 0)
 		evtimer_add(rnics->unwanted, &unwanted_period);
-	while (rnics->refusals) /* what is still true is said again */
+	while (rnics->refusals) /* reasons that still hold are logged again */
 		forget_refusal(rnics, rnics->refusals->name);
 	rnics_look(rnics);
 }

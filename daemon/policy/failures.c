@@ -8,7 +8,7 @@
 #include "daemon/policy/place_key.h"
 
 #define MAX_ENTRIES   4096
-#define RESET_SECONDS 2 /* a daemon that is restarted leaves resets behind */
+#define RESET_SECONDS 2 /* short, as a restarted daemon causes resets */
 #define LONGEST       3600
 #define ECHO_SECONDS  3600
 #define ECHO_LONGEST  86400
@@ -21,11 +21,11 @@ struct entry {
 	UT_hash_handle hh; /* oldest first */
 };
 
-/* An address that SMC-R worked with: none that only sends the option back. */
+/* An address that SMC-R has worked with, so it does not only send the option back. */
 struct good_peer {
 	struct place_key key; /* port 0 */
 	uint64_t worked_ms;
-	UT_hash_handle hh; /* the one that was longest ago first */
+	UT_hash_handle hh; /* ordered: longest ago first */
 };
 
 struct failures {
@@ -99,7 +99,7 @@ static struct entry *find(const struct failures *failures, const struct place_ke
 	return entry;
 }
 
-/* Of the ports of an address the one that came first makes room for one more. */
+/* Make room for a further port of an address by removing its oldest one. */
 static void make_room_at(struct failures *failures, const struct place_key *key)
 {
 	struct entry *entry, *first = NULL;
@@ -150,8 +150,8 @@ static uint32_t longest_of(const struct failures *failures, enum failure_kind ki
 	return longest > failures->first_seconds ? longest : failures->first_seconds;
 }
 
-/* Connections that were under way together fail together: only one that was tried after the time
- * was over makes it longer. */
+/* Connections that were under way at the same time fail together. So the time gets longer only if a
+ * connection fails that was begun after the last time was over. */
 static struct entry *note(struct failures *failures, const struct smcr_addr *peer, uint16_t port,
 			  enum failure_kind kind, uint64_t now_ms)
 {
@@ -181,7 +181,7 @@ static struct entry *note(struct failures *failures, const struct smcr_addr *pee
 
 /* ---- the option comes back ---- */
 
-/* A reset alone may be a daemon that was restarted; one more after a while is none. */
+/* A single reset may come from a daemon that was restarted, but not a second one after a while. */
 static bool speaks_no_smc(const struct failure *failure)
 {
 	return failure->peer.port != 0 &&
@@ -196,7 +196,7 @@ static bool only_echoes(const struct failures *failures, const struct smcr_addr 
 	struct good_peer *good;
 	unsigned int ports = 0;
 	if (whole && whole->failure.kind == FAILURE_ECHO)
-		return true; /* tried again, in vain */
+		return true; /* it was tried again, and failed */
 	HASH_FIND(hh, failures->good, &key, sizeof(key), good);
 	for (const struct entry *entry = failures->entries; entry; entry = entry->hh.next)
 		if (place_key_same_address(&entry->key, &key) && speaks_no_smc(&entry->failure))

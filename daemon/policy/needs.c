@@ -10,17 +10,17 @@
 #define MAX_PLACES 4096
 #define HEADROOM   2
 
-/* Of one direction. */
+/* What was learnt for one direction. */
 struct learnt {
-	uint32_t need;  /* UINT32_MAX as long as nothing else is known */
-	uint32_t later; /* the most that those needed which were satisfied with less, */
-	uint32_t count; /* so many in a row */
+	uint32_t need;  /* UINT32_MAX: larger than the buffer */
+	uint32_t later; /* the most of those connections that needed less, */
+	uint32_t count; /* and how many of them came in a row */
 };
 
 struct place {
 	struct place_key key;
 	struct learnt rcv, snd;
-	UT_hash_handle hh; /* the one that is unused for longest first */
+	UT_hash_handle hh; /* ordered: unused for longest first */
 };
 
 struct needs {
@@ -57,7 +57,7 @@ static struct place *find(const struct needs *needs, const struct smcr_addr *whe
 	return place;
 }
 
-/* Of the places of an address the one that was not used for longest makes room for one more. */
+/* Make room for a further place of an address by removing the one that was not used for longest. */
 static void make_room(struct needs *needs, const struct place_key *key)
 {
 	struct place *place, *oldest = NULL;
@@ -74,7 +74,7 @@ static void make_room(struct needs *needs, const struct place_key *key)
 		remove_place(needs, needs->places);
 }
 
-/* It becomes the last of the list. @return NULL: no memory */
+/* The place becomes the last of the list. @return NULL: no memory */
 static struct place *use(struct needs *needs, const struct smcr_addr *where)
 {
 	struct place *place = find(needs, where);
@@ -120,7 +120,7 @@ void needs_ended(struct needs *needs, const struct smcr_addr *where, const struc
 void needs_outgrown(struct needs *needs, const struct smcr_addr *where,
 		    const struct smcr_needs *seen)
 {
-	/* The rest of it is told when it ends. */
+	/* The other direction is noted when the connection ends. */
 	const struct smcr_needs full = { .rcv = seen->rcv == UINT32_MAX ? UINT32_MAX : 0,
 					 .snd = seen->snd == UINT32_MAX ? UINT32_MAX : 0 };
 	needs_ended(needs, where, &full);

@@ -13,11 +13,11 @@
 #include "daemon/host/log.h"
 #include "daemon/policy/own.h"
 
-/* What goes with the rule in the same place. */
+/* What is known of the rule in the same place. */
 struct rule_info {
 	bool configured;
-	uint64_t order; /* in which it came */
-	uint64_t hits;  /* at hand-over; the BPF programs count theirs */
+	uint64_t order; /* number of the rule */
+	uint64_t hits;  /* connections decided at hand-over; the BPF programs count others */
 };
 
 struct policy {
@@ -26,8 +26,8 @@ struct policy {
 	struct failures *failures;
 	struct shorts *shorts;
 	struct needs *needs;
-	struct event *look;                       /* at the places that count as short */
-	struct policy_rule rules[SMCR_MAX_RULES]; /* in the places that the BPF programs know */
+	struct event *look;                       /* to check places that count as short */
+	struct policy_rule rules[SMCR_MAX_RULES]; /* in the same places as in the BPF programs */
 	struct rule_info infos[SMCR_MAX_RULES];
 	uint64_t last_order;
 	uint64_t unnamed; /* at hand-over, as `hits` */
@@ -117,7 +117,7 @@ static uint32_t find_place(const struct policy *policy)
 	return place;
 }
 
-/* What the BPF programs do not know is declined at hand-over. */
+/* A rule that the BPF programs cannot take is applied at hand-over. */
 static void tell(const struct policy *policy, uint32_t place, const struct smcr_rule *rule)
 {
 	int r = rdv_option_set_rule(policy->option, place, rule);
@@ -169,7 +169,7 @@ size_t policy_count_with(const struct policy *policy, const struct policy_rule *
 	return n;
 }
 
-/* One that smcrd.conf does not have any more. @return false: there is none */
+/* Delete a rule that smcrd.conf does not have any more. @return false: there is none */
 static bool delete_gone(struct policy *policy, const struct policy_rule *rules, size_t num_rules)
 {
 	for (uint32_t i = 0; i < SMCR_MAX_RULES; i++) {
@@ -182,8 +182,8 @@ static bool delete_gone(struct policy *policy, const struct policy_rule *rules, 
 	return false;
 }
 
-/* New rules come before old ones go, as far as there is room: nothing may pass in between that
- * neither the old configuration nor the new one lets pass. */
+/* New rules are added before old ones are deleted, as far as there is room: meanwhile no connection
+ * may pass that both the old and the new configuration deny. */
 void policy_set_configured(struct policy *policy, const struct policy_rule *rules, size_t num_rules)
 {
 	for (size_t i = 0; i < num_rules; i++) {
@@ -244,7 +244,7 @@ enum smcr_reason policy_judge(struct policy *policy, const struct smcr_subject *
 {
 	struct policy_verdict verdict = policy_rules_judge(policy->rules, SMCR_MAX_RULES, subject);
 	if (!verdict.denied)
-		return SMCR_REASON_NONE; /* counted in the handshake */
+		return SMCR_REASON_NONE; /* was counted in the handshake */
 	if (verdict.place < SMCR_MAX_RULES)
 		policy->infos[verdict.place].hits++;
 	else
@@ -331,7 +331,7 @@ void policy_failed(struct policy *policy, const struct smcr_addr *peer, enum fai
 	if (r < 0)
 		log_message(LOG_WARNING, "a peer that failed cannot be kept from SMC-R: %s",
 			    strerror(-r));
-	/* Those that were under way together with the first one say nothing new. */
+	/* Connections that were under way at the same time as the first failure are nothing new. */
 	bool news = failure->times == 1 || failure->until_ms == now + failure->seconds * 1000ull;
 	log_message(!news                           ? LOG_DEBUG
 		    : failure->kind == FAILURE_ECHO ? LOG_WARNING

@@ -11,7 +11,7 @@
 
 #include "proto/ipc/ipc.h"
 
-#define MAPPED_BITS 96 /* of an IPv4 address as IPv4-mapped IPv6 */
+#define MAPPED_BITS 96 /* before the IPv4 address in IPv4-mapped IPv6 */
 #define ADDR_BITS   128
 #define BLANKS      " \t"
 
@@ -177,7 +177,8 @@ static bool take_condition(struct policy_rule *rule, const char *word, const cha
 	return condition->set(rule, value, names, why);
 }
 
-/* Words separated by blanks. "all" stands for no condition, so that none is no slip. */
+/* Words separated by blanks. A rule without conditions needs "all", so that nobody writes one by
+ * mistake. */
 static bool take_words(struct policy_rule *rule, char *words, bool names, char why[POLICY_WHY_LEN])
 {
 	char *rest, *action = strtok_r(words, BLANKS, &rest);

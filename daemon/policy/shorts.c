@@ -8,26 +8,26 @@
 #include "daemon/policy/place_key.h"
 
 #define MAX_PLACES 4096
-#define MAX_SHORT  1000 /* below what the BPF programs have room for */
+#define MAX_SHORT  1000 /* less than the BPF programs have room for */
 
-/* Times of the exponential averages: of the rate in seconds, of the share in connections. While a
- * place counts as short only the sample is seen, so fewer have to do. */
+/* Time constants of the exponential averages: of the rate in seconds, of the share in connections.
+ * While a place counts as short only a sample of its connections is seen, so fewer are averaged. */
 #define RATE_SECONDS        10.0
 #define SHARE_CONNECTIONS   32.0
 #define SAMPLED_CONNECTIONS 8.0
 
 #define SHARE_BEGINS 0.9
 #define SHARE_ENDS   0.5
-/* It has become quiet below this part of the rate at which it begins. */
+/* A place has become quiet if its rate is below this part of the configured rate. */
 #define QUIET_PART 0.5
 
 struct place {
 	struct short_place known;
 	struct place_key key;
-	double recent;         /* connections, each weighing less as time passes */
-	uint64_t recent_ms;    /* when that was */
-	uint64_t handshakes;   /* when it was looked at last.. */
-	uint64_t looked_at_ms; /* ..then */
+	double recent;         /* recent connections, weighted by age */
+	uint64_t recent_ms;    /* when `recent` was computed */
+	uint64_t handshakes;   /* how many there were at the last shorts_look() */
+	uint64_t looked_at_ms; /* when that was */
 	UT_hash_handle hh;
 };
 
@@ -84,7 +84,7 @@ static struct place *find(const struct shorts *shorts, const struct smcr_addr *w
 	return place;
 }
 
-/* Is there room for one more place of this address? */
+/* Is there room for another place of this address? */
 static bool has_room(const struct shorts *shorts, const struct place_key *key)
 {
 	unsigned int same = 0;
@@ -95,7 +95,7 @@ static bool has_room(const struct shorts *shorts, const struct place_key *key)
 	return same < place_key_most(key);
 }
 
-/* What is quiet for long says nothing any more. */
+/* A place that was quiet for long is learnt anew. */
 static void forget_quiet(struct shorts *shorts, uint64_t now_ms)
 {
 	struct place *place, *next;
@@ -165,7 +165,7 @@ static void begin(struct shorts *shorts, struct place *place, uint64_t now_ms)
 	shorts->num_short++;
 }
 
-/* It has to be learnt anew. */
+/* Learn the place anew. */
 static void end(struct shorts *shorts, struct place *place)
 {
 	place->known.is_short = false;

@@ -22,7 +22,8 @@ static bool is_cgroup2(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == CGROUP2_SUPER_MAGIC;
 }
 
-/** The root of the hierarchy by a mount of our own: `ip netns exec` hides the host's. */
+/** Open the root of the hierarchy with a mount of our own, because `ip netns exec` hides the host's
+ * mount. */
 static int mount_cgroup_root(void)
 {
 	int root = -1;
@@ -32,7 +33,8 @@ static int mount_cgroup_root(void)
 	if (fsconfig(fs, FSCONFIG_CMD_CREATE, NULL, NULL, 0) == 0) {
 		int mount = fsmount(fs, FSMOUNT_CLOEXEC, 0);
 		if (mount >= 0) {
-			/* A handle of the mount is no directory; the mount lives as long as this.
+			/* The descriptor of the mount cannot be used as a directory; the mount
+			 * exists as long as the one opened here.
 			 */
 			root = openat(mount, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 			int saved = errno;
@@ -48,7 +50,8 @@ static int mount_cgroup_root(void)
 int attach_root(void)
 {
 	static const char *const usual[] = { "/sys/fs/cgroup", "/sys/fs/cgroup/unified" };
-	/* Mounting takes CAP_SYS_ADMIN, looking does not. The service's filter has no mounting. */
+	/* Mounting needs CAP_SYS_ADMIN, opening does not. The service's system call filter forbids
+	 * mounting. */
 	int root = privileges_has(CAP_SYS_ADMIN) ? mount_cgroup_root() : -ENOENT;
 	for (size_t i = 0; root < 0 && i < sizeof(usual) / sizeof(usual[0]); i++) {
 		int fd = open(usual[i], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -62,7 +65,8 @@ int attach_root(void)
 
 int attach_program(struct bpf_program *prog, int cgroup, struct bpf_link **ret_link)
 {
-	/* A link, unlike BPF_PROG_ATTACH, goes away with its owner, and lets others stay attached.
+	/* Unlike BPF_PROG_ATTACH, a link vanishes with its owner, and leaves programs of others
+	 * attached.
 	 */
 	struct bpf_link *link = bpf_program__attach_cgroup(prog, cgroup);
 	if (!link)
@@ -79,7 +83,8 @@ struct advice {
 
 static struct advice of_loading(int error)
 {
-	/* Looking whether a pointer is NULL takes CAP_PERFMON: -EACCES without. */
+	/* Programs that compare a pointer with NULL need CAP_PERFMON; without it the kernel says
+	 * -EACCES. */
 	if (error == -EPERM || error == -EACCES)
 		return (struct advice){ "the kernel does not let us load BPF programs",
 					"give the daemon CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN" };

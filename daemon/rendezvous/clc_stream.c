@@ -23,25 +23,25 @@ struct clc_stream {
 	enum clc_stream_mode mode;
 	bool fin_seen;
 	bool reset_seen;
-	bool *ret_freed; /* set while callbacks run: the stream is gone */
+	bool *ret_freed; /* while callbacks run: where to note that the stream was freed */
 	struct event *read_event;
 	struct event *write_event;
-	struct event *broken_event; /* a send failed: tell it from the event loop */
+	struct event *broken_event; /* tells of a failed send from the event loop */
 	int send_error;
-	int lowat;        /* SO_RCVLOWAT as it is now */
-	int lowat_before; /* and as the program had it */
+	int lowat;        /* the present SO_RCVLOWAT */
+	int lowat_before; /* the program's SO_RCVLOWAT */
 	struct spoken spoken;
 	size_t out_len;
 	uint8_t out[OUT_MAX];
 };
 
-/* What the head of the receive queue is. */
+/* What is at the head of the receive queue. */
 enum head {
-	HEAD_MESSAGE, /* one was taken */
+	HEAD_MESSAGE, /* a message, which was taken */
 	HEAD_NOT_YET,
-	HEAD_GREW, /* while it was looked at: look again */
+	HEAD_GREW, /* bytes came meanwhile: look again */
 	HEAD_GARBAGE,
-	HEAD_FIN, /* perhaps with part of a message before it */
+	HEAD_FIN, /* FIN, perhaps behind a part of a message */
 	HEAD_BROKEN,
 };
 
@@ -49,12 +49,12 @@ static void set_lowat(struct clc_stream *stream, int lowat)
 {
 	if (stream->lowat == lowat)
 		return;
-	/* Cannot fail on TCP; if it did, the peer's segments would wake us more often, no more. */
+	/* Cannot fail on TCP. If it did, the only effect would be more wake-ups. */
 	if (!setsockopt(stream->fd, SOL_SOCKET, SO_RCVLOWAT, &lowat, sizeof(lowat)))
 		stream->lowat = lowat;
 }
 
-/** The errno that broke the connection; taken from the socket. */
+/** The errno that broke the connection; reading it clears it in the socket. */
 static int take_error(int fd)
 {
 	int error = 0;
@@ -80,7 +80,8 @@ static bool has_fin(int fd)
 	return poll(&p, 1, 0) > 0 && (p.revents & POLLRDHUP);
 }
 
-/** A hang-up with an error, or one whose error somebody else has read from the socket already. */
+/** The connection is broken: the socket has an error, or had one that another process has read
+ * already. */
 static bool is_broken(int fd)
 {
 	struct pollfd p = { .fd = fd };
@@ -89,7 +90,7 @@ static bool is_broken(int fd)
 	return (p.revents & (POLLERR | POLLNVAL)) || ((p.revents & POLLHUP) && is_closed(fd));
 }
 
-/** Bytes that wait to be read. */
+/** How many bytes wait to be read. */
 static size_t queued(int fd)
 {
 	int n = 0;
@@ -97,8 +98,8 @@ static size_t queued(int fd)
 }
 
 /**
- * When the queue was looked at, fewer than `bytes` were there. Sleep until they are, unless none
- * will follow. FIN and RST still wake us, and so does setting the mark when bytes came meanwhile.
+ * Fewer than `bytes` were in the queue. Sleep until there are as many, unless none will follow. FIN
+ * and RST still wake the stream, and so does setting the mark if bytes came meanwhile.
  */
 static enum head wait_for(struct clc_stream *stream, size_t bytes)
 {
@@ -163,7 +164,7 @@ static void report_garbage(struct clc_stream *stream)
 	stream->callbacks->garbage(stream->ctx);
 }
 
-/** The peer has sent FIN, and perhaps RST since. */
+/** The peer has sent FIN, and perhaps RST after it. */
 static void report_fin(struct clc_stream *stream)
 {
 	bool *freed = stream->ret_freed;
@@ -175,7 +176,8 @@ static void report_fin(struct clc_stream *stream)
 		report_reset(stream, take_error(stream->fd));
 }
 
-/* What was read may be part of what the peer said, or its answer to what we did not say. */
+/* Another process has used the socket: the bytes here may be only a part of what the peer has sent,
+ * or answer something that smcrd has not sent. */
 static void report_message(struct clc_stream *stream, const uint8_t *msg, size_t len)
 {
 	if (spoken_alone(&stream->spoken))
@@ -213,7 +215,7 @@ static void watch(struct clc_stream *stream)
 		report_reset(stream, errno);
 }
 
-/* As long as what is seen changes the mode. */
+/* Repeat as long as callbacks change the mode. */
 static void look(struct clc_stream *stream)
 {
 	bool *freed = stream->ret_freed;
@@ -340,8 +342,9 @@ int clc_stream_set_mode(struct clc_stream *stream, enum clc_stream_mode mode)
 		return -ENOMEM;
 	stream->mode = mode;
 	set_lowat(stream, 1);
-	/* Edges seen in the mode before do not come again. Where the descriptor is watched anew the
-	 * kernel tells of what is there; and who is looking at it now goes on in the new mode. */
+	/* Edges that were seen in the old mode do not come again. If the descriptor is added again,
+	 * the kernel reports what is there already; and a loop that is reading goes on in the new
+	 * mode. */
 	if (!was_off && !stream->ret_freed)
 		event_active(stream->read_event, EV_READ, 0);
 	return 0;
@@ -355,7 +358,7 @@ static int init_stream(struct clc_stream *stream, struct event_base *base)
 	if (getsockopt(stream->fd, SOL_SOCKET, SO_RCVLOWAT, &stream->lowat, &len) < 0)
 		return -errno;
 	stream->lowat_before = stream->lowat;
-	/* Edge-triggered: a FIN or an error that has been reported stays readable for ever. */
+	/* Edge-triggered, because a FIN or an error stays readable forever. */
 	stream->read_event =
 		event_new(base, stream->fd, EV_READ | EV_ET | EV_PERSIST, on_readable, stream);
 	stream->write_event =

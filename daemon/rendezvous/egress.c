@@ -16,7 +16,7 @@ struct egress {
 	struct rdv_guard *guard;
 	struct rdv_gate *gate;
 	char errors[NUM_EGRESS_KINDS][RDV_TEXT_MAX];
-	uint64_t before[NUM_EGRESS_KINDS]; /* refused by programs that are attached no more */
+	uint64_t before[NUM_EGRESS_KINDS]; /* refused by programs that are gone */
 	uint64_t told[NUM_EGRESS_KINDS];
 };
 
@@ -119,7 +119,7 @@ bool egress_has_news(const struct egress *egress, enum egress_kind kind)
 static void put_users(const struct rdv_refused_users *users, char *text, size_t len)
 {
 	unsigned int others = users->num - 1;
-	if (users->num == 0) /* the programs have gone, and what they knew with them */
+	if (users->num == 0) /* the BPF programs are gone, with their counts */
 		snprintf(text, len, "users were");
 	else if (users->num == 1)
 		snprintf(text, len, "user %u was", (unsigned int)users->most);

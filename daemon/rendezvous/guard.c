@@ -57,7 +57,8 @@ static int load(struct rdv_guard *guard, int cgroup, char text[RDV_TEXT_MAX])
 	return r < 0 ? attach_failed("", ATTACH_PROGRAM, r, text) : 0;
 }
 
-/* Sending on a connected socket asks no program. No further one can be connected now. */
+/* The BPF programs are not called when a connected socket sends. No further socket can be connected
+ * now. */
 static void end_older(void)
 {
 	int r = udp_sockets_end(ROCE_UDP_PORT, getuid());

@@ -45,7 +45,7 @@ struct smcr_addr rdv_addr_of(const union ipc_addr *name)
 		addr.family = AF_INET6;
 		memcpy(addr.ip, &name->in6.sin6_addr, 16);
 	}
-	addr.port = ntohs(name->in.sin_port); /* at the same place in both families */
+	addr.port = ntohs(name->in.sin_port); /* has the same offset in both families */
 	return addr;
 }
 
@@ -78,7 +78,7 @@ static bool read_tcp_info(int fd, struct tcp_info *ret_info)
 	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, ret_info, &len) == 0;
 }
 
-/* Raw sockets may have TCP's protocol number too, but know no TCP_INFO. */
+/* Raw sockets may have TCP's protocol number too, but have no TCP_INFO. */
 static int verify_kind_of_socket(int fd, struct tcp_info *ret_info, struct rdv_verdict *verdict)
 {
 	int protocol = int_option(fd, SO_PROTOCOL);
@@ -100,7 +100,7 @@ static int verify_namespace(int fd, struct rdv_verdict *verdict)
 	uint64_t own = 0, cookie = 0;
 	socklen_t len = sizeof(cookie);
 	if (verdict->option.claimed)
-		return 0; /* the programs take claims in the daemon's namespace only */
+		return 0; /* the BPF programs take claims in the daemon's namespace only */
 	int r = rdv_netns_cookie(&own);
 	if (r == 0 && getsockopt(fd, SOL_SOCKET, SO_NETNS_COOKIE, &cookie, &len) < 0)
 		r = -errno;
@@ -130,12 +130,12 @@ static bool state_fits(uint8_t state, enum ipc_handover_kind kind)
 {
 	switch (kind) {
 	case IPC_HANDOVER_CONNECTING:
-		/* The handshake may be over by now, well or badly. */
+		/* The handshake may have ended by now, with or without success. */
 		return state == BPF_TCP_SYN_SENT || state == BPF_TCP_ESTABLISHED ||
 		       state == BPF_TCP_CLOSE_WAIT || state == BPF_TCP_CLOSE;
 	case IPC_HANDOVER_CONNECTED:
 	case IPC_HANDOVER_ACCEPTED:
-		/* A peer that is gone already shows as FIN or RST in its turn. */
+		/* If the peer is gone already, a FIN or RST shows that later. */
 		return state == BPF_TCP_ESTABLISHED || state == BPF_TCP_CLOSE_WAIT;
 	}
 	return false;
@@ -151,7 +151,7 @@ static const char *kind_name(enum ipc_handover_kind kind)
 	return NULL;
 }
 
-/* Bytes that the peer sent and nobody has read: its FIN counts too. */
+/* Bytes that the peer has sent and nobody has read; its FIN counts as one. */
 static uint64_t unread_bytes(int fd, const struct tcp_info *info)
 {
 	int unread = 0;
@@ -178,16 +178,17 @@ static int verify_progress(int fd, enum ipc_handover_kind kind, const struct tcp
 	if (!state_fits(info->tcpi_state, kind))
 		return refuse(verdict, -ENOTCONN, "TCP state %u is not that of a %s socket",
 			      info->tcpi_state, kind_name(kind));
-	/* With TCP_FASTOPEN_CONNECT no SYN leaves before the first write, which could not come. */
+	/* With TCP_FASTOPEN_CONNECT the SYN is sent with the first write, which would never
+	 * come. */
 	if (info->tcpi_state == BPF_TCP_SYN_SENT && !info->tcpi_unacked)
 		return refuse(verdict, -ENOTCONN,
 			      "connect() was deferred by TCP_FASTOPEN_CONNECT: no SYN was sent");
 	if (info->tcpi_state == BPF_TCP_CLOSE)
-		return 0; /* the connect() has failed already, which the wait for it will tell */
+		return 0; /* the connect() has failed already, as waiting for it will show */
 	return verify_no_data(fd, info, verdict);
 }
 
-/** While a connect() is in progress only the BPF programs know where it goes. */
+/** While a connect() is in progress only the BPF programs know its address. */
 static int read_addrs(int fd, struct rdv_verdict *verdict)
 {
 	int r = rdv_read_name(fd, false, &verdict->local_name);
@@ -213,7 +214,7 @@ static int syn_retries(int fd)
 	return getsockopt(fd, IPPROTO_TCP, TCP_SYNCNT, &value, &len) < 0 ? 0 : value;
 }
 
-/* What the programs know wins over the mark, which anybody can set. */
+/* What the BPF programs know counts more than the mark, which any program can set. */
 static void look_for_mark(int fd, enum ipc_handover_kind kind, struct rdv_verdict *verdict)
 {
 	struct rdv_option_state *option = &verdict->option;
@@ -227,7 +228,7 @@ static void look_for_mark(int fd, enum ipc_handover_kind kind, struct rdv_verdic
 	option->negotiated = IPC_NEGOTIATED_YES;
 }
 
-/* What a socket has whose program never set it. */
+/* The value of a socket whose program never set it. */
 static int usual_syn_retries(void)
 {
 	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -303,7 +304,7 @@ static void on_connect_end(evutil_socket_t fd, short what, void *arg)
 	if (error < 0)
 		error = -error;
 	if (!error && tcp == BPF_TCP_CLOSE)
-		error = ECONNREFUSED; /* somebody else has read the error from the socket */
+		error = ECONNREFUSED; /* another process has read the error from the socket */
 	if (!error)
 		error = -rdv_option_query(wait->option, fd, &state);
 	rdv_connected_cb callback = wait->callback;
@@ -322,7 +323,7 @@ int rdv_connect_wait(struct event_base *base, const struct rdv_option *option, i
 	wait->fd = fd;
 	wait->callback = callback;
 	wait->ctx = ctx;
-	/* Edge-triggered like the CLC stream that may follow on the same descriptor. */
+	/* Edge-triggered, like the CLC stream that may follow on the same descriptor. */
 	wait->event = event_new(base, fd, EV_WRITE | EV_ET | EV_PERSIST, on_connect_end, wait);
 	if (!wait->event || event_add(wait->event, NULL) < 0) {
 		rdv_connect_wait_cancel(wait);

@@ -61,9 +61,9 @@ struct rdv_option {
 	struct smcr *skel;
 	uint64_t netns_cookie;
 	struct skip *skips;
-	uint32_t rule_flags[SMCR_MAX_RULES]; /* of the rules that are there */
-	int claims;                          /* link of the setsockopt program */
-	int64_t clock_offset_ns;             /* of our time namespace, from the first one */
+	uint32_t rule_flags[SMCR_MAX_RULES]; /* flags of the rules; 0: no rule in the place */
+	int claims;                          /* link of the setsockopt BPF program */
+	int64_t clock_offset_ns;             /* of this time namespace, from the first one */
 };
 
 /* ---- opening */
@@ -75,7 +75,7 @@ static int fail(enum attach_step step, int error, char text[RDV_TEXT_MAX])
 
 int rdv_netns_cookie(uint64_t *ret_cookie)
 {
-	static uint64_t known; /* the daemon stays where it is */
+	static uint64_t known; /* the daemon does not change its namespace */
 	socklen_t len = sizeof(known);
 	if (known) {
 		*ret_cookie = known;
@@ -91,11 +91,13 @@ int rdv_netns_cookie(uint64_t *ret_cookie)
 }
 
 /*
- * A program that cannot take its claim back, since there is no setsockopt program any more,
- * connects again, and the option must not be sent then. So this link has to go last when smcrd is
- * killed. Linux ends the files of a dead process from the highest descriptor to the lowest. It
- * promises that nowhere; tests/bats/option.bats would see another order.
- * @param fd  a descriptor below those of the other links, to be replaced
+ * When smcrd is killed its links are closed one after the other. A fallback takes back the claim of
+ * a socket, through this BPF program for setsockopt. If this program is gone already, the fallback
+ * goes on as if there were no claim, and connects again. Then the BPF programs that send the option
+ * must be gone too, so this link has to be closed last. Linux closes the files of a dead process
+ * from the highest descriptor to the lowest. That is not documented, but tests/bats/option.bats
+ * would notice another order.
+ * @param fd  a descriptor below those of the other links, which is replaced
  */
 static int attach_claims(const struct bpf_program *prog, int cgroup, int fd)
 {
@@ -188,7 +190,7 @@ void rdv_option_close(struct rdv_option *option)
 	free(option);
 }
 
-/* What bpf_ktime_get_ns() counts: CLOCK_MONOTONIC of the first time namespace. */
+/* The clock of bpf_ktime_get_ns(): CLOCK_MONOTONIC of the first time namespace. */
 static uint64_t now_ns(const struct rdv_option *option)
 {
 	struct timespec ts;
@@ -504,7 +506,7 @@ struct rdv_tally_source rdv_option_tally_source(struct rdv_option *option)
 
 /* ---- rules */
 
-/* The programs look at the places up to the last one that is used. */
+/* The BPF programs check the places up to the last one in use. */
 static void count_rules(struct rdv_option *option)
 {
 	uint32_t last = 0, allow = 0;

@@ -15,7 +15,7 @@ static int set_int(int fd, int level, int name, int value)
 	return setsockopt(fd, level, name, &value, sizeof(value)) < 0 ? -errno : 0;
 }
 
-/* A reset for the peer; the socket is as before its connect(). */
+/* Reset the connection; the socket is as before its connect() then. */
 static int disconnect(int fd)
 {
 	const struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -30,10 +30,10 @@ static int connect_to(int fd, const union ipc_addr *peer)
 	return 0;
 }
 
-/* The port range of one port, lower and upper bound in one number. */
+/* A port range of one port: lower and upper bound in one number. */
 static int range_of(const union ipc_addr *local)
 {
-	uint32_t port = ntohs(local->in.sin_port); /* at the same place in both families */
+	uint32_t port = ntohs(local->in.sin_port); /* has the same offset in both families */
 	return (int)(port << 16 | port);
 }
 
@@ -45,10 +45,11 @@ int rdv_connect_plain(int fd, const union ipc_addr *local, const union ipc_addr 
 		r = disconnect(fd);
 	if (r == 0)
 		r = set_int(fd, IPC_SOL_SMCR, IPC_SO_CLAIM, 0);
-	if (r < 0 && r != -ENOPROTOOPT && r != -EOPNOTSUPP) /* nobody knows the option: no claim */
+	if (r < 0 && r != -ENOPROTOOPT &&
+	    r != -EOPNOTSUPP) /* the option is not known: there is no claim */
 		return r;
-	/* Unlike bind(), a range lets other connections have the port at the same time. */
-	int range = 0; /* the program's own */
+	/* Unlike bind(), a range lets other connections use the port at the same time. */
+	int range = 0; /* back to the program's own */
 	socklen_t len = sizeof(range);
 	bool kept = getsockopt(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, &range, &len) == 0 &&
 		    set_int(fd, IPPROTO_IP, IP_LOCAL_PORT_RANGE, range_of(local)) == 0;

@@ -4,7 +4,7 @@
 #include <bpf/bpf.h>
 #include <stddef.h>
 
-/* Programs add entries while they are taken away. */
+/* BPF programs add entries while this removes them. */
 #define USERS_MAX 512
 
 uint64_t rdv_refused_total(const struct rdv_refused *refused)

@@ -25,13 +25,13 @@ static uint64_t queue(int fd, unsigned long which)
 	return ioctl(fd, which, &bytes) < 0 || bytes < 0 ? 0 : (uint64_t)bytes;
 }
 
-/* Read in this order: what is acknowledged in between counts as less, never as more. */
+/* Read in this order: bytes that are acknowledged in between make the sum smaller, never larger. */
 static uint64_t written(int fd, const struct tcp_info *info)
 {
 	return info->tcpi_bytes_acked + queue(fd, SIOCOUTQ);
 }
 
-/* Likewise of what arrives in between. A FIN counts as received, but not as unread. */
+/* The same holds for bytes that arrive in between. A FIN counts as received, but not as unread. */
 static uint64_t taken(int fd, const struct tcp_info *info)
 {
 	uint64_t unread = queue(fd, SIOCINQ) + (info->tcpi_state != BPF_TCP_ESTABLISHED);
@@ -39,7 +39,7 @@ static uint64_t taken(int fd, const struct tcp_info *info)
 	return received > unread ? received - unread : 0;
 }
 
-/* The kernel counts as unread what stands before urgent data, and not what stands behind. */
+/* The kernel counts bytes before urgent data as unread, but not those behind. */
 static bool has_urgent(int fd)
 {
 	struct pollfd p = { .fd = fd, .events = POLLPRI };

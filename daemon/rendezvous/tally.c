@@ -10,14 +10,15 @@
 
 #include "daemon/rendezvous/bpf/smcr.h"
 
-/* The first pid namespace, whose numbers the BPF programs tell, has this inode in every kernel. */
+/* The inode of the first pid namespace, the same in every kernel. The BPF programs tell its process
+ * numbers. */
 #define FIRST_PID_NAMESPACE 0xEFFFFFFCu
 
 struct rdv_tally {
 	struct rdv_tally_source source;
 	struct ring_buffer *ring;
 	bool pids_are_ours;
-	size_t left; /* how many of this look are still read */
+	size_t left; /* how many more to read in this call */
 	void (*fn)(void *arg, const struct rdv_plain *plain);
 	void *arg;
 };
@@ -44,7 +45,8 @@ static void tell(const struct rdv_tally *tally, const struct smcr_plain *from)
 	tally->fn(tally->arg, &plain);
 }
 
-/* Whoever keeps adding does not keep us here: what comes meanwhile is for the next look. */
+/* Entries that come meanwhile are left for the next call, so the loop ends even if entries keep
+ * coming. */
 static int on_sample(void *ctx, void *data, size_t len)
 {
 	struct rdv_tally *tally = ctx;
