@@ -203,7 +203,7 @@ static void an_orderly_request_may_be_delayed(void **state)
 	PROVES("DELL-5");
 }
 
-/** A client that asks for the end of the only link asks for the end of the group. */
+/** A client that asks for the end of the only link asks for the end of the group (A47). */
 static void an_orderly_request_for_the_last_link(void **state)
 {
 	(void)state;

@@ -242,7 +242,8 @@ static void a_notice_needs_no_answer(void **state)
 	PROVES("ADDL-15 SER-1");
 }
 
-/** LG-5: the missing RNIC returns. First the symmetric link, then the end of the asymmetric one. */
+/** LG-5, A45: the missing RNIC returns. First the symmetric link, then the end of the asymmetric
+ * one. */
 static void the_missing_rnic_returns(void **state)
 {
 	(void)state;

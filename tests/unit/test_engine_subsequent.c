@@ -940,7 +940,7 @@ static void an_announcement_takes_too_long(void **state)
 }
 
 /** TCP may be far behind the links: the link that Confirm names has gone, and all those that took
- * its place one after the other. It still tells which RMB is meant. */
+ * its place one after the other. It still tells which RMB is meant (A59). */
 static void confirm_many_links_late(void **state)
 {
 	(void)state;
