@@ -8,6 +8,8 @@ set -euo pipefail
 
 # shellcheck source=scripts/hosts.bash
 . "$(dirname "${BASH_SOURCE[0]}")/hosts.bash"
+# shellcheck source=scripts/bus.bash
+. "$(dirname "${BASH_SOURCE[0]}")/bus.bash"
 
 PEERS=${PEERS:-50}
 CONNECTIONS=${CONNECTIONS:-1000}
@@ -41,30 +43,6 @@ peer_up() {
 		tail -n 5 "$HOSTS_DIR/$host.out" "$HOSTS_DIR/$host.log" "$HOSTS_DIR/a.log" >&2
 		return 1
 	fi
-}
-
-# bus_up: a system bus for host a, on which nothing is forbidden.
-bus_up() {
-	cat >"$HOSTS_DIR/bus.conf" <<-END
-	<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-BUS Bus Configuration 1.0//EN"
-	 "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
-	<busconfig>
-	  <type>system</type>
-	  <listen>unix:path=$HOSTS_DIR/bus</listen>
-	  <auth>EXTERNAL</auth>
-	  <policy context="default">
-	    <allow user="*"/> <allow own="*"/> <allow send_destination="*"/>
-	    <allow send_requested_reply="true"/> <allow receive_sender="*"/>
-	  </policy>
-	</busconfig>
-	END
-	export DBUS_SYSTEM_BUS_ADDRESS=unix:path=$HOSTS_DIR/bus
-	start_on a dbus-daemon --nofork --nopidfile --config-file="$HOSTS_DIR/bus.conf" >"$HOSTS_DIR/bus.log" 2>&1
-	until_true 10 busctl --system list >/dev/null 2>&1
-}
-
-on_bus() {
-	busctl --system status org.smcrd >/dev/null 2>&1
 }
 
 # ---- times
@@ -132,7 +110,7 @@ shows() {
 hosts_up 1500
 trap hosts_down EXIT
 if command -v dbus-daemon >/dev/null; then
-	bus_up
+	bus_start
 fi
 printf '%s\n' 'short_connection_rate = 0' "metrics_socket = $HOSTS_DIR/metrics.sock" >"$HOSTS_DIR/a.conf"
 smcrd_start a
@@ -169,7 +147,7 @@ once "\`smcrctl drain\`, \`drain --off\`" $((2 * LIMIT_MS)) 0.02 drained_and_bac
 # two samples, and the time between them
 once "\`smcrctl -w 0.1 top --count 1\`" $((2 * LIMIT_MS + 100)) 0.02 "${ctl[@]}" -w 0.1 top --count 1
 if [ -n "${DBUS_SYSTEM_BUS_ADDRESS:-}" ]; then
-	until_true 10 on_bus
+	until_true 10 bus_has_smcrd >/dev/null 2>&1
 	# smcrd answers some a second only, of all callers
 	once "GetManagedObjects on the bus, with busctl" "$LIMIT_MS" 1.1 busctl --system -j call org.smcrd /org/smcrd \
 		org.freedesktop.DBus.ObjectManager GetManagedObjects
