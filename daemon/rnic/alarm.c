@@ -10,10 +10,10 @@
 
 struct alarm {
 	int fd;
-	struct event *event; /* the descriptor is readable */
-	struct event *due;   /* and everything that the loop has found with it was served */
+	struct event *event; /* fires when the timer's descriptor is readable */
+	struct event *due;   /* fires when the loop has served everything that was ready with it */
 	uint64_t at;         /* 0: not set */
-	uint64_t armed; /* what the kernel's timer is set for, `at` at the latest; 0: it is not */
+	uint64_t armed;      /* time of the kernel's timer, not later than `at`; 0: not set */
 	void (*callback)(void *ctx);
 	void *ctx;
 };
@@ -37,8 +37,8 @@ static void arm(struct alarm *alarm)
 	timerfd_settime(alarm->fd, TFD_TIMER_ABSTIME, &when, NULL);
 }
 
-/* What has arrived is looked at first, as with libevent's own timers: an answer that is there
- * already shall not be found missing. */
+/* Handle what has arrived first, as with libevent's own timers, so that an answer that has come
+ * already does not count as missing. */
 static void on_due(evutil_socket_t fd, short what, void *arg)
 {
 	struct alarm *alarm = arg;
@@ -52,7 +52,7 @@ static void on_due(evutil_socket_t fd, short what, void *arg)
 	}
 }
 
-/* Nobody reads the descriptor: it is edge-triggered, and setting the timer empties it. */
+/* The descriptor is not read: it is edge-triggered, and setting the timer empties it. */
 static void on_expiry(evutil_socket_t fd, short what, void *arg)
 {
 	struct alarm *alarm = arg;

@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* libnl's error codes as errnos, as far as they matter here. */
+/* Converts those error codes of libnl that matter here to errnos. */
 static int from_nl(int error)
 {
 	switch (-error) {
@@ -32,7 +32,7 @@ static int read_link(struct nl_sock *nl, unsigned int ifindex, struct rnic_netde
 	unsigned int flags = rtnl_link_get_flags(link);
 	strncpy(netdev->name, rtnl_link_get_name(link), sizeof(netdev->name) - 1);
 	netdev->ifindex = (unsigned int)rtnl_link_get_ifindex(link);
-	/* Carrier as it is now: the kernel may be late with IFF_RUNNING. */
+	/* The present carrier: the kernel may be late with IFF_RUNNING. */
 	netdev->active = (flags & IFF_UP) && (flags & IFF_RUNNING) && rtnl_link_get_carrier(link);
 	netdev->loopback = flags & IFF_LOOPBACK;
 	netdev->mtu = rtnl_link_get_mtu(link);
@@ -88,7 +88,7 @@ int rnic_netdev_read(struct nl_sock *nl, unsigned int ifindex, struct rnic_netde
 	return r;
 }
 
-/* All of these requests leave the lock alone. */
+/* These requests do not take the kernel's lock of interfaces. */
 static int look_at_link(int fd, const char *name, struct rnic_netdev *netdev)
 {
 	struct ifreq ifr = { 0 };

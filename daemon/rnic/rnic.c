@@ -70,7 +70,7 @@ int rnic_mr_register(struct rnic_pd *pd, void *addr, size_t len, unsigned int ac
 {
 	if (!addr || len == 0 || (uintptr_t)addr + len < (uintptr_t)addr)
 		return -EINVAL;
-	/* As in verbs: who lets others write must be able to write. */
+	/* As in verbs: remote write access needs local write access. */
 	if (access & RNIC_ACCESS_REMOTE_WRITE && !(access & RNIC_ACCESS_LOCAL_WRITE))
 		return -EINVAL;
 	return pd->rnic->backend->mr_register(pd, addr, len, access, ret_mr);

@@ -3,16 +3,16 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* IBA 9.7.6.1.3: devices need not be exact below, and a busy peer needs this long to answer. */
+/* IBA 9.7.6.1.3: shorter timeouts need not be exact, and a busy peer needs this time to answer. */
 #define MIN_TIMEOUT     11 /* 8.4 ms */
 #define MAX_TIMEOUT     31 /* 2.4 hours */
 #define ENDLESS_TIMEOUT 14 /* 67 ms */
 #define RETRY_CNT       7
 
-/* A receiver that has no buffer is asked again after 0.64 ms (IBA table 45). */
+/* A request for which the receiver has no buffer is repeated after 0.64 ms (IBA table 45). */
 #define MIN_RNR_TIMER 12
 
-/* On the wire it counts for routed paths only; the kernel puts in what the route says. */
+/* The value is used on routed paths only; the kernel takes it from the route. */
 #define HOP_LIMIT 64
 
 uint64_t verbs_patience_us(struct verbs_patience patience)

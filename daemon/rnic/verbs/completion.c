@@ -3,13 +3,13 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* Work completions taken at a time, before other QPs have their turn. */
+/* How many work completions are taken at a time, before other QPs have their turn. */
 #define BATCH 32
 
 struct batch {
 	struct rnic_wc wcs[BATCH];
 	size_t num;
-	uint32_t buffers[BATCH]; /* of received messages */
+	uint32_t buffers[BATCH]; /* buffers of received messages */
 	unsigned int num_buffers;
 	bool failed, heard;
 };
@@ -21,7 +21,7 @@ static void take_recv(struct verbs_qp *qp, const struct ibv_wc *wc, struct batch
 		return;
 	qp->recvs_out--;
 	if (wc->status != IBV_WC_SUCCESS) {
-		batch->failed = true; /* told once, when everything has come back */
+		batch->failed = true; /* reported once, when all requests have come back */
 		return;
 	}
 	uint32_t length = wc->byte_len < qp->params.recv_size ? wc->byte_len : qp->params.recv_size;
@@ -62,7 +62,8 @@ static void tell(struct verbs_qp *qp, const struct rnic_wc *wcs, size_t num)
 	qp->telling = false;
 }
 
-/** Everything outstanding ends without the device, then comes the completion that tells of ERR. */
+/** Complete everything outstanding without the device, and then give the completion that reports
+ * ERR. */
 static void end_all(struct verbs_qp *qp)
 {
 	struct rnic_wc wcs[BATCH];
@@ -106,7 +107,7 @@ bool verbs_qp_poll(struct verbs_qp *qp)
 		qp->heard_at = verbs_clock();
 		qp->progress++;
 	}
-	/* What the callback posts shall not be taken any more. */
+	/* Requests that the callback posts are refused from now on. */
 	if (batch.failed || n < 0)
 		verbs_qp_fail(qp);
 	qp->end_now |= n < 0;

@@ -7,8 +7,8 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* What the kernel counts and under which name differs from driver to driver; these are the names of
- * rdma_rxe and of the drivers for hardware. A counter that is missing stays 0. */
+/* The kernel's counters and their names differ from driver to driver. These are the names of
+ * rdma_rxe and of hardware drivers. A counter that is missing stays 0. */
 static const struct counter {
 	size_t offset; /* in struct rnic_stats */
 	unsigned int unit;
@@ -81,6 +81,6 @@ void verbs_counters_subtract(struct rnic_stats *stats, const struct rnic_stats *
 	for (size_t i = 0; i < NUM_COUNTERS; i++) {
 		uint64_t *value = field(stats, &counters[i]);
 		uint64_t was = *(const uint64_t *)((const char *)before + counters[i].offset);
-		*value = *value >= was ? *value - was : *value; /* else somebody reset it */
+		*value = *value >= was ? *value - was : *value; /* else the counter was reset */
 	}
 }

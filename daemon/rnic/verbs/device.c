@@ -14,14 +14,14 @@
 #include "daemon/rnic/alarm.h"
 #include "daemon/rnic/verbs/internal.h"
 
-/* Rounds of polling before the event loop may look at others. */
+/* How many rounds of polling before the event loop serves other events. */
 #define MAX_ROUNDS 8
-/* Events of completion queues taken at a time. */
+/* How many events of completion queues are taken at a time. */
 #define MAX_CQ_EVENTS 256
-/* libibverbs wants to know which events are done with; it need not be at once. */
+/* How many events may wait to be acknowledged to libibverbs. */
 #define MAX_UNACKED 1024
 
-/* What rdma_rxe says it is. It takes a retry count of 7 for "for ever". */
+/* How rdma_rxe is recognized. With a retry count of 7 it repeats forever. */
 #define RXE_VENDOR_ID 0xFFFFFF
 
 int verbs_result(int result)
@@ -60,14 +60,14 @@ static void tidy(struct verbs_device *dev)
 	}
 }
 
-/* @return true if it may have more */
+/* @return true if there may be more */
 static bool serve(struct verbs_qp *qp)
 {
 	if (qp->error_due)
 		verbs_qp_fail(qp);
 	bool more = verbs_qp_poll(qp);
 	if (!more && !qp->dead && !qp->ended && !qp->armed) {
-		/* What came before that is polled for once more, what comes after is told. */
+		/* Poll once more for completions from before that; later ones raise an event. */
 		verbs_qp_arm(qp);
 		more = verbs_qp_poll(qp);
 	}
@@ -118,7 +118,7 @@ static void on_kick(evutil_socket_t fd, short what, void *arg)
 	run(arg);
 }
 
-/* The device's descriptors say that it is gone for good. */
+/* The device's descriptors tell that it is gone for good. */
 static void device_lost(struct verbs_device *dev)
 {
 	struct verbs_qp *qp;
@@ -153,7 +153,7 @@ static void on_completions(evutil_socket_t fd, short what, void *arg)
 			break;
 		}
 		struct verbs_qp *qp = ctx;
-		if (qp->dead) { /* its end waits for that */
+		if (qp->dead) { /* its destruction waits for that */
 			ibv_ack_cq_events(cq, 1);
 			continue;
 		}
@@ -171,10 +171,10 @@ static void verbs_poll(struct rnic *rnic)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
 	struct verbs_qp *qp;
-	bool nested = dev->running; /* in a callback of this device */
+	bool nested = dev->running; /* called inside a callback of this device */
 	dev->running = true;
 	DL_FOREACH (dev->qps, qp) {
-		/* No more than can have been there when we began. */
+		/* At most as many rounds as the queue could have held at the beginning. */
 		unsigned int left = qp->params.send_depth + qp->recv_depth;
 		while (!dev->base.closed && !qp->dead && !qp->telling && verbs_qp_poll(qp) &&
 		       left > 0)
@@ -188,7 +188,7 @@ static void verbs_poll(struct rnic *rnic)
 
 /* ---- the port's state */
 
-/* Another device in its place, of the same name, has another directory. */
+/* Another device of the same name has another sysfs directory. */
 static uint64_t sysfs_inode(const struct ibv_device *device)
 {
 	struct stat st;
@@ -203,7 +203,7 @@ static void apply_netdev(struct rnic_info *info, const struct rnic_netdev *netde
 	rnic_netdev_list_addrs(netdev, info);
 }
 
-/* Read what may change. @return 0; -EADDRNOTAVAIL: no GID counts, which is in `info` too */
+/* Read what may change. @return 0; -EADDRNOTAVAIL: no GID is usable, as `info` tells too */
 static int read_port(struct verbs_device *dev)
 {
 	struct rnic_netdev netdevs[VERBS_MAX_NETDEVS];
@@ -239,14 +239,14 @@ static void verbs_link_changed(struct rnic *rnic)
 	struct rnic_info before = dev->base.info;
 	if (dev->fatal)
 		return;
-	/* A driver may wait with its removal until we have closed, and work on meanwhile. */
+	/* The driver may go on working until the device is closed, and be removed only then. */
 	if (sysfs_inode(dev->context->device) != dev->sysfs_inode) {
 		device_lost(dev);
 		return;
 	}
 	int error = read_port(dev);
 	if (error && error != -EADDRNOTAVAIL)
-		return; /* the device's own event says so if it is lost */
+		return; /* if the device is lost, its own event tells that */
 	rnic_changed_since(&dev->base, &before);
 	if (dev->base.events)
 		verbs_device_kick(dev);
@@ -265,7 +265,7 @@ static void handle_event(struct verbs_device *dev, const struct ibv_async_event 
 	case IBV_EVENT_PORT_ACTIVE:
 	case IBV_EVENT_PORT_ERR:
 	case IBV_EVENT_GID_CHANGE: verbs_link_changed(&dev->base); break;
-	default: break; /* not of queues and ports as we use them */
+	default: break; /* not about queues and ports that are used here */
 	}
 }
 
@@ -284,7 +284,7 @@ static void on_async(evutil_socket_t fd, short what, void *arg)
 			break;
 		}
 		handle_event(dev, &event);
-		ibv_ack_async_event(&event); /* destroying the QP would wait for that */
+		ibv_ack_async_event(&event); /* otherwise destroying the QP would wait for this */
 	}
 }
 

@@ -10,7 +10,7 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* True if the uverbs device of that directory entry serves `dev`. */
+/* Does the uverbs device of that directory entry belong to `dev`? */
 static bool serves(int verbs_dir, const char *entry, const char *dev)
 {
 	char path[300], ibdev[RNIC_NAME_LEN + 1] = "";

@@ -4,7 +4,7 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* Ranks of the GIDs that count; what is not on the list does not. */
+/* Ranks of usable GIDs; GIDs that are not on the list are not usable. */
 enum rank {
 	RANK_V2_IPV4,
 	RANK_V2_IPV6,
@@ -44,8 +44,8 @@ static const struct rnic_netdev_addr *find_addr(const struct rnic_netdev *netdev
 	return NULL;
 }
 
-/* The GID that a port has without any address: fe80::/64 and the modified EUI-64 of its MAC
- * (IBA annex A17, RFC 4291 appendix A). */
+/* The GID that a port has without an IP address: fe80::/64 and the modified EUI-64 of its MAC (IBA
+ * annex A17, RFC 4291 appendix A). */
 static bool is_default_gid(const uint8_t gid[16], const uint8_t mac[6])
 {
 	const uint8_t expected[16] = {

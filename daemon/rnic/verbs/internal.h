@@ -3,18 +3,23 @@
  * @file internal.h
  * RNICs of libibverbs: hardware, and the kernel's rdma_rxe.
  *
- *   device.c    open, close, the port's state, asynchronous events, the run loop
- *   ports.c     which devices and ports there are              gids.c      which GIDs we use
- *   explain.c   why a device cannot be used, and what to do    counters.c  the kernel's counters
- *   mr.c        protection domains and memory regions          attrs.c     attributes of QPs
- *   reaper.h    how objects are given back
- *   qp.c        life of a QP                                    sendq.c     places of the send
- * queue completion.c  work completions
+ *   device.c      open, close, the port's state, asynchronous events, the run loop
+ *   ports.c       which devices and ports exist
+ *   gids.c        which GIDs of a port are used
+ *   explain.c     why a device cannot be used, and what to do
+ *   counters.c    the kernel's counters
+ *   mr.c          protection domains and memory regions
+ *   attrs.c       attributes of QPs
+ *   qp.c          how a QP begins, changes and ends
+ *   sendq.c       places of the send queue
+ *   completion.c  work completions
+ *   watch.c       whether requests of a QP complete in time
+ *   reaper.h      destroying objects of a device
  *
- * Each QP has a completion queue of its own, for sends and receives, so that order is kept and
- * nothing of a QP is left when it has been destroyed. All completion queues of a device share one
+ * Each QP has a completion queue of its own for sends and receives, so that completions stay in
+ * order and none is left when the QP was destroyed. All completion queues of a device share one
  * completion channel, whose descriptor is on the event loop. Calls of the user only change state
- * and ask for a run, so that no callback runs inside a call.
+ * and ask for a run, so that no callback runs inside such a call.
  */
 #ifndef SMCRD_RNIC_VERBS_INTERNAL_H
 #define SMCRD_RNIC_VERBS_INTERNAL_H
@@ -32,70 +37,72 @@ struct verbs_qp;
 
 /* ---- gids.c */
 
-/** Entries of the GID table that are looked at, and interfaces that they may belong to. */
+/** The most entries of the GID table that are read, and interfaces that they may belong to. */
 #define VERBS_MAX_GIDS    256
 #define VERBS_MAX_NETDEVS 16
 
-/** The GIDs that an RNIC goes by, best first, all of one interface. */
+/** The GIDs that an RNIC uses, best first, all of one interface. */
 struct verbs_gids {
 	size_t num;
 	struct rnic_gid gid[RNIC_MAX_GIDS];
-	uint8_t index[RNIC_MAX_GIDS]; /* in the port's GID table */
+	uint8_t index[RNIC_MAX_GIDS]; /* indices in the port's GID table */
 	const struct rnic_netdev *netdev;
 };
 
 /**
- * Choose from a port's table. A GID counts if its interface is among `netdevs`, those of our
- * namespace, and has its address: devices can be shared by namespaces. Best is RoCE version 2 with
- * an IPv4 address, then IPv6, then version 1, then link-local ones; the first of the best says
- * which interface it is. @return false if none counts
+ * Choose GIDs from a port's table. A GID is usable if its interface is among `netdevs`, the
+ * interfaces of our namespace, and has its address, because devices can be shared by namespaces.
+ * Best is RoCE version 2 with an IPv4 address, then IPv6, then version 1, then link-local GIDs. The
+ * first of the best decides the interface. @return false if no GID is usable
  */
 bool verbs_choose_gids(const struct ibv_gid_entry *entries, size_t num_entries, uint32_t port,
 		       const struct rnic_netdev *netdevs, size_t num_netdevs,
 		       struct verbs_gids *ret_gids);
-/** @return true with the address (4 or 16 bytes) and its family, false if it is link-local */
+/** The IP address of a GID. @return true with the address (4 or 16 bytes) and its family; false if
+ * the GID is link-local */
 bool verbs_gid_address(const uint8_t gid[16], int *ret_family, const uint8_t **ret_addr);
 
 /* ---- ports.c */
 
-/** A device's identifying "DEV[/PORT]". @return 0 or -EINVAL */
+/** Parse "DEV[/PORT]". @return 0 or -EINVAL */
 int verbs_parse_name(const char *name, char ret_dev[RNIC_NAME_LEN], uint8_t *ret_port);
-/** The interfaces of our namespace that a port's GIDs belong to, and the choice among the GIDs.
- *  `netdevs` has VERBS_MAX_NETDEVS places and must outlive `ret_gids`. @return 0,
- *  -EADDRNOTAVAIL if no GID counts, or another errno */
+/** Read the interfaces of our namespace that a port's GIDs belong to, and choose among the GIDs.
+ * `netdevs` has VERBS_MAX_NETDEVS places and must outlive `ret_gids`. @return 0, -EADDRNOTAVAIL if
+ * no GID is usable, or another errno */
 int verbs_read_gids(struct ibv_context *context, uint8_t port, struct rnic_netdev *netdevs,
 		    struct verbs_gids *ret_gids);
 
 /* ---- explain.c */
 
 enum verbs_absence {
-	VERBS_NO_SUCH_DEVICE, /* the kernel has none of this name */
-	VERBS_NO_UVERBS,      /* it has, but ib_uverbs has not */
+	VERBS_NO_SUCH_DEVICE, /* the kernel has no device of this name */
+	VERBS_NO_UVERBS,      /* the kernel has it, but ib_uverbs does not */
 	VERBS_NO_PROVIDER,    /* libibverbs knows no driver for it */
 };
 
-/** Look into sysfs for why libibverbs has not listed a device. */
+/** Find in sysfs why libibverbs has not listed a device. */
 enum verbs_absence verbs_absence_of(const char *sysfs, const char *dev);
-/** Sentences for the operator. `others`: names of the devices there are, or "". */
+/** A sentence for the operator. `others`: names of the existing devices, or "". */
 void verbs_explain_absence(const char *name, enum verbs_absence absence, const char *others,
 			   char ret_error[RNIC_ERROR_LEN]);
-/** ibv_open_device() failed. `node`: its device file */
+/** The same when ibv_open_device() has failed. `node`: the device file */
 void verbs_explain_open(const char *name, const char *node, int error,
 			char ret_error[RNIC_ERROR_LEN]);
 void verbs_explain_no_gid(const char *name, char ret_error[RNIC_ERROR_LEN]);
 
 /* ---- attrs.c */
 
-/** Patience as InfiniBand has it: an acknowledgement is waited for 4.096 us * 2^timeout, and
- *  retry_cnt times more. */
+/** The retry time in InfiniBand's form: wait for an acknowledgement for 4.096 us * 2^timeout, and
+ * retry_cnt times more. */
 struct verbs_patience {
 	uint8_t timeout;
 	uint8_t retry_cnt;
 };
 
-/** The smallest patience of at least `retry_ms`, with as many attempts as there can be: the count
+/** The shortest retry time of at least `retry_ms`, with the largest retry count, because the count
  * is also used up by packets that are lost one after the other, each of which is reported at once.
- *  `endless`: the device takes that count for "for ever"; then for attempts that come soon. */
+ * `endless`: the device repeats forever with that count; then choose a timeout with which it
+ * repeats soon. */
 struct verbs_patience verbs_patience_for(unsigned int retry_ms, bool endless);
 uint64_t verbs_patience_us(struct verbs_patience patience);
 
@@ -114,16 +121,16 @@ void verbs_counters_subtract(struct rnic_stats *stats, const struct rnic_stats *
 
 /* ---- sendq.c */
 
-/** A work request on its way. */
+/** A posted work request. */
 struct verbs_slot {
-	uint64_t wr_id; /* the user's */
-	bool wanted;    /* the user wants to know of success too */
+	uint64_t wr_id; /* wr_id of the user */
+	bool wanted;    /* the user wants a completion on success too */
 };
 
 /**
- * Places of the send queue. The device may complete only some requests: a completion says that
- * those before it are done as well. The last request of every call is signaled, so that each place
- * becomes free by itself.
+ * The places of the send queue. The device may complete only some requests: a completion tells that
+ * those before it are done too. The last request of every call is signaled, so that each place
+ * becomes free in the end.
  */
 struct verbs_sendq {
 	struct verbs_slot *slots;
@@ -136,9 +143,9 @@ void verbs_sendq_free(struct verbs_sendq *sendq);
 uint32_t verbs_sendq_room(const struct verbs_sendq *sendq);
 /** Take the next place. @return its sequence number */
 uint64_t verbs_sendq_push(struct verbs_sendq *sendq, uint64_t wr_id, bool wanted);
-/** Give back the last `n` places: the device has not taken them. */
+/** Give back the last `n` places, whose requests the device has not taken. */
 void verbs_sendq_unpush(struct verbs_sendq *sendq, size_t n);
-/** Request `seq` and those before it are done. @return the slot, or NULL: not on its way */
+/** Request `seq` and those before it are done. @return the slot, or NULL: it was not outstanding */
 const struct verbs_slot *verbs_sendq_retire(struct verbs_sendq *sendq, uint64_t seq);
 
 /* ---- device.c */
@@ -149,21 +156,21 @@ struct verbs_device {
 	struct ibv_comp_channel *channel;
 	struct event *completions, *async; /* the two descriptors */
 	struct event *kick;
-	uint64_t sysfs_inode; /* of the device's directory: another one has another */
+	uint64_t sysfs_inode; /* of the device's directory; differs for another device */
 	struct ibv_device_attr attr;
 	uint8_t gid_index[RNIC_MAX_GIDS]; /* of info.gids, in the port's table */
-	bool endless;                     /* a retry count of 7 is for ever */
-	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests ask for less */
+	bool endless;                     /* a retry count of 7 means forever */
+	uint32_t inline_wanted;           /* RNIC_MAX_INLINE; tests use less */
 	struct rnic_stats before;
 	struct verbs_reaper *reaper;
 	struct verbs_job close;
 
 	bool running; /* inside a run: callbacks may be on the stack */
-	bool fatal;   /* the device is lost: nothing comes from it any more */
-	bool leaving; /* nothing is given back to it: rnic_leave() */
+	bool fatal;   /* the device is lost, and gives no completions any more */
+	bool leaving; /* nothing is destroyed any more: rnic_leave() */
 	unsigned int pds, mrs;
-	struct verbs_qp *qps; /* destroyed ones until the end of the run */
-	bool untidy;          /* there are such */
+	struct verbs_qp *qps; /* with destroyed ones until the end of the run */
+	bool untidy;          /* there are destroyed ones */
 };
 
 static inline struct verbs_device *verbs_device_of(const struct rnic *rnic)
@@ -183,7 +190,7 @@ void verbs_device_kick(struct verbs_device *dev);
 struct verbs_pd {
 	struct rnic_pd base;
 	struct ibv_pd *pd;
-	unsigned int qps; /* that are not destroyed */
+	unsigned int qps; /* QPs that are not destroyed */
 	struct verbs_job free;
 };
 
@@ -228,40 +235,41 @@ struct verbs_qp {
 	struct ibv_send_wr *send_wrs; /* scratch of one call */
 	struct ibv_sge *send_sges;
 	uint32_t max_inline;
-	struct verbs_memory bounce; /* inline data that the device does not take, a place a slot */
+	struct verbs_memory
+		bounce; /* for inline data that the device does not take, one place per slot */
 
-	unsigned int recv_depth; /* as the device allows */
+	unsigned int recv_depth; /* at most what the device allows */
 	unsigned int recvs_out;  /* receives that have not completed */
 	struct verbs_memory recv;
 
-	bool armed;              /* the completion queue will tell of what comes */
-	bool ready;              /* it may have something */
-	unsigned int unacked;    /* its events that libibverbs has to be told are done with */
+	bool armed;              /* the completion queue will raise an event */
+	bool ready;              /* it may have completions */
+	unsigned int unacked;    /* its events that are not acknowledged to libibverbs yet */
 	struct event *end_timer; /* in ERR, for devices that do not flush */
-	bool ended;              /* the last completion was given: nothing comes any more */
-	bool end_now;            /* without waiting for the device */
-	bool error_due;          /* to ERR in the next run, unless it is destroyed before */
-	bool dead;               /* destroyed; others may still know it, for a while */
+	bool ended;              /* the last completion was given */
+	bool end_now;            /* end without waiting for the device */
+	bool error_due;          /* go to ERR in the next run, unless destroyed before */
+	bool dead;               /* destroyed; pointers to it may remain for a while */
 	struct verbs_job release, free;
-	bool left;    /* destroyed, and still at work: rnic_leave() */
-	bool telling; /* in its callback */
+	bool left;    /* destroyed, but still working: rnic_leave() */
+	bool telling; /* its callback is running */
 
-	/* Our own patience, watch.c. */
+	/* Our own retry time, watch.c. */
 	struct event *watch;
 	bool watching;
 	bool may_give_up; /* the user's last answer */
-	bool given_up;    /* to be told as the status of the oldest request */
+	bool given_up;    /* becomes the status of the oldest request */
 	uint64_t limit_us, floor_us;
-	uint64_t silent_us; /* without progress, as far as we were there to see */
+	uint64_t silent_us; /* time without progress in which this process ran */
 	uint64_t progress, seen;
 
-	bool neigh; /* we asked for an entry for the peer */
+	bool neigh; /* the host was asked for a neighbour entry for the peer */
 	unsigned int neigh_ifindex;
 	uint8_t peer_gid[16];
 	uint8_t peer_mac[6];
 
 	uint64_t tx_bytes, rx_bytes;
-	uint64_t heard_at; /* when a completion last said that the peer is there */
+	uint64_t heard_at; /* when the last completion showed that the peer is alive */
 	struct verbs_qp *prev, *next;
 };
 
@@ -274,7 +282,7 @@ void verbs_qp_destroy(struct rnic_qp *qp);
 int verbs_qp_post_send(struct rnic_qp *qp, const struct rnic_send_wr *wr, size_t n);
 void verbs_qp_get_stats(const struct rnic_qp *qp, struct rnic_qp_stats *ret_stats);
 
-/** To ERR, whoever caused it. What is outstanding comes back from the device. */
+/** Go to ERR, for any cause. The device flushes outstanding requests. */
 void verbs_qp_fail(struct verbs_qp *qp);
 /** Post `n` receive buffers (again). */
 int verbs_qp_post_recvs(struct verbs_qp *qp, const uint32_t *buffers, unsigned int n);
@@ -283,24 +291,26 @@ void verbs_qp_free(struct verbs_qp *qp);
 /* ---- watch.c */
 
 /*
- * InfiniBand lets timeouts be set on the way to RTS only, and rdma_rxe has none. So that patience
- * can change, we look for ourselves whether requests get done; a device that gives up sooner does.
+ * InfiniBand allows to set timeouts on the way to RTS only, and rdma_rxe has none. So that the
+ * retry time can change, watch.c itself checks whether requests complete. A device may still give
+ * up earlier by itself.
  */
 int verbs_watch_init(struct verbs_qp *qp);
-/** `floor_us`: no shorter patience makes sense, with the device's own timeout. */
+/** `floor_us`: the shortest useful retry time with the device's own timeout. */
 void verbs_watch_start(struct verbs_qp *qp, unsigned int retry_ms, uint64_t floor_us);
 void verbs_watch_set_retry(struct rnic_qp *qp, unsigned int retry_ms);
-/** Requests were posted. */
+/** Start watching: requests were posted. */
 void verbs_watch_posted(struct verbs_qp *qp);
 
 /* ---- completion.c */
 
-/** Work request ids: receives carry the number of their buffer. */
+/** Work request ids: those of receives have the number of the buffer. */
 #define VERBS_RECV_BIT (UINT64_C(1) << 63)
 
-/** Take one batch from the completion queue and hand it in. @return true if there may be more */
+/** Take one batch from the completion queue and give it to the user. @return true if there may be
+ * more */
 bool verbs_qp_poll(struct verbs_qp *qp);
-/** Ask to be told of what comes from now on; what came before has to be polled for. */
+/** Ask for an event for the next completion; completions from before have to be polled for. */
 void verbs_qp_arm(struct verbs_qp *qp);
 
 #endif

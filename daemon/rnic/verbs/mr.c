@@ -4,8 +4,8 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* What may still be used by queue pairs that the reaper has waits for those. What queue pairs use
- * that were left is the kernel's, which ends them with the process. */
+/* Memory that queue pairs of the reaper may still use is freed after them. Memory of queue pairs
+ * that were left working is freed by the kernel when the process ends. */
 static void give_back(struct rnic *rnic, struct verbs_job *job)
 {
 	struct verbs_device *dev = verbs_device_of(rnic);
@@ -20,7 +20,7 @@ static void give_back(struct rnic *rnic, struct verbs_job *job)
 static void free_pd(void *arg)
 {
 	struct verbs_pd *pd = arg;
-	ibv_dealloc_pd(pd->pd); /* fails only if the device is lost */
+	ibv_dealloc_pd(pd->pd); /* can fail only if the device is lost */
 	free(pd);
 }
 
@@ -82,7 +82,8 @@ void verbs_mr_deregister(struct rnic_mr *base)
 {
 	struct verbs_mr *mr = (struct verbs_mr *)base;
 	verbs_device_of(base->rnic)->mrs--;
-	/* A queue pair that lives could still use it: then the caller has to know that it is gone.
+	/* If a queue pair exists that could still use the memory, free it at once: nothing may
+	 * reach it when this returns.
 	 */
 	if (mr->pd->qps > 0 && !verbs_device_of(base->rnic)->leaving)
 		free_mr(mr);

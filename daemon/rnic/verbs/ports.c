@@ -12,7 +12,7 @@ int verbs_parse_name(const char *name, char ret_dev[RNIC_NAME_LEN], uint8_t *ret
 	const char *slash = strchr(name, '/');
 	size_t len = slash ? (size_t)(slash - name) : strlen(name);
 	unsigned long port = 1;
-	/* The full name, "verbs:DEV/PORT", has to fit too. */
+	/* The full name "verbs:DEV/PORT" has to fit too. */
 	if (len == 0 || len > RNIC_NAME_LEN - sizeof("verbs:/255"))
 		return -EINVAL;
 	if (slash) {
@@ -39,16 +39,16 @@ void rnic_verbs_full_name(const char *name, char ret_name[RNIC_NAME_LEN])
 		snprintf(ret_name, RNIC_NAME_LEN, "%s", name);
 }
 
-/* The port's state comes from the device, so that whether the interface is active does not matter
- * and nobody has to wait for the kernel's lock of all interfaces. */
+/* The port's state comes from the device. So the state of the interface does not matter, and this
+ * need not wait for the kernel's lock of all interfaces. */
 static int look_at(unsigned int ifindex, struct rnic_netdev *ret_netdev)
 {
 	char name[IF_NAMESIZE];
 	return if_indextoname(ifindex, name) ? rnic_netdev_look(name, ret_netdev) : -ENODEV;
 }
 
-/* Interfaces that are not in our namespace are not found; an index that means another interface
- * here is found out by its addresses. */
+/* Interfaces of other namespaces are not found. If an index belongs to a different interface in
+ * this namespace, the addresses show that. */
 static int read_netdevs(const struct ibv_gid_entry *entries, size_t num_entries, uint8_t port,
 			struct rnic_netdev *netdevs, size_t *ret_num)
 {

@@ -11,7 +11,7 @@
 #define PAGE       4096
 #define RECV_CHUNK 64
 
-/* In ERR the device flushes what is outstanding, at once; this is for those that do not. */
+/* In ERR a device flushes outstanding requests at once; this is for devices that do not. */
 static const struct timeval flush_patience = { 2, 0 };
 
 static void on_end_timer(evutil_socket_t fd, short what, void *arg)
@@ -67,7 +67,7 @@ static int post_all_recvs(struct verbs_qp *qp)
 	return 0;
 }
 
-/* Both queues fit what the device has: fewer receives are only less comfort. */
+/* Both queues must fit the limits of the device; fewer receive buffers are acceptable. */
 static int choose_depths(struct verbs_qp *qp)
 {
 	const struct ibv_device_attr *attr = &qp->dev->attr;
@@ -145,8 +145,8 @@ static int make_ready(struct verbs_qp *qp)
 	return qp->armed ? 0 : -EIO;
 }
 
-/* On the reaper's thread, unless it was never used. Events of the completion queue that wait in the
- * kernel go with it; those that were taken must have been acknowledged. */
+/* Runs on the reaper's thread, unless the QP was never used. Events of the completion queue that
+ * wait in the kernel are dropped with it; events that were taken must have been acknowledged. */
 static void release_objects(void *arg)
 {
 	struct verbs_qp *qp = arg;
@@ -177,7 +177,7 @@ void verbs_qp_free(struct verbs_qp *qp)
 		event_free(qp->end_timer);
 	if (qp->watch)
 		event_free(qp->watch);
-	if (qp->left) /* the device still writes to its memory */
+	if (qp->left) /* the device still writes into its memory */
 		return;
 	if (verbs_reaper_busy(qp->dev->reaper))
 		verbs_reaper_do(qp->dev->reaper, &qp->free);
@@ -235,7 +235,7 @@ static bool same_bits(const uint8_t *a, const uint8_t *b, unsigned int bits)
 	return !bits || !((*a ^ *b) & (uint8_t)(0xFF << (8 - bits)));
 }
 
-/* Does the host ask for its MAC itself, and not for a gateway's? */
+/* Does the host resolve the MAC of this address itself, and not that of a gateway? */
 static bool is_neighbour(const struct rnic_info *info, int family, const uint8_t *addr)
 {
 	for (size_t i = 0; i < info->num_gids; i++) {
@@ -257,11 +257,13 @@ static bool is_own(const struct rnic_info *info, const uint8_t gid[16])
 }
 
 /*
- * The kernel resolves the MAC of a user-space QP from the destination GID, on the way to RTR, and
- * rdma_rxe asks the neighbour table for each packet. So the MAC that the peer gave (CLC-17) counts
- * if it is in that table. Where nothing is, the kernel would wait for an answer for up to a second,
- * and all links with us: then the peer counts as out of reach. Link-local GIDs contain the MAC; we
- * ourselves are found without; who is behind a gateway is reached by its MAC, which TCP has found.
+ * The kernel resolves the MAC of a user-space QP from the destination GID on the way to RTR, and
+ * rdma_rxe reads the neighbour table for each packet. So the MAC that the peer gave (CLC-17) is
+ * used if it is in that table. If the table has no entry, the kernel would wait for an answer for
+ * up to a second, and block all links of this process; so the peer counts as unreachable then.
+ * Three kinds of peers need no entry: a link-local GID contains the MAC, this host itself needs
+ * none, and a peer behind a gateway is reached by the gateway's MAC, which TCP has resolved
+ * already.
  */
 static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 {
@@ -282,7 +284,7 @@ static int set_neighbour(struct verbs_qp *qp, const struct rnic_qp_peer *peer)
 	qp->neigh_ifindex = info->ifindex;
 	memcpy(qp->peer_gid, peer->gid, sizeof(qp->peer_gid));
 	memcpy(qp->peer_mac, peer->mac, sizeof(qp->peer_mac));
-	/* A QP keeps to the MAC that the kernel finds now. */
+	/* The QP keeps the MAC that the kernel resolves now. */
 	if (!params->host_ops->neigh_settle || params->host_ops->neigh_settle(params->host_ctx))
 		return 0;
 	unset_neighbour(qp);
@@ -323,7 +325,7 @@ int verbs_qp_start(struct rnic_qp *base, const struct rnic_qp_send_params *param
 	if (error)
 		return error;
 	qp->state = VERBS_QP_RTS;
-	/* One packet that is lost, and asked for anew, is no failure. */
+	/* A single lost packet that is repeated is no failure. */
 	struct verbs_patience once = { attr.timeout, 0 };
 	verbs_watch_start(qp, params->retry_ms, 2 * verbs_patience_us(once));
 	return 0;
@@ -343,7 +345,7 @@ void verbs_qp_fail(struct verbs_qp *qp)
 	verbs_device_kick(qp->dev);
 }
 
-/* Users do so before they destroy it, too. */
+/* Users also call this before they destroy the QP. */
 void verbs_qp_user_error(struct rnic_qp *base)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)base;
@@ -355,7 +357,7 @@ void verbs_qp_user_error(struct rnic_qp *base)
 	verbs_device_kick(qp->dev);
 }
 
-/* The peer's writes must end now, however long the kernel then needs. */
+/* The peer's writes must end now, even if the kernel takes long to destroy the QP. */
 static void stop_device(struct verbs_qp *qp)
 {
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
@@ -364,7 +366,7 @@ static void stop_device(struct verbs_qp *qp)
 	qp->state = VERBS_QP_ERR;
 }
 
-/* Memory stays until the run is over: its callback may have been told of a place in it. */
+/* The memory stays until the end of the run, because the callback may have a pointer into it. */
 void verbs_qp_destroy(struct rnic_qp *base)
 {
 	struct verbs_qp *qp = (struct verbs_qp *)base;
@@ -398,7 +400,7 @@ static uint32_t total_length(const struct rnic_send_wr *wr)
 	return length;
 }
 
-/* Inline data that the device does not take go through the slot's place in memory of ours. */
+/* Inline data that the device does not take are copied to the slot's place in registered memory. */
 static void bounce(struct verbs_qp *qp, uint64_t seq, const struct rnic_send_wr *wr,
 		   struct ibv_sge *sge)
 {
@@ -469,7 +471,7 @@ int verbs_qp_post_send(struct rnic_qp *base, const struct rnic_send_wr *wr, size
 		verbs_sendq_unpush(&qp->sendq, n);
 		return error;
 	}
-	/* Some were taken, which cannot be undone: all of them are flushed. */
+	/* Some requests were taken, which cannot be undone, so all of them are flushed. */
 	if (error)
 		verbs_qp_fail(qp);
 	verbs_watch_posted(qp);

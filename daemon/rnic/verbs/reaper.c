@@ -12,11 +12,11 @@
 
 struct verbs_reaper {
 	pthread_mutex_t lock;
-	pthread_cond_t changed; /* jobs have come, or one has ended */
+	pthread_cond_t changed; /* a job has come, or one has ended */
 	bool started;
-	bool ending;            /* free it when there are no jobs left */
-	struct verbs_job *jobs; /* the first is being done */
-	uint64_t given, ended;  /* jobs so far */
+	bool ending;            /* free the reaper when no jobs are left */
+	struct verbs_job *jobs; /* the first one is running */
+	uint64_t given, ended;  /* how many jobs there were */
 };
 
 struct verbs_reaper *verbs_reaper_new(void)
@@ -42,7 +42,7 @@ static void reaper_free(struct verbs_reaper *reaper)
 
 /* ---- the thread, which holds the lock but while a job runs */
 
-/* The job may be gone when it has run. */
+/* The job may be freed by running it. */
 static void do_one(struct verbs_reaper *reaper)
 {
 	struct verbs_job *job = reaper->jobs;
@@ -69,7 +69,7 @@ static void *reap(void *arg)
 	return NULL;
 }
 
-/* Signals are the event loop's. */
+/* Signals are handled by the event loop. */
 static bool start_thread(struct verbs_reaper *reaper)
 {
 	pthread_attr_t attr;
@@ -89,7 +89,7 @@ static bool start_thread(struct verbs_reaper *reaper)
 
 /* ---- the event loop */
 
-/* Until job number `number` has ended, but not for long. */
+/* Wait until job `number` has ended, but not for long. */
 static void wait_for(struct verbs_reaper *reaper, uint64_t number)
 {
 	struct timespec until;

@@ -4,7 +4,8 @@
 
 #include "daemon/rnic/verbs/internal.h"
 
-/* Looks within the time of patience. Time in which we do not run is one look at most. */
+/* How many times the watch checks for progress within the retry time. If this process does not run
+ * for a while, that counts as one check at most. */
 #define LOOKS 8
 
 static void schedule(struct verbs_qp *qp)
@@ -14,7 +15,8 @@ static void schedule(struct verbs_qp *qp)
 	event_add(qp->watch, &tv);
 }
 
-/* As with the soft RNIC the user has to agree twice: what it learns between the two counts. */
+/* As with the soft RNIC, the user has to agree twice in a row, so that news between the two
+ * questions can change the answer. */
 static bool give_up(struct verbs_qp *qp)
 {
 	if (qp->silent_us < qp->limit_us / 2)
