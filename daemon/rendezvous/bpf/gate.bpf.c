@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may speak CLC. A peer that was promised SMC-R takes what comes on the TCP connection for CLC
- * of this host's, and CLC has no authentication. So of a socket that was promised leaves only what
- * smcrd has said there (IPC_SO_SPOKEN), a Decline that harms nobody (the library's, where smcrd
- * does not take the connection), or bytes that are no CLC from the first one on, with which the
- * peer ends the rendezvous. The last two open the gate once the peer has them: what follows is the
- * program's. Until then they are looked at each time they are sent, for a program may change pages
- * that the kernel sends from. What root claims on sockets of its own is let alone.
+ * Which programs may send CLC. A peer that was promised SMC-R takes the bytes on the TCP connection
+ * as CLC of this host, and CLC has no authentication. So on a socket with such a promise only three
+ * kinds of bytes pass: messages that smcrd has announced (IPC_SO_SPOKEN), a Decline that harms
+ * nobody (the library sends one if smcrd does not take the connection), and bytes that are no CLC
+ * from the first one on, with which the peer ends the rendezvous. The last two open the gate once
+ * the peer has received them: what follows belongs to the program. Until then they are checked each
+ * time they are sent, because a program may change pages that the kernel sends from. Sockets that
+ * root has claimed are not checked.
  *
- * Attached to the root of the cgroup hierarchy. The packet is what the socket sends, before it is
- * cut into segments or fragments, and again whenever it is repeated. What the gate refuses stays in
- * the socket's queue, in front of everything that is sent later.
+ * Attached to the root of the cgroup hierarchy. A packet is checked before it is cut into segments
+ * or fragments, and again whenever it is repeated. Refused bytes stay in the socket's queue, before
+ * everything that is sent later.
  */
 #include <linux/bpf.h>
 
@@ -29,7 +30,7 @@
 #define IPPROTO_ROUTING  43
 #define IPPROTO_DSTOPTS  60
 #define IPV6_HEADER      40
-#define IPV6_HEADERS_MAX 4 /* extension headers that are looked past */
+#define IPV6_HEADERS_MAX 4 /* extension headers that are skipped */
 #define TCP_URG          0x20
 
 /* proto/smcr/clc.h, which needs libc headers. */
@@ -38,14 +39,14 @@
 #define CLC_DECLINE     4
 #define CLC_DECLINE_V1  28
 #define CLC_DECLINE_V2  44
-#define CLC_OUT_OF_SYNC 0x08 /* of the header's last byte */
+#define CLC_OUT_OF_SYNC 0x08 /* bit of the header's last byte */
 
-/* What a packet carries of the socket's stream. */
+/* The part of the socket's stream that a packet has. */
 struct piece {
-	__u32 at; /* in the packet */
+	__u32 at; /* offset in the packet */
 	__u32 len;
-	__u32 offset; /* in the stream */
-	bool urgent;  /* it says that a byte is urgent, which the peer may read past */
+	__u32 offset; /* offset in the stream */
+	bool urgent;  /* a byte is urgent, so the peer may skip it */
 };
 
 static __always_inline bool is_extension(__u8 next)
@@ -55,11 +56,11 @@ static __always_inline bool is_extension(__u8 next)
 
 enum sight {
 	SEEN,
-	NOTHING, /* no byte of the stream, or another packet than TCP's: what IPsec made of it */
-	HIDDEN,  /* there may be something */
+	NOTHING, /* no byte of the stream, or no TCP packet, as after IPsec */
+	HIDDEN,  /* there may be bytes that cannot be read here */
 };
 
-/* @param ret_at  where TCP's header begins */
+/* @param ret_at offset of the TCP header */
 static __always_inline enum sight find_tcp6(struct __sk_buff *skb, __u32 *ret_at)
 {
 	__u8 next, header[2];
@@ -127,7 +128,7 @@ static long compare_byte(__u32 i, struct comparison *comparison)
 	__u64 place = comparison->piece.offset + i;
 	if (bpf_skb_load_bytes(comparison->skb, comparison->piece.at + i, &sent, sizeof(sent)))
 		return 1;
-	barrier_var(place); /* the verifier has to see in one register that it is in bounds */
+	barrier_var(place); /* keeps the bounds in one register for the verifier */
 	if (place >= SMCR_SPOKEN_MAX)
 		return 1;
 	const __u8 *said = (const __u8 *)comparison->said->words + place;
@@ -147,13 +148,13 @@ static __always_inline bool was_said(struct __sk_buff *skb, const struct smcr_sp
 
 /* ---- what a program may say */
 
-/* Peers look at whole messages, and at the eye catcher from its first byte on. */
+/* Peers handle whole messages, and check the eye catcher from its first byte on. */
 static __always_inline bool may_be_clc(const __u8 *head, __u32 len)
 {
 	return head[0] == 0xE2 && (len < 2 || head[1] == 0xD4) && (len < 3 || head[2] == 0xC3);
 }
 
-/* One that says "out of sync" would end a link group, which others use too. */
+/* A Decline with "out of sync" would end a link group, which other users use too. */
 static __always_inline bool is_harmless_decline(const __u8 head[CLC_HEADER], __u32 len)
 {
 	__u32 length = (__u32)head[5] << 8 | head[6];
@@ -167,7 +168,7 @@ static __always_inline bool is_allowed(struct __sk_buff *skb, const struct piece
 	long failed;
 	if (piece->offset != 0 || piece->urgent)
 		return false;
-	/* The verifier wants lengths that it can see. */
+	/* The verifier needs constant lengths. */
 	if (piece->len >= CLC_HEADER)
 		failed = bpf_skb_load_bytes(skb, piece->at, head, CLC_HEADER);
 	else if (piece->len >= 3)
@@ -182,7 +183,7 @@ static __always_inline bool is_allowed(struct __sk_buff *skb, const struct piece
 	       (piece->len >= CLC_HEADER && is_harmless_decline(head, piece->len));
 }
 
-/* The peer has the first bytes: they were let pass, or there was no gate then. */
+/* Has the peer received the first bytes? Then they had passed, or there was no gate. */
 static __always_inline bool has_arrived(struct bpf_sock *sk, const struct smcr_sock *sock)
 {
 	struct bpf_tcp_sock *tcp = bpf_tcp_sock(sk);
@@ -220,7 +221,7 @@ static __always_inline int judge(struct __sk_buff *skb, struct bpf_sock *sk, str
 	return 0;
 }
 
-/* Asked for every packet of the machine: the first lines are what nearly all of them cost. */
+/* Runs for every packet of the machine: nearly all packets end in the first lines. */
 SEC("cgroup_skb/egress")
 int smcr_gate(struct __sk_buff *skb)
 {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Who may use UDP port 4791. RoCEv2 has no authentication: whoever can send there under an address
- * of this host can put bytes into the memory of its peers. So of one network namespace only root
- * and the daemon's own user may, by system call. Attached to the root of the cgroup hierarchy; what
- * is not of the namespace passes.
+ * Which users may send to UDP port 4791. RoCEv2 has no authentication: any program that can send
+ * there from an address of this host can put bytes into the memory of its peers. So in one network
+ * namespace only root and the daemon's own user may use the port in system calls. Attached to the
+ * root of the cgroup hierarchy; calls of other namespaces pass.
  *
- * Before anything leaves to the port of a peer, a socket was connected to it or the call named it.
- * Where a socket of one family is used with addresses of the other, the kernel asks the program of
- * either; none of them looks at the address.
+ * Before a packet goes to that port of a peer, a socket was connected to it or the call named it.
+ * If a socket of one family is used with addresses of the other, the kernel runs the program of one
+ * of the two families; none of them reads the address.
  */
 #include <linux/bpf.h>
 

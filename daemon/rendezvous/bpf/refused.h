@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file refused.h
- * How often users were refused something, for BPF programs that refuse; daemon/rendezvous/refused.h
- * reads it. Users who have not been refused anything for a while may be forgotten, the sum is not.
+ * Counts how often users were refused something, for BPF programs that refuse;
+ * daemon/rendezvous/refused.h reads the counts. The count of a user may be dropped after a while,
+ * the sum never is.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_REFUSED_H
 #define SMCRD_RENDEZVOUS_BPF_REFUSED_H

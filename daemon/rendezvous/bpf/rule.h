@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file rule.h
- * Does a rule of the administrator's concern a connection? The BPF programs and the daemon ask by
- * the same code. Like smcr.h: compiled by both, fixed-width types and explicit padding only.
+ * Matching a connection against a rule of the administrator. The BPF programs and the daemon use
+ * the same code. As smcr.h is, this is compiled by both, with fixed-width types and explicit
+ * padding only.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_RULE_H
 #define SMCRD_RENDEZVOUS_BPF_RULE_H
@@ -17,18 +18,18 @@ struct smcr_addr16 {
 	__u32 word[4]; /* network byte order */
 };
 
-/** What rules look at. */
+/** What rules can match. */
 struct smcr_subject {
 	struct smcr_addr16 local, peer;
 	__u64 program; /* ipc_program_id(); 0: unknown */
-	__u32 uid;     /* of who called connect() or listen() */
+	__u32 uid;     /* user that called connect() or listen() */
 	__u32 port;    /* the server's, whichever side that is; host byte order */
 };
 
 enum {
 	SMCR_RULE_DENY = 1 << 0,
-	SMCR_RULE_ALLOW = 1 << 1, /* neither: there is no rule in this place */
-	/* Conditions; all of them have to hold. */
+	SMCR_RULE_ALLOW = 1 << 1, /* neither bit: there is no rule in this place */
+	/* Conditions, all of which have to hold. */
 	SMCR_RULE_UID = 1 << 2,
 	SMCR_RULE_PROGRAM = 1 << 3,
 	SMCR_RULE_PORT = 1 << 4,
@@ -36,7 +37,7 @@ enum {
 	SMCR_RULE_LOCAL = 1 << 6,
 };
 
-/** Bits outside a mask are zero. What has no flag is zero. */
+/** Bits outside a mask are zero, and so are members without a flag. */
 struct smcr_rule {
 	__u32 flags;
 	__u32 uid;
@@ -56,7 +57,7 @@ static inline __attribute__((always_inline)) bool smcr_addr_within(const struct 
 	return true;
 }
 
-/** A program that is unknown is none that a rule names. */
+/** Does the rule match? An unknown program matches no rule that names a program. */
 static inline __attribute__((always_inline)) bool
 smcr_rule_matches(const struct smcr_rule *rule, const struct smcr_subject *subject)
 {

@@ -2,12 +2,12 @@
 /*
  * The SMC-R TCP option (RFC 7609 3.1, 3.5.1.1, A.1) on claimed sockets of one network namespace.
  *
- * Attached to the root of the cgroup hierarchy, because the daemon and its clients live in
- * different cgroups; several daemons, one a namespace, run side by side there. So every program
- * first asks whether the socket is of its own namespace and leaves the call alone if not.
+ * Attached to the root of the cgroup hierarchy, because the daemon and its clients are in different
+ * cgroups. Several daemons, one per namespace, may be attached there. So every BPF program first
+ * checks that the socket is of its own namespace, and otherwise does nothing.
  *
- * Helpers that kernels 6.1 to 6.18 have, and no kernel types: nothing here depends on the kernel's
- * BTF.
+ * Uses only helpers that kernels 6.1 to 6.18 have, and no kernel types, so nothing depends on the
+ * kernel's BTF.
  */
 #include <linux/bpf.h>
 
@@ -57,30 +57,31 @@
 /* No handshake takes longer: SYN-ACKs are repeated for a minute by default. */
 #define HANDSHAKE_NS (64 * 1000000000ull)
 
-/* In `answers`, in place of a reason: the first SYN-ACK was sent before the listener was claimed,
- * by nobody knows whose programs. */
+/* In `answers`, instead of a reason: the first SYN-ACK was sent before the listener was claimed,
+ * perhaps by BPF programs of another daemon. */
 #define ANSWER_UNSURE 0xFFFFFFFF
 
 const volatile __u64 netns_cookie;
 const volatile __u32 own_uid;
 const volatile __s32 page_size = 4096;
 
-/* When the daemon last showed that it moves (bpf_ktime_get_ns); 0: it does not show it. */
+/* The daemon's last beat (bpf_ktime_get_ns); 0: the daemon does not beat. */
 volatile __u64 last_beat;
-/* enum smcr_reason: leave the option off everywhere for this reason; 0: send it. */
+/* enum smcr_reason: do not send the option on any connection, for this reason; 0: send it. */
 __u32 hold_reason;
-/* The same, while the daemon is short of what a connection costs it. */
+/* The same, while the daemon lacks resources for connections. */
 __u32 limit_reason;
-/* Entries of `limited`, `skipped`, `excluded`, `own` and `shorts`: what is empty is not looked at.
+/* Numbers of entries in `limited`, `skipped`, `excluded`, `own` and `shorts`: an empty map is not
+ * searched.
  */
 __u32 num_limited, num_skipped, num_excluded, num_own, num_short;
-/* Places of `rules` to look at, and how many of them allow. */
+/* How many places of `rules` are in use, and how many rules allow. */
 __u32 num_rules, num_allow;
 
 /*
- * Claimed listeners at an address. While a SYN is answered the listener itself is out of
- * reach (ctx->sk is the request), and that the callback fires says only that somebody, perhaps
- * another BPF program, wanted header options on that listener.
+ * Claimed listeners at an address. While a SYN is answered the listener itself cannot be accessed
+ * (ctx->sk is the request). That the callback runs only shows that some BPF program wanted header
+ * options on that listener.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
@@ -101,10 +102,11 @@ struct {
 
 /*
  * How a SYN with the option was answered, by the cookie of the request socket, which its child
- * inherits: 0 with the option, else an enum smcr_reason. The first answer binds the later ones, as
- * the client may have seen any of them. A request has no storage of its own, so the oldest answer
- * makes way where there are too many. They go when their handshake is over: only handshakes that
- * are begun and never finished can be many at a time, and of those each listener has its backlog.
+ * inherits: 0 with the option, else an enum smcr_reason. Later answers have to be the same as the
+ * first one, as the client may have seen any of them. A request has no storage of its own, so this
+ * map keeps the answers, and drops the oldest ones if there are too many. An answer is removed when
+ * its handshake is over, so only unfinished handshakes can fill the map, and each listener's
+ * backlog limits those.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
@@ -113,7 +115,7 @@ struct {
 	__type(value, __u32);
 } answers SEC(".maps");
 
-/* Peers for which the option is left off until a time (bpf_ktime_get_ns). */
+/* Peers to which the option is not sent until a time (bpf_ktime_get_ns). */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
 	__uint(max_entries, SMCR_MAX_SKIPPED);
@@ -130,7 +132,7 @@ struct {
 	__type(value, __u32);
 } excluded SEC(".maps");
 
-/* Users who may have no more connections now, and why. */
+/* Users that may have no further connections now, and why. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -139,8 +141,8 @@ struct {
 	__type(value, __u32);
 } limited SEC(".maps");
 
-/* The administrator's rules, and how often each decided; in the last place, how often none of those
- * that allow did. */
+/* The administrator's rules, and how often each has decided; the last place counts connections that
+ * no rule has allowed. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SMCR_MAX_RULES);
@@ -173,8 +175,8 @@ struct {
 	__type(value, struct smcr_short_counts);
 } shorts SEC(".maps");
 
-/* Connections that are plain TCP, by their reason; the last ones, for the daemon to read; and what
- * each user has of those. */
+/* Connections that are plain TCP: counts by reason; the latest ones, for the daemon to read; and
+ * how many of these each user has. */
 struct {
 	__uint(type, BPF_MAP_TYPE_PERCPU_HASH);
 	__uint(max_entries, SMCR_MAX_REASONS);
@@ -194,10 +196,11 @@ struct {
 	__type(value, struct smcr_plain_share);
 } plain_shares SEC(".maps");
 
-/* Counts how often the daemon has read them. */
+/* How often the daemon has read the latest ones. */
 __u32 plain_round;
 
-/* All of them together, how many were one too many for their users, and the last such user. */
+/* The number of claimed listeners, how many were too many for their users, and the last such
+ * user. */
 __u32 num_listening, num_refused, refused_uid;
 
 /* TCPO-1 */
@@ -220,8 +223,8 @@ static __always_inline void set_ip6(struct smcr_addr16 *addr, __u32 a, __u32 b, 
 	addr->word[3] = d;
 }
 
-/* A load straight from the context: compilers like to compute the address of the field first, which
- * the verifier forbids. */
+/* A load directly from the context: compilers may compute the address of the field first, which the
+ * verifier forbids. */
 #define LOAD(ctx, field)                                                                           \
 	({                                                                                         \
 		__u32 loaded;                                                                      \
@@ -252,7 +255,7 @@ static __always_inline void local_addr(struct bpf_sock_ops *ctx, struct smcr_add
 
 /* ---- what stays plain TCP */
 
-/* By processors, so that they do not wait for each other. */
+/* One for each processor, so that processors do not wait for each other. */
 static __always_inline void count_plain(__u32 reason, bool told)
 {
 	struct smcr_plain_count *count = bpf_map_lookup_elem(&plain_counts, &reason);
@@ -268,7 +271,7 @@ static __always_inline void count_plain(__u32 reason, bool told)
 		__sync_fetch_and_add(&count->untold, 1);
 }
 
-/* Two processors may count as one here: it is a limit, not an account. */
+/* Two processors at the same time may count only one, but this is only a limit. */
 static __always_inline bool has_share(__u32 uid)
 {
 	__u32 place = uid * 0x9E3779B1u >> (32 - SMCR_PLAIN_USER_BITS);
@@ -285,7 +288,7 @@ static __always_inline bool has_share(__u32 uid)
 	return true;
 }
 
-/* The daemon looks by itself: waking it would cost more than all the rest. */
+/* The daemon reads the map regularly: waking it up would cost more than everything else here. */
 static __noinline int tell_plain(struct smcr_plain *plain)
 {
 	plain->time = bpf_ktime_get_ns();
@@ -334,7 +337,7 @@ static __always_inline bool is_skipped(const struct smcr_addr16 *peer, __u32 por
 	return until && *until > bpf_ktime_get_ns();
 }
 
-/* RDMA to oneself gains nothing over the kernel's loopback. */
+/* For connections of the host to itself RDMA is no better than the kernel's loopback. */
 static __always_inline bool is_own_host(const struct smcr_subject *subject)
 {
 	const __u32 *peer = subject->peer.word;
@@ -348,7 +351,7 @@ static __always_inline bool is_own_host(const struct smcr_subject *subject)
 	return bpf_map_lookup_elem(&own, &subject->peer) != NULL;
 }
 
-/* Signed: the daemon's clock may be ahead by a hair. */
+/* Signed, because the daemon's clock may be slightly ahead. */
 static __always_inline bool stands_still(void)
 {
 	__u64 beat = last_beat;
@@ -357,11 +360,11 @@ static __always_inline bool stands_still(void)
 
 struct rule_search {
 	struct smcr_subject subject;
-	__s32 denied, allowed; /* by the rule in this place, or -1 */
+	__s32 denied, allowed; /* place of the rule that decides so, or -1 */
 	__u32 flags;           /* IPC_CLAIM_... */
 };
 
-/* Of a connection whose addresses are still to be filled in. */
+/* A subject without addresses, which are filled in later. */
 static __always_inline struct rule_search search_of(const struct smcr_claimant *by, __u32 port)
 {
 	struct rule_search search = { .flags = by->flags };
@@ -394,7 +397,7 @@ static __always_inline void count_hit(__u32 place)
 		__sync_fetch_and_add(hits, 1);
 }
 
-/* Deny wins; where rules allow, what none of them names is denied. */
+/* Deny wins. If any rules allow, connections that none of them matches are denied. */
 static __always_inline __u32 judge_by_rules(struct rule_search *search, bool count)
 {
 	search->denied = search->allowed = -1;
@@ -429,9 +432,9 @@ static __always_inline __u32 judge_by_length(const struct smcr_subject *subject,
 }
 
 /*
- * Why the option is left off this connection, or 0 (TCPO-8).
- * @param search  search_of() our side
- * @param count   the first time that this handshake is judged
+ * Why the option is not sent on this connection, or 0 (TCPO-8).
+ * @param search  search_of() of our side
+ * @param count   whether this handshake is judged for the first time
  */
 static __always_inline __u32 policy(struct bpf_sock_ops *ctx, struct rule_search *search,
 				    bool server, bool count)
@@ -484,8 +487,7 @@ static __always_inline bool has_option(struct bpf_sock_ops *ctx, __u64 flags)
 	return look_for_option(ctx, flags) == OPTION_LEN;
 }
 
-/* The peer's SYN is known, and has no option: that is all there is to say, and what most peers' do.
- */
+/* The peer's SYN is known and has no option, like those of most peers. */
 static __always_inline bool did_not_ask(struct bpf_sock_ops *ctx)
 {
 	return look_for_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN) == -ENOMSG;
@@ -510,7 +512,7 @@ static __always_inline void switch_on(struct bpf_sock_ops *ctx, struct smcr_sock
 	bpf_sock_ops_cb_flags_set(ctx, now | flags);
 }
 
-/* Only once established: before that a SYN may have to be sent again. */
+/* Only when established: before that a SYN may have to be sent again. */
 static __always_inline void switch_off(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
 {
 	if (sock->cb_flags)
@@ -526,8 +528,8 @@ static __always_inline void settle(struct smcr_sock *sock, __u32 role, __u32 rea
 	sock->negotiated = reason ? IPC_NEGOTIATED_NO : IPC_NEGOTIATED_YES;
 }
 
-/* From here on the peer takes what comes for CLC, until it was told otherwise: gate.bpf.c lets pass
- * what smcrd says. */
+/* From now on the peer takes bytes as CLC until the rendezvous is over, so gate.bpf.c lets only
+ * messages of smcrd pass. */
 static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *sock)
 {
 	sock->first = ctx->snd_nxt;
@@ -536,7 +538,7 @@ static __always_inline void hold(struct bpf_sock_ops *ctx, struct smcr_sock *soc
 
 /* ---- client */
 
-/* SOCK-5: the claim asks for the option, the program's own calls do not see it. */
+/* SOCK-5: the claim asks for the option; the program's own calls do not show it. */
 static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
@@ -550,7 +552,8 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	struct rule_search search = search_of(&sock->by, sock->peer_port);
 	sock->reason = policy(ctx, &search, false, true);
 	if (sock->reason) {
-		/* Settled already: a non-blocking program need not ask the daemon. */
+		/* The outcome is known already, so a non-blocking program need not ask the
+		 * daemon. */
 		sock->negotiated = IPC_NEGOTIATED_NO;
 		return;
 	}
@@ -558,16 +561,16 @@ static __always_inline void on_connect(struct bpf_sock_ops *ctx)
 	switch_on(ctx, sock, BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG);
 }
 
-/* No SYN has the option from here on. If one had it already, the SYN-ACK tells whether the peer has
- * seen that one. */
+/* From now on SYNs do not carry the option. If an earlier SYN did, the SYN-ACK tells whether the
+ * peer has seen that one. */
 static __always_inline void offer_no_more(struct smcr_sock *sock, __u32 reason)
 {
 	sock->flags &= ~SMCR_SOCK_OFFER;
 	sock->reason = reason;
 }
 
-/* TCP Fast Open: application bytes are under way before CLC could be. They are still when the SYN
- * has to be repeated without them. */
+/* TCP Fast Open: the SYN has application bytes, which would come before CLC. They are sent first
+ * even if the SYN has to be repeated without them. */
 static __always_inline void no_fastopen(struct smcr_sock *sock)
 {
 	offer_no_more(sock, SMCR_REASON_SOCKET_OPTION);
@@ -596,13 +599,14 @@ static __always_inline bool has_fastopen(struct bpf_sock_ops *ctx)
 	return bpf_load_hdr_opt(ctx, found, sizeof(found), 0) > 0;
 }
 
-/* TCPO-2: each SYN, also one that is repeated. */
+/* TCPO-2: each SYN has the option, repeated ones too. */
 static __always_inline void write_in_syn(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = storage_of(ctx);
 	if (!sock || !(sock->flags & SMCR_SOCK_OFFER))
 		return;
-	/* A SYN that asks for a cookie has no data yet, but the program has queued some. */
+	/* A SYN that asks for a Fast Open cookie has no data yet, but the program has queued
+	 * some. */
 	if (has_fastopen(ctx)) {
 		no_fastopen(sock);
 		return;
@@ -621,7 +625,7 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 	if (!sock || !(sock->flags & SMCR_SOCK_CLAIMED))
 		return;
 	__u32 reason = sock->reason;
-	if (sock->flags & SMCR_SOCK_SENT) /* TCPO-5, by the peer's own packet (TCPO-6) */
+	if (sock->flags & SMCR_SOCK_SENT) /* TCPO-5, judged by the peer's own packet (TCPO-6) */
 		reason = has_option(ctx, 0) ? 0 : SMCR_REASON_PEER_NO_SMC;
 	else if (!reason)
 		reason = SMCR_REASON_INTERNAL;
@@ -635,7 +639,7 @@ static __always_inline void on_active_established(struct bpf_sock_ops *ctx)
 
 /* ---- server */
 
-/* 0.0.0.0 and :: are both "everywhere": a socket of the latter takes IPv4 connections too. */
+/* 0.0.0.0 and :: both mean all addresses: a socket on :: takes IPv4 connections too. */
 static __always_inline void unify_any(struct smcr_addr16 *addr)
 {
 	if (!addr->word[0] && !addr->word[1] && addr->word[2] == bpf_htonl(0xFFFF) &&
@@ -649,12 +653,12 @@ static __always_inline void tell_listener(struct smcr_listen *listen, const stru
 	listen->adopted = sock->adopted;
 }
 
-/* An entry whose count falls to 0 is over and will be deleted: whoever finds it like that makes
- * another one, when it is gone. So no count is lost with it. */
+/* An entry whose count falls to 0 is marked `over` and will be deleted. Code that finds it marked
+ * makes another entry once it is gone, so no count is lost. */
 #define COUNT_TRIES 8
 
-/* @return -EAGAIN: it is over; -EDQUOT: it has reached `limit`; -ENOENT: the same, and it is over
- * because there is none: the caller deletes it */
+/* @return -EAGAIN: the entry is over; -EDQUOT: it has reached `limit`; -ENOENT: it has reached
+ *         `limit` with a count of 0, so it is over and the caller deletes it */
 static __always_inline int count_up(struct smcr_count *count, __u32 limit)
 {
 	int r = -EAGAIN;
@@ -670,7 +674,7 @@ static __always_inline int count_up(struct smcr_count *count, __u32 limit)
 	return r;
 }
 
-/* @return it is over: the caller deletes it */
+/* @return true: the entry is over, and the caller deletes it */
 static __always_inline bool count_down(struct smcr_count *count)
 {
 	bpf_spin_lock(&count->lock);
@@ -682,8 +686,8 @@ static __always_inline bool count_down(struct smcr_count *count)
 	return over;
 }
 
-/* A user has no more listeners than may be claimed besides: so those who claim all that they can
- * leave as many as each of them has. */
+/* A user may have no more listeners than can still be claimed by others. So users that claim as
+ * many as they can leave as many as each of them has. */
 static __noinline int take_place(__u32 uid)
 {
 	int r = -EAGAIN;
@@ -716,7 +720,7 @@ static __noinline int leave_place(__u32 uid)
 	return 0;
 }
 
-/* One more listener at an address. @return 0, or it cannot be noted */
+/* Count another listener at an address. @return 0, or an error if it cannot be counted */
 static __always_inline int note_listener(const struct smcr_listen_key *key,
 					 const struct smcr_sock *sock)
 {
@@ -733,7 +737,7 @@ static __always_inline int note_listener(const struct smcr_listen_key *key,
 	return r;
 }
 
-/* Where it cannot be it stays plain TCP, and its children know why. */
+/* A listener that cannot be counted stays plain TCP, and its children know why. */
 static __always_inline bool add_listener(struct smcr_listen_key *key, struct smcr_sock *sock)
 {
 	__u32 uid = sock->by.uid;
@@ -781,7 +785,8 @@ static __always_inline void on_listen(struct bpf_sock_ops *ctx)
 	int one = 1, have = 0;
 	if (!sock)
 		return;
-	/* Without the SYN repeated SYN-ACKs would lose the option. The program may have set it. */
+	/* Without the saved SYN, repeated SYN-ACKs would lack the option. The program itself may
+	 * have set this. */
 	if (bpf_getsockopt(ctx, SOL_TCP, TCP_SAVE_SYN, &have, sizeof(have)) || !have)
 		bpf_setsockopt(ctx, SOL_TCP, TCP_SAVE_SYN, &one, sizeof(one));
 	sock->flags = SMCR_SOCK_CLAIMED;
@@ -810,16 +815,16 @@ static __always_inline bool is_recent(__u64 adopted)
 	return adopted && bpf_ktime_get_ns() - adopted < HANDSHAKE_NS;
 }
 
-/* Only the first SYN-ACK is sent while the SYN is at hand whole; what TCP_SAVE_SYN keeps of it for
- * the later ones lacks the link-layer header. */
+/* The whole SYN is available only for the first SYN-ACK. TCP_SAVE_SYN keeps it for later ones,
+ * without the link-layer header. */
 static __always_inline bool is_repeated(struct bpf_sock_ops *ctx)
 {
 	__u8 header[16];
 	return bpf_getsockopt(ctx, SOL_TCP, TCP_BPF_SYN_MAC, header, sizeof(header)) == -ENOENT;
 }
 
-/* What the SYN-ACK says, decided once a request; the option only if the SYN had it (TCPO-3).
- * @return 0: the option, or why not */
+/* Decide once for each request whether the SYN-ACK has the option; only if the SYN had it (TCPO-3).
+ * @return 0: it has the option; else why not */
 static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool count)
 {
 	__u32 *before = bpf_map_lookup_elem(&answers, &cookie);
@@ -838,7 +843,7 @@ static __always_inline __u32 answer(struct bpf_sock_ops *ctx, __u64 cookie, bool
 
 static __always_inline void reserve_in_synack(struct bpf_sock_ops *ctx)
 {
-	/* SYN cookies keep no state, so nobody would know on the ACK. */
+	/* With SYN cookies there is no state, so the ACK could not be judged. */
 	if (ctx->args[0] == BPF_WRITE_HDR_TCP_SYNACK_COOKIE || did_not_ask(ctx))
 		return;
 	__u64 cookie = bpf_get_socket_cookie(ctx);
@@ -859,8 +864,8 @@ static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
 		return;
 	__u32 reason = answer(ctx, cookie, false);
 	if (reason) {
-		/* The policy has changed since there was room for the option: without this the
-		 * answer would count as lost, and so as sent. */
+		/* The policy has changed since room for the option was reserved: without this note
+		 * the answer would count as lost, and so as sent with the option. */
 		if (reason != SMCR_REASON_PEER_NO_SMC)
 			bpf_map_update_elem(&answers, &cookie, &reason, BPF_NOEXIST);
 		return;
@@ -870,7 +875,7 @@ static __always_inline void write_in_synack(struct bpf_sock_ops *ctx)
 		bpf_map_update_elem(&answers, &cookie, &sent, BPF_NOEXIST);
 }
 
-/* The listener was claimed during the handshake: somebody else's programs, or nobody's, may have
+/* The listener was claimed during the handshake: BPF programs of another daemon, or none, may have
  * answered the SYN. */
 static __always_inline bool is_unsure(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
 {
@@ -881,19 +886,21 @@ static __always_inline bool is_unsure(struct bpf_sock_ops *ctx, const struct smc
 	return is_recent(sock->adopted) && has_option(ctx, BPF_LOAD_HDR_OPT_TCP_SYN);
 }
 
-/* Not of a listener claimed so late that its callbacks stay off: nothing was ever answered. */
+/* Not for a listener that was claimed so late that its callbacks stay off: then no SYN was answered
+ * here. */
 static __always_inline bool answers_syns(struct bpf_sock_ops *ctx)
 {
 	return ctx->bpf_sock_ops_cb_flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG;
 }
 
-/* passive_outcome() of most connections, without a look at what was answered. */
+/* passive_outcome() for most connections, without searching `answers`. */
 static __always_inline bool is_ordinary(struct bpf_sock_ops *ctx)
 {
 	return !(ctx->skb_tcp_flags & TCPHDR_SYN) && answers_syns(ctx) && did_not_ask(ctx);
 }
 
-/* Has it held for as long as a handshake takes, unless an administrator has just made it so? */
+/* Has this reason held as long as a handshake takes? These have, unless an administrator has just
+ * changed something. */
 static __always_inline bool is_lasting(__u32 reason)
 {
 	switch (reason) {
@@ -905,9 +912,9 @@ static __always_inline bool is_lasting(__u32 reason)
 }
 
 /*
- * What an answer was that the LRU map has lost: as sent, unless it cannot have been. If it was not,
- * the peer's data will be refused as CLC, while the other mistake would hand the peer's CLC to the
- * application.
+ * The answer is missing because the LRU map has dropped it: assume that the option was sent, unless
+ * it cannot have been. If that is wrong, the peer's data will be refused as CLC; the opposite
+ * mistake would give the peer's CLC to the application.
  */
 static __noinline __u32 lost_answer(struct bpf_sock_ops *ctx, const struct smcr_claimant *by)
 {
@@ -916,7 +923,7 @@ static __noinline __u32 lost_answer(struct bpf_sock_ops *ctx, const struct smcr_
 	return is_lasting(reason) ? reason : 0;
 }
 
-/* The peer had the option and we sent it. */
+/* The peer's SYN had the option and our SYN-ACK did. */
 static __always_inline __u32 passive_outcome(struct bpf_sock_ops *ctx, const struct smcr_sock *sock)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
@@ -943,14 +950,15 @@ static __always_inline void mark_promise(struct bpf_sock_ops *ctx, struct smcr_s
 		sock->syn_retries = before;
 }
 
-/* The handshake is over: nobody asks any more, and a flood of connections takes no room. */
+/* The handshake is over: remove the answer, so that a flood of connections does not fill the
+ * map. */
 static __always_inline void forget_answer(struct bpf_sock_ops *ctx)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
 	bpf_map_delete_elem(&answers, &cookie);
 }
 
-/* The listener's claim was withdrawn after it had answered with the option: that binds. */
+/* The listener's claim was withdrawn after it had answered with the option: the answer counts. */
 static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 {
 	__u64 cookie = bpf_get_socket_cookie(ctx);
@@ -965,7 +973,8 @@ static __always_inline struct smcr_sock *late_child(struct bpf_sock_ops *ctx)
 	return bpf_sk_storage_get(&socks, sk, NULL, BPF_SK_STORAGE_GET_F_CREATE);
 }
 
-/* A barred listener's child: the callbacks that it inherited would cost every packet something. */
+/* A child of a barred listener: switch off the inherited callbacks, which would run for every
+ * packet. */
 static __always_inline void leave_barred(struct bpf_sock_ops *ctx)
 {
 	struct smcr_sock *sock = any_storage_of(ctx);
@@ -984,8 +993,8 @@ static __always_inline void on_passive_established(struct bpf_sock_ops *ctx)
 		leave_barred(ctx);
 		return;
 	}
-	sock->flags &= ~SMCR_SOCK_LISTED; /* the listener is, not its child */
-	/* Both sides connected to each other: nobody is the server. */
+	sock->flags &= ~SMCR_SOCK_LISTED; /* only the listener is counted */
+	/* Both sides have connected to each other (simultaneous open): there is no server. */
 	if (sock->role == SMCR_SOCK_CLIENT) {
 		settle(sock, SMCR_SOCK_CLIENT, SMCR_REASON_SOCKET_OPTION);
 	} else if (is_ordinary(ctx)) {
@@ -1077,7 +1086,7 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	sock->role = SMCR_SOCK_SERVER;
 	bpf_getsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now));
 	now |= wanted;
-	/* A listener whose end nobody would tell of must not be counted. */
+	/* A listener whose end would not be reported must not be counted. */
 	if (bpf_setsockopt(sk, SOL_TCP, TCP_BPF_SOCK_OPS_CB_FLAGS, &now, sizeof(now)))
 		return;
 	sock->adopted = bpf_ktime_get_ns();
@@ -1090,7 +1099,7 @@ static __always_inline void adopt_listener(struct bpf_sock *sk, struct smcr_sock
 	sock->cb_flags = BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_STATE_CB_FLAG;
 }
 
-/* It is claimed already, by somebody else perhaps: a worker that has changed its user, say. */
+/* It is claimed already, perhaps by another user, as by a worker that has changed its user. */
 static __always_inline void retell_listener(struct bpf_sock *sk, const struct smcr_sock *sock)
 {
 	struct smcr_listen_key key;
@@ -1117,7 +1126,7 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	}
 	if (sock && sk->state == BPF_TCP_LISTEN) {
 		discount_listener(sk, sock);
-		/* It stays for late_child(): making one then could fail. */
+		/* The storage stays for late_child(), where making one could fail. */
 		__builtin_memset(sock, 0, sizeof(*sock));
 		return 0;
 	}
@@ -1125,7 +1134,7 @@ static __always_inline int unclaim(struct bpf_sock *sk)
 	return 0;
 }
 
-/* Who calls setsockopt(). */
+/* The process that calls setsockopt(). */
 struct caller {
 	struct smcr_claimant by;
 	struct smcr_process process;
@@ -1149,8 +1158,8 @@ static __always_inline int claim(struct bpf_sock *sk, const struct caller *calle
 	return 0;
 }
 
-/* What the listener's storage says of the negotiation its children inherit: accept() is not to try
- * to claim it again. */
+/* Children inherit `negotiated` from the listener's storage, so that accept() does not try to claim
+ * them again. */
 static __always_inline int bar(struct bpf_sock *sk, const struct caller *caller)
 {
 	if (sk->state != BPF_TCP_LISTEN)
@@ -1205,7 +1214,7 @@ static __always_inline int set_private(struct bpf_sock *sk, int name, bool on,
 	return on ? claim(sk, caller) : unclaim(sk);
 }
 
-/* What the library may say: no more reasons come up than there is room for. */
+/* Reasons that the library may give: bounded, so that there is room for all. */
 static __always_inline bool is_reason_to_step_aside(__u32 reason)
 {
 	switch (reason) {
@@ -1233,11 +1242,12 @@ static __always_inline void note_plain_socket(struct bpf_sock *sk, struct smcr_s
 	}
 	plain.local_port = sk->src_port;
 	plain.peer_port = bpf_ntohs(sk->dst_port);
-	plain.cookie = 0; /* which these programs cannot ask for */
+	plain.cookie = 0; /* not available to this kind of BPF program */
 	tell_plain(&plain);
 }
 
-/* IPC_SO_PLAIN: once a socket. While connect() goes on it counts when that has ended well. */
+/* IPC_SO_PLAIN: counted once per socket. While connect() is in progress, it is counted when that
+ * succeeds. */
 static __always_inline int step_aside(struct bpf_sock *sk, const struct smcr_aside *aside,
 				      const struct caller *caller)
 {
@@ -1264,7 +1274,7 @@ static __always_inline int step_aside(struct bpf_sock *sk, const struct smcr_asi
 	return 0;
 }
 
-/* IPC_SO_SPOKEN, root's and smcrd's alone. On a socket that is not held it changes nothing. */
+/* IPC_SO_SPOKEN, for root and smcrd only. Has no effect on a socket that is not HELD. */
 static __always_inline int speak(struct bpf_sock *sk, const struct smcr_spoken *said, void *end,
 				 __u32 uid)
 {
@@ -1288,15 +1298,15 @@ static __always_inline int speak(struct bpf_sock *sk, const struct smcr_spoken *
 		return -ENOMEM;
 	for (int i = 0; i < SMCR_SPOKEN_MAX / 8; i++) {
 		known->words[i] = said->words[i];
-		barrier(); /* or it becomes a call of memcpy(), which there is none of */
+		barrier(); /* else the compiler would call memcpy(), which does not exist here */
 	}
 	known->length = said->length;
 	known->first = sock->first;
 	return 0;
 }
 
-/* Buffers above a page are not shown to programs, and kernels before 6.4 fail such a call with
- * EFAULT unless each program waves it through. */
+/* BPF programs do not see buffers larger than a page, and kernels before 6.4 fail such a call with
+ * EFAULT unless each program lets it pass. */
 static __always_inline int leave_alone(struct bpf_sockopt *ctx)
 {
 	if (ctx->optlen > page_size)
@@ -1341,13 +1351,13 @@ int smcr_setsockopt(struct bpf_sockopt *ctx)
 		if ((void *)(&value->wanted + 1) <= ctx->optval_end)
 			r = set_private(ctx->sk, ctx->optname, value->wanted != 0, &caller);
 	}
-	ctx->optlen = -1; /* never to the kernel's own handler */
+	ctx->optlen = -1; /* skip the kernel's own handler */
 	if (r < 0)
 		bpf_set_retval(r);
 	return 1;
 }
 
-/* @return room for the answer, or NULL: there is too little, the caller is told */
+/* @return room for the answer, or NULL: there is too little, and the call fails */
 static __always_inline __s32 *room_of(struct bpf_sockopt *ctx)
 {
 	__s32 *value = ctx->optval;
@@ -1360,7 +1370,7 @@ static __always_inline __s32 *room_of(struct bpf_sockopt *ctx)
 static __always_inline void answered(struct bpf_sockopt *ctx)
 {
 	ctx->optlen = sizeof(__s32);
-	barrier(); /* or both become one store, which the verifier forbids */
+	barrier(); /* else both become one store, which the verifier forbids */
 	ctx->retval = 0;
 }
 
@@ -1380,7 +1390,7 @@ static __always_inline void tell_of_socket(struct bpf_sockopt *ctx, struct bpf_s
 	answered(ctx);
 }
 
-/* Of several daemons of this namespace one that moves suffices. */
+/* If this namespace has several daemons, one that beats is enough. */
 static __always_inline void tell_of_daemon(struct bpf_sockopt *ctx)
 {
 	bool still = stands_still();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file smcr.h
- * Map keys and values that the BPF programs (smcr.bpf.c) share with option.c. Fixed-width types and
- * explicit padding only: both sides compile it on their own. Addresses are 16 bytes, IPv4 as
- * IPv4-mapped IPv6.
+ * Map keys and values that the BPF programs (smcr.bpf.c) share with option.c. Only fixed-width
+ * types and explicit padding, because both sides compile this on their own. Addresses are 16 bytes,
+ * IPv4 as IPv4-mapped IPv6.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_SMCR_H
 #define SMCRD_RENDEZVOUS_BPF_SMCR_H
@@ -17,14 +17,14 @@ enum {
 	SMCR_SOCK_CLAIMED = 1 << 0,
 	SMCR_SOCK_OFFER = 1 << 1,       /* this connect() sends the option */
 	SMCR_SOCK_SENT = 1 << 2,        /* a SYN with the option has left */
-	SMCR_SOCK_BARRED = 1 << 3,      /* IPC_SO_BAR: never together with CLAIMED */
-	SMCR_SOCK_WAS_CLAIMED = 1 << 4, /* BARRED: to be claimed again when that is over */
-	SMCR_SOCK_LISTED = 1 << 5,      /* a listener that counts */
-	SMCR_SOCK_REFUSED = 1 << 6,     /* a listener that is one too many, and its children */
+	SMCR_SOCK_BARRED = 1 << 3,      /* IPC_SO_BAR; never together with CLAIMED */
+	SMCR_SOCK_WAS_CLAIMED = 1 << 4, /* BARRED: claim it again when that is over */
+	SMCR_SOCK_LISTED = 1 << 5,      /* a listener that is counted */
+	SMCR_SOCK_REFUSED = 1 << 6,     /* a listener that is too many, and its children */
 	SMCR_SOCK_ASIDE = 1 << 7,       /* IPC_SO_PLAIN before the handshake was over */
-	SMCR_SOCK_COUNTED = 1 << 8,     /* among the connections that are plain TCP */
+	SMCR_SOCK_COUNTED = 1 << 8,     /* counted as a connection that is plain TCP */
 	SMCR_SOCK_HELD = 1 << 9,        /* the peer was promised SMC-R: gate.bpf.c */
-	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes were let pass */
+	SMCR_SOCK_LET = 1 << 10,        /* HELD, and its first bytes have passed */
 };
 
 enum {
@@ -32,16 +32,16 @@ enum {
 	SMCR_SOCK_SERVER = 2,
 };
 
-/** Who has claimed a socket. */
+/** The program and user that have claimed a socket. */
 struct smcr_claimant {
-	__u64 program; /* what it says it is (struct ipc_claim); 0: nothing */
+	__u64 program; /* what the program says it is (struct ipc_claim); 0: nothing */
 	__u32 uid;     /* real user of the process, in the first user namespace */
 	__u32 flags;   /* IPC_CLAIM_... */
 };
 
 #define SMCR_COMM_LEN 16
 
-/** The process that has claimed a socket, or barred it, or wants it to be plain TCP. */
+/** The process that has claimed a socket, has barred it, or wants it to be plain TCP. */
 struct smcr_process {
 	__u32 pid; /* in the first pid namespace */
 	char comm[SMCR_COMM_LEN];
@@ -51,7 +51,7 @@ struct smcr_process {
 /** Socket storage of a claimed socket, and of the children of a claimed listener. */
 struct smcr_sock {
 	__u32 flags;      /* SMCR_SOCK_... */
-	__u32 cb_flags;   /* sock_ops callbacks that we switched on for this socket */
+	__u32 cb_flags;   /* sock_ops callbacks that these programs have switched on */
 	__u32 role;       /* SMCR_SOCK_CLIENT, SMCR_SOCK_SERVER; 0 before a handshake */
 	__u32 negotiated; /* enum ipc_negotiated */
 	__u32 reason;     /* enum smcr_reason: why NO */
@@ -59,10 +59,10 @@ struct smcr_sock {
 	struct smcr_addr16 peer;
 	struct smcr_claimant by;
 	struct smcr_process process;
-	__u32 listed_uid;  /* LISTED: with whose listeners it counts */
-	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK took its place; 0: it did not */
-	__u64 adopted; /* bpf_ktime_get_ns() when the claim came after listen(); 0: it did not */
-	__u32 first;   /* HELD: sequence number of the first byte that the socket sends */
+	__u32 listed_uid;  /* LISTED: the user it is counted for */
+	__u32 syn_retries; /* TCP_SYNCNT before IPC_PROMISE_MARK replaced it; 0: it has not */
+	__u64 adopted;     /* if the claim came after listen(): when (bpf_ktime_get_ns()); else 0 */
+	__u32 first;       /* HELD: sequence number of the first byte that the socket sends */
 	__u32 padding;
 };
 
@@ -72,18 +72,18 @@ struct smcr_listen_key {
 	__u32 port; /* host byte order */
 };
 
-/** How many there are of something, at the start of a map's value. */
+/** A count, at the start of a map's value. */
 struct smcr_count {
 	struct bpf_spin_lock lock;
 	__u32 n;
-	__u32 over; /* it is being deleted */
+	__u32 over; /* the entry is being deleted */
 	__u32 padding;
 };
 
 /** The claimed listeners at an address, and who claimed the last one. */
 struct smcr_listen {
 	struct bpf_spin_lock
-		lock; /* as struct smcr_count: the kernel finds no lock further inside */
+		lock; /* like struct smcr_count, whose lock the kernel does not find nested */
 	__u32 n;
 	__u32 over;
 	__u32 padding;
@@ -102,29 +102,30 @@ struct smcr_claim {
 #define SMCR_SPOKEN_MAX   1024
 #define SMCR_SPOKEN_FREED 0xFFFFFFFF
 
-/** All that smcrd has said in CLC on a socket that it has taken over. */
+/** All CLC messages that smcrd has announced on a socket that it has taken over. */
 struct smcr_spoken {
-	__u32 length; /* or SMCR_SPOKEN_FREED, without what follows */
-	__u32 first;  /* smcr_sock's: of this connection, the socket may have had others */
+	__u32 length; /* or SMCR_SPOKEN_FREED, and nothing follows */
+	__u32 first;  /* as in smcr_sock: names the connection, as the socket may have had others */
 	__u64 words[SMCR_SPOKEN_MAX / 8];
 };
 
 /** A peer that is skipped. */
 struct smcr_skip_key {
 	struct smcr_addr16 peer;
-	__u32 port; /* host byte order, of a server there; 0: all of the peer, also as a client */
+	__u32 port; /* host byte order, of a server there; 0: the whole peer, also as a client */
 };
 
-/** Where connections are short: a peer and a TCP port of it; or no address and a port of ours. */
+/** A place where connections are short: a peer and a TCP port of it, or no address and a port of
+ * this host. */
 struct smcr_short_key {
 	struct smcr_addr16 peer;
 	__u32 port; /* host byte order */
 };
 
-/** Handshakes there since it was noted. */
+/** Handshakes there since the place counts as short. */
 struct smcr_short_counts {
 	__u64 left;  /* left on TCP */
-	__u64 tried; /* not, to see whether that is still right */
+	__u64 tried; /* tried with SMC-R, as a sample */
 };
 
 /** proto/ipc/ipc.h: struct ipc_plain. */
@@ -133,8 +134,8 @@ struct smcr_aside {
 	__u32 flags;
 };
 
-/** A connection of a claimed socket, or of one that was to be, whose handshake has ended as plain
- *  TCP. */
+/** A connection of a socket that was claimed, or should have been, whose handshake has ended as
+ * plain TCP. */
 struct smcr_plain {
 	__u64 time;   /* bpf_ktime_get_ns() */
 	__u64 cookie; /* of the socket */
@@ -142,20 +143,20 @@ struct smcr_plain {
 	__u32 local_port, peer_port; /* host byte order */
 	__u32 role;                  /* SMCR_SOCK_CLIENT, SMCR_SOCK_SERVER */
 	__u32 reason;                /* enum smcr_reason */
-	__u32 uid;                   /* of who has claimed it */
+	__u32 uid;                   /* user that has claimed the socket */
 	struct smcr_process process;
 	__u32 padding;
 };
 
-/** How many there were for a reason. */
+/** How many such connections there were for a reason. */
 struct smcr_plain_count {
 	__u64 connections;
-	__u64 untold; /* of these, without a struct smcr_plain: there was no room */
+	__u64 untold; /* of these, how many have no struct smcr_plain for lack of room */
 };
 
-/** What was told of users whose numbers fall into one place. */
+/** How many struct smcr_plain users with the same hash have. */
 struct smcr_plain_share {
-	__u32 round; /* plain_round when that was counted */
+	__u32 round; /* plain_round when this was counted */
 	__u32 told;
 };
 
@@ -164,9 +165,8 @@ struct smcr_prefix_key {
 	struct smcr_addr16 prefix;
 };
 
-/* A daemon that shows itself every half a second (RDV_BEAT_MS) and has not for so long stands
- * still: it was stopped or hangs. The five beats that may be late or missing are for a busy
- * machine. */
+/* A daemon beats every half a second (RDV_BEAT_MS). If it has not for this time, it stands still:
+ * it was stopped or hangs. On a busy machine up to five beats may be late or missing. */
 #define SMCR_STANDSTILL_NS 3000000000ll
 
 #define SMCR_MAX_LISTENERS 16384
@@ -177,14 +177,14 @@ struct smcr_prefix_key {
 #define SMCR_MAX_SHORT     1024
 #define SMCR_MAX_REASONS   64
 
-/* Connections that are plain TCP wait here until the daemon looks, twice a second. One user has a
- * quarter of the room at most, so that none hides what others do. */
+/* How many plain TCP connections are kept until the daemon reads them, twice a second. One user has
+ * a quarter of the room at most, and so cannot hide what others do. */
 #define SMCR_PLAIN_BYTES     (512 * 1024)
 #define SMCR_PLAIN_MAX       (SMCR_PLAIN_BYTES / (sizeof(struct smcr_plain) + 8))
 #define SMCR_PLAIN_OF_A_USER (SMCR_PLAIN_MAX / 4)
-#define SMCR_PLAIN_USER_BITS 8 /* users are told apart by so many bits of a hash */
+#define SMCR_PLAIN_USER_BITS 8 /* users are told apart by this many bits of a hash */
 
-/* Of connections to where they are short, about one of so many is not left on TCP. */
+/* In a place where connections are short, about one of so many still tries SMC-R. */
 #define SMCR_SHORT_SAMPLE_BITS 5
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file socks.h
- * What BPF programs keep with a socket; it goes with the socket. smcr.bpf.c has these maps, and
- * gate.c has gate.bpf.c use the same ones.
+ * Storage that BPF programs keep with a socket; it is freed with the socket. smcr.bpf.c defines
+ * these maps, and gate.c makes gate.bpf.c use the same ones.
  */
 #ifndef SMCRD_RENDEZVOUS_BPF_SOCKS_H
 #define SMCRD_RENDEZVOUS_BPF_SOCKS_H
@@ -13,7 +13,7 @@
 
 #include "daemon/rendezvous/bpf/smcr.h"
 
-/* Children of a listener begin with a copy. */
+/* The children of a listener get a copy. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC | BPF_F_CLONE);
@@ -21,7 +21,7 @@ struct {
 	__type(value, struct smcr_sock);
 } socks SEC(".maps");
 
-/* What smcrd says in CLC on a socket that is held. */
+/* CLC messages that smcrd has announced on a HELD socket. */
 struct {
 	__uint(type, BPF_MAP_TYPE_SK_STORAGE);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
