@@ -35,6 +35,7 @@
 static int fd, file;
 static uint64_t total, seed;
 static const char *_Atomic verdict;
+static const char ended_early[] = "the stream ended early";
 
 static uint8_t byte_at(uint64_t pos)
 {
@@ -47,12 +48,15 @@ static uint32_t chance(uint64_t *state, uint32_t of)
 	return (uint32_t)(*state >> 33) % of;
 }
 
+/* The kernel reports a reset once. The thread that hears of it may say so after the other one,
+ * which sees an end of the stream. */
 static bool failed(const char *what)
 {
-	const char *none = NULL;
+	const char *none = NULL, *early = ended_early;
 	if (errno == ECONNRESET || errno == EPIPE)
 		what = "reset";
-	atomic_compare_exchange_strong(&verdict, &none, what);
+	if (!atomic_compare_exchange_strong(&verdict, &none, what) && strcmp(what, "reset") == 0)
+		atomic_compare_exchange_strong(&verdict, &early, what);
 	shutdown(fd, SHUT_RDWR);
 	return false;
 }
@@ -124,7 +128,7 @@ static void *receive(void *arg)
 		errno = 0;
 		ssize_t n = get(&random, buf, len);
 		if (n <= 0) {
-			failed(n < 0 ? "nothing was read" : "the stream ended early");
+			failed(n < 0 ? "nothing was read" : ended_early);
 			return NULL;
 		}
 		for (ssize_t i = 0; i < n; i++)
