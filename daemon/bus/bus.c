@@ -147,11 +147,13 @@ static void call(struct bus *bus, struct letter *letter)
 					     .num_groups = letter->num_groups,
 					     .fd = -1 };
 	json_t *reply = NULL;
+	/* A command may end, and reply_later() be called, before the call returns. */
+	DL_APPEND(bus->open, letter);
 	int r = bus->params.call(bus->params.ctx, &asker, letter->json, &reply);
 	if (r == -EINPROGRESS)
-		DL_APPEND(bus->open, letter);
-	else
-		send_back(bus, letter, LETTER_ANSWER, r == 0 ? reply : NULL);
+		return;
+	DL_DELETE(bus->open, letter); /* nothing was begun that reply_later() could have answered */
+	send_back(bus, letter, LETTER_ANSWER, r == 0 ? reply : NULL);
 }
 
 static void give_up(struct bus *bus, uint64_t request)

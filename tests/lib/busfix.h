@@ -36,9 +36,10 @@ struct busfix {
 	struct bus *bus;
 	sd_bus *client;
 	/* How smcrd behaves: */
-	bool slow;    /* each look takes a while */
-	bool leaves;  /* the bus, by what is called */
-	bool as_root; /* who asks is taken for root, else for nobody */
+	bool slow;         /* each look takes a while */
+	bool leaves;       /* the bus, by what is called */
+	bool as_root;      /* who asks is taken for root, else for nobody */
+	bool ends_at_once; /* what a call begins has ended when the call returns */
 	/* Links that are made up, in place of the engine's: number 1 of groups 1001 and up. */
 	bool makes_up;
 	unsigned int made_up;

@@ -176,6 +176,18 @@ static void commands_are_answered_when_they_have_ended(void **state)
 			    "org.smcrd.Error.NotFound", "link group 1 has no link 9");
 }
 
+/* As when the probe of a link cannot be sent: the command fails while smcrd ends the turn in which
+ * it was begun. */
+static void a_command_may_end_while_it_is_begun(void **state)
+{
+	struct busfix *busfix = busfix_on_the_bus(state);
+	busfix->ends_at_once = true;
+	busfix_start(busfix, "/org/smcrd/link/1_2", "org.smcrd.Link1", "Test", "");
+	busfix_until(busfix, busfix->answered);
+	busfix->ends_at_once = false;
+	busfix_show(busfix, "ShowInfo", "");
+}
+
 /* As SetConfig dbus no does. */
 static void a_call_may_end_it(void **state)
 {
@@ -200,6 +212,7 @@ int main(void)
 		BUSFIX_CASE(only_the_bus_says_who_asks),
 		BUSFIX_CASE(a_bus_that_does_not_say_in_time_is_no_refusal),
 		BUSFIX_CASE(commands_are_answered_when_they_have_ended),
+		BUSFIX_CASE(a_command_may_end_while_it_is_begun),
 		BUSFIX_CASE(a_call_may_end_it),
 	};
 	return cmocka_run_group_tests_name("bus_calls", tests, NULL, NULL);
