@@ -99,6 +99,7 @@ log_says() {
 	busy_pair
 	links=$(links_of a)
 	groups=$(json a linkgroup '.linkgroup | length')
+	peer_id=$(json a info .info.peer_id)
 	ctl a ueid add MINE
 	ctl a policy add deny port 9
 	conf a 'log_level = debug' 'memory = 64M' 'element_size = 64K' 'max_links = 2' 'dialect = deployed' \
@@ -126,6 +127,7 @@ log_says() {
 	grep -q 'config.reload' "$HOSTS_DIR/events"
 	[ "$(links_of a)" = "$links" ]
 	[ "$(json a linkgroup '.linkgroup | length')" = "$groups" ]
+	shows a info ".peer_id == \"$peer_id\""
 	# back, by a signal
 	conf a ''
 	kill -HUP "$SMCRD_PID_a"
@@ -135,6 +137,7 @@ log_says() {
 	[ "$(links_of a)" = "$links" ]
 	busy_end
 	shows a info '.connections.resets_total == 0'
+	proves PEER-3
 }
 
 @test "reloads without end while connections come and go: every byte arrives" {
