@@ -520,13 +520,16 @@ void smcr_engine_not_posted(struct smcr_engine *engine, uint64_t link_ref, uint6
 
 void smcr_link_assign(struct smcr_conn *conn, struct smcr_link *link)
 {
+	struct smcr_link *left = conn->tx.link;
 	if (conn->tx.waiting)
-		stop_waiting(conn->tx.link, conn);
-	if (conn->tx.link)
-		conn->tx.link->num_conns--;
+		stop_waiting(left, conn);
 	conn->tx.link = link;
 	if (link)
 		link->num_conns++;
+	if (left) {
+		left->num_conns--;
+		smcr_llc_link_less_busy(left);
+	}
 }
 
 void smcr_link_forget(struct smcr_link *link, struct smcr_conn *conn)

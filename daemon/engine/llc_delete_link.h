@@ -32,8 +32,8 @@ bool smcr_llc_another_stays(const struct smcr_link *link);
 void smcr_llc_want_deletion(struct smcr_link *link, uint32_t reason);
 /** Server: a link that may be deleted now, or NULL. */
 struct smcr_link *smcr_llc_deletion_due(const struct smcr_lgr *lgr);
-/** Requests on the link have completed, or CLC names another link for a connection: the deletion of
- * this link may be due. */
+/** Requests on the link have completed, a connection has left the link, or CLC names another link
+ * for a connection: the deletion of this link may be due. */
 void smcr_llc_link_less_busy(struct smcr_link *link);
 /** Client: ask the server to delete links that have failed or are not wanted any more, if it has
  * not been asked yet. */

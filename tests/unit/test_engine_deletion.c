@@ -270,6 +270,68 @@ static void the_carrier_dies(void **state)
 	PROVES("ERR-36");
 }
 
+static void command(struct pair *pair, int side, struct smcr_command command)
+{
+	uint64_t id;
+	command.lgr = pair_lgr_view(pair, side).id;
+	assert_int_equal(smcr_engine_command(pair->side[side].engine, &command, &id), 0);
+}
+
+/** A connection that opens on a link which is to be deleted, as the group's other link is disabled.
+ */
+static int opened_on_a_link_that_goes(struct pair *pair)
+{
+	struct pair_pick pick = {
+		.from = C, .clc = true, .type = SMCR_CLC_CONFIRM, .verdict = PAIR_HOLD
+	};
+	command(pair, S, (struct smcr_command){ .type = SMCR_COMMAND_LINK_DISABLE, .link = 1 });
+	pair_pump(pair);
+	pair_set_pick(pair, &pick);
+	int c = pair_connect(pair, C);
+	pair_pump(pair);
+	delete_link(pair, S, 2, true);
+	pair_set_pick(pair, NULL);
+	pair_pump(pair);
+	assert_true(pair_both_established(pair, c));
+	assert_int_equal(pair_conn_view(pair, c, S).link_number, 2);
+	assert_int_equal(pair_link_view(pair, S, 2).state, SMCR_LINK_ACTIVE);
+	return c;
+}
+
+/** A link that is deleted in good order goes when the last connection has left it, not when its
+ * time to leave is over. */
+static void goes_with_its_last_connection(void **state)
+{
+	enum { ENDS, IS_MOVED, MOVES_TO_A_BETTER_LINK, NUM_WAYS };
+	(void)state;
+	for (int way = 0; way < NUM_WAYS; way++) {
+		TRIES("way %d", way);
+		int first;
+		struct pair *pair = pair_grouped(2, &first);
+		int c = opened_on_a_link_that_goes(pair);
+		if (way == ENDS) {
+			smcr_conn_close(pair_end(pair, c, S)->smc, false);
+			smcr_conn_close(pair_end(pair, c, C)->smc, false);
+		} else if (way == IS_MOVED) {
+			command(pair, S,
+				(struct smcr_command){
+					.type = SMCR_COMMAND_FAILOVER, .link = 2, .to = 1 });
+		} else {
+			command(pair, S,
+				(struct smcr_command){ .type = SMCR_COMMAND_LINK_ENABLE,
+						       .link = 1 });
+		}
+		pair_pump(pair);
+		assert_null(pair_link(pair, S, 2));
+		assert_null(pair_link(pair, C, 2));
+		pair_exchange(pair, first);
+		if (way != ENDS)
+			pair_exchange(pair, c);
+		pair_free(pair);
+	}
+	PROVES("DELL-5");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -280,6 +342,7 @@ int main(void)
 		cmocka_unit_test(leaving_and_dying),
 		cmocka_unit_test(each_deletes_the_carrier),
 		cmocka_unit_test(the_carrier_dies),
+		cmocka_unit_test(goes_with_its_last_connection),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
