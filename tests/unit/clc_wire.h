@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file clc_wire.h
- * CLC messages as text, and what a test of the codec does with them.
+ * CLC messages written as text, and what tests of the codec do with them.
  */
 #ifndef SMCRD_TESTS_CLC_WIRE_H
 #define SMCRD_TESTS_CLC_WIRE_H
@@ -28,7 +28,7 @@
 /* QPN 000011, RKey 0000032A, index 1, token A1B2C3D4, 64 KiB and MTU 1024, address, PSN. */
 #define CREDENTIALS PEER_ID GID MAC "000011 0000032A 01 A1B2C3D4 23 00 FF168C56051B0000 00 4BD3EA "
 
-/* The same as bytes. */
+/* The peer ID of PEER_ID as bytes. */
 static const uint8_t peer_id[8] = { 0x12, 0x34, 0x52, 0x54, 0, 0, 0, 1 };
 static const uint8_t gid[16] = { [10] = 0xFF, [11] = 0xFF, [12] = 10, [15] = 1 };
 static const uint8_t mac[6] = { 0x52, 0x54, 0, 0, 0, 1 };
@@ -45,7 +45,7 @@ static inline struct wire wire(const char *text)
 	return w;
 }
 
-/* From a copy that the address sanitizer guards. */
+/* Decodes a copy that ends where the address sanitizer notices reads behind it. */
 static inline int decode(const struct wire *w, struct smcr_clc_msg *ret_msg)
 {
 	uint8_t *copy = exact_copy(w->bytes, w->len);
@@ -61,7 +61,7 @@ static inline struct smcr_clc_msg decoded(const struct wire *w)
 	return msg;
 }
 
-/* Decodes to an error and leaves the output alone. */
+/* Decoding fails with `error` and leaves the output alone. */
 static inline void refused(const struct wire *w, int error)
 {
 	struct smcr_clc_msg msg;
@@ -78,7 +78,7 @@ static inline void refused_with(struct wire w, size_t at, uint8_t value)
 	refused(&w, -EBADMSG);
 }
 
-/* To these bytes in a buffer that is large enough, and to nothing in a smaller one. */
+/* `msg` encodes to these bytes if the buffer is large enough, and not at all into a smaller one. */
 static inline void encodes_to(const struct smcr_clc_msg *msg, const struct wire *w)
 {
 	uint8_t buf[1024];
@@ -93,7 +93,7 @@ static inline void encodes_to(const struct smcr_clc_msg *msg, const struct wire 
 	}
 }
 
-/* With one byte changed. */
+/* Decodes the message with one byte changed. */
 static inline int decode_with(const char *text, size_t at, uint8_t value)
 {
 	struct wire w = wire(text);
@@ -101,11 +101,11 @@ static inline int decode_with(const char *text, size_t at, uint8_t value)
 	w.bytes[at] = value;
 	int rc = decode(&w, &msg);
 	if (rc == 0 || rc == -ENOTSUP)
-		assert_int_equal(msg.length, w.len); /* filled in both cases */
+		assert_int_equal(msg.length, w.len); /* set on success and on failure */
 	return rc;
 }
 
-/* Set each reserved bit in turn: what is decoded stays the same. */
+/* Sets each reserved bit in turn: the decoded message stays the same. */
 static inline void reserved_bits_change_nothing(const char *text, size_t at, uint8_t mask)
 {
 	struct wire w = wire(text);
@@ -113,7 +113,7 @@ static inline void reserved_bits_change_nothing(const char *text, size_t at, uin
 	for (uint8_t bit = 0x80; bit; bit >>= 1) {
 		if (!(mask & bit))
 			continue;
-		assert_false(w.bytes[at] & bit); /* and we send it as zero */
+		assert_false(w.bytes[at] & bit); /* smcrd sends the bit as zero */
 		w.bytes[at] |= bit;
 		struct smcr_clc_msg msg = decoded(&w);
 		assert_memory_equal(&msg, &plain, sizeof(msg));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /**
  * @file clients_side.h
- * For tests/unit/test_clients*.c: the clients' room as a process of its own, on top of an engine
- * that does what the test says and sends every byte back, and the other side of its Unix socket.
- * Included once by a test program.
+ * For tests/unit/test_clients*.c: runs daemon/clients in a process of its own and speaks to its
+ * Unix socket. The engine below daemon/clients is the test's: it does what the test says and sends
+ * every byte back. A test program includes this file once.
  */
 #ifndef SMCRD_TESTS_CLIENTS_SIDE_H
 #define SMCRD_TESTS_CLIENTS_SIDE_H
@@ -46,7 +46,7 @@
 #include "tests/lib/proves.h"
 #include "tests/lib/scripted_engine.h"
 
-#pragma GCC diagnostic ignored "-Wunused-function" /* no program uses all of it */
+#pragma GCC diagnostic ignored "-Wunused-function" /* no program uses every function */
 
 #define WAIT_MS 10000
 
@@ -54,7 +54,7 @@
 
 struct daemon_side {
 	pid_t pid;
-	int commands; /* bytes: one of "efxrgsq" each, see on_command() */
+	int commands; /* write end of a pipe; each byte is one of "efxrgsq", see on_command() */
 	char dir[32];
 	char path[64];
 };
@@ -92,7 +92,7 @@ static bool add_line(void *arg, const struct client_conn_view *view)
 	return true;
 }
 
-/* Requests that wait, and how many gave up waiting. */
+/* Requests that wait for their reply, and how many askers have given up waiting. */
 static uint64_t held[64];
 static unsigned int num_held, num_gone;
 static unsigned int num_tried, num_wakes;
@@ -133,12 +133,13 @@ static void be_slow(void)
 	took = ended - begun;
 }
 
-/* "conns": a line for each; "limits": likewise; "long": 200 KB; "no": refused; "later": when
- * "answer" comes; "held": how many wait and how many of them are gone; "news": tried again with
- * each "wake", answered with the second one; "tried": how often; "groups": whose they are; "slow":
- * keeps the loop busy for 10 ms; "rest": the shortest time between two "slow" ones, as a multiple
- * of what the first of them took; "size": of the file that came along, -1 without; others come
- * back. */
+/* The methods of this daemon: "conns" has a line for each connection, "limits" likewise. "long" has
+ * 200 KB. "no" is refused. "later" is answered when "answer" comes. "held" tells how many requests
+ * wait and how many of their askers are gone. "news" is tried again with each "wake" and answered
+ * with the second one; "tried" tells how often. "groups" tells the asker's groups. "slow" keeps the
+ * loop busy for 10 ms. "rest" tells the shortest time between two "slow" requests, as a multiple of
+ * what the first of them took. "size" is that of the file that came along, -1 without one. Any
+ * other request is its own answer. */
 static int on_control(void *ctx, const struct clients_asker *asker, const char *json, size_t len,
 		      char **ret_reply)
 {
@@ -211,14 +212,14 @@ static void on_log(void *ctx, int priority, const char *line)
 		fprintf(stderr, "# %s\n", line);
 }
 
-/* e, f, x: the outcome of all rendezvous under way; r: reset what is established; s: stop in good
- * order; q: free everything and exit. */
+/* e, f, x: the outcome of all rendezvous under way. r: reset the established connections. s: stop
+ * in good order. q: free everything and exit. */
 static void on_command(evutil_socket_t fd, short what, void *arg)
 {
 	char command;
 	(void)what;
 	if (read(fd, &command, 1) != 1)
-		_exit(0); /* the test is gone */
+		_exit(0); /* the test process has ended */
 	struct smcr_conn *conn = fake_conns, *next;
 	for (; conn; conn = next) {
 		next = conn->next;
@@ -242,9 +243,9 @@ static void on_command(evutil_socket_t fd, short what, void *arg)
 }
 
 static struct rdv_option *daemon_option;
-static bool with_option; /* the daemon opens the TCP option: needs root, a namespace of its own */
+static bool with_option; /* the daemon opens the TCP option; needs root and a network namespace */
 static struct rdv_gate *daemon_gate;
-static bool with_gate; /* and keeps users from speaking CLC */
+static bool with_gate; /* and keeps users from sending CLC messages themselves */
 
 /* What a test may set; zero in a field means the default. */
 struct side_limits {
@@ -275,7 +276,8 @@ static void open_rooms(struct event_base *base, const char *path, const struct s
 		conns_config.limits = limits->conns;
 		config.limits = limits->clients;
 	}
-	if (conns_config.limits.connect_wait_ms == 0) /* tests decide when there is an outcome */
+	/* connect() waits until the test gives the outcome */
+	if (conns_config.limits.connect_wait_ms == 0)
 		conns_config.limits.connect_wait_ms = 6 * WAIT_MS;
 	if (with_option && option_open(&daemon_option, text) < 0) {
 		fprintf(stderr, "# %s\n", text);
@@ -316,10 +318,10 @@ static void run_daemon(const char *path, const struct side_limits *limits, int c
 	event_free(event);
 	event_base_free(base);
 	libevent_global_shutdown();
-	exit(0); /* the leak checker looks */
+	exit(0); /* the leak checker runs at exit */
 }
 
-static bool no_sharing; /* daemons that are started do not share memory */
+static bool no_sharing; /* daemons that are started from now on do not share memory */
 
 static void daemon_start_limited(struct daemon_side *daemon, const struct side_limits *limits)
 {
@@ -341,7 +343,8 @@ static void daemon_start_limited(struct daemon_side *daemon, const struct side_l
 	assert_true(daemon->pid >= 0);
 	if (daemon->pid == 0) {
 		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		for (int fd = 3; fd < 256; fd++) /* it shall hold nothing of the test's */
+		for (int fd = 3; fd < 256;
+		     fd++) /* the daemon shall hold no descriptor of the test */
 			if (fd != commands[0] && fd != ready[1])
 				close(fd);
 		run_daemon(daemon->path, limits, commands[0], ready[1]);
@@ -363,7 +366,7 @@ static void daemon_command(struct daemon_side *daemon, char command)
 	assert_int_equal(write(daemon->commands, &command, 1), 1);
 }
 
-/* End it in good order; it must not have leaked or crashed. */
+/* Ends the daemon in good order; it must not have leaked or crashed. */
 static void daemon_stop(struct daemon_side *daemon)
 {
 	int status;
@@ -590,7 +593,7 @@ static struct ipc_status ask_status(const struct daemon_side *daemon, int proof,
 	return status;
 }
 
-/* A TCP connection on loopback: `near` is the program's, `far` the peer's. */
+/* A TCP connection on loopback: `near` is the program's socket, `far` the peer's. */
 struct tcp {
 	int near, far;
 	struct sockaddr_in peer;
@@ -636,7 +639,7 @@ static void make_blocking(int fd)
 	limit_waiting(fd);
 }
 
-/* Hand `tcp->near` over as the kind says and put the pair end in its place. */
+/* Hands `tcp->near` over as the kind says and puts the pair end in its place. */
 static int hand_over(const struct daemon_side *daemon, struct tcp *tcp, enum ipc_handover_kind kind)
 {
 	int pair, session = session_open(daemon);
@@ -687,7 +690,7 @@ static pid_t start_sender(int fd, int close_this, size_t total)
 	_exit(0);
 }
 
-/* Read until end of file: exactly the pattern, `total` bytes. */
+/* Reads until end of file: exactly `total` bytes of the pattern come. */
 static void expect_pattern(int fd, size_t total)
 {
 	static uint8_t buf[50000];

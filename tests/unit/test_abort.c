@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Abnormal termination (RFC 7609 4.8.2, 4.8.3): each event of requirements.tsv's group ABORT, in
+/* Abnormal termination (RFC 7609 4.8.2, 4.8.3): each event of group ABORT of requirements.tsv in
  * every state in which it can come; loss of links; RMB-9. */
 #include "tests/lib/connfix.h"
 
@@ -21,7 +21,7 @@ static void peer(struct connfix *f, uint8_t conn_flags)
 	connfix_peer_flags(f, 0, conn_flags);
 }
 
-/* ---- the states, own C not sent ---- */
+/* ---- the states in which the own C is not sent ---- */
 
 static void to_active(struct connfix *f)
 {
@@ -64,7 +64,7 @@ static const struct {
 };
 #define NUM_STATES (sizeof(states) / sizeof(states[0]))
 
-/* Everything so far has been looked at. */
+/* The checks that follow look only at what happens from now on. */
 static void caught_up(struct connfix *f)
 {
 	f->events_seen = f->num_events;
@@ -81,7 +81,7 @@ static struct connfix *in_state(size_t i)
 	return f;
 }
 
-/* ---- rows: local cause ---- */
+/* ---- local causes ---- */
 
 static void cause_tcp_reset(struct connfix *f)
 {
@@ -112,7 +112,7 @@ static void cause_engine(struct connfix *f)
 static const struct {
 	const char *name;
 	void (*happen)(struct connfix *f);
-	bool closes; /* the program is gone afterwards */
+	bool closes; /* the program is gone after this cause */
 } causes[] = {
 	{ "TCP reset", cause_tcp_reset, false },
 	{ "abort of the program", cause_application, true },
@@ -122,7 +122,8 @@ static const struct {
 };
 #define NUM_CAUSES (sizeof(causes) / sizeof(causes[0]))
 
-/* What came before A or RST may go to the program; after a broken rule nothing is to be trusted. */
+/* The program may still get what came before A or RST. After a broken rule nothing from the peer is
+ * trusted. */
 static void last_data(void **state)
 {
 	(void)state;
@@ -157,14 +158,15 @@ static void local_cause(void **state)
 			struct connfix *f = in_state(i);
 			uint8_t d = f->conn->tx.done_sent ? D : 0;
 			causes[j].happen(f);
-			if (causes[j].closes) /* TCP reset at once, in parallel to A */
+			if (causes[j].closes) /* TCP is reset at once, at the same time as A is sent
+					       */
 				expect_closed(f, true);
 			else
 				expect_event(f, SMCR_CONN_RESET);
 			expect_no_event(f);
 			expect_flags(f, 0, A | d);
 			expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
-			/* Inbound data are ignored, calls do nothing. */
+			/* Data from the peer are ignored, calls of the program do nothing. */
 			connfix_peer_writes(f, 10);
 			connfix_peer_flags(f, SMCR_CDC_CONS_UPDATE_REQ, 0);
 			assert_int_equal(connfix_readable(f), 0);
@@ -216,7 +218,8 @@ static void peer_abort_wait_timer(void **state)
 	assert_true(connfix_gone(f));
 	connfix_free(f);
 
-	f = in_state(0); /* nothing completes: the buffers are still in use, the element waits */
+	/* Without completions the buffers are still in use, and the element stays taken. */
+	f = in_state(0);
 	connfix_write(f, 100);
 	smcr_conn_abort(f->conn);
 	expect_closed(f, true);
@@ -228,7 +231,7 @@ static void peer_abort_wait_timer(void **state)
 	PROVES("ABORT-1 ABORT-4 ABORT-5");
 }
 
-/* ---- row: A received ---- */
+/* ---- A from the peer ---- */
 
 static void abort_received(void **state)
 {
@@ -237,12 +240,12 @@ static void abort_received(void **state)
 		TRIES("%s", smcr_conn_state_name((int)states[i].state));
 		struct connfix *f = in_state(i);
 		uint8_t d = f->conn->tx.done_sent ? D : 0;
-		if (!d) { /* unsent data are purged */
+		if (!d) { /* unsent data are discarded */
 			connfix_write(f, 12000);
 			connfix_complete(f);
 			caught_up(f);
 		}
-		if (!f->conn->rx.done) { /* unread data are purged */
+		if (!f->conn->rx.done) { /* unread data are discarded */
 			connfix_peer_writes(f, 10);
 			connfix_peer_cdc(f);
 			caught_up(f);
@@ -263,7 +266,7 @@ static void abort_received(void **state)
 	PROVES("ABORT-1 ABORT-2 ABORT-5");
 }
 
-/* A overrules whatever else stands in the message. */
+/* A counts whatever else is in the message. */
 static void abort_with_nonsense(void **state)
 {
 	(void)state;
@@ -282,7 +285,7 @@ static void abort_with_nonsense(void **state)
 	PROVES("ABORT-1 SEC-6");
 }
 
-/* The program had closed already, C was waiting for completions: it is told once. */
+/* The program had closed, and C was waiting for completions: the program is told once. */
 static void abort_received_while_closing(void **state)
 {
 	(void)state;
@@ -300,7 +303,7 @@ static void abort_received_while_closing(void **state)
 	PROVES("ABORT-1");
 }
 
-/* ---- row: own C already sent ---- */
+/* ---- the own C is already sent ---- */
 
 static struct connfix *own_closed_sent(bool completed)
 {
@@ -322,7 +325,7 @@ static void own_closed_sent_abort_received(void **state)
 	expect_none(f);
 	connfix_free(f);
 
-	f = own_closed_sent(false); /* the C is still on its way */
+	f = own_closed_sent(false); /* C is still on its way */
 	peer(f, A);
 	expect_closed(f, true);
 	assert_false(connfix_gone(f));
@@ -356,7 +359,7 @@ static void own_closed_sent_cause(void **state)
 	PROVES("ABORT-1 RMB-8 CDC-13");
 }
 
-/* ---- row: no usable link ---- */
+/* ---- no usable link ---- */
 
 static void no_link(void **state)
 {
@@ -371,7 +374,7 @@ static void no_link(void **state)
 		expect_event(f, SMCR_CONN_RESET);
 		expect_closed(f, true);
 		assert_true(connfix_gone(f));
-		expect_none(f); /* no A possible */
+		expect_none(f); /* there is no link to send A on */
 		connfix_free(f);
 	}
 	PROVES("ABORT-1 FO-13 GEN-5");
@@ -396,7 +399,7 @@ static void no_link_after_close(void **state)
 	PROVES("ABORT-5 FO-13");
 }
 
-/* The device refuses to post: found while the program writes; told from the timer queue. */
+/* The device refuses a request while the program writes. The program is told later, by a timer. */
 static void post_fails(void **state)
 {
 	(void)state;
@@ -404,7 +407,7 @@ static void post_fails(void **state)
 	f->post_fails = true;
 	connfix_write(f, 100);
 	expect_no_event(f);
-	connfix_write(f, 100); /* still allowed to the program */
+	connfix_write(f, 100); /* the program may still write */
 	connfix_run(f, 0);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_closed(f, true);
@@ -413,7 +416,8 @@ static void post_fails(void **state)
 	PROVES("GEN-5 ABORT-5");
 }
 
-/* The host had taken requests, and could not post the last ones: what it did post is waited for. */
+/* The host took requests, and then could not post the last of them. The connection waits for
+ * completions of those that were posted. */
 static void posting_fails_later(void **state)
 {
 	(void)state;
@@ -421,7 +425,7 @@ static void posting_fails_later(void **state)
 	const size_t before = f->num_posts;
 	connfix_write(f, 100);
 	connfix_write(f, 100);
-	assert_int_equal(f->num_posts, before + 4); /* each a write and its CDC */
+	assert_int_equal(f->num_posts, before + 4); /* each call posts a write and its CDC */
 	const struct connfix_post *first = &f->posts[before + 1], *lost = &f->posts[before + 2];
 	smcr_engine_not_posted(f->engine, lost->link_ref, lost->wr_id, "of the test");
 	assert_int_equal(f->conn->tx.outstanding, 4);
@@ -434,7 +438,7 @@ static void posting_fails_later(void **state)
 	connfix_free(f);
 }
 
-/* Another link of the group is there: nobody notices. */
+/* If the group has another link, the program notices nothing. */
 static void link_lost_other_left(void **state)
 {
 	(void)state;
@@ -448,7 +452,7 @@ static void link_lost_other_left(void **state)
 	assert_ptr_equal(f->conn->tx.link, f->link2);
 	connfix_free(f);
 
-	/* All is said: the link does not matter any more. */
+	/* Both sides have said all: the link does not matter any more. */
 	f = connfix_new(&params);
 	smcr_conn_close(f->conn, false);
 	connfix_complete(f);
@@ -461,7 +465,8 @@ static void link_lost_other_left(void **state)
 	PROVES("GEN-5");
 }
 
-/* The peer aborted; the own A waits for room while earlier requests complete. It still goes out. */
+/* The peer aborts while the send queue is full: the own A is sent once an earlier request
+ * completes. */
 static void answer_waits_for_room(void **state)
 {
 	(void)state;
@@ -473,7 +478,7 @@ static void answer_waits_for_room(void **state)
 	caught_up(f);
 	while (smcr_link_room(f->link, 1))
 		smcr_link_post(f->link, &wr, &entry, 1);
-	f->num_posts = f->seen = 2; /* the others' requests are none of ours */
+	f->num_posts = f->seen = 2; /* other connections posted these */
 	connfix_peer_flags(f, 0, A);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_none(f);
@@ -487,7 +492,7 @@ static void answer_waits_for_room(void **state)
 	PROVES("ABORT-1");
 }
 
-/* A that waits for room when its link goes is sent on the next one. */
+/* A waits for a place in the send queue, and its link fails: A is sent on the next link. */
 static void abort_waits_for_room(void **state)
 {
 	(void)state;
@@ -500,7 +505,7 @@ static void abort_waits_for_room(void **state)
 	smcr_conn_tcp_event(f->conn, SMCR_TCP_RESET);
 	expect_event(f, SMCR_CONN_RESET);
 	expect_none(f);
-	/* ABORT-3: the peer's A crosses; it waits for ours all the same. */
+	/* ABORT-3: the A of the peer crosses; the peer waits for the own A all the same. */
 	connfix_peer_flags(f, 0, A);
 	expect_no_event(f);
 	expect_state(f, SMCR_STATE_PROCESS_ABORT);
@@ -515,7 +520,7 @@ static void abort_waits_for_room(void **state)
 	PROVES("ABORT-3 ABORT-5");
 }
 
-/* ---- both sides ---- */
+/* ---- two engines ---- */
 
 static void both_abort_at_once(void **state)
 {
@@ -538,7 +543,7 @@ static void both_abort_at_once(void **state)
 	PROVES("ABORT-3");
 }
 
-/* ABORT-2: RST and A in either order lead to the same end at the other side. */
+/* ABORT-2: the other side ends in the same way whether RST or A comes first. */
 static void reset_and_abort_in_either_order(void **state)
 {
 	(void)state;
@@ -584,7 +589,7 @@ static void killed(void **state)
 	connfix_complete(f);
 	connfix_free(f);
 
-	f = own_closed_sent(false); /* both sides said C: the end stays orderly */
+	f = own_closed_sent(false); /* both sides have sent C: the end stays orderly */
 	peer(f, C);
 	smcr_close_kill(f->conn, ECONNRESET);
 	expect_closed(f, false);
@@ -593,7 +598,7 @@ static void killed(void **state)
 	PROVES("ABORT-5 FO-13");
 }
 
-/* RMB-9: the peer has given the element that we write into to a new connection. */
+/* RMB-9: the peer has given the element that this side writes into to a new connection. */
 static void evicted(void **state)
 {
 	(void)state;
@@ -610,7 +615,8 @@ static void evicted(void **state)
 		smcr_close_evict(f->conn);
 		expect_event(f, SMCR_CONN_RESET);
 		assert_int_equal(connfix_readable(f), 0); /* unread data are ignored */
-		assert_int_equal(rmb->users, 0);          /* the new connection may have it */
+		/* the new connection may take the own element */
+		assert_int_equal(rmb->users, 0);
 		if (answers[i])
 			peer(f, answers[i]);
 		else
@@ -623,7 +629,8 @@ static void evicted(void **state)
 	PROVES("RMB-9 RMB-8");
 }
 
-/* CLC of the new connection overtakes the last C of the old one, which ended in good order. */
+/* CLC of the new connection overtakes the last C of the old connection, which ended in good
+ * order. */
 static void evicted_after_close(void **state)
 {
 	(void)state;
@@ -639,7 +646,8 @@ static void evicted_after_close(void **state)
 	PROVES("RMB-9");
 }
 
-/* An A that still waits for room has no address any more. */
+/* An A that waits for a place in the send queue is not sent any more: the element is another
+ * connection's. */
 static void evicted_while_aborting(void **state)
 {
 	(void)state;
@@ -670,7 +678,8 @@ static void evicted_while_aborting(void **state)
 	PROVES("RMB-9");
 }
 
-/* The rendezvous broke after the element was offered: the client may be writing into it already. */
+/* The rendezvous broke after Accept had offered the element: the client may be writing into it
+ * already. */
 static void lingers(void **state)
 {
 	(void)state;
@@ -687,13 +696,13 @@ static void lingers(void **state)
 	connfix_run(f, 1);
 	assert_true(connfix_gone(f));
 	assert_int_equal(rmb->used, 0);
-	expect_no_event(f); /* the host was told before */
+	expect_no_event(f); /* the host was told when the rendezvous broke */
 	expect_none(f);
 	connfix_free(f);
 	PROVES("RMB-8");
 }
 
-/* The peer chooses its token as it likes (CLC-12): 0 is one. */
+/* The peer chooses its token freely (CLC-12): 0 is a valid token. */
 static void token_zero(void **state)
 {
 	(void)state;
@@ -702,7 +711,7 @@ static void token_zero(void **state)
 	expect_closed(f, true);
 	expect_flags(f, 0, A);
 	connfix_complete(f);
-	f->conn->peer_token = 0; /* not before: the fixture knows another one */
+	f->conn->peer_token = 0; /* set this late because the fixture sends with another token */
 	connfix_peer_flags(f, 0, A);
 	assert_true(connfix_gone(f));
 	connfix_free(f);
@@ -724,7 +733,7 @@ static void rmb_withdrawn(void **state)
 	PROVES("RKEY-16");
 }
 
-/* ABORT-5: after any of this the group holds no element, token or claim. */
+/* ABORT-5: after any of these ends the group holds no element, token or claim. */
 static void nothing_left(void **state)
 {
 	(void)state;

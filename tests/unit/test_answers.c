@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* How the BPF programs remember what they have answered to a SYN, while many others come.
- * Needs root. */
+/* How the BPF programs remember what they have answered to a SYN, while many other SYNs come. Needs
+ * root. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,9 +19,9 @@
 #include "proto/ipc/ipc.h"
 #include "tests/lib/option.h"
 
-#define MANY    18000 /* more than there is room for */
+#define MANY    18000 /* more than the BPF map can hold */
 #define BACKLOG 4000
-#define SERVER  7001 /* numbers of programs */
+#define SERVER  7001 /* program numbers as rules name them */
 #define CLIENT  7002
 
 static struct rdv_option *option;
@@ -65,7 +65,7 @@ static int claimed(uint64_t program)
 	return fd;
 }
 
-/** @param defers  a handshake is over only when the client has sent something */
+/** @param defers  accept() waits until the client has sent data (TCP_DEFER_ACCEPT) */
 static int listening(bool defers, struct sockaddr_in *ret_addr)
 {
 	socklen_t len = sizeof(*ret_addr);
@@ -81,10 +81,10 @@ static int listening(bool defers, struct sockaddr_in *ret_addr)
 	return fd;
 }
 
-/** @param from  NULL: wherever the kernel likes, which finds a port sooner */
+/** @param from  NULL: any address; the kernel finds a free port sooner then */
 static int connected(const char *from, const struct sockaddr_in *to)
 {
-	const struct linger reset = { .l_onoff = 1 }; /* no port waits */
+	const struct linger reset = { .l_onoff = 1 }; /* no port stays in TIME_WAIT */
 	int fd = claimed(CLIENT);
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
 	if (from) {
@@ -95,7 +95,7 @@ static int connected(const char *from, const struct sockaddr_in *to)
 	return fd;
 }
 
-/** The rest of a handshake that was deferred. @return what the server knows of it */
+/** Completes a deferred handshake. @return what the server knows of it */
 static struct rdv_option_state finish(int listener, int client)
 {
 	struct rdv_option_state known;
@@ -108,7 +108,7 @@ static struct rdv_option_state finish(int listener, int client)
 	return known;
 }
 
-/* ---- others who come meanwhile */
+/* ---- other hosts' handshakes meanwhile */
 
 static void many_connections(void)
 {
@@ -148,7 +148,10 @@ static struct smcr_addr host(const char *ip)
 	return addr;
 }
 
-/** Connections that come and go take no room: a slow one that was refused stays refused. */
+/**
+ * Connections that come and go do not push out the answer to a slow handshake: what was refused
+ * stays refused.
+ */
 static void whoever_comes_and_goes_takes_no_room(void **state)
 {
 	struct smcr_addr peer = host("127.0.0.5");
@@ -164,7 +167,10 @@ static void whoever_comes_and_goes_takes_no_room(void **state)
 	close(listener);
 }
 
-/** Where so many handshakes are begun that an answer is lost: what a rule refuses was refused. */
+/**
+ * So many handshakes are begun that an answer is lost. The rule still tells that the option was
+ * refused.
+ */
 static void a_rule_tells_what_was_answered(void **state)
 {
 	const struct smcr_rule deny = { .flags =
@@ -184,7 +190,7 @@ static void a_rule_tells_what_was_answered(void **state)
 	close(listener);
 }
 
-/** A promise stands, whatever is refused for the moment. */
+/** A promise stands, even if new handshakes are refused meanwhile. */
 static void a_promise_that_is_lost_stands(void **state)
 {
 	struct sockaddr_in addr;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is said when BPF programs cannot be attached. */
+/* The messages when BPF programs cannot be attached. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -47,7 +47,7 @@ static void each_failure_has_its_advice(void **state)
 	}
 }
 
-/* Errors that come up, with the longest beginning that there is. */
+/* Errors that do occur, with the longest prefix that there is. */
 static void none_is_too_long(void **state)
 {
 	const int errors[] = { -EPERM,  -EACCES,    -E2BIG,      -ENOENT,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Calls of methods by the bus: what is shown, and who may change something. */
+/* Calls of methods over the bus: views, and who may change something. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,7 +16,7 @@
 
 static const char not_permitted[] = "org.smcrd.Error.NotPermitted";
 
-/* ---- what is shown ---- */
+/* ---- views ---- */
 
 static void shows_answer_everybody(void **state)
 {
@@ -37,14 +37,14 @@ static void shows_answer_everybody(void **state)
 	assert_non_null(strstr(text, "# EOF"));
 }
 
-/* The table says which methods show rows: each is looked at, so that none says something else. */
+/* Every method that shows rows answers in the form that the table of methods gives. */
 static void every_show_has_the_form_it_says(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
 	struct control_method method;
 	struct form form;
 	for (size_t i = 0; control_method(i, &method); i++) {
-		/* These want what the fixture has not. */
+		/* The fixture has no policy and no configuration. */
 		bool leave =
 			!strncmp(method.name, "policy.", 7) || !strncmp(method.name, "config.", 7);
 		if (method.result == CONTROL_OUTCOME || leave ||
@@ -76,7 +76,8 @@ static void long_views_come_in_parts(void **state)
 	assert_string_equal(next, "");
 }
 
-/* U+FFFE and bytes that are no character: the rest of the message goes as it is. */
+/* U+FFFE and bytes that are no character are replaced; the rest of the message goes out
+ * unchanged. */
 static void what_d_bus_refuses_is_mended(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
@@ -98,7 +99,7 @@ static void what_d_bus_refuses_is_mended(void **state)
 	json_decref(object);
 }
 
-/* ---- who asks ---- */
+/* ---- who calls ---- */
 
 static void changes_are_for_administrators(void **state)
 {
@@ -112,7 +113,8 @@ static void changes_are_for_administrators(void **state)
 	assert_int_equal(busfix->asked, 2);
 }
 
-/* Another one than the bus: it says nothing, or that everybody is root. */
+/* In place of the bus the client itself is asked who calls: it does not answer, or says that
+ * everybody is root. */
 static int on_who_asks(sd_bus_message *message, void *userdata, sd_bus_error *error)
 {
 	const bool *lies = userdata;
@@ -125,7 +127,7 @@ static int on_who_asks(sd_bus_message *message, void *userdata, sd_bus_error *er
 	return 1;
 }
 
-/* @return the answer, when smcrd asks the client itself who calls */
+/* @return the answer to a call when smcrd asks the client itself who calls */
 static sd_bus_message *ask_while_another_says(struct busfix *busfix, bool lies)
 {
 	sd_bus_slot *slot = NULL;
@@ -176,8 +178,8 @@ static void commands_are_answered_when_they_have_ended(void **state)
 			    "org.smcrd.Error.NotFound", "link group 1 has no link 9");
 }
 
-/* As when the probe of a link cannot be sent: the command fails while smcrd ends the turn in which
- * it was begun. */
+/* For example the probe of a link cannot be sent: the command fails in the turn of the event loop
+ * that began it. */
 static void a_command_may_end_while_it_is_begun(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
@@ -188,7 +190,7 @@ static void a_command_may_end_while_it_is_begun(void **state)
 	busfix_show(busfix, "ShowInfo", "");
 }
 
-/* As SetConfig dbus no does. */
+/* A call may end the connection to the bus, as SetConfig "dbus no" does. */
 static void a_call_may_end_it(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* smcrd's connection to the bus: buses and the name come and go. */
+/* smcrd's connection to the bus: buses and the name on the bus come and go. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -77,7 +77,7 @@ static void a_name_that_another_has_is_waited_for(void **state)
 	busfix_until(busfix, is(busfix, "on"));
 }
 
-/* It lets connect, and then says nothing; or does not even do that. */
+/* The bus accepts the connection and then says nothing, or does not even accept it. */
 static void a_bus_that_stands_still_holds_nobody_up(void **state)
 {
 	struct busfix *busfix = *state;
@@ -93,20 +93,20 @@ static void a_bus_that_stands_still_holds_nobody_up(void **state)
 		for (int j = 0; j < 100; j++)
 			busfix_turn(busfix);
 	}
-	/* Nor does it spin: 300 turns of a millisecond take little of it. */
+	/* Nor does the loop spin: 300 turns of a millisecond take little processor time. */
 	assert_true(busfix_seconds(CLOCK_THREAD_CPUTIME_ID) - begun < 2);
 	close(fd);
 	unlink(addr.sun_path);
 }
 
-/* More than the kernel keeps for the bus. */
+/* Changes every object: that makes more signals than the socket's buffer takes. */
 static void change_all(struct busfix *busfix)
 {
 	busfix->state = strcmp(busfix->state, "active") ? "active" : "inactive";
 	busfix_happen(busfix, 1);
 }
 
-/* As one does that keeps too many answers for callers who do not take theirs. */
+/* A bus behaves like this when it keeps too many answers for callers that do not read them. */
 static void a_bus_that_takes_nothing_is_left(void **state)
 {
 	struct busfix *busfix = *state;

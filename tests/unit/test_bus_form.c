@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What methods and keys are called on the bus. */
+/* The names of methods and keys on the bus. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -63,7 +63,7 @@ static void forms_follow_from_the_table(void **state)
 	}
 }
 
-/* Whatever the table has: two methods never get one name, and D-Bus can take each. */
+/* No two methods of the table get the same name, and D-Bus accepts each name. */
 static void every_method_has_a_name_of_its_own(void **state)
 {
 	struct control_method method, other;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Wrong calls by the bus, and too many of them. */
+/* Wrong calls over the bus, and too many calls. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 
 /* ---- wrong calls ---- */
 
-/* Of the manager. The last ones are as for sd_bus_message_append(). */
+/* A call of the manager is refused. The last arguments are those of sd_bus_message_append(). */
 #define refuses(busfix, words, member, ...)                                                        \
 	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, member, __VA_ARGS__),  \
 			    SD_BUS_ERROR_INVALID_ARGS, words)
@@ -42,10 +42,11 @@ static void wrong_calls_are_refused(void **state)
 			    SD_BUS_ERROR_UNKNOWN_METHOD, "Nonsense");
 	busfix_expect_error(busfix_ask(busfix, "/org/smcrd/link/1_1", "org.smcrd.Link1", "Delete",
 				       "a{sv}", 1, "link", "y", 2),
-			    SD_BUS_ERROR_INVALID_ARGS, "twice"); /* the path says which */
+			    SD_BUS_ERROR_INVALID_ARGS,
+			    "twice"); /* the path already names the link */
 }
 
-/* One that is looked up in each of its beginnings takes a third of a second. */
+/* If each beginning of such a path were looked up, one call would take a third of a second. */
 static void long_paths_cost_little(void **state)
 {
 	enum { CALLS = 16, LONGEST = 65000 };
@@ -61,7 +62,7 @@ static void long_paths_cost_little(void **state)
 	assert_true(busfix_seconds(CLOCK_PROCESS_CPUTIME_ID) - used < 2);
 }
 
-/* sd-bus takes 20 ms of a processor for one, and not the loop's. */
+/* To read such a message takes sd-bus 20 ms of processor time, which is not the event loop's. */
 static void large_messages_keep_no_turn_long(void **state)
 {
 	enum { LARGE = 16 << 20, TIMES = 2 };
@@ -77,7 +78,7 @@ static void large_messages_keep_no_turn_long(void **state)
 	assert_true(busfix->longest_turn < 0.01);
 }
 
-/* ---- too many ---- */
+/* ---- too many calls ---- */
 
 static void calls_that_wait_are_bounded(void **state)
 {
@@ -90,7 +91,7 @@ static void calls_that_wait_are_bounded(void **state)
 	busfix_until(busfix, busfix->asked == BUS_MAX_CALLS_OF_SENDER);
 	busfix_expect_error(busfix_ask(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "TestLink", "uy", 1, 1),
 			    SD_BUS_ERROR_LIMITS_EXCEEDED, "too many calls");
-	/* Properties are answered all the same. */
+	/* Reading of properties is answered all the same. */
 	busfix_get(busfix, BUSFIX_ROOT, BUSFIX_MANAGER, "Version", "s", &text);
 	bus_configure(busfix->bus, CONFIG_DBUS_NO);
 	busfix_until(busfix, busfix->gone == BUS_MAX_CALLS_OF_SENDER);
@@ -106,13 +107,13 @@ static void who_wants_no_answer_is_shown_nothing(void **state)
 		busfix_send(busfix, BUSFIX_MANAGER, "ShowInfo", NULL, false);
 		busfix_send(busfix, BUSFIX_PROPERTIES, "GetAll", BUSFIX_MANAGER, false);
 	}
-	busfix_send(busfix, BUSFIX_MANAGER, "AddUeid", "x", false); /* which is for root */
+	busfix_send(busfix, BUSFIX_MANAGER, "AddUeid", "x", false); /* only root may call AddUeid */
 	busfix_show(busfix, "ShowInfo", "");
 	busfix_until(busfix, busfix->asked == 3);
 	assert_int_equal(busfix->looks, looks);
 }
 
-/* Those of another connection, which come behind, are answered all the same. */
+/* Calls of another connection, which come later, are answered all the same. */
 static void calls_of_a_second_are_bounded(void **state)
 {
 	enum { FLOOD = 20 * BUS_MAX_CALLS_A_SECOND };
@@ -131,8 +132,8 @@ static void calls_of_a_second_are_bounded(void **state)
 	busfix_until(busfix, busfix->limited > 0);
 }
 
-/* Others find the loop free for most of the time, however many calls wait: all is in the bus's
- * hands before it is looked at. */
+/* The event loop has most of its time for others, however many calls wait. The bus has all calls
+ * before the loop looks for them. */
 static void a_flood_has_a_part_of_the_loop(void **state)
 {
 	enum { FLOOD = 2000, LOOKS = 40 };

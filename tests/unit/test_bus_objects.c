@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects of smcrd on the bus: paths, properties, introspection. */
+/* The objects of smcrd on the bus: paths, properties, introspection. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -28,7 +28,7 @@ static void has_text(struct busfix *busfix, const char *path, const char *interf
 static void has_number(struct busfix *busfix, const char *path, const char *interface,
 		       const char *name, const char *type, uint64_t value)
 {
-	uint64_t number = 0; /* little endian: room for any of them */
+	uint64_t number = 0; /* little endian: an integer of any type fits */
 	busfix_get(busfix, path, interface, name, type, &number);
 	assert_int_equal(number, value);
 }
@@ -47,12 +47,12 @@ static void objects_have_typed_properties(void **state)
 	has_text(busfix, LINK("2"), LINK_FACE, "State", "active");
 	has_number(busfix, LINK("2"), LINK_FACE, "Number", "y", 2);
 	has_number(busfix, LINK("2"), LINK_FACE, "TxBytes", "t", 0);
-	has_text(busfix, LINK("2"), LINK_FACE, "LastError", ""); /* what is unknown */
+	has_text(busfix, LINK("2"), LINK_FACE, "LastError", ""); /* an empty text: not known */
 	busfix_expect_good(
 		busfix_ask(busfix, LINK("1"), BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE));
 	assert_true(busfix_find(busfix->reply, "Linkgroup", "u", &number));
 	assert_int_equal(number, 1);
-	assert_int_equal(busfix->asked, 0); /* it does not take knowing who */
+	assert_int_equal(busfix->asked, 0); /* smcrd did not ask who calls */
 }
 
 static void what_is_not_there_is_no_object(void **state)
@@ -99,14 +99,14 @@ static void introspection_shows_objects_and_methods(void **state)
 	assert_null(strstr(text, "<method name=\"Enable\">"));
 }
 
-/* The names that introspection has, of methods, properties and signals. */
+/* The manual page has the names of all methods, properties and signals that introspection shows. */
 static void expect_members_in_manual(struct busfix *busfix, const char *path)
 {
 	char name[FORM_NAME_LEN];
 	const char *at = strstr(busfix_introspect(busfix, path), "<interface name=\"org.smcrd.");
 	assert_non_null(at);
 	while ((at = strstr(at, " name=\""))) {
-		bool is_arg = at[-1] == '"'; /* behind its type */
+		bool is_arg = at[-1] == '"'; /* the name of an argument follows its type */
 		bool is_node = !strncmp(at - strlen("<node"), "<node", 5);
 		at += strlen(" name=\"");
 		if (is_node)
@@ -114,7 +114,7 @@ static void expect_members_in_manual(struct busfix *busfix, const char *path)
 		if (is_arg)
 			continue;
 		assert_int_equal(sscanf(at, "%63[^\"]", name), 1);
-		if (!strchr(name, '.')) /* an interface, or a remark */
+		if (!strchr(name, '.')) /* not an interface or an annotation */
 			busfix_expect_in_manual(name);
 	}
 }

@@ -12,9 +12,9 @@
 
 #define KEPT 8
 
-/* What has been heard. */
+/* The signals that came. */
 static unsigned int num_signals;
-static char members[KEPT][64]; /* of the last ones */
+static char members[KEPT][64]; /* of the latest signals */
 
 static int on_signal(sd_bus_message *message, void *userdata, sd_bus_error *error)
 {
@@ -33,7 +33,8 @@ static int on_signal(sd_bus_message *message, void *userdata, sd_bus_error *erro
 	return 0;
 }
 
-/* Those before have been left out once something was asked for. */
+/* Subscribes to signals. The call that follows makes sure that earlier events are not signalled to
+ * this test. */
 static struct busfix *listen_on_the_bus(void **state)
 {
 	struct busfix *busfix = busfix_on_the_bus(state);
@@ -46,7 +47,7 @@ static struct busfix *listen_on_the_bus(void **state)
 
 static void events_are_signals(void **state)
 {
-	busfix_happen(*state, 5); /* nobody was there */
+	busfix_happen(*state, 5); /* nobody was subscribed */
 	struct busfix *busfix = listen_on_the_bus(state);
 	busfix_happen(busfix, 1);
 	busfix_until(busfix, num_signals == 1);
@@ -74,14 +75,14 @@ static void what_comes_too_fast_is_counted(void **state)
 	assert_string_equal(members[EVENTS_OF_A_PEER % KEPT], "Command");
 }
 
-/* Peers and programs make events: those have a part of the loop that ends. */
+/* Peers and programs cause events, so signals get a limited part of the loop's time. */
 static void signals_come_in_parts(void **state)
 {
 	struct busfix *busfix = listen_on_the_bus(state);
 	const double begun = busfix_seconds(CLOCK_MONOTONIC);
 	busfix_happen(busfix, 200);
 	busfix_until(busfix, num_signals == 200);
-	/* 64, 64, 64 and 8 */
+	/* Parts of 64, 64, 64 and 8 signals. */
 	assert_true((busfix_seconds(CLOCK_MONOTONIC) - begun) * 1000 >=
 		    3 * BUS_SIGNALS_PAUSE_MS - 10);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Objects on the bus that programs follow: all at once, and as they come, change and go. */
+/* Objects on the bus that programs follow: the list of all, and signals when one is added, changes
+ * or goes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -13,11 +14,12 @@
 #define OBJECT_MANAGER "org.freedesktop.DBus.ObjectManager"
 #define LINK_FACE      "org.smcrd.Link1"
 #define LINK(group)    "/org/smcrd/link/" group "_1"
-#define TURN_LIMIT     0.02 /* seconds; a tenth of that, with an ordinary build */
+/* In seconds. An ordinary build needs a tenth of this. */
+#define TURN_LIMIT 0.02
 
 /* ---- all at once ---- */
 
-/* How many objects of a kind there are. @param find  the path of one whose state is looked for */
+/* How many objects have this interface. @param find  path of the object whose state is returned */
 static unsigned int count_objects(sd_bus_message *reply, const char *interface, const char *find,
 				  const char **ret_state)
 {
@@ -59,10 +61,11 @@ static void all_objects_come_at_once(void **state)
 	assert_int_equal(count_objects(reply, LINK_FACE, "/org/smcrd/link/1_2", &text), 2);
 	assert_string_equal(text, "active");
 	assert_int_equal(count_objects(reply, "org.smcrd.Linkgroup1", "", NULL), 1);
-	assert_int_equal(count_objects(reply, BUSFIX_MANAGER, "", NULL), 0); /* it is above */
+	/* the manager is above the object manager's path */
+	assert_int_equal(count_objects(reply, BUSFIX_MANAGER, "", NULL), 0);
 }
 
-/* The loop has a page of them in a turn, and one look is enough for all properties. */
+/* A turn of the loop takes one page of objects, and one view is enough for all their properties. */
 static void thousands_of_objects_keep_no_turn_long(void **state)
 {
 	enum { MANY = 3000 };
@@ -91,23 +94,24 @@ static void more_than_the_limit_are_left_out(void **state)
 		busfix_ask(busfix, LINK("5196"), BUSFIX_PROPERTIES, "GetAll", "s", LINK_FACE));
 }
 
-/* However many connections ask: what others want is answered in between. */
+/* However many connections ask for all objects, other calls are answered in between. */
 static void asking_for_all_has_a_part_of_the_time(void **state)
 {
 	struct busfix *busfix = *state;
 	busfix->makes_up = true;
 	busfix->made_up = 1000;
 	busfix_on_the_bus(state);
-	for (int i = 0; i < BUS_MAX_ALL_A_SECOND - 1; i++) /* which this connection may */
+	for (int i = 0; i < BUS_MAX_ALL_A_SECOND - 1;
+	     i++) /* as many as one connection may ask for */
 		busfix_start(busfix, BUSFIX_ROOT, OBJECT_MANAGER, "GetManagedObjects", "");
 	busfix_until(busfix, busfix->limited > 0);
 }
 
-/* ---- what changes ---- */
+/* ---- signals about changes ---- */
 
 static struct heard {
 	unsigned int added, removed, changed;
-	char path[64]; /* of the last one */
+	char path[64]; /* of the last object */
 	bool state, counter, interfaces;
 } heard;
 
@@ -193,7 +197,8 @@ static void objects_that_come_and_go_are_told(void **state)
 	busfix_until(busfix, heard.removed == 1);
 	assert_string_equal(heard.path, LINK("1005"));
 	assert_true(heard.interfaces);
-	assert_int_equal(heard.added, 3); /* what there was is not told again */
+	assert_int_equal(heard.added,
+			 3); /* objects that were there before are not signalled again */
 	assert_int_equal(heard.changed, 0);
 }
 
@@ -215,7 +220,7 @@ static void what_no_event_tells_of_is_seen(void **state)
 	busfix_until(busfix, heard.changed == 1);
 }
 
-/* Thousands of links come and go: the bus hears of some, and of how it ends. */
+/* Thousands of links come and go: the bus hears of some of them, and of the final state. */
 static void a_flood_of_changes_is_bounded(void **state)
 {
 	enum { ROUNDS = 3000, MANY = 200 };
@@ -234,12 +239,12 @@ static void a_flood_of_changes_is_bounded(void **state)
 	assert_true(busfix->longest_turn < TURN_LIMIT);
 }
 
-/* Signals that cannot be sent are made up for. */
+/* Changes whose signals could not be sent are signalled later. */
 static void what_could_not_be_told_is_told_later(void **state)
 {
 	struct busfix *busfix = follow(state, 0);
-	busfix_wraps.signals_to_fail = 1; /* that of the event */
-	busfix->made_up = 500;            /* more than wait to be sent at a time */
+	busfix_wraps.signals_to_fail = 1; /* the signal about the event */
+	busfix->made_up = 500;            /* more than may wait to be sent at a time */
 	busfix_happen(busfix, 1);
 	busfix_until(busfix, heard.added == 500);
 	busfix->made_up = 0;

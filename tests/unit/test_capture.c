@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A capture's ring, and the frames and pcapng blocks that smcrctl makes of what is in it. */
+/* The ring of a capture, and the frames and pcapng blocks that smcrctl makes of its records. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -69,7 +69,8 @@ static void only_some_lengths_make_a_ring(void **state)
 	assert_true(capture_ring_has_begun(&rings->reader));
 }
 
-/* Records of every length, often enough to go round several times, with some in the ring always. */
+/* Records of every length go round the ring several times, and the ring is never empty
+ * meanwhile. */
 static void records_come_out_as_they_went_in(void **state)
 {
 	struct rings *rings = *state;
@@ -98,7 +99,8 @@ static void what_does_not_fit_is_counted(void **state)
 	struct rings *rings = *state;
 	static uint8_t bytes[RING_BYTES];
 	uint8_t out[8];
-	assert_false(put(rings, bytes, RING_BYTES - 7)); /* with its header */
+	/* the ring also needs 8 bytes for the record's header */
+	assert_false(put(rings, bytes, RING_BYTES - 7));
 	assert_true(put(rings, bytes, RING_BYTES - 8));
 	assert_false(put(rings, bytes, 1));
 	capture_ring_lose(&rings->writer, 0);
@@ -109,7 +111,8 @@ static void what_does_not_fit_is_counted(void **state)
 	assert_int_equal(capture_ring_lost(&rings->reader, 3), 2);
 	assert_int_equal(capture_ring_lost(&rings->reader, CAPTURE_RNICS - 1), 1);
 	assert_int_equal(capture_ring_has_lost(&rings->writer, 3), 2);
-	/* Who can write to the page changes what it says, and not what the writer knows. */
+	/* Whoever can write to the page changes the counts that the reader sees, but not the
+	 * writer's own. */
 	atomic_store(&rings->reader.page->lost[3], UINT64_MAX - 1);
 	assert_int_equal(capture_ring_has_lost(&rings->writer, 3), 2);
 	capture_ring_lose(&rings->writer, 3);
@@ -122,7 +125,8 @@ static void what_does_not_fit_is_counted(void **state)
 	assert_false(put(rings, bytes, 0));
 }
 
-/* The word that smcrd reads: a reader that writes nonsense there gets nothing more. */
+/* smcrd reads one word that the reader writes. A reader that writes nonsense there gets no more
+ * records. */
 static void a_reader_that_lies_loses_records(void **state)
 {
 	struct rings *rings = *state;
@@ -142,7 +146,7 @@ static void a_damaged_ring_is_noticed(void **state)
 	uint8_t out[200];
 	const uint8_t bytes[100] = { 1 };
 	assert_true(put(rings, bytes, sizeof(bytes)));
-	rings->writer.bytes[0] = 200; /* longer than what was written */
+	rings->writer.bytes[0] = 200; /* longer than the record that was written */
 	assert_int_equal(capture_ring_get(&rings->reader, out, sizeof(out)), -EBADMSG);
 	memset(rings->writer.bytes, 0, 4);
 	assert_int_equal(capture_ring_get(&rings->reader, out, sizeof(out)), -EBADMSG);
@@ -202,7 +206,7 @@ static void records_are_checked(void **state)
 	assert_ptr_equal(data, record.bytes);
 	assert_int_equal(len, 44);
 	assert_false(capture_message_take(&record, 47, &message, &data, &len));
-	record.message.length = 43; /* less than there is */
+	record.message.length = 43; /* less than the record has */
 	assert_false(capture_message_take(&record, 48 + 44, &message, &data, &len));
 	record.message.type = CAPTURE_LINK;
 	assert_false(capture_message_take(&record, 48 + 44, &message, &data, &len));
@@ -210,7 +214,7 @@ static void records_are_checked(void **state)
 
 /* ---- frames ---- */
 
-/* RFC 1071, the other way round: right sums come to zeros. */
+/* RFC 1071 read backwards: with a right checksum the sum is zero. */
 static bool sums_up(const uint8_t *data, size_t len, uint32_t more)
 {
 	uint32_t sum = more;
@@ -253,7 +257,8 @@ static struct capture_end end_of(uint32_t address, const uint8_t *mac, uint32_t 
 	return end;
 }
 
-/* A recorded packet of a whole message, and the frame that is made of that message. */
+/* Compares a recorded packet that carries a whole message with the frame that is made of the same
+ * message. */
 static bool compare(const struct pcap_packet *recorded)
 {
 	struct roce_packet was, is;
@@ -286,7 +291,7 @@ static bool compare(const struct pcap_packet *recorded)
 	assert_int_equal(is.bth.pkey, was.bth.pkey);
 	assert_int_equal(is.bth.dest_qp, was.bth.dest_qp);
 	assert_int_equal(is.bth.psn, was.bth.psn);
-	/* Behind the BTH all is the same, but for the ICRC. */
+	/* Behind the BTH both are the same, but for the ICRC. */
 	assert_memory_equal(frame + 42 + ROCE_BTH_LEN, recorded->payload + ROCE_BTH_LEN,
 			    recorded->payload_len - ROCE_BTH_LEN - ROCE_ICRC_LEN);
 	return true;
@@ -348,7 +353,7 @@ static void long_messages_become_several_frames(void **state)
 	}
 }
 
-/* Of a message that was longer than a record: its frames are there, and are said to be cut. */
+/* A message was longer than its record: its frames are written, and marked as cut. */
 static void frames_of_what_is_missing_are_cut(void **state)
 {
 	const struct capture_link link = a_link();
@@ -376,7 +381,7 @@ static void frames_of_what_is_missing_are_cut(void **state)
 	assert_int_equal(frame_write(&empty, 0, frame, &original), 14 + 28 + 16);
 }
 
-/* Bit by bit, as the Ethernet standard has it. */
+/* The CRC of the Ethernet standard, bit by bit. */
 static uint32_t crc_of(const uint8_t *data, size_t len)
 {
 	uint32_t crc = 0xFFFFFFFF;
@@ -448,7 +453,7 @@ static struct block block_at(const char *file, size_t size, size_t *at)
 	return block;
 }
 
-/* The value of an option behind the first `from` bytes. @return NULL: it is not there */
+/* The value of an option behind the first `from` bytes. @return NULL if the option is not there */
 static const uint8_t *option_of(const struct block *block, size_t from, unsigned int wanted,
 				size_t *ret_len)
 {
@@ -459,7 +464,7 @@ static const uint8_t *option_of(const struct block *block, size_t from, unsigned
 			*ret_len = len;
 			return block->body + at + 4;
 		}
-		if (code == 0) /* the end of options comes last */
+		if (code == 0) /* the end of options comes last in the block */
 			assert_int_equal(at + 4, block->body_len);
 		at += 4 + (len + 3) / 4 * 4;
 	}
@@ -494,7 +499,7 @@ static void add(struct capture_file *file, uint32_t flags, uint64_t lost, uint32
 static void check_packet(const struct block *block, uint32_t flags, uint64_t lost, size_t len)
 {
 	assert_int_equal(block->type, 6);
-	assert_int_equal(get32(block->body), 0); /* interface */
+	assert_int_equal(get32(block->body), 0); /* number of the interface */
 	assert_int_equal(get32(block->body + 4), 0x12345678);
 	assert_int_equal(get32(block->body + 8), 0x9ABCDEF0);
 	assert_int_equal(get32(block->body + 12), len);
@@ -544,7 +549,8 @@ static void a_file_has_its_blocks(void **state)
 	FILE *out = open_memstream(&text, &size);
 	struct capture_file *file = capture_file_new(out);
 	assert_int_equal(capture_file_add(file, &link, sizeof(link)), 0);
-	assert_int_equal(capture_file_add(file, &link, sizeof(link)), 0); /* told again */
+	/* the same link a second time */
+	assert_int_equal(capture_file_add(file, &link, sizeof(link)), 0);
 	add(file, CAPTURE_SENT, 0, 44);
 	add(file, CAPTURE_HIDDEN, 5, 44);
 	add(file, CAPTURE_SENT | CAPTURE_WRITE, 5, 1500);
@@ -561,7 +567,7 @@ static void a_file_has_its_blocks(void **state)
 	assert_int_equal(get32(block.body + 4), 1);
 	block = block_at(text, size, &at);
 	assert_int_equal(block.type, 1);
-	assert_int_equal(get32(block.body), 1); /* Ethernet */
+	assert_int_equal(get32(block.body), 1); /* link type Ethernet */
 	assert_option(&block, 8, 2, link.name, strlen(link.name));
 	assert_option(&block, 8, 6, link.local.mac, 6);
 	assert_option(&block, 8, 9, "\x09", 1);
@@ -581,7 +587,7 @@ static void a_file_has_its_blocks(void **state)
 	free(text);
 }
 
-/* Messages can be lost before the link could be described: also then the file says so. */
+/* Messages can be lost before the link is described. The file tells these losses too. */
 static void losses_of_an_unknown_rnic_are_in_the_file(void **state)
 {
 	struct rings *rings = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a real implementation sends (tests/captures/README.md) decodes, and encodes to the same
- * bytes again.
+ * Messages of other implementations (tests/captures/README.md) decode, and encode to the same bytes
+ * again.
  */
 #include <stdarg.h>
 #include <stddef.h>
@@ -41,7 +41,7 @@ struct stream {
 struct story {
 	struct stream streams[MAX_STREAMS];
 	size_t num_streams;
-	unsigned int syns; /* SYN or SYN-ACK with the SMC option */
+	unsigned int syns; /* SYNs and SYN-ACKs with the SMC-R option */
 	unsigned int clc[MAX_TYPES];
 	unsigned int first_contacts; /* Accepts and Confirms with F */
 	unsigned int llc[MAX_TYPES];
@@ -72,7 +72,7 @@ static void open_stream(const struct pcap_packet *p)
 	assert_int_equal(smcr_tcpopt_find(options, (size_t)(p->payload - options)), 1);
 	story.syns++;
 	if (stream_of(p))
-		return; /* a SYN sent again */
+		return; /* a repeated SYN */
 	assert_true(story.num_streams < MAX_STREAMS);
 	struct stream *s = &story.streams[story.num_streams++];
 	*s = (struct stream){ .src = p->src,
@@ -82,7 +82,7 @@ static void open_stream(const struct pcap_packet *p)
 			      .next_seq = get_be32(p->l4 + 4) + 1 };
 }
 
-/* Append what is new; segments come in order in these captures, some of them twice. */
+/* Appends what is new. Segments come in order in these captures, some of them twice. */
 static void take_tcp(const struct pcap_packet *p)
 {
 	const uint8_t flags = p->l4[13];
@@ -102,8 +102,8 @@ static void take_tcp(const struct pcap_packet *p)
 
 /* ---- CLC */
 
-/* Nothing in these messages is lost: the reserved bytes and what is SMC-D's are zero, as we send.
- */
+/* Encoding gives every byte back: reserved bytes and those of SMC-D are zero in these captures, and
+ * smcrd sends them as zero. */
 static size_t check_clc(const uint8_t *bytes, size_t len)
 {
 	uint8_t again[SMCR_CLC_MAX_LEN];
@@ -119,7 +119,7 @@ static size_t check_clc(const uint8_t *bytes, size_t len)
 	return (size_t)length;
 }
 
-/* Nothing but CLC runs on these connections once both sides carried the option. */
+/* Once both sides have sent the option, these connections carry nothing but CLC. */
 static void check_clc_streams(void)
 {
 	for (size_t i = 0; i < story.num_streams; i++) {
@@ -150,8 +150,9 @@ static void check_send_v1(const uint8_t *bytes, size_t len)
 	assert_memory_equal(again, bytes, len);
 }
 
-/* The length in the header and the count of RTokens are in the byte order of the sender, which the
- * decoded message tells; the count is the number of RTokens in these captures, as we send it. */
+/* The length in the header and the count of RTokens are in the sender's byte order, which the
+ * decoded message tells. In these captures the count is the number of RTokens, as in what smcrd
+ * sends. */
 static void check_llc_v2(const uint8_t *bytes, size_t len)
 {
 	uint8_t again[SMCR_LLC_V2_SEND_MAX];
@@ -217,7 +218,8 @@ static void linux_version_1(void **state)
 	assert_int_equal(story.cdc, 1371);
 	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_LINK], 4);
 	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_LINK], 4);
-	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 4); /* one is the client's notice */
+	/* one of them is the client's ADD LINK request */
+	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK], 4);
 	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK], 3);
 	assert_int_equal(story.llc[SMCR_LLC_ADD_LINK_CONT], 3);
 	assert_int_equal(story.llc_replies[SMCR_LLC_ADD_LINK_CONT], 3);
@@ -236,7 +238,8 @@ static void rfc_form_of_version_1(void **state)
 	read_capture("tests/captures/user-space-client-to-linux-v1.pcap.gz", check_send_v1);
 	check_clc_streams();
 	assert_int_equal(story.syns, 2);
-	assert_int_equal(story.streams[0].len, SMCR_CLC_ACCEPT_LEN + 52); /* no growth area */
+	/* the Proposal has no growth area */
+	assert_int_equal(story.streams[0].len, SMCR_CLC_ACCEPT_LEN + 52);
 	assert_int_equal(story.clc[SMCR_CLC_PROPOSAL], 1);
 	assert_int_equal(story.clc[SMCR_CLC_ACCEPT], 1);
 	assert_int_equal(story.clc[SMCR_CLC_CONFIRM], 1);
@@ -267,7 +270,7 @@ static void linux_version_2(void **state)
 	assert_int_equal(story.rtokens, 4);
 	assert_int_equal(story.rejects, 0);
 	assert_int_equal(story.llc[SMCR_LLC_REQUEST_ADD_LINK], 1);
-	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 51); /* most of them sent again */
+	assert_int_equal(story.llc[SMCR_LLC_DELETE_LINK], 51); /* most of them are repetitions */
 	assert_int_equal(story.llc_replies[SMCR_LLC_DELETE_LINK], 2);
 	assert_int_equal(story.llc[SMCR_LLC_CONFIRM_RKEY], 48);
 	assert_int_equal(story.llc_replies[SMCR_LLC_CONFIRM_RKEY], 48);

@@ -106,7 +106,7 @@ static void reserved_fields_are_ignored_and_sent_zero(void **state)
 			memcpy(bytes, plain, sizeof(bytes));
 			bytes[at] |= reserved[i].mask;
 			struct smcr_cdc cdc = decoded(bytes);
-			/* Also in the structure they do not reach the wire. */
+			/* The encoder drops such bits if the structure has them. */
 			cdc.prod_flags |= 0x07;
 			cdc.conn_flags |= 0x1F;
 			assert_int_equal(smcr_cdc_encode(&cdc, bytes, sizeof(bytes)), SMCR_CDC_LEN);

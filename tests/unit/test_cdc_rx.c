@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Receiving CDCs: order, gates, hostile cursors, the own element (CDC-2..5, 12, 15; RMB-2..5;
- * RV-13). */
+/* Receiving CDC messages: order, gates, hostile cursors, the own element (CDC-2..5, 12, 15;
+ * RMB-2..5; RV-13). */
 #include "tests/lib/connfix.h"
 
 #include <string.h>
@@ -10,7 +10,7 @@
 #include "tests/lib/proves.h"
 #include "tests/lib/tries.h"
 
-/* A CDC number `seq` that says: `n` bytes were written since the start. */
+/* Injects CDC number `seq`, which says that the peer has written `n` bytes since the start. */
 static void data_cdc(struct connfix *f, uint16_t seq, uint32_t n)
 {
 	struct smcr_cdc cdc = {
@@ -28,13 +28,13 @@ static void duplicates_and_gaps(void **state)
 	connfix_peer_writes(f, 5000);
 	data_cdc(f, 1, 100);
 	assert_int_equal(connfix_readable(f), 100);
-	data_cdc(f, 1, 200); /* the number was used */
+	data_cdc(f, 1, 200); /* the sequence number is used already */
 	assert_int_equal(connfix_readable(f), 100);
 	data_cdc(f, 5, 300);
 	assert_int_equal(connfix_readable(f), 300);
 	data_cdc(f, 3, 400); /* late */
 	assert_int_equal(connfix_readable(f), 300);
-	data_cdc(f, 0, 400); /* 0 is behind 5 */
+	data_cdc(f, 0, 400); /* 0 comes before 5 */
 	data_cdc(f, 65535, 400);
 	assert_int_equal(connfix_readable(f), 300);
 	assert_int_equal(f->engine->count.cdc_dropped_old, 4);
@@ -62,7 +62,7 @@ static void sequence_wraps(void **state)
 	assert_int_equal(connfix_readable(f), 500);
 	connfix_free(f);
 
-	/* And what is sent: 1, 2, .. 65535, 0, 1. */
+	/* The own sequence numbers: 1, 2, .. 65535, 0, 1. */
 	f = connfix_new(NULL);
 	assert_int_equal(f->conn->tx.cdc_seq, 0);
 	f->conn->tx.cdc_seq = 65533;
@@ -77,7 +77,8 @@ static void sequence_wraps(void **state)
 	PROVES("CDC-2 CDC-3");
 }
 
-/* RV-13, RS-9: what comes before the own gate opens waits for it; the newest CDC is enough. */
+/* RV-13, RS-9: CDC messages that come before the own gate opens wait for it. Only the newest is
+ * kept. */
 static void early(void **state)
 {
 	(void)state;
@@ -94,14 +95,14 @@ static void early(void **state)
 	expect_no_event(f);
 	assert_int_equal(connfix_readable(f), 300);
 	connfix_read(f, 300);
-	data_cdc(f, 3, 200); /* it counts as processed */
+	data_cdc(f, 3, 200); /* CDC 3 was processed when the gate opened */
 	assert_int_equal(f->engine->count.cdc_dropped_old, 1);
-	assert_int_equal(f->engine->stats.rx.cdcs, 4); /* the one that waited counts once */
+	assert_int_equal(f->engine->stats.rx.cdcs, 4); /* CDC 3, which waited, counts once */
 	connfix_free(f);
 	PROVES("RV-13 RS-9");
 }
 
-/* An early end: told after ESTABLISHED, in order. */
+/* The peer ends before the gate opens: the host is told ESTABLISHED first, and then the end. */
 static void early_end(void **state)
 {
 	(void)state;
@@ -131,7 +132,8 @@ static void early_end(void **state)
 	PROVES("RV-13");
 }
 
-/* Open connection, 1000 bytes written by us and 3000 received, 2000 of them read, nothing told. */
+/* An open connection: 1000 bytes written and 3000 received, of which 2000 are read; no CDC tells
+ * that yet. */
 static struct connfix *in_the_middle(void)
 {
 	struct connfix *f = connfix_new(NULL);
@@ -152,7 +154,7 @@ static void expect_aborted(struct connfix *f)
 	expect_event(f, SMCR_CONN_RESET);
 	expect_no_event(f);
 	expect_state(f, SMCR_STATE_PEER_ABORT_WAIT);
-	assert_int_equal(connfix_readable(f), 0); /* never read by a bad cursor */
+	assert_int_equal(connfix_readable(f), 0); /* a bad cursor gives nothing to read */
 	assert_int_equal(connfix_space(f), 0);
 	expect_flags(f, 0, SMCR_CDC_ABORT);
 	expect_none(f);
@@ -168,14 +170,15 @@ static void bad_cursors(void **state)
 	} bad[] = {
 		{ { 0, 3 }, { 0, 4 } }, /* in the eye catcher */
 		{ { 0, 0 }, { 0, 4 } },
-		{ { 0, 10000 }, { 0, 4 } }, /* E itself is never a cursor */
+		{ { 0, 10000 }, { 0, 4 } }, /* the size of the element is never a cursor */
 		{ { 0, 0xFFFFFFFF }, { 0, 4 } },
-		{ { 1, 5 }, { 0, 4 } }, /* one more than the peer may know to be free */
+		{ { 1, 5 }, { 0, 4 } }, /* one byte more than the window that the peer was told of
+					 */
 		{ { 2, 3004 }, { 0, 4 } },
 		{ { 65535, 3004 }, { 0, 4 } },
 		{ { 0, 3004 }, { 0, 3 } },
 		{ { 0, 3004 }, { 0, 10000 } },
-		{ { 0, 3004 }, { 0, 1005 } }, /* one more than was written */
+		{ { 0, 3004 }, { 0, 1005 } }, /* one byte more than was written */
 		{ { 0, 3004 }, { 1, 4 } },
 		{ { 0, 3004 }, { 65535, 9999 } },
 	};
@@ -193,7 +196,8 @@ static void bad_cursors(void **state)
 	PROVES("CDC-12 SEC-6");
 }
 
-/* The furthest that is right: the window that the peer was told of, all that we wrote. */
+/* The furthest cursors that are right: the peer uses its whole window and has consumed all that was
+ * written. */
 static void extreme_cursors(void **state)
 {
 	(void)state;
@@ -203,7 +207,7 @@ static void extreme_cursors(void **state)
 	assert_int_equal(connfix_readable(f), 9996 - 2000);
 	expect_event(f, SMCR_CONN_READABLE);
 	expect_no_event(f);
-	/* A replay after failover may name positions that are known already (FO-9). */
+	/* A CDC that is repeated after a failover may have older cursors (FO-9). */
 	cdc = (struct smcr_cdc){ .seq = 3, .producer = { 0, 2504 }, .consumer = { 0, 504 } };
 	connfix_inject(f, &cdc);
 	assert_int_equal(connfix_readable(f), 9996 - 2000);
@@ -224,7 +228,7 @@ static void data_after_end(void **state)
 	};
 	connfix_inject(f, &cdc);
 	expect_event(f, SMCR_CONN_READABLE);
-	cdc.seq = 3; /* consumer news and the repeated flag are fine */
+	cdc.seq = 3; /* a new consumer cursor and the repeated flag are allowed */
 	connfix_inject(f, &cdc);
 	expect_no_event(f);
 	cdc.seq = 4;
@@ -234,7 +238,7 @@ static void data_after_end(void **state)
 	PROVES("CLOSE-6");
 }
 
-/* RMB-2, RMB-3: eye catcher, then zeros, whatever the element held before. */
+/* RMB-2, RMB-3: a new element has the eye catcher and then zeros, whatever was in it before. */
 static void element_is_prepared(void **state)
 {
 	(void)state;
@@ -250,7 +254,8 @@ static void element_is_prepared(void **state)
 	PROVES("RMB-2 RMB-3");
 }
 
-/* RMB-5: found with the next CDC, or at the latest when the program reads. */
+/* RMB-5: the overwritten eye catcher is found with the next CDC, or at the latest when the program
+ * reads. */
 static void eye_catcher_overwritten(void **state)
 {
 	(void)state;
@@ -277,7 +282,7 @@ static void eye_catcher_overwritten(void **state)
 	PROVES("RMB-5");
 }
 
-/* RMB-4: the owner only reads, from the announcement to the end. */
+/* RMB-4: from its announcement to its end only the peer writes to the element. */
 static void owner_only_reads(void **state)
 {
 	(void)state;
@@ -302,7 +307,7 @@ static void owner_only_reads(void **state)
 	PROVES("RMB-4");
 }
 
-/* CDC-5: a token nobody has, or one whose connection is over, touches nothing. */
+/* CDC-5: a CDC whose token nobody has, or whose connection has ended, changes nothing. */
 static void unknown_token(void **state)
 {
 	(void)state;
@@ -331,7 +336,7 @@ static void unknown_token(void **state)
 	PROVES("CDC-5");
 }
 
-/* CDC-14: requests about links and RMBs wait for one another; a CDC waits for none of them. */
+/* CDC-14: requests about links and RMBs wait for one another. A CDC waits for none of them. */
 static void before_llc(void **state)
 {
 	(void)state;
@@ -358,18 +363,18 @@ static void before_llc(void **state)
 	PROVES("CDC-14");
 }
 
-/* FO-7, the receiving side: nothing lost -> go on; else reset. */
+/* FO-7 at the receiver: the connection goes on if nothing is lost, and is reset otherwise. */
 static void failover_validation(void **state)
 {
 	(void)state;
-	struct connfix *f = in_the_middle(); /* last number processed: 1 */
+	struct connfix *f = in_the_middle(); /* the last CDC that was processed has number 1 */
 	struct smcr_cdc cdc = { .seq = 1, .prod_flags = SMCR_CDC_FAILOVER };
 	connfix_inject(f, &cdc);
 	cdc.seq = 0;
 	connfix_inject(f, &cdc);
 	expect_no_event(f);
 	assert_int_equal(connfix_readable(f), 1000);
-	data_cdc(f, 2, 3000); /* F uses up no number */
+	data_cdc(f, 2, 3000); /* a CDC with F uses no sequence number */
 	assert_int_equal(f->engine->count.cdc_dropped_old, 0);
 	cdc.seq = 3;
 	connfix_inject(f, &cdc);
@@ -377,8 +382,7 @@ static void failover_validation(void **state)
 	PROVES("FO-7 CDC-2");
 }
 
-/* Any CDC at all: the engine lives, its numbers stay within bounds, or the connection is aborted.
- */
+/* Random CDC messages: the engine's positions stay within bounds, or the connection is aborted. */
 static void fuzzed(void **state)
 {
 	(void)state;

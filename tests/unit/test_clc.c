@@ -11,7 +11,7 @@
 #define PROPOSAL_IPV6                                                                              \
 	EYE "01 0056 10 " PEER_ID GID MAC "0000 00000000 00 0000 02 "                              \
 	    "20010DB8 00010000 00000000 00000000 40 FD000000 00000000 00000000 00000000 08 " EYE
-/* The same as the first with a growth area of 40 bytes. */
+/* The Proposal over IPv4 with a growth area of 40 bytes. */
 #define PROPOSAL_GROWTH                                                                            \
 	EYE "01 005C 10 " PEER_ID GID MAC "0028 " ZEROS_40 "0A000000 18 0000 00 " EYE
 #define ACCEPT_FIRST EYE "02 0044 18 " CREDENTIALS EYE
@@ -234,8 +234,8 @@ static void proposal_lengths_must_match_their_counts(void **state)
 	(void)state;
 	struct wire ipv4 = wire(PROPOSAL_IPV4);
 	struct wire ipv6 = wire(PROPOSAL_IPV6);
-	refused_with(ipv4, 47, 1); /* prefixes that are not there */
-	refused_with(ipv4, 39, 1); /* a growth area that is not there */
+	refused_with(ipv4, 47, 1); /* more prefixes than the message has */
+	refused_with(ipv4, 39, 1); /* a growth area that the message does not have */
 	refused_with(ipv4, 38, 0xFF);
 	refused_with(ipv6, 47, 1);
 	refused_with(ipv6, 47, 3);
@@ -243,7 +243,7 @@ static void proposal_lengths_must_match_their_counts(void **state)
 	refused_with(ipv6, 47, 255);
 	refused_with(ipv6, 39, 17); /* the count would be inside the first prefix */
 
-	/* One byte too many, everywhere announced as such. */
+	/* A Proposal with one byte too many, which its length field includes. */
 	struct wire longer = wire(PROPOSAL_IPV4);
 	memmove(longer.bytes + 49, longer.bytes + 48, 4);
 	longer.len = 53;
@@ -343,12 +343,14 @@ static void versions(void **state)
 	assert_int_equal(decode_with(PROPOSAL_IPV4, 7, 0x00), -ENOTSUP);
 	assert_int_equal(decode_with(ACCEPT_LATER, 7, 0x00), -ENOTSUP);
 	assert_int_equal(decode_with(CONFIRM, 7, 0x00), -ENOTSUP);
-	for (uint8_t version = 2; version <= 15; version++) { /* too short for any of them */
+	/* the message is shorter than any of these versions wants */
+	for (uint8_t version = 2; version <= 15; version++) {
 		refused_with(wire(PROPOSAL_IPV4), 7, (uint8_t)(version << 4));
 		refused_with(wire(ACCEPT_LATER), 7, (uint8_t)(version << 4));
 		refused_with(wire(CONFIRM), 7, (uint8_t)(version << 4));
 	}
-	/* A Decline ends the exchange whatever version it names; only the length depends on it. */
+	/* A Decline ends the exchange whatever version it names. Only its length depends on the
+	 * version. */
 	assert_int_equal(decode_with(DECLINE, 7, 0x00), 0);
 	assert_int_equal(decode_with(DECLINE_V2, 7, 0x30), 0);
 	refused_with(wire(DECLINE), 7, 0x20);
@@ -373,7 +375,7 @@ static void reserved_fields_are_ignored(void **state)
 	PROVES("CLC-3");
 }
 
-/* ---- what cannot be encoded, and random messages */
+/* ---- values that cannot be encoded, and random messages */
 
 static void proposals_out_of_range_are_not_encoded(void **state)
 {
@@ -390,7 +392,7 @@ static void proposals_out_of_range_are_not_encoded(void **state)
 	uint8_t buf[SMCR_CLC_MAX_LEN];
 	for (size_t i = 0; i < 4; i++)
 		assert_int_equal(smcr_clc_encode_proposal(&bad[i], buf, sizeof(buf)), -EINVAL);
-	bad[4].prefixes[2].len = 129; /* not one of the two */
+	bad[4].prefixes[2].len = 129; /* the Proposal has two prefixes: this is none of them */
 	assert_int_equal(smcr_clc_encode_proposal(&bad[4], buf, sizeof(buf)), w.len);
 }
 
@@ -417,7 +419,8 @@ static void accepts_out_of_range_are_not_encoded(void **state)
 	assert_int_equal(smcr_clc_encode_accept(&sound, buf, sizeof(buf)), 68);
 
 	struct smcr_clc_msg msg = { .type = SMCR_CLC_CONFIRM, .accept = sound };
-	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), -EINVAL); /* types differ */
+	/* the Accept inside has another type */
+	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), -EINVAL);
 	msg.type = 0;
 	assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)), -EINVAL);
 	struct smcr_clc_decline decline = { .version = 3 };

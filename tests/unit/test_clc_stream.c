@@ -25,22 +25,25 @@
 
 #define PATIENCE_MS 5000
 
-/** A stream on one end of a TCP connection, what it said, and what to do when it speaks. */
+/** A stream on one end of a TCP connection, the events that it told, and what to do at an event. */
 struct fixture {
 	struct event_base *base;
 	struct event *timer;
 	struct clc_stream *stream;
-	int fd; /* the stream's end */
+	int fd; /* the stream's end of the TCP connection */
 	int peer;
-	char said[64]; /* a letter an event: P A C D message, g garbage, f FIN, r RST, u flushed */
+	/* One letter for each event that the stream told: P A C D messages, g garbage, f FIN, r
+	 * RST, u flushed. */
+	char said[64];
 	int error;
-	enum clc_stream_mode then; /* mode to set after each message */
+	enum clc_stream_mode then; /* mode to set at each message */
 	bool free_on_event;
-	bool unwanted; /* messages that come are the program's */
-	bool inside;   /* a function of the stream runs: no callback may come */
+	bool unwanted; /* messages that come belong to the program */
+	bool inside;   /* a function of the stream is running: no callback may come */
 };
 
-/* Whatever others write, and however much the stream says. */
+/* spoken_alone() and spoken_say() let everything pass: whatever others write, and however much the
+ * stream sends. */
 static bool trusting;
 
 bool __real_spoken_alone(const struct spoken *spoken);
@@ -175,7 +178,7 @@ static void set_mode(struct fixture *f, enum clc_stream_mode mode)
 	assert_int_equal(clc_stream_mode(f->stream), mode);
 }
 
-/* One iteration of the loop: until something happens, at most this long. */
+/* Runs one iteration of the event loop, for at most this long. */
 static void turn(struct fixture *f, int ms)
 {
 	struct timeval tv = { .tv_usec = ms * 1000 };
@@ -184,7 +187,7 @@ static void turn(struct fixture *f, int ms)
 	evtimer_del(f->timer);
 }
 
-/* Until exactly this was said. */
+/* Runs the loop until exactly these events were told. */
 static void expect(struct fixture *f, const char *said)
 {
 	for (int i = 0; i < PATIENCE_MS / 10 && strlen(f->said) < strlen(said); i++)
@@ -199,8 +202,8 @@ static double now_ms(void)
 	return (double)ts.tv_sec * 1e3 + (double)ts.tv_nsec / 1e6;
 }
 
-/* After what is under way the loop sleeps until its timer: a socket that stays ready would wake it.
- */
+/* After what is under way the loop sleeps until its timer fires. A socket that stays ready would
+ * wake it. */
 static void expect_quiet(struct fixture *f)
 {
 	int quiet = 0;
@@ -243,7 +246,7 @@ static void peer_resets(struct fixture *f)
 	f->peer = -1;
 }
 
-/* What the program would read next from the stream's socket. */
+/* The program would read exactly these bytes next from the stream's socket. */
 static void program_reads(struct fixture *f, const void *bytes, size_t len)
 {
 	uint8_t buf[2048];
@@ -315,10 +318,10 @@ static void part_of_a_message_does_not_keep_the_loop_busy(void **state)
 		expect_quiet(f);
 		assert_string_equal(f->said, "");
 	}
-	/* Stopped in the middle, nothing is gone. */
+	/* Switched off in the middle of a message, the stream leaves all bytes to the program. */
 	set_mode(f, CLC_STREAM_OFF);
 	program_reads(f, buf, sent);
-	/* What another one has read may be part of a message. */
+	/* Bytes that somebody else has read may be a part of a message. */
 	peer_sends(f, buf, n);
 	set_mode(f, CLC_STREAM_CLC);
 	expect(f, "r");
@@ -407,7 +410,7 @@ static void what_is_no_clc_is_garbage_and_stays(void **state)
 	uint8_t buf[SMCR_CLC_MAX_LEN];
 	size_t n = decline(buf);
 	expect_garbage(f, "GET / HTTP/1.1\r\n\r\n", 18);
-	expect_garbage(f, "x", 1); /* at once, though it is less than a header */
+	expect_garbage(f, "x", 1); /* found at once, though one byte is less than a header */
 	expect_garbage(f, "\xE2\xD4x", 3);
 	buf[4] = 0;
 	expect_garbage(f, buf, n); /* type 0 */
@@ -418,11 +421,11 @@ static void what_is_no_clc_is_garbage_and_stays(void **state)
 	expect_garbage(f, buf, n); /* 65308 bytes */
 	buf[5] = 0;
 	buf[6] = 7;
-	expect_garbage(f, buf, n); /* less than its header */
+	expect_garbage(f, buf, n); /* a length less than that of the header */
 	PROVES("ERR-13");
 }
 
-/** After a Decline the peer's program may say what looks like CLC. */
+/** After a Decline the peer's program may send bytes that look like CLC. */
 static void a_message_that_nobody_wants_is_garbage(void **state)
 {
 	struct fixture *f = *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CLC of version 2: docs/version-2.md. What a real implementation sends is in test_captures.c. */
+/* CLC of version 2 (docs/version-2.md). test_captures.c has messages of other implementations. */
 #include "proto/smcr/bytes.h"
 #include "tests/lib/random.h"
 #include "tests/lib/tries.h"
@@ -13,7 +13,8 @@
 #define ZZ9    "5A5A2E39 20202020 " BLANK8 BLANK8 BLANK8
 #define HOST   "686F737431202020 " BLANK8 BLANK8 BLANK8
 
-/* The 40 bytes of version 2: GID and CHID of SMC-D, offset of the extension, vendor, reserved. */
+/* The 40 bytes that version 2 adds: GID and CHID of SMC-D, offset of the extension, vendor,
+ * reserved. */
 #define AREA(offset) Z8 "0000 " offset Z8 Z8 Z8 Z4
 /* One EID, release 1, GID, 255 connections, 2 links, no feature. */
 #define EXTENSION "01 00 00 10 " Z4 GID "FF 02 0000 " Z12 SMCLAB
@@ -62,7 +63,7 @@ static void is_name(const uint8_t bytes[32], const char *text)
 	assert_memory_equal(bytes, padded, sizeof(padded));
 }
 
-/* Announce a length and put the trailer there. */
+/* Sets the length field and puts the trailer at that end. */
 static void set_length(struct wire *w, size_t len)
 {
 	w->len = len;
@@ -218,7 +219,7 @@ static void decline_fields(void **state)
 	assert_int_equal(msg.decline.diagnosis, 0x03030000);
 	assert_int_equal(msg.decline.os, SMCR_CLC_OS_LINUX);
 	assert_memory_equal(msg.decline.more, more, sizeof(more));
-	/* Version 1 has nothing of that: there these bytes are reserved. */
+	/* A Decline of version 1 has no such fields: there these bytes are reserved. */
 	w = wire(EYE "04 001C 10 " PEER_ID "03030000 20000000 " EYE);
 	msg = decoded(&w);
 	assert_int_equal(msg.decline.os, 0);
@@ -315,7 +316,8 @@ static void reserved_fields_are_ignored(void **state)
 	for (size_t at = 52; at < 80; at++)
 		reserved_bits_change_nothing(PROPOSAL_R2, at, 0xFF);
 	reserved_bits_change_nothing(PROPOSAL_R2, 82, 0xFF);
-	reserved_bits_change_nothing(PROPOSAL_R2, 83, 0x0F); /* the last bit: a system EID */
+	reserved_bits_change_nothing(PROPOSAL_R2, 83,
+				     0x0F); /* the last bit tells of a system EID */
 	for (size_t at = 84; at < 88; at++)
 		reserved_bits_change_nothing(PROPOSAL_R2, at, 0xFF);
 	for (size_t at = 108; at < 120; at++)
@@ -346,7 +348,7 @@ static void lengths_follow_from_first_contact(void **state)
 	}
 }
 
-/* What a later release appends is passed over; the trailer must be at the end. */
+/* What later releases append is ignored. The trailer must be at the end. */
 static void longer_messages_are_understood(void **state)
 {
 	(void)state;
@@ -376,7 +378,7 @@ static void extension_needs_first_contact(void **state)
 	assert_memory_equal(&msg.accept.fce, &nothing, sizeof(nothing));
 	assert_int_equal(msg.accept.num_gids, 0);
 	struct wire later = wire(ACCEPT_LATER);
-	refused_with(later, 7, 0x28); /* promised, not there */
+	refused_with(later, 7, 0x28); /* F announces an extension that is not there */
 }
 
 static void gid_lists(void **state)
@@ -399,7 +401,7 @@ static void gid_lists(void **state)
 				assert_int_equal(msg.accept.gids[i][15], i + 1);
 		}
 	}
-	/* An Accept has none, and a Confirm may do without. */
+	/* An Accept has no GID list, and a Confirm may come without. */
 	struct wire w = wire(CONFIRM_TWO);
 	w.bytes[4] = SMCR_CLC_ACCEPT;
 	assert_int_equal(decoded(&w).accept.num_gids, 0);
@@ -420,7 +422,8 @@ struct v2 {
 	uint8_t d_gids;
 };
 
-/* As deployed peers build it: growth area, IP area, extension, SMC-D extension, trailer. */
+/* Builds a Proposal as deployed peers do: growth area, IP area, extension, SMC-D extension,
+ * trailer. */
 static struct wire proposal_v2(const struct v2 *v2)
 {
 	struct wire w = wire(EYE "01 0000 20 " PEER_ID GID MAC "0000 " ZEROS_40);
@@ -471,7 +474,7 @@ static void proposals_tell_what_they_offer(void **state)
 		assert_int_equal(p->v2.num_eids, v2.v2_type != 2 ? 2 : 0);
 		assert_int_equal(p->v2.eids[1][31], v2.v2_type != 2 ? 'B' : 0);
 		assert_memory_equal(p->mac, mac, sizeof(mac));
-		/* SMC-D and nothing at all are never offered by us. */
+		/* smcrd never offers SMC-D, nor nothing at all. */
 		uint8_t buf[SMCR_CLC_MAX_LEN];
 		bool ours = !p->offers_d && (p->offers_r_v1 || p->offers_r_v2);
 		assert_int_equal(smcr_clc_encode(&msg, buf, sizeof(buf)),
@@ -495,7 +498,7 @@ static void proposals_have_exactly_their_length(void **state)
 			refused(&w, -EBADMSG);
 		}
 	}
-	/* As seen from deployed peers: version 2 alone, and version 1 alone. */
+	/* The lengths that deployed peers send: version 2 alone, and version 1 alone. */
 	assert_int_equal(proposal_v2(&(struct v2){ 2, 0, 0, 1, 0 }).len, 156);
 	assert_int_equal(proposal_v2(&(struct v2){ 0, 2, 0, 0, 0 }).len, 92);
 	assert_int_equal(proposal_v2(&(struct v2){ 3, 3, 8, 8, 8 }).len, SMCR_CLC_MAX_LEN);
@@ -506,28 +509,28 @@ static void counts_and_offsets_are_bounded(void **state)
 	(void)state;
 	struct wire v2 = proposal_v2(&(struct v2){ 2, 3, 0, 2, 2 });
 	size_t ext = 80;
-	refused_with(v2, ext, 9);     /* EIDs */
-	refused_with(v2, ext + 1, 9); /* GIDs of SMC-D */
-	refused_with(v2, ext, 3);     /* more than there are */
-	refused_with(v2, ext, 1);     /* fewer */
+	refused_with(v2, ext, 9);     /* count of EIDs */
+	refused_with(v2, ext + 1, 9); /* count of SMC-D GIDs */
+	refused_with(v2, ext, 3);     /* more EIDs than there are */
+	refused_with(v2, ext, 1);     /* fewer EIDs than there are */
 	refused_with(v2, ext + 1, 3);
 	refused_with(v2, ext + 1, 1);
 	refused_with(v2, 50, 0xFF); /* extension beyond the end */
 	refused_with(v2, 51, 0);    /* no extension although version 2 is offered */
-	refused_with(v2, 51, 173);  /* further than the longest IP area puts it */
+	refused_with(v2, 51, 173);  /* further than behind the longest IP area */
 	struct wire v1 = proposal_v2(&(struct v2){ 0, 2, 1, 0, 0 });
 	refused_with(v1, 38, 0xFF); /* IP area beyond the end */
 	refused_with(v1, 39, 41);
-	refused_with(v1, 87, 2); /* prefixes that are not there */
+	refused_with(v1, 87, 2); /* more prefixes than there are */
 	refused_with(v1, 84, 33);
 	refused_with(v1, 88 + 16, 129);
-	/* GIDs of SMC-D are not there unless it is offered. */
+	/* Without an offer of SMC-D there are no GIDs of it. */
 	struct wire r = proposal_v2(&(struct v2){ 2, 0, 0, 2, 8 });
 	assert_int_equal(r.len, 84 + 40 + 64);
 	decoded(&r);
 }
 
-/* Even if the length agrees. */
+/* Nine EIDs, GIDs or prefixes are refused even if the length agrees. */
 static void nine_of_anything_are_too_many(void **state)
 {
 	(void)state;
@@ -546,7 +549,8 @@ static void nine_of_anything_are_too_many(void **state)
 	}
 }
 
-/* No IP area puts the extension further than 172: not even to bytes that look like one. */
+/* The longest IP area puts the extension at 172. Bytes behind that are no extension, even if they
+ * look like one. */
 static void no_extension_far_away(void **state)
 {
 	(void)state;
@@ -560,7 +564,7 @@ static void no_extension_far_away(void **state)
 	refused(&w, -EBADMSG);
 }
 
-/* The extension is where its offset says; everything else stays in place. */
+/* The extension is found by its offset, wherever that puts it. */
 static void the_extension_is_found_by_its_offset(void **state)
 {
 	(void)state;
@@ -575,7 +579,7 @@ static void the_extension_is_found_by_its_offset(void **state)
 	}
 }
 
-/* ---- what is sent */
+/* ---- what smcrd sends */
 
 static void sent_proposals_avoid_the_traps(void **state)
 {
@@ -586,7 +590,7 @@ static void sent_proposals_avoid_the_traps(void **state)
 	p.v2.release = SMCR_CLC_RELEASE;
 	assert_int_equal(smcr_clc_encode_proposal(&p, buf, sizeof(buf)), 84 + 40 + 32 * 8);
 	assert_int_equal(get_be16(buf + 38), 0);
-	/* Deployed peers read a count of prefixes at byte 47 if there is no IP area. */
+	/* Without an IP area deployed peers read a count of prefixes at byte 47. */
 	for (size_t at = 40; at < 50; at++)
 		assert_int_equal(buf[at], 0);
 	p.offers_r_v1 = true;
@@ -594,7 +598,8 @@ static void sent_proposals_avoid_the_traps(void **state)
 	assert_int_equal(smcr_clc_encode_proposal(&p, buf, sizeof(buf)), 84 + 144 + 40 + 32 * 8);
 	assert_int_equal(get_be16(buf + 38), 40);
 	assert_int_equal(get_be16(buf + 50), 172);
-	/* Version 1 alone in the form of version 1: what is said about version 2 is not sent. */
+	/* A Proposal of version 1 alone has the form of version 1: the fields of version 2 are not
+	 * sent. */
 	p.version = 1;
 	p.num_prefixes = 0;
 	assert_int_equal(smcr_clc_encode_proposal(&p, buf, sizeof(buf)), 52 + 17);
@@ -623,7 +628,7 @@ static void proposals_out_of_range_are_not_encoded(void **state)
 	bad[7].prefixes[0].len = 129;
 	for (size_t i = 0; i < 8; i++)
 		assert_int_equal(smcr_clc_encode_proposal(&bad[i], buf, sizeof(buf)), -EINVAL);
-	bad[7].offers_r_v1 = false; /* then there is no IP area */
+	bad[7].offers_r_v1 = false; /* no IP area then */
 	assert_int_equal(smcr_clc_encode_proposal(&bad[7], buf, sizeof(buf)), 156);
 }
 
@@ -642,8 +647,8 @@ static void accepts_out_of_range_are_not_encoded(void **state)
 	bad[3].fce.os = 16;
 	bad[4].fce.release = 16;
 	bad[5].num_gids = 9;
-	bad[6].type = SMCR_CLC_ACCEPT; /* has no GIDs */
-	bad[7].first_contact = false;  /* nor has this */
+	bad[6].type = SMCR_CLC_ACCEPT; /* an Accept has no GID list */
+	bad[7].first_contact = false;  /* a Confirm of a subsequent contact has none either */
 	bad[8].version = 1;
 	for (size_t i = 0; i < 9; i++)
 		assert_int_equal(smcr_clc_encode_accept(&bad[i], buf, sizeof(buf)), -EINVAL);
@@ -663,7 +668,7 @@ static void accepts_out_of_range_are_not_encoded(void **state)
 	assert_int_equal(buf[7], 0x10);
 }
 
-/* Limits and features have no meaning in release 0 and are not sent. */
+/* Release 0 has no limits and features, so these are not sent. */
 static void release_0_has_no_limits(void **state)
 {
 	(void)state;

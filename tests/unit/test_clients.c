@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Connections that programs hand over: outcome, data, half close, reset, death of either side. */
+/* Connections that programs hand over: outcome, data, half close, reset, death of program or
+ * daemon. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
@@ -18,7 +19,7 @@ static void a_blocking_connect_gets_its_pair_when_established(void **state)
 	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
 	WAIT_COUNT(script->starts, 1);
 	assert_int_equal(script->last_role, SMCR_ROLE_CLIENT);
-	/* GEN-6: nothing before the rendezvous is over. */
+	/* GEN-6: no reply before the rendezvous is over. */
 	assert_int_equal(poll(&(struct pollfd){ .fd = session, .events = POLLIN }, 1, 20), 0);
 	daemon_command(&daemon, 'e');
 	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
@@ -47,7 +48,8 @@ static void a_blocking_connect_gets_its_pair_when_established(void **state)
 	PROVES("GEN-6");
 }
 
-/* Names are in the family of the program's socket, the engine gets IPv4 where IPv4 is spoken. */
+/* Names keep the family of the program's socket. The engine gets IPv4 addresses where the peers use
+ * IPv4. */
 static void ipv6_sockets_keep_their_family(void **state)
 {
 	(void)state;
@@ -61,7 +63,7 @@ static void ipv6_sockets_keep_their_family(void **state)
 		int listener = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0), off = 0;
 		setsockopt(listener, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof(off));
 		if (bind(listener, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-			skip(); /* no IPv6 here */
+			skip(); /* this machine has no IPv6 */
 		assert_int_equal(listen(listener, 1), 0);
 		assert_int_equal(getsockname(listener, (struct sockaddr *)&addr, &len), 0);
 		inet_pton(AF_INET6, mapped ? "::ffff:127.0.0.1" : "::1", &addr.sin6_addr);
@@ -119,7 +121,7 @@ static void a_program_that_does_not_read_is_waited_for(void **state)
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
 	struct pollfd pfd = { .fd = pair, .events = POLLOUT };
 	size_t sent = 0;
-	while (poll(&pfd, 1, 200) == 1) { /* until every buffer on the way there and back is full */
+	while (poll(&pfd, 1, 200) == 1) { /* until all buffers on the way there and back are full */
 		for (size_t i = 0; i < sizeof(block); i++)
 			block[i] = pattern(sent + i);
 		ssize_t n = send(pair, block, sizeof(block), MSG_DONTWAIT);
@@ -147,12 +149,13 @@ static void shutdown_of_reading_lets_the_rest_flow(void **state)
 	script->outcome = OUTCOME_ESTABLISHED;
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
 	shutdown(pair, SHUT_RD);
-	/* All of it comes back, more than the engine can hold: it must be taken and dropped. */
+	/* The engine sends back more than it can hold. The daemon must take these bytes and drop
+	 * them. */
 	assert_int_equal(send(pair, block, sizeof(block), 0), sizeof(block));
 	WAIT_COUNT(script->taken, (long)sizeof(block));
 	assert_int_equal(script->closes, 0);
 	shutdown(pair, SHUT_WR);
-	WAIT_COUNT(script->closes, 1); /* both halves: a close */
+	WAIT_COUNT(script->closes, 1); /* both halves are closed: a close */
 	close(pair);
 	close(tcp.far);
 	daemon_stop(&daemon);
@@ -190,11 +193,12 @@ static void a_program_that_closes_early_still_sends_all(void **state)
 	static uint8_t data[90000];
 	assert_int_equal(send(pair, data, sizeof(data), 0), sizeof(data));
 	close(pair);
-	poll(NULL, 0, 20); /* give a wrong daemon the time to react */
+	poll(NULL, 0, 20); /* time for a wrong daemon to close already */
 	assert_int_equal(script->closes, 0);
 	daemon_command(&daemon, 'e');
 	WAIT_COUNT(script->closes, 1);
-	assert_int_equal(script->taken, (long)sizeof(data)); /* CLOSE-7: all, then close */
+	/* CLOSE-7: all bytes first, then the close */
+	assert_int_equal(script->taken, (long)sizeof(data));
 	close(tcp.far);
 	daemon_stop(&daemon);
 	PROVES("CLOSE-7");
@@ -228,7 +232,8 @@ static void close_with_unread_data_aborts(void **state)
 	PROVES("GEN-10");
 }
 
-/* An answer before the request was read to its end: TCP would have sent it at the write. */
+/* The program answers before it has read the whole request, and closes. Plain TCP would have sent
+ * the answer at the write. */
 static void what_was_written_before_a_close_with_unread_data_goes_out(void **state)
 {
 	(void)state;
@@ -239,7 +244,7 @@ static void what_was_written_before_a_close_with_unread_data_goes_out(void **sta
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTED);
 	assert_int_equal(send(pair, "request", 7, 0), 7);
 	assert_true(wait_bits(pair, POLLIN));
-	kill(daemon.pid, SIGSTOP); /* it sees answer and end at once */
+	kill(daemon.pid, SIGSTOP); /* it then sees answer and end at the same time */
 	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
 	assert_int_equal(send(pair, "answer", 6, 0), 6);
 	close(pair);
@@ -433,10 +438,10 @@ static void a_fallback_gives_a_clean_tcp_socket(void **state)
 	assert_int_equal(send(tcp.far, "text", 4, 0), 4);
 	expect_bytes(tcp.near, "text");
 	close(tcp.near);
-	expect_end(tcp.far); /* the daemon has let go of it */
+	expect_end(tcp.far); /* the daemon has closed its descriptor of the socket */
 	close(tcp.far);
 
-	/* CLC-15: the session goes on, and the connection is remembered. */
+	/* CLC-15: the session goes on, and the daemon remembers the connection. */
 	wait_for_line(&daemon, "tcp state=5 ended=1 reason=5000000/3070000");
 	close(session);
 	daemon_stop(&daemon);
@@ -512,7 +517,7 @@ static void a_broken_rendezvous_resets_tcp(void **state)
 	daemon_command(&daemon, 'x');
 	struct ipc_result result = receive_result(session, &pair);
 	assert_int_equal(result.outcome, IPC_OUTCOME_FAILED);
-	assert_int_equal(result.error, ECONNREFUSED); /* nobody listens there any more */
+	assert_int_equal(result.error, ECONNREFUSED); /* the listener is closed */
 	expect_reset(tcp.far); /* though the program's descriptor is still open */
 	close(tcp.near);
 	close(tcp.far);

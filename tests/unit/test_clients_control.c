@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* CONTROL requests that are answered later, and who the daemon takes the asker to be. */
+/* CONTROL requests whose reply comes later, and what user the daemon takes the asker for. */
 #include <grp.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -35,7 +35,7 @@ static void wait_for_reply(const struct daemon_side *daemon, const char *request
 	}
 }
 
-/* A session of another user than root, where the test may choose. */
+/* Opens a session of a user other than root, if the test runs as root. */
 static int session_of_user(const struct daemon_side *daemon)
 {
 	bool root = geteuid() == 0;
@@ -49,7 +49,7 @@ static int session_of_user(const struct daemon_side *daemon)
 	return session;
 }
 
-/* Several wait at once, and none keeps another session from being served. */
+/* Several sessions wait for replies at once, and none of them holds up another session. */
 static void each_session_waits_for_its_own_reply(void **state)
 {
 	(void)state;
@@ -66,14 +66,14 @@ static void each_session_waits_for_its_own_reply(void **state)
 	free(control(&daemon, "answer"));
 	for (int i = 0; i < 20; i++) {
 		expect_reply(sessions[i], "late");
-		ask(sessions[i], "again"); /* the session is as good as before */
+		ask(sessions[i], "again"); /* the session serves as before */
 		expect_reply(sessions[i], "again");
 		close(sessions[i]);
 	}
 	daemon_stop(&daemon);
 }
 
-/* What a session sends while its reply is due waits, in order. */
+/* Requests that a session sends while its reply is due wait, in order. */
 static void requests_behind_an_open_one_wait(void **state)
 {
 	(void)state;
@@ -103,15 +103,14 @@ static void who_goes_meanwhile_is_told_of(void **state)
 	wait_for_reply(&daemon, "held", "2 0");
 	close(goes);
 	wait_for_reply(&daemon, "held", "1 1");
-	shutdown(stays, SHUT_WR); /* half closed is not gone */
+	shutdown(stays, SHUT_WR); /* a session that is half closed still waits */
 	free(control(&daemon, "answer"));
 	expect_reply(stays, "late");
 	close(stays);
 	daemon_stop(&daemon);
 }
 
-/* The daemon is freed while a request is open: nothing leaks, the tool sees the end. */
-/* The daemon hears of the request and of the end in one event. */
+/* The daemon hears of the request and of the session's end in one event. */
 static void who_asks_and_goes_at_once_is_forgotten(void **state)
 {
 	(void)state;
@@ -127,6 +126,8 @@ static void who_asks_and_goes_at_once_is_forgotten(void **state)
 	daemon_stop(&daemon);
 }
 
+/* The daemon is freed while a request waits: nothing leaks, and the tool sees the end of its
+ * session. */
 static void the_daemon_may_stop_meanwhile(void **state)
 {
 	(void)state;
@@ -141,8 +142,8 @@ static void the_daemon_may_stop_meanwhile(void **state)
 	close(session);
 }
 
-/* Who waits for news is asked for nothing meanwhile; what it sends behind that stays in order, and
- * who has gone is not waited for. */
+/* While a session waits for news, the daemon serves none of its later requests, and keeps their
+ * order. Nothing waits for a session that has ended. */
 static void a_request_may_wait_for_news(void **state)
 {
 	(void)state;
@@ -171,13 +172,13 @@ static void a_request_may_wait_for_news(void **state)
 	}
 	expect_reply(stays, "news");
 	wait_for_reply(&daemon, "tried", "64");
-	free(control(&daemon, "wake")); /* for nobody */
+	free(control(&daemon, "wake")); /* its asker has gone */
 	wait_for_reply(&daemon, "tried", "64");
 	close(stays);
 	daemon_stop(&daemon);
 }
 
-/* Sessions that wait hold next to no memory. */
+/* Sessions that wait hold little memory. */
 static void who_waits_says_little(void **state)
 {
 	(void)state;
@@ -244,7 +245,7 @@ static void supplementary_groups_are_those_of_the_peer(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Whoever asks without end gets a part of the daemon's time, and root does not wait for that. */
+/* Users that ask without end get a part of the daemon's time, and root does not wait for them. */
 static void the_loop_is_not_for_tools_alone(void **state)
 {
 	(void)state;
@@ -257,7 +258,7 @@ static void the_loop_is_not_for_tools_alone(void **state)
 		ask(sessions[i], "slow");
 		ask(sessions[i], "second");
 	}
-	close(sessions[7]); /* also of one that waits */
+	close(sessions[7]); /* one that waits may be closed too */
 	if (geteuid() == 0) {
 		struct pollfd last = { .fd = sessions[6], .events = POLLIN };
 		free(control(&daemon, "at once"));
@@ -275,7 +276,7 @@ static void the_loop_is_not_for_tools_alone(void **state)
 	daemon_stop(&daemon);
 }
 
-/* It belongs to the request that it came with, and to no other. */
+/* A descriptor belongs to the request that it came with, and to no other. */
 static void a_descriptor_may_come_along(void **state)
 {
 	(void)state;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * connect() that returns before the rendezvous has an outcome, and what becomes of the connection:
- * as soon as the peer answers SMC-R or TCP carries what was written; without a sound answer the
- * daemon makes the connection again as plain TCP.
+ * connect() returns before the rendezvous has an outcome. The connection then goes on over SMC-R or
+ * TCP as soon as the peer's answer says which. Without a sound answer the daemon makes the
+ * connection again as plain TCP.
  */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
@@ -15,7 +15,7 @@ static void start(struct daemon_side *daemon)
 	daemon_start_limited(daemon, &limits);
 }
 
-/* A connection whose listener stays open. */
+/* A connection whose listener stays open, so that the daemon can connect again. */
 struct listened {
 	struct tcp tcp;
 	int listener;
@@ -35,7 +35,7 @@ static struct listened listen_and_connect(void)
 	return l;
 }
 
-/* @return the program's pair end, which came before any outcome */
+/* @return the program's pair end, which came before the outcome */
 static int released(const struct daemon_side *daemon, struct tcp *tcp)
 {
 	int pair, session = session_open(daemon);
@@ -75,7 +75,7 @@ static void what_was_written_early_goes_over_smcr(void **state)
 	assert_int_equal(send(pair, "early", 5, MSG_NOSIGNAL), 5);
 	assert_int_equal(script->taken, 0);
 	daemon_command(&daemon, 'e');
-	expect_bytes(pair, "early"); /* the engine of the test sends everything back */
+	expect_bytes(pair, "early"); /* the test's engine sends everything back */
 	expect_state(&daemon, pair, IPC_CONN_SMCR);
 	close(pair);
 	expect_end(tcp.far);
@@ -124,7 +124,7 @@ static void a_program_that_closes_early_still_sends_all(void **state)
 	daemon_stop(&daemon);
 }
 
-/* A non-blocking connect(): the end becomes writable, and SO_ERROR's question is answered. */
+/* A non-blocking connect(): the pair end becomes writable, and SO_ERROR tells 0. */
 static void a_connect_in_progress_ends_early_too(void **state)
 {
 	(void)state;
@@ -149,8 +149,8 @@ static void a_connect_in_progress_ends_early_too(void **state)
 	daemon_stop(&daemon);
 }
 
-/* What the peer does instead of answering: 'g' bytes that are no CLC, 'x' what the engine gives up.
- */
+/* What the peer does instead of an answer: 'g' sends bytes that are no CLC, 'x' makes the engine
+ * give up. */
 static void break_it(struct daemon_side *daemon, struct tcp *tcp, char how)
 {
 	if (how == 'g')
@@ -161,7 +161,7 @@ static void break_it(struct daemon_side *daemon, struct tcp *tcp, char how)
 	close(tcp->far);
 }
 
-/* A56. */
+/* Reading A56: the connection is made again as plain TCP. */
 static void without_an_answer_the_connection_is_made_again(void **state)
 {
 	(void)state;
@@ -176,7 +176,8 @@ static void without_an_answer_the_connection_is_made_again(void **state)
 		int far = accept4(l.listener, NULL, NULL, SOCK_CLOEXEC);
 		assert_true(far >= 0);
 		limit_waiting(far);
-		assert_int_equal(port_of(far, getpeername), port); /* getsockname() has told it */
+		/* the port that getsockname() has told the program */
+		assert_int_equal(port_of(far, getpeername), port);
 		expect_bytes(far, "early");
 		assert_int_equal(send(far, "answer", 6, 0), 6);
 		close(far);
@@ -196,7 +197,7 @@ static void a_waiting_connect_gets_its_tcp_socket_connected_again(void **state)
 	struct daemon_side daemon;
 	struct listened l = listen_and_connect();
 	int pair;
-	daemon_start(&daemon); /* connect() waits for the outcome */
+	daemon_start(&daemon); /* this connect() waits for the outcome */
 	int session = session_open(&daemon);
 	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, l.tcp.near);
 	WAIT_COUNT(script->starts, 1);
@@ -220,7 +221,8 @@ static void a_peer_that_is_gone_by_then_is_a_reset(void **state)
 {
 	(void)state;
 	struct daemon_side daemon;
-	struct tcp tcp = connect_tcp(); /* its listener is closed */
+	struct tcp tcp =
+		connect_tcp(); /* its listener is closed: no second connection is possible */
 	start(&daemon);
 	int pair = released(&daemon, &tcp);
 	break_it(&daemon, &tcp, 'g');
@@ -263,14 +265,16 @@ static void a_stopping_daemon_resets_what_is_open(void **state)
 	daemon_command(&daemon, 's');
 	expect_reset(pair);
 	expect_reset(tcp.far);
-	assert_int_equal(script->give_ups, 0); /* no Decline that says: go on over TCP */
+	/* no Decline, which would tell the peer to go on over TCP */
+	assert_int_equal(script->give_ups, 0);
 	close(pair);
 	close(tcp.far);
 	daemon_stop(&daemon);
 }
 
-/* The peer's reset is there when our Decline is sent: send() is told of it, and nobody after that.
- * A socket handed on would show an end of file that nobody has sent. */
+/* The peer's reset is there when our Decline is sent: send() returns the error, and the kernel
+ * tells it only once. If the program had the socket back, it would see an end of file that nobody
+ * has sent. */
 static void a_reset_that_meets_our_decline_is_no_end_of_file(void **state)
 {
 	(void)state;
@@ -308,7 +312,7 @@ static void a_reset_that_meets_our_decline_is_no_end_of_file(void **state)
 	}
 }
 
-/* In place of the C library's: the kernel has room for no more watches while `no_watches`. */
+/* Replaces the C library's function: while `no_watches` the kernel takes no more watches. */
 static _Atomic int *no_watches, *refused_watches;
 
 int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
@@ -321,7 +325,7 @@ int epoll_ctl(int epfd, int op, int fd, struct epoll_event *event)
 	return (int)syscall(SYS_epoll_ctl, epfd, op, fd, event);
 }
 
-/* connect() waits for the outcome then, and gets it. */
+/* connect() then waits for the outcome. */
 static void a_pair_that_cannot_be_watched_is_none(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* INFO requests: what became of a connection, at once or when it is settled. */
+/* INFO requests: the outcome of a connection, told at once or as soon as there is one. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
@@ -38,7 +38,7 @@ static struct ipc_info info_of(const struct daemon_side *daemon, int proof)
 	return info;
 }
 
-/* @return session that waits, without an answer so far */
+/* @return a session that waits and has no answer so far */
 static int wait_with(const struct daemon_side *daemon, int proof)
 {
 	int session = session_open(daemon);
@@ -78,7 +78,7 @@ static void what_is_told_of_a_connection(void **state)
 	assert_int_equal(info.rmbe_size, 65536);
 	assert_int_equal(info.peer_rmbe_size, 32768);
 
-	/* It is remembered while somebody has the descriptor, and longer. */
+	/* The daemon remembers the outcome while somebody has the descriptor, and longer. */
 	daemon_command(&daemon, 'r');
 	wait_for_line(&daemon, "smcr state=5 ended=1");
 	info = info_of(&daemon, pair);
@@ -101,7 +101,8 @@ static void why_it_is_relayed(void **state)
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_CONNECTING);
 	struct ipc_info info;
 	int session = session_open(&daemon);
-	ask_info(session, IPC_INFO_WAIT, pair); /* the TCP handshake may be news yet */
+	ask_info(session, IPC_INFO_WAIT,
+		 pair); /* the end of the TCP handshake may not be known yet */
 	info = receive_info(session);
 	assert_int_equal(info.mode, IPC_MODE_TCP);
 	assert_int_equal(info.flags, IPC_INFO_BYTES | IPC_INFO_RELAYED);
@@ -115,7 +116,7 @@ static void why_it_is_relayed(void **state)
 	daemon_stop(&daemon);
 }
 
-/* The daemon has let go of the socket, and still knows what it was told of it. */
+/* The daemon has closed its descriptor of the socket, and still knows the outcome. */
 static void a_socket_that_stayed_tcp_tells_why(void **state)
 {
 	(void)state;
@@ -130,11 +131,11 @@ static void a_socket_that_stayed_tcp_tells_why(void **state)
 	ask_info(session, IPC_INFO_WAIT, tcp.near);
 	struct ipc_info info = receive_info(session);
 	assert_int_equal(info.mode, IPC_MODE_TCP);
-	assert_int_equal(info.flags, 0); /* neither over nor counted */
+	assert_int_equal(info.flags, 0); /* no flag: neither ended nor counted */
 	assert_int_equal(info.error, 0);
 	assert_int_equal(info.reason, SMCR_REASON_PEER_DECLINED);
 	assert_int_equal(info.peer_reason, 0x03070000);
-	/* The other side's socket has the same addresses, but is none of ours. */
+	/* The other side's socket has the same addresses, but was not handed over. */
 	ask_info(session, 0, tcp.far);
 	assert_int_equal(receive_error(session), EACCES);
 	close(session);
@@ -143,9 +144,10 @@ static void a_socket_that_stayed_tcp_tells_why(void **state)
 	daemon_stop(&daemon);
 }
 
-/* ---- whose it is ---- */
+/* ---- whose connection it is ---- */
 
-/* Inode numbers of sockets come back when 2^32 have been given. Here each socket has the same. */
+/* Inode numbers of sockets are used again after 2^32 sockets. Here each socket has the same
+ * number. */
 int fstat(int fd, struct stat *st)
 {
 	int r = (int)syscall(SYS_newfstatat, fd, "", st, AT_EMPTY_PATH);
@@ -184,7 +186,7 @@ static void neither_a_name_nor_an_inode_proves_anything(void **state)
 		}
 		assert_int_equal(waitpid(child, &status, 0), child);
 		if (WEXITSTATUS(status) == 77)
-			skip(); /* no network namespaces here */
+			skip(); /* no permission to make network namespaces */
 		assert_int_equal(status, 0);
 		close(session);
 	}
@@ -244,7 +246,7 @@ static void all_who_wait_are_told_and_go_on(void **state)
 			assert_int_equal(info.mode, rows[i].mode);
 			assert_int_equal(info.error, rows[i].error);
 			assert_int_equal(info.flags, rows[i].flags);
-			/* Settled: the next one does not wait, in the same session. */
+			/* With an outcome the next request in the same session does not wait. */
 			ask_info(sessions[j], IPC_INFO_WAIT, pair);
 			assert_int_equal(receive_info(sessions[j]).mode, rows[i].mode);
 			close(sessions[j]);
@@ -255,7 +257,7 @@ static void all_who_wait_are_told_and_go_on(void **state)
 	}
 }
 
-/* SO_ERROR is told once, by STATUS: INFO must not take it away. */
+/* STATUS tells SO_ERROR once: INFO must not use it up. */
 static void the_error_is_still_told_afterwards(void **state)
 {
 	(void)state;
@@ -284,7 +286,8 @@ static void who_hangs_up_waits_no_longer(void **state)
 	int pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	int patient = wait_with(&daemon, pair);
 	for (int i = 0; i < 10; i++)
-		close(wait_with(&daemon, pair)); /* each frees its place in the quota */
+		/* each session that closes frees its place in the quota */
+		close(wait_with(&daemon, pair));
 	daemon_command(&daemon, 'e');
 	assert_int_equal(receive_info(patient).mode, IPC_MODE_SMCR);
 	close(patient);

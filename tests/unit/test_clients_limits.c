@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* What users may take of the daemon's sessions and of its time, and what is left to others. */
+/* How many sessions and how much of the daemon's time users get, and what is left to others. */
 #include <sys/stat.h>
 
 #include "tests/unit/clients_side.h"
 
-/* A session of that user, where the test may choose, else of its own. */
+/* Opens a session of that user if the test runs as root, else of the test's own user. */
 static int connect_as(const struct daemon_side *daemon, uid_t uid)
 {
 	bool root = geteuid() == 0;
@@ -19,11 +19,13 @@ static int connect_as(const struct daemon_side *daemon, uid_t uid)
 		assert_int_equal(seteuid(0), 0);
 	ipc_encode_header(IPC_HELLO, sizeof(hello), frame, sizeof(frame));
 	memcpy(frame + IPC_HEADER_LEN, hello, sizeof(hello));
-	send(session, frame, sizeof(frame), MSG_NOSIGNAL); /* it may have been refused already */
+	/* the daemon may have refused the session already */
+	send(session, frame, sizeof(frame), MSG_NOSIGNAL);
 	return session;
 }
 
-/* @return errno of the refusal, its sentence in `ret_text`; 0: the session is open */
+/* @return 0 if the session is open, else the errno of the refusal, with its sentence in
+ * `ret_text` */
 static int greeted(int session, char ret_text[IPC_TEXT_MAX + 1])
 {
 	struct frame frame;
@@ -44,7 +46,7 @@ static void expect_words(const char *text, const char *words)
 		fail_msg("\"%s\" does not say \"%s\"", text, words);
 }
 
-/* As many as the daemon lets a user have. */
+/* Opens as many sessions as the daemon lets a user have. */
 static int take_all(const struct daemon_side *daemon, uid_t uid, int *sessions, char *ret_text)
 {
 	int n = 0;
@@ -77,7 +79,7 @@ static void users_leave_sessions_to_others(void **state)
 	daemon_stop(&daemon);
 }
 
-/* However many there are: who administers smcrd can look what is going on, and do something. */
+/* Users have all their sessions: whoever administers smcrd can still look at it and act. */
 static void administrators_have_sessions_of_their_own(void **state)
 {
 	(void)state;
@@ -98,7 +100,7 @@ static void administrators_have_sessions_of_their_own(void **state)
 	assert_true(receive_frame(tool, &frame));
 	assert_int_equal(frame.type, IPC_CONTROL_REPLY);
 	free(frame.payload);
-	struct tcp tcp = connect_tcp(); /* but it is for tools */
+	struct tcp tcp = connect_tcp(); /* this session is for tools only */
 	ask_handover(tool, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
 	assert_int_equal(receive_error(tool), EUSERS);
 	assert_int_equal(send(tcp.near, "plain", 5, 0), 5);
@@ -111,7 +113,7 @@ static void administrators_have_sessions_of_their_own(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Also one that is idle from its greeting on. */
+/* A session also ends if it is idle from its greeting on. */
 static void idle_sessions_end(void **state)
 {
 	(void)state;
@@ -124,7 +126,8 @@ static void idle_sessions_end(void **state)
 	assert_int_equal(receive_error(idle), ETIMEDOUT);
 	assert_false(receive_frame(idle, &frame));
 	close(idle);
-	idle = session_open(&daemon); /* of another time, so that the one that waits outlives two */
+	/* it begins later, so that the session that waits outlives two idle ones */
+	idle = session_open(&daemon);
 	assert_int_equal(receive_error(idle), ETIMEDOUT);
 	close(idle);
 	free(control(&daemon, "answer"));
@@ -142,10 +145,11 @@ static bool has_input(int fd)
 	return poll(&pfd, 1, 0) == 1;
 }
 
-#define TOOLS 100 /* each request takes 10 ms: a second together, should we be held up */
+/* Each request takes 10 ms: together they would hold others up for a second. */
+#define TOOLS 100
 
-/* Requests that are there at the same time do not keep the loop until the last one is answered, be
- * they root's. */
+/* Requests that come at the same time do not keep the event loop until the last is answered, not
+ * even root's. */
 static void one_request_is_answered_a_turn(void **state)
 {
 	(void)state;
@@ -177,7 +181,7 @@ static void one_request_is_answered_a_turn(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Replies that nobody reads are kept for a while, and not many of them. */
+/* Replies that nobody reads are kept for a while, up to a limit. */
 static void unread_replies_of_a_user_are_bounded(void **state)
 {
 	(void)state;
@@ -189,7 +193,7 @@ static void unread_replies_of_a_user_are_bounded(void **state)
 	memcpy(frame + 8, "long", 4);
 	for (int i = 0; i < 20; i++) {
 		sessions[i] = session_open(&daemon);
-		for (int n = 0; n < 4; n++) /* the kernel takes one or two of 200 KB */
+		for (int n = 0; n < 4; n++) /* the kernel buffers one or two replies of 200 KB */
 			send_with_fd(sessions[i], frame, sizeof(frame), -1);
 	}
 	for (int waited = 0; ended == 0 && waited < WAIT_MS; waited++) {

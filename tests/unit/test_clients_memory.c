@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* Memory that a program shares with the daemon (docs/data-path.md), the daemon's side: the stream
- * is whole whoever reads and writes where, and whoever dies; and a program that writes nonsense
- * harms itself alone. */
+/* Memory that a program shares with the daemon (docs/data-path.md), at the daemon's side. The
+ * stream stays whole whoever reads and writes where, and whoever dies. A program that writes
+ * nonsense harms only its own connection. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
@@ -13,7 +13,7 @@
 
 #define TOTAL (3u << 20)
 
-/* ---- a small library: one thread, without the care for speed ---- */
+/* ---- a small library with one thread, which need not be fast ---- */
 
 struct memory {
 	struct ipc_memory answer;
@@ -67,7 +67,7 @@ static bool pair_idle(const struct memory *memory, int pair)
 	return ioctl(pair, SIOCOUTQ, &charge) == 0 && charge == (int)memory->answer.least_charge;
 }
 
-/* @return bytes that went into the memory; all but the last, if the daemon has to be woken */
+/* @return bytes written to the memory: one less than `len` if the daemon has to be woken */
 static size_t write_locked(struct memory *memory, int pair, const uint8_t *data, size_t len,
 			   bool *ret_polled)
 {
@@ -97,7 +97,7 @@ static bool write_pair(int pair, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* As the library writes. */
+/* Writes as the library does. */
 static bool write_memory(struct memory *memory, int pair, const uint8_t *data, size_t len)
 {
 	while (len > 0) {
@@ -115,7 +115,7 @@ static bool write_memory(struct memory *memory, int pair, const uint8_t *data, s
 		path_writer_unlock(memory->page);
 		if (!ok)
 			return false;
-		if (n == 0) { /* not the memory: a part, and its last byte alone */
+		if (n == 0) { /* past the memory: a part, and later its last byte alone */
 			size_t part = len < 9000 ? len : 9000;
 			if ((part > 1 && !write_pair(pair, data, part - 1)) ||
 			    !write_pair(pair, data + part - 1, 1))
@@ -127,7 +127,7 @@ static bool write_memory(struct memory *memory, int pair, const uint8_t *data, s
 	return true;
 }
 
-/* As the library reads. @return as recv() */
+/* Reads as the library does. @return as recv() */
 static ssize_t read_memory(struct memory *memory, int pair, uint8_t *buf, size_t len)
 {
 	const struct path_ring *ring = &memory->answer.layout.receive;
@@ -199,7 +199,7 @@ static void expect_echo(struct side *side, const char *text, bool by_memory)
 	assert_memory_equal(buf, text, len);
 }
 
-/* ---- who gets it ---- */
+/* ---- who gets memory ---- */
 
 static void only_connections_over_smcr_have_memory(void **state)
 {
@@ -319,7 +319,7 @@ static void what_was_under_way_before_stays_in_its_place(void **state)
 	close_side(&side);
 }
 
-/* Writes and reads of any size, by the library or past it, in turns that nobody can foresee. */
+/* Writes and reads of any size, through the library or past it, in random turns. */
 static void the_stream_is_whole_whoever_reads_and_writes(void **state)
 {
 	(void)state;
@@ -374,7 +374,7 @@ static void readiness_is_told_by_the_kernel(void **state)
 	assert_int_equal(poll(&pfd, 1, 0), 0);
 	static uint8_t data[60000];
 	assert_true(write_memory(&side.memory, side.pair, data, sizeof(data)));
-	/* A few bytes a turn, and each time there is more to read. */
+	/* Each turn takes a few bytes, and there is always more to read. */
 	for (size_t at = 0; at < sizeof(data);) {
 		assert_true(wait_bits(side.pair, POLLIN));
 		ssize_t n = read_memory(&side.memory, side.pair, buf, sizeof(buf));
@@ -385,7 +385,7 @@ static void readiness_is_told_by_the_kernel(void **state)
 	close_side(&side);
 }
 
-/* MSG_PEEK, FIONREAD: an unread head grows. */
+/* MSG_PEEK and FIONREAD: the unread bytes at the head of the stream become more. */
 static void a_head_that_lies_there_grows(void **state)
 {
 	(void)state;
@@ -453,7 +453,7 @@ static void what_was_written_before_the_end_leaves(void **state)
 		WAIT_COUNT(script->taken, (long)sizeof(data));
 		WAIT_COUNT(how == 0 ? script->shutdowns : script->closes, 1);
 		assert_int_equal(script->aborts, 0);
-		if (how == 0) { /* and nothing can be written behind it */
+		if (how == 0) { /* nothing can be written after the end */
 			assert_true(path_writer_revoked(side.memory.page));
 			assert_int_equal(send(side.pair, "x", 1, MSG_NOSIGNAL), -1);
 			assert_int_equal(errno, EPIPE);
@@ -513,7 +513,7 @@ static void the_daemons_death_is_a_reset(void **state)
 	close(side.tcp.far);
 }
 
-/* ---- who dies in the middle ---- */
+/* ---- a program dies in the middle of a call ---- */
 
 static void a_dead_writers_lock_holds_nobody_up(void **state)
 {
@@ -527,7 +527,8 @@ static void a_dead_writers_lock_holds_nobody_up(void **state)
 	path_ring_put(side.memory.page, &side.memory.answer.layout.send, at, "never committed", 15);
 	assert_int_equal(send(side.pair, "others ", 7, 0), 7);
 	expect_echo(&side, "done others ", false);
-	/* Who was only slow: what he wrote and did not commit counts no more. */
+	/* The first writer was only slow: the bytes that it did not commit do not count any
+	 * more. */
 	assert_false(path_writer_commit(side.memory.page, at, 15));
 	path_writer_unlock(side.memory.page);
 	memset((uint8_t *)side.memory.page + side.memory.answer.layout.send.at, 'X',
@@ -554,17 +555,17 @@ static long ticks_of(pid_t pid)
 	return user + system;
 }
 
-/* It may belong to somebody who has seen that the daemon looks: so it looks, but ever less often.
- */
+/* A lock that is left may belong to a program that knows that the daemon polls. So the daemon polls
+ * the lock, but ever less often. */
 static void a_lock_that_is_left_costs_little(void **state)
 {
 	(void)state;
 	struct side side;
 	open_side(&side);
 	assert_true(path_writer_lock(side.memory.page));
-	assert_int_equal(send(side.pair, "x", 1, 0),
-			 1);            /* it wakes, and cannot take this for now */
-	expect_echo(&side, "x", false); /* until it takes over */
+	/* The daemon wakes, and cannot take this byte as long as the lock is held. */
+	assert_int_equal(send(side.pair, "x", 1, 0), 1);
+	expect_echo(&side, "x", false); /* comes back once the daemon takes over the lock */
 	struct tcp tcp = connect_tcp();
 	int quiet = hand_over(&side.daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	struct memory memory = share(&side.daemon, quiet);
@@ -573,7 +574,7 @@ static void a_lock_that_is_left_costs_little(void **state)
 	long before = ticks_of(side.daemon.pid);
 	poll(NULL, 0, 1000);
 	assert_in_range(ticks_of(side.daemon.pid) - before, 0, sysconf(_SC_CLK_TCK) / 10);
-	/* He was only slow. */
+	/* The program was only slow. */
 	uint64_t at;
 	assert_true(path_writer_room(memory.page, RING, &at) > 0);
 	path_ring_put(memory.page, &memory.answer.layout.send, at, "late", 4);
@@ -603,7 +604,7 @@ static void a_dead_reader_holds_nobody_up(void **state)
 
 /* ---- hostile programs ---- */
 
-/* The daemon lives, other connections go on, and this one is reset or goes on. */
+/* The daemon lives and other connections go on. This connection is reset or goes on. */
 static void nonsense_harms_its_own_connection_only(void **state)
 {
 	(void)state;
@@ -682,9 +683,9 @@ static void each_word_out_of_bounds_is_a_reset(void **state)
 		struct side bad = { .pair = pair, .memory = memory };
 		assert_true(write_memory(&memory, pair, (const uint8_t *)"abc", 3));
 		expect_echo(&bad, "abc", true);
-		WAIT_COUNT(memory.page->polled, 0); /* it sleeps */
+		WAIT_COUNT(memory.page->polled, 0); /* the daemon does not poll the page any more */
 		*(_Atomic uint64_t *)((uint8_t *)memory.page + rows[i].word) += rows[i].add;
-		send(pair, "x", 1, MSG_NOSIGNAL); /* it looks */
+		send(pair, "x", 1, MSG_NOSIGNAL); /* the daemon polls the page again */
 		uint8_t byte;
 		ssize_t n;
 		while ((n = recv(pair, &byte, 1, 0)) > 0)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* With the TCP option: what was promised to peers, and no promises at limits. Needs root. */
+/* Rendezvous with the TCP option: promises to peers, and no promises when a limit is reached. Needs
+ * root. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
@@ -38,7 +39,7 @@ static enum ipc_negotiated negotiated(int fd)
 	return (enum ipc_negotiated)get_int(fd, IPC_SOL_SMCR, IPC_SO_NEGOTIATED);
 }
 
-/* `near` was accepted, `far` connected; both claimed. */
+/* Both sockets are claimed: `near` comes from accept(), `far` from connect(). */
 static struct tcp promised_tcp(void)
 {
 	struct sockaddr_in addr = { .sin_family = AF_INET,
@@ -70,7 +71,8 @@ static void close_tcp(struct tcp *tcp)
 		close(tcp->far);
 }
 
-/* The socket is as it was: what the peer has sent is there, and it gets what is written. */
+/* The socket is as it was: the bytes from the peer are still there, and the peer gets what is
+ * written. */
 static void expect_untouched(const struct tcp *tcp)
 {
 	char text[8];
@@ -130,7 +132,7 @@ static void the_next_daemon_serves_it_too(void **state)
 	with_option = true;
 }
 
-/* A socket of connect() that was claimed with another daemon: who knows what that promised. */
+/* connect() was claimed with another daemon: nobody knows what that daemon promised. */
 static void a_client_of_another_daemon_connects_again(void **state)
 {
 	(void)state;
@@ -211,7 +213,8 @@ static void what_is_not_promised_stays_plain(void **state)
 
 /* ---- limits */
 
-/* Wait until new handshakes negotiate this, and say why if they do not. */
+/* Waits until new handshakes are promised or not promised, as wanted; in the latter case for this
+ * reason. */
 static void wait_for_promises(bool promised, uint32_t reason)
 {
 	for (int i = 0; i < WAIT_MS / 10; i++) {
@@ -250,7 +253,7 @@ static void a_user_at_its_limit_promises_nothing(void **state)
 	expect_limits(&daemon, "");
 	pairs[1] = hand_over(&daemon, &tcp[1], IPC_HANDOVER_ACCEPTED);
 	expect_limits(&daemon, line);
-	/* This one was promised before. */
+	/* This connection was promised before the limit was reached. */
 	assert_int_equal(refused(&daemon, &tcp[2], IPC_HANDOVER_ACCEPTED), EUSERS);
 	expect_untouched(&tcp[2]);
 	wait_for_promises(false, SMCR_REASON_LIMIT);
@@ -305,7 +308,8 @@ static int session_of(const struct daemon_side *daemon, uid_t uid)
 	return session;
 }
 
-/* Where others have all sessions who has none is refused, and forgotten. */
+/* When others have all sessions, a program without one is refused, and the daemon forgets its
+ * connection. */
 static void who_was_refused_is_promised_again(void **state)
 {
 	(void)state;
@@ -347,7 +351,7 @@ static unsigned int count_open(const struct daemon_side *daemon)
 	return count;
 }
 
-/* The daemon, which has this many open when what came before is closed, can open so many more. */
+/* Waits until the daemon has no more than `open` descriptors, and lets it open `room` more. */
 static void leave_descriptors(const struct daemon_side *daemon, unsigned int open,
 			      unsigned int room)
 {
@@ -371,14 +375,15 @@ static void a_daemon_without_descriptors_refuses_at_once(void **state)
 	for (int i = 0; i < 3; i++)
 		tcp[i] = promised_tcp();
 	unsigned int open = count_open(&daemon);
-	/* Room for nothing; for the TCP socket; for one end of a pair as well. */
+	/* Descriptors for nothing; for the TCP socket; for one pair end as well. */
 	for (unsigned int room = 0; room < 3; room++) {
 		leave_descriptors(&daemon, open, room);
 		ask_handover(sessions[room], IPC_HANDOVER_ACCEPTED, 0, NULL, tcp[room].near);
 		assert_int_equal(receive_error(sessions[room]), EMFILE);
 		expect_untouched(&tcp[room]);
 		wait_for_promises(false, SMCR_REASON_NO_DESCRIPTORS);
-		if (room == 0) /* its session is over: the frame's descriptor is lost */
+		/* the descriptor that comes with the frame is lost, and the session ends */
+		if (room == 0)
 			open--;
 	}
 	leave_descriptors(&daemon, open, 0);
@@ -411,8 +416,8 @@ static void *flip(void *arg)
 	return arg;
 }
 
-/* What is decided differently between making room for the option and writing it is not sent, and
- * not promised. */
+/* The policy changes between the reservation of bytes for the option and the writing of the option.
+ * The option is then neither sent nor promised. */
 static void both_sides_agree_while_the_policy_changes(void **state)
 {
 	(void)state;
@@ -439,7 +444,7 @@ static void both_sides_agree_while_the_policy_changes(void **state)
 
 static const char clc[] = "\xe2\xd4\xc3\xd9\x03\x01\x44\x10 a Confirm, or data that looks like one";
 
-/* @param kind  what `near` is */
+/* @param kind  how `near` will be handed over */
 static struct tcp users_tcp(enum ipc_handover_kind kind)
 {
 	struct tcp tcp = promised_tcp();
@@ -458,7 +463,7 @@ static void expect_decline(int fd)
 	assert_int_equal(recv(fd, decline, sizeof(decline), MSG_WAITALL), sizeof(decline));
 }
 
-/* What smcrd says passes, and behind a fallback all that the program writes. */
+/* CLC messages of smcrd pass. After a fallback the program's bytes pass too. */
 static void a_fallback_opens_the_gate(void **state)
 {
 	(void)state;
@@ -467,7 +472,7 @@ static void a_fallback_opens_the_gate(void **state)
 	daemon_start(&daemon);
 	script->outcome = OUTCOME_FALLBACK;
 	script->decline = 1;
-	/* The program keeps its socket. */
+	/* The program keeps its TCP socket. */
 	struct tcp tcp = users_tcp(IPC_HANDOVER_CONNECTED);
 	int pair, session = session_open(&daemon);
 	ask_handover(session, IPC_HANDOVER_CONNECTED, 0, NULL, tcp.near);
@@ -477,7 +482,7 @@ static void a_fallback_opens_the_gate(void **state)
 	expect_bytes(tcp.far, clc);
 	close(session);
 	close_tcp(&tcp);
-	/* smcrd relays. */
+	/* smcrd relays between pair and TCP. */
 	tcp = users_tcp(IPC_HANDOVER_ACCEPTED);
 	pair = hand_over(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	expect_decline(tcp.far);
@@ -489,7 +494,8 @@ static void a_fallback_opens_the_gate(void **state)
 	with_gate = false;
 }
 
-/* Another descriptor of the socket is of no use, and ends what smcrd has begun. */
+/* A second descriptor of the socket does not get bytes past the gate, and its use ends the
+ * rendezvous. */
 static void who_speaks_beside_smcrd_ends_the_connection(void **state)
 {
 	(void)state;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* After a fallback with the pair end in the program's hands: relay, take-back, failed connect(). */
+/* After a fallback the program has the pair end: relay, taking the TCP socket back, connect() that
+ * fails. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
-/* A connection that is relayed, from an accept() or a connect() in progress. */
+/* Makes a relayed connection, from an accept() or a connect() in progress. */
 static int relayed(const struct daemon_side *daemon, struct tcp *tcp, enum ipc_handover_kind kind)
 {
 	script->outcome = OUTCOME_FALLBACK;
@@ -24,7 +25,8 @@ static void the_relay_passes_bulk_and_half_closes(void **state)
 		TRIES("kind %d", kind);
 		struct tcp tcp;
 		int pair = relayed(&daemon, &tcp, (enum ipc_handover_kind)kind);
-		/* Program first, then the peer: each half outlives the other. */
+		/* The program sends first, then the peer: each half of the connection outlives the
+		 * other. */
 		pid_t sender = start_sender(pair, -1, total);
 		expect_pattern(tcp.far, total);
 		expect_child_ok(sender);
@@ -99,13 +101,13 @@ static void the_relay_waits_for_a_slow_reader(void **state)
 		int from = to_program ? tcp.far : pair, to = to_program ? pair : tcp.far;
 		size_t sent = 0, got = 0;
 		struct pollfd pfd = { .fd = from, .events = POLLOUT };
-		while (poll(&pfd, 1, 200) == 1) { /* until nobody takes any more */
+		while (poll(&pfd, 1, 200) == 1) { /* until all buffers are full */
 			ssize_t n = send(from, block, sizeof(block), MSG_DONTWAIT);
 			assert_true(n > 0);
 			sent += (size_t)n;
 		}
 		assert_true(sent > 500000);
-		assert_true(sent < 32u << 20); /* bounded */
+		assert_true(sent < 32u << 20); /* buffers have a limit */
 		shutdown(from, SHUT_WR);
 		for (ssize_t n; (n = recv(to, block, sizeof(block), 0)) > 0;)
 			got += (size_t)n;
@@ -124,7 +126,7 @@ static void resets_pass_the_relay(void **state)
 	const struct linger reset = { .l_onoff = 1 };
 	daemon_start(&daemon);
 
-	/* The peer's: the program reads what came before, then the error. */
+	/* The peer resets: the program reads what came before, then the error. */
 	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	assert_int_equal(send(tcp.far, "last", 4, 0), 4);
 	assert_true(wait_bits(pair, POLLIN));
@@ -134,13 +136,13 @@ static void resets_pass_the_relay(void **state)
 	expect_reset(pair);
 	close(pair);
 
-	/* The program's: it closed with data unread. What it wrote before goes out. */
+	/* The program resets by closing with unread data. What it wrote before goes out. */
 	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	assert_int_equal(send(tcp.far, "unread", 6, 0), 6);
 	assert_true(wait_bits(pair, POLLIN));
 	int none;
-	ask_status(&daemon, pair, 0, &none); /* it is done with the last event */
-	kill(daemon.pid, SIGSTOP);           /* it sees answer and end at once */
+	ask_status(&daemon, pair, 0, &none); /* the daemon has worked off earlier events */
+	kill(daemon.pid, SIGSTOP);           /* it then sees answer and end at the same time */
 	assert_int_equal(waitpid(daemon.pid, NULL, WUNTRACED), daemon.pid);
 	assert_int_equal(send(pair, "answer", 6, 0), 6);
 	close(pair);
@@ -149,7 +151,7 @@ static void resets_pass_the_relay(void **state)
 	expect_reset(tcp.far);
 	close(tcp.far);
 
-	/* After the peer's end of file, seen by the program as it writes. */
+	/* The peer resets after its end of file: the program finds out as it writes. */
 	pair = relayed(&daemon, &tcp, IPC_HANDOVER_ACCEPTED);
 	shutdown(tcp.far, SHUT_WR);
 	expect_end(pair);
@@ -268,7 +270,8 @@ static void nothing_passed_so_the_socket_goes_back(void **state)
 	int back;
 	daemon_start(&daemon);
 	int pair = relayed(&daemon, &tcp, IPC_HANDOVER_CONNECTING);
-	assert_int_equal(ask_status(&daemon, pair, 0, &back).flags, 0); /* it must be wanted */
+	/* no TCP socket unless the program asks for it */
+	assert_int_equal(ask_status(&daemon, pair, 0, &back).flags, 0);
 	struct ipc_status status = ask_status(&daemon, pair, IPC_STATUS_MAY_TAKE_BACK, &back);
 	assert_int_equal(status.state, IPC_CONN_RELAY);
 	assert_int_equal(status.reason, SMCR_REASON_PEER_DECLINED);
@@ -279,7 +282,7 @@ static void nothing_passed_so_the_socket_goes_back(void **state)
 	assert_int_equal(send(tcp.far, "answer", 6, 0), 6);
 	expect_bytes(back, "answer");
 	close(back);
-	expect_end(tcp.far); /* the daemon holds it no more */
+	expect_end(tcp.far); /* the daemon has closed its descriptor */
 	close(tcp.far);
 	daemon_stop(&daemon);
 }
@@ -308,8 +311,8 @@ static void once_bytes_have_passed_it_stays(void **state)
 
 /* ---- connect() that fails ---- */
 
-/* A connect() that stays in progress: the listener, to be closed, drops SYNs as its queue is full.
- */
+/* A connect() that stays in progress: the queue of the listener is full, so that SYNs are dropped.
+ * The caller closes the listener. */
 static int connect_slowly(struct sockaddr_in *ret_addr, int *ret_listener)
 {
 	struct pollfd pfd = { .events = POLLOUT };
@@ -360,11 +363,11 @@ static void a_refused_connect_is_told_once_and_the_socket_goes_back(void **state
 	assert_int_equal(status.error, 0);
 	assert_true(back >= 0);
 
-	/* And it can be used again. */
+	/* The program can use the socket again. */
 	listener = listen_tcp(&addr);
 	fcntl(back, F_SETFL, 0);
-	/* The kernel tells of the failure once more, SO_ERROR having been read, as it always does.
-	 */
+	/* The kernel reports the failure once more although SO_ERROR was read, as it always
+	 * does. */
 	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), -1);
 	assert_int_equal(errno, ECONNABORTED);
 	assert_int_equal(connect(back, (struct sockaddr *)&addr, sizeof(addr)), 0);
@@ -395,9 +398,8 @@ static void a_program_that_gives_up_ends_the_connect(void **state)
 	daemon_stop(&daemon);
 }
 
-/* As on a TCP socket: one send too many does not take away what was there to be read. */
-/* Made again as plain TCP: a program that may connect to some peers only must not reach others
- * through the daemon. */
+/* The connection is made again as plain TCP. A program that may connect to some peers only must not
+ * reach others through the daemon. */
 static void it_is_made_to_the_same_peer_whatever_the_program_said(void **state)
 {
 	(void)state;
@@ -411,7 +413,7 @@ static void it_is_made_to_the_same_peer_whatever_the_program_said(void **state)
 	close(session);
 	close(tcp);
 	limit_waiting(listener);
-	while (script->starts == 0) { /* what was in the queue before it */
+	while (script->starts == 0) { /* until this connection leaves the listener's queue */
 		far = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
 		assert_true(far >= 0);
 		if (poll(&(struct pollfd){ .fd = far, .events = POLLRDHUP }, 1, 20) > 0)
@@ -431,6 +433,8 @@ static void it_is_made_to_the_same_peer_whatever_the_program_said(void **state)
 	daemon_stop(&daemon);
 }
 
+/* As on a TCP socket: a send() after the end does not take away the bytes that were there to be
+ * read. */
 static void a_reset_behind_the_end_leaves_the_end(void **state)
 {
 	(void)state;
@@ -451,8 +455,8 @@ static void a_reset_behind_the_end_leaves_the_end(void **state)
 	daemon_stop(&daemon);
 }
 
-/* SO_RCVLOWAT is for the program's own end: it may be lower there by now, and a recv() that does
- * not wait takes less in any case. */
+/* SO_RCVLOWAT concerns the program's own pair end. Its value there may be lower by now, and a
+ * recv() that does not wait takes less in any case. */
 static void the_relay_passes_less_than_the_low_water_mark(void **state)
 {
 	(void)state;

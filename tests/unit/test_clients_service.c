@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The Unix socket: greeting, frames, limits, proofs, socket options, two daemons on one path. */
+/* The Unix socket: greeting, frames, limits, proofs, socket options, two daemons at one path. */
 #include "tests/lib/tries.h"
 #include "tests/unit/clients_side.h"
 
@@ -40,7 +40,7 @@ static void unknown_types_get_an_error_and_garbage_the_end(void **state)
 	int session = session_open(&daemon);
 	send_frame(session, 99, "payload", 7, -1);
 	assert_int_equal(receive_error(session), EOPNOTSUPP);
-	send_frame(session, IPC_CONTROL, "echo", 4, -1); /* the session goes on */
+	send_frame(session, IPC_CONTROL, "echo", 4, -1); /* the session still serves */
 	assert_true(receive_frame(session, &frame));
 	assert_memory_equal(frame.payload, "echo", 4);
 	free(frame.payload);
@@ -55,7 +55,7 @@ static void unknown_types_get_an_error_and_garbage_the_end(void **state)
 	close(session);
 	session = session_open(&daemon);
 	send_frame(session, IPC_STATUS_REQUEST, "\0", 1, -1);
-	assert_int_equal(receive_error(session), EBADF); /* no descriptor */
+	assert_int_equal(receive_error(session), EBADF); /* the frame came without a descriptor */
 	close(session);
 	daemon_stop(&daemon);
 }
@@ -103,7 +103,7 @@ static size_t put_frame(uint8_t type, const void *payload, size_t len, uint8_t *
 	return IPC_HEADER_LEN + len;
 }
 
-/* A program wakes up once for greeting and reply; the descriptor is the request's. */
+/* The program wakes up once for both replies. The descriptor belongs to the request. */
 static void greeting_and_request_in_one_send_are_answered_in_one(void **state)
 {
 	(void)state;
@@ -124,9 +124,10 @@ static void greeting_and_request_in_one_send_are_answered_in_one(void **state)
 	assert_int_equal(ipc_decode_error(error + IPC_HEADER_LEN,
 					  (size_t)got - 2 * IPC_HEADER_LEN - 4, &decoded),
 			 0);
-	assert_int_equal(decoded.error, EACCES); /* a pipe, but a descriptor: not EBADF */
+	/* EACCES for the pipe; EBADF would say that the request got no descriptor */
+	assert_int_equal(decoded.error, EACCES);
 
-	/* It belongs to the last one, and goes with it. */
+	/* The descriptor belongs to the last request, and is closed with it. */
 	len = put_frame(IPC_INFO_REQUEST, "\0", 1, buf);
 	len += put_frame(IPC_INFO_REQUEST, "\0", 1, buf + len);
 	send_with_fd(session, buf, len, pipes[0]);
@@ -135,7 +136,8 @@ static void greeting_and_request_in_one_send_are_answered_in_one(void **state)
 	send_frame(session, IPC_INFO_REQUEST, "\0", 1, -1);
 	assert_int_equal(receive_error(session), EBADF);
 
-	/* Who sends half a request may wait for the greeting before the rest. */
+	/* A program that sends half a request may wait for the greeting before it sends the
+	 * rest. */
 	int slow = session_connect(&daemon);
 	struct frame frame;
 	len = put_frame(IPC_HELLO, "\0\1\0\1", 4, buf);
@@ -171,7 +173,7 @@ static void half_sent_frames_and_silent_sessions_time_out(void **state)
 	assert_false(receive_frame(silent, &frame));
 	assert_false(receive_frame(half, &frame));
 	assert_false(receive_frame(payload, &frame));
-	send_frame(idle, IPC_CONTROL, "echo", 4, -1); /* between requests there is no hurry */
+	send_frame(idle, IPC_CONTROL, "echo", 4, -1); /* no limit of time between requests */
 	assert_true(receive_frame(idle, &frame));
 	free(frame.payload);
 	close(silent);
@@ -223,7 +225,7 @@ static void a_client_that_does_not_read_blocks_nobody(void **state)
 	uint8_t frame[12];
 	ipc_encode_header(IPC_CONTROL, 4, frame, sizeof(frame));
 	memcpy(frame + 8, "long", 4);
-	/* Requests until the daemon takes no more of them: its output is bounded. */
+	/* Requests until the daemon takes no more: the replies that it keeps are bounded. */
 	size_t sent = 0;
 	while (poll(&pfd, 1, 100) == 1 && !(pfd.revents & (POLLHUP | POLLERR)) && sent < 1u << 20) {
 		ssize_t n = send(slow, frame, sizeof(frame), MSG_NOSIGNAL);
@@ -232,7 +234,7 @@ static void a_client_that_does_not_read_blocks_nobody(void **state)
 	assert_true(sent < 1u << 20);
 	char *reply = control(&daemon, "long");
 	free(reply);
-	/* In the end it is dropped. */
+	/* In the end the daemon closes the session. */
 	pfd.events = 0;
 	assert_int_equal(poll(&pfd, 1, WAIT_MS), 1);
 	while (recv(slow, &byte, 1, 0) == 1)
@@ -271,7 +273,7 @@ static void a_client_that_never_stops_asking_blocks_nobody(void **state)
 
 /* ---- descriptors ---- */
 
-/* The other end of a pipe tells when the last copy of this one is closed. */
+/* The write end of a pipe tells when the last copy of the read end is closed. */
 static int fresh_pipe(int *ret_write)
 {
 	int ends[2];
@@ -288,17 +290,17 @@ static void descriptors_nobody_wants_are_closed(void **state)
 	int write_end;
 	daemon_start(&daemon);
 
-	/* With a request that takes none. */
+	/* A descriptor comes with a request that takes none. */
 	int read_end = fresh_pipe(&write_end);
 	int session = session_open(&daemon);
 	send_frame(session, IPC_CONTROL, "echo", 4, write_end);
 	close(write_end);
 	assert_true(receive_frame(session, &frame));
 	free(frame.payload);
-	assert_true(wait_bits(read_end, 0)); /* hang-up */
+	assert_true(wait_bits(read_end, 0)); /* POLLHUP */
 	close(read_end);
 
-	/* A handover of something else. */
+	/* A descriptor that is no TCP socket is handed over. */
 	read_end = fresh_pipe(&write_end);
 	ask_handover(session, IPC_HANDOVER_ACCEPTED, 0, NULL, write_end);
 	close(write_end);
@@ -306,7 +308,7 @@ static void descriptors_nobody_wants_are_closed(void **state)
 	assert_true(wait_bits(read_end, 0));
 	close(read_end);
 
-	/* Two frames' worth at once. */
+	/* Two descriptors come at once. */
 	read_end = fresh_pipe(&write_end);
 	uint8_t header[8];
 	ipc_encode_header(IPC_CONTROL, 4, header, sizeof(header));
@@ -330,7 +332,7 @@ static void a_close_that_takes_its_time_blocks_nobody(void **state)
 	uint8_t request[12];
 	struct timespec before, after;
 	daemon_start(&daemon);
-	/* The peer does not read, so that the last close() waits for 3 seconds. */
+	/* The peer does not read, so that the last close() waits for 3 seconds (SO_LINGER). */
 	struct tcp tcp = connect_tcp();
 	struct pollfd pfd = { .fd = tcp.near, .events = POLLOUT };
 	while (poll(&pfd, 1, 200) == 1)
@@ -340,7 +342,7 @@ static void a_close_that_takes_its_time_blocks_nobody(void **state)
 	ipc_encode_header(IPC_CONTROL, 4, request, sizeof(request));
 	memcpy(request + IPC_HEADER_LEN, "echo", 4);
 	send_with_fd(session, request, 6, tcp.near);
-	close(tcp.near); /* the daemon's will be the last */
+	close(tcp.near); /* the daemon's close() will be the last */
 	clock_gettime(CLOCK_MONOTONIC, &before);
 	send_with_fd(session, request + 6, 6, -1);
 	assert_true(receive_frame(session, &frame));
@@ -391,7 +393,7 @@ static void a_status_needs_the_descriptor_itself(void **state)
 	send_frame(session, IPC_STATUS_REQUEST, "\0", 1, tcp.far);
 	assert_int_equal(receive_error(session), EACCES);
 
-	/* Another pair whose name says the same, which another network namespace allows. */
+	/* Another pair end with the same name, which is possible in another network namespace. */
 	struct sockaddr_un addr;
 	socklen_t len = sizeof(addr);
 	assert_int_equal(getsockname(pair, (struct sockaddr *)&addr, &len), 0);
@@ -482,16 +484,17 @@ static void options_act_on_the_tcp_socket(void **state)
 	socklen_t len = sizeof(size);
 	assert_int_equal(getsockopt(copy, IPPROTO_TCP, TCP_KEEPIDLE, &size, &len), 0);
 	assert_int_equal(size, 77);
-	assert_int_equal(script->last_keepalive, 77000000); /* the links are probed then (TEST-3) */
+	/* links are probed at this interval (TEST-3) */
+	assert_int_equal(script->last_keepalive, 77000000);
 	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_KEEPALIVE, 0), 0);
 	assert_int_equal(script->last_keepalive, 0);
 	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_KEEPIDLE, -1), EINVAL);
 
-	/* Nothing that would use the daemon's privileges or memory. */
+	/* Options that would use the daemon's privileges or memory are refused. */
 	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_MARK, 1), EPERM);
 	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_ATTACH_FILTER, 1), ENOPROTOOPT);
 	assert_int_equal(set_int(session, pair, IPPROTO_TCP, TCP_REPAIR, 1), ENOPROTOOPT);
-	/* .. which it has got back. */
+	/* An option that needs no privileges is set. */
 	assert_int_equal(set_int(session, pair, SOL_SOCKET, SO_PRIORITY, 6), 0);
 	close(session);
 	close(copy);
@@ -509,8 +512,9 @@ static int kernel_int(int fd, int name)
 	return value;
 }
 
-/* The TCP connection probes no more often than the configuration wants, set before the hand-over or
- * after; the program sees its own times, and its links are probed by them. */
+/* The TCP connection probes no more often than the configuration allows, whether the program sets
+ * its times before the hand-over or after. The program sees its own times, and links are probed by
+ * those. */
 static void keepalive_has_a_floor(void **state)
 {
 	(void)state;
@@ -548,7 +552,7 @@ static void keepalive_has_a_floor(void **state)
 	PROVES("TEST-7");
 }
 
-/* What TCP would tell of the stream that a program thinks it has. */
+/* The TCP_INFO of the stream that the program sees. */
 static struct tcp_info tcp_info(int session, int proof)
 {
 	struct ipc_sockopt request = { .op = IPC_SOCKOPT_GET,
@@ -579,7 +583,7 @@ static int queued(int session, int proof, int name)
 	return value;
 }
 
-/* The rendezvous is a part of the TCP connection, and not of the program's stream. */
+/* The bytes of the rendezvous are part of the TCP connection, but not of the program's stream. */
 static void a_relay_tells_of_the_programs_stream(void **state)
 {
 	(void)state;
@@ -618,7 +622,7 @@ static void a_relay_tells_of_the_programs_stream(void **state)
 	daemon_stop(&daemon);
 }
 
-/* A byte may have come before it. */
+/* A reset comes, perhaps behind one byte. */
 static void expect_reset_behind(int fd)
 {
 	char byte;
@@ -628,8 +632,8 @@ static void expect_reset_behind(int fd)
 		assert_int_equal(errno, ECONNRESET);
 }
 
-/* connect() with AF_UNSPEC: in every state the peer sees a reset, and the socket can be connected
- * once more. */
+/* connect() with AF_UNSPEC: in every state the peer sees a reset, and the program can connect the
+ * socket again. */
 static void a_program_that_disconnects_has_its_socket_again(void **state)
 {
 	(void)state;
@@ -780,8 +784,8 @@ static int connect_abstract(const struct daemon_side *daemon)
 	return fd;
 }
 
-/* For programs that have changed their root directory, and nothing else: no permissions guard it.
- */
+/* The abstract address is for programs that have changed their root directory. It serves nothing
+ * else, as no permissions guard it. */
 static void the_abstract_address_serves_programs_only(void **state)
 {
 	(void)state;
@@ -801,7 +805,7 @@ static void the_abstract_address_serves_programs_only(void **state)
 	ask_handover(session, IPC_HANDOVER_ACCEPTED, 0, NULL, tcp.near);
 	assert_int_equal(receive_result(session, &pair).outcome, IPC_OUTCOME_PAIR);
 	close(session);
-	/* The path is gone with the daemon, and so is this. */
+	/* The daemon ends, and both addresses are gone. */
 	daemon_command(&daemon, 's');
 	WAIT_COUNT(connect_abstract(&daemon), -ECONNREFUSED);
 	close(pair);
@@ -810,7 +814,7 @@ static void the_abstract_address_serves_programs_only(void **state)
 	daemon_stop(&daemon);
 }
 
-/* Somebody squats on it: the daemon serves all the same. */
+/* Another process has the abstract address: the daemon serves its path all the same. */
 static void a_taken_abstract_address_does_no_harm(void **state)
 {
 	(void)state;
@@ -836,17 +840,17 @@ static void one_daemon_a_path(void **state)
 	assert_int_equal(try_clients(daemon.path, text), -EADDRINUSE);
 	snprintf(want, sizeof(want), "held by smcrd pid %d", (int)daemon.pid);
 	assert_non_null(strstr(text, want));
-	free(control(&daemon, "echo")); /* it is none the worse */
+	free(control(&daemon, "echo")); /* the running daemon is unharmed */
 
-	/* A file that a dead daemon left is replaced. */
+	/* A daemon replaces the socket file of a dead one. */
 	kill(daemon.pid, SIGKILL);
 	waitpid(daemon.pid, NULL, 0);
 	close(daemon.commands);
 	assert_int_equal(access(daemon.path, F_OK), 0);
 	assert_int_equal(try_clients(daemon.path, text), 0);
-	assert_int_equal(access(daemon.path, F_OK), -1); /* and removed at the end */
+	assert_int_equal(access(daemon.path, F_OK), -1); /* removed when the daemon ends */
 
-	/* Other files are not. */
+	/* A daemon does not replace other files. */
 	close(open(daemon.path, O_CREAT | O_WRONLY, 0600));
 	assert_int_equal(try_clients(daemon.path, text), -EEXIST);
 	assert_int_equal(access(daemon.path, F_OK), 0);
